@@ -1,0 +1,67 @@
+# make(1) in front of meson: each target alone installs what is missing (tools/setup), configures
+# (tools/configure) and builds. `make help` lists them.
+
+BUILD   = build
+PREFIX  = /usr/local
+DESTDIR =
+
+.PHONY: all demo test bench install coverage format clean help
+.NOTPARALLEL:
+
+all:
+	@tools/setup build
+	@tools/configure $(BUILD)
+	@ninja -C $(BUILD) product
+
+demo: all
+	@$(BUILD)/conclave sim --timeline tests/scenario/demo.scn
+
+test:
+	@tools/setup test
+	@tools/run-tests
+
+bench:
+	@tools/setup test
+	@tools/configure $(BUILD) -Dtests=enabled
+	@ninja -C $(BUILD) --quiet all meson-test-prereq
+	@for bench in $(BUILD)/bench/bench_*; do \
+		if [ -f "$$bench" ] && [ -x "$$bench" ]; then "$$bench" || exit 1; fi; \
+	done
+
+# The prefix is compiled in, so it is set before building; only a new one configures again.
+# ldconfig: so that a program finds the library at once.
+install:
+	@tools/setup build
+	@tools/configure $(BUILD) -Dprefix=$(PREFIX)
+	@ninja -C $(BUILD) product
+	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --no-rebuild --quiet
+	@if [ -z "$(DESTDIR)" ] && [ "$(PREFIX)" = /usr/local ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+
+coverage:
+	@tools/setup test
+	@tools/configure build-coverage -Dtests=enabled
+	@ninja -C build-coverage --quiet all meson-test-prereq
+	@find build-coverage -name '*.gcda' -delete
+	@meson test -C build-coverage --no-rebuild --quiet --no-suite system --no-suite bench \
+		--no-suite build --no-suite planted || echo 'some tests failed; what ran is counted'
+	@mkdir -p build-coverage/report
+	@gcovr --root . --object-directory build-coverage --filter src/ --filter include/ \
+		--txt --print-summary --html-details build-coverage/report/index.html
+	@echo "line by line: build-coverage/report/index.html"
+
+format:
+	@tools/setup test
+	@tools/format
+
+clean:
+	rm -rf build build-asan build-clang build-coverage
+
+help:
+	@echo 'make            build/conclave and the libraries'
+	@echo 'make demo       watch an election with a crash, a partition and its healing'
+	@echo 'make test       every test, also with sanitizers and valgrind'
+	@echo 'make bench      the benchmarks'
+	@echo 'make install    PREFIX=/usr/local DESTDIR=: program, libraries, headers, man pages'
+	@echo 'make coverage   which lines the tests run: build-coverage/report'
+	@echo 'make format     lay out the sources with clang-format'
+	@echo 'make clean      remove the build trees'

@@ -1,0 +1,348 @@
+/* conclave/core.h - protocol cores, for programs that bring their own event loop.
+ *
+ * A core is a deterministic state machine: one event in, some effects out. It reads no clock, opens
+ * nothing, allocates nothing and draws no random number; time and chance come from the host. The
+ * same core runs in an agent, in the simulator and in an exhaustive search. A host
+ *
+ *   1. finds a protocol (cv_protocol_find), fills a configuration (cv_config_init, cv_config_set)
+ *      and has it checked (cv_core_configure),
+ *   2. gives the core a block of cv_core_size() bytes and calls cv_core_init(),
+ *   3. calls cv_core_step() for each event and carries out the effects, in their order.
+ *
+ * What the host owes the core: a send never overtakes a persist issued before it, in that step or
+ * an earlier one; a persist that failed comes back as CV_EVENT_PERSIST_FAILED; a timer fires once,
+ * not before the earliest instant asked for; messages went through cv_message_decode().
+ *
+ * The state is one flat block without pointers: a snapshot is memcpy. A core has one thread. */
+#ifndef CONCLAVE_CORE_H
+#define CONCLAVE_CORE_H
+
+#include <conclave/errors.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Members are numbered 1..member_count, the same everywhere. */
+typedef uint32_t cv_id;
+#define CV_ID_NONE 0u
+#define CV_MEMBERS_MAX 4096u
+
+/* ---- Messages ------------------------------------------------------------------------------ */
+
+#define CV_FIELDS_MAX 10u /* scalars of one message */
+#define CV_LISTS_MAX 3u   /* sets and lists of one message */
+
+/* Words that somebody else owns: the bits of a set (bit i of word i/64 is member i+1) or values. */
+struct cv_list {
+    const uint64_t *word;
+    uint32_t word_count;
+};
+
+/* A decoded message: its type's scalars, then its lists, in the order of the type's field table. */
+struct cv_message {
+    uint32_t type;
+    uint64_t field[CV_FIELDS_MAX];
+    struct cv_list list[CV_LISTS_MAX];
+};
+
+enum cv_field_kind {
+    CV_FIELD_END = 0, /* closes the table */
+    CV_FIELD_U64,     /* any number */
+    CV_FIELD_FLAG,    /* 0 or 1 */
+    CV_FIELD_ID,      /* 1..member_count */
+    CV_FIELD_ID_NONE, /* 0..member_count */
+    CV_FIELD_SET,     /* a set of members; word_count is always the full width */
+    CV_FIELD_VALUES,  /* at most member_count numbers */
+};
+
+struct cv_field {
+    const char *name;
+    enum cv_field_kind kind;
+};
+
+struct cv_message_type {
+    const char *name; /* stable: scenarios, traces and counts use it */
+    struct cv_field fields[CV_FIELDS_MAX + CV_LISTS_MAX + 1];
+};
+
+/* ---- Leadership ---------------------------------------------------------------------------- */
+
+#define CV_REASON_MAP(X)                                                \
+    X(STARTED, "started")       /* nothing is known yet */              \
+    X(ELECTED, "elected")       /* a new leader */                      \
+    X(RENEWED, "renewed")       /* the same leadership, prolonged */    \
+    X(EXPIRED, "expired")       /* its time ran out */                  \
+    X(SUSPECTED, "suspected")   /* the leader fell silent */            \
+    X(SUPERSEDED, "superseded") /* a newer or stronger claim was heard */ \
+    X(RESIGNED, "resigned")     /* it stepped down by request */        \
+    X(LOST_QUORUM, "lost-quorum")                                       \
+    X(STORE_UNREACHABLE, "store-unreachable")                           \
+    X(STOPPED, "stopped") /* this node takes no part any more */
+
+enum cv_reason {
+#define CV_REASON_ENUM(name, text) CV_REASON_##name,
+    CV_REASON_MAP(CV_REASON_ENUM)
+#undef CV_REASON_ENUM
+        CV_REASON_COUNT
+};
+
+/* The stable word for a reason. */
+const char *cv_reason_name(enum cv_reason reason);
+
+/* What one node believes about who leads. */
+struct cv_leadership {
+    cv_id leader; /* CV_ID_NONE: nobody known */
+    enum cv_reason reason;
+    uint64_t token;         /* for fencing; how far it can be trusted is the protocol's promise */
+    int64_t valid_until_ns; /* local clock; 0: the protocol gives no such guarantee */
+    bool has_majority;      /* a majority of the members is known to support this leader */
+    struct cv_list members; /* set of the supporters; no words: not known */
+};
+
+/* ---- Events -------------------------------------------------------------------------------- */
+
+enum cv_event_kind {
+    CV_EVENT_START,          /* first event of every life of the process */
+    CV_EVENT_MESSAGE,        /* a message arrived */
+    CV_EVENT_TIMER,          /* a timer that was armed is due */
+    CV_EVENT_PEER_DOWN,      /* somebody who should know says that a peer is dead: only a hint */
+    CV_EVENT_REPORT,         /* the application reports a score input */
+    CV_EVENT_RESIGN,         /* the operator asks the leader to hand over */
+    CV_EVENT_CAMPAIGN,       /* from now on, be (or do not be) a candidate */
+    CV_EVENT_PERSIST_FAILED, /* durable storage is gone: take no further part */
+};
+
+#define CV_PERSIST_WORDS_MAX 8u
+
+/* Score inputs that an application may report. */
+#define CV_INPUT_MAP(X)                 \
+    X(HISTORY_LENGTH, "history-length") \
+    X(REQUEST_RATE, "request-rate")     \
+    X(CAPACITY, "capacity")             \
+    X(LOAD, "load")
+
+enum cv_input {
+#define CV_INPUT_ENUM(name, text) CV_INPUT_##name,
+    CV_INPUT_MAP(CV_INPUT_ENUM)
+#undef CV_INPUT_ENUM
+        CV_INPUT_COUNT
+};
+
+struct cv_event {
+    enum cv_event_kind kind;
+    int64_t now_ns; /* the local clock, always > 0: never set back, counts through suspend */
+    cv_id peer;     /* MESSAGE: sender; PEER_DOWN: the dead; RESIGN: wished successor or none */
+
+    /* MESSAGE */
+    const struct cv_message *message; /* lent until the step returns */
+    bool is_fast;                     /* the delay is known to be within the transport's bound */
+    int64_t delay_ns_max;             /* upper bound on its delay; INT64_MAX: unknown */
+
+    /* TIMER */
+    uint32_t timer;
+
+    /* REPORT */
+    enum cv_input input;
+    int64_t value;
+
+    /* CAMPAIGN */
+    bool is_candidate;
+
+    /* START */
+    const uint64_t *persisted; /* what the latest persist saved; lent */
+    uint32_t persisted_count;  /* 0: nothing was ever saved */
+    uint64_t nonce;            /* differs between any two starts of any process */
+};
+
+/* ---- Effects ------------------------------------------------------------------------------- */
+
+enum cv_effect_kind {
+    CV_EFFECT_SEND,
+    CV_EFFECT_ARM,        /* (re-)arm a timer at an instant of the host's choice in a range */
+    CV_EFFECT_DISARM,     /* that timer will not fire */
+    CV_EFFECT_PERSIST,    /* replace the durable record; later sends wait for it */
+    CV_EFFECT_LEADERSHIP, /* what this node believes has changed, or was prolonged */
+};
+
+#define CV_TIMERS_MAX 8u   /* timers of one core: 0..7 */
+#define CV_EFFECTS_MAX 24u /* effects of one step; a core that needs more is wrong */
+
+struct cv_effect {
+    enum cv_effect_kind kind;
+
+    /* SEND: to every member first..last except oneself, unless to_self. 1..CV_MEMBERS_MAX: all. */
+    cv_id first, last;
+    bool to_self;
+    struct cv_message message;
+
+    /* ARM, DISARM */
+    uint32_t timer;
+    int64_t earliest_ns, latest_ns; /* local clock */
+
+    /* PERSIST */
+    uint32_t persist_count;
+    uint64_t persist[CV_PERSIST_WORDS_MAX];
+
+    /* LEADERSHIP */
+    struct cv_leadership leadership;
+};
+
+/* The effects of one step, in order. The host owns the storage and reuses it for every step. */
+struct cv_effects {
+    struct cv_effect *item; /* capacity CV_EFFECTS_MAX */
+    uint64_t *word;         /* what the lists of messages and leaderships point to */
+    uint32_t item_count;
+    uint32_t word_count;
+    uint32_t word_capacity; /* cv_effects_words(config) */
+};
+
+/* ---- Configuration ------------------------------------------------------------------------- */
+
+#define CV_OPTIONS_MAX 24u
+#define CV_OPTION_DERIVED INT64_MIN /* default: computed from the other options */
+
+enum cv_option_kind {
+    CV_OPTION_TIME,   /* nanoseconds; written 250ms, 2s */
+    CV_OPTION_COUNT,  /* a number */
+    CV_OPTION_FLAG,   /* yes or no */
+    CV_OPTION_CHOICE, /* one of the words in `choices`; its index */
+};
+
+struct cv_option {
+    const char *name; /* NULL closes the table */
+    enum cv_option_kind kind;
+    int64_t initial, min, max;
+    const char *choices; /* CHOICE: words separated by '|' */
+    const char *help;    /* one line; for a derived default also the formula */
+};
+
+/* Invariant after cv_core_configure(): no option is CV_OPTION_DERIVED, all inequalities hold. */
+struct cv_config {
+    cv_id self;            /* 1..member_count */
+    uint32_t member_count; /* 1..CV_MEMBERS_MAX */
+    int64_t drift_ppb;     /* bound on any clock's drift, in 1e-9; default 100000 (1e-4) */
+    int64_t option[CV_OPTIONS_MAX];
+};
+
+/* ---- Protocols ----------------------------------------------------------------------------- */
+
+#define CV_PROPERTY_MAP(X)                                \
+    X(VALIDITY, "validity")                               \
+    X(AGREEMENT, "agreement")                             \
+    X(TERMINATION, "termination")                         \
+    X(AT_MOST_ONE_LEADER, "at-most-one-leader")           \
+    X(TOKEN_MONOTONIC, "token-monotonic")                 \
+    X(LEADER_ORDER, "leader-order")                       \
+    X(STABILITY, "stability")                             \
+    X(COMMUNICATION_EFFICIENT, "communication-efficient") \
+    X(ASSERTIONS, "assertions")
+
+enum cv_property {
+#define CV_PROPERTY_ENUM(name, text) CV_PROPERTY_##name,
+    CV_PROPERTY_MAP(CV_PROPERTY_ENUM)
+#undef CV_PROPERTY_ENUM
+        CV_PROPERTY_COUNT
+};
+
+/* The stable word for a property. */
+const char *cv_property_name(enum cv_property property);
+
+#define CV_PROP(name) (1u << CV_PROPERTY_##name)
+
+#define CV_ASSUME_MAP(X)                                                              \
+    X(BOUNDED_DELAY, "every message takes at most delta")                             \
+    X(NO_LOSS, "no message is lost between processes that are up")                    \
+    X(PROMPT_PROCESSES, "no process pauses for long")                                 \
+    X(BOUNDED_DRIFT, "no clock drifts by more than the bound")                        \
+    X(TRANSITIVE_LINKS, "who can talk to a third can talk to each other, both ways")
+
+enum cv_assume {
+#define CV_ASSUME_ENUM(name, text) CV_ASSUME_##name,
+    CV_ASSUME_MAP(CV_ASSUME_ENUM)
+#undef CV_ASSUME_ENUM
+        CV_ASSUME_COUNT
+};
+
+/* The sentence for an assumption. */
+const char *cv_assume_text(enum cv_assume assume);
+
+struct cv_protocol {
+    const char *name;    /* stable: addresses, scenarios, traces and tests use it */
+    const char *summary; /* one line for lists */
+    const char *leads;   /* who leads, in a few words */
+    const char *cites;   /* where the rules come from */
+    uint32_t promises;   /* CV_PROP(...): enforced by sim and check, the others only reported */
+    uint32_t assumes;    /* bits of cv_assume: what the promises rest on */
+    const struct cv_option *options;
+    const struct cv_message_type *messages;
+    uint32_t message_count;
+
+    /* Computes derived options and checks the rest; on failure names the inequality broken. */
+    int (*configure)(struct cv_config *config, struct cv_errtext *reterr);
+    size_t (*size)(const struct cv_config *config);
+    void (*init)(void *state, const struct cv_config *config);
+    void (*step)(void *state, const struct cv_event *event, struct cv_effects *out);
+    void (*check)(const void *state); /* asserts the invariants of one node */
+
+    /* Within this time after the assumptions began to hold, everybody agrees on a leader. */
+    int64_t (*settle_ns)(const struct cv_config *config);
+};
+
+/* The protocol of that name, or NULL. cv_protocol_at() walks all of them: NULL past the last. */
+const struct cv_protocol *cv_protocol_find(const char *name);
+const struct cv_protocol *cv_protocol_at(uint32_t index);
+
+/* A configuration with the protocol's defaults. */
+void cv_config_init(struct cv_config *config, const struct cv_protocol *protocol, cv_id self,
+                    uint32_t member_count);
+
+/* Sets one option from text. CV_E_UNKNOWN: no such option; CV_E_INVALID: not a value for it. */
+CV_NODISCARD int cv_config_set(struct cv_config *config, const struct cv_protocol *protocol,
+                               const char *name, const char *value, struct cv_errtext *reterr);
+
+/* Completes and checks a configuration; every core is made from a configuration that passed. */
+CV_NODISCARD int cv_core_configure(const struct cv_protocol *protocol, struct cv_config *config,
+                                   struct cv_errtext *reterr);
+
+/* Bytes of one core's state. */
+size_t cv_core_size(const struct cv_protocol *protocol, const struct cv_config *config);
+
+/* Makes a core in the caller's storage, aligned for any type. The next event must be START. */
+void cv_core_init(const struct cv_protocol *protocol, void *state, const struct cv_config *config);
+
+/* One event in, its effects out. `out` is emptied first; what it lends lives until the next step. */
+void cv_core_step(const struct cv_protocol *protocol, void *state, const struct cv_event *event,
+                  struct cv_effects *out);
+
+/* Words of list storage that the effects of one step may need. */
+uint32_t cv_effects_words(const struct cv_config *config);
+
+/* ---- Codec --------------------------------------------------------------------------------- */
+
+/* An encoding that is longer than this does not exist. */
+size_t cv_message_bytes_max(const struct cv_protocol *protocol, uint32_t member_count);
+
+/* Writes a message; returns its length. The buffer holds at least cv_message_bytes_max(). */
+size_t cv_message_encode(const struct cv_protocol *protocol, uint32_t member_count,
+                         const struct cv_message *message, uint8_t *ret_bytes);
+
+/* Words that decoding may need for lists. */
+uint32_t cv_message_words_max(uint32_t member_count);
+
+/* Reads what a peer sent: every field is checked for its range, nothing may be missing or left
+ * over, and there is one encoding of each message only. Lists land in `word`, which holds
+ * cv_message_words_max() words. Returns CV_OK or CV_E_MALFORMED; on failure *ret_message is
+ * unspecified. */
+CV_NODISCARD int cv_message_decode(const struct cv_protocol *protocol, uint32_t member_count,
+                                   const uint8_t *bytes, size_t byte_count, uint64_t *word,
+                                   struct cv_message *ret_message);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,201 @@
+/* src/core/codec.c - messages as bytes, one codec for all hosts.
+ *
+ * Layout: version, type, then the fields in the order of the type's table. Numbers are base-128
+ * varints, least significant group first, in their shortest form; a set is its byte count and its
+ * bytes without trailing zeros; values are their count and that many numbers. Each message has one
+ * encoding only, so that what decodes re-encodes to the same bytes: the fuzzer holds us to that. */
+#include "core/nodeset.h"
+#include "core/types.h"
+
+#include <string.h>
+
+#define WIRE_VERSION 1u
+#define VARINT_BYTES_MAX 10u
+
+struct writer {
+    uint8_t *at;
+};
+
+struct reader {
+    const uint8_t *at, *end;
+};
+
+static void put_number(struct writer *w, uint64_t value)
+{
+    while (value >= 0x80) {
+        *w->at++ = (uint8_t)(value | 0x80);
+        value >>= 7;
+    }
+    *w->at++ = (uint8_t)value;
+}
+
+static bool get_number(struct reader *r, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+    for (uint32_t shift = 0; shift < 64; shift += 7) {
+        if (r->at == r->end) {
+            return false;
+        }
+        const uint8_t byte = *r->at++;
+        const uint64_t group = byte & 0x7f;
+        if (shift == 63 && group > 1) {
+            return false; /* more than 64 bits */
+        }
+        value |= group << shift;
+        if ((byte & 0x80) == 0) {
+            *ret_value = value;
+            return byte != 0 || shift == 0; /* a final zero group would be a second spelling */
+        }
+    }
+    return false;
+}
+
+static void put_set(struct writer *w, const struct cv_list *set)
+{
+    uint32_t byte_count = set->word_count * 8;
+    while (byte_count > 0 &&
+           ((set->word[(byte_count - 1) / 8] >> ((byte_count - 1) % 8 * 8)) & 0xff) == 0) {
+        byte_count--;
+    }
+    put_number(w, byte_count);
+    for (uint32_t i = 0; i < byte_count; i++) {
+        *w->at++ = (uint8_t)(set->word[i / 8] >> (i % 8 * 8));
+    }
+}
+
+static bool get_set(struct reader *r, uint32_t member_count, uint64_t *word)
+{
+    uint64_t byte_count;
+    if (!get_number(r, &byte_count) || byte_count > (member_count + 7) / 8 ||
+        byte_count > (uint64_t)(r->end - r->at)) {
+        return false;
+    }
+    cv__set_clear(word, member_count);
+    for (uint32_t i = 0; i < byte_count; i++) {
+        word[i / 8] |= (uint64_t)r->at[i] << (i % 8 * 8);
+    }
+    if (byte_count > 0 && r->at[byte_count - 1] == 0) {
+        return false; /* a trailing zero would be a second spelling */
+    }
+    r->at += byte_count;
+    const uint32_t used = member_count % 64;
+    return used == 0 || (word[member_count / 64] >> used) == 0;
+}
+
+static void put_values(struct writer *w, const struct cv_list *values)
+{
+    put_number(w, values->word_count);
+    for (uint32_t i = 0; i < values->word_count; i++) {
+        put_number(w, values->word[i]);
+    }
+}
+
+static bool get_values(struct reader *r, uint32_t member_count, uint64_t *word,
+                       uint32_t *ret_word_count)
+{
+    uint64_t count;
+    if (!get_number(r, &count) || count > member_count) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (!get_number(r, &word[i])) {
+            return false;
+        }
+    }
+    *ret_word_count = (uint32_t)count;
+    return true;
+}
+
+static bool is_in_range(enum cv_field_kind kind, uint64_t value, uint32_t member_count)
+{
+    switch (kind) {
+    case CV_FIELD_U64:
+        return true;
+    case CV_FIELD_FLAG:
+        return value <= 1;
+    case CV_FIELD_ID:
+        return value >= 1 && value <= member_count;
+    case CV_FIELD_ID_NONE:
+        return value <= member_count;
+    default:
+        return false;
+    }
+}
+
+size_t cv_message_bytes_max(const struct cv_protocol *protocol, uint32_t member_count)
+{
+    (void)protocol;
+    return 2 + CV_FIELDS_MAX * VARINT_BYTES_MAX +
+           CV_LISTS_MAX * (VARINT_BYTES_MAX + (size_t)member_count * VARINT_BYTES_MAX);
+}
+
+uint32_t cv_message_words_max(uint32_t member_count)
+{
+    return CV_LISTS_MAX * (member_count + 1);
+}
+
+size_t cv_message_encode(const struct cv_protocol *protocol, uint32_t member_count,
+                         const struct cv_message *message, uint8_t *ret_bytes)
+{
+    CV_ASSERT(message->type < protocol->message_count);
+
+    struct writer w = {ret_bytes};
+    *w.at++ = WIRE_VERSION;
+    *w.at++ = (uint8_t)message->type;
+    uint32_t scalar = 0;
+    uint32_t list = 0;
+    for (const struct cv_field *f = protocol->messages[message->type].fields; f->kind; f++) {
+        switch (f->kind) {
+        case CV_FIELD_SET:
+            CV_ASSERT(message->list[list].word_count == cv__set_words(member_count));
+            put_set(&w, &message->list[list++]);
+            break;
+        case CV_FIELD_VALUES:
+            CV_ASSERT(message->list[list].word_count <= member_count);
+            put_values(&w, &message->list[list++]);
+            break;
+        default:
+            CV_ASSERT(is_in_range(f->kind, message->field[scalar], member_count));
+            put_number(&w, message->field[scalar++]);
+            break;
+        }
+    }
+    return (size_t)(w.at - ret_bytes);
+}
+
+int cv_message_decode(const struct cv_protocol *protocol, uint32_t member_count,
+                      const uint8_t *bytes, size_t byte_count, uint64_t *word,
+                      struct cv_message *ret_message)
+{
+    if (byte_count < 2 || bytes[0] != WIRE_VERSION || bytes[1] >= protocol->message_count) {
+        return CV_E_MALFORMED;
+    }
+    struct reader r = {bytes + 2, bytes + byte_count};
+    memset(ret_message, 0, sizeof *ret_message);
+    ret_message->type = bytes[1];
+    uint32_t scalar = 0;
+    uint32_t list = 0;
+    for (const struct cv_field *f = protocol->messages[bytes[1]].fields; f->kind; f++) {
+        if (f->kind == CV_FIELD_SET) {
+            if (!get_set(&r, member_count, word)) {
+                return CV_E_MALFORMED;
+            }
+            ret_message->list[list++] = (struct cv_list){word, cv__set_words(member_count)};
+            word += cv__set_words(member_count);
+        } else if (f->kind == CV_FIELD_VALUES) {
+            uint32_t count;
+            if (!get_values(&r, member_count, word, &count)) {
+                return CV_E_MALFORMED;
+            }
+            ret_message->list[list++] = (struct cv_list){word, count};
+            word += count;
+        } else {
+            if (!get_number(&r, &ret_message->field[scalar]) ||
+                !is_in_range(f->kind, ret_message->field[scalar], member_count)) {
+                return CV_E_MALFORMED;
+            }
+            scalar++;
+        }
+    }
+    return r.at == r.end ? CV_OK : CV_E_MALFORMED;
+}

@@ -1,0 +1,56 @@
+/* src/core/core.c - the public entry to any core: checks of what an embedder passes, then the table. */
+#include "core/errors.h"
+#include "core/nodeset.h"
+#include "core/types.h"
+
+#include <conclave/conclave.h>
+#include <string.h>
+
+const char *cv_version(void)
+{
+    return CV_VERSION;
+}
+
+int cv_core_configure(const struct cv_protocol *protocol, struct cv_config *config,
+                      struct cv_errtext *reterr)
+{
+    if (config->member_count < 1 || config->member_count > CV_MEMBERS_MAX) {
+        return cv__fail(reterr, CV_E_INVALID, "%u members: there may be 1 to %u",
+                        config->member_count, CV_MEMBERS_MAX);
+    }
+    if (config->self < 1 || config->self > config->member_count) {
+        return cv__fail(reterr, CV_E_INVALID, "member %u is not one of 1 to %u", config->self,
+                        config->member_count);
+    }
+    if (config->drift_ppb < 0 || config->drift_ppb >= 100000000) {
+        return cv__fail(reterr, CV_E_INVALID, "drift bound %lld ppb is not within 0 to 10 %%",
+                        (long long)config->drift_ppb);
+    }
+    return protocol->configure(config, reterr);
+}
+
+size_t cv_core_size(const struct cv_protocol *protocol, const struct cv_config *config)
+{
+    return protocol->size(config);
+}
+
+void cv_core_init(const struct cv_protocol *protocol, void *state, const struct cv_config *config)
+{
+    memset(state, 0, protocol->size(config)); /* padding too: equal states have equal bytes */
+    protocol->init(state, config);
+}
+
+void cv_core_step(const struct cv_protocol *protocol, void *state, const struct cv_event *event,
+                  struct cv_effects *out)
+{
+    CV_ASSERT(event->now_ns > 0);
+    out->item_count = 0;
+    out->word_count = 0;
+    protocol->step(state, event, out);
+    protocol->check(state);
+}
+
+uint32_t cv_effects_words(const struct cv_config *config)
+{
+    return 4 * config->member_count + 64; /* sets are tiny; a few vectors of a value per member */
+}

@@ -1,0 +1,99 @@
+/* src/core/duration.c - times as people write them. Integers only: the same text on every machine. */
+#include "core/duration.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int64_t ns;
+} units[] = {
+    {"ns", 1},           {"us", NS_PER_US},        {"ms", NS_PER_MS},
+    {"s", NS_PER_S},     {"min", 60 * NS_PER_S},   {"h", 3600 * NS_PER_S},
+};
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+const char *cv__decimal_parse(const char *text, int64_t *ret_billionths)
+{
+    int64_t whole = 0;
+    int64_t fraction = 0;
+    int64_t weight = NS_PER_S;
+    const char *at = text;
+    if (!is_digit(*at)) {
+        return NULL;
+    }
+    for (; is_digit(*at); at++) {
+        whole = whole * 10 + (*at - '0');
+        if (whole >= INT64_MAX / NS_PER_S / 10) {
+            return NULL;
+        }
+    }
+    if (*at == '.') {
+        at++;
+        if (!is_digit(*at)) {
+            return NULL;
+        }
+        for (; is_digit(*at); at++) {
+            weight /= 10;
+            if (weight == 0) {
+                return NULL;
+            }
+            fraction += weight * (*at - '0');
+        }
+    }
+    *ret_billionths = whole * NS_PER_S + fraction;
+    return at;
+}
+
+bool cv__duration_parse(const char *text, int64_t *ret_ns)
+{
+    int64_t billionths;
+    const char *unit = cv__decimal_parse(text, &billionths);
+    if (unit == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < COUNT_OF(units); i++) {
+        if (strcmp(unit, units[i].name) != 0) {
+            continue;
+        }
+        const int64_t whole = billionths / NS_PER_S;
+        const int64_t rest = billionths % NS_PER_S;
+        if (whole > INT64_MAX / 2 / units[i].ns) {
+            return false;
+        }
+        /* rest < 1e9 and the unit <= 3.6e12, so the product needs more than 64 bits. */
+        const int64_t part = (int64_t)((__int128)rest * units[i].ns / NS_PER_S);
+        *ret_ns = whole * units[i].ns + part;
+        return true;
+    }
+    return false;
+}
+
+const char *cv__duration_format(int64_t ns, char buffer[CV_DURATION_TEXT_BYTES])
+{
+    CV_ASSERT(ns >= 0);
+    const uint32_t unit = ns == 0 || ns >= NS_PER_S ? 3 : ns >= NS_PER_MS ? 2 : ns >= NS_PER_US;
+    char digits[24];
+    uint32_t count = 0;
+    for (int64_t left = ns / units[unit].ns; left > 0 || count == 0; left /= 10) {
+        digits[count++] = (char)('0' + left % 10);
+    }
+    char *at = buffer;
+    while (count > 0) {
+        *at++ = digits[--count];
+    }
+    int64_t rest = ns % units[unit].ns;
+    if (rest > 0) {
+        *at++ = '.';
+        for (int64_t weight = units[unit].ns / 10; rest > 0; weight /= 10) {
+            *at++ = (char)('0' + rest / weight);
+            rest %= weight;
+        }
+    }
+    memcpy(at, units[unit].name, strlen(units[unit].name) + 1);
+    CV_ASSERT(at < buffer + CV_DURATION_TEXT_BYTES - 4);
+    return buffer;
+}

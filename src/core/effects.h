@@ -1,0 +1,29 @@
+/* src/core/effects.h - how a core says what it wants done.
+ *
+ * Effects are data, carried out by the host in the order of these calls. Each step has room for
+ * CV_EFFECTS_MAX of them; a core that needs more is wrong, and the assertion says so. */
+#ifndef CV_CORE_EFFECTS_H
+#define CV_CORE_EFFECTS_H
+
+#include "core/types.h"
+
+/* A message of that type to one member, to a range of them, or to all others. The caller fills in
+ * the fields of what is returned, which are zero, before the step ends. */
+struct cv_message *cv__effect_send(struct cv_effects *out, cv_id to, uint32_t type);
+struct cv_message *cv__effect_send_range(struct cv_effects *out, cv_id first, cv_id last,
+                                         uint32_t type);
+struct cv_message *cv__effect_send_all(struct cv_effects *out, uint32_t type);
+
+/* Copies words into the step's storage, so that a message or a leadership can point to them. */
+struct cv_list cv__effect_list(struct cv_effects *out, const uint64_t *word, uint32_t word_count);
+
+/* The timer fires once at an instant in [earliest, latest] of the local clock. Arming replaces. */
+void cv__effect_arm(struct cv_effects *out, uint32_t timer, int64_t earliest_ns, int64_t latest_ns);
+void cv__effect_disarm(struct cv_effects *out, uint32_t timer);
+
+/* Replaces the durable record. Sends that follow, in this step or later, wait for it. */
+void cv__effect_persist(struct cv_effects *out, const uint64_t *word, uint32_t word_count);
+
+void cv__effect_leadership(struct cv_effects *out, const struct cv_leadership *leadership);
+
+#endif

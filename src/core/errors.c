@@ -1,0 +1,70 @@
+/* src/core/errors.c - the texts of codes, reasons, properties and assumptions.
+ *
+ * vsnprintf is the one function of stdio that the pure parts use: it formats into the caller's
+ * memory and touches nothing else. */
+#include "core/errors.h"
+
+#include "core/types.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+const char *cv_strerror(int code)
+{
+    switch (code) {
+    case CV_OK:
+        return "success";
+#define CV_ERR_CASE(name, number, text) \
+    case CV_E_##name:                   \
+        return text;
+        CV_ERR_MAP(CV_ERR_CASE)
+#undef CV_ERR_CASE
+    default:
+        return "unknown error";
+    }
+}
+
+int cv__fail(struct cv_errtext *reterr, int code, const char *format, ...)
+{
+    CV_ASSERT(code < 0);
+    if (reterr != NULL) {
+        va_list args;
+        va_start(args, format);
+        (void)vsnprintf(reterr->text, sizeof reterr->text, format, args); /* a cut line still helps */
+        va_end(args);
+    }
+    return code;
+}
+
+const char *cv_reason_name(enum cv_reason reason)
+{
+    static const char *const names[] = {
+#define CV_REASON_TEXT(name, text) text,
+        CV_REASON_MAP(CV_REASON_TEXT)
+#undef CV_REASON_TEXT
+    };
+    CV_ASSERT(reason < CV_REASON_COUNT);
+    return names[reason];
+}
+
+const char *cv_property_name(enum cv_property property)
+{
+    static const char *const names[] = {
+#define CV_PROPERTY_TEXT(name, text) text,
+        CV_PROPERTY_MAP(CV_PROPERTY_TEXT)
+#undef CV_PROPERTY_TEXT
+    };
+    CV_ASSERT(property < CV_PROPERTY_COUNT);
+    return names[property];
+}
+
+const char *cv_assume_text(enum cv_assume assume)
+{
+    static const char *const texts[] = {
+#define CV_ASSUME_TEXT(name, text) text,
+        CV_ASSUME_MAP(CV_ASSUME_TEXT)
+#undef CV_ASSUME_TEXT
+    };
+    CV_ASSERT(assume < CV_ASSUME_COUNT);
+    return texts[assume];
+}

@@ -1,0 +1,11 @@
+/* src/core/errors.h - writing the one-line explanation of a failure. */
+#ifndef CV_CORE_ERRORS_H
+#define CV_CORE_ERRORS_H
+
+#include <conclave/errors.h>
+
+/* Writes the line (cut at its bound) unless reterr is NULL, and returns `code`, so that a failure is
+ * reported by `return cv__fail(reterr, CV_E_INVALID, "...", ...)`. */
+int cv__fail(struct cv_errtext *reterr, int code, const char *format, ...) CV_PRINTF(3, 4);
+
+#endif

@@ -1,0 +1,57 @@
+/* src/core/failaware.c - an upper bound on the delay of a message. */
+#include "core/failaware.h"
+
+#define PPB INT64_C(1000000000)
+
+/* t(1+rho) and t(1-rho), rounded up and down: rounding must not make a bound too small. */
+static int64_t drift_ns(int64_t ns, int64_t drift_ppb)
+{
+    const int64_t ns_small = INT64_C(1) << 43; /* 2.4 hours: the product fits into 64 bits */
+    if (ns < ns_small && drift_ppb < 1 << 20) {
+        return (ns * drift_ppb + PPB - 1) / PPB;
+    }
+    return (int64_t)(((__int128)ns * drift_ppb + PPB - 1) / PPB);
+}
+
+static int64_t stretch(int64_t ns, int64_t drift_ppb)
+{
+    return ns + drift_ns(ns, drift_ppb);
+}
+
+static int64_t shrink(int64_t ns, int64_t drift_ppb)
+{
+    return ns - drift_ns(ns, drift_ppb);
+}
+
+void cv__echo_update(struct cv_echo *echo, int64_t peer_sent_ns, int64_t received_ns,
+                     int64_t drift_ppb)
+{
+    CV_ASSERT(peer_sent_ns > 0);
+    if (echo->peer_sent_ns != 0) {
+        /* In the bound, n enters as B(1-rho) - A(1+rho): the smaller the better. The terms age by
+         * 2 rho, so an old excellent n gives way to a fresh good one. */
+        const int64_t later_b = received_ns - echo->received_ns;
+        const int64_t later_a = peer_sent_ns - echo->peer_sent_ns;
+        if (later_a <= 0 || shrink(later_b, drift_ppb) > stretch(later_a, drift_ppb)) {
+            return;
+        }
+    }
+    echo->peer_sent_ns = peer_sent_ns;
+    echo->received_ns = received_ns;
+}
+
+int64_t cv__delay_bound(const struct cv_stamp *stamp, int64_t received_ns, int64_t drift_ppb,
+                        int64_t delay_ns_min)
+{
+    if (stamp->echo.peer_sent_ns == 0) {
+        return CV_DELAY_UNKNOWN;
+    }
+    const int64_t round_trip = received_ns - stamp->echo.peer_sent_ns;
+    const int64_t sat_on_it = stamp->sent_ns - stamp->echo.received_ns;
+    if (round_trip < 0 || sat_on_it < 0) {
+        return CV_DELAY_UNKNOWN; /* stamps of a former life, or forged */
+    }
+    const int64_t bound =
+        stretch(round_trip, drift_ppb) - shrink(sat_on_it, drift_ppb) - delay_ns_min;
+    return cv__max64(bound, 0);
+}

@@ -1,0 +1,83 @@
+/* src/core/nodeset.c - sets of members. */
+#include "core/nodeset.h"
+
+#include <string.h>
+
+void cv__set_clear(uint64_t *set, uint32_t member_count)
+{
+    memset(set, 0, cv__set_words(member_count) * sizeof *set);
+}
+
+void cv__set_copy(uint64_t *set, const uint64_t *from, uint32_t member_count)
+{
+    memmove(set, from, cv__set_words(member_count) * sizeof *set);
+}
+
+void cv__set_unite(uint64_t *set, const uint64_t *other, uint32_t member_count)
+{
+    const uint32_t words = cv__set_words(member_count);
+    for (uint32_t i = 0; i < words; i++) {
+        set[i] |= other[i];
+    }
+}
+
+uint32_t cv__set_count(const uint64_t *set, uint32_t member_count)
+{
+    const uint32_t words = cv__set_words(member_count);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < words; i++) {
+        count += (uint32_t)__builtin_popcountll(set[i]);
+    }
+    CV_ASSERT(count <= member_count);
+    return count;
+}
+
+bool cv__set_is_subset(const uint64_t *set, const uint64_t *of, uint32_t member_count)
+{
+    const uint32_t words = cv__set_words(member_count);
+    for (uint32_t i = 0; i < words; i++) {
+        if ((set[i] & ~of[i]) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+cv_id cv__set_next(const uint64_t *set, cv_id from, uint32_t member_count)
+{
+    CV_ASSERT(from != CV_ID_NONE);
+    if (from > member_count) {
+        return CV_ID_NONE;
+    }
+    const uint32_t words = cv__set_words(member_count);
+    uint32_t at = (from - 1) / 64;
+    uint64_t word = set[at] & (~UINT64_C(0) << ((from - 1) % 64));
+    while (word == 0) {
+        if (++at == words) {
+            return CV_ID_NONE;
+        }
+        word = set[at];
+    }
+    const cv_id found = at * 64 + (uint32_t)__builtin_ctzll(word) + 1;
+    CV_ASSERT(found >= from && found <= member_count);
+    return found;
+}
+
+cv_id cv__set_last(const uint64_t *set, cv_id upto, uint32_t member_count)
+{
+    CV_ASSERT(upto <= member_count);
+    if (upto == CV_ID_NONE) {
+        return CV_ID_NONE;
+    }
+    uint32_t at = (upto - 1) / 64;
+    uint64_t word = set[at] & (~UINT64_C(0) >> (63 - (upto - 1) % 64));
+    while (word == 0) {
+        if (at-- == 0) {
+            return CV_ID_NONE;
+        }
+        word = set[at];
+    }
+    const cv_id found = at * 64 + (63 - (uint32_t)__builtin_clzll(word)) + 1;
+    CV_ASSERT(found <= upto);
+    return found;
+}

@@ -1,0 +1,149 @@
+/* src/core/options.c - a protocol's options: defaults and values from text.
+ *
+ * The table in the protocol is the only place that knows names, ranges and defaults; scenarios,
+ * addresses and `conclave protocols` all read it. */
+#include "core/options.h"
+
+#include "core/duration.h"
+#include "core/errors.h"
+
+#include <string.h>
+
+void cv_config_init(struct cv_config *config, const struct cv_protocol *protocol, cv_id self,
+                    uint32_t member_count)
+{
+    memset(config, 0, sizeof *config);
+    config->self = self;
+    config->member_count = member_count;
+    config->drift_ppb = CV_DRIFT_PPB_DEFAULT;
+    uint32_t at = 0;
+    for (const struct cv_option *o = protocol->options; o->name != NULL; o++) {
+        CV_ASSERT(at < CV_OPTIONS_MAX);
+        config->option[at++] = o->initial;
+    }
+}
+
+/* The index of `word` among "a|b|c", or -1. */
+static int64_t choice_index(const char *choices, const char *word)
+{
+    const size_t length = strlen(word);
+    int64_t index = 0;
+    for (const char *at = choices;; index++) {
+        const char *bar = strchr(at, '|');
+        const size_t choice = bar != NULL ? (size_t)(bar - at) : strlen(at);
+        if (choice == length && memcmp(at, word, length) == 0) {
+            return index;
+        }
+        if (bar == NULL) {
+            return -1;
+        }
+        at = bar + 1;
+    }
+}
+
+static bool count_parse(const char *text, int64_t *ret_value)
+{
+    int64_t value = 0;
+    for (; *text >= '0' && *text <= '9' && value < INT64_MAX / 100; text++) {
+        value = value * 10 + (*text - '0');
+        *ret_value = value;
+        if (text[1] == '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int option_parse(const struct cv_option *option, const char *value, int64_t *ret_value,
+                        struct cv_errtext *reterr)
+{
+    switch (option->kind) {
+    case CV_OPTION_TIME:
+        if (!cv__duration_parse(value, ret_value)) {
+            return cv__fail(reterr, CV_E_INVALID, "%s=%s is not a time; write it like %s=250ms",
+                            option->name, value, option->name);
+        }
+        break;
+    case CV_OPTION_COUNT:
+        if (!count_parse(value, ret_value)) {
+            return cv__fail(reterr, CV_E_INVALID, "%s=%s is not a whole number", option->name,
+                            value);
+        }
+        break;
+    case CV_OPTION_FLAG:
+        *ret_value = choice_index("no|yes", value);
+        if (*ret_value < 0) {
+            return cv__fail(reterr, CV_E_INVALID, "%s=%s: write yes or no", option->name, value);
+        }
+        return CV_OK;
+    case CV_OPTION_CHOICE:
+        *ret_value = choice_index(option->choices, value);
+        if (*ret_value < 0) {
+            return cv__fail(reterr, CV_E_INVALID, "%s=%s is none of %s", option->name, value,
+                            option->choices);
+        }
+        return CV_OK;
+    }
+    if (*ret_value < option->min || *ret_value > option->max) {
+        struct cv_option_text min, max;
+        return cv__fail(reterr, CV_E_INVALID, "%s=%s is outside %s to %s", option->name, value,
+                        cv__option_format(option, option->min, &min),
+                        cv__option_format(option, option->max, &max));
+    }
+    return CV_OK;
+}
+
+int cv_config_set(struct cv_config *config, const struct cv_protocol *protocol, const char *name,
+                  const char *value, struct cv_errtext *reterr)
+{
+    uint32_t at = 0;
+    for (const struct cv_option *o = protocol->options; o->name != NULL; o++, at++) {
+        if (strcmp(o->name, name) == 0) {
+            int64_t parsed = 0;
+            const int error = option_parse(o, value, &parsed, reterr);
+            if (error == CV_OK) {
+                config->option[at] = parsed;
+            }
+            return error;
+        }
+    }
+    return cv__fail(reterr, CV_E_UNKNOWN, "protocol '%s' has no option '%s'", protocol->name, name);
+}
+
+const char *cv__option_format(const struct cv_option *option, int64_t value,
+                              struct cv_option_text *text)
+{
+    const char *word = NULL;
+    size_t length = 0;
+    char digits[CV_DURATION_TEXT_BYTES];
+    switch (option->kind) {
+    case CV_OPTION_TIME:
+        return cv__duration_format(value, text->text);
+    case CV_OPTION_COUNT:
+        for (int64_t left = value; left > 0 || length == 0; left /= 10) {
+            digits[length++] = (char)('0' + left % 10);
+        }
+        for (size_t i = 0; i < length; i++) {
+            text->text[i] = digits[length - 1 - i];
+        }
+        text->text[length] = '\0';
+        return text->text;
+    case CV_OPTION_FLAG:
+        return value ? "yes" : "no";
+    case CV_OPTION_CHOICE:
+        word = option->choices;
+        for (int64_t i = 0; i < value; i++) {
+            word = strchr(word, '|');
+            CV_ASSERT(word != NULL);
+            word++;
+        }
+        while (word[length] != '\0' && word[length] != '|') {
+            length++;
+        }
+        CV_ASSERT(length < sizeof text->text);
+        memcpy(text->text, word, length);
+        text->text[length] = '\0';
+        return text->text;
+    }
+    return "";
+}

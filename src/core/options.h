@@ -1,0 +1,17 @@
+/* src/core/options.h - printing the options that cv_config_set() reads. */
+#ifndef CV_CORE_OPTIONS_H
+#define CV_CORE_OPTIONS_H
+
+#include "core/types.h"
+
+#define CV_DRIFT_PPB_DEFAULT 100000 /* 1e-4, ten times what a bad quartz does */
+
+struct cv_option_text {
+    char text[32];
+};
+
+/* The value as cv_config_set() would read it back. Points into `text` or to a constant. */
+const char *cv__option_format(const struct cv_option *option, int64_t value,
+                              struct cv_option_text *text);
+
+#endif
