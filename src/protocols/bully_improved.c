@@ -1,0 +1,99 @@
+/* src/protocols/bully_improved.c - the improved bully [NITR; Arghavani11]: the heir is known before
+ * the coordinator dies.
+ *
+ * Members answer each heartbeat (ALIVE), so the coordinator knows who lives, and every heartbeat
+ * names the heir: the highest living id below the coordinator. When the coordinator falls silent the
+ * heir announces itself at once; the others give it time T, then run the plain bully.
+ *
+ * Ours: alive is who answered one of the latest two heartbeats; two sets and no clock per member.
+ * Assumed: synchrony, as for the bully. */
+#include "core/nodeset.h"
+#include "protocols/bully.h"
+
+enum { ALIVE = BULLY_MESSAGE_COUNT, MESSAGE_COUNT };
+
+static const struct cv_message_type improved_messages[MESSAGE_COUNT] = {
+    BULLY_MESSAGES,
+    [ALIVE] = {"ALIVE", {{"term", CV_FIELD_U64}}},
+};
+
+struct bully_improved {
+    struct classic c;
+    uint64_t sets[]; /* answered the latest heartbeat; answered the one before */
+};
+
+static uint64_t *answered(struct bully_improved *s)
+{
+    return s->sets;
+}
+
+static uint64_t *answered_before(struct bully_improved *s)
+{
+    return s->sets + cv__set_words(s->c.member_count);
+}
+
+static size_t improved_size(const struct cv_config *config)
+{
+    return sizeof(struct bully_improved) +
+           2 * cv__set_words(config->member_count) * sizeof(uint64_t);
+}
+
+/* Just before a heartbeat: who lives, and so who inherits? */
+static void name_heir(struct bully_improved *s)
+{
+    struct classic *c = &s->c;
+    const cv_id now = cv__set_last(answered(s), c->self - 1, c->member_count);
+    const cv_id before = cv__set_last(answered_before(s), c->self - 1, c->member_count);
+    c->heir = now > before ? now : before;
+    CV_ASSERT(c->heir < c->self);
+    cv__set_copy(answered_before(s), answered(s), c->member_count);
+    cv__set_clear(answered(s), c->member_count);
+}
+
+static void improved_step(void *state, const struct cv_event *event, struct cv_effects *out)
+{
+    struct bully_improved *s = state;
+    const bool was_leading = s->c.role == CLASSIC_LEADING;
+
+    if (event->kind == CV_EVENT_MESSAGE && event->message->type == ALIVE) {
+        if (was_leading && event->message->field[0] == s->c.claim_term) {
+            cv__set_add(answered(s), event->peer);
+        }
+        return;
+    }
+    if (event->kind == CV_EVENT_TIMER && event->timer == CLASSIC_TIMER_HEARTBEAT) {
+        name_heir(s);
+    }
+    if (event->kind == CV_EVENT_PEER_DOWN) {
+        cv__set_remove(answered(s), event->peer);
+        cv__set_remove(answered_before(s), event->peer);
+    }
+    cv__classic_step(&s->c, &cv__bully_heir_rules, event, out);
+
+    if (event->kind == CV_EVENT_MESSAGE && event->message->type == CLASSIC_HEARTBEAT &&
+        s->c.leader == event->peer) {
+        cv__effect_send(out, event->peer, ALIVE)->field[0] = s->c.claim_term;
+    }
+    if (was_leading != (s->c.role == CLASSIC_LEADING)) {
+        cv__set_clear(answered(s), s->c.member_count);
+        cv__set_clear(answered_before(s), s->c.member_count);
+    }
+}
+
+const struct cv_protocol cv__proto_bully_improved = {
+    .name = "bully-improved",
+    .summary = "the bully, with an heir named before the coordinator dies",
+    .leads = "the heir, else the highest id alive",
+    .cites = "[NITR] [Arghavani11]",
+    .promises = CLASSIC_PROMISES,
+    .assumes = CLASSIC_ASSUMES,
+    .options = cv__classic_options,
+    .messages = improved_messages,
+    .message_count = MESSAGE_COUNT,
+    .configure = cv__bully_configure,
+    .size = improved_size,
+    .init = cv__bully_init,
+    .step = improved_step,
+    .check = cv__bully_check,
+    .settle_ns = cv__bully_settle_ns,
+};

@@ -1,0 +1,427 @@
+/* src/protocols/classic.c - what the five classical protocols share; see classic.h. */
+#include "protocols/classic.h"
+
+#include "core/duration.h"
+#include "core/errors.h"
+
+const struct cv_option cv__classic_options[] = {
+    [CLASSIC_OPTION_HEARTBEAT] = {"heartbeat", CV_OPTION_TIME, 50 * NS_PER_MS, NS_PER_US,
+                                  3600 * NS_PER_S, NULL, "the coordinator's heartbeats come this often"},
+    [CLASSIC_OPTION_TIMEOUT] = {"timeout", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US,
+                                36000 * NS_PER_S, NULL,
+                                "silence for so long is suspicion (default 3 heartbeat)"},
+    [CLASSIC_OPTION_DELTA] = {"delta", CV_OPTION_TIME, 10 * NS_PER_MS, NS_PER_US, 60 * NS_PER_S,
+                              NULL, "assumed bound on the delay of a message"},
+    [CLASSIC_OPTION_ANSWER] = {"answer", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US,
+                               3600 * NS_PER_S, NULL,
+                               "T: wait for an answer or acknowledgement (default 3 delta)"},
+    [CLASSIC_OPTION_COORDINATOR] = {"coordinator", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US,
+                                    36000 * NS_PER_S, NULL,
+                                    "T': wait for the new coordinator (default: as the protocol "
+                                    "needs)"},
+    [CLASSIC_OPTION_DETECTOR] = {"detector", CV_OPTION_CHOICE, 0, 0, 1, "fixed|phi",
+                                 "how silence becomes suspicion"},
+    [CLASSIC_OPTION_PHI] = {"phi", CV_OPTION_COUNT, 8, 1, DETECTOR_PHI_MAX, NULL,
+                            "threshold of the phi detector"},
+    {0},
+};
+
+static void derive(struct cv_config *config, uint32_t option, int64_t value)
+{
+    if (config->option[option] == CV_OPTION_DERIVED) {
+        config->option[option] = value;
+    }
+}
+
+static int broken(struct cv_errtext *reterr, const char *inequality, int64_t left, int64_t right)
+{
+    char left_text[CV_DURATION_TEXT_BYTES];
+    char right_text[CV_DURATION_TEXT_BYTES];
+    return cv__fail(reterr, CV_E_INVALID, "%s does not hold: %s against %s", inequality,
+                    cv__duration_format(left, left_text), cv__duration_format(right, right_text));
+}
+
+int cv__classic_configure(struct cv_config *config, int64_t coordinator_ns,
+                          struct cv_errtext *reterr)
+{
+    const int64_t *option = config->option;
+    derive(config, CLASSIC_OPTION_TIMEOUT, 3 * option[CLASSIC_OPTION_HEARTBEAT]);
+    derive(config, CLASSIC_OPTION_ANSWER, cv__classic_answer_ns(config));
+    derive(config, CLASSIC_OPTION_COORDINATOR, coordinator_ns);
+
+    const int64_t heartbeat = option[CLASSIC_OPTION_HEARTBEAT];
+    const int64_t timeout = option[CLASSIC_OPTION_TIMEOUT];
+    const int64_t delta = option[CLASSIC_OPTION_DELTA];
+    const int64_t answer = option[CLASSIC_OPTION_ANSWER];
+    const int64_t coordinator = option[CLASSIC_OPTION_COORDINATOR];
+    if (timeout < 2 * heartbeat) {
+        return broken(reterr, "timeout >= 2 heartbeat", timeout, 2 * heartbeat);
+    }
+    if (answer <= 2 * delta) {
+        return broken(reterr, "answer > 2 delta", answer, 2 * delta);
+    }
+    if (coordinator <= answer) {
+        return broken(reterr, "coordinator > answer", coordinator, answer);
+    }
+    return CV_OK;
+}
+
+int64_t cv__classic_answer_ns(const struct cv_config *config)
+{
+    const int64_t given = config->option[CLASSIC_OPTION_ANSWER];
+    return given != CV_OPTION_DERIVED ? given : 3 * config->option[CLASSIC_OPTION_DELTA];
+}
+
+int64_t cv__classic_detection_ns(const struct cv_config *config)
+{
+    /* phi may wait up to twice as long; who resigned stands aside for two time-outs. */
+    return 4 * config->option[CLASSIC_OPTION_TIMEOUT] + config->option[CLASSIC_OPTION_DELTA];
+}
+
+void cv__classic_init(struct classic *c, const struct cv_config *config)
+{
+    c->self = config->self;
+    c->member_count = config->member_count;
+    c->heartbeat_ns = config->option[CLASSIC_OPTION_HEARTBEAT];
+    c->timeout_ns = config->option[CLASSIC_OPTION_TIMEOUT];
+    c->delta_ns = config->option[CLASSIC_OPTION_DELTA];
+    c->answer_ns = config->option[CLASSIC_OPTION_ANSWER];
+    c->coordinator_ns = config->option[CLASSIC_OPTION_COORDINATOR];
+    c->role = CLASSIC_FOLLOWING;
+    c->is_candidate = true;
+    cv__detector_init(&c->detector,
+                      (enum cv_detector_kind)config->option[CLASSIC_OPTION_DETECTOR],
+                      (uint32_t)config->option[CLASSIC_OPTION_PHI], c->timeout_ns);
+}
+
+void cv__classic_check(const struct classic *c)
+{
+    CV_ASSERT(c->claim_term <= c->term);
+    CV_ASSERT(c->leader == CV_ID_NONE || c->leader == c->claim_leader);
+    CV_ASSERT(c->leader <= c->member_count);
+    CV_ASSERT((c->role == CLASSIC_LEADING) == (c->leader == c->self));
+    CV_ASSERT(c->leader != c->self || cv__classic_stands(c));
+}
+
+bool cv__classic_stands(const struct classic *c)
+{
+    return c->is_candidate && !c->has_resigned && !c->is_stopped;
+}
+
+void cv__classic_become(struct classic *c, const struct classic_rules *rules, uint32_t role,
+                        struct cv_effects *out)
+{
+    CV_ASSERT(role < rules->role_count);
+    CV_ASSERT(c->role == role || (rules->role_next[c->role] & BIT(role)) != 0);
+    c->role = role;
+    cv__effect_disarm(out, CLASSIC_TIMER_ELECTION);
+}
+
+void cv__classic_await(struct classic *c, const struct classic_rules *rules, uint32_t role,
+                       int64_t now_ns, int64_t wait_ns, struct cv_effects *out)
+{
+    cv__classic_become(c, rules, role, out);
+    cv__effect_arm(out, CLASSIC_TIMER_ELECTION, now_ns + wait_ns, now_ns + wait_ns);
+}
+
+static void learn(struct classic *c, uint64_t term)
+{
+    c->term = term > c->term ? term : c->term;
+}
+
+enum classic_verdict cv__classic_judge(const struct classic *c, uint64_t term, cv_id leader)
+{
+    if (term != c->claim_term) {
+        return term < c->claim_term ? CLASSIC_STALE : CLASSIC_NEWER;
+    }
+    if (leader != c->claim_leader) {
+        return leader < c->claim_leader ? CLASSIC_STALE : CLASSIC_NEWER;
+    }
+    return CLASSIC_CURRENT;
+}
+
+static void tell(const struct classic *c, enum cv_reason reason, struct cv_effects *out)
+{
+    const struct cv_leadership leadership = {
+        .leader = c->leader,
+        .reason = reason,
+        .token = c->leader != CV_ID_NONE ? c->claim_term : 0,
+    };
+    cv__effect_leadership(out, &leadership);
+}
+
+/* A range, so that not everybody suspects in the same instant. */
+static void arm_suspicion(const struct classic *c, struct cv_effects *out)
+{
+    const int64_t deadline = cv__detector_deadline(&c->detector);
+    cv__effect_arm(out, CLASSIC_TIMER_SUSPECT, deadline, deadline + c->delta_ns);
+}
+
+/* No leader is known any more. */
+static void forget(struct classic *c, enum cv_reason reason, struct cv_effects *out)
+{
+    if (c->leader == CV_ID_NONE) {
+        return;
+    }
+    cv__effect_disarm(out, c->leader == c->self ? CLASSIC_TIMER_HEARTBEAT : CLASSIC_TIMER_SUSPECT);
+    c->leader = CV_ID_NONE;
+    tell(c, reason, out);
+}
+
+/* The claim becomes the largest accepted, and its term is safe on disk before anybody hears of it. */
+static void accept_claim(struct classic *c, uint64_t term, cv_id leader, struct cv_effects *out)
+{
+    CV_ASSERT(cv__classic_judge(c, term, leader) != CLASSIC_STALE);
+    const bool is_new_term = term > c->claim_term;
+    c->claim_term = term;
+    c->claim_leader = leader;
+    c->leader = leader;
+    c->heir = CV_ID_NONE;
+    learn(c, term);
+    if (is_new_term) {
+        cv__effect_persist(out, &c->term, 1);
+    }
+}
+
+static void follow(struct classic *c, const struct classic_rules *rules, uint64_t term,
+                   cv_id leader, int64_t now_ns, struct cv_effects *out)
+{
+    CV_ASSERT(leader != c->self);
+    const bool is_change = c->leader != leader || c->claim_term != term;
+    const bool was_leading = c->leader == c->self;
+    cv__classic_become(c, rules, CLASSIC_FOLLOWING, out);
+    if (is_change) {
+        accept_claim(c, term, leader, out);
+        cv__detector_reset(&c->detector, now_ns);
+        tell(c, was_leading ? CV_REASON_SUPERSEDED : CV_REASON_ELECTED, out);
+        arm_suspicion(c, out);
+    }
+    if (was_leading) {
+        cv__effect_disarm(out, CLASSIC_TIMER_HEARTBEAT);
+    }
+}
+
+void cv__classic_lead(struct classic *c, const struct classic_rules *rules, uint64_t term,
+                      int64_t now_ns, struct cv_effects *out)
+{
+    CV_ASSERT(cv__classic_stands(c));
+    CV_ASSERT(cv__classic_judge(c, term, c->self) == CLASSIC_NEWER);
+    cv__classic_become(c, rules, CLASSIC_LEADING, out);
+    accept_claim(c, term, c->self, out);
+    tell(c, CV_REASON_ELECTED, out);
+    cv__effect_disarm(out, CLASSIC_TIMER_SUSPECT);
+    cv__effect_arm(out, CLASSIC_TIMER_HEARTBEAT, now_ns + c->heartbeat_ns,
+                   now_ns + c->heartbeat_ns);
+}
+
+static void elect(struct classic *c, const struct classic_rules *rules, cv_id dead, int64_t now_ns,
+                  struct cv_effects *out)
+{
+    CV_ASSERT(c->leader == CV_ID_NONE);
+    if (cv__classic_stands(c)) {
+        rules->elect(c, dead, now_ns, out);
+    } else {
+        cv__classic_become(c, rules, CLASSIC_FOLLOWING, out);
+    }
+}
+
+void cv__classic_elect(struct classic *c, const struct classic_rules *rules, int64_t now_ns,
+                       struct cv_effects *out)
+{
+    forget(c, CV_REASON_SUPERSEDED, out);
+    elect(c, rules, CV_ID_NONE, now_ns, out);
+}
+
+static void on_suspicion(struct classic *c, const struct classic_rules *rules,
+                         enum cv_reason reason, int64_t now_ns, struct cv_effects *out)
+{
+    CV_ASSERT(c->leader != c->self);
+    const cv_id dead = c->leader;
+    c->has_resigned = false; /* whoever succeeded us is gone too: stand again */
+    forget(c, reason, out);
+    if (rules->on_orphaned != NULL) {
+        rules->on_orphaned(c, dead, now_ns, out);
+    } else {
+        elect(c, rules, dead, now_ns, out);
+    }
+}
+
+void cv__classic_claim(struct classic *c, const struct classic_rules *rules, uint64_t term,
+                       cv_id leader, cv_id from, int64_t now_ns, struct cv_effects *out)
+{
+    if (cv__classic_judge(c, term, leader) == CLASSIC_STALE) {
+        cv__effect_send(out, from, CLASSIC_REFUSE)->field[0] = c->term;
+        return;
+    }
+    learn(c, term);
+    if (rules->contests && leader < c->self && cv__classic_stands(c)) {
+        const bool is_electing = c->role != CLASSIC_FOLLOWING && c->role != CLASSIC_LEADING;
+        if (!is_electing) {
+            cv__classic_elect(c, rules, now_ns, out);
+        }
+        return;
+    }
+    follow(c, rules, term, leader, now_ns, out);
+}
+
+static void on_heartbeat(struct classic *c, const struct classic_rules *rules,
+                         const struct cv_event *event, struct cv_effects *out)
+{
+    const uint64_t term = event->message->field[0];
+    cv__classic_claim(c, rules, term, event->peer, event->peer, event->now_ns, out);
+    if (c->leader == event->peer && c->claim_term == term) {
+        c->heir = (cv_id)event->message->field[1];
+        cv__detector_heard(&c->detector, event->now_ns);
+        arm_suspicion(c, out);
+    }
+}
+
+static void on_message(struct classic *c, const struct classic_rules *rules,
+                       const struct cv_event *event, struct cv_effects *out)
+{
+    const uint64_t term = event->message->field[0];
+    switch (event->message->type) {
+    case CLASSIC_HEARTBEAT:
+        on_heartbeat(c, rules, event, out);
+        break;
+    case CLASSIC_REFUSE:
+        learn(c, term);
+        /* The same term is enough: somebody accepted a claim of a higher id in it. */
+        if (c->role == CLASSIC_LEADING && term >= c->claim_term) {
+            cv__classic_elect(c, rules, event->now_ns, out);
+        }
+        break;
+    case CLASSIC_RESIGN:
+        if (event->peer == c->leader && term == c->claim_term) {
+            on_suspicion(c, rules, CV_REASON_RESIGNED, event->now_ns, out);
+        }
+        break;
+    default:
+        learn(c, term);
+        rules->on_message(c, event, out);
+        break;
+    }
+}
+
+static void beat(struct classic *c, int64_t now_ns, struct cv_effects *out)
+{
+    CV_ASSERT(c->role == CLASSIC_LEADING);
+    struct cv_message *heartbeat = cv__effect_send_all(out, CLASSIC_HEARTBEAT);
+    heartbeat->field[0] = c->claim_term;
+    heartbeat->field[1] = c->heir;
+    cv__effect_arm(out, CLASSIC_TIMER_HEARTBEAT, now_ns + c->heartbeat_ns,
+                   now_ns + c->heartbeat_ns);
+}
+
+static void on_timer(struct classic *c, const struct classic_rules *rules,
+                     const struct cv_event *event, struct cv_effects *out)
+{
+    switch (event->timer) {
+    case CLASSIC_TIMER_HEARTBEAT:
+        beat(c, event->now_ns, out);
+        break;
+    case CLASSIC_TIMER_SUSPECT:
+        on_suspicion(c, rules, CV_REASON_SUSPECTED, event->now_ns, out);
+        break;
+    default:
+        rules->on_timer(c, event->timer, event->now_ns, out);
+        break;
+    }
+}
+
+static void on_start(struct classic *c, const struct classic_rules *rules,
+                     const struct cv_event *event, struct cv_effects *out)
+{
+    if (event->persisted_count > 0) {
+        c->term = event->persisted[0];
+        c->claim_term = c->term; /* of nobody: whoever claims this term or a later one is welcome */
+    }
+    if (rules->listens_first) {
+        cv__detector_reset(&c->detector, event->now_ns);
+        arm_suspicion(c, out);
+    } else {
+        elect(c, rules, CV_ID_NONE, event->now_ns, out);
+    }
+}
+
+static void on_resign(struct classic *c, const struct classic_rules *rules, int64_t now_ns,
+                      struct cv_effects *out)
+{
+    if (c->role != CLASSIC_LEADING) {
+        return;
+    }
+    cv__effect_send_all(out, CLASSIC_RESIGN)->field[0] = c->claim_term;
+    c->has_resigned = true;
+    cv__classic_become(c, rules, CLASSIC_FOLLOWING, out);
+    forget(c, CV_REASON_RESIGNED, out);
+    cv__effect_arm(out, CLASSIC_TIMER_SUSPECT, now_ns + 2 * c->timeout_ns,
+                   now_ns + 2 * c->timeout_ns + c->delta_ns);
+}
+
+static void on_campaign(struct classic *c, const struct classic_rules *rules,
+                        const struct cv_event *event, struct cv_effects *out)
+{
+    if (event->is_candidate) {
+        c->is_candidate = true;
+        c->has_resigned = false;
+        const bool is_wanted =
+            c->leader == CV_ID_NONE || (rules->contests && c->leader < c->self);
+        if (c->role == CLASSIC_FOLLOWING && is_wanted) {
+            cv__classic_elect(c, rules, event->now_ns, out);
+        }
+        return;
+    }
+    on_resign(c, rules, event->now_ns, out);
+    c->is_candidate = false;
+    cv__classic_become(c, rules, CLASSIC_FOLLOWING, out);
+}
+
+/* A node that may forget what it promised takes no further part, not even as a follower. */
+static void stop(struct classic *c, struct cv_effects *out)
+{
+    c->is_stopped = true;
+    c->role = CLASSIC_FOLLOWING;
+    c->leader = CV_ID_NONE;
+    tell(c, CV_REASON_STOPPED, out);
+    for (uint32_t timer = 0; timer < CV_TIMERS_MAX; timer++) {
+        cv__effect_disarm(out, timer);
+    }
+}
+
+void cv__classic_step(struct classic *c, const struct classic_rules *rules,
+                      const struct cv_event *event, struct cv_effects *out)
+{
+    if (c->is_stopped) {
+        return;
+    }
+    switch (event->kind) {
+    case CV_EVENT_START:
+        on_start(c, rules, event, out);
+        break;
+    case CV_EVENT_MESSAGE:
+        on_message(c, rules, event, out);
+        break;
+    case CV_EVENT_TIMER:
+        on_timer(c, rules, event, out);
+        break;
+    case CV_EVENT_PEER_DOWN:
+        if (rules->on_peer_down != NULL) {
+            rules->on_peer_down(c, event, out);
+        }
+        if (event->peer == c->leader && event->peer != c->self) {
+            on_suspicion(c, rules, CV_REASON_SUSPECTED, event->now_ns, out);
+        }
+        break;
+    case CV_EVENT_RESIGN:
+        on_resign(c, rules, event->now_ns, out);
+        break;
+    case CV_EVENT_CAMPAIGN:
+        on_campaign(c, rules, event, out);
+        break;
+    case CV_EVENT_PERSIST_FAILED:
+        stop(c, out);
+        break;
+    case CV_EVENT_REPORT:
+        break; /* no scores here */
+    }
+}

@@ -1,0 +1,149 @@
+/* src/protocols/classic.h - what the five classical protocols of [NITR] share.
+ *
+ * The coordinator sends a heartbeat every `heartbeat`; its silence is suspicion (detector=fixed|phi).
+ * How a new coordinator is then found is each protocol's own business: it gives a table of rules,
+ * and cv__classic_step() drives it.
+ *
+ * Ours: claims are ordered. A coordinator claims leadership in a term; claims compare by term, then
+ * by id, and nobody goes back to a smaller claim than the largest it accepted. A stale one (of a
+ * coordinator that slept through its successor's election, or a late message) is answered by REFUSE,
+ * which tells the newer term, so that its sender can stand again with a larger one. The term is the
+ * token. It is saved before it is used, so that tokens do not start again at 1 when everybody
+ * restarts, but two partitions may use the same one: it is not promised to be monotonic.
+ *
+ * Ours too: resigning. The coordinator says RESIGN, everybody elects, and the one who resigned
+ * stands aside until its successor falls silent or nobody succeeded it in time. Elections go by id,
+ * so a wished successor is not heeded. Who does not campaign stands aside all the time.
+ *
+ * Assumed: a synchronous system (delays within `delta`, no loss, no pauses). Without it two
+ * coordinators are possible, and `conclave lab classic` shows them. */
+#ifndef CV_PROTOCOLS_CLASSIC_H
+#define CV_PROTOCOLS_CLASSIC_H
+
+#include "core/detector.h"
+#include "core/effects.h"
+#include "core/types.h"
+
+/* Indices of cv__classic_options, which all five use. */
+enum {
+    CLASSIC_OPTION_HEARTBEAT,
+    CLASSIC_OPTION_TIMEOUT,
+    CLASSIC_OPTION_DELTA,
+    CLASSIC_OPTION_ANSWER,
+    CLASSIC_OPTION_COORDINATOR,
+    CLASSIC_OPTION_DETECTOR,
+    CLASSIC_OPTION_PHI,
+};
+extern const struct cv_option cv__classic_options[];
+
+#define CLASSIC_PROMISES \
+    (CV_PROP(VALIDITY) | CV_PROP(AGREEMENT) | CV_PROP(TERMINATION) | CV_PROP(STABILITY))
+#define CLASSIC_ASSUMES                                               \
+    (BIT(CV_ASSUME_BOUNDED_DELAY) | BIT(CV_ASSUME_NO_LOSS) |          \
+     BIT(CV_ASSUME_PROMPT_PROCESSES) | BIT(CV_ASSUME_BOUNDED_DRIFT) | \
+     BIT(CV_ASSUME_TRANSITIVE_LINKS))
+
+/* The first message types, timers and roles of each of them; its own follow. The first field of
+ * every message is the sender's term. */
+enum {
+    CLASSIC_HEARTBEAT, /* term, heir */
+    CLASSIC_REFUSE,    /* term */
+    CLASSIC_RESIGN,    /* term */
+    CLASSIC_MESSAGE_COUNT,
+};
+#define CLASSIC_MESSAGES                                                                       \
+    [CLASSIC_HEARTBEAT] = {"HEARTBEAT", {{"term", CV_FIELD_U64}, {"heir", CV_FIELD_ID_NONE}}}, \
+    [CLASSIC_REFUSE] = {"REFUSE", {{"term", CV_FIELD_U64}}},                                   \
+    [CLASSIC_RESIGN] = {"RESIGN", {{"term", CV_FIELD_U64}}}
+
+enum {
+    CLASSIC_TIMER_HEARTBEAT, /* coordinator: send the next one */
+    CLASSIC_TIMER_SUSPECT,   /* others: the coordinator has been silent for too long */
+    CLASSIC_TIMER_ELECTION,  /* belongs to the role: what was waited for did not come */
+    CLASSIC_TIMER_COUNT,
+};
+
+enum {
+    CLASSIC_FOLLOWING, /* has a coordinator, waits for one to be heard, or stands aside */
+    CLASSIC_LEADING,
+    CLASSIC_ROLE_COUNT,
+};
+
+/* The beginning of every classical state. Invariants: claim_term <= term; leader is CV_ID_NONE or
+ * claim_leader; the role is LEADING if and only if leader is oneself. */
+struct classic {
+    cv_id self;
+    uint32_t member_count;
+    int64_t heartbeat_ns, timeout_ns, delta_ns, answer_ns, coordinator_ns;
+
+    uint64_t term;       /* the largest ever seen */
+    uint64_t claim_term; /* the largest claim accepted, ... */
+    cv_id claim_leader;  /* ... and whose it is */
+    cv_id leader;        /* whom this process follows; itself: it leads */
+    cv_id heir;          /* named in the coordinator's heartbeats, where the protocol does that */
+    uint32_t role;
+
+    uint32_t is_candidate; /* flags of 32 bits, so that the block has no hidden padding */
+    uint32_t has_resigned;
+    uint32_t is_stopped;
+    uint32_t zero;
+    struct cv_detector detector;
+};
+
+/* What one protocol does in its own way. `c` is the beginning of its state. */
+struct classic_rules {
+    const uint32_t *role_next; /* for each role, bits of those it may change to */
+    uint32_t role_count;
+    bool listens_first; /* on starting, wait for a heartbeat before electing */
+    bool contests;      /* a claim of a lower id than one's own is not followed but contested */
+
+    /* Find a coordinator. This process stands and knows none. `dead`: just found dead, or none. */
+    void (*elect)(struct classic *c, cv_id dead, int64_t now_ns, struct cv_effects *out);
+    /* The coordinator is suspected and already forgotten; NULL: elect. */
+    void (*on_orphaned)(struct classic *c, cv_id dead, int64_t now_ns, struct cv_effects *out);
+    /* A message of the protocol's own types; its own timers and TIMER_ELECTION; a hint (or NULL). */
+    void (*on_message)(struct classic *c, const struct cv_event *event, struct cv_effects *out);
+    void (*on_timer)(struct classic *c, uint32_t timer, int64_t now_ns, struct cv_effects *out);
+    void (*on_peer_down)(struct classic *c, const struct cv_event *event, struct cv_effects *out);
+};
+
+/* Derived options and inequalities. `coordinator_ns`: the protocol's default for that option. */
+int cv__classic_configure(struct cv_config *config, int64_t coordinator_ns,
+                          struct cv_errtext *reterr);
+/* T, as given or by default; for computing other defaults from it. */
+int64_t cv__classic_answer_ns(const struct cv_config *config);
+/* For settle_ns: the longest time from the last heartbeat to suspicion, resignations included. */
+int64_t cv__classic_detection_ns(const struct cv_config *config);
+
+void cv__classic_init(struct classic *c, const struct cv_config *config);
+void cv__classic_check(const struct classic *c);
+void cv__classic_step(struct classic *c, const struct classic_rules *rules,
+                      const struct cv_event *event, struct cv_effects *out);
+
+/* May this process become coordinator now? */
+bool cv__classic_stands(const struct classic *c);
+
+/* The one place where the role changes; what the old role waited for is not waited for any more. */
+void cv__classic_become(struct classic *c, const struct classic_rules *rules, uint32_t role,
+                        struct cv_effects *out);
+/* The same, with TIMER_ELECTION after wait_ns. */
+void cv__classic_await(struct classic *c, const struct classic_rules *rules, uint32_t role,
+                       int64_t now_ns, int64_t wait_ns, struct cv_effects *out);
+
+/* Drop what is known of a leader and elect, or stand aside. */
+void cv__classic_elect(struct classic *c, const struct classic_rules *rules, int64_t now_ns,
+                       struct cv_effects *out);
+
+/* Claim leadership in `term` and begin to send heartbeats. */
+void cv__classic_lead(struct classic *c, const struct classic_rules *rules, uint64_t term,
+                      int64_t now_ns, struct cv_effects *out);
+
+/* How a claim compares with the largest one accepted. */
+enum classic_verdict { CLASSIC_STALE, CLASSIC_CURRENT, CLASSIC_NEWER };
+enum classic_verdict cv__classic_judge(const struct classic *c, uint64_t term, cv_id leader);
+
+/* A claim was heard: follow it, contest it, or refuse it and tell `from`. */
+void cv__classic_claim(struct classic *c, const struct classic_rules *rules, uint64_t term,
+                       cv_id leader, cv_id from, int64_t now_ns, struct cv_effects *out);
+
+#endif

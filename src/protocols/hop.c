@@ -1,0 +1,143 @@
+/* src/protocols/hop.c - handing messages on along the ring; see hop.h. */
+#include "protocols/hop.h"
+
+#include "core/nodeset.h"
+
+#include <string.h>
+
+uint32_t cv__hop_words(uint32_t member_count)
+{
+    return HOP_SLOTS * cv__set_words(member_count);
+}
+
+static cv_id successor(const struct classic *c, cv_id id)
+{
+    return id % c->member_count + 1;
+}
+
+void cv__hop_init(struct hop *hop, const struct classic *c, bool has_sets)
+{
+    hop->has_sets = has_sets;
+    hop->next = successor(c, c->self);
+}
+
+static uint32_t slot_for_next(const struct hop *hop)
+{
+    uint32_t oldest = 0;
+    for (uint32_t i = 0; i < HOP_SLOTS; i++) {
+        if (hop->slot[i].number < hop->slot[oldest].number) {
+            oldest = i; /* a free one has number 0 */
+        }
+    }
+    return oldest;
+}
+
+static void arm(const struct hop *hop, struct cv_effects *out)
+{
+    int64_t earliest_ns = INT64_MAX;
+    for (uint32_t i = 0; i < HOP_SLOTS; i++) {
+        if (hop->slot[i].number != 0) {
+            earliest_ns = cv__min64(earliest_ns, hop->slot[i].deadline_ns);
+        }
+    }
+    if (earliest_ns != INT64_MAX) {
+        cv__effect_arm(out, HOP_TIMER, earliest_ns, earliest_ns);
+    }
+}
+
+static void transmit(const struct hop *hop, const struct classic *c, const uint64_t *sets,
+                     uint32_t slot, struct cv_effects *out)
+{
+    const struct hop_slot *s = &hop->slot[slot];
+    struct cv_message *message = cv__effect_send(out, hop->next, (uint32_t)s->type);
+    memcpy(message->field, s->field, sizeof s->field);
+    if (hop->has_sets) {
+        const uint32_t words = cv__set_words(c->member_count);
+        message->list[0] = cv__effect_list(out, sets + slot * words, words);
+    }
+}
+
+bool cv__hop_send(struct hop *hop, const struct classic *c, uint64_t *sets,
+                  const struct cv_message *message, int64_t now_ns, struct cv_effects *out)
+{
+    if (now_ns >= hop->skips_until_ns) {
+        hop->next = successor(c, c->self);
+    }
+    if (hop->next == c->self) {
+        return false;
+    }
+    const uint32_t slot = slot_for_next(hop);
+    struct hop_slot *s = &hop->slot[slot];
+    s->number = ++hop->number;
+    s->type = message->type;
+    s->deadline_ns = now_ns + c->answer_ns;
+    memcpy(s->field, message->field, sizeof s->field);
+    s->field[1] = s->number;
+    if (hop->has_sets) {
+        const uint32_t words = cv__set_words(c->member_count);
+        CV_ASSERT(message->list[0].word_count == words);
+        cv__set_copy(sets + slot * words, message->list[0].word, c->member_count);
+    }
+    transmit(hop, c, sets, slot, out);
+    arm(hop, out);
+    return true;
+}
+
+void cv__hop_acknowledge(const struct classic *c, const struct cv_event *event,
+                         struct cv_effects *out)
+{
+    struct cv_message *ack = cv__effect_send(out, event->peer, HOP_ACK);
+    ack->field[0] = c->term;
+    ack->field[1] = event->message->field[1];
+}
+
+void cv__hop_on_ack(struct hop *hop, const struct cv_event *event)
+{
+    for (uint32_t i = 0; i < HOP_SLOTS; i++) {
+        if (hop->slot[i].number == event->message->field[1]) {
+            memset(&hop->slot[i], 0, sizeof hop->slot[i]); /* its timer may fire for nothing */
+        }
+    }
+}
+
+/* The successor is dead: everything that waits for it goes to the one behind it. */
+static void skip(struct hop *hop, const struct classic *c, const uint64_t *sets, int64_t now_ns,
+                 struct cv_effects *out)
+{
+    CV_ASSERT(hop->next != c->self);
+    hop->next = successor(c, hop->next);
+    hop->skips_until_ns = now_ns + c->timeout_ns;
+    for (uint32_t i = 0; i < HOP_SLOTS; i++) {
+        struct hop_slot *s = &hop->slot[i];
+        if (s->number == 0) {
+            continue;
+        }
+        if (hop->next == c->self) {
+            memset(s, 0, sizeof *s); /* nobody is left to take it */
+            continue;
+        }
+        s->deadline_ns = now_ns + c->answer_ns;
+        transmit(hop, c, sets, i, out);
+    }
+    arm(hop, out);
+}
+
+void cv__hop_on_timer(struct hop *hop, const struct classic *c, const uint64_t *sets,
+                      int64_t now_ns, struct cv_effects *out)
+{
+    for (uint32_t i = 0; i < HOP_SLOTS; i++) {
+        if (hop->slot[i].number != 0 && hop->slot[i].deadline_ns <= now_ns) {
+            skip(hop, c, sets, now_ns, out);
+            return;
+        }
+    }
+    arm(hop, out);
+}
+
+void cv__hop_on_peer_down(struct hop *hop, const struct classic *c, const uint64_t *sets,
+                          const struct cv_event *event, struct cv_effects *out)
+{
+    if (event->peer == hop->next && hop->next != c->self) {
+        skip(hop, c, sets, event->now_ns, out);
+    }
+}

@@ -1,0 +1,70 @@
+/* src/protocols/hop.h - handing messages on along the ring, to the next living successor.
+ *
+ * [NITR, ring] Ids in their order form the ring; a process sends to its successor only. A message
+ * that is not acknowledged within T means a dead successor: it is skipped and the message goes to
+ * the one behind it. Ours: a skip is remembered for `timeout` so that the next messages need not
+ * wait again, then the whole ring is tried afresh, since the dead may have recovered.
+ *
+ * At most HOP_SLOTS messages wait for an acknowledgement; one more displaces the oldest, as if it
+ * were lost, and the election's own time-out repairs that. They are few unless many elections run at
+ * once and wait at the same dead successor, and then all but one are superfluous.
+ *
+ * Wire: field 0 is the term, field 1 the hop's number, which ACK returns. The rest is the ring's. */
+#ifndef CV_PROTOCOLS_HOP_H
+#define CV_PROTOCOLS_HOP_H
+
+#include "protocols/classic.h"
+
+enum {
+    HOP_ACK = CLASSIC_MESSAGE_COUNT, /* term, number */
+    HOP_MESSAGE_COUNT,
+};
+#define HOP_MESSAGES  \
+    CLASSIC_MESSAGES, \
+    [HOP_ACK] = {"ACK", {{"term", CV_FIELD_U64}, {"number", CV_FIELD_U64}}}
+
+enum { HOP_TIMER = CLASSIC_TIMER_COUNT };
+
+#define HOP_SLOTS 8u
+#define HOP_FIELDS 6u
+
+/* Invariants: a slot is free if its number is 0; numbers grow. */
+struct hop_slot {
+    uint64_t number;
+    uint64_t type;
+    int64_t deadline_ns;
+    uint64_t field[HOP_FIELDS];
+};
+
+/* Sits behind `struct classic` in a ring's state; slot i's set is the i-th of `sets`. */
+struct hop {
+    uint64_t number;         /* of the latest message handed on */
+    cv_id next;              /* the successor believed to live; oneself: nobody else does */
+    uint32_t has_sets;       /* do this ring's messages carry a set? */
+    int64_t skips_until_ns;  /* when to try the whole ring afresh */
+    struct hop_slot slot[HOP_SLOTS];
+};
+
+/* Words of set storage behind the state. */
+uint32_t cv__hop_words(uint32_t member_count);
+
+void cv__hop_init(struct hop *hop, const struct classic *c, bool has_sets);
+
+/* Hands a message on: field[2..] and the set are the caller's, the rest is filled in. False: there
+ * is no living successor, as far as is known. */
+bool cv__hop_send(struct hop *hop, const struct classic *c, uint64_t *sets,
+                  const struct cv_message *message, int64_t now_ns, struct cv_effects *out);
+
+/* Acknowledges a message of the ring to its sender. */
+void cv__hop_acknowledge(const struct classic *c, const struct cv_event *event,
+                         struct cv_effects *out);
+
+void cv__hop_on_ack(struct hop *hop, const struct cv_event *event);
+
+/* HOP_TIMER: skip a successor that did not acknowledge. PEER_DOWN: one that is said to be dead. */
+void cv__hop_on_timer(struct hop *hop, const struct classic *c, const uint64_t *sets,
+                      int64_t now_ns, struct cv_effects *out);
+void cv__hop_on_peer_down(struct hop *hop, const struct classic *c, const uint64_t *sets,
+                          const struct cv_event *event, struct cv_effects *out);
+
+#endif

@@ -1,0 +1,250 @@
+/* src/protocols/ring_modified.c - the modified ring [NITR]: only the greatest id stays in the ring.
+ *
+ * Who misses the coordinator sends its id to its successor (ELECTION). A receiver forwards the
+ * greater of that id and its own; one that has forwarded an id already swallows whatever is not
+ * greater, so that of several concurrent elections only the greatest id goes on. The id that returns
+ * to its owner leads, and the owner circulates COORDINATOR.
+ *
+ * Ours: who still believes in a coordinator takes part all the same (somebody misses it), and its
+ * next heartbeat ends that; the coordinator itself lets the election end where it stands. If the
+ * owner of the greatest id dies meanwhile, its message ends where it comes by a second time (not
+ * greater than what was forwarded there), and whoever waits for the coordinator in vain forgets what
+ * it forwarded and starts again; an ELECTION ends after 2N hops in any case. A starting process
+ * listens before it elects. Acknowledgements and skipping: hop.h; terms, refusals and resigning:
+ * classic.h.
+ *
+ * Assumed: synchrony. Under a partition or a pause two processes lead. */
+#include "protocols/hop.h"
+
+enum { ELECTION = HOP_MESSAGE_COUNT, COORDINATOR, MESSAGE_COUNT };
+
+enum { FIELD_INITIATOR = 2, FIELD_GREATEST = 3, FIELD_HOPS = 4, FIELD_LEADER = 2 };
+
+static const struct cv_message_type modified_messages[MESSAGE_COUNT] = {
+    HOP_MESSAGES,
+    [ELECTION] = {"ELECTION",
+                  {{"term", CV_FIELD_U64},
+                   {"number", CV_FIELD_U64},
+                   {"initiator", CV_FIELD_ID},
+                   {"greatest", CV_FIELD_ID},
+                   {"hops", CV_FIELD_U64}}},
+    [COORDINATOR] = {"COORDINATOR",
+                     {{"term", CV_FIELD_U64}, {"number", CV_FIELD_U64}, {"leader", CV_FIELD_ID}}},
+};
+
+enum {
+    PARTICIPATING = CLASSIC_ROLE_COUNT, /* forwarded an id: waits for COORDINATOR */
+    ROLE_COUNT,
+};
+
+static const uint32_t role_next[ROLE_COUNT] = {
+    [CLASSIC_FOLLOWING] = BIT(PARTICIPATING) | BIT(CLASSIC_LEADING),
+    [CLASSIC_LEADING] = BIT(CLASSIC_FOLLOWING) | BIT(PARTICIPATING),
+    [PARTICIPATING] = BIT(CLASSIC_LEADING) | BIT(CLASSIC_FOLLOWING),
+};
+
+static const struct classic_rules modified_rules;
+
+struct ring_modified {
+    struct classic c;
+    struct hop hop;
+    uint64_t forwarded; /* greatest id forwarded; counts while participating */
+};
+
+static int modified_configure(struct cv_config *config, struct cv_errtext *reterr)
+{
+    /* The greatest id is met after a round at most, comes home after another, and is announced in a
+     * third; with every process dead but two. */
+    const int64_t delta = config->option[CLASSIC_OPTION_DELTA];
+    const int64_t round = config->member_count * (3 * delta + cv__classic_answer_ns(config));
+    return cv__classic_configure(config, round + delta, reterr);
+}
+
+static int64_t modified_settle_ns(const struct cv_config *config)
+{
+    const int64_t *option = config->option;
+    return cv__classic_detection_ns(config) + 2 * option[CLASSIC_OPTION_HEARTBEAT] +
+           3 * option[CLASSIC_OPTION_COORDINATOR];
+}
+
+static size_t modified_size(const struct cv_config *config)
+{
+    (void)config;
+    return sizeof(struct ring_modified);
+}
+
+static void modified_init(void *state, const struct cv_config *config)
+{
+    struct ring_modified *r = state;
+    cv__classic_init(&r->c, config);
+    cv__hop_init(&r->hop, &r->c, /* has_sets= */ false);
+}
+
+static void modified_check(const void *state)
+{
+    const struct ring_modified *r = state;
+    cv__classic_check(&r->c);
+    CV_ASSERT(r->c.role < ROLE_COUNT);
+    CV_ASSERT(r->hop.next >= 1 && r->hop.next <= r->c.member_count);
+    CV_ASSERT(r->forwarded <= r->c.member_count);
+}
+
+static bool pass_on(struct ring_modified *r, const struct cv_message *message, int64_t now_ns,
+                    struct cv_effects *out)
+{
+    return cv__hop_send(&r->hop, &r->c, NULL, message, now_ns, out);
+}
+
+/* Claims the leadership in the next term and tells the ring. */
+static void modified_lead(struct ring_modified *r, int64_t now_ns, struct cv_effects *out)
+{
+    struct classic *c = &r->c;
+    cv__classic_lead(c, &modified_rules, c->term + 1, now_ns, out);
+    const struct cv_message coordinator = {
+        .type = COORDINATOR,
+        .field = {[0] = c->claim_term, [FIELD_LEADER] = c->self},
+    };
+    (void)pass_on(r, &coordinator, now_ns, out); /* alone: there is nobody to tell */
+}
+
+static void forward(struct ring_modified *r, cv_id initiator, cv_id greatest, uint64_t hops,
+                    int64_t now_ns, struct cv_effects *out)
+{
+    struct classic *c = &r->c;
+    const struct cv_message election = {
+        .type = ELECTION,
+        .field = {[0] = c->term,
+                  [FIELD_INITIATOR] = initiator,
+                  [FIELD_GREATEST] = greatest,
+                  [FIELD_HOPS] = hops},
+    };
+    if (cv__classic_stands(c)) {
+        cv__classic_await(c, &modified_rules, PARTICIPATING, now_ns, c->coordinator_ns, out);
+    }
+    r->forwarded = greatest;
+    if (!pass_on(r, &election, now_ns, out) && cv__classic_stands(c)) {
+        modified_lead(r, now_ns, out); /* alone */
+    }
+}
+
+static void modified_elect(struct classic *c, cv_id dead, int64_t now_ns, struct cv_effects *out)
+{
+    (void)dead; /* the ring finds out by itself */
+    forward((struct ring_modified *)c, c->self, c->self, 1, now_ns, out);
+}
+
+static void modified_on_election(struct ring_modified *r, const struct cv_event *event,
+                                 struct cv_effects *out)
+{
+    struct classic *c = &r->c;
+    const cv_id initiator = (cv_id)event->message->field[FIELD_INITIATOR];
+    const cv_id greatest = (cv_id)event->message->field[FIELD_GREATEST];
+    const uint64_t hops = event->message->field[FIELD_HOPS];
+    if (c->role == CLASSIC_LEADING) {
+        return; /* whoever started this will hear our heartbeat */
+    }
+    if (greatest == c->self) {
+        if (c->role == PARTICIPATING) {
+            modified_lead(r, event->now_ns, out);
+        }
+        return;
+    }
+    if (hops >= 2 * (uint64_t)c->member_count) {
+        return;
+    }
+    const cv_id greater = cv__classic_stands(c) && c->self > greatest ? c->self : greatest;
+    const bool has_forwarded = c->role == PARTICIPATING;
+    if (!has_forwarded || greater > r->forwarded) {
+        forward(r, initiator, greater, hops + 1, event->now_ns, out);
+    }
+}
+
+static void modified_on_coordinator(struct ring_modified *r, const struct cv_event *event,
+                                    struct cv_effects *out)
+{
+    struct classic *c = &r->c;
+    const uint64_t term = event->message->field[0];
+    const cv_id leader = (cv_id)event->message->field[FIELD_LEADER];
+    if (leader == c->self || cv__classic_judge(c, term, leader) != CLASSIC_NEWER) {
+        return; /* it has been round */
+    }
+    cv__classic_claim(c, &modified_rules, term, leader, event->peer, event->now_ns, out);
+    (void)pass_on(r, event->message, event->now_ns, out);
+}
+
+static void modified_on_message(struct classic *c, const struct cv_event *event,
+                                struct cv_effects *out)
+{
+    struct ring_modified *r = (struct ring_modified *)c;
+    switch (event->message->type) {
+    case HOP_ACK:
+        cv__hop_on_ack(&r->hop, event);
+        break;
+    case ELECTION:
+        cv__hop_acknowledge(c, event, out);
+        modified_on_election(r, event, out);
+        break;
+    case COORDINATOR:
+        cv__hop_acknowledge(c, event, out);
+        modified_on_coordinator(r, event, out);
+        break;
+    default:
+        CV_ASSERT(!"a type that the codec does not know");
+    }
+}
+
+static void modified_on_timer(struct classic *c, uint32_t timer, int64_t now_ns,
+                              struct cv_effects *out)
+{
+    struct ring_modified *r = (struct ring_modified *)c;
+    if (timer == HOP_TIMER) {
+        cv__hop_on_timer(&r->hop, c, NULL, now_ns, out);
+        if (c->role == PARTICIPATING && r->hop.next == c->self) {
+            modified_lead(r, now_ns, out); /* everybody else is dead */
+        }
+        return;
+    }
+    CV_ASSERT(timer == CLASSIC_TIMER_ELECTION);
+    CV_ASSERT(c->role == PARTICIPATING);
+    cv__classic_elect(c, &modified_rules, now_ns, out);
+}
+
+static void modified_on_peer_down(struct classic *c, const struct cv_event *event,
+                                  struct cv_effects *out)
+{
+    struct ring_modified *r = (struct ring_modified *)c;
+    cv__hop_on_peer_down(&r->hop, c, NULL, event, out);
+}
+
+static const struct classic_rules modified_rules = {
+    .role_next = role_next,
+    .role_count = ROLE_COUNT,
+    .listens_first = true,
+    .elect = modified_elect,
+    .on_message = modified_on_message,
+    .on_timer = modified_on_timer,
+    .on_peer_down = modified_on_peer_down,
+};
+
+static void modified_step(void *state, const struct cv_event *event, struct cv_effects *out)
+{
+    cv__classic_step(state, &modified_rules, event, out);
+}
+
+const struct cv_protocol cv__proto_ring_modified = {
+    .name = "ring-modified",
+    .summary = "only the greatest id stays in the ring and comes home to lead",
+    .leads = "highest id left in the ring",
+    .cites = "[NITR]",
+    .promises = CLASSIC_PROMISES,
+    .assumes = CLASSIC_ASSUMES,
+    .options = cv__classic_options,
+    .messages = modified_messages,
+    .message_count = MESSAGE_COUNT,
+    .configure = modified_configure,
+    .size = modified_size,
+    .init = modified_init,
+    .step = modified_step,
+    .check = modified_check,
+    .settle_ns = modified_settle_ns,
+};
