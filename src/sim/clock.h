@@ -1,0 +1,24 @@
+/* src/sim/clock.h - the drifting local clock of a simulated node.
+ *
+ * Local time is a base plus elapsed real time stretched by 1 + drift. It is never set back, goes on
+ * while the node is paused or down, and begins at some arbitrary instant of its own, so that no
+ * protocol can get away with comparing the clocks of two nodes. */
+#ifndef CV_SIM_CLOCK_H
+#define CV_SIM_CLOCK_H
+
+#include <stdint.h>
+
+struct cv_clock {
+    int64_t real_base_ns, local_base_ns;
+    int64_t drift_ppb;
+};
+
+int64_t cv__clock_local(const struct cv_clock *clock, int64_t real_ns);
+
+/* The earliest real instant, not before real_base_ns, at which the local clock shows local_ns. */
+int64_t cv__clock_real(const struct cv_clock *clock, int64_t local_ns);
+
+/* From now on another drift; the local time itself does not jump. */
+void cv__clock_set_drift(struct cv_clock *clock, int64_t real_ns, int64_t drift_ppb);
+
+#endif

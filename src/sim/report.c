@@ -1,0 +1,326 @@
+/* src/sim/report.c - telling the result of a run. */
+#include "sim/report.h"
+
+#include "core/options.h"
+#include "sim/json.h"
+
+const char *cv__fired_name(uint32_t index)
+{
+    static const char *const names[CV_FIRED_COUNT] = {
+        [CV_ACTION_CRASH] = "crash",
+        [CV_ACTION_RECOVER] = "recover",
+        [CV_ACTION_PAUSE] = "pause",
+        [CV_ACTION_RESUME] = "resume",
+        [CV_ACTION_PARTITION] = "partition",
+        [CV_ACTION_HEAL] = "heal",
+        [CV_ACTION_LINK] = "link",
+        [CV_ACTION_OVERLAY] = NULL, /* counted by kind, below */
+        [CV_ACTION_CLOCK] = "clock",
+        [CV_ACTION_DISK] = "disk",
+        [CV_ACTION_RESIGN] = "resign",
+        [CV_ACTION_CAMPAIGN] = "campaign",
+        [CV_ACTION_REPORT] = "report",
+        [CV_ACTION_PEER_DOWN] = "peer-down",
+        [CV_ACTION_COUNT + CV_OVERLAY_LOSS] = "loss",
+        [CV_ACTION_COUNT + CV_OVERLAY_SLOW] = "slow",
+        [CV_ACTION_COUNT + CV_OVERLAY_DUPLICATE] = "duplicate",
+        [CV_ACTION_COUNT + CV_OVERLAY_REORDER] = "reorder",
+    };
+    return names[index];
+}
+
+uint32_t cv__fired_by(enum cv_fault fault)
+{
+    static const uint32_t indices[CV_FAULT_COUNT] = {
+        [CV_FAULT_CRASH] = CV_ACTION_CRASH,
+        [CV_FAULT_PAUSE] = CV_ACTION_PAUSE,
+        [CV_FAULT_PARTITION] = CV_ACTION_PARTITION,
+        [CV_FAULT_LINK] = CV_ACTION_LINK,
+        [CV_FAULT_ONEWAY] = CV_ACTION_LINK,
+        [CV_FAULT_LOSS] = CV_ACTION_COUNT + CV_OVERLAY_LOSS,
+        [CV_FAULT_SLOW] = CV_ACTION_COUNT + CV_OVERLAY_SLOW,
+        [CV_FAULT_DUPLICATE] = CV_ACTION_COUNT + CV_OVERLAY_DUPLICATE,
+        [CV_FAULT_REORDER] = CV_ACTION_COUNT + CV_OVERLAY_REORDER,
+        [CV_FAULT_RESIGN] = CV_ACTION_RESIGN,
+    };
+    return indices[fault];
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void json_options(struct cv_json *json, const struct cv_scenario *s)
+{
+    cv__json_open(json, "options", '{');
+    uint32_t at = 0;
+    for (const struct cv_option *o = s->protocol->options; o->name != NULL; o++, at++) {
+        struct cv_option_text text;
+        cv__json_text(json, o->name, cv__option_format(o, s->config.option[at], &text));
+    }
+    cv__json_close(json, '}');
+}
+
+static void json_history(struct cv_json *json, const struct cv_world *w)
+{
+    cv__json_open(json, "leaderships", '[');
+    for (uint32_t i = 0; i < w->span_count; i++) {
+        const struct cv_leadership_span *span = &w->span[i];
+        cv__json_open(json, NULL, '{');
+        cv__json_uint(json, "node", span->node);
+        cv__json_seconds(json, "from_s", span->from_ns);
+        cv__json_seconds(json, "to_s", span->to_ns);
+        cv__json_uint(json, "token", span->token);
+        cv__json_text(json, "reason", span->reason);
+        cv__json_close(json, '}');
+    }
+    cv__json_close(json, ']');
+    cv__json_open(json, "views", '[');
+    for (uint32_t i = 0; i < w->view_count; i++) {
+        const struct cv_view *view = &w->view[i];
+        cv__json_open(json, NULL, '{');
+        cv__json_seconds(json, "t_s", view->at_ns);
+        cv__json_uint(json, "node", view->node);
+        cv__json_uint(json, "leader", view->leader);
+        cv__json_uint(json, "token", view->token);
+        cv__json_close(json, '}');
+    }
+    cv__json_close(json, ']');
+}
+
+static void json_final(struct cv_json *json, const struct cv_world *w)
+{
+    cv__json_open(json, "final", '{');
+    for (cv_id id = 1; id <= w->node_count; id++) {
+        const struct cv_node *n = &w->node[id - 1];
+        char key[16];
+        (void)snprintf(key, sizeof key, "%u", id);
+        cv__json_open(json, key, '{');
+        cv__json_bool(json, "up", n->is_up);
+        cv__json_uint(json, "leader", n->leader);
+        /* The run has ended every hold; what the node would say is who held up to the end. */
+        cv__json_bool(json, "valid", n->is_up && n->leader == id && n->held_until_ns > w->now_ns);
+        cv__json_close(json, '}');
+    }
+    cv__json_close(json, '}');
+}
+
+static void json_messages(struct cv_json *json, const struct cv_world *w)
+{
+    cv__json_open(json, "messages", '{');
+    cv__json_uint(json, "total", w->message_count);
+    cv__json_uint(json, "bytes", w->message_bytes);
+    cv__json_uint(json, "lost", w->lost_count);
+    cv__json_open(json, "by_type", '{');
+    for (uint32_t i = 0; i < w->protocol->message_count; i++) {
+        cv__json_uint(json, w->protocol->messages[i].name, w->message_by_type[i]);
+    }
+    cv__json_close(json, '}');
+    cv__json_close(json, '}');
+}
+
+static void json_instant(struct cv_json *json, const char *key, int64_t ns)
+{
+    if (ns < 0) {
+        cv__json_null(json, key);
+    } else {
+        cv__json_seconds(json, key, ns);
+    }
+}
+
+static void json_elections(struct cv_json *json, const struct cv_world *w)
+{
+    cv__json_open(json, "elections", '[');
+    for (uint32_t i = 0; i < w->election_count; i++) {
+        cv__json_open(json, NULL, '{');
+        cv__json_seconds(json, "fault_t_s", w->election[i].fault_ns);
+        json_instant(json, "detected_s", w->election[i].detected_ns);
+        json_instant(json, "elected_s", w->election[i].elected_ns);
+        cv__json_close(json, '}');
+    }
+    cv__json_close(json, ']');
+}
+
+static bool is_promised(const struct cv_world *w, uint32_t property)
+{
+    return ((w->protocol->promises | CV_PROP(ASSERTIONS)) & BIT(property)) != 0;
+}
+
+static void json_properties(struct cv_json *json, const struct cv_world *w)
+{
+    cv__json_open(json, "properties", '{');
+    for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
+        const struct cv_broken *broken = &w->watch.property[i];
+        cv__json_open(json, cv_property_name((enum cv_property)i), '{');
+        cv__json_bool(json, "promised", is_promised(w, i));
+        cv__json_bool(json, "ok", !broken->is_broken);
+        json_instant(json, "at_s", broken->is_broken ? broken->at_ns : -1);
+        cv__json_text(json, "detail", broken->detail);
+        cv__json_close(json, '}');
+    }
+    cv__json_close(json, '}');
+}
+
+static void json_expects(struct cv_json *json, const struct cv_world *w)
+{
+    cv__json_open(json, "expects", '[');
+    for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
+        cv__json_open(json, NULL, '{');
+        cv__json_uint(json, "line", w->scenario->expect[i].line);
+        cv__json_bool(json, "ok", w->verdict[i].is_ok);
+        cv__json_text(json, "detail", w->verdict[i].detail);
+        cv__json_close(json, '}');
+    }
+    cv__json_close(json, ']');
+}
+
+static void json_faults(struct cv_json *json, const struct cv_world *w)
+{
+    cv__json_open(json, "faults", '{');
+    for (uint32_t i = 0; i < CV_FIRED_COUNT; i++) {
+        if (cv__fired_name(i) != NULL && w->fired[i] > 0) {
+            cv__json_uint(json, cv__fired_name(i), w->fired[i]);
+        }
+    }
+    cv__json_close(json, '}');
+}
+
+void cv__report_json(const struct cv_world *w, double wall_s, FILE *out)
+{
+    struct cv_json json = {.out = out};
+    cv__json_open(&json, NULL, '{');
+    cv__json_text(&json, "scenario", w->scenario->name);
+    cv__json_text(&json, "protocol", w->protocol->name);
+    json_options(&json, w->scenario);
+    cv__json_uint(&json, "nodes", w->node_count);
+    cv__json_uint(&json, "seed", w->seed);
+    cv__json_seconds(&json, "duration_s", w->scenario->run_ns);
+    cv__json_uint(&json, "events", w->event_count);
+    if (wall_s < 0) {
+        cv__json_null(&json, "wall_s");
+    } else {
+        cv__json_double(&json, "wall_s", wall_s);
+    }
+    json_history(&json, w);
+    json_final(&json, w);
+    json_messages(&json, w);
+    json_elections(&json, w);
+    json_faults(&json, w);
+    cv__json_uint(&json, "liveness_judged", w->watch.judged_count);
+    json_properties(&json, w);
+    json_expects(&json, w);
+    cv__json_bool(&json, "ok", cv__world_is_ok(w));
+    cv__json_close(&json, '}');
+    (void)fputc('\n', out);
+}
+
+/* ---- Text ------------------------------------------------------------------------------------ */
+
+static void text_head(const struct cv_world *w, FILE *out)
+{
+    const struct cv_scenario *s = w->scenario;
+    (void)fprintf(out, "%s: %s, %u node%s, seed %llu, ", s->name, w->protocol->name, w->node_count,
+                  w->node_count == 1 ? "" : "s", (unsigned long long)w->seed);
+    cv__print_seconds(out, s->run_ns);
+    (void)fprintf(out, "s simulated in %llu events\n  options", (unsigned long long)w->event_count);
+    uint32_t at = 0;
+    for (const struct cv_option *o = s->protocol->options; o->name != NULL; o++, at++) {
+        struct cv_option_text text;
+        (void)fprintf(out, " %s=%s", o->name, cv__option_format(o, s->config.option[at], &text));
+    }
+    (void)fputc('\n', out);
+}
+
+static void text_leaderships(const struct cv_world *w, FILE *out)
+{
+    const uint32_t most = 40; /* a reader's patience; --json has all of them */
+    (void)fprintf(out, "leaderships\n");
+    for (uint32_t i = 0; i < w->span_count && i < most; i++) {
+        const struct cv_leadership_span *span = &w->span[i];
+        (void)fprintf(out, "  node %-4u ", span->node);
+        cv__print_seconds(out, span->from_ns);
+        (void)fprintf(out, "s .. ");
+        cv__print_seconds(out, span->to_ns);
+        (void)fprintf(out, "s  token %llu  %s\n", (unsigned long long)span->token, span->reason);
+    }
+    if (w->span_count > most) {
+        (void)fprintf(out, "  ... and %u more\n", w->span_count - most);
+    }
+    if (w->span_count == 0) {
+        (void)fprintf(out, "  none\n");
+    }
+}
+
+static void text_counts(const struct cv_world *w, FILE *out)
+{
+    (void)fprintf(out, "messages %llu, %llu bytes:", (unsigned long long)w->message_count,
+                  (unsigned long long)w->message_bytes);
+    for (uint32_t i = 0; i < w->protocol->message_count; i++) {
+        if (w->message_by_type[i] > 0) {
+            (void)fprintf(out, " %s %llu", w->protocol->messages[i].name,
+                          (unsigned long long)w->message_by_type[i]);
+        }
+    }
+    (void)fprintf(out, "; lost %llu\nfaults:", (unsigned long long)w->lost_count);
+    bool has_any = false;
+    for (uint32_t i = 0; i < CV_FIRED_COUNT; i++) {
+        if (cv__fired_name(i) != NULL && w->fired[i] > 0) {
+            (void)fprintf(out, " %s %llu", cv__fired_name(i), (unsigned long long)w->fired[i]);
+            has_any = true;
+        }
+    }
+    (void)fprintf(out, has_any ? "\n" : " none\n");
+}
+
+static void text_property(const struct cv_world *w, uint32_t i, FILE *out)
+{
+    const struct cv_broken *broken = &w->watch.property[i];
+    (void)fprintf(out, "property %s: ", cv_property_name((enum cv_property)i));
+    if (broken->is_broken) {
+        (void)fprintf(out, "BROKEN at ");
+        cv__print_seconds(out, broken->at_ns);
+        (void)fprintf(out, "s in seed %llu: %s", (unsigned long long)w->seed, broken->detail);
+    } else {
+        (void)fprintf(out, "holds");
+    }
+    (void)fprintf(out, is_promised(w, i) ? "\n" : " (not promised)\n");
+}
+
+void cv__report_text(const struct cv_world *w, FILE *out)
+{
+    text_head(w, out);
+    text_leaderships(w, out);
+    text_counts(w, out);
+    for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
+        text_property(w, i, out);
+    }
+    (void)fprintf(out, "liveness was judged %llu time%s\n",
+                  (unsigned long long)w->watch.judged_count,
+                  w->watch.judged_count == 1 ? "" : "s");
+    for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
+        const struct cv_verdict *v = &w->verdict[i];
+        (void)fprintf(out, "%s: %s%s\n", w->scenario->expect[i].text,
+                      v->is_ok ? "yes" : "NO: ", v->is_ok ? "" : v->detail);
+    }
+    if (!cv__world_is_ok(w) && w->watch.tail != NULL) {
+        (void)fprintf(out, "the last events before the first broken promise:\n%s", w->watch.tail);
+    }
+    (void)fprintf(out, cv__world_is_ok(w) ? "ok\n" : "FAILED\n");
+}
+
+void cv__report_failures(const struct cv_world *w, FILE *out)
+{
+    for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
+        if (is_promised(w, i) && w->watch.property[i].is_broken) {
+            text_property(w, i, out);
+        }
+    }
+    for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
+        if (!w->verdict[i].is_ok) {
+            (void)fprintf(out, "%s:%u: %s: NO: %s (seed %llu)\n", w->scenario->name,
+                          w->scenario->expect[i].line, w->scenario->expect[i].text,
+                          w->verdict[i].detail, (unsigned long long)w->seed);
+        }
+    }
+    if (w->watch.tail != NULL) {
+        (void)fprintf(out, "the last events before the first broken promise:\n%s", w->watch.tail);
+    }
+}

@@ -1,0 +1,630 @@
+/* src/sim/scenario_action.c - reading and writing what happens: crash 3, link 1-2 down for 1s, ... */
+#include "core/duration.h"
+#include "core/nodeset.h"
+#include "sim/memory.h"
+#include "sim/parse.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const input_names[] = {
+#define CV_INPUT_TEXT(name, text) text,
+    CV_INPUT_MAP(CV_INPUT_TEXT)
+#undef CV_INPUT_TEXT
+};
+
+static const char *const overlay_names[] = {"loss", "slow", "duplicate", "reorder"};
+static const char *const dist_names[] = {"constant", "uniform", "normal", "pareto"};
+
+static void action_add(struct cv_parser *p, const struct cv_action *action)
+{
+    struct cv_scenario *s = p->scenario;
+    s->action = cv__grow(s->action, &s->action_capacity, s->action_count, sizeof *s->action);
+    s->action[s->action_count++] = *action;
+}
+
+/* `for TIME` at the end of an action that may last. */
+static int parse_for(struct cv_parser *p, int64_t *ret_for_ns)
+{
+    if (!cv__words_take(&p->words, "for")) {
+        return CV_OK;
+    }
+    const int error = cv__words_time(&p->words, "duration", ret_for_ns);
+    if (error == CV_OK && *ret_for_ns == 0) {
+        return cv__words_fail(&p->words, "a duration of nothing");
+    }
+    return error;
+}
+
+/* One action each for a list of nodes, or one for `leader`. */
+static int parse_each_node(struct cv_parser *p, struct cv_action *action)
+{
+    uint64_t set[CV_MEMBERS_MAX / 64] = {0};
+    int error;
+    if (cv__words_take(&p->words, "leader")) {
+        action->node = CV_NODE_LEADER;
+        error = CV_OK;
+    } else {
+        error = cv__parse_nodes(p, "for", set);
+    }
+    if (error == CV_OK) {
+        error = parse_for(p, &action->for_ns);
+    }
+    if (error == CV_OK && action->kind == CV_ACTION_PAUSE && action->for_ns == 0) {
+        (void)cv__words_next(&p->words);
+        return cv__words_fail(&p->words, "say for how long: pause 2 for 300ms");
+    }
+    if (error == CV_OK) {
+        error = cv__words_end(&p->words);
+    }
+    if (error != CV_OK) {
+        return error;
+    }
+    if (action->node == CV_NODE_LEADER) {
+        action_add(p, action);
+        return CV_OK;
+    }
+    for (cv_id id = 1; (id = cv__set_next(set, id, p->scenario->node_count)) != CV_ID_NONE; id++) {
+        action->node = id;
+        action_add(p, action);
+    }
+    return CV_OK;
+}
+
+/* partition 1 2 3 | 4 5: who is not named is in one more group of its own kind. */
+static int parse_partition(struct cv_parser *p, struct cv_action *action)
+{
+    const uint32_t node_count = p->scenario->node_count;
+    uint16_t *group = cv__allocate(node_count, sizeof *group);
+    uint16_t number = 0;
+    int error = CV_OK;
+    do {
+        uint64_t set[CV_MEMBERS_MAX / 64] = {0};
+        number++;
+        error = cv__parse_nodes(p, "| for", set);
+        for (cv_id id = 1; error == CV_OK; id++) {
+            id = cv__set_next(set, id, node_count);
+            if (id == CV_ID_NONE) {
+                break;
+            }
+            if (group[id - 1] != 0) {
+                error = cv__words_fail(&p->words, "node %u is in two parts", id);
+            }
+            group[id - 1] = number;
+        }
+    } while (error == CV_OK && cv__words_take(&p->words, "|"));
+    if (error == CV_OK && number == 1) {
+        bool has_rest = false;
+        for (uint32_t i = 0; i < node_count; i++) {
+            has_rest = has_rest || group[i] == 0;
+        }
+        if (!has_rest) {
+            (void)cv__words_next(&p->words);
+            error = cv__words_fail(&p->words, "one part with all nodes is no partition");
+        }
+    }
+    if (error == CV_OK) {
+        error = parse_for(p, &action->for_ns);
+    }
+    if (error == CV_OK) {
+        error = cv__words_end(&p->words);
+    }
+    if (error != CV_OK) {
+        free(group);
+        return error;
+    }
+    action->group = group;
+    action_add(p, action);
+    return CV_OK;
+}
+
+/* "3", or "*" as CV_ID_NONE; returns what follows it, or NULL. */
+static const char *parse_endpoint(const char *text, uint32_t node_count, cv_id *ret_node)
+{
+    if (*text == '*') {
+        *ret_node = CV_ID_NONE;
+        return text + 1;
+    }
+    char *end;
+    const unsigned long node = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || node < 1 || node > node_count) {
+        return NULL;
+    }
+    *ret_node = (cv_id)node;
+    return end;
+}
+
+static int parse_pair(struct cv_parser *p, struct cv_link_change *change)
+{
+    const uint32_t node_count = p->scenario->node_count;
+    const char *text = cv__words_next(&p->words);
+    const char *end = text != NULL ? parse_endpoint(text, node_count, &change->first) : NULL;
+    if (end != NULL && *end == '\0' && change->first == CV_ID_NONE) {
+        return CV_OK; /* '*' alone: every link */
+    }
+    if (end == NULL || (*end != '-' && *end != '>')) {
+        return cv__words_fail(&p->words,
+                              "'%s' is no link among nodes 1..%u; write 1-2, 1>2, 1-* or *",
+                              text != NULL ? text : "", node_count);
+    }
+    change->is_one_way = *end == '>';
+    end = parse_endpoint(end + 1, node_count, &change->second);
+    if (end == NULL || *end != '\0') {
+        return cv__words_fail(&p->words, "'%s' is no link among nodes 1..%u; write 1-2, 1>2 or *",
+                              text, node_count);
+    }
+    if (change->first == change->second && change->first != CV_ID_NONE) {
+        return cv__words_fail(&p->words, "a node has no link to itself");
+    }
+    return CV_OK;
+}
+
+static int parse_jitter(struct cv_parser *p, struct cv_link *link)
+{
+    const char *text = cv__words_peek(&p->words);
+    if (text != NULL && strchr(text, '%') != NULL) {
+        link->jitter_ns = 0;
+        return cv__words_percent(&p->words, "jitter", &link->jitter_ppb);
+    }
+    link->jitter_ppb = 0;
+    return cv__words_time(&p->words, "jitter", &link->jitter_ns);
+}
+
+static int parse_dist(struct cv_parser *p, struct cv_link *link)
+{
+    const char *text = cv__words_next(&p->words);
+    for (uint32_t i = 0; text != NULL && i < COUNT_OF(dist_names); i++) {
+        if (strcmp(dist_names[i], text) == 0) {
+            link->dist = (enum cv_dist)i;
+            return CV_OK;
+        }
+    }
+    return cv__words_unknown(&p->words, "distribution", text, "constant uniform normal pareto");
+}
+
+static int parse_link_attribute(struct cv_parser *p, struct cv_link_change *change)
+{
+    char buffer[CV_WORD_BYTES];
+    struct cv_link *link = &change->link;
+    const char *key = cv__parse_key(p, buffer);
+    uint32_t attribute = 0;
+    int error = CV_OK;
+    if (strcmp(key, "delay") == 0) {
+        attribute = CV_LINK_DELAY;
+        error = cv__words_time(&p->words, "delay", &link->delay_ns);
+    } else if (strcmp(key, "jitter") == 0) {
+        attribute = CV_LINK_JITTER;
+        error = parse_jitter(p, link);
+    } else if (strcmp(key, "dist") == 0) {
+        attribute = CV_LINK_DIST;
+        error = parse_dist(p, link);
+    } else if (strcmp(key, "loss") == 0) {
+        attribute = CV_LINK_LOSS;
+        error = cv__words_percent(&p->words, "loss", &link->loss_ppb);
+    } else if (strcmp(key, "duplicate") == 0) {
+        attribute = CV_LINK_DUPLICATE;
+        error = cv__words_percent(&p->words, "duplication", &link->duplicate_ppb);
+    } else if (strcmp(key, "reorder") == 0) {
+        attribute = CV_LINK_REORDER;
+        error = cv__words_percent(&p->words, "reordering", &link->reorder_ppb);
+    } else if (strcmp(key, "down") == 0 || strcmp(key, "up") == 0) {
+        attribute = CV_LINK_DOWN;
+        link->is_down = strcmp(key, "down") == 0;
+    } else {
+        return cv__words_unknown(&p->words, "attribute of a link", key,
+                                 "delay jitter dist loss duplicate reorder down up");
+    }
+    if (error == CV_OK && (change->mask & attribute) != 0) {
+        return cv__words_fail(&p->words, "this line says two things about the same attribute");
+    }
+    change->mask |= attribute;
+    return error;
+}
+
+static int parse_link(struct cv_parser *p, struct cv_action *action)
+{
+    struct cv_link_change *change = &action->link;
+    int error = parse_pair(p, change);
+    const char *next;
+    while (error == CV_OK && (next = cv__words_peek(&p->words)) != NULL &&
+           strcmp(next, "for") != 0) {
+        error = parse_link_attribute(p, change);
+    }
+    if (error == CV_OK) {
+        error = parse_for(p, &action->for_ns);
+    }
+    if (error == CV_OK) {
+        error = cv__words_end(&p->words);
+    }
+    if (error != CV_OK) {
+        return error;
+    }
+    if (change->mask == 0) {
+        return cv__words_fail(&p->words, "say what about this link: delay, loss, down, ...");
+    }
+    if (action->for_ns > 0 && (change->mask != CV_LINK_DOWN || !change->link.is_down)) {
+        return cv__words_fail(&p->words, "only 'down' can be 'for' a time");
+    }
+    const bool has_jitter = (change->mask & CV_LINK_JITTER) != 0;
+    const bool has_dist = (change->mask & CV_LINK_DIST) != 0;
+    if (has_jitter && has_dist && change->link.dist == CV_DIST_CONSTANT) {
+        return cv__words_fail(&p->words, "dist=constant and a jitter contradict each other");
+    }
+    if (has_jitter && !has_dist) {
+        change->mask |= CV_LINK_DIST;
+        change->link.dist = CV_DIST_UNIFORM;
+    }
+    action_add(p, action);
+    return CV_OK;
+}
+
+static int parse_overlay(struct cv_parser *p, struct cv_action *action)
+{
+    int error = action->overlay == CV_OVERLAY_SLOW
+                    ? cv__words_time(&p->words, "delay", &action->value)
+                    : cv__words_percent(&p->words, "share", &action->value);
+    if (error == CV_OK) {
+        error = parse_for(p, &action->for_ns);
+    }
+    if (error == CV_OK) {
+        error = cv__words_end(&p->words);
+    }
+    if (error == CV_OK) {
+        action_add(p, action);
+    }
+    return error;
+}
+
+/* 80ppm, -80ppm */
+static int parse_ppm(struct cv_parser *p, int64_t *ret_ppb)
+{
+    const char *text = cv__words_next(&p->words);
+    const bool is_negative = text != NULL && *text == '-';
+    int64_t number;
+    const char *end = text != NULL ? cv__decimal_parse(text + is_negative, &number) : NULL;
+    if (end == NULL || strcmp(end, "ppm") != 0 || number > 500000 * CV_PPB_ONE) {
+        return cv__words_fail(&p->words, "a drift is written like 80ppm or -80ppm");
+    }
+    *ret_ppb = (is_negative ? -number : number) / 1000000;
+    return CV_OK;
+}
+
+/* A node or `*` for all. */
+static int parse_node_or_all(struct cv_parser *p, cv_id *ret_node)
+{
+    if (cv__words_take(&p->words, "*")) {
+        *ret_node = CV_ID_NONE;
+        return CV_OK;
+    }
+    return cv__parse_node(p, /* allow_leader= */ false, ret_node);
+}
+
+static int parse_clock(struct cv_parser *p, struct cv_action *action)
+{
+    int error = parse_node_or_all(p, &action->node);
+    if (error == CV_OK) {
+        error = cv__words_keyword(&p->words, "drift");
+    }
+    if (error == CV_OK) {
+        action->flag = cv__words_take(&p->words, "random");
+        error = parse_ppm(p, &action->value);
+    }
+    if (error == CV_OK && action->flag && action->value < 0) {
+        return cv__words_fail(&p->words, "the bound of a random drift is not negative");
+    }
+    if (error == CV_OK) {
+        error = cv__words_end(&p->words);
+    }
+    if (error == CV_OK) {
+        action_add(p, action);
+    }
+    return error;
+}
+
+static int parse_disk(struct cv_parser *p, struct cv_action *action)
+{
+    int error = parse_node_or_all(p, &action->node);
+    if (error != CV_OK) {
+        return error;
+    }
+    const char *word = cv__words_next(&p->words);
+    if (word != NULL && strcmp(word, "fails") == 0) {
+        action->flag = true;
+    } else if (word != NULL && strcmp(word, "delay") == 0) {
+        error = cv__words_time(&p->words, "delay", &action->value);
+    } else if (word == NULL || strcmp(word, "works") != 0) {
+        return cv__words_unknown(&p->words, "word", word, "fails works delay");
+    }
+    if (error == CV_OK) {
+        error = cv__words_end(&p->words);
+    }
+    if (error == CV_OK) {
+        action_add(p, action);
+    }
+    return error;
+}
+
+static int parse_resign(struct cv_parser *p, struct cv_action *action)
+{
+    int error = cv__parse_node(p, /* allow_leader= */ true, &action->node);
+    if (error == CV_OK && cv__words_take(&p->words, "to")) {
+        error = cv__parse_node(p, /* allow_leader= */ false, &action->other);
+    }
+    if (error == CV_OK) {
+        error = cv__words_end(&p->words);
+    }
+    if (error == CV_OK) {
+        action_add(p, action);
+    }
+    return error;
+}
+
+static int parse_campaign(struct cv_parser *p, struct cv_action *action)
+{
+    int error = cv__parse_node(p, /* allow_leader= */ false, &action->node);
+    if (error != CV_OK) {
+        return error;
+    }
+    const char *word = cv__words_next(&p->words);
+    if (word == NULL || (strcmp(word, "on") != 0 && strcmp(word, "off") != 0)) {
+        return cv__words_fail(&p->words, "write campaign %u on, or off", action->node);
+    }
+    action->flag = strcmp(word, "on") == 0;
+    error = cv__words_end(&p->words);
+    if (error == CV_OK) {
+        action_add(p, action);
+    }
+    return error;
+}
+
+static int parse_report(struct cv_parser *p, struct cv_action *action)
+{
+    int error = cv__parse_node(p, /* allow_leader= */ false, &action->node);
+    if (error != CV_OK) {
+        return error;
+    }
+    const char *word = cv__words_next(&p->words);
+    uint32_t input = 0;
+    while (word != NULL && input < CV_INPUT_COUNT && strcmp(input_names[input], word) != 0) {
+        input++;
+    }
+    if (word == NULL || input == CV_INPUT_COUNT) {
+        return cv__words_unknown(&p->words, "score input", word,
+                                 "history-length request-rate capacity load");
+    }
+    uint64_t value;
+    action->input = (enum cv_input)input;
+    error = cv__words_count(&p->words, "value", INT64_MAX, &value);
+    if (error == CV_OK) {
+        action->value = (int64_t)value;
+        error = cv__words_end(&p->words);
+    }
+    if (error == CV_OK) {
+        action_add(p, action);
+    }
+    return error;
+}
+
+/* peer-down 5 at 1 2: those nodes are told that 5 is dead. */
+static int parse_peer_down(struct cv_parser *p, struct cv_action *action)
+{
+    uint64_t set[CV_MEMBERS_MAX / 64] = {0};
+    int error = cv__parse_node(p, /* allow_leader= */ true, &action->other);
+    if (error == CV_OK) {
+        error = cv__words_keyword(&p->words, "at");
+    }
+    if (error == CV_OK) {
+        error = cv__parse_nodes(p, "", set);
+    }
+    for (cv_id id = 1; error == CV_OK; id++) {
+        id = cv__set_next(set, id, p->scenario->node_count);
+        if (id == CV_ID_NONE) {
+            break;
+        }
+        action->node = id;
+        action_add(p, action);
+    }
+    return error;
+}
+
+static int parse_heal(struct cv_parser *p, struct cv_action *action)
+{
+    const int error = cv__words_end(&p->words);
+    if (error == CV_OK) {
+        action_add(p, action);
+    }
+    return error;
+}
+
+static const struct {
+    const char *word;
+    enum cv_action_kind kind;
+    int (*parse)(struct cv_parser *p, struct cv_action *action);
+} actions[] = {
+    {"crash", CV_ACTION_CRASH, parse_each_node},
+    {"recover", CV_ACTION_RECOVER, parse_each_node},
+    {"pause", CV_ACTION_PAUSE, parse_each_node},
+    {"resume", CV_ACTION_RESUME, parse_each_node},
+    {"partition", CV_ACTION_PARTITION, parse_partition},
+    {"heal", CV_ACTION_HEAL, parse_heal},
+    {"link", CV_ACTION_LINK, parse_link},
+    {"loss", CV_ACTION_OVERLAY, parse_overlay},
+    {"slow", CV_ACTION_OVERLAY, parse_overlay},
+    {"duplicate", CV_ACTION_OVERLAY, parse_overlay},
+    {"reorder", CV_ACTION_OVERLAY, parse_overlay},
+    {"clock", CV_ACTION_CLOCK, parse_clock},
+    {"disk", CV_ACTION_DISK, parse_disk},
+    {"resign", CV_ACTION_RESIGN, parse_resign},
+    {"campaign", CV_ACTION_CAMPAIGN, parse_campaign},
+    {"report", CV_ACTION_REPORT, parse_report},
+    {"peer-down", CV_ACTION_PEER_DOWN, parse_peer_down},
+};
+
+int cv__parse_action(struct cv_parser *p, int64_t at_ns)
+{
+    const char *word = cv__words_next(&p->words);
+    struct cv_action action = {.at_ns = at_ns, .line = p->words.line};
+    for (uint32_t i = 0; word != NULL && i < COUNT_OF(overlay_names); i++) {
+        if (strcmp(overlay_names[i], word) == 0) {
+            action.overlay = (enum cv_overlay)i;
+        }
+    }
+    for (uint32_t i = 0; word != NULL && i < COUNT_OF(actions); i++) {
+        if (strcmp(actions[i].word, word) == 0) {
+            action.kind = actions[i].kind;
+            return actions[i].parse(p, &action);
+        }
+    }
+    return cv__words_unknown(&p->words, "action", word,
+                             "crash recover pause resume partition heal link loss slow duplicate "
+                             "reorder clock disk resign campaign report peer-down");
+}
+
+/* ---- Writing ------------------------------------------------------------------------------- */
+
+static void print_node(cv_id node, FILE *out)
+{
+    if (node == CV_NODE_LEADER) {
+        (void)fprintf(out, " leader");
+    } else if (node == CV_ID_NONE) {
+        (void)fprintf(out, " *");
+    } else {
+        (void)fprintf(out, " %u", node);
+    }
+}
+
+static void print_share(int64_t ppb, FILE *out)
+{
+    (void)fprintf(out, " %g%%", (double)ppb / 1e7);
+}
+
+static void print_time(int64_t ns, FILE *out)
+{
+    char buffer[CV_DURATION_TEXT_BYTES];
+    (void)fprintf(out, " %s", cv__duration_format(ns, buffer));
+}
+
+static void print_groups(const uint16_t *group, uint32_t node_count, FILE *out)
+{
+    uint16_t most = 0;
+    for (uint32_t i = 0; i < node_count; i++) {
+        most = group[i] > most ? group[i] : most;
+    }
+    for (uint32_t g = 1; g <= most; g++) {
+        (void)fprintf(out, "%s", g > 1 ? " |" : "");
+        for (uint32_t i = 0; i < node_count; i++) {
+            if (group[i] == g) {
+                (void)fprintf(out, " %u", i + 1);
+            }
+        }
+    }
+}
+
+static void print_link(const struct cv_link_change *change, FILE *out)
+{
+    const struct cv_link *link = &change->link;
+    char buffer[CV_DURATION_TEXT_BYTES];
+    if (change->first == CV_ID_NONE && change->second == CV_ID_NONE) {
+        (void)fprintf(out, " *");
+    } else {
+        (void)fprintf(out, " ");
+        for (int end = 0; end < 2; end++) {
+            const cv_id node = end == 0 ? change->first : change->second;
+            if (node == CV_ID_NONE) {
+                (void)fprintf(out, "*");
+            } else {
+                (void)fprintf(out, "%u", node);
+            }
+            (void)fprintf(out, "%s", end == 1 ? "" : change->is_one_way ? ">" : "-");
+        }
+    }
+    if (change->mask & CV_LINK_DELAY) {
+        (void)fprintf(out, " delay %s", cv__duration_format(link->delay_ns, buffer));
+    }
+    if ((change->mask & CV_LINK_JITTER) && link->jitter_ppb > 0) {
+        (void)fprintf(out, " jitter %g%%", (double)link->jitter_ppb / 1e7);
+    } else if (change->mask & CV_LINK_JITTER) {
+        (void)fprintf(out, " jitter %s", cv__duration_format(link->jitter_ns, buffer));
+    }
+    if (change->mask & CV_LINK_DIST) {
+        (void)fprintf(out, " dist=%s", dist_names[link->dist]);
+    }
+    if (change->mask & CV_LINK_LOSS) {
+        (void)fprintf(out, " loss %g%%", (double)link->loss_ppb / 1e7);
+    }
+    if (change->mask & CV_LINK_DUPLICATE) {
+        (void)fprintf(out, " duplicate %g%%", (double)link->duplicate_ppb / 1e7);
+    }
+    if (change->mask & CV_LINK_REORDER) {
+        (void)fprintf(out, " reorder %g%%", (double)link->reorder_ppb / 1e7);
+    }
+    if (change->mask & CV_LINK_DOWN) {
+        (void)fprintf(out, link->is_down ? " down" : " up");
+    }
+}
+
+static const char *action_word(const struct cv_action *action)
+{
+    if (action->kind == CV_ACTION_OVERLAY) {
+        return overlay_names[action->overlay];
+    }
+    for (uint32_t i = 0; i < COUNT_OF(actions); i++) {
+        if (actions[i].kind == action->kind) {
+            return actions[i].word;
+        }
+    }
+    return "?";
+}
+
+void cv__action_print(const struct cv_action *action, uint32_t node_count, FILE *out)
+{
+    if (action->at_ns != CV_SETUP) {
+        char buffer[CV_DURATION_TEXT_BYTES];
+        (void)fprintf(out, "at %s ", cv__duration_format(action->at_ns, buffer));
+    }
+    (void)fprintf(out, "%s", action_word(action));
+    switch (action->kind) {
+    case CV_ACTION_PARTITION:
+        print_groups(action->group, node_count, out);
+        break;
+    case CV_ACTION_HEAL:
+        break;
+    case CV_ACTION_LINK:
+        print_link(&action->link, out);
+        break;
+    case CV_ACTION_OVERLAY:
+        if (action->overlay == CV_OVERLAY_SLOW) {
+            print_time(action->value, out);
+        } else {
+            print_share(action->value, out);
+        }
+        break;
+    case CV_ACTION_PEER_DOWN:
+        print_node(action->other, out);
+        (void)fprintf(out, " at");
+        print_node(action->node, out);
+        break;
+    default:
+        print_node(action->node, out);
+        break;
+    }
+    if (action->kind == CV_ACTION_CLOCK) {
+        (void)fprintf(out, " drift%s %gppm", action->flag ? " random" : "",
+                      (double)action->value / 1e3);
+    } else if (action->kind == CV_ACTION_DISK) {
+        (void)fprintf(out, action->flag ? " fails" : action->value > 0 ? " delay" : " works");
+        if (!action->flag && action->value > 0) {
+            print_time(action->value, out);
+        }
+    } else if (action->kind == CV_ACTION_CAMPAIGN) {
+        (void)fprintf(out, action->flag ? " on" : " off");
+    } else if (action->kind == CV_ACTION_REPORT) {
+        (void)fprintf(out, " %s %lld", input_names[action->input], (long long)action->value);
+    } else if (action->kind == CV_ACTION_RESIGN && action->other != CV_ID_NONE) {
+        (void)fprintf(out, " to %u", action->other);
+    }
+    if (action->for_ns > 0) {
+        (void)fprintf(out, " for");
+        print_time(action->for_ns, out);
+    }
+}

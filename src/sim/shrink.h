@@ -1,0 +1,22 @@
+/* src/sim/shrink.h - a failing run as a small scenario that still fails.
+ *
+ * The random faults of the run are written out as explicit actions; then actions are left out, many
+ * at a time and ever fewer (delta debugging), as long as the same thing still goes wrong with the
+ * same seed; then the run is cut short. */
+#ifndef CV_SIM_SHRINK_H
+#define CV_SIM_SHRINK_H
+
+#include "sim/world.h"
+
+struct cv_shrunk {
+    char *text; /* the scenario; the caller frees it */
+    uint32_t actions_before, actions_after;
+    uint32_t trials;
+};
+
+/* `text` is what the scenario was read from. The run with this seed must fail; CV_E_INVALID if it
+ * does not. */
+CV_NODISCARD int cv__shrink(const char *name, const char *text, size_t length, uint64_t seed,
+                            struct cv_shrunk *ret_shrunk, struct cv_errtext *reterr);
+
+#endif

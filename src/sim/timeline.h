@@ -1,0 +1,10 @@
+/* src/sim/timeline.h - a run drawn in a terminal: a row for each node, who leads when, faults marked. */
+#ifndef CV_SIM_TIMELINE_H
+#define CV_SIM_TIMELINE_H
+
+#include "sim/world.h"
+
+/* `columns` wide; colours only on a terminal. The world kept its history. */
+void cv__timeline_draw(const struct cv_world *world, uint32_t columns, bool has_colour, FILE *out);
+
+#endif

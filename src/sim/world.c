@@ -1,0 +1,962 @@
+/* src/sim/world.c - the events of a run: start, delivery, timers, disks; and the effects they have. */
+#include "sim/world.h"
+
+#include "core/nodeset.h"
+#include "sim/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum event_kind { EVENT_START, EVENT_DELIVER, EVENT_TIMER, EVENT_DISK, EVENT_ACTION, EVENT_CHECK };
+
+enum { STREAM_NETWORK = 1, STREAM_TIMERS, STREAM_FAULTS, STREAM_NODES, STREAM_WAKES };
+
+#define NONE UINT32_MAX
+
+static struct cv_node *node_of(struct cv_world *w, cv_id id)
+{
+    CV_ASSERT(id >= 1 && id <= w->node_count);
+    return &w->node[id - 1];
+}
+
+static void note(struct cv_world *w, enum cv_record_kind kind, cv_id node, cv_id peer, uint32_t what,
+                 uint64_t number, int64_t bound_ns)
+{
+    const struct cv_record record = {w->now_ns, kind, node, peer, what, number, bound_ns};
+    cv__trace_add(&w->trace, &record, NULL);
+}
+
+/* ---- Payloads and flights: pools, so that a message in flight costs no allocation ------------ */
+
+static uint32_t payload_new(struct cv_world *w, const struct cv_message *message)
+{
+    uint32_t index = w->payload_free;
+    if (index != NONE) {
+        w->payload_free = w->payload[index].next_free;
+    } else {
+        w->payload = cv__grow(w->payload, &w->payload_capacity, w->payload_count,
+                              sizeof *w->payload);
+        index = w->payload_count++;
+        memset(&w->payload[index], 0, sizeof w->payload[index]);
+    }
+    struct cv_payload *p = &w->payload[index];
+    const size_t bytes =
+        cv_message_encode(w->protocol, w->node_count, message, w->encode_bytes);
+    if (bytes > p->byte_capacity) {
+        free(p->bytes);
+        p->byte_capacity = (uint32_t)(bytes > 32 ? bytes : 32);
+        p->bytes = cv__allocate(p->byte_capacity, 1);
+    }
+    memcpy(p->bytes, w->encode_bytes, bytes);
+    p->byte_count = (uint32_t)bytes;
+    p->type = message->type;
+    p->reference_count = 1;
+    return index;
+}
+
+static void payload_release(struct cv_world *w, uint32_t index)
+{
+    struct cv_payload *p = &w->payload[index];
+    CV_ASSERT(p->reference_count > 0);
+    if (--p->reference_count == 0) {
+        p->next_free = w->payload_free;
+        w->payload_free = index;
+    }
+}
+
+static uint32_t flight_new(struct cv_world *w)
+{
+    const uint32_t index = w->flight_free;
+    if (index != NONE) {
+        w->flight_free = w->flight[index].payload;
+        return index;
+    }
+    w->flight = cv__grow(w->flight, &w->flight_capacity, w->flight_count, sizeof *w->flight);
+    return w->flight_count++;
+}
+
+static void flight_free(struct cv_world *w, uint32_t index)
+{
+    payload_release(w, w->flight[index].payload);
+    w->flight[index].payload = w->flight_free;
+    w->flight_free = index;
+}
+
+/* ---- Sending --------------------------------------------------------------------------------- */
+
+static void depart(struct cv_world *w, cv_id from, cv_id to, uint32_t payload, int64_t delay_ns)
+{
+    const uint32_t index = flight_new(w);
+    struct cv_flight *f = &w->flight[index];
+    struct cv_node *sender = node_of(w, from);
+    f->payload = payload;
+    w->payload[payload].reference_count++;
+    f->from = from;
+    f->to = to;
+    f->sent_ns = w->now_ns;
+    f->number = w->message_count;
+    f->stamp.sent_ns = cv__clock_local(&sender->clock, w->now_ns);
+    f->stamp.echo = sender->echo != NULL ? sender->echo[to - 1] : (struct cv_echo){0};
+    cv__queue_push(&w->queue, w->now_ns + delay_ns, EVENT_DELIVER, index);
+}
+
+static void count_message(struct cv_world *w, const struct cv_payload *p)
+{
+    w->message_count++;
+    w->message_bytes += p->byte_count;
+    w->message_by_type[p->type]++;
+    const struct cv_scenario *s = w->scenario;
+    for (uint32_t i = 0; i < s->expect_count; i++) {
+        const struct cv_expect *e = &s->expect[i];
+        if (e->kind == CV_EXPECT_MESSAGES && w->now_ns >= e->from_ns && w->now_ns <= e->at_ns &&
+            (e->message == CV_MESSAGE_ANY || e->message == p->type)) {
+            w->expect_seen[i]++;
+        }
+    }
+}
+
+static void send_one(struct cv_world *w, cv_id from, cv_id to, uint32_t payload)
+{
+    const uint32_t type = w->payload[payload].type;
+    count_message(w, &w->payload[payload]);
+    note(w, CV_RECORD_SEND, to, from, type, w->message_count, 0);
+    int64_t delay_ns[2];
+    switch (cv__network_send(w->network, &w->net_rng, from, to, delay_ns)) {
+    case CV_FATE_UNREACHABLE:
+        note(w, CV_RECORD_UNREACHABLE, to, from, type, w->message_count, 0);
+        break;
+    case CV_FATE_LOST:
+        w->lost_count++;
+        note(w, CV_RECORD_LOST, to, from, type, w->message_count, 0);
+        if (node_of(w, to)->is_up) {
+            cv__watch_disturb(w);
+        }
+        break;
+    case CV_FATE_TWICE:
+        depart(w, from, to, payload, delay_ns[1]);
+        depart(w, from, to, payload, delay_ns[0]);
+        break;
+    case CV_FATE_ONCE:
+        depart(w, from, to, payload, delay_ns[0]);
+        break;
+    }
+}
+
+static void send_range(struct cv_world *w, cv_id from, uint32_t payload, cv_id first, cv_id last,
+                       bool to_self)
+{
+    last = last < w->node_count ? last : w->node_count;
+    for (cv_id to = first; to <= last; to++) {
+        if (to != from) {
+            send_one(w, from, to, payload);
+        }
+    }
+    if (first <= last) {
+        cv__watch_send(w, from);
+    }
+    if (to_self) {
+        depart(w, from, from, payload, 0);
+    }
+}
+
+/* ---- Leadership ------------------------------------------------------------------------------ */
+
+bool cv__world_holds(const struct cv_world *w, cv_id id)
+{
+    const struct cv_node *n = &w->node[id - 1];
+    return n->is_up && n->holds && n->held_until_ns > w->now_ns;
+}
+
+static void end_hold(struct cv_world *w, cv_id id, const char *reason)
+{
+    struct cv_node *n = node_of(w, id);
+    CV_ASSERT(n->holds);
+    n->holds = false;
+    const bool has_expired = n->held_until_ns <= w->now_ns;
+    if (w->options.keeps_history) {
+        w->span = cv__grow(w->span, &w->span_capacity, w->span_count, sizeof *w->span);
+        w->span[w->span_count++] = (struct cv_leadership_span){
+            .node = id,
+            .from_ns = n->held_from_ns,
+            .to_ns = has_expired ? n->held_until_ns : w->now_ns,
+            .token = n->held_token,
+            .reason = has_expired ? cv_reason_name(CV_REASON_EXPIRED) : reason,
+        };
+    }
+    cv__watch_end(w, id);
+}
+
+static void begin_hold(struct cv_world *w, cv_id id, uint64_t token, int64_t until_ns)
+{
+    struct cv_node *n = node_of(w, id);
+    n->holds = true;
+    n->held_token = token;
+    n->held_from_ns = w->now_ns;
+    n->held_until_ns = until_ns;
+    w->begun_count++;
+    for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
+        const struct cv_expect *e = &w->scenario->expect[i];
+        if (e->kind == CV_EXPECT_CHANGES && w->now_ns >= e->from_ns && w->now_ns <= e->at_ns) {
+            w->expect_seen[i]++;
+        }
+    }
+    for (uint32_t i = w->election_count; i > 0 && w->election[i - 1].elected_ns < 0; i--) {
+        w->election[i - 1].elected_ns = w->now_ns;
+    }
+    cv__watch_begin(w, id, token);
+}
+
+void cv__world_open_election(struct cv_world *w, cv_id leader)
+{
+    if (!w->options.keeps_history) {
+        return;
+    }
+    w->election =
+        cv__grow(w->election, &w->election_capacity, w->election_count, sizeof *w->election);
+    w->election[w->election_count++] = (struct cv_election){w->now_ns, -1, -1, leader};
+}
+
+void cv__world_note_life(struct cv_world *w, cv_id id, enum cv_life life)
+{
+    static const enum cv_record_kind kinds[] = {
+        [CV_LIFE_UP] = CV_RECORD_START,
+        [CV_LIFE_DOWN] = CV_RECORD_CRASH,
+        [CV_LIFE_PAUSED] = CV_RECORD_PAUSE,
+    };
+    const bool wakes = life == CV_LIFE_UP && node_of(w, id)->is_paused;
+    note(w, wakes ? CV_RECORD_WAKE : kinds[life], id, CV_ID_NONE, 0, 0, 0);
+    if (w->options.keeps_history) {
+        w->life = cv__grow(w->life, &w->life_capacity, w->life_count, sizeof *w->life);
+        w->life[w->life_count++] = (struct cv_life_change){w->now_ns, id, life};
+    }
+}
+
+/* The first other node that drops the lost leader has detected the fault. */
+static void note_detection(struct cv_world *w, cv_id id, cv_id old_leader)
+{
+    for (uint32_t i = w->election_count; i > 0 && w->election[i - 1].elected_ns < 0; i--) {
+        struct cv_election *e = &w->election[i - 1];
+        if (e->detected_ns < 0 && e->of != CV_ID_NONE && e->of == old_leader && id != e->of) {
+            e->detected_ns = w->now_ns;
+        }
+    }
+}
+
+static void believe(struct cv_world *w, cv_id id, const struct cv_leadership *l)
+{
+    struct cv_node *n = node_of(w, id);
+    const int64_t until_ns =
+        l->valid_until_ns == 0 ? INT64_MAX : cv__clock_real(&n->clock, l->valid_until_ns);
+    if (n->leader != l->leader || n->token != l->token) {
+        note(w, CV_RECORD_BELIEF, id, l->leader, l->reason, l->token,
+             until_ns == INT64_MAX ? 0 : until_ns);
+        if (w->options.keeps_history) {
+            w->view = cv__grow(w->view, &w->view_capacity, w->view_count, sizeof *w->view);
+            w->view[w->view_count++] = (struct cv_view){w->now_ns, id, l->leader, l->token};
+        }
+        if (n->leader != l->leader) {
+            note_detection(w, id, n->leader);
+        }
+        cv__watch_belief(w, id, l->leader, l->token);
+        n->leader = l->leader;
+        n->token = l->token;
+    }
+    const bool is_renewal = l->leader == id && cv__world_holds(w, id) && n->held_token == l->token;
+    if (is_renewal) {
+        n->held_until_ns = until_ns;
+        return;
+    }
+    if (n->holds) {
+        end_hold(w, id, cv_reason_name(l->leader == id ? CV_REASON_SUPERSEDED : l->reason));
+    }
+    if (l->leader == id) {
+        begin_hold(w, id, l->token, until_ns);
+    }
+}
+
+/* ---- Timers ---------------------------------------------------------------------------------- */
+
+static void queue_timer(struct cv_world *w, cv_id id, uint32_t timer)
+{
+    struct cv_timer *t = &node_of(w, id)->timer[timer];
+    if (t->queued_ns <= t->due_ns) {
+        return; /* that entry comes first and will look again: re-arming costs nothing */
+    }
+    t->queued_ns = t->due_ns;
+    cv__queue_push(&w->queue, t->due_ns, EVENT_TIMER, id * CV_TIMERS_MAX + timer);
+}
+
+static void arm(struct cv_world *w, cv_id id, const struct cv_effect *effect)
+{
+    struct cv_node *n = node_of(w, id);
+    struct cv_timer *t = &n->timer[effect->timer];
+    const int64_t local_ns =
+        effect->earliest_ns == effect->latest_ns
+            ? effect->earliest_ns
+            : cv__rng_range(&w->timer_rng, effect->earliest_ns, effect->latest_ns);
+    t->is_armed = true;
+    t->due_ns = cv__max64(w->now_ns, cv__clock_real(&n->clock, local_ns));
+    queue_timer(w, id, effect->timer);
+}
+
+static void on_timer(struct cv_world *w, uint32_t ref)
+{
+    const cv_id id = ref / CV_TIMERS_MAX;
+    const uint32_t timer = ref % CV_TIMERS_MAX;
+    struct cv_node *n = node_of(w, id);
+    struct cv_timer *t = &n->timer[timer];
+    if (t->queued_ns != w->now_ns) {
+        return; /* an entry that was overtaken by an earlier one */
+    }
+    t->queued_ns = INT64_MAX;
+    if (!t->is_armed || !n->is_up || n->is_paused) {
+        return; /* a paused node's timers fire when it wakes */
+    }
+    if (t->due_ns > w->now_ns) {
+        queue_timer(w, id, timer);
+        return;
+    }
+    t->is_armed = false;
+    note(w, CV_RECORD_TIMER, id, CV_ID_NONE, timer, 0, 0);
+    struct cv_event event = {.kind = CV_EVENT_TIMER, .timer = timer};
+    cv__world_step(w, id, &event);
+}
+
+/* What is due at some instant of the local clock comes at another real instant from now on. */
+void cv__world_set_drift(struct cv_world *w, cv_id id, int64_t drift_ppb)
+{
+    struct cv_node *n = node_of(w, id);
+    const struct cv_clock before = n->clock;
+    cv__clock_set_drift(&n->clock, w->now_ns, drift_ppb);
+    for (uint32_t timer = 0; timer < CV_TIMERS_MAX; timer++) {
+        struct cv_timer *t = &n->timer[timer];
+        if (t->is_armed && t->due_ns > w->now_ns) {
+            t->due_ns = cv__clock_real(&n->clock, cv__clock_local(&before, t->due_ns));
+            queue_timer(w, id, timer);
+        }
+    }
+    if (n->holds && n->held_until_ns != INT64_MAX && n->held_until_ns > w->now_ns) {
+        n->held_until_ns = cv__clock_real(&n->clock, cv__clock_local(&before, n->held_until_ns));
+    }
+}
+
+/* ---- Effects --------------------------------------------------------------------------------- */
+
+static struct cv_held *hold(struct cv_node *n, enum cv_effect_kind kind)
+{
+    if (n->held_first == n->held_count) {
+        n->held_first = 0;
+        n->held_count = 0;
+    }
+    n->held = cv__grow(n->held, &n->held_capacity, n->held_count, sizeof *n->held);
+    struct cv_held *h = &n->held[n->held_count++];
+    memset(h, 0, sizeof *h);
+    h->kind = kind;
+    return h;
+}
+
+static void save(struct cv_node *n, const uint64_t *word, uint32_t word_count)
+{
+    n->persisted_count = word_count;
+    memcpy(n->persisted, word, word_count * sizeof *word);
+}
+
+/* Effects wait if a record is being saved, and a record itself if the disk takes its time. */
+static void apply(struct cv_world *w, cv_id id, const struct cv_effect *e)
+{
+    struct cv_node *n = node_of(w, id);
+    const bool is_waiting = n->held_first < n->held_count;
+    switch (e->kind) {
+    case CV_EFFECT_ARM:
+        arm(w, id, e);
+        break;
+    case CV_EFFECT_DISARM:
+        n->timer[e->timer].is_armed = false;
+        break;
+    case CV_EFFECT_PERSIST:
+        note(w, CV_RECORD_PERSIST, id, CV_ID_NONE, 0, e->persist[0], 0);
+        if (is_waiting || n->disk_ns > 0 || n->disk_fails) {
+            struct cv_held *h = hold(n, e->kind);
+            h->word_count = e->persist_count;
+            memcpy(h->word, e->persist, e->persist_count * sizeof *e->persist);
+            if (!is_waiting) {
+                cv__queue_push(&w->queue, w->now_ns + n->disk_ns, EVENT_DISK, id);
+            }
+        } else {
+            save(n, e->persist, e->persist_count);
+        }
+        break;
+    case CV_EFFECT_SEND: {
+        const uint32_t payload = payload_new(w, &e->message);
+        if (is_waiting) {
+            struct cv_held *h = hold(n, e->kind);
+            h->payload = payload;
+            h->first = e->first;
+            h->last = e->last;
+            h->to_self = e->to_self;
+        } else {
+            send_range(w, id, payload, e->first, e->last, e->to_self);
+            payload_release(w, payload);
+        }
+        break;
+    }
+    case CV_EFFECT_LEADERSHIP:
+        if (is_waiting) {
+            struct cv_held *h = hold(n, e->kind);
+            h->leadership = e->leadership;
+            h->leadership.members = (struct cv_list){0}; /* lent for this step only */
+        } else {
+            believe(w, id, &e->leadership);
+        }
+        break;
+    }
+}
+
+void cv__world_step(struct cv_world *w, cv_id id, struct cv_event *event)
+{
+    struct cv_node *n = node_of(w, id);
+    CV_ASSERT(n->is_up && !n->is_paused);
+    event->now_ns = cv__clock_local(&n->clock, w->now_ns);
+    w->event_count++;
+    cv_core_step(w->protocol, n->state, event, &w->effects);
+    for (uint32_t i = 0; i < w->effects.item_count; i++) {
+        apply(w, id, &w->effects.item[i]);
+    }
+}
+
+static void drop_held(struct cv_world *w, struct cv_node *n)
+{
+    for (uint32_t i = n->held_first; i < n->held_count; i++) {
+        if (n->held[i].kind == CV_EFFECT_SEND) {
+            payload_release(w, n->held[i].payload);
+        }
+    }
+    n->held_first = 0;
+    n->held_count = 0;
+}
+
+/* The record at the head is saved, or is not; what waited for it may go, up to the next record. */
+static void on_disk(struct cv_world *w, cv_id id)
+{
+    struct cv_node *n = node_of(w, id);
+    if (!n->is_up || n->is_paused || n->held_first == n->held_count) {
+        return; /* it crashed meanwhile; or it learns of this when it wakes */
+    }
+    CV_ASSERT(n->held[n->held_first].kind == CV_EFFECT_PERSIST);
+    if (n->disk_fails) {
+        note(w, CV_RECORD_PERSIST_FAILED, id, CV_ID_NONE, 0, 0, 0);
+        drop_held(w, n);
+        struct cv_event event = {.kind = CV_EVENT_PERSIST_FAILED};
+        cv__world_step(w, id, &event);
+        return;
+    }
+    const struct cv_held *record = &n->held[n->held_first++];
+    save(n, record->word, record->word_count);
+    while (n->held_first < n->held_count && n->held[n->held_first].kind != CV_EFFECT_PERSIST) {
+        const struct cv_held h = n->held[n->held_first++];
+        if (h.kind == CV_EFFECT_SEND) {
+            send_range(w, id, h.payload, h.first, h.last, h.to_self);
+            payload_release(w, h.payload);
+        } else {
+            believe(w, id, &h.leadership);
+        }
+    }
+    if (n->held_first < n->held_count) {
+        cv__queue_push(&w->queue, w->now_ns + n->disk_ns, EVENT_DISK, id);
+    }
+}
+
+/* ---- Delivery -------------------------------------------------------------------------------- */
+
+/* The stamps of the frame give a bound on its delay; the frame gives later ones a better bound. */
+static int64_t bound_delay(struct cv_world *w, const struct cv_flight *f, int64_t local_ns)
+{
+    if (f->from == f->to) {
+        return 0;
+    }
+    struct cv_node *n = node_of(w, f->to);
+    if (n->echo == NULL) {
+        if (w->node_count > CV_BOUNDS_NODES_MAX) {
+            return CV_DELAY_UNKNOWN;
+        }
+        n->echo = cv__allocate(w->node_count, sizeof *n->echo);
+    }
+    const int64_t drift_ppb = w->scenario->config.drift_ppb;
+    cv__echo_update(&n->echo[f->from - 1], f->stamp.sent_ns, local_ns, drift_ppb);
+    return cv__delay_bound(&f->stamp, local_ns, drift_ppb, w->scenario->delay_min_ns);
+}
+
+static void deliver(struct cv_world *w, uint32_t index)
+{
+    const struct cv_flight f = w->flight[index];
+    const struct cv_payload *p = &w->payload[f.payload];
+    struct cv_node *n = node_of(w, f.to);
+    if (!n->is_up) {
+        note(w, CV_RECORD_DROPPED, f.to, f.from, p->type, f.number, 0);
+        flight_free(w, index);
+        return;
+    }
+    if (n->is_paused) {
+        n->backlog = cv__grow(n->backlog, &n->backlog_capacity, n->backlog_count,
+                              sizeof *n->backlog);
+        n->backlog[n->backlog_count++] = index;
+        return;
+    }
+    struct cv_message message;
+    const int error = cv_message_decode(w->protocol, w->node_count, p->bytes, p->byte_count,
+                                        w->decode_word, &message);
+    CV_ASSERT(error == CV_OK); /* it went through the encoder, and the network damages nothing */
+    const int64_t bound_ns = bound_delay(w, &f, cv__clock_local(&n->clock, w->now_ns));
+    note(w, CV_RECORD_DELIVER, f.to, f.from, p->type, f.number, bound_ns);
+    if (w->watch.delta_ns > 0 && w->now_ns - f.sent_ns > w->watch.delta_ns) {
+        cv__watch_disturb(w);
+    }
+    struct cv_event event = {
+        .kind = CV_EVENT_MESSAGE,
+        .peer = f.from,
+        .message = &message,
+        .is_fast = bound_ns <= w->scenario->fast_ns,
+        .delay_ns_max = bound_ns,
+    };
+    cv__world_step(w, f.to, &event);
+    flight_free(w, index);
+}
+
+/* ---- Life of a node -------------------------------------------------------------------------- */
+
+void cv__world_start_node(struct cv_world *w, cv_id id)
+{
+    struct cv_node *n = node_of(w, id);
+    CV_ASSERT(!n->is_up);
+    n->is_up = true;
+    n->was_ever_up = true;
+    n->is_paused = false;
+    n->is_candidate = true;
+    n->life++;
+    n->leader = CV_ID_NONE;
+    n->token = 0;
+    struct cv_config config = w->scenario->config;
+    config.self = id;
+    cv_core_init(w->protocol, n->state, &config);
+    cv__world_note_life(w, id, CV_LIFE_UP);
+    uint64_t persisted[CV_PERSIST_WORDS_MAX];
+    memcpy(persisted, n->persisted, sizeof persisted);
+    struct cv_event event = {
+        .kind = CV_EVENT_START,
+        .persisted = persisted,
+        .persisted_count = n->persisted_count,
+        .nonce = cv__rng_next(&w->timer_rng),
+    };
+    cv__world_step(w, id, &event);
+}
+
+static void drop_backlog(struct cv_world *w, struct cv_node *n)
+{
+    for (uint32_t i = 0; i < n->backlog_count; i++) {
+        flight_free(w, n->backlog[i]);
+    }
+    n->backlog_count = 0;
+}
+
+void cv__world_crash_node(struct cv_world *w, cv_id id)
+{
+    struct cv_node *n = node_of(w, id);
+    CV_ASSERT(n->is_up);
+    cv__world_note_life(w, id, CV_LIFE_DOWN);
+    if (n->holds) {
+        end_hold(w, id, "crashed");
+    }
+    n->is_up = false;
+    n->is_paused = false;
+    n->leader = CV_ID_NONE;
+    n->token = 0;
+    drop_held(w, n);
+    drop_backlog(w, n);
+    for (uint32_t i = 0; i < CV_TIMERS_MAX; i++) {
+        n->timer[i].is_armed = false;
+    }
+    free(n->echo); /* the transport's memory is gone too */
+    n->echo = NULL;
+}
+
+/* Everything that arrived and every timer that came due is there at once; whether the process sees
+ * the timers or the messages first is chance, as it is in a real event loop. */
+void cv__world_wake_node(struct cv_world *w, cv_id id)
+{
+    struct cv_node *n = node_of(w, id);
+    CV_ASSERT(n->is_up && n->is_paused);
+    cv__world_note_life(w, id, CV_LIFE_UP);
+    n->is_paused = false;
+    if (n->held_first < n->held_count) {
+        cv__queue_push(&w->queue, w->now_ns, EVENT_DISK, id);
+    }
+    const bool timers_first = cv__rng_range(&w->wake_rng, 0, 1) == 0;
+    for (int turn = 0; turn < 2; turn++) {
+        if ((turn == 0) == timers_first) {
+            for (uint32_t timer = 0; timer < CV_TIMERS_MAX; timer++) {
+                struct cv_timer *t = &n->timer[timer];
+                if (t->is_armed && t->queued_ns == INT64_MAX) {
+                    t->due_ns = cv__max64(t->due_ns, w->now_ns);
+                    queue_timer(w, id, timer);
+                }
+            }
+        } else {
+            for (uint32_t i = 0; i < n->backlog_count; i++) {
+                cv__queue_push(&w->queue, w->now_ns, EVENT_DELIVER, n->backlog[i]);
+            }
+            n->backlog_count = 0;
+        }
+    }
+}
+
+/* ---- The run --------------------------------------------------------------------------------- */
+
+void cv__world_schedule_action(struct cv_world *w, const struct cv_action *action)
+{
+    w->action = cv__grow(w->action, &w->action_capacity, w->action_count, sizeof *w->action);
+    w->action[w->action_count] = *action;
+    cv__world_queue_action(w, w->action_count++);
+}
+
+void cv__world_queue_action(struct cv_world *w, uint32_t index)
+{
+    cv__queue_push(&w->queue, w->action[index].at_ns, EVENT_ACTION, index);
+}
+
+void cv__world_queue_check(struct cv_world *w, int64_t at_ns)
+{
+    cv__queue_push(&w->queue, at_ns, EVENT_CHECK, 0);
+}
+
+static void dispatch(struct cv_world *w, const struct cv_queue_entry *entry)
+{
+    switch (entry->kind) {
+    case EVENT_START:
+        if (!node_of(w, entry->ref)->is_up) {
+            cv__world_start_node(w, entry->ref);
+            cv__watch_disturb(w);
+        }
+        break;
+    case EVENT_DELIVER:
+        deliver(w, entry->ref);
+        break;
+    case EVENT_TIMER:
+        on_timer(w, entry->ref);
+        break;
+    case EVENT_DISK:
+        on_disk(w, entry->ref);
+        break;
+    case EVENT_ACTION:
+        cv__action_do(w, entry->ref);
+        break;
+    case EVENT_CHECK:
+        cv__watch_check(w);
+        break;
+    default:
+        CV_ASSERT(!"an event of no kind");
+    }
+}
+
+static void judge_leader(struct cv_world *w, const struct cv_expect *e, struct cv_verdict *v)
+{
+    cv_id wanted = e->leader;
+    v->is_ok = true;
+    for (cv_id id = 1; id <= w->node_count && v->is_ok; id++) {
+        const struct cv_node *n = node_of(w, id);
+        if (e->nodes != NULL ? !cv__set_has(e->nodes, id) : !n->is_up) {
+            continue;
+        }
+        wanted = wanted == CV_ID_NONE ? n->leader : wanted;
+        if (!n->is_up) {
+            v->is_ok = false;
+            (void)snprintf(v->detail, sizeof v->detail, "node %u is down", id);
+        } else if (n->leader != wanted || wanted == CV_ID_NONE) {
+            v->is_ok = false;
+            if (n->leader == CV_ID_NONE) {
+                (void)snprintf(v->detail, sizeof v->detail, "node %u knows no leader", id);
+            } else {
+                (void)snprintf(v->detail, sizeof v->detail, "node %u follows %u", id, n->leader);
+            }
+        }
+    }
+}
+
+static void judge_leaders(struct cv_world *w, const struct cv_expect *e, struct cv_verdict *v)
+{
+    v->is_ok = true;
+    size_t at = 0;
+    v->detail[0] = '\0';
+    for (cv_id id = 1; id <= w->node_count; id++) {
+        const bool holds = cv__world_holds(w, id);
+        v->is_ok = v->is_ok && holds == cv__set_has(e->nodes, id);
+        if (holds && at < sizeof v->detail - 16) {
+            at += (size_t)snprintf(v->detail + at, sizeof v->detail - at, "%s%u",
+                                   at > 0 ? " " : "leading: ", id);
+        }
+    }
+    if (v->is_ok) {
+        v->detail[0] = '\0';
+    } else if (at == 0) {
+        (void)snprintf(v->detail, sizeof v->detail, "nobody leads");
+    }
+}
+
+static bool compares(uint64_t seen, enum cv_compare compare, uint64_t count)
+{
+    switch (compare) {
+    case CV_AT_MOST:
+        return seen <= count;
+    case CV_AT_LEAST:
+        return seen >= count;
+    case CV_BELOW:
+        return seen < count;
+    case CV_ABOVE:
+        return seen > count;
+    case CV_EQUAL:
+        return seen == count;
+    }
+    return false;
+}
+
+static void judge_count(struct cv_world *w, uint32_t index, struct cv_verdict *v)
+{
+    const struct cv_expect *e = &w->scenario->expect[index];
+    v->is_ok = compares(w->expect_seen[index], e->compare, e->count);
+    if (!v->is_ok) {
+        (void)snprintf(v->detail, sizeof v->detail, "there were %llu",
+                       (unsigned long long)w->expect_seen[index]);
+    }
+}
+
+/* Expectations of an instant are judged when everything up to and including it has happened. */
+static void judge_expectations(struct cv_world *w, int64_t from_ns, int64_t before_ns)
+{
+    for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
+        const struct cv_expect *e = &w->scenario->expect[i];
+        struct cv_verdict *v = &w->verdict[i];
+        if (e->at_ns < from_ns || e->at_ns >= before_ns) {
+            continue;
+        }
+        const int64_t now_ns = w->now_ns;
+        w->now_ns = e->at_ns;
+        switch (e->kind) {
+        case CV_EXPECT_LEADER:
+            judge_leader(w, e, v);
+            break;
+        case CV_EXPECT_LEADERS:
+            judge_leaders(w, e, v);
+            break;
+        case CV_EXPECT_MESSAGES:
+        case CV_EXPECT_CHANGES:
+            judge_count(w, i, v);
+            break;
+        case CV_EXPECT_PROPERTY:
+        case CV_EXPECT_BROKEN:
+            break; /* of the whole run: see finish() */
+        }
+        w->now_ns = now_ns;
+    }
+}
+
+static void finish(struct cv_world *w)
+{
+    for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
+        const struct cv_expect *e = &w->scenario->expect[i];
+        const bool is_broken = w->watch.property[e->property].is_broken;
+        struct cv_verdict *v = &w->verdict[i];
+        if (e->kind == CV_EXPECT_PROPERTY) {
+            v->is_ok = !is_broken;
+            (void)snprintf(v->detail, sizeof v->detail, "%.110s",
+                           w->watch.property[e->property].detail);
+        } else if (e->kind == CV_EXPECT_BROKEN) {
+            v->is_ok = is_broken;
+            (void)snprintf(v->detail, sizeof v->detail, is_broken ? "" : "it held");
+        }
+    }
+    for (cv_id id = 1; id <= w->node_count; id++) {
+        if (node_of(w, id)->holds) {
+            end_hold(w, id, "running");
+        }
+    }
+}
+
+static void on_assert(struct cv_assert_trap *trap, const char *expression, const char *file,
+                      int line)
+{
+    struct cv_world *w = (struct cv_world *)((char *)trap - offsetof(struct cv_world, trap));
+    const char *slash = strrchr(file, '/');
+    w->is_over = true;
+    cv__watch_break(w, CV_PROPERTY_ASSERTIONS, "%s (%s:%d)", expression,
+                    slash != NULL ? slash + 1 : file, line);
+    longjmp(w->on_assert, 1);
+}
+
+static void run_events(struct cv_world *w, int64_t until_ns)
+{
+    while (!w->is_over && w->queue.count > 0 && w->queue.entry[0].at_ns <= until_ns) {
+        const struct cv_queue_entry entry = cv__queue_pop(&w->queue);
+        if (entry.at_ns > w->now_ns) {
+            judge_expectations(w, w->now_ns, entry.at_ns);
+            w->now_ns = entry.at_ns;
+        }
+        dispatch(w, &entry);
+    }
+}
+
+void cv__world_run(struct cv_world *w, int64_t until_ns)
+{
+    struct cv_assert_trap *outer = cv__assert_trap;
+    w->trap.fail = on_assert;
+    cv__assert_trap = &w->trap;
+    if (setjmp(w->on_assert) == 0) {
+        run_events(w, until_ns);
+    }
+    cv__assert_trap = outer;
+    const bool is_end = until_ns >= w->scenario->run_ns;
+    judge_expectations(w, w->now_ns, is_end ? until_ns + 1 : until_ns);
+    w->now_ns = cv__max64(w->now_ns, until_ns);
+    if (is_end) {
+        finish(w);
+    }
+}
+
+bool cv__world_run_all(struct cv_world *w)
+{
+    cv__world_run(w, w->scenario->run_ns);
+    return cv__world_is_ok(w);
+}
+
+bool cv__world_is_ok(const struct cv_world *w)
+{
+    const struct cv_scenario *s = w->scenario;
+    uint32_t excused = 0;
+    for (uint32_t i = 0; i < s->expect_count; i++) {
+        if (!w->verdict[i].is_ok) {
+            return false;
+        }
+        if (s->expect[i].kind == CV_EXPECT_BROKEN) {
+            excused |= BIT(s->expect[i].property);
+        }
+    }
+    const uint32_t enforced = (w->protocol->promises | CV_PROP(ASSERTIONS)) & ~excused;
+    for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
+        if ((enforced & BIT(i)) != 0 && w->watch.property[i].is_broken) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void make_network(struct cv_world *w)
+{
+    const struct cv_scenario *s = w->scenario;
+    w->network = cv__network_new(s->node_count);
+    for (uint32_t i = 0; i < s->action_count; i++) {
+        /* The default first: sites and pairs start from it. */
+        const struct cv_link_change *change = &s->action[i].link;
+        if (s->action[i].at_ns == CV_SETUP && s->action[i].kind == CV_ACTION_LINK &&
+            change->first == CV_ID_NONE && change->second == CV_ID_NONE) {
+            cv__network_change(w->network, change);
+        }
+    }
+    for (cv_id id = 1; id <= s->node_count; id++) {
+        cv__network_set_site(w->network, id, s->site_of[id - 1]);
+    }
+    for (uint32_t i = 0; i < s->rtt_count; i++) {
+        cv__network_set_rtt(w->network, s->rtt[i].a, s->rtt[i].b, s->rtt[i].rtt_ns);
+    }
+}
+
+static void make_nodes(struct cv_world *w)
+{
+    struct cv_rng rng;
+    cv__rng_init(&rng, w->seed, STREAM_NODES);
+    const size_t bytes = (cv_core_size(w->protocol, &w->scenario->config) + 63) / 64 * 64;
+    w->node = cv__allocate(w->node_count, sizeof *w->node);
+    w->states = cv__allocate(w->node_count, bytes);
+    for (cv_id id = 1; id <= w->node_count; id++) {
+        struct cv_node *n = node_of(w, id);
+        n->state = w->states + (id - 1) * bytes;
+        n->clock.local_base_ns = cv__rng_range(&rng, NS_PER_S, 1000 * NS_PER_S);
+        for (uint32_t i = 0; i < CV_TIMERS_MAX; i++) {
+            n->timer[i].queued_ns = INT64_MAX;
+        }
+        const int64_t within_ns = w->scenario->start_within_ns;
+        cv__queue_push(&w->queue, within_ns > 0 ? cv__rng_range(&rng, 0, within_ns) : 0,
+                       EVENT_START, id);
+    }
+}
+
+struct cv_world *cv__world_new(const struct cv_scenario *scenario, uint64_t seed,
+                               const struct cv_world_options *options)
+{
+    struct cv_world *w = cv__allocate(1, sizeof *w);
+    w->scenario = scenario;
+    w->protocol = scenario->protocol;
+    w->options = *options;
+    w->seed = seed;
+    w->node_count = scenario->node_count;
+    w->payload_free = NONE;
+    w->flight_free = NONE;
+    CV_ASSERT(w->protocol->message_count <= CV_TYPES_MAX);
+    cv__rng_init(&w->net_rng, seed, STREAM_NETWORK);
+    cv__rng_init(&w->timer_rng, seed, STREAM_TIMERS);
+    cv__rng_init(&w->fault_rng, seed, STREAM_FAULTS);
+    cv__rng_init(&w->wake_rng, seed, STREAM_WAKES);
+
+    w->effects.item = cv__allocate(CV_EFFECTS_MAX, sizeof *w->effects.item);
+    w->effects.word_capacity = cv_effects_words(&scenario->config);
+    w->effects.word = cv__allocate(w->effects.word_capacity, sizeof(uint64_t));
+    w->decode_word = cv__allocate(cv_message_words_max(w->node_count), sizeof(uint64_t));
+    w->encode_bytes = cv__allocate(cv_message_bytes_max(w->protocol, w->node_count), 1);
+    w->expect_seen = cv__allocate(scenario->expect_count, sizeof *w->expect_seen);
+    w->verdict = cv__allocate(scenario->expect_count, sizeof *w->verdict);
+
+    w->trace.file = options->trace;
+    w->trace.protocol = w->protocol;
+    cv__trace_header(&w->trace, scenario, seed);
+    make_network(w);
+    cv__watch_init(w);
+    make_nodes(w);
+    cv__actions_schedule(w);
+    cv__world_open_election(w, CV_ID_NONE);
+    return w;
+}
+
+void cv__world_free(struct cv_world *w)
+{
+    if (w == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < w->node_count; i++) {
+        free(w->node[i].held);
+        free(w->node[i].backlog);
+        free(w->node[i].echo);
+    }
+    for (uint32_t i = 0; i < w->payload_count; i++) {
+        free(w->payload[i].bytes);
+    }
+    for (uint32_t i = w->scenario->action_count; i < w->action_count; i++) {
+        free(w->action[i].group); /* drawn; the scenario's own are the scenario's */
+    }
+    cv__watch_fini(w);
+    cv__network_free(w->network);
+    cv__queue_fini(&w->queue);
+    free(w->node);
+    free(w->states);
+    free(w->action);
+    free(w->payload);
+    free(w->flight);
+    free(w->effects.item);
+    free(w->effects.word);
+    free(w->decode_word);
+    free(w->encode_bytes);
+    free(w->expect_seen);
+    free(w->verdict);
+    free(w->span);
+    free(w->view);
+    free(w->election);
+    free(w->life);
+    free(w->deed);
+    free(w);
+}

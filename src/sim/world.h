@@ -1,0 +1,221 @@
+/* src/sim/world.h - one run of a scenario: a deterministic discrete-event world over the cores.
+ *
+ * Virtual real time in nanoseconds from 0; a queue of what happens next; nodes with a drifting clock
+ * each, a core each, a disk record each; a network between them. The same scenario and seed give the
+ * same run to the byte. Memory grows with nodes and messages in flight; the delay bounds need an
+ * entry for each pair that talks, and are left out (messages are then slow) beyond
+ * CV_BOUNDS_NODES_MAX nodes.
+ *
+ * world.c runs the events, actions.c does what the scenario says, properties.c watches. */
+#ifndef CV_SIM_WORLD_H
+#define CV_SIM_WORLD_H
+
+#include "core/failaware.h"
+#include "sim/clock.h"
+#include "sim/properties.h"
+#include "sim/queue.h"
+#include "sim/scenario.h"
+#include "sim/trace.h"
+
+#include <setjmp.h>
+
+#define CV_BOUNDS_NODES_MAX 1024u
+#define CV_TYPES_MAX 32u /* message types that are counted apart */
+
+struct cv_timer {
+    bool is_armed;
+    int64_t due_ns;    /* real time */
+    int64_t queued_ns; /* the queue entry that stands for it; INT64_MAX: none */
+};
+
+/* What waits for the disk: a record being saved, then the effects that must not overtake it. */
+struct cv_held {
+    enum cv_effect_kind kind; /* PERSIST, SEND or LEADERSHIP */
+    uint32_t payload;
+    cv_id first, last;
+    bool to_self;
+    uint32_t word_count;
+    uint64_t word[CV_PERSIST_WORDS_MAX];
+    struct cv_leadership leadership;
+};
+
+struct cv_node {
+    void *state;
+    struct cv_clock clock;
+    bool is_up, is_paused, was_ever_up, is_candidate, disk_fails;
+    uint64_t life;        /* how often it has started */
+    uint64_t fault;       /* number of its latest crash or pause, so that only that one is undone */
+    int64_t disk_ns;      /* how long saving takes */
+    struct cv_timer timer[CV_TIMERS_MAX];
+    uint32_t persisted_count;
+    uint64_t persisted[CV_PERSIST_WORDS_MAX];
+
+    struct cv_held *held; /* a queue: held_first .. held_count */
+    uint32_t held_first, held_count, held_capacity;
+    uint32_t *backlog; /* messages that arrived while it was paused */
+    uint32_t backlog_count, backlog_capacity;
+    struct cv_echo *echo; /* by peer; NULL until something was received */
+
+    /* What it believes; and, while it holds a leadership, which one. */
+    cv_id leader;
+    uint64_t token;
+    bool holds;
+    uint64_t held_token;
+    int64_t held_from_ns, held_until_ns; /* real time; INT64_MAX: no end of its own */
+};
+
+struct cv_payload {
+    uint32_t reference_count, byte_count, byte_capacity, type;
+    uint32_t next_free;
+    uint8_t *bytes;
+};
+
+struct cv_flight {
+    uint32_t payload; /* next free one, while unused */
+    cv_id from, to;
+    int64_t sent_ns;  /* real time */
+    uint64_t number;  /* for the trace */
+    struct cv_stamp stamp;
+};
+
+struct cv_leadership_span {
+    cv_id node;
+    int64_t from_ns, to_ns;
+    uint64_t token;
+    const char *reason; /* why it ended */
+};
+
+struct cv_view {
+    int64_t at_ns;
+    cv_id node, leader;
+    uint64_t token;
+};
+
+struct cv_election {
+    int64_t fault_ns, detected_ns, elected_ns; /* -1: not (yet) */
+    cv_id of;                                  /* who led; CV_ID_NONE: the first election */
+};
+
+enum cv_life { CV_LIFE_UP, CV_LIFE_DOWN, CV_LIFE_PAUSED };
+
+struct cv_life_change {
+    int64_t at_ns;
+    cv_id node;
+    enum cv_life life;
+};
+
+/* Something that was done, with the node it was really done to. */
+struct cv_deed {
+    int64_t at_ns;
+    struct cv_action action;
+};
+
+struct cv_verdict {
+    bool is_ok;
+    char detail[120];
+};
+
+struct cv_world_options {
+    bool keeps_history; /* for reports: spans, views and so on; memory grows with the run */
+    FILE *trace;        /* JSON lines of everything; NULL: none */
+};
+
+enum { CV_FIRED_COUNT = CV_ACTION_COUNT + CV_OVERLAY_COUNT };
+
+struct cv_world {
+    const struct cv_scenario *scenario;
+    const struct cv_protocol *protocol;
+    struct cv_world_options options;
+    uint64_t seed;
+    int64_t now_ns;
+    uint64_t event_count;
+    bool is_over; /* an assertion failed: nothing more can be trusted */
+
+    uint32_t node_count;
+    struct cv_node *node; /* by id - 1 */
+    uint8_t *states;
+    struct cv_network *network;
+    struct cv_queue queue;
+    struct cv_rng net_rng, timer_rng;
+    struct cv_rng fault_rng; /* the drawing of random faults only: they can be written down */
+    struct cv_rng wake_rng;  /* clocks, and what a waking node sees first */
+
+    struct cv_action *action; /* the scenario's and the drawn ones */
+    uint32_t action_count, action_capacity;
+    uint64_t fault_count;
+    uint64_t partition_fault;
+    uint64_t overlay_fault[CV_OVERLAY_COUNT];
+    uint64_t fired[CV_FIRED_COUNT]; /* how often each action, each overlay really did something */
+
+    struct cv_payload *payload;
+    uint32_t payload_count, payload_capacity, payload_free;
+    struct cv_flight *flight;
+    uint32_t flight_count, flight_capacity, flight_free;
+
+    struct cv_effects effects;
+    uint64_t *decode_word;
+    uint8_t *encode_bytes;
+
+    uint64_t message_count, message_bytes, message_by_type[CV_TYPES_MAX], lost_count;
+    uint64_t begun_count;  /* leaderships */
+    uint64_t *expect_seen; /* messages or leaderships in each expectation's window */
+    struct cv_verdict *verdict;
+
+    struct cv_watch watch;
+    struct cv_trace trace;
+
+    struct cv_leadership_span *span;
+    uint32_t span_count, span_capacity;
+    struct cv_view *view;
+    uint32_t view_count, view_capacity;
+    struct cv_election *election;
+    uint32_t election_count, election_capacity;
+    struct cv_life_change *life;
+    uint32_t life_count, life_capacity;
+    struct cv_deed *deed;
+    uint32_t deed_count, deed_capacity;
+
+    struct cv_assert_trap trap;
+    jmp_buf on_assert;
+};
+
+/* `scenario` is lent for the world's life. */
+struct cv_world *cv__world_new(const struct cv_scenario *scenario, uint64_t seed,
+                               const struct cv_world_options *options);
+void cv__world_free(struct cv_world *world);
+
+/* Runs everything up to and including that instant; at the end of the run, judges the whole. */
+void cv__world_run(struct cv_world *world, int64_t until_ns);
+
+/* Runs the whole scenario. True: every promise and every expectation held. */
+bool cv__world_run_all(struct cv_world *world);
+
+/* True: no promised property is broken, except those the scenario expects to be. */
+bool cv__world_is_ok(const struct cv_world *world);
+
+/* Does this node hold a leadership that is valid now? What is_leader() would say to the application. */
+bool cv__world_holds(const struct cv_world *world, cv_id node);
+
+/* ---- Between world.c, actions.c and properties.c --------------------------------------------- */
+
+/* Gives an event to a node that is up and carries out what comes back. */
+void cv__world_step(struct cv_world *world, cv_id node, struct cv_event *event);
+void cv__world_start_node(struct cv_world *world, cv_id node);
+void cv__world_crash_node(struct cv_world *world, cv_id node);
+void cv__world_wake_node(struct cv_world *world, cv_id node);
+void cv__world_set_drift(struct cv_world *world, cv_id node, int64_t drift_ppb);
+void cv__world_note_life(struct cv_world *world, cv_id node, enum cv_life life);
+/* A fault that took away this leader (or, CV_ID_NONE, the start) calls for an election. */
+void cv__world_open_election(struct cv_world *world, cv_id leader);
+/* Adds an action and queues it; queues one that is there already. */
+void cv__world_schedule_action(struct cv_world *world, const struct cv_action *action);
+void cv__world_queue_action(struct cv_world *world, uint32_t index);
+
+/* For properties.c: cv__watch_check() is called then. */
+void cv__world_queue_check(struct cv_world *world, int64_t at_ns);
+
+/* Draws the random faults of the scenario and schedules every action. */
+void cv__actions_schedule(struct cv_world *world);
+void cv__action_do(struct cv_world *world, uint32_t index);
+
+#endif
