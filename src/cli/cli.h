@@ -1,0 +1,35 @@
+/* src/cli/cli.h - what the subcommands share. Results go to stdout, words to stderr.
+ *
+ * Exit status: 0 fine, 1 the answer is no, 2 wrong usage or bad input. */
+#ifndef CV_CLI_CLI_H
+#define CV_CLI_CLI_H
+
+#include "core/types.h"
+
+enum { EXIT_FINE = 0, EXIT_NO = 1, EXIT_USAGE = 2 };
+
+struct cv_verb {
+    const char *name;
+    const char *summary;
+    const char *help; /* what --help prints */
+    int (*run)(int argc, char **argv);
+};
+
+extern const struct cv_verb cv__verb_lab;
+extern const struct cv_verb cv__verb_protocols;
+extern const struct cv_verb cv__verb_sim;
+
+/* conclave lab classic */
+int cv__lab_classic(int argc, char **argv);
+
+/* "conclave: ..." and a newline on stderr; returns EXIT_USAGE. */
+int cv__usage_error(const char *format, ...) CV_PRINTF(1, 2);
+
+/* A whole number of an option; false and a message if it is none. */
+bool cv__option_number(const char *option, const char *text, uint64_t min, uint64_t max,
+                       uint64_t *ret_value);
+
+/* What the last stdout writes came to: EXIT_FINE, or EXIT_USAGE and a message if the disk was full. */
+int cv__flush_output(int status);
+
+#endif

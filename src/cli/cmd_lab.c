@@ -1,0 +1,43 @@
+/* src/cli/cmd_lab.c - `conclave lab EXPERIMENT`: repeats the experiments of the literature. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    const char *summary;
+    int (*run)(int argc, char **argv);
+} experiments[] = {
+    {"classic", "messages and time of the five classical protocols, and their two leaders",
+     cv__lab_classic},
+};
+
+static int run(int argc, char **argv)
+{
+    if (argc < 2) {
+        for (uint32_t i = 0; i < COUNT_OF(experiments); i++) {
+            (void)printf("%-10s %s\n", experiments[i].name, experiments[i].summary);
+        }
+        return EXIT_FINE;
+    }
+    for (uint32_t i = 0; i < COUNT_OF(experiments); i++) {
+        if (strcmp(experiments[i].name, argv[1]) == 0) {
+            return experiments[i].run(argc - 1, argv + 1);
+        }
+    }
+    return cv__usage_error("there is no experiment '%s'; 'conclave lab' lists them", argv[1]);
+}
+
+const struct cv_verb cv__verb_lab = {
+    .name = "lab",
+    .summary = "repeats a paper's experiment and prints paper beside measured",
+    .help = "usage: conclave lab [EXPERIMENT]\n\n"
+            "Without an experiment, lists them.\n\n"
+            "  classic    bully, bully-improved, bully-modified, ring and ring-modified: messages\n"
+            "             and time to elect after the coordinator's crash in the best and worst\n"
+            "             case for N = 4, 8, 16, 32, 64, beside the formulas; and each of them with\n"
+            "             two leaders, under a partition and under a pause. Exit status 1 if a\n"
+            "             figure does not agree with its formula.\n",
+    .run = run,
+};

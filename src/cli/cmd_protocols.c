@@ -1,0 +1,184 @@
+/* src/cli/cmd_protocols.c - `conclave protocols [NAME] [--json]`: what there is, what each promises. */
+#include "cli/cli.h"
+#include "core/options.h"
+#include "sim/json.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Options that are derived depend on the number of members; this many are shown. */
+#define MEMBERS_SHOWN 5u
+
+static bool config_of(const struct cv_protocol *protocol, struct cv_config *ret_config)
+{
+    cv_config_init(ret_config, protocol, 1, MEMBERS_SHOWN);
+    struct cv_errtext why;
+    if (cv_core_configure(protocol, ret_config, &why) != CV_OK) {
+        (void)cv__usage_error("the defaults of '%s' are refused: %s", protocol->name, why.text);
+        return false;
+    }
+    return true;
+}
+
+static void json_protocol(struct cv_json *json, const struct cv_protocol *protocol,
+                          const struct cv_config *config)
+{
+    cv__json_open(json, NULL, '{');
+    cv__json_text(json, "name", protocol->name);
+    cv__json_text(json, "summary", protocol->summary);
+    cv__json_text(json, "leads", protocol->leads);
+    cv__json_text(json, "cites", protocol->cites);
+    cv__json_open(json, "promises", '[');
+    for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
+        if (protocol->promises & BIT(i)) {
+            cv__json_text(json, NULL, cv_property_name((enum cv_property)i));
+        }
+    }
+    cv__json_close(json, ']');
+    cv__json_open(json, "assumes", '[');
+    for (uint32_t i = 0; i < CV_ASSUME_COUNT; i++) {
+        if (protocol->assumes & BIT(i)) {
+            cv__json_text(json, NULL, cv_assume_text((enum cv_assume)i));
+        }
+    }
+    cv__json_close(json, ']');
+    cv__json_open(json, "options", '[');
+    uint32_t at = 0;
+    for (const struct cv_option *o = protocol->options; o->name != NULL; o++, at++) {
+        struct cv_option_text text;
+        cv__json_open(json, NULL, '{');
+        cv__json_text(json, "name", o->name);
+        cv__json_text(json, "default", cv__option_format(o, config->option[at], &text));
+        cv__json_bool(json, "derived", o->initial == CV_OPTION_DERIVED);
+        cv__json_text(json, "help", o->help);
+        cv__json_close(json, '}');
+    }
+    cv__json_close(json, ']');
+    cv__json_open(json, "messages", '[');
+    for (uint32_t i = 0; i < protocol->message_count; i++) {
+        cv__json_text(json, NULL, protocol->messages[i].name);
+    }
+    cv__json_close(json, ']');
+    cv__json_seconds(json, "settles_within_s", protocol->settle_ns(config));
+    cv__json_close(json, '}');
+}
+
+static void print_words(const char *head, uint32_t bits, uint32_t count,
+                        const char *(*word)(uint32_t index), const char *separator)
+{
+    (void)printf("%s", head);
+    bool is_first = true;
+    for (uint32_t i = 0; i < count; i++) {
+        if (bits & BIT(i)) {
+            (void)printf("%s%s", is_first ? "" : separator, word(i));
+            is_first = false;
+        }
+    }
+    (void)printf("%s\n", is_first ? "nothing" : "");
+}
+
+static const char *property_word(uint32_t index)
+{
+    return cv_property_name((enum cv_property)index);
+}
+
+static const char *assume_word(uint32_t index)
+{
+    return cv_assume_text((enum cv_assume)index);
+}
+
+static void print_protocol(const struct cv_protocol *protocol, const struct cv_config *config)
+{
+    (void)printf("%s: %s\n", protocol->name, protocol->summary);
+    (void)printf("  leads:    %s\n", protocol->leads);
+    print_words("  promises: ", protocol->promises, CV_PROPERTY_COUNT, property_word, ", ");
+    print_words("  assumes:  ", protocol->assumes, CV_ASSUME_COUNT, assume_word,
+                "\n            ");
+    if (!(protocol->promises & CV_PROP(AT_MOST_ONE_LEADER))) {
+        (void)printf("  so:       two leaders at once are possible; fence with the token where it "
+                     "matters\n");
+    }
+    (void)printf("  settles:  within ");
+    cv__print_seconds(stdout, protocol->settle_ns(config));
+    (void)printf("s once its assumptions hold (%u members)\n  from:     %s\n  options:\n",
+                 config->member_count, protocol->cites);
+    uint32_t at = 0;
+    for (const struct cv_option *o = protocol->options; o->name != NULL; o++, at++) {
+        struct cv_option_text text;
+        char setting[80];
+        (void)snprintf(setting, sizeof setting, "%s=%s", o->name,
+                       cv__option_format(o, config->option[at], &text));
+        (void)printf("    %-22s %s%s%s\n", setting, o->help, o->choices != NULL ? ": " : "",
+                     o->choices != NULL ? o->choices : "");
+    }
+}
+
+static void print_list(void)
+{
+    const struct cv_protocol *protocol;
+    (void)printf("%-16s %-36s %s\n", "protocol", "who leads", "two leaders at once?");
+    for (uint32_t i = 0; (protocol = cv_protocol_at(i)) != NULL; i++) {
+        (void)printf("%-16s %-36s %s\n", protocol->name, protocol->leads,
+                     protocol->promises & CV_PROP(AT_MOST_ONE_LEADER) ? "never" : "possible");
+    }
+    (void)printf("\n'conclave protocols NAME' tells what one promises, assumes and can be told.\n");
+}
+
+static int run(int argc, char **argv)
+{
+    static const struct option longs[] = {{"json", no_argument, NULL, 'j'}, {0}};
+    bool is_json = false;
+    int option;
+    while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+        if (option != 'j') {
+            return EXIT_USAGE;
+        }
+        is_json = true;
+    }
+    if (!is_json && optind == argc) {
+        print_list();
+        return EXIT_FINE;
+    }
+    struct cv_json json = {.out = stdout};
+    if (is_json) {
+        cv__json_open(&json, NULL, '[');
+    }
+    const bool shows_all = optind == argc;
+    for (int i = optind; shows_all || i < argc; i++) {
+        const uint32_t index = (uint32_t)(i - optind);
+        const struct cv_protocol *protocol =
+            shows_all ? cv_protocol_at(index) : cv_protocol_find(argv[i]);
+        struct cv_config config;
+        if (protocol == NULL && shows_all) {
+            break;
+        }
+        if (protocol == NULL) {
+            return cv__usage_error("there is no protocol '%s'; 'conclave protocols' lists them",
+                                   argv[i]);
+        }
+        if (!config_of(protocol, &config)) {
+            return EXIT_USAGE;
+        }
+        if (is_json) {
+            json_protocol(&json, protocol, &config);
+        } else {
+            print_protocol(protocol, &config);
+        }
+    }
+    if (is_json) {
+        cv__json_close(&json, ']');
+        (void)printf("\n");
+    }
+    return EXIT_FINE;
+}
+
+const struct cv_verb cv__verb_protocols = {
+    .name = "protocols",
+    .summary = "the election protocols and what each promises",
+    .help = "usage: conclave protocols [NAME...] [--json]\n\n"
+            "Lists the election protocols; with names, what each of them promises, under which\n"
+            "assumptions, and its options with their defaults (for 5 members).\n\n"
+            "  --json    the same for programs\n",
+    .run = run,
+};

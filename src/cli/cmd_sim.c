@@ -1,0 +1,311 @@
+/* src/cli/cmd_sim.c - `conclave sim FILE...`: runs scenarios. */
+#include "cli/cli.h"
+#include "sim/runner.h"
+#include "sim/shrink.h"
+#include "sim/timeline.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+struct settings {
+    uint64_t seed, run_count, thread_count;
+    bool has_seed, is_json, is_timed, is_quiet, shrinks, draws;
+    const char *trace_path;
+};
+
+static double now_s(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* always there on Linux */
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static uint32_t terminal_columns(void)
+{
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40) {
+        return size.ws_col;
+    }
+    return 100;
+}
+
+static int shrink(const char *path, uint64_t seed)
+{
+    char *text;
+    size_t length;
+    struct cv_errtext why;
+    struct cv_shrunk shrunk;
+    int error = cv__text_load(path, &text, &length, &why);
+    if (error == CV_OK) {
+        error = cv__shrink(path, text, length, seed, &shrunk, &why);
+        free(text);
+    }
+    if (error != CV_OK) {
+        return cv__usage_error("%s", why.text);
+    }
+    (void)printf("# shrunk from %u actions to %u in %u trials; fails with this seed:\n%s",
+                 shrunk.actions_before, shrunk.actions_after, shrunk.trials, shrunk.text);
+    free(shrunk.text);
+    return EXIT_NO;
+}
+
+static int run_one(const struct cv_scenario *scenario, const struct settings *settings,
+                   uint64_t seed)
+{
+    struct cv_world_options options = {.keeps_history = true};
+    if (settings->trace_path != NULL) {
+        options.trace = fopen(settings->trace_path, "w");
+        if (options.trace == NULL) {
+            return cv__usage_error("cannot write '%s': %s", settings->trace_path, strerror(errno));
+        }
+    }
+    const double begin_s = now_s();
+    struct cv_world *world = cv__world_new(scenario, seed, &options);
+    const bool is_ok = cv__world_run_all(world);
+    if (settings->is_json) {
+        cv__report_json(world, settings->is_timed ? now_s() - begin_s : -1, stdout);
+    } else if (settings->draws) {
+        cv__timeline_draw(world, terminal_columns(), isatty(STDOUT_FILENO) == 1, stdout);
+        if (!is_ok) {
+            cv__report_failures(world, stdout);
+        }
+        (void)printf(is_ok ? "ok\n" : "FAILED\n");
+    } else if (settings->is_quiet) {
+        cv__report_failures(world, stdout);
+        (void)printf("%s: %s\n", scenario->name, is_ok ? "ok" : "FAILED");
+    } else {
+        cv__report_text(world, stdout);
+        if (settings->is_timed) {
+            (void)printf("in %.3f s\n", now_s() - begin_s);
+        }
+    }
+    cv__world_free(world);
+    int status = is_ok ? EXIT_FINE : EXIT_NO;
+    if (options.trace != NULL && (ferror(options.trace) | fclose(options.trace)) != 0) {
+        status = cv__usage_error("cannot write '%s'", settings->trace_path);
+    }
+    return status;
+}
+
+static void print_sums(const struct cv_scenario *scenario, const struct cv_runner_result *r)
+{
+    (void)printf("%s: %s, %u nodes: %llu runs, %llu failed; %llu events, liveness judged %llu "
+                 "times\n",
+                 scenario->name, scenario->protocol->name, scenario->node_count,
+                 (unsigned long long)r->run_count, (unsigned long long)r->failed_count,
+                 (unsigned long long)r->event_count, (unsigned long long)r->judged_count);
+    (void)printf("faults:");
+    for (uint32_t i = 0; i < CV_FIRED_COUNT; i++) {
+        if (cv__fired_name(i) != NULL && r->fired[i] > 0) {
+            (void)printf(" %s %llu", cv__fired_name(i), (unsigned long long)r->fired[i]);
+        }
+    }
+    (void)printf("\n");
+    for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
+        if (r->broken[i] > 0) {
+            const bool is_promised =
+                ((scenario->protocol->promises | CV_PROP(ASSERTIONS)) & BIT(i)) != 0;
+            (void)printf("property %s: broken in %llu run%s%s\n",
+                         cv_property_name((enum cv_property)i), (unsigned long long)r->broken[i],
+                         r->broken[i] == 1 ? "" : "s", is_promised ? "" : " (not promised)");
+        }
+    }
+}
+
+/* A kind of fault that was asked for but never happened tests nothing: the runs do not count. */
+static bool has_idle_fault(const struct cv_scenario *scenario, const struct cv_runner_result *r)
+{
+    static const char *const names[] = {
+#define CV_FAULT_TEXT(name, text) text,
+        CV_FAULT_MAP(CV_FAULT_TEXT)
+#undef CV_FAULT_TEXT
+    };
+    bool is_idle = false;
+    for (uint32_t i = 0; i < scenario->random_count; i++) {
+        for (uint32_t kind = 0; kind < CV_FAULT_COUNT; kind++) {
+            if ((scenario->random[i].kinds & BIT(kind)) != 0 &&
+                r->fired[cv__fired_by((enum cv_fault)kind)] == 0) {
+                (void)printf("%s:%u: the fault '%s' never happened in these runs\n",
+                             scenario->name, scenario->random[i].line, names[kind]);
+                is_idle = true;
+            }
+        }
+    }
+    return is_idle;
+}
+
+static int run_many(const struct cv_scenario *scenario, const struct settings *settings,
+                    uint64_t seed)
+{
+    const struct cv_runner_options options = {
+        .first_seed = seed,
+        .run_count = settings->run_count,
+        .thread_count = (uint32_t)settings->thread_count,
+        .is_timed = settings->is_timed,
+        .shows_progress = isatty(STDERR_FILENO) == 1,
+        .json = settings->is_json ? stdout : NULL,
+    };
+    struct cv_runner_result result;
+    cv__runner_run(scenario, &options, &result);
+    bool is_idle = false;
+    if (!settings->is_json) {
+        print_sums(scenario, &result);
+        is_idle = has_idle_fault(scenario, &result);
+        if (settings->is_timed) {
+            (void)printf("in %.3f s, %.2f million events/s\n", result.wall_s,
+                         (double)result.event_count / result.wall_s / 1e6);
+        }
+    }
+    if (result.failed_count == 0) {
+        return is_idle ? EXIT_NO : EXIT_FINE;
+    }
+    if (!settings->is_json) {
+        const struct cv_world_options world_options = {0};
+        struct cv_world *world =
+            cv__world_new(scenario, result.first_failed_seed, &world_options);
+        (void)cv__world_run_all(world); /* it fails: that is why it is run again */
+        cv__report_failures(world, stdout);
+        cv__world_free(world);
+    }
+    (void)fprintf(settings->is_json ? stderr : stdout,
+                  "first failure: conclave sim %s --seed %llu   (smaller: add --shrink)\n",
+                  scenario->name, (unsigned long long)result.first_failed_seed);
+    return EXIT_NO;
+}
+
+static int run_file(const char *path, const struct settings *settings)
+{
+    struct cv_scenario *scenario;
+    struct cv_errtext why;
+    if (cv__scenario_load(path, &scenario, &why) != CV_OK) {
+        return cv__usage_error("%s", why.text);
+    }
+    uint64_t seed = settings->has_seed ? settings->seed : scenario->seed;
+    int status = EXIT_FINE;
+    if (settings->shrinks) {
+        struct cv_runner_result result = {.failed_count = 1, .first_failed_seed = seed};
+        if (settings->run_count > 1) {
+            const struct cv_runner_options options = {
+                .first_seed = seed,
+                .run_count = settings->run_count,
+                .shows_progress = isatty(STDERR_FILENO) == 1,
+            };
+            cv__runner_run(scenario, &options, &result);
+        }
+        seed = result.first_failed_seed;
+        if (result.failed_count > 0) {
+            status = shrink(path, seed);
+        } else {
+            (void)fprintf(stderr, "conclave: none of %llu runs fails: nothing to shrink\n",
+                          (unsigned long long)settings->run_count);
+        }
+    } else if (settings->run_count > 1) {
+        status = run_many(scenario, settings, seed);
+    } else {
+        status = run_one(scenario, settings, seed);
+    }
+    cv__scenario_free(scenario);
+    return status;
+}
+
+static bool parse_options(int argc, char **argv, struct settings *settings)
+{
+    static const struct option longs[] = {
+        {"seed", required_argument, NULL, 's'},    {"runs", required_argument, NULL, 'r'},
+        {"threads", required_argument, NULL, 'T'}, {"json", no_argument, NULL, 'j'},
+        {"trace", required_argument, NULL, 't'},   {"timing", no_argument, NULL, 'w'},
+        {"shrink", no_argument, NULL, 'S'},        {"timeline", no_argument, NULL, 'd'},
+        {"quiet", no_argument, NULL, 'q'},         {0},
+    };
+    int option;
+    while ((option = getopt_long(argc, argv, "q", longs, NULL)) != -1) {
+        bool is_ok = true;
+        switch (option) {
+        case 's':
+            is_ok = cv__option_number("--seed", optarg, 0, UINT64_MAX - 1, &settings->seed);
+            settings->has_seed = true;
+            break;
+        case 'r':
+            is_ok = cv__option_number("--runs", optarg, 1, 100000000, &settings->run_count);
+            break;
+        case 'T':
+            is_ok = cv__option_number("--threads", optarg, 1, 1024, &settings->thread_count);
+            break;
+        case 'j':
+            settings->is_json = true;
+            break;
+        case 't':
+            settings->trace_path = optarg;
+            break;
+        case 'w':
+            settings->is_timed = true;
+            break;
+        case 'S':
+            settings->shrinks = true;
+            break;
+        case 'd':
+            settings->draws = true;
+            break;
+        case 'q':
+            settings->is_quiet = true;
+            break;
+        default:
+            return false; /* getopt said what is wrong */
+        }
+        if (!is_ok) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int run(int argc, char **argv)
+{
+    struct settings settings = {.run_count = 1};
+    if (!parse_options(argc, argv, &settings)) {
+        return EXIT_USAGE;
+    }
+    if (optind == argc) {
+        return cv__usage_error("which scenario? usage: conclave sim FILE...");
+    }
+    if (settings.trace_path != NULL && (settings.run_count > 1 || argc - optind > 1)) {
+        return cv__usage_error("--trace is for one run of one scenario");
+    }
+    if (settings.is_json && (settings.draws || settings.shrinks)) {
+        return cv__usage_error("--json goes with neither --timeline nor --shrink");
+    }
+    if (settings.draws && (settings.run_count > 1 || settings.shrinks)) {
+        return cv__usage_error("--timeline draws one run: leave out --runs and --shrink");
+    }
+    int worst = EXIT_FINE;
+    for (int i = optind; i < argc; i++) {
+        const int status = run_file(argv[i], &settings);
+        worst = status > worst ? status : worst;
+    }
+    return worst;
+}
+
+const struct cv_verb cv__verb_sim = {
+    .name = "sim",
+    .summary = "runs scenarios of faults in the simulator and checks what was promised",
+    .help = "usage: conclave sim FILE... [options]\n\n"
+            "Runs each scenario and checks the properties that its protocol promises and what the\n"
+            "scenario expects. 'man 5 conclave-scenario' describes the language.\n\n"
+            "  --seed N       the seed of the (first) run; default: the scenario's, or 1\n"
+            "  --runs K       run K seeds from there, on all cores; name the first that fails\n"
+            "  --threads N    use so many threads for that\n"
+            "  --json         an object for each run; the same seed gives the same bytes\n"
+            "  --timing       tell the time it took (in JSON: wall_s, otherwise null)\n"
+            "  --trace FILE   write every event of the run as JSON lines\n"
+            "  --timeline     draw the run: a row for each node, who leads when, faults marked\n"
+            "  --shrink       write a smaller scenario that still fails (with --runs: of the first\n"
+            "                 failing seed)\n"
+            "  -q, --quiet    only failures and a last line\n\n"
+            "Exit status: 0 all held, 1 a promise or an expectation did not, 2 bad input.\n",
+    .run = run,
+};

@@ -1,0 +1,103 @@
+/* src/cli/main.c - `conclave VERB ...`: a table of verbs. */
+#include "cli/cli.h"
+
+#include <conclave/conclave.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct cv_verb *const verbs[] = {&cv__verb_protocols, &cv__verb_sim, &cv__verb_lab};
+
+int cv__usage_error(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)fputs("conclave: ", stderr);
+    (void)vfprintf(stderr, format, args);
+    (void)fputc('\n', stderr);
+    va_end(args);
+    return EXIT_USAGE;
+}
+
+bool cv__option_number(const char *option, const char *text, uint64_t min, uint64_t max,
+                       uint64_t *ret_value)
+{
+    char *end;
+    errno = 0;
+    const unsigned long long value = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value < min ||
+        value > max) {
+        (void)cv__usage_error("%s takes a whole number from %llu to %llu, not '%s'", option,
+                              (unsigned long long)min, (unsigned long long)max, text);
+        return false;
+    }
+    *ret_value = value;
+    return true;
+}
+
+int cv__flush_output(int status)
+{
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        return cv__usage_error("cannot write the output: %s", strerror(errno));
+    }
+    return status;
+}
+
+static void print_help(FILE *out)
+{
+    (void)fputs("conclave elects leaders: one interface to the election protocols of the "
+                "literature.\n\nusage: conclave COMMAND [ARGUMENTS]\n\n",
+                out);
+    for (uint32_t i = 0; i < COUNT_OF(verbs); i++) {
+        (void)fprintf(out, "  %-12s%s\n", verbs[i]->name, verbs[i]->summary);
+    }
+    (void)fputs("\n'conclave COMMAND --help' explains a command; 'man conclave' all of them.\n"
+                "Exit status: 0 fine, 1 the answer is no, 2 wrong usage or bad input.\n",
+                out);
+}
+
+static const struct cv_verb *verb_find(const char *name)
+{
+    for (uint32_t i = 0; i < COUNT_OF(verbs); i++) {
+        if (strcmp(verbs[i]->name, name) == 0) {
+            return verbs[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return EXIT_USAGE;
+    }
+    if (is_help(argv[1]) || (strcmp(argv[1], "help") == 0 && argc == 2)) {
+        print_help(stdout);
+        return cv__flush_output(EXIT_FINE);
+    }
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+        (void)printf("conclave %s\n", cv_version());
+        return cv__flush_output(EXIT_FINE);
+    }
+    const bool asks_help = strcmp(argv[1], "help") == 0;
+    const struct cv_verb *verb = verb_find(asks_help ? argv[2] : argv[1]);
+    if (verb == NULL) {
+        return cv__usage_error("there is no command '%s'; 'conclave --help' lists them",
+                               asks_help ? argv[2] : argv[1]);
+    }
+    for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (is_help(argv[i]) || asks_help) {
+            (void)fputs(verb->help, stdout);
+            return cv__flush_output(EXIT_FINE);
+        }
+    }
+    return cv__flush_output(verb->run(argc - 1, argv + 1));
+}

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""tests/scenario/run.py CONCLAVE FOLDER [--under COMMAND] - runs every scenario below a folder.
+
+One TAP point per *.scn file. A story is as expected when `conclave sim FILE` exits with 0; one whose
+name ends in .fails.scn must be refused by its own expectations, with exit status 1. Status 2 (a
+scenario that does not parse) is right for nobody."""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+
+LINES_SHOWN_MAX = 20
+
+
+def run(command):
+    """(exit status, output) of one run; a program that hangs is killed and reported."""
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              errors="replace", stdin=subprocess.DEVNULL, timeout=100)
+    except subprocess.TimeoutExpired:
+        return None, "it did not end within 100 s"
+    return done.returncode, done.stdout
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("conclave")
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--under", default="", help="a command to run the program under")
+    args = parser.parse_args()
+
+    files = sorted(args.folder.rglob("*.scn"))
+    commands = [shlex.split(args.under) + [args.conclave, "sim", str(file)] for file in files]
+    print(f"1..{max(1, len(files))}", flush=True)
+    if not files:
+        print(f"not ok 1 - there are scenarios below {args.folder}")
+        return 1
+
+    all_well = True
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = pool.map(run, commands)
+        for number, (file, command, (status, output)) in enumerate(zip(files, commands, results), 1):
+            wanted = 1 if file.name.endswith(".fails.scn") else 0
+            is_ok = status == wanted
+            name = file.relative_to(args.folder).as_posix()
+            print(f"{'ok' if is_ok else 'not ok'} {number} - {name}", flush=True)
+            if not is_ok:
+                all_well = False
+                print(f"# exit status {status}, not {wanted}: {shlex.join(command)}")
+                for line in output.splitlines()[-LINES_SHOWN_MAX:]:
+                    print(f"#   {line}")
+    return 0 if all_well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
