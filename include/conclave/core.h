@@ -72,16 +72,16 @@ struct cv_message_type {
 
 /* ---- Leadership ---------------------------------------------------------------------------- */
 
-#define CV_REASON_MAP(X)                                                \
-    X(STARTED, "started")       /* nothing is known yet */              \
-    X(ELECTED, "elected")       /* a new leader */                      \
-    X(RENEWED, "renewed")       /* the same leadership, prolonged */    \
-    X(EXPIRED, "expired")       /* its time ran out */                  \
-    X(SUSPECTED, "suspected")   /* the leader fell silent */            \
+#define CV_REASON_MAP(X)                                                  \
+    X(STARTED, "started")       /* nothing is known yet */                \
+    X(ELECTED, "elected")       /* a new leader */                        \
+    X(RENEWED, "renewed")       /* the same leadership, prolonged */      \
+    X(EXPIRED, "expired")       /* its time ran out */                    \
+    X(SUSPECTED, "suspected")   /* the leader fell silent */              \
     X(SUPERSEDED, "superseded") /* a newer or stronger claim was heard */ \
-    X(RESIGNED, "resigned")     /* it stepped down by request */        \
-    X(LOST_QUORUM, "lost-quorum")                                       \
-    X(STORE_UNREACHABLE, "store-unreachable")                           \
+    X(RESIGNED, "resigned")     /* it stepped down by request */          \
+    X(LOST_QUORUM, "lost-quorum")                                         \
+    X(STORE_UNREACHABLE, "store-unreachable")                             \
     X(STOPPED, "stopped") /* this node takes no part any more */
 
 enum cv_reason {
@@ -254,11 +254,11 @@ const char *cv_property_name(enum cv_property property);
 
 #define CV_PROP(name) (1u << CV_PROPERTY_##name)
 
-#define CV_ASSUME_MAP(X)                                                              \
-    X(BOUNDED_DELAY, "every message takes at most delta")                             \
-    X(NO_LOSS, "no message is lost between processes that are up")                    \
-    X(PROMPT_PROCESSES, "no process pauses for long")                                 \
-    X(BOUNDED_DRIFT, "no clock drifts by more than the bound")                        \
+#define CV_ASSUME_MAP(X)                                           \
+    X(BOUNDED_DELAY, "every message takes at most delta")          \
+    X(NO_LOSS, "no message is lost between processes that are up") \
+    X(PROMPT_PROCESSES, "no process pauses for long")              \
+    X(BOUNDED_DRIFT, "no clock drifts by more than the bound")     \
     X(TRANSITIVE_LINKS, "who can talk to a third can talk to each other, both ways")
 
 enum cv_assume {
@@ -315,7 +315,8 @@ size_t cv_core_size(const struct cv_protocol *protocol, const struct cv_config *
 /* Makes a core in the caller's storage, aligned for any type. The next event must be START. */
 void cv_core_init(const struct cv_protocol *protocol, void *state, const struct cv_config *config);
 
-/* One event in, its effects out. `out` is emptied first; what it lends lives until the next step. */
+/* One event in, its effects out. `out` is emptied first; what it lends lives until the next step.
+ */
 void cv_core_step(const struct cv_protocol *protocol, void *state, const struct cv_event *event,
                   struct cv_effects *out);
 

@@ -1,4 +1,5 @@
-/* conclave/errors.h - the error codes, their texts, and the one-line explanation that goes with one.
+/* conclave/errors.h - the error codes, their texts, and the one-line explanation that goes with
+ * one.
  *
  * Zero is success. The codes begin at -7001, outside errno and libuv, so that one that leaked is
  * recognised at sight. Codes and texts never change their meaning. */
@@ -9,12 +10,12 @@
 extern "C" {
 #endif
 
-#define CV_ERR_MAP(X)                                                     \
-    X(INVALID, -7001, "an argument is outside its documented range")      \
-    X(MALFORMED, -7002, "a message or file does not decode")              \
-    X(STORE, -7003, "durable state could not be written or read")         \
-    X(UNKNOWN, -7004, "there is nothing of that name")                    \
-    X(MEMORY, -7005, "out of memory")                                     \
+#define CV_ERR_MAP(X)                                                \
+    X(INVALID, -7001, "an argument is outside its documented range") \
+    X(MALFORMED, -7002, "a message or file does not decode")         \
+    X(STORE, -7003, "durable state could not be written or read")    \
+    X(UNKNOWN, -7004, "there is nothing of that name")               \
+    X(MEMORY, -7005, "out of memory")                                \
     X(IO, -7006, "a file could not be read or written")
 
 enum {

@@ -29,7 +29,8 @@ int cv__usage_error(const char *format, ...) CV_PRINTF(1, 2);
 bool cv__option_number(const char *option, const char *text, uint64_t min, uint64_t max,
                        uint64_t *ret_value);
 
-/* What the last stdout writes came to: EXIT_FINE, or EXIT_USAGE and a message if the disk was full. */
+/* What the last stdout writes came to: EXIT_FINE, or EXIT_USAGE and a message if the disk was full.
+ */
 int cv__flush_output(int status);
 
 #endif

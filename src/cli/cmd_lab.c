@@ -32,12 +32,13 @@ static int run(int argc, char **argv)
 const struct cv_verb cv__verb_lab = {
     .name = "lab",
     .summary = "repeats a paper's experiment and prints paper beside measured",
-    .help = "usage: conclave lab [EXPERIMENT]\n\n"
-            "Without an experiment, lists them.\n\n"
-            "  classic    bully, bully-improved, bully-modified, ring and ring-modified: messages\n"
-            "             and time to elect after the coordinator's crash in the best and worst\n"
-            "             case for N = 4, 8, 16, 32, 64, beside the formulas; and each of them with\n"
-            "             two leaders, under a partition and under a pause. Exit status 1 if a\n"
-            "             figure does not agree with its formula.\n",
+    .help =
+        "usage: conclave lab [EXPERIMENT]\n\n"
+        "Without an experiment, lists them.\n\n"
+        "  classic    bully, bully-improved, bully-modified, ring and ring-modified: messages\n"
+        "             and time to elect after the coordinator's crash in the best and worst\n"
+        "             case for N = 4, 8, 16, 32, 64, beside the formulas; and each of them with\n"
+        "             two leaders, under a partition and under a pause. Exit status 1 if a\n"
+        "             figure does not agree with its formula.\n",
     .run = run,
 };

@@ -1,4 +1,5 @@
-/* src/cli/cmd_protocols.c - `conclave protocols [NAME] [--json]`: what there is, what each promises. */
+/* src/cli/cmd_protocols.c - `conclave protocols [NAME] [--json]`: what there is, what each
+ * promises. */
 #include "cli/cli.h"
 #include "core/options.h"
 #include "sim/json.h"
@@ -93,8 +94,7 @@ static void print_protocol(const struct cv_protocol *protocol, const struct cv_c
     (void)printf("%s: %s\n", protocol->name, protocol->summary);
     (void)printf("  leads:    %s\n", protocol->leads);
     print_words("  promises: ", protocol->promises, CV_PROPERTY_COUNT, property_word, ", ");
-    print_words("  assumes:  ", protocol->assumes, CV_ASSUME_COUNT, assume_word,
-                "\n            ");
+    print_words("  assumes:  ", protocol->assumes, CV_ASSUME_COUNT, assume_word, "\n            ");
     if (!(protocol->promises & CV_PROP(AT_MOST_ONE_LEADER))) {
         (void)printf("  so:       two leaders at once are possible; fence with the token where it "
                      "matters\n");

@@ -130,8 +130,8 @@ static bool has_idle_fault(const struct cv_scenario *scenario, const struct cv_r
         for (uint32_t kind = 0; kind < CV_FAULT_COUNT; kind++) {
             if ((scenario->random[i].kinds & BIT(kind)) != 0 &&
                 r->fired[cv__fired_by((enum cv_fault)kind)] == 0) {
-                (void)printf("%s:%u: the fault '%s' never happened in these runs\n",
-                             scenario->name, scenario->random[i].line, names[kind]);
+                (void)printf("%s:%u: the fault '%s' never happened in these runs\n", scenario->name,
+                             scenario->random[i].line, names[kind]);
                 is_idle = true;
             }
         }
@@ -166,8 +166,7 @@ static int run_many(const struct cv_scenario *scenario, const struct settings *s
     }
     if (!settings->is_json) {
         const struct cv_world_options world_options = {0};
-        struct cv_world *world =
-            cv__world_new(scenario, result.first_failed_seed, &world_options);
+        struct cv_world *world = cv__world_new(scenario, result.first_failed_seed, &world_options);
         (void)cv__world_run_all(world); /* it fails: that is why it is run again */
         cv__report_failures(world, stdout);
         cv__world_free(world);
@@ -293,19 +292,20 @@ static int run(int argc, char **argv)
 const struct cv_verb cv__verb_sim = {
     .name = "sim",
     .summary = "runs scenarios of faults in the simulator and checks what was promised",
-    .help = "usage: conclave sim FILE... [options]\n\n"
-            "Runs each scenario and checks the properties that its protocol promises and what the\n"
-            "scenario expects. 'man 5 conclave-scenario' describes the language.\n\n"
-            "  --seed N       the seed of the (first) run; default: the scenario's, or 1\n"
-            "  --runs K       run K seeds from there, on all cores; name the first that fails\n"
-            "  --threads N    use so many threads for that\n"
-            "  --json         an object for each run; the same seed gives the same bytes\n"
-            "  --timing       tell the time it took (in JSON: wall_s, otherwise null)\n"
-            "  --trace FILE   write every event of the run as JSON lines\n"
-            "  --timeline     draw the run: a row for each node, who leads when, faults marked\n"
-            "  --shrink       write a smaller scenario that still fails (with --runs: of the first\n"
-            "                 failing seed)\n"
-            "  -q, --quiet    only failures and a last line\n\n"
-            "Exit status: 0 all held, 1 a promise or an expectation did not, 2 bad input.\n",
+    .help =
+        "usage: conclave sim FILE... [options]\n\n"
+        "Runs each scenario and checks the properties that its protocol promises and what the\n"
+        "scenario expects. 'man 5 conclave-scenario' describes the language.\n\n"
+        "  --seed N       the seed of the (first) run; default: the scenario's, or 1\n"
+        "  --runs K       run K seeds from there, on all cores; name the first that fails\n"
+        "  --threads N    use so many threads for that\n"
+        "  --json         an object for each run; the same seed gives the same bytes\n"
+        "  --timing       tell the time it took (in JSON: wall_s, otherwise null)\n"
+        "  --trace FILE   write every event of the run as JSON lines\n"
+        "  --timeline     draw the run: a row for each node, who leads when, faults marked\n"
+        "  --shrink       write a smaller scenario that still fails (with --runs: of the first\n"
+        "                 failing seed)\n"
+        "  -q, --quiet    only failures and a last line\n\n"
+        "Exit status: 0 all held, 1 a promise or an expectation did not, 2 bad input.\n",
     .run = run,
 };

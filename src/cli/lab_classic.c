@@ -3,9 +3,9 @@
  *
  * The coordinator crashes and somebody is told: in the best case the second highest, in the worst
  * case the lowest alone, and in the case `all` everybody at once. Delays are constant, one
- * transmission time each, and T is three of them. Messages are those of the election: heartbeats and
- * their answers and the ring's acknowledgements are not counted. The election is complete when the
- * last living process follows the new coordinator. */
+ * transmission time each, and T is three of them. Messages are those of the election: heartbeats
+ * and their answers and the ring's acknowledgements are not counted. The election is complete when
+ * the last living process follows the new coordinator. */
 #include "cli/cli.h"
 #include "sim/world.h"
 
@@ -99,8 +99,8 @@ static struct measured measure(const char *protocol, enum detector who, const ch
         const char *type = world->protocol->messages[i].name;
         const uint64_t sent = world->message_by_type[i] - before[i];
         m.total += is_of_election(type) ? sent : 0;
-        m.counted += what == NULL ? (is_of_election(type) ? sent : 0)
-                                  : (strcmp(type, what) == 0 ? sent : 0);
+        m.counted +=
+            what == NULL ? (is_of_election(type) ? sent : 0) : (strcmp(type, what) == 0 ? sent : 0);
     }
     for (cv_id id = 1; id < dead; id++) {
         m.is_elected = m.is_elected && world->node[id - 1].leader == dead - 1;
@@ -139,15 +139,15 @@ static bool print_claim(const struct claim *claim)
         const struct measured m = measure(claim->protocol, claim->who, claim->what, n);
         const bool is_ok = agrees(claim, n, &m);
         all_agree = all_agree && is_ok;
-        const int64_t halves = claim->square_halves * n * n + claim->linear_halves * n +
-                               claim->constant_halves;
+        const int64_t halves =
+            claim->square_halves * n * n + claim->linear_halves * n + claim->constant_halves;
         char said[32] = "";
         if (claim->transmissions > 0) {
             (void)snprintf(said, sizeof said, "%lld", (long long)claim->transmissions);
         }
         (void)printf("%-15s %-6s %3u  %-9s %5llu  %s %-9s %5lld  %6llu  %9.1f  %5s  %s\n",
-                     claim->protocol, who[claim->who], n,
-                     claim->what != NULL ? claim->what : "all", (unsigned long long)m.counted,
+                     claim->protocol, who[claim->who], n, claim->what != NULL ? claim->what : "all",
+                     (unsigned long long)m.counted,
                      claim->relation == EXACTLY ? "= " : "<=", claim->formula,
                      (long long)(halves / 2), (unsigned long long)m.total, m.transmissions, said,
                      is_ok ? "agrees" : "DISAGREES");
@@ -195,8 +195,7 @@ int cv__lab_classic(int argc, char **argv)
         if ((protocol->promises & CV_PROP(AT_MOST_ONE_LEADER)) != 0) {
             continue;
         }
-        all_agree = show_two_leaders(protocol->name, "partition",
-                                     "at 1s partition 1 2 | 3 4 5") &&
+        all_agree = show_two_leaders(protocol->name, "partition", "at 1s partition 1 2 | 3 4 5") &&
                     all_agree;
         all_agree =
             show_two_leaders(protocol->name, "pause", "at 1s pause leader for 1s") && all_agree;

@@ -1,4 +1,5 @@
-/* src/core/assert.c - what a failed assertion does. Not one of the pure parts: it prints and aborts. */
+/* src/core/assert.c - what a failed assertion does. Not one of the pure parts: it prints and
+ * aborts. */
 #include "core/assert.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* src/core/core.c - the public entry to any core: checks of what an embedder passes, then the table. */
+/* src/core/core.c - the public entry to any core: checks of what an embedder passes, then the
+ * table. */
 #include "core/errors.h"
 #include "core/nodeset.h"
 #include "core/types.h"

@@ -1,8 +1,8 @@
 /* src/core/detector.h - when does silence become suspicion?
  *
  * Two ways to set the deadline of the next heartbeat. `fixed`: a time-out after the latest one.
- * `phi` [Hayashibara04]: the gaps between heartbeats are taken as normally distributed with the mean
- * and deviation of the latest DETECTOR_GAPS; suspicion phi is -log10 of the probability that a
+ * `phi` [Hayashibara04]: the gaps between heartbeats are taken as normally distributed with the
+ * mean and deviation of the latest DETECTOR_GAPS; suspicion phi is -log10 of the probability that a
  * heartbeat still comes, and the deadline is where phi reaches the threshold: mean + z(phi) sigma.
  * Solving for the deadline instead of asking phi again and again needs no polling and no floating
  * point. The deviation is not believed to be smaller than a tenth of the mean, otherwise a very

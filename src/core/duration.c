@@ -1,4 +1,5 @@
-/* src/core/duration.c - times as people write them. Integers only: the same text on every machine. */
+/* src/core/duration.c - times as people write them. Integers only: the same text on every machine.
+ */
 #include "core/duration.h"
 
 #include <string.h>
@@ -7,8 +8,8 @@ static const struct {
     const char *name;
     int64_t ns;
 } units[] = {
-    {"ns", 1},           {"us", NS_PER_US},        {"ms", NS_PER_MS},
-    {"s", NS_PER_S},     {"min", 60 * NS_PER_S},   {"h", 3600 * NS_PER_S},
+    {"ns", 1},       {"us", NS_PER_US},      {"ms", NS_PER_MS},
+    {"s", NS_PER_S}, {"min", 60 * NS_PER_S}, {"h", 3600 * NS_PER_S},
 };
 
 static bool is_digit(char c)
@@ -16,57 +17,64 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-const char *cv__decimal_parse(const char *text, int64_t *ret_billionths)
+/* Digits with at most one decimal point: whole part, and billionths of the rest. */
+static const char *parse_parts(const char *text, int64_t *ret_whole, int64_t *ret_billionths)
 {
-    int64_t whole = 0;
-    int64_t fraction = 0;
-    int64_t weight = NS_PER_S;
     const char *at = text;
+    int64_t whole = 0;
+    int64_t billionths = 0;
     if (!is_digit(*at)) {
         return NULL;
     }
     for (; is_digit(*at); at++) {
-        whole = whole * 10 + (*at - '0');
-        if (whole >= INT64_MAX / NS_PER_S / 10) {
+        if (whole > INT64_MAX / 10 - 1) {
             return NULL;
         }
+        whole = whole * 10 + (*at - '0');
     }
     if (*at == '.') {
         at++;
         if (!is_digit(*at)) {
             return NULL;
         }
-        for (; is_digit(*at); at++) {
-            weight /= 10;
+        for (int64_t weight = NS_PER_S / 10; is_digit(*at); at++, weight /= 10) {
             if (weight == 0) {
-                return NULL;
+                return NULL; /* more than nine decimals */
             }
-            fraction += weight * (*at - '0');
+            billionths += weight * (*at - '0');
         }
     }
-    *ret_billionths = whole * NS_PER_S + fraction;
+    *ret_whole = whole;
+    *ret_billionths = billionths;
     return at;
+}
+
+const char *cv__decimal_parse(const char *text, int64_t *ret_billionths)
+{
+    int64_t whole;
+    int64_t billionths;
+    const char *end = parse_parts(text, &whole, &billionths);
+    if (end == NULL || whole >= INT64_MAX / NS_PER_S) {
+        return NULL;
+    }
+    *ret_billionths = whole * NS_PER_S + billionths;
+    return end;
 }
 
 bool cv__duration_parse(const char *text, int64_t *ret_ns)
 {
+    int64_t whole;
     int64_t billionths;
-    const char *unit = cv__decimal_parse(text, &billionths);
-    if (unit == NULL) {
-        return false;
-    }
-    for (uint32_t i = 0; i < COUNT_OF(units); i++) {
+    const char *unit = parse_parts(text, &whole, &billionths);
+    for (uint32_t i = 0; unit != NULL && i < COUNT_OF(units); i++) {
         if (strcmp(unit, units[i].name) != 0) {
             continue;
         }
-        const int64_t whole = billionths / NS_PER_S;
-        const int64_t rest = billionths % NS_PER_S;
-        if (whole > INT64_MAX / 2 / units[i].ns) {
+        const __int128 part = (__int128)billionths * units[i].ns;
+        if (whole > INT64_MAX / 2 / units[i].ns || part % NS_PER_S != 0) {
             return false;
         }
-        /* rest < 1e9 and the unit <= 3.6e12, so the product needs more than 64 bits. */
-        const int64_t part = (int64_t)((__int128)rest * units[i].ns / NS_PER_S);
-        *ret_ns = whole * units[i].ns + part;
+        *ret_ns = whole * units[i].ns + (int64_t)(part / NS_PER_S);
         return true;
     }
     return false;

@@ -10,7 +10,8 @@
  * are refused, not rounded. Returns the first byte behind it, or NULL. For durations and rates. */
 const char *cv__decimal_parse(const char *text, int64_t *ret_billionths);
 
-/* A number with a unit: ns, us, ms, s, min or h. False: not a duration, or not below 292 years. */
+/* A number with a unit: ns, us, ms, s, min or h. False: not a duration, not a whole number of
+ * nanoseconds, or more than 146 years. */
 bool cv__duration_parse(const char *text, int64_t *ret_ns);
 
 /* The shortest spelling in the largest unit that is exact to the nanosecond: 1500000 -> 1.5ms.

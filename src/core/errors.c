@@ -30,7 +30,8 @@ int cv__fail(struct cv_errtext *reterr, int code, const char *format, ...)
     if (reterr != NULL) {
         va_list args;
         va_start(args, format);
-        (void)vsnprintf(reterr->text, sizeof reterr->text, format, args); /* a cut line still helps */
+        (void)vsnprintf(reterr->text, sizeof reterr->text, format,
+                        args); /* a cut line still helps */
         va_end(args);
     }
     return code;

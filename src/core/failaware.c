@@ -23,10 +23,18 @@ static int64_t shrink(int64_t ns, int64_t drift_ppb)
     return ns - drift_ns(ns, drift_ppb);
 }
 
+/* Stamps come from peers: what no clock shows is not calculated with (0 means: none yet). */
+static bool is_stamp(int64_t ns)
+{
+    return ns > 0 && ns < INT64_MAX / 4;
+}
+
 void cv__echo_update(struct cv_echo *echo, int64_t peer_sent_ns, int64_t received_ns,
                      int64_t drift_ppb)
 {
-    CV_ASSERT(peer_sent_ns > 0);
+    if (!is_stamp(peer_sent_ns)) {
+        return;
+    }
     if (echo->peer_sent_ns != 0) {
         /* In the bound, n enters as B(1-rho) - A(1+rho): the smaller the better. The terms age by
          * 2 rho, so an old excellent n gives way to a fresh good one. */
@@ -43,7 +51,8 @@ void cv__echo_update(struct cv_echo *echo, int64_t peer_sent_ns, int64_t receive
 int64_t cv__delay_bound(const struct cv_stamp *stamp, int64_t received_ns, int64_t drift_ppb,
                         int64_t delay_ns_min)
 {
-    if (stamp->echo.peer_sent_ns == 0) {
+    if (!is_stamp(stamp->echo.peer_sent_ns) || !is_stamp(stamp->echo.received_ns) ||
+        !is_stamp(stamp->sent_ns)) {
         return CV_DELAY_UNKNOWN;
     }
     const int64_t round_trip = received_ns - stamp->echo.peer_sent_ns;

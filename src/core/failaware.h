@@ -1,16 +1,16 @@
 /* src/core/failaware.h - an upper bound on the delay of a message, without synchronised clocks.
  *
  * [Fetzer99, sec. IV and its ref. 23] Every frame from p to q carries, for some frame n that p got
- * from q before: A, the stamp at which q sent n (q's clock), B, the stamp at which p received n, and
- * C, the stamp at which p sends this frame (both p's clock). q receives it at D (q's clock). The
- * round trip q -> p -> q took D - A on q's clock, of which p sat on it for C - B; what remains is the
- * delay of both frames together, and the first one took at least delay_min. Stretching one by 1+rho
- * and the other by 1-rho covers any drift:
+ * from q before: A, the stamp at which q sent n (q's clock), B, the stamp at which p received n,
+ * and C, the stamp at which p sends this frame (both p's clock). q receives it at D (q's clock).
+ * The round trip q -> p -> q took D - A on q's clock, of which p sat on it for C - B; what remains
+ * is the delay of both frames together, and the first one took at least delay_min. Stretching one
+ * by 1+rho and the other by 1-rho covers any drift:
  *
  *     delay <= (D - A)(1 + rho) - (C - B)(1 - rho) - delay_min
  *
- * A frame whose bound is within the limit is fast; one with a larger bound, or without an earlier n,
- * is slow. Safe whatever the network does: only drift beyond rho can make the bound too small.
+ * A frame whose bound is within the limit is fast; one with a larger bound, or without an earlier
+ * n, is slow. Safe whatever the network does: only drift beyond rho can make the bound too small.
  * Time: none. Memory: one echo for each peer heard, owned by the transport (or the simulator). */
 #ifndef CV_CORE_FAILAWARE_H
 #define CV_CORE_FAILAWARE_H
@@ -31,7 +31,8 @@ struct cv_stamp {
     int64_t sent_ns;     /* C */
 };
 
-/* Remembers a received frame if it gives later frames a better (smaller) bound than the one kept. */
+/* Remembers a received frame if it gives later frames a better (smaller) bound than the one kept.
+ */
 void cv__echo_update(struct cv_echo *echo, int64_t peer_sent_ns, int64_t received_ns,
                      int64_t drift_ppb);
 

@@ -9,7 +9,8 @@
  * without asking the dead; that is the best case of [NITR, analysis], N-2 messages in one
  * transmission time, which the steps as listed there would not reach. A sitting coordinator that is
  * asked repeats its announcement to the asker in the same term, so that a restarting process does
- * not cost everybody a new term. Terms, refusals and resigning: classic.h.
+ * not cost everybody a new term; and who heard an announcement within T answers an ELECTION but
+ * does not elect in turn (see has_crossed). Terms, refusals and resigning: classic.h.
  *
  * Assumed: synchrony. Under a partition or a pause two processes lead. */
 #include "protocols/bully.h"
@@ -89,6 +90,14 @@ static void bully_inherit(struct classic *c, cv_id dead, int64_t now_ns, struct 
     }
 }
 
+/* Did this ELECTION cross with an announcement that the asker will hear, or has heard by now? Then
+ * electing in turn would answer a question that is settled; with thousands of processes, each such
+ * election sets off others, and the storm never ends. */
+static bool has_crossed(const struct classic *c, int64_t now_ns)
+{
+    return c->announced_ns != 0 && now_ns - c->announced_ns < c->answer_ns;
+}
+
 /* [NITR, bully, step 4] */
 static void bully_on_election(struct classic *c, const struct cv_event *event,
                               struct cv_effects *out)
@@ -99,7 +108,7 @@ static void bully_on_election(struct classic *c, const struct cv_event *event,
     cv__effect_send(out, event->peer, BULLY_ANSWER)->field[0] = c->term;
     if (c->role == CLASSIC_LEADING) {
         cv__effect_send(out, event->peer, BULLY_COORDINATOR)->field[0] = c->claim_term;
-    } else if (c->role == CLASSIC_FOLLOWING) {
+    } else if (c->role == CLASSIC_FOLLOWING && !has_crossed(c, event->now_ns)) {
         cv__classic_elect(c, &cv__bully_rules, event->now_ns, out);
     }
 }
@@ -113,11 +122,12 @@ static void bully_on_message(struct classic *c, const struct cv_event *event,
         break;
     case BULLY_ANSWER: /* [NITR, bully, step 3] */
         if (c->role == BULLY_ASKING && event->peer > c->self) {
-            cv__classic_await(c, &cv__bully_rules, BULLY_WAITING, event->now_ns,
-                              c->coordinator_ns, out);
+            cv__classic_await(c, &cv__bully_rules, BULLY_WAITING, event->now_ns, c->coordinator_ns,
+                              out);
         }
         break;
     case BULLY_COORDINATOR: /* [NITR, bully, step 5] */
+        c->announced_ns = event->now_ns;
         cv__classic_claim(c, &cv__bully_rules, event->message->field[0], event->peer, event->peer,
                           event->now_ns, out);
         break;

@@ -10,11 +10,10 @@ enum {
     BULLY_COORDINATOR,                      /* I lead */
     BULLY_MESSAGE_COUNT,
 };
-#define BULLY_MESSAGES                                         \
-    CLASSIC_MESSAGES,                                          \
-    [BULLY_ELECTION] = {"ELECTION", {{"term", CV_FIELD_U64}}}, \
-    [BULLY_ANSWER] = {"ANSWER", {{"term", CV_FIELD_U64}}},     \
-    [BULLY_COORDINATOR] = {"COORDINATOR", {{"term", CV_FIELD_U64}}}
+#define BULLY_MESSAGES                                                           \
+    CLASSIC_MESSAGES, [BULLY_ELECTION] = {"ELECTION", {{"term", CV_FIELD_U64}}}, \
+                      [BULLY_ANSWER] = {"ANSWER", {{"term", CV_FIELD_U64}}},     \
+                      [BULLY_COORDINATOR] = {"COORDINATOR", {{"term", CV_FIELD_U64}}}
 
 enum {
     BULLY_ASKING = CLASSIC_ROLE_COUNT, /* sent ELECTION, waits T for an ANSWER */

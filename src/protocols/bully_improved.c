@@ -2,8 +2,8 @@
  * the coordinator dies.
  *
  * Members answer each heartbeat (ALIVE), so the coordinator knows who lives, and every heartbeat
- * names the heir: the highest living id below the coordinator. When the coordinator falls silent the
- * heir announces itself at once; the others give it time T, then run the plain bully.
+ * names the heir: the highest living id below the coordinator. When the coordinator falls silent
+ * the heir announces itself at once; the others give it time T, then run the plain bully.
  *
  * Ours: alive is who answered one of the latest two heartbeats; two sets and no clock per member.
  * Assumed: synchrony, as for the bully. */

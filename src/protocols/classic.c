@@ -6,7 +6,8 @@
 
 const struct cv_option cv__classic_options[] = {
     [CLASSIC_OPTION_HEARTBEAT] = {"heartbeat", CV_OPTION_TIME, 50 * NS_PER_MS, NS_PER_US,
-                                  3600 * NS_PER_S, NULL, "the coordinator's heartbeats come this often"},
+                                  3600 * NS_PER_S, NULL,
+                                  "the coordinator's heartbeats come this often"},
     [CLASSIC_OPTION_TIMEOUT] = {"timeout", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US,
                                 36000 * NS_PER_S, NULL,
                                 "silence for so long is suspicion (default 3 heartbeat)"},
@@ -89,8 +90,7 @@ void cv__classic_init(struct classic *c, const struct cv_config *config)
     c->coordinator_ns = config->option[CLASSIC_OPTION_COORDINATOR];
     c->role = CLASSIC_FOLLOWING;
     c->is_candidate = true;
-    cv__detector_init(&c->detector,
-                      (enum cv_detector_kind)config->option[CLASSIC_OPTION_DETECTOR],
+    cv__detector_init(&c->detector, (enum cv_detector_kind)config->option[CLASSIC_OPTION_DETECTOR],
                       (uint32_t)config->option[CLASSIC_OPTION_PHI], c->timeout_ns);
 }
 
@@ -168,7 +168,8 @@ static void forget(struct classic *c, enum cv_reason reason, struct cv_effects *
     tell(c, reason, out);
 }
 
-/* The claim becomes the largest accepted, and its term is safe on disk before anybody hears of it. */
+/* The claim becomes the largest accepted, and its term is safe on disk before anybody hears of it.
+ */
 static void accept_claim(struct classic *c, uint64_t term, cv_id leader, struct cv_effects *out)
 {
     CV_ASSERT(cv__classic_judge(c, term, leader) != CLASSIC_STALE);
@@ -364,8 +365,7 @@ static void on_campaign(struct classic *c, const struct classic_rules *rules,
     if (event->is_candidate) {
         c->is_candidate = true;
         c->has_resigned = false;
-        const bool is_wanted =
-            c->leader == CV_ID_NONE || (rules->contests && c->leader < c->self);
+        const bool is_wanted = c->leader == CV_ID_NONE || (rules->contests && c->leader < c->self);
         if (c->role == CLASSIC_FOLLOWING && is_wanted) {
             cv__classic_elect(c, rules, event->now_ns, out);
         }

@@ -1,15 +1,15 @@
 /* src/protocols/classic.h - what the five classical protocols of [NITR] share.
  *
- * The coordinator sends a heartbeat every `heartbeat`; its silence is suspicion (detector=fixed|phi).
- * How a new coordinator is then found is each protocol's own business: it gives a table of rules,
- * and cv__classic_step() drives it.
+ * The coordinator sends a heartbeat every `heartbeat`; its silence is suspicion
+ * (detector=fixed|phi). How a new coordinator is then found is each protocol's own business: it
+ * gives a table of rules, and cv__classic_step() drives it.
  *
  * Ours: claims are ordered. A coordinator claims leadership in a term; claims compare by term, then
  * by id, and nobody goes back to a smaller claim than the largest it accepted. A stale one (of a
- * coordinator that slept through its successor's election, or a late message) is answered by REFUSE,
- * which tells the newer term, so that its sender can stand again with a larger one. The term is the
- * token. It is saved before it is used, so that tokens do not start again at 1 when everybody
- * restarts, but two partitions may use the same one: it is not promised to be monotonic.
+ * coordinator that slept through its successor's election, or a late message) is answered by
+ * REFUSE, which tells the newer term, so that its sender can stand again with a larger one. The
+ * term is the token. It is saved before it is used, so that tokens do not start again at 1 when
+ * everybody restarts, but two partitions may use the same one: it is not promised to be monotonic.
  *
  * Ours too: resigning. The coordinator says RESIGN, everybody elects, and the one who resigned
  * stands aside until its successor falls silent or nobody succeeded it in time. Elections go by id,
@@ -38,10 +38,9 @@ extern const struct cv_option cv__classic_options[];
 
 #define CLASSIC_PROMISES \
     (CV_PROP(VALIDITY) | CV_PROP(AGREEMENT) | CV_PROP(TERMINATION) | CV_PROP(STABILITY))
-#define CLASSIC_ASSUMES                                               \
-    (BIT(CV_ASSUME_BOUNDED_DELAY) | BIT(CV_ASSUME_NO_LOSS) |          \
-     BIT(CV_ASSUME_PROMPT_PROCESSES) | BIT(CV_ASSUME_BOUNDED_DRIFT) | \
-     BIT(CV_ASSUME_TRANSITIVE_LINKS))
+#define CLASSIC_ASSUMES                                                                        \
+    (BIT(CV_ASSUME_BOUNDED_DELAY) | BIT(CV_ASSUME_NO_LOSS) | BIT(CV_ASSUME_PROMPT_PROCESSES) | \
+     BIT(CV_ASSUME_BOUNDED_DRIFT) | BIT(CV_ASSUME_TRANSITIVE_LINKS))
 
 /* The first message types, timers and roles of each of them; its own follow. The first field of
  * every message is the sender's term. */
@@ -76,11 +75,12 @@ struct classic {
     uint32_t member_count;
     int64_t heartbeat_ns, timeout_ns, delta_ns, answer_ns, coordinator_ns;
 
-    uint64_t term;       /* the largest ever seen */
-    uint64_t claim_term; /* the largest claim accepted, ... */
-    cv_id claim_leader;  /* ... and whose it is */
-    cv_id leader;        /* whom this process follows; itself: it leads */
-    cv_id heir;          /* named in the coordinator's heartbeats, where the protocol does that */
+    uint64_t term;        /* the largest ever seen */
+    uint64_t claim_term;  /* the largest claim accepted, ... */
+    cv_id claim_leader;   /* ... and whose it is */
+    cv_id leader;         /* whom this process follows; itself: it leads */
+    int64_t announced_ns; /* when a coordinator last announced itself, where the protocol looks */
+    cv_id heir;           /* named in the coordinator's heartbeats, where the protocol does that */
     uint32_t role;
 
     uint32_t is_candidate; /* flags of 32 bits, so that the block has no hidden padding */
@@ -101,7 +101,8 @@ struct classic_rules {
     void (*elect)(struct classic *c, cv_id dead, int64_t now_ns, struct cv_effects *out);
     /* The coordinator is suspected and already forgotten; NULL: elect. */
     void (*on_orphaned)(struct classic *c, cv_id dead, int64_t now_ns, struct cv_effects *out);
-    /* A message of the protocol's own types; its own timers and TIMER_ELECTION; a hint (or NULL). */
+    /* A message of the protocol's own types; its own timers and TIMER_ELECTION; a hint (or NULL).
+     */
     void (*on_message)(struct classic *c, const struct cv_event *event, struct cv_effects *out);
     void (*on_timer)(struct classic *c, uint32_t timer, int64_t now_ns, struct cv_effects *out);
     void (*on_peer_down)(struct classic *c, const struct cv_event *event, struct cv_effects *out);

@@ -6,10 +6,11 @@
  * wait again, then the whole ring is tried afresh, since the dead may have recovered.
  *
  * At most HOP_SLOTS messages wait for an acknowledgement; one more displaces the oldest, as if it
- * were lost, and the election's own time-out repairs that. They are few unless many elections run at
- * once and wait at the same dead successor, and then all but one are superfluous.
+ * were lost, and the election's own time-out repairs that. They are few unless many elections run
+ * at once and wait at the same dead successor, and then all but one are superfluous.
  *
- * Wire: field 0 is the term, field 1 the hop's number, which ACK returns. The rest is the ring's. */
+ * Wire: field 0 is the term, field 1 the hop's number, which ACK returns. The rest is the ring's.
+ */
 #ifndef CV_PROTOCOLS_HOP_H
 #define CV_PROTOCOLS_HOP_H
 
@@ -19,9 +20,8 @@ enum {
     HOP_ACK = CLASSIC_MESSAGE_COUNT, /* term, number */
     HOP_MESSAGE_COUNT,
 };
-#define HOP_MESSAGES  \
-    CLASSIC_MESSAGES, \
-    [HOP_ACK] = {"ACK", {{"term", CV_FIELD_U64}, {"number", CV_FIELD_U64}}}
+#define HOP_MESSAGES \
+    CLASSIC_MESSAGES, [HOP_ACK] = {"ACK", {{"term", CV_FIELD_U64}, {"number", CV_FIELD_U64}}}
 
 enum { HOP_TIMER = CLASSIC_TIMER_COUNT };
 
@@ -38,10 +38,10 @@ struct hop_slot {
 
 /* Sits behind `struct classic` in a ring's state; slot i's set is the i-th of `sets`. */
 struct hop {
-    uint64_t number;         /* of the latest message handed on */
-    cv_id next;              /* the successor believed to live; oneself: nobody else does */
-    uint32_t has_sets;       /* do this ring's messages carry a set? */
-    int64_t skips_until_ns;  /* when to try the whole ring afresh */
+    uint64_t number;        /* of the latest message handed on */
+    cv_id next;             /* the successor believed to live; oneself: nobody else does */
+    uint32_t has_sets;      /* do this ring's messages carry a set? */
+    int64_t skips_until_ns; /* when to try the whole ring afresh */
     struct hop_slot slot[HOP_SLOTS];
 };
 

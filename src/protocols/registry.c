@@ -1,4 +1,5 @@
-/* src/protocols/registry.c - the list of protocols. A new one is its file, a line here and in registry.h, its tests. */
+/* src/protocols/registry.c - the list of protocols. A new one is its file, a line here and in
+ * registry.h, its tests. */
 #include "protocols/registry.h"
 
 #include "core/types.h"

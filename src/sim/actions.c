@@ -1,4 +1,5 @@
-/* src/sim/actions.c - what the scenario does to its world, and the random faults drawn from the seed.
+/* src/sim/actions.c - what the scenario does to its world, and the random faults drawn from the
+ * seed.
  *
  * Random faults are drawn before the run and then are actions like any other, each with its end
  * (`for`), so that a failing run can be written down without chance and shrunk by leaving actions
@@ -45,8 +46,8 @@ static void fire(struct cv_world *w, const struct cv_action *a)
     }
 }
 
-/* Schedules the undoing of an action that lasts; `value` carries the fault's number, so that a later
- * fault of the same kind is not ended by the end of an earlier one. */
+/* Schedules the undoing of an action that lasts; `value` carries the fault's number, so that a
+ * later fault of the same kind is not ended by the end of an earlier one. */
 static void end_later(struct cv_world *w, const struct cv_action *a, enum cv_action_kind kind,
                       cv_id node)
 {
@@ -302,7 +303,8 @@ static void do_action(struct cv_world *w, const struct cv_action *a)
 
 void cv__action_do(struct cv_world *w, uint32_t index)
 {
-    const struct cv_action action = w->action[index]; /* a copy: its end may be added to the array */
+    const struct cv_action action =
+        w->action[index]; /* a copy: its end may be added to the array */
     do_action(w, &action);
 }
 
@@ -439,7 +441,8 @@ void cv__actions_schedule(struct cv_world *w)
     const struct cv_scenario *s = w->scenario;
     for (uint32_t i = 0; i < s->action_count; i++) {
         w->action = cv__grow(w->action, &w->action_capacity, w->action_count, sizeof *w->action);
-        w->action[w->action_count++] = s->action[i]; /* first the scenario's: see cv__world_free() */
+        w->action[w->action_count++] =
+            s->action[i]; /* first the scenario's: see cv__world_free() */
     }
     for (uint32_t i = 0; i < s->action_count; i++) {
         if (s->action[i].at_ns == CV_SETUP) {

@@ -11,13 +11,13 @@
 struct cv_network {
     uint32_t node_count;
     struct cv_link default_link;
-    uint8_t *site;                        /* of each node; 0: none */
-    struct cv_link *between;              /* CV_SITES_MAX x CV_SITES_MAX; NULL: no sites */
-    uint16_t *group;                      /* of each node */
+    uint8_t *site;           /* of each node; 0: none */
+    struct cv_link *between; /* CV_SITES_MAX x CV_SITES_MAX; NULL: no sites */
+    uint16_t *group;         /* of each node */
     uint32_t *key;
     struct cv_link *override;
     uint32_t override_count, override_capacity; /* a power of two, at most half full */
-    uint32_t down_count;                  /* overrides that are down */
+    uint32_t down_count;                        /* overrides that are down */
     int64_t overlay[CV_OVERLAY_COUNT];
 };
 
@@ -147,8 +147,7 @@ static bool is_meant(const struct cv_link_change *change, cv_id from, cv_id to)
 {
     const bool there = (change->first == CV_ID_NONE || change->first == from) &&
                        (change->second == CV_ID_NONE || change->second == to);
-    const bool back = !change->is_one_way &&
-                      (change->first == CV_ID_NONE || change->first == to) &&
+    const bool back = !change->is_one_way && (change->first == CV_ID_NONE || change->first == to) &&
                       (change->second == CV_ID_NONE || change->second == from);
     return there || back;
 }
@@ -264,10 +263,9 @@ static int64_t draw_pareto(struct cv_rng *rng, int64_t mean_ns)
 static int64_t draw_delay(const struct cv_network *network, const struct cv_link *link,
                           struct cv_rng *rng)
 {
-    const int64_t jitter =
-        link->jitter_ppb > 0
-            ? (int64_t)((__int128)link->delay_ns * link->jitter_ppb / CV_PPB_ONE)
-            : link->jitter_ns;
+    const int64_t jitter = link->jitter_ppb > 0
+                               ? (int64_t)((__int128)link->delay_ns * link->jitter_ppb / CV_PPB_ONE)
+                               : link->jitter_ns;
     int64_t delay = link->delay_ns;
     if (jitter > 0) {
         switch (link->dist) {

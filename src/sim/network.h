@@ -1,9 +1,9 @@
 /* src/sim/network.h - links between simulated nodes: who reaches whom, when, and how often.
  *
- * Each direction of each pair is a link of its own. What a scenario says of a pair overrides what it
- * says of the two nodes' sites, which overrides the default; only what differs takes memory. On top
- * lie the passing faults: a partition into groups, and loss, delay, duplication and reordering that
- * hit every link for a while. */
+ * Each direction of each pair is a link of its own. What a scenario says of a pair overrides what
+ * it says of the two nodes' sites, which overrides the default; only what differs takes memory. On
+ * top lie the passing faults: a partition into groups, and loss, delay, duplication and reordering
+ * that hit every link for a while. */
 #ifndef CV_SIM_NETWORK_H
 #define CV_SIM_NETWORK_H
 
@@ -58,8 +58,13 @@ void cv__network_partition(struct cv_network *network, const uint16_t *group);
 void cv__network_heal(struct cv_network *network);
 
 /* Passing faults on every link, on top of what each link has; 0 ends one. */
-enum cv_overlay { CV_OVERLAY_LOSS, CV_OVERLAY_SLOW, CV_OVERLAY_DUPLICATE, CV_OVERLAY_REORDER,
-                  CV_OVERLAY_COUNT };
+enum cv_overlay {
+    CV_OVERLAY_LOSS,
+    CV_OVERLAY_SLOW,
+    CV_OVERLAY_DUPLICATE,
+    CV_OVERLAY_REORDER,
+    CV_OVERLAY_COUNT
+};
 void cv__network_overlay(struct cv_network *network, enum cv_overlay overlay, int64_t value);
 
 /* Can a message get through now, loss apart? */

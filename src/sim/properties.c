@@ -102,9 +102,8 @@ static void watch_order(struct cv_world *w, cv_id id, cv_id leader, uint64_t tok
                         (unsigned long long)token, owner->leader);
     }
     if (n->leader != CV_ID_NONE && token < n->token) {
-        cv__watch_break(w, CV_PROPERTY_LEADER_ORDER,
-                        "node %u goes back from token %llu to %llu", id,
-                        (unsigned long long)n->token, (unsigned long long)token);
+        cv__watch_break(w, CV_PROPERTY_LEADER_ORDER, "node %u goes back from token %llu to %llu",
+                        id, (unsigned long long)n->token, (unsigned long long)token);
     }
 }
 
@@ -180,9 +179,9 @@ static bool is_behaving(const struct cv_world *w)
     for (uint32_t i = 0; i < w->node_count; i++) {
         const struct cv_node *n = &w->node[i];
         const int64_t bound_ppb = w->scenario->config.drift_ppb;
-        const bool is_drifting =
-            n->clock.drift_ppb > bound_ppb || n->clock.drift_ppb < -bound_ppb;
-        if (n->is_up && (n->is_paused || n->disk_fails || is_drifting)) {
+        const bool is_drifting = n->clock.drift_ppb > bound_ppb || n->clock.drift_ppb < -bound_ppb;
+        const bool is_stuck = n->disk_fails || n->disk_ns > w->watch.delta_ns;
+        if (n->is_up && (n->is_paused || is_stuck || is_drifting)) {
             return false;
         }
     }

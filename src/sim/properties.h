@@ -2,10 +2,10 @@
  *
  * Safety is judged at every instant and remembers the whole run: at-most-one-leader looks at every
  * leadership that begins, token-monotonic compares with the largest token ever, leader-order with
- * every leader that ever had the same token. Liveness is judged when the protocol's assumptions have
- * held for its settling time: nobody paused, who reaches whom is transitive, no clock beyond the
- * bound, and since then no fault, no message lost and none slower than `delta`. Then everybody that
- * is up must know the same leader of its part (termination, agreement), and until the next
+ * every leader that ever had the same token. Liveness is judged when the protocol's assumptions
+ * have held for its settling time: nobody paused, who reaches whom is transitive, no clock beyond
+ * the bound, and since then no fault, no message lost and none slower than `delta`. Then everybody
+ * that is up must know the same leader of its part (termination, agreement), and until the next
  * disturbance nobody may change its mind (stability). */
 #ifndef CV_SIM_PROPERTIES_H
 #define CV_SIM_PROPERTIES_H

@@ -293,8 +293,7 @@ void cv__report_text(const struct cv_world *w, FILE *out)
         text_property(w, i, out);
     }
     (void)fprintf(out, "liveness was judged %llu time%s\n",
-                  (unsigned long long)w->watch.judged_count,
-                  w->watch.judged_count == 1 ? "" : "s");
+                  (unsigned long long)w->watch.judged_count, w->watch.judged_count == 1 ? "" : "s");
     for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
         const struct cv_verdict *v = &w->verdict[i];
         (void)fprintf(out, "%s: %s%s\n", w->scenario->expect[i].text,

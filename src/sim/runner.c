@@ -1,5 +1,5 @@
-/* src/sim/runner.c - many seeds of one scenario, on all cores. Worlds share nothing but the scenario,
- * which nobody writes to, so threads only meet to take the next seed and to add up. */
+/* src/sim/runner.c - many seeds of one scenario, on all cores. Worlds share nothing but the
+ * scenario, which nobody writes to, so threads only meet to take the next seed and to add up. */
 #include "sim/runner.h"
 
 #include "sim/memory.h"

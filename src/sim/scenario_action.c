@@ -1,4 +1,5 @@
-/* src/sim/scenario_action.c - reading and writing what happens: crash 3, link 1-2 down for 1s, ... */
+/* src/sim/scenario_action.c - reading and writing what happens: crash 3, link 1-2 down for 1s, ...
+ */
 #include "core/duration.h"
 #include "core/nodeset.h"
 #include "sim/memory.h"

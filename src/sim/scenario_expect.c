@@ -163,7 +163,8 @@ int cv__parse_expect(struct cv_parser *p, const char *line, size_t length)
     while (begin < end && (line[begin] == ' ' || line[begin] == '\t')) {
         begin++;
     }
-    while (end > begin && (line[end - 1] == ' ' || line[end - 1] == '\t' || line[end - 1] == '\r')) {
+    while (end > begin &&
+           (line[end - 1] == ' ' || line[end - 1] == '\t' || line[end - 1] == '\r')) {
         end--;
     }
     expect.text = cv__copy_text(line + begin, end - begin);

@@ -208,8 +208,9 @@ void cv__timeline_draw(const struct cv_world *w, uint32_t columns, bool has_colo
         (void)fprintf(out, "... and %u nodes more\n", w->node_count - rows);
     }
     draw_faults(&c);
-    (void)fprintf(out, "%-*s# leads  - follows  . knows no leader  x down  ~ paused  %% paused "
-                       "while leading\n",
+    (void)fprintf(out,
+                  "%-*s# leads  - follows  . knows no leader  x down  ~ paused  %% paused "
+                  "while leading\n",
                   (int)LABEL_COLUMNS, "");
     list_faults(&c);
     list_elections(&c);

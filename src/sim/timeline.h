@@ -1,4 +1,5 @@
-/* src/sim/timeline.h - a run drawn in a terminal: a row for each node, who leads when, faults marked. */
+/* src/sim/timeline.h - a run drawn in a terminal: a row for each node, who leads when, faults
+ * marked. */
 #ifndef CV_SIM_TIMELINE_H
 #define CV_SIM_TIMELINE_H
 

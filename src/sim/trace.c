@@ -11,20 +11,13 @@
 #include <string.h>
 
 static const char *const kind_names[] = {
-    [CV_RECORD_SEND] = "send",
-    [CV_RECORD_DELIVER] = "deliver",
-    [CV_RECORD_LOST] = "lost",
-    [CV_RECORD_UNREACHABLE] = "unreachable",
-    [CV_RECORD_DROPPED] = "dropped",
-    [CV_RECORD_TIMER] = "timer",
-    [CV_RECORD_START] = "start",
-    [CV_RECORD_CRASH] = "crash",
-    [CV_RECORD_PAUSE] = "pause",
-    [CV_RECORD_WAKE] = "wake",
-    [CV_RECORD_PERSIST] = "persist",
-    [CV_RECORD_PERSIST_FAILED] = "persist-failed",
-    [CV_RECORD_BELIEF] = "belief",
-    [CV_RECORD_ACTION] = "action",
+    [CV_RECORD_SEND] = "send",       [CV_RECORD_DELIVER] = "deliver",
+    [CV_RECORD_LOST] = "lost",       [CV_RECORD_UNREACHABLE] = "unreachable",
+    [CV_RECORD_DROPPED] = "dropped", [CV_RECORD_TIMER] = "timer",
+    [CV_RECORD_START] = "start",     [CV_RECORD_CRASH] = "crash",
+    [CV_RECORD_PAUSE] = "pause",     [CV_RECORD_WAKE] = "wake",
+    [CV_RECORD_PERSIST] = "persist", [CV_RECORD_PERSIST_FAILED] = "persist-failed",
+    [CV_RECORD_BELIEF] = "belief",   [CV_RECORD_ACTION] = "action",
     [CV_RECORD_BROKEN] = "broken",
 };
 
@@ -45,8 +38,7 @@ void cv__trace_header(struct cv_trace *trace, const struct cv_scenario *scenario
     uint32_t at = 0;
     for (const struct cv_option *o = scenario->protocol->options; o->name != NULL; o++, at++) {
         struct cv_option_text text;
-        cv__json_text(&json, o->name,
-                      cv__option_format(o, scenario->config.option[at], &text));
+        cv__json_text(&json, o->name, cv__option_format(o, scenario->config.option[at], &text));
     }
     cv__json_close(&json, '}');
     cv__json_open(&json, "sites", '[');
@@ -139,8 +131,7 @@ static void print_record(const struct cv_trace *trace, const struct cv_record *r
     } else if (r->kind == CV_RECORD_TIMER) {
         (void)fprintf(out, "node %u timer %u", r->node, r->what);
     } else if (r->kind == CV_RECORD_BROKEN) {
-        (void)fprintf(out, "property %s breaks",
-                      cv_property_name((enum cv_property)r->what));
+        (void)fprintf(out, "property %s breaks", cv_property_name((enum cv_property)r->what));
     } else if (r->kind == CV_RECORD_ACTION) {
         (void)fprintf(out, "fault");
     } else {
@@ -160,7 +151,8 @@ char *cv__trace_tail(const struct cv_trace *trace)
     const uint64_t first = trace->count > CV_TRACE_TAIL ? trace->count - CV_TRACE_TAIL : 0;
     for (uint64_t i = first; i < trace->count; i++) {
         const struct cv_record *r = &trace->tail[i % CV_TRACE_TAIL];
-        /* Sends say the same as the deliveries that follow; what is relevant is what was acted on. */
+        /* Sends say the same as the deliveries that follow; what is relevant is what was acted on.
+         */
         if (r->kind != CV_RECORD_SEND) {
             print_record(trace, r, out);
         }

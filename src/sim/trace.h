@@ -1,5 +1,5 @@
-/* src/sim/trace.h - what happened, event by event: the tail shown with a violation, and the whole of
- * it as JSON lines for the player (`--trace`; docs/scenarios.md lists the fields). */
+/* src/sim/trace.h - what happened, event by event: the tail shown with a violation, and the whole
+ * of it as JSON lines for the player (`--trace`; docs/scenarios.md lists the fields). */
 #ifndef CV_SIM_TRACE_H
 #define CV_SIM_TRACE_H
 

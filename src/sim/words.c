@@ -5,6 +5,7 @@
 #include "core/errors.h"
 #include "sim/network.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,6 +157,9 @@ int cv__words_time(struct cv_words *words, const char *what, int64_t *ret_ns)
         return cv__words_fail(words, "%s '%s' is not a time; write it like 250ms or 2s", what,
                               text);
     }
+    if (*ret_ns > CV_TIME_MAX_NS) {
+        return cv__words_fail(words, "%s '%s' is more than 30 days", what, text);
+    }
     return CV_OK;
 }
 
@@ -166,11 +170,12 @@ int cv__words_count(struct cv_words *words, const char *what, uint64_t max, uint
         return cv__words_fail(words, "%s is missing", what);
     }
     char *end;
+    errno = 0;
     const unsigned long long value = strtoull(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0') {
         return cv__words_fail(words, "%s '%s' is not a whole number", what, text);
     }
-    if (value > max) {
+    if (value > max || errno == ERANGE) {
         return cv__words_fail(words, "%s %s is more than %llu", what, text,
                               (unsigned long long)max);
     }
@@ -209,5 +214,6 @@ int cv__words_keyword(struct cv_words *words, const char *keyword)
 int cv__words_end(struct cv_words *words)
 {
     const char *text = cv__words_next(words);
-    return text == NULL ? CV_OK : cv__words_fail(words, "nothing is expected after this: '%s'", text);
+    return text == NULL ? CV_OK
+                        : cv__words_fail(words, "nothing is expected after this: '%s'", text);
 }

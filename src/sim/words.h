@@ -7,6 +7,9 @@
 #define CV_WORDS_MAX 4200u /* `expect leader 1 by 1s at` and every node by name */
 #define CV_WORD_BYTES 128u
 
+/* No time in a scenario is longer: sums of several stay far from overflowing. */
+#define CV_TIME_MAX_NS (30 * 24 * 3600 * NS_PER_S)
+
 struct cv_word {
     uint32_t column; /* from 1 */
     char text[CV_WORD_BYTES];

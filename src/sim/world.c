@@ -1,4 +1,5 @@
-/* src/sim/world.c - the events of a run: start, delivery, timers, disks; and the effects they have. */
+/* src/sim/world.c - the events of a run: start, delivery, timers, disks; and the effects they have.
+ */
 #include "sim/world.h"
 
 #include "core/nodeset.h"
@@ -19,8 +20,8 @@ static struct cv_node *node_of(struct cv_world *w, cv_id id)
     return &w->node[id - 1];
 }
 
-static void note(struct cv_world *w, enum cv_record_kind kind, cv_id node, cv_id peer, uint32_t what,
-                 uint64_t number, int64_t bound_ns)
+static void note(struct cv_world *w, enum cv_record_kind kind, cv_id node, cv_id peer,
+                 uint32_t what, uint64_t number, int64_t bound_ns)
 {
     const struct cv_record record = {w->now_ns, kind, node, peer, what, number, bound_ns};
     cv__trace_add(&w->trace, &record, NULL);
@@ -34,14 +35,13 @@ static uint32_t payload_new(struct cv_world *w, const struct cv_message *message
     if (index != NONE) {
         w->payload_free = w->payload[index].next_free;
     } else {
-        w->payload = cv__grow(w->payload, &w->payload_capacity, w->payload_count,
-                              sizeof *w->payload);
+        w->payload =
+            cv__grow(w->payload, &w->payload_capacity, w->payload_count, sizeof *w->payload);
         index = w->payload_count++;
         memset(&w->payload[index], 0, sizeof w->payload[index]);
     }
     struct cv_payload *p = &w->payload[index];
-    const size_t bytes =
-        cv_message_encode(w->protocol, w->node_count, message, w->encode_bytes);
+    const size_t bytes = cv_message_encode(w->protocol, w->node_count, message, w->encode_bytes);
     if (bytes > p->byte_capacity) {
         free(p->bytes);
         p->byte_capacity = (uint32_t)(bytes > 32 ? bytes : 32);
@@ -86,6 +86,9 @@ static void flight_free(struct cv_world *w, uint32_t index)
 
 static void depart(struct cv_world *w, cv_id from, cv_id to, uint32_t payload, int64_t delay_ns)
 {
+    if (w->watch.delta_ns > 0 && delay_ns > w->watch.delta_ns) {
+        cv__watch_disturb(w); /* now, and again when it arrives: all the while it is missing */
+    }
     const uint32_t index = flight_new(w);
     struct cv_flight *f = &w->flight[index];
     struct cv_node *sender = node_of(w, from);
@@ -497,8 +500,8 @@ static void deliver(struct cv_world *w, uint32_t index)
         return;
     }
     if (n->is_paused) {
-        n->backlog = cv__grow(n->backlog, &n->backlog_capacity, n->backlog_count,
-                              sizeof *n->backlog);
+        n->backlog =
+            cv__grow(n->backlog, &n->backlog_capacity, n->backlog_count, sizeof *n->backlog);
         n->backlog[n->backlog_count++] = index;
         return;
     }

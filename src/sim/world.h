@@ -1,9 +1,9 @@
 /* src/sim/world.h - one run of a scenario: a deterministic discrete-event world over the cores.
  *
- * Virtual real time in nanoseconds from 0; a queue of what happens next; nodes with a drifting clock
- * each, a core each, a disk record each; a network between them. The same scenario and seed give the
- * same run to the byte. Memory grows with nodes and messages in flight; the delay bounds need an
- * entry for each pair that talks, and are left out (messages are then slow) beyond
+ * Virtual real time in nanoseconds from 0; a queue of what happens next; nodes with a drifting
+ * clock each, a core each, a disk record each; a network between them. The same scenario and seed
+ * give the same run to the byte. Memory grows with nodes and messages in flight; the delay bounds
+ * need an entry for each pair that talks, and are left out (messages are then slow) beyond
  * CV_BOUNDS_NODES_MAX nodes.
  *
  * world.c runs the events, actions.c does what the scenario says, properties.c watches. */
@@ -43,9 +43,9 @@ struct cv_node {
     void *state;
     struct cv_clock clock;
     bool is_up, is_paused, was_ever_up, is_candidate, disk_fails;
-    uint64_t life;        /* how often it has started */
-    uint64_t fault;       /* number of its latest crash or pause, so that only that one is undone */
-    int64_t disk_ns;      /* how long saving takes */
+    uint64_t life;   /* how often it has started */
+    uint64_t fault;  /* number of its latest crash or pause, so that only that one is undone */
+    int64_t disk_ns; /* how long saving takes */
     struct cv_timer timer[CV_TIMERS_MAX];
     uint32_t persisted_count;
     uint64_t persisted[CV_PERSIST_WORDS_MAX];
@@ -73,8 +73,8 @@ struct cv_payload {
 struct cv_flight {
     uint32_t payload; /* next free one, while unused */
     cv_id from, to;
-    int64_t sent_ns;  /* real time */
-    uint64_t number;  /* for the trace */
+    int64_t sent_ns; /* real time */
+    uint64_t number; /* for the trace */
     struct cv_stamp stamp;
 };
 
@@ -193,7 +193,8 @@ bool cv__world_run_all(struct cv_world *world);
 /* True: no promised property is broken, except those the scenario expects to be. */
 bool cv__world_is_ok(const struct cv_world *world);
 
-/* Does this node hold a leadership that is valid now? What is_leader() would say to the application. */
+/* Does this node hold a leadership that is valid now? What is_leader() would say to the
+ * application. */
 bool cv__world_holds(const struct cv_world *world, cv_id node);
 
 /* ---- Between world.c, actions.c and properties.c --------------------------------------------- */

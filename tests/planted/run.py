@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""tests/planted/run.py CONCLAVE PLANTED PLANT - a planted bug is caught, and only the bug is.
+
+Runs the plant's scenario with both programs and prints two TAP points: the real program finds nothing
+wrong, the one with the bug exits with 1 and says that the property of `breaks` is BROKEN."""
+
+import argparse
+import shlex
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from plant import Plant  # pylint: disable=wrong-import-position
+
+LINES_SHOWN_MAX = 20
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("conclave")
+    parser.add_argument("planted")
+    parser.add_argument("plant")
+    args = parser.parse_args()
+    plant = Plant(args.plant)
+    breaks = plant.values["breaks"]
+
+    def point(number, program, name, is_right):
+        command = [program, "sim", str(plant.scenario), "--runs", plant.values["runs"]]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              errors="replace", stdin=subprocess.DEVNULL, timeout=110)
+        is_ok = is_right(done.returncode, done.stdout.splitlines())
+        print(f"{'ok' if is_ok else 'not ok'} {number} - {name}", flush=True)
+        if not is_ok:
+            print(f"# exit status {done.returncode}: {shlex.join(command)}")
+            for line in done.stdout.splitlines()[-LINES_SHOWN_MAX:]:
+                print(f"#   {line}")
+        return is_ok
+
+    def is_caught(status, lines):
+        return status == 1 and any(f"property {breaks}" in line and "BROKEN" in line
+                                   for line in lines)
+
+    print("1..2")
+    results = [
+        point(1, args.conclave, f"without the bug {plant.scenario.name} is fine",
+              lambda status, lines: status == 0),
+        point(2, args.planted, f"{plant.name} breaks {breaks}", is_caught),
+    ]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

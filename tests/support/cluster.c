@@ -1,0 +1,294 @@
+/* tests/support/cluster.c - a simulated cluster that a test leads through a story. */
+#include "support/cluster.h"
+
+#include "support/support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct cluster *cluster_start(const char *format, ...)
+{
+    char text[4000];
+    va_list args;
+    va_start(args, format);
+    const int length = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    assert_in_range(length, 1, sizeof text - 1);
+
+    struct cluster *c = calloc(1, sizeof *c);
+    assert_non_null(c);
+    struct cv_errtext why = {""};
+    if (cv__scenario_parse("test", text, (size_t)length, &c->scenario, &why) != CV_OK) {
+        fail_msg("%s", why.text);
+    }
+    c->trace_file = open_memstream(&c->trace, &c->trace_bytes);
+    assert_non_null(c->trace_file);
+    const struct cv_world_options options = {.keeps_history = true, .trace = c->trace_file};
+    c->world = cv__world_new(c->scenario, c->scenario->seed, &options);
+    cluster_run_until(c, 0);
+    return c;
+}
+
+void cluster_drop(struct cluster *c)
+{
+    cv__world_free(c->world);
+    cv__scenario_free(c->scenario);
+    assert_int_equal(fclose(c->trace_file), 0);
+    free(c->trace);
+    free(c);
+}
+
+void cluster_end(struct cluster *c)
+{
+    cv__world_run(c->world, c->scenario->run_ns);
+    for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
+        const struct cv_broken *broken = &c->world->watch.property[i];
+        const uint32_t promised = c->world->protocol->promises | CV_PROP(ASSERTIONS);
+        if (broken->is_broken && (promised & BIT(i)) != 0) {
+            fail_msg("%s: %s", cv_property_name((enum cv_property)i), broken->detail);
+        }
+    }
+    for (uint32_t i = 0; i < c->scenario->expect_count; i++) {
+        if (!c->world->verdict[i].is_ok) {
+            fail_msg("%s: %s", c->scenario->expect[i].text, c->world->verdict[i].detail);
+        }
+    }
+    cluster_drop(c);
+}
+
+static int64_t to_ns(double ms)
+{
+    return (int64_t)(ms * (double)NS_PER_MS + 0.5);
+}
+
+void cluster_run_until(struct cluster *c, double at_ms)
+{
+    const int64_t at_ns = to_ns(at_ms);
+    assert_true(at_ns >= c->world->now_ns);
+    assert_true(at_ns < c->scenario->run_ns); /* the end is cluster_end()'s */
+    cv__world_run(c->world, at_ns);
+    assert_false(c->world->is_over);
+    assert_int_equal(fflush(c->trace_file), 0);
+}
+
+double cluster_now_ms(const struct cluster *c)
+{
+    return (double)c->world->now_ns / (double)NS_PER_MS;
+}
+
+cv_id cluster_run_until_leader(struct cluster *c, double limit_ms)
+{
+    const double step_ms = 0.5;
+    const double end_ms = cluster_now_ms(c) + limit_ms;
+    while (cluster_leader(c) == CV_ID_NONE) {
+        if (cluster_now_ms(c) >= end_ms) {
+            fail_msg("no agreement on a leader within %.1f ms", limit_ms);
+        }
+        cluster_run_until(c, cluster_now_ms(c) + step_ms);
+    }
+    return cluster_leader(c);
+}
+
+static void act(struct cluster *c, struct cv_action action)
+{
+    action.at_ns = c->world->now_ns;
+    cv__world_schedule_action(c->world, &action);
+    cluster_run_until(c, cluster_now_ms(c));
+}
+
+void cluster_crash(struct cluster *c, cv_id node)
+{
+    assert_true(c->world->node[node - 1].is_up);
+    act(c, (struct cv_action){.kind = CV_ACTION_CRASH, .node = node});
+}
+
+void cluster_recover(struct cluster *c, cv_id node)
+{
+    assert_false(c->world->node[node - 1].is_up);
+    act(c, (struct cv_action){.kind = CV_ACTION_RECOVER, .node = node});
+}
+
+void cluster_suspect(struct cluster *c, cv_id node, cv_id dead)
+{
+    act(c, (struct cv_action){.kind = CV_ACTION_PEER_DOWN, .node = node, .other = dead});
+}
+
+cv_id cluster_leader_at(const struct cluster *c, cv_id node)
+{
+    return c->world->node[node - 1].leader;
+}
+
+cv_id cluster_leader(const struct cluster *c)
+{
+    cv_id leader = CV_ID_NONE;
+    for (cv_id id = 1; id <= c->world->node_count; id++) {
+        if (!c->world->node[id - 1].is_up) {
+            continue;
+        }
+        const cv_id believed = cluster_leader_at(c, id);
+        if (believed == CV_ID_NONE || (leader != CV_ID_NONE && believed != leader)) {
+            return CV_ID_NONE;
+        }
+        leader = believed;
+    }
+    return leader;
+}
+
+uint32_t cluster_leader_count(const struct cluster *c)
+{
+    uint32_t count = 0;
+    for (cv_id id = 1; id <= c->world->node_count; id++) {
+        count += cv__world_holds(c->world, id);
+    }
+    return count;
+}
+
+static bool is_of_election(const char *type)
+{
+    return strcmp(type, "HEARTBEAT") != 0 && strcmp(type, "ALIVE") != 0 && strcmp(type, "ACK") != 0;
+}
+
+uint64_t cluster_sent(const struct cluster *c, const char *type)
+{
+    uint64_t sent = 0;
+    bool is_known = type == NULL;
+    for (uint32_t i = 0; i < c->world->protocol->message_count; i++) {
+        const char *name = c->world->protocol->messages[i].name;
+        const bool is_meant = type == NULL ? is_of_election(name) : strcmp(name, type) == 0;
+        is_known = is_known || is_meant;
+        sent += is_meant ? c->world->message_by_type[i] : 0;
+    }
+    assert_true(is_known);
+    return sent;
+}
+
+/* The number behind `"key":`; 0 if there is none. The trace is ours: no escapes, no blanks. */
+static double number_of(const char *line, const char *key)
+{
+    char quoted[40];
+    (void)snprintf(quoted, sizeof quoted, "\"%s\":", key);
+    const char *at = strstr(line, quoted);
+    return at != NULL ? strtod(at + strlen(quoted), NULL) : 0;
+}
+
+static bool has_text(const char *line, const char *key, const char *text)
+{
+    char quoted[80];
+    (void)snprintf(quoted, sizeof quoted, "\"%s\":\"%s\"", key, text);
+    return strstr(line, quoted) != NULL;
+}
+
+static bool is_asked_for(const struct cluster_query *query, const char *line, double until_ms)
+{
+    const double at_ms = number_of(line, "t_s") * 1000;
+    const double rounding_ms = 1e-6;
+    return has_text(line, "event", query->event) &&
+           (query->type == NULL || has_text(line, "type", query->type)) &&
+           (query->from == 0 || (cv_id)number_of(line, "from") == query->from) &&
+           (query->to == 0 || (cv_id)number_of(line, "to") == query->to) &&
+           at_ms >= query->since_ms - rounding_ms && at_ms <= until_ms + rounding_ms;
+}
+
+uint32_t cluster_count(const struct cluster *c, const struct cluster_query *query)
+{
+    const double until_ms = query->until_ms > 0 ? query->until_ms : cluster_now_ms(c);
+    uint32_t count = 0;
+    for (const char *line = c->trace; line < c->trace + c->trace_bytes;) {
+        const char *end = strchr(line, '\n');
+        assert_non_null(end);
+        char one[512];
+        const size_t length = (size_t)(end - line);
+        if (length < sizeof one) { /* only the head of the trace is longer */
+            memcpy(one, line, length);
+            one[length] = '\0';
+            count += is_asked_for(query, one, until_ms);
+        }
+        line = end + 1;
+    }
+    return count;
+}
+
+const struct cv_message *cluster_in_flight(const struct cluster *c, const char *type, cv_id from,
+                                           cv_id to)
+{
+    static struct cv_message message;
+    static uint64_t word[4 * CV_MEMBERS_MAX];
+    const struct cv_world *w = c->world;
+    assert_true(cv_message_words_max(w->node_count) <= COUNT_OF(word));
+    const struct cv_message *found = NULL;
+    for (uint32_t i = 0; i < w->flight_count && found == NULL; i++) {
+        bool is_free = false;
+        for (uint32_t at = w->flight_free; at != UINT32_MAX; at = w->flight[at].payload) {
+            is_free = is_free || at == i;
+        }
+        const struct cv_flight *f = &w->flight[i];
+        if (is_free || f->from != from || f->to != to) {
+            continue;
+        }
+        const struct cv_payload *p = &w->payload[f->payload];
+        if (strcmp(w->protocol->messages[p->type].name, type) == 0) {
+            assert_int_equal(cv_message_decode(w->protocol, w->node_count, p->bytes, p->byte_count,
+                                               word, &message),
+                             CV_OK);
+            found = &message;
+        }
+    }
+    return found;
+}
+
+uint64_t cluster_token_at(const struct cluster *c, cv_id node)
+{
+    return c->world->node[node - 1].token;
+}
+
+bool cluster_would_follow(const struct cluster *c, cv_id node, cv_id leader, uint64_t term)
+{
+    const struct cv_world *w = c->world;
+    const struct cv_node *n = &w->node[node - 1];
+    assert_true(n->is_up);
+    const struct cv_message heartbeat = {.type = 0, .field = {term, CV_ID_NONE}};
+    assert_string_equal(w->protocol->messages[0].name, "HEARTBEAT");
+    const struct cv_event event = {.kind = CV_EVENT_MESSAGE,
+                                   .now_ns = cv__clock_local(&n->clock, w->now_ns),
+                                   .peer = leader,
+                                   .message = &heartbeat,
+                                   .delay_ns_max = INT64_MAX};
+    const size_t bytes = cv_core_size(w->protocol, &c->scenario->config);
+    void *copy = malloc(bytes);
+    struct cv_effects out = {
+        .item = calloc(CV_EFFECTS_MAX, sizeof *out.item),
+        .word = calloc(cv_effects_words(&c->scenario->config), sizeof *out.word),
+        .word_capacity = cv_effects_words(&c->scenario->config),
+    };
+    assert_true(copy != NULL && out.item != NULL && out.word != NULL);
+    memcpy(copy, n->state, bytes);
+    cv_core_step(w->protocol, copy, &event, &out);
+    cv_id followed = n->leader;
+    for (uint32_t i = 0; i < out.item_count; i++) {
+        if (out.item[i].kind == CV_EFFECT_LEADERSHIP) {
+            followed = out.item[i].leadership.leader;
+        }
+    }
+    /* Followed already in another term and refused now: the refusal says so. */
+    for (uint32_t i = 0; i < out.item_count; i++) {
+        const bool is_refusal =
+            out.item[i].kind == CV_EFFECT_SEND &&
+            strcmp(w->protocol->messages[out.item[i].message.type].name, "REFUSE") == 0;
+        followed = is_refusal ? CV_ID_NONE : followed;
+    }
+    free(copy);
+    free(out.item);
+    free(out.word);
+    return followed == leader;
+}
+
+double cluster_decided_ms(const struct cluster *c)
+{
+    int64_t at_ns = -1;
+    for (uint32_t i = 0; i < c->world->view_count; i++) {
+        if (c->world->view[i].leader != CV_ID_NONE) {
+            at_ns = cv__max64(at_ns, c->world->view[i].at_ns);
+        }
+    }
+    return (double)at_ns / (double)NS_PER_MS;
+}

@@ -1,0 +1,79 @@
+/* tests/support/cluster.h - a simulated cluster that a test leads through a story, step by step.
+ *
+ * A thin layer over sim/world.h: it is started from the text of a scenario (in which `run` is only
+ * the latest instant that the test may go to), runs to instants, does things to nodes, and answers
+ * what a test of the literature asks: whom does a node believe in, which messages were sent between
+ * two instants by whom to whom, and what is in the messages that are under way. Instants are in
+ * milliseconds of real time; a delay of 1 ms makes them transmission times. */
+#ifndef CV_TESTS_CLUSTER_H
+#define CV_TESTS_CLUSTER_H
+
+#include "sim/world.h"
+
+struct cluster {
+    struct cv_scenario *scenario;
+    struct cv_world *world;
+    char *trace; /* JSON lines, grows */
+    size_t trace_bytes;
+    FILE *trace_file;
+};
+
+/* The text is a scenario; a format as for printf. A text that is refused fails the test. */
+struct cluster *cluster_start(const char *format, ...) CV_PRINTF(1, 2);
+
+/* Runs to the end, fails the test if a promise of the protocol was broken or an expectation not
+ * met, and frees everything. */
+void cluster_end(struct cluster *c);
+
+/* The same without judging: for stories in which promises do break. */
+void cluster_drop(struct cluster *c);
+
+void cluster_run_until(struct cluster *c, double at_ms);
+double cluster_now_ms(const struct cluster *c);
+
+/* Runs until all nodes that are up follow the same leader, and returns it. Fails the test if they
+ * do not within the limit. */
+cv_id cluster_run_until_leader(struct cluster *c, double limit_ms);
+
+/* What is done to a node now. */
+void cluster_crash(struct cluster *c, cv_id node);
+void cluster_recover(struct cluster *c, cv_id node);
+/* `node` is told that `dead` is: a failure detector that looks when the test says so. */
+void cluster_suspect(struct cluster *c, cv_id node, cv_id dead);
+
+/* Whom a node believes in; the leader that all nodes that are up agree on, or CV_ID_NONE. */
+cv_id cluster_leader_at(const struct cluster *c, cv_id node);
+cv_id cluster_leader(const struct cluster *c);
+/* How many nodes take themselves for the leader now. */
+uint32_t cluster_leader_count(const struct cluster *c);
+
+/* Messages of a type sent since the beginning; NULL: of every type that belongs to elections (not
+ * heartbeats, their answers and the acknowledgements of a ring). */
+uint64_t cluster_sent(const struct cluster *c, const char *type);
+
+/* Events of the trace between two instants, both included; from, to 0: any. */
+struct cluster_query {
+    const char *event; /* "send", "deliver", ... */
+    const char *type;  /* of the message */
+    cv_id from, to;
+    double since_ms, until_ms; /* until 0: now */
+};
+uint32_t cluster_count(const struct cluster *c, const struct cluster_query *query);
+#define cluster_sends(c, ...) \
+    cluster_count((c), &(const struct cluster_query){.event = "send", __VA_ARGS__})
+
+/* A message of that type that is under way now; NULL if there is none. Lent until the next call. */
+const struct cv_message *cluster_in_flight(const struct cluster *c, const char *type, cv_id from,
+                                           cv_id to);
+
+/* The largest term that a node has accepted: what it would lead or follow with. */
+uint64_t cluster_token_at(const struct cluster *c, cv_id node);
+
+/* Would this node follow a claim of `leader` in this term, if it heard its heartbeat now? Asked of
+ * a copy: nothing changes. */
+bool cluster_would_follow(const struct cluster *c, cv_id node, cv_id leader, uint64_t term);
+
+/* The last instant at which some node began to believe in a leader (not: lost one). */
+double cluster_decided_ms(const struct cluster *c);
+
+#endif

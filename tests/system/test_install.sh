@@ -1,0 +1,87 @@
+#!/bin/sh
+# A program that knows nothing but pkg-config builds against an installed conclave, in C and in C++.
+#
+# Needs SOURCE_ROOT. Builds and installs as a user would, with make, in folders of its own: the
+# prefix is compiled into what is installed, and the build tree under test must not change.
+set -eu
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix=$work/prefix
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+make_install() {
+    make -C "$SOURCE_ROOT" --no-print-directory install BUILD="$work/build" PREFIX="$prefix" "$@" \
+        >"$work/make.log" 2>&1 || { cat "$work/make.log" >&2; fail "make install $*"; }
+}
+
+# First as packagers do, below DESTDIR: if the prefix were not respected, nothing bad has happened.
+make_install DESTDIR="$work/stage"
+[ -x "$work/stage$prefix/bin/conclave" ] || fail "DESTDIR and PREFIX are not respected"
+[ ! -e "$prefix" ] || fail "DESTDIR was given, but something is installed outside"
+make_install
+
+# ---- what must be there ---------------------------------------------------------------------------
+
+[ -x "$prefix/bin/conclave" ] || fail "no program"
+"$prefix/bin/conclave" --version | grep -q '0\.1\.0' || fail "conclave --version"
+pc=$(find "$prefix" -name conclave.pc)
+[ -n "$pc" ] || fail "no pkg-config file"
+lib=$(dirname "$(dirname "$pc")")
+[ -f "$lib/libconclave.a" ] || fail "no static library"
+[ "$(readlink "$lib/libconclave.so")" = libconclave.so.0 ] || fail "no libconclave.so -> .so.0"
+readelf -d "$lib/libconclave.so.0" | grep -q 'SONAME.*\[libconclave\.so\.0\]' || fail "soname"
+[ -f "$prefix/share/bash-completion/completions/conclave" ] || fail "no completion"
+for page in "$SOURCE_ROOT"/docs/man/*.[1-9]; do
+    [ -e "$page" ] || continue
+    name=$(basename "$page")
+    [ -n "$(find "$prefix/share/man" -name "$name*")" ] || fail "man page $name is not installed"
+done
+
+# The shared library shows cv_* and nothing else: not cv__*, and nobody's ring_init.
+shown=$(nm -D --defined-only --format=posix "$lib/libconclave.so.0" |
+    awk '$2 != "A" { sub(/@.*/, "", $1); print $1 }')
+echo "$shown" | grep -qx cv_core_step || fail "cv_core_step is not exported"
+wrong=$(echo "$shown" | grep -v '^cv_[^_]' || true)
+[ -z "$wrong" ] || fail "exported but not public: $wrong"
+
+# ---- programs against it --------------------------------------------------------------------------
+
+export PKG_CONFIG_PATH="$lib/pkgconfig"
+cat >"$work/embed.c" <<'PROGRAM'
+#include <conclave/conclave.h>
+#include <stdio.h>
+#include <string.h>
+
+int main(void)
+{
+    struct cv_config config;
+    const struct cv_protocol *bully = cv_protocol_find("bully");
+    if (bully == NULL || strcmp(cv_version(), CV_VERSION) != 0) {
+        return 1;
+    }
+    cv_config_init(&config, bully, 1, 3);
+    if (cv_core_configure(bully, &config, NULL) != CV_OK) {
+        return 1;
+    }
+    printf("%s needs %zu bytes\n", bully->name, cv_core_size(bully, &config));
+    return 0;
+}
+PROGRAM
+cp "$work/embed.c" "$work/embed.cc"
+flags="-Wall -Wextra -Werror -pedantic"
+# Word splitting is what pkg-config's output is made for.
+gcc -std=c11 $flags "$work/embed.c" -o "$work/embed-c" $(pkg-config --cflags --libs conclave)
+g++ -std=c++11 $flags "$work/embed.cc" -o "$work/embed-cc" $(pkg-config --cflags --libs conclave)
+gcc -std=c11 $flags "$work/embed.c" -o "$work/embed-static" \
+    $(pkg-config --cflags conclave) "$lib/libconclave.a"
+for program in embed-c embed-cc; do
+    LD_LIBRARY_PATH="$lib" "$work/$program" | grep -q '^bully needs [0-9]* bytes$' ||
+        fail "$program does not run"
+done
+"$work/embed-static" >/dev/null || fail "the static library does not work"
+readelf -d "$work/embed-c" | grep -q 'NEEDED.*libconclave\.so\.0' || fail "not linked by soname"

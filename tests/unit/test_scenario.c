@@ -1,0 +1,303 @@
+/* tests/unit/test_scenario.c - reading scenarios: what is understood, and what is said about the
+ * rest.
+ *
+ * Bad input is one line with file, line, column and a hint (the table `wrong`). */
+#include "core/nodeset.h"
+#include "sim/scenario.h"
+#include "support/support.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int parse(const char *text, struct cv_scenario **ret_scenario, struct cv_errtext *reterr)
+{
+    /* A block of its own length: reading past the end is seen. */
+    const size_t length = strlen(text);
+    char *copy = malloc(length > 0 ? length : 1);
+    assert_non_null(copy);
+    memcpy(copy, text, length);
+    const int result = cv__scenario_parse("a.scn", copy, length, ret_scenario, reterr);
+    free(copy);
+    return result;
+}
+
+/* The lines behind a head that makes a whole scenario of them; they begin on line 4. */
+static struct cv_scenario *parse_lines(const char *lines)
+{
+    char text[2000];
+    struct cv_errtext err = {""};
+    struct cv_scenario *scenario = NULL;
+    (void)snprintf(text, sizeof text, "protocol bully\nnodes 6\nrun 30s\n%s", lines);
+    if (parse(text, &scenario, &err) != CV_OK) {
+        fail_msg("%s", err.text);
+    }
+    return scenario;
+}
+
+static void reads_the_example_of_the_manual(void **unused)
+{
+    (void)unused;
+    struct cv_scenario *s = parse_lines("link * delay 0.2ms jitter 10% loss 0.1% # all pairs\n"
+                                        "link 1-2 delay 40ms\n"
+                                        "clock 3 drift 80ppm\n"
+                                        "site caltech 4 5\n"
+                                        "site slac 2 3\n"
+                                        "rtt caltech slac 9.88ms\n"
+                                        "at 1s crash 6\n"
+                                        "at 1.5s recover 6\n"
+                                        "at 2s partition 1 2 3 | 4 5\n"
+                                        "at 3s heal\n"
+                                        "at 4s pause 2 for 300ms\n"
+                                        "at 5s link 1-3 down\n"
+                                        "at 6s resign 1\n"
+                                        "at 6s report 4 request-rate 300\n"
+                                        "random faults rate 0.5/s kinds crash,pause until 20s\n"
+                                        "expect leader 1 by 0.5s at 1..6\n"
+                                        "expect leaders 1 4 at 2.5s\n"
+                                        "expect no-leader at 2.1s\n"
+                                        "expect property at-most-one-leader\n"
+                                        "expect messages ELECTION <= 15 between 0s 1s\n");
+    assert_string_equal(s->protocol->name, "bully");
+    assert_int_equal(s->node_count, 6);
+    assert_int_equal(s->run_ns, 30 * NS_PER_S);
+    assert_int_equal(s->action_count, 11);
+    assert_int_equal(s->random_count, 1);
+    assert_int_equal(s->random[0].rate_ppb, 500000000);
+    assert_int_equal(s->random[0].until_ns, 20 * NS_PER_S);
+    assert_int_equal(s->expect_count, 5);
+    assert_int_equal(s->site_count, 2);
+    assert_int_equal(s->rtt[0].rtt_ns, 9880 * NS_PER_US);
+    cv__scenario_free(s);
+}
+
+static void reads_options_of_the_protocol(void **unused)
+{
+    (void)unused;
+    struct cv_scenario *s = NULL;
+    struct cv_errtext err = {""};
+    assert_int_equal(parse("protocol bully heartbeat=70ms\nnodes 3\nrun 1s\n", &s, &err), CV_OK);
+    bool found = false;
+    for (uint32_t i = 0; s->protocol->options[i].name != NULL; i++) {
+        found = found || (strcmp(s->protocol->options[i].name, "heartbeat") == 0 &&
+                          s->config.option[i] == 70 * NS_PER_MS);
+        assert_true(s->config.option[i] != CV_OPTION_DERIVED);
+    }
+    assert_true(found);
+    cv__scenario_free(s);
+}
+
+static void does_not_need_an_end_of_line_at_the_end(void **unused)
+{
+    (void)unused;
+    struct cv_scenario *s = NULL;
+    assert_int_equal(parse("protocol ring\nnodes 3\nrun 1s", &s, NULL), CV_OK);
+    cv__scenario_free(s);
+    assert_int_equal(parse("protocol ring\r\nnodes 3\r\nrun 1s\r\n", &s, NULL), CV_OK);
+    cv__scenario_free(s);
+}
+
+static void names_nodes_singly_in_ranges_and_all(void **unused)
+{
+    (void)unused;
+    struct cv_scenario *s =
+        parse_lines("at 1s crash 1 3..4 6\nat 2s crash *\nat 3s crash leader\n");
+    assert_int_equal(s->action_count, 4 + 6 + 1);
+    const cv_id expected[] = {1, 3, 4, 6, 1, 2, 3, 4, 5, 6, CV_NODE_LEADER};
+    for (uint32_t i = 0; i < COUNT_OF(expected); i++) {
+        assert_int_equal(s->action[i].node, expected[i]);
+    }
+    cv__scenario_free(s);
+}
+
+static void puts_whom_a_partition_does_not_name_into_a_part_of_their_own(void **unused)
+{
+    (void)unused;
+    struct cv_scenario *s = parse_lines("at 1s partition 1 2 | 4\n");
+    const uint16_t *group = s->action[0].group;
+    assert_int_equal(group[0], group[1]);
+    assert_int_equal(group[2], group[4]);
+    assert_int_equal(group[2], group[5]);
+    assert_true(group[0] != group[3] && group[0] != group[2] && group[3] != group[2]);
+    cv__scenario_free(s);
+}
+
+static void takes_the_largest_cluster_there_is(void **unused)
+{
+    (void)unused;
+    struct cv_scenario *s = NULL;
+    assert_int_equal(
+        parse("protocol ring\nnodes 4096\nrun 1s\nexpect leader 4096 by 1s at 1..4096\n", &s, NULL),
+        CV_OK);
+    assert_int_equal(cv__set_count(s->expect[0].nodes, 4096), 4096);
+    cv__scenario_free(s);
+}
+
+/* The line (number 4 of its scenario), where the error points, and what it says. */
+static const struct {
+    const char *line;
+    uint32_t column;
+    const char *says;
+} wrong[] = {
+    {"nods 5", 1, "did you mean 'nodes'?"},
+    {"  frobnicate", 3, "unknown word 'frobnicate'"},
+    {"nodes 5", 1, "already"},
+    {"protocol ring", 10, "already"},
+    {"run 5s", 1, "already"},
+    {"seed x", 6, "not a whole number"},
+    {"at 5 crash 1", 4, "no unit; write 5ms or 5s"},
+    {"at soon crash 1", 4, "not a time"},
+    {"at", 3, "time is missing"},
+    {"at 1s", 6, "action is missing"},
+    {"at 1s crsh 1", 7, "did you mean 'crash'?"},
+    {"at 1s crash", 12, "a node is missing"},
+    {"at 1s crash 7", 13, "1..6"},
+    {"at 1s crash 0", 13, "1..6"},
+    {"at 1s crash 3..9", 13, "1..6"},
+    {"at 1s crash 5..3", 13, "1..6"},
+    {"at 1s crash x", 13, "not a node"},
+    {"at 1s crash -1", 13, "not a node"},
+    {"at 1s crash 1..", 13, "not a node"},
+    {"at 31s crash 1", 1, "after the end of the run"},
+    {"at 1s pause 2", 14, "for how long"},
+    {"at 1s pause 2 for 5", 19, "no unit"},
+    {"at 1s pause 2 for 0s", 19, "duration of nothing"},
+    {"at 1s heal 3", 12, "nothing is expected after this"},
+    {"at 1s partition 1 2 | 2 3", 25, "node 2 is in two parts"},
+    {"at 1s partition 1..6", 21, "no partition"},
+    {"at 1s link 1-7 down", 12, "1..6"},
+    {"at 1s link 1-1 down", 12, "itself"},
+    {"at 1s link 1 down", 12, "write 1-2"},
+    {"at 1s link 1-2", 15, "say what about this link"},
+    {"link 1-2 delay 5", 16, "no unit"},
+    {"link 1-2 dely 5ms", 10, "did you mean 'delay'?"},
+    {"link * delay 5ms delay 6ms", 24, "two things"},
+    {"link * loss 101%", 13, "more than 100%"},
+    {"link * loss 5", 13, "percentage"},
+    {"link * delay 1ms jitter 1ms dist=gauss", 34, "unknown distribution 'gauss'"},
+    {"link * delay 1ms jitter 1ms dist=constant", 42, "contradict"},
+    {"clock 3 drift 80", 15, "80ppm"},
+    {"clock 9 drift 80ppm", 7, "1..6"},
+    {"site a 1 2 9", 12, "1..6"},
+    {"rtt a b 5ms", 5, "no site 'a'"},
+    {"at 1s report 1 mood 5", 16, "score input"},
+    {"random faults rate 5 kinds crash", 20, "0.5/s"},
+    {"random faults rate 1/s kinds crash,fire", 30, "fire"},
+    {"random faults rate 1/s", 20, "kinds"},
+    {"random faults rate 1/s kinds crash from 5s until 4s", 50, "end before they begin"},
+    {"random faults rate 1/s kinds crash lasting 2s", 44, "50ms..2s"},
+    {"expect", 7, "say what is expected"},
+    {"expect leader 7 by 1s", 15, "1..6"},
+    {"expect leader 1 1s", 17, "expected 'by'"},
+    {"expect leader 1 by 31s", 1, "after the end of the run"},
+    {"expect property peace", 17, "unknown property 'peace'"},
+    {"expect messages ELECTON <= 5", 17, "did you mean 'ELECTION'?"},
+    {"expect messages ELECTION ~ 5", 26, "<= >= < > =="},
+    {"expect messages ELECTION <= 5 between 2s 1s", 42, "ends before it begins"},
+    {"\001\002", 1, "text file"},
+};
+
+static void says_where_and_what_is_wrong_and_what_to_write(void **unused)
+{
+    (void)unused;
+    for (uint32_t i = 0; i < COUNT_OF(wrong); i++) {
+        char text[500];
+        char where[40];
+        struct cv_errtext err = {""};
+        struct cv_scenario *scenario = NULL;
+        (void)snprintf(text, sizeof text, "protocol bully\nnodes 6\nrun 30s\n%s\n", wrong[i].line);
+        (void)snprintf(where, sizeof where, "a.scn:4:%u: ", wrong[i].column);
+        if (parse(text, &scenario, &err) != CV_E_MALFORMED) {
+            fail_msg("'%s' was accepted", wrong[i].line);
+        }
+        assert_null(scenario);
+        if (strncmp(err.text, where, strlen(where)) != 0 || !strstr(err.text, wrong[i].says)) {
+            fail_msg("'%s': '%s' is not '%s...%s'", wrong[i].line, err.text, where, wrong[i].says);
+        }
+    }
+}
+
+static void assert_refused(const char *text, const char *says)
+{
+    struct cv_errtext err = {""};
+    struct cv_scenario *scenario = NULL;
+    assert_int_equal(parse(text, &scenario, &err), CV_E_MALFORMED);
+    if (!strstr(err.text, says)) {
+        fail_msg("'%s' does not say '%s'", err.text, says);
+    }
+}
+
+static void refuses_a_scenario_that_is_not_whole(void **unused)
+{
+    (void)unused;
+    assert_refused("", "no 'protocol' line");
+    assert_refused("# nothing but a comment\n", "no 'protocol' line");
+    assert_refused("protocol bully\n", "no 'nodes' line");
+    assert_refused("protocol bully\nnodes 3\n", "no 'run' line");
+    assert_refused("nodes 3\n", "a.scn:1:1: a scenario begins with 'protocol NAME'");
+    assert_refused("protocol bully\nat 1s crash 1\n", "a.scn:2:1: 'nodes N' must come before");
+}
+
+static void refuses_protocols_and_options_that_there_are_not(void **unused)
+{
+    (void)unused;
+    assert_refused("protocol buly\n", "did you mean 'bully'?");
+    assert_refused("protocol\n", "protocol is missing");
+    assert_refused("protocol bully heartbeats=1s\n", "did you mean 'heartbeat'?");
+    assert_refused("protocol bully heartbeat=1\n", "heartbeat=250ms");
+    assert_refused("protocol bully fast\n", "key=value");
+}
+
+static void refuses_clusters_that_are_empty_or_too_large(void **unused)
+{
+    (void)unused;
+    assert_refused("protocol bully\nnodes 0\n", "a.scn:2:7: ");
+    assert_refused("protocol bully\nnodes 4097\n", "a.scn:2:7: ");
+    assert_refused("protocol bully\nnodes 99999999999999999999\n", "a.scn:2:7: ");
+}
+
+/* The protocol's own inequality, with the numbers that break it. */
+static void refuses_options_that_contradict_each_other(void **unused)
+{
+    (void)unused;
+    assert_refused("protocol bully heartbeat=1s timeout=1s\nnodes 3\nrun 1s\n", "timeout");
+}
+
+static void refuses_files_that_are_not_there_or_are_binary(void **unused)
+{
+    (void)unused;
+    struct cv_errtext err = {""};
+    struct cv_scenario *scenario = NULL;
+    assert_int_equal(cv__scenario_load("no/such/file.scn", &scenario, &err), CV_E_IO);
+    assert_non_null(strstr(err.text, "no/such/file.scn"));
+    assert_int_equal(cv__scenario_load("/", &scenario, &err), CV_E_IO);
+
+    char path[] = "/tmp/conclave-test-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "protocol\0bully\n", 15), 15);
+    assert_int_equal(close(fd), 0);
+    const int result = cv__scenario_load(path, &scenario, &err);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(result, CV_E_MALFORMED);
+    assert_non_null(strstr(err.text, "binary"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_the_example_of_the_manual),
+        cmocka_unit_test(reads_options_of_the_protocol),
+        cmocka_unit_test(does_not_need_an_end_of_line_at_the_end),
+        cmocka_unit_test(names_nodes_singly_in_ranges_and_all),
+        cmocka_unit_test(puts_whom_a_partition_does_not_name_into_a_part_of_their_own),
+        cmocka_unit_test(takes_the_largest_cluster_there_is),
+        cmocka_unit_test(says_where_and_what_is_wrong_and_what_to_write),
+        cmocka_unit_test(refuses_a_scenario_that_is_not_whole),
+        cmocka_unit_test(refuses_protocols_and_options_that_there_are_not),
+        cmocka_unit_test(refuses_clusters_that_are_empty_or_too_large),
+        cmocka_unit_test(refuses_options_that_contradict_each_other),
+        cmocka_unit_test(refuses_files_that_are_not_there_or_are_binary),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
