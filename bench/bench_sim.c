@@ -27,9 +27,9 @@ struct bench_case {
     bool is_huge; /* tiny: fewer nodes */
 };
 
-static const char quiet[] = "link * delay 1ms jitter 10%%\n";
+static const char quiet[] = "link * delay 1ms jitter 10%\n";
 static const char faulty[] =
-    "link * delay 1ms jitter 10%% loss 0.1%%\n"
+    "link * delay 1ms jitter 10% loss 0.1%\n"
     "random faults rate 1/s kinds crash,pause,partition,link,loss,duplicate,reorder\n";
 static const char crash[] = "link * delay 1ms\nat 70s crash leader\nat 70s peer-down leader at 1\n";
 
@@ -108,11 +108,9 @@ static bool is_elected(const struct cv_world *world)
 static int run_case(const struct bench_case *c, bool is_tiny)
 {
     const uint32_t nodes = is_tiny && c->is_huge ? c->nodes / 64 : c->nodes;
-    char rest[256];
     char text[512];
-    (void)snprintf(rest, sizeof rest, c->rest, nodes - 1);
     (void)snprintf(text, sizeof text, "protocol %s%s\nnodes %u\n%srun %s\n", c->protocol,
-                   c->is_huge ? " heartbeat=10s delta=2ms" : "", nodes, rest,
+                   c->is_huge ? " heartbeat=10s delta=2ms" : "", nodes, c->rest,
                    is_tiny ? c->tiny_run : c->run);
     struct cv_scenario *scenario;
     struct cv_errtext why;

@@ -83,12 +83,26 @@ bool cv__hop_send(struct hop *hop, const struct classic *c, uint64_t *sets,
     return true;
 }
 
-void cv__hop_acknowledge(const struct classic *c, const struct cv_event *event,
-                         struct cv_effects *out)
+void cv__hop_start(struct hop *hop, const struct cv_event *event)
 {
+    hop->number = (event->nonce >> 24) + 1;
+}
+
+bool cv__hop_accept(struct hop *hop, const struct classic *c, const struct cv_event *event,
+                    struct cv_effects *out)
+{
+    const uint64_t number = event->message->field[1];
     struct cv_message *ack = cv__effect_send(out, event->peer, HOP_ACK);
     ack->field[0] = c->term;
-    ack->field[1] = event->message->field[1];
+    ack->field[1] = number;
+    for (uint32_t i = 0; i < HOP_SEEN; i++) {
+        if (hop->seen[i].number == number && hop->seen[i].from == event->peer) {
+            return false;
+        }
+    }
+    hop->seen[hop->seen_next] = (struct hop_seen){number, event->peer};
+    hop->seen_next = (hop->seen_next + 1) % HOP_SEEN;
+    return true;
 }
 
 void cv__hop_on_ack(struct hop *hop, const struct cv_event *event)

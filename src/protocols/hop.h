@@ -9,6 +9,10 @@
  * were lost, and the election's own time-out repairs that. They are few unless many elections run
  * at once and wait at the same dead successor, and then all but one are superfluous.
  *
+ * A message that the network, or an impatient predecessor, delivers twice is handed on once: with a
+ * copy more at each hop, an election would grow beyond all bounds. The latest HOP_SEEN messages are
+ * remembered for that; numbers begin at a random one in each life, so that none comes again.
+ *
  * Wire: field 0 is the term, field 1 the hop's number, which ACK returns. The rest is the ring's.
  */
 #ifndef CV_PROTOCOLS_HOP_H
@@ -27,6 +31,7 @@ enum { HOP_TIMER = CLASSIC_TIMER_COUNT };
 
 #define HOP_SLOTS 8u
 #define HOP_FIELDS 6u
+#define HOP_SEEN 16u
 
 /* Invariants: a slot is free if its number is 0; numbers grow. */
 struct hop_slot {
@@ -36,6 +41,11 @@ struct hop_slot {
     uint64_t field[HOP_FIELDS];
 };
 
+struct hop_seen {
+    uint64_t number; /* 0: none */
+    uint64_t from;
+};
+
 /* Sits behind `struct classic` in a ring's state; slot i's set is the i-th of `sets`. */
 struct hop {
     uint64_t number;        /* of the latest message handed on */
@@ -43,6 +53,8 @@ struct hop {
     uint32_t has_sets;      /* do this ring's messages carry a set? */
     int64_t skips_until_ns; /* when to try the whole ring afresh */
     struct hop_slot slot[HOP_SLOTS];
+    uint64_t seen_next;
+    struct hop_seen seen[HOP_SEEN];
 };
 
 /* Words of set storage behind the state. */
@@ -55,9 +67,12 @@ void cv__hop_init(struct hop *hop, const struct classic *c, bool has_sets);
 bool cv__hop_send(struct hop *hop, const struct classic *c, uint64_t *sets,
                   const struct cv_message *message, int64_t now_ns, struct cv_effects *out);
 
-/* Acknowledges a message of the ring to its sender. */
-void cv__hop_acknowledge(const struct classic *c, const struct cv_event *event,
-                         struct cv_effects *out);
+/* START: where to begin numbering. */
+void cv__hop_start(struct hop *hop, const struct cv_event *event);
+
+/* Acknowledges a message of the ring to its sender. False: it was received before. */
+bool cv__hop_accept(struct hop *hop, const struct classic *c, const struct cv_event *event,
+                    struct cv_effects *out);
 
 void cv__hop_on_ack(struct hop *hop, const struct cv_event *event);
 

@@ -210,12 +210,14 @@ static void ring_on_message(struct classic *c, const struct cv_event *event, str
         cv__hop_on_ack(&r->hop, event);
         break;
     case ELECTION:
-        cv__hop_acknowledge(c, event, out);
-        ring_on_election(r, event, out);
+        if (cv__hop_accept(&r->hop, c, event, out)) {
+            ring_on_election(r, event, out);
+        }
         break;
     case COORDINATOR:
-        cv__hop_acknowledge(c, event, out);
-        ring_on_coordinator(r, event, out);
+        if (cv__hop_accept(&r->hop, c, event, out)) {
+            ring_on_coordinator(r, event, out);
+        }
         break;
     default:
         CV_ASSERT(!"a type that the codec does not know");
@@ -256,6 +258,9 @@ static const struct classic_rules ring_rules = {
 
 static void ring_step(void *state, const struct cv_event *event, struct cv_effects *out)
 {
+    if (event->kind == CV_EVENT_START) {
+        cv__hop_start(&((struct ring *)state)->hop, event);
+    }
     cv__classic_step(state, &ring_rules, event, out);
 }
 

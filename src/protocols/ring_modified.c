@@ -181,12 +181,14 @@ static void modified_on_message(struct classic *c, const struct cv_event *event,
         cv__hop_on_ack(&r->hop, event);
         break;
     case ELECTION:
-        cv__hop_acknowledge(c, event, out);
-        modified_on_election(r, event, out);
+        if (cv__hop_accept(&r->hop, c, event, out)) {
+            modified_on_election(r, event, out);
+        }
         break;
     case COORDINATOR:
-        cv__hop_acknowledge(c, event, out);
-        modified_on_coordinator(r, event, out);
+        if (cv__hop_accept(&r->hop, c, event, out)) {
+            modified_on_coordinator(r, event, out);
+        }
         break;
     default:
         CV_ASSERT(!"a type that the codec does not know");
@@ -228,6 +230,9 @@ static const struct classic_rules modified_rules = {
 
 static void modified_step(void *state, const struct cv_event *event, struct cv_effects *out)
 {
+    if (event->kind == CV_EVENT_START) {
+        cv__hop_start(&((struct ring_modified *)state)->hop, event);
+    }
     cv__classic_step(state, &modified_rules, event, out);
 }
 
