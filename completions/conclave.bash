@@ -1,10 +1,50 @@
 # bash completion for conclave(1)
+#
+# Commands and options are listed here; names of protocols and experiments are asked of the program
+# itself, so that a new one needs no change.
+
+# Asks the program that stands on the command line: it may not be the installed one.
+_conclave_ask()
+{
+    local program=${COMP_WORDS[0]/#\~/$HOME}
+    "$program" "$@" </dev/null 2>/dev/null
+}
+
+_conclave_protocols()
+{
+    # The objects of protocols go on with a summary, those of options do not.
+    _conclave_ask protocols --json | grep -o '"name": "[^"]*", "summary"' | cut -d '"' -f 4
+}
+
+_conclave_experiments()
+{
+    _conclave_ask lab | cut -d ' ' -f 1
+}
+
+# The options in $1 that are not on the line yet.
+_conclave_options()
+{
+    local option word
+    for option in $1; do
+        for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+            [[ $word == "$option" ]] && continue 2
+        done
+        printf '%s\n' "$option"
+    done
+}
 
 _conclave()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-    local verb="" i words=""
+    local verb="" words="" i
     COMPREPLY=()
+
+    # --option=value is three words for bash.
+    if [[ $cur == "=" ]]; then
+        cur=""
+    elif [[ $prev == "=" ]]; then
+        prev=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
 
     for ((i = 1; i < COMP_CWORD; i++)); do
         if [[ ${COMP_WORDS[i]} != -* ]]; then
@@ -16,24 +56,45 @@ _conclave()
     case $prev in
     --seed | --runs | --threads) return ;; # a number: nothing to suggest
     --trace)
-        compopt -o filenames
+        compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
         ;;
     esac
 
     case $verb in
-    "") words="sim protocols lab --help --version" ;;
+    "")
+        words="protocols sim lab help"
+        [[ $cur == -* ]] && words="--help --version"
+        ;;
+    help) words="protocols sim lab" ;;
     sim)
-        words="--seed --runs --threads --json --timing --trace --timeline --shrink --quiet --help"
-        if [[ $cur != -* ]]; then
-            compopt -o filenames
-            mapfile -t COMPREPLY < <(compgen -f -X '!*.scn' -- "$cur"; compgen -d -- "$cur")
+        if [[ $cur == -* ]]; then
+            words=$(_conclave_options "--seed --runs --threads --json --timing --trace --timeline
+                --shrink --quiet --help")
+        else
+            compopt -o filenames 2>/dev/null
+            mapfile -t COMPREPLY < <(
+                compgen -f -X '!*.scn' -- "$cur"
+                compgen -d -- "$cur"
+            )
             return
         fi
         ;;
-    protocols) words="--json --help" ;;
-    lab) words="classic --help" ;;
+    protocols)
+        if [[ $cur == -* ]]; then
+            words=$(_conclave_options "--json --help")
+        else
+            words=$(_conclave_protocols)
+        fi
+        ;;
+    lab)
+        if [[ $cur == -* ]]; then
+            words="--help"
+        elif [[ $prev == lab ]]; then
+            words=$(_conclave_experiments)
+        fi
+        ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
 }

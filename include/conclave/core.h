@@ -146,6 +146,9 @@ struct cv_event {
     /* TIMER */
     uint32_t timer;
 
+    /* PEER_DOWN */
+    bool is_certain; /* the dead one's own host saw it die: not a guess */
+
     /* REPORT */
     enum cv_input input;
     int64_t value;
@@ -240,6 +243,11 @@ struct cv_config {
     X(LEADER_ORDER, "leader-order")                       \
     X(STABILITY, "stability")                             \
     X(COMMUNICATION_EFFICIENT, "communication-efficient") \
+    X(SUPPORT_ONE, "support-one")                         \
+    X(LEADER_SELF_SUPPORT, "leader-self-support")         \
+    X(BOUNDED_INCONSISTENCY, "bounded-inconsistency")     \
+    X(TIMELINESS, "timeliness")                           \
+    X(PARTITIONS_DISJOINT, "partitions-disjoint")         \
     X(ASSERTIONS, "assertions")
 
 enum cv_property {
@@ -254,12 +262,13 @@ const char *cv_property_name(enum cv_property property);
 
 #define CV_PROP(name) (1u << CV_PROPERTY_##name)
 
-#define CV_ASSUME_MAP(X)                                           \
-    X(BOUNDED_DELAY, "every message takes at most delta")          \
-    X(NO_LOSS, "no message is lost between processes that are up") \
-    X(PROMPT_PROCESSES, "no process pauses for long")              \
-    X(BOUNDED_DRIFT, "no clock drifts by more than the bound")     \
-    X(TRANSITIVE_LINKS, "who can talk to a third can talk to each other, both ways")
+#define CV_ASSUME_MAP(X)                                                             \
+    X(BOUNDED_DELAY, "every message takes at most delta")                            \
+    X(NO_LOSS, "no message is lost between processes that are up")                   \
+    X(PROMPT_PROCESSES, "no process pauses for long")                                \
+    X(BOUNDED_DRIFT, "no clock drifts by more than the bound")                       \
+    X(TRANSITIVE_LINKS, "who can talk to a third can talk to each other, both ways") \
+    X(MAJORITY, "a majority of the members is connected")
 
 enum cv_assume {
 #define CV_ASSUME_ENUM(name, text) CV_ASSUME_##name,
@@ -278,6 +287,8 @@ struct cv_protocol {
     const char *cites;   /* where the rules come from */
     uint32_t promises;   /* CV_PROP(...): enforced by sim and check, the others only reported */
     uint32_t assumes;    /* bits of cv_assume: what the promises rest on */
+    /* Not NULL: the two depend on the configuration; ask cv_core_contract(). */
+    void (*contract)(const struct cv_config *config, uint32_t *promises, uint32_t *assumes);
     const struct cv_option *options;
     const struct cv_message_type *messages;
     uint32_t message_count;
@@ -291,6 +302,10 @@ struct cv_protocol {
 
     /* Within this time after the assumptions began to hold, everybody agrees on a leader. */
     int64_t (*settle_ns)(const struct cv_config *config);
+    /* A message is on time if it takes no longer than this. */
+    int64_t (*timely_ns)(const struct cv_config *config);
+    /* The bound of timeliness and bounded-inconsistency; NULL where they are not promised. */
+    int64_t (*kappa_ns)(const struct cv_config *config);
 };
 
 /* The protocol of that name, or NULL. cv_protocol_at() walks all of them: NULL past the last. */
@@ -308,6 +323,10 @@ CV_NODISCARD int cv_config_set(struct cv_config *config, const struct cv_protoco
 /* Completes and checks a configuration; every core is made from a configuration that passed. */
 CV_NODISCARD int cv_core_configure(const struct cv_protocol *protocol, struct cv_config *config,
                                    struct cv_errtext *reterr);
+
+/* What the protocol promises with this configuration (CV_PROP bits), and what that rests on. */
+void cv_core_contract(const struct cv_protocol *protocol, const struct cv_config *config,
+                      uint32_t *ret_promises, uint32_t *ret_assumes);
 
 /* Bytes of one core's state. */
 size_t cv_core_size(const struct cv_protocol *protocol, const struct cv_config *config);

@@ -30,16 +30,19 @@ static void json_protocol(struct cv_json *json, const struct cv_protocol *protoc
     cv__json_text(json, "summary", protocol->summary);
     cv__json_text(json, "leads", protocol->leads);
     cv__json_text(json, "cites", protocol->cites);
+    uint32_t promises;
+    uint32_t assumes;
+    cv_core_contract(protocol, config, &promises, &assumes);
     cv__json_open(json, "promises", '[');
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
-        if (protocol->promises & BIT(i)) {
+        if (promises & BIT(i)) {
             cv__json_text(json, NULL, cv_property_name((enum cv_property)i));
         }
     }
     cv__json_close(json, ']');
     cv__json_open(json, "assumes", '[');
     for (uint32_t i = 0; i < CV_ASSUME_COUNT; i++) {
-        if (protocol->assumes & BIT(i)) {
+        if (assumes & BIT(i)) {
             cv__json_text(json, NULL, cv_assume_text((enum cv_assume)i));
         }
     }
@@ -93,9 +96,12 @@ static void print_protocol(const struct cv_protocol *protocol, const struct cv_c
 {
     (void)printf("%s: %s\n", protocol->name, protocol->summary);
     (void)printf("  leads:    %s\n", protocol->leads);
-    print_words("  promises: ", protocol->promises, CV_PROPERTY_COUNT, property_word, ", ");
-    print_words("  assumes:  ", protocol->assumes, CV_ASSUME_COUNT, assume_word, "\n            ");
-    if (!(protocol->promises & CV_PROP(AT_MOST_ONE_LEADER))) {
+    uint32_t promises;
+    uint32_t assumes;
+    cv_core_contract(protocol, config, &promises, &assumes);
+    print_words("  promises: ", promises, CV_PROPERTY_COUNT, property_word, ", ");
+    print_words("  assumes:  ", assumes, CV_ASSUME_COUNT, assume_word, "\n            ");
+    if (!(promises & CV_PROP(AT_MOST_ONE_LEADER))) {
         (void)printf("  so:       two leaders at once are possible; fence with the token where it "
                      "matters\n");
     }
@@ -119,8 +125,14 @@ static void print_list(void)
     const struct cv_protocol *protocol;
     (void)printf("%-16s %-36s %s\n", "protocol", "who leads", "two leaders at once?");
     for (uint32_t i = 0; (protocol = cv_protocol_at(i)) != NULL; i++) {
+        struct cv_config config;
+        uint32_t promises = 0;
+        uint32_t assumes;
+        if (config_of(protocol, &config)) {
+            cv_core_contract(protocol, &config, &promises, &assumes);
+        }
         (void)printf("%-16s %-36s %s\n", protocol->name, protocol->leads,
-                     protocol->promises & CV_PROP(AT_MOST_ONE_LEADER) ? "never" : "possible");
+                     promises & CV_PROP(AT_MOST_ONE_LEADER) ? "never" : "possible");
     }
     (void)printf("\n'conclave protocols NAME' tells what one promises, assumes and can be told.\n");
 }

@@ -45,6 +45,10 @@ static int shrink(const char *path, uint64_t seed)
         error = cv__shrink(path, text, length, seed, &shrunk, &why);
         free(text);
     }
+    if (error == CV_E_INVALID) {
+        (void)fprintf(stderr, "conclave: %s: nothing to shrink\n", why.text);
+        return EXIT_FINE;
+    }
     if (error != CV_OK) {
         return cv__usage_error("%s", why.text);
     }
@@ -92,13 +96,17 @@ static int run_one(const struct cv_scenario *scenario, const struct settings *se
     return status;
 }
 
-static void print_sums(const struct cv_scenario *scenario, const struct cv_runner_result *r)
+static void print_sums(const struct cv_scenario *scenario, const struct cv_runner_result *r,
+                       bool is_quiet)
 {
     (void)printf("%s: %s, %u nodes: %llu runs, %llu failed; %llu events, liveness judged %llu "
                  "times\n",
                  scenario->name, scenario->protocol->name, scenario->node_count,
                  (unsigned long long)r->run_count, (unsigned long long)r->failed_count,
                  (unsigned long long)r->event_count, (unsigned long long)r->judged_count);
+    if (is_quiet) {
+        return;
+    }
     (void)printf("faults:");
     for (uint32_t i = 0; i < CV_FIRED_COUNT; i++) {
         if (cv__fired_name(i) != NULL && r->fired[i] > 0) {
@@ -108,8 +116,7 @@ static void print_sums(const struct cv_scenario *scenario, const struct cv_runne
     (void)printf("\n");
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
         if (r->broken[i] > 0) {
-            const bool is_promised =
-                ((scenario->protocol->promises | CV_PROP(ASSERTIONS)) & BIT(i)) != 0;
+            const bool is_promised = (scenario->promises & BIT(i)) != 0;
             (void)printf("property %s: broken in %llu run%s%s\n",
                          cv_property_name((enum cv_property)i), (unsigned long long)r->broken[i],
                          r->broken[i] == 1 ? "" : "s", is_promised ? "" : " (not promised)");
@@ -118,7 +125,8 @@ static void print_sums(const struct cv_scenario *scenario, const struct cv_runne
 }
 
 /* A kind of fault that was asked for but never happened tests nothing: the runs do not count. */
-static bool has_idle_fault(const struct cv_scenario *scenario, const struct cv_runner_result *r)
+static bool has_idle_fault(const struct cv_scenario *scenario, const struct cv_runner_result *r,
+                           FILE *out)
 {
     static const char *const names[] = {
 #define CV_FAULT_TEXT(name, text) text,
@@ -130,8 +138,8 @@ static bool has_idle_fault(const struct cv_scenario *scenario, const struct cv_r
         for (uint32_t kind = 0; kind < CV_FAULT_COUNT; kind++) {
             if ((scenario->random[i].kinds & BIT(kind)) != 0 &&
                 r->fired[cv__fired_by((enum cv_fault)kind)] == 0) {
-                (void)printf("%s:%u: the fault '%s' never happened in these runs\n", scenario->name,
-                             scenario->random[i].line, names[kind]);
+                (void)fprintf(out, "%s:%u: the fault '%s' never happened in these runs\n",
+                              scenario->name, scenario->random[i].line, names[kind]);
                 is_idle = true;
             }
         }
@@ -152,10 +160,9 @@ static int run_many(const struct cv_scenario *scenario, const struct settings *s
     };
     struct cv_runner_result result;
     cv__runner_run(scenario, &options, &result);
-    bool is_idle = false;
+    const bool is_idle = has_idle_fault(scenario, &result, settings->is_json ? stderr : stdout);
     if (!settings->is_json) {
-        print_sums(scenario, &result);
-        is_idle = has_idle_fault(scenario, &result);
+        print_sums(scenario, &result, settings->is_quiet);
         if (settings->is_timed) {
             (void)printf("in %.3f s, %.2f million events/s\n", result.wall_s,
                          (double)result.event_count / result.wall_s / 1e6);

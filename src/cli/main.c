@@ -99,5 +99,8 @@ int main(int argc, char **argv)
             return cv__flush_output(EXIT_FINE);
         }
     }
+    char name[64]; /* how getopt calls us in its messages */
+    (void)snprintf(name, sizeof name, "conclave %s", verb->name);
+    argv[1] = name;
     return cv__flush_output(verb->run(argc - 1, argv + 1));
 }

@@ -30,6 +30,16 @@ int cv_core_configure(const struct cv_protocol *protocol, struct cv_config *conf
     return protocol->configure(config, reterr);
 }
 
+void cv_core_contract(const struct cv_protocol *protocol, const struct cv_config *config,
+                      uint32_t *ret_promises, uint32_t *ret_assumes)
+{
+    *ret_promises = protocol->promises;
+    *ret_assumes = protocol->assumes;
+    if (protocol->contract != NULL) {
+        protocol->contract(config, ret_promises, ret_assumes);
+    }
+}
+
 size_t cv_core_size(const struct cv_protocol *protocol, const struct cv_config *config)
 {
     return protocol->size(config);

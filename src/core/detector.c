@@ -10,13 +10,14 @@ static const int64_t z_thousandths[DETECTOR_PHI_MAX + 1] = {
 };
 
 void cv__detector_init(struct cv_detector *detector, enum cv_detector_kind kind, uint32_t phi,
-                       int64_t timeout_ns)
+                       int64_t least_ns, int64_t timeout_ns)
 {
     CV_ASSERT(phi >= 1 && phi <= DETECTOR_PHI_MAX);
     CV_ASSERT(timeout_ns > 0);
     memset(detector, 0, sizeof *detector);
     detector->kind = kind;
     detector->phi = phi;
+    detector->least_ns = least_ns;
     detector->timeout_ns = timeout_ns;
 }
 
@@ -83,5 +84,6 @@ int64_t cv__detector_deadline(const struct cv_detector *detector)
     const int64_t sigma = cv__max64(deviation(detector, mean), mean / 10);
     const __int128 wait = mean + (__int128)sigma * z_thousandths[detector->phi] / 1000;
     const int64_t wait_max = 2 * detector->timeout_ns;
-    return detector->heard_ns + (wait < wait_max ? (int64_t)wait : wait_max);
+    const int64_t bounded = wait < wait_max ? (int64_t)wait : wait_max;
+    return detector->heard_ns + cv__max64(bounded, detector->least_ns);
 }

@@ -7,8 +7,9 @@
  * Solving for the deadline instead of asking phi again and again needs no polling and no floating
  * point. The deviation is not believed to be smaller than a tenth of the mean, otherwise a very
  * regular network would make one late frame a suspicion; and the wait is never longer than twice
- * the fixed time-out, so that one long gap does not blind it.
- * Time: an argument. Memory: one flat struct. */
+ * the fixed time-out, so that one long gap does not blind it, and never shorter than the longest
+ * gap that a living sender can cause where the assumed delays hold: then nobody is suspected
+ * wrongly. Time: an argument. Memory: one flat struct. */
 #ifndef CV_CORE_DETECTOR_H
 #define CV_CORE_DETECTOR_H
 
@@ -21,8 +22,9 @@ enum cv_detector_kind { CV_DETECTOR_FIXED, CV_DETECTOR_PHI };
 
 /* Invariants: gap_count <= DETECTOR_GAPS; gap_sum is the sum of the gaps kept. */
 struct cv_detector {
-    uint32_t kind; /* enum cv_detector_kind */
-    uint32_t phi;  /* threshold, 1..DETECTOR_PHI_MAX */
+    uint32_t kind;    /* enum cv_detector_kind */
+    uint32_t phi;     /* threshold, 1..DETECTOR_PHI_MAX */
+    int64_t least_ns; /* phi: no sooner than this */
     int64_t timeout_ns;
     int64_t heard_ns; /* 0: nothing heard yet */
     uint32_t gap_count, gap_next;
@@ -31,7 +33,7 @@ struct cv_detector {
 };
 
 void cv__detector_init(struct cv_detector *detector, enum cv_detector_kind kind, uint32_t phi,
-                       int64_t timeout_ns);
+                       int64_t least_ns, int64_t timeout_ns);
 
 /* Begin to watch somebody (else): what was learned of the predecessor does not count. */
 void cv__detector_reset(struct cv_detector *detector, int64_t now_ns);

@@ -188,4 +188,5 @@ const struct cv_protocol cv__proto_bully = {
     .step = bully_step,
     .check = cv__bully_check,
     .settle_ns = cv__bully_settle_ns,
+    .timely_ns = cv__classic_timely_ns,
 };

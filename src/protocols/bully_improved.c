@@ -96,4 +96,5 @@ const struct cv_protocol cv__proto_bully_improved = {
     .step = improved_step,
     .check = cv__bully_check,
     .settle_ns = cv__bully_settle_ns,
+    .timely_ns = cv__classic_timely_ns,
 };

@@ -239,4 +239,5 @@ const struct cv_protocol cv__proto_bully_modified = {
     .step = modified_step,
     .check = modified_check,
     .settle_ns = modified_settle_ns,
+    .timely_ns = cv__classic_timely_ns,
 };

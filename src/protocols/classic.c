@@ -8,9 +8,10 @@ const struct cv_option cv__classic_options[] = {
     [CLASSIC_OPTION_HEARTBEAT] = {"heartbeat", CV_OPTION_TIME, 50 * NS_PER_MS, NS_PER_US,
                                   3600 * NS_PER_S, NULL,
                                   "the coordinator's heartbeats come this often"},
-    [CLASSIC_OPTION_TIMEOUT] = {"timeout", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US,
-                                36000 * NS_PER_S, NULL,
-                                "silence for so long is suspicion (default 3 heartbeat)"},
+    [CLASSIC_OPTION_TIMEOUT] =
+        {"timeout", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, 36000 * NS_PER_S, NULL,
+         "silence for so long is suspicion (default: the larger of 3 heartbeat, "
+         "2 heartbeat + delta)"},
     [CLASSIC_OPTION_DELTA] = {"delta", CV_OPTION_TIME, 10 * NS_PER_MS, NS_PER_US, 60 * NS_PER_S,
                               NULL, "assumed bound on the delay of a message"},
     [CLASSIC_OPTION_ANSWER] = {"answer", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US,
@@ -34,6 +35,14 @@ static void derive(struct cv_config *config, uint32_t option, int64_t value)
     }
 }
 
+/* The longest time between two heartbeats of a living coordinator, on the receiver's clock. */
+static int64_t gap_ns_max(const struct cv_config *config)
+{
+    const int64_t gap =
+        config->option[CLASSIC_OPTION_HEARTBEAT] + config->option[CLASSIC_OPTION_DELTA];
+    return gap + (int64_t)((__int128)gap * 2 * config->drift_ppb / NS_PER_S) + 1;
+}
+
 static int broken(struct cv_errtext *reterr, const char *inequality, int64_t left, int64_t right)
 {
     char left_text[CV_DURATION_TEXT_BYTES];
@@ -46,7 +55,9 @@ int cv__classic_configure(struct cv_config *config, int64_t coordinator_ns,
                           struct cv_errtext *reterr)
 {
     const int64_t *option = config->option;
-    derive(config, CLASSIC_OPTION_TIMEOUT, 3 * option[CLASSIC_OPTION_HEARTBEAT]);
+    derive(config, CLASSIC_OPTION_TIMEOUT,
+           cv__max64(3 * option[CLASSIC_OPTION_HEARTBEAT],
+                     2 * option[CLASSIC_OPTION_HEARTBEAT] + option[CLASSIC_OPTION_DELTA]));
     derive(config, CLASSIC_OPTION_ANSWER, cv__classic_answer_ns(config));
     derive(config, CLASSIC_OPTION_COORDINATOR, coordinator_ns);
 
@@ -57,6 +68,10 @@ int cv__classic_configure(struct cv_config *config, int64_t coordinator_ns,
     const int64_t coordinator = option[CLASSIC_OPTION_COORDINATOR];
     if (timeout < 2 * heartbeat) {
         return broken(reterr, "timeout >= 2 heartbeat", timeout, 2 * heartbeat);
+    }
+    if (timeout <= gap_ns_max(config)) {
+        return broken(reterr, "timeout > (heartbeat + delta)(1 + 2 rho)", timeout,
+                      gap_ns_max(config));
     }
     if (answer <= 2 * delta) {
         return broken(reterr, "answer > 2 delta", answer, 2 * delta);
@@ -79,6 +94,11 @@ int64_t cv__classic_detection_ns(const struct cv_config *config)
     return 4 * config->option[CLASSIC_OPTION_TIMEOUT] + config->option[CLASSIC_OPTION_DELTA];
 }
 
+int64_t cv__classic_timely_ns(const struct cv_config *config)
+{
+    return config->option[CLASSIC_OPTION_DELTA];
+}
+
 void cv__classic_init(struct classic *c, const struct cv_config *config)
 {
     c->self = config->self;
@@ -91,7 +111,8 @@ void cv__classic_init(struct classic *c, const struct cv_config *config)
     c->role = CLASSIC_FOLLOWING;
     c->is_candidate = true;
     cv__detector_init(&c->detector, (enum cv_detector_kind)config->option[CLASSIC_OPTION_DETECTOR],
-                      (uint32_t)config->option[CLASSIC_OPTION_PHI], c->timeout_ns);
+                      (uint32_t)config->option[CLASSIC_OPTION_PHI], gap_ns_max(config),
+                      c->timeout_ns);
 }
 
 void cv__classic_check(const struct classic *c)

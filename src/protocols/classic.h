@@ -116,6 +116,9 @@ int64_t cv__classic_answer_ns(const struct cv_config *config);
 /* For settle_ns: the longest time from the last heartbeat to suspicion, resignations included. */
 int64_t cv__classic_detection_ns(const struct cv_config *config);
 
+/* timely_ns: delta. */
+int64_t cv__classic_timely_ns(const struct cv_config *config);
+
 void cv__classic_init(struct classic *c, const struct cv_config *config);
 void cv__classic_check(const struct classic *c);
 void cv__classic_step(struct classic *c, const struct classic_rules *rules,

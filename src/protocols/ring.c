@@ -280,4 +280,5 @@ const struct cv_protocol cv__proto_ring = {
     .step = ring_step,
     .check = ring_check,
     .settle_ns = ring_settle_ns,
+    .timely_ns = cv__classic_timely_ns,
 };

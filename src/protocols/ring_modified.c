@@ -252,4 +252,5 @@ const struct cv_protocol cv__proto_ring_modified = {
     .step = modified_step,
     .check = modified_check,
     .settle_ns = modified_settle_ns,
+    .timely_ns = cv__classic_timely_ns,
 };

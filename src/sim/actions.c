@@ -36,6 +36,8 @@ static void fire(struct cv_world *w, const struct cv_action *a)
     w->fired[a->kind] += !is_link_up && a->at_ns != CV_SETUP;
     if (a->kind == CV_ACTION_OVERLAY) {
         w->fired[CV_ACTION_COUNT + a->overlay]++;
+    } else if (a->kind == CV_ACTION_LINK && !a->flag && a->link.is_one_way) {
+        w->fired[CV_FIRED_ONEWAY]++;
     }
     w->fault_count++;
     trace_action(w, a);
@@ -162,6 +164,9 @@ static void do_overlay(struct cv_world *w, const struct cv_action *a)
         if (w->overlay_fault[a->overlay] == (uint64_t)a->value) {
             cv__network_overlay(w->network, a->overlay, 0);
             cv__watch_disturb(w);
+            struct cv_action end = *a;
+            end.value = 0;
+            trace_action(w, &end);
         }
         return;
     }
@@ -202,6 +207,13 @@ static void do_event(struct cv_world *w, const struct cv_action *a, cv_id id,
     if (!n->is_up || n->is_paused) {
         return;
     }
+    if (event->kind == CV_EVENT_CAMPAIGN) {
+        n->is_candidate = event->is_candidate;
+    }
+    if (event->kind == CV_EVENT_RESIGN ||
+        (event->kind == CV_EVENT_CAMPAIGN && !event->is_candidate)) {
+        loses_leader(w, id);
+    }
     fire(w, a);
     cv__world_step(w, id, event);
 }
@@ -237,16 +249,11 @@ static void do_node_action(struct cv_world *w, const struct cv_action *a, cv_id 
         do_resume(w, a, id);
         break;
     case CV_ACTION_RESIGN:
-        loses_leader(w, id);
         event.kind = CV_EVENT_RESIGN;
         event.peer = a->other;
         do_event(w, a, id, &event);
         break;
     case CV_ACTION_CAMPAIGN:
-        if (!a->flag) {
-            loses_leader(w, id);
-        }
-        w->node[id - 1].is_candidate = a->flag;
         event.kind = CV_EVENT_CAMPAIGN;
         event.is_candidate = a->flag;
         do_event(w, a, id, &event);
@@ -260,6 +267,7 @@ static void do_node_action(struct cv_world *w, const struct cv_action *a, cv_id 
     case CV_ACTION_PEER_DOWN:
         event.kind = CV_EVENT_PEER_DOWN;
         event.peer = a->other == CV_NODE_LEADER ? w->node[id - 1].leader : a->other;
+        event.is_certain = a->flag;
         if (event.peer != CV_ID_NONE) {
             do_event(w, a, id, &event);
         }
@@ -327,8 +335,15 @@ static void draw_groups(struct cv_rng *rng, uint32_t node_count, struct cv_actio
 {
     a->group = cv__allocate(node_count, sizeof *a->group);
     const int64_t parts = node_count > 3 ? cv__rng_range(rng, 2, 3) : 2;
+    uint16_t number[4] = {0}; /* of each part drawn, in the order of appearance: none is empty */
+    uint16_t count = 0;
     for (uint32_t i = 0; i < node_count; i++) {
-        a->group[i] = (uint16_t)cv__rng_range(rng, 1, parts);
+        const int64_t part = cv__rng_range(rng, 1, parts);
+        number[part] = number[part] != 0 ? number[part] : ++count;
+        a->group[i] = number[part];
+    }
+    if (count == 1) {
+        a->group[cv__rng_range(rng, 0, node_count - 1)] = 2;
     }
 }
 
@@ -364,6 +379,9 @@ static void draw_fault(struct cv_world *w, const struct cv_random_faults *faults
         a.kind = CV_ACTION_PAUSE;
         break;
     case CV_FAULT_PARTITION:
+        if (node_count < 2) {
+            return;
+        }
         a.kind = CV_ACTION_PARTITION;
         draw_groups(rng, node_count, &a);
         break;

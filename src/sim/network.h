@@ -1,9 +1,10 @@
 /* src/sim/network.h - links between simulated nodes: who reaches whom, when, and how often.
  *
- * Each direction of each pair is a link of its own. What a scenario says of a pair overrides what
- * it says of the two nodes' sites, which overrides the default; only what differs takes memory. On
- * top lie the passing faults: a partition into groups, and loss, delay, duplication and reordering
- * that hit every link for a while. */
+ * Each direction of each pair is a link of its own. A pair starts from the round trip of its nodes'
+ * sites or from the default, and only what differs takes memory; what is said of `*` later counts
+ * for every link, what was said of a pair before included. On top lie the passing faults: a
+ * partition into groups, and loss, delay, duplication and reordering that hit every link for a
+ * while. */
 #ifndef CV_SIM_NETWORK_H
 #define CV_SIM_NETWORK_H
 

@@ -14,13 +14,8 @@ void cv__watch_init(struct cv_world *w)
     const struct cv_protocol *protocol = w->protocol;
     watch->holder = cv__allocate(w->node_count, sizeof *watch->holder);
     watch->settle_ns = protocol->settle_ns(&w->scenario->config);
-    if (protocol->assumes & BIT(CV_ASSUME_BOUNDED_DELAY)) {
-        uint32_t at = 0;
-        for (const struct cv_option *o = protocol->options; o->name != NULL; o++, at++) {
-            if (strcmp(o->name, "delta") == 0) {
-                watch->delta_ns = w->scenario->config.option[at];
-            }
-        }
+    if (w->scenario->assumes & BIT(CV_ASSUME_BOUNDED_DELAY)) {
+        watch->delta_ns = protocol->timely_ns(&w->scenario->config);
     }
 }
 
@@ -33,7 +28,7 @@ void cv__watch_fini(struct cv_world *w)
 
 static bool is_promised(const struct cv_world *w, enum cv_property property)
 {
-    return ((w->protocol->promises | CV_PROP(ASSERTIONS)) & BIT(property)) != 0;
+    return (w->scenario->promises & BIT(property)) != 0;
 }
 
 void cv__watch_break(struct cv_world *w, enum cv_property property, const char *format, ...)
@@ -101,9 +96,9 @@ static void watch_order(struct cv_world *w, cv_id id, cv_id leader, uint64_t tok
                         "node %u sees %u lead with token %llu, with which %u led", id, leader,
                         (unsigned long long)token, owner->leader);
     }
-    if (n->leader != CV_ID_NONE && token < n->token) {
+    if (token < n->token_max) {
         cv__watch_break(w, CV_PROPERTY_LEADER_ORDER, "node %u goes back from token %llu to %llu",
-                        id, (unsigned long long)n->token, (unsigned long long)token);
+                        id, (unsigned long long)n->token_max, (unsigned long long)token);
     }
 }
 
@@ -170,6 +165,11 @@ void cv__watch_send(struct cv_world *w, cv_id id)
     }
 }
 
+static bool takes_part(const struct cv_node *n)
+{
+    return n->is_up && !n->has_stopped;
+}
+
 /* Conditions that last, as opposed to single events such as a lost message. */
 static bool is_behaving(const struct cv_world *w)
 {
@@ -181,7 +181,7 @@ static bool is_behaving(const struct cv_world *w)
         const int64_t bound_ppb = w->scenario->config.drift_ppb;
         const bool is_drifting = n->clock.drift_ppb > bound_ppb || n->clock.drift_ppb < -bound_ppb;
         const bool is_stuck = n->disk_fails || n->disk_ns > w->watch.delta_ns;
-        if (n->is_up && (n->is_paused || is_stuck || is_drifting)) {
+        if (takes_part(n) && (n->is_paused || is_stuck || is_drifting)) {
             return false;
         }
     }
@@ -225,7 +225,7 @@ static bool has_candidate(const struct cv_world *w, uint16_t group)
 {
     for (cv_id id = 1; id <= w->node_count; id++) {
         const struct cv_node *n = &w->node[id - 1];
-        if (n->is_up && n->is_candidate && cv__network_group(w->network, id) == group) {
+        if (takes_part(n) && n->is_candidate && cv__network_group(w->network, id) == group) {
             return true;
         }
     }
@@ -239,7 +239,7 @@ static void judge_all(struct cv_world *w)
     uint32_t done_count = 0;
     for (cv_id first = 1; first <= w->node_count; first++) {
         const uint16_t group = cv__network_group(w->network, first);
-        bool is_done = !w->node[first - 1].is_up;
+        bool is_done = !takes_part(&w->node[first - 1]);
         for (uint32_t i = 0; i < done_count && !is_done; i++) {
             is_done = group_done[i] == group;
         }
@@ -251,7 +251,7 @@ static void judge_all(struct cv_world *w)
             continue;
         }
         for (cv_id id = first; id <= w->node_count; id++) {
-            if (w->node[id - 1].is_up && cv__network_group(w->network, id) == group) {
+            if (takes_part(&w->node[id - 1]) && cv__network_group(w->network, id) == group) {
                 judge_node(w, id, first);
             }
         }

@@ -25,6 +25,7 @@ const char *cv__fired_name(uint32_t index)
         [CV_ACTION_COUNT + CV_OVERLAY_SLOW] = "slow",
         [CV_ACTION_COUNT + CV_OVERLAY_DUPLICATE] = "duplicate",
         [CV_ACTION_COUNT + CV_OVERLAY_REORDER] = "reorder",
+        [CV_FIRED_ONEWAY] = "oneway",
     };
     return names[index];
 }
@@ -36,7 +37,7 @@ uint32_t cv__fired_by(enum cv_fault fault)
         [CV_FAULT_PAUSE] = CV_ACTION_PAUSE,
         [CV_FAULT_PARTITION] = CV_ACTION_PARTITION,
         [CV_FAULT_LINK] = CV_ACTION_LINK,
-        [CV_FAULT_ONEWAY] = CV_ACTION_LINK,
+        [CV_FAULT_ONEWAY] = CV_FIRED_ONEWAY,
         [CV_FAULT_LOSS] = CV_ACTION_COUNT + CV_OVERLAY_LOSS,
         [CV_FAULT_SLOW] = CV_ACTION_COUNT + CV_OVERLAY_SLOW,
         [CV_FAULT_DUPLICATE] = CV_ACTION_COUNT + CV_OVERLAY_DUPLICATE,
@@ -141,7 +142,7 @@ static void json_elections(struct cv_json *json, const struct cv_world *w)
 
 static bool is_promised(const struct cv_world *w, uint32_t property)
 {
-    return ((w->protocol->promises | CV_PROP(ASSERTIONS)) & BIT(property)) != 0;
+    return (w->scenario->promises & BIT(property)) != 0;
 }
 
 static void json_properties(struct cv_json *json, const struct cv_world *w)
@@ -308,7 +309,7 @@ void cv__report_text(const struct cv_world *w, FILE *out)
 void cv__report_failures(const struct cv_world *w, FILE *out)
 {
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
-        if (is_promised(w, i) && w->watch.property[i].is_broken) {
+        if ((cv__world_enforced(w) & BIT(i)) != 0 && w->watch.property[i].is_broken) {
             text_property(w, i, out);
         }
     }

@@ -294,6 +294,9 @@ static int parse_fast(struct cv_parser *p)
     if (error == CV_OK && cv__words_take(&p->words, "min")) {
         error = cv__words_time(&p->words, "least delay", &p->scenario->delay_min_ns);
     }
+    if (error == CV_OK && p->scenario->delay_min_ns > p->scenario->fast_ns) {
+        return cv__words_fail(&p->words, "the least delay is larger than that of a fast message");
+    }
     return error != CV_OK ? error : cv__words_end(&p->words);
 }
 
@@ -472,7 +475,7 @@ static int finish(struct cv_parser *p, struct cv_errtext *reterr)
     struct cv_scenario *s = p->scenario;
     if (s->protocol == NULL || s->node_count == 0 || !p->has_run) {
         return cv__fail(reterr, CV_E_MALFORMED, "%.60s:%u:1: the scenario has no '%s' line",
-                        p->words.name, p->words.line,
+                        p->words.name, p->words.line > 0 ? p->words.line : 1,
                         s->protocol == NULL  ? "protocol"
                         : s->node_count == 0 ? "nodes"
                                              : "run");
@@ -505,6 +508,8 @@ static int finish(struct cv_parser *p, struct cv_errtext *reterr)
     if (error != CV_OK) {
         return cv__fail(reterr, CV_E_MALFORMED, "%.60s:1:1: %.180s", p->words.name, why.text);
     }
+    cv_core_contract(s->protocol, &s->config, &s->promises, &s->assumes);
+    s->promises |= CV_PROP(ASSERTIONS);
     return CV_OK;
 }
 

@@ -42,7 +42,8 @@ struct cv_action {
     enum cv_overlay overlay;
     enum cv_input input;
     int64_t value; /* drift in ppb, overlay, report, disk delay */
-    bool flag;     /* CAMPAIGN: on; DISK: fails; CLOCK: value is the bound of a random drift */
+    bool
+        flag; /* CAMPAIGN: on; DISK: fails; CLOCK: a random drift up to value; PEER_DOWN: certain */
     struct cv_link_change link;
     uint16_t *group; /* PARTITION: by node; belongs to the scenario */
 };
@@ -111,6 +112,8 @@ struct cv_scenario {
     char *name;
     const struct cv_protocol *protocol;
     struct cv_config config; /* checked, for node 1; the others differ in `self` only */
+    uint32_t promises,
+        assumes; /* of the protocol with this configuration; assertions always hold */
     uint32_t node_count;
     uint64_t seed;
     int64_t run_ns;

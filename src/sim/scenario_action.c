@@ -51,6 +51,10 @@ static int parse_each_node(struct cv_parser *p, struct cv_action *action)
     if (error == CV_OK) {
         error = parse_for(p, &action->for_ns);
     }
+    const bool may_last = action->kind == CV_ACTION_CRASH || action->kind == CV_ACTION_PAUSE;
+    if (error == CV_OK && action->for_ns > 0 && !may_last) {
+        return cv__words_fail(&p->words, "only a crash or a pause lasts 'for' a time");
+    }
     if (error == CV_OK && action->kind == CV_ACTION_PAUSE && action->for_ns == 0) {
         (void)cv__words_next(&p->words);
         return cv__words_fail(&p->words, "say for how long: pause 2 for 300ms");
@@ -411,6 +415,7 @@ static int parse_peer_down(struct cv_parser *p, struct cv_action *action)
 {
     uint64_t set[CV_MEMBERS_MAX / 64] = {0};
     int error = cv__parse_node(p, /* allow_leader= */ true, &action->other);
+    action->flag = cv__words_take(&p->words, "certain");
     if (error == CV_OK) {
         error = cv__words_keyword(&p->words, "at");
     }
@@ -602,7 +607,7 @@ void cv__action_print(const struct cv_action *action, uint32_t node_count, FILE 
         break;
     case CV_ACTION_PEER_DOWN:
         print_node(action->other, out);
-        (void)fprintf(out, " at");
+        (void)fprintf(out, action->flag ? " certain at" : " at");
         print_node(action->node, out);
         break;
     default:

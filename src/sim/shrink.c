@@ -38,7 +38,7 @@ static void line_add(char ***lines, uint32_t *count, uint32_t *capacity, char *l
 static struct symptom symptom_of(const struct cv_world *w)
 {
     struct symptom s = {.at_ns = -1};
-    const uint32_t promised = w->protocol->promises | CV_PROP(ASSERTIONS);
+    const uint32_t promised = w->scenario->promises;
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
         const struct cv_broken *broken = &w->watch.property[i];
         if ((promised & BIT(i)) != 0 && broken->is_broken) {

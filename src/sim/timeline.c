@@ -180,9 +180,9 @@ static void list_elections(const struct canvas *c)
             (void)fprintf(c->out, "  first leader after %.1f ms\n",
                           (double)(e->elected_ns - e->fault_ns) / 1e6);
         } else {
-            (void)fprintf(c->out, "  leader %u lost at %.3fs: a new one leads after %.1f ms\n",
-                          e->of, (double)e->fault_ns / 1e9,
-                          (double)(e->elected_ns - e->fault_ns) / 1e6);
+            (void)fprintf(
+                c->out, "  at %.3fs a fault hits leader %u: a new one leads after %.1f ms\n",
+                (double)e->fault_ns / 1e9, e->of, (double)(e->elected_ns - e->fault_ns) / 1e6);
         }
     }
 }

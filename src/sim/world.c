@@ -263,6 +263,7 @@ static void believe(struct cv_world *w, cv_id id, const struct cv_leadership *l)
         cv__watch_belief(w, id, l->leader, l->token);
         n->leader = l->leader;
         n->token = l->token;
+        n->token_max = l->token > n->token_max ? l->token : n->token_max;
     }
     const bool is_renewal = l->leader == id && cv__world_holds(w, id) && n->held_token == l->token;
     if (is_renewal) {
@@ -449,6 +450,7 @@ static void on_disk(struct cv_world *w, cv_id id)
     if (n->disk_fails) {
         note(w, CV_RECORD_PERSIST_FAILED, id, CV_ID_NONE, 0, 0, 0);
         drop_held(w, n);
+        n->has_stopped = true;
         struct cv_event event = {.kind = CV_EVENT_PERSIST_FAILED};
         cv__world_step(w, id, &event);
         return;
@@ -535,6 +537,8 @@ void cv__world_start_node(struct cv_world *w, cv_id id)
     n->was_ever_up = true;
     n->is_paused = false;
     n->is_candidate = true;
+    n->has_stopped = false;
+    n->token_max = 0;
     n->life++;
     n->leader = CV_ID_NONE;
     n->token = 0;
@@ -663,6 +667,7 @@ static void dispatch(struct cv_world *w, const struct cv_queue_entry *entry)
 static void judge_leader(struct cv_world *w, const struct cv_expect *e, struct cv_verdict *v)
 {
     cv_id wanted = e->leader;
+    uint32_t judged = 0;
     v->is_ok = true;
     for (cv_id id = 1; id <= w->node_count && v->is_ok; id++) {
         const struct cv_node *n = node_of(w, id);
@@ -670,6 +675,7 @@ static void judge_leader(struct cv_world *w, const struct cv_expect *e, struct c
             continue;
         }
         wanted = wanted == CV_ID_NONE ? n->leader : wanted;
+        judged++;
         if (!n->is_up) {
             v->is_ok = false;
             (void)snprintf(v->detail, sizeof v->detail, "node %u is down", id);
@@ -681,6 +687,10 @@ static void judge_leader(struct cv_world *w, const struct cv_expect *e, struct c
                 (void)snprintf(v->detail, sizeof v->detail, "node %u follows %u", id, n->leader);
             }
         }
+    }
+    if (judged == 0) {
+        v->is_ok = false;
+        (void)snprintf(v->detail, sizeof v->detail, "nobody is up");
     }
 }
 
@@ -829,19 +839,24 @@ bool cv__world_run_all(struct cv_world *w)
     return cv__world_is_ok(w);
 }
 
+uint32_t cv__world_enforced(const struct cv_world *w)
+{
+    uint32_t enforced = w->scenario->promises;
+    for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
+        const struct cv_expect *e = &w->scenario->expect[i];
+        enforced &= e->kind == CV_EXPECT_BROKEN ? ~BIT(e->property) : UINT32_MAX;
+    }
+    return enforced;
+}
+
 bool cv__world_is_ok(const struct cv_world *w)
 {
-    const struct cv_scenario *s = w->scenario;
-    uint32_t excused = 0;
-    for (uint32_t i = 0; i < s->expect_count; i++) {
+    for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
         if (!w->verdict[i].is_ok) {
             return false;
         }
-        if (s->expect[i].kind == CV_EXPECT_BROKEN) {
-            excused |= BIT(s->expect[i].property);
-        }
     }
-    const uint32_t enforced = (w->protocol->promises | CV_PROP(ASSERTIONS)) & ~excused;
+    const uint32_t enforced = cv__world_enforced(w);
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
         if ((enforced & BIT(i)) != 0 && w->watch.property[i].is_broken) {
             return false;

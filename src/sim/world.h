@@ -43,9 +43,10 @@ struct cv_node {
     void *state;
     struct cv_clock clock;
     bool is_up, is_paused, was_ever_up, is_candidate, disk_fails;
-    uint64_t life;   /* how often it has started */
-    uint64_t fault;  /* number of its latest crash or pause, so that only that one is undone */
-    int64_t disk_ns; /* how long saving takes */
+    bool has_stopped; /* its disk failed it: it takes no part until it starts again */
+    uint64_t life;    /* how often it has started */
+    uint64_t fault;   /* number of its latest crash or pause, so that only that one is undone */
+    int64_t disk_ns;  /* how long saving takes */
     struct cv_timer timer[CV_TIMERS_MAX];
     uint32_t persisted_count;
     uint64_t persisted[CV_PERSIST_WORDS_MAX];
@@ -59,6 +60,7 @@ struct cv_node {
     /* What it believes; and, while it holds a leadership, which one. */
     cv_id leader;
     uint64_t token;
+    uint64_t token_max; /* the largest it saw in this life */
     bool holds;
     uint64_t held_token;
     int64_t held_from_ns, held_until_ns; /* real time; INT64_MAX: no end of its own */
@@ -120,7 +122,8 @@ struct cv_world_options {
     FILE *trace;        /* JSON lines of everything; NULL: none */
 };
 
-enum { CV_FIRED_COUNT = CV_ACTION_COUNT + CV_OVERLAY_COUNT };
+/* Entries of `fired`: the actions, then the overlays by kind, then links cut in one direction. */
+enum { CV_FIRED_ONEWAY = CV_ACTION_COUNT + CV_OVERLAY_COUNT, CV_FIRED_COUNT };
 
 struct cv_world {
     const struct cv_scenario *scenario;
@@ -190,7 +193,10 @@ void cv__world_run(struct cv_world *world, int64_t until_ns);
 /* Runs the whole scenario. True: every promise and every expectation held. */
 bool cv__world_run_all(struct cv_world *world);
 
-/* True: no promised property is broken, except those the scenario expects to be. */
+/* What must hold: the promises, except those that the scenario expects to be broken. */
+uint32_t cv__world_enforced(const struct cv_world *world);
+
+/* True: that holds, and every expectation is met. */
 bool cv__world_is_ok(const struct cv_world *world);
 
 /* Does this node hold a leadership that is valid now? What is_leader() would say to the
