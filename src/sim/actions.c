@@ -311,9 +311,9 @@ static void do_action(struct cv_world *w, const struct cv_action *a)
 
 void cv__action_do(struct cv_world *w, uint32_t index)
 {
-    const struct cv_action action =
-        w->action[index]; /* a copy: its end may be added to the array */
+    const struct cv_action action = w->action[index]; /* a copy: the array may grow meanwhile */
     do_action(w, &action);
+    cv__connect_update(w);
 }
 
 /* ---- Chance ---------------------------------------------------------------------------------- */
@@ -465,6 +465,7 @@ void cv__actions_schedule(struct cv_world *w)
     for (uint32_t i = 0; i < s->action_count; i++) {
         if (s->action[i].at_ns == CV_SETUP) {
             do_action(w, &s->action[i]);
+            cv__connect_update(w);
         } else {
             cv__world_queue_action(w, i);
         }

@@ -1,6 +1,7 @@
 /* src/sim/properties.c - the properties, watched after every step; see properties.h. */
 #include "sim/properties.h"
 
+#include "core/nodeset.h"
 #include "sim/memory.h"
 #include "sim/world.h"
 
@@ -16,6 +17,9 @@ void cv__watch_init(struct cv_world *w)
     watch->settle_ns = protocol->settle_ns(&w->scenario->config);
     if (w->scenario->assumes & BIT(CV_ASSUME_BOUNDED_DELAY)) {
         watch->delta_ns = protocol->timely_ns(&w->scenario->config);
+    }
+    if (protocol->kappa_ns != NULL) {
+        watch->kappa_ns = protocol->kappa_ns(&w->scenario->config);
     }
 }
 
@@ -155,6 +159,62 @@ void cv__watch_end(struct cv_world *w, cv_id id)
     CV_ASSERT(!"who ends a leadership has begun it");
 }
 
+static bool share_member(const uint64_t *a, const uint64_t *b, uint32_t member_count)
+{
+    for (uint32_t i = 0; i < cv__set_words(member_count); i++) {
+        if ((a[i] & b[i]) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* [Fetzer99, sec. V] BI: who has been connected to a leader for kappa supports it. */
+static void watch_inconsistency(struct cv_world *w, cv_id id)
+{
+    const struct cv_node *n = &w->node[id - 1];
+    if (w->connections.since_ns == NULL || n->members == NULL || !cv__world_holds(w, id)) {
+        return;
+    }
+    for (cv_id other = 1; other <= w->node_count; other++) {
+        const int64_t since_ns = cv__connect_since(w, id, other);
+        if (since_ns != INT64_MAX && since_ns <= w->now_ns - w->watch.kappa_ns &&
+            !cv__set_has(n->members, other)) {
+            cv__watch_break(w, CV_PROPERTY_BOUNDED_INCONSISTENCY,
+                            "node %u leads without node %u, connected since %.3f s", id, other,
+                            (double)since_ns / 1e9);
+        }
+    }
+}
+
+void cv__watch_support(struct cv_world *w, cv_id id)
+{
+    const struct cv_node *n = &w->node[id - 1];
+    if (n->members == NULL) {
+        return;
+    }
+    if (!cv__set_has(n->members, id)) {
+        cv__watch_break(w, CV_PROPERTY_LEADER_SELF_SUPPORT, "node %u leads without its own support",
+                        id);
+    }
+    for (uint32_t i = 0; i < w->watch.holder_count; i++) {
+        const cv_id other = w->watch.holder[i];
+        const struct cv_node *o = &w->node[other - 1];
+        if (other == id || o->members == NULL || !cv__world_holds(w, other)) {
+            continue;
+        }
+        if (share_member(n->members, o->members, w->node_count)) {
+            cv__watch_break(w, CV_PROPERTY_SUPPORT_ONE,
+                            "a node supports both %u and %u, which lead at once", id, other);
+        }
+        if (cv__set_has(n->members, other) || cv__set_has(o->members, id)) {
+            cv__watch_break(w, CV_PROPERTY_PARTITIONS_DISJOINT,
+                            "leaders %u and %u are in one logical partition", id, other);
+        }
+    }
+    watch_inconsistency(w, id);
+}
+
 /* ---- Liveness -------------------------------------------------------------------------------- */
 
 void cv__watch_send(struct cv_world *w, cv_id id)
@@ -232,6 +292,16 @@ static bool has_candidate(const struct cv_world *w, uint16_t group)
     return false;
 }
 
+/* Is a majority of all members needed, and is it there? */
+static bool is_large_enough(const struct cv_world *w, uint16_t group)
+{
+    uint32_t count = 0;
+    for (cv_id id = 1; id <= w->node_count; id++) {
+        count += takes_part(&w->node[id - 1]) && cv__network_group(w->network, id) == group;
+    }
+    return (w->scenario->assumes & BIT(CV_ASSUME_MAJORITY)) == 0 || 2 * count > w->node_count;
+}
+
 /* Every node against the first of its part: linear for one part, and parts are few. */
 static void judge_all(struct cv_world *w)
 {
@@ -247,7 +317,7 @@ static void judge_all(struct cv_world *w)
             continue;
         }
         group_done[done_count++] = group;
-        if (!has_candidate(w, group)) {
+        if (!has_candidate(w, group) || !is_large_enough(w, group)) {
             continue;
         }
         for (cv_id id = first; id <= w->node_count; id++) {
@@ -257,6 +327,54 @@ static void judge_all(struct cv_world *w)
         }
     }
     free(group_done);
+}
+
+/* [Fetzer99, sec. V] T: whoever has been a Delta-partition for kappa has had a leader meanwhile.
+ * With `majority`, only a majority counts; and somebody in it must be a candidate. */
+static void judge_partition(struct cv_world *w, const uint64_t *set, cv_id first)
+{
+    const uint32_t count = cv__set_count(set, w->node_count);
+    const bool needs_majority = (w->scenario->assumes & BIT(CV_ASSUME_MAJORITY)) != 0;
+    bool has_candidate_inside = false;
+    int64_t led_ns = -1;
+    for (cv_id id = first; (id = cv__set_next(set, id, w->node_count)) != CV_ID_NONE; id++) {
+        const struct cv_node *n = &w->node[id - 1];
+        has_candidate_inside = has_candidate_inside || n->is_candidate;
+        const int64_t until_ns = n->holds ? cv__min64(n->held_until_ns, w->now_ns) : n->led_ns;
+        led_ns = cv__max64(led_ns, until_ns);
+    }
+    if (!has_candidate_inside || (needs_majority && 2 * count <= w->node_count)) {
+        return;
+    }
+    w->watch.judged_count++;
+    if (led_ns < w->now_ns - w->watch.kappa_ns) {
+        cv__watch_break(w, CV_PROPERTY_TIMELINESS,
+                        "the partition of node %u had no leader for kappa (%u nodes)", first,
+                        count);
+    }
+}
+
+/* Often enough that a violation that lasts an eighth of kappa is seen. */
+static void watch_timeliness(struct cv_world *w)
+{
+    uint64_t set[CV_CONNECT_NODES_MAX / 64];
+    uint64_t done[CV_CONNECT_NODES_MAX / 64] = {0};
+    for (cv_id id = 1; id <= w->node_count; id++) {
+        if (!cv__set_has(done, id) && cv__connect_partition(w, id, w->watch.kappa_ns, set)) {
+            cv__set_unite(done, set, w->node_count);
+            judge_partition(w, set, id);
+        }
+        watch_inconsistency(w, id);
+    }
+}
+
+void cv__watch_look(struct cv_world *w)
+{
+    if (w->connections.since_ns != NULL &&
+        w->now_ns >= w->watch.looked_ns + w->watch.kappa_ns / 8) {
+        w->watch.looked_ns = w->now_ns;
+        watch_timeliness(w);
+    }
 }
 
 void cv__watch_check(struct cv_world *w)

@@ -38,6 +38,8 @@ struct cv_watch {
     uint32_t holder_count;
 
     int64_t settle_ns, delta_ns;
+    int64_t kappa_ns;  /* 0: the protocol has none */
+    int64_t looked_ns; /* when timeliness was last looked at */
     int64_t disturbed_ns;
     bool is_settled;
     bool is_check_queued;
@@ -55,8 +57,13 @@ void cv__watch_begin(struct cv_world *world, cv_id node, uint64_t token);
 void cv__watch_end(struct cv_world *world, cv_id node);
 void cv__watch_send(struct cv_world *world, cv_id node);
 
+/* A leadership was begun or renewed with the supporters on record. */
+void cv__watch_support(struct cv_world *world, cv_id node);
+
 /* Something happened that the protocol's assumptions exclude, or that it must be given time for. */
 void cv__watch_disturb(struct cv_world *world);
+/* Time has passed: is somebody without a leader for too long? */
+void cv__watch_look(struct cv_world *world);
 /* The queued check is due. */
 void cv__watch_check(struct cv_world *world);
 

@@ -1,6 +1,7 @@
 /* src/sim/report.c - telling the result of a run. */
 #include "sim/report.h"
 
+#include "core/duration.h"
 #include "core/options.h"
 #include "sim/json.h"
 
@@ -191,6 +192,9 @@ void cv__report_json(const struct cv_world *w, double wall_s, FILE *out)
     cv__json_text(&json, "scenario", w->scenario->name);
     cv__json_text(&json, "protocol", w->protocol->name);
     json_options(&json, w->scenario);
+    if (w->watch.kappa_ns > 0) {
+        cv__json_seconds(&json, "kappa_s", w->watch.kappa_ns);
+    }
     cv__json_uint(&json, "nodes", w->node_count);
     cv__json_uint(&json, "seed", w->seed);
     cv__json_seconds(&json, "duration_s", w->scenario->run_ns);
@@ -226,6 +230,12 @@ static void text_head(const struct cv_world *w, FILE *out)
     for (const struct cv_option *o = s->protocol->options; o->name != NULL; o++, at++) {
         struct cv_option_text text;
         (void)fprintf(out, " %s=%s", o->name, cv__option_format(o, s->config.option[at], &text));
+    }
+    if (w->watch.kappa_ns > 0) {
+        char kappa[CV_DURATION_TEXT_BYTES];
+        (void)fprintf(out,
+                      "\n  kappa %s: the promised bound of timeliness and bounded inconsistency",
+                      cv__duration_format(w->watch.kappa_ns, kappa));
     }
     (void)fputc('\n', out);
 }

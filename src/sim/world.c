@@ -3,6 +3,8 @@
 #include "sim/world.h"
 
 #include "core/nodeset.h"
+#include "sim/expect.h"
+#include "sim/hold.h"
 #include "sim/memory.h"
 
 #include <stdlib.h>
@@ -20,8 +22,8 @@ static struct cv_node *node_of(struct cv_world *w, cv_id id)
     return &w->node[id - 1];
 }
 
-static void note(struct cv_world *w, enum cv_record_kind kind, cv_id node, cv_id peer,
-                 uint32_t what, uint64_t number, int64_t bound_ns)
+void cv__world_note(struct cv_world *w, enum cv_record_kind kind, cv_id node, cv_id peer,
+                    uint32_t what, uint64_t number, int64_t bound_ns)
 {
     const struct cv_record record = {w->now_ns, kind, node, peer, what, number, bound_ns};
     cv__trace_add(&w->trace, &record, NULL);
@@ -88,6 +90,7 @@ static void depart(struct cv_world *w, cv_id from, cv_id to, uint32_t payload, i
 {
     if (w->watch.delta_ns > 0 && delay_ns > w->watch.delta_ns) {
         cv__watch_disturb(w); /* now, and again when it arrives: all the while it is missing */
+        cv__connect_fail(w, from, to);
     }
     const uint32_t index = flight_new(w);
     struct cv_flight *f = &w->flight[index];
@@ -122,17 +125,18 @@ static void send_one(struct cv_world *w, cv_id from, cv_id to, uint32_t payload)
 {
     const uint32_t type = w->payload[payload].type;
     count_message(w, &w->payload[payload]);
-    note(w, CV_RECORD_SEND, to, from, type, w->message_count, 0);
+    cv__world_note(w, CV_RECORD_SEND, to, from, type, w->message_count, 0);
     int64_t delay_ns[2];
     switch (cv__network_send(w->network, &w->net_rng, from, to, delay_ns)) {
     case CV_FATE_UNREACHABLE:
-        note(w, CV_RECORD_UNREACHABLE, to, from, type, w->message_count, 0);
+        cv__world_note(w, CV_RECORD_UNREACHABLE, to, from, type, w->message_count, 0);
         break;
     case CV_FATE_LOST:
         w->lost_count++;
-        note(w, CV_RECORD_LOST, to, from, type, w->message_count, 0);
+        cv__world_note(w, CV_RECORD_LOST, to, from, type, w->message_count, 0);
         if (node_of(w, to)->is_up) {
             cv__watch_disturb(w);
+            cv__connect_fail(w, from, to);
         }
         break;
     case CV_FATE_TWICE:
@@ -159,122 +163,6 @@ static void send_range(struct cv_world *w, cv_id from, uint32_t payload, cv_id f
     }
     if (to_self) {
         depart(w, from, from, payload, 0);
-    }
-}
-
-/* ---- Leadership ------------------------------------------------------------------------------ */
-
-bool cv__world_holds(const struct cv_world *w, cv_id id)
-{
-    const struct cv_node *n = &w->node[id - 1];
-    return n->is_up && n->holds && n->held_until_ns > w->now_ns;
-}
-
-static void end_hold(struct cv_world *w, cv_id id, const char *reason)
-{
-    struct cv_node *n = node_of(w, id);
-    CV_ASSERT(n->holds);
-    n->holds = false;
-    const bool has_expired = n->held_until_ns <= w->now_ns;
-    if (w->options.keeps_history) {
-        w->span = cv__grow(w->span, &w->span_capacity, w->span_count, sizeof *w->span);
-        w->span[w->span_count++] = (struct cv_leadership_span){
-            .node = id,
-            .from_ns = n->held_from_ns,
-            .to_ns = has_expired ? n->held_until_ns : w->now_ns,
-            .token = n->held_token,
-            .reason = has_expired ? cv_reason_name(CV_REASON_EXPIRED) : reason,
-        };
-    }
-    cv__watch_end(w, id);
-}
-
-static void begin_hold(struct cv_world *w, cv_id id, uint64_t token, int64_t until_ns)
-{
-    struct cv_node *n = node_of(w, id);
-    n->holds = true;
-    n->held_token = token;
-    n->held_from_ns = w->now_ns;
-    n->held_until_ns = until_ns;
-    w->begun_count++;
-    for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
-        const struct cv_expect *e = &w->scenario->expect[i];
-        if (e->kind == CV_EXPECT_CHANGES && w->now_ns >= e->from_ns && w->now_ns <= e->at_ns) {
-            w->expect_seen[i]++;
-        }
-    }
-    for (uint32_t i = w->election_count; i > 0 && w->election[i - 1].elected_ns < 0; i--) {
-        w->election[i - 1].elected_ns = w->now_ns;
-    }
-    cv__watch_begin(w, id, token);
-}
-
-void cv__world_open_election(struct cv_world *w, cv_id leader)
-{
-    if (!w->options.keeps_history) {
-        return;
-    }
-    w->election =
-        cv__grow(w->election, &w->election_capacity, w->election_count, sizeof *w->election);
-    w->election[w->election_count++] = (struct cv_election){w->now_ns, -1, -1, leader};
-}
-
-void cv__world_note_life(struct cv_world *w, cv_id id, enum cv_life life)
-{
-    static const enum cv_record_kind kinds[] = {
-        [CV_LIFE_UP] = CV_RECORD_START,
-        [CV_LIFE_DOWN] = CV_RECORD_CRASH,
-        [CV_LIFE_PAUSED] = CV_RECORD_PAUSE,
-    };
-    const bool wakes = life == CV_LIFE_UP && node_of(w, id)->is_paused;
-    note(w, wakes ? CV_RECORD_WAKE : kinds[life], id, CV_ID_NONE, 0, 0, 0);
-    if (w->options.keeps_history) {
-        w->life = cv__grow(w->life, &w->life_capacity, w->life_count, sizeof *w->life);
-        w->life[w->life_count++] = (struct cv_life_change){w->now_ns, id, life};
-    }
-}
-
-/* The first other node that drops the lost leader has detected the fault. */
-static void note_detection(struct cv_world *w, cv_id id, cv_id old_leader)
-{
-    for (uint32_t i = w->election_count; i > 0 && w->election[i - 1].elected_ns < 0; i--) {
-        struct cv_election *e = &w->election[i - 1];
-        if (e->detected_ns < 0 && e->of != CV_ID_NONE && e->of == old_leader && id != e->of) {
-            e->detected_ns = w->now_ns;
-        }
-    }
-}
-
-static void believe(struct cv_world *w, cv_id id, const struct cv_leadership *l)
-{
-    struct cv_node *n = node_of(w, id);
-    const int64_t until_ns =
-        l->valid_until_ns == 0 ? INT64_MAX : cv__clock_real(&n->clock, l->valid_until_ns);
-    if (n->leader != l->leader || n->token != l->token) {
-        note(w, CV_RECORD_BELIEF, id, l->leader, l->reason, l->token,
-             until_ns == INT64_MAX ? 0 : until_ns);
-        if (w->options.keeps_history) {
-            w->view = cv__grow(w->view, &w->view_capacity, w->view_count, sizeof *w->view);
-            w->view[w->view_count++] = (struct cv_view){w->now_ns, id, l->leader, l->token};
-        }
-        if (n->leader != l->leader) {
-            note_detection(w, id, n->leader);
-        }
-        cv__watch_belief(w, id, l->leader, l->token);
-        n->leader = l->leader;
-        n->token = l->token;
-        n->token_max = l->token > n->token_max ? l->token : n->token_max;
-    }
-    const bool is_renewal = l->leader == id && cv__world_holds(w, id) && n->held_token == l->token;
-    if (is_renewal) {
-        n->held_until_ns = until_ns;
-        return;
-    }
-    if (n->holds) {
-        end_hold(w, id, cv_reason_name(l->leader == id ? CV_REASON_SUPERSEDED : l->reason));
-    }
-    if (l->leader == id) {
-        begin_hold(w, id, l->token, until_ns);
     }
 }
 
@@ -321,7 +209,7 @@ static void on_timer(struct cv_world *w, uint32_t ref)
         return;
     }
     t->is_armed = false;
-    note(w, CV_RECORD_TIMER, id, CV_ID_NONE, timer, 0, 0);
+    cv__world_note(w, CV_RECORD_TIMER, id, CV_ID_NONE, timer, 0, 0);
     struct cv_event event = {.kind = CV_EVENT_TIMER, .timer = timer};
     cv__world_step(w, id, &event);
 }
@@ -359,6 +247,28 @@ static struct cv_held *hold(struct cv_node *n, enum cv_effect_kind kind)
     return h;
 }
 
+/* A copy of what was lent for this step only; drop_held() and on_disk() free it. */
+static struct cv_list keep_list(struct cv_list list)
+{
+    if (list.word_count == 0) {
+        return list;
+    }
+    uint64_t *copy = cv__allocate(list.word_count, sizeof *copy);
+    memcpy(copy, list.word, list.word_count * sizeof *copy);
+    return (struct cv_list){copy, list.word_count};
+}
+
+static void list_free(struct cv_list *list)
+{
+    union {
+        const uint64_t *lent;
+        void *owned;
+    } word = {.lent = list->word};
+    if (list->word_count > 0) {
+        free(word.owned);
+    }
+}
+
 static void save(struct cv_node *n, const uint64_t *word, uint32_t word_count)
 {
     n->persisted_count = word_count;
@@ -378,7 +288,7 @@ static void apply(struct cv_world *w, cv_id id, const struct cv_effect *e)
         n->timer[e->timer].is_armed = false;
         break;
     case CV_EFFECT_PERSIST:
-        note(w, CV_RECORD_PERSIST, id, CV_ID_NONE, 0, e->persist[0], 0);
+        cv__world_note(w, CV_RECORD_PERSIST, id, CV_ID_NONE, 0, e->persist[0], 0);
         if (is_waiting || n->disk_ns > 0 || n->disk_fails) {
             struct cv_held *h = hold(n, e->kind);
             h->word_count = e->persist_count;
@@ -408,9 +318,9 @@ static void apply(struct cv_world *w, cv_id id, const struct cv_effect *e)
         if (is_waiting) {
             struct cv_held *h = hold(n, e->kind);
             h->leadership = e->leadership;
-            h->leadership.members = (struct cv_list){0}; /* lent for this step only */
+            h->leadership.members = keep_list(e->leadership.members);
         } else {
-            believe(w, id, &e->leadership);
+            cv__hold_believe(w, id, &e->leadership);
         }
         break;
     }
@@ -433,6 +343,8 @@ static void drop_held(struct cv_world *w, struct cv_node *n)
     for (uint32_t i = n->held_first; i < n->held_count; i++) {
         if (n->held[i].kind == CV_EFFECT_SEND) {
             payload_release(w, n->held[i].payload);
+        } else if (n->held[i].kind == CV_EFFECT_LEADERSHIP) {
+            list_free(&n->held[i].leadership.members);
         }
     }
     n->held_first = 0;
@@ -448,7 +360,7 @@ static void on_disk(struct cv_world *w, cv_id id)
     }
     CV_ASSERT(n->held[n->held_first].kind == CV_EFFECT_PERSIST);
     if (n->disk_fails) {
-        note(w, CV_RECORD_PERSIST_FAILED, id, CV_ID_NONE, 0, 0, 0);
+        cv__world_note(w, CV_RECORD_PERSIST_FAILED, id, CV_ID_NONE, 0, 0, 0);
         drop_held(w, n);
         n->has_stopped = true;
         struct cv_event event = {.kind = CV_EVENT_PERSIST_FAILED};
@@ -458,12 +370,13 @@ static void on_disk(struct cv_world *w, cv_id id)
     const struct cv_held *record = &n->held[n->held_first++];
     save(n, record->word, record->word_count);
     while (n->held_first < n->held_count && n->held[n->held_first].kind != CV_EFFECT_PERSIST) {
-        const struct cv_held h = n->held[n->held_first++];
+        struct cv_held h = n->held[n->held_first++];
         if (h.kind == CV_EFFECT_SEND) {
             send_range(w, id, h.payload, h.first, h.last, h.to_self);
             payload_release(w, h.payload);
         } else {
-            believe(w, id, &h.leadership);
+            cv__hold_believe(w, id, &h.leadership);
+            list_free(&h.leadership.members);
         }
     }
     if (n->held_first < n->held_count) {
@@ -497,7 +410,7 @@ static void deliver(struct cv_world *w, uint32_t index)
     const struct cv_payload *p = &w->payload[f.payload];
     struct cv_node *n = node_of(w, f.to);
     if (!n->is_up) {
-        note(w, CV_RECORD_DROPPED, f.to, f.from, p->type, f.number, 0);
+        cv__world_note(w, CV_RECORD_DROPPED, f.to, f.from, p->type, f.number, 0);
         flight_free(w, index);
         return;
     }
@@ -512,7 +425,8 @@ static void deliver(struct cv_world *w, uint32_t index)
                                         w->decode_word, &message);
     CV_ASSERT(error == CV_OK); /* it went through the encoder, and the network damages nothing */
     const int64_t bound_ns = bound_delay(w, &f, cv__clock_local(&n->clock, w->now_ns));
-    note(w, CV_RECORD_DELIVER, f.to, f.from, p->type, f.number, bound_ns);
+    cv__world_note(w, CV_RECORD_DELIVER, f.to, f.from, p->type, f.number, bound_ns);
+    cv__connect_arrive(w, f.from, f.to, w->now_ns - f.sent_ns);
     if (w->watch.delta_ns > 0 && w->now_ns - f.sent_ns > w->watch.delta_ns) {
         cv__watch_disturb(w);
     }
@@ -571,7 +485,7 @@ void cv__world_crash_node(struct cv_world *w, cv_id id)
     CV_ASSERT(n->is_up);
     cv__world_note_life(w, id, CV_LIFE_DOWN);
     if (n->holds) {
-        end_hold(w, id, "crashed");
+        cv__hold_end(w, id, "crashed");
     }
     n->is_up = false;
     n->is_paused = false;
@@ -642,6 +556,7 @@ static void dispatch(struct cv_world *w, const struct cv_queue_entry *entry)
         if (!node_of(w, entry->ref)->is_up) {
             cv__world_start_node(w, entry->ref);
             cv__watch_disturb(w);
+            cv__connect_update(w);
         }
         break;
     case EVENT_DELIVER:
@@ -664,131 +579,12 @@ static void dispatch(struct cv_world *w, const struct cv_queue_entry *entry)
     }
 }
 
-static void judge_leader(struct cv_world *w, const struct cv_expect *e, struct cv_verdict *v)
-{
-    cv_id wanted = e->leader;
-    uint32_t judged = 0;
-    v->is_ok = true;
-    for (cv_id id = 1; id <= w->node_count && v->is_ok; id++) {
-        const struct cv_node *n = node_of(w, id);
-        if (e->nodes != NULL ? !cv__set_has(e->nodes, id) : !n->is_up) {
-            continue;
-        }
-        wanted = wanted == CV_ID_NONE ? n->leader : wanted;
-        judged++;
-        if (!n->is_up) {
-            v->is_ok = false;
-            (void)snprintf(v->detail, sizeof v->detail, "node %u is down", id);
-        } else if (n->leader != wanted || wanted == CV_ID_NONE) {
-            v->is_ok = false;
-            if (n->leader == CV_ID_NONE) {
-                (void)snprintf(v->detail, sizeof v->detail, "node %u knows no leader", id);
-            } else {
-                (void)snprintf(v->detail, sizeof v->detail, "node %u follows %u", id, n->leader);
-            }
-        }
-    }
-    if (judged == 0) {
-        v->is_ok = false;
-        (void)snprintf(v->detail, sizeof v->detail, "nobody is up");
-    }
-}
-
-static void judge_leaders(struct cv_world *w, const struct cv_expect *e, struct cv_verdict *v)
-{
-    v->is_ok = true;
-    size_t at = 0;
-    v->detail[0] = '\0';
-    for (cv_id id = 1; id <= w->node_count; id++) {
-        const bool holds = cv__world_holds(w, id);
-        v->is_ok = v->is_ok && holds == cv__set_has(e->nodes, id);
-        if (holds && at < sizeof v->detail - 16) {
-            at += (size_t)snprintf(v->detail + at, sizeof v->detail - at, "%s%u",
-                                   at > 0 ? " " : "leading: ", id);
-        }
-    }
-    if (v->is_ok) {
-        v->detail[0] = '\0';
-    } else if (at == 0) {
-        (void)snprintf(v->detail, sizeof v->detail, "nobody leads");
-    }
-}
-
-static bool compares(uint64_t seen, enum cv_compare compare, uint64_t count)
-{
-    switch (compare) {
-    case CV_AT_MOST:
-        return seen <= count;
-    case CV_AT_LEAST:
-        return seen >= count;
-    case CV_BELOW:
-        return seen < count;
-    case CV_ABOVE:
-        return seen > count;
-    case CV_EQUAL:
-        return seen == count;
-    }
-    return false;
-}
-
-static void judge_count(struct cv_world *w, uint32_t index, struct cv_verdict *v)
-{
-    const struct cv_expect *e = &w->scenario->expect[index];
-    v->is_ok = compares(w->expect_seen[index], e->compare, e->count);
-    if (!v->is_ok) {
-        (void)snprintf(v->detail, sizeof v->detail, "there were %llu",
-                       (unsigned long long)w->expect_seen[index]);
-    }
-}
-
-/* Expectations of an instant are judged when everything up to and including it has happened. */
-static void judge_expectations(struct cv_world *w, int64_t from_ns, int64_t before_ns)
-{
-    for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
-        const struct cv_expect *e = &w->scenario->expect[i];
-        struct cv_verdict *v = &w->verdict[i];
-        if (e->at_ns < from_ns || e->at_ns >= before_ns) {
-            continue;
-        }
-        const int64_t now_ns = w->now_ns;
-        w->now_ns = e->at_ns;
-        switch (e->kind) {
-        case CV_EXPECT_LEADER:
-            judge_leader(w, e, v);
-            break;
-        case CV_EXPECT_LEADERS:
-            judge_leaders(w, e, v);
-            break;
-        case CV_EXPECT_MESSAGES:
-        case CV_EXPECT_CHANGES:
-            judge_count(w, i, v);
-            break;
-        case CV_EXPECT_PROPERTY:
-        case CV_EXPECT_BROKEN:
-            break; /* of the whole run: see finish() */
-        }
-        w->now_ns = now_ns;
-    }
-}
-
 static void finish(struct cv_world *w)
 {
-    for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
-        const struct cv_expect *e = &w->scenario->expect[i];
-        const bool is_broken = w->watch.property[e->property].is_broken;
-        struct cv_verdict *v = &w->verdict[i];
-        if (e->kind == CV_EXPECT_PROPERTY) {
-            v->is_ok = !is_broken;
-            (void)snprintf(v->detail, sizeof v->detail, "%.110s",
-                           w->watch.property[e->property].detail);
-        } else if (e->kind == CV_EXPECT_BROKEN) {
-            v->is_ok = is_broken;
-            (void)snprintf(v->detail, sizeof v->detail, is_broken ? "" : "it held");
-        }
-    }
+    cv__expect_finish(w);
     for (cv_id id = 1; id <= w->node_count; id++) {
         if (node_of(w, id)->holds) {
-            end_hold(w, id, "running");
+            cv__hold_end(w, id, "running");
         }
     }
 }
@@ -809,8 +605,9 @@ static void run_events(struct cv_world *w, int64_t until_ns)
     while (!w->is_over && w->queue.count > 0 && w->queue.entry[0].at_ns <= until_ns) {
         const struct cv_queue_entry entry = cv__queue_pop(&w->queue);
         if (entry.at_ns > w->now_ns) {
-            judge_expectations(w, w->now_ns, entry.at_ns);
+            cv__expect_judge(w, w->now_ns, entry.at_ns);
             w->now_ns = entry.at_ns;
+            cv__watch_look(w);
         }
         dispatch(w, &entry);
     }
@@ -826,7 +623,7 @@ void cv__world_run(struct cv_world *w, int64_t until_ns)
     }
     cv__assert_trap = outer;
     const bool is_end = until_ns >= w->scenario->run_ns;
-    judge_expectations(w, w->now_ns, is_end ? until_ns + 1 : until_ns);
+    cv__expect_judge(w, w->now_ns, is_end ? until_ns + 1 : until_ns);
     w->now_ns = cv__max64(w->now_ns, until_ns);
     if (is_end) {
         finish(w);
@@ -895,6 +692,7 @@ static void make_nodes(struct cv_world *w)
     for (cv_id id = 1; id <= w->node_count; id++) {
         struct cv_node *n = node_of(w, id);
         n->state = w->states + (id - 1) * bytes;
+        n->led_ns = -1;
         n->clock.local_base_ns = cv__rng_range(&rng, NS_PER_S, 1000 * NS_PER_S);
         for (uint32_t i = 0; i < CV_TIMERS_MAX; i++) {
             n->timer[i].queued_ns = INT64_MAX;
@@ -936,6 +734,7 @@ struct cv_world *cv__world_new(const struct cv_scenario *scenario, uint64_t seed
     make_network(w);
     cv__watch_init(w);
     make_nodes(w);
+    cv__connect_init(w);
     cv__actions_schedule(w);
     cv__world_open_election(w, CV_ID_NONE);
     return w;
@@ -947,7 +746,9 @@ void cv__world_free(struct cv_world *w)
         return;
     }
     for (uint32_t i = 0; i < w->node_count; i++) {
+        drop_held(w, &w->node[i]);
         free(w->node[i].held);
+        free(w->node[i].members);
         free(w->node[i].backlog);
         free(w->node[i].echo);
     }
@@ -958,6 +759,7 @@ void cv__world_free(struct cv_world *w)
         free(w->action[i].group); /* drawn; the scenario's own are the scenario's */
     }
     cv__watch_fini(w);
+    cv__connect_fini(w);
     cv__network_free(w->network);
     cv__queue_fini(&w->queue);
     free(w->node);

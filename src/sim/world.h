@@ -6,12 +6,14 @@
  * need an entry for each pair that talks, and are left out (messages are then slow) beyond
  * CV_BOUNDS_NODES_MAX nodes.
  *
- * world.c runs the events, actions.c does what the scenario says, properties.c watches. */
+ * world.c runs the events, hold.c knows who leads, connect.c who is connected, expect.c judges what
+ * is expected, actions.c does what the scenario says, properties.c watches. */
 #ifndef CV_SIM_WORLD_H
 #define CV_SIM_WORLD_H
 
 #include "core/failaware.h"
 #include "sim/clock.h"
+#include "sim/connect.h"
 #include "sim/properties.h"
 #include "sim/queue.h"
 #include "sim/scenario.h"
@@ -63,6 +65,8 @@ struct cv_node {
     uint64_t token_max; /* the largest it saw in this life */
     bool holds;
     uint64_t held_token;
+    uint64_t *members;                   /* who supports it; NULL: the protocol does not say */
+    int64_t led_ns;                      /* when it last led; -1: never */
     int64_t held_from_ns, held_until_ns; /* real time; INT64_MAX: no end of its own */
 };
 
@@ -165,6 +169,7 @@ struct cv_world {
     struct cv_verdict *verdict;
 
     struct cv_watch watch;
+    struct cv_connections connections;
     struct cv_trace trace;
 
     struct cv_leadership_span *span;
@@ -205,6 +210,9 @@ bool cv__world_holds(const struct cv_world *world, cv_id node);
 
 /* ---- Between world.c, actions.c and properties.c --------------------------------------------- */
 
+/* For the trace. */
+void cv__world_note(struct cv_world *world, enum cv_record_kind kind, cv_id node, cv_id peer,
+                    uint32_t what, uint64_t number, int64_t bound_ns);
 /* Gives an event to a node that is up and carries out what comes back. */
 void cv__world_step(struct cv_world *world, cv_id node, struct cv_event *event);
 void cv__world_start_node(struct cv_world *world, cv_id node);

@@ -1,0 +1,163 @@
+/* src/protocols/local_config.c - the constants of `local`: defaults, inequalities, and kappa, which
+ * follows from them [Fetzer99, sec. IX]. */
+#include "protocols/local_config.h"
+
+#include "core/duration.h"
+#include "core/errors.h"
+
+const struct cv_option cv__local_options[] = {
+    [LOCAL_OPTION_PROFILE] = {"profile", CV_OPTION_CHOICE, 0, 0, 2, "lan|wan|loopback",
+                              "where the defaults of delta, sigma and ep come from"},
+    [LOCAL_OPTION_DELTA] = {"delta", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, 60 * NS_PER_S,
+                            NULL,
+                            "a message within this is fast (lan 5ms, wan 150ms, loopback 1ms)"},
+    [LOCAL_OPTION_DELTA_MIN] = {"delta-min", CV_OPTION_TIME, 0, 0, 60 * NS_PER_S, NULL,
+                                "no message takes less"},
+    [LOCAL_OPTION_SIGMA] = {"sigma", CV_OPTION_TIME, CV_OPTION_DERIVED, 0, 60 * NS_PER_S, NULL,
+                            "a process reacts within this (lan 5ms, wan 5ms, loopback 1ms)"},
+    [LOCAL_OPTION_EP] = {"ep", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, 3600 * NS_PER_S, NULL,
+                         "a candidate asks this often (lan 8ms, wan 50ms, loopback 2ms)"},
+    [LOCAL_OPTION_EXPIRES] = {"expires", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US,
+                              36000 * NS_PER_S, NULL,
+                              "unheard for so long is not alive (default: 4 times the least)"},
+    [LOCAL_OPTION_LOCK] = {"lock", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, 36000 * NS_PER_S,
+                           NULL,
+                           "support lasts this long (default: expires + 2 ep + 2 delta + sigma)"},
+    [LOCAL_OPTION_MAJORITY] = {"majority", CV_OPTION_FLAG, 0, 0, 1, NULL,
+                               "lead only with a majority of all members: one leader globally"},
+    [LOCAL_OPTION_SUCCESSION] = {"succession", CV_OPTION_FLAG, 1, 0, 1, NULL,
+                                 "orphans stand up in id order instead of all at once"},
+    [LOCAL_OPTION_COLLATE] = {"collate", CV_OPTION_COUNT, 0, 0, 64, NULL,
+                              "answers travel up a tree with so many children; 0: directly"},
+    [LOCAL_OPTION_ROTATE] = {"rotate", CV_OPTION_TIME, 0, 0, 36000 * NS_PER_S, NULL,
+                             "hand over to the next id after so long; 0s: never"},
+    {0},
+};
+
+int64_t cv__local_stretch(const struct cv_config *config, int64_t ns)
+{
+    return ns + (int64_t)((__int128)ns * config->drift_ppb / NS_PER_S) + 1;
+}
+
+static int64_t least_expires_ns(const struct cv_config *config)
+{
+    const int64_t *o = config->option;
+    const int64_t asking = cv__local_stretch(config, o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_SIGMA]);
+    return cv__local_stretch(config,
+                             asking + 2 * (o[LOCAL_OPTION_DELTA] - o[LOCAL_OPTION_DELTA_MIN]));
+}
+
+int64_t cv__local_lead_ns(const struct cv_config *config)
+{
+    const int64_t lock = config->option[LOCAL_OPTION_LOCK];
+    return lock - (int64_t)((__int128)lock * 2 * config->drift_ppb / NS_PER_S) - 1;
+}
+
+static int64_t stagger_ns(const struct cv_config *config)
+{
+    return config->option[LOCAL_OPTION_SUCCESSION] ? config->option[LOCAL_OPTION_EXPIRES] : 0;
+}
+
+/* [Fetzer99, sec. IX.C, with ours] From the instant a set of processes is connected among itself
+ * and disconnected from all others: the others expire; the lowest waits for its place in the
+ * succession and asks; its first request may find no stamps (ECHO), a second one locks to others,
+ * which end at the latest `lock` after it was heard, and a third one an outdated token. */
+int64_t cv__local_kappa_ns(const struct cv_config *config)
+{
+    const int64_t *o = config->option;
+    const int64_t asking = cv__local_stretch(config, o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_SIGMA]);
+    return cv__local_stretch(config, o[LOCAL_OPTION_EXPIRES]) + o[LOCAL_OPTION_SIGMA] +
+           stagger_ns(config) + asking + o[LOCAL_OPTION_DELTA] +
+           cv__local_stretch(config, o[LOCAL_OPTION_LOCK]) + 3 * asking +
+           2 * cv__local_stretch(config, 2 * o[LOCAL_OPTION_DELTA]);
+}
+
+int64_t cv__local_settle_ns(const struct cv_config *config)
+{
+    /* The others learn who leads by its next request. */
+    return cv__local_kappa_ns(config) +
+           2 * (config->option[LOCAL_OPTION_EP] + config->option[LOCAL_OPTION_DELTA]);
+}
+
+/* A bound adds up two delays and what the clocks drift apart meanwhile: to be known as fast, each
+ * must be half of Delta, less the drift since the last frame the other way. */
+int64_t cv__local_timely_ns(const struct cv_config *config)
+{
+    const int64_t *o = config->option;
+    const int64_t drift =
+        (int64_t)((__int128)o[LOCAL_OPTION_EXPIRES] * 4 * config->drift_ppb / NS_PER_S);
+    return (o[LOCAL_OPTION_DELTA] + o[LOCAL_OPTION_DELTA_MIN] - drift) / 2;
+}
+
+static void derive(struct cv_config *config, uint32_t option, int64_t value)
+{
+    if (config->option[option] == CV_OPTION_DERIVED) {
+        config->option[option] = value;
+    }
+}
+
+static int broken(struct cv_errtext *reterr, const char *inequality, int64_t left, int64_t right)
+{
+    char left_text[CV_DURATION_TEXT_BYTES];
+    char right_text[CV_DURATION_TEXT_BYTES];
+    return cv__fail(reterr, CV_E_INVALID, "%s does not hold: %s against %s", inequality,
+                    cv__duration_format(cv__max64(left, 0), left_text),
+                    cv__duration_format(cv__max64(right, 0), right_text));
+}
+
+int cv__local_configure(struct cv_config *config, struct cv_errtext *reterr)
+{
+    static const struct {
+        int64_t delta, sigma, ep;
+    } profiles[] = {
+        {5 * NS_PER_MS, 5 * NS_PER_MS, 8 * NS_PER_MS},
+        {150 * NS_PER_MS, 5 * NS_PER_MS, 50 * NS_PER_MS},
+        {1 * NS_PER_MS, 1 * NS_PER_MS, 2 * NS_PER_MS},
+    };
+    const int64_t *o = config->option;
+    const int64_t profile = o[LOCAL_OPTION_PROFILE];
+    derive(config, LOCAL_OPTION_DELTA, profiles[profile].delta);
+    derive(config, LOCAL_OPTION_SIGMA, profiles[profile].sigma);
+    derive(config, LOCAL_OPTION_EP, profiles[profile].ep);
+    if (o[LOCAL_OPTION_DELTA_MIN] >= o[LOCAL_OPTION_DELTA]) {
+        return broken(reterr, "delta > delta-min", o[LOCAL_OPTION_DELTA],
+                      o[LOCAL_OPTION_DELTA_MIN]);
+    }
+    derive(config, LOCAL_OPTION_EXPIRES, 4 * least_expires_ns(config));
+    /* So long that a follower's crash does not end the leadership: it expires before the lock. */
+    derive(config, LOCAL_OPTION_LOCK,
+           o[LOCAL_OPTION_EXPIRES] + 2 * (o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_DELTA]) +
+               o[LOCAL_OPTION_SIGMA]);
+    if (cv__local_lead_ns(config) <= cv__local_stretch(config, 2 * o[LOCAL_OPTION_DELTA])) {
+        return broken(reterr, "lock(1-2rho) > 2 delta(1+rho)", cv__local_lead_ns(config),
+                      cv__local_stretch(config, 2 * o[LOCAL_OPTION_DELTA]));
+    }
+    if (o[LOCAL_OPTION_EXPIRES] < least_expires_ns(config)) {
+        return broken(reterr, "expires >= (1+rho)((ep+sigma)(1+rho) + 2(delta-delta_min))",
+                      o[LOCAL_OPTION_EXPIRES], least_expires_ns(config));
+    }
+    if (cv__local_timely_ns(config) <= 0) {
+        return broken(reterr, "delta + delta-min > 4 rho expires", o[LOCAL_OPTION_DELTA],
+                      o[LOCAL_OPTION_EXPIRES]);
+    }
+    return CV_OK;
+}
+
+void cv__local_contract(const struct cv_config *config, uint32_t *promises, uint32_t *assumes)
+{
+    *promises = CV_PROP(VALIDITY) | CV_PROP(AGREEMENT) | CV_PROP(TERMINATION) |
+                CV_PROP(SUPPORT_ONE) | CV_PROP(LEADER_SELF_SUPPORT) |
+                CV_PROP(BOUNDED_INCONSISTENCY) | CV_PROP(TIMELINESS) | CV_PROP(PARTITIONS_DISJOINT);
+    *assumes = BIT(CV_ASSUME_BOUNDED_DRIFT) | BIT(CV_ASSUME_BOUNDED_DELAY) |
+               BIT(CV_ASSUME_NO_LOSS) | BIT(CV_ASSUME_PROMPT_PROCESSES) |
+               BIT(CV_ASSUME_TRANSITIVE_LINKS);
+    if (config->option[LOCAL_OPTION_MAJORITY]) {
+        *promises |= CV_PROP(AT_MOST_ONE_LEADER) | CV_PROP(TOKEN_MONOTONIC);
+        *assumes |= BIT(CV_ASSUME_MAJORITY);
+    }
+    if (config->option[LOCAL_OPTION_ROTATE] == 0) {
+        *promises |= CV_PROP(STABILITY);
+    } else {
+        *promises &= ~(CV_PROP(AGREEMENT) | CV_PROP(TERMINATION)); /* between two turns */
+    }
+}

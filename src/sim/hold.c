@@ -1,0 +1,129 @@
+/* src/sim/hold.c - what each node believes, and who holds a leadership from when to when. */
+#include "sim/hold.h"
+
+#include "core/nodeset.h"
+#include "sim/memory.h"
+#include "sim/world.h"
+
+bool cv__world_holds(const struct cv_world *w, cv_id id)
+{
+    const struct cv_node *n = &w->node[id - 1];
+    return n->is_up && n->holds && n->held_until_ns > w->now_ns;
+}
+
+void cv__hold_end(struct cv_world *w, cv_id id, const char *reason)
+{
+    struct cv_node *n = &w->node[id - 1];
+    CV_ASSERT(n->holds);
+    n->holds = false;
+    const bool has_expired = n->held_until_ns <= w->now_ns;
+    n->led_ns = cv__min64(n->held_until_ns, w->now_ns);
+    if (w->options.keeps_history) {
+        w->span = cv__grow(w->span, &w->span_capacity, w->span_count, sizeof *w->span);
+        w->span[w->span_count++] = (struct cv_leadership_span){
+            .node = id,
+            .from_ns = n->held_from_ns,
+            .to_ns = has_expired ? n->held_until_ns : w->now_ns,
+            .token = n->held_token,
+            .reason = has_expired ? cv_reason_name(CV_REASON_EXPIRED) : reason,
+        };
+    }
+    cv__watch_end(w, id);
+}
+
+static void begin_hold(struct cv_world *w, cv_id id, uint64_t token, int64_t until_ns)
+{
+    struct cv_node *n = &w->node[id - 1];
+    n->holds = true;
+    n->held_token = token;
+    n->held_from_ns = w->now_ns;
+    n->held_until_ns = until_ns;
+    w->begun_count++;
+    for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
+        const struct cv_expect *e = &w->scenario->expect[i];
+        if (e->kind == CV_EXPECT_CHANGES && w->now_ns >= e->from_ns && w->now_ns <= e->at_ns) {
+            w->expect_seen[i]++;
+        }
+    }
+    for (uint32_t i = w->election_count; i > 0 && w->election[i - 1].elected_ns < 0; i--) {
+        w->election[i - 1].elected_ns = w->now_ns;
+    }
+    cv__watch_begin(w, id, token);
+}
+
+void cv__world_open_election(struct cv_world *w, cv_id leader)
+{
+    if (!w->options.keeps_history) {
+        return;
+    }
+    w->election =
+        cv__grow(w->election, &w->election_capacity, w->election_count, sizeof *w->election);
+    w->election[w->election_count++] = (struct cv_election){w->now_ns, -1, -1, leader};
+}
+
+void cv__world_note_life(struct cv_world *w, cv_id id, enum cv_life life)
+{
+    static const enum cv_record_kind kinds[] = {
+        [CV_LIFE_UP] = CV_RECORD_START,
+        [CV_LIFE_DOWN] = CV_RECORD_CRASH,
+        [CV_LIFE_PAUSED] = CV_RECORD_PAUSE,
+    };
+    const bool wakes = life == CV_LIFE_UP && w->node[id - 1].is_paused;
+    cv__world_note(w, wakes ? CV_RECORD_WAKE : kinds[life], id, CV_ID_NONE, 0, 0, 0);
+    if (w->options.keeps_history) {
+        w->life = cv__grow(w->life, &w->life_capacity, w->life_count, sizeof *w->life);
+        w->life[w->life_count++] = (struct cv_life_change){w->now_ns, id, life};
+    }
+}
+
+/* The first other node that drops the lost leader has detected the fault. */
+static void note_detection(struct cv_world *w, cv_id id, cv_id old_leader)
+{
+    for (uint32_t i = w->election_count; i > 0 && w->election[i - 1].elected_ns < 0; i--) {
+        struct cv_election *e = &w->election[i - 1];
+        if (e->detected_ns < 0 && e->of != CV_ID_NONE && e->of == old_leader && id != e->of) {
+            e->detected_ns = w->now_ns;
+        }
+    }
+}
+
+void cv__hold_believe(struct cv_world *w, cv_id id, const struct cv_leadership *l)
+{
+    struct cv_node *n = &w->node[id - 1];
+    const int64_t until_ns =
+        l->valid_until_ns == 0 ? INT64_MAX : cv__clock_real(&n->clock, l->valid_until_ns);
+    if (n->leader != l->leader || n->token != l->token) {
+        cv__world_note(w, CV_RECORD_BELIEF, id, l->leader, l->reason, l->token,
+                       until_ns == INT64_MAX ? 0 : until_ns);
+        if (w->options.keeps_history) {
+            w->view = cv__grow(w->view, &w->view_capacity, w->view_count, sizeof *w->view);
+            w->view[w->view_count++] = (struct cv_view){w->now_ns, id, l->leader, l->token};
+        }
+        if (n->leader != l->leader) {
+            note_detection(w, id, n->leader);
+        }
+        cv__watch_belief(w, id, l->leader, l->token);
+        n->leader = l->leader;
+        n->token = l->token;
+        n->token_max = l->token > n->token_max ? l->token : n->token_max;
+    }
+    const bool is_renewal = l->leader == id && cv__world_holds(w, id) && n->held_token == l->token;
+    if (l->leader == id && l->members.word_count > 0) {
+        if (n->members == NULL) {
+            n->members = cv__allocate(cv__set_words(w->node_count), sizeof *n->members);
+        }
+        cv__set_copy(n->members, l->members.word, w->node_count);
+    }
+    if (is_renewal) {
+        n->held_until_ns = until_ns;
+        cv__watch_support(w, id);
+        return;
+    }
+    if (n->holds) {
+        cv__hold_end(w, id, cv_reason_name(l->leader == id ? CV_REASON_SUPERSEDED : l->reason));
+    }
+    if (l->leader == id) {
+        begin_hold(w, id, l->token, until_ns);
+        cv__watch_support(w, id);
+    }
+}
