@@ -51,7 +51,7 @@ enum { ELECTION, REPLY, COLLATED, RELEASE, ECHO, MESSAGE_COUNT };
 
 /* Fields by their place. */
 enum { REQUEST = 0, TOKEN = 1 };
-enum { ELECTION_TURN = 2, ELECTION_TURN_TOKEN = 3, ELECTION_LEADS = 4 };
+enum { ELECTION_TURN = 2, ELECTION_TURN_TOKEN = 3, ELECTION_LEADING = 4 };
 enum { REPLY_SUPPORTS = 2, REPLY_ASIDE = 3 };
 enum { COLLATED_CANDIDATE = 2 };
 enum { RELEASE_GONE = 2, RELEASE_TURN = 3, RELEASE_TURN_TOKEN = 4 };
@@ -65,7 +65,7 @@ static const struct cv_message_type local_messages[MESSAGE_COUNT] = {
                    {"token", CV_FIELD_U64},
                    {"turn", CV_FIELD_ID},
                    {"turn_token", CV_FIELD_U64},
-                   {"leads", CV_FIELD_FLAG},
+                   {"leading", CV_FIELD_U64},
                    {"alive", CV_FIELD_SET},
                    {"support", CV_FIELD_SET}}},
     [REPLY] = {"REPLY",
@@ -453,7 +453,7 @@ static void ask(struct local *l, int64_t now_ns, struct cv_effects *out)
     m->field[TOKEN] = token;
     m->field[ELECTION_TURN] = l->turn;
     m->field[ELECTION_TURN_TOKEN] = l->turn_token;
-    m->field[ELECTION_LEADS] = l->leads;
+    m->field[ELECTION_LEADING] = l->leads ? l->token : 0; /* may differ from the one proposed */
     m->list[ELECTION_ALIVE] = cv__effect_list(out, set_of(l, SET_ALIVE), words);
     if (!l->leads) {
         cv__set_clear(set_of(l, SET_SUPPORT), l->member_count);
@@ -641,16 +641,17 @@ static void learn_leader(struct local *l, const struct cv_event *event, struct c
 {
     const struct cv_message *m = event->message;
     const uint64_t *members = m->list[ELECTION_SUPPORT].word;
-    if (!m->field[ELECTION_LEADS] || !cv__set_has(members, l->self) ||
-        l->locked_to != event->peer || event->now_ns >= l->locked_until_ns) {
+    const uint64_t token = m->field[ELECTION_LEADING];
+    if (token == 0 || !cv__set_has(members, l->self) || l->locked_to != event->peer ||
+        event->now_ns >= l->locked_until_ns) {
         return;
     }
-    const bool is_new = l->leader != event->peer || l->leader_token != m->field[TOKEN];
+    const bool is_new = l->leader != event->peer || l->leader_token != token;
     cv__set_copy(set_of(l, SET_FAMILY), members, l->member_count);
     cv__set_remove(set_of(l, SET_FAMILY), event->peer);
     if (is_new) {
         l->leader = event->peer;
-        l->leader_token = m->field[TOKEN];
+        l->leader_token = token;
         tell(l, CV_REASON_ELECTED, members, out);
     }
 }
