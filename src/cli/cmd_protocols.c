@@ -65,6 +65,9 @@ static void json_protocol(struct cv_json *json, const struct cv_protocol *protoc
     }
     cv__json_close(json, ']');
     cv__json_seconds(json, "settles_within_s", protocol->settle_ns(config));
+    if (protocol->kappa_ns != NULL) {
+        cv__json_seconds(json, "kappa_s", protocol->kappa_ns(config));
+    }
     cv__json_close(json, '}');
 }
 
@@ -104,6 +107,11 @@ static void print_protocol(const struct cv_protocol *protocol, const struct cv_c
     if (!(promises & CV_PROP(AT_MOST_ONE_LEADER))) {
         (void)printf("  so:       two leaders at once are possible; fence with the token where it "
                      "matters\n");
+    }
+    if (protocol->kappa_ns != NULL) {
+        (void)printf("  kappa:    ");
+        cv__print_seconds(stdout, protocol->kappa_ns(config));
+        (void)printf("s, the bound of timeliness and of bounded inconsistency\n");
     }
     (void)printf("  settles:  within ");
     cv__print_seconds(stdout, protocol->settle_ns(config));
