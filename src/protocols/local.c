@@ -52,7 +52,7 @@ enum { ELECTION, REPLY, COLLATED, RELEASE, ECHO, MESSAGE_COUNT };
 /* Fields by their place. */
 enum { REQUEST = 0, TOKEN = 1 };
 enum { ELECTION_TURN = 2, ELECTION_TURN_TOKEN = 3, ELECTION_LEADING = 4 };
-enum { REPLY_SUPPORTS = 2, REPLY_ASIDE = 3 };
+enum { REPLY_SUPPORTS = 2, REPLY_ASIDE = 3, REPLY_TURN = 4, REPLY_TURN_TOKEN = 5 };
 enum { COLLATED_CANDIDATE = 2 };
 enum { RELEASE_GONE = 2, RELEASE_TURN = 3, RELEASE_TURN_TOKEN = 4 };
 enum { ECHO_ASIDE = 0 };
@@ -72,7 +72,9 @@ static const struct cv_message_type local_messages[MESSAGE_COUNT] = {
                {{"request", CV_FIELD_U64},
                 {"token", CV_FIELD_U64},
                 {"supports", CV_FIELD_FLAG},
-                {"aside", CV_FIELD_FLAG}}},
+                {"aside", CV_FIELD_FLAG},
+                {"turn", CV_FIELD_ID},
+                {"turn_token", CV_FIELD_U64}}},
     [COLLATED] = {"COLLATED",
                   {{"request", CV_FIELD_U64},
                    {"token", CV_FIELD_U64},
@@ -140,7 +142,9 @@ struct local {
     cv_id turn;          /* ids are ordered from this one on */
     uint32_t has_waited; /* its time in the succession is over */
 
-    int64_t gather_request_ns; /* collation: for whose request answers are being gathered */
+    int64_t answered_request_ns; /* the latest request answered, to see when it comes again */
+    int64_t direct_until_ns;     /* until then answers do not go by way of the tree */
+    int64_t gather_request_ns;   /* collation: for whose request answers are being gathered */
     uint64_t gather_token;
     cv_id gather_for, gather_to;
     uint64_t tail[]; /* SET_COUNT sets, then heard_ns of each member */
@@ -257,12 +261,16 @@ static cv_id first_alive(struct local *l)
     return first_of(l, scratch);
 }
 
-static void take_turn(struct local *l, cv_id turn, uint64_t turn_token)
+/* The turn that was set latest counts. True: it is another one than before. */
+static bool take_turn(struct local *l, uint64_t turn, uint64_t turn_token)
 {
-    if (turn_token > l->turn_token) {
-        l->turn = turn;
-        l->turn_token = turn_token;
+    /* Two partitions may have set a turn with the same token: the larger id counts. */
+    if (turn_token < l->turn_token || (turn_token == l->turn_token && turn <= l->turn)) {
+        return false;
     }
+    l->turn = (cv_id)turn;
+    l->turn_token = turn_token;
+    return true;
 }
 
 /* ---- Leadership ------------------------------------------------------------------------------ */
@@ -579,7 +587,36 @@ static void pass_up(struct local *l, struct cv_effects *out)
     cv__effect_disarm(out, TIMER_COLLATE);
 }
 
-/* Answers by way of the tree, or directly when this process is not in it. */
+static void answer_directly(struct local *l, const struct cv_event *event, bool supports,
+                            uint64_t floor, struct cv_effects *out)
+{
+    struct cv_message *m = cv__effect_send(out, event->peer, REPLY);
+    m->field[REQUEST] = event->message->field[REQUEST];
+    m->field[TOKEN] = floor;
+    m->field[REPLY_SUPPORTS] = supports;
+    m->field[REPLY_ASIDE] = !stands(l);
+    m->field[REPLY_TURN] = l->turn;
+    m->field[REPLY_TURN_TOKEN] = l->turn_token;
+}
+
+/* The tree is for renewals of a leader that has our support. A request that comes again was not
+ * answered completely: then directly, and for a while, since our way up the tree may be broken. */
+static bool is_way_up(struct local *l, const struct cv_event *event)
+{
+    const struct cv_message *m = event->message;
+    const uint64_t *tree = m->list[ELECTION_ALIVE].word;
+    const bool is_repeat = m->field[REQUEST] == (uint64_t)l->answered_request_ns;
+    l->answered_request_ns = (int64_t)m->field[REQUEST];
+    if (is_repeat) {
+        l->direct_until_ns = event->now_ns + l->expires_ns;
+    }
+    return l->collate > 0 && event->now_ns >= l->direct_until_ns &&
+           m->field[ELECTION_LEADING] != 0 &&
+           cv__set_has(m->list[ELECTION_SUPPORT].word, l->self) && cv__set_has(tree, l->self) &&
+           cv__set_has(tree, event->peer);
+}
+
+/* Answers by way of the tree, or directly. */
 static void answer(struct local *l, const struct cv_event *event, bool supports,
                    struct cv_effects *out)
 {
@@ -587,12 +624,8 @@ static void answer(struct local *l, const struct cv_event *event, bool supports,
     const uint64_t floor = is_old ? l->token_seen : 0;
     const uint64_t *tree = event->message->list[ELECTION_ALIVE].word;
     const cv_id root = event->peer;
-    if (l->collate == 0 || !cv__set_has(tree, l->self) || !cv__set_has(tree, root)) {
-        struct cv_message *m = cv__effect_send(out, root, REPLY);
-        m->field[REQUEST] = event->message->field[REQUEST];
-        m->field[TOKEN] = floor;
-        m->field[REPLY_SUPPORTS] = supports;
-        m->field[REPLY_ASIDE] = !stands(l);
+    if (!is_way_up(l, event)) {
+        answer_directly(l, event, supports, floor, out);
         return;
     }
     const uint32_t count = cv__set_count(tree, l->member_count);
@@ -663,7 +696,7 @@ static void on_election(struct local *l, const struct cv_event *event, struct cv
         cv__effect_send(out, event->peer, ECHO)->field[ECHO_ASIDE] = !stands(l);
         return;
     }
-    take_turn(l, (cv_id)m->field[ELECTION_TURN], m->field[ELECTION_TURN_TOKEN]);
+    (void)take_turn(l, m->field[ELECTION_TURN], m->field[ELECTION_TURN_TOKEN]);
     mark_alive(l, event->peer, /* is_aside= */ false, event->now_ns);
     const int64_t first_ns = purge(l, event->now_ns);
     if (l->leads && stands(l) && first_alive(l) != l->self && is_before(l, event->peer, l->self)) {
@@ -706,6 +739,18 @@ static void learn_floor(struct local *l, uint64_t token, int64_t now_ns, struct 
     }
 }
 
+/* We asked out of turn: give way, and tell everybody whose turn it is. */
+static void yield_turn(struct local *l, int64_t now_ns, struct cv_effects *out)
+{
+    const int64_t first_ns = purge(l, now_ns);
+    if (l->leads && first_ns > now_ns) {
+        step_down(l, CV_REASON_SUPERSEDED, out);
+    } else if (!l->leads) {
+        release(l, /* is_gone= */ false, out);
+    }
+    cv__effect_arm(out, TIMER_ALIVE, first_ns, first_ns);
+}
+
 static void on_reply(struct local *l, const struct cv_event *event, struct cv_effects *out)
 {
     const struct cv_message *m = event->message;
@@ -716,6 +761,9 @@ static void on_reply(struct local *l, const struct cv_event *event, struct cv_ef
     count_answer(l, event->peer, m->field[REPLY_SUPPORTS], m->field[REPLY_ASIDE], is_ours,
                  event->now_ns);
     learn_floor(l, m->field[TOKEN], event->now_ns, out);
+    if (take_turn(l, m->field[REPLY_TURN], m->field[REPLY_TURN_TOKEN])) {
+        yield_turn(l, event->now_ns, out);
+    }
     check_early(l, event->now_ns, out);
 }
 
@@ -742,7 +790,10 @@ static void on_collated(struct local *l, const struct cv_event *event, struct cv
     }
     if (m->field[COLLATED_CANDIDATE] != l->gather_for ||
         m->field[REQUEST] != (uint64_t)l->gather_request_ns) {
-        return; /* too late: ours has been passed on */
+        /* Ours has been passed on, or went directly: straight to the candidate with this. */
+        struct cv_message *on = cv__effect_send(out, (cv_id)m->field[COLLATED_CANDIDATE], COLLATED);
+        *on = *m;
+        return;
     }
     mark_alive(l, event->peer, cv__set_has(aside, event->peer), event->now_ns);
     cv__set_unite(set_of(l, SET_GATHERED), replied, l->member_count);
@@ -760,7 +811,7 @@ static void on_release(struct local *l, const struct cv_event *event, struct cv_
 {
     const struct cv_message *m = event->message;
     const cv_id from = event->peer;
-    take_turn(l, (cv_id)m->field[RELEASE_TURN], m->field[RELEASE_TURN_TOKEN]);
+    (void)take_turn(l, m->field[RELEASE_TURN], m->field[RELEASE_TURN_TOKEN]);
     if (l->locked_to == from && (uint64_t)l->locked_request_ns <= m->field[REQUEST]) {
         unlock(l);
     }

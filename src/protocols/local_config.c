@@ -152,8 +152,7 @@ void cv__local_contract(const struct cv_config *config, uint32_t *promises, uint
                BIT(CV_ASSUME_NO_LOSS) | BIT(CV_ASSUME_PROMPT_PROCESSES) |
                BIT(CV_ASSUME_TRANSITIVE_LINKS);
     if (config->option[LOCAL_OPTION_MAJORITY]) {
-        *promises |=
-            CV_PROP(AT_MOST_ONE_LEADER) | CV_PROP(TOKEN_MONOTONIC) | CV_PROP(LEADER_ORDER);
+        *promises |= CV_PROP(AT_MOST_ONE_LEADER) | CV_PROP(TOKEN_MONOTONIC) | CV_PROP(LEADER_ORDER);
         *assumes |= BIT(CV_ASSUME_MAJORITY);
     }
     if (config->option[LOCAL_OPTION_ROTATE] == 0) {
