@@ -42,22 +42,8 @@
  * Assumed: clocks drift by at most rho (safety); messages within delta and prompt processes for
  * kappa (liveness). What a process accepted survives its crash; if it may not, it takes part no
  * more. */
-#include "core/effects.h"
-#include "core/nodeset.h"
-#include "core/types.h"
 #include "protocols/local_config.h"
-
-enum { ELECTION, REPLY, COLLATED, RELEASE, ECHO, MESSAGE_COUNT };
-
-/* Fields by their place. */
-enum { REQUEST = 0, TOKEN = 1 };
-enum { ELECTION_TURN = 2, ELECTION_TURN_TOKEN = 3, ELECTION_LEADING = 4 };
-enum { REPLY_SUPPORTS = 2, REPLY_ASIDE = 3, REPLY_TURN = 4, REPLY_TURN_TOKEN = 5 };
-enum { COLLATED_CANDIDATE = 2 };
-enum { RELEASE_GONE = 2, RELEASE_TURN = 3, RELEASE_TURN_TOKEN = 4 };
-enum { ECHO_ASIDE = 0 };
-enum { ELECTION_ALIVE = 0, ELECTION_SUPPORT = 1 };
-enum { COLLATED_REPLIED = 0, COLLATED_SUPPORT = 1, COLLATED_ASIDE = 2 };
+#include "protocols/local_tree.h"
 
 static const struct cv_message_type local_messages[MESSAGE_COUNT] = {
     [ELECTION] = {"ELECTION",
@@ -90,75 +76,6 @@ static const struct cv_message_type local_messages[MESSAGE_COUNT] = {
                   {"turn_token", CV_FIELD_U64}}},
     [ECHO] = {"ECHO", {{"aside", CV_FIELD_FLAG}}},
 };
-
-enum { TIMER_ALIVE, TIMER_RELEASE, TIMER_LAPSE, TIMER_LOCK, TIMER_COLLATE };
-
-enum {
-    SET_ALIVE,
-    SET_ASIDE,
-    SET_TARGET,
-    SET_REPLY,
-    SET_SUPPORT,
-    SET_FAMILY,
-    SET_WAITED,
-    SET_GATHERED,
-    SET_GATHERED_SUPPORT,
-    SET_GATHERED_ASIDE,
-    SET_SCRATCH,
-    SET_COUNT
-};
-
-/* Invariants: at most one of request_ns (open) and "nothing asked" holds; leads implies
- * now < expiration_ns at the end of every step; token <= led_token <= token_seen while leading. */
-struct local {
-    cv_id self;
-    uint32_t member_count, min_supporters, collate;
-    int64_t delta_ns, delta_min_ns, sigma_ns, ep_ns, expires_ns, lock_ns, rotate_ns;
-    int64_t lead_ns; /* lock(1 - 2 rho): how long a request can carry a leadership */
-    int64_t wait_ns; /* 2 delta(1 + rho): when answers that are not in are late */
-    uint32_t has_succession, is_candidate, has_resigned, is_stopped;
-    int64_t resigned_until_ns;
-    int64_t boot_until_ns; /* supports nobody before: it may have promised before a crash */
-
-    int64_t candidate_since_ns; /* its first ELECTION since it was last unheard of */
-    int64_t request_ns;         /* the open request, on the own clock; 0: none */
-    int64_t asked_ns;           /* the latest request sent, open or not */
-    int64_t sent_ns;            /* when it was last (re)sent */
-    uint64_t request_token;
-
-    int64_t locked_until_ns, locked_request_ns;
-    uint64_t token_seen; /* the largest accepted, saved before anybody is told; and whose it is */
-    cv_id locked_to, token_owner;
-
-    uint64_t token_floor; /* somebody refused us because it had accepted this one: to be topped */
-    uint64_t led_token;   /* the largest this process ever led with */
-    uint64_t token;       /* of the present leadership */
-    int64_t expiration_ns, turn_began_ns;
-    uint32_t leads;
-    cv_id leader; /* whom this process takes for its leader; and with which token */
-    uint64_t leader_token;
-
-    uint64_t turn_token; /* when the turn was set */
-    cv_id turn;          /* ids are ordered from this one on */
-    uint32_t has_waited; /* its time in the succession is over */
-
-    int64_t answered_request_ns; /* the latest request answered, to see when it comes again */
-    int64_t direct_until_ns;     /* until then answers do not go by way of the tree */
-    int64_t gather_request_ns;   /* collation: for whose request answers are being gathered */
-    uint64_t gather_token;
-    cv_id gather_for, gather_to;
-    uint64_t tail[]; /* SET_COUNT sets, then heard_ns of each member */
-};
-
-static uint64_t *set_of(struct local *l, uint32_t which)
-{
-    return l->tail + which * cv__set_words(l->member_count);
-}
-
-static int64_t *heard_of(struct local *l, cv_id id)
-{
-    return (int64_t *)(l->tail + SET_COUNT * cv__set_words(l->member_count)) + (id - 1);
-}
 
 static size_t local_size(const struct cv_config *config)
 {
@@ -200,11 +117,6 @@ static void local_check(const void *state)
 }
 
 /* ---- Who is alive, and who of them is first -------------------------------------------------- */
-
-static bool stands(const struct local *l)
-{
-    return l->is_candidate && !l->has_resigned && !l->is_stopped;
-}
 
 /* The first in the order of turns: from `turn` upwards, then from 1. */
 static cv_id first_of(const struct local *l, const uint64_t *set)
@@ -544,47 +456,11 @@ static void on_release_alarm(struct local *l, int64_t now_ns, struct cv_effects 
     } /* else: the locks are what the leadership rests on; ask again at the next alarm */
 }
 
-/* ---- Collation (fig. 28) --------------------------------------------------------------------- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
-/* The place of `id` in the request's set, counted from the candidate, which is the root. */
-static uint32_t place_of(const struct local *l, const uint64_t *set, cv_id root, cv_id id)
+static bool is_fast(const struct local *l, const struct cv_event *event)
 {
-    uint32_t place = 0;
-    cv_id at = root;
-    while (at != id) {
-        const cv_id next = cv__set_next(set, at + 1, l->member_count);
-        at = next != CV_ID_NONE ? next : cv__set_next(set, 1, l->member_count);
-        place++;
-        CV_ASSERT(place <= l->member_count);
-    }
-    return place;
-}
-
-static cv_id id_at(const struct local *l, const uint64_t *set, cv_id root, uint32_t place)
-{
-    cv_id at = root;
-    for (; place > 0; place--) {
-        const cv_id next = cv__set_next(set, at + 1, l->member_count);
-        at = next != CV_ID_NONE ? next : cv__set_next(set, 1, l->member_count);
-    }
-    return at;
-}
-
-static void pass_up(struct local *l, struct cv_effects *out)
-{
-    if (l->gather_for == CV_ID_NONE) {
-        return;
-    }
-    const uint32_t words = cv__set_words(l->member_count);
-    struct cv_message *m = cv__effect_send(out, l->gather_to, COLLATED);
-    m->field[REQUEST] = (uint64_t)l->gather_request_ns;
-    m->field[TOKEN] = l->gather_token;
-    m->field[COLLATED_CANDIDATE] = l->gather_for;
-    m->list[COLLATED_REPLIED] = cv__effect_list(out, set_of(l, SET_GATHERED), words);
-    m->list[COLLATED_SUPPORT] = cv__effect_list(out, set_of(l, SET_GATHERED_SUPPORT), words);
-    m->list[COLLATED_ASIDE] = cv__effect_list(out, set_of(l, SET_GATHERED_ASIDE), words);
-    l->gather_for = CV_ID_NONE;
-    cv__effect_disarm(out, TIMER_COLLATE);
+    return event->delay_ns_max - l->delta_min_ns <= l->delta_ns;
 }
 
 static void answer_directly(struct local *l, const struct cv_event *event, bool supports,
@@ -597,76 +473,6 @@ static void answer_directly(struct local *l, const struct cv_event *event, bool 
     m->field[REPLY_ASIDE] = !stands(l);
     m->field[REPLY_TURN] = l->turn;
     m->field[REPLY_TURN_TOKEN] = l->turn_token;
-}
-
-/* The tree is for renewals of a leader that has our support. A request that comes again was not
- * answered completely: then directly, and for a while, since our way up the tree may be broken. */
-static bool is_way_up(struct local *l, const struct cv_event *event)
-{
-    const struct cv_message *m = event->message;
-    const uint64_t *tree = m->list[ELECTION_ALIVE].word;
-    const bool is_repeat = m->field[REQUEST] == (uint64_t)l->answered_request_ns;
-    l->answered_request_ns = (int64_t)m->field[REQUEST];
-    if (is_repeat) {
-        l->direct_until_ns = event->now_ns + l->expires_ns;
-    }
-    return l->collate > 0 && event->now_ns >= l->direct_until_ns &&
-           m->field[ELECTION_LEADING] != 0 &&
-           cv__set_has(m->list[ELECTION_SUPPORT].word, l->self) && cv__set_has(tree, l->self) &&
-           cv__set_has(tree, event->peer);
-}
-
-/* Answers by way of the tree, or directly. */
-static void answer(struct local *l, const struct cv_event *event, bool supports,
-                   struct cv_effects *out)
-{
-    const bool is_old = is_old_token(l, event->peer, event->message->field[TOKEN]);
-    const uint64_t floor = is_old ? l->token_seen : 0;
-    const uint64_t *tree = event->message->list[ELECTION_ALIVE].word;
-    const cv_id root = event->peer;
-    if (!is_way_up(l, event)) {
-        answer_directly(l, event, supports, floor, out);
-        return;
-    }
-    const uint32_t count = cv__set_count(tree, l->member_count);
-    const uint32_t place = place_of(l, tree, root, l->self);
-    l->gather_for = root;
-    l->gather_to = id_at(l, tree, root, (place - 1) / l->collate);
-    l->gather_request_ns = (int64_t)event->message->field[REQUEST];
-    l->gather_token = floor;
-    cv__set_clear(set_of(l, SET_WAITED), l->member_count);
-    cv__set_clear(set_of(l, SET_GATHERED), l->member_count);
-    cv__set_clear(set_of(l, SET_GATHERED_SUPPORT), l->member_count);
-    cv__set_clear(set_of(l, SET_GATHERED_ASIDE), l->member_count);
-    cv__set_add(set_of(l, SET_GATHERED), l->self);
-    if (supports) {
-        cv__set_add(set_of(l, SET_GATHERED_SUPPORT), l->self);
-    }
-    if (!stands(l)) {
-        cv__set_add(set_of(l, SET_GATHERED_ASIDE), l->self);
-    }
-    uint32_t height = 0;
-    for (uint32_t child = place * l->collate + 1; child < count; child = child * l->collate + 1) {
-        height++;
-    }
-    for (uint32_t i = 1; i <= l->collate && place * l->collate + i < count; i++) {
-        cv__set_add(set_of(l, SET_WAITED), id_at(l, tree, root, place * l->collate + i));
-    }
-    if (height == 0) {
-        pass_up(l, out);
-        return;
-    }
-    /* Half of Delta for each level below: in time all the same if one of them is silent. */
-    const int64_t until_ns =
-        event->now_ns + cv__min64(height * l->delta_ns / 2, l->wait_ns * 3 / 4);
-    cv__effect_arm(out, TIMER_COLLATE, until_ns, until_ns);
-}
-
-/* ---- Messages -------------------------------------------------------------------------------- */
-
-static bool is_fast(const struct local *l, const struct cv_event *event)
-{
-    return event->delay_ns_max - l->delta_min_ns <= l->delta_ns;
 }
 
 /* The leader's request tells its supporters who they are [Fetzer99, sec. X]. */
@@ -704,7 +510,11 @@ static void on_election(struct local *l, const struct cv_event *event, struct cv
     }
     const bool supports =
         support(l, event->peer, (int64_t)m->field[REQUEST], m->field[TOKEN], event->now_ns, out);
-    answer(l, event, supports, out);
+    const bool is_old = is_old_token(l, event->peer, m->field[TOKEN]);
+    const uint64_t floor = is_old ? l->token_seen : 0;
+    if (!cv__local_tree_answer(l, event, supports, floor, out)) {
+        answer_directly(l, event, supports, floor, out);
+    }
     learn_leader(l, event, out);
     if (first_ns > event->now_ns && stands(l)) {
         if (!l->leads && l->request_ns != 0) {
@@ -788,22 +598,8 @@ static void on_collated(struct local *l, const struct cv_event *event, struct cv
         check_early(l, event->now_ns, out);
         return;
     }
-    if (m->field[COLLATED_CANDIDATE] != l->gather_for ||
-        m->field[REQUEST] != (uint64_t)l->gather_request_ns) {
-        /* Ours has been passed on, or went directly: straight to the candidate with this. */
-        struct cv_message *on = cv__effect_send(out, (cv_id)m->field[COLLATED_CANDIDATE], COLLATED);
-        *on = *m;
-        return;
-    }
     mark_alive(l, event->peer, cv__set_has(aside, event->peer), event->now_ns);
-    cv__set_unite(set_of(l, SET_GATHERED), replied, l->member_count);
-    cv__set_unite(set_of(l, SET_GATHERED_SUPPORT), supports, l->member_count);
-    cv__set_unite(set_of(l, SET_GATHERED_ASIDE), aside, l->member_count);
-    l->gather_token = m->field[TOKEN] > l->gather_token ? m->field[TOKEN] : l->gather_token;
-    cv__set_remove(set_of(l, SET_WAITED), event->peer);
-    if (cv__set_count(set_of(l, SET_WAITED), l->member_count) == 0) {
-        pass_up(l, out);
-    }
+    cv__local_tree_gather(l, event, out);
 }
 
 /* The sender has given up every request up to this one; whether the message is fast or slow. */
@@ -912,7 +708,7 @@ static void on_timer(struct local *l, const struct cv_event *event, struct cv_ef
         }
         break;
     case TIMER_COLLATE:
-        pass_up(l, out);
+        cv__local_tree_pass_up(l, out);
         break;
     default:
         CV_ASSERT(!"a timer that was never armed");
