@@ -71,10 +71,12 @@ bool cv__duration_parse(const char *text, int64_t *ret_ns)
             continue;
         }
         const __int128 part = (__int128)billionths * units[i].ns;
-        if (whole > INT64_MAX / 2 / units[i].ns || part % NS_PER_S != 0) {
+        const int64_t part_ns = (int64_t)(part / NS_PER_S);
+        const bool is_whole = (__int128)part_ns * NS_PER_S == part;
+        if (whole > INT64_MAX / 2 / units[i].ns || !is_whole) {
             return false;
         }
-        *ret_ns = whole * units[i].ns + (int64_t)(part / NS_PER_S);
+        *ret_ns = whole * units[i].ns + part_ns;
         return true;
     }
     return false;

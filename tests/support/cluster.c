@@ -162,11 +162,11 @@ uint64_t cluster_sent(const struct cluster *c, const char *type)
     return sent;
 }
 
-/* The number behind `"key":`; 0 if there is none. The trace is ours: no escapes, no blanks. */
+/* The number behind `"key": `; 0 if there is none. */
 static double number_of(const char *line, const char *key)
 {
     char quoted[40];
-    (void)snprintf(quoted, sizeof quoted, "\"%s\":", key);
+    (void)snprintf(quoted, sizeof quoted, "\"%s\": ", key);
     const char *at = strstr(line, quoted);
     return at != NULL ? strtod(at + strlen(quoted), NULL) : 0;
 }
@@ -174,7 +174,7 @@ static double number_of(const char *line, const char *key)
 static bool has_text(const char *line, const char *key, const char *text)
 {
     char quoted[80];
-    (void)snprintf(quoted, sizeof quoted, "\"%s\":\"%s\"", key, text);
+    (void)snprintf(quoted, sizeof quoted, "\"%s\": \"%s\"", key, text);
     return strstr(line, quoted) != NULL;
 }
 
@@ -208,32 +208,47 @@ uint32_t cluster_count(const struct cluster *c, const struct cluster_query *quer
     return count;
 }
 
-const struct cv_message *cluster_in_flight(const struct cluster *c, const char *type, cv_id from,
-                                           cv_id to)
+static bool is_flying(const struct cv_world *w, uint32_t flight)
+{
+    for (uint32_t at = w->flight_free; at != UINT32_MAX; at = w->flight[at].payload) {
+        if (at == flight) {
+            return false;
+        }
+    }
+    return true;
+}
+
+const struct cv_message *cluster_in_flight_with(const struct cluster *c, const char *type,
+                                                cv_id from, cv_id to, uint32_t field,
+                                                uint64_t value)
 {
     static struct cv_message message;
     static uint64_t word[4 * CV_MEMBERS_MAX];
     const struct cv_world *w = c->world;
     assert_true(cv_message_words_max(w->node_count) <= COUNT_OF(word));
-    const struct cv_message *found = NULL;
-    for (uint32_t i = 0; i < w->flight_count && found == NULL; i++) {
-        bool is_free = false;
-        for (uint32_t at = w->flight_free; at != UINT32_MAX; at = w->flight[at].payload) {
-            is_free = is_free || at == i;
-        }
+    for (uint32_t i = 0; i < w->flight_count; i++) {
         const struct cv_flight *f = &w->flight[i];
-        if (is_free || f->from != from || f->to != to) {
+        if (!is_flying(w, i) || f->from != from || f->to != to) {
             continue;
         }
         const struct cv_payload *p = &w->payload[f->payload];
-        if (strcmp(w->protocol->messages[p->type].name, type) == 0) {
-            assert_int_equal(cv_message_decode(w->protocol, w->node_count, p->bytes, p->byte_count,
-                                               word, &message),
-                             CV_OK);
-            found = &message;
+        if (strcmp(w->protocol->messages[p->type].name, type) != 0) {
+            continue;
+        }
+        assert_int_equal(
+            cv_message_decode(w->protocol, w->node_count, p->bytes, p->byte_count, word, &message),
+            CV_OK);
+        if (field == CV_FIELDS_MAX || message.field[field] == value) {
+            return &message;
         }
     }
-    return found;
+    return NULL;
+}
+
+const struct cv_message *cluster_in_flight(const struct cluster *c, const char *type, cv_id from,
+                                           cv_id to)
+{
+    return cluster_in_flight_with(c, type, from, to, /* field= any */ CV_FIELDS_MAX, 0);
 }
 
 uint64_t cluster_token_at(const struct cluster *c, cv_id node)

@@ -62,9 +62,13 @@ uint32_t cluster_count(const struct cluster *c, const struct cluster_query *quer
 #define cluster_sends(c, ...) \
     cluster_count((c), &(const struct cluster_query){.event = "send", __VA_ARGS__})
 
-/* A message of that type that is under way now; NULL if there is none. Lent until the next call. */
+/* A message of that type that is under way now; NULL if there is none. Lent until the next call.
+ * The second one looks for one with that value in that field. */
 const struct cv_message *cluster_in_flight(const struct cluster *c, const char *type, cv_id from,
                                            cv_id to);
+const struct cv_message *cluster_in_flight_with(const struct cluster *c, const char *type,
+                                                cv_id from, cv_id to, uint32_t field,
+                                                uint64_t value);
 
 /* The largest term that a node has accepted: what it would lead or follow with. */
 uint64_t cluster_token_at(const struct cluster *c, cv_id node);
@@ -75,5 +79,8 @@ bool cluster_would_follow(const struct cluster *c, cv_id node, cv_id leader, uin
 
 /* The last instant at which some node began to believe in a leader (not: lost one). */
 double cluster_decided_ms(const struct cluster *c);
+
+/* The same time, but for the nanoseconds that clocks are rounded to. */
+#define assert_about_ms(a, b) assert_true((a) - (b) < 0.001 && (b) - (a) < 0.001)
 
 #endif

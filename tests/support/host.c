@@ -181,7 +181,8 @@ static void host_deliver(struct host *host, struct host_flight *flight)
                   &(struct cv_event){.kind = CV_EVENT_MESSAGE,
                                      .peer = from,
                                      .message = &message,
-                                     .delay_ns_max = INT64_MAX});
+                                     .is_fast = true,
+                                     .delay_ns_max = host->delay_ns_max});
     }
     free(word);
 }

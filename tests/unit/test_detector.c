@@ -11,7 +11,7 @@ static struct cv_detector detector_make(enum cv_detector_kind kind, uint32_t phi
 {
     struct cv_detector detector;
     memset(&detector, 0xa5, sizeof detector);
-    cv__detector_init(&detector, kind, phi, TIMEOUT_NS);
+    cv__detector_init(&detector, kind, phi, /* least_ns= */ 0, TIMEOUT_NS);
     return detector;
 }
 
@@ -70,7 +70,8 @@ static void phi_waits_until_the_tail_of_the_normal_distribution_is_small_enough(
     (void)unused;
     for (uint32_t phi = 1; phi <= DETECTOR_PHI_MAX; phi++) {
         struct cv_detector d;
-        cv__detector_init(&d, CV_DETECTOR_PHI, phi, /* timeout_ns= */ 10 * NS_PER_S);
+        cv__detector_init(&d, CV_DETECTOR_PHI, phi, /* least_ns= */ 0,
+                          /* timeout_ns= */ 10 * NS_PER_S);
         cv__detector_reset(&d, NS_PER_S);
         for (uint32_t i = 0; i < DETECTOR_GAPS / 2; i++) {
             hear(&d, 1, 900 * NS_PER_MS);
@@ -172,14 +173,31 @@ static void trips_on_thresholds_and_timeouts_out_of_range(void **unused)
 {
     (void)unused;
     struct cv_detector d;
-    assert_trips(cv__detector_init(&d, CV_DETECTOR_PHI, 0, TIMEOUT_NS));
-    assert_trips(cv__detector_init(&d, CV_DETECTOR_PHI, DETECTOR_PHI_MAX + 1, TIMEOUT_NS));
-    assert_trips(cv__detector_init(&d, CV_DETECTOR_PHI, 8, 0));
+    assert_trips(cv__detector_init(&d, CV_DETECTOR_PHI, 0, 0, TIMEOUT_NS));
+    assert_trips(cv__detector_init(&d, CV_DETECTOR_PHI, DETECTOR_PHI_MAX + 1, 0, TIMEOUT_NS));
+    assert_trips(cv__detector_init(&d, CV_DETECTOR_PHI, 8, 0, 0));
+}
+
+/* However regular the heartbeats are, a living sender may still be as late as the assumed delay. */
+static void phi_never_suspects_before_the_longest_gap_that_a_living_sender_causes(void **unused)
+{
+    (void)unused;
+    const int64_t least_ns = 80 * NS_PER_MS;
+    struct cv_detector d;
+    cv__detector_init(&d, CV_DETECTOR_PHI, /* phi= */ 1, least_ns, TIMEOUT_NS);
+    cv__detector_reset(&d, NS_PER_S);
+    int64_t now_ns = NS_PER_S;
+    for (int i = 0; i < 40; i++) {
+        now_ns += 10 * NS_PER_MS;
+        cv__detector_heard(&d, now_ns);
+    }
+    assert_int_equal(cv__detector_deadline(&d), now_ns + least_ns);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(phi_never_suspects_before_the_longest_gap_that_a_living_sender_causes),
         cmocka_unit_test(fixed_waits_for_its_timeout_after_each_heartbeat),
         cmocka_unit_test(phi_waits_for_the_timeout_until_it_has_seen_four_gaps),
         cmocka_unit_test(phi_follows_the_pace_of_the_heartbeats),

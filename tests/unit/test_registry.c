@@ -42,9 +42,15 @@ static void each_says_what_it_is_and_where_it_comes_from(void **unused)
         assert_true(strlen(p->summary) > 0);
         assert_true(strlen(p->leads) > 0);
         assert_true(strlen(p->cites) > 0);
-        assert_true(p->promises != 0);
-        assert_int_equal(p->promises >> CV_PROPERTY_COUNT, 0);
-        assert_int_equal(p->assumes >> CV_ASSUME_COUNT, 0);
+        struct cv_config config;
+        cv_config_init(&config, p, 1, 3);
+        assert_int_equal(cv_core_configure(p, &config, NULL), CV_OK);
+        uint32_t promises;
+        uint32_t assumes;
+        cv_core_contract(p, &config, &promises, &assumes);
+        assert_true(promises != 0);
+        assert_int_equal(promises >> CV_PROPERTY_COUNT, 0);
+        assert_int_equal(assumes >> CV_ASSUME_COUNT, 0);
     }
 }
 

@@ -133,6 +133,134 @@ static void takes_the_largest_cluster_there_is(void **unused)
     cv__scenario_free(s);
 }
 
+/* Each statement of docs/scenarios.md, in each way it may be written. */
+static const char *const right[] = {
+    "seed 0",
+    "seed 18446744073709551615",
+    "start within 2s",
+    "fast 5ms",
+    "fast 5ms min 0.1ms",
+    "drift-bound 200ppm",
+    "clock 3 drift 80ppm",
+    "clock 3 drift -80.5ppm",
+    "clock * drift random 100ppm",
+    "disk 3 delay 5ms",
+    "disk * fails",
+    "disk 2 works",
+    "link * delay 1ms",
+    "link * delay=1ms jitter=10% dist=normal loss=1% duplicate=2% reorder=3%",
+    "link 1-2 jitter 5us",
+    "link 1>2 down",
+    "link 1-* up",
+    "link *>2 dist pareto jitter 1ms",
+    "link *-2 dist uniform",
+    "link * dist constant",
+    "site here 1 2 5..6",
+    "site here 1,3,5..6",
+    "site here 1\nsite there 2\nrtt here there 9.88ms",
+    "at 1s crash 1",
+    "at 1s crash 1 3..4 6 for 500ms",
+    "at 1s crash leader for 1min",
+    "at 1s crash *",
+    "at 1s recover 1,2",
+    "at 1s pause 1 2 for 300ms",
+    "at 1s pause leader for 300ms",
+    "at 1s resume 1",
+    "at 1s partition 1 2",
+    "at 1s partition 1 2 | 3..5 | 6 for 2s",
+    "at 1s heal",
+    "at 1s link 1-2 down for 3s",
+    "at 1s link * delay 5ms loss 1%",
+    "at 1s loss 5%",
+    "at 1s loss 0.5% for 2s",
+    "at 1s slow 30ms for 2s",
+    "at 1s duplicate 5% for 2s",
+    "at 1s reorder 5% for 2s",
+    "at 1s clock 2 drift -5ppm",
+    "at 1s clock * drift random 5ppm",
+    "at 1s disk 2 delay 1ms",
+    "at 1s disk * fails",
+    "at 1s disk 2 works",
+    "at 1s resign 1",
+    "at 1s resign leader to 3",
+    "at 1s campaign 1 off",
+    "at 1s campaign 1 on",
+    "at 1s report 4 history-length 300",
+    "at 1s report 4 request-rate 300",
+    "at 1s report 4 capacity 300",
+    "at 1s report 4 load 0",
+    "at 1s peer-down 5 at 1 2",
+    "at 1s peer-down leader at *",
+    "random faults rate 0.5/s kinds crash",
+    "random faults rate=2/s kinds=crash,pause,partition,link,oneway,loss,slow,duplicate,reorder,"
+    "resign from=1s until=20s lasting=50ms..2s",
+    "random faults kinds loss rate 1/s until 5s",
+    "expect leader 1 by 0s",
+    "expect leader any by 30s",
+    "expect leader 1 by 1.5s at 1 2 4..6",
+    "expect leader any by 1.5s at *",
+    "expect leaders 1 4..5 at 2s",
+    "expect no-leader at 2s",
+    "expect property validity",
+    "expect property at-most-one-leader",
+    "expect broken token-monotonic",
+    "expect messages ELECTION <= 5",
+    "expect messages * >= 5 between 1s 2s",
+    "expect messages HEARTBEAT < 5 between 1s and 2s",
+    "expect messages REFUSE > 0",
+    "expect messages RESIGN == 0",
+    "expect changes <= 3",
+    "expect changes == 3 between 0s 30s",
+    "",
+    "   \t  ",
+    "# only a comment",
+    "at 1s crash 1 # and a comment",
+    "\tat\t1s  crash\t1\r",
+};
+
+static void accepts_every_documented_statement(void **unused)
+{
+    (void)unused;
+    for (uint32_t i = 0; i < COUNT_OF(right); i++) {
+        cv__scenario_free(parse_lines(right[i]));
+    }
+}
+
+/* What an action is written as reads back as the same action. */
+static void writes_actions_as_it_reads_them(void **unused)
+{
+    (void)unused;
+    for (uint32_t i = 0; i < COUNT_OF(right); i++) {
+        struct cv_scenario *s = parse_lines(right[i]);
+        for (uint32_t a = 0; a < s->action_count; a++) {
+            char *written[2] = {NULL, NULL};
+            struct cv_scenario *again = s;
+            for (uint32_t turn = 0; turn < 2; turn++) {
+                size_t length = 0;
+                FILE *out = open_memstream(&written[turn], &length);
+                assert_non_null(out);
+                cv__action_print(&again->action[turn == 0 ? a : 0], 6, out);
+                assert_int_equal(fclose(out), 0);
+                if (turn == 0) {
+                    again = parse_lines(written[0]);
+                    assert_int_equal(again->action_count, 1);
+                    assert_int_equal(again->action[0].kind, s->action[a].kind);
+                    assert_int_equal(again->action[0].at_ns, s->action[a].at_ns);
+                    assert_int_equal(again->action[0].for_ns, s->action[a].for_ns);
+                    assert_int_equal(again->action[0].node, s->action[a].node);
+                    assert_int_equal(again->action[0].value, s->action[a].value);
+                    assert_int_equal(again->action[0].link.mask, s->action[a].link.mask);
+                }
+            }
+            assert_string_equal(written[0], written[1]);
+            free(written[0]);
+            free(written[1]);
+            cv__scenario_free(again);
+        }
+        cv__scenario_free(s);
+    }
+}
+
 /* The line (number 4 of its scenario), where the error points, and what it says. */
 static const struct {
     const char *line;
@@ -194,6 +322,113 @@ static const struct {
     {"expect messages ELECTON <= 5", 17, "did you mean 'ELECTION'?"},
     {"expect messages ELECTION ~ 5", 26, "<= >= < > =="},
     {"expect messages ELECTION <= 5 between 2s 1s", 42, "ends before it begins"},
+    {"start 5s", 7, "expected 'within', not '5s'"},
+    {"start within 5", 14, "no unit; write 5ms or 5s"},
+    {"start within", 13, "time is missing; write a time like 250ms"},
+    {"fast", 5, "bound of a fast message is missing"},
+    {"fast 1ms min 5ms", 14, "least delay is larger"},
+    {"fast 1ms 2ms", 10, "nothing is expected after this: '2ms'"},
+    {"drift-bound 5", 13, "100ppm"},
+    {"drift-bound 200000ppm", 13, "100ppm"},
+    {"drift-bound", 12, "100ppm"},
+    {"disk 1 explodes", 8, "unknown word 'explodes'; one of: fails works delay"},
+    {"disk 9 fails", 6, "1..6"},
+    {"disk 1 delay", 13, "delay is missing"},
+    {"disk", 5, "node is missing"},
+    {"disk 1 fails now", 14, "nothing is expected after this: 'now'"},
+    {"clock 3", 8, "expected 'drift'"},
+    {"clock 3 drft 5ppm", 9, "expected 'drift', not 'drft'"},
+    {"clock * drift random -5ppm", 22, "not negative"},
+    {"clock 3 drift 600000ppm", 15, "80ppm or -80ppm"},
+    {"site", 5, "a name and its nodes"},
+    {"site a", 7, "a node is missing"},
+    {"rtt a", 5, "no site 'a' above this line"},
+    {"seed", 5, "seed is missing"},
+    {"seed -1", 6, "not a whole number"},
+    {"seed 18446744073709551616", 6, "more than 18446744073709551615"},
+    {"seed 1 2", 8, "nothing is expected after this: '2'"},
+    {"link 1-2 delay", 15, "delay is missing"},
+    {"link 1-2 up down", 13, "two things"},
+    {"link 1-2 jitter 1", 17, "no unit"},
+    {"link 1-2 dist", 14, "one of: constant uniform normal pareto"},
+    {"link 9-1 down", 6, "no link among nodes 1..6"},
+    {"link 1:2 down", 6, "write 1-2, 1>2, 1-* or *"},
+    {"link * duplicate 200%", 18, "more than 100%"},
+    {"link * reorder x", 16, "not a percentage"},
+    {"at -1s crash 1", 4, "not a time"},
+    {"at 99999999999h crash 1", 4, "not a time"},
+    {"at 1s site a 1", 7, "unknown action 'site'"},
+    {"at 1s crash 1 x", 15, "not a node"},
+    {"at 1s crash leader 2", 20, "nothing is expected after this"},
+    {"at 1s crash 1,", 13, "not a node"},
+    {"at 1s crash 1..2..3", 13, "not a node"},
+    {"at 1s crash 3 for", 18, "duration is missing"},
+    {"at 1s recover 3 for 1s", 21, "only a crash or a pause lasts"},
+    {"at 1s resume 3 for 1s", 20, "only a crash or a pause lasts"},
+    {"at 1s pause leader", 19, "for how long"},
+    {"at 1s partition", 16, "a node is missing"},
+    {"at 1s partition 1 2 |", 22, "a node is missing"},
+    {"at 1s partition 1 2 | | 3", 23, "a node is missing"},
+    {"at 1s partition 9 | 1", 17, "1..6"},
+    {"at 1s partition 1 2 | 3 for", 28, "duration is missing"},
+    {"at 1s link", 11, "no link among nodes 1..6"},
+    {"at 1s link 1-2 up for 1s", 25, "only 'down'"},
+    {"at 1s link 1-2 delay 5ms for 1s", 32, "only 'down'"},
+    {"at 1s loss 5", 12, "not a percentage; write it like 5%"},
+    {"at 1s loss", 11, "share is missing"},
+    {"at 1s slow 5", 12, "no unit"},
+    {"at 1s slow 5ms for 0s", 20, "duration of nothing"},
+    {"at 1s duplicate 101%", 17, "more than 100%"},
+    {"at 1s resign 9", 14, "1..6"},
+    {"at 1s resign", 13, "node is missing"},
+    {"at 1s resign 3 to 9", 19, "1..6"},
+    {"at 1s resign 3 from 2", 16, "nothing is expected after this: 'from'"},
+    {"at 1s campaign 3 maybe", 18, "write campaign 3 on, or off"},
+    {"at 1s campaign 3", 17, "write campaign 3 on, or off"},
+    {"at 1s campaign", 15, "node is missing"},
+    {"at 1s peer-down 5", 18, "expected 'at'"},
+    {"at 1s peer-down 5 at", 21, "a node is missing"},
+    {"at 1s peer-down 9 at 1", 17, "1..6"},
+    {"at 1s peer-down 5 at 9", 22, "1..6"},
+    {"at 1s report 1", 15, "score input is missing; one of: history-length"},
+    {"at 1s report 1 load", 20, "value is missing"},
+    {"at 1s report 1 load -5", 21, "not a whole number"},
+    {"at 1s report 9 load 5", 14, "1..6"},
+    {"random", 7, "expected 'faults'"},
+    {"random fault rate 1/s kinds crash", 8, "expected 'faults', not 'fault'"},
+    {"random faults kinds crash", 21, "a rate above 0 and kinds"},
+    {"random faults rate 0/s kinds crash", 30, "a rate above 0 and kinds"},
+    {"random faults rate 1000000/s kinds crash", 20, "0.5/s"},
+    {"random faults rate 1/s kinds", 29, "like crash,pause"},
+    {"random faults rate 1/s kinds crash,", 30, "unknown kind of fault ''"},
+    {"random faults rate 1/s kinds crash lasting 2s..1s", 44, "50ms..2s"},
+    {"random faults rate 1/s kinds crash lasting 0s..1s", 44, "50ms..2s"},
+    {"random faults rate 1/s kinds crash until 5", 42, "no unit"},
+    {"random faults rate 1/s kinds crash often", 36, "rate kinds from until lasting"},
+    {"expect leder 1 by 1s", 8, "did you mean 'leader'?"},
+    {"expect nothing", 8, "leader leaders no-leader property broken messages changes"},
+    {"expect leader", 14, "node is missing"},
+    {"expect leader any", 18, "expected 'by'"},
+    {"expect leader 1 by 1s at", 25, "a node is missing"},
+    {"expect leader 1 by 1s at 9", 26, "1..6"},
+    {"expect leader 1 by 1s for 2s", 23, "nothing is expected after this: 'for'"},
+    {"expect leaders at 1s", 16, "a node is missing"},
+    {"expect leaders 1 2", 19, "expected 'at'"},
+    {"expect leaders 9 at 1s", 16, "1..6"},
+    {"expect no-leader", 17, "expected 'at'"},
+    {"expect no-leader by 1s", 18, "expected 'at', not 'by'"},
+    {"expect property", 16, "property is missing; one of: validity"},
+    {"expect property validity always", 26, "nothing is expected after this: 'always'"},
+    {"expect broken peace", 15, "unknown property 'peace'"},
+    {"expect messages", 16, "message type is missing; one of: HEARTBEAT"},
+    {"expect messages ELECTION", 25, "<= >= < > =="},
+    {"expect messages ELECTION <=", 28, "number is missing"},
+    {"expect messages ELECTION <= x", 29, "not a whole number"},
+    {"expect messages ELECTION <= 5 between", 38, "time is missing"},
+    {"expect messages ELECTION <= 5 between 1s", 41, "time is missing"},
+    {"expect messages ELECTION <= 5 sometimes", 31, "nothing is expected after this"},
+    {"expect messages ELECTION <= 5 between 1s 31s", 1, "after the end of the run"},
+    {"expect changes 5", 16, "<= >= < > =="},
     {"\001\002", 1, "text file"},
 };
 
@@ -283,6 +518,81 @@ static void refuses_files_that_are_not_there_or_are_binary(void **unused)
     assert_non_null(strstr(err.text, "binary"));
 }
 
+static void refuses_lines_and_words_without_measure(void **unused)
+{
+    (void)unused;
+    char word[300];
+    memset(word, 'x', sizeof word - 1);
+    word[sizeof word - 1] = '\0';
+    assert_refused(word, "a.scn:1:1: a word of more than 127 bytes");
+
+    char *line = malloc(20000);
+    assert_non_null(line);
+    memset(line, ' ', 20000);
+    for (uint32_t i = 0; i < 9999; i++) {
+        line[2 * i] = '1';
+    }
+    line[19999] = '\0';
+    assert_refused(line, "more than");
+    free(line);
+}
+
+/* Each rule about the whole that needs two lines. */
+static void refuses_lines_that_contradict_earlier_ones(void **unused)
+{
+    (void)unused;
+    const char head[] = "protocol bully\nnodes 6\nrun 30s\n";
+    static const struct {
+        const char *lines;
+        const char *says;
+    } pairs[] = {
+        {"site a 1\nsite a 2\n", "a.scn:5:6: there is a site 'a' already"},
+        {"site a 1 2\nsite b 2 3\n", "a.scn:5:10: node 2 is at site 'a' already"},
+        {"site a 1\nrtt a a 5ms\n", "a.scn:5:7: within a site"},
+        {"site a 1\nrtt a b 5ms\n", "a.scn:5:7: there is no site 'b'"},
+        {"site a 1\nsite b 2\nrtt a b 5\n", "a.scn:6:9: round trip time '5' has no unit"},
+        {"site a 1\nsite b 2\nrtt a b 5ms x\n", "a.scn:6:13: nothing is expected"},
+    };
+    for (uint32_t i = 0; i < COUNT_OF(pairs); i++) {
+        char text[300];
+        (void)snprintf(text, sizeof text, "%s%s", head, pairs[i].lines);
+        assert_refused(text, pairs[i].says);
+    }
+}
+
+static void refuses_runs_that_are_too_long(void **unused)
+{
+    (void)unused;
+    assert_refused("protocol bully\nnodes 3\nrun 721h\n", "a.scn:3:5: ");
+    struct cv_scenario *s = NULL;
+    assert_int_equal(parse("protocol bully\nnodes 3\nrun 720h\n", &s, NULL), CV_OK);
+    cv__scenario_free(s);
+}
+
+/* One line, whatever is wrong: no line end inside, and it begins with where. */
+static void says_it_in_one_line(void **unused)
+{
+    (void)unused;
+    for (uint32_t i = 0; i < COUNT_OF(wrong); i++) {
+        char text[500];
+        struct cv_errtext err = {""};
+        struct cv_scenario *scenario = NULL;
+        (void)snprintf(text, sizeof text, "protocol bully\nnodes 6\nrun 30s\n%s\n", wrong[i].line);
+        assert_int_equal(parse(text, &scenario, &err), CV_E_MALFORMED);
+        assert_null(strchr(err.text, '\n'));
+        assert_true(strlen(err.text) > strlen("a.scn:4:1: "));
+    }
+}
+
+static void does_not_need_somewhere_to_say_it(void **unused)
+{
+    (void)unused;
+    struct cv_scenario *scenario = NULL;
+    assert_int_equal(parse("protocol nonsense\n", &scenario, NULL), CV_E_MALFORMED);
+    assert_int_equal(cv__scenario_load("no/such/file", &scenario, NULL), CV_E_IO);
+    cv__scenario_free(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,12 +602,19 @@ int main(void)
         cmocka_unit_test(names_nodes_singly_in_ranges_and_all),
         cmocka_unit_test(puts_whom_a_partition_does_not_name_into_a_part_of_their_own),
         cmocka_unit_test(takes_the_largest_cluster_there_is),
+        cmocka_unit_test(accepts_every_documented_statement),
+        cmocka_unit_test(writes_actions_as_it_reads_them),
         cmocka_unit_test(says_where_and_what_is_wrong_and_what_to_write),
+        cmocka_unit_test(says_it_in_one_line),
         cmocka_unit_test(refuses_a_scenario_that_is_not_whole),
         cmocka_unit_test(refuses_protocols_and_options_that_there_are_not),
         cmocka_unit_test(refuses_clusters_that_are_empty_or_too_large),
         cmocka_unit_test(refuses_options_that_contradict_each_other),
         cmocka_unit_test(refuses_files_that_are_not_there_or_are_binary),
+        cmocka_unit_test(refuses_lines_and_words_without_measure),
+        cmocka_unit_test(refuses_lines_that_contradict_earlier_ones),
+        cmocka_unit_test(refuses_runs_that_are_too_long),
+        cmocka_unit_test(does_not_need_somewhere_to_say_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

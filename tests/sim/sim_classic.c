@@ -1,0 +1,220 @@
+/* tests/sim/sim_classic.c - the five classical protocols under every kind of fault, over seeds.
+ *
+ * tests/scenario/random has a schedule of random faults for each: crashes, pauses, partitions, cut
+ * and one-way links, loss, slowness, duplicates, reordering, resigning. Each is run with clusters
+ * of several sizes and many seeds. What the protocol promises must hold in each run, each kind of
+ * fault must have fired, and liveness must really have been judged. found.seeds keeps past
+ * failures. */
+#include "sim/runner.h"
+#include "support/support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SEEDS 300u
+
+static const char *const protocols[] = {"bully", "bully-improved", "bully-modified", "ring",
+                                        "ring-modified"};
+static const uint32_t sizes[] = {3, 5, 7};
+
+/* ---- scenarios ---------------------------------------------------------------------------------
+ */
+
+/* The meson tests set SOURCE_ROOT; by hand, run from the root. */
+static void path_of(const char *file, char *ret_path, size_t bytes)
+{
+    const char *root = getenv("SOURCE_ROOT");
+    (void)snprintf(ret_path, bytes, "%s/tests/%s", root != NULL ? root : ".", file);
+}
+
+static char *text_of(const char *file)
+{
+    char path[500];
+    char *text;
+    size_t length;
+    struct cv_errtext why = {""};
+    path_of(file, path, sizeof path);
+    if (cv__text_load(path, &text, &length, &why) != CV_OK) {
+        fail_msg("%s", why.text);
+    }
+    char *copy = calloc(length + 1, 1); /* as a string */
+    assert_non_null(copy);
+    memcpy(copy, text, length);
+    free(text);
+    return copy;
+}
+
+/* The file's scenario for another protocol or another number of nodes: those two lines replaced. */
+static struct cv_scenario *scenario_from(const char *file, const char *protocol, uint32_t nodes)
+{
+    char *text = text_of(file);
+    char *made = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&made, &length);
+    assert_non_null(out);
+    char *rest;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        if (strncmp(line, "protocol ", 9) == 0) {
+            (void)fprintf(out, "protocol %s\n", protocol);
+        } else if (strncmp(line, "nodes ", 6) == 0 && nodes > 0) {
+            (void)fprintf(out, "nodes %u\n", nodes);
+        } else {
+            (void)fprintf(out, "%s\n", line);
+        }
+    }
+    assert_int_equal(fclose(out), 0);
+    struct cv_scenario *scenario = NULL;
+    struct cv_errtext why = {""};
+    if (cv__scenario_parse(file, made, length, &scenario, &why) != CV_OK) {
+        fail_msg("%s", why.text);
+    }
+    free(made);
+    free(text);
+    return scenario;
+}
+
+static struct cv_scenario *random_scenario(const char *protocol, uint32_t nodes)
+{
+    char file[100];
+    (void)snprintf(file, sizeof file, "scenario/random/%s.scn", protocol);
+    return scenario_from(file, protocol, nodes);
+}
+
+/* ---- promises hold ------------------------------------------------------------------------------
+ */
+
+struct cluster_kind {
+    const char *protocol;
+    uint32_t nodes;
+};
+
+static void keeps_its_promises_under_every_kind_of_fault(void **state)
+{
+    const struct cluster_kind *kind = *state;
+    struct cv_scenario *scenario = random_scenario(kind->protocol, kind->nodes);
+    const struct cv_runner_options options = {.first_seed = 1, .run_count = test_scale(SEEDS)};
+    struct cv_runner_result r;
+    cv__runner_run(scenario, &options, &r);
+    if (r.failed_count > 0) {
+        fail_msg("%llu of %llu runs failed; again: conclave sim tests/%s --seed %llu (nodes %u)",
+                 (unsigned long long)r.failed_count, (unsigned long long)r.run_count,
+                 scenario->name, (unsigned long long)r.first_failed_seed, kind->nodes);
+    }
+    assert_int_equal(r.run_count, options.run_count);
+
+    /* The faults were there, and in between it was quiet for long enough to judge. */
+    assert_true(r.judged_count >= r.run_count);
+    if (r.run_count >= 10) {
+        for (uint32_t fault = 0; fault < CV_FAULT_COUNT; fault++) {
+            assert_true(r.fired[cv__fired_by((enum cv_fault)fault)] > 0);
+        }
+        /* Such faults make two leaders, and the watcher sees them: it is not asleep. */
+        assert_true(r.broken[CV_PROPERTY_AT_MOST_ONE_LEADER] > r.run_count / 2);
+    }
+    cv__scenario_free(scenario);
+}
+
+/* ---- the same seed gives the same bytes ---------------------------------------------------------
+ */
+
+static char *json_of(const struct cv_scenario *scenario, uint32_t threads)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    assert_non_null(out);
+    const struct cv_runner_options options = {
+        .first_seed = 100, .run_count = 8, .thread_count = threads, .json = out};
+    struct cv_runner_result result;
+    cv__runner_run(scenario, &options, &result);
+    assert_int_equal(fclose(out), 0);
+    return text;
+}
+
+static void same_seed_gives_the_same_bytes_on_any_number_of_threads(void **unused)
+{
+    (void)unused;
+    for (uint32_t i = 0; i < COUNT_OF(protocols); i++) {
+        struct cv_scenario *scenario = random_scenario(protocols[i], 5);
+        char *once = json_of(scenario, 1);
+        char *again = json_of(scenario, 1);
+        char *threaded = json_of(scenario, 2);
+        assert_true(strlen(once) > 8 * 1000);
+        assert_string_equal(once, again);
+        assert_string_equal(once, threaded);
+        free(once);
+        free(again);
+        free(threaded);
+        cv__scenario_free(scenario);
+    }
+}
+
+static void another_seed_gives_another_run(void **unused)
+{
+    (void)unused;
+    struct cv_scenario *scenario = random_scenario("bully", 5);
+    const struct cv_world_options options = {0};
+    uint64_t messages[2];
+    for (uint64_t seed = 0; seed < 2; seed++) {
+        struct cv_world *world = cv__world_new(scenario, seed, &options);
+        assert_true(cv__world_run_all(world));
+        messages[seed] = world->message_count;
+        cv__world_free(world);
+    }
+    assert_int_not_equal(messages[0], messages[1]);
+    cv__scenario_free(scenario);
+}
+
+/* ---- past failures ------------------------------------------------------------------------------
+ */
+
+static void past_failures_do_not_come_back(void **unused)
+{
+    (void)unused;
+    char *seeds = text_of("sim/found.seeds");
+    uint32_t replayed = 0;
+    char *rest;
+    for (char *line = strtok_r(seeds, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        char protocol[40];
+        char file[60];
+        char path[100];
+        unsigned long long seed;
+        if (line[0] != '#') {
+            assert_int_equal(sscanf(line, "%39s %59s %llu", protocol, file, &seed), 3);
+            (void)snprintf(path, sizeof path, "sim/found/%s", file);
+            struct cv_scenario *scenario = scenario_from(path, protocol, /* nodes= as is */ 0);
+            const struct cv_world_options options = {0};
+            struct cv_world *world = cv__world_new(scenario, seed, &options);
+            if (!cv__world_run_all(world)) {
+                fail_msg("seed %llu of %s with %s fails again", seed, file, protocol);
+            }
+            cv__world_free(world);
+            cv__scenario_free(scenario);
+            replayed++;
+        }
+    }
+    assert_true(replayed >= 3);
+    free(seeds);
+}
+
+int main(void)
+{
+    enum { KINDS = COUNT_OF(protocols) * COUNT_OF(sizes) };
+    static struct cluster_kind kind[KINDS];
+    static char name[KINDS][100];
+    struct CMUnitTest tests[KINDS + 3] = {
+        [KINDS] = cmocka_unit_test(same_seed_gives_the_same_bytes_on_any_number_of_threads),
+        [KINDS + 1] = cmocka_unit_test(another_seed_gives_another_run),
+        [KINDS + 2] = cmocka_unit_test(past_failures_do_not_come_back),
+    };
+    for (uint32_t i = 0; i < KINDS; i++) {
+        kind[i] = (struct cluster_kind){protocols[i / COUNT_OF(sizes)], sizes[i % COUNT_OF(sizes)]};
+        (void)snprintf(name[i], sizeof name[i],
+                       "%s_of_%u_keeps_its_promises_under_every_kind_of_fault", kind[i].protocol,
+                       kind[i].nodes);
+        tests[i] = (struct CMUnitTest){.name = name[i],
+                                       .test_func = keeps_its_promises_under_every_kind_of_fault,
+                                       .initial_state = &kind[i]};
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

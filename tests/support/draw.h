@@ -1,0 +1,19 @@
+/* tests/support/draw.h - random messages: any that a protocol's table of types allows. */
+#ifndef CV_TESTS_DRAW_H
+#define CV_TESTS_DRAW_H
+
+#include "core/types.h"
+
+/* Room for the lists of one message. */
+#define DRAW_WORDS(members) (CV_LISTS_MAX * ((members) + 1))
+
+enum draw_manner {
+    DRAW_PLAUSIBLE, /* small numbers, sets that are not empty: what a peer of the same kind says */
+    DRAW_ANYTHING,  /* whatever the codec lets through: what a broken peer may say */
+};
+
+/* Draws a type and its fields. The lists land in `word`, which holds DRAW_WORDS(members). */
+void draw_message(const struct cv_protocol *protocol, uint32_t members, enum draw_manner manner,
+                  uint64_t *seed, uint64_t *word, struct cv_message *ret_message);
+
+#endif

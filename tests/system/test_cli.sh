@@ -1,0 +1,323 @@
+#!/bin/sh
+# The command line from outside: help, exit statuses, bad input, JSON, traces, seeds and shrinking.
+#
+# Needs CONCLAVE and SOURCE_ROOT. Every check is made; the failed ones are named at the end.
+set -u
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+checks=0
+failures=0
+
+fail() {
+    failures=$((failures + 1))
+    echo "FAILED: $*" >&2
+    [ ! -s err ] || sed 's/^/    stderr: /' err | head -n 3 >&2
+}
+
+# run STATUS ARGUMENT...: runs the program into the files out and err; its status must be STATUS.
+run() {
+    wanted=$1
+    shift
+    status=0
+    "$CONCLAVE" "$@" >out 2>err </dev/null || status=$?
+    checks=$((checks + 1))
+    [ "$status" -eq "$wanted" ] || fail "conclave $*: exit status $status, not $wanted"
+}
+
+# refuses PATTERN ARGUMENT...: status 2, nothing on stdout, one line on stderr that matches.
+refuses() {
+    pattern=$1
+    shift
+    run 2 "$@"
+    [ ! -s out ] || fail "conclave $*: prints something though it is refused"
+    [ "$(wc -l <err)" -eq 1 ] || fail "conclave $*: says $(wc -l <err) lines, not one"
+    grep -q "^conclave.*: " err || fail "conclave $*: does not say who speaks"
+    grep -q -e "$pattern" err || fail "conclave $*: does not say '$pattern'"
+}
+
+# says PATTERN: the last run printed it.
+says() {
+    checks=$((checks + 1))
+    grep -q -e "$1" out || fail "no '$1' in the output of the last run"
+}
+
+# check DESCRIPTION COMMAND...: any other condition.
+check() {
+    checks=$((checks + 1))
+    what=$1
+    shift
+    "$@" || fail "$what"
+}
+
+# is_json FILE [EXPRESSION]: every line is JSON, and the expression holds for each of them (r).
+is_json() {
+    python3 - "$@" <<'PYTHON'
+import json, sys
+expression = sys.argv[2] if len(sys.argv) > 2 else "True"
+lines = open(sys.argv[1], encoding="utf-8").read().splitlines()
+sys.exit(0 if lines and all(eval(f"({expression})", {"r": json.loads(line)}) for line in lines) else 1)
+PYTHON
+}
+
+cat >good.scn <<'SCENARIO'
+protocol bully
+nodes 5
+at 1s crash leader
+run 3s
+expect leader 4 by 2s
+SCENARIO
+sed 's/leader 4/leader 3/' good.scn >wrong.scn
+# More than is promised: fails for most seeds.
+cat >hunt.scn <<'SCENARIO'
+protocol bully
+nodes 5
+link * delay 1ms jitter 10%
+random faults rate 2/s kinds crash,pause,loss until 8s lasting 50ms..500ms
+run 10s
+expect property token-monotonic
+SCENARIO
+
+# ---- help and version -----------------------------------------------------------------------------
+
+for arguments in --help -h help 'protocols --help' 'protocols -h' 'help protocols' 'sim --help' \
+    'help sim' 'lab --help' 'help lab' 'lab classic --help'; do
+    run 0 $arguments
+    says 'usage: conclave'
+    check "conclave $arguments: stderr is empty" [ ! -s err ]
+done
+run 0 --help
+for verb in protocols sim lab; do
+    says "^  $verb "
+done
+run 0 --version
+says '^conclave [0-9]\+\.[0-9]\+\.[0-9]\+$'
+run 2
+check 'without arguments the help goes to stderr' grep -q 'usage: conclave' err
+refuses "there is no command 'smi'; 'conclave --help' lists them" smi
+refuses "there is no command 'smi'" help smi
+
+# ---- protocols ------------------------------------------------------------------------------------
+
+run 0 protocols
+for protocol in bully bully-improved bully-modified ring ring-modified; do
+    says "^$protocol .* possible$"
+done
+run 0 protocols ring
+says 'promises: validity, agreement, termination, stability'
+says 'two leaders at once are possible'
+says 'heartbeat=50ms'
+run 0 protocols --json
+check 'protocols --json is JSON' is_json out 'len(r) >= 5 and all(p["name"] and p["promises"] for p in r)'
+run 0 protocols --json bully
+check 'protocols --json NAME is that one' is_json out '[p["name"] for p in r] == ["bully"]'
+refuses "there is no protocol 'bulli'" protocols bulli
+refuses "unrecognized option '--jsno'" protocols --jsno
+
+# ---- exit statuses of sim -------------------------------------------------------------------------
+
+run 0 sim good.scn
+says '^ok$'
+run 1 sim wrong.scn
+says '^expect leader 3 by 2s: NO: node 1 follows 4$'
+says '^FAILED$'
+run 0 sim -q good.scn
+says '^good.scn: ok$'
+run 1 sim --quiet wrong.scn
+says '^wrong.scn:5: expect leader 3 by 2s: NO: node 1 follows 4 (seed 1)$'
+run 1 sim -q good.scn wrong.scn good.scn
+check 'the worst of several files counts' [ "$(wc -l <out)" -eq 4 ]
+run 2 sim -q wrong.scn no-such.scn good.scn
+says '^good.scn: ok$'
+
+# ---- bad input: one line that says where, and what to do ------------------------------------------
+
+refuses "cannot read 'no-such.scn': No such file or directory" sim no-such.scn
+refuses "cannot read '\.': Is a directory" sim .
+printf 'protocol\0bully\n' >binary.scn
+refuses 'binary.scn:1:1: this is a binary file' sim binary.scn
+cp "$CONCLAVE" program.scn
+refuses 'program.scn:1:1: this is a binary file' sim program.scn
+: >empty.scn
+refuses "empty.scn:1:1: the scenario has no 'protocol' line" sim empty.scn
+bad() { # bad PATTERN LINE: the line is number 4 of a scenario
+    printf 'protocol bully\nnodes 6\nrun 30s\n%s\n' "$2" >x.scn
+    refuses "^conclave: x.scn:4:$1" sim x.scn
+}
+bad "7: unknown action 'crush'; did you mean 'crash'?" 'at 1s crush 1'
+bad "4: time '1' has no unit; write 1ms or 1s" 'at 1 crash 1'
+bad "13: '7' is not within the nodes 1..6" 'at 1s crash 7'
+bad "42: dist=constant and a jitter contradict" 'link * delay 1ms jitter 1ms dist=constant'
+bad "1: unknown word 'frobnicate'" frobnicate
+bad '1: this happens after the end of the run' 'at 31s crash 1'
+bad "17: unknown property 'peace'" 'expect property peace'
+printf 'protocol bully heartbeat=1s timeout=1s\nnodes 3\nrun 1s\n' >x.scn
+refuses 'x.scn:1:1: timeout .* does not hold: ' sim x.scn
+printf 'protocol bully\nnodes 3\n' >x.scn
+refuses "x.scn:2:1: the scenario has no 'run' line" sim x.scn
+printf 'protocol bulli\nnodes 3\n' >x.scn
+refuses "x.scn:1:10: unknown protocol 'bulli'; did you mean 'bully'?" sim x.scn
+
+# ---- wrong usage ----------------------------------------------------------------------------------
+
+refuses 'which scenario?' sim
+refuses "unrecognized option '--sede'" sim --sede 1 good.scn
+refuses "--seed takes a whole number from 0 to [0-9]*, not 'x'" sim --seed x good.scn
+refuses "--seed takes a whole number" sim --seed -1 good.scn
+refuses "--seed takes a whole number" sim --seed 99999999999999999999 good.scn
+refuses "--runs takes a whole number from 1" sim --runs 0 good.scn
+refuses "--threads takes a whole number from 1" sim --threads 0 good.scn
+refuses "option '--seed' requires an argument" sim good.scn --seed
+refuses '--trace is for one run' sim --trace t --runs 2 good.scn
+refuses '--trace is for one run' sim --trace t good.scn good.scn
+refuses '--json goes with neither' sim --json --timeline good.scn
+refuses '--json goes with neither' sim --json --shrink wrong.scn
+refuses '--timeline draws one run' sim --timeline --runs 2 good.scn
+refuses "there is no experiment 'modern'" lab modern
+refuses "lab classic takes no argument: 'x'" lab classic x
+
+# ---- JSON -----------------------------------------------------------------------------------------
+
+run 0 sim --json good.scn
+check 'sim --json has the documented keys' is_json out 'list(r) == """scenario protocol options nodes
+    seed duration_s events wall_s leaderships views final messages elections faults liveness_judged
+    properties expects ok""".split()'
+check 'leaderships' is_json out 'all(set(l) == {"node", "from_s", "to_s", "token", "reason"}
+    for l in r["leaderships"]) and [l["node"] for l in r["leaderships"]] == [5, 4]'
+check 'views' is_json out 'all(list(v) == ["t_s", "node", "leader", "token"] for v in r["views"])'
+check 'final' is_json out 'r["final"]["5"] == {"up": False, "leader": 0, "valid": False} and
+    r["final"]["4"] == {"up": True, "leader": 4, "valid": True}'
+check 'messages' is_json out 'r["messages"]["total"] == sum(r["messages"]["by_type"].values()) and
+    r["messages"]["bytes"] > 0 and r["messages"]["lost"] == 0'
+check 'elections' is_json out 'r["elections"][1]["fault_t_s"] == 1 and
+    1 < r["elections"][1]["detected_s"] <= r["elections"][1]["elected_s"] < 1.3'
+check 'properties' is_json out 'all(list(p) == ["promised", "ok", "at_s", "detail"]
+    for p in r["properties"].values()) and r["properties"]["agreement"]["promised"] and
+    not r["properties"]["at-most-one-leader"]["promised"]'
+check 'expects' is_json out 'r["expects"] == [{"line": 5, "ok": True, "detail": ""}] and r["ok"]'
+check 'wall_s is null' is_json out 'r["wall_s"] is None'
+run 0 sim --json --timing good.scn
+check '--timing measures' is_json out 'r["wall_s"] > 0'
+run 1 sim --json wrong.scn
+check 'a failure is told in JSON too' is_json out 'not r["ok"] and not r["expects"][0]["ok"]'
+run 1 sim --json --runs 5 hunt.scn
+check 'one line for each run' [ "$(wc -l <out)" -eq 5 ]
+check 'in the order of seeds' is_json out '1 <= r["seed"] <= 5 and r["scenario"] == "hunt.scn"'
+check 'and only JSON on stdout' grep -q '^first failure: ' err
+
+# ---- the same seed, the same bytes ----------------------------------------------------------------
+
+"$CONCLAVE" sim --json --seed 77 hunt.scn >a
+"$CONCLAVE" sim --json --seed 77 hunt.scn >b
+check 'the same seed gives the same bytes' cmp -s a b
+"$CONCLAVE" sim --json --seed 78 hunt.scn >c
+check 'another seed gives another run' sh -c '! cmp -s a c'
+for threads in 1 2 7; do
+    "$CONCLAVE" sim --json --runs 20 --threads "$threads" hunt.scn >"threads$threads" 2>err
+done
+check 'one and two threads agree' cmp -s threads1 threads2
+check 'one and seven threads agree' cmp -s threads1 threads7
+"$CONCLAVE" sim --seed 77 --trace trace1 hunt.scn >out
+"$CONCLAVE" sim --seed 77 --trace trace2 hunt.scn >out
+check 'traces agree' cmp -s trace1 trace2
+printf 'seed 77\n' | cat hunt.scn - >seeded.scn
+"$CONCLAVE" sim --json seeded.scn | sed 's/seeded.scn/hunt.scn/' >b
+check 'the seed line of a scenario is like --seed' cmp -s a b
+
+# ---- traces ---------------------------------------------------------------------------------------
+
+run 0 sim --trace good.trace good.scn
+check 'a trace is JSON lines' is_json good.trace '"conclave_trace" in r or r["t_s"] >= 0 and r["event"]'
+check 'a trace begins with the run' sh -c 'head -n 1 good.trace | grep -q "\"conclave_trace\": 1"'
+check 'a trace has the crash' grep -q '"event": "crash", "node": 5' good.trace
+run 2 sim --trace no/such/folder/x good.scn
+check 'says that it cannot write' grep -q "cannot write 'no/such/folder/x': No such file" err
+
+# ---- many seeds, replay, shrinking ----------------------------------------------------------------
+
+run 0 sim --runs 20 good.scn
+says '20 runs, 0 failed'
+run 1 sim --runs 20 hunt.scn
+says 'runs, [1-9][0-9]* failed'
+says '^faults: crash [1-9]'
+replay=$(sed -n 's/^first failure: conclave \(sim hunt.scn --seed [0-9]*\) .*/\1/p' out)
+seed=${replay##* }
+check 'a replay command is given' [ -n "$replay" ]
+run 1 $replay
+says 'NO: '
+run 0 sim --runs "$((seed - 1))" hunt.scn # it was the first
+run 1 sim --runs 20 --shrink hunt.scn
+cp out small.scn
+check 'shrunk to few actions' [ "$(grep -c '^at ' small.scn)" -le 4 ]
+check 'shrunk without chance' sh -c '! grep -q "^random" small.scn'
+check 'shrunk from the first failing seed' grep -q "^seed $seed\$" small.scn
+run 1 sim small.scn
+says 'expect property token-monotonic: NO: '
+run 0 sim --shrink good.scn
+check 'a run that does not fail is not shrunk' [ ! -s out ]
+check 'and that is said' grep -q 'good.scn does not fail with seed 1: nothing to shrink' err
+run 0 sim --shrink --runs 3 good.scn
+check 'nor are several' [ ! -s out ]
+printf 'protocol bully\nnodes 1\nrandom faults rate 1/s kinds crash,link until 2s\nrun 3s\n' >idle.scn
+run 1 sim --runs 5 idle.scn
+says "idle.scn:3: the fault 'link' never happened in these runs"
+
+# ---- output that cannot be written ----------------------------------------------------------------
+
+if [ -c /dev/full ]; then
+    for arguments in --help --version protocols 'protocols --json' 'sim good.scn' \
+        'sim --json good.scn' 'sim --timeline good.scn' 'sim --json --runs 50 hunt.scn' \
+        'sim --shrink wrong.scn' 'lab'; do
+        status=0
+        "$CONCLAVE" $arguments >/dev/full 2>err || status=$?
+        checks=$((checks + 1))
+        [ "$status" -eq 2 ] || fail "conclave $arguments >/dev/full: exit status $status, not 2"
+        grep -q 'cannot write' err || fail "conclave $arguments >/dev/full: says nothing about it"
+    done
+    run 2 sim --trace /dev/full good.scn
+    check 'a trace that cannot be written is told' grep -q "cannot write '/dev/full'" err
+fi
+
+# ---- colours and bars are for terminals ------------------------------------------------------------
+
+escape=$(printf '\033')
+for arguments in 'sim good.scn' 'sim wrong.scn' 'sim --timeline good.scn' 'sim --runs 20 good.scn' \
+    'protocols' 'lab'; do
+    "$CONCLAVE" $arguments >out 2>err
+    checks=$((checks + 1))
+    ! grep -q "$escape" out err || fail "conclave $arguments: colours though nobody sees them"
+    [ ! -s err ] || fail "conclave $arguments: a progress bar though nobody sees it"
+done
+run 0 sim --timeline "$SOURCE_ROOT/tests/scenario/demo.scn"
+check 'a timeline has a row for each node' [ "$(grep -c '^node [1-5] ' out)" -eq 5 ]
+check 'a timeline is 100 columns wide' sh -c '[ "$(grep "^node" out | wc -L)" -le 100 ]'
+if command -v script >/dev/null; then
+    TERM=xterm script -qec "'$CONCLAVE' sim --timeline good.scn" /dev/null >out 2>err </dev/null
+    check 'a terminal gets colours' grep -q "$escape" out
+fi
+
+# ---- lab ------------------------------------------------------------------------------------------
+
+run 0 lab
+says '^classic '
+run 0 lab classic
+says 'agrees'
+check 'every figure agrees with its formula' sh -c '! grep -q -e DISAGREES -e "NOT SHOWN" out'
+
+# ---- the examples of the manual --------------------------------------------------------------------
+
+python3 - "$SOURCE_ROOT/docs/scenarios.md" <<'PYTHON'
+import re, sys
+text = open(sys.argv[1], encoding="utf-8").read()
+for number, scenario in enumerate(re.findall(r"^```scn\n(.*?)^```", text, re.M | re.S)):
+    open(f"manual{number}.scn", "w", encoding="utf-8").write(scenario)
+PYTHON
+check 'the manual has examples' [ -e manual2.scn ]
+for scenario in manual*.scn; do
+    [ -e "$scenario" ] || continue
+    run 0 sim -q "$scenario"
+done
+
+echo "$checks checks, $failures failed"
+[ "$failures" -eq 0 ]

@@ -1,0 +1,75 @@
+/* tests/unit/test_hostile.c - a core survives whatever a peer may say.
+ *
+ * An assertion is for our own mistakes; what a peer says is checked, counted and answered. So no
+ * message that the codec lets through may trip an assertion of a core, whatever its numbers are and
+ * in whatever state the core is. */
+#include "support/draw.h"
+#include "support/host.h"
+#include "support/support.h"
+
+#include <string.h>
+
+#define NODES 5u
+
+struct hostility {
+    uint64_t seed;
+};
+
+/* After each step of the run somebody now and then says something strange to that node. */
+static void say_something(struct host *host, uint64_t *seed)
+{
+    struct cv_message message;
+    uint64_t word[DRAW_WORDS(NODES)];
+    const cv_id to = 1 + test_random_below(seed, NODES);
+    const cv_id from = to % NODES + 1;
+    if (!host->node[to].is_up) {
+        return;
+    }
+    draw_message(host->protocol, NODES, DRAW_ANYTHING, seed, word, &message);
+    host_step(host, to,
+              &(struct cv_event){.kind = CV_EVENT_MESSAGE,
+                                 .peer = from,
+                                 .message = &message,
+                                 .delay_ns_max = INT64_MAX});
+}
+
+/* A run among talkative strangers; fails the test with what was tripped. */
+static void run_among_strangers(const struct cv_protocol *protocol, uint64_t seed)
+{
+    struct host *host = host_new(protocol, NODES, seed);
+    host->loss_pct = 5;
+    for (cv_id id = 1; id <= NODES; id++) {
+        host_start(host, id);
+    }
+    const int64_t end_ns = host->now_ns + 5 * NS_PER_S;
+    while (host_next(host, end_ns)) {
+        if (test_random_below(&seed, 10) == 0) {
+            say_something(host, &seed);
+        }
+        if (test_random_below(&seed, 500) == 0) {
+            const cv_id node = 1 + test_random_below(&seed, NODES);
+            host_crash(host, node);
+            host_start(host, node);
+        }
+    }
+    host_free(host);
+}
+
+static void no_message_of_a_peer_trips_an_assertion(void **unused)
+{
+    (void)unused;
+    const struct cv_protocol *protocol;
+    for (uint32_t i = 0; (protocol = cv_protocol_at(i)) != NULL; i++) {
+        for (uint64_t seed = 1; seed <= test_scale(100); seed++) {
+            run_among_strangers(protocol, seed);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_message_of_a_peer_trips_an_assertion),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,370 @@
+/* tests/unit/test_report.c - what is told of a run, to programs and to people. */
+#include "sim/report.h"
+#include "support/cluster.h"
+#include "support/jsonread.h"
+#include "support/support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static char *json_of(const struct cv_world *world, double wall_s)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    assert_non_null(out);
+    cv__report_json(world, wall_s, out);
+    assert_int_equal(fclose(out), 0);
+    return text;
+}
+
+static char *text_of(const struct cv_world *world, void (*report)(const struct cv_world *, FILE *))
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    assert_non_null(out);
+    report(world, out);
+    assert_int_equal(fclose(out), 0);
+    return text;
+}
+
+/* A whole run, whatever comes of it. */
+static struct cluster *run(const char *text)
+{
+    struct cluster *c = cluster_start("%s", text);
+    cv__world_run(c->world, c->scenario->run_ns);
+    return c;
+}
+
+static const char crash_and_partition[] =
+    "protocol bully\nnodes 4\nlink * delay 1ms\n"
+    "at 1s crash 4\nat 2s partition 1 | 2 3\nat 4s heal\nrun 6s\n"
+    "expect leader 3 by 1.9s at 1..3\n"
+    "expect leader 2 by 1.9s at 1..3\n" /* is not so */
+    "expect broken at-most-one-leader\n";
+
+/* ---- JSON ---------------------------------------------------------------------------------------
+ */
+
+static void json_has_the_documented_keys_in_their_order(void **unused)
+{
+    (void)unused;
+    static const char *const keys[] = {
+        "scenario",  "protocol", "options",         "nodes",      "seed",    "duration_s",
+        "events",    "wall_s",   "leaderships",     "views",      "final",   "messages",
+        "elections", "faults",   "liveness_judged", "properties", "expects", "ok"};
+    struct cluster *c = run(crash_and_partition);
+    char *json = json_of(c->world, -1);
+    assert_true(json_is_valid(json));
+    assert_int_equal(json_count(json, ""), COUNT_OF(keys));
+    for (uint32_t i = 0; i < COUNT_OF(keys); i++) {
+        char key[40];
+        json_key(json, "", i, key, sizeof key);
+        assert_string_equal(key, keys[i]);
+    }
+    free(json);
+    cluster_drop(c);
+}
+
+static void json_is_one_line(void **unused)
+{
+    (void)unused;
+    struct cluster *c = run(crash_and_partition);
+    char *json = json_of(c->world, -1);
+    assert_ptr_equal(strchr(json, '\n'), json + strlen(json) - 1);
+    free(json);
+    cluster_drop(c);
+}
+
+static void json_tells_who_led_when_and_why_it_ended(void **unused)
+{
+    (void)unused;
+    struct cluster *c = run(crash_and_partition);
+    char *json = json_of(c->world, -1);
+    /* In the order in which they ended: 4 crashed, then the two of the partition. */
+    assert_int_equal(json_number(json, "leaderships.0.node"), 4);
+    assert_int_equal(json_number(json, "leaderships.0.from_s"), 0);
+    assert_int_equal(json_number(json, "leaderships.0.to_s"), 1);
+    assert_int_equal(json_number(json, "leaderships.0.token"), 1);
+    assert_true(json_is_text(json, "leaderships.0.reason", "crashed"));
+    const uint32_t count = json_count(json, "leaderships");
+    char path[60];
+    (void)snprintf(path, sizeof path, "leaderships.%u.reason", count - 1);
+    assert_true(json_is_text(json, path, "running"));
+    (void)snprintf(path, sizeof path, "leaderships.%u.to_s", count - 1);
+    assert_int_equal(json_number(json, path), 6);
+    (void)snprintf(path, sizeof path, "leaderships.%u.node", count - 1);
+    assert_int_equal(json_number(json, path), 3);
+    free(json);
+    cluster_drop(c);
+}
+
+static void json_views_end_with_what_is_final(void **unused)
+{
+    (void)unused;
+    struct cluster *c = run(crash_and_partition);
+    char *json = json_of(c->world, -1);
+    uint32_t leader[5] = {0};
+    for (uint32_t i = 0; i < json_count(json, "views"); i++) {
+        char path[60];
+        (void)snprintf(path, sizeof path, "views.%u.node", i);
+        const uint32_t node = (uint32_t)json_number(json, path);
+        (void)snprintf(path, sizeof path, "views.%u.leader", i);
+        leader[node] = (uint32_t)json_number(json, path);
+    }
+    for (cv_id id = 1; id <= 3; id++) {
+        char path[60];
+        (void)snprintf(path, sizeof path, "final.%u.leader", id);
+        assert_int_equal(json_number(json, path), leader[id]);
+        (void)snprintf(path, sizeof path, "final.%u.valid", id);
+        assert_int_equal(json_is_true(json, path), id == 3);
+        (void)snprintf(path, sizeof path, "final.%u.up", id);
+        assert_true(json_is_true(json, path));
+    }
+    assert_false(json_is_true(json, "final.4.up"));
+    assert_false(json_is_true(json, "final.4.valid"));
+    assert_int_equal(json_number(json, "final.4.leader"), 0);
+    free(json);
+    cluster_drop(c);
+}
+
+static void json_counts_messages_by_type(void **unused)
+{
+    (void)unused;
+    struct cluster *c = run(crash_and_partition);
+    char *json = json_of(c->world, -1);
+    const struct cv_protocol *p = c->world->protocol;
+    double sum = 0;
+    assert_int_equal(json_count(json, "messages.by_type"), p->message_count);
+    for (uint32_t i = 0; i < p->message_count; i++) {
+        char path[60];
+        (void)snprintf(path, sizeof path, "messages.by_type.%s", p->messages[i].name);
+        assert_int_equal(json_number(json, path), c->world->message_by_type[i]);
+        sum += json_number(json, path);
+    }
+    assert_int_equal(json_number(json, "messages.total"), sum);
+    assert_true(json_number(json, "messages.bytes") > 2 * sum);
+    assert_int_equal(json_number(json, "messages.lost"), 0);
+    free(json);
+    cluster_drop(c);
+}
+
+static void json_tells_how_long_elections_took(void **unused)
+{
+    (void)unused;
+    struct cluster *c = run(crash_and_partition);
+    char *json = json_of(c->world, -1);
+    assert_int_equal(json_number(json, "elections.0.fault_t_s"), 0); /* the start */
+    assert_int_equal(*json_at(json, "elections.0.detected_s"), 'n');
+    assert_int_equal(json_number(json, "elections.1.fault_t_s"), 1);
+    const double detected_s = json_number(json, "elections.1.detected_s");
+    const double elected_s = json_number(json, "elections.1.elected_s");
+    assert_true(detected_s > 1.09 && detected_s < 1.17);
+    assert_true(elected_s >= detected_s && elected_s < 1.3);
+    free(json);
+    cluster_drop(c);
+}
+
+static void json_tells_which_properties_are_promised_and_which_broke(void **unused)
+{
+    (void)unused;
+    struct cluster *c = run(crash_and_partition);
+    char *json = json_of(c->world, -1);
+    assert_int_equal(json_count(json, "properties"), CV_PROPERTY_COUNT);
+    for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
+        char path[60];
+        const char *name = cv_property_name((enum cv_property)i);
+        const bool is_promised =
+            ((c->world->protocol->promises | CV_PROP(ASSERTIONS)) & BIT(i)) != 0;
+        (void)snprintf(path, sizeof path, "properties.%s.promised", name);
+        assert_int_equal(json_is_true(json, path), is_promised);
+        (void)snprintf(path, sizeof path, "properties.%s.ok", name);
+        assert_int_equal(json_is_true(json, path), !c->world->watch.property[i].is_broken);
+    }
+    assert_false(json_is_true(json, "properties.at-most-one-leader.ok"));
+    assert_true(json_number(json, "properties.at-most-one-leader.at_s") > 2);
+    assert_int_equal(*json_at(json, "properties.agreement.at_s"), 'n');
+    free(json);
+    cluster_drop(c);
+}
+
+static void json_answers_each_expectation(void **unused)
+{
+    (void)unused;
+    struct cluster *c = run(crash_and_partition);
+    char *json = json_of(c->world, -1);
+    assert_int_equal(json_count(json, "expects"), 3);
+    assert_int_equal(json_number(json, "expects.0.line"), 8);
+    assert_true(json_is_true(json, "expects.0.ok"));
+    assert_int_equal(json_number(json, "expects.1.line"), 9);
+    assert_false(json_is_true(json, "expects.1.ok"));
+    assert_true(json_is_text(json, "expects.1.detail", "node 1 follows 3"));
+    assert_true(json_is_true(json, "expects.2.ok"));
+    assert_false(json_is_true(json, "ok")); /* because of the second one */
+    free(json);
+    cluster_drop(c);
+}
+
+static void json_has_no_wall_time_unless_it_was_measured(void **unused)
+{
+    (void)unused;
+    struct cluster *c = run("protocol bully\nnodes 2\nrun 1s\n");
+    char *silent = json_of(c->world, -1);
+    char *again = json_of(c->world, -1);
+    char *timed = json_of(c->world, 0.25);
+    assert_int_equal(*json_at(silent, "wall_s"), 'n');
+    assert_string_equal(silent, again);
+    assert_true(json_number(timed, "wall_s") > 0.24 && json_number(timed, "wall_s") < 0.26);
+    assert_true(json_is_true(silent, "ok"));
+    free(silent);
+    free(again);
+    free(timed);
+    cluster_drop(c);
+}
+
+/* A name may have anything in it that a file's name can have. */
+static void json_survives_strange_names(void **unused)
+{
+    (void)unused;
+    static const char *const names[] = {"a\"b.scn", "a\\b",          "tab\there", "line\nend",
+                                        "\x01\x7f", "z\xc3\xbcrich", ""};
+    for (uint32_t i = 0; i < COUNT_OF(names); i++) {
+        struct cv_scenario *scenario = NULL;
+        const char text[] = "protocol bully\nnodes 2\nrun 1s\n";
+        assert_int_equal(cv__scenario_parse(names[i], text, strlen(text), &scenario, NULL), CV_OK);
+        const struct cv_world_options options = {.keeps_history = true};
+        struct cv_world *world = cv__world_new(scenario, 1, &options);
+        assert_true(cv__world_run_all(world));
+        char *json = json_of(world, -1);
+        if (!json_is_valid(json)) {
+            fail_msg("%.80s", json);
+        }
+        free(json);
+        cv__world_free(world);
+        cv__scenario_free(scenario);
+    }
+}
+
+static void json_of_random_runs_is_valid_and_adds_up(void **unused)
+{
+    (void)unused;
+    for (uint32_t seed = 1; seed <= test_scale(20); seed++) {
+        for (uint32_t i = 0; cv_protocol_at(i) != NULL; i++) {
+            char text[400];
+            (void)snprintf(text, sizeof text,
+                           "protocol %s\nnodes 4\nseed %u\nrandom faults rate 2/s kinds "
+                           "crash,pause,partition,link,oneway,loss,slow,resign until 8s\nrun 10s\n",
+                           cv_protocol_at(i)->name, seed);
+            struct cluster *c = run(text);
+            char *json = json_of(c->world, -1);
+            assert_true(json_is_valid(json));
+            assert_int_equal(json_count(json, "leaderships"), c->world->begun_count);
+            for (uint32_t j = 0; j < json_count(json, "leaderships"); j++) {
+                char from[60];
+                char to[60];
+                (void)snprintf(from, sizeof from, "leaderships.%u.from_s", j);
+                (void)snprintf(to, sizeof to, "leaderships.%u.to_s", j);
+                assert_true(json_number(json, from) <= json_number(json, to));
+            }
+            free(json);
+            cluster_drop(c);
+        }
+    }
+}
+
+/* ---- text ---------------------------------------------------------------------------------------
+ */
+
+static void assert_has(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL) {
+        fail_msg("'%s' is not in:\n%s", part, text);
+    }
+}
+
+static void text_tells_people_the_same(void **unused)
+{
+    (void)unused;
+    struct cluster *c = run(crash_and_partition);
+    char *text = text_of(c->world, cv__report_text);
+    assert_has(text, "test: bully, 4 nodes, seed 1, 6s simulated");
+    assert_has(text, "heartbeat=50ms");
+    assert_has(text, "node 4    0s .. 1s  token 1  crashed");
+    assert_has(text, "faults: crash 1 partition 1 heal 1");
+    assert_has(text, "property agreement: holds\n");
+    assert_has(text, "property at-most-one-leader: BROKEN at 2.");
+    assert_has(text, "(not promised)");
+    assert_has(text, "expect leader 3 by 1.9s at 1..3: yes\n");
+    assert_has(text, "expect leader 2 by 1.9s at 1..3: NO: node 1 follows 3\n");
+    assert_has(text, "\nFAILED\n");
+    assert_null(strchr(text, '\033')); /* no colours: this is not a terminal's business */
+    free(text);
+    cluster_drop(c);
+}
+
+static void failures_name_file_line_and_seed(void **unused)
+{
+    (void)unused;
+    struct cluster *c = run(crash_and_partition);
+    char *text = text_of(c->world, cv__report_failures);
+    assert_string_equal(text,
+                        "test:9: expect leader 2 by 1.9s at 1..3: NO: node 1 follows 3 (seed 1)\n");
+    free(text);
+    cluster_drop(c);
+}
+
+static void failures_of_a_good_run_are_none(void **unused)
+{
+    (void)unused;
+    struct cluster *c = run("protocol ring\nnodes 3\nrun 2s\nexpect leader 3 by 2s\n");
+    char *text = text_of(c->world, cv__report_failures);
+    assert_string_equal(text, "");
+    free(text);
+    cluster_drop(c);
+}
+
+/* ---- faults -------------------------------------------------------------------------------------
+ */
+
+static void each_kind_of_fault_is_counted_under_a_name_of_its_own(void **unused)
+{
+    (void)unused;
+    for (uint32_t a = 0; a < CV_FAULT_COUNT; a++) {
+        const uint32_t index = cv__fired_by((enum cv_fault)a);
+        assert_in_range(index, 0, CV_FIRED_COUNT - 1);
+        assert_non_null(cv__fired_name(index));
+        for (uint32_t b = 0; b < a; b++) {
+            assert_int_not_equal(cv__fired_by((enum cv_fault)b), index);
+        }
+    }
+    for (uint32_t a = 0; a < CV_FIRED_COUNT; a++) {
+        for (uint32_t b = 0; b < a; b++) {
+            if (cv__fired_name(a) != NULL && cv__fired_name(b) != NULL) {
+                assert_string_not_equal(cv__fired_name(a), cv__fired_name(b));
+            }
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(json_has_the_documented_keys_in_their_order),
+        cmocka_unit_test(json_is_one_line),
+        cmocka_unit_test(json_tells_who_led_when_and_why_it_ended),
+        cmocka_unit_test(json_views_end_with_what_is_final),
+        cmocka_unit_test(json_counts_messages_by_type),
+        cmocka_unit_test(json_tells_how_long_elections_took),
+        cmocka_unit_test(json_tells_which_properties_are_promised_and_which_broke),
+        cmocka_unit_test(json_answers_each_expectation),
+        cmocka_unit_test(json_has_no_wall_time_unless_it_was_measured),
+        cmocka_unit_test(json_survives_strange_names),
+        cmocka_unit_test(json_of_random_runs_is_valid_and_adds_up),
+        cmocka_unit_test(text_tells_people_the_same),
+        cmocka_unit_test(failures_name_file_line_and_seed),
+        cmocka_unit_test(failures_of_a_good_run_are_none),
+        cmocka_unit_test(each_kind_of_fault_is_counted_under_a_name_of_its_own),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
