@@ -46,11 +46,12 @@ void claims_all_others_know_who(const char *protocol)
 
 void claims_states_last(const char *protocol)
 {
-    struct cluster *c = cluster_start("protocol %s\nnodes 5\nrun 3601s\n", protocol);
+    const uint32_t seconds = 60 + test_scale(600);
+    struct cluster *c = cluster_start("protocol %s\nnodes 5\nrun %us\n", protocol, seconds + 1);
     cluster_run_until(c, settle_ms(c));
     const cv_id leader = cluster_leader(c);
     const uint32_t views = c->world->view_count;
-    cluster_run_until(c, 3600e3); /* an hour */
+    cluster_run_until(c, 1e3 * seconds);
     assert_int_equal(cluster_leader(c), leader);
     assert_int_equal(c->world->view_count, views);
     cluster_end(c);
@@ -79,7 +80,7 @@ void claims_highest_living_leads(const char *protocol)
 void claims_survives_failures_during_the_election(const char *protocol)
 {
     /* The next in line dies at each instant of the election that its predecessor's death began. */
-    for (double after_ms = 0; after_ms < 60; after_ms += 1.5) {
+    for (double after_ms = 0; after_ms < 40; after_ms += 1.5) {
         struct cluster *c = cluster_start("protocol %s heartbeat=100ms timeout=1s delta=2ms\n"
                                           "nodes 5\nlink * delay 1ms\nrun 60s\n",
                                           protocol);
@@ -110,11 +111,11 @@ void claims_nothing_beyond_the_bound(const char *protocol)
     cluster_run_until(c, 30e3);
     const uint64_t begun = c->world->begun_count;
     uint32_t undecided = 0;
-    for (uint32_t i = 0; i < 3000; i++) {
+    for (uint32_t i = 0; i < 1000; i++) {
         cluster_run_until(c, cluster_now_ms(c) + 10);
         undecided += cluster_leader(c) == CV_ID_NONE || cluster_leader_count(c) != 1;
     }
-    assert_true(undecided > 1500);                   /* most of the time, ... */
+    assert_true(undecided > 500);                    /* most of the time, ... */
     assert_true(c->world->begun_count - begun > 30); /* and it does not end */
     cluster_drop(c);
 }

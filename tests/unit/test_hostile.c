@@ -7,13 +7,7 @@
 #include "support/host.h"
 #include "support/support.h"
 
-#include <string.h>
-
 #define NODES 5u
-
-struct hostility {
-    uint64_t seed;
-};
 
 /* After each step of the run somebody now and then says something strange to that node. */
 static void say_something(struct host *host, uint64_t *seed)

@@ -192,8 +192,8 @@ static const char *const right[] = {
     "at 1s peer-down 5 at 1 2",
     "at 1s peer-down leader at *",
     "random faults rate 0.5/s kinds crash",
-    "random faults rate=2/s kinds=crash,pause,partition,link,oneway,loss,slow,duplicate,reorder,"
-    "resign from=1s until=20s lasting=50ms..2s",
+    "random faults rate=2/s kinds=crash,pause,partition,link,oneway from=1s lasting=50ms..2s",
+    "random faults rate=2/s kinds=loss,slow,duplicate,reorder,resign from=1s until=20s",
     "random faults kinds loss rate 1/s until 5s",
     "expect leader 1 by 0s",
     "expect leader any by 30s",

@@ -472,7 +472,7 @@ static void delay_bounds_hold_with_drift_within_rho(void **unused)
 {
     (void)unused;
     const char *const lines[] = {
-        "link * delay 2ms jitter 50%\nclock * drift random 100ppm\nfast 10ms min 1ms\n" DISORDER,
+        ("link * delay 2ms jitter 50%\nclock * drift random 100ppm\nfast 10ms min 1ms\n" DISORDER),
         "link * delay 1ms dist=pareto jitter 1ms\nclock * drift random 100ppm\nfast 10ms min 1ms\n",
         "link * delay 1ms\nclock 5 drift 100ppm\nclock 1 drift -100ppm\nfast 10ms min 1ms\n",
         "drift-bound 5000ppm\nclock * drift random 5000ppm\nlink * delay 1ms\nfast 9ms min 1ms\n",
