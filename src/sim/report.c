@@ -281,6 +281,12 @@ static void text_counts(const struct cv_world *w, FILE *out)
     (void)fprintf(out, has_any ? "\n" : " none\n");
 }
 
+/* Said of protocols whose leaders tell who supports them; of others there is nothing to say. */
+static bool is_about_support(uint32_t property)
+{
+    return property >= CV_PROPERTY_SUPPORT_ONE && property <= CV_PROPERTY_PARTITIONS_DISJOINT;
+}
+
 static void text_property(const struct cv_world *w, uint32_t i, FILE *out)
 {
     const struct cv_broken *broken = &w->watch.property[i];
@@ -301,7 +307,9 @@ void cv__report_text(const struct cv_world *w, FILE *out)
     text_leaderships(w, out);
     text_counts(w, out);
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
-        text_property(w, i, out);
+        if (is_promised(w, i) || !is_about_support(i)) {
+            text_property(w, i, out);
+        }
     }
     (void)fprintf(out, "liveness was judged %llu time%s\n",
                   (unsigned long long)w->watch.judged_count, w->watch.judged_count == 1 ? "" : "s");
