@@ -25,7 +25,7 @@ enum {
 #undef CV_ERR_ENUM
 };
 
-#define CV_ERRTEXT_BYTES 256
+#define CV_ERRTEXT_BYTES 512
 
 /* One line: what was tried, on what, and why it failed. Written on failure only. */
 struct cv_errtext {

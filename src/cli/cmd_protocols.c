@@ -160,6 +160,12 @@ static int run(int argc, char **argv)
         print_list();
         return EXIT_FINE;
     }
+    for (int i = optind; i < argc; i++) {
+        if (cv_protocol_find(argv[i]) == NULL) {
+            return cv__usage_error("there is no protocol '%s'; 'conclave protocols' lists them",
+                                   argv[i]);
+        }
+    }
     struct cv_json json = {.out = stdout};
     if (is_json) {
         cv__json_open(&json, NULL, '[');
@@ -170,12 +176,8 @@ static int run(int argc, char **argv)
         const struct cv_protocol *protocol =
             shows_all ? cv_protocol_at(index) : cv_protocol_find(argv[i]);
         struct cv_config config;
-        if (protocol == NULL && shows_all) {
-            break;
-        }
         if (protocol == NULL) {
-            return cv__usage_error("there is no protocol '%s'; 'conclave protocols' lists them",
-                                   argv[i]);
+            break; /* past the last of all */
         }
         if (!config_of(protocol, &config)) {
             return EXIT_USAGE;

@@ -302,6 +302,9 @@ static void on_message(struct classic *c, const struct classic_rules *rules,
                        const struct cv_event *event, struct cv_effects *out)
 {
     const uint64_t term = event->message->field[0];
+    if (term > CLASSIC_TERM_MAX) {
+        return; /* a broken peer: nobody counts that far, and there must be room above it */
+    }
     switch (event->message->type) {
     case CLASSIC_HEARTBEAT:
         on_heartbeat(c, rules, event, out);

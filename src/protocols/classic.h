@@ -55,6 +55,8 @@ enum {
     [CLASSIC_REFUSE] = {"REFUSE", {{"term", CV_FIELD_U64}}},                                   \
     [CLASSIC_RESIGN] = {"RESIGN", {{"term", CV_FIELD_U64}}}
 
+#define CLASSIC_TERM_MAX (UINT64_C(1) << 62)
+
 enum {
     CLASSIC_TIMER_HEARTBEAT, /* coordinator: send the next one */
     CLASSIC_TIMER_SUSPECT,   /* others: the coordinator has been silent for too long */

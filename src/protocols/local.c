@@ -623,8 +623,29 @@ static void on_release(struct local *l, const struct cv_event *event, struct cv_
     }
 }
 
+/* Tokens that nobody counts up to come from a broken peer; there must be room above them. */
+static bool has_credible_tokens(const struct cv_message *m)
+{
+    const uint64_t most = UINT64_C(1) << 62;
+    switch (m->type) {
+    case ELECTION:
+        return m->field[TOKEN] <= most && m->field[ELECTION_TURN_TOKEN] <= most;
+    case REPLY:
+        return m->field[TOKEN] <= most && m->field[REPLY_TURN_TOKEN] <= most;
+    case RELEASE:
+        return m->field[TOKEN] <= most && m->field[RELEASE_TURN_TOKEN] <= most;
+    case COLLATED:
+        return m->field[TOKEN] <= most;
+    default:
+        return true;
+    }
+}
+
 static void on_message(struct local *l, const struct cv_event *event, struct cv_effects *out)
 {
+    if (!has_credible_tokens(event->message)) {
+        return;
+    }
     switch (event->message->type) {
     case ELECTION:
         on_election(l, event, out);

@@ -161,7 +161,8 @@ static void ring_on_election(struct ring *r, const struct cv_event *event, struc
     const cv_id initiator = (cv_id)event->message->field[FIELD_INITIATOR];
     const bool has_been_round = initiator == c->self || cv__set_has(active, c->self);
     if (has_been_round) {
-        if (c->role == ELECTING || initiator != c->self) {
+        const bool is_listed = cv__set_has(active, c->self); /* as long as the sender is honest */
+        if (is_listed && (c->role == ELECTING || initiator != c->self)) {
             ring_conclude(r, active, event->now_ns, out);
         }
         return; /* our own, but we know a coordinator by now */

@@ -71,7 +71,7 @@ static const struct cv_link *link_get(const struct cv_network *network, cv_id fr
     }
     const uint32_t site_a = network->site[from - 1];
     const uint32_t site_b = network->site[to - 1];
-    if (site_a != 0 && site_b != 0 && site_a != site_b) {
+    if (network->between != NULL && site_a != 0 && site_b != 0 && site_a != site_b) {
         const struct cv_link *link = &network->between[site_a * CV_SITES_MAX + site_b];
         if (link->delay_ns > 0) {
             return link;

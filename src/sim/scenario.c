@@ -134,7 +134,7 @@ static int parse_protocol(struct cv_parser *p)
     }
     s->protocol = name != NULL ? cv_protocol_find(name) : NULL;
     if (s->protocol == NULL) {
-        char known[256] = "";
+        char known[512] = "";
         const struct cv_protocol *one;
         for (uint32_t i = 0; (one = cv_protocol_at(i)) != NULL; i++) {
             strncat(known, i > 0 ? " " : "", sizeof known - strlen(known) - 1);
@@ -164,7 +164,7 @@ static int parse_protocol(struct cv_parser *p)
             return cv__words_unknown(&p->words, "option", key, known);
         }
         if (error != CV_OK) {
-            return cv__words_fail(&p->words, "%.150s", why.text);
+            return cv__words_fail(&p->words, "%.200s", why.text);
         }
     }
     return CV_OK;
@@ -474,7 +474,7 @@ static int finish(struct cv_parser *p, struct cv_errtext *reterr)
 {
     struct cv_scenario *s = p->scenario;
     if (s->protocol == NULL || s->node_count == 0 || !p->has_run) {
-        return cv__fail(reterr, CV_E_MALFORMED, "%.60s:%u:1: the scenario has no '%s' line",
+        return cv__fail(reterr, CV_E_MALFORMED, "%.200s:%u:1: the scenario has no '%s' line",
                         p->words.name, p->words.line > 0 ? p->words.line : 1,
                         s->protocol == NULL  ? "protocol"
                         : s->node_count == 0 ? "nodes"
@@ -483,14 +483,14 @@ static int finish(struct cv_parser *p, struct cv_errtext *reterr)
     for (uint32_t i = 0; i < s->action_count; i++) {
         if (s->action[i].at_ns > s->run_ns) {
             return cv__fail(reterr, CV_E_MALFORMED,
-                            "%.60s:%u:1: this happens after the end of the run", p->words.name,
+                            "%.200s:%u:1: this happens after the end of the run", p->words.name,
                             s->action[i].line);
         }
     }
     for (uint32_t i = 0; i < s->expect_count; i++) {
         if (s->expect[i].at_ns > s->run_ns) {
             return cv__fail(reterr, CV_E_MALFORMED,
-                            "%.60s:%u:1: this is expected after the end of the run", p->words.name,
+                            "%.200s:%u:1: this is expected after the end of the run", p->words.name,
                             s->expect[i].line);
         }
         if (s->expect[i].at_ns < 0) {
@@ -506,7 +506,7 @@ static int finish(struct cv_parser *p, struct cv_errtext *reterr)
     struct cv_errtext why;
     const int error = cv_core_configure(s->protocol, &s->config, &why);
     if (error != CV_OK) {
-        return cv__fail(reterr, CV_E_MALFORMED, "%.60s:1:1: %.180s", p->words.name, why.text);
+        return cv__fail(reterr, CV_E_MALFORMED, "%.200s:1:1: %.180s", p->words.name, why.text);
     }
     cv_core_contract(s->protocol, &s->config, &s->promises, &s->assumes);
     s->promises |= CV_PROP(ASSERTIONS);
@@ -549,7 +549,7 @@ int cv__text_load(const char *path, char **ret_text, size_t *ret_length, struct 
 {
     FILE *file = fopen(path, "rb");
     if (file == NULL) {
-        return cv__fail(reterr, CV_E_IO, "cannot read '%.150s': %s", path, strerror(errno));
+        return cv__fail(reterr, CV_E_IO, "cannot read '%.200s': %s", path, strerror(errno));
     }
     size_t capacity = 1 << 16;
     size_t length = 0;
@@ -569,17 +569,17 @@ int cv__text_load(const char *path, char **ret_text, size_t *ret_length, struct 
             capacity *= 2;
         }
         if (length > TEXT_BYTES_MAX) {
-            error = cv__fail(reterr, CV_E_IO, "'%.150s' is larger than 16 MiB", path);
+            error = cv__fail(reterr, CV_E_IO, "'%.200s' is larger than 16 MiB", path);
             break;
         }
     }
     if (error == CV_OK && ferror(file)) {
-        error = cv__fail(reterr, CV_E_IO, "cannot read '%.150s': %s", path, strerror(errno));
+        error = cv__fail(reterr, CV_E_IO, "cannot read '%.200s': %s", path, strerror(errno));
     }
     (void)fclose(file); /* it was only read */
     if (error == CV_OK && memchr(text, '\0', length) != NULL) {
         error = cv__fail(reterr, CV_E_MALFORMED,
-                         "%.150s:1:1: this is a binary file; a scenario is plain text", path);
+                         "%.200s:1:1: this is a binary file; a scenario is plain text", path);
     }
     if (error != CV_OK) {
         free(text);

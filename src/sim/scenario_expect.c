@@ -51,7 +51,7 @@ static int parse_property(struct cv_parser *p, struct cv_expect *expect, enum cv
 {
     expect->kind = kind;
     const char *name = cv__words_next(&p->words);
-    char known[256] = "";
+    char known[512] = "";
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
         const char *one = cv_property_name((enum cv_property)i);
         if (name != NULL && strcmp(one, name) == 0) {
@@ -100,7 +100,7 @@ static int parse_messages(struct cv_parser *p, struct cv_expect *expect)
     if (!cv__words_take(&p->words, "*")) {
         const struct cv_protocol *protocol = p->scenario->protocol;
         const char *name = cv__words_next(&p->words);
-        char known[256] = "";
+        char known[512] = "";
         for (uint32_t i = 0; i < protocol->message_count; i++) {
             if (name != NULL && strcmp(protocol->messages[i].name, name) == 0) {
                 expect->message = i;

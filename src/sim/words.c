@@ -81,12 +81,12 @@ int cv__words_fail(const struct cv_words *words, const char *format, ...)
     if (words->next >= 1 && words->next <= words->count) {
         column = words->word[words->next - 1].column;
     }
-    char text[192];
+    char text[288];
     va_list args;
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return cv__fail(words->reterr, CV_E_MALFORMED, "%.60s:%u:%u: %s", words->name, words->line,
+    return cv__fail(words->reterr, CV_E_MALFORMED, "%.200s:%u:%u: %s", words->name, words->line,
                     column, text);
 }
 

@@ -275,6 +275,15 @@ static void save(struct cv_node *n, const uint64_t *word, uint32_t word_count)
     memcpy(n->persisted, word, word_count * sizeof *word);
 }
 
+/* An entry of the queue names the node and, modulo DISK_LIFE, which of its lives it belongs to. */
+#define DISK_LIFE 8192u
+
+static void queue_disk(struct cv_world *w, cv_id id, int64_t delay_ns)
+{
+    const uint32_t life = (uint32_t)(node_of(w, id)->life % DISK_LIFE);
+    cv__queue_push(&w->queue, w->now_ns + delay_ns, EVENT_DISK, life * DISK_LIFE + id);
+}
+
 /* Effects wait if a record is being saved, and a record itself if the disk takes its time. */
 static void apply(struct cv_world *w, cv_id id, const struct cv_effect *e)
 {
@@ -294,7 +303,7 @@ static void apply(struct cv_world *w, cv_id id, const struct cv_effect *e)
             h->word_count = e->persist_count;
             memcpy(h->word, e->persist, e->persist_count * sizeof *e->persist);
             if (!is_waiting) {
-                cv__queue_push(&w->queue, w->now_ns + n->disk_ns, EVENT_DISK, id);
+                queue_disk(w, id, n->disk_ns);
             }
         } else {
             save(n, e->persist, e->persist_count);
@@ -352,11 +361,16 @@ static void drop_held(struct cv_world *w, struct cv_node *n)
 }
 
 /* The record at the head is saved, or is not; what waited for it may go, up to the next record. */
-static void on_disk(struct cv_world *w, cv_id id)
+static void on_disk(struct cv_world *w, uint32_t ref)
 {
+    const cv_id id = ref % DISK_LIFE;
     struct cv_node *n = node_of(w, id);
-    if (!n->is_up || n->is_paused || n->held_first == n->held_count) {
-        return; /* it crashed meanwhile; or it learns of this when it wakes */
+    if (!n->is_up || n->life % DISK_LIFE != ref / DISK_LIFE || n->held_first == n->held_count) {
+        return; /* it crashed meanwhile, or nothing waits any more */
+    }
+    if (n->is_paused) {
+        n->has_disk_waiting = true; /* it learns of this when it wakes */
+        return;
     }
     CV_ASSERT(n->held[n->held_first].kind == CV_EFFECT_PERSIST);
     if (n->disk_fails) {
@@ -380,7 +394,7 @@ static void on_disk(struct cv_world *w, cv_id id)
         }
     }
     if (n->held_first < n->held_count) {
-        cv__queue_push(&w->queue, w->now_ns + n->disk_ns, EVENT_DISK, id);
+        queue_disk(w, id, n->disk_ns);
     }
 }
 
@@ -489,6 +503,7 @@ void cv__world_crash_node(struct cv_world *w, cv_id id)
     }
     n->is_up = false;
     n->is_paused = false;
+    n->has_disk_waiting = false;
     n->leader = CV_ID_NONE;
     n->token = 0;
     drop_held(w, n);
@@ -508,8 +523,9 @@ void cv__world_wake_node(struct cv_world *w, cv_id id)
     CV_ASSERT(n->is_up && n->is_paused);
     cv__world_note_life(w, id, CV_LIFE_UP);
     n->is_paused = false;
-    if (n->held_first < n->held_count) {
-        cv__queue_push(&w->queue, w->now_ns, EVENT_DISK, id);
+    if (n->has_disk_waiting) {
+        n->has_disk_waiting = false;
+        queue_disk(w, id, 0);
     }
     const bool timers_first = cv__rng_range(&w->wake_rng, 0, 1) == 0;
     for (int turn = 0; turn < 2; turn++) {

@@ -45,10 +45,11 @@ struct cv_node {
     void *state;
     struct cv_clock clock;
     bool is_up, is_paused, was_ever_up, is_candidate, disk_fails;
-    bool has_stopped; /* its disk failed it: it takes no part until it starts again */
-    uint64_t life;    /* how often it has started */
-    uint64_t fault;   /* number of its latest crash or pause, so that only that one is undone */
-    int64_t disk_ns;  /* how long saving takes */
+    bool has_stopped;      /* its disk failed it: it takes no part until it starts again */
+    bool has_disk_waiting; /* a save ended while it was paused */
+    uint64_t life;         /* how often it has started */
+    uint64_t fault;  /* number of its latest crash or pause, so that only that one is undone */
+    int64_t disk_ns; /* how long saving takes */
     struct cv_timer timer[CV_TIMERS_MAX];
     uint32_t persisted_count;
     uint64_t persisted[CV_PERSIST_WORDS_MAX];

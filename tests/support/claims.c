@@ -61,7 +61,7 @@ void claims_highest_living_leads(const char *protocol)
 {
     enum { NODES = 5 };
     for (uint32_t living = 1; living < BIT(NODES); living++) {
-        struct cluster *c = cluster_start("protocol %s\nnodes %d\nrun 60s\n", protocol, NODES);
+        struct cluster *c = cluster_start("protocol %s\nnodes %d\nrun 20s\n", protocol, NODES);
         cluster_run_until(c, settle_ms(c));
         cv_id highest = CV_ID_NONE;
         for (cv_id id = 1; id <= NODES; id++) {
@@ -82,7 +82,7 @@ void claims_survives_failures_during_the_election(const char *protocol)
     /* The next in line dies at each instant of the election that its predecessor's death began. */
     for (double after_ms = 0; after_ms < 40; after_ms += 1.5) {
         struct cluster *c = cluster_start("protocol %s heartbeat=100ms timeout=1s delta=2ms\n"
-                                          "nodes 5\nlink * delay 1ms\nrun 60s\n",
+                                          "nodes 5\nlink * delay 1ms\nrun 20s\n",
                                           protocol);
         cluster_run_until(c, settle_ms(c));
         assert_int_equal(cluster_leader(c), 5);

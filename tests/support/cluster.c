@@ -180,11 +180,13 @@ static bool has_text(const char *line, const char *key, const char *text)
 
 static bool is_asked_for(const struct cluster_query *query, const char *line, double until_ms)
 {
-    const double at_ms = number_of(line, "t_s") * 1000;
     const double rounding_ms = 1e-6;
-    return has_text(line, "event", query->event) &&
-           (query->type == NULL || has_text(line, "type", query->type)) &&
-           (query->from == 0 || (cv_id)number_of(line, "from") == query->from) &&
+    if (!has_text(line, "event", query->event) ||
+        (query->type != NULL && !has_text(line, "type", query->type))) {
+        return false;
+    }
+    const double at_ms = number_of(line, "t_s") * 1000;
+    return (query->from == 0 || (cv_id)number_of(line, "from") == query->from) &&
            (query->to == 0 || (cv_id)number_of(line, "to") == query->to) &&
            at_ms >= query->since_ms - rounding_ms && at_ms <= until_ms + rounding_ms;
 }
