@@ -246,6 +246,11 @@ static void step_down(struct local *l, enum cv_reason reason, struct cv_effects 
 {
     CV_ASSERT(l->leads);
     l->leads = false;
+    if (l->collate > 0) {
+        /* Answers to our latest request may have been lost on their way up the tree: the next one
+         * is a first one again, which everybody answers directly (BI). */
+        cv__set_remove(set_of(l, SET_ALIVE), l->self);
+    }
     cv__effect_disarm(out, TIMER_LAPSE);
     forget_leader(l, reason, out);
     release(l, /* is_gone= */ !stands(l), out);
@@ -350,8 +355,10 @@ static uint64_t token_to_propose(const struct local *l)
 static void ask(struct local *l, int64_t now_ns, struct cv_effects *out)
 {
     const uint64_t token = token_to_propose(l);
-    const bool is_repeat = l->request_ns != 0 && l->leads && token == l->request_token &&
-                           now_ns - l->request_ns < l->lock_ns / 2;
+    const int64_t open_ns = l->leads ? l->lock_ns / 2 : l->wait_ns;
+    const bool can_succeed = l->leads || cv__set_has(set_of(l, SET_TARGET), l->self);
+    const bool is_repeat = l->request_ns != 0 && can_succeed && token == l->request_token &&
+                           now_ns - l->request_ns < open_ns;
     if (!is_repeat) {
         l->request_ns = now_ns;
         l->asked_ns = now_ns;
@@ -482,8 +489,9 @@ static void learn_leader(struct local *l, const struct cv_event *event, struct c
     const uint64_t *members = m->list[ELECTION_SUPPORT].word;
     const uint64_t token = m->field[ELECTION_LEADING];
     if (token == 0 || !cv__set_has(members, l->self) || l->locked_to != event->peer ||
-        event->now_ns >= l->locked_until_ns) {
-        return;
+        event->now_ns >= l->locked_until_ns ||
+        (l->leader == event->peer && token < l->leader_token)) {
+        return; /* not ours; or overtaken by a later one */
     }
     const bool is_new = l->leader != event->peer || l->leader_token != token;
     cv__set_copy(set_of(l, SET_FAMILY), members, l->member_count);

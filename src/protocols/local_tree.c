@@ -48,14 +48,16 @@ static bool is_way_up(struct local *l, const struct cv_event *event)
 {
     const struct cv_message *m = event->message;
     const uint64_t *tree = m->list[ELECTION_ALIVE].word;
+    if (l->collate == 0 || m->field[ELECTION_LEADING] == 0 ||
+        !cv__set_has(m->list[ELECTION_SUPPORT].word, l->self)) {
+        return false; /* what others ask in between must not hide that our leader asks again */
+    }
     const bool is_repeat = m->field[REQUEST] == (uint64_t)l->answered_request_ns;
     l->answered_request_ns = (int64_t)m->field[REQUEST];
     if (is_repeat) {
         l->direct_until_ns = event->now_ns + l->expires_ns;
     }
-    return l->collate > 0 && event->now_ns >= l->direct_until_ns &&
-           m->field[ELECTION_LEADING] != 0 &&
-           cv__set_has(m->list[ELECTION_SUPPORT].word, l->self) && cv__set_has(tree, l->self) &&
+    return event->now_ns >= l->direct_until_ns && cv__set_has(tree, l->self) &&
            cv__set_has(tree, event->peer);
 }
 
