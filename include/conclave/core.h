@@ -31,6 +31,8 @@ extern "C" {
 typedef uint32_t cv_id;
 #define CV_ID_NONE 0u
 #define CV_MEMBERS_MAX 4096u
+/* A leader that has no number here, because the protocol knows no members: see its label. */
+#define CV_ID_ANONYMOUS UINT32_MAX
 
 /* ---- Messages ------------------------------------------------------------------------------ */
 
@@ -96,7 +98,8 @@ const char *cv_reason_name(enum cv_reason reason);
 
 /* What one node believes about who leads. */
 struct cv_leadership {
-    cv_id leader; /* CV_ID_NONE: nobody known */
+    cv_id leader;   /* CV_ID_NONE: nobody known; CV_ID_ANONYMOUS: another process, with this ... */
+    uint64_t label; /* ... nonce, where the protocol is anonymous; otherwise 0 */
     enum cv_reason reason;
     uint64_t token;         /* for fencing; how far it can be trusted is the protocol's promise */
     int64_t valid_until_ns; /* local clock; 0: the protocol gives no such guarantee */
@@ -115,7 +118,11 @@ enum cv_event_kind {
     CV_EVENT_RESIGN,         /* the operator asks the leader to hand over */
     CV_EVENT_CAMPAIGN,       /* from now on, be (or do not be) a candidate */
     CV_EVENT_PERSIST_FAILED, /* durable storage is gone: take no further part */
+    CV_EVENT_SEQUENCE,       /* the sequencer answered, however late, or cannot */
 };
+
+/* Numbers of a sequencer are below 2^63. */
+#define CV_SEQUENCE_NONE UINT64_MAX
 
 #define CV_PERSIST_WORDS_MAX 8u
 
@@ -136,7 +143,8 @@ enum cv_input {
 struct cv_event {
     enum cv_event_kind kind;
     int64_t now_ns; /* the local clock, always > 0: never set back, counts through suspend */
-    cv_id peer;     /* MESSAGE: sender; PEER_DOWN: the dead; RESIGN: wished successor or none */
+    cv_id peer;     /* MESSAGE: sender (CV_ID_NONE if the protocol is anonymous); PEER_DOWN: the
+                       dead; RESIGN: wished successor or none */
 
     /* MESSAGE */
     const struct cv_message *message; /* lent until the step returns */
@@ -160,16 +168,21 @@ struct cv_event {
     const uint64_t *persisted; /* what the latest persist saved; lent */
     uint32_t persisted_count;  /* 0: nothing was ever saved */
     uint64_t nonce;            /* differs between any two starts of any process */
+
+    /* SEQUENCE: at most one for each request */
+    uint64_t request;  /* as in CV_EFFECT_ASK_SEQUENCE */
+    uint64_t sequence; /* the number; CV_SEQUENCE_NONE: the request failed */
 };
 
 /* ---- Effects ------------------------------------------------------------------------------- */
 
 enum cv_effect_kind {
     CV_EFFECT_SEND,
-    CV_EFFECT_ARM,        /* (re-)arm a timer at an instant of the host's choice in a range */
-    CV_EFFECT_DISARM,     /* that timer will not fire */
-    CV_EFFECT_PERSIST,    /* replace the durable record; later sends wait for it */
-    CV_EFFECT_LEADERSHIP, /* what this node believes has changed, or was prolonged */
+    CV_EFFECT_ARM,          /* (re-)arm a timer at an instant of the host's choice in a range */
+    CV_EFFECT_DISARM,       /* that timer will not fire */
+    CV_EFFECT_PERSIST,      /* replace the durable record; later sends wait for it */
+    CV_EFFECT_LEADERSHIP,   /* what this node believes has changed, or was prolonged */
+    CV_EFFECT_ASK_SEQUENCE, /* ask the sequencer for a number; the answer is an event */
 };
 
 #define CV_TIMERS_MAX 8u   /* timers of one core: 0..7 */
@@ -178,7 +191,8 @@ enum cv_effect_kind {
 struct cv_effect {
     enum cv_effect_kind kind;
 
-    /* SEND: to every member first..last except oneself, unless to_self. 1..CV_MEMBERS_MAX: all. */
+    /* SEND: to every member first..last except oneself, unless to_self. 1..CV_MEMBERS_MAX: all;
+     * an anonymous protocol sends to all only, which is the group, whoever that may be. */
     cv_id first, last;
     bool to_self;
     struct cv_message message;
@@ -193,6 +207,11 @@ struct cv_effect {
 
     /* LEADERSHIP */
     struct cv_leadership leadership;
+
+    /* ASK_SEQUENCE: `reference` is a number that the answer must exceed, if the sequencer kept its
+     * memory; CV_SEQUENCE_NONE: none is known. */
+    uint64_t request;
+    uint64_t reference;
 };
 
 /* The effects of one step, in order. The host owns the storage and reuses it for every step. */
@@ -268,7 +287,8 @@ const char *cv_property_name(enum cv_property property);
     X(PROMPT_PROCESSES, "no process pauses for long")                                \
     X(BOUNDED_DRIFT, "no clock drifts by more than the bound")                       \
     X(TRANSITIVE_LINKS, "who can talk to a third can talk to each other, both ways") \
-    X(MAJORITY, "a majority of the members is connected")
+    X(MAJORITY, "a majority of the members is connected")                            \
+    X(SEQUENCER, "the sequencer answers everybody within its time")
 
 enum cv_assume {
 #define CV_ASSUME_ENUM(name, text) CV_ASSUME_##name,
@@ -289,6 +309,7 @@ struct cv_protocol {
     uint32_t assumes;    /* bits of cv_assume: what the promises rest on */
     /* Not NULL: the two depend on the configuration; ask cv_core_contract(). */
     void (*contract)(const struct cv_config *config, uint32_t *promises, uint32_t *assumes);
+    bool is_anonymous; /* no member list: no sender is told, leaders have a label, no number */
     const struct cv_option *options;
     const struct cv_message_type *messages;
     uint32_t message_count;
@@ -306,6 +327,8 @@ struct cv_protocol {
     int64_t (*timely_ns)(const struct cv_config *config);
     /* The bound of timeliness and bounded-inconsistency; NULL where they are not promised. */
     int64_t (*kappa_ns)(const struct cv_config *config);
+    /* The sequencer is assumed to answer within this; NULL: it is never asked. */
+    int64_t (*sequence_ns)(const struct cv_config *config);
 };
 
 /* The protocol of that name, or NULL. cv_protocol_at() walks all of them: NULL past the last. */

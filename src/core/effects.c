@@ -74,3 +74,11 @@ void cv__effect_leadership(struct cv_effects *out, const struct cv_leadership *l
     CV_ASSERT(leadership->reason < CV_REASON_COUNT);
     effect_add(out, CV_EFFECT_LEADERSHIP)->leadership = *leadership;
 }
+
+void cv__effect_ask_sequence(struct cv_effects *out, uint64_t request, uint64_t reference)
+{
+    CV_ASSERT(request > 0);
+    struct cv_effect *effect = effect_add(out, CV_EFFECT_ASK_SEQUENCE);
+    effect->request = request;
+    effect->reference = reference;
+}

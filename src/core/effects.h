@@ -26,4 +26,8 @@ void cv__effect_persist(struct cv_effects *out, const uint64_t *word, uint32_t w
 
 void cv__effect_leadership(struct cv_effects *out, const struct cv_leadership *leadership);
 
+/* Asks the sequencer for a number above `reference` (CV_SEQUENCE_NONE: any). Requests are numbered
+ * from 1. */
+void cv__effect_ask_sequence(struct cv_effects *out, uint64_t request, uint64_t reference);
+
 #endif

@@ -446,6 +446,7 @@ void cv__classic_step(struct classic *c, const struct classic_rules *rules,
         stop(c, out);
         break;
     case CV_EVENT_REPORT:
-        break; /* no scores here */
+    case CV_EVENT_SEQUENCE:
+        break; /* neither scores nor numbers here */
     }
 }

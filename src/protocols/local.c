@@ -797,7 +797,8 @@ static void local_step(void *state, const struct cv_event *event, struct cv_effe
         stop(l, out);
         break;
     case CV_EVENT_REPORT:
-        break; /* no scores here */
+    case CV_EVENT_SEQUENCE:
+        break; /* neither scores nor numbers here */
     }
 }
 

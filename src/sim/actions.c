@@ -64,6 +64,7 @@ static void end_later(struct cv_world *w, const struct cv_action *a, enum cv_act
         .flag = true, /* an end, not an action of its own */
         .value = (int64_t)w->fault_count,
         .link = a->link,
+        .sequencer = a->sequencer,
     };
     end.link.link.is_down = false;
     cv__world_schedule_action(w, &end);
@@ -174,6 +175,22 @@ static void do_overlay(struct cv_world *w, const struct cv_action *a)
     w->overlay_fault[a->overlay] = w->fault_count;
     cv__network_overlay(w->network, a->overlay, a->value);
     end_later(w, a, CV_ACTION_OVERLAY, CV_ID_NONE);
+}
+
+static void do_sequencer(struct cv_world *w, const struct cv_action *a)
+{
+    const enum cv_sequencer_verb verb = a->sequencer.verb;
+    if (a->flag) {
+        if (w->sequencer_fault[verb] == (uint64_t)a->value) {
+            cv__sequencer_restore(&w->sequencer, verb);
+            cv__watch_disturb(w);
+        }
+        return;
+    }
+    fire(w, a);
+    w->sequencer_fault[verb] = w->fault_count;
+    cv__sequencer_change(&w->sequencer, &a->sequencer, a->for_ns > 0);
+    end_later(w, a, CV_ACTION_SEQUENCER, CV_ID_NONE);
 }
 
 static void do_clock(struct cv_world *w, const struct cv_action *a)
@@ -298,6 +315,9 @@ static void do_action(struct cv_world *w, const struct cv_action *a)
     case CV_ACTION_DISK:
         do_disk(w, a);
         break;
+    case CV_ACTION_SEQUENCER:
+        do_sequencer(w, a);
+        break;
     default: {
         struct cv_action resolved = *a;
         resolved.node = resolve(w, a->node);
@@ -355,6 +375,28 @@ static void draw_pair(struct cv_rng *rng, uint32_t node_count, struct cv_link_ch
     } while (change->second == change->first);
     change->mask = CV_LINK_DOWN;
     change->link.is_down = true;
+}
+
+/* Down or losing for a while; or at once another counter. */
+static void draw_sequencer(struct cv_rng *rng, struct cv_action *a)
+{
+    static const enum cv_sequencer_verb verbs[] = {CV_SEQUENCER_DOWN, CV_SEQUENCER_SET,
+                                                   CV_SEQUENCER_RESET, CV_SEQUENCER_WIPE,
+                                                   CV_SEQUENCER_SKIP};
+    struct cv_sequencer_change *change = &a->sequencer;
+    a->kind = CV_ACTION_SEQUENCER;
+    a->node = CV_ID_NONE;
+    change->verb = verbs[cv__rng_range(rng, 0, COUNT_OF(verbs) - 1)];
+    if (change->verb == CV_SEQUENCER_SET) {
+        change->mask = CV_SEQUENCER_QUERY_LOSS | CV_SEQUENCER_ANSWER_LOSS;
+        change->query_loss_ppb = draw_percent(rng, 1, 60);
+        change->answer_loss_ppb = draw_percent(rng, 1, 60);
+    } else if (change->verb == CV_SEQUENCER_SKIP) {
+        change->skip = (uint64_t)cv__rng_range(rng, 1, 100);
+    }
+    if (change->verb != CV_SEQUENCER_DOWN && change->verb != CV_SEQUENCER_SET) {
+        a->for_ns = 0;
+    }
 }
 
 static void draw_fault(struct cv_world *w, const struct cv_random_faults *faults, int64_t at_ns,
@@ -417,6 +459,14 @@ static void draw_fault(struct cv_world *w, const struct cv_random_faults *faults
     case CV_FAULT_RESIGN:
         a.kind = CV_ACTION_RESIGN;
         a.for_ns = 0;
+        break;
+    case CV_FAULT_JOIN:
+        a.kind = CV_ACTION_RECOVER;
+        a.for_ns = 0;
+        a.node = (cv_id)cv__rng_range(rng, 1, node_count); /* never a leader: it is down */
+        break;
+    case CV_FAULT_SEQUENCER:
+        draw_sequencer(rng, &a);
         break;
     case CV_FAULT_COUNT:
         CV_ASSERT(!"a fault of no kind");

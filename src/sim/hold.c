@@ -3,6 +3,7 @@
 
 #include "core/nodeset.h"
 #include "sim/memory.h"
+#include "sim/oracle.h"
 #include "sim/world.h"
 
 bool cv__world_holds(const struct cv_world *w, cv_id id)
@@ -61,6 +62,14 @@ void cv__world_open_election(struct cv_world *w, cv_id leader)
     w->election[w->election_count++] = (struct cv_election){w->now_ns, -1, -1, leader};
 }
 
+void cv__hold_life(struct cv_world *w, cv_id id, enum cv_life life)
+{
+    if (w->options.keeps_history) {
+        w->life = cv__grow(w->life, &w->life_capacity, w->life_count, sizeof *w->life);
+        w->life[w->life_count++] = (struct cv_life_change){w->now_ns, id, life};
+    }
+}
+
 void cv__world_note_life(struct cv_world *w, cv_id id, enum cv_life life)
 {
     static const enum cv_record_kind kinds[] = {
@@ -70,10 +79,7 @@ void cv__world_note_life(struct cv_world *w, cv_id id, enum cv_life life)
     };
     const bool wakes = life == CV_LIFE_UP && w->node[id - 1].is_paused;
     cv__world_note(w, wakes ? CV_RECORD_WAKE : kinds[life], id, CV_ID_NONE, 0, 0, 0);
-    if (w->options.keeps_history) {
-        w->life = cv__grow(w->life, &w->life_capacity, w->life_count, sizeof *w->life);
-        w->life[w->life_count++] = (struct cv_life_change){w->now_ns, id, life};
-    }
+    cv__hold_life(w, id, life);
 }
 
 /* The first other node that drops the lost leader has detected the fault. */
@@ -87,12 +93,30 @@ static void note_detection(struct cv_world *w, cv_id id, cv_id old_leader)
     }
 }
 
-void cv__hold_believe(struct cv_world *w, cv_id id, const struct cv_leadership *l)
+/* Who is behind an anonymous leader? Known from outside only; nobody, if no process has that label
+ * or was given that number, which lemma 1 of [Wiesmann07] excludes. */
+static cv_id name_leader(struct cv_world *w, cv_id id, const struct cv_leadership *l)
 {
+    const cv_id named = cv__oracle_find(w, l->token, l->label);
+    if (named == CV_ID_NONE) {
+        cv__watch_break(w, CV_PROPERTY_VALIDITY,
+                        "node %u follows label %llx with token %llu, which no process was given",
+                        id, (unsigned long long)l->label, (unsigned long long)l->token);
+    }
+    return named;
+}
+
+void cv__hold_believe(struct cv_world *w, cv_id id, const struct cv_leadership *told)
+{
+    struct cv_leadership named = *told;
+    const struct cv_leadership *l = &named;
+    if (w->protocol->is_anonymous && told->leader != CV_ID_NONE) {
+        named.leader = name_leader(w, id, told);
+    }
     struct cv_node *n = &w->node[id - 1];
     const int64_t until_ns =
         l->valid_until_ns == 0 ? INT64_MAX : cv__clock_real(&n->clock, l->valid_until_ns);
-    if (n->leader != l->leader || n->token != l->token) {
+    if (n->leader != l->leader || n->token != l->token || n->label != l->label) {
         cv__world_note(w, CV_RECORD_BELIEF, id, l->leader, l->reason, l->token,
                        until_ns == INT64_MAX ? 0 : until_ns);
         if (w->options.keeps_history) {
@@ -102,10 +126,14 @@ void cv__hold_believe(struct cv_world *w, cv_id id, const struct cv_leadership *
         if (n->leader != l->leader) {
             note_detection(w, id, n->leader);
         }
-        cv__watch_belief(w, id, l->leader, l->token);
+        cv__watch_belief(w, id, l);
         n->leader = l->leader;
         n->token = l->token;
-        n->token_max = l->token > n->token_max ? l->token : n->token_max;
+        n->label = l->label;
+        if (l->token > n->token_max || (l->token == n->token_max && l->label > n->label_max)) {
+            n->token_max = l->token;
+            n->label_max = l->label;
+        }
     }
     const bool is_renewal = l->leader == id && cv__world_holds(w, id) && n->held_token == l->token;
     if (l->leader == id && l->members.word_count > 0) {

@@ -18,6 +18,9 @@ void cv__watch_init(struct cv_world *w)
     if (w->scenario->assumes & BIT(CV_ASSUME_BOUNDED_DELAY)) {
         watch->delta_ns = protocol->timely_ns(&w->scenario->config);
     }
+    if (protocol->sequence_ns != NULL) {
+        watch->sequence_ns = protocol->sequence_ns(&w->scenario->config);
+    }
     if (protocol->kappa_ns != NULL) {
         watch->kappa_ns = protocol->kappa_ns(&w->scenario->config);
     }
@@ -86,28 +89,34 @@ static struct cv_token_owner *owner_find(struct cv_watch *watch, uint64_t token)
     return owner_at(watch, token);
 }
 
-static void watch_order(struct cv_world *w, cv_id id, cv_id leader, uint64_t token)
+/* Leaders are ordered by token, anonymous ones by token and label: two of them may have the same
+ * token if the sequencer lost its memory twice. */
+static void watch_order(struct cv_world *w, cv_id id, const struct cv_leadership *l)
 {
+    const cv_id leader = l->leader;
+    const uint64_t token = l->token;
     struct cv_watch *watch = &w->watch;
     const struct cv_node *n = &w->node[id - 1];
     struct cv_token_owner *owner = owner_find(watch, token);
     if (owner->leader == CV_ID_NONE) {
         owner->token = token;
         owner->leader = leader;
+        owner->label = l->label;
         watch->owner_count++;
-    } else if (owner->leader != leader) {
+    } else if (owner->leader != leader && owner->label == l->label) {
         cv__watch_break(w, CV_PROPERTY_LEADER_ORDER,
                         "node %u sees %u lead with token %llu, with which %u led", id, leader,
                         (unsigned long long)token, owner->leader);
     }
-    if (token < n->token_max) {
+    if (token < n->token_max || (token == n->token_max && l->label < n->label_max)) {
         cv__watch_break(w, CV_PROPERTY_LEADER_ORDER, "node %u goes back from token %llu to %llu",
                         id, (unsigned long long)n->token_max, (unsigned long long)token);
     }
 }
 
-void cv__watch_belief(struct cv_world *w, cv_id id, cv_id leader, uint64_t token)
+void cv__watch_belief(struct cv_world *w, cv_id id, const struct cv_leadership *l)
 {
+    const cv_id leader = l->leader;
     const struct cv_node *n = &w->node[id - 1];
     if (leader != CV_ID_NONE) {
         if (leader > w->node_count || !w->node[leader - 1].was_ever_up) {
@@ -115,7 +124,7 @@ void cv__watch_belief(struct cv_world *w, cv_id id, cv_id leader, uint64_t token
                             "node %u takes %u for the leader, which never started", id, leader);
             return;
         }
-        watch_order(w, id, leader, token);
+        watch_order(w, id, l);
     }
     if (w->watch.is_settled && leader != n->leader) {
         cv__watch_break(w, CV_PROPERTY_STABILITY,
@@ -233,7 +242,8 @@ static bool takes_part(const struct cv_node *n)
 /* Conditions that last, as opposed to single events such as a lost message. */
 static bool is_behaving(const struct cv_world *w)
 {
-    if (cv__network_has_cuts(w->network)) {
+    const bool has_sequencer = w->watch.sequence_ns == 0 || !w->sequencer.is_down;
+    if (cv__network_has_cuts(w->network) || !has_sequencer) {
         return false;
     }
     for (uint32_t i = 0; i < w->node_count; i++) {
@@ -271,6 +281,14 @@ static void judge_node(struct cv_world *w, cv_id id, cv_id first)
     if (n->leader != leader && leader != CV_ID_NONE) {
         cv__watch_break(w, CV_PROPERTY_AGREEMENT, "node %u follows %u but node %u follows %u", id,
                         n->leader, first, leader);
+    }
+    /* [Wiesmann07, lemmas 2 and 3] Each closed round has one leader, with one number. */
+    const struct cv_node *other = &w->node[first - 1];
+    if (n->leader == leader && (n->token != other->token || n->label != other->label) &&
+        w->protocol->is_anonymous) {
+        cv__watch_break(w, CV_PROPERTY_AGREEMENT,
+                        "node %u follows token %llu but node %u follows %llu", id,
+                        (unsigned long long)n->token, first, (unsigned long long)other->token);
     }
     const struct cv_node *l = &w->node[n->leader - 1];
     if (cv__network_group(w->network, n->leader) != cv__network_group(w->network, id) ||

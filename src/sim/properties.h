@@ -22,7 +22,8 @@ struct cv_broken {
 
 struct cv_token_owner {
     uint64_t token;
-    cv_id leader;
+    cv_id leader; /* the first that was seen with it; an anonymous one with its label */
+    uint64_t label;
 };
 
 struct cv_watch {
@@ -38,8 +39,9 @@ struct cv_watch {
     uint32_t holder_count;
 
     int64_t settle_ns, delta_ns;
-    int64_t kappa_ns;  /* 0: the protocol has none */
-    int64_t looked_ns; /* when timeliness was last looked at */
+    int64_t sequence_ns; /* the sequencer is assumed to answer within this; 0: it is not asked */
+    int64_t kappa_ns;    /* 0: the protocol has none */
+    int64_t looked_ns;   /* when timeliness was last looked at */
     int64_t disturbed_ns;
     bool is_settled;
     bool is_check_queued;
@@ -51,7 +53,7 @@ void cv__watch_init(struct cv_world *world);
 void cv__watch_fini(struct cv_world *world);
 
 /* A node's belief changes from what it has on record to this. Called before the record changes. */
-void cv__watch_belief(struct cv_world *world, cv_id node, cv_id leader, uint64_t token);
+void cv__watch_belief(struct cv_world *world, cv_id node, const struct cv_leadership *leadership);
 /* A leadership begins, or has ended. */
 void cv__watch_begin(struct cv_world *world, cv_id node, uint64_t token);
 void cv__watch_end(struct cv_world *world, cv_id node);

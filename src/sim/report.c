@@ -22,6 +22,7 @@ const char *cv__fired_name(uint32_t index)
         [CV_ACTION_CAMPAIGN] = "campaign",
         [CV_ACTION_REPORT] = "report",
         [CV_ACTION_PEER_DOWN] = "peer-down",
+        [CV_ACTION_SEQUENCER] = "sequencer",
         [CV_ACTION_COUNT + CV_OVERLAY_LOSS] = "loss",
         [CV_ACTION_COUNT + CV_OVERLAY_SLOW] = "slow",
         [CV_ACTION_COUNT + CV_OVERLAY_DUPLICATE] = "duplicate",
@@ -44,6 +45,8 @@ uint32_t cv__fired_by(enum cv_fault fault)
         [CV_FAULT_DUPLICATE] = CV_ACTION_COUNT + CV_OVERLAY_DUPLICATE,
         [CV_FAULT_REORDER] = CV_ACTION_COUNT + CV_OVERLAY_REORDER,
         [CV_FAULT_RESIGN] = CV_ACTION_RESIGN,
+        [CV_FAULT_JOIN] = CV_ACTION_RECOVER,
+        [CV_FAULT_SEQUENCER] = CV_ACTION_SEQUENCER,
     };
     return indices[fault];
 }
@@ -116,6 +119,21 @@ static void json_messages(struct cv_json *json, const struct cv_world *w)
         cv__json_uint(json, w->protocol->messages[i].name, w->message_by_type[i]);
     }
     cv__json_close(json, '}');
+    cv__json_close(json, '}');
+}
+
+static void json_sequencer(struct cv_json *json, const struct cv_world *w)
+{
+    const struct cv_sequencer *s = &w->sequencer;
+    if (w->protocol->sequence_ns == NULL) {
+        return;
+    }
+    cv__json_open(json, "sequencer", '{');
+    cv__json_uint(json, "queries", s->query_count);
+    cv__json_uint(json, "numbers", s->number_count);
+    cv__json_uint(json, "lost_queries", s->lost_query_count);
+    cv__json_uint(json, "lost_answers", s->lost_answer_count);
+    cv__json_uint(json, "resets", s->reset_count);
     cv__json_close(json, '}');
 }
 
@@ -207,6 +225,7 @@ void cv__report_json(const struct cv_world *w, double wall_s, FILE *out)
     json_history(&json, w);
     json_final(&json, w);
     json_messages(&json, w);
+    json_sequencer(&json, w);
     json_elections(&json, w);
     json_faults(&json, w);
     cv__json_uint(&json, "liveness_judged", w->watch.judged_count);
@@ -270,7 +289,15 @@ static void text_counts(const struct cv_world *w, FILE *out)
                           (unsigned long long)w->message_by_type[i]);
         }
     }
-    (void)fprintf(out, "; lost %llu\nfaults:", (unsigned long long)w->lost_count);
+    (void)fprintf(out, "; lost %llu\n", (unsigned long long)w->lost_count);
+    if (w->protocol->sequence_ns != NULL) {
+        const struct cv_sequencer *s = &w->sequencer;
+        (void)fprintf(
+            out, "sequencer: %llu queries, %llu numbers; lost %llu queries, %llu answers\n",
+            (unsigned long long)s->query_count, (unsigned long long)s->number_count,
+            (unsigned long long)s->lost_query_count, (unsigned long long)s->lost_answer_count);
+    }
+    (void)fprintf(out, "faults:");
     bool has_any = false;
     for (uint32_t i = 0; i < CV_FIRED_COUNT; i++) {
         if (cv__fired_name(i) != NULL && w->fired[i] > 0) {

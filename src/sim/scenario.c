@@ -185,6 +185,7 @@ static int parse_nodes_count(struct cv_parser *p)
     }
     p->scenario->node_count = (uint32_t)count;
     p->scenario->site_of = cv__allocate(count, sizeof *p->scenario->site_of);
+    p->scenario->is_down = cv__allocate(count, sizeof *p->scenario->is_down);
     return cv__words_end(&p->words);
 }
 
@@ -288,6 +289,16 @@ static int parse_start(struct cv_parser *p)
     return error != CV_OK ? error : cv__words_end(&p->words);
 }
 
+static int parse_down(struct cv_parser *p)
+{
+    uint64_t set[CV_MEMBERS_MAX / 64] = {0};
+    const int error = cv__parse_nodes(p, "", set);
+    for (cv_id id = 1; error == CV_OK && id <= p->scenario->node_count; id++) {
+        p->scenario->is_down[id - 1] = p->scenario->is_down[id - 1] || cv__set_has(set, id);
+    }
+    return error;
+}
+
 static int parse_fast(struct cv_parser *p)
 {
     int error = cv__words_time(&p->words, "bound of a fast message", &p->scenario->fast_ns);
@@ -343,7 +354,8 @@ static int parse_fault_kinds(struct cv_parser *p, uint32_t *ret_kinds)
         if (kind == CV_FAULT_COUNT) {
             return cv__words_unknown(
                 &p->words, "kind of fault", one,
-                "crash pause partition link oneway loss slow duplicate reorder resign");
+                "crash pause partition link oneway loss slow duplicate reorder resign join "
+                "sequencer");
         }
         *ret_kinds |= BIT(kind);
         at = at[length] == ',' ? at + length + 1 : NULL;
@@ -433,6 +445,7 @@ static int parse_line(struct cv_parser *p, const char *line, size_t length)
         {"site", parse_site},
         {"rtt", parse_rtt},
         {"start", parse_start},
+        {"down", parse_down},
         {"fast", parse_fast},
         {"drift-bound", parse_drift_bound},
         {"at", parse_at},
@@ -460,13 +473,14 @@ static int parse_line(struct cv_parser *p, const char *line, size_t length)
     if (cv__words_take(&p->words, "expect")) {
         return cv__parse_expect(p, line, length);
     }
-    if (strcmp(word, "link") == 0 || strcmp(word, "clock") == 0 || strcmp(word, "disk") == 0) {
+    if (strcmp(word, "link") == 0 || strcmp(word, "clock") == 0 || strcmp(word, "disk") == 0 ||
+        strcmp(word, "sequencer") == 0) {
         return cv__parse_action(p, CV_SETUP);
     }
     (void)cv__words_next(&p->words);
     return cv__words_unknown(&p->words, "word", word,
                              "protocol nodes link clock site rtt at random run expect seed start "
-                             "fast drift-bound disk");
+                             "fast drift-bound disk down sequencer");
 }
 
 /* What can only be judged with the whole scenario read. */
@@ -623,6 +637,7 @@ void cv__scenario_free(struct cv_scenario *s)
     free(s->expect);
     free(s->rtt);
     free(s->site_of);
+    free(s->is_down);
     free(s->name);
     free(s);
 }

@@ -7,6 +7,7 @@
 
 #include "core/types.h"
 #include "sim/network.h"
+#include "sim/sequencer.h"
 
 #include <stdio.h>
 
@@ -27,6 +28,7 @@ enum cv_action_kind {
     CV_ACTION_CAMPAIGN,
     CV_ACTION_REPORT,
     CV_ACTION_PEER_DOWN,
+    CV_ACTION_SEQUENCER,
     CV_ACTION_COUNT,
 };
 
@@ -45,6 +47,7 @@ struct cv_action {
     bool
         flag; /* CAMPAIGN: on; DISK: fails; CLOCK: a random drift up to value; PEER_DOWN: certain */
     struct cv_link_change link;
+    struct cv_sequencer_change sequencer;
     uint16_t *group; /* PARTITION: by node; belongs to the scenario */
 };
 #define CV_SETUP INT64_C(-1)
@@ -60,7 +63,9 @@ struct cv_action {
     X(SLOW, "slow")           \
     X(DUPLICATE, "duplicate") \
     X(REORDER, "reorder")     \
-    X(RESIGN, "resign")
+    X(RESIGN, "resign")       \
+    X(JOIN, "join")           \
+    X(SEQUENCER, "sequencer")
 
 enum cv_fault {
 #define CV_FAULT_ENUM(name, text) CV_FAULT_##name,
@@ -131,6 +136,7 @@ struct cv_scenario {
     struct cv_site site[CV_SITES_MAX]; /* from 1; 0 means no site */
     uint32_t site_count;
     uint8_t *site_of; /* by node */
+    bool *is_down;    /* by node: does not start with the others */
     struct cv_rtt {
         uint32_t a, b;
         int64_t rtt_ns;

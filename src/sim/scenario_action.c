@@ -349,6 +349,114 @@ static int parse_disk(struct cv_parser *p, struct cv_action *action)
     return error;
 }
 
+static int parse_loss(struct cv_parser *p, int64_t *ret_query_ppb, int64_t *ret_answer_ppb)
+{
+    const int error = cv__words_percent(&p->words, "loss", ret_query_ppb);
+    *ret_answer_ppb = *ret_query_ppb;
+    return error;
+}
+
+static int parse_boots(struct cv_parser *p, uint64_t *ret_boots)
+{
+    if (cv__words_take(&p->words, "none")) {
+        *ret_boots = 0;
+        return CV_OK;
+    }
+    const int error = cv__words_count(&p->words, "number of boots", INT32_MAX, ret_boots);
+    if (error == CV_OK && *ret_boots == 0) {
+        return cv__words_fail(&p->words, "an agent has booted at least once; or write boots none");
+    }
+    return error;
+}
+
+static int parse_sequencer_attribute(struct cv_parser *p, struct cv_sequencer_change *change)
+{
+    char buffer[CV_WORD_BYTES];
+    const char *key = cv__parse_key(p, buffer);
+    uint32_t attribute = 0;
+    int error = CV_OK;
+    if (strcmp(key, "delay") == 0) {
+        attribute = CV_SEQUENCER_DELAY;
+        error = cv__words_time(&p->words, "delay", &change->delay_ns);
+    } else if (strcmp(key, "serial") == 0) {
+        attribute = CV_SEQUENCER_SERIAL;
+        error = cv__words_time(&p->words, "serial time", &change->serial_ns);
+    } else if (strcmp(key, "loss") == 0) {
+        attribute = CV_SEQUENCER_QUERY_LOSS | CV_SEQUENCER_ANSWER_LOSS;
+        error = parse_loss(p, &change->query_loss_ppb, &change->answer_loss_ppb);
+    } else if (strcmp(key, "query-loss") == 0) {
+        attribute = CV_SEQUENCER_QUERY_LOSS;
+        error = cv__words_percent(&p->words, "loss", &change->query_loss_ppb);
+    } else if (strcmp(key, "answer-loss") == 0) {
+        attribute = CV_SEQUENCER_ANSWER_LOSS;
+        error = cv__words_percent(&p->words, "loss", &change->answer_loss_ppb);
+    } else if (strcmp(key, "start") == 0) {
+        attribute = CV_SEQUENCER_START;
+        error = cv__words_count(&p->words, "counter", UINT32_MAX, &change->start);
+    } else if (strcmp(key, "boots") == 0) {
+        attribute = CV_SEQUENCER_BOOTS;
+        error = parse_boots(p, &change->boots);
+    } else {
+        return cv__words_unknown(&p->words, "word about the sequencer", key,
+                                 "delay serial loss query-loss answer-loss start boots reset wipe "
+                                 "down up skip");
+    }
+    if (error == CV_OK && (change->mask & attribute) != 0) {
+        return cv__words_fail(&p->words, "this line says two things about the same attribute");
+    }
+    change->mask |= attribute;
+    return error;
+}
+
+static const char *const verb_names[CV_SEQUENCER_VERB_COUNT] = {
+    [CV_SEQUENCER_RESET] = "reset", [CV_SEQUENCER_WIPE] = "wipe", [CV_SEQUENCER_DOWN] = "down",
+    [CV_SEQUENCER_UP] = "up",       [CV_SEQUENCER_SKIP] = "skip",
+};
+
+/* sequencer delay 2ms loss 1% | reset | wipe | down | up | skip 7 */
+static int parse_sequencer(struct cv_parser *p, struct cv_action *action)
+{
+    struct cv_sequencer_change *change = &action->sequencer;
+    if (p->scenario->protocol->sequence_ns == NULL) {
+        return cv__words_fail(&p->words, "protocol '%s' asks no sequencer",
+                              p->scenario->protocol->name);
+    }
+    int error = CV_OK;
+    for (uint32_t verb = CV_SEQUENCER_RESET; verb < CV_SEQUENCER_VERB_COUNT; verb++) {
+        if (change->verb == CV_SEQUENCER_SET && cv__words_take(&p->words, verb_names[verb])) {
+            change->verb = (enum cv_sequencer_verb)verb;
+        }
+    }
+    const char *next;
+    if (change->verb == CV_SEQUENCER_SKIP) {
+        error = cv__words_count(&p->words, "how many numbers", UINT32_MAX, &change->skip);
+    }
+    while (change->verb == CV_SEQUENCER_SET && error == CV_OK &&
+           (next = cv__words_peek(&p->words)) != NULL && strcmp(next, "for") != 0) {
+        error = parse_sequencer_attribute(p, change);
+    }
+    if (error == CV_OK) {
+        error = parse_for(p, &action->for_ns);
+    }
+    if (error == CV_OK) {
+        error = cv__words_end(&p->words);
+    }
+    if (error != CV_OK) {
+        return error;
+    }
+    if (change->verb == CV_SEQUENCER_SET && change->mask == 0) {
+        return cv__words_fail(&p->words, "say what about the sequencer: delay, loss, reset, ...");
+    }
+    const uint32_t lasting = CV_SEQUENCER_QUERY_LOSS | CV_SEQUENCER_ANSWER_LOSS;
+    const bool may_last = change->verb == CV_SEQUENCER_DOWN ||
+                          (change->verb == CV_SEQUENCER_SET && (change->mask & ~lasting) == 0);
+    if (action->for_ns > 0 && !may_last) {
+        return cv__words_fail(&p->words, "only 'down' and losses can be 'for' a time");
+    }
+    action_add(p, action);
+    return CV_OK;
+}
+
 static int parse_resign(struct cv_parser *p, struct cv_action *action)
 {
     int error = cv__parse_node(p, /* allow_leader= */ true, &action->node);
@@ -449,6 +557,7 @@ static const struct {
 } actions[] = {
     {"crash", CV_ACTION_CRASH, parse_each_node},
     {"recover", CV_ACTION_RECOVER, parse_each_node},
+    {"start", CV_ACTION_RECOVER, parse_each_node},
     {"pause", CV_ACTION_PAUSE, parse_each_node},
     {"resume", CV_ACTION_RESUME, parse_each_node},
     {"partition", CV_ACTION_PARTITION, parse_partition},
@@ -464,6 +573,7 @@ static const struct {
     {"campaign", CV_ACTION_CAMPAIGN, parse_campaign},
     {"report", CV_ACTION_REPORT, parse_report},
     {"peer-down", CV_ACTION_PEER_DOWN, parse_peer_down},
+    {"sequencer", CV_ACTION_SEQUENCER, parse_sequencer},
 };
 
 int cv__parse_action(struct cv_parser *p, int64_t at_ns)
@@ -482,8 +592,9 @@ int cv__parse_action(struct cv_parser *p, int64_t at_ns)
         }
     }
     return cv__words_unknown(&p->words, "action", word,
-                             "crash recover pause resume partition heal link loss slow duplicate "
-                             "reorder clock disk resign campaign report peer-down");
+                             "crash recover start pause resume partition heal link loss slow "
+                             "duplicate reorder clock disk resign campaign report peer-down "
+                             "sequencer");
 }
 
 /* ---- Writing ------------------------------------------------------------------------------- */
@@ -569,6 +680,40 @@ static void print_link(const struct cv_link_change *change, FILE *out)
     }
 }
 
+static void print_sequencer(const struct cv_sequencer_change *change, FILE *out)
+{
+    if (change->verb != CV_SEQUENCER_SET) {
+        (void)fprintf(out, " %s", verb_names[change->verb]);
+    }
+    if (change->verb == CV_SEQUENCER_SKIP) {
+        (void)fprintf(out, " %llu", (unsigned long long)change->skip);
+    }
+    if (change->mask & CV_SEQUENCER_DELAY) {
+        (void)fprintf(out, " delay");
+        print_time(change->delay_ns, out);
+    }
+    if (change->mask & CV_SEQUENCER_SERIAL) {
+        (void)fprintf(out, " serial");
+        print_time(change->serial_ns, out);
+    }
+    if (change->mask & CV_SEQUENCER_QUERY_LOSS) {
+        (void)fprintf(out, " query-loss");
+        print_share(change->query_loss_ppb, out);
+    }
+    if (change->mask & CV_SEQUENCER_ANSWER_LOSS) {
+        (void)fprintf(out, " answer-loss");
+        print_share(change->answer_loss_ppb, out);
+    }
+    if (change->mask & CV_SEQUENCER_START) {
+        (void)fprintf(out, " start %llu", (unsigned long long)change->start);
+    }
+    if ((change->mask & CV_SEQUENCER_BOOTS) && change->boots == 0) {
+        (void)fprintf(out, " boots none");
+    } else if (change->mask & CV_SEQUENCER_BOOTS) {
+        (void)fprintf(out, " boots %llu", (unsigned long long)change->boots);
+    }
+}
+
 static const char *action_word(const struct cv_action *action)
 {
     if (action->kind == CV_ACTION_OVERLAY) {
@@ -594,6 +739,9 @@ void cv__action_print(const struct cv_action *action, uint32_t node_count, FILE 
         print_groups(action->group, node_count, out);
         break;
     case CV_ACTION_HEAL:
+        break;
+    case CV_ACTION_SEQUENCER:
+        print_sequencer(&action->sequencer, out);
         break;
     case CV_ACTION_LINK:
         print_link(&action->link, out);

@@ -18,7 +18,8 @@ static const char *const kind_names[] = {
     [CV_RECORD_PAUSE] = "pause",     [CV_RECORD_WAKE] = "wake",
     [CV_RECORD_PERSIST] = "persist", [CV_RECORD_PERSIST_FAILED] = "persist-failed",
     [CV_RECORD_BELIEF] = "belief",   [CV_RECORD_ACTION] = "action",
-    [CV_RECORD_BROKEN] = "broken",
+    [CV_RECORD_BROKEN] = "broken",   [CV_RECORD_ASK] = "ask",
+    [CV_RECORD_ANSWER] = "answer",
 };
 
 void cv__trace_header(struct cv_trace *trace, const struct cv_scenario *scenario, uint64_t seed)
@@ -85,6 +86,12 @@ static void write_record(const struct cv_trace *trace, const struct cv_record *r
     if (r->kind == CV_RECORD_TIMER) {
         cv__json_uint(&json, "timer", r->what);
     }
+    if (r->kind == CV_RECORD_ASK) {
+        cv__json_uint(&json, "request", r->number);
+    }
+    if (r->kind == CV_RECORD_ANSWER) {
+        cv__json_uint(&json, "number", r->number);
+    }
     if (r->kind == CV_RECORD_BELIEF) {
         cv__json_uint(&json, "leader", r->peer);
         cv__json_uint(&json, "token", r->number);
@@ -128,6 +135,8 @@ static void print_record(const struct cv_trace *trace, const struct cv_record *r
         (void)fprintf(out, "node %u %s %u, token %llu (%s)", r->node,
                       r->peer == r->node ? "leads as" : "follows", r->peer,
                       (unsigned long long)r->number, cv_reason_name((enum cv_reason)r->what));
+    } else if (r->kind == CV_RECORD_ANSWER) {
+        (void)fprintf(out, "node %u gets number %llu", r->node, (unsigned long long)r->number);
     } else if (r->kind == CV_RECORD_TIMER) {
         (void)fprintf(out, "node %u timer %u", r->node, r->what);
     } else if (r->kind == CV_RECORD_BROKEN) {

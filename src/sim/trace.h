@@ -25,6 +25,8 @@ enum cv_record_kind {
     CV_RECORD_BELIEF, /* the node's leader, token and why */
     CV_RECORD_ACTION, /* what the scenario, or chance, did */
     CV_RECORD_BROKEN, /* a property */
+    CV_RECORD_ASK,    /* the sequencer is asked ... */
+    CV_RECORD_ANSWER, /* ... and has answered */
 };
 
 struct cv_record {
@@ -32,7 +34,7 @@ struct cv_record {
     enum cv_record_kind kind;
     cv_id node, peer;
     uint32_t what;    /* message type, timer, reason, action index or property */
-    uint64_t number;  /* message: which; BELIEF: token */
+    uint64_t number;  /* message: which; BELIEF: token; ASK: request; ANSWER: the number */
     int64_t bound_ns; /* DELIVER: bound on its delay */
 };
 

@@ -6,13 +6,30 @@
 #include "sim/expect.h"
 #include "sim/hold.h"
 #include "sim/memory.h"
+#include "sim/oracle.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum event_kind { EVENT_START, EVENT_DELIVER, EVENT_TIMER, EVENT_DISK, EVENT_ACTION, EVENT_CHECK };
+enum event_kind {
+    EVENT_START,
+    EVENT_DELIVER,
+    EVENT_TIMER,
+    EVENT_DISK,
+    EVENT_ACTION,
+    EVENT_CHECK,
+    EVENT_QUERY,
+    EVENT_ANSWER,
+};
 
-enum { STREAM_NETWORK = 1, STREAM_TIMERS, STREAM_FAULTS, STREAM_NODES, STREAM_WAKES };
+enum {
+    STREAM_NETWORK = 1,
+    STREAM_TIMERS,
+    STREAM_FAULTS,
+    STREAM_NODES,
+    STREAM_WAKES,
+    STREAM_SEQUENCER
+};
 
 #define NONE UINT32_MAX
 
@@ -332,6 +349,9 @@ static void apply(struct cv_world *w, cv_id id, const struct cv_effect *e)
             cv__hold_believe(w, id, &e->leadership);
         }
         break;
+    case CV_EFFECT_ASK_SEQUENCE:
+        cv__oracle_ask(w, id, e->request, e->reference);
+        break;
     }
 }
 
@@ -446,7 +466,7 @@ static void deliver(struct cv_world *w, uint32_t index)
     }
     struct cv_event event = {
         .kind = CV_EVENT_MESSAGE,
-        .peer = f.from,
+        .peer = w->protocol->is_anonymous ? CV_ID_NONE : f.from,
         .message = &message,
         .is_fast = bound_ns <= w->scenario->fast_ns,
         .delay_ns_max = bound_ns,
@@ -467,9 +487,11 @@ void cv__world_start_node(struct cv_world *w, cv_id id)
     n->is_candidate = true;
     n->has_stopped = false;
     n->token_max = 0;
+    n->label_max = 0;
     n->life++;
     n->leader = CV_ID_NONE;
     n->token = 0;
+    n->label = 0;
     struct cv_config config = w->scenario->config;
     config.self = id;
     cv_core_init(w->protocol, n->state, &config);
@@ -482,6 +504,7 @@ void cv__world_start_node(struct cv_world *w, cv_id id)
         .persisted_count = n->persisted_count,
         .nonce = cv__rng_next(&w->timer_rng),
     };
+    cv__oracle_know(w, CV_SEQUENCE_NONE, event.nonce, id);
     cv__world_step(w, id, &event);
 }
 
@@ -506,6 +529,7 @@ void cv__world_crash_node(struct cv_world *w, cv_id id)
     n->has_disk_waiting = false;
     n->leader = CV_ID_NONE;
     n->token = 0;
+    n->label = 0;
     drop_held(w, n);
     drop_backlog(w, n);
     for (uint32_t i = 0; i < CV_TIMERS_MAX; i++) {
@@ -542,6 +566,7 @@ void cv__world_wake_node(struct cv_world *w, cv_id id)
                 cv__queue_push(&w->queue, w->now_ns, EVENT_DELIVER, n->backlog[i]);
             }
             n->backlog_count = 0;
+            cv__oracle_wake(w, id);
         }
     }
 }
@@ -558,6 +583,11 @@ void cv__world_schedule_action(struct cv_world *w, const struct cv_action *actio
 void cv__world_queue_action(struct cv_world *w, uint32_t index)
 {
     cv__queue_push(&w->queue, w->action[index].at_ns, EVENT_ACTION, index);
+}
+
+void cv__world_queue_query(struct cv_world *w, uint32_t query, bool is_answer, int64_t at_ns)
+{
+    cv__queue_push(&w->queue, at_ns, is_answer ? EVENT_ANSWER : EVENT_QUERY, query);
 }
 
 void cv__world_queue_check(struct cv_world *w, int64_t at_ns)
@@ -589,6 +619,12 @@ static void dispatch(struct cv_world *w, const struct cv_queue_entry *entry)
         break;
     case EVENT_CHECK:
         cv__watch_check(w);
+        break;
+    case EVENT_QUERY:
+        cv__oracle_serve(w, entry->ref);
+        break;
+    case EVENT_ANSWER:
+        cv__oracle_answer(w, entry->ref);
         break;
     default:
         CV_ASSERT(!"an event of no kind");
@@ -714,6 +750,10 @@ static void make_nodes(struct cv_world *w)
             n->timer[i].queued_ns = INT64_MAX;
         }
         const int64_t within_ns = w->scenario->start_within_ns;
+        if (w->scenario->is_down[id - 1]) {
+            cv__hold_life(w, id, CV_LIFE_DOWN); /* until an action starts it */
+            continue;
+        }
         cv__queue_push(&w->queue, within_ns > 0 ? cv__rng_range(&rng, 0, within_ns) : 0,
                        EVENT_START, id);
     }
@@ -735,6 +775,9 @@ struct cv_world *cv__world_new(const struct cv_scenario *scenario, uint64_t seed
     cv__rng_init(&w->timer_rng, seed, STREAM_TIMERS);
     cv__rng_init(&w->fault_rng, seed, STREAM_FAULTS);
     cv__rng_init(&w->wake_rng, seed, STREAM_WAKES);
+    cv__rng_init(&w->sequencer_rng, seed, STREAM_SEQUENCER);
+    cv__sequencer_init(&w->sequencer);
+    w->query_free = NONE;
 
     w->effects.item = cv__allocate(CV_EFFECTS_MAX, sizeof *w->effects.item);
     w->effects.word_capacity = cv_effects_words(&scenario->config);
@@ -783,6 +826,9 @@ void cv__world_free(struct cv_world *w)
     free(w->action);
     free(w->payload);
     free(w->flight);
+    free(w->query);
+    free(w->waiting);
+    free(w->known);
     free(w->effects.item);
     free(w->effects.word);
     free(w->decode_word);

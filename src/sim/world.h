@@ -6,8 +6,9 @@
  * need an entry for each pair that talks, and are left out (messages are then slow) beyond
  * CV_BOUNDS_NODES_MAX nodes.
  *
- * world.c runs the events, hold.c knows who leads, connect.c who is connected, expect.c judges what
- * is expected, actions.c does what the scenario says, properties.c watches. */
+ * world.c runs the events, oracle.c asks the sequencer, hold.c knows who leads, connect.c who is
+ * connected, expect.c judges what is expected, actions.c does what the scenario says, properties.c
+ * watches. */
 #ifndef CV_SIM_WORLD_H
 #define CV_SIM_WORLD_H
 
@@ -17,6 +18,7 @@
 #include "sim/properties.h"
 #include "sim/queue.h"
 #include "sim/scenario.h"
+#include "sim/sequencer.h"
 #include "sim/trace.h"
 
 #include <setjmp.h>
@@ -62,8 +64,9 @@ struct cv_node {
 
     /* What it believes; and, while it holds a leadership, which one. */
     cv_id leader;
-    uint64_t token;
-    uint64_t token_max; /* the largest it saw in this life */
+    uint64_t token, label; /* label: of an anonymous leader, otherwise 0 */
+    uint64_t token_max;    /* the largest it saw in this life, ... */
+    uint64_t label_max;    /* ... with the largest label among equal ones */
     bool holds;
     uint64_t held_token;
     uint64_t *members;                   /* who supports it; NULL: the protocol does not say */
@@ -83,6 +86,20 @@ struct cv_flight {
     int64_t sent_ns; /* real time */
     uint64_t number; /* for the trace */
     struct cv_stamp stamp;
+};
+
+/* A question to the sequencer, on its way there or back. */
+struct cv_query {
+    cv_id node; /* next free one, while unused */
+    uint64_t life, request, reference;
+    int64_t asked_ns;
+    struct cv_answer answer;
+};
+
+/* What anonymous processes can be known by from outside: their labels and their numbers. */
+struct cv_known {
+    uint64_t number, label; /* number CV_SEQUENCE_NONE: a life of the node has this label */
+    cv_id node;
 };
 
 struct cv_leadership_span {
@@ -160,6 +177,16 @@ struct cv_world {
     struct cv_flight *flight;
     uint32_t flight_count, flight_capacity, flight_free;
 
+    struct cv_sequencer sequencer;
+    struct cv_rng sequencer_rng;
+    uint64_t sequencer_fault[CV_SEQUENCER_VERB_COUNT];
+    struct cv_query *query;
+    uint32_t query_count, query_capacity, query_free;
+    uint32_t *waiting; /* answers that arrived while the node was paused */
+    uint32_t waiting_count, waiting_capacity;
+    struct cv_known *known;
+    uint32_t known_count, known_capacity;
+
     struct cv_effects effects;
     uint64_t *decode_word;
     uint8_t *encode_bytes;
@@ -226,6 +253,9 @@ void cv__world_open_election(struct cv_world *world, cv_id leader);
 /* Adds an action and queues it; queues one that is there already. */
 void cv__world_schedule_action(struct cv_world *world, const struct cv_action *action);
 void cv__world_queue_action(struct cv_world *world, uint32_t index);
+
+/* A query reaches the sequencer, or its answer the node. */
+void cv__world_queue_query(struct cv_world *world, uint32_t query, bool is_answer, int64_t at_ns);
 
 /* For properties.c: cv__watch_check() is called then. */
 void cv__world_queue_check(struct cv_world *world, int64_t at_ns);

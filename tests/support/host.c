@@ -95,6 +95,33 @@ static void host_send(struct host *host, cv_id from, cv_id to, const struct cv_m
     flight->order = host->flights++;
 }
 
+static void host_ask(struct host *host, cv_id from, uint64_t request)
+{
+    struct host_answer *answer = host->answer;
+    while (answer->to != CV_ID_NONE) {
+        answer++;
+        assert_true(answer < host->answer + HOST_ANSWERS_MAX);
+    }
+    *answer = (struct host_answer){
+        .to = from,
+        .arrives_ns = host->now_ns + pick(host, host->delay_ns_min, host->delay_ns_max),
+        .nonce = host->node[from].nonce,
+        .request = request,
+        .sequence = ++host->sequence,
+    };
+}
+
+/* Who is behind a label; CV_ID_ANONYMOUS: a process that is no more. */
+static cv_id host_name(const struct host *host, const struct cv_leadership *leadership)
+{
+    for (cv_id id = 1; id <= host->node_count; id++) {
+        if (leadership->leader == CV_ID_ANONYMOUS && host->node[id].nonce == leadership->label) {
+            return id;
+        }
+    }
+    return leadership->leader;
+}
+
 static void host_carry_out(struct host *host, cv_id id, const struct cv_effect *effect)
 {
     struct host_node *node = &host->node[id];
@@ -119,7 +146,11 @@ static void host_carry_out(struct host *host, cv_id id, const struct cv_effect *
         break;
     case CV_EFFECT_LEADERSHIP:
         node->leadership = effect->leadership;
+        node->leadership.leader = host_name(host, &effect->leadership);
         node->leadership.members = (struct cv_list){0}; /* was lent for the step only */
+        break;
+    case CV_EFFECT_ASK_SEQUENCE:
+        host_ask(host, id, effect->request);
         break;
     }
 }
@@ -148,11 +179,12 @@ void host_start(struct host *host, cv_id id)
     memset(&node->leadership, 0, sizeof node->leadership);
     cv_core_init(host->protocol, node->state, &node->config);
     node->is_up = true;
+    node->nonce = test_random(&host->seed);
     host_step(host, id,
               &(struct cv_event){.kind = CV_EVENT_START,
                                  .persisted = node->persisted,
                                  .persisted_count = node->persisted_count,
-                                 .nonce = test_random(&host->seed)});
+                                 .nonce = node->nonce});
 }
 
 void host_crash(struct host *host, cv_id id)
@@ -179,12 +211,23 @@ static void host_deliver(struct host *host, struct host_flight *flight)
     if (host->node[to].is_up) {
         host_step(host, to,
                   &(struct cv_event){.kind = CV_EVENT_MESSAGE,
-                                     .peer = from,
+                                     .peer = host->protocol->is_anonymous ? CV_ID_NONE : from,
                                      .message = &message,
                                      .is_fast = true,
                                      .delay_ns_max = host->delay_ns_max});
     }
     free(word);
+}
+
+static void host_answer(struct host *host, struct host_answer *answer)
+{
+    const struct host_answer a = *answer;
+    *answer = (struct host_answer){0};
+    if (host->node[a.to].is_up && host->node[a.to].nonce == a.nonce) {
+        host_step(host, a.to,
+                  &(struct cv_event){
+                      .kind = CV_EVENT_SEQUENCE, .request = a.request, .sequence = a.sequence});
+    }
 }
 
 bool host_next(struct host *host, int64_t until_ns)
@@ -209,12 +252,21 @@ bool host_next(struct host *host, int64_t until_ns)
             }
         }
     }
+    struct host_answer *answer = NULL;
+    for (uint32_t i = 0; i < HOST_ANSWERS_MAX; i++) {
+        if (host->answer[i].to != CV_ID_NONE && host->answer[i].arrives_ns < due_ns) {
+            answer = &host->answer[i];
+            due_ns = answer->arrives_ns;
+        }
+    }
     if (due_ns > until_ns) {
         host->now_ns = until_ns;
         return false;
     }
     host->now_ns = due_ns;
-    if (timer_of == CV_ID_NONE) {
+    if (answer != NULL) {
+        host_answer(host, answer);
+    } else if (timer_of == CV_ID_NONE) {
         host_deliver(host, flight);
     } else {
         host->node[timer_of].timer_ns[timer] = 0;
@@ -237,7 +289,7 @@ cv_id host_leader(const struct host *host)
         if (!node->is_up) {
             continue;
         }
-        if (node->leadership.leader == CV_ID_NONE ||
+        if (node->leadership.leader == CV_ID_NONE || node->leadership.leader > host->node_count ||
             (leader != CV_ID_NONE && leader != node->leadership.leader)) {
             return CV_ID_NONE;
         }

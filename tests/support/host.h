@@ -10,6 +10,7 @@
 
 #define HOST_NODES_MAX 16u
 #define HOST_FLYING_MAX 4096u
+#define HOST_ANSWERS_MAX 256u
 
 struct host;
 
@@ -24,6 +25,7 @@ struct host_node {
     uint64_t persisted[CV_PERSIST_WORDS_MAX];
     uint32_t persisted_count;
     bool is_up;
+    uint64_t nonce;                  /* of its latest start: the label of an anonymous process */
     struct cv_leadership leadership; /* the latest; its list of members is not kept */
 };
 
@@ -33,6 +35,13 @@ struct host_flight {
     uint64_t order; /* breaks ties */
     uint8_t *bytes;
     size_t byte_count;
+};
+
+/* The answer of a sequencer that counts, on its way. */
+struct host_answer {
+    cv_id to; /* CV_ID_NONE is a free place */
+    int64_t arrives_ns;
+    uint64_t nonce, request, sequence;
 };
 
 struct host {
@@ -46,6 +55,8 @@ struct host {
     struct host_node node[HOST_NODES_MAX + 1]; /* by id */
     struct host_flight flying[HOST_FLYING_MAX];
     uint64_t flights;
+    struct host_answer answer[HOST_ANSWERS_MAX];
+    uint64_t sequence; /* the latest number given */
     struct cv_effects out;
     host_watch *watch;
     void *watch_data;

@@ -55,11 +55,16 @@ static void assert_same_effect(const struct cv_effect *a, const struct cv_effect
         break;
     case CV_EFFECT_LEADERSHIP:
         assert_int_equal(a->leadership.leader, b->leadership.leader);
+        assert_int_equal(a->leadership.label, b->leadership.label);
         assert_int_equal(a->leadership.reason, b->leadership.reason);
         assert_int_equal(a->leadership.token, b->leadership.token);
         assert_int_equal(a->leadership.valid_until_ns, b->leadership.valid_until_ns);
         assert_int_equal(a->leadership.has_majority, b->leadership.has_majority);
         assert_same_list(&a->leadership.members, &b->leadership.members);
+        break;
+    case CV_EFFECT_ASK_SEQUENCE:
+        assert_int_equal(a->request, b->request);
+        assert_int_equal(a->reference, b->reference);
         break;
     }
 }

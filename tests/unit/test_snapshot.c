@@ -94,6 +94,10 @@ static void log_effect(FILE *file, const struct cv_effect *e)
                       (long long)e->leadership.valid_until_ns, e->leadership.has_majority);
         log_words(file, e->leadership.members.word, e->leadership.members.word_count);
         break;
+    case CV_EFFECT_ASK_SEQUENCE:
+        (void)fprintf(file, "%llu %llx", (unsigned long long)e->request,
+                      (unsigned long long)e->reference);
+        break;
     }
     (void)fputc('\n', file);
 }
