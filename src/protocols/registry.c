@@ -7,8 +7,8 @@
 #include <string.h>
 
 static const struct cv_protocol *const protocols[] = {
-    &cv__proto_bully, &cv__proto_bully_improved, &cv__proto_bully_modified,
-    &cv__proto_ring,  &cv__proto_ring_modified,  &cv__proto_local,
+    &cv__proto_bully,         &cv__proto_bully_improved, &cv__proto_bully_modified, &cv__proto_ring,
+    &cv__proto_ring_modified, &cv__proto_local,          &cv__proto_anon,
 };
 
 const struct cv_protocol *cv_protocol_at(uint32_t index)

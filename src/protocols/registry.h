@@ -4,6 +4,7 @@
 
 #include <conclave/core.h>
 
+extern const struct cv_protocol cv__proto_anon;
 extern const struct cv_protocol cv__proto_bully;
 extern const struct cv_protocol cv__proto_bully_improved;
 extern const struct cv_protocol cv__proto_bully_modified;
