@@ -187,8 +187,10 @@ static void anon_contract(const struct cv_config *config, uint32_t *promises, ui
 {
     (void)assumes;
     if (!config->option[OPTION_STUBBORN]) {
-        /* With fewer than R suspecting processes nobody may ever be elected [lemma 4]. */
-        *promises &= ~(CV_PROP(AGREEMENT) | CV_PROP(TERMINATION));
+        /* With fewer than R suspecting processes nobody may ever be elected [lemma 4], and they
+         * repeat their proposals all the time. */
+        *promises &=
+            ~(CV_PROP(AGREEMENT) | CV_PROP(TERMINATION) | CV_PROP(COMMUNICATION_EFFICIENT));
     }
     if (config->option[OPTION_START] != 0) {
         *promises &= ~CV_PROP(STABILITY);

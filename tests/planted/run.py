@@ -2,7 +2,8 @@
 """tests/planted/run.py CONCLAVE PLANTED PLANT - a planted bug is caught, and only the bug is.
 
 Runs the plant's scenario with both programs and prints two TAP points: the real program finds nothing
-wrong, the one with the bug exits with 1 and says that the property of `breaks` is BROKEN."""
+wrong, the one with the bug exits with 1 and says that the property of `breaks` is BROKEN; or, if that
+begins with `expect`, that this expectation is not met."""
 
 import argparse
 import shlex
@@ -37,8 +38,9 @@ def main():
         return is_ok
 
     def is_caught(status, lines):
-        return status == 1 and any(f"property {breaks}" in line and "BROKEN" in line
-                                   for line in lines)
+        what, verdict = (breaks, "NO:") if breaks.startswith("expect") else (f"property {breaks}",
+                                                                             "BROKEN")
+        return status == 1 and any(what in line and verdict in line for line in lines)
 
     print("1..2")
     results = [
