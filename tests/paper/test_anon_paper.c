@@ -1,0 +1,598 @@
+/* tests/paper/test_anon_paper.c - what [Wiesmann07] claims, lemma by lemma, and what is ours.
+ *
+ * [Wiesmann07] is seed 001. Claims about one process are asked of one core that hears what the test
+ * says; claims about all of them, of a simulated cluster. */
+#include "core/sequence.h"
+#include "support/cluster.h"
+#include "support/host.h"
+#include "support/support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TOKEN, STATE, GONE };
+enum { TIMER_HEARTBEAT, TIMER_SUSPECT, TIMER_QUERY, TIMER_TELL };
+
+#define ETA_NS (50 * NS_PER_MS)
+#define EPS_NS (150 * NS_PER_MS)
+#define OWN UINT64_C(1000) /* the process's own label */
+
+/* ---- one process ------------------------------------------------------------------------------
+ */
+
+struct process {
+    const struct cv_protocol *protocol;
+    struct cv_config config;
+    void *state;
+    struct cv_effects out;
+    int64_t now_ns;
+    struct cv_leadership view; /* the latest told */
+    uint32_t told;             /* leadership events of the latest step */
+    uint64_t asked;            /* the latest request; 0: none */
+};
+
+static void step(struct process *p, struct cv_event event)
+{
+    event.now_ns = p->now_ns;
+    cv_core_step(p->protocol, p->state, &event, &p->out);
+    p->told = 0;
+    for (uint32_t i = 0; i < p->out.item_count; i++) {
+        const struct cv_effect *e = &p->out.item[i];
+        if (e->kind == CV_EFFECT_LEADERSHIP) {
+            p->view = e->leadership;
+            p->told++;
+        }
+        p->asked = e->kind == CV_EFFECT_ASK_SEQUENCE ? e->request : p->asked;
+    }
+}
+
+static struct process *process_start(uint32_t round_size)
+{
+    struct process *p = calloc(1, sizeof *p);
+    char text[20];
+    assert_non_null(p);
+    p->protocol = cv_protocol_find("anon");
+    assert_non_null(p->protocol);
+    cv_config_init(&p->config, p->protocol, 1, 1);
+    (void)snprintf(text, sizeof text, "%u", round_size);
+    assert_int_equal(cv_config_set(&p->config, p->protocol, "R", text, NULL), CV_OK);
+    assert_int_equal(cv_core_configure(p->protocol, &p->config, NULL), CV_OK);
+    p->state = malloc(cv_core_size(p->protocol, &p->config));
+    assert_non_null(p->state);
+    p->out = host_effects_new(&p->config);
+    p->now_ns = NS_PER_S;
+    cv_core_init(p->protocol, p->state, &p->config);
+    step(p, (struct cv_event){.kind = CV_EVENT_START, .nonce = OWN});
+    return p;
+}
+
+static void process_end(struct process *p)
+{
+    host_effects_free(&p->out);
+    free(p->state);
+    free(p);
+}
+
+/* Numbers below 1000 in these tests are owned by the process with the label 2000 + number. */
+#define OWNER(number) (UINT64_C(2000) + (number))
+
+static void hear_as(struct process *p, uint32_t type, uint64_t number, uint64_t label,
+                    uint64_t sent, uint64_t open, uint64_t open_label)
+{
+    const struct cv_message message = {
+        .type = type,
+        .field = {number, label, sent, open, open_label, (uint64_t)p->config.option[/* R */ 2]},
+    };
+    step(p, (struct cv_event){.kind = CV_EVENT_MESSAGE, .message = &message});
+}
+
+static void hear(struct process *p, uint32_t type, uint64_t number, uint64_t sent, uint64_t open)
+{
+    hear_as(p, type, number, OWNER(number), sent, open, OWNER(open));
+}
+
+static void fire(struct process *p, uint32_t timer)
+{
+    step(p, (struct cv_event){.kind = CV_EVENT_TIMER, .timer = timer});
+}
+
+static void answer(struct process *p, uint64_t number)
+{
+    const uint64_t request = p->asked;
+    assert_true(request > 0);
+    p->asked = 0;
+    step(p, (struct cv_event){.kind = CV_EVENT_SEQUENCE, .request = request, .sequence = number});
+}
+
+/* The message of that type that the latest step sent, or NULL. */
+static const struct cv_message *sent(const struct process *p, uint32_t type)
+{
+    for (uint32_t i = 0; i < p->out.item_count; i++) {
+        if (p->out.item[i].kind == CV_EFFECT_SEND && p->out.item[i].message.type == type) {
+            return &p->out.item[i].message;
+        }
+    }
+    return NULL;
+}
+
+static const struct cv_effect *armed(const struct process *p, uint32_t timer)
+{
+    for (uint32_t i = 0; i < p->out.item_count; i++) {
+        if (p->out.item[i].kind == CV_EFFECT_ARM && p->out.item[i].timer == timer) {
+            return &p->out.item[i];
+        }
+    }
+    return NULL;
+}
+
+static void assert_follows(const struct process *p, uint64_t number)
+{
+    assert_int_equal(p->view.leader, CV_ID_ANONYMOUS);
+    assert_int_equal(p->view.label, OWNER(number));
+    assert_int_equal(p->view.token, number);
+}
+
+/* [sec. 1, fifth property] "the protocol requires a constant amount of memory" */
+static void memory_does_not_depend_on_the_number_of_processes(void **unused)
+{
+    (void)unused;
+    const struct cv_protocol *anon = cv_protocol_find("anon");
+    const uint32_t counts[] = {1, 2, 64, 65, CV_MEMBERS_MAX};
+    struct cv_config config;
+    cv_config_init(&config, anon, 1, 1);
+    assert_int_equal(cv_core_configure(anon, &config, NULL), CV_OK);
+    const size_t bytes = cv_core_size(anon, &config);
+    assert_true(bytes <= 320);
+    for (uint32_t i = 0; i < COUNT_OF(counts); i++) {
+        config.member_count = counts[i];
+        assert_int_equal(cv_core_size(anon, &config), bytes);
+    }
+}
+
+/* [lemma 1] "Processes only propose themselves." */
+static void a_process_proposes_itself_only(void **unused)
+{
+    (void)unused;
+    struct process *p = process_start(5);
+    p->now_ns += EPS_NS;
+    fire(p, TIMER_SUSPECT);
+    assert_int_equal(p->asked, 1);
+    assert_null(sent(p, TOKEN));
+    answer(p, 7);
+    const struct cv_message *token = sent(p, TOKEN);
+    assert_non_null(token);
+    assert_int_equal(token->field[0], 7);
+    assert_int_equal(token->field[1], OWN);
+    process_end(p);
+}
+
+/* [fig. 1, listen] The round of the open number is not closed; the first number closes nothing. */
+static void a_round_is_closed_by_a_number_of_a_later_one(void **unused)
+{
+    (void)unused;
+    struct process *p = process_start(5);
+    hear(p, TOKEN, 6, 1, 6);
+    assert_int_equal(p->view.leader, CV_ID_NONE);
+    hear(p, TOKEN, 8, 1, 8); /* the same round */
+    assert_int_equal(p->view.leader, CV_ID_NONE);
+    hear(p, TOKEN, 10, 1, 10);
+    assert_follows(p, 8);
+    hear(p, TOKEN, 9, 1, 9); /* [sec. 3, b] a slow one with a larger number of the closed round */
+    assert_follows(p, 9);
+    hear(p, TOKEN, 7, 1, 7);
+    assert_follows(p, 9);
+    process_end(p);
+}
+
+/* [lemmas 2 and 3] The leader of a closed round is the maximum of what was proposed in it; ours: in
+ * whatever order it is heard, and however large the gaps are (fig. 1 needs gaps below R). */
+static void the_leader_does_not_depend_on_the_order_of_delivery(void **unused)
+{
+    (void)unused;
+    uint64_t seed = 7;
+    for (uint32_t run = 0; run < test_scale(2000); run++) {
+        uint64_t number[12];
+        const uint32_t round_size = 1 + test_random_below(&seed, 6);
+        const uint32_t count = 2 + test_random_below(&seed, COUNT_OF(number) - 2);
+        uint64_t last = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            last += 1 + (test_random_below(&seed, 3) == 0 ? test_random_below(&seed, 20) : 0);
+            number[i] = last;
+        }
+        uint64_t leader = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            leader = number[i] / round_size < last / round_size ? number[i] : leader;
+        }
+        for (uint32_t i = count; i > 1; i--) { /* shuffled */
+            const uint32_t other = test_random_below(&seed, i);
+            const uint64_t swap = number[i - 1];
+            number[i - 1] = number[other];
+            number[other] = swap;
+        }
+        struct process *p = process_start(round_size);
+        for (uint32_t i = 0; i < count; i++) {
+            const uint64_t token_before = p->view.token;
+            hear(p, TOKEN, number[i], 1, number[i]);
+            assert_true(p->told <= 1);
+            assert_true(p->view.token >= token_before); /* [lemma 8] */
+        }
+        if (leader != 0) {
+            assert_follows(p, leader);
+        } else {
+            assert_int_equal(p->view.leader, CV_ID_NONE);
+        }
+        process_end(p);
+    }
+}
+
+/* [lemma 9] The piggybacked number behaves like a message of its own, delivered first. */
+static void one_message_of_the_leader_is_enough(void **unused)
+{
+    (void)unused;
+    struct process *p = process_start(5);
+    hear(p, TOKEN, 8, 40, 11);
+    assert_int_equal(p->told, 1);
+    assert_follows(p, 8);
+    assert_null(sent(p, TOKEN));
+
+    struct process *q = process_start(5);
+    hear(q, TOKEN, 11, 1, 11);
+    hear(q, TOKEN, 8, 40, 8);
+    assert_follows(q, 8);
+    process_end(p);
+    process_end(q);
+}
+
+/* [fig. 2; ours] Each token of the leader renews trust, not only the first; a copy of an earlier
+ * one does not. */
+static void trust_is_renewed_by_new_tokens_only(void **unused)
+{
+    (void)unused;
+    struct process *p = process_start(5);
+    hear(p, TOKEN, 8, 40, 11);
+    for (uint32_t i = 1; i <= 5; i++) {
+        p->now_ns += ETA_NS;
+        hear(p, TOKEN, 8, 40 + i, 11);
+        assert_int_equal(armed(p, TIMER_SUSPECT)->earliest_ns, p->now_ns + EPS_NS);
+    }
+    hear(p, TOKEN, 8, 45, 11);
+    assert_null(armed(p, TIMER_SUSPECT));
+    hear(p, TOKEN, 8, 41, 11);
+    assert_null(armed(p, TIMER_SUSPECT));
+    hear(p, STATE, 8, 99, 11); /* of somebody else */
+    assert_null(armed(p, TIMER_SUSPECT));
+    p->now_ns += EPS_NS;
+    fire(p, TIMER_SUSPECT);
+    assert_int_equal(p->view.leader, CV_ID_NONE);
+    assert_int_equal(p->view.reason, CV_REASON_SUSPECTED);
+    assert_true(p->asked > 0);
+    hear(p, TOKEN, 8, 46, 11); /* it was a false suspicion: the same leader again */
+    assert_follows(p, 8);
+    assert_int_equal(p->view.reason, CV_REASON_RENEWED);
+    answer(p, 12);
+    assert_null(sent(p, TOKEN)); /* a number that comes while a leader is trusted is dropped */
+    process_end(p);
+}
+
+/* [lemma 7] "Processes only send messages if either they are the leader, or suspect the current
+ * leader"; ours: repeated until the leader is heard to lead. */
+static void a_proposal_is_repeated_until_the_leader_is_heard_to_lead(void **unused)
+{
+    (void)unused;
+    struct process *p = process_start(5);
+    p->now_ns += EPS_NS;
+    fire(p, TIMER_SUSPECT);
+    answer(p, 10);
+    hear(p, TOKEN, 8, 1, 8); /* its owner does not know yet that the round is closed */
+    assert_follows(p, 8);
+    p->now_ns += ETA_NS;
+    fire(p, TIMER_HEARTBEAT);
+    assert_non_null(sent(p, TOKEN));
+    assert_int_equal(sent(p, TOKEN)->field[0], 10);
+    hear(p, TOKEN, 8, 2, 10); /* the open number says that it does: it leads */
+    p->now_ns += ETA_NS;
+    fire(p, TIMER_HEARTBEAT);
+    assert_null(sent(p, TOKEN));
+    process_end(p);
+}
+
+/* [fig. 2, r-broadcast] "while v_closed = token.v: broadcast, sleep eta" */
+static void a_leader_sends_every_eta_until_it_is_superseded(void **unused)
+{
+    (void)unused;
+    struct process *p = process_start(5);
+    p->now_ns += EPS_NS;
+    fire(p, TIMER_SUSPECT);
+    answer(p, 9);
+    hear(p, TOKEN, 10, 1, 10);
+    assert_int_equal(p->view.leader, 1);
+    assert_int_equal(p->view.label, OWN);
+    assert_int_equal(p->view.token, 9);
+    assert_non_null(sent(p, TOKEN)); /* at once */
+    for (uint32_t i = 0; i < 3; i++) {
+        p->now_ns += ETA_NS;
+        fire(p, TIMER_HEARTBEAT);
+        assert_int_equal(sent(p, TOKEN)->field[0], 9);
+        assert_int_equal(sent(p, TOKEN)->field[3], 10);
+        assert_int_equal(armed(p, TIMER_HEARTBEAT)->earliest_ns, p->now_ns + ETA_NS);
+    }
+    hear(p, TOKEN, 14, 1, 14); /* a larger one of the open round changes nothing */
+    assert_int_equal(p->view.leader, 1);
+    hear(p, TOKEN, 15, 1, 15);
+    assert_follows(p, 14);
+    assert_int_equal(p->view.reason, CV_REASON_SUPERSEDED);
+    p->now_ns += ETA_NS;
+    fire(p, TIMER_HEARTBEAT);
+    assert_null(sent(p, TOKEN));
+    process_end(p);
+}
+
+/* Ours: who hears a token below its closed number tells, unless another did. */
+static void a_stale_token_is_answered_once(void **unused)
+{
+    (void)unused;
+    struct process *p = process_start(5);
+    hear(p, TOKEN, 8, 40, 11);
+    hear(p, TOKEN, 3, 90, 6);
+    assert_non_null(armed(p, TIMER_TELL));
+    assert_true(armed(p, TIMER_TELL)->latest_ns <= p->now_ns + ETA_NS);
+    hear(p, TOKEN, 3, 91, 6);
+    assert_null(armed(p, TIMER_TELL));
+    fire(p, TIMER_TELL);
+    assert_int_equal(sent(p, STATE)->field[0], 8);
+    assert_int_equal(sent(p, STATE)->field[1], OWNER(8));
+    assert_int_equal(sent(p, STATE)->field[3], 11);
+    hear(p, TOKEN, 3, 92, 6);
+    hear(p, STATE, 8, 1, 11);
+    fire(p, TIMER_TELL);
+    assert_null(sent(p, STATE));
+    process_end(p);
+}
+
+/* Ours: a resignation is suspicion at once, and a heartbeat that it overtook does not undo it. */
+static void a_leader_that_is_gone_is_suspected_at_once(void **unused)
+{
+    (void)unused;
+    struct process *p = process_start(5);
+    hear(p, TOKEN, 8, 40, 11);
+    hear(p, GONE, 8, 42, 11);
+    assert_int_equal(p->view.leader, CV_ID_NONE);
+    assert_int_equal(p->view.reason, CV_REASON_RESIGNED);
+    assert_int_equal(p->asked, 1);
+    hear(p, TOKEN, 8, 41, 11);
+    assert_int_equal(p->view.leader, CV_ID_NONE);
+    process_end(p);
+}
+
+/* Foreign traffic: another R, numbers that no sequencer gives, our own messages come back. */
+static void what_cannot_be_is_not_believed(void **unused)
+{
+    (void)unused;
+    struct process *p = process_start(5);
+    hear(p, TOKEN, 8, 40, CV_SEQUENCE_END);
+    hear(p, TOKEN, CV_SEQUENCE_END, 40, CV_SEQUENCE_END);
+    hear(p, TOKEN, 8, 40, 7);
+    hear_as(p, TOKEN, 8, OWN, 40, 11, OWNER(11));
+    const struct cv_message other = {.type = TOKEN, .field = {8, OWNER(8), 40, 11, OWNER(11), 4}};
+    step(p, (struct cv_event){.kind = CV_EVENT_MESSAGE, .message = &other});
+    assert_int_equal(p->out.item_count, 0);
+    assert_int_equal(p->view.leader, CV_ID_NONE);
+
+    uint64_t seed = 3;
+    for (uint32_t i = 0; i < test_scale(20000); i++) { /* and anything else trips no assertion */
+        const uint64_t low = test_random_below(&seed, 40);
+        const uint64_t high = test_random_below(&seed, 8) == 0 ? test_random(&seed) : low + 7;
+        p->now_ns += test_random_below(&seed, 50000000);
+        hear_as(p, test_random_below(&seed, 3), low, test_random_below(&seed, 3), i, high,
+                test_random_below(&seed, 3) + OWN - 1);
+        fire(p, test_random_below(&seed, 5));
+        if (p->asked > 0 && test_random_below(&seed, 2) == 0) {
+            answer(p, test_random_below(&seed, 60));
+        }
+        if (test_random_below(&seed, 100) == 0) {
+            step(p, (struct cv_event){.kind = CV_EVENT_RESIGN});
+        }
+    }
+    process_end(p);
+}
+
+/* [sec. 6] "We assume that eps/2 > eta"; "it makes no sense to have eps <= t_oracle" */
+static void time_outs_that_make_no_sense_are_refused_by_name(void **unused)
+{
+    (void)unused;
+    const struct cv_protocol *anon = cv_protocol_find("anon");
+    const struct {
+        const char *eta, *eps, *oracle, *says;
+    } wrong[] = {
+        {"50ms", "100ms", "10ms", "eps/2 > eta"},
+        {"50ms", "150ms", "150ms", "eps > oracle"},
+    };
+    for (uint32_t i = 0; i < COUNT_OF(wrong); i++) {
+        struct cv_config config;
+        struct cv_errtext why = {""};
+        cv_config_init(&config, anon, 1, 3);
+        assert_int_equal(cv_config_set(&config, anon, "eta", wrong[i].eta, NULL), CV_OK);
+        assert_int_equal(cv_config_set(&config, anon, "eps", wrong[i].eps, NULL), CV_OK);
+        assert_int_equal(cv_config_set(&config, anon, "oracle", wrong[i].oracle, NULL), CV_OK);
+        assert_int_equal(cv_core_configure(anon, &config, &why), CV_E_INVALID);
+        assert_non_null(strstr(why.text, wrong[i].says));
+    }
+}
+
+/* ---- all of them ------------------------------------------------------------------------------
+ */
+
+static struct cluster *settled(uint32_t nodes, uint32_t round_size, uint64_t seed, const char *more)
+{
+    struct cluster *c = cluster_start("protocol anon R=%u %s\nnodes %u\nseed %llu\n"
+                                      "link * delay 0.2ms jitter 20%%\n"
+                                      "sequencer delay 2ms serial 1ms start %llu\nrun 120s\n",
+                                      round_size, more, nodes, (unsigned long long)seed,
+                                      1 + (unsigned long long)seed);
+    cluster_run_until_leader(c, 10000);
+    cluster_run_until(c, cluster_now_ms(c) + 1000);
+    return c;
+}
+
+/* [lemma 4] "If G >= R good processes suspect the current leader a new leader is elected", with the
+ * paper's rule of one proposal each, wherever in its round the counter stands. */
+static void a_full_round_of_suspicions_elects(void **unused)
+{
+    (void)unused;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        struct cluster *c = settled(9, 4, seed, "stubborn=no");
+        const cv_id leader = cluster_leader(c);
+        const uint64_t token = cluster_token_at(c, leader);
+        cluster_crash(c, leader);
+        cluster_run_until(c, cluster_now_ms(c) + 5000);
+        assert_int_not_equal(cluster_leader(c), CV_ID_NONE);
+        assert_true(cluster_token_at(c, cluster_leader(c)) > token);
+        cluster_end(c);
+    }
+}
+
+/* [lemma 5] Fewer than R false suspicions: new leaders eventually stop being elected. */
+static void few_false_suspicions_come_to_an_end(void **unused)
+{
+    (void)unused;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct cluster *c = settled(8, 6, seed, "stubborn=no");
+        const cv_id leader = cluster_leader(c);
+        struct cv_action cut = {.kind = CV_ACTION_LINK, .at_ns = c->world->now_ns};
+        cut.link = (struct cv_link_change){.first = leader,
+                                           .second = leader % 8 + 1,
+                                           .is_one_way = true,
+                                           .mask = CV_LINK_DOWN,
+                                           .link = {.is_down = true}};
+        cv__world_schedule_action(c->world, &cut);
+        cluster_run_until(c, cluster_now_ms(c) + 20000);
+        const uint64_t begun = c->world->begun_count;
+        cluster_run_until(c, cluster_now_ms(c) + 20000);
+        assert_int_equal(c->world->begun_count, begun);
+        cluster_drop(c);
+    }
+}
+
+/* [lemmas 6 and 7] A leader that lives and is heard stays; it alone sends, every eta. */
+static void a_quiet_minute_has_one_leader_and_one_sender(void **unused)
+{
+    (void)unused;
+    struct cluster *c = settled(7, 5, 3, "");
+    const cv_id leader = cluster_leader(c);
+    const uint64_t begun = c->world->begun_count;
+    const uint64_t asked = c->world->sequencer.query_count;
+    const double since_ms = cluster_now_ms(c);
+    cluster_run_until(c, since_ms + 60000);
+    assert_int_equal(c->world->begun_count, begun);
+    assert_int_equal(c->world->sequencer.query_count, asked);
+    const uint32_t all = cluster_sends(c, .since_ms = since_ms);
+    assert_int_equal(cluster_sends(c, .from = leader, .since_ms = since_ms), all);
+    assert_in_range(all, 6 * 1199, 6 * 1201);
+    cluster_end(c);
+}
+
+/* [lemma 8] Any two processes that both see two leaders see them in the same order. */
+static void all_see_leaders_in_the_same_order(void **unused)
+{
+    (void)unused;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct cluster *c = settled(10, 3, seed, "");
+        for (uint32_t i = 0; i < 5; i++) {
+            cluster_crash(c, cluster_run_until_leader(c, 10000));
+            cluster_run_until(c, cluster_now_ms(c) + 700);
+        }
+        const struct cv_world *w = c->world;
+        uint64_t latest[10] = {0};
+        for (uint32_t i = 0; i < w->view_count; i++) {
+            const struct cv_view *view = &w->view[i];
+            if (view->leader != CV_ID_NONE) {
+                assert_true(view->token >= latest[view->node - 1]);
+                latest[view->node - 1] = view->token;
+            }
+        }
+        cluster_end(c);
+    }
+}
+
+/* [lemma 10] "Recovering processes can only propose themselves if they suspect the leader" */
+static void processes_that_crash_and_recover_force_no_new_leader(void **unused)
+{
+    (void)unused;
+    struct cluster *c = settled(6, 2, 5, "");
+    const cv_id leader = cluster_leader(c);
+    const uint64_t begun = c->world->begun_count;
+    const uint64_t asked = c->world->sequencer.query_count;
+    for (uint32_t i = 0; i < 30; i++) {
+        const cv_id other = (leader + i % 5) % 6 + 1;
+        cluster_crash(c, other);
+        cluster_run_until(c, cluster_now_ms(c) + 7.3 * i);
+        cluster_recover(c, other);
+        cluster_run_until(c, cluster_now_ms(c) + 60); /* eta and a transmission */
+        assert_int_equal(cluster_leader_at(c, other), leader);
+    }
+    assert_int_equal(c->world->begun_count, begun);
+    assert_int_equal(c->world->sequencer.query_count, asked);
+    cluster_end(c);
+}
+
+/* Ours: with persist=yes what was closed stays closed across a restart. */
+static void persisted_numbers_keep_the_order_across_restarts(void **unused)
+{
+    (void)unused;
+    struct cluster *c = settled(3, 2, 9, "persist=yes");
+    const uint64_t token = cluster_token_at(c, 1);
+    for (cv_id id = 1; id <= 3; id++) {
+        cluster_crash(c, id);
+    }
+    c->world->sequencer.counter = 0; /* and nobody tells */
+    c->world->sequencer.boots = 0;
+    for (cv_id id = 1; id <= 3; id++) {
+        cluster_recover(c, id);
+    }
+    cluster_run_until_leader(c, 10000);
+    assert_true(cluster_token_at(c, 1) > token);
+    cluster_end(c);
+}
+
+/* [Eq. 1] All start at 0: elected within the start wait, the sequencer's parallel time, R turns at
+ * it and a broadcast; not before eps/2. */
+static void the_first_election_takes_what_equation_1_says(void **unused)
+{
+    (void)unused;
+    for (uint32_t round_size = 1; round_size <= 10; round_size++) {
+        struct cluster *c = cluster_start("protocol anon R=%u\nnodes 20\nlink * delay 0.15ms\n"
+                                          "sequencer delay 5ms serial 5ms\nrun 20s\n",
+                                          round_size);
+        cluster_run_until_leader(c, 2000);
+        const double first_ms = (double)c->world->election[0].elected_ns / 1e6;
+        assert_true(first_ms >= 75 + 10);
+        assert_true(first_ms <= 150 + 5 + 5 * (round_size + 1) + 2);
+        cluster_end(c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_does_not_depend_on_the_number_of_processes),
+        cmocka_unit_test(a_process_proposes_itself_only),
+        cmocka_unit_test(a_round_is_closed_by_a_number_of_a_later_one),
+        cmocka_unit_test(the_leader_does_not_depend_on_the_order_of_delivery),
+        cmocka_unit_test(one_message_of_the_leader_is_enough),
+        cmocka_unit_test(trust_is_renewed_by_new_tokens_only),
+        cmocka_unit_test(a_proposal_is_repeated_until_the_leader_is_heard_to_lead),
+        cmocka_unit_test(a_leader_sends_every_eta_until_it_is_superseded),
+        cmocka_unit_test(a_stale_token_is_answered_once),
+        cmocka_unit_test(a_leader_that_is_gone_is_suspected_at_once),
+        cmocka_unit_test(what_cannot_be_is_not_believed),
+        cmocka_unit_test(time_outs_that_make_no_sense_are_refused_by_name),
+        cmocka_unit_test(a_full_round_of_suspicions_elects),
+        cmocka_unit_test(few_false_suspicions_come_to_an_end),
+        cmocka_unit_test(a_quiet_minute_has_one_leader_and_one_sender),
+        cmocka_unit_test(all_see_leaders_in_the_same_order),
+        cmocka_unit_test(processes_that_crash_and_recover_force_no_new_leader),
+        cmocka_unit_test(persisted_numbers_keep_the_order_across_restarts),
+        cmocka_unit_test(the_first_election_takes_what_equation_1_says),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,128 @@
+/* tests/sim/sim_anon.c - `anon` under every kind of fault, over many seeds.
+ *
+ * tests/scenario/random/anon.scn has the faults: those of all protocols, joins of processes that
+ * nobody has heard of, and the sequencer's own (down, losses of queries and answers, resets, wiped
+ * boots, skipped numbers). Here it runs with rounds of 1 to 10 numbers, 1 to 24 processes, short
+ * and long time-outs, a fast and a slow sequencer, with boots and without, near the wrap-around and
+ * far from it. At full scale these are 20,000 runs. */
+#include "sim/runner.h"
+#include "support/support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct kind {
+    const char *name;
+    const char *options;   /* of the protocol */
+    const char *sequencer; /* its attributes */
+    uint32_t nodes, joiners;
+    uint32_t runs;
+};
+
+static struct kind kinds[] = {
+    {"rounds_of_three", "eta=10ms R=3", "delay 2ms serial 0.5ms start 4294967200", 12, 4, 2000},
+    {"rounds_of_one", "eta=10ms R=1", "start 4294967200", 6, 2, 3000},
+    {"rounds_of_ten_and_no_boots", "eta=10ms R=10", "boots none start 4294967290", 12, 4, 2000},
+    {"two_that_persist", "eta=10ms R=2 persist=yes", "boots none", 2, 1, 4000},
+    {"twenty_four_and_a_tight_eps", "eta=10ms R=5 eps=25ms", "delay 5ms serial 1ms", 24, 8, 500},
+    {"a_slow_sequencer_with_many_boots", "eta=10ms R=4", "boots 57 serial 5ms", 9, 3, 2500},
+    {"long_time_outs", "eta=50ms R=3", "boots none serial 1ms", 8, 2, 2500},
+    {"one_alone_with_losses", "eta=10ms R=3 oracle=25ms", "delay 10ms loss 5%", 1, 0, 1000},
+    {"five_with_losses_all_the_time", "eta=10ms R=6", "loss 20% start 4294967000", 5, 2, 2500},
+};
+
+static struct cv_scenario *scenario_of(const struct kind *kind)
+{
+    const char *root = getenv("SOURCE_ROOT"); /* the meson tests set it; by hand: the root */
+    char path[500];
+    char *text;
+    size_t length;
+    struct cv_errtext why = {""};
+    (void)snprintf(path, sizeof path, "%s/tests/scenario/random/anon.scn",
+                   root != NULL ? root : ".");
+    if (cv__text_load(path, &text, &length, &why) != CV_OK) {
+        fail_msg("%s", why.text);
+    }
+    char *made = NULL;
+    size_t made_length = 0;
+    FILE *out = open_memstream(&made, &made_length);
+    assert_non_null(out);
+    (void)fprintf(out, "protocol anon %s\nnodes %u\nsequencer %s\n", kind->options, kind->nodes,
+                  kind->sequencer);
+    if (kind->joiners > 0) {
+        (void)fprintf(out, "down 1..%u\n", kind->joiners);
+    }
+    for (size_t at = 0; at < length;) {
+        const char *end = memchr(text + at, '\n', length - at);
+        const size_t line = end != NULL ? (size_t)(end - (text + at)) : length - at;
+        const char *const replaced[] = {"protocol ", "nodes ", "sequencer ", "down "};
+        bool is_replaced = false;
+        for (uint32_t i = 0; i < COUNT_OF(replaced); i++) {
+            const size_t word = strlen(replaced[i]);
+            is_replaced =
+                is_replaced || (line >= word && memcmp(text + at, replaced[i], word) == 0);
+        }
+        if (!is_replaced) {
+            (void)fwrite(text + at, 1, line, out);
+            (void)fputc('\n', out);
+        }
+        at += line + 1;
+    }
+    assert_int_equal(fclose(out), 0);
+    struct cv_scenario *scenario = NULL;
+    if (cv__scenario_parse(kind->name, made, made_length, &scenario, &why) != CV_OK) {
+        fail_msg("%s", why.text);
+    }
+    free(made);
+    free(text);
+    return scenario;
+}
+
+static void keeps_its_promises(void **state)
+{
+    const struct kind *kind = *state;
+    struct cv_scenario *scenario = scenario_of(kind);
+    const struct cv_runner_options options = {.first_seed = 1, .run_count = test_scale(kind->runs)};
+    struct cv_runner_result r;
+    cv__runner_run(scenario, &options, &r);
+    if (r.failed_count > 0) {
+        fail_msg(
+            "%llu of %llu runs failed, first seed %llu: random/anon.scn with protocol anon %s, "
+            "nodes %u, down 1..%u, sequencer %s",
+            (unsigned long long)r.failed_count, (unsigned long long)r.run_count,
+            (unsigned long long)r.first_failed_seed, kind->options, kind->nodes, kind->joiners,
+            kind->sequencer);
+    }
+    assert_int_equal(r.run_count, options.run_count);
+    assert_true(2 * r.judged_count >= r.run_count);
+    if (r.run_count >= 20 && kind->nodes > 1) {
+        for (uint32_t fault = 0; fault < CV_FAULT_COUNT; fault++) {
+            assert_true(r.fired[cv__fired_by((enum cv_fault)fault)] > 0);
+        }
+        /* Two may lead for a while, as the paper has it: the watcher is not asleep. */
+        assert_true(r.broken[CV_PROPERTY_AT_MOST_ONE_LEADER] > r.run_count / 2);
+    }
+    cv__scenario_free(scenario);
+}
+
+static void the_full_scale_is_twenty_thousand_runs(void **unused)
+{
+    (void)unused;
+    uint32_t runs = 0;
+    for (uint32_t i = 0; i < COUNT_OF(kinds); i++) {
+        runs += kinds[i].runs;
+    }
+    assert_int_equal(runs, 20000);
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[COUNT_OF(kinds) + 1] = {
+        [COUNT_OF(kinds)] = cmocka_unit_test(the_full_scale_is_twenty_thousand_runs),
+    };
+    for (uint32_t i = 0; i < COUNT_OF(kinds); i++) {
+        tests[i] = (struct CMUnitTest){
+            .name = kinds[i].name, .test_func = keeps_its_promises, .initial_state = &kinds[i]};
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,197 @@
+/* tests/unit/test_sequencer.c - the simulated sequencer, and what scenarios say about it. */
+#include "sim/scenario.h"
+#include "sim/sequencer.h"
+#include "support/support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the sequencer ----------------------------------------------------------------------------
+ */
+
+static struct cv_rng rng_of(uint64_t seed)
+{
+    struct cv_rng rng;
+    cv__rng_init(&rng, seed, 1);
+    return rng;
+}
+
+static void half_of_the_delay_each_way(void **unused)
+{
+    (void)unused;
+    struct cv_sequencer s;
+    struct cv_rng rng = rng_of(1);
+    struct cv_answer answer;
+    int64_t at_ns;
+    cv__sequencer_init(&s);
+    assert_true(cv__sequencer_ask(&s, &rng, 0, &at_ns));
+    assert_int_equal(at_ns, NS_PER_MS);
+    assert_true(cv__sequencer_serve(&s, &rng, at_ns, &answer, &at_ns));
+    assert_int_equal(at_ns, 2 * NS_PER_MS);
+    assert_int_equal(answer.counter, 1);
+    assert_int_equal(answer.boots, 1);
+}
+
+/* [Wiesmann07, Eq. 1] t_seq is in contention between all processes. */
+static void those_who_ask_at_once_wait_for_their_turn(void **unused)
+{
+    (void)unused;
+    struct cv_sequencer s;
+    struct cv_rng rng = rng_of(1);
+    cv__sequencer_init(&s);
+    s.serial_ns = 5 * NS_PER_MS;
+    for (uint32_t i = 1; i <= 10; i++) {
+        struct cv_answer answer;
+        int64_t at_ns;
+        assert_true(cv__sequencer_serve(&s, &rng, NS_PER_MS, &answer, &at_ns));
+        assert_int_equal(at_ns, NS_PER_MS + i * 5 * NS_PER_MS + NS_PER_MS);
+        assert_int_equal(answer.counter, i);
+    }
+}
+
+static void a_lost_answer_burns_a_number_and_a_lost_query_does_not(void **unused)
+{
+    (void)unused;
+    struct cv_sequencer s;
+    struct cv_rng rng = rng_of(1);
+    struct cv_answer answer;
+    int64_t at_ns;
+    const struct cv_sequencer_change loss = {.mask = CV_SEQUENCER_QUERY_LOSS,
+                                             .query_loss_ppb = 1000000000};
+    cv__sequencer_init(&s);
+    cv__sequencer_change(&s, &loss, /* for_a_while= */ true);
+    assert_false(cv__sequencer_ask(&s, &rng, 0, &at_ns));
+    assert_int_equal(s.counter, 0);
+    cv__sequencer_restore(&s, CV_SEQUENCER_SET);
+    assert_true(cv__sequencer_ask(&s, &rng, 0, &at_ns));
+    s.answer_loss_ppb = 1000000000;
+    assert_false(cv__sequencer_serve(&s, &rng, 0, &answer, &at_ns));
+    assert_int_equal(s.counter, 1);
+    assert_int_equal(s.lost_query_count, 1);
+    assert_int_equal(s.lost_answer_count, 1);
+    s.answer_loss_ppb = 0;
+    s.is_down = true;
+    assert_false(cv__sequencer_serve(&s, &rng, 0, &answer, &at_ns));
+    assert_int_equal(s.counter, 1);
+}
+
+static void resets_wipes_and_wraps(void **unused)
+{
+    (void)unused;
+    struct cv_sequencer s;
+    struct cv_rng rng = rng_of(1);
+    struct cv_answer answer;
+    int64_t at_ns;
+    cv__sequencer_init(&s);
+    cv__sequencer_change(
+        &s, &(struct cv_sequencer_change){.mask = CV_SEQUENCER_START, .start = UINT32_MAX}, false);
+    assert_true(cv__sequencer_serve(&s, &rng, 0, &answer, &at_ns));
+    assert_int_equal(answer.counter, UINT32_MAX);
+    assert_true(cv__sequencer_serve(&s, &rng, 0, &answer, &at_ns));
+    assert_int_equal(answer.counter, 0);
+    cv__sequencer_change(&s, &(struct cv_sequencer_change){.verb = CV_SEQUENCER_SKIP, .skip = 7},
+                         false);
+    assert_int_equal(s.counter, 7);
+    cv__sequencer_change(&s, &(struct cv_sequencer_change){.verb = CV_SEQUENCER_RESET}, false);
+    assert_int_equal(s.counter, 0);
+    assert_int_equal(s.boots, 2);
+    cv__sequencer_change(&s, &(struct cv_sequencer_change){.verb = CV_SEQUENCER_WIPE}, false);
+    assert_int_equal(s.boots, 1);
+    s.boots = 0; /* it does not tell */
+    cv__sequencer_change(&s, &(struct cv_sequencer_change){.verb = CV_SEQUENCER_RESET}, false);
+    assert_int_equal(s.boots, 0);
+}
+
+/* ---- scenarios --------------------------------------------------------------------------------
+ */
+
+static int parse(const char *protocol, const char *line, struct cv_scenario **ret_scenario,
+                 struct cv_errtext *why)
+{
+    char text[500];
+    const int length =
+        snprintf(text, sizeof text, "protocol %s\nnodes 6\n%s\nrun 10s\n", protocol, line);
+    return cv__scenario_parse("x", text, (size_t)length, ret_scenario, why);
+}
+
+static void lines_read_back_as_they_are_written(void **unused)
+{
+    (void)unused;
+    const char *const lines[][2] = {
+        {"at 1s sequencer reset", NULL},
+        {"at 1s sequencer wipe", NULL},
+        {"at 1s sequencer down", NULL},
+        {"at 1s sequencer down for 2s", NULL},
+        {"at 1s sequencer up", NULL},
+        {"at 1s sequencer skip 7", NULL},
+        {"at 1s sequencer delay 2ms serial 1ms", NULL},
+        {"at 1s sequencer query-loss 5% answer-loss 7% for 300ms", NULL},
+        {"at 1s sequencer loss 5%", "at 1s sequencer query-loss 5% answer-loss 5%"},
+        {"at 1s sequencer start=4294967290 boots=3", "at 1s sequencer start 4294967290 boots 3"},
+        {"sequencer boots none", NULL},
+        {"at 1s start 3", "at 1s recover 3"},
+    };
+    for (uint32_t i = 0; i < COUNT_OF(lines); i++) {
+        struct cv_scenario *scenario;
+        struct cv_errtext why = {""};
+        if (parse("anon", lines[i][0], &scenario, &why) != CV_OK) {
+            fail_msg("%s: %s", lines[i][0], why.text);
+        }
+        assert_int_equal(scenario->action_count, 1);
+        char *printed = NULL;
+        size_t length = 0;
+        FILE *out = open_memstream(&printed, &length);
+        assert_non_null(out);
+        cv__action_print(&scenario->action[0], 6, out);
+        assert_int_equal(fclose(out), 0);
+        assert_string_equal(printed, lines[i][1] != NULL ? lines[i][1] : lines[i][0]);
+        free(printed);
+        cv__scenario_free(scenario);
+    }
+}
+
+static void mistakes_are_pointed_at(void **unused)
+{
+    (void)unused;
+    const struct {
+        const char *protocol, *line, *says;
+    } wrong[] = {
+        {"bully", "sequencer delay 2ms", "protocol 'bully' asks no sequencer"},
+        {"anon", "sequencer", "say what about the sequencer"},
+        {"anon", "sequencer dealy 2ms", "did you mean 'delay'?"},
+        {"anon", "sequencer delay 2", "no unit"},
+        {"anon", "sequencer delay 2ms delay 3ms", "two things"},
+        {"anon", "sequencer loss 5% query-loss 1%", "two things"},
+        {"anon", "sequencer start 4294967296", "more than 4294967295"},
+        {"anon", "sequencer boots 0", "at least once"},
+        {"anon", "at 1s sequencer reset for 1s", "only 'down' and losses"},
+        {"anon", "at 1s sequencer delay 2ms for 1s", "only 'down' and losses"},
+        {"anon", "at 1s sequencer skip", "how many numbers is missing"},
+        {"anon", "at 1s sequencer reset now", "nothing is expected after this"},
+        {"anon", "down", "a node is missing"},
+        {"anon", "down 7", "1..6"},
+        {"anon", "random faults rate 1/s kinds sequenser", "did you mean 'sequencer'?"},
+        {"anon eta=50ms eps=100ms", "", "eps/2 > eta"},
+    };
+    for (uint32_t i = 0; i < COUNT_OF(wrong); i++) {
+        struct cv_scenario *scenario;
+        struct cv_errtext why = {""};
+        assert_int_equal(parse(wrong[i].protocol, wrong[i].line, &scenario, &why), CV_E_MALFORMED);
+        if (strstr(why.text, wrong[i].says) == NULL) {
+            fail_msg("'%s' says '%s', not '%s'", wrong[i].line, why.text, wrong[i].says);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(half_of_the_delay_each_way),
+        cmocka_unit_test(those_who_ask_at_once_wait_for_their_turn),
+        cmocka_unit_test(a_lost_answer_burns_a_number_and_a_lost_query_does_not),
+        cmocka_unit_test(resets_wipes_and_wraps),
+        cmocka_unit_test(lines_read_back_as_they_are_written),
+        cmocka_unit_test(mistakes_are_pointed_at),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
