@@ -216,6 +216,13 @@ static void do_disk(struct cv_world *w, const struct cv_action *a)
     fire(w, a);
 }
 
+/* What waits already keeps its turn. */
+static void do_cost(struct cv_world *w, const struct cv_action *a)
+{
+    w->cost_ns = a->value;
+    fire(w, a);
+}
+
 /* Something is said to a node that listens: not to one that is down or paused. */
 static void do_event(struct cv_world *w, const struct cv_action *a, cv_id id,
                      struct cv_event *event)
@@ -317,6 +324,9 @@ static void do_action(struct cv_world *w, const struct cv_action *a)
         break;
     case CV_ACTION_SEQUENCER:
         do_sequencer(w, a);
+        break;
+    case CV_ACTION_COST:
+        do_cost(w, a);
         break;
     default: {
         struct cv_action resolved = *a;

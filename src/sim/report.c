@@ -18,6 +18,7 @@ const char *cv__fired_name(uint32_t index)
         [CV_ACTION_OVERLAY] = NULL, /* counted by kind, below */
         [CV_ACTION_CLOCK] = "clock",
         [CV_ACTION_DISK] = "disk",
+        [CV_ACTION_COST] = "cost",
         [CV_ACTION_RESIGN] = "resign",
         [CV_ACTION_CAMPAIGN] = "campaign",
         [CV_ACTION_REPORT] = "report",

@@ -474,13 +474,13 @@ static int parse_line(struct cv_parser *p, const char *line, size_t length)
         return cv__parse_expect(p, line, length);
     }
     if (strcmp(word, "link") == 0 || strcmp(word, "clock") == 0 || strcmp(word, "disk") == 0 ||
-        strcmp(word, "sequencer") == 0) {
+        strcmp(word, "sequencer") == 0 || strcmp(word, "cost") == 0) {
         return cv__parse_action(p, CV_SETUP);
     }
     (void)cv__words_next(&p->words);
     return cv__words_unknown(&p->words, "word", word,
                              "protocol nodes link clock site rtt at random run expect seed start "
-                             "fast drift-bound disk down sequencer");
+                             "fast drift-bound disk down cost sequencer");
 }
 
 /* What can only be judged with the whole scenario read. */

@@ -24,6 +24,7 @@ enum cv_action_kind {
     CV_ACTION_OVERLAY, /* loss, slow, duplicate, reorder: on every link, for a while */
     CV_ACTION_CLOCK,
     CV_ACTION_DISK,
+    CV_ACTION_COST, /* of handling a message, at every node */
     CV_ACTION_RESIGN,
     CV_ACTION_CAMPAIGN,
     CV_ACTION_REPORT,
@@ -43,7 +44,7 @@ struct cv_action {
     cv_id other; /* RESIGN: to whom; PEER_DOWN: who is said to be dead */
     enum cv_overlay overlay;
     enum cv_input input;
-    int64_t value; /* drift in ppb, overlay, report, disk delay */
+    int64_t value; /* drift in ppb, overlay, report, disk delay, cost */
     bool
         flag; /* CAMPAIGN: on; DISK: fails; CLOCK: a random drift up to value; PEER_DOWN: certain */
     struct cv_link_change link;

@@ -457,6 +457,19 @@ static int parse_sequencer(struct cv_parser *p, struct cv_action *action)
     return CV_OK;
 }
 
+/* cost 0.4ms: every node handles one message after the other, and each takes so long. */
+static int parse_cost(struct cv_parser *p, struct cv_action *action)
+{
+    int error = cv__words_time(&p->words, "cost of a message", &action->value);
+    if (error == CV_OK) {
+        error = cv__words_end(&p->words);
+    }
+    if (error == CV_OK) {
+        action_add(p, action);
+    }
+    return error;
+}
+
 static int parse_resign(struct cv_parser *p, struct cv_action *action)
 {
     int error = cv__parse_node(p, /* allow_leader= */ true, &action->node);
@@ -569,6 +582,7 @@ static const struct {
     {"reorder", CV_ACTION_OVERLAY, parse_overlay},
     {"clock", CV_ACTION_CLOCK, parse_clock},
     {"disk", CV_ACTION_DISK, parse_disk},
+    {"cost", CV_ACTION_COST, parse_cost},
     {"resign", CV_ACTION_RESIGN, parse_resign},
     {"campaign", CV_ACTION_CAMPAIGN, parse_campaign},
     {"report", CV_ACTION_REPORT, parse_report},
@@ -593,7 +607,7 @@ int cv__parse_action(struct cv_parser *p, int64_t at_ns)
     }
     return cv__words_unknown(&p->words, "action", word,
                              "crash recover start pause resume partition heal link loss slow "
-                             "duplicate reorder clock disk resign campaign report peer-down "
+                             "duplicate reorder clock disk cost resign campaign report peer-down "
                              "sequencer");
 }
 
@@ -752,6 +766,9 @@ void cv__action_print(const struct cv_action *action, uint32_t node_count, FILE 
         } else {
             print_share(action->value, out);
         }
+        break;
+    case CV_ACTION_COST:
+        print_time(action->value, out);
         break;
     case CV_ACTION_PEER_DOWN:
         print_node(action->other, out);

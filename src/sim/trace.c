@@ -118,6 +118,9 @@ void cv__trace_add(struct cv_trace *trace, const struct cv_record *record, const
     if (trace->file != NULL) {
         write_record(trace, record, detail);
     }
+    if (trace->observe != NULL) {
+        trace->observe(trace->context, record);
+    }
 }
 
 static void print_record(const struct cv_trace *trace, const struct cv_record *r, FILE *out)

@@ -40,9 +40,14 @@ struct cv_record {
 
 #define CV_TRACE_TAIL 64u
 
+/* Is shown each record as it is made; for measurements. It must not change the world. */
+typedef void cv_observe(void *context, const struct cv_record *record);
+
 /* A trace keeps the latest records; with a file it also writes each. */
 struct cv_trace {
-    FILE *file; /* NULL: only the tail */
+    FILE *file;          /* NULL: only the tail */
+    cv_observe *observe; /* NULL: nobody looks */
+    void *context;       /* its first argument */
     const struct cv_protocol *protocol;
     struct cv_record tail[CV_TRACE_TAIL];
     uint64_t count;

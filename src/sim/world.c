@@ -118,6 +118,7 @@ static void depart(struct cv_world *w, cv_id from, cv_id to, uint32_t payload, i
     f->to = to;
     f->sent_ns = w->now_ns;
     f->number = w->message_count;
+    f->life = 0;
     f->stamp.sent_ns = cv__clock_local(&sender->clock, w->now_ns);
     f->stamp.echo = sender->echo != NULL ? sender->echo[to - 1] : (struct cv_echo){0};
     cv__queue_push(&w->queue, w->now_ns + delay_ns, EVENT_DELIVER, index);
@@ -438,12 +439,27 @@ static int64_t bound_delay(struct cv_world *w, const struct cv_flight *f, int64_
     return cv__delay_bound(&f->stamp, local_ns, drift_ppb, w->scenario->delay_min_ns);
 }
 
+/* Handling a message takes a while, if the scenario says so, and a node handles one after the other
+ * in the order they arrive. True: its turn comes later. */
+static bool waits_for_turn(struct cv_world *w, uint32_t index)
+{
+    struct cv_flight *f = &w->flight[index];
+    struct cv_node *n = node_of(w, f->to);
+    if (f->life != 0 || f->from == f->to || (w->cost_ns == 0 && n->busy_ns <= w->now_ns)) {
+        return false;
+    }
+    n->busy_ns = cv__max64(n->busy_ns, w->now_ns) + w->cost_ns;
+    f->life = n->life;
+    cv__queue_push(&w->queue, n->busy_ns, EVENT_DELIVER, index);
+    return true;
+}
+
 static void deliver(struct cv_world *w, uint32_t index)
 {
     const struct cv_flight f = w->flight[index];
     const struct cv_payload *p = &w->payload[f.payload];
     struct cv_node *n = node_of(w, f.to);
-    if (!n->is_up) {
+    if (!n->is_up || (f.life != 0 && f.life != n->life)) { /* or it waited when the node crashed */
         cv__world_note(w, CV_RECORD_DROPPED, f.to, f.from, p->type, f.number, 0);
         flight_free(w, index);
         return;
@@ -452,6 +468,9 @@ static void deliver(struct cv_world *w, uint32_t index)
         n->backlog =
             cv__grow(n->backlog, &n->backlog_capacity, n->backlog_count, sizeof *n->backlog);
         n->backlog[n->backlog_count++] = index;
+        return;
+    }
+    if (waits_for_turn(w, index)) {
         return;
     }
     struct cv_message message;
@@ -527,6 +546,7 @@ void cv__world_crash_node(struct cv_world *w, cv_id id)
     n->is_up = false;
     n->is_paused = false;
     n->has_disk_waiting = false;
+    n->busy_ns = 0;
     n->leader = CV_ID_NONE;
     n->token = 0;
     n->label = 0;
@@ -788,6 +808,8 @@ struct cv_world *cv__world_new(const struct cv_scenario *scenario, uint64_t seed
     w->verdict = cv__allocate(scenario->expect_count, sizeof *w->verdict);
 
     w->trace.file = options->trace;
+    w->trace.observe = options->observe;
+    w->trace.context = options->context;
     w->trace.protocol = w->protocol;
     cv__trace_header(&w->trace, scenario, seed);
     make_network(w);

@@ -52,6 +52,7 @@ struct cv_node {
     uint64_t life;         /* how often it has started */
     uint64_t fault;  /* number of its latest crash or pause, so that only that one is undone */
     int64_t disk_ns; /* how long saving takes */
+    int64_t busy_ns; /* until then it handles messages that have arrived, if that costs time */
     struct cv_timer timer[CV_TIMERS_MAX];
     uint32_t persisted_count;
     uint64_t persisted[CV_PERSIST_WORDS_MAX];
@@ -85,6 +86,7 @@ struct cv_flight {
     cv_id from, to;
     int64_t sent_ns; /* real time */
     uint64_t number; /* for the trace */
+    uint64_t life;   /* of the receiver, at which it has arrived and waits; 0: it has not */
     struct cv_stamp stamp;
 };
 
@@ -140,8 +142,10 @@ struct cv_verdict {
 };
 
 struct cv_world_options {
-    bool keeps_history; /* for reports: spans, views and so on; memory grows with the run */
-    FILE *trace;        /* JSON lines of everything; NULL: none */
+    bool keeps_history;  /* for reports: spans, views and so on; memory grows with the run */
+    FILE *trace;         /* JSON lines of everything; NULL: none */
+    cv_observe *observe; /* the same for a program; NULL: none */
+    void *context;       /* what `observe` is called with */
 };
 
 /* Entries of `fired`: the actions, then the overlays by kind, then links cut in one direction. */
@@ -160,6 +164,7 @@ struct cv_world {
     struct cv_node *node; /* by id - 1 */
     uint8_t *states;
     struct cv_network *network;
+    int64_t cost_ns; /* how long a node is busy with a message; 0: not at all */
     struct cv_queue queue;
     struct cv_rng net_rng, timer_rng;
     struct cv_rng fault_rng; /* the drawing of random faults only: they can be written down */
