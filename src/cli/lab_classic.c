@@ -7,10 +7,10 @@
  * and their answers and the ring's acknowledgements are not counted. The election is complete when
  * the last living process follows the new coordinator. */
 #include "cli/cli.h"
+#include "cli/lab.h"
 #include "sim/world.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum detector { SECOND_HIGHEST, LOWEST, EVERYBODY };
@@ -57,17 +57,6 @@ struct measured {
     bool is_elected;
 };
 
-static struct cv_scenario *scenario_from(const char *text)
-{
-    struct cv_scenario *scenario;
-    struct cv_errtext why;
-    if (cv__scenario_parse("lab", text, strlen(text), &scenario, &why) != CV_OK) {
-        (void)cv__usage_error("%s", why.text);
-        abort(); /* the text is ours */
-    }
-    return scenario;
-}
-
 static bool is_of_election(const char *type)
 {
     return strcmp(type, "HEARTBEAT") != 0 && strcmp(type, "ALIVE") != 0 && strcmp(type, "ACK") != 0;
@@ -76,17 +65,15 @@ static bool is_of_election(const char *type)
 static struct measured measure(const char *protocol, enum detector who, const char *what,
                                uint32_t node_count)
 {
-    char text[512];
     char told[32];
     const cv_id dead = node_count;
     (void)snprintf(told, sizeof told, who == EVERYBODY ? "1..%u" : "%u",
                    who == LOWEST ? 1 : node_count - 1);
-    (void)snprintf(text, sizeof text,
-                   "protocol %s heartbeat=100ms timeout=1s delta=1ms\nnodes %u\n"
-                   "link * delay 1ms\n"
-                   "at %dms crash %u\nat %dms peer-down %u at %s\nrun %dms\n",
-                   protocol, node_count, CRASH_MS, dead, CRASH_MS, dead, told, CRASH_MS + 900);
-    struct cv_scenario *scenario = scenario_from(text);
+    struct cv_scenario *scenario = cv__lab_scenario(
+        "protocol %s heartbeat=100ms timeout=1s delta=1ms\nnodes %u\n"
+        "link * delay 1ms\n"
+        "at %dms crash %u\nat %dms peer-down %u at %s\nrun %dms\n",
+        protocol, node_count, CRASH_MS, dead, CRASH_MS, dead, told, CRASH_MS + 900);
     const struct cv_world_options options = {.keeps_history = true};
     struct cv_world *world = cv__world_new(scenario, scenario->seed, &options);
     cv__world_run(world, CRASH_MS * NS_PER_MS - 1);
@@ -158,12 +145,10 @@ static bool print_claim(const struct claim *claim)
 /* A plain scenario in which two lead at once; false if they do not. */
 static bool show_two_leaders(const char *protocol, const char *name, const char *faults)
 {
-    char text[512];
-    (void)snprintf(text, sizeof text,
-                   "protocol %s\nnodes 5\nlink * delay 1ms\n%s\nrun 3s\n"
-                   "expect broken at-most-one-leader\n",
-                   protocol, faults);
-    struct cv_scenario *scenario = scenario_from(text);
+    struct cv_scenario *scenario =
+        cv__lab_scenario("protocol %s\nnodes 5\nlink * delay 1ms\n%s\nrun 3s\n"
+                         "expect broken at-most-one-leader\n",
+                         protocol, faults);
     const struct cv_world_options options = {0};
     struct cv_world *world = cv__world_new(scenario, scenario->seed, &options);
     const bool is_ok = cv__world_run_all(world);
