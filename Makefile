@@ -5,7 +5,7 @@ BUILD   = build
 PREFIX  = /usr/local
 DESTDIR =
 
-.PHONY: all demo test bench install coverage format clean help
+.PHONY: all demo test bench lab install coverage format clean help
 .NOTPARALLEL:
 
 all:
@@ -27,6 +27,11 @@ bench:
 	@for bench in $(BUILD)/bench/bench_*; do \
 		if [ -f "$$bench" ] && [ -x "$$bench" ]; then "$$bench" || exit 1; fi; \
 	done
+
+# Takes minutes; what it prints is told in docs/lab/local.md.
+lab: all
+	@tools/setup lab
+	@$(BUILD)/conclave lab local --plots docs/lab
 
 # The prefix is compiled in, so it is set before building; only a new one configures again.
 # ldconfig: so that a program finds the library at once.
@@ -61,6 +66,7 @@ help:
 	@echo 'make demo       watch an election with a crash, a partition and its healing'
 	@echo 'make test       every test, also with sanitizers and valgrind'
 	@echo 'make bench      the benchmarks'
+	@echo 'make lab        the experiments of docs/lab and their plots'
 	@echo 'make install    PREFIX=/usr/local DESTDIR=: program, libraries, headers, man pages'
 	@echo 'make coverage   which lines the tests run: build-coverage/report'
 	@echo 'make format     lay out the sources with clang-format'

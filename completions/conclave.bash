@@ -55,6 +55,11 @@ _conclave()
 
     case $prev in
     --seed | --runs | --threads) return ;; # a number: nothing to suggest
+    --plots)
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+        return
+        ;;
     --trace)
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
@@ -90,7 +95,7 @@ _conclave()
         ;;
     lab)
         if [[ $cur == -* ]]; then
-            words="--help"
+            words=$(_conclave_options "--plots --runs --json --tiny --help")
         elif [[ $prev == lab ]]; then
             words=$(_conclave_experiments)
         fi

@@ -19,8 +19,9 @@ extern const struct cv_verb cv__verb_lab;
 extern const struct cv_verb cv__verb_protocols;
 extern const struct cv_verb cv__verb_sim;
 
-/* conclave lab classic */
+/* conclave lab classic, conclave lab local */
 int cv__lab_classic(int argc, char **argv);
+int cv__lab_local(int argc, char **argv);
 
 /* "conclave: ..." and a newline on stderr; returns EXIT_USAGE. */
 int cv__usage_error(const char *format, ...) CV_PRINTF(1, 2);

@@ -24,7 +24,7 @@ struct cv_scenario *cv__lab_scenario(const char *format, ...)
     struct cv_scenario *scenario;
     struct cv_errtext why;
     if (cv__scenario_parse("lab", text, (size_t)length, &scenario, &why) != CV_OK) {
-        (void)cv__usage_error("%s", why.text);
+        (void)fprintf(stderr, "conclave: %s\n", why.text);
         abort(); /* the text is ours */
     }
     return scenario;
@@ -290,11 +290,22 @@ bool cv__plot_can(void)
     return false;
 }
 
+bool cv__plot_is_folder(const char *folder)
+{
+    char inside[PATH_MAX];
+    const int need = snprintf(inside, sizeof inside, "%s/.", folder);
+    if (need > 0 && (size_t)need < sizeof inside && access(inside, W_OK | X_OK) == 0) {
+        return true;
+    }
+    (void)fprintf(stderr, "conclave: cannot write plots to the folder '%s'\n", folder);
+    return false;
+}
+
 FILE *cv__plot_open(const char *folder, const char *name)
 {
     FILE *script = popen("gnuplot", "w");
     if (script == NULL) {
-        (void)cv__usage_error("cannot start gnuplot: %s", strerror(errno));
+        (void)fprintf(stderr, "conclave: cannot start gnuplot: %s\n", strerror(errno));
         return NULL;
     }
     (void)fprintf(script,
@@ -303,11 +314,16 @@ FILE *cv__plot_open(const char *folder, const char *name)
     for (const char *at = folder; *at != '\0'; at++) {
         (void)fprintf(script, *at == '\'' ? "''" : "%c", *at);
     }
-    (void)fprintf(script,
-                  "/%s.svg'\n"
-                  "set encoding utf8\nset grid linecolor '#dddddd'\nset key top left\n"
-                  "set style data linespoints\nset datafile missing '?'\n",
-                  name);
+    (void)fprintf(
+        script,
+        "/%s.svg'\n"
+        "set encoding utf8\nset datafile missing '?'\nset style data linespoints\n"
+        "set grid linetype 1 linecolor rgb '#dddddd'\n"
+        "set key outside bottom center horizontal\n"
+        "set linetype 1 linecolor rgb '#2060a0'\nset linetype 2 linecolor rgb '#c05020'\n"
+        "set linetype 3 linecolor rgb '#208050'\nset linetype 4 linecolor rgb '#8040a0'\n"
+        "set linetype 5 linecolor rgb '#b08000'\nset linetype 6 linecolor rgb '#505050'\n",
+        name);
     return script;
 }
 
@@ -333,7 +349,8 @@ bool cv__plot_close(FILE *script, const char *name)
 {
     const int status = pclose(script);
     if (status != 0) {
-        (void)cv__usage_error("gnuplot could not draw %s.svg (status %d)", name, status);
+        (void)fprintf(stderr, "conclave: gnuplot could not draw %s.svg (status %d)\n", name,
+                      status);
     }
     return status == 0;
 }

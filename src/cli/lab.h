@@ -36,7 +36,7 @@ struct cv_line cv__lab_fit(const double *x, const double *y, uint32_t count);
 
 /* ---- Tables and claims ----------------------------------------------------------------------- */
 
-#define CV_COLUMNS_MAX 16u
+#define CV_COLUMNS_MAX 20u
 
 struct cv_column {
     const char *name;  /* the key in JSON and the head of the column */
@@ -70,6 +70,7 @@ void cv__table_fini(struct cv_table *table);
 
 /* What a paper says, beside what was seen. One that is not judged is only told. */
 enum cv_verdict_kind { CV_AGREES, CV_DISAGREES, CV_TOLD };
+#define CV_JUDGED(agrees) ((agrees) ? CV_AGREES : CV_DISAGREES)
 
 struct cv_claim {
     const char *said; /* outlives the claim */
@@ -97,6 +98,8 @@ int cv__report_end(struct cv_report *report);
 
 /* Is gnuplot there? If not, one line on stderr says so. */
 bool cv__plot_can(void);
+/* Can files be written into this folder? The same if not. */
+bool cv__plot_is_folder(const char *folder);
 
 /* gnuplot, reading a script from what is returned: an SVG `name`.svg in `folder` with nothing drawn
  * yet. NULL and a message if it cannot be started. */

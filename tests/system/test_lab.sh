@@ -1,0 +1,79 @@
+#!/bin/sh
+# The experiments run, say the same each time, and their verdicts are those of the papers.
+#
+# Needs CONCLAVE.
+set -eu
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+# ---- classic --------------------------------------------------------------------------------------
+
+"$CONCLAVE" lab classic >"$work/classic" || fail "lab classic: exit status $?"
+! grep -q 'DISAGREES\|NOT SHOWN' "$work/classic" || fail "lab classic disagrees"
+[ "$(grep -c ' agrees$' "$work/classic")" -eq 75 ] || fail "lab classic: not 75 figures"
+[ "$(grep -c ' while node ' "$work/classic")" -eq 10 ] || fail "lab classic: not 10 pairs of leaders"
+
+# ---- local ----------------------------------------------------------------------------------------
+
+"$CONCLAVE" lab local --tiny >"$work/local" || { tail -n 45 "$work/local"; fail "lab local: $?"; }
+! grep -q DISAGREES "$work/local" || fail "lab local disagrees, but its exit status is 0"
+[ "$(grep -c '^agrees' "$work/local")" -ge 12 ] || fail "lab local: too few claims are judged"
+for number in 1 2 3 4; do
+    grep -q "^$number\. " "$work/local" || fail "lab local: no table $number"
+done
+"$CONCLAVE" lab local --tiny >"$work/again"
+cmp -s "$work/local" "$work/again" || fail "lab local says something else the second time"
+
+"$CONCLAVE" lab local --tiny --json >"$work/json" || fail "lab local --json: exit status $?"
+python3 - "$work/json" <<'PYTHON' || fail "lab local --json"
+import json, sys
+text = open(sys.argv[1], encoding="utf-8").read()
+assert text.count("\n") == 1, "not one line"
+lab = json.loads(text)
+assert lab["experiment"] == "local" and lab["ok"] is True, lab["claims"]
+for table in "election", "new_leader", "collation", "reach", "stable":
+    assert lab[table], table
+assert all(row["unicasts"] == row["n"] - 1 and row["broadcasts"] == 1 for row in lab["stable"])
+split = lab["new_leader"][0]
+assert split["fault"] == "split" and 180 <= split["excluded"] <= 231, split
+direct = {row["n"]: row["direct"] for row in lab["collation"]}
+assert abs(direct[32] - direct[16] - 16 * 0.6) < 0.3, "0.6 ms for each process"
+PYTHON
+
+# ---- plots ----------------------------------------------------------------------------------------
+
+mkdir "$work/one" "$work/two" "$work/none"
+PATH=/nonexistent "$CONCLAVE" lab local --tiny --plots "$work/none" >"$work/out" 2>"$work/words" ||
+    fail "lab local fails without gnuplot"
+cmp -s "$work/local" "$work/out" || fail "the tables differ without gnuplot"
+[ "$(wc -l <"$work/words")" -eq 1 ] && grep -q 'plots are skipped' "$work/words" ||
+    fail "without gnuplot: not one line that says so"
+[ -z "$(ls "$work/none")" ] || fail "plots without gnuplot"
+if command -v gnuplot >/dev/null; then
+    "$CONCLAVE" lab local --tiny --plots "$work/one" >/dev/null || fail "lab local --plots"
+    "$CONCLAVE" lab local --tiny --plots "$work/two" >/dev/null
+    [ "$(ls "$work/one" | wc -l)" -eq 5 ] || fail "not five plots"
+    diff -r "$work/one" "$work/two" >/dev/null || fail "the same measurements give other plots"
+    for plot in "$work"/one/*.svg; do
+        grep -q '</svg>' "$plot" && grep -q '<path' "$plot" || fail "$plot is no plot"
+    done
+    status=0
+    "$CONCLAVE" lab local --tiny --plots "$work/missing" >/dev/null 2>&1 || status=$?
+    [ "$status" -eq 2 ] || fail "a folder that is not there: exit status $status"
+fi
+
+# ---- wrong use ------------------------------------------------------------------------------------
+
+for wrong in "local --runs 0" "local --runs x" "local --what" "local more" "nothing"; do
+    status=0
+    # Word splitting is meant.
+    "$CONCLAVE" lab $wrong >/dev/null 2>"$work/words" || status=$?
+    [ "$status" -eq 2 ] || fail "lab $wrong: exit status $status"
+    [ -s "$work/words" ] || fail "lab $wrong: no words"
+done
