@@ -19,7 +19,8 @@ extern const struct cv_verb cv__verb_lab;
 extern const struct cv_verb cv__verb_protocols;
 extern const struct cv_verb cv__verb_sim;
 
-/* conclave lab classic, conclave lab local */
+/* The experiments of conclave lab. */
+int cv__lab_anon(int argc, char **argv);
 int cv__lab_classic(int argc, char **argv);
 int cv__lab_local(int argc, char **argv);
 

@@ -28,6 +28,10 @@ void cv__oracle_ask(struct cv_world *w, cv_id id, uint64_t request, uint64_t ref
 {
     int64_t at_ns;
     cv__world_note(w, CV_RECORD_ASK, id, CV_ID_NONE, 0, request, 0);
+    if (w->options.keeps_history) {
+        w->ask = cv__grow(w->ask, &w->ask_capacity, w->ask_count, sizeof *w->ask);
+        w->ask[w->ask_count++] = (struct cv_ask){w->now_ns, id};
+    }
     if (!cv__sequencer_ask(&w->sequencer, &w->sequencer_rng, w->now_ns, &at_ns)) {
         cv__watch_disturb(w);
         return;

@@ -862,5 +862,6 @@ void cv__world_free(struct cv_world *w)
     free(w->election);
     free(w->life);
     free(w->deed);
+    free(w->ask);
     free(w);
 }

@@ -136,6 +136,12 @@ struct cv_deed {
     struct cv_action action;
 };
 
+/* A node asked the sequencer. */
+struct cv_ask {
+    int64_t at_ns;
+    cv_id node;
+};
+
 struct cv_verdict {
     bool is_ok;
     char detail[120];
@@ -215,6 +221,8 @@ struct cv_world {
     uint32_t life_count, life_capacity;
     struct cv_deed *deed;
     uint32_t deed_count, deed_capacity;
+    struct cv_ask *ask;
+    uint32_t ask_count, ask_capacity;
 
     struct cv_assert_trap trap;
     jmp_buf on_assert;
