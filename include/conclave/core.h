@@ -36,7 +36,7 @@ typedef uint32_t cv_id;
 
 /* ---- Messages ------------------------------------------------------------------------------ */
 
-#define CV_FIELDS_MAX 10u /* scalars of one message */
+#define CV_FIELDS_MAX 12u /* scalars of one message */
 #define CV_LISTS_MAX 3u   /* sets and lists of one message */
 
 /* Words that somebody else owns: the bits of a set (bit i of word i/64 is member i+1) or values. */
@@ -131,7 +131,8 @@ enum cv_event_kind {
     X(HISTORY_LENGTH, "history-length") \
     X(REQUEST_RATE, "request-rate")     \
     X(CAPACITY, "capacity")             \
-    X(LOAD, "load")
+    X(LOAD, "load")                     \
+    X(SCORE, "score")
 
 enum cv_input {
 #define CV_INPUT_ENUM(name, text) CV_INPUT_##name,
@@ -233,13 +234,17 @@ enum cv_option_kind {
     CV_OPTION_COUNT,  /* a number */
     CV_OPTION_FLAG,   /* yes or no */
     CV_OPTION_CHOICE, /* one of the words in `choices`; its index */
+    CV_OPTION_TEXT,   /* words for the protocol to read; the value says which of cv_config.text */
 };
+
+#define CV_TEXTS_MAX 2u   /* options of that kind in one protocol */
+#define CV_TEXT_BYTES 128 /* with the final zero */
 
 struct cv_option {
     const char *name; /* NULL closes the table */
     enum cv_option_kind kind;
     int64_t initial, min, max;
-    const char *choices; /* CHOICE: words separated by '|' */
+    const char *choices; /* CHOICE: words separated by '|'; TEXT: the default */
     const char *help;    /* one line; for a derived default also the formula */
 };
 
@@ -249,6 +254,7 @@ struct cv_config {
     uint32_t member_count; /* 1..CV_MEMBERS_MAX */
     int64_t drift_ppb;     /* bound on any clock's drift, in 1e-9; default 100000 (1e-4) */
     int64_t option[CV_OPTIONS_MAX];
+    char text[CV_TEXTS_MAX][CV_TEXT_BYTES];
 };
 
 /* ---- Protocols ----------------------------------------------------------------------------- */

@@ -53,7 +53,7 @@ static void json_protocol(struct cv_json *json, const struct cv_protocol *protoc
         struct cv_option_text text;
         cv__json_open(json, NULL, '{');
         cv__json_text(json, "name", o->name);
-        cv__json_text(json, "default", cv__option_format(o, config->option[at], &text));
+        cv__json_text(json, "default", cv__config_format(config, o, at, &text));
         cv__json_bool(json, "derived", o->initial == CV_OPTION_DERIVED);
         cv__json_text(json, "help", o->help);
         cv__json_close(json, '}');
@@ -120,11 +120,12 @@ static void print_protocol(const struct cv_protocol *protocol, const struct cv_c
     uint32_t at = 0;
     for (const struct cv_option *o = protocol->options; o->name != NULL; o++, at++) {
         struct cv_option_text text;
-        char setting[80];
+        char setting[CV_TEXT_BYTES + 32];
         (void)snprintf(setting, sizeof setting, "%s=%s", o->name,
-                       cv__option_format(o, config->option[at], &text));
-        (void)printf("    %-22s %s%s%s\n", setting, o->help, o->choices != NULL ? ": " : "",
-                     o->choices != NULL ? o->choices : "");
+                       cv__config_format(config, o, at, &text));
+        (void)printf("    %-22s %s%s%s\n", setting, o->help,
+                     o->kind == CV_OPTION_CHOICE ? ": " : "",
+                     o->kind == CV_OPTION_CHOICE ? o->choices : "");
     }
 }
 

@@ -20,6 +20,11 @@ void cv_config_init(struct cv_config *config, const struct cv_protocol *protocol
     for (const struct cv_option *o = protocol->options; o->name != NULL; o++) {
         CV_ASSERT(at < CV_OPTIONS_MAX);
         config->option[at++] = o->initial;
+        if (o->kind == CV_OPTION_TEXT) {
+            CV_ASSERT(o->initial >= 0 && o->initial < CV_TEXTS_MAX);
+            CV_ASSERT(strlen(o->choices) < CV_TEXT_BYTES);
+            memcpy(config->text[o->initial], o->choices, strlen(o->choices));
+        }
     }
 }
 
@@ -83,6 +88,8 @@ static int option_parse(const struct cv_option *option, const char *value, int64
                             option->choices);
         }
         return CV_OK;
+    case CV_OPTION_TEXT:
+        CV_ASSERT(!"texts are kept, not parsed");
     }
     if (*ret_value < option->min || *ret_value > option->max) {
         struct cv_option_text min, max;
@@ -93,12 +100,29 @@ static int option_parse(const struct cv_option *option, const char *value, int64
     return CV_OK;
 }
 
+static int text_set(struct cv_config *config, const struct cv_option *option, const char *value,
+                    struct cv_errtext *reterr)
+{
+    const size_t length = strlen(value);
+    if (length >= CV_TEXT_BYTES) {
+        return cv__fail(reterr, CV_E_INVALID, "%s takes at most %d bytes", option->name,
+                        CV_TEXT_BYTES - 1);
+    }
+    char *text = config->text[option->initial];
+    memset(text, 0, CV_TEXT_BYTES);
+    memcpy(text, value, length);
+    return CV_OK;
+}
+
 int cv_config_set(struct cv_config *config, const struct cv_protocol *protocol, const char *name,
                   const char *value, struct cv_errtext *reterr)
 {
     uint32_t at = 0;
     for (const struct cv_option *o = protocol->options; o->name != NULL; o++, at++) {
         if (strcmp(o->name, name) == 0) {
+            if (o->kind == CV_OPTION_TEXT) {
+                return text_set(config, o, value, reterr);
+            }
             int64_t parsed = 0;
             const int error = option_parse(o, value, &parsed, reterr);
             if (error == CV_OK) {
@@ -144,6 +168,16 @@ const char *cv__option_format(const struct cv_option *option, int64_t value,
         memcpy(text->text, word, length);
         text->text[length] = '\0';
         return text->text;
+    case CV_OPTION_TEXT:
+        CV_ASSERT(!"a text has no number; ask cv__config_format()");
     }
     return "";
+}
+
+const char *cv__config_format(const struct cv_config *config, const struct cv_option *option,
+                              uint32_t at, struct cv_option_text *text)
+{
+    CV_ASSERT(at < CV_OPTIONS_MAX);
+    return option->kind == CV_OPTION_TEXT ? config->text[option->initial]
+                                          : cv__option_format(option, config->option[at], text);
 }

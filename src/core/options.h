@@ -14,4 +14,8 @@ struct cv_option_text {
 const char *cv__option_format(const struct cv_option *option, int64_t value,
                               struct cv_option_text *text);
 
+/* The same for option number `at` of a configuration, texts included. */
+const char *cv__config_format(const struct cv_config *config, const struct cv_option *option,
+                              uint32_t at, struct cv_option_text *text);
+
 #endif

@@ -60,7 +60,7 @@ static void json_options(struct cv_json *json, const struct cv_scenario *s)
     uint32_t at = 0;
     for (const struct cv_option *o = s->protocol->options; o->name != NULL; o++, at++) {
         struct cv_option_text text;
-        cv__json_text(json, o->name, cv__option_format(o, s->config.option[at], &text));
+        cv__json_text(json, o->name, cv__config_format(&s->config, o, at, &text));
     }
     cv__json_close(json, '}');
 }
@@ -249,7 +249,7 @@ static void text_head(const struct cv_world *w, FILE *out)
     uint32_t at = 0;
     for (const struct cv_option *o = s->protocol->options; o->name != NULL; o++, at++) {
         struct cv_option_text text;
-        (void)fprintf(out, " %s=%s", o->name, cv__option_format(o, s->config.option[at], &text));
+        (void)fprintf(out, " %s=%s", o->name, cv__config_format(&s->config, o, at, &text));
     }
     if (w->watch.kappa_ns > 0) {
         char kappa[CV_DURATION_TEXT_BYTES];

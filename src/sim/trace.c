@@ -39,7 +39,7 @@ void cv__trace_header(struct cv_trace *trace, const struct cv_scenario *scenario
     uint32_t at = 0;
     for (const struct cv_option *o = scenario->protocol->options; o->name != NULL; o++, at++) {
         struct cv_option_text text;
-        cv__json_text(&json, o->name, cv__option_format(o, scenario->config.option[at], &text));
+        cv__json_text(&json, o->name, cv__config_format(&scenario->config, o, at, &text));
     }
     cv__json_close(&json, '}');
     cv__json_open(&json, "sites", '[');
