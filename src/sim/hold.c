@@ -150,7 +150,8 @@ void cv__hold_believe(struct cv_world *w, cv_id id, const struct cv_leadership *
     if (n->holds) {
         cv__hold_end(w, id, cv_reason_name(l->leader == id ? CV_REASON_SUPERSEDED : l->reason));
     }
-    if (l->leader == id) {
+    /* What waited for the disk, and the node then slept, may be over before anybody hears of it. */
+    if (l->leader == id && until_ns > w->now_ns) {
         begin_hold(w, id, l->token, until_ns);
         cv__watch_support(w, id);
     }
