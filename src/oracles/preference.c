@@ -1,0 +1,17 @@
+/* src/oracles/preference.c - an operator's list [Becker11, sec. 2]: the first of it that is there.
+ */
+#include "oracles/oracle.h"
+
+static int64_t preference_score(const struct cv_oracle_view *view)
+{
+    return view->preference;
+}
+
+const struct cv_oracle cv__oracle_preference = {
+    .name = "preference",
+    .formula = "how many of the list come after us; higher wins",
+    .inputs = "option preference=ID,ID,...",
+    .use = "an operator knows best, e.g. which machine is the large one",
+    .order = CV_SCORE_HIGHER_WINS,
+    .score = preference_score,
+};

@@ -1,0 +1,68 @@
+/* src/oracles/registry.c - the list of oracles, and what several of them need. */
+#include "oracles/oracle.h"
+
+#include <string.h>
+
+/* The order is the choice of the option `oracle`; see protocols/pole_config.c. */
+static const struct cv_oracle *const oracles[] = {
+    &cv__oracle_history,    &cv__oracle_request,  &cv__oracle_consensus,  &cv__oracle_latency,
+    &cv__oracle_worst_case, &cv__oracle_rotating, &cv__oracle_preference, &cv__oracle_load,
+    &cv__oracle_recovery,   &cv__oracle_reported,
+};
+
+const struct cv_oracle *cv__oracle_at(uint32_t index)
+{
+    return index < COUNT_OF(oracles) ? oracles[index] : NULL;
+}
+
+const struct cv_oracle *cv__oracle_named(const char *name, size_t length, uint32_t *ret_index)
+{
+    for (uint32_t i = 0; i < COUNT_OF(oracles); i++) {
+        if (strlen(oracles[i]->name) == length && memcmp(oracles[i]->name, name, length) == 0) {
+            *ret_index = i;
+            return oracles[i];
+        }
+    }
+    return NULL;
+}
+
+/* By halving the range of values: no storage, and 62 passes at most however many members. */
+int64_t cv__oracle_nth(const struct cv_oracle_view *view, uint32_t k,
+                       int64_t (*value)(const struct cv_oracle_view *view, cv_id id))
+{
+    CV_ASSERT(k >= 1);
+    int64_t low = 0;
+    int64_t high = CV_SCORE_MAX;
+    uint32_t known = 0;
+    for (cv_id id = 1; id <= view->member_count; id++) {
+        known += value(view, id) >= 0;
+    }
+    if (known < k) {
+        return CV_SCORE_UNKNOWN;
+    }
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        uint32_t count = 0;
+        for (cv_id id = 1; id <= view->member_count; id++) {
+            const int64_t v = value(view, id);
+            count += v >= 0 && v <= middle;
+        }
+        if (count >= k) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return low;
+}
+
+int64_t cv__oracle_rtt(const struct cv_oracle_view *view, cv_id id)
+{
+    return cv__min64(view->peer[id - 1].rtt_ns, CV_SCORE_MAX);
+}
+
+int64_t cv__oracle_consensus_ns(const struct cv_oracle_view *view)
+{
+    CV_ASSERT(view->peer[view->self - 1].rtt_ns == 0);
+    return cv__oracle_nth(view, view->member_count / 2 + 1, cv__oracle_rtt);
+}

@@ -1,0 +1,17 @@
+/* src/oracles/rotating.c - everybody in turn [Becker11, sec. 3.3]: the yardstick without knowledge.
+ */
+#include "oracles/oracle.h"
+
+static int64_t rotating_score(const struct cv_oracle_view *view)
+{
+    return view->epoch % view->member_count + 1 == view->self ? 1 : 0;
+}
+
+const struct cv_oracle cv__oracle_rotating = {
+    .name = "rotating",
+    .formula = "1 if epoch mod N picks us, else 0; higher wins",
+    .inputs = "none",
+    .use = "comparison, or leadership as a burden that goes round at each election",
+    .order = CV_SCORE_HIGHER_WINS,
+    .score = rotating_score,
+};
