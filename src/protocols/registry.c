@@ -8,7 +8,7 @@
 
 static const struct cv_protocol *const protocols[] = {
     &cv__proto_bully,         &cv__proto_bully_improved, &cv__proto_bully_modified, &cv__proto_ring,
-    &cv__proto_ring_modified, &cv__proto_local,          &cv__proto_anon,
+    &cv__proto_ring_modified, &cv__proto_local,          &cv__proto_anon,           &cv__proto_pole,
 };
 
 const struct cv_protocol *cv_protocol_at(uint32_t index)

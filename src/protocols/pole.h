@@ -1,0 +1,237 @@
+/* src/protocols/pole.h - what the files of `pole` share: the state of one process, its messages.
+ *
+ * pole_select.c chooses a leader (Alg. 1), pole_claim.c makes the choice a leadership (promises,
+ * lease, release), pole_score.c measures and scores, pole.c takes the events apart. A choice binds
+ * nobody: what is followed is a heartbeat, and only what is followed by a majority leads. */
+#ifndef CV_PROTOCOLS_POLE_H
+#define CV_PROTOCOLS_POLE_H
+
+#include "core/effects.h"
+#include "core/nodeset.h"
+#include "core/types.h"
+#include "oracles/oracle.h"
+
+/* Of so many latest heartbeats the send time is known; FOLLOWs of older ones do not count. */
+#define POLE_BEATS_KEPT 64
+
+/* Nobody elects that often in the life of a universe: larger epochs are not believed. */
+#define POLE_EPOCH_MAX (UINT64_C(1) << 62)
+
+enum {
+    POLE_PROPOSE,   /* P of Alg. 1 */
+    POLE_VOTE,      /* V of Alg. 1 */
+    POLE_HEARTBEAT, /* a claim, or a leadership */
+    POLE_FOLLOW,    /* a promise to follow nobody else for the lease */
+    POLE_REFUSE,    /* an epoch as large was followed already */
+    POLE_RELEASE,   /* promises to the sender are over */
+    POLE_PROBE,     /* score inputs; asks for an echo */
+    POLE_ECHO,
+    POLE_MESSAGE_COUNT
+};
+
+/* Fields by their place. EPOCH is the first of the election's messages. */
+enum { POLE_EPOCH = 0 };
+enum { POLE_P_HEARD = 1, POLE_P_ID = 2, POLE_P_QUORATE = 3, POLE_P_SCORE = 4 };
+enum { POLE_V_LEADER = 1 };
+enum {
+    POLE_H_NONCE = 1,
+    POLE_H_SEQ = 2,
+    POLE_H_ESTABLISHED = 3,
+    POLE_H_TOKEN = 4,
+    POLE_H_LEASE = 5,
+    POLE_H_QUORATE = 6,
+    POLE_H_SCORE = 7,
+};
+enum { POLE_F_NONCE = 1, POLE_F_SEQ = 2 };
+enum { POLE_R_HEIR = 1 };
+enum {
+    POLE_PROBE_STAMP = 0,
+    POLE_PROBE_RATE = 1,
+    POLE_PROBE_HISTORY = 2,
+    POLE_PROBE_SCORE = 3, /* not in ECHO */
+};
+
+/* RETRY and ELECT belong to who has no leader, SILENCE to who has another, BEAT and CLAIM (its end,
+ * or the lease's) to who has itself. BACK ends the waiting for the first scores, later standing
+ * back. */
+enum {
+    POLE_TIMER_RETRY,
+    POLE_TIMER_ELECT,
+    POLE_TIMER_SILENCE,
+    POLE_TIMER_BEAT,
+    POLE_TIMER_CLAIM,
+    POLE_TIMER_PROMISE,
+    POLE_TIMER_PROBE,
+    POLE_TIMER_BACK,
+    POLE_TIMER_COUNT
+};
+
+/* [Becker11, sec. 3.2; quorate ours] Ordered by quorate, score, id; the epoch comes first and is
+ * the same for all that are compared. */
+struct pole_proposal {
+    struct cv_score score;
+    cv_id id;
+    uint32_t is_quorate; /* its owner has heard a quorum in this epoch */
+};
+
+struct pole_peer {
+    int64_t acked_ns;        /* own send time of the newest heartbeat it follows; 0: none */
+    uint64_t released_epoch; /* it released us up to here: heartbeats up to it are history */
+    uint64_t vote_epoch;     /* its newest vote; leader CV_ID_NONE: none */
+    int64_t echoed_ns;       /* when it last answered a probe; 0: never */
+    int64_t rtt_ns;          /* mean of what was measured */
+    uint64_t rate, history;  /* as it said last */
+    int64_t better_since_ns; /* it has had a better score since; 0: it has not */
+    struct cv_score score;   /* before-resignation, as it said last */
+    cv_id vote_leader;
+    uint32_t has_score;
+};
+
+enum { POLE_SET_PROPOSED, POLE_SET_QUORATE, POLE_SET_DOUBTED, POLE_SET_COUNT };
+
+/* Whom this process must not follow anybody but, and until when. `to` CV_ID_NONE with a time:
+ * before a crash it promised to somebody it has forgotten. Invariant: until_ns 0 is no promise. */
+struct pole_promise {
+    cv_id to;
+    int64_t until_ns; /* INT64_MAX: to itself, while it claims */
+};
+
+/* Invariants: established implies leader == self, self_follows, token <= leader_epoch, and
+ * now < valid_until_ns at the end of every step; epoch >= followed_epoch. */
+struct pole {
+    cv_id self;
+    uint32_t member_count, quorum;
+    int64_t delta_ns, sigma_ns, eta_ns, epsilon_ns, lease_ns, lead_ns, round_ns, retry_ns_max,
+        wait_ns;
+    int64_t probe_ns, first_ns, resign_margin, resign_hold_ns;
+    int64_t history_unit_bytes, window_bytes, bandwidth_bytes;
+    struct cv_scoring scoring;
+    uint32_t preference;
+    uint32_t needs_peers, has_probes;
+    uint32_t is_candidate, is_stopped, is_ready, stands_back;
+    uint64_t nonce;
+    uint64_t rate, history, capacity, load, reported; /* what the application reports */
+    int64_t probed_ns;                                /* when we last asked for echoes */
+
+    /* Selection. */
+    uint64_t epoch; /* of the election; never falls */
+    uint32_t armed; /* bits of the timers that are */
+    cv_id suspect;  /* the leader that fell silent: nobody waits for its proposal */
+    int64_t retry_ns;
+    struct pole_proposal own, best;
+
+    /* The choice, and the epoch it is for. */
+    cv_id leader;
+    uint32_t has_heard; /* the choice has claimed */
+    uint64_t leader_epoch;
+
+    /* Following. The pair, the lease promised and the largest epoch claimed survive a crash. */
+    uint64_t followed_epoch;
+    cv_id followed;
+    uint32_t is_leaving; /* the lease is not prolonged any more; then the heir is named */
+    int64_t followed_lease_ns;
+    uint64_t claimed_epoch;
+    struct pole_promise promise;
+    int64_t quarantine_ns; /* no RELEASE before: it might free what an earlier life relied on */
+
+    /* The newest claim that a promise kept us from answering. */
+    cv_id pending;
+    cv_id heir;
+    uint64_t pending_epoch, pending_nonce, pending_seq;
+    int64_t pending_ns, pending_lease_ns;
+
+    /* Claiming and leading. */
+    uint32_t self_follows, established;
+    uint64_t token;
+    uint64_t token_max; /* of every established leader heard of: an older one is over */
+    int64_t valid_until_ns, claim_until_ns, established_ns;
+    uint64_t seq;
+    int64_t sent_ns[POLE_BEATS_KEPT]; /* of heartbeat seq, at seq % POLE_BEATS_KEPT */
+
+    /* What the application was told. */
+    cv_id view;
+    uint32_t reserved;
+    uint64_t view_token;
+
+    uint64_t tail[]; /* POLE_SET_COUNT sets, then a cv_oracle_peer (scratch) and a pole_peer each */
+};
+
+static inline uint64_t *pole_set(struct pole *p, uint32_t which)
+{
+    return p->tail + which * cv__set_words(p->member_count);
+}
+
+static inline struct cv_oracle_peer *pole_inputs(struct pole *p)
+{
+    return (struct cv_oracle_peer *)(p->tail + POLE_SET_COUNT * cv__set_words(p->member_count));
+}
+
+static inline struct pole_peer *pole_peer(struct pole *p, cv_id id)
+{
+    return (struct pole_peer *)(pole_inputs(p) + p->member_count) + (id - 1);
+}
+
+static inline void pole_arm(struct pole *p, uint32_t timer, int64_t earliest_ns, int64_t latest_ns,
+                            struct cv_effects *out)
+{
+    p->armed |= BIT(timer);
+    cv__effect_arm(out, timer, earliest_ns, latest_ns);
+}
+
+static inline void pole_disarm(struct pole *p, uint32_t timer, struct cv_effects *out)
+{
+    if (p->armed & BIT(timer)) {
+        p->armed &= ~BIT(timer);
+        cv__effect_disarm(out, timer);
+    }
+}
+
+/* ---- pole_select.c -----------------------------------------------------------------------------
+ */
+
+void cv__pole_new_election(struct pole *p, int64_t now_ns, struct cv_effects *out);
+/* Back to no leader in the present epoch, with a fresh score; nothing is sent. */
+void cv__pole_reset_epoch(struct pole *p, int64_t now_ns, struct cv_effects *out);
+/* Chooses; who chooses itself claims. */
+void cv__pole_select(struct pole *p, cv_id leader, uint64_t epoch, int64_t now_ns,
+                     struct cv_effects *out);
+void cv__pole_on_propose(struct pole *p, const struct cv_event *event, struct cv_effects *out);
+void cv__pole_on_vote(struct pole *p, const struct cv_event *event, struct cv_effects *out);
+void cv__pole_on_retry(struct pole *p, int64_t now_ns, struct cv_effects *out);
+void cv__pole_on_elect(struct pole *p, int64_t now_ns, struct cv_effects *out);
+void cv__pole_on_silence(struct pole *p, int64_t now_ns, struct cv_effects *out);
+/* The time of standing back is over. */
+void cv__pole_on_back(struct pole *p, int64_t now_ns, struct cv_effects *out);
+bool cv__pole_is_larger(const struct pole *p, const struct pole_proposal *a,
+                        const struct pole_proposal *b);
+
+/* ---- pole_claim.c ------------------------------------------------------------------------------
+ */
+
+void cv__pole_stand(struct pole *p, int64_t now_ns, struct cv_effects *out);
+/* Ends a claim or leadership of one's own; with an heir, that one is chosen. */
+void cv__pole_abdicate(struct pole *p, enum cv_reason reason, cv_id heir, int64_t now_ns,
+                       struct cv_effects *out);
+/* The application is told that nobody is known to lead, if it was told otherwise. */
+void cv__pole_forget(struct pole *p, enum cv_reason reason, struct cv_effects *out);
+void cv__pole_on_heartbeat(struct pole *p, const struct cv_event *event, struct cv_effects *out);
+void cv__pole_on_follow(struct pole *p, const struct cv_event *event, struct cv_effects *out);
+void cv__pole_on_refuse(struct pole *p, const struct cv_event *event, struct cv_effects *out);
+void cv__pole_on_release(struct pole *p, const struct cv_event *event, struct cv_effects *out);
+void cv__pole_on_beat(struct pole *p, int64_t now_ns, struct cv_effects *out);
+void cv__pole_on_claim_end(struct pole *p, int64_t now_ns, struct cv_effects *out);
+void cv__pole_on_promise_end(struct pole *p, int64_t now_ns, struct cv_effects *out);
+
+/* ---- pole_score.c ------------------------------------------------------------------------------
+ */
+
+/* get-score(epoch). After a crash: without the suspect. */
+void cv__pole_get_score(struct pole *p, uint64_t epoch, int64_t now_ns, struct cv_score *ret_score);
+/* True: a quorum's data is there, or the score needs none. */
+bool cv__pole_has_data(struct pole *p, int64_t now_ns);
+void cv__pole_on_probe_time(struct pole *p, int64_t now_ns, struct cv_effects *out);
+void cv__pole_on_probe(struct pole *p, const struct cv_event *event, struct cv_effects *out);
+void cv__pole_on_echo(struct pole *p, const struct cv_event *event);
+void cv__pole_on_report(struct pole *p, const struct cv_event *event);
+
+#endif

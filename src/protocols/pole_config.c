@@ -1,0 +1,204 @@
+/* src/protocols/pole_config.c - the constants of `pole`: defaults, inequalities, the bound on
+ * settling. */
+#include "protocols/pole_config.h"
+
+#include "core/duration.h"
+#include "core/errors.h"
+#include "oracles/oracle.h"
+#include "protocols/pole.h"
+
+#include <string.h>
+
+const struct cv_option cv__pole_options[] = {
+    [POLE_OPTION_PROFILE] = {"profile", CV_OPTION_CHOICE, 0, 0, 1, "lan|wan",
+                             "where the defaults of delta, sigma and heartbeat come from"},
+    [POLE_OPTION_DELTA] = {"delta", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, 60 * NS_PER_S,
+                           NULL, "a message takes no longer when all is well (lan 2ms, wan 150ms)"},
+    [POLE_OPTION_SIGMA] = {"sigma", CV_OPTION_TIME, CV_OPTION_DERIVED, 0, 60 * NS_PER_S, NULL,
+                           "a process reacts within this (lan 2ms, wan 10ms)"},
+    [POLE_OPTION_HEARTBEAT] = {"heartbeat", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US,
+                               60 * NS_PER_S, NULL,
+                               "a leader is heard this often (lan 10ms, wan 100ms)"},
+    [POLE_OPTION_TIMEOUT] = {"timeout", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US,
+                             POLE_LEASE_NS_MAX, NULL,
+                             "silence after which a leader is suspected (default: the larger of 4 "
+                             "heartbeat and 3 heartbeat + delta + sigma)"},
+    [POLE_OPTION_LEASE] = {"lease", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, POLE_LEASE_NS_MAX,
+                           NULL, "a follower's promise lasts this long (default: timeout + round)"},
+    [POLE_OPTION_ROUND] = {"round", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, POLE_LEASE_NS_MAX,
+                           NULL,
+                           "T: how long proposals are collected (default: 3 delta + 2 sigma)"},
+    [POLE_OPTION_RETRY_MAX] = {"retry-max", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US,
+                               POLE_LEASE_NS_MAX, NULL,
+                               "cap of the back-off between proposals (default: 4 round)"},
+    [POLE_OPTION_ORACLE] = {"oracle", CV_OPTION_TEXT, POLE_TEXT_ORACLE, 0, 0, "history",
+                            "NAME or NAME/RANGE,NAME...: whose score decides, in this order; see "
+                            "'conclave oracles'"},
+    [POLE_OPTION_PREFERENCE] = {"preference", CV_OPTION_TEXT, POLE_TEXT_PREFERENCE, 0, 0, "",
+                                "for the oracle of that name: ids, the most wanted first: 3,1,2"},
+    [POLE_OPTION_PROBE] = {"probe", CV_OPTION_TIME, 500 * NS_PER_MS, NS_PER_MS, 60 * NS_PER_S, NULL,
+                           "how often round trips are measured and inputs exchanged, if the oracle "
+                           "needs them"},
+    [POLE_OPTION_FIRST] = {"first-wait", CV_OPTION_TIME, CV_OPTION_DERIVED, 0, 600 * NS_PER_S, NULL,
+                           "the first election waits so long for a quorum's data (default: 4 "
+                           "round)"},
+    [POLE_OPTION_RESIGN_MARGIN] = {"resign-margin", CV_OPTION_COUNT, 0, 0, 1000, NULL,
+                                   "per cent by which another must be better for the leader to "
+                                   "hand over to it; 0: it never does"},
+    [POLE_OPTION_RESIGN_HOLD] = {"resign-hold", CV_OPTION_TIME, 10 * NS_PER_S, 0, 36000 * NS_PER_S,
+                                 NULL, "and for how long without a break"},
+    [POLE_OPTION_HISTORY_UNIT] = {"history-unit", CV_OPTION_COUNT, 1024, 1, INT64_C(1) << 30, NULL,
+                                  "bytes of one unit of history-length, for recovery"},
+    [POLE_OPTION_WINDOW] = {"window", CV_OPTION_COUNT, 1 << 20, 1, INT64_C(1) << 40, NULL,
+                            "bytes in flight on one connection, for recovery"},
+    [POLE_OPTION_BANDWIDTH] = {"bandwidth", CV_OPTION_COUNT, 118000000, 1, INT64_C(1) << 40, NULL,
+                               "bytes per second of a line, for recovery"},
+    {0},
+};
+
+int64_t cv__pole_lead_ns(const struct cv_config *config)
+{
+    const int64_t lease = config->option[POLE_OPTION_LEASE];
+    return lease - (int64_t)((__int128)lease * 2 * config->drift_ppb / NS_PER_S) - 1;
+}
+
+int64_t cv__pole_wait_ns(const struct cv_config *config)
+{
+    const int64_t *o = config->option;
+    return cv__max64(2 * o[POLE_OPTION_ROUND],
+                     o[POLE_OPTION_HEARTBEAT] + o[POLE_OPTION_DELTA] + o[POLE_OPTION_SIGMA]);
+}
+
+/* Promises to somebody who is gone run out; the claims of two who gave up end, and both stand back;
+ * then one election with its retries, and the first heartbeat of who won. */
+int64_t cv__pole_settle_ns(const struct cv_config *config)
+{
+    const int64_t *o = config->option;
+    struct cv_scoring scoring;
+    const bool waits = cv__scoring_parse(config->text[POLE_TEXT_ORACLE], &scoring, NULL) == CV_OK &&
+                       cv__scoring_needs_peers(&scoring);
+    return 6 * (o[POLE_OPTION_LEASE] + o[POLE_OPTION_ROUND]) + 2 * o[POLE_OPTION_RETRY_MAX] +
+           o[POLE_OPTION_TIMEOUT] + 2 * cv__pole_wait_ns(config) +
+           (waits ? o[POLE_OPTION_FIRST] : 0);
+}
+
+int64_t cv__pole_timely_ns(const struct cv_config *config)
+{
+    return config->option[POLE_OPTION_DELTA];
+}
+
+static void derive(struct cv_config *config, uint32_t option, int64_t value)
+{
+    if (config->option[option] == CV_OPTION_DERIVED) {
+        config->option[option] = value;
+    }
+}
+
+static int broken(struct cv_errtext *reterr, const char *inequality, int64_t left, int64_t right)
+{
+    char left_text[CV_DURATION_TEXT_BYTES];
+    char right_text[CV_DURATION_TEXT_BYTES];
+    return cv__fail(reterr, CV_E_INVALID, "%s does not hold: %s against %s", inequality,
+                    cv__duration_format(cv__max64(left, 0), left_text),
+                    cv__duration_format(cv__max64(right, 0), right_text));
+}
+
+int cv__pole_preference(const struct cv_config *config, uint32_t *ret_place,
+                        struct cv_errtext *reterr)
+{
+    const char *text = config->text[POLE_TEXT_PREFERENCE];
+    uint64_t seen[CV_MEMBERS_MAX / 64] = {0};
+    uint32_t behind = 0;
+    bool is_listed = false;
+    for (const char *at = text; *at != '\0';) {
+        uint64_t id = 0;
+        const char *digit = at;
+        for (; *digit >= '0' && *digit <= '9' && id <= CV_MEMBERS_MAX; digit++) {
+            id = id * 10 + (uint64_t)(*digit - '0');
+        }
+        if (digit == at || id < 1 || id > config->member_count ||
+            (*digit != ',' && *digit != '\0') || (*digit == ',' && digit[1] == '\0')) {
+            return cv__fail(reterr, CV_E_INVALID, "preference=%s: write members 1 to %u like 3,1,2",
+                            text, config->member_count);
+        }
+        if ((seen[(id - 1) / 64] >> ((id - 1) % 64)) & 1) {
+            return cv__fail(reterr, CV_E_INVALID, "preference=%s names %u twice", text,
+                            (unsigned)id);
+        }
+        seen[(id - 1) / 64] |= UINT64_C(1) << ((id - 1) % 64);
+        is_listed = is_listed || id == config->self;
+        behind += is_listed;
+        at = *digit == ',' ? digit + 1 : digit;
+    }
+    *ret_place = behind;
+    return CV_OK;
+}
+
+static int check_times(const struct cv_config *config, struct cv_errtext *reterr)
+{
+    const int64_t *o = config->option;
+    const int64_t delta = o[POLE_OPTION_DELTA];
+    const int64_t sigma = o[POLE_OPTION_SIGMA];
+    const int64_t eta = o[POLE_OPTION_HEARTBEAT];
+    if (cv__pole_lead_ns(config) <= 2 * eta + 2 * delta + sigma) {
+        return broken(reterr, "lease(1-2rho) > 2 heartbeat + 2 delta + sigma",
+                      cv__pole_lead_ns(config), 2 * eta + 2 * delta + sigma);
+    }
+    if (o[POLE_OPTION_TIMEOUT] < 2 * eta + delta + sigma) {
+        return broken(reterr, "timeout >= 2 heartbeat + delta + sigma", o[POLE_OPTION_TIMEOUT],
+                      2 * eta + delta + sigma);
+    }
+    if (o[POLE_OPTION_ROUND] < 3 * delta + sigma) {
+        return broken(reterr, "round >= 3 delta + sigma", o[POLE_OPTION_ROUND], 3 * delta + sigma);
+    }
+    if (o[POLE_OPTION_RETRY_MAX] < o[POLE_OPTION_ROUND]) {
+        return broken(reterr, "retry-max >= round", o[POLE_OPTION_RETRY_MAX], o[POLE_OPTION_ROUND]);
+    }
+    if (2 * delta + sigma > (POLE_BEATS_KEPT - 8) * eta) {
+        return broken(reterr, "2 delta + sigma <= 56 heartbeat", 2 * delta + sigma,
+                      (POLE_BEATS_KEPT - 8) * eta);
+    }
+    return CV_OK;
+}
+
+int cv__pole_configure(struct cv_config *config, struct cv_errtext *reterr)
+{
+    static const struct {
+        int64_t delta, sigma, eta;
+    } profiles[] = {
+        {2 * NS_PER_MS, 2 * NS_PER_MS, 10 * NS_PER_MS},
+        {150 * NS_PER_MS, 10 * NS_PER_MS, 100 * NS_PER_MS},
+    };
+    const int64_t *o = config->option;
+    const int64_t profile = o[POLE_OPTION_PROFILE];
+    derive(config, POLE_OPTION_DELTA, profiles[profile].delta);
+    derive(config, POLE_OPTION_SIGMA, profiles[profile].sigma);
+    derive(config, POLE_OPTION_HEARTBEAT, profiles[profile].eta);
+    const int64_t eta = o[POLE_OPTION_HEARTBEAT];
+    derive(config, POLE_OPTION_ROUND, 3 * o[POLE_OPTION_DELTA] + 2 * o[POLE_OPTION_SIGMA]);
+    derive(config, POLE_OPTION_TIMEOUT,
+           cv__max64(4 * eta, 3 * eta + o[POLE_OPTION_DELTA] + o[POLE_OPTION_SIGMA]));
+    derive(config, POLE_OPTION_LEASE, o[POLE_OPTION_TIMEOUT] + o[POLE_OPTION_ROUND]);
+    derive(config, POLE_OPTION_RETRY_MAX, 4 * o[POLE_OPTION_ROUND]);
+    derive(config, POLE_OPTION_FIRST, 4 * o[POLE_OPTION_ROUND]);
+    struct cv_scoring scoring;
+    uint32_t place;
+    int error = cv__scoring_parse(config->text[POLE_TEXT_ORACLE], &scoring, reterr);
+    if (error == CV_OK) {
+        error = cv__pole_preference(config, &place, reterr);
+    }
+    return error != CV_OK ? error : check_times(config, reterr);
+}
+
+void cv__pole_contract(const struct cv_config *config, uint32_t *promises, uint32_t *assumes)
+{
+    *promises = CV_PROP(VALIDITY) | CV_PROP(AGREEMENT) | CV_PROP(TERMINATION) |
+                CV_PROP(AT_MOST_ONE_LEADER) | CV_PROP(TOKEN_MONOTONIC) | CV_PROP(STABILITY);
+    *assumes = BIT(CV_ASSUME_BOUNDED_DRIFT) | BIT(CV_ASSUME_BOUNDED_DELAY) |
+               BIT(CV_ASSUME_NO_LOSS) | BIT(CV_ASSUME_PROMPT_PROCESSES) |
+               BIT(CV_ASSUME_TRANSITIVE_LINKS) | BIT(CV_ASSUME_MAJORITY);
+    if (config->option[POLE_OPTION_RESIGN_MARGIN] > 0) {
+        /* A better one may appear at any time, and between two leaders there is none. */
+        *promises &= ~(CV_PROP(STABILITY) | CV_PROP(TERMINATION) | CV_PROP(AGREEMENT));
+    }
+}

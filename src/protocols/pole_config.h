@@ -1,0 +1,50 @@
+/* src/protocols/pole_config.h - the constants of `pole` and what follows from them.
+ *
+ * Profiles (lan, wan) give delta, sigma and the heartbeat; everything else is derived. Safety rests
+ * on the drift bound alone; the inequalities that are refused concern liveness. */
+#ifndef CV_PROTOCOLS_POLE_CONFIG_H
+#define CV_PROTOCOLS_POLE_CONFIG_H
+
+#include "core/types.h"
+
+enum {
+    POLE_OPTION_PROFILE,
+    POLE_OPTION_DELTA,
+    POLE_OPTION_SIGMA,
+    POLE_OPTION_HEARTBEAT, /* eta */
+    POLE_OPTION_TIMEOUT,   /* epsilon */
+    POLE_OPTION_LEASE,
+    POLE_OPTION_ROUND,     /* T */
+    POLE_OPTION_RETRY_MAX, /* the back-off's cap */
+    POLE_OPTION_ORACLE,
+    POLE_OPTION_PREFERENCE,
+    POLE_OPTION_PROBE,
+    POLE_OPTION_FIRST,
+    POLE_OPTION_RESIGN_MARGIN,
+    POLE_OPTION_RESIGN_HOLD,
+    POLE_OPTION_HISTORY_UNIT,
+    POLE_OPTION_WINDOW,
+    POLE_OPTION_BANDWIDTH,
+};
+enum { POLE_TEXT_ORACLE, POLE_TEXT_PREFERENCE };
+extern const struct cv_option cv__pole_options[];
+
+#define POLE_LEASE_NS_MAX (3600 * NS_PER_S)
+
+/* lease(1 - 2 rho): how long after it was sent an answered heartbeat carries a leadership. */
+int64_t cv__pole_lead_ns(const struct cv_config *config);
+
+/* A choice that has not claimed after this is passed over. */
+int64_t cv__pole_wait_ns(const struct cv_config *config);
+
+/* How many of the preferred come after `self`, itself included; 0: it is not in the list. */
+CV_NODISCARD int cv__pole_preference(const struct cv_config *config, uint32_t *ret_place,
+                                     struct cv_errtext *reterr);
+
+/* The protocol's table points to these. */
+int cv__pole_configure(struct cv_config *config, struct cv_errtext *reterr);
+void cv__pole_contract(const struct cv_config *config, uint32_t *promises, uint32_t *assumes);
+int64_t cv__pole_settle_ns(const struct cv_config *config);
+int64_t cv__pole_timely_ns(const struct cv_config *config);
+
+#endif

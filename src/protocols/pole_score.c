@@ -1,0 +1,179 @@
+/* src/protocols/pole_score.c - what a score is made of: measuring, exchanging, asking the oracle;
+ * and resigning in favour of a better one [Becker11, sec. 3.3 and 5].
+ *
+ * The core measures round trips itself, on its own clock: every process sends PROBE to all each
+ * period, ECHO returns the stamp. No host has to be trusted or written for it, the simulator and a
+ * real network give the same code the same question, and a replay of the events replays the scores.
+ * PROBE and ECHO carry the sender's request rate and history length, so that RTT_i and F_i are two
+ * columns of one table here; who does not answer for three periods leaves it. Nothing is sent if
+ * neither the score nor resignation needs it. */
+#include "protocols/pole.h"
+
+#define PROBES_MISSED_MAX 3
+#define RTT_WEIGHT 8 /* a new sample moves the mean by one eighth */
+
+static bool is_fresh(const struct pole *p, const struct pole_peer *peer, int64_t now_ns)
+{
+    return peer->echoed_ns != 0 &&
+           now_ns - peer->echoed_ns <= PROBES_MISSED_MAX * p->probe_ns + 2 * p->delta_ns;
+}
+
+static void fill_inputs(struct pole *p, int64_t now_ns)
+{
+    struct cv_oracle_peer *input = pole_inputs(p);
+    for (cv_id id = 1; id <= p->member_count; id++) {
+        const struct pole_peer *peer = pole_peer(p, id);
+        const bool counts = is_fresh(p, peer, now_ns) && id != p->suspect;
+        input[id - 1] = (struct cv_oracle_peer){
+            .rtt_ns = counts ? peer->rtt_ns : -1, .rate = peer->rate, .history = peer->history};
+    }
+    input[p->self - 1] =
+        (struct cv_oracle_peer){.rtt_ns = 0, .rate = p->rate, .history = p->history};
+}
+
+void cv__pole_get_score(struct pole *p, uint64_t epoch, int64_t now_ns, struct cv_score *ret_score)
+{
+    fill_inputs(p, now_ns);
+    const struct cv_oracle_view view = {
+        .epoch = epoch,
+        .peer = pole_inputs(p),
+        .self = p->self,
+        .member_count = p->member_count,
+        .preference = p->preference,
+        .capacity = p->capacity,
+        .load = p->load,
+        .reported = p->reported,
+        .history_unit_bytes = p->history_unit_bytes,
+        .window_bytes = p->window_bytes,
+        .bandwidth_bytes = p->bandwidth_bytes,
+    };
+    cv__scoring_score(&p->scoring, &view, ret_score);
+}
+
+bool cv__pole_has_data(struct pole *p, int64_t now_ns)
+{
+    uint32_t known = 1;
+    for (cv_id id = 1; id <= p->member_count; id++) {
+        known += id != p->self && is_fresh(p, pole_peer(p, id), now_ns);
+    }
+    return !p->needs_peers || known >= p->quorum;
+}
+
+/* ---- Resignation -------------------------------------------------------------------------------
+ */
+
+/* Somebody has been better by the margin for the whole hold, and follows us: it is the heir. The
+ * leadership is not cut short, for nobody asked the host to stop the work: it is not prolonged any
+ * more, and the heir is named when its time is over. */
+static void consider_resigning(struct pole *p, int64_t now_ns)
+{
+    struct cv_score own;
+    cv__pole_get_score(p, p->leader_epoch, now_ns, &own);
+    const struct cv_score *best = NULL;
+    for (cv_id id = 1; id <= p->member_count; id++) {
+        struct pole_peer *peer = pole_peer(p, id);
+        const bool is_better =
+            id != p->self && peer->has_score && is_fresh(p, peer, now_ns) && peer->acked_ns != 0 &&
+            now_ns - peer->acked_ns < p->lease_ns &&
+            cv__scoring_is_better_by(&p->scoring, &peer->score, &own, p->resign_margin);
+        if (!is_better) {
+            peer->better_since_ns = 0;
+            continue;
+        }
+        peer->better_since_ns = peer->better_since_ns != 0 ? peer->better_since_ns : now_ns;
+        const bool is_better_than_best =
+            best == NULL || cv__scoring_compare(&p->scoring, &peer->score, best) > 0;
+        if (now_ns - peer->better_since_ns >= p->resign_hold_ns && is_better_than_best) {
+            best = &peer->score;
+            p->heir = id;
+            p->is_leaving = true;
+        }
+    }
+}
+
+/* ---- Probes ------------------------------------------------------------------------------------
+ */
+
+void cv__pole_on_probe_time(struct pole *p, int64_t now_ns, struct cv_effects *out)
+{
+    if (p->established && p->resign_margin > 0 && !p->is_leaving) {
+        consider_resigning(p, now_ns);
+    }
+    struct cv_score score;
+    cv__pole_get_score(p, p->epoch, now_ns, &score);
+    p->probed_ns = now_ns;
+    struct cv_message *m = cv__effect_send_all(out, POLE_PROBE);
+    m->field[POLE_PROBE_STAMP] = (uint64_t)now_ns;
+    m->field[POLE_PROBE_RATE] = p->rate;
+    m->field[POLE_PROBE_HISTORY] = p->history;
+    for (uint32_t i = 0; i < CV_SCORE_PARTS_MAX; i++) {
+        m->field[POLE_PROBE_SCORE + i] = (uint64_t)(score.part[i] + 1);
+    }
+    /* Often until the first scores are known; then a little apart from everybody else's. */
+    const int64_t period_ns = p->is_ready ? p->probe_ns : cv__min64(p->probe_ns, p->eta_ns);
+    pole_arm(p, POLE_TIMER_PROBE, now_ns + period_ns - period_ns / 8, now_ns + period_ns, out);
+}
+
+void cv__pole_on_probe(struct pole *p, const struct cv_event *event, struct cv_effects *out)
+{
+    const struct cv_message *m = event->message;
+    struct pole_peer *peer = pole_peer(p, event->peer);
+    bool is_ok = true;
+    for (uint32_t i = 0; i < CV_SCORE_PARTS_MAX; i++) {
+        is_ok = is_ok && m->field[POLE_PROBE_SCORE + i] <= CV_SCORE_MAX + 1;
+    }
+    for (uint32_t i = 0; i < CV_SCORE_PARTS_MAX && is_ok; i++) {
+        peer->score.part[i] = (int64_t)m->field[POLE_PROBE_SCORE + i] - 1;
+    }
+    peer->has_score = is_ok;
+    peer->rate = m->field[POLE_PROBE_RATE];
+    peer->history = m->field[POLE_PROBE_HISTORY];
+    struct cv_message *echo = cv__effect_send(out, event->peer, POLE_ECHO);
+    echo->field[POLE_PROBE_STAMP] = m->field[POLE_PROBE_STAMP];
+    echo->field[POLE_PROBE_RATE] = p->rate;
+    echo->field[POLE_PROBE_HISTORY] = p->history;
+}
+
+/* Only the echo of the latest probe counts, once: an older one would measure the network's memory.
+ */
+void cv__pole_on_echo(struct pole *p, const struct cv_event *event)
+{
+    const struct cv_message *m = event->message;
+    struct pole_peer *peer = pole_peer(p, event->peer);
+    peer->rate = m->field[POLE_PROBE_RATE];
+    peer->history = m->field[POLE_PROBE_HISTORY];
+    if (p->probed_ns == 0 || m->field[POLE_PROBE_STAMP] != (uint64_t)p->probed_ns ||
+        peer->echoed_ns >= p->probed_ns) {
+        return;
+    }
+    const int64_t rtt_ns = event->now_ns - p->probed_ns;
+    CV_ASSERT(rtt_ns >= 0);
+    peer->rtt_ns = is_fresh(p, peer, event->now_ns)
+                       ? peer->rtt_ns + (rtt_ns - peer->rtt_ns) / RTT_WEIGHT
+                       : rtt_ns;
+    peer->echoed_ns = event->now_ns;
+}
+
+void cv__pole_on_report(struct pole *p, const struct cv_event *event)
+{
+    const uint64_t value = event->value > 0 ? (uint64_t)event->value : 0;
+    switch (event->input) {
+    case CV_INPUT_HISTORY_LENGTH:
+        p->history = value;
+        break;
+    case CV_INPUT_REQUEST_RATE:
+        p->rate = value;
+        break;
+    case CV_INPUT_CAPACITY:
+        p->capacity = value;
+        break;
+    case CV_INPUT_LOAD:
+        p->load = value;
+        break;
+    case CV_INPUT_SCORE:
+        p->reported = value;
+        break;
+    case CV_INPUT_COUNT:
+        CV_ASSERT(!"an input of no kind");
+    }
+}

@@ -1,0 +1,288 @@
+/* src/protocols/pole_select.c - choosing a leader [Becker11, Alg. 1], with our amendments.
+ *
+ * Processes broadcast proposals, pass on the largest they know, and choose its owner when all have
+ * proposed or a round after a quorum has. Ours, each with a failing run behind it:
+ * - Quorate comes before the score: a proposal counts more once its owner has heard a quorum.
+ *   Otherwise the best score without a quorum is chosen for ever (T20, T21): a score never vetoes.
+ * - Only proposals of the present epoch count, and votes never count as proposals.
+ * - The round is not restarted by later proposals; the back-off is capped.
+ * - All but a leader that fell silent are enough to choose at once.
+ * - A choice that does not claim in time is passed over until an established leader is seen.
+ * Safe because a choice binds nobody; see pole_claim.c. */
+#include "protocols/pole.h"
+
+bool cv__pole_is_larger(const struct pole *p, const struct pole_proposal *a,
+                        const struct pole_proposal *b)
+{
+    if (a->is_quorate != b->is_quorate) {
+        return a->is_quorate > b->is_quorate;
+    }
+    const int order = cv__scoring_compare(&p->scoring, &a->score, &b->score);
+    return order != 0 ? order > 0 : a->id > b->id;
+}
+
+static bool is_doubted(struct pole *p, cv_id id)
+{
+    return cv__set_has(pole_set(p, POLE_SET_DOUBTED), id);
+}
+
+static bool may_stand(const struct pole *p)
+{
+    return p->is_candidate && !p->stands_back;
+}
+
+static void fill_proposal(struct pole *p, struct cv_message *m)
+{
+    m->field[POLE_EPOCH] = p->epoch;
+    m->field[POLE_P_HEARD] = cv__set_has(pole_set(p, POLE_SET_QUORATE), p->self);
+    m->field[POLE_P_ID] = p->best.id;
+    m->field[POLE_P_QUORATE] = p->best.is_quorate;
+    for (uint32_t i = 0; i < CV_SCORE_PARTS_MAX; i++) {
+        m->field[POLE_P_SCORE + i] = (uint64_t)(p->best.score.part[i] + 1); /* -1 is unknown */
+    }
+}
+
+/* False: scores that no process of ours computes. */
+static bool read_proposal(const struct cv_message *m, struct pole_proposal *ret_proposal)
+{
+    ret_proposal->id = (cv_id)m->field[POLE_P_ID];
+    ret_proposal->is_quorate = (uint32_t)m->field[POLE_P_QUORATE];
+    for (uint32_t i = 0; i < CV_SCORE_PARTS_MAX; i++) {
+        if (m->field[POLE_P_SCORE + i] > CV_SCORE_MAX + 1) {
+            return false;
+        }
+        ret_proposal->score.part[i] = (int64_t)m->field[POLE_P_SCORE + i] - 1;
+    }
+    return true;
+}
+
+static void broadcast(struct pole *p, struct cv_effects *out)
+{
+    fill_proposal(p, cv__effect_send_all(out, POLE_PROPOSE));
+}
+
+static void answer(struct pole *p, cv_id to, struct cv_effects *out)
+{
+    fill_proposal(p, cv__effect_send(out, to, POLE_PROPOSE));
+}
+
+static void elect(struct pole *p, int64_t now_ns, struct cv_effects *out)
+{
+    if (p->best.id == p->self && !may_stand(p)) {
+        return; /* somebody else will claim; the retries go on */
+    }
+    cv__pole_select(p, p->best.id, p->epoch, now_ns, out);
+}
+
+/* This process has heard a quorum, or may stand again: its proposal says so. */
+static bool become_quorate(struct pole *p)
+{
+    if (!may_stand(p) || p->own.is_quorate) {
+        return false;
+    }
+    p->own.is_quorate = true;
+    if (cv__pole_is_larger(p, &p->own, &p->best)) {
+        p->best = p->own;
+    }
+    return true;
+}
+
+/* Have all proposed and heard a quorum, or at least all that are worth waiting for? */
+static bool is_complete(struct pole *p)
+{
+    const uint64_t *heard = pole_set(p, POLE_SET_QUORATE);
+    const bool misses_suspect = p->suspect != CV_ID_NONE && !cv__set_has(heard, p->suspect);
+    return cv__set_count(heard, p->member_count) + misses_suspect == p->member_count;
+}
+
+/* [Alg. 1, start-timer?] Somebody has proposed in this epoch. */
+static void count(struct pole *p, cv_id id, bool has_heard_quorum, int64_t now_ns,
+                  struct cv_effects *out)
+{
+    CV_ASSERT(p->leader == CV_ID_NONE);
+    uint64_t *heard = pole_set(p, POLE_SET_QUORATE);
+    cv__set_add(pole_set(p, POLE_SET_PROPOSED), id);
+    if (has_heard_quorum) {
+        cv__set_add(heard, id);
+    }
+    if (cv__set_count(pole_set(p, POLE_SET_PROPOSED), p->member_count) < p->quorum) {
+        return;
+    }
+    if (!cv__set_has(heard, p->self)) {
+        cv__set_add(heard, p->self);
+        (void)become_quorate(p);
+        broadcast(p, out);
+        pole_arm(p, POLE_TIMER_ELECT, now_ns + p->round_ns, now_ns + p->round_ns, out);
+    }
+    if (is_complete(p)) {
+        elect(p, now_ns, out);
+    }
+}
+
+void cv__pole_reset_epoch(struct pole *p, int64_t now_ns, struct cv_effects *out)
+{
+    CV_ASSERT(!p->established);
+    p->leader = CV_ID_NONE;
+    cv__pole_get_score(p, p->epoch, now_ns, &p->own.score);
+    p->own.id = p->self;
+    p->own.is_quorate = false;
+    p->best = p->own;
+    cv__set_clear(pole_set(p, POLE_SET_PROPOSED), p->member_count);
+    cv__set_clear(pole_set(p, POLE_SET_QUORATE), p->member_count);
+    for (cv_id id = 1; id <= p->member_count; id++) {
+        pole_peer(p, id)->vote_leader = CV_ID_NONE;
+        pole_peer(p, id)->vote_epoch = 0;
+    }
+    pole_disarm(p, POLE_TIMER_ELECT, out);
+    pole_disarm(p, POLE_TIMER_SILENCE, out);
+    pole_disarm(p, POLE_TIMER_BEAT, out);
+    pole_disarm(p, POLE_TIMER_CLAIM, out);
+    count(p, p->self, /* has_heard_quorum= */ false, now_ns, out);
+}
+
+static void arm_retry(struct pole *p, int64_t now_ns, struct cv_effects *out)
+{
+    pole_arm(p, POLE_TIMER_RETRY, now_ns + p->retry_ns, now_ns + p->retry_ns + p->retry_ns / 8,
+             out);
+}
+
+void cv__pole_new_election(struct pole *p, int64_t now_ns, struct cv_effects *out)
+{
+    cv__pole_forget(p, CV_REASON_SUSPECTED, out);
+    p->epoch = (p->epoch > p->leader_epoch ? p->epoch : p->leader_epoch) + 1;
+    p->retry_ns = p->round_ns;
+    cv__pole_reset_epoch(p, now_ns, out);
+    if (p->leader == CV_ID_NONE) { /* a cluster of one has decided */
+        broadcast(p, out);
+        arm_retry(p, now_ns, out);
+    }
+}
+
+void cv__pole_select(struct pole *p, cv_id leader, uint64_t epoch, int64_t now_ns,
+                     struct cv_effects *out)
+{
+    CV_ASSERT(leader != CV_ID_NONE);
+    pole_disarm(p, POLE_TIMER_ELECT, out);
+    pole_disarm(p, POLE_TIMER_RETRY, out);
+    pole_disarm(p, POLE_TIMER_SILENCE, out);
+    p->leader = leader;
+    p->leader_epoch = epoch;
+    p->has_heard = false;
+    if (p->view != leader) {
+        cv__pole_forget(p, CV_REASON_SUPERSEDED, out);
+    }
+    if (leader == p->self) {
+        cv__pole_stand(p, now_ns, out);
+    } else {
+        pole_arm(p, POLE_TIMER_SILENCE, now_ns + p->wait_ns, now_ns + p->wait_ns, out);
+    }
+}
+
+/* [Alg. 1, lines 33-49] */
+void cv__pole_on_propose(struct pole *p, const struct cv_event *event, struct cv_effects *out)
+{
+    const struct cv_message *m = event->message;
+    const uint64_t epoch = m->field[POLE_EPOCH];
+    struct pole_proposal proposal;
+    if (!p->is_ready || !read_proposal(m, &proposal)) {
+        return;
+    }
+    if (p->leader != CV_ID_NONE) {
+        struct cv_message *vote = cv__effect_send(out, event->peer, POLE_VOTE);
+        vote->field[POLE_EPOCH] = p->leader_epoch;
+        vote->field[POLE_V_LEADER] = p->leader;
+        return;
+    }
+    if (epoch < p->epoch) {
+        answer(p, event->peer, out);
+        return;
+    }
+    const bool is_new = epoch > p->epoch;
+    if (is_new) {
+        p->epoch = epoch;
+        cv__pole_reset_epoch(p, event->now_ns, out);
+        if (p->leader != CV_ID_NONE) {
+            return;
+        }
+    }
+    const bool is_larger =
+        !is_doubted(p, proposal.id) && cv__pole_is_larger(p, &proposal, &p->best);
+    if (is_larger) {
+        p->best = proposal;
+    }
+    if (is_new || is_larger) {
+        broadcast(p, out);
+    } else if (cv__pole_is_larger(p, &p->best, &proposal) && !is_doubted(p, proposal.id)) {
+        answer(p, event->peer, out);
+    }
+    count(p, event->peer, m->field[POLE_P_HEARD], event->now_ns, out);
+}
+
+/* [Alg. 1, lines 54-63] Each sender's newest vote; the leader's own must be among them, so that a
+ * dead one is not chosen again (line 60). Nobody chooses itself by what others think. */
+void cv__pole_on_vote(struct pole *p, const struct cv_event *event, struct cv_effects *out)
+{
+    const uint64_t epoch = event->message->field[POLE_EPOCH];
+    const cv_id leader = (cv_id)event->message->field[POLE_V_LEADER];
+    if (!p->is_ready || p->leader != CV_ID_NONE || leader == p->self) {
+        return;
+    }
+    pole_peer(p, event->peer)->vote_epoch = epoch;
+    pole_peer(p, event->peer)->vote_leader = leader;
+    const struct pole_peer *own = pole_peer(p, leader);
+    uint32_t same = 0;
+    for (cv_id id = 1; id <= p->member_count; id++) {
+        const struct pole_peer *peer = pole_peer(p, id);
+        same += peer->vote_leader == leader && peer->vote_epoch == epoch;
+    }
+    if (same >= p->quorum && own->vote_leader == leader && own->vote_epoch == epoch) {
+        cv__pole_select(p, leader, epoch, event->now_ns, out);
+    }
+}
+
+void cv__pole_on_retry(struct pole *p, int64_t now_ns, struct cv_effects *out)
+{
+    if (p->leader != CV_ID_NONE || !p->is_ready) {
+        return;
+    }
+    p->retry_ns = cv__min64(2 * p->retry_ns, p->retry_ns_max);
+    broadcast(p, out);
+    arm_retry(p, now_ns, out);
+    if (cv__set_has(pole_set(p, POLE_SET_QUORATE), p->self) &&
+        (p->armed & BIT(POLE_TIMER_ELECT)) == 0) {
+        elect(p, now_ns, out); /* its round ended while we stood back: is another the best now? */
+    }
+}
+
+void cv__pole_on_elect(struct pole *p, int64_t now_ns, struct cv_effects *out)
+{
+    if (p->leader == CV_ID_NONE) {
+        elect(p, now_ns, out);
+    }
+}
+
+/* The leader fell silent, or the choice never claimed. */
+void cv__pole_on_silence(struct pole *p, int64_t now_ns, struct cv_effects *out)
+{
+    if (p->leader == CV_ID_NONE || p->leader == p->self) {
+        return;
+    }
+    if (p->has_heard) {
+        p->suspect = p->leader;
+    } else {
+        cv__set_add(pole_set(p, POLE_SET_DOUBTED), p->leader);
+    }
+    cv__pole_new_election(p, now_ns, out);
+}
+
+void cv__pole_on_back(struct pole *p, int64_t now_ns, struct cv_effects *out)
+{
+    p->stands_back = false;
+    if (p->leader == CV_ID_NONE && cv__set_has(pole_set(p, POLE_SET_QUORATE), p->self) &&
+        become_quorate(p)) {
+        broadcast(p, out);
+        if ((p->armed & BIT(POLE_TIMER_ELECT)) == 0) {
+            pole_arm(p, POLE_TIMER_ELECT, now_ns + p->round_ns, now_ns + p->round_ns, out);
+        }
+    }
+}
