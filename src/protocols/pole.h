@@ -227,7 +227,7 @@ void cv__pole_on_promise_end(struct pole *p, int64_t now_ns, struct cv_effects *
 
 /* get-score(epoch). After a crash: without the suspect. */
 void cv__pole_get_score(struct pole *p, uint64_t epoch, int64_t now_ns, struct cv_score *ret_score);
-/* True: a quorum's data is there, or the score needs none. */
+/* True: everybody's data is there, or the score needs none. */
 bool cv__pole_has_data(struct pole *p, int64_t now_ns);
 void cv__pole_on_probe_time(struct pole *p, int64_t now_ns, struct cv_effects *out);
 void cv__pole_on_probe(struct pole *p, const struct cv_event *event, struct cv_effects *out);

@@ -40,7 +40,7 @@ const struct cv_option cv__pole_options[] = {
                            "how often round trips are measured and inputs exchanged, if the oracle "
                            "needs them"},
     [POLE_OPTION_FIRST] = {"first-wait", CV_OPTION_TIME, CV_OPTION_DERIVED, 0, 600 * NS_PER_S, NULL,
-                           "the first election waits so long for a quorum's data (default: 4 "
+                           "the first election waits so long for everybody's data (default: 4 "
                            "round)"},
     [POLE_OPTION_RESIGN_MARGIN] = {"resign-margin", CV_OPTION_COUNT, 0, 0, 1000, NULL,
                                    "per cent by which another must be better for the leader to "

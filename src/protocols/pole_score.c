@@ -50,13 +50,16 @@ void cv__pole_get_score(struct pole *p, uint64_t epoch, int64_t now_ns, struct c
     cv__scoring_score(&p->scoring, &view, ret_score);
 }
 
+/* Everybody's, not only a quorum's: who happens to answer first is near, and a score made of the
+ * near ones alone flatters. Who does not answer at all is not waited for longer than `first-wait`.
+ */
 bool cv__pole_has_data(struct pole *p, int64_t now_ns)
 {
     uint32_t known = 1;
     for (cv_id id = 1; id <= p->member_count; id++) {
         known += id != p->self && is_fresh(p, pole_peer(p, id), now_ns);
     }
-    return !p->needs_peers || known >= p->quorum;
+    return !p->needs_peers || known == p->member_count;
 }
 
 /* ---- Resignation -------------------------------------------------------------------------------
