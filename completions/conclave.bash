@@ -69,10 +69,11 @@ _conclave()
 
     case $verb in
     "")
-        words="protocols sim lab help"
+        words="protocols oracles sim lab help"
         [[ $cur == -* ]] && words="--help --version"
         ;;
-    help) words="protocols sim lab" ;;
+    help) words="protocols oracles sim lab" ;;
+    oracles) words=$(_conclave_options "--json --help") ;;
     sim)
         if [[ $cur == -* ]]; then
             words=$(_conclave_options "--seed --runs --threads --json --timing --trace --timeline

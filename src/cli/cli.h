@@ -16,6 +16,7 @@ struct cv_verb {
 };
 
 extern const struct cv_verb cv__verb_lab;
+extern const struct cv_verb cv__verb_oracles;
 extern const struct cv_verb cv__verb_protocols;
 extern const struct cv_verb cv__verb_sim;
 

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct cv_verb *const verbs[] = {&cv__verb_protocols, &cv__verb_sim, &cv__verb_lab};
+static const struct cv_verb *const verbs[] = {&cv__verb_protocols, &cv__verb_oracles, &cv__verb_sim,
+                                              &cv__verb_lab};
 
 int cv__usage_error(const char *format, ...)
 {

@@ -81,14 +81,14 @@ SCENARIO
 
 # ---- help and version -----------------------------------------------------------------------------
 
-for arguments in --help -h help 'protocols --help' 'protocols -h' 'help protocols' 'sim --help' \
+for arguments in --help -h help 'protocols --help' 'protocols -h' 'help protocols' 'oracles --help' 'sim --help' \
     'help sim' 'lab --help' 'help lab' 'lab classic --help'; do
     run 0 $arguments
     says 'usage: conclave'
     check "conclave $arguments: stderr is empty" [ ! -s err ]
 done
 run 0 --help
-for verb in protocols sim lab; do
+for verb in protocols oracles sim lab; do
     says "^  $verb "
 done
 run 0 --version
@@ -114,6 +114,16 @@ run 0 protocols --json bully
 check 'protocols --json NAME is that one' is_json out '[p["name"] for p in r] == ["bully"]'
 refuses "there is no protocol 'bulli'" protocols bulli
 refuses "unrecognized option '--jsno'" protocols --jsno
+
+# ---- oracles --------------------------------------------------------------------------------------
+
+run 0 oracles
+says '^worst-case$'
+says 'latency/10ms,history'
+run 0 oracles --json
+check 'oracles --json is JSON' is_json out 'len(r) >= 10 and all(o["formula"] and o["wins"] in ("higher", "lower") for o in r)'
+refuses "oracles takes no argument: 'x'" oracles x
+refuses "unrecognized option '--jsno'" oracles --jsno
 
 # ---- exit statuses of sim -------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { HEARTBEAT, RETRIES, DAMPED, DETECTOR };
+enum { HEARTBEAT, RETRIES, DAMPED, DETECTOR, ORDER, WORDS };
 
 static const struct cv_option options[] = {
     [HEARTBEAT] = {.name = "heartbeat",
@@ -18,6 +18,8 @@ static const struct cv_option options[] = {
                   .kind = CV_OPTION_CHOICE,
                   .initial = 1,
                   .choices = "fixed|phi|phi-2"},
+    [ORDER] = {.name = "order", .kind = CV_OPTION_TEXT, .initial = 0, .choices = "a,b"},
+    [WORDS] = {.name = "words", .kind = CV_OPTION_TEXT, .initial = 1, .choices = ""},
     {.name = NULL},
 };
 
@@ -202,6 +204,40 @@ static void refuses_a_drift_that_no_clock_has(void **unused)
     }
 }
 
+/* Texts are kept as they are; the protocol reads them when it is configured. */
+static void keeps_texts_of_any_content_up_to_their_bound(void **unused)
+{
+    (void)unused;
+    struct cv_config config = config_make();
+    struct cv_option_text text;
+    assert_string_equal(config.text[0], "a,b");
+    assert_string_equal(config.text[1], "");
+    struct cv_errtext err = {"untouched"};
+    assert_int_equal(cv_config_set(&config, &protocol, "order", "latency/10ms,history", &err),
+                     CV_OK);
+    assert_string_equal(cv__config_format(&config, &options[ORDER], ORDER, &text),
+                        "latency/10ms,history");
+    assert_int_equal(cv_config_set(&config, &protocol, "order", "b", &err), CV_OK);
+    const struct cv_config fresh = config_make();
+    struct cv_config same = config_make();
+    assert_int_equal(cv_config_set(&same, &protocol, "order", "a,b", &err), CV_OK);
+    assert_memory_equal(&fresh, &same, sizeof same); /* nothing of an earlier value is left */
+    assert_string_equal(err.text, "untouched");
+
+    char longest[CV_TEXT_BYTES + 1];
+    memset(longest, 'x', sizeof longest);
+    longest[CV_TEXT_BYTES] = '\0';
+    assert_int_equal(cv_config_set(&config, &protocol, "words", longest, &err), CV_E_INVALID);
+    assert_string_equal(err.text, "words takes at most 127 bytes");
+    assert_string_equal(config.text[1], "");
+    longest[CV_TEXT_BYTES - 1] = '\0';
+    assert_int_equal(cv_config_set(&config, &protocol, "words", longest, &err), CV_OK);
+    assert_string_equal(config.text[1], longest);
+    assert_string_equal(config.text[0], "b");
+    assert_string_equal(cv__config_format(&config, &options[RETRIES], RETRIES, &text), "3");
+    assert_trips((void)cv__option_format(&options[WORDS], 1, &text));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +253,7 @@ int main(void)
         cmocka_unit_test(configures_clusters_of_1_to_4096_members),
         cmocka_unit_test(refuses_a_self_that_is_no_member),
         cmocka_unit_test(refuses_a_drift_that_no_clock_has),
+        cmocka_unit_test(keeps_texts_of_any_content_up_to_their_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

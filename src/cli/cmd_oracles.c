@@ -1,0 +1,80 @@
+/* src/cli/cmd_oracles.c - `conclave oracles [--json]`: by what score `pole` can elect. */
+#include "cli/cli.h"
+#include "oracles/oracle.h"
+#include "sim/json.h"
+
+#include <getopt.h>
+#include <stdio.h>
+
+static const char *order_word(const struct cv_oracle *oracle)
+{
+    return oracle->order == CV_SCORE_HIGHER_WINS ? "higher" : "lower";
+}
+
+static void print_json(void)
+{
+    struct cv_json json = {.out = stdout};
+    const struct cv_oracle *oracle;
+    cv__json_open(&json, NULL, '[');
+    for (uint32_t i = 0; (oracle = cv__oracle_at(i)) != NULL; i++) {
+        cv__json_open(&json, NULL, '{');
+        cv__json_text(&json, "name", oracle->name);
+        cv__json_text(&json, "formula", oracle->formula);
+        cv__json_text(&json, "inputs", oracle->inputs);
+        cv__json_text(&json, "use", oracle->use);
+        cv__json_text(&json, "wins", order_word(oracle));
+        cv__json_text(&json, "unit", oracle->is_time ? "time" : "number");
+        cv__json_bool(&json, "needs_peers", oracle->needs_peers);
+        cv__json_close(&json, '}');
+    }
+    cv__json_close(&json, ']');
+    (void)printf("\n");
+}
+
+static void print_text(void)
+{
+    const struct cv_oracle *oracle;
+    for (uint32_t i = 0; (oracle = cv__oracle_at(i)) != NULL; i++) {
+        (void)printf("%s\n  score:  %s\n  inputs: %s\n  for:    %s\n", oracle->name,
+                     oracle->formula, oracle->inputs, oracle->use);
+    }
+    (void)printf(
+        "\nA protocol that elects by scores takes one, or several in their order of importance:\n"
+        "  protocol pole oracle=latency\n"
+        "  protocol pole oracle=latency/10ms,history\n"
+        "The second takes latencies within the same 10 ms as equal, and of those the longest\n"
+        "history. No score serves all goals: the fastest leader is not always the one that\n"
+        "recovers soonest.\n");
+}
+
+static int run(int argc, char **argv)
+{
+    static const struct option longs[] = {{"json", no_argument, NULL, 'j'}, {0}};
+    bool is_json = false;
+    int option;
+    while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+        if (option != 'j') {
+            return EXIT_USAGE;
+        }
+        is_json = true;
+    }
+    if (optind < argc) {
+        return cv__usage_error("oracles takes no argument: '%s'", argv[optind]);
+    }
+    if (is_json) {
+        print_json();
+    } else {
+        print_text();
+    }
+    return EXIT_FINE;
+}
+
+const struct cv_verb cv__verb_oracles = {
+    .name = "oracles",
+    .summary = "the scores that a leader can be elected by",
+    .help = "usage: conclave oracles [--json]\n\n"
+            "Lists the score oracles of the protocol 'pole': formula, inputs, and when to use\n"
+            "which.\n\n"
+            "  --json    the same for programs\n",
+    .run = run,
+};
