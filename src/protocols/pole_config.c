@@ -193,7 +193,8 @@ int cv__pole_configure(struct cv_config *config, struct cv_errtext *reterr)
 void cv__pole_contract(const struct cv_config *config, uint32_t *promises, uint32_t *assumes)
 {
     *promises = CV_PROP(VALIDITY) | CV_PROP(AGREEMENT) | CV_PROP(TERMINATION) |
-                CV_PROP(AT_MOST_ONE_LEADER) | CV_PROP(TOKEN_MONOTONIC) | CV_PROP(STABILITY);
+                CV_PROP(AT_MOST_ONE_LEADER) | CV_PROP(TOKEN_MONOTONIC) | CV_PROP(LEADER_ORDER) |
+                CV_PROP(STABILITY);
     *assumes = BIT(CV_ASSUME_BOUNDED_DRIFT) | BIT(CV_ASSUME_BOUNDED_DELAY) |
                BIT(CV_ASSUME_NO_LOSS) | BIT(CV_ASSUME_PROMPT_PROCESSES) |
                BIT(CV_ASSUME_TRANSITIVE_LINKS) | BIT(CV_ASSUME_MAJORITY);
