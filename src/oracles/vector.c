@@ -23,7 +23,7 @@ static int parse_range(const struct cv_oracle *oracle, const char *text, size_t 
         }
         for (size_t i = 0; i < length && is_ok && !oracle->is_time; i++) {
             is_ok = word[i] >= '0' && word[i] <= '9' && value < CV_SCORE_MAX / 10;
-            value = value * 10 + (word[i] - '0');
+            value = is_ok ? value * 10 + (word[i] - '0') : 0;
         }
     }
     if (!is_ok || value < 1) {
