@@ -9,6 +9,8 @@
  * neither the score nor resignation needs it. */
 #include "protocols/pole.h"
 
+#include <string.h>
+
 #define PROBES_MISSED_MAX 3
 #define RTT_WEIGHT 8 /* a new sample moves the mean by one eighth */
 
@@ -48,6 +50,7 @@ void cv__pole_get_score(struct pole *p, uint64_t epoch, int64_t now_ns, struct c
         .bandwidth_bytes = p->bandwidth_bytes,
     };
     cv__scoring_score(&p->scoring, &view, ret_score);
+    memset(pole_inputs(p), 0, p->member_count * sizeof(struct cv_oracle_peer)); /* only scratch */
 }
 
 /* Everybody's, not only a quorum's: who happens to answer first is near, and a score made of the

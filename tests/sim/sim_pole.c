@@ -165,6 +165,59 @@ static void every_topology_of_three_has_its_leader_and_keeps_it(void **unused)
     }
 }
 
+/* ---- every majority ----------------------------------------------------------------------------
+ */
+
+static uint32_t up_count(uint32_t down_mask)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < 5; i++) {
+        count += ((down_mask >> i) & 1) == 0;
+    }
+    return count;
+}
+
+/* T30: every subset of nodes down, from the start or while a leader sits, and orders of scores that
+ * put each node first and last: whoever a majority is left of has a leader, the best that is up. */
+static void every_majority_is_led_by_its_best(void **unused)
+{
+    (void)unused;
+    static const char *const orders[] = {"1,2,3,4,5", "2,3,4,5,1", "3,4,5,1,2",
+                                         "4,5,1,2,3", "5,1,2,3,4", "5,4,3,2,1"};
+    for (uint32_t order = 0; order < COUNT_OF(orders); order++) {
+        for (uint32_t down = 1; down < 32; down++) {
+            char text[1000];
+            char nodes[40] = "";
+            cv_id best = CV_ID_NONE;
+            for (uint32_t i = 0; i < 5; i++) {
+                const cv_id id = (cv_id)(orders[order][2 * i] - '0');
+                if ((down >> (id - 1)) & 1) {
+                    (void)snprintf(nodes + strlen(nodes), sizeof nodes - strlen(nodes), " %u", id);
+                } else if (best == CV_ID_NONE) {
+                    best = id;
+                }
+            }
+            for (uint32_t is_warm = 0; is_warm < 2; is_warm++) {
+                (void)snprintf(text, sizeof text,
+                               "protocol pole oracle=preference preference=%s\nnodes 5\n"
+                               "link * delay 0.5ms\nat %s crash%s\nrun 2s\n",
+                               orders[order], is_warm ? "500ms" : "0s", nodes);
+                struct cv_scenario *scenario = scenario_parse("majority", text);
+                struct cv_world *world =
+                    cv__world_new(scenario, 1, &(const struct cv_world_options){0});
+                cv__world_run(world, 1900 * NS_PER_MS);
+                const bool has_majority = up_count(down) >= 3;
+                assert_int_equal(holder_count(world), has_majority);
+                assert_true(!has_majority || cv__world_holds(world, best));
+                cv__world_run(world, scenario->run_ns);
+                assert_true(cv__world_is_ok(world));
+                cv__world_free(world);
+                cv__scenario_free(scenario);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     static const struct schedule schedules[] = {
@@ -172,7 +225,7 @@ int main(void)
         {"pole-drift", 3},    {"pole-drift", 5},    {"pole-drift", 7},
         {"pole-restarts", 3}, {"pole-restarts", 5}, {"pole-restarts", 7},
     };
-    struct CMUnitTest tests[COUNT_OF(schedules) + 1];
+    struct CMUnitTest tests[COUNT_OF(schedules) + 2];
     char names[COUNT_OF(schedules)][80];
     union {
         const struct schedule *lent;
@@ -188,5 +241,7 @@ int main(void)
     }
     tests[COUNT_OF(schedules)] =
         (struct CMUnitTest)cmocka_unit_test(every_topology_of_three_has_its_leader_and_keeps_it);
+    tests[COUNT_OF(schedules) + 1] =
+        (struct CMUnitTest)cmocka_unit_test(every_majority_is_led_by_its_best);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
