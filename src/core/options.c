@@ -181,3 +181,21 @@ const char *cv__config_format(const struct cv_config *config, const struct cv_op
     return option->kind == CV_OPTION_TEXT ? config->text[option->initial]
                                           : cv__option_format(option, config->option[at], text);
 }
+
+void cv__config_derive(struct cv_config *config, uint32_t at, int64_t value)
+{
+    CV_ASSERT(at < CV_OPTIONS_MAX);
+    if (config->option[at] == CV_OPTION_DERIVED) {
+        config->option[at] = value;
+    }
+}
+
+int cv__config_broken(struct cv_errtext *reterr, const char *inequality, int64_t left_ns,
+                      int64_t right_ns)
+{
+    char left[CV_DURATION_TEXT_BYTES];
+    char right[CV_DURATION_TEXT_BYTES];
+    return cv__fail(reterr, CV_E_INVALID, "%s does not hold: %s against %s", inequality,
+                    cv__duration_format(cv__max64(left_ns, 0), left),
+                    cv__duration_format(cv__max64(right_ns, 0), right));
+}

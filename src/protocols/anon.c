@@ -33,9 +33,8 @@
  * Assumed: numbers grow (src/core/sequence.h), labels differ. Nothing else for leader-order and
  * validity; timely links, no loss, prompt processes and a sequencer that answers for the rest. Two
  * leaders are possible for a while, so a resource fences on the largest token it has seen. */
-#include "core/duration.h"
 #include "core/effects.h"
-#include "core/errors.h"
+#include "core/options.h"
 #include "core/sequence.h"
 #include "core/types.h"
 #include "protocols/registry.h"
@@ -150,25 +149,17 @@ static int64_t anon_timely_ns(const struct cv_config *config)
     return config->option[OPTION_EPS] / 2 - config->option[OPTION_ETA] - drift_ns(config);
 }
 
-static int broken(struct cv_errtext *reterr, const char *inequality, int64_t left, int64_t right)
-{
-    char left_text[CV_DURATION_TEXT_BYTES];
-    char right_text[CV_DURATION_TEXT_BYTES];
-    return cv__fail(reterr, CV_E_INVALID, "%s does not hold: %s against %s", inequality,
-                    cv__duration_format(left, left_text), cv__duration_format(right, right_text));
-}
-
 static int anon_configure(struct cv_config *config, struct cv_errtext *reterr)
 {
-    int64_t *o = config->option;
-    o[OPTION_EPS] = o[OPTION_EPS] == CV_OPTION_DERIVED ? 3 * o[OPTION_ETA] : o[OPTION_EPS];
-    o[OPTION_ORACLE] = o[OPTION_ORACLE] == CV_OPTION_DERIVED ? o[OPTION_EPS] / 3 : o[OPTION_ORACLE];
+    const int64_t *o = config->option;
+    cv__config_derive(config, OPTION_EPS, 3 * o[OPTION_ETA]);
+    cv__config_derive(config, OPTION_ORACLE, o[OPTION_EPS] / 3);
     if (anon_timely_ns(config) <= 0) { /* [sec. 6] one lost heartbeat is not suspicion */
-        return broken(reterr, "eps/2 > eta + 4 rho eps", o[OPTION_EPS] / 2,
-                      o[OPTION_ETA] + drift_ns(config));
+        return cv__config_broken(reterr, "eps/2 > eta + 4 rho eps", o[OPTION_EPS] / 2,
+                                 o[OPTION_ETA] + drift_ns(config));
     }
     if (o[OPTION_EPS] <= o[OPTION_ORACLE]) { /* [sec. 6] suspicions no faster than numbers */
-        return broken(reterr, "eps > oracle", o[OPTION_EPS], o[OPTION_ORACLE]);
+        return cv__config_broken(reterr, "eps > oracle", o[OPTION_EPS], o[OPTION_ORACLE]);
     }
     return CV_OK;
 }

@@ -1,8 +1,7 @@
 /* src/protocols/classic.c - what the five classical protocols share; see classic.h. */
 #include "protocols/classic.h"
 
-#include "core/duration.h"
-#include "core/errors.h"
+#include "core/options.h"
 
 const struct cv_option cv__classic_options[] = {
     [CLASSIC_OPTION_HEARTBEAT] = {"heartbeat", CV_OPTION_TIME, 50 * NS_PER_MS, NS_PER_US,
@@ -28,13 +27,6 @@ const struct cv_option cv__classic_options[] = {
     {0},
 };
 
-static void derive(struct cv_config *config, uint32_t option, int64_t value)
-{
-    if (config->option[option] == CV_OPTION_DERIVED) {
-        config->option[option] = value;
-    }
-}
-
 /* The longest time between two heartbeats of a living coordinator, on the receiver's clock. */
 static int64_t gap_ns_max(const struct cv_config *config)
 {
@@ -43,23 +35,16 @@ static int64_t gap_ns_max(const struct cv_config *config)
     return gap + (int64_t)((__int128)gap * 2 * config->drift_ppb / NS_PER_S) + 1;
 }
 
-static int broken(struct cv_errtext *reterr, const char *inequality, int64_t left, int64_t right)
-{
-    char left_text[CV_DURATION_TEXT_BYTES];
-    char right_text[CV_DURATION_TEXT_BYTES];
-    return cv__fail(reterr, CV_E_INVALID, "%s does not hold: %s against %s", inequality,
-                    cv__duration_format(left, left_text), cv__duration_format(right, right_text));
-}
-
 int cv__classic_configure(struct cv_config *config, int64_t coordinator_ns,
                           struct cv_errtext *reterr)
 {
     const int64_t *option = config->option;
-    derive(config, CLASSIC_OPTION_TIMEOUT,
-           cv__max64(3 * option[CLASSIC_OPTION_HEARTBEAT],
-                     2 * option[CLASSIC_OPTION_HEARTBEAT] + option[CLASSIC_OPTION_DELTA]));
-    derive(config, CLASSIC_OPTION_ANSWER, cv__classic_answer_ns(config));
-    derive(config, CLASSIC_OPTION_COORDINATOR, coordinator_ns);
+    cv__config_derive(
+        config, CLASSIC_OPTION_TIMEOUT,
+        cv__max64(3 * option[CLASSIC_OPTION_HEARTBEAT],
+                  2 * option[CLASSIC_OPTION_HEARTBEAT] + option[CLASSIC_OPTION_DELTA]));
+    cv__config_derive(config, CLASSIC_OPTION_ANSWER, cv__classic_answer_ns(config));
+    cv__config_derive(config, CLASSIC_OPTION_COORDINATOR, coordinator_ns);
 
     const int64_t heartbeat = option[CLASSIC_OPTION_HEARTBEAT];
     const int64_t timeout = option[CLASSIC_OPTION_TIMEOUT];
@@ -67,17 +52,17 @@ int cv__classic_configure(struct cv_config *config, int64_t coordinator_ns,
     const int64_t answer = option[CLASSIC_OPTION_ANSWER];
     const int64_t coordinator = option[CLASSIC_OPTION_COORDINATOR];
     if (timeout < 2 * heartbeat) {
-        return broken(reterr, "timeout >= 2 heartbeat", timeout, 2 * heartbeat);
+        return cv__config_broken(reterr, "timeout >= 2 heartbeat", timeout, 2 * heartbeat);
     }
     if (timeout <= gap_ns_max(config)) {
-        return broken(reterr, "timeout > (heartbeat + delta)(1 + 2 rho)", timeout,
-                      gap_ns_max(config));
+        return cv__config_broken(reterr, "timeout > (heartbeat + delta)(1 + 2 rho)", timeout,
+                                 gap_ns_max(config));
     }
     if (answer <= 2 * delta) {
-        return broken(reterr, "answer > 2 delta", answer, 2 * delta);
+        return cv__config_broken(reterr, "answer > 2 delta", answer, 2 * delta);
     }
     if (coordinator <= answer) {
-        return broken(reterr, "coordinator > answer", coordinator, answer);
+        return cv__config_broken(reterr, "coordinator > answer", coordinator, answer);
     }
     return CV_OK;
 }

@@ -2,8 +2,7 @@
  * follows from them [Fetzer99, sec. IX]. */
 #include "protocols/local_config.h"
 
-#include "core/duration.h"
-#include "core/errors.h"
+#include "core/options.h"
 
 const struct cv_option cv__local_options[] = {
     [LOCAL_OPTION_PROFILE] = {"profile", CV_OPTION_CHOICE, 0, 0, 2, "lan|wan|loopback",
@@ -89,22 +88,6 @@ int64_t cv__local_timely_ns(const struct cv_config *config)
     return (o[LOCAL_OPTION_DELTA] + o[LOCAL_OPTION_DELTA_MIN] - drift) / 2;
 }
 
-static void derive(struct cv_config *config, uint32_t option, int64_t value)
-{
-    if (config->option[option] == CV_OPTION_DERIVED) {
-        config->option[option] = value;
-    }
-}
-
-static int broken(struct cv_errtext *reterr, const char *inequality, int64_t left, int64_t right)
-{
-    char left_text[CV_DURATION_TEXT_BYTES];
-    char right_text[CV_DURATION_TEXT_BYTES];
-    return cv__fail(reterr, CV_E_INVALID, "%s does not hold: %s against %s", inequality,
-                    cv__duration_format(cv__max64(left, 0), left_text),
-                    cv__duration_format(cv__max64(right, 0), right_text));
-}
-
 int cv__local_configure(struct cv_config *config, struct cv_errtext *reterr)
 {
     static const struct {
@@ -116,29 +99,30 @@ int cv__local_configure(struct cv_config *config, struct cv_errtext *reterr)
     };
     const int64_t *o = config->option;
     const int64_t profile = o[LOCAL_OPTION_PROFILE];
-    derive(config, LOCAL_OPTION_DELTA, profiles[profile].delta);
-    derive(config, LOCAL_OPTION_SIGMA, profiles[profile].sigma);
-    derive(config, LOCAL_OPTION_EP, profiles[profile].ep);
+    cv__config_derive(config, LOCAL_OPTION_DELTA, profiles[profile].delta);
+    cv__config_derive(config, LOCAL_OPTION_SIGMA, profiles[profile].sigma);
+    cv__config_derive(config, LOCAL_OPTION_EP, profiles[profile].ep);
     if (o[LOCAL_OPTION_DELTA_MIN] >= o[LOCAL_OPTION_DELTA]) {
-        return broken(reterr, "delta > delta-min", o[LOCAL_OPTION_DELTA],
-                      o[LOCAL_OPTION_DELTA_MIN]);
+        return cv__config_broken(reterr, "delta > delta-min", o[LOCAL_OPTION_DELTA],
+                                 o[LOCAL_OPTION_DELTA_MIN]);
     }
-    derive(config, LOCAL_OPTION_EXPIRES, 4 * least_expires_ns(config));
+    cv__config_derive(config, LOCAL_OPTION_EXPIRES, 4 * least_expires_ns(config));
     /* So long that a follower's crash does not end the leadership: it expires before the lock. */
-    derive(config, LOCAL_OPTION_LOCK,
-           o[LOCAL_OPTION_EXPIRES] + 2 * (o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_DELTA]) +
-               o[LOCAL_OPTION_SIGMA]);
+    cv__config_derive(config, LOCAL_OPTION_LOCK,
+                      o[LOCAL_OPTION_EXPIRES] + 2 * (o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_DELTA]) +
+                          o[LOCAL_OPTION_SIGMA]);
     if (cv__local_lead_ns(config) <= cv__local_stretch(config, 2 * o[LOCAL_OPTION_DELTA])) {
-        return broken(reterr, "lock(1-2rho) > 2 delta(1+rho)", cv__local_lead_ns(config),
-                      cv__local_stretch(config, 2 * o[LOCAL_OPTION_DELTA]));
+        return cv__config_broken(reterr, "lock(1-2rho) > 2 delta(1+rho)", cv__local_lead_ns(config),
+                                 cv__local_stretch(config, 2 * o[LOCAL_OPTION_DELTA]));
     }
     if (o[LOCAL_OPTION_EXPIRES] < least_expires_ns(config)) {
-        return broken(reterr, "expires >= (1+rho)((ep+sigma)(1+rho) + 2(delta-delta_min))",
-                      o[LOCAL_OPTION_EXPIRES], least_expires_ns(config));
+        return cv__config_broken(reterr,
+                                 "expires >= (1+rho)((ep+sigma)(1+rho) + 2(delta-delta_min))",
+                                 o[LOCAL_OPTION_EXPIRES], least_expires_ns(config));
     }
     if (cv__local_timely_ns(config) <= 0) {
-        return broken(reterr, "delta + delta-min > 4 rho expires", o[LOCAL_OPTION_DELTA],
-                      o[LOCAL_OPTION_EXPIRES]);
+        return cv__config_broken(reterr, "delta + delta-min > 4 rho expires", o[LOCAL_OPTION_DELTA],
+                                 o[LOCAL_OPTION_EXPIRES]);
     }
     return CV_OK;
 }

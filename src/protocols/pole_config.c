@@ -2,8 +2,8 @@
  * settling. */
 #include "protocols/pole_config.h"
 
-#include "core/duration.h"
 #include "core/errors.h"
+#include "core/options.h"
 #include "oracles/oracle.h"
 #include "protocols/pole.h"
 
@@ -87,22 +87,6 @@ int64_t cv__pole_timely_ns(const struct cv_config *config)
     return config->option[POLE_OPTION_DELTA];
 }
 
-static void derive(struct cv_config *config, uint32_t option, int64_t value)
-{
-    if (config->option[option] == CV_OPTION_DERIVED) {
-        config->option[option] = value;
-    }
-}
-
-static int broken(struct cv_errtext *reterr, const char *inequality, int64_t left, int64_t right)
-{
-    char left_text[CV_DURATION_TEXT_BYTES];
-    char right_text[CV_DURATION_TEXT_BYTES];
-    return cv__fail(reterr, CV_E_INVALID, "%s does not hold: %s against %s", inequality,
-                    cv__duration_format(cv__max64(left, 0), left_text),
-                    cv__duration_format(cv__max64(right, 0), right_text));
-}
-
 int cv__pole_preference(const struct cv_config *config, uint32_t *ret_place,
                         struct cv_errtext *reterr)
 {
@@ -141,22 +125,24 @@ static int check_times(const struct cv_config *config, struct cv_errtext *reterr
     const int64_t sigma = o[POLE_OPTION_SIGMA];
     const int64_t eta = o[POLE_OPTION_HEARTBEAT];
     if (cv__pole_lead_ns(config) <= 2 * eta + 2 * delta + sigma) {
-        return broken(reterr, "lease(1-2rho) > 2 heartbeat + 2 delta + sigma",
-                      cv__pole_lead_ns(config), 2 * eta + 2 * delta + sigma);
+        return cv__config_broken(reterr, "lease(1-2rho) > 2 heartbeat + 2 delta + sigma",
+                                 cv__pole_lead_ns(config), 2 * eta + 2 * delta + sigma);
     }
     if (o[POLE_OPTION_TIMEOUT] < 2 * eta + delta + sigma) {
-        return broken(reterr, "timeout >= 2 heartbeat + delta + sigma", o[POLE_OPTION_TIMEOUT],
-                      2 * eta + delta + sigma);
+        return cv__config_broken(reterr, "timeout >= 2 heartbeat + delta + sigma",
+                                 o[POLE_OPTION_TIMEOUT], 2 * eta + delta + sigma);
     }
     if (o[POLE_OPTION_ROUND] < 3 * delta + sigma) {
-        return broken(reterr, "round >= 3 delta + sigma", o[POLE_OPTION_ROUND], 3 * delta + sigma);
+        return cv__config_broken(reterr, "round >= 3 delta + sigma", o[POLE_OPTION_ROUND],
+                                 3 * delta + sigma);
     }
     if (o[POLE_OPTION_RETRY_MAX] < o[POLE_OPTION_ROUND]) {
-        return broken(reterr, "retry-max >= round", o[POLE_OPTION_RETRY_MAX], o[POLE_OPTION_ROUND]);
+        return cv__config_broken(reterr, "retry-max >= round", o[POLE_OPTION_RETRY_MAX],
+                                 o[POLE_OPTION_ROUND]);
     }
     if (2 * delta + sigma > (POLE_BEATS_KEPT - 8) * eta) {
-        return broken(reterr, "2 delta + sigma <= 56 heartbeat", 2 * delta + sigma,
-                      (POLE_BEATS_KEPT - 8) * eta);
+        return cv__config_broken(reterr, "2 delta + sigma <= 56 heartbeat", 2 * delta + sigma,
+                                 (POLE_BEATS_KEPT - 8) * eta);
     }
     return CV_OK;
 }
@@ -171,16 +157,17 @@ int cv__pole_configure(struct cv_config *config, struct cv_errtext *reterr)
     };
     const int64_t *o = config->option;
     const int64_t profile = o[POLE_OPTION_PROFILE];
-    derive(config, POLE_OPTION_DELTA, profiles[profile].delta);
-    derive(config, POLE_OPTION_SIGMA, profiles[profile].sigma);
-    derive(config, POLE_OPTION_HEARTBEAT, profiles[profile].eta);
+    cv__config_derive(config, POLE_OPTION_DELTA, profiles[profile].delta);
+    cv__config_derive(config, POLE_OPTION_SIGMA, profiles[profile].sigma);
+    cv__config_derive(config, POLE_OPTION_HEARTBEAT, profiles[profile].eta);
     const int64_t eta = o[POLE_OPTION_HEARTBEAT];
-    derive(config, POLE_OPTION_ROUND, 3 * o[POLE_OPTION_DELTA] + 2 * o[POLE_OPTION_SIGMA]);
-    derive(config, POLE_OPTION_TIMEOUT,
-           cv__max64(4 * eta, 3 * eta + o[POLE_OPTION_DELTA] + o[POLE_OPTION_SIGMA]));
-    derive(config, POLE_OPTION_LEASE, o[POLE_OPTION_TIMEOUT] + o[POLE_OPTION_ROUND]);
-    derive(config, POLE_OPTION_RETRY_MAX, 4 * o[POLE_OPTION_ROUND]);
-    derive(config, POLE_OPTION_FIRST, 4 * o[POLE_OPTION_ROUND]);
+    cv__config_derive(config, POLE_OPTION_ROUND,
+                      3 * o[POLE_OPTION_DELTA] + 2 * o[POLE_OPTION_SIGMA]);
+    cv__config_derive(config, POLE_OPTION_TIMEOUT,
+                      cv__max64(4 * eta, 3 * eta + o[POLE_OPTION_DELTA] + o[POLE_OPTION_SIGMA]));
+    cv__config_derive(config, POLE_OPTION_LEASE, o[POLE_OPTION_TIMEOUT] + o[POLE_OPTION_ROUND]);
+    cv__config_derive(config, POLE_OPTION_RETRY_MAX, 4 * o[POLE_OPTION_ROUND]);
+    cv__config_derive(config, POLE_OPTION_FIRST, 4 * o[POLE_OPTION_ROUND]);
     struct cv_scoring scoring;
     uint32_t place;
     int error = cv__scoring_parse(config->text[POLE_TEXT_ORACLE], &scoring, reterr);

@@ -366,7 +366,7 @@ void cv__report_failures(const struct cv_world *w, FILE *out)
                           w->verdict[i].detail, (unsigned long long)w->seed);
         }
     }
-    if (w->watch.tail != NULL) {
+    if (!cv__world_is_ok(w) && w->watch.tail != NULL) {
         (void)fprintf(out, "the last events before the first broken promise:\n%s", w->watch.tail);
     }
 }

@@ -24,6 +24,18 @@ static void action_add(struct cv_parser *p, const struct cv_action *action)
     s->action[s->action_count++] = *action;
 }
 
+/* The action is complete, if nothing was wrong so far and nothing follows. */
+static int action_end(struct cv_parser *p, const struct cv_action *action, int error)
+{
+    if (error == CV_OK) {
+        error = cv__words_end(&p->words);
+    }
+    if (error == CV_OK) {
+        action_add(p, action);
+    }
+    return error;
+}
+
 /* `for TIME` at the end of an action that may last. */
 static int parse_for(struct cv_parser *p, int64_t *ret_for_ns)
 {
@@ -271,13 +283,7 @@ static int parse_overlay(struct cv_parser *p, struct cv_action *action)
     if (error == CV_OK) {
         error = parse_for(p, &action->for_ns);
     }
-    if (error == CV_OK) {
-        error = cv__words_end(&p->words);
-    }
-    if (error == CV_OK) {
-        action_add(p, action);
-    }
-    return error;
+    return action_end(p, action, error);
 }
 
 /* 80ppm, -80ppm */
@@ -317,13 +323,7 @@ static int parse_clock(struct cv_parser *p, struct cv_action *action)
     if (error == CV_OK && action->flag && action->value < 0) {
         return cv__words_fail(&p->words, "the bound of a random drift is not negative");
     }
-    if (error == CV_OK) {
-        error = cv__words_end(&p->words);
-    }
-    if (error == CV_OK) {
-        action_add(p, action);
-    }
-    return error;
+    return action_end(p, action, error);
 }
 
 static int parse_disk(struct cv_parser *p, struct cv_action *action)
@@ -340,13 +340,7 @@ static int parse_disk(struct cv_parser *p, struct cv_action *action)
     } else if (word == NULL || strcmp(word, "works") != 0) {
         return cv__words_unknown(&p->words, "word", word, "fails works delay");
     }
-    if (error == CV_OK) {
-        error = cv__words_end(&p->words);
-    }
-    if (error == CV_OK) {
-        action_add(p, action);
-    }
-    return error;
+    return action_end(p, action, error);
 }
 
 static int parse_loss(struct cv_parser *p, int64_t *ret_query_ppb, int64_t *ret_answer_ppb)
@@ -461,13 +455,7 @@ static int parse_sequencer(struct cv_parser *p, struct cv_action *action)
 static int parse_cost(struct cv_parser *p, struct cv_action *action)
 {
     int error = cv__words_time(&p->words, "cost of a message", &action->value);
-    if (error == CV_OK) {
-        error = cv__words_end(&p->words);
-    }
-    if (error == CV_OK) {
-        action_add(p, action);
-    }
-    return error;
+    return action_end(p, action, error);
 }
 
 static int parse_resign(struct cv_parser *p, struct cv_action *action)
@@ -476,13 +464,7 @@ static int parse_resign(struct cv_parser *p, struct cv_action *action)
     if (error == CV_OK && cv__words_take(&p->words, "to")) {
         error = cv__parse_node(p, /* allow_leader= */ false, &action->other);
     }
-    if (error == CV_OK) {
-        error = cv__words_end(&p->words);
-    }
-    if (error == CV_OK) {
-        action_add(p, action);
-    }
-    return error;
+    return action_end(p, action, error);
 }
 
 static int parse_campaign(struct cv_parser *p, struct cv_action *action)
@@ -496,11 +478,7 @@ static int parse_campaign(struct cv_parser *p, struct cv_action *action)
         return cv__words_fail(&p->words, "write campaign %u on, or off", action->node);
     }
     action->flag = strcmp(word, "on") == 0;
-    error = cv__words_end(&p->words);
-    if (error == CV_OK) {
-        action_add(p, action);
-    }
-    return error;
+    return action_end(p, action, CV_OK);
 }
 
 static int parse_report(struct cv_parser *p, struct cv_action *action)
@@ -556,11 +534,7 @@ static int parse_peer_down(struct cv_parser *p, struct cv_action *action)
 
 static int parse_heal(struct cv_parser *p, struct cv_action *action)
 {
-    const int error = cv__words_end(&p->words);
-    if (error == CV_OK) {
-        action_add(p, action);
-    }
-    return error;
+    return action_end(p, action, CV_OK);
 }
 
 static const struct {
