@@ -39,7 +39,7 @@ const struct cv_verb cv__verb_lab = {
     .help =
         "usage: conclave lab [EXPERIMENT [OPTIONS]]\n\n"
         "Without an experiment, lists them.\n\n"
-        "  anon [--runs K]\n"
+        "  anon [--runs K] [--plots FOLDER] [--json]\n"
         "             ten processes of [Wiesmann07] start at once, with rounds of 1 to 10\n"
         "             numbers and the paper's sequencer: how long from a process's proposal to\n"
         "             its leader (fig. 3a and 3b), with 99 % confidence intervals from K "

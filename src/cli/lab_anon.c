@@ -10,8 +10,10 @@
  * resigns, so that everybody asks at once and the wait is not in it but one more broadcast is: no
  * election may take longer than 2 t_net + t_par + R t_seq, and the longest takes just that. */
 #include "cli/cli.h"
+#include "cli/lab.h"
 #include "sim/world.h"
 
+#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,18 +56,6 @@ static double interval_of(const struct sample *s)
     return Z99 * sqrt(variance > 0 ? variance / n : 0);
 }
 
-static struct cv_world *world_from(const char *text, uint64_t seed,
-                                   struct cv_scenario **ret_scenario)
-{
-    struct cv_errtext why;
-    if (cv__scenario_parse("lab", text, strlen(text), ret_scenario, &why) != CV_OK) {
-        (void)cv__usage_error("%s", why.text);
-        abort(); /* the text is ours */
-    }
-    const struct cv_world_options options = {.keeps_history = true};
-    return cv__world_new(*ret_scenario, seed, &options);
-}
-
 /* ---- Fig. 3 ---------------------------------------------------------------------------------- */
 
 struct fig3 {
@@ -83,10 +73,11 @@ static int64_t leader_since(const struct cv_world *w, cv_id node)
     return -1;
 }
 
-static void measure_fig3(const char *text, uint64_t seed, struct fig3 *f)
+static const struct cv_world_options with_history = {.keeps_history = true};
+
+static void measure_fig3(struct cv_scenario *scenario, uint64_t seed, struct fig3 *f)
 {
-    struct cv_scenario *scenario;
-    struct cv_world *w = world_from(text, seed, &scenario);
+    struct cv_world *w = cv__world_new(scenario, seed, &with_history);
     cv__world_run(w, scenario->run_ns);
     bool has_asked[NODES] = {false};
     uint32_t asked = 0;
@@ -107,54 +98,43 @@ static void measure_fig3(const char *text, uint64_t seed, struct fig3 *f)
     cv__scenario_free(scenario);
 }
 
-/* How much of the variation of y a straight line over x = 1.. explains. */
-static double straightness(const double *y, uint32_t count, double *ret_slope)
+static struct fig3 fig3_of(int eta_ms, int eps_ms, uint32_t round_size, uint64_t runs)
 {
-    double sx = 0, sy = 0, sxx = 0, sxy = 0, syy = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const double x = i + 1;
-        sx += x;
-        sy += y[i];
-        sxx += x * x;
-        sxy += x * y[i];
-        syy += y[i] * y[i];
+    struct fig3 f = {0};
+    for (uint64_t seed = 1; seed <= runs; seed++) {
+        /* 11 has no factor in common with any R: the counter stands everywhere in its round. */
+        measure_fig3(
+            cv__lab_scenario("protocol anon eta=%dms eps=%dms R=%u oracle=10ms start=paper\n"
+                             "nodes %d\nlink * delay %gms\n"
+                             "sequencer delay %gms serial %gms boots none start %llu\nrun %dms\n",
+                             eta_ms, eps_ms, round_size, NODES, NET_MS, PAR_MS, SEQ_MS,
+                             (unsigned long long)(1000 + 11 * seed), 40 * eps_ms),
+            seed, &f);
     }
-    const double n = count;
-    const double cov = n * sxy - sx * sy;
-    *ret_slope = cov / (n * sxx - sx * sx);
-    return cov * cov / ((n * sxx - sx * sx) * (n * syy - sy * sy));
+    return f;
 }
 
-static bool run_fig3(const char *figure, int eta_ms, int eps_ms, uint64_t runs)
+static void run_fig3(const char *figure, int eta_ms, int eps_ms, uint64_t runs,
+                     struct cv_table *table, struct cv_report *report)
 {
+    double round_size[ROUND_MAX];
     double overhead[ROUND_MAX];
-    (void)printf("\nFig. %s: eta = %d ms, eps = %d ms, %d processes, %llu elections for each R\n"
-                 "%3s  %18s  %14s  %9s  %8s\n",
-                 figure, eta_ms, eps_ms, NODES, (unsigned long long)runs, "R", "overhead (ms)",
-                 "elected (ms)", "proposers", "numbers");
     for (uint32_t r = 1; r <= ROUND_MAX; r++) {
-        struct fig3 f = {0};
-        for (uint64_t seed = 1; seed <= runs; seed++) {
-            char text[400];
-            (void)snprintf(text, sizeof text,
-                           "protocol anon eta=%dms eps=%dms R=%u oracle=10ms start=paper\n"
-                           "nodes %d\nlink * delay %gms\n"
-                           "sequencer delay %gms serial %gms boots none start %llu\nrun %dms\n",
-                           eta_ms, eps_ms, r, NODES, NET_MS, PAR_MS, SEQ_MS,
-                           (unsigned long long)(1000 + 11 * seed), 40 * eps_ms);
-            measure_fig3(text, seed, &f);
-        }
+        const struct fig3 f = fig3_of(eta_ms, eps_ms, r, runs);
+        round_size[r - 1] = r;
         overhead[r - 1] = mean_of(&f.overhead_ms);
-        (void)printf("%3u  %8.2f +- %5.2f    %6.2f +- %4.2f  %9.1f  %8.1f\n", r, overhead[r - 1],
-                     interval_of(&f.overhead_ms), mean_of(&f.first_ms), interval_of(&f.first_ms),
-                     mean_of(&f.asked), mean_of(&f.numbers));
+        cv__table_row(table, CV_NUMBER(r), CV_NUMBER(overhead[r - 1]),
+                      CV_NUMBER(interval_of(&f.overhead_ms)), CV_NUMBER(mean_of(&f.first_ms)),
+                      CV_NUMBER(interval_of(&f.first_ms)), CV_NUMBER(mean_of(&f.asked)),
+                      CV_NUMBER(mean_of(&f.numbers)));
     }
-    double slope;
-    const double straight = straightness(overhead, ROUND_MAX, &slope);
-    const bool is_linear = straight > 0.95 && slope > 0;
-    (void)printf("a straight line with %.2f ms for each number of a round explains %.1f %%: %s\n",
-                 slope, 100 * straight, is_linear ? "linear, as the paper has it" : "NOT LINEAR");
-    return is_linear;
+    cv__report_table(report, table);
+    const struct cv_line line = cv__lab_fit(round_size, overhead, ROUND_MAX);
+    cv__report_claim(
+        report, CV_JUDGED(line.r_squared > 0.95 && line.slope > 0),
+        "election time increases roughly as a linear function of the size of the round",
+        "fig. %s: a line with %.2f ms for each number explains %.1f %%", figure, line.slope,
+        100 * line.r_squared);
 }
 
 /* ---- Eq. 1 ----------------------------------------------------------------------------------- */
@@ -165,15 +145,13 @@ static bool run_fig3(const char *figure, int eta_ms, int eps_ms, uint64_t runs)
  * had resigned, and another round was needed. */
 static double measure_eq1(uint32_t r, uint64_t seed)
 {
-    char text[400];
-    (void)snprintf(text, sizeof text,
-                   "protocol anon eta=50ms eps=150ms R=%u oracle=10ms\nnodes %d\n"
-                   "link * delay %gms\nsequencer delay %gms serial %gms boots none start %llu\n"
-                   "at %dms resign leader\nrun %dms\n",
-                   r, NODES + 1, NET_MS, PAR_MS, SEQ_MS, (unsigned long long)(1000 + seed),
-                   RESIGN_MS, RESIGN_MS + 2000);
-    struct cv_scenario *scenario;
-    struct cv_world *w = world_from(text, seed, &scenario);
+    struct cv_scenario *scenario = cv__lab_scenario(
+        "protocol anon eta=50ms eps=150ms R=%u oracle=10ms\nnodes %d\n"
+        "link * delay %gms\nsequencer delay %gms serial %gms boots none start %llu\n"
+        "at %dms resign leader\nrun %dms\n",
+        r, NODES + 1, NET_MS, PAR_MS, SEQ_MS, (unsigned long long)(1000 + seed), RESIGN_MS,
+        RESIGN_MS + 2000);
+    struct cv_world *w = cv__world_new(scenario, seed, &with_history);
     cv__world_run(w, scenario->run_ns);
     double took_ms = INFINITY;
     for (uint32_t i = 0; i < w->election_count; i++) {
@@ -186,12 +164,9 @@ static double measure_eq1(uint32_t r, uint64_t seed)
     return took_ms;
 }
 
-static bool run_eq1(uint64_t runs)
+static void run_eq1(uint64_t runs, struct cv_table *table, struct cv_report *report)
 {
     bool all_agree = true;
-    (void)printf("\nEq. 1 without its eps/2: everybody asks at once, because the leader resigned; "
-                 "t_par = %g ms,\nt_seq = %g ms, t_net = %g ms\n%3s  %10s  %18s  %16s  %8s\n",
-                 PAR_MS, SEQ_MS, NET_MS, "R", "Eq. 1 (ms)", "longest (ms)", "mean (ms)", "again");
     for (uint32_t r = 1; r <= ROUND_MAX; r++) {
         struct sample took = {0};
         uint64_t again = 0;
@@ -204,32 +179,126 @@ static bool run_eq1(uint64_t runs)
             }
         }
         const double said_ms = 2 * NET_MS + PAR_MS + r * SEQ_MS;
-        /* A longer round than any that was drawn may be possible; a longer time never is. */
+        /* Few runs may not have drawn the longest; a longer one than that there never is. */
         const bool agrees = took.max < said_ms + 0.05 && took.max > said_ms - SEQ_MS - 0.05;
         all_agree = all_agree && agrees;
-        (void)printf("%3u  %10.2f  %18.2f  %6.2f +- %5.2f  %8llu  %s\n", r, said_ms, took.max,
-                     mean_of(&took), interval_of(&took), (unsigned long long)again,
-                     agrees ? "agrees" : "DISAGREES");
+        cv__table_row(table, CV_NUMBER(r), CV_NUMBER(said_ms), CV_NUMBER(took.max),
+                      CV_NUMBER(mean_of(&took)), CV_NUMBER(interval_of(&took)),
+                      CV_NUMBER((double)again), CV_TEXT(agrees ? "agrees" : "DISAGREES"));
     }
-    return all_agree;
+    cv__report_table(report, table);
+    cv__report_claim(report, CV_JUDGED(all_agree), "Eq. 1: t_par + R t_seq + t_net after eps/2",
+                     "%s",
+                     all_agree ? "the longest election takes just that, and one broadcast"
+                               : "not so: see the table");
+}
+
+/* ---- The experiment -------------------------------------------------------------------------- */
+
+#define FIG3_COLUMNS                                                                 \
+    {                                                                                \
+        {"R", 3, 0, false}, {"overhead_ms", 11, 2, false}, {"ci99_ms", 8, 2, false}, \
+            {"first_leader_ms", 15, 2, false}, {"first_ci99_ms", 13, 2, false},      \
+            {"proposers", 9, 1, false}, {"numbers", 8, 1, false},                    \
+    }
+
+static bool plot_fig3(const struct cv_table *fast, const struct cv_table *slow, const char *folder)
+{
+    static const char name[] = "anon-overhead";
+    FILE *script = cv__plot_open(folder, name);
+    if (script == NULL) {
+        return false;
+    }
+    cv__plot_table(script, fast);
+    cv__plot_table(script, slow);
+    (void)fputs("set title 'Election overhead over the size of rounds, 99 % confidence'\n"
+                "set xlabel 'R, numbers of a round'\nset ylabel 'ms'\nset key left top\n"
+                "set xrange [0:10.5]\nset yrange [0:65]\n"
+                "plot $fig3a using 1:2:3 title 'eta = 10 ms, eps = 30 ms' with yerrorlines "
+                "linetype 1 pointtype 7, \\\n"
+                "  $fig3b using 1:2:3 title 'eta = 50 ms, eps = 150 ms' with yerrorlines "
+                "linetype 2 pointtype 4\n",
+                script);
+    return cv__plot_close(script, name);
+}
+
+struct settings {
+    uint64_t runs;
+    const char *folder; /* for plots; NULL: none */
+    bool is_json;
+};
+
+static bool parse(int argc, char **argv, struct settings *settings)
+{
+    static const struct option longs[] = {
+        {"plots", required_argument, NULL, 'p'},
+        {"runs", required_argument, NULL, 'r'},
+        {"json", no_argument, NULL, 'j'},
+        {0},
+    };
+    int option;
+    while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+        switch (option) {
+        case 'p':
+            settings->folder = optarg;
+            break;
+        case 'r':
+            if (!cv__option_number("--runs", optarg, 2, 100000, &settings->runs)) {
+                return false;
+            }
+            break;
+        case 'j':
+            settings->is_json = true;
+            break;
+        default:
+            return false; /* getopt said what is wrong */
+        }
+    }
+    if (optind < argc) {
+        (void)cv__usage_error("lab anon takes options only, not '%s'", argv[optind]);
+        return false;
+    }
+    return true;
 }
 
 int cv__lab_anon(int argc, char **argv)
 {
-    uint64_t runs = 300;
-    if (argc == 3 && strcmp(argv[1], "--runs") == 0) {
-        if (!cv__option_number("--runs", argv[2], 2, 100000, &runs)) {
-            return EXIT_USAGE;
-        }
-    } else if (argc > 1) {
-        return cv__usage_error("lab anon takes only --runs K: '%s'", argv[1]);
+    struct settings settings = {.runs = 300};
+    if (!parse(argc, argv, &settings) ||
+        (settings.folder != NULL && !cv__plot_is_folder(settings.folder))) {
+        return EXIT_USAGE;
     }
-    (void)printf(
-        "[Wiesmann07] in the simulator; the sequencer takes %g ms in parallel and %g ms one "
-        "after the other.\n",
-        PAR_MS, SEQ_MS);
-    const bool is_fast_linear = run_fig3("3a", 10, 30, runs);
-    const bool is_slow_linear = run_fig3("3b", 50, 150, runs);
-    const bool meets_eq1 = run_eq1(runs);
-    return is_fast_linear && is_slow_linear && meets_eq1 ? EXIT_FINE : EXIT_NO;
+    const bool draws = settings.folder != NULL && cv__plot_can();
+    struct cv_table fast = {
+        .name = "fig3a", .about = "Fig. 3a: eta = 10 ms, eps = 30 ms", .column = FIG3_COLUMNS};
+    struct cv_table slow = {
+        .name = "fig3b", .about = "Fig. 3b: eta = 50 ms, eps = 150 ms", .column = FIG3_COLUMNS};
+    struct cv_table eq1 = {
+        .name = "eq1",
+        .about = "Eq. 1 without its eps/2: the leader resigns, and everybody asks at once.\n"
+                 "again: how often the next leader was the one who had resigned",
+        .column = {{"R", 3, 0, false},
+                   {"eq1_ms", 8, 2, false},
+                   {"longest_ms", 10, 2, false},
+                   {"mean_ms", 8, 2, false},
+                   {"ci99_ms", 8, 2, false},
+                   {"again", 6, 0, false},
+                   {"verdict", 9, 0, true}},
+    };
+    struct cv_report report = {.experiment = "anon", .is_json = settings.is_json};
+    cv__report_begin(
+        &report, "The measurements of [Wiesmann07, sec. 7] with `anon` in the simulator: ten "
+                 "processes,\nbroadcasts of 0.15 ms, and a sequencer that takes 5 ms in parallel "
+                 "and 5 ms one after\nthe other, as the paper's second switch does.");
+    run_fig3("3a", 10, 30, settings.runs, &fast, &report);
+    run_fig3("3b", 50, 150, settings.runs, &slow, &report);
+    run_eq1(settings.runs, &eq1, &report);
+    int status = cv__report_end(&report);
+    if (draws && !plot_fig3(&fast, &slow, settings.folder)) {
+        status = EXIT_USAGE;
+    }
+    cv__table_fini(&fast);
+    cv__table_fini(&slow);
+    cv__table_fini(&eq1);
+    return status;
 }
