@@ -331,6 +331,8 @@ struct cv_protocol {
     int64_t (*settle_ns)(const struct cv_config *config);
     /* A message is on time if it takes no longer than this. */
     int64_t (*timely_ns)(const struct cv_config *config);
+    /* A message that takes longer is slow for sure; NULL: the protocol does not tell them apart. */
+    int64_t (*fast_ns)(const struct cv_config *config);
     /* The bound of timeliness and bounded-inconsistency; NULL where they are not promised. */
     int64_t (*kappa_ns)(const struct cv_config *config);
     /* The sequencer is assumed to answer within this; NULL: it is never asked. */

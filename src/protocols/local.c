@@ -818,5 +818,6 @@ const struct cv_protocol cv__proto_local = {
     .check = local_check,
     .settle_ns = cv__local_settle_ns,
     .timely_ns = cv__local_timely_ns,
+    .fast_ns = cv__local_fast_ns,
     .kappa_ns = cv__local_kappa_ns,
 };

@@ -88,6 +88,11 @@ int64_t cv__local_timely_ns(const struct cv_config *config)
     return (o[LOCAL_OPTION_DELTA] + o[LOCAL_OPTION_DELTA_MIN] - drift) / 2;
 }
 
+int64_t cv__local_fast_ns(const struct cv_config *config)
+{
+    return config->option[LOCAL_OPTION_DELTA] + config->option[LOCAL_OPTION_DELTA_MIN];
+}
+
 int cv__local_configure(struct cv_config *config, struct cv_errtext *reterr)
 {
     static const struct {

@@ -34,5 +34,6 @@ void cv__local_contract(const struct cv_config *config, uint32_t *promises, uint
 int64_t cv__local_kappa_ns(const struct cv_config *config);
 int64_t cv__local_settle_ns(const struct cv_config *config);
 int64_t cv__local_timely_ns(const struct cv_config *config);
+int64_t cv__local_fast_ns(const struct cv_config *config);
 
 #endif

@@ -63,8 +63,7 @@ void cv__connect_arrive(struct cv_world *w, cv_id from, cv_id to, int64_t delay_
     if (delay_ns > w->protocol->timely_ns(config)) {
         cv__connect_fail(w, from, to);
     }
-    /* A message that is twice as slow as timely has a bound beyond Delta for sure. */
-    if (delay_ns <= 2 * w->protocol->timely_ns(config) + NS_PER_MS) {
+    if (delay_ns <= w->protocol->fast_ns(config)) {
         w->connections.fast_ns[pair(w, to, from)] = w->now_ns;
     }
 }
