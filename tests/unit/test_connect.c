@@ -1,0 +1,420 @@
+/* tests/unit/test_connect.c - the observer of who is connected to whom, and of Delta-partitions.
+ *
+ * [Fetzer99, sec. III and IV] The worlds are small ones of `local` with its lan profile: a message
+ * within 2.48 ms is timely, one beyond 5 ms is slow, and the leader talks to everybody each 8 ms.
+ * Links that must not be noticed by others are those between followers: these exchange nothing. */
+#include "core/nodeset.h"
+#include "sim/world.h"
+#include "support/support.h"
+
+#include <string.h>
+
+#define NEVER INT64_MAX
+
+struct stage {
+    struct cv_scenario *scenario;
+    struct cv_world *world;
+};
+
+/* The lines follow those for protocol and nodes; the run is ten seconds long. */
+static struct stage stage_new(const char *protocol, uint32_t nodes, const char *lines)
+{
+    char text[1000];
+    const int length =
+        snprintf(text, sizeof text, "protocol %s\nnodes %u\nrun 10s\n%s", protocol, nodes, lines);
+    assert_in_range(length, 1, sizeof text - 1);
+    struct stage s = {0};
+    struct cv_errtext why = {""};
+    if (cv__scenario_parse("test", text, (size_t)length, &s.scenario, &why) != CV_OK) {
+        fail_msg("%s", why.text);
+    }
+    s.world = cv__world_new(s.scenario, /* seed= */ 1, &(struct cv_world_options){0});
+    return s;
+}
+
+static void stage_end(struct stage *s)
+{
+    cv__world_free(s->world);
+    cv__scenario_free(s->scenario);
+}
+
+static void run_to(struct stage *s, int64_t at_ms)
+{
+    cv__world_run(s->world, at_ms * NS_PER_MS);
+    assert_false(s->world->is_over);
+}
+
+/* Since when, in ms of real time, rounded down; both orders must say the same. */
+static int64_t since_ms(const struct stage *s, cv_id a, cv_id b)
+{
+    const int64_t since_ns = cv__connect_since(s->world, a, b);
+    assert_int_equal(since_ns, cv__connect_since(s->world, b, a));
+    return since_ns == NEVER ? NEVER : since_ns / NS_PER_MS;
+}
+
+/* The Delta-partition of a process as bits of ids; 0: none for so long. */
+static uint64_t partition_of(const struct stage *s, cv_id id, int64_t for_ms)
+{
+    uint64_t set[CV_CONNECT_NODES_MAX / 64] = {0};
+    return cv__connect_partition(s->world, id, for_ms * NS_PER_MS, set) ? set[0] << 1 : 0;
+}
+
+#define SET_12 (BIT(1) | BIT(2))
+#define SET_345 (BIT(3) | BIT(4) | BIT(5))
+
+/* ---- Connected ---------------------------------------------------------------------------------
+ */
+
+static void processes_are_connected_from_the_start(void **unused)
+{
+    (void)unused;
+    struct stage s = stage_new("local", 3, "");
+    run_to(&s, 2000);
+    for (cv_id a = 1; a <= 3; a++) {
+        for (cv_id b = 1; b <= 3; b++) {
+            assert_int_equal(since_ms(&s, a, b), 0);
+        }
+    }
+    stage_end(&s);
+}
+
+/* A process that starts later is not connected before. */
+static void nobody_is_connected_before_it_starts(void **unused)
+{
+    (void)unused;
+    struct stage s = stage_new("local", 3, "start within 800ms\n");
+    run_to(&s, 0);
+    int64_t started_ms[4] = {0};
+    for (int64_t at_ms = 1; at_ms <= 1000; at_ms++) {
+        run_to(&s, at_ms);
+        for (cv_id id = 1; id <= 3; id++) {
+            const bool is_up = s.world->node[id - 1].is_up;
+            started_ms[id] = is_up && started_ms[id] == 0 ? at_ms - 1 : started_ms[id];
+            assert_int_equal(since_ms(&s, id, id), is_up ? started_ms[id] : NEVER);
+        }
+        const bool are_up = started_ms[1] > 0 && started_ms[2] > 0;
+        assert_int_equal(since_ms(&s, 1, 2) == NEVER, !are_up);
+    }
+    stage_end(&s);
+}
+
+static void cut_link_ends_it_and_a_mended_one_begins_it(void **unused)
+{
+    (void)unused;
+    struct stage s = stage_new("local", 3, "at 1s link 1-2 down for 500ms\n");
+    run_to(&s, 999);
+    assert_int_equal(since_ms(&s, 1, 2), 0);
+    run_to(&s, 1000);
+    assert_int_equal(since_ms(&s, 1, 2), NEVER);
+    run_to(&s, 1499);
+    assert_int_equal(since_ms(&s, 1, 2), NEVER);
+    assert_int_equal(since_ms(&s, 1, 3), 0); /* the others do not notice */
+    assert_int_equal(since_ms(&s, 2, 3), 0);
+    run_to(&s, 1500);
+    assert_int_equal(since_ms(&s, 1, 2), 1500);
+    run_to(&s, 4000);
+    assert_int_equal(since_ms(&s, 1, 2), 1500);
+    stage_end(&s);
+}
+
+/* Connected is a relation of two: one direction is not enough. */
+static void link_that_is_cut_one_way_connects_nobody(void **unused)
+{
+    (void)unused;
+    struct stage s =
+        stage_new("local", 3, "at 1s link 1>2 down\nat 2s heal\nat 3s link 2>1 down\n");
+    run_to(&s, 1500);
+    assert_int_equal(since_ms(&s, 1, 2), NEVER);
+    run_to(&s, 2500);
+    assert_int_equal(since_ms(&s, 1, 2), 2000);
+    run_to(&s, 3500);
+    assert_int_equal(since_ms(&s, 1, 2), NEVER);
+    assert_int_equal(since_ms(&s, 1, 3), 0);
+    stage_end(&s);
+}
+
+static void partition_disconnects_its_parts(void **unused)
+{
+    (void)unused;
+    struct stage s = stage_new("local", 5, "at 1s partition 1 2 | 3 4 5\nat 2s heal\n");
+    run_to(&s, 1500);
+    assert_int_equal(since_ms(&s, 1, 2), 0);
+    assert_int_equal(since_ms(&s, 4, 5), 0);
+    assert_int_equal(since_ms(&s, 2, 3), NEVER);
+    assert_int_equal(since_ms(&s, 1, 5), NEVER);
+    run_to(&s, 2001);
+    assert_int_equal(since_ms(&s, 2, 3), 2000);
+    assert_int_equal(since_ms(&s, 4, 5), 0);
+    stage_end(&s);
+}
+
+static void lost_message_begins_it_anew_for_those_two(void **unused)
+{
+    (void)unused;
+    struct stage s = stage_new("local", 3, "at 1s link 1>2 loss 100%\nat 1.1s link 1>2 loss 0%\n");
+    run_to(&s, 1500);
+    assert_in_range(since_ms(&s, 1, 2), 1080, 1100); /* the last one of those each 8 ms */
+    assert_int_equal(since_ms(&s, 1, 3), 0);
+    assert_int_equal(since_ms(&s, 2, 3), 0);
+    stage_end(&s);
+}
+
+/* Nobody waits for what is sent to the dead. */
+static void message_lost_on_the_way_to_a_dead_process_is_none(void **unused)
+{
+    (void)unused;
+    struct stage s = stage_new("local", 3,
+                               "at 1s crash 2\nat 1s link 1>2 loss 100%\nat 1.5s link 1>2 loss 0%\n"
+                               "at 1.6s recover 2\n");
+    run_to(&s, 1550);
+    assert_int_equal(since_ms(&s, 1, 2), NEVER);
+    run_to(&s, 1601);
+    assert_int_equal(since_ms(&s, 1, 2), 1600);
+    stage_end(&s);
+}
+
+static void late_message_begins_it_anew(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *delay;
+        bool is_timely;
+    } cases[] = {{"2.4ms", true}, {"2.6ms", false}, {"4ms", false}, {"20ms", false}};
+    for (uint32_t i = 0; i < COUNT_OF(cases); i++) {
+        char lines[100];
+        (void)snprintf(lines, sizeof lines, "at 1s link 1>2 delay %s\nat 2s link 1>2 delay 1ms\n",
+                       cases[i].delay);
+        struct stage s = stage_new("local", 3, lines);
+        run_to(&s, 1990);
+        if (cases[i].is_timely) {
+            assert_int_equal(since_ms(&s, 1, 2), 0);
+        } else {
+            assert_in_range(since_ms(&s, 1, 2), 1970, 1990); /* the latest arrival or departure */
+        }
+        assert_int_equal(since_ms(&s, 1, 3), 0);
+        run_to(&s, 3000);
+        if (!cases[i].is_timely) { /* the last one arrived after 2 s, if it takes 20 ms */
+            assert_in_range(since_ms(&s, 1, 2), 1980, 2020);
+        }
+        stage_end(&s);
+    }
+}
+
+static void paused_process_is_not_connected_and_is_again_when_it_wakes(void **unused)
+{
+    (void)unused;
+    struct stage s = stage_new("local", 3, "at 1s pause 3 for 50ms\n");
+    run_to(&s, 1010);
+    assert_int_equal(since_ms(&s, 3, 3), NEVER);
+    assert_int_equal(since_ms(&s, 1, 3), NEVER);
+    assert_int_equal(since_ms(&s, 1, 2), 0);
+    run_to(&s, 1051);
+    assert_int_equal(since_ms(&s, 3, 3), 1050);
+    /* What piled up arrived late when it woke: not before that. */
+    assert_in_range(since_ms(&s, 1, 3), 1050, 1051);
+    assert_int_equal(since_ms(&s, 2, 3), 1050);
+    stage_end(&s);
+}
+
+static void crashed_process_is_not_connected_and_is_again_when_it_recovers(void **unused)
+{
+    (void)unused;
+    struct stage s = stage_new("local", 3, "at 1s crash 3 for 700ms\n");
+    run_to(&s, 1300);
+    assert_int_equal(since_ms(&s, 3, 3), NEVER);
+    assert_int_equal(since_ms(&s, 2, 3), NEVER);
+    run_to(&s, 1701);
+    assert_int_equal(since_ms(&s, 3, 3), 1700);
+    assert_int_equal(since_ms(&s, 2, 3), 1700);
+    assert_int_equal(since_ms(&s, 1, 2), 0);
+    stage_end(&s);
+}
+
+/* Clocks and disks count as well: such a process is not timely. */
+static void process_with_a_wild_clock_or_a_slow_disk_is_not_connected(void **unused)
+{
+    (void)unused;
+    struct stage s = stage_new("local", 4,
+                               "at 1s clock 2 drift -150ppm\nat 2s clock 2 drift -100ppm\n"
+                               "at 1s disk 3 delay 5ms\nat 3s disk 3 delay 0.1ms\n"
+                               "at 1s disk 4 fails\nat 4s disk 4 works\n");
+    run_to(&s, 1500);
+    assert_int_equal(since_ms(&s, 1, 1), 0);
+    assert_int_equal(since_ms(&s, 1, 2), NEVER);
+    assert_int_equal(since_ms(&s, 1, 3), NEVER);
+    assert_int_equal(since_ms(&s, 1, 4), NEVER);
+    run_to(&s, 5000);
+    assert_int_equal(since_ms(&s, 1, 2), 2000);
+    assert_int_equal(since_ms(&s, 1, 3), 3000);
+    assert_int_equal(since_ms(&s, 1, 4), 4000);
+    assert_int_equal(since_ms(&s, 3, 4), 4000);
+    stage_end(&s);
+}
+
+/* ---- Delta-partitions --------------------------------------------------------------------------
+ */
+
+static void all_are_one_delta_partition(void **unused)
+{
+    (void)unused;
+    struct stage s = stage_new("local", 5, "");
+    run_to(&s, 499);
+    for (cv_id id = 1; id <= 5; id++) {
+        assert_int_equal(partition_of(&s, id, 500), 0); /* not for so long */
+        assert_int_equal(partition_of(&s, id, 499), SET_12 | SET_345);
+    }
+    run_to(&s, 500);
+    assert_int_equal(partition_of(&s, 4, 500), SET_12 | SET_345);
+    stage_end(&s);
+}
+
+static void each_part_is_one_once_the_others_were_not_heard_for_so_long(void **unused)
+{
+    (void)unused;
+    struct stage s = stage_new("local", 5, "at 2s partition 1 2 | 3 4 5\n");
+    run_to(&s, 2300);
+    assert_int_equal(partition_of(&s, 1, 500), 0); /* what 3 said to 1 at 2 s is not old enough */
+    assert_int_equal(partition_of(&s, 1, 290), SET_12);
+    assert_int_equal(partition_of(&s, 5, 290), SET_345);
+    run_to(&s, 2510);
+    assert_int_equal(partition_of(&s, 1, 500), SET_12);
+    assert_int_equal(partition_of(&s, 2, 500), SET_12);
+    assert_int_equal(partition_of(&s, 3, 500), SET_345);
+    stage_end(&s);
+}
+
+static void process_alone_is_one(void **unused)
+{
+    (void)unused;
+    struct stage s = stage_new("local", 3, "at 1s crash 1\nat 1s partition 2 | 3\n");
+    run_to(&s, 3000);
+    assert_int_equal(partition_of(&s, 1, 500), 0); /* the dead are in none */
+    assert_int_equal(partition_of(&s, 2, 500), BIT(2));
+    assert_int_equal(partition_of(&s, 3, 500), BIT(3));
+    stage_end(&s);
+}
+
+/* [Fetzer99, fig. 2] In a trio nobody is in a Delta-partition: the middle one is connected to two
+ * that are not connected, and each of these hears somebody who hears more. */
+static void trio_is_none(void **unused)
+{
+    (void)unused;
+    struct stage s = stage_new("local", 3, "link 1-3 down\n");
+    for (int64_t at_ms = 1000; at_ms <= 5000; at_ms += 100) {
+        run_to(&s, at_ms);
+        for (cv_id id = 1; id <= 3; id++) {
+            assert_int_equal(partition_of(&s, id, 400), 0);
+        }
+    }
+    stage_end(&s);
+}
+
+/* [Fetzer99, fig. 4 and 5] Messages from outside may arrive, as long as all of them are slow. */
+static void slow_messages_from_outside_do_not_count(void **unused)
+{
+    (void)unused;
+    struct stage s = stage_new("local", 5,
+                               "link 1-3 delay 20ms\nlink 1-4 delay 20ms\nlink 1-5 delay 20ms\n"
+                               "link 2-3 delay 20ms\nlink 2-4 delay 20ms\nlink 2-5 delay 20ms\n");
+    run_to(&s, 3000);
+    assert_int_equal(since_ms(&s, 1, 2), 0);
+    assert_true(since_ms(&s, 1, 3) > 2900); /* never for long */
+    assert_int_equal(partition_of(&s, 1, 500), SET_12);
+    assert_int_equal(partition_of(&s, 3, 500), SET_345);
+    /* 5 and 2 follow and have nothing to say to each other: no message between them failed, so that
+     * they count as connected, and seen from 5 it is no partition. */
+    assert_in_range(since_ms(&s, 2, 5), 0, 100); /* the first broadcasts apart */
+    assert_int_equal(partition_of(&s, 5, 500), 0);
+    stage_end(&s);
+}
+
+/* Between timely and slow, a message may or may not be known to be fast: neither connected nor
+ * Delta-disconnected, so nothing is promised. */
+static void messages_in_between_make_it_none(void **unused)
+{
+    (void)unused;
+    struct stage s = stage_new("local", 2, "link 1-2 delay 4ms\n");
+    run_to(&s, 3000);
+    assert_true(since_ms(&s, 1, 2) > 2900);
+    assert_int_equal(partition_of(&s, 1, 500), 0);
+    assert_int_equal(partition_of(&s, 2, 500), 0);
+    stage_end(&s);
+}
+
+/* [Fetzer99, fig. 5] "q might receive messages from p with a delay of less than Delta": who is
+ * heard outside need not hear. The other one hears somebody it is not connected to, and is in none.
+ */
+static void it_is_what_a_process_hears_that_counts(void **unused)
+{
+    (void)unused;
+    struct stage s = stage_new("local", 3, "at 1s link 3>1 down\nat 1s link 3>2 down\n");
+    run_to(&s, 3000);
+    assert_int_equal(partition_of(&s, 1, 500), SET_12);
+    assert_int_equal(partition_of(&s, 2, 500), SET_12);
+    assert_int_equal(partition_of(&s, 3, 500), 0);
+    stage_end(&s);
+}
+
+static void lost_message_inside_makes_it_young(void **unused)
+{
+    (void)unused;
+    struct stage s = stage_new("local", 3, "at 2s link 1>2 loss 100%\nat 2.01s link 1>2 loss 0%\n");
+    run_to(&s, 2400);
+    assert_int_equal(partition_of(&s, 3, 500), 0); /* of others, but of the same partition */
+    run_to(&s, 2520);
+    assert_int_equal(partition_of(&s, 3, 500), BIT(1) | BIT(2) | BIT(3));
+    stage_end(&s);
+}
+
+/* ---- When it is kept ---------------------------------------------------------------------------
+ */
+
+static void nothing_is_kept_for_protocols_that_promise_nothing_in_these_terms(void **unused)
+{
+    (void)unused;
+    struct stage s = stage_new("bully", 3, "at 100ms link 1-2 down\n");
+    run_to(&s, 1000);
+    assert_null(s.world->connections.since_ns);
+    assert_int_equal(partition_of(&s, 1, 500), 0);
+    stage_end(&s);
+}
+
+static void nothing_is_kept_for_very_many_nodes(void **unused)
+{
+    (void)unused;
+    struct stage most = stage_new("local", CV_CONNECT_NODES_MAX, "");
+    assert_non_null(most.world->connections.since_ns);
+    stage_end(&most);
+    struct stage more = stage_new("local", CV_CONNECT_NODES_MAX + 1, "");
+    assert_null(more.world->connections.since_ns);
+    assert_int_equal(partition_of(&more, 1, 500), 0);
+    stage_end(&more);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(processes_are_connected_from_the_start),
+        cmocka_unit_test(nobody_is_connected_before_it_starts),
+        cmocka_unit_test(cut_link_ends_it_and_a_mended_one_begins_it),
+        cmocka_unit_test(link_that_is_cut_one_way_connects_nobody),
+        cmocka_unit_test(partition_disconnects_its_parts),
+        cmocka_unit_test(lost_message_begins_it_anew_for_those_two),
+        cmocka_unit_test(message_lost_on_the_way_to_a_dead_process_is_none),
+        cmocka_unit_test(late_message_begins_it_anew),
+        cmocka_unit_test(paused_process_is_not_connected_and_is_again_when_it_wakes),
+        cmocka_unit_test(crashed_process_is_not_connected_and_is_again_when_it_recovers),
+        cmocka_unit_test(process_with_a_wild_clock_or_a_slow_disk_is_not_connected),
+        cmocka_unit_test(all_are_one_delta_partition),
+        cmocka_unit_test(each_part_is_one_once_the_others_were_not_heard_for_so_long),
+        cmocka_unit_test(process_alone_is_one),
+        cmocka_unit_test(trio_is_none),
+        cmocka_unit_test(slow_messages_from_outside_do_not_count),
+        cmocka_unit_test(messages_in_between_make_it_none),
+        cmocka_unit_test(it_is_what_a_process_hears_that_counts),
+        cmocka_unit_test(lost_message_inside_makes_it_young),
+        cmocka_unit_test(nothing_is_kept_for_protocols_that_promise_nothing_in_these_terms),
+        cmocka_unit_test(nothing_is_kept_for_very_many_nodes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
