@@ -354,6 +354,9 @@ static uint64_t token_to_propose(const struct local *l)
  * as long as there is time left for a new one. */
 static void ask(struct local *l, int64_t now_ns, struct cv_effects *out)
 {
+    if (l->leads && l->request_ns != 0 && may_lead(l, now_ns)) {
+        lead(l, now_ns, out); /* who was missing is not alive any more: that was all it waited for */
+    }
     const uint64_t token = token_to_propose(l);
     const int64_t open_ns = l->leads ? l->lock_ns / 2 : l->wait_ns;
     const bool can_succeed = l->leads || cv__set_has(set_of(l, SET_TARGET), l->self);
