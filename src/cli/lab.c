@@ -319,7 +319,7 @@ FILE *cv__plot_open(const char *folder, const char *name)
         "/%s.svg'\n"
         "set encoding utf8\nset datafile missing '?'\nset style data linespoints\n"
         "set grid linetype 1 linecolor rgb '#dddddd'\n"
-        "set key outside bottom center horizontal\n"
+        "set key outside top center horizontal\n"
         "set linetype 1 linecolor rgb '#2060a0'\nset linetype 2 linecolor rgb '#c05020'\n"
         "set linetype 3 linecolor rgb '#208050'\nset linetype 4 linecolor rgb '#8040a0'\n"
         "set linetype 5 linecolor rgb '#b08000'\nset linetype 6 linecolor rgb '#505050'\n",

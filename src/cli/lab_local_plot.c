@@ -13,7 +13,7 @@ static bool plot_election(const struct cv_lab_local *l, const char *folder)
     }
     cv__plot_table(script, &l->election);
     (void)fputs("set multiplot layout 1,2 title 'Election time by number of processes'\n"
-                "set xlabel 'processes'\nset ylabel 'ms'\nset bmargin 7\n"
+                "set xlabel 'processes'\nset ylabel 'ms'\n"
                 "set xrange [0.5:8.5]\nset yrange [0:8]\n"
                 "plot $election using 1:2 title 'paper (from its figures)' with lines linewidth 6 "
                 "linecolor rgb '#f0c060', \\\n"
@@ -100,6 +100,6 @@ bool cv__lab_local_plot(const struct cv_lab_local *l, const char *folder)
                       "  '' using 9:1 title 'crash, lock 390 ms' linewidth 2, \\\n"
                       "  '' using 11:1 title 'hint, lock 130 ms' linewidth 2, \\\n"
                       "  '' using 13:1 title 'hint, lock 390 ms' linewidth 2, \\\n"
-                      "  '' using 17:1 title 'certain hint, either lock' linewidth 2\n") &&
+                      "  '' using 17:1 title 'certain hint, lock 390 ms' linewidth 2\n") &&
            plot_collation(l, folder);
 }
