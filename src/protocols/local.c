@@ -330,9 +330,12 @@ static bool support(struct local *l, cv_id candidate, int64_t request_ns, uint64
         l->token_owner = candidate;
         save(l, out); /* before the answer that promises it */
     }
+    /* One that was overtaken prolongs the lock, but a RELEASE meant for it alone does not end it.
+     */
+    const bool is_overtaken = l->locked_to == candidate && request_ns < l->locked_request_ns;
+    l->locked_request_ns = is_overtaken ? l->locked_request_ns : request_ns;
     l->locked_to = candidate;
     l->locked_until_ns = now_ns + l->lock_ns;
-    l->locked_request_ns = request_ns;
     cv__effect_arm(out, TIMER_LOCK, l->locked_until_ns, l->locked_until_ns);
     return true;
 }
@@ -355,7 +358,8 @@ static uint64_t token_to_propose(const struct local *l)
 static void ask(struct local *l, int64_t now_ns, struct cv_effects *out)
 {
     if (l->leads && l->request_ns != 0 && may_lead(l, now_ns)) {
-        lead(l, now_ns, out); /* who was missing is not alive any more: that was all it waited for */
+        lead(l, now_ns,
+             out); /* who was missing is not alive any more: that was all it waited for */
     }
     const uint64_t token = token_to_propose(l);
     const int64_t open_ns = l->leads ? l->lock_ns / 2 : l->wait_ns;
@@ -556,7 +560,9 @@ static void learn_floor(struct local *l, uint64_t token, int64_t now_ns, struct 
     }
     l->token_floor = token;
     if (!l->leads && stands(l) && purge(l, now_ns) <= now_ns) {
-        cv__effect_arm(out, TIMER_ALIVE, now_ns, now_ns + l->delta_ns);
+        /* Not before it can succeed: see ask(). */
+        const int64_t at_ns = cv__max64(now_ns, l->candidate_since_ns + l->wait_ns / 2 + 1);
+        cv__effect_arm(out, TIMER_ALIVE, at_ns, at_ns);
     }
 }
 
@@ -592,6 +598,8 @@ static void on_collated(struct local *l, const struct cv_event *event, struct cv
 {
     const struct cv_message *m = event->message;
     if (!is_fast(l, event)) {
+        /* Parents say nothing to their children otherwise, and stamps grow old. */
+        cv__effect_send(out, event->peer, ECHO)->field[ECHO_ASIDE] = !stands(l);
         return;
     }
     const uint64_t *replied = m->list[COLLATED_REPLIED].word;
@@ -713,6 +721,7 @@ static void on_peer_down(struct local *l, const struct cv_event *event, struct c
 
 static void stand_aside(struct local *l, struct cv_effects *out)
 {
+    cv__set_remove(set_of(l, SET_ALIVE), l->self); /* or we would wait for ourselves to stand */
     if (l->leads) {
         step_down(l, CV_REASON_RESIGNED, out);
     } else {
