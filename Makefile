@@ -5,7 +5,7 @@ BUILD   = build
 PREFIX  = /usr/local
 DESTDIR =
 
-.PHONY: all demo test bench lab install coverage format clean help
+.PHONY: all demo test soak bench lab install coverage format clean help
 .NOTPARALLEL:
 
 all:
@@ -19,6 +19,13 @@ demo: all
 test:
 	@tools/setup test
 	@tools/run-tests
+
+# The random fault runs in full: more than 20,000 seeds for each protocol that promises one leader.
+soak:
+	@tools/setup test
+	@tools/configure $(BUILD) -Dtests=enabled
+	@ninja -C $(BUILD) --quiet all meson-test-prereq
+	@CV_TEST_SCALE=100 meson test -C $(BUILD) --no-rebuild --suite sim --timeout-multiplier 10
 
 bench:
 	@tools/setup test
@@ -65,6 +72,7 @@ help:
 	@echo 'make            build/conclave and the libraries'
 	@echo 'make demo       watch an election with a crash, a partition and its healing'
 	@echo 'make test       every test, also with sanitizers and valgrind'
+	@echo 'make soak       the random fault runs in full: some minutes'
 	@echo 'make bench      the benchmarks'
 	@echo 'make lab        the experiments of docs/lab and their plots'
 	@echo 'make install    PREFIX=/usr/local DESTDIR=: program, libraries, headers, man pages'
