@@ -199,9 +199,8 @@ static void claim_split(struct cv_report *report, struct loss_samples *s)
                      "a new leader %.0f ms after the exclusion in the median, 99 %%: %.0f", half,
                      nearly_all);
     cv__report_claim(report, CV_TOLD, "that one is the second attempt",
-                     "%.2f attempts in the mean: ours asks once more, often too soon, when it "
-                     "learns of a larger token; in id order %.2f",
-                     mean(&split->attempts), mean(&s[CASE_SPLIT_ORDER].attempts));
+                     "%.2f attempts in the mean; in id order %.2f", mean(&split->attempts),
+                     mean(&s[CASE_SPLIT_ORDER].attempts));
 }
 
 static void claim_ours(struct cv_report *report, struct loss_samples *s)
