@@ -119,10 +119,10 @@ static bool is_connected_for(const struct cv_world *w, cv_id a, cv_id b, int64_t
 
 bool cv__connect_partition(const struct cv_world *w, cv_id id, int64_t for_ns, uint64_t *ret_set)
 {
-    cv__set_clear(ret_set, w->node_count);
     if (!is_kept(w) || !is_connected_for(w, id, id, for_ns)) {
         return false;
     }
+    cv__set_clear(ret_set, w->node_count);
     for (cv_id other = 1; other <= w->node_count; other++) {
         if (is_connected_for(w, id, other, for_ns)) {
             cv__set_add(ret_set, other);

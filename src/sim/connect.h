@@ -37,7 +37,8 @@ void cv__connect_update(struct cv_world *world);
 /* Since when these two are connected; INT64_MAX: they are not. */
 int64_t cv__connect_since(const struct cv_world *world, cv_id a, cv_id b);
 
-/* The Delta-partition that `id` has been in for at least `for_ns`, in `ret_set`; false: in none. */
+/* The Delta-partition that `id` has been in for at least `for_ns`, in `ret_set`, which is written
+ * then only; false: in none. */
 bool cv__connect_partition(const struct cv_world *world, cv_id id, int64_t for_ns,
                            uint64_t *ret_set);
 
