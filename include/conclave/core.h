@@ -119,10 +119,31 @@ enum cv_event_kind {
     CV_EVENT_CAMPAIGN,       /* from now on, be (or do not be) a candidate */
     CV_EVENT_PERSIST_FAILED, /* durable storage is gone: take no further part */
     CV_EVENT_SEQUENCE,       /* the sequencer answered, however late, or cannot */
+    CV_EVENT_STORE,          /* the store answered, however late, or has news */
 };
 
 /* Numbers of a sequencer are below 2^63. */
 #define CV_SEQUENCE_NONE UINT64_MAX
+
+/* What a core asks of a store, which keeps one record for each election: who holds it, with which
+ * token, and until when by the store's own clock. The holder is named by a label, the nonce of its
+ * start, and by an attempt, which grows with each leadership that it seeks. */
+enum cv_store_verb {
+    CV_STORE_READ,    /* who holds it? */
+    CV_STORE_ACQUIRE, /* hold it, if nobody does; the same attempt again is the same grant again */
+    CV_STORE_RENEW,   /* hold it for another lease, if this attempt holds it still */
+    CV_STORE_RELEASE, /* give it back, and any place in a queue for it; no error if there is none */
+};
+
+enum cv_store_verdict {
+    CV_STORE_GRANTED, /* ACQUIRE, RENEW: you hold it, for at least duration_ns of the store's clock
+                         since the request was made */
+    CV_STORE_HELD,    /* another holds it, or another attempt; not worth asking again for
+                         duration_ns, unless news come first */
+    CV_STORE_FREE,    /* nobody holds it: what READ found, or RENEW, or what RELEASE did */
+    CV_STORE_FAILED,  /* nobody knows whether it was carried out */
+    CV_STORE_CHANGED, /* news, no answer: it is worth asking again */
+};
 
 #define CV_PERSIST_WORDS_MAX 8u
 
@@ -170,9 +191,15 @@ struct cv_event {
     uint32_t persisted_count;  /* 0: nothing was ever saved */
     uint64_t nonce;            /* differs between any two starts of any process */
 
-    /* SEQUENCE: at most one for each request */
-    uint64_t request;  /* as in CV_EFFECT_ASK_SEQUENCE */
+    /* SEQUENCE, STORE: at most one for each request */
+    uint64_t request;  /* as in CV_EFFECT_ASK_SEQUENCE or CV_EFFECT_ASK_STORE; 0: news */
     uint64_t sequence; /* the number; CV_SEQUENCE_NONE: the request failed */
+
+    /* STORE */
+    enum cv_store_verdict verdict;
+    uint64_t token;      /* GRANTED, HELD: of the leadership; grows with each, never repeats */
+    uint64_t holder;     /* HELD: its label */
+    int64_t duration_ns; /* GRANTED, HELD: see there */
 };
 
 /* ---- Effects ------------------------------------------------------------------------------- */
@@ -184,6 +211,7 @@ enum cv_effect_kind {
     CV_EFFECT_PERSIST,      /* replace the durable record; later sends wait for it */
     CV_EFFECT_LEADERSHIP,   /* what this node believes has changed, or was prolonged */
     CV_EFFECT_ASK_SEQUENCE, /* ask the sequencer for a number; the answer is an event */
+    CV_EFFECT_ASK_STORE,    /* ask the store; the answer is an event */
 };
 
 #define CV_TIMERS_MAX 8u   /* timers of one core: 0..7 */
@@ -213,6 +241,12 @@ struct cv_effect {
      * memory; CV_SEQUENCE_NONE: none is known. */
     uint64_t request;
     uint64_t reference;
+
+    /* ASK_STORE: `request` is never 0 */
+    enum cv_store_verb verb;
+    uint64_t attempt;
+    uint64_t token;   /* RENEW, RELEASE: what was granted; 0: the answer to ACQUIRE is not known */
+    int64_t lease_ns; /* ACQUIRE, RENEW: to be held for so long; stored, and governs */
 };
 
 /* The effects of one step, in order. The host owns the storage and reuses it for every step. */

@@ -30,4 +30,8 @@ void cv__effect_leadership(struct cv_effects *out, const struct cv_leadership *l
  * from 1. */
 void cv__effect_ask_sequence(struct cv_effects *out, uint64_t request, uint64_t reference);
 
+/* Asks the store; see enum cv_store_verb. Requests are numbered from 1. */
+void cv__effect_ask_store(struct cv_effects *out, enum cv_store_verb verb, uint64_t request,
+                          uint64_t attempt, uint64_t token, int64_t lease_ns);
+
 #endif

@@ -704,6 +704,7 @@ static void anon_step(void *state, const struct cv_event *event, struct cv_effec
         break;
     case CV_EVENT_PEER_DOWN: /* it has no name here; its silence will tell */
     case CV_EVENT_REPORT:
+    case CV_EVENT_STORE:
         break;
     }
     tell(a, lost, out);

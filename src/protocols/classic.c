@@ -432,6 +432,7 @@ void cv__classic_step(struct classic *c, const struct classic_rules *rules,
         break;
     case CV_EVENT_REPORT:
     case CV_EVENT_SEQUENCE:
-        break; /* neither scores nor numbers here */
+    case CV_EVENT_STORE:
+        break; /* neither scores nor numbers nor records here */
     }
 }

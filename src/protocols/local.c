@@ -810,7 +810,8 @@ static void local_step(void *state, const struct cv_event *event, struct cv_effe
         break;
     case CV_EVENT_REPORT:
     case CV_EVENT_SEQUENCE:
-        break; /* neither scores nor numbers here */
+    case CV_EVENT_STORE:
+        break; /* neither scores nor numbers nor records here */
     }
 }
 

@@ -311,7 +311,8 @@ static void pole_step(void *state, const struct cv_event *event, struct cv_effec
         stop(p, out);
         break;
     case CV_EVENT_SEQUENCE:
-        break; /* epochs are counted here */
+    case CV_EVENT_STORE:
+        break; /* epochs are counted and promised here */
     }
 }
 

@@ -353,6 +353,9 @@ static void apply(struct cv_world *w, cv_id id, const struct cv_effect *e)
     case CV_EFFECT_ASK_SEQUENCE:
         cv__oracle_ask(w, id, e->request, e->reference);
         break;
+    case CV_EFFECT_ASK_STORE:
+        CV_ASSERT(!"no protocol of the simulator asks a store"); /* yet */
+        break;
     }
 }
 
