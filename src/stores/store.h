@@ -1,0 +1,123 @@
+/* src/stores/store.h - a store keeps one record for each election: who holds it, and until when.
+ *
+ * One table of functions for each kind of store, found by the scheme of an address; `conclave
+ * stores` lists them. All of them are asynchronous: ask() returns at once and the answer comes on
+ * the loop, through `answered`, never from within ask(). Requests of one store are answered in any
+ * order, at most once each; a request that nobody will answer any more is answered FAILED, unless
+ * the store is closed first.
+ *
+ * What a store owes to the core (src/protocols/lease.c), whatever happens to network and server:
+ *
+ *   exclusive   between two GRANTED answers to different holders or attempts, the first one's time
+ *               is over: RELEASE was asked by it, or the duration of its last GRANTED answer has
+ *               passed since that request was made. A store errs on the late side.
+ *   growing     the token of each new grant is larger than all before it, also after the record was
+ *               deleted, the server was restarted or the store was put back into use.
+ *   stubborn    the same attempt of the same holder, asked again, is the same grant with the same
+ *               token: an answer that was lost leaves nothing behind.
+ *   its lease   the lease length that the holder asked for is stored and governs, whatever lengths
+ *               the others are configured with.
+ *
+ * A store is used from one thread, that of its loop. */
+#ifndef CV_STORES_STORE_H
+#define CV_STORES_STORE_H
+
+#include "core/types.h"
+
+#include <conclave/conclave.h>
+
+#include <uv.h>
+
+#define CV_ELECTION_BYTES 256 /* a name of an election, with the final zero */
+#define CV_NODE_BYTES 128     /* a name of a contender */
+
+/* A name is 1..255 bytes of UTF-8 without control characters. */
+bool cv__election_name_is_valid(const char *name);
+
+/* What the record says. Wall-clock times are for people only. */
+struct cv_store_record {
+    char node[CV_NODE_BYTES]; /* the holder's name; empty: nobody holds it */
+    uint64_t label;           /* the nonce of the holder's start */
+    uint64_t token;           /* of the present holder, or of the last one; 0: none ever */
+    int64_t lease_ns;         /* what it asked for */
+    int64_t remaining_ns;     /* by the store's clock, when it answered; may be negative */
+    int64_t since_wall_ns;    /* CLOCK_REALTIME, when it was acquired; 0: not known */
+    char wish[CV_NODE_BYTES]; /* somebody asked the holder to resign in favour of this node; "*":
+                                 of anybody; empty: nobody did */
+};
+
+struct cv_store_request {
+    enum cv_store_verb verb;
+    uint64_t request; /* never 0 */
+    uint64_t attempt;
+    uint64_t token;
+    int64_t lease_ns;
+    const char *heir; /* RELEASE: who should be next, if it wants to; NULL: whoever comes first */
+};
+
+struct cv_store_answer {
+    uint64_t request; /* 0: news (CV_STORE_CHANGED) */
+    enum cv_store_verdict verdict;
+    uint64_t token;
+    uint64_t holder;
+    int64_t duration_ns;
+    const struct cv_store_record *record; /* lent; NULL: not known */
+    const char *why;                      /* FAILED: one line; lent */
+};
+
+/* Everything that a store needs to know of its user. Texts are copied by open(). */
+struct cv_store_setting {
+    uv_loop_t *loop;
+    const char *address;  /* whole, with the scheme */
+    const char *election; /* valid by cv__election_name_is_valid() */
+    const char *node;     /* a name for people, e.g. host and process id; fits CV_NODE_BYTES */
+    uint64_t label;       /* unique for each start of each process */
+    void (*answered)(void *user, const struct cv_store_answer *answer);
+    void *user;
+};
+
+struct cv_store; /* each kind has its own */
+
+/* One past leadership. */
+struct cv_store_past {
+    char node[CV_NODE_BYTES];
+    uint64_t token;
+    int64_t from_wall_ns, to_wall_ns; /* to: 0 while it lasts */
+    char why[32];                     /* a cv_reason_name(), or "died"; empty while it lasts */
+};
+
+struct cv_store_kind {
+    const char *scheme;    /* "sqlite" */
+    const char *summary;   /* one line for lists */
+    const char *example;   /* an address */
+    const char *clock;     /* whose clock judges that a lease is over */
+    const char *news;      /* how others learn of a release or a death */
+    int64_t lease_ns_min;  /* shorter ones are refused */
+    int64_t lease_ns_step; /* the server rounds up to a multiple of this */
+
+    /* Checks the address and prepares; does not wait for a server. */
+    int (*open)(struct cv_store **ret_store, const struct cv_store_setting *setting,
+                struct cv_errtext *reterr);
+    void (*ask)(struct cv_store *store, const struct cv_store_request *request);
+    /* Asks the holder to resign, in favour of `heir` (NULL: of anybody). Answered FREE if nobody
+     * holds it, HELD when the wish was left with the holder, or FAILED. */
+    void (*wish)(struct cv_store *store, uint64_t request, const char *heir);
+    /* Releases nothing; no answer comes after it. `closed` comes on the loop and ends the store. */
+    void (*close)(struct cv_store *store, void (*closed)(void *user), void *user);
+
+    /* A descriptor that all descendants of the holder shall inherit: when the last copy is closed,
+     * the others know that holder and descendants are gone. -1 or NULL: there is no such thing. */
+    int (*inherit)(struct cv_store *store);
+
+    /* These wait for the server, and are for commands only. NULL: there is nothing to be done. */
+    int (*create)(const char *address, struct cv_errtext *reterr);
+    int (*history)(const char *address, const char *election,
+                   void (*past)(void *user, const struct cv_store_past *past), void *user,
+                   struct cv_errtext *reterr);
+};
+
+/* The kind for an address, or NULL. cv__store_at() walks all of them: NULL past the last. */
+const struct cv_store_kind *cv__store_find(const char *address);
+const struct cv_store_kind *cv__store_at(uint32_t index);
+
+#endif
