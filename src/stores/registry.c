@@ -1,9 +1,10 @@
 /* src/stores/registry.c - every kind of store there is; a new one is one file and one line. */
-#include "stores/store.h"
+#include "stores/kinds.h"
 
 #include <string.h>
 
 static const struct cv_store_kind *const kinds[] = {
+    &cv__store_sqlite,
     NULL,
 };
 

@@ -152,6 +152,9 @@ static void host_carry_out(struct host *host, cv_id id, const struct cv_effect *
     case CV_EFFECT_ASK_SEQUENCE:
         host_ask(host, id, effect->request);
         break;
+    case CV_EFFECT_ASK_STORE:
+        fail_msg("this host has no store");
+        break;
     }
 }
 

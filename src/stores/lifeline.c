@@ -1,0 +1,53 @@
+/* src/stores/lifeline.c - named pipes, held open for writing by those who live. */
+#include "stores/lifeline.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int cv__lifeline_hold(const char *path)
+{
+    /* A leftover belongs to a transaction that was never committed: nobody listens to it. */
+    if (unlink(path) != 0 && errno != ENOENT) {
+        return -errno;
+    }
+    if (mkfifo(path, 0666) != 0) {
+        return -errno;
+    }
+    /* For reading, too: opening for writing alone fails while nobody listens. */
+    const int held = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    if (held < 0) {
+        const int error = errno;
+        (void)unlink(path); /* best effort: the next one of that name removes it as well */
+        return -error;
+    }
+    return held;
+}
+
+int cv__lifeline_listen(const char *path)
+{
+    const int listening = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    return listening >= 0 ? listening : -errno;
+}
+
+enum cv_lifeline_state cv__lifeline_state(int listening)
+{
+    char byte;
+    const ssize_t got = read(listening, &byte, 1);
+    if (got == 0) {
+        return CV_LIFELINE_CUT;
+    }
+    return got < 0 && errno == EAGAIN ? CV_LIFELINE_HELD : CV_LIFELINE_UNKNOWN;
+}
+
+enum cv_lifeline_state cv__lifeline_look(const char *path)
+{
+    const int listening = cv__lifeline_listen(path);
+    if (listening < 0) {
+        return CV_LIFELINE_UNKNOWN;
+    }
+    const enum cv_lifeline_state state = cv__lifeline_state(listening);
+    (void)close(listening); /* nothing was written that could be lost */
+    return state;
+}
