@@ -1,0 +1,131 @@
+/* src/runtime/host.h - runs one core, of any protocol, on a libuv loop.
+ *
+ * The host brings what a core does not have: a clock, chance, timers, a network, a sequencer, a
+ * disk. It steps the core once for each event, carries out the effects in their order, and keeps
+ * the promises of conclave/core.h:
+ *
+ * - The clock is read afresh for each event, so that a process that slept learns of it with the
+ *   first thing it does.
+ * - A timer fires once, at an instant drawn from the range that was asked for.
+ * - Nobody calls back into a step: what services and callers bring while one runs is queued.
+ * - Sends and leaderships that follow a persist wait until the record is durable. Saving is done in
+ *   libuv's thread pool and does not stop the loop. Records that follow each other quickly are
+ *   saved together, since each replaces the one before; constant memory.
+ * - After a failed save nothing that waited for it ever leaves.
+ *
+ * The services are tables of functions with the object they belong to; what a protocol does not use
+ * may be left out. They are called on the loop's thread, from within a step, except `save`.
+ *
+ * A host has one thread, its loop's. Memory: one block for the core, one for effects, and queues
+ * with the bounds below. */
+#ifndef CV_RUNTIME_HOST_H
+#define CV_RUNTIME_HOST_H
+
+#include <conclave/core.h>
+
+#include <uv.h>
+
+/* Messages that came while a step ran, or sends that wait for the disk: beyond this they are
+ * dropped and counted. Networks lose messages; protocols live with that. */
+#define CV_HOST_QUEUE_MAX 256u
+
+struct cv_host;
+
+/* To every member first..last except oneself; 1..CV_MEMBERS_MAX is the group. The bytes are lent.
+ * What was received comes by cv__host_message(). */
+struct cv_host_transport {
+    void *self;
+    void (*send)(void *self, cv_id first, cv_id last, const uint8_t *bytes, size_t byte_count);
+};
+
+/* Asks for a number above `reference`; the answer, if there ever is one, by cv__host_sequence(). */
+struct cv_host_sequencer {
+    void *self;
+    void (*ask)(void *self, uint64_t request, uint64_t reference);
+};
+
+/* The durable record. `load` is called once, at the start; *ret_count is 0 if nothing was ever
+ * saved. `save` returns when the record is durable, and may block: it runs on another thread, but
+ * never twice at once. */
+struct cv_host_persist {
+    void *self;
+    int (*load)(void *self, uint64_t ret_word[CV_PERSIST_WORDS_MAX], uint32_t *ret_count,
+                struct cv_errtext *reterr);
+    int (*save)(void *self, const uint64_t *word, uint32_t word_count, struct cv_errtext *reterr);
+};
+
+/* What the application is told. Both may call any function of the host. */
+struct cv_host_told {
+    void *self;
+    /* What this node believes has changed, or was prolonged; lent. */
+    void (*leadership)(void *self, const struct cv_leadership *leadership);
+    /* One line about something that failed and that the protocol has to live with. */
+    void (*trouble)(void *self, const char *line);
+};
+
+/* The local clock and 64 random bits. Left out (now_ns is NULL): the real ones. A host with a clock
+ * of its own has no timers of the kernel: its owner calls cv__host_run_due(). */
+struct cv_host_time {
+    void *self;
+    int64_t (*now_ns)(void *self);
+    uint64_t (*random)(void *self);
+};
+
+struct cv_host_services {
+    struct cv_host_transport transport;
+    struct cv_host_sequencer sequencer;
+    struct cv_host_persist persist;
+    struct cv_host_told told;
+    struct cv_host_time time;
+};
+
+struct cv_host_counts {
+    uint64_t steps;
+    uint64_t received;  /* messages that the core got */
+    uint64_t malformed; /* did not decode: refused */
+    uint64_t dropped;   /* a queue was full */
+    uint64_t sent;      /* sends carried out, each to one or to many */
+    uint64_t saved;     /* records */
+};
+
+/* A host for a configuration that passed cv_core_configure(). Returns CV_OK, CV_E_MEMORY or
+ * CV_E_IO. */
+CV_NODISCARD int cv__host_new(uv_loop_t *loop, const struct cv_protocol *protocol,
+                              const struct cv_config *config,
+                              const struct cv_host_services *services, struct cv_host **ret_host,
+                              struct cv_errtext *reterr);
+
+/* The first event; before it the host does nothing. Fails if the record cannot be loaded: who may
+ * have forgotten a promise must not make one. */
+CV_NODISCARD int cv__host_start(struct cv_host *host, struct cv_errtext *reterr);
+
+/* No further step, timer or call of a service; `closed` (may be NULL) is called by the loop, after
+ * which the host is gone. A save under way is waited for. NULL is no host, and closed at once. */
+void cv__host_free(struct cv_host *host, void (*closed)(void *data), void *data);
+
+/* What the transport received: decoded, checked, and given to the core. `peer` is CV_ID_NONE where
+ * the protocol is anonymous. Without a bound on the delay: false and INT64_MAX. */
+void cv__host_message(struct cv_host *host, cv_id peer, const uint8_t *bytes, size_t byte_count,
+                      bool is_fast, int64_t delay_ns_max);
+
+/* The sequencer's answer, however late; CV_SEQUENCE_NONE: it failed. At most one per request. */
+void cv__host_sequence(struct cv_host *host, uint64_t request, uint64_t number);
+
+void cv__host_peer_down(struct cv_host *host, cv_id peer, bool is_certain);
+void cv__host_resign(struct cv_host *host, cv_id successor);
+void cv__host_campaign(struct cv_host *host, bool is_candidate);
+void cv__host_report(struct cv_host *host, enum cv_input input, int64_t value);
+
+/* Fires the timers that are due by the host's clock; the loop does it by itself, unless the clock
+ * was given. When the next one is due; 0: none is armed. */
+void cv__host_run_due(struct cv_host *host);
+int64_t cv__host_next_due_ns(const struct cv_host *host);
+
+/* The latest that was told; its reason is CV_REASON_STARTED before anything was. */
+const struct cv_leadership *cv__host_leadership(const struct cv_host *host);
+const struct cv_host_counts *cv__host_counts(const struct cv_host *host);
+
+/* The nonce of this start: the label by which others know this process in anonymous protocols. */
+uint64_t cv__host_nonce(const struct cv_host *host);
+
+#endif
