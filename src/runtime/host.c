@@ -302,8 +302,11 @@ static void carry_out(struct cv_host *h, const struct cv_effect *effect)
                                       effect->reference);
         } /* otherwise the protocol's own time-out tells it */
         break;
-    default:
-        CV_ASSERT(!"an effect that this host does not know");
+    case CV_EFFECT_ASK_STORE:
+        if (h->services.store.ask != NULL) {
+            h->services.store.ask(h->services.store.self, effect);
+        } /* likewise */
+        break;
     }
 }
 
@@ -479,6 +482,17 @@ void cv__host_message(struct cv_host *h, cv_id peer, const uint8_t *bytes, size_
 void cv__host_sequence(struct cv_host *h, uint64_t request, uint64_t number)
 {
     struct cv_event event = {.kind = CV_EVENT_SEQUENCE, .request = request, .sequence = number};
+    handle(h, &event, NULL, 0);
+}
+
+void cv__host_store(struct cv_host *h, const struct cv_event *answer)
+{
+    struct cv_event event = {.kind = CV_EVENT_STORE,
+                             .request = answer->request,
+                             .verdict = answer->verdict,
+                             .token = answer->token,
+                             .holder = answer->holder,
+                             .duration_ns = answer->duration_ns};
     handle(h, &event, NULL, 0);
 }
 

@@ -44,6 +44,12 @@ struct cv_host_sequencer {
     void (*ask)(void *self, uint64_t request, uint64_t reference);
 };
 
+/* Asks the store; the effect is lent. The answer, and news, by cv__host_store(). */
+struct cv_host_store {
+    void *self;
+    void (*ask)(void *self, const struct cv_effect *effect);
+};
+
 /* The durable record. `load` is called once, at the start; *ret_count is 0 if nothing was ever
  * saved. `save` returns when the record is durable, and may block: it runs on another thread, but
  * never twice at once. */
@@ -74,6 +80,7 @@ struct cv_host_time {
 struct cv_host_services {
     struct cv_host_transport transport;
     struct cv_host_sequencer sequencer;
+    struct cv_host_store store;
     struct cv_host_persist persist;
     struct cv_host_told told;
     struct cv_host_time time;
@@ -110,6 +117,10 @@ void cv__host_message(struct cv_host *host, cv_id peer, const uint8_t *bytes, si
 
 /* The sequencer's answer, however late; CV_SEQUENCE_NONE: it failed. At most one per request. */
 void cv__host_sequence(struct cv_host *host, uint64_t request, uint64_t number);
+
+/* The store's answer to a request, however late, at most one for each; with request 0: news. Of the
+ * event only what belongs to CV_EVENT_STORE is read. */
+void cv__host_store(struct cv_host *host, const struct cv_event *answer);
 
 void cv__host_peer_down(struct cv_host *host, cv_id peer, bool is_certain);
 void cv__host_resign(struct cv_host *host, cv_id successor);

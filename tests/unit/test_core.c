@@ -66,6 +66,13 @@ static void assert_same_effect(const struct cv_effect *a, const struct cv_effect
         assert_int_equal(a->request, b->request);
         assert_int_equal(a->reference, b->reference);
         break;
+    case CV_EFFECT_ASK_STORE:
+        assert_int_equal(a->verb, b->verb);
+        assert_int_equal(a->request, b->request);
+        assert_int_equal(a->attempt, b->attempt);
+        assert_int_equal(a->token, b->token);
+        assert_int_equal(a->lease_ns, b->lease_ns);
+        break;
     }
 }
 

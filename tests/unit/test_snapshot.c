@@ -98,6 +98,11 @@ static void log_effect(FILE *file, const struct cv_effect *e)
         (void)fprintf(file, "%llu %llx", (unsigned long long)e->request,
                       (unsigned long long)e->reference);
         break;
+    case CV_EFFECT_ASK_STORE:
+        (void)fprintf(file, "%d %llu %llu %llu %lld", (int)e->verb, (unsigned long long)e->request,
+                      (unsigned long long)e->attempt, (unsigned long long)e->token,
+                      (long long)e->lease_ns);
+        break;
     }
     (void)fputc('\n', file);
 }
