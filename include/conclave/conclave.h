@@ -5,9 +5,9 @@
 #ifndef CONCLAVE_CONCLAVE_H
 #define CONCLAVE_CONCLAVE_H
 
-#include <conclave/errors.h>
-
 #include <conclave/core.h>
+#include <conclave/election.h>
+#include <conclave/errors.h>
 
 #define CV_VERSION_MAJOR 0
 #define CV_VERSION_MINOR 1

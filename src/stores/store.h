@@ -28,9 +28,6 @@
 
 #include <uv.h>
 
-#define CV_ELECTION_BYTES 256 /* a name of an election, with the final zero */
-#define CV_NODE_BYTES 128     /* a name of a contender */
-
 /* A name is 1..255 bytes of UTF-8 without control characters. */
 bool cv__election_name_is_valid(const char *name);
 

@@ -1,0 +1,258 @@
+/* src/runtime/leasing.c - elections that are held with a store: the lease core and what it asks.
+ *
+ * The core knows labels only. The names of those behind them, and wishes that the leader resign,
+ * come with the store's answers and are kept here beside the core. */
+#include "core/errors.h"
+#include "core/types.h"
+#include "runtime/backend.h"
+#include "runtime/clock.h"
+#include "runtime/host.h"
+#include "stores/store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct cv_backend {
+    struct cv_backend_setting setting; /* its texts are not used after open() */
+    char node[CV_NODE_BYTES];
+    const struct cv_store_kind *kind;
+    struct cv_store *store;
+    struct cv_host *host;
+
+    struct cv_store_record record; /* the latest that was seen */
+    bool is_leading;
+    uint64_t wish_token;      /* this leadership was told of a wish already */
+    char heir[CV_NODE_BYTES]; /* of the next release */
+    bool has_heir;
+    uint64_t release;   /* a RELEASE that was asked for and not answered; 0: none */
+    bool has_trouble;   /* and the application was told */
+    uint64_t own_asked; /* number of requests that are not the core's, from the top down */
+
+    void (*closed)(void *user);
+    void *closed_user;
+};
+
+#define OWN_REQUESTS (UINT64_MAX / 2) /* the core counts from 1, and never gets there */
+
+/* ---- Between core and store ------------------------------------------------------------------ */
+
+static void ask(void *self, const struct cv_effect *effect)
+{
+    struct cv_backend *b = self;
+    CV_ASSERT(effect->request < OWN_REQUESTS);
+    const bool is_hold = effect->verb == CV_STORE_ACQUIRE || effect->verb == CV_STORE_RENEW;
+    if (is_hold && !b->setting.has_progress(b->setting.user)) {
+        /* The work is stuck: let the leadership run out, so that another can do it. */
+        cv__host_store(b->host,
+                       &(struct cv_event){.request = effect->request, .verdict = CV_STORE_FAILED});
+        return;
+    }
+    const bool is_release = effect->verb == CV_STORE_RELEASE;
+    if (is_release) {
+        b->release = effect->request;
+    }
+    const struct cv_store_request request = {
+        .verb = effect->verb,
+        .request = effect->request,
+        .attempt = effect->attempt,
+        .token = effect->token,
+        .lease_ns = effect->lease_ns,
+        .heir = is_release && b->has_heir ? b->heir : NULL,
+    };
+    b->kind->ask(b->store, &request);
+}
+
+static void hear_wish(struct cv_backend *b)
+{
+    const struct cv_store_record *r = &b->record;
+    if (!b->is_leading || r->wish[0] == '\0' || r->label != cv__host_nonce(b->host) ||
+        r->token == b->wish_token) {
+        return;
+    }
+    b->wish_token = r->token;
+    b->setting.wished(b->setting.user, strcmp(r->wish, "*") == 0 ? "" : r->wish);
+}
+
+static void answered(void *user, const struct cv_store_answer *answer)
+{
+    struct cv_backend *b = user;
+    if (answer->record != NULL) {
+        b->record = *answer->record;
+    }
+    if (answer->verdict == CV_STORE_FAILED) {
+        b->has_trouble = true;
+        b->setting.trouble(b->setting.user, answer->why != NULL ? answer->why : "no answer");
+    } else if (answer->request != 0 && b->has_trouble) {
+        b->has_trouble = false;
+        b->setting.trouble(b->setting.user, "");
+    }
+    if (answer->request >= OWN_REQUESTS) {
+        return; /* a wish of our own: the record will tell what came of it */
+    }
+    if (answer->request != 0 && answer->request == b->release &&
+        answer->verdict != CV_STORE_FAILED) {
+        b->release = 0;
+        b->has_heir = false;
+    }
+    cv__host_store(b->host, &(struct cv_event){.request = answer->request,
+                                               .verdict = answer->verdict,
+                                               .token = answer->token,
+                                               .holder = answer->holder,
+                                               .duration_ns = answer->duration_ns});
+    hear_wish(b);
+}
+
+static void told(void *self, const struct cv_leadership *leadership)
+{
+    struct cv_backend *b = self;
+    b->is_leading = leadership->leader != CV_ID_NONE && leadership->leader != CV_ID_ANONYMOUS;
+    const char *name = "";
+    if (b->is_leading) {
+        name = b->node;
+    } else if (leadership->leader == CV_ID_ANONYMOUS && leadership->label == b->record.label) {
+        name = b->record.node;
+    }
+    b->setting.told(b->setting.user, leadership, name);
+}
+
+/* ---- Opening and closing --------------------------------------------------------------------- */
+
+static bool lease_serves(const char *address)
+{
+    return cv__store_find(address) != NULL;
+}
+
+static int configure(struct cv_config *config, const struct cv_protocol *protocol,
+                     const struct cv_store_kind *kind, int64_t lease_ns, struct cv_errtext *reterr)
+{
+    if (lease_ns < kind->lease_ns_min) {
+        return cv__fail(reterr, CV_E_INVALID, "a lease of %g s is too short for %s: at least %g s",
+                        (double)lease_ns / 1e9, kind->scheme, (double)kind->lease_ns_min / 1e9);
+    }
+    char text[32];
+    (void)snprintf(text, sizeof text, "%lldns", (long long)lease_ns);
+    cv_config_init(config, protocol, /* self= */ 1, /* member_count= */ 1);
+    const int code = cv_config_set(config, protocol, "lease", text, reterr);
+    return code != CV_OK ? code : cv_core_configure(protocol, config, reterr);
+}
+
+static void on_host_closed(void *data)
+{
+    struct cv_backend *b = data;
+    void (*closed)(void *user) = b->closed;
+    void *user = b->closed_user;
+    free(b);
+    closed(user);
+}
+
+static void on_store_closed(void *user)
+{
+    struct cv_backend *b = user;
+    cv__host_free(b->host, on_host_closed, b);
+}
+
+static void lease_close(struct cv_backend *b, void (*closed)(void *user), void *user)
+{
+    b->closed = closed;
+    b->closed_user = user;
+    b->kind->close(b->store, on_store_closed, b);
+}
+
+static int lease_open(struct cv_backend **ret_backend, const struct cv_backend_setting *setting,
+                      struct cv_errtext *reterr)
+{
+    const struct cv_protocol *protocol = cv_protocol_find("lease");
+    CV_ASSERT(protocol != NULL);
+    struct cv_backend *b = calloc(1, sizeof *b);
+    if (b == NULL) {
+        return cv__fail(reterr, CV_E_MEMORY, "out of memory");
+    }
+    b->setting = *setting;
+    b->kind = cv__store_find(setting->address);
+    CV_ASSERT(b->kind != NULL); /* lease_serves() */
+    (void)snprintf(b->node, sizeof b->node, "%s", setting->node);
+    const struct cv_host_services services = {
+        .store = {.self = b, .ask = ask},
+        .told = {.self = b, .leadership = told},
+    };
+    struct cv_config config;
+    int code = configure(&config, protocol, b->kind, setting->lease_ns, reterr);
+    if (code == CV_OK) {
+        code = cv__host_new(setting->loop, protocol, &config, &services, &b->host, reterr);
+    }
+    if (code != CV_OK) {
+        free(b);
+        return code;
+    }
+    const struct cv_store_setting store_setting = {
+        .loop = setting->loop,
+        .address = setting->address,
+        .election = setting->election,
+        .node = b->node,
+        .label = cv__host_nonce(b->host),
+        .answered = answered,
+        .user = b,
+    };
+    code = b->kind->open(&b->store, &store_setting, reterr);
+    if (code != CV_OK) {
+        cv__host_free(b->host, NULL, NULL); /* the loop has to run once more */
+        free(b);
+        return code;
+    }
+    code = cv__host_start(b->host, reterr);
+    CV_ASSERT(code == CV_OK); /* it has no record to load */
+    if (!setting->is_candidate) {
+        cv__host_campaign(b->host, false);
+    }
+    *ret_backend = b;
+    return CV_OK;
+}
+
+/* ---- What the application wants -------------------------------------------------------------- */
+
+static void lease_campaign(struct cv_backend *b, bool is_candidate)
+{
+    cv__host_campaign(b->host, is_candidate);
+}
+
+static void lease_resign(struct cv_backend *b, const char *heir)
+{
+    b->has_heir = heir != NULL && heir[0] != '\0';
+    if (b->has_heir) {
+        (void)snprintf(b->heir, sizeof b->heir, "%s", heir);
+    }
+    cv__host_resign(b->host, CV_ID_NONE);
+}
+
+static void lease_wish(struct cv_backend *b, const char *heir)
+{
+    b->kind->wish(b->store, UINT64_MAX - b->own_asked++, heir);
+}
+
+static void lease_report(struct cv_backend *b, enum cv_input input, int64_t value)
+{
+    cv__host_report(b->host, input, value); /* this core ignores it; others would not */
+}
+
+static bool lease_is_released(const struct cv_backend *b)
+{
+    return b->release == 0;
+}
+
+static int lease_inherit(struct cv_backend *b)
+{
+    return b->kind->inherit != NULL ? b->kind->inherit(b->store) : -1;
+}
+
+const struct cv_backend_kind cv__backend_lease = {
+    .serves = lease_serves,
+    .open = lease_open,
+    .campaign = lease_campaign,
+    .resign = lease_resign,
+    .wish = lease_wish,
+    .report = lease_report,
+    .is_released = lease_is_released,
+    .inherit = lease_inherit,
+    .close = lease_close,
+};

@@ -1,0 +1,16 @@
+/* src/runtime/place.h - where things are kept for this user, if nobody says otherwise. */
+#ifndef CV_RUNTIME_PLACE_H
+#define CV_RUNTIME_PLACE_H
+
+#include <conclave/errors.h>
+
+/* A copy of `address`; without one (NULL) that of the embedded store in the user's state folder,
+ * which is made if need be: $CONCLAVE_STATE, $XDG_STATE_HOME/conclave or
+ * $HOME/.local/state/conclave. The caller frees it. */
+CV_NODISCARD int cv__place_address(const char *address, char **ret_address,
+                                   struct cv_errtext *reterr);
+
+/* The path of a file in that folder, which is made if need be. The caller frees it. */
+CV_NODISCARD int cv__place_file(const char *name, char **ret_path, struct cv_errtext *reterr);
+
+#endif
