@@ -328,7 +328,8 @@ const char *cv_property_name(enum cv_property property);
     X(BOUNDED_DRIFT, "no clock drifts by more than the bound")                       \
     X(TRANSITIVE_LINKS, "who can talk to a third can talk to each other, both ways") \
     X(MAJORITY, "a majority of the members is connected")                            \
-    X(SEQUENCER, "the sequencer answers everybody within its time")
+    X(SEQUENCER, "the sequencer answers everybody within its time")                  \
+    X(STORE, "the store answers everybody within its time")
 
 enum cv_assume {
 #define CV_ASSUME_ENUM(name, text) CV_ASSUME_##name,
@@ -352,7 +353,7 @@ struct cv_protocol {
     bool is_anonymous; /* no member list: no sender is told, leaders have a label, no number */
     const struct cv_option *options;
     const struct cv_message_type *messages;
-    uint32_t message_count;
+    uint32_t message_count; /* 0: it sends none */
 
     /* Computes derived options and checks the rest; on failure names the inequality broken. */
     int (*configure)(struct cv_config *config, struct cv_errtext *reterr);
@@ -363,7 +364,7 @@ struct cv_protocol {
 
     /* Within this time after the assumptions began to hold, everybody agrees on a leader. */
     int64_t (*settle_ns)(const struct cv_config *config);
-    /* A message is on time if it takes no longer than this. */
+    /* A message is on time if it takes no longer than this; NULL: it sends none. */
     int64_t (*timely_ns)(const struct cv_config *config);
     /* A message that takes longer is slow for sure; NULL: the protocol does not tell them apart. */
     int64_t (*fast_ns)(const struct cv_config *config);
@@ -371,6 +372,8 @@ struct cv_protocol {
     int64_t (*kappa_ns)(const struct cv_config *config);
     /* The sequencer is assumed to answer within this; NULL: it is never asked. */
     int64_t (*sequence_ns)(const struct cv_config *config);
+    /* The store is assumed to answer within this; NULL: it is never asked. */
+    int64_t (*store_ns)(const struct cv_config *config);
 };
 
 /* The protocol of that name, or NULL. cv_protocol_at() walks all of them: NULL past the last. */

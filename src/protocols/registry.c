@@ -7,8 +7,9 @@
 #include <string.h>
 
 static const struct cv_protocol *const protocols[] = {
-    &cv__proto_bully,         &cv__proto_bully_improved, &cv__proto_bully_modified, &cv__proto_ring,
-    &cv__proto_ring_modified, &cv__proto_local,          &cv__proto_anon,           &cv__proto_pole,
+    &cv__proto_bully, &cv__proto_bully_improved, &cv__proto_bully_modified,
+    &cv__proto_ring,  &cv__proto_ring_modified,  &cv__proto_local,
+    &cv__proto_anon,  &cv__proto_pole,           &cv__proto_lease,
 };
 
 const struct cv_protocol *cv_protocol_at(uint32_t index)

@@ -8,6 +8,7 @@ extern const struct cv_protocol cv__proto_anon;
 extern const struct cv_protocol cv__proto_bully;
 extern const struct cv_protocol cv__proto_bully_improved;
 extern const struct cv_protocol cv__proto_bully_modified;
+extern const struct cv_protocol cv__proto_lease;
 extern const struct cv_protocol cv__proto_local;
 extern const struct cv_protocol cv__proto_pole;
 extern const struct cv_protocol cv__proto_ring;

@@ -75,3 +75,23 @@ void draw_message(const struct cv_protocol *protocol, uint32_t members, enum dra
         }
     }
 }
+
+void draw_answer(enum draw_manner manner, uint64_t *seed, uint64_t latest_request,
+                 struct cv_event *ret_event)
+{
+    const uint64_t back = test_random_below(seed, 3);
+    const uint32_t verdict = test_random_below(seed, CV_STORE_CHANGED + 1);
+    *ret_event = (struct cv_event){
+        .kind = CV_EVENT_STORE,
+        .verdict = (enum cv_store_verdict)verdict,
+        .token = draw_number(manner, seed),
+        .holder = draw_number(manner, seed),
+        .duration_ns = (int64_t)draw_number(manner, seed),
+    };
+    if (verdict != CV_STORE_CHANGED) {
+        ret_event->request = latest_request > back ? latest_request - back : latest_request;
+    }
+    if (manner == DRAW_PLAUSIBLE) {
+        ret_event->duration_ns *= 10 * NS_PER_MS;
+    }
+}

@@ -1,4 +1,5 @@
-/* tests/support/draw.h - random messages: any that a protocol's table of types allows. */
+/* tests/support/draw.h - random messages: any that a protocol's table of types allows;
+ * and random answers of a store. */
 #ifndef CV_TESTS_DRAW_H
 #define CV_TESTS_DRAW_H
 
@@ -15,5 +16,9 @@ enum draw_manner {
 /* Draws a type and its fields. The lists land in `word`, which holds DRAW_WORDS(members). */
 void draw_message(const struct cv_protocol *protocol, uint32_t members, enum draw_manner manner,
                   uint64_t *seed, uint64_t *word, struct cv_message *ret_message);
+
+/* Draws what a store says: mostly an answer to one of the latest requests, sometimes news. */
+void draw_answer(enum draw_manner manner, uint64_t *seed, uint64_t latest_request,
+                 struct cv_event *ret_event);
 
 #endif

@@ -95,7 +95,7 @@ static void host_send(struct host *host, cv_id from, cv_id to, const struct cv_m
     flight->order = host->flights++;
 }
 
-static void host_ask(struct host *host, cv_id from, uint64_t request)
+static void host_reply(struct host *host, cv_id to, const struct cv_event *event)
 {
     struct host_answer *answer = host->answer;
     while (answer->to != CV_ID_NONE) {
@@ -103,12 +103,49 @@ static void host_ask(struct host *host, cv_id from, uint64_t request)
         assert_true(answer < host->answer + HOST_ANSWERS_MAX);
     }
     *answer = (struct host_answer){
-        .to = from,
+        .to = to,
         .arrives_ns = host->now_ns + pick(host, host->delay_ns_min, host->delay_ns_max),
-        .nonce = host->node[from].nonce,
-        .request = request,
-        .sequence = ++host->sequence,
+        .nonce = host->node[to].nonce,
+        .event = *event,
     };
+}
+
+static void host_ask(struct host *host, cv_id from, uint64_t request)
+{
+    const struct cv_event event = {
+        .kind = CV_EVENT_SEQUENCE, .request = request, .sequence = ++host->sequence};
+    host_reply(host, from, &event);
+}
+
+/* A store that carries out each request at once; requests and answers are lost like messages. */
+static void host_ask_store(struct host *host, cv_id from, const struct cv_effect *e)
+{
+    if (test_random_below(&host->seed, 100) < host->loss_pct) {
+        return;
+    }
+    struct host_record *r = &host->record;
+    const uint64_t label = host->node[from].nonce;
+    struct cv_event event = {.kind = CV_EVENT_STORE, .request = e->request};
+    if (r->holder != 0 && host->now_ns >= r->until_ns) {
+        r->holder = 0;
+    }
+    const bool is_holder = r->holder == label && r->attempt == e->attempt;
+    if (e->verb == CV_STORE_RELEASE && is_holder) {
+        r->holder = 0;
+    } else if (e->verb == CV_STORE_ACQUIRE && r->holder == 0) {
+        *r = (struct host_record){label, e->attempt, r->token + 1, host->now_ns + e->lease_ns};
+    } else if ((e->verb == CV_STORE_ACQUIRE || e->verb == CV_STORE_RENEW) && is_holder) {
+        r->until_ns = host->now_ns + e->lease_ns;
+    }
+    const bool is_granted = e->verb != CV_STORE_READ && e->verb != CV_STORE_RELEASE &&
+                            r->holder == label && r->attempt == e->attempt;
+    event.verdict = is_granted ? CV_STORE_GRANTED : r->holder != 0 ? CV_STORE_HELD : CV_STORE_FREE;
+    event.token = r->holder != 0 ? r->token : 0;
+    event.holder = r->holder;
+    event.duration_ns = r->holder != 0 ? r->until_ns - host->now_ns : 0;
+    if (test_random_below(&host->seed, 100) >= host->loss_pct) {
+        host_reply(host, from, &event);
+    }
 }
 
 /* Who is behind a label; CV_ID_ANONYMOUS: a process that is no more. */
@@ -153,7 +190,7 @@ static void host_carry_out(struct host *host, cv_id id, const struct cv_effect *
         host_ask(host, id, effect->request);
         break;
     case CV_EFFECT_ASK_STORE:
-        fail_msg("this host has no store");
+        host_ask_store(host, id, effect);
         break;
     }
 }
@@ -224,12 +261,10 @@ static void host_deliver(struct host *host, struct host_flight *flight)
 
 static void host_answer(struct host *host, struct host_answer *answer)
 {
-    const struct host_answer a = *answer;
+    struct host_answer a = *answer;
     *answer = (struct host_answer){0};
     if (host->node[a.to].is_up && host->node[a.to].nonce == a.nonce) {
-        host_step(host, a.to,
-                  &(struct cv_event){
-                      .kind = CV_EVENT_SEQUENCE, .request = a.request, .sequence = a.sequence});
+        host_step(host, a.to, &a.event);
     }
 }
 

@@ -37,11 +37,18 @@ struct host_flight {
     size_t byte_count;
 };
 
-/* The answer of a sequencer that counts, on its way. */
+/* The answer of a sequencer that counts, or of a store that forgets nothing, on its way. */
 struct host_answer {
     cv_id to; /* CV_ID_NONE is a free place */
     int64_t arrives_ns;
-    uint64_t nonce, request, sequence;
+    uint64_t nonce;
+    struct cv_event event;
+};
+
+/* The store's record. */
+struct host_record {
+    uint64_t holder, attempt, token; /* holder 0: nobody */
+    int64_t until_ns;
 };
 
 struct host {
@@ -57,6 +64,7 @@ struct host {
     uint64_t flights;
     struct host_answer answer[HOST_ANSWERS_MAX];
     uint64_t sequence; /* the latest number given */
+    struct host_record record;
     struct cv_effects out;
     host_watch *watch;
     void *watch_data;

@@ -137,7 +137,8 @@ static void snapshot_and_compare(const struct cv_protocol *protocol, uint64_t se
             host_start(host, id); /* somebody else's restart: not the twin's, which is up */
         }
     }
-    host_run(host, until_ns + 5 * NS_PER_S);
+    const int64_t settle_ns = protocol->settle_ns(&host->node[twin.of].config);
+    host_run(host, until_ns + cv__max64(5 * NS_PER_S, settle_ns));
     assert_true(twin.steps > 5);
     host_effects_free(&twin.out);
     free(twin.state);

@@ -1,8 +1,8 @@
-/* tests/unit/test_hostile.c - a core survives whatever a peer may say.
+/* tests/unit/test_hostile.c - a core survives whatever a peer or a store may say.
  *
- * An assertion is for our own mistakes; what a peer says is checked, counted and answered. So no
- * message that the codec lets through may trip an assertion of a core, whatever its numbers are and
- * in whatever state the core is. */
+ * An assertion is for our own mistakes; what others say is checked, counted and answered. So no
+ * message that the codec lets through, and no answer of a store, may trip an assertion of a core,
+ * whatever its numbers are and in whatever state the core is. */
 #include "support/draw.h"
 #include "support/host.h"
 #include "support/support.h"
@@ -17,6 +17,12 @@ static void say_something(struct host *host, uint64_t *seed)
     const cv_id to = 1 + test_random_below(seed, NODES);
     const cv_id from = to % NODES + 1;
     if (!host->node[to].is_up) {
+        return;
+    }
+    if (host->protocol->message_count == 0) {
+        struct cv_event event = {0};
+        draw_answer(DRAW_ANYTHING, seed, test_random_below(seed, 64), &event);
+        host_step(host, to, &event);
         return;
     }
     draw_message(host->protocol, NODES, DRAW_ANYTHING, seed, word, &message);

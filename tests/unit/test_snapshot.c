@@ -23,6 +23,7 @@ struct core {
     void *state;
     int64_t timer_ns[CV_TIMERS_MAX]; /* 0: not armed */
     int64_t now_ns;
+    uint64_t latest_request; /* to the store */
     struct cv_effects out;
     char *log; /* every effect, as text */
     size_t log_bytes;
@@ -118,6 +119,8 @@ static void core_step(struct core *core, struct cv_event *event)
             core->timer_ns[e->timer] = cv__max64(core->now_ns, e->earliest_ns);
         } else if (e->kind == CV_EFFECT_DISARM) {
             core->timer_ns[e->timer] = 0;
+        } else if (e->kind == CV_EFFECT_ASK_STORE) {
+            core->latest_request = e->request;
         }
     }
     (void)fputs("--\n", core->log_file);
@@ -149,6 +152,9 @@ static void feed_one(struct core *core, uint64_t *seed)
         core->timer_ns[timer] = 0;
         event.kind = CV_EVENT_TIMER;
         event.timer = timer;
+    } else if (choice < 92 && core->protocol->store_ns != NULL) {
+        core->now_ns += test_random_below(seed, (uint32_t)(20 * NS_PER_MS));
+        draw_answer(DRAW_PLAUSIBLE, seed, core->latest_request, &event);
     } else if (choice < 92) {
         core->now_ns += test_random_below(seed, (uint32_t)(20 * NS_PER_MS));
         event.kind = CV_EVENT_MESSAGE;
@@ -232,6 +238,7 @@ static void restore_and_repeat(const struct host *host, cv_id node, uint64_t see
     memcpy(core.state, snapshot, core.bytes);
     memcpy(core.timer_ns, before.timer_ns, sizeof core.timer_ns);
     core.now_ns = before.now_ns;
+    core.latest_request = before.latest_request;
     feed(&core, seed);
     assert_string_equal(core.log, log);
     assert_memory_equal(core.state, after, core.bytes);
