@@ -59,6 +59,7 @@ enum {
     OPTION_TIMEOUT,
     OPTION_POLL,
     OPTION_REST,
+    OPTION_CANDIDATE,
 };
 
 #define LEASE_NS_MAX (24 * 3600 * NS_PER_S)
@@ -79,6 +80,8 @@ static const struct cv_option lease_options[] = {
                      "who waits asks this often, though no news came (default: lease)"},
     [OPTION_REST] = {"rest", CV_OPTION_TIME, CV_OPTION_DERIVED, 0, 2 * LEASE_NS_MAX, NULL,
                      "who resigned lets others go first (default: lease + 2 retry)"},
+    [OPTION_CANDIDATE] = {"candidate", CV_OPTION_FLAG, true, false, true, NULL,
+                          "wants to lead from the start; otherwise only looks"},
     {0},
 };
 
@@ -215,7 +218,7 @@ static void lease_init(void *state, const struct cv_config *config)
     l->poll_ns = o[OPTION_POLL];
     l->rest_ns = o[OPTION_REST];
     l->attempt = 1;
-    l->is_candidate = true;
+    l->is_candidate = o[OPTION_CANDIDATE] != 0;
 }
 
 static void lease_check(const void *state)

@@ -636,6 +636,8 @@ int cv__host_new(uv_loop_t *loop, const struct cv_protocol *protocol,
     h->protocol = protocol;
     h->config = *config;
     h->services = *services;
+    const uint64_t drawn = draw(h);
+    h->nonce = drawn != 0 ? drawn : 1;
     int result = CV_OK;
     if (!host_allocate(h)) {
         result = cv__fail(reterr, CV_E_MEMORY, "no memory for a core of '%s'", protocol->name);
@@ -678,7 +680,6 @@ int cv__host_start(struct cv_host *h, struct cv_errtext *reterr)
         return cv__fail(reterr, CV_E_IO, "cannot watch a timer: %s", uv_strerror(uv_result));
     }
     h->is_started = true;
-    h->nonce = draw(h);
     struct cv_event event = {
         .kind = CV_EVENT_START,
         .persisted = persisted,
@@ -703,5 +704,6 @@ const struct cv_host_counts *cv__host_counts(const struct cv_host *h)
 
 uint64_t cv__host_nonce(const struct cv_host *h)
 {
+    CV_ASSERT(h->nonce != 0);
     return h->nonce;
 }

@@ -136,7 +136,8 @@ int64_t cv__host_next_due_ns(const struct cv_host *host);
 const struct cv_leadership *cv__host_leadership(const struct cv_host *host);
 const struct cv_host_counts *cv__host_counts(const struct cv_host *host);
 
-/* The nonce of this start: the label by which others know this process in anonymous protocols. */
+/* The nonce of this start, from cv__host_new() on and never 0: the label by which others know this
+ * process in anonymous protocols and in stores. */
 uint64_t cv__host_nonce(const struct cv_host *host);
 
 #endif

@@ -124,8 +124,10 @@ static bool lease_serves(const char *address)
 }
 
 static int configure(struct cv_config *config, const struct cv_protocol *protocol,
-                     const struct cv_store_kind *kind, int64_t lease_ns, struct cv_errtext *reterr)
+                     const struct cv_store_kind *kind, const struct cv_backend_setting *setting,
+                     struct cv_errtext *reterr)
 {
+    const int64_t lease_ns = setting->lease_ns;
     if (lease_ns < kind->lease_ns_min) {
         return cv__fail(reterr, CV_E_INVALID, "a lease of %g s is too short for %s: at least %g s",
                         (double)lease_ns / 1e9, kind->scheme, (double)kind->lease_ns_min / 1e9);
@@ -133,7 +135,11 @@ static int configure(struct cv_config *config, const struct cv_protocol *protoco
     char text[32];
     (void)snprintf(text, sizeof text, "%lldns", (long long)lease_ns);
     cv_config_init(config, protocol, /* self= */ 1, /* member_count= */ 1);
-    const int code = cv_config_set(config, protocol, "lease", text, reterr);
+    int code = cv_config_set(config, protocol, "lease", text, reterr);
+    if (code == CV_OK) {
+        code = cv_config_set(config, protocol, "candidate", setting->is_candidate ? "yes" : "no",
+                             reterr);
+    }
     return code != CV_OK ? code : cv_core_configure(protocol, config, reterr);
 }
 
@@ -177,7 +183,7 @@ static int lease_open(struct cv_backend **ret_backend, const struct cv_backend_s
         .told = {.self = b, .leadership = told},
     };
     struct cv_config config;
-    int code = configure(&config, protocol, b->kind, setting->lease_ns, reterr);
+    int code = configure(&config, protocol, b->kind, setting, reterr);
     if (code == CV_OK) {
         code = cv__host_new(setting->loop, protocol, &config, &services, &b->host, reterr);
     }
@@ -202,9 +208,6 @@ static int lease_open(struct cv_backend **ret_backend, const struct cv_backend_s
     }
     code = cv__host_start(b->host, reterr);
     CV_ASSERT(code == CV_OK); /* it has no record to load */
-    if (!setting->is_candidate) {
-        cv__host_campaign(b->host, false);
-    }
     *ret_backend = b;
     return CV_OK;
 }

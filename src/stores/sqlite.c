@@ -228,6 +228,7 @@ static int sqlite_open(struct cv_store **ret_store, const struct cv_store_settin
                        struct cv_errtext *reterr)
 {
     const char *path = address_path(setting->address);
+    CV_ASSERT(setting->label != 0); /* two without a label would be one, and both would lead */
     if (path[0] == '\0') {
         return cv__fail(reterr, CV_E_INVALID, "'%s' names no file; write sqlite:PATH",
                         setting->address);

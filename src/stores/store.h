@@ -68,7 +68,7 @@ struct cv_store_setting {
     const char *address;  /* whole, with the scheme */
     const char *election; /* valid by cv__election_name_is_valid() */
     const char *node;     /* a name for people, e.g. host and process id; fits CV_NODE_BYTES */
-    uint64_t label;       /* unique for each start of each process */
+    uint64_t label;       /* unique for each start of each process, and never 0 */
     void (*answered)(void *user, const struct cv_store_answer *answer);
     void *user;
 };
