@@ -15,10 +15,19 @@ struct cv_verb {
     int (*run)(int argc, char **argv);
 };
 
+extern const struct cv_verb cv__verb_elect;
+extern const struct cv_verb cv__verb_explain;
+extern const struct cv_verb cv__verb_history;
 extern const struct cv_verb cv__verb_lab;
 extern const struct cv_verb cv__verb_oracles;
 extern const struct cv_verb cv__verb_protocols;
+extern const struct cv_verb cv__verb_resign;
+extern const struct cv_verb cv__verb_run;
 extern const struct cv_verb cv__verb_sim;
+extern const struct cv_verb cv__verb_status;
+extern const struct cv_verb cv__verb_store;
+extern const struct cv_verb cv__verb_stores;
+extern const struct cv_verb cv__verb_watch;
 
 /* The experiments of conclave lab. */
 int cv__lab_anon(int argc, char **argv);

@@ -7,6 +7,7 @@
 #include "runtime/backend.h"
 #include "runtime/clock.h"
 #include "runtime/host.h"
+#include "runtime/trail.h"
 #include "stores/store.h"
 
 #include <stdio.h>
@@ -19,6 +20,10 @@ struct cv_backend {
     const struct cv_store_kind *kind;
     struct cv_store *store;
     struct cv_host *host;
+
+    char *address;
+    char election[CV_ELECTION_BYTES];
+    uint64_t noted_token; /* of the leadership in the trail that lasts; 0: none does */
 
     struct cv_store_record record; /* the latest that was seen */
     bool is_leading;
@@ -103,6 +108,25 @@ static void answered(void *user, const struct cv_store_answer *answer)
     hear_wish(b);
 }
 
+/* For stores without a trail of their own. */
+static void note(struct cv_backend *b, const struct cv_leadership *leadership, const char *name)
+{
+    const uint64_t token = leadership->leader != CV_ID_NONE ? leadership->token : 0;
+    if (b->kind->history != NULL || token == b->noted_token) {
+        return;
+    }
+    if (b->noted_token != 0) {
+        const enum cv_reason why =
+            token == 0 ? leadership->reason : CV_REASON_SUPERSEDED; /* how is not known */
+        cv__trail_note(b->setting.loop, b->address, b->election, "", b->noted_token,
+                       cv_reason_name(why));
+    }
+    if (token != 0) {
+        cv__trail_note(b->setting.loop, b->address, b->election, name, token, NULL);
+    }
+    b->noted_token = token;
+}
+
 static void told(void *self, const struct cv_leadership *leadership)
 {
     struct cv_backend *b = self;
@@ -113,6 +137,7 @@ static void told(void *self, const struct cv_leadership *leadership)
     } else if (leadership->leader == CV_ID_ANONYMOUS && leadership->label == b->record.label) {
         name = b->record.node;
     }
+    note(b, leadership, name);
     b->setting.told(b->setting.user, leadership, name);
 }
 
@@ -148,6 +173,7 @@ static void on_host_closed(void *data)
     struct cv_backend *b = data;
     void (*closed)(void *user) = b->closed;
     void *user = b->closed_user;
+    free(b->address);
     free(b);
     closed(user);
 }
@@ -178,16 +204,20 @@ static int lease_open(struct cv_backend **ret_backend, const struct cv_backend_s
     b->kind = cv__store_find(setting->address);
     CV_ASSERT(b->kind != NULL); /* lease_serves() */
     (void)snprintf(b->node, sizeof b->node, "%s", setting->node);
+    (void)snprintf(b->election, sizeof b->election, "%s", setting->election);
+    b->address = strdup(setting->address);
     const struct cv_host_services services = {
         .store = {.self = b, .ask = ask},
         .told = {.self = b, .leadership = told},
     };
     struct cv_config config;
-    int code = configure(&config, protocol, b->kind, setting, reterr);
+    int code = b->address != NULL ? configure(&config, protocol, b->kind, setting, reterr)
+                                  : cv__fail(reterr, CV_E_MEMORY, "out of memory");
     if (code == CV_OK) {
         code = cv__host_new(setting->loop, protocol, &config, &services, &b->host, reterr);
     }
     if (code != CV_OK) {
+        free(b->address);
         free(b);
         return code;
     }
@@ -203,6 +233,7 @@ static int lease_open(struct cv_backend **ret_backend, const struct cv_backend_s
     code = b->kind->open(&b->store, &store_setting, reterr);
     if (code != CV_OK) {
         cv__host_free(b->host, NULL, NULL); /* the loop has to run once more */
+        free(b->address);
         free(b);
         return code;
     }

@@ -314,6 +314,18 @@ static int sqlite_history(const char *address, const char *election,
     return code;
 }
 
+static int sqlite_names(const char *address, void (*name)(void *user, const char *name), void *user,
+                        struct cv_errtext *reterr)
+{
+    struct cv_sqlite sqlite;
+    int code = cv__sqlite_open(&sqlite, address_path(address), "", "", 0, reterr);
+    if (code == CV_OK) {
+        code = cv__sqlite_names(&sqlite, name, user, reterr);
+    }
+    cv__sqlite_close(&sqlite);
+    return code;
+}
+
 const struct cv_store_kind cv__store_sqlite = {
     .scheme = "sqlite",
     .summary = "a file, for the processes of one host",
@@ -329,4 +341,5 @@ const struct cv_store_kind cv__store_sqlite = {
     .inherit = sqlite_inherit,
     .create = sqlite_create,
     .history = sqlite_history,
+    .names = sqlite_names,
 };

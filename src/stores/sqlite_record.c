@@ -665,3 +665,20 @@ int cv__sqlite_history(struct cv_sqlite *s,
     (void)sqlite3_finalize(q); /* repeats the error that was told */
     return code;
 }
+
+int cv__sqlite_names(struct cv_sqlite *s, void (*name)(void *user, const char *name), void *user,
+                     struct cv_errtext *reterr)
+{
+    sqlite3_stmt *q = NULL;
+    if (sqlite3_prepare_v2(s->db, "SELECT election FROM conclave_election ORDER BY election", -1,
+                           &q, NULL) != SQLITE_OK) {
+        return failed(s, "read", reterr);
+    }
+    int stepped = sqlite3_step(q);
+    for (; stepped == SQLITE_ROW; stepped = sqlite3_step(q)) {
+        name(user, column(q, 0));
+    }
+    const int code = stepped == SQLITE_DONE ? CV_OK : failed(s, "read", reterr);
+    (void)sqlite3_finalize(q); /* repeats the error that was told */
+    return code;
+}

@@ -64,6 +64,10 @@ void cv__sqlite_lifeline(const struct cv_sqlite *s, uint64_t token,
 /* Is this file name, from that folder, a lifeline of our election? */
 bool cv__sqlite_is_ours(const struct cv_sqlite *s, const char *name);
 
+/* Every election of the file. */
+CV_NODISCARD int cv__sqlite_names(struct cv_sqlite *s, void (*name)(void *user, const char *name),
+                                  void *user, struct cv_errtext *reterr);
+
 CV_NODISCARD int cv__sqlite_history(struct cv_sqlite *s,
                                     void (*past)(void *user, const struct cv_store_past *past),
                                     void *user, struct cv_errtext *reterr);

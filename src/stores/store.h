@@ -111,6 +111,9 @@ struct cv_store_kind {
     int (*history)(const char *address, const char *election,
                    void (*past)(void *user, const struct cv_store_past *past), void *user,
                    struct cv_errtext *reterr);
+    /* Every election that the store knows of. */
+    int (*names)(const char *address, void (*name)(void *user, const char *name), void *user,
+                 struct cv_errtext *reterr);
 };
 
 /* The kind for an address, or NULL. cv__store_at() walks all of them: NULL past the last. */

@@ -1,0 +1,107 @@
+/* src/cli/cmd_stores.c - `conclave stores` and `conclave store init ADDRESS`. */
+#include "cli/cli.h"
+#include "core/duration.h"
+#include "sim/json.h"
+#include "stores/store.h"
+
+#include <getopt.h>
+#include <string.h>
+
+static void print_json(void)
+{
+    struct cv_json json = {.out = stdout};
+    const struct cv_store_kind *kind;
+    cv__json_open(&json, NULL, '[');
+    for (uint32_t i = 0; (kind = cv__store_at(i)) != NULL; i++) {
+        cv__json_open(&json, NULL, '{');
+        cv__json_text(&json, "scheme", kind->scheme);
+        cv__json_text(&json, "summary", kind->summary);
+        cv__json_text(&json, "example", kind->example);
+        cv__json_text(&json, "clock", kind->clock);
+        cv__json_text(&json, "news", kind->news);
+        cv__json_seconds(&json, "lease_min_s", kind->lease_ns_min);
+        cv__json_bool(&json, "has_history", kind->history != NULL);
+        cv__json_close(&json, '}');
+    }
+    cv__json_close(&json, ']');
+    (void)printf("\n");
+}
+
+static void print_text(void)
+{
+    const struct cv_store_kind *kind;
+    for (uint32_t i = 0; (kind = cv__store_at(i)) != NULL; i++) {
+        char least[CV_DURATION_TEXT_BYTES];
+        (void)printf("%s\n  %s\n  address: %s\n  clock:   %s\n  news by: %s\n"
+                     "  lease:   at least %s\n",
+                     kind->scheme, kind->summary, kind->example, kind->clock, kind->news,
+                     cv__duration_format(kind->lease_ns_min, least));
+    }
+}
+
+static int run_stores(int argc, char **argv)
+{
+    static const struct option longs[] = {{"json", no_argument, NULL, 'j'}, {0}};
+    bool is_json = false;
+    int option;
+    while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+        if (option != 'j') {
+            return EXIT_USAGE;
+        }
+        is_json = true;
+    }
+    if (optind < argc) {
+        return cv__usage_error("stores takes no argument: '%s'", argv[optind]);
+    }
+    if (is_json) {
+        print_json();
+    } else {
+        print_text();
+    }
+    return EXIT_FINE;
+}
+
+static int run_store(int argc, char **argv)
+{
+    static const struct option longs[] = {{0}};
+    if (getopt_long(argc, argv, "", longs, NULL) != -1) {
+        return EXIT_USAGE;
+    }
+    if (argc - optind != 2 || strcmp(argv[optind], "init") != 0) {
+        return cv__usage_error("use: conclave store init ADDRESS");
+    }
+    const char *address = argv[optind + 1];
+    const struct cv_store_kind *kind = cv__store_find(address);
+    if (kind == NULL) {
+        return cv__usage_error("'%s' is no address of a store; 'conclave stores' lists the kinds",
+                               address);
+    }
+    struct cv_errtext error;
+    if (kind->create == NULL) {
+        (void)printf("%s: nothing has to be prepared\n", kind->scheme);
+    } else if (kind->create(address, &error) != CV_OK) {
+        return cv__usage_error("%s", error.text);
+    } else {
+        (void)printf("%s: ready\n", kind->scheme);
+    }
+    return EXIT_FINE;
+}
+
+const struct cv_verb cv__verb_stores = {
+    .name = "stores",
+    .summary = "the kinds of stores that an election can be held with",
+    .help = "usage: conclave stores [--json]\n\n"
+            "Lists the kinds of stores: how an address looks like, whose clock judges that a lease\n"
+            "is over, how others learn of a release, and the shortest lease.\n\n"
+            "  --json    the same for programs\n",
+    .run = run_stores,
+};
+
+const struct cv_verb cv__verb_store = {
+    .name = "store",
+    .summary = "prepare a store: make its tables",
+    .help = "usage: conclave store init ADDRESS\n\n"
+            "Makes what a store needs before its first election, such as the tables in a PostgreSQL\n"
+            "database. What is there already is kept.\n",
+    .run = run_store,
+};

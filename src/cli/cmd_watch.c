@@ -1,0 +1,21 @@
+/* src/cli/cmd_watch.c - `conclave watch NAME`: prints one line for each change of the leader. */
+#include "cli/cli.h"
+#include "cli/follow.h"
+
+static int run(int argc, char **argv)
+{
+    return cv__follow(argc, argv, /* is_observer= */ true);
+}
+
+const struct cv_verb cv__verb_watch = {
+    .name = "watch",
+    .summary = "follow an election without taking part",
+    .help = "usage: conclave watch NAME [--via ADDRESS] [--json]\n\n"
+            "Prints one line for each change of the leader, until interrupted.\n\n"
+            "  --via ADDRESS  where the election is held; default: a file of this user\n"
+            "  --lease TIME   how often to ask at least, if no news come; default 5s\n"
+            "  --changes N    stop after N changes\n"
+            "  --json         one object for each change\n\n"
+            "Exit status: 0 interrupted, 2 wrong usage or bad input.\n",
+    .run = run,
+};

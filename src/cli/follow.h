@@ -1,0 +1,10 @@
+/* src/cli/follow.h - `elect` and `watch`: one line for each change, until interrupted. */
+#ifndef CV_CLI_FOLLOW_H
+#define CV_CLI_FOLLOW_H
+
+#include "core/types.h"
+
+/* Runs the command; `is_observer`: only watch. Returns the exit status. */
+int cv__follow(int argc, char **argv, bool is_observer);
+
+#endif

@@ -1,0 +1,107 @@
+/* src/cli/inquiry.c - a loop, a store, one request, and a limit of time. */
+#include "cli/inquiry.h"
+
+#include "cli/cli.h"
+#include "core/errors.h"
+#include "runtime/clock.h"
+#include "runtime/place.h"
+
+#include <stdlib.h>
+
+struct asking {
+    struct cv_inquiry *inquiry;
+    struct cv_errtext why;
+    bool is_answered;
+    uv_timer_t patience;
+};
+
+static void on_answer(void *user, const struct cv_store_answer *answer)
+{
+    struct asking *asking = user;
+    if (answer->request == 0 || asking->is_answered) {
+        return; /* news are for those who stay */
+    }
+    asking->is_answered = true;
+    asking->inquiry->verdict = answer->verdict;
+    asking->inquiry->has_record = answer->record != NULL;
+    if (answer->record != NULL) {
+        asking->inquiry->record = *answer->record;
+    }
+    if (answer->verdict == CV_STORE_FAILED) {
+        (void)cv__fail(&asking->why, CV_E_STORE, "%s",
+                       answer->why != NULL ? answer->why : "the store did not answer");
+    }
+    uv_stop(asking->patience.loop);
+}
+
+static void on_patience(uv_timer_t *timer)
+{
+    uv_stop(timer->loop);
+}
+
+static void on_closed(void *user)
+{
+    (void)user; /* the loop ends when nothing is left */
+}
+
+const struct cv_store_kind *cv__inquiry_kind(const char *via, char **ret_address)
+{
+    struct cv_errtext error;
+    if (cv__place_address(via, ret_address, &error) != CV_OK) {
+        (void)cv__usage_error("%s", error.text);
+        return NULL;
+    }
+    const struct cv_store_kind *kind = cv__store_find(*ret_address);
+    if (kind == NULL) {
+        (void)cv__usage_error("'%s' is no address of a store; 'conclave stores' lists the kinds",
+                              *ret_address);
+        free(*ret_address);
+        *ret_address = NULL;
+    }
+    return kind;
+}
+
+int cv__inquire(const struct cv_store_kind *kind, const char *address, const char *election,
+                bool is_wish, const char *heir, struct cv_inquiry *ret_inquiry,
+                struct cv_errtext *reterr)
+{
+    uv_loop_t loop;
+    if (uv_loop_init(&loop) != 0) {
+        return cv__fail(reterr, CV_E_MEMORY, "no descriptors left");
+    }
+    struct asking asking = {.inquiry = ret_inquiry};
+    *ret_inquiry = (struct cv_inquiry){.verdict = CV_STORE_FAILED};
+    const struct cv_store_setting setting = {
+        .loop = &loop,
+        .address = address,
+        .election = election,
+        .node = "conclave",
+        .label = cv__clock_random() | 1,
+        .answered = on_answer,
+        .user = &asking,
+    };
+    struct cv_store *store;
+    int code = kind->open(&store, &setting, reterr);
+    if (code == CV_OK) {
+        (void)uv_timer_init(&loop, &asking.patience); /* cannot fail, nor can the start */
+        (void)uv_timer_start(&asking.patience, on_patience, CV_INQUIRY_MS, 0);
+        if (is_wish) {
+            kind->wish(store, 1, heir);
+        } else {
+            kind->ask(store, &(struct cv_store_request){.verb = CV_STORE_READ, .request = 1});
+        }
+        (void)uv_run(&loop, UV_RUN_DEFAULT);
+        kind->close(store, on_closed, NULL);
+        uv_close((uv_handle_t *)&asking.patience, NULL);
+        if (!asking.is_answered) {
+            code = cv__fail(reterr, CV_E_STORE, "no answer from '%s' within %d s", address,
+                            CV_INQUIRY_MS / 1000);
+        } else if (ret_inquiry->verdict == CV_STORE_FAILED) {
+            code = cv__fail(reterr, CV_E_STORE, "%s", asking.why.text);
+        }
+    }
+    asking.is_answered = true;
+    (void)uv_run(&loop, UV_RUN_DEFAULT); /* what is closing */
+    (void)uv_loop_close(&loop);          /* the process ends soon, whatever is left */
+    return code;
+}

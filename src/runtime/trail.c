@@ -1,0 +1,146 @@
+/* src/runtime/trail.c - leaderships that were seen from this machine, in a SQLite file. */
+#include "runtime/trail.h"
+
+#include "core/errors.h"
+#include "core/types.h"
+#include "runtime/place.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define BUSY_MS 2000
+
+struct note {
+    uv_work_t work;
+    char *address;
+    char election[CV_ELECTION_BYTES], node[CV_NODE_BYTES], why[32];
+    uint64_t token;
+    int64_t wall_ns;
+};
+
+static sqlite3 *trail_open(struct cv_errtext *reterr)
+{
+    static const char schema[] =
+        "CREATE TABLE IF NOT EXISTS conclave_seen (address TEXT NOT NULL, election TEXT NOT NULL,"
+        " token INTEGER NOT NULL, node TEXT NOT NULL, from_wall_ns INTEGER NOT NULL,"
+        " to_wall_ns INTEGER, why TEXT NOT NULL DEFAULT '',"
+        " PRIMARY KEY (address, election, token)) WITHOUT ROWID";
+    char *path;
+    if (cv__place_file("history.db", &path, reterr) != CV_OK) {
+        return NULL;
+    }
+    sqlite3 *db = NULL;
+    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) !=
+            SQLITE_OK ||
+        sqlite3_busy_timeout(db, BUSY_MS) != SQLITE_OK ||
+        sqlite3_exec(db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", NULL, NULL,
+                     NULL) != SQLITE_OK ||
+        sqlite3_exec(db, schema, NULL, NULL, NULL) != SQLITE_OK) {
+        (void)cv__fail(reterr, CV_E_STORE, "cannot use '%s': %s", path,
+                       db != NULL ? sqlite3_errmsg(db) : "out of memory");
+        (void)sqlite3_close(db);
+        db = NULL;
+    }
+    free(path);
+    return db;
+}
+
+static void note_write(uv_work_t *work)
+{
+    const struct note *note = work->data;
+    /* Several contenders of a machine see the same: the first one tells when it began and ended.
+     * Who sees a later token knows that all earlier ones are over. */
+    static const char begins[] = "INSERT OR IGNORE INTO conclave_seen (address, election, token,"
+                                 " node, from_wall_ns) VALUES (?1, ?2, ?3, ?4, ?5)";
+    static const char ends[] = "UPDATE conclave_seen SET to_wall_ns = ?5, why = ?4 WHERE"
+                               " address = ?1 AND election = ?2 AND to_wall_ns IS NULL"
+                               " AND token <= ?3";
+    struct cv_errtext unused;
+    sqlite3 *db = trail_open(&unused);
+    if (db == NULL) {
+        return;
+    }
+    const bool is_end = note->why[0] != '\0';
+    sqlite3_stmt *q = NULL;
+    if (sqlite3_prepare_v2(db, is_end ? ends : begins, -1, &q, NULL) == SQLITE_OK) {
+        sqlite3_bind_text(q, 1, note->address, -1, SQLITE_STATIC);
+        sqlite3_bind_text(q, 2, note->election, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(q, 3, (int64_t)note->token);
+        sqlite3_bind_text(q, 4, is_end ? note->why : note->node, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(q, 5, note->wall_ns);
+        (void)sqlite3_step(q); /* lost if it fails: see the header */
+        (void)sqlite3_finalize(q);
+    }
+    (void)sqlite3_close(db);
+}
+
+static void note_done(uv_work_t *work, int status)
+{
+    struct note *note = work->data;
+    (void)status;
+    free(note->address);
+    free(note);
+}
+
+void cv__trail_note(uv_loop_t *loop, const char *address, const char *election, const char *node,
+                    uint64_t token, const char *why)
+{
+    struct note *note = calloc(1, sizeof *note);
+    if (note == NULL) {
+        return;
+    }
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now); /* always there on Linux */
+    note->wall_ns = now.tv_sec * NS_PER_S + now.tv_nsec;
+    note->address = strdup(address);
+    note->token = token;
+    note->work.data = note;
+    (void)snprintf(note->election, sizeof note->election, "%s", election);
+    (void)snprintf(note->node, sizeof note->node, "%s", node);
+    (void)snprintf(note->why, sizeof note->why, "%s", why != NULL ? why : "");
+    if (note->address == NULL || uv_queue_work(loop, &note->work, note_write, note_done) != 0) {
+        free(note->address);
+        free(note);
+    }
+}
+
+int cv__trail_read(const struct cv_store_kind *kind, const char *address, const char *election,
+                   void (*past)(void *user, const struct cv_store_past *past), void *user,
+                   struct cv_errtext *reterr)
+{
+    if (kind->history != NULL) {
+        return kind->history(address, election, past, user, reterr);
+    }
+    sqlite3 *db = trail_open(reterr);
+    if (db == NULL) {
+        return CV_E_STORE;
+    }
+    sqlite3_stmt *q = NULL;
+    int stepped = sqlite3_prepare_v2(db,
+                                     "SELECT node, token, from_wall_ns, to_wall_ns, why"
+                                     " FROM conclave_seen WHERE address = ? AND election = ?"
+                                     " ORDER BY token",
+                                     -1, &q, NULL);
+    if (stepped == SQLITE_OK) {
+        sqlite3_bind_text(q, 1, address, -1, SQLITE_STATIC);
+        sqlite3_bind_text(q, 2, election, -1, SQLITE_STATIC);
+        for (stepped = sqlite3_step(q); stepped == SQLITE_ROW; stepped = sqlite3_step(q)) {
+            struct cv_store_past one = {.token = (uint64_t)sqlite3_column_int64(q, 1),
+                                        .from_wall_ns = sqlite3_column_int64(q, 2),
+                                        .to_wall_ns = sqlite3_column_int64(q, 3)};
+            (void)snprintf(one.node, sizeof one.node, "%s", sqlite3_column_text(q, 0));
+            (void)snprintf(one.why, sizeof one.why, "%s", sqlite3_column_text(q, 4));
+            past(user, &one);
+        }
+    }
+    const int code = stepped == SQLITE_DONE
+                         ? CV_OK
+                         : cv__fail(reterr, CV_E_STORE, "cannot read the audit trail: %s",
+                                    sqlite3_errmsg(db));
+    (void)sqlite3_finalize(q); /* repeats the error that was told */
+    (void)sqlite3_close(db);
+    return code;
+}

@@ -1,0 +1,22 @@
+/* src/runtime/trail.h - the audit trail of elections whose store keeps none.
+ *
+ * A file in the user's state folder. Contenders of this machine write down each leadership that
+ * they see begin and end; so it tells what was seen from here, and nothing of times when nobody
+ * here took part. Stores that keep their own trail (stores/store.h: history) do so exactly. */
+#ifndef CV_RUNTIME_TRAIL_H
+#define CV_RUNTIME_TRAIL_H
+
+#include "stores/store.h"
+
+/* A leadership has begun (why is NULL) or ended. Written by the loop's pool: returns at once. What
+ * cannot be written is lost; an election does not depend on it. */
+void cv__trail_note(uv_loop_t *loop, const char *address, const char *election, const char *node,
+                    uint64_t token, const char *why);
+
+/* The store's own trail, or ours. */
+CV_NODISCARD int cv__trail_read(const struct cv_store_kind *kind, const char *address,
+                                const char *election,
+                                void (*past)(void *user, const struct cv_store_past *past),
+                                void *user, struct cv_errtext *reterr);
+
+#endif
