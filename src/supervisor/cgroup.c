@@ -1,0 +1,143 @@
+/* src/supervisor/cgroup.c - see cgroup.h. */
+#include "supervisor/cgroup.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TEXT_BYTES 65536
+
+/* The line of cgroup v2 is "0::PATH". */
+static bool own_path(const char *text, char ret_path[CV_CGROUP_PATH_BYTES])
+{
+    for (const char *line = text; line != NULL && *line != '\0';) {
+        const char *end = strchr(line, '\n');
+        const size_t bytes = end != NULL ? (size_t)(end - line) : strlen(line);
+        if (bytes > 3 && strncmp(line, "0::", 3) == 0 && bytes - 3 < CV_CGROUP_PATH_BYTES) {
+            memcpy(ret_path, line + 3, bytes - 3);
+            ret_path[bytes - 3] = '\0';
+            return true;
+        }
+        line = end != NULL ? end + 1 : NULL;
+    }
+    return false;
+}
+
+/* "36 35 98:0 /root /mount/point rw,... - cgroup2 cgroup2 rw"; odd characters are octal escapes,
+ * which we do not read: a folder of that name is not found, and then there is no group. */
+static bool mount_of_line(const char *line, char ret_root[CV_CGROUP_PATH_BYTES],
+                          char ret_mount[CV_CGROUP_PATH_BYTES])
+{
+    const char *dash = strstr(line, " - ");
+    const char *end = strchr(line, '\n');
+    return dash != NULL && (end == NULL || dash < end) && strncmp(dash, " - cgroup2 ", 11) == 0 &&
+           sscanf(line, "%*d %*d %*s %1023s %1023s", ret_root, ret_mount) == 2;
+}
+
+bool cv__cgroup_locate(const char *cgroup_text, const char *mountinfo_text,
+                       char ret_path[CV_CGROUP_PATH_BYTES])
+{
+    char own[CV_CGROUP_PATH_BYTES];
+    char root[CV_CGROUP_PATH_BYTES];
+    char mount[CV_CGROUP_PATH_BYTES];
+    if (!own_path(cgroup_text, own)) {
+        return false;
+    }
+    for (const char *line = mountinfo_text; line != NULL && *line != '\0';) {
+        if (mount_of_line(line, root, mount)) {
+            const size_t root_bytes = strcmp(root, "/") == 0 ? 0 : strlen(root);
+            const char *below = own + root_bytes;
+            if (strncmp(own, root, root_bytes) != 0 || (*below != '/' && *below != '\0')) {
+                return false; /* ours is not in what is mounted here */
+            }
+            const int bytes = snprintf(ret_path, CV_CGROUP_PATH_BYTES, "%s%s", mount,
+                                       strcmp(below, "/") == 0 ? "" : below);
+            return bytes < CV_CGROUP_PATH_BYTES;
+        }
+        line = strchr(line, '\n');
+        line = line != NULL ? line + 1 : NULL;
+    }
+    return false;
+}
+
+static bool read_text(const char *path, char *buffer, size_t bytes)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t have = 0;
+    ssize_t got = -1;
+    while (fd >= 0 && have < bytes - 1 && (got = read(fd, buffer + have, bytes - 1 - have)) > 0) {
+        have += (size_t)got;
+    }
+    if (fd >= 0) {
+        (void)close(fd); /* only read */
+    }
+    buffer[have] = '\0';
+    return have > 0;
+}
+
+static bool path_of(pid_t guard, char ret_path[CV_CGROUP_PATH_BYTES])
+{
+    char own[4096];
+    char folder[CV_CGROUP_PATH_BYTES];
+    char *mounts = malloc(TEXT_BYTES);
+    const bool is_located = mounts != NULL && read_text("/proc/self/cgroup", own, sizeof own) &&
+                            read_text("/proc/self/mountinfo", mounts, TEXT_BYTES) &&
+                            cv__cgroup_locate(own, mounts, folder);
+    free(mounts);
+    return is_located && snprintf(ret_path, CV_CGROUP_PATH_BYTES, "%s/conclave.%d", folder,
+                                  (int)guard) < CV_CGROUP_PATH_BYTES;
+}
+
+static struct cv_cgroup open_at(const char *path)
+{
+    struct cv_cgroup cgroup = CV_CGROUP_NONE;
+    (void)snprintf(cgroup.path, sizeof cgroup.path, "%s", path);
+    cgroup.folder_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (cgroup.folder_fd >= 0) {
+        cgroup.kill_fd = openat(cgroup.folder_fd, "cgroup.kill", O_WRONLY | O_CLOEXEC);
+    }
+    return cgroup;
+}
+
+struct cv_cgroup cv__cgroup_make(pid_t guard)
+{
+    char path[CV_CGROUP_PATH_BYTES];
+    if (!path_of(guard, path) || mkdir(path, 0755) != 0) {
+        return CV_CGROUP_NONE;
+    }
+    struct cv_cgroup cgroup = open_at(path);
+    if (cgroup.kill_fd < 0) { /* of no use to us: an older kernel */
+        cv__cgroup_remove(&cgroup);
+    }
+    return cgroup;
+}
+
+struct cv_cgroup cv__cgroup_find(pid_t guard)
+{
+    char path[CV_CGROUP_PATH_BYTES];
+    return path_of(guard, path) && access(path, F_OK) == 0 ? open_at(path) : CV_CGROUP_NONE;
+}
+
+void cv__cgroup_kill(const struct cv_cgroup *cgroup)
+{
+    if (cgroup->kill_fd >= 0 && write(cgroup->kill_fd, "1", 1) != 1) {
+        return; /* the walk through the tree finds them too */
+    }
+}
+
+void cv__cgroup_remove(struct cv_cgroup *cgroup)
+{
+    if (cgroup->kill_fd >= 0) {
+        (void)close(cgroup->kill_fd);
+    }
+    if (cgroup->folder_fd >= 0) {
+        (void)close(cgroup->folder_fd);
+    }
+    if (cgroup->path[0] != '\0') {
+        (void)rmdir(cgroup->path); /* an empty folder that stays does no harm */
+    }
+    *cgroup = CV_CGROUP_NONE;
+}

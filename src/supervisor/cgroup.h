@@ -1,0 +1,38 @@
+/* src/supervisor/cgroup.h - a control group for the command, where one may be made.
+ *
+ * The kernel kills a whole group at once (cgroup.kill, Linux 5.14), also what is just being forked.
+ * It is a help and not a foundation: without permission, without cgroup v2 or with an older kernel,
+ * everything works as well by walking the tree. No controllers are used, so nothing is limited or
+ * accounted differently than before. */
+#ifndef CV_SUPERVISOR_CGROUP_H
+#define CV_SUPERVISOR_CGROUP_H
+
+#include "core/types.h"
+
+#include <sys/types.h>
+
+#define CV_CGROUP_PATH_BYTES 1024
+
+/* path is empty and the descriptors are -1 if there is none. */
+struct cv_cgroup {
+    char path[CV_CGROUP_PATH_BYTES];
+    int folder_fd;
+    int kill_fd;
+};
+
+#define CV_CGROUP_NONE ((struct cv_cgroup){.folder_fd = -1, .kill_fd = -1})
+
+/* Below the group that the caller is in, named by `guard`; or CV_CGROUP_NONE. */
+struct cv_cgroup cv__cgroup_make(pid_t guard);
+/* The group that `guard` made, for somebody who has to do the guard's work. */
+struct cv_cgroup cv__cgroup_find(pid_t guard);
+void cv__cgroup_kill(const struct cv_cgroup *cgroup);
+/* Removes it, if nobody is in it, and closes. */
+void cv__cgroup_remove(struct cv_cgroup *cgroup);
+
+/* The folder of the group that /proc/PID/cgroup and /proc/PID/mountinfo (as texts) speak of; false
+ * if there is none, or it is outside of what is mounted. For tests apart. */
+bool cv__cgroup_locate(const char *cgroup_text, const char *mountinfo_text,
+                       char ret_path[CV_CGROUP_PATH_BYTES]);
+
+#endif

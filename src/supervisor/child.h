@@ -1,0 +1,22 @@
+/* src/supervisor/child.h - which children of this process belong to whom.
+ *
+ * The supervisor is a subreaper too: when the guard dies, the command's descendants become its
+ * children, and it must kill and reap all of them. A hook is a child as well, and must be left
+ * alone. So whoever starts one claims it. Children are a thing of the whole process, hence this
+ * list is. */
+#ifndef CV_SUPERVISOR_CHILD_H
+#define CV_SUPERVISOR_CHILD_H
+
+#include "core/types.h"
+
+#include <sys/types.h>
+
+/* Bounds the list; a hook runs alone, and a process that became `conclave run` by exec may have
+ * brought some along. A child that finds no room counts as the command's. */
+#define CV_CLAIMS_MAX 64u
+
+void cv__child_claim(pid_t pid);
+void cv__child_disclaim(pid_t pid);
+bool cv__child_is_claimed(pid_t pid);
+
+#endif

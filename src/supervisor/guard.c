@@ -1,0 +1,570 @@
+/* src/supervisor/guard.c - see guard.h. */
+#include "supervisor/guard.h"
+
+#include "supervisor/cgroup.h"
+#include "supervisor/tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Between two sweeps of a tree that does not go: what was killed needs the processor to die. */
+#define SWEEP_NS_MIN (1 * NS_PER_MS)
+#define SWEEP_NS_MAX (20 * NS_PER_MS)
+#define PLAIN_SWEEPS 3u /* then freeze first */
+
+#define TOO_LATE_CODE INT32_MAX /* not an errno */
+
+struct guard {
+    const struct cv_guard_setting *setting;
+    int socket_fd, signal_fd, timer_fd, supervisor_fd;
+    int exec_fd;    /* the command's side closes at exec; -1: nothing is expected */
+    int inherit_fd; /* -1: none */
+    pid_t pid;      /* of the guard */
+    bool is_orphan; /* the supervisor is gone */
+
+    /* One run. */
+    bool is_running;  /* from START until GONE */
+    bool is_reported; /* EXITED was reported, or will not be */
+    pid_t command;    /* 0: it was reaped, or never started */
+    pid_t started;    /* the same, but kept for reports */
+    uint64_t run;
+    int64_t stop_ns; /* SIGTERM was sent; CV_NEVER_NS: not yet */
+    bool is_killing;
+    uint32_t sweep_count;
+    int64_t sweep_ns; /* the next one */
+    int status, failed_errno;
+    enum cv_end end;
+
+    struct cv_cgroup cgroup;
+    struct cv_tree tree;
+};
+
+static struct guard guard_state; /* zero pages until they are used; there is one in a process */
+
+int64_t cv__supervisor_now_ns(void)
+{
+    struct timespec now;
+    const int failed = clock_gettime(CLOCK_BOOTTIME, &now);
+    CV_ASSERT(failed == 0);
+    return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+int cv__exit_status(int wait_code, int wait_status)
+{
+    return wait_code == CLD_EXITED ? wait_status : 128 + wait_status;
+}
+
+static int64_t deadline_ns(const struct guard *g)
+{
+    return atomic_load(&g->setting->control->valid_until_ns);
+}
+
+/* Never waits: the few reports of a run fit into the socket's buffer. Only a command that is
+ * stopped and continued hundreds of times, below a supervisor that is stopped, could fill it; those
+ * may be lost. */
+static void report(struct guard *g, enum cv_guard_report_kind kind, int signo)
+{
+    const struct cv_guard_report out = {
+        .kind = kind,
+        .pid = g->started,
+        .signo = signo,
+        .status = g->status,
+        .failed_errno = g->failed_errno,
+        .end = g->end,
+        .was_killed = g->is_killing,
+    };
+    (void)send(g->socket_fd, &out, sizeof out, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* ---- the command, before exec ------------------------------------------------------------------
+ */
+
+static void set_environment(const struct guard *g, uint64_t token)
+{
+    char number[24];
+    (void)snprintf(number, sizeof number, "%" PRIu64, token);
+    const struct {
+        const char *name, *value;
+    } variables[] = {
+        {"CONCLAVE_ELECTION", g->setting->of->election},
+        {"CONCLAVE_NODE", g->setting->of->node},
+        {"CONCLAVE_TOKEN", number},
+        {"CONCLAVE_LEASE_FILE", g->setting->lease_path},
+    };
+    for (uint32_t i = 0; i < COUNT_OF(variables); i++) {
+        if (setenv(variables[i].name, variables[i].value, /* overwrite= */ 1) != 0) {
+            _exit(127); /* no memory at all: nothing runs */
+        }
+    }
+}
+
+static void reset_signals(const struct guard *g)
+{
+    for (int signo = 1; signo < NSIG; signo++) {
+        struct sigaction now;
+        if (sigaction(signo, NULL, &now) == 0 && now.sa_handler == SIG_IGN &&
+            sigismember(&g->setting->ignored, signo) != 1) {
+            (void)signal(signo, SIG_DFL);
+        }
+    }
+    (void)sigprocmask(SIG_SETMASK, &g->setting->mask, NULL);
+}
+
+static _Noreturn void command_fail(int exec_fd, int why)
+{
+    /* The pipe is empty and four bytes long messages are atomic; if nobody reads, nobody asks. */
+    if (write(exec_fd, &why, sizeof why) != (ssize_t)sizeof why) {
+        _exit(127);
+    }
+    _exit(127);
+}
+
+static _Noreturn void command_run(const struct guard *g, const struct cv_guard_request *request,
+                                  int exec_fd)
+{
+    /* The order matters: first the wish to die with the guard, then the look whether it lives. The
+     * kernel ties the wish to the parent's thread; the guard has only one. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != g->pid) {
+        _exit(127);
+    }
+    (void)setpgid(0, 0);
+    if (request->is_foreground) {
+        (void)tcsetpgrp(STDIN_FILENO,
+                        getpid()); /* SIGTTOU is blocked; a lost terminal is no reason */
+    }
+    if (g->inherit_fd >= 0 && fcntl(g->inherit_fd, F_SETFD, 0) != 0) {
+        command_fail(exec_fd, errno);
+    }
+    set_environment(g, request->token);
+    reset_signals(g);
+    /* Last, so that no pause before it counts: guard and supervisor may have been stopped
+     * meanwhile. */
+    if (cv__supervisor_now_ns() >= cv__schedule_term_ns(&g->setting->schedule, deadline_ns(g))) {
+        command_fail(exec_fd, TOO_LATE_CODE);
+    }
+    (void)execvp(g->setting->of->argv[0], g->setting->of->argv);
+    command_fail(exec_fd, errno);
+}
+
+/* fork(), into the control group if there is one: moving a process later would cost milliseconds.
+ */
+static pid_t fork_into(const struct cv_cgroup *cgroup)
+{
+    if (cgroup->folder_fd >= 0) {
+        struct clone_args args = {
+            .flags = CLONE_INTO_CGROUP,
+            .exit_signal = SIGCHLD,
+            .cgroup = (uint64_t)cgroup->folder_fd,
+        };
+        const pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+        if (pid >= 0) {
+            return pid;
+        }
+    }
+    return fork();
+}
+
+/* ---- a run -------------------------------------------------------------------------------------
+ */
+
+static void close_if_open(int *fd)
+{
+    if (*fd >= 0) {
+        (void)close(*fd);
+        *fd = -1;
+    }
+}
+
+/* The last thing of a run: no descendant lives. */
+static void become_idle(struct guard *g)
+{
+    close_if_open(&g->exec_fd);
+    close_if_open(&g->inherit_fd); /* before the report: whoever reads it has the only copy */
+    cv__lease_end(g->setting->lease, g->run);
+    g->is_running = false;
+    report(g, CV_GUARD_GONE, 0);
+}
+
+static void not_started(struct guard *g, int why)
+{
+    g->failed_errno = why == TOO_LATE_CODE ? 0 : why;
+    g->end = why == TOO_LATE_CODE ? CV_END_TOO_LATE : CV_END_NOT_STARTED;
+    g->status = why == ENOENT ? 127 : 126;
+    g->is_reported = true; /* nothing of the user's has run, so it did not exit */
+}
+
+static void start(struct guard *g, const struct cv_guard_request *request)
+{
+    CV_ASSERT(!g->is_running); /* the supervisor waits for GONE */
+    CV_ASSERT(request->run > g->run);
+    int ends[2];
+    g->is_running = true;
+    g->is_reported = false;
+    g->is_killing = false;
+    g->run = request->run;
+    g->command = 0;
+    g->started = 0;
+    g->stop_ns = CV_NEVER_NS;
+    g->sweep_count = 0;
+    g->status = 0;
+    g->failed_errno = 0;
+    g->end = CV_END_EXITED;
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        not_started(g, errno);
+        become_idle(g);
+        return;
+    }
+    const pid_t pid = fork_into(&g->cgroup);
+    if (pid == 0) {
+        command_run(g, request, ends[1]);
+    }
+    const int failed_errno = errno;
+    (void)close(ends[1]);
+    if (pid < 0) {
+        (void)close(ends[0]);
+        not_started(g, failed_errno);
+        become_idle(g);
+        return;
+    }
+    (void)setpgid(pid, pid); /* both do it: whoever comes first */
+    g->exec_fd = ends[0];
+    g->command = pid;
+    g->started = pid;
+}
+
+/* The command's side of the pipe is closed, or says what went wrong. */
+static void on_exec(struct guard *g)
+{
+    int why;
+    const ssize_t got = read(g->exec_fd, &why, sizeof why);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) {
+        return;
+    }
+    close_if_open(&g->exec_fd);
+    if (got == (ssize_t)sizeof why) {
+        not_started(g, why);
+    } else {
+        report(g, CV_GUARD_STARTED, 0);
+    }
+}
+
+static void signal_all(struct guard *g, int signo)
+{
+    if (g->command != 0) {
+        (void)kill(-g->command, signo);
+    }
+    cv__tree_collect(&g->tree, g->pid, NULL);
+    cv__tree_signal(&g->tree, signo, g->command);
+}
+
+static void begin_stop(struct guard *g, enum cv_end end, int64_t now_ns)
+{
+    CV_ASSERT(g->is_running);
+    if (g->stop_ns != CV_NEVER_NS) {
+        return;
+    }
+    g->stop_ns = now_ns;
+    if (g->end == CV_END_EXITED) {
+        g->end = end;
+    }
+    signal_all(g, SIGTERM);
+    signal_all(g, SIGCONT); /* a stopped process would not notice */
+}
+
+static void begin_kill(struct guard *g, enum cv_end end, int64_t now_ns)
+{
+    if (!g->is_killing) {
+        g->is_killing = true;
+        g->sweep_ns = now_ns;
+        g->stop_ns = cv__min64(g->stop_ns, now_ns);
+        if (g->end == CV_END_EXITED && !g->is_reported) {
+            g->end = end;
+        }
+    }
+}
+
+static void sweep(struct guard *g, int64_t now_ns)
+{
+    g->sweep_count++;
+    if (g->command != 0) {
+        (void)kill(-g->command, SIGKILL); /* most of them, with one call */
+    }
+    cv__cgroup_kill(&g->cgroup);
+    if (g->sweep_count <= PLAIN_SWEEPS) {
+        cv__tree_collect(&g->tree, g->pid, NULL);
+        cv__tree_signal(&g->tree, SIGKILL, 0);
+    } else {
+        cv__tree_freeze_and_kill(&g->tree, g->pid, NULL);
+    }
+    const uint32_t doublings = g->sweep_count < 5 ? g->sweep_count - 1 : 4;
+    g->sweep_ns = now_ns + cv__min64(SWEEP_NS_MIN << doublings, SWEEP_NS_MAX);
+}
+
+static void on_command(struct guard *g, const siginfo_t *info)
+{
+    switch (info->si_code) {
+    case CLD_STOPPED:
+    case CLD_TRAPPED:
+        report(g, CV_GUARD_SUSPENDED, info->si_status);
+        break;
+    case CLD_CONTINUED:
+        report(g, CV_GUARD_CONTINUED, 0);
+        break;
+    default: /* CLD_EXITED, CLD_KILLED, CLD_DUMPED */
+        if (g->exec_fd >= 0) {
+            on_exec(g); /* a command may end before we saw that it began */
+        }
+        g->command = 0;
+        if (!g->is_reported) {
+            g->is_reported = true;
+            g->status = cv__exit_status(info->si_code, info->si_status);
+            report(g, CV_GUARD_EXITED, 0);
+        }
+        break;
+    }
+}
+
+/* Reaps; returns whether any child is left, of whatever generation. */
+static bool reap(struct guard *g)
+{
+    for (;;) {
+        siginfo_t info = {0};
+        if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WCONTINUED | WNOHANG) != 0) {
+            if (errno == EINTR) {
+                continue;
+            }
+            CV_ASSERT(errno == ECHILD);
+            return false;
+        }
+        if (info.si_pid == 0) {
+            return true;
+        }
+        if (info.si_pid == g->command) {
+            on_command(g, &info);
+        }
+    }
+}
+
+/* Everything that time, or the end of somebody, makes necessary. */
+static void step(struct guard *g)
+{
+    if (!g->is_running) {
+        return;
+    }
+    const int64_t valid_until_ns = deadline_ns(g);
+    const struct cv_schedule *schedule = &g->setting->schedule;
+    const int64_t now_ns = cv__supervisor_now_ns();
+    if (g->is_orphan) {
+        begin_kill(g, CV_END_STOPPED, now_ns);
+    } else if (now_ns >= cv__schedule_term_ns(schedule, valid_until_ns)) {
+        begin_stop(g, CV_END_DEADLINE, now_ns);
+    }
+    if (now_ns >= cv__schedule_kill_ns(schedule, valid_until_ns, g->stop_ns)) {
+        begin_kill(g, CV_END_DEADLINE, now_ns);
+    }
+    if (g->is_killing && now_ns >= g->sweep_ns) {
+        sweep(g, now_ns);
+    }
+    if (!reap(g)) {
+        become_idle(g);
+    } else if (g->command == 0) {
+        begin_stop(g, CV_END_EXITED, now_ns); /* what the command left behind */
+    }
+}
+
+static int64_t next_ns(const struct guard *g)
+{
+    if (!g->is_running) {
+        return CV_NEVER_NS;
+    }
+    if (g->is_killing) {
+        return g->sweep_ns;
+    }
+    if (g->stop_ns != CV_NEVER_NS) {
+        return cv__schedule_kill_ns(&g->setting->schedule, deadline_ns(g), g->stop_ns);
+    }
+    return cv__schedule_term_ns(&g->setting->schedule, deadline_ns(g));
+}
+
+/* ---- requests ----------------------------------------------------------------------------------
+ */
+
+static void on_request(struct guard *g, const struct cv_guard_request *request)
+{
+    const int64_t now_ns = cv__supervisor_now_ns();
+    if (request->kind == CV_GUARD_START) {
+        start(g, request);
+        return;
+    }
+    if (!g->is_running) {
+        return; /* it ended while the request was on its way */
+    }
+    switch (request->kind) {
+    case CV_GUARD_STOP:
+        begin_stop(g, CV_END_STOPPED, now_ns);
+        break;
+    case CV_GUARD_KILL:
+        begin_kill(g, CV_END_STOPPED, now_ns);
+        break;
+    case CV_GUARD_SIGNAL:
+        if (g->command != 0) {
+            (void)kill(-g->command, request->signo);
+        }
+        break;
+    case CV_GUARD_LOOK: /* step() does */
+    case CV_GUARD_START:
+        break;
+    }
+}
+
+/* False: nothing to read now. */
+static bool receive(struct guard *g)
+{
+    struct cv_guard_request request;
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec part = {.iov_base = &request, .iov_len = sizeof request};
+    struct msghdr message = {
+        .msg_iov = &part,
+        .msg_iovlen = 1,
+        .msg_control = &control,
+        .msg_controllen = sizeof control,
+    };
+    const ssize_t got = recvmsg(g->socket_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return errno == EINTR;
+    }
+    if (got != (ssize_t)sizeof request) {
+        g->is_orphan = true; /* the other side is closed */
+        return false;
+    }
+    const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+        close_if_open(&g->inherit_fd);
+        memcpy(&g->inherit_fd, CMSG_DATA(header), sizeof g->inherit_fd);
+    }
+    on_request(g, &request);
+    return true;
+}
+
+/* ---- the loop ----------------------------------------------------------------------------------
+ */
+
+static void arm(const struct guard *g, int64_t at_ns)
+{
+    struct itimerspec when = {0}; /* disarmed */
+    if (at_ns != CV_NEVER_NS) {
+        at_ns = cv__max64(at_ns, 1);
+        when.it_value.tv_sec = at_ns / NS_PER_S;
+        when.it_value.tv_nsec = at_ns % NS_PER_S;
+    }
+    const int failed = timerfd_settime(g->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+    CV_ASSERT(failed == 0);
+}
+
+static void drain(int fd)
+{
+    char buffer[8 * sizeof(struct signalfd_siginfo)];
+    while (read(fd, buffer, sizeof buffer) > 0) {
+        /* that it was readable is all we wanted to know */
+    }
+}
+
+/* Best effort: a guard that waits for the processor behind a hundred busy processes is late.
+ * Children do not inherit it. */
+static void hurry(void)
+{
+    const struct sched_param first = {.sched_priority = 1};
+    (void)sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &first);
+}
+
+static bool setup(struct guard *g, const struct cv_guard_setting *setting)
+{
+    sigset_t child;
+    (void)setpgid(0, 0);
+    (void)prctl(PR_SET_NAME, "conclave-guard");
+    g->setting = setting;
+    g->pid = getpid();
+    g->exec_fd = -1;
+    g->inherit_fd = -1;
+    /* Descriptors of whatever the supervisor is: a lock or a connection must not live on here. */
+    g->socket_fd = STDERR_FILENO + 1;
+    if (setting->socket_fd != g->socket_fd &&
+        dup3(setting->socket_fd, g->socket_fd, O_CLOEXEC) < 0) {
+        return false;
+    }
+    if (syscall(SYS_close_range, g->socket_fd + 1, ~0U, 0) != 0) {
+        const int end = (int)sysconf(_SC_OPEN_MAX);
+        for (int fd = g->socket_fd + 1; fd < end; fd++) {
+            (void)close(fd);
+        }
+    }
+    (void)sigemptyset(&child);
+    (void)sigaddset(&child, SIGCHLD);
+    (void)signal(SIGCHLD, SIG_DFL); /* ignored, it would never come */
+    g->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    g->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    g->supervisor_fd =
+        (int)syscall(SYS_pidfd_open, setting->supervisor, 0); /* -1: the socket will do */
+    g->cgroup = CV_CGROUP_NONE;
+    if (!setting->of->without_cgroup) {
+        g->cgroup = cv__cgroup_make(g->pid);
+    }
+    hurry();
+    g->is_orphan = getppid() != setting->supervisor;
+    return g->signal_fd >= 0 && g->timer_fd >= 0 && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0;
+}
+
+_Noreturn void cv__guard_run(const struct cv_guard_setting *setting)
+{
+    struct guard *g = &guard_state;
+    memset(g, 0, offsetof(struct guard, tree)); /* a guard before this one was another process */
+    if (!setup(g, setting)) {
+        _exit(1); /* the supervisor notices, and starts nothing */
+    }
+    while (g->is_running || !g->is_orphan) {
+        struct pollfd fds[] = {
+            {.fd = g->socket_fd, .events = POLLIN},     {.fd = g->signal_fd, .events = POLLIN},
+            {.fd = g->timer_fd, .events = POLLIN},      {.fd = g->exec_fd, .events = POLLIN},
+            {.fd = g->supervisor_fd, .events = POLLIN},
+        };
+        if (g->is_orphan) { /* both would stay readable */
+            fds[0].fd = -1;
+            fds[4].fd = -1;
+        }
+        arm(g, next_ns(g));
+        (void)poll(fds, COUNT_OF(fds), -1); /* whatever it says, we look at everything */
+        if (fds[4].revents != 0) {
+            g->is_orphan = true;
+        }
+        if (fds[1].revents != 0) {
+            drain(g->signal_fd);
+        }
+        if (fds[3].revents != 0 && g->exec_fd >= 0) {
+            on_exec(g);
+        }
+        while (!g->is_orphan && receive(g)) {
+            /* until there is none */
+        }
+        step(g);
+    }
+    (void)unlink(setting->lease_path);
+    cv__cgroup_remove(&g->cgroup);
+    _exit(0); /* closes the rest */
+}

@@ -1,0 +1,77 @@
+/* src/supervisor/guard.h - the guard: the command's parent, which outlives a supervisor that was
+ * killed.
+ *
+ * See supervisor.h for what it is for. It is one thread, allocates next to nothing, and waits in
+ * poll() for: a request, the end of the supervisor (the socket closes; its pidfd too), a child, and
+ * the clock. It blocks all signals and has a process group of its own, so that nothing a terminal
+ * sends reaches it; it stays in the supervisor's session, because only there the command can be
+ * given the terminal. The supervisor's side of the socket never blocks, nor does this one. */
+#ifndef CV_SUPERVISOR_GUARD_H
+#define CV_SUPERVISOR_GUARD_H
+
+#include "supervisor/lease_file.h"
+#include "supervisor/schedule.h"
+#include "supervisor/supervisor.h"
+
+#include <signal.h>
+
+/* The one word that both look at all the time; in memory that nobody else can reach. */
+struct cv_control {
+    _Atomic int64_t valid_until_ns;
+};
+
+enum cv_guard_request_kind {
+    CV_GUARD_START, /* with the inherited descriptor, if there is one */
+    CV_GUARD_STOP,
+    CV_GUARD_KILL,
+    CV_GUARD_SIGNAL,
+    CV_GUARD_LOOK, /* the deadline was moved to an earlier instant */
+};
+
+struct cv_guard_request {
+    enum cv_guard_request_kind kind;
+    int signo;
+    uint64_t run;
+    uint64_t token;
+    bool is_foreground;
+};
+
+enum cv_guard_report_kind {
+    CV_GUARD_STARTED,
+    CV_GUARD_SUSPENDED,
+    CV_GUARD_CONTINUED,
+    CV_GUARD_EXITED,
+    CV_GUARD_GONE,
+};
+
+struct cv_guard_report {
+    enum cv_guard_report_kind kind;
+    pid_t pid;
+    int signo;
+    int status; /* as in struct cv_supervisor_event */
+    int failed_errno;
+    enum cv_end end;
+    bool was_killed;
+};
+
+/* Everything that the guard takes along from the supervisor. */
+struct cv_guard_setting {
+    const struct cv_supervisor_setting *of;
+    struct cv_schedule schedule;
+    struct cv_control *control;
+    struct cv_lease_page *lease;
+    const char *lease_path;
+    int socket_fd;
+    pid_t supervisor;
+    sigset_t mask;    /* for the command */
+    sigset_t ignored; /* these stay ignored in the command, all others are reset */
+};
+
+/* In the fork of the supervisor, with all signals blocked. Closes all descriptors but 0, 1, 2 and
+ * the socket. */
+_Noreturn void cv__guard_run(const struct cv_guard_setting *setting);
+
+/* An exit status as a shell gives it. */
+int cv__exit_status(int wait_code, int wait_status);
+
+#endif

@@ -1,0 +1,235 @@
+/* src/supervisor/lease_file.c - see lease_file.h.
+ *
+ * The folder is the first usable one of RUNTIME_DIRECTORY (systemd's, as it is),
+ * XDG_RUNTIME_DIR/conclave, /run/conclave (for root), and /tmp/conclave-UID. In /tmp somebody else
+ * may have made it before us, so it must be a folder, ours, and writable for nobody else. */
+#include "supervisor/lease_file.h"
+
+#include "core/errors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(struct cv_lease_page) <= CV_LEASE_FILE_BYTES, "one page");
+_Static_assert(offsetof(struct cv_lease_page, sequence) == 56, "documented");
+_Static_assert(offsetof(struct cv_lease_page, slot) == 64, "documented");
+_Static_assert(offsetof(struct cv_lease_page, ended_run) == 112, "documented");
+
+static const char magic[8] = "CVLEASE";
+
+/* So often a reader lets a writer overtake it. Each takes a complete update in between, so a second
+ * round is rare and a hundredth means a damaged file. */
+#define READ_ROUNDS_MAX 100
+
+static bool boot_id(char ret_id[CV_BOOT_ID_BYTES])
+{
+    memset(ret_id, 0, CV_BOOT_ID_BYTES);
+    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    const ssize_t got = fd >= 0 ? read(fd, ret_id, 36) : -1;
+    if (fd >= 0) {
+        (void)close(fd); /* only read */
+    }
+    return got == 36;
+}
+
+/* The candidates in their order; false past the last. An empty one is to be skipped. */
+static bool folder_candidate(uint32_t index, char ret_folder[CV_LEASE_PATH_BYTES])
+{
+    const char *systemd = getenv("RUNTIME_DIRECTORY");
+    const char *user = getenv("XDG_RUNTIME_DIR");
+    ret_folder[0] = '\0';
+    int bytes = 0;
+    switch (index) {
+    case 0:
+        if (systemd != NULL && systemd[0] == '/') {
+            bytes = snprintf(ret_folder, CV_LEASE_PATH_BYTES, "%.*s", (int)strcspn(systemd, ":"),
+                             systemd);
+        }
+        break;
+    case 1:
+        if (user != NULL && user[0] == '/') {
+            bytes = snprintf(ret_folder, CV_LEASE_PATH_BYTES, "%s/conclave", user);
+        }
+        break;
+    case 2:
+        if (geteuid() == 0) {
+            bytes = snprintf(ret_folder, CV_LEASE_PATH_BYTES, "/run/conclave");
+        }
+        break;
+    case 3:
+        bytes = snprintf(ret_folder, CV_LEASE_PATH_BYTES, "/tmp/conclave-%lu",
+                         (unsigned long)geteuid());
+        break;
+    default:
+        return false;
+    }
+    if (bytes > CV_LEASE_PATH_BYTES - 64) { /* the name of the file has to follow */
+        ret_folder[0] = '\0';
+    }
+    return true;
+}
+
+static int folder_find(char ret_folder[CV_LEASE_PATH_BYTES], struct cv_errtext *reterr)
+{
+    int status = CV_E_IO;
+    for (uint32_t i = 0; folder_candidate(i, ret_folder); i++) {
+        struct stat stat;
+        if (ret_folder[0] == '\0') {
+            continue;
+        }
+        if (mkdir(ret_folder, 0700) != 0 && errno != EEXIST) {
+            status = cv__fail(reterr, CV_E_IO, "cannot make the runtime folder '%s': %s",
+                              ret_folder, strerror(errno));
+        } else if (lstat(ret_folder, &stat) != 0 || !S_ISDIR(stat.st_mode) ||
+                   stat.st_uid != geteuid() || (stat.st_mode & 022) != 0) {
+            status = cv__fail(reterr, CV_E_IO,
+                              "the runtime folder '%s' is not a folder that only we can write to",
+                              ret_folder);
+        } else if (access(ret_folder, W_OK | X_OK) == 0) {
+            return CV_OK;
+        } else {
+            status = cv__fail(reterr, CV_E_IO, "cannot write to the runtime folder '%s': %s",
+                              ret_folder, strerror(errno));
+        }
+    }
+    return status;
+}
+
+static struct cv_lease_page *map(int fd, int protection)
+{
+    void *page = mmap(NULL, CV_LEASE_FILE_BYTES, protection, MAP_SHARED, fd, 0);
+    return page == MAP_FAILED ? NULL : page;
+}
+
+int cv__lease_file_make(struct cv_lease_page **ret_page, char ret_path[CV_LEASE_PATH_BYTES],
+                        const char *election, const char *node, struct cv_errtext *reterr)
+{
+    char folder[CV_LEASE_PATH_BYTES];
+    int status = folder_find(folder, reterr);
+    if (status != CV_OK) {
+        return status;
+    }
+    (void)snprintf(ret_path, CV_LEASE_PATH_BYTES, "%.*s/run-%d-XXXXXX", CV_LEASE_PATH_BYTES - 48,
+                   folder, (int)getpid());
+    const int fd = mkostemp(ret_path, O_CLOEXEC); /* mode 0600 */
+    if (fd < 0) {
+        return cv__fail(reterr, CV_E_IO, "cannot make a lease file in '%s': %s", folder,
+                        strerror(errno));
+    }
+    struct cv_lease_page *page = NULL;
+    /* posix_fallocate: a full disk is an answer here and a SIGBUS later. */
+    const int failed = posix_fallocate(fd, 0, CV_LEASE_FILE_BYTES);
+    if (failed == 0) {
+        page = map(fd, PROT_READ | PROT_WRITE);
+    }
+    if (page == NULL) {
+        status = cv__fail(reterr, CV_E_IO, "cannot map the lease file '%s': %s", ret_path,
+                          strerror(failed != 0 ? failed : errno));
+        (void)unlink(ret_path);
+    } else {
+        (void)boot_id(page->boot_id); /* left empty, readers refuse the file */
+        page->version = CV_LEASE_FILE_VERSION;
+        page->bytes = sizeof *page;
+        (void)snprintf(page->election, sizeof page->election, "%s", election);
+        (void)snprintf(page->node, sizeof page->node, "%s", node);
+        memcpy(page->magic, magic, sizeof magic);
+        *ret_page = page;
+    }
+    (void)close(fd); /* the mapping stays */
+    return status;
+}
+
+void cv__lease_file_unmap(struct cv_lease_page *page)
+{
+    if (page != NULL) {
+        (void)munmap(page, CV_LEASE_FILE_BYTES);
+    }
+}
+
+void cv__lease_publish(struct cv_lease_page *page, uint64_t run, uint64_t token,
+                       int64_t valid_until_ns)
+{
+    const uint64_t next = atomic_load_explicit(&page->sequence, memory_order_relaxed) + 1;
+    struct cv_lease_slot *slot = &page->slot[next % 2];
+    /* A reader that still looks at this slot must find the number moved on, so the number's last
+     * move comes before these stores. */
+    atomic_thread_fence(memory_order_seq_cst);
+    atomic_store_explicit(&slot->run, run, memory_order_relaxed);
+    atomic_store_explicit(&slot->token, token, memory_order_relaxed);
+    atomic_store_explicit(&slot->valid_until_ns, valid_until_ns, memory_order_relaxed);
+    atomic_store_explicit(&page->sequence, next, memory_order_release);
+}
+
+void cv__lease_end(struct cv_lease_page *page, uint64_t run)
+{
+    atomic_store(&page->ended_run, run);
+}
+
+struct cv_lease_view cv__lease_read(const struct cv_lease_page *page, int64_t now_ns)
+{
+    for (int round = 0; round < READ_ROUNDS_MAX; round++) {
+        const uint64_t sequence = atomic_load_explicit(&page->sequence, memory_order_acquire);
+        const struct cv_lease_slot *slot = &page->slot[sequence % 2];
+        const uint64_t run = atomic_load_explicit(&slot->run, memory_order_relaxed);
+        const uint64_t token = atomic_load_explicit(&slot->token, memory_order_relaxed);
+        const int64_t valid_until_ns =
+            atomic_load_explicit(&slot->valid_until_ns, memory_order_relaxed);
+        const uint64_t ended_run = atomic_load_explicit(&page->ended_run, memory_order_relaxed);
+        atomic_thread_fence(memory_order_acquire);
+        if (atomic_load_explicit(&page->sequence, memory_order_relaxed) == sequence) {
+            return (struct cv_lease_view){
+                .token = token,
+                .valid_until_ns = valid_until_ns,
+                .is_valid = run > ended_run && now_ns < valid_until_ns,
+            };
+        }
+    }
+    return (struct cv_lease_view){0};
+}
+
+static bool page_is_ours(const struct cv_lease_page *page)
+{
+    char now_booted[CV_BOOT_ID_BYTES];
+    return memcmp(page->magic, magic, sizeof magic) == 0 &&
+           page->version == CV_LEASE_FILE_VERSION && page->bytes == sizeof *page &&
+           boot_id(now_booted) && memcmp(page->boot_id, now_booted, CV_BOOT_ID_BYTES) == 0;
+}
+
+int cv__lease_file_open(const char *path, const struct cv_lease_page **ret_page,
+                        struct cv_errtext *reterr)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0) {
+        return cv__fail(reterr, CV_E_IO, "cannot open the lease file '%s': %s", path,
+                        strerror(errno));
+    }
+    struct stat stat;
+    const struct cv_lease_page *page = NULL;
+    if (fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) && stat.st_size == CV_LEASE_FILE_BYTES) {
+        page = map(fd, PROT_READ);
+    }
+    (void)close(fd); /* the mapping stays */
+    if (page == NULL || !page_is_ours(page)) {
+        cv__lease_file_close(page);
+        return cv__fail(reterr, CV_E_MALFORMED, "'%s' is not a lease file of this boot", path);
+    }
+    *ret_page = page;
+    return CV_OK;
+}
+
+void cv__lease_file_close(const struct cv_lease_page *page)
+{
+    union {
+        const struct cv_lease_page *in;
+        void *out;
+    } cast = {.in = page}; /* munmap() takes no const */
+    if (page != NULL) {
+        (void)munmap(cast.out, CV_LEASE_FILE_BYTES);
+    }
+}

@@ -1,0 +1,71 @@
+/* src/supervisor/lease_file.h - the leadership as a small file that anybody may look at, at any
+ * time.
+ *
+ * `conclave run` maps it and keeps it up to date; its path is the command's CONCLAVE_LEASE_FILE,
+ * and `conclave check-lease` reads it. One page, fixed layout, native byte order: it never leaves
+ * the machine. Mode 0600 in a folder of the user's own.
+ *
+ * Consistent without locks: there are two slots, the sequence number says which of them counts, and
+ * a writer fills the other one before it moves the number on. A writer that is stopped halfway
+ * therefore stops no reader. The guard writes one word of its own: which run it has ended. A file
+ * that was left behind does no harm: its time runs out, and the boot it belongs to is in it. */
+#ifndef CV_SUPERVISOR_LEASE_FILE_H
+#define CV_SUPERVISOR_LEASE_FILE_H
+
+#include "core/types.h"
+
+#include <stdatomic.h>
+
+#define CV_LEASE_FILE_BYTES 4096u
+#define CV_LEASE_FILE_VERSION 1u
+#define CV_LEASE_PATH_BYTES 512
+#define CV_BOOT_ID_BYTES 40
+
+struct cv_lease_slot {
+    _Atomic uint64_t run; /* counts the starts of the command; 0: none yet */
+    _Atomic uint64_t token;
+    _Atomic int64_t valid_until_ns; /* CLOCK_BOOTTIME */
+};
+
+/* What is in the file. Offsets are part of the format: see docs/supervisor.md. */
+struct cv_lease_page {
+    char magic[8];    /* "CVLEASE" and a zero */
+    uint32_t version; /* CV_LEASE_FILE_VERSION */
+    uint32_t bytes;   /* sizeof (struct cv_lease_page) */
+    char boot_id[CV_BOOT_ID_BYTES];
+    _Atomic uint64_t sequence;    /* offset 56; slot sequence % 2 counts */
+    struct cv_lease_slot slot[2]; /* offset 64, 24 bytes each */
+    _Atomic uint64_t ended_run;   /* offset 112: written by the guard */
+    char election[256];           /* offset 120, with a final zero */
+    char node[128];
+};
+
+/* What a reader learns. */
+struct cv_lease_view {
+    uint64_t token;
+    int64_t valid_until_ns;
+    bool is_valid; /* at the instant that it was asked for */
+};
+
+/* Makes the file in the folder for such files (see lease_file.c) and maps it. */
+CV_NODISCARD int cv__lease_file_make(struct cv_lease_page **ret_page,
+                                     char ret_path[CV_LEASE_PATH_BYTES], const char *election,
+                                     const char *node, struct cv_errtext *reterr);
+void cv__lease_file_unmap(struct cv_lease_page *page);
+
+/* For the one who leads: another run, or the same one with another end. */
+void cv__lease_publish(struct cv_lease_page *page, uint64_t run, uint64_t token,
+                       int64_t valid_until_ns);
+/* For the guard: that run has ended, whatever its time. */
+void cv__lease_end(struct cv_lease_page *page, uint64_t run);
+
+/* Torn-read safe. */
+struct cv_lease_view cv__lease_read(const struct cv_lease_page *page, int64_t now_ns);
+
+/* Maps a file for reading. CV_E_IO: it cannot be opened; CV_E_MALFORMED: it is not such a file, or
+ * of another boot of the machine. */
+CV_NODISCARD int cv__lease_file_open(const char *path, const struct cv_lease_page **ret_page,
+                                     struct cv_errtext *reterr);
+void cv__lease_file_close(const struct cv_lease_page *page);
+
+#endif

@@ -1,0 +1,45 @@
+/* src/supervisor/schedule.c - see schedule.h. */
+#include "supervisor/schedule.h"
+
+struct cv_schedule cv__schedule(int64_t grace_ns, int64_t margin_ns)
+{
+    CV_ASSERT(grace_ns >= 0);
+    CV_ASSERT(margin_ns >= 0);
+    if (margin_ns == 0) {
+        margin_ns = cv__max64(CV_MARGIN_NS_MIN, cv__min64(grace_ns / 4, CV_MARGIN_NS_MAX));
+    }
+    return (struct cv_schedule){.grace_ns = grace_ns, .margin_ns = margin_ns};
+}
+
+/* "Never" stays never, and a deadline at the beginning of time does not wrap around. */
+static int64_t before(int64_t at_ns, int64_t span_ns)
+{
+    if (at_ns == CV_NEVER_NS) {
+        return CV_NEVER_NS;
+    }
+    return at_ns < INT64_MIN + span_ns ? INT64_MIN : at_ns - span_ns;
+}
+
+static int64_t after(int64_t at_ns, int64_t span_ns)
+{
+    return at_ns > CV_NEVER_NS - span_ns ? CV_NEVER_NS : at_ns + span_ns;
+}
+
+int64_t cv__schedule_term_ns(const struct cv_schedule *schedule, int64_t valid_until_ns)
+{
+    return before(valid_until_ns, cv__max64(schedule->grace_ns, schedule->margin_ns));
+}
+
+int64_t cv__schedule_kill_ns(const struct cv_schedule *schedule, int64_t valid_until_ns,
+                             int64_t stop_ns)
+{
+    return cv__min64(before(valid_until_ns, schedule->margin_ns),
+                     after(stop_ns, schedule->grace_ns));
+}
+
+int64_t cv__schedule_rescue_ns(const struct cv_schedule *schedule, int64_t valid_until_ns,
+                               int64_t stop_ns)
+{
+    return cv__min64(before(valid_until_ns, schedule->margin_ns / 2),
+                     after(after(stop_ns, schedule->grace_ns), CV_PATIENCE_NS));
+}

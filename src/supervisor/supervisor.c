@@ -1,0 +1,681 @@
+/* src/supervisor/supervisor.c - the supervisor's side: see supervisor.h, and guard.c for the other.
+ *
+ * Everything that is to be done for a run is done by the guard. Here we pass requests on, tell the
+ * caller what the guard reports, and are ready for the case that the guard does not do its work:
+ * the rescue. It begins when the guard is dead, or when half of the margin has passed since the
+ * guard should have killed. Then we kill the guard too, adopt all of its descendants (we are the
+ * next subreaper above it) and sweep until we have no child left that is not claimed (child.h). */
+#include "supervisor/supervisor.h"
+
+#include "core/errors.h"
+#include "supervisor/cgroup.h"
+#include "supervisor/child.h"
+#include "supervisor/guard.h"
+#include "supervisor/terminal.h"
+#include "supervisor/tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SWEEP_NS (2 * NS_PER_MS)
+#define PLAIN_SWEEPS 3u    /* then freeze first */
+#define EMPTY_LISTS_MIN 2u /* a list may miss somebody while others end; not twice */
+#define KILLED_STATUS (128 + SIGKILL)
+
+struct cv_supervisor {
+    struct cv_supervisor_setting setting;
+    struct cv_schedule schedule;
+    struct cv_control *control; /* shared with the guard */
+    struct cv_lease_page *lease;
+    char lease_path[CV_LEASE_PATH_BYTES];
+    sigset_t mask_before;      /* of the caller, and of the command */
+    sigset_t ignored;          /* by the caller, and by the command */
+    struct sigaction on_child; /* the caller's */
+    int epoll_fd, timer_fd, signal_fd;
+    int socket_fd;    /* to the guard; -1: it is gone */
+    pid_t guard;      /* 0: none, and reaped */
+    pid_t guard_name; /* the last one's, for its control group */
+    bool is_in_event, is_silent;
+
+    /* One run. */
+    bool is_running;
+    bool is_exited; /* reported */
+    bool is_foreground;
+    bool is_suspended; /* by the terminal; we stopped with it */
+    uint64_t run, token;
+    pid_t command; /* 0: not known to run */
+    int64_t stop_ns;
+    int status;
+
+    /* Only when the guard failed. */
+    bool is_rescue;
+    uint32_t sweep_count, empty_count;
+    int64_t sweep_ns;
+    struct cv_cgroup cgroup;
+    struct cv_tree *tree;
+};
+
+const char *cv__end_name(enum cv_end end)
+{
+    static const char *const names[] = {
+#define CV_END_TEXT(name, text) text,
+        CV_END_MAP(CV_END_TEXT)
+#undef CV_END_TEXT
+    };
+    CV_ASSERT(end < CV_END_COUNT);
+    return names[end];
+}
+
+/* ---- events -------------------------------------------------------------------------------------
+ */
+
+static void emit(struct cv_supervisor *s, const struct cv_supervisor_event *event)
+{
+    if (!s->is_silent) {
+        const bool was_in_event = s->is_in_event;
+        s->is_in_event = true;
+        s->setting.on_event(s->setting.user, event);
+        s->is_in_event = was_in_event;
+    }
+}
+
+static void emit_exited(struct cv_supervisor *s, int status)
+{
+    if (s->command != 0 && !s->is_exited) {
+        s->is_exited = true;
+        s->status = status;
+        cv__terminal_take_from(s->command);
+        emit(s, &(struct cv_supervisor_event){
+                    .kind = CV_SUPERVISOR_EXITED, .pid = s->command, .status = status});
+    }
+}
+
+static void become_idle(struct cv_supervisor *s, struct cv_supervisor_event *gone)
+{
+    CV_ASSERT(s->is_running);
+    cv__terminal_take_from(s->command);
+    cv__lease_end(s->lease, s->run);
+    s->is_running = false;
+    s->is_rescue = false;
+    s->command = 0;
+    gone->kind = CV_SUPERVISOR_GONE;
+    emit(s, gone);
+}
+
+/* ---- the clock ----------------------------------------------------------------------------------
+ */
+
+static void arm(struct cv_supervisor *s)
+{
+    struct itimerspec when = {0}; /* disarmed */
+    int64_t at_ns = CV_NEVER_NS;
+    if (s->is_running) {
+        at_ns = s->is_rescue
+                    ? s->sweep_ns
+                    : cv__schedule_rescue_ns(&s->schedule, atomic_load(&s->control->valid_until_ns),
+                                             s->stop_ns);
+    }
+    if (at_ns != CV_NEVER_NS) {
+        at_ns = cv__max64(at_ns, 1);
+        when.it_value.tv_sec = at_ns / NS_PER_S;
+        when.it_value.tv_nsec = at_ns % NS_PER_S;
+    }
+    const int failed = timerfd_settime(s->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+    CV_ASSERT(failed == 0);
+}
+
+/* ---- the guard ----------------------------------------------------------------------------------
+ */
+
+static int guard_watch(struct cv_supervisor *s, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+    return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+static int guard_fork(struct cv_supervisor *s, struct cv_errtext *reterr)
+{
+    CV_ASSERT(s->guard == 0);
+    CV_ASSERT(s->socket_fd < 0);
+    int ends[2];
+    sigset_t all;
+    sigset_t before;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+        return cv__fail(reterr, CV_E_IO, "cannot make a socket for the guard: %s", strerror(errno));
+    }
+    const struct cv_guard_setting setting = {
+        .of = &s->setting,
+        .schedule = s->schedule,
+        .control = s->control,
+        .lease = s->lease,
+        .lease_path = s->lease_path,
+        .socket_fd = ends[1],
+        .supervisor = getpid(),
+        .mask = s->mask_before,
+        .ignored = s->ignored,
+    };
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        cv__guard_run(&setting);
+    }
+    const int failed_errno = errno;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)close(ends[1]);
+    if (pid < 0 || guard_watch(s, ends[0]) != 0) {
+        (void)close(ends[0]); /* ends a guard that there may be */
+        return cv__fail(reterr, CV_E_IO, "cannot start the guard: %s",
+                        strerror(pid < 0 ? failed_errno : errno));
+    }
+    s->guard = pid;
+    s->guard_name = pid;
+    s->socket_fd = ends[0];
+    return CV_OK;
+}
+
+static void guard_drop(struct cv_supervisor *s)
+{
+    if (s->socket_fd >= 0) {
+        (void)close(s->socket_fd); /* and epoll forgets it */
+        s->socket_fd = -1;
+    }
+    if (s->guard != 0) {
+        (void)kill(s->guard, SIGKILL); /* not reaped yet, so it is the guard */
+    }
+}
+
+/* Requests are few and short. If there is no room, the guard has not read for long, or is dead: the
+ * rescue will come. */
+static bool guard_ask(struct cv_supervisor *s, const struct cv_guard_request *request, int fd)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec part = {.iov_len = sizeof *request};
+    struct cv_guard_request copy = *request;
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    part.iov_base = &copy;
+    if (fd >= 0) {
+        message.msg_control = &control;
+        message.msg_controllen = sizeof control;
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
+    }
+    return s->socket_fd >= 0 &&
+           sendmsg(s->socket_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof copy;
+}
+
+static void begin_rescue(struct cv_supervisor *s)
+{
+    if (s->is_rescue || !s->is_running) {
+        return;
+    }
+    s->cgroup = cv__cgroup_find(s->guard_name);
+    guard_drop(s);
+    s->is_rescue = true;
+    s->sweep_count = 0;
+    s->empty_count = 0;
+    s->sweep_ns = cv__supervisor_now_ns();
+}
+
+static void on_suspended(struct cv_supervisor *s, int signo)
+{
+    emit(s, &(struct cv_supervisor_event){
+                .kind = CV_SUPERVISOR_SUSPENDED, .pid = s->command, .signo = signo});
+    const bool is_by_terminal = signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU;
+    if (s->setting.terminal == CV_TERMINAL_NEVER || !isatty(STDIN_FILENO) || !is_by_terminal) {
+        return; /* somebody stopped the command by hand, and will continue it */
+    }
+    bool is_to_go_on;
+    if (signo != SIGTSTP && cv__terminal_is_ours()) {
+        is_to_go_on = true; /* we were brought to the foreground: the command may read now */
+    } else {
+        cv__terminal_take_from(s->command);
+        s->is_suspended = true;
+        is_to_go_on = !cv__terminal_suspend(signo) && signo == SIGTSTP;
+    }
+    if (is_to_go_on) {
+        s->is_suspended = false;
+        cv__terminal_give(s->command);
+        cv__supervisor_signal(s, SIGCONT);
+    }
+}
+
+static void on_report(struct cv_supervisor *s, const struct cv_guard_report *report)
+{
+    CV_ASSERT(s->is_running);
+    struct cv_supervisor_event event = {
+        .pid = report->pid,
+        .signo = report->signo,
+        .status = report->status,
+        .end = report->end,
+        .failed_errno = report->failed_errno,
+        .was_killed = report->was_killed,
+    };
+    switch (report->kind) {
+    case CV_GUARD_STARTED:
+        s->command = report->pid;
+        event.kind = CV_SUPERVISOR_STARTED;
+        emit(s, &event);
+        break;
+    case CV_GUARD_SUSPENDED:
+        on_suspended(s, report->signo);
+        break;
+    case CV_GUARD_CONTINUED:
+        s->is_suspended = false;
+        event.kind = CV_SUPERVISOR_CONTINUED;
+        emit(s, &event);
+        break;
+    case CV_GUARD_EXITED:
+        s->command = report->pid;
+        emit_exited(s, report->status);
+        break;
+    case CV_GUARD_GONE:
+        s->command = report->pid; /* for the terminal: it may have had it without ever running */
+        become_idle(s, &event);
+        break;
+    }
+}
+
+/* Reads what the guard says; what it said before it died comes first. */
+static void guard_listen(struct cv_supervisor *s)
+{
+    while (s->socket_fd >= 0 && !s->is_rescue) {
+        struct cv_guard_report report;
+        const ssize_t got = recv(s->socket_fd, &report, sizeof report, MSG_DONTWAIT);
+        if (got == (ssize_t)sizeof report) {
+            on_report(s, &report);
+        } else if (got < 0 && (errno == EINTR || errno == ECONNRESET)) {
+            continue; /* a reset is told once; what was sent before it can still be read */
+        } else if (got < 0 && errno == EAGAIN) {
+            return;
+        } else {
+            if (s->is_running) {
+                begin_rescue(s);
+            } else {
+                guard_drop(s);
+            }
+        }
+    }
+}
+
+/* ---- children: the guard, and in a rescue the guard's
+ * -------------------------------------------- */
+
+static void reap(struct cv_supervisor *s)
+{
+    siginfo_t info = {0};
+    if (s->guard != 0 && waitid(P_PID, (id_t)s->guard, &info, WSTOPPED | WNOHANG) == 0 &&
+        info.si_pid != 0) {
+        (void)kill(s->guard, SIGCONT); /* whoever stopped it: a guard must not sleep */
+    }
+    cv__tree_collect_children(s->tree, getpid(), cv__child_is_claimed);
+    for (uint32_t i = 0; i < s->tree->count; i++) {
+        const pid_t pid = s->tree->entry[i].pid;
+        info = (siginfo_t){0};
+        if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG) != 0 || info.si_pid == 0) {
+            continue;
+        }
+        if (pid == s->guard) {
+            s->guard = 0;
+            begin_rescue(s);
+            guard_drop(s);
+        } else if (pid == s->command) {
+            emit_exited(s, cv__exit_status(info.si_code, info.si_status));
+        }
+    }
+}
+
+static void rescue(struct cv_supervisor *s)
+{
+    const int64_t now_ns = cv__supervisor_now_ns();
+    if (now_ns < s->sweep_ns) {
+        return;
+    }
+    s->sweep_ns = now_ns + SWEEP_NS;
+    s->sweep_count++;
+    cv__cgroup_kill(&s->cgroup);
+    if (s->sweep_count <= PLAIN_SWEEPS) {
+        cv__tree_collect(s->tree, getpid(), cv__child_is_claimed);
+        cv__tree_signal(s->tree, SIGKILL, 0);
+    } else {
+        cv__tree_freeze_and_kill(s->tree, getpid(), cv__child_is_claimed);
+    }
+    s->empty_count = s->tree->count == 0 ? s->empty_count + 1 : 0;
+    if (s->empty_count == 1) {
+        s->sweep_ns = now_ns; /* look again at once */
+    }
+    if (s->empty_count >= EMPTY_LISTS_MIN && s->guard == 0) {
+        struct cv_supervisor_event gone = {
+            .pid = s->command,
+            .end = CV_END_GUARD_DIED,
+            .was_killed = true,
+        };
+        emit_exited(s, KILLED_STATUS); /* unless it was reaped, and so reported, before */
+        gone.status = s->is_exited ? s->status : KILLED_STATUS;
+        cv__cgroup_remove(&s->cgroup);
+        become_idle(s, &gone);
+    }
+}
+
+/* ---- signals ------------------------------------------------------------------------------------
+ */
+
+static void on_signal(struct cv_supervisor *s, int signo)
+{
+    switch (signo) {
+    case SIGCHLD:
+        break; /* reap() looks anyway */
+    case SIGCONT:
+        if (s->is_running && s->is_suspended) {
+            s->is_suspended = false;
+            cv__terminal_give(s->command); /* after `fg` it is ours; after `bg` it is not */
+            cv__supervisor_signal(s, SIGCONT);
+        }
+        break;
+    default:
+        cv__supervisor_signal(s, signo);
+        emit(s, &(struct cv_supervisor_event){
+                    .kind = CV_SUPERVISOR_SIGNAL, .pid = s->command, .signo = signo});
+        break;
+    }
+}
+
+static bool take_signals(struct cv_supervisor *s)
+{
+    struct signalfd_siginfo info;
+    bool is_child = false;
+    while (read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        is_child |= info.ssi_signo == SIGCHLD;
+        on_signal(s, (int)info.ssi_signo);
+    }
+    return is_child;
+}
+
+void cv__supervisor_dispatch(struct cv_supervisor *s)
+{
+    uint64_t ticks;
+    const bool has_tick = read(s->timer_fd, &ticks, sizeof ticks) == (ssize_t)sizeof ticks;
+    const bool has_child = take_signals(s);
+    guard_listen(s); /* first: what looks like a late guard may only be a late supervisor */
+    if (has_child || s->is_rescue) {
+        reap(s);
+    }
+    if (s->is_running && !s->is_rescue &&
+        cv__supervisor_now_ns() >= cv__schedule_rescue_ns(&s->schedule,
+                                                          atomic_load(&s->control->valid_until_ns),
+                                                          s->stop_ns)) {
+        begin_rescue(s);
+    }
+    if (s->is_rescue) {
+        rescue(s);
+    }
+    if (has_tick || s->is_rescue) {
+        arm(s);
+    }
+}
+
+/* ---- what the caller asks for
+ * --------------------------------------------------------------------- */
+
+int cv__supervisor_start(struct cv_supervisor *s, uint64_t token, int64_t valid_until_ns,
+                         int inherit_fd, struct cv_errtext *reterr)
+{
+    CV_ASSERT(!s->is_running);
+    if (s->socket_fd < 0) { /* the guard was killed in an earlier run, or while nothing ran */
+        while (s->guard != 0 && waitpid(s->guard, NULL, 0) < 0 && errno == EINTR) {
+            /* it was killed: no long wait */
+        }
+        s->guard = 0;
+        const int failed = guard_fork(s, reterr);
+        if (failed != CV_OK) {
+            return failed;
+        }
+    }
+    s->run++;
+    s->token = token;
+    s->command = 0;
+    s->is_exited = false;
+    s->is_suspended = false;
+    s->stop_ns = CV_NEVER_NS;
+    s->status = 0;
+    s->is_foreground = s->setting.terminal == CV_TERMINAL_AUTO && cv__terminal_is_ours();
+    atomic_store(&s->control->valid_until_ns, valid_until_ns);
+    cv__lease_publish(s->lease, s->run, token, valid_until_ns);
+    const struct cv_guard_request request = {
+        .kind = CV_GUARD_START,
+        .run = s->run,
+        .token = token,
+        .is_foreground = s->is_foreground,
+    };
+    if (!guard_ask(s, &request, inherit_fd)) {
+        const int failed_errno = errno;
+        cv__lease_end(s->lease, s->run);
+        guard_drop(s);
+        return cv__fail(reterr, CV_E_IO, "cannot reach the guard: %s", strerror(failed_errno));
+    }
+    s->is_running = true;
+    arm(s);
+    return CV_OK;
+}
+
+void cv__supervisor_extend(struct cv_supervisor *s, int64_t valid_until_ns)
+{
+    if (!s->is_running) {
+        return;
+    }
+    const int64_t before_ns = atomic_exchange(&s->control->valid_until_ns, valid_until_ns);
+    cv__lease_publish(s->lease, s->run, s->token, valid_until_ns);
+    if (valid_until_ns < before_ns) { /* otherwise both wake up too early once, and look */
+        (void)guard_ask(s, &(struct cv_guard_request){.kind = CV_GUARD_LOOK}, -1);
+        arm(s);
+    }
+}
+
+void cv__supervisor_stop(struct cv_supervisor *s)
+{
+    if (s->is_running && s->stop_ns == CV_NEVER_NS) {
+        s->stop_ns = cv__supervisor_now_ns();
+        (void)guard_ask(s, &(struct cv_guard_request){.kind = CV_GUARD_STOP}, -1);
+        arm(s);
+    }
+}
+
+void cv__supervisor_kill(struct cv_supervisor *s)
+{
+    if (s->is_running) {
+        /* As if its grace were over now, so that the rescue does not wait either. */
+        s->stop_ns = cv__min64(s->stop_ns, cv__supervisor_now_ns() - s->schedule.grace_ns);
+        (void)guard_ask(s, &(struct cv_guard_request){.kind = CV_GUARD_KILL}, -1);
+        arm(s);
+    }
+}
+
+void cv__supervisor_signal(struct cv_supervisor *s, int signo)
+{
+    if (s->is_running) {
+        const struct cv_guard_request request = {.kind = CV_GUARD_SIGNAL, .signo = signo};
+        (void)guard_ask(s, &request, -1);
+    }
+}
+
+int cv__supervisor_fd(const struct cv_supervisor *s)
+{
+    return s->epoll_fd;
+}
+
+bool cv__supervisor_is_running(const struct cv_supervisor *s)
+{
+    return s->is_running;
+}
+
+pid_t cv__supervisor_guard_pid(const struct cv_supervisor *s)
+{
+    return s->guard;
+}
+
+const char *cv__supervisor_lease_path(const struct cv_supervisor *s)
+{
+    return s->lease_path;
+}
+
+/* ---- open and close
+ * ------------------------------------------------------------------------------- */
+
+/* A descriptor of ours must not become somebody's standard output. */
+static void fill_standard_fds(void)
+{
+    int fd;
+    do {
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (fd >= 0 && fd <= STDERR_FILENO) {
+            (void)fcntl(fd, F_SETFD, 0);
+        }
+    } while (fd >= 0 && fd < STDERR_FILENO);
+    if (fd > STDERR_FILENO) {
+        (void)close(fd);
+    }
+}
+
+static void block_signals(struct cv_supervisor *s)
+{
+    static const int taken[] = {SIGTERM, SIGINT,   SIGHUP,  SIGQUIT, SIGUSR1,
+                                SIGUSR2, SIGWINCH, SIGCONT, SIGCHLD};
+    sigset_t set;
+    struct sigaction now;
+    (void)sigemptyset(&set);
+    (void)sigemptyset(&s->ignored);
+    for (int signo = 1; signo < NSIG; signo++) {
+        if (sigaction(signo, NULL, &now) == 0 && now.sa_handler == SIG_IGN) {
+            (void)sigaddset(&s->ignored, signo);
+        }
+    }
+    for (uint32_t i = 0; i < COUNT_OF(taken); i++) {
+        /* Ignored (nohup): it stays so. Children we must hear of, though. */
+        if (sigismember(&s->ignored, taken[i]) != 1 || taken[i] == SIGCHLD) {
+            (void)sigaddset(&set, taken[i]);
+        }
+    }
+    (void)sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, &s->on_child);
+    (void)pthread_sigmask(SIG_BLOCK, &set, &s->mask_before);
+    s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int prepare(struct cv_supervisor *s, struct cv_errtext *reterr)
+{
+    s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    s->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    block_signals(s);
+    if (s->epoll_fd < 0 || s->timer_fd < 0 || s->signal_fd < 0 ||
+        guard_watch(s, s->timer_fd) != 0 || guard_watch(s, s->signal_fd) != 0) {
+        return cv__fail(reterr, CV_E_IO, "cannot make the supervisor's descriptors: %s",
+                        strerror(errno));
+    }
+    void *page =
+        mmap(NULL, sizeof *s->control, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
+        return cv__fail(reterr, CV_E_IO, "cannot prepare the supervisor: %s", strerror(errno));
+    }
+    s->control = page;
+    /* Children that somebody had before he became us by exec are not the command's. */
+    cv__tree_collect_children(s->tree, getpid(), NULL);
+    for (uint32_t i = 0; i < s->tree->count; i++) {
+        cv__child_claim(s->tree->entry[i].pid);
+    }
+    const int failed =
+        cv__lease_file_make(&s->lease, s->lease_path, s->setting.election, s->setting.node, reterr);
+    return failed != CV_OK ? failed : guard_fork(s, reterr);
+}
+
+int cv__supervisor_open(struct cv_supervisor **ret_supervisor,
+                        const struct cv_supervisor_setting *setting, struct cv_errtext *reterr)
+{
+    CV_ASSERT(setting->on_event != NULL);
+    if (setting->argv == NULL || setting->argv[0] == NULL || setting->grace_ns < 0 ||
+        setting->margin_ns < 0) {
+        return cv__fail(reterr, CV_E_INVALID, "a command, and a grace and margin of at least 0");
+    }
+    struct cv_supervisor *s = calloc(1, sizeof *s);
+    if (s == NULL || (s->tree = malloc(sizeof *s->tree)) == NULL) {
+        free(s);
+        return cv__fail(reterr, CV_E_MEMORY, "no memory for the supervisor");
+    }
+    fill_standard_fds();
+    s->setting = *setting;
+    s->schedule = cv__schedule(setting->grace_ns, setting->margin_ns);
+    s->cgroup = CV_CGROUP_NONE;
+    s->socket_fd = -1;
+    const int failed = prepare(s, reterr);
+    if (failed != CV_OK) {
+        cv__supervisor_close(s);
+        return failed;
+    }
+    *ret_supervisor = s;
+    return CV_OK;
+}
+
+static void close_if_open(int fd)
+{
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+/* The guard has nothing to do any more; it removes the lease file and its control group. */
+static void guard_dismiss(struct cv_supervisor *s)
+{
+    close_if_open(s->socket_fd);
+    s->socket_fd = -1;
+    if (s->guard != 0) {
+        (void)kill(s->guard, SIGCONT);
+        while (waitpid(s->guard, NULL, 0) < 0 && errno == EINTR) {
+            /* wait on */
+        }
+        s->guard = 0;
+    }
+}
+
+void cv__supervisor_close(struct cv_supervisor *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    CV_ASSERT(!s->is_in_event);
+    s->is_silent = true;
+    cv__supervisor_kill(s);
+    while (s->is_running) {
+        struct pollfd ready = {.fd = s->epoll_fd, .events = POLLIN};
+        (void)poll(&ready, 1, -1);
+        cv__supervisor_dispatch(s);
+    }
+    guard_dismiss(s);
+    if (s->lease != NULL) {
+        (void)unlink(s->lease_path); /* if the guard could not */
+        cv__lease_file_unmap(s->lease);
+    }
+    if (s->control != NULL) {
+        (void)munmap(s->control, sizeof *s->control);
+    }
+    close_if_open(s->epoll_fd);
+    close_if_open(s->timer_fd);
+    close_if_open(s->signal_fd);
+    (void)sigaction(SIGCHLD, &s->on_child, NULL);
+    (void)pthread_sigmask(SIG_SETMASK, &s->mask_before, NULL);
+    free(s->tree);
+    free(s);
+}

@@ -1,0 +1,62 @@
+/* src/supervisor/tree.h - all descendants of a process, and signals for them.
+ *
+ * The kernel has no call for "this process and everything below it", so we read it from /proc.
+ * While we read, processes fork and end; a list is only right at some instant. What makes that
+ * enough: the root is a subreaper, so nobody leaves the tree, and the caller repeats until the root
+ * has no child left, which waitid() tells exactly.
+ *
+ * A process id may be used again between the list and the signal. A signal therefore goes through a
+ * pidfd, after a look whether the process behind it still has the parent that it was found by. */
+#ifndef CV_SUPERVISOR_TREE_H
+#define CV_SUPERVISOR_TREE_H
+
+#include "core/types.h"
+
+#include <sys/types.h>
+
+/* More of them are found by the next list: the first ones are dead by then. */
+#define CV_TREE_MAX 8192u
+
+struct cv_tree {
+    pid_t root;
+    uint32_t count;
+    bool is_cut; /* there are more */
+    struct cv_tree_entry {
+        pid_t pid;
+        pid_t parent;
+    } entry[CV_TREE_MAX];
+};
+
+struct cv_process_stat {
+    char state; /* R S D T t Z X I */
+    pid_t parent;
+    pid_t group;
+};
+
+/* False: there is no such process any more. */
+bool cv__process_stat(pid_t pid, struct cv_process_stat *ret_stat);
+
+/* Reads the line of /proc/PID/stat. The name in it may hold anything, also ") R 1". */
+bool cv__process_stat_parse(const char *line, struct cv_process_stat *ret_stat);
+
+/* Children of `root` for which is_foreign() says true are left out with everything below them;
+ * NULL: none is. */
+void cv__tree_collect(struct cv_tree *tree, pid_t root, bool (*is_foreign)(pid_t pid));
+
+/* Only the children, not what is below them. */
+void cv__tree_collect_children(struct cv_tree *tree, pid_t root, bool (*is_foreign)(pid_t pid));
+
+/* The same as cv__tree_collect() by reading all of /proc, for kernels without
+ * /proc/PID/task/TID/children. */
+void cv__tree_collect_slowly(struct cv_tree *tree, pid_t root, bool (*is_foreign)(pid_t pid));
+
+/* To all of the list, except those of the process group `except_group` (0: of none). */
+void cv__tree_signal(const struct cv_tree *tree, int signo, pid_t except_group);
+
+/* Stops all, round after round until none is found running, then kills all. Against those that fork
+ * faster than they are killed: whoever is killed makes room for another, whoever is stopped does
+ * not.
+ */
+void cv__tree_freeze_and_kill(struct cv_tree *tree, pid_t root, bool (*is_foreign)(pid_t pid));
+
+#endif
