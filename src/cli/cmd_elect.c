@@ -10,14 +10,15 @@ static int run(int argc, char **argv)
 const struct cv_verb cv__verb_elect = {
     .name = "elect",
     .summary = "take part in an election, and print each change",
-    .help = "usage: conclave elect NAME [--via ADDRESS] [--lease TIME] [--node NAME] [--json]\n\n"
-            "Campaigns until interrupted, prints one line for each change, and resigns at the end.\n"
-            "To run a command while leading, use 'conclave run'.\n\n"
-            "  --via ADDRESS  where the election is held; default: a file of this user\n"
-            "  --lease TIME   a leader that is not heard of is replaced after this; default 5s\n"
-            "  --node NAME    what this contender is called; default: host name and process id\n"
-            "  --changes N    stop after N changes\n"
-            "  --json         one object for each change\n\n"
-            "Exit status: 0 interrupted, 2 wrong usage or bad input.\n",
+    .help =
+        "usage: conclave elect NAME [--via ADDRESS] [--lease TIME] [--node NAME] [--json]\n\n"
+        "Campaigns until interrupted, prints one line for each change, and resigns at the end.\n"
+        "To run a command while leading, use 'conclave run'.\n\n"
+        "  --via ADDRESS  where the election is held; default: a file of this user\n"
+        "  --lease TIME   a leader that is not heard of is replaced after this; default 5s\n"
+        "  --node NAME    what this contender is called; default: host name and process id\n"
+        "  --changes N    stop after N changes\n"
+        "  --json         one object for each change\n\n"
+        "Exit status: 0 interrupted, 2 wrong usage or bad input.\n",
     .run = run,
 };

@@ -125,8 +125,8 @@ static void on_past(void *user, const struct cv_store_past *past)
     s->last_to_ns = past->to_wall_ns;
     s->has_last = past->to_wall_ns != 0;
     const int64_t to_ns = past->to_wall_ns != 0 ? past->to_wall_ns : INT64_MAX;
-    const bool is_wanted = s->has_at ? past->from_wall_ns <= s->at_ns && s->at_ns < to_ns
-                                     : to_ns >= s->since_ns;
+    const bool is_wanted =
+        s->has_at ? past->from_wall_ns <= s->at_ns && s->at_ns < to_ns : to_ns >= s->since_ns;
     if (!is_wanted) {
         return;
     }

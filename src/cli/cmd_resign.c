@@ -95,12 +95,13 @@ static int run(int argc, char **argv)
 const struct cv_verb cv__verb_resign = {
     .name = "resign",
     .summary = "ask the leader to hand over",
-    .help = "usage: conclave resign NAME [--to NODE] [--wait TIME] [--via ADDRESS]\n\n"
-            "Asks the leader of an election to stop its work and to resign, and waits until another\n"
-            "leads. The leader stops its command first; nothing is taken from it by force.\n\n"
-            "  --to NODE      in favour of this one, if it is a candidate\n"
-            "  --wait TIME    how long to wait; default 10s\n"
-            "  --via ADDRESS  where the election is held; default: a file of this user\n\n"
-            "Exit status: 0 handed over, 1 nobody leads or it still does, 2 wrong usage.\n",
+    .help =
+        "usage: conclave resign NAME [--to NODE] [--wait TIME] [--via ADDRESS]\n\n"
+        "Asks the leader of an election to stop its work and to resign, and waits until another\n"
+        "leads. The leader stops its command first; nothing is taken from it by force.\n\n"
+        "  --to NODE      in favour of this one, if it is a candidate\n"
+        "  --wait TIME    how long to wait; default 10s\n"
+        "  --via ADDRESS  where the election is held; default: a file of this user\n\n"
+        "Exit status: 0 handed over, 1 nobody leads or it still does, 2 wrong usage.\n",
     .run = run,
 };

@@ -90,18 +90,20 @@ static int run_store(int argc, char **argv)
 const struct cv_verb cv__verb_stores = {
     .name = "stores",
     .summary = "the kinds of stores that an election can be held with",
-    .help = "usage: conclave stores [--json]\n\n"
-            "Lists the kinds of stores: how an address looks like, whose clock judges that a lease\n"
-            "is over, how others learn of a release, and the shortest lease.\n\n"
-            "  --json    the same for programs\n",
+    .help =
+        "usage: conclave stores [--json]\n\n"
+        "Lists the kinds of stores: how an address looks like, whose clock judges that a lease\n"
+        "is over, how others learn of a release, and the shortest lease.\n\n"
+        "  --json    the same for programs\n",
     .run = run_stores,
 };
 
 const struct cv_verb cv__verb_store = {
     .name = "store",
     .summary = "prepare a store: make its tables",
-    .help = "usage: conclave store init ADDRESS\n\n"
-            "Makes what a store needs before its first election, such as the tables in a PostgreSQL\n"
-            "database. What is there already is kept.\n",
+    .help =
+        "usage: conclave store init ADDRESS\n\n"
+        "Makes what a store needs before its first election, such as the tables in a PostgreSQL\n"
+        "database. What is there already is kept.\n",
     .run = run_store,
 };

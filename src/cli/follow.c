@@ -142,12 +142,10 @@ static int follow(const struct settings *settings, int signal_fd)
 
 static int parse(int argc, char **argv, bool is_observer, struct settings *settings)
 {
-    static const struct option longs[] = {{"via", required_argument, NULL, 'v'},
-                                          {"lease", required_argument, NULL, 'l'},
-                                          {"node", required_argument, NULL, 'N'},
-                                          {"changes", required_argument, NULL, 'c'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {0}};
+    static const struct option longs[] = {
+        {"via", required_argument, NULL, 'v'},  {"lease", required_argument, NULL, 'l'},
+        {"node", required_argument, NULL, 'N'}, {"changes", required_argument, NULL, 'c'},
+        {"json", no_argument, NULL, 'j'},       {0}};
     settings->options.is_observer = is_observer;
     int option;
     while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {

@@ -275,7 +275,7 @@ static const struct cv_backend_kind *backend_for(const char *address)
     return NULL;
 }
 
-static int node_name(char ret_node[CV_NODE_BYTES], const char *wanted, struct cv_errtext *reterr)
+int cv__node_name(char ret_node[CV_NODE_BYTES], const char *wanted, struct cv_errtext *reterr)
 {
     if (wanted != NULL) {
         if (strlen(wanted) >= CV_NODE_BYTES || !cv__election_name_is_valid(wanted) ||
@@ -311,7 +311,7 @@ static int check(struct cv_election *e, const char *name, const char *address,
     e->lease_ns = options->lease_ns != 0 ? options->lease_ns : LEASE_NS_DEFAULT;
     e->progress_limit_ns = options->progress_ns;
     atomic_store_explicit(&e->progress_ns, cv__clock_now_ns(), memory_order_relaxed);
-    int code = node_name(e->node, options->node, reterr);
+    int code = cv__node_name(e->node, options->node, reterr);
     if (code == CV_OK) {
         code = cv__place_address(address, &e->address, reterr);
     }
@@ -621,14 +621,4 @@ int cv__election_lifeline(struct cv_election *e)
     const int copy = e->lifeline >= 0 ? fcntl(e->lifeline, F_DUPFD_CLOEXEC, 3) : -1;
     unlock(e);
     return copy;
-}
-
-const char *cv__election_node(const struct cv_election *e)
-{
-    return e->node;
-}
-
-const char *cv__election_address(const struct cv_election *e)
-{
-    return e->address;
 }

@@ -8,8 +8,8 @@
  * and all of them are gone (stores/store.h); -1: not leading, or there is no such thing. */
 int cv__election_lifeline(struct cv_election *election);
 
-/* What it was opened with, defaults filled in. */
-const char *cv__election_node(const struct cv_election *election);
-const char *cv__election_address(const struct cv_election *election);
+/* The name of a contender: the one that is wanted, if it can be one; NULL: host and process id. */
+CV_NODISCARD int cv__node_name(char ret_node[CV_NODE_BYTES], const char *wanted,
+                               struct cv_errtext *reterr);
 
 #endif

@@ -33,8 +33,7 @@ static sqlite3 *trail_open(struct cv_errtext *reterr)
         return NULL;
     }
     sqlite3 *db = NULL;
-    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) !=
-            SQLITE_OK ||
+    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) != SQLITE_OK ||
         sqlite3_busy_timeout(db, BUSY_MS) != SQLITE_OK ||
         sqlite3_exec(db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", NULL, NULL,
                      NULL) != SQLITE_OK ||
@@ -136,10 +135,10 @@ int cv__trail_read(const struct cv_store_kind *kind, const char *address, const 
             past(user, &one);
         }
     }
-    const int code = stepped == SQLITE_DONE
-                         ? CV_OK
-                         : cv__fail(reterr, CV_E_STORE, "cannot read the audit trail: %s",
-                                    sqlite3_errmsg(db));
+    const int code =
+        stepped == SQLITE_DONE
+            ? CV_OK
+            : cv__fail(reterr, CV_E_STORE, "cannot read the audit trail: %s", sqlite3_errmsg(db));
     (void)sqlite3_finalize(q); /* repeats the error that was told */
     (void)sqlite3_close(db);
     return code;

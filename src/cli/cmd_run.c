@@ -1,0 +1,484 @@
+/* src/cli/cmd_run.c - `conclave run NAME -- CMD...`: runs a command while leading.
+ *
+ * Two parts that know nothing of each other meet here: the election, which has a thread of its own,
+ * and the supervisor, with its guard, which sees to it that nothing of the command outlives the
+ * leadership. This loop carries the news between them: elected, start; prolonged, extend; lost or
+ * asked to resign, stop; nothing of it left, resign. The release is never asked for before the
+ * command is gone [traps.md T14]; while a command does not go away although it was killed, the
+ * lease is not prolonged either: this loop then makes no progress, and says so by silence. */
+#include "cli/cli.h"
+#include "core/duration.h"
+#include "runtime/clock.h"
+#include "runtime/election.h"
+#include "supervisor/supervisor.h"
+
+#include <conclave/conclave.h>
+#include <errno.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Beside those of cli.h, and those of the command. */
+enum {
+    EXIT_CONFLICT = 1, /* somebody else leads; -E changes it */
+    EXIT_LOST = 124,   /* the command was stopped, because the leadership ended */
+    EXIT_OWN = 125,    /* conclave itself failed */
+    EXIT_SIGNAL = 128, /* and the number of the signal */
+};
+
+#define LEASE_NS_DEFAULT (5 * NS_PER_S)
+#define GRACE_NS_DEFAULT (2 * NS_PER_S)
+#define OVERDUE_NS \
+    (5 * NS_PER_S) /* a command that was killed and is not gone after this is stuck */
+#define FIRST_ANSWER_NS (5 * NS_PER_S) /* -n waits so long for a store that says nothing at all */
+
+struct settings {
+    const char *name, *via, *on_elected, *on_lost, *fifo;
+    struct cv_election_options options;
+    char node[CV_NODE_BYTES];
+    int64_t grace_ns;  /* -1: not said */
+    int64_t wait_ns;   /* -1: for ever */
+    uint64_t conflict; /* exit status */
+    bool is_nonblocking, is_once, is_verbose;
+    char **command;
+};
+
+enum stage { STAGE_WAITING, STAGE_RUNNING, STAGE_STOPPING };
+
+struct run {
+    const struct settings *settings;
+    struct cv_supervisor *supervisor;
+    struct cv_election *election;
+    struct cv_election_status status;
+
+    enum stage stage;
+    uint64_t token;   /* of the run that is under way */
+    int64_t stop_ns;  /* when it was told to stop */
+    bool must_resign; /* somebody asked for it */
+    bool has_led;     /* at least once */
+    bool is_over;     /* exit with exit_status */
+    int exit_status;
+    int64_t give_up_ns; /* without having led; INT64_MAX: never */
+};
+
+static void say(const struct run *run, const char *format, ...) CV_PRINTF(2, 3);
+
+static void say(const struct run *run, const char *format, ...)
+{
+    if (!run->settings->is_verbose) {
+        return;
+    }
+    va_list args;
+    va_start(args, format);
+    (void)fprintf(stderr, "conclave: %s: ", run->settings->name);
+    (void)vfprintf(stderr, format, args);
+    (void)fputc('\n', stderr);
+    va_end(args);
+}
+
+static void end(struct run *run, int exit_status)
+{
+    run->is_over = true;
+    run->exit_status = exit_status;
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
+
+static void start(struct run *run)
+{
+    struct cv_errtext error;
+    const struct cv_election_status *s = &run->status;
+    const int lifeline = cv__election_lifeline(run->election);
+    const int code =
+        cv__supervisor_start(run->supervisor, s->token, s->valid_until_ns, lifeline, &error);
+    if (lifeline >= 0) {
+        (void)close(lifeline); /* guard and command have copies, the election the first one */
+    }
+    if (code != CV_OK) {
+        (void)cv__usage_error("%s", error.text);
+        end(run, EXIT_OWN);
+        return;
+    }
+    run->has_led = true;
+    run->stage = STAGE_RUNNING;
+    run->token = s->token;
+    run->must_resign = false;
+    say(run, "elected, token %llu", (unsigned long long)s->token);
+}
+
+static void stop(struct run *run, const char *why)
+{
+    if (run->stage != STAGE_RUNNING) {
+        return;
+    }
+    run->stage = STAGE_STOPPING;
+    run->stop_ns = cv__clock_now_ns();
+    say(run, "%s: stopping the command", why);
+    cv__supervisor_stop(run->supervisor);
+}
+
+static void on_gone(struct run *run, const struct cv_supervisor_event *event)
+{
+    const bool was_asked = run->must_resign;
+    run->stage = STAGE_WAITING;
+    switch (event->end) {
+    case CV_END_EXITED:
+        end(run, event->status);
+        return;
+    case CV_END_NOT_STARTED:
+        (void)cv__usage_error("cannot run '%s': %s", run->settings->command[0],
+                              strerror(event->failed_errno));
+        end(run, event->status);
+        return;
+    case CV_END_TOO_LATE:
+        run->token = 0; /* the next renewal leaves more time */
+        return;
+    case CV_END_GUARD_DIED:
+        (void)cv__usage_error("the guard of the command was killed; so was the command");
+        end(run, EXIT_OWN);
+        return;
+    default:
+        break;
+    }
+    if (was_asked) {
+        run->must_resign = false;
+        const char *heir = run->status.heir;
+        cv_resign(run->election, heir[0] != '\0' ? heir : NULL);
+        say(run, "resigned, as it was asked to");
+    } else {
+        say(run, "leadership lost (%s)", cv_reason_name(run->status.reason));
+    }
+    if (run->settings->is_once) {
+        end(run, EXIT_LOST);
+    }
+}
+
+static void on_signal(struct run *run, int signo)
+{
+    const bool is_end = signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT;
+    if (run->stage == STAGE_WAITING && is_end) {
+        end(run, EXIT_SIGNAL + signo);
+    } /* otherwise the command has it, and what it makes of it is our exit status */
+}
+
+static void on_event(void *user, const struct cv_supervisor_event *event)
+{
+    struct run *run = user;
+    switch (event->kind) {
+    case CV_SUPERVISOR_STARTED:
+        say(run, "the command runs as process %ld", (long)event->pid);
+        break;
+    case CV_SUPERVISOR_GONE:
+        on_gone(run, event);
+        break;
+    case CV_SUPERVISOR_SIGNAL:
+        on_signal(run, event->signo);
+        break;
+    case CV_SUPERVISOR_SUSPENDED:
+    case CV_SUPERVISOR_CONTINUED:
+    case CV_SUPERVISOR_EXITED:
+        break; /* nothing that concerns the leadership */
+    }
+}
+
+/* ---- The election ---------------------------------------------------------------------------- */
+
+static void on_change(struct run *run)
+{
+    cv_status(run->election, &run->status);
+    const struct cv_election_status *s = &run->status;
+    const bool is_leader = s->role == CV_ROLE_LEADER;
+    if (s->trouble[0] != '\0') {
+        say(run, "%s", s->trouble);
+    }
+    switch (run->stage) {
+    case STAGE_WAITING:
+        if (is_leader && s->is_wished_away) {
+            cv_resign(run->election, s->heir[0] != '\0' ? s->heir : NULL);
+        } else if (is_leader) {
+            start(run);
+        }
+        break;
+    case STAGE_RUNNING:
+        if (!is_leader || s->token != run->token) {
+            stop(run, "leadership lost");
+        } else {
+            cv__supervisor_extend(run->supervisor, s->valid_until_ns);
+            if (s->is_wished_away) {
+                run->must_resign = true;
+                stop(run, "asked to resign");
+            }
+        }
+        break;
+    case STAGE_STOPPING:
+        if (is_leader && s->token == run->token) {
+            cv__supervisor_extend(run->supervisor, s->valid_until_ns);
+        }
+        break;
+    }
+}
+
+/* -n and -w: has somebody else got it, or has the time come? */
+static void consider_giving_up(struct run *run)
+{
+    if (run->has_led || run->is_over || run->stage != STAGE_WAITING ||
+        run->status.role == CV_ROLE_LEADER) {
+        return;
+    }
+    const struct cv_election_status *s = &run->status;
+    if (run->settings->is_nonblocking && s->leader[0] != '\0') {
+        say(run, "%s leads", s->leader);
+        end(run, (int)run->settings->conflict);
+    } else if (cv__clock_now_ns() >= run->give_up_ns ||
+               (run->settings->is_nonblocking && s->trouble[0] != '\0')) {
+        if (s->trouble[0] != '\0') {
+            (void)cv__usage_error("%s", s->trouble);
+            end(run, EXIT_OWN);
+        } else {
+            say(run, "not elected in time");
+            end(run, (int)run->settings->conflict);
+        }
+    }
+}
+
+/* ---- The loop -------------------------------------------------------------------------------- */
+
+static int poll_ms(const struct run *run)
+{
+    const int64_t now_ns = cv__clock_now_ns();
+    int64_t wait_ns = INT64_MAX;
+    if (run->stage != STAGE_WAITING) {
+        wait_ns = run->settings->options.lease_ns / 4; /* to show progress */
+    } else if (!run->has_led && run->give_up_ns != INT64_MAX) {
+        wait_ns = run->give_up_ns - now_ns;
+    }
+    if (wait_ns == INT64_MAX) {
+        return -1;
+    }
+    const int64_t ms = (wait_ns + NS_PER_MS - 1) / NS_PER_MS;
+    return ms < 0 ? 0 : ms > 60000 ? 60000 : (int)ms;
+}
+
+static void loop(struct run *run)
+{
+    while (!run->is_over) {
+        const bool is_overdue =
+            run->stage == STAGE_STOPPING &&
+            cv__clock_now_ns() - run->stop_ns > run->settings->grace_ns + OVERDUE_NS;
+        if (!is_overdue) {
+            cv_progress(run->election);
+        }
+        struct pollfd waits[] = {
+            {.fd = cv_fd(run->election), .events = POLLIN},
+            {.fd = cv__supervisor_fd(run->supervisor), .events = POLLIN},
+        };
+        if (poll(waits, COUNT_OF(waits), poll_ms(run)) < 0 && errno != EINTR) {
+            (void)cv__usage_error("cannot wait: %s", strerror(errno));
+            end(run, EXIT_OWN);
+            return;
+        }
+        if (waits[0].revents != 0) {
+            on_change(run);
+        }
+        if (waits[1].revents != 0) {
+            cv__supervisor_dispatch(run->supervisor);
+        }
+        consider_giving_up(run);
+    }
+}
+
+static int run_command(const struct settings *settings)
+{
+    struct run run = {.settings = settings, .give_up_ns = INT64_MAX, .exit_status = EXIT_OWN};
+    struct cv_errtext error;
+    const struct cv_supervisor_setting supervisor_setting = {
+        .argv = settings->command,
+        .election = settings->name,
+        .node = settings->node,
+        .grace_ns = settings->grace_ns,
+        .on_event = on_event,
+        .user = &run,
+    };
+    if (cv__supervisor_open(&run.supervisor, &supervisor_setting, &error) != CV_OK) {
+        (void)cv__usage_error("%s", error.text);
+        return EXIT_OWN;
+    }
+    const int code =
+        cv_open(&run.election, settings->name, settings->via, &settings->options, &error);
+    if (code == CV_OK) {
+        if (settings->wait_ns >= 0) {
+            run.give_up_ns = cv__clock_now_ns() + settings->wait_ns;
+        } else if (settings->is_nonblocking) {
+            run.give_up_ns = cv__clock_now_ns() + FIRST_ANSWER_NS;
+        }
+        loop(&run);
+    } else {
+        (void)cv__usage_error("%s", error.text);
+        run.exit_status = code == CV_E_INVALID ? EXIT_USAGE : EXIT_OWN;
+    }
+    cv__supervisor_close(run.supervisor); /* first: nothing of the command is left, ... */
+    cv_close(run.election);               /* ... and then the next one may lead */
+    return run.exit_status;
+}
+
+/* ---- The command line ------------------------------------------------------------------------ */
+
+/* A time, or as flock(1) has it, a number of seconds. */
+static bool time_parse(const char *option, const char *text, int64_t *ret_ns)
+{
+    const char *rest = cv__decimal_parse(text, ret_ns);
+    if ((rest != NULL && *rest == '\0') || cv__duration_parse(text, ret_ns)) {
+        return true;
+    }
+    (void)cv__usage_error("%s takes a time like 5s, not '%s'", option, text);
+    return false;
+}
+
+static bool option_take(struct settings *s, int option)
+{
+    switch (option) {
+    case 'v':
+        s->via = optarg;
+        return true;
+    case 'l':
+        return time_parse("--lease", optarg, &s->options.lease_ns);
+    case 'g':
+        return time_parse("--grace", optarg, &s->grace_ns);
+    case 'n':
+        s->is_nonblocking = true;
+        return true;
+    case 'w':
+        return time_parse("--wait", optarg, &s->wait_ns);
+    case 'E':
+        return cv__option_number("-E", optarg, 0, 255, &s->conflict);
+    case 'o':
+        s->is_once = true;
+        return true;
+    case 'e':
+        s->on_elected = optarg;
+        return true;
+    case 'L':
+        s->on_lost = optarg;
+        return true;
+    case 'f':
+        s->fifo = optarg;
+        return true;
+    case 'N':
+        s->options.node = optarg;
+        return true;
+    case 'V':
+        s->is_verbose = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The name may stand before, between or behind the options; the command is what comes after. */
+static int parse(int argc, char **argv, struct settings *s)
+{
+    static const struct option longs[] = {{"via", required_argument, NULL, 'v'},
+                                          {"lease", required_argument, NULL, 'l'},
+                                          {"grace", required_argument, NULL, 'g'},
+                                          {"nonblock", no_argument, NULL, 'n'},
+                                          {"wait", required_argument, NULL, 'w'},
+                                          {"timeout", required_argument, NULL, 'w'},
+                                          {"conflict-exit-code", required_argument, NULL, 'E'},
+                                          {"once", no_argument, NULL, 'o'},
+                                          {"on-elected", required_argument, NULL, 'e'},
+                                          {"on-lost", required_argument, NULL, 'L'},
+                                          {"fifo", required_argument, NULL, 'f'},
+                                          {"node", required_argument, NULL, 'N'},
+                                          {"verbose", no_argument, NULL, 'V'},
+                                          {0}};
+    for (;;) {
+        const int option = getopt_long(argc, argv, "+nw:E:", longs, NULL);
+        if (option == -1) {
+            const bool is_end = optind > 1 && strcmp(argv[optind - 1], "--") == 0;
+            if (s->name != NULL || optind >= argc) {
+                break;
+            }
+            if (is_end) {
+                return cv__usage_error("run takes the name of an election before '--'");
+            }
+            s->name = argv[optind++];
+        } else if (!option_take(s, option)) {
+            return EXIT_USAGE;
+        }
+    }
+    s->command = argv + optind;
+    if (s->name == NULL || s->command[0] == NULL) {
+        return cv__usage_error("use: conclave run NAME [OPTIONS] -- COMMAND [ARGUMENTS]");
+    }
+    return EXIT_FINE;
+}
+
+static int complete(struct settings *s)
+{
+    struct cv_errtext error;
+    if (s->options.lease_ns == 0) {
+        s->options.lease_ns = LEASE_NS_DEFAULT;
+    }
+    const int64_t lease_ns = s->options.lease_ns;
+    if (s->grace_ns < 0) {
+        s->grace_ns = lease_ns / 5 * 2 < GRACE_NS_DEFAULT ? lease_ns / 5 * 2 : GRACE_NS_DEFAULT;
+    }
+    /* A renewal leaves two thirds of the lease at least; SIGTERM must not come before the next. */
+    if (s->grace_ns > lease_ns / 2) {
+        return cv__usage_error("the grace of %g s is too long for a lease of %g s: the command is "
+                               "stopped that long before the lease ends; at most half of it",
+                               (double)s->grace_ns / 1e9, (double)lease_ns / 1e9);
+    }
+    s->options.progress_ns = lease_ns;
+    if (cv__node_name(s->node, s->options.node, &error) != CV_OK) {
+        return cv__usage_error("%s", error.text);
+    }
+    s->options.node = s->node;
+    return EXIT_FINE;
+}
+
+static int run(int argc, char **argv)
+{
+    struct settings settings = {.grace_ns = -1, .wait_ns = -1, .conflict = EXIT_CONFLICT};
+    int status = parse(argc, argv, &settings);
+    if (status == EXIT_FINE) {
+        status = complete(&settings);
+    }
+    return status == EXIT_FINE ? run_command(&settings) : status;
+}
+
+const struct cv_verb cv__verb_run = {
+    .name = "run",
+    .summary = "run a command on exactly one of several processes or machines",
+    .help =
+        "usage: conclave run NAME [OPTIONS] -- COMMAND [ARGUMENTS]\n\n"
+        "Takes part in the election NAME and runs COMMAND while leading. When the leadership "
+        "ends,\n"
+        "COMMAND and everything it started gets SIGTERM, and SIGKILL before another may lead, "
+        "also\n"
+        "if this process is stopped or killed. When COMMAND ends, so does 'run'.\n\n"
+        "  --via ADDRESS     where the election is held; default: a file of this user, for the\n"
+        "                    processes of this host; 'conclave stores' lists the kinds\n"
+        "  --lease TIME      a leader that is not heard of is replaced after this; default 5s\n"
+        "  --grace TIME      from SIGTERM to SIGKILL; default 2s, at most half of the lease\n"
+        "  -n, --nonblock    do not wait: fail if another leads\n"
+        "  -w, --wait TIME   fail if not elected within this time\n"
+        "  -E CODE           exit status when that fails; default 1\n"
+        "  --once            do not wait for another turn when the leadership was lost\n"
+        "  --on-elected CMD, --on-lost CMD   hooks, run by /bin/sh\n"
+        "  --fifo FILE       write each change of state to this pipe, in keepalived's form\n"
+        "  --node NAME       what this contender is called; default: host name and process id\n"
+        "  --verbose         say what happens\n\n"
+        "COMMAND has CONCLAVE_ELECTION, CONCLAVE_TOKEN, CONCLAVE_NODE and CONCLAVE_LEASE_FILE in\n"
+        "its environment; 'conclave check-lease' there tells whether the leadership is valid.\n\n"
+        "Exit status: that of COMMAND (128+N if signal N ended it); 1 (or -E) not elected, 2 "
+        "wrong\n"
+        "usage, 124 leadership lost with --once, 125 conclave failed, 126 COMMAND cannot be run,\n"
+        "127 it was not found.\n",
+    .run = run,
+};
