@@ -14,7 +14,7 @@ all:
 	@ninja -C $(BUILD) product
 
 demo: all
-	@$(BUILD)/conclave sim --timeline tests/scenario/demo.scn
+	@tools/demo $(BUILD)/conclave
 
 test:
 	@tools/setup test
@@ -70,7 +70,7 @@ clean:
 
 help:
 	@echo 'make            build/conclave and the libraries'
-	@echo 'make demo       watch an election with a crash, a partition and its healing'
+	@echo 'make demo       three contenders, one command: killed, asked to resign, stopped'
 	@echo 'make test       every test, also with sanitizers and valgrind'
 	@echo 'make soak       the random fault runs in full: some minutes'
 	@echo 'make bench      the benchmarks'

@@ -78,10 +78,55 @@ flags="-Wall -Wextra -Werror -pedantic"
 gcc -std=c11 $flags "$work/embed.c" -o "$work/embed-c" $(pkg-config --cflags --libs conclave)
 g++ -std=c++11 $flags "$work/embed.cc" -o "$work/embed-cc" $(pkg-config --cflags --libs conclave)
 gcc -std=c11 $flags "$work/embed.c" -o "$work/embed-static" \
-    $(pkg-config --cflags conclave) "$lib/libconclave.a"
+    $(pkg-config --cflags conclave) "$lib/libconclave.a" \
+    $(pkg-config --libs --static conclave | sed 's/-lconclave//')
 for program in embed-c embed-cc; do
     LD_LIBRARY_PATH="$lib" "$work/$program" | grep -q '^bully needs [0-9]* bytes$' ||
         fail "$program does not run"
 done
 "$work/embed-static" >/dev/null || fail "the static library does not work"
 readelf -d "$work/embed-c" | grep -q 'NEEDED.*libconclave\.so\.0' || fail "not linked by soname"
+
+# ---- the examples: one ticks; when it is killed another does ---------------------------------------
+
+examples=$SOURCE_ROOT/examples
+gcc -std=gnu11 $flags "$examples/leader.c" -o "$work/leader-c" $(pkg-config --cflags --libs conclave)
+gcc -std=gnu11 $flags "$examples/leader_epoll.c" -o "$work/leader-epoll" \
+    $(pkg-config --cflags --libs conclave)
+g++ -std=c++17 $flags "$examples/leader.cpp" -o "$work/leader-cc" \
+    $(pkg-config --cflags --libs conclave)
+export LD_LIBRARY_PATH="$lib"
+! "$work/leader-c" x nonsense:y 2>"$work/error" || fail "an address that is none is accepted"
+grep -q "leader: 'nonsense:y' is no address" "$work/error" || fail "$(cat "$work/error")"
+
+pids=
+trap 'kill -9 $pids 2>/dev/null; rm -rf "$work"' EXIT
+for program in leader-c leader-epoll leader-cc; do
+    "$work/$program" tick "sqlite:$work/tick.db" >"$work/$program.out" &
+    pids="$pids $!"
+    eval "pid_$(echo $program | tr - _)=$!"
+done
+# Waits until one of the programs that are left ticks, with a larger token than the one before.
+token=0
+await_tick() {
+    tries=0
+    while [ $tries -lt 600 ]; do
+        for program in "$@"; do
+            latest=$(sed -n 's/^tick, token //p' "$work/$program.out" | tail -n 1)
+            if [ "${latest:-0}" -gt $token ]; then
+                token=$latest
+                leader=$program
+                return 0
+            fi
+        done
+        tries=$((tries + 1))
+        sleep 0.05
+    done
+    fail "nobody ticks of: $*"
+}
+left="leader-c leader-epoll leader-cc"
+while [ -n "$left" ]; do
+    await_tick $left
+    eval "kill -9 \$pid_$(echo $leader | tr - _)"
+    left=$(echo " $left " | sed "s/ $leader / /; s/^ *//; s/ *$//")
+done
