@@ -100,7 +100,7 @@ export LD_LIBRARY_PATH="$lib"
 grep -q "leader: 'nonsense:y' is no address" "$work/error" || fail "$(cat "$work/error")"
 
 pids=
-trap 'kill -9 $pids 2>/dev/null; rm -rf "$work"' EXIT
+trap 'kill -9 $pids 2>/dev/null || :; rm -rf "$work"' EXIT
 for program in leader-c leader-epoll leader-cc; do
     "$work/$program" tick "sqlite:$work/tick.db" >"$work/$program.out" &
     pids="$pids $!"
