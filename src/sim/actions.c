@@ -65,6 +65,7 @@ static void end_later(struct cv_world *w, const struct cv_action *a, enum cv_act
         .value = (int64_t)w->fault_count,
         .link = a->link,
         .sequencer = a->sequencer,
+        .store = a->store,
     };
     end.link.link.is_down = false;
     cv__world_schedule_action(w, &end);
@@ -193,6 +194,66 @@ static void do_sequencer(struct cv_world *w, const struct cv_action *a)
     end_later(w, a, CV_ACTION_SEQUENCER, CV_ID_NONE);
 }
 
+/* The node meant, or CV_ID_NONE if nobody leads. */
+static cv_id resolve(const struct cv_world *w, cv_id id)
+{
+    if (id != CV_NODE_LEADER) {
+        return id;
+    }
+    for (cv_id at = 1; at <= w->node_count; at++) {
+        if (cv__world_holds(w, at)) {
+            return at;
+        }
+    }
+    return CV_ID_NONE;
+}
+
+/* One node loses its way to the store, or finds it again. */
+static void do_store_cut(struct cv_world *w, const struct cv_action *a)
+{
+    struct cv_node *n = &w->node[a->node - 1];
+    const bool is_cut = a->store.verb == CV_SIMSTORE_CUT;
+    if (a->flag) {
+        if (n->cut_fault == (uint64_t)a->value) {
+            n->is_cut = false;
+            cv__watch_disturb(w);
+        }
+        return;
+    }
+    if (is_cut) {
+        loses_leader(w, a->node);
+    }
+    fire(w, a);
+    n->is_cut = is_cut;
+    n->cut_fault = w->fault_count;
+    end_later(w, a, CV_ACTION_STORE, a->node);
+}
+
+static void do_store(struct cv_world *w, const struct cv_action *a)
+{
+    const enum cv_simstore_verb verb = a->store.verb;
+    if (verb == CV_SIMSTORE_CUT || verb == CV_SIMSTORE_MEND) {
+        struct cv_action resolved = *a;
+        resolved.node = resolve(w, a->node);
+        if (resolved.node != CV_ID_NONE) {
+            do_store_cut(w, &resolved);
+        }
+        return;
+    }
+    if (a->flag) {
+        if (w->store_fault[verb] == (uint64_t)a->value) {
+            cv__simstore_restore(&w->store, verb);
+            cv__watch_disturb(w);
+        }
+        return;
+    }
+    fire(w, a);
+    w->store_fault[verb] = w->fault_count;
+    cv__simstore_change(&w->store, &w->wake_rng, w->now_ns, &a->store, a->for_ns > 0);
+    cv__errand_changed(w, verb == CV_SIMSTORE_RESTART);
+    end_later(w, a, CV_ACTION_STORE, CV_ID_NONE);
+}
+
 static void do_clock(struct cv_world *w, const struct cv_action *a)
 {
     for (cv_id id = 1; id <= w->node_count; id++) {
@@ -240,20 +301,6 @@ static void do_event(struct cv_world *w, const struct cv_action *a, cv_id id,
     }
     fire(w, a);
     cv__world_step(w, id, event);
-}
-
-/* The node meant, or CV_ID_NONE if nobody leads. */
-static cv_id resolve(const struct cv_world *w, cv_id id)
-{
-    if (id != CV_NODE_LEADER) {
-        return id;
-    }
-    for (cv_id at = 1; at <= w->node_count; at++) {
-        if (cv__world_holds(w, at)) {
-            return at;
-        }
-    }
-    return CV_ID_NONE;
 }
 
 static void do_node_action(struct cv_world *w, const struct cv_action *a, cv_id id)
@@ -324,6 +371,9 @@ static void do_action(struct cv_world *w, const struct cv_action *a)
         break;
     case CV_ACTION_SEQUENCER:
         do_sequencer(w, a);
+        break;
+    case CV_ACTION_STORE:
+        do_store(w, a);
         break;
     case CV_ACTION_COST:
         do_cost(w, a);
@@ -409,6 +459,32 @@ static void draw_sequencer(struct cv_rng *rng, struct cv_action *a)
     }
 }
 
+/* Down, losing, slow or out of one node's reach for a while; or it restarts. */
+static void draw_store(struct cv_rng *rng, struct cv_action *a)
+{
+    static const enum cv_simstore_verb verbs[] = {
+        CV_SIMSTORE_DOWN, CV_SIMSTORE_SET, CV_SIMSTORE_SET, CV_SIMSTORE_RESTART, CV_SIMSTORE_CUT};
+    struct cv_simstore_change *change = &a->store;
+    a->kind = CV_ACTION_STORE;
+    change->verb = verbs[cv__rng_range(rng, 0, COUNT_OF(verbs) - 1)];
+    if (change->verb == CV_SIMSTORE_SET && cv__rng_range(rng, 0, 1) == 0) {
+        change->mask = CV_SIMSTORE_QUERY_LOSS | CV_SIMSTORE_ANSWER_LOSS | CV_SIMSTORE_NEWS_LOSS;
+        change->trouble.query_loss_ppb = draw_percent(rng, 1, 60);
+        change->trouble.answer_loss_ppb = draw_percent(rng, 1, 60);
+        change->trouble.news_loss_ppb = draw_percent(rng, 1, 100);
+    } else if (change->verb == CV_SIMSTORE_SET) {
+        change->mask = CV_SIMSTORE_QUERY_DELAY | CV_SIMSTORE_ANSWER_DELAY;
+        change->trouble.query_delay_ns = draw_ms(rng, NS_PER_MS, 500 * NS_PER_MS);
+        change->trouble.answer_delay_ns = draw_ms(rng, NS_PER_MS, 500 * NS_PER_MS);
+    } else if (change->verb == CV_SIMSTORE_RESTART) {
+        change->extends = cv__rng_range(rng, 0, 1) == 0;
+        a->for_ns = 0;
+    }
+    if (change->verb != CV_SIMSTORE_CUT) {
+        a->node = CV_ID_NONE;
+    }
+}
+
 static void draw_fault(struct cv_world *w, const struct cv_random_faults *faults, int64_t at_ns,
                        enum cv_fault fault)
 {
@@ -477,6 +553,9 @@ static void draw_fault(struct cv_world *w, const struct cv_random_faults *faults
         break;
     case CV_FAULT_SEQUENCER:
         draw_sequencer(rng, &a);
+        break;
+    case CV_FAULT_STORE:
+        draw_store(rng, &a);
         break;
     case CV_FAULT_COUNT:
         CV_ASSERT(!"a fault of no kind");

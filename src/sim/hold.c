@@ -113,6 +113,9 @@ void cv__hold_believe(struct cv_world *w, cv_id id, const struct cv_leadership *
     if (w->protocol->is_anonymous && told->leader != CV_ID_NONE) {
         named.leader = name_leader(w, id, told);
     }
+    /* Not the process that bears its name now: what an earlier life of it held is held by nobody.
+     */
+    const bool leads = told->leader == id;
     struct cv_node *n = &w->node[id - 1];
     const int64_t until_ns =
         l->valid_until_ns == 0 ? INT64_MAX : cv__clock_real(&n->clock, l->valid_until_ns);
@@ -135,8 +138,8 @@ void cv__hold_believe(struct cv_world *w, cv_id id, const struct cv_leadership *
             n->label_max = l->label;
         }
     }
-    const bool is_renewal = l->leader == id && cv__world_holds(w, id) && n->held_token == l->token;
-    if (l->leader == id && l->members.word_count > 0) {
+    const bool is_renewal = leads && cv__world_holds(w, id) && n->held_token == l->token;
+    if (leads && l->members.word_count > 0) {
         if (n->members == NULL) {
             n->members = cv__allocate(cv__set_words(w->node_count), sizeof *n->members);
         }
@@ -148,10 +151,10 @@ void cv__hold_believe(struct cv_world *w, cv_id id, const struct cv_leadership *
         return;
     }
     if (n->holds) {
-        cv__hold_end(w, id, cv_reason_name(l->leader == id ? CV_REASON_SUPERSEDED : l->reason));
+        cv__hold_end(w, id, cv_reason_name(leads ? CV_REASON_SUPERSEDED : l->reason));
     }
     /* What waited for the disk, and the node then slept, may be over before anybody hears of it. */
-    if (l->leader == id && until_ns > w->now_ns) {
+    if (leads && until_ns > w->now_ns) {
         begin_hold(w, id, l->token, until_ns);
         cv__watch_support(w, id);
     }

@@ -21,6 +21,9 @@ void cv__watch_init(struct cv_world *w)
     if (protocol->sequence_ns != NULL) {
         watch->sequence_ns = protocol->sequence_ns(&w->scenario->config);
     }
+    if (protocol->store_ns != NULL) {
+        watch->store_ns = protocol->store_ns(&w->scenario->config);
+    }
     if (protocol->kappa_ns != NULL) {
         watch->kappa_ns = protocol->kappa_ns(&w->scenario->config);
     }
@@ -243,15 +246,19 @@ static bool takes_part(const struct cv_node *n)
 static bool is_behaving(const struct cv_world *w)
 {
     const bool has_sequencer = w->watch.sequence_ns == 0 || !w->sequencer.is_down;
-    if (cv__network_has_cuts(w->network) || !has_sequencer) {
+    const int64_t bound_ppb = w->scenario->config.drift_ppb;
+    const int64_t store_ppb = w->store.clock.drift_ppb;
+    const bool asks_store = w->watch.store_ns > 0;
+    if (cv__network_has_cuts(w->network) || !has_sequencer ||
+        (asks_store && (w->store.is_down || store_ppb > bound_ppb || store_ppb < -bound_ppb))) {
         return false;
     }
     for (uint32_t i = 0; i < w->node_count; i++) {
         const struct cv_node *n = &w->node[i];
-        const int64_t bound_ppb = w->scenario->config.drift_ppb;
         const bool is_drifting = n->clock.drift_ppb > bound_ppb || n->clock.drift_ppb < -bound_ppb;
         const bool is_stuck = n->disk_fails || n->disk_ns > w->watch.delta_ns;
-        if (takes_part(n) && (n->is_paused || is_stuck || is_drifting)) {
+        const bool is_cut = asks_store && n->is_cut;
+        if (takes_part(n) && (n->is_paused || is_stuck || is_drifting || is_cut)) {
             return false;
         }
     }

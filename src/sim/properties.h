@@ -40,6 +40,7 @@ struct cv_watch {
 
     int64_t settle_ns, delta_ns;
     int64_t sequence_ns; /* the sequencer is assumed to answer within this; 0: it is not asked */
+    int64_t store_ns;    /* the same of the store */
     int64_t kappa_ns;    /* 0: the protocol has none */
     int64_t looked_ns;   /* when timeliness was last looked at */
     int64_t disturbed_ns;

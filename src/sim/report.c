@@ -24,6 +24,7 @@ const char *cv__fired_name(uint32_t index)
         [CV_ACTION_REPORT] = "report",
         [CV_ACTION_PEER_DOWN] = "peer-down",
         [CV_ACTION_SEQUENCER] = "sequencer",
+        [CV_ACTION_STORE] = "store",
         [CV_ACTION_COUNT + CV_OVERLAY_LOSS] = "loss",
         [CV_ACTION_COUNT + CV_OVERLAY_SLOW] = "slow",
         [CV_ACTION_COUNT + CV_OVERLAY_DUPLICATE] = "duplicate",
@@ -48,6 +49,7 @@ uint32_t cv__fired_by(enum cv_fault fault)
         [CV_FAULT_RESIGN] = CV_ACTION_RESIGN,
         [CV_FAULT_JOIN] = CV_ACTION_RECOVER,
         [CV_FAULT_SEQUENCER] = CV_ACTION_SEQUENCER,
+        [CV_FAULT_STORE] = CV_ACTION_STORE,
     };
     return indices[fault];
 }
@@ -135,6 +137,24 @@ static void json_sequencer(struct cv_json *json, const struct cv_world *w)
     cv__json_uint(json, "lost_queries", s->lost_query_count);
     cv__json_uint(json, "lost_answers", s->lost_answer_count);
     cv__json_uint(json, "resets", s->reset_count);
+    cv__json_close(json, '}');
+}
+
+static void json_store(struct cv_json *json, const struct cv_world *w)
+{
+    const struct cv_simstore *s = &w->store;
+    if (w->protocol->store_ns == NULL) {
+        return;
+    }
+    cv__json_open(json, "store", '{');
+    cv__json_uint(json, "queries", s->query_count);
+    cv__json_uint(json, "grants", s->grant_count);
+    cv__json_uint(json, "lost_queries", s->lost_query_count);
+    cv__json_uint(json, "lost_answers", s->lost_answer_count);
+    cv__json_uint(json, "failed", s->failed_count);
+    cv__json_uint(json, "news", s->news_count);
+    cv__json_uint(json, "lost_news", s->lost_news_count);
+    cv__json_uint(json, "restarts", s->boot);
     cv__json_close(json, '}');
 }
 
@@ -227,6 +247,7 @@ void cv__report_json(const struct cv_world *w, double wall_s, FILE *out)
     json_final(&json, w);
     json_messages(&json, w);
     json_sequencer(&json, w);
+    json_store(&json, w);
     json_elections(&json, w);
     json_faults(&json, w);
     cv__json_uint(&json, "liveness_judged", w->watch.judged_count);
@@ -297,6 +318,16 @@ static void text_counts(const struct cv_world *w, FILE *out)
             out, "sequencer: %llu queries, %llu numbers; lost %llu queries, %llu answers\n",
             (unsigned long long)s->query_count, (unsigned long long)s->number_count,
             (unsigned long long)s->lost_query_count, (unsigned long long)s->lost_answer_count);
+    }
+    if (w->protocol->store_ns != NULL) {
+        const struct cv_simstore *s = &w->store;
+        (void)fprintf(out,
+                      "store: %llu queries, %llu grants; lost %llu queries, %llu answers; "
+                      "%llu failed; %llu news, lost %llu\n",
+                      (unsigned long long)s->query_count, (unsigned long long)s->grant_count,
+                      (unsigned long long)s->lost_query_count,
+                      (unsigned long long)s->lost_answer_count, (unsigned long long)s->failed_count,
+                      (unsigned long long)s->news_count, (unsigned long long)s->lost_news_count);
     }
     (void)fprintf(out, "faults:");
     bool has_any = false;

@@ -355,7 +355,11 @@ static int parse_fault_kinds(struct cv_parser *p, uint32_t *ret_kinds)
             return cv__words_unknown(
                 &p->words, "kind of fault", one,
                 "crash pause partition link oneway loss slow duplicate reorder resign join "
-                "sequencer");
+                "sequencer store");
+        }
+        if (kind == CV_FAULT_STORE && p->scenario->protocol->store_ns == NULL) {
+            return cv__words_fail(&p->words, "protocol '%s' asks no store",
+                                  p->scenario->protocol->name);
         }
         *ret_kinds |= BIT(kind);
         at = at[length] == ',' ? at + length + 1 : NULL;
@@ -474,13 +478,13 @@ static int parse_line(struct cv_parser *p, const char *line, size_t length)
         return cv__parse_expect(p, line, length);
     }
     if (strcmp(word, "link") == 0 || strcmp(word, "clock") == 0 || strcmp(word, "disk") == 0 ||
-        strcmp(word, "sequencer") == 0 || strcmp(word, "cost") == 0) {
+        strcmp(word, "sequencer") == 0 || strcmp(word, "store") == 0 || strcmp(word, "cost") == 0) {
         return cv__parse_action(p, CV_SETUP);
     }
     (void)cv__words_next(&p->words);
     return cv__words_unknown(&p->words, "word", word,
                              "protocol nodes link clock site rtt at random run expect seed start "
-                             "fast drift-bound disk down cost sequencer");
+                             "fast drift-bound disk down cost sequencer store");
 }
 
 /* What can only be judged with the whole scenario read. */

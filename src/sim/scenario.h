@@ -8,6 +8,7 @@
 #include "core/types.h"
 #include "sim/network.h"
 #include "sim/sequencer.h"
+#include "sim/store.h"
 
 #include <stdio.h>
 
@@ -30,6 +31,7 @@ enum cv_action_kind {
     CV_ACTION_REPORT,
     CV_ACTION_PEER_DOWN,
     CV_ACTION_SEQUENCER,
+    CV_ACTION_STORE,
     CV_ACTION_COUNT,
 };
 
@@ -49,6 +51,7 @@ struct cv_action {
         flag; /* CAMPAIGN: on; DISK: fails; CLOCK: a random drift up to value; PEER_DOWN: certain */
     struct cv_link_change link;
     struct cv_sequencer_change sequencer;
+    struct cv_simstore_change store;
     uint16_t *group; /* PARTITION: by node; belongs to the scenario */
 };
 #define CV_SETUP INT64_C(-1)
@@ -66,7 +69,8 @@ struct cv_action {
     X(REORDER, "reorder")     \
     X(RESIGN, "resign")       \
     X(JOIN, "join")           \
-    X(SEQUENCER, "sequencer")
+    X(SEQUENCER, "sequencer") \
+    X(STORE, "store")
 
 enum cv_fault {
 #define CV_FAULT_ENUM(name, text) CV_FAULT_##name,

@@ -451,6 +451,116 @@ static int parse_sequencer(struct cv_parser *p, struct cv_action *action)
     return CV_OK;
 }
 
+static const char *const store_verb_names[CV_SIMSTORE_VERB_COUNT] = {
+    [CV_SIMSTORE_RESTART] = "restart", [CV_SIMSTORE_DOWN] = "down", [CV_SIMSTORE_UP] = "up",
+    [CV_SIMSTORE_CUT] = "cut",         [CV_SIMSTORE_MEND] = "mend",
+};
+
+static int parse_store_drift(struct cv_parser *p, struct cv_simstore_change *change)
+{
+    change->is_random = cv__words_take(&p->words, "random");
+    const int error = parse_ppm(p, &change->drift_ppb);
+    if (error == CV_OK && change->is_random && change->drift_ppb < 0) {
+        return cv__words_fail(&p->words, "the bound of a random drift is not negative");
+    }
+    return error;
+}
+
+static int parse_store_attribute(struct cv_parser *p, struct cv_simstore_change *change)
+{
+    char buffer[CV_WORD_BYTES];
+    const char *key = cv__parse_key(p, buffer);
+    struct cv_simstore_trouble *t = &change->trouble;
+    uint32_t attribute = 0;
+    int error = CV_OK;
+    if (strcmp(key, "delay") == 0) {
+        attribute = CV_SIMSTORE_DELAY;
+        error = cv__words_time(&p->words, "delay", &change->delay_ns);
+    } else if (strcmp(key, "jitter") == 0) {
+        attribute = CV_SIMSTORE_JITTER;
+        error = cv__words_time(&p->words, "jitter", &change->jitter_ns);
+    } else if (strcmp(key, "query-delay") == 0) {
+        attribute = CV_SIMSTORE_QUERY_DELAY;
+        error = cv__words_time(&p->words, "delay", &t->query_delay_ns);
+    } else if (strcmp(key, "answer-delay") == 0) {
+        attribute = CV_SIMSTORE_ANSWER_DELAY;
+        error = cv__words_time(&p->words, "delay", &t->answer_delay_ns);
+    } else if (strcmp(key, "loss") == 0) {
+        attribute = CV_SIMSTORE_QUERY_LOSS | CV_SIMSTORE_ANSWER_LOSS;
+        error = parse_loss(p, &t->query_loss_ppb, &t->answer_loss_ppb);
+    } else if (strcmp(key, "query-loss") == 0) {
+        attribute = CV_SIMSTORE_QUERY_LOSS;
+        error = cv__words_percent(&p->words, "loss", &t->query_loss_ppb);
+    } else if (strcmp(key, "answer-loss") == 0) {
+        attribute = CV_SIMSTORE_ANSWER_LOSS;
+        error = cv__words_percent(&p->words, "loss", &t->answer_loss_ppb);
+    } else if (strcmp(key, "news-loss") == 0) {
+        attribute = CV_SIMSTORE_NEWS_LOSS;
+        error = cv__words_percent(&p->words, "loss", &t->news_loss_ppb);
+    } else if (strcmp(key, "drift") == 0) {
+        attribute = CV_SIMSTORE_DRIFT;
+        error = parse_store_drift(p, change);
+    } else {
+        return cv__words_unknown(&p->words, "word about the store", key,
+                                 "delay jitter query-delay answer-delay loss query-loss "
+                                 "answer-loss news-loss drift restart down up cut mend");
+    }
+    if (error == CV_OK && (change->mask & attribute) != 0) {
+        return cv__words_fail(&p->words, "this line says two things about the same attribute");
+    }
+    change->mask |= attribute;
+    return error;
+}
+
+/* store delay 2ms loss 1% | restart [extend] | down | up | cut 2 | mend 2 */
+static int parse_store(struct cv_parser *p, struct cv_action *action)
+{
+    struct cv_simstore_change *change = &action->store;
+    if (p->scenario->protocol->store_ns == NULL) {
+        return cv__words_fail(&p->words, "protocol '%s' asks no store",
+                              p->scenario->protocol->name);
+    }
+    for (uint32_t verb = CV_SIMSTORE_RESTART; verb < CV_SIMSTORE_VERB_COUNT; verb++) {
+        if (change->verb == CV_SIMSTORE_SET && cv__words_take(&p->words, store_verb_names[verb])) {
+            change->verb = (enum cv_simstore_verb)verb;
+        }
+    }
+    int error = CV_OK;
+    const char *next;
+    if (change->verb == CV_SIMSTORE_CUT || change->verb == CV_SIMSTORE_MEND) {
+        const bool may_be_leader = change->verb == CV_SIMSTORE_CUT && action->at_ns != CV_SETUP;
+        error = cv__parse_node(p, may_be_leader, &action->node);
+    } else if (change->verb == CV_SIMSTORE_RESTART) {
+        change->extends = cv__words_take(&p->words, "extend");
+    }
+    while (change->verb == CV_SIMSTORE_SET && error == CV_OK &&
+           (next = cv__words_peek(&p->words)) != NULL && strcmp(next, "for") != 0) {
+        error = parse_store_attribute(p, change);
+    }
+    if (error == CV_OK) {
+        error = parse_for(p, &action->for_ns);
+    }
+    if (error == CV_OK) {
+        error = cv__words_end(&p->words);
+    }
+    if (error != CV_OK) {
+        return error;
+    }
+    if (change->verb == CV_SIMSTORE_SET && change->mask == 0) {
+        return cv__words_fail(&p->words, "say what about the store: delay, loss, restart, ...");
+    }
+    const bool is_trouble =
+        change->verb == CV_SIMSTORE_SET && (change->mask & ~(uint32_t)CV_SIMSTORE_LASTING) == 0;
+    const bool may_last =
+        is_trouble || change->verb == CV_SIMSTORE_DOWN || change->verb == CV_SIMSTORE_CUT;
+    if (action->for_ns > 0 && !may_last) {
+        return cv__words_fail(&p->words, "only 'down', 'cut', losses, query-delay and "
+                                         "answer-delay can be 'for' a time");
+    }
+    action_add(p, action);
+    return CV_OK;
+}
+
 /* cost 0.4ms: every node handles one message after the other, and each takes so long. */
 static int parse_cost(struct cv_parser *p, struct cv_action *action)
 {
@@ -562,6 +672,7 @@ static const struct {
     {"report", CV_ACTION_REPORT, parse_report},
     {"peer-down", CV_ACTION_PEER_DOWN, parse_peer_down},
     {"sequencer", CV_ACTION_SEQUENCER, parse_sequencer},
+    {"store", CV_ACTION_STORE, parse_store},
 };
 
 int cv__parse_action(struct cv_parser *p, int64_t at_ns)
@@ -582,7 +693,7 @@ int cv__parse_action(struct cv_parser *p, int64_t at_ns)
     return cv__words_unknown(&p->words, "action", word,
                              "crash recover start pause resume partition heal link loss slow "
                              "duplicate reorder clock disk cost resign campaign report peer-down "
-                             "sequencer");
+                             "sequencer store");
 }
 
 /* ---- Writing ------------------------------------------------------------------------------- */
@@ -702,6 +813,47 @@ static void print_sequencer(const struct cv_sequencer_change *change, FILE *out)
     }
 }
 
+static void print_store(const struct cv_action *action, FILE *out)
+{
+    const struct cv_simstore_change *change = &action->store;
+    const struct cv_simstore_trouble *t = &change->trouble;
+    const struct {
+        uint32_t attribute;
+        const char *word;
+        int64_t value;
+        bool is_share;
+    } attributes[] = {
+        {CV_SIMSTORE_DELAY, "delay", change->delay_ns, false},
+        {CV_SIMSTORE_JITTER, "jitter", change->jitter_ns, false},
+        {CV_SIMSTORE_QUERY_DELAY, "query-delay", t->query_delay_ns, false},
+        {CV_SIMSTORE_ANSWER_DELAY, "answer-delay", t->answer_delay_ns, false},
+        {CV_SIMSTORE_QUERY_LOSS, "query-loss", t->query_loss_ppb, true},
+        {CV_SIMSTORE_ANSWER_LOSS, "answer-loss", t->answer_loss_ppb, true},
+        {CV_SIMSTORE_NEWS_LOSS, "news-loss", t->news_loss_ppb, true},
+    };
+    if (change->verb != CV_SIMSTORE_SET) {
+        (void)fprintf(out, " %s%s", store_verb_names[change->verb],
+                      change->extends ? " extend" : "");
+    }
+    if (change->verb == CV_SIMSTORE_CUT || change->verb == CV_SIMSTORE_MEND) {
+        print_node(action->node, out);
+    }
+    for (uint32_t i = 0; i < COUNT_OF(attributes); i++) {
+        if (change->mask & attributes[i].attribute) {
+            (void)fprintf(out, " %s", attributes[i].word);
+            if (attributes[i].is_share) {
+                print_share(attributes[i].value, out);
+            } else {
+                print_time(attributes[i].value, out);
+            }
+        }
+    }
+    if (change->mask & CV_SIMSTORE_DRIFT) {
+        (void)fprintf(out, " drift%s %gppm", change->is_random ? " random" : "",
+                      (double)change->drift_ppb / 1e3);
+    }
+}
+
 static const char *action_word(const struct cv_action *action)
 {
     if (action->kind == CV_ACTION_OVERLAY) {
@@ -730,6 +882,9 @@ void cv__action_print(const struct cv_action *action, uint32_t node_count, FILE 
         break;
     case CV_ACTION_SEQUENCER:
         print_sequencer(&action->sequencer, out);
+        break;
+    case CV_ACTION_STORE:
+        print_store(action, out);
         break;
     case CV_ACTION_LINK:
         print_link(&action->link, out);

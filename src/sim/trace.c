@@ -11,15 +11,37 @@
 #include <string.h>
 
 static const char *const kind_names[] = {
-    [CV_RECORD_SEND] = "send",       [CV_RECORD_DELIVER] = "deliver",
-    [CV_RECORD_LOST] = "lost",       [CV_RECORD_UNREACHABLE] = "unreachable",
-    [CV_RECORD_DROPPED] = "dropped", [CV_RECORD_TIMER] = "timer",
-    [CV_RECORD_START] = "start",     [CV_RECORD_CRASH] = "crash",
-    [CV_RECORD_PAUSE] = "pause",     [CV_RECORD_WAKE] = "wake",
-    [CV_RECORD_PERSIST] = "persist", [CV_RECORD_PERSIST_FAILED] = "persist-failed",
-    [CV_RECORD_BELIEF] = "belief",   [CV_RECORD_ACTION] = "action",
-    [CV_RECORD_BROKEN] = "broken",   [CV_RECORD_ASK] = "ask",
+    [CV_RECORD_SEND] = "send",
+    [CV_RECORD_DELIVER] = "deliver",
+    [CV_RECORD_LOST] = "lost",
+    [CV_RECORD_UNREACHABLE] = "unreachable",
+    [CV_RECORD_DROPPED] = "dropped",
+    [CV_RECORD_TIMER] = "timer",
+    [CV_RECORD_START] = "start",
+    [CV_RECORD_CRASH] = "crash",
+    [CV_RECORD_PAUSE] = "pause",
+    [CV_RECORD_WAKE] = "wake",
+    [CV_RECORD_PERSIST] = "persist",
+    [CV_RECORD_PERSIST_FAILED] = "persist-failed",
+    [CV_RECORD_BELIEF] = "belief",
+    [CV_RECORD_ACTION] = "action",
+    [CV_RECORD_BROKEN] = "broken",
+    [CV_RECORD_ASK] = "ask",
     [CV_RECORD_ANSWER] = "answer",
+    [CV_RECORD_STORE_ASK] = "store-ask",
+    [CV_RECORD_STORE_ANSWER] = "store-answer",
+};
+
+static const char *const verb_names[] = {
+    [CV_STORE_READ] = "read",
+    [CV_STORE_ACQUIRE] = "acquire",
+    [CV_STORE_RENEW] = "renew",
+    [CV_STORE_RELEASE] = "release",
+};
+
+static const char *const verdict_names[] = {
+    [CV_STORE_GRANTED] = "granted", [CV_STORE_HELD] = "held",       [CV_STORE_FREE] = "free",
+    [CV_STORE_FAILED] = "failed",   [CV_STORE_CHANGED] = "changed",
 };
 
 void cv__trace_header(struct cv_trace *trace, const struct cv_scenario *scenario, uint64_t seed)
@@ -92,6 +114,16 @@ static void write_record(const struct cv_trace *trace, const struct cv_record *r
     if (r->kind == CV_RECORD_ANSWER) {
         cv__json_uint(&json, "number", r->number);
     }
+    if (r->kind == CV_RECORD_STORE_ASK) {
+        cv__json_text(&json, "verb", verb_names[r->what]);
+        cv__json_uint(&json, "request", r->number);
+        cv__json_uint(&json, "attempt", (uint64_t)r->bound_ns);
+    }
+    if (r->kind == CV_RECORD_STORE_ANSWER) {
+        cv__json_text(&json, "verdict", verdict_names[r->what]);
+        cv__json_uint(&json, "request", r->number);
+        cv__json_uint(&json, "token", (uint64_t)r->bound_ns);
+    }
     if (r->kind == CV_RECORD_BELIEF) {
         cv__json_uint(&json, "leader", r->peer);
         cv__json_uint(&json, "token", r->number);
@@ -140,6 +172,15 @@ static void print_record(const struct cv_trace *trace, const struct cv_record *r
                       (unsigned long long)r->number, cv_reason_name((enum cv_reason)r->what));
     } else if (r->kind == CV_RECORD_ANSWER) {
         (void)fprintf(out, "node %u gets number %llu", r->node, (unsigned long long)r->number);
+    } else if (r->kind == CV_RECORD_STORE_ASK) {
+        (void)fprintf(out, "node %u asks the store: %s, request %llu, attempt %lld", r->node,
+                      verb_names[r->what], (unsigned long long)r->number, (long long)r->bound_ns);
+    } else if (r->kind == CV_RECORD_STORE_ANSWER && r->what == CV_STORE_CHANGED) {
+        (void)fprintf(out, "node %u has news of the store", r->node);
+    } else if (r->kind == CV_RECORD_STORE_ANSWER) {
+        (void)fprintf(out, "node %u is told by the store: %s, request %llu, token %lld", r->node,
+                      verdict_names[r->what], (unsigned long long)r->number,
+                      (long long)r->bound_ns);
     } else if (r->kind == CV_RECORD_TIMER) {
         (void)fprintf(out, "node %u timer %u", r->node, r->what);
     } else if (r->kind == CV_RECORD_BROKEN) {

@@ -22,20 +22,22 @@ enum cv_record_kind {
     CV_RECORD_WAKE,
     CV_RECORD_PERSIST,
     CV_RECORD_PERSIST_FAILED,
-    CV_RECORD_BELIEF, /* the node's leader, token and why */
-    CV_RECORD_ACTION, /* what the scenario, or chance, did */
-    CV_RECORD_BROKEN, /* a property */
-    CV_RECORD_ASK,    /* the sequencer is asked ... */
-    CV_RECORD_ANSWER, /* ... and has answered */
+    CV_RECORD_BELIEF,       /* the node's leader, token and why */
+    CV_RECORD_ACTION,       /* what the scenario, or chance, did */
+    CV_RECORD_BROKEN,       /* a property */
+    CV_RECORD_ASK,          /* the sequencer is asked ... */
+    CV_RECORD_ANSWER,       /* ... and has answered */
+    CV_RECORD_STORE_ASK,    /* the store is asked ... */
+    CV_RECORD_STORE_ANSWER, /* ... and has answered, or has news */
 };
 
 struct cv_record {
     int64_t at_ns;
     enum cv_record_kind kind;
     cv_id node, peer;
-    uint32_t what;    /* message type, timer, reason, action index or property */
-    uint64_t number;  /* message: which; BELIEF: token; ASK: request; ANSWER: the number */
-    int64_t bound_ns; /* DELIVER: bound on its delay */
+    uint32_t what;    /* message type, timer, reason, action index, property, verb or verdict */
+    uint64_t number;  /* message: which; BELIEF: token; *ASK, STORE_ANSWER: request; ANSWER: it */
+    int64_t bound_ns; /* DELIVER: bound on its delay; STORE_*: attempt, token */
 };
 
 #define CV_TRACE_TAIL 64u

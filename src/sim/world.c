@@ -20,6 +20,8 @@ enum event_kind {
     EVENT_CHECK,
     EVENT_QUERY,
     EVENT_ANSWER,
+    EVENT_ERRAND,
+    EVENT_EXPIRY,
 };
 
 enum {
@@ -28,7 +30,8 @@ enum {
     STREAM_FAULTS,
     STREAM_NODES,
     STREAM_WAKES,
-    STREAM_SEQUENCER
+    STREAM_SEQUENCER,
+    STREAM_STORE
 };
 
 #define NONE UINT32_MAX
@@ -354,7 +357,7 @@ static void apply(struct cv_world *w, cv_id id, const struct cv_effect *e)
         cv__oracle_ask(w, id, e->request, e->reference);
         break;
     case CV_EFFECT_ASK_STORE:
-        cv__watch_disturb(w); /* there is no store to answer it, yet */
+        cv__errand_ask(w, id, e);
         break;
     }
 }
@@ -526,6 +529,7 @@ void cv__world_start_node(struct cv_world *w, cv_id id)
         .persisted_count = n->persisted_count,
         .nonce = cv__rng_next(&w->timer_rng),
     };
+    n->nonce = event.nonce;
     cv__oracle_know(w, CV_SEQUENCE_NONE, event.nonce, id);
     cv__world_step(w, id, &event);
 }
@@ -590,6 +594,7 @@ void cv__world_wake_node(struct cv_world *w, cv_id id)
             }
             n->backlog_count = 0;
             cv__oracle_wake(w, id);
+            cv__errand_wake(w, id);
         }
     }
 }
@@ -611,6 +616,16 @@ void cv__world_queue_action(struct cv_world *w, uint32_t index)
 void cv__world_queue_query(struct cv_world *w, uint32_t query, bool is_answer, int64_t at_ns)
 {
     cv__queue_push(&w->queue, at_ns, is_answer ? EVENT_ANSWER : EVENT_QUERY, query);
+}
+
+void cv__world_queue_errand(struct cv_world *w, uint32_t errand, int64_t at_ns)
+{
+    cv__queue_push(&w->queue, at_ns, EVENT_ERRAND, errand);
+}
+
+void cv__world_queue_expiry(struct cv_world *w, int64_t at_ns)
+{
+    cv__queue_push(&w->queue, at_ns, EVENT_EXPIRY, 0);
 }
 
 void cv__world_queue_check(struct cv_world *w, int64_t at_ns)
@@ -648,6 +663,12 @@ static void dispatch(struct cv_world *w, const struct cv_queue_entry *entry)
         break;
     case EVENT_ANSWER:
         cv__oracle_answer(w, entry->ref);
+        break;
+    case EVENT_ERRAND:
+        cv__errand_arrive(w, entry->ref);
+        break;
+    case EVENT_EXPIRY:
+        cv__errand_expire(w);
         break;
     default:
         CV_ASSERT(!"an event of no kind");
@@ -801,6 +822,10 @@ struct cv_world *cv__world_new(const struct cv_scenario *scenario, uint64_t seed
     cv__rng_init(&w->sequencer_rng, seed, STREAM_SEQUENCER);
     cv__sequencer_init(&w->sequencer);
     w->query_free = NONE;
+    cv__rng_init(&w->store_rng, seed, STREAM_STORE);
+    cv__simstore_init(&w->store);
+    w->expiry_queued_ns = INT64_MAX;
+    w->errand_free = NONE;
 
     w->effects.item = cv__allocate(CV_EFFECTS_MAX, sizeof *w->effects.item);
     w->effects.word_capacity = cv_effects_words(&scenario->config);
@@ -854,6 +879,8 @@ void cv__world_free(struct cv_world *w)
     free(w->query);
     free(w->waiting);
     free(w->known);
+    free(w->errand);
+    free(w->errand_waiting);
     free(w->effects.item);
     free(w->effects.word);
     free(w->decode_word);

@@ -6,19 +6,21 @@
  * need an entry for each pair that talks, and are left out (messages are then slow) beyond
  * CV_BOUNDS_NODES_MAX nodes.
  *
- * world.c runs the events, oracle.c asks the sequencer, hold.c knows who leads, connect.c who is
- * connected, expect.c judges what is expected, actions.c does what the scenario says, properties.c
- * watches. */
+ * world.c runs the events, oracle.c asks the sequencer, errand.c the store, hold.c knows who leads,
+ * connect.c who is connected, expect.c judges what is expected, actions.c does what the scenario
+ * says, properties.c watches. */
 #ifndef CV_SIM_WORLD_H
 #define CV_SIM_WORLD_H
 
 #include "core/failaware.h"
 #include "sim/clock.h"
 #include "sim/connect.h"
+#include "sim/errand.h"
 #include "sim/properties.h"
 #include "sim/queue.h"
 #include "sim/scenario.h"
 #include "sim/sequencer.h"
+#include "sim/store.h"
 #include "sim/trace.h"
 
 #include <setjmp.h>
@@ -49,7 +51,11 @@ struct cv_node {
     bool is_up, is_paused, was_ever_up, is_candidate, disk_fails;
     bool has_stopped;      /* its disk failed it: it takes no part until it starts again */
     bool has_disk_waiting; /* a save ended while it was paused */
+    bool is_cut;           /* from the store */
     uint64_t life;         /* how often it has started */
+    uint64_t nonce;        /* of this life: its label, if the protocol is anonymous */
+    uint64_t news_life;    /* the life in which the store has news for it; 0: it does not wait */
+    uint64_t cut_fault;    /* number of the fault that cut it from the store */
     uint64_t fault;  /* number of its latest crash or pause, so that only that one is undone */
     int64_t disk_ns; /* how long saving takes */
     int64_t busy_ns; /* until then it handles messages that have arrived, if that costs time */
@@ -198,6 +204,15 @@ struct cv_world {
     struct cv_known *known;
     uint32_t known_count, known_capacity;
 
+    struct cv_simstore store;
+    struct cv_rng store_rng;
+    uint64_t store_fault[CV_SIMSTORE_VERB_COUNT];
+    int64_t expiry_queued_ns; /* INT64_MAX: it is not */
+    struct cv_errand *errand;
+    uint32_t errand_count, errand_capacity, errand_free;
+    uint32_t *errand_waiting; /* what arrived while the node was paused */
+    uint32_t errand_waiting_count, errand_waiting_capacity;
+
     struct cv_effects effects;
     uint64_t *decode_word;
     uint8_t *encode_bytes;
@@ -269,6 +284,10 @@ void cv__world_queue_action(struct cv_world *world, uint32_t index);
 
 /* A query reaches the sequencer, or its answer the node. */
 void cv__world_queue_query(struct cv_world *world, uint32_t query, bool is_answer, int64_t at_ns);
+
+/* A query reaches the store, or an answer or news a node; the record runs out. */
+void cv__world_queue_errand(struct cv_world *world, uint32_t errand, int64_t at_ns);
+void cv__world_queue_expiry(struct cv_world *world, int64_t at_ns);
 
 /* For properties.c: cv__watch_check() is called then. */
 void cv__world_queue_check(struct cv_world *world, int64_t at_ns);

@@ -97,7 +97,8 @@ static void keeps_its_promises(void **state)
     assert_true(2 * r.judged_count >= r.run_count);
     if (r.run_count >= 20 && kind->nodes > 1) {
         for (uint32_t fault = 0; fault < CV_FAULT_COUNT; fault++) {
-            assert_true(r.fired[cv__fired_by((enum cv_fault)fault)] > 0);
+            const bool is_meant = fault != CV_FAULT_STORE; /* every kind but that of `lease` */
+            assert_true(!is_meant || r.fired[cv__fired_by((enum cv_fault)fault)] > 0);
         }
         /* Two may lead for a while, as the paper has it: the watcher is not asleep. */
         assert_true(r.broken[CV_PROPERTY_AT_MOST_ONE_LEADER] > r.run_count / 2);

@@ -1,0 +1,35 @@
+/* src/sim/errand.h - nodes ask the store, and the store has news for them.
+ *
+ * A query is carried out when it reaches the store, and may do so long after the process that sent
+ * it is gone. Answers and news reach the process that they are meant for, or nobody; a paused one
+ * finds them when it wakes up. A store that is down answers half of the queries that it failed, and
+ * the other half not at all. */
+#ifndef CV_SIM_ERRAND_H
+#define CV_SIM_ERRAND_H
+
+#include "core/types.h"
+#include "sim/store.h"
+
+struct cv_world;
+
+/* A query on its way, or its answer on its way back, or news. */
+struct cv_errand {
+    cv_id node; /* next free one, while unused */
+    uint64_t life, request, boot;
+    bool is_served; /* carried out: an answer is on its way; or news */
+    int64_t asked_ns;
+    struct cv_simstore_query query;
+    struct cv_simstore_answer answer;
+};
+
+void cv__errand_ask(struct cv_world *world, cv_id node, const struct cv_effect *effect);
+/* A query has reached the store, or an answer or news a node. */
+void cv__errand_arrive(struct cv_world *world, uint32_t errand);
+/* A node woke up, or is no more. */
+void cv__errand_wake(struct cv_world *world, cv_id node);
+/* The record may have run out. */
+void cv__errand_expire(struct cv_world *world);
+/* The store has changed: its clock, or it has restarted. */
+void cv__errand_changed(struct cv_world *world, bool has_restarted);
+
+#endif
