@@ -166,10 +166,14 @@ static int lease_configure(struct cv_config *config, struct cv_errtext *reterr)
     cv__config_derive(config, OPTION_POLL, lease_ns);
     cv__config_derive(config, OPTION_REST, lease_ns + 2 * o[OPTION_RETRY]);
     const int64_t held_ns = sure_ns(lease_ns, config->drift_ppb);
-    const int64_t needed_ns = o[OPTION_RENEW] + o[OPTION_RETRY] + o[OPTION_TIMEOUT];
-    if (needed_ns >= held_ns) { /* one request that is lost must not end a leadership */
-        return cv__config_broken(reterr, "lease (1 - 2 rho) > renew + timeout + retry", held_ns,
-                                 needed_ns);
+    const int64_t next_ns = cv__max64(o[OPTION_RENEW], o[OPTION_TIMEOUT]);
+    const int64_t needed_ns = next_ns + o[OPTION_TIMEOUT] + o[OPTION_RETRY];
+    if (needed_ns >= held_ns) {
+        /* The next request is made when it is time, but not before the last one was answered; it
+         * takes its time as well, and may fail once before. */
+        return cv__config_broken(reterr,
+                                 "lease (1 - 2 rho) > max(renew, timeout) + timeout + retry",
+                                 held_ns, needed_ns);
     }
     if (o[OPTION_RETRY_MAX] < o[OPTION_RETRY]) {
         return cv__config_broken(reterr, "retry-max >= retry", o[OPTION_RETRY_MAX],
