@@ -1,0 +1,709 @@
+/* tests/paper/test_lease_rules.c - the rules of `lease`, one test each: docs/lease.md.
+ *
+ * One core, to which the test is the store; its own label is 0 here. With lease=1s and the usual
+ * drift bound of 1e-4 a grant counts for 1 s less 200 us. */
+#include "sim/store.h"
+#include "support/solo.h"
+#include "support/support.h"
+
+#include <string.h>
+
+#define OPTIONS "lease=1s renew=300ms retry=100ms timeout=200ms poll=1s rest=1200ms"
+#define LEASE_NS NS_PER_S
+#define SURE_NS (NS_PER_S - 200 * NS_PER_US - 1)
+
+/* What the latest step asked the store; NULL: nothing. */
+static const struct cv_effect *asked(const struct solo *s)
+{
+    const struct cv_effect *found = NULL;
+    for (uint32_t i = 0; i < s->out.item_count; i++) {
+        if (s->out.item[i].kind == CV_EFFECT_ASK_STORE) {
+            assert_null(found); /* one at a time */
+            found = &s->out.item[i];
+        }
+    }
+    return found;
+}
+
+static void assert_asks(const struct solo *s, enum cv_store_verb verb)
+{
+    const struct cv_effect *e = asked(s);
+    assert_non_null(e);
+    assert_int_equal(e->verb, verb);
+}
+
+static void answer(struct solo *s, uint64_t request, enum cv_store_verdict verdict, uint64_t token,
+                   uint64_t holder, int64_t duration_ns)
+{
+    solo_step(s, (struct cv_event){.kind = CV_EVENT_STORE,
+                                   .request = request,
+                                   .verdict = verdict,
+                                   .token = token,
+                                   .holder = holder,
+                                   .duration_ns = duration_ns});
+}
+
+static void grant(struct solo *s, uint64_t request, uint64_t token)
+{
+    answer(s, request, CV_STORE_GRANTED, token, 0, LEASE_NS);
+}
+
+static void news(struct solo *s)
+{
+    answer(s, 0, CV_STORE_CHANGED, 0, 0, 0);
+}
+
+/* The next timers ring until something is asked, which is returned; the test fails if nothing is.
+ */
+static struct cv_effect await(struct solo *s, int64_t limit_ns)
+{
+    const int64_t end_ns = s->now_ns + limit_ns;
+    while (s->now_ns < end_ns) {
+        int64_t next_ns = end_ns;
+        for (uint32_t t = 0; t < CV_TIMERS_MAX; t++) {
+            next_ns = s->timer_ns[t] != 0 ? cv__min64(next_ns, s->timer_ns[t]) : next_ns;
+        }
+        s->out.item_count = 0;
+        solo_wait_until(s, next_ns);
+        if (asked(s) != NULL) {
+            return *asked(s);
+        }
+    }
+    fail_msg("nothing was asked within %.3f ms", (double)limit_ns / 1e6);
+    return (struct cv_effect){0};
+}
+
+static struct solo *contender(void)
+{
+    return solo_new("lease", 1, 1, OPTIONS);
+}
+
+/* Granted with token 7 after 2 ms. */
+static struct solo *leader(void)
+{
+    struct solo *s = contender();
+    s->now_ns += 2 * NS_PER_MS;
+    grant(s, 1, 7);
+    assert_int_equal(s->leader, 1);
+    return s;
+}
+
+static void event(struct solo *s, enum cv_event_kind kind, bool is_candidate)
+{
+    solo_step(s, (struct cv_event){.kind = kind, .is_candidate = is_candidate});
+}
+
+/* ---- leading -----------------------------------------------------------------------------------
+ */
+
+static void asks_for_the_record_when_it_starts(void **unused)
+{
+    (void)unused;
+    struct solo *s = contender();
+    assert_asks(s, CV_STORE_ACQUIRE);
+    assert_int_equal(asked(s)->request, 1);
+    assert_int_equal(asked(s)->attempt, 1);
+    assert_int_equal(asked(s)->lease_ns, LEASE_NS);
+    assert_int_equal(s->leader, CV_ID_NONE);
+    solo_free(s);
+}
+
+/* T3, T5 */
+static void counts_from_its_request_less_twice_the_drift(void **unused)
+{
+    (void)unused;
+    struct solo *s = contender();
+    const int64_t asked_ns = s->now_ns;
+    s->now_ns += 150 * NS_PER_MS;
+    grant(s, 1, 7);
+    const struct cv_leadership *told = solo_told(s);
+    assert_non_null(told);
+    assert_int_equal(told->leader, 1);
+    assert_int_equal(told->token, 7);
+    assert_int_equal(told->reason, CV_REASON_ELECTED);
+    assert_true(told->has_majority);
+    assert_int_equal(told->valid_until_ns, asked_ns + SURE_NS);
+    solo_free(s);
+}
+
+static void renews_in_time_and_says_for_how_long(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    const struct cv_effect renew = await(s, 300 * NS_PER_MS);
+    const int64_t asked_ns = s->now_ns;
+    assert_int_equal(renew.verb, CV_STORE_RENEW);
+    assert_int_equal(renew.attempt, 1);
+    assert_int_equal(renew.token, 7);
+    s->now_ns += 90 * NS_PER_MS;
+    grant(s, renew.request, 7);
+    const struct cv_leadership *told = solo_told(s);
+    assert_non_null(told);
+    assert_int_equal(told->reason, CV_REASON_RENEWED);
+    assert_int_equal(told->valid_until_ns, asked_ns + SURE_NS);
+    solo_free(s);
+}
+
+/* T1 */
+static void is_over_at_its_end_before_anything_else_is_heard(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    const struct cv_effect renew = await(s, 300 * NS_PER_MS);
+    solo_pause(s, 5 * NS_PER_S);
+    grant(s, renew.request, 7); /* it was in time; the process was not */
+    assert_int_equal(s->leader, CV_ID_NONE);
+    assert_int_equal(solo_told(s)->reason, CV_REASON_STORE_UNREACHABLE);
+    assert_asks(s, CV_STORE_ACQUIRE);
+    assert_int_equal(asked(s)->attempt, 2);
+    solo_free(s);
+}
+
+static void a_sleeper_that_asked_nothing_has_just_expired(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    solo_pause(s, 5 * NS_PER_S);
+    news(s);
+    assert_int_equal(s->leader, CV_ID_NONE);
+    assert_int_equal(solo_told(s)->reason, CV_REASON_EXPIRED);
+    solo_free(s);
+}
+
+static void a_grant_that_comes_after_its_end_is_worth_nothing(void **unused)
+{
+    (void)unused;
+    struct solo *s = contender();
+    solo_pause(s, SURE_NS);
+    grant(s, 1, 7);
+    assert_int_equal(s->leader, CV_ID_NONE);
+    const struct cv_effect again = await(s, NS_PER_S); /* the same again, sooner */
+    assert_int_equal(again.verb, CV_STORE_ACQUIRE);
+    assert_int_equal(again.attempt, 1);
+    grant(s, again.request, 7);
+    assert_int_equal(s->leader, 1);
+    solo_free(s);
+}
+
+static void durations_without_sense_do_no_harm(void **unused)
+{
+    (void)unused;
+    const int64_t durations[] = {INT64_MIN, -1, 0, 1, INT64_MAX};
+    for (uint32_t i = 0; i < COUNT_OF(durations); i++) {
+        struct solo *s = contender();
+        answer(s, 1, CV_STORE_GRANTED, 7, 0, durations[i]);
+        assert_int_equal(s->leader, durations[i] > 1 ? 1 : CV_ID_NONE);
+        solo_free(s);
+        s = contender();
+        answer(s, 1, CV_STORE_HELD, 7, 9, durations[i]);
+        assert_int_equal(s->leader, CV_ID_ANONYMOUS);
+        (void)await(s, 2 * NS_PER_S);
+        solo_free(s);
+    }
+}
+
+/* ---- answers that are late, lost or out of order -----------------------------------------------
+ */
+
+/* T11 */
+static void repeats_what_was_not_answered_with_the_same_attempt(void **unused)
+{
+    (void)unused;
+    struct solo *s = contender();
+    const struct cv_effect again = await(s, NS_PER_S);
+    assert_int_equal(again.verb, CV_STORE_ACQUIRE);
+    assert_int_equal(again.request, 2);
+    assert_int_equal(again.attempt, 1);
+    solo_free(s);
+}
+
+static void a_late_answer_counts_from_its_own_request(void **unused)
+{
+    (void)unused;
+    struct solo *s = contender();
+    const int64_t first_ns = s->now_ns;
+    (void)await(s, NS_PER_S);
+    s->now_ns += 10 * NS_PER_MS;
+    grant(s, 1, 7);
+    assert_int_equal(s->leader, 1);
+    assert_int_equal(solo_told(s)->valid_until_ns, first_ns + SURE_NS);
+    solo_free(s);
+}
+
+static void an_answer_that_was_overtaken_does_not_count(void **unused)
+{
+    (void)unused;
+    struct solo *s = contender();
+    const struct cv_effect second = await(s, NS_PER_S);
+    answer(s, second.request, CV_STORE_HELD, 8, 9, LEASE_NS);
+    assert_int_equal(s->leader, CV_ID_ANONYMOUS);
+    grant(s, 1, 7);
+    assert_int_equal(s->leader, CV_ID_ANONYMOUS);
+    solo_free(s);
+}
+
+static void an_older_renewal_does_not_shorten_a_newer_one(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    const struct cv_effect first = await(s, 300 * NS_PER_MS);
+    const struct cv_effect second = await(s, 300 * NS_PER_MS);
+    const int64_t second_ns = s->now_ns;
+    grant(s, second.request, 7);
+    assert_int_equal(solo_told(s)->valid_until_ns, second_ns + SURE_NS);
+    grant(s, first.request, 7);
+    assert_null(solo_told(s));
+    solo_free(s);
+}
+
+static void that_it_does_not_hold_the_record_is_believed_whenever_it_comes(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    const struct cv_effect first = await(s, 300 * NS_PER_MS);
+    const struct cv_effect second = await(s, 300 * NS_PER_MS);
+    grant(s, second.request, 7);
+    answer(s, first.request, CV_STORE_FREE, 0, 0, 0);
+    assert_int_equal(s->leader, CV_ID_NONE);
+    solo_free(s);
+}
+
+static void answers_to_requests_that_were_never_made_are_ignored(void **unused)
+{
+    (void)unused;
+    struct solo *s = contender();
+    grant(s, 2, 7);
+    grant(s, 9, 7);
+    grant(s, UINT64_MAX, 7);
+    assert_int_equal(s->leader, CV_ID_NONE);
+    solo_free(s);
+}
+
+static void the_same_answer_twice_counts_once(void **unused)
+{
+    (void)unused;
+    struct solo *s = contender();
+    grant(s, 1, 7);
+    event(s, CV_EVENT_RESIGN, false);
+    grant(s, 1, 7);
+    assert_int_equal(s->leader, CV_ID_NONE);
+    solo_free(s);
+}
+
+/* ---- losing the record --------------------------------------------------------------------------
+ */
+
+static void superseded_it_follows_and_waits(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    const struct cv_effect renew = await(s, 300 * NS_PER_MS);
+    answer(s, renew.request, CV_STORE_HELD, 8, 9, 500 * NS_PER_MS);
+    const struct cv_leadership *told = solo_told(s);
+    assert_int_equal(told->leader, CV_ID_ANONYMOUS);
+    assert_int_equal(told->label, 9);
+    assert_int_equal(told->token, 8);
+    assert_int_equal(told->reason, CV_REASON_SUPERSEDED);
+    assert_null(asked(s));
+    const int64_t now_ns = s->now_ns;
+    const struct cv_effect next = await(s, NS_PER_S);
+    assert_in_range(s->now_ns - now_ns, 500 * NS_PER_MS, 600 * NS_PER_MS);
+    assert_int_equal(next.verb, CV_STORE_ACQUIRE);
+    assert_int_equal(next.attempt, 2); /* a new leadership, so a new token */
+    solo_free(s);
+}
+
+static void whose_record_is_gone_asks_for_it_anew(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    const struct cv_effect renew = await(s, 300 * NS_PER_MS);
+    answer(s, renew.request, CV_STORE_FREE, 0, 0, 0);
+    assert_int_equal(s->leader, CV_ID_NONE);
+    assert_int_equal(solo_told(s)->reason, CV_REASON_EXPIRED);
+    assert_asks(s, CV_STORE_ACQUIRE);
+    assert_int_equal(asked(s)->attempt, 2);
+    solo_free(s);
+}
+
+/* T10 */
+static void a_store_that_fails_is_asked_until_the_end(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    const int64_t end_ns = s->now_ns - 2 * NS_PER_MS + SURE_NS;
+    uint32_t count = 0;
+    while (s->leader == 1) {
+        const struct cv_effect e = await(s, NS_PER_S);
+        if (s->leader == 1) {
+            assert_int_equal(e.verb, CV_STORE_RENEW);
+            answer(s, e.request, CV_STORE_FAILED, 0, 0, 0);
+            count++;
+        }
+    }
+    assert_in_range(count, 5, 12);
+    assert_int_equal(s->now_ns, end_ns);
+    assert_int_equal(solo_told(s)->reason, CV_REASON_STORE_UNREACHABLE);
+    solo_free(s);
+}
+
+/* T14: its work may be ending still. */
+static void what_ran_out_is_not_released(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    for (uint32_t i = 0; i < 10; i++) {
+        assert_int_not_equal(await(s, 5 * NS_PER_S).verb, CV_STORE_RELEASE);
+    }
+    assert_int_equal(s->leader, CV_ID_NONE);
+    solo_free(s);
+}
+
+static void its_own_former_attempt_is_nobody(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    solo_pause(s, 2 * NS_PER_S);
+    news(s); /* expired; attempt 2 is asked for */
+    answer(s, asked(s)->request, CV_STORE_HELD, 7, /* its own label */ 0, 700 * NS_PER_MS);
+    assert_int_equal(s->leader, CV_ID_NONE);
+    const int64_t now_ns = s->now_ns;
+    assert_int_equal(await(s, 2 * NS_PER_S).attempt, 2);
+    assert_in_range(s->now_ns - now_ns, 700 * NS_PER_MS, 800 * NS_PER_MS);
+    solo_free(s);
+}
+
+static void a_token_that_is_not_new_is_given_back(void **unused)
+{
+    (void)unused;
+    struct solo *s = contender();
+    answer(s, 1, CV_STORE_HELD, 8, 9, 10 * NS_PER_MS);
+    const struct cv_effect e = await(s, NS_PER_S);
+    grant(s, e.request, 8);
+    assert_int_not_equal(s->leader, 1);
+    assert_asks(s, CV_STORE_RELEASE);
+    assert_int_equal(asked(s)->attempt, 1);
+    solo_free(s);
+}
+
+static void a_leadership_has_one_token(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    const struct cv_effect renew = await(s, 300 * NS_PER_MS);
+    grant(s, renew.request, 8);
+    assert_int_equal(s->leader, CV_ID_NONE);
+    assert_int_equal(solo_told(s)->reason, CV_REASON_SUPERSEDED);
+    assert_asks(s, CV_STORE_ACQUIRE); /* and not RELEASE: nobody said that the work has stopped */
+    solo_free(s);
+}
+
+/* ---- giving up ----------------------------------------------------------------------------------
+ */
+
+/* T14 */
+static void resigning_ends_the_leadership_and_then_releases(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    event(s, CV_EVENT_RESIGN, false);
+    assert_int_equal(solo_told(s)->reason, CV_REASON_RESIGNED);
+    assert_asks(s, CV_STORE_RELEASE);
+    assert_int_equal(asked(s)->attempt, 1);
+    assert_int_equal(asked(s)->token, 7);
+    bool has_told = false;
+    for (uint32_t i = 0; i < s->out.item_count; i++) {
+        has_told = has_told || s->out.item[i].kind == CV_EFFECT_LEADERSHIP;
+        assert_true(has_told || s->out.item[i].kind != CV_EFFECT_ASK_STORE);
+    }
+    solo_free(s);
+}
+
+static void after_resigning_it_only_looks_for_a_while(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    const int64_t resigned_ns = s->now_ns;
+    event(s, CV_EVENT_RESIGN, false);
+    answer(s, asked(s)->request, CV_STORE_FREE, 0, 0, 0);
+    for (;;) {
+        const struct cv_effect e = await(s, 2 * NS_PER_S);
+        if (e.verb == CV_STORE_ACQUIRE) {
+            break;
+        }
+        assert_int_equal(e.verb, CV_STORE_READ);
+        answer(s, e.request, CV_STORE_FREE, 0, 0, 0);
+    }
+    assert_in_range(s->now_ns - resigned_ns, 1200 * NS_PER_MS, 1300 * NS_PER_MS);
+    solo_free(s);
+}
+
+static void its_rest_ends_when_another_leads(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    event(s, CV_EVENT_RESIGN, false);
+    answer(s, asked(s)->request, CV_STORE_HELD, 8, 9, 100 * NS_PER_MS);
+    assert_int_equal(s->leader, CV_ID_ANONYMOUS);
+    assert_int_equal(await(s, 300 * NS_PER_MS).verb, CV_STORE_ACQUIRE);
+    solo_free(s);
+}
+
+/* T11 */
+static void who_may_hold_it_releases_it_too(void **unused)
+{
+    (void)unused;
+    struct solo *s = contender();
+    event(s, CV_EVENT_CAMPAIGN, false);
+    assert_asks(s, CV_STORE_RELEASE);
+    assert_int_equal(asked(s)->token, 0);
+    grant(s, 1, 7); /* on its way when it gave up */
+    assert_int_equal(s->leader, CV_ID_NONE);
+    const int64_t given_up_ns = s->now_ns;
+    uint32_t releases = 0;
+    for (;;) {
+        const struct cv_effect e = await(s, 5 * NS_PER_S);
+        if (e.verb != CV_STORE_RELEASE) {
+            assert_int_equal(e.verb, CV_STORE_READ);
+            break;
+        }
+        releases++;
+        assert_true(s->now_ns - given_up_ns <= LEASE_NS);
+    }
+    assert_in_range(releases, 2, 8);
+    solo_free(s);
+}
+
+static void who_waits_leaves_the_queue(void **unused)
+{
+    (void)unused;
+    struct solo *s = contender();
+    answer(s, 1, CV_STORE_HELD, 8, 9, LEASE_NS);
+    event(s, CV_EVENT_RESIGN, false);
+    assert_null(asked(s)); /* nothing to hand over, and it stays a candidate */
+    event(s, CV_EVENT_CAMPAIGN, false);
+    assert_asks(s, CV_STORE_RELEASE);
+    answer(s, asked(s)->request, CV_STORE_HELD, 8, 9, LEASE_NS);
+    assert_int_equal(await(s, 2 * NS_PER_S).verb, CV_STORE_READ);
+    event(s, CV_EVENT_CAMPAIGN, true);
+    assert_asks(s, CV_STORE_ACQUIRE);
+    assert_int_equal(asked(s)->attempt, 2);
+    solo_free(s);
+}
+
+static void what_is_owed_is_paid_before_asking_anew(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    event(s, CV_EVENT_CAMPAIGN, false);
+    event(s, CV_EVENT_CAMPAIGN, true);
+    assert_asks(s, CV_STORE_RELEASE);
+    answer(s, asked(s)->request, CV_STORE_FREE, 0, 0, 0);
+    assert_asks(s, CV_STORE_ACQUIRE);
+    assert_int_equal(asked(s)->attempt, 2);
+    solo_free(s);
+}
+
+/* ---- waiting ------------------------------------------------------------------------------------
+ */
+
+static void waits_as_long_as_the_record_is_held_but_not_longer_than_poll(void **unused)
+{
+    (void)unused;
+    const int64_t durations[] = {150 * NS_PER_MS, 700 * NS_PER_MS, 30 * NS_PER_S};
+    for (uint32_t i = 0; i < COUNT_OF(durations); i++) {
+        struct solo *s = contender();
+        const int64_t now_ns = s->now_ns;
+        const int64_t wait_ns = cv__min64(durations[i], NS_PER_S);
+        answer(s, 1, CV_STORE_HELD, 8, 9, durations[i]);
+        const struct cv_effect *arm = NULL;
+        for (uint32_t j = 0; j < s->out.item_count; j++) {
+            arm = s->out.item[j].kind == CV_EFFECT_ARM ? &s->out.item[j] : arm;
+        }
+        assert_non_null(arm); /* T12: a range, so that not all ask at once */
+        assert_int_equal(arm->earliest_ns, now_ns + wait_ns);
+        assert_int_equal(arm->latest_ns, now_ns + wait_ns + 100 * NS_PER_MS);
+        solo_free(s);
+    }
+}
+
+static void pauses_grow_while_the_store_fails(void **unused)
+{
+    (void)unused;
+    struct solo *s = contender();
+    int64_t at_ns = s->now_ns;
+    answer(s, 1, CV_STORE_FAILED, 0, 0, 0);
+    const int64_t pauses_ms[] = {100, 200, 400, 800, 800, 800};
+    for (uint32_t i = 0; i < COUNT_OF(pauses_ms); i++) {
+        const struct cv_effect e = await(s, 2 * NS_PER_S);
+        assert_int_equal(s->now_ns - at_ns, pauses_ms[i] * NS_PER_MS);
+        at_ns = s->now_ns;
+        answer(s, e.request, CV_STORE_FAILED, 0, 0, 0);
+    }
+    solo_free(s);
+}
+
+static void news_are_asked_about_at_once(void **unused)
+{
+    (void)unused;
+    struct solo *s = contender();
+    answer(s, 1, CV_STORE_HELD, 8, 9, LEASE_NS);
+    s->now_ns += 20 * NS_PER_MS;
+    news(s);
+    assert_asks(s, CV_STORE_ACQUIRE);
+    news(s); /* meanwhile: the answer on its way may be older */
+    assert_null(asked(s));
+    answer(s, 2, CV_STORE_HELD, 8, 9, LEASE_NS);
+    assert_asks(s, CV_STORE_ACQUIRE);
+    solo_free(s);
+}
+
+/* T10 */
+static void a_leader_that_has_news_makes_sure(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    news(s);
+    assert_asks(s, CV_STORE_RENEW);
+    solo_free(s);
+}
+
+static void a_flood_of_news_is_no_flood_of_questions(void **unused)
+{
+    (void)unused;
+    struct solo *s = contender();
+    uint32_t questions = 0;
+    uint64_t open = 1;
+    const int64_t end_ns = s->now_ns + 10 * NS_PER_S;
+    while (s->now_ns < end_ns) {
+        if (open != 0) {
+            const uint64_t request = open;
+            open = 0;
+            answer(s, request, CV_STORE_HELD, 8, 9, LEASE_NS);
+        } else {
+            news(s);
+        }
+        if (asked(s) == NULL) {
+            s->out.item_count = 0;
+            solo_wait_until(s, s->now_ns + NS_PER_MS);
+        }
+        if (asked(s) != NULL) {
+            open = asked(s)->request;
+            questions++;
+        }
+    }
+    /* 4 in each 100 ms, and a few in the beginning. */
+    assert_in_range(questions, 300, 410);
+    solo_free(s);
+}
+
+/* ---- configurations -----------------------------------------------------------------------------
+ */
+
+static void refuses(const char *name, const char *value, const char *inequality)
+{
+    struct cv_config config;
+    struct cv_errtext why = {""};
+    const struct cv_protocol *p = cv_protocol_find("lease");
+    cv_config_init(&config, p, 1, 1);
+    assert_int_equal(cv_config_set(&config, p, name, value, NULL), CV_OK);
+    assert_int_equal(cv_core_configure(p, &config, &why), CV_E_INVALID);
+    assert_non_null(strstr(why.text, inequality));
+}
+
+static void refuses_what_cannot_work_and_says_why(void **unused)
+{
+    (void)unused;
+    refuses("renew", "4s", "lease (1 - 2 rho) > max(renew, timeout) + timeout + retry");
+    refuses("timeout", "2.5s", "lease (1 - 2 rho) > max(renew, timeout) + timeout + retry");
+    refuses("retry", "3s", "lease (1 - 2 rho) > max(renew, timeout) + timeout + retry");
+    refuses("retry-max", "100ms", "retry-max >= retry");
+    refuses("poll", "100ms", "poll >= retry");
+}
+
+/* ---- T26: leases of different lengths -----------------------------------------------------------
+ */
+
+/* Carries what was asked to a store and the answer back, at once. */
+static void carry(struct solo *s, struct cv_simstore *store, uint64_t label, int64_t now_ns)
+{
+    while (asked(s) != NULL) {
+        const struct cv_effect e = *asked(s);
+        const struct cv_simstore_query query = {e.verb, label, e.attempt, e.lease_ns};
+        struct cv_simstore_answer a;
+        (void)cv__simstore_serve(store, &query, now_ns, &a);
+        answer(s, e.request, a.verdict, a.token, a.holder, a.duration_ns);
+    }
+}
+
+/* The first one leads and dies at once; when does the other lead? */
+static int64_t taken_over_after(const char *first_options, const char *second_options)
+{
+    struct cv_simstore store;
+    cv__simstore_init(&store);
+    struct solo *first = solo_new("lease", 1, 1, first_options);
+    struct solo *second = solo_new("lease", 1, 1, second_options);
+    const int64_t start_ns = second->now_ns;
+    carry(first, &store, 8, 0);
+    carry(second, &store, 9, 0);
+    assert_int_equal(first->leader, 1);
+    assert_int_equal(second->leader, CV_ID_ANONYMOUS);
+    while (second->leader != 1) {
+        (void)await(second, 60 * NS_PER_S);
+        carry(second, &store, 9, second->now_ns - start_ns);
+    }
+    const int64_t after_ns = second->now_ns - start_ns;
+    solo_free(first);
+    solo_free(second);
+    return after_ns;
+}
+
+static void the_holders_own_lease_governs(void **unused)
+{
+    (void)unused;
+    const int64_t long_ns = taken_over_after("lease=30s", "lease=10s");
+    assert_in_range(long_ns, 30 * NS_PER_S, 31 * NS_PER_S);
+    const int64_t short_ns = taken_over_after("lease=10s", "lease=30s");
+    assert_in_range(short_ns, 10 * NS_PER_S, 13 * NS_PER_S);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(asks_for_the_record_when_it_starts),
+        cmocka_unit_test(counts_from_its_request_less_twice_the_drift),
+        cmocka_unit_test(renews_in_time_and_says_for_how_long),
+        cmocka_unit_test(is_over_at_its_end_before_anything_else_is_heard),
+        cmocka_unit_test(a_sleeper_that_asked_nothing_has_just_expired),
+        cmocka_unit_test(a_grant_that_comes_after_its_end_is_worth_nothing),
+        cmocka_unit_test(durations_without_sense_do_no_harm),
+        cmocka_unit_test(repeats_what_was_not_answered_with_the_same_attempt),
+        cmocka_unit_test(a_late_answer_counts_from_its_own_request),
+        cmocka_unit_test(an_answer_that_was_overtaken_does_not_count),
+        cmocka_unit_test(an_older_renewal_does_not_shorten_a_newer_one),
+        cmocka_unit_test(that_it_does_not_hold_the_record_is_believed_whenever_it_comes),
+        cmocka_unit_test(answers_to_requests_that_were_never_made_are_ignored),
+        cmocka_unit_test(the_same_answer_twice_counts_once),
+        cmocka_unit_test(superseded_it_follows_and_waits),
+        cmocka_unit_test(whose_record_is_gone_asks_for_it_anew),
+        cmocka_unit_test(a_store_that_fails_is_asked_until_the_end),
+        cmocka_unit_test(what_ran_out_is_not_released),
+        cmocka_unit_test(its_own_former_attempt_is_nobody),
+        cmocka_unit_test(a_token_that_is_not_new_is_given_back),
+        cmocka_unit_test(a_leadership_has_one_token),
+        cmocka_unit_test(resigning_ends_the_leadership_and_then_releases),
+        cmocka_unit_test(after_resigning_it_only_looks_for_a_while),
+        cmocka_unit_test(its_rest_ends_when_another_leads),
+        cmocka_unit_test(who_may_hold_it_releases_it_too),
+        cmocka_unit_test(who_waits_leaves_the_queue),
+        cmocka_unit_test(what_is_owed_is_paid_before_asking_anew),
+        cmocka_unit_test(waits_as_long_as_the_record_is_held_but_not_longer_than_poll),
+        cmocka_unit_test(pauses_grow_while_the_store_fails),
+        cmocka_unit_test(news_are_asked_about_at_once),
+        cmocka_unit_test(a_leader_that_has_news_makes_sure),
+        cmocka_unit_test(a_flood_of_news_is_no_flood_of_questions),
+        cmocka_unit_test(refuses_what_cannot_work_and_says_why),
+        cmocka_unit_test(the_holders_own_lease_governs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
