@@ -48,6 +48,9 @@ void cv__errand_ask(struct cv_world *w, cv_id id, const struct cv_effect *e)
         cv__watch_disturb(w);
         return;
     }
+    if (at_ns - w->now_ns > w->watch.store_ns) {
+        cv__watch_disturb(w); /* now, when it arrives, and when its answer does */
+    }
     cv__world_queue_errand(w, errand_new(w, &errand), at_ns);
 }
 
@@ -151,7 +154,7 @@ static void serve(struct cv_world *w, uint32_t index)
         errand_free(w, index);
     } else {
         if (at_ns - e.asked_ns > w->watch.store_ns) {
-            cv__watch_disturb(w); /* now, and again when it arrives */
+            cv__watch_disturb(w);
         }
         cv__world_queue_errand(w, index, at_ns);
     }

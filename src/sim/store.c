@@ -104,14 +104,14 @@ int64_t cv__simstore_end_ns(const struct cv_simstore *s)
     return s->holder == 0 ? INT64_MAX : cv__clock_real(&s->clock, s->until_ns);
 }
 
-static void grant(struct cv_simstore *s, const struct cv_simstore_query *q)
+static void grant(struct cv_simstore *s, const struct cv_simstore_query *q, int64_t local_ns)
 {
     CV_ASSERT(s->holder == 0);
     CV_ASSERT(q->label != 0);
     s->holder = q->label;
     s->attempt = q->attempt;
-    s->until_ns = 0;
-    s->token++;
+    s->until_ns = local_ns;
+    s->token++; /* from nothing but the last one */
     s->grant_count++;
 }
 
@@ -122,7 +122,7 @@ bool cv__simstore_serve(struct cv_simstore *s, const struct cv_simstore_query *q
     bool is_news = cv__simstore_expire(s, now_ns);
     const bool wants = q->verb == CV_STORE_ACQUIRE || q->verb == CV_STORE_RENEW;
     if (q->verb == CV_STORE_ACQUIRE && s->holder == 0) {
-        grant(s, q);
+        grant(s, q, local_ns);
     }
     const bool is_holder = s->holder == q->label && s->attempt == q->attempt;
     *ret_answer = (struct cv_simstore_answer){0};
