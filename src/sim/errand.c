@@ -2,7 +2,7 @@
 #include "sim/errand.h"
 
 #include "sim/memory.h"
-#include "sim/oracle.h"
+#include "sim/query.h"
 #include "sim/world.h"
 
 #define NONE UINT32_MAX
@@ -140,7 +140,7 @@ static void serve(struct cv_world *w, uint32_t index)
         n->news_life = e.answer.verdict == CV_STORE_GRANTED ? 0 : e.life;
     }
     if (w->store.token != token_before) {
-        cv__oracle_know(w, w->store.token, e.query.label, e.node);
+        cv__query_know(w, w->store.token, e.query.label, e.node);
     }
     queue_expiry(w);
     e.is_served = true;

@@ -3,7 +3,7 @@
 
 #include "core/nodeset.h"
 #include "sim/memory.h"
-#include "sim/oracle.h"
+#include "sim/query.h"
 #include "sim/world.h"
 
 bool cv__world_holds(const struct cv_world *w, cv_id id)
@@ -97,7 +97,7 @@ static void note_detection(struct cv_world *w, cv_id id, cv_id old_leader)
  * or was given that number, which lemma 1 of [Wiesmann07] excludes. */
 static cv_id name_leader(struct cv_world *w, cv_id id, const struct cv_leadership *l)
 {
-    const cv_id named = cv__oracle_find(w, l->token, l->label);
+    const cv_id named = cv__query_find(w, l->token, l->label);
     if (named == CV_ID_NONE) {
         cv__watch_break(w, CV_PROPERTY_VALIDITY,
                         "node %u follows label %llx with token %llu, which no process was given",

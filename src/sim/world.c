@@ -6,7 +6,7 @@
 #include "sim/expect.h"
 #include "sim/hold.h"
 #include "sim/memory.h"
-#include "sim/oracle.h"
+#include "sim/query.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -354,7 +354,7 @@ static void apply(struct cv_world *w, cv_id id, const struct cv_effect *e)
         }
         break;
     case CV_EFFECT_ASK_SEQUENCE:
-        cv__oracle_ask(w, id, e->request, e->reference);
+        cv__query_ask(w, id, e->request, e->reference);
         break;
     case CV_EFFECT_ASK_STORE:
         cv__errand_ask(w, id, e);
@@ -530,7 +530,7 @@ void cv__world_start_node(struct cv_world *w, cv_id id)
         .nonce = cv__rng_next(&w->timer_rng),
     };
     n->nonce = event.nonce;
-    cv__oracle_know(w, CV_SEQUENCE_NONE, event.nonce, id);
+    cv__query_know(w, CV_SEQUENCE_NONE, event.nonce, id);
     cv__world_step(w, id, &event);
 }
 
@@ -593,7 +593,7 @@ void cv__world_wake_node(struct cv_world *w, cv_id id)
                 cv__queue_push(&w->queue, w->now_ns, EVENT_DELIVER, n->backlog[i]);
             }
             n->backlog_count = 0;
-            cv__oracle_wake(w, id);
+            cv__query_wake(w, id);
             cv__errand_wake(w, id);
         }
     }
@@ -659,10 +659,10 @@ static void dispatch(struct cv_world *w, const struct cv_queue_entry *entry)
         cv__watch_check(w);
         break;
     case EVENT_QUERY:
-        cv__oracle_serve(w, entry->ref);
+        cv__query_serve(w, entry->ref);
         break;
     case EVENT_ANSWER:
-        cv__oracle_answer(w, entry->ref);
+        cv__query_answer(w, entry->ref);
         break;
     case EVENT_ERRAND:
         cv__errand_arrive(w, entry->ref);

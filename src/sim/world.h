@@ -6,7 +6,7 @@
  * need an entry for each pair that talks, and are left out (messages are then slow) beyond
  * CV_BOUNDS_NODES_MAX nodes.
  *
- * world.c runs the events, oracle.c asks the sequencer, errand.c the store, hold.c knows who leads,
+ * world.c runs the events, query.c asks the sequencer, errand.c the store, hold.c knows who leads,
  * connect.c who is connected, expect.c judges what is expected, actions.c does what the scenario
  * says, properties.c watches. */
 #ifndef CV_SIM_WORLD_H

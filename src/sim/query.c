@@ -1,5 +1,5 @@
-/* src/sim/oracle.c - nodes ask the sequencer; and who is behind a label and a number. */
-#include "sim/oracle.h"
+/* src/sim/query.c - nodes ask the sequencer; and who is behind a label and a number. */
+#include "sim/query.h"
 
 #include "core/sequence.h"
 #include "sim/memory.h"
@@ -24,7 +24,7 @@ static void query_free(struct cv_world *w, uint32_t index)
     w->query_free = index;
 }
 
-void cv__oracle_ask(struct cv_world *w, cv_id id, uint64_t request, uint64_t reference)
+void cv__query_ask(struct cv_world *w, cv_id id, uint64_t request, uint64_t reference)
 {
     int64_t at_ns;
     cv__world_note(w, CV_RECORD_ASK, id, CV_ID_NONE, 0, request, 0);
@@ -47,7 +47,7 @@ void cv__oracle_ask(struct cv_world *w, cv_id id, uint64_t request, uint64_t ref
     cv__world_queue_query(w, index, /* is_answer= */ false, at_ns);
 }
 
-void cv__oracle_serve(struct cv_world *w, uint32_t index)
+void cv__query_serve(struct cv_world *w, uint32_t index)
 {
     int64_t at_ns;
     struct cv_query *q = &w->query[index];
@@ -62,7 +62,7 @@ void cv__oracle_serve(struct cv_world *w, uint32_t index)
     cv__world_queue_query(w, index, /* is_answer= */ true, at_ns);
 }
 
-void cv__oracle_answer(struct cv_world *w, uint32_t index)
+void cv__query_answer(struct cv_world *w, uint32_t index)
 {
     const struct cv_query q = w->query[index];
     const struct cv_node *n = &w->node[q.node - 1];
@@ -84,7 +84,7 @@ void cv__oracle_answer(struct cv_world *w, uint32_t index)
     for (uint32_t i = w->known_count; i > 0 && number != CV_SEQUENCE_NONE; i--) {
         const struct cv_known *life = &w->known[i - 1];
         if (life->node == q.node && life->number == CV_SEQUENCE_NONE) {
-            cv__oracle_know(w, number, life->label, q.node);
+            cv__query_know(w, number, life->label, q.node);
             break;
         }
     }
@@ -92,7 +92,7 @@ void cv__oracle_answer(struct cv_world *w, uint32_t index)
     cv__world_step(w, q.node, &event);
 }
 
-void cv__oracle_wake(struct cv_world *w, cv_id id)
+void cv__query_wake(struct cv_world *w, cv_id id)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < w->waiting_count; i++) {
@@ -106,7 +106,7 @@ void cv__oracle_wake(struct cv_world *w, cv_id id)
     w->waiting_count = kept;
 }
 
-void cv__oracle_know(struct cv_world *w, uint64_t number, uint64_t label, cv_id id)
+void cv__query_know(struct cv_world *w, uint64_t number, uint64_t label, cv_id id)
 {
     if (!w->protocol->is_anonymous) {
         return;
@@ -115,7 +115,7 @@ void cv__oracle_know(struct cv_world *w, uint64_t number, uint64_t label, cv_id 
     w->known[w->known_count++] = (struct cv_known){number, label, id};
 }
 
-cv_id cv__oracle_find(const struct cv_world *w, uint64_t number, uint64_t label)
+cv_id cv__query_find(const struct cv_world *w, uint64_t number, uint64_t label)
 {
     for (uint32_t i = w->known_count; i > 0; i--) { /* the latest are asked for most */
         const struct cv_known *known = &w->known[i - 1];
