@@ -133,31 +133,40 @@ static void beat(struct pole *p, int64_t now_ns, struct cv_effects *out)
     pole_arm(p, POLE_TIMER_BEAT, now_ns + p->eta_ns, now_ns + p->eta_ns, out);
 }
 
-/* The send time that a majority has answered: with oneself, who answers at once, the (quorum-1)-th
- * newest of the others. 0: there is none. */
-static int64_t answered_ns(struct pole *p, int64_t now_ns)
+/* How many others follow a heartbeat that was sent after that. */
+static uint32_t count_newer(struct pole *p, int64_t sent_ns)
 {
-    int64_t upto_ns = now_ns;
-    uint32_t counted = 1; /* oneself */
-    while (counted < p->quorum) {
-        int64_t newest_ns = 0;
-        uint32_t same = 0;
-        for (cv_id id = 1; id <= p->member_count; id++) {
-            const int64_t acked_ns = pole_peer(p, id)->acked_ns;
-            const bool is_below = counted == 1 || acked_ns < upto_ns;
-            if (id == p->self || acked_ns == 0 || !is_below) {
-                continue;
-            }
-            same = acked_ns == newest_ns ? same + 1 : acked_ns > newest_ns ? 1 : same;
-            newest_ns = cv__max64(newest_ns, acked_ns);
-        }
-        if (newest_ns == 0) {
-            return 0;
-        }
-        upto_ns = newest_ns;
-        counted += same;
+    uint32_t count = 0;
+    for (cv_id id = 1; id <= p->member_count; id++) {
+        count += id != p->self && pole_peer(p, id)->acked_ns > sent_ns;
     }
-    return upto_ns;
+    return count;
+}
+
+/* The send time that a majority has answered: with oneself, who answers at once, the (quorum-1)-th
+ * newest of the others; 0 if none is newer than `known_ns`. Most FOLLOWs complete no majority and
+ * cost one look at each member; one that does is found by halving the time since `known_ns`. */
+static int64_t answered_ns(struct pole *p, int64_t known_ns, int64_t now_ns)
+{
+    const uint32_t others = p->quorum - 1;
+    if (others == 0) {
+        return now_ns;
+    }
+    if (count_newer(p, known_ns) < others) {
+        return 0;
+    }
+    int64_t low = known_ns; /* enough are newer than this ... */
+    int64_t high = now_ns;  /* ... and not than this */
+    while (high - low > 1) {
+        const int64_t middle = low + (high - low) / 2;
+        if (count_newer(p, middle) >= others) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    CV_ASSERT(count_newer(p, high) < others);
+    return high;
 }
 
 static void establish(struct pole *p, int64_t now_ns, struct cv_effects *out)
@@ -184,7 +193,8 @@ static void look_for_majority(struct pole *p, int64_t now_ns, struct cv_effects 
     if (!p->self_follows || p->is_leaving) {
         return;
     }
-    const int64_t sent_ns = answered_ns(p, now_ns);
+    const int64_t known_ns = p->established ? p->valid_until_ns - p->lead_ns : 0;
+    const int64_t sent_ns = answered_ns(p, known_ns, now_ns);
     const int64_t until_ns = sent_ns + p->lead_ns;
     if (sent_ns == 0 || until_ns <= now_ns) {
         return;
