@@ -260,12 +260,23 @@ static int64_t draw_pareto(struct cv_rng *rng, int64_t mean_ns)
     return (int64_t)((double)mean_ns * (excess < limit ? excess : limit));
 }
 
+static int64_t jitter_of(const struct cv_link *link)
+{
+    return link->jitter_ppb > 0
+               ? (int64_t)((__int128)link->delay_ns * link->jitter_ppb / CV_PPB_ONE)
+               : link->jitter_ns;
+}
+
+int64_t cv__network_mean_ns(const struct cv_network *network, cv_id from, cv_id to)
+{
+    const struct cv_link *link = link_get(network, from, to);
+    return link->delay_ns + (link->dist == CV_DIST_PARETO ? jitter_of(link) : 0);
+}
+
 static int64_t draw_delay(const struct cv_network *network, const struct cv_link *link,
                           struct cv_rng *rng)
 {
-    const int64_t jitter = link->jitter_ppb > 0
-                               ? (int64_t)((__int128)link->delay_ns * link->jitter_ppb / CV_PPB_ONE)
-                               : link->jitter_ns;
+    const int64_t jitter = jitter_of(link);
     int64_t delay = link->delay_ns;
     if (jitter > 0) {
         switch (link->dist) {

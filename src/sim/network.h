@@ -74,6 +74,9 @@ uint16_t cv__network_group(const struct cv_network *network, cv_id node);
 /* Is some link between two nodes of one group down? Then who reaches whom may not be transitive. */
 bool cv__network_has_cuts(const struct cv_network *network);
 
+/* How long a message takes in the mean while nothing passing lies on the link. */
+int64_t cv__network_mean_ns(const struct cv_network *network, cv_id from, cv_id to);
+
 /* The fate of one message: how many copies arrive (0..2), and the delay of each. */
 enum cv_fate { CV_FATE_UNREACHABLE, CV_FATE_LOST, CV_FATE_ONCE, CV_FATE_TWICE };
 enum cv_fate cv__network_send(const struct cv_network *network, struct cv_rng *rng, cv_id from,

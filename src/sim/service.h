@@ -1,0 +1,97 @@
+/* src/sim/service.h - a replicated service beside a world: what its clients see of a leader.
+ *
+ * [Becker11, sec. 2] A client's request goes to a server of its site, from there to the leader,
+ * which sends it to all and may answer when a quorum, itself included, has acknowledged it; the
+ * answer goes back the same way. So a request takes the round trip from the server to the leader,
+ * the leader's consensus latency, and `cost_ns` for all processing of the operation (disks,
+ * threads, the local network's stack): one constant, that delays but does not occupy anybody.
+ * Servers have histories. A new leader first recovers (sec. 2.3): it asks a quorum for their
+ * histories, fetches what it misses, sends others what they miss, and serves once a quorum is in
+ * sync. A transfer takes a round trip and its bytes over the bandwidth, which is what a window
+ * allows on that round trip, up to the line's (fig. 3).
+ *
+ * The service uses the world's links, drawn from a stream of its own, and its leaders, as the
+ * election of the cores makes them; it reports rates and histories to the cores. Nothing else acts
+ * on the world: the same seed gives the same election with the same reports.
+ *
+ * It is a model for measuring, not a database. There are no queues, so rates do not change
+ * latencies, and few of the requests need to be simulated. Those in sync stay so; who is behind
+ * (it was down, or was set back) is brought up to date by the next recovery and not before. Servers
+ * whose site is down are replaced, for its clients, by the nearest.
+ * Memory: the servers, and what is in flight. */
+#ifndef CV_SIM_SERVICE_H
+#define CV_SIM_SERVICE_H
+
+#include "sim/world.h"
+
+#define CV_SERVERS_MAX 64u
+
+struct cv_request {
+    uint32_t site;
+    cv_id server; /* where it arrived; CV_ID_NONE: not yet anywhere */
+    cv_id leader; /* who ordered it; CV_ID_NONE: it waits for one */
+    uint64_t token;
+    int64_t arrived_ns;
+    int64_t committed_ns; /* a quorum has it then; 0: it has */
+    int64_t done_ns;
+};
+
+struct cv_recovery {
+    cv_id leader;
+    uint64_t token;
+    int64_t began_ns; /* it leads */
+    int64_t done_ns;  /* it serves; INT64_MAX: it could not, or no longer */
+    uint64_t longest; /* what a quorum has in the end */
+    uint64_t fetched; /* entries of it that the leader itself missed */
+};
+
+/* From whom a leader fetches what it misses, among those that have everything. */
+enum cv_fetch { CV_FETCH_NEAREST, CV_FETCH_LARGEST_ID };
+
+struct cv_service_options {
+    uint64_t seed;
+    int64_t rate[CV_SITES_MAX]; /* requests per second of each site's clients, by its number */
+    uint32_t every;             /* of so many requests one is simulated; 0 is 1 */
+    int64_t cost_ns;
+    int64_t entry_bytes;     /* of the history, for each request */
+    int64_t window_bytes;    /* in flight on a connection */
+    int64_t bandwidth_bytes; /* of a line, per second */
+    enum cv_fetch fetch;
+    int64_t report_ns; /* how often rates and histories are reported; 0: never */
+    /* Is shown each request as it is answered. */
+    void (*on_request)(void *context, const struct cv_request *request);
+    void *context;
+};
+
+struct cv_service;
+
+/* `world` is lent for the service's life; its nodes are the servers, at most CV_SERVERS_MAX. */
+struct cv_service *cv__service_new(struct cv_world *world,
+                                   const struct cv_service_options *options);
+void cv__service_free(struct cv_service *service);
+
+/* Runs the world, and the clients with it, up to and including that instant. */
+void cv__service_run(struct cv_service *service, int64_t until_ns);
+
+/* Entries of a server's history. Setting them back outdates it. */
+uint64_t cv__service_history(const struct cv_service *service, cv_id server);
+void cv__service_set_history(struct cv_service *service, cv_id server, uint64_t entries);
+
+/* The recoveries so far, oldest first; NULL past the last. Lent until the service runs on. */
+const struct cv_recovery *cv__service_recovery_at(const struct cv_service *service, uint32_t index);
+
+/* ---- What a server would be like as leader: drawn, for whoever is up now ----------------------
+ */
+
+/* The draws begin anew from this seed: several leaders can be compared on equal luck. */
+void cv__service_reseed(struct cv_service *service, uint64_t seed);
+/* The latency of a request of that site's clients, or of a recovery. INT64_MAX: there is no quorum
+ * for it. */
+int64_t cv__service_draw_request(struct cv_service *service, uint32_t site, cv_id leader);
+int64_t cv__service_draw_recovery(struct cv_service *service, cv_id leader);
+
+/* How long a transfer of so many bytes takes on a connection with that mean round trip. */
+int64_t cv__service_transfer_ns(const struct cv_service_options *options, uint64_t bytes,
+                                int64_t rtt_ns);
+
+#endif
