@@ -33,6 +33,7 @@ extern const struct cv_verb cv__verb_watch;
 int cv__lab_anon(int argc, char **argv);
 int cv__lab_classic(int argc, char **argv);
 int cv__lab_local(int argc, char **argv);
+int cv__lab_pole(int argc, char **argv);
 
 /* "conclave: ..." and a newline on stderr; returns EXIT_USAGE. */
 int cv__usage_error(const char *format, ...) CV_PRINTF(1, 2);

@@ -15,6 +15,8 @@ static const struct {
      cv__lab_classic},
     {"local", "election time, time to a new leader, trees of answers and messages of 'local'",
      cv__lab_local},
+    {"pole", "latency and recovery by oracle: the evaluation of [Becker11], and random networks",
+     cv__lab_pole},
 };
 
 static int run(int argc, char **argv)

@@ -1,0 +1,225 @@
+/* src/cli/lab_pole_random.c - elections in wide-area networks that nobody chose: how far is each
+ * oracle from the best possible leader?
+ *
+ * Three to nine servers in two to five sites, which lie anywhere on a map; a round trip is 2 ms and
+ * the distance. Clients are skewed: the third power of a uniform number is a site's share. Any
+ * server leads and crashes. A majority with it has everything; of the others, half miss 1 to 250
+ * MB, evenly on a logarithmic scale. Then each oracle elects in the same network, and every server
+ * that is up is measured as a leader on equal luck. */
+#include "cli/lab_pole.h"
+#include "cli/lab_pole_run.h"
+
+#include <math.h>
+
+#define STREAM 903u
+#define MAP_MS 180.0 /* a round trip along the map's edge */
+
+static double unit(struct cv_rng *rng)
+{
+    return cv__rng_unit(rng);
+}
+
+static void draw_sites(struct cv_rng *rng, struct cv_lab_wan *wan)
+{
+    double x[CV_LAB_SITES_MAX + 1];
+    double y[CV_LAB_SITES_MAX + 1];
+    double total = 0;
+    for (uint32_t site = 1; site <= wan->site_count; site++) {
+        x[site] = unit(rng);
+        y[site] = unit(rng);
+        wan->share[site] = pow(unit(rng), 3);
+        total += wan->share[site];
+        for (uint32_t other = 1; other < site; other++) {
+            wan->rtt_ms[other][site] = 2 + MAP_MS * hypot(x[site] - x[other], y[site] - y[other]);
+        }
+    }
+    for (uint32_t site = 1; site <= wan->site_count; site++) {
+        wan->share[site] /= total;
+    }
+}
+
+static void draw_lags(struct cv_rng *rng, struct cv_lab_wan *wan)
+{
+    uint32_t may_lag = wan->server_count - (wan->server_count / 2 + 1);
+    uint32_t left = wan->server_count - 1;
+    for (cv_id id = 1; id <= wan->server_count; id++) {
+        if (id == wan->first) {
+            continue;
+        }
+        /* Each of the others is one of those that may with the same chance. */
+        const bool may = cv__rng_range(rng, 1, left--) <= may_lag;
+        may_lag -= may;
+        if (may && cv__rng_range(rng, 0, 1) == 1) {
+            wan->lag[id] = (uint64_t)(pow(250, unit(rng)) * CV_LAB_MB_ENTRIES);
+        }
+    }
+}
+
+static struct cv_lab_wan draw_wan(uint64_t seed)
+{
+    struct cv_rng rng;
+    cv__rng_init(&rng, seed, STREAM);
+    struct cv_lab_wan wan = {.server_count = (uint32_t)cv__rng_range(&rng, 3, 9)};
+    const uint32_t most = wan.server_count < CV_LAB_SITES_MAX ? wan.server_count : CV_LAB_SITES_MAX;
+    wan.site_count = (uint32_t)cv__rng_range(&rng, 2, most);
+    draw_sites(&rng, &wan);
+    for (cv_id id = 1; id <= wan.server_count; id++) { /* one in each site, the others anywhere */
+        wan.site[id] = id <= wan.site_count ? id : (uint32_t)cv__rng_range(&rng, 1, wan.site_count);
+    }
+    for (cv_id id = wan.server_count; id > 1; id--) { /* and shuffled: ids break ties */
+        const uint32_t other = (uint32_t)cv__rng_range(&rng, 1, id);
+        const uint32_t site = wan.site[id];
+        wan.site[id] = wan.site[other];
+        wan.site[other] = site;
+    }
+    wan.first = (cv_id)cv__rng_range(&rng, 1, wan.server_count);
+    draw_lags(&rng, &wan);
+    return wan;
+}
+
+/* ---- Recovery against history ---------------------------------------------------------------- */
+
+void cv__lab_pole_judge_recovery(struct cv_report *report, uint64_t count)
+{
+    uint64_t failed = 0;
+    uint64_t better = 0;
+    uint64_t worse = 0;
+    double worst_ms = 0;
+    double sum[2] = {0, 0};
+    double log_ratio = 0;
+    for (uint64_t seed = 1; seed <= count; seed++) {
+        const struct cv_lab_wan wan = draw_wan(seed);
+        struct cv_lab_candidates c;
+        const cv_id one = cv__lab_pole_elect(&wan, "recovery", seed, &c);
+        const cv_id other = cv__lab_pole_elect(&wan, "history", seed, NULL);
+        if (one == CV_ID_NONE || other == CV_ID_NONE) {
+            failed++;
+            continue;
+        }
+        const double off = c.recovery_ms[one] - c.recovery_ms[other];
+        sum[0] += c.recovery_ms[one];
+        sum[1] += c.recovery_ms[other];
+        log_ratio += log(c.recovery_ms[one] / c.recovery_ms[other]);
+        better += off < -0.01 * c.recovery_ms[other];
+        worse += off > 0.01 * c.recovery_ms[other];
+        worst_ms = fmax(worst_ms, off);
+    }
+    const double saves = 1 - sum[0] / sum[1];
+    cv__report_claim(
+        report, CV_JUDGED(failed == 0 && worse == 0 && saves >= 0.1),
+        "ours: in random settings recovery is never worse than history (by more than 1 "
+        "%, which is luck), and clearly better in the mean",
+        "%llu settings: %.0f instead of %.0f ms (-%.0f %%; by geometric mean -%.0f %%), "
+        "better in %llu, worse in %llu; by at most %.2f ms",
+        (unsigned long long)count, sum[0] / (double)count, sum[1] / (double)count, 100 * saves,
+        100 * (1 - exp(log_ratio / (double)count)), (unsigned long long)better,
+        (unsigned long long)worse, worst_ms);
+}
+
+/* ---- Every oracle ---------------------------------------------------------------------------- */
+
+static const char *const oracles[] = {
+    "history",
+    "rotating",
+    "request",
+    "consensus",
+    "worst-case",
+    "latency",
+    "recovery",
+    "latency/10ms,history",
+    "latency/10ms,recovery",
+    "worst-case/10ms,recovery",
+};
+enum { MEAN, WORST, RECOVERY, MEASURE_COUNT };
+static const char *const measures[] = {"mean", "worst", "recovery"};
+
+struct distance {
+    struct cv_samples above_pct;
+    uint64_t best_count;
+};
+
+static double least(const double *by_server, uint32_t server_count)
+{
+    double best = INFINITY;
+    for (uint32_t id = 1; id <= server_count; id++) {
+        best = fmin(best, by_server[id]); /* NAN does not count */
+    }
+    return best;
+}
+
+static uint64_t measure_wan(uint64_t seed, struct distance distance[][MEASURE_COUNT])
+{
+    const struct cv_lab_wan wan = draw_wan(seed);
+    struct cv_lab_candidates c;
+    const double *const values[] = {c.mean_ms, c.worst_ms, c.recovery_ms};
+    uint64_t failed = 0;
+    for (uint32_t i = 0; i < COUNT_OF(oracles); i++) {
+        const cv_id leader = cv__lab_pole_elect(&wan, oracles[i], seed, i == 0 ? &c : NULL);
+        if (leader == CV_ID_NONE) {
+            failed++;
+            continue;
+        }
+        for (uint32_t m = 0; m < MEASURE_COUNT; m++) {
+            const double best = least(values[m], wan.server_count);
+            const double above = 100 * (values[m][leader] / best - 1);
+            cv__samples_add(&distance[i][m].above_pct, above);
+            distance[i][m].best_count += above <= 1;
+        }
+    }
+    return failed;
+}
+
+/* The oracle that is best at a measure in the mean. */
+static uint32_t winner(struct distance distance[][MEASURE_COUNT], uint32_t measure)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < COUNT_OF(oracles); i++) {
+        if (cv__samples_mean(&distance[i][measure].above_pct) <
+            cv__samples_mean(&distance[best][measure].above_pct)) {
+            best = i;
+        }
+    }
+    return best;
+}
+
+void cv__lab_pole_random(struct cv_lab_pole *pole, struct cv_report *report, uint64_t count)
+{
+    struct distance distance[COUNT_OF(oracles)][MEASURE_COUNT] = {0};
+    uint64_t failed = 0;
+    cv__report_begin(report, "Random wide-area networks: 3 to 9 servers in 2 to 5 sites, skewed "
+                             "clients, histories that differ, and a\nleader that crashes.");
+    for (uint64_t seed = 1; seed <= count; seed++) {
+        failed += measure_wan(seed, distance);
+    }
+    for (uint32_t m = 0; m < MEASURE_COUNT; m++) {
+        for (uint32_t i = 0; i < COUNT_OF(oracles); i++) {
+            struct distance *d = &distance[i][m];
+            if (d->above_pct.count > 0) {
+                cv__table_row(&pole->random, CV_TEXT(oracles[i]), CV_TEXT(measures[m]),
+                              CV_NUMBER(100 * (double)d->best_count / d->above_pct.count),
+                              CV_NUMBER(cv__samples_mean(&d->above_pct)),
+                              CV_NUMBER(cv__samples_percentile(&d->above_pct, 95)),
+                              CV_NUMBER(cv__samples_percentile(&d->above_pct, 100)));
+            }
+        }
+    }
+    cv__report_table(report, &pole->random);
+    cv__report_claim(report, CV_JUDGED(failed == 0),
+                     "every oracle elects a leader in every network, and no promise is broken",
+                     "%llu networks, %llu elections failed", (unsigned long long)count,
+                     (unsigned long long)failed);
+    if (failed == 0) {
+        const uint32_t best[] = {winner(distance, MEAN), winner(distance, WORST),
+                                 winner(distance, RECOVERY)};
+        cv__report_claim(report, CV_JUDGED(best[0] != best[1] || best[1] != best[2]),
+                         "no oracle serves all goals (sec. 7)",
+                         "nearest to the best: %s by mean latency, %s in the worst case, %s by "
+                         "recovery time",
+                         oracles[best[0]], oracles[best[1]], oracles[best[2]]);
+    }
+    for (uint32_t i = 0; i < COUNT_OF(oracles); i++) {
+        for (uint32_t m = 0; m < MEASURE_COUNT; m++) {
+            cv__samples_fini(&distance[i][m].above_pct);
+        }
+    }
+}

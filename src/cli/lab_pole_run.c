@@ -1,0 +1,337 @@
+/* src/cli/lab_pole_run.c - the worlds that `conclave lab pole` measures; see the header. */
+#include "cli/lab_pole_run.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#define JITTER 0.02
+#define SETTLE_MS 4000.0 /* an election with profile=wan, its first wait included */
+#define RUN_S 1000       /* no world lasts that long: its end is not judged */
+#define SITE_DRAWS 400u
+#define RECOVERY_DRAWS 50u
+
+static int64_t ns(double ms)
+{
+    return (int64_t)(ms * NS_PER_MS);
+}
+
+static double ms(int64_t time_ns)
+{
+    return (double)time_ns / NS_PER_MS;
+}
+
+/* ---- Worlds ---------------------------------------------------------------------------------- */
+
+struct text {
+    char bytes[1800];
+    size_t length;
+};
+
+static void add(struct text *t, const char *format, ...) CV_PRINTF(2, 3);
+static void add(struct text *t, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const int length = vsnprintf(t->bytes + t->length, sizeof t->bytes - t->length, format, args);
+    va_end(args);
+    CV_ASSERT(length >= 0 && (size_t)length < sizeof t->bytes - t->length);
+    t->length += (size_t)length;
+}
+
+static struct cv_scenario *scenario_of(const struct cv_lab_wan *wan, const char *oracle,
+                                       const char *preference)
+{
+    struct text t = {.length = 0};
+    for (uint32_t site = 1; site <= wan->site_count; site++) {
+        add(&t, "site D%u", site);
+        for (cv_id id = 1; id <= wan->server_count; id++) {
+            if (wan->site[id] == site) {
+                add(&t, " %u", id);
+            }
+        }
+        add(&t, "\n");
+        for (uint32_t other = 1; other < site; other++) {
+            add(&t, "rtt D%u D%u %.6fms\n", other, site, wan->rtt_ms[other][site] / (1 + JITTER));
+        }
+    }
+    return cv__lab_scenario("protocol pole profile=wan probe=200ms oracle=%s%s%s history-unit=%d "
+                            "window=%d bandwidth=%d\nnodes %u\nlink * delay 0.05ms jitter %.0f%% "
+                            "dist=pareto\n%srun %ds\n",
+                            oracle, preference != NULL ? " preference=" : "",
+                            preference != NULL ? preference : "", CV_LAB_ENTRY_BYTES,
+                            CV_LAB_WINDOW_BYTES, CV_LAB_BANDWIDTH_BYTES, wan->server_count,
+                            100 * JITTER, t.bytes, RUN_S);
+}
+
+static cv_id holder(const struct cv_world *w)
+{
+    for (cv_id id = 1; id <= w->node_count; id++) {
+        if (cv__world_holds(w, id)) {
+            return id;
+        }
+    }
+    return CV_ID_NONE;
+}
+
+static bool is_sound(const struct cv_world *w)
+{
+    for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
+        if ((w->scenario->promises & BIT(i)) != 0 && w->watch.property[i].is_broken) {
+            return false;
+        }
+    }
+    return !w->is_over;
+}
+
+static void act(struct cv_world *w, enum cv_action_kind kind, cv_id node, cv_id other)
+{
+    const struct cv_action action = {
+        .at_ns = w->now_ns + 1, .kind = kind, .node = node, .other = other};
+    cv__world_schedule_action(w, &action);
+}
+
+/* [sec. 4.1] "always have as initial leader p5": whoever is elected first hands over to it, or, if
+ * leadership goes round, resigns until it is that one's turn. True: it leads. */
+static bool bring_to_lead(struct cv_service *s, struct cv_world *w, cv_id first, bool goes_round)
+{
+    for (uint32_t i = 0; i < 4 * w->node_count; i++) {
+        cv__service_run(s, w->now_ns + ns(SETTLE_MS));
+        const cv_id leader = holder(w);
+        if (leader == first) {
+            return true;
+        }
+        if (leader != CV_ID_NONE) {
+            act(w, CV_ACTION_RESIGN, leader, goes_round ? CV_ID_NONE : first);
+        }
+    }
+    return false;
+}
+
+static struct cv_service_options options_for(uint64_t seed)
+{
+    return (struct cv_service_options){
+        .seed = seed,
+        .cost_ns = ns(CV_LAB_OPERATION_MS),
+        .entry_bytes = CV_LAB_ENTRY_BYTES,
+        .window_bytes = CV_LAB_WINDOW_BYTES,
+        .bandwidth_bytes = CV_LAB_BANDWIDTH_BYTES,
+        .report_ns = 200 * NS_PER_MS,
+    };
+}
+
+/* The servers that lag do so from now on; all others have the longest history. */
+static void outdate(struct cv_service *s, const struct cv_lab_wan *wan)
+{
+    uint64_t longest = 0;
+    for (cv_id id = 1; id <= wan->server_count; id++) {
+        const uint64_t history = cv__service_history(s, id);
+        longest = history > longest ? history : longest;
+        longest = wan->lag[id] > longest ? wan->lag[id] : longest;
+    }
+    for (cv_id id = 1; id <= wan->server_count; id++) {
+        cv__service_set_history(s, id, longest - wan->lag[id]);
+    }
+}
+
+static double mean_of_site(struct cv_service *s, uint32_t site, cv_id leader)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < SITE_DRAWS; i++) {
+        const int64_t latency_ns = cv__service_draw_request(s, site, leader);
+        if (latency_ns == INT64_MAX) {
+            return NAN;
+        }
+        sum += ms(latency_ns);
+    }
+    return sum / SITE_DRAWS;
+}
+
+/* ---- One run with clients -------------------------------------------------------------------- */
+
+struct meter {
+    void (*on_request)(void *, const struct cv_request *);
+    void *context;
+    int64_t from_ns, until_ns; /* of arrival */
+    double sum_ms;
+    uint64_t count;
+};
+
+static void meter(void *context, const struct cv_request *r)
+{
+    struct meter *m = context;
+    if (r->arrived_ns >= m->from_ns && r->arrived_ns < m->until_ns) {
+        m->sum_ms += ms(r->done_ns - r->arrived_ns);
+        m->count++;
+    }
+    if (m->on_request != NULL) {
+        m->on_request(m->context, r);
+    }
+}
+
+static double metered(const struct meter *m)
+{
+    return m->count > 0 ? m->sum_ms / (double)m->count : NAN;
+}
+
+/* Runs from the crash until somebody leads and serves, and a little more. */
+static void await_leader(struct cv_service *s, struct cv_world *w, cv_id first,
+                         struct cv_lab_outcome *o)
+{
+    const int64_t crash_ns = w->now_ns;
+    const int64_t limit_ns = crash_ns + 60 * NS_PER_S;
+    const struct cv_recovery *r = NULL;
+    uint32_t before = 0;
+    while (cv__service_recovery_at(s, before) != NULL) {
+        before++;
+    }
+    act(w, CV_ACTION_CRASH, first, CV_ID_NONE);
+    while (w->now_ns < limit_ns && (r == NULL || r->done_ns > w->now_ns)) {
+        cv__service_run(s, w->now_ns + NS_PER_S);
+        for (uint32_t i = before; cv__service_recovery_at(s, i) != NULL; i++) {
+            r = cv__service_recovery_at(s, i);
+        }
+    }
+    if (r != NULL && r->done_ns <= w->now_ns && holder(w) == r->leader) {
+        o->leader = r->leader;
+        o->elected_ms = ms(r->began_ns - crash_ns);
+        o->recovery_ms = ms(r->done_ns - r->began_ns);
+    }
+}
+
+static void measure_sites(struct cv_service *s, const struct cv_lab_wan *wan,
+                          struct cv_lab_outcome *o)
+{
+    o->worst_ms = 0;
+    for (uint32_t site = 1; site <= wan->site_count; site++) {
+        o->site_ms[site] = mean_of_site(s, site, o->leader);
+        o->worst_ms = fmax(o->worst_ms, o->site_ms[site]);
+    }
+    o->consensus_ms = o->site_ms[wan->site[o->leader]];
+}
+
+struct cv_lab_outcome cv__lab_pole_run(const struct cv_lab_setting *setting, uint64_t seed,
+                                       void (*on_request)(void *, const struct cv_request *),
+                                       void *context)
+{
+    const struct cv_lab_wan *wan = &setting->wan;
+    struct cv_scenario *scenario = scenario_of(wan, setting->oracle, setting->preference);
+    const struct cv_world_options world_options = {0};
+    struct cv_world *w = cv__world_new(scenario, seed, &world_options);
+    struct meter m = {.on_request = on_request, .context = context};
+    struct cv_service_options options = options_for(seed);
+    options.every = setting->every;
+    options.fetch = setting->fetch;
+    options.on_request = meter;
+    options.context = &m;
+    for (uint32_t site = 1; site <= wan->site_count; site++) {
+        options.rate[site] = llround(wan->share[site] * CV_LAB_RATE);
+    }
+    struct cv_service *s = cv__service_new(w, &options);
+
+    struct cv_lab_outcome o = {.leader = CV_ID_NONE, .mean_ms = NAN, .recovery_ms = NAN};
+    const bool has_led = bring_to_lead(s, w, wan->first, setting->goes_round);
+    const int64_t crash_ns = cv__max64(ns(1000 * setting->crash_s), w->now_ns + 3 * NS_PER_S);
+    m.from_ns = w->now_ns;
+    m.until_ns = crash_ns - NS_PER_S;
+    cv__service_run(s, crash_ns - 2 * NS_PER_S);
+    outdate(s, wan);
+    cv__service_run(s, crash_ns);
+    o.before_ms = metered(&m);
+
+    const bool is_still = holder(w) == wan->first;
+    await_leader(s, w, wan->first, &o);
+    if (o.leader != CV_ID_NONE) {
+        const int64_t from_ns = w->now_ns + 10 * NS_PER_S;
+        m = (struct meter){.on_request = on_request,
+                           .context = context,
+                           .from_ns = from_ns,
+                           .until_ns = cv__max64(ns(1000 * setting->end_s), from_ns)};
+        cv__service_run(s, m.until_ns + NS_PER_S);
+        o.mean_ms = metered(&m);
+        measure_sites(s, wan, &o);
+    }
+    o.is_sound =
+        has_led && is_still && o.leader != CV_ID_NONE && holder(w) == o.leader && is_sound(w);
+    cv__service_free(s);
+    cv__world_free(w);
+    cv__scenario_free(scenario);
+    return o;
+}
+
+/* ---- Whoever could lead ---------------------------------------------------------------------- */
+
+static void measure_candidates(struct cv_service *s, struct cv_world *w,
+                               const struct cv_lab_wan *wan, uint64_t seed,
+                               struct cv_lab_candidates *c)
+{
+    for (cv_id id = 1; id <= wan->server_count; id++) {
+        c->mean_ms[id] = NAN;
+        c->worst_ms[id] = NAN;
+        c->recovery_ms[id] = NAN;
+        if (!w->node[id - 1].is_up) {
+            continue;
+        }
+        outdate(s, wan);
+        cv__service_reseed(s, seed);
+        c->recovery_ms[id] = 0;
+        for (uint32_t i = 0; i < RECOVERY_DRAWS; i++) {
+            c->recovery_ms[id] += ms(cv__service_draw_recovery(s, id)) / RECOVERY_DRAWS;
+        }
+        for (cv_id other = 1; other <= wan->server_count; other++) {
+            cv__service_set_history(s, other, 0); /* it has recovered: all are in sync */
+        }
+        cv__service_reseed(s, seed);
+        c->mean_ms[id] = 0;
+        c->worst_ms[id] = 0;
+        for (uint32_t site = 1; site <= wan->site_count; site++) {
+            const double site_ms = mean_of_site(s, site, id);
+            c->mean_ms[id] += wan->share[site] * site_ms;
+            c->worst_ms[id] = fmax(c->worst_ms[id], site_ms);
+        }
+    }
+}
+
+/* What each server would report, from the first moment on. */
+static void report_all(struct cv_world *w, const struct cv_lab_wan *wan)
+{
+    uint64_t longest = 0;
+    uint32_t servers[CV_LAB_SITES_MAX + 1] = {0};
+    for (cv_id id = 1; id <= wan->server_count; id++) {
+        servers[wan->site[id]]++;
+        longest = wan->lag[id] > longest ? wan->lag[id] : longest;
+    }
+    for (cv_id id = 1; id <= wan->server_count; id++) {
+        const uint32_t site = wan->site[id];
+        struct cv_action report = {.at_ns = 1, .kind = CV_ACTION_REPORT, .node = id};
+        report.input = CV_INPUT_REQUEST_RATE;
+        report.value = llround(wan->share[site] * CV_LAB_RATE / servers[site]);
+        cv__world_schedule_action(w, &report);
+        report.input = CV_INPUT_HISTORY_LENGTH;
+        report.value = (int64_t)(longest - wan->lag[id]);
+        cv__world_schedule_action(w, &report);
+    }
+}
+
+cv_id cv__lab_pole_elect(const struct cv_lab_wan *wan, const char *oracle, uint64_t seed,
+                         struct cv_lab_candidates *ret_candidates)
+{
+    struct cv_scenario *scenario = scenario_of(wan, oracle, NULL);
+    const struct cv_world_options world_options = {0};
+    struct cv_world *w = cv__world_new(scenario, seed, &world_options);
+    struct cv_service_options options = options_for(seed);
+    options.report_ns = 0; /* there are no clients, and histories are as drawn */
+    struct cv_service *s = cv__service_new(w, &options);
+    report_all(w, wan);
+    const bool has_led = bring_to_lead(s, w, wan->first, /* goes_round= */ false);
+    act(w, CV_ACTION_CRASH, wan->first, CV_ID_NONE);
+    cv__service_run(s, w->now_ns + ns(SETTLE_MS));
+    const cv_id leader = has_led && is_sound(w) ? holder(w) : CV_ID_NONE;
+    if (ret_candidates != NULL) {
+        measure_candidates(s, w, wan, seed, ret_candidates);
+    }
+    cv__service_free(s);
+    cv__world_free(w);
+    cv__scenario_free(scenario);
+    return leader;
+}
