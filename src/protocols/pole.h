@@ -79,6 +79,7 @@ struct pole_peer {
     uint64_t released_epoch; /* it released us up to here: heartbeats up to it are history */
     uint64_t vote_epoch;     /* its newest vote; leader CV_ID_NONE: none */
     int64_t echoed_ns;       /* when it last answered a probe; 0: never */
+    int64_t stamp_ns;        /* of the newest probe that was measured by */
     int64_t rtt_ns;          /* mean of what was measured */
     uint64_t rate, history;  /* as it said last */
     int64_t better_since_ns; /* it has had a better score since; 0: it has not */
@@ -111,7 +112,7 @@ struct pole {
     uint32_t is_candidate, is_stopped, is_ready, stands_back;
     uint64_t nonce;
     uint64_t rate, history, capacity, load, reported; /* what the application reports */
-    int64_t probed_ns;                                /* when we last asked for echoes */
+    int64_t first_probed_ns, probed_ns;               /* when we first and last asked for echoes */
 
     /* Selection. */
     uint64_t epoch; /* of the election; never falls */

@@ -14,10 +14,15 @@
 #define PROBES_MISSED_MAX 3
 #define RTT_WEIGHT 8 /* a new sample moves the mean by one eighth */
 
+/* Who has not answered for so long is not there. */
+static int64_t patience_ns(const struct pole *p)
+{
+    return PROBES_MISSED_MAX * p->probe_ns + 2 * p->delta_ns;
+}
+
 static bool is_fresh(const struct pole *p, const struct pole_peer *peer, int64_t now_ns)
 {
-    return peer->echoed_ns != 0 &&
-           now_ns - peer->echoed_ns <= PROBES_MISSED_MAX * p->probe_ns + 2 * p->delta_ns;
+    return peer->echoed_ns != 0 && now_ns - peer->echoed_ns <= patience_ns(p);
 }
 
 static void fill_inputs(struct pole *p, int64_t now_ns)
@@ -108,6 +113,7 @@ void cv__pole_on_probe_time(struct pole *p, int64_t now_ns, struct cv_effects *o
     struct cv_score score;
     cv__pole_get_score(p, p->epoch, now_ns, &score);
     p->probed_ns = now_ns;
+    p->first_probed_ns = p->first_probed_ns != 0 ? p->first_probed_ns : now_ns;
     struct cv_message *m = cv__effect_send_all(out, POLE_PROBE);
     m->field[POLE_PROBE_STAMP] = (uint64_t)now_ns;
     m->field[POLE_PROBE_RATE] = p->rate;
@@ -140,23 +146,35 @@ void cv__pole_on_probe(struct pole *p, const struct cv_event *event, struct cv_e
     echo->field[POLE_PROBE_HISTORY] = p->history;
 }
 
-/* Only the echo of the latest probe counts, once: an older one would measure the network's memory.
- */
+/* The echo of any probe of this life counts, once and unless a later one was answered before: a
+ * round trip may be longer than the period. What comes after everybody has given up on it does not:
+ * it would measure the network's memory. */
+static bool is_measure(const struct pole *p, const struct pole_peer *peer, uint64_t stamp,
+                       int64_t now_ns)
+{
+    if (p->first_probed_ns == 0 || stamp < (uint64_t)p->first_probed_ns ||
+        stamp > (uint64_t)p->probed_ns) {
+        return false; /* not ours */
+    }
+    return (int64_t)stamp > peer->stamp_ns && now_ns - (int64_t)stamp <= patience_ns(p);
+}
+
 void cv__pole_on_echo(struct pole *p, const struct cv_event *event)
 {
     const struct cv_message *m = event->message;
     struct pole_peer *peer = pole_peer(p, event->peer);
     peer->rate = m->field[POLE_PROBE_RATE];
     peer->history = m->field[POLE_PROBE_HISTORY];
-    if (p->probed_ns == 0 || m->field[POLE_PROBE_STAMP] != (uint64_t)p->probed_ns ||
-        peer->echoed_ns >= p->probed_ns) {
+    const uint64_t stamp = m->field[POLE_PROBE_STAMP];
+    if (!is_measure(p, peer, stamp, event->now_ns)) {
         return;
     }
-    const int64_t rtt_ns = event->now_ns - p->probed_ns;
+    const int64_t rtt_ns = event->now_ns - (int64_t)stamp;
     CV_ASSERT(rtt_ns >= 0);
     peer->rtt_ns = is_fresh(p, peer, event->now_ns)
                        ? peer->rtt_ns + (rtt_ns - peer->rtt_ns) / RTT_WEIGHT
                        : rtt_ns;
+    peer->stamp_ns = (int64_t)stamp;
     peer->echoed_ns = event->now_ns;
 }
 
