@@ -67,13 +67,10 @@ const struct cv_oracle *cv__oracle_named(const char *name, size_t length, uint32
 /* ---- What several of them need -----------------------------------------------------------------
  */
 
-/* The k-th smallest (from 1) of value(view, id) over all members; negative values do not count.
+/* The k-th smallest (from 1) of value(context, id) over all members; negative values do not count.
  * CV_SCORE_UNKNOWN if there are fewer. */
-int64_t cv__oracle_nth(const struct cv_oracle_view *view, uint32_t k,
-                       int64_t (*value)(const struct cv_oracle_view *view, cv_id id));
-
-/* Round trip to a member. */
-int64_t cv__oracle_rtt(const struct cv_oracle_view *view, cv_id id);
+int64_t cv__oracle_nth(uint32_t member_count, uint32_t k,
+                       int64_t (*value)(const void *context, cv_id id), const void *context);
 
 /* theta_c: the time in which a quorum, oneself included, has answered. */
 int64_t cv__oracle_consensus_ns(const struct cv_oracle_view *view);

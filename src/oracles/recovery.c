@@ -1,11 +1,13 @@
 /* src/oracles/recovery.c - how long until a quorum is in sync under this leader [ours].
  *
  * The paper leaves it open (sec. 4.4, sec. 7): the longest history alone is not best when somebody
- * has to bring others up to date over a slow link, fig. 8b. The new leader first fetches what it
- * misses from the best peer that has it, then sends each follower what that one misses; it may
- * serve when a quorum, itself included, has everything. A transfer takes one round trip and the
+ * has to bring others up to date over a slow link, fig. 8b. What is estimated is what a new leader
+ * does (sec. 2.3): it asks everybody and knows enough when a quorum has answered; it fetches what
+ * it misses from the best peer that has it; then it sends each follower what that one misses, and
+ * may serve when a quorum, itself included, has everything. A transfer takes one round trip and the
  * bytes over the bandwidth, which is what a window allows on that round trip, up to the line's
- * (fig. 3). */
+ * (fig. 3). All three parts count: without the asking, a leader far from a quorum looked as good as
+ * one near it, and was worse than the longest history's in one random network of twenty. */
 #include "oracles/oracle.h"
 
 #define NEVER_NS CV_SCORE_MAX
@@ -36,36 +38,61 @@ static uint64_t longest_history(const struct cv_oracle_view *view)
     return longest;
 }
 
-static int64_t sync_ns(const struct cv_oracle_view *view, cv_id id)
+/* What the followers are brought up to: from when on, and to which length. */
+struct sync {
+    const struct cv_oracle_view *view;
+    int64_t ready_ns;
+    uint64_t longest;
+};
+
+/* When that member has everything: it is sent what it misses once it has answered. */
+static int64_t synced_ns(const void *context, cv_id id)
 {
-    const struct cv_oracle_peer *peer = &view->peer[id - 1];
+    const struct sync *sync = context;
+    const struct cv_oracle_peer *peer = &sync->view->peer[id - 1];
     if (peer->rtt_ns < 0) {
         return CV_SCORE_UNKNOWN;
     }
-    return id == view->self
-               ? 0
-               : transfer_ns(view, longest_history(view) - peer->history, peer->rtt_ns);
+    if (id == sync->view->self) {
+        return sync->ready_ns;
+    }
+    const int64_t from_ns = cv__max64(sync->ready_ns, peer->rtt_ns);
+    const int64_t ns = transfer_ns(sync->view, sync->longest - peer->history, peer->rtt_ns);
+    return cv__min64(cv__min64(from_ns, NEVER_NS) + ns, NEVER_NS);
+}
+
+/* From the nearest of those that have everything; none of them is oneself. */
+static int64_t fetch_ns(const struct cv_oracle_view *view, uint64_t longest)
+{
+    const uint64_t missing = longest - view->peer[view->self - 1].history;
+    int64_t least_ns = NEVER_NS;
+    if (missing == 0) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < view->member_count; i++) {
+        const struct cv_oracle_peer *peer = &view->peer[i];
+        if (peer->rtt_ns >= 0 && peer->history == longest) {
+            least_ns = cv__min64(least_ns, transfer_ns(view, missing, peer->rtt_ns));
+        }
+    }
+    return least_ns;
 }
 
 static int64_t recovery_score(const struct cv_oracle_view *view)
 {
-    const uint64_t longest = longest_history(view);
-    const uint64_t missing = longest - view->peer[view->self - 1].history;
-    int64_t fetch_ns = missing > 0 ? NEVER_NS : 0;
-    for (uint32_t i = 0; i < view->member_count && missing > 0; i++) {
-        const struct cv_oracle_peer *peer = &view->peer[i];
-        if (peer->rtt_ns >= 0 && peer->history == longest) {
-            fetch_ns = cv__min64(fetch_ns, transfer_ns(view, missing, peer->rtt_ns));
-        }
+    const int64_t asked_ns = cv__oracle_consensus_ns(view);
+    if (asked_ns == CV_SCORE_UNKNOWN) {
+        return CV_SCORE_UNKNOWN;
     }
-    const int64_t quorum_ns = cv__oracle_nth(view, view->member_count / 2 + 1, sync_ns);
-    return quorum_ns == CV_SCORE_UNKNOWN ? CV_SCORE_UNKNOWN
-                                         : cv__min64(fetch_ns + quorum_ns, CV_SCORE_MAX);
+    struct sync sync = {.view = view, .longest = longest_history(view)};
+    sync.ready_ns = cv__min64(asked_ns + fetch_ns(view, sync.longest), NEVER_NS);
+    return cv__oracle_nth(view->member_count, view->member_count / 2 + 1, synced_ns, &sync);
 }
 
 const struct cv_oracle cv__oracle_recovery = {
     .name = "recovery",
-    .formula = "time to fetch what we miss + until a quorum has what it misses; lower wins",
+    .formula = "time to ask a quorum + to fetch what we miss + until a quorum has what it "
+               "misses; lower wins",
     .inputs =
         "round trips, measured; report history-length; options history-unit, window, bandwidth",
     .use = "the service must be back soon after a crash, also across data centres",

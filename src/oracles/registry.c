@@ -27,15 +27,15 @@ const struct cv_oracle *cv__oracle_named(const char *name, size_t length, uint32
 }
 
 /* By halving the range of values: no storage, and 62 passes at most however many members. */
-int64_t cv__oracle_nth(const struct cv_oracle_view *view, uint32_t k,
-                       int64_t (*value)(const struct cv_oracle_view *view, cv_id id))
+int64_t cv__oracle_nth(uint32_t member_count, uint32_t k,
+                       int64_t (*value)(const void *context, cv_id id), const void *context)
 {
     CV_ASSERT(k >= 1);
     int64_t low = 0;
     int64_t high = CV_SCORE_MAX;
     uint32_t known = 0;
-    for (cv_id id = 1; id <= view->member_count; id++) {
-        known += value(view, id) >= 0;
+    for (cv_id id = 1; id <= member_count; id++) {
+        known += value(context, id) >= 0;
     }
     if (known < k) {
         return CV_SCORE_UNKNOWN;
@@ -43,8 +43,8 @@ int64_t cv__oracle_nth(const struct cv_oracle_view *view, uint32_t k,
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
         uint32_t count = 0;
-        for (cv_id id = 1; id <= view->member_count; id++) {
-            const int64_t v = value(view, id);
+        for (cv_id id = 1; id <= member_count; id++) {
+            const int64_t v = value(context, id);
             count += v >= 0 && v <= middle;
         }
         if (count >= k) {
@@ -56,13 +56,14 @@ int64_t cv__oracle_nth(const struct cv_oracle_view *view, uint32_t k,
     return low;
 }
 
-int64_t cv__oracle_rtt(const struct cv_oracle_view *view, cv_id id)
+static int64_t rtt_ns(const void *context, cv_id id)
 {
+    const struct cv_oracle_view *view = context;
     return cv__min64(view->peer[id - 1].rtt_ns, CV_SCORE_MAX);
 }
 
 int64_t cv__oracle_consensus_ns(const struct cv_oracle_view *view)
 {
     CV_ASSERT(view->peer[view->self - 1].rtt_ns == 0);
-    return cv__oracle_nth(view, view->member_count / 2 + 1, cv__oracle_rtt);
+    return cv__oracle_nth(view->member_count, view->member_count / 2 + 1, rtt_ns, view);
 }
