@@ -77,12 +77,12 @@ bool cv__lab_pole_plot(const struct cv_lab_pole *p, const char *folder)
                 "  '' using 1:($4/1000) title 'history' pointtype 6, \\\n"
                 "  '' using 1:($6/1000) title 'recovery' pointtype 4\n") &&
            plot(folder, "pole-random", &p->random,
-                "set title 'Random networks: per cent above the best possible leader, mean'\n"
-                "set ylabel '% above the best'\nset yrange [0:*]\n"
+                "set title 'Random networks: times as long as under the best possible leader'\n"
+                "set ylabel 'times (geometric mean)'\nset yrange [0.95:*]\nset logscale y\n"
                 "set style data histograms\nset style histogram clustered gap 1\n"
                 "set style fill solid 0.7 border -1\nset xtics rotate by -45\n"
                 "n = |$random| / 3\n"
-                "plot $random using 4:xticlabels(1) every ::0::n-1 title 'mean latency', \\\n"
+                "plot $random using 4:xticlabels(2) every ::0::n-1 title 'mean latency', \\\n"
                 "  '' using 4 every ::n::2*n-1 title 'worst-case latency', \\\n"
                 "  '' using 4 every ::2*n::3*n-1 title 'recovery time'\n");
 }

@@ -79,41 +79,58 @@ static struct cv_lab_wan draw_wan(uint64_t seed)
 
 /* ---- Recovery against history ---------------------------------------------------------------- */
 
-void cv__lab_pole_judge_recovery(struct cv_report *report, uint64_t count)
+struct duel {
+    uint64_t failed, better, worse; /* elections; settings, by more than the tolerance */
+    double worst, worst_ms;         /* by how much it was worse at most, also as a share */
+    double sum_ms[2], log_ratio;
+};
+
+static struct duel duel(uint64_t count, bool is_calm, double tolerance)
 {
-    uint64_t failed = 0;
-    uint64_t better = 0;
-    uint64_t worse = 0;
-    double worst_ms = 0;
-    double sum[2] = {0, 0};
-    double log_ratio = 0;
+    struct duel d = {0};
     for (uint64_t seed = 1; seed <= count; seed++) {
-        const struct cv_lab_wan wan = draw_wan(seed);
+        struct cv_lab_wan wan = draw_wan(seed);
         struct cv_lab_candidates c;
+        wan.is_calm = is_calm;
         const cv_id one = cv__lab_pole_elect(&wan, "recovery", seed, &c);
         const cv_id other = cv__lab_pole_elect(&wan, "history", seed, NULL);
         if (one == CV_ID_NONE || other == CV_ID_NONE) {
-            failed++;
+            d.failed++;
             continue;
         }
-        const double off = c.recovery_ms[one] - c.recovery_ms[other];
-        sum[0] += c.recovery_ms[one];
-        sum[1] += c.recovery_ms[other];
-        log_ratio += log(c.recovery_ms[one] / c.recovery_ms[other]);
-        better += off < -0.01 * c.recovery_ms[other];
-        worse += off > 0.01 * c.recovery_ms[other];
-        worst_ms = fmax(worst_ms, off);
+        const double off_ms = c.recovery_ms[one] - c.recovery_ms[other];
+        const double off = off_ms / c.recovery_ms[other];
+        d.better += off < -tolerance;
+        d.worse += off > tolerance;
+        d.worst = fmax(d.worst, off);
+        d.worst_ms = fmax(d.worst_ms, off_ms);
+        d.sum_ms[0] += c.recovery_ms[one];
+        d.sum_ms[1] += c.recovery_ms[other];
+        d.log_ratio += log1p(off);
     }
-    const double saves = 1 - sum[0] / sum[1];
+    return d;
+}
+
+void cv__lab_pole_judge_recovery(struct cv_report *report, uint64_t count)
+{
+    const unsigned long long settings = count;
+    const struct duel calm = duel(count, /* is_calm= */ true, 1e-6);
+    cv__report_claim(report, CV_JUDGED(calm.failed == 0 && calm.worse == 0),
+                     "ours: in random settings without jitter recovery is never worse than history",
+                     "%llu settings: better in %llu, worse in %llu", settings,
+                     (unsigned long long)calm.better, (unsigned long long)calm.worse);
+    /* With jitter a choice between equals is luck, and so is up to that much of their times. */
+    const struct duel d = duel(count, /* is_calm= */ false, 0.02);
+    const double saves = 1 - d.sum_ms[0] / d.sum_ms[1];
+    const bool is_better = count < 100 || saves >= 0.1; /* of few the mean says little */
     cv__report_claim(
-        report, CV_JUDGED(failed == 0 && worse == 0 && saves >= 0.1),
-        "ours: in random settings recovery is never worse than history (by more than 1 "
-        "%, which is luck), and clearly better in the mean",
-        "%llu settings: %.0f instead of %.0f ms (-%.0f %%; by geometric mean -%.0f %%), "
-        "better in %llu, worse in %llu; by at most %.2f ms",
-        (unsigned long long)count, sum[0] / (double)count, sum[1] / (double)count, 100 * saves,
-        100 * (1 - exp(log_ratio / (double)count)), (unsigned long long)better,
-        (unsigned long long)worse, worst_ms);
+        report, CV_JUDGED(d.failed == 0 && d.worse == 0 && is_better),
+        "ours: with 2 % jitter never by more than that, and clearly better in the mean",
+        "%.0f instead of %.0f ms (-%.0f %%; geometric mean -%.0f %%), better in %llu, "
+        "worse in %llu (at most %.1f %%, %.0f ms)",
+        d.sum_ms[0] / (double)count, d.sum_ms[1] / (double)count, 100 * saves,
+        100 * (1 - exp(d.log_ratio / (double)count)), (unsigned long long)d.better,
+        (unsigned long long)d.worse, 100 * d.worst, d.worst_ms);
 }
 
 /* ---- Every oracle ---------------------------------------------------------------------------- */
@@ -128,14 +145,16 @@ static const char *const oracles[] = {
     "recovery",
     "latency/10ms,history",
     "latency/10ms,recovery",
-    "worst-case/10ms,recovery",
+    "latency/50ms,recovery",
 };
 enum { MEAN, WORST, RECOVERY, MEASURE_COUNT };
-static const char *const measures[] = {"mean", "worst", "recovery"};
+static const char *const measures[] = {"mean latency", "worst latency", "recovery time"};
 
+/* From the best possible leader, in each network. */
 struct distance {
-    struct cv_samples above_pct;
+    struct cv_samples times, above_ms;
     uint64_t best_count;
+    double log_sum;
 };
 
 static double least(const double *by_server, uint32_t server_count)
@@ -161,9 +180,12 @@ static uint64_t measure_wan(uint64_t seed, struct distance distance[][MEASURE_CO
         }
         for (uint32_t m = 0; m < MEASURE_COUNT; m++) {
             const double best = least(values[m], wan.server_count);
-            const double above = 100 * (values[m][leader] / best - 1);
-            cv__samples_add(&distance[i][m].above_pct, above);
-            distance[i][m].best_count += above <= 1;
+            const double times = values[m][leader] / best;
+            struct distance *d = &distance[i][m];
+            cv__samples_add(&d->times, times);
+            cv__samples_add(&d->above_ms, values[m][leader] - best);
+            d->best_count += times <= 1.01;
+            d->log_sum += log(times);
         }
     }
     return failed;
@@ -174,8 +196,7 @@ static uint32_t winner(struct distance distance[][MEASURE_COUNT], uint32_t measu
 {
     uint32_t best = 0;
     for (uint32_t i = 1; i < COUNT_OF(oracles); i++) {
-        if (cv__samples_mean(&distance[i][measure].above_pct) <
-            cv__samples_mean(&distance[best][measure].above_pct)) {
+        if (distance[i][measure].log_sum < distance[best][measure].log_sum) {
             best = i;
         }
     }
@@ -194,12 +215,14 @@ void cv__lab_pole_random(struct cv_lab_pole *pole, struct cv_report *report, uin
     for (uint32_t m = 0; m < MEASURE_COUNT; m++) {
         for (uint32_t i = 0; i < COUNT_OF(oracles); i++) {
             struct distance *d = &distance[i][m];
-            if (d->above_pct.count > 0) {
-                cv__table_row(&pole->random, CV_TEXT(oracles[i]), CV_TEXT(measures[m]),
-                              CV_NUMBER(100 * (double)d->best_count / d->above_pct.count),
-                              CV_NUMBER(cv__samples_mean(&d->above_pct)),
-                              CV_NUMBER(cv__samples_percentile(&d->above_pct, 95)),
-                              CV_NUMBER(cv__samples_percentile(&d->above_pct, 100)));
+            if (d->times.count > 0) {
+                cv__table_row(&pole->random, CV_TEXT(measures[m]), CV_TEXT(oracles[i]),
+                              CV_NUMBER(100 * (double)d->best_count / d->times.count),
+                              CV_NUMBER(exp(d->log_sum / d->times.count)),
+                              CV_NUMBER(cv__samples_percentile(&d->times, 95)),
+                              CV_NUMBER(cv__samples_mean(&d->above_ms)),
+                              CV_NUMBER(cv__samples_percentile(&d->above_ms, 95)),
+                              CV_NUMBER(cv__samples_percentile(&d->above_ms, 100)));
             }
         }
     }
@@ -219,7 +242,8 @@ void cv__lab_pole_random(struct cv_lab_pole *pole, struct cv_report *report, uin
     }
     for (uint32_t i = 0; i < COUNT_OF(oracles); i++) {
         for (uint32_t m = 0; m < MEASURE_COUNT; m++) {
-            cv__samples_fini(&distance[i][m].above_pct);
+            cv__samples_fini(&distance[i][m].times);
+            cv__samples_fini(&distance[i][m].above_ms);
         }
     }
 }

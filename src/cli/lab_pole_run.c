@@ -42,6 +42,7 @@ static void add(struct text *t, const char *format, ...)
 static struct cv_scenario *scenario_of(const struct cv_lab_wan *wan, const char *oracle,
                                        const char *preference)
 {
+    const double jitter = wan->is_calm ? 0 : JITTER;
     struct text t = {.length = 0};
     for (uint32_t site = 1; site <= wan->site_count; site++) {
         add(&t, "site D%u", site);
@@ -52,7 +53,7 @@ static struct cv_scenario *scenario_of(const struct cv_lab_wan *wan, const char 
         }
         add(&t, "\n");
         for (uint32_t other = 1; other < site; other++) {
-            add(&t, "rtt D%u D%u %.6fms\n", other, site, wan->rtt_ms[other][site] / (1 + JITTER));
+            add(&t, "rtt D%u D%u %.6fms\n", other, site, wan->rtt_ms[other][site] / (1 + jitter));
         }
     }
     return cv__lab_scenario("protocol pole profile=wan probe=200ms oracle=%s%s%s history-unit=%d "
@@ -61,7 +62,7 @@ static struct cv_scenario *scenario_of(const struct cv_lab_wan *wan, const char 
                             oracle, preference != NULL ? " preference=" : "",
                             preference != NULL ? preference : "", CV_LAB_ENTRY_BYTES,
                             CV_LAB_WINDOW_BYTES, CV_LAB_BANDWIDTH_BYTES, wan->server_count,
-                            100 * JITTER, t.bytes, RUN_S);
+                            100 * jitter, t.bytes, RUN_S);
 }
 
 static cv_id holder(const struct cv_world *w)

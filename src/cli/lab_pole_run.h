@@ -34,6 +34,7 @@ struct cv_lab_wan {
     double share[CV_LAB_SITES_MAX + 1];                        /* of the requests, by site */
     uint64_t lag[CV_LAB_SERVERS_MAX + 1];                      /* entries that are missing, by id */
     cv_id first;                                               /* leads, and crashes */
+    bool is_calm; /* no jitter: what was measured is what will be */
 };
 
 struct cv_lab_setting {
