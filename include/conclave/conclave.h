@@ -8,6 +8,7 @@
 #include <conclave/core.h>
 #include <conclave/election.h>
 #include <conclave/errors.h>
+#include <conclave/oracle.h>
 
 #define CV_VERSION_MAJOR 0
 #define CV_VERSION_MINOR 1

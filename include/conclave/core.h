@@ -13,7 +13,8 @@
  * an earlier one; a persist that failed comes back as CV_EVENT_PERSIST_FAILED; a timer fires once,
  * not before the earliest instant asked for; messages went through cv_message_decode().
  *
- * The state is one flat block without pointers: a snapshot is memcpy. A core has one thread. */
+ * The state is one flat block: a snapshot is memcpy. It points to nothing but the embedding
+ * program's own oracles, if the configuration has some. A core has one thread. */
 #ifndef CONCLAVE_CORE_H
 #define CONCLAVE_CORE_H
 
@@ -282,6 +283,8 @@ struct cv_option {
     const char *help;    /* one line; for a derived default also the formula */
 };
 
+struct cv_oracle;
+
 /* Invariant after cv_core_configure(): no option is CV_OPTION_DERIVED, all inequalities hold. */
 struct cv_config {
     cv_id self;            /* 1..member_count */
@@ -289,6 +292,10 @@ struct cv_config {
     int64_t drift_ppb;     /* bound on any clock's drift, in 1e-9; default 100000 (1e-4) */
     int64_t option[CV_OPTIONS_MAX];
     char text[CV_TEXTS_MAX][CV_TEXT_BYTES];
+    /* Scores of the embedding program (conclave/oracle.h); table and functions are lent as long as
+     * the configuration or a core made from it is used. */
+    const struct cv_oracle *const *oracles;
+    uint32_t oracle_count;
 };
 
 /* ---- Protocols ----------------------------------------------------------------------------- */

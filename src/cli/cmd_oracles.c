@@ -16,7 +16,7 @@ static void print_json(void)
     struct cv_json json = {.out = stdout};
     const struct cv_oracle *oracle;
     cv__json_open(&json, NULL, '[');
-    for (uint32_t i = 0; (oracle = cv__oracle_at(i)) != NULL; i++) {
+    for (uint32_t i = 0; (oracle = cv_oracle_at(i)) != NULL; i++) {
         cv__json_open(&json, NULL, '{');
         cv__json_text(&json, "name", oracle->name);
         cv__json_text(&json, "formula", oracle->formula);
@@ -34,7 +34,7 @@ static void print_json(void)
 static void print_text(void)
 {
     const struct cv_oracle *oracle;
-    for (uint32_t i = 0; (oracle = cv__oracle_at(i)) != NULL; i++) {
+    for (uint32_t i = 0; (oracle = cv_oracle_at(i)) != NULL; i++) {
         (void)printf("%s\n  score:  %s\n  inputs: %s\n  for:    %s\n", oracle->name,
                      oracle->formula, oracle->inputs, oracle->use);
     }

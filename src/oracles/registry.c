@@ -10,9 +10,20 @@ static const struct cv_oracle *const oracles[] = {
     &cv__oracle_recovery,   &cv__oracle_reported,
 };
 
-const struct cv_oracle *cv__oracle_at(uint32_t index)
+const struct cv_oracle *cv_oracle_at(uint32_t index)
 {
     return index < COUNT_OF(oracles) ? oracles[index] : NULL;
+}
+
+uint32_t cv__oracle_count(void)
+{
+    return COUNT_OF(oracles);
+}
+
+const struct cv_oracle *cv_oracle_find(const char *name)
+{
+    uint32_t index;
+    return cv__oracle_named(name, strlen(name), &index);
 }
 
 const struct cv_oracle *cv__oracle_named(const char *name, size_t length, uint32_t *ret_index)

@@ -34,7 +34,28 @@ static int parse_range(const struct cv_oracle *oracle, const char *text, size_t 
     return CV_OK;
 }
 
-int cv__scoring_parse(const char *text, struct cv_scoring *ret_scoring, struct cv_errtext *reterr)
+static const struct cv_oracle *part_of(const struct cv_scoring *scoring, uint32_t part)
+{
+    const uint32_t index = scoring->oracle[part];
+    return index < cv__oracle_count() ? cv_oracle_at(index)
+                                      : scoring->own[index - cv__oracle_count()];
+}
+
+static const struct cv_oracle *own_named(const struct cv_config *config, const char *name,
+                                         size_t length, uint32_t *ret_index)
+{
+    for (uint32_t i = 0; config != NULL && i < config->oracle_count; i++) {
+        const struct cv_oracle *oracle = config->oracles[i];
+        if (strlen(oracle->name) == length && memcmp(oracle->name, name, length) == 0) {
+            *ret_index = cv__oracle_count() + i;
+            return oracle;
+        }
+    }
+    return NULL;
+}
+
+int cv__scoring_parse(const char *text, const struct cv_config *config,
+                      struct cv_scoring *ret_scoring, struct cv_errtext *reterr)
 {
     memset(ret_scoring, 0, sizeof *ret_scoring);
     for (const char *at = text;;) {
@@ -50,6 +71,10 @@ int cv__scoring_parse(const char *text, struct cv_scoring *ret_scoring, struct c
         const uint32_t part = ret_scoring->part_count++;
         const struct cv_oracle *oracle =
             cv__oracle_named(at, name_length, &ret_scoring->oracle[part]);
+        if (oracle == NULL) {
+            oracle = own_named(config, at, name_length, &ret_scoring->oracle[part]);
+            ret_scoring->own = oracle != NULL ? config->oracles : ret_scoring->own;
+        }
         if (oracle == NULL) {
             return cv__fail(reterr, CV_E_UNKNOWN,
                             "no oracle '%.*s' in '%s'; write it like latency/10ms,history",
@@ -74,7 +99,7 @@ bool cv__scoring_needs_peers(const struct cv_scoring *scoring)
 {
     bool needs = false;
     for (uint32_t i = 0; i < scoring->part_count; i++) {
-        needs = needs || cv__oracle_at(scoring->oracle[i])->needs_peers;
+        needs = needs || part_of(scoring, i)->needs_peers;
     }
     return needs;
 }
@@ -85,7 +110,10 @@ void cv__scoring_score(const struct cv_scoring *scoring, const struct cv_oracle_
     CV_ASSERT(scoring->part_count >= 1 && scoring->part_count <= CV_SCORE_PARTS_MAX);
     memset(ret_score, 0, sizeof *ret_score);
     for (uint32_t i = 0; i < scoring->part_count; i++) {
-        const int64_t score = cv__oracle_at(scoring->oracle[i])->score(view);
+        int64_t score = part_of(scoring, i)->score(view);
+        if (scoring->oracle[i] >= cv__oracle_count()) { /* whatever an embedder's function says */
+            score = cv__min64(cv__max64(score, CV_SCORE_UNKNOWN), CV_SCORE_MAX);
+        }
         CV_ASSERT(score >= CV_SCORE_UNKNOWN && score <= CV_SCORE_MAX);
         ret_score->part[i] = score < 0 ? score : score / scoring->range[i];
     }
@@ -99,7 +127,7 @@ static int compare_part(const struct cv_scoring *scoring, uint32_t part, int64_t
     if (a < 0 || b < 0) {
         return a < 0 ? -1 : 1; /* who cannot say is worse than any who can */
     }
-    const bool higher_wins = cv__oracle_at(scoring->oracle[part])->order == CV_SCORE_HIGHER_WINS;
+    const bool higher_wins = part_of(scoring, part)->order == CV_SCORE_HIGHER_WINS;
     return (a > b) == higher_wins ? 1 : -1;
 }
 
@@ -127,7 +155,7 @@ bool cv__scoring_is_better_by(const struct cv_scoring *scoring, const struct cv_
         return true;
     }
     const __int128 margin = (__int128)b * percent;
-    return cv__oracle_at(scoring->oracle[0])->order == CV_SCORE_HIGHER_WINS
+    return part_of(scoring, 0)->order == CV_SCORE_HIGHER_WINS
                ? (__int128)a * 100 >= (__int128)b * 100 + margin
                : (__int128)a * 100 <= (__int128)b * 100 - margin;
 }

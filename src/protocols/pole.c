@@ -89,7 +89,7 @@ static void pole_init(void *state, const struct cv_config *config)
     p->history_unit_bytes = o[POLE_OPTION_HISTORY_UNIT];
     p->window_bytes = o[POLE_OPTION_WINDOW];
     p->bandwidth_bytes = o[POLE_OPTION_BANDWIDTH];
-    int error = cv__scoring_parse(config->text[POLE_TEXT_ORACLE], &p->scoring, NULL);
+    int error = cv__scoring_parse(config->text[POLE_TEXT_ORACLE], config, &p->scoring, NULL);
     CV_ASSERT(error == CV_OK); /* cv__pole_configure() has read them */
     error = cv__pole_preference(config, &p->preference, NULL);
     CV_ASSERT(error == CV_OK);

@@ -75,8 +75,9 @@ int64_t cv__pole_settle_ns(const struct cv_config *config)
 {
     const int64_t *o = config->option;
     struct cv_scoring scoring;
-    const bool waits = cv__scoring_parse(config->text[POLE_TEXT_ORACLE], &scoring, NULL) == CV_OK &&
-                       cv__scoring_needs_peers(&scoring);
+    const bool waits =
+        cv__scoring_parse(config->text[POLE_TEXT_ORACLE], config, &scoring, NULL) == CV_OK &&
+        cv__scoring_needs_peers(&scoring);
     return 6 * (o[POLE_OPTION_LEASE] + o[POLE_OPTION_ROUND]) + 2 * o[POLE_OPTION_RETRY_MAX] +
            o[POLE_OPTION_TIMEOUT] + 2 * cv__pole_wait_ns(config) +
            (waits ? o[POLE_OPTION_FIRST] : 0);
@@ -170,7 +171,10 @@ int cv__pole_configure(struct cv_config *config, struct cv_errtext *reterr)
     cv__config_derive(config, POLE_OPTION_FIRST, 4 * o[POLE_OPTION_ROUND]);
     struct cv_scoring scoring;
     uint32_t place;
-    int error = cv__scoring_parse(config->text[POLE_TEXT_ORACLE], &scoring, reterr);
+    int error = cv__oracles_check(config, reterr);
+    if (error == CV_OK) {
+        error = cv__scoring_parse(config->text[POLE_TEXT_ORACLE], config, &scoring, reterr);
+    }
     if (error == CV_OK) {
         error = cv__pole_preference(config, &place, reterr);
     }

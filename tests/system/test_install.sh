@@ -85,6 +85,9 @@ for program in embed-c embed-cc; do
         fail "$program does not run"
 done
 "$work/embed-static" >/dev/null || fail "the static library does not work"
+gcc -std=c11 $flags "$SOURCE_ROOT/examples/own_oracle.c" -o "$work/own-oracle" \
+    $(pkg-config --cflags --libs conclave)
+LD_LIBRARY_PATH="$lib" "$work/own-oracle" >/dev/null || fail "the example own_oracle.c"
 readelf -d "$work/embed-c" | grep -q 'NEEDED.*libconclave\.so\.0' || fail "not linked by soname"
 
 # ---- the examples: one ticks; when it is killed another does ---------------------------------------

@@ -67,7 +67,7 @@ static int64_t score_of(const struct cv_oracle *oracle, const struct world *w)
 static cv_id elected(const char *text, uint32_t deployment, const uint64_t *rates)
 {
     struct cv_scoring scoring;
-    assert_int_equal(cv__scoring_parse(text, &scoring, NULL), CV_OK);
+    assert_int_equal(cv__scoring_parse(text, NULL, &scoring, NULL), CV_OK);
     struct cv_score best = {{0}};
     cv_id leader = CV_ID_NONE;
     for (cv_id id = 1; id <= 4; id++) {
@@ -241,7 +241,7 @@ static void vector_takes_classes_first(void **unused)
 {
     (void)unused;
     struct cv_scoring scoring;
-    assert_int_equal(cv__scoring_parse("latency/10ms,history", &scoring, NULL), CV_OK);
+    assert_int_equal(cv__scoring_parse("latency/10ms,history", NULL, &scoring, NULL), CV_OK);
     assert_int_equal(scoring.part_count, 2);
     assert_true(cv__scoring_needs_peers(&scoring));
     struct world w;
@@ -266,7 +266,7 @@ static void unknown_ranks_below_every_score(void **unused)
     static const char *const names[] = {"history", "latency"};
     for (uint32_t i = 0; i < COUNT_OF(names); i++) {
         struct cv_scoring scoring;
-        assert_int_equal(cv__scoring_parse(names[i], &scoring, NULL), CV_OK);
+        assert_int_equal(cv__scoring_parse(names[i], NULL, &scoring, NULL), CV_OK);
         const struct cv_score unknown = {{CV_SCORE_UNKNOWN}};
         const struct cv_score worst = {{i == 0 ? 0 : CV_SCORE_MAX}};
         assert_true(cv__scoring_compare(&scoring, &unknown, &worst) < 0);
@@ -280,8 +280,8 @@ static void margin_is_a_share_of_the_own_score(void **unused)
 {
     (void)unused;
     struct cv_scoring higher, lower;
-    assert_int_equal(cv__scoring_parse("request", &higher, NULL), CV_OK);
-    assert_int_equal(cv__scoring_parse("consensus", &lower, NULL), CV_OK);
+    assert_int_equal(cv__scoring_parse("request", NULL, &higher, NULL), CV_OK);
+    assert_int_equal(cv__scoring_parse("consensus", NULL, &lower, NULL), CV_OK);
     const struct cv_score own = {{100}}, a = {{119}}, b = {{120}}, c = {{81}}, d = {{80}};
     assert_false(cv__scoring_is_better_by(&higher, &a, &own, 20));
     assert_true(cv__scoring_is_better_by(&higher, &b, &own, 20));
@@ -312,7 +312,7 @@ static void refuses_what_is_no_list_of_scores(void **unused)
     for (uint32_t i = 0; i < COUNT_OF(wrong); i++) {
         struct cv_scoring scoring;
         struct cv_errtext why = {""};
-        assert_int_equal(cv__scoring_parse(wrong[i].text, &scoring, &why), wrong[i].error);
+        assert_int_equal(cv__scoring_parse(wrong[i].text, NULL, &scoring, &why), wrong[i].error);
         assert_true(strlen(why.text) > 0);
     }
 }
@@ -356,7 +356,7 @@ static void every_oracle_describes_itself(void **unused)
     (void)unused;
     const struct cv_oracle *oracle;
     uint32_t count = 0;
-    for (; (oracle = cv__oracle_at(count)) != NULL; count++) {
+    for (; (oracle = cv_oracle_at(count)) != NULL; count++) {
         uint32_t index;
         assert_ptr_equal(cv__oracle_named(oracle->name, strlen(oracle->name), &index), oracle);
         assert_int_equal(index, count);
