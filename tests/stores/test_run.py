@@ -1,0 +1,364 @@
+#!/usr/bin/env python3
+"""tests/stores/test_run.py CONCLAVE [ADDRESS...] - `conclave run` on every kind of store, for real.
+
+The same suite for each store: `sqlite` on a file of its own, and those that tools/with-servers has
+started (CV_TEST_POSTGRES, CV_TEST_ETCD, CV_TEST_ZOOKEEPER). Real contenders run a worker; holders,
+supervisors, guards, children and grandchildren are killed and stopped; the worker itself tells if
+another one lived when it started, and a guarded counter if a leader of the past got through.
+Speaks TAP. Waits for conditions with generous limits and judges no speed."""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+LIMIT = 60  # seconds; only a failure takes so long
+
+# Each line of the log is one write(2) with O_APPEND. The resource (lines `write`) refuses tokens below
+# the largest it has seen. A worker that finds the one before it alive, grandchild included, says so.
+WORKER = r"""
+log=$1
+say() { echo "$1 $CONCLAVE_NODE $CONCLAVE_TOKEN $$ $2" >>"$log"; }
+for pid in $(cat "$log.pids" 2>/dev/null); do
+    if kill -0 $pid 2>/dev/null; then say overlap $pid; fi
+done
+trap '' TERM
+(setsid sh -c 'trap "" TERM; echo $$ >>"$1.pids.$CONCLAVE_TOKEN"; while :; do sleep 0.05; done' - "$log" &)
+while [ ! -s "$log.pids.$CONCLAVE_TOKEN" ]; do sleep 0.01; done
+echo $$ >>"$log.pids.$CONCLAVE_TOKEN"
+mv "$log.pids.$CONCLAVE_TOKEN" "$log.pids"
+say start "$(head -n 1 "$log.pids")"
+while :; do
+    (
+        flock 9
+        read -r fence <"$log.fence" || fence=0
+        if [ "$CONCLAVE_TOKEN" -lt "$fence" ]; then
+            say refused
+        else
+            echo "$CONCLAVE_TOKEN" >"$log.fence"
+            say write
+        fi
+    ) 9>"$log.lock"
+    sleep 0.05
+done
+"""
+
+
+class Failure(Exception):
+    pass
+
+
+def await_that(condition, what):
+    deadline = time.monotonic() + LIMIT
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise Failure(f"waited {LIMIT} s in vain: {what}")
+
+
+def children(pid):
+    found = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            text = pathlib.Path(f"/proc/{pid}/task/{task}/children").read_text()
+            found += [int(word) for word in text.split()]
+    return found
+
+
+class Stage:
+    """Contenders of one election, their log, and the end of them all."""
+
+    def __init__(self, program, address, folder, name, lease="2s"):
+        self.program, self.address, self.lease = program, address, lease
+        self.name = f"{name} {os.getpid()}"  # stores live on between suites
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir=folder))
+        self.log = self.folder / "log"
+        self.log.write_text("")
+        self.process = {}
+        self.count = 0
+        self.stopped = set()
+        self.environment = dict(os.environ, CONCLAVE_STATE=str(self.folder / "state"))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        for pid in self.stopped:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGCONT)
+        for process in self.process.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process in self.process.values():
+            # The worker ignores SIGTERM, which is passed on to it: then it is killed, tree and all.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=0.2)
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        return False
+
+    def spawn(self, command=None, options=()):
+        node = f"n{self.count}"
+        self.count += 1
+        command = command or ["sh", "-c", WORKER, "worker", str(self.log)]
+        arguments = [self.program, "run", self.name, "--via", self.address, "--node", node,
+                     "--lease", self.lease, "--verbose", *options, "--", *command]
+        with open(self.folder / f"{node}.err", "w") as errors:
+            self.process[node] = subprocess.Popen(arguments, stdin=subprocess.DEVNULL,
+                                                  env=self.environment, stderr=errors)
+        return node
+
+    def conclave(self, verb, *arguments):
+        return subprocess.run([self.program, verb, self.name, "--via", self.address, *arguments],
+                              env=self.environment, capture_output=True, text=True,
+                              timeout=LIMIT, check=False)
+
+    def lines(self, what=None):
+        rows = [line.split() for line in self.log.read_text().splitlines()]
+        return [row for row in rows if what is None or row[0] == what]
+
+    def starts(self):
+        return [(row[1], int(row[2]), int(row[3]), int(row[4])) for row in self.lines("start")]
+
+    def await_start(self, after=0):
+        """The first worker with a larger token: (node, token, pid, grandchild)."""
+        def found():
+            return next((start for start in self.starts() if start[1] > after), None)
+        try:
+            return await_that(found, f"a worker with a token above {after}")
+        except Failure as failure:
+            notes = "\n".join(f"{path.name}: {path.read_text()}"
+                              for path in sorted(self.folder.glob("*.err")))
+            raise Failure(f"{failure}\n{notes}") from failure
+
+    def guard(self, node):
+        return children(self.process[node].pid)[0]
+
+    def stop(self, pid):
+        self.stopped.add(pid)
+        os.kill(pid, signal.SIGSTOP)
+
+    def check(self):
+        overlaps = self.lines("overlap")
+        if overlaps:
+            raise Failure(f"a worker found another one alive: {overlaps}")
+        tokens = [int(row[2]) for row in self.lines("write")]
+        if tokens != sorted(tokens):
+            raise Failure("the resource accepted a token below an earlier one")
+        starts = [start[1] for start in self.starts()]
+        if len(set(starts)) != len(starts) or starts != sorted(starts):
+            raise Failure(f"tokens of workers do not grow: {starts}")
+
+
+# ---- the tests -------------------------------------------------------------------------------------
+
+
+def exclusive_among_twenty(stage):
+    for _ in range(20):
+        stage.spawn()
+    _, token, _, _ = stage.await_start()
+    written = len(stage.lines("write"))
+    await_that(lambda: len(stage.lines("write")) > written + 20, "the worker to go on")
+    if [start[1] for start in stage.starts()] != [token]:
+        raise Failure(f"more than one of twenty ran its worker: {stage.starts()}")
+
+
+def kill(stage, victims, sign, expect_new=True):
+    for _ in range(3):
+        stage.spawn()
+    node, token, child, grandchild = stage.await_start()
+    targets = {"supervisor": stage.process[node].pid, "guard": stage.guard(node), "child": child,
+               "grandchild": grandchild}
+    for victim in victims:
+        if sign == signal.SIGSTOP:
+            stage.stop(targets[victim])
+        else:
+            os.kill(targets[victim], sign)
+    if not expect_new:
+        written = len(stage.lines("write"))
+        await_that(lambda: len(stage.lines("write")) > written + 10, "the worker to go on")
+        os.kill(stage.process[node].pid, signal.SIGKILL)
+    stage.await_start(after=token)
+
+
+def supervisor_killed(stage):
+    kill(stage, ["supervisor"], signal.SIGKILL)
+
+
+def supervisor_stopped(stage):
+    kill(stage, ["supervisor"], signal.SIGSTOP)
+
+
+def guard_killed(stage):
+    kill(stage, ["guard"], signal.SIGKILL)
+
+
+def guard_stopped_then_supervisor_killed(stage):
+    kill(stage, ["guard"], signal.SIGSTOP, expect_new=False)
+
+
+def child_killed(stage):
+    kill(stage, ["child"], signal.SIGKILL)
+
+
+def child_stopped_then_supervisor_killed(stage):
+    for _ in range(3):
+        stage.spawn()
+    node, token, child, grandchild = stage.await_start()
+    stage.stop(child)
+    stage.stop(grandchild)
+    os.kill(stage.process[node].pid, signal.SIGKILL)
+    stage.await_start(after=token)
+
+
+def grandchild_killed_then_supervisor_killed(stage):
+    kill(stage, ["grandchild"], signal.SIGKILL, expect_new=False)
+
+
+def killed_again_and_again(stage):
+    token = 0
+    for _ in range(3):
+        stage.spawn()
+    for _ in range(8):
+        node, token, _, _ = stage.await_start(after=token)
+        os.kill(stage.process[node].pid, signal.SIGKILL)
+        stage.spawn()
+    stage.await_start(after=token)
+
+
+def leases_of_different_lengths(stage):  # traps.md T26
+    stage.spawn(options=["--lease", "3s"])
+    node, token, _, _ = stage.await_start()
+    for lease in ("1s", "2s"):
+        stage.spawn(options=["--lease", lease])
+    written = len(stage.lines("write"))
+    await_that(lambda: len(stage.lines("write")) > written + 80, "the worker to outlast the others")
+    if len(stage.starts()) != 1:
+        raise Failure("a contender with a shorter lease took over")
+    os.kill(stage.process[node].pid, signal.SIGSTOP)
+    stage.stopped.add(stage.process[node].pid)
+    stage.await_start(after=token)
+
+
+def resigns_to_a_named_node(stage):
+    for _ in range(4):
+        stage.spawn()
+    node, token, _, _ = stage.await_start()
+    heir = next(name for name in reversed(list(stage.process)) if name != node)
+    done = stage.conclave("resign", "--to", heir)
+    if done.returncode != 0:
+        raise Failure(f"resign: {done.stdout}{done.stderr}")
+    new = stage.await_start(after=token)
+    if new[0] != heir:
+        raise Failure(f"{new[0]} leads, and not {heir}")
+
+
+def status_history_and_watch(stage):
+    watcher = subprocess.Popen([stage.program, "watch", stage.name, "--via", stage.address, "--json"],
+                               env=stage.environment, stdout=subprocess.PIPE, text=True)
+    try:
+        stage.spawn(options=["--once"])
+        node, token, _, _ = stage.await_start()
+        seen = {}
+        while seen.get("leader") != node:
+            seen = json.loads(watcher.stdout.readline())
+        if seen["token"] != token:
+            raise Failure(f"watch says {seen}")
+    finally:
+        watcher.kill()
+        watcher.wait()
+        watcher.stdout.close()
+    status = stage.conclave("status", "--json")
+    told = json.loads(status.stdout)
+    if status.returncode != 0 or told["leader"] != node or told["token"] != token:
+        raise Failure(f"status says {told}")
+    os.kill(stage.process[node].pid, signal.SIGKILL)
+    await_that(lambda: stage.conclave("status").returncode == 1, "that nobody leads")
+    stage.spawn()
+    _, second, _, _ = stage.await_start(after=token)
+    def trail():
+        history = stage.conclave("history", "--json")
+        return json.loads(history.stdout) if history.returncode == 0 else []
+    await_that(lambda: [row["token"] for row in trail()] == [token, second], "both in the history")
+    first = trail()[0]
+    middle = (first["from_unix_s"] + first["to_unix_s"]) / 2
+    at = stage.conclave("history", "--at", f"@{middle:.6f}", "--json")
+    if [row["leader"] for row in json.loads(at.stdout)] != [node]:
+        raise Failure(f"history --at says {at.stdout}")
+
+
+def exit_statuses(stage):
+    def status(*options, command):
+        node = stage.spawn(command=command, options=options)
+        return stage.process[node].wait(timeout=LIMIT)
+    for command, expected in ((["true"], 0), (["sh", "-c", "exit 7"], 7),
+                              (["sh", "-c", "kill -9 $$"], 137), (["no-such-command"], 127),
+                              (["/etc/passwd"], 126)):
+        found = status(command=command)
+        if found != expected:
+            raise Failure(f"{command}: exit status {found}, not {expected}")
+    stage.spawn()
+    stage.await_start()
+    for options, expected in ((["-n"], 1), (["-n", "-E", "42"], 42), (["-w", "0.1"], 1)):
+        found = status(*options, command=["true"])
+        if found != expected:
+            raise Failure(f"{options}: exit status {found}, not {expected}")
+
+
+TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_killed,
+         guard_stopped_then_supervisor_killed, child_killed, child_stopped_then_supervisor_killed,
+         grandchild_killed_then_supervisor_killed, killed_again_and_again,
+         leases_of_different_lengths, resigns_to_a_named_node, status_history_and_watch,
+         exit_statuses]
+
+
+def addresses(folder, given):
+    if given:
+        return given
+    found = [f"sqlite:{folder}/elections.db"]
+    for variable in ("CV_TEST_POSTGRES", "CV_TEST_ETCD", "CV_TEST_ZOOKEEPER"):
+        if variable in os.environ:
+            found.append(os.environ[variable])
+    return found
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    program = str(pathlib.Path(sys.argv[1]).resolve())
+    only = os.environ.get("CV_TEST_ONLY")
+    folder = tempfile.mkdtemp(prefix="conclave-run-")
+    failed = number = 0
+    for address in addresses(folder, sys.argv[2:]):
+        scheme = address.split(":")[0]
+        for test in TESTS:
+            if only and only not in test.__name__:
+                continue
+            number += 1
+            name = f"{scheme}: {test.__name__.replace('_', ' ')}"
+            try:
+                with Stage(program, address, folder, test.__name__) as stage:
+                    test(stage)
+                    stage.check()
+                print(f"ok {number} - {name}", flush=True)
+            except (Failure, subprocess.TimeoutExpired) as failure:
+                failed += 1
+                print(f"not ok {number} - {name}", flush=True)
+                for line in str(failure).splitlines():
+                    print(f"# {line}", flush=True)
+    print(f"1..{number}", flush=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
