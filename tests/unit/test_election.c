@@ -1,0 +1,351 @@
+/* tests/unit/test_election.c - the public elections, on the embedded store. Real threads and real
+ * time; waits for what must come, never for a fixed time. */
+#include "support/support.h"
+
+#include <conclave/conclave.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MS INT64_C(1000000)
+#define PATIENCE_MS 60000 /* only a failure takes so long */
+
+static char folder[64], address[96];
+
+static int folder_make(void **unused)
+{
+    (void)unused;
+    (void)snprintf(folder, sizeof folder, "/tmp/conclave-test-XXXXXX");
+    if (mkdtemp(folder) == NULL) {
+        return -1;
+    }
+    (void)snprintf(address, sizeof address, "sqlite:%s/e.db", folder);
+    return 0;
+}
+
+static int folder_remove(void **unused)
+{
+    (void)unused;
+    char command[96];
+    (void)snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+static struct cv_election *contender(const char *name, const char *node, int64_t lease_ns)
+{
+    struct cv_election *e = NULL;
+    struct cv_errtext error;
+    const struct cv_election_options options = {.node = node, .lease_ns = lease_ns};
+    if (cv_open(&e, name, address, &options, &error) != CV_OK) {
+        fail_msg("%s", error.text);
+    }
+    return e;
+}
+
+/* Reads states until one is as wanted. */
+static struct cv_election_status await(struct cv_election *e,
+                                       bool (*is_wanted)(const struct cv_election_status *status,
+                                                         const char *text),
+                                       const char *text)
+{
+    struct cv_election_status status;
+    for (;;) {
+        cv_status(e, &status);
+        if (is_wanted(&status, text)) {
+            return status;
+        }
+        struct pollfd wait = {.fd = cv_fd(e), .events = POLLIN};
+        if (poll(&wait, 1, PATIENCE_MS) != 1) {
+            fail_msg("waited in vain; role %d, leader '%s', %s", (int)status.role, status.leader,
+                     status.trouble);
+        }
+    }
+}
+
+static bool leads(const struct cv_election_status *status, const char *unused)
+{
+    (void)unused;
+    return status->role == CV_ROLE_LEADER;
+}
+
+static bool leads_not(const struct cv_election_status *status, const char *unused)
+{
+    (void)unused;
+    return status->role != CV_ROLE_LEADER;
+}
+
+static bool sees(const struct cv_election_status *status, const char *leader)
+{
+    return strcmp(status->leader, leader) == 0;
+}
+
+static bool is_asked(const struct cv_election_status *status, const char *heir)
+{
+    return status->is_wished_away && strcmp(status->heir, heir) == 0;
+}
+
+static void one_leads_and_when_it_goes_the_other_does(void **unused)
+{
+    (void)unused;
+    struct cv_election *a = contender("two", "a", 0);
+    const struct cv_election_status first = await(a, leads, NULL);
+    assert_string_equal(first.leader, "a");
+    assert_true(first.has_majority);
+    uint64_t token;
+    int64_t left_ns;
+    assert_true(cv_is_leader(a));
+    assert_true(cv_lead(a, &token, &left_ns));
+    assert_int_equal(token, first.token);
+    assert_true(left_ns > 0 && left_ns <= 5000 * MS);
+
+    struct cv_election *b = contender("two", "b", 0);
+    const struct cv_election_status waiting = await(b, sees, "a");
+    assert_int_equal(waiting.role, CV_ROLE_WAITING);
+    assert_int_equal(waiting.token, first.token);
+    assert_false(cv_is_leader(b));
+    assert_false(cv_lead(b, NULL, NULL));
+    cv_close(a);
+    assert_true(await(b, leads, NULL).token > first.token);
+    cv_close(b);
+}
+
+/* [traps.md T13] */
+static void same_name_twice_is_two_contenders(void **unused)
+{
+    (void)unused;
+    struct cv_election *a = contender("twins", "same", 0);
+    const uint64_t token = await(a, leads, NULL).token;
+    struct cv_election *b = contender("twins", "same", 0);
+    assert_int_equal(await(b, sees, "same").role, CV_ROLE_WAITING);
+    assert_true(cv_is_leader(a));
+    cv_close(a);
+    assert_true(await(b, leads, NULL).token > token);
+    cv_close(b);
+}
+
+static void resignation_ends_it_at_once_and_lets_others_go_first(void **unused)
+{
+    (void)unused;
+    struct cv_election *a = contender("resign", "a", 0);
+    await(a, leads, NULL);
+    struct cv_election *b = contender("resign", "b", 0);
+    struct cv_election *c = contender("resign", "c", 0);
+    await(b, sees, "a");
+    await(c, sees, "a");
+    cv_resign(a, "c");
+    assert_false(cv_is_leader(a));
+    await(c, leads, NULL);
+    await(a, sees, "c");
+    assert_false(cv_is_leader(b));
+    cv_close(c);
+    cv_close(b);
+    await(a, leads, NULL); /* it is still a candidate */
+    cv_close(a);
+}
+
+static void leader_is_told_that_it_is_wished_away(void **unused)
+{
+    (void)unused;
+    struct cv_election *a = contender("wish", "a", 0);
+    await(a, leads, NULL);
+    struct cv_election *b = contender("wish", "b", 0);
+    await(b, sees, "a");
+    cv_wish(b, "b");
+    await(a, is_asked, "b");
+    assert_true(cv_is_leader(a)); /* until its work has stopped */
+    cv_resign(a, "b");
+    assert_false(await(b, leads, NULL).is_wished_away);
+    cv_close(b);
+    cv_close(a);
+}
+
+static void observer_never_leads_until_it_campaigns(void **unused)
+{
+    (void)unused;
+    struct cv_election *observer = NULL;
+    struct cv_errtext error;
+    const struct cv_election_options options = {.node = "o", .is_observer = true};
+    assert_int_equal(cv_open(&observer, "watched", address, &options, &error), CV_OK);
+    struct cv_election *a = contender("watched", "a", 0);
+    await(a, leads, NULL);
+    assert_int_equal(await(observer, sees, "a").role, CV_ROLE_OBSERVER);
+    cv_campaign(a, false);
+    assert_false(cv_is_leader(a));
+    await(observer, sees, "");
+    cv_campaign(observer, true);
+    await(observer, leads, NULL);
+    cv_close(a);
+    cv_close(observer);
+}
+
+static void hundred_elections_in_one_process(void **unused)
+{
+    (void)unused;
+    enum { COUNT = 100 };
+    static struct cv_election *elections[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "many %d", i);
+        elections[i] = contender(name, "one of them", 0);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        await(elections[i], leads, NULL);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        cv_close(elections[i]);
+    }
+}
+
+/* [traps.md T6] */
+static void leader_whose_work_is_stuck_is_not_renewed(void **unused)
+{
+    (void)unused;
+    struct cv_election *e = NULL;
+    struct cv_errtext error;
+    const struct cv_election_options options = {
+        .node = "stuck", .lease_ns = 300 * MS, .progress_ns = 100 * MS};
+    assert_int_equal(cv_open(&e, "stuck", address, &options, &error), CV_OK);
+    await(e, leads, NULL);
+    assert_int_equal(await(e, leads_not, NULL).role, CV_ROLE_WAITING); /* nobody said a word */
+    struct cv_election *other = contender("stuck", "other", 0);
+    await(other, leads, NULL);
+    cv_close(e);
+    cv_close(other);
+}
+
+static atomic_int change_count;
+static atomic_bool is_let_go;
+
+static void slow_consumer(void *user, const struct cv_election_status *status)
+{
+    (void)status;
+    atomic_fetch_add(&change_count, 1);
+    while (!atomic_load((atomic_bool *)user)) {
+        nanosleep(&(struct timespec){.tv_nsec = MS}, NULL);
+    }
+}
+
+/* [traps.md T25] A consumer that takes long sees the latest state, and nobody waits for it. */
+static void slow_watcher_delays_nothing(void **unused)
+{
+    (void)unused;
+    atomic_store(&is_let_go, false);
+    struct cv_election *a = contender("slow", "a", 300 * MS);
+    assert_int_equal(cv_watch(a, slow_consumer, &is_let_go), CV_OK);
+    assert_int_equal(cv_watch(a, slow_consumer, &is_let_go), CV_E_INVALID);
+    uint64_t sequence = await(a, leads, NULL).sequence;
+    for (int i = 0; i < 20; i++) { /* renewals go on */
+        struct pollfd wait = {.fd = cv_fd(a), .events = POLLIN};
+        assert_int_equal(poll(&wait, 1, PATIENCE_MS), 1);
+        struct cv_election_status status;
+        cv_status(a, &status);
+        assert_true(status.sequence > sequence);
+        sequence = status.sequence;
+    }
+    assert_true(atomic_load(&change_count) <= 1);
+    atomic_store(&is_let_go, true);
+    cv_close(a);
+}
+
+static void descriptor_is_quiet_after_reading(void **unused)
+{
+    (void)unused;
+    struct cv_election *a = contender("quiet", "a", 60000 * MS);
+    await(a, leads, NULL);
+    struct pollfd wait = {.fd = cv_fd(a), .events = POLLIN};
+    assert_int_equal(poll(&wait, 1, 0), 0);
+    cv_close(a);
+}
+
+static void *ask_a_lot(void *data)
+{
+    struct cv_election *e = data;
+    uint64_t last = 0;
+    for (int i = 0; i < 20000; i++) {
+        uint64_t token = 0;
+        int64_t left_ns = 0;
+        if (cv_lead(e, &token, &left_ns)) {
+            if (token < last || left_ns <= 0 || left_ns > 300 * MS) {
+                return (void *)e;
+            }
+            last = token;
+        }
+    }
+    return NULL;
+}
+
+static void any_thread_may_ask(void **unused)
+{
+    (void)unused;
+    struct cv_election *a = contender("threads", "a", 300 * MS);
+    await(a, leads, NULL);
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_a_lot, a), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        void *wrong;
+        assert_int_equal(pthread_join(threads[i], &wrong), 0);
+        assert_null(wrong);
+    }
+    cv_close(a);
+}
+
+static void refuse(const char *name, const char *where, const struct cv_election_options *options,
+                   int code, const char *part)
+{
+    struct cv_election *e = NULL;
+    struct cv_errtext error = {""};
+    assert_int_equal(cv_open(&e, name, where, options, &error), code);
+    assert_null(e);
+    if (strstr(error.text, part) == NULL || strchr(error.text, '\n') != NULL) {
+        fail_msg("'%s' does not say '%s' in one line", error.text, part);
+    }
+}
+
+static void bad_arguments_are_refused_with_a_line(void **unused)
+{
+    (void)unused;
+    char long_name[301];
+    memset(long_name, 'x', 300);
+    long_name[300] = '\0';
+    refuse(NULL, address, NULL, CV_E_INVALID, "name");
+    refuse("", address, NULL, CV_E_INVALID, "1 to 255 bytes");
+    refuse(long_name, address, NULL, CV_E_INVALID, "1 to 255 bytes");
+    refuse("a\nb", address, NULL, CV_E_INVALID, "control characters");
+    refuse("x", "nonsense:y", NULL, CV_E_INVALID, "'nonsense:y' is no address");
+    refuse("x", "", NULL, CV_E_INVALID, "no address");
+    refuse("x", "sqlite:", NULL, CV_E_INVALID, "names no file");
+    refuse("x", "sqlite:/nowhere/at/all.db", NULL, CV_E_STORE, "/nowhere/at/all.db");
+    refuse("x", "sqlite:/etc/passwd", NULL, CV_E_STORE, "not a database");
+    refuse("x", address, &(struct cv_election_options){.lease_ns = -1}, CV_E_INVALID, "negative");
+    refuse("x", address, &(struct cv_election_options){.lease_ns = 1}, CV_E_INVALID, "too short");
+    refuse("x", address, &(struct cv_election_options){.node = ""}, CV_E_INVALID, "node's name");
+    refuse("x", address, &(struct cv_election_options){.node = "*"}, CV_E_INVALID, "node's name");
+    refuse("x", address, &(struct cv_election_options){.node = long_name}, CV_E_INVALID,
+           "node's name");
+    cv_close(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_leads_and_when_it_goes_the_other_does),
+        cmocka_unit_test(same_name_twice_is_two_contenders),
+        cmocka_unit_test(resignation_ends_it_at_once_and_lets_others_go_first),
+        cmocka_unit_test(leader_is_told_that_it_is_wished_away),
+        cmocka_unit_test(observer_never_leads_until_it_campaigns),
+        cmocka_unit_test(hundred_elections_in_one_process),
+        cmocka_unit_test(leader_whose_work_is_stuck_is_not_renewed),
+        cmocka_unit_test(slow_watcher_delays_nothing),
+        cmocka_unit_test(descriptor_is_quiet_after_reading),
+        cmocka_unit_test(any_thread_may_ask),
+        cmocka_unit_test(bad_arguments_are_refused_with_a_line),
+    };
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+}
