@@ -1,0 +1,55 @@
+/* src/core/address.h - the parts of an election address: scheme, user, hosts, path and options.
+ *
+ *   etcd://root@10.0.0.1:2379,[fd00::2]:2379/prefix?cacert=/etc/ca.pem&cert=/etc/me.pem
+ *   sqlite:/var/lib/x.db
+ *
+ * Behind the scheme either "//", then user and hosts up to a slash, then the path with that slash;
+ * or the path alone. Options stand behind "?", divided by "&", each once. A byte that would divide
+ * can be written as %XX everywhere. The parts are places in the text, which the caller keeps; they
+ * are decoded when they are asked for, into the caller's memory. Pure, and allocates nothing. */
+#ifndef CV_CORE_ADDRESS_H
+#define CV_CORE_ADDRESS_H
+
+#include "core/types.h"
+
+struct cv_span {
+    const char *at;
+    size_t bytes;
+};
+
+/* Invariants after cv__address_split(): every percent sign begins %XX, none of them %00; no control
+ * characters; each option has a name, and no two the same. A part that is not there is empty. */
+struct cv_address {
+    struct cv_span scheme; /* never empty */
+    struct cv_span user;   /* what is before the last @ of the authority */
+    struct cv_span hosts;
+    struct cv_span path;    /* with its slash, if hosts may stand before it */
+    struct cv_span options; /* without the question mark */
+    bool has_hosts;         /* there was "//", even if nothing followed it */
+};
+
+/* CV_OK or CV_E_INVALID, with a line that says what is wrong with which address. */
+CV_NODISCARD int cv__address_split(const char *text, struct cv_address *ret_address,
+                                   struct cv_errtext *reterr);
+
+/* Decodes a part. False: it does not fit, and `buffer` is empty. */
+bool cv__address_decode(struct cv_span part, char *buffer, size_t buffer_bytes);
+
+/* Host number `index` of the comma-separated list, decoded and without the brackets of IPv6. The
+ * port is 0 where none is written. False: there are not so many, or this one is malformed or does
+ * not fit; cv__address_host_count() tells these apart. */
+bool cv__address_host(const struct cv_address *address, uint32_t index, char *host,
+                      size_t host_bytes, uint32_t *ret_port);
+uint32_t cv__address_host_count(const struct cv_address *address);
+
+/* The value of an option, still encoded. False: it is not there. An option without "=" has the
+ * empty value. */
+bool cv__address_option(const struct cv_address *address, const char *name,
+                        struct cv_span *ret_value);
+
+/* CV_OK if every option is one of `known` (which ends with NULL). Otherwise CV_E_INVALID, and the
+ * line names the first other one and all that are known. */
+CV_NODISCARD int cv__address_check_options(const struct cv_address *address,
+                                           const char *const *known, struct cv_errtext *reterr);
+
+#endif
