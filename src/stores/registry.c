@@ -4,8 +4,7 @@
 #include <string.h>
 
 static const struct cv_store_kind *const kinds[] = {
-    &cv__store_sqlite,
-    NULL,
+    &cv__store_sqlite, &cv__store_postgres, &cv__store_etcd, &cv__store_zookeeper, NULL,
 };
 
 const struct cv_store_kind *cv__store_at(uint32_t index)

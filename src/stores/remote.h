@@ -1,0 +1,90 @@
+/* src/stores/remote.h - what the stores with a server share: requests that wait for their turn.
+ *
+ * Requests are taken one after the other. A store is told to begin with one (from the loop, never
+ * from within ask()), and ends it with cv__remote_answer(). Each has a deadline, a quarter of its
+ * lease: who does not answer by then will hardly do so in time. At the deadline of the one at work
+ * the store is told to give it up; it drops whatever connection may still carry out the request,
+ * and the answer is FAILED. Those who wait behind it are answered FAILED by themselves. */
+#ifndef CV_STORES_REMOTE_H
+#define CV_STORES_REMOTE_H
+
+#include "stores/store.h"
+
+#define CV_REMOTE_WAITING_MAX 16 /* the core has one or two, a command a few */
+#define CV_REMOTE_WHY_BYTES 512
+#define CV_REMOTE_TEXT_BYTES (3 * CV_ELECTION_BYTES) /* a name with everything odd as %XX */
+
+struct cv_remote_request {
+    struct cv_store_request ask; /* heir points to `heir`, or is NULL */
+    bool is_wish;
+    int64_t asked_ns, deadline_ns; /* cv__remote_now_ns() */
+    char heir[CV_NODE_BYTES];
+};
+
+/* Invariants: waiting[0] is at work iff is_at_work; `count` are valid; closing: no more calls to
+ * the user but `closed`. */
+struct cv_remote {
+    uv_loop_t *loop;
+    char election[CV_ELECTION_BYTES];
+    char node[CV_NODE_BYTES];
+    uint64_t label;
+    void (*answered)(void *user, const struct cv_store_answer *answer);
+    void *user;
+
+    void *store;                  /* lent to the two below */
+    void (*begin)(void *store);   /* with waiting[0], which stays there until it is answered */
+    void (*give_up)(void *store); /* waiting[0] is out of time; has to end in an answer */
+    struct cv_remote_request waiting[CV_REMOTE_WAITING_MAX];
+    uint32_t count;
+    bool is_at_work;
+    uv_timer_t kick, deadline;
+
+    bool is_closing;
+    uint32_t handle_count; /* uv handles that have to be closed, ours and the store's */
+    void (*last)(void *store);
+    void (*closed)(void *user);
+    void *closed_user;
+};
+
+/* CLOCK_BOOTTIME: what is computed here ends up in durations, and has to count through suspend. */
+int64_t cv__remote_now_ns(void);
+
+/* The rest of *remote is zero. */
+void cv__remote_init(struct cv_remote *remote, const struct cv_store_setting *setting, void *store,
+                     void (*begin)(void *store), void (*give_up)(void *store));
+
+/* Takes a request, to be begun on the loop. */
+void cv__remote_add(struct cv_remote *remote, const struct cv_store_request *request, bool is_wish);
+
+/* The one at work; asserts that there is one. */
+struct cv_remote_request *cv__remote_current(struct cv_remote *remote);
+
+/* Answers the one at work; `request` is filled in. The store may be closed when this returns. */
+void cv__remote_answer(struct cv_remote *remote, struct cv_store_answer answer);
+void cv__remote_fail(struct cv_remote *remote, const char *format, ...) CV_PRINTF(2, 3);
+
+/* Answers all that wait, whether at work or not, with the same words. */
+void cv__remote_fail_all(struct cv_remote *remote, const char *why);
+
+/* CV_STORE_CHANGED. Not from within ask(). */
+void cv__remote_news(struct cv_remote *remote);
+
+/* Closing: stops our timers, and closes each handle of the store; `last` comes when all are gone
+ * and frees the store; it has to call remote->closed(remote->closed_user) after that. */
+void cv__remote_close_begin(struct cv_remote *remote, void (*closed)(void *user), void *user);
+void cv__remote_close_handle(struct cv_remote *remote, uv_handle_t *handle);
+void cv__remote_close_end(struct cv_remote *remote, void (*last)(void *store));
+
+/* Everything but letters, digits, '-', '_', '.' and '~' as %XX, and a dot in front too: a name for
+ * any kind of tree, whose slashes mean nothing. */
+void cv__remote_escape(const char *name, char ret_text[CV_REMOTE_TEXT_BYTES]);
+
+/* A secret from the file `path` (its first line) or, without one, from the environment. CV_OK with
+ * an empty text: neither says anything. */
+CV_NODISCARD int cv__remote_secret(const char *path, const char *variable, char *ret_text,
+                                   size_t text_bytes, struct cv_errtext *reterr);
+
+/* The first line of a message, without the full stop and spaces at its end. */
+void cv__remote_one_line(const char *message, char *ret_line, size_t line_bytes);
+
+#endif

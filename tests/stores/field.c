@@ -1,0 +1,367 @@
+/* tests/stores/field.c - see field.h. */
+#include "stores/field.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PATIENCE_MS 30000 /* no judgement of speed: only so that a test ends */
+
+int64_t field_now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    return now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+struct field *field_new(const char *address, const char *election)
+{
+    static uint32_t field_count;
+    struct field *field = calloc(1, sizeof *field);
+    assert_non_null(field);
+    assert_int_equal(uv_loop_init(&field->loop), 0);
+    (void)uv_timer_init(&field->loop, &field->tick);
+    (void)snprintf(field->address, sizeof field->address, "%s", address);
+    field->kind = cv__store_find(address);
+    assert_non_null(field->kind);
+    if (election != NULL) {
+        (void)snprintf(field->election, sizeof field->election, "%s", election);
+    } else {
+        (void)snprintf(field->election, sizeof field->election, "test %u.%u", (unsigned)getpid(),
+                       (unsigned)++field_count);
+    }
+    field->random = 1;
+    return field;
+}
+
+static void on_closed(void *user)
+{
+    struct field *field = user;
+    field->closed_count++;
+}
+
+static bool all_closed(void *user)
+{
+    struct field *field = user;
+    return field->closed_count == field->count;
+}
+
+void field_free(struct field *field)
+{
+    for (uint32_t i = 0; i < field->count; i++) {
+        struct contender *c = &field->contender[i];
+        if (c->has_timer) {
+            uv_close((uv_handle_t *)&c->again, NULL);
+        }
+        field->kind->close(c->store, on_closed, field);
+    }
+    run_until(field, all_closed, field, "closing");
+    uv_close((uv_handle_t *)&field->tick, NULL);
+    while (uv_run(&field->loop, UV_RUN_NOWAIT) != 0) {
+    }
+    assert_int_equal(uv_loop_close(&field->loop), 0);
+    free(field);
+}
+
+/* ---- The ledger ---------------------------------------------------------------------------- */
+
+static void break_promise(struct field *field, const char *promise, const struct contender *c,
+                          const struct contender *other, int64_t over_ns)
+{
+    if (field->broken[0] == '\0') {
+        (void)snprintf(field->broken, sizeof field->broken,
+                       "%s is broken: %s (attempt %" PRIu64 ", token %" PRIu64 ") and %s (attempt"
+                       " %" PRIu64 ", token %" PRIu64 "), by %.3f ms",
+                       promise, c->node, c->held_attempt, c->held_token, other->node,
+                       other->held_attempt, other->held_token, (double)over_ns / 1e6);
+    }
+}
+
+static void note_grant(struct contender *c, uint64_t attempt, int64_t asked_ns,
+                       const struct cv_store_answer *answer)
+{
+    struct field *field = c->field;
+    const int64_t now_ns = field_now_ns();
+    const bool is_again = c->held_attempt == attempt && c->held_token != 0;
+    const struct contender before = *c;
+    c->held_attempt = attempt;
+    c->held_token = answer->token;
+    c->held_until_ns =
+        cv__max64(is_again ? before.held_until_ns : 0, asked_ns + answer->duration_ns);
+    if (is_again && before.held_token != answer->token) {
+        break_promise(field, "stubborn", c, &before, 0);
+    }
+    if (!is_again) {
+        if (answer->token <= field->token_max) {
+            break_promise(field, "growing", c, &before, 0);
+        }
+        field->token_max = answer->token;
+        field->change_count++;
+    }
+    for (uint32_t i = 0; i < field->count; i++) {
+        const struct contender *other = &field->contender[i];
+        if (other != c && other->held_until_ns > now_ns) {
+            break_promise(field, "exclusive", c, other, other->held_until_ns - now_ns);
+        }
+    }
+}
+
+static void campaign_on(struct contender *c, uint64_t request);
+
+static void on_answer(void *user, const struct cv_store_answer *answer)
+{
+    struct contender *c = user;
+    if (answer->request == 0) {
+        assert_int_equal(answer->verdict, CV_STORE_CHANGED);
+        c->news_count++;
+        if (c->is_campaigning && c->waits_for == 0) {
+            campaign_on(c, 0);
+        }
+        return;
+    }
+    const uint32_t at = answer->request % FIELD_REQUESTS_MAX;
+    assert_int_equal(c->asked[at].request, answer->request);
+    assert_false(c->asked[at].is_answered); /* at most once */
+    c->asked[at].is_answered = true;
+    c->asked[at].answer = *answer;
+    if (answer->record != NULL) {
+        c->asked[at].record = *answer->record;
+        c->asked[at].answer.record = &c->asked[at].record;
+    }
+    if (answer->verdict == CV_STORE_FAILED) {
+        assert_non_null(answer->why);
+        assert_true(answer->why[0] != '\0' && strchr(answer->why, '\n') == NULL);
+        (void)snprintf(c->asked[at].why, sizeof c->asked[at].why, "%s", answer->why);
+        c->asked[at].answer.why = c->asked[at].why;
+    }
+    if (answer->verdict == CV_STORE_GRANTED) {
+        note_grant(c, c->asked[at].attempt, c->asked[at].asked_ns, answer);
+    }
+    if (c->is_campaigning && answer->request == c->waits_for) {
+        campaign_on(c, answer->request);
+    }
+}
+
+/* ---- Contenders ---------------------------------------------------------------------------- */
+
+struct contender *field_join(struct field *field, const char *node, const char *address)
+{
+    assert_true(field->count < FIELD_CONTENDERS_MAX);
+    struct contender *c = &field->contender[field->count];
+    c->field = field;
+    (void)snprintf(c->node, sizeof c->node, "%s", node);
+    c->label = (uint64_t)field_now_ns() << 8 | field->count; /* one bit may be the sign's */
+    c->label |= UINT64_C(1) << 63;
+    const struct cv_store_setting setting = {.loop = &field->loop,
+                                             .address = address != NULL ? address : field->address,
+                                             .election = field->election,
+                                             .node = node,
+                                             .label = c->label,
+                                             .answered = on_answer,
+                                             .user = c};
+    struct cv_errtext err = {""};
+    if (field->kind->open(&c->store, &setting, &err) != CV_OK) {
+        fail_msg("cannot open '%s': %s", setting.address, err.text);
+    }
+    field->count++;
+    return c;
+}
+
+static uint64_t note_request(struct contender *c, enum cv_store_verb verb, uint64_t attempt)
+{
+    const uint64_t request = ++c->request;
+    const uint32_t at = request % FIELD_REQUESTS_MAX;
+    memset(&c->asked[at], 0, sizeof c->asked[at]);
+    c->asked[at].request = request;
+    c->asked[at].verb = verb;
+    c->asked[at].attempt = attempt;
+    c->asked[at].asked_ns = field_now_ns();
+    return request;
+}
+
+uint64_t ask_now(struct contender *c, enum cv_store_verb verb, uint64_t attempt, int64_t lease_ns,
+                 const char *heir)
+{
+    const uint64_t request = note_request(c, verb, attempt);
+    const bool is_held = c->held_attempt == attempt && c->held_token != 0;
+    if (verb == CV_STORE_RELEASE && is_held) {
+        c->held_until_ns = 0; /* from the asking on */
+    }
+    c->field->kind->ask(c->store, &(struct cv_store_request){.verb = verb,
+                                                             .request = request,
+                                                             .attempt = attempt,
+                                                             .token = is_held ? c->held_token : 0,
+                                                             .lease_ns = lease_ns,
+                                                             .heir = heir});
+    assert_false(c->asked[request % FIELD_REQUESTS_MAX].is_answered); /* not from within ask() */
+    return request;
+}
+
+struct awaited {
+    struct contender *c;
+    uint64_t request;
+};
+
+static bool is_answered(void *user)
+{
+    const struct awaited *awaited = user;
+    return awaited->c->asked[awaited->request % FIELD_REQUESTS_MAX].is_answered;
+}
+
+const struct cv_store_answer *await(struct contender *c, uint64_t request)
+{
+    struct awaited awaited = {c, request};
+    run_until(c->field, is_answered, &awaited, "an answer");
+    return &c->asked[request % FIELD_REQUESTS_MAX].answer;
+}
+
+const struct cv_store_answer *ask(struct contender *c, enum cv_store_verb verb, uint64_t attempt,
+                                  int64_t lease_ns)
+{
+    return await(c, ask_now(c, verb, attempt, lease_ns, NULL));
+}
+
+const struct cv_store_answer *wish(struct contender *c, const char *heir)
+{
+    const uint64_t request = note_request(c, CV_STORE_READ, 0);
+    c->field->kind->wish(c->store, request, heir);
+    return await(c, request);
+}
+
+struct pause {
+    struct contender *c;
+    uint32_t news_count;
+    int64_t end_ns;
+};
+
+static bool is_over(void *user)
+{
+    const struct pause *pause = user;
+    return pause->c->news_count != pause->news_count || field_now_ns() >= pause->end_ns;
+}
+
+const struct cv_store_answer *acquire(struct contender *c, uint64_t attempt, int64_t lease_ns)
+{
+    for (;;) {
+        struct pause pause = {c, c->news_count, 0};
+        const struct cv_store_answer *answer = ask(c, CV_STORE_ACQUIRE, attempt, lease_ns);
+        if (answer->verdict == CV_STORE_GRANTED) {
+            return answer;
+        }
+        pause.end_ns =
+            field_now_ns() + (answer->verdict == CV_STORE_HELD
+                                  ? cv__min64(answer->duration_ns, 500 * NS_PER_MS) + NS_PER_MS
+                                  : 50 * NS_PER_MS);
+        run_until(c->field, is_over, &pause, "news or the time to ask again");
+    }
+}
+
+const struct cv_store_answer *ask_until_known(struct contender *c, enum cv_store_verb verb,
+                                              uint64_t attempt, int64_t lease_ns)
+{
+    const int64_t end_ns = field_now_ns() + PATIENCE_MS * NS_PER_MS;
+    for (;;) {
+        const struct cv_store_answer *answer = ask(c, verb, attempt, lease_ns);
+        if (answer->verdict != CV_STORE_FAILED) {
+            return answer;
+        }
+        if (field_now_ns() > end_ns) {
+            fail_msg("the store failed all the time: %s", answer->why);
+        }
+        run_for(c->field, 20 * NS_PER_MS);
+    }
+}
+
+/* ---- The loop ------------------------------------------------------------------------------ */
+
+/* It only turns the loop often enough for conditions that time alone makes true. */
+static void on_tick(uv_timer_t *timer)
+{
+    (void)timer;
+}
+
+void run_until(struct field *field, bool (*is_true)(void *user), void *user, const char *what)
+{
+    const int64_t end_ns = field_now_ns() + PATIENCE_MS * NS_PER_MS;
+    (void)uv_timer_start(&field->tick, on_tick, 2, 2);
+    while (!is_true(user)) {
+        if (field->broken[0] != '\0') {
+            fail_msg("%s", field->broken);
+        }
+        if (field_now_ns() > end_ns) {
+            fail_msg("waited in vain for %s", what);
+        }
+        (void)uv_run(&field->loop, UV_RUN_ONCE);
+    }
+    (void)uv_timer_stop(&field->tick);
+    if (field->broken[0] != '\0') {
+        fail_msg("%s", field->broken);
+    }
+}
+
+static bool is_past(void *user)
+{
+    return field_now_ns() >= *(const int64_t *)user;
+}
+
+void run_for(struct field *field, int64_t ns)
+{
+    int64_t end_ns = field_now_ns() + ns;
+    run_until(field, is_past, &end_ns, "time to pass");
+}
+
+/* ---- Campaigning by itself ----------------------------------------------------------------- */
+
+static void on_again(uv_timer_t *timer)
+{
+    struct contender *c = timer->data;
+    if (c->waits_for == 0) {
+        campaign_on(c, 0);
+    }
+}
+
+static void later(struct contender *c, int64_t ns)
+{
+    (void)uv_timer_start(&c->again, on_again, (uint64_t)(ns / NS_PER_MS + 1), 0);
+}
+
+/* `request` was answered; 0: it is worth asking. */
+static void campaign_on(struct contender *c, uint64_t request)
+{
+    const uint32_t at = request % FIELD_REQUESTS_MAX;
+    const struct cv_store_answer *answer = request != 0 ? &c->asked[at].answer : NULL;
+    const enum cv_store_verb was = request != 0 ? c->asked[at].verb : CV_STORE_READ;
+    c->waits_for = 0;
+    enum cv_store_verb verb = CV_STORE_ACQUIRE;
+    if (answer != NULL && answer->verdict == CV_STORE_GRANTED) {
+        verb = c->renewals_left > 0 ? CV_STORE_RENEW : CV_STORE_RELEASE;
+        c->renewals_left -= c->renewals_left > 0;
+    } else if (answer != NULL && answer->verdict == CV_STORE_HELD && was == CV_STORE_ACQUIRE) {
+        later(c, cv__min64(answer->duration_ns, 500 * NS_PER_MS));
+        return;
+    } else if (answer != NULL && answer->verdict == CV_STORE_FAILED) {
+        later(c, (int64_t)test_random_below(&c->field->random, 50) * NS_PER_MS);
+        return;
+    } else if (answer != NULL) { /* released, or lost: the next one */
+        c->attempt++;
+        c->renewals_left = test_random_below(&c->field->random, 3);
+        later(c, (int64_t)test_random_below(&c->field->random, 20) * NS_PER_MS);
+        return;
+    }
+    c->waits_for = ask_now(c, verb, c->attempt, c->lease_ns, NULL);
+}
+
+void campaign(struct contender *c, int64_t lease_ns, uint32_t renewals)
+{
+    c->is_campaigning = true;
+    c->attempt = c->held_attempt + 1;
+    c->lease_ns = lease_ns;
+    c->renewals_left = renewals;
+    (void)uv_timer_init(&c->field->loop, &c->again);
+    c->again.data = c;
+    c->has_timer = true;
+    campaign_on(c, 0);
+}

@@ -1,0 +1,97 @@
+/* tests/stores/field.h - contenders for one election on one loop, and a ledger of what they hold.
+ *
+ * The ledger checks the promises of stores/store.h at every GRANTED answer, whatever the test does:
+ * nobody else's time is running, a new attempt has the largest token so far, and an attempt that is
+ * granted again has the token that it had. */
+#ifndef CV_TESTS_STORES_FIELD_H
+#define CV_TESTS_STORES_FIELD_H
+
+#include "stores/store.h"
+#include "support/support.h"
+
+#define FIELD_CONTENDERS_MAX 24
+#define FIELD_REQUESTS_MAX 64
+
+struct field;
+
+struct contender {
+    struct field *field;
+    struct cv_store *store;
+    char node[CV_NODE_BYTES];
+    uint64_t label;
+    uint64_t request; /* the latest */
+
+    /* Answers to the requests, by number modulo FIELD_REQUESTS_MAX. */
+    struct {
+        uint64_t request;
+        enum cv_store_verb verb;
+        uint64_t attempt;
+        int64_t asked_ns;
+        bool is_answered;
+        struct cv_store_answer answer; /* `record` points to the one below */
+        struct cv_store_record record;
+        char why[512];
+    } asked[FIELD_REQUESTS_MAX];
+    uint32_t news_count;
+
+    /* The ledger: this attempt is held until then. */
+    uint64_t held_attempt, held_token;
+    int64_t held_until_ns;
+
+    /* For those who campaign by themselves. */
+    bool is_campaigning;
+    uint64_t attempt;
+    int64_t lease_ns;
+    uint32_t renewals_left;
+    uint64_t waits_for; /* the request at work */
+    uv_timer_t again;
+    bool has_timer;
+};
+
+struct field {
+    uv_loop_t loop;
+    const struct cv_store_kind *kind;
+    char address[512];
+    char election[CV_ELECTION_BYTES];
+    struct contender contender[FIELD_CONTENDERS_MAX];
+    uint32_t count;
+    uint64_t token_max;
+    uint32_t change_count; /* grants to an attempt that had none */
+    uint64_t random;
+    char broken[512]; /* the first promise that was broken */
+    uv_timer_t tick;
+    uint32_t closed_count;
+};
+
+int64_t field_now_ns(void);
+
+/* A field on an address, with a new election name unless one is given. */
+struct field *field_new(const char *address, const char *election);
+void field_free(struct field *field);
+
+/* Opens one more contender, at the field's address or another way to the same place. */
+struct contender *field_join(struct field *field, const char *node, const char *address);
+
+/* Asks and returns at once; waits for the answer; both. */
+uint64_t ask_now(struct contender *c, enum cv_store_verb verb, uint64_t attempt, int64_t lease_ns,
+                 const char *heir);
+const struct cv_store_answer *await(struct contender *c, uint64_t request);
+const struct cv_store_answer *ask(struct contender *c, enum cv_store_verb verb, uint64_t attempt,
+                                  int64_t lease_ns);
+const struct cv_store_answer *wish(struct contender *c, const char *heir);
+
+/* Asks for it, again and again as the answers and the news advise, until it is granted. */
+const struct cv_store_answer *acquire(struct contender *c, uint64_t attempt, int64_t lease_ns);
+/* The same for a verb that may fail for a while. */
+const struct cv_store_answer *ask_until_known(struct contender *c, enum cv_store_verb verb,
+                                              uint64_t attempt, int64_t lease_ns);
+
+/* Runs the loop until the condition holds; the test fails after a generous bound, or as soon as a
+ * promise is broken. */
+void run_until(struct field *field, bool (*is_true)(void *user), void *user, const char *what);
+void run_for(struct field *field, int64_t ns);
+
+/* Acquires, renews so many times, releases, and begins again. */
+void campaign(struct contender *c, int64_t lease_ns, uint32_t renewals);
+
+#endif

@@ -1,0 +1,258 @@
+/* tests/stores/proxy.c - see proxy.h. */
+#include "stores/proxy.h"
+
+#include "core/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One connection: `side[0]` is the client, `side[1]` the server. */
+struct link {
+    struct proxy *proxy;
+    uv_tcp_t side[2];
+    uv_connect_t connect;
+    uint32_t open_count; /* sides not yet closed */
+    uint32_t chunk_count;
+    bool is_closing;
+    struct link *next;
+};
+
+/* Bytes on their way. */
+struct chunk {
+    uv_timer_t timer;
+    uv_write_t write;
+    struct link *link;
+    int to;
+    size_t bytes;
+    char data[];
+};
+
+struct proxy {
+    uv_loop_t *loop;
+    uv_tcp_t listen;
+    int port, target_port;
+    struct link *links;
+    uint64_t delay_ms;
+    bool is_swallowing, is_refusing, is_closing, is_closed;
+    uint64_t swallowed, asked;
+};
+
+static void proxy_end(struct proxy *proxy)
+{
+    if (proxy->is_closing && proxy->is_closed && proxy->links == NULL) {
+        free(proxy);
+    }
+}
+
+static void link_end(struct link *link)
+{
+    if (link->open_count > 0 || link->chunk_count > 0) {
+        return;
+    }
+    struct proxy *proxy = link->proxy;
+    for (struct link **at = &proxy->links; *at != NULL; at = &(*at)->next) {
+        if (*at == link) {
+            *at = link->next;
+            break;
+        }
+    }
+    free(link);
+    proxy_end(proxy);
+}
+
+static void on_side_closed(uv_handle_t *handle)
+{
+    struct link *link = handle->data;
+    link->open_count--;
+    link_end(link);
+}
+
+static void link_close(struct link *link)
+{
+    if (!link->is_closing) {
+        link->is_closing = true;
+        uv_close((uv_handle_t *)&link->side[0], on_side_closed);
+        uv_close((uv_handle_t *)&link->side[1], on_side_closed);
+    }
+}
+
+static void on_chunk_closed(uv_handle_t *handle)
+{
+    struct chunk *chunk = handle->data;
+    struct link *link = chunk->link;
+    free(chunk);
+    link->chunk_count--;
+    link_end(link);
+}
+
+static void on_written(uv_write_t *write, int status)
+{
+    struct chunk *chunk = write->data;
+    if (status != 0) {
+        link_close(chunk->link);
+    }
+    uv_close((uv_handle_t *)&chunk->timer, on_chunk_closed);
+}
+
+static void on_due(uv_timer_t *timer)
+{
+    struct chunk *chunk = timer->data;
+    const uv_buf_t buffer = uv_buf_init(chunk->data, (unsigned)chunk->bytes);
+    chunk->write.data = chunk;
+    if (chunk->link->is_closing ||
+        uv_write(&chunk->write, (uv_stream_t *)&chunk->link->side[chunk->to], &buffer, 1,
+                 on_written) != 0) {
+        uv_close((uv_handle_t *)timer, on_chunk_closed);
+    }
+}
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer)
+{
+    (void)handle;
+    *ret_buffer = uv_buf_init(malloc(suggested), (unsigned)suggested);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
+{
+    struct link *link = stream->data;
+    struct proxy *proxy = link->proxy;
+    const int from = stream == (uv_stream_t *)&link->side[0] ? 0 : 1;
+    if (count < 0) {
+        link_close(link);
+    } else if (count > 0 && from == 1 && proxy->is_swallowing) {
+        proxy->swallowed += (uint64_t)count;
+    } else if (count > 0) {
+        if (from == 0) {
+            proxy->asked += (uint64_t)count;
+        }
+        struct chunk *chunk = calloc(1, sizeof *chunk + (size_t)count);
+        CV_ASSERT(chunk != NULL);
+        chunk->link = link;
+        chunk->to = 1 - from;
+        chunk->bytes = (size_t)count;
+        memcpy(chunk->data, buffer->base, (size_t)count);
+        link->chunk_count++;
+        (void)uv_timer_init(proxy->loop, &chunk->timer);
+        chunk->timer.data = chunk;
+        if (from == 1 && proxy->delay_ms > 0) {
+            (void)uv_timer_start(&chunk->timer, on_due, proxy->delay_ms, 0);
+        } else {
+            on_due(&chunk->timer);
+        }
+    }
+    free(buffer->base);
+}
+
+static void on_connected(uv_connect_t *connect, int status)
+{
+    struct link *link = connect->data;
+    if (link->is_closing) {
+        return;
+    }
+    if (status != 0) {
+        link_close(link);
+        return;
+    }
+    (void)uv_read_start((uv_stream_t *)&link->side[0], on_alloc, on_read);
+    (void)uv_read_start((uv_stream_t *)&link->side[1], on_alloc, on_read);
+}
+
+static void on_connection(uv_stream_t *server, int status)
+{
+    struct proxy *proxy = server->data;
+    if (status != 0) {
+        return;
+    }
+    struct link *link = calloc(1, sizeof *link);
+    CV_ASSERT(link != NULL);
+    link->proxy = proxy;
+    link->next = proxy->links;
+    link->open_count = 2;
+    proxy->links = link;
+    for (int i = 0; i < 2; i++) {
+        (void)uv_tcp_init(proxy->loop, &link->side[i]);
+        link->side[i].data = link;
+    }
+    (void)uv_accept(server, (uv_stream_t *)&link->side[0]);
+    (void)uv_tcp_nodelay(&link->side[0], 1);
+    if (proxy->is_refusing) {
+        link_close(link);
+        return;
+    }
+    struct sockaddr_in to;
+    (void)uv_ip4_addr("127.0.0.1", proxy->target_port, &to);
+    link->connect.data = link;
+    (void)uv_tcp_connect(&link->connect, &link->side[1], (const struct sockaddr *)&to,
+                         on_connected);
+    (void)uv_tcp_nodelay(&link->side[1], 1);
+}
+
+struct proxy *proxy_new(uv_loop_t *loop, int target_port)
+{
+    struct proxy *proxy = calloc(1, sizeof *proxy);
+    CV_ASSERT(proxy != NULL);
+    proxy->loop = loop;
+    proxy->target_port = target_port;
+    struct sockaddr_in at;
+    (void)uv_ip4_addr("127.0.0.1", 0, &at);
+    (void)uv_tcp_init(loop, &proxy->listen);
+    proxy->listen.data = proxy;
+    const int bound = uv_tcp_bind(&proxy->listen, (const struct sockaddr *)&at, 0);
+    const int listening = uv_listen((uv_stream_t *)&proxy->listen, 64, on_connection);
+    CV_ASSERT(bound == 0 && listening == 0);
+    int bytes = sizeof at;
+    (void)uv_tcp_getsockname(&proxy->listen, (struct sockaddr *)&at, &bytes);
+    proxy->port = ntohs(at.sin_port);
+    return proxy;
+}
+
+int proxy_port(const struct proxy *proxy)
+{
+    return proxy->port;
+}
+
+void proxy_delay_answers(struct proxy *proxy, uint64_t ms)
+{
+    proxy->delay_ms = ms;
+}
+
+void proxy_swallow_answers(struct proxy *proxy, bool is_swallowing)
+{
+    proxy->is_swallowing = is_swallowing;
+}
+
+uint64_t proxy_swallowed(const struct proxy *proxy)
+{
+    return proxy->swallowed;
+}
+
+uint64_t proxy_asked(const struct proxy *proxy)
+{
+    return proxy->asked;
+}
+
+void proxy_cut(struct proxy *proxy)
+{
+    for (struct link *link = proxy->links; link != NULL; link = link->next) {
+        link_close(link);
+    }
+}
+
+void proxy_refuse(struct proxy *proxy, bool is_refusing)
+{
+    proxy->is_refusing = is_refusing;
+}
+
+static void on_listen_closed(uv_handle_t *handle)
+{
+    struct proxy *proxy = handle->data;
+    proxy->is_closed = true;
+    proxy_end(proxy);
+}
+
+void proxy_free(struct proxy *proxy)
+{
+    proxy->is_closing = true;
+    proxy_cut(proxy);
+    uv_close((uv_handle_t *)&proxy->listen, on_listen_closed);
+}

@@ -1,0 +1,29 @@
+/* tests/stores/proxy.h - a TCP proxy on the test's own loop, which can misbehave. */
+#ifndef CV_TESTS_STORES_PROXY_H
+#define CV_TESTS_STORES_PROXY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct proxy;
+
+/* Listens on a free port of the loopback interface and connects to target_port there. */
+struct proxy *proxy_new(uv_loop_t *loop, int target_port);
+int proxy_port(const struct proxy *proxy);
+
+/* What the server says arrives so much later. */
+void proxy_delay_answers(struct proxy *proxy, uint64_t ms);
+/* What the server says is lost; requests still arrive. proxy_swallowed(): bytes lost so far. */
+void proxy_swallow_answers(struct proxy *proxy, bool is_swallowing);
+uint64_t proxy_swallowed(const struct proxy *proxy);
+/* Resets all connections; new ones are welcome, or refused. */
+void proxy_cut(struct proxy *proxy);
+void proxy_refuse(struct proxy *proxy, bool is_refusing);
+/* Bytes from clients to the server: how much is asked. */
+uint64_t proxy_asked(const struct proxy *proxy);
+
+/* Frees it when the loop has turned. */
+void proxy_free(struct proxy *proxy);
+
+#endif

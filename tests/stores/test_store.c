@@ -1,0 +1,815 @@
+/* tests/stores/test_store.c KIND - what every store promises, asked of one of them.
+ *
+ * KIND is sqlite (a file of its own), or postgres, pooler, etcd or zookeeper with the servers of
+ * tools/with-servers. The same tests run for all, but for those that need something which a kind
+ * does not have. Traps T1.. are those of the literature: see docs/stores.md. */
+#include "core/address.h"
+#include "stores/field.h"
+#include "stores/proxy.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static const char *kind_name;
+static char address[512];
+static bool has_server;  /* that can be killed, and reached through a proxy */
+static bool has_members; /* that elect a leader among themselves */
+static bool has_news;    /* pushed, not looked for */
+static int64_t lease_short_ns, lease_long_ns;
+
+/* ---- Servers and proxies ------------------------------------------------------------------- */
+
+/* One line to tools/with-servers; returns the number that it says, or 0. */
+static int servers(const char *format, ...) CV_PRINTF(1, 2);
+static int servers(const char *format, ...)
+{
+    const char *path = getenv("CV_TEST_SERVERS_SOCKET");
+    assert_non_null(path);
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    (void)snprintf(at.sun_path, sizeof at.sun_path, "%s", path);
+    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&at, sizeof at), 0);
+    char line[256];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    assert_int_equal(write(fd, line, strlen(line)), (ssize_t)strlen(line));
+    size_t length = 0;
+    for (ssize_t count; (count = read(fd, line + length, sizeof line - 1 - length)) > 0;) {
+        length += (size_t)count;
+    }
+    line[length] = '\0';
+    (void)close(fd);
+    int number = 0;
+    if (strncmp(line, "ok", 2) != 0) {
+        fail_msg("with-servers: %s", line);
+    }
+    (void)sscanf(line, "ok %d", &number);
+    return number;
+}
+
+static const char *server_name(void)
+{
+    return strcmp(kind_name, "pooler") == 0 ? "postgres" : kind_name;
+}
+
+/* The address with one host only: the proxy's, in front of host number `index`. */
+static struct proxy *proxy_to(struct field *field, uint32_t index, char ret_address[512])
+{
+    struct cv_address parts;
+    assert_int_equal(cv__address_split(address, &parts, NULL), CV_OK);
+    char host[64];
+    uint32_t port;
+    assert_true(cv__address_host(&parts, index, host, sizeof host, &port));
+    struct proxy *proxy = proxy_new(&field->loop, (int)port);
+    (void)snprintf(ret_address, 512, "%.*s://%.*s%s127.0.0.1:%d%.*s%s%.*s", (int)parts.scheme.bytes,
+                   parts.scheme.at, (int)parts.user.bytes,
+                   parts.user.bytes > 0 ? parts.user.at : "", parts.user.bytes > 0 ? "@" : "",
+                   proxy_port(proxy), (int)parts.path.bytes, parts.path.at,
+                   parts.options.bytes > 0 ? "?" : "", (int)parts.options.bytes,
+                   parts.options.bytes > 0 ? parts.options.at : "");
+    return proxy;
+}
+
+/* ---- The four promises --------------------------------------------------------------------- */
+
+static bool has_fifty_changes(void *user)
+{
+    const struct field *field = user;
+    return field->change_count >= 50;
+}
+
+/* Exclusive and growing are the ledger's to check, at each of the changes. */
+static void one_of_twenty_holds_it_through_fifty_changes(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    for (uint32_t i = 0; i < 20; i++) {
+        char node[16];
+        (void)snprintf(node, sizeof node, "node-%u", (unsigned)i);
+        campaign(field_join(field, node, NULL), lease_long_ns, i % 3);
+    }
+    run_until(field, has_fifty_changes, field, "fifty changes of the holder");
+    field_free(field);
+}
+
+static void the_same_attempt_again_is_the_same_grant(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *b = field_join(field, "b", NULL);
+    const uint64_t token = acquire(a, 1, lease_long_ns)->token;
+    assert_true(token > 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct cv_store_answer *answer = ask(a, CV_STORE_ACQUIRE, 1, lease_long_ns);
+        assert_int_equal(answer->verdict, CV_STORE_GRANTED);
+        assert_int_equal(answer->token, token);
+        assert_true(answer->duration_ns > 0);
+    }
+    const struct cv_store_answer *answer = ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns);
+    assert_int_equal(answer->verdict, CV_STORE_HELD);
+    assert_int_equal(answer->holder, a->label);
+    assert_int_equal(answer->token, token);
+    assert_int_equal(ask(a, CV_STORE_RELEASE, 1, 0)->verdict, CV_STORE_FREE);
+    assert_int_equal(ask(a, CV_STORE_RELEASE, 1, 0)->verdict, CV_STORE_FREE); /* no error */
+    assert_int_equal(ask(b, CV_STORE_RELEASE, 1, 0)->verdict, CV_STORE_FREE);
+    assert_true(acquire(a, 2, lease_long_ns)->token > token);
+    field_free(field);
+}
+
+static void a_renewal_after_the_loss_is_refused(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *b = field_join(field, "b", NULL);
+    (void)acquire(a, 1, lease_short_ns);
+    assert_int_equal(ask(a, CV_STORE_RENEW, 1, lease_short_ns)->verdict, CV_STORE_GRANTED);
+    if (strcmp(kind_name, "zookeeper") == 0) {
+        /* Its session lives as long as the loop does: it would have to be stopped. */
+        assert_int_equal(ask(a, CV_STORE_RELEASE, 1, 0)->verdict, CV_STORE_FREE);
+    }
+    (void)acquire(b, 1, lease_short_ns); /* the ledger sees that a's time is over */
+    const struct cv_store_answer *answer = ask(a, CV_STORE_RENEW, 1, lease_short_ns);
+    assert_true(answer->verdict == CV_STORE_HELD || answer->verdict == CV_STORE_FREE);
+    answer = ask(a, CV_STORE_ACQUIRE, 2, lease_short_ns);
+    assert_int_equal(answer->verdict, CV_STORE_HELD);
+    assert_int_equal(answer->holder, b->label);
+    field_free(field);
+}
+
+/* [T26] Configurations differ; the holder's counts. */
+static void the_holders_lease_governs(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *b = field_join(field, "b", NULL);
+    const int64_t begin_ns = field_now_ns();
+    (void)acquire(a, 1, 2 * lease_short_ns);
+    const int64_t end_ns = a->held_until_ns;
+    (void)acquire(b, 1, lease_long_ns);
+    assert_true(field_now_ns() >= end_ns);
+    assert_true(end_ns >= begin_ns + lease_short_ns); /* more than half of it is certain */
+    assert_true(field_now_ns() - begin_ns < lease_long_ns);
+    (void)ask(b, CV_STORE_RELEASE, 1, 0);
+    (void)acquire(b, 2, 3 * lease_short_ns);
+    const int64_t later_ns = b->held_until_ns;
+    (void)acquire(a, 2, lease_short_ns);
+    assert_true(field_now_ns() >= later_ns);
+    field_free(field);
+}
+
+/* ---- News, wishes, heirs, history ---------------------------------------------------------- */
+
+static bool has_news_now(void *user)
+{
+    const struct contender *c = user;
+    return c->news_count > 0;
+}
+
+static void a_release_is_news_to_those_who_wait(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *b = field_join(field, "b", NULL);
+    (void)acquire(a, 1, lease_long_ns);
+    const struct cv_store_answer *answer = ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns);
+    assert_int_equal(answer->verdict, CV_STORE_HELD);
+    if (has_news) {
+        run_for(field, 50 * NS_PER_MS); /* news of the past are told */
+        b->news_count = 0;
+        (void)ask_now(a, CV_STORE_RELEASE, 1, 0, NULL);
+        run_until(field, has_news_now, b, "news of the release");
+        assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_GRANTED);
+    } else {
+        assert_true(answer->duration_ns <= NS_PER_S); /* it has to look */
+        (void)ask(a, CV_STORE_RELEASE, 1, 0);
+        (void)acquire(b, 1, lease_long_ns);
+    }
+    field_free(field);
+}
+
+static void an_observer_sees_who_holds_it(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    struct contender *a = field_join(field, "node a", NULL);
+    struct contender *b = field_join(field, "observer", NULL);
+    assert_int_equal(ask(b, CV_STORE_READ, 0, 0)->verdict, CV_STORE_FREE);
+    const struct cv_store_answer *granted = acquire(a, 1, lease_long_ns);
+    const struct cv_store_answer *answer = ask(b, CV_STORE_READ, 0, 0);
+    assert_int_equal(answer->verdict, CV_STORE_HELD);
+    assert_int_equal(answer->holder, a->label);
+    assert_int_equal(answer->token, granted->token);
+    assert_non_null(answer->record);
+    assert_string_equal(answer->record->node, "node a");
+    assert_int_equal(answer->record->label, a->label);
+    assert_int_equal(answer->record->lease_ns, lease_long_ns);
+    assert_true(answer->record->remaining_ns > 0);
+    assert_true(answer->record->since_wall_ns > INT64_C(1500000000) * NS_PER_S);
+    assert_string_equal(answer->record->wish, "");
+    if (has_news) {
+        run_for(field, 50 * NS_PER_MS);
+        b->news_count = 0;
+        (void)ask_now(a, CV_STORE_RELEASE, 1, 0, NULL);
+        run_until(field, has_news_now, b, "news for an observer");
+    } else {
+        (void)ask(a, CV_STORE_RELEASE, 1, 0);
+    }
+    answer = ask(b, CV_STORE_READ, 0, 0);
+    assert_int_equal(answer->verdict, CV_STORE_FREE);
+    assert_string_equal(answer->record->node, "");
+    field_free(field);
+}
+
+static void a_wish_reaches_the_holder_and_ends_with_it(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *b = field_join(field, "b", NULL);
+    assert_int_equal(wish(b, "b")->verdict, CV_STORE_FREE);
+    (void)acquire(a, 1, lease_long_ns);
+    assert_int_equal(ask(a, CV_STORE_RENEW, 1, lease_long_ns)->verdict, CV_STORE_GRANTED);
+    run_for(field, 50 * NS_PER_MS);
+    a->news_count = 0;
+    assert_int_equal(wish(b, "b")->verdict, CV_STORE_HELD);
+    if (has_news) {
+        run_until(field, has_news_now, a, "news of the wish");
+    }
+    const struct cv_store_answer *answer = ask(a, CV_STORE_RENEW, 1, lease_long_ns);
+    assert_int_equal(answer->verdict, CV_STORE_GRANTED);
+    assert_string_equal(answer->record->wish, "b");
+    assert_int_equal(wish(b, NULL)->verdict, CV_STORE_HELD);
+    answer = ask(a, CV_STORE_RENEW, 1, lease_long_ns);
+    assert_string_equal(answer->record->wish, "*");
+    (void)ask(a, CV_STORE_RELEASE, 1, 0);
+    (void)acquire(b, 1, lease_long_ns);
+    answer = ask(b, CV_STORE_RENEW, 1, lease_long_ns);
+    assert_string_equal(answer->record->wish, "");
+    field_free(field);
+}
+
+static void an_heir_comes_before_those_who_wait_longer(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *b = field_join(field, "b", NULL);
+    struct contender *c = field_join(field, "c", NULL);
+    (void)acquire(a, 1, lease_long_ns);
+    assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    assert_int_equal(ask(c, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    assert_int_equal(await(a, ask_now(a, CV_STORE_RELEASE, 1, 0, "c"))->verdict, CV_STORE_FREE);
+    assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    (void)acquire(c, 1, lease_long_ns);
+    (void)ask(c, CV_STORE_RELEASE, 1, 0);
+    (void)acquire(b, 1, lease_long_ns); /* with a larger token: the ledger looks */
+    /* An heir that is not there holds nobody up for long. */
+    (void)await(b, ask_now(b, CV_STORE_RELEASE, 1, 0, "nobody"));
+    (void)acquire(a, 2, lease_long_ns);
+    field_free(field);
+}
+
+struct past_list {
+    struct cv_store_past past[16];
+    uint32_t count;
+};
+
+static void on_past(void *user, const struct cv_store_past *past)
+{
+    struct past_list *list = user;
+    if (list->count < COUNT_OF(list->past)) {
+        list->past[list->count] = *past;
+    }
+    list->count++;
+}
+
+static void the_history_says_who_led_and_why_it_ended(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *b = field_join(field, "b", NULL);
+    (void)acquire(a, 1, lease_long_ns);
+    (void)ask(a, CV_STORE_RELEASE, 1, 0);
+    (void)acquire(b, 1, lease_short_ns);
+    (void)acquire(a, 2, lease_long_ns); /* b lets it run out */
+    struct past_list list = {.count = 0};
+    struct cv_errtext err;
+    assert_int_equal(field->kind->history(address, field->election, on_past, &list, &err), CV_OK);
+    assert_int_equal(list.count, 3);
+    static const char *const node[] = {"a", "b", "a"};
+    static const char *const why[] = {"resigned", "expired", ""};
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct cv_store_past *past = &list.past[i];
+        assert_string_equal(past->node, node[i]);
+        assert_string_equal(past->why, why[i]);
+        assert_true(i == 2 ? past->to_wall_ns == 0 : past->to_wall_ns >= past->from_wall_ns);
+        assert_true(i == 0 ||
+                    (past->token > past[-1].token && past->from_wall_ns >= past[-1].to_wall_ns));
+    }
+    field_free(field);
+}
+
+static void names_may_be_odd(void **unused)
+{
+    (void)unused;
+    char long_name[CV_ELECTION_BYTES];
+    memset(long_name, 'x', sizeof long_name - 1);
+    long_name[sizeof long_name - 1] = '\0';
+    const char *const names[] = {"a/b",   "a",     "..",      "100 % 'quoted' \"and\" \\more",
+                                 "Größe", "a%2Fb", "@e$1;--", long_name};
+    struct field *field[COUNT_OF(names)];
+    for (uint32_t i = 0; i < COUNT_OF(names); i++) { /* all at once: none may hide another */
+        field[i] = field_new(address, names[i]);
+        struct contender *c = field_join(field[i], names[i][0] == 'x' ? "x" : names[i], NULL);
+        (void)acquire(c, 1, lease_long_ns);
+        const struct cv_store_answer *answer =
+            ask(field_join(field[i], "observer", NULL), CV_STORE_READ, 0, 0);
+        assert_int_equal(answer->verdict, CV_STORE_HELD);
+        assert_string_equal(answer->record->node, c->node);
+    }
+    for (uint32_t i = 0; i < COUNT_OF(names); i++) {
+        (void)ask(&field[i]->contender[0], CV_STORE_RELEASE, 1, 0);
+        field_free(field[i]);
+    }
+}
+
+static void a_store_can_be_closed_in_the_middle(void **unused)
+{
+    (void)unused;
+    for (uint32_t turns = 0; turns < 12; turns++) {
+        struct field *field = field_new(address, NULL);
+        struct contender *c = field_join(field, "a", NULL);
+        (void)ask_now(c, CV_STORE_ACQUIRE, 1, lease_short_ns, NULL);
+        (void)ask_now(c, CV_STORE_READ, 0, 0, NULL);
+        (void)ask_now(c, CV_STORE_RELEASE, 1, 0, NULL);
+        for (uint32_t i = 0; i < turns; i++) {
+            (void)uv_run(&field->loop, UV_RUN_NOWAIT);
+        }
+        field_free(field); /* nothing comes afterwards: the sanitizers would see it */
+    }
+}
+
+/* ---- Networks and servers that misbehave --------------------------------------------------- */
+
+static bool has_swallowed(void *user)
+{
+    return proxy_swallowed(user) > 0;
+}
+
+/* [T11] The server does it, and the answer is lost. */
+static void a_lost_answer_leaves_nothing_behind(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    char by_proxy[512];
+    struct proxy *proxy = proxy_to(field, 0, by_proxy);
+    struct contender *a = field_join(field, "a", by_proxy);
+    struct contender *b = field_join(field, "b", NULL);
+    (void)ask(a, CV_STORE_READ, 0, 0); /* connected */
+    for (uint64_t attempt = 1; attempt <= 3; attempt++) {
+        const uint64_t swallowed = proxy_swallowed(proxy);
+        proxy_swallow_answers(proxy, true);
+        const uint64_t lost = ask_now(a, CV_STORE_ACQUIRE, attempt, lease_long_ns, NULL);
+        if (swallowed == 0) {
+            run_until(field, has_swallowed, proxy, "an answer to swallow");
+        } else {
+            run_for(field, 50 * NS_PER_MS);
+        }
+        proxy_cut(proxy);
+        proxy_swallow_answers(proxy, false);
+        const enum cv_store_verdict verdict = await(a, lost)->verdict;
+        assert_true(verdict == CV_STORE_FAILED || verdict == CV_STORE_GRANTED);
+        const uint64_t token = acquire(a, attempt, lease_long_ns)->token;
+        const struct cv_store_answer *answer = ask(b, CV_STORE_READ, 0, 0);
+        assert_int_equal(answer->verdict, CV_STORE_HELD);
+        assert_int_equal(answer->token, token);
+        assert_int_equal(ask_until_known(a, CV_STORE_RELEASE, attempt, 0)->verdict, CV_STORE_FREE);
+        assert_int_equal(ask_until_known(b, CV_STORE_READ, 0, 0)->verdict, CV_STORE_FREE);
+    }
+    proxy_free(proxy);
+    field_free(field);
+}
+
+/* [T3] A slow answer does not make the lease longer. */
+static void a_late_answer_counts_from_the_asking(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    char by_proxy[512];
+    struct proxy *proxy = proxy_to(field, 0, by_proxy);
+    struct contender *a = field_join(field, "a", by_proxy);
+    struct contender *b = field_join(field, "b", NULL);
+    (void)acquire(a, 1, 2 * lease_short_ns);
+    proxy_delay_answers(proxy, 200);
+    const struct cv_store_answer *answer =
+        ask_until_known(a, CV_STORE_RENEW, 1, 2 * lease_short_ns);
+    if (answer->verdict == CV_STORE_GRANTED) { /* a busy machine may lose it meanwhile */
+        assert_true(answer->duration_ns <= 2 * lease_short_ns + field->kind->lease_ns_step);
+    }
+    if (strcmp(kind_name, "zookeeper") == 0) {
+        proxy_refuse(proxy, true); /* its session ends only if it cannot be kept */
+        proxy_cut(proxy);
+    }
+    (void)acquire(b, 1, lease_short_ns); /* not before a's time is over: the ledger looks */
+    proxy_free(proxy);
+    field_free(field);
+}
+
+/* [T10] The connection drops, for less than the lease. */
+static void a_dropped_connection_is_survived(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    char by_proxy[512];
+    struct proxy *proxy = proxy_to(field, 0, by_proxy);
+    struct contender *a = field_join(field, "a", by_proxy);
+    struct contender *b = field_join(field, "b", NULL);
+    const uint64_t token = acquire(a, 1, lease_long_ns)->token;
+    for (uint32_t i = 0; i < 3; i++) {
+        proxy_cut(proxy);
+        const struct cv_store_answer *answer = ask_until_known(a, CV_STORE_RENEW, 1, lease_long_ns);
+        assert_int_equal(answer->verdict, CV_STORE_GRANTED);
+        assert_int_equal(answer->token, token);
+    }
+    proxy_refuse(proxy, true);
+    proxy_cut(proxy);
+    assert_int_equal(ask(a, CV_STORE_RENEW, 1, lease_long_ns)->verdict, CV_STORE_FAILED);
+    assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    proxy_refuse(proxy, false);
+    assert_int_equal(ask_until_known(a, CV_STORE_RENEW, 1, lease_long_ns)->verdict,
+                     CV_STORE_GRANTED);
+    (void)ask_until_known(a, CV_STORE_RELEASE, 1, 0);
+    (void)acquire(b, 1, lease_long_ns);
+    proxy_free(proxy);
+    field_free(field);
+}
+
+/* Those who are cut off lose it in time, and come back without harm. */
+static void one_that_is_cut_off_loses_it(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    char by_proxy[512];
+    struct proxy *proxy = proxy_to(field, 0, by_proxy);
+    struct contender *a = field_join(field, "a", by_proxy);
+    struct contender *b = field_join(field, "b", NULL);
+    (void)acquire(a, 1, lease_short_ns);
+    proxy_refuse(proxy, true);
+    proxy_cut(proxy);
+    (void)acquire(b, 1, lease_long_ns);
+    proxy_refuse(proxy, false);
+    const struct cv_store_answer *answer = ask_until_known(a, CV_STORE_RENEW, 1, lease_short_ns);
+    assert_true(answer->verdict == CV_STORE_HELD || answer->verdict == CV_STORE_FREE);
+    answer = ask_until_known(a, CV_STORE_ACQUIRE, 2, lease_short_ns);
+    assert_int_equal(answer->verdict, CV_STORE_HELD);
+    (void)ask(b, CV_STORE_RELEASE, 1, 0);
+    (void)acquire(a, 2, lease_long_ns); /* not on what the first attempt left behind [T9] */
+    proxy_free(proxy);
+    field_free(field);
+}
+
+static bool changed_since(void *user)
+{
+    const struct field *field = user;
+    return field->change_count >= 5;
+}
+
+static void crowd_under(const char *fault)
+{
+    struct field *field = field_new(address, NULL);
+    for (uint32_t i = 0; i < 6; i++) {
+        char node[16];
+        (void)snprintf(node, sizeof node, "node-%u", (unsigned)i);
+        campaign(field_join(field, node, NULL), lease_short_ns * (1 + i % 2), i % 3);
+    }
+    run_until(field, changed_since, field, "five changes before");
+    for (uint32_t round = 0; round < 2; round++) {
+        field->change_count = 0;
+        if (strcmp(fault, "leader") == 0) {
+            const int number = servers("%s kill-leader", server_name());
+            run_until(field, changed_since, field, "five changes with two of three");
+            servers("%s start %d", server_name(), number);
+        } else if (strcmp(fault, "all") == 0) {
+            for (int i = 1; i <= (has_members ? 3 : 1); i++) {
+                servers("%s kill %d", server_name(), i);
+            }
+            run_for(field, 100 * NS_PER_MS);
+            if (has_members) {
+                char line[64]; /* a member alone serves nobody: do not wait for it */
+                for (int i = 1; i <= 3; i++) {
+                    (void)snprintf(line, sizeof line, "%s %s %d", server_name(),
+                                   i < 3 ? "launch" : "start", i);
+                    servers("%s", line);
+                }
+            } else {
+                servers("%s start 1", server_name());
+            }
+        } else {
+            servers("%s freeze %d", server_name(), 1);
+            run_until(field, changed_since, field, "five changes with one frozen");
+            servers("%s thaw %d", server_name(), 1);
+        }
+        field->change_count = 0;
+        run_until(field, changed_since, field, "five changes afterwards");
+    }
+    field_free(field);
+}
+
+static void the_servers_may_be_killed_and_come_back(void **unused)
+{
+    (void)unused;
+    crowd_under("all");
+}
+
+static void the_leader_of_the_servers_may_be_killed(void **unused)
+{
+    (void)unused;
+    crowd_under("leader");
+}
+
+static void a_frozen_member_holds_nobody_up(void **unused)
+{
+    (void)unused;
+    crowd_under("frozen");
+}
+
+/* ---- PostgreSQL only ----------------------------------------------------------------------- */
+
+static void psql(const char *format, ...) CV_PRINTF(1, 2);
+static void psql(const char *format, ...)
+{
+    char command[512];
+    int length =
+        snprintf(command, sizeof command,
+                 "psql -XAtq -v ON_ERROR_STOP=1 \"$CV_TEST_POSTGRES_ADMIN\" >/dev/null -c \"");
+    va_list args;
+    va_start(args, format);
+    length += vsnprintf(command + length, sizeof command - (size_t)length, format, args);
+    va_end(args);
+    (void)snprintf(command + length, sizeof command - (size_t)length, "\"");
+    assert_int_equal(system(command), 0);
+}
+
+/* [T29] Nothing depends on the session. */
+static void sessions_may_be_terminated(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *b = field_join(field, "b", NULL);
+    const uint64_t token = acquire(a, 1, lease_long_ns)->token;
+    assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'conclave'");
+    assert_int_equal(ask_until_known(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict,
+                     CV_STORE_HELD);
+    const struct cv_store_answer *answer = ask_until_known(a, CV_STORE_RENEW, 1, lease_long_ns);
+    assert_int_equal(answer->verdict, CV_STORE_GRANTED);
+    assert_int_equal(answer->token, token);
+    if (has_news) { /* also on the new connection */
+        run_for(field, 50 * NS_PER_MS);
+        b->news_count = 0;
+        (void)ask_now(a, CV_STORE_RELEASE, 1, 0, NULL);
+        run_until(field, has_news_now, b, "news on the new connection");
+    }
+    field_free(field);
+}
+
+static void a_deleted_row_does_not_reset_the_token(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    struct contender *a = field_join(field, "a", NULL);
+    for (uint64_t attempt = 1; attempt <= 3; attempt++) {
+        (void)acquire(a, attempt, lease_long_ns); /* the ledger compares */
+        (void)ask(a, CV_STORE_RELEASE, attempt, 0);
+        psql("DELETE FROM conclave_lease WHERE election = '%s'", field->election);
+    }
+    field_free(field);
+}
+
+/* ---- Bad addresses ------------------------------------------------------------------------- */
+
+struct bad {
+    const char *address;
+    const char *says;        /* a part of the line */
+    bool is_refused_at_open; /* or the first request fails */
+};
+
+static void assert_bad(const struct bad *bad)
+{
+    const struct cv_store_kind *kind = cv__store_find(bad->address);
+    assert_non_null(kind);
+    struct field *field = field_new(bad->address, NULL);
+    if (!bad->is_refused_at_open) {
+        struct contender *c = field_join(field, "a", NULL);
+        const struct cv_store_answer *answer = ask(c, CV_STORE_ACQUIRE, 1, lease_long_ns);
+        assert_int_equal(answer->verdict, CV_STORE_FAILED);
+        if (strstr(answer->why, bad->says) == NULL) {
+            fail_msg("'%s' failed with: %s", bad->address, answer->why);
+        }
+        field_free(field);
+        return;
+    }
+    const struct cv_store_setting setting = {
+        .loop = &field->loop, .address = bad->address, .election = "x", .node = "a", .label = 1};
+    struct cv_store *store;
+    struct cv_errtext err;
+    if (kind->open(&store, &setting, &err) == CV_OK) {
+        fail_msg("'%s' was opened", bad->address);
+    }
+    if (strstr(err.text, bad->says) == NULL || strchr(err.text, '\n') != NULL) {
+        fail_msg("'%s' was refused with: %s", bad->address, err.text);
+    }
+    field_free(field);
+}
+
+static void bad_addresses_are_told_in_one_line(void **unused)
+{
+    (void)unused;
+    if (strcmp(kind_name, "postgres") == 0) {
+        struct cv_address parts;
+        char host[64], refused[128], wrong[128], missing[128], forbidden[128];
+        uint32_t port;
+        assert_int_equal(cv__address_split(address, &parts, NULL), CV_OK);
+        assert_true(cv__address_host(&parts, 0, host, sizeof host, &port));
+        (void)snprintf(refused, sizeof refused, "postgres://a@127.0.0.1:1/x");
+        (void)snprintf(wrong, sizeof wrong, "postgres://conclave:no@127.0.0.1:%u/conclave",
+                       (unsigned)port);
+        (void)snprintf(missing, sizeof missing, "postgres://postgres@127.0.0.1:%u/postgres",
+                       (unsigned)port);
+        (void)snprintf(forbidden, sizeof forbidden,
+                       "postgres://nobody_special:secret@127.0.0.1:%u/conclave", (unsigned)port);
+        const struct bad bad[] = {
+            {"postgres://h/x?nonsense=1", "nonsense", true},
+            {refused, "Connection refused", false},
+            {wrong, "password authentication failed", false},
+            {missing, "conclave store init", false},
+            {forbidden, "permission denied", false},
+        };
+        for (uint32_t i = 0; i < COUNT_OF(bad); i++) {
+            assert_bad(&bad[i]);
+        }
+        struct cv_errtext err;
+        assert_int_equal(cv__store_find(wrong)->create(wrong, &err), CV_E_STORE);
+        assert_non_null(strstr(err.text, "password authentication failed"));
+        assert_int_equal(cv__store_find(missing)->history(missing, "x", on_past, NULL, &err),
+                         CV_E_STORE);
+        assert_non_null(strstr(err.text, "conclave store init"));
+    } else if (strcmp(kind_name, "etcd") == 0) {
+        static const struct bad bad[] = {
+            {"etcd:", "etcd://host:port", true},
+            {"etcd://", "etcd://host:port", true},
+            {"etcd://h:0", "host", true},
+            {"etcd://h?nonsense=1", "unknown option 'nonsense'", true},
+            {"etcd://h?cacert=/nowhere/ca.pem", "/nowhere/ca.pem", true},
+            {"etcd://u:p@h", "password", true},
+            {"etcd://u@h", "CONCLAVE_ETCD_PASSWORD", true},
+            {"etcd://u@h?password-file=/nowhere/p", "/nowhere/p", true},
+            {"etcd://127.0.0.1:1", "127.0.0.1:1", false},
+        };
+        for (uint32_t i = 0; i < COUNT_OF(bad); i++) {
+            assert_bad(&bad[i]);
+        }
+    } else if (strcmp(kind_name, "zookeeper") == 0) {
+        static const struct bad bad[] = {
+            {"zookeeper:", "zookeeper://host:port", true},
+            {"zookeeper://h:x/p", "host", true},
+            {"zookeeper://h/a//b", "path", true},
+            {"zookeeper://h?nonsense=1", "unknown option 'nonsense'", true},
+            {"zookeeper://h?tls=yes", "TLS", true},
+            {"zookeeper://h?auth-file=/nowhere/p", "/nowhere/p", true},
+            {"zookeeper://127.0.0.1:1/p", "127.0.0.1:1", false},
+        };
+        for (uint32_t i = 0; i < COUNT_OF(bad); i++) {
+            assert_bad(&bad[i]);
+        }
+    }
+}
+
+/* ---- Which, and where ---------------------------------------------------------------------- */
+
+static bool has_history(void)
+{
+    const struct cv_store_kind *kind = cv__store_find(address);
+    return kind != NULL && kind->history != NULL;
+}
+
+static char folder[] = "/tmp/conclave-test-XXXXXX";
+
+static int set_up(void **unused)
+{
+    (void)unused;
+    struct cv_errtext err;
+    const struct cv_store_kind *kind = cv__store_find(address);
+    assert_non_null(kind);
+    if (kind->create != NULL && kind->create(address, &err) != CV_OK) {
+        fail_msg("%s", err.text);
+    }
+    return 0;
+}
+
+static int clean_up(void **unused)
+{
+    (void)unused;
+    if (strcmp(kind_name, "sqlite") == 0) {
+        char command[64];
+        (void)snprintf(command, sizeof command, "rm -r %s", folder);
+        return system(command);
+    }
+    return 0;
+}
+
+static bool choose(const char *kind)
+{
+    static const struct {
+        const char *kind, *variable;
+        bool has_server, has_members, has_news;
+        int64_t lease_short_ns, lease_long_ns;
+    } known[] = {
+        {"sqlite", "", false, false, true, 500 * NS_PER_MS, 10 * NS_PER_S},
+        {"postgres", "CV_TEST_POSTGRES", true, false, true, 500 * NS_PER_MS, 10 * NS_PER_S},
+        {"pooler", "CV_TEST_POOLER", true, false, false, 500 * NS_PER_MS, 10 * NS_PER_S},
+        {"etcd", "CV_TEST_ETCD", true, true, true, NS_PER_S, 10 * NS_PER_S},
+        {"zookeeper", "CV_TEST_ZOOKEEPER", true, true, true, NS_PER_S, 5 * NS_PER_S},
+    };
+    for (uint32_t i = 0; i < COUNT_OF(known); i++) {
+        if (strcmp(known[i].kind, kind) == 0) {
+            kind_name = known[i].kind;
+            has_server = known[i].has_server;
+            has_members = known[i].has_members;
+            has_news = known[i].has_news;
+            lease_short_ns = known[i].lease_short_ns;
+            lease_long_ns = known[i].lease_long_ns;
+            const char *value = getenv(known[i].variable);
+            if (!has_server) {
+                const bool is_made = mkdtemp(folder) != NULL;
+                CV_ASSERT(is_made);
+                (void)snprintf(address, sizeof address, "sqlite:%s/e.db", folder);
+            } else if (value != NULL) {
+                (void)snprintf(address, sizeof address, "%s", value);
+            }
+            return address[0] != '\0';
+        }
+    }
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2 || !choose(argv[1])) {
+        (void)fprintf(
+            stderr, "use: with-servers ... -- test_store sqlite|postgres|pooler|etcd|zookeeper\n");
+        return 2;
+    }
+    const bool is_sql = strcmp(server_name(), "postgres") == 0;
+    const bool is_lease = strcmp(kind_name, "zookeeper") != 0; /* runs out while the loop turns */
+    const struct {
+        bool is_wanted;
+        struct CMUnitTest test;
+    } all[] = {
+        {true, cmocka_unit_test(the_same_attempt_again_is_the_same_grant)},
+        {true, cmocka_unit_test(a_renewal_after_the_loss_is_refused)},
+        {is_lease, cmocka_unit_test(the_holders_lease_governs)},
+        {true, cmocka_unit_test(a_release_is_news_to_those_who_wait)},
+        {true, cmocka_unit_test(an_observer_sees_who_holds_it)},
+        {true, cmocka_unit_test(a_wish_reaches_the_holder_and_ends_with_it)},
+        {true, cmocka_unit_test(an_heir_comes_before_those_who_wait_longer)},
+        {has_history(), cmocka_unit_test(the_history_says_who_led_and_why_it_ended)},
+        {true, cmocka_unit_test(names_may_be_odd)},
+        {true, cmocka_unit_test(a_store_can_be_closed_in_the_middle)},
+        {true, cmocka_unit_test(one_of_twenty_holds_it_through_fifty_changes)},
+        {has_server, cmocka_unit_test(a_lost_answer_leaves_nothing_behind)},
+        {has_server, cmocka_unit_test(a_late_answer_counts_from_the_asking)},
+        {has_server, cmocka_unit_test(a_dropped_connection_is_survived)},
+        {has_server, cmocka_unit_test(one_that_is_cut_off_loses_it)},
+        {is_sql, cmocka_unit_test(sessions_may_be_terminated)},
+        {is_sql, cmocka_unit_test(a_deleted_row_does_not_reset_the_token)},
+        {has_server && has_news, cmocka_unit_test(bad_addresses_are_told_in_one_line)},
+        {has_server, cmocka_unit_test(the_servers_may_be_killed_and_come_back)},
+        {has_members, cmocka_unit_test(the_leader_of_the_servers_may_be_killed)},
+        {has_members, cmocka_unit_test(a_frozen_member_holds_nobody_up)},
+    };
+    struct CMUnitTest tests[COUNT_OF(all)];
+    size_t count = 0;
+    for (uint32_t i = 0; i < COUNT_OF(all); i++) {
+        if (all[i].is_wanted) {
+            tests[count++] = all[i].test;
+        }
+    }
+    if (getenv("CV_TEST_ONLY") != NULL) {
+        cmocka_set_test_filter(getenv("CV_TEST_ONLY")); /* a pattern, while looking for a fault */
+    }
+    return _cmocka_run_group_tests(kind_name, tests, count, set_up, clean_up);
+}
