@@ -29,8 +29,8 @@
  * What it assumes: the revisions of the cluster never go back (restore a backup with a bump). */
 #include "core/address.h"
 #include "core/errors.h"
+#include "modules/module.h"
 #include "stores/http.h"
-#include "stores/kinds.h"
 #include "stores/remote.h"
 #include "stores/value.h"
 
@@ -1372,7 +1372,7 @@ static void etcd_close(struct cv_store *store, void (*closed)(void *user), void 
     cv__remote_close_end(&store->remote, etcd_last);
 }
 
-const struct cv_store_kind cv__store_etcd = {
+static const struct cv_store_kind kind = {
     .scheme = "etcd",
     .summary = "a queue of keys in etcd, through its JSON gateway (v3)",
     .example = "etcd://10.0.0.1:2379,10.0.0.2:2379?cacert=/etc/ssl/etcd.pem",
@@ -1385,3 +1385,5 @@ const struct cv_store_kind cv__store_etcd = {
     .wish = etcd_wish,
     .close = etcd_close,
 };
+
+CV_MODULE(kind)

@@ -23,7 +23,7 @@
  * instead. Names of hosts are looked up by libpq, which waits for the answer: use addresses where
  * the name service may hang. */
 #include "core/errors.h"
-#include "stores/kinds.h"
+#include "modules/module.h"
 #include "stores/remote.h"
 
 #include <inttypes.h>
@@ -797,7 +797,7 @@ static int pg_history(const char *address, const char *election,
     return code;
 }
 
-const struct cv_store_kind cv__store_postgres = {
+static const struct cv_store_kind kind = {
     .scheme = "postgres",
     .summary = "a row in PostgreSQL, also through a transaction pooler",
     .example = "postgres://app@db.example/app?sslmode=verify-full",
@@ -812,3 +812,5 @@ const struct cv_store_kind cv__store_postgres = {
     .create = pg_create,
     .history = pg_history,
 };
+
+CV_MODULE(kind)

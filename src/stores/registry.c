@@ -1,23 +1,69 @@
 /* src/stores/registry.c - every kind of store there is; a new one is one file and one line. */
+#include "core/errors.h"
+#include "core/types.h"
+#include "modules/module.h"
 #include "stores/kinds.h"
 
 #include <string.h>
 
-static const struct cv_store_kind *const kinds[] = {
-    &cv__store_sqlite, &cv__store_postgres, &cv__store_etcd, &cv__store_zookeeper, NULL,
-};
+/* The embedded one, and those that are loaded when somebody names them. */
+static const char *const modules[] = {"postgres", "etcd", "zookeeper"};
+
+static bool has_scheme(const char *address, const char *scheme)
+{
+    const size_t length = strlen(scheme);
+    return strncmp(address, scheme, length) == 0 && address[length] == ':';
+}
+
+/* libpq knows two names, and so do its users. */
+static bool is_of(const char *address, uint32_t module)
+{
+    const bool is_postgresql = module == 0 && has_scheme(address, "postgresql");
+    return is_postgresql || has_scheme(address, modules[module]);
+}
+
+/* A kind whose module cannot be loaded is known by its name, and says why it cannot be used. */
+static int absent_open(struct cv_store **ret_store, const struct cv_store_setting *setting,
+                       struct cv_errtext *reterr)
+{
+    (void)ret_store;
+    for (uint32_t i = 0; i < COUNT_OF(modules); i++) {
+        if (is_of(setting->address, i) && cv__module_table(modules[i], reterr) == NULL) {
+            return CV_E_UNKNOWN;
+        }
+    }
+    return cv__fail(reterr, CV_E_UNKNOWN, "'%s': try again", setting->address); /* installed now */
+}
+
+#define ABSENT(of)                                                                        \
+    {                                                                                     \
+        .scheme = of, .summary = "not installed", .example = "", .clock = "", .news = "", \
+        .open = absent_open, .lease_ns_step = 1,                                          \
+    }
+
+static const struct cv_store_kind absent[COUNT_OF(modules)] = {ABSENT("postgres"), ABSENT("etcd"),
+                                                               ABSENT("zookeeper")};
 
 const struct cv_store_kind *cv__store_at(uint32_t index)
 {
-    return index < sizeof kinds / sizeof kinds[0] ? kinds[index] : NULL;
+    if (index == 0) {
+        return &cv__store_sqlite;
+    }
+    if (index > COUNT_OF(modules)) {
+        return NULL;
+    }
+    const struct cv_store_kind *kind = cv__module_table(modules[index - 1], NULL);
+    return kind != NULL ? kind : &absent[index - 1];
 }
 
 const struct cv_store_kind *cv__store_find(const char *address)
 {
-    for (uint32_t i = 0; cv__store_at(i) != NULL; i++) {
-        const size_t length = strlen(kinds[i]->scheme);
-        if (strncmp(address, kinds[i]->scheme, length) == 0 && address[length] == ':') {
-            return kinds[i];
+    if (has_scheme(address, cv__store_sqlite.scheme)) {
+        return &cv__store_sqlite;
+    }
+    for (uint32_t i = 0; i < COUNT_OF(modules); i++) {
+        if (is_of(address, i)) {
+            return cv__store_at(i + 1);
         }
     }
     return NULL;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""tests/stores/test_run.py CONCLAVE [ADDRESS...] - `conclave run` on every kind of store, for real.
+"""tests/stores/test_run.py CONCLAVE KIND - `conclave run` on a store, for real.
 
-The same suite for each store: `sqlite` on a file of its own, and those that tools/with-servers has
-started (CV_TEST_POSTGRES, CV_TEST_ETCD, CV_TEST_ZOOKEEPER). Real contenders run a worker; holders,
+The same suite for each KIND: `sqlite` on a file of its own, or what tools/with-servers has started
+(postgres, pooler, etcd, zookeeper). Real contenders run a worker; holders,
 supervisors, guards, children and grandchildren are killed and stopped; the worker itself tells if
 another one lived when it started, and a guarded counter if a leader of the past got through.
 Speaks TAP. Waits for conditions with generous limits and judges no speed."""
@@ -321,40 +321,36 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          exit_statuses]
 
 
-def addresses(folder, given):
-    if given:
-        return given
-    found = [f"sqlite:{folder}/elections.db"]
-    for variable in ("CV_TEST_POSTGRES", "CV_TEST_ETCD", "CV_TEST_ZOOKEEPER"):
-        if variable in os.environ:
-            found.append(os.environ[variable])
-    return found
+def address_of(kind, folder):
+    if kind == "sqlite":
+        return f"sqlite:{folder}/elections.db"
+    return os.environ[f"CV_TEST_{kind.upper()}"]
 
 
 def main():
-    if len(sys.argv) < 2:
+    if len(sys.argv) != 3:
         sys.exit(__doc__)
     program = str(pathlib.Path(sys.argv[1]).resolve())
-    only = os.environ.get("CV_TEST_ONLY")
+    only = os.environ.get("CV_TEST_ONLY", "")
     folder = tempfile.mkdtemp(prefix="conclave-run-")
+    address = address_of(sys.argv[2], folder)
+    subprocess.run([program, "store", "init", address], check=True, stdout=subprocess.DEVNULL)
     failed = number = 0
-    for address in addresses(folder, sys.argv[2:]):
-        scheme = address.split(":")[0]
-        for test in TESTS:
-            if only and only not in test.__name__:
-                continue
-            number += 1
-            name = f"{scheme}: {test.__name__.replace('_', ' ')}"
-            try:
-                with Stage(program, address, folder, test.__name__) as stage:
-                    test(stage)
-                    stage.check()
-                print(f"ok {number} - {name}", flush=True)
-            except (Failure, subprocess.TimeoutExpired) as failure:
-                failed += 1
-                print(f"not ok {number} - {name}", flush=True)
-                for line in str(failure).splitlines():
-                    print(f"# {line}", flush=True)
+    for test in TESTS:
+        if only not in test.__name__:
+            continue
+        number += 1
+        name = test.__name__.replace("_", " ")
+        try:
+            with Stage(program, address, folder, test.__name__) as stage:
+                test(stage)
+                stage.check()
+            print(f"ok {number} - {name}", flush=True)
+        except (Failure, subprocess.TimeoutExpired) as failure:
+            failed += 1
+            print(f"not ok {number} - {name}", flush=True)
+            for line in str(failure).splitlines():
+                print(f"# {line}", flush=True)
     print(f"1..{number}", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
     sys.exit(1 if failed else 0)
