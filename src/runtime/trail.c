@@ -47,11 +47,30 @@ static sqlite3 *trail_open(struct cv_errtext *reterr)
     return db;
 }
 
+/* Lost if it fails: see the header. */
+static void write_one(sqlite3 *db, const char *sql, const struct note *note, const char *text)
+{
+    sqlite3_stmt *q = NULL;
+    if (sqlite3_prepare_v2(db, sql, -1, &q, NULL) != SQLITE_OK) {
+        return;
+    }
+    sqlite3_bind_text(q, 1, note->address, -1, SQLITE_STATIC);
+    sqlite3_bind_text(q, 2, note->election, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(q, 3, (int64_t)note->token);
+    sqlite3_bind_text(q, 4, text, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(q, 5, note->wall_ns);
+    (void)sqlite3_step(q);
+    (void)sqlite3_finalize(q);
+}
+
 static void note_write(uv_work_t *work)
 {
     const struct note *note = work->data;
     /* Several contenders of a machine see the same: the first one tells when it began and ended.
-     * Who sees a later token knows that all earlier ones are over. */
+     * Who sees a token knows that all earlier ones are over, though not for how long. */
+    static const char replaces[] = "UPDATE conclave_seen SET to_wall_ns = ?5, why = 'superseded'"
+                                   " WHERE address = ?1 AND election = ?2 AND to_wall_ns IS NULL"
+                                   " AND token < ?3 AND ?4 IS NOT NULL";
     static const char begins[] = "INSERT OR IGNORE INTO conclave_seen (address, election, token,"
                                  " node, from_wall_ns) VALUES (?1, ?2, ?3, ?4, ?5)";
     static const char ends[] = "UPDATE conclave_seen SET to_wall_ns = ?5, why = ?4 WHERE"
@@ -62,16 +81,11 @@ static void note_write(uv_work_t *work)
     if (db == NULL) {
         return;
     }
-    const bool is_end = note->why[0] != '\0';
-    sqlite3_stmt *q = NULL;
-    if (sqlite3_prepare_v2(db, is_end ? ends : begins, -1, &q, NULL) == SQLITE_OK) {
-        sqlite3_bind_text(q, 1, note->address, -1, SQLITE_STATIC);
-        sqlite3_bind_text(q, 2, note->election, -1, SQLITE_STATIC);
-        sqlite3_bind_int64(q, 3, (int64_t)note->token);
-        sqlite3_bind_text(q, 4, is_end ? note->why : note->node, -1, SQLITE_STATIC);
-        sqlite3_bind_int64(q, 5, note->wall_ns);
-        (void)sqlite3_step(q); /* lost if it fails: see the header */
-        (void)sqlite3_finalize(q);
+    if (note->why[0] != '\0') {
+        write_one(db, ends, note, note->why);
+    } else {
+        write_one(db, replaces, note, note->node);
+        write_one(db, begins, note, note->node);
     }
     (void)sqlite3_close(db);
 }
