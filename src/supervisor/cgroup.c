@@ -1,7 +1,11 @@
 /* src/supervisor/cgroup.c - see cgroup.h. */
 #include "supervisor/cgroup.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +95,27 @@ static bool path_of(pid_t guard, char ret_path[CV_CGROUP_PATH_BYTES])
                                   (int)guard) < CV_CGROUP_PATH_BYTES;
 }
 
+/* Empty groups of guards that were killed. Whoever is wrong about that only loses a help. */
+static void remove_old(const char *path)
+{
+    char folder[CV_CGROUP_PATH_BYTES];
+    char old[CV_CGROUP_PATH_BYTES + NAME_MAX + 2];
+    (void)snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+    DIR *groups = opendir(folder);
+    struct dirent *entry;
+    while (groups != NULL && (entry = readdir(groups)) != NULL) {
+        int guard;
+        if (sscanf(entry->d_name, "conclave.%d", &guard) == 1 && guard > 0 &&
+            kill((pid_t)guard, 0) != 0 && errno == ESRCH) {
+            (void)snprintf(old, sizeof old, "%s/%s", folder, entry->d_name);
+            (void)rmdir(old);
+        }
+    }
+    if (groups != NULL) {
+        (void)closedir(groups); /* only read */
+    }
+}
+
 static struct cv_cgroup open_at(const char *path)
 {
     struct cv_cgroup cgroup = CV_CGROUP_NONE;
@@ -108,6 +133,7 @@ struct cv_cgroup cv__cgroup_make(pid_t guard)
     if (!path_of(guard, path) || mkdir(path, 0755) != 0) {
         return CV_CGROUP_NONE;
     }
+    remove_old(path);
     struct cv_cgroup cgroup = open_at(path);
     if (cgroup.kill_fd < 0) { /* of no use to us: an older kernel */
         cv__cgroup_remove(&cgroup);

@@ -223,8 +223,10 @@ static void start(struct guard *g, const struct cv_guard_request *request)
     g->status = 0;
     g->failed_errno = 0;
     g->end = CV_END_EXITED;
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        not_started(g, errno);
+    const bool is_late =
+        cv__supervisor_now_ns() >= cv__schedule_term_ns(&g->setting->schedule, deadline_ns(g));
+    if (is_late || pipe2(ends, O_CLOEXEC) != 0) {
+        not_started(g, is_late ? TOO_LATE_CODE : errno);
         become_idle(g);
         return;
     }

@@ -1,0 +1,678 @@
+#!/usr/bin/env python3
+"""tests/system/test_supervisor.py SUPERVISE PHOENIX CONCLAVE - nothing of a command outlives the leadership.
+
+Real processes, real signals, a pretended election (supervise.c). Waits for conditions, never for time;
+the limit of a wait is only there so that a failure ends. What must not happen after the deadline is
+judged by what the command itself wrote: the time of each of its steps, from /proc/uptime, which is
+CLOCK_BOOTTIME in hundredths of a second. Prints TAP."""
+
+import fcntl
+import json
+import mmap
+import os
+import pty
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import traceback
+
+SUPERVISE, PHOENIX, CONCLAVE = sys.argv[1:4]
+WAIT_S = 30
+WORK = tempfile.mkdtemp(prefix="conclave-test-")
+os.environ["XDG_RUNTIME_DIR"] = WORK
+
+TREE = """#!/bin/sh
+# DEPTH FILE: ignores SIGTERM, starts one like itself as an orphan with its own session, and steps.
+trap '' TERM
+if [ "$1" -gt 1 ]; then (setsid "$0" $(($1 - 1)) "$2" &) ; fi
+echo $$ >>"$2"
+while :; do read -r now rest </proc/uptime; echo "$now" >>"$2.step.$$"; sleep 0.005; done
+"""
+
+
+def wait_until(what, condition):
+    end = time.monotonic() + WAIT_S
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError("never happened: " + what)
+        time.sleep(0.002)
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def state(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        return file.read().rsplit(")", 1)[1].split()[0]
+
+
+def lines_of(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read().split("\n")[:-1]
+    except FileNotFoundError:
+        return []
+
+
+class Run:
+    """One supervise, and all that we know of it."""
+
+    count = 0
+    all = []
+
+    def __init__(self, *command, options=(), stdin=subprocess.DEVNULL, **more):
+        Run.count += 1
+        self.name = os.path.join(WORK, f"run{Run.count}")
+        self.lock = self.name + ".lock"
+        self.pid_file = self.name + ".pids"
+        self.out = open(self.name + ".out", "w+", encoding="utf-8")
+        self.err = open(self.name + ".err", "w+", encoding="utf-8")
+        ours, theirs = socket.socketpair()
+        self.talk = ours
+        self.buffer = b""
+        command = [word.replace("PIDS", self.pid_file) for word in command]
+        self.process = subprocess.Popen(
+            [SUPERVISE, "--talk", str(theirs.fileno()), "--lock", self.lock, *options, "--", *command],
+            stdin=stdin, stdout=self.out, stderr=self.err, pass_fds=[theirs.fileno()], **more)
+        theirs.close()
+        Run.all.append(self)
+        self.guard = int(self.event("guard")[1])
+
+    def line(self):
+        while b"\n" not in self.buffer:
+            ready, _, _ = select.select([self.talk], [], [], WAIT_S)
+            assert ready, "no event for a long time"
+            got = self.talk.recv(4096)
+            if not got:
+                return None
+            self.buffer += got
+        line, self.buffer = self.buffer.split(b"\n", 1)
+        return line.decode().split()
+
+    def event(self, kind):
+        """Skips others: the next one of that kind."""
+        while True:
+            words = self.line()
+            assert words, f"it ended without '{kind}'"
+            if words[0] == kind:
+                return words
+
+    def say(self, word):
+        self.talk.sendall(word.encode() + b"\n")
+
+    def output(self):
+        with open(self.name + ".out", encoding="utf-8") as file:
+            return file.read()
+
+    def pids(self, count):
+        return wait_until(f"{count} processes", lambda: len(lines_of(self.pid_file)) == count and
+                          [int(pid) for pid in lines_of(self.pid_file)])
+
+    def stepping(self, count):
+        """The processes of TREE, when each of them has done something."""
+        pids = self.pids(count)
+        for pid in pids:
+            wait_until("a step", lambda: lines_of(f"{self.pid_file}.step.{pid}"))
+        return pids
+
+    def last_step(self, pids):
+        return max(float(lines_of(f"{self.pid_file}.step.{pid}")[-1]) for pid in pids)
+
+    def lease(self):
+        path = wait_until("the lease file", lambda: [
+            name for name in os.listdir(os.path.join(WORK, "conclave"))
+            if name.startswith(f"run-{self.process.pid}-")])[0]
+        with open(os.path.join(WORK, "conclave", path), "rb") as file:
+            page = mmap.mmap(file.fileno(), 4096, access=mmap.ACCESS_READ)
+        assert page[:8] == b"CVLEASE\0", page[:8]
+        while True:
+            sequence = struct.unpack_from("=Q", page, 56)[0]
+            run, token, valid_until_ns = struct.unpack_from("=QQq", page, 64 + 24 * (sequence % 2))
+            if struct.unpack_from("=Q", page, 56)[0] == sequence:
+                return run, token, valid_until_ns / 1e9
+
+    def lock_is_free(self):
+        fd = os.open(self.lock, os.O_RDWR)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(fd)
+
+    def all_gone(self, pids):
+        wait_until("the last copy of the lock is closed", self.lock_is_free)
+        for pid in pids:
+            assert not is_alive(pid), f"{pid} lives though nobody has the lock"
+        wait_until("the guard's end", lambda: not is_alive(self.guard))
+        wait_until("no lease file", lambda: not [
+            name for name in os.listdir(os.path.join(WORK, "conclave"))
+            if name.startswith(f"run-{self.process.pid}-")])
+
+    def status(self):
+        return self.process.wait(WAIT_S)
+
+    def clean(self):
+        for pid in [self.process.pid, self.guard] + [int(pid) for pid in lines_of(self.pid_file)]:
+            try:
+                if pid == self.process.pid and self.process.returncode is not None:
+                    continue
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    words = file.read().split(b"\0")
+                if SUPERVISE.encode() in words or any(WORK.encode() in word for word in words):
+                    os.kill(pid, signal.SIGKILL)
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+        self.process.wait(WAIT_S)
+        self.talk.close()
+
+
+def tree(depth, *options, **more):
+    run = Run(os.path.join(WORK, "tree"), str(depth), "PIDS", options=options, **more)
+    command = int(run.event("started")[1])
+    return run, sorted(run.stepping(depth), key=lambda pid: pid != command)  # the command first
+
+
+# ---- the exit status ------------------------------------------------------------------------------
+
+def the_exit_status_is_the_commands():
+    for command, status in (("true", 0), ("exit 3", 3), ("exit 255", 255), ("kill -9 $$", 137),
+                            ("kill -TERM $$", 143), ("kill -PIPE $$", 141)):
+        run = Run("sh", "-c", command)
+        assert run.event("exited")[2] == str(status), command
+        assert run.event("gone")[1:3] == ["exited", str(status)], command
+        assert run.status() == status, command
+
+
+def a_command_that_cannot_be_started_is_127_or_126():
+    plain = os.path.join(WORK, "plain")
+    with open(plain, "w", encoding="utf-8") as file:
+        file.write("exit 5\n")
+    for command, status in (("/no/such/command", 127), ("no-such-command-in-path", 127), (WORK, 126),
+                            (plain, 126), (plain + "/below", 126)):
+        run = Run(command)
+        assert run.event("gone")[1:3] == ["not-started", str(status)], command
+        assert run.status() == status, command
+        with open(run.name + ".err", encoding="utf-8") as file:
+            assert file.read().count("\n") == 1
+    os.chmod(plain, 0o755)  # without #!, as shells do it
+    assert Run(plain).status() == 5
+
+
+# ---- what the command gets ------------------------------------------------------------------------
+
+def the_command_gets_environment_and_lease_file():
+    run = Run("sh", "-c", 'echo "$CONCLAVE_ELECTION $CONCLAVE_NODE $CONCLAVE_TOKEN"; '
+              'stat -c "%a %s" "$CONCLAVE_LEASE_FILE"; read -r x', stdin=subprocess.PIPE)
+    run.event("started")
+    number, token, valid_until = run.lease()
+    assert (number, token) == (1, 1)
+    assert valid_until > time.clock_gettime(time.CLOCK_BOOTTIME)
+    run.process.stdin.close()
+    run.event("gone")
+    run.status()
+    assert run.output().split() == ["nightly", "host-1", "1", "600", "4096"], run.output()
+    run.all_gone([])
+
+
+def the_command_gets_no_descriptor_but_the_inherited_one():
+    run = Run("sh", "-c", "exec ls -l /proc/self/fd")
+    assert run.status() == 0
+    fds = {line.split()[-3]: line.split()[-1] for line in run.output().splitlines()[1:]}
+    inherited = [fd for fd, target in fds.items() if target == run.lock]
+    assert len(inherited) == 1, fds
+    others = [fd for fd, target in fds.items()
+              if fd not in ("0", "1", "2") and fd not in inherited and "/fd" not in target]
+    assert not others, fds
+
+
+def the_command_gets_signals_as_they_were():
+    def ignore_hup():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    run = Run("grep", "-E", "^Sig(Blk|Ign|Cgt)", "/proc/self/status", preexec_fn=ignore_hup)
+    assert run.status() == 0
+    masks = {line.split(":")[0]: int(line.split()[1], 16) for line in run.output().splitlines()}
+    assert masks["SigBlk"] == 0 and masks["SigIgn"] == 1, masks
+
+
+def standard_input_passes_through():
+    run = Run("cat", stdin=subprocess.PIPE)
+    run.process.stdin.write(b"one\ntwo\n")
+    run.process.stdin.close()
+    assert run.status() == 0 and run.output() == "one\ntwo\n"
+
+
+def signals_are_passed_on():
+    names = ["HUP", "INT", "QUIT", "USR1", "USR2", "WINCH", "TERM"]
+    traps = "".join(f"trap 'echo {name}' {name}; " for name in names)
+    run = Run("sh", "-c", traps + "echo ready; while :; do sleep 0.01; done")
+    wait_until("ready", lambda: "ready" in run.output())
+    for name in names:
+        run.process.send_signal(getattr(signal, "SIG" + name))
+        assert run.event("signal")[1] == str(int(getattr(signal, "SIG" + name)))
+        wait_until("the command got " + name, lambda: name in run.output().split())
+    assert run.output().split() == ["ready"] + names
+    run.say("kill")
+    assert run.event("gone")[1:3] == ["stopped", "137"]
+
+
+# ---- somebody is killed ---------------------------------------------------------------------------
+
+def nothing_lives_when_the_supervisor_is_killed(*options):
+    run, pids = tree(3, *options)
+    assert not run.lock_is_free()
+    run.process.kill()
+    run.all_gone(pids)
+
+
+def nothing_lives_when_the_guard_is_killed(*options):
+    run, pids = tree(3, *options)
+    os.kill(run.guard, signal.SIGKILL)
+    assert run.event("gone")[1:4] == ["guard-died", "137", "killed"]
+    assert run.status() == 137
+    run.all_gone(pids)
+
+
+def nothing_lives_when_the_command_is_killed(*options):
+    run, pids = tree(3, *options)
+    os.kill(pids[0], signal.SIGKILL)
+    assert run.event("exited")[2] == "137"
+    assert run.event("gone")[1:4] == ["exited", "137", "killed"]
+    run.all_gone(pids)
+
+
+def the_command_lives_on_when_a_grandchild_is_killed(*options):
+    run, pids = tree(3, *options)
+    os.kill(pids[2], signal.SIGKILL)
+    wait_until("its end", lambda: not is_alive(pids[2]))
+    before = run.lease()[2]
+    wait_until("a renewal", lambda: run.lease()[2] > before)
+    assert is_alive(pids[0]) and is_alive(pids[1])
+    run.say("kill")
+    run.event("gone")
+    run.all_gone(pids)
+
+
+def the_lock_is_held_when_supervisor_and_guard_are_killed():
+    run, pids = tree(2)
+    os.kill(run.guard, signal.SIGSTOP)  # so that it cannot be faster than we are
+    run.process.kill()
+    os.kill(run.guard, signal.SIGKILL)
+    wait_until("the kernel kills the command", lambda: not is_alive(pids[0]))
+    assert is_alive(pids[1]), "nobody was left to kill the grandchild"
+    assert not run.lock_is_free(), "it lives, so nobody may believe it dead"
+    os.kill(pids[1], signal.SIGKILL)
+    wait_until("the lock is free", run.lock_is_free)
+
+
+# ---- somebody is stopped --------------------------------------------------------------------------
+
+def nobody_steps_after_the_deadline(run, pids, deadline):
+    for pid in pids:
+        wait_until(f"the end of {pid}", lambda: not is_alive(pid))
+    last = run.last_step(pids)
+    assert last <= deadline, f"a step at {last}, {last - deadline:.3f} s after the deadline"
+
+
+def a_stopped_supervisor_does_not_prolong_the_command(*options):
+    run, pids = tree(3, *options)
+    run.process.send_signal(signal.SIGSTOP)
+    wait_until("it is stopped", lambda: state(run.process.pid) == "T")
+    deadline = run.lease()[2]
+    nobody_steps_after_the_deadline(run, pids, deadline)
+    run.process.send_signal(signal.SIGCONT)
+    assert run.event("gone")[1:4] == ["deadline", "137", "killed"]
+    assert run.status() == 137
+
+
+def a_stopped_guard_is_continued():
+    run, pids = tree(2)
+    os.kill(run.guard, signal.SIGSTOP)
+    wait_until("it runs again", lambda: state(run.guard) != "T")
+    run.say("stop")
+    assert run.event("gone")[1:4] == ["stopped", "137", "killed"]
+    run.all_gone(pids)
+
+
+def the_supervisor_keeps_the_deadline_when_the_guard_does_not_run():
+    run, pids = tree(3)
+    run.say("silent")
+    while is_alive(run.guard):  # as often as it is continued
+        try:
+            os.kill(run.guard, signal.SIGSTOP)
+            deadline = run.lease()[2]
+        except (ProcessLookupError, FileNotFoundError, IndexError):
+            break
+        except AssertionError:
+            break
+    nobody_steps_after_the_deadline(run, pids, deadline)
+    assert run.event("gone")[1] in ("guard-died", "deadline")
+    run.status()
+    run.all_gone(pids)
+
+
+def a_stopped_command_is_ended_too():
+    run = Run("sh", "-c", "trap 'echo bye; exit 7' TERM; echo $$ >PIDS; while :; do sleep 0.01; done")
+    pid = run.pids(1)[0]
+    os.kill(pid, signal.SIGSTOP)
+    assert run.event("suspended")[2] == str(int(signal.SIGSTOP))
+    run.say("stop")
+    assert run.event("exited")[2] == "7" and run.output() == "bye\n"
+
+
+# ---- the deadline -----------------------------------------------------------------------------------
+
+def a_deadline_that_is_not_extended_ends_the_command():
+    run = Run("sh", "-c", "trap 'echo bye; exit 9' TERM; while :; do sleep 0.01; done",
+              options=["--renew", "0s"])
+    words = run.event("gone")
+    assert words[1:4] == ["deadline", "9", "mildly"], words
+    assert int(words[4]) > 0, "gone only after the deadline"
+    assert run.output() == "bye\n" and run.status() == 9
+
+
+def who_ignores_sigterm_is_killed_before_the_deadline(*options):
+    run, pids = tree(3, "--renew", "0s", *options)
+    deadline = run.lease()[2]
+    assert run.event("gone")[1:4] == ["deadline", "137", "killed"]
+    nobody_steps_after_the_deadline(run, pids, deadline)
+
+
+def a_deadline_that_is_extended_does_not_matter():
+    run, pids = tree(1, "--lease", "300ms", "--renew", "50ms", "--grace", "100ms")
+    first = run.lease()[2]
+    wait_until("three leases", lambda: run.last_step(pids) > first + 0.6)
+    run.say("kill")
+    assert run.event("gone")[1] == "stopped"
+
+
+def a_deadline_that_comes_nearer_counts():
+    run, pids = tree(1, "--lease", "600s", "--renew", "0s")
+    run.say("shorten")
+    assert run.event("gone")[1:4] == ["deadline", "137", "killed"]
+    run.all_gone(pids)
+
+
+def nothing_starts_so_near_to_the_deadline():
+    run = Run("sh", "-c", "echo started", options=["--lease", "150ms", "--grace", "200ms"])
+    assert run.event("gone")[1] == "too-late"
+    assert run.output() == ""
+
+
+# ---- stopping ---------------------------------------------------------------------------------------
+
+def stop_is_mild_where_it_can_be():
+    run = Run("sh", "-c", "trap 'exit 4' TERM; echo ready; while :; do sleep 0.01; done",
+              options=["--grace", "20s", "--lease", "60s"])
+    wait_until("ready", lambda: "ready" in run.output())
+    run.say("stop")
+    assert run.event("gone")[1:4] == ["stopped", "4", "mildly"]
+
+
+def stop_reaches_those_who_left_the_group(*options):
+    run = Run("sh", "-c", "setsid sh -c 'trap \"echo daemon; exit\" TERM; echo ready; "
+              "while :; do sleep 0.01; done' & trap 'exit 0' TERM; while :; do sleep 0.01; done",
+              options=["--grace", "20s", "--lease", "60s", *options])
+    wait_until("ready", lambda: "ready" in run.output())
+    run.say("stop")
+    assert run.event("gone")[1:4] == ["stopped", "0", "mildly"]
+    assert run.output().split() == ["ready", "daemon"]
+
+
+def stop_kills_who_does_not_listen(*options):
+    run, pids = tree(3, *options)
+    run.say("stop")
+    assert run.event("gone")[1:4] == ["stopped", "137", "killed"]
+    run.all_gone(pids)
+
+
+def what_the_command_leaves_behind_is_ended():
+    run = Run("sh", "-c", "setsid sh -c 'trap \"echo daemon; exit\" TERM; echo $$ >PIDS; "
+              "while :; do sleep 0.01; done' & while [ ! -e PIDS ]; do sleep 0.01; done; exit 6",
+              options=["--grace", "20s", "--lease", "60s"])
+    assert run.event("exited")[2] == "6"
+    assert run.event("gone")[1:4] == ["exited", "6", "mildly"]
+    assert run.output().split() == ["daemon"]
+
+
+def those_who_fork_and_end_all_the_time_are_killed(*options):
+    run = Run(PHOENIX, "6", "60", options=options)
+    pid = int(run.event("started")[1])
+    wait_until("ready", lambda: "ready" in run.output())
+    run.process.kill()
+    run.all_gone([pid])
+
+
+def the_command_may_run_again():
+    run = Run("sh", "-c", "echo $CONCLAVE_TOKEN; exit $CONCLAVE_TOKEN")
+    run.say("again")
+    words = [run.event("gone")[2]]
+    if run.process.poll() is None:
+        second = run.line()
+        if second and second[0] == "guard":
+            assert int(second[1]) == run.guard, "the same guard"
+            words.append(run.event("gone")[2])
+    assert words in (["1"], ["1", "2"]), words  # the first may be over before we said `again`
+
+
+def a_new_guard_is_made_when_the_old_one_was_killed():
+    run, pids = tree(2)
+    run.say("again")
+    before = run.lease()[2]
+    wait_until("it has read that", lambda: run.lease()[2] > before)
+    os.kill(run.guard, signal.SIGKILL)
+    run.event("gone")
+    assert int(run.event("guard")[1]) != run.guard
+    pid = int(run.event("started")[1])
+    for old in pids:
+        assert not is_alive(old)
+    assert is_alive(pid)
+    run.say("kill")
+    assert run.event("gone")[1] == "stopped"
+    assert run.status() == 137
+
+
+# ---- the terminal -----------------------------------------------------------------------------------
+
+def in_terminal(run_in_child):
+    """A shell's place: session leader of a new terminal, which starts jobs."""
+    pid, master = pty.fork()
+    if pid == 0:
+        status = 99
+        try:
+            status = run_in_child()
+        except BaseException:  # pylint: disable=broad-except
+            traceback.print_exc()
+        os._exit(status)
+    return pid, master
+
+
+def start_job(*command, options=()):
+    """In the child of in_terminal(): as a shell with job control does it."""
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    pid = os.fork()
+    if pid == 0:
+        os.setpgid(0, 0)
+        os.tcsetpgrp(0, os.getpid())
+        signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+        os.execv(SUPERVISE, [SUPERVISE, *options, "--", *command])
+    try:
+        os.setpgid(pid, pid)
+    except PermissionError:
+        pass  # it has executed already, so it has done it itself
+    return pid
+
+
+def expect(master, text, seen=b""):
+    end = time.monotonic() + WAIT_S
+    while text.encode() not in seen:
+        ready, _, _ = select.select([master], [], [], max(0, end - time.monotonic()))
+        assert ready, f"the terminal never showed {text!r}, but {seen!r}"
+        seen += os.read(master, 4096)
+    return seen
+
+
+def finish(pid, master):
+    _, status = os.waitpid(pid, 0)
+    os.close(master)
+    return os.waitstatus_to_exitcode(status)
+
+
+def the_terminals_interrupt_reaches_the_command_only():
+    def shell():
+        job = start_job("sh", "-c", "trap 'echo got-int; exit 5' INT; echo ready; "
+                        "while :; do sleep 0.01; done")
+        _, status = os.waitpid(job, os.WUNTRACED)
+        os.tcsetpgrp(0, os.getpgrp())
+        return os.waitstatus_to_exitcode(status)
+    pid, master = in_terminal(shell)
+    seen = expect(master, "ready")
+    os.write(master, b"\x03")
+    expect(master, "got-int", seen)
+    assert finish(pid, master) == 5
+
+
+def the_command_reads_the_terminal():
+    def shell():
+        job = start_job("sh", "-c", "echo ready; read -r x; echo read-$x")
+        _, status = os.waitpid(job, os.WUNTRACED)
+        return 50 if os.WIFSTOPPED(status) else os.waitstatus_to_exitcode(status)
+    pid, master = in_terminal(shell)
+    seen = expect(master, "ready")
+    os.write(master, b"hello\n")
+    expect(master, "read-hello", seen)
+    assert finish(pid, master) == 0
+
+
+def suspend_stops_both_and_fg_continues_both():
+    def shell():
+        job = start_job("sh", "-c", "echo ready; read -r x; echo read-$x; exit 3",
+                        options=["--lease", "60s"])
+        _, status = os.waitpid(job, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            return 50
+        if os.tcgetpgrp(0) != job:  # a shell takes it from there
+            return 51
+        os.tcsetpgrp(0, os.getpgrp())
+        print("shell-again", flush=True)
+        if sys.stdin.readline() != "fg\n":
+            return 52
+        os.tcsetpgrp(0, job)
+        os.kill(-job, signal.SIGCONT)
+        _, status = os.waitpid(job, os.WUNTRACED)
+        os.tcsetpgrp(0, os.getpgrp())
+        return os.waitstatus_to_exitcode(status)
+    pid, master = in_terminal(shell)
+    seen = expect(master, "ready")
+    os.write(master, b"\x1a")
+    seen = expect(master, "shell-again", seen)
+    os.write(master, b"fg\n")
+    wait_until("the command has the terminal", lambda: foreground_reads(master))
+    os.write(master, b"hello\n")
+    expect(master, "read-hello", seen)
+    assert finish(pid, master) == 3
+
+
+def foreground_reads(master):
+    """The foreground group of the terminal is one of a shell that reads."""
+    group = struct.unpack("i", fcntl.ioctl(master, termios.TIOCGPGRP, b"\0\0\0\0"))[0]
+    try:
+        with open(f"/proc/{group}/comm", encoding="utf-8") as file:
+            return file.read() == "sh\n" and state(group) == "S"
+    except FileNotFoundError:
+        return False
+
+
+def the_deadline_holds_while_both_are_suspended():
+    def shell():
+        job = start_job("sh", "-c", "echo $$ >" + WORK + "/suspended; echo ready; read -r x")
+        _, status = os.waitpid(job, os.WUNTRACED)
+        os.tcsetpgrp(0, os.getpgrp())
+        command = int(lines_of(WORK + "/suspended")[0])
+        wait_until("the command's end", lambda: not is_alive(command))
+        if state(job) != "T":
+            return 51
+        os.kill(-job, signal.SIGCONT)
+        _, status = os.waitpid(job, 0)
+        return os.waitstatus_to_exitcode(status)
+    pid, master = in_terminal(shell)
+    expect(master, "ready")
+    os.write(master, b"\x1a")
+    assert finish(pid, master) == 128 + signal.SIGTERM
+
+
+def suspending_does_nothing_where_nobody_could_continue():
+    def shell():
+        os.execv(SUPERVISE, [SUPERVISE, "--", "sh", "-c", "echo ready; read -r x; echo read-$x"])
+    pid, master = in_terminal(shell)
+    seen = expect(master, "ready")
+    os.write(master, b"\x1a")
+    os.write(master, b"hello\n")
+    expect(master, "read-hello", seen)
+    assert finish(pid, master) == 0
+
+
+# ---- all of them --------------------------------------------------------------------------------------
+
+def tests():
+    both = (nothing_lives_when_the_supervisor_is_killed, nothing_lives_when_the_guard_is_killed,
+            nothing_lives_when_the_command_is_killed,
+            the_command_lives_on_when_a_grandchild_is_killed,
+            a_stopped_supervisor_does_not_prolong_the_command,
+            who_ignores_sigterm_is_killed_before_the_deadline, stop_kills_who_does_not_listen,
+            stop_reaches_those_who_left_the_group, those_who_fork_and_end_all_the_time_are_killed)
+    for name, function in list(globals().items()):
+        if function in both:
+            yield name, function
+            yield name + "_without_a_control_group", lambda function=function: function("--no-cgroup")
+        elif callable(function) and getattr(function, "__module__", "") == "__main__" \
+                and "_" in name and function.__code__.co_argcount == 0 \
+                and not function.__code__.co_flags & 0x20 and name not in ("start_job",):
+            yield name, function
+
+
+def main():
+    with open(os.path.join(WORK, "tree"), "w", encoding="utf-8") as file:
+        file.write(TREE)
+    os.chmod(os.path.join(WORK, "tree"), 0o755)
+    wanted = sys.argv[4:]
+    chosen = [(name, function) for name, function in tests()
+              if not wanted or any(word in name for word in wanted)]
+    print(f"1..{len(chosen)}", flush=True)
+    failed = 0
+    for number, (name, function) in enumerate(chosen, 1):
+        try:
+            function()
+            print(f"ok {number} - {name}", flush=True)
+        except Exception:  # pylint: disable=broad-except
+            failed += 1
+            print(f"not ok {number} - {name}", flush=True)
+            for line in traceback.format_exc().splitlines():
+                print("# " + line, flush=True)
+        for run in Run.all:
+            run.clean()
+        Run.all.clear()
+    shutil.rmtree(WORK, ignore_errors=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
