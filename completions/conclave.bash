@@ -54,7 +54,7 @@ _conclave()
     done
 
     case $prev in
-    --seed | --runs | --threads) return ;; # a number: nothing to suggest
+    --seed | --runs | --threads | --min) return ;; # a number: nothing to suggest
     --plots)
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -d -- "$cur")
@@ -69,10 +69,11 @@ _conclave()
 
     case $verb in
     "")
-        words="protocols oracles sim lab help"
+        words="check-lease protocols oracles sim lab help"
         [[ $cur == -* ]] && words="--help --version"
         ;;
-    help) words="protocols oracles sim lab" ;;
+    help) words="check-lease protocols oracles sim lab" ;;
+    check-lease) words=$(_conclave_options "--min --json --quiet --help") ;;
     oracles) words=$(_conclave_options "--json --help") ;;
     sim)
         if [[ $cur == -* ]]; then

@@ -15,6 +15,7 @@ struct cv_verb {
     int (*run)(int argc, char **argv);
 };
 
+extern const struct cv_verb cv__verb_check_lease;
 extern const struct cv_verb cv__verb_elect;
 extern const struct cv_verb cv__verb_explain;
 extern const struct cv_verb cv__verb_history;

@@ -231,6 +231,35 @@ def the_command_gets_environment_and_lease_file():
     run.all_gone([])
 
 
+def check_lease_tells_whether_the_leadership_is_valid():
+    check = f'"{CONCLAVE}" check-lease'
+    run = Run("sh", "-c", f"{check}; echo $?; {check} --json; {check} --min 1h -q; echo $?; "
+              f"cp $CONCLAVE_LEASE_FILE {WORK}/copy; CONCLAVE_LEASE_FILE={WORK}/copy {check} -q; echo $?; "
+              f"CONCLAVE_LEASE_FILE=/dev/null {check}; echo $?; unset CONCLAVE_LEASE_FILE; {check}; "
+              f"echo $?; {check} --min soon; echo $?", options=["--lease", "100s", "--renew", "0s"])
+    run.status()
+    lines = run.output().splitlines()
+    assert lines[0].startswith("leading for ") and lines[0].endswith(" with token 1"), lines
+    told = json.loads(lines[2])
+    assert told["election"] == "nightly" and told["node"] == "host-1" and told["token"] == 1
+    assert told["valid"] is True and 0 < told["remaining_s"] < 100
+    assert lines[1:2] + lines[3:] == ["0", "1", "0", "2", "2", "2"], lines
+    with open(run.name + ".err", encoding="utf-8") as file:
+        assert len(file.read().splitlines()) == 3
+
+
+def check_lease_says_no_after_the_end():
+    run = Run("sh", "-c", f"cp -l $CONCLAVE_LEASE_FILE {WORK}/link; read -r x", stdin=subprocess.PIPE)
+    run.event("started")
+    wait_until("the link", lambda: os.path.exists(WORK + "/link"))
+    lease = {"CONCLAVE_LEASE_FILE": WORK + "/link"}
+    assert subprocess.run([CONCLAVE, "check-lease", "-q"], env=lease, check=False).returncode == 0
+    run.process.stdin.close()
+    run.status()
+    said = subprocess.run([CONCLAVE, "check-lease"], env=lease, check=False, capture_output=True)
+    assert said.returncode == 1 and said.stdout == b"not leading\n"
+
+
 def the_command_gets_no_descriptor_but_the_inherited_one():
     run = Run("sh", "-c", "exec ls -l /proc/self/fd")
     assert run.status() == 0

@@ -1,0 +1,35 @@
+/* src/supervisor/fifo.h - changes for a script, as keepalived writes them: INSTANCE "NAME" MASTER
+ * 100
+ *
+ * Opened for reading and writing, as keepalived does: then opening never waits, a reader that comes
+ * late finds what was written before in its order, and none sees an end between two lines. If
+ * nobody reads for so long that the pipe is full, lines are dropped and counted; the latest is kept
+ * and written as soon as there is room, so that the last line always tells the state. */
+#ifndef CV_SUPERVISOR_FIFO_H
+#define CV_SUPERVISOR_FIFO_H
+
+#include "core/types.h"
+
+#define CV_FIFO_LINE_BYTES \
+    640 /* a name of 255 bytes, all of them quoted; below PIPE_BUF: whole lines */
+
+struct cv_fifo {
+    int fd;           /* -1: none */
+    bool is_waiting;  /* `line` is not written yet */
+    uint64_t dropped; /* lines that were replaced by a later one */
+    char line[CV_FIFO_LINE_BYTES];
+};
+
+/* Makes the FIFO (mode 0600) if there is nothing of that name. */
+CV_NODISCARD int cv__fifo_open(struct cv_fifo *fifo, const char *path, struct cv_errtext *reterr);
+void cv__fifo_close(struct cv_fifo *fifo);
+
+void cv__fifo_write(struct cv_fifo *fifo, const char *name, const char *state, uint32_t priority);
+/* Tries again, if something waits. */
+void cv__fifo_flush(struct cv_fifo *fifo);
+
+/* The line, with its newline. Quotes and backslashes in the name get a backslash. */
+void cv__fifo_line(char ret_line[CV_FIFO_LINE_BYTES], const char *name, const char *state,
+                   uint32_t priority);
+
+#endif

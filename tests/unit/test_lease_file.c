@@ -1,0 +1,179 @@
+/* tests/unit/test_lease_file.c - the leadership as a file. */
+#include "supervisor/lease_file.h"
+#include "support/support.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct fixture {
+    char folder[64];
+    char path[CV_LEASE_PATH_BYTES];
+    struct cv_lease_page *page;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    struct cv_errtext error;
+    assert_non_null(f);
+    (void)strcpy(f->folder, "/tmp/conclave-unit-XXXXXX");
+    assert_non_null(mkdtemp(f->folder));
+    assert_int_equal(setenv("XDG_RUNTIME_DIR", f->folder, 1), 0);
+    (void)unsetenv("RUNTIME_DIRECTORY");
+    const int failed = cv__lease_file_make(&f->page, f->path, "nightly", "host-1", &error);
+    if (failed != CV_OK) {
+        fail_msg("%s", error.text);
+    }
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    char below[96];
+    cv__lease_file_unmap(f->page);
+    (void)unlink(f->path);
+    (void)snprintf(below, sizeof below, "%s/conclave", f->folder);
+    (void)rmdir(below);
+    (void)rmdir(f->folder);
+    free(f);
+    return 0;
+}
+
+static void is_a_file_of_ours_alone(void **state)
+{
+    struct fixture *f = *state;
+    struct stat stat_of;
+    assert_int_equal(strncmp(f->path, f->folder, strlen(f->folder)), 0);
+    assert_int_equal(stat(f->path, &stat_of), 0);
+    assert_int_equal(stat_of.st_mode & 07777, 0600);
+    assert_int_equal(stat_of.st_size, CV_LEASE_FILE_BYTES);
+    *strrchr(f->path, '/') = '\0';
+    assert_int_equal(stat(f->path, &stat_of), 0);
+    f->path[strlen(f->path)] = '/';
+    assert_int_equal(stat_of.st_mode & 07777, 0700);
+}
+
+static void is_valid_until_its_time_and_not_after_its_end(void **state)
+{
+    struct fixture *f = *state;
+    assert_false(cv__lease_read(f->page, 0).is_valid);
+    cv__lease_publish(f->page, /* run= */ 1, /* token= */ 7, /* valid_until_ns= */ 1000);
+    assert_true(cv__lease_read(f->page, 999).is_valid);
+    assert_int_equal(cv__lease_read(f->page, 999).token, 7);
+    assert_false(cv__lease_read(f->page, 1000).is_valid);
+    cv__lease_publish(f->page, 1, 7, 2000);
+    assert_true(cv__lease_read(f->page, 1000).is_valid);
+    cv__lease_end(f->page, 1);
+    assert_false(cv__lease_read(f->page, 1000).is_valid);
+    cv__lease_publish(f->page, 1, 7, 3000); /* a supervisor that was stopped, and comes too late */
+    assert_false(cv__lease_read(f->page, 1000).is_valid);
+    cv__lease_publish(f->page, 2, 8, 4000);
+    assert_true(cv__lease_read(f->page, 1000).is_valid);
+}
+
+static void another_process_reads_it_by_its_path(void **state)
+{
+    struct fixture *f = *state;
+    const struct cv_lease_page *page;
+    struct cv_errtext error;
+    cv__lease_publish(f->page, 1, 7, 1000);
+    assert_int_equal(cv__lease_file_open(f->path, &page, &error), CV_OK);
+    assert_true(cv__lease_read(page, 10).is_valid);
+    assert_string_equal(page->election, "nightly");
+    assert_string_equal(page->node, "host-1");
+    cv__lease_file_close(page);
+}
+
+static void refuses_what_is_no_lease_file_of_this_boot(void **state)
+{
+    struct fixture *f = *state;
+    const struct cv_lease_page *page;
+    struct cv_errtext error;
+    assert_int_equal(cv__lease_file_open("/no/such/file", &page, &error), CV_E_IO);
+    assert_int_equal(cv__lease_file_open("/dev/null", &page, &error), CV_E_MALFORMED);
+    assert_int_equal(cv__lease_file_open("/tmp", &page, &error), CV_E_MALFORMED);
+    f->page->boot_id[3] ^= 1;
+    assert_int_equal(cv__lease_file_open(f->path, &page, &error), CV_E_MALFORMED);
+    f->page->boot_id[3] ^= 1;
+    f->page->version++;
+    assert_int_equal(cv__lease_file_open(f->path, &page, &error), CV_E_MALFORMED);
+    f->page->version--;
+    f->page->magic[0] = 'X';
+    assert_int_equal(cv__lease_file_open(f->path, &page, &error), CV_E_MALFORMED);
+    f->page->magic[0] = 'C';
+    assert_int_equal(truncate(f->path, 100), 0);
+    assert_int_equal(cv__lease_file_open(f->path, &page, &error), CV_E_MALFORMED);
+    assert_int_equal(truncate(f->path, CV_LEASE_FILE_BYTES), 0);
+}
+
+static _Atomic bool is_over;
+
+static void *write_on(void *user)
+{
+    struct cv_lease_page *page = user;
+    for (uint64_t i = 1; !is_over; i++) {
+        cv__lease_publish(page, i, i, (int64_t)(i * 3));
+    }
+    return NULL;
+}
+
+static void a_reader_never_sees_half_of_a_change(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t writer;
+    uint64_t before = 0;
+    is_over = false;
+    assert_int_equal(pthread_create(&writer, NULL, write_on, f->page), 0);
+    for (uint32_t i = 0; i < test_scale(300000); i++) {
+        const struct cv_lease_view view = cv__lease_read(f->page, 0);
+        if (view.token == 0) {
+            continue; /* overtaken too often: it says "not valid", which is safe */
+        }
+        if (view.valid_until_ns != (int64_t)(view.token * 3) || view.token < before) {
+            is_over = true;
+            fail_msg("token %llu with %lld after %llu", (unsigned long long)view.token,
+                     (long long)view.valid_until_ns, (unsigned long long)before);
+        }
+        before = view.token;
+    }
+    is_over = true;
+    assert_int_equal(pthread_join(writer, NULL), 0);
+    assert_true(before > 0);
+}
+
+static void takes_the_next_folder_if_one_is_not_usable(void **state)
+{
+    struct fixture *f = *state;
+    struct cv_lease_page *page;
+    char path[CV_LEASE_PATH_BYTES];
+    struct cv_errtext error;
+    assert_int_equal(setenv("RUNTIME_DIRECTORY", "/no/such/folder", 1), 0);
+    assert_int_equal(cv__lease_file_make(&page, path, "nightly", "host-1", &error), CV_OK);
+    assert_int_equal(strncmp(path, f->folder, strlen(f->folder)), 0);
+    (void)unlink(path);
+    cv__lease_file_unmap(page);
+    (void)unsetenv("RUNTIME_DIRECTORY");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(is_a_file_of_ours_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(is_valid_until_its_time_and_not_after_its_end, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(another_process_reads_it_by_its_path, setup, teardown),
+        cmocka_unit_test_setup_teardown(refuses_what_is_no_lease_file_of_this_boot, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_reader_never_sees_half_of_a_change, setup, teardown),
+        cmocka_unit_test_setup_teardown(takes_the_next_folder_if_one_is_not_usable, setup,
+                                        teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
