@@ -501,6 +501,8 @@ static bool setup(struct guard *g, const struct cv_guard_setting *setting)
     sigset_t child;
     (void)setpgid(0, 0);
     (void)prctl(PR_SET_NAME, "conclave-guard");
+    /* If both were stopped and the supervisor is killed then, nobody else would wake us up. */
+    (void)prctl(PR_SET_PDEATHSIG, SIGCONT);
     g->setting = setting;
     g->pid = getpid();
     g->exec_fd = -1;

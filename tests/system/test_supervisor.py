@@ -342,10 +342,11 @@ def the_command_lives_on_when_a_grandchild_is_killed(*options):
 
 def the_lock_is_held_when_supervisor_and_guard_are_killed():
     run, pids = tree(2)
-    os.kill(run.guard, signal.SIGSTOP)  # so that it cannot be faster than we are
-    run.process.kill()
+    run.process.send_signal(signal.SIGSTOP)  # so that it cannot be faster than we are
     os.kill(run.guard, signal.SIGKILL)
     wait_until("the kernel kills the command", lambda: not is_alive(pids[0]))
+    run.process.kill()
+    run.status()
     assert is_alive(pids[1]), "nobody was left to kill the grandchild"
     assert not run.lock_is_free(), "it lives, so nobody may believe it dead"
     os.kill(pids[1], signal.SIGKILL)
@@ -395,6 +396,16 @@ def the_supervisor_keeps_the_deadline_when_the_guard_does_not_run():
     nobody_steps_after_the_deadline(run, pids, deadline)
     assert run.event("gone")[1] in ("guard-died", "deadline")
     run.status()
+    run.all_gone(pids)
+
+
+def a_stopped_guard_wakes_up_when_a_stopped_supervisor_is_killed():
+    run, pids = tree(2)
+    run.process.send_signal(signal.SIGSTOP)
+    wait_until("it is stopped", lambda: state(run.process.pid) == "T")
+    os.kill(run.guard, signal.SIGSTOP)
+    wait_until("so is the guard", lambda: state(run.guard) == "T")
+    run.process.kill()
     run.all_gone(pids)
 
 
