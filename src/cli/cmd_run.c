@@ -10,6 +10,9 @@
 #include "core/duration.h"
 #include "runtime/clock.h"
 #include "runtime/election.h"
+#include "supervisor/hooks.h"
+#include "supervisor/lease_file.h"
+#include "supervisor/notify.h"
 #include "supervisor/supervisor.h"
 
 #include <conclave/conclave.h>
@@ -35,6 +38,7 @@ enum {
 #define GRACE_NS_DEFAULT (2 * NS_PER_S)
 #define OVERDUE_NS \
     (5 * NS_PER_S) /* a command that was killed and is not gone after this is stuck */
+#define HOOKS_NS_MAX (5 * NS_PER_S)
 #define FIRST_ANSWER_NS (5 * NS_PER_S) /* -n waits so long for a store that says nothing at all */
 
 struct settings {
@@ -54,6 +58,8 @@ struct run {
     const struct settings *settings;
     struct cv_supervisor *supervisor;
     struct cv_election *election;
+    struct cv_hooks *hooks;
+    struct cv_notify notify;
     struct cv_election_status status;
 
     enum stage stage;
@@ -109,6 +115,8 @@ static void start(struct run *run)
     run->token = s->token;
     run->must_resign = false;
     say(run, "elected, token %llu", (unsigned long long)s->token);
+    cv__hooks_change(run->hooks, CV_HOOK_MASTER, s->token, cv_reason_name(s->reason));
+    cv__notify_status(&run->notify, "leading, token %llu", (unsigned long long)s->token);
 }
 
 static void stop(struct run *run, const char *why)
@@ -145,6 +153,10 @@ static void on_gone(struct run *run, const struct cv_supervisor_event *event)
     default:
         break;
     }
+    cv__hooks_change(run->hooks, CV_HOOK_BACKUP, run->token,
+                     was_asked ? cv_reason_name(CV_REASON_RESIGNED)
+                               : cv_reason_name(run->status.reason));
+    cv__notify_status(&run->notify, "waiting");
     if (was_asked) {
         run->must_resign = false;
         const char *heir = run->status.heir;
@@ -257,6 +269,9 @@ static int poll_ms(const struct run *run)
     } else if (!run->has_led && run->give_up_ns != INT64_MAX) {
         wait_ns = run->give_up_ns - now_ns;
     }
+    if (run->notify.watchdog_ns != 0 && run->notify.watchdog_ns < wait_ns) {
+        wait_ns = run->notify.watchdog_ns;
+    }
     if (wait_ns == INT64_MAX) {
         return -1;
     }
@@ -272,10 +287,12 @@ static void loop(struct run *run)
             cv__clock_now_ns() - run->stop_ns > run->settings->grace_ns + OVERDUE_NS;
         if (!is_overdue) {
             cv_progress(run->election);
+            cv__notify_watchdog(&run->notify);
         }
         struct pollfd waits[] = {
             {.fd = cv_fd(run->election), .events = POLLIN},
             {.fd = cv__supervisor_fd(run->supervisor), .events = POLLIN},
+            {.fd = cv__hooks_fd(run->hooks), .events = POLLIN},
         };
         if (poll(waits, COUNT_OF(waits), poll_ms(run)) < 0 && errno != EINTR) {
             (void)cv__usage_error("cannot wait: %s", strerror(errno));
@@ -288,8 +305,38 @@ static void loop(struct run *run)
         if (waits[1].revents != 0) {
             cv__supervisor_dispatch(run->supervisor);
         }
+        if (waits[2].revents != 0) {
+            cv__hooks_dispatch(run->hooks);
+        }
         consider_giving_up(run);
     }
+}
+
+/* The last hooks may end in peace, for a while. */
+static void await_hooks(struct run *run)
+{
+    const int64_t until_ns = cv__clock_now_ns() + HOOKS_NS_MAX;
+    while (!cv__hooks_is_idle(run->hooks) && cv__clock_now_ns() < until_ns) {
+        struct pollfd wait = {.fd = cv__hooks_fd(run->hooks), .events = POLLIN};
+        if (poll(&wait, 1, 100) > 0) {
+            cv__hooks_dispatch(run->hooks);
+        }
+    }
+}
+
+static void take_part(struct run *run)
+{
+    const struct settings *settings = run->settings;
+    cv__notify_ready(&run->notify, "waiting");
+    cv__hooks_change(run->hooks, CV_HOOK_BACKUP, 0, cv_reason_name(CV_REASON_STARTED));
+    if (settings->wait_ns >= 0) {
+        run->give_up_ns = cv__clock_now_ns() + settings->wait_ns;
+    } else if (settings->is_nonblocking) {
+        run->give_up_ns = cv__clock_now_ns() + FIRST_ANSWER_NS;
+    }
+    loop(run);
+    cv__notify_stopping(&run->notify);
+    cv__hooks_change(run->hooks, CV_HOOK_STOP, run->token, cv_reason_name(CV_REASON_STOPPED));
 }
 
 static int run_command(const struct settings *settings)
@@ -304,25 +351,38 @@ static int run_command(const struct settings *settings)
         .on_event = on_event,
         .user = &run,
     };
-    if (cv__supervisor_open(&run.supervisor, &supervisor_setting, &error) != CV_OK) {
-        (void)cv__usage_error("%s", error.text);
-        return EXIT_OWN;
-    }
-    const int code =
-        cv_open(&run.election, settings->name, settings->via, &settings->options, &error);
+    cv__notify_open(&run.notify);
+    int code = cv__supervisor_open(&run.supervisor, &supervisor_setting, &error);
+    char lease_path[CV_LEASE_PATH_BYTES] = "";
     if (code == CV_OK) {
-        if (settings->wait_ns >= 0) {
-            run.give_up_ns = cv__clock_now_ns() + settings->wait_ns;
-        } else if (settings->is_nonblocking) {
-            run.give_up_ns = cv__clock_now_ns() + FIRST_ANSWER_NS;
-        }
-        loop(&run);
+        (void)snprintf(lease_path, sizeof lease_path, "%s",
+                       cv__supervisor_lease_path(run.supervisor));
+        const struct cv_hooks_setting hooks_setting = {
+            .on_elected = settings->on_elected,
+            .on_lost = settings->on_lost,
+            .fifo = settings->fifo,
+            .election = settings->name,
+            .node = settings->node,
+            .lease_path = lease_path,
+        };
+        code = cv__hooks_open(&run.hooks, &hooks_setting, &error);
+    }
+    if (code == CV_OK) {
+        code = cv_open(&run.election, settings->name, settings->via, &settings->options, &error);
+    }
+    if (code == CV_OK) {
+        take_part(&run);
     } else {
         (void)cv__usage_error("%s", error.text);
         run.exit_status = code == CV_E_INVALID ? EXIT_USAGE : EXIT_OWN;
     }
-    cv__supervisor_close(run.supervisor); /* first: nothing of the command is left, ... */
+    cv__supervisor_close(run.supervisor); /* nothing of the command is left, ... */
     cv_close(run.election);               /* ... and then the next one may lead */
+    if (run.hooks != NULL) {
+        await_hooks(&run);
+    }
+    cv__hooks_close(run.hooks);
+    cv__notify_close(&run.notify);
     return run.exit_status;
 }
 

@@ -4,6 +4,7 @@
 #include "supervisor/cgroup.h"
 #include "supervisor/tree.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -496,6 +497,25 @@ static void hurry(void)
     (void)sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &first);
 }
 
+/* What the supervisor opened for itself (a lock, a connection) must not live on here: all of that
+ * closes on exec. What it was started with is the command's to have, as with any other program that
+ * starts one. */
+static void close_own(int except_fd)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    if (folder == NULL) {
+        return; /* without /proc: they close in the command, at least */
+    }
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        const int fd = atoi(entry->d_name);
+        const int flags = entry->d_name[0] == '.' ? -1 : fcntl(fd, F_GETFD);
+        if (flags >= 0 && (flags & FD_CLOEXEC) != 0 && fd != except_fd && fd != dirfd(folder)) {
+            (void)close(fd); /* nothing was written by us */
+        }
+    }
+    (void)closedir(folder);
+}
+
 static bool setup(struct guard *g, const struct cv_guard_setting *setting)
 {
     sigset_t child;
@@ -507,18 +527,8 @@ static bool setup(struct guard *g, const struct cv_guard_setting *setting)
     g->pid = getpid();
     g->exec_fd = -1;
     g->inherit_fd = -1;
-    /* Descriptors of whatever the supervisor is: a lock or a connection must not live on here. */
-    g->socket_fd = STDERR_FILENO + 1;
-    if (setting->socket_fd != g->socket_fd &&
-        dup3(setting->socket_fd, g->socket_fd, O_CLOEXEC) < 0) {
-        return false;
-    }
-    if (syscall(SYS_close_range, g->socket_fd + 1, ~0U, 0) != 0) {
-        const int end = (int)sysconf(_SC_OPEN_MAX);
-        for (int fd = g->socket_fd + 1; fd < end; fd++) {
-            (void)close(fd);
-        }
-    }
+    g->socket_fd = setting->socket_fd;
+    close_own(g->socket_fd);
     (void)sigemptyset(&child);
     (void)sigaddset(&child, SIGCHLD);
     (void)signal(SIGCHLD, SIG_DFL); /* ignored, it would never come */

@@ -67,8 +67,8 @@ struct cv_guard_setting {
     sigset_t ignored; /* these stay ignored in the command, all others are reset */
 };
 
-/* In the fork of the supervisor, with all signals blocked. Closes all descriptors but 0, 1, 2 and
- * the socket. */
+/* In the fork of the supervisor, with all signals blocked. Closes what closes on exec, but for the
+ * socket. */
 _Noreturn void cv__guard_run(const struct cv_guard_setting *setting);
 
 /* An exit status as a shell gives it. */

@@ -75,7 +75,7 @@ class Run:
     count = 0
     all = []
 
-    def __init__(self, *command, options=(), stdin=subprocess.DEVNULL, **more):
+    def __init__(self, *command, options=(), stdin=subprocess.DEVNULL, pass_fds=(), **more):
         Run.count += 1
         self.name = os.path.join(WORK, f"run{Run.count}")
         self.lock = self.name + ".lock"
@@ -88,7 +88,8 @@ class Run:
         command = [word.replace("PIDS", self.pid_file) for word in command]
         self.process = subprocess.Popen(
             [SUPERVISE, "--talk", str(theirs.fileno()), "--lock", self.lock, *options, "--", *command],
-            stdin=stdin, stdout=self.out, stderr=self.err, pass_fds=[theirs.fileno()], **more)
+            stdin=stdin, stdout=self.out, stderr=self.err,
+            pass_fds=[theirs.fileno(), *pass_fds], **more)
         theirs.close()
         Run.all.append(self)
         self.guard = int(self.event("guard")[1])
@@ -269,6 +270,14 @@ def the_command_gets_no_descriptor_but_the_inherited_one():
     others = [fd for fd, target in fds.items()
               if fd not in ("0", "1", "2") and fd not in inherited and "/fd" not in target]
     assert not others, fds
+
+
+def the_command_gets_the_descriptors_that_we_were_started_with():
+    with open("/etc/passwd") as given:
+        run = Run("sh", "-c", f"exec readlink /proc/self/fd/{given.fileno()}",
+                  pass_fds=[given.fileno()])
+        assert run.status() == 0
+        assert run.output() == "/etc/passwd\n"
 
 
 def the_command_gets_signals_as_they_were():
