@@ -35,10 +35,12 @@ bench:
 		if [ -f "$$bench" ] && [ -x "$$bench" ]; then "$$bench" || exit 1; fi; \
 	done
 
-# Takes minutes; what it prints is told in docs/lab/local.md.
+# Takes minutes; what it prints is told in docs/lab/local.md and docs/lab/pole.md.
 lab: all
 	@tools/setup lab
 	@$(BUILD)/conclave lab local --plots docs/lab
+	@$(BUILD)/conclave lab pole --plots docs/lab
+	@$(BUILD)/conclave lab pole --random 1000 --plots docs/lab
 
 # The prefix is compiled in, so it is set before building; only a new one configures again.
 # ldconfig: so that a program finds the library at once.

@@ -54,7 +54,7 @@ _conclave()
     done
 
     case $prev in
-    --seed | --runs | --threads | --min) return ;; # a number: nothing to suggest
+    --seed | --runs | --threads | --random | --min) return ;; # a number: nothing to suggest
     --plots)
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -d -- "$cur")
@@ -97,7 +97,7 @@ _conclave()
         ;;
     lab)
         if [[ $cur == -* ]]; then
-            words=$(_conclave_options "--plots --runs --json --tiny --help")
+            words=$(_conclave_options "--plots --runs --random --json --tiny --help")
         elif [[ $prev == lab ]]; then
             words=$(_conclave_experiments)
         fi

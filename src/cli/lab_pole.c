@@ -520,6 +520,49 @@ static void measure_three_recover(struct lab *lab)
                      picks ? "in every run" : "not always", ratio);
 }
 
+/* ---- Resignation ----------------------------------------------------------------------------- */
+
+static void measure_resignation(struct lab *lab)
+{
+    static const struct {
+        uint32_t margin, hold_s;
+        const char *options;
+    } cases[] = {
+        {0, 0, "resign-margin=0"},
+        {10, 10, "resign-margin=10 resign-hold=10s"},
+        {20, 5, "resign-margin=20 resign-hold=5s"},
+        {200, 5, "resign-margin=200 resign-hold=5s"},
+    };
+    const struct cv_lab_wan wan = uneven(1, 0);
+    bool is_as_asked = true;
+    double gap_ms = 0;
+    for (uint32_t i = 0; i < COUNT_OF(cases); i++) {
+        const bool may =
+            cases[i].margin > 0 && cases[i].margin < 100; /* nobody is better by 200 % */
+        for (uint32_t run = 1; run <= lab->settings.run_count; run++) {
+            const struct cv_lab_handover h = cv__lab_pole_resign(&wan, 3, cases[i].options, run);
+            cv__table_row(&lab->pole.resignation, CV_NUMBER(cases[i].margin),
+                          CV_NUMBER(cases[i].hold_s), CV_NUMBER(run),
+                          CV_TEXT(cv__lab_pole_text(&lab->pole, "p%u", h.before)),
+                          CV_TEXT(cv__lab_pole_text(&lab->pole, "p%u", h.after)),
+                          CV_NUMBER(h.before_ms), CV_NUMBER(h.moved_ms), CV_NUMBER(h.after_ms),
+                          CV_NUMBER(h.handed_ms / 1000), CV_NUMBER(h.gap_ms), CV_NUMBER(h.changes));
+            /* Rates are smoothed: another may be the best one for a while, on the way. */
+            const bool is_better = h.changes >= 1 && h.changes <= 2 &&
+                                   h.handed_ms >= 1000.0 * cases[i].hold_s &&
+                                   h.after_ms <= h.moved_ms * (1 - cases[i].margin / 100.0);
+            is_as_asked = is_as_asked && h.is_sound && (may ? is_better : h.changes == 0);
+            gap_ms = fmax(gap_ms, h.gap_ms);
+        }
+    }
+    cv__report_claim(
+        &lab->report, CV_JUDGED(is_as_asked),
+        "a leader that is not the best any more resigns by a threshold (sec. 5); ours: "
+        "after the hold, to who is better by the margin, and then it stays so",
+        "%s; at most %.0f ms without a leader",
+        is_as_asked ? "so, and never below the threshold" : "not so", gap_ms);
+}
+
 /* ---- The experiment -------------------------------------------------------------------------- */
 
 static bool parse(int argc, char **argv, struct settings *settings)
@@ -594,6 +637,8 @@ static void repeat_figures(struct lab *lab)
     cv__report_table(&lab->report, &lab->pole.snapshot);
     measure_three_recover(lab);
     cv__report_table(&lab->report, &lab->pole.sites);
+    measure_resignation(lab);
+    cv__report_table(&lab->report, &lab->pole.resignation);
     cv__lab_pole_judge_recovery(&lab->report, lab->settings.setting_count);
     cv__report_claim(&lab->report, CV_JUDGED(lab->is_sound),
                      "in every run p5 leads, crashes and is succeeded, and no promise is broken",

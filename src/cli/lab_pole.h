@@ -7,15 +7,16 @@
 #include "cli/lab.h"
 
 struct cv_lab_pole {
-    struct cv_table figures;  /* what the paper prints, beside what was measured */
-    struct cv_table timeline; /* fig. 4b; for the plot only */
-    struct cv_table leaders;  /* fig. 6: every deployment under every leader */
-    struct cv_table mean;     /* fig. 7a and b */
-    struct cv_table worst;    /* fig. 7c */
-    struct cv_table snapshot; /* fig. 8a */
-    struct cv_table sites;    /* fig. 8b */
-    struct cv_table random;   /* how far each oracle is from the best possible leader */
-    char **text;              /* what the cells point to */
+    struct cv_table figures;     /* what the paper prints, beside what was measured */
+    struct cv_table timeline;    /* fig. 4b; for the plot only */
+    struct cv_table leaders;     /* fig. 6: every deployment under every leader */
+    struct cv_table mean;        /* fig. 7a and b */
+    struct cv_table worst;       /* fig. 7c */
+    struct cv_table snapshot;    /* fig. 8a */
+    struct cv_table sites;       /* fig. 8b */
+    struct cv_table resignation; /* requests move, and the leader with them */
+    struct cv_table random;      /* how far each oracle is from the best possible leader */
+    char **text;                 /* what the cells point to */
     uint32_t text_count, text_capacity;
 };
 

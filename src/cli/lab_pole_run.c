@@ -260,6 +260,97 @@ struct cv_lab_outcome cv__lab_pole_run(const struct cv_lab_setting *setting, uin
     return o;
 }
 
+/* ---- Resignation ----------------------------------------------------------------------------- */
+
+#define MOVE_NS (40 * NS_PER_S)
+
+/* Requests by when they arrived. */
+struct moved {
+    int64_t handed_ns; /* 0: not yet */
+    double sum_ms[3];
+    uint64_t count[3];
+};
+
+static void count_moved(void *context, const struct cv_request *r)
+{
+    struct moved *m = context;
+    uint32_t part = r->arrived_ns < MOVE_NS ? 0 : 1;
+    if (m->handed_ns > 0 && r->arrived_ns >= m->handed_ns) {
+        if (r->arrived_ns < m->handed_ns + 5 * NS_PER_S) {
+            return;
+        }
+        part = 2;
+    }
+    if (r->arrived_ns >= MOVE_NS / 2) {
+        m->sum_ms[part] += ms(r->done_ns - r->arrived_ns);
+        m->count[part]++;
+    }
+}
+
+static double moved_mean(const struct moved *m, uint32_t part)
+{
+    return m->count[part] > 0 ? m->sum_ms[part] / (double)m->count[part] : NAN;
+}
+
+/* Runs on in small steps, and looks who leads. */
+static void watch_handover(struct cv_service *s, struct cv_world *w, struct moved *m,
+                           struct cv_lab_handover *h)
+{
+    const int64_t end_ns = MOVE_NS + 90 * NS_PER_S;
+    int64_t gone_ns = 0;
+    h->after = h->before;
+    while (w->now_ns < end_ns) {
+        cv__service_run(s, w->now_ns + NS_PER_MS);
+        const cv_id leader = holder(w);
+        gone_ns += leader == CV_ID_NONE ? NS_PER_MS : 0;
+        if (leader != CV_ID_NONE && leader != h->after) {
+            h->after = leader;
+            h->changes++;
+            if (m->handed_ns == 0) {
+                m->handed_ns = w->now_ns;
+                h->handed_ms = ms(w->now_ns - MOVE_NS);
+            }
+        }
+    }
+    h->gap_ms = ms(gone_ns);
+}
+
+struct cv_lab_handover cv__lab_pole_resign(const struct cv_lab_wan *wan, uint32_t site,
+                                           const char *options, uint64_t seed)
+{
+    char oracle[128];
+    const int length = snprintf(oracle, sizeof oracle, "latency %s", options);
+    CV_ASSERT(length > 0 && (size_t)length < sizeof oracle);
+    struct cv_scenario *scenario = scenario_of(wan, oracle, NULL);
+    const struct cv_world_options world_options = {0};
+    struct cv_world *w = cv__world_new(scenario, seed, &world_options);
+    struct moved m = {.handed_ns = 0};
+    struct cv_service_options service_options = options_for(seed);
+    service_options.every = 10;
+    service_options.on_request = count_moved;
+    service_options.context = &m;
+    for (uint32_t i = 1; i <= wan->site_count; i++) {
+        service_options.rate[i] = llround(wan->share[i] * CV_LAB_RATE);
+    }
+    struct cv_service *s = cv__service_new(w, &service_options);
+    const bool has_led = bring_to_lead(s, w, wan->first, /* goes_round= */ false);
+    CV_ASSERT(w->now_ns < MOVE_NS);
+    cv__service_run(s, MOVE_NS);
+    struct cv_lab_handover h = {.before = holder(w), .handed_ms = NAN};
+    for (uint32_t i = 1; i <= wan->site_count; i++) {
+        cv__service_set_rate(s, i, i == site ? CV_LAB_RATE : 0);
+    }
+    watch_handover(s, w, &m, &h);
+    h.before_ms = moved_mean(&m, 0);
+    h.moved_ms = moved_mean(&m, 1);
+    h.after_ms = moved_mean(&m, 2);
+    h.is_sound = has_led && h.before == wan->first && is_sound(w);
+    cv__service_free(s);
+    cv__world_free(w);
+    cv__scenario_free(scenario);
+    return h;
+}
+
 /* ---- Whoever could lead ---------------------------------------------------------------------- */
 
 static void measure_candidates(struct cv_service *s, struct cv_world *w,

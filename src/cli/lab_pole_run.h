@@ -65,6 +65,24 @@ struct cv_lab_outcome cv__lab_pole_run(const struct cv_lab_setting *setting, uin
                                        void (*on_request)(void *, const struct cv_request *),
                                        void *context);
 
+/* ---- Resignation ----------------------------------------------------------------------------- */
+
+/* In ms from the move of the requests; NAN: it did not happen. */
+struct cv_lab_handover {
+    cv_id before, after;        /* who leads */
+    double before_ms, moved_ms; /* mean latency before the move, and after it until the hand-over */
+    double after_ms;            /* and from 5 s after that on */
+    double handed_ms;           /* the new leader leads */
+    double gap_ms;              /* without a leader */
+    uint32_t changes;           /* leaders after the move, in a minute and a half */
+    bool is_sound;
+};
+
+/* `latency` elects; at 40 s all requests move to `site`, and the leader may resign by these options
+ * (resign-margin, resign-hold). */
+struct cv_lab_handover cv__lab_pole_resign(const struct cv_lab_wan *wan, uint32_t site,
+                                           const char *options, uint64_t seed);
+
 /* ---- Whoever could lead ---------------------------------------------------------------------- */
 
 /* What each server that is up would be like as leader, by id; NAN: it is down. */

@@ -87,6 +87,22 @@ const struct cv_lab_pole cv__lab_pole_empty = {
                          {"elected", 7, 0, true},
                          {"recovery", 8, 0, false},
                          {"elected_by_recovery", 19, 0, true}}},
+    .resignation = {.name = "resignation",
+                    .about =
+                        "7. Resignation [sec. 5]: deployment 1, all requests at D1 and D2 until "
+                        "40 s, then all at D3. Mean latency\nbefore the move, until the "
+                        "hand-over and from 5 s after it; when another leads; how long nobody.",
+                    .column = {{"margin_pct", 10, 0, false},
+                               {"hold_s", 6, 0, false},
+                               {"run", 3, 0, false},
+                               {"leader", 6, 0, true},
+                               {"then", 4, 0, true},
+                               {"before_ms", 9, 1, false},
+                               {"moved_ms", 8, 1, false},
+                               {"after_ms", 8, 1, false},
+                               {"handed_s", 8, 1, false},
+                               {"gap_ms", 6, 0, false},
+                               {"changes", 7, 0, false}}},
     .random = {.name = "random",
                .about =
                    "How far from the best possible leader: in how many per cent of the networks "
@@ -117,9 +133,9 @@ const char *cv__lab_pole_text(struct cv_lab_pole *pole, const char *format, ...)
 
 void cv__lab_pole_fini(struct cv_lab_pole *pole)
 {
-    struct cv_table *const tables[] = {&pole->figures, &pole->timeline, &pole->leaders,
-                                       &pole->mean,    &pole->worst,    &pole->snapshot,
-                                       &pole->sites,   &pole->random};
+    struct cv_table *const tables[] = {&pole->figures, &pole->timeline,    &pole->leaders,
+                                       &pole->mean,    &pole->worst,       &pole->snapshot,
+                                       &pole->sites,   &pole->resignation, &pole->random};
     for (uint32_t i = 0; i < COUNT_OF(tables); i++) {
         cv__table_fini(tables[i]);
     }

@@ -566,6 +566,13 @@ void cv__service_set_history(struct cv_service *s, cv_id server, uint64_t entrie
     server_of(s, server)->history = entries;
 }
 
+void cv__service_set_rate(struct cv_service *s, uint32_t site, int64_t rate)
+{
+    CV_ASSERT(site >= 1 && site <= s->site_count);
+    s->options.rate[site] = rate;
+    s->next_ns[site] = later(s->world->now_ns, gap_ns(s, site));
+}
+
 const struct cv_recovery *cv__service_recovery_at(const struct cv_service *s, uint32_t index)
 {
     return index < s->recovery_count ? &s->recovery[index] : NULL;

@@ -77,6 +77,9 @@ void cv__service_run(struct cv_service *service, int64_t until_ns);
 uint64_t cv__service_history(const struct cv_service *service, cv_id server);
 void cv__service_set_history(struct cv_service *service, cv_id server, uint64_t entries);
 
+/* From now on that site's clients send so many requests per second. */
+void cv__service_set_rate(struct cv_service *service, uint32_t site, int64_t rate);
+
 /* The recoveries so far, oldest first; NULL past the last. Lent until the service runs on. */
 const struct cv_recovery *cv__service_recovery_at(const struct cv_service *service, uint32_t index);
 

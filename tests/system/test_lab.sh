@@ -46,6 +46,32 @@ direct = {row["n"]: row["direct"] for row in lab["collation"]}
 assert abs(direct[32] - direct[16] - 16 * 0.6) < 0.3, "0.6 ms for each process"
 PYTHON
 
+# ---- pole -----------------------------------------------------------------------------------------
+
+"$CONCLAVE" lab pole --tiny >"$work/pole" || { tail -n 30 "$work/pole"; fail "lab pole: $?"; }
+! grep -q 'DIFFERS\|DISAGREES' "$work/pole" || fail "lab pole differs, but its exit status is 0"
+[ "$(grep -c ' agrees$' "$work/pole")" -eq 25 ] || fail "lab pole: not 25 figures"
+[ "$(grep -c '^agrees' "$work/pole")" -ge 11 ] || fail "lab pole: too few claims are judged"
+for number in 1 2 3 4 5 6 7; do
+    grep -q "^$number\. " "$work/pole" || fail "lab pole: no table $number"
+done
+"$CONCLAVE" lab pole --tiny >"$work/again"
+cmp -s "$work/pole" "$work/again" || fail "lab pole says something else the second time"
+"$CONCLAVE" lab pole --tiny --json >"$work/json" || fail "lab pole --json: exit status $?"
+"$CONCLAVE" lab pole --random 20 --json >"$work/random" || fail "lab pole --random: $?"
+python3 - "$work/json" "$work/random" <<'PYTHON' || fail "lab pole --json"
+import json, sys
+lab, random = (json.load(open(name, encoding="utf-8")) for name in sys.argv[1:])
+assert lab["experiment"] == "pole" and lab["ok"] is True and random["ok"] is True
+for table in "figures", "leaders", "mean", "worst", "snapshot", "sites", "resignation":
+    assert lab[table], table
+assert all(row["verdict"] == "agrees" for row in lab["figures"])
+p4 = next(row for row in lab["leaders"] if row["deployment"] == 1 and row["leader"] == "p4")
+assert p4["d1"] < p4["d2"] < p4["d3"], p4
+best = {row["oracle"]: row["times"] for row in random["random"] if row["measure"] == "recovery time"}
+assert min(best, key=best.get) == "recovery" and best["recovery"] < 1.01, best
+PYTHON
+
 # ---- plots ----------------------------------------------------------------------------------------
 
 mkdir "$work/one" "$work/two" "$work/none"
@@ -63,6 +89,13 @@ if command -v gnuplot >/dev/null; then
     for plot in "$work"/one/*.svg; do
         grep -q '</svg>' "$plot" && grep -q '<path' "$plot" || fail "$plot is no plot"
     done
+    mkdir "$work/three"
+    "$CONCLAVE" lab pole --tiny --plots "$work/three" >/dev/null || fail "lab pole --plots"
+    "$CONCLAVE" lab pole --random 5 --plots "$work/three" >/dev/null || fail "lab pole --random"
+    [ "$(ls "$work/three" | wc -l)" -eq 7 ] || fail "not seven plots of pole"
+    for plot in "$work"/three/*.svg; do
+        grep -q '</svg>' "$plot" && grep -q '<path' "$plot" || fail "$plot is no plot"
+    done
     status=0
     "$CONCLAVE" lab local --tiny --plots "$work/missing" >/dev/null 2>&1 || status=$?
     [ "$status" -eq 2 ] || fail "a folder that is not there: exit status $status"
@@ -70,7 +103,7 @@ fi
 
 # ---- wrong use ------------------------------------------------------------------------------------
 
-for wrong in "local --runs 0" "local --runs x" "local --what" "local more" "nothing"; do
+for wrong in "pole --random 0" "pole --runs 101" "pole --what" "pole more" "local --runs 0" "local --runs x" "local --what" "local more" "nothing"; do
     status=0
     # Word splitting is meant.
     "$CONCLAVE" lab $wrong >/dev/null 2>"$work/words" || status=$?
