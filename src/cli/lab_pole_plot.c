@@ -42,25 +42,26 @@ bool cv__lab_pole_plot(const struct cv_lab_pole *p, const char *folder)
            plot(folder, "pole-mean", &p->mean,
                 "set multiplot layout 1,3 title 'Mean latency over the share of one site (fig. "
                 "7a, b)'\n"
-                "set xlabel 'p'\nset ylabel 'ms'\nset yrange [0:140]\nset style data linespoints\n"
-                "set key top left font ',9'\n"
+                "set xlabel 'p'\nset ylabel 'ms'\nset yrange [0:170]\nset style data linespoints\n"
+                "set key inside top left vertical maxrows 6 font ',9' samplen 1\nset xtics 0.5\n"
                 "do for [k=0:2] {\n"
                 "set title word('two-sites deployment-1 deployment-3', k + 1)\n"
                 "plot for [c=3:8] $mean using 2:c every ::5*k::5*k+4 title "
                 "word('history rotating consensus worst-case request latency', c - 2)\n"
-                "}\nunset multiplot\n") &&
+                "unset key\n}\nunset multiplot\n") &&
            plot(folder, "pole-worst", &p->worst,
                 "set multiplot layout 1,2 title 'Latency at the slowest site (fig. 7c)'\n"
-                "set xlabel 'p'\nset ylabel 'ms'\nset yrange [0:180]\nset style data linespoints\n"
-                "set key top left font ',9'\n"
+                "set xlabel 'p'\nset ylabel 'ms'\nset yrange [0:280]\nset style data linespoints\n"
+                "set key inside top left vertical maxrows 6 font ',9' samplen 1\nset xtics 0.5\n"
                 "do for [k=1:2] {\n"
                 "set title word('deployment-1 deployment-3', k)\n"
                 "plot for [c=3:8] $worst using 2:c every ::5*k::5*k+4 title "
                 "word('history rotating consensus worst-case request latency', c - 2)\n"
-                "}\nunset multiplot\n") &&
+                "unset key\n}\nunset multiplot\n") &&
            plot(folder, "pole-snapshot", &p->snapshot,
                 "set title 'Recovery with an outdated p1 (fig. 8a)'\n"
-                "set xlabel 'snapshot in MB'\nset ylabel 'seconds'\nset key top left\n"
+                "set xlabel 'snapshot in MB'\nset ylabel 'seconds'\nset key inside top left "
+                "vertical maxrows 6\n"
                 "set style data linespoints\n"
                 "plot for [r in '0 9.88 20.75 77.06'] $snapshot using "
                 "2:(abs(column(1) - r) < 0.001 ? column(5) / 1000 : NaN) title "
@@ -71,14 +72,16 @@ bool cv__lab_pole_plot(const struct cv_lab_pole *p, const char *folder)
                 "title 'recovery, 77.06 ms' pointtype 4\n") &&
            plot(folder, "pole-sites", &p->sites,
                 "set title 'Recovery with an outdated D2 (fig. 8b)'\n"
-                "set xlabel 'snapshot in MB'\nset ylabel 'seconds'\nset key top left\n"
+                "set xlabel 'snapshot in MB'\nset ylabel 'seconds'\nset key inside top left "
+                "vertical maxrows 6\n"
                 "set yrange [0:*]\nset style data linespoints\n"
                 "plot $sites using 1:($2/1000) title 'p1', '' using 1:($3/1000) title 'p4', \\\n"
                 "  '' using 1:($4/1000) title 'history' pointtype 6, \\\n"
                 "  '' using 1:($6/1000) title 'recovery' pointtype 4\n") &&
            plot(folder, "pole-random", &p->random,
                 "set title 'Random networks: times as long as under the best possible leader'\n"
-                "set ylabel 'times (geometric mean)'\nset yrange [0.95:*]\nset logscale y\n"
+                "set ylabel 'times (geometric mean)'\nset yrange [0.9:*]\nset ytics 0.2\nset "
+                "bmargin 9\n"
                 "set style data histograms\nset style histogram clustered gap 1\n"
                 "set style fill solid 0.7 border -1\nset xtics rotate by -45\n"
                 "n = |$random| / 3\n"
