@@ -261,9 +261,33 @@ static void finds_each_of_many_pairs(void **unused)
     cv__network_free(network);
 }
 
+static void mean_is_what_drawing_gives(void **unused)
+{
+    (void)unused;
+    struct cv_network *network = cv__network_new(NODES);
+    const struct cv_link_change change = {
+        .mask = CV_LINK_DELAY | CV_LINK_JITTER | CV_LINK_DIST,
+        .link = {.delay_ns = 10 * NS_PER_MS, .jitter_ppb = CV_PPB_ONE / 10, .dist = CV_DIST_PARETO},
+    };
+    cv__network_change(network, &change);
+    assert_int_equal(cv__network_mean_ns(network, 1, 2), 11 * NS_PER_MS);
+    struct cv_rng rng = rng_make();
+    int64_t sum_ns = 0;
+    for (uint32_t i = 0; i < 100000; i++) {
+        int64_t delay_ns[2];
+        assert_int_equal(cv__network_send(network, &rng, 1, 2, delay_ns), CV_FATE_ONCE);
+        sum_ns += delay_ns[0];
+    }
+    assert_in_range(sum_ns / 100000, 10950 * NS_PER_US, 11050 * NS_PER_US);
+    change_delay(network, 1, 3, false, 4 * NS_PER_MS);
+    assert_int_equal(cv__network_mean_ns(network, 3, 1), 4400 * NS_PER_US);
+    cv__network_free(network);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mean_is_what_drawing_gives),
         cmocka_unit_test(connects_everybody_at_first),
         cmocka_unit_test(changes_both_directions_of_a_pair_or_only_one),
         cmocka_unit_test(lets_a_later_change_of_all_links_replace_an_earlier_one_of_a_pair),

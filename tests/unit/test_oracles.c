@@ -210,6 +210,34 @@ static void recovery_prefers_who_has_everything(void **unused)
     }
 }
 
+/* [sec. 2.3] Asking a quorum, fetching from the nearest, and until a quorum has everything: who
+ * answers late is sent late what it misses. */
+static void recovery_is_asking_fetching_and_bringing_up_to_date(void **unused)
+{
+    (void)unused;
+    struct world w;
+    world_init(&w, 1, 5); /* 1000 entries of 1 KiB over a window of 1 MiB for each round trip */
+    const int64_t rtts[] = {0, 10 * MS, 20 * MS, 40 * MS, -1};
+    for (uint32_t i = 0; i < 5; i++) {
+        w.peer[i] = (struct cv_oracle_peer){.rtt_ns = rtts[i], .history = 1000};
+    }
+    assert_int_equal(score_of(&cv__oracle_recovery, &w), 20 * MS + 20 * MS); /* ask, tell */
+    w.peer[2].history = 0; /* third of the quorum: 4, which answers when 3 has been sent it all */
+    const int64_t slow_ns = 1000 * 20 * MS / 1024; /* the bytes to 3 */
+    assert_int_equal(score_of(&cv__oracle_recovery, &w), 40 * MS + slow_ns);
+    w.peer[3].history = 0;
+    w.peer[2].history = 1000;
+    assert_int_equal(score_of(&cv__oracle_recovery, &w), 40 * MS);
+    w.peer[0].history =
+        0; /* ourselves: from 2, which is nearest; 118 MB/s are less than its window */
+    const int64_t fast_ns = (int64_t)1024000 * NS_PER_S / 104857600;
+    assert_int_equal(score_of(&cv__oracle_recovery, &w), 20 * MS + (10 * MS + fast_ns) + 20 * MS);
+    w.peer[2].rtt_ns = -1; /* then 2 and 4 are the quorum, and 4 has nothing either */
+    assert_true(score_of(&cv__oracle_recovery, &w) > 40 * MS + fast_ns + 10 * MS + 40 * MS);
+    w.peer[3].rtt_ns = -1;
+    assert_int_equal(score_of(&cv__oracle_recovery, &w), CV_SCORE_UNKNOWN);
+}
+
 /* [fig. 8b] p1 and p4 have everything, D2 = {2,3} is outdated; D3 is nearer to D2 than D1 is: the
  * longest history says nothing, and p1 recovers faster. */
 static void recovery_looks_at_who_must_be_brought_up_to_date(void **unused)
@@ -376,6 +404,7 @@ int main(void)
         cmocka_unit_test(rotating_picks_one_in_each_epoch),
         cmocka_unit_test(load_preference_and_reported),
         cmocka_unit_test(recovery_prefers_who_has_everything),
+        cmocka_unit_test(recovery_is_asking_fetching_and_bringing_up_to_date),
         cmocka_unit_test(recovery_looks_at_who_must_be_brought_up_to_date),
         cmocka_unit_test(vector_takes_classes_first),
         cmocka_unit_test(unknown_ranks_below_every_score),

@@ -313,6 +313,24 @@ static void same_seed_gives_the_same_latencies(void **unused)
     assert_int_equal(sum_ns[0], sum_ns[1]);
 }
 
+/* Clients may move; what has arrived before is answered all the same. */
+static void rates_can_change_while_it_runs(void **unused)
+{
+    (void)unused;
+    struct bed bed;
+    struct cv_service_options options = plain(&bed);
+    options.rate[FAR] = 100;
+    bed_init(&bed, "protocol pole profile=wan\n" FIVE "run 60s\n", &options);
+    cv__service_run(bed.service, 5 * NS_PER_S);
+    cv__service_set_rate(bed.service, FAR, 0);
+    cv__service_set_rate(bed.service, MID, 200);
+    cv__service_run(bed.service, 10 * NS_PER_S);
+    assert_in_range(bed.seen[FAR].count, 400, 600);
+    assert_in_range(bed.seen[MID].count, 850, 1150);
+    assert_int_equal(bed.seen[NEAR].count, 0);
+    bed_fini(&bed);
+}
+
 /* What is lost is sent again; a cut link is waited for. */
 static void requests_survive_losses_and_cuts(void **unused)
 {
@@ -343,6 +361,7 @@ int main(void)
         cmocka_unit_test(who_was_down_is_behind_until_the_next_recovery),
         cmocka_unit_test(rates_and_histories_are_reported_to_the_cores),
         cmocka_unit_test(same_seed_gives_the_same_latencies),
+        cmocka_unit_test(rates_can_change_while_it_runs),
         cmocka_unit_test(requests_survive_losses_and_cuts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
