@@ -132,10 +132,6 @@ static void a_renewal_after_the_loss_is_refused(void **unused)
     struct contender *b = field_join(field, "b", NULL);
     (void)acquire(a, 1, lease_short_ns);
     assert_int_equal(ask(a, CV_STORE_RENEW, 1, lease_short_ns)->verdict, CV_STORE_GRANTED);
-    if (strcmp(kind_name, "zookeeper") == 0) {
-        /* Its session lives as long as the loop does: it would have to be stopped. */
-        assert_int_equal(ask(a, CV_STORE_RELEASE, 1, 0)->verdict, CV_STORE_FREE);
-    }
     (void)acquire(b, 1, lease_short_ns); /* the ledger sees that a's time is over */
     const struct cv_store_answer *answer = ask(a, CV_STORE_RENEW, 1, lease_short_ns);
     assert_true(answer->verdict == CV_STORE_HELD || answer->verdict == CV_STORE_FREE);
@@ -417,10 +413,6 @@ static void a_late_answer_counts_from_the_asking(void **unused)
         ask_until_known(a, CV_STORE_RENEW, 1, 2 * lease_short_ns);
     if (answer->verdict == CV_STORE_GRANTED) { /* a busy machine may lose it meanwhile */
         assert_true(answer->duration_ns <= 2 * lease_short_ns + field->kind->lease_ns_step);
-    }
-    if (strcmp(kind_name, "zookeeper") == 0) {
-        proxy_refuse(proxy, true); /* its session ends only if it cannot be kept */
-        proxy_cut(proxy);
     }
     (void)acquire(b, 1, lease_short_ns); /* not before a's time is over: the ledger looks */
     proxy_free(proxy);
@@ -774,14 +766,13 @@ int main(int argc, char **argv)
         return 2;
     }
     const bool is_sql = strcmp(server_name(), "postgres") == 0;
-    const bool is_lease = strcmp(kind_name, "zookeeper") != 0; /* runs out while the loop turns */
     const struct {
         bool is_wanted;
         struct CMUnitTest test;
     } all[] = {
         {true, cmocka_unit_test(the_same_attempt_again_is_the_same_grant)},
         {true, cmocka_unit_test(a_renewal_after_the_loss_is_refused)},
-        {is_lease, cmocka_unit_test(the_holders_lease_governs)},
+        {true, cmocka_unit_test(the_holders_lease_governs)},
         {true, cmocka_unit_test(a_release_is_news_to_those_who_wait)},
         {true, cmocka_unit_test(an_observer_sees_who_holds_it)},
         {true, cmocka_unit_test(a_wish_reaches_the_holder_and_ends_with_it)},
