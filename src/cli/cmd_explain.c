@@ -36,7 +36,9 @@ static void print(const struct cv_store_kind *kind, const struct cv_protocol *pr
     const int64_t asked_ns = option_ns(protocol, config, "lease");
     const int64_t step_ns = kind->lease_ns_step;
     const int64_t lease_ns = (asked_ns + step_ns - 1) / step_ns * step_ns;
-    const int64_t renew_ns = option_ns(protocol, config, "renew");
+    const int64_t grant_ns = lease_ns / 100 * kind->grant_percent;
+    const int64_t renew_asked_ns = option_ns(protocol, config, "renew");
+    const int64_t renew_ns = renew_asked_ns < grant_ns / 2 ? renew_asked_ns : grant_ns / 2;
     const int64_t retry_ns = option_ns(protocol, config, "retry");
     const int64_t timeout_ns = option_ns(protocol, config, "timeout");
     const int64_t poll_ns = option_ns(protocol, config, "poll");
@@ -44,6 +46,7 @@ static void print(const struct cv_store_kind *kind, const struct cv_protocol *pr
     const bool has_lifeline = kind->inherit != NULL;
     const struct fact facts[] = {
         {"lease_s", "lease, as the store keeps it", "", lease_ns},
+        {"grant_s", "of which a leader may rely on", "", grant_ns},
         {"crash_takeover_max_s", "crash: another leads after at most",
          has_lifeline ? "; milliseconds, as soon as nothing of the leader is left on the host" : "",
          lease_ns + retry_ns + timeout_ns},
@@ -51,10 +54,10 @@ static void print(const struct cv_store_kind *kind, const struct cv_protocol *pr
          "; a few round trips, if the store's news come through", poll_ns + retry_ns + timeout_ns},
         {"outage_tolerated_s", "store outage that a leader survives",
          "; a longer one ends the leadership, and nobody leads until it is over",
-         lease_ns - drift_ns - renew_ns - retry_ns},
+         grant_ns - drift_ns - renew_ns - retry_ns},
         {"pause_tolerated_s", "pause of the leader that it survives",
          "; a longer one ends the leadership before it can act again",
-         lease_ns - drift_ns - renew_ns},
+         grant_ns - drift_ns - renew_ns},
         {"drift_allowance_s", "of the lease set aside for clocks that drift", "", drift_ns},
     };
     const double leader_rate = 1e9 / (double)renew_ns, waiting_rate = 1e9 / (double)poll_ns;

@@ -10,6 +10,7 @@
 #include "core/duration.h"
 #include "runtime/clock.h"
 #include "runtime/election.h"
+#include "stores/store.h"
 #include "supervisor/hooks.h"
 #include "supervisor/lease_file.h"
 #include "supervisor/notify.h"
@@ -63,7 +64,7 @@ struct run {
     struct cv_election_status status;
 
     enum stage stage;
-    uint64_t token;   /* of the run that is under way */
+    uint64_t token;   /* of the run that is under way, or of the last one */
     int64_t stop_ns;  /* when it was told to stop */
     bool must_resign; /* somebody asked for it */
     bool has_led;     /* at least once */
@@ -212,6 +213,8 @@ static void on_change(struct run *run)
     case STAGE_WAITING:
         if (is_leader && s->is_wished_away) {
             cv_resign(run->election, s->heir[0] != '\0' ? s->heir : NULL);
+        } else if (is_leader && s->token == run->token) {
+            cv_resign(run->election, NULL); /* one run for each token: who fences relies on it */
         } else if (is_leader) {
             start(run);
         }
@@ -485,14 +488,19 @@ static int complete(struct settings *s)
         s->options.lease_ns = LEASE_NS_DEFAULT;
     }
     const int64_t lease_ns = s->options.lease_ns;
+    /* SIGTERM comes that long before the end of a grant, and must not come before the renewal,
+     * which is asked for when half of it is over, or sooner. */
+    const struct cv_store_kind *kind = s->via != NULL ? cv__store_find(s->via) : NULL;
+    const int64_t grant_ns = kind != NULL ? lease_ns / 100 * kind->grant_percent : lease_ns;
+    const int64_t grace_ns_max = grant_ns / 5 * 2;
     if (s->grace_ns < 0) {
-        s->grace_ns = lease_ns / 5 * 2 < GRACE_NS_DEFAULT ? lease_ns / 5 * 2 : GRACE_NS_DEFAULT;
+        s->grace_ns = grace_ns_max < GRACE_NS_DEFAULT ? grace_ns_max : GRACE_NS_DEFAULT;
     }
-    /* A renewal leaves two thirds of the lease at least; SIGTERM must not come before the next. */
-    if (s->grace_ns > lease_ns / 2) {
-        return cv__usage_error("the grace of %g s is too long for a lease of %g s: the command is "
-                               "stopped that long before the lease ends; at most half of it",
-                               (double)s->grace_ns / 1e9, (double)lease_ns / 1e9);
+    if (s->grace_ns > grace_ns_max) {
+        return cv__usage_error("a grace of %g s is too long for a lease of %g s, of which a grant "
+                               "is good for %g s: two fifths of that at most, %g s",
+                               (double)s->grace_ns / 1e9, (double)lease_ns / 1e9,
+                               (double)grant_ns / 1e9, (double)grace_ns_max / 1e9);
     }
     s->options.progress_ns = lease_ns;
     if (cv__node_name(s->node, s->options.node, &error) != CV_OK) {
@@ -525,7 +533,7 @@ const struct cv_verb cv__verb_run = {
         "  --via ADDRESS     where the election is held; default: a file of this user, for the\n"
         "                    processes of this host; 'conclave stores' lists the kinds\n"
         "  --lease TIME      a leader that is not heard of is replaced after this; default 5s\n"
-        "  --grace TIME      from SIGTERM to SIGKILL; default 2s, at most half of the lease\n"
+        "  --grace TIME      from SIGTERM to SIGKILL; default 2s, at most two fifths of the lease\n"
         "  -n, --nonblock    do not wait: fail if another leads\n"
         "  -w, --wait TIME   fail if not elected within this time\n"
         "  -E CODE           exit status when that fails; default 1\n"

@@ -1380,6 +1380,7 @@ static const struct cv_store_kind kind = {
     .news = "a watch on the key before one's own",
     .lease_ns_min = NS_PER_S,
     .lease_ns_step = NS_PER_S,
+    .grant_percent = 100,
     .open = etcd_open,
     .ask = etcd_ask,
     .wish = etcd_wish,

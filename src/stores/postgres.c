@@ -805,6 +805,7 @@ static const struct cv_store_kind kind = {
     .news = "LISTEN and NOTIFY; through a pooler, looking often",
     .lease_ns_min = 100 * NS_PER_MS,
     .lease_ns_step = NS_PER_US,
+    .grant_percent = 100,
     .open = pg_open,
     .ask = pg_ask,
     .wish = pg_wish,

@@ -38,7 +38,7 @@ static int absent_open(struct cv_store **ret_store, const struct cv_store_settin
 #define ABSENT(of)                                                                        \
     {                                                                                     \
         .scheme = of, .summary = "not installed", .example = "", .clock = "", .news = "", \
-        .open = absent_open, .lease_ns_step = 1,                                          \
+        .open = absent_open, .lease_ns_step = 1, .grant_percent = 100,                    \
     }
 
 static const struct cv_store_kind absent[COUNT_OF(modules)] = {ABSENT("postgres"), ABSENT("etcd"),

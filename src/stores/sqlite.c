@@ -334,6 +334,7 @@ const struct cv_store_kind cv__store_sqlite = {
     .news = "a pipe that the holder and its descendants keep open",
     .lease_ns_min = 100 * INT64_C(1000000),
     .lease_ns_step = 1,
+    .grant_percent = 100,
     .open = sqlite_open,
     .ask = sqlite_ask,
     .wish = sqlite_wish,

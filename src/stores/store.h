@@ -91,6 +91,7 @@ struct cv_store_kind {
     const char *news;      /* how others learn of a release or a death */
     int64_t lease_ns_min;  /* shorter ones are refused */
     int64_t lease_ns_step; /* the server rounds up to a multiple of this */
+    int64_t grant_percent; /* a grant is good for about so much of the lease */
 
     /* Checks the address and prepares; does not wait for a server. */
     int (*open)(struct cv_store **ret_store, const struct cv_store_setting *setting,

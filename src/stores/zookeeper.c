@@ -1402,6 +1402,7 @@ static const struct cv_store_kind kind = {
     .news = "a watch on the node before one's own",
     .lease_ns_min = 500 * NS_PER_MS,
     .lease_ns_step = NS_PER_MS,
+    .grant_percent = 50,
     .open = zk_open,
     .ask = zk_ask,
     .wish = zk_wish,
