@@ -1,0 +1,238 @@
+/* src/net/frame.c - a datagram on the wire; see frame.h. */
+#include "net/frame.h"
+
+#include "core/errors.h"
+#include "core/types.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VERSION 1u
+#define PROTECTION_NONE 0u
+#define PROTECTION_KEY 1u
+#define CHANNEL_AT 4u
+#define CHANNEL_BYTES 8u
+#define SENDER_AT 12u
+#define COUNTER_AT 28u
+#define COUNTER_BYTES 8u
+#define WINDOW 64u
+
+_Static_assert(SENDER_AT == CHANNEL_AT + CHANNEL_BYTES, "the head of frame.h");
+_Static_assert(COUNTER_AT == SENDER_AT + CV_FRAME_SENDER_BYTES, "the head of frame.h");
+_Static_assert(COUNTER_AT + COUNTER_BYTES == CV_FRAME_HEAD_BYTES, "the head of frame.h");
+_Static_assert(CV_FRAME_SENDER_BYTES + COUNTER_BYTES ==
+                   crypto_aead_xchacha20poly1305_ietf_NPUBBYTES,
+               "sender and counter are the nonce");
+_Static_assert(CV_FRAME_TAG_BYTES == crypto_aead_xchacha20poly1305_ietf_ABYTES, "the tag");
+
+/* Invariant: a sender that was heard has largest > 0 and bit 0 of `seen` set. */
+struct sender {
+    uint8_t id[CV_FRAME_SENDER_BYTES];
+    uint64_t largest; /* counter; 0: this place is free */
+    uint64_t seen;    /* bit i: counter largest - i has come */
+    uint64_t heard;   /* the how manieth frame was its latest: the least one is forgotten first */
+};
+
+struct cv_frames {
+    bool is_insecure;
+    struct cv_key key;
+    uint8_t channel[CHANNEL_BYTES];
+    uint8_t self[CV_FRAME_SENDER_BYTES];
+    uint64_t counter;
+    uint64_t heard;
+    uint64_t count[CV_FRAME_FATE_COUNT];
+    struct sender sender[CV_FRAME_SENDERS_MAX];
+};
+
+static const char *const fate_names[] = {
+#define FATE_NAME(name, text) [CV_FRAME_##name] = text,
+    CV_FRAME_FATE_MAP(FATE_NAME)
+#undef FATE_NAME
+};
+
+const char *cv__frame_fate_name(enum cv_frame_fate fate)
+{
+    CV_ASSERT(fate < CV_FRAME_FATE_COUNT);
+    return fate_names[fate];
+}
+
+uint64_t cv__frames_count(const struct cv_frames *f, enum cv_frame_fate fate)
+{
+    CV_ASSERT(fate < CV_FRAME_FATE_COUNT);
+    return f->count[fate];
+}
+
+int cv__frames_new(const char *election, const struct cv_key *key, struct cv_frames **ret_frames,
+                   struct cv_errtext *reterr)
+{
+    if (sodium_init() < 0) {
+        return cv__fail(reterr, CV_E_IO, "libsodium cannot be used on this machine");
+    }
+    struct cv_frames *f = calloc(1, sizeof *f);
+    if (f == NULL) {
+        return cv__fail(reterr, CV_E_MEMORY, "no memory for the frames of '%s'", election);
+    }
+    f->is_insecure = key == NULL;
+    if (key != NULL) {
+        f->key = *key;
+    }
+    uint8_t hash[crypto_generichash_BYTES];
+    (void)crypto_generichash(hash, sizeof hash, (const uint8_t *)election, strlen(election), NULL,
+                             0);
+    memcpy(f->channel, hash, CHANNEL_BYTES);
+    randombytes_buf(f->self, sizeof f->self);
+    *ret_frames = f;
+    return CV_OK;
+}
+
+void cv__frames_free(struct cv_frames *f)
+{
+    if (f != NULL) {
+        cv__key_forget(&f->key);
+        free(f);
+    }
+}
+
+/* ---- Sealing --------------------------------------------------------------------------------- */
+
+static uint8_t protection_of(const struct cv_frames *f)
+{
+    return (uint8_t)(f->is_insecure ? PROTECTION_NONE : PROTECTION_KEY);
+}
+
+/* Insecure frames: damage is noticed, nothing else. */
+static void hash_of(const uint8_t *bytes, size_t byte_count, uint8_t ret_tag[CV_FRAME_TAG_BYTES])
+{
+    (void)crypto_generichash(ret_tag, CV_FRAME_TAG_BYTES, bytes, byte_count, NULL, 0);
+}
+
+size_t cv__frame_seal(struct cv_frames *f, const uint8_t *payload, size_t payload_bytes,
+                      uint8_t *ret_bytes)
+{
+    CV_ASSERT(payload_bytes <= CV_FRAME_PAYLOAD_MAX);
+    uint8_t *at = ret_bytes;
+    at[0] = 'C';
+    at[1] = 'V';
+    at[2] = VERSION;
+    at[3] = protection_of(f);
+    memcpy(at + CHANNEL_AT, f->channel, CHANNEL_BYTES);
+    memcpy(at + SENDER_AT, f->self, CV_FRAME_SENDER_BYTES);
+    f->counter++;
+    for (uint32_t i = 0; i < COUNTER_BYTES; i++) {
+        at[COUNTER_AT + i] = (uint8_t)(f->counter >> (8 * i));
+    }
+    uint8_t *body = at + CV_FRAME_HEAD_BYTES;
+    if (f->is_insecure) {
+        memcpy(body, payload, payload_bytes);
+        hash_of(at, CV_FRAME_HEAD_BYTES + payload_bytes, body + payload_bytes);
+    } else {
+        (void)crypto_aead_xchacha20poly1305_ietf_encrypt(body, NULL, payload, payload_bytes, at,
+                                                         CV_FRAME_HEAD_BYTES, NULL, at + SENDER_AT,
+                                                         f->key.bytes);
+    }
+    return CV_FRAME_EXTRA_BYTES + payload_bytes;
+}
+
+/* ---- Replays --------------------------------------------------------------------------------- */
+
+/* The sender's place, or the one that it may take: a free one, or of who was silent for longest. */
+static struct sender *find_sender(struct cv_frames *f, const uint8_t *id)
+{
+    struct sender *stalest = &f->sender[0];
+    for (uint32_t i = 0; i < CV_FRAME_SENDERS_MAX; i++) {
+        struct sender *sender = &f->sender[i];
+        if (sender->largest == 0) {
+            return sender; /* places are taken in order: there is nobody behind */
+        }
+        if (memcmp(sender->id, id, CV_FRAME_SENDER_BYTES) == 0) {
+            return sender;
+        }
+        if (sender->heard < stalest->heard) {
+            stalest = sender;
+        }
+    }
+    return stalest;
+}
+
+/* Has this counter come before? Notes that it has now. */
+static bool is_replay(struct cv_frames *f, const uint8_t *id, uint64_t counter)
+{
+    struct sender *sender = find_sender(f, id);
+    if (sender->largest == 0 || memcmp(sender->id, id, CV_FRAME_SENDER_BYTES) != 0) {
+        memcpy(sender->id, id, CV_FRAME_SENDER_BYTES);
+        sender->largest = counter;
+        sender->seen = 1;
+    } else if (counter > sender->largest) {
+        const uint64_t ahead = counter - sender->largest;
+        sender->seen = ahead < WINDOW ? sender->seen << ahead | 1 : 1;
+        sender->largest = counter;
+    } else {
+        const uint64_t behind = sender->largest - counter;
+        if (behind >= WINDOW || (sender->seen >> behind & 1) != 0) {
+            return true;
+        }
+        sender->seen |= UINT64_C(1) << behind;
+    }
+    CV_ASSERT((sender->seen & 1) != 0);
+    sender->heard = ++f->heard;
+    return false;
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static bool is_authentic(const struct cv_frames *f, const uint8_t *bytes, size_t byte_count,
+                         uint8_t *ret_payload)
+{
+    const uint8_t *body = bytes + CV_FRAME_HEAD_BYTES;
+    const size_t payload_bytes = byte_count - CV_FRAME_EXTRA_BYTES;
+    if (f->is_insecure) {
+        uint8_t tag[CV_FRAME_TAG_BYTES];
+        hash_of(bytes, byte_count - CV_FRAME_TAG_BYTES, tag);
+        memcpy(ret_payload, body, payload_bytes);
+        return memcmp(tag, body + payload_bytes, sizeof tag) == 0;
+    }
+    return crypto_aead_xchacha20poly1305_ietf_decrypt(
+               ret_payload, NULL, NULL, body, byte_count - CV_FRAME_HEAD_BYTES, bytes,
+               CV_FRAME_HEAD_BYTES, bytes + SENDER_AT, f->key.bytes) == 0;
+}
+
+static enum cv_frame_fate open_frame(struct cv_frames *f, const uint8_t *bytes, size_t byte_count,
+                                     uint8_t *ret_payload)
+{
+    if (byte_count < 3 || bytes[0] != 'C' || bytes[1] != 'V') {
+        return CV_FRAME_FOREIGN;
+    }
+    if (bytes[2] != VERSION) {
+        return CV_FRAME_VERSION;
+    }
+    if (byte_count < CV_FRAME_EXTRA_BYTES) {
+        return CV_FRAME_DAMAGED;
+    }
+    if (memcmp(bytes + CHANNEL_AT, f->channel, CHANNEL_BYTES) != 0) {
+        return CV_FRAME_FOREIGN;
+    }
+    if (memcmp(bytes + SENDER_AT, f->self, CV_FRAME_SENDER_BYTES) == 0) {
+        return CV_FRAME_OWN;
+    }
+    if (bytes[3] != protection_of(f) || !is_authentic(f, bytes, byte_count, ret_payload)) {
+        return CV_FRAME_DAMAGED;
+    }
+    uint64_t counter = 0;
+    for (uint32_t i = 0; i < COUNTER_BYTES; i++) {
+        counter |= (uint64_t)bytes[COUNTER_AT + i] << (8 * i);
+    }
+    if (counter == 0) {
+        return CV_FRAME_DAMAGED; /* nobody of ours counts from there */
+    }
+    return is_replay(f, bytes + SENDER_AT, counter) ? CV_FRAME_REPLAYED : CV_FRAME_ACCEPTED;
+}
+
+enum cv_frame_fate cv__frame_open(struct cv_frames *f, const uint8_t *bytes, size_t byte_count,
+                                  uint8_t *ret_payload, size_t *ret_payload_bytes)
+{
+    const enum cv_frame_fate fate = open_frame(f, bytes, byte_count, ret_payload);
+    f->count[fate]++;
+    *ret_payload_bytes = fate == CV_FRAME_ACCEPTED ? byte_count - CV_FRAME_EXTRA_BYTES : 0;
+    return fate;
+}

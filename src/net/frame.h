@@ -1,0 +1,81 @@
+/* src/net/frame.h - a datagram on the wire: authenticated, encrypted, and accepted once.
+ *
+ *   bytes    what
+ *   0..1     "CV"
+ *   2        version: 1
+ *   3        how it is protected: 0 insecure, 1 by the key
+ *   4..11    channel: which election, a hash of its name
+ *   12..27   sender: drawn at random at each start of a process
+ *   28..35   counter: this sender's frames, from 1, little endian
+ *   36..     the payload, and 16 bytes that authenticate all of it
+ *
+ * With a key: XChaCha20-Poly1305 of libsodium. Sender and counter are the nonce, which therefore
+ * never repeats; the head is authenticated along. Who has no key can neither read nor make a frame.
+ * Insecure: the payload is plain and the 16 bytes are a hash that only notices damage; anybody can
+ * make one. A receiver accepts the kind that it was opened with and no other.
+ *
+ * Replays: of each sender the largest counter is kept, and which of the 64 up to it have come. A
+ * frame is accepted once, in any order within that window; older ones are refused. Memory is
+ * bounded: CV_FRAME_SENDERS_MAX senders, 48 bytes each. When another one is heard, the one that has
+ * been silent for longest is forgotten, and its frames could be replayed; so could, to a process
+ * that starts now, those of senders that it never heard. Protocols must live with that (`anon`
+ * does: numbers only grow, and copies renew no trust).
+ *
+ * Nothing here looks at a clock or a socket. */
+#ifndef CV_NET_FRAME_H
+#define CV_NET_FRAME_H
+
+#include "net/key.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define CV_FRAME_HEAD_BYTES 36u
+#define CV_FRAME_TAG_BYTES 16u
+#define CV_FRAME_EXTRA_BYTES (CV_FRAME_HEAD_BYTES + CV_FRAME_TAG_BYTES)
+#define CV_FRAME_PAYLOAD_MAX (65507u - CV_FRAME_EXTRA_BYTES) /* what UDP over IPv4 can carry */
+#define CV_FRAME_SENDER_BYTES 16u
+#define CV_FRAME_SENDERS_MAX 1024u
+
+/* What became of a datagram. */
+#define CV_FRAME_FATE_MAP(X)                                          \
+    X(ACCEPTED, "accepted")                                           \
+    X(OWN, "own")           /* came back to its sender */             \
+    X(FOREIGN, "foreign")   /* not ours, or of another election */    \
+    X(VERSION, "version")   /* ours, of a version we do not know */   \
+    X(DAMAGED, "damaged")   /* does not authenticate, or too short */ \
+    X(REPLAYED, "replayed") /* has come before, or is too old */
+
+enum cv_frame_fate {
+#define CV_FRAME_FATE_ENUM(name, text) CV_FRAME_##name,
+    CV_FRAME_FATE_MAP(CV_FRAME_FATE_ENUM)
+#undef CV_FRAME_FATE_ENUM
+        CV_FRAME_FATE_COUNT
+};
+
+/* The stable word for a fate. */
+const char *cv__frame_fate_name(enum cv_frame_fate fate);
+
+/* One end of a channel: seals what it sends and opens what it hears. */
+struct cv_frames;
+
+/* `key` NULL: insecure. Returns CV_OK, CV_E_IO (no crypto library) or CV_E_MEMORY. */
+CV_NODISCARD int cv__frames_new(const char *election, const struct cv_key *key,
+                                struct cv_frames **ret_frames, struct cv_errtext *reterr);
+/* NULL is fine; the key is wiped. */
+void cv__frames_free(struct cv_frames *frames);
+
+/* Makes a frame of at most CV_FRAME_PAYLOAD_MAX bytes in `ret_bytes`, which has room for
+ * CV_FRAME_EXTRA_BYTES more; returns its length. */
+size_t cv__frame_seal(struct cv_frames *frames, const uint8_t *payload, size_t payload_bytes,
+                      uint8_t *ret_bytes);
+
+/* Opens a frame. ACCEPTED: the payload is in `ret_payload`, which has room for byte_count bytes.
+ * Every call is counted. */
+enum cv_frame_fate cv__frame_open(struct cv_frames *frames, const uint8_t *bytes, size_t byte_count,
+                                  uint8_t *ret_payload, size_t *ret_payload_bytes);
+
+/* How many frames had each fate. */
+uint64_t cv__frames_count(const struct cv_frames *frames, enum cv_frame_fate fate);
+
+#endif

@@ -1,0 +1,45 @@
+/* src/net/multicast.h - datagrams to a group of IPv4 multicast, and from it.
+ *
+ * One socket, not blocking, bound to the group and its port, so that nothing else is heard. Several
+ * processes of one host may join; each hears the others, and itself. The interface is always named:
+ * without one the kernel would send through the default route, wherever that leads. Datagrams
+ * travel as far as their TTL says; 1 is the link and no router further. */
+#ifndef CV_NET_MULTICAST_H
+#define CV_NET_MULTICAST_H
+
+#include <conclave/errors.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CV_MULTICAST_TTL_DEFAULT 1u
+
+struct cv_multicast_where {
+    const char *group;     /* 224.0.0.0 to 239.255.255.255 */
+    uint16_t port;         /* 1..65535 */
+    const char *interface; /* its address or its name: 127.0.0.1, eth0 */
+    uint32_t ttl;          /* 0: this host only; up to 255 */
+};
+
+struct cv_multicast {
+    int fd;         /* for the loop to wait for; -1: closed */
+    uint32_t group; /* network byte order */
+    uint16_t port;  /* the same */
+};
+
+/* Returns CV_OK, CV_E_INVALID (no such group or interface) or CV_E_IO. */
+CV_NODISCARD int cv__multicast_open(struct cv_multicast *multicast,
+                                    const struct cv_multicast_where *where,
+                                    struct cv_errtext *reterr);
+void cv__multicast_close(struct cv_multicast *multicast);
+
+/* False: it could not leave, which for the protocols is a datagram that got lost. */
+bool cv__multicast_send(const struct cv_multicast *multicast, const uint8_t *bytes,
+                        size_t byte_count);
+
+/* The next datagram that waits, cut at the buffer's length. False: none does. */
+bool cv__multicast_receive(const struct cv_multicast *multicast, uint8_t *buffer,
+                           size_t buffer_bytes, size_t *ret_byte_count);
+
+#endif
