@@ -1,0 +1,391 @@
+/* src/sequencers/file.c - a counter in a file, for the processes of one host.
+ *
+ * The file is locked, read, written and unlocked for each number, in libuv's thread pool: a lock
+ * may have to be waited for, but not for ever (a process may be stopped while it holds one).
+ *
+ * Killed processes: a number is written before it is given away, so that none is given twice. Power
+ * failures: writing through to the disk for each number would take milliseconds, so numbers are
+ * reserved by the RESERVE, and only a reservation is written through. The record carries the boot
+ * id of the machine; after a new start counting goes on behind what was reserved. That is a gap.
+ *
+ * Two records take turns, so that one is always whole. The first is written for reservations only,
+ * and not before the second, which all others go to, is on the disk: whatever a power failure
+ * leaves, the larger reservation that is readable covers every number that was given away.
+ *
+ * A record: "CVSEQ1", zero, zero; the next number; the end of the reservation; the boot id; a check
+ * sum (FNV-1a); little endian. A file that is neither empty nor has a whole record is refused. An
+ * asker that has seen larger numbers than the file (it was deleted) moves it on: also a gap. */
+#include "sequencers/sequencer.h"
+
+#include "core/errors.h"
+#include "core/sequence.h"
+#include "core/types.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RESERVE 4096u
+#define LOCK_WAIT_MS 1000
+#define LOCK_TRY_NS 100000
+#define PENDING_MAX 64u
+#define MAGIC "CVSEQ1\0"
+#define MAGIC_BYTES 8u
+#define BOOT_BYTES 40u
+#define RECORD_BYTES (MAGIC_BYTES + 8u + 8u + BOOT_BYTES + 8u)
+#define RECORD_AT(which) ((off_t)(which)*512) /* each in a sector of its own */
+
+struct record {
+    uint64_t next, reserved; /* next <= reserved */
+    char boot[BOOT_BYTES];   /* padded with zeros */
+};
+
+struct question {
+    uint64_t request, reference;
+};
+
+/* Invariant: while work is under way (is_busy) the thread owns `asked`, `number` and `why`. */
+struct file {
+    uv_loop_t *loop;
+    uv_work_t work;
+    struct cv_sequencer_events events;
+    struct cv_sequencer_counts counts;
+    enum cv_sequencer_trouble trouble;
+    char path[PATH_MAX];
+    char boot[BOOT_BYTES];
+    int fd;
+
+    struct question pending[PENDING_MAX]; /* a ring */
+    uint32_t pending_first, pending_count;
+    struct question asked;
+    uint64_t number;
+    bool has_restarted;
+    struct cv_errtext why;
+    bool is_busy;
+
+    atomic_bool is_closing; /* the thread looks at it while it waits for the lock */
+    uv_check_t ending;      /* only to be closed: its callback is the end */
+    void (*closed)(void *data);
+    void *closed_data;
+};
+
+/* ---- Records --------------------------------------------------------------------------------- */
+
+static void put(uint8_t *at, uint64_t value)
+{
+    for (uint32_t i = 0; i < 8; i++) {
+        at[i] = (uint8_t)(value >> (8 * i));
+    }
+}
+
+static uint64_t get(const uint8_t *at)
+{
+    uint64_t value = 0;
+    for (uint32_t i = 0; i < 8; i++) {
+        value |= (uint64_t)at[i] << (8 * i);
+    }
+    return value;
+}
+
+static uint64_t sum_of(const uint8_t *bytes, size_t byte_count)
+{
+    uint64_t sum = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < byte_count; i++) {
+        sum = (sum ^ bytes[i]) * UINT64_C(1099511628211);
+    }
+    return sum;
+}
+
+static bool write_record(int fd, uint32_t which, const struct record *record)
+{
+    uint8_t bytes[RECORD_BYTES];
+    memcpy(bytes, MAGIC, MAGIC_BYTES);
+    put(bytes + 8, record->next);
+    put(bytes + 16, record->reserved);
+    memcpy(bytes + 24, record->boot, BOOT_BYTES);
+    put(bytes + 24 + BOOT_BYTES, sum_of(bytes, 24 + BOOT_BYTES));
+    const ssize_t wrote = pwrite(fd, bytes, sizeof bytes, RECORD_AT(which));
+    if (wrote >= 0 && wrote != (ssize_t)sizeof bytes) {
+        errno = ENOSPC;
+    }
+    return wrote == (ssize_t)sizeof bytes;
+}
+
+/* False: there is no whole record. */
+static bool read_record(int fd, uint32_t which, struct record *ret_record)
+{
+    uint8_t bytes[RECORD_BYTES];
+    if (pread(fd, bytes, sizeof bytes, RECORD_AT(which)) != (ssize_t)sizeof bytes ||
+        memcmp(bytes, MAGIC, MAGIC_BYTES) != 0 ||
+        get(bytes + 24 + BOOT_BYTES) != sum_of(bytes, 24 + BOOT_BYTES)) {
+        return false;
+    }
+    ret_record->next = get(bytes + 8);
+    ret_record->reserved = get(bytes + 16);
+    memcpy(ret_record->boot, bytes + 24, BOOT_BYTES);
+    return ret_record->next <= ret_record->reserved && ret_record->reserved < UINT64_MAX - RESERVE;
+}
+
+/* ---- One number, on a thread ----------------------------------------------------------------- */
+
+static bool lock(struct file *f)
+{
+    const struct timespec pause = {.tv_nsec = LOCK_TRY_NS};
+    for (int64_t waited_ns = 0; waited_ns < LOCK_WAIT_MS * NS_PER_MS; waited_ns += LOCK_TRY_NS) {
+        if (flock(f->fd, LOCK_EX | LOCK_NB) == 0) {
+            return true;
+        }
+        if (errno != EWOULDBLOCK || atomic_load(&f->is_closing)) {
+            break;
+        }
+        (void)nanosleep(&pause, NULL); /* shorter does no harm */
+    }
+    return false;
+}
+
+/* Where counting stands. False: the file is damaged. */
+static bool load(struct file *f, struct record *ret_record)
+{
+    struct record record[2];
+    const bool has_first = read_record(f->fd, 0, &record[0]);
+    const bool has_second = read_record(f->fd, 1, &record[1]);
+    if (!has_first && !has_second) {
+        *ret_record = (struct record){.next = 1, .reserved = 1};
+        return lseek(f->fd, 0, SEEK_END) == 0;
+    }
+    const struct record *newer =
+        !has_second || (has_first && record[0].next > record[1].next) ? &record[0] : &record[1];
+    *ret_record = *newer;
+    if (memcmp(newer->boot, f->boot, BOOT_BYTES) != 0 || !has_second) {
+        /* The machine was started anew, or the disk has damaged the record that every number is
+         * written to: what was given away since the reservation is not known. */
+        ret_record->next = cv__max64((int64_t)(has_first ? record[0].reserved : 0),
+                                     (int64_t)(has_second ? record[1].reserved : 0));
+        ret_record->reserved = ret_record->next;
+    }
+    return true;
+}
+
+static bool sync_folder(const char *path)
+{
+    char copy[PATH_MAX]; /* dirname() writes into its argument */
+    (void)snprintf(copy, sizeof copy, "%s", path);
+    const int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    const bool is_fine = fsync(fd) == 0;
+    const int why = errno;
+    (void)close(fd); /* a folder */
+    errno = why;
+    return is_fine;
+}
+
+/* Makes room for numbers, on the disk, before the first of them is given away. */
+static bool reserve(struct file *f, struct record *record)
+{
+    const struct record before = *record;
+    record->reserved = record->next + RESERVE;
+    return write_record(f->fd, 1, &before) && fdatasync(f->fd) == 0 &&
+           write_record(f->fd, 0, record) && fdatasync(f->fd) == 0 && sync_folder(f->path);
+}
+
+static uint64_t take(struct file *f)
+{
+    struct record record;
+    if (!load(f, &record)) {
+        (void)cv__fail(&f->why, CV_E_MALFORMED, "'%s' is not a counter of conclave, or damaged",
+                       f->path);
+        return CV_SEQUENCE_NONE;
+    }
+    memcpy(record.boot, f->boot, BOOT_BYTES);
+    const uint64_t reference = f->asked.reference;
+    f->has_restarted = reference != CV_SEQUENCE_NONE && reference >= record.next;
+    if (f->has_restarted) {
+        record.next = reference + 1;
+        record.reserved = record.next;
+    }
+    const uint64_t number = record.next;
+    if (number >= CV_SEQUENCE_END - RESERVE) {
+        (void)cv__fail(&f->why, CV_E_INVALID, "'%s' has come to the end of all numbers", f->path);
+        return CV_SEQUENCE_NONE;
+    }
+    const bool has_room = record.next < record.reserved || reserve(f, &record);
+    record.next++;
+    if (!has_room || !write_record(f->fd, 1, &record)) {
+        (void)cv__fail(&f->why, CV_E_STORE, "cannot write '%s': %s", f->path, strerror(errno));
+        return CV_SEQUENCE_NONE;
+    }
+    return number;
+}
+
+static void work_on_a_thread(uv_work_t *work)
+{
+    struct file *f = work->data;
+    f->number = CV_SEQUENCE_NONE;
+    if (!lock(f)) {
+        (void)cv__fail(&f->why, CV_E_STORE, "cannot lock '%s': %s", f->path,
+                       errno == EWOULDBLOCK ? "another process does not give it back"
+                                            : strerror(errno));
+        return;
+    }
+    f->number = take(f);
+    (void)flock(f->fd, LOCK_UN); /* cannot fail: it is ours */
+}
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+static void next_question(struct file *f);
+
+static void on_ended(uv_handle_t *handle)
+{
+    struct file *f = handle->data;
+    void (*closed)(void *data) = f->closed;
+    void *data = f->closed_data;
+    (void)close(f->fd); /* all was written, and checked */
+    free(f);
+    if (closed != NULL) {
+        closed(data);
+    }
+}
+
+static void on_done(uv_work_t *work, int status)
+{
+    (void)status; /* nobody cancels it */
+    struct file *f = work->data;
+    f->is_busy = false;
+    if (f->is_closing) {
+        uv_close((uv_handle_t *)&f->ending, on_ended);
+        return;
+    }
+    const struct question asked = f->asked;
+    const uint64_t number = f->number;
+    if (number == CV_SEQUENCE_NONE) {
+        f->counts.refused++;
+        cv__sequencer_say(&f->events, &f->trouble, CV_SEQUENCER_REFUSING, "%s", f->why.text);
+    } else {
+        f->counts.answered++;
+        f->counts.restarts += f->has_restarted;
+        cv__sequencer_say(&f->events, &f->trouble, CV_SEQUENCER_FINE, "'%s' gives numbers again",
+                          f->path);
+    }
+    next_question(f);
+    f->events.number(f->events.self, asked.request, number); /* may close it */
+}
+
+static void next_question(struct file *f)
+{
+    if (f->is_busy || f->pending_count == 0) {
+        return;
+    }
+    f->asked = f->pending[f->pending_first];
+    f->pending_first = (f->pending_first + 1) % PENDING_MAX;
+    f->pending_count--;
+    f->is_busy = true;
+    f->work.data = f;
+    const int result = uv_queue_work(f->loop, &f->work, work_on_a_thread, on_done);
+    CV_ASSERT(result == 0); /* fails for a missing function only */
+}
+
+static void file_ask(void *self, uint64_t request, uint64_t reference)
+{
+    struct file *f = self;
+    CV_ASSERT(!f->is_closing);
+    f->counts.asked++;
+    if (f->pending_count == PENDING_MAX) {
+        f->counts.silent++;
+        f->events.number(f->events.self, request, CV_SEQUENCE_NONE);
+        return;
+    }
+    f->pending[(f->pending_first + f->pending_count++) % PENDING_MAX] =
+        (struct question){request, reference};
+    next_question(f);
+}
+
+static const struct cv_sequencer_counts *file_counts(const void *self)
+{
+    return &((const struct file *)self)->counts;
+}
+
+static void file_close(void *self, void (*closed)(void *data), void *data)
+{
+    struct file *f = self;
+    CV_ASSERT(!f->is_closing);
+    f->is_closing = true;
+    f->closed = closed;
+    f->closed_data = data;
+    f->pending_count = 0;
+    if (!f->is_busy) {
+        uv_close((uv_handle_t *)&f->ending, on_ended);
+    }
+}
+
+/* Which start of the machine this is. */
+static bool read_boot_id(char boot[BOOT_BYTES])
+{
+    memset(boot, 0, BOOT_BYTES);
+    FILE *in = fopen("/proc/sys/kernel/random/boot_id", "r");
+    if (in == NULL) {
+        return false;
+    }
+    const bool is_fine = fgets(boot, (int)BOOT_BYTES, in) != NULL;
+    (void)fclose(in); /* only read */
+    const size_t length = strcspn(boot, "\n");
+    memset(boot + length, 0, BOOT_BYTES - length);
+    return is_fine;
+}
+
+static int file_open(uv_loop_t *loop, const char *where, const struct cv_sequencer_events *events,
+                     void **ret_self, struct cv_errtext *reterr)
+{
+    if (where[0] == '\0' || strlen(where) >= PATH_MAX) {
+        return cv__fail(reterr, CV_E_INVALID, "sequencer 'file:%s' is not of the form %s", where,
+                        cv__sequencer_file.form);
+    }
+    struct file *f = calloc(1, sizeof *f);
+    if (f == NULL) {
+        return cv__fail(reterr, CV_E_MEMORY, "no memory for the sequencer 'file:%s'", where);
+    }
+    f->loop = loop;
+    f->events = *events;
+    (void)snprintf(f->path, sizeof f->path, "%s", where);
+    int result = CV_OK;
+    f->fd = open(where, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (f->fd < 0) {
+        result = cv__fail(reterr, CV_E_STORE, "cannot open '%s': %s", where, strerror(errno));
+        goto failed;
+    }
+    if (!read_boot_id(f->boot)) {
+        result = cv__fail(reterr, CV_E_IO, "cannot read the boot id of this machine: %s",
+                          strerror(errno));
+        goto failed;
+    }
+    (void)uv_check_init(loop, &f->ending); /* cannot fail */
+    f->ending.data = f;
+    *ret_self = f;
+    return CV_OK;
+failed:
+    if (f->fd >= 0) {
+        (void)close(f->fd); /* nothing was written */
+    }
+    free(f);
+    return result;
+}
+
+const struct cv_sequencer_kind cv__sequencer_file = {
+    .name = "file",
+    .form = "file:PATH",
+    .summary = "a counter in a file, for the processes of one host",
+    .open = file_open,
+    .ask = file_ask,
+    .counts = file_counts,
+    .close = file_close,
+};

@@ -1,0 +1,40 @@
+/* src/sequencers/registry.c - the kinds of sequencers, and how one is opened by its address. */
+#include "sequencers/sequencer.h"
+
+#include "core/errors.h"
+#include "core/types.h"
+#include "modules/module.h"
+
+#include <string.h>
+
+static bool is_of(const char *address, const char *name)
+{
+    const size_t length = strcspn(address, ":");
+    return strlen(name) == length && strncmp(name, address, length) == 0;
+}
+
+int cv__sequencer_open(uv_loop_t *loop, const char *address,
+                       const struct cv_sequencer_events *events, struct cv_sequencer *ret_sequencer,
+                       struct cv_errtext *reterr)
+{
+    const struct cv_sequencer_kind *kind = NULL;
+    if (is_of(address, cv__sequencer_file.name)) {
+        kind = &cv__sequencer_file;
+    } else if (is_of(address, "snmp")) {
+        kind = cv__module_table("snmp", reterr);
+        if (kind == NULL) {
+            return CV_E_UNKNOWN;
+        }
+    } else {
+        return cv__fail(reterr, CV_E_UNKNOWN, "there is no sequencer '%.*s'; there are %s and %s",
+                        (int)strcspn(address, ":"), address, CV_SEQUENCER_SNMP_FORM,
+                        cv__sequencer_file.form);
+    }
+    const char *where = strchr(address, ':');
+    if (where == NULL) {
+        return cv__fail(reterr, CV_E_INVALID, "sequencer '%s' is not of the form %s", address,
+                        kind->form);
+    }
+    ret_sequencer->kind = kind;
+    return kind->open(loop, where + 1, events, &ret_sequencer->self, reterr);
+}
