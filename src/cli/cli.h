@@ -19,16 +19,21 @@ extern const struct cv_verb cv__verb_check_lease;
 extern const struct cv_verb cv__verb_elect;
 extern const struct cv_verb cv__verb_explain;
 extern const struct cv_verb cv__verb_history;
+extern const struct cv_verb cv__verb_keygen;
 extern const struct cv_verb cv__verb_lab;
 extern const struct cv_verb cv__verb_oracles;
 extern const struct cv_verb cv__verb_protocols;
 extern const struct cv_verb cv__verb_resign;
 extern const struct cv_verb cv__verb_run;
+extern const struct cv_verb cv__verb_sequencer;
 extern const struct cv_verb cv__verb_sim;
 extern const struct cv_verb cv__verb_status;
 extern const struct cv_verb cv__verb_store;
 extern const struct cv_verb cv__verb_stores;
 extern const struct cv_verb cv__verb_watch;
+
+/* `elect` where the address is multicast:... */
+int cv__elect_multicast(int argc, char **argv);
 
 /* The experiments of conclave lab. */
 int cv__lab_anon(int argc, char **argv);

@@ -14,7 +14,7 @@ static bool is_of(const char *address, const char *name)
 }
 
 int cv__sequencer_open(uv_loop_t *loop, const char *address,
-                       const struct cv_sequencer_events *events, struct cv_sequencer *ret_sequencer,
+                       const struct cv_sequencer_events *events, struct cv_counter *ret_sequencer,
                        struct cv_errtext *reterr)
 {
     const struct cv_sequencer_kind *kind = NULL;

@@ -50,7 +50,7 @@ extern const struct cv_sequencer_kind cv__sequencer_file;
 #define CV_SEQUENCER_SNMP_FORM "snmp:HOST[:PORT][/COMMUNITY]"
 
 /* One that is open. */
-struct cv_sequencer {
+struct cv_counter {
     const struct cv_sequencer_kind *kind;
     void *self;
 };
@@ -59,7 +59,7 @@ struct cv_sequencer {
  * it is not installed), CV_E_INVALID (the address), CV_E_IO, CV_E_STORE or CV_E_MEMORY. */
 CV_NODISCARD int cv__sequencer_open(uv_loop_t *loop, const char *address,
                                     const struct cv_sequencer_events *events,
-                                    struct cv_sequencer *ret_sequencer, struct cv_errtext *reterr);
+                                    struct cv_counter *ret_sequencer, struct cv_errtext *reterr);
 
 /* ---- For the kinds themselves ---------------------------------------------------------------- */
 

@@ -71,7 +71,7 @@ struct snmp {
     uint32_t pending_count;
     uint32_t silent_ticks;
 
-    bool is_sending; /* within a call of the library; what fails there is told by snmp_ask() */
+    bool is_inside; /* a call of the library: what fails there is told by who called */
     bool is_closing;
     uint32_t closing_count; /* handles that the loop still has to close */
     void (*closed)(void *data);
@@ -178,7 +178,7 @@ static int on_operation(int operation, netsnmp_session *session, int request_id,
     struct pending *p = magic;
     if (operation == NETSNMP_CALLBACK_OP_RECEIVED_MESSAGE && pdu != NULL) {
         on_answer(p, pdu);
-    } else if (p->is_open && !p->owner->is_sending) {
+    } else if (p->is_open && !p->owner->is_inside) {
         p->owner->counts.silent++;
         say_silent(p->owner);
         answer(p, CV_SEQUENCE_NONE);
@@ -219,7 +219,9 @@ static void close_session(struct snmp *s)
         s->poll = NULL;
     }
     if (s->session != NULL) {
-        (void)snmp_sess_close(s->session); /* forgets what is open, without a word */
+        s->is_inside = true; /* what is still open it tells to on_operation(); we know */
+        (void)snmp_sess_close(s->session);
+        s->is_inside = false;
         s->session = NULL;
     }
     for (uint32_t i = 0; i < PENDING_MAX; i++) {
@@ -316,9 +318,9 @@ static bool send_question(struct snmp *s, struct pending *p)
     }
     (void)snmp_add_null_var(pdu, counter_oid, OID_LENGTH(counter_oid));
     (void)snmp_add_null_var(pdu, boots_oid, OID_LENGTH(boots_oid));
-    s->is_sending = true;
+    s->is_inside = true;
     const bool is_sent = snmp_sess_async_send(s->session, pdu, on_operation, p) != 0;
-    s->is_sending = false;
+    s->is_inside = false;
     if (!is_sent) {
         snmp_free_pdu(pdu);
     }

@@ -128,7 +128,7 @@ static void agent_answer(const struct agent *agent, const struct answer *answer)
 
 struct asker {
     uv_loop_t loop;
-    struct cv_sequencer sequencer;
+    struct cv_counter sequencer;
     struct agent agent;
     uint64_t request, number;
     uint32_t answers, troubles;
@@ -409,7 +409,7 @@ static void wrong_addresses_are_told(void **unused)
     assert_int_equal(uv_loop_init(&loop), 0);
     for (uint32_t i = 0; i < COUNT_OF(wrong); i++) {
         const struct cv_sequencer_events events = {NULL, on_number, NULL};
-        struct cv_sequencer sequencer;
+        struct cv_counter sequencer;
         struct cv_errtext why = {""};
         assert_int_equal(cv__sequencer_open(&loop, wrong[i], &events, &sequencer, &why),
                          CV_E_INVALID);

@@ -36,7 +36,7 @@ static int remove_path(void **unused)
 
 struct asker {
     uv_loop_t loop;
-    struct cv_sequencer sequencer;
+    struct cv_counter sequencer;
     uint64_t request, number;
     uint32_t answers;
     bool is_closed;
@@ -294,7 +294,7 @@ static void wrong_addresses_are_told(void **unused)
     assert_int_equal(uv_loop_init(&loop), 0);
     for (uint32_t i = 0; i < COUNT_OF(wrong); i++) {
         const struct cv_sequencer_events events = {NULL, on_number, NULL};
-        struct cv_sequencer sequencer;
+        struct cv_counter sequencer;
         struct cv_errtext why = {""};
         assert_int_equal(cv__sequencer_open(&loop, wrong[i].address, &events, &sequencer, &why),
                          wrong[i].code);

@@ -1,0 +1,367 @@
+/* src/runtime/multicast.c - one participant of an election in a multicast group; see multicast.h.
+ */
+#include "runtime/multicast.h"
+
+#include "core/errors.h"
+#include "core/types.h"
+#include "net/multicast.h"
+#include "runtime/persist.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FRAME_BYTES_MAX 65536u
+#define READS_MAX 64u /* datagrams in one turn of the loop: timers must have their turn, too */
+
+/* Invariant: parts that are not there are NULL, so that a half-built one can be closed. */
+struct cv_member {
+    struct cv_member_told told;
+    struct cv_multicast socket;
+    struct cv_frames *frames;
+    struct cv_persist *persist;
+    struct cv_counter sequencer; /* its kind is NULL: none */
+    struct cv_host *host;
+    uv_poll_t poll;
+    bool has_poll;
+    char where[64];
+    uint32_t told_fates; /* bit f: of that fate somebody has heard */
+    uint32_t closing_count;
+    bool is_closing;
+    void (*closed)(void *data);
+    void *closed_data;
+    uint8_t sealed[FRAME_BYTES_MAX], received[FRAME_BYTES_MAX], payload[FRAME_BYTES_MAX];
+};
+
+/* ---- The network ----------------------------------------------------------------------------- */
+
+static void trouble(void *self, const char *line)
+{
+    struct cv_member *m = self;
+    if (m->told.trouble != NULL) {
+        m->told.trouble(m->told.self, line);
+    }
+}
+
+static void send_to_group(void *self, cv_id first, cv_id last, const uint8_t *bytes,
+                          size_t byte_count)
+{
+    struct cv_member *m = self;
+    CV_ASSERT(first == 1 && last == CV_MEMBERS_MAX); /* an anonymous protocol sends to all only */
+    CV_ASSERT(byte_count <= CV_FRAME_PAYLOAD_MAX);
+    const size_t frame_bytes = cv__frame_seal(m->frames, bytes, byte_count, m->sealed);
+    (void)cv__multicast_send(&m->socket, m->sealed, frame_bytes); /* or else it was lost */
+}
+
+/* One line for the first frame of each kind that is dropped. */
+static void tell_fate(struct cv_member *m, enum cv_frame_fate fate)
+{
+    static const char *const what[CV_FRAME_FATE_COUNT] = {
+        [CV_FRAME_FOREIGN] = "datagrams that are not of this election",
+        [CV_FRAME_VERSION] = "frames of a version that this program does not know",
+        [CV_FRAME_DAMAGED] = "frames that do not authenticate: damaged, or of another key",
+        [CV_FRAME_REPLAYED] = "frames that came before: the network repeats them, or somebody does",
+    };
+    if (what[fate] == NULL || (m->told_fates & BIT(fate)) != 0) {
+        return;
+    }
+    m->told_fates |= BIT(fate);
+    char line[160];
+    (void)snprintf(line, sizeof line, "%s: dropping %s", m->where, what[fate]);
+    trouble(m, line);
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    (void)status; /* an error is read like a datagram, and there is none */
+    (void)events;
+    struct cv_member *m = poll->data;
+    size_t byte_count;
+    for (uint32_t i = 0; i < READS_MAX && !m->is_closing; i++) {
+        if (!cv__multicast_receive(&m->socket, m->received, sizeof m->received, &byte_count)) {
+            break;
+        }
+        size_t payload_bytes;
+        const enum cv_frame_fate fate =
+            cv__frame_open(m->frames, m->received, byte_count, m->payload, &payload_bytes);
+        if (fate == CV_FRAME_ACCEPTED) {
+            cv__host_message(m->host, CV_ID_NONE, m->payload, payload_bytes, /* is_fast= */ false,
+                             INT64_MAX);
+        } else {
+            tell_fate(m, fate);
+        }
+    }
+}
+
+/* ---- The other services ---------------------------------------------------------------------- */
+
+static void ask_sequencer(void *self, uint64_t request, uint64_t reference)
+{
+    struct cv_member *m = self;
+    if (m->told.asked != NULL) {
+        m->told.asked(m->told.self, request);
+    }
+    if (m->sequencer.kind != NULL && !m->is_closing) {
+        m->sequencer.kind->ask(m->sequencer.self, request, reference);
+    }
+}
+
+static void on_number(void *self, uint64_t request, uint64_t number)
+{
+    struct cv_member *m = self;
+    if (m->told.answered != NULL) {
+        m->told.answered(m->told.self, request, number);
+    }
+    if (m->host != NULL && !m->is_closing) {
+        cv__host_sequence(m->host, request, number);
+    }
+}
+
+static void on_leadership(void *self, const struct cv_leadership *leadership)
+{
+    struct cv_member *m = self;
+    if (m->told.leadership != NULL) {
+        m->told.leadership(m->told.self, leadership);
+    }
+}
+
+/* ---- The address ----------------------------------------------------------------------------- */
+
+static bool parse_number(const char *text, uint32_t max, uint32_t *ret_value)
+{
+    char *end;
+    const unsigned long value = strtoul(text, &end, 10);
+    *ret_value = (uint32_t)value;
+    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && value <= max;
+}
+
+static int join_group(struct cv_member *m, struct cv_address *address, struct cv_errtext *reterr)
+{
+    char group[32];
+    uint32_t port = 0;
+    uint32_t ttl = 0;
+    const char *colon = strchr(address->where, ':');
+    if (colon == NULL || (size_t)(colon - address->where) >= sizeof group ||
+        !parse_number(colon + 1, 65535, &port) || port == 0) {
+        return cv__fail(reterr, CV_E_INVALID, "'multicast:%.100s' is not multicast:GROUP:PORT",
+                        address->where);
+    }
+    (void)snprintf(group, sizeof group, "%.*s", (int)(colon - address->where), address->where);
+    const char *ttl_text = cv__address_value(address, "ttl", "1");
+    if (!parse_number(ttl_text, 255, &ttl)) {
+        return cv__fail(reterr, CV_E_INVALID, "ttl=%.50s is not a number from 0 to 255", ttl_text);
+    }
+    const char *interface = cv__address_value(address, "interface", NULL);
+    if (interface == NULL) {
+        return cv__fail(reterr, CV_E_INVALID,
+                        "on which interface is %s? add interface=NAME or interface=ADDRESS "
+                        "(interface=127.0.0.1: this host only)",
+                        group);
+    }
+    const struct cv_multicast_where where = {
+        .group = group, .port = (uint16_t)port, .interface = interface, .ttl = ttl};
+    (void)snprintf(m->where, sizeof m->where, "%s:%u", group, port);
+    return cv__multicast_open(&m->socket, &where, reterr);
+}
+
+static int make_frames(struct cv_member *m, const char *election, struct cv_address *address,
+                       struct cv_errtext *reterr)
+{
+    const char *file = cv__address_value(address, "key", NULL);
+    const struct cv_address_option *insecure = cv__address_take(address, "insecure");
+    if ((file == NULL) == (insecure == NULL) || (insecure != NULL && insecure->value != NULL)) {
+        return cv__fail(reterr, CV_E_INVALID,
+                        "say key=FILE ('conclave keygen FILE' makes one) or insecure, and one of "
+                        "them only");
+    }
+    struct cv_key key;
+    if (file == NULL) {
+        return cv__frames_new(election, NULL, &m->frames, reterr);
+    }
+    int result = cv__key_read(file, &key, reterr);
+    if (result == CV_OK) {
+        result = cv__frames_new(election, &key, &m->frames, reterr);
+    }
+    cv__key_forget(&key);
+    return result;
+}
+
+/* The protocol, and its options: whatever nobody else has taken. */
+static int configure(struct cv_address *address, const struct cv_protocol **ret_protocol,
+                     struct cv_config *config, struct cv_errtext *reterr)
+{
+    const char *name = cv__address_value(address, "protocol", "anon");
+    const struct cv_protocol *protocol = cv_protocol_find(name);
+    if (protocol == NULL) {
+        return cv__fail(reterr, CV_E_UNKNOWN, "there is no protocol '%.50s'", name);
+    }
+    if (!protocol->is_anonymous) {
+        return cv__fail(reterr, CV_E_INVALID,
+                        "the protocol '%s' must know its members, and a multicast group knows "
+                        "none: take anon",
+                        name);
+    }
+    cv_config_init(config, protocol, /* self= */ 1, /* member_count= */ 1);
+    for (uint32_t i = 0; i < address->option_count; i++) {
+        struct cv_address_option *option = &address->option[i];
+        if (option->is_taken) {
+            continue;
+        }
+        option->is_taken = true;
+        const int result = cv_config_set(config, protocol, option->name,
+                                         option->value != NULL ? option->value : "yes", reterr);
+        if (result != CV_OK) {
+            return result;
+        }
+    }
+    *ret_protocol = protocol;
+    return cv_core_configure(protocol, config, reterr);
+}
+
+static int open_sequencer(struct cv_member *m, uv_loop_t *loop, const struct cv_protocol *protocol,
+                          const char *address, struct cv_errtext *reterr)
+{
+    const bool is_needed = protocol->sequence_ns != NULL;
+    if (is_needed != (address != NULL)) {
+        return is_needed
+                   ? cv__fail(reterr, CV_E_INVALID,
+                              "'%s' needs numbers: add sequencer=snmp:HOST:PORT/COMMUNITY or "
+                              "sequencer=file:PATH",
+                              protocol->name)
+                   : cv__fail(reterr, CV_E_INVALID, "'%s' needs no sequencer", protocol->name);
+    }
+    if (!is_needed) {
+        return CV_OK;
+    }
+    const struct cv_sequencer_events events = {m, on_number, trouble};
+    const int result = cv__sequencer_open(loop, address, &events, &m->sequencer, reterr);
+    if (result != CV_OK) {
+        m->sequencer.kind = NULL;
+    }
+    return result;
+}
+
+/* ---- Beginning and end ----------------------------------------------------------------------- */
+
+static int start(struct cv_member *m, uv_loop_t *loop, const char *election,
+                 struct cv_address *address, struct cv_errtext *reterr)
+{
+    const struct cv_protocol *protocol = NULL;
+    struct cv_config config;
+    const char *sequencer = cv__address_value(address, "sequencer", NULL);
+    const char *state = cv__address_value(address, "state", NULL);
+    int result = join_group(m, address, reterr);
+    if (result == CV_OK) {
+        result = make_frames(m, election, address, reterr);
+    }
+    if (result == CV_OK) {
+        result = configure(address, &protocol, &config, reterr);
+    }
+    if (result == CV_OK && state != NULL) {
+        result = cv__persist_open(state, protocol->name, &m->persist, reterr);
+    }
+    if (result == CV_OK) {
+        result = open_sequencer(m, loop, protocol, sequencer, reterr);
+    }
+    if (result != CV_OK) {
+        return result;
+    }
+    const struct cv_host_services services = {
+        .transport = {m, send_to_group},
+        .sequencer = {m, ask_sequencer},
+        .persist =
+            m->persist != NULL ? cv__persist_service(m->persist) : (struct cv_host_persist){0},
+        .told = {m, on_leadership, trouble},
+    };
+    result = cv__host_new(loop, protocol, &config, &services, &m->host, reterr);
+    if (result != CV_OK) {
+        return result;
+    }
+    m->has_poll = uv_poll_init(loop, &m->poll, m->socket.fd) == 0;
+    if (!m->has_poll || uv_poll_start(&m->poll, UV_READABLE, on_readable) != 0) {
+        return cv__fail(reterr, CV_E_IO, "cannot watch the socket of %s", m->where);
+    }
+    m->poll.data = m;
+    return cv__host_start(m->host, reterr);
+}
+
+int cv__member_open(uv_loop_t *loop, const char *election, struct cv_address *address,
+                    const struct cv_member_told *told, struct cv_member **ret_member,
+                    struct cv_errtext *reterr)
+{
+    struct cv_member *m = calloc(1, sizeof *m);
+    if (m == NULL) {
+        return cv__fail(reterr, CV_E_MEMORY, "no memory to take part in '%s'", election);
+    }
+    m->told = *told;
+    m->socket.fd = -1;
+    const int result = start(m, loop, election, address, reterr);
+    if (result != CV_OK) {
+        cv__member_close(m, NULL, NULL);
+        return result;
+    }
+    *ret_member = m;
+    return CV_OK;
+}
+
+static void on_part_closed(void *data)
+{
+    struct cv_member *m = data;
+    CV_ASSERT(m->closing_count > 0);
+    m->closing_count--;
+    if (m->closing_count > 0) {
+        return;
+    }
+    cv__multicast_close(&m->socket);
+    cv__frames_free(m->frames);
+    cv__persist_close(m->persist);
+    void (*closed)(void *data) = m->closed;
+    void *closed_data = m->closed_data;
+    free(m);
+    if (closed != NULL) {
+        closed(closed_data);
+    }
+}
+
+static void on_poll_closed(uv_handle_t *handle)
+{
+    on_part_closed(handle->data);
+}
+
+void cv__member_close(struct cv_member *m, void (*closed)(void *data), void *data)
+{
+    CV_ASSERT(!m->is_closing);
+    m->is_closing = true;
+    m->closed = closed;
+    m->closed_data = data;
+    m->closing_count = 1; /* this function */
+    if (m->has_poll) {
+        m->closing_count++;
+        m->poll.data = m;
+        uv_close((uv_handle_t *)&m->poll, on_poll_closed);
+    }
+    if (m->sequencer.kind != NULL) {
+        m->closing_count++;
+        m->sequencer.kind->close(m->sequencer.self, on_part_closed, m);
+    }
+    if (m->host != NULL) {
+        m->closing_count++;
+        cv__host_free(m->host, on_part_closed, m);
+    }
+    on_part_closed(m);
+}
+
+struct cv_host *cv__member_host(struct cv_member *m)
+{
+    return m->host;
+}
+
+uint64_t cv__member_frames(const struct cv_member *m, enum cv_frame_fate fate)
+{
+    return cv__frames_count(m->frames, fate);
+}
+
+const struct cv_sequencer_counts *cv__member_sequencer(const struct cv_member *m)
+{
+    return m->sequencer.kind != NULL ? m->sequencer.kind->counts(m->sequencer.self) : NULL;
+}

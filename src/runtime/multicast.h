@@ -1,0 +1,51 @@
+/* src/runtime/multicast.h - one participant of an election among the members of a multicast group.
+ *
+ * Joins what an address of the form multicast:GROUP:PORT?OPTIONS says: a host for the core, a
+ * socket, frames, a sequencer, and a file for what must be remembered. Options:
+ *
+ *   interface=  where the group is: an address or a name; must be given
+ *   ttl=        how far frames travel (1: this link)
+ *   key=FILE    frames are authenticated and encrypted; or the word
+ *   insecure    they are not
+ *   protocol=   of those that know no members (anon)
+ *   sequencer=  for protocols that need numbers: snmp:..., file:...
+ *   state=FILE  for protocols that save something
+ *
+ * and every option of the protocol. Frames that are not accepted are counted, and told once for
+ * each reason. */
+#ifndef CV_RUNTIME_MULTICAST_H
+#define CV_RUNTIME_MULTICAST_H
+
+#include "net/frame.h"
+#include "runtime/address.h"
+#include "runtime/host.h"
+#include "sequencers/sequencer.h"
+
+struct cv_member;
+
+/* Who wants to know. All but `leadership` may be NULL. The last two are for measurements: when the
+ * sequencer is asked, and when it answers. */
+struct cv_member_told {
+    void *self;
+    void (*leadership)(void *self, const struct cv_leadership *leadership);
+    void (*trouble)(void *self, const char *line);
+    void (*asked)(void *self, uint64_t request);
+    void (*answered)(void *self, uint64_t request, uint64_t number);
+};
+
+/* Opens and starts it. `address` is used during the call only. On failure nothing is left, but the
+ * loop must be turned once more for handles to be closed. */
+CV_NODISCARD int cv__member_open(uv_loop_t *loop, const char *election, struct cv_address *address,
+                                 const struct cv_member_told *told, struct cv_member **ret_member,
+                                 struct cv_errtext *reterr);
+
+/* Ends it without a word to the others; to hand over, let the host not campaign any more first.
+ * `closed` is called by the loop. */
+void cv__member_close(struct cv_member *member, void (*closed)(void *data), void *data);
+
+struct cv_host *cv__member_host(struct cv_member *member);
+uint64_t cv__member_frames(const struct cv_member *member, enum cv_frame_fate fate);
+/* NULL: the protocol needs none. */
+const struct cv_sequencer_counts *cv__member_sequencer(const struct cv_member *member);
+
+#endif
