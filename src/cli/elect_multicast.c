@@ -29,6 +29,7 @@ struct elect {
     struct cv_member *member;
     const char *name;
     bool is_json;
+    uint64_t change_count, change_count_max; /* 0: no limit */
     bool is_leading;
     uint64_t token; /* of the latest leadership known */
     int status;
@@ -112,6 +113,9 @@ static void on_leadership(void *self, const struct cv_leadership *leadership)
         e->status = EXIT_NO;
         leave(e);
     }
+    if (++e->change_count == e->change_count_max && !e->is_leaving) {
+        leave(e);
+    }
 }
 
 static void on_trouble(void *self, const char *line)
@@ -136,9 +140,10 @@ static void tell_counts(const struct elect *e)
     }
     const struct cv_host_counts *host = cv__host_counts(cv__member_host(e->member));
     const struct cv_sequencer_counts *sequencer = cv__member_sequencer(e->member);
-    const uint64_t failed =
-        sequencer != NULL ? sequencer->refused + sequencer->silent + sequencer->strange : 0;
-    if (dropped + host->malformed + failed == 0) {
+    const uint64_t wrong = sequencer != NULL ? sequencer->refused + sequencer->strange : 0;
+    /* What is still open counts as silence: it was asked and there is no answer. */
+    const uint64_t silent = sequencer != NULL ? sequencer->asked - sequencer->answered - wrong : 0;
+    if (dropped + host->malformed + wrong + silent == 0) {
         return;
     }
     (void)fprintf(stderr,
@@ -150,8 +155,7 @@ static void tell_counts(const struct elect *e)
                   cv__member_frames(e->member, CV_FRAME_DAMAGED),
                   cv__member_frames(e->member, CV_FRAME_REPLAYED), host->malformed,
                   sequencer != NULL ? sequencer->refused : 0,
-                  sequencer != NULL ? sequencer->silent : 0,
-                  sequencer != NULL ? sequencer->strange : 0);
+                  silent, sequencer != NULL ? sequencer->strange : 0);
 }
 
 static void close_all(struct elect *e)
@@ -200,6 +204,7 @@ static void on_signal(uv_signal_t *signal, int number)
 
 struct settings {
     const char *name, *address;
+    uint64_t change_count_max;
     bool is_json;
 };
 
@@ -207,6 +212,7 @@ static bool parse(int argc, char **argv, struct settings *settings)
 {
     static const struct option longs[] = {
         {"via", required_argument, NULL, 'v'},
+        {"changes", required_argument, NULL, 'c'},
         {"json", no_argument, NULL, 'j'},
         {0},
     };
@@ -215,6 +221,12 @@ static bool parse(int argc, char **argv, struct settings *settings)
         switch (option) {
         case 'v':
             settings->address = optarg;
+            break;
+        case 'c':
+            if (!cv__option_number("--changes", optarg, 1, UINT64_MAX,
+                                   &settings->change_count_max)) {
+                return false;
+            }
             break;
         case 'j':
             settings->is_json = true;
@@ -236,7 +248,8 @@ static bool parse(int argc, char **argv, struct settings *settings)
 
 static int elect(const struct settings *settings, struct cv_address *address)
 {
-    struct elect e = {.name = settings->name, .is_json = settings->is_json};
+    struct elect e = {.name = settings->name, .is_json = settings->is_json,
+                      .change_count_max = settings->change_count_max};
     const struct cv_member_told told = {
         .self = &e, .leadership = on_leadership, .trouble = on_trouble};
     struct cv_errtext why;

@@ -73,10 +73,12 @@ static void tell_fate(struct cv_member *m, enum cv_frame_fate fate)
 
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
-    (void)status; /* an error is read like a datagram, and there is none */
     (void)events;
     struct cv_member *m = poll->data;
     size_t byte_count;
+    if (status != 0 && !m->is_closing) { /* an error of the socket: libuv has stopped watching */
+        (void)uv_poll_start(poll, UV_READABLE, on_readable); /* and reading takes it away */
+    }
     for (uint32_t i = 0; i < READS_MAX && !m->is_closing; i++) {
         if (!cv__multicast_receive(&m->socket, m->received, sizeof m->received, &byte_count)) {
             break;

@@ -245,9 +245,12 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     /* A host without an agent says so, and reading would be told that: take the error away. */
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) == 0 && error != 0) {
         say_silent(s);
+    }
+    if (status != 0) { /* and libuv has stopped watching */
+        (void)uv_poll_start(poll, UV_READABLE, on_readable);
         return;
     }
-    if (status != 0) {
+    if (error != 0) {
         return;
     }
     netsnmp_large_fd_set set;
