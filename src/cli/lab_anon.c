@@ -9,6 +9,7 @@
  * Eq. 1: t = eps/2 + t_par + R t_seq + t_net if a full round of numbers is needed. Here the leader
  * resigns, so that everybody asks at once and the wait is not in it but one more broadcast is: no
  * election may take longer than 2 t_net + t_par + R t_seq, and the longest takes just that. */
+#include "cli/lab_anon.h"
 #include "cli/cli.h"
 #include "cli/lab.h"
 #include "sim/world.h"
@@ -19,20 +20,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NODES 10
-#define ROUND_MAX 10u
+#define NODES ((int)CV_ANON_NODES)
+#define ROUND_MAX CV_ANON_ROUND_MAX
 #define PAR_MS 5.0
 #define SEQ_MS 5.0
 #define NET_MS 0.15
 #define Z99 2.576 /* two-sided, of the normal distribution: there are hundreds of samples */
 
-/* A sample: its size, mean and half of the width of the 99 % confidence interval. */
-struct sample {
-    uint64_t count;
-    double sum, square_sum, max;
-};
-
-static void sample_add(struct sample *s, double value)
+void cv__anon_sample_add(struct cv_anon_sample *s, double value)
 {
     s->max = s->count == 0 || value > s->max ? value : s->max;
     s->count++;
@@ -40,17 +35,17 @@ static void sample_add(struct sample *s, double value)
     s->square_sum += value * value;
 }
 
-static double mean_of(const struct sample *s)
+double cv__anon_mean(const struct cv_anon_sample *s)
 {
     return s->count > 0 ? s->sum / (double)s->count : 0;
 }
 
-static double interval_of(const struct sample *s)
+double cv__anon_interval(const struct cv_anon_sample *s)
 {
     if (s->count < 2) {
         return 0;
     }
-    const double mean = mean_of(s);
+    const double mean = cv__anon_mean(s);
     const double n = (double)s->count;
     const double variance = (s->square_sum - n * mean * mean) / (n - 1);
     return Z99 * sqrt(variance > 0 ? variance / n : 0);
@@ -59,7 +54,7 @@ static double interval_of(const struct sample *s)
 /* ---- Fig. 3 ---------------------------------------------------------------------------------- */
 
 struct fig3 {
-    struct sample overhead_ms, first_ms, asked, numbers;
+    struct cv_anon_sample overhead_ms, first_ms, asked, numbers;
 };
 
 /* When this node first had a leader; -1: never. */
@@ -79,7 +74,7 @@ static void measure_fig3(struct cv_scenario *scenario, uint64_t seed, struct fig
 {
     struct cv_world *w = cv__world_new(scenario, seed, &with_history);
     cv__world_run(w, scenario->run_ns);
-    bool has_asked[NODES] = {false};
+    bool has_asked[CV_ANON_NODES] = {false};
     uint32_t asked = 0;
     for (uint32_t i = 0; i < w->ask_count; i++) {
         const struct cv_ask *ask = &w->ask[i];
@@ -89,11 +84,11 @@ static void measure_fig3(struct cv_scenario *scenario, uint64_t seed, struct fig
         }
         has_asked[ask->node - 1] = true;
         asked++;
-        sample_add(&f->overhead_ms, (double)(led_ns - ask->at_ns) / 1e6);
+        cv__anon_sample_add(&f->overhead_ms, (double)(led_ns - ask->at_ns) / 1e6);
     }
-    sample_add(&f->asked, asked);
-    sample_add(&f->numbers, (double)w->sequencer.number_count);
-    sample_add(&f->first_ms, (double)w->election[0].elected_ns / 1e6);
+    cv__anon_sample_add(&f->asked, asked);
+    cv__anon_sample_add(&f->numbers, (double)w->sequencer.number_count);
+    cv__anon_sample_add(&f->first_ms, (double)w->election[0].elected_ns / 1e6);
     cv__world_free(w);
     cv__scenario_free(scenario);
 }
@@ -122,11 +117,12 @@ static void run_fig3(const char *figure, int eta_ms, int eps_ms, uint64_t runs,
     for (uint32_t r = 1; r <= ROUND_MAX; r++) {
         const struct fig3 f = fig3_of(eta_ms, eps_ms, r, runs);
         round_size[r - 1] = r;
-        overhead[r - 1] = mean_of(&f.overhead_ms);
+        overhead[r - 1] = cv__anon_mean(&f.overhead_ms);
         cv__table_row(table, CV_NUMBER(r), CV_NUMBER(overhead[r - 1]),
-                      CV_NUMBER(interval_of(&f.overhead_ms)), CV_NUMBER(mean_of(&f.first_ms)),
-                      CV_NUMBER(interval_of(&f.first_ms)), CV_NUMBER(mean_of(&f.asked)),
-                      CV_NUMBER(mean_of(&f.numbers)));
+                      CV_NUMBER(cv__anon_interval(&f.overhead_ms)),
+                      CV_NUMBER(cv__anon_mean(&f.first_ms)),
+                      CV_NUMBER(cv__anon_interval(&f.first_ms)), CV_NUMBER(cv__anon_mean(&f.asked)),
+                      CV_NUMBER(cv__anon_mean(&f.numbers)));
     }
     cv__report_table(report, table);
     const struct cv_line line = cv__lab_fit(round_size, overhead, ROUND_MAX);
@@ -168,12 +164,12 @@ static void run_eq1(uint64_t runs, struct cv_table *table, struct cv_report *rep
 {
     bool all_agree = true;
     for (uint32_t r = 1; r <= ROUND_MAX; r++) {
-        struct sample took = {0};
+        struct cv_anon_sample took = {0};
         uint64_t again = 0;
         for (uint64_t seed = 1; seed <= runs; seed++) {
             const double ms = measure_eq1(r, seed);
             if (ms < 150) {
-                sample_add(&took, ms);
+                cv__anon_sample_add(&took, ms);
             } else {
                 again++;
             }
@@ -183,7 +179,7 @@ static void run_eq1(uint64_t runs, struct cv_table *table, struct cv_report *rep
         const bool agrees = took.max < said_ms + 0.05 && took.max > said_ms - SEQ_MS - 0.05;
         all_agree = all_agree && agrees;
         cv__table_row(table, CV_NUMBER(r), CV_NUMBER(said_ms), CV_NUMBER(took.max),
-                      CV_NUMBER(mean_of(&took)), CV_NUMBER(interval_of(&took)),
+                      CV_NUMBER(cv__anon_mean(&took)), CV_NUMBER(cv__anon_interval(&took)),
                       CV_NUMBER((double)again), CV_TEXT(agrees ? "agrees" : "DISAGREES"));
     }
     cv__report_table(report, table);
@@ -225,6 +221,7 @@ static bool plot_fig3(const struct cv_table *fast, const struct cv_table *slow, 
 struct settings {
     uint64_t runs;
     const char *folder; /* for plots; NULL: none */
+    const char *live;   /* the address of a sequencer; NULL: in the simulator */
     bool is_json;
 };
 
@@ -234,6 +231,7 @@ static bool parse(int argc, char **argv, struct settings *settings)
         {"plots", required_argument, NULL, 'p'},
         {"runs", required_argument, NULL, 'r'},
         {"json", no_argument, NULL, 'j'},
+        {"live", required_argument, NULL, 'l'},
         {0},
     };
     int option;
@@ -249,6 +247,9 @@ static bool parse(int argc, char **argv, struct settings *settings)
             break;
         case 'j':
             settings->is_json = true;
+            break;
+        case 'l':
+            settings->live = optarg;
             break;
         default:
             return false; /* getopt said what is wrong */
@@ -267,6 +268,11 @@ int cv__lab_anon(int argc, char **argv)
     if (!parse(argc, argv, &settings) ||
         (settings.folder != NULL && !cv__plot_is_folder(settings.folder))) {
         return EXIT_USAGE;
+    }
+    if (settings.live != NULL) {
+        const struct cv_anon_live live = {settings.live, settings.runs, settings.folder,
+                                          settings.is_json};
+        return cv__lab_anon_live(&live);
     }
     const bool draws = settings.folder != NULL && cv__plot_can();
     struct cv_table fast = {
