@@ -9,7 +9,7 @@ static int run(int argc, char **argv)
     /* The address decides, wherever it stands on the line. */
     static const char scheme[] = "multicast:";
     for (int i = 1; i < argc; i++) {
-        const char *via = strncmp(argv[i], "--via=", 6) == 0 ? argv[i] + 6
+        const char *via = strncmp(argv[i], "--via=", 6) == 0              ? argv[i] + 6
                           : strcmp(argv[i], "--via") == 0 && i + 1 < argc ? argv[i + 1]
                                                                           : "";
         if (strncmp(via, scheme, sizeof scheme - 1) == 0) {
@@ -31,7 +31,8 @@ const struct cv_verb cv__verb_elect = {
         "  --node NAME    what this contender is called; default: host name and process id\n"
         "  --changes N    stop after N changes\n"
         "  --json         one object for each change\n\n"
-        "--via multicast:GROUP:PORT?OPTIONS elects among the members of a multicast group, who need\n"
+        "--via multicast:GROUP:PORT?OPTIONS elects among the members of a multicast group, who "
+        "need\n"
         "not know each other (see 'conclave protocols anon'). OPTIONS, joined by '&':\n"
         "  interface=NAME|ADDRESS  where the group is (127.0.0.1: this host only)\n"
         "  key=FILE | insecure     authenticated frames ('conclave keygen'), or not\n"

@@ -1,5 +1,5 @@
-/* src/cli/elect_multicast.c - `conclave elect NAME --via multicast:...`: takes part, prints one line
- * for each change, and resigns when it is interrupted.
+/* src/cli/elect_multicast.c - `conclave elect NAME --via multicast:...`: takes part, prints one
+ * line for each change, and resigns when it is interrupted.
  *
  * Not by cv_open() as the other addresses: that promises that nobody else leads until a certain
  * instant, and the protocols of a group whose members nobody knows cannot. */
@@ -154,8 +154,8 @@ static void tell_counts(const struct elect *e)
                   cv__member_frames(e->member, CV_FRAME_VERSION),
                   cv__member_frames(e->member, CV_FRAME_DAMAGED),
                   cv__member_frames(e->member, CV_FRAME_REPLAYED), host->malformed,
-                  sequencer != NULL ? sequencer->refused : 0,
-                  silent, sequencer != NULL ? sequencer->strange : 0);
+                  sequencer != NULL ? sequencer->refused : 0, silent,
+                  sequencer != NULL ? sequencer->strange : 0);
 }
 
 static void close_all(struct elect *e)
@@ -248,7 +248,8 @@ static bool parse(int argc, char **argv, struct settings *settings)
 
 static int elect(const struct settings *settings, struct cv_address *address)
 {
-    struct elect e = {.name = settings->name, .is_json = settings->is_json,
+    struct elect e = {.name = settings->name,
+                      .is_json = settings->is_json,
                       .change_count_max = settings->change_count_max};
     const struct cv_member_told told = {
         .self = &e, .leadership = on_leadership, .trouble = on_trouble};
