@@ -54,7 +54,11 @@ _conclave()
     done
 
     case $prev in
-    --seed | --runs | --threads | --random | --min) return ;; # a number: nothing to suggest
+    --seed | --runs | --threads | --random | --min | --count | --clients | --changes) return ;; # a number
+    --live)
+        mapfile -t COMPREPLY < <(compgen -W "snmp: file:" -- "$cur")
+        return
+        ;;
     --plots)
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -d -- "$cur")
@@ -69,12 +73,29 @@ _conclave()
 
     case $verb in
     "")
-        words="check-lease protocols oracles sim lab help"
+        words="elect check-lease protocols oracles sequencer keygen sim lab help"
         [[ $cur == -* ]] && words="--help --version"
         ;;
-    help) words="check-lease protocols oracles sim lab" ;;
+    help) words="elect check-lease protocols oracles sequencer keygen sim lab" ;;
     check-lease) words=$(_conclave_options "--min --json --quiet --help") ;;
+    elect) words=$(_conclave_options "--via --lease --node --changes --json --help") ;;
     oracles) words=$(_conclave_options "--json --help") ;;
+    sequencer)
+        if [[ $cur == -* ]]; then
+            words=$(_conclave_options "--count --clients --list --json --help")
+        else
+            words="snmp: file:"
+        fi
+        ;;
+    keygen)
+        if [[ $cur == -* ]]; then
+            words="--help"
+        else
+            compopt -o filenames 2>/dev/null
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return
+        fi
+        ;;
     sim)
         if [[ $cur == -* ]]; then
             words=$(_conclave_options "--seed --runs --threads --json --timing --trace --timeline
@@ -97,7 +118,7 @@ _conclave()
         ;;
     lab)
         if [[ $cur == -* ]]; then
-            words=$(_conclave_options "--plots --runs --random --json --tiny --help")
+            words=$(_conclave_options "--plots --runs --random --live --json --tiny --help")
         elif [[ $prev == lab ]]; then
             words=$(_conclave_experiments)
         fi

@@ -41,7 +41,7 @@ const struct cv_verb cv__verb_lab = {
     .help =
         "usage: conclave lab [EXPERIMENT [OPTIONS]]\n\n"
         "Without an experiment, lists them.\n\n"
-        "  anon [--runs K] [--plots FOLDER] [--json]\n"
+        "  anon [--runs K] [--plots FOLDER] [--json] [--live SEQUENCER]\n"
         "             ten processes of [Wiesmann07] start at once, with rounds of 1 to 10\n"
         "             numbers and the paper's sequencer: how long from a process's proposal to\n"
         "             its leader (fig. 3a and 3b), with 99 % confidence intervals from K "
@@ -49,6 +49,8 @@ const struct cv_verb cv__verb_lab = {
         "             each (default 300), and how that grows; and, with everybody asking at\n"
         "             once, Eq. 1. Exit status 1 if overhead is not linear in R, or Eq. 1 not "
         "met.\n"
+        "             --live: ten real processes with that sequencer (snmp:HOST:PORT/COMMUNITY,\n"
+        "             file:PATH) and multicast on the loopback interface; nothing is judged.\n"
         "  classic    bully, bully-improved, bully-modified, ring and ring-modified: messages\n"
         "             and time to elect after the coordinator's crash in the best and worst\n"
         "             case for N = 4, 8, 16, 32, 64, beside the formulas; and each of them with\n"

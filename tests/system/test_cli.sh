@@ -125,6 +125,47 @@ check 'oracles --json is JSON' is_json out 'len(r) >= 10 and all(o["formula"] an
 refuses "oracles takes no argument: 'x'" oracles x
 refuses "unrecognized option '--jsno'" oracles --jsno
 
+# ---- keygen, sequencer, elect: what needs no network -----------------------------------------------
+
+run 0 keygen
+says '^conclave-key-1 [0-9a-f]\{64\}$'
+run 0 keygen k1
+check 'a key file is for its owner only' [ "$(stat -c %a k1)" = 600 ]
+refuses "cannot make 'k1': File exists" keygen k1
+refuses 'keygen takes the name of a file' keygen a b
+run 0 sequencer file:numbers --count 50 --clients 3
+says '50 numbers for 3 clients'
+says '^gaps  *0 numbers missing in 0 gaps; 0 questions without an answer; 0 numbers given twice$'
+says '68 to 98 numbers/s (\[Wiesmann07, Table 1\]'
+run 0 sequencer file:numbers --count 5 --list
+says '^55$'
+run 0 sequencer file:numbers --json
+check 'sequencer --json' is_json out 'r["ok"] and r["count"] == 1000 and r["first"] == 56 and r["last"] == 1055
+    and r["response_p50_ms"] > 0 and r["numbers_per_s"] > 0'
+echo 'no counter' >wrong-numbers
+run 1 sequencer file:wrong-numbers
+check 'one line about a damaged file' grep -q "'wrong-numbers' is not a counter of conclave, or damaged" err
+refuses 'which sequencer?' sequencer
+refuses 'there is no sequencer .x.' sequencer x:y
+refuses '--clients takes a whole number from 1 to 256' sequencer file:n --clients 0
+group='multicast:239.255.67.86:7000'
+loop='interface=127.0.0.1'
+refuses 'on which interface is 239.255.67.86?' elect e --via "$group?insecure&sequencer=file:n"
+refuses 'say key=FILE .* or insecure' elect e --via "$group?$loop&sequencer=file:n"
+refuses 'say key=FILE .* or insecure' elect e --via "$group?$loop&key=k1&insecure&sequencer=file:n"
+refuses 'needs numbers: add sequencer=' elect e --via "$group?$loop&insecure"
+refuses 'is no multicast group' elect e --via "multicast:10.0.0.1:7000?$loop&insecure&sequencer=file:n"
+refuses 'is not multicast:GROUP:PORT' elect e --via "multicast:239.1.1.1?$loop&insecure&sequencer=file:n"
+refuses 'must know its members' elect e --via "$group?$loop&insecure&protocol=bully"
+refuses "has no option 'Q'" elect e --via "$group?$loop&insecure&sequencer=file:n&Q=1"
+refuses 'eps/2 > eta' elect e --via "$group?$loop&insecure&sequencer=file:n&eta=1s&eps=1s"
+refuses "cannot read 'no-key'" elect e --via "$group?$loop&key=no-key&sequencer=file:n"
+refuses "says 'R' twice" elect e --via "$group?R=1&R=2"
+refuses 'elect takes the name of one election' elect --via "$group"
+run 0 elect e --via "$group?$loop&ttl=0&insecure&sequencer=file:n&eta=5ms&eps=20ms&R=1" --changes 1 --json
+check 'elect --json' is_json out 'r["election"] == "e" and r["role"] in ("leader", "waiting") and r["self"]'
+check 'alone it leads itself' grep -q '"role": "leader"' out
+
 # ---- exit statuses of sim -------------------------------------------------------------------------
 
 run 0 sim good.scn
