@@ -246,7 +246,7 @@ static bool parse(int argc, char **argv, struct settings *settings)
     return true;
 }
 
-static int elect(const struct settings *settings, struct cv_address *address)
+static int elect(const struct settings *settings)
 {
     struct elect e = {.name = settings->name,
                       .is_json = settings->is_json,
@@ -264,7 +264,7 @@ static int elect(const struct settings *settings, struct cv_address *address)
     (void)uv_signal_start(&e.interrupted, on_signal, SIGINT);
     (void)uv_signal_start(&e.terminated, on_signal, SIGTERM);
     (void)signal(SIGPIPE, SIG_IGN); /* a reader that is gone shows as an error of writing */
-    if (cv__member_open(&e.loop, e.name, address, &told, &e.member, &why) != CV_OK) {
+    if (cv__member_open(&e.loop, e.name, settings->address, &told, &e.member, &why) != CV_OK) {
         e.status = cv__usage_error("%s", why.text);
         uv_close((uv_handle_t *)&e.goodbye, NULL);
         uv_close((uv_handle_t *)&e.interrupted, NULL);
@@ -282,13 +282,5 @@ static int elect(const struct settings *settings, struct cv_address *address)
 int cv__elect_multicast(int argc, char **argv)
 {
     struct settings settings = {0};
-    struct cv_address address;
-    struct cv_errtext why;
-    if (!parse(argc, argv, &settings)) {
-        return EXIT_USAGE;
-    }
-    if (cv__address_parse(settings.address, &address, &why) != CV_OK) {
-        return cv__usage_error("%s", why.text);
-    }
-    return elect(&settings, &address);
+    return parse(argc, argv, &settings) ? elect(&settings) : EXIT_USAGE;
 }

@@ -3,9 +3,10 @@
  *
  * Ten processes are forked once and go through the runs together, held in step by a barrier in
  * shared memory. In a run each of them opens a new participant of a new election, which waits for a
- * time drawn from (0, eps] as in the paper; the counter goes on wherever it stands. When all have a
- * leader it resigns: everybody asks at once (Eq. 1). They leave their times (of one clock, the
- * machine's) in the shared memory, and the parent adds them up.
+ * time drawn from (0, eps] as in the paper. Up to R - 1 numbers are burnt before: one election
+ * leaves the counter at the beginning of a round, and the next must find it anywhere. When all have
+ * had a leader for a while it resigns: everybody asks at once (Eq. 1). They leave their times (of
+ * one clock, the machine's) in the shared memory, and the parent adds them up.
  *
  * Nothing is judged: how fast it is depends on the machine and on what else it does. */
 #include "cli/lab_anon.h"
@@ -33,11 +34,12 @@
 #define RUN_MS_MAX 10000     /* a run that takes longer is given up, and counted */
 #define CALIBRATE_COUNT 500u /* questions of each process */
 
-enum task { TASK_ELECT, TASK_CALIBRATE_ONE, TASK_CALIBRATE_ALL, TASK_END };
+enum task { TASK_BURN, TASK_ELECT, TASK_CALIBRATE_ONE, TASK_CALIBRATE_ALL, TASK_END };
 
 /* What one process has seen in one run; 0: it did not happen. */
 struct times {
-    int64_t started_ns, asked_ns, leader_ns, resigned_ns, next_leader_ns;
+    int64_t started_ns, asked_ns, leader_ns;
+    int64_t resigned_ns, next_leader_ns; /* of another one than who resigned */
     uint64_t answers;
     double response_ms_sum;
     bool has_failed;
@@ -49,9 +51,12 @@ struct shared {
     enum task task;
     int eta_ms, eps_ms;
     uint32_t round_size;
+    uint64_t burn; /* so many numbers */
     uint64_t run;
     uint32_t port;
     atomic_uint with_leader, with_next_leader; /* how many processes */
+    atomic_bool has_resigned;                  /* somebody has, with this label */
+    atomic_ullong resigned_label;
     struct times times[CV_ANON_NODES];
     char error[CV_ERRTEXT_BYTES];
 };
@@ -68,24 +73,25 @@ struct process {
     struct cv_counter counter; /* calibrating */
     uint64_t question;
     int64_t question_ns;
-    uint64_t leader_label;
-    bool is_leading, is_over;
+    uint64_t wanted;          /* numbers */
+    int64_t leading_since_ns; /* 0: it does not lead */
+    bool is_over;
 };
 
 static void on_leadership(void *self, const struct cv_leadership *l)
 {
     struct process *p = self;
     const int64_t now_ns = cv__clock_now_ns();
-    p->is_leading = l->leader != CV_ID_NONE && l->leader != CV_ID_ANONYMOUS;
+    const bool is_leading = l->leader != CV_ID_NONE && l->leader != CV_ID_ANONYMOUS;
+    p->leading_since_ns = is_leading ? now_ns : 0;
     if (l->leader == CV_ID_NONE) {
         return;
     }
     if (p->times->leader_ns == 0) {
         p->times->leader_ns = now_ns;
-        p->leader_label = l->label;
         atomic_fetch_add(&p->shared->with_leader, 1);
-    } else if (p->times->next_leader_ns == 0 && l->label != p->leader_label &&
-               atomic_load(&p->shared->with_leader) == CV_ANON_NODES) {
+    } else if (p->times->next_leader_ns == 0 && atomic_load(&p->shared->has_resigned) &&
+               l->label != atomic_load(&p->shared->resigned_label)) {
         p->times->next_leader_ns = now_ns;
         atomic_fetch_add(&p->shared->with_next_leader, 1);
     }
@@ -112,18 +118,22 @@ static void on_answered(void *self, uint64_t request, uint64_t number)
     }
 }
 
-/* Everybody has a leader: it resigns. Everybody has the next: the run is over. */
+/* Everybody has had a leader for a while: it resigns. Everybody has another: the run is over. */
 static void on_look(uv_timer_t *timer)
 {
     struct process *p = timer->data;
+    struct shared *s = p->shared;
     const int64_t now_ns = cv__clock_now_ns();
-    if (p->is_leading && p->times->resigned_ns == 0 && p->times->next_leader_ns == 0 &&
-        atomic_load(&p->shared->with_leader) == CV_ANON_NODES) {
+    if (p->leading_since_ns != 0 && atomic_load(&s->with_leader) == CV_ANON_NODES &&
+        now_ns - p->leading_since_ns > 2 * s->eta_ms * NS_PER_MS &&
+        !atomic_load(&s->has_resigned)) {
+        atomic_store(&s->resigned_label, cv__host_nonce(cv__member_host(p->member)));
+        atomic_store(&s->has_resigned, true);
         p->times->resigned_ns = cv__clock_now_ns();
         cv__host_resign(cv__member_host(p->member), CV_ID_NONE);
     }
     p->times->has_failed = now_ns - p->times->started_ns > (int64_t)RUN_MS_MAX * NS_PER_MS;
-    p->is_over = p->times->has_failed || atomic_load(&p->shared->with_next_leader) == CV_ANON_NODES;
+    p->is_over = p->times->has_failed || atomic_load(&s->with_next_leader) == CV_ANON_NODES;
 }
 
 static void fail(struct process *p, const char *why)
@@ -135,22 +145,20 @@ static void fail(struct process *p, const char *why)
 static void elect(struct process *p)
 {
     const struct shared *s = p->shared;
-    char text[CV_ADDRESS_BYTES_MAX];
+    char text[1024];
     char name[64];
     (void)snprintf(text, sizeof text,
                    "multicast:" GROUP ":%u?interface=127.0.0.1&insecure&start=paper&eta=%dms"
                    "&eps=%dms&R=%u&sequencer=%s",
                    s->port, s->eta_ms, s->eps_ms, s->round_size, p->sequencer);
     (void)snprintf(name, sizeof name, "lab-%llu", (unsigned long long)s->run);
-    struct cv_address address;
     struct cv_errtext why;
     const struct cv_member_told told = {
         .self = p, .leadership = on_leadership, .asked = on_asked, .answered = on_answered};
-    p->is_leading = false;
+    p->leading_since_ns = 0;
     p->is_over = false;
     p->times->started_ns = cv__clock_now_ns();
-    if (cv__address_parse(text, &address, &why) != CV_OK ||
-        cv__member_open(&p->loop, name, &address, &told, &p->member, &why) != CV_OK) {
+    if (cv__member_open(&p->loop, name, text, &told, &p->member, &why) != CV_OK) {
         fail(p, why.text);
         return;
     }
@@ -165,7 +173,7 @@ static void elect(struct process *p)
     (void)uv_run(&p->loop, UV_RUN_DEFAULT);
 }
 
-/* ---- Calibration: how long an answer takes, alone and with all others ------------------------ */
+/* ---- Only numbers: how long an answer takes, alone and with all others ----------------------- */
 
 static void ask_next(struct process *p)
 {
@@ -178,7 +186,7 @@ static void on_calibrated(void *self, uint64_t request, uint64_t number)
     struct process *p = self;
     p->is_over = p->is_over || number == CV_SEQUENCE_NONE;
     on_answered(p, request, number);
-    if (p->times->answers >= CALIBRATE_COUNT || p->is_over) {
+    if (p->times->answers >= p->wanted || p->is_over) {
         p->is_over = true;
     } else {
         ask_next(p);
@@ -191,8 +199,9 @@ static void give_up(uv_timer_t *timer)
     p->is_over = true;
 }
 
-static void calibrate(struct process *p)
+static void take_numbers(struct process *p, uint64_t count)
 {
+    p->wanted = count;
     const struct cv_sequencer_events events = {p, on_calibrated, NULL};
     struct cv_errtext why;
     if (cv__sequencer_open(&p->loop, p->sequencer, &events, &p->counter, &why) != CV_OK) {
@@ -207,7 +216,7 @@ static void calibrate(struct process *p)
     while (!p->is_over) {
         (void)uv_run(&p->loop, UV_RUN_ONCE);
     }
-    if (p->times->answers < CALIBRATE_COUNT) {
+    if (p->times->answers < p->wanted) {
         fail(p, "the sequencer does not answer");
     }
     uv_close((uv_handle_t *)&p->look, NULL);
@@ -226,16 +235,21 @@ _Noreturn static void be_process(struct shared *shared, uint32_t index, const ch
         (void)pthread_barrier_wait(&shared->barrier);
         memset(p.times, 0, sizeof *p.times);
         switch (shared->task) {
+        case TASK_BURN:
+            if (index == 0 && shared->burn > 0) {
+                take_numbers(&p, shared->burn);
+            }
+            break;
         case TASK_ELECT:
             elect(&p);
             break;
         case TASK_CALIBRATE_ONE:
             if (index == 0) {
-                calibrate(&p);
+                take_numbers(&p, CALIBRATE_COUNT);
             }
             break;
         case TASK_CALIBRATE_ALL:
-            calibrate(&p);
+            take_numbers(&p, CALIBRATE_COUNT);
             break;
         case TASK_END:
             _exit(0);
@@ -252,6 +266,7 @@ static void do_task(struct shared *s, enum task task)
     s->run++;
     atomic_store(&s->with_leader, 0);
     atomic_store(&s->with_next_leader, 0);
+    atomic_store(&s->has_resigned, false);
     (void)pthread_barrier_wait(&s->barrier);
     if (task != TASK_END) {
         (void)pthread_barrier_wait(&s->barrier);
@@ -360,6 +375,8 @@ static bool run_figure(struct shared *s, const char *figure, int eta_ms, int eps
         struct point p = {0};
         s->round_size = r;
         for (uint64_t i = 0; i < runs; i++) {
+            s->burn = cv__clock_random() % r;
+            do_task(s, TASK_BURN);
             do_task(s, TASK_ELECT);
             add_run(&p, s);
         }

@@ -2,6 +2,7 @@
  */
 #include "runtime/multicast.h"
 
+#include "core/address.h"
 #include "core/errors.h"
 #include "core/types.h"
 #include "net/multicast.h"
@@ -12,7 +13,8 @@
 #include <string.h>
 
 #define FRAME_BYTES_MAX 65536u
-#define READS_MAX 64u /* datagrams in one turn of the loop: timers must have their turn, too */
+#define VALUE_BYTES 1024u /* of an option, decoded: a path, or the address of a sequencer */
+#define READS_MAX 64u     /* datagrams in one turn of the loop: timers must have their turn, too */
 
 /* Invariant: parts that are not there are NULL, so that a half-built one can be closed. */
 struct cv_member {
@@ -24,7 +26,7 @@ struct cv_member {
     struct cv_host *host;
     uv_poll_t poll;
     bool has_poll;
-    char where[64];
+    char where[80];
     uint32_t told_fates; /* bit f: of that fate somebody has heard */
     uint32_t closing_count;
     bool is_closing;
@@ -137,50 +139,88 @@ static bool parse_number(const char *text, uint32_t max, uint32_t *ret_value)
     return text[0] >= '0' && text[0] <= '9' && *end == '\0' && value <= max;
 }
 
-static int join_group(struct cv_member *m, struct cv_address *address, struct cv_errtext *reterr)
+/* What the address says, decoded. An option that is not there is NULL. */
+struct wishes {
+    struct cv_address address;
+    char interface_text[64], ttl_text[16], protocol_text[64];
+    char key_text[VALUE_BYTES], sequencer_text[VALUE_BYTES], state_text[VALUE_BYTES];
+    char insecure_text[16];
+    const char *interface, *ttl, *protocol, *key, *sequencer, *state, *insecure;
+};
+
+static const char *const own_options[] = {"interface", "ttl",      "key",  "insecure",
+                                          "sequencer", "protocol", "state"};
+
+/* False: the value is too long. */
+static bool get(const struct cv_address *address, const char *name, char *buffer,
+                size_t buffer_bytes, const char **ret_value)
 {
-    char group[32];
+    struct cv_span value;
+    *ret_value = NULL;
+    if (!cv__address_option(address, name, &value)) {
+        return true;
+    }
+    *ret_value = buffer;
+    return cv__address_decode(value, buffer, buffer_bytes);
+}
+
+#define GET(w, name) get(&(w)->address, #name, (w)->name##_text, sizeof(w)->name##_text, &(w)->name)
+
+static int read_address(const char *text, struct wishes *w, struct cv_errtext *reterr)
+{
+    const int result = cv__address_split(text, &w->address, reterr);
+    if (result != CV_OK) {
+        return result;
+    }
+    if (!GET(w, interface) || !GET(w, ttl) || !GET(w, protocol) || !GET(w, key) ||
+        !GET(w, sequencer) || !GET(w, state) || !GET(w, insecure)) {
+        return cv__fail(reterr, CV_E_INVALID, "'%.200s': an option is too long", text);
+    }
+    return CV_OK;
+}
+
+static int join_group(struct cv_member *m, struct wishes *w, struct cv_errtext *reterr)
+{
+    char path[64];
     uint32_t port = 0;
-    uint32_t ttl = 0;
-    const char *colon = strchr(address->where, ':');
-    if (colon == NULL || (size_t)(colon - address->where) >= sizeof group ||
-        !parse_number(colon + 1, 65535, &port) || port == 0) {
-        return cv__fail(reterr, CV_E_INVALID, "'multicast:%.100s' is not multicast:GROUP:PORT",
-                        address->where);
+    uint32_t ttl = CV_MULTICAST_TTL_DEFAULT;
+    const bool is_short = cv__address_decode(w->address.path, path, sizeof path);
+    char *colon = is_short ? strchr(path, ':') : NULL;
+    if (w->address.has_hosts || colon == NULL || !parse_number(colon + 1, 65535, &port) ||
+        port == 0) {
+        return cv__fail(reterr, CV_E_INVALID, "'multicast:%s' is not multicast:GROUP:PORT",
+                        is_short ? path : "...");
     }
-    (void)snprintf(group, sizeof group, "%.*s", (int)(colon - address->where), address->where);
-    const char *ttl_text = cv__address_value(address, "ttl", "1");
-    if (!parse_number(ttl_text, 255, &ttl)) {
-        return cv__fail(reterr, CV_E_INVALID, "ttl=%.50s is not a number from 0 to 255", ttl_text);
+    *colon = '\0';
+    if (w->ttl != NULL && !parse_number(w->ttl, 255, &ttl)) {
+        return cv__fail(reterr, CV_E_INVALID, "ttl=%s is not a number from 0 to 255", w->ttl);
     }
-    const char *interface = cv__address_value(address, "interface", NULL);
-    if (interface == NULL) {
+    if (w->interface == NULL) {
         return cv__fail(reterr, CV_E_INVALID,
                         "on which interface is %s? add interface=NAME or interface=ADDRESS "
                         "(interface=127.0.0.1: this host only)",
-                        group);
+                        path);
     }
     const struct cv_multicast_where where = {
-        .group = group, .port = (uint16_t)port, .interface = interface, .ttl = ttl};
-    (void)snprintf(m->where, sizeof m->where, "%s:%u", group, port);
+        .group = path, .port = (uint16_t)port, .interface = w->interface, .ttl = ttl};
+    (void)snprintf(m->where, sizeof m->where, "%s:%u", path, port);
     return cv__multicast_open(&m->socket, &where, reterr);
 }
 
-static int make_frames(struct cv_member *m, const char *election, struct cv_address *address,
+static int make_frames(struct cv_member *m, const char *election, const struct wishes *w,
                        struct cv_errtext *reterr)
 {
-    const char *file = cv__address_value(address, "key", NULL);
-    const struct cv_address_option *insecure = cv__address_take(address, "insecure");
-    if ((file == NULL) == (insecure == NULL) || (insecure != NULL && insecure->value != NULL)) {
+    if ((w->key == NULL) == (w->insecure == NULL) ||
+        (w->insecure != NULL && w->insecure[0] != '\0')) {
         return cv__fail(reterr, CV_E_INVALID,
                         "say key=FILE ('conclave keygen FILE' makes one) or insecure, and one of "
                         "them only");
     }
     struct cv_key key;
-    if (file == NULL) {
+    if (w->key == NULL) {
         return cv__frames_new(election, NULL, &m->frames, reterr);
     }
-    int result = cv__key_read(file, &key, reterr);
+    int result = cv__key_read(w->key, &key, reterr);
     if (result == CV_OK) {
         result = cv__frames_new(election, &key, &m->frames, reterr);
     }
@@ -188,52 +228,59 @@ static int make_frames(struct cv_member *m, const char *election, struct cv_addr
     return result;
 }
 
-/* The protocol, and its options: whatever nobody else has taken. */
-static int configure(struct cv_address *address, const struct cv_protocol **ret_protocol,
+/* The options of the protocol that the address sets; an option alone is a yes. */
+static int set_options(const struct wishes *w, const struct cv_protocol *protocol,
+                       struct cv_config *config, struct cv_errtext *reterr)
+{
+    const char *known[CV_OPTIONS_MAX + COUNT_OF(own_options) + 1];
+    uint32_t known_count = 0;
+    for (uint32_t i = 0; i < COUNT_OF(own_options); i++) {
+        known[known_count++] = own_options[i];
+    }
+    int result = CV_OK;
+    for (const struct cv_option *o = protocol->options; o->name != NULL; o++) {
+        known[known_count++] = o->name;
+        char value[CV_TEXT_BYTES];
+        const char *text = NULL;
+        if (!get(&w->address, o->name, value, sizeof value, &text)) {
+            return cv__fail(reterr, CV_E_INVALID, "the option '%s' is too long", o->name);
+        }
+        if (text != NULL && result == CV_OK) {
+            result =
+                cv_config_set(config, protocol, o->name, text[0] != '\0' ? text : "yes", reterr);
+        }
+    }
+    known[known_count] = NULL;
+    return result != CV_OK ? result : cv__address_check_options(&w->address, known, reterr);
+}
+
+static int configure(const struct wishes *w, const struct cv_protocol **ret_protocol,
                      struct cv_config *config, struct cv_errtext *reterr)
 {
-    const char *name = cv__address_value(address, "protocol", "anon");
+    const char *name = w->protocol != NULL ? w->protocol : "anon";
     const struct cv_protocol *protocol = cv_protocol_find(name);
     if (protocol == NULL) {
-        return cv__fail(reterr, CV_E_UNKNOWN, "there is no protocol '%.50s'", name);
+        return cv__fail(reterr, CV_E_UNKNOWN, "there is no protocol '%s'", name);
     }
-    if (!protocol->is_anonymous) {
+    if (!protocol->is_anonymous || protocol->sequence_ns == NULL) {
         return cv__fail(reterr, CV_E_INVALID,
-                        "the protocol '%s' must know its members, and a multicast group knows "
-                        "none: take anon",
+                        "the protocol '%s' is not for a group whose members nobody knows: take "
+                        "anon",
                         name);
     }
     cv_config_init(config, protocol, /* self= */ 1, /* member_count= */ 1);
-    for (uint32_t i = 0; i < address->option_count; i++) {
-        struct cv_address_option *option = &address->option[i];
-        if (option->is_taken) {
-            continue;
-        }
-        option->is_taken = true;
-        const int result = cv_config_set(config, protocol, option->name,
-                                         option->value != NULL ? option->value : "yes", reterr);
-        if (result != CV_OK) {
-            return result;
-        }
-    }
+    const int result = set_options(w, protocol, config, reterr);
     *ret_protocol = protocol;
-    return cv_core_configure(protocol, config, reterr);
+    return result != CV_OK ? result : cv_core_configure(protocol, config, reterr);
 }
 
-static int open_sequencer(struct cv_member *m, uv_loop_t *loop, const struct cv_protocol *protocol,
-                          const char *address, struct cv_errtext *reterr)
+static int open_sequencer(struct cv_member *m, uv_loop_t *loop, const char *address,
+                          struct cv_errtext *reterr)
 {
-    const bool is_needed = protocol->sequence_ns != NULL;
-    if (is_needed != (address != NULL)) {
-        return is_needed
-                   ? cv__fail(reterr, CV_E_INVALID,
-                              "'%s' needs numbers: add sequencer=snmp:HOST:PORT/COMMUNITY or "
-                              "sequencer=file:PATH",
-                              protocol->name)
-                   : cv__fail(reterr, CV_E_INVALID, "'%s' needs no sequencer", protocol->name);
-    }
-    if (!is_needed) {
-        return CV_OK;
+    if (address == NULL) {
+        return cv__fail(reterr, CV_E_INVALID,
+                        "where do numbers come from? add sequencer=snmp:HOST:PORT/COMMUNITY or "
+                        "sequencer=file:PATH");
     }
     const struct cv_sequencer_events events = {m, on_number, trouble};
     const int result = cv__sequencer_open(loop, address, &events, &m->sequencer, reterr);
@@ -245,25 +292,27 @@ static int open_sequencer(struct cv_member *m, uv_loop_t *loop, const struct cv_
 
 /* ---- Beginning and end ----------------------------------------------------------------------- */
 
-static int start(struct cv_member *m, uv_loop_t *loop, const char *election,
-                 struct cv_address *address, struct cv_errtext *reterr)
+static int start(struct cv_member *m, uv_loop_t *loop, const char *election, const char *address,
+                 struct cv_errtext *reterr)
 {
     const struct cv_protocol *protocol = NULL;
     struct cv_config config;
-    const char *sequencer = cv__address_value(address, "sequencer", NULL);
-    const char *state = cv__address_value(address, "state", NULL);
-    int result = join_group(m, address, reterr);
+    struct wishes wishes;
+    int result = read_address(address, &wishes, reterr);
     if (result == CV_OK) {
-        result = make_frames(m, election, address, reterr);
+        result = join_group(m, &wishes, reterr);
     }
     if (result == CV_OK) {
-        result = configure(address, &protocol, &config, reterr);
-    }
-    if (result == CV_OK && state != NULL) {
-        result = cv__persist_open(state, protocol->name, &m->persist, reterr);
+        result = make_frames(m, election, &wishes, reterr);
     }
     if (result == CV_OK) {
-        result = open_sequencer(m, loop, protocol, sequencer, reterr);
+        result = configure(&wishes, &protocol, &config, reterr);
+    }
+    if (result == CV_OK && wishes.state != NULL) {
+        result = cv__persist_open(wishes.state, protocol->name, &m->persist, reterr);
+    }
+    if (result == CV_OK) {
+        result = open_sequencer(m, loop, wishes.sequencer, reterr);
     }
     if (result != CV_OK) {
         return result;
@@ -287,7 +336,7 @@ static int start(struct cv_member *m, uv_loop_t *loop, const char *election,
     return cv__host_start(m->host, reterr);
 }
 
-int cv__member_open(uv_loop_t *loop, const char *election, struct cv_address *address,
+int cv__member_open(uv_loop_t *loop, const char *election, const char *address,
                     const struct cv_member_told *told, struct cv_member **ret_member,
                     struct cv_errtext *reterr)
 {

@@ -17,7 +17,6 @@
 #define CV_RUNTIME_MULTICAST_H
 
 #include "net/frame.h"
-#include "runtime/address.h"
 #include "runtime/host.h"
 #include "sequencers/sequencer.h"
 
@@ -35,7 +34,7 @@ struct cv_member_told {
 
 /* Opens and starts it. `address` is used during the call only. On failure nothing is left, but the
  * loop must be turned once more for handles to be closed. */
-CV_NODISCARD int cv__member_open(uv_loop_t *loop, const char *election, struct cv_address *address,
+CV_NODISCARD int cv__member_open(uv_loop_t *loop, const char *election, const char *address,
                                  const struct cv_member_told *told, struct cv_member **ret_member,
                                  struct cv_errtext *reterr);
 

@@ -153,14 +153,14 @@ loop='interface=127.0.0.1'
 refuses 'on which interface is 239.255.67.86?' elect e --via "$group?insecure&sequencer=file:n"
 refuses 'say key=FILE .* or insecure' elect e --via "$group?$loop&sequencer=file:n"
 refuses 'say key=FILE .* or insecure' elect e --via "$group?$loop&key=k1&insecure&sequencer=file:n"
-refuses 'needs numbers: add sequencer=' elect e --via "$group?$loop&insecure"
+refuses 'where do numbers come from? add sequencer=' elect e --via "$group?$loop&insecure"
 refuses 'is no multicast group' elect e --via "multicast:10.0.0.1:7000?$loop&insecure&sequencer=file:n"
 refuses 'is not multicast:GROUP:PORT' elect e --via "multicast:239.1.1.1?$loop&insecure&sequencer=file:n"
-refuses 'must know its members' elect e --via "$group?$loop&insecure&protocol=bully"
-refuses "has no option 'Q'" elect e --via "$group?$loop&insecure&sequencer=file:n&Q=1"
+refuses 'is not for a group whose members nobody knows' elect e --via "$group?$loop&insecure&protocol=bully"
+refuses "unknown option 'Q'" elect e --via "$group?$loop&insecure&sequencer=file:n&Q=1"
 refuses 'eps/2 > eta' elect e --via "$group?$loop&insecure&sequencer=file:n&eta=1s&eps=1s"
 refuses "cannot read 'no-key'" elect e --via "$group?$loop&key=no-key&sequencer=file:n"
-refuses "says 'R' twice" elect e --via "$group?R=1&R=2"
+refuses "option 'R' is given twice" elect e --via "$group?R=1&R=2"
 refuses 'elect takes the name of one election' elect --via "$group"
 run 0 elect e --via "$group?$loop&ttl=0&insecure&sequencer=file:n&eta=5ms&eps=20ms&R=1" --changes 1 --json
 check 'elect --json' is_json out 'r["election"] == "e" and r["role"] in ("leader", "waiting") and r["self"]'
