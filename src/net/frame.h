@@ -16,7 +16,7 @@
  *
  * Replays: of each sender the largest counter is kept, and which of the 64 up to it have come. A
  * frame is accepted once, in any order within that window; older ones are refused. Memory is
- * bounded: CV_FRAME_SENDERS_MAX senders, 48 bytes each. When another one is heard, the one that has
+ * bounded: CV_FRAME_SENDERS_MAX senders, 40 bytes each. When another one is heard, the one that has
  * been silent for longest is forgotten, and its frames could be replayed; so could, to a process
  * that starts now, those of senders that it never heard. Protocols must live with that (`anon`
  * does: numbers only grow, and copies renew no trust).

@@ -101,6 +101,21 @@ if command -v gnuplot >/dev/null; then
     [ "$status" -eq 2 ] || fail "a folder that is not there: exit status $status"
 fi
 
+# ---- live: real processes, nothing judged ---------------------------------------------------------
+
+"$CONCLAVE" lab anon --live "file:$work/numbers" --runs 2 --json >"$work/live" || fail "lab anon --live"
+python3 - "$work/live" <<'PYTHON' || fail "lab anon --live --json is not as documented"
+import json, sys
+lab = json.load(open(sys.argv[1], encoding="utf-8"))
+for table in "fig3a_live", "fig3b_live", "eq1a_live", "eq1b_live":
+    assert [row["R"] for row in lab[table]] == list(range(1, 11)), table
+assert lab["sequencer"][0]["one_ms"] > 0
+assert all(claim["agrees"] is None for claim in lab["claims"]) and lab["ok"]
+PYTHON
+status=0
+"$CONCLAVE" lab anon --live "file:/no/such/folder/x" --runs 2 >"$work/out" 2>"$work/words" || status=$?
+[ "$status" -eq 2 ] && grep -q 'cannot open' "$work/words" || fail "lab anon --live without a sequencer"
+
 # ---- wrong use ------------------------------------------------------------------------------------
 
 for wrong in "pole --random 0" "pole --runs 101" "pole --what" "pole more" "local --runs 0" "local --runs x" "local --what" "local more" "nothing"; do
