@@ -176,9 +176,12 @@ static int on_operation(int operation, netsnmp_session *session, int request_id,
     (void)session;
     (void)request_id;
     struct pending *p = magic;
+    if (!p->is_open || p->owner->is_inside) {
+        return 1;
+    }
     if (operation == NETSNMP_CALLBACK_OP_RECEIVED_MESSAGE && pdu != NULL) {
         on_answer(p, pdu);
-    } else if (p->is_open && !p->owner->is_inside) {
+    } else {
         p->owner->counts.silent++;
         say_silent(p->owner);
         answer(p, CV_SEQUENCE_NONE);
@@ -209,6 +212,14 @@ static void on_poll_closed(uv_handle_t *handle)
     on_handle_closed(s);
 }
 
+static void end_session(struct snmp *s)
+{
+    s->is_inside = true; /* what is still open it tells to on_operation(); we know */
+    (void)snmp_sess_close(s->session);
+    s->is_inside = false;
+    s->session = NULL;
+}
+
 /* The poll handle goes first: it must not outlive the socket that it watches. */
 static void close_session(struct snmp *s)
 {
@@ -219,16 +230,21 @@ static void close_session(struct snmp *s)
         s->poll = NULL;
     }
     if (s->session != NULL) {
-        s->is_inside = true; /* what is still open it tells to on_operation(); we know */
-        (void)snmp_sess_close(s->session);
-        s->is_inside = false;
-        s->session = NULL;
+        end_session(s);
     }
+    /* Who is answered may ask again at once, and then has a place of the next session. */
+    uint64_t request[PENDING_MAX];
+    uint32_t request_count = 0;
     for (uint32_t i = 0; i < PENDING_MAX; i++) {
         if (s->pending[i].is_open) {
-            s->counts.silent++;
-            answer(&s->pending[i], CV_SEQUENCE_NONE);
+            s->pending[i].is_open = false;
+            request[request_count++] = s->pending[i].request;
         }
+    }
+    s->pending_count = 0;
+    s->counts.silent += request_count;
+    for (uint32_t i = 0; i < request_count && !s->is_closing; i++) {
+        s->events.number(s->events.self, request[i], CV_SEQUENCE_NONE);
     }
 }
 
@@ -286,9 +302,10 @@ static int open_session(struct snmp *s, struct cv_errtext *reterr)
     uv_poll_t *poll = calloc(1, sizeof *poll);
     if (poll == NULL || connect(fd, (struct sockaddr *)&s->agent, s->agent_bytes) != 0 ||
         uv_poll_init(s->loop, poll, fd) != 0) {
+        const int why = errno;
         free(poll);
-        close_session(s);
-        return cv__fail(reterr, CV_E_IO, "cannot talk SNMP to %s: %s", s->name, strerror(errno));
+        end_session(s);
+        return cv__fail(reterr, CV_E_IO, "cannot talk SNMP to %s: %s", s->name, strerror(why));
     }
     s->poll = poll;
     poll->data = s;
