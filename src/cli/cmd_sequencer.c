@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define CLIENTS_MAX 256u
-#define PATIENCE_MS 1000u
+#define PATIENCE_MS 2000u
 
 struct measurement;
 
@@ -320,19 +320,18 @@ static int run(int argc, char **argv)
 const struct cv_verb cv__verb_sequencer = {
     .name = "sequencer",
     .summary = "asks a sequencer for numbers: gaps, response time, throughput",
-    .help =
-        "usage: conclave sequencer ADDRESS [--count N] [--clients K] [--list] [--json]\n\n"
-        "Takes N numbers (default 1000) from a sequencer, with K clients at once (default 1), "
-        "each\n"
-        "of which asks again when it has its answer, and prints which numbers came, what is\n"
-        "missing between them, how long an answer takes and how many come in a second, beside\n"
-        "what the paper's switches did.\n\n"
-        "  snmp:HOST[:PORT][/COMMUNITY]  the request counter of an SNMP agent (port 161; the\n"
-        "                                community is $CONCLAVE_SNMP_COMMUNITY or public)\n"
-        "  file:PATH                     a counter in a file, for the processes of one host\n\n"
-        "  --list   print each number, in the order of their values\n"
-        "  --json   one object\n\n"
-        "Exit status: 0 N numbers, all different; 1 not so, or no answer for a second; 2 wrong\n"
-        "usage.\n",
+    .help = "usage: conclave sequencer ADDRESS [--count N] [--clients K] [--list] [--json]\n\n"
+            "Takes N numbers (default 1000) from a sequencer, with K clients at once (default 1), "
+            "each\n"
+            "of which asks again when it has its answer, and prints which numbers came, what is\n"
+            "missing between them, how long an answer takes and how many come in a second, beside\n"
+            "what the paper's switches did.\n\n"
+            "  snmp:HOST[:PORT][/COMMUNITY]  the request counter of an SNMP agent (port 161; the\n"
+            "                                community is $CONCLAVE_SNMP_COMMUNITY or public)\n"
+            "  file:PATH                     a counter in a file, for the processes of one host\n\n"
+            "  --list   print each number, in the order of their values\n"
+            "  --json   one object\n\n"
+            "Exit status: 0 N numbers, all different; 1 not so, or no answer for 2 s; 2 wrong\n"
+            "usage.\n",
     .run = run,
 };

@@ -2,7 +2,7 @@
  *
  * The agent is a socket of this test on the loopback interface: it writes the answers by hand, byte
  * by byte, so that it can say what no real agent would. The real one is asked in
- * tests/system/test_snmpd.sh. */
+ * tests/system/test_elect.py. */
 #include "core/sequence.h"
 #include "modules/module.h"
 #include "sequencers/sequencer.h"

@@ -338,7 +338,34 @@ def namespaces_joined_by_a_bridge_elect():
             subprocess.run(["ip", "netns", "del", name], check=False)
 
 
+def sequencer(*words, status=0):
+    done = subprocess.run([CONCLAVE, "sequencer", *words, "--json"], capture_output=True, text=True,
+                          timeout=PATIENCE_S, check=False)
+    check(f"sequencer {words}: status {done.returncode}, {done.stderr}", done.returncode == status)
+    return json.loads(done.stdout), done.stderr
+
+
+def the_agents_numbers_are_all_different_and_grow():
+    last = 0
+    for clients in (1, 10):
+        result, _ = sequencer(snmp(), "--count", "2000", "--clients", str(clients))
+        check(f"none is lost or given twice: {result}",
+              result["count"] == 2000 and result["missing"] == 0 and result["twice"] == 0)
+        check("larger than before", result["first"] > last)
+        last = result["last"]
+    subprocess.run(os.environ["SNMP_STOP"], shell=True, check=True)
+    result, words = sequencer(snmp(), "--count", "5", status=1)
+    check("no agent, no number, one line",
+          result["count"] == 0 and words.count("\n") == 1 and "does not answer" in words)
+    subprocess.run(os.environ["SNMP_START"], shell=True, check=True)
+    result, _ = sequencer(snmp(), "--count", "100")
+    check(f"a restarted agent goes on above: {last} {result}", result["first"] > last)
+    result, words = sequencer(f"snmp:{os.environ['SNMP_ADDRESS']}/wrong", "--count", "5", status=1)
+    check("nor for another community", result["count"] == 0 and "community" in words)
+
+
 TESTS = [
+    the_agents_numbers_are_all_different_and_grow,
     ten_processes_with_a_key_elect_and_survive_kills,
     a_restarted_agent_goes_on_above,
     an_agent_that_is_down_disturbs_nobody_and_is_told,
