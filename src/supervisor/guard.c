@@ -313,6 +313,7 @@ static void sweep(struct guard *g, int64_t now_ns)
     } else {
         cv__tree_freeze_and_kill(&g->tree, g->pid, NULL);
     }
+    atomic_fetch_add(&g->setting->control->sweep_count, 1);
     const uint32_t doublings = g->sweep_count < 5 ? g->sweep_count - 1 : 4;
     g->sweep_ns = now_ns + cv__min64(SWEEP_NS_MIN << doublings, SWEEP_NS_MAX);
 }

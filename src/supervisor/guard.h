@@ -15,9 +15,10 @@
 
 #include <signal.h>
 
-/* The one word that both look at all the time; in memory that nobody else can reach. */
+/* What both look at, in memory that nobody else can reach. */
 struct cv_control {
-    _Atomic int64_t valid_until_ns;
+    _Atomic int64_t valid_until_ns; /* written by the supervisor */
+    _Atomic uint64_t sweep_count; /* written by the guard: a sign of life when it is needed most */
 };
 
 enum cv_guard_request_kind {
