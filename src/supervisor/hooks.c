@@ -21,6 +21,7 @@
 
 #define REASON_BYTES 64
 #define FIFO_RETRY_NS NS_PER_S
+#define LOOK_NS (20 * NS_PER_MS)
 #define VARIABLES 6u
 
 struct hook {
@@ -212,9 +213,9 @@ static void arm(struct cv_hooks *hooks)
     int64_t at_ns = INT64_MAX;
     if (hooks->pid != 0 && !hooks->is_killed) {
         at_ns = hooks->kill_ns;
-        if (hooks->pid_fd < 0) { /* an old kernel: look now and then */
-            at_ns = cv__min64(at_ns, now_ns() + 20 * NS_PER_MS);
-        }
+    }
+    if (hooks->pid != 0 && hooks->pid_fd < 0) { /* before Linux 5.3: look now and then */
+        at_ns = cv__min64(at_ns, now_ns() + LOOK_NS);
     }
     if (hooks->fifo.is_waiting) {
         at_ns = cv__min64(at_ns, now_ns() + FIFO_RETRY_NS);
