@@ -455,9 +455,15 @@ static void on_watch_end(void *user, const struct cv_http_result *result)
     cv__remote_news(&store->remote);
 }
 
+enum watch_for { WATCH_END, WATCH_WISH, WATCH_ALL };
+
 /* From the revision after the last look, so that nothing is missed in between. */
-static void watch_start(struct cv_store *store, const char *key, bool is_prefix)
+static void watch_start(struct cv_store *store, const char *key, enum watch_for what)
 {
+    static const char *const filters[] = {[WATCH_END] = "\"filters\":[\"NOPUT\"],",
+                                          [WATCH_WISH] = "\"filters\":[\"NODELETE\"],",
+                                          [WATCH_ALL] = ""};
+    const bool is_prefix = what == WATCH_ALL;
     if (store->watch != NULL && strcmp(store->watch_key, key) == 0) {
         return;
     }
@@ -468,9 +474,10 @@ static void watch_start(struct cv_store *store, const char *key, bool is_prefix)
     end[strlen(end) - 1]++; /* the slash becomes a zero: the first key that is not below */
     char body[2 * KEY64_BYTES + 200], url[400];
     (void)snprintf(body, sizeof body,
-                   "{\"create_request\":{\"key\":\"%s\",%s%s%s\"start_revision\":\"%" PRId64 "\"}}",
+                   "{\"create_request\":{\"key\":\"%s\",%s%s%s%s\"start_revision\":\"%" PRId64
+                   "\"}}",
                    encode64(key, &key64), is_prefix ? "\"range_end\":\"" : "",
-                   is_prefix ? encode64(end, &end64) : "", is_prefix ? "\"," : "",
+                   is_prefix ? encode64(end, &end64) : "", is_prefix ? "\"," : "", filters[what],
                    store->look.revision + 1);
     (void)snprintf(url, sizeof url, "%s/v3/watch", store->endpoint[store->endpoint_now]);
     store->watch = cv__http_post(
@@ -672,7 +679,7 @@ static void answer_granted(struct cv_store *store)
         store->since_wall_ns = wall_now_ns();
         update_since(store);
     }
-    watch_start(store, store->wish_key, /* is_prefix= */ false);
+    watch_start(store, store->wish_key, WATCH_WISH);
     struct cv_store_record record;
     record_read(store, &record);
     record.remaining_ns = store->alive_until_ns - cv__remote_now_ns();
@@ -707,7 +714,7 @@ static void on_before(struct cv_store *store, const cJSON *reply, int code)
     }
     char before[KEY_BYTES];
     decode64(string(kv, "key"), before, sizeof before);
-    watch_start(store, before, /* is_prefix= */ false);
+    watch_start(store, before, WATCH_END);
     answer_seen(store, /* remaining_ns= */ -1);
 }
 
@@ -1133,7 +1140,7 @@ static void on_read_look(struct cv_store *store, const cJSON *reply, int code)
     }
     look_read(store, reply, 0);
     if (store->attempt == 0) {
-        watch_start(store, store->prefix, /* is_prefix= */ true);
+        watch_start(store, store->prefix, WATCH_ALL);
     }
     if (store->look.first.is_there) {
         call_lease(store, "/v3/lease/timetolive", store->look.first.lease, on_remaining);

@@ -134,6 +134,9 @@ void cv__remote_answer(struct cv_remote *remote, struct cv_store_answer answer)
     remote->is_at_work = false;
     kick(remote); /* before the user has the word, who may close the store */
     answer_at(remote, 0, answer);
+    if (remote->has_news) {
+        cv__remote_news(remote);
+    }
 }
 
 void cv__remote_fail(struct cv_remote *remote, const char *format, ...)
@@ -179,7 +182,8 @@ static void on_deadline(uv_timer_t *timer)
 
 void cv__remote_news(struct cv_remote *remote)
 {
-    if (!remote->is_closing) {
+    remote->has_news = remote->is_at_work;
+    if (!remote->is_closing && !remote->has_news) {
         remote->answered(remote->user, &(struct cv_store_answer){.verdict = CV_STORE_CHANGED});
     }
 }

@@ -37,6 +37,7 @@ struct cv_remote {
     struct cv_remote_request waiting[CV_REMOTE_WAITING_MAX];
     uint32_t count;
     bool is_at_work;
+    bool has_news; /* to be told after the answer that is at work */
     uv_timer_t kick, deadline;
 
     bool is_closing;
@@ -66,7 +67,8 @@ void cv__remote_fail(struct cv_remote *remote, const char *format, ...) CV_PRINT
 /* Answers all that wait, whether at work or not, with the same words. */
 void cv__remote_fail_all(struct cv_remote *remote, const char *why);
 
-/* CV_STORE_CHANGED. Not from within ask(). */
+/* CV_STORE_CHANGED. Not from within ask(). While a request is at work it waits for the answer,
+ * which may have been true before the news: who hears the two in this order asks again. */
 void cv__remote_news(struct cv_remote *remote);
 
 /* Closing: stops our timers, and closes each handle of the store; `last` comes when all are gone

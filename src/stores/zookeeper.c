@@ -110,7 +110,7 @@ struct cv_store {
     bool was_connected, is_connected, is_expired, is_refused, is_acquirer;
     char why[128]; /* what the client said last */
     struct box *box;
-    int box_fd;
+    int box_fd, box_events;
     ino_t box_inode;
     uv_timer_t timer, beat;
     struct op *ready, **ready_end;
@@ -129,6 +129,7 @@ struct cv_store {
     uint64_t token;           /* once it was granted */
     int64_t granted_until_ns; /* what the core believes */
     char own[PATH_BYTES];     /* the node; empty: none that we know of */
+    uint64_t own_czxid;       /* of the node, as its last write showed */
     bool may_exist;           /* `create` was sent: look before it is sent again */
     int64_t since_wall_ns;
     char watched[PATH_BYTES]; /* the node before ours */
@@ -316,6 +317,15 @@ static void list(struct cv_store *store, bool is_watching, then_fn then)
                                    is_watching ? store : NULL, on_names, op));
 }
 
+/* A watch for the children of a node that can have none tells of its end only; one for the node
+ * itself would also tell of every renewal. */
+static void watch_end(struct cv_store *store, const char *path, then_fn then)
+{
+    struct op *op = op_new(store, then, 0);
+    (void)snprintf(op->path, sizeof op->path, "%s", path);
+    op_sent(op, zoo_awget_children(store->zk, path, on_node_watch, store, on_names, op));
+}
+
 static void get(struct cv_store *store, const char *path, bool is_watching, then_fn then)
 {
     struct op *op = op_new(store, then, 0);
@@ -429,11 +439,14 @@ static void box_watch(struct cv_store *store, int fd, int interest)
         store->box = box;
         store->box_fd = fd;
         store->box_inode = now.st_ino;
+        store->box_events = 0;
     }
-    (void)uv_poll_start(&store->box->poll,
-                        ((interest & ZOOKEEPER_READ) != 0 ? UV_READABLE : 0) |
-                            ((interest & ZOOKEEPER_WRITE) != 0 ? UV_WRITABLE : 0),
-                        on_poll); /* fails for a closing handle only */
+    const int events = ((interest & ZOOKEEPER_READ) != 0 ? UV_READABLE : 0) |
+                       ((interest & ZOOKEEPER_WRITE) != 0 ? UV_WRITABLE : 0);
+    if (events != store->box_events) { /* else libuv would ask the kernel for the same again */
+        store->box_events = events;
+        (void)uv_poll_start(&store->box->poll, events, on_poll); /* fails for a closing one only */
+    }
 }
 
 /* The attempt's node is gone, or not ours any more; whether it held the election is remembered. */
@@ -451,6 +464,7 @@ static void attempt_forget(struct cv_store *store)
     store->attempt = 0;
     store->token = 0;
     store->granted_until_ns = 0;
+    store->heir_wished[0] = '\0';
 }
 
 /* Closes the handle. With is_silent the server is not told: the session lives on for a while, and
@@ -485,6 +499,10 @@ static void session_begin(struct cv_store *store, int64_t timeout_ns)
     pumped = store;
     store->zk = zookeeper_init2(store->hosts, on_session, (int)(timeout_ns / NS_PER_MS), NULL,
                                 store, 0, on_log);
+    if (store->zk != NULL) {
+        /* Otherwise names are looked up, and waited for, whenever the client is asked anything. */
+        (void)zoo_set_servers_resolution_delay(store->zk, -1); /* cannot fail */
+    }
     if (store->zk != NULL && store->auth[0] != '\0') {
         (void)zoo_add_auth(store->zk, "digest", store->auth, (int)strlen(store->auth), NULL, NULL);
     }
@@ -683,9 +701,6 @@ static void answer(struct cv_store *store, enum cv_store_verdict verdict, int64_
                                                                .record = &store->record});
 }
 
-/* HELD by whom? Its data and its czxid say so. */
-static void on_first(struct cv_store *store, const struct op *op);
-
 /* ---- The queue ----------------------------------------------------------------------------- */
 
 struct queue {
@@ -750,7 +765,7 @@ static void make_parents(struct cv_store *store)
 /* ---- Acquiring ----------------------------------------------------------------------------- */
 
 static void on_queue(struct cv_store *store, const struct op *op);
-static void on_confirmed(struct cv_store *store, const struct op *op);
+static void on_first(struct cv_store *store, const struct op *op);
 
 static void answer_lost(struct cv_store *store)
 {
@@ -762,6 +777,7 @@ static void answer_lost(struct cv_store *store)
 static void on_created(struct cv_store *store, const struct op *op)
 {
     if (op->rc == ZNONODE) {
+        store->epoch++; /* the list is in vain */
         make_parents(store);
         return;
     }
@@ -770,8 +786,8 @@ static void on_created(struct cv_store *store, const struct op *op)
         return;
     }
     (void)snprintf(store->own, sizeof store->own, "%s", op->path);
+    store->own_czxid = (uint64_t)op->stat.czxid;
     prove(store, op->sent_ns);
-    list(store, /* is_watching= */ false, on_queue);
 }
 
 static void create(struct cv_store *store)
@@ -785,6 +801,7 @@ static void create(struct cv_store *store)
     write_value(store, value);
     store->may_exist = true;
     make(store, path, value, ZOO_EPHEMERAL_SEQUENTIAL, on_created);
+    list(store, /* is_watching= */ false, on_queue); /* in order: it sees what was made */
 }
 
 static void answer_granted(struct cv_store *store)
@@ -809,33 +826,36 @@ static void answer_granted(struct cv_store *store)
     answer(store, CV_STORE_GRANTED, duration_ns);
 }
 
-/* The write to our own node came back: is it ours, and the first? */
+/* The write to our own node came back. The list is on its way behind it. */
 static void on_confirmed(struct cv_store *store, const struct op *op)
 {
-    const bool is_ours =
-        op->rc == ZOK && op->stat.ephemeralOwner == zoo_client_id(store->zk)->client_id;
+    const bool is_ours = op->rc == ZOK &&
+                         op->stat.ephemeralOwner == zoo_client_id(store->zk)->client_id &&
+                         (store->token == 0 || store->token == (uint64_t)op->stat.czxid);
     if (op->rc != ZOK && op->rc != ZNONODE) {
         work_fail(store, op->rc);
-        return;
-    }
-    if (is_ours) {
+    } else if (is_ours) {
+        store->own_czxid = (uint64_t)op->stat.czxid;
         prove(store, op->sent_ns);
-        store->record.token = (uint64_t)op->stat.czxid; /* until the list says who is first */
-        return;                                         /* the list is on its way */
+    } else { /* gone, or left behind by a session before this one */
+        if (op->rc == ZOK) {
+            remove_node(store, store->own, NULL);
+        }
+        own_forget(store);
     }
-    /* Gone, or left behind by a session before this one. */
-    if (op->rc == ZOK) {
-        remove_node(store, store->own, NULL);
-    }
-    own_forget(store);
 }
 
 static void on_wish_seen(struct cv_store *store, const struct op *op)
 {
     store->heir_wished[0] = '\0';
     if (op->rc == ZOK) {
-        cv__value_wish_read(op->value, strlen(op->value), store->token, store->heir_wished);
+        cv__value_wish_read(op->value, strlen(op->value), store->own_czxid, store->heir_wished);
     }
+}
+
+static void on_renewed_wish(struct cv_store *store, const struct op *op)
+{
+    on_wish_seen(store, op);
     answer_granted(store);
 }
 
@@ -891,20 +911,24 @@ static void on_queue(struct cv_store *store, const struct op *op)
         return;
     }
     child_path(store, queue.first.name, path);
-    if (strcmp(path, store->own) == 0) {
-        /* First, and it stays so. Now its czxid, and what is wished of us. */
+    if (strcmp(path, store->own) == 0) { /* first, and it stays so */
+        if (store->token == 0) {
+            store->token = store->own_czxid;
+            store->since_wall_ns = wall_now_ns(); /* written with the next renewal */
+        }
         exists(store, store->wish_path, /* is_watching= */ true, NULL);
-        get(store, store->own, /* is_watching= */ false, on_first);
+        answer_granted(store);
         return;
     }
     char before[PATH_BYTES];
     child_path(store, queue.before.name, before);
     if (strcmp(before, store->watched) != 0) {
-        exists(store, before, /* is_watching= */ true, on_before);
+        watch_end(store, before, on_before);
     }
     get(store, path, /* is_watching= */ false, on_first);
 }
 
+/* HELD by whom? Its data and its czxid say so. */
 static void on_first(struct cv_store *store, const struct op *op)
 {
     if (op->rc == ZNONODE) {
@@ -916,28 +940,10 @@ static void on_first(struct cv_store *store, const struct op *op)
         work_fail(store, op->rc);
         return;
     }
-    const struct cv_remote_request *one = cv__remote_current(&store->remote);
     store->record = (struct cv_store_record){.token = (uint64_t)op->stat.czxid};
     cv__value_read(op->value, strlen(op->value), &store->record);
     store->record.remaining_ns = store->record.lease_ns; /* at most: the server does not say */
-    const bool is_own =
-        !one->is_wish && one->ask.verb == CV_STORE_ACQUIRE && strcmp(op->path, store->own) == 0;
-    if (!is_own) {
-        answer(store, CV_STORE_HELD, cv__max64(store->record.lease_ns, NS_PER_S));
-        return;
-    }
-    const uint64_t czxid = (uint64_t)op->stat.czxid;
-    if (op->stat.ephemeralOwner != zoo_client_id(store->zk)->client_id ||
-        (store->token != 0 && store->token != czxid)) {
-        own_forget(store);
-        answer_lost(store);
-        return;
-    }
-    if (store->token == 0) {
-        store->token = czxid;
-        store->since_wall_ns = wall_now_ns();
-    }
-    get(store, store->wish_path, /* is_watching= */ false, on_wish_seen);
+    answer(store, CV_STORE_HELD, cv__max64(store->record.lease_ns, NS_PER_S));
 }
 
 static void acquire(struct cv_store *store, const struct cv_store_request *ask)
@@ -954,6 +960,7 @@ static void acquire(struct cv_store *store, const struct cv_store_request *ask)
         char value[CV_VALUE_BYTES];
         write_value(store, value);
         set(store, store->own, value, on_confirmed);
+        get(store, store->wish_path, /* is_watching= */ false, on_wish_seen);
         list(store, /* is_watching= */ false, on_queue);
     } else if (store->may_exist || store->token != 0) {
         list(store, /* is_watching= */ false, on_queue);
@@ -987,6 +994,7 @@ static void on_names_read(struct cv_store *store, const struct op *op)
     get(store, path, /* is_watching= */ false, on_first);
 }
 
+/* The wish is on its way behind it, and answers. */
 static void on_renewed(struct cv_store *store, const struct op *op)
 {
     const bool is_ours = op->rc == ZOK &&
@@ -996,10 +1004,10 @@ static void on_renewed(struct cv_store *store, const struct op *op)
         work_fail(store, op->rc);
     } else if (!is_ours) {
         own_forget(store);
+        store->epoch++;
         list(store, /* is_watching= */ false, on_names_read);
     } else {
         prove(store, op->sent_ns);
-        get(store, store->wish_path, /* is_watching= */ true, on_wish_seen);
     }
 }
 
@@ -1014,6 +1022,7 @@ static void renew(struct cv_store *store, const struct cv_store_request *ask)
     char value[CV_VALUE_BYTES];
     write_value(store, value);
     set(store, store->own, value, on_renewed);
+    get(store, store->wish_path, /* is_watching= */ true, on_renewed_wish);
 }
 
 static void answer_released(struct cv_store *store)

@@ -96,6 +96,13 @@ static void one_of_twenty_holds_it_through_fifty_changes(void **unused)
         campaign(field_join(field, node, NULL), lease_long_ns, i % 3);
     }
     run_until(field, has_fifty_changes, field, "fifty changes of the holder");
+    uint32_t news_count = 0;
+    for (uint32_t i = 0; i < 20; i++) {
+        news_count += field->contender[i].news_count;
+    }
+    if (has_members) { /* [T12] those have a queue: each change wakes one, not all */
+        assert_true(news_count <= 4 * field->change_count);
+    }
     field_free(field);
 }
 
@@ -417,6 +424,44 @@ static void a_late_answer_counts_from_the_asking(void **unused)
     (void)acquire(b, 1, lease_short_ns); /* not before a's time is over: the ledger looks */
     proxy_free(proxy);
     field_free(field);
+}
+
+static bool is_granted(void *user)
+{
+    const struct contender *c = user;
+    return c->held_until_ns > 0;
+}
+
+/* Answers take 100 ms, and so does a round trip. From the asking of the release to the grant. */
+static void a_hand_over_takes_less_than_three_round_trips(void **unused)
+{
+    (void)unused;
+    const int64_t trip_ns = 100 * NS_PER_MS;
+    int64_t best_ns = INT64_MAX;
+    for (uint32_t i = 0; i < 5 && best_ns >= 3 * trip_ns;
+         i++) { /* a busy machine has its moments */
+        struct field *field = field_new(address, NULL);
+        char by_proxy[512];
+        struct proxy *proxy = proxy_to(field, 0, by_proxy);
+        struct contender *a = field_join(field, "a", by_proxy);
+        struct contender *b = field_join(field, "b", by_proxy);
+        (void)acquire(a, 1, lease_long_ns);
+        assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+        run_for(field, 50 * NS_PER_MS);
+        proxy_delay_answers(proxy, (uint64_t)(trip_ns / NS_PER_MS));
+        b->news_count = 0;
+        const int64_t begin_ns = field_now_ns();
+        (void)ask_now(a, CV_STORE_RELEASE, 1, 0, NULL);
+        run_until(field, has_news_now, b, "news of the release");
+        (void)ask_now(b, CV_STORE_ACQUIRE, 1, lease_long_ns, NULL);
+        run_until(field, is_granted, b, "the grant");
+        best_ns = cv__min64(best_ns, field_now_ns() - begin_ns);
+        proxy_free(proxy);
+        field_free(field);
+    }
+    print_message("# %s: a hand-over takes %.2f round trips\n", kind_name,
+                  (double)best_ns / (double)trip_ns);
+    assert_true(best_ns < 3 * trip_ns);
 }
 
 /* [T10] The connection drops, for less than the lease. */
@@ -783,6 +828,7 @@ int main(int argc, char **argv)
         {true, cmocka_unit_test(one_of_twenty_holds_it_through_fifty_changes)},
         {has_server, cmocka_unit_test(a_lost_answer_leaves_nothing_behind)},
         {has_server, cmocka_unit_test(a_late_answer_counts_from_the_asking)},
+        {has_server && has_news, cmocka_unit_test(a_hand_over_takes_less_than_three_round_trips)},
         {has_server, cmocka_unit_test(a_dropped_connection_is_survived)},
         {has_server, cmocka_unit_test(one_that_is_cut_off_loses_it)},
         {is_sql, cmocka_unit_test(sessions_may_be_terminated)},
