@@ -319,6 +319,13 @@ static int check(struct cv_election *e, const char *name, const char *address,
         return code;
     }
     e->kind = backend_for(e->address);
+    if (e->kind == NULL && strncmp(e->address, "multicast:", strlen("multicast:")) == 0) {
+        return cv__fail(
+            reterr, CV_E_INVALID,
+            "'%s': in a group whose members nobody knows, two may lead for a moment, so "
+            "nothing is run there; 'conclave elect' takes part",
+            e->address);
+    }
     if (e->kind == NULL) {
         return cv__fail(reterr, CV_E_INVALID,
                         "'%s' is no address of an election; `conclave stores` lists the kinds",
