@@ -116,9 +116,12 @@ int cv__local_configure(struct cv_config *config, struct cv_errtext *reterr)
     cv__config_derive(config, LOCAL_OPTION_LOCK,
                       o[LOCAL_OPTION_EXPIRES] + 2 * (o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_DELTA]) +
                           o[LOCAL_OPTION_SIGMA]);
-    if (cv__local_lead_ns(config) <= cv__local_stretch(config, 2 * o[LOCAL_OPTION_DELTA])) {
-        return cv__config_broken(reterr, "lock(1-2rho) > 2 delta(1+rho)", cv__local_lead_ns(config),
-                                 cv__local_stretch(config, 2 * o[LOCAL_OPTION_DELTA]));
+    /* Otherwise each renewal, asked for after ep, is answered when the leadership is over. */
+    const int64_t renewal_ns = o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_SIGMA] +
+                               cv__local_stretch(config, 2 * o[LOCAL_OPTION_DELTA]);
+    if (cv__local_lead_ns(config) <= renewal_ns) {
+        return cv__config_broken(reterr, "lock(1-2rho) > ep + sigma + 2 delta(1+rho)",
+                                 cv__local_lead_ns(config), renewal_ns);
     }
     if (o[LOCAL_OPTION_EXPIRES] < least_expires_ns(config)) {
         return cv__config_broken(reterr,

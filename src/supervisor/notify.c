@@ -68,6 +68,9 @@ static void send_text(const struct cv_notify *notify, const char *text)
 }
 
 static void send_status(const struct cv_notify *notify, const char *before, const char *format,
+                        va_list args) CV_PRINTF(3, 0);
+
+static void send_status(const struct cv_notify *notify, const char *before, const char *format,
                         va_list args)
 {
     char text[CV_NOTIFY_BYTES];

@@ -488,9 +488,11 @@ static void sec_9_violated_inequalities_are_refused_by_name(void **unused)
     static const struct {
         const char *options, *name, *left, *right; /* name NULL: accepted */
     } cases[] = {
-        {"lock=10.003ms", "lock(1-2rho) > 2 delta(1+rho)", "10.000999ms", "10.001001ms"},
-        {"lock=10.004ms", NULL, NULL, NULL},
-        {"lock=3ms delta=2ms", "lock(1-2rho) > 2 delta(1+rho)", "2.999399ms", "4.000401ms"},
+        {"lock=23.005ms", "lock(1-2rho) > ep + sigma + 2 delta(1+rho)", "23.000398ms",
+         "23.001001ms"},
+        {"lock=23.006ms", NULL, NULL, NULL},
+        {"lock=3ms delta=2ms", "lock(1-2rho) > ep + sigma + 2 delta(1+rho)", "2.999399ms",
+         "17.000401ms"},
         {"expires=23ms", "expires >= (1+rho)((ep+sigma)(1+rho) + 2(delta-delta_min))", "23ms",
          "23.003602ms"},
         {"expires=23.003602ms", NULL, NULL, NULL},
@@ -526,8 +528,8 @@ static void sec_9_inequalities_depend_on_the_drift(void **unused)
     (void)unused;
     struct cv_config config;
     struct cv_errtext why = {""};
-    assert_int_equal(configure("lock=10.1ms", RHO_PPB, &config, &why), CV_OK);
-    assert_int_equal(configure("lock=10.1ms", 100 * RHO_PPB, &config, &why), CV_E_INVALID);
+    assert_int_equal(configure("lock=23.1ms", RHO_PPB, &config, &why), CV_OK);
+    assert_int_equal(configure("lock=23.1ms", 100 * RHO_PPB, &config, &why), CV_E_INVALID);
     assert_int_equal(configure("expires=23.1ms", RHO_PPB, &config, &why), CV_OK);
     assert_int_equal(configure("expires=23.1ms", 100 * RHO_PPB, &config, &why), CV_E_INVALID);
 }
