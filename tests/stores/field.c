@@ -218,10 +218,26 @@ const struct cv_store_answer *await(struct contender *c, uint64_t request)
     return &c->asked[request % FIELD_REQUESTS_MAX].answer;
 }
 
+const struct cv_store_answer *ask_once(struct contender *c, enum cv_store_verb verb,
+                                       uint64_t attempt, int64_t lease_ns)
+{
+    return await(c, ask_now(c, verb, attempt, lease_ns, NULL));
+}
+
 const struct cv_store_answer *ask(struct contender *c, enum cv_store_verb verb, uint64_t attempt,
                                   int64_t lease_ns)
 {
-    return await(c, ask_now(c, verb, attempt, lease_ns, NULL));
+    const int64_t end_ns = field_now_ns() + PATIENCE_MS * NS_PER_MS;
+    for (;;) {
+        const struct cv_store_answer *answer = ask_once(c, verb, attempt, lease_ns);
+        if (answer->verdict != CV_STORE_FAILED) {
+            return answer;
+        }
+        if (field_now_ns() > end_ns) {
+            fail_msg("the store failed all the time: %s", answer->why);
+        }
+        run_for(c->field, 20 * NS_PER_MS);
+    }
 }
 
 const struct cv_store_answer *wish(struct contender *c, const char *heir)
@@ -247,7 +263,7 @@ const struct cv_store_answer *acquire(struct contender *c, uint64_t attempt, int
 {
     for (;;) {
         struct pause pause = {c, c->news_count, 0};
-        const struct cv_store_answer *answer = ask(c, CV_STORE_ACQUIRE, attempt, lease_ns);
+        const struct cv_store_answer *answer = ask_once(c, CV_STORE_ACQUIRE, attempt, lease_ns);
         if (answer->verdict == CV_STORE_GRANTED) {
             return answer;
         }
@@ -256,22 +272,6 @@ const struct cv_store_answer *acquire(struct contender *c, uint64_t attempt, int
                                   ? cv__min64(answer->duration_ns, 500 * NS_PER_MS) + NS_PER_MS
                                   : 50 * NS_PER_MS);
         run_until(c->field, is_over, &pause, "news or the time to ask again");
-    }
-}
-
-const struct cv_store_answer *ask_until_known(struct contender *c, enum cv_store_verb verb,
-                                              uint64_t attempt, int64_t lease_ns)
-{
-    const int64_t end_ns = field_now_ns() + PATIENCE_MS * NS_PER_MS;
-    for (;;) {
-        const struct cv_store_answer *answer = ask(c, verb, attempt, lease_ns);
-        if (answer->verdict != CV_STORE_FAILED) {
-            return answer;
-        }
-        if (field_now_ns() > end_ns) {
-            fail_msg("the store failed all the time: %s", answer->why);
-        }
-        run_for(c->field, 20 * NS_PER_MS);
     }
 }
 

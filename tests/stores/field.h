@@ -72,19 +72,19 @@ void field_free(struct field *field);
 /* Opens one more contender, at the field's address or another way to the same place. */
 struct contender *field_join(struct field *field, const char *node, const char *address);
 
-/* Asks and returns at once; waits for the answer; both. */
+/* Asks and returns at once; waits for the answer; both; both until it is not FAILED, as the core
+ * would: every request may be asked again. */
 uint64_t ask_now(struct contender *c, enum cv_store_verb verb, uint64_t attempt, int64_t lease_ns,
                  const char *heir);
 const struct cv_store_answer *await(struct contender *c, uint64_t request);
+const struct cv_store_answer *ask_once(struct contender *c, enum cv_store_verb verb,
+                                       uint64_t attempt, int64_t lease_ns);
 const struct cv_store_answer *ask(struct contender *c, enum cv_store_verb verb, uint64_t attempt,
                                   int64_t lease_ns);
 const struct cv_store_answer *wish(struct contender *c, const char *heir);
 
 /* Asks for it, again and again as the answers and the news advise, until it is granted. */
 const struct cv_store_answer *acquire(struct contender *c, uint64_t attempt, int64_t lease_ns);
-/* The same for a verb that may fail for a while. */
-const struct cv_store_answer *ask_until_known(struct contender *c, enum cv_store_verb verb,
-                                              uint64_t attempt, int64_t lease_ns);
 
 /* Runs the loop until the condition holds; the test fails after a generous bound, or as soon as a
  * promise is broken. */

@@ -398,8 +398,8 @@ static void a_lost_answer_leaves_nothing_behind(void **unused)
         const struct cv_store_answer *answer = ask(b, CV_STORE_READ, 0, 0);
         assert_int_equal(answer->verdict, CV_STORE_HELD);
         assert_int_equal(answer->token, token);
-        assert_int_equal(ask_until_known(a, CV_STORE_RELEASE, attempt, 0)->verdict, CV_STORE_FREE);
-        assert_int_equal(ask_until_known(b, CV_STORE_READ, 0, 0)->verdict, CV_STORE_FREE);
+        assert_int_equal(ask(a, CV_STORE_RELEASE, attempt, 0)->verdict, CV_STORE_FREE);
+        assert_int_equal(ask(b, CV_STORE_READ, 0, 0)->verdict, CV_STORE_FREE);
     }
     proxy_free(proxy);
     field_free(field);
@@ -416,8 +416,7 @@ static void a_late_answer_counts_from_the_asking(void **unused)
     struct contender *b = field_join(field, "b", NULL);
     (void)acquire(a, 1, 2 * lease_short_ns);
     proxy_delay_answers(proxy, 200);
-    const struct cv_store_answer *answer =
-        ask_until_known(a, CV_STORE_RENEW, 1, 2 * lease_short_ns);
+    const struct cv_store_answer *answer = ask(a, CV_STORE_RENEW, 1, 2 * lease_short_ns);
     if (answer->verdict == CV_STORE_GRANTED) { /* a busy machine may lose it meanwhile */
         assert_true(answer->duration_ns <= 2 * lease_short_ns + field->kind->lease_ns_step);
     }
@@ -476,18 +475,17 @@ static void a_dropped_connection_is_survived(void **unused)
     const uint64_t token = acquire(a, 1, lease_long_ns)->token;
     for (uint32_t i = 0; i < 3; i++) {
         proxy_cut(proxy);
-        const struct cv_store_answer *answer = ask_until_known(a, CV_STORE_RENEW, 1, lease_long_ns);
+        const struct cv_store_answer *answer = ask(a, CV_STORE_RENEW, 1, lease_long_ns);
         assert_int_equal(answer->verdict, CV_STORE_GRANTED);
         assert_int_equal(answer->token, token);
     }
     proxy_refuse(proxy, true);
     proxy_cut(proxy);
-    assert_int_equal(ask(a, CV_STORE_RENEW, 1, lease_long_ns)->verdict, CV_STORE_FAILED);
+    assert_int_equal(ask_once(a, CV_STORE_RENEW, 1, lease_long_ns)->verdict, CV_STORE_FAILED);
     assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
     proxy_refuse(proxy, false);
-    assert_int_equal(ask_until_known(a, CV_STORE_RENEW, 1, lease_long_ns)->verdict,
-                     CV_STORE_GRANTED);
-    (void)ask_until_known(a, CV_STORE_RELEASE, 1, 0);
+    assert_int_equal(ask(a, CV_STORE_RENEW, 1, lease_long_ns)->verdict, CV_STORE_GRANTED);
+    (void)ask(a, CV_STORE_RELEASE, 1, 0);
     (void)acquire(b, 1, lease_long_ns);
     proxy_free(proxy);
     field_free(field);
@@ -507,9 +505,9 @@ static void one_that_is_cut_off_loses_it(void **unused)
     proxy_cut(proxy);
     (void)acquire(b, 1, lease_long_ns);
     proxy_refuse(proxy, false);
-    const struct cv_store_answer *answer = ask_until_known(a, CV_STORE_RENEW, 1, lease_short_ns);
+    const struct cv_store_answer *answer = ask(a, CV_STORE_RENEW, 1, lease_short_ns);
     assert_true(answer->verdict == CV_STORE_HELD || answer->verdict == CV_STORE_FREE);
-    answer = ask_until_known(a, CV_STORE_ACQUIRE, 2, lease_short_ns);
+    answer = ask(a, CV_STORE_ACQUIRE, 2, lease_short_ns);
     assert_int_equal(answer->verdict, CV_STORE_HELD);
     (void)ask(b, CV_STORE_RELEASE, 1, 0);
     (void)acquire(a, 2, lease_long_ns); /* not on what the first attempt left behind [T9] */
@@ -609,9 +607,8 @@ static void sessions_may_be_terminated(void **unused)
     const uint64_t token = acquire(a, 1, lease_long_ns)->token;
     assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
     psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'conclave'");
-    assert_int_equal(ask_until_known(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict,
-                     CV_STORE_HELD);
-    const struct cv_store_answer *answer = ask_until_known(a, CV_STORE_RENEW, 1, lease_long_ns);
+    assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    const struct cv_store_answer *answer = ask(a, CV_STORE_RENEW, 1, lease_long_ns);
     assert_int_equal(answer->verdict, CV_STORE_GRANTED);
     assert_int_equal(answer->token, token);
     if (has_news) { /* also on the new connection */
@@ -651,7 +648,7 @@ static void assert_bad(const struct bad *bad)
     struct field *field = field_new(bad->address, NULL);
     if (!bad->is_refused_at_open) {
         struct contender *c = field_join(field, "a", NULL);
-        const struct cv_store_answer *answer = ask(c, CV_STORE_ACQUIRE, 1, lease_long_ns);
+        const struct cv_store_answer *answer = ask_once(c, CV_STORE_ACQUIRE, 1, lease_long_ns);
         assert_int_equal(answer->verdict, CV_STORE_FAILED);
         if (strstr(answer->why, bad->says) == NULL) {
             fail_msg("'%s' failed with: %s", bad->address, answer->why);
