@@ -633,6 +633,127 @@ static void a_deleted_row_does_not_reset_the_token(void **unused)
     field_free(field);
 }
 
+/* ---- Credentials --------------------------------------------------------------------------- */
+
+static void shell(const char *command)
+{
+    const int status = system(command);
+    if (status != 0) {
+        fail_msg("status %d of: %s", status, command);
+    }
+}
+
+/* The address with something inserted behind the slashes, and something at its end. */
+static void address_with(const char *user, const char *options, char ret_address[512])
+{
+    const char *hosts = strstr(address, "//") + 2;
+    (void)snprintf(ret_address, 512, "%.*s%s%s%s", (int)(hosts - address), address, user, hosts,
+                   options);
+}
+
+static void assert_works(const char *at)
+{
+    struct field *field = field_new(at, NULL);
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *b = field_join(field, "b", NULL);
+    (void)acquire(a, 1, lease_long_ns);
+    assert_int_equal(ask(a, CV_STORE_RENEW, 1, lease_long_ns)->verdict, CV_STORE_GRANTED);
+    assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    assert_int_equal(wish(b, "b")->verdict, CV_STORE_HELD);
+    assert_int_equal(ask(b, CV_STORE_READ, 0, 0)->verdict, CV_STORE_HELD);
+    (void)await(a, ask_now(a, CV_STORE_RELEASE, 1, 0, "b"));
+    (void)acquire(b, 1, lease_long_ns);
+    (void)ask(b, CV_STORE_RELEASE, 1, 0);
+    field_free(field);
+}
+
+static void assert_fails(const char *at, const char *says)
+{
+    struct field *field = field_new(at, NULL);
+    struct contender *c = field_join(field, "a", NULL);
+    const struct cv_store_answer *answer = ask_once(c, CV_STORE_ACQUIRE, 1, lease_long_ns);
+    assert_int_equal(answer->verdict, CV_STORE_FAILED);
+    if (strstr(answer->why, says) == NULL) {
+        fail_msg("'%s' failed with: %s", at, answer->why);
+    }
+    field_free(field);
+}
+
+static void write_secret(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_true(fprintf(file, "%s\n", text) > 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void etcd_users_need_their_password(void **unused)
+{
+    (void)unused;
+    char at[512];
+    shell("exec >/dev/null 2>&1; export ETCDCTL_API=3; e() { etcdctl --endpoints"
+          " \"${CV_TEST_ETCD#etcd://}\" \"$@\"; };"
+          "e user add root:top && e user grant-role root root && e user add app:secret &&"
+          "e role add elect && e role grant-permission elect --prefix=true readwrite apps/ &&"
+          "e role grant-permission elect --prefix=true readwrite apps.wish/ &&"
+          "e user grant-role app elect && e auth enable");
+    char secret[] = "/tmp/conclave-test-XXXXXX";
+    assert_true(close(mkstemp(secret)) == 0);
+    char options[128];
+    (void)snprintf(options, sizeof options, "/apps?password-file=%s", secret);
+    address_with("app@", options, at);
+    write_secret(secret, "secret");
+    assert_works(at);
+    write_secret(secret, "wrong");
+    assert_fails(at, "authentication failed");
+    (void)unlink(secret);
+    (void)setenv("CONCLAVE_ETCD_PASSWORD", "secret", 1);
+    address_with("app@", "/apps", at);
+    assert_works(at);
+    address_with("app@", "/others", at);
+    assert_fails(at, "permission denied");
+    (void)unsetenv("CONCLAVE_ETCD_PASSWORD");
+    assert_fails(address, "user name is empty");
+    shell("exec >/dev/null 2>&1; ETCDCTL_API=3 etcdctl --endpoints \"${CV_TEST_ETCD#etcd://}\""
+          " --user root:top auth disable");
+}
+
+static void etcd_is_reached_by_certificates(void **unused)
+{
+    (void)unused;
+    const char *at = getenv("CV_TEST_ETCD_TLS");
+    assert_non_null(at);
+    assert_works(at);
+    char bare[512];
+    (void)snprintf(bare, sizeof bare, "%.*s?tls=yes", (int)strcspn(at, "?"), at);
+    assert_fails(bare, "certificate"); /* of an authority that the system does not know */
+    (void)snprintf(bare, sizeof bare, "%.*s", (int)strcspn(at, "&"), at);
+    assert_fails(bare, "etcd 127.0.0.1"); /* we have none to show */
+    (void)snprintf(bare, sizeof bare, "%.*s", (int)strcspn(at, "?"), at);
+    assert_fails(bare, "etcd 127.0.0.1"); /* not even TLS */
+}
+
+static void zookeeper_nodes_belong_to_their_maker(void **unused)
+{
+    (void)unused;
+    char at[512];
+    char secret[] = "/tmp/conclave-test-XXXXXX";
+    assert_true(close(mkstemp(secret)) == 0);
+    write_secret(secret, "app:secret");
+    char options[128];
+    (void)snprintf(options, sizeof options, "/apps?auth-file=%s", secret);
+    address_with("", options, at);
+    assert_works(at);
+    (void)unlink(secret);
+    (void)setenv("CONCLAVE_ZOOKEEPER_AUTH", "app:secret", 1);
+    address_with("", "/apps", at);
+    assert_works(at);
+    (void)setenv("CONCLAVE_ZOOKEEPER_AUTH", "app:wrong", 1);
+    assert_fails(at, "no permission");
+    (void)unsetenv("CONCLAVE_ZOOKEEPER_AUTH");
+    assert_fails(at, "no permission");
+}
+
 /* ---- Bad addresses ------------------------------------------------------------------------- */
 
 struct bad {
@@ -807,6 +928,8 @@ int main(int argc, char **argv)
             stderr, "use: with-servers ... -- test_store sqlite|postgres|pooler|etcd|zookeeper\n");
         return 2;
     }
+    const bool is_etcd = strcmp(kind_name, "etcd") == 0;
+    const bool is_zookeeper = strcmp(kind_name, "zookeeper") == 0;
     const bool is_sql = strcmp(server_name(), "postgres") == 0;
     const struct {
         bool is_wanted;
@@ -830,6 +953,9 @@ int main(int argc, char **argv)
         {has_server, cmocka_unit_test(one_that_is_cut_off_loses_it)},
         {is_sql, cmocka_unit_test(sessions_may_be_terminated)},
         {is_sql, cmocka_unit_test(a_deleted_row_does_not_reset_the_token)},
+        {is_etcd, cmocka_unit_test(etcd_users_need_their_password)},
+        {is_etcd, cmocka_unit_test(etcd_is_reached_by_certificates)},
+        {is_zookeeper, cmocka_unit_test(zookeeper_nodes_belong_to_their_maker)},
         {has_server && has_news, cmocka_unit_test(bad_addresses_are_told_in_one_line)},
         {has_server, cmocka_unit_test(the_servers_may_be_killed_and_come_back)},
         {has_members, cmocka_unit_test(the_leader_of_the_servers_may_be_killed)},
