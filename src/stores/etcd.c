@@ -27,38 +27,20 @@
  * gone with it. One who only reads watches all keys of the election: meant for few.
  *
  * What it assumes: the revisions of the cluster never go back (restore a backup with a bump). */
-#include "core/address.h"
 #include "core/errors.h"
 #include "modules/module.h"
-#include "stores/http.h"
-#include "stores/remote.h"
-#include "stores/value.h"
+#include "stores/etcd_wire.h"
 
-#include <cjson/cJSON.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-#define ENDPOINTS_MAX 16
-#define PREFIX_BYTES 128
-#define KEY_BYTES (PREFIX_BYTES + CV_REMOTE_TEXT_BYTES + 64)
+#define KEY_BYTES CV_ETCD_KEY_BYTES
 #define KEY64_BYTES (KEY_BYTES * 4 / 3 + 8)
-#define BODY_BYTES (64 * 1024)
 #define DEPOSED_MAX 24 /* keys that wait before an heir's and can be deleted at once */
 #define PROOFS_MAX 5   /* in a row that a change of the cluster's leader may spoil */
-
-enum { /* of gRPC, as far as we tell them apart */
-       CODE_OK = 0,
-       CODE_DEADLINE = 4,
-       CODE_NOT_FOUND = 5,
-       CODE_PRECONDITION = 9,
-       CODE_UNAVAILABLE = 14,
-       CODE_UNAUTHENTICATED = 16,
-};
 
 struct key {
     bool is_there;
@@ -70,20 +52,16 @@ struct key {
 /* What one linearizable transaction saw. */
 struct look {
     struct key first, own, wish;
-    int64_t revision;
 };
 
+/* Goes on with the answer to a call. */
 typedef void (*then_fn)(struct cv_store *store, const cJSON *reply, int code);
 
 struct cv_store {
     struct cv_remote remote;
-    struct cv_http *http;
-    char endpoint[ENDPOINTS_MAX][300];
-    uint32_t endpoint_count, endpoint_now;
+    struct cv_etcd_wire wire;
     char prefix[KEY_BYTES]; /* of the election's keys, with its final slash */
     char wish_key[KEY_BYTES];
-    char user[128], password[256];
-    char authorization[512]; /* empty: not asked for yet */
 
     /* The attempt: all zero if there is none. */
     uint64_t attempt;
@@ -94,16 +72,7 @@ struct cv_store {
     int64_t since_wall_ns;
     bool is_queued; /* and not the first: the beat keeps the lease */
 
-    /* The call at work, for a request or for the beat. */
-    struct cv_http_call *call;
-    const char *path;
-    char body[BODY_BYTES];
-    then_fn then;
-    uint32_t try_count;
-    bool is_login_tried;
-    int64_t call_begin_ns, work_begin_ns, work_deadline_ns;
-    char error[256];
-    uint64_t member, term; /* of the latest answer */
+    int64_t work_begin_ns; /* of the request or the beat at work */
     struct look look;
 
     /* A proof: a keep-alive between two answers of the same member and term. */
@@ -126,88 +95,15 @@ static int64_t wall_now_ns(void)
     return now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-/* ---- JSON and base64 ----------------------------------------------------------------------- */
-
-struct text64 {
-    char text[KEY64_BYTES > CV_VALUE_BYTES * 2 ? KEY64_BYTES : CV_VALUE_BYTES * 2];
-};
-
-static const char *encode64(const char *from, struct text64 *to)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const size_t bytes = strlen(from);
-    char *out = to->text;
-    CV_ASSERT(bytes * 4 / 3 + 8 < sizeof to->text);
-    for (size_t i = 0; i < bytes; i += 3) {
-        uint32_t word = (uint32_t)(unsigned char)from[i] << 16;
-        word |= i + 1 < bytes ? (uint32_t)(unsigned char)from[i + 1] << 8 : 0;
-        word |= i + 2 < bytes ? (uint32_t)(unsigned char)from[i + 2] : 0;
-        *out++ = digits[word >> 18];
-        *out++ = digits[word >> 12 & 63];
-        *out++ = i + 1 < bytes ? digits[word >> 6 & 63] : '=';
-        *out++ = i + 2 < bytes ? digits[word & 63] : '=';
-    }
-    *out = '\0';
-    return to->text;
-}
-
-static int digit64(char c)
-{
-    if (c >= 'A' && c <= 'Z') {
-        return c - 'A';
-    }
-    if (c >= 'a' && c <= 'z') {
-        return c - 'a' + 26;
-    }
-    if (c >= '0' && c <= '9') {
-        return c - '0' + 52;
-    }
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-/* Cut at its bound. */
-static void decode64(const char *from, char *ret_text, size_t bytes)
-{
-    size_t length = 0;
-    uint32_t word = 0;
-    int bits = 0;
-    for (; digit64(*from) >= 0; from++) {
-        word = word << 6 | (uint32_t)digit64(*from);
-        bits += 6;
-        if (bits >= 8) {
-            bits -= 8;
-            if (length + 1 < bytes) {
-                ret_text[length++] = (char)(word >> bits & 0xff);
-            }
-        }
-    }
-    ret_text[length] = '\0';
-}
-
-/* The gateway writes 64-bit numbers as strings, and leaves zeros out. */
-static uint64_t number(const cJSON *object, const char *name)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-    const char *text = cJSON_GetStringValue(item);
-    if (text != NULL) {
-        return text[0] == '-' ? (uint64_t)strtoll(text, NULL, 10) : strtoull(text, NULL, 10);
-    }
-    return cJSON_IsNumber(item) && item->valuedouble > 0 ? (uint64_t)item->valuedouble : 0;
-}
-
-static const char *string(const cJSON *object, const char *name)
-{
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
-    return text != NULL ? text : "";
-}
+/* ---- What answers say ------------------------------------------------------------------------ */
 
 static void key_read(const cJSON *kv, struct key *ret_key)
 {
     *ret_key = (struct key){.is_there = kv != NULL};
     if (kv != NULL) {
-        ret_key->create_revision = number(kv, "create_revision");
-        ret_key->lease = (int64_t)number(kv, "lease");
-        decode64(string(kv, "value"), ret_key->value, sizeof ret_key->value);
+        ret_key->create_revision = cv__etcd_number(kv, "create_revision");
+        ret_key->lease = (int64_t)cv__etcd_number(kv, "lease");
+        cv__etcd_decode(cv__etcd_string(kv, "value"), ret_key->value, sizeof ret_key->value);
     }
 }
 
@@ -223,16 +119,7 @@ static const cJSON *first_of(const cJSON *reply, int index)
 /* ---- Calls --------------------------------------------------------------------------------- */
 
 static void begin_request(void *user);
-static void call_send(struct cv_store *store);
 static void watch_stop(struct cv_store *store);
-
-static void call_stop(struct cv_store *store)
-{
-    if (store->call != NULL) {
-        cv__http_cancel(store->call);
-        store->call = NULL;
-    }
-}
 
 /* The beat is over, for better or worse; a request may have come meanwhile. */
 static void beat_end(struct cv_store *store)
@@ -247,178 +134,21 @@ static void beat_end(struct cv_store *store)
     }
 }
 
-static const char *host_now(const struct cv_store *store)
-{
-    return strstr(store->endpoint[store->endpoint_now], "//") + 2;
-}
-
 static void work_fail(struct cv_store *store, const char *why)
 {
     if (store->is_beating) {
         beat_end(store);
     } else {
-        cv__remote_fail(&store->remote, "etcd %s: %s", host_now(store), why);
+        cv__remote_fail(&store->remote, "etcd %s: %s", cv__etcd_wire_host(&store->wire), why);
     }
-}
-
-/* The next endpoint, please. Its watch would tell of nothing that happens elsewhere. */
-static void rotate(struct cv_store *store)
-{
-    store->endpoint_now = (store->endpoint_now + 1) % store->endpoint_count;
-    watch_stop(store);
-}
-
-static void on_login(void *user, const struct cv_http_result *result)
-{
-    struct cv_store *store = user;
-    store->call = NULL;
-    cJSON *reply = cJSON_ParseWithLength(result->body, result->body_bytes);
-    if (result->status == 200 && string(reply, "token")[0] != '\0') {
-        (void)snprintf(store->authorization, sizeof store->authorization, "%s",
-                       string(reply, "token"));
-        cJSON_Delete(reply);
-        call_send(store);
-        return;
-    }
-    char why[256];
-    cv__remote_one_line(string(reply, "message")[0] != '\0' ? string(reply, "message")
-                                                            : result->why,
-                        why, sizeof why);
-    cJSON_Delete(reply);
-    if (result->status == 0) {
-        rotate(store);
-    }
-    work_fail(store, why);
-}
-
-static void login(struct cv_store *store)
-{
-    cJSON *object = cJSON_CreateObject();
-    (void)cJSON_AddStringToObject(object, "name", store->user);
-    (void)cJSON_AddStringToObject(object, "password", store->password);
-    char *body = cJSON_PrintUnformatted(object);
-    cJSON_Delete(object);
-    char url[400];
-    (void)snprintf(url, sizeof url, "%s/v3/auth/authenticate",
-                   store->endpoint[store->endpoint_now]);
-    store->is_login_tried = true;
-    store->call =
-        body == NULL ? NULL
-                     : cv__http_post(store->http, &(struct cv_http_post){.url = url,
-                                                                         .body = body,
-                                                                         .timeout_ns = 2 * NS_PER_S,
-                                                                         .done = on_login,
-                                                                         .user = store});
-    free(body);
-    if (store->call == NULL) {
-        work_fail(store, "out of memory");
-    }
-}
-
-static bool is_passing(const struct cv_http_result *result, int code)
-{
-    return result->status == 0 || code == CODE_UNAVAILABLE || code == CODE_DEADLINE ||
-           (result->status >= 500 && code != CODE_NOT_FOUND);
-}
-
-static void on_reply(void *user, const struct cv_http_result *result)
-{
-    struct cv_store *store = user;
-    store->call = NULL;
-    cJSON *whole = cJSON_ParseWithLength(result->body, result->body_bytes);
-    const cJSON *reply = cJSON_GetObjectItemCaseSensitive(whole, "result");
-    reply = reply != NULL ? reply : whole; /* streams have one more layer */
-    const cJSON *error = cJSON_GetObjectItemCaseSensitive(whole, "error");
-    const bool is_fine = result->status == 200 && whole != NULL && error == NULL;
-    const cJSON *said = cJSON_IsObject(error) ? error : whole; /* streams again */
-    int code = is_fine ? CODE_OK : (int)number(said, "code");
-    code = is_fine || code != 0 ? code : (int)number(said, "grpc_code");
-    cv__remote_one_line(result->status == 0                  ? result->why
-                        : string(said, "message")[0] != '\0' ? string(said, "message")
-                                                             : "an answer that is not etcd's",
-                        store->error, sizeof store->error);
-    if (is_fine) {
-        const cJSON *header = cJSON_GetObjectItemCaseSensitive(reply, "header");
-        store->member = number(header, "member_id");
-        store->term = number(header, "raft_term");
-        store->look.revision = (int64_t)number(header, "revision");
-        store->then(store, reply, CODE_OK);
-    } else if (is_passing(result, code)) {
-        rotate(store);
-        store->try_count++;
-        if (store->try_count < store->endpoint_count &&
-            cv__remote_now_ns() < store->work_deadline_ns) {
-            call_send(store);
-        } else {
-            work_fail(store, store->error);
-        }
-    } else if (store->user[0] != '\0' && !store->is_login_tried &&
-               (code == CODE_UNAUTHENTICATED || result->status == 401)) {
-        login(store); /* the ticket has run out */
-    } else {
-        store->then(store, NULL, code != 0 ? code : -1);
-    }
-    cJSON_Delete(whole);
-}
-
-static void call_send(struct cv_store *store)
-{
-    CV_ASSERT(store->call == NULL);
-    if (store->user[0] != '\0' && store->authorization[0] == '\0') {
-        login(store);
-        return;
-    }
-    char url[400];
-    (void)snprintf(url, sizeof url, "%s%s", store->endpoint[store->endpoint_now], store->path);
-    /* One that does not answer leaves time for the others. */
-    const int64_t left_ns = store->work_deadline_ns - cv__remote_now_ns();
-    const uint32_t tries_left = store->endpoint_count - store->try_count % store->endpoint_count;
-    store->call = cv__http_post(
-        store->http, &(struct cv_http_post){
-                         .url = url,
-                         .authorization = store->user[0] != '\0' ? store->authorization : NULL,
-                         .body = store->body,
-                         .timeout_ns = cv__max64(100 * NS_PER_MS, left_ns / tries_left),
-                         .done = on_reply,
-                         .user = store});
-    if (store->call == NULL) {
-        work_fail(store, "out of memory");
-    }
-}
-
-/* Sends store->body; goes on with `then`. */
-static void call(struct cv_store *store, const char *path, then_fn then)
-{
-    store->path = path;
-    store->then = then;
-    store->try_count = 0;
-    store->is_login_tried = false;
-    store->call_begin_ns = cv__remote_now_ns();
-    call_send(store);
-}
-
-static void body_print(struct cv_store *store, const char *format, ...) CV_PRINTF(2, 3);
-static void body_print(struct cv_store *store, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    const size_t length = strlen(store->body);
-    const int more = vsnprintf(store->body + length, sizeof store->body - length, format, args);
-    va_end(args);
-    CV_ASSERT(more >= 0 && length + (size_t)more < sizeof store->body);
-}
-
-static void body_begin(struct cv_store *store)
-{
-    store->body[0] = '\0';
 }
 
 /* A call that needs nothing but the lease. */
 static void call_lease(struct cv_store *store, const char *path, int64_t lease_id, then_fn then)
 {
-    body_begin(store);
-    body_print(store, "{\"ID\":\"%" PRId64 "\"}", lease_id);
-    call(store, path, then);
+    cv__etcd_body_begin(&store->wire);
+    cv__etcd_body_print(&store->wire, "{\"ID\":\"%" PRId64 "\"}", lease_id);
+    cv__etcd_wire_call(&store->wire, path, then);
 }
 
 /* ---- Watching ------------------------------------------------------------------------------ */
@@ -468,27 +198,19 @@ static void watch_start(struct cv_store *store, const char *key, enum watch_for 
         return;
     }
     watch_stop(store);
-    struct text64 key64, end64;
+    struct cv_text64 key64, end64;
     char end[KEY_BYTES];
     (void)snprintf(end, sizeof end, "%s", key);
     end[strlen(end) - 1]++; /* the slash becomes a zero: the first key that is not below */
-    char body[2 * KEY64_BYTES + 200], url[400];
+    char body[2 * KEY64_BYTES + 200];
     (void)snprintf(body, sizeof body,
                    "{\"create_request\":{\"key\":\"%s\",%s%s%s%s\"start_revision\":\"%" PRId64
                    "\"}}",
-                   encode64(key, &key64), is_prefix ? "\"range_end\":\"" : "",
-                   is_prefix ? encode64(end, &end64) : "", is_prefix ? "\"," : "", filters[what],
-                   store->look.revision + 1);
-    (void)snprintf(url, sizeof url, "%s/v3/watch", store->endpoint[store->endpoint_now]);
-    store->watch = cv__http_post(
-        store->http, &(struct cv_http_post){
-                         .url = url,
-                         .authorization = store->user[0] != '\0' ? store->authorization : NULL,
-                         .body = body,
-                         .timeout_ns = 5 * NS_PER_S,
-                         .line = on_watch_line,
-                         .done = on_watch_end,
-                         .user = store});
+                   cv__etcd_encode(key, &key64), is_prefix ? "\"range_end\":\"" : "",
+                   is_prefix ? cv__etcd_encode(end, &end64) : "", is_prefix ? "\"," : "",
+                   filters[what], store->wire.revision + 1);
+    store->watch =
+        cv__etcd_wire_post(&store->wire, "/v3/watch", body, on_watch_line, on_watch_end, store);
     if (store->watch != NULL) { /* without memory, asking now and then must do */
         (void)snprintf(store->watch_key, sizeof store->watch_key, "%s", key);
     }
@@ -499,17 +221,19 @@ static void watch_start(struct cv_store *store, const char *key, enum watch_for 
 /* Three ranges: the first key of the queue, ours, the wish. */
 static void body_looks(struct cv_store *store)
 {
-    struct text64 key64, end64;
+    struct cv_text64 key64, end64;
     char end[KEY_BYTES];
     (void)snprintf(end, sizeof end, "%s", store->prefix);
     end[strlen(end) - 1]++;
-    body_print(store,
-               "{\"request_range\":{\"key\":\"%s\",\"range_end\":\"%s\",\"limit\":\"1\","
-               "\"sort_order\":\"ASCEND\",\"sort_target\":\"CREATE\"}},",
-               encode64(store->prefix, &key64), encode64(end, &end64));
-    body_print(store, "{\"request_range\":{\"key\":\"%s\"}},",
-               encode64(store->attempt != 0 ? store->key : store->wish_key, &key64));
-    body_print(store, "{\"request_range\":{\"key\":\"%s\"}}", encode64(store->wish_key, &key64));
+    cv__etcd_body_print(&store->wire,
+                        "{\"request_range\":{\"key\":\"%s\",\"range_end\":\"%s\",\"limit\":\"1\","
+                        "\"sort_order\":\"ASCEND\",\"sort_target\":\"CREATE\"}},",
+                        cv__etcd_encode(store->prefix, &key64), cv__etcd_encode(end, &end64));
+    cv__etcd_body_print(
+        &store->wire, "{\"request_range\":{\"key\":\"%s\"}},",
+        cv__etcd_encode(store->attempt != 0 ? store->key : store->wish_key, &key64));
+    cv__etcd_body_print(&store->wire, "{\"request_range\":{\"key\":\"%s\"}}",
+                        cv__etcd_encode(store->wish_key, &key64));
 }
 
 static void look_read(struct cv_store *store, const cJSON *reply, int first_index)
@@ -522,11 +246,11 @@ static void look_read(struct cv_store *store, const cJSON *reply, int first_inde
 
 static void look(struct cv_store *store, then_fn then)
 {
-    body_begin(store);
-    body_print(store, "{\"success\":[");
+    cv__etcd_body_begin(&store->wire);
+    cv__etcd_body_print(&store->wire, "{\"success\":[");
     body_looks(store);
-    body_print(store, "]}");
-    call(store, "/v3/kv/txn", then);
+    cv__etcd_body_print(&store->wire, "]}");
+    cv__etcd_wire_call(&store->wire, "/v3/kv/txn", then);
 }
 
 static void record_read(const struct cv_store *store, struct cv_store_record *ret_record)
@@ -566,12 +290,13 @@ static void proof_keepalive(struct cv_store *store);
 
 static void on_proof_look(struct cv_store *store, const cJSON *reply, int code)
 {
-    if (code != CODE_OK) {
-        work_fail(store, store->error);
+    if (code != CV_ETCD_OK) {
+        work_fail(store, store->wire.error);
         return;
     }
     look_read(store, reply, 0);
-    const bool is_proof = store->member == store->proof_member && store->term == store->proof_term;
+    const bool is_proof =
+        store->wire.member == store->proof_member && store->wire.term == store->proof_term;
     if (store->proof_until_ns != 0 && !is_proof) {
         store->proof_count++;
         if (store->proof_count >= PROOFS_MAX) {
@@ -591,16 +316,16 @@ static void on_proof_look(struct cv_store *store, const cJSON *reply, int code)
 
 static void on_proof_keepalive(struct cv_store *store, const cJSON *reply, int code)
 {
-    if (code != CODE_OK && code != CODE_NOT_FOUND) {
-        work_fail(store, store->error);
+    if (code != CV_ETCD_OK && code != CV_ETCD_NOT_FOUND) {
+        work_fail(store, store->wire.error);
         return;
     }
-    const int64_t ttl_s = code == CODE_OK ? (int64_t)number(reply, "TTL") : 0;
+    const int64_t ttl_s = code == CV_ETCD_OK ? (int64_t)cv__etcd_number(reply, "TTL") : 0;
     store->proof_until_ns = 0;
     if (ttl_s > 0) {
         store->ttl_ns = ttl_s * NS_PER_S;
-        store->proof_until_ns = store->call_begin_ns + store->ttl_ns;
-        if (store->member != store->proof_member || store->term != store->proof_term) {
+        store->proof_until_ns = store->wire.begin_ns + store->ttl_ns;
+        if (store->wire.member != store->proof_member || store->wire.term != store->proof_term) {
             store->proof_member = 0; /* another one answered: no proof, the next may be one */
         }
     }
@@ -609,8 +334,8 @@ static void on_proof_keepalive(struct cv_store *store, const cJSON *reply, int c
 
 static void proof_keepalive(struct cv_store *store)
 {
-    store->proof_member = store->member; /* of the answer before this one */
-    store->proof_term = store->term;
+    store->proof_member = store->wire.member; /* of the answer before this one */
+    store->proof_term = store->wire.term;
     call_lease(store, "/v3/lease/keepalive", store->lease_id, on_proof_keepalive);
 }
 
@@ -640,7 +365,7 @@ static void on_updated(void *user, const struct cv_http_result *result)
 /* Who queued wrote the time at which it began to wait. */
 static void update_since(struct cv_store *store)
 {
-    struct text64 key64, value64;
+    struct cv_text64 key64, value64;
     char value[CV_VALUE_BYTES];
     cv__value_write(store->remote.node, store->remote.label, store->lease_ns, store->since_wall_ns,
                     value);
@@ -648,17 +373,10 @@ static void update_since(struct cv_store *store)
         "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\",\"create_revision\":\"%" PRIu64
         "\"}],\"success\":[{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%" PRId64
         "\"}}]}";
-    char body[2 * KEY64_BYTES + sizeof value64.text + sizeof format + 64], url[400];
-    (void)snprintf(body, sizeof body, format, encode64(store->key, &key64), store->token,
-                   key64.text, encode64(value, &value64), store->lease_id);
-    (void)snprintf(url, sizeof url, "%s/v3/kv/txn", store->endpoint[store->endpoint_now]);
-    (void)cv__http_post(store->http,
-                        &(struct cv_http_post){
-                            .url = url,
-                            .authorization = store->user[0] != '\0' ? store->authorization : NULL,
-                            .body = body,
-                            .timeout_ns = 2 * NS_PER_S,
-                            .done = on_updated});
+    char body[2 * KEY64_BYTES + sizeof value64.text + sizeof format + 64];
+    (void)snprintf(body, sizeof body, format, cv__etcd_encode(store->key, &key64), store->token,
+                   key64.text, cv__etcd_encode(value, &value64), store->lease_id);
+    (void)cv__etcd_wire_post(&store->wire, "/v3/kv/txn", body, NULL, on_updated, NULL);
 }
 
 static void answer_granted(struct cv_store *store)
@@ -703,8 +421,8 @@ static void beat_arm(struct cv_store *store)
 /* The key just before ours is known: watch it. */
 static void on_before(struct cv_store *store, const cJSON *reply, int code)
 {
-    if (code != CODE_OK) {
-        work_fail(store, store->error);
+    if (code != CV_ETCD_OK) {
+        work_fail(store, store->wire.error);
         return;
     }
     const cJSON *kv = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(reply, "kvs"), 0);
@@ -713,7 +431,7 @@ static void on_before(struct cv_store *store, const cJSON *reply, int code)
         return;
     }
     char before[KEY_BYTES];
-    decode64(string(kv, "key"), before, sizeof before);
+    cv__etcd_decode(cv__etcd_string(kv, "key"), before, sizeof before);
     watch_start(store, before, WATCH_END);
     answer_seen(store, /* remaining_ns= */ -1);
 }
@@ -729,18 +447,18 @@ static void acquire_wait(struct cv_store *store)
         answer_seen(store, /* remaining_ns= */ -1); /* the one before us is watched already */
         return;
     }
-    struct text64 key64, end64;
+    struct cv_text64 key64, end64;
     char end[KEY_BYTES];
     (void)snprintf(end, sizeof end, "%s", store->prefix);
     end[strlen(end) - 1]++;
-    body_begin(store);
-    body_print(store,
-               "{\"key\":\"%s\",\"range_end\":\"%s\",\"limit\":\"1\",\"keys_only\":true,"
-               "\"sort_order\":\"DESCEND\",\"sort_target\":\"CREATE\","
-               "\"max_create_revision\":\"%" PRIu64 "\"}",
-               encode64(store->prefix, &key64), encode64(end, &end64),
-               store->look.own.create_revision - 1);
-    call(store, "/v3/kv/range", on_before);
+    cv__etcd_body_begin(&store->wire);
+    cv__etcd_body_print(&store->wire,
+                        "{\"key\":\"%s\",\"range_end\":\"%s\",\"limit\":\"1\",\"keys_only\":true,"
+                        "\"sort_order\":\"DESCEND\",\"sort_target\":\"CREATE\","
+                        "\"max_create_revision\":\"%" PRIu64 "\"}",
+                        cv__etcd_encode(store->prefix, &key64), cv__etcd_encode(end, &end64),
+                        store->look.own.create_revision - 1);
+    cv__etcd_wire_call(&store->wire, "/v3/kv/range", on_before);
 }
 
 /* An attempt that was granted and lost its key is over: it must not queue under another token. */
@@ -777,14 +495,14 @@ static void acquire_evaluate(struct cv_store *store)
 
 static void on_joined(struct cv_store *store, const cJSON *reply, int code)
 {
-    if (code == CODE_NOT_FOUND) { /* the lease */
+    if (code == CV_ETCD_NOT_FOUND) { /* the lease */
         store->alive_until_ns = 0;
         store->look.own.is_there = false;
         acquire_evaluate(store);
         return;
     }
-    if (code != CODE_OK) {
-        work_fail(store, store->error);
+    if (code != CV_ETCD_OK) {
+        work_fail(store, store->wire.error);
         return;
     }
     const bool is_put = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(reply, "succeeded"));
@@ -795,23 +513,24 @@ static void on_joined(struct cv_store *store, const cJSON *reply, int code)
 /* Puts our key, unless it is there, and looks. */
 static void acquire_join(struct cv_store *store)
 {
-    struct text64 key64, value64;
+    struct cv_text64 key64, value64;
     char value[CV_VALUE_BYTES];
     store->since_wall_ns = wall_now_ns();
     cv__value_write(store->remote.node, store->remote.label, store->lease_ns, store->since_wall_ns,
                     value);
-    body_begin(store);
-    body_print(store,
-               "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\",\"create_revision\":\"0\"}],"
-               "\"success\":[{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%" PRId64
-               "\"}},",
-               encode64(store->key, &key64), key64.text, encode64(value, &value64),
-               store->lease_id);
+    cv__etcd_body_begin(&store->wire);
+    cv__etcd_body_print(
+        &store->wire,
+        "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\",\"create_revision\":\"0\"}],"
+        "\"success\":[{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%" PRId64
+        "\"}},",
+        cv__etcd_encode(store->key, &key64), key64.text, cv__etcd_encode(value, &value64),
+        store->lease_id);
     body_looks(store);
-    body_print(store, "],\"failure\":[");
+    cv__etcd_body_print(&store->wire, "],\"failure\":[");
     body_looks(store);
-    body_print(store, "]}");
-    call(store, "/v3/kv/txn", on_joined);
+    cv__etcd_body_print(&store->wire, "]}");
+    cv__etcd_wire_call(&store->wire, "/v3/kv/txn", on_joined);
 }
 
 static void on_lease_exists(struct cv_store *store)
@@ -825,16 +544,16 @@ static void on_lease_exists(struct cv_store *store)
 
 static void on_lease(struct cv_store *store, const cJSON *reply, int code)
 {
-    if (code == CODE_PRECONDITION) { /* it exists: an answer was lost before */
+    if (code == CV_ETCD_PRECONDITION) { /* it exists: an answer was lost before */
         prove(store, on_lease_exists);
         return;
     }
-    if (code != CODE_OK) {
-        work_fail(store, store->error);
+    if (code != CV_ETCD_OK) {
+        work_fail(store, store->wire.error);
         return;
     }
-    store->ttl_ns = (int64_t)number(reply, "TTL") * NS_PER_S;
-    store->alive_until_ns = store->call_begin_ns + store->ttl_ns;
+    store->ttl_ns = (int64_t)cv__etcd_number(reply, "TTL") * NS_PER_S;
+    store->alive_until_ns = store->wire.begin_ns + store->ttl_ns;
     acquire_join(store);
 }
 
@@ -844,10 +563,10 @@ static void acquire_grant(struct cv_store *store)
         acquire_join(store); /* only the key was lost */
         return;
     }
-    body_begin(store);
-    body_print(store, "{\"TTL\":\"%" PRId64 "\",\"ID\":\"%" PRId64 "\"}",
-               (store->lease_ns + NS_PER_S - 1) / NS_PER_S, store->lease_id);
-    call(store, "/v3/lease/grant", on_lease);
+    cv__etcd_body_begin(&store->wire);
+    cv__etcd_body_print(&store->wire, "{\"TTL\":\"%" PRId64 "\",\"ID\":\"%" PRId64 "\"}",
+                        (store->lease_ns + NS_PER_S - 1) / NS_PER_S, store->lease_id);
+    cv__etcd_wire_call(&store->wire, "/v3/lease/grant", on_lease);
 }
 
 static uint64_t mix(uint64_t x) /* splitmix64's last steps */
@@ -881,7 +600,7 @@ static void acquire_new(struct cv_store *store)
     store->attempt = one->ask.attempt;
     store->lease_id = lease_id_of(store->remote.label, store->attempt);
     store->lease_ns = one->ask.lease_ns;
-    store->look = (struct look){.revision = 0};
+    store->look = (struct look){.first = {.is_there = false}};
     const int length = snprintf(store->key, sizeof store->key, "%s%016" PRIx64 "-%" PRIu64,
                                 store->prefix, store->remote.label, store->attempt);
     CV_ASSERT(length > 0 && (size_t)length < sizeof store->key);
@@ -891,8 +610,8 @@ static void acquire_new(struct cv_store *store)
 static void on_old_revoked(struct cv_store *store, const cJSON *reply, int code)
 {
     (void)reply;
-    if (code != CODE_OK && code != CODE_NOT_FOUND) {
-        work_fail(store, store->error);
+    if (code != CV_ETCD_OK && code != CV_ETCD_NOT_FOUND) {
+        work_fail(store, store->wire.error);
         return;
     }
     acquire_new(store);
@@ -900,8 +619,8 @@ static void on_old_revoked(struct cv_store *store, const cJSON *reply, int code)
 
 static void on_acquire_look(struct cv_store *store, const cJSON *reply, int code)
 {
-    if (code != CODE_OK) {
-        work_fail(store, store->error);
+    if (code != CV_ETCD_OK) {
+        work_fail(store, store->wire.error);
         return;
     }
     look_read(store, reply, 0);
@@ -938,8 +657,8 @@ static void renew_evaluate(struct cv_store *store)
 
 static void on_plain_look(struct cv_store *store, const cJSON *reply, int code)
 {
-    if (code != CODE_OK) {
-        work_fail(store, store->error);
+    if (code != CV_ETCD_OK) {
+        work_fail(store, store->wire.error);
         return;
     }
     look_read(store, reply, 0);
@@ -980,7 +699,7 @@ static void on_beat(uv_timer_t *timer)
     } else if (!store->remote.is_at_work && !store->is_beating) {
         store->is_beating = true;
         store->work_begin_ns = cv__remote_now_ns();
-        store->work_deadline_ns = store->work_begin_ns + cv__max64(store->ttl_ns / 4, NS_PER_S / 2);
+        store->wire.deadline_ns = store->work_begin_ns + cv__max64(store->ttl_ns / 4, NS_PER_S / 2);
         beat_arm(store);
         prove(store, beat_evaluate);
         return;
@@ -996,8 +715,8 @@ static void on_beat(uv_timer_t *timer)
 static void on_revoked(struct cv_store *store, const cJSON *reply, int code)
 {
     (void)reply;
-    if (code != CODE_OK && code != CODE_NOT_FOUND) {
-        work_fail(store, store->error);
+    if (code != CV_ETCD_OK && code != CV_ETCD_NOT_FOUND) {
+        work_fail(store, store->wire.error);
         return;
     }
     const struct cv_remote_request *one = cv__remote_current(&store->remote);
@@ -1025,16 +744,17 @@ static void on_deposed(struct cv_store *store, const cJSON *reply, int code)
 static void on_queue(struct cv_store *store, const cJSON *reply, int code)
 {
     const struct cv_remote_request *one = cv__remote_current(&store->remote);
-    if (code != CODE_OK) {
-        work_fail(store, store->error);
+    if (code != CV_ETCD_OK) {
+        work_fail(store, store->wire.error);
         return;
     }
-    struct text64 key64;
-    body_begin(store);
-    body_print(store,
-               "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\",\"create_revision\":\"%" PRIu64
-               "\"}],\"success\":[",
-               encode64(store->key, &key64), store->token);
+    struct cv_text64 key64;
+    cv__etcd_body_begin(&store->wire);
+    cv__etcd_body_print(
+        &store->wire,
+        "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\",\"create_revision\":\"%" PRIu64
+        "\"}],\"success\":[",
+        cv__etcd_encode(store->key, &key64), store->token);
     bool is_found = false;
     uint32_t count = 0;
     const cJSON *kv;
@@ -1042,19 +762,20 @@ static void on_queue(struct cv_store *store, const cJSON *reply, int code)
     {
         char value[CV_VALUE_BYTES];
         struct cv_store_record record = {0};
-        decode64(string(kv, "value"), value, sizeof value);
+        cv__etcd_decode(cv__etcd_string(kv, "value"), value, sizeof value);
         cv__value_read(value, strlen(value), &record);
         is_found = count > 0 && strcmp(record.node, one->heir) == 0;
         if (is_found || count >= DEPOSED_MAX) {
             break;
         }
-        body_print(store, "%s{\"request_delete_range\":{\"key\":\"%s\"}}", count > 0 ? "," : "",
-                   string(kv, "key")); /* base64 as it came */
+        cv__etcd_body_print(&store->wire, "%s{\"request_delete_range\":{\"key\":\"%s\"}}",
+                            count > 0 ? "," : "",
+                            cv__etcd_string(kv, "key")); /* base64 as it came */
         count++;
     }
-    body_print(store, "]}");
+    cv__etcd_body_print(&store->wire, "]}");
     if (is_found) {
-        call(store, "/v3/kv/txn", on_deposed);
+        cv__etcd_wire_call(&store->wire, "/v3/kv/txn", on_deposed);
     } else {
         release_revoke(store);
     }
@@ -1072,26 +793,27 @@ static void release(struct cv_store *store, const struct cv_store_request *ask)
         release_revoke(store);
         return;
     }
-    struct text64 key64, end64;
+    struct cv_text64 key64, end64;
     char end[KEY_BYTES];
     (void)snprintf(end, sizeof end, "%s", store->prefix);
     end[strlen(end) - 1]++;
-    body_begin(store);
-    body_print(store,
-               "{\"key\":\"%s\",\"range_end\":\"%s\",\"limit\":\"%d\",\"sort_order\":\"ASCEND\","
-               "\"sort_target\":\"CREATE\"}",
-               encode64(store->prefix, &key64), encode64(end, &end64), DEPOSED_MAX + 1);
-    call(store, "/v3/kv/range", on_queue);
+    cv__etcd_body_begin(&store->wire);
+    cv__etcd_body_print(
+        &store->wire,
+        "{\"key\":\"%s\",\"range_end\":\"%s\",\"limit\":\"%d\",\"sort_order\":\"ASCEND\","
+        "\"sort_target\":\"CREATE\"}",
+        cv__etcd_encode(store->prefix, &key64), cv__etcd_encode(end, &end64), DEPOSED_MAX + 1);
+    cv__etcd_wire_call(&store->wire, "/v3/kv/range", on_queue);
 }
 
 static void on_wished(struct cv_store *store, const cJSON *reply, int code)
 {
-    if (code != CODE_OK && code != CODE_NOT_FOUND) {
-        work_fail(store, store->error);
+    if (code != CV_ETCD_OK && code != CV_ETCD_NOT_FOUND) {
+        work_fail(store, store->wire.error);
         return;
     }
     const bool is_left =
-        code == CODE_OK && cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(reply, "succeeded"));
+        code == CV_ETCD_OK && cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(reply, "succeeded"));
     if (!is_left) {
         store->look.first.is_there = false; /* the holder has gone meanwhile */
     }
@@ -1101,8 +823,8 @@ static void on_wished(struct cv_store *store, const cJSON *reply, int code)
 static void on_wish_look(struct cv_store *store, const cJSON *reply, int code)
 {
     const struct cv_remote_request *one = cv__remote_current(&store->remote);
-    if (code != CODE_OK) {
-        work_fail(store, store->error);
+    if (code != CV_ETCD_OK) {
+        work_fail(store, store->wire.error);
         return;
     }
     look_read(store, reply, 0);
@@ -1111,31 +833,32 @@ static void on_wish_look(struct cv_store *store, const cJSON *reply, int code)
         answer_seen(store, /* remaining_ns= */ -1);
         return;
     }
-    struct text64 key64, value64;
+    struct cv_text64 key64, value64;
     char value[CV_VALUE_BYTES];
     cv__value_wish_write(store->look.first.create_revision, one->heir[0] != '\0' ? one->heir : "*",
                          value);
-    body_begin(store);
-    body_print(
-        store,
+    cv__etcd_body_begin(&store->wire);
+    cv__etcd_body_print(
+        &store->wire,
         "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\",\"create_revision\":\"%" PRIu64
         "\"}],\"success\":[{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%" PRId64
         "\"}}]}",
-        string(first, "key"), store->look.first.create_revision, encode64(store->wish_key, &key64),
-        encode64(value, &value64), store->look.first.lease);
-    call(store, "/v3/kv/txn", on_wished);
+        cv__etcd_string(first, "key"), store->look.first.create_revision,
+        cv__etcd_encode(store->wish_key, &key64), cv__etcd_encode(value, &value64),
+        store->look.first.lease);
+    cv__etcd_wire_call(&store->wire, "/v3/kv/txn", on_wished);
 }
 
 static void on_remaining(struct cv_store *store, const cJSON *reply, int code)
 {
-    const int64_t ttl_s = code == CODE_OK ? (int64_t)number(reply, "TTL") : 0;
+    const int64_t ttl_s = code == CV_ETCD_OK ? (int64_t)cv__etcd_number(reply, "TTL") : 0;
     answer_seen(store, cv__max64(0, ttl_s + 1) * NS_PER_S); /* it is cut to whole seconds */
 }
 
 static void on_read_look(struct cv_store *store, const cJSON *reply, int code)
 {
-    if (code != CODE_OK) {
-        work_fail(store, store->error);
+    if (code != CV_ETCD_OK) {
+        work_fail(store, store->wire.error);
         return;
     }
     look_read(store, reply, 0);
@@ -1157,7 +880,7 @@ static void begin_request(void *user)
     }
     const struct cv_remote_request *one = cv__remote_current(&store->remote);
     store->work_begin_ns = one->asked_ns;
-    store->work_deadline_ns = one->deadline_ns;
+    store->wire.deadline_ns = one->deadline_ns;
     if (one->is_wish) {
         look(store, on_wish_look);
         return;
@@ -1182,13 +905,13 @@ static void give_up(void *user)
 {
     struct cv_store *store = user;
     if (store->is_beating) { /* the request behind it never began */
-        call_stop(store);
+        cv__etcd_wire_stop(&store->wire);
         store->is_beating = false;
     }
-    call_stop(store);
+    cv__etcd_wire_stop(&store->wire);
     char why[400];
-    (void)snprintf(why, sizeof why, "etcd %s: no answer in time", host_now(store));
-    rotate(store);
+    (void)snprintf(why, sizeof why, "etcd %s: no answer in time", cv__etcd_wire_host(&store->wire));
+    cv__etcd_wire_rotate(&store->wire);
     cv__remote_fail(&store->remote, "%s", why);
 }
 
@@ -1205,136 +928,31 @@ static void etcd_wish(struct cv_store *store, uint64_t request, const char *heir
                    /* is_wish= */ true);
 }
 
-static int option_text(const struct cv_address *address, const char *name, char *ret_text,
-                       size_t bytes, struct cv_errtext *reterr)
-{
-    struct cv_span value;
-    ret_text[0] = '\0';
-    if (!cv__address_option(address, name, &value)) {
-        return CV_OK;
-    }
-    if (!cv__address_decode(value, ret_text, bytes) || ret_text[0] == '\0') {
-        return cv__fail(reterr, CV_E_INVALID, "option '%s' of an etcd: address is %s", name,
-                        value.bytes > 0 ? "too long" : "empty");
-    }
-    return CV_OK;
-}
-
-static int read_files(const struct cv_address *address, struct cv_http_tls *ret_tls,
-                      struct cv_errtext *reterr)
-{
-    const struct {
-        const char *name;
-        char *text;
-    } files[] = {{"cacert", ret_tls->cacert}, {"cert", ret_tls->cert}, {"key", ret_tls->key}};
-    for (uint32_t i = 0; i < COUNT_OF(files); i++) {
-        const int code =
-            option_text(address, files[i].name, files[i].text, sizeof ret_tls->cacert, reterr);
-        if (code != CV_OK) {
-            return code;
-        }
-        if (files[i].text[0] != '\0' && access(files[i].text, R_OK) != 0) {
-            return cv__fail(reterr, CV_E_IO, "cannot read '%s', the %s of an etcd: address",
-                            files[i].text, files[i].name);
-        }
-    }
-    return CV_OK;
-}
-
-static int read_user(struct cv_store *store, const struct cv_address *address,
-                     struct cv_errtext *reterr)
-{
-    char file[256];
-    const int code = option_text(address, "password-file", file, sizeof file, reterr);
-    if (code != CV_OK) {
-        return code;
-    }
-    if (!cv__address_decode(address->user, store->user, sizeof store->user)) {
-        return cv__fail(reterr, CV_E_INVALID, "the user in an etcd: address is too long");
-    }
-    if (memchr(address->user.at, ':', address->user.bytes) != NULL) {
-        return cv__fail(reterr, CV_E_INVALID,
-                        "an etcd: address names the user only, everybody can read a command line; "
-                        "give the password by ?password-file=FILE or CONCLAVE_ETCD_PASSWORD");
-    }
-    if (store->user[0] == '\0') {
-        return CV_OK;
-    }
-    const int read = cv__remote_secret(file, "CONCLAVE_ETCD_PASSWORD", store->password,
-                                       sizeof store->password, reterr);
-    if (read == CV_OK && store->password[0] == '\0') {
-        return cv__fail(reterr, CV_E_INVALID,
-                        "no password for etcd's user '%s'; give ?password-file=FILE or set "
-                        "CONCLAVE_ETCD_PASSWORD",
-                        store->user);
-    }
-    return read;
-}
-
-static int read_hosts(struct cv_store *store, const struct cv_address *address, bool is_tls,
-                      struct cv_errtext *reterr)
-{
-    store->endpoint_count = cv__address_host_count(address);
-    if (store->endpoint_count == 0 || store->endpoint_count > ENDPOINTS_MAX) {
-        return cv__fail(reterr, CV_E_INVALID,
-                        "write etcd://host:port[,host:port...][/prefix], with 1 to %d hosts",
-                        ENDPOINTS_MAX);
-    }
-    for (uint32_t i = 0; i < store->endpoint_count; i++) {
-        char host[256];
-        uint32_t port;
-        if (!cv__address_host(address, i, host, sizeof host, &port)) {
-            return cv__fail(reterr, CV_E_INVALID,
-                            "number %u of the hosts in an etcd: address is not host:port",
-                            (unsigned)i + 1);
-        }
-        const bool is_v6 = strchr(host, ':') != NULL;
-        (void)snprintf(store->endpoint[i], sizeof store->endpoint[i], "http%s://%s%s%s:%u",
-                       is_tls ? "s" : "", is_v6 ? "[" : "", host, is_v6 ? "]" : "",
-                       port != 0 ? (unsigned)port : 2379u);
-    }
-    return CV_OK;
-}
-
-static int read_address(struct cv_store *store, const char *text, struct cv_http_tls *ret_tls,
+static int read_address(struct cv_store *store, const struct cv_store_setting *setting,
                         struct cv_errtext *reterr)
 {
     static const char *const known[] = {"cacert", "cert", "key", "password-file", "tls", NULL};
     struct cv_address address;
-    struct cv_span value;
-    char tls[8];
-    int code = cv__address_split(text, &address, reterr);
+    int code = cv__address_split(setting->address, &address, reterr);
     code = code != CV_OK ? code : cv__address_check_options(&address, known, reterr);
-    code = code != CV_OK ? code : option_text(&address, "tls", tls, sizeof tls, reterr);
     if (code != CV_OK) {
         return code;
     }
-    if (tls[0] != '\0' && strcmp(tls, "yes") != 0 && strcmp(tls, "no") != 0) {
-        return cv__fail(reterr, CV_E_INVALID, "option 'tls' of an etcd: address is yes or no");
+    struct cv_span path = address.path;
+    if (path.bytes > 0) {
+        path.at++; /* its slash */
+        path.bytes--;
     }
-    const bool is_tls = strcmp(tls, "yes") == 0 ||
-                        (tls[0] == '\0' && (cv__address_option(&address, "cacert", &value) ||
-                                            cv__address_option(&address, "cert", &value)));
-    code = read_hosts(store, &address, is_tls, reterr);
-    code = code != CV_OK ? code : read_files(&address, ret_tls, reterr);
-    code = code != CV_OK ? code : read_user(store, &address, reterr);
-    if (code != CV_OK) {
-        return code;
-    }
-    char prefix[PREFIX_BYTES];
-    if (address.path.bytes > 0) {
-        address.path.at++; /* its slash */
-        address.path.bytes--;
-    }
-    if (!cv__address_decode(address.path, prefix, sizeof prefix)) {
+    char prefix[CV_ETCD_PREFIX_BYTES];
+    if (!cv__address_decode(path, prefix, sizeof prefix)) {
         return cv__fail(reterr, CV_E_INVALID, "the prefix in an etcd: address is too long");
     }
     char escaped[CV_REMOTE_TEXT_BYTES];
-    cv__remote_escape(store->remote.election, escaped);
+    cv__remote_escape(setting->election, escaped);
     const char *under = prefix[0] != '\0' ? prefix : "conclave";
     (void)snprintf(store->prefix, sizeof store->prefix, "%s/%s/", under, escaped);
     (void)snprintf(store->wish_key, sizeof store->wish_key, "%s.wish/%s", under, escaped);
-    return CV_OK;
+    return cv__etcd_wire_open(&store->wire, setting->loop, &address, reterr);
 }
 
 static int etcd_open(struct cv_store **ret_store, const struct cv_store_setting *setting,
@@ -1344,17 +962,15 @@ static int etcd_open(struct cv_store **ret_store, const struct cv_store_setting 
     if (store == NULL) {
         return cv__fail(reterr, CV_E_MEMORY, "out of memory");
     }
-    (void)snprintf(store->remote.election, sizeof store->remote.election, "%s", setting->election);
-    struct cv_http_tls tls = {.cacert = ""};
-    const int code = read_address(store, setting->address, &tls, reterr);
-    if (code == CV_OK) {
-        store->http = cv__http_new(setting->loop, &tls);
-    }
-    if (store->http == NULL) {
+    store->wire.store = store;
+    store->wire.failed = work_fail;
+    store->wire.rotated = watch_stop; /* it would tell of nothing that happens elsewhere */
+    const int code = read_address(store, setting, reterr);
+    if (code != CV_OK) {
         free(store);
-        return code != CV_OK ? code : cv__fail(reterr, CV_E_MEMORY, "out of memory");
+        return code;
     }
-    store->endpoint_now = (uint32_t)(setting->label % store->endpoint_count); /* spread */
+    store->wire.endpoint_now = (uint32_t)(setting->label % store->wire.endpoint_count); /* spread */
     cv__remote_init(&store->remote, setting, store, begin_request, give_up);
     (void)uv_timer_init(setting->loop, &store->beat); /* cannot fail */
     store->beat.data = store;
@@ -1374,7 +990,8 @@ static void etcd_last(void *user)
 static void etcd_close(struct cv_store *store, void (*closed)(void *user), void *user)
 {
     cv__remote_close_begin(&store->remote, closed, user);
-    cv__http_free(store->http); /* with every call */
+    cv__etcd_wire_close(&store->wire); /* with every call */
+    store->watch = NULL;
     cv__remote_close_handle(&store->remote, (uv_handle_t *)&store->beat);
     cv__remote_close_end(&store->remote, etcd_last);
 }

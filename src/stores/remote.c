@@ -96,7 +96,7 @@ void cv__remote_add(struct cv_remote *remote, const struct cv_store_request *req
     if (request->heir != NULL) {
         (void)snprintf(one->heir, sizeof one->heir, "%s", request->heir);
     }
-    const int64_t patience_ns = request->lease_ns > 0 ? request->lease_ns / 4 : PATIENCE_NS_MAX;
+    const int64_t patience_ns = request->lease_ns > 0 ? request->lease_ns / 5 : PATIENCE_NS_MAX;
     one->asked_ns = cv__remote_now_ns();
     one->deadline_ns =
         one->asked_ns + cv__max64(PATIENCE_NS_MIN, cv__min64(patience_ns, PATIENCE_NS_MAX));

@@ -1,7 +1,7 @@
 /* src/stores/remote.h - what the stores with a server share: requests that wait for their turn.
  *
  * Requests are taken one after the other. A store is told to begin with one (from the loop, never
- * from within ask()), and ends it with cv__remote_answer(). Each has a deadline, a quarter of its
+ * from within ask()), and ends it with cv__remote_answer(). Each has a deadline, a fifth of its
  * lease: who does not answer by then will hardly do so in time. At the deadline of the one at work
  * the store is told to give it up; it drops whatever connection may still carry out the request,
  * and the answer is FAILED. Those who wait behind it are answered FAILED by themselves. */

@@ -277,6 +277,12 @@ static void on_made(int rc, const char *path, const struct Stat *stat, const voi
     op_done(op, rc);
 }
 
+static void on_synced(int rc, const char *path, const void *data)
+{
+    (void)path;
+    op_done((struct op *)(uintptr_t)data, rc);
+}
+
 static void on_names(int rc, const struct String_vector *names, const void *data)
 {
     struct op *op = (struct op *)(uintptr_t)data;
@@ -315,6 +321,13 @@ static void list(struct cv_store *store, bool is_watching, then_fn then)
     struct op *op = op_new(store, then, 0);
     op_sent(op, zoo_awget_children(store->zk, store->election, is_watching ? on_node_watch : NULL,
                                    is_watching ? store : NULL, on_names, op));
+}
+
+/* The server that we ask may be behind the others; after this, and in order, it is not. */
+static void catch_up(struct cv_store *store)
+{
+    struct op *op = op_new(store, NULL, 0);
+    op_sent(op, zoo_async(store->zk, store->election, on_synced, op));
 }
 
 /* A watch for the children of a node that can have none tells of its end only; one for the node
@@ -1222,8 +1235,10 @@ static void begin_request(void *user)
     if (store->round_count++ > ROUNDS_MAX) {
         work_fail(store, ZSYSTEMERROR);
     } else if (one->is_wish) {
+        catch_up(store);
         list(store, /* is_watching= */ false, on_wish_names);
     } else if (one->ask.verb == CV_STORE_READ) {
+        catch_up(store);
         list(store, /* is_watching= */ store->attempt == 0, on_names_read);
     } else if (one->ask.verb == CV_STORE_ACQUIRE) {
         acquire(store, &one->ask);
