@@ -266,17 +266,12 @@ static void consider_giving_up(struct run *run)
 static int poll_ms(const struct run *run)
 {
     const int64_t now_ns = cv__clock_now_ns();
-    int64_t wait_ns = INT64_MAX;
-    if (run->stage != STAGE_WAITING) {
-        wait_ns = run->settings->options.lease_ns / 4; /* to show progress */
-    } else if (!run->has_led && run->give_up_ns != INT64_MAX) {
+    int64_t wait_ns = run->settings->options.lease_ns / 4; /* to show progress */
+    if (run->stage == STAGE_WAITING && !run->has_led && run->give_up_ns - now_ns < wait_ns) {
         wait_ns = run->give_up_ns - now_ns;
     }
     if (run->notify.watchdog_ns != 0 && run->notify.watchdog_ns < wait_ns) {
         wait_ns = run->notify.watchdog_ns;
-    }
-    if (wait_ns == INT64_MAX) {
-        return -1;
     }
     const int64_t ms = (wait_ns + NS_PER_MS - 1) / NS_PER_MS;
     return ms < 0 ? 0 : ms > 60000 ? 60000 : (int)ms;

@@ -133,6 +133,24 @@ static void lifeline_drop(struct cv_sqlite *s)
     }
 }
 
+/* Within a transaction, so that nobody judges meanwhile. */
+static int lifeline_take(struct cv_sqlite *s, uint64_t token, struct cv_errtext *reterr)
+{
+    if (s->held >= 0 && s->held_token == token) {
+        return CV_OK;
+    }
+    lifeline_drop(s);
+    char path[CV_SQLITE_PATH_BYTES];
+    cv__sqlite_lifeline(s, token, path);
+    const int held = cv__lifeline_hold(path);
+    if (held < 0) {
+        return cv__fail(reterr, CV_E_STORE, "cannot make '%s': %s", path, strerror(-held));
+    }
+    s->held = held;
+    s->held_token = token;
+    return CV_OK;
+}
+
 /* Who holds or hears it still does; a name that stays disturbs nobody. */
 static void lifeline_unlink(const struct cv_sqlite *s, uint64_t token)
 {
@@ -429,16 +447,10 @@ static int take(struct cv_sqlite *s, struct row *row, const struct verdict *was,
         return code;
     }
     CV_ASSERT(token > row->shown.token); /* AUTOINCREMENT */
-    lifeline_drop(s);
-    char path[CV_SQLITE_PATH_BYTES];
-    cv__sqlite_lifeline(s, token, path);
-    const int held = cv__lifeline_hold(path);
-    if (held < 0) {
-        return cv__fail(reterr, CV_E_STORE, "cannot make '%s': %s", path, strerror(-held));
+    const int held = lifeline_take(s, token, reterr);
+    if (held != CV_OK) {
+        return held;
     }
-    s->held = held;
-    s->held_token = token;
-
     memset(row, 0, sizeof *row);
     text_copy(row->shown.node, sizeof row->shown.node, s->node);
     text_copy(row->machine, sizeof row->machine, s->machine);
@@ -484,8 +496,11 @@ static int acquire(struct cv_sqlite *s, const struct cv_store_request *request, 
         return CV_OK;
     }
     if (is_again) {
+        /* The lifeline is gone if the first answer was that nobody knows: without it the others
+         * would take us for dead. */
+        code = lifeline_take(s, row->shown.token, reterr);
         prolong(s, row, request->lease_ns);
-        code = row_write(s, row, reterr);
+        code = code == CV_OK ? row_write(s, row, reterr) : code;
     } else {
         code = take(s, row, &verdict, request, reterr);
     }
@@ -517,7 +532,8 @@ static int renew(struct cv_sqlite *s, const struct cv_store_request *request, st
         code = row_read(s, row, reterr);
     }
     if (code == CV_OK) {
-        if (is_mine(s, row, request->attempt) && row->shown.token == request->token) {
+        const bool is_held = s->held >= 0 && s->held_token == request->token;
+        if (is_held && is_mine(s, row, request->attempt) && row->shown.token == request->token) {
             prolong(s, row, request->lease_ns);
             code = row_write(s, row, reterr);
             answer_granted(row, ret_answer);

@@ -201,6 +201,22 @@ static void cut_lifeline_spares_the_lease(void **unused)
     fixture_free(f);
 }
 
+/* The commit failed, or so it looked; the record was written all the same. */
+static void grant_that_was_found_again_has_a_lifeline(void **unused)
+{
+    (void)unused;
+    struct fixture *f = fixture_new();
+    const uint64_t token = acquire(f, &f->a, 1);
+    close(f->a.held);
+    f->a.held = -1;
+    assert_int_equal(acquire(f, &f->a, 1), token);
+    assert_int_equal(ask(f, &f->b, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
+    close(f->a.held);
+    f->a.held = -1;
+    assert_int_equal(ask(f, &f->a, CV_STORE_RENEW, 1, token), CV_STORE_HELD); /* nobody hears us */
+    fixture_free(f);
+}
+
 static void copies_of_a_lifeline_keep_it(void **unused)
 {
     (void)unused;
@@ -380,6 +396,7 @@ int main(void)
         cmocka_unit_test(released_is_free_at_once),
         cmocka_unit_test(others_keep_back_for_an_heir_for_a_while),
         cmocka_unit_test(cut_lifeline_spares_the_lease),
+        cmocka_unit_test(grant_that_was_found_again_has_a_lifeline),
         cmocka_unit_test(copies_of_a_lifeline_keep_it),
         cmocka_unit_test(after_a_reboot_nobody_holds_it),
         cmocka_unit_test(record_of_another_machine_is_watched_for_a_whole_lease),
