@@ -328,7 +328,7 @@ static int check(struct cv_election *e, const char *name, const char *address,
     }
     if (e->kind == NULL) {
         return cv__fail(reterr, CV_E_INVALID,
-                        "'%s' is no address of an election; `conclave stores` lists the kinds",
+                        "'%s' is no address of an election; 'conclave stores' lists the kinds",
                         e->address);
     }
     return CV_OK;

@@ -190,6 +190,16 @@ static int folder_make(struct cv_sqlite *s, struct cv_errtext *reterr)
     return CV_OK;
 }
 
+/* SQLite only says that it could not; the system knows why. */
+static int open_failed(struct cv_sqlite *s, struct cv_errtext *reterr)
+{
+    const int why = s->db != NULL ? sqlite3_system_errno(s->db) : 0;
+    if (why == 0) {
+        return failed(s, "open", reterr);
+    }
+    return cv__fail(reterr, CV_E_STORE, "cannot open '%s': %s", s->path, strerror(why));
+}
+
 int cv__sqlite_open(struct cv_sqlite *s, const char *path, const char *election, const char *node,
                     uint64_t label, struct cv_errtext *reterr)
 {
@@ -208,7 +218,7 @@ int cv__sqlite_open(struct cv_sqlite *s, const char *path, const char *election,
     }
     if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) !=
         SQLITE_OK) {
-        return failed(s, "open", reterr);
+        return open_failed(s, reterr);
     }
     (void)sqlite3_busy_timeout(s->db, CV_SQLITE_BUSY_MS); /* fails for a closed one only */
     /* Contenders come and go: the log stays when the last one closes, so that nobody has to write

@@ -1221,7 +1221,10 @@ static void begin_request(void *user)
     if (store->zk == NULL) {
         session_begin(store, is_acquiring ? one->ask.lease_ns : READER_NS);
         if (store->zk == NULL) {
-            cv__remote_fail(&store->remote, "ZooKeeper %s: %s", store->hosts, strerror(errno));
+            /* What the client says of a name that nobody knows. */
+            const bool is_nowhere = errno == ENOENT;
+            cv__remote_fail(&store->remote, "ZooKeeper %s: %s", store->hosts,
+                            is_nowhere ? "no such host" : strerror(errno));
             return;
         }
         flush(store);
