@@ -13,6 +13,7 @@ struct cv_verb {
     const char *summary;
     const char *help; /* what --help prints */
     int (*run)(int argc, char **argv);
+    bool has_command; /* its arguments end with a command, which has a --help of its own */
 };
 
 extern const struct cv_verb cv__verb_check_lease;

@@ -49,7 +49,7 @@ struct settings {
     int64_t grace_ns;  /* -1: not said */
     int64_t wait_ns;   /* -1: for ever */
     uint64_t conflict; /* exit status */
-    bool is_nonblocking, is_once, is_verbose;
+    bool is_nonblocking, is_once, is_verbose, wants_help;
     char **command;
 };
 
@@ -68,6 +68,7 @@ struct run {
     int64_t stop_ns;  /* when it was told to stop */
     bool must_resign; /* somebody asked for it */
     bool has_led;     /* at least once */
+    bool has_trouble; /* the store cannot be used, and it was said */
     bool is_over;     /* exit with exit_status */
     int exit_status;
     int64_t give_up_ns; /* without having led; INT64_MAX: never */
@@ -201,14 +202,28 @@ static void on_event(void *user, const struct cv_supervisor_event *event)
 
 /* ---- The election ---------------------------------------------------------------------------- */
 
+/* Once when it begins: who waits without a word does not know what for. Those that do not wait are
+ * told at their end. */
+static void say_trouble(struct run *run)
+{
+    const bool has_trouble = run->status.trouble[0] != '\0';
+    if (run->settings->is_nonblocking) {
+        return;
+    }
+    if (has_trouble && !run->has_trouble) {
+        (void)cv__usage_error("%s", run->status.trouble);
+    } else if (!has_trouble && run->has_trouble) {
+        say(run, "the store can be used again");
+    }
+    run->has_trouble = has_trouble;
+}
+
 static void on_change(struct run *run)
 {
     cv_status(run->election, &run->status);
     const struct cv_election_status *s = &run->status;
     const bool is_leader = s->role == CV_ROLE_LEADER;
-    if (s->trouble[0] != '\0') {
-        say(run, "%s", s->trouble);
-    }
+    say_trouble(run);
     switch (run->stage) {
     case STAGE_WAITING:
         if (is_leader && s->is_wished_away) {
@@ -252,7 +267,9 @@ static void consider_giving_up(struct run *run)
     } else if (cv__clock_now_ns() >= run->give_up_ns ||
                (run->settings->is_nonblocking && s->trouble[0] != '\0')) {
         if (s->trouble[0] != '\0') {
-            (void)cv__usage_error("%s", s->trouble);
+            if (!run->has_trouble) {
+                (void)cv__usage_error("%s", s->trouble);
+            }
             end(run, EXIT_OWN);
         } else {
             say(run, "not elected in time");
@@ -397,6 +414,16 @@ static bool time_parse(const char *option, const char *text, int64_t *ret_ns)
     return false;
 }
 
+/* To the library 0 is the default, but nobody who writes it means that. */
+static bool lease_is_some(const struct settings *s)
+{
+    if (s->options.lease_ns == 0) {
+        (void)cv__usage_error("a lease of 0 s is too short");
+        return false;
+    }
+    return true;
+}
+
 static bool option_take(struct settings *s, int option)
 {
     switch (option) {
@@ -404,7 +431,7 @@ static bool option_take(struct settings *s, int option)
         s->via = optarg;
         return true;
     case 'l':
-        return time_parse("--lease", optarg, &s->options.lease_ns);
+        return time_parse("--lease", optarg, &s->options.lease_ns) && lease_is_some(s);
     case 'g':
         return time_parse("--grace", optarg, &s->grace_ns);
     case 'n':
@@ -432,6 +459,9 @@ static bool option_take(struct settings *s, int option)
     case 'V':
         s->is_verbose = true;
         return true;
+    case 'h':
+        s->wants_help = true;
+        return true;
     default:
         return false;
     }
@@ -453,9 +483,10 @@ static int parse(int argc, char **argv, struct settings *s)
                                           {"fifo", required_argument, NULL, 'f'},
                                           {"node", required_argument, NULL, 'N'},
                                           {"verbose", no_argument, NULL, 'V'},
+                                          {"help", no_argument, NULL, 'h'},
                                           {0}};
-    for (;;) {
-        const int option = getopt_long(argc, argv, "+nw:E:", longs, NULL);
+    while (!s->wants_help) {
+        const int option = getopt_long(argc, argv, "+hnw:E:", longs, NULL);
         if (option == -1) {
             const bool is_end = optind > 1 && strcmp(argv[optind - 1], "--") == 0;
             if (s->name != NULL || optind >= argc) {
@@ -470,6 +501,10 @@ static int parse(int argc, char **argv, struct settings *s)
         }
     }
     s->command = argv + optind;
+    if (s->wants_help) {
+        (void)fputs(cv__verb_run.help, stdout);
+        return EXIT_FINE;
+    }
     if (s->name == NULL || s->command[0] == NULL) {
         return cv__usage_error("use: conclave run NAME [OPTIONS] -- COMMAND [ARGUMENTS]");
     }
@@ -509,10 +544,10 @@ static int run(int argc, char **argv)
 {
     struct settings settings = {.grace_ns = -1, .wait_ns = -1, .conflict = EXIT_CONFLICT};
     int status = parse(argc, argv, &settings);
-    if (status == EXIT_FINE) {
+    if (status == EXIT_FINE && !settings.wants_help) {
         status = complete(&settings);
     }
-    return status == EXIT_FINE ? run_command(&settings) : status;
+    return status == EXIT_FINE && !settings.wants_help ? run_command(&settings) : status;
 }
 
 const struct cv_verb cv__verb_run = {
@@ -544,4 +579,5 @@ const struct cv_verb cv__verb_run = {
         "usage, 124 leadership lost with --once, 125 conclave failed, 126 COMMAND cannot be run,\n"
         "127 it was not found.\n",
     .run = run,
+    .has_command = true,
 };

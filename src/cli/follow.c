@@ -154,7 +154,8 @@ static int parse(int argc, char **argv, bool is_observer, struct settings *setti
             settings->via = optarg;
             break;
         case 'l':
-            if (!cv__duration_parse(optarg, &settings->options.lease_ns)) {
+            if (!cv__duration_parse(optarg, &settings->options.lease_ns) ||
+                settings->options.lease_ns == 0) {
                 return cv__usage_error("--lease takes a time like 5s, not '%s'", optarg);
             }
             break;

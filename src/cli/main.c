@@ -99,7 +99,8 @@ int main(int argc, char **argv)
         return cv__usage_error("there is no command '%s'; 'conclave --help' lists them",
                                asks_help ? argv[2] : argv[1]);
     }
-    for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++) {
+    const int help_end = verb->has_command && argc > 3 ? 3 : argc;
+    for (int i = 2; i < help_end && strcmp(argv[i], "--") != 0; i++) {
         if (is_help(argv[i]) || asks_help) {
             (void)fputs(verb->help, stdout);
             return cv__flush_output(EXIT_FINE);
