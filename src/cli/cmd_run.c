@@ -69,6 +69,7 @@ struct run {
     bool must_resign; /* somebody asked for it */
     bool has_led;     /* at least once */
     bool has_trouble; /* the store cannot be used, and it was said */
+    int end_signal;   /* told to end, while the command was ending anyway; 0: not so */
     bool is_over;     /* exit with exit_status */
     int exit_status;
     int64_t give_up_ns; /* without having led; INT64_MAX: never */
@@ -167,17 +168,24 @@ static void on_gone(struct run *run, const struct cv_supervisor_event *event)
     } else {
         say(run, "leadership lost (%s)", cv_reason_name(run->status.reason));
     }
-    if (run->settings->is_once) {
+    if (run->end_signal != 0) {
+        end(run, EXIT_SIGNAL + run->end_signal);
+    } else if (run->settings->is_once) {
         end(run, EXIT_LOST);
     }
 }
 
+/* A running command has the signal, and what it makes of it is our exit status. But if it is being
+ * stopped, or is before it has ended by the signal, then nobody else would remember that we are to
+ * end too, and the next turn would begin. */
 static void on_signal(struct run *run, int signo)
 {
     const bool is_end = signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT;
     if (run->stage == STAGE_WAITING && is_end) {
         end(run, EXIT_SIGNAL + signo);
-    } /* otherwise the command has it, and what it makes of it is our exit status */
+    } else if (run->stage == STAGE_STOPPING ? is_end : signo == SIGTERM) {
+        run->end_signal = signo;
+    }
 }
 
 static void on_event(void *user, const struct cv_supervisor_event *event)
