@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,12 +191,18 @@ static int folder_make(struct cv_sqlite *s, struct cv_errtext *reterr)
     return CV_OK;
 }
 
-/* SQLite only says that it could not; the system knows why. */
-static int open_failed(struct cv_sqlite *s, struct cv_errtext *reterr)
+/* SQLite only says that it could not; the system knows why. It also tries to open for reading, and
+ * then a file that may not be made is one that is not there. */
+static int open_failed(struct cv_sqlite *s, const char *path, struct cv_errtext *reterr)
 {
-    const int why = s->db != NULL ? sqlite3_system_errno(s->db) : 0;
+    int why = s->db != NULL ? sqlite3_system_errno(s->db) : 0;
     if (why == 0) {
         return failed(s, "open", reterr);
+    }
+    char folder[CV_SQLITE_PATH_BYTES];
+    text_copy(folder, sizeof folder, path);
+    if (why == ENOENT && faccessat(AT_FDCWD, dirname(folder), W_OK | X_OK, AT_EACCESS) != 0) {
+        why = errno;
     }
     return cv__fail(reterr, CV_E_STORE, "cannot open '%s': %s", s->path, strerror(why));
 }
@@ -218,7 +225,7 @@ int cv__sqlite_open(struct cv_sqlite *s, const char *path, const char *election,
     }
     if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) !=
         SQLITE_OK) {
-        return open_failed(s, reterr);
+        return open_failed(s, path, reterr);
     }
     (void)sqlite3_busy_timeout(s->db, CV_SQLITE_BUSY_MS); /* fails for a closed one only */
     /* Contenders come and go: the log stays when the last one closes, so that nobody has to write
