@@ -18,12 +18,16 @@ static const struct cv_verb *const verbs[] = {
 
 int cv__usage_error(const char *format, ...)
 {
+    char line[4096]; /* what is longer says no more */
     va_list args;
     va_start(args, format);
-    (void)fputs("conclave: ", stderr);
-    (void)vfprintf(stderr, format, args);
-    (void)fputc('\n', stderr);
+    (void)vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    /* Names and addresses are repeated in it: whatever they are, it stays one line. */
+    for (char *at = line; *at != '\0'; at++) {
+        *at = (unsigned char)*at < 0x20 || *at == 0x7f ? '?' : *at;
+    }
+    (void)fprintf(stderr, "conclave: %s\n", line);
     return EXIT_USAGE;
 }
 

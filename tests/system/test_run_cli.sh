@@ -1,0 +1,413 @@
+#!/bin/sh
+# `conclave run` and the commands around it, given what they should not be given: each of them ends
+# soon, with the documented status, one line on stderr, nothing on stdout, and nothing lost.
+#
+# Needs CONCLAVE. Uses the embedded store, and ports where nobody listens; no server, no network.
+# Every check is made; the failed ones are named at the end.
+set -u
+
+work=$(mktemp -d)
+small=$work/small
+holder=
+clean_up() {
+    [ -z "$holder" ] || kill "$holder" 2>/dev/null
+    umount "$small" 2>/dev/null
+    rm -rf "$work"
+}
+trap clean_up EXIT
+cd "$work" || exit 1
+export CONCLAVE_STATE="$work/state"
+checks=0
+failures=0
+
+fail() {
+    failures=$((failures + 1))
+    echo "FAILED: $*" >&2
+    [ ! -s err ] || sed 's/^/    stderr: /' err | head -n 3 >&2
+}
+
+# check DESCRIPTION COMMAND...: any condition.
+check() {
+    checks=$((checks + 1))
+    what=$1
+    shift
+    "$@" || fail "$what"
+}
+
+# run STATUS ARGUMENT...: runs the program into the files out and err; its status must be STATUS.
+run() {
+    wanted=$1
+    shift
+    status=0
+    timeout 30 "$CONCLAVE" "$@" >out 2>err </dev/null || status=$?
+    checks=$((checks + 1))
+    [ "$status" -eq "$wanted" ] || fail "conclave $*: exit status $status, not $wanted"
+}
+
+# one_line WHAT PATTERN: the last run said that, in one line, and printed nothing.
+one_line() {
+    [ ! -s out ] || fail "$1: prints something though it failed"
+    [ "$(wc -l <err)" -eq 1 ] || fail "$1: says $(wc -l <err) lines, not one"
+    grep -q '^conclave.*: ' err || fail "$1: does not say who speaks"
+    grep -q -e "$2" err || fail "$1: does not say '$2'"
+}
+
+# fails STATUS PATTERN ARGUMENT...
+fails() {
+    wanted_status=$1 pattern=$2
+    shift 2
+    run "$wanted_status" "$@"
+    one_line "conclave $*" "$pattern"
+}
+
+# runs TEXT ARGUMENT...: the command was run, and printed that; nothing was said.
+runs() {
+    text=$1
+    shift
+    run 0 "$@"
+    [ "$(cat out)" = "$text" ] || fail "conclave $*: prints '$(cat out)', not '$text'"
+    [ ! -s err ] || fail "conclave $*: says something though all is well"
+}
+
+repeated() { # repeated CHARACTER COUNT
+    printf "%$2s" '' | tr ' ' "$1"
+}
+
+has_store() {
+    "$CONCLAVE" stores | grep -A 1 "^$1\$" | grep -qv -e "^$1\$" -e 'not installed'
+}
+
+# ---- the command line -----------------------------------------------------------------------------
+
+use='use: conclave run NAME \[OPTIONS\] -- COMMAND'
+fails 2 "$use" run
+fails 2 "$use" run x
+fails 2 "$use" run x --
+fails 2 "$use" run --lease 5s
+fails 2 "the name of an election before '--'" run -- true
+fails 2 "the name of an election before '--'" run -n -- x true
+fails 2 "unrecognized option '--nosuch'" run x --nosuch -- true
+fails 2 "option '--via' requires an argument" run x --via
+fails 2 "invalid option -- 'z'" run x -z -- true
+for code in 256 -1 x '' 1x; do
+    fails 2 "-E takes a whole number from 0 to 255, not '$code'" run x -E "$code" -- true
+done
+for time in x '' 5parsecs -5s 99999999999999999999s; do
+    fails 2 "--wait takes a time like 5s, not '$time'" run x -w "$time" -- true
+    fails 2 "--lease takes a time like 5s, not '$time'" run x --lease "$time" -- true
+    fails 2 "--grace takes a time like 5s, not '$time'" run x --grace "$time" -- true
+done
+fails 2 'a lease of 0 s is too short' run x --lease 0 -- true
+fails 2 'a lease of 0.001 s is too short for sqlite: at least 0.1 s' run x --lease 1ms -- true
+fails 2 'lease=.* is outside' run x --lease 2000000s -- true
+fails 2 'a grace of 3 s is too long for a lease of 5 s' run x --grace 3s -- true
+fails 2 'a grace of 1 s is too long for a lease of 1 s' run x --lease 1s --grace 1s -- true
+if has_store zookeeper; then # a grant is good for half of the lease there
+    fails 2 'a grace of 2 s is too long' run x --grace 2s --via zookeeper://127.0.0.1:1/x -- true
+fi
+
+# The name may stand anywhere before the command; what is behind the command's name is its own.
+runs 'hi -n' run x echo hi -n
+runs 'x -- y' run x -- echo x -- y
+runs '-- y' run x echo -- y
+runs hi run -n --lease 2s x --grace 500ms -- echo hi
+runs hi run --lease=2000ms x echo hi
+runs --help run x sh -c 'echo "$1"' sh --help
+runs -h run x -n -- echo -h
+run 0 run x --help
+check 'help before the command is ours' grep -q '^usage: conclave run' out
+
+# ---- names ----------------------------------------------------------------------------------------
+
+name_rule='name must be 1 to 255 bytes of text without control characters'
+for name in '' "$(printf 'a\nb')" "$(printf 'a\tb')" "$(printf '\177')" "$(printf '\377')" \
+    "$(printf '\300\257')" "$(repeated a 256)" "$(repeated a 300)"; do
+    fails 2 "$name_rule" run "$name" -- true
+    fails 2 'cannot be the name of an election' status "$name"
+    fails 2 'the name of one election' resign "$name"
+    fails 2 'the name of one election' history "$name"
+    fails 2 "$name_rule" watch "$name"
+done
+fails 2 "'no?such?address' is no address" run x --via "$(printf 'no\nsuch\taddress')" -- true
+for name in "$(repeated a 255)" 'a b' ' ' '../../etc/passwd' '/' '.' "o'clock; DROP TABLE x" '%s%n' \
+    'Wahl für Ämter ✓' '*'; do
+    runs "$name" run "$name" -- sh -c 'printf "%s\n" "$CONCLAVE_ELECTION"'
+    run 1 status "$name"
+    check "status of '$name'" grep -qF -e "$name: nobody leads (last token " out
+    run 0 history "$name"
+    check "one leadership of '$name'" [ "$(wc -l <out)" -eq 1 ]
+done
+node_rule="the node's name must be 1 to 127 bytes of text, and not '\\*'"
+for node in '' '*' "$(printf 'a\nb')" "$(repeated n 128)"; do
+    fails 2 "$node_rule" run x --node "$node" -- true
+done
+runs "$(repeated n 127)" run x --node "$(repeated n 127)" -- sh -c 'echo "$CONCLAVE_NODE"'
+
+# ---- addresses ------------------------------------------------------------------------------------
+
+for address in '' nosuch:x /tmp/x.db sqlit: 'sqlite' '://' ':'; do
+    fails 2 "'$address' is no address of an election; 'conclave stores' lists" \
+        run x --via "$address" -- true
+    for verb in status history resign; do
+        fails 2 "'$address' is no address of a store" $verb x --via "$address"
+    done
+done
+fails 2 "'nosuch:x' is no address of a store" explain nosuch:x
+fails 2 "'nosuch:x' is no address of a store" store init nosuch:x
+fails 2 "'sqlite:' names no file" run x --via sqlite: -- true
+fails 2 "'multicast:239.1.1.1:7000'" run x --via multicast:239.1.1.1:7000 -- true
+
+# Nobody listens on port 1. Bounded: -n needs an answer, -w that long and a second.
+for store in postgres etcd zookeeper; do
+    address=$store://127.0.0.1:1/x
+    refused='onnect' # each client has its own words for it
+    has_store $store || refused='not installed'
+    begin=$(date +%s)
+    fails 125 "$refused" run x -n --via $address -- true
+    fails 125 "$refused" run x -w 0.5 --via $address -- true
+    fails 2 "$refused" status x --via $address
+    fails 2 "$refused" resign x --via $address
+    check "$store: bounded" [ $(($(date +%s) - begin)) -le 20 ]
+done
+if has_store postgres; then
+    fails 2 "$refused" history x --via postgres://127.0.0.1:1/x
+    fails 2 "$refused" store init postgres://127.0.0.1:1/x
+    fails 2 'address of PostgreSQL: ' run x --via postgres://h/x?nosuch=1 -- true
+fi
+if has_store etcd; then
+    fails 2 'everybody can read a command line' run x --via etcd://root:secret@127.0.0.1:1 -- true
+    fails 2 "no password for etcd's user 'root'" run x --via etcd://root@127.0.0.1:1 -- true
+    fails 125 "cannot read 'no-file'" run x --via 'etcd://127.0.0.1:1?cacert=no-file' -- true
+    fails 2 "option 'nosuch'" run x --via 'etcd://127.0.0.1:1?nosuch=1' -- true
+    fails 2 'write etcd://host:port' run x --via etcd: -- true
+    fails 2 'addresses cannot list their elections' status --via etcd://127.0.0.1:1
+fi
+if has_store zookeeper; then
+    fails 2 'names no user' run x --via zookeeper://root:secret@127.0.0.1:1 -- true
+    fails 2 'write zookeeper://host:port' run x --via zookeeper: -- true
+fi
+
+# ---- files that cannot be used --------------------------------------------------------------------
+
+fails 125 "cannot open '/proc/x.db': " run x --via sqlite:/proc/x.db -- true
+fails 125 "cannot open 'no/such/x.db': No such file or directory" run x --via sqlite:no/such/x.db -- true
+fails 125 "cannot open '\.': Is a directory" run x --via sqlite:. -- true
+for verb in status history resign; do
+    fails 2 "cannot open 'no/such/x.db': No such file or directory" $verb x --via sqlite:no/such/x.db
+done
+fails 2 "cannot open 'no/such/x.db': No such file or directory" store init sqlite:no/such/x.db
+export CONCLAVE_STATE=/proc/conclave
+fails 125 "cannot make the state folder '/proc/conclave': " run x -- true
+export CONCLAVE_STATE=
+(
+    unset XDG_STATE_HOME HOME
+    fails 2 'no state folder: neither CONCLAVE_STATE, XDG_STATE_HOME nor HOME is set' run x -- true
+    exit "$failures"
+)
+failures=$?
+export CONCLAVE_STATE="$work/state"
+
+# A folder that is not ours. Root may write anywhere, so it becomes somebody else.
+mkdir -m 555 locked
+chmod 755 .
+as_nobody='env'
+if [ "$(id -u)" = 0 ]; then
+    as_nobody='setpriv --reuid=65534 --regid=65534 --clear-groups'
+fi
+if $as_nobody test -x "$CONCLAVE" 2>/dev/null; then
+    conclave=$CONCLAVE
+    cat >as-nobody <<EOF
+#!/bin/sh
+exec $as_nobody "$conclave" "\$@"
+EOF
+    chmod 755 as-nobody
+    CONCLAVE=$work/as-nobody
+    fails 125 "cannot open '$work/locked/x.db': Permission denied" run x --via "sqlite:$work/locked/x.db" -- true
+    CONCLAVE=$conclave
+else
+    echo 'skipped: a folder without permission' # the build tree is not open to others
+fi
+
+# Files that are none of SQLite's, or were: refused, and left as they are.
+head -c 9000 "$CONCLAVE" >foreign.db
+printf 'SQLite format 3\0' >short.db
+run 0 run x --via sqlite:damaged.db -- true
+python3 - <<'PYTHON'
+import sqlite3
+db = sqlite3.connect("damaged.db")
+db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+db.close()
+with open("damaged.db", "r+b") as file:  # the pages behind the first, which has the schema
+    file.seek(0, 2)
+    size = file.tell()
+    file.seek(4096)
+    file.write(b"\x5a" * (size - 4096))
+PYTHON
+rm -f damaged.db-wal damaged.db-shm
+for file in foreign short damaged; do
+    cp $file.db $file.copy
+    fails 125 "'.*$file.db': .*\(not a database\|malformed\)" run x -n --via sqlite:$file.db -- true
+    fails 2 "'.*$file.db': .*\(not a database\|malformed\)" status x --via sqlite:$file.db
+    check "$file.db is left as it is" cmp -s $file.db $file.copy
+done
+: >empty.db
+runs fine run x --via sqlite:empty.db -- echo fine
+
+# A disk that is full: what was there before is there afterwards.
+full="cannot .* '.*x.db': .*\(disk is full\|disk I/O error\)"
+mkdir limited
+(
+    trap '' XFSZ
+    ulimit -f 16 # blocks of 512 bytes
+    fails 125 "$full" run x -n --via "sqlite:limited/x.db" -- true
+    exit "$failures"
+)
+failures=$?
+mkdir small
+if mount -t tmpfs -o size=1m tmpfs "$small" 2>/dev/null; then
+    runs first run x --via "sqlite:$small/x.db" -- echo first
+    dd if=/dev/zero of="$small/filling" bs=4k 2>/dev/null
+    fails 125 "$full" run x -n --via "sqlite:$small/x.db" -- echo second
+    fails 125 "$full" run x -w 0.3 --via "sqlite:$small/x.db" -- echo second
+    fails 125 "$full" run y -n --via "sqlite:$small/x.db" -- echo second
+    fails 125 "cannot .* '.*elections.db': .*\(disk is full\|disk I/O error\)" \
+        run x -n --via "sqlite:$small/elections.db" -- echo second
+    run 0 history x --via "sqlite:$small/x.db"
+    check 'the trail can be read on a full disk' [ "$(wc -l <out)" -eq 1 ]
+    rm "$small/filling"
+    runs third run x --via "sqlite:$small/x.db" -- echo third
+    run 0 history x --via "sqlite:$small/x.db"
+    check 'and goes on afterwards' [ "$(wc -l <out)" -eq 2 ]
+    mount -o remount,ro "$small"
+    fails 125 'Read-only file system' run x -n --via "sqlite:$small/x.db" -- echo fourth
+    umount "$small"
+else
+    echo 'skipped: a small file system of our own' # needs the right to mount
+fi
+
+fails 125 "cannot make the FIFO 'no/such/fifo': No such file or directory" run x --fifo no/such/fifo -- true
+: >file
+fails 125 "'file' is there, but it is not a FIFO" run x --fifo file -- true
+
+# ---- commands that cannot be run ------------------------------------------------------------------
+
+fails 127 "cannot run 'no-such-command': No such file or directory" run x -- no-such-command
+fails 127 "cannot run './no/such': No such file or directory" run x -- ./no/such
+fails 126 "cannot run './file': Permission denied" run x -- ./file
+fails 126 "cannot run '/': Permission denied" run x -- /
+printf '#!/no/such/interpreter\n' >script
+chmod 755 script
+fails 127 "cannot run './script': " run x -- ./script
+run 1 status x
+check 'a command that could not be run keeps nobody out' grep -q '^x: nobody leads' out
+
+# ---- exit statuses of the command, and of those that do not get their turn ---------------------------
+
+run 0 run x -- true
+run 7 run x -- sh -c 'exit 7'
+run 255 run x -- sh -c 'exit 255'
+run 137 run x -- sh -c 'kill -9 $$'
+run 143 run x -- sh -c 'kill $$'
+"$CONCLAVE" run held --node first -- sh -c 'trap "sleep 0.5; exit 143" TERM; sleep 60 & wait' 2>/dev/null &
+holder=$!
+tries=0
+until "$CONCLAVE" status held >out 2>err || [ $tries -ge 100 ]; do
+    tries=$((tries + 1))
+    sleep 0.1
+done
+check 'somebody leads' grep -q '^held: first leads, token [0-9]*, since 20.* left of a lease of 5s$' out
+quietly() { # quietly STATUS ARGUMENT...: an answer, not a failure: nothing is said
+    run "$@"
+    [ ! -s out ] && [ ! -s err ] || fail "conclave $*: not silent"
+}
+quietly 1 run held -n -- echo no
+quietly 1 run held --nonblock -- echo no
+quietly 1 run held -w 0.2 -- echo no
+quietly 1 run held --wait 200ms -- echo no
+quietly 1 run held --timeout 0 -- echo no
+quietly 42 run held -n -E 42 -- echo no
+quietly 0 run held -n -E 0 -- echo no
+quietly 42 run held -w 100ms --conflict-exit-code 42 -- echo no
+run 1 run held -n --verbose -- echo no
+one_line 'run -n --verbose' 'held: first leads'
+run 0 history held --at @"$(date +%s).999"
+check 'who leads now' grep -q '(still leads) .* first$' out
+fails 1 'held: first still leads' resign held --wait 0s
+kill "$holder"
+wait "$holder"
+check 'SIGTERM is passed on' [ $? -eq 143 ]
+holder=
+
+# Handed over: with --once that is the end.
+"$CONCLAVE" run once --once -- sleep 60 >once.out 2>once.err &
+holder=$!
+tries=0
+until "$CONCLAVE" status once >out 2>err || [ $tries -ge 100 ]; do
+    tries=$((tries + 1))
+    sleep 0.1
+done
+run 0 resign once --wait 200ms
+wait "$holder"
+check 'lost with --once: 124' [ $? -eq 124 ]
+check 'and nothing is said' [ ! -s once.err ]
+holder=
+
+# ---- questions about nothing ----------------------------------------------------------------------
+
+export CONCLAVE_STATE="$work/fresh"
+run 0 status
+check 'no elections' [ ! -s out ]
+run 1 status x
+check 'nobody leads' [ "$(cat out)" = 'x: nobody leads (last token 0)' ]
+fails 1 'x: nobody leads' resign x
+fails 1 'x: nobody is known to have led$' history x
+fails 1 'x: nobody is known to have led then' history x --at 10min
+fails 2 'resign takes the name of one election' resign
+fails 2 'resign takes the name of one election' resign x y
+fails 2 "--wait takes a time like 5s, not 'x'" resign x --wait x
+fails 2 "cannot be the name of a node" resign x --to ''
+fails 2 "cannot be the name of a node" resign x --to "$(repeated n 128)"
+fails 2 'history takes the name of one election' history
+fails 2 "status takes one election at most: 'y'" status x y
+fails 2 'watch takes the name of one election' watch
+fails 2 'elect takes the name of one election' elect x y
+fails 2 '--changes takes a whole number from 1' watch x --changes 0
+fails 2 "stores takes no argument: 'x'" stores x
+fails 2 'use: conclave store init ADDRESS' store
+fails 2 'use: conclave store init ADDRESS' store make sqlite:x
+fails 2 'explain takes one address' explain sqlite:x sqlite:y
+fails 2 "--lease takes a time of 100ms at least with sqlite, not '1ms'" explain --lease 1ms
+fails 2 'CONCLAVE_LEASE_FILE is not set' check-lease
+
+# ---- instants -------------------------------------------------------------------------------------
+
+run 0 run x -- sleep 0.3
+for instant in x '' @ @x '2026-13-01' '2026-01-31 14' '2026-01-31 14:00 x' '2026-01-31T' \
+    '2026-01-31 14:00:05.' '14:00' yesterday; do
+    fails 2 "--at takes an instant like '2026-01-31 14:00'" history x --at "$instant"
+    fails 2 "--since takes an instant like '2026-01-31 14:00'" history x --since "$instant"
+done
+for instant in '2001-01-31' '2001-01-31 14:00' '2001-01-31T14:00:05' '2001-01-31T14:00:05Z' \
+    '2001-01-31 14:00:05.25' @1000000000 @1000000000.5 10min 36h; do
+    fails 1 'nobody is known to have led then' history x --at "$instant"
+    run 0 history x --since "$instant"
+    check "one leadership since $instant" [ "$(wc -l <out)" -eq 1 ]
+done
+run 0 history x --json
+middle=$(python3 -c 'import json
+x, = json.load(open("out"))
+print((x["from_unix_s"] + x["to_unix_s"]) / 2)')
+run 0 history x --at "@$middle"
+check 'one led then' [ "$(wc -l <out)" -eq 1 ]
+for zone in UTC Asia/Kolkata; do
+    TZ=$zone date -d "@$middle" '+%Y-%m-%d %H:%M:%S.%N' >instant
+    export TZ=$zone
+    run 0 history x --at "$(cat instant)"
+    unset TZ
+    check "in the local time of $zone too" [ "$(wc -l <out)" -eq 1 ]
+done
+run 0 history x --at "$(TZ=UTC date -d "@$middle" '+%Y-%m-%dT%H:%M:%S.%NZ')"
+check 'and in universal time' [ "$(wc -l <out)" -eq 1 ]
+
+echo "$checks checks, $failures failed"
+[ "$failures" -eq 0 ]
