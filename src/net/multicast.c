@@ -22,6 +22,27 @@ static bool find_interface(const char *text, struct ip_mreqn *request)
     return request->imr_ifindex != 0;
 }
 
+/* Nobody said where the group is: on the link that the kernel would take, by its routes; without
+ * any network, on this host. Connecting a datagram socket sends nothing. */
+static void choose_interface(uint16_t port, struct ip_mreqn *request)
+{
+    const struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = request->imr_multiaddr};
+    struct sockaddr_in from = {0};
+    socklen_t bytes = sizeof from;
+    request->imr_address.s_addr = htonl(INADDR_LOOPBACK);
+    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return;
+    }
+    if (connect(fd, (const struct sockaddr *)&to, sizeof to) == 0 &&
+        getsockname(fd, (struct sockaddr *)&from, &bytes) == 0 &&
+        from.sin_addr.s_addr != htonl(INADDR_ANY)) {
+        request->imr_address = from.sin_addr;
+    }
+    (void)close(fd); /* nothing was written */
+}
+
 static bool set(int fd, int level, int option, const void *value, socklen_t bytes)
 {
     return setsockopt(fd, level, option, value, bytes) == 0;
@@ -59,7 +80,9 @@ int cv__multicast_open(struct cv_multicast *m, const struct cv_multicast_where *
                         "port %u, ttl %u: a port is 1 to 65535, a ttl 0 to 255", where->port,
                         where->ttl);
     }
-    if (!find_interface(where->interface, &request)) {
+    if (where->interface == NULL) {
+        choose_interface(where->port, &request);
+    } else if (!find_interface(where->interface, &request)) {
         return cv__fail(reterr, CV_E_INVALID, "there is no network interface '%s'",
                         where->interface);
     }
@@ -68,8 +91,10 @@ int cv__multicast_open(struct cv_multicast *m, const struct cv_multicast_where *
     if (m->fd < 0 || !set_up(m->fd, where, &request)) {
         const int why = errno;
         cv__multicast_close(m);
-        return cv__fail(reterr, CV_E_IO, "cannot join %s:%u on '%s': %s", where->group, where->port,
-                        where->interface, strerror(why));
+        return cv__fail(
+            reterr, CV_E_IO, "cannot join %s:%u on %s: %s", where->group, where->port,
+            where->interface != NULL ? where->interface : "the link of the default route",
+            strerror(why));
     }
     return CV_OK;
 }

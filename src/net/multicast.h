@@ -1,9 +1,9 @@
 /* src/net/multicast.h - datagrams to a group of IPv4 multicast, and from it.
  *
  * One socket, not blocking, bound to the group and its port, so that nothing else is heard. Several
- * processes of one host may join; each hears the others, and itself. The interface is always named:
- * without one the kernel would send through the default route, wherever that leads. Datagrams
- * travel as far as their TTL says; 1 is the link and no router further. */
+ * processes of one host may join; each hears the others, and itself. The interface should be named:
+ * without a name it is the link that the kernel's routes lead to, or this host if there is none.
+ * Datagrams travel as far as their TTL says; 1 is the link and no router further. */
 #ifndef CV_NET_MULTICAST_H
 #define CV_NET_MULTICAST_H
 
@@ -18,7 +18,7 @@
 struct cv_multicast_where {
     const char *group;     /* 224.0.0.0 to 239.255.255.255 */
     uint16_t port;         /* 1..65535 */
-    const char *interface; /* its address or its name: 127.0.0.1, eth0 */
+    const char *interface; /* its address or its name: 127.0.0.1, eth0; NULL: see above */
     uint32_t ttl;          /* 0: this host only; up to 255 */
 };
 

@@ -195,12 +195,6 @@ static int join_group(struct cv_member *m, struct wishes *w, struct cv_errtext *
     if (w->ttl != NULL && !parse_number(w->ttl, 255, &ttl)) {
         return cv__fail(reterr, CV_E_INVALID, "ttl=%s is not a number from 0 to 255", w->ttl);
     }
-    if (w->interface == NULL) {
-        return cv__fail(reterr, CV_E_INVALID,
-                        "on which interface is %s? add interface=NAME or interface=ADDRESS "
-                        "(interface=127.0.0.1: this host only)",
-                        path);
-    }
     const struct cv_multicast_where where = {
         .group = path, .port = (uint16_t)port, .interface = w->interface, .ttl = ttl};
     (void)snprintf(m->where, sizeof m->where, "%s:%u", path, port);

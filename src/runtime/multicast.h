@@ -3,7 +3,7 @@
  * Joins what an address of the form multicast:GROUP:PORT?OPTIONS says: a host for the core, a
  * socket, frames, a sequencer, and a file for what must be remembered. Options:
  *
- *   interface=  where the group is: an address or a name; must be given
+ *   interface=  where the group is: an address or a name (the link that the routes lead to)
  *   ttl=        how far frames travel (1: this link)
  *   key=FILE    frames are authenticated and encrypted; or the word
  *   insecure    they are not

@@ -150,7 +150,7 @@ refuses 'there is no sequencer .x.' sequencer x:y
 refuses '--clients takes a whole number from 1 to 256' sequencer file:n --clients 0
 group='multicast:239.255.67.86:7000'
 loop='interface=127.0.0.1'
-refuses 'on which interface is 239.255.67.86?' elect e --via "$group?insecure&sequencer=file:n"
+refuses 'there is no network interface .nowhere.' elect e --via "$group?interface=nowhere&insecure&sequencer=file:n"
 refuses 'say key=FILE .* or insecure' elect e --via "$group?$loop&sequencer=file:n"
 refuses 'say key=FILE .* or insecure' elect e --via "$group?$loop&key=k1&insecure&sequencer=file:n"
 refuses 'where do numbers come from? add sequencer=' elect e --via "$group?$loop&insecure"
