@@ -62,6 +62,7 @@ struct cv_store {
     bool is_heard;   /* notifications reach us */
     bool is_reading; /* the last one asked READ only, so that everything is news */
     bool is_holding; /* the last answer was GRANTED */
+    uint64_t granted_attempt, granted_token;
     char channel[32];
 
     PGresult *rows;  /* of the last SELECT of the request at work */
@@ -123,15 +124,16 @@ static const char script_acquire[] = PROLOGUE
     "INSERT INTO conclave_lease (election) VALUES (@e) ON CONFLICT DO NOTHING;"
     /* The same attempt again. */
     "UPDATE conclave_lease SET until = greatest(until, " LEASE_END "), lease_us = @u"
-    " WHERE " IS_MINE " AND node <> '';"
-    /* Free, run out, or our own of an earlier attempt; and not kept for an heir. */
+    " WHERE " IS_MINE " AND node <> '' AND @t IN (0, token);"
+    /* Free, run out, or our own of an earlier attempt; and not kept for an heir. An attempt that
+     * was granted before (@t) and lost is not granted again: it would have another token. */
     "UPDATE conclave_lease SET"
     " lapsed_token = CASE WHEN node = '' THEN 0 ELSE token END,"
     " lapsed_at = least(until, clock_timestamp()),"
     " token = greatest(token + 1, nextval('conclave_token')), node = @n,"
     " label = @l, attempt = @a, lease_us = @u,"
     " until = " LEASE_END ", since = clock_timestamp(), wish = '', heir = ''"
-    " WHERE election = @e AND NOT (label = @l AND attempt = @a)"
+    " WHERE election = @e AND NOT (label = @l AND attempt = @a) AND @t = 0"
     " AND (node = '' OR until <= clock_timestamp()"
     "  OR label = @l AND attempt < @a)"
     " AND (node <> '' OR heir IN ('', @n) OR heir_until <= clock_timestamp())"
@@ -388,6 +390,13 @@ static const char *number_write(int64_t number, struct number_text *text)
     return text->text;
 }
 
+/* The token that this attempt has, or had; 0: none yet. */
+static uint64_t known_token(const struct cv_store *store, const struct cv_remote_request *one)
+{
+    const bool is_known = !one->is_wish && store->granted_attempt == one->ask.attempt;
+    return is_known ? store->granted_token : one->ask.token;
+}
+
 static bool script_write(struct cv_store *store, const struct cv_remote_request *one,
                          char *ret_script)
 {
@@ -412,7 +421,7 @@ static bool script_write(struct cv_store *store, const struct cv_remote_request 
             ['l' - 'a'] = number_write((int64_t)remote->label, &label),
             ['a' - 'a'] = number_write((int64_t)one->ask.attempt, &attempt),
             ['u' - 'a'] = number_write((one->ask.lease_ns + NS_PER_US - 1) / NS_PER_US, &lease),
-            ['t' - 'a'] = number_write((int64_t)one->ask.token, &token)};
+            ['t' - 'a'] = number_write((int64_t)known_token(store, one), &token)};
         fill(ret_script, script_for(one), value);
     }
     PQfreemem(election);
@@ -483,9 +492,10 @@ static void answer_request(struct cv_store *store, PGresult *rows)
     record.since_wall_ns = number(rows, "since_us") * NS_PER_US;
     const int64_t kept_ns = number(rows, "kept_us") * NS_PER_US;
     const bool is_free = record.node[0] == '\0' || record.remaining_ns <= 0;
+    const uint64_t known = known_token(store, one);
     const bool is_mine = record.label == remote->label &&
                          (uint64_t)number(rows, "attempt") == one->ask.attempt &&
-                         (one->ask.token == 0 || one->ask.token == record.token);
+                         (known == 0 || known == record.token);
 
     answer.token = record.token;
     answer.holder = record.label;
@@ -496,8 +506,10 @@ static void answer_request(struct cv_store *store, PGresult *rows)
     if (is_claim && is_mine && !is_free) {
         answer.verdict = CV_STORE_GRANTED;
         answer.duration_ns = one->ask.lease_ns; /* since the asking; the row's end is later */
-    } else if (!one->is_wish && verb == CV_STORE_ACQUIRE && is_mine && record.node[0] == '\0') {
-        cv__remote_fail(remote, "PostgreSQL: attempt %" PRIu64 " was released before",
+        store->granted_attempt = one->ask.attempt;
+        store->granted_token = record.token;
+    } else if (!one->is_wish && verb == CV_STORE_ACQUIRE && (is_mine || known != 0)) {
+        cv__remote_fail(remote, "PostgreSQL: attempt %" PRIu64 " was lost or released before",
                         one->ask.attempt);
         return;
     } else if (!one->is_wish && verb == CV_STORE_RELEASE) {

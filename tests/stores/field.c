@@ -190,12 +190,14 @@ uint64_t ask_now(struct contender *c, enum cv_store_verb verb, uint64_t attempt,
     if (verb == CV_STORE_RELEASE && is_held) {
         c->held_until_ns = 0; /* from the asking on */
     }
-    c->field->kind->ask(c->store, &(struct cv_store_request){.verb = verb,
-                                                             .request = request,
-                                                             .attempt = attempt,
-                                                             .token = is_held ? c->held_token : 0,
-                                                             .lease_ns = lease_ns,
-                                                             .heir = heir});
+    c->field->kind->ask(
+        c->store,
+        &(struct cv_store_request){.verb = verb,
+                                   .request = request,
+                                   .attempt = attempt,
+                                   .token = is_held && verb != CV_STORE_ACQUIRE ? c->held_token : 0,
+                                   .lease_ns = lease_ns,
+                                   .heir = heir});
     assert_false(c->asked[request % FIELD_REQUESTS_MAX].is_answered); /* not from within ask() */
     return request;
 }
@@ -283,6 +285,22 @@ static void on_tick(uv_timer_t *timer)
     (void)timer;
 }
 
+/* For a test that fails: what each contender heard last. */
+static void describe(const struct field *field)
+{
+    static const char *const verdicts[] = {"granted", "held", "free", "failed", "changed"};
+    for (uint32_t i = 0; i < field->count; i++) {
+        const struct contender *c = &field->contender[i];
+        const uint32_t at = c->request % FIELD_REQUESTS_MAX;
+        print_message("# %s: request %" PRIu64 " (verb %d, attempt %" PRIu64
+                      "), %.3f s ago: %s %s\n",
+                      c->node, c->request, (int)c->asked[at].verb, c->asked[at].attempt,
+                      (double)(field_now_ns() - c->asked[at].asked_ns) / 1e9,
+                      c->asked[at].is_answered ? verdicts[c->asked[at].answer.verdict] : "waits",
+                      c->asked[at].why);
+    }
+}
+
 void run_until(struct field *field, bool (*is_true)(void *user), void *user, const char *what)
 {
     const int64_t end_ns = field_now_ns() + PATIENCE_MS * NS_PER_MS;
@@ -292,6 +310,7 @@ void run_until(struct field *field, bool (*is_true)(void *user), void *user, con
             fail_msg("%s", field->broken);
         }
         if (field_now_ns() > end_ns) {
+            describe(field);
             fail_msg("waited in vain for %s", what);
         }
         (void)uv_run(&field->loop, UV_RUN_ONCE);
@@ -335,7 +354,8 @@ static void campaign_on(struct contender *c, uint64_t request)
     const struct cv_store_answer *answer = request != 0 ? &c->asked[at].answer : NULL;
     const enum cv_store_verb was = request != 0 ? c->asked[at].verb : CV_STORE_READ;
     c->waits_for = 0;
-    enum cv_store_verb verb = CV_STORE_ACQUIRE;
+    enum cv_store_verb verb = c->again_verb;
+    c->again_verb = CV_STORE_ACQUIRE;
     if (answer != NULL && answer->verdict == CV_STORE_GRANTED) {
         verb = c->renewals_left > 0 ? CV_STORE_RENEW : CV_STORE_RELEASE;
         c->renewals_left -= c->renewals_left > 0;
@@ -343,6 +363,10 @@ static void campaign_on(struct contender *c, uint64_t request)
         later(c, cv__min64(answer->duration_ns, 500 * NS_PER_MS));
         return;
     } else if (answer != NULL && answer->verdict == CV_STORE_FAILED) {
+        const bool was_granted = c->held_attempt == c->attempt && c->held_token != 0;
+        const bool is_over = was_granted && field_now_ns() >= c->held_until_ns;
+        c->attempt += is_over && was != CV_STORE_RELEASE; /* what is lost is not asked for again */
+        c->again_verb = is_over && was != CV_STORE_RELEASE ? CV_STORE_ACQUIRE : was;
         later(c, (int64_t)test_random_below(&c->field->random, 50) * NS_PER_MS);
         return;
     } else if (answer != NULL) { /* released, or lost: the next one */
@@ -358,6 +382,7 @@ void campaign(struct contender *c, int64_t lease_ns, uint32_t renewals)
 {
     c->is_campaigning = true;
     c->attempt = c->held_attempt + 1;
+    c->again_verb = CV_STORE_ACQUIRE;
     c->lease_ns = lease_ns;
     c->renewals_left = renewals;
     (void)uv_timer_init(&c->field->loop, &c->again);

@@ -43,7 +43,8 @@ struct contender {
     uint64_t attempt;
     int64_t lease_ns;
     uint32_t renewals_left;
-    uint64_t waits_for; /* the request at work */
+    uint64_t waits_for;            /* the request at work */
+    enum cv_store_verb again_verb; /* what is asked next, if nothing else happens */
     uv_timer_t again;
     bool has_timer;
 };
