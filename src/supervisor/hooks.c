@@ -84,7 +84,7 @@ static char **environment(const struct cv_hooks *hooks, const struct hook *hook)
 {
     static const char *const names[VARIABLES] = {"CONCLAVE_ELECTION",   "CONCLAVE_NODE",
                                                  "CONCLAVE_LEASE_FILE", "CONCLAVE_TOKEN",
-                                                 "CONCLAVE_STATE",      "CONCLAVE_REASON"};
+                                                 "CONCLAVE_ROLE",       "CONCLAVE_REASON"};
     char token[24];
     (void)snprintf(token, sizeof token, "%" PRIu64, hook->token);
     const char *const values[VARIABLES] = {hooks->setting.election,   hooks->setting.node,

@@ -8,7 +8,7 @@
  * A hook gets /dev/null as standard input, our output, and in its environment
  *   CONCLAVE_ELECTION, CONCLAVE_NODE, CONCLAVE_LEASE_FILE   as the command does
  *   CONCLAVE_TOKEN    of the leadership that began or ended
- *   CONCLAVE_STATE    MASTER, BACKUP, FAULT or STOP: keepalived's words
+ *   CONCLAVE_ROLE     MASTER, BACKUP, FAULT or STOP: keepalived's words
  *   CONCLAVE_REASON   why, one word: a cv_reason_name() or a cv__end_name()
  *
  * It is not part of the command's tree: it may outlive the leadership, so whatever needs to be

@@ -352,6 +352,10 @@ check 'lost with --once: 124' [ $? -eq 124 ]
 check 'and nothing is said' [ ! -s once.err ]
 holder=
 
+# A hook has its own words, and still finds the elections.
+run 0 run hooked --on-elected 'echo "$CONCLAVE_ROLE $CONCLAVE_REASON $CONCLAVE_STATE" >hook' -- sleep 0.1
+check 'the environment of a hook' [ "$(cat hook)" = "MASTER elected $CONCLAVE_STATE" ]
+
 # ---- questions about nothing ----------------------------------------------------------------------
 
 export CONCLAVE_STATE="$work/fresh"

@@ -68,7 +68,7 @@ static void hooks_run_in_the_order_of_the_changes(void **unused)
 {
     (void)unused;
     static const char say[] =
-        "echo \"$CONCLAVE_STATE $CONCLAVE_TOKEN $CONCLAVE_REASON $CONCLAVE_ELECTION"
+        "echo \"$CONCLAVE_ROLE $CONCLAVE_TOKEN $CONCLAVE_REASON $CONCLAVE_ELECTION"
         " $CONCLAVE_NODE $CONCLAVE_LEASE_FILE\" >>\"$FILE\"";
     char slow[512];
     (void)snprintf(slow, sizeof slow, "sleep 0.05; %s", say);
