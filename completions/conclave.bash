@@ -1,7 +1,7 @@
 # bash completion for conclave(1)
 #
-# Commands and options are listed here; names of protocols and experiments are asked of the program
-# itself, so that a new one needs no change.
+# Commands and options are listed here (a test compares them with the program); names of protocols,
+# experiments and elections are asked of the program itself, so that a new one needs no change.
 
 # Asks the program that stands on the command line: it may not be the installed one.
 _conclave_ask()
@@ -21,6 +21,56 @@ _conclave_experiments()
     _conclave_ask lab | cut -d ' ' -f 1
 }
 
+# Elections of the store that is named on the line, or of the user's own file. Stores that would have
+# to be waited for do not list theirs.
+_conclave_elections()
+{
+    local i via=()
+    for ((i = 2; i < COMP_CWORD; i++)); do
+        [[ ${COMP_WORDS[i]} == --via ]] && via=(--via "$(_conclave_address $((i + 1)))")
+    done
+    _conclave_ask status --json "${via[@]}" | sed -n 's/^{"election": "\([^" \\]*\)".*/\1/p'
+}
+
+# The address that begins at a word: bash divides it at colons and equals signs.
+_conclave_address()
+{
+    local i text="" next rest=$COMP_LINE
+    for ((i = 0; i <= COMP_CWORD; i++)); do
+        next=${COMP_WORDS[i]}
+        [[ $i -gt $1 && $rest == [[:space:]]* ]] && break
+        rest=${rest#"${rest%%[![:space:]]*}"}
+        rest=${rest#"$next"}
+        [[ $i -ge $1 ]] && text+=$next
+    done
+    printf '%s\n' "$text"
+}
+
+# The position of the command of `run`: behind "--", or behind the name; 0: not yet.
+_conclave_command()
+{
+    local i name=""
+    for ((i = 2; i < COMP_CWORD; i++)); do
+        case ${COMP_WORDS[i]} in
+        --) echo $((i + 1)) && return ;;
+        --via | --lease | --grace | --wait | --timeout | --conflict-exit-code | --on-elected | \
+            --on-lost | --fifo | --node | -w | -E)
+            ((i++))
+            while [[ ${COMP_WORDS[i + 1]} == [:=]* || ${COMP_WORDS[i]} == *[:=] ]]; do
+                ((i++))
+            done
+            ;;
+        -*) ;;
+        *)
+            [[ -n $name ]] && echo "$i" && return
+            name=${COMP_WORDS[i]}
+            ;;
+        esac
+    done
+    [[ -n $name && $i -eq $COMP_CWORD && ${COMP_WORDS[i]} != -* ]] && echo "$i" && return
+    echo 0
+}
+
 # The options in $1 that are not on the line yet.
 _conclave_options()
 {
@@ -37,6 +87,8 @@ _conclave()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
     local verb="" words="" i
+    local verbs="run elect watch status resign history check-lease explain stores store protocols
+        oracles sequencer keygen sim lab"
     COMPREPLY=()
 
     # --option=value is three words for bash.
@@ -53,8 +105,38 @@ _conclave()
         fi
     done
 
+    # What is behind the command of `run` is the command's own.
+    if [[ $verb == run ]]; then
+        i=$(_conclave_command)
+        if [[ $i -gt 0 ]]; then
+            if declare -F _command_offset >/dev/null; then
+                _command_offset "$i"
+            elif [[ $i -eq $COMP_CWORD ]]; then
+                mapfile -t COMPREPLY < <(compgen -c -- "$cur")
+            else
+                compopt -o filenames 2>/dev/null
+                mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            fi
+            return
+        fi
+    fi
+
     case $prev in
-    --seed | --runs | --threads | --random | --min | --count | --clients | --changes) return ;; # a number
+    --seed | --runs | --threads | --random | --count | --clients | --changes | -E | --conflict-exit-code)
+        return # a number
+        ;;
+    --lease | --grace | --wait | --timeout | -w | --min | --at | --since) return ;;   # a time
+    --node | --to) return ;;                                                          # a name
+    --on-elected | --on-lost)
+        mapfile -t COMPREPLY < <(compgen -c -- "$cur")
+        return
+        ;;
+    --via)
+        [[ $verb == elect ]] && words="multicast:"
+        compopt -o nospace 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -W "$words sqlite: postgres:// etcd:// zookeeper://" -- "$cur")
+        return
+        ;;
     --live)
         mapfile -t COMPREPLY < <(compgen -W "snmp: file:" -- "$cur")
         return
@@ -64,7 +146,7 @@ _conclave()
         mapfile -t COMPREPLY < <(compgen -d -- "$cur")
         return
         ;;
-    --trace)
+    --trace | --fifo)
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
@@ -73,12 +155,52 @@ _conclave()
 
     case $verb in
     "")
-        words="elect check-lease protocols oracles sequencer keygen sim lab help"
+        words="$verbs help"
         [[ $cur == -* ]] && words="--help --version"
         ;;
-    help) words="elect check-lease protocols oracles sequencer keygen sim lab" ;;
-    check-lease) words=$(_conclave_options "--min --json --quiet --help") ;;
+    help) words=$verbs ;;
+    run)
+        if [[ $cur == -* ]]; then
+            words=$(_conclave_options "--via --lease --grace --nonblock --wait --timeout
+                --conflict-exit-code --once --on-elected --on-lost --fifo --node --verbose --help")
+        else
+            words=$(_conclave_elections)
+        fi
+        ;;
     elect) words=$(_conclave_options "--via --lease --node --changes --json --help") ;;
+    watch | status | resign | history)
+        if [[ $cur == -* ]]; then
+            case $verb in
+            watch) words="--via --lease --changes --json --help" ;;
+            status) words="--via --json --help" ;;
+            resign) words="--to --wait --via --help" ;;
+            history) words="--at --since --via --json --help" ;;
+            esac
+            words=$(_conclave_options "$words")
+        else
+            words=$(_conclave_elections)
+        fi
+        ;;
+    check-lease) words=$(_conclave_options "--min --json --quiet --help") ;;
+    explain)
+        if [[ $cur == -* ]]; then
+            words=$(_conclave_options "--lease --json --help")
+        else
+            compopt -o nospace 2>/dev/null
+            words="sqlite: postgres:// etcd:// zookeeper://"
+        fi
+        ;;
+    stores) words=$(_conclave_options "--json --help") ;;
+    store)
+        if [[ $cur == -* ]]; then
+            words="--help"
+        elif [[ $prev == store ]]; then
+            words="init"
+        else
+            compopt -o nospace 2>/dev/null
+            words="sqlite: postgres:// etcd:// zookeeper://"
+        fi
+        ;;
     oracles) words=$(_conclave_options "--json --help") ;;
     sequencer)
         if [[ $cur == -* ]]; then

@@ -36,6 +36,7 @@ lib=$(dirname "$(dirname "$pc")")
 [ "$(readlink "$lib/libconclave.so")" = libconclave.so.0 ] || fail "no libconclave.so -> .so.0"
 readelf -d "$lib/libconclave.so.0" | grep -q 'SONAME.*\[libconclave\.so\.0\]' || fail "soname"
 [ -f "$prefix/share/bash-completion/completions/conclave" ] || fail "no completion"
+[ -f "$prefix/share/zsh/site-functions/_conclave" ] || fail "no completion for zsh"
 for page in "$SOURCE_ROOT"/docs/man/*.[1-9]; do
     [ -e "$page" ] || continue
     name=$(basename "$page")

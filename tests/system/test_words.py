@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""What the program offers is what its manual and its completions say: the same commands and options.
+
+Needs CONCLAVE and SOURCE_ROOT. One point for each command and each page; bash is asked for what it
+completes; zsh too, where it is installed."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+program = os.environ["CONCLAVE"]
+root = pathlib.Path(os.environ["SOURCE_ROOT"])
+manual = root / "docs" / "man"
+points = []
+
+
+def point(name, wrong):
+    points.append(not wrong)
+    print(f"{'not ok' if wrong else 'ok'} {len(points)} - {name}")
+    if wrong:
+        print(f"# {wrong}")
+
+
+def ask(*arguments):
+    return subprocess.run([program, *arguments], capture_output=True, text=True, check=True).stdout
+
+
+def verbs():
+    return re.findall(r"^  ([a-z][a-z-]*) ", ask("--help"), re.M)
+
+
+def options(verb):
+    """The long options of a command, as its help lists them at the beginning of a line."""
+    usage = ask(verb, "--help")
+    listed = re.findall(r"^  (--?[a-zA-Z][^ ]*.*?)(?:  |$)", usage, re.M)
+    return sorted({word for text in listed for word in re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)})
+
+
+def page_text(path):
+    text = path.read_text(encoding="utf-8")
+    if text.startswith(".so "):
+        return page_text(manual / pathlib.Path(text.split()[1]).name)
+    return text.replace("\\-", "-")
+
+
+BASH = r"""
+source "$1"
+COMP_WORDS=("${@:2}")
+COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+COMP_LINE="${COMP_WORDS[*]}"
+COMP_POINT=${#COMP_LINE}
+_conclave 2>/dev/null
+printf '%s\n' "${COMPREPLY[@]}"
+"""
+
+
+def complete(*words):
+    """What bash offers for the last word."""
+    script = str(root / "completions" / "conclave.bash")
+    done = subprocess.run(["bash", "-c", BASH, "bash", script, program, *words],
+                          capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def check_verb(verb):
+    wanted = options(verb)
+    page = manual / f"conclave-{verb}.1"
+    missing = [f"no page {page.name}"] if not page.exists() else []
+    if page.exists():
+        text = page_text(page)
+        missing += [f"{option} is not in {page.name}" for option in wanted if option not in text]
+    offered = complete(verb, "-")
+    missing += [f"bash does not offer {option}" for option in wanted if option not in offered]
+    zsh = (root / "completions" / "_conclave").read_text(encoding="utf-8")
+    part = re.search(rf"^    (?:[a-z| -]*\| )?{verb}(?: \|[a-z| -]*)?\)\n(.*?)^        ;;", zsh, re.M | re.S)
+    said = part.group(1).replace("$via", "--via").replace("$lease", "--lease") if part else ""
+    said = said.replace("$json", "--json")
+    missing += [f"zsh does not offer {option}" for option in wanted if option not in said]
+    # And nothing that is not there.
+    for option in sorted(set(offered) | set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", said))):
+        tried = subprocess.run([program, verb, option], capture_output=True, text=True)
+        if "unrecognized option" in tried.stderr:
+            missing.append(f"{option} is offered, but not known")
+    point(f"{verb}: {' '.join(wanted) or 'no options'}", "; ".join(missing))
+
+
+def check_bash():
+    names = set(verbs())
+    point("bash offers every command", sorted(names - set(complete(""))))
+    point("and their help", sorted(names - set(complete("help", ""))))
+    main = page_text(manual / "conclave.1")
+    point("conclave(1) lists every command", sorted(v for v in names if f"\n.B {v}\n" not in main))
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["CONCLAVE_STATE"] = folder
+        subprocess.run([program, "run", "nightly", "--", "true"], check=True)
+        point("names of elections are found", complete("status", "n") != ["nightly"])
+        point("also of another file", complete("history", "--via", "sqlite", ":",
+                                               folder + "/x.db", "n") != [])
+    point("schemes of addresses", "etcd://" not in complete("run", "x", "--via", ""))
+    point("the command of run is one", "true" not in complete("run", "x", "--", "tru"))
+    point("also without --", "true" not in complete("run", "x", "-n", "tru"))
+    point("and has its own options", complete("run", "x", "--", "true", "--li") != [])
+
+
+def check_zsh():
+    if shutil.which("zsh") is None:
+        points.append(True)
+        print(f"ok {len(points)} - zsh # SKIP it is not installed")
+        return
+    done = subprocess.run(["zsh", "-fn", str(root / "completions" / "_conclave")],
+                          capture_output=True, text=True)
+    point("zsh reads its completion", done.stderr)
+
+
+def check_pages():
+    """Every page that another one names is there, and the build installs all of them."""
+    pages = {path.name for path in manual.iterdir()}
+    named = set()
+    for path in sorted(manual.iterdir()):
+        named |= {f"{name}.{section}" for name, section in
+                  re.findall(r"^\.BR (conclave[a-z-]*) \((\d)\)", page_text(path), re.M)}
+    point("pages that are named are there", sorted(named - pages))
+    build = (root / "meson.build").read_text(encoding="utf-8")
+    point("and are installed", sorted(name for name in pages if f"'docs/man/{name}'" not in build))
+    if shutil.which("groff"):
+        wrong = ""
+        for name in sorted(pages - {"conclave-store.1"}):
+            wrong += subprocess.run(["groff", "-man", "-ww", "-z", "-Tutf8", manual / name],
+                                    capture_output=True, text=True).stderr
+        point("groff has nothing to say about them", " ".join(wrong.split()))
+
+
+def main():
+    for verb in verbs():
+        check_verb(verb)
+    check_bash()
+    check_zsh()
+    check_pages()
+    print(f"1..{len(points)}")
+    return 0 if all(points) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
