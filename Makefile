@@ -31,9 +31,7 @@ bench:
 	@tools/setup test
 	@tools/configure $(BUILD) -Dtests=enabled
 	@ninja -C $(BUILD) --quiet all meson-test-prereq
-	@for bench in $(BUILD)/bench/bench_*; do \
-		if [ -f "$$bench" ] && [ -x "$$bench" ]; then "$$bench" || exit 1; fi; \
-	done
+	@tools/bench $(BUILD)
 
 # Takes minutes; what it prints is told in docs/lab/local.md and docs/lab/pole.md.
 lab: all

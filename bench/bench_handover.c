@@ -1,0 +1,254 @@
+/* bench/bench_handover.c - how soon the next one leads: after a resignation, and after a death.
+ *
+ * Usage: bench_handover [--tiny] (or, by itself, --lead ADDRESS). Two contenders in one process;
+ * the leader calls cv_resign(), and the time counts until cv_is_leader() of the other is true. The
+ * unit is one round trip to the same store in the same run (round_trip.h): the record changes twice
+ * in a hand-over, so that two writes, and the way of the news between them, are the least there can
+ * be. On SQLite besides: a leader in a process of its own is killed with -9, until the other one
+ * leads. The servers are those of tools/with-servers; without it, SQLite only. Tiny: the same in
+ * miniature, to see that it still works; its figures mean nothing. */
+#include "figures.h"
+#include "round_trip.h"
+#include "stores/store.h"
+
+#include <conclave/conclave.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ROUNDS_MAX 200
+#define CLIENTS 3 /* a round trip depends on the server that is asked, where there are several */
+
+static int handovers = 30, takeovers = 60, trips = 60;
+static char folder[] = "/tmp/conclave-bench-XXXXXX";
+static char own_path[4096];
+
+static void die(const char *what, const char *why)
+{
+    (void)fprintf(stderr, "bench_handover: %s: %s\n", what, why);
+    exit(1);
+}
+
+static struct cv_election *contender(const char *address, const char *node)
+{
+    struct cv_election *election;
+    struct cv_errtext error;
+    char name[64];
+    (void)snprintf(name, sizeof name, "bench %ld", (long)getpid());
+    const struct cv_election_options options = {.node = node};
+    if (cv_open(&election, getenv("BENCH_ELECTION") != NULL ? getenv("BENCH_ELECTION") : name,
+                address, &options, &error) != CV_OK) {
+        die(address, error.text);
+    }
+    return election;
+}
+
+/* Returns once it leads, at the instant that was. */
+static int64_t await_leading(struct cv_election *election)
+{
+    struct cv_election_status status = {.sequence = 0};
+    const int64_t give_up_ns = figures_now_ns() + 60 * NS_PER_S;
+    while (!cv_is_leader(election)) {
+        struct pollfd wait = {.fd = cv_fd(election), .events = POLLIN};
+        (void)poll(&wait, 1, 1000);
+        if (cv_is_leader(election)) {
+            break;
+        }
+        cv_status(election, &status);
+        if (figures_now_ns() > give_up_ns) {
+            die("not elected within 60 s", status.trouble);
+        }
+    }
+    return figures_now_ns();
+}
+
+/* Until it knows who leads, and has settled down behind. */
+static void await_following(struct cv_election *election, bool is_tiny)
+{
+    struct cv_election_status status = {.sequence = 0};
+    const int64_t give_up_ns = figures_now_ns() + 60 * NS_PER_S;
+    for (;;) {
+        cv_status(election, &status);
+        if (status.role == CV_ROLE_WAITING && status.leader[0] != '\0') {
+            break;
+        }
+        if (figures_now_ns() > give_up_ns) {
+            die("does not know the leader after 60 s", status.trouble);
+        }
+        struct pollfd wait = {.fd = cv_fd(election), .events = POLLIN};
+        (void)poll(&wait, 1, 1000);
+    }
+    /* Leaderships change seldom; whoever hears news all the time is asked to be patient. */
+    (void)usleep(is_tiny ? 50000 : 400000);
+}
+
+/* ---- Round trips --------------------------------------------------------------------------------
+ */
+
+static double trip_ms(const struct round_trip *kind, const char *address, bool is_write)
+{
+    static double ms[CLIENTS * ROUNDS_MAX];
+    size_t count = 0;
+    for (unsigned turn = 0; turn < CLIENTS; turn++) {
+        void *client = kind->open(address, turn);
+        if (client == NULL) {
+            die(address, "cannot be reached");
+        }
+        for (int i = -3; i < trips; i++) { /* some to warm up */
+            const int64_t begin_ns = figures_now_ns();
+            if (!kind->ask(client, is_write)) {
+                die(address, "a plain question failed");
+            }
+            if (i >= 0) {
+                ms[count++] = (double)(figures_now_ns() - begin_ns) / 1e6;
+            }
+        }
+        kind->close(client);
+    }
+    return figures_median(ms, count);
+}
+
+/* ---- Hand-over ----------------------------------------------------------------------------------
+ */
+
+static void bench_handover(const char *scheme, const char *address, bool is_tiny)
+{
+    static double ms[ROUNDS_MAX];
+    struct cv_errtext error;
+    const struct round_trip *trip = round_trip_find(address);
+    const struct cv_store_kind *kind = cv__store_find(address);
+    if (trip == NULL || kind == NULL) {
+        (void)printf("handover store=%s skipped=not-built\n", scheme);
+        return;
+    }
+    if (kind->create != NULL && kind->create(address, &error) != CV_OK) {
+        die(address, error.text);
+    }
+    const double write_ms = trip_ms(trip, address, true);
+    struct cv_election *one[2] = {contender(address, "one"), contender(address, "two")};
+    int leader = -1;
+    while (leader < 0) {
+        leader = cv_is_leader(one[0]) ? 0 : cv_is_leader(one[1]) ? 1 : -1;
+        (void)usleep(1000);
+    }
+    for (int i = -1; i < handovers; i++) { /* one to warm up */
+        await_following(one[1 - leader], is_tiny);
+        const int64_t begin_ns = figures_now_ns();
+        cv_resign(one[leader], NULL);
+        leader = 1 - leader;
+        const int64_t end_ns = await_leading(one[leader]);
+        ms[i < 0 ? 0 : i] = (double)(end_ns - begin_ns) / 1e6;
+    }
+    cv_close(one[0]);
+    cv_close(one[1]);
+    const double later_ms = trip_ms(trip, address, true); /* before and after: a noisy machine */
+    const double read_ms = trip_ms(trip, address, false);
+    const double unit_ms = (write_ms + later_ms) / 2;
+    const double middle_ms = figures_median(ms, (size_t)handovers);
+    (void)printf("handover store=%s runs=%d p50_ms=%.3f min_ms=%.3f max_ms=%.3f %s_ms=%.3f "
+                 "%s_ms=%.3f p50_round_trips=%.2f asked_round_trips=3\n",
+                 scheme, handovers, middle_ms, ms[0], ms[handovers - 1], trip->write, unit_ms,
+                 trip->read, read_ms, middle_ms / unit_ms);
+    (void)fflush(stdout);
+}
+
+/* ---- Take-over ----------------------------------------------------------------------------------
+ */
+
+/* A leader in a process of its own; says so by closing its output. */
+static void lead(const char *address)
+{
+    struct cv_election *election = contender(address, "victim");
+    (void)await_leading(election);
+    (void)close(STDOUT_FILENO); /* the news */
+    for (;;) {
+        (void)pause();
+    }
+}
+
+static pid_t victim_start(const char *address)
+{
+    int ends[2];
+    pid_t pid;
+    char lead_word[] = "--lead";
+    char *where = strdup(address);
+    char *const argv[] = {own_path, lead_word, where, NULL};
+    posix_spawn_file_actions_t actions;
+    if (where == NULL || pipe(ends) != 0 || posix_spawn_file_actions_init(&actions) != 0 ||
+        posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO) != 0 ||
+        posix_spawn_file_actions_addclose(&actions, ends[0]) != 0 ||
+        posix_spawn_file_actions_addclose(&actions, ends[1]) != 0 ||
+        posix_spawn(&pid, own_path, &actions, NULL, argv, environ) != 0) {
+        die(own_path, "cannot be started");
+    }
+    char byte;
+    (void)posix_spawn_file_actions_destroy(&actions);
+    (void)close(ends[1]);
+    (void)!read(ends[0], &byte, 1); /* its end is the news */
+    (void)close(ends[0]);
+    free(where);
+    return pid;
+}
+
+static void bench_takeover(const char *address, bool is_tiny)
+{
+    static double ms[ROUNDS_MAX];
+    for (int i = -1; i < takeovers; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "takeover %d", i);
+        (void)setenv("BENCH_ELECTION", name, 1);
+        const pid_t victim = victim_start(address);
+        struct cv_election *next = contender(address, "next");
+        await_following(next, is_tiny);
+        const int64_t begin_ns = figures_now_ns();
+        (void)kill(victim, SIGKILL);
+        ms[i < 0 ? 0 : i] = (double)(await_leading(next) - begin_ns) / 1e6;
+        (void)waitpid(victim, NULL, 0);
+        cv_close(next);
+    }
+    (void)unsetenv("BENCH_ELECTION");
+    const double middle_ms = figures_median(ms, (size_t)takeovers);
+    (void)printf("takeover store=sqlite of=library-process until=elected runs=%d p50_ms=%.3f "
+                 "min_ms=%.3f max_ms=%.3f asked_p50_ms=5 asked_max_ms=20\n",
+                 takeovers, middle_ms, ms[0], ms[takeovers - 1]);
+    (void)fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const servers[][2] = {{"postgres", "CV_TEST_POSTGRES"},
+                                             {"etcd", "CV_TEST_ETCD"},
+                                             {"zookeeper", "CV_TEST_ZOOKEEPER"}};
+    if (argc > 2 && strcmp(argv[1], "--lead") == 0) {
+        lead(argv[2]);
+    }
+    const bool is_tiny = argc > 1 && strcmp(argv[1], "--tiny") == 0;
+    if (is_tiny) {
+        handovers = takeovers = trips = 2;
+    }
+    char address[64];
+    char command[64];
+    const ssize_t length = readlink("/proc/self/exe", own_path, sizeof own_path - 1);
+    if (length < 0 || mkdtemp(folder) == NULL || setenv("CONCLAVE_STATE", folder, 1) != 0) {
+        die("start", "no folder for the bench");
+    }
+    own_path[length] = '\0';
+    (void)snprintf(address, sizeof address, "sqlite:%s/elections", folder);
+    (void)printf("# bench=handover version=%s cc=%s clock=real%s\n", cv_version(), __VERSION__,
+                 is_tiny ? " tiny" : "");
+    (void)fflush(stdout);
+    bench_takeover(address, is_tiny);
+    bench_handover("sqlite", address, is_tiny);
+    for (size_t i = 0; i < sizeof servers / sizeof servers[0]; i++) {
+        const char *at = getenv(servers[i][1]);
+        if (at != NULL) {
+            bench_handover(servers[i][0], at, is_tiny);
+        }
+    }
+    (void)snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command) == 0 ? 0 : 1;
+}

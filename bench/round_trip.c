@@ -1,0 +1,312 @@
+/* bench/round_trip.c - see round_trip.h. */
+#include "round_trip.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ---- SQLite: a commit of one row, which waits for the disk --------------------------------------
+ */
+
+static void *lite_open(const char *address, unsigned turn)
+{
+    (void)turn;
+    char path[4096];
+    sqlite3 *db = NULL;
+    (void)snprintf(path, sizeof path, "%s.round-trip", address + strlen("sqlite:"));
+    if (sqlite3_open(path, &db) != SQLITE_OK ||
+        sqlite3_exec(db,
+                     "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+                     "CREATE TABLE IF NOT EXISTS bench (id INTEGER PRIMARY KEY, n INTEGER);"
+                     "INSERT OR IGNORE INTO bench VALUES (1, 0);",
+                     NULL, NULL, NULL) != SQLITE_OK) {
+        (void)sqlite3_close(db);
+        return NULL;
+    }
+    return db;
+}
+
+static bool lite_ask(void *client, bool is_write)
+{
+    return sqlite3_exec(client,
+                        is_write ? "UPDATE bench SET n = n + 1 WHERE id = 1"
+                                 : "SELECT n FROM bench WHERE id = 1",
+                        NULL, NULL, NULL) == SQLITE_OK;
+}
+
+static void lite_close(void *client)
+{
+    (void)sqlite3_close(client); /* no statement is open */
+}
+
+/* ---- PostgreSQL: an UPDATE of one row, a transaction of its own ---------------------------------
+ */
+
+#ifdef CV_BENCH_POSTGRES
+#include <libpq-fe.h>
+
+static bool pg_exec(PGconn *pg, const char *sql)
+{
+    PGresult *result = PQexec(pg, sql);
+    const ExecStatusType status = PQresultStatus(result);
+    PQclear(result);
+    return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+}
+
+static void *pg_open(const char *address, unsigned turn)
+{
+    (void)turn;
+    PGconn *pg = PQconnectdb(address);
+    if (PQstatus(pg) != CONNECTION_OK ||
+        !pg_exec(pg, "SET client_min_messages = error;"
+                     "CREATE TABLE IF NOT EXISTS conclave_bench (id int PRIMARY KEY, n int);"
+                     "INSERT INTO conclave_bench VALUES (1, 0) ON CONFLICT DO NOTHING")) {
+        PQfinish(pg);
+        return NULL;
+    }
+    return pg;
+}
+
+static bool pg_ask(void *client, bool is_write)
+{
+    return pg_exec(client, is_write ? "UPDATE conclave_bench SET n = n + 1 WHERE id = 1"
+                                    : "SELECT n FROM conclave_bench WHERE id = 1");
+}
+
+static void pg_close(void *client)
+{
+    PQfinish(client);
+}
+#endif
+
+/* ---- etcd: a put, or a linearizable range, through the same gateway that we use -----------------
+ */
+
+/* The host and port number `turn` of HOST:PORT,HOST:PORT... in an address. */
+static bool pick(const char *address, unsigned turn, char ret_host[128], char ret_port[16])
+{
+    char list[1024];
+    (void)snprintf(list, sizeof list, "%s", strstr(address, "//") + 2);
+    list[strcspn(list, "/?")] = '\0';
+    unsigned count = 1;
+    for (const char *at = list; (at = strchr(at, ',')) != NULL; at++) {
+        count++;
+    }
+    char *save = NULL;
+    char *one = strtok_r(list, ",", &save);
+    for (unsigned i = 0; i < turn % count && one != NULL; i++) {
+        one = strtok_r(NULL, ",", &save);
+    }
+    return one != NULL && sscanf(one, "%127[^:]:%15s", ret_host, ret_port) == 2;
+}
+
+static void *etcd_open(const char *address, unsigned turn)
+{
+    char host[128];
+    char port[16];
+    struct addrinfo *found = NULL;
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    if (!pick(address, turn, host, port) || getaddrinfo(host, port, &hints, &found) != 0) {
+        return NULL;
+    }
+    int *client = malloc(sizeof *client);
+    const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int one = 1;
+    if (client == NULL || fd < 0 || connect(fd, found->ai_addr, found->ai_addrlen) != 0 ||
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0) {
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        free(client);
+        client = NULL;
+    } else {
+        *client = fd;
+    }
+    freeaddrinfo(found);
+    return client;
+}
+
+/* One call on a connection that stays open; the answer says how long it is, or comes in chunks. */
+static bool etcd_ask(void *client, bool is_write)
+{
+    const int fd = *(const int *)client;
+    static const char put[] = "{\"key\":\"YmVuY2g=\",\"value\":\"MQ==\"}";
+    static const char range[] = "{\"key\":\"YmVuY2g=\"}";
+    const char *body = is_write ? put : range;
+    char text[4096];
+    const int length = snprintf(text, sizeof text,
+                                "POST /v3/kv/%s HTTP/1.1\r\nHost: etcd\r\nContent-Length: %zu\r\n"
+                                "Content-Type: application/json\r\n\r\n%s",
+                                is_write ? "put" : "range", strlen(body), body);
+    if (write(fd, text, (size_t)length) != length) {
+        return false;
+    }
+    size_t got = 0;
+    for (;;) {
+        const ssize_t more = read(fd, text + got, sizeof text - 1 - got);
+        if (more <= 0) {
+            return false;
+        }
+        got += (size_t)more;
+        text[got] = '\0';
+        const char *end = strstr(text, "\r\n\r\n");
+        const char *says = strcasestr(text, "content-length:");
+        if (end == NULL) {
+            continue;
+        }
+        const bool is_whole = says != NULL && says < end
+                                  ? got >= (size_t)(end + 4 - text) + strtoul(says + 15, NULL, 10)
+                                  : strcmp(text + got - 5, "0\r\n\r\n") == 0;
+        if (is_whole) {
+            return strncmp(text, "HTTP/1.1 200", 12) == 0;
+        }
+    }
+}
+
+static void etcd_close(void *client)
+{
+    (void)close(*(const int *)client);
+    free(client);
+}
+
+/* ---- ZooKeeper: setData and getData of one node -------------------------------------------------
+ */
+
+#ifdef CV_BENCH_ZOOKEEPER
+#include <zookeeper/zookeeper.h>
+
+struct zk {
+    zhandle_t *handle;
+    char path[64];
+    bool is_answered, is_ok;
+};
+
+static void zk_on_session(zhandle_t *handle, int type, int state, const char *path, void *context)
+{
+    (void)handle, (void)type, (void)state, (void)path, (void)context;
+}
+
+static bool zk_turn(struct zk *zk)
+{
+    int fd = -1;
+    int interest = 0;
+    struct timeval wait = {.tv_sec = 0};
+    (void)zookeeper_interest(zk->handle, &fd, &interest, &wait); /* it says again in process() */
+    struct pollfd ready = {.fd = fd,
+                           .events = (short)(((interest & ZOOKEEPER_READ) != 0 ? POLLIN : 0) |
+                                             ((interest & ZOOKEEPER_WRITE) != 0 ? POLLOUT : 0))};
+    const long ms = wait.tv_sec * 1000 + wait.tv_usec / 1000 + 1;
+    (void)poll(&ready, fd >= 0 ? 1 : 0, (int)(ms > 100 ? 100 : ms));
+    const int events = ((ready.revents & POLLIN) != 0 ? ZOOKEEPER_READ : 0) |
+                       ((ready.revents & POLLOUT) != 0 ? ZOOKEEPER_WRITE : 0);
+    const int code = zookeeper_process(zk->handle, events);
+    return code == ZOK || code == ZNOTHING || code == ZCONNECTIONLOSS;
+}
+
+static bool zk_await(struct zk *zk)
+{
+    while (!zk->is_answered) {
+        if (!zk_turn(zk)) {
+            return false;
+        }
+    }
+    return zk->is_ok;
+}
+
+static void zk_on_text(int code, const char *text, const void *data)
+{
+    (void)text;
+    struct zk *zk;
+    memcpy(&zk, &data, sizeof zk);
+    zk->is_answered = true;
+    zk->is_ok = code == ZOK || code == ZNODEEXISTS;
+}
+
+static void zk_on_stat(int code, const struct Stat *stat, const void *data)
+{
+    (void)stat;
+    zk_on_text(code, NULL, data);
+}
+
+static void zk_on_data(int code, const char *value, int length, const struct Stat *stat,
+                       const void *data)
+{
+    (void)value, (void)length, (void)stat;
+    zk_on_text(code, NULL, data);
+}
+
+static void *zk_open(const char *address, unsigned turn)
+{
+    char host[128];
+    char port[16];
+    char both[160];
+    struct zk *zk = calloc(1, sizeof *zk);
+    if (zk == NULL || !pick(address, turn, host, port)) {
+        free(zk);
+        return NULL;
+    }
+    zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
+    (void)snprintf(both, sizeof both, "%s:%s", host, port);
+    (void)snprintf(zk->path, sizeof zk->path, "/conclave-bench-%ld-%u", (long)getpid(), turn);
+    zk->handle = zookeeper_init(both, zk_on_session, 10000, NULL, NULL, 0);
+    for (int i = 0; zk->handle != NULL && zoo_state(zk->handle) != ZOO_CONNECTED_STATE && i < 1000;
+         i++) {
+        (void)zk_turn(zk); /* the state tells */
+    }
+    if (zk->handle == NULL ||
+        zoo_acreate(zk->handle, zk->path, "0", 1, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL, zk_on_text,
+                    zk) != ZOK ||
+        !zk_await(zk)) {
+        if (zk->handle != NULL) {
+            (void)zookeeper_close(zk->handle); /* nothing was done */
+        }
+        free(zk);
+        return NULL;
+    }
+    return zk;
+}
+
+static bool zk_ask(void *client, bool is_write)
+{
+    struct zk *zk = client;
+    zk->is_answered = false;
+    const int code = is_write ? zoo_aset(zk->handle, zk->path, "1", 1, -1, zk_on_stat, zk)
+                              : zoo_aget(zk->handle, zk->path, 0, zk_on_data, zk);
+    return code == ZOK && zk_await(zk);
+}
+
+static void zk_close(void *client)
+{
+    struct zk *zk = client;
+    (void)zookeeper_close(zk->handle); /* the node goes with the session */
+    free(zk);
+}
+#endif
+
+static const struct round_trip kinds[] = {
+    {"sqlite:", "commit", "select", lite_open, lite_ask, lite_close},
+    {"etcd:", "put", "range", etcd_open, etcd_ask, etcd_close},
+#ifdef CV_BENCH_POSTGRES
+    {"postgres:", "update", "select", pg_open, pg_ask, pg_close},
+#endif
+#ifdef CV_BENCH_ZOOKEEPER
+    {"zookeeper:", "setData", "getData", zk_open, zk_ask, zk_close},
+#endif
+};
+
+const struct round_trip *round_trip_find(const char *address)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strncmp(address, kinds[i].scheme, strlen(kinds[i].scheme)) == 0) {
+            return &kinds[i];
+        }
+    }
+    return NULL;
+}
