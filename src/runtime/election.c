@@ -30,7 +30,7 @@
 
 #define LEASE_NS_DEFAULT (5 * NS_PER_S)
 #define STACK_BYTES ((size_t)256 * 1024) /* the thread's; SQLite and libpq need a tenth of it */
-#define CLOSE_NS_MAX NS_PER_S            /* cv_close() waits so long for the release */
+#define CLOSE_MS_MAX 1000                /* cv_close() waits so long for the release */
 
 /* What the application wants of the thread, and has not been done yet. */
 struct wanted {
@@ -56,11 +56,11 @@ struct cv_election {
     uv_loop_t loop;
     uv_async_t knock; /* there is something in the letter box */
     uv_timer_t patience;
+    uv_check_t turn; /* while closing: after each turn of the loop */
     const struct cv_backend_kind *kind;
     struct cv_backend *backend;
     int64_t progress_limit_ns;
     bool is_closing;
-    int64_t close_until_ns;
 
     char name[CV_ELECTION_BYTES], node[CV_NODE_BYTES];
     char *address;
@@ -198,24 +198,37 @@ static void on_backend_closed(void *user)
     e->backend = NULL;
     uv_close((uv_handle_t *)&e->knock, NULL);
     uv_close((uv_handle_t *)&e->patience, NULL);
+    uv_close((uv_handle_t *)&e->turn, NULL);
+}
+
+static void close_end(struct cv_election *e)
+{
+    (void)uv_timer_stop(&e->patience); /* these two never fail */
+    (void)uv_check_stop(&e->turn);
+    e->kind->close(e->backend, on_backend_closed, e);
 }
 
 static void on_patience(uv_timer_t *timer)
 {
-    struct cv_election *e = timer->data;
-    if (e->kind->is_released(e->backend) || cv__clock_now_ns() > e->close_until_ns) {
-        (void)uv_timer_stop(timer); /* never fails */
-        e->kind->close(e->backend, on_backend_closed, e);
+    close_end(timer->data);
+}
+
+/* The answer to the release, if there is one to wait for, came in a turn like any other. */
+static void on_turn(uv_check_t *turn)
+{
+    struct cv_election *e = turn->data;
+    if (e->kind->is_released(e->backend)) {
+        close_end(e);
     }
 }
 
-/* Looks every millisecond whether the others know; the lease will tell them otherwise. */
+/* Waits until the others know, but not for long: the lease will tell them otherwise. */
 static void close_begin(struct cv_election *e)
 {
     e->is_closing = true;
-    e->close_until_ns = cv__clock_now_ns() + CLOSE_NS_MAX;
     e->kind->campaign(e->backend, false);
-    (void)uv_timer_start(&e->patience, on_patience, 0, 1); /* has a callback: cannot fail */
+    (void)uv_timer_start(&e->patience, on_patience, CLOSE_MS_MAX, 0); /* have callbacks: ... */
+    (void)uv_check_start(&e->turn, on_turn);                          /* ... cannot fail */
 }
 
 static void on_knock(uv_async_t *knock)
@@ -423,7 +436,9 @@ int cv_open(struct cv_election **ret_election, const char *name, const char *add
         return code;
     }
     (void)uv_timer_init(&e->loop, &e->patience); /* cannot fail */
+    (void)uv_check_init(&e->loop, &e->turn);     /* likewise */
     e->patience.data = e;
+    e->turn.data = e;
     if (uv_async_init(&e->loop, &e->knock, on_knock) != 0) {
         code = cv__fail(reterr, CV_E_MEMORY, "no descriptors left for another election");
     }
