@@ -20,6 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define LOG_PAGES_WANTED 100 /* a grant takes about seven; this many are read in half a ms */
+#define LOG_PAGES_MAX 1000   /* SQLite's own limit */
 #define HEIR_NS_MAX (2 * INT64_C(1000000000)) /* how long others keep back for a named heir */
 
 static const char schema[] =
@@ -207,6 +209,28 @@ static int open_failed(struct cv_sqlite *s, const char *path, struct cv_errtext 
     return cv__fail(reterr, CV_E_STORE, "cannot open '%s': %s", s->path, strerror(why));
 }
 
+/* Whoever opens the file first reads the whole log: the shorter it is, the sooner it leads. But
+ * writing it back waits for the disk, and somebody may be waiting for us. So that is done when
+ * nobody is: after a renewal, and when we close. */
+static int on_log(void *user, sqlite3 *db, const char *name, int page_count)
+{
+    struct cv_sqlite *s = user;
+    s->log_pages = page_count;
+    if (page_count > LOG_PAGES_MAX) {
+        (void)sqlite3_wal_checkpoint_v2(db, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    }
+    return SQLITE_OK; /* what was not written back will be, later */
+}
+
+static void log_write_back(struct cv_sqlite *s)
+{
+    if (s->log_pages > LOG_PAGES_WANTED) {
+        /* Passive: as much as the others allow, without waiting for them. */
+        (void)sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+        s->log_pages = 0; /* who reads may hold it up: not again at once */
+    }
+}
+
 int cv__sqlite_open(struct cv_sqlite *s, const char *path, const char *election, const char *node,
                     uint64_t label, struct cv_errtext *reterr)
 {
@@ -233,6 +257,7 @@ int cv__sqlite_open(struct cv_sqlite *s, const char *path, const char *election,
     int stays = 1;
     (void)sqlite3_file_control(s->db, "main", SQLITE_FCNTL_PERSIST_WAL, &stays); /* only faster */
     (void)sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);   /* likewise */
+    (void)sqlite3_wal_hook(s->db, on_log, s);
     if (sqlite3_exec(s->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;", NULL, NULL,
                      NULL) != SQLITE_OK ||
         sqlite3_exec(s->db, schema, NULL, NULL, NULL) != SQLITE_OK) {
@@ -245,6 +270,7 @@ int cv__sqlite_open(struct cv_sqlite *s, const char *path, const char *election,
 void cv__sqlite_close(struct cv_sqlite *s)
 {
     lifeline_drop(s);
+    log_write_back(s);
     (void)sqlite3_close(s->db); /* every statement is finalized where it was made */
     s->db = NULL;
 }
@@ -567,6 +593,7 @@ static int renew(struct cv_sqlite *s, const struct cv_store_request *request, st
         (void)run(s, "ROLLBACK", "undo", NULL); /* SQLite may have done it already */
     }
     (void)run(s, "PRAGMA synchronous = FULL", "prepare", NULL); /* cannot fail outside of one */
+    log_write_back(s);
     return code;
 }
 
