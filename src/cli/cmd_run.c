@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <uv.h>
 
 /* Beside those of cli.h, and those of the command. */
 enum {
@@ -362,6 +363,37 @@ static void take_part(struct run *run)
     cv__hooks_change(run->hooks, CV_HOOK_STOP, run->token, cv_reason_name(CV_REASON_STOPPED));
 }
 
+static void nothing(uv_work_t *work)
+{
+    (void)work;
+}
+
+static void nothing_done(uv_work_t *work, int status)
+{
+    (void)work;
+    (void)status; /* nobody cancels it */
+}
+
+/* One election has one thing to ask of the disk at a time, and four threads for it, as libuv has
+ * them, cost a start as much as opening the file does. How many there are is read from the
+ * environment when the first one is needed: now, while no other thread reads that, and it is taken
+ * back before a hook could inherit it. The guard and the command have their own already. */
+static void threads_start(void)
+{
+    static const char name[] = "UV_THREADPOOL_SIZE";
+    uv_loop_t loop;
+    uv_work_t work;
+    if (getenv(name) != NULL || setenv(name, "1", /* overwrite= */ 0) != 0) {
+        return;
+    }
+    if (uv_loop_init(&loop) == 0) {
+        (void)uv_queue_work(&loop, &work, nothing, nothing_done); /* has a callback: cannot fail */
+        (void)uv_run(&loop, UV_RUN_DEFAULT);
+        (void)uv_loop_close(&loop); /* nothing is left in it */
+    }
+    (void)unsetenv(name); /* it is a name */
+}
+
 static int run_command(const struct settings *settings)
 {
     struct run run = {.settings = settings, .give_up_ns = INT64_MAX, .exit_status = EXIT_OWN};
@@ -391,6 +423,7 @@ static int run_command(const struct settings *settings)
         code = cv__hooks_open(&run.hooks, &hooks_setting, &error);
     }
     if (code == CV_OK) {
+        threads_start();
         code = cv_open(&run.election, settings->name, settings->via, &settings->options, &error);
     }
     if (code == CV_OK) {
