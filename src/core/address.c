@@ -34,7 +34,7 @@ static size_t find(struct cv_span part, char wanted)
 static struct cv_span cut(struct cv_span part, size_t from, size_t to)
 {
     CV_ASSERT(from <= to && to <= part.bytes);
-    return (struct cv_span){part.at + from, to - from};
+    return (struct cv_span){part.at != NULL ? part.at + from : NULL, to - from}; /* not there */
 }
 
 /* Takes the text up to `divider` out of *rest, and the divider with it. */
