@@ -4,6 +4,8 @@
 Needs CONCLAVE and SOURCE_ROOT. One point for each command and each page; bash is asked for what it
 completes; zsh too, where it is installed."""
 
+import importlib.machinery
+import importlib.util
 import os
 import pathlib
 import re
@@ -134,12 +136,32 @@ def check_pages():
         point("groff has nothing to say about them", " ".join(wrong.split()))
 
 
+def check_table():
+    """docs/architecture.md says who may include whom; the build asks tools/check-includes."""
+    path = str(root / "tools" / "check-includes")
+    loader = importlib.machinery.SourceFileLoader("check_includes", path)
+    spec = importlib.util.spec_from_loader("check_includes", loader)
+    tool = importlib.util.module_from_spec(spec)
+    sys.dont_write_bytecode = True
+    loader.exec_module(tool)
+    text = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
+    said = {}
+    for left, right in re.findall(r"^\| (`[^|]*) \| ([^|]*) \|", text.split("## Who may know whom")[1], re.M):
+        for folder in re.findall(r"`([a-z]+)`", left):
+            said.setdefault(folder, set(re.findall(r"`([a-z]+)`", right)) - {"include"})
+    built = {path.name for path in (root / "src").iterdir()}
+    wrong = [folder for folder in sorted(built - {"cli"})
+             if said.get(folder) != tool.MAY_INCLUDE[folder]]
+    point("the table of docs/architecture.md is that of tools/check-includes", wrong)
+
+
 def main():
     for verb in verbs():
         check_verb(verb)
     check_bash()
     check_zsh()
     check_pages()
+    check_table()
     print(f"1..{len(points)}")
     return 0 if all(points) else 1
 
