@@ -1,0 +1,149 @@
+/* tests/unit/test_value.c - what contenders write into trees of keys, and the names they use there.
+ */
+#include "stores/remote.h"
+#include "stores/value.h"
+#include "support/support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void what_was_written_is_read_again(void **unused)
+{
+    (void)unused;
+    char text[CV_VALUE_BYTES];
+    struct cv_store_record record = {.token = 7};
+    cv__value_write("db1:4711 \"\\ Größe", UINT64_MAX, 10 * NS_PER_S, INT64_MAX, text);
+    cv__value_read(text, strlen(text), &record);
+    assert_string_equal(record.node, "db1:4711 \"\\ Größe");
+    assert_true(record.label == UINT64_MAX); /* all 64 bits of it */
+    assert_int_equal(record.lease_ns, 10 * NS_PER_S);
+    assert_int_equal(record.since_wall_ns, INT64_MAX);
+    assert_int_equal(record.token, 7); /* not its business */
+}
+
+static void the_longest_names_fit(void **unused)
+{
+    (void)unused;
+    char node[CV_NODE_BYTES], text[CV_VALUE_BYTES];
+    memset(node, '\x01', sizeof node - 1); /* six bytes each, as JSON */
+    node[sizeof node - 1] = '\0';
+    struct cv_store_record record;
+    cv__value_write(node, 1, INT64_MAX, INT64_MAX, text);
+    cv__value_read(text, strlen(text), &record);
+    assert_string_equal(record.node, node);
+    char heir[CV_NODE_BYTES];
+    cv__value_wish_write(UINT64_MAX, node, text);
+    cv__value_wish_read(text, strlen(text), UINT64_MAX, heir);
+    assert_string_equal(heir, node);
+}
+
+/* Whoever holds the election, it is held. */
+static void what_is_not_understood_is_still_somebody(void **unused)
+{
+    (void)unused;
+    static const char *const strange[] = {
+        "", "{", "[1]", "\"x\"", "{\"node\":1}", "{\"node\":\"\"}", "\xff\xfe", "null"};
+    for (uint32_t i = 0; i < COUNT_OF(strange); i++) {
+        struct cv_store_record record;
+        memset(&record, 0x55, sizeof record);
+        cv__value_read(strange[i], strlen(strange[i]), &record);
+        assert_string_equal(record.node, "?");
+        assert_int_equal(record.label, 0);
+        assert_int_equal(record.lease_ns, 0);
+    }
+    struct cv_store_record record;
+    cv__value_read("{\"node\":\"abcdef\"}", 5, &record); /* only so much of it is there */
+    assert_string_equal(record.node, "?");
+}
+
+static void a_wish_is_meant_for_one_token(void **unused)
+{
+    (void)unused;
+    char text[CV_VALUE_BYTES], heir[CV_NODE_BYTES];
+    cv__value_wish_write(17, "*", text);
+    cv__value_wish_read(text, strlen(text), 17, heir);
+    assert_string_equal(heir, "*");
+    cv__value_wish_read(text, strlen(text), 18, heir);
+    assert_string_equal(heir, "");
+    cv__value_wish_read("nonsense", 8, 17, heir);
+    assert_string_equal(heir, "");
+}
+
+static void names_have_no_slashes_when_escaped(void **unused)
+{
+    (void)unused;
+    char text[CV_REMOTE_TEXT_BYTES];
+    cv__remote_escape("nightly-backup_2.x~", text);
+    assert_string_equal(text, "nightly-backup_2.x~");
+    cv__remote_escape("a/b %é", text);
+    assert_string_equal(text, "a%2Fb%20%25%C3%A9");
+    cv__remote_escape("..", text);
+    assert_string_equal(text, "%2E.");
+    char longest[CV_ELECTION_BYTES];
+    memset(longest, '/', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    cv__remote_escape(longest, text);
+    assert_int_equal(strlen(text), 3 * (sizeof longest - 1));
+}
+
+static void messages_become_one_line(void **unused)
+{
+    (void)unused;
+    char line[12];
+    cv__remote_one_line("refused. \n\tIs it running?\n", line, sizeof line);
+    assert_string_equal(line, "refused");
+    cv__remote_one_line("much too long for it", line, sizeof line);
+    assert_string_equal(line, "much too lo");
+    cv__remote_one_line("", line, sizeof line);
+    assert_string_equal(line, "");
+}
+
+static void secrets_come_from_files_or_the_environment(void **unused)
+{
+    (void)unused;
+    char path[] = "/tmp/conclave-test-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "secret\r\nmore\n", 13), 13);
+    char text[16];
+    struct cv_errtext err;
+    (void)setenv("CV_TEST_SECRET", "other", 1);
+    assert_int_equal(cv__remote_secret(path, "CV_TEST_SECRET", text, sizeof text, &err), CV_OK);
+    assert_string_equal(text, "secret");
+    assert_int_equal(cv__remote_secret("", "CV_TEST_SECRET", text, sizeof text, &err), CV_OK);
+    assert_string_equal(text, "other");
+    (void)unsetenv("CV_TEST_SECRET");
+    assert_int_equal(cv__remote_secret("", "CV_TEST_SECRET", text, sizeof text, &err), CV_OK);
+    assert_string_equal(text, "");
+    (void)setenv("CV_TEST_SECRET", "longer than it may be", 1);
+    assert_int_equal(cv__remote_secret("", "CV_TEST_SECRET", text, sizeof text, &err),
+                     CV_E_INVALID);
+    assert_non_null(strstr(err.text, "too long"));
+    char small[7];
+    assert_int_equal(cv__remote_secret(path, "CV_TEST_SECRET", small, sizeof small, &err),
+                     CV_E_INVALID);
+    assert_int_equal(ftruncate(fd, 0), 0);
+    assert_int_equal(cv__remote_secret(path, "CV_TEST_SECRET", text, sizeof text, &err),
+                     CV_E_INVALID);
+    assert_non_null(strstr(err.text, "is empty"));
+    (void)close(fd);
+    (void)unlink(path);
+    assert_int_equal(cv__remote_secret(path, "CV_TEST_SECRET", text, sizeof text, &err), CV_E_IO);
+    assert_non_null(strstr(err.text, "No such file"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_written_is_read_again),
+        cmocka_unit_test(the_longest_names_fit),
+        cmocka_unit_test(what_is_not_understood_is_still_somebody),
+        cmocka_unit_test(a_wish_is_meant_for_one_token),
+        cmocka_unit_test(names_have_no_slashes_when_escaped),
+        cmocka_unit_test(messages_become_one_line),
+        cmocka_unit_test(secrets_come_from_files_or_the_environment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
