@@ -173,7 +173,7 @@ static void lead(const char *address)
 static pid_t victim_start(const char *address)
 {
     int ends[2];
-    pid_t pid;
+    pid_t pid = -1;
     char lead_word[] = "--lead";
     char *where = strdup(address);
     char *const argv[] = {own_path, lead_word, where, NULL};

@@ -647,7 +647,8 @@ void cv__sqlite_do(struct cv_sqlite *s, const struct cv_store_request *request,
         switch (request->verb) {
         case CV_STORE_READ: {
             const struct verdict verdict = judge(s, &row);
-            if (row.shown.node[0] == '\0' || verdict.is_free) {
+            const bool is_own = row.shown.label == s->label && row.shown.remaining_ns > 0;
+            if (row.shown.node[0] == '\0' || (verdict.is_free && !is_own)) {
                 ret_answer->verdict = CV_STORE_FREE;
             } else {
                 answer_held(&row, verdict.wait_ns, ret_answer);

@@ -87,6 +87,7 @@ static void one_holds_it_and_the_other_is_told_how_long(void **unused)
     assert_int_equal(ask(f, &f->b, CV_STORE_READ, 0, 0), CV_STORE_FREE);
     const uint64_t token = acquire(f, &f->a, 1);
     fake_now_ns += SECOND;
+    assert_int_equal(ask(f, &f->a, CV_STORE_READ, 0, 0), CV_STORE_HELD); /* by itself */
     assert_int_equal(ask(f, &f->b, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
     assert_int_equal(f->answer.token, token);
     assert_int_equal(f->answer.holder, 0xa);
