@@ -91,10 +91,9 @@ int cv__multicast_open(struct cv_multicast *m, const struct cv_multicast_where *
     if (m->fd < 0 || !set_up(m->fd, where, &request)) {
         const int why = errno;
         cv__multicast_close(m);
-        return cv__fail(
-            reterr, CV_E_IO, "cannot join %s:%u on %s: %s", where->group, where->port,
-            where->interface != NULL ? where->interface : "the link of the default route",
-            strerror(why));
+        return cv__fail(reterr, CV_E_IO, "cannot join %s:%u on '%s': %s", where->group, where->port,
+                        where->interface != NULL ? where->interface : "default route",
+                        strerror(why));
     }
     return CV_OK;
 }
