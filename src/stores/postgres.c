@@ -809,6 +809,26 @@ static int pg_history(const char *address, const char *election,
     return code;
 }
 
+static int pg_names(const char *address, void (*name)(void *user, const char *name), void *user,
+                    struct cv_errtext *reterr)
+{
+    PGconn *pg;
+    int code = connect_and_wait(address, &pg, reterr);
+    if (code != CV_OK) {
+        return code;
+    }
+    PGresult *rows = PQexec(pg, "SELECT election FROM conclave_lease ORDER BY election");
+    if (PQresultStatus(rows) != PGRES_TUPLES_OK) {
+        code = fail_result(rows, reterr);
+    }
+    for (int i = 0; code == CV_OK && i < PQntuples(rows); i++) {
+        name(user, PQgetvalue(rows, i, 0));
+    }
+    PQclear(rows);
+    PQfinish(pg);
+    return code;
+}
+
 static const struct cv_store_kind kind = {
     .scheme = "postgres",
     .summary = "a row in PostgreSQL, also through a transaction pooler",
@@ -824,6 +844,7 @@ static const struct cv_store_kind kind = {
     .close = pg_close,
     .create = pg_create,
     .history = pg_history,
+    .names = pg_names,
 };
 
 CV_MODULE(kind)
