@@ -94,8 +94,9 @@ int cv__inquire(const struct cv_store_kind *kind, const char *address, const cha
         kind->close(store, on_closed, NULL);
         uv_close((uv_handle_t *)&asking.patience, NULL);
         if (!asking.is_answered) {
-            code = cv__fail(reterr, CV_E_STORE, "no answer from '%s' within %d s", address,
-                            CV_INQUIRY_MS / 1000);
+            /* Not the address: it may have a password. */
+            code = cv__fail(reterr, CV_E_STORE, "no answer from the %s: store within %d s",
+                            kind->scheme, CV_INQUIRY_MS / 1000);
         } else if (ret_inquiry->verdict == CV_STORE_FAILED) {
             code = cv__fail(reterr, CV_E_STORE, "%s", asking.why.text);
         }
