@@ -21,14 +21,15 @@ _conclave_experiments()
     _conclave_ask lab | cut -d ' ' -f 1
 }
 
-# Elections of the store that is named on the line, or of the user's own file. Stores that would have
-# to be waited for do not list theirs.
+# Elections of the file that is named on the line, or of the user's own. Servers are not asked: they
+# would have to be waited for.
 _conclave_elections()
 {
     local i via=()
     for ((i = 2; i < COMP_CWORD; i++)); do
         [[ ${COMP_WORDS[i]} == --via ]] && via=(--via "$(_conclave_address $((i + 1)))")
     done
+    [[ ${#via[@]} -gt 0 && ${via[1]} != sqlite:* ]] && return
     _conclave_ask status --json "${via[@]}" | sed -n 's/^{"election": "\([^" \\]*\)".*/\1/p'
 }
 

@@ -102,6 +102,7 @@ def check_bash():
         point("names of elections are found", complete("status", "n") != ["nightly"])
         point("also of another file", complete("history", "--via", "sqlite", ":",
                                                folder + "/x.db", "n") != [])
+        point("no server is asked", complete("history", "--via", "etcd", ":", "//h", "n") != [])
     point("schemes of addresses", "etcd://" not in complete("run", "x", "--via", ""))
     point("the command of run is one", "true" not in complete("run", "x", "--", "tru"))
     point("also without --", "true" not in complete("run", "x", "-n", "tru"))
