@@ -451,7 +451,10 @@ static void on_held(struct lease *l, const struct cv_event *event, struct cv_eff
         l->other_token = event->token;
         l->other_label = event->holder;
         l->other_until_ns = now_ns + held_ns;
-        l->rest_until_ns = 0; /* the hand-over has happened */
+        if (l->is_candidate && now_ns < l->rest_until_ns) {
+            l->is_due = true; /* the hand-over has happened: stand again, behind the new one */
+        }
+        l->rest_until_ns = 0;
     } else if (event->holder == l->label) {
         l->sees_other = false;
     }
