@@ -600,7 +600,9 @@ static int renew(struct cv_sqlite *s, const struct cv_store_request *request, st
 static int release(struct cv_sqlite *s, const struct cv_store_request *request, struct row *row,
                    struct cv_store_answer *ret_answer, struct cv_errtext *reterr)
 {
-    int code = run(s, "BEGIN IMMEDIATE", "write to", reterr);
+    /* Nor is a release: after a power failure the record is of another boot, and free. The grant
+     * that follows is written behind it, and takes it to the disk. */
+    int code = run(s, "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE", "write to", reterr);
     if (code == CV_OK) {
         code = row_read(s, row, reterr);
     }
@@ -625,6 +627,9 @@ static int release(struct cv_sqlite *s, const struct cv_store_request *request, 
     }
     if (code != CV_OK) {
         (void)run(s, "ROLLBACK", "undo", NULL); /* SQLite may have done it already */
+    }
+    (void)run(s, "PRAGMA synchronous = FULL", "prepare", NULL); /* cannot fail outside of one */
+    if (code != CV_OK) {
         return code;
     }
     if (s->held >= 0) {

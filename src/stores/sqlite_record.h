@@ -9,7 +9,8 @@
  *
  * The token is the row number of the audit trail, which SQLite never gives out twice
  * (AUTOINCREMENT), also after rows were deleted. A grant is on the disk before it is answered;
- * renewals may be lost in a power failure, which ends all leaderships anyway.
+ * renewals and releases may be lost in a power failure, which ends all leaderships anyway (the
+ * trail then says "died" of one that had resigned just before).
  *
  * These functions wait for the disk and for other writers, up to CV_SQLITE_BUSY_MS. */
 #ifndef CV_STORES_SQLITE_RECORD_H
