@@ -4,11 +4,14 @@
  * the leader calls cv_resign(), and the time counts until cv_is_leader() of the other is true. The
  * unit is one round trip to the same store in the same run (round_trip.h): the record changes twice
  * in a hand-over, so that two writes, and the way of the news between them, are the least there can
- * be. On SQLite besides: a leader in a process of its own is killed with -9, until the other one
+ * be. Servers are asked twice: on the loopback interface, where nothing but their own work takes
+ * time, and behind a network (a proxy) on which answers take NETWORK_MS, as a round trip there
+ * does. On SQLite besides: a leader in a process of its own is killed with -9, until the other one
  * leads. The servers are those of tools/with-servers; without it, SQLite only. Tiny: the same in
  * miniature, to see that it still works; its figures mean nothing. */
 #include "figures.h"
 #include "round_trip.h"
+#include "stores/proxy.h"
 #include "stores/store.h"
 
 #include <conclave/conclave.h>
@@ -21,9 +24,11 @@
 #include <unistd.h>
 
 #define ROUNDS_MAX 200
+#define NETWORK_MS 10
+#define LEASE_NS (2 * NS_PER_S)
 #define CLIENTS 3 /* a round trip depends on the server that is asked, where there are several */
 
-static int handovers = 30, takeovers = 60, trips = 60;
+static int handovers = 20, takeovers = 40, trips = 40;
 static char folder[] = "/tmp/conclave-bench-XXXXXX";
 static char own_path[4096];
 
@@ -39,7 +44,7 @@ static struct cv_election *contender(const char *address, const char *node)
     struct cv_errtext error;
     char name[64];
     (void)snprintf(name, sizeof name, "bench %ld", (long)getpid());
-    const struct cv_election_options options = {.node = node};
+    const struct cv_election_options options = {.node = node, .lease_ns = LEASE_NS};
     if (cv_open(&election, getenv("BENCH_ELECTION") != NULL ? getenv("BENCH_ELECTION") : name,
                 address, &options, &error) != CV_OK) {
         die(address, error.text);
@@ -83,7 +88,7 @@ static void await_following(struct cv_election *election, bool is_tiny)
         (void)poll(&wait, 1, 1000);
     }
     /* Leaderships change seldom; whoever hears news all the time is asked to be patient. */
-    (void)usleep(is_tiny ? 50000 : 400000);
+    (void)usleep(is_tiny ? 50000 : 200000);
 }
 
 /* ---- Round trips --------------------------------------------------------------------------------
@@ -115,7 +120,7 @@ static double trip_ms(const struct round_trip *kind, const char *address, bool i
 /* ---- Hand-over ----------------------------------------------------------------------------------
  */
 
-static void bench_handover(const char *scheme, const char *address, bool is_tiny)
+static void bench_handover(const char *scheme, const char *address, int network_ms, bool is_tiny)
 {
     static double ms[ROUNDS_MAX];
     struct cv_errtext error;
@@ -149,11 +154,75 @@ static void bench_handover(const char *scheme, const char *address, bool is_tiny
     const double read_ms = trip_ms(trip, address, false);
     const double unit_ms = (write_ms + later_ms) / 2;
     const double middle_ms = figures_median(ms, (size_t)handovers);
-    (void)printf("handover store=%s runs=%d p50_ms=%.3f min_ms=%.3f max_ms=%.3f %s_ms=%.3f "
-                 "%s_ms=%.3f p50_round_trips=%.2f asked_round_trips=3\n",
-                 scheme, handovers, middle_ms, ms[0], ms[handovers - 1], trip->write, unit_ms,
-                 trip->read, read_ms, middle_ms / unit_ms);
+    (void)printf(
+        "handover store=%s network_ms=%d runs=%d p50_ms=%.3f min_ms=%.3f max_ms=%.3f %s_ms=%.3f "
+        "%s_ms=%.3f p50_round_trips=%.2f asked_round_trips=3\n",
+        scheme, network_ms, handovers, middle_ms, ms[0], ms[handovers - 1], trip->write, unit_ms,
+        trip->read, read_ms, middle_ms / unit_ms);
     (void)fflush(stdout);
+}
+
+/* ---- A network --------------------------------------------------------------------------------
+ */
+
+struct network {
+    uv_loop_t loop;
+    uv_async_t stop;
+    uv_thread_t thread;
+    struct proxy *proxy;
+};
+
+static void network_run(void *data)
+{
+    struct network *network = data;
+    (void)uv_run(&network->loop, UV_RUN_DEFAULT); /* until the proxy is gone */
+}
+
+static void on_stop(uv_async_t *stop)
+{
+    struct network *network = stop->data;
+    proxy_cut(network->proxy);
+    proxy_free(network->proxy);
+    uv_close((uv_handle_t *)stop, NULL);
+}
+
+/* Between us and the first server of this address; writes the address to use instead. */
+static void network_open(struct network *network, const char *address, char ret_address[512])
+{
+    const char *host = strstr(address, "//") + 2;
+    const char *end = host + strcspn(host, "/?");
+    const char *user = memchr(host, '@', (size_t)(end - host));
+    host = user != NULL ? user + 1 : host;
+    const int port = atoi(strchr(host, ':') + 1);
+    if (uv_loop_init(&network->loop) != 0 ||
+        uv_async_init(&network->loop, &network->stop, on_stop) != 0) {
+        die(address, "no loop for the network");
+    }
+    network->stop.data = network;
+    network->proxy = proxy_new(&network->loop, port);
+    proxy_delay_answers(network->proxy, NETWORK_MS);
+    if (uv_thread_create(&network->thread, network_run, network) != 0) {
+        die(address, "no thread for the network");
+    }
+    (void)snprintf(ret_address, 512, "%.*s127.0.0.1:%d%s", (int)(host - address), address,
+                   proxy_port(network->proxy), end);
+}
+
+static void network_close(struct network *network)
+{
+    (void)uv_async_send(&network->stop);
+    (void)uv_thread_join(&network->thread);
+    (void)uv_loop_close(&network->loop); /* nothing is left in it */
+}
+
+static void bench_server(const char *scheme, const char *address, bool is_tiny)
+{
+    struct network network;
+    char behind[512];
+    bench_handover(scheme, address, /* network_ms= */ 0, is_tiny);
+    network_open(&network, address, behind);
+    bench_handover(scheme, behind, NETWORK_MS, is_tiny);
+    network_close(&network);
 }
 
 /* ---- Take-over ----------------------------------------------------------------------------------
@@ -242,11 +311,11 @@ int main(int argc, char **argv)
                  is_tiny ? " tiny" : "");
     (void)fflush(stdout);
     bench_takeover(address, is_tiny);
-    bench_handover("sqlite", address, is_tiny);
+    bench_handover("sqlite", address, /* network_ms= */ 0, is_tiny);
     for (size_t i = 0; i < sizeof servers / sizeof servers[0]; i++) {
         const char *at = getenv(servers[i][1]);
         if (at != NULL) {
-            bench_handover(servers[i][0], at, is_tiny);
+            bench_server(servers[i][0], at, is_tiny);
         }
     }
     (void)snprintf(command, sizeof command, "rm -r %s", folder);

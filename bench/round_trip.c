@@ -1,6 +1,8 @@
 /* bench/round_trip.c - see round_trip.h. */
 #include "round_trip.h"
 
+#include "figures.h"
+
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -252,18 +254,22 @@ static void *zk_open(const char *address, unsigned turn)
         free(zk);
         return NULL;
     }
-    zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
+    zoo_set_debug_level((ZooLogLevel)0); /* what matters is told by results */
     (void)snprintf(both, sizeof both, "%s:%s", host, port);
     (void)snprintf(zk->path, sizeof zk->path, "/conclave-bench-%ld-%u", (long)getpid(), turn);
     zk->handle = zookeeper_init(both, zk_on_session, 10000, NULL, NULL, 0);
-    for (int i = 0; zk->handle != NULL && zoo_state(zk->handle) != ZOO_CONNECTED_STATE && i < 1000;
-         i++) {
+    /* A server that has just joined may refuse at first; the client tries again by itself. */
+    const int64_t give_up_ns = figures_now_ns() + INT64_C(10000000000);
+    while (zk->handle != NULL && !zk->is_ok && figures_now_ns() < give_up_ns) {
         (void)zk_turn(zk); /* the state tells */
+        if (zoo_state(zk->handle) == ZOO_CONNECTED_STATE) {
+            zk->is_answered = false;
+            (void)(zoo_acreate(zk->handle, zk->path, "0", 1, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL,
+                               zk_on_text, zk) == ZOK &&
+                   zk_await(zk)); /* is_ok tells */
+        }
     }
-    if (zk->handle == NULL ||
-        zoo_acreate(zk->handle, zk->path, "0", 1, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL, zk_on_text,
-                    zk) != ZOK ||
-        !zk_await(zk)) {
+    if (!zk->is_ok) {
         if (zk->handle != NULL) {
             (void)zookeeper_close(zk->handle); /* nothing was done */
         }
