@@ -311,9 +311,7 @@ class Bench:
                            stdout=subprocess.DEVNULL)
             self.contest(f"by=conclave store={store} end=command-ends",
                          self.run(f"handover {pid}", address), 10, kills_command=True)
-            for lease in ["1s"] if self.is_tiny else ["5s", "1s", shortest[store]]:
-                if lease == "1s" and shortest[store] == "1s" and not self.is_tiny:
-                    continue
+            for lease in ["1s"] if self.is_tiny else dict.fromkeys(["5s", "1s", shortest[store]]):
                 self.contest(f"by=conclave store={store} kill=supervisor lease={lease}",
                              self.run(f"takeover {lease} {pid}", address, "--lease", lease),
                              2 if lease == "5s" else 5, kills_command=False)
