@@ -50,7 +50,7 @@ struct settings {
     int64_t grace_ns;  /* -1: not said */
     int64_t wait_ns;   /* -1: for ever */
     uint64_t conflict; /* exit status */
-    bool is_nonblocking, is_once, is_verbose, wants_help;
+    bool is_nonblocking, is_once, is_init, is_verbose, wants_help;
     char **command;
 };
 
@@ -422,6 +422,11 @@ static int run_command(const struct settings *settings)
         };
         code = cv__hooks_open(&run.hooks, &hooks_setting, &error);
     }
+    const struct cv_store_kind *kind =
+        settings->is_init && settings->via != NULL ? cv__store_find(settings->via) : NULL;
+    if (code == CV_OK && kind != NULL && kind->create != NULL) {
+        code = kind->create(settings->via, &error);
+    }
     if (code == CV_OK) {
         threads_start();
         code = cv_open(&run.election, settings->name, settings->via, &settings->options, &error);
@@ -485,6 +490,9 @@ static bool option_take(struct settings *s, int option)
     case 'o':
         s->is_once = true;
         return true;
+    case 'i':
+        s->is_init = true;
+        return true;
     case 'e':
         s->on_elected = optarg;
         return true;
@@ -519,6 +527,7 @@ static int parse(int argc, char **argv, struct settings *s)
                                           {"timeout", required_argument, NULL, 'w'},
                                           {"conflict-exit-code", required_argument, NULL, 'E'},
                                           {"once", no_argument, NULL, 'o'},
+                                          {"init", no_argument, NULL, 'i'},
                                           {"on-elected", required_argument, NULL, 'e'},
                                           {"on-lost", required_argument, NULL, 'L'},
                                           {"fifo", required_argument, NULL, 'f'},
@@ -609,6 +618,7 @@ const struct cv_verb cv__verb_run = {
         "  -w, --wait TIME   fail if not elected within this time\n"
         "  -E CODE           exit status when that fails; default 1\n"
         "  --once            do not wait for another turn when the leadership was lost\n"
+        "  --init            make what the store needs, such as tables, if it is not there\n"
         "  --on-elected CMD, --on-lost CMD   hooks, run by /bin/sh\n"
         "  --fifo FILE       write each change of state to this pipe, in keepalived's form\n"
         "  --node NAME       what this contender is called; default: host name and process id\n"
