@@ -37,6 +37,21 @@ static const char schema[] =
     " from_wall_ns INTEGER NOT NULL, to_wall_ns INTEGER, why TEXT NOT NULL DEFAULT '');"
     "CREATE INDEX IF NOT EXISTS conclave_history_of ON conclave_history (election, token);";
 
+enum statement { READ_RECORD, WRITE_RECORD, BEGIN_PAST, CLOSE_PAST };
+
+static const char *const statements[CV_SQLITE_STATEMENTS] = {
+    [READ_RECORD] =
+        "SELECT node, label, attempt, token, lease_ns, machine, boot, expires_ns, since_wall_ns,"
+        " renewed_wall_ns, wish, heir, heir_until_ns FROM conclave_election WHERE election = ?",
+    [WRITE_RECORD] = "INSERT OR REPLACE INTO conclave_election (election, node, label,"
+                     " attempt, token, lease_ns, machine, boot, expires_ns, since_wall_ns,"
+                     " renewed_wall_ns, wish, heir, heir_until_ns)"
+                     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [BEGIN_PAST] = "INSERT INTO conclave_history (election, node, from_wall_ns) VALUES (?, ?, ?)",
+    [CLOSE_PAST] = "UPDATE conclave_history SET to_wall_ns = max(?, from_wall_ns), why = ?"
+                   " WHERE token = ? AND to_wall_ns IS NULL",
+};
+
 /* The record as it is in the file. */
 struct row {
     struct cv_store_record shown;
@@ -271,26 +286,46 @@ void cv__sqlite_close(struct cv_sqlite *s)
 {
     lifeline_drop(s);
     log_write_back(s);
-    (void)sqlite3_close(s->db); /* every statement is finalized where it was made */
+    for (uint32_t i = 0; i < CV_SQLITE_STATEMENTS; i++) {
+        (void)sqlite3_finalize(s->statement[i]); /* repeats an error that was told */
+        s->statement[i] = NULL;
+    }
+    (void)sqlite3_close(s->db); /* other statements are finalized where they were made */
     s->db = NULL;
 }
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-static const char *column(sqlite3_stmt *statement, int index)
+static const char *column(sqlite3_stmt *q, int index)
 {
-    return (const char *)sqlite3_column_text(statement, index);
+    return (const char *)sqlite3_column_text(q, index);
+}
+
+/* NULL: it cannot be prepared. Its last use was reset; its next one binds everything anew. */
+static sqlite3_stmt *statement(struct cv_sqlite *s, enum statement which)
+{
+    if (s->statement[which] == NULL &&
+        sqlite3_prepare_v3(s->db, statements[which], -1, SQLITE_PREPARE_PERSISTENT,
+                           &s->statement[which], NULL) != SQLITE_OK) {
+        return NULL;
+    }
+    return s->statement[which];
+}
+
+/* For one who waits: when its turn comes, every moment counts. */
+static void statements_prepare(struct cv_sqlite *s)
+{
+    for (uint32_t i = 0; i < CV_SQLITE_STATEMENTS; i++) {
+        (void)statement(s, (enum statement)i); /* its user will tell */
+    }
 }
 
 /* The record; one that does not exist looks released, with token 0. */
 static int row_read(struct cv_sqlite *s, struct row *ret_row, struct cv_errtext *reterr)
 {
-    static const char sql[] =
-        "SELECT node, label, attempt, token, lease_ns, machine, boot, expires_ns, since_wall_ns,"
-        " renewed_wall_ns, wish, heir, heir_until_ns FROM conclave_election WHERE election = ?";
     memset(ret_row, 0, sizeof *ret_row);
-    sqlite3_stmt *q = NULL;
-    if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) != SQLITE_OK) {
+    sqlite3_stmt *q = statement(s, READ_RECORD);
+    if (q == NULL) {
         return failed(s, "read", reterr);
     }
     sqlite3_bind_text(q, 1, s->election, -1, SQLITE_STATIC);
@@ -313,7 +348,7 @@ static int row_read(struct cv_sqlite *s, struct row *ret_row, struct cv_errtext 
     }
     const bool is_read = stepped == SQLITE_ROW || stepped == SQLITE_DONE;
     const int code = is_read ? CV_OK : failed(s, "read", reterr);
-    (void)sqlite3_finalize(q); /* repeats the error that was told */
+    (void)sqlite3_reset(q); /* repeats the error that was told */
     return code;
 }
 
@@ -369,21 +404,18 @@ static int run(struct cv_sqlite *s, const char *sql, const char *doing, struct c
                                                                    : failed(s, doing, reterr);
 }
 
-static int write_step(struct cv_sqlite *s, sqlite3_stmt *statement, struct cv_errtext *reterr)
+static int write_step(struct cv_sqlite *s, sqlite3_stmt *q, struct cv_errtext *reterr)
 {
-    const int code = sqlite3_step(statement) == SQLITE_DONE ? CV_OK : failed(s, "write", reterr);
-    (void)sqlite3_finalize(statement); /* repeats the error that was told */
+    const int code = sqlite3_step(q) == SQLITE_DONE ? CV_OK : failed(s, "write", reterr);
+    (void)sqlite3_reset(q); /* repeats the error that was told */
     return code;
 }
 
 static int past_close(struct cv_sqlite *s, uint64_t token, int64_t to_wall_ns, const char *why,
                       struct cv_errtext *reterr)
 {
-    sqlite3_stmt *q = NULL;
-    if (sqlite3_prepare_v2(s->db,
-                           "UPDATE conclave_history SET to_wall_ns = max(?, from_wall_ns), why = ?"
-                           " WHERE token = ? AND to_wall_ns IS NULL",
-                           -1, &q, NULL) != SQLITE_OK) {
+    sqlite3_stmt *q = statement(s, CLOSE_PAST);
+    if (q == NULL) {
         return failed(s, "write", reterr);
     }
     sqlite3_bind_int64(q, 1, to_wall_ns);
@@ -395,11 +427,8 @@ static int past_close(struct cv_sqlite *s, uint64_t token, int64_t to_wall_ns, c
 static int past_begin(struct cv_sqlite *s, int64_t wall_ns, uint64_t *ret_token,
                       struct cv_errtext *reterr)
 {
-    sqlite3_stmt *q = NULL;
-    if (sqlite3_prepare_v2(s->db,
-                           "INSERT INTO conclave_history (election, node, from_wall_ns)"
-                           " VALUES (?, ?, ?)",
-                           -1, &q, NULL) != SQLITE_OK) {
+    sqlite3_stmt *q = statement(s, BEGIN_PAST);
+    if (q == NULL) {
         return failed(s, "write", reterr);
     }
     sqlite3_bind_text(q, 1, s->election, -1, SQLITE_STATIC);
@@ -412,13 +441,8 @@ static int past_begin(struct cv_sqlite *s, int64_t wall_ns, uint64_t *ret_token,
 
 static int row_write(struct cv_sqlite *s, const struct row *row, struct cv_errtext *reterr)
 {
-    sqlite3_stmt *q = NULL;
-    if (sqlite3_prepare_v2(s->db,
-                           "INSERT OR REPLACE INTO conclave_election (election, node, label,"
-                           " attempt, token, lease_ns, machine, boot, expires_ns, since_wall_ns,"
-                           " renewed_wall_ns, wish, heir, heir_until_ns)"
-                           " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                           -1, &q, NULL) != SQLITE_OK) {
+    sqlite3_stmt *q = statement(s, WRITE_RECORD);
+    if (q == NULL) {
         return failed(s, "write", reterr);
     }
     sqlite3_bind_text(q, 1, s->election, -1, SQLITE_STATIC);
@@ -482,7 +506,6 @@ static int take(struct cv_sqlite *s, struct row *row, const struct verdict *was,
         if (code != CV_OK) {
             return code;
         }
-        lifeline_unlink(s, row->shown.token);
     }
     uint64_t token = 0;
     const int code = past_begin(s, wall_ns, &token, reterr);
@@ -532,6 +555,7 @@ static int acquire(struct cv_sqlite *s, const struct cv_store_request *request, 
         goto undo;
     }
     verdict = judge(s, row);
+    const uint64_t former_token = verdict.why != NULL ? row->shown.token : 0;
     is_again = is_mine(s, row, request->attempt);
     if (!is_again && !verdict.is_free) {
         answer_held(row, verdict.wait_ns, ret_answer);
@@ -556,6 +580,9 @@ static int acquire(struct cv_sqlite *s, const struct cv_store_request *request, 
     }
     answer_granted(row, ret_answer);
     wake_others(s, row->shown.token);
+    if (former_token != 0 && !is_again) {
+        lifeline_unlink(s, former_token);
+    }
     return CV_OK;
 
 undo:
@@ -675,6 +702,9 @@ void cv__sqlite_do(struct cv_sqlite *s, const struct cv_store_request *request,
         ret_answer->verdict = CV_STORE_FAILED;
         ret_answer->why = reterr->text;
         return;
+    }
+    if (ret_answer->verdict == CV_STORE_HELD) {
+        statements_prepare(s);
     }
     *ret_record = row.shown;
     ret_answer->record = ret_record;

@@ -25,8 +25,11 @@
 #define CV_BOOT_BYTES 40
 #define CV_MACHINE_BYTES 40
 
+#define CV_SQLITE_STATEMENTS 4
+
 struct cv_sqlite {
     sqlite3 *db;
+    sqlite3_stmt *statement[CV_SQLITE_STATEMENTS]; /* prepared once; NULL: not yet */
     char path[CV_SQLITE_PATH_BYTES];
     char election[CV_ELECTION_BYTES];
     char node[CV_NODE_BYTES];
