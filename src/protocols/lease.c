@@ -452,7 +452,8 @@ static void on_held(struct lease *l, const struct cv_event *event, struct cv_eff
         l->other_label = event->holder;
         l->other_until_ns = now_ns + held_ns;
         if (l->is_candidate && now_ns < l->rest_until_ns) {
-            l->is_due = true; /* the hand-over has happened: stand again, behind the new one */
+            l->is_due = true; /* the hand-over has happened: stand again, behind the new one; ... */
+            l->bucket_ns -= gap_ns(l); /* ... which is not asked because of news */
         }
         l->rest_until_ns = 0;
     } else if (event->holder == l->label) {
