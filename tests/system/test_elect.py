@@ -384,9 +384,10 @@ def why_skipped(test):
             return "needs root and ip(8)"
         name = f"cv{os.getpid()}try"
         made = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False)
-        if made.returncode != 0:
-            return "network namespaces may not be made here"
-        subprocess.run(["ip", "netns", "del", name], check=False)
+        used = subprocess.run(["ip", "netns", "exec", name, "true"], capture_output=True, check=False)
+        subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+        if made.returncode != 0 or used.returncode != 0:
+            return "network namespaces may not be made or used here"
     return None
 
 
