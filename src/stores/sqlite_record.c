@@ -237,12 +237,34 @@ static int on_log(void *user, sqlite3 *db, const char *name, int page_count)
     return SQLITE_OK; /* what was not written back will be, later */
 }
 
-static void log_write_back(struct cv_sqlite *s)
+static void log_write_back(struct cv_sqlite *s, bool is_closing)
 {
     if (s->log_pages > LOG_PAGES_WANTED) {
-        /* Passive: as much as the others allow, without waiting for them. */
-        (void)sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+        /* As much as the others allow, without waiting for them. That it was written back is known
+         * only as long as somebody has the file open, so the last one makes the log empty. */
+        (void)sqlite3_busy_timeout(s->db, is_closing ? 0 : CV_SQLITE_BUSY_MS);
+        (void)sqlite3_wal_checkpoint_v2(
+            s->db, NULL, is_closing ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE, NULL,
+            NULL);
         s->log_pages = 0; /* who reads may hold it up: not again at once */
+    }
+}
+
+/* A new file is made by whoever comes first. Two that come together may each hold what the other
+ * one needs; SQLite sees that and gives up at once, without the patience it was asked for. */
+static bool file_prepare(struct cv_sqlite *s)
+{
+    const int64_t give_up_ns = boot_now_ns() + CV_SQLITE_BUSY_MS * INT64_C(1000000);
+    for (;;) {
+        int code = sqlite3_exec(s->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;",
+                                NULL, NULL, NULL);
+        if (code == SQLITE_OK) {
+            code = sqlite3_exec(s->db, schema, NULL, NULL, NULL);
+        }
+        if (code != SQLITE_BUSY || boot_now_ns() >= give_up_ns) {
+            return code == SQLITE_OK;
+        }
+        (void)usleep(1000); /* woken early, it tries earlier */
     }
 }
 
@@ -273,9 +295,7 @@ int cv__sqlite_open(struct cv_sqlite *s, const char *path, const char *election,
     (void)sqlite3_file_control(s->db, "main", SQLITE_FCNTL_PERSIST_WAL, &stays); /* only faster */
     (void)sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);   /* likewise */
     (void)sqlite3_wal_hook(s->db, on_log, s);
-    if (sqlite3_exec(s->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;", NULL, NULL,
-                     NULL) != SQLITE_OK ||
-        sqlite3_exec(s->db, schema, NULL, NULL, NULL) != SQLITE_OK) {
+    if (!file_prepare(s)) {
         return failed(s, "prepare", reterr);
     }
     const int resolved = path_resolve(s, path, reterr);
@@ -285,7 +305,7 @@ int cv__sqlite_open(struct cv_sqlite *s, const char *path, const char *election,
 void cv__sqlite_close(struct cv_sqlite *s)
 {
     lifeline_drop(s);
-    log_write_back(s);
+    log_write_back(s, /* is_closing= */ true);
     for (uint32_t i = 0; i < CV_SQLITE_STATEMENTS; i++) {
         (void)sqlite3_finalize(s->statement[i]); /* repeats an error that was told */
         s->statement[i] = NULL;
@@ -620,7 +640,7 @@ static int renew(struct cv_sqlite *s, const struct cv_store_request *request, st
         (void)run(s, "ROLLBACK", "undo", NULL); /* SQLite may have done it already */
     }
     (void)run(s, "PRAGMA synchronous = FULL", "prepare", NULL); /* cannot fail outside of one */
-    log_write_back(s);
+    log_write_back(s, /* is_closing= */ false);
     return code;
 }
 
