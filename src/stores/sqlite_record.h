@@ -40,6 +40,7 @@ struct cv_sqlite {
 
     int held; /* the lifeline of the present grant, or -1 */
     uint64_t held_token;
+    bool is_ready; /* to take over: see make_ready() */
     int log_pages; /* as of our latest commit, and not written back since */
 
     /* A record of another machine: since when it has been seen unchanged. */
