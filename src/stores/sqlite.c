@@ -119,10 +119,15 @@ static void line_follow(struct cv_store *store, uint64_t token)
         return;
     }
     line->listening = cv__lifeline_listen(path);
-    if (line->listening < 0 || uv_poll_init(store->loop, &line->poll, line->listening) != 0) {
-        if (line->listening >= 0) {
-            (void)close(line->listening); /* it was only read */
-        }
+    if (line->listening < 0) {
+        /* The holder has let go since the answer was read, or there is no line: look once more. */
+        free(line);
+        store->heard_token = token;
+        tell_news(store);
+        return;
+    }
+    if (uv_poll_init(store->loop, &line->poll, line->listening) != 0) {
+        (void)close(line->listening); /* it was only read */
         free(line);
         return;
     }
