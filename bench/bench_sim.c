@@ -4,7 +4,7 @@
  * apart; the figure is the median of some runs, with the least and the most beside it, and the hash
  * of everything that happened, which is the same on every machine. Tiny: the same in miniature, to
  * see that it still works; its figures mean nothing. */
-#include "sim/report.h"
+#include "report/report.h"
 
 #include <conclave/conclave.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ static uint64_t hash_text(const char *text)
     return hash;
 }
 
-static uint64_t hash_world(const struct cv_world *world)
+static uint64_t hash_world(const struct sim_world *world)
 {
     char *text = NULL;
     size_t length = 0;
@@ -68,7 +68,7 @@ static uint64_t hash_world(const struct cv_world *world)
     if (out == NULL) {
         return 0;
     }
-    cv__report_json(world, -1, out);
+    sim_report_json(world, -1, out);
     (void)fclose(out);
     const uint64_t hash = hash_text(text);
     free(text);
@@ -90,11 +90,11 @@ static int compare_doubles(const void *a, const void *b)
 }
 
 /* Did everybody that is up end with the same leader? The bench is of elections that succeed. */
-static bool is_elected(const struct cv_world *world)
+static bool is_elected(const struct sim_world *world)
 {
     cv_id leader = CV_ID_NONE;
     for (uint32_t i = 0; i < world->node_count; i++) {
-        const struct cv_node *node = &world->node[i];
+        const struct sim_node *node = &world->node[i];
         if (node->is_up) {
             leader = leader == CV_ID_NONE ? node->leader : leader;
             if (node->leader != leader || leader == CV_ID_NONE) {
@@ -112,9 +112,9 @@ static int run_case(const struct bench_case *c, bool is_tiny)
     (void)snprintf(text, sizeof text, "protocol %s%s\nnodes %u\n%srun %s\n", c->protocol,
                    c->is_huge ? " heartbeat=10s delta=2ms" : "", nodes, c->rest,
                    is_tiny ? c->tiny_run : c->run);
-    struct cv_scenario *scenario;
+    struct sim_scenario *scenario;
     struct cv_errtext why;
-    if (cv__scenario_parse(c->name, text, strlen(text), &scenario, &why) != CV_OK) {
+    if (sim_scenario_parse(c->name, text, strlen(text), &scenario, &why) != CV_OK) {
         (void)fprintf(stderr, "%s\n", why.text);
         return EXIT_FAILURE;
     }
@@ -127,10 +127,10 @@ static int run_case(const struct bench_case *c, bool is_tiny)
     bool is_ok = true;
     const int repeats = is_tiny ? 1 : c->repeats;
     for (int i = 0; i < repeats; i++) {
-        const struct cv_world_options options = {0};
-        struct cv_world *world = cv__world_new(scenario, /* seed= */ 42, &options);
+        const struct sim_world_options options = {0};
+        struct sim_world *world = sim_world_new(scenario, /* seed= */ 42, &options);
         const double begin_s = now_s();
-        is_ok = cv__world_run_all(world) && is_ok;
+        is_ok = sim_world_run_all(world) && is_ok;
         wall_s = now_s() - begin_s;
         rate[i] = (double)world->event_count / wall_s / 1e6;
         events = world->event_count;
@@ -138,9 +138,9 @@ static int run_case(const struct bench_case *c, bool is_tiny)
         in_flight = world->flight_count;
         hash = hash_world(world);
         is_ok = is_ok && (!c->is_huge || is_elected(world));
-        cv__world_free(world);
+        sim_world_free(world);
     }
-    cv__scenario_free(scenario);
+    sim_scenario_free(scenario);
     qsort(rate, (size_t)repeats, sizeof rate[0], compare_doubles);
     struct rusage usage;
     (void)getrusage(RUSAGE_SELF, &usage);

@@ -7,6 +7,7 @@
  * command by posix_spawn() and waitpid() open     making guard, lease file and descriptors memory
  * of an idle guard and of a supervisor that does nothing else: resident, and private of it Tiny:
  * the same in miniature, to see that it still works; its figures mean nothing. */
+#include "os/clock.h"
 #include "supervisor/supervisor.h"
 
 #include <conclave/conclave.h>
@@ -49,9 +50,9 @@ static void on_event(void *user, const struct cv_supervisor_event *event)
 {
     (void)user;
     if (event->kind == CV_SUPERVISOR_STARTED) {
-        started_ns = cv__supervisor_now_ns();
+        started_ns = cv__clock_now_ns();
     } else if (event->kind == CV_SUPERVISOR_GONE) {
-        gone_ns = cv__supervisor_now_ns();
+        gone_ns = cv__clock_now_ns();
     }
     if (tell_fd >= 0) {
         const struct told told = {.kind = (int)event->kind,
@@ -83,7 +84,7 @@ static void supervisor_make(char *const *argv, bool without_cgroup)
 static void supervisor_start(int inherit_fd)
 {
     struct cv_errtext error;
-    const int64_t until_ns = cv__supervisor_now_ns() + 600 * NS_PER_S;
+    const int64_t until_ns = cv__clock_now_ns() + 600 * NS_PER_S;
     if (cv__supervisor_start(supervisor, 1, until_ns, inherit_fd, &error) != CV_OK) {
         (void)fprintf(stderr, "bench_supervisor: %s\n", error.text);
         exit(1);
@@ -145,12 +146,12 @@ static int64_t release_once(char *const *argv, bool without_cgroup)
     }
     (void)usleep(3000); /* for the shell, to start its children; figures do not depend on it */
     const int rival_fd = open(lock_path, O_RDWR | O_CLOEXEC);
-    const int64_t begin_ns = cv__supervisor_now_ns();
+    const int64_t begin_ns = cv__clock_now_ns();
     (void)kill(pid, SIGKILL);
     if (rival_fd < 0 || flock(rival_fd, LOCK_EX) != 0) {
         die("flock");
     }
-    const int64_t end_ns = cv__supervisor_now_ns();
+    const int64_t end_ns = cv__clock_now_ns();
     (void)close(rival_fd);
     (void)close(ends[0]);
     (void)waitpid(pid, NULL, 0);
@@ -183,7 +184,7 @@ static void bench_start(bool without_cgroup)
     tell_fd = -1;
     supervisor_make(argv, without_cgroup);
     for (int i = 0; i < rounds; i++) {
-        const int64_t begin_ns = cv__supervisor_now_ns();
+        const int64_t begin_ns = cv__clock_now_ns();
         gone_ns = 0;
         supervisor_start(-1);
         while (gone_ns == 0) {
@@ -208,11 +209,11 @@ static void bench_spawn(void)
     char *const argv[] = {name, NULL};
     for (int i = 0; i < rounds; i++) {
         pid_t pid;
-        const int64_t begin_ns = cv__supervisor_now_ns();
+        const int64_t begin_ns = cv__clock_now_ns();
         if (posix_spawnp(&pid, name, NULL, NULL, argv, environ) != 0 || waitpid(pid, NULL, 0) < 0) {
             die("posix_spawn");
         }
-        ns[i] = cv__supervisor_now_ns() - begin_ns;
+        ns[i] = cv__clock_now_ns() - begin_ns;
     }
     print("start until=gone by=posix_spawn", ns, rounds);
 }
@@ -225,9 +226,9 @@ static void bench_open(bool without_cgroup)
     char line[128];
     tell_fd = -1;
     for (int i = 0; i < rounds; i++) {
-        const int64_t begin_ns = cv__supervisor_now_ns();
+        const int64_t begin_ns = cv__clock_now_ns();
         supervisor_make(argv, without_cgroup);
-        ns[i] = cv__supervisor_now_ns() - begin_ns;
+        ns[i] = cv__clock_now_ns() - begin_ns;
         cv__supervisor_close(supervisor);
     }
     (void)snprintf(line, sizeof line, "open cgroup=%s", without_cgroup ? "no" : "if-possible");

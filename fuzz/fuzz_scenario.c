@@ -14,12 +14,12 @@
 #define RUN_NS_MAX (10 * NS_PER_S)
 #define RUN_EVENTS_MAX 5000u
 #define RUN_SLICES 1000
-#define RUN_FAULTS_PPB_MAX (10 * CV_PPB_ONE) /* per second */
+#define RUN_FAULTS_PPB_MAX (10 * SIM_PPB_ONE) /* per second */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Small, short, and without a storm of random faults, which are drawn before the run begins. */
-static bool is_modest(const struct cv_scenario *scenario)
+static bool is_modest(const struct sim_scenario *scenario)
 {
     for (uint32_t i = 0; i < scenario->random_count; i++) {
         if (scenario->random[i].rate_ppb > RUN_FAULTS_PPB_MAX) {
@@ -29,25 +29,25 @@ static bool is_modest(const struct cv_scenario *scenario)
     return scenario->node_count <= RUN_NODES_MAX && scenario->run_ns <= RUN_NS_MAX;
 }
 
-static void run_shortly(const struct cv_scenario *scenario)
+static void run_shortly(const struct sim_scenario *scenario)
 {
     static FILE *nowhere; /* opened once: the writing of traces is fuzzed too */
     if (nowhere == NULL) {
         nowhere = fopen("/dev/null", "w");
     }
-    const struct cv_world_options options = {.keeps_history = true, .trace = nowhere};
-    struct cv_world *world = cv__world_new(scenario, scenario->seed, &options);
+    const struct sim_world_options options = {.keeps_history = true, .trace = nowhere};
+    struct sim_world *world = sim_world_new(scenario, scenario->seed, &options);
     const int64_t slice_ns = cv__max64(scenario->run_ns / RUN_SLICES, 1);
     for (int64_t at_ns = 0; at_ns <= scenario->run_ns && world->event_count < RUN_EVENTS_MAX;
          at_ns += slice_ns) {
-        cv__world_run(world, at_ns);
+        sim_world_run(world, at_ns);
     }
     const struct cv_broken *assertions = &world->watch.property[CV_PROPERTY_ASSERTIONS];
     if (assertions->is_broken) {
         (void)fprintf(stderr, "%s\n", assertions->detail);
         abort();
     }
-    cv__world_free(world);
+    sim_world_free(world);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -58,14 +58,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     memcpy(text, data, size);
 
-    struct cv_scenario *scenario = NULL;
+    struct sim_scenario *scenario = NULL;
     struct cv_errtext err = {""};
-    const int result = cv__scenario_parse("fuzz.scn", text, size, &scenario, &err);
+    const int result = sim_scenario_parse("fuzz.scn", text, size, &scenario, &err);
     if (result == CV_OK) {
         if (is_modest(scenario)) {
             run_shortly(scenario);
         }
-        cv__scenario_free(scenario);
+        sim_scenario_free(scenario);
     } else if (err.text[0] == '\0' || strchr(err.text, '\n') != NULL) {
         abort(); /* an error is one line, and not an empty one */
     }

@@ -1,8 +1,9 @@
 /* src/cli/cmd_check_lease.c - `conclave check-lease`: does the surrounding `conclave run` still
  * lead? */
+#include "base/json.h"
 #include "cli/cli.h"
 #include "core/duration.h"
-#include "sim/json.h"
+#include "os/clock.h"
 #include "supervisor/lease_file.h"
 #include "supervisor/supervisor.h"
 
@@ -38,7 +39,7 @@ static int check(const char *path, int64_t min_ns, bool is_json, bool is_quiet)
     if (cv__lease_file_open(path, &page, &error) != CV_OK) {
         return cv__usage_error("%s; 'conclave run' sets CONCLAVE_LEASE_FILE", error.text);
     }
-    const int64_t now_ns = cv__supervisor_now_ns();
+    const int64_t now_ns = cv__clock_now_ns();
     const struct cv_lease_view view = cv__lease_read(page, now_ns);
     const int64_t remaining_ns = view.is_valid ? view.valid_until_ns - now_ns : 0;
     const bool is_enough = view.is_valid && remaining_ns >= min_ns;

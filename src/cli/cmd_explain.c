@@ -1,11 +1,11 @@
 /* src/cli/cmd_explain.c - `conclave explain [ADDRESS]`: what a configuration promises, in numbers.
  *
  * The formulas are those of the lease core and of the store's kind; nothing is measured here. */
+#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/inquiry.h"
 #include "core/duration.h"
 #include "core/options.h"
-#include "sim/json.h"
 
 #include <conclave/conclave.h>
 #include <getopt.h>

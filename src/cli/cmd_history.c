@@ -1,9 +1,10 @@
 /* src/cli/cmd_history.c - `conclave history NAME`: the audit trail, and who led at an instant. */
+#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/inquiry.h"
 #include "core/duration.h"
+#include "os/clock.h"
 #include "runtime/trail.h"
-#include "sim/json.h"
 
 #include <getopt.h>
 #include <stdlib.h>
@@ -175,9 +176,7 @@ static int parse(int argc, char **argv, struct settings *s, const char **ret_via
 
 static int run(int argc, char **argv)
 {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME, &now); /* always there on Linux */
-    struct settings s = {.now_ns = now.tv_sec * NS_PER_S + now.tv_nsec, .since_ns = INT64_MIN};
+    struct settings s = {.now_ns = cv__clock_wall_ns(), .since_ns = INT64_MIN};
     const char *via = NULL;
     int status = parse(argc, argv, &s, &via);
     if (status != EXIT_FINE) {

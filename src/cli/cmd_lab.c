@@ -1,5 +1,6 @@
 /* src/cli/cmd_lab.c - `conclave lab EXPERIMENT`: repeats the experiments of the literature. */
 #include "cli/cli.h"
+#include "lab/lab.h"
 
 #include <stdio.h>
 #include <string.h>

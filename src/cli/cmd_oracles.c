@@ -1,7 +1,7 @@
 /* src/cli/cmd_oracles.c - `conclave oracles [--json]`: by what score `pole` can elect. */
+#include "base/json.h"
 #include "cli/cli.h"
 #include "oracles/oracle.h"
-#include "sim/json.h"
 
 #include <getopt.h>
 #include <stdio.h>

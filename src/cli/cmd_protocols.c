@@ -1,8 +1,8 @@
 /* src/cli/cmd_protocols.c - `conclave protocols [NAME] [--json]`: what there is, what each
  * promises. */
+#include "base/json.h"
 #include "cli/cli.h"
 #include "core/options.h"
-#include "sim/json.h"
 
 #include <getopt.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "cli/cli.h"
 #include "cli/inquiry.h"
 #include "core/duration.h"
-#include "runtime/clock.h"
+#include "os/clock.h"
 
 #include <getopt.h>
 #include <stdlib.h>

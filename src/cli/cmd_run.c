@@ -8,7 +8,7 @@
  * lease is not prolonged either: this loop then makes no progress, and says so by silence. */
 #include "cli/cli.h"
 #include "core/duration.h"
-#include "runtime/clock.h"
+#include "os/clock.h"
 #include "runtime/election.h"
 #include "stores/store.h"
 #include "supervisor/hooks.h"

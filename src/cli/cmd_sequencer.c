@@ -4,12 +4,12 @@
  * Each client asks again as soon as it has its answer. A question that is not answered in time is
  * given up; its number, if there was one, is a gap. */
 #include "cli/cli.h"
-#include "cli/lab.h"
+#include "lab/lab.h"
 
-#include "runtime/clock.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "os/clock.h"
 #include "sequencers/sequencer.h"
-#include "sim/json.h"
-#include "sim/memory.h"
 
 #include <getopt.h>
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* src/cli/cmd_sim.c - `conclave sim FILE...`: runs scenarios. */
 #include "cli/cli.h"
-#include "sim/runner.h"
+#include "report/runner.h"
+#include "report/timeline.h"
 #include "sim/shrink.h"
-#include "sim/timeline.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -39,10 +39,10 @@ static int shrink(const char *path, uint64_t seed)
     char *text;
     size_t length;
     struct cv_errtext why;
-    struct cv_shrunk shrunk;
+    struct sim_shrunk shrunk;
     int error = cv__text_load(path, &text, &length, &why);
     if (error == CV_OK) {
-        error = cv__shrink(path, text, length, seed, &shrunk, &why);
+        error = sim_shrink(path, text, length, seed, &shrunk, &why);
         free(text);
     }
     if (error == CV_E_INVALID) {
@@ -58,10 +58,10 @@ static int shrink(const char *path, uint64_t seed)
     return EXIT_NO;
 }
 
-static int run_one(const struct cv_scenario *scenario, const struct settings *settings,
+static int run_one(const struct sim_scenario *scenario, const struct settings *settings,
                    uint64_t seed)
 {
-    struct cv_world_options options = {.keeps_history = true};
+    struct sim_world_options options = {.keeps_history = true};
     if (settings->trace_path != NULL) {
         options.trace = fopen(settings->trace_path, "w");
         if (options.trace == NULL) {
@@ -69,26 +69,26 @@ static int run_one(const struct cv_scenario *scenario, const struct settings *se
         }
     }
     const double begin_s = now_s();
-    struct cv_world *world = cv__world_new(scenario, seed, &options);
-    const bool is_ok = cv__world_run_all(world);
+    struct sim_world *world = sim_world_new(scenario, seed, &options);
+    const bool is_ok = sim_world_run_all(world);
     if (settings->is_json) {
-        cv__report_json(world, settings->is_timed ? now_s() - begin_s : -1, stdout);
+        sim_report_json(world, settings->is_timed ? now_s() - begin_s : -1, stdout);
     } else if (settings->draws) {
-        cv__timeline_draw(world, terminal_columns(), isatty(STDOUT_FILENO) == 1, stdout);
+        sim_timeline_draw(world, terminal_columns(), isatty(STDOUT_FILENO) == 1, stdout);
         if (!is_ok) {
-            cv__report_failures(world, stdout);
+            sim_report_failures(world, stdout);
         }
         (void)printf(is_ok ? "ok\n" : "FAILED\n");
     } else if (settings->is_quiet) {
-        cv__report_failures(world, stdout);
+        sim_report_failures(world, stdout);
         (void)printf("%s: %s\n", scenario->name, is_ok ? "ok" : "FAILED");
     } else {
-        cv__report_text(world, stdout);
+        sim_report_text(world, stdout);
         if (settings->is_timed) {
             (void)printf("in %.3f s\n", now_s() - begin_s);
         }
     }
-    cv__world_free(world);
+    sim_world_free(world);
     int status = is_ok ? EXIT_FINE : EXIT_NO;
     if (options.trace != NULL && (ferror(options.trace) | fclose(options.trace)) != 0) {
         status = cv__usage_error("cannot write '%s'", settings->trace_path);
@@ -96,7 +96,7 @@ static int run_one(const struct cv_scenario *scenario, const struct settings *se
     return status;
 }
 
-static void print_sums(const struct cv_scenario *scenario, const struct cv_runner_result *r,
+static void print_sums(const struct sim_scenario *scenario, const struct sim_runner_result *r,
                        bool is_quiet)
 {
     (void)printf("%s: %s, %u nodes: %llu runs, %llu failed; %llu events, liveness judged %llu "
@@ -108,9 +108,9 @@ static void print_sums(const struct cv_scenario *scenario, const struct cv_runne
         return;
     }
     (void)printf("faults:");
-    for (uint32_t i = 0; i < CV_FIRED_COUNT; i++) {
-        if (cv__fired_name(i) != NULL && r->fired[i] > 0) {
-            (void)printf(" %s %llu", cv__fired_name(i), (unsigned long long)r->fired[i]);
+    for (uint32_t i = 0; i < SIM_FIRED_COUNT; i++) {
+        if (sim_fired_name(i) != NULL && r->fired[i] > 0) {
+            (void)printf(" %s %llu", sim_fired_name(i), (unsigned long long)r->fired[i]);
         }
     }
     (void)printf("\n");
@@ -125,19 +125,19 @@ static void print_sums(const struct cv_scenario *scenario, const struct cv_runne
 }
 
 /* A kind of fault that was asked for but never happened tests nothing: the runs do not count. */
-static bool has_idle_fault(const struct cv_scenario *scenario, const struct cv_runner_result *r,
+static bool has_idle_fault(const struct sim_scenario *scenario, const struct sim_runner_result *r,
                            FILE *out)
 {
     static const char *const names[] = {
-#define CV_FAULT_TEXT(name, text) text,
-        CV_FAULT_MAP(CV_FAULT_TEXT)
-#undef CV_FAULT_TEXT
+#define SIM_FAULT_TEXT(name, text) text,
+        SIM_FAULT_MAP(SIM_FAULT_TEXT)
+#undef SIM_FAULT_TEXT
     };
     bool is_idle = false;
     for (uint32_t i = 0; i < scenario->random_count; i++) {
-        for (uint32_t kind = 0; kind < CV_FAULT_COUNT; kind++) {
+        for (uint32_t kind = 0; kind < SIM_FAULT_COUNT; kind++) {
             if ((scenario->random[i].kinds & BIT(kind)) != 0 &&
-                r->fired[cv__fired_by((enum cv_fault)kind)] == 0) {
+                r->fired[sim_fired_by((enum sim_fault)kind)] == 0) {
                 (void)fprintf(out, "%s:%u: the fault '%s' never happened in these runs\n",
                               scenario->name, scenario->random[i].line, names[kind]);
                 is_idle = true;
@@ -147,10 +147,10 @@ static bool has_idle_fault(const struct cv_scenario *scenario, const struct cv_r
     return is_idle;
 }
 
-static int run_many(const struct cv_scenario *scenario, const struct settings *settings,
+static int run_many(const struct sim_scenario *scenario, const struct settings *settings,
                     uint64_t seed)
 {
-    const struct cv_runner_options options = {
+    const struct sim_runner_options options = {
         .first_seed = seed,
         .run_count = settings->run_count,
         .thread_count = (uint32_t)settings->thread_count,
@@ -158,8 +158,8 @@ static int run_many(const struct cv_scenario *scenario, const struct settings *s
         .shows_progress = isatty(STDERR_FILENO) == 1,
         .json = settings->is_json ? stdout : NULL,
     };
-    struct cv_runner_result result;
-    cv__runner_run(scenario, &options, &result);
+    struct sim_runner_result result;
+    sim_runner_run(scenario, &options, &result);
     const bool is_idle = has_idle_fault(scenario, &result, settings->is_json ? stderr : stdout);
     if (!settings->is_json) {
         print_sums(scenario, &result, settings->is_quiet);
@@ -172,11 +172,11 @@ static int run_many(const struct cv_scenario *scenario, const struct settings *s
         return is_idle ? EXIT_NO : EXIT_FINE;
     }
     if (!settings->is_json) {
-        const struct cv_world_options world_options = {0};
-        struct cv_world *world = cv__world_new(scenario, result.first_failed_seed, &world_options);
-        (void)cv__world_run_all(world); /* it fails: that is why it is run again */
-        cv__report_failures(world, stdout);
-        cv__world_free(world);
+        const struct sim_world_options world_options = {0};
+        struct sim_world *world = sim_world_new(scenario, result.first_failed_seed, &world_options);
+        (void)sim_world_run_all(world); /* it fails: that is why it is run again */
+        sim_report_failures(world, stdout);
+        sim_world_free(world);
     }
     (void)fprintf(settings->is_json ? stderr : stdout,
                   "first failure: conclave sim %s --seed %llu   (smaller: add --shrink)\n",
@@ -186,22 +186,22 @@ static int run_many(const struct cv_scenario *scenario, const struct settings *s
 
 static int run_file(const char *path, const struct settings *settings)
 {
-    struct cv_scenario *scenario;
+    struct sim_scenario *scenario;
     struct cv_errtext why;
-    if (cv__scenario_load(path, &scenario, &why) != CV_OK) {
+    if (sim_scenario_load(path, &scenario, &why) != CV_OK) {
         return cv__usage_error("%s", why.text);
     }
     uint64_t seed = settings->has_seed ? settings->seed : scenario->seed;
     int status = EXIT_FINE;
     if (settings->shrinks) {
-        struct cv_runner_result result = {.failed_count = 1, .first_failed_seed = seed};
+        struct sim_runner_result result = {.failed_count = 1, .first_failed_seed = seed};
         if (settings->run_count > 1) {
-            const struct cv_runner_options options = {
+            const struct sim_runner_options options = {
                 .first_seed = seed,
                 .run_count = settings->run_count,
                 .shows_progress = isatty(STDERR_FILENO) == 1,
             };
-            cv__runner_run(scenario, &options, &result);
+            sim_runner_run(scenario, &options, &result);
         }
         seed = result.first_failed_seed;
         if (result.failed_count > 0) {
@@ -215,7 +215,7 @@ static int run_file(const char *path, const struct settings *settings)
     } else {
         status = run_one(scenario, settings, seed);
     }
-    cv__scenario_free(scenario);
+    sim_scenario_free(scenario);
     return status;
 }
 

@@ -1,9 +1,9 @@
 /* src/cli/cmd_status.c - `conclave status [NAME]`: who leads, since when, and for how long yet. */
+#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/inquiry.h"
 #include "core/duration.h"
 #include "runtime/place.h"
-#include "sim/json.h"
 
 #include <getopt.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* src/cli/cmd_stores.c - `conclave stores` and `conclave store init ADDRESS`. */
+#include "base/json.h"
 #include "cli/cli.h"
 #include "core/duration.h"
-#include "sim/json.h"
 #include "stores/store.h"
 
 #include <getopt.h>

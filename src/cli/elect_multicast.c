@@ -5,9 +5,10 @@
  * instant, and the protocols of a group whose members nobody knows cannot. */
 #include "cli/cli.h"
 
+#include "base/json.h"
 #include "core/types.h"
+#include "os/clock.h"
 #include "runtime/multicast.h"
-#include "sim/json.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -41,20 +42,13 @@ struct elect {
 
 /* ---- What is told ---------------------------------------------------------------------------- */
 
-static int64_t wall_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME, &now); /* always there on Linux */
-    return now.tv_sec * NS_PER_S + now.tv_nsec;
-}
-
 static void print_json(const struct elect *e, const struct cv_leadership *l, const char *label)
 {
     char self[20];
     (void)snprintf(self, sizeof self, "%016" PRIx64, cv__host_nonce(cv__member_host(e->member)));
     struct cv_json json = {.out = stdout};
     cv__json_open(&json, NULL, '{');
-    cv__json_seconds(&json, "t_unix_s", wall_ns());
+    cv__json_seconds(&json, "t_unix_s", cv__clock_wall_ns());
     cv__json_text(&json, "election", e->name);
     cv__json_text(&json, "role", e->is_leading ? "leader" : "waiting");
     if (l->leader != CV_ID_NONE) {
@@ -83,7 +77,7 @@ static void print_change(struct elect *e, const struct cv_leadership *l)
         print_json(e, l, label);
         return;
     }
-    const int64_t now_ns = wall_ns();
+    const int64_t now_ns = cv__clock_wall_ns();
     const time_t seconds = (time_t)(now_ns / NS_PER_S);
     struct tm local;
     char stamp[32];

@@ -1,10 +1,11 @@
 /* src/cli/follow.c - takes part in an election, or watches it, and says what changes. */
 #include "cli/follow.h"
 
+#include "base/json.h"
 #include "cli/cli.h"
 #include "core/duration.h"
+#include "os/clock.h"
 #include "runtime/election.h"
-#include "sim/json.h"
 
 #include <conclave/conclave.h>
 #include <errno.h>
@@ -29,18 +30,11 @@ static const char *role_word(enum cv_role role)
     return role == CV_ROLE_LEADER ? "leader" : role == CV_ROLE_WAITING ? "waiting" : "observer";
 }
 
-static int64_t wall_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME, &now); /* always there on Linux */
-    return now.tv_sec * NS_PER_S + now.tv_nsec;
-}
-
 static void print_json(const struct settings *settings, const struct cv_election_status *status)
 {
     struct cv_json json = {.out = stdout};
     cv__json_open(&json, NULL, '{');
-    cv__json_seconds(&json, "t_unix_s", wall_ns());
+    cv__json_seconds(&json, "t_unix_s", cv__clock_wall_ns());
     cv__json_text(&json, "election", settings->name);
     cv__json_text(&json, "role", role_word(status->role));
     if (status->leader[0] != '\0') {
@@ -64,7 +58,7 @@ static void print_json(const struct settings *settings, const struct cv_election
 static void print_text(const struct settings *settings, const struct cv_election_status *status)
 {
     char stamp[32];
-    const int64_t now_ns = wall_ns();
+    const int64_t now_ns = cv__clock_wall_ns();
     const time_t seconds = (time_t)(now_ns / NS_PER_S);
     struct tm local;
     (void)localtime_r(&seconds, &local);

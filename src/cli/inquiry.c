@@ -3,7 +3,7 @@
 
 #include "cli/cli.h"
 #include "core/errors.h"
-#include "runtime/clock.h"
+#include "os/clock.h"
 #include "runtime/place.h"
 
 #include <stdlib.h>

@@ -12,8 +12,8 @@
 #include "runtime/election.h"
 #include "core/errors.h"
 #include "core/types.h"
+#include "os/clock.h"
 #include "runtime/backend.h"
-#include "runtime/clock.h"
 #include "runtime/place.h"
 #include "stores/store.h"
 

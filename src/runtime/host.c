@@ -10,7 +10,7 @@
 
 #include "core/errors.h"
 #include "core/types.h"
-#include "runtime/clock.h"
+#include "os/clock.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  * come with the store's answers and are kept here beside the core. */
 #include "core/errors.h"
 #include "core/types.h"
+#include "os/clock.h"
 #include "runtime/backend.h"
-#include "runtime/clock.h"
 #include "runtime/host.h"
 #include "runtime/trail.h"
 #include "stores/store.h"

@@ -3,6 +3,7 @@
 
 #include "core/errors.h"
 #include "core/types.h"
+#include "os/clock.h"
 #include "runtime/place.h"
 
 #include <sqlite3.h>
@@ -105,9 +106,7 @@ void cv__trail_note(uv_loop_t *loop, const char *address, const char *election, 
     if (note == NULL) {
         return;
     }
-    struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME, &now); /* always there on Linux */
-    note->wall_ns = now.tv_sec * NS_PER_S + now.tv_nsec;
+    note->wall_ns = cv__clock_wall_ns();
     note->address = strdup(address);
     note->token = token;
     note->work.data = note;

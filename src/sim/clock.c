@@ -5,7 +5,7 @@
 
 #define PPB INT64_C(1000000000)
 
-int64_t cv__clock_local(const struct cv_clock *clock, int64_t real_ns)
+int64_t sim_clock_local(const struct sim_clock *clock, int64_t real_ns)
 {
     const int64_t elapsed = real_ns - clock->real_base_ns;
     CV_ASSERT(elapsed >= 0);
@@ -15,7 +15,7 @@ int64_t cv__clock_local(const struct cv_clock *clock, int64_t real_ns)
     return clock->local_base_ns + (int64_t)((__int128)elapsed * (PPB + clock->drift_ppb) / PPB);
 }
 
-int64_t cv__clock_real(const struct cv_clock *clock, int64_t local_ns)
+int64_t sim_clock_real(const struct sim_clock *clock, int64_t local_ns)
 {
     const int64_t elapsed = local_ns - clock->local_base_ns;
     if (elapsed <= 0) {
@@ -30,9 +30,9 @@ int64_t cv__clock_real(const struct cv_clock *clock, int64_t local_ns)
     return real > INT64_MAX / 2 ? INT64_MAX / 2 : clock->real_base_ns + (int64_t)real;
 }
 
-void cv__clock_set_drift(struct cv_clock *clock, int64_t real_ns, int64_t drift_ppb)
+void sim_clock_set_drift(struct sim_clock *clock, int64_t real_ns, int64_t drift_ppb)
 {
-    clock->local_base_ns = cv__clock_local(clock, real_ns);
+    clock->local_base_ns = sim_clock_local(clock, real_ns);
     clock->real_base_ns = real_ns;
     clock->drift_ppb = drift_ppb;
 }

@@ -8,17 +8,17 @@
 
 #include <stdint.h>
 
-struct cv_clock {
+struct sim_clock {
     int64_t real_base_ns, local_base_ns;
     int64_t drift_ppb;
 };
 
-int64_t cv__clock_local(const struct cv_clock *clock, int64_t real_ns);
+int64_t sim_clock_local(const struct sim_clock *clock, int64_t real_ns);
 
 /* The earliest real instant, not before real_base_ns, at which the local clock shows local_ns. */
-int64_t cv__clock_real(const struct cv_clock *clock, int64_t local_ns);
+int64_t sim_clock_real(const struct sim_clock *clock, int64_t local_ns);
 
 /* From now on another drift; the local time itself does not jump. */
-void cv__clock_set_drift(struct cv_clock *clock, int64_t real_ns, int64_t drift_ppb);
+void sim_clock_set_drift(struct sim_clock *clock, int64_t real_ns, int64_t drift_ppb);
 
 #endif

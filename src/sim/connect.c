@@ -1,30 +1,30 @@
 /* src/sim/connect.c - the ground truth of who is connected to whom, for how long. */
 #include "sim/connect.h"
 
+#include "base/memory.h"
 #include "core/nodeset.h"
-#include "sim/memory.h"
 #include "sim/world.h"
 
 #include <stdlib.h>
 
-static size_t pair(const struct cv_world *w, cv_id a, cv_id b)
+static size_t pair(const struct sim_world *w, cv_id a, cv_id b)
 {
     return (size_t)(a - 1) * w->node_count + (b - 1);
 }
 
-static bool is_kept(const struct cv_world *w)
+static bool is_kept(const struct sim_world *w)
 {
     return w->connections.since_ns != NULL;
 }
 
-void cv__connect_init(struct cv_world *w)
+void sim_connect_init(struct sim_world *w)
 {
     const uint32_t needs = CV_PROP(TIMELINESS) | CV_PROP(BOUNDED_INCONSISTENCY);
-    if ((w->scenario->promises & needs) == 0 || w->node_count > CV_CONNECT_NODES_MAX) {
+    if ((w->scenario->promises & needs) == 0 || w->node_count > SIM_CONNECT_NODES_MAX) {
         return;
     }
     const size_t pairs = (size_t)w->node_count * w->node_count;
-    struct cv_connections *c = &w->connections;
+    struct sim_connections *c = &w->connections;
     c->since_ns = cv__allocate(pairs, sizeof *c->since_ns);
     c->fast_ns = cv__allocate(pairs, sizeof *c->fast_ns);
     c->is_linked = cv__allocate(pairs, sizeof *c->is_linked);
@@ -35,10 +35,10 @@ void cv__connect_init(struct cv_world *w)
     for (uint32_t i = 0; i < w->node_count; i++) {
         c->steady_ns[i] = INT64_MAX;
     }
-    cv__connect_update(w);
+    sim_connect_update(w);
 }
 
-void cv__connect_fini(struct cv_world *w)
+void sim_connect_fini(struct sim_world *w)
 {
     free(w->connections.since_ns);
     free(w->connections.fast_ns);
@@ -46,7 +46,7 @@ void cv__connect_fini(struct cv_world *w)
     free(w->connections.steady_ns);
 }
 
-void cv__connect_fail(struct cv_world *w, cv_id a, cv_id b)
+void sim_connect_fail(struct sim_world *w, cv_id a, cv_id b)
 {
     if (is_kept(w)) {
         w->connections.since_ns[pair(w, a, b)] = w->now_ns;
@@ -54,21 +54,21 @@ void cv__connect_fail(struct cv_world *w, cv_id a, cv_id b)
     }
 }
 
-void cv__connect_arrive(struct cv_world *w, cv_id from, cv_id to, int64_t delay_ns)
+void sim_connect_arrive(struct sim_world *w, cv_id from, cv_id to, int64_t delay_ns)
 {
     if (!is_kept(w) || from == to) {
         return;
     }
     const struct cv_config *config = &w->scenario->config;
     if (delay_ns > w->protocol->timely_ns(config)) {
-        cv__connect_fail(w, from, to);
+        sim_connect_fail(w, from, to);
     }
     if (delay_ns <= w->protocol->fast_ns(config)) {
         w->connections.fast_ns[pair(w, to, from)] = w->now_ns;
     }
 }
 
-static bool is_steady(const struct cv_world *w, const struct cv_node *n)
+static bool is_steady(const struct sim_world *w, const struct sim_node *n)
 {
     const int64_t bound_ppb = w->scenario->config.drift_ppb;
     const bool is_prompt = 4 * n->disk_ns <= w->protocol->timely_ns(&w->scenario->config);
@@ -76,12 +76,12 @@ static bool is_steady(const struct cv_world *w, const struct cv_node *n)
            n->clock.drift_ppb <= bound_ppb && n->clock.drift_ppb >= -bound_ppb;
 }
 
-void cv__connect_update(struct cv_world *w)
+void sim_connect_update(struct sim_world *w)
 {
     if (!is_kept(w)) {
         return;
     }
-    struct cv_connections *c = &w->connections;
+    struct sim_connections *c = &w->connections;
     for (cv_id a = 1; a <= w->node_count; a++) {
         const bool is_steady_now = is_steady(w, &w->node[a - 1]);
         if (!is_steady_now) {
@@ -90,8 +90,8 @@ void cv__connect_update(struct cv_world *w)
             c->steady_ns[a - 1] = w->now_ns;
         }
         for (cv_id b = 1; b <= w->node_count; b++) {
-            const bool is_linked = a == b || (cv__network_reaches(w->network, a, b) &&
-                                              cv__network_reaches(w->network, b, a));
+            const bool is_linked = a == b || (sim_network_reaches(w->network, a, b) &&
+                                              sim_network_reaches(w->network, b, a));
             if (is_linked != c->is_linked[pair(w, a, b)]) {
                 c->is_linked[pair(w, a, b)] = is_linked;
                 c->since_ns[pair(w, a, b)] = w->now_ns;
@@ -100,9 +100,9 @@ void cv__connect_update(struct cv_world *w)
     }
 }
 
-int64_t cv__connect_since(const struct cv_world *w, cv_id a, cv_id b)
+int64_t sim_connect_since(const struct sim_world *w, cv_id a, cv_id b)
 {
-    const struct cv_connections *c = &w->connections;
+    const struct sim_connections *c = &w->connections;
     if (!c->is_linked[pair(w, a, b)] || c->steady_ns[a - 1] == INT64_MAX ||
         c->steady_ns[b - 1] == INT64_MAX) {
         return INT64_MAX;
@@ -111,13 +111,13 @@ int64_t cv__connect_since(const struct cv_world *w, cv_id a, cv_id b)
     return cv__max64(c->since_ns[pair(w, a, b)], steady_ns);
 }
 
-static bool is_connected_for(const struct cv_world *w, cv_id a, cv_id b, int64_t for_ns)
+static bool is_connected_for(const struct sim_world *w, cv_id a, cv_id b, int64_t for_ns)
 {
-    const int64_t since_ns = cv__connect_since(w, a, b);
+    const int64_t since_ns = sim_connect_since(w, a, b);
     return since_ns != INT64_MAX && since_ns <= w->now_ns - for_ns;
 }
 
-bool cv__connect_partition(const struct cv_world *w, cv_id id, int64_t for_ns, uint64_t *ret_set)
+bool sim_connect_partition(const struct sim_world *w, cv_id id, int64_t for_ns, uint64_t *ret_set)
 {
     if (!is_kept(w) || !is_connected_for(w, id, id, for_ns)) {
         return false;

@@ -1,13 +1,13 @@
 /* src/sim/errand.c - nodes ask the store, and the store has news for them. */
 #include "sim/errand.h"
 
-#include "sim/memory.h"
+#include "base/memory.h"
 #include "sim/query.h"
 #include "sim/world.h"
 
 #define NONE UINT32_MAX
 
-static uint32_t errand_new(struct cv_world *w, const struct cv_errand *errand)
+static uint32_t errand_new(struct sim_world *w, const struct sim_errand *errand)
 {
     uint32_t index = w->errand_free;
     if (index != NONE) {
@@ -20,16 +20,16 @@ static uint32_t errand_new(struct cv_world *w, const struct cv_errand *errand)
     return index;
 }
 
-static void errand_free(struct cv_world *w, uint32_t index)
+static void errand_free(struct sim_world *w, uint32_t index)
 {
     w->errand[index].node = w->errand_free;
     w->errand_free = index;
 }
 
-void cv__errand_ask(struct cv_world *w, cv_id id, const struct cv_effect *e)
+void sim_errand_ask(struct sim_world *w, cv_id id, const struct cv_effect *e)
 {
-    const struct cv_node *n = &w->node[id - 1];
-    const struct cv_errand errand = {
+    const struct sim_node *n = &w->node[id - 1];
+    const struct sim_errand errand = {
         .node = id,
         .life = n->life,
         .request = e->request,
@@ -37,12 +37,12 @@ void cv__errand_ask(struct cv_world *w, cv_id id, const struct cv_effect *e)
         .asked_ns = w->now_ns,
         .query = {e->verb, n->nonce, e->attempt, e->lease_ns},
     };
-    cv__world_note(w, CV_RECORD_STORE_ASK, id, CV_ID_NONE, e->verb, e->request,
+    sim_world_note(w, CV_RECORD_STORE_ASK, id, CV_ID_NONE, e->verb, e->request,
                    (int64_t)e->attempt);
     w->store.query_count++;
     int64_t at_ns;
     const bool arrives =
-        cv__simstore_travel(&w->store, &w->store_rng, CV_SIMSTORE_QUERY, w->now_ns, &at_ns);
+        sim_store_travel(&w->store, &w->store_rng, SIM_STORE_QUERY, w->now_ns, &at_ns);
     if (!arrives || n->is_cut) {
         w->store.lost_query_count += arrives;
         cv__watch_disturb(w);
@@ -51,23 +51,23 @@ void cv__errand_ask(struct cv_world *w, cv_id id, const struct cv_effect *e)
     if (at_ns - w->now_ns > w->watch.store_ns) {
         cv__watch_disturb(w); /* now, when it arrives, and when its answer does */
     }
-    cv__world_queue_errand(w, errand_new(w, &errand), at_ns);
+    sim_world_queue_errand(w, errand_new(w, &errand), at_ns);
 }
 
 /* Everybody who was told to wait learns that it may be worth asking. */
-static void spread_news(struct cv_world *w)
+static void spread_news(struct sim_world *w)
 {
     for (cv_id id = 1; id <= w->node_count && !w->store.is_down; id++) {
-        const struct cv_node *n = &w->node[id - 1];
+        const struct sim_node *n = &w->node[id - 1];
         int64_t at_ns;
         if (!n->is_up || n->news_life != n->life) {
             continue;
         }
         w->store.news_count++;
-        if (!cv__simstore_travel(&w->store, &w->store_rng, CV_SIMSTORE_NEWS, w->now_ns, &at_ns)) {
+        if (!sim_store_travel(&w->store, &w->store_rng, SIM_STORE_NEWS, w->now_ns, &at_ns)) {
             continue;
         }
-        const struct cv_errand news = {
+        const struct sim_errand news = {
             .node = id,
             .life = n->life,
             .boot = w->store.boot,
@@ -75,33 +75,33 @@ static void spread_news(struct cv_world *w)
             .asked_ns = w->now_ns,
             .answer = {.verdict = CV_STORE_CHANGED},
         };
-        cv__world_queue_errand(w, errand_new(w, &news), at_ns);
+        sim_world_queue_errand(w, errand_new(w, &news), at_ns);
     }
 }
 
 /* One entry of the queue stands for the end of the lease; it looks again when it comes too soon. */
-static void queue_expiry(struct cv_world *w)
+static void queue_expiry(struct sim_world *w)
 {
-    const int64_t end_ns = cv__simstore_end_ns(&w->store);
+    const int64_t end_ns = sim_store_end_ns(&w->store);
     if (end_ns < w->expiry_queued_ns) {
         w->expiry_queued_ns = cv__max64(end_ns, w->now_ns);
-        cv__world_queue_expiry(w, w->expiry_queued_ns);
+        sim_world_queue_expiry(w, w->expiry_queued_ns);
     }
 }
 
-void cv__errand_expire(struct cv_world *w)
+void sim_errand_expire(struct sim_world *w)
 {
     if (w->expiry_queued_ns != w->now_ns) {
         return; /* an entry that was overtaken by an earlier one */
     }
     w->expiry_queued_ns = INT64_MAX;
-    if (cv__simstore_expire(&w->store, w->now_ns)) {
+    if (sim_store_expire(&w->store, w->now_ns)) {
         spread_news(w);
     }
     queue_expiry(w);
 }
 
-void cv__errand_changed(struct cv_world *w, bool has_restarted)
+void sim_errand_changed(struct sim_world *w, bool has_restarted)
 {
     for (cv_id id = 1; id <= w->node_count && has_restarted; id++) {
         w->node[id - 1].news_life = 0;
@@ -110,44 +110,44 @@ void cv__errand_changed(struct cv_world *w, bool has_restarted)
 }
 
 /* Nobody answers; or, as often, the connection is refused or breaks and the asker sees that. */
-static void fail(struct cv_world *w, uint32_t index, int64_t delay_ns)
+static void fail(struct sim_world *w, uint32_t index, int64_t delay_ns)
 {
     cv__watch_disturb(w);
-    if (cv__rng_range(&w->store_rng, 0, 1) == 0) {
+    if (sim_rng_range(&w->store_rng, 0, 1) == 0) {
         w->store.lost_query_count++;
         errand_free(w, index);
         return;
     }
     w->store.failed_count++;
-    struct cv_errand *e = &w->errand[index];
+    struct sim_errand *e = &w->errand[index];
     e->is_served = true;
     e->boot = w->store.boot;
-    e->answer = (struct cv_simstore_answer){.verdict = CV_STORE_FAILED};
-    cv__world_queue_errand(w, index, w->now_ns + delay_ns);
+    e->answer = (struct sim_store_answer){.verdict = CV_STORE_FAILED};
+    sim_world_queue_errand(w, index, w->now_ns + delay_ns);
 }
 
-static void serve(struct cv_world *w, uint32_t index)
+static void serve(struct sim_world *w, uint32_t index)
 {
-    struct cv_errand e = w->errand[index];
+    struct sim_errand e = w->errand[index];
     if (w->store.is_down || e.boot != w->store.boot) {
         fail(w, index, w->store.delay_ns / 2);
         return;
     }
     const uint64_t token_before = w->store.token;
-    const bool is_news = cv__simstore_serve(&w->store, &e.query, w->now_ns, &e.answer);
-    struct cv_node *n = &w->node[e.node - 1];
+    const bool is_news = sim_store_serve(&w->store, &e.query, w->now_ns, &e.answer);
+    struct sim_node *n = &w->node[e.node - 1];
     if (n->life == e.life) {
         n->news_life = e.answer.verdict == CV_STORE_GRANTED ? 0 : e.life;
     }
     if (w->store.token != token_before) {
-        cv__query_know(w, w->store.token, e.query.label, e.node);
+        sim_query_know(w, w->store.token, e.query.label, e.node);
     }
     queue_expiry(w);
     e.is_served = true;
     w->errand[index] = e;
     int64_t at_ns;
     const bool arrives =
-        cv__simstore_travel(&w->store, &w->store_rng, CV_SIMSTORE_ANSWER, w->now_ns, &at_ns);
+        sim_store_travel(&w->store, &w->store_rng, SIM_STORE_ANSWER, w->now_ns, &at_ns);
     if (!arrives || n->is_cut) {
         w->store.lost_answer_count += arrives;
         cv__watch_disturb(w);
@@ -156,17 +156,17 @@ static void serve(struct cv_world *w, uint32_t index)
         if (at_ns - e.asked_ns > w->watch.store_ns) {
             cv__watch_disturb(w);
         }
-        cv__world_queue_errand(w, index, at_ns);
+        sim_world_queue_errand(w, index, at_ns);
     }
     if (is_news) {
         spread_news(w);
     }
 }
 
-void cv__errand_arrive(struct cv_world *w, uint32_t index)
+void sim_errand_arrive(struct sim_world *w, uint32_t index)
 {
-    const struct cv_errand e = w->errand[index];
-    const struct cv_node *n = &w->node[e.node - 1];
+    const struct sim_errand e = w->errand[index];
+    const struct sim_node *n = &w->node[e.node - 1];
     const bool is_news = e.answer.verdict == CV_STORE_CHANGED;
     if (!e.is_served) {
         serve(w, index);
@@ -199,18 +199,18 @@ void cv__errand_arrive(struct cv_world *w, uint32_t index)
         w->store.failed_count++;
         cv__watch_disturb(w);
     }
-    cv__world_note(w, CV_RECORD_STORE_ANSWER, e.node, CV_ID_NONE, event.verdict, e.request,
+    sim_world_note(w, CV_RECORD_STORE_ANSWER, e.node, CV_ID_NONE, event.verdict, e.request,
                    (int64_t)event.token);
-    cv__world_step(w, e.node, &event);
+    sim_world_step(w, e.node, &event);
 }
 
-void cv__errand_wake(struct cv_world *w, cv_id id)
+void sim_errand_wake(struct sim_world *w, cv_id id)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < w->errand_waiting_count; i++) {
         const uint32_t index = w->errand_waiting[i];
         if (w->errand[index].node == id) {
-            cv__world_queue_errand(w, index, w->now_ns);
+            sim_world_queue_errand(w, index, w->now_ns);
         } else {
             w->errand_waiting[kept++] = index;
         }

@@ -10,26 +10,26 @@
 #include "core/types.h"
 #include "sim/store.h"
 
-struct cv_world;
+struct sim_world;
 
 /* A query on its way, or its answer on its way back, or news. */
-struct cv_errand {
+struct sim_errand {
     cv_id node; /* next free one, while unused */
     uint64_t life, request, boot;
     bool is_served; /* carried out: an answer is on its way; or news */
     int64_t asked_ns;
-    struct cv_simstore_query query;
-    struct cv_simstore_answer answer;
+    struct sim_store_query query;
+    struct sim_store_answer answer;
 };
 
-void cv__errand_ask(struct cv_world *world, cv_id node, const struct cv_effect *effect);
+void sim_errand_ask(struct sim_world *world, cv_id node, const struct cv_effect *effect);
 /* A query has reached the store, or an answer or news a node. */
-void cv__errand_arrive(struct cv_world *world, uint32_t errand);
+void sim_errand_arrive(struct sim_world *world, uint32_t errand);
 /* A node woke up, or is no more. */
-void cv__errand_wake(struct cv_world *world, cv_id node);
+void sim_errand_wake(struct sim_world *world, cv_id node);
 /* The record may have run out. */
-void cv__errand_expire(struct cv_world *world);
+void sim_errand_expire(struct sim_world *world);
 /* The store has changed: its clock, or it has restarted. */
-void cv__errand_changed(struct cv_world *world, bool has_restarted);
+void sim_errand_changed(struct sim_world *world, bool has_restarted);
 
 #endif

@@ -6,13 +6,13 @@
 
 #include <stdio.h>
 
-static void judge_leader(struct cv_world *w, const struct cv_expect *e, struct cv_verdict *v)
+static void judge_leader(struct sim_world *w, const struct sim_expect *e, struct sim_verdict *v)
 {
     cv_id wanted = e->leader;
     uint32_t judged = 0;
     v->is_ok = true;
     for (cv_id id = 1; id <= w->node_count && v->is_ok; id++) {
-        const struct cv_node *n = &w->node[id - 1];
+        const struct sim_node *n = &w->node[id - 1];
         if (e->nodes != NULL ? !cv__set_has(e->nodes, id) : !n->is_up) {
             continue;
         }
@@ -36,13 +36,13 @@ static void judge_leader(struct cv_world *w, const struct cv_expect *e, struct c
     }
 }
 
-static void judge_leaders(struct cv_world *w, const struct cv_expect *e, struct cv_verdict *v)
+static void judge_leaders(struct sim_world *w, const struct sim_expect *e, struct sim_verdict *v)
 {
     v->is_ok = true;
     size_t at = 0;
     v->detail[0] = '\0';
     for (cv_id id = 1; id <= w->node_count; id++) {
-        const bool holds = cv__world_holds(w, id);
+        const bool holds = sim_world_holds(w, id);
         v->is_ok = v->is_ok && holds == cv__set_has(e->nodes, id);
         if (holds && at < sizeof v->detail - 16) {
             at += (size_t)snprintf(v->detail + at, sizeof v->detail - at, "%s%u",
@@ -56,26 +56,26 @@ static void judge_leaders(struct cv_world *w, const struct cv_expect *e, struct 
     }
 }
 
-static bool compares(uint64_t seen, enum cv_compare compare, uint64_t count)
+static bool compares(uint64_t seen, enum sim_compare compare, uint64_t count)
 {
     switch (compare) {
-    case CV_AT_MOST:
+    case SIM_AT_MOST:
         return seen <= count;
-    case CV_AT_LEAST:
+    case SIM_AT_LEAST:
         return seen >= count;
-    case CV_BELOW:
+    case SIM_BELOW:
         return seen < count;
-    case CV_ABOVE:
+    case SIM_ABOVE:
         return seen > count;
-    case CV_EQUAL:
+    case SIM_EQUAL:
         return seen == count;
     }
     return false;
 }
 
-static void judge_count(struct cv_world *w, uint32_t index, struct cv_verdict *v)
+static void judge_count(struct sim_world *w, uint32_t index, struct sim_verdict *v)
 {
-    const struct cv_expect *e = &w->scenario->expect[index];
+    const struct sim_expect *e = &w->scenario->expect[index];
     v->is_ok = compares(w->expect_seen[index], e->compare, e->count);
     if (!v->is_ok) {
         (void)snprintf(v->detail, sizeof v->detail, "there were %llu",
@@ -84,46 +84,46 @@ static void judge_count(struct cv_world *w, uint32_t index, struct cv_verdict *v
 }
 
 /* Expectations of an instant are judged when everything up to and including it has happened. */
-void cv__expect_judge(struct cv_world *w, int64_t from_ns, int64_t before_ns)
+void sim_expect_judge(struct sim_world *w, int64_t from_ns, int64_t before_ns)
 {
     for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
-        const struct cv_expect *e = &w->scenario->expect[i];
-        struct cv_verdict *v = &w->verdict[i];
+        const struct sim_expect *e = &w->scenario->expect[i];
+        struct sim_verdict *v = &w->verdict[i];
         if (e->at_ns < from_ns || e->at_ns >= before_ns) {
             continue;
         }
         const int64_t now_ns = w->now_ns;
         w->now_ns = e->at_ns;
         switch (e->kind) {
-        case CV_EXPECT_LEADER:
+        case SIM_EXPECT_LEADER:
             judge_leader(w, e, v);
             break;
-        case CV_EXPECT_LEADERS:
+        case SIM_EXPECT_LEADERS:
             judge_leaders(w, e, v);
             break;
-        case CV_EXPECT_MESSAGES:
-        case CV_EXPECT_CHANGES:
+        case SIM_EXPECT_MESSAGES:
+        case SIM_EXPECT_CHANGES:
             judge_count(w, i, v);
             break;
-        case CV_EXPECT_PROPERTY:
-        case CV_EXPECT_BROKEN:
-            break; /* of the whole run: see cv__expect_finish() */
+        case SIM_EXPECT_PROPERTY:
+        case SIM_EXPECT_BROKEN:
+            break; /* of the whole run: see sim_expect_finish() */
         }
         w->now_ns = now_ns;
     }
 }
 
-void cv__expect_finish(struct cv_world *w)
+void sim_expect_finish(struct sim_world *w)
 {
     for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
-        const struct cv_expect *e = &w->scenario->expect[i];
+        const struct sim_expect *e = &w->scenario->expect[i];
         const bool is_broken = w->watch.property[e->property].is_broken;
-        struct cv_verdict *v = &w->verdict[i];
-        if (e->kind == CV_EXPECT_PROPERTY) {
+        struct sim_verdict *v = &w->verdict[i];
+        if (e->kind == SIM_EXPECT_PROPERTY) {
             v->is_ok = !is_broken;
             (void)snprintf(v->detail, sizeof v->detail, "%.110s",
                            w->watch.property[e->property].detail);
-        } else if (e->kind == CV_EXPECT_BROKEN) {
+        } else if (e->kind == SIM_EXPECT_BROKEN) {
             v->is_ok = is_broken;
             (void)snprintf(v->detail, sizeof v->detail, is_broken ? "" : "it held");
         }

@@ -4,13 +4,13 @@
 
 #include <stdint.h>
 
-struct cv_world;
+struct sim_world;
 
 /* Expectations of an instant from `from_ns` on and before `before_ns`, when everything up to and
  * including that instant has happened. */
-void cv__expect_judge(struct cv_world *world, int64_t from_ns, int64_t before_ns);
+void sim_expect_judge(struct sim_world *world, int64_t from_ns, int64_t before_ns);
 
 /* Those of the whole run, at its end. */
-void cv__expect_finish(struct cv_world *world);
+void sim_expect_finish(struct sim_world *world);
 
 #endif

@@ -1,15 +1,15 @@
 /* src/sim/properties.c - the properties, watched after every step; see properties.h. */
 #include "sim/properties.h"
 
+#include "base/memory.h"
 #include "core/nodeset.h"
-#include "sim/memory.h"
 #include "sim/world.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-void cv__watch_init(struct cv_world *w)
+void cv__watch_init(struct sim_world *w)
 {
     struct cv_watch *watch = &w->watch;
     const struct cv_protocol *protocol = w->protocol;
@@ -29,19 +29,19 @@ void cv__watch_init(struct cv_world *w)
     }
 }
 
-void cv__watch_fini(struct cv_world *w)
+void cv__watch_fini(struct sim_world *w)
 {
     free(w->watch.owner);
     free(w->watch.holder);
     free(w->watch.tail);
 }
 
-static bool is_promised(const struct cv_world *w, enum cv_property property)
+static bool is_promised(const struct sim_world *w, enum cv_property property)
 {
     return (w->scenario->promises & BIT(property)) != 0;
 }
 
-void cv__watch_break(struct cv_world *w, enum cv_property property, const char *format, ...)
+void cv__watch_break(struct sim_world *w, enum cv_property property, const char *format, ...)
 {
     struct cv_broken *broken = &w->watch.property[property];
     if (broken->is_broken) {
@@ -94,12 +94,12 @@ static struct cv_token_owner *owner_find(struct cv_watch *watch, uint64_t token)
 
 /* Leaders are ordered by token, anonymous ones by token and label: two of them may have the same
  * token if the sequencer lost its memory twice. */
-static void watch_order(struct cv_world *w, cv_id id, const struct cv_leadership *l)
+static void watch_order(struct sim_world *w, cv_id id, const struct cv_leadership *l)
 {
     const cv_id leader = l->leader;
     const uint64_t token = l->token;
     struct cv_watch *watch = &w->watch;
-    const struct cv_node *n = &w->node[id - 1];
+    const struct sim_node *n = &w->node[id - 1];
     struct cv_token_owner *owner = owner_find(watch, token);
     if (owner->leader == CV_ID_NONE) {
         owner->token = token;
@@ -117,10 +117,10 @@ static void watch_order(struct cv_world *w, cv_id id, const struct cv_leadership
     }
 }
 
-void cv__watch_belief(struct cv_world *w, cv_id id, const struct cv_leadership *l)
+void cv__watch_belief(struct sim_world *w, cv_id id, const struct cv_leadership *l)
 {
     const cv_id leader = l->leader;
-    const struct cv_node *n = &w->node[id - 1];
+    const struct sim_node *n = &w->node[id - 1];
     if (leader != CV_ID_NONE) {
         if (leader > w->node_count || !w->node[leader - 1].was_ever_up) {
             cv__watch_break(w, CV_PROPERTY_VALIDITY,
@@ -136,12 +136,12 @@ void cv__watch_belief(struct cv_world *w, cv_id id, const struct cv_leadership *
     }
 }
 
-void cv__watch_begin(struct cv_world *w, cv_id id, uint64_t token)
+void cv__watch_begin(struct sim_world *w, cv_id id, uint64_t token)
 {
     struct cv_watch *watch = &w->watch;
     for (uint32_t i = 0; i < watch->holder_count; i++) {
         const cv_id other = watch->holder[i];
-        if (other != id && cv__world_holds(w, other)) {
+        if (other != id && sim_world_holds(w, other)) {
             cv__watch_break(w, CV_PROPERTY_AT_MOST_ONE_LEADER,
                             "node %u leads with token %llu while node %u leads with %llu", id,
                             (unsigned long long)token, other,
@@ -159,7 +159,7 @@ void cv__watch_begin(struct cv_world *w, cv_id id, uint64_t token)
     watch->holder[watch->holder_count++] = id;
 }
 
-void cv__watch_end(struct cv_world *w, cv_id id)
+void cv__watch_end(struct sim_world *w, cv_id id)
 {
     struct cv_watch *watch = &w->watch;
     for (uint32_t i = 0; i < watch->holder_count; i++) {
@@ -182,14 +182,14 @@ static bool share_member(const uint64_t *a, const uint64_t *b, uint32_t member_c
 }
 
 /* [Fetzer99, sec. V] BI: who has been connected to a leader for kappa supports it. */
-static void watch_inconsistency(struct cv_world *w, cv_id id)
+static void watch_inconsistency(struct sim_world *w, cv_id id)
 {
-    const struct cv_node *n = &w->node[id - 1];
-    if (w->connections.since_ns == NULL || n->members == NULL || !cv__world_holds(w, id)) {
+    const struct sim_node *n = &w->node[id - 1];
+    if (w->connections.since_ns == NULL || n->members == NULL || !sim_world_holds(w, id)) {
         return;
     }
     for (cv_id other = 1; other <= w->node_count; other++) {
-        const int64_t since_ns = cv__connect_since(w, id, other);
+        const int64_t since_ns = sim_connect_since(w, id, other);
         if (since_ns != INT64_MAX && since_ns <= w->now_ns - w->watch.kappa_ns &&
             !cv__set_has(n->members, other)) {
             cv__watch_break(w, CV_PROPERTY_BOUNDED_INCONSISTENCY,
@@ -199,9 +199,9 @@ static void watch_inconsistency(struct cv_world *w, cv_id id)
     }
 }
 
-void cv__watch_support(struct cv_world *w, cv_id id)
+void cv__watch_support(struct sim_world *w, cv_id id)
 {
-    const struct cv_node *n = &w->node[id - 1];
+    const struct sim_node *n = &w->node[id - 1];
     if (n->members == NULL) {
         return;
     }
@@ -211,8 +211,8 @@ void cv__watch_support(struct cv_world *w, cv_id id)
     }
     for (uint32_t i = 0; i < w->watch.holder_count; i++) {
         const cv_id other = w->watch.holder[i];
-        const struct cv_node *o = &w->node[other - 1];
-        if (other == id || o->members == NULL || !cv__world_holds(w, other)) {
+        const struct sim_node *o = &w->node[other - 1];
+        if (other == id || o->members == NULL || !sim_world_holds(w, other)) {
             continue;
         }
         if (share_member(n->members, o->members, w->node_count)) {
@@ -229,7 +229,7 @@ void cv__watch_support(struct cv_world *w, cv_id id)
 
 /* ---- Liveness -------------------------------------------------------------------------------- */
 
-void cv__watch_send(struct cv_world *w, cv_id id)
+void cv__watch_send(struct sim_world *w, cv_id id)
 {
     if (w->watch.is_settled && w->node[id - 1].leader != id) {
         cv__watch_break(w, CV_PROPERTY_COMMUNICATION_EFFICIENT,
@@ -237,24 +237,24 @@ void cv__watch_send(struct cv_world *w, cv_id id)
     }
 }
 
-static bool takes_part(const struct cv_node *n)
+static bool takes_part(const struct sim_node *n)
 {
     return n->is_up && !n->has_stopped;
 }
 
 /* Conditions that last, as opposed to single events such as a lost message. */
-static bool is_behaving(const struct cv_world *w)
+static bool is_behaving(const struct sim_world *w)
 {
     const bool has_sequencer = w->watch.sequence_ns == 0 || !w->sequencer.is_down;
     const int64_t bound_ppb = w->scenario->config.drift_ppb;
     const int64_t store_ppb = w->store.clock.drift_ppb;
     const bool asks_store = w->watch.store_ns > 0;
-    if (cv__network_has_cuts(w->network) || !has_sequencer ||
+    if (sim_network_has_cuts(w->network) || !has_sequencer ||
         (asks_store && (w->store.is_down || store_ppb > bound_ppb || store_ppb < -bound_ppb))) {
         return false;
     }
     for (uint32_t i = 0; i < w->node_count; i++) {
-        const struct cv_node *n = &w->node[i];
+        const struct sim_node *n = &w->node[i];
         const bool is_drifting = n->clock.drift_ppb > bound_ppb || n->clock.drift_ppb < -bound_ppb;
         const bool is_stuck = n->disk_fails || n->disk_ns > w->watch.delta_ns;
         const bool is_cut = asks_store && n->is_cut;
@@ -265,20 +265,20 @@ static bool is_behaving(const struct cv_world *w)
     return true;
 }
 
-void cv__watch_disturb(struct cv_world *w)
+void cv__watch_disturb(struct sim_world *w)
 {
     struct cv_watch *watch = &w->watch;
     watch->disturbed_ns = w->now_ns;
     watch->is_settled = false;
     if (!watch->is_check_queued) {
         watch->is_check_queued = true;
-        cv__world_queue_check(w, w->now_ns + watch->settle_ns);
+        sim_world_queue_check(w, w->now_ns + watch->settle_ns);
     }
 }
 
-static void judge_node(struct cv_world *w, cv_id id, cv_id first)
+static void judge_node(struct sim_world *w, cv_id id, cv_id first)
 {
-    const struct cv_node *n = &w->node[id - 1];
+    const struct sim_node *n = &w->node[id - 1];
     const cv_id leader = w->node[first - 1].leader;
     if (n->leader == CV_ID_NONE) {
         cv__watch_break(w, CV_PROPERTY_TERMINATION,
@@ -290,27 +290,27 @@ static void judge_node(struct cv_world *w, cv_id id, cv_id first)
                         n->leader, first, leader);
     }
     /* [Wiesmann07, lemmas 2 and 3] Each closed round has one leader, with one number. */
-    const struct cv_node *other = &w->node[first - 1];
+    const struct sim_node *other = &w->node[first - 1];
     if (n->leader == leader && (n->token != other->token || n->label != other->label) &&
         w->protocol->is_anonymous) {
         cv__watch_break(w, CV_PROPERTY_AGREEMENT,
                         "node %u follows token %llu but node %u follows %llu", id,
                         (unsigned long long)n->token, first, (unsigned long long)other->token);
     }
-    const struct cv_node *l = &w->node[n->leader - 1];
-    if (cv__network_group(w->network, n->leader) != cv__network_group(w->network, id) ||
-        l->leader != n->leader || !cv__world_holds(w, n->leader)) {
+    const struct sim_node *l = &w->node[n->leader - 1];
+    if (sim_network_group(w->network, n->leader) != sim_network_group(w->network, id) ||
+        l->leader != n->leader || !sim_world_holds(w, n->leader)) {
         cv__watch_break(w, CV_PROPERTY_AGREEMENT, "node %u follows %u, which does not lead it", id,
                         n->leader);
     }
 }
 
 /* Is anybody in this part a candidate at all? */
-static bool has_candidate(const struct cv_world *w, uint16_t group)
+static bool has_candidate(const struct sim_world *w, uint16_t group)
 {
     for (cv_id id = 1; id <= w->node_count; id++) {
-        const struct cv_node *n = &w->node[id - 1];
-        if (takes_part(n) && n->is_candidate && cv__network_group(w->network, id) == group) {
+        const struct sim_node *n = &w->node[id - 1];
+        if (takes_part(n) && n->is_candidate && sim_network_group(w->network, id) == group) {
             return true;
         }
     }
@@ -318,22 +318,22 @@ static bool has_candidate(const struct cv_world *w, uint16_t group)
 }
 
 /* Is a majority of all members needed, and is it there? */
-static bool is_large_enough(const struct cv_world *w, uint16_t group)
+static bool is_large_enough(const struct sim_world *w, uint16_t group)
 {
     uint32_t count = 0;
     for (cv_id id = 1; id <= w->node_count; id++) {
-        count += takes_part(&w->node[id - 1]) && cv__network_group(w->network, id) == group;
+        count += takes_part(&w->node[id - 1]) && sim_network_group(w->network, id) == group;
     }
     return (w->scenario->assumes & BIT(CV_ASSUME_MAJORITY)) == 0 || 2 * count > w->node_count;
 }
 
 /* Every node against the first of its part: linear for one part, and parts are few. */
-static void judge_all(struct cv_world *w)
+static void judge_all(struct sim_world *w)
 {
     uint16_t *group_done = cv__allocate(w->node_count, sizeof *group_done);
     uint32_t done_count = 0;
     for (cv_id first = 1; first <= w->node_count; first++) {
-        const uint16_t group = cv__network_group(w->network, first);
+        const uint16_t group = sim_network_group(w->network, first);
         bool is_done = !takes_part(&w->node[first - 1]);
         for (uint32_t i = 0; i < done_count && !is_done; i++) {
             is_done = group_done[i] == group;
@@ -346,7 +346,7 @@ static void judge_all(struct cv_world *w)
             continue;
         }
         for (cv_id id = first; id <= w->node_count; id++) {
-            if (takes_part(&w->node[id - 1]) && cv__network_group(w->network, id) == group) {
+            if (takes_part(&w->node[id - 1]) && sim_network_group(w->network, id) == group) {
                 judge_node(w, id, first);
             }
         }
@@ -356,14 +356,14 @@ static void judge_all(struct cv_world *w)
 
 /* [Fetzer99, sec. V] T: whoever has been a Delta-partition for kappa has had a leader meanwhile.
  * With `majority`, only a majority counts; and somebody in it must be a candidate. */
-static void judge_partition(struct cv_world *w, const uint64_t *set, cv_id first)
+static void judge_partition(struct sim_world *w, const uint64_t *set, cv_id first)
 {
     const uint32_t count = cv__set_count(set, w->node_count);
     const bool needs_majority = (w->scenario->assumes & BIT(CV_ASSUME_MAJORITY)) != 0;
     bool has_candidate_inside = false;
     int64_t led_ns = -1;
     for (cv_id id = first; (id = cv__set_next(set, id, w->node_count)) != CV_ID_NONE; id++) {
-        const struct cv_node *n = &w->node[id - 1];
+        const struct sim_node *n = &w->node[id - 1];
         has_candidate_inside = has_candidate_inside || n->is_candidate;
         const int64_t until_ns = n->holds ? cv__min64(n->held_until_ns, w->now_ns) : n->led_ns;
         led_ns = cv__max64(led_ns, until_ns);
@@ -380,12 +380,12 @@ static void judge_partition(struct cv_world *w, const uint64_t *set, cv_id first
 }
 
 /* Often enough that a violation that lasts an eighth of kappa is seen. */
-static void watch_timeliness(struct cv_world *w)
+static void watch_timeliness(struct sim_world *w)
 {
-    uint64_t set[CV_CONNECT_NODES_MAX / 64];
-    uint64_t done[CV_CONNECT_NODES_MAX / 64] = {0};
+    uint64_t set[SIM_CONNECT_NODES_MAX / 64];
+    uint64_t done[SIM_CONNECT_NODES_MAX / 64] = {0};
     for (cv_id id = 1; id <= w->node_count; id++) {
-        if (!cv__set_has(done, id) && cv__connect_partition(w, id, w->watch.kappa_ns, set)) {
+        if (!cv__set_has(done, id) && sim_connect_partition(w, id, w->watch.kappa_ns, set)) {
             cv__set_unite(done, set, w->node_count);
             judge_partition(w, set, id);
         }
@@ -393,7 +393,7 @@ static void watch_timeliness(struct cv_world *w)
     }
 }
 
-void cv__watch_look(struct cv_world *w)
+void cv__watch_look(struct sim_world *w)
 {
     if (w->connections.since_ns != NULL &&
         w->now_ns >= w->watch.looked_ns + w->watch.kappa_ns / 8) {
@@ -402,12 +402,12 @@ void cv__watch_look(struct cv_world *w)
     }
 }
 
-void cv__watch_check(struct cv_world *w)
+void cv__watch_check(struct sim_world *w)
 {
     struct cv_watch *watch = &w->watch;
     const int64_t due_ns = watch->disturbed_ns + watch->settle_ns;
     if (due_ns > w->now_ns) {
-        cv__world_queue_check(w, due_ns);
+        sim_world_queue_check(w, due_ns);
         return;
     }
     watch->is_check_queued = false;

@@ -12,7 +12,7 @@
 
 #include "core/types.h"
 
-struct cv_world;
+struct sim_world;
 
 struct cv_broken {
     bool is_broken;
@@ -50,27 +50,27 @@ struct cv_watch {
     char *tail; /* the last events before the first promise was broken; NULL: none was */
 };
 
-void cv__watch_init(struct cv_world *world);
-void cv__watch_fini(struct cv_world *world);
+void cv__watch_init(struct sim_world *world);
+void cv__watch_fini(struct sim_world *world);
 
 /* A node's belief changes from what it has on record to this. Called before the record changes. */
-void cv__watch_belief(struct cv_world *world, cv_id node, const struct cv_leadership *leadership);
+void cv__watch_belief(struct sim_world *world, cv_id node, const struct cv_leadership *leadership);
 /* A leadership begins, or has ended. */
-void cv__watch_begin(struct cv_world *world, cv_id node, uint64_t token);
-void cv__watch_end(struct cv_world *world, cv_id node);
-void cv__watch_send(struct cv_world *world, cv_id node);
+void cv__watch_begin(struct sim_world *world, cv_id node, uint64_t token);
+void cv__watch_end(struct sim_world *world, cv_id node);
+void cv__watch_send(struct sim_world *world, cv_id node);
 
 /* A leadership was begun or renewed with the supporters on record. */
-void cv__watch_support(struct cv_world *world, cv_id node);
+void cv__watch_support(struct sim_world *world, cv_id node);
 
 /* Something happened that the protocol's assumptions exclude, or that it must be given time for. */
-void cv__watch_disturb(struct cv_world *world);
+void cv__watch_disturb(struct sim_world *world);
 /* Time has passed: is somebody without a leader for too long? */
-void cv__watch_look(struct cv_world *world);
+void cv__watch_look(struct sim_world *world);
 /* The queued check is due. */
-void cv__watch_check(struct cv_world *world);
+void cv__watch_check(struct sim_world *world);
 
-void cv__watch_break(struct cv_world *world, enum cv_property property, const char *format, ...)
+void cv__watch_break(struct sim_world *world, enum cv_property property, const char *format, ...)
     CV_PRINTF(3, 4);
 
 #endif

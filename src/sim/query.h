@@ -8,17 +8,17 @@
 
 #include "core/types.h"
 
-struct cv_world;
+struct sim_world;
 
-void cv__query_ask(struct cv_world *world, cv_id node, uint64_t request, uint64_t reference);
+void sim_query_ask(struct sim_world *world, cv_id node, uint64_t request, uint64_t reference);
 /* A query has reached the sequencer; an answer the node that asked; a node woke up. */
-void cv__query_serve(struct cv_world *world, uint32_t query);
-void cv__query_answer(struct cv_world *world, uint32_t query);
-void cv__query_wake(struct cv_world *world, cv_id node);
+void sim_query_serve(struct sim_world *world, uint32_t query);
+void sim_query_answer(struct sim_world *world, uint32_t query);
+void sim_query_wake(struct sim_world *world, cv_id node);
 
 /* A life of this node has this label; or, with a number, was given it. */
-void cv__query_know(struct cv_world *world, uint64_t number, uint64_t label, cv_id node);
+void sim_query_know(struct sim_world *world, uint64_t number, uint64_t label, cv_id node);
 /* Who has that label and was given that number (CV_SEQUENCE_NONE: any); CV_ID_NONE: nobody. */
-cv_id cv__query_find(const struct cv_world *world, uint64_t number, uint64_t label);
+cv_id sim_query_find(const struct sim_world *world, uint64_t number, uint64_t label);
 
 #endif

@@ -1,27 +1,27 @@
 /* src/sim/queue.c - what happens next: a heap of instants. */
 #include "sim/queue.h"
 
+#include "base/memory.h"
 #include "core/assert.h"
-#include "sim/memory.h"
 
 #include <stdlib.h>
 
 #define CHILDREN 4u
 
-static bool is_before(const struct cv_queue_entry *a, const struct cv_queue_entry *b)
+static bool is_before(const struct sim_queue_entry *a, const struct sim_queue_entry *b)
 {
     return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->number < b->number;
 }
 
-void cv__queue_fini(struct cv_queue *queue)
+void sim_queue_fini(struct sim_queue *queue)
 {
     free(queue->entry);
 }
 
-void cv__queue_push(struct cv_queue *queue, int64_t at_ns, uint32_t kind, uint32_t ref)
+void sim_queue_push(struct sim_queue *queue, int64_t at_ns, uint32_t kind, uint32_t ref)
 {
     queue->entry = cv__grow(queue->entry, &queue->capacity, queue->count, sizeof *queue->entry);
-    const struct cv_queue_entry entry = {at_ns, queue->number++, kind, ref};
+    const struct sim_queue_entry entry = {at_ns, queue->number++, kind, ref};
     uint32_t at = queue->count++;
     while (at > 0) {
         const uint32_t parent = (at - 1) / CHILDREN;
@@ -34,11 +34,11 @@ void cv__queue_push(struct cv_queue *queue, int64_t at_ns, uint32_t kind, uint32
     queue->entry[at] = entry;
 }
 
-struct cv_queue_entry cv__queue_pop(struct cv_queue *queue)
+struct sim_queue_entry sim_queue_pop(struct sim_queue *queue)
 {
     CV_ASSERT(queue->count > 0);
-    const struct cv_queue_entry top = queue->entry[0];
-    const struct cv_queue_entry last = queue->entry[--queue->count];
+    const struct sim_queue_entry top = queue->entry[0];
+    const struct sim_queue_entry last = queue->entry[--queue->count];
     uint32_t at = 0;
     for (;;) {
         const uint32_t first = at * CHILDREN + 1;

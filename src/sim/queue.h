@@ -8,23 +8,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct cv_queue_entry {
+struct sim_queue_entry {
     int64_t at_ns;
     uint64_t number; /* order of insertion; breaks ties */
     uint32_t kind;   /* the owner's business, as is what follows */
     uint32_t ref;
 };
 
-struct cv_queue {
-    struct cv_queue_entry *entry;
+struct sim_queue {
+    struct sim_queue_entry *entry;
     uint32_t count, capacity;
     uint64_t number;
 };
 
-void cv__queue_fini(struct cv_queue *queue);
+void sim_queue_fini(struct sim_queue *queue);
 
 /* A zeroed queue is empty. Aborts the process if memory runs out: there is no run without it. */
-void cv__queue_push(struct cv_queue *queue, int64_t at_ns, uint32_t kind, uint32_t ref);
-struct cv_queue_entry cv__queue_pop(struct cv_queue *queue);
+void sim_queue_push(struct sim_queue *queue, int64_t at_ns, uint32_t kind, uint32_t ref);
+struct sim_queue_entry sim_queue_pop(struct sim_queue *queue);
 
 #endif

@@ -16,7 +16,7 @@ static uint64_t rotate(uint64_t value, int by)
     return (value << by) | (value >> (64 - by));
 }
 
-void cv__rng_init(struct cv_rng *rng, uint64_t seed, uint64_t stream)
+void sim_rng_init(struct sim_rng *rng, uint64_t seed, uint64_t stream)
 {
     uint64_t mix = stream;
     uint64_t state = seed ^ splitmix(&mix);
@@ -25,7 +25,7 @@ void cv__rng_init(struct cv_rng *rng, uint64_t seed, uint64_t stream)
     }
 }
 
-uint64_t cv__rng_next(struct cv_rng *rng)
+uint64_t sim_rng_next(struct sim_rng *rng)
 {
     uint64_t *s = rng->s;
     const uint64_t result = rotate(s[1] * 5, 7) * 9;
@@ -39,24 +39,24 @@ uint64_t cv__rng_next(struct cv_rng *rng)
     return result;
 }
 
-int64_t cv__rng_range(struct cv_rng *rng, int64_t low, int64_t high)
+int64_t sim_rng_range(struct sim_rng *rng, int64_t low, int64_t high)
 {
     CV_ASSERT(low <= high);
     const uint64_t width = (uint64_t)high - (uint64_t)low + 1;
     if (width == 0) {
-        return (int64_t)cv__rng_next(rng);
+        return (int64_t)sim_rng_next(rng);
     }
     /* The high half of a 128-bit product: its bias is below 2^-20 for any width we use. */
-    const unsigned __int128 product = (unsigned __int128)cv__rng_next(rng) * width;
+    const unsigned __int128 product = (unsigned __int128)sim_rng_next(rng) * width;
     return (int64_t)((uint64_t)low + (uint64_t)(product >> 64));
 }
 
-bool cv__rng_chance(struct cv_rng *rng, int64_t ppb)
+bool sim_rng_chance(struct sim_rng *rng, int64_t ppb)
 {
-    return ppb > 0 && cv__rng_range(rng, 0, 999999999) < ppb;
+    return ppb > 0 && sim_rng_range(rng, 0, 999999999) < ppb;
 }
 
-double cv__rng_unit(struct cv_rng *rng)
+double sim_rng_unit(struct sim_rng *rng)
 {
-    return (double)((cv__rng_next(rng) >> 11) + 1) * 0x1p-53;
+    return (double)((sim_rng_next(rng) >> 11) + 1) * 0x1p-53;
 }

@@ -8,21 +8,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct cv_rng {
+struct sim_rng {
     uint64_t s[4];
 };
 
 /* Streams of one seed are independent of each other. */
-void cv__rng_init(struct cv_rng *rng, uint64_t seed, uint64_t stream);
-uint64_t cv__rng_next(struct cv_rng *rng);
+void sim_rng_init(struct sim_rng *rng, uint64_t seed, uint64_t stream);
+uint64_t sim_rng_next(struct sim_rng *rng);
 
 /* Uniform in low..high, both included. */
-int64_t cv__rng_range(struct cv_rng *rng, int64_t low, int64_t high);
+int64_t sim_rng_range(struct sim_rng *rng, int64_t low, int64_t high);
 
 /* True with probability ppb / 10^9; draws nothing when that is 0. */
-bool cv__rng_chance(struct cv_rng *rng, int64_t ppb);
+bool sim_rng_chance(struct sim_rng *rng, int64_t ppb);
 
 /* Uniform in (0, 1]. */
-double cv__rng_unit(struct cv_rng *rng);
+double sim_rng_unit(struct sim_rng *rng);
 
 #endif

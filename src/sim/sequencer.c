@@ -3,68 +3,69 @@
 
 #include "sim/network.h"
 
-void cv__sequencer_init(struct cv_sequencer *s)
+void sim_sequencer_init(struct sim_sequencer *s)
 {
-    *s = (struct cv_sequencer){.delay_ns = 2 * NS_PER_MS, .boots = 1};
+    *s = (struct sim_sequencer){.delay_ns = 2 * NS_PER_MS, .boots = 1};
 }
 
-static void set(struct cv_sequencer *s, const struct cv_sequencer_change *change, bool for_a_while)
+static void set(struct sim_sequencer *s, const struct sim_sequencer_change *change,
+                bool for_a_while)
 {
     const uint32_t mask = change->mask;
-    if (mask & CV_SEQUENCER_DELAY) {
+    if (mask & SIM_SEQUENCER_DELAY) {
         s->delay_ns = change->delay_ns;
     }
-    if (mask & CV_SEQUENCER_SERIAL) {
+    if (mask & SIM_SEQUENCER_SERIAL) {
         s->serial_ns = change->serial_ns;
     }
-    if (mask & CV_SEQUENCER_QUERY_LOSS) {
+    if (mask & SIM_SEQUENCER_QUERY_LOSS) {
         *(for_a_while ? &s->more_query_loss_ppb : &s->query_loss_ppb) = change->query_loss_ppb;
     }
-    if (mask & CV_SEQUENCER_ANSWER_LOSS) {
+    if (mask & SIM_SEQUENCER_ANSWER_LOSS) {
         *(for_a_while ? &s->more_answer_loss_ppb : &s->answer_loss_ppb) = change->answer_loss_ppb;
     }
-    if (mask & CV_SEQUENCER_START) {
+    if (mask & SIM_SEQUENCER_START) {
         s->counter = (uint32_t)(change->start - 1);
     }
-    if (mask & CV_SEQUENCER_BOOTS) {
+    if (mask & SIM_SEQUENCER_BOOTS) {
         s->boots = change->boots;
     }
 }
 
-void cv__sequencer_change(struct cv_sequencer *s, const struct cv_sequencer_change *change,
+void sim_sequencer_change(struct sim_sequencer *s, const struct sim_sequencer_change *change,
                           bool for_a_while)
 {
     switch (change->verb) {
-    case CV_SEQUENCER_SET:
+    case SIM_SEQUENCER_SET:
         set(s, change, for_a_while);
         break;
-    case CV_SEQUENCER_RESET:
+    case SIM_SEQUENCER_RESET:
         s->counter = 0;
         s->boots += s->boots > 0;
         s->reset_count++;
         break;
-    case CV_SEQUENCER_WIPE:
+    case SIM_SEQUENCER_WIPE:
         s->counter = 0;
         s->boots = s->boots > 0;
         s->reset_count++;
         break;
-    case CV_SEQUENCER_DOWN:
+    case SIM_SEQUENCER_DOWN:
         s->is_down = true;
         break;
-    case CV_SEQUENCER_UP:
+    case SIM_SEQUENCER_UP:
         s->is_down = false;
         break;
-    case CV_SEQUENCER_SKIP:
+    case SIM_SEQUENCER_SKIP:
         s->counter += (uint32_t)change->skip;
         break;
-    case CV_SEQUENCER_VERB_COUNT:
+    case SIM_SEQUENCER_VERB_COUNT:
         CV_ASSERT(!"a change of no kind");
     }
 }
 
-void cv__sequencer_restore(struct cv_sequencer *s, enum cv_sequencer_verb verb)
+void sim_sequencer_restore(struct sim_sequencer *s, enum sim_sequencer_verb verb)
 {
-    if (verb == CV_SEQUENCER_DOWN) {
+    if (verb == SIM_SEQUENCER_DOWN) {
         s->is_down = false;
     } else {
         s->more_query_loss_ppb = 0;
@@ -73,14 +74,14 @@ void cv__sequencer_restore(struct cv_sequencer *s, enum cv_sequencer_verb verb)
 }
 
 /* Each of two causes alone, then the other: drawn twice, so that neither changes the other. */
-static bool is_lost(struct cv_rng *rng, int64_t loss_ppb, int64_t more_ppb)
+static bool is_lost(struct sim_rng *rng, int64_t loss_ppb, int64_t more_ppb)
 {
-    bool lost = loss_ppb > 0 && cv__rng_range(rng, 0, CV_PPB_ONE - 1) < loss_ppb;
-    lost = (more_ppb > 0 && cv__rng_range(rng, 0, CV_PPB_ONE - 1) < more_ppb) || lost;
+    bool lost = loss_ppb > 0 && sim_rng_range(rng, 0, SIM_PPB_ONE - 1) < loss_ppb;
+    lost = (more_ppb > 0 && sim_rng_range(rng, 0, SIM_PPB_ONE - 1) < more_ppb) || lost;
     return lost;
 }
 
-bool cv__sequencer_ask(struct cv_sequencer *s, struct cv_rng *rng, int64_t now_ns,
+bool sim_sequencer_ask(struct sim_sequencer *s, struct sim_rng *rng, int64_t now_ns,
                        int64_t *ret_at_ns)
 {
     s->query_count++;
@@ -92,8 +93,8 @@ bool cv__sequencer_ask(struct cv_sequencer *s, struct cv_rng *rng, int64_t now_n
     return true;
 }
 
-bool cv__sequencer_serve(struct cv_sequencer *s, struct cv_rng *rng, int64_t now_ns,
-                         struct cv_answer *ret_answer, int64_t *ret_at_ns)
+bool sim_sequencer_serve(struct sim_sequencer *s, struct sim_rng *rng, int64_t now_ns,
+                         struct sim_answer *ret_answer, int64_t *ret_at_ns)
 {
     if (s->is_down) {
         s->lost_query_count++;
@@ -106,7 +107,7 @@ bool cv__sequencer_serve(struct cv_sequencer *s, struct cv_rng *rng, int64_t now
         s->lost_answer_count++;
         return false;
     }
-    *ret_answer = (struct cv_answer){s->counter, s->boots};
+    *ret_answer = (struct sim_answer){s->counter, s->boots};
     *ret_at_ns = s->busy_ns + (s->delay_ns - s->delay_ns / 2);
     return true;
 }

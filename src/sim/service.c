@@ -1,7 +1,7 @@
 /* src/sim/service.c - a replicated service beside a world; see the header. */
 #include "sim/service.h"
 
-#include "sim/memory.h"
+#include "base/memory.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -23,17 +23,17 @@ struct server {
     uint64_t told_history;
 };
 
-struct cv_service {
-    struct cv_world *world;
-    struct cv_service_options options;
-    struct cv_rng client_rng, link_rng;
+struct sim_service {
+    struct sim_world *world;
+    struct sim_service_options options;
+    struct sim_rng client_rng, link_rng;
     uint32_t server_count, quorum, site_count;
-    struct server *server;         /* by id - 1 */
-    int64_t next_ns[CV_SITES_MAX]; /* the next request of each site; NEVER: none */
-    int64_t report_ns;             /* the next report */
-    struct cv_request *request;    /* under way or waiting */
+    struct server *server;          /* by id - 1 */
+    int64_t next_ns[SIM_SITES_MAX]; /* the next request of each site; NEVER: none */
+    int64_t report_ns;              /* the next report */
+    struct sim_request *request;    /* under way or waiting */
     uint32_t request_count, request_capacity;
-    struct cv_recovery *recovery;
+    struct sim_recovery *recovery;
     uint32_t recovery_count, recovery_capacity;
 };
 
@@ -41,23 +41,23 @@ struct cv_service {
 
 /* One way; NEVER: there is none. The connections are TCP's: what is lost is sent again after a
  * round trip, and doubles are dropped. */
-static int64_t draw_way(struct cv_service *s, cv_id from, cv_id to)
+static int64_t draw_way(struct sim_service *s, cv_id from, cv_id to)
 {
     if (from == to) {
         return 0;
     }
-    const struct cv_network *network = s->world->network;
+    const struct sim_network *network = s->world->network;
     int64_t again_ns = 0;
     for (uint32_t i = 0; i < TRIES_MAX; i++) {
         int64_t delay_ns[2];
-        const enum cv_fate fate = cv__network_send(network, &s->link_rng, from, to, delay_ns);
-        if (fate == CV_FATE_UNREACHABLE) {
+        const enum sim_fate fate = sim_network_send(network, &s->link_rng, from, to, delay_ns);
+        if (fate == SIM_FATE_UNREACHABLE) {
             return NEVER;
         }
-        if (fate != CV_FATE_LOST) {
+        if (fate != SIM_FATE_LOST) {
             return again_ns + delay_ns[0];
         }
-        again_ns += cv__network_mean_ns(network, from, to) + cv__network_mean_ns(network, to, from);
+        again_ns += sim_network_mean_ns(network, from, to) + sim_network_mean_ns(network, to, from);
     }
     return NEVER;
 }
@@ -67,20 +67,20 @@ static int64_t later(int64_t at_ns, int64_t by_ns)
     return at_ns == NEVER || by_ns == NEVER ? NEVER : at_ns + by_ns;
 }
 
-static int64_t draw_round(struct cv_service *s, cv_id from, cv_id to)
+static int64_t draw_round(struct sim_service *s, cv_id from, cv_id to)
 {
     const int64_t there_ns = draw_way(s, from, to);
     return later(there_ns, draw_way(s, to, from));
 }
 
-static int64_t mean_rtt(const struct cv_service *s, cv_id a, cv_id b)
+static int64_t mean_rtt(const struct sim_service *s, cv_id a, cv_id b)
 {
     return a == b ? 0
-                  : cv__network_mean_ns(s->world->network, a, b) +
-                        cv__network_mean_ns(s->world->network, b, a);
+                  : sim_network_mean_ns(s->world->network, a, b) +
+                        sim_network_mean_ns(s->world->network, b, a);
 }
 
-int64_t cv__service_transfer_ns(const struct cv_service_options *o, uint64_t bytes, int64_t rtt_ns)
+int64_t sim_service_transfer_ns(const struct sim_service_options *o, uint64_t bytes, int64_t rtt_ns)
 {
     double bandwidth = (double)o->bandwidth_bytes;
     if (rtt_ns > 0) {
@@ -89,23 +89,23 @@ int64_t cv__service_transfer_ns(const struct cv_service_options *o, uint64_t byt
     return (int64_t)((double)bytes * NS_PER_S / bandwidth);
 }
 
-static int64_t draw_transfer(struct cv_service *s, cv_id from, cv_id to, uint64_t entries)
+static int64_t draw_transfer(struct sim_service *s, cv_id from, cv_id to, uint64_t entries)
 {
-    const int64_t bytes_ns = cv__service_transfer_ns(
+    const int64_t bytes_ns = sim_service_transfer_ns(
         &s->options, entries * (uint64_t)s->options.entry_bytes, mean_rtt(s, from, to));
     return later(draw_round(s, from, to), bytes_ns);
 }
 
 /* ---- Servers --------------------------------------------------------------------------------- */
 
-static struct server *server_of(const struct cv_service *s, cv_id id)
+static struct server *server_of(const struct sim_service *s, cv_id id)
 {
     return &s->server[id - 1];
 }
 
-static bool is_up(const struct cv_service *s, cv_id id)
+static bool is_up(const struct sim_service *s, cv_id id)
 {
-    const struct cv_node *n = &s->world->node[id - 1];
+    const struct sim_node *n = &s->world->node[id - 1];
     return n->is_up && !n->is_paused;
 }
 
@@ -117,19 +117,19 @@ static int compare(const void *a, const void *b)
 }
 
 /* The time by which a quorum is there. */
-static int64_t quorum_ns(const struct cv_service *s, const int64_t *by_server)
+static int64_t quorum_ns(const struct sim_service *s, const int64_t *by_server)
 {
-    int64_t sorted[CV_SERVERS_MAX];
+    int64_t sorted[SIM_SERVERS_MAX];
     memcpy(sorted, by_server, s->server_count * sizeof *sorted);
     qsort(sorted, s->server_count, sizeof *sorted, compare);
     return sorted[s->quorum - 1];
 }
 
 /* The time from a leader's broadcast until a quorum of those in sync has acknowledged. */
-static int64_t draw_consensus(struct cv_service *s, cv_id leader)
+static int64_t draw_consensus(struct sim_service *s, cv_id leader)
 {
     const uint64_t history = server_of(s, leader)->history;
-    int64_t ack_ns[CV_SERVERS_MAX];
+    int64_t ack_ns[SIM_SERVERS_MAX];
     for (cv_id id = 1; id <= s->server_count; id++) {
         const bool acknowledges = is_up(s, id) && server_of(s, id)->history == history;
         ack_ns[id - 1] = acknowledges ? draw_round(s, leader, id) : NEVER;
@@ -138,7 +138,7 @@ static int64_t draw_consensus(struct cv_service *s, cv_id leader)
 }
 
 /* Who has everything, as far as a quorum knows, and is the one to fetch it from. */
-static cv_id source_for(const struct cv_service *s, cv_id leader, const int64_t *answer_ns,
+static cv_id source_for(const struct sim_service *s, cv_id leader, const int64_t *answer_ns,
                         int64_t learned_ns, uint64_t longest)
 {
     cv_id best = CV_ID_NONE;
@@ -146,7 +146,7 @@ static cv_id source_for(const struct cv_service *s, cv_id leader, const int64_t 
         if (answer_ns[id - 1] > learned_ns || server_of(s, id)->history != longest) {
             continue;
         }
-        if (best == CV_ID_NONE || s->options.fetch == CV_FETCH_LARGEST_ID ||
+        if (best == CV_ID_NONE || s->options.fetch == SIM_FETCH_LARGEST_ID ||
             mean_rtt(s, leader, id) < mean_rtt(s, leader, best)) {
             best = id;
         }
@@ -156,10 +156,10 @@ static cv_id source_for(const struct cv_service *s, cv_id leader, const int64_t 
 }
 
 /* [sec. 2.3] From leading to serving. `ret_synced_ns`: when each server has everything. */
-static int64_t draw_recovery(struct cv_service *s, cv_id leader, int64_t *ret_synced_ns,
+static int64_t draw_recovery(struct sim_service *s, cv_id leader, int64_t *ret_synced_ns,
                              uint64_t *ret_longest)
 {
-    int64_t answer_ns[CV_SERVERS_MAX];
+    int64_t answer_ns[SIM_SERVERS_MAX];
     for (cv_id id = 1; id <= s->server_count; id++) {
         answer_ns[id - 1] = is_up(s, id) ? draw_round(s, leader, id) : NEVER;
     }
@@ -191,22 +191,22 @@ static int64_t draw_recovery(struct cv_service *s, cv_id leader, int64_t *ret_sy
     return later(quorum_ns(s, ret_synced_ns), s->options.cost_ns);
 }
 
-int64_t cv__service_draw_recovery(struct cv_service *s, cv_id leader)
+int64_t sim_service_draw_recovery(struct sim_service *s, cv_id leader)
 {
-    int64_t synced_ns[CV_SERVERS_MAX];
+    int64_t synced_ns[SIM_SERVERS_MAX];
     uint64_t longest;
     return draw_recovery(s, leader, synced_ns, &longest);
 }
 
 /* ---- Clients --------------------------------------------------------------------------------- */
 
-static uint32_t site_of(const struct cv_service *s, cv_id id)
+static uint32_t site_of(const struct sim_service *s, cv_id id)
 {
     return s->world->scenario->site_of[id - 1];
 }
 
 /* A server of the site, to measure the way of its clients from. */
-static cv_id home_of(const struct cv_service *s, uint32_t site)
+static cv_id home_of(const struct sim_service *s, uint32_t site)
 {
     for (cv_id id = 1; id <= s->server_count; id++) {
         if (site_of(s, id) == site) {
@@ -217,7 +217,7 @@ static cv_id home_of(const struct cv_service *s, uint32_t site)
 }
 
 /* [sec. 4.1] A client's server is in its site, any of them; if none is up, the nearest one. */
-static cv_id choose_server(struct cv_service *s, uint32_t site)
+static cv_id choose_server(struct sim_service *s, uint32_t site)
 {
     uint32_t near_count = 0;
     cv_id nearest = CV_ID_NONE;
@@ -233,7 +233,7 @@ static cv_id choose_server(struct cv_service *s, uint32_t site)
     if (near_count == 0) {
         return nearest;
     }
-    int64_t skip = cv__rng_range(&s->link_rng, 0, near_count - 1);
+    int64_t skip = sim_rng_range(&s->link_rng, 0, near_count - 1);
     for (cv_id id = 1; id <= s->server_count; id++) {
         if (is_up(s, id) && site_of(s, id) == site && skip-- == 0) {
             return id;
@@ -244,12 +244,12 @@ static cv_id choose_server(struct cv_service *s, uint32_t site)
 }
 
 /* From a client to its server and back: nothing, unless the client's site is down. */
-static int64_t draw_access(struct cv_service *s, uint32_t site, cv_id server)
+static int64_t draw_access(struct sim_service *s, uint32_t site, cv_id server)
 {
     return site_of(s, server) == site ? 0 : draw_round(s, home_of(s, site), server);
 }
 
-int64_t cv__service_draw_request(struct cv_service *s, uint32_t site, cv_id leader)
+int64_t sim_service_draw_request(struct sim_service *s, uint32_t site, cv_id leader)
 {
     const cv_id server = choose_server(s, site);
     if (server == CV_ID_NONE) {
@@ -260,32 +260,32 @@ int64_t cv__service_draw_request(struct cv_service *s, uint32_t site, cv_id lead
     return later(ns, draw_consensus(s, leader));
 }
 
-void cv__service_reseed(struct cv_service *s, uint64_t seed)
+void sim_service_reseed(struct sim_service *s, uint64_t seed)
 {
-    cv__rng_init(&s->link_rng, seed, STREAM_LINKS);
+    sim_rng_init(&s->link_rng, seed, STREAM_LINKS);
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-static bool is_leading(const struct cv_service *s, cv_id leader, uint64_t token)
+static bool is_leading(const struct sim_service *s, cv_id leader, uint64_t token)
 {
-    return cv__world_holds(s->world, leader) && s->world->node[leader - 1].held_token == token;
+    return sim_world_holds(s->world, leader) && s->world->node[leader - 1].held_token == token;
 }
 
-static struct cv_recovery *latest(const struct cv_service *s)
+static struct sim_recovery *latest(const struct sim_service *s)
 {
     return s->recovery_count > 0 ? &s->recovery[s->recovery_count - 1] : NULL;
 }
 
-static void begin_recovery(struct cv_service *s, cv_id leader)
+static void begin_recovery(struct sim_service *s, cv_id leader)
 {
-    const struct cv_node *n = &s->world->node[leader - 1];
-    int64_t synced_ns[CV_SERVERS_MAX];
+    const struct sim_node *n = &s->world->node[leader - 1];
+    int64_t synced_ns[SIM_SERVERS_MAX];
     uint64_t longest;
     const int64_t ns = draw_recovery(s, leader, synced_ns, &longest);
     s->recovery =
         cv__grow(s->recovery, &s->recovery_capacity, s->recovery_count, sizeof *s->recovery);
-    s->recovery[s->recovery_count++] = (struct cv_recovery){
+    s->recovery[s->recovery_count++] = (struct sim_recovery){
         .leader = leader,
         .token = n->held_token,
         .began_ns = n->held_from_ns,
@@ -300,9 +300,9 @@ static void begin_recovery(struct cv_service *s, cv_id leader)
 }
 
 /* The leader is gone: what it was sending is not arriving any more. */
-static void end_recovery(struct cv_service *s)
+static void end_recovery(struct sim_service *s)
 {
-    struct cv_recovery *last = latest(s);
+    struct sim_recovery *last = latest(s);
     if (last != NULL && last->done_ns > s->world->now_ns) {
         last->done_ns = NEVER;
     }
@@ -312,7 +312,7 @@ static void end_recovery(struct cv_service *s)
 }
 
 /* Who has received all that it missed by now, the leader first. */
-static void go_on_recovering(struct cv_service *s, const struct cv_recovery *recovery)
+static void go_on_recovering(struct sim_service *s, const struct sim_recovery *recovery)
 {
     struct server *leader = server_of(s, recovery->leader);
     if (leader->synced_ns <= s->world->now_ns) {
@@ -330,17 +330,17 @@ static void go_on_recovering(struct cv_service *s, const struct cv_recovery *rec
 }
 
 /* Follows the leader that the election has made. */
-static void look_at_leader(struct cv_service *s)
+static void look_at_leader(struct sim_service *s)
 {
     for (cv_id id = 1; id <= s->server_count; id++) {
-        const struct cv_recovery *last = latest(s);
+        const struct sim_recovery *last = latest(s);
         const uint64_t token = s->world->node[id - 1].held_token;
-        if (cv__world_holds(s->world, id) &&
+        if (sim_world_holds(s->world, id) &&
             (last == NULL || last->leader != id || last->token != token)) {
             begin_recovery(s, id);
         }
     }
-    const struct cv_recovery *last = latest(s);
+    const struct sim_recovery *last = latest(s);
     if (last == NULL || !is_leading(s, last->leader, last->token)) {
         end_recovery(s);
     } else {
@@ -348,7 +348,8 @@ static void look_at_leader(struct cv_service *s)
     }
 }
 
-static void send_request(struct cv_service *s, struct cv_request *r, const struct cv_recovery *to)
+static void send_request(struct sim_service *s, struct sim_request *r,
+                         const struct sim_recovery *to)
 {
     int64_t ns = later(s->options.cost_ns, draw_access(s, r->site, r->server));
     ns = later(ns, draw_way(s, r->server, to->leader));
@@ -360,7 +361,7 @@ static void send_request(struct cv_service *s, struct cv_request *r, const struc
 }
 
 /* A quorum has it: it is in the history of all that are in sync. */
-static void commit(struct cv_service *s, const struct cv_request *r)
+static void commit(struct sim_service *s, const struct sim_request *r)
 {
     const uint64_t before = server_of(s, r->leader)->history;
     for (cv_id id = 1; id <= s->server_count; id++) {
@@ -371,7 +372,7 @@ static void commit(struct cv_service *s, const struct cv_request *r)
 }
 
 /* True: it is answered. A request that has lost its server or its leader is sent again. */
-static bool request_goes_on(struct cv_service *s, struct cv_request *r)
+static bool request_goes_on(struct sim_service *s, struct sim_request *r)
 {
     const int64_t now_ns = s->world->now_ns;
     if (r->committed_ns == 0) { /* it is, and the answer is on its way */
@@ -394,7 +395,7 @@ static bool request_goes_on(struct cv_service *s, struct cv_request *r)
     if (r->server == CV_ID_NONE || !is_up(s, r->server)) {
         r->server = choose_server(s, r->site);
     }
-    const struct cv_recovery *last = latest(s);
+    const struct sim_recovery *last = latest(s);
     if (r->leader == CV_ID_NONE && r->server != CV_ID_NONE && last != NULL &&
         last->done_ns <= now_ns && is_leading(s, last->leader, last->token) &&
         s->world->node[r->server - 1].leader == last->leader) {
@@ -403,27 +404,27 @@ static bool request_goes_on(struct cv_service *s, struct cv_request *r)
     return false;
 }
 
-static int64_t gap_ns(struct cv_service *s, uint32_t site)
+static int64_t gap_ns(struct sim_service *s, uint32_t site)
 {
     if (s->options.rate[site] <= 0) {
         return NEVER;
     }
     const double mean_ns = (double)NS_PER_S * s->options.every / (double)s->options.rate[site];
-    return 1 + (int64_t)(-log(cv__rng_unit(&s->client_rng)) * mean_ns);
+    return 1 + (int64_t)(-log(sim_rng_unit(&s->client_rng)) * mean_ns);
 }
 
-static void arrivals(struct cv_service *s)
+static void arrivals(struct sim_service *s)
 {
     for (uint32_t site = 1; site <= s->site_count; site++) {
         while (s->next_ns[site] <= s->world->now_ns) {
             s->request =
                 cv__grow(s->request, &s->request_capacity, s->request_count, sizeof *s->request);
-            struct cv_request *r = &s->request[s->request_count++];
-            *r = (struct cv_request){.site = site,
-                                     .server = choose_server(s, site),
-                                     .arrived_ns = s->next_ns[site],
-                                     .committed_ns = NEVER,
-                                     .done_ns = NEVER};
+            struct sim_request *r = &s->request[s->request_count++];
+            *r = (struct sim_request){.site = site,
+                                      .server = choose_server(s, site),
+                                      .arrived_ns = s->next_ns[site],
+                                      .committed_ns = NEVER,
+                                      .done_ns = NEVER};
             if (r->server != CV_ID_NONE) {
                 server_of(s, r->server)->arrived += s->options.every;
             }
@@ -432,18 +433,18 @@ static void arrivals(struct cv_service *s)
     }
 }
 
-static void tell(struct cv_service *s, cv_id id, enum cv_input input, int64_t value)
+static void tell(struct sim_service *s, cv_id id, enum cv_input input, int64_t value)
 {
-    const struct cv_action report = {.at_ns = s->world->now_ns,
-                                     .kind = CV_ACTION_REPORT,
-                                     .node = id,
-                                     .input = input,
-                                     .value = value};
-    cv__world_schedule_action(s->world, &report);
+    const struct sim_action report = {.at_ns = s->world->now_ns,
+                                      .kind = SIM_ACTION_REPORT,
+                                      .node = id,
+                                      .input = input,
+                                      .value = value};
+    sim_world_schedule_action(s->world, &report);
 }
 
 /* What an application would report of itself: the rate it sees, smoothed, and its history. */
-static void report(struct cv_service *s)
+static void report(struct sim_service *s)
 {
     const double period_s = (double)s->options.report_ns / NS_PER_S;
     for (cv_id id = 1; id <= s->server_count; id++) {
@@ -470,7 +471,7 @@ static void report(struct cv_service *s)
     s->report_ns += s->options.report_ns;
 }
 
-static void step(struct cv_service *s)
+static void step(struct sim_service *s)
 {
     look_at_leader(s);
     arrivals(s);
@@ -487,45 +488,46 @@ static void step(struct cv_service *s)
 }
 
 /* When something happens next, here or in the world. */
-static int64_t next_ns(const struct cv_service *s)
+static int64_t next_ns(const struct sim_service *s)
 {
-    const struct cv_queue *queue = &s->world->queue;
+    const struct sim_queue *queue = &s->world->queue;
     int64_t ns = queue->count > 0 ? queue->entry[0].at_ns : NEVER;
     ns = cv__min64(ns, s->report_ns);
     for (uint32_t site = 1; site <= s->site_count; site++) {
         ns = cv__min64(ns, s->next_ns[site]);
     }
     for (uint32_t i = 0; i < s->request_count; i++) {
-        const struct cv_request *r = &s->request[i];
+        const struct sim_request *r = &s->request[i];
         const int64_t at_ns = r->committed_ns == 0 ? r->done_ns : r->committed_ns;
         ns = cv__min64(ns, at_ns > s->world->now_ns ? at_ns : NEVER); /* else it waits for others */
     }
-    const struct cv_recovery *last = latest(s);
+    const struct sim_recovery *last = latest(s);
     if (last != NULL && last->done_ns > s->world->now_ns) {
         ns = cv__min64(ns, last->done_ns);
     }
     return ns;
 }
 
-void cv__service_run(struct cv_service *s, int64_t until_ns)
+void sim_service_run(struct sim_service *s, int64_t until_ns)
 {
     for (int64_t ns = next_ns(s); ns <= until_ns && !s->world->is_over; ns = next_ns(s)) {
-        cv__world_run(s->world, cv__max64(ns, s->world->now_ns));
+        sim_world_run(s->world, cv__max64(ns, s->world->now_ns));
         step(s);
     }
     if (until_ns > s->world->now_ns) {
-        cv__world_run(s->world, until_ns);
+        sim_world_run(s->world, until_ns);
     }
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 
-struct cv_service *cv__service_new(struct cv_world *world, const struct cv_service_options *options)
+struct sim_service *sim_service_new(struct sim_world *world,
+                                    const struct sim_service_options *options)
 {
-    CV_ASSERT(world->node_count <= CV_SERVERS_MAX);
+    CV_ASSERT(world->node_count <= SIM_SERVERS_MAX);
     CV_ASSERT(options->entry_bytes > 0 && options->window_bytes > 0);
     CV_ASSERT(options->bandwidth_bytes > 0 && options->cost_ns >= 0);
-    struct cv_service *s = cv__allocate(1, sizeof *s);
+    struct sim_service *s = cv__allocate(1, sizeof *s);
     s->world = world;
     s->options = *options;
     s->options.every = options->every > 0 ? options->every : 1;
@@ -537,8 +539,8 @@ struct cv_service *cv__service_new(struct cv_world *world, const struct cv_servi
         *server_of(s, id) = (struct server){
             .synced_ns = NEVER, .rate = -1, .told_rate = -1, .told_history = UINT64_MAX};
     }
-    cv__rng_init(&s->client_rng, options->seed, STREAM_CLIENTS);
-    cv__service_reseed(s, options->seed);
+    sim_rng_init(&s->client_rng, options->seed, STREAM_CLIENTS);
+    sim_service_reseed(s, options->seed);
     for (uint32_t site = 1; site <= s->site_count; site++) {
         s->next_ns[site] = later(world->now_ns, gap_ns(s, site));
     }
@@ -546,7 +548,7 @@ struct cv_service *cv__service_new(struct cv_world *world, const struct cv_servi
     return s;
 }
 
-void cv__service_free(struct cv_service *s)
+void sim_service_free(struct sim_service *s)
 {
     if (s != NULL) {
         free(s->server);
@@ -556,24 +558,24 @@ void cv__service_free(struct cv_service *s)
     }
 }
 
-uint64_t cv__service_history(const struct cv_service *s, cv_id server)
+uint64_t sim_service_history(const struct sim_service *s, cv_id server)
 {
     return server_of(s, server)->history;
 }
 
-void cv__service_set_history(struct cv_service *s, cv_id server, uint64_t entries)
+void sim_service_set_history(struct sim_service *s, cv_id server, uint64_t entries)
 {
     server_of(s, server)->history = entries;
 }
 
-void cv__service_set_rate(struct cv_service *s, uint32_t site, int64_t rate)
+void sim_service_set_rate(struct sim_service *s, uint32_t site, int64_t rate)
 {
     CV_ASSERT(site >= 1 && site <= s->site_count);
     s->options.rate[site] = rate;
     s->next_ns[site] = later(s->world->now_ns, gap_ns(s, site));
 }
 
-const struct cv_recovery *cv__service_recovery_at(const struct cv_service *s, uint32_t index)
+const struct sim_recovery *sim_service_recovery_at(const struct sim_service *s, uint32_t index)
 {
     return index < s->recovery_count ? &s->recovery[index] : NULL;
 }

@@ -24,9 +24,9 @@
 
 #include "sim/world.h"
 
-#define CV_SERVERS_MAX 64u
+#define SIM_SERVERS_MAX 64u
 
-struct cv_request {
+struct sim_request {
     uint32_t site;
     cv_id server; /* where it arrived; CV_ID_NONE: not yet anywhere */
     cv_id leader; /* who ordered it; CV_ID_NONE: it waits for one */
@@ -36,7 +36,7 @@ struct cv_request {
     int64_t done_ns;
 };
 
-struct cv_recovery {
+struct sim_recovery {
     cv_id leader;
     uint64_t token;
     int64_t began_ns; /* it leads */
@@ -46,55 +46,56 @@ struct cv_recovery {
 };
 
 /* From whom a leader fetches what it misses, among those that have everything. */
-enum cv_fetch { CV_FETCH_NEAREST, CV_FETCH_LARGEST_ID };
+enum sim_fetch { SIM_FETCH_NEAREST, SIM_FETCH_LARGEST_ID };
 
-struct cv_service_options {
+struct sim_service_options {
     uint64_t seed;
-    int64_t rate[CV_SITES_MAX]; /* requests per second of each site's clients, by its number */
-    uint32_t every;             /* of so many requests one is simulated; 0 is 1 */
+    int64_t rate[SIM_SITES_MAX]; /* requests per second of each site's clients, by its number */
+    uint32_t every;              /* of so many requests one is simulated; 0 is 1 */
     int64_t cost_ns;
     int64_t entry_bytes;     /* of the history, for each request */
     int64_t window_bytes;    /* in flight on a connection */
     int64_t bandwidth_bytes; /* of a line, per second */
-    enum cv_fetch fetch;
+    enum sim_fetch fetch;
     int64_t report_ns; /* how often rates and histories are reported; 0: never */
     /* Is shown each request as it is answered. */
-    void (*on_request)(void *context, const struct cv_request *request);
+    void (*on_request)(void *context, const struct sim_request *request);
     void *context;
 };
 
-struct cv_service;
+struct sim_service;
 
-/* `world` is lent for the service's life; its nodes are the servers, at most CV_SERVERS_MAX. */
-struct cv_service *cv__service_new(struct cv_world *world,
-                                   const struct cv_service_options *options);
-void cv__service_free(struct cv_service *service);
+/* `world` is lent for the service's life; its nodes are the servers, at most SIM_SERVERS_MAX. */
+struct sim_service *sim_service_new(struct sim_world *world,
+                                    const struct sim_service_options *options);
+void sim_service_free(struct sim_service *service);
 
 /* Runs the world, and the clients with it, up to and including that instant. */
-void cv__service_run(struct cv_service *service, int64_t until_ns);
+void sim_service_run(struct sim_service *service, int64_t until_ns);
 
 /* Entries of a server's history. Setting them back outdates it. */
-uint64_t cv__service_history(const struct cv_service *service, cv_id server);
-void cv__service_set_history(struct cv_service *service, cv_id server, uint64_t entries);
+uint64_t sim_service_history(const struct sim_service *service, cv_id server);
+void sim_service_set_history(struct sim_service *service, cv_id server, uint64_t entries);
 
 /* From now on that site's clients send so many requests per second. */
-void cv__service_set_rate(struct cv_service *service, uint32_t site, int64_t rate);
+void sim_service_set_rate(struct sim_service *service, uint32_t site, int64_t rate);
 
 /* The recoveries so far, oldest first; NULL past the last. Lent until the service runs on. */
-const struct cv_recovery *cv__service_recovery_at(const struct cv_service *service, uint32_t index);
+const struct sim_recovery *sim_service_recovery_at(const struct sim_service *service,
+                                                   uint32_t index);
 
 /* ---- What a server would be like as leader: drawn, for whoever is up now ----------------------
  */
 
 /* The draws begin anew from this seed: several leaders can be compared on equal luck. */
-void cv__service_reseed(struct cv_service *service, uint64_t seed);
+void sim_service_reseed(struct sim_service *service, uint64_t seed);
 /* The latency of a request of that site's clients, or of a recovery. INT64_MAX: there is no quorum
  * for it. */
-int64_t cv__service_draw_request(struct cv_service *service, uint32_t site, cv_id leader);
-int64_t cv__service_draw_recovery(struct cv_service *service, cv_id leader);
+int64_t sim_service_draw_request(struct sim_service *service, uint32_t site, cv_id leader);
+int64_t sim_service_draw_recovery(struct sim_service *service, cv_id leader);
 
 /* How long a transfer of so many bytes takes on a connection with that mean round trip. */
-int64_t cv__service_transfer_ns(const struct cv_service_options *options, uint64_t bytes,
+int64_t sim_service_transfer_ns(const struct sim_service_options *options, uint64_t bytes,
                                 int64_t rtt_ns);
 
 #endif

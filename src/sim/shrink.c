@@ -1,9 +1,9 @@
 /* src/sim/shrink.c - a failing run as a small scenario that still fails. */
 #include "sim/shrink.h"
 
+#include "base/memory.h"
 #include "core/duration.h"
 #include "core/errors.h"
-#include "sim/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static void line_add(char ***lines, uint32_t *count, uint32_t *capacity, char *l
     (*lines)[(*count)++] = line;
 }
 
-static struct symptom symptom_of(const struct cv_world *w)
+static struct symptom symptom_of(const struct sim_world *w)
 {
     struct symptom s = {.at_ns = -1};
     const uint32_t promised = w->scenario->promises;
@@ -96,19 +96,19 @@ static char *compose(const struct shrinker *s)
 static bool still_fails(struct shrinker *s, struct symptom *ret_symptom)
 {
     char *text = compose(s);
-    struct cv_scenario *scenario;
+    struct sim_scenario *scenario;
     bool fails = false;
     s->trials++;
-    if (cv__scenario_parse(s->name, text, strlen(text), &scenario, NULL) == CV_OK) {
-        const struct cv_world_options options = {0};
-        struct cv_world *world = cv__world_new(scenario, s->seed, &options);
-        if (!cv__world_run_all(world)) {
+    if (sim_scenario_parse(s->name, text, strlen(text), &scenario, NULL) == CV_OK) {
+        const struct sim_world_options options = {0};
+        struct sim_world *world = sim_world_new(scenario, s->seed, &options);
+        if (!sim_world_run_all(world)) {
             *ret_symptom = symptom_of(world);
             fails = (ret_symptom->properties & s->symptom.properties) != 0 ||
                     (ret_symptom->expects & s->symptom.expects) != 0;
         }
-        cv__world_free(world);
-        cv__scenario_free(scenario);
+        sim_world_free(world);
+        sim_scenario_free(scenario);
     }
     free(text);
     return fails;
@@ -186,11 +186,11 @@ static void collect_setup(struct shrinker *s, const char *text, size_t length)
 }
 
 /* The scenario's actions and the drawn ones, but not the ends that the run added. */
-static void collect_actions(struct shrinker *s, const struct cv_world *w, uint32_t action_count)
+static void collect_actions(struct shrinker *s, const struct sim_world *w, uint32_t action_count)
 {
     s->at_ns = cv__allocate(action_count, sizeof *s->at_ns);
     for (uint32_t i = 0; i < action_count; i++) {
-        if (w->action[i].at_ns == CV_SETUP) {
+        if (w->action[i].at_ns == SIM_SETUP) {
             continue;
         }
         char *line = NULL;
@@ -199,7 +199,7 @@ static void collect_actions(struct shrinker *s, const struct cv_world *w, uint32
         if (out == NULL) {
             continue;
         }
-        cv__action_print(&w->action[i], w->node_count, out);
+        sim_action_print(&w->action[i], w->node_count, out);
         (void)fclose(out);
         s->at_ns[s->action_count] = w->action[i].at_ns;
         line_add(&s->action, &s->action_count, &s->action_capacity, line);
@@ -224,24 +224,24 @@ static void shrinker_fini(struct shrinker *s)
     free(s->is_kept);
 }
 
-int cv__shrink(const char *name, const char *text, size_t length, uint64_t seed,
-               struct cv_shrunk *ret_shrunk, struct cv_errtext *reterr)
+int sim_shrink(const char *name, const char *text, size_t length, uint64_t seed,
+               struct sim_shrunk *ret_shrunk, struct cv_errtext *reterr)
 {
-    struct cv_scenario *scenario;
-    int error = cv__scenario_parse(name, text, length, &scenario, reterr);
+    struct sim_scenario *scenario;
+    int error = sim_scenario_parse(name, text, length, &scenario, reterr);
     if (error != CV_OK) {
         return error;
     }
     struct shrinker s = {.name = name, .seed = seed, .run_ns = scenario->run_ns};
-    const struct cv_world_options options = {0};
-    struct cv_world *world = cv__world_new(scenario, seed, &options);
+    const struct sim_world_options options = {0};
+    struct sim_world *world = sim_world_new(scenario, seed, &options);
     const uint32_t action_count = world->action_count;
-    const bool is_ok = cv__world_run_all(world);
+    const bool is_ok = sim_world_run_all(world);
     s.symptom = symptom_of(world);
     collect_setup(&s, text, length);
     collect_actions(&s, world, action_count);
-    cv__world_free(world);
-    cv__scenario_free(scenario);
+    sim_world_free(world);
+    sim_scenario_free(scenario);
 
     struct symptom symptom;
     if (is_ok) {

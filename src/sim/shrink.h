@@ -8,7 +8,7 @@
 
 #include "sim/world.h"
 
-struct cv_shrunk {
+struct sim_shrunk {
     char *text; /* the scenario; the caller frees it */
     uint32_t actions_before, actions_after;
     uint32_t trials;
@@ -16,7 +16,7 @@ struct cv_shrunk {
 
 /* `text` is what the scenario was read from. The run with this seed must fail; CV_E_INVALID if it
  * does not. */
-CV_NODISCARD int cv__shrink(const char *name, const char *text, size_t length, uint64_t seed,
-                            struct cv_shrunk *ret_shrunk, struct cv_errtext *reterr);
+CV_NODISCARD int sim_shrink(const char *name, const char *text, size_t length, uint64_t seed,
+                            struct sim_shrunk *ret_shrunk, struct cv_errtext *reterr);
 
 #endif

@@ -3,108 +3,108 @@
 
 #include "sim/network.h"
 
-void cv__simstore_init(struct cv_simstore *s)
+void sim_store_init(struct sim_store *s)
 {
-    *s = (struct cv_simstore){.delay_ns = 2 * NS_PER_MS, .clock = {.local_base_ns = NS_PER_S}};
+    *s = (struct sim_store){.delay_ns = 2 * NS_PER_MS, .clock = {.local_base_ns = NS_PER_S}};
 }
 
-static void set_trouble(struct cv_simstore_trouble *t, uint32_t mask,
-                        const struct cv_simstore_trouble *to)
+static void set_trouble(struct sim_store_trouble *t, uint32_t mask,
+                        const struct sim_store_trouble *to)
 {
-    t->query_delay_ns = mask & CV_SIMSTORE_QUERY_DELAY ? to->query_delay_ns : t->query_delay_ns;
-    t->answer_delay_ns = mask & CV_SIMSTORE_ANSWER_DELAY ? to->answer_delay_ns : t->answer_delay_ns;
-    t->query_loss_ppb = mask & CV_SIMSTORE_QUERY_LOSS ? to->query_loss_ppb : t->query_loss_ppb;
-    t->answer_loss_ppb = mask & CV_SIMSTORE_ANSWER_LOSS ? to->answer_loss_ppb : t->answer_loss_ppb;
-    t->news_loss_ppb = mask & CV_SIMSTORE_NEWS_LOSS ? to->news_loss_ppb : t->news_loss_ppb;
+    t->query_delay_ns = mask & SIM_STORE_QUERY_DELAY ? to->query_delay_ns : t->query_delay_ns;
+    t->answer_delay_ns = mask & SIM_STORE_ANSWER_DELAY ? to->answer_delay_ns : t->answer_delay_ns;
+    t->query_loss_ppb = mask & SIM_STORE_QUERY_LOSS ? to->query_loss_ppb : t->query_loss_ppb;
+    t->answer_loss_ppb = mask & SIM_STORE_ANSWER_LOSS ? to->answer_loss_ppb : t->answer_loss_ppb;
+    t->news_loss_ppb = mask & SIM_STORE_NEWS_LOSS ? to->news_loss_ppb : t->news_loss_ppb;
 }
 
-void cv__simstore_change(struct cv_simstore *s, struct cv_rng *rng, int64_t now_ns,
-                         const struct cv_simstore_change *change, bool for_a_while)
+void sim_store_change(struct sim_store *s, struct sim_rng *rng, int64_t now_ns,
+                      const struct sim_store_change *change, bool for_a_while)
 {
     const int64_t drift_ppb = change->drift_ppb;
     switch (change->verb) {
-    case CV_SIMSTORE_SET:
-        s->delay_ns = change->mask & CV_SIMSTORE_DELAY ? change->delay_ns : s->delay_ns;
-        s->jitter_ns = change->mask & CV_SIMSTORE_JITTER ? change->jitter_ns : s->jitter_ns;
+    case SIM_STORE_SET:
+        s->delay_ns = change->mask & SIM_STORE_DELAY ? change->delay_ns : s->delay_ns;
+        s->jitter_ns = change->mask & SIM_STORE_JITTER ? change->jitter_ns : s->jitter_ns;
         set_trouble(&s->trouble[for_a_while], change->mask, &change->trouble);
-        if (change->mask & CV_SIMSTORE_DRIFT) {
-            cv__clock_set_drift(&s->clock, now_ns,
-                                change->is_random ? cv__rng_range(rng, -drift_ppb, drift_ppb)
+        if (change->mask & SIM_STORE_DRIFT) {
+            sim_clock_set_drift(&s->clock, now_ns,
+                                change->is_random ? sim_rng_range(rng, -drift_ppb, drift_ppb)
                                                   : drift_ppb);
         }
         break;
-    case CV_SIMSTORE_RESTART:
+    case SIM_STORE_RESTART:
         s->boot++;
-        if (change->extends && s->holder != 0 && !cv__simstore_expire(s, now_ns)) {
-            s->until_ns = cv__clock_local(&s->clock, now_ns) + s->lease_ns;
+        if (change->extends && s->holder != 0 && !sim_store_expire(s, now_ns)) {
+            s->until_ns = sim_clock_local(&s->clock, now_ns) + s->lease_ns;
         }
         break;
-    case CV_SIMSTORE_DOWN:
+    case SIM_STORE_DOWN:
         s->is_down = true;
         break;
-    case CV_SIMSTORE_UP:
+    case SIM_STORE_UP:
         s->is_down = false;
         break;
-    case CV_SIMSTORE_CUT:
-    case CV_SIMSTORE_MEND:
+    case SIM_STORE_CUT:
+    case SIM_STORE_MEND:
         break;
-    case CV_SIMSTORE_VERB_COUNT:
+    case SIM_STORE_VERB_COUNT:
         CV_ASSERT(!"a change of no kind");
     }
 }
 
-void cv__simstore_restore(struct cv_simstore *s, enum cv_simstore_verb verb)
+void sim_store_restore(struct sim_store *s, enum sim_store_verb verb)
 {
-    CV_ASSERT(verb == CV_SIMSTORE_DOWN || verb == CV_SIMSTORE_SET);
-    if (verb == CV_SIMSTORE_DOWN) {
+    CV_ASSERT(verb == SIM_STORE_DOWN || verb == SIM_STORE_SET);
+    if (verb == SIM_STORE_DOWN) {
         s->is_down = false;
     } else {
-        s->trouble[1] = (struct cv_simstore_trouble){0};
+        s->trouble[1] = (struct sim_store_trouble){0};
     }
 }
 
-static int64_t loss_of(const struct cv_simstore_trouble *t, enum cv_simstore_path path)
+static int64_t loss_of(const struct sim_store_trouble *t, enum sim_store_path path)
 {
-    return path == CV_SIMSTORE_QUERY    ? t->query_loss_ppb
-           : path == CV_SIMSTORE_ANSWER ? t->answer_loss_ppb
-                                        : t->news_loss_ppb;
+    return path == SIM_STORE_QUERY    ? t->query_loss_ppb
+           : path == SIM_STORE_ANSWER ? t->answer_loss_ppb
+                                      : t->news_loss_ppb;
 }
 
-bool cv__simstore_travel(struct cv_simstore *s, struct cv_rng *rng, enum cv_simstore_path path,
-                         int64_t now_ns, int64_t *ret_at_ns)
+bool sim_store_travel(struct sim_store *s, struct sim_rng *rng, enum sim_store_path path,
+                      int64_t now_ns, int64_t *ret_at_ns)
 {
     bool is_lost = false;
-    int64_t delay_ns = path == CV_SIMSTORE_QUERY ? s->delay_ns / 2 : s->delay_ns - s->delay_ns / 2;
+    int64_t delay_ns = path == SIM_STORE_QUERY ? s->delay_ns / 2 : s->delay_ns - s->delay_ns / 2;
     for (int i = 0; i < 2; i++) { /* each cause draws for itself: neither changes the other */
         const int64_t loss_ppb = loss_of(&s->trouble[i], path);
-        is_lost = (loss_ppb > 0 && cv__rng_range(rng, 0, CV_PPB_ONE - 1) < loss_ppb) || is_lost;
-        delay_ns += path == CV_SIMSTORE_QUERY ? s->trouble[i].query_delay_ns
-                                              : s->trouble[i].answer_delay_ns;
+        is_lost = (loss_ppb > 0 && sim_rng_range(rng, 0, SIM_PPB_ONE - 1) < loss_ppb) || is_lost;
+        delay_ns +=
+            path == SIM_STORE_QUERY ? s->trouble[i].query_delay_ns : s->trouble[i].answer_delay_ns;
     }
-    delay_ns += s->jitter_ns > 0 ? cv__rng_range(rng, 0, s->jitter_ns) : 0;
+    delay_ns += s->jitter_ns > 0 ? sim_rng_range(rng, 0, s->jitter_ns) : 0;
     *ret_at_ns = now_ns + delay_ns;
-    uint64_t *lost_count = path == CV_SIMSTORE_QUERY    ? &s->lost_query_count
-                           : path == CV_SIMSTORE_ANSWER ? &s->lost_answer_count
-                                                        : &s->lost_news_count;
+    uint64_t *lost_count = path == SIM_STORE_QUERY    ? &s->lost_query_count
+                           : path == SIM_STORE_ANSWER ? &s->lost_answer_count
+                                                      : &s->lost_news_count;
     *lost_count += is_lost;
     return !is_lost;
 }
 
-bool cv__simstore_expire(struct cv_simstore *s, int64_t now_ns)
+bool sim_store_expire(struct sim_store *s, int64_t now_ns)
 {
-    if (s->holder == 0 || cv__clock_local(&s->clock, now_ns) < s->until_ns) {
+    if (s->holder == 0 || sim_clock_local(&s->clock, now_ns) < s->until_ns) {
         return false;
     }
     s->holder = 0;
     return true;
 }
 
-int64_t cv__simstore_end_ns(const struct cv_simstore *s)
+int64_t sim_store_end_ns(const struct sim_store *s)
 {
-    return s->holder == 0 ? INT64_MAX : cv__clock_real(&s->clock, s->until_ns);
+    return s->holder == 0 ? INT64_MAX : sim_clock_real(&s->clock, s->until_ns);
 }
 
-static void grant(struct cv_simstore *s, const struct cv_simstore_query *q, int64_t local_ns)
+static void grant(struct sim_store *s, const struct sim_store_query *q, int64_t local_ns)
 {
     CV_ASSERT(s->holder == 0);
     CV_ASSERT(q->label != 0);
@@ -115,17 +115,17 @@ static void grant(struct cv_simstore *s, const struct cv_simstore_query *q, int6
     s->grant_count++;
 }
 
-bool cv__simstore_serve(struct cv_simstore *s, const struct cv_simstore_query *q, int64_t now_ns,
-                        struct cv_simstore_answer *ret_answer)
+bool sim_store_serve(struct sim_store *s, const struct sim_store_query *q, int64_t now_ns,
+                     struct sim_store_answer *ret_answer)
 {
-    const int64_t local_ns = cv__clock_local(&s->clock, now_ns);
-    bool is_news = cv__simstore_expire(s, now_ns);
+    const int64_t local_ns = sim_clock_local(&s->clock, now_ns);
+    bool is_news = sim_store_expire(s, now_ns);
     const bool wants = q->verb == CV_STORE_ACQUIRE || q->verb == CV_STORE_RENEW;
     if (q->verb == CV_STORE_ACQUIRE && s->holder == 0) {
         grant(s, q, local_ns);
     }
     const bool is_holder = s->holder == q->label && s->attempt == q->attempt;
-    *ret_answer = (struct cv_simstore_answer){0};
+    *ret_answer = (struct sim_store_answer){0};
     if (wants && is_holder) {
         s->lease_ns = q->lease_ns;
         s->until_ns = cv__max64(s->until_ns, local_ns + q->lease_ns); /* never less than before */

@@ -11,55 +11,16 @@
 #ifndef CV_SIM_STORE_H
 #define CV_SIM_STORE_H
 
-#include "core/types.h"
+#include "scenario/change.h"
 #include "sim/clock.h"
 #include "sim/rng.h"
 
-enum cv_simstore_verb {
-    CV_SIMSTORE_SET, /* what `mask` says */
-    CV_SIMSTORE_RESTART,
-    CV_SIMSTORE_DOWN,
-    CV_SIMSTORE_UP,
-    CV_SIMSTORE_CUT, /* one node does not reach it */
-    CV_SIMSTORE_MEND,
-    CV_SIMSTORE_VERB_COUNT,
-};
+enum sim_store_path { SIM_STORE_QUERY, SIM_STORE_ANSWER, SIM_STORE_NEWS };
 
-enum {
-    CV_SIMSTORE_DELAY = 1,
-    CV_SIMSTORE_JITTER = 2,
-    CV_SIMSTORE_QUERY_DELAY = 4,
-    CV_SIMSTORE_ANSWER_DELAY = 8,
-    CV_SIMSTORE_QUERY_LOSS = 16,
-    CV_SIMSTORE_ANSWER_LOSS = 32,
-    CV_SIMSTORE_NEWS_LOSS = 64,
-    CV_SIMSTORE_DRIFT = 128,
-    CV_SIMSTORE_LASTING = CV_SIMSTORE_QUERY_DELAY | CV_SIMSTORE_ANSWER_DELAY |
-                          CV_SIMSTORE_QUERY_LOSS | CV_SIMSTORE_ANSWER_LOSS | CV_SIMSTORE_NEWS_LOSS,
-};
-
-/* What goes wrong on the way: by the setting, or for a while in addition to it. */
-struct cv_simstore_trouble {
-    int64_t query_delay_ns, answer_delay_ns;
-    int64_t query_loss_ppb, answer_loss_ppb, news_loss_ppb;
-};
-
-/* A change, as a scenario writes it. */
-struct cv_simstore_change {
-    enum cv_simstore_verb verb;
-    uint32_t mask;
-    int64_t delay_ns, jitter_ns, drift_ppb;
-    struct cv_simstore_trouble trouble;
-    bool is_random; /* drift: drawn up to that, either way */
-    bool extends;   /* RESTART: the lease begins again */
-};
-
-enum cv_simstore_path { CV_SIMSTORE_QUERY, CV_SIMSTORE_ANSWER, CV_SIMSTORE_NEWS };
-
-struct cv_simstore {
+struct sim_store {
     int64_t delay_ns, jitter_ns;
-    struct cv_simstore_trouble trouble[2]; /* of the setting, and for a while */
-    struct cv_clock clock;
+    struct sim_store_trouble trouble[2]; /* of the setting, and for a while */
+    struct sim_clock clock;
     bool is_down;
     uint64_t boot; /* how often it has restarted */
 
@@ -72,39 +33,39 @@ struct cv_simstore {
     uint64_t news_count, lost_news_count;
 };
 
-struct cv_simstore_query {
+struct sim_store_query {
     enum cv_store_verb verb;
     uint64_t label, attempt;
     int64_t lease_ns;
 };
 
-struct cv_simstore_answer {
+struct sim_store_answer {
     enum cv_store_verdict verdict;
     uint64_t token, holder;
     int64_t duration_ns;
 };
 
 /* 2 ms there and back, no jitter, no loss, no drift. */
-void cv__simstore_init(struct cv_simstore *store);
+void sim_store_init(struct sim_store *store);
 
-/* `for_a_while`: delays and losses add to those of the setting until cv__simstore_restore(). CUT
+/* `for_a_while`: delays and losses add to those of the setting until sim_store_restore(). CUT
  * and MEND are about nodes: see errand.h. */
-void cv__simstore_change(struct cv_simstore *store, struct cv_rng *rng, int64_t now_ns,
-                         const struct cv_simstore_change *change, bool for_a_while);
-void cv__simstore_restore(struct cv_simstore *store, enum cv_simstore_verb verb);
+void sim_store_change(struct sim_store *store, struct sim_rng *rng, int64_t now_ns,
+                      const struct sim_store_change *change, bool for_a_while);
+void sim_store_restore(struct sim_store *store, enum sim_store_verb verb);
 
 /* Something leaves: does it arrive, and when? */
-bool cv__simstore_travel(struct cv_simstore *store, struct cv_rng *rng, enum cv_simstore_path path,
-                         int64_t now_ns, int64_t *ret_at_ns);
+bool sim_store_travel(struct sim_store *store, struct sim_rng *rng, enum sim_store_path path,
+                      int64_t now_ns, int64_t *ret_at_ns);
 
 /* Carries out a query. True: the record has become free, which is news. */
-bool cv__simstore_serve(struct cv_simstore *store, const struct cv_simstore_query *query,
-                        int64_t now_ns, struct cv_simstore_answer *ret_answer);
+bool sim_store_serve(struct sim_store *store, const struct sim_store_query *query, int64_t now_ns,
+                     struct sim_store_answer *ret_answer);
 
 /* Is the lease of the holder over? Then nobody holds the record any more. */
-bool cv__simstore_expire(struct cv_simstore *store, int64_t now_ns);
+bool sim_store_expire(struct sim_store *store, int64_t now_ns);
 
 /* The real instant at which it is; INT64_MAX: nobody holds the record. */
-int64_t cv__simstore_end_ns(const struct cv_simstore *store);
+int64_t sim_store_end_ns(const struct sim_store *store);
 
 #endif

@@ -2,10 +2,10 @@
  */
 #include "sim/world.h"
 
+#include "base/memory.h"
 #include "core/nodeset.h"
 #include "sim/expect.h"
 #include "sim/hold.h"
-#include "sim/memory.h"
 #include "sim/query.h"
 
 #include <stdlib.h>
@@ -36,13 +36,13 @@ enum {
 
 #define NONE UINT32_MAX
 
-static struct cv_node *node_of(struct cv_world *w, cv_id id)
+static struct sim_node *node_of(struct sim_world *w, cv_id id)
 {
     CV_ASSERT(id >= 1 && id <= w->node_count);
     return &w->node[id - 1];
 }
 
-void cv__world_note(struct cv_world *w, enum cv_record_kind kind, cv_id node, cv_id peer,
+void sim_world_note(struct sim_world *w, enum cv_record_kind kind, cv_id node, cv_id peer,
                     uint32_t what, uint64_t number, int64_t bound_ns)
 {
     const struct cv_record record = {w->now_ns, kind, node, peer, what, number, bound_ns};
@@ -51,7 +51,7 @@ void cv__world_note(struct cv_world *w, enum cv_record_kind kind, cv_id node, cv
 
 /* ---- Payloads and flights: pools, so that a message in flight costs no allocation ------------ */
 
-static uint32_t payload_new(struct cv_world *w, const struct cv_message *message)
+static uint32_t payload_new(struct sim_world *w, const struct cv_message *message)
 {
     uint32_t index = w->payload_free;
     if (index != NONE) {
@@ -62,7 +62,7 @@ static uint32_t payload_new(struct cv_world *w, const struct cv_message *message
         index = w->payload_count++;
         memset(&w->payload[index], 0, sizeof w->payload[index]);
     }
-    struct cv_payload *p = &w->payload[index];
+    struct sim_payload *p = &w->payload[index];
     const size_t bytes = cv_message_encode(w->protocol, w->node_count, message, w->encode_bytes);
     if (bytes > p->byte_capacity) {
         free(p->bytes);
@@ -76,9 +76,9 @@ static uint32_t payload_new(struct cv_world *w, const struct cv_message *message
     return index;
 }
 
-static void payload_release(struct cv_world *w, uint32_t index)
+static void payload_release(struct sim_world *w, uint32_t index)
 {
-    struct cv_payload *p = &w->payload[index];
+    struct sim_payload *p = &w->payload[index];
     CV_ASSERT(p->reference_count > 0);
     if (--p->reference_count == 0) {
         p->next_free = w->payload_free;
@@ -86,7 +86,7 @@ static void payload_release(struct cv_world *w, uint32_t index)
     }
 }
 
-static uint32_t flight_new(struct cv_world *w)
+static uint32_t flight_new(struct sim_world *w)
 {
     const uint32_t index = w->flight_free;
     if (index != NONE) {
@@ -97,7 +97,7 @@ static uint32_t flight_new(struct cv_world *w)
     return w->flight_count++;
 }
 
-static void flight_free(struct cv_world *w, uint32_t index)
+static void flight_free(struct sim_world *w, uint32_t index)
 {
     payload_release(w, w->flight[index].payload);
     w->flight[index].payload = w->flight_free;
@@ -106,15 +106,15 @@ static void flight_free(struct cv_world *w, uint32_t index)
 
 /* ---- Sending --------------------------------------------------------------------------------- */
 
-static void depart(struct cv_world *w, cv_id from, cv_id to, uint32_t payload, int64_t delay_ns)
+static void depart(struct sim_world *w, cv_id from, cv_id to, uint32_t payload, int64_t delay_ns)
 {
     if (w->watch.delta_ns > 0 && delay_ns > w->watch.delta_ns) {
         cv__watch_disturb(w); /* now, and again when it arrives: all the while it is missing */
-        cv__connect_fail(w, from, to);
+        sim_connect_fail(w, from, to);
     }
     const uint32_t index = flight_new(w);
-    struct cv_flight *f = &w->flight[index];
-    struct cv_node *sender = node_of(w, from);
+    struct sim_flight *f = &w->flight[index];
+    struct sim_node *sender = node_of(w, from);
     f->payload = payload;
     w->payload[payload].reference_count++;
     f->from = from;
@@ -122,55 +122,55 @@ static void depart(struct cv_world *w, cv_id from, cv_id to, uint32_t payload, i
     f->sent_ns = w->now_ns;
     f->number = w->message_count;
     f->life = 0;
-    f->stamp.sent_ns = cv__clock_local(&sender->clock, w->now_ns);
+    f->stamp.sent_ns = sim_clock_local(&sender->clock, w->now_ns);
     f->stamp.echo = sender->echo != NULL ? sender->echo[to - 1] : (struct cv_echo){0};
-    cv__queue_push(&w->queue, w->now_ns + delay_ns, EVENT_DELIVER, index);
+    sim_queue_push(&w->queue, w->now_ns + delay_ns, EVENT_DELIVER, index);
 }
 
-static void count_message(struct cv_world *w, const struct cv_payload *p)
+static void count_message(struct sim_world *w, const struct sim_payload *p)
 {
     w->message_count++;
     w->message_bytes += p->byte_count;
     w->message_by_type[p->type]++;
-    const struct cv_scenario *s = w->scenario;
+    const struct sim_scenario *s = w->scenario;
     for (uint32_t i = 0; i < s->expect_count; i++) {
-        const struct cv_expect *e = &s->expect[i];
-        if (e->kind == CV_EXPECT_MESSAGES && w->now_ns >= e->from_ns && w->now_ns <= e->at_ns &&
-            (e->message == CV_MESSAGE_ANY || e->message == p->type)) {
+        const struct sim_expect *e = &s->expect[i];
+        if (e->kind == SIM_EXPECT_MESSAGES && w->now_ns >= e->from_ns && w->now_ns <= e->at_ns &&
+            (e->message == SIM_MESSAGE_ANY || e->message == p->type)) {
             w->expect_seen[i]++;
         }
     }
 }
 
-static void send_one(struct cv_world *w, cv_id from, cv_id to, uint32_t payload)
+static void send_one(struct sim_world *w, cv_id from, cv_id to, uint32_t payload)
 {
     const uint32_t type = w->payload[payload].type;
     count_message(w, &w->payload[payload]);
-    cv__world_note(w, CV_RECORD_SEND, to, from, type, w->message_count, 0);
+    sim_world_note(w, CV_RECORD_SEND, to, from, type, w->message_count, 0);
     int64_t delay_ns[2];
-    switch (cv__network_send(w->network, &w->net_rng, from, to, delay_ns)) {
-    case CV_FATE_UNREACHABLE:
-        cv__world_note(w, CV_RECORD_UNREACHABLE, to, from, type, w->message_count, 0);
+    switch (sim_network_send(w->network, &w->net_rng, from, to, delay_ns)) {
+    case SIM_FATE_UNREACHABLE:
+        sim_world_note(w, CV_RECORD_UNREACHABLE, to, from, type, w->message_count, 0);
         break;
-    case CV_FATE_LOST:
+    case SIM_FATE_LOST:
         w->lost_count++;
-        cv__world_note(w, CV_RECORD_LOST, to, from, type, w->message_count, 0);
+        sim_world_note(w, CV_RECORD_LOST, to, from, type, w->message_count, 0);
         if (node_of(w, to)->is_up) {
             cv__watch_disturb(w);
-            cv__connect_fail(w, from, to);
+            sim_connect_fail(w, from, to);
         }
         break;
-    case CV_FATE_TWICE:
+    case SIM_FATE_TWICE:
         depart(w, from, to, payload, delay_ns[1]);
         depart(w, from, to, payload, delay_ns[0]);
         break;
-    case CV_FATE_ONCE:
+    case SIM_FATE_ONCE:
         depart(w, from, to, payload, delay_ns[0]);
         break;
     }
 }
 
-static void send_range(struct cv_world *w, cv_id from, uint32_t payload, cv_id first, cv_id last,
+static void send_range(struct sim_world *w, cv_id from, uint32_t payload, cv_id first, cv_id last,
                        bool to_self)
 {
     last = last < w->node_count ? last : w->node_count;
@@ -189,35 +189,35 @@ static void send_range(struct cv_world *w, cv_id from, uint32_t payload, cv_id f
 
 /* ---- Timers ---------------------------------------------------------------------------------- */
 
-static void queue_timer(struct cv_world *w, cv_id id, uint32_t timer)
+static void queue_timer(struct sim_world *w, cv_id id, uint32_t timer)
 {
-    struct cv_timer *t = &node_of(w, id)->timer[timer];
+    struct sim_timer *t = &node_of(w, id)->timer[timer];
     if (t->queued_ns <= t->due_ns) {
         return; /* that entry comes first and will look again: re-arming costs nothing */
     }
     t->queued_ns = t->due_ns;
-    cv__queue_push(&w->queue, t->due_ns, EVENT_TIMER, id * CV_TIMERS_MAX + timer);
+    sim_queue_push(&w->queue, t->due_ns, EVENT_TIMER, id * CV_TIMERS_MAX + timer);
 }
 
-static void arm(struct cv_world *w, cv_id id, const struct cv_effect *effect)
+static void arm(struct sim_world *w, cv_id id, const struct cv_effect *effect)
 {
-    struct cv_node *n = node_of(w, id);
-    struct cv_timer *t = &n->timer[effect->timer];
+    struct sim_node *n = node_of(w, id);
+    struct sim_timer *t = &n->timer[effect->timer];
     const int64_t local_ns =
         effect->earliest_ns == effect->latest_ns
             ? effect->earliest_ns
-            : cv__rng_range(&w->timer_rng, effect->earliest_ns, effect->latest_ns);
+            : sim_rng_range(&w->timer_rng, effect->earliest_ns, effect->latest_ns);
     t->is_armed = true;
-    t->due_ns = cv__max64(w->now_ns, cv__clock_real(&n->clock, local_ns));
+    t->due_ns = cv__max64(w->now_ns, sim_clock_real(&n->clock, local_ns));
     queue_timer(w, id, effect->timer);
 }
 
-static void on_timer(struct cv_world *w, uint32_t ref)
+static void on_timer(struct sim_world *w, uint32_t ref)
 {
     const cv_id id = ref / CV_TIMERS_MAX;
     const uint32_t timer = ref % CV_TIMERS_MAX;
-    struct cv_node *n = node_of(w, id);
-    struct cv_timer *t = &n->timer[timer];
+    struct sim_node *n = node_of(w, id);
+    struct sim_timer *t = &n->timer[timer];
     if (t->queued_ns != w->now_ns) {
         return; /* an entry that was overtaken by an earlier one */
     }
@@ -230,39 +230,39 @@ static void on_timer(struct cv_world *w, uint32_t ref)
         return;
     }
     t->is_armed = false;
-    cv__world_note(w, CV_RECORD_TIMER, id, CV_ID_NONE, timer, 0, 0);
+    sim_world_note(w, CV_RECORD_TIMER, id, CV_ID_NONE, timer, 0, 0);
     struct cv_event event = {.kind = CV_EVENT_TIMER, .timer = timer};
-    cv__world_step(w, id, &event);
+    sim_world_step(w, id, &event);
 }
 
 /* What is due at some instant of the local clock comes at another real instant from now on. */
-void cv__world_set_drift(struct cv_world *w, cv_id id, int64_t drift_ppb)
+void sim_world_set_drift(struct sim_world *w, cv_id id, int64_t drift_ppb)
 {
-    struct cv_node *n = node_of(w, id);
-    const struct cv_clock before = n->clock;
-    cv__clock_set_drift(&n->clock, w->now_ns, drift_ppb);
+    struct sim_node *n = node_of(w, id);
+    const struct sim_clock before = n->clock;
+    sim_clock_set_drift(&n->clock, w->now_ns, drift_ppb);
     for (uint32_t timer = 0; timer < CV_TIMERS_MAX; timer++) {
-        struct cv_timer *t = &n->timer[timer];
+        struct sim_timer *t = &n->timer[timer];
         if (t->is_armed && t->due_ns > w->now_ns) {
-            t->due_ns = cv__clock_real(&n->clock, cv__clock_local(&before, t->due_ns));
+            t->due_ns = sim_clock_real(&n->clock, sim_clock_local(&before, t->due_ns));
             queue_timer(w, id, timer);
         }
     }
     if (n->holds && n->held_until_ns != INT64_MAX && n->held_until_ns > w->now_ns) {
-        n->held_until_ns = cv__clock_real(&n->clock, cv__clock_local(&before, n->held_until_ns));
+        n->held_until_ns = sim_clock_real(&n->clock, sim_clock_local(&before, n->held_until_ns));
     }
 }
 
 /* ---- Effects --------------------------------------------------------------------------------- */
 
-static struct cv_held *hold(struct cv_node *n, enum cv_effect_kind kind)
+static struct sim_held *hold(struct sim_node *n, enum cv_effect_kind kind)
 {
     if (n->held_first == n->held_count) {
         n->held_first = 0;
         n->held_count = 0;
     }
     n->held = cv__grow(n->held, &n->held_capacity, n->held_count, sizeof *n->held);
-    struct cv_held *h = &n->held[n->held_count++];
+    struct sim_held *h = &n->held[n->held_count++];
     memset(h, 0, sizeof *h);
     h->kind = kind;
     return h;
@@ -290,7 +290,7 @@ static void list_free(struct cv_list *list)
     }
 }
 
-static void save(struct cv_node *n, const uint64_t *word, uint32_t word_count)
+static void save(struct sim_node *n, const uint64_t *word, uint32_t word_count)
 {
     n->persisted_count = word_count;
     memcpy(n->persisted, word, word_count * sizeof *word);
@@ -299,16 +299,16 @@ static void save(struct cv_node *n, const uint64_t *word, uint32_t word_count)
 /* An entry of the queue names the node and, modulo DISK_LIFE, which of its lives it belongs to. */
 #define DISK_LIFE 8192u
 
-static void queue_disk(struct cv_world *w, cv_id id, int64_t delay_ns)
+static void queue_disk(struct sim_world *w, cv_id id, int64_t delay_ns)
 {
     const uint32_t life = (uint32_t)(node_of(w, id)->life % DISK_LIFE);
-    cv__queue_push(&w->queue, w->now_ns + delay_ns, EVENT_DISK, life * DISK_LIFE + id);
+    sim_queue_push(&w->queue, w->now_ns + delay_ns, EVENT_DISK, life * DISK_LIFE + id);
 }
 
 /* Effects wait if a record is being saved, and a record itself if the disk takes its time. */
-static void apply(struct cv_world *w, cv_id id, const struct cv_effect *e)
+static void apply(struct sim_world *w, cv_id id, const struct cv_effect *e)
 {
-    struct cv_node *n = node_of(w, id);
+    struct sim_node *n = node_of(w, id);
     const bool is_waiting = n->held_first < n->held_count;
     switch (e->kind) {
     case CV_EFFECT_ARM:
@@ -318,9 +318,9 @@ static void apply(struct cv_world *w, cv_id id, const struct cv_effect *e)
         n->timer[e->timer].is_armed = false;
         break;
     case CV_EFFECT_PERSIST:
-        cv__world_note(w, CV_RECORD_PERSIST, id, CV_ID_NONE, 0, e->persist[0], 0);
+        sim_world_note(w, CV_RECORD_PERSIST, id, CV_ID_NONE, 0, e->persist[0], 0);
         if (is_waiting || n->disk_ns > 0 || n->disk_fails) {
-            struct cv_held *h = hold(n, e->kind);
+            struct sim_held *h = hold(n, e->kind);
             h->word_count = e->persist_count;
             memcpy(h->word, e->persist, e->persist_count * sizeof *e->persist);
             if (!is_waiting) {
@@ -333,7 +333,7 @@ static void apply(struct cv_world *w, cv_id id, const struct cv_effect *e)
     case CV_EFFECT_SEND: {
         const uint32_t payload = payload_new(w, &e->message);
         if (is_waiting) {
-            struct cv_held *h = hold(n, e->kind);
+            struct sim_held *h = hold(n, e->kind);
             h->payload = payload;
             h->first = e->first;
             h->last = e->last;
@@ -346,27 +346,27 @@ static void apply(struct cv_world *w, cv_id id, const struct cv_effect *e)
     }
     case CV_EFFECT_LEADERSHIP:
         if (is_waiting) {
-            struct cv_held *h = hold(n, e->kind);
+            struct sim_held *h = hold(n, e->kind);
             h->leadership = e->leadership;
             h->leadership.members = keep_list(e->leadership.members);
         } else {
-            cv__hold_believe(w, id, &e->leadership);
+            sim_hold_believe(w, id, &e->leadership);
         }
         break;
     case CV_EFFECT_ASK_SEQUENCE:
-        cv__query_ask(w, id, e->request, e->reference);
+        sim_query_ask(w, id, e->request, e->reference);
         break;
     case CV_EFFECT_ASK_STORE:
-        cv__errand_ask(w, id, e);
+        sim_errand_ask(w, id, e);
         break;
     }
 }
 
-void cv__world_step(struct cv_world *w, cv_id id, struct cv_event *event)
+void sim_world_step(struct sim_world *w, cv_id id, struct cv_event *event)
 {
-    struct cv_node *n = node_of(w, id);
+    struct sim_node *n = node_of(w, id);
     CV_ASSERT(n->is_up && !n->is_paused);
-    event->now_ns = cv__clock_local(&n->clock, w->now_ns);
+    event->now_ns = sim_clock_local(&n->clock, w->now_ns);
     w->event_count++;
     cv_core_step(w->protocol, n->state, event, &w->effects);
     for (uint32_t i = 0; i < w->effects.item_count; i++) {
@@ -374,7 +374,7 @@ void cv__world_step(struct cv_world *w, cv_id id, struct cv_event *event)
     }
 }
 
-static void drop_held(struct cv_world *w, struct cv_node *n)
+static void drop_held(struct sim_world *w, struct sim_node *n)
 {
     for (uint32_t i = n->held_first; i < n->held_count; i++) {
         if (n->held[i].kind == CV_EFFECT_SEND) {
@@ -388,10 +388,10 @@ static void drop_held(struct cv_world *w, struct cv_node *n)
 }
 
 /* The record at the head is saved, or is not; what waited for it may go, up to the next record. */
-static void on_disk(struct cv_world *w, uint32_t ref)
+static void on_disk(struct sim_world *w, uint32_t ref)
 {
     const cv_id id = ref % DISK_LIFE;
-    struct cv_node *n = node_of(w, id);
+    struct sim_node *n = node_of(w, id);
     if (!n->is_up || n->life % DISK_LIFE != ref / DISK_LIFE || n->held_first == n->held_count) {
         return; /* it crashed meanwhile, or nothing waits any more */
     }
@@ -401,22 +401,22 @@ static void on_disk(struct cv_world *w, uint32_t ref)
     }
     CV_ASSERT(n->held[n->held_first].kind == CV_EFFECT_PERSIST);
     if (n->disk_fails) {
-        cv__world_note(w, CV_RECORD_PERSIST_FAILED, id, CV_ID_NONE, 0, 0, 0);
+        sim_world_note(w, CV_RECORD_PERSIST_FAILED, id, CV_ID_NONE, 0, 0, 0);
         drop_held(w, n);
         n->has_stopped = true;
         struct cv_event event = {.kind = CV_EVENT_PERSIST_FAILED};
-        cv__world_step(w, id, &event);
+        sim_world_step(w, id, &event);
         return;
     }
-    const struct cv_held *record = &n->held[n->held_first++];
+    const struct sim_held *record = &n->held[n->held_first++];
     save(n, record->word, record->word_count);
     while (n->held_first < n->held_count && n->held[n->held_first].kind != CV_EFFECT_PERSIST) {
-        struct cv_held h = n->held[n->held_first++];
+        struct sim_held h = n->held[n->held_first++];
         if (h.kind == CV_EFFECT_SEND) {
             send_range(w, id, h.payload, h.first, h.last, h.to_self);
             payload_release(w, h.payload);
         } else {
-            cv__hold_believe(w, id, &h.leadership);
+            sim_hold_believe(w, id, &h.leadership);
             list_free(&h.leadership.members);
         }
     }
@@ -428,14 +428,14 @@ static void on_disk(struct cv_world *w, uint32_t ref)
 /* ---- Delivery -------------------------------------------------------------------------------- */
 
 /* The stamps of the frame give a bound on its delay; the frame gives later ones a better bound. */
-static int64_t bound_delay(struct cv_world *w, const struct cv_flight *f, int64_t local_ns)
+static int64_t bound_delay(struct sim_world *w, const struct sim_flight *f, int64_t local_ns)
 {
     if (f->from == f->to) {
         return 0;
     }
-    struct cv_node *n = node_of(w, f->to);
+    struct sim_node *n = node_of(w, f->to);
     if (n->echo == NULL) {
-        if (w->node_count > CV_BOUNDS_NODES_MAX) {
+        if (w->node_count > SIM_BOUNDS_NODES_MAX) {
             return CV_DELAY_UNKNOWN;
         }
         n->echo = cv__allocate(w->node_count, sizeof *n->echo);
@@ -447,26 +447,26 @@ static int64_t bound_delay(struct cv_world *w, const struct cv_flight *f, int64_
 
 /* Handling a message takes a while, if the scenario says so, and a node handles one after the other
  * in the order they arrive. True: its turn comes later. */
-static bool waits_for_turn(struct cv_world *w, uint32_t index)
+static bool waits_for_turn(struct sim_world *w, uint32_t index)
 {
-    struct cv_flight *f = &w->flight[index];
-    struct cv_node *n = node_of(w, f->to);
+    struct sim_flight *f = &w->flight[index];
+    struct sim_node *n = node_of(w, f->to);
     if (f->life != 0 || f->from == f->to || (w->cost_ns == 0 && n->busy_ns <= w->now_ns)) {
         return false;
     }
     n->busy_ns = cv__max64(n->busy_ns, w->now_ns) + w->cost_ns;
     f->life = n->life;
-    cv__queue_push(&w->queue, n->busy_ns, EVENT_DELIVER, index);
+    sim_queue_push(&w->queue, n->busy_ns, EVENT_DELIVER, index);
     return true;
 }
 
-static void deliver(struct cv_world *w, uint32_t index)
+static void deliver(struct sim_world *w, uint32_t index)
 {
-    const struct cv_flight f = w->flight[index];
-    const struct cv_payload *p = &w->payload[f.payload];
-    struct cv_node *n = node_of(w, f.to);
+    const struct sim_flight f = w->flight[index];
+    const struct sim_payload *p = &w->payload[f.payload];
+    struct sim_node *n = node_of(w, f.to);
     if (!n->is_up || (f.life != 0 && f.life != n->life)) { /* or it waited when the node crashed */
-        cv__world_note(w, CV_RECORD_DROPPED, f.to, f.from, p->type, f.number, 0);
+        sim_world_note(w, CV_RECORD_DROPPED, f.to, f.from, p->type, f.number, 0);
         flight_free(w, index);
         return;
     }
@@ -483,9 +483,9 @@ static void deliver(struct cv_world *w, uint32_t index)
     const int error = cv_message_decode(w->protocol, w->node_count, p->bytes, p->byte_count,
                                         w->decode_word, &message);
     CV_ASSERT(error == CV_OK); /* it went through the encoder, and the network damages nothing */
-    const int64_t bound_ns = bound_delay(w, &f, cv__clock_local(&n->clock, w->now_ns));
-    cv__world_note(w, CV_RECORD_DELIVER, f.to, f.from, p->type, f.number, bound_ns);
-    cv__connect_arrive(w, f.from, f.to, w->now_ns - f.sent_ns);
+    const int64_t bound_ns = bound_delay(w, &f, sim_clock_local(&n->clock, w->now_ns));
+    sim_world_note(w, CV_RECORD_DELIVER, f.to, f.from, p->type, f.number, bound_ns);
+    sim_connect_arrive(w, f.from, f.to, w->now_ns - f.sent_ns);
     if (w->watch.delta_ns > 0 && w->now_ns - f.sent_ns > w->watch.delta_ns) {
         cv__watch_disturb(w);
     }
@@ -496,15 +496,15 @@ static void deliver(struct cv_world *w, uint32_t index)
         .is_fast = bound_ns <= w->scenario->fast_ns,
         .delay_ns_max = bound_ns,
     };
-    cv__world_step(w, f.to, &event);
+    sim_world_step(w, f.to, &event);
     flight_free(w, index);
 }
 
 /* ---- Life of a node -------------------------------------------------------------------------- */
 
-void cv__world_start_node(struct cv_world *w, cv_id id)
+void sim_world_start_node(struct sim_world *w, cv_id id)
 {
-    struct cv_node *n = node_of(w, id);
+    struct sim_node *n = node_of(w, id);
     CV_ASSERT(!n->is_up);
     n->is_up = true;
     n->was_ever_up = true;
@@ -520,21 +520,21 @@ void cv__world_start_node(struct cv_world *w, cv_id id)
     struct cv_config config = w->scenario->config;
     config.self = id;
     cv_core_init(w->protocol, n->state, &config);
-    cv__world_note_life(w, id, CV_LIFE_UP);
+    sim_world_note_life(w, id, SIM_LIFE_UP);
     uint64_t persisted[CV_PERSIST_WORDS_MAX];
     memcpy(persisted, n->persisted, sizeof persisted);
     struct cv_event event = {
         .kind = CV_EVENT_START,
         .persisted = persisted,
         .persisted_count = n->persisted_count,
-        .nonce = cv__rng_next(&w->timer_rng),
+        .nonce = sim_rng_next(&w->timer_rng),
     };
     n->nonce = event.nonce;
-    cv__query_know(w, CV_SEQUENCE_NONE, event.nonce, id);
-    cv__world_step(w, id, &event);
+    sim_query_know(w, CV_SEQUENCE_NONE, event.nonce, id);
+    sim_world_step(w, id, &event);
 }
 
-static void drop_backlog(struct cv_world *w, struct cv_node *n)
+static void drop_backlog(struct sim_world *w, struct sim_node *n)
 {
     for (uint32_t i = 0; i < n->backlog_count; i++) {
         flight_free(w, n->backlog[i]);
@@ -542,13 +542,13 @@ static void drop_backlog(struct cv_world *w, struct cv_node *n)
     n->backlog_count = 0;
 }
 
-void cv__world_crash_node(struct cv_world *w, cv_id id)
+void sim_world_crash_node(struct sim_world *w, cv_id id)
 {
-    struct cv_node *n = node_of(w, id);
+    struct sim_node *n = node_of(w, id);
     CV_ASSERT(n->is_up);
-    cv__world_note_life(w, id, CV_LIFE_DOWN);
+    sim_world_note_life(w, id, SIM_LIFE_DOWN);
     if (n->holds) {
-        cv__hold_end(w, id, "crashed");
+        sim_hold_end(w, id, "crashed");
     }
     n->is_up = false;
     n->is_paused = false;
@@ -568,21 +568,21 @@ void cv__world_crash_node(struct cv_world *w, cv_id id)
 
 /* Everything that arrived and every timer that came due is there at once; whether the process sees
  * the timers or the messages first is chance, as it is in a real event loop. */
-void cv__world_wake_node(struct cv_world *w, cv_id id)
+void sim_world_wake_node(struct sim_world *w, cv_id id)
 {
-    struct cv_node *n = node_of(w, id);
+    struct sim_node *n = node_of(w, id);
     CV_ASSERT(n->is_up && n->is_paused);
-    cv__world_note_life(w, id, CV_LIFE_UP);
+    sim_world_note_life(w, id, SIM_LIFE_UP);
     n->is_paused = false;
     if (n->has_disk_waiting) {
         n->has_disk_waiting = false;
         queue_disk(w, id, 0);
     }
-    const bool timers_first = cv__rng_range(&w->wake_rng, 0, 1) == 0;
+    const bool timers_first = sim_rng_range(&w->wake_rng, 0, 1) == 0;
     for (int turn = 0; turn < 2; turn++) {
         if ((turn == 0) == timers_first) {
             for (uint32_t timer = 0; timer < CV_TIMERS_MAX; timer++) {
-                struct cv_timer *t = &n->timer[timer];
+                struct sim_timer *t = &n->timer[timer];
                 if (t->is_armed && t->queued_ns == INT64_MAX) {
                     t->due_ns = cv__max64(t->due_ns, w->now_ns);
                     queue_timer(w, id, timer);
@@ -590,57 +590,57 @@ void cv__world_wake_node(struct cv_world *w, cv_id id)
             }
         } else {
             for (uint32_t i = 0; i < n->backlog_count; i++) {
-                cv__queue_push(&w->queue, w->now_ns, EVENT_DELIVER, n->backlog[i]);
+                sim_queue_push(&w->queue, w->now_ns, EVENT_DELIVER, n->backlog[i]);
             }
             n->backlog_count = 0;
-            cv__query_wake(w, id);
-            cv__errand_wake(w, id);
+            sim_query_wake(w, id);
+            sim_errand_wake(w, id);
         }
     }
 }
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-void cv__world_schedule_action(struct cv_world *w, const struct cv_action *action)
+void sim_world_schedule_action(struct sim_world *w, const struct sim_action *action)
 {
     w->action = cv__grow(w->action, &w->action_capacity, w->action_count, sizeof *w->action);
     w->action[w->action_count] = *action;
-    cv__world_queue_action(w, w->action_count++);
+    sim_world_queue_action(w, w->action_count++);
 }
 
-void cv__world_queue_action(struct cv_world *w, uint32_t index)
+void sim_world_queue_action(struct sim_world *w, uint32_t index)
 {
-    cv__queue_push(&w->queue, w->action[index].at_ns, EVENT_ACTION, index);
+    sim_queue_push(&w->queue, w->action[index].at_ns, EVENT_ACTION, index);
 }
 
-void cv__world_queue_query(struct cv_world *w, uint32_t query, bool is_answer, int64_t at_ns)
+void sim_world_queue_query(struct sim_world *w, uint32_t query, bool is_answer, int64_t at_ns)
 {
-    cv__queue_push(&w->queue, at_ns, is_answer ? EVENT_ANSWER : EVENT_QUERY, query);
+    sim_queue_push(&w->queue, at_ns, is_answer ? EVENT_ANSWER : EVENT_QUERY, query);
 }
 
-void cv__world_queue_errand(struct cv_world *w, uint32_t errand, int64_t at_ns)
+void sim_world_queue_errand(struct sim_world *w, uint32_t errand, int64_t at_ns)
 {
-    cv__queue_push(&w->queue, at_ns, EVENT_ERRAND, errand);
+    sim_queue_push(&w->queue, at_ns, EVENT_ERRAND, errand);
 }
 
-void cv__world_queue_expiry(struct cv_world *w, int64_t at_ns)
+void sim_world_queue_expiry(struct sim_world *w, int64_t at_ns)
 {
-    cv__queue_push(&w->queue, at_ns, EVENT_EXPIRY, 0);
+    sim_queue_push(&w->queue, at_ns, EVENT_EXPIRY, 0);
 }
 
-void cv__world_queue_check(struct cv_world *w, int64_t at_ns)
+void sim_world_queue_check(struct sim_world *w, int64_t at_ns)
 {
-    cv__queue_push(&w->queue, at_ns, EVENT_CHECK, 0);
+    sim_queue_push(&w->queue, at_ns, EVENT_CHECK, 0);
 }
 
-static void dispatch(struct cv_world *w, const struct cv_queue_entry *entry)
+static void dispatch(struct sim_world *w, const struct sim_queue_entry *entry)
 {
     switch (entry->kind) {
     case EVENT_START:
         if (!node_of(w, entry->ref)->is_up) {
-            cv__world_start_node(w, entry->ref);
+            sim_world_start_node(w, entry->ref);
             cv__watch_disturb(w);
-            cv__connect_update(w);
+            sim_connect_update(w);
         }
         break;
     case EVENT_DELIVER:
@@ -653,34 +653,34 @@ static void dispatch(struct cv_world *w, const struct cv_queue_entry *entry)
         on_disk(w, entry->ref);
         break;
     case EVENT_ACTION:
-        cv__action_do(w, entry->ref);
+        sim_action_do(w, entry->ref);
         break;
     case EVENT_CHECK:
         cv__watch_check(w);
         break;
     case EVENT_QUERY:
-        cv__query_serve(w, entry->ref);
+        sim_query_serve(w, entry->ref);
         break;
     case EVENT_ANSWER:
-        cv__query_answer(w, entry->ref);
+        sim_query_answer(w, entry->ref);
         break;
     case EVENT_ERRAND:
-        cv__errand_arrive(w, entry->ref);
+        sim_errand_arrive(w, entry->ref);
         break;
     case EVENT_EXPIRY:
-        cv__errand_expire(w);
+        sim_errand_expire(w);
         break;
     default:
         CV_ASSERT(!"an event of no kind");
     }
 }
 
-static void finish(struct cv_world *w)
+static void finish(struct sim_world *w)
 {
-    cv__expect_finish(w);
+    sim_expect_finish(w);
     for (cv_id id = 1; id <= w->node_count; id++) {
         if (node_of(w, id)->holds) {
-            cv__hold_end(w, id, "running");
+            sim_hold_end(w, id, "running");
         }
     }
 }
@@ -688,7 +688,7 @@ static void finish(struct cv_world *w)
 static void on_assert(struct cv_assert_trap *trap, const char *expression, const char *file,
                       int line)
 {
-    struct cv_world *w = (struct cv_world *)((char *)trap - offsetof(struct cv_world, trap));
+    struct sim_world *w = (struct sim_world *)((char *)trap - offsetof(struct sim_world, trap));
     const char *slash = strrchr(file, '/');
     w->is_over = true;
     cv__watch_break(w, CV_PROPERTY_ASSERTIONS, "%s (%s:%d)", expression,
@@ -696,12 +696,12 @@ static void on_assert(struct cv_assert_trap *trap, const char *expression, const
     longjmp(w->on_assert, 1);
 }
 
-static void run_events(struct cv_world *w, int64_t until_ns)
+static void run_events(struct sim_world *w, int64_t until_ns)
 {
     while (!w->is_over && w->queue.count > 0 && w->queue.entry[0].at_ns <= until_ns) {
-        const struct cv_queue_entry entry = cv__queue_pop(&w->queue);
+        const struct sim_queue_entry entry = sim_queue_pop(&w->queue);
         if (entry.at_ns > w->now_ns) {
-            cv__expect_judge(w, w->now_ns, entry.at_ns);
+            sim_expect_judge(w, w->now_ns, entry.at_ns);
             w->now_ns = entry.at_ns;
             cv__watch_look(w);
         }
@@ -709,7 +709,7 @@ static void run_events(struct cv_world *w, int64_t until_ns)
     }
 }
 
-void cv__world_run(struct cv_world *w, int64_t until_ns)
+void sim_world_run(struct sim_world *w, int64_t until_ns)
 {
     struct cv_assert_trap *outer = cv__assert_trap;
     w->trap.fail = on_assert;
@@ -719,37 +719,37 @@ void cv__world_run(struct cv_world *w, int64_t until_ns)
     }
     cv__assert_trap = outer;
     const bool is_end = until_ns >= w->scenario->run_ns;
-    cv__expect_judge(w, w->now_ns, is_end ? until_ns + 1 : until_ns);
+    sim_expect_judge(w, w->now_ns, is_end ? until_ns + 1 : until_ns);
     w->now_ns = cv__max64(w->now_ns, until_ns);
     if (is_end) {
         finish(w);
     }
 }
 
-bool cv__world_run_all(struct cv_world *w)
+bool sim_world_run_all(struct sim_world *w)
 {
-    cv__world_run(w, w->scenario->run_ns);
-    return cv__world_is_ok(w);
+    sim_world_run(w, w->scenario->run_ns);
+    return sim_world_is_ok(w);
 }
 
-uint32_t cv__world_enforced(const struct cv_world *w)
+uint32_t sim_world_enforced(const struct sim_world *w)
 {
     uint32_t enforced = w->scenario->promises;
     for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
-        const struct cv_expect *e = &w->scenario->expect[i];
-        enforced &= e->kind == CV_EXPECT_BROKEN ? ~BIT(e->property) : UINT32_MAX;
+        const struct sim_expect *e = &w->scenario->expect[i];
+        enforced &= e->kind == SIM_EXPECT_BROKEN ? ~BIT(e->property) : UINT32_MAX;
     }
     return enforced;
 }
 
-bool cv__world_is_ok(const struct cv_world *w)
+bool sim_world_is_ok(const struct sim_world *w)
 {
     for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
         if (!w->verdict[i].is_ok) {
             return false;
         }
     }
-    const uint32_t enforced = cv__world_enforced(w);
+    const uint32_t enforced = sim_world_enforced(w);
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
         if ((enforced & BIT(i)) != 0 && w->watch.property[i].is_broken) {
             return false;
@@ -758,55 +758,55 @@ bool cv__world_is_ok(const struct cv_world *w)
     return true;
 }
 
-static void make_network(struct cv_world *w)
+static void make_network(struct sim_world *w)
 {
-    const struct cv_scenario *s = w->scenario;
-    w->network = cv__network_new(s->node_count);
+    const struct sim_scenario *s = w->scenario;
+    w->network = sim_network_new(s->node_count);
     for (uint32_t i = 0; i < s->action_count; i++) {
         /* The default first: sites and pairs start from it. */
-        const struct cv_link_change *change = &s->action[i].link;
-        if (s->action[i].at_ns == CV_SETUP && s->action[i].kind == CV_ACTION_LINK &&
+        const struct sim_link_change *change = &s->action[i].link;
+        if (s->action[i].at_ns == SIM_SETUP && s->action[i].kind == SIM_ACTION_LINK &&
             change->first == CV_ID_NONE && change->second == CV_ID_NONE) {
-            cv__network_change(w->network, change);
+            sim_network_change(w->network, change);
         }
     }
     for (cv_id id = 1; id <= s->node_count; id++) {
-        cv__network_set_site(w->network, id, s->site_of[id - 1]);
+        sim_network_set_site(w->network, id, s->site_of[id - 1]);
     }
     for (uint32_t i = 0; i < s->rtt_count; i++) {
-        cv__network_set_rtt(w->network, s->rtt[i].a, s->rtt[i].b, s->rtt[i].rtt_ns);
+        sim_network_set_rtt(w->network, s->rtt[i].a, s->rtt[i].b, s->rtt[i].rtt_ns);
     }
 }
 
-static void make_nodes(struct cv_world *w)
+static void make_nodes(struct sim_world *w)
 {
-    struct cv_rng rng;
-    cv__rng_init(&rng, w->seed, STREAM_NODES);
+    struct sim_rng rng;
+    sim_rng_init(&rng, w->seed, STREAM_NODES);
     const size_t bytes = (cv_core_size(w->protocol, &w->scenario->config) + 63) / 64 * 64;
     w->node = cv__allocate(w->node_count, sizeof *w->node);
     w->states = cv__allocate(w->node_count, bytes);
     for (cv_id id = 1; id <= w->node_count; id++) {
-        struct cv_node *n = node_of(w, id);
+        struct sim_node *n = node_of(w, id);
         n->state = w->states + (id - 1) * bytes;
         n->led_ns = -1;
-        n->clock.local_base_ns = cv__rng_range(&rng, NS_PER_S, 1000 * NS_PER_S);
+        n->clock.local_base_ns = sim_rng_range(&rng, NS_PER_S, 1000 * NS_PER_S);
         for (uint32_t i = 0; i < CV_TIMERS_MAX; i++) {
             n->timer[i].queued_ns = INT64_MAX;
         }
         const int64_t within_ns = w->scenario->start_within_ns;
         if (w->scenario->is_down[id - 1]) {
-            cv__hold_life(w, id, CV_LIFE_DOWN); /* until an action starts it */
+            sim_hold_life(w, id, SIM_LIFE_DOWN); /* until an action starts it */
             continue;
         }
-        cv__queue_push(&w->queue, within_ns > 0 ? cv__rng_range(&rng, 0, within_ns) : 0,
+        sim_queue_push(&w->queue, within_ns > 0 ? sim_rng_range(&rng, 0, within_ns) : 0,
                        EVENT_START, id);
     }
 }
 
-struct cv_world *cv__world_new(const struct cv_scenario *scenario, uint64_t seed,
-                               const struct cv_world_options *options)
+struct sim_world *sim_world_new(const struct sim_scenario *scenario, uint64_t seed,
+                                const struct sim_world_options *options)
 {
-    struct cv_world *w = cv__allocate(1, sizeof *w);
+    struct sim_world *w = cv__allocate(1, sizeof *w);
     w->scenario = scenario;
     w->protocol = scenario->protocol;
     w->options = *options;
@@ -814,16 +814,16 @@ struct cv_world *cv__world_new(const struct cv_scenario *scenario, uint64_t seed
     w->node_count = scenario->node_count;
     w->payload_free = NONE;
     w->flight_free = NONE;
-    CV_ASSERT(w->protocol->message_count <= CV_TYPES_MAX);
-    cv__rng_init(&w->net_rng, seed, STREAM_NETWORK);
-    cv__rng_init(&w->timer_rng, seed, STREAM_TIMERS);
-    cv__rng_init(&w->fault_rng, seed, STREAM_FAULTS);
-    cv__rng_init(&w->wake_rng, seed, STREAM_WAKES);
-    cv__rng_init(&w->sequencer_rng, seed, STREAM_SEQUENCER);
-    cv__sequencer_init(&w->sequencer);
+    CV_ASSERT(w->protocol->message_count <= SIM_TYPES_MAX);
+    sim_rng_init(&w->net_rng, seed, STREAM_NETWORK);
+    sim_rng_init(&w->timer_rng, seed, STREAM_TIMERS);
+    sim_rng_init(&w->fault_rng, seed, STREAM_FAULTS);
+    sim_rng_init(&w->wake_rng, seed, STREAM_WAKES);
+    sim_rng_init(&w->sequencer_rng, seed, STREAM_SEQUENCER);
+    sim_sequencer_init(&w->sequencer);
     w->query_free = NONE;
-    cv__rng_init(&w->store_rng, seed, STREAM_STORE);
-    cv__simstore_init(&w->store);
+    sim_rng_init(&w->store_rng, seed, STREAM_STORE);
+    sim_store_init(&w->store);
     w->expiry_queued_ns = INT64_MAX;
     w->errand_free = NONE;
 
@@ -843,13 +843,13 @@ struct cv_world *cv__world_new(const struct cv_scenario *scenario, uint64_t seed
     make_network(w);
     cv__watch_init(w);
     make_nodes(w);
-    cv__connect_init(w);
-    cv__actions_schedule(w);
-    cv__world_open_election(w, CV_ID_NONE);
+    sim_connect_init(w);
+    sim_actions_schedule(w);
+    sim_world_open_election(w, CV_ID_NONE);
     return w;
 }
 
-void cv__world_free(struct cv_world *w)
+void sim_world_free(struct sim_world *w)
 {
     if (w == NULL) {
         return;
@@ -868,9 +868,9 @@ void cv__world_free(struct cv_world *w)
         free(w->action[i].group); /* drawn; the scenario's own are the scenario's */
     }
     cv__watch_fini(w);
-    cv__connect_fini(w);
-    cv__network_free(w->network);
-    cv__queue_fini(&w->queue);
+    sim_connect_fini(w);
+    sim_network_free(w->network);
+    sim_queue_fini(&w->queue);
     free(w->node);
     free(w->states);
     free(w->action);

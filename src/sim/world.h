@@ -4,7 +4,7 @@
  * clock each, a core each, a disk record each; a network between them. The same scenario and seed
  * give the same run to the byte. Memory grows with nodes and messages in flight; the delay bounds
  * need an entry for each pair that talks, and are left out (messages are then slow) beyond
- * CV_BOUNDS_NODES_MAX nodes.
+ * SIM_BOUNDS_NODES_MAX nodes.
  *
  * world.c runs the events, query.c asks the sequencer, errand.c the store, hold.c knows who leads,
  * connect.c who is connected, expect.c judges what is expected, actions.c does what the scenario
@@ -13,29 +13,30 @@
 #define CV_SIM_WORLD_H
 
 #include "core/failaware.h"
+#include "scenario/scenario.h"
 #include "sim/clock.h"
 #include "sim/connect.h"
 #include "sim/errand.h"
+#include "sim/network.h"
 #include "sim/properties.h"
 #include "sim/queue.h"
-#include "sim/scenario.h"
 #include "sim/sequencer.h"
 #include "sim/store.h"
-#include "sim/trace.h"
+#include "trace/trace.h"
 
 #include <setjmp.h>
 
-#define CV_BOUNDS_NODES_MAX 1024u
-#define CV_TYPES_MAX 32u /* message types that are counted apart */
+#define SIM_BOUNDS_NODES_MAX 1024u
+#define SIM_TYPES_MAX 32u /* message types that are counted apart */
 
-struct cv_timer {
+struct sim_timer {
     bool is_armed;
     int64_t due_ns;    /* real time */
     int64_t queued_ns; /* the queue entry that stands for it; INT64_MAX: none */
 };
 
 /* What waits for the disk: a record being saved, then the effects that must not overtake it. */
-struct cv_held {
+struct sim_held {
     enum cv_effect_kind kind; /* PERSIST, SEND or LEADERSHIP */
     uint32_t payload;
     cv_id first, last;
@@ -45,9 +46,9 @@ struct cv_held {
     struct cv_leadership leadership;
 };
 
-struct cv_node {
+struct sim_node {
     void *state;
-    struct cv_clock clock;
+    struct sim_clock clock;
     bool is_up, is_paused, was_ever_up, is_candidate, disk_fails;
     bool has_stopped;      /* its disk failed it: it takes no part until it starts again */
     bool has_disk_waiting; /* a save ended while it was paused */
@@ -59,11 +60,11 @@ struct cv_node {
     uint64_t fault;  /* number of its latest crash or pause, so that only that one is undone */
     int64_t disk_ns; /* how long saving takes */
     int64_t busy_ns; /* until then it handles messages that have arrived, if that costs time */
-    struct cv_timer timer[CV_TIMERS_MAX];
+    struct sim_timer timer[CV_TIMERS_MAX];
     uint32_t persisted_count;
     uint64_t persisted[CV_PERSIST_WORDS_MAX];
 
-    struct cv_held *held; /* a queue: held_first .. held_count */
+    struct sim_held *held; /* a queue: held_first .. held_count */
     uint32_t held_first, held_count, held_capacity;
     uint32_t *backlog; /* messages that arrived while it was paused */
     uint32_t backlog_count, backlog_capacity;
@@ -81,13 +82,13 @@ struct cv_node {
     int64_t held_from_ns, held_until_ns; /* real time; INT64_MAX: no end of its own */
 };
 
-struct cv_payload {
+struct sim_payload {
     uint32_t reference_count, byte_count, byte_capacity, type;
     uint32_t next_free;
     uint8_t *bytes;
 };
 
-struct cv_flight {
+struct sim_flight {
     uint32_t payload; /* next free one, while unused */
     cv_id from, to;
     int64_t sent_ns; /* real time */
@@ -97,63 +98,63 @@ struct cv_flight {
 };
 
 /* A question to the sequencer, on its way there or back. */
-struct cv_query {
+struct sim_query {
     cv_id node; /* next free one, while unused */
     uint64_t life, request, reference;
     int64_t asked_ns;
-    struct cv_answer answer;
+    struct sim_answer answer;
 };
 
 /* What anonymous processes can be known by from outside: their labels and their numbers. */
-struct cv_known {
+struct sim_known {
     uint64_t number, label; /* number CV_SEQUENCE_NONE: a life of the node has this label */
     cv_id node;
 };
 
-struct cv_leadership_span {
+struct sim_leadership_span {
     cv_id node;
     int64_t from_ns, to_ns;
     uint64_t token;
     const char *reason; /* why it ended */
 };
 
-struct cv_view {
+struct sim_view {
     int64_t at_ns;
     cv_id node, leader;
     uint64_t token;
 };
 
-struct cv_election {
+struct sim_election {
     int64_t fault_ns, detected_ns, elected_ns; /* -1: not (yet) */
     cv_id of;                                  /* who led; CV_ID_NONE: the first election */
 };
 
-enum cv_life { CV_LIFE_UP, CV_LIFE_DOWN, CV_LIFE_PAUSED };
+enum sim_life { SIM_LIFE_UP, SIM_LIFE_DOWN, SIM_LIFE_PAUSED };
 
-struct cv_life_change {
+struct sim_life_change {
     int64_t at_ns;
     cv_id node;
-    enum cv_life life;
+    enum sim_life life;
 };
 
 /* Something that was done, with the node it was really done to. */
-struct cv_deed {
+struct sim_deed {
     int64_t at_ns;
-    struct cv_action action;
+    struct sim_action action;
 };
 
 /* A node asked the sequencer. */
-struct cv_ask {
+struct sim_ask {
     int64_t at_ns;
     cv_id node;
 };
 
-struct cv_verdict {
+struct sim_verdict {
     bool is_ok;
     char detail[120];
 };
 
-struct cv_world_options {
+struct sim_world_options {
     bool keeps_history;  /* for reports: spans, views and so on; memory grows with the run */
     FILE *trace;         /* JSON lines of everything; NULL: none */
     cv_observe *observe; /* the same for a program; NULL: none */
@@ -161,54 +162,54 @@ struct cv_world_options {
 };
 
 /* Entries of `fired`: the actions, then the overlays by kind, then links cut in one direction. */
-enum { CV_FIRED_ONEWAY = CV_ACTION_COUNT + CV_OVERLAY_COUNT, CV_FIRED_COUNT };
+enum { SIM_FIRED_ONEWAY = SIM_ACTION_COUNT + SIM_OVERLAY_COUNT, SIM_FIRED_COUNT };
 
-struct cv_world {
-    const struct cv_scenario *scenario;
+struct sim_world {
+    const struct sim_scenario *scenario;
     const struct cv_protocol *protocol;
-    struct cv_world_options options;
+    struct sim_world_options options;
     uint64_t seed;
     int64_t now_ns;
     uint64_t event_count;
     bool is_over; /* an assertion failed: nothing more can be trusted */
 
     uint32_t node_count;
-    struct cv_node *node; /* by id - 1 */
+    struct sim_node *node; /* by id - 1 */
     uint8_t *states;
-    struct cv_network *network;
+    struct sim_network *network;
     int64_t cost_ns; /* how long a node is busy with a message; 0: not at all */
-    struct cv_queue queue;
-    struct cv_rng net_rng, timer_rng;
-    struct cv_rng fault_rng; /* the drawing of random faults only: they can be written down */
-    struct cv_rng wake_rng;  /* clocks, and what a waking node sees first */
+    struct sim_queue queue;
+    struct sim_rng net_rng, timer_rng;
+    struct sim_rng fault_rng; /* the drawing of random faults only: they can be written down */
+    struct sim_rng wake_rng;  /* clocks, and what a waking node sees first */
 
-    struct cv_action *action; /* the scenario's and the drawn ones */
+    struct sim_action *action; /* the scenario's and the drawn ones */
     uint32_t action_count, action_capacity;
     uint64_t fault_count;
     uint64_t partition_fault;
-    uint64_t overlay_fault[CV_OVERLAY_COUNT];
-    uint64_t fired[CV_FIRED_COUNT]; /* how often each action, each overlay really did something */
+    uint64_t overlay_fault[SIM_OVERLAY_COUNT];
+    uint64_t fired[SIM_FIRED_COUNT]; /* how often each action, each overlay really did something */
 
-    struct cv_payload *payload;
+    struct sim_payload *payload;
     uint32_t payload_count, payload_capacity, payload_free;
-    struct cv_flight *flight;
+    struct sim_flight *flight;
     uint32_t flight_count, flight_capacity, flight_free;
 
-    struct cv_sequencer sequencer;
-    struct cv_rng sequencer_rng;
-    uint64_t sequencer_fault[CV_SEQUENCER_VERB_COUNT];
-    struct cv_query *query;
+    struct sim_sequencer sequencer;
+    struct sim_rng sequencer_rng;
+    uint64_t sequencer_fault[SIM_SEQUENCER_VERB_COUNT];
+    struct sim_query *query;
     uint32_t query_count, query_capacity, query_free;
     uint32_t *waiting; /* answers that arrived while the node was paused */
     uint32_t waiting_count, waiting_capacity;
-    struct cv_known *known;
+    struct sim_known *known;
     uint32_t known_count, known_capacity;
 
-    struct cv_simstore store;
-    struct cv_rng store_rng;
-    uint64_t store_fault[CV_SIMSTORE_VERB_COUNT];
+    struct sim_store store;
+    struct sim_rng store_rng;
+    uint64_t store_fault[SIM_STORE_VERB_COUNT];
     int64_t expiry_queued_ns; /* INT64_MAX: it is not */
-    struct cv_errand *errand;
+    struct sim_errand *errand;
     uint32_t errand_count, errand_capacity, errand_free;
     uint32_t *errand_waiting; /* what arrived while the node was paused */
     uint32_t errand_waiting_count, errand_waiting_capacity;
@@ -217,26 +218,26 @@ struct cv_world {
     uint64_t *decode_word;
     uint8_t *encode_bytes;
 
-    uint64_t message_count, message_bytes, message_by_type[CV_TYPES_MAX], lost_count;
+    uint64_t message_count, message_bytes, message_by_type[SIM_TYPES_MAX], lost_count;
     uint64_t begun_count;  /* leaderships */
     uint64_t *expect_seen; /* messages or leaderships in each expectation's window */
-    struct cv_verdict *verdict;
+    struct sim_verdict *verdict;
 
     struct cv_watch watch;
-    struct cv_connections connections;
+    struct sim_connections connections;
     struct cv_trace trace;
 
-    struct cv_leadership_span *span;
+    struct sim_leadership_span *span;
     uint32_t span_count, span_capacity;
-    struct cv_view *view;
+    struct sim_view *view;
     uint32_t view_count, view_capacity;
-    struct cv_election *election;
+    struct sim_election *election;
     uint32_t election_count, election_capacity;
-    struct cv_life_change *life;
+    struct sim_life_change *life;
     uint32_t life_count, life_capacity;
-    struct cv_deed *deed;
+    struct sim_deed *deed;
     uint32_t deed_count, deed_capacity;
-    struct cv_ask *ask;
+    struct sim_ask *ask;
     uint32_t ask_count, ask_capacity;
 
     struct cv_assert_trap trap;
@@ -244,56 +245,56 @@ struct cv_world {
 };
 
 /* `scenario` is lent for the world's life. */
-struct cv_world *cv__world_new(const struct cv_scenario *scenario, uint64_t seed,
-                               const struct cv_world_options *options);
-void cv__world_free(struct cv_world *world);
+struct sim_world *sim_world_new(const struct sim_scenario *scenario, uint64_t seed,
+                                const struct sim_world_options *options);
+void sim_world_free(struct sim_world *world);
 
 /* Runs everything up to and including that instant; at the end of the run, judges the whole. */
-void cv__world_run(struct cv_world *world, int64_t until_ns);
+void sim_world_run(struct sim_world *world, int64_t until_ns);
 
 /* Runs the whole scenario. True: every promise and every expectation held. */
-bool cv__world_run_all(struct cv_world *world);
+bool sim_world_run_all(struct sim_world *world);
 
 /* What must hold: the promises, except those that the scenario expects to be broken. */
-uint32_t cv__world_enforced(const struct cv_world *world);
+uint32_t sim_world_enforced(const struct sim_world *world);
 
 /* True: that holds, and every expectation is met. */
-bool cv__world_is_ok(const struct cv_world *world);
+bool sim_world_is_ok(const struct sim_world *world);
 
 /* Does this node hold a leadership that is valid now? What is_leader() would say to the
  * application. */
-bool cv__world_holds(const struct cv_world *world, cv_id node);
+bool sim_world_holds(const struct sim_world *world, cv_id node);
 
 /* ---- Between world.c, actions.c and properties.c --------------------------------------------- */
 
 /* For the trace. */
-void cv__world_note(struct cv_world *world, enum cv_record_kind kind, cv_id node, cv_id peer,
+void sim_world_note(struct sim_world *world, enum cv_record_kind kind, cv_id node, cv_id peer,
                     uint32_t what, uint64_t number, int64_t bound_ns);
 /* Gives an event to a node that is up and carries out what comes back. */
-void cv__world_step(struct cv_world *world, cv_id node, struct cv_event *event);
-void cv__world_start_node(struct cv_world *world, cv_id node);
-void cv__world_crash_node(struct cv_world *world, cv_id node);
-void cv__world_wake_node(struct cv_world *world, cv_id node);
-void cv__world_set_drift(struct cv_world *world, cv_id node, int64_t drift_ppb);
-void cv__world_note_life(struct cv_world *world, cv_id node, enum cv_life life);
+void sim_world_step(struct sim_world *world, cv_id node, struct cv_event *event);
+void sim_world_start_node(struct sim_world *world, cv_id node);
+void sim_world_crash_node(struct sim_world *world, cv_id node);
+void sim_world_wake_node(struct sim_world *world, cv_id node);
+void sim_world_set_drift(struct sim_world *world, cv_id node, int64_t drift_ppb);
+void sim_world_note_life(struct sim_world *world, cv_id node, enum sim_life life);
 /* A fault that took away this leader (or, CV_ID_NONE, the start) calls for an election. */
-void cv__world_open_election(struct cv_world *world, cv_id leader);
+void sim_world_open_election(struct sim_world *world, cv_id leader);
 /* Adds an action and queues it; queues one that is there already. */
-void cv__world_schedule_action(struct cv_world *world, const struct cv_action *action);
-void cv__world_queue_action(struct cv_world *world, uint32_t index);
+void sim_world_schedule_action(struct sim_world *world, const struct sim_action *action);
+void sim_world_queue_action(struct sim_world *world, uint32_t index);
 
 /* A query reaches the sequencer, or its answer the node. */
-void cv__world_queue_query(struct cv_world *world, uint32_t query, bool is_answer, int64_t at_ns);
+void sim_world_queue_query(struct sim_world *world, uint32_t query, bool is_answer, int64_t at_ns);
 
 /* A query reaches the store, or an answer or news a node; the record runs out. */
-void cv__world_queue_errand(struct cv_world *world, uint32_t errand, int64_t at_ns);
-void cv__world_queue_expiry(struct cv_world *world, int64_t at_ns);
+void sim_world_queue_errand(struct sim_world *world, uint32_t errand, int64_t at_ns);
+void sim_world_queue_expiry(struct sim_world *world, int64_t at_ns);
 
 /* For properties.c: cv__watch_check() is called then. */
-void cv__world_queue_check(struct cv_world *world, int64_t at_ns);
+void sim_world_queue_check(struct sim_world *world, int64_t at_ns);
 
 /* Draws the random faults of the scenario and schedules every action. */
-void cv__actions_schedule(struct cv_world *world);
-void cv__action_do(struct cv_world *world, uint32_t index);
+void sim_actions_schedule(struct sim_world *world);
+void sim_action_do(struct sim_world *world, uint32_t index);
 
 #endif

@@ -29,6 +29,7 @@
  * What it assumes: the revisions of the cluster never go back (restore a backup with a bump). */
 #include "core/errors.h"
 #include "modules/module.h"
+#include "os/clock.h"
 #include "stores/etcd_wire.h"
 
 #include <inttypes.h>
@@ -86,14 +87,6 @@ struct cv_store {
     struct cv_http_call *watch;
     char watch_key[KEY_BYTES]; /* empty: nothing is watched */
 };
-
-static int64_t wall_now_ns(void)
-{
-    struct timespec now;
-    const int failed = clock_gettime(CLOCK_REALTIME, &now);
-    CV_ASSERT(failed == 0);
-    return now.tv_sec * NS_PER_S + now.tv_nsec;
-}
 
 /* ---- What answers say ------------------------------------------------------------------------ */
 
@@ -394,13 +387,13 @@ static void answer_granted(struct cv_store *store)
     CV_ASSERT(store->token == 0 || store->token == store->look.own.create_revision);
     store->token = store->look.own.create_revision;
     if (has_waited) {
-        store->since_wall_ns = wall_now_ns();
+        store->since_wall_ns = cv__clock_wall_ns();
         update_since(store);
     }
     watch_start(store, store->wish_key, WATCH_WISH);
     struct cv_store_record record;
     record_read(store, &record);
-    record.remaining_ns = store->alive_until_ns - cv__remote_now_ns();
+    record.remaining_ns = store->alive_until_ns - cv__clock_now_ns();
     record.since_wall_ns = store->since_wall_ns;
     cv__remote_answer(&store->remote, (struct cv_store_answer){.verdict = CV_STORE_GRANTED,
                                                                .token = store->token,
@@ -515,7 +508,7 @@ static void acquire_join(struct cv_store *store)
 {
     struct cv_text64 key64, value64;
     char value[CV_VALUE_BYTES];
-    store->since_wall_ns = wall_now_ns();
+    store->since_wall_ns = cv__clock_wall_ns();
     cv__value_write(store->remote.node, store->remote.label, store->lease_ns, store->since_wall_ns,
                     value);
     cv__etcd_body_begin(&store->wire);
@@ -559,7 +552,7 @@ static void on_lease(struct cv_store *store, const cJSON *reply, int code)
 
 static void acquire_grant(struct cv_store *store)
 {
-    if (store->alive_until_ns > cv__remote_now_ns()) {
+    if (store->alive_until_ns > cv__clock_now_ns()) {
         acquire_join(store); /* only the key was lost */
         return;
     }
@@ -698,7 +691,7 @@ static void on_beat(uv_timer_t *timer)
         cv__remote_news(&store->remote);
     } else if (!store->remote.is_at_work && !store->is_beating) {
         store->is_beating = true;
-        store->work_begin_ns = cv__remote_now_ns();
+        store->work_begin_ns = cv__clock_now_ns();
         store->wire.deadline_ns = store->work_begin_ns + cv__max64(store->ttl_ns / 4, NS_PER_S / 2);
         beat_arm(store);
         prove(store, beat_evaluate);

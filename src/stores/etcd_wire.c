@@ -2,6 +2,7 @@
 #include "stores/etcd_wire.h"
 
 #include "core/errors.h"
+#include "os/clock.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -180,7 +181,7 @@ static void on_reply(void *user, const struct cv_http_result *result)
     } else if (is_passing(result, code)) {
         cv__etcd_wire_rotate(wire);
         wire->try_count++;
-        if (wire->try_count < wire->endpoint_count && cv__remote_now_ns() < wire->deadline_ns) {
+        if (wire->try_count < wire->endpoint_count && cv__clock_now_ns() < wire->deadline_ns) {
             call_send(wire);
         } else {
             wire->failed(wire->store, wire->error);
@@ -204,7 +205,7 @@ static void call_send(struct cv_etcd_wire *wire)
     char url[400];
     (void)snprintf(url, sizeof url, "%s%s", wire->endpoint[wire->endpoint_now], wire->path);
     /* One that does not answer leaves time for the others. */
-    const int64_t left_ns = wire->deadline_ns - cv__remote_now_ns();
+    const int64_t left_ns = wire->deadline_ns - cv__clock_now_ns();
     const uint32_t tries_left = wire->endpoint_count - wire->try_count % wire->endpoint_count;
     wire->call = cv__http_post(
         wire->http,
@@ -226,7 +227,7 @@ void cv__etcd_wire_call(struct cv_etcd_wire *wire, const char *path,
     wire->then = then;
     wire->try_count = 0;
     wire->is_login_tried = false;
-    wire->begin_ns = cv__remote_now_ns();
+    wire->begin_ns = cv__clock_now_ns();
     call_send(wire);
 }
 

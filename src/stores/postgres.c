@@ -24,6 +24,7 @@
  * the name service may hang. */
 #include "core/errors.h"
 #include "modules/module.h"
+#include "os/clock.h"
 #include "stores/remote.h"
 
 #include <inttypes.h>
@@ -408,7 +409,7 @@ static bool script_write(struct cv_store *store, const struct cv_remote_request 
     char channel[40], patience[40];
     (void)snprintf(channel, sizeof channel, "'%s'", store->channel);
     (void)snprintf(patience, sizeof patience, "'%" PRId64 "ms'",
-                   cv__max64(1, (one->deadline_ns - cv__remote_now_ns()) / NS_PER_MS));
+                   cv__max64(1, (one->deadline_ns - cv__clock_now_ns()) / NS_PER_MS));
     const bool is_fine = election != NULL && node != NULL && heir != NULL;
     if (is_fine) {
         struct number_text label, attempt, lease, token;

@@ -2,6 +2,7 @@
 #include "stores/remote.h"
 
 #include "core/errors.h"
+#include "os/clock.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -12,14 +13,6 @@
 
 #define PATIENCE_NS_MIN (NS_PER_S / 2)
 #define PATIENCE_NS_MAX (5 * NS_PER_S)
-
-int64_t cv__remote_now_ns(void)
-{
-    struct timespec now;
-    const int failed = clock_gettime(CLOCK_BOOTTIME, &now);
-    CV_ASSERT(failed == 0);
-    return now.tv_sec * NS_PER_S + now.tv_nsec;
-}
 
 static void remote_start(struct cv_remote *remote);
 static void on_deadline(uv_timer_t *timer);
@@ -52,7 +45,7 @@ void cv__remote_init(struct cv_remote *remote, const struct cv_store_setting *se
 
 static uint64_t ms_until(int64_t then_ns)
 {
-    const int64_t left_ns = then_ns - cv__remote_now_ns();
+    const int64_t left_ns = then_ns - cv__clock_now_ns();
     return left_ns <= 0 ? 0 : (uint64_t)(left_ns / NS_PER_MS + 1);
 }
 
@@ -97,7 +90,7 @@ void cv__remote_add(struct cv_remote *remote, const struct cv_store_request *req
         (void)snprintf(one->heir, sizeof one->heir, "%s", request->heir);
     }
     const int64_t patience_ns = request->lease_ns > 0 ? request->lease_ns / 5 : PATIENCE_NS_MAX;
-    one->asked_ns = cv__remote_now_ns();
+    one->asked_ns = cv__clock_now_ns();
     one->deadline_ns =
         one->asked_ns + cv__max64(PATIENCE_NS_MIN, cv__min64(patience_ns, PATIENCE_NS_MAX));
     deadline_arm(remote);
@@ -163,7 +156,7 @@ void cv__remote_fail_all(struct cv_remote *remote, const char *why)
 static void on_deadline(uv_timer_t *timer)
 {
     struct cv_remote *remote = timer->data;
-    const int64_t now_ns = cv__remote_now_ns();
+    const int64_t now_ns = cv__clock_now_ns();
     const uint32_t first = remote->is_at_work ? 1 : 0;
     for (uint32_t i = remote->count; i > first && !remote->is_closing; i--) {
         if (i <= remote->count && remote->waiting[i - 1].deadline_ns <= now_ns) {

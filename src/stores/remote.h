@@ -17,7 +17,7 @@
 struct cv_remote_request {
     struct cv_store_request ask; /* heir points to `heir`, or is NULL */
     bool is_wish;
-    int64_t asked_ns, deadline_ns; /* cv__remote_now_ns() */
+    int64_t asked_ns, deadline_ns; /* cv__clock_now_ns() */
     char heir[CV_NODE_BYTES];
 };
 
@@ -46,9 +46,6 @@ struct cv_remote {
     void (*closed)(void *user);
     void *closed_user;
 };
-
-/* CLOCK_BOOTTIME: what is computed here ends up in durations, and has to count through suspend. */
-int64_t cv__remote_now_ns(void);
 
 /* The rest of *remote is zero. */
 void cv__remote_init(struct cv_remote *remote, const struct cv_store_setting *setting, void *store,

@@ -6,6 +6,7 @@
 
 #include "core/assert.h"
 #include "core/errors.h"
+#include "os/clock.h"
 #include "stores/lifeline.h"
 
 #include <errno.h>
@@ -67,22 +68,6 @@ struct verdict {
     const char *why;      /* free, and somebody had it: how that ended */
     int64_t ended_ns_ago; /* and when */
 };
-
-static int64_t boot_now_ns(void)
-{
-    struct timespec now;
-    const int failed = clock_gettime(CLOCK_BOOTTIME, &now);
-    CV_ASSERT(failed == 0);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
-static int64_t wall_now_ns(void)
-{
-    struct timespec now;
-    const int failed = clock_gettime(CLOCK_REALTIME, &now);
-    CV_ASSERT(failed == 0);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
 
 static void text_copy(char *to, size_t bytes, const char *from)
 {
@@ -254,14 +239,14 @@ static void log_write_back(struct cv_sqlite *s, bool is_closing)
  * one needs; SQLite sees that and gives up at once, without the patience it was asked for. */
 static bool file_prepare(struct cv_sqlite *s)
 {
-    const int64_t give_up_ns = boot_now_ns() + CV_SQLITE_BUSY_MS * INT64_C(1000000);
+    const int64_t give_up_ns = cv__clock_now_ns() + CV_SQLITE_BUSY_MS * INT64_C(1000000);
     for (;;) {
         int code = sqlite3_exec(s->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;",
                                 NULL, NULL, NULL);
         if (code == SQLITE_OK) {
             code = sqlite3_exec(s->db, schema, NULL, NULL, NULL);
         }
-        if (code != SQLITE_BUSY || boot_now_ns() >= give_up_ns) {
+        if (code != SQLITE_BUSY || cv__clock_now_ns() >= give_up_ns) {
             return code == SQLITE_OK;
         }
         (void)usleep(1000); /* woken early, it tries earlier */
@@ -274,7 +259,7 @@ int cv__sqlite_open(struct cv_sqlite *s, const char *path, const char *election,
     memset(s, 0, sizeof *s);
     s->held = -1;
     s->label = label;
-    s->now_ns = boot_now_ns;
+    s->now_ns = cv__clock_now_ns;
     text_copy(s->path, sizeof s->path, path);
     text_copy(s->election, sizeof s->election, election);
     text_copy(s->node, sizeof s->node, node);
@@ -504,7 +489,7 @@ static void prolong(struct cv_sqlite *s, struct row *row, int64_t lease_ns)
 {
     row->shown.lease_ns = lease_ns;
     row->expires_ns = s->now_ns() + lease_ns;
-    row->renewed_wall_ns = wall_now_ns();
+    row->renewed_wall_ns = cv__clock_wall_ns();
     row->shown.remaining_ns = lease_ns;
 }
 
@@ -528,7 +513,7 @@ static void answer_granted(const struct row *row, struct cv_store_answer *ret_an
 static int take(struct cv_sqlite *s, struct row *row, const struct verdict *was,
                 const struct cv_store_request *request, struct cv_errtext *reterr)
 {
-    const int64_t wall_ns = wall_now_ns();
+    const int64_t wall_ns = cv__clock_wall_ns();
     if (was->why != NULL) {
         const int64_t lapsed_ns = row->renewed_wall_ns + row->shown.lease_ns;
         const int64_t ended_ns = wall_ns - was->ended_ns_ago;
@@ -676,7 +661,7 @@ static int release(struct cv_sqlite *s, const struct cv_store_request *request, 
         row->heir_until_ns = row->heir[0] != '\0' ? now_ns + kept_ns : 0;
         code = row_write(s, row, reterr);
         if (code == CV_OK) {
-            code = past_close(s, row->shown.token, wall_now_ns(),
+            code = past_close(s, row->shown.token, cv__clock_wall_ns(),
                               cv_reason_name(CV_REASON_RESIGNED), reterr);
         }
     }

@@ -1,6 +1,8 @@
 /* src/stores/zk_client.c - see zk_client.h. */
 #include "stores/zk_client.h"
 
+#include "os/clock.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +23,7 @@ static struct cv_zk_op *op_new(struct cv_zk *client, cv_zk_then then, size_t mor
     CV_ASSERT(op != NULL); /* a few hundred bytes; a leader that stops is better than two */
     op->client = client;
     op->epoch = client->epoch;
-    op->sent_ns = cv__remote_now_ns();
+    op->sent_ns = cv__clock_now_ns();
     op->then = then;
     return op;
 }
@@ -34,7 +36,7 @@ static void op_free(struct cv_zk_op *op)
 
 static void touch_note(struct cv_zk *client, int64_t sent_ns)
 {
-    const int64_t now_ns = cv__remote_now_ns();
+    const int64_t now_ns = cv__clock_now_ns();
     const int64_t gap_ns = client->timeout_ns / 12;
     if (client->touch_count > 0 &&
         client->touch[client->touch_count - 1].sent_ns + gap_ns > sent_ns) {
@@ -322,7 +324,7 @@ bool cv__zk_session_begin(struct cv_zk *client, int64_t timeout_ns)
 {
     CV_ASSERT(client->zk == NULL);
     client->asked_ns = timeout_ns;
-    client->associate_ns = cv__remote_now_ns();
+    client->associate_ns = cv__clock_now_ns();
     client->failure_count = 0;
     client->state = 0;
     pumped = client;
@@ -433,7 +435,7 @@ static void pump(struct cv_zk *client, int events)
     client->is_pumping = true;
     pumped = client;
     if (client->zk != NULL) {
-        const int64_t before_ns = cv__remote_now_ns();
+        const int64_t before_ns = cv__clock_now_ns();
         const bool was_connected = client->is_connected;
         const int rc = zookeeper_process(client->zk, events);
         state_note(client, before_ns);
@@ -443,7 +445,7 @@ static void pump(struct cv_zk *client, int events)
     int interest = 0;
     struct timeval wait = {.tv_sec = 1};
     if (client->zk != NULL && !client->is_expired && !client->is_refused) {
-        const int64_t before_ns = cv__remote_now_ns();
+        const int64_t before_ns = cv__clock_now_ns();
         const int rc = zookeeper_interest(client->zk, &fd, &interest, &wait);
         state_note(client, before_ns);
         client->failure_count += rc != ZOK && rc != ZNOTHING;

@@ -22,6 +22,7 @@
 #include "core/address.h"
 #include "core/errors.h"
 #include "modules/module.h"
+#include "os/clock.h"
 #include "stores/zk_client.h"
 
 #include <errno.h>
@@ -71,14 +72,6 @@ struct cv_store {
 };
 
 /* ---- Small things -------------------------------------------------------------------------- */
-
-static int64_t wall_now_ns(void)
-{
-    struct timespec now;
-    const int failed = clock_gettime(CLOCK_REALTIME, &now);
-    CV_ASSERT(failed == 0);
-    return now.tv_sec * NS_PER_S + now.tv_nsec;
-}
 
 static void place_read(const char *name, struct place *ret_place)
 {
@@ -153,7 +146,7 @@ static void on_beat(struct cv_store *store)
     }
     const int64_t late_ns = store->client.timeout_ns / 3;
     if (store->token != 0 && store->own[0] != '\0' &&
-        cv__remote_now_ns() > store->granted_until_ns + late_ns) {
+        cv__clock_now_ns() > store->granted_until_ns + late_ns) {
         cv__zk_remove(&store->client, store->own, NULL);
         own_forget(store);
     } else {
@@ -328,7 +321,7 @@ static void create(struct cv_store *store)
     (void)snprintf(name, sizeof name, "c-%016" PRIx64 "-%" PRIu64 "-%s-", store->remote.label,
                    store->attempt, store->node);
     child_path(store, name, path);
-    store->since_wall_ns = wall_now_ns();
+    store->since_wall_ns = cv__clock_wall_ns();
     write_value(store, value);
     store->may_exist = true;
     cv__zk_make(&store->client, path, value, ZOO_EPHEMERAL_SEQUENTIAL, on_created);
@@ -352,7 +345,7 @@ static void answer_granted(struct cv_store *store)
         (struct cv_store_record){.label = store->remote.label,
                                  .token = store->token,
                                  .lease_ns = store->lease_ns,
-                                 .remaining_ns = store->client.alive_until_ns - cv__remote_now_ns(),
+                                 .remaining_ns = store->client.alive_until_ns - cv__clock_now_ns(),
                                  .since_wall_ns = store->since_wall_ns};
     (void)snprintf(store->record.node, sizeof store->record.node, "%s", store->remote.node);
     (void)snprintf(store->record.wish, sizeof store->record.wish, "%s", store->heir_wished);
@@ -446,7 +439,7 @@ static void on_queue(struct cv_store *store, const struct cv_zk_op *op)
     if (strcmp(path, store->own) == 0) { /* first, and it stays so */
         if (store->token == 0) {
             store->token = store->own_czxid;
-            store->since_wall_ns = wall_now_ns(); /* written with the next renewal */
+            store->since_wall_ns = cv__clock_wall_ns(); /* written with the next renewal */
         }
         cv__zk_exists(&store->client, store->wish_path, /* is_watching= */ true, NULL);
         answer_granted(store);

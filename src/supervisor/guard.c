@@ -1,6 +1,7 @@
 /* src/supervisor/guard.c - see guard.h. */
 #include "supervisor/guard.h"
 
+#include "os/clock.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/tree.h"
 
@@ -55,14 +56,6 @@ struct guard {
 };
 
 static struct guard guard_state; /* zero pages until they are used; there is one in a process */
-
-int64_t cv__supervisor_now_ns(void)
-{
-    struct timespec now;
-    const int failed = clock_gettime(CLOCK_BOOTTIME, &now);
-    CV_ASSERT(failed == 0);
-    return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
-}
 
 int cv__exit_status(int wait_code, int wait_status)
 {
@@ -154,7 +147,7 @@ static _Noreturn void command_run(const struct guard *g, const struct cv_guard_r
     reset_signals(g);
     /* Last, so that no pause before it counts: guard and supervisor may have been stopped
      * meanwhile. */
-    if (cv__supervisor_now_ns() >= cv__schedule_term_ns(&g->setting->schedule, deadline_ns(g))) {
+    if (cv__clock_now_ns() >= cv__schedule_term_ns(&g->setting->schedule, deadline_ns(g))) {
         command_fail(exec_fd, TOO_LATE_CODE);
     }
     (void)execvp(g->setting->of->argv[0], g->setting->of->argv);
@@ -225,7 +218,7 @@ static void start(struct guard *g, const struct cv_guard_request *request)
     g->failed_errno = 0;
     g->end = CV_END_EXITED;
     const bool is_late =
-        cv__supervisor_now_ns() >= cv__schedule_term_ns(&g->setting->schedule, deadline_ns(g));
+        cv__clock_now_ns() >= cv__schedule_term_ns(&g->setting->schedule, deadline_ns(g));
     if (is_late || pipe2(ends, O_CLOEXEC) != 0) {
         not_started(g, is_late ? TOO_LATE_CODE : errno);
         become_idle(g);
@@ -371,7 +364,7 @@ static void step(struct guard *g)
     }
     const int64_t valid_until_ns = deadline_ns(g);
     const struct cv_schedule *schedule = &g->setting->schedule;
-    const int64_t now_ns = cv__supervisor_now_ns();
+    const int64_t now_ns = cv__clock_now_ns();
     if (g->is_orphan) {
         begin_kill(g, CV_END_STOPPED, now_ns);
     } else if (now_ns >= cv__schedule_term_ns(schedule, valid_until_ns)) {
@@ -409,7 +402,7 @@ static int64_t next_ns(const struct guard *g)
 
 static void on_request(struct guard *g, const struct cv_guard_request *request)
 {
-    const int64_t now_ns = cv__supervisor_now_ns();
+    const int64_t now_ns = cv__clock_now_ns();
     if (request->kind == CV_GUARD_START) {
         start(g, request);
         return;

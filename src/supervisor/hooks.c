@@ -2,6 +2,7 @@
 #include "supervisor/hooks.h"
 
 #include "core/errors.h"
+#include "os/clock.h"
 #include "supervisor/child.h"
 #include "supervisor/fifo.h"
 
@@ -57,14 +58,6 @@ static const char *state_name(enum cv_hook_state state)
     };
     CV_ASSERT(state < CV_HOOK_STATE_COUNT);
     return names[state];
-}
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    const int failed = clock_gettime(CLOCK_BOOTTIME, &now);
-    CV_ASSERT(failed == 0);
-    return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
 /* ---- one hook -----------------------------------------------------------------------------------
@@ -176,7 +169,7 @@ static bool hook_start(struct cv_hooks *hooks, const struct hook *hook)
         (void)epoll_ctl(hooks->epoll_fd, EPOLL_CTL_ADD, hooks->pid_fd, &event);
     }
     hooks->is_killed = false;
-    hooks->kill_ns = now_ns() + hooks->setting.timeout_ns;
+    hooks->kill_ns = cv__clock_now_ns() + hooks->setting.timeout_ns;
     return true;
 }
 
@@ -215,10 +208,10 @@ static void arm(struct cv_hooks *hooks)
         at_ns = hooks->kill_ns;
     }
     if (hooks->pid != 0 && hooks->pid_fd < 0) { /* before Linux 5.3: look now and then */
-        at_ns = cv__min64(at_ns, now_ns() + LOOK_NS);
+        at_ns = cv__min64(at_ns, cv__clock_now_ns() + LOOK_NS);
     }
     if (hooks->fifo.is_waiting) {
-        at_ns = cv__min64(at_ns, now_ns() + FIFO_RETRY_NS);
+        at_ns = cv__min64(at_ns, cv__clock_now_ns() + FIFO_RETRY_NS);
     }
     if (at_ns != INT64_MAX) {
         when.it_value.tv_sec = at_ns / NS_PER_S;
@@ -250,7 +243,7 @@ void cv__hooks_dispatch(struct cv_hooks *hooks)
     if (hooks->pid != 0) {
         (void)hook_reap(hooks, WNOHANG);
     }
-    if (hooks->pid != 0 && !hooks->is_killed && now_ns() >= hooks->kill_ns) {
+    if (hooks->pid != 0 && !hooks->is_killed && cv__clock_now_ns() >= hooks->kill_ns) {
         hooks->is_killed = true;
         hook_kill(hooks);
     }

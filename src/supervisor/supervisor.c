@@ -8,6 +8,7 @@
 #include "supervisor/supervisor.h"
 
 #include "core/errors.h"
+#include "os/clock.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/child.h"
 #include "supervisor/guard.h"
@@ -239,7 +240,7 @@ static void begin_rescue(struct cv_supervisor *s)
     s->is_rescue = true;
     s->sweep_count = 0;
     s->empty_count = 0;
-    s->sweep_ns = cv__supervisor_now_ns();
+    s->sweep_ns = cv__clock_now_ns();
 }
 
 /* The guard should be done by now. If it is at work, and only those that it has killed take their
@@ -369,7 +370,7 @@ static void reap(struct cv_supervisor *s)
 
 static void rescue(struct cv_supervisor *s)
 {
-    const int64_t now_ns = cv__supervisor_now_ns();
+    const int64_t now_ns = cv__clock_now_ns();
     if (now_ns < s->sweep_ns) {
         return;
     }
@@ -442,7 +443,7 @@ void cv__supervisor_dispatch(struct cv_supervisor *s)
     if (has_child || s->is_rescue) {
         reap(s);
     }
-    const int64_t now_ns = cv__supervisor_now_ns();
+    const int64_t now_ns = cv__clock_now_ns();
     if (s->is_running && !s->is_rescue && now_ns >= rescue_ns(s)) {
         help_or_rescue(s, now_ns);
     }
@@ -516,7 +517,7 @@ void cv__supervisor_extend(struct cv_supervisor *s, int64_t valid_until_ns)
 void cv__supervisor_stop(struct cv_supervisor *s)
 {
     if (s->is_running && s->stop_ns == CV_NEVER_NS) {
-        s->stop_ns = cv__supervisor_now_ns();
+        s->stop_ns = cv__clock_now_ns();
         (void)guard_ask(s, &(struct cv_guard_request){.kind = CV_GUARD_STOP}, -1);
         arm(s);
     }
@@ -526,7 +527,7 @@ void cv__supervisor_kill(struct cv_supervisor *s)
 {
     if (s->is_running) {
         /* As if its grace were over now, so that the rescue does not wait either. */
-        s->stop_ns = cv__min64(s->stop_ns, cv__supervisor_now_ns() - s->schedule.grace_ns);
+        s->stop_ns = cv__min64(s->stop_ns, cv__clock_now_ns() - s->schedule.grace_ns);
         (void)guard_ask(s, &(struct cv_guard_request){.kind = CV_GUARD_KILL}, -1);
         arm(s);
     }

@@ -130,7 +130,4 @@ const char *cv__supervisor_lease_path(const struct cv_supervisor *supervisor);
  * from within on_event. */
 void cv__supervisor_close(struct cv_supervisor *supervisor);
 
-/* CLOCK_BOOTTIME. */
-int64_t cv__supervisor_now_ns(void);
-
 #endif

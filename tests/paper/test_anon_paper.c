@@ -458,13 +458,13 @@ static void few_false_suspicions_come_to_an_end(void **unused)
     for (uint64_t seed = 1; seed <= 10; seed++) {
         struct cluster *c = settled(8, 6, seed, "stubborn=no");
         const cv_id leader = cluster_leader(c);
-        struct cv_action cut = {.kind = CV_ACTION_LINK, .at_ns = c->world->now_ns};
-        cut.link = (struct cv_link_change){.first = leader,
-                                           .second = leader % 8 + 1,
-                                           .is_one_way = true,
-                                           .mask = CV_LINK_DOWN,
-                                           .link = {.is_down = true}};
-        cv__world_schedule_action(c->world, &cut);
+        struct sim_action cut = {.kind = SIM_ACTION_LINK, .at_ns = c->world->now_ns};
+        cut.link = (struct sim_link_change){.first = leader,
+                                            .second = leader % 8 + 1,
+                                            .is_one_way = true,
+                                            .mask = SIM_LINK_DOWN,
+                                            .link = {.is_down = true}};
+        sim_world_schedule_action(c->world, &cut);
         cluster_run_until(c, cluster_now_ms(c) + 20000);
         const uint64_t begun = c->world->begun_count;
         cluster_run_until(c, cluster_now_ms(c) + 20000);
@@ -501,10 +501,10 @@ static void all_see_leaders_in_the_same_order(void **unused)
             cluster_crash(c, cluster_run_until_leader(c, 10000));
             cluster_run_until(c, cluster_now_ms(c) + 700);
         }
-        const struct cv_world *w = c->world;
+        const struct sim_world *w = c->world;
         uint64_t latest[10] = {0};
         for (uint32_t i = 0; i < w->view_count; i++) {
-            const struct cv_view *view = &w->view[i];
+            const struct sim_view *view = &w->view[i];
             if (view->leader != CV_ID_NONE) {
                 assert_true(view->token >= latest[view->node - 1]);
                 latest[view->node - 1] = view->token;

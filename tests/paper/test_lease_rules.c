@@ -628,13 +628,13 @@ static void refuses_what_cannot_work_and_says_why(void **unused)
  */
 
 /* Carries what was asked to a store and the answer back, at once. */
-static void carry(struct solo *s, struct cv_simstore *store, uint64_t label, int64_t now_ns)
+static void carry(struct solo *s, struct sim_store *store, uint64_t label, int64_t now_ns)
 {
     while (asked(s) != NULL) {
         const struct cv_effect e = *asked(s);
-        const struct cv_simstore_query query = {e.verb, label, e.attempt, e.lease_ns};
-        struct cv_simstore_answer a;
-        (void)cv__simstore_serve(store, &query, now_ns, &a);
+        const struct sim_store_query query = {e.verb, label, e.attempt, e.lease_ns};
+        struct sim_store_answer a;
+        (void)sim_store_serve(store, &query, now_ns, &a);
         answer(s, e.request, a.verdict, a.token, a.holder, a.duration_ns);
     }
 }
@@ -642,8 +642,8 @@ static void carry(struct solo *s, struct cv_simstore *store, uint64_t label, int
 /* The first one leads and dies at once; when does the other lead? */
 static int64_t taken_over_after(const char *first_options, const char *second_options)
 {
-    struct cv_simstore store;
-    cv__simstore_init(&store);
+    struct sim_store store;
+    sim_store_init(&store);
     struct solo *first = solo_new("lease", 1, 1, first_options);
     struct solo *second = solo_new("lease", 1, 1, second_options);
     const int64_t start_ns = second->now_ns;

@@ -27,7 +27,7 @@ static uint32_t leaders(const struct cluster *c)
 {
     uint32_t set = 0;
     for (cv_id id = 1; id <= c->world->node_count; id++) {
-        set |= cv__world_holds(c->world, id) ? BIT(id) : 0;
+        set |= sim_world_holds(c->world, id) ? BIT(id) : 0;
     }
     return set;
 }
@@ -35,13 +35,13 @@ static uint32_t leaders(const struct cluster *c)
 /* The support set of a leader; 0 if it does not lead. */
 static uint32_t supporters(const struct cluster *c, cv_id id)
 {
-    return cv__world_holds(c->world, id) ? (uint32_t)c->world->node[id - 1].members[0] << 1 : 0;
+    return sim_world_holds(c->world, id) ? (uint32_t)c->world->node[id - 1].members[0] << 1 : 0;
 }
 
 /* Runs to the end; no promise may be broken. */
 static void end_well(struct cluster *c)
 {
-    cv__world_run(c->world, c->scenario->run_ns);
+    sim_world_run(c->world, c->scenario->run_ns);
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
         const struct cv_broken *broken = &c->world->watch.property[i];
         if (broken->is_broken && (c->scenario->promises & BIT(i)) != 0) {
@@ -51,10 +51,10 @@ static void end_well(struct cluster *c)
     cluster_drop(c);
 }
 
-static void act(struct cluster *c, struct cv_action action)
+static void act(struct cluster *c, struct sim_action action)
 {
     action.at_ns = c->world->now_ns;
-    cv__world_schedule_action(c->world, &action);
+    sim_world_schedule_action(c->world, &action);
     cluster_run_until(c, cluster_now_ms(c));
 }
 
@@ -429,9 +429,9 @@ static void sec_8_sleeping_leader_leads_no_longer_than_its_time(void **unused)
     const double until_ms = (double)c->world->node[0].held_until_ns / (double)NS_PER_MS;
     assert_true(until_ms > 1000 && until_ms < 1000 + LOCK_MS);
     cluster_run_until(c, until_ms - 0.001);
-    assert_true(cv__world_holds(c->world, 1));
+    assert_true(sim_world_holds(c->world, 1));
     cluster_run_until(c, until_ms + 0.001);
-    assert_false(cv__world_holds(c->world, 1));
+    assert_false(sim_world_holds(c->world, 1));
     assert_true(c->world->node[0].is_paused);
     end_well(c);
 }
@@ -907,7 +907,7 @@ static void resigning_hands_over_at_once(void **unused)
                                       "run 4s\n");
     cluster_run_until(c, 1000);
     const uint64_t token = cluster_token_at(c, 1);
-    act(c, (struct cv_action){.kind = CV_ACTION_RESIGN, .node = 1});
+    act(c, (struct sim_action){.kind = SIM_ACTION_RESIGN, .node = 1});
     assert_int_equal(leaders(c), 0);
     while (leaders(c) == 0) {
         cluster_run_until(c, cluster_now_ms(c) + 0.1);
@@ -962,7 +962,7 @@ static void tokens_grow_with_every_leadership(void **unused)
     while (cluster_now_ms(c) < 5990) {
         cluster_run_until(c, cluster_now_ms(c) + 1);
         for (cv_id id = 1; id <= 5; id++) {
-            if (cv__world_holds(c->world, id) && c->world->node[id - 1].held_token != token) {
+            if (sim_world_holds(c->world, id) && c->world->node[id - 1].held_token != token) {
                 assert_true(c->world->node[id - 1].held_token > token);
                 token = c->world->node[id - 1].held_token;
                 leaderships++;

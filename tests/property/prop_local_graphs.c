@@ -138,7 +138,7 @@ static void print_cuts(const struct graph *g, const char *when, FILE *out)
 }
 
 /* The scenario of a seed, and the graph that it ends with. */
-static struct cv_scenario *draw_scenario(uint64_t seed, struct graph *ret_graph, char **ret_text)
+static struct sim_scenario *draw_scenario(uint64_t seed, struct graph *ret_graph, char **ret_text)
 {
     uint64_t random = seed;
     const uint32_t nodes = 2 + test_random_below(&random, NODES_MAX - 1);
@@ -163,19 +163,19 @@ static struct cv_scenario *draw_scenario(uint64_t seed, struct graph *ret_graph,
     }
     (void)fprintf(out, "run %dms\n", (seed % 2 == 1 ? CHANGE_MS : 0) + WATCHED_MS);
     assert_int_equal(fclose(out), 0);
-    struct cv_scenario *scenario = NULL;
+    struct sim_scenario *scenario = NULL;
     struct cv_errtext why = {""};
-    if (cv__scenario_parse("graph", *ret_text, length, &scenario, &why) != CV_OK) {
+    if (sim_scenario_parse("graph", *ret_text, length, &scenario, &why) != CV_OK) {
         fail_msg("%s", why.text);
     }
     return scenario;
 }
 
-static uint32_t holders(const struct cv_world *w)
+static uint32_t holders(const struct sim_world *w)
 {
     uint32_t set = 0;
     for (cv_id id = 1; id <= w->node_count; id++) {
-        set |= cv__world_holds(w, id) ? BIT(id) : 0;
+        set |= sim_world_holds(w, id) ? BIT(id) : 0;
     }
     return set;
 }
@@ -216,7 +216,7 @@ static void check_graph(uint64_t seed, struct tally *tally)
 {
     struct graph g;
     char *text = NULL;
-    struct cv_scenario *scenario = draw_scenario(seed, &g, &text);
+    struct sim_scenario *scenario = draw_scenario(seed, &g, &text);
     const int64_t kappa_ns = scenario->protocol->kappa_ns(&scenario->config);
     const int64_t begin_ns = seed % 2 == 1 ? CHANGE_MS * NS_PER_MS : 0;
     const struct oracle o = predict(&g);
@@ -227,11 +227,11 @@ static void check_graph(uint64_t seed, struct tally *tally)
     assert_true(o.has_trying || (o.leads == plain_leaders(&g) && o.chance == 0));
     assert_true((smallest_of(&g) & ~o.leads) == 0);
 
-    struct cv_world *w = cv__world_new(scenario, seed, &(struct cv_world_options){0});
+    struct sim_world *w = sim_world_new(scenario, seed, &(struct sim_world_options){0});
     const int64_t step_ns = kappa_ns / 40;
     int64_t since_ns[NODES_MAX + 1] = {0}; /* leading at every sample since then; 0: does not */
     for (int64_t at_ns = begin_ns + step_ns; at_ns < scenario->run_ns; at_ns += step_ns) {
-        cv__world_run(w, at_ns);
+        sim_world_run(w, at_ns);
         assert_false(w->is_over);
         const uint32_t leading = holders(w);
         tally->samples++;
@@ -244,7 +244,7 @@ static void check_graph(uint64_t seed, struct tally *tally)
         }
         check_instant(seed, text, &g, at_ns, at_ns - begin_ns, kappa_ns, leading);
     }
-    cv__world_run(w, scenario->run_ns);
+    sim_world_run(w, scenario->run_ns);
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
         const struct cv_broken *broken = &w->watch.property[i];
         if (broken->is_broken && (scenario->promises & BIT(i)) != 0) {
@@ -252,8 +252,8 @@ static void check_graph(uint64_t seed, struct tally *tally)
                      cv_property_name((enum cv_property)i), broken->detail, text);
         }
     }
-    cv__world_free(w);
-    cv__scenario_free(scenario);
+    sim_world_free(w);
+    sim_scenario_free(scenario);
     free(text);
 }
 

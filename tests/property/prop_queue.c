@@ -6,12 +6,12 @@
 
 /* What is in it, in the order in which it went in. */
 struct plain {
-    struct cv_queue_entry entry[LENGTH_MAX];
+    struct sim_queue_entry entry[LENGTH_MAX];
     uint32_t count;
 };
 
 /* The earliest; among equals the one that went in first. */
-static struct cv_queue_entry plain_pop(struct plain *plain)
+static struct sim_queue_entry plain_pop(struct plain *plain)
 {
     uint32_t best = 0;
     for (uint32_t i = 1; i < plain->count; i++) {
@@ -19,7 +19,7 @@ static struct cv_queue_entry plain_pop(struct plain *plain)
             best = i;
         }
     }
-    const struct cv_queue_entry entry = plain->entry[best];
+    const struct sim_queue_entry entry = plain->entry[best];
     for (uint32_t i = best; i + 1 < plain->count; i++) {
         plain->entry[i] = plain->entry[i + 1];
     }
@@ -47,27 +47,27 @@ static void answers_like_a_list_that_is_searched(void **unused)
     for (uint64_t round = 0; round < test_scale(200); round++) {
         uint64_t seed = round;
         static struct plain plain; /* large for a stack */
-        struct cv_queue queue = {0};
+        struct sim_queue queue = {0};
         plain.count = 0;
         const uint32_t full = 1 + test_random_below(&seed, LENGTH_MAX - 1);
         for (uint32_t step = 0; step < 1500; step++) {
             const bool is_push =
                 plain.count == 0 || (plain.count < full && test_random_below(&seed, 100) < 55);
             if (is_push) {
-                const struct cv_queue_entry entry = {
+                const struct sim_queue_entry entry = {
                     .at_ns = draw_time(&seed), .kind = test_random_below(&seed, 6), .ref = step};
                 plain.entry[plain.count++] = entry;
-                cv__queue_push(&queue, entry.at_ns, entry.kind, entry.ref);
+                sim_queue_push(&queue, entry.at_ns, entry.kind, entry.ref);
             } else {
-                const struct cv_queue_entry expected = plain_pop(&plain);
-                const struct cv_queue_entry got = cv__queue_pop(&queue);
+                const struct sim_queue_entry expected = plain_pop(&plain);
+                const struct sim_queue_entry got = sim_queue_pop(&queue);
                 assert_int_equal(got.at_ns, expected.at_ns);
                 assert_int_equal(got.kind, expected.kind);
                 assert_int_equal(got.ref, expected.ref);
             }
             assert_int_equal(queue.count, plain.count);
         }
-        cv__queue_fini(&queue);
+        sim_queue_fini(&queue);
     }
 }
 

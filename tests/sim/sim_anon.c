@@ -5,7 +5,7 @@
  * boots, skipped numbers). Here it runs with rounds of 1 to 10 numbers, 1 to 24 processes, short
  * and long time-outs, a fast and a slow sequencer, with boots and without, near the wrap-around and
  * far from it. At full scale these are 20,000 runs. */
-#include "sim/runner.h"
+#include "report/runner.h"
 #include "support/support.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static struct kind kinds[] = {
     {"five_with_losses_all_the_time", "eta=10ms R=6", "loss 20% start 4294967000", 5, 2, 2500},
 };
 
-static struct cv_scenario *scenario_of(const struct kind *kind)
+static struct sim_scenario *scenario_of(const struct kind *kind)
 {
     const char *root = getenv("SOURCE_ROOT"); /* the meson tests set it; by hand: the root */
     char path[500];
@@ -69,8 +69,8 @@ static struct cv_scenario *scenario_of(const struct kind *kind)
         at += line + 1;
     }
     assert_int_equal(fclose(out), 0);
-    struct cv_scenario *scenario = NULL;
-    if (cv__scenario_parse(kind->name, made, made_length, &scenario, &why) != CV_OK) {
+    struct sim_scenario *scenario = NULL;
+    if (sim_scenario_parse(kind->name, made, made_length, &scenario, &why) != CV_OK) {
         fail_msg("%s", why.text);
     }
     free(made);
@@ -81,10 +81,11 @@ static struct cv_scenario *scenario_of(const struct kind *kind)
 static void keeps_its_promises(void **state)
 {
     const struct kind *kind = *state;
-    struct cv_scenario *scenario = scenario_of(kind);
-    const struct cv_runner_options options = {.first_seed = 1, .run_count = test_scale(kind->runs)};
-    struct cv_runner_result r;
-    cv__runner_run(scenario, &options, &r);
+    struct sim_scenario *scenario = scenario_of(kind);
+    const struct sim_runner_options options = {.first_seed = 1,
+                                               .run_count = test_scale(kind->runs)};
+    struct sim_runner_result r;
+    sim_runner_run(scenario, &options, &r);
     if (r.failed_count > 0) {
         fail_msg(
             "%llu of %llu runs failed, first seed %llu: random/anon.scn with protocol anon %s, "
@@ -96,14 +97,14 @@ static void keeps_its_promises(void **state)
     assert_int_equal(r.run_count, options.run_count);
     assert_true(2 * r.judged_count >= r.run_count);
     if (r.run_count >= 20 && kind->nodes > 1) {
-        for (uint32_t fault = 0; fault < CV_FAULT_COUNT; fault++) {
-            const bool is_meant = fault != CV_FAULT_STORE; /* every kind but that of `lease` */
-            assert_true(!is_meant || r.fired[cv__fired_by((enum cv_fault)fault)] > 0);
+        for (uint32_t fault = 0; fault < SIM_FAULT_COUNT; fault++) {
+            const bool is_meant = fault != SIM_FAULT_STORE; /* every kind but that of `lease` */
+            assert_true(!is_meant || r.fired[sim_fired_by((enum sim_fault)fault)] > 0);
         }
         /* Two may lead for a while, as the paper has it: the watcher is not asleep. */
         assert_true(r.broken[CV_PROPERTY_AT_MOST_ONE_LEADER] > r.run_count / 2);
     }
-    cv__scenario_free(scenario);
+    sim_scenario_free(scenario);
 }
 
 static void the_full_scale_is_twenty_thousand_runs(void **unused)

@@ -5,7 +5,7 @@
  * of several sizes and many seeds. What the protocol promises must hold in each run, each kind of
  * fault must have fired, and liveness must really have been judged. found.seeds keeps past
  * failures. */
-#include "sim/runner.h"
+#include "report/runner.h"
 #include "support/support.h"
 
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static char *text_of(const char *file)
 }
 
 /* The file's scenario for another protocol or another number of nodes: those two lines replaced. */
-static struct cv_scenario *scenario_from(const char *file, const char *protocol, uint32_t nodes)
+static struct sim_scenario *scenario_from(const char *file, const char *protocol, uint32_t nodes)
 {
     char *text = text_of(file);
     char *made = NULL;
@@ -63,9 +63,9 @@ static struct cv_scenario *scenario_from(const char *file, const char *protocol,
         }
     }
     assert_int_equal(fclose(out), 0);
-    struct cv_scenario *scenario = NULL;
+    struct sim_scenario *scenario = NULL;
     struct cv_errtext why = {""};
-    if (cv__scenario_parse(file, made, length, &scenario, &why) != CV_OK) {
+    if (sim_scenario_parse(file, made, length, &scenario, &why) != CV_OK) {
         fail_msg("%s", why.text);
     }
     free(made);
@@ -73,7 +73,7 @@ static struct cv_scenario *scenario_from(const char *file, const char *protocol,
     return scenario;
 }
 
-static struct cv_scenario *random_scenario(const char *protocol, uint32_t nodes)
+static struct sim_scenario *random_scenario(const char *protocol, uint32_t nodes)
 {
     char file[100];
     (void)snprintf(file, sizeof file, "scenario/random/%s.scn", protocol);
@@ -91,10 +91,10 @@ struct cluster_kind {
 static void keeps_its_promises_under_every_kind_of_fault(void **state)
 {
     const struct cluster_kind *kind = *state;
-    struct cv_scenario *scenario = random_scenario(kind->protocol, kind->nodes);
-    const struct cv_runner_options options = {.first_seed = 1, .run_count = test_scale(SEEDS)};
-    struct cv_runner_result r;
-    cv__runner_run(scenario, &options, &r);
+    struct sim_scenario *scenario = random_scenario(kind->protocol, kind->nodes);
+    const struct sim_runner_options options = {.first_seed = 1, .run_count = test_scale(SEEDS)};
+    struct sim_runner_result r;
+    sim_runner_run(scenario, &options, &r);
     if (r.failed_count > 0) {
         fail_msg("%llu of %llu runs failed; again: conclave sim tests/%s --seed %llu (nodes %u)",
                  (unsigned long long)r.failed_count, (unsigned long long)r.run_count,
@@ -105,29 +105,29 @@ static void keeps_its_promises_under_every_kind_of_fault(void **state)
     /* The faults were there, and in between it was quiet for long enough to judge. */
     assert_true(r.judged_count >= r.run_count);
     if (r.run_count >= 10) {
-        for (uint32_t fault = 0; fault < CV_FAULT_COUNT; fault++) {
+        for (uint32_t fault = 0; fault < SIM_FAULT_COUNT; fault++) {
             const bool is_meant = (scenario->random[0].kinds & BIT(fault)) != 0;
-            assert_true(!is_meant || r.fired[cv__fired_by((enum cv_fault)fault)] > 0);
+            assert_true(!is_meant || r.fired[sim_fired_by((enum sim_fault)fault)] > 0);
         }
         /* Such faults make two leaders, and the watcher sees them: it is not asleep. */
         assert_true(r.broken[CV_PROPERTY_AT_MOST_ONE_LEADER] > r.run_count / 2);
     }
-    cv__scenario_free(scenario);
+    sim_scenario_free(scenario);
 }
 
 /* ---- the same seed gives the same bytes ---------------------------------------------------------
  */
 
-static char *json_of(const struct cv_scenario *scenario, uint32_t threads)
+static char *json_of(const struct sim_scenario *scenario, uint32_t threads)
 {
     char *text = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
     assert_non_null(out);
-    const struct cv_runner_options options = {
+    const struct sim_runner_options options = {
         .first_seed = 100, .run_count = 8, .thread_count = threads, .json = out};
-    struct cv_runner_result result;
-    cv__runner_run(scenario, &options, &result);
+    struct sim_runner_result result;
+    sim_runner_run(scenario, &options, &result);
     assert_int_equal(fclose(out), 0);
     return text;
 }
@@ -136,7 +136,7 @@ static void same_seed_gives_the_same_bytes_on_any_number_of_threads(void **unuse
 {
     (void)unused;
     for (uint32_t i = 0; i < COUNT_OF(protocols); i++) {
-        struct cv_scenario *scenario = random_scenario(protocols[i], 5);
+        struct sim_scenario *scenario = random_scenario(protocols[i], 5);
         char *once = json_of(scenario, 1);
         char *again = json_of(scenario, 1);
         char *threaded = json_of(scenario, 2);
@@ -146,24 +146,24 @@ static void same_seed_gives_the_same_bytes_on_any_number_of_threads(void **unuse
         free(once);
         free(again);
         free(threaded);
-        cv__scenario_free(scenario);
+        sim_scenario_free(scenario);
     }
 }
 
 static void another_seed_gives_another_run(void **unused)
 {
     (void)unused;
-    struct cv_scenario *scenario = random_scenario("bully", 5);
-    const struct cv_world_options options = {0};
+    struct sim_scenario *scenario = random_scenario("bully", 5);
+    const struct sim_world_options options = {0};
     uint64_t messages[2];
     for (uint64_t seed = 0; seed < 2; seed++) {
-        struct cv_world *world = cv__world_new(scenario, seed, &options);
-        assert_true(cv__world_run_all(world));
+        struct sim_world *world = sim_world_new(scenario, seed, &options);
+        assert_true(sim_world_run_all(world));
         messages[seed] = world->message_count;
-        cv__world_free(world);
+        sim_world_free(world);
     }
     assert_int_not_equal(messages[0], messages[1]);
-    cv__scenario_free(scenario);
+    sim_scenario_free(scenario);
 }
 
 /* ---- past failures ------------------------------------------------------------------------------
@@ -183,14 +183,14 @@ static void past_failures_do_not_come_back(void **unused)
         if (line[0] != '#') {
             assert_int_equal(sscanf(line, "%39s %59s %llu", protocol, file, &seed), 3);
             (void)snprintf(path, sizeof path, "sim/found/%s", file);
-            struct cv_scenario *scenario = scenario_from(path, protocol, /* nodes= as is */ 0);
-            const struct cv_world_options options = {0};
-            struct cv_world *world = cv__world_new(scenario, seed, &options);
-            if (!cv__world_run_all(world)) {
+            struct sim_scenario *scenario = scenario_from(path, protocol, /* nodes= as is */ 0);
+            const struct sim_world_options options = {0};
+            struct sim_world *world = sim_world_new(scenario, seed, &options);
+            if (!sim_world_run_all(world)) {
                 fail_msg("seed %llu of %s with %s fails again", seed, file, protocol);
             }
-            cv__world_free(world);
-            cv__scenario_free(scenario);
+            sim_world_free(world);
+            sim_scenario_free(scenario);
             replayed++;
         }
     }

@@ -5,7 +5,7 @@
  * restarts with and without a lease that begins again, contenders cut off). Here it runs with 1 to
  * 40 contenders, short and long leases, a fast and a slow store, losses all the time, no news at
  * all, and clocks at a bound of several per cent. At full scale these are 20,000 runs. */
-#include "sim/runner.h"
+#include "report/runner.h"
 #include "support/support.h"
 
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static bool is_replaced(const struct kind *kind, const char *line, size_t length
     return false;
 }
 
-static struct cv_scenario *scenario_of(const struct kind *kind)
+static struct sim_scenario *scenario_of(const struct kind *kind)
 {
     const char *root = getenv("SOURCE_ROOT"); /* the meson tests set it; by hand: the root */
     char path[500];
@@ -83,8 +83,8 @@ static struct cv_scenario *scenario_of(const struct kind *kind)
         at += line + 1;
     }
     assert_int_equal(fclose(out), 0);
-    struct cv_scenario *scenario = NULL;
-    if (cv__scenario_parse(kind->name, made, made_length, &scenario, &why) != CV_OK) {
+    struct sim_scenario *scenario = NULL;
+    if (sim_scenario_parse(kind->name, made, made_length, &scenario, &why) != CV_OK) {
         fail_msg("%s", why.text);
     }
     free(made);
@@ -95,10 +95,11 @@ static struct cv_scenario *scenario_of(const struct kind *kind)
 static void keeps_its_promises(void **state)
 {
     const struct kind *kind = *state;
-    struct cv_scenario *scenario = scenario_of(kind);
-    const struct cv_runner_options options = {.first_seed = 1, .run_count = test_scale(kind->runs)};
-    struct cv_runner_result r;
-    cv__runner_run(scenario, &options, &r);
+    struct sim_scenario *scenario = scenario_of(kind);
+    const struct sim_runner_options options = {.first_seed = 1,
+                                               .run_count = test_scale(kind->runs)};
+    struct sim_runner_result r;
+    sim_runner_run(scenario, &options, &r);
     if (r.failed_count > 0) {
         fail_msg("%llu of %llu runs failed, first seed %llu: random/lease.scn with protocol lease "
                  "%s, nodes %u, down 1..%u, store %s",
@@ -112,11 +113,11 @@ static void keeps_its_promises(void **state)
     assert_int_equal(r.run_count, options.run_count);
     const bool is_quiet = strstr(kind->store, " loss ") == NULL; /* or liveness is never judged */
     assert_true(!is_quiet || 2 * r.judged_count >= r.run_count);
-    for (uint32_t fault = 0; fault < CV_FAULT_COUNT && r.run_count >= 20; fault++) {
+    for (uint32_t fault = 0; fault < SIM_FAULT_COUNT && r.run_count >= 20; fault++) {
         const bool is_meant = (scenario->random[0].kinds & BIT(fault)) != 0;
-        assert_true(!is_meant || r.fired[cv__fired_by((enum cv_fault)fault)] > 0);
+        assert_true(!is_meant || r.fired[sim_fired_by((enum sim_fault)fault)] > 0);
     }
-    cv__scenario_free(scenario);
+    sim_scenario_free(scenario);
 }
 
 static void the_full_scale_is_twenty_thousand_runs(void **unused)

@@ -10,7 +10,7 @@
  *
  * Then the same clusters with clocks that drift by a multiple of the bound: promises must break
  * there, otherwise the checks would have no teeth (trap T5). */
-#include "sim/runner.h"
+#include "report/runner.h"
 #include "support/support.h"
 
 #include <stdlib.h>
@@ -105,15 +105,15 @@ static struct kind kinds[] = {
      CALM},
 };
 
-static struct cv_scenario *scenario_of(const struct kind *kind)
+static struct sim_scenario *scenario_of(const struct kind *kind)
 {
     char text[2000];
     const int length = snprintf(text, sizeof text, "protocol local %s\nnodes %u\n%s%s",
                                 kind->options, kind->nodes, kind->network, kind->more);
     assert_in_range(length, 1, sizeof text - 1);
-    struct cv_scenario *scenario = NULL;
+    struct sim_scenario *scenario = NULL;
     struct cv_errtext why = {""};
-    if (cv__scenario_parse(kind->name, text, (size_t)length, &scenario, &why) != CV_OK) {
+    if (sim_scenario_parse(kind->name, text, (size_t)length, &scenario, &why) != CV_OK) {
         fail_msg("%s", why.text);
     }
     scenario->promises &= kind->manner == LIED_TO ? ~CV_PROP(BOUNDED_INCONSISTENCY) : UINT32_MAX;
@@ -121,10 +121,11 @@ static struct cv_scenario *scenario_of(const struct kind *kind)
 }
 
 /* What happened in a run that failed, and how to see it again. */
-static void tell_failure(const struct kind *kind, const struct cv_scenario *scenario, uint64_t seed)
+static void tell_failure(const struct kind *kind, const struct sim_scenario *scenario,
+                         uint64_t seed)
 {
-    struct cv_world *w = cv__world_new(scenario, seed, &(struct cv_world_options){0});
-    (void)cv__world_run_all(w);
+    struct sim_world *w = sim_world_new(scenario, seed, &(struct sim_world_options){0});
+    (void)sim_world_run_all(w);
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
         const struct cv_broken *broken = &w->watch.property[i];
         if (broken->is_broken && (scenario->promises & BIT(i)) != 0) {
@@ -132,25 +133,25 @@ static void tell_failure(const struct kind *kind, const struct cv_scenario *scen
                           (double)broken->at_ns / 1e9, broken->detail);
         }
     }
-    cv__world_free(w);
+    sim_world_free(w);
     print_message("# again: conclave sim x.scn --seed %llu, with x.scn:\n"
                   "protocol local %s\nnodes %u\n%s%s",
                   (unsigned long long)seed, kind->options, kind->nodes, kind->network, kind->more);
 }
 
-static bool is_drawn(enum cv_fault fault)
+static bool is_drawn(enum sim_fault fault)
 {
     switch (fault) {
-    case CV_FAULT_CRASH:
-    case CV_FAULT_PAUSE:
-    case CV_FAULT_PARTITION:
-    case CV_FAULT_LINK:
-    case CV_FAULT_ONEWAY:
-    case CV_FAULT_LOSS:
-    case CV_FAULT_SLOW:
-    case CV_FAULT_DUPLICATE:
-    case CV_FAULT_REORDER:
-    case CV_FAULT_RESIGN:
+    case SIM_FAULT_CRASH:
+    case SIM_FAULT_PAUSE:
+    case SIM_FAULT_PARTITION:
+    case SIM_FAULT_LINK:
+    case SIM_FAULT_ONEWAY:
+    case SIM_FAULT_LOSS:
+    case SIM_FAULT_SLOW:
+    case SIM_FAULT_DUPLICATE:
+    case SIM_FAULT_REORDER:
+    case SIM_FAULT_RESIGN:
         return true;
     default:
         return false; /* faults of other protocols' worlds */
@@ -160,10 +161,11 @@ static bool is_drawn(enum cv_fault fault)
 static void keeps_its_promises(void **state)
 {
     const struct kind *kind = *state;
-    struct cv_scenario *scenario = scenario_of(kind);
-    const struct cv_runner_options options = {.first_seed = 1, .run_count = test_scale(kind->runs)};
-    struct cv_runner_result r;
-    cv__runner_run(scenario, &options, &r);
+    struct sim_scenario *scenario = scenario_of(kind);
+    const struct sim_runner_options options = {.first_seed = 1,
+                                               .run_count = test_scale(kind->runs)};
+    struct sim_runner_result r;
+    sim_runner_run(scenario, &options, &r);
     if (r.failed_count > 0) {
         tell_failure(kind, scenario, r.first_failed_seed);
         fail_msg("%llu of %llu runs failed, the first with seed %llu",
@@ -172,9 +174,9 @@ static void keeps_its_promises(void **state)
     }
     assert_int_equal(r.run_count, options.run_count);
     assert_true(kind->manner == DISTURBED || r.judged_count >= r.run_count);
-    for (uint32_t fault = 0; fault < CV_FAULT_COUNT && r.run_count >= 20; fault++) {
-        if (is_drawn((enum cv_fault)fault)) {
-            assert_true(r.fired[cv__fired_by((enum cv_fault)fault)] > 0);
+    for (uint32_t fault = 0; fault < SIM_FAULT_COUNT && r.run_count >= 20; fault++) {
+        if (is_drawn((enum sim_fault)fault)) {
+            assert_true(r.fired[sim_fired_by((enum sim_fault)fault)] > 0);
         }
     }
     const uint32_t one = CV_PROP(AT_MOST_ONE_LEADER);
@@ -184,7 +186,7 @@ static void keeps_its_promises(void **state)
         /* Local leaders there are: the watcher of promises is not asleep. */
         assert_true(r.broken[CV_PROPERTY_AT_MOST_ONE_LEADER] > r.run_count / 4);
     }
-    cv__scenario_free(scenario);
+    sim_scenario_free(scenario);
 }
 
 static void usual_scale_is_more_than_twenty_thousand_runs(void **unused)
@@ -200,22 +202,22 @@ static void usual_scale_is_more_than_twenty_thousand_runs(void **unused)
 /* ---- Beyond the assumptions --------------------------------------------------------------------
  */
 
-static struct cv_runner_result run_text(const char *text, uint32_t runs)
+static struct sim_runner_result run_text(const char *text, uint32_t runs)
 {
-    struct cv_scenario *scenario = NULL;
+    struct sim_scenario *scenario = NULL;
     struct cv_errtext why = {""};
-    if (cv__scenario_parse("drift", text, strlen(text), &scenario, &why) != CV_OK) {
+    if (sim_scenario_parse("drift", text, strlen(text), &scenario, &why) != CV_OK) {
         fail_msg("%s", why.text);
     }
-    const struct cv_runner_options options = {.first_seed = 1, .run_count = runs};
-    struct cv_runner_result r;
-    cv__runner_run(scenario, &options, &r);
+    const struct sim_runner_options options = {.first_seed = 1, .run_count = runs};
+    struct sim_runner_result r;
+    sim_runner_run(scenario, &options, &r);
     assert_int_equal(r.run_count, runs);
-    cv__scenario_free(scenario);
+    sim_scenario_free(scenario);
     return r;
 }
 
-static struct cv_runner_result run_cut_off(uint32_t drift_ppm, uint32_t runs)
+static struct sim_runner_result run_cut_off(uint32_t drift_ppm, uint32_t runs)
 {
     char text[400];
     (void)snprintf(text, sizeof text,
@@ -235,19 +237,19 @@ static void two_lead_when_clocks_drift_twice_the_bound(void **unused)
 {
     (void)unused;
     const uint32_t runs = test_scale(40);
-    const struct cv_runner_result within = run_cut_off(100, runs);
+    const struct sim_runner_result within = run_cut_off(100, runs);
     assert_int_equal(within.failed_count, 0);
     assert_true(within.judged_count >= runs); /* 2 and 3 had a leader in the end */
     const uint32_t beyond[] = {200, 300, 1000};
     for (uint32_t i = 0; i < COUNT_OF(beyond); i++) {
-        const struct cv_runner_result r = run_cut_off(beyond[i], runs);
+        const struct sim_runner_result r = run_cut_off(beyond[i], runs);
         assert_int_equal(r.failed_count, runs);
         assert_int_equal(r.broken[CV_PROPERTY_AT_MOST_ONE_LEADER], runs);
         assert_int_equal(r.broken[CV_PROPERTY_SUPPORT_ONE], runs);
     }
 }
 
-static struct cv_runner_result run_by_chance(uint32_t drift_ppm, uint32_t runs)
+static struct sim_runner_result run_by_chance(uint32_t drift_ppm, uint32_t runs)
 {
     char text[400];
     (void)snprintf(text, sizeof text,
@@ -264,9 +266,9 @@ static void support_one_breaks_when_clocks_drift_ten_times_the_bound(void **unus
 {
     (void)unused;
     const uint32_t runs = test_scale(200);
-    const struct cv_runner_result within = run_by_chance(100, runs);
+    const struct sim_runner_result within = run_by_chance(100, runs);
     assert_int_equal(within.failed_count, 0);
-    const struct cv_runner_result beyond = run_by_chance(1000, runs);
+    const struct sim_runner_result beyond = run_by_chance(1000, runs);
     print_message("# %llu of %u runs break support-one\n",
                   (unsigned long long)beyond.broken[CV_PROPERTY_SUPPORT_ONE], runs);
     assert_true(runs < 40 || beyond.broken[CV_PROPERTY_SUPPORT_ONE] > runs / 20);
@@ -276,25 +278,25 @@ static void support_one_breaks_when_clocks_drift_ten_times_the_bound(void **unus
  */
 
 /* A world that keeps its history, run to its end. Promises must hold. */
-static struct cv_world *run_world(const struct cv_scenario *scenario, uint64_t seed)
+static struct sim_world *run_world(const struct sim_scenario *scenario, uint64_t seed)
 {
-    struct cv_world *w =
-        cv__world_new(scenario, seed, &(struct cv_world_options){.keeps_history = true});
-    if (!cv__world_run_all(w)) {
+    struct sim_world *w =
+        sim_world_new(scenario, seed, &(struct sim_world_options){.keeps_history = true});
+    if (!sim_world_run_all(w)) {
         fail_msg("seed %llu of %s fails", (unsigned long long)seed, scenario->name);
     }
     return w;
 }
 
-static struct cv_scenario *load(const char *file)
+static struct sim_scenario *load(const char *file)
 {
     const char *root = getenv("SOURCE_ROOT"); /* the meson tests set it; by hand: the root */
     char path[500];
-    struct cv_scenario *scenario = NULL;
+    struct sim_scenario *scenario = NULL;
     struct cv_errtext why = {""};
     (void)snprintf(path, sizeof path, "%s/tests/scenario/local/%s", root != NULL ? root : ".",
                    file);
-    if (cv__scenario_load(path, &scenario, &why) != CV_OK) {
+    if (sim_scenario_load(path, &scenario, &why) != CV_OK) {
         fail_msg("%s", why.text);
     }
     return scenario;
@@ -304,15 +306,15 @@ static struct cv_scenario *load(const char *file)
 static void healthy_leader_stays_under_five_percent_loss(void **unused)
 {
     (void)unused;
-    struct cv_scenario *scenario = load("steady-under-loss.scn");
+    struct sim_scenario *scenario = load("steady-under-loss.scn");
     const uint32_t seeds = test_scale(20);
     for (uint64_t seed = 1; seed <= seeds; seed++) {
-        struct cv_world *w = run_world(scenario, seed);
+        struct sim_world *w = run_world(scenario, seed);
         assert_true(w->begun_count <= 2); /* changes hands once at most */
         assert_true(w->lost_count > 5000);
-        cv__world_free(w);
+        sim_world_free(w);
     }
-    cv__scenario_free(scenario);
+    sim_scenario_free(scenario);
 }
 
 /* [Issue 3] Whatever the instant of the crash between two rounds, whatever the number of processes
@@ -332,14 +334,14 @@ static void crashed_leader_is_replaced_within_150_ms_on_a_lan(void **unused)
             "at %lluus crash leader\nrun 1.5s\nexpect leaders 2 at 1.5s\n",
             sizes[seed % COUNT_OF(sizes)], delays[seed / COUNT_OF(sizes) % COUNT_OF(delays)],
             (unsigned long long)(1000000 + seed * 397 % 8000));
-        struct cv_scenario *scenario = NULL;
+        struct sim_scenario *scenario = NULL;
         struct cv_errtext why = {""};
-        if (cv__scenario_parse("crash", text, (size_t)length, &scenario, &why) != CV_OK) {
+        if (sim_scenario_parse("crash", text, (size_t)length, &scenario, &why) != CV_OK) {
             fail_msg("%s", why.text);
         }
-        struct cv_world *w = run_world(scenario, seed);
+        struct sim_world *w = run_world(scenario, seed);
         assert_int_equal(w->election_count, 2);
-        const struct cv_election *e = &w->election[1];
+        const struct sim_election *e = &w->election[1];
         assert_int_equal(e->of, 1);
         assert_true(e->elected_ns > 0);
         worst_ns = cv__max64(worst_ns, e->elected_ns - e->fault_ns);
@@ -347,8 +349,8 @@ static void crashed_leader_is_replaced_within_150_ms_on_a_lan(void **unused)
             fail_msg("seed %llu: %.1f ms\n%s", (unsigned long long)seed,
                      (double)(e->elected_ns - e->fault_ns) / 1e6, text);
         }
-        cv__world_free(w);
-        cv__scenario_free(scenario);
+        sim_world_free(w);
+        sim_scenario_free(scenario);
     }
     print_message("# %u crashes, replaced within %.1f ms at worst\n", seeds,
                   (double)worst_ns / 1e6);

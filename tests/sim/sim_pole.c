@@ -5,7 +5,7 @@
  * 3, 5 and 7 nodes. Then every one-way pattern of links between three nodes (T19): whoever can have
  * a majority, somebody has it, and nobody takes it away. 20,000 seeds ran before this was
  * committed; here are fewer, so that the tests stay quick: CV_TEST_SCALE multiplies. */
-#include "sim/runner.h"
+#include "report/runner.h"
 #include "sim/world.h"
 #include "support/support.h"
 
@@ -19,18 +19,18 @@ struct schedule {
     uint32_t nodes;
 };
 
-static struct cv_scenario *scenario_parse(const char *name, const char *text)
+static struct sim_scenario *scenario_parse(const char *name, const char *text)
 {
-    struct cv_scenario *scenario = NULL;
+    struct sim_scenario *scenario = NULL;
     struct cv_errtext why = {""};
-    if (cv__scenario_parse(name, text, strlen(text), &scenario, &why) != CV_OK) {
+    if (sim_scenario_parse(name, text, strlen(text), &scenario, &why) != CV_OK) {
         fail_msg("%s", why.text);
     }
     return scenario;
 }
 
 /* The file's scenario with another number of nodes. */
-static struct cv_scenario *scenario_load(const char *name, uint32_t nodes)
+static struct sim_scenario *scenario_load(const char *name, uint32_t nodes)
 {
     char path[500];
     const char *root = getenv("SOURCE_ROOT");
@@ -64,10 +64,10 @@ static struct cv_scenario *scenario_load(const char *name, uint32_t nodes)
 static void keeps_its_promises_under_random_faults(void **state)
 {
     const struct schedule *schedule = *state;
-    struct cv_scenario *scenario = scenario_load(schedule->name, schedule->nodes);
-    const struct cv_runner_options options = {.first_seed = 1, .run_count = test_scale(SEEDS)};
-    struct cv_runner_result r;
-    cv__runner_run(scenario, &options, &r);
+    struct sim_scenario *scenario = scenario_load(schedule->name, schedule->nodes);
+    const struct sim_runner_options options = {.first_seed = 1, .run_count = test_scale(SEEDS)};
+    struct sim_runner_result r;
+    sim_runner_run(scenario, &options, &r);
     if (r.failed_count > 0) {
         fail_msg("%llu of %llu runs failed; again: conclave sim tests/scenario/random/%s.scn "
                  "--seed %llu (nodes %u)",
@@ -78,14 +78,14 @@ static void keeps_its_promises_under_random_faults(void **state)
     assert_true(r.judged_count >= r.run_count); /* it was quiet for long enough to judge */
     if (r.run_count >= 30) {
         for (uint32_t i = 0; i < scenario->random_count; i++) {
-            for (uint32_t fault = 0; fault < CV_FAULT_COUNT; fault++) {
+            for (uint32_t fault = 0; fault < SIM_FAULT_COUNT; fault++) {
                 if (scenario->random[i].kinds & BIT(fault)) {
-                    assert_true(r.fired[cv__fired_by((enum cv_fault)fault)] > 0);
+                    assert_true(r.fired[sim_fired_by((enum sim_fault)fault)] > 0);
                 }
             }
         }
     }
-    cv__scenario_free(scenario);
+    sim_scenario_free(scenario);
 }
 
 /* ---- every topology of three -------------------------------------------------------------------
@@ -114,11 +114,11 @@ static bool may_have_leader(uint32_t mask)
     return may;
 }
 
-static uint32_t holder_count(const struct cv_world *world)
+static uint32_t holder_count(const struct sim_world *world)
 {
     uint32_t count = 0;
     for (cv_id id = 1; id <= world->node_count; id++) {
-        count += cv__world_holds(world, id);
+        count += sim_world_holds(world, id);
     }
     return count;
 }
@@ -137,18 +137,18 @@ static void run_topology(uint32_t mask, const char *order, bool is_warm)
                            is_warm ? "at 500ms " : "", from_of[i], to_of[i]);
         }
     }
-    struct cv_scenario *scenario = scenario_parse("topology", text);
-    const struct cv_world_options options = {0};
-    struct cv_world *world = cv__world_new(scenario, 1 + mask, &options);
-    cv__world_run(world, 3900 * NS_PER_MS);
+    struct sim_scenario *scenario = scenario_parse("topology", text);
+    const struct sim_world_options options = {0};
+    struct sim_world *world = sim_world_new(scenario, 1 + mask, &options);
+    sim_world_run(world, 3900 * NS_PER_MS);
     const uint32_t leaders = holder_count(world);
-    cv__world_run(world, scenario->run_ns);
-    if (leaders != may_have_leader(mask) || !cv__world_is_ok(world)) {
+    sim_world_run(world, scenario->run_ns);
+    if (leaders != may_have_leader(mask) || !sim_world_is_ok(world)) {
         fail_msg("%u leaders where %d may lead, or a promise broken, in\n%s", leaders,
                  may_have_leader(mask), text);
     }
-    cv__world_free(world);
-    cv__scenario_free(scenario);
+    sim_world_free(world);
+    sim_scenario_free(scenario);
 }
 
 /* T19, T22: all 64 patterns, in each order of scores, from the start and with a leader. */
@@ -202,17 +202,17 @@ static void every_majority_is_led_by_its_best(void **unused)
                                "protocol pole oracle=preference preference=%s\nnodes 5\n"
                                "link * delay 0.5ms\nat %s crash%s\nrun 2s\n",
                                orders[order], is_warm ? "500ms" : "0s", nodes);
-                struct cv_scenario *scenario = scenario_parse("majority", text);
-                struct cv_world *world =
-                    cv__world_new(scenario, 1, &(const struct cv_world_options){0});
-                cv__world_run(world, 1900 * NS_PER_MS);
+                struct sim_scenario *scenario = scenario_parse("majority", text);
+                struct sim_world *world =
+                    sim_world_new(scenario, 1, &(const struct sim_world_options){0});
+                sim_world_run(world, 1900 * NS_PER_MS);
                 const bool has_majority = up_count(down) >= 3;
                 assert_int_equal(holder_count(world), has_majority);
-                assert_true(!has_majority || cv__world_holds(world, best));
-                cv__world_run(world, scenario->run_ns);
-                assert_true(cv__world_is_ok(world));
-                cv__world_free(world);
-                cv__scenario_free(scenario);
+                assert_true(!has_majority || sim_world_holds(world, best));
+                sim_world_run(world, scenario->run_ns);
+                assert_true(sim_world_is_ok(world));
+                sim_world_free(world);
+                sim_scenario_free(scenario);
             }
         }
     }

@@ -39,7 +39,7 @@ void claims_all_others_know_who(const char *protocol)
         cluster_run_until(c, settle_ms(c));
         const cv_id leader = cluster_leader(c);
         assert_int_not_equal(leader, CV_ID_NONE);
-        assert_true(cv__world_holds(c->world, leader));
+        assert_true(sim_world_holds(c->world, leader));
         cluster_end(c);
     }
 }

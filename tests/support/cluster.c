@@ -18,21 +18,21 @@ struct cluster *cluster_start(const char *format, ...)
     struct cluster *c = calloc(1, sizeof *c);
     assert_non_null(c);
     struct cv_errtext why = {""};
-    if (cv__scenario_parse("test", text, (size_t)length, &c->scenario, &why) != CV_OK) {
+    if (sim_scenario_parse("test", text, (size_t)length, &c->scenario, &why) != CV_OK) {
         fail_msg("%s", why.text);
     }
     c->trace_file = open_memstream(&c->trace, &c->trace_bytes);
     assert_non_null(c->trace_file);
-    const struct cv_world_options options = {.keeps_history = true, .trace = c->trace_file};
-    c->world = cv__world_new(c->scenario, c->scenario->seed, &options);
+    const struct sim_world_options options = {.keeps_history = true, .trace = c->trace_file};
+    c->world = sim_world_new(c->scenario, c->scenario->seed, &options);
     cluster_run_until(c, 0);
     return c;
 }
 
 void cluster_drop(struct cluster *c)
 {
-    cv__world_free(c->world);
-    cv__scenario_free(c->scenario);
+    sim_world_free(c->world);
+    sim_scenario_free(c->scenario);
     assert_int_equal(fclose(c->trace_file), 0);
     free(c->trace);
     free(c);
@@ -40,7 +40,7 @@ void cluster_drop(struct cluster *c)
 
 void cluster_end(struct cluster *c)
 {
-    cv__world_run(c->world, c->scenario->run_ns);
+    sim_world_run(c->world, c->scenario->run_ns);
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
         const struct cv_broken *broken = &c->world->watch.property[i];
         const uint32_t promised = c->world->protocol->promises | CV_PROP(ASSERTIONS);
@@ -66,7 +66,7 @@ void cluster_run_until(struct cluster *c, double at_ms)
     const int64_t at_ns = to_ns(at_ms);
     assert_true(at_ns >= c->world->now_ns);
     assert_true(at_ns < c->scenario->run_ns); /* the end is cluster_end()'s */
-    cv__world_run(c->world, at_ns);
+    sim_world_run(c->world, at_ns);
     assert_false(c->world->is_over);
     assert_int_equal(fflush(c->trace_file), 0);
 }
@@ -89,28 +89,28 @@ cv_id cluster_run_until_leader(struct cluster *c, double limit_ms)
     return cluster_leader(c);
 }
 
-static void act(struct cluster *c, struct cv_action action)
+static void act(struct cluster *c, struct sim_action action)
 {
     action.at_ns = c->world->now_ns;
-    cv__world_schedule_action(c->world, &action);
+    sim_world_schedule_action(c->world, &action);
     cluster_run_until(c, cluster_now_ms(c));
 }
 
 void cluster_crash(struct cluster *c, cv_id node)
 {
     assert_true(c->world->node[node - 1].is_up);
-    act(c, (struct cv_action){.kind = CV_ACTION_CRASH, .node = node});
+    act(c, (struct sim_action){.kind = SIM_ACTION_CRASH, .node = node});
 }
 
 void cluster_recover(struct cluster *c, cv_id node)
 {
     assert_false(c->world->node[node - 1].is_up);
-    act(c, (struct cv_action){.kind = CV_ACTION_RECOVER, .node = node});
+    act(c, (struct sim_action){.kind = SIM_ACTION_RECOVER, .node = node});
 }
 
 void cluster_suspect(struct cluster *c, cv_id node, cv_id dead)
 {
-    act(c, (struct cv_action){.kind = CV_ACTION_PEER_DOWN, .node = node, .other = dead});
+    act(c, (struct sim_action){.kind = SIM_ACTION_PEER_DOWN, .node = node, .other = dead});
 }
 
 cv_id cluster_leader_at(const struct cluster *c, cv_id node)
@@ -138,7 +138,7 @@ uint32_t cluster_leader_count(const struct cluster *c)
 {
     uint32_t count = 0;
     for (cv_id id = 1; id <= c->world->node_count; id++) {
-        count += cv__world_holds(c->world, id);
+        count += sim_world_holds(c->world, id);
     }
     return count;
 }
@@ -210,7 +210,7 @@ uint32_t cluster_count(const struct cluster *c, const struct cluster_query *quer
     return count;
 }
 
-static bool is_flying(const struct cv_world *w, uint32_t flight)
+static bool is_flying(const struct sim_world *w, uint32_t flight)
 {
     for (uint32_t at = w->flight_free; at != UINT32_MAX; at = w->flight[at].payload) {
         if (at == flight) {
@@ -226,14 +226,14 @@ const struct cv_message *cluster_in_flight_with(const struct cluster *c, const c
 {
     static struct cv_message message;
     static uint64_t word[4 * CV_MEMBERS_MAX];
-    const struct cv_world *w = c->world;
+    const struct sim_world *w = c->world;
     assert_true(cv_message_words_max(w->node_count) <= COUNT_OF(word));
     for (uint32_t i = 0; i < w->flight_count; i++) {
-        const struct cv_flight *f = &w->flight[i];
+        const struct sim_flight *f = &w->flight[i];
         if (!is_flying(w, i) || f->from != from || f->to != to) {
             continue;
         }
-        const struct cv_payload *p = &w->payload[f->payload];
+        const struct sim_payload *p = &w->payload[f->payload];
         if (strcmp(w->protocol->messages[p->type].name, type) != 0) {
             continue;
         }
@@ -260,13 +260,13 @@ uint64_t cluster_token_at(const struct cluster *c, cv_id node)
 
 bool cluster_would_follow(const struct cluster *c, cv_id node, cv_id leader, uint64_t term)
 {
-    const struct cv_world *w = c->world;
-    const struct cv_node *n = &w->node[node - 1];
+    const struct sim_world *w = c->world;
+    const struct sim_node *n = &w->node[node - 1];
     assert_true(n->is_up);
     const struct cv_message heartbeat = {.type = 0, .field = {term, CV_ID_NONE}};
     assert_string_equal(w->protocol->messages[0].name, "HEARTBEAT");
     const struct cv_event event = {.kind = CV_EVENT_MESSAGE,
-                                   .now_ns = cv__clock_local(&n->clock, w->now_ns),
+                                   .now_ns = sim_clock_local(&n->clock, w->now_ns),
                                    .peer = leader,
                                    .message = &heartbeat,
                                    .delay_ns_max = INT64_MAX};

@@ -11,8 +11,8 @@
 #include "sim/world.h"
 
 struct cluster {
-    struct cv_scenario *scenario;
-    struct cv_world *world;
+    struct sim_scenario *scenario;
+    struct sim_world *world;
     char *trace; /* JSON lines, grows */
     size_t trace_bytes;
     FILE *trace_file;

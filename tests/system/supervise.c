@@ -10,6 +10,7 @@
  *   --no-cgroup --no-terminal
  * Exit status: the command's. */
 #include "core/duration.h"
+#include "os/clock.h"
 #include "supervisor/schedule.h"
 #include "supervisor/supervisor.h"
 
@@ -48,7 +49,7 @@ static void start(void)
 {
     struct cv_errtext error;
     me.is_gone = false;
-    me.valid_until_ns = cv__supervisor_now_ns() + me.lease_ns;
+    me.valid_until_ns = cv__clock_now_ns() + me.lease_ns;
     if (cv__supervisor_start(me.supervisor, ++me.token, me.valid_until_ns, me.lock_fd, &error) !=
         0) {
         (void)fprintf(stderr, "supervise: %s\n", error.text);
@@ -85,7 +86,7 @@ static void on_event(void *user, const struct cv_supervisor_event *event)
                           strerror(event->failed_errno));
         }
         say("gone %s %d %s %" PRId64 "\n", cv__end_name(event->end), event->status,
-            event->was_killed ? "killed" : "mildly", me.valid_until_ns - cv__supervisor_now_ns());
+            event->was_killed ? "killed" : "mildly", me.valid_until_ns - cv__clock_now_ns());
         if (me.is_again) {
             me.is_again = false;
             start();
@@ -114,7 +115,7 @@ static void on_words(void)
             me.renew_ns = 0;
         } else if (strcmp(word, "shorten") == 0) {
             me.renew_ns = 0;
-            me.valid_until_ns = cv__supervisor_now_ns() + me.grace_ns;
+            me.valid_until_ns = cv__clock_now_ns() + me.grace_ns;
             cv__supervisor_extend(me.supervisor, me.valid_until_ns);
         } else if (strcmp(word, "again") == 0) {
             me.is_again = true;
@@ -124,13 +125,13 @@ static void on_words(void)
 
 static int loop(void)
 {
-    int64_t renew_at_ns = cv__supervisor_now_ns() + me.renew_ns;
+    int64_t renew_at_ns = cv__clock_now_ns() + me.renew_ns;
     while (!me.is_gone) {
         struct pollfd fds[] = {{.fd = cv__supervisor_fd(me.supervisor), .events = POLLIN},
                                {.fd = me.talk_fd, .events = POLLIN}};
-        const int64_t left_ns = cv__max64(0, renew_at_ns - cv__supervisor_now_ns());
+        const int64_t left_ns = cv__max64(0, renew_at_ns - cv__clock_now_ns());
         (void)poll(fds, 2, me.renew_ns == 0 ? -1 : (int)(left_ns / NS_PER_MS) + 1);
-        const int64_t now_ns = cv__supervisor_now_ns();
+        const int64_t now_ns = cv__clock_now_ns();
         if (me.renew_ns != 0 && now_ns >= renew_at_ns) {
             renew_at_ns = now_ns + me.renew_ns;
             me.valid_until_ns = now_ns + me.lease_ns;

@@ -5,37 +5,37 @@
 static void runs_with_real_time_without_drift(void **unused)
 {
     (void)unused;
-    const struct cv_clock clock = {.real_base_ns = 100, .local_base_ns = 5000};
-    assert_int_equal(cv__clock_local(&clock, 100), 5000);
-    assert_int_equal(cv__clock_local(&clock, 1100), 6000);
-    assert_int_equal(cv__clock_real(&clock, 6000), 1100);
+    const struct sim_clock clock = {.real_base_ns = 100, .local_base_ns = 5000};
+    assert_int_equal(sim_clock_local(&clock, 100), 5000);
+    assert_int_equal(sim_clock_local(&clock, 1100), 6000);
+    assert_int_equal(sim_clock_real(&clock, 6000), 1100);
 }
 
 static void gains_and_loses_by_its_drift(void **unused)
 {
     (void)unused;
-    const struct cv_clock fast = {.drift_ppb = 80000}; /* 80 ppm */
-    const struct cv_clock slow = {.drift_ppb = -80000};
-    assert_int_equal(cv__clock_local(&fast, NS_PER_S), NS_PER_S + 80000);
-    assert_int_equal(cv__clock_local(&slow, NS_PER_S), NS_PER_S - 80000);
+    const struct sim_clock fast = {.drift_ppb = 80000}; /* 80 ppm */
+    const struct sim_clock slow = {.drift_ppb = -80000};
+    assert_int_equal(sim_clock_local(&fast, NS_PER_S), NS_PER_S + 80000);
+    assert_int_equal(sim_clock_local(&slow, NS_PER_S), NS_PER_S - 80000);
 }
 
 static void keeps_its_time_when_its_drift_changes(void **unused)
 {
     (void)unused;
-    struct cv_clock clock = {.local_base_ns = 7, .drift_ppb = 100000};
-    const int64_t before = cv__clock_local(&clock, 10 * NS_PER_S);
-    cv__clock_set_drift(&clock, 10 * NS_PER_S, -100000);
-    assert_int_equal(cv__clock_local(&clock, 10 * NS_PER_S), before);
-    assert_int_equal(cv__clock_local(&clock, 11 * NS_PER_S), before + NS_PER_S - 100000);
+    struct sim_clock clock = {.local_base_ns = 7, .drift_ppb = 100000};
+    const int64_t before = sim_clock_local(&clock, 10 * NS_PER_S);
+    sim_clock_set_drift(&clock, 10 * NS_PER_S, -100000);
+    assert_int_equal(sim_clock_local(&clock, 10 * NS_PER_S), before);
+    assert_int_equal(sim_clock_local(&clock, 11 * NS_PER_S), before + NS_PER_S - 100000);
 }
 
 static void takes_what_is_past_as_now(void **unused)
 {
     (void)unused;
-    const struct cv_clock clock = {.real_base_ns = 100, .local_base_ns = 5000, .drift_ppb = 9};
-    assert_int_equal(cv__clock_real(&clock, 4000), 100);
-    assert_int_equal(cv__clock_real(&clock, 5000), 100);
+    const struct sim_clock clock = {.real_base_ns = 100, .local_base_ns = 5000, .drift_ppb = 9};
+    assert_int_equal(sim_clock_real(&clock, 4000), 100);
+    assert_int_equal(sim_clock_real(&clock, 5000), 100);
 }
 
 /* A timer must not fire before its time, and not a nanosecond later than it has to. */
@@ -44,32 +44,32 @@ static void finds_the_first_instant_at_which_it_shows_a_time(void **unused)
     (void)unused;
     uint64_t seed = 1;
     for (uint32_t i = 0; i < test_scale(20000); i++) {
-        const struct cv_clock clock = {
+        const struct sim_clock clock = {
             .real_base_ns = (int64_t)test_random_below(&seed, 1000000),
             .local_base_ns = (int64_t)test_random_below(&seed, 1000000),
             .drift_ppb = (int64_t)test_random_below(&seed, 200000001) - 100000000, /* 10 % */
         };
         const int64_t local_ns =
             clock.local_base_ns + 1 + (int64_t)(test_random(&seed) % (uint64_t)(3600 * NS_PER_S));
-        const int64_t real_ns = cv__clock_real(&clock, local_ns);
-        assert_true(cv__clock_local(&clock, real_ns) >= local_ns);
-        assert_true(cv__clock_local(&clock, real_ns - 1) < local_ns);
+        const int64_t real_ns = sim_clock_real(&clock, local_ns);
+        assert_true(sim_clock_local(&clock, real_ns) >= local_ns);
+        assert_true(sim_clock_local(&clock, real_ns - 1) < local_ns);
     }
 }
 
 static void waits_for_ever_rather_than_overflow(void **unused)
 {
     (void)unused;
-    const struct cv_clock slow = {.drift_ppb = -500000000};
-    const int64_t real_ns = cv__clock_real(&slow, INT64_MAX);
+    const struct sim_clock slow = {.drift_ppb = -500000000};
+    const int64_t real_ns = sim_clock_real(&slow, INT64_MAX);
     assert_true(real_ns >= INT64_MAX / 2);
 }
 
 static void trips_on_an_instant_before_its_base(void **unused)
 {
     (void)unused;
-    const struct cv_clock clock = {.real_base_ns = 100};
-    assert_trips((void)cv__clock_local(&clock, 99));
+    const struct sim_clock clock = {.real_base_ns = 100};
+    assert_trips((void)sim_clock_local(&clock, 99));
 }
 
 int main(void)

@@ -12,8 +12,8 @@
 #define NEVER INT64_MAX
 
 struct stage {
-    struct cv_scenario *scenario;
-    struct cv_world *world;
+    struct sim_scenario *scenario;
+    struct sim_world *world;
 };
 
 /* The lines follow those for protocol and nodes; the run is ten seconds long. */
@@ -25,38 +25,38 @@ static struct stage stage_new(const char *protocol, uint32_t nodes, const char *
     assert_in_range(length, 1, sizeof text - 1);
     struct stage s = {0};
     struct cv_errtext why = {""};
-    if (cv__scenario_parse("test", text, (size_t)length, &s.scenario, &why) != CV_OK) {
+    if (sim_scenario_parse("test", text, (size_t)length, &s.scenario, &why) != CV_OK) {
         fail_msg("%s", why.text);
     }
-    s.world = cv__world_new(s.scenario, /* seed= */ 1, &(struct cv_world_options){0});
+    s.world = sim_world_new(s.scenario, /* seed= */ 1, &(struct sim_world_options){0});
     return s;
 }
 
 static void stage_end(struct stage *s)
 {
-    cv__world_free(s->world);
-    cv__scenario_free(s->scenario);
+    sim_world_free(s->world);
+    sim_scenario_free(s->scenario);
 }
 
 static void run_to(struct stage *s, int64_t at_ms)
 {
-    cv__world_run(s->world, at_ms * NS_PER_MS);
+    sim_world_run(s->world, at_ms * NS_PER_MS);
     assert_false(s->world->is_over);
 }
 
 /* Since when, in ms of real time, rounded down; both orders must say the same. */
 static int64_t since_ms(const struct stage *s, cv_id a, cv_id b)
 {
-    const int64_t since_ns = cv__connect_since(s->world, a, b);
-    assert_int_equal(since_ns, cv__connect_since(s->world, b, a));
+    const int64_t since_ns = sim_connect_since(s->world, a, b);
+    assert_int_equal(since_ns, sim_connect_since(s->world, b, a));
     return since_ns == NEVER ? NEVER : since_ns / NS_PER_MS;
 }
 
 /* The Delta-partition of a process as bits of ids; 0: none for so long. */
 static uint64_t partition_of(const struct stage *s, cv_id id, int64_t for_ms)
 {
-    uint64_t set[CV_CONNECT_NODES_MAX / 64] = {0};
-    return cv__connect_partition(s->world, id, for_ms * NS_PER_MS, set) ? set[0] << 1 : 0;
+    uint64_t set[SIM_CONNECT_NODES_MAX / 64] = {0};
+    return sim_connect_partition(s->world, id, for_ms * NS_PER_MS, set) ? set[0] << 1 : 0;
 }
 
 #define SET_12 (BIT(1) | BIT(2))
@@ -382,10 +382,10 @@ static void nothing_is_kept_for_protocols_that_promise_nothing_in_these_terms(vo
 static void nothing_is_kept_for_very_many_nodes(void **unused)
 {
     (void)unused;
-    struct stage most = stage_new("local", CV_CONNECT_NODES_MAX, "");
+    struct stage most = stage_new("local", SIM_CONNECT_NODES_MAX, "");
     assert_non_null(most.world->connections.since_ns);
     stage_end(&most);
-    struct stage more = stage_new("local", CV_CONNECT_NODES_MAX + 1, "");
+    struct stage more = stage_new("local", SIM_CONNECT_NODES_MAX + 1, "");
     assert_null(more.world->connections.since_ns);
     assert_int_equal(partition_of(&more, 1, 500), 0);
     stage_end(&more);

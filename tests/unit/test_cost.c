@@ -11,8 +11,8 @@
 enum { DELIVERIES_MAX = 4096 };
 
 struct run {
-    struct cv_scenario *scenario;
-    struct cv_world *world;
+    struct sim_scenario *scenario;
+    struct sim_world *world;
     cv_id at; /* whose deliveries are kept */
     uint32_t count;
     int64_t at_ns[DELIVERIES_MAX];
@@ -37,17 +37,17 @@ static void run_start(struct run *run, cv_id at, const char *lines)
                    lines);
     memset(run, 0, sizeof *run);
     run->at = at;
-    if (cv__scenario_parse("cost", text, strlen(text), &run->scenario, &why) != CV_OK) {
+    if (sim_scenario_parse("cost", text, strlen(text), &run->scenario, &why) != CV_OK) {
         fail_msg("%s", why.text);
     }
-    const struct cv_world_options options = {.observe = keep_deliveries, .context = run};
-    run->world = cv__world_new(run->scenario, /* seed= */ 1, &options);
+    const struct sim_world_options options = {.observe = keep_deliveries, .context = run};
+    run->world = sim_world_new(run->scenario, /* seed= */ 1, &options);
 }
 
 static void run_end(struct run *run)
 {
-    cv__world_free(run->world);
-    cv__scenario_free(run->scenario);
+    sim_world_free(run->world);
+    sim_scenario_free(run->scenario);
 }
 
 /* Six messages that arrive together are done one by one; without a cost, all at once. */
@@ -56,13 +56,13 @@ static void handles_one_message_after_the_other(void **unused)
     (void)unused;
     struct run run;
     run_start(&run, /* at= */ 7, "");
-    cv__world_run(run.world, 2 * NS_PER_MS - 1);
+    sim_world_run(run.world, 2 * NS_PER_MS - 1);
     assert_int_equal(run.count, 6);
     assert_int_equal(run.at_ns[5], NS_PER_MS);
     run_end(&run);
 
     run_start(&run, /* at= */ 7, "cost 0.1ms\n");
-    cv__world_run(run.world, 2 * NS_PER_MS - 1);
+    sim_world_run(run.world, 2 * NS_PER_MS - 1);
     assert_int_equal(run.count, 6);
     for (uint32_t i = 0; i < run.count; i++) {
         assert_int_equal(run.at_ns[i], NS_PER_MS + (i + 1) * NS_PER_MS / 10);
@@ -77,7 +77,7 @@ static void answers_when_the_message_is_done(void **unused)
     (void)unused;
     struct run run;
     run_start(&run, /* at= */ 6, "cost 0.1ms\n");
-    cv__world_run(run.world, 3 * NS_PER_MS);
+    sim_world_run(run.world, 3 * NS_PER_MS);
     /* At 1 ms: ELECTION of 1..5 and COORDINATOR of 7, six in all; then the ANSWER of 7 to the
      * ELECTION that was sixth there: 1.6 ms, and one more. */
     assert_true(run.count >= 7);
@@ -93,7 +93,7 @@ static void forgets_what_waited_when_the_node_crashes(void **unused)
     struct run run;
     run_start(&run, /* at= */ 7,
               "cost 0.1ms\nat 1.25ms crash 7\nat 1.26ms recover 7\nat 1.3ms crash 1..6\n");
-    cv__world_run(run.world, 2 * NS_PER_MS);
+    sim_world_run(run.world, 2 * NS_PER_MS);
     assert_int_equal(run.count, 2);
     run_end(&run);
 }
@@ -104,7 +104,7 @@ static void pays_for_what_piled_up_during_a_pause(void **unused)
     (void)unused;
     struct run run;
     run_start(&run, /* at= */ 7, "cost 0.1ms\nat 0.5ms pause 7 for 4.5ms\n");
-    cv__world_run(run.world, 6 * NS_PER_MS);
+    sim_world_run(run.world, 6 * NS_PER_MS);
     assert_true(run.count >= 6);
     for (uint32_t i = 0; i < 6; i++) {
         assert_int_equal(run.at_ns[i], 5 * NS_PER_MS + (i + 1) * NS_PER_MS / 10);
@@ -118,7 +118,7 @@ static void changes_during_the_run(void **unused)
     (void)unused;
     struct run run;
     run_start(&run, /* at= */ 7, "cost 0.1ms\nat 1.05ms cost 0s\n");
-    cv__world_run(run.world, 49 * NS_PER_MS);
+    sim_world_run(run.world, 49 * NS_PER_MS);
     const uint32_t before = run.count;
     assert_true(before >= 6);
     assert_int_equal(run.at_ns[5], 16 * NS_PER_MS / 10);
@@ -147,38 +147,38 @@ static void counts_the_wait_as_delay(void **unused)
 {
     (void)unused;
     static const char text[] = "protocol local\nnodes 4\nlink * delay 1ms\ncost 0.5ms\nrun 1s\n";
-    struct cv_scenario *scenario;
+    struct sim_scenario *scenario;
     struct cv_errtext why = {""};
-    assert_int_equal(cv__scenario_parse("cost", text, strlen(text), &scenario, &why), CV_OK);
+    assert_int_equal(sim_scenario_parse("cost", text, strlen(text), &scenario, &why), CV_OK);
     struct bounds bounds = {.least_ns = INT64_MAX};
-    const struct cv_world_options options = {.observe = keep_bounds, .context = &bounds};
-    struct cv_world *world = cv__world_new(scenario, /* seed= */ 1, &options);
-    assert_true(cv__world_run_all(world));
+    const struct sim_world_options options = {.observe = keep_bounds, .context = &bounds};
+    struct sim_world *world = sim_world_new(scenario, /* seed= */ 1, &options);
+    assert_true(sim_world_run_all(world));
     assert_true(bounds.count > 100);
     assert_true(bounds.least_ns >= 3 * NS_PER_MS); /* two ways of 1 ms, and handled twice */
-    cv__world_free(world);
-    cv__scenario_free(scenario);
+    sim_world_free(world);
+    sim_scenario_free(scenario);
 }
 
 static void reads_and_writes_the_action(void **unused)
 {
     (void)unused;
     static const char text[] = "protocol bully\nnodes 3\nrun 1s\ncost 0.4ms\nat 10ms cost 1us\n";
-    struct cv_scenario *scenario;
+    struct sim_scenario *scenario;
     struct cv_errtext why = {""};
-    assert_int_equal(cv__scenario_parse("cost", text, strlen(text), &scenario, &why), CV_OK);
+    assert_int_equal(sim_scenario_parse("cost", text, strlen(text), &scenario, &why), CV_OK);
     assert_int_equal(scenario->action_count, 2);
-    assert_int_equal(scenario->action[0].at_ns, CV_SETUP);
+    assert_int_equal(scenario->action[0].at_ns, SIM_SETUP);
     assert_int_equal(scenario->action[0].value, 400 * NS_PER_US);
     char line[64] = "";
     FILE *out = fmemopen(line, sizeof line, "w");
-    cv__action_print(&scenario->action[1], scenario->node_count, out);
+    sim_action_print(&scenario->action[1], scenario->node_count, out);
     (void)fclose(out);
     assert_string_equal(line, "at 10ms cost 1us");
-    cv__scenario_free(scenario);
+    sim_scenario_free(scenario);
 
     static const char wrong[] = "protocol bully\nnodes 3\ncost 4\nrun 1s\n";
-    assert_int_not_equal(cv__scenario_parse("cost", wrong, strlen(wrong), &scenario, &why), CV_OK);
+    assert_int_not_equal(sim_scenario_parse("cost", wrong, strlen(wrong), &scenario, &why), CV_OK);
     assert_non_null(strstr(why.text, "cost:3:6:"));
 }
 

@@ -3,7 +3,7 @@
  * Most tests script a core of their own: what it answers to an event is a function of the test. The
  * clock and chance are the test's, so nothing sleeps; the loop is turned only for the disk. */
 #include "core/effects.h"
-#include "runtime/clock.h"
+#include "os/clock.h"
 #include "runtime/host.h"
 #include "support/support.h"
 

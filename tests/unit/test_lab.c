@@ -1,5 +1,5 @@
 /* tests/unit/test_lab.c - the statistics that `conclave lab` judges by. */
-#include "cli/lab.h"
+#include "lab/lab.h"
 #include "support/support.h"
 
 #include <math.h>

@@ -52,25 +52,25 @@ static cv_id elected(const char *text)
 {
     static const char scenario_text[] = "protocol pole profile=wan\nnodes 5\nlink * delay 1ms\n"
                                         "link 4-* delay 20ms\nlink 5-* delay 40ms\nrun 10s\n";
-    struct cv_scenario *scenario;
+    struct sim_scenario *scenario;
     struct cv_errtext why = {""};
     assert_int_equal(
-        cv__scenario_parse("own", scenario_text, strlen(scenario_text), &scenario, &why), CV_OK);
+        sim_scenario_parse("own", scenario_text, strlen(scenario_text), &scenario, &why), CV_OK);
     scenario->config.oracles = three;
     scenario->config.oracle_count = COUNT_OF(three);
     assert_int_equal(cv_config_set(&scenario->config, scenario->protocol, "oracle", text, &why),
                      CV_OK);
     assert_int_equal(cv_core_configure(scenario->protocol, &scenario->config, &why), CV_OK);
-    const struct cv_world_options options = {0};
-    struct cv_world *world = cv__world_new(scenario, 1, &options);
-    cv__world_run(world, 5 * NS_PER_S);
+    const struct sim_world_options options = {0};
+    struct sim_world *world = sim_world_new(scenario, 1, &options);
+    sim_world_run(world, 5 * NS_PER_S);
     cv_id leader = CV_ID_NONE;
     for (cv_id id = 1; id <= 5; id++) {
-        leader = cv__world_holds(world, id) ? id : leader;
+        leader = sim_world_holds(world, id) ? id : leader;
     }
     assert_false(world->is_over);
-    cv__world_free(world);
-    cv__scenario_free(scenario);
+    sim_world_free(world);
+    sim_scenario_free(scenario);
     return leader;
 }
 

@@ -5,30 +5,30 @@
 static void returns_the_earliest_first(void **unused)
 {
     (void)unused;
-    struct cv_queue queue = {0};
+    struct sim_queue queue = {0};
     const int64_t times[] = {5, 1, 9, -3, 7, 0, INT64_MAX, 2};
     const int64_t sorted[] = {-3, 0, 1, 2, 5, 7, 9, INT64_MAX};
     for (uint32_t i = 0; i < COUNT_OF(times); i++) {
-        cv__queue_push(&queue, times[i], 0, i);
+        sim_queue_push(&queue, times[i], 0, i);
     }
     for (uint32_t i = 0; i < COUNT_OF(sorted); i++) {
-        assert_int_equal(cv__queue_pop(&queue).at_ns, sorted[i]);
+        assert_int_equal(sim_queue_pop(&queue).at_ns, sorted[i]);
     }
     assert_int_equal(queue.count, 0);
-    cv__queue_fini(&queue);
+    sim_queue_fini(&queue);
 }
 
 static void returns_equal_times_in_the_order_they_went_in(void **unused)
 {
     (void)unused;
-    struct cv_queue queue = {0};
+    struct sim_queue queue = {0};
     for (uint32_t i = 0; i < 1000; i++) {
-        cv__queue_push(&queue, i % 3, /* kind= */ 7, i);
+        sim_queue_push(&queue, i % 3, /* kind= */ 7, i);
     }
     int64_t at_ns = 0;
     uint32_t expected = 0;
     for (uint32_t i = 0; i < 1000; i++) {
-        const struct cv_queue_entry entry = cv__queue_pop(&queue);
+        const struct sim_queue_entry entry = sim_queue_pop(&queue);
         if (entry.at_ns != at_ns) {
             at_ns++;
             expected = (uint32_t)at_ns;
@@ -38,14 +38,14 @@ static void returns_equal_times_in_the_order_they_went_in(void **unused)
         assert_int_equal(entry.kind, 7);
         expected += 3;
     }
-    cv__queue_fini(&queue);
+    sim_queue_fini(&queue);
 }
 
 /* Pushing while popping, as a simulation does: time never goes back, nothing is lost. */
 static void never_goes_back_while_it_is_used(void **unused)
 {
     (void)unused;
-    struct cv_queue queue = {0};
+    struct sim_queue queue = {0};
     uint64_t seed = 1;
     int64_t now_ns = 0;
     uint64_t number = 0;
@@ -54,10 +54,10 @@ static void never_goes_back_while_it_is_used(void **unused)
     for (uint32_t i = 0; i < test_scale(100000); i++) {
         const uint32_t count = queue.count == 0 ? 1 : test_random_below(&seed, 3);
         for (uint32_t j = 0; j < count; j++) {
-            cv__queue_push(&queue, now_ns + test_random_below(&seed, 20), 0, 0);
+            sim_queue_push(&queue, now_ns + test_random_below(&seed, 20), 0, 0);
             pushed++;
         }
-        const struct cv_queue_entry entry = cv__queue_pop(&queue);
+        const struct sim_queue_entry entry = sim_queue_pop(&queue);
         popped++;
         assert_true(entry.at_ns >= now_ns);
         if (i > 0 && entry.at_ns == now_ns) {
@@ -67,15 +67,15 @@ static void never_goes_back_while_it_is_used(void **unused)
         number = entry.number;
     }
     assert_int_equal(queue.count, pushed - popped);
-    cv__queue_fini(&queue);
+    sim_queue_fini(&queue);
 }
 
 static void trips_when_it_is_empty(void **unused)
 {
     (void)unused;
-    struct cv_queue queue = {0};
-    assert_trips((void)cv__queue_pop(&queue));
-    cv__queue_fini(&queue);
+    struct sim_queue queue = {0};
+    assert_trips((void)sim_queue_pop(&queue));
+    sim_queue_fini(&queue);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* tests/unit/test_report.c - what is told of a run, to programs and to people. */
-#include "sim/report.h"
+#include "report/report.h"
 #include "support/cluster.h"
 #include "support/jsonread.h"
 #include "support/support.h"
@@ -7,18 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *json_of(const struct cv_world *world, double wall_s)
+static char *json_of(const struct sim_world *world, double wall_s)
 {
     char *text = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
     assert_non_null(out);
-    cv__report_json(world, wall_s, out);
+    sim_report_json(world, wall_s, out);
     assert_int_equal(fclose(out), 0);
     return text;
 }
 
-static char *text_of(const struct cv_world *world, void (*report)(const struct cv_world *, FILE *))
+static char *text_of(const struct sim_world *world,
+                     void (*report)(const struct sim_world *, FILE *))
 {
     char *text = NULL;
     size_t length = 0;
@@ -33,7 +34,7 @@ static char *text_of(const struct cv_world *world, void (*report)(const struct c
 static struct cluster *run(const char *text)
 {
     struct cluster *c = cluster_start("%s", text);
-    cv__world_run(c->world, c->scenario->run_ns);
+    sim_world_run(c->world, c->scenario->run_ns);
     return c;
 }
 
@@ -230,19 +231,19 @@ static void json_survives_strange_names(void **unused)
     static const char *const names[] = {"a\"b.scn", "a\\b",          "tab\there", "line\nend",
                                         "\x01\x7f", "z\xc3\xbcrich", ""};
     for (uint32_t i = 0; i < COUNT_OF(names); i++) {
-        struct cv_scenario *scenario = NULL;
+        struct sim_scenario *scenario = NULL;
         const char text[] = "protocol bully\nnodes 2\nrun 1s\n";
-        assert_int_equal(cv__scenario_parse(names[i], text, strlen(text), &scenario, NULL), CV_OK);
-        const struct cv_world_options options = {.keeps_history = true};
-        struct cv_world *world = cv__world_new(scenario, 1, &options);
-        assert_true(cv__world_run_all(world));
+        assert_int_equal(sim_scenario_parse(names[i], text, strlen(text), &scenario, NULL), CV_OK);
+        const struct sim_world_options options = {.keeps_history = true};
+        struct sim_world *world = sim_world_new(scenario, 1, &options);
+        assert_true(sim_world_run_all(world));
         char *json = json_of(world, -1);
         if (!json_is_valid(json)) {
             fail_msg("%.80s", json);
         }
         free(json);
-        cv__world_free(world);
-        cv__scenario_free(scenario);
+        sim_world_free(world);
+        sim_scenario_free(scenario);
     }
 }
 
@@ -287,7 +288,7 @@ static void text_tells_people_the_same(void **unused)
 {
     (void)unused;
     struct cluster *c = run(crash_and_partition);
-    char *text = text_of(c->world, cv__report_text);
+    char *text = text_of(c->world, sim_report_text);
     assert_has(text, "test: bully, 4 nodes, seed 1, 6s simulated");
     assert_has(text, "heartbeat=50ms");
     assert_has(text, "node 4    0s .. 1s  token 1  crashed");
@@ -307,7 +308,7 @@ static void failures_name_file_line_and_seed(void **unused)
 {
     (void)unused;
     struct cluster *c = run(crash_and_partition);
-    char *text = text_of(c->world, cv__report_failures);
+    char *text = text_of(c->world, sim_report_failures);
     assert_string_equal(text,
                         "test:9: expect leader 2 by 1.9s at 1..3: NO: node 1 follows 3 (seed 1)\n");
     free(text);
@@ -318,7 +319,7 @@ static void failures_of_a_good_run_are_none(void **unused)
 {
     (void)unused;
     struct cluster *c = run("protocol ring\nnodes 3\nrun 2s\nexpect leader 3 by 2s\n");
-    char *text = text_of(c->world, cv__report_failures);
+    char *text = text_of(c->world, sim_report_failures);
     assert_string_equal(text, "");
     free(text);
     cluster_drop(c);
@@ -330,18 +331,18 @@ static void failures_of_a_good_run_are_none(void **unused)
 static void each_kind_of_fault_is_counted_under_a_name_of_its_own(void **unused)
 {
     (void)unused;
-    for (uint32_t a = 0; a < CV_FAULT_COUNT; a++) {
-        const uint32_t index = cv__fired_by((enum cv_fault)a);
-        assert_in_range(index, 0, CV_FIRED_COUNT - 1);
-        assert_non_null(cv__fired_name(index));
+    for (uint32_t a = 0; a < SIM_FAULT_COUNT; a++) {
+        const uint32_t index = sim_fired_by((enum sim_fault)a);
+        assert_in_range(index, 0, SIM_FIRED_COUNT - 1);
+        assert_non_null(sim_fired_name(index));
         for (uint32_t b = 0; b < a; b++) {
-            assert_int_not_equal(cv__fired_by((enum cv_fault)b), index);
+            assert_int_not_equal(sim_fired_by((enum sim_fault)b), index);
         }
     }
-    for (uint32_t a = 0; a < CV_FIRED_COUNT; a++) {
+    for (uint32_t a = 0; a < SIM_FIRED_COUNT; a++) {
         for (uint32_t b = 0; b < a; b++) {
-            if (cv__fired_name(a) != NULL && cv__fired_name(b) != NULL) {
-                assert_string_not_equal(cv__fired_name(a), cv__fired_name(b));
+            if (sim_fired_name(a) != NULL && sim_fired_name(b) != NULL) {
+                assert_string_not_equal(sim_fired_name(a), sim_fired_name(b));
             }
         }
     }

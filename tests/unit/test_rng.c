@@ -2,20 +2,20 @@
 #include "sim/rng.h"
 #include "support/support.h"
 
-static struct cv_rng rng_make(uint64_t seed, uint64_t stream)
+static struct sim_rng rng_make(uint64_t seed, uint64_t stream)
 {
-    struct cv_rng rng;
-    cv__rng_init(&rng, seed, stream);
+    struct sim_rng rng;
+    sim_rng_init(&rng, seed, stream);
     return rng;
 }
 
 static void gives_the_same_numbers_for_the_same_seed(void **unused)
 {
     (void)unused;
-    struct cv_rng a = rng_make(42, 1);
-    struct cv_rng b = rng_make(42, 1);
+    struct sim_rng a = rng_make(42, 1);
+    struct sim_rng b = rng_make(42, 1);
     for (uint32_t i = 0; i < 1000; i++) {
-        assert_int_equal(cv__rng_next(&a), cv__rng_next(&b));
+        assert_int_equal(sim_rng_next(&a), sim_rng_next(&b));
     }
 }
 
@@ -23,24 +23,24 @@ static void gives_the_same_numbers_for_the_same_seed(void **unused)
 static void never_changes_what_a_seed_means(void **unused)
 {
     (void)unused;
-    struct cv_rng rng = {{1, 2, 3, 4}};
+    struct sim_rng rng = {{1, 2, 3, 4}};
     const uint64_t expected[] = {11520, 0, 1509978240, 1215971899390074240}; /* xoshiro256** */
     for (uint32_t i = 0; i < COUNT_OF(expected); i++) {
-        assert_int_equal(cv__rng_next(&rng), expected[i]);
+        assert_int_equal(sim_rng_next(&rng), expected[i]);
     }
 }
 
 static void gives_other_numbers_for_another_seed_or_stream(void **unused)
 {
     (void)unused;
-    struct cv_rng base = rng_make(42, 1);
-    struct cv_rng seed = rng_make(43, 1);
-    struct cv_rng stream = rng_make(42, 2);
+    struct sim_rng base = rng_make(42, 1);
+    struct sim_rng seed = rng_make(43, 1);
+    struct sim_rng stream = rng_make(42, 2);
     uint32_t equal = 0;
     for (uint32_t i = 0; i < 1000; i++) {
-        const uint64_t number = cv__rng_next(&base);
-        equal += number == cv__rng_next(&seed);
-        equal += number == cv__rng_next(&stream);
+        const uint64_t number = sim_rng_next(&base);
+        equal += number == sim_rng_next(&seed);
+        equal += number == sim_rng_next(&stream);
     }
     assert_int_equal(equal, 0);
 }
@@ -48,10 +48,10 @@ static void gives_other_numbers_for_another_seed_or_stream(void **unused)
 static void stays_within_a_range_and_reaches_both_ends(void **unused)
 {
     (void)unused;
-    struct cv_rng rng = rng_make(1, 1);
+    struct sim_rng rng = rng_make(1, 1);
     uint32_t hits[7] = {0};
     for (uint32_t i = 0; i < 7000; i++) {
-        const int64_t value = cv__rng_range(&rng, -3, 3);
+        const int64_t value = sim_rng_range(&rng, -3, 3);
         assert_in_range(value + 3, 0, 6);
         hits[value + 3]++;
     }
@@ -63,39 +63,39 @@ static void stays_within_a_range_and_reaches_both_ends(void **unused)
 static void takes_any_range_of_64_bits(void **unused)
 {
     (void)unused;
-    struct cv_rng rng = rng_make(1, 1);
-    assert_int_equal(cv__rng_range(&rng, 5, 5), 5);
-    assert_int_equal(cv__rng_range(&rng, INT64_MAX, INT64_MAX), INT64_MAX);
+    struct sim_rng rng = rng_make(1, 1);
+    assert_int_equal(sim_rng_range(&rng, 5, 5), 5);
+    assert_int_equal(sim_rng_range(&rng, INT64_MAX, INT64_MAX), INT64_MAX);
     bool has_negative = false;
     bool has_positive = false;
     for (uint32_t i = 0; i < 100; i++) {
-        const int64_t value = cv__rng_range(&rng, INT64_MIN, INT64_MAX);
+        const int64_t value = sim_rng_range(&rng, INT64_MIN, INT64_MAX);
         has_negative = has_negative || value < 0;
         has_positive = has_positive || value > 0;
     }
     assert_true(has_negative && has_positive);
-    assert_trips((void)cv__rng_range(&rng, 1, 0));
+    assert_trips((void)sim_rng_range(&rng, 1, 0));
 }
 
 static void draws_nothing_for_what_never_happens(void **unused)
 {
     (void)unused;
-    struct cv_rng rng = rng_make(1, 1);
-    const struct cv_rng before = rng;
-    assert_false(cv__rng_chance(&rng, 0));
+    struct sim_rng rng = rng_make(1, 1);
+    const struct sim_rng before = rng;
+    assert_false(sim_rng_chance(&rng, 0));
     assert_memory_equal(&rng, &before, sizeof rng);
     for (uint32_t i = 0; i < 1000; i++) {
-        assert_true(cv__rng_chance(&rng, 1000000000));
+        assert_true(sim_rng_chance(&rng, 1000000000));
     }
 }
 
 static void makes_rare_things_as_rare_as_they_should_be(void **unused)
 {
     (void)unused;
-    struct cv_rng rng = rng_make(1, 1);
+    struct sim_rng rng = rng_make(1, 1);
     uint32_t hits = 0;
     for (uint32_t i = 0; i < 100000; i++) {
-        hits += cv__rng_chance(&rng, 1000000); /* one in a thousand */
+        hits += sim_rng_chance(&rng, 1000000); /* one in a thousand */
     }
     assert_in_range(hits, 60, 140); /* 100 expected, 10 deviation */
 }
@@ -103,10 +103,10 @@ static void makes_rare_things_as_rare_as_they_should_be(void **unused)
 static void gives_fractions_that_a_logarithm_can_take(void **unused)
 {
     (void)unused;
-    struct cv_rng rng = rng_make(1, 1);
+    struct sim_rng rng = rng_make(1, 1);
     double sum = 0;
     for (uint32_t i = 0; i < 10000; i++) {
-        const double unit = cv__rng_unit(&rng);
+        const double unit = sim_rng_unit(&rng);
         assert_true(unit > 0.0 && unit <= 1.0);
         sum += unit;
     }

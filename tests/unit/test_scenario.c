@@ -3,31 +3,31 @@
  *
  * Bad input is one line with file, line, column and a hint (the table `wrong`). */
 #include "core/nodeset.h"
-#include "sim/scenario.h"
+#include "scenario/scenario.h"
 #include "support/support.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static int parse(const char *text, struct cv_scenario **ret_scenario, struct cv_errtext *reterr)
+static int parse(const char *text, struct sim_scenario **ret_scenario, struct cv_errtext *reterr)
 {
     /* A block of its own length: reading past the end is seen. */
     const size_t length = strlen(text);
     char *copy = malloc(length > 0 ? length : 1);
     assert_non_null(copy);
     memcpy(copy, text, length);
-    const int result = cv__scenario_parse("a.scn", copy, length, ret_scenario, reterr);
+    const int result = sim_scenario_parse("a.scn", copy, length, ret_scenario, reterr);
     free(copy);
     return result;
 }
 
 /* The lines behind a head that makes a whole scenario of them; they begin on line 4. */
-static struct cv_scenario *parse_lines(const char *lines)
+static struct sim_scenario *parse_lines(const char *lines)
 {
     char text[2000];
     struct cv_errtext err = {""};
-    struct cv_scenario *scenario = NULL;
+    struct sim_scenario *scenario = NULL;
     (void)snprintf(text, sizeof text, "protocol bully\nnodes 6\nrun 30s\n%s", lines);
     if (parse(text, &scenario, &err) != CV_OK) {
         fail_msg("%s", err.text);
@@ -38,26 +38,26 @@ static struct cv_scenario *parse_lines(const char *lines)
 static void reads_the_example_of_the_manual(void **unused)
 {
     (void)unused;
-    struct cv_scenario *s = parse_lines("link * delay 0.2ms jitter 10% loss 0.1% # all pairs\n"
-                                        "link 1-2 delay 40ms\n"
-                                        "clock 3 drift 80ppm\n"
-                                        "site caltech 4 5\n"
-                                        "site slac 2 3\n"
-                                        "rtt caltech slac 9.88ms\n"
-                                        "at 1s crash 6\n"
-                                        "at 1.5s recover 6\n"
-                                        "at 2s partition 1 2 3 | 4 5\n"
-                                        "at 3s heal\n"
-                                        "at 4s pause 2 for 300ms\n"
-                                        "at 5s link 1-3 down\n"
-                                        "at 6s resign 1\n"
-                                        "at 6s report 4 request-rate 300\n"
-                                        "random faults rate 0.5/s kinds crash,pause until 20s\n"
-                                        "expect leader 1 by 0.5s at 1..6\n"
-                                        "expect leaders 1 4 at 2.5s\n"
-                                        "expect no-leader at 2.1s\n"
-                                        "expect property at-most-one-leader\n"
-                                        "expect messages ELECTION <= 15 between 0s 1s\n");
+    struct sim_scenario *s = parse_lines("link * delay 0.2ms jitter 10% loss 0.1% # all pairs\n"
+                                         "link 1-2 delay 40ms\n"
+                                         "clock 3 drift 80ppm\n"
+                                         "site caltech 4 5\n"
+                                         "site slac 2 3\n"
+                                         "rtt caltech slac 9.88ms\n"
+                                         "at 1s crash 6\n"
+                                         "at 1.5s recover 6\n"
+                                         "at 2s partition 1 2 3 | 4 5\n"
+                                         "at 3s heal\n"
+                                         "at 4s pause 2 for 300ms\n"
+                                         "at 5s link 1-3 down\n"
+                                         "at 6s resign 1\n"
+                                         "at 6s report 4 request-rate 300\n"
+                                         "random faults rate 0.5/s kinds crash,pause until 20s\n"
+                                         "expect leader 1 by 0.5s at 1..6\n"
+                                         "expect leaders 1 4 at 2.5s\n"
+                                         "expect no-leader at 2.1s\n"
+                                         "expect property at-most-one-leader\n"
+                                         "expect messages ELECTION <= 15 between 0s 1s\n");
     assert_string_equal(s->protocol->name, "bully");
     assert_int_equal(s->node_count, 6);
     assert_int_equal(s->run_ns, 30 * NS_PER_S);
@@ -68,13 +68,13 @@ static void reads_the_example_of_the_manual(void **unused)
     assert_int_equal(s->expect_count, 5);
     assert_int_equal(s->site_count, 2);
     assert_int_equal(s->rtt[0].rtt_ns, 9880 * NS_PER_US);
-    cv__scenario_free(s);
+    sim_scenario_free(s);
 }
 
 static void reads_options_of_the_protocol(void **unused)
 {
     (void)unused;
-    struct cv_scenario *s = NULL;
+    struct sim_scenario *s = NULL;
     struct cv_errtext err = {""};
     assert_int_equal(parse("protocol bully heartbeat=70ms\nnodes 3\nrun 1s\n", &s, &err), CV_OK);
     bool found = false;
@@ -84,53 +84,53 @@ static void reads_options_of_the_protocol(void **unused)
         assert_true(s->config.option[i] != CV_OPTION_DERIVED);
     }
     assert_true(found);
-    cv__scenario_free(s);
+    sim_scenario_free(s);
 }
 
 static void does_not_need_an_end_of_line_at_the_end(void **unused)
 {
     (void)unused;
-    struct cv_scenario *s = NULL;
+    struct sim_scenario *s = NULL;
     assert_int_equal(parse("protocol ring\nnodes 3\nrun 1s", &s, NULL), CV_OK);
-    cv__scenario_free(s);
+    sim_scenario_free(s);
     assert_int_equal(parse("protocol ring\r\nnodes 3\r\nrun 1s\r\n", &s, NULL), CV_OK);
-    cv__scenario_free(s);
+    sim_scenario_free(s);
 }
 
 static void names_nodes_singly_in_ranges_and_all(void **unused)
 {
     (void)unused;
-    struct cv_scenario *s =
+    struct sim_scenario *s =
         parse_lines("at 1s crash 1 3..4 6\nat 2s crash *\nat 3s crash leader\n");
     assert_int_equal(s->action_count, 4 + 6 + 1);
-    const cv_id expected[] = {1, 3, 4, 6, 1, 2, 3, 4, 5, 6, CV_NODE_LEADER};
+    const cv_id expected[] = {1, 3, 4, 6, 1, 2, 3, 4, 5, 6, SIM_NODE_LEADER};
     for (uint32_t i = 0; i < COUNT_OF(expected); i++) {
         assert_int_equal(s->action[i].node, expected[i]);
     }
-    cv__scenario_free(s);
+    sim_scenario_free(s);
 }
 
 static void puts_whom_a_partition_does_not_name_into_a_part_of_their_own(void **unused)
 {
     (void)unused;
-    struct cv_scenario *s = parse_lines("at 1s partition 1 2 | 4\n");
+    struct sim_scenario *s = parse_lines("at 1s partition 1 2 | 4\n");
     const uint16_t *group = s->action[0].group;
     assert_int_equal(group[0], group[1]);
     assert_int_equal(group[2], group[4]);
     assert_int_equal(group[2], group[5]);
     assert_true(group[0] != group[3] && group[0] != group[2] && group[3] != group[2]);
-    cv__scenario_free(s);
+    sim_scenario_free(s);
 }
 
 static void takes_the_largest_cluster_there_is(void **unused)
 {
     (void)unused;
-    struct cv_scenario *s = NULL;
+    struct sim_scenario *s = NULL;
     assert_int_equal(
         parse("protocol ring\nnodes 4096\nrun 1s\nexpect leader 4096 by 1s at 1..4096\n", &s, NULL),
         CV_OK);
     assert_int_equal(cv__set_count(s->expect[0].nodes, 4096), 4096);
-    cv__scenario_free(s);
+    sim_scenario_free(s);
 }
 
 /* Each statement of docs/scenarios.md, in each way it may be written. */
@@ -222,7 +222,7 @@ static void accepts_every_documented_statement(void **unused)
 {
     (void)unused;
     for (uint32_t i = 0; i < COUNT_OF(right); i++) {
-        cv__scenario_free(parse_lines(right[i]));
+        sim_scenario_free(parse_lines(right[i]));
     }
 }
 
@@ -231,15 +231,15 @@ static void writes_actions_as_it_reads_them(void **unused)
 {
     (void)unused;
     for (uint32_t i = 0; i < COUNT_OF(right); i++) {
-        struct cv_scenario *s = parse_lines(right[i]);
+        struct sim_scenario *s = parse_lines(right[i]);
         for (uint32_t a = 0; a < s->action_count; a++) {
             char *written[2] = {NULL, NULL};
-            struct cv_scenario *again = s;
+            struct sim_scenario *again = s;
             for (uint32_t turn = 0; turn < 2; turn++) {
                 size_t length = 0;
                 FILE *out = open_memstream(&written[turn], &length);
                 assert_non_null(out);
-                cv__action_print(&again->action[turn == 0 ? a : 0], 6, out);
+                sim_action_print(&again->action[turn == 0 ? a : 0], 6, out);
                 assert_int_equal(fclose(out), 0);
                 if (turn == 0) {
                     again = parse_lines(written[0]);
@@ -255,9 +255,9 @@ static void writes_actions_as_it_reads_them(void **unused)
             assert_string_equal(written[0], written[1]);
             free(written[0]);
             free(written[1]);
-            cv__scenario_free(again);
+            sim_scenario_free(again);
         }
-        cv__scenario_free(s);
+        sim_scenario_free(s);
     }
 }
 
@@ -439,7 +439,7 @@ static void says_where_and_what_is_wrong_and_what_to_write(void **unused)
         char text[500];
         char where[40];
         struct cv_errtext err = {""};
-        struct cv_scenario *scenario = NULL;
+        struct sim_scenario *scenario = NULL;
         (void)snprintf(text, sizeof text, "protocol bully\nnodes 6\nrun 30s\n%s\n", wrong[i].line);
         (void)snprintf(where, sizeof where, "a.scn:4:%u: ", wrong[i].column);
         if (parse(text, &scenario, &err) != CV_E_MALFORMED) {
@@ -455,7 +455,7 @@ static void says_where_and_what_is_wrong_and_what_to_write(void **unused)
 static void assert_refused(const char *text, const char *says)
 {
     struct cv_errtext err = {""};
-    struct cv_scenario *scenario = NULL;
+    struct sim_scenario *scenario = NULL;
     assert_int_equal(parse(text, &scenario, &err), CV_E_MALFORMED);
     if (!strstr(err.text, says)) {
         fail_msg("'%s' does not say '%s'", err.text, says);
@@ -502,17 +502,17 @@ static void refuses_files_that_are_not_there_or_are_binary(void **unused)
 {
     (void)unused;
     struct cv_errtext err = {""};
-    struct cv_scenario *scenario = NULL;
-    assert_int_equal(cv__scenario_load("no/such/file.scn", &scenario, &err), CV_E_IO);
+    struct sim_scenario *scenario = NULL;
+    assert_int_equal(sim_scenario_load("no/such/file.scn", &scenario, &err), CV_E_IO);
     assert_non_null(strstr(err.text, "no/such/file.scn"));
-    assert_int_equal(cv__scenario_load("/", &scenario, &err), CV_E_IO);
+    assert_int_equal(sim_scenario_load("/", &scenario, &err), CV_E_IO);
 
     char path[] = "/tmp/conclave-test-XXXXXX";
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, "protocol\0bully\n", 15), 15);
     assert_int_equal(close(fd), 0);
-    const int result = cv__scenario_load(path, &scenario, &err);
+    const int result = sim_scenario_load(path, &scenario, &err);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(result, CV_E_MALFORMED);
     assert_non_null(strstr(err.text, "binary"));
@@ -564,9 +564,9 @@ static void refuses_runs_that_are_too_long(void **unused)
 {
     (void)unused;
     assert_refused("protocol bully\nnodes 3\nrun 721h\n", "a.scn:3:5: ");
-    struct cv_scenario *s = NULL;
+    struct sim_scenario *s = NULL;
     assert_int_equal(parse("protocol bully\nnodes 3\nrun 720h\n", &s, NULL), CV_OK);
-    cv__scenario_free(s);
+    sim_scenario_free(s);
 }
 
 /* One line, whatever is wrong: no line end inside, and it begins with where. */
@@ -576,7 +576,7 @@ static void says_it_in_one_line(void **unused)
     for (uint32_t i = 0; i < COUNT_OF(wrong); i++) {
         char text[500];
         struct cv_errtext err = {""};
-        struct cv_scenario *scenario = NULL;
+        struct sim_scenario *scenario = NULL;
         (void)snprintf(text, sizeof text, "protocol bully\nnodes 6\nrun 30s\n%s\n", wrong[i].line);
         assert_int_equal(parse(text, &scenario, &err), CV_E_MALFORMED);
         assert_null(strchr(err.text, '\n'));
@@ -587,10 +587,10 @@ static void says_it_in_one_line(void **unused)
 static void does_not_need_somewhere_to_say_it(void **unused)
 {
     (void)unused;
-    struct cv_scenario *scenario = NULL;
+    struct sim_scenario *scenario = NULL;
     assert_int_equal(parse("protocol nonsense\n", &scenario, NULL), CV_E_MALFORMED);
-    assert_int_equal(cv__scenario_load("no/such/file", &scenario, NULL), CV_E_IO);
-    cv__scenario_free(NULL);
+    assert_int_equal(sim_scenario_load("no/such/file", &scenario, NULL), CV_E_IO);
+    sim_scenario_free(NULL);
 }
 
 int main(void)

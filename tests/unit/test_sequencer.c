@@ -1,5 +1,5 @@
 /* tests/unit/test_sequencer.c - the simulated sequencer, and what scenarios say about it. */
-#include "sim/scenario.h"
+#include "scenario/scenario.h"
 #include "sim/sequencer.h"
 #include "support/support.h"
 
@@ -9,24 +9,24 @@
 /* ---- the sequencer ----------------------------------------------------------------------------
  */
 
-static struct cv_rng rng_of(uint64_t seed)
+static struct sim_rng rng_of(uint64_t seed)
 {
-    struct cv_rng rng;
-    cv__rng_init(&rng, seed, 1);
+    struct sim_rng rng;
+    sim_rng_init(&rng, seed, 1);
     return rng;
 }
 
 static void half_of_the_delay_each_way(void **unused)
 {
     (void)unused;
-    struct cv_sequencer s;
-    struct cv_rng rng = rng_of(1);
-    struct cv_answer answer;
+    struct sim_sequencer s;
+    struct sim_rng rng = rng_of(1);
+    struct sim_answer answer;
     int64_t at_ns;
-    cv__sequencer_init(&s);
-    assert_true(cv__sequencer_ask(&s, &rng, 0, &at_ns));
+    sim_sequencer_init(&s);
+    assert_true(sim_sequencer_ask(&s, &rng, 0, &at_ns));
     assert_int_equal(at_ns, NS_PER_MS);
-    assert_true(cv__sequencer_serve(&s, &rng, at_ns, &answer, &at_ns));
+    assert_true(sim_sequencer_serve(&s, &rng, at_ns, &answer, &at_ns));
     assert_int_equal(at_ns, 2 * NS_PER_MS);
     assert_int_equal(answer.counter, 1);
     assert_int_equal(answer.boots, 1);
@@ -36,14 +36,14 @@ static void half_of_the_delay_each_way(void **unused)
 static void those_who_ask_at_once_wait_for_their_turn(void **unused)
 {
     (void)unused;
-    struct cv_sequencer s;
-    struct cv_rng rng = rng_of(1);
-    cv__sequencer_init(&s);
+    struct sim_sequencer s;
+    struct sim_rng rng = rng_of(1);
+    sim_sequencer_init(&s);
     s.serial_ns = 5 * NS_PER_MS;
     for (uint32_t i = 1; i <= 10; i++) {
-        struct cv_answer answer;
+        struct sim_answer answer;
         int64_t at_ns;
-        assert_true(cv__sequencer_serve(&s, &rng, NS_PER_MS, &answer, &at_ns));
+        assert_true(sim_sequencer_serve(&s, &rng, NS_PER_MS, &answer, &at_ns));
         assert_int_equal(at_ns, NS_PER_MS + i * 5 * NS_PER_MS + NS_PER_MS);
         assert_int_equal(answer.counter, i);
     }
@@ -52,66 +52,67 @@ static void those_who_ask_at_once_wait_for_their_turn(void **unused)
 static void a_lost_answer_burns_a_number_and_a_lost_query_does_not(void **unused)
 {
     (void)unused;
-    struct cv_sequencer s;
-    struct cv_rng rng = rng_of(1);
-    struct cv_answer answer;
+    struct sim_sequencer s;
+    struct sim_rng rng = rng_of(1);
+    struct sim_answer answer;
     int64_t at_ns;
-    const struct cv_sequencer_change loss = {.mask = CV_SEQUENCER_QUERY_LOSS,
-                                             .query_loss_ppb = 1000000000};
-    cv__sequencer_init(&s);
-    cv__sequencer_change(&s, &loss, /* for_a_while= */ true);
-    assert_false(cv__sequencer_ask(&s, &rng, 0, &at_ns));
+    const struct sim_sequencer_change loss = {.mask = SIM_SEQUENCER_QUERY_LOSS,
+                                              .query_loss_ppb = 1000000000};
+    sim_sequencer_init(&s);
+    sim_sequencer_change(&s, &loss, /* for_a_while= */ true);
+    assert_false(sim_sequencer_ask(&s, &rng, 0, &at_ns));
     assert_int_equal(s.counter, 0);
-    cv__sequencer_restore(&s, CV_SEQUENCER_SET);
-    assert_true(cv__sequencer_ask(&s, &rng, 0, &at_ns));
+    sim_sequencer_restore(&s, SIM_SEQUENCER_SET);
+    assert_true(sim_sequencer_ask(&s, &rng, 0, &at_ns));
     s.answer_loss_ppb = 1000000000;
-    assert_false(cv__sequencer_serve(&s, &rng, 0, &answer, &at_ns));
+    assert_false(sim_sequencer_serve(&s, &rng, 0, &answer, &at_ns));
     assert_int_equal(s.counter, 1);
     assert_int_equal(s.lost_query_count, 1);
     assert_int_equal(s.lost_answer_count, 1);
     s.answer_loss_ppb = 0;
     s.is_down = true;
-    assert_false(cv__sequencer_serve(&s, &rng, 0, &answer, &at_ns));
+    assert_false(sim_sequencer_serve(&s, &rng, 0, &answer, &at_ns));
     assert_int_equal(s.counter, 1);
 }
 
 static void resets_wipes_and_wraps(void **unused)
 {
     (void)unused;
-    struct cv_sequencer s;
-    struct cv_rng rng = rng_of(1);
-    struct cv_answer answer;
+    struct sim_sequencer s;
+    struct sim_rng rng = rng_of(1);
+    struct sim_answer answer;
     int64_t at_ns;
-    cv__sequencer_init(&s);
-    cv__sequencer_change(
-        &s, &(struct cv_sequencer_change){.mask = CV_SEQUENCER_START, .start = UINT32_MAX}, false);
-    assert_true(cv__sequencer_serve(&s, &rng, 0, &answer, &at_ns));
+    sim_sequencer_init(&s);
+    sim_sequencer_change(
+        &s, &(struct sim_sequencer_change){.mask = SIM_SEQUENCER_START, .start = UINT32_MAX},
+        false);
+    assert_true(sim_sequencer_serve(&s, &rng, 0, &answer, &at_ns));
     assert_int_equal(answer.counter, UINT32_MAX);
-    assert_true(cv__sequencer_serve(&s, &rng, 0, &answer, &at_ns));
+    assert_true(sim_sequencer_serve(&s, &rng, 0, &answer, &at_ns));
     assert_int_equal(answer.counter, 0);
-    cv__sequencer_change(&s, &(struct cv_sequencer_change){.verb = CV_SEQUENCER_SKIP, .skip = 7},
+    sim_sequencer_change(&s, &(struct sim_sequencer_change){.verb = SIM_SEQUENCER_SKIP, .skip = 7},
                          false);
     assert_int_equal(s.counter, 7);
-    cv__sequencer_change(&s, &(struct cv_sequencer_change){.verb = CV_SEQUENCER_RESET}, false);
+    sim_sequencer_change(&s, &(struct sim_sequencer_change){.verb = SIM_SEQUENCER_RESET}, false);
     assert_int_equal(s.counter, 0);
     assert_int_equal(s.boots, 2);
-    cv__sequencer_change(&s, &(struct cv_sequencer_change){.verb = CV_SEQUENCER_WIPE}, false);
+    sim_sequencer_change(&s, &(struct sim_sequencer_change){.verb = SIM_SEQUENCER_WIPE}, false);
     assert_int_equal(s.boots, 1);
     s.boots = 0; /* it does not tell */
-    cv__sequencer_change(&s, &(struct cv_sequencer_change){.verb = CV_SEQUENCER_RESET}, false);
+    sim_sequencer_change(&s, &(struct sim_sequencer_change){.verb = SIM_SEQUENCER_RESET}, false);
     assert_int_equal(s.boots, 0);
 }
 
 /* ---- scenarios --------------------------------------------------------------------------------
  */
 
-static int parse(const char *protocol, const char *line, struct cv_scenario **ret_scenario,
+static int parse(const char *protocol, const char *line, struct sim_scenario **ret_scenario,
                  struct cv_errtext *why)
 {
     char text[500];
     const int length =
         snprintf(text, sizeof text, "protocol %s\nnodes 6\n%s\nrun 10s\n", protocol, line);
-    return cv__scenario_parse("x", text, (size_t)length, ret_scenario, why);
+    return sim_scenario_parse("x", text, (size_t)length, ret_scenario, why);
 }
 
 static void lines_read_back_as_they_are_written(void **unused)
@@ -132,7 +133,7 @@ static void lines_read_back_as_they_are_written(void **unused)
         {"at 1s start 3", "at 1s recover 3"},
     };
     for (uint32_t i = 0; i < COUNT_OF(lines); i++) {
-        struct cv_scenario *scenario;
+        struct sim_scenario *scenario;
         struct cv_errtext why = {""};
         if (parse("anon", lines[i][0], &scenario, &why) != CV_OK) {
             fail_msg("%s: %s", lines[i][0], why.text);
@@ -142,11 +143,11 @@ static void lines_read_back_as_they_are_written(void **unused)
         size_t length = 0;
         FILE *out = open_memstream(&printed, &length);
         assert_non_null(out);
-        cv__action_print(&scenario->action[0], 6, out);
+        sim_action_print(&scenario->action[0], 6, out);
         assert_int_equal(fclose(out), 0);
         assert_string_equal(printed, lines[i][1] != NULL ? lines[i][1] : lines[i][0]);
         free(printed);
-        cv__scenario_free(scenario);
+        sim_scenario_free(scenario);
     }
 }
 
@@ -174,7 +175,7 @@ static void mistakes_are_pointed_at(void **unused)
         {"anon eta=50ms eps=100ms", "", "eps/2 > eta"},
     };
     for (uint32_t i = 0; i < COUNT_OF(wrong); i++) {
-        struct cv_scenario *scenario;
+        struct sim_scenario *scenario;
         struct cv_errtext why = {""};
         assert_int_equal(parse(wrong[i].protocol, wrong[i].line, &scenario, &why), CV_E_MALFORMED);
         if (strstr(why.text, wrong[i].says) == NULL) {

@@ -21,13 +21,13 @@ struct seen {
 };
 
 struct bed {
-    struct cv_scenario *scenario;
-    struct cv_world *world;
-    struct cv_service *service;
+    struct sim_scenario *scenario;
+    struct sim_world *world;
+    struct sim_service *service;
     struct seen seen[4]; /* by site */
 };
 
-static void see(void *context, const struct cv_request *r)
+static void see(void *context, const struct sim_request *r)
 {
     struct bed *bed = context;
     struct seen *seen = &bed->seen[r->site];
@@ -41,41 +41,41 @@ static void see(void *context, const struct cv_request *r)
     seen->max_ns = cv__max64(seen->max_ns, ns);
 }
 
-static struct cv_service_options plain(struct bed *bed)
+static struct sim_service_options plain(struct bed *bed)
 {
-    return (struct cv_service_options){.seed = 7,
-                                       .cost_ns = 2 * MS,
-                                       .entry_bytes = 1000,
-                                       .window_bytes = 1000000,
-                                       .bandwidth_bytes = 100000000,
-                                       .report_ns = 200 * MS,
-                                       .on_request = see,
-                                       .context = bed};
+    return (struct sim_service_options){.seed = 7,
+                                        .cost_ns = 2 * MS,
+                                        .entry_bytes = 1000,
+                                        .window_bytes = 1000000,
+                                        .bandwidth_bytes = 100000000,
+                                        .report_ns = 200 * MS,
+                                        .on_request = see,
+                                        .context = bed};
 }
 
-static void bed_init(struct bed *bed, const char *text, const struct cv_service_options *options)
+static void bed_init(struct bed *bed, const char *text, const struct sim_service_options *options)
 {
     struct cv_errtext why = {""};
-    if (cv__scenario_parse("test", text, strlen(text), &bed->scenario, &why) != CV_OK) {
+    if (sim_scenario_parse("test", text, strlen(text), &bed->scenario, &why) != CV_OK) {
         fail_msg("%s", why.text);
     }
-    const struct cv_world_options world_options = {0};
-    bed->world = cv__world_new(bed->scenario, 1, &world_options);
+    const struct sim_world_options world_options = {0};
+    bed->world = sim_world_new(bed->scenario, 1, &world_options);
     memset(bed->seen, 0, sizeof bed->seen);
-    bed->service = cv__service_new(bed->world, options);
+    bed->service = sim_service_new(bed->world, options);
 }
 
 static void bed_fini(struct bed *bed)
 {
-    cv__service_free(bed->service);
-    cv__world_free(bed->world);
-    cv__scenario_free(bed->scenario);
+    sim_service_free(bed->service);
+    sim_world_free(bed->world);
+    sim_scenario_free(bed->scenario);
 }
 
 static cv_id leader_of(const struct bed *bed)
 {
     for (cv_id id = 1; id <= bed->world->node_count; id++) {
-        if (cv__world_holds(bed->world, id)) {
+        if (sim_world_holds(bed->world, id)) {
             return id;
         }
     }
@@ -89,9 +89,9 @@ static void request_costs_the_hop_the_consensus_and_the_operation(void **unused)
 {
     (void)unused;
     struct bed bed;
-    const struct cv_service_options options = plain(&bed);
+    const struct sim_service_options options = plain(&bed);
     bed_init(&bed, "protocol pole profile=wan\n" FIVE "run 60s\n", &options);
-    cv__service_run(bed.service, 0); /* everybody is up */
+    sim_service_run(bed.service, 0); /* everybody is up */
     const struct {
         cv_id leader;
         uint32_t site;
@@ -104,7 +104,7 @@ static void request_costs_the_hop_the_consensus_and_the_operation(void **unused)
         {2, FAR, 30 * MS + 10 * MS + 2 * MS},  /* */
     };
     for (uint32_t i = 0; i < COUNT_OF(cases); i++) {
-        assert_int_equal(cv__service_draw_request(bed.service, cases[i].site, cases[i].leader),
+        assert_int_equal(sim_service_draw_request(bed.service, cases[i].site, cases[i].leader),
                          cases[i].ns);
     }
     bed_fini(&bed);
@@ -114,19 +114,19 @@ static void who_is_behind_or_down_does_not_acknowledge(void **unused)
 {
     (void)unused;
     struct bed bed;
-    const struct cv_service_options options = plain(&bed);
+    const struct sim_service_options options = plain(&bed);
     bed_init(&bed, "protocol pole profile=wan\n" FIVE "at 1s crash 5\nat 2s crash 2 3\nrun 60s\n",
              &options);
     for (cv_id id = 1; id <= 5; id++) {
-        cv__service_set_history(bed.service, id, id == 3 ? 9 : 10);
+        sim_service_set_history(bed.service, id, id == 3 ? 9 : 10);
     }
-    cv__service_run(bed.service, 0);
-    assert_int_equal(cv__service_draw_request(bed.service, NEAR, 5) / MS, 12); /* 5, 4, 2 */
-    cv__service_run(bed.service, 1500 * MS);
-    cv__service_set_history(bed.service, 3, 9); /* the first leader has brought it up to date */
-    assert_int_equal(cv__service_draw_request(bed.service, NEAR, 4), 22 * MS); /* 4, 2 and 1 */
-    cv__service_run(bed.service, 2500 * MS);
-    assert_true(cv__service_draw_request(bed.service, NEAR, 4) == INT64_MAX);
+    sim_service_run(bed.service, 0);
+    assert_int_equal(sim_service_draw_request(bed.service, NEAR, 5) / MS, 12); /* 5, 4, 2 */
+    sim_service_run(bed.service, 1500 * MS);
+    sim_service_set_history(bed.service, 3, 9); /* the first leader has brought it up to date */
+    assert_int_equal(sim_service_draw_request(bed.service, NEAR, 4), 22 * MS); /* 4, 2 and 1 */
+    sim_service_run(bed.service, 2500 * MS);
+    assert_true(sim_service_draw_request(bed.service, NEAR, 4) == INT64_MAX);
     bed_fini(&bed);
 }
 
@@ -134,11 +134,11 @@ static void clients_of_a_dead_site_go_to_the_nearest_server(void **unused)
 {
     (void)unused;
     struct bed bed;
-    const struct cv_service_options options = plain(&bed);
+    const struct sim_service_options options = plain(&bed);
     bed_init(&bed, "protocol pole profile=wan\n" FIVE "at 1s crash 1\nrun 60s\n", &options);
-    cv__service_run(bed.service, 1500 * MS);
+    sim_service_run(bed.service, 1500 * MS);
     /* 20 ms to near and back; 4 or 5 leads or passes on within the site. */
-    const int64_t ns = cv__service_draw_request(bed.service, FAR, 4);
+    const int64_t ns = sim_service_draw_request(bed.service, FAR, 4);
     assert_in_range(ns, 32 * MS, 32 * MS + 100 * NS_PER_US);
     bed_fini(&bed);
 }
@@ -147,11 +147,11 @@ static void clients_of_a_dead_site_go_to_the_nearest_server(void **unused)
 static void bandwidth_is_a_window_for_each_round_trip(void **unused)
 {
     (void)unused;
-    const struct cv_service_options o = plain(NULL);
-    assert_int_equal(cv__service_transfer_ns(&o, 100 * MB, 0), NS_PER_S);
-    assert_int_equal(cv__service_transfer_ns(&o, 100 * MB, 10 * MS), NS_PER_S);
-    assert_int_equal(cv__service_transfer_ns(&o, 100 * MB, 20 * MS), 2 * NS_PER_S);
-    assert_int_equal(cv__service_transfer_ns(&o, 0, 20 * MS), 0);
+    const struct sim_service_options o = plain(NULL);
+    assert_int_equal(sim_service_transfer_ns(&o, 100 * MB, 0), NS_PER_S);
+    assert_int_equal(sim_service_transfer_ns(&o, 100 * MB, 10 * MS), NS_PER_S);
+    assert_int_equal(sim_service_transfer_ns(&o, 100 * MB, 20 * MS), 2 * NS_PER_S);
+    assert_int_equal(sim_service_transfer_ns(&o, 0, 20 * MS), 0);
 }
 
 /* [sec. 2.3] "to learn from a quorum of followers the chosen transactions it has not seen, if any,
@@ -160,28 +160,28 @@ static void recovery_asks_fetches_and_brings_a_quorum_up_to_date(void **unused)
 {
     (void)unused;
     struct bed bed;
-    struct cv_service_options options = plain(&bed);
+    struct sim_service_options options = plain(&bed);
     const char *text = "protocol pole profile=wan\n" FIVE "at 1s crash 5\nrun 60s\n";
     bed_init(&bed, text, &options);
     for (cv_id id = 1; id <= 5; id++) {
-        cv__service_set_history(bed.service, id, 100000); /* of 1 kB: 100 MB */
+        sim_service_set_history(bed.service, id, 100000); /* of 1 kB: 100 MB */
     }
-    cv__service_run(bed.service, 1500 * MS);
+    sim_service_run(bed.service, 1500 * MS);
     /* Nothing is missing: a round to ask and a round to tell. */
-    assert_int_equal(cv__service_draw_recovery(bed.service, 4), 10 * MS + 10 * MS + 2 * MS);
+    assert_int_equal(sim_service_draw_recovery(bed.service, 4), 10 * MS + 10 * MS + 2 * MS);
     /* 4 has nothing: it fetches over 10 ms, from mid. */
-    cv__service_set_history(bed.service, 4, 0);
-    assert_int_equal(cv__service_draw_recovery(bed.service, 4),
+    sim_service_set_history(bed.service, 4, 0);
+    assert_int_equal(sim_service_draw_recovery(bed.service, 4),
                      10 * MS + (10 * MS + NS_PER_S) + 10 * MS + 2 * MS);
     /* 1 has everything, but its quorum is 2 and 3, who have it too. */
-    assert_int_equal(cv__service_draw_recovery(bed.service, 1), 30 * MS + 30 * MS + 2 * MS);
+    assert_int_equal(sim_service_draw_recovery(bed.service, 1), 30 * MS + 30 * MS + 2 * MS);
     /* Then only 1 has: as a leader it brings 4 up to date sooner than 2. */
-    cv__service_set_history(bed.service, 2, 0);
-    cv__service_set_history(bed.service, 3, 0);
-    cv__service_set_history(bed.service, 4, 100000);
-    assert_int_equal(cv__service_draw_recovery(bed.service, 1),
+    sim_service_set_history(bed.service, 2, 0);
+    sim_service_set_history(bed.service, 3, 0);
+    sim_service_set_history(bed.service, 4, 100000);
+    assert_int_equal(sim_service_draw_recovery(bed.service, 1),
                      30 * MS + (30 * MS + 3 * NS_PER_S) + 2 * MS);
-    assert_int_equal(cv__service_draw_recovery(bed.service, 4),
+    assert_int_equal(sim_service_draw_recovery(bed.service, 4),
                      10 * MS + (10 * MS + NS_PER_S) + 2 * MS);
     bed_fini(&bed);
 }
@@ -190,15 +190,15 @@ static void leader_may_fetch_from_the_largest_id_instead(void **unused)
 {
     (void)unused;
     struct bed bed;
-    struct cv_service_options options = plain(&bed);
-    options.fetch = CV_FETCH_LARGEST_ID;
+    struct sim_service_options options = plain(&bed);
+    options.fetch = SIM_FETCH_LARGEST_ID;
     bed_init(&bed, "protocol pole profile=wan\n" FIVE "at 1s crash 5\nrun 60s\n", &options);
     for (cv_id id = 1; id <= 4; id++) {
-        cv__service_set_history(bed.service, id, id == 2 ? 0 : 100000);
+        sim_service_set_history(bed.service, id, id == 2 ? 0 : 100000);
     }
-    cv__service_run(bed.service, 1500 * MS);
+    sim_service_run(bed.service, 1500 * MS);
     /* 3 is beside it, but 4 is asked: 10 ms and as long for each window. */
-    assert_int_equal(cv__service_draw_recovery(bed.service, 2),
+    assert_int_equal(sim_service_draw_recovery(bed.service, 2),
                      10 * MS + (10 * MS + NS_PER_S) + 10 * MS + 2 * MS);
     bed_fini(&bed);
 }
@@ -209,7 +209,7 @@ static void clients_survive_a_crash_of_the_leader(void **unused)
 {
     (void)unused;
     struct bed bed;
-    struct cv_service_options options = plain(&bed);
+    struct sim_service_options options = plain(&bed);
     options.rate[NEAR] = 100;
     options.rate[MID] = 100;
     options.rate[FAR] = 100;
@@ -217,30 +217,30 @@ static void clients_survive_a_crash_of_the_leader(void **unused)
              "protocol pole profile=wan oracle=preference preference=5,4\n" FIVE
              "at 10s crash 5\nrun 60s\n",
              &options);
-    cv__service_run(bed.service, 5 * NS_PER_S);
+    sim_service_run(bed.service, 5 * NS_PER_S);
     assert_int_equal(leader_of(&bed), 5);
     for (uint32_t site = NEAR; site <= FAR; site++) {
         assert_true(bed.seen[site].count > 300);
         bed.seen[site] = (struct seen){.from_ns = 5 * NS_PER_S};
     }
-    cv__service_run(bed.service, 9900 * MS);
+    sim_service_run(bed.service, 9900 * MS);
     assert_in_range(bed.seen[FAR].sum_ns / bed.seen[FAR].count, 32 * MS, 33 * MS);
     assert_in_range(bed.seen[FAR].max_ns, 32 * MS, 33 * MS);
-    const uint64_t before = cv__service_history(bed.service, 1);
-    cv__service_run(bed.service, 15 * NS_PER_S);
+    const uint64_t before = sim_service_history(bed.service, 1);
+    sim_service_run(bed.service, 15 * NS_PER_S);
     assert_int_equal(leader_of(&bed), 4);
     assert_true(bed.seen[FAR].max_ns > 400 * MS); /* it took a while to notice */
     assert_true(bed.seen[FAR].max_ns < 3 * NS_PER_S);
     const uint32_t answered = bed.seen[NEAR].count + bed.seen[MID].count + bed.seen[FAR].count;
     assert_in_range(answered, 2700, 3300); /* 300/s for ten seconds: none is lost */
-    assert_true(cv__service_history(bed.service, 1) > before);
-    assert_int_equal(cv__service_history(bed.service, 1), cv__service_history(bed.service, 4));
-    assert_true(cv__service_history(bed.service, 5) < cv__service_history(bed.service, 4));
-    const struct cv_recovery *first = cv__service_recovery_at(bed.service, 0);
-    const struct cv_recovery *second = cv__service_recovery_at(bed.service, 1);
+    assert_true(sim_service_history(bed.service, 1) > before);
+    assert_int_equal(sim_service_history(bed.service, 1), sim_service_history(bed.service, 4));
+    assert_true(sim_service_history(bed.service, 5) < sim_service_history(bed.service, 4));
+    const struct sim_recovery *first = sim_service_recovery_at(bed.service, 0);
+    const struct sim_recovery *second = sim_service_recovery_at(bed.service, 1);
     assert_non_null(first);
     assert_non_null(second);
-    assert_null(cv__service_recovery_at(bed.service, 2));
+    assert_null(sim_service_recovery_at(bed.service, 2));
     assert_int_equal(second->leader, 4);
     assert_true(second->began_ns > 10 * NS_PER_S);
     assert_in_range(second->done_ns - second->began_ns, 22 * MS, 23 * MS);
@@ -252,18 +252,18 @@ static void who_was_down_is_behind_until_the_next_recovery(void **unused)
 {
     (void)unused;
     struct bed bed;
-    struct cv_service_options options = plain(&bed);
+    struct sim_service_options options = plain(&bed);
     options.rate[FAR] = 100;
     bed_init(&bed,
              "protocol pole profile=wan oracle=preference preference=5,4\n" FIVE
              "at 5s crash 2 for 3s\nat 15s crash 5\nrun 60s\n",
              &options);
-    cv__service_run(bed.service, 14 * NS_PER_S);
-    assert_true(cv__service_history(bed.service, 2) > 0);
-    assert_true(cv__service_history(bed.service, 2) + 300 < cv__service_history(bed.service, 3));
-    cv__service_run(bed.service, 20 * NS_PER_S);
+    sim_service_run(bed.service, 14 * NS_PER_S);
+    assert_true(sim_service_history(bed.service, 2) > 0);
+    assert_true(sim_service_history(bed.service, 2) + 300 < sim_service_history(bed.service, 3));
+    sim_service_run(bed.service, 20 * NS_PER_S);
     assert_int_equal(leader_of(&bed), 4);
-    assert_int_equal(cv__service_history(bed.service, 2), cv__service_history(bed.service, 4));
+    assert_int_equal(sim_service_history(bed.service, 2), sim_service_history(bed.service, 4));
     bed_fini(&bed);
 }
 
@@ -274,7 +274,7 @@ static void rates_and_histories_are_reported_to_the_cores(void **unused)
     static const char *const oracles[] = {"request", "history"};
     for (uint32_t i = 0; i < COUNT_OF(oracles); i++) {
         struct bed bed;
-        struct cv_service_options options = plain(&bed);
+        struct sim_service_options options = plain(&bed);
         options.rate[FAR] = 400;
         options.rate[NEAR] = 100;
         options.every = 10;
@@ -284,10 +284,10 @@ static void rates_and_histories_are_reported_to_the_cores(void **unused)
                        "at 20s crash leader\nrun 60s\n",
                        oracles[i]);
         bed_init(&bed, text, &options);
-        cv__service_run(bed.service, 15 * NS_PER_S);
+        sim_service_run(bed.service, 15 * NS_PER_S);
         assert_int_equal(leader_of(&bed), 5); /* at first nobody has any */
-        cv__service_set_history(bed.service, 2, cv__service_history(bed.service, 2) + 100000);
-        cv__service_run(bed.service, 25 * NS_PER_S);
+        sim_service_set_history(bed.service, 2, sim_service_history(bed.service, 2) + 100000);
+        sim_service_run(bed.service, 25 * NS_PER_S);
         assert_int_equal(leader_of(&bed), i == 0 ? 1 : 2);
         bed_fini(&bed);
     }
@@ -299,14 +299,14 @@ static void same_seed_gives_the_same_latencies(void **unused)
     int64_t sum_ns[2];
     for (uint32_t i = 0; i < 2; i++) {
         struct bed bed;
-        struct cv_service_options options = plain(&bed);
+        struct sim_service_options options = plain(&bed);
         options.rate[FAR] = 50;
         options.rate[MID] = 50;
         bed_init(&bed,
                  "protocol pole profile=wan oracle=latency\n" FIVE
                  "link * jitter 5% dist=pareto\nat 4s crash leader\nrun 60s\n",
                  &options);
-        cv__service_run(bed.service, 10 * NS_PER_S);
+        sim_service_run(bed.service, 10 * NS_PER_S);
         sum_ns[i] = bed.seen[FAR].sum_ns + bed.seen[MID].sum_ns;
         bed_fini(&bed);
     }
@@ -318,13 +318,13 @@ static void rates_can_change_while_it_runs(void **unused)
 {
     (void)unused;
     struct bed bed;
-    struct cv_service_options options = plain(&bed);
+    struct sim_service_options options = plain(&bed);
     options.rate[FAR] = 100;
     bed_init(&bed, "protocol pole profile=wan\n" FIVE "run 60s\n", &options);
-    cv__service_run(bed.service, 5 * NS_PER_S);
-    cv__service_set_rate(bed.service, FAR, 0);
-    cv__service_set_rate(bed.service, MID, 200);
-    cv__service_run(bed.service, 10 * NS_PER_S);
+    sim_service_run(bed.service, 5 * NS_PER_S);
+    sim_service_set_rate(bed.service, FAR, 0);
+    sim_service_set_rate(bed.service, MID, 200);
+    sim_service_run(bed.service, 10 * NS_PER_S);
     assert_in_range(bed.seen[FAR].count, 400, 600);
     assert_in_range(bed.seen[MID].count, 850, 1150);
     assert_int_equal(bed.seen[NEAR].count, 0);
@@ -336,13 +336,13 @@ static void requests_survive_losses_and_cuts(void **unused)
 {
     (void)unused;
     struct bed bed;
-    struct cv_service_options options = plain(&bed);
+    struct sim_service_options options = plain(&bed);
     options.rate[FAR] = 100;
     bed_init(&bed,
              "protocol pole profile=wan oracle=preference preference=5,4\n" FIVE
              "link * loss 2%\nat 6s partition 1 | 2 3 4 5\nat 9s heal\nrun 60s\n",
              &options);
-    cv__service_run(bed.service, 15 * NS_PER_S);
+    sim_service_run(bed.service, 15 * NS_PER_S);
     assert_in_range(bed.seen[FAR].count, 1350, 1650);
     assert_true(bed.seen[FAR].max_ns > 2 * NS_PER_S);
     bed_fini(&bed);

@@ -1,5 +1,5 @@
 /* tests/unit/test_shrink.c - a failing run as a small scenario that still fails. */
-#include "sim/runner.h"
+#include "report/runner.h"
 #include "sim/shrink.h"
 #include "support/support.h"
 
@@ -9,37 +9,37 @@
 /* Does this text, run as it is, fail? */
 static bool fails(const char *text)
 {
-    struct cv_scenario *scenario = NULL;
+    struct sim_scenario *scenario = NULL;
     struct cv_errtext why = {""};
-    if (cv__scenario_parse("shrunk", text, strlen(text), &scenario, &why) != CV_OK) {
+    if (sim_scenario_parse("shrunk", text, strlen(text), &scenario, &why) != CV_OK) {
         fail_msg("%s in:\n%s", why.text, text);
     }
-    const struct cv_world_options options = {0};
-    struct cv_world *world = cv__world_new(scenario, scenario->seed, &options);
-    const bool is_ok = cv__world_run_all(world);
-    cv__world_free(world);
-    cv__scenario_free(scenario);
+    const struct sim_world_options options = {0};
+    struct sim_world *world = sim_world_new(scenario, scenario->seed, &options);
+    const bool is_ok = sim_world_run_all(world);
+    sim_world_free(world);
+    sim_scenario_free(scenario);
     return !is_ok;
 }
 
 /* The same with another seed than the text's. */
 static bool fails_with(const char *text, uint64_t seed)
 {
-    struct cv_scenario *scenario = NULL;
-    assert_int_equal(cv__scenario_parse("test", text, strlen(text), &scenario, NULL), CV_OK);
-    const struct cv_world_options options = {0};
-    struct cv_world *world = cv__world_new(scenario, seed, &options);
-    const bool is_ok = cv__world_run_all(world);
-    cv__world_free(world);
-    cv__scenario_free(scenario);
+    struct sim_scenario *scenario = NULL;
+    assert_int_equal(sim_scenario_parse("test", text, strlen(text), &scenario, NULL), CV_OK);
+    const struct sim_world_options options = {0};
+    struct sim_world *world = sim_world_new(scenario, seed, &options);
+    const bool is_ok = sim_world_run_all(world);
+    sim_world_free(world);
+    sim_scenario_free(scenario);
     return !is_ok;
 }
 
-static struct cv_shrunk shrink(const char *text, uint64_t seed)
+static struct sim_shrunk shrink(const char *text, uint64_t seed)
 {
-    struct cv_shrunk shrunk = {0};
+    struct sim_shrunk shrunk = {0};
     struct cv_errtext why = {""};
-    if (cv__shrink("test", text, strlen(text), seed, &shrunk, &why) != CV_OK) {
+    if (sim_shrink("test", text, strlen(text), seed, &shrunk, &why) != CV_OK) {
         fail_msg("seed %llu: %s in:\n%s", (unsigned long long)seed, why.text, text);
     }
     return shrunk;
@@ -75,7 +75,7 @@ static void makes_a_small_scenario_that_still_fails(void **unused)
 {
     (void)unused;
     const uint64_t seed = failing_seed(demanding);
-    struct cv_shrunk shrunk = shrink(demanding, seed);
+    struct sim_shrunk shrunk = shrink(demanding, seed);
     assert_true(shrunk.actions_before >= 15);
     assert_in_range(shrunk.actions_after, 1, 3);
     assert_int_equal(lines_with(shrunk.text, "at "), shrunk.actions_after);
@@ -88,7 +88,7 @@ static void writes_chance_out_and_keeps_the_settings(void **unused)
 {
     (void)unused;
     const uint64_t seed = failing_seed(demanding);
-    struct cv_shrunk shrunk = shrink(demanding, seed);
+    struct sim_shrunk shrunk = shrink(demanding, seed);
     char seed_line[40];
     (void)snprintf(seed_line, sizeof seed_line, "seed %llu\n", (unsigned long long)seed);
     assert_int_equal(lines_with(shrunk.text, "random"), 0);
@@ -119,7 +119,7 @@ static void every_failing_run_can_be_shrunk(void **unused)
             if (!fails_with(text, seed)) {
                 continue;
             }
-            struct cv_shrunk shrunk = shrink(text, seed);
+            struct sim_shrunk shrunk = shrink(text, seed);
             assert_true(fails(shrunk.text));
             assert_true(shrunk.actions_after <= shrunk.actions_before);
             assert_in_range(shrunk.actions_after, 1, 8);
@@ -140,7 +140,7 @@ static void leaves_out_actions_that_do_not_matter(void **unused)
                         "at 1s crash 1 for 1s\nat 2s pause 2 for 50ms\nat 3s loss 5% for 1s\n"
                         "at 4s pause leader for 2s\nat 7s crash 3 for 100ms\n"
                         "run 10s\nexpect property at-most-one-leader\n";
-    struct cv_shrunk shrunk = shrink(text, 1);
+    struct sim_shrunk shrunk = shrink(text, 1);
     assert_int_equal(shrunk.actions_before, 5);
     assert_int_equal(shrunk.actions_after, 1);
     assert_int_equal(lines_with(shrunk.text, "at 4s pause leader for 2s\n"), 1);
@@ -153,7 +153,7 @@ static void leaves_out_everything_when_nothing_matters(void **unused)
     (void)unused;
     const char text[] = "protocol bully\nnodes 3\nat 1s crash 1\nat 2s recover 1\n"
                         "run 5s\nexpect leader 2 by 0.5s\n";
-    struct cv_shrunk shrunk = shrink(text, 1);
+    struct sim_shrunk shrunk = shrink(text, 1);
     assert_int_equal(shrunk.actions_before, 2);
     assert_int_equal(shrunk.actions_after, 0);
     assert_true(fails(shrunk.text));
@@ -164,8 +164,8 @@ static void is_the_same_each_time(void **unused)
 {
     (void)unused;
     const uint64_t seed = failing_seed(demanding);
-    struct cv_shrunk once = shrink(demanding, seed);
-    struct cv_shrunk again = shrink(demanding, seed);
+    struct sim_shrunk once = shrink(demanding, seed);
+    struct sim_shrunk again = shrink(demanding, seed);
     assert_string_equal(once.text, again.text);
     assert_int_equal(once.trials, again.trials);
     free(once.text);
@@ -176,9 +176,9 @@ static void refuses_a_run_that_does_not_fail(void **unused)
 {
     (void)unused;
     const char text[] = "protocol bully\nnodes 3\nrun 1s\n";
-    struct cv_shrunk shrunk = {0};
+    struct sim_shrunk shrunk = {0};
     struct cv_errtext why = {""};
-    assert_int_equal(cv__shrink("a.scn", text, strlen(text), 7, &shrunk, &why), CV_E_INVALID);
+    assert_int_equal(sim_shrink("a.scn", text, strlen(text), 7, &shrunk, &why), CV_E_INVALID);
     assert_string_equal(why.text, "a.scn does not fail with seed 7");
     assert_null(shrunk.text);
 }
@@ -187,9 +187,9 @@ static void refuses_what_is_no_scenario(void **unused)
 {
     (void)unused;
     const char text[] = "protocol bully\nnods 3\nrun 1s\n";
-    struct cv_shrunk shrunk = {0};
+    struct sim_shrunk shrunk = {0};
     struct cv_errtext why = {""};
-    assert_int_equal(cv__shrink("a.scn", text, strlen(text), 1, &shrunk, &why), CV_E_MALFORMED);
+    assert_int_equal(sim_shrink("a.scn", text, strlen(text), 1, &shrunk, &why), CV_E_MALFORMED);
     assert_int_equal(strncmp(why.text, "a.scn:2:1: ", 11), 0);
 }
 

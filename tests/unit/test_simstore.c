@@ -1,7 +1,7 @@
 /* tests/unit/test_simstore.c - the simulated store keeps a store's four promises; and what
  * scenarios say about it. */
+#include "scenario/scenario.h"
 #include "sim/network.h"
-#include "sim/scenario.h"
 #include "sim/store.h"
 #include "support/support.h"
 
@@ -11,32 +11,32 @@
 /* ---- the store ----------------------------------------------------------------------------------
  */
 
-static struct cv_simstore_answer ask(struct cv_simstore *s, enum cv_store_verb verb, uint64_t label,
-                                     uint64_t attempt, int64_t now_ns)
+static struct sim_store_answer ask(struct sim_store *s, enum cv_store_verb verb, uint64_t label,
+                                   uint64_t attempt, int64_t now_ns)
 {
-    const struct cv_simstore_query query = {verb, label, attempt, NS_PER_S};
-    struct cv_simstore_answer answer;
-    (void)cv__simstore_serve(s, &query, now_ns, &answer);
+    const struct sim_store_query query = {verb, label, attempt, NS_PER_S};
+    struct sim_store_answer answer;
+    (void)sim_store_serve(s, &query, now_ns, &answer);
     return answer;
 }
 
 static void is_exclusive_until_the_end_of_the_lease(void **unused)
 {
     (void)unused;
-    struct cv_simstore s;
-    cv__simstore_init(&s);
+    struct sim_store s;
+    sim_store_init(&s);
     assert_int_equal(ask(&s, CV_STORE_READ, 7, 1, 0).verdict, CV_STORE_FREE);
-    const struct cv_simstore_answer won = ask(&s, CV_STORE_ACQUIRE, 7, 1, 0);
+    const struct sim_store_answer won = ask(&s, CV_STORE_ACQUIRE, 7, 1, 0);
     assert_int_equal(won.verdict, CV_STORE_GRANTED);
     assert_int_equal(won.duration_ns, NS_PER_S);
-    const struct cv_simstore_answer held = ask(&s, CV_STORE_ACQUIRE, 8, 1, NS_PER_S / 4);
+    const struct sim_store_answer held = ask(&s, CV_STORE_ACQUIRE, 8, 1, NS_PER_S / 4);
     assert_int_equal(held.verdict, CV_STORE_HELD);
     assert_int_equal(held.holder, 7);
     assert_int_equal(held.token, won.token);
     assert_int_equal(held.duration_ns, NS_PER_S - NS_PER_S / 4);
     assert_int_equal(ask(&s, CV_STORE_ACQUIRE, 7, 2, NS_PER_S / 4).verdict, CV_STORE_HELD);
     assert_int_equal(ask(&s, CV_STORE_ACQUIRE, 8, 1, NS_PER_S - 1).verdict, CV_STORE_HELD);
-    const struct cv_simstore_answer next = ask(&s, CV_STORE_ACQUIRE, 8, 1, NS_PER_S);
+    const struct sim_store_answer next = ask(&s, CV_STORE_ACQUIRE, 8, 1, NS_PER_S);
     assert_int_equal(next.verdict, CV_STORE_GRANTED);
     assert_true(next.token > won.token);
     assert_int_equal(ask(&s, CV_STORE_RENEW, 7, 1, NS_PER_S).verdict, CV_STORE_HELD);
@@ -45,33 +45,33 @@ static void is_exclusive_until_the_end_of_the_lease(void **unused)
 static void the_same_attempt_is_the_same_grant(void **unused)
 {
     (void)unused;
-    struct cv_simstore s;
-    cv__simstore_init(&s);
+    struct sim_store s;
+    sim_store_init(&s);
     const uint64_t token = ask(&s, CV_STORE_ACQUIRE, 7, 1, 0).token;
-    const struct cv_simstore_answer again = ask(&s, CV_STORE_ACQUIRE, 7, 1, NS_PER_S / 2);
+    const struct sim_store_answer again = ask(&s, CV_STORE_ACQUIRE, 7, 1, NS_PER_S / 2);
     assert_int_equal(again.verdict, CV_STORE_GRANTED);
     assert_int_equal(again.token, token);
     assert_int_equal(s.grant_count, 1);
-    assert_int_equal(cv__simstore_end_ns(&s), NS_PER_S + NS_PER_S / 2);
+    assert_int_equal(sim_store_end_ns(&s), NS_PER_S + NS_PER_S / 2);
 }
 
 static void a_release_is_for_the_holder_only_and_is_news(void **unused)
 {
     (void)unused;
-    struct cv_simstore s;
-    struct cv_simstore_answer answer;
-    cv__simstore_init(&s);
+    struct sim_store s;
+    struct sim_store_answer answer;
+    sim_store_init(&s);
     (void)ask(&s, CV_STORE_ACQUIRE, 7, 2, 0);
-    const struct cv_simstore_query wrong[] = {{CV_STORE_RELEASE, 8, 2, 0},
-                                              {CV_STORE_RELEASE, 7, 1, 0}};
+    const struct sim_store_query wrong[] = {{CV_STORE_RELEASE, 8, 2, 0},
+                                            {CV_STORE_RELEASE, 7, 1, 0}};
     for (uint32_t i = 0; i < COUNT_OF(wrong); i++) {
-        assert_false(cv__simstore_serve(&s, &wrong[i], 1, &answer));
+        assert_false(sim_store_serve(&s, &wrong[i], 1, &answer));
         assert_int_equal(answer.verdict, CV_STORE_HELD);
     }
-    const struct cv_simstore_query right = {CV_STORE_RELEASE, 7, 2, 0};
-    assert_true(cv__simstore_serve(&s, &right, 1, &answer));
+    const struct sim_store_query right = {CV_STORE_RELEASE, 7, 2, 0};
+    assert_true(sim_store_serve(&s, &right, 1, &answer));
     assert_int_equal(answer.verdict, CV_STORE_FREE);
-    assert_false(cv__simstore_serve(&s, &right, 2, &answer)); /* once more is no error */
+    assert_false(sim_store_serve(&s, &right, 2, &answer)); /* once more is no error */
     assert_int_equal(answer.verdict, CV_STORE_FREE);
     assert_int_equal(ask(&s, CV_STORE_RENEW, 7, 2, 3).verdict, CV_STORE_FREE);
 }
@@ -80,73 +80,73 @@ static void a_release_is_for_the_holder_only_and_is_news(void **unused)
 static void its_own_clock_decides(void **unused)
 {
     (void)unused;
-    struct cv_simstore s;
-    struct cv_rng rng;
-    cv__rng_init(&rng, 1, 1);
-    cv__simstore_init(&s);
-    const struct cv_simstore_change fast = {.mask = CV_SIMSTORE_DRIFT, .drift_ppb = 50000000};
-    cv__simstore_change(&s, &rng, 0, &fast, false);
+    struct sim_store s;
+    struct sim_rng rng;
+    sim_rng_init(&rng, 1, 1);
+    sim_store_init(&s);
+    const struct sim_store_change fast = {.mask = SIM_STORE_DRIFT, .drift_ppb = 50000000};
+    sim_store_change(&s, &rng, 0, &fast, false);
     (void)ask(&s, CV_STORE_ACQUIRE, 7, 1, 0);
-    const int64_t end_ns = cv__simstore_end_ns(&s);
+    const int64_t end_ns = sim_store_end_ns(&s);
     assert_in_range(end_ns, 952380000, 952381000);
-    assert_false(cv__simstore_expire(&s, end_ns - 2));
-    assert_true(cv__simstore_expire(&s, end_ns));
-    assert_int_equal(cv__simstore_end_ns(&s), INT64_MAX);
+    assert_false(sim_store_expire(&s, end_ns - 2));
+    assert_true(sim_store_expire(&s, end_ns));
+    assert_int_equal(sim_store_end_ns(&s), INT64_MAX);
 }
 
 /* T27 */
 static void a_restart_keeps_the_record_and_may_extend_it(void **unused)
 {
     (void)unused;
-    struct cv_simstore s;
-    struct cv_rng rng;
-    cv__rng_init(&rng, 1, 1);
-    cv__simstore_init(&s);
+    struct sim_store s;
+    struct sim_rng rng;
+    sim_rng_init(&rng, 1, 1);
+    sim_store_init(&s);
     (void)ask(&s, CV_STORE_ACQUIRE, 7, 1, 0);
-    struct cv_simstore_change restart = {.verb = CV_SIMSTORE_RESTART};
-    cv__simstore_change(&s, &rng, NS_PER_S / 2, &restart, false);
-    assert_int_equal(cv__simstore_end_ns(&s), NS_PER_S);
+    struct sim_store_change restart = {.verb = SIM_STORE_RESTART};
+    sim_store_change(&s, &rng, NS_PER_S / 2, &restart, false);
+    assert_int_equal(sim_store_end_ns(&s), NS_PER_S);
     restart.extends = true;
-    cv__simstore_change(&s, &rng, NS_PER_S / 2, &restart, false);
-    assert_int_equal(cv__simstore_end_ns(&s), NS_PER_S + NS_PER_S / 2);
+    sim_store_change(&s, &rng, NS_PER_S / 2, &restart, false);
+    assert_int_equal(sim_store_end_ns(&s), NS_PER_S + NS_PER_S / 2);
     assert_int_equal(s.boot, 2);
-    cv__simstore_change(&s, &rng, 5 * NS_PER_S, &restart, false); /* too late to extend */
-    assert_int_equal(cv__simstore_end_ns(&s), INT64_MAX);
+    sim_store_change(&s, &rng, 5 * NS_PER_S, &restart, false); /* too late to extend */
+    assert_int_equal(sim_store_end_ns(&s), INT64_MAX);
 }
 
 static void delays_and_losses_are_of_each_way(void **unused)
 {
     (void)unused;
-    struct cv_simstore s;
-    struct cv_rng rng;
+    struct sim_store s;
+    struct sim_rng rng;
     int64_t at_ns;
-    cv__rng_init(&rng, 1, 1);
-    cv__simstore_init(&s);
-    assert_true(cv__simstore_travel(&s, &rng, CV_SIMSTORE_QUERY, 0, &at_ns));
+    sim_rng_init(&rng, 1, 1);
+    sim_store_init(&s);
+    assert_true(sim_store_travel(&s, &rng, SIM_STORE_QUERY, 0, &at_ns));
     assert_int_equal(at_ns, NS_PER_MS);
-    const struct cv_simstore_change trouble = {
-        .mask = CV_SIMSTORE_ANSWER_DELAY | CV_SIMSTORE_QUERY_LOSS,
-        .trouble = {.answer_delay_ns = 7 * NS_PER_MS, .query_loss_ppb = CV_PPB_ONE},
+    const struct sim_store_change trouble = {
+        .mask = SIM_STORE_ANSWER_DELAY | SIM_STORE_QUERY_LOSS,
+        .trouble = {.answer_delay_ns = 7 * NS_PER_MS, .query_loss_ppb = SIM_PPB_ONE},
     };
-    cv__simstore_change(&s, &rng, 0, &trouble, /* for_a_while= */ true);
-    assert_false(cv__simstore_travel(&s, &rng, CV_SIMSTORE_QUERY, 0, &at_ns));
-    assert_true(cv__simstore_travel(&s, &rng, CV_SIMSTORE_ANSWER, 0, &at_ns));
+    sim_store_change(&s, &rng, 0, &trouble, /* for_a_while= */ true);
+    assert_false(sim_store_travel(&s, &rng, SIM_STORE_QUERY, 0, &at_ns));
+    assert_true(sim_store_travel(&s, &rng, SIM_STORE_ANSWER, 0, &at_ns));
     assert_int_equal(at_ns, 8 * NS_PER_MS);
-    cv__simstore_restore(&s, CV_SIMSTORE_SET);
-    assert_true(cv__simstore_travel(&s, &rng, CV_SIMSTORE_QUERY, 0, &at_ns));
+    sim_store_restore(&s, SIM_STORE_SET);
+    assert_true(sim_store_travel(&s, &rng, SIM_STORE_QUERY, 0, &at_ns));
     assert_int_equal(s.lost_query_count, 1);
 }
 
 /* ---- scenarios ----------------------------------------------------------------------------------
  */
 
-static int parse(const char *protocol, const char *line, struct cv_scenario **ret_scenario,
+static int parse(const char *protocol, const char *line, struct sim_scenario **ret_scenario,
                  struct cv_errtext *why)
 {
     char text[500];
     const int length =
         snprintf(text, sizeof text, "protocol %s\nnodes 6\n%s\nrun 10s\n", protocol, line);
-    return cv__scenario_parse("x", text, (size_t)length, ret_scenario, why);
+    return sim_scenario_parse("x", text, (size_t)length, ret_scenario, why);
 }
 
 static void lines_read_back_as_they_are_written(void **unused)
@@ -170,7 +170,7 @@ static void lines_read_back_as_they_are_written(void **unused)
         {"store cut 2", NULL},
     };
     for (uint32_t i = 0; i < COUNT_OF(lines); i++) {
-        struct cv_scenario *scenario;
+        struct sim_scenario *scenario;
         struct cv_errtext why = {""};
         if (parse("lease", lines[i][0], &scenario, &why) != CV_OK) {
             fail_msg("%s: %s", lines[i][0], why.text);
@@ -180,11 +180,11 @@ static void lines_read_back_as_they_are_written(void **unused)
         size_t length = 0;
         FILE *out = open_memstream(&printed, &length);
         assert_non_null(out);
-        cv__action_print(&scenario->action[0], 6, out);
+        sim_action_print(&scenario->action[0], 6, out);
         assert_int_equal(fclose(out), 0);
         assert_string_equal(printed, lines[i][1] != NULL ? lines[i][1] : lines[i][0]);
         free(printed);
-        cv__scenario_free(scenario);
+        sim_scenario_free(scenario);
     }
 }
 
@@ -213,7 +213,7 @@ static void mistakes_are_pointed_at(void **unused)
         {"lease renew=4.5s", "", "lease (1 - 2 rho) > max(renew, timeout) + timeout + retry"},
     };
     for (uint32_t i = 0; i < COUNT_OF(wrong); i++) {
-        struct cv_scenario *scenario;
+        struct sim_scenario *scenario;
         struct cv_errtext why = {""};
         assert_int_equal(parse(wrong[i].protocol, wrong[i].line, &scenario, &why), CV_E_MALFORMED);
         if (strstr(why.text, wrong[i].says) == NULL) {

@@ -1,5 +1,5 @@
 /* tests/unit/test_trace.c - the trace: every line is JSON, in order, and nothing is missing. */
-#include "sim/report.h"
+#include "report/report.h"
 #include "support/cluster.h"
 #include "support/jsonread.h"
 #include "support/support.h"
@@ -103,7 +103,7 @@ static void every_change_of_belief_is_there(void **unused)
     for (char *line; (line = next_line(&at)) != NULL;) {
         if (json_is_text(line, "event", "belief")) {
             assert_true(beliefs < c->world->view_count);
-            const struct cv_view *view = &c->world->view[beliefs++];
+            const struct sim_view *view = &c->world->view[beliefs++];
             assert_about_ms(json_number(line, "t_s") * 1e3, (double)view->at_ns / 1e6);
             assert_int_equal(json_number(line, "node"), view->node);
             assert_int_equal(json_number(line, "leader"), view->leader);
@@ -197,12 +197,12 @@ static void actions_are_written_as_in_a_scenario(void **unused)
             char text[300];
             (void)snprintf(text, sizeof text, "protocol ring\nnodes 5\nrun 20s\n%.*s\n",
                            (int)strcspn(detail + 1, "\""), detail + 1);
-            struct cv_scenario *scenario = NULL;
+            struct sim_scenario *scenario = NULL;
             struct cv_errtext why = {""};
-            if (cv__scenario_parse("action", text, strlen(text), &scenario, &why) != CV_OK) {
+            if (sim_scenario_parse("action", text, strlen(text), &scenario, &why) != CV_OK) {
                 fail_msg("%s: %s", line, why.text);
             }
-            cv__scenario_free(scenario);
+            sim_scenario_free(scenario);
             actions++;
         }
         free(line);
@@ -215,9 +215,9 @@ static void tracing_does_not_change_the_run(void **unused)
 {
     (void)unused;
     struct cluster *c = run_eventful();
-    const struct cv_world_options options = {0};
-    struct cv_world *silent = cv__world_new(c->scenario, c->scenario->seed, &options);
-    cv__world_run(silent, 9999 * NS_PER_MS);
+    const struct sim_world_options options = {0};
+    struct sim_world *silent = sim_world_new(c->scenario, c->scenario->seed, &options);
+    sim_world_run(silent, 9999 * NS_PER_MS);
     assert_int_equal(silent->event_count, c->world->event_count);
     assert_int_equal(silent->message_count, c->world->message_count);
     assert_int_equal(silent->message_bytes, c->world->message_bytes);
@@ -225,7 +225,7 @@ static void tracing_does_not_change_the_run(void **unused)
         assert_int_equal(silent->node[id - 1].leader, cluster_leader_at(c, id));
         assert_int_equal(silent->node[id - 1].token, cluster_token_at(c, id));
     }
-    cv__world_free(silent);
+    sim_world_free(silent);
     cluster_drop(c);
 }
 

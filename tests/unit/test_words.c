@@ -1,23 +1,23 @@
 /* tests/unit/test_words.c - a scenario's line as words, and errors that point at one of them. */
-#include "sim/words.h"
+#include "scenario/words.h"
 #include "support/support.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct fixture {
-    struct cv_word *word;
+    struct sim_word *word;
     struct cv_errtext err;
-    struct cv_words words;
+    struct sim_words words;
 };
 
 static int set_up(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
     assert_non_null(f);
-    f->word = calloc(CV_WORDS_MAX, sizeof *f->word);
+    f->word = calloc(SIM_WORDS_MAX, sizeof *f->word);
     assert_non_null(f->word);
-    f->words = (struct cv_words){.name = "a.scn", .line = 3, .word = f->word, .reterr = &f->err};
+    f->words = (struct sim_words){.name = "a.scn", .line = 3, .word = f->word, .reterr = &f->err};
     *state = f;
     return 0;
 }
@@ -37,7 +37,7 @@ static int split(struct fixture *f, const char *line)
     char *copy = malloc(length > 0 ? length : 1);
     assert_non_null(copy);
     memcpy(copy, line, length);
-    const int result = cv__words_split(&f->words, copy, length);
+    const int result = sim_words_split(&f->words, copy, length);
     free(copy);
     return result;
 }
@@ -48,9 +48,9 @@ static void splits_at_blanks_and_stops_at_a_comment(void **state)
     assert_int_equal(split(f, "  at 1s\tcrash   6# the leader"), CV_OK);
     const char *const expected[] = {"at", "1s", "crash", "6"};
     for (uint32_t i = 0; i < COUNT_OF(expected); i++) {
-        assert_string_equal(cv__words_next(&f->words), expected[i]);
+        assert_string_equal(sim_words_next(&f->words), expected[i]);
     }
-    assert_null(cv__words_next(&f->words));
+    assert_null(sim_words_next(&f->words));
 }
 
 static void finds_nothing_in_blank_lines_and_comments(void **state)
@@ -59,7 +59,7 @@ static void finds_nothing_in_blank_lines_and_comments(void **state)
     const char *const lines[] = {"", "   ", "\t", "# at 1s crash 6", "\r"};
     for (uint32_t i = 0; i < COUNT_OF(lines); i++) {
         assert_int_equal(split(f, lines[i]), CV_OK);
-        assert_null(cv__words_next(&f->words));
+        assert_null(sim_words_next(&f->words));
     }
 }
 
@@ -67,11 +67,11 @@ static void takes_a_word_only_if_it_is_the_one(void **state)
 {
     struct fixture *f = *state;
     assert_int_equal(split(f, "run 30s"), CV_OK);
-    assert_false(cv__words_take(&f->words, "ru"));
-    assert_string_equal(cv__words_peek(&f->words), "run");
-    assert_true(cv__words_take(&f->words, "run"));
-    assert_string_equal(cv__words_next(&f->words), "30s");
-    assert_false(cv__words_take(&f->words, "run"));
+    assert_false(sim_words_take(&f->words, "ru"));
+    assert_string_equal(sim_words_peek(&f->words), "run");
+    assert_true(sim_words_take(&f->words, "run"));
+    assert_string_equal(sim_words_next(&f->words), "30s");
+    assert_false(sim_words_take(&f->words, "run"));
 }
 
 static void refuses_binary_files_and_endless_words(void **state)
@@ -81,12 +81,12 @@ static void refuses_binary_files_and_endless_words(void **state)
     assert_int_equal(split(f, "node\001"), CV_E_MALFORMED);
     assert_non_null(strstr(f->err.text, "0x01"));
 
-    char word[CV_WORD_BYTES + 1];
+    char word[SIM_WORD_BYTES + 1];
     memset(word, 'x', sizeof word);
-    word[CV_WORD_BYTES - 1] = '\0';
+    word[SIM_WORD_BYTES - 1] = '\0';
     assert_int_equal(split(f, word), CV_OK);
-    word[CV_WORD_BYTES - 1] = 'x';
-    word[CV_WORD_BYTES] = '\0';
+    word[SIM_WORD_BYTES - 1] = 'x';
+    word[SIM_WORD_BYTES] = '\0';
     assert_int_equal(split(f, word), CV_E_MALFORMED);
     assert_non_null(strstr(f->err.text, "a.scn:3:1:"));
 }
@@ -94,15 +94,15 @@ static void refuses_binary_files_and_endless_words(void **state)
 static void refuses_more_words_than_there_is_room_for(void **state)
 {
     struct fixture *f = *state;
-    char *line = malloc(2 * CV_WORDS_MAX + 3);
+    char *line = malloc(2 * SIM_WORDS_MAX + 3);
     assert_non_null(line);
-    for (uint32_t i = 0; i <= CV_WORDS_MAX; i++) {
+    for (uint32_t i = 0; i <= SIM_WORDS_MAX; i++) {
         memcpy(line + 2 * i, "x ", 3);
     }
     assert_int_equal(split(f, line), CV_E_MALFORMED);
-    line[2 * CV_WORDS_MAX] = '\0'; /* one less */
+    line[2 * SIM_WORDS_MAX] = '\0'; /* one less */
     assert_int_equal(split(f, line), CV_OK);
-    assert_int_equal(f->words.count, CV_WORDS_MAX);
+    assert_int_equal(f->words.count, SIM_WORDS_MAX);
     free(line);
 }
 
@@ -110,13 +110,13 @@ static void points_at_the_word_it_took_last_or_behind_the_end(void **state)
 {
     struct fixture *f = *state;
     assert_int_equal(split(f, "at  1s   crash"), CV_OK);
-    (void)cv__words_next(&f->words);
-    (void)cv__words_next(&f->words);
-    assert_int_equal(cv__words_fail(&f->words, "no %s", "good"), CV_E_MALFORMED);
+    (void)sim_words_next(&f->words);
+    (void)sim_words_next(&f->words);
+    assert_int_equal(sim_words_fail(&f->words, "no %s", "good"), CV_E_MALFORMED);
     assert_string_equal(f->err.text, "a.scn:3:5: no good");
-    (void)cv__words_next(&f->words);
-    (void)cv__words_next(&f->words); /* nothing left */
-    assert_int_equal(cv__words_fail(&f->words, "missing"), CV_E_MALFORMED);
+    (void)sim_words_next(&f->words);
+    (void)sim_words_next(&f->words); /* nothing left */
+    assert_int_equal(sim_words_fail(&f->words, "missing"), CV_E_MALFORMED);
     assert_string_equal(f->err.text, "a.scn:3:15: missing");
 }
 
@@ -124,8 +124,8 @@ static void says_what_was_probably_meant(void **state)
 {
     struct fixture *f = *state;
     assert_int_equal(split(f, "crsh"), CV_OK);
-    const char *word = cv__words_next(&f->words);
-    assert_int_equal(cv__words_unknown(&f->words, "action", word, "crash pause heal"),
+    const char *word = sim_words_next(&f->words);
+    assert_int_equal(sim_words_unknown(&f->words, "action", word, "crash pause heal"),
                      CV_E_MALFORMED);
     assert_non_null(strstr(f->err.text, "did you mean 'crash'?"));
 }
@@ -134,8 +134,8 @@ static void lists_the_words_when_none_is_near(void **state)
 {
     struct fixture *f = *state;
     assert_int_equal(split(f, "explode"), CV_OK);
-    const char *word = cv__words_next(&f->words);
-    assert_int_equal(cv__words_unknown(&f->words, "action", word, "crash pause heal"),
+    const char *word = sim_words_next(&f->words);
+    assert_int_equal(sim_words_unknown(&f->words, "action", word, "crash pause heal"),
                      CV_E_MALFORMED);
     assert_non_null(strstr(f->err.text, "crash pause heal"));
     assert_null(strstr(f->err.text, "did you mean"));
@@ -146,13 +146,13 @@ static void asks_for_the_unit_of_a_time(void **state)
     struct fixture *f = *state;
     int64_t ns = 0;
     assert_int_equal(split(f, "250ms 5 soon"), CV_OK);
-    assert_int_equal(cv__words_time(&f->words, "delay", &ns), CV_OK);
+    assert_int_equal(sim_words_time(&f->words, "delay", &ns), CV_OK);
     assert_int_equal(ns, 250 * NS_PER_MS);
-    assert_int_equal(cv__words_time(&f->words, "delay", &ns), CV_E_MALFORMED);
+    assert_int_equal(sim_words_time(&f->words, "delay", &ns), CV_E_MALFORMED);
     assert_non_null(strstr(f->err.text, "no unit; write 5ms or 5s"));
-    assert_int_equal(cv__words_time(&f->words, "delay", &ns), CV_E_MALFORMED);
+    assert_int_equal(sim_words_time(&f->words, "delay", &ns), CV_E_MALFORMED);
     assert_non_null(strstr(f->err.text, "a.scn:3:9:"));
-    assert_int_equal(cv__words_time(&f->words, "delay", &ns), CV_E_MALFORMED);
+    assert_int_equal(sim_words_time(&f->words, "delay", &ns), CV_E_MALFORMED);
     assert_non_null(strstr(f->err.text, "delay is missing"));
 }
 
@@ -161,12 +161,12 @@ static void takes_counts_up_to_their_bound(void **state)
     struct fixture *f = *state;
     uint64_t count = 0;
     assert_int_equal(split(f, "0 4096 4097 -1 +1 1.5 7x 99999999999999999999"), CV_OK);
-    assert_int_equal(cv__words_count(&f->words, "nodes", 4096, &count), CV_OK);
+    assert_int_equal(sim_words_count(&f->words, "nodes", 4096, &count), CV_OK);
     assert_int_equal(count, 0);
-    assert_int_equal(cv__words_count(&f->words, "nodes", 4096, &count), CV_OK);
+    assert_int_equal(sim_words_count(&f->words, "nodes", 4096, &count), CV_OK);
     assert_int_equal(count, 4096);
     for (uint32_t i = 0; i < 6; i++) {
-        assert_int_equal(cv__words_count(&f->words, "nodes", 4096, &count), CV_E_MALFORMED);
+        assert_int_equal(sim_words_count(&f->words, "nodes", 4096, &count), CV_E_MALFORMED);
         assert_int_equal(count, 4096);
     }
 }
@@ -177,9 +177,9 @@ static void refuses_counts_of_more_than_64_bits(void **state)
     struct fixture *f = *state;
     uint64_t count = 0;
     assert_int_equal(split(f, "18446744073709551615 18446744073709551616"), CV_OK);
-    assert_int_equal(cv__words_count(&f->words, "seed", UINT64_MAX, &count), CV_OK);
+    assert_int_equal(sim_words_count(&f->words, "seed", UINT64_MAX, &count), CV_OK);
     assert_int_equal(count, UINT64_MAX);
-    assert_int_equal(cv__words_count(&f->words, "seed", UINT64_MAX, &count), CV_E_MALFORMED);
+    assert_int_equal(sim_words_count(&f->words, "seed", UINT64_MAX, &count), CV_E_MALFORMED);
 }
 
 static void takes_percentages_up_to_a_hundred(void **state)
@@ -187,12 +187,12 @@ static void takes_percentages_up_to_a_hundred(void **state)
     struct fixture *f = *state;
     int64_t ppb = 0;
     assert_int_equal(split(f, "0.1% 100% 100.1% 5 5%% %"), CV_OK);
-    assert_int_equal(cv__words_percent(&f->words, "loss", &ppb), CV_OK);
+    assert_int_equal(sim_words_percent(&f->words, "loss", &ppb), CV_OK);
     assert_int_equal(ppb, 1000000);
-    assert_int_equal(cv__words_percent(&f->words, "loss", &ppb), CV_OK);
+    assert_int_equal(sim_words_percent(&f->words, "loss", &ppb), CV_OK);
     assert_int_equal(ppb, 1000000000);
     for (uint32_t i = 0; i < 4; i++) {
-        assert_int_equal(cv__words_percent(&f->words, "loss", &ppb), CV_E_MALFORMED);
+        assert_int_equal(sim_words_percent(&f->words, "loss", &ppb), CV_E_MALFORMED);
     }
 }
 
@@ -200,12 +200,12 @@ static void insists_on_keywords_and_on_the_end_of_the_line(void **state)
 {
     struct fixture *f = *state;
     assert_int_equal(split(f, "rate 5 extra"), CV_OK);
-    assert_int_equal(cv__words_keyword(&f->words, "rate"), CV_OK);
-    assert_int_equal(cv__words_keyword(&f->words, "kinds"), CV_E_MALFORMED);
+    assert_int_equal(sim_words_keyword(&f->words, "rate"), CV_OK);
+    assert_int_equal(sim_words_keyword(&f->words, "kinds"), CV_E_MALFORMED);
     assert_non_null(strstr(f->err.text, "expected 'kinds', not '5'"));
-    assert_int_equal(cv__words_end(&f->words), CV_E_MALFORMED);
+    assert_int_equal(sim_words_end(&f->words), CV_E_MALFORMED);
     assert_non_null(strstr(f->err.text, "'extra'"));
-    assert_int_equal(cv__words_end(&f->words), CV_OK);
+    assert_int_equal(sim_words_end(&f->words), CV_OK);
 }
 
 int main(void)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct cv_node *node_of(const struct cluster *c, cv_id id)
+static struct sim_node *node_of(const struct cluster *c, cv_id id)
 {
     return &c->world->node[id - 1];
 }
@@ -81,7 +81,7 @@ static void crash_keeps_what_was_saved_and_nothing_else(void **unused)
     (void)unused;
     struct cluster *c = cluster_start("protocol bully\nnodes 3\nrun 10s\n");
     cluster_run_until(c, 500);
-    const struct cv_node *n = node_of(c, 2);
+    const struct sim_node *n = node_of(c, 2);
     assert_int_equal(n->persisted_count, 1);
     assert_int_equal(n->persisted[0], 1); /* the term */
     assert_int_equal(n->leader, 3);
@@ -113,7 +113,7 @@ static void crash_keeps_what_was_saved_and_nothing_else(void **unused)
     assert_true(fresh != NULL && out.item != NULL && out.word != NULL);
     cv_core_init(c->world->protocol, fresh, &config);
     const struct cv_event start = {.kind = CV_EVENT_START,
-                                   .now_ns = cv__clock_local(&n->clock, c->world->now_ns),
+                                   .now_ns = sim_clock_local(&n->clock, c->world->now_ns),
                                    .persisted = n->persisted,
                                    .persisted_count = n->persisted_count};
     cv_core_step(c->world->protocol, fresh, &start, &out);
@@ -180,16 +180,16 @@ static void clock_goes_on_during_a_pause_and_during_a_crash(void **unused)
     struct cluster *c = cluster_start("protocol bully timeout=10s\nnodes 3\n"
                                       "at 1s pause 1 for 500ms\nrun 20s\n");
     cluster_run_until(c, 999);
-    const int64_t before_ns = cv__clock_local(&node_of(c, 1)->clock, c->world->now_ns);
+    const int64_t before_ns = sim_clock_local(&node_of(c, 1)->clock, c->world->now_ns);
     cluster_run_until(c, 1499);
     assert_true(node_of(c, 1)->is_paused);
-    assert_int_equal(cv__clock_local(&node_of(c, 1)->clock, c->world->now_ns) - before_ns,
+    assert_int_equal(sim_clock_local(&node_of(c, 1)->clock, c->world->now_ns) - before_ns,
                      500 * NS_PER_MS);
     cluster_run_until(c, 2000);
     cluster_crash(c, 1);
     cluster_run_until(c, 2999);
     cluster_recover(c, 1);
-    assert_int_equal(cv__clock_local(&node_of(c, 1)->clock, c->world->now_ns) - before_ns,
+    assert_int_equal(sim_clock_local(&node_of(c, 1)->clock, c->world->now_ns) - before_ns,
                      2000 * NS_PER_MS);
     cluster_end(c);
 }
@@ -413,10 +413,10 @@ static void clocks_of_two_nodes_have_nothing_in_common(void **unused)
     (void)unused;
     struct cluster *c = cluster_start("protocol bully\nnodes 5\nrun 1s\n");
     for (cv_id a = 1; a <= 5; a++) {
-        assert_true(cv__clock_local(&node_of(c, a)->clock, 0) > 0);
+        assert_true(sim_clock_local(&node_of(c, a)->clock, 0) > 0);
         for (cv_id b = 1; b < a; b++) {
-            const int64_t apart_ns = cv__clock_local(&node_of(c, a)->clock, 0) -
-                                     cv__clock_local(&node_of(c, b)->clock, 0);
+            const int64_t apart_ns = sim_clock_local(&node_of(c, a)->clock, 0) -
+                                     sim_clock_local(&node_of(c, b)->clock, 0);
             assert_true(llabs(apart_ns) > NS_PER_MS);
         }
     }
@@ -521,10 +521,10 @@ static void action_that_can_do_nothing_is_not_counted(void **unused)
                                       "at 1.3s resign 1\nat 1.4s pause 1 for 1s\n"
                                       "at 1.5s recover 1\nat 1.6s recover 1\nrun 5s\n");
     cluster_run_until(c, 4000);
-    assert_int_equal(c->world->fired[CV_ACTION_CRASH], 2);
-    assert_int_equal(c->world->fired[CV_ACTION_RESIGN], 0);
-    assert_int_equal(c->world->fired[CV_ACTION_PAUSE], 0);
-    assert_int_equal(c->world->fired[CV_ACTION_RECOVER], 1);
+    assert_int_equal(c->world->fired[SIM_ACTION_CRASH], 2);
+    assert_int_equal(c->world->fired[SIM_ACTION_RESIGN], 0);
+    assert_int_equal(c->world->fired[SIM_ACTION_PAUSE], 0);
+    assert_int_equal(c->world->fired[SIM_ACTION_RECOVER], 1);
     cluster_end(c);
 }
 

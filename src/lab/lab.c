@@ -1,0 +1,356 @@
+/* src/lab/lab.c - what the experiments share; see lab.h. */
+#include "lab/lab.h"
+
+#include "base/command.h"
+#include "base/json.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct sim_scenario *cv__lab_scenario(const char *format, ...)
+{
+    char text[2048];
+    va_list args;
+    va_start(args, format);
+    const int length = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    CV_ASSERT(length > 0 && (size_t)length < sizeof text);
+    struct sim_scenario *scenario;
+    struct cv_errtext why;
+    if (sim_scenario_parse("lab", text, (size_t)length, &scenario, &why) != CV_OK) {
+        (void)fprintf(stderr, "conclave: %s\n", why.text);
+        abort(); /* the text is ours */
+    }
+    return scenario;
+}
+
+/* ---- Samples --------------------------------------------------------------------------------- */
+
+void cv__samples_add(struct cv_samples *s, double value)
+{
+    s->value = cv__grow(s->value, &s->capacity, s->count, sizeof *s->value);
+    s->value[s->count++] = value;
+    s->is_sorted = false;
+}
+
+double cv__samples_mean(const struct cv_samples *s)
+{
+    CV_ASSERT(s->count > 0);
+    double sum = 0;
+    for (uint32_t i = 0; i < s->count; i++) {
+        sum += s->value[i];
+    }
+    return sum / s->count;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double cv__samples_percentile(struct cv_samples *s, double percent)
+{
+    CV_ASSERT(s->count > 0);
+    CV_ASSERT(percent >= 0 && percent <= 100);
+    if (!s->is_sorted) {
+        qsort(s->value, s->count, sizeof *s->value, compare);
+        s->is_sorted = true;
+    }
+    const double rank = ceil(percent / 100 * s->count);
+    return s->value[rank < 1 ? 0 : (uint32_t)rank - 1];
+}
+
+void cv__samples_fini(struct cv_samples *s)
+{
+    free(s->value);
+    memset(s, 0, sizeof *s);
+}
+
+struct cv_line cv__lab_fit(const double *x, const double *y, uint32_t count)
+{
+    CV_ASSERT(count >= 2);
+    double mean_x = 0;
+    double mean_y = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        mean_x += x[i] / count;
+        mean_y += y[i] / count;
+    }
+    double xx = 0;
+    double xy = 0;
+    double yy = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        xx += (x[i] - mean_x) * (x[i] - mean_x);
+        xy += (x[i] - mean_x) * (y[i] - mean_y);
+        yy += (y[i] - mean_y) * (y[i] - mean_y);
+    }
+    CV_ASSERT(xx > 0);
+    const double slope = xy / xx;
+    return (struct cv_line){slope, mean_y - slope * mean_x, yy > 0 ? xy * xy / (xx * yy) : 1};
+}
+
+/* ---- Tables ---------------------------------------------------------------------------------- */
+
+static uint32_t column_count(const struct cv_table *table)
+{
+    uint32_t count = 0;
+    while (count < CV_COLUMNS_MAX && table->column[count].name != NULL) {
+        count++;
+    }
+    return count;
+}
+
+void cv__table_add(struct cv_table *table, const struct cv_cell *cell, uint32_t count)
+{
+    CV_ASSERT(count == column_count(table));
+    for (uint32_t i = 0; i < count; i++) {
+        CV_ASSERT(table->column[i].is_text == (cell[i].text != NULL));
+        table->cell =
+            cv__grow(table->cell, &table->cell_capacity, table->cell_count, sizeof *table->cell);
+        table->cell[table->cell_count++] = cell[i];
+    }
+}
+
+void cv__table_fini(struct cv_table *table)
+{
+    free(table->cell);
+    table->cell = NULL;
+    table->cell_count = 0;
+    table->cell_capacity = 0;
+}
+
+/* A cell as it is printed. Texts stand left, numbers right. */
+static void print_cell(const struct cv_column *column, const struct cv_cell *cell, bool is_last)
+{
+    const int width = (int)column->width;
+    if (column->is_text) {
+        (void)printf("%-*s", is_last ? 0 : width, cell->text);
+    } else if (isnan(cell->number)) {
+        (void)printf("%*s", width, "-");
+    } else {
+        (void)printf("%*.*f", width, (int)column->decimals, cell->number);
+    }
+}
+
+static void print_table(const struct cv_table *table)
+{
+    const uint32_t columns = column_count(table);
+    (void)printf("\n%s\n\n", table->about);
+    for (uint32_t i = 0; i < columns; i++) {
+        const struct cv_column *column = &table->column[i];
+        const int width = (int)column->width;
+        (void)printf(column->is_text ? "%s%-*s" : "%s%*s", i > 0 ? "  " : "",
+                     column->is_text && i + 1 == columns ? 0 : width, column->name);
+    }
+    for (uint32_t i = 0; i < table->cell_count; i++) {
+        const uint32_t at = i % columns;
+        (void)printf("%s", at == 0 ? "\n" : "  ");
+        print_cell(&table->column[at], &table->cell[i], at + 1 == columns);
+    }
+    (void)printf("\n");
+}
+
+static void json_table(const struct cv_table *table)
+{
+    const uint32_t columns = column_count(table);
+    struct cv_json json = {.out = stdout, .needs_comma = true};
+    cv__json_open(&json, table->name, '[');
+    for (uint32_t i = 0; i < table->cell_count; i++) {
+        const struct cv_column *column = &table->column[i % columns];
+        if (i % columns == 0) {
+            cv__json_open(&json, NULL, '{');
+        }
+        if (column->is_text) {
+            cv__json_text(&json, column->name, table->cell[i].text);
+        } else if (isnan(table->cell[i].number)) {
+            cv__json_null(&json, column->name);
+        } else {
+            cv__json_double(&json, column->name, table->cell[i].number);
+        }
+        if (i % columns == columns - 1) {
+            cv__json_close(&json, '}');
+        }
+    }
+    cv__json_close(&json, ']');
+}
+
+/* ---- The report ------------------------------------------------------------------------------ */
+
+static const char *const verdict_names[] = {
+    [CV_AGREES] = "agrees",
+    [CV_DISAGREES] = "DISAGREES",
+    [CV_TOLD] = "not judged",
+};
+
+void cv__report_begin(struct cv_report *report, const char *about)
+{
+    if (!report->is_json) {
+        (void)printf("%s\n", about);
+        return;
+    }
+    struct cv_json json = {.out = stdout};
+    cv__json_open(&json, NULL, '{');
+    cv__json_text(&json, "experiment", report->experiment);
+}
+
+void cv__report_table(struct cv_report *report, const struct cv_table *table)
+{
+    if (report->is_json) {
+        json_table(table);
+    } else {
+        print_table(table);
+    }
+    (void)fflush(stdout); /* an experiment takes its time: show what there is */
+}
+
+void cv__report_claim(struct cv_report *report, enum cv_verdict_kind verdict, const char *said,
+                      const char *seen_format, ...)
+{
+    report->claim = cv__grow(report->claim, &report->claim_capacity, report->claim_count,
+                             sizeof *report->claim);
+    struct cv_claim *claim = &report->claim[report->claim_count++];
+    claim->said = said;
+    claim->verdict = verdict;
+    va_list args;
+    va_start(args, seen_format);
+    (void)vsnprintf(claim->seen, sizeof claim->seen, seen_format, args);
+    va_end(args);
+    report->has_failed = report->has_failed || verdict == CV_DISAGREES;
+}
+
+static void print_claims(const struct cv_report *report)
+{
+    (void)printf("\nWhat is said, and what was seen:\n\n");
+    for (uint32_t i = 0; i < report->claim_count; i++) {
+        const struct cv_claim *claim = &report->claim[i];
+        (void)printf("%-10s  %s\n%-10s  seen: %s\n", verdict_names[claim->verdict], claim->said, "",
+                     claim->seen);
+    }
+}
+
+static void json_claims(const struct cv_report *report)
+{
+    struct cv_json json = {.out = stdout, .needs_comma = true};
+    cv__json_open(&json, "claims", '[');
+    for (uint32_t i = 0; i < report->claim_count; i++) {
+        const struct cv_claim *claim = &report->claim[i];
+        cv__json_open(&json, NULL, '{');
+        cv__json_text(&json, "said", claim->said);
+        cv__json_text(&json, "seen", claim->seen);
+        if (claim->verdict == CV_TOLD) {
+            cv__json_null(&json, "agrees");
+        } else {
+            cv__json_bool(&json, "agrees", claim->verdict == CV_AGREES);
+        }
+        cv__json_close(&json, '}');
+    }
+    cv__json_close(&json, ']');
+    cv__json_bool(&json, "ok", !report->has_failed);
+    cv__json_close(&json, '}');
+    (void)printf("\n");
+}
+
+int cv__report_end(struct cv_report *report)
+{
+    if (report->is_json) {
+        json_claims(report);
+    } else {
+        print_claims(report);
+    }
+    free(report->claim);
+    report->claim = NULL;
+    report->claim_count = 0;
+    report->claim_capacity = 0;
+    return report->has_failed ? EXIT_NO : EXIT_FINE;
+}
+
+/* ---- Plots ----------------------------------------------------------------------------------- */
+
+bool cv__plot_can(void)
+{
+    const char *path = getenv("PATH");
+    for (const char *at = path != NULL ? path : ""; *at != '\0';) {
+        const size_t length = strcspn(at, ":");
+        char file[PATH_MAX];
+        const int need = snprintf(file, sizeof file, "%.*s/gnuplot", (int)length, at);
+        if (need > 0 && (size_t)need < sizeof file && access(file, X_OK) == 0) {
+            return true;
+        }
+        at += length + (at[length] == ':');
+    }
+    (void)fprintf(stderr,
+                  "conclave: plots are skipped: there is no gnuplot (package gnuplot-nox)\n");
+    return false;
+}
+
+bool cv__plot_is_folder(const char *folder)
+{
+    char inside[PATH_MAX];
+    const int need = snprintf(inside, sizeof inside, "%s/.", folder);
+    if (need > 0 && (size_t)need < sizeof inside && access(inside, W_OK | X_OK) == 0) {
+        return true;
+    }
+    (void)fprintf(stderr, "conclave: cannot write plots to the folder '%s'\n", folder);
+    return false;
+}
+
+FILE *cv__plot_open(const char *folder, const char *name)
+{
+    FILE *script = popen("gnuplot", "w");
+    if (script == NULL) {
+        (void)fprintf(stderr, "conclave: cannot start gnuplot: %s\n", strerror(errno));
+        return NULL;
+    }
+    (void)fprintf(script,
+                  "set terminal svg size 760,460 font 'sans-serif,13' background '#ffffff'\n"
+                  "set output '");
+    for (const char *at = folder; *at != '\0'; at++) {
+        (void)fprintf(script, *at == '\'' ? "''" : "%c", *at);
+    }
+    (void)fprintf(
+        script,
+        "/%s.svg'\n"
+        "set encoding utf8\nset datafile missing '?'\nset style data linespoints\n"
+        "set grid linetype 1 linecolor rgb '#dddddd'\n"
+        "set key outside top center horizontal\n"
+        "set linetype 1 linecolor rgb '#2060a0'\nset linetype 2 linecolor rgb '#c05020'\n"
+        "set linetype 3 linecolor rgb '#208050'\nset linetype 4 linecolor rgb '#8040a0'\n"
+        "set linetype 5 linecolor rgb '#b08000'\nset linetype 6 linecolor rgb '#505050'\n",
+        name);
+    return script;
+}
+
+void cv__plot_table(FILE *script, const struct cv_table *table)
+{
+    const uint32_t columns = column_count(table);
+    (void)fprintf(script, "$%s << EOD\n", table->name);
+    for (uint32_t i = 0; i < table->cell_count; i++) {
+        const struct cv_cell *cell = &table->cell[i];
+        if (cell->text != NULL) {
+            (void)fprintf(script, "\"%s\"", cell->text);
+        } else if (isnan(cell->number)) {
+            (void)fprintf(script, "?");
+        } else {
+            (void)fprintf(script, "%.6g", cell->number);
+        }
+        (void)fprintf(script, i % columns == columns - 1 ? "\n" : " ");
+    }
+    (void)fprintf(script, "EOD\n");
+}
+
+bool cv__plot_close(FILE *script, const char *name)
+{
+    const int status = pclose(script);
+    if (status != 0) {
+        (void)fprintf(stderr, "conclave: gnuplot could not draw %s.svg (status %d)\n", name,
+                      status);
+    }
+    return status == 0;
+}

@@ -1,0 +1,120 @@
+/* src/lab/lab.h - what the experiments of `conclave lab` share: scenarios from text, samples,
+ * tables and claims that are printed for people or as JSON, and plots drawn by gnuplot.
+ *
+ * An experiment fills tables and judges claims; a report tells both in the way that was asked for.
+ * Equal inputs give equal bytes, in tables and plots alike: nothing here looks at a clock. Memory
+ * grows with what was measured; running out of it ends the program. */
+#ifndef CV_LAB_LAB_H
+#define CV_LAB_LAB_H
+
+#include "scenario/scenario.h"
+
+/* A scenario from text, as printf() makes it. The text is ours: a mistake in it ends the program.
+ */
+struct sim_scenario *cv__lab_scenario(const char *format, ...) CV_PRINTF(1, 2);
+
+/* ---- Samples --------------------------------------------------------------------------------- */
+
+struct cv_samples {
+    double *value;
+    uint32_t count, capacity;
+    bool is_sorted;
+};
+
+void cv__samples_add(struct cv_samples *samples, double value);
+/* Of at least one sample. The percentile is the least sample that so many per cent are not above
+ * (nearest rank); 0 gives the least, 100 the largest. */
+double cv__samples_mean(const struct cv_samples *samples);
+double cv__samples_percentile(struct cv_samples *samples, double percent);
+void cv__samples_fini(struct cv_samples *samples);
+
+/* The straight line through points (least squares), and how much of the variance it explains. */
+struct cv_line {
+    double slope, offset, r_squared;
+};
+struct cv_line cv__lab_fit(const double *x, const double *y, uint32_t count);
+
+/* ---- Tables and claims ----------------------------------------------------------------------- */
+
+#define CV_COLUMNS_MAX 20u
+
+struct cv_column {
+    const char *name;  /* the key in JSON and the head of the column */
+    uint32_t width;    /* least width when printed */
+    uint32_t decimals; /* of numbers */
+    bool is_text;
+};
+
+/* A number, or a text that outlives the table. NAN: nothing is known ("-", and null in JSON). */
+struct cv_cell {
+    double number;
+    const char *text;
+};
+
+struct cv_table {
+    const char *name;                        /* the key in JSON, and of the data of plots */
+    const char *about;                       /* a sentence or two above it */
+    struct cv_column column[CV_COLUMNS_MAX]; /* ends with a name of NULL, or is full */
+    struct cv_cell *cell;                    /* row by row */
+    uint32_t cell_count, cell_capacity;
+};
+
+#define CV_NUMBER(x) ((struct cv_cell){.number = (x)})
+#define CV_TEXT(x) ((struct cv_cell){.text = (x)})
+/* cv__table_row(table, CV_TEXT("direct"), CV_NUMBER(8)): as many cells as there are columns. */
+#define cv__table_row(table, ...)                                 \
+    cv__table_add((table), (const struct cv_cell[]){__VA_ARGS__}, \
+                  COUNT_OF(((const struct cv_cell[]){__VA_ARGS__})))
+void cv__table_add(struct cv_table *table, const struct cv_cell *cell, uint32_t count);
+void cv__table_fini(struct cv_table *table);
+
+/* What a paper says, beside what was seen. One that is not judged is only told. */
+enum cv_verdict_kind { CV_AGREES, CV_DISAGREES, CV_TOLD };
+#define CV_JUDGED(agrees) ((agrees) ? CV_AGREES : CV_DISAGREES)
+
+struct cv_claim {
+    const char *said; /* outlives the claim */
+    char seen[160];
+    enum cv_verdict_kind verdict;
+};
+
+struct cv_report {
+    const char *experiment;
+    bool is_json;
+    bool has_failed; /* a claim that was judged disagrees */
+    struct cv_claim *claim;
+    uint32_t claim_count, claim_capacity;
+};
+
+/* Begins the output; `about` is what is said first. */
+void cv__report_begin(struct cv_report *report, const char *about);
+void cv__report_table(struct cv_report *report, const struct cv_table *table);
+void cv__report_claim(struct cv_report *report, enum cv_verdict_kind verdict, const char *said,
+                      const char *seen_format, ...) CV_PRINTF(4, 5);
+/* Tells the claims and frees the report's memory; the exit status. */
+int cv__report_end(struct cv_report *report);
+
+/* ---- Plots ----------------------------------------------------------------------------------- */
+
+/* Is gnuplot there? If not, one line on stderr says so. */
+bool cv__plot_can(void);
+/* Can files be written into this folder? The same if not. */
+bool cv__plot_is_folder(const char *folder);
+
+/* gnuplot, reading a script from what is returned: an SVG `name`.svg in `folder` with nothing drawn
+ * yet. NULL and a message if it cannot be started. */
+FILE *cv__plot_open(const char *folder, const char *name);
+/* The table's rows as the data block $name: numbers as they are, texts quoted, "?" for unknown. */
+void cv__plot_table(FILE *script, const struct cv_table *table);
+/* Draws it. False and a message if gnuplot did not like the script or could not write. */
+bool cv__plot_close(FILE *script, const char *name);
+
+/* ---- The experiments --------------------------------------------------------------------------
+ */
+
+int cv__lab_anon(int argc, char **argv);
+int cv__lab_classic(int argc, char **argv);
+int cv__lab_local(int argc, char **argv);
+int cv__lab_pole(int argc, char **argv);
+
+#endif

@@ -1,0 +1,38 @@
+/* src/lab/pole.h - what `conclave lab pole` measures, as tables: lab_pole.c repeats the figures
+ * and judges them, lab_pole_random.c draws wide-area networks, lab_pole_tables.c says what the
+ * tables look like, lab_pole_plot.c draws them, and lab_pole_run.c runs the worlds. */
+#ifndef CV_LAB_POLE_H
+#define CV_LAB_POLE_H
+
+#include "lab/lab.h"
+
+struct cv_lab_pole {
+    struct cv_table figures;     /* what the paper prints, beside what was measured */
+    struct cv_table timeline;    /* fig. 4b; for the plot only */
+    struct cv_table leaders;     /* fig. 6: every deployment under every leader */
+    struct cv_table mean;        /* fig. 7a and b */
+    struct cv_table worst;       /* fig. 7c */
+    struct cv_table snapshot;    /* fig. 8a */
+    struct cv_table sites;       /* fig. 8b */
+    struct cv_table resignation; /* requests move, and the leader with them */
+    struct cv_table random;      /* how far each oracle is from the best possible leader */
+    char **text;                 /* what the cells point to */
+    uint32_t text_count, text_capacity;
+};
+
+/* Without a row yet. */
+extern const struct cv_lab_pole cv__lab_pole_empty;
+
+/* A text that lives as long as the tables. */
+const char *cv__lab_pole_text(struct cv_lab_pole *pole, const char *format, ...) CV_PRINTF(2, 3);
+void cv__lab_pole_fini(struct cv_lab_pole *pole);
+
+/* Elects in so many random networks with `recovery` and `history`, and judges the first. */
+void cv__lab_pole_judge_recovery(struct cv_report *report, uint64_t count);
+/* The same with every oracle, for the table. */
+void cv__lab_pole_random(struct cv_lab_pole *pole, struct cv_report *report, uint64_t count);
+
+/* Draws all plots into the folder; false and a message if one could not be drawn. */
+bool cv__lab_pole_plot(const struct cv_lab_pole *pole, const char *folder);
+
+#endif

@@ -1,0 +1,20 @@
+/* src/os/clock.h - the clocks and the chance of a real process.
+ *
+ * The one place that asks the operating system for either. The clock is never set back and counts
+ * through suspend (CLOCK_BOOTTIME): a leader that slept must not believe that no time has passed.
+ */
+#ifndef CV_OS_CLOCK_H
+#define CV_OS_CLOCK_H
+
+#include <stdint.h>
+
+/* Nanoseconds since the host was started; always > 0. */
+int64_t cv__clock_now_ns(void);
+
+/* CLOCK_REALTIME, which anybody may set: for people to read, never to decide by. */
+int64_t cv__clock_wall_ns(void);
+
+/* 64 bits that nobody can foretell, for nonces and for instants within a range. */
+uint64_t cv__clock_random(void);
+
+#endif

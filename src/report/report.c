@@ -1,0 +1,403 @@
+/* src/report/report.c - telling the result of a run. */
+#include "report/report.h"
+
+#include "base/json.h"
+#include "core/duration.h"
+#include "core/options.h"
+
+const char *sim_fired_name(uint32_t index)
+{
+    static const char *const names[SIM_FIRED_COUNT] = {
+        [SIM_ACTION_CRASH] = "crash",
+        [SIM_ACTION_RECOVER] = "recover",
+        [SIM_ACTION_PAUSE] = "pause",
+        [SIM_ACTION_RESUME] = "resume",
+        [SIM_ACTION_PARTITION] = "partition",
+        [SIM_ACTION_HEAL] = "heal",
+        [SIM_ACTION_LINK] = "link",
+        [SIM_ACTION_OVERLAY] = NULL, /* counted by kind, below */
+        [SIM_ACTION_CLOCK] = "clock",
+        [SIM_ACTION_DISK] = "disk",
+        [SIM_ACTION_COST] = "cost",
+        [SIM_ACTION_RESIGN] = "resign",
+        [SIM_ACTION_CAMPAIGN] = "campaign",
+        [SIM_ACTION_REPORT] = "report",
+        [SIM_ACTION_PEER_DOWN] = "peer-down",
+        [SIM_ACTION_SEQUENCER] = "sequencer",
+        [SIM_ACTION_STORE] = "store",
+        [SIM_ACTION_COUNT + SIM_OVERLAY_LOSS] = "loss",
+        [SIM_ACTION_COUNT + SIM_OVERLAY_SLOW] = "slow",
+        [SIM_ACTION_COUNT + SIM_OVERLAY_DUPLICATE] = "duplicate",
+        [SIM_ACTION_COUNT + SIM_OVERLAY_REORDER] = "reorder",
+        [SIM_FIRED_ONEWAY] = "oneway",
+    };
+    return names[index];
+}
+
+uint32_t sim_fired_by(enum sim_fault fault)
+{
+    static const uint32_t indices[SIM_FAULT_COUNT] = {
+        [SIM_FAULT_CRASH] = SIM_ACTION_CRASH,
+        [SIM_FAULT_PAUSE] = SIM_ACTION_PAUSE,
+        [SIM_FAULT_PARTITION] = SIM_ACTION_PARTITION,
+        [SIM_FAULT_LINK] = SIM_ACTION_LINK,
+        [SIM_FAULT_ONEWAY] = SIM_FIRED_ONEWAY,
+        [SIM_FAULT_LOSS] = SIM_ACTION_COUNT + SIM_OVERLAY_LOSS,
+        [SIM_FAULT_SLOW] = SIM_ACTION_COUNT + SIM_OVERLAY_SLOW,
+        [SIM_FAULT_DUPLICATE] = SIM_ACTION_COUNT + SIM_OVERLAY_DUPLICATE,
+        [SIM_FAULT_REORDER] = SIM_ACTION_COUNT + SIM_OVERLAY_REORDER,
+        [SIM_FAULT_RESIGN] = SIM_ACTION_RESIGN,
+        [SIM_FAULT_JOIN] = SIM_ACTION_RECOVER,
+        [SIM_FAULT_SEQUENCER] = SIM_ACTION_SEQUENCER,
+        [SIM_FAULT_STORE] = SIM_ACTION_STORE,
+    };
+    return indices[fault];
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void json_options(struct cv_json *json, const struct sim_scenario *s)
+{
+    cv__json_open(json, "options", '{');
+    uint32_t at = 0;
+    for (const struct cv_option *o = s->protocol->options; o->name != NULL; o++, at++) {
+        struct cv_option_text text;
+        cv__json_text(json, o->name, cv__config_format(&s->config, o, at, &text));
+    }
+    cv__json_close(json, '}');
+}
+
+static void json_history(struct cv_json *json, const struct sim_world *w)
+{
+    cv__json_open(json, "leaderships", '[');
+    for (uint32_t i = 0; i < w->span_count; i++) {
+        const struct sim_leadership_span *span = &w->span[i];
+        cv__json_open(json, NULL, '{');
+        cv__json_uint(json, "node", span->node);
+        cv__json_seconds(json, "from_s", span->from_ns);
+        cv__json_seconds(json, "to_s", span->to_ns);
+        cv__json_uint(json, "token", span->token);
+        cv__json_text(json, "reason", span->reason);
+        cv__json_close(json, '}');
+    }
+    cv__json_close(json, ']');
+    cv__json_open(json, "views", '[');
+    for (uint32_t i = 0; i < w->view_count; i++) {
+        const struct sim_view *view = &w->view[i];
+        cv__json_open(json, NULL, '{');
+        cv__json_seconds(json, "t_s", view->at_ns);
+        cv__json_uint(json, "node", view->node);
+        cv__json_uint(json, "leader", view->leader);
+        cv__json_uint(json, "token", view->token);
+        cv__json_close(json, '}');
+    }
+    cv__json_close(json, ']');
+}
+
+static void json_final(struct cv_json *json, const struct sim_world *w)
+{
+    cv__json_open(json, "final", '{');
+    for (cv_id id = 1; id <= w->node_count; id++) {
+        const struct sim_node *n = &w->node[id - 1];
+        char key[16];
+        (void)snprintf(key, sizeof key, "%u", id);
+        cv__json_open(json, key, '{');
+        cv__json_bool(json, "up", n->is_up);
+        cv__json_uint(json, "leader", n->leader);
+        /* The run has ended every hold; what the node would say is who held up to the end. */
+        cv__json_bool(json, "valid", n->is_up && n->leader == id && n->held_until_ns > w->now_ns);
+        cv__json_close(json, '}');
+    }
+    cv__json_close(json, '}');
+}
+
+static void json_messages(struct cv_json *json, const struct sim_world *w)
+{
+    cv__json_open(json, "messages", '{');
+    cv__json_uint(json, "total", w->message_count);
+    cv__json_uint(json, "bytes", w->message_bytes);
+    cv__json_uint(json, "lost", w->lost_count);
+    cv__json_open(json, "by_type", '{');
+    for (uint32_t i = 0; i < w->protocol->message_count; i++) {
+        cv__json_uint(json, w->protocol->messages[i].name, w->message_by_type[i]);
+    }
+    cv__json_close(json, '}');
+    cv__json_close(json, '}');
+}
+
+static void json_sequencer(struct cv_json *json, const struct sim_world *w)
+{
+    const struct sim_sequencer *s = &w->sequencer;
+    if (w->protocol->sequence_ns == NULL) {
+        return;
+    }
+    cv__json_open(json, "sequencer", '{');
+    cv__json_uint(json, "queries", s->query_count);
+    cv__json_uint(json, "numbers", s->number_count);
+    cv__json_uint(json, "lost_queries", s->lost_query_count);
+    cv__json_uint(json, "lost_answers", s->lost_answer_count);
+    cv__json_uint(json, "resets", s->reset_count);
+    cv__json_close(json, '}');
+}
+
+static void json_store(struct cv_json *json, const struct sim_world *w)
+{
+    const struct sim_store *s = &w->store;
+    if (w->protocol->store_ns == NULL) {
+        return;
+    }
+    cv__json_open(json, "store", '{');
+    cv__json_uint(json, "queries", s->query_count);
+    cv__json_uint(json, "grants", s->grant_count);
+    cv__json_uint(json, "lost_queries", s->lost_query_count);
+    cv__json_uint(json, "lost_answers", s->lost_answer_count);
+    cv__json_uint(json, "failed", s->failed_count);
+    cv__json_uint(json, "news", s->news_count);
+    cv__json_uint(json, "lost_news", s->lost_news_count);
+    cv__json_uint(json, "restarts", s->boot);
+    cv__json_close(json, '}');
+}
+
+static void json_instant(struct cv_json *json, const char *key, int64_t ns)
+{
+    if (ns < 0) {
+        cv__json_null(json, key);
+    } else {
+        cv__json_seconds(json, key, ns);
+    }
+}
+
+static void json_elections(struct cv_json *json, const struct sim_world *w)
+{
+    cv__json_open(json, "elections", '[');
+    for (uint32_t i = 0; i < w->election_count; i++) {
+        cv__json_open(json, NULL, '{');
+        cv__json_seconds(json, "fault_t_s", w->election[i].fault_ns);
+        json_instant(json, "detected_s", w->election[i].detected_ns);
+        json_instant(json, "elected_s", w->election[i].elected_ns);
+        cv__json_close(json, '}');
+    }
+    cv__json_close(json, ']');
+}
+
+static bool is_promised(const struct sim_world *w, uint32_t property)
+{
+    return (w->scenario->promises & BIT(property)) != 0;
+}
+
+static void json_properties(struct cv_json *json, const struct sim_world *w)
+{
+    cv__json_open(json, "properties", '{');
+    for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
+        const struct cv_broken *broken = &w->watch.property[i];
+        cv__json_open(json, cv_property_name((enum cv_property)i), '{');
+        cv__json_bool(json, "promised", is_promised(w, i));
+        cv__json_bool(json, "ok", !broken->is_broken);
+        json_instant(json, "at_s", broken->is_broken ? broken->at_ns : -1);
+        cv__json_text(json, "detail", broken->detail);
+        cv__json_close(json, '}');
+    }
+    cv__json_close(json, '}');
+}
+
+static void json_expects(struct cv_json *json, const struct sim_world *w)
+{
+    cv__json_open(json, "expects", '[');
+    for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
+        cv__json_open(json, NULL, '{');
+        cv__json_uint(json, "line", w->scenario->expect[i].line);
+        cv__json_bool(json, "ok", w->verdict[i].is_ok);
+        cv__json_text(json, "detail", w->verdict[i].detail);
+        cv__json_close(json, '}');
+    }
+    cv__json_close(json, ']');
+}
+
+static void json_faults(struct cv_json *json, const struct sim_world *w)
+{
+    cv__json_open(json, "faults", '{');
+    for (uint32_t i = 0; i < SIM_FIRED_COUNT; i++) {
+        if (sim_fired_name(i) != NULL && w->fired[i] > 0) {
+            cv__json_uint(json, sim_fired_name(i), w->fired[i]);
+        }
+    }
+    cv__json_close(json, '}');
+}
+
+void sim_report_json(const struct sim_world *w, double wall_s, FILE *out)
+{
+    struct cv_json json = {.out = out};
+    cv__json_open(&json, NULL, '{');
+    cv__json_text(&json, "scenario", w->scenario->name);
+    cv__json_text(&json, "protocol", w->protocol->name);
+    json_options(&json, w->scenario);
+    if (w->watch.kappa_ns > 0) {
+        cv__json_seconds(&json, "kappa_s", w->watch.kappa_ns);
+    }
+    cv__json_uint(&json, "nodes", w->node_count);
+    cv__json_uint(&json, "seed", w->seed);
+    cv__json_seconds(&json, "duration_s", w->scenario->run_ns);
+    cv__json_uint(&json, "events", w->event_count);
+    if (wall_s < 0) {
+        cv__json_null(&json, "wall_s");
+    } else {
+        cv__json_double(&json, "wall_s", wall_s);
+    }
+    json_history(&json, w);
+    json_final(&json, w);
+    json_messages(&json, w);
+    json_sequencer(&json, w);
+    json_store(&json, w);
+    json_elections(&json, w);
+    json_faults(&json, w);
+    cv__json_uint(&json, "liveness_judged", w->watch.judged_count);
+    json_properties(&json, w);
+    json_expects(&json, w);
+    cv__json_bool(&json, "ok", sim_world_is_ok(w));
+    cv__json_close(&json, '}');
+    (void)fputc('\n', out);
+}
+
+/* ---- Text ------------------------------------------------------------------------------------ */
+
+static void text_head(const struct sim_world *w, FILE *out)
+{
+    const struct sim_scenario *s = w->scenario;
+    (void)fprintf(out, "%s: %s, %u node%s, seed %llu, ", s->name, w->protocol->name, w->node_count,
+                  w->node_count == 1 ? "" : "s", (unsigned long long)w->seed);
+    cv__print_seconds(out, s->run_ns);
+    (void)fprintf(out, "s simulated in %llu events\n  options", (unsigned long long)w->event_count);
+    uint32_t at = 0;
+    for (const struct cv_option *o = s->protocol->options; o->name != NULL; o++, at++) {
+        struct cv_option_text text;
+        (void)fprintf(out, " %s=%s", o->name, cv__config_format(&s->config, o, at, &text));
+    }
+    if (w->watch.kappa_ns > 0) {
+        char kappa[CV_DURATION_TEXT_BYTES];
+        (void)fprintf(out,
+                      "\n  kappa %s: the promised bound of timeliness and bounded inconsistency",
+                      cv__duration_format(w->watch.kappa_ns, kappa));
+    }
+    (void)fputc('\n', out);
+}
+
+static void text_leaderships(const struct sim_world *w, FILE *out)
+{
+    const uint32_t most = 40; /* a reader's patience; --json has all of them */
+    (void)fprintf(out, "leaderships\n");
+    for (uint32_t i = 0; i < w->span_count && i < most; i++) {
+        const struct sim_leadership_span *span = &w->span[i];
+        (void)fprintf(out, "  node %-4u ", span->node);
+        cv__print_seconds(out, span->from_ns);
+        (void)fprintf(out, "s .. ");
+        cv__print_seconds(out, span->to_ns);
+        (void)fprintf(out, "s  token %llu  %s\n", (unsigned long long)span->token, span->reason);
+    }
+    if (w->span_count > most) {
+        (void)fprintf(out, "  ... and %u more\n", w->span_count - most);
+    }
+    if (w->span_count == 0) {
+        (void)fprintf(out, "  none\n");
+    }
+}
+
+static void text_counts(const struct sim_world *w, FILE *out)
+{
+    (void)fprintf(out, "messages %llu, %llu bytes:", (unsigned long long)w->message_count,
+                  (unsigned long long)w->message_bytes);
+    for (uint32_t i = 0; i < w->protocol->message_count; i++) {
+        if (w->message_by_type[i] > 0) {
+            (void)fprintf(out, " %s %llu", w->protocol->messages[i].name,
+                          (unsigned long long)w->message_by_type[i]);
+        }
+    }
+    (void)fprintf(out, "; lost %llu\n", (unsigned long long)w->lost_count);
+    if (w->protocol->sequence_ns != NULL) {
+        const struct sim_sequencer *s = &w->sequencer;
+        (void)fprintf(
+            out, "sequencer: %llu queries, %llu numbers; lost %llu queries, %llu answers\n",
+            (unsigned long long)s->query_count, (unsigned long long)s->number_count,
+            (unsigned long long)s->lost_query_count, (unsigned long long)s->lost_answer_count);
+    }
+    if (w->protocol->store_ns != NULL) {
+        const struct sim_store *s = &w->store;
+        (void)fprintf(out,
+                      "store: %llu queries, %llu grants; lost %llu queries, %llu answers; "
+                      "%llu failed; %llu news, lost %llu\n",
+                      (unsigned long long)s->query_count, (unsigned long long)s->grant_count,
+                      (unsigned long long)s->lost_query_count,
+                      (unsigned long long)s->lost_answer_count, (unsigned long long)s->failed_count,
+                      (unsigned long long)s->news_count, (unsigned long long)s->lost_news_count);
+    }
+    (void)fprintf(out, "faults:");
+    bool has_any = false;
+    for (uint32_t i = 0; i < SIM_FIRED_COUNT; i++) {
+        if (sim_fired_name(i) != NULL && w->fired[i] > 0) {
+            (void)fprintf(out, " %s %llu", sim_fired_name(i), (unsigned long long)w->fired[i]);
+            has_any = true;
+        }
+    }
+    (void)fprintf(out, has_any ? "\n" : " none\n");
+}
+
+/* Said of protocols whose leaders tell who supports them; of others there is nothing to say. */
+static bool is_about_support(uint32_t property)
+{
+    return property >= CV_PROPERTY_SUPPORT_ONE && property <= CV_PROPERTY_PARTITIONS_DISJOINT;
+}
+
+static void text_property(const struct sim_world *w, uint32_t i, FILE *out)
+{
+    const struct cv_broken *broken = &w->watch.property[i];
+    (void)fprintf(out, "property %s: ", cv_property_name((enum cv_property)i));
+    if (broken->is_broken) {
+        (void)fprintf(out, "BROKEN at ");
+        cv__print_seconds(out, broken->at_ns);
+        (void)fprintf(out, "s in seed %llu: %s", (unsigned long long)w->seed, broken->detail);
+    } else {
+        (void)fprintf(out, "holds");
+    }
+    (void)fprintf(out, is_promised(w, i) ? "\n" : " (not promised)\n");
+}
+
+void sim_report_text(const struct sim_world *w, FILE *out)
+{
+    text_head(w, out);
+    text_leaderships(w, out);
+    text_counts(w, out);
+    for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
+        if (is_promised(w, i) || !is_about_support(i)) {
+            text_property(w, i, out);
+        }
+    }
+    (void)fprintf(out, "liveness was judged %llu time%s\n",
+                  (unsigned long long)w->watch.judged_count, w->watch.judged_count == 1 ? "" : "s");
+    for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
+        const struct sim_verdict *v = &w->verdict[i];
+        (void)fprintf(out, "%s: %s%s\n", w->scenario->expect[i].text,
+                      v->is_ok ? "yes" : "NO: ", v->is_ok ? "" : v->detail);
+    }
+    if (!sim_world_is_ok(w) && w->watch.tail != NULL) {
+        (void)fprintf(out, "the last events before the first broken promise:\n%s", w->watch.tail);
+    }
+    (void)fprintf(out, sim_world_is_ok(w) ? "ok\n" : "FAILED\n");
+}
+
+void sim_report_failures(const struct sim_world *w, FILE *out)
+{
+    for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
+        if ((sim_world_enforced(w) & BIT(i)) != 0 && w->watch.property[i].is_broken) {
+            text_property(w, i, out);
+        }
+    }
+    for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
+        if (!w->verdict[i].is_ok) {
+            (void)fprintf(out, "%s:%u: %s: NO: %s (seed %llu)\n", w->scenario->name,
+                          w->scenario->expect[i].line, w->scenario->expect[i].text,
+                          w->verdict[i].detail, (unsigned long long)w->seed);
+        }
+    }
+    if (!sim_world_is_ok(w) && w->watch.tail != NULL) {
+        (void)fprintf(out, "the last events before the first broken promise:\n%s", w->watch.tail);
+    }
+}

@@ -1,0 +1,23 @@
+/* src/report/report.h - telling the result of a run, to people and to programs. */
+#ifndef CV_REPORT_REPORT_H
+#define CV_REPORT_REPORT_H
+
+#include "sim/world.h"
+
+/* One JSON object and a newline. wall_s < 0: not measured, printed as null, so that the same seed
+ * gives the same bytes. */
+void sim_report_json(const struct sim_world *world, double wall_s, FILE *out);
+
+/* What happened, for people. */
+void sim_report_text(const struct sim_world *world, FILE *out);
+
+/* A line for each broken promise and unmet expectation, then the events before the first one. */
+void sim_report_failures(const struct sim_world *world, FILE *out);
+
+/* The word for an entry of `fired`. */
+const char *sim_fired_name(uint32_t index);
+
+/* The kinds of random faults as bits of `fired` entries: which should have fired. */
+uint32_t sim_fired_by(enum sim_fault fault);
+
+#endif

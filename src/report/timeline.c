@@ -1,0 +1,218 @@
+/* src/report/timeline.c - a run drawn in a terminal. */
+#include "report/timeline.h"
+
+#include "base/json.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LABEL_COLUMNS 10u
+#define ROWS_MAX 64u /* more nodes than that are no picture */
+
+struct canvas {
+    const struct sim_world *world;
+    uint32_t width; /* cells of a row */
+    char *cell;     /* rows of `width` */
+    bool has_colour;
+    FILE *out;
+};
+
+static uint32_t cell_at(const struct canvas *c, int64_t ns)
+{
+    const int64_t run_ns = cv__max64(c->world->scenario->run_ns, 1);
+    const int64_t at = (int64_t)((__int128)ns * c->width / run_ns);
+    return at < c->width ? (uint32_t)at : c->width - 1;
+}
+
+/* Fills a span; what lasts less than a cell still gets one. */
+static void fill(struct canvas *c, cv_id node, int64_t from_ns, int64_t to_ns, char what)
+{
+    char *row = c->cell + (node - 1) * (size_t)c->width;
+    const uint32_t first = cell_at(c, from_ns);
+    const uint32_t last = to_ns > from_ns ? cell_at(c, to_ns - 1) : first;
+    memset(row + first, what, last - first + 1);
+}
+
+/* From each change of a node to its next one. */
+static void paint_beliefs(struct canvas *c)
+{
+    const struct sim_world *w = c->world;
+    for (uint32_t i = 0; i < w->view_count; i++) {
+        const struct sim_view *v = &w->view[i];
+        if (v->node <= ROWS_MAX) {
+            fill(c, v->node, v->at_ns, w->scenario->run_ns, v->leader != CV_ID_NONE ? '-' : '.');
+        }
+    }
+}
+
+static void paint_lives(struct canvas *c)
+{
+    const struct sim_world *w = c->world;
+    for (uint32_t i = 0; i < w->life_count; i++) {
+        const struct sim_life_change *l = &w->life[i];
+        if (l->node > ROWS_MAX || l->life == SIM_LIFE_UP) {
+            continue;
+        }
+        int64_t to_ns = w->scenario->run_ns;
+        for (uint32_t j = i + 1; j < w->life_count; j++) {
+            if (w->life[j].node == l->node) {
+                to_ns = w->life[j].at_ns;
+                break;
+            }
+        }
+        fill(c, l->node, l->at_ns, to_ns, l->life == SIM_LIFE_DOWN ? 'x' : '~');
+    }
+}
+
+static void paint_leaderships(struct canvas *c)
+{
+    const struct sim_world *w = c->world;
+    for (uint32_t i = 0; i < w->span_count; i++) {
+        if (w->span[i].node <= ROWS_MAX) {
+            fill(c, w->span[i].node, w->span[i].from_ns, w->span[i].to_ns, '#');
+        }
+    }
+    for (uint32_t i = 0; i < w->life_count; i++) {
+        /* A paused leader still holds its leadership: show both. */
+        const struct sim_life_change *l = &w->life[i];
+        if (l->node > ROWS_MAX || l->life != SIM_LIFE_PAUSED) {
+            continue;
+        }
+        char *row = c->cell + (l->node - 1) * (size_t)c->width;
+        uint32_t last = c->width - 1;
+        for (uint32_t j = i + 1; j < w->life_count; j++) {
+            if (w->life[j].node == l->node) {
+                last = cell_at(c, w->life[j].at_ns);
+                break;
+            }
+        }
+        for (uint32_t at = cell_at(c, l->at_ns); at < last; at++) {
+            row[at] = row[at] == '#' ? '%' : row[at];
+        }
+    }
+}
+
+static const char *cell_colour(char what)
+{
+    switch (what) {
+    case '#':
+        return "\033[1;32m";
+    case '%':
+        return "\033[1;33m";
+    case 'x':
+        return "\033[31m";
+    case '~':
+        return "\033[33m";
+    case '-':
+        return "\033[36m";
+    default:
+        return "\033[2m";
+    }
+}
+
+static void draw_row(const struct canvas *c, const char *label, const char *row)
+{
+    (void)fprintf(c->out, "%-*s", (int)LABEL_COLUMNS, label);
+    char last = '\0';
+    for (uint32_t i = 0; i < c->width; i++) {
+        if (c->has_colour && row[i] != last) {
+            (void)fputs(last != '\0' ? "\033[0m" : "", c->out);
+            (void)fputs(cell_colour(row[i]), c->out);
+            last = row[i];
+        }
+        (void)fputc(row[i], c->out);
+    }
+    (void)fputs(c->has_colour ? "\033[0m\n" : "\n", c->out);
+}
+
+static void draw_axis(const struct canvas *c)
+{
+    const int64_t run_ns = c->world->scenario->run_ns;
+    (void)fprintf(c->out, "%-*s", (int)LABEL_COLUMNS, "");
+    const uint32_t step = c->width / 5 > 0 ? c->width / 5 : 1;
+    for (uint32_t at = 0; at + 8 <= c->width; at += step) {
+        char label[32];
+        (void)snprintf(label, sizeof label, "|%.3gs",
+                       (double)run_ns * at / c->width / (double)NS_PER_S);
+        (void)fprintf(c->out, "%-*s", (int)step, label);
+    }
+    (void)fputc('\n', c->out);
+}
+
+static void draw_faults(struct canvas *c)
+{
+    const struct sim_world *w = c->world;
+    char *row = cv__allocate(c->width + 1, 1);
+    memset(row, ' ', c->width);
+    for (uint32_t i = 0; i < w->deed_count; i++) {
+        row[cell_at(c, w->deed[i].at_ns)] = '!';
+    }
+    draw_row(c, "faults", row);
+    free(row);
+}
+
+static void list_faults(const struct canvas *c)
+{
+    const struct sim_world *w = c->world;
+    const uint32_t most = 30;
+    for (uint32_t i = 0; i < w->deed_count && i < most; i++) {
+        struct sim_action action = w->deed[i].action;
+        action.for_ns = action.flag ? 0 : action.for_ns;
+        (void)fputs("  ! ", c->out);
+        sim_action_print(&action, w->node_count, c->out);
+        (void)fputc('\n', c->out);
+    }
+    if (w->deed_count > most) {
+        (void)fprintf(c->out, "  ! ... and %u more\n", w->deed_count - most);
+    }
+}
+
+static void list_elections(const struct canvas *c)
+{
+    const struct sim_world *w = c->world;
+    for (uint32_t i = 0; i < w->election_count && i < 30; i++) {
+        const struct sim_election *e = &w->election[i];
+        if (e->elected_ns < 0) {
+            continue;
+        }
+        if (e->of == CV_ID_NONE) {
+            (void)fprintf(c->out, "  first leader after %.1f ms\n",
+                          (double)(e->elected_ns - e->fault_ns) / 1e6);
+        } else {
+            (void)fprintf(
+                c->out, "  at %.3fs a fault hits leader %u: a new one leads after %.1f ms\n",
+                (double)e->fault_ns / 1e9, e->of, (double)(e->elected_ns - e->fault_ns) / 1e6);
+        }
+    }
+}
+
+void sim_timeline_draw(const struct sim_world *w, uint32_t columns, bool has_colour, FILE *out)
+{
+    struct canvas c = {.world = w, .out = out, .has_colour = has_colour};
+    c.width = columns > LABEL_COLUMNS + 20 ? columns - LABEL_COLUMNS : 20;
+    const uint32_t rows = w->node_count < ROWS_MAX ? w->node_count : ROWS_MAX;
+    c.cell = cv__allocate(rows, c.width);
+    memset(c.cell, '.', (size_t)rows * c.width);
+    paint_beliefs(&c);
+    paint_lives(&c);
+    paint_leaderships(&c);
+
+    draw_axis(&c);
+    for (uint32_t i = 0; i < rows; i++) {
+        char label[LABEL_COLUMNS + 1];
+        (void)snprintf(label, sizeof label, "node %u", i + 1);
+        draw_row(&c, label, c.cell + i * (size_t)c.width);
+    }
+    if (rows < w->node_count) {
+        (void)fprintf(out, "... and %u nodes more\n", w->node_count - rows);
+    }
+    draw_faults(&c);
+    (void)fprintf(out,
+                  "%-*s# leads  - follows  . knows no leader  x down  ~ paused  %% paused "
+                  "while leading\n",
+                  (int)LABEL_COLUMNS, "");
+    list_faults(&c);
+    list_elections(&c);
+    free(c.cell);
+}

@@ -1,0 +1,124 @@
+/* src/scenario/change.h - what a line of a scenario may change in the world around the nodes:
+ * links, the sequencer, the store. The simulator carries the changes out. */
+#ifndef CV_SCENARIO_CHANGE_H
+#define CV_SCENARIO_CHANGE_H
+
+#include "core/types.h"
+
+/* ---- Links ----------------------------------------------------------------------------------- */
+
+#define SIM_SITES_MAX 64u
+#define SIM_PPB_ONE INT64_C(1000000000) /* 100 % */
+
+enum sim_dist { SIM_DIST_CONSTANT, SIM_DIST_UNIFORM, SIM_DIST_NORMAL, SIM_DIST_PARETO };
+
+struct sim_link {
+    int64_t delay_ns;
+    int64_t jitter_ns;  /* absolute, or ... */
+    int64_t jitter_ppb; /* ... relative to the delay; at most one of the two is not zero */
+    int64_t loss_ppb, duplicate_ppb, reorder_ppb;
+    enum sim_dist dist;
+    bool is_down;
+};
+
+enum {
+    SIM_LINK_DELAY = 1,
+    SIM_LINK_JITTER = 2,
+    SIM_LINK_DIST = 4,
+    SIM_LINK_LOSS = 8,
+    SIM_LINK_DUPLICATE = 16,
+    SIM_LINK_REORDER = 32,
+    SIM_LINK_DOWN = 64,
+};
+
+/* Some attributes of some links: first > second one way, or both ways; CV_ID_NONE: everybody. */
+struct sim_link_change {
+    cv_id first, second;
+    bool is_one_way;
+    uint32_t mask; /* CV_LINK_*: which attributes of `link` count */
+    struct sim_link link;
+};
+
+/* Passing faults on every link, on top of what each link has; 0 ends one. */
+enum sim_overlay {
+    SIM_OVERLAY_LOSS,
+    SIM_OVERLAY_SLOW,
+    SIM_OVERLAY_DUPLICATE,
+    SIM_OVERLAY_REORDER,
+    SIM_OVERLAY_COUNT
+};
+
+/* ---- The sequencer --------------------------------------------------------------------------- */
+
+enum sim_sequencer_verb {
+    SIM_SEQUENCER_SET, /* what `mask` says */
+    SIM_SEQUENCER_RESET,
+    SIM_SEQUENCER_WIPE,
+    SIM_SEQUENCER_DOWN,
+    SIM_SEQUENCER_UP,
+    SIM_SEQUENCER_SKIP, /* others take `skip` numbers */
+    SIM_SEQUENCER_VERB_COUNT,
+};
+
+enum {
+    SIM_SEQUENCER_DELAY = 1,
+    SIM_SEQUENCER_SERIAL = 2,
+    SIM_SEQUENCER_QUERY_LOSS = 4,
+    SIM_SEQUENCER_ANSWER_LOSS = 8,
+    SIM_SEQUENCER_START = 16,
+    SIM_SEQUENCER_BOOTS = 32,
+};
+
+/* A change, as a scenario writes it. */
+struct sim_sequencer_change {
+    enum sim_sequencer_verb verb;
+    uint32_t mask;
+    int64_t delay_ns, serial_ns;
+    int64_t query_loss_ppb, answer_loss_ppb;
+    uint64_t start; /* the next number */
+    uint64_t boots; /* 0: the agent does not tell */
+    uint64_t skip;
+};
+
+/* ---- The store ------------------------------------------------------------------------------- */
+
+enum sim_store_verb {
+    SIM_STORE_SET, /* what `mask` says */
+    SIM_STORE_RESTART,
+    SIM_STORE_DOWN,
+    SIM_STORE_UP,
+    SIM_STORE_CUT, /* one node does not reach it */
+    SIM_STORE_MEND,
+    SIM_STORE_VERB_COUNT,
+};
+
+enum {
+    SIM_STORE_DELAY = 1,
+    SIM_STORE_JITTER = 2,
+    SIM_STORE_QUERY_DELAY = 4,
+    SIM_STORE_ANSWER_DELAY = 8,
+    SIM_STORE_QUERY_LOSS = 16,
+    SIM_STORE_ANSWER_LOSS = 32,
+    SIM_STORE_NEWS_LOSS = 64,
+    SIM_STORE_DRIFT = 128,
+    SIM_STORE_LASTING = SIM_STORE_QUERY_DELAY | SIM_STORE_ANSWER_DELAY | SIM_STORE_QUERY_LOSS |
+                        SIM_STORE_ANSWER_LOSS | SIM_STORE_NEWS_LOSS,
+};
+
+/* What goes wrong on the way: by the setting, or for a while in addition to it. */
+struct sim_store_trouble {
+    int64_t query_delay_ns, answer_delay_ns;
+    int64_t query_loss_ppb, answer_loss_ppb, news_loss_ppb;
+};
+
+/* A change, as a scenario writes it. */
+struct sim_store_change {
+    enum sim_store_verb verb;
+    uint32_t mask;
+    int64_t delay_ns, jitter_ns, drift_ppb;
+    struct sim_store_trouble trouble;
+    bool is_random; /* drift: drawn up to that, either way */
+    bool extends;   /* RESTART: the lease begins again */
+};
+
+#endif

@@ -1,0 +1,219 @@
+/* src/scenario/words.c - one line of a scenario as words. */
+#include "scenario/words.h"
+
+#include "core/duration.h"
+#include "core/errors.h"
+#include "scenario/change.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+int sim_words_split(struct sim_words *words, const char *line, size_t length)
+{
+    words->count = 0;
+    words->next = 0;
+    words->end_column = 1;
+    size_t at = 0;
+    while (at < length && line[at] != '#') {
+        if (is_blank(line[at])) {
+            at++;
+            continue;
+        }
+        if (words->count == SIM_WORDS_MAX) {
+            words->next = words->count;
+            return sim_words_fail(words, "more than %u words in one line", SIM_WORDS_MAX);
+        }
+        struct sim_word *word = &words->word[words->count++];
+        word->column = (uint32_t)at + 1;
+        size_t bytes = 0;
+        while (at < length && !is_blank(line[at]) && line[at] != '#') {
+            const unsigned char c = (unsigned char)line[at];
+            if (c < 0x20 || c == 0x7f) {
+                words->next = words->count;
+                return sim_words_fail(words, "control character 0x%02x: is this a text file?", c);
+            }
+            if (bytes + 1 >= SIM_WORD_BYTES) {
+                words->next = words->count;
+                word->text[bytes] = '\0';
+                return sim_words_fail(words, "a word of more than %u bytes", SIM_WORD_BYTES - 1);
+            }
+            word->text[bytes++] = line[at++];
+        }
+        word->text[bytes] = '\0';
+        words->end_column = (uint32_t)at + 1;
+    }
+    return CV_OK;
+}
+
+const char *sim_words_peek(const struct sim_words *words)
+{
+    return words->next < words->count ? words->word[words->next].text : NULL;
+}
+
+const char *sim_words_next(struct sim_words *words)
+{
+    const char *text = sim_words_peek(words);
+    words->next++; /* also past the end: then errors point behind the last word */
+    return text;
+}
+
+bool sim_words_take(struct sim_words *words, const char *text)
+{
+    const char *next = sim_words_peek(words);
+    if (next == NULL || strcmp(next, text) != 0) {
+        return false;
+    }
+    words->next++;
+    return true;
+}
+
+int sim_words_fail(const struct sim_words *words, const char *format, ...)
+{
+    uint32_t column = words->end_column;
+    if (words->next >= 1 && words->next <= words->count) {
+        column = words->word[words->next - 1].column;
+    }
+    char text[288];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return cv__fail(words->reterr, CV_E_MALFORMED, "%.200s:%u:%u: %s", words->name, words->line,
+                    column, text);
+}
+
+/* How many single-letter edits from one word to the other; words are short. */
+static uint32_t distance(const char *a, const char *b)
+{
+    uint32_t row[SIM_WORD_BYTES + 1];
+    const uint32_t length_b = (uint32_t)strlen(b);
+    for (uint32_t j = 0; j <= length_b; j++) {
+        row[j] = j;
+    }
+    for (uint32_t i = 1; a[i - 1] != '\0'; i++) {
+        uint32_t diagonal = row[0];
+        row[0] = i;
+        for (uint32_t j = 1; j <= length_b; j++) {
+            const uint32_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            uint32_t best = replaced;
+            best = row[j] + 1 < best ? row[j] + 1 : best;
+            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+            row[j] = best;
+        }
+    }
+    return row[length_b];
+}
+
+int sim_words_unknown(const struct sim_words *words, const char *what, const char *text,
+                      const char *known)
+{
+    if (text == NULL) {
+        return sim_words_fail(words, "%s is missing; one of: %s", what, known);
+    }
+    char nearest[SIM_WORD_BYTES] = "";
+    uint32_t least = 3; /* farther away it is not a slip of the finger */
+    char one[SIM_WORD_BYTES];
+    for (const char *at = known; *at != '\0';) {
+        const size_t length = strcspn(at, " ");
+        if (length < sizeof one) {
+            memcpy(one, at, length);
+            one[length] = '\0';
+            const uint32_t edits = distance(text, one);
+            if (edits < least && edits < strlen(text)) {
+                least = edits;
+                memcpy(nearest, one, length + 1);
+            }
+        }
+        at += length + (at[length] == ' ');
+    }
+    if (nearest[0] != '\0') {
+        return sim_words_fail(words, "unknown %s '%s'; did you mean '%s'?", what, text, nearest);
+    }
+    return sim_words_fail(words, "unknown %s '%s'; one of: %s", what, text, known);
+}
+
+int sim_words_time(struct sim_words *words, const char *what, int64_t *ret_ns)
+{
+    const char *text = sim_words_next(words);
+    if (text == NULL) {
+        return sim_words_fail(words, "%s is missing; write a time like 250ms", what);
+    }
+    if (!cv__duration_parse(text, ret_ns)) {
+        int64_t number;
+        const char *end = cv__decimal_parse(text, &number);
+        if (end != NULL && *end == '\0') {
+            return sim_words_fail(words, "%s '%s' has no unit; write %sms or %ss", what, text, text,
+                                  text);
+        }
+        return sim_words_fail(words, "%s '%s' is not a time; write it like 250ms or 2s", what,
+                              text);
+    }
+    if (*ret_ns > SIM_TIME_MAX_NS) {
+        return sim_words_fail(words, "%s '%s' is more than 30 days", what, text);
+    }
+    return CV_OK;
+}
+
+int sim_words_count(struct sim_words *words, const char *what, uint64_t max, uint64_t *ret_count)
+{
+    const char *text = sim_words_next(words);
+    if (text == NULL) {
+        return sim_words_fail(words, "%s is missing", what);
+    }
+    char *end;
+    errno = 0;
+    const unsigned long long value = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0') {
+        return sim_words_fail(words, "%s '%s' is not a whole number", what, text);
+    }
+    if (value > max || errno == ERANGE) {
+        return sim_words_fail(words, "%s %s is more than %llu", what, text,
+                              (unsigned long long)max);
+    }
+    *ret_count = value;
+    return CV_OK;
+}
+
+int sim_words_percent(struct sim_words *words, const char *what, int64_t *ret_ppb)
+{
+    const char *text = sim_words_next(words);
+    if (text == NULL) {
+        return sim_words_fail(words, "%s is missing; write it like 5%%", what);
+    }
+    int64_t number;
+    const char *end = cv__decimal_parse(text, &number);
+    if (end == NULL || strcmp(end, "%") != 0) {
+        return sim_words_fail(words, "%s '%s' is not a percentage; write it like 5%%", what, text);
+    }
+    if (number > 100 * SIM_PPB_ONE) {
+        return sim_words_fail(words, "%s %s is more than 100%%", what, text);
+    }
+    *ret_ppb = number / 100;
+    return CV_OK;
+}
+
+int sim_words_keyword(struct sim_words *words, const char *keyword)
+{
+    const char *text = sim_words_next(words);
+    if (text == NULL || strcmp(text, keyword) != 0) {
+        return sim_words_fail(words, "expected '%s'%s%s%s", keyword, text ? ", not '" : "",
+                              text ? text : "", text ? "'" : "");
+    }
+    return CV_OK;
+}
+
+int sim_words_end(struct sim_words *words)
+{
+    const char *text = sim_words_next(words);
+    return text == NULL ? CV_OK
+                        : sim_words_fail(words, "nothing is expected after this: '%s'", text);
+}

@@ -1,0 +1,215 @@
+/* src/trace/trace.c - what happened, event by event. */
+#include "trace/trace.h"
+
+#include "base/json.h"
+#include "base/memory.h"
+#include "core/failaware.h"
+#include "core/options.h"
+#include "scenario/scenario.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const kind_names[] = {
+    [CV_RECORD_SEND] = "send",
+    [CV_RECORD_DELIVER] = "deliver",
+    [CV_RECORD_LOST] = "lost",
+    [CV_RECORD_UNREACHABLE] = "unreachable",
+    [CV_RECORD_DROPPED] = "dropped",
+    [CV_RECORD_TIMER] = "timer",
+    [CV_RECORD_START] = "start",
+    [CV_RECORD_CRASH] = "crash",
+    [CV_RECORD_PAUSE] = "pause",
+    [CV_RECORD_WAKE] = "wake",
+    [CV_RECORD_PERSIST] = "persist",
+    [CV_RECORD_PERSIST_FAILED] = "persist-failed",
+    [CV_RECORD_BELIEF] = "belief",
+    [CV_RECORD_ACTION] = "action",
+    [CV_RECORD_BROKEN] = "broken",
+    [CV_RECORD_ASK] = "ask",
+    [CV_RECORD_ANSWER] = "answer",
+    [CV_RECORD_STORE_ASK] = "store-ask",
+    [CV_RECORD_STORE_ANSWER] = "store-answer",
+};
+
+static const char *const verb_names[] = {
+    [CV_STORE_READ] = "read",
+    [CV_STORE_ACQUIRE] = "acquire",
+    [CV_STORE_RENEW] = "renew",
+    [CV_STORE_RELEASE] = "release",
+};
+
+static const char *const verdict_names[] = {
+    [CV_STORE_GRANTED] = "granted", [CV_STORE_HELD] = "held",       [CV_STORE_FREE] = "free",
+    [CV_STORE_FAILED] = "failed",   [CV_STORE_CHANGED] = "changed",
+};
+
+void cv__trace_header(struct cv_trace *trace, const struct sim_scenario *scenario, uint64_t seed)
+{
+    if (trace->file == NULL) {
+        return;
+    }
+    struct cv_json json = {.out = trace->file};
+    cv__json_open(&json, NULL, '{');
+    cv__json_uint(&json, "conclave_trace", 1);
+    cv__json_text(&json, "scenario", scenario->name);
+    cv__json_text(&json, "protocol", scenario->protocol->name);
+    cv__json_uint(&json, "nodes", scenario->node_count);
+    cv__json_uint(&json, "seed", seed);
+    cv__json_seconds(&json, "duration_s", scenario->run_ns);
+    cv__json_open(&json, "options", '{');
+    uint32_t at = 0;
+    for (const struct cv_option *o = scenario->protocol->options; o->name != NULL; o++, at++) {
+        struct cv_option_text text;
+        cv__json_text(&json, o->name, cv__config_format(&scenario->config, o, at, &text));
+    }
+    cv__json_close(&json, '}');
+    cv__json_open(&json, "sites", '[');
+    for (uint32_t site = 1; site <= scenario->site_count; site++) {
+        cv__json_open(&json, NULL, '{');
+        cv__json_text(&json, "name", scenario->site[site].name);
+        cv__json_open(&json, "nodes", '[');
+        for (cv_id id = 1; id <= scenario->node_count; id++) {
+            if (scenario->site_of[id - 1] == site) {
+                cv__json_uint(&json, NULL, id);
+            }
+        }
+        cv__json_close(&json, ']');
+        cv__json_close(&json, '}');
+    }
+    cv__json_close(&json, ']');
+    cv__json_close(&json, '}');
+    (void)fputc('\n', trace->file);
+}
+
+static bool is_message(enum cv_record_kind kind)
+{
+    return kind <= CV_RECORD_DROPPED;
+}
+
+static void write_record(const struct cv_trace *trace, const struct cv_record *r,
+                         const char *detail)
+{
+    struct cv_json json = {.out = trace->file};
+    cv__json_open(&json, NULL, '{');
+    cv__json_seconds(&json, "t_s", r->at_ns);
+    cv__json_text(&json, "event", kind_names[r->kind]);
+    if (is_message(r->kind)) {
+        cv__json_uint(&json, "from", r->peer);
+        cv__json_uint(&json, "to", r->node);
+        cv__json_text(&json, "type", trace->protocol->messages[r->what].name);
+        cv__json_uint(&json, "message", r->number);
+    } else if (r->node != CV_ID_NONE) {
+        cv__json_uint(&json, "node", r->node);
+    }
+    if (r->kind == CV_RECORD_DELIVER && r->bound_ns != CV_DELAY_UNKNOWN) {
+        cv__json_seconds(&json, "delay_max_s", r->bound_ns);
+    }
+    if (r->kind == CV_RECORD_TIMER) {
+        cv__json_uint(&json, "timer", r->what);
+    }
+    if (r->kind == CV_RECORD_ASK) {
+        cv__json_uint(&json, "request", r->number);
+    }
+    if (r->kind == CV_RECORD_ANSWER) {
+        cv__json_uint(&json, "number", r->number);
+    }
+    if (r->kind == CV_RECORD_STORE_ASK) {
+        cv__json_text(&json, "verb", verb_names[r->what]);
+        cv__json_uint(&json, "request", r->number);
+        cv__json_uint(&json, "attempt", (uint64_t)r->bound_ns);
+    }
+    if (r->kind == CV_RECORD_STORE_ANSWER) {
+        cv__json_text(&json, "verdict", verdict_names[r->what]);
+        cv__json_uint(&json, "request", r->number);
+        cv__json_uint(&json, "token", (uint64_t)r->bound_ns);
+    }
+    if (r->kind == CV_RECORD_BELIEF) {
+        cv__json_uint(&json, "leader", r->peer);
+        cv__json_uint(&json, "token", r->number);
+        cv__json_text(&json, "reason", cv_reason_name((enum cv_reason)r->what));
+        if (r->bound_ns == 0) {
+            cv__json_null(&json, "valid_until_s");
+        } else {
+            cv__json_seconds(&json, "valid_until_s", r->bound_ns);
+        }
+    }
+    if (r->kind == CV_RECORD_BROKEN) {
+        cv__json_text(&json, "property", cv_property_name((enum cv_property)r->what));
+    }
+    if (detail != NULL) {
+        cv__json_text(&json, "detail", detail);
+    }
+    cv__json_close(&json, '}');
+    (void)fputc('\n', trace->file);
+}
+
+void cv__trace_add(struct cv_trace *trace, const struct cv_record *record, const char *detail)
+{
+    trace->tail[trace->count++ % CV_TRACE_TAIL] = *record;
+    if (trace->file != NULL) {
+        write_record(trace, record, detail);
+    }
+    if (trace->observe != NULL) {
+        trace->observe(trace->context, record);
+    }
+}
+
+static void print_record(const struct cv_trace *trace, const struct cv_record *r, FILE *out)
+{
+    (void)fprintf(out, "  ");
+    cv__print_seconds(out, r->at_ns);
+    (void)fprintf(out, "s ");
+    if (is_message(r->kind)) {
+        (void)fprintf(out, "%s %s %u>%u", kind_names[r->kind],
+                      trace->protocol->messages[r->what].name, r->peer, r->node);
+    } else if (r->kind == CV_RECORD_BELIEF && r->peer == CV_ID_NONE) {
+        (void)fprintf(out, "node %u knows no leader (%s)", r->node,
+                      cv_reason_name((enum cv_reason)r->what));
+    } else if (r->kind == CV_RECORD_BELIEF) {
+        (void)fprintf(out, "node %u %s %u, token %llu (%s)", r->node,
+                      r->peer == r->node ? "leads as" : "follows", r->peer,
+                      (unsigned long long)r->number, cv_reason_name((enum cv_reason)r->what));
+    } else if (r->kind == CV_RECORD_ANSWER) {
+        (void)fprintf(out, "node %u gets number %llu", r->node, (unsigned long long)r->number);
+    } else if (r->kind == CV_RECORD_STORE_ASK) {
+        (void)fprintf(out, "node %u asks the store: %s, request %llu, attempt %lld", r->node,
+                      verb_names[r->what], (unsigned long long)r->number, (long long)r->bound_ns);
+    } else if (r->kind == CV_RECORD_STORE_ANSWER && r->what == CV_STORE_CHANGED) {
+        (void)fprintf(out, "node %u has news of the store", r->node);
+    } else if (r->kind == CV_RECORD_STORE_ANSWER) {
+        (void)fprintf(out, "node %u is told by the store: %s, request %llu, token %lld", r->node,
+                      verdict_names[r->what], (unsigned long long)r->number,
+                      (long long)r->bound_ns);
+    } else if (r->kind == CV_RECORD_TIMER) {
+        (void)fprintf(out, "node %u timer %u", r->node, r->what);
+    } else if (r->kind == CV_RECORD_BROKEN) {
+        (void)fprintf(out, "property %s breaks", cv_property_name((enum cv_property)r->what));
+    } else if (r->kind == CV_RECORD_ACTION) {
+        (void)fprintf(out, "fault");
+    } else {
+        (void)fprintf(out, "node %u %s", r->node, kind_names[r->kind]);
+    }
+    (void)fputc('\n', out);
+}
+
+char *cv__trace_tail(const struct cv_trace *trace)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    if (out == NULL) {
+        return cv__copy_text("", 0);
+    }
+    const uint64_t first = trace->count > CV_TRACE_TAIL ? trace->count - CV_TRACE_TAIL : 0;
+    for (uint64_t i = first; i < trace->count; i++) {
+        const struct cv_record *r = &trace->tail[i % CV_TRACE_TAIL];
+        /* Sends say the same as the deliveries that follow; what is relevant is what was acted on.
+         */
+        if (r->kind != CV_RECORD_SEND) {
+            print_record(trace, r, out);
+        }
+    }
+    (void)fclose(out);
+    return text;
+}
