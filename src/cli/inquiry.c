@@ -69,10 +69,12 @@ int cv__inquire(const struct cv_store_kind *kind, const char *address, const cha
     if (uv_loop_init(&loop) != 0) {
         return cv__fail(reterr, CV_E_MEMORY, "no descriptors left");
     }
+    struct cv_shared_list shared = {0};
     struct asking asking = {.inquiry = ret_inquiry};
     *ret_inquiry = (struct cv_inquiry){.verdict = CV_STORE_FAILED};
     const struct cv_store_setting setting = {
         .loop = &loop,
+        .shared = &shared,
         .address = address,
         .election = election,
         .node = "conclave",

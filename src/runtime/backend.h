@@ -9,11 +9,13 @@
 
 #include <uv.h>
 
+struct cv_shared_list;
 struct cv_backend; /* each family has its own */
 
 /* Texts are copied by open(). */
 struct cv_backend_setting {
     uv_loop_t *loop;
+    struct cv_shared_list *shared; /* the loop's connections to servers; see stores/shared.h */
     const char *address;
     const char *election;
     const char *node;

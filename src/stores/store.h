@@ -28,6 +28,8 @@
 
 #include "core/types.h"
 
+#include "stores/shared.h"
+
 #include <conclave/conclave.h>
 
 #include <uv.h>
@@ -69,10 +71,11 @@ struct cv_store_answer {
 /* Everything that a store needs to know of its user. Texts are copied by open(). */
 struct cv_store_setting {
     uv_loop_t *loop;
-    const char *address;  /* whole, with the scheme */
-    const char *election; /* valid by cv__election_name_is_valid() */
-    const char *node;     /* a name for people, e.g. host and process id; fits CV_NODE_BYTES */
-    uint64_t label;       /* unique for each start of each process, and never 0 */
+    struct cv_shared_list *shared; /* the loop's connections; outlives the store */
+    const char *address;           /* whole, with the scheme */
+    const char *election;          /* valid by cv__election_name_is_valid() */
+    const char *node; /* a name for people, e.g. host and process id; fits CV_NODE_BYTES */
+    uint64_t label;   /* unique for each start of each process, and never 0 */
     void (*answered)(void *user, const struct cv_store_answer *answer);
     void *user;
 };

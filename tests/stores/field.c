@@ -156,6 +156,7 @@ struct contender *field_join(struct field *field, const char *node, const char *
     c->label = (uint64_t)field_now_ns() << 8 | field->count; /* one bit may be the sign's */
     c->label |= UINT64_C(1) << 63;
     const struct cv_store_setting setting = {.loop = &field->loop,
+                                             .shared = &c->shared,
                                              .address = address != NULL ? address : field->address,
                                              .election = field->election,
                                              .node = node,

@@ -16,6 +16,7 @@ struct field;
 
 struct contender {
     struct field *field;
+    struct cv_shared_list shared; /* of its own: contenders stand for processes */
     struct cv_store *store;
     char node[CV_NODE_BYTES];
     uint64_t label;

@@ -777,8 +777,13 @@ static void assert_bad(const struct bad *bad)
         field_free(field);
         return;
     }
-    const struct cv_store_setting setting = {
-        .loop = &field->loop, .address = bad->address, .election = "x", .node = "a", .label = 1};
+    struct cv_shared_list shared = {0};
+    const struct cv_store_setting setting = {.loop = &field->loop,
+                                             .shared = &shared,
+                                             .address = bad->address,
+                                             .election = "x",
+                                             .node = "a",
+                                             .label = 1};
     struct cv_store *store;
     struct cv_errtext err;
     if (kind->open(&store, &setting, &err) == CV_OK) {
