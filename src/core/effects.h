@@ -34,4 +34,14 @@ void cv__effect_ask_sequence(struct cv_effects *out, uint64_t request, uint64_t 
 void cv__effect_ask_store(struct cv_effects *out, enum cv_store_verb verb, uint64_t request,
                           uint64_t attempt, uint64_t token, int64_t lease_ns);
 
+/* Notes why the core refuses or ignores something; the text is a literal, see struct cv_note. */
+static inline void cv__effect_note(struct cv_effects *out, const char *text, cv_id peer,
+                                   int64_t time_ns, uint64_t number)
+{
+    if (out->note != NULL && out->note_count < CV_NOTES_MAX) {
+        out->note[out->note_count++] =
+            (struct cv_note){.text = text, .peer = peer, .time_ns = time_ns, .number = number};
+    }
+}
+
 #endif
