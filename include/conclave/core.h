@@ -99,6 +99,7 @@ const char *cv_reason_name(enum cv_reason reason);
 
 /* What one node believes about who leads. */
 struct cv_leadership {
+    bool is_self;   /* this node leads; true exactly while it may act as the leader */
     cv_id leader;   /* CV_ID_NONE: nobody known; CV_ID_ANONYMOUS: another process, with this ... */
     uint64_t label; /* ... nonce, where the protocol is anonymous; otherwise 0 */
     enum cv_reason reason;
@@ -250,6 +251,17 @@ struct cv_effect {
     int64_t lease_ns; /* ACQUIRE, RENEW: to be held for so long; stored, and governs */
 };
 
+/* Why a core did not do what a message or a timer called for. Notes are for people who watch: no
+ * host acts on them. */
+struct cv_note {
+    const char *text; /* a literal; {peer}, {time} and {number} stand for the values below */
+    cv_id peer;
+    int64_t time_ns; /* local clock */
+    uint64_t number;
+};
+
+#define CV_NOTES_MAX 8u /* of one step; further ones are left out */
+
 /* The effects of one step, in order. The host owns the storage and reuses it for every step. */
 struct cv_effects {
     struct cv_effect *item; /* capacity CV_EFFECTS_MAX */
@@ -257,6 +269,8 @@ struct cv_effects {
     uint32_t item_count;
     uint32_t word_count;
     uint32_t word_capacity; /* cv_effects_words(config) */
+    struct cv_note *note; /* capacity CV_NOTES_MAX; NULL: nobody watches, and notes cost nothing */
+    uint32_t note_count;
 };
 
 /* ---- Configuration ------------------------------------------------------------------------- */

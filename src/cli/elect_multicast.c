@@ -97,7 +97,7 @@ static void leave(struct elect *e);
 static void on_leadership(void *self, const struct cv_leadership *leadership)
 {
     struct elect *e = self;
-    e->is_leading = leadership->leader != CV_ID_NONE && leadership->leader != CV_ID_ANONYMOUS;
+    e->is_leading = leadership->is_self;
     print_change(e, leadership);
     if (fflush(stdout) != 0 && !e->is_leaving) {
         e->status = cv__usage_error("cannot write the output: %s", strerror(errno));

@@ -57,6 +57,7 @@ void cv_core_step(const struct cv_protocol *protocol, void *state, const struct 
     CV_ASSERT(event->now_ns > 0);
     out->item_count = 0;
     out->word_count = 0;
+    out->note_count = 0;
     protocol->step(state, event, out);
     protocol->check(state);
 }

@@ -82,7 +82,7 @@ static void on_leadership(void *self, const struct cv_leadership *l)
 {
     struct process *p = self;
     const int64_t now_ns = cv__clock_now_ns();
-    const bool is_leading = l->leader != CV_ID_NONE && l->leader != CV_ID_ANONYMOUS;
+    const bool is_leading = l->is_self;
     p->leading_since_ns = is_leading ? now_ns : 0;
     if (l->leader == CV_ID_NONE) {
         return;

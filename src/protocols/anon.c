@@ -294,6 +294,7 @@ static void tell(struct anon *a, enum cv_reason lost, struct cv_effects *out)
     const bool is_again = view != VIEW_NONE && is_same(&seen, &a->closed);
     const bool is_loss = view == VIEW_NONE || a->view == VIEW_SELF;
     const struct cv_leadership leadership = {
+        .is_self = view == VIEW_SELF,
         .leader = view == VIEW_NONE   ? CV_ID_NONE
                   : view == VIEW_SELF ? a->self
                                       : CV_ID_ANONYMOUS,

@@ -149,6 +149,7 @@ enum classic_verdict cv__classic_judge(const struct classic *c, uint64_t term, c
 static void tell(const struct classic *c, enum cv_reason reason, struct cv_effects *out)
 {
     const struct cv_leadership leadership = {
+        .is_self = c->leader == c->self,
         .leader = c->leader,
         .reason = reason,
         .token = c->leader != CV_ID_NONE ? c->claim_term : 0,

@@ -651,6 +651,7 @@ static void tell(struct lease *l, enum cv_reason lost, struct cv_effects *out)
     }
     const bool is_loss = view == VIEW_NONE || (l->view == VIEW_SELF && !is_same);
     const struct cv_leadership leadership = {
+        .is_self = view == VIEW_SELF,
         .leader = view == VIEW_NONE   ? CV_ID_NONE
                   : view == VIEW_SELF ? l->self
                                       : CV_ID_ANONYMOUS,

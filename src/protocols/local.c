@@ -191,6 +191,7 @@ static void tell(struct local *l, enum cv_reason reason, const uint64_t *members
                  struct cv_effects *out)
 {
     struct cv_leadership leadership = {
+        .is_self = l->leads,
         .leader = l->leader,
         .reason = reason,
         .token = l->leader != CV_ID_NONE ? l->leader_token : 0,

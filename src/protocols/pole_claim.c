@@ -33,6 +33,7 @@
 static void tell(struct pole *p, enum cv_reason reason, struct cv_effects *out)
 {
     const struct cv_leadership leadership = {
+        .is_self = p->established,
         .leader = p->view,
         .reason = reason,
         .token = p->view != CV_ID_NONE ? p->view_token : 0,

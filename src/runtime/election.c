@@ -54,6 +54,7 @@ struct cv_election {
 
     pthread_t thread;
     uv_loop_t loop;
+    struct cv_shared_list shared;
     uv_async_t knock; /* there is something in the letter box */
     uv_timer_t patience;
     uv_check_t turn; /* while closing: after each turn of the loop */
@@ -131,8 +132,7 @@ static void end_leading(struct cv_election *e, enum cv_reason reason)
 static void on_told(void *user, const struct cv_leadership *leadership, const char *leader)
 {
     struct cv_election *e = user;
-    const bool is_leading =
-        leadership->leader != CV_ID_NONE && leadership->leader != CV_ID_ANONYMOUS;
+    const bool is_leading = leadership->is_self;
     const int lifeline = is_leading && e->backend != NULL ? e->kind->inherit(e->backend) : -1;
     lock(e);
     struct cv_election_status *s = &e->status;
@@ -396,6 +396,7 @@ static int backend_open(struct cv_election *e, bool is_candidate, struct cv_errt
 {
     const struct cv_backend_setting setting = {
         .loop = &e->loop,
+        .shared = &e->shared,
         .address = e->address,
         .election = e->name,
         .node = e->node,

@@ -130,7 +130,7 @@ static void note(struct cv_backend *b, const struct cv_leadership *leadership, c
 static void told(void *self, const struct cv_leadership *leadership)
 {
     struct cv_backend *b = self;
-    b->is_leading = leadership->leader != CV_ID_NONE && leadership->leader != CV_ID_ANONYMOUS;
+    b->is_leading = leadership->is_self;
     const char *name = "";
     if (b->is_leading) {
         name = b->node;
@@ -223,6 +223,7 @@ static int lease_open(struct cv_backend **ret_backend, const struct cv_backend_s
     }
     const struct cv_store_setting store_setting = {
         .loop = setting->loop,
+        .shared = setting->shared,
         .address = setting->address,
         .election = setting->election,
         .node = b->node,

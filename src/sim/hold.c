@@ -113,9 +113,13 @@ void sim_hold_believe(struct sim_world *w, cv_id id, const struct cv_leadership 
     if (w->protocol->is_anonymous && told->leader != CV_ID_NONE) {
         named.leader = name_leader(w, id, told);
     }
-    /* Not the process that bears its name now: what an earlier life of it held is held by nobody.
-     */
-    const bool leads = told->leader == id;
+    /* What the host of a real process goes by. A core that says of itself what is true of another
+     * makes a follower act as the leader. */
+    const bool leads = told->is_self;
+    if (leads != (told->leader == id)) {
+        cv__watch_break(w, CV_PROPERTY_VALIDITY, "node %u says that it %s, and names %u as leader",
+                        id, leads ? "leads" : "does not lead", told->leader);
+    }
     struct sim_node *n = &w->node[id - 1];
     const int64_t until_ns =
         l->valid_until_ns == 0 ? INT64_MAX : sim_clock_real(&n->clock, l->valid_until_ns);
