@@ -91,8 +91,7 @@ static void await_following(struct cv_election *election, bool is_tiny)
     (void)usleep(is_tiny ? 50000 : 200000);
 }
 
-/* ---- Round trips --------------------------------------------------------------------------------
- */
+/* ---- Round trips ----------------------------------------------------------------------------- */
 
 static double trip_ms(const struct round_trip *kind, const char *address, bool is_write)
 {
@@ -117,8 +116,7 @@ static double trip_ms(const struct round_trip *kind, const char *address, bool i
     return figures_median(ms, count);
 }
 
-/* ---- Hand-over ----------------------------------------------------------------------------------
- */
+/* ---- Hand-over ------------------------------------------------------------------------------- */
 
 static void bench_handover(const char *scheme, const char *address, int network_ms, bool is_tiny)
 {
@@ -162,8 +160,7 @@ static void bench_handover(const char *scheme, const char *address, int network_
     (void)fflush(stdout);
 }
 
-/* ---- A network --------------------------------------------------------------------------------
- */
+/* ---- A network ------------------------------------------------------------------------------- */
 
 struct network {
     uv_loop_t loop;
@@ -225,8 +222,7 @@ static void bench_server(const char *scheme, const char *address, bool is_tiny)
     network_close(&network);
 }
 
-/* ---- Take-over ----------------------------------------------------------------------------------
- */
+/* ---- Take-over ------------------------------------------------------------------------------- */
 
 /* A leader in a process of its own; says so by closing its output. */
 static void lead(const char *address)

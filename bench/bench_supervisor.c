@@ -34,8 +34,7 @@ static void die(const char *what)
     exit(1);
 }
 
-/* ---- a supervisor in a process of its own
- * --------------------------------------------------------- */
+/* ---- a supervisor in a process of its own ---------------------------------------------------- */
 
 struct told {
     int kind; /* enum cv_supervisor_event_kind */
@@ -98,8 +97,7 @@ static void supervisor_turn(void)
     cv__supervisor_dispatch(supervisor);
 }
 
-/* ---- figures
- * --------------------------------------------------------------------------------------- */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b)
 {
@@ -116,8 +114,7 @@ static void print(const char *name, int64_t *ns, int count)
                  (double)ns[count * 99 / 100] / 1e6, (double)ns[count - 1] / 1e6);
 }
 
-/* ---- cases
- * ----------------------------------------------------------------------------------------- */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 static int64_t release_once(char *const *argv, bool without_cgroup)
 {

@@ -14,8 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* ---- SQLite: a commit of one row, which waits for the disk --------------------------------------
- */
+/* ---- SQLite: a commit of one row, which waits for the disk ----------------------------------- */
 
 static void *lite_open(const char *address, unsigned turn)
 {
@@ -48,8 +47,7 @@ static void lite_close(void *client)
     (void)sqlite3_close(client); /* no statement is open */
 }
 
-/* ---- PostgreSQL: an UPDATE of one row, a transaction of its own ---------------------------------
- */
+/* ---- PostgreSQL: an UPDATE of one row, a transaction of its own ------------------------------ */
 
 #ifdef CV_BENCH_POSTGRES
 #include <libpq-fe.h>
@@ -88,8 +86,7 @@ static void pg_close(void *client)
 }
 #endif
 
-/* ---- etcd: a put, or a linearizable range, through the same gateway that we use -----------------
- */
+/* ---- etcd: a put, or a linearizable range, through the same gateway that we use -------------- */
 
 /* The host and port number `turn` of HOST:PORT,HOST:PORT... in an address. */
 static bool pick(const char *address, unsigned turn, char ret_host[128], char ret_port[16])
@@ -178,8 +175,7 @@ static void etcd_close(void *client)
     free(client);
 }
 
-/* ---- ZooKeeper: setData and getData of one node -------------------------------------------------
- */
+/* ---- ZooKeeper: setData and getData of one node ---------------------------------------------- */
 
 #ifdef CV_BENCH_ZOOKEEPER
 #include <zookeeper/zookeeper.h>

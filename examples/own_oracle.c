@@ -15,8 +15,7 @@
 #define NODES 3u
 #define MS INT64_C(1000000)
 
-/* ---- The oracle -------------------------------------------------------------------------------
- */
+/* ---- The oracle ------------------------------------------------------------------------------ */
 
 /* Looks at the view only: no clock, no file, nothing kept. */
 static int64_t free_score(const struct cv_oracle_view *view)
@@ -38,8 +37,7 @@ static const struct cv_oracle free_oracle = {
 };
 static const struct cv_oracle *const own[] = {&free_oracle};
 
-/* ---- A small host -----------------------------------------------------------------------------
- */
+/* ---- A small host ---------------------------------------------------------------------------- */
 
 struct flight {
     int64_t at_ns;

@@ -109,8 +109,7 @@ void cv__plot_table(FILE *script, const struct cv_table *table);
 /* Draws it. False and a message if gnuplot did not like the script or could not write. */
 bool cv__plot_close(FILE *script, const char *name);
 
-/* ---- The experiments --------------------------------------------------------------------------
- */
+/* ---- The experiments ------------------------------------------------------------------------- */
 
 int cv__lab_anon(int argc, char **argv);
 int cv__lab_classic(int argc, char **argv);

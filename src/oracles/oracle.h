@@ -34,8 +34,7 @@ uint32_t cv__oracle_count(void);
 /* Are the configuration's own oracles fit for use? CV_E_INVALID with the reason. */
 CV_NODISCARD int cv__oracles_check(const struct cv_config *config, struct cv_errtext *reterr);
 
-/* ---- What several of them need -----------------------------------------------------------------
- */
+/* ---- What several of them need --------------------------------------------------------------- */
 
 /* The k-th smallest (from 1) of value(context, id) over all members; negative values do not count.
  * CV_SCORE_UNKNOWN if there are fewer. */
@@ -45,8 +44,7 @@ int64_t cv__oracle_nth(uint32_t member_count, uint32_t k,
 /* theta_c: the time in which a quorum, oneself included, has answered. */
 int64_t cv__oracle_consensus_ns(const struct cv_oracle_view *view);
 
-/* ---- Vectors of scores (sec. 5) ----------------------------------------------------------------
- */
+/* ---- Vectors of scores (sec. 5) -------------------------------------------------------------- */
 
 #define CV_SCORE_PARTS_MAX 4u
 

@@ -113,8 +113,7 @@ static void pole_check(const void *state)
     CV_ASSERT(p->promise.until_ns != INT64_MAX || p->self_follows);
 }
 
-/* ---- Events ------------------------------------------------------------------------------------
- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 /* The first election begins when the first scores are known, or will not wait any longer. */
 static void become_ready(struct pole *p, int64_t now_ns, struct cv_effects *out)

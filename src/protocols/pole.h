@@ -187,8 +187,7 @@ static inline void pole_disarm(struct pole *p, uint32_t timer, struct cv_effects
     }
 }
 
-/* ---- pole_select.c -----------------------------------------------------------------------------
- */
+/* ---- pole_select.c --------------------------------------------------------------------------- */
 
 void cv__pole_new_election(struct pole *p, int64_t now_ns, struct cv_effects *out);
 /* Back to no leader in the present epoch, with a fresh score; nothing is sent. */
@@ -206,8 +205,7 @@ void cv__pole_on_back(struct pole *p, int64_t now_ns, struct cv_effects *out);
 bool cv__pole_is_larger(const struct pole *p, const struct pole_proposal *a,
                         const struct pole_proposal *b);
 
-/* ---- pole_claim.c ------------------------------------------------------------------------------
- */
+/* ---- pole_claim.c ---------------------------------------------------------------------------- */
 
 void cv__pole_stand(struct pole *p, int64_t now_ns, struct cv_effects *out);
 /* Ends a claim or leadership of one's own; with an heir, that one is chosen. */
@@ -223,8 +221,7 @@ void cv__pole_on_beat(struct pole *p, int64_t now_ns, struct cv_effects *out);
 void cv__pole_on_claim_end(struct pole *p, int64_t now_ns, struct cv_effects *out);
 void cv__pole_on_promise_end(struct pole *p, int64_t now_ns, struct cv_effects *out);
 
-/* ---- pole_score.c ------------------------------------------------------------------------------
- */
+/* ---- pole_score.c ---------------------------------------------------------------------------- */
 
 /* get-score(epoch). After a crash: without the suspect. */
 void cv__pole_get_score(struct pole *p, uint64_t epoch, int64_t now_ns, struct cv_score *ret_score);

@@ -27,8 +27,7 @@
 #include "protocols/pole.h"
 #include "protocols/pole_config.h"
 
-/* ---- What the application is told --------------------------------------------------------------
- */
+/* ---- What the application is told ------------------------------------------------------------ */
 
 static void tell(struct pole *p, enum cv_reason reason, struct cv_effects *out)
 {
@@ -68,8 +67,7 @@ static void clear_doubts(struct pole *p)
     cv__set_clear(pole_set(p, POLE_SET_DOUBTED), p->member_count);
 }
 
-/* ---- Promises ----------------------------------------------------------------------------------
- */
+/* ---- Promises -------------------------------------------------------------------------------- */
 
 static void save(const struct pole *p, struct cv_effects *out)
 {
@@ -113,8 +111,7 @@ static void follow_self(struct pole *p, int64_t now_ns, struct cv_effects *out)
     p->promise = (struct pole_promise){.to = p->self, .until_ns = INT64_MAX};
 }
 
-/* ---- Claiming and leading ----------------------------------------------------------------------
- */
+/* ---- Claiming and leading -------------------------------------------------------------------- */
 
 static void beat(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
@@ -301,8 +298,7 @@ void cv__pole_on_claim_end(struct pole *p, int64_t now_ns, struct cv_effects *ou
     cv__pole_abdicate(p, CV_REASON_LOST_QUORUM, CV_ID_NONE, now_ns, out);
 }
 
-/* ---- Following ---------------------------------------------------------------------------------
- */
+/* ---- Following ------------------------------------------------------------------------------- */
 
 static void refuse(struct pole *p, cv_id claimant, struct cv_effects *out)
 {

@@ -70,8 +70,7 @@ bool cv__pole_has_data(struct pole *p, int64_t now_ns)
     return !p->needs_peers || known == p->member_count;
 }
 
-/* ---- Resignation -------------------------------------------------------------------------------
- */
+/* ---- Resignation ----------------------------------------------------------------------------- */
 
 /* Somebody has been better by the margin for the whole hold, and follows us: it is the heir. The
  * leadership is not cut short, for nobody asked the host to stop the work: it is not prolonged any
@@ -102,8 +101,7 @@ static void consider_resigning(struct pole *p, int64_t now_ns)
     }
 }
 
-/* ---- Probes ------------------------------------------------------------------------------------
- */
+/* ---- Probes ---------------------------------------------------------------------------------- */
 
 void cv__pole_on_probe_time(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {

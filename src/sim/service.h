@@ -84,8 +84,7 @@ void sim_service_set_rate(struct sim_service *service, uint32_t site, int64_t ra
 const struct sim_recovery *sim_service_recovery_at(const struct sim_service *service,
                                                    uint32_t index);
 
-/* ---- What a server would be like as leader: drawn, for whoever is up now ----------------------
- */
+/* ---- What a server would be like as leader: drawn, for whoever is up now --------------------- */
 
 /* The draws begin anew from this seed: several leaders can be compared on equal luck. */
 void sim_service_reseed(struct sim_service *service, uint64_t seed);

@@ -669,8 +669,7 @@ static void renew(struct cv_store *store, const struct cv_store_request *ask)
     }
 }
 
-/* ---- The beat: a place in the queue lives on ----------------------------------------------------
- */
+/* ---- The beat: a place in the queue lives on ------------------------------------------------- */
 
 static void beat_evaluate(struct cv_store *store)
 {
@@ -702,8 +701,7 @@ static void on_beat(uv_timer_t *timer)
     }
 }
 
-/* ---- Releasing, wishing, reading ----------------------------------------------------------------
- */
+/* ---- Releasing, wishing, reading ------------------------------------------------------------- */
 
 static void on_revoked(struct cv_store *store, const cJSON *reply, int code)
 {

@@ -494,8 +494,7 @@ static void acquire(struct cv_store *store, const struct cv_store_request *ask)
     }
 }
 
-/* ---- Renewing, releasing, wishing, reading ------------------------------------------------------
- */
+/* ---- Renewing, releasing, wishing, reading --------------------------------------------------- */
 
 static void on_names_read(struct cv_store *store, const struct cv_zk_op *op)
 {

@@ -84,8 +84,7 @@ static void report(struct guard *g, enum cv_guard_report_kind kind, int signo)
     (void)send(g->socket_fd, &out, sizeof out, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* ---- the command, before exec ------------------------------------------------------------------
- */
+/* ---- the command, before exec ---------------------------------------------------------------- */
 
 static void set_environment(const struct guard *g, uint64_t token)
 {
@@ -172,8 +171,7 @@ static pid_t fork_into(const struct cv_cgroup *cgroup)
     return fork();
 }
 
-/* ---- a run -------------------------------------------------------------------------------------
- */
+/* ---- a run ----------------------------------------------------------------------------------- */
 
 static void close_if_open(int *fd)
 {
@@ -397,8 +395,7 @@ static int64_t next_ns(const struct guard *g)
     return cv__schedule_term_ns(&g->setting->schedule, deadline_ns(g));
 }
 
-/* ---- requests ----------------------------------------------------------------------------------
- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static void on_request(struct guard *g, const struct cv_guard_request *request)
 {
@@ -460,8 +457,7 @@ static bool receive(struct guard *g)
     return true;
 }
 
-/* ---- the loop ----------------------------------------------------------------------------------
- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 static void arm(const struct guard *g, int64_t at_ns)
 {

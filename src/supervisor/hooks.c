@@ -60,8 +60,7 @@ static const char *state_name(enum cv_hook_state state)
     return names[state];
 }
 
-/* ---- one hook -----------------------------------------------------------------------------------
- */
+/* ---- one hook -------------------------------------------------------------------------------- */
 
 static void environment_free(char **variables)
 {
@@ -197,8 +196,7 @@ static bool hook_reap(struct cv_hooks *hooks, int how)
     return true;
 }
 
-/* ---- all of them
- * --------------------------------------------------------------------------------- */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 static void arm(struct cv_hooks *hooks)
 {

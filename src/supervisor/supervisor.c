@@ -81,8 +81,7 @@ const char *cv__end_name(enum cv_end end)
     return names[end];
 }
 
-/* ---- events -------------------------------------------------------------------------------------
- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static void emit(struct cv_supervisor *s, const struct cv_supervisor_event *event)
 {
@@ -117,8 +116,7 @@ static void become_idle(struct cv_supervisor *s, struct cv_supervisor_event *gon
     emit(s, gone);
 }
 
-/* ---- the clock ----------------------------------------------------------------------------------
- */
+/* ---- the clock ------------------------------------------------------------------------------- */
 
 static int64_t rescue_ns(const struct cv_supervisor *s)
 {
@@ -145,8 +143,7 @@ static void arm(struct cv_supervisor *s)
     CV_ASSERT(failed == 0);
 }
 
-/* ---- the guard ----------------------------------------------------------------------------------
- */
+/* ---- the guard ------------------------------------------------------------------------------- */
 
 static int guard_watch(struct cv_supervisor *s, int fd)
 {
@@ -341,8 +338,7 @@ static void guard_listen(struct cv_supervisor *s)
     }
 }
 
-/* ---- children: the guard, and in a rescue the guard's
- * -------------------------------------------- */
+/* ---- children: the guard, and in a rescue the guard's ---------------------------------------- */
 
 static void reap(struct cv_supervisor *s)
 {
@@ -400,8 +396,7 @@ static void rescue(struct cv_supervisor *s)
     }
 }
 
-/* ---- signals ------------------------------------------------------------------------------------
- */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 static void on_signal(struct cv_supervisor *s, int signo)
 {
@@ -455,8 +450,7 @@ void cv__supervisor_dispatch(struct cv_supervisor *s)
     }
 }
 
-/* ---- what the caller asks for
- * --------------------------------------------------------------------- */
+/* ---- what the caller asks for ---------------------------------------------------------------- */
 
 int cv__supervisor_start(struct cv_supervisor *s, uint64_t token, int64_t valid_until_ns,
                          int inherit_fd, struct cv_errtext *reterr)
@@ -561,8 +555,7 @@ const char *cv__supervisor_lease_path(const struct cv_supervisor *s)
     return s->lease_path;
 }
 
-/* ---- open and close
- * ------------------------------------------------------------------------------- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 /* A descriptor of ours must not become somebody's standard output. */
 static void fill_standard_fds(void)

@@ -17,8 +17,7 @@ enum { TIMER_HEARTBEAT, TIMER_SUSPECT, TIMER_QUERY, TIMER_TELL };
 #define EPS_NS (150 * NS_PER_MS)
 #define OWN UINT64_C(1000) /* the process's own label */
 
-/* ---- one process ------------------------------------------------------------------------------
- */
+/* ---- one process ----------------------------------------------------------------------------- */
 
 struct process {
     const struct cv_protocol *protocol;
@@ -419,8 +418,7 @@ static void time_outs_that_make_no_sense_are_refused_by_name(void **unused)
     }
 }
 
-/* ---- all of them ------------------------------------------------------------------------------
- */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 static struct cluster *settled(uint32_t nodes, uint32_t round_size, uint64_t seed, const char *more)
 {

@@ -33,8 +33,7 @@ static struct cluster *orphaned(uint32_t nodes, cv_id detector)
     return c;
 }
 
-/* ---- Bully Algorithm: Basic Assumptions --------------------------------------------------------
- */
+/* ---- Bully Algorithm: Basic Assumptions ------------------------------------------------------ */
 
 /* [NITR, Bully Algorithm: Basic Assumptions, 1 and 4] */
 static void assumes_synchrony_and_reliable_messages(void **unused)
@@ -76,8 +75,7 @@ static void failure_detector_takes_silence_for_failure(void **unused)
     cluster_end(c);
 }
 
-/* ---- Bully Algorithm: Key idea -----------------------------------------------------------------
- */
+/* ---- Bully Algorithm: Key idea --------------------------------------------------------------- */
 
 /* [NITR, Bully Algorithm, Key idea] "Processes initiate election if just recovered from failure" */
 static void recovered_process_initiates_an_election(void **unused)
@@ -128,8 +126,7 @@ static void has_election_alive_and_coordinator_messages(void **unused)
     cluster_end(c);
 }
 
-/* ---- Bully Algorithm, steps 1 to 5 -------------------------------------------------------------
- */
+/* ---- Bully Algorithm, steps 1 to 5 ----------------------------------------------------------- */
 
 /* [NITR, Bully Algorithm, step 1] "If P has the highest process ID, it sends a Victory message to
  * all other processes and becomes the new Coordinator." */
@@ -270,8 +267,7 @@ static void step_5_the_sender_of_a_coordinator_message_is_the_coordinator(void *
     cluster_end(c);
 }
 
-/* ---- Example Bully Algorithm -------------------------------------------------------------------
- */
+/* ---- Example Bully Algorithm ----------------------------------------------------------------- */
 
 /* [NITR, Example Bully Algorithm] N3, N5, N6, N12, N32 and N80 are our 1 to 6. */
 enum { N6 = 3, N12 = 4, N32 = 5, N80 = 6 };
@@ -329,8 +325,7 @@ static void with_stopping_failures_a_leader_is_elected_in_the_end(void **unused)
     cluster_end(c);
 }
 
-/* ---- Analysis ----------------------------------------------------------------------------------
- */
+/* ---- Analysis -------------------------------------------------------------------------------- */
 
 static const uint32_t sizes[] = {4, 5, 8, 13, 16, 32};
 

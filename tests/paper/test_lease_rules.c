@@ -93,8 +93,7 @@ static void event(struct solo *s, enum cv_event_kind kind, bool is_candidate)
     solo_step(s, (struct cv_event){.kind = kind, .is_candidate = is_candidate});
 }
 
-/* ---- leading -----------------------------------------------------------------------------------
- */
+/* ---- leading --------------------------------------------------------------------------------- */
 
 static void asks_for_the_record_when_it_starts(void **unused)
 {
@@ -202,8 +201,7 @@ static void durations_without_sense_do_no_harm(void **unused)
     }
 }
 
-/* ---- answers that are late, lost or out of order -----------------------------------------------
- */
+/* ---- answers that are late, lost or out of order --------------------------------------------- */
 
 /* T11 */
 static void repeats_what_was_not_answered_with_the_same_attempt(void **unused)
@@ -290,8 +288,7 @@ static void the_same_answer_twice_counts_once(void **unused)
     solo_free(s);
 }
 
-/* ---- losing the record --------------------------------------------------------------------------
- */
+/* ---- losing the record ----------------------------------------------------------------------- */
 
 static void superseded_it_follows_and_waits(void **unused)
 {
@@ -398,8 +395,7 @@ static void a_leadership_has_one_token(void **unused)
     solo_free(s);
 }
 
-/* ---- giving up ----------------------------------------------------------------------------------
- */
+/* ---- giving up ------------------------------------------------------------------------------- */
 
 /* T14 */
 static void resigning_ends_the_leadership_and_then_releases(void **unused)
@@ -507,8 +503,7 @@ static void what_is_owed_is_paid_before_asking_anew(void **unused)
     solo_free(s);
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------
- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 static void waits_as_long_as_the_record_is_held_but_not_longer_than_poll(void **unused)
 {
@@ -600,8 +595,7 @@ static void a_flood_of_news_is_no_flood_of_questions(void **unused)
     solo_free(s);
 }
 
-/* ---- configurations -----------------------------------------------------------------------------
- */
+/* ---- configurations -------------------------------------------------------------------------- */
 
 static void refuses(const char *name, const char *value, const char *inequality)
 {
@@ -624,8 +618,7 @@ static void refuses_what_cannot_work_and_says_why(void **unused)
     refuses("poll", "100ms", "poll >= retry");
 }
 
-/* ---- T26: leases of different lengths -----------------------------------------------------------
- */
+/* ---- T26: leases of different lengths -------------------------------------------------------- */
 
 /* Carries what was asked to a store and the answer back, at once. */
 static void carry(struct solo *s, struct sim_store *store, uint64_t label, int64_t now_ns)

@@ -72,8 +72,7 @@ static uint32_t watch(struct cluster *c, double until_ms, uint32_t *ret_always)
     return some;
 }
 
-/* ---- sec. I: introduction ----------------------------------------------------------------------
- */
+/* ---- sec. I: introduction -------------------------------------------------------------------- */
 
 /* [Fetzer99, fig. 1] Two groups, each connected in itself, and one link between them: the service
  * may split them into two logical partitions, each with its leader. */
@@ -197,8 +196,7 @@ static void sec_1_logical_partitions_are_what_they_should_be(void **unused)
     }
 }
 
-/* ---- sec. III and IV: connected, Delta-partitions ----------------------------------------------
- */
+/* ---- sec. III and IV: connected, Delta-partitions -------------------------------------------- */
 
 /* [Fetzer99, fig. 4] Two LANs whose network is slow, not broken: each has its leader; one of both
  * when it is fast again. */
@@ -222,8 +220,7 @@ static void fig_4_slow_network_between_two_lans_makes_two_leaders(void **unused)
     end_well(c);
 }
 
-/* ---- sec. V: specification ---------------------------------------------------------------------
- */
+/* ---- sec. V: specification ------------------------------------------------------------------- */
 
 /* [Fetzer99, sec. V, fig. 7] T: a stable partition has a leader within kappa, whatever was before.
  */
@@ -335,8 +332,7 @@ static void fig_13_no_two_leaders_in_one_logical_partition(void **unused)
     }
 }
 
-/* ---- sec. VI: logical partitions ---------------------------------------------------------------
- */
+/* ---- sec. VI: logical partitions ------------------------------------------------------------- */
 
 /* [Fetzer99, fig. 14] "the leader of a stable partition that was formed at least kappa time units
  * ago is supported by all processes in the partition" */
@@ -415,8 +411,7 @@ static void fig_17_no_supporter_is_connected_to_another_leader_for_kappa(void **
     }
 }
 
-/* ---- sec. VIII: of several processes -----------------------------------------------------------
- */
+/* ---- sec. VIII: of several processes --------------------------------------------------------- */
 
 /* [Fetzer99, sec. VIII] leader?() compares the hardware clock with expirationTime (T1): who sleeps
  * does not lead when its time is over, though it has done nothing since. */
@@ -457,8 +452,7 @@ static void sec_7_supporters_are_free_when_the_leaders_time_is_over(void **unuse
     }
 }
 
-/* ---- sec. IX: the constants --------------------------------------------------------------------
- */
+/* ---- sec. IX: the constants ------------------------------------------------------------------ */
 
 static int configure(const char *options, int64_t drift_ppb, struct cv_config *ret_config,
                      struct cv_errtext *why)
@@ -610,8 +604,7 @@ static void sec_9_restarted_processes_elect_nobody_for_lock(void **unused)
     end_well(c);
 }
 
-/* ---- sec. X: protocol properties ---------------------------------------------------------------
- */
+/* ---- sec. X: protocol properties ------------------------------------------------------------- */
 
 /* [Fetzer99, sec. X] "elects within kappa the process with the minimum id" of a stable partition,
  * also when a lower one joins. */
@@ -731,8 +724,7 @@ static void fig_24_algorithm_gives_the_leaders(void **unused)
     end_well(c);
 }
 
-/* ---- sec. XI: performance ----------------------------------------------------------------------
- */
+/* ---- sec. XI: performance -------------------------------------------------------------------- */
 
 /* [Fetzer99, sec. II and XI] "in a stable partition of n processes the protocol sends one broadcast
  * message and n-1 unicast messages per round" */
@@ -869,8 +861,7 @@ static void sec_11_silent_inner_node_does_not_silence_its_children(void **unused
     }
 }
 
-/* ---- Ours, of several processes ----------------------------------------------------------------
- */
+/* ---- Ours, of several processes -------------------------------------------------------------- */
 
 /* A hint makes the orphans stand up at once, but their locks stay; a certain one frees them, and
  * the next leader need not wait. */

@@ -70,8 +70,7 @@ static int64_t elect(struct solo *c)
     return 0;
 }
 
-/* ---- sec. VIII: the request --------------------------------------------------------------------
- */
+/* ---- sec. VIII: the request ------------------------------------------------------------------ */
 
 /* [Fetzer99, sec. VIII] "a unique time stamp, denoted request ...; the aliveSet of p" */
 static void election_carries_the_request_and_the_alive_set(void **unused)
@@ -136,8 +135,7 @@ static void being_told_of_others_makes_it_say_nothing_of_its_own(void **unused)
     solo_free(c);
 }
 
-/* ---- sec. VIII: who is supported ---------------------------------------------------------------
- */
+/* ---- sec. VIII: who is supported ------------------------------------------------------------- */
 
 /* [Fetzer99, sec. VIII] "A process q replies to all fast ELECTION-messages and ignores slow ones":
  * it neither locks nor counts the sender alive. (ECHO, which is ours, promises nothing.) */
@@ -320,8 +318,7 @@ static void fast_echo_makes_its_sender_alive(void **unused)
     solo_free(c);
 }
 
-/* ---- sec. VIII: becoming leader ----------------------------------------------------------------
- */
+/* ---- sec. VIII: becoming leader -------------------------------------------------------------- */
 
 /* [Fetzer99, sec. VIII and IX.D] "the first election request will fail, because p is not in its own
  * target set", whoever supports it; the second succeeds. */

@@ -106,8 +106,7 @@ static void late_process_follows_the_sitting_leader(void **unused)
     cluster_end(c);
 }
 
-/* ---- one process, told by hand -----------------------------------------------------------------
- */
+/* ---- one process, told by hand --------------------------------------------------------------- */
 
 struct one {
     const struct cv_protocol *protocol;

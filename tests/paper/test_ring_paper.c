@@ -133,8 +133,7 @@ static void step_2_back_at_the_initiator_the_highest_of_the_list_is_elected(void
     cluster_end(c);
 }
 
-/* ---- Example: Ring Algorithm -------------------------------------------------------------------
- */
+/* ---- Example: Ring Algorithm ----------------------------------------------------------------- */
 
 /* Processes 0 to 7; 7 was the coordinator and has crashed. */
 enum { P0 = 1, P1, P2, P3, P4, P5, P6, P7 };

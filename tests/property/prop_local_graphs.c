@@ -34,8 +34,7 @@ struct graph {
     uint32_t near[NODES_MAX + 1]; /* bit i: process i, oneself included */
 };
 
-/* ---- The oracle ------------------------------------------------------------------------------
- */
+/* ---- The oracle ------------------------------------------------------------------------------ */
 
 /* Fig. 24; the bits of the leaders. */
 static uint32_t plain_leaders(const struct graph *g)
@@ -107,8 +106,7 @@ static uint32_t smallest_of(const struct graph *g)
     return smallest;
 }
 
-/* ---- Graphs and their worlds -------------------------------------------------------------------
- */
+/* ---- Graphs and their worlds ----------------------------------------------------------------- */
 
 static void draw_graph(struct graph *g, uint32_t nodes, uint64_t *seed)
 {

@@ -17,8 +17,7 @@ static const char *const protocols[] = {"bully", "bully-improved", "bully-modifi
                                         "ring-modified"};
 static const uint32_t sizes[] = {3, 5, 7};
 
-/* ---- scenarios ---------------------------------------------------------------------------------
- */
+/* ---- scenarios ------------------------------------------------------------------------------- */
 
 /* The meson tests set SOURCE_ROOT; by hand, run from the root. */
 static void path_of(const char *file, char *ret_path, size_t bytes)
@@ -80,8 +79,7 @@ static struct sim_scenario *random_scenario(const char *protocol, uint32_t nodes
     return scenario_from(file, protocol, nodes);
 }
 
-/* ---- promises hold ------------------------------------------------------------------------------
- */
+/* ---- promises hold --------------------------------------------------------------------------- */
 
 struct cluster_kind {
     const char *protocol;
@@ -115,8 +113,7 @@ static void keeps_its_promises_under_every_kind_of_fault(void **state)
     sim_scenario_free(scenario);
 }
 
-/* ---- the same seed gives the same bytes ---------------------------------------------------------
- */
+/* ---- the same seed gives the same bytes ------------------------------------------------------ */
 
 static char *json_of(const struct sim_scenario *scenario, uint32_t threads)
 {
@@ -166,8 +163,7 @@ static void another_seed_gives_another_run(void **unused)
     sim_scenario_free(scenario);
 }
 
-/* ---- past failures ------------------------------------------------------------------------------
- */
+/* ---- past failures --------------------------------------------------------------------------- */
 
 static void past_failures_do_not_come_back(void **unused)
 {

@@ -199,8 +199,7 @@ static void usual_scale_is_more_than_twenty_thousand_runs(void **unused)
     assert_true(runs >= 20000);
 }
 
-/* ---- Beyond the assumptions --------------------------------------------------------------------
- */
+/* ---- Beyond the assumptions ------------------------------------------------------------------ */
 
 static struct sim_runner_result run_text(const char *text, uint32_t runs)
 {
@@ -274,8 +273,7 @@ static void support_one_breaks_when_clocks_drift_ten_times_the_bound(void **unus
     assert_true(runs < 40 || beyond.broken[CV_PROPERTY_SUPPORT_ONE] > runs / 20);
 }
 
-/* ---- Steadiness and speed ----------------------------------------------------------------------
- */
+/* ---- Steadiness and speed -------------------------------------------------------------------- */
 
 /* A world that keeps its history, run to its end. Promises must hold. */
 static struct sim_world *run_world(const struct sim_scenario *scenario, uint64_t seed)

@@ -88,8 +88,7 @@ static void keeps_its_promises_under_random_faults(void **state)
     sim_scenario_free(scenario);
 }
 
-/* ---- every topology of three -------------------------------------------------------------------
- */
+/* ---- every topology of three ----------------------------------------------------------------- */
 
 static const cv_id from_of[] = {1, 1, 2, 2, 3, 3};
 static const cv_id to_of[] = {2, 3, 1, 3, 1, 2};
@@ -165,8 +164,7 @@ static void every_topology_of_three_has_its_leader_and_keeps_it(void **unused)
     }
 }
 
-/* ---- every majority ----------------------------------------------------------------------------
- */
+/* ---- every majority -------------------------------------------------------------------------- */
 
 static uint32_t up_count(uint32_t down_mask)
 {

@@ -10,8 +10,7 @@
 
 #define START_NS (1000 * NS_PER_S)
 
-/* ---- Its life ----------------------------------------------------------------------------------
- */
+/* ---- Its life -------------------------------------------------------------------------------- */
 
 static void carry_out(struct solo *s)
 {
@@ -134,8 +133,7 @@ const struct cv_message *solo_await(struct solo *s, const char *type, int64_t li
     return NULL;
 }
 
-/* ---- What it says ------------------------------------------------------------------------------
- */
+/* ---- What it says ---------------------------------------------------------------------------- */
 
 static uint32_t type_of(const struct solo *s, const char *name)
 {
@@ -214,8 +212,7 @@ uint64_t solo_set(const struct solo *s, const struct cv_message *message, const 
     return message->list[place_of(s, message->type, name)].word[0] << 1;
 }
 
-/* ---- What it hears -----------------------------------------------------------------------------
- */
+/* ---- What it hears --------------------------------------------------------------------------- */
 
 void solo_draft(struct solo *s, const char *type)
 {

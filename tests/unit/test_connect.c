@@ -62,8 +62,7 @@ static uint64_t partition_of(const struct stage *s, cv_id id, int64_t for_ms)
 #define SET_12 (BIT(1) | BIT(2))
 #define SET_345 (BIT(3) | BIT(4) | BIT(5))
 
-/* ---- Connected ---------------------------------------------------------------------------------
- */
+/* ---- Connected ------------------------------------------------------------------------------- */
 
 static void processes_are_connected_from_the_start(void **unused)
 {
@@ -251,8 +250,7 @@ static void process_with_a_wild_clock_or_a_slow_disk_is_not_connected(void **unu
     stage_end(&s);
 }
 
-/* ---- Delta-partitions --------------------------------------------------------------------------
- */
+/* ---- Delta-partitions ------------------------------------------------------------------------ */
 
 static void all_are_one_delta_partition(void **unused)
 {
@@ -366,8 +364,7 @@ static void lost_message_inside_makes_it_young(void **unused)
     stage_end(&s);
 }
 
-/* ---- When it is kept ---------------------------------------------------------------------------
- */
+/* ---- When it is kept ------------------------------------------------------------------------- */
 
 static void nothing_is_kept_for_protocols_that_promise_nothing_in_these_terms(void **unused)
 {

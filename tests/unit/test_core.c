@@ -7,8 +7,7 @@
 
 #define NODES 5u
 
-/* ---- a snapshot is a copy of the bytes ---------------------------------------------------------
- */
+/* ---- a snapshot is a copy of the bytes ------------------------------------------------------- */
 
 /* A second life of one node's state, made by memcpy in the middle of a run. */
 struct twin {
@@ -156,8 +155,7 @@ static void goes_on_from_a_snapshot_with_the_same_bytes(void **unused)
     }
 }
 
-/* ---- a state is made of what init and step put there -------------------------------------------
- */
+/* ---- a state is made of what init and step put there ----------------------------------------- */
 
 static void init_leaves_nothing_of_what_was_in_the_block(void **unused)
 {

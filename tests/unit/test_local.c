@@ -68,8 +68,7 @@ static int64_t elect(struct solo *c)
     return 0;
 }
 
-/* ---- sec. IX: recovery, and tokens (ours) ------------------------------------------------------
- */
+/* ---- sec. IX: recovery, and tokens (ours) ---------------------------------------------------- */
 
 /* [Fetzer99, sec. IX] "without this assumption [to be down for lockTime] it would have to wait for
  * lockTime": that is what a restarted process does. */
@@ -234,8 +233,7 @@ static void process_whose_disk_fails_takes_no_further_part(void **unused)
     solo_free(c);
 }
 
-/* ---- sec. X: the logical partition -------------------------------------------------------------
- */
+/* ---- sec. X: the logical partition ----------------------------------------------------------- */
 
 /* [Fetzer99, sec. X] "p piggybacks its support set on its next ELECTION-message to provide the
  * processes of its logical partition with the current members" */
@@ -303,8 +301,7 @@ static void follower_forgets_its_leader_when_its_lock_ends(void **unused)
     }
 }
 
-/* ---- Resigning, hints, succession (ours) -------------------------------------------------------
- */
+/* ---- Resigning, hints, succession (ours) ----------------------------------------------------- */
 
 /* Its leadership is over first, then it frees its supporters and says that it is not to be waited
  * for. */
@@ -411,8 +408,7 @@ static void orphans_stand_up_one_after_the_other(void **unused)
     }
 }
 
-/* ---- sec. XI, fig. 28: collation ---------------------------------------------------------------
- */
+/* ---- sec. XI, fig. 28: collation ------------------------------------------------------------- */
 
 /* The renewal of a leader that this process supports, with `alive` as the tree. */
 static void hear_renewal(struct solo *c, uint64_t request, uint64_t tree)

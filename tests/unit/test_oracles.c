@@ -261,8 +261,7 @@ static void recovery_looks_at_who_must_be_brought_up_to_date(void **unused)
     assert_true(time_ns[0] < time_ns[1]);
 }
 
-/* ---- vectors -----------------------------------------------------------------------------------
- */
+/* ---- vectors --------------------------------------------------------------------------------- */
 
 /* [sec. 5] The fattest among the fastest. */
 static void vector_takes_classes_first(void **unused)

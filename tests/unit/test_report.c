@@ -45,8 +45,7 @@ static const char crash_and_partition[] =
     "expect leader 2 by 1.9s at 1..3\n" /* is not so */
     "expect broken at-most-one-leader\n";
 
-/* ---- JSON ---------------------------------------------------------------------------------------
- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void json_has_the_documented_keys_in_their_order(void **unused)
 {
@@ -274,8 +273,7 @@ static void json_of_random_runs_is_valid_and_adds_up(void **unused)
     }
 }
 
-/* ---- text ---------------------------------------------------------------------------------------
- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static void assert_has(const char *text, const char *part)
 {
@@ -325,8 +323,7 @@ static void failures_of_a_good_run_are_none(void **unused)
     cluster_drop(c);
 }
 
-/* ---- faults -------------------------------------------------------------------------------------
- */
+/* ---- faults ---------------------------------------------------------------------------------- */
 
 static void each_kind_of_fault_is_counted_under_a_name_of_its_own(void **unused)
 {

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the sequencer ----------------------------------------------------------------------------
- */
+/* ---- the sequencer --------------------------------------------------------------------------- */
 
 static struct sim_rng rng_of(uint64_t seed)
 {
@@ -103,8 +102,7 @@ static void resets_wipes_and_wraps(void **unused)
     assert_int_equal(s.boots, 0);
 }
 
-/* ---- scenarios --------------------------------------------------------------------------------
- */
+/* ---- scenarios ------------------------------------------------------------------------------- */
 
 static int parse(const char *protocol, const char *line, struct sim_scenario **ret_scenario,
                  struct cv_errtext *why)

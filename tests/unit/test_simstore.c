@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the store ----------------------------------------------------------------------------------
- */
+/* ---- the store ------------------------------------------------------------------------------- */
 
 static struct sim_store_answer ask(struct sim_store *s, enum cv_store_verb verb, uint64_t label,
                                    uint64_t attempt, int64_t now_ns)
@@ -137,8 +136,7 @@ static void delays_and_losses_are_of_each_way(void **unused)
     assert_int_equal(s.lost_query_count, 1);
 }
 
-/* ---- scenarios ----------------------------------------------------------------------------------
- */
+/* ---- scenarios ------------------------------------------------------------------------------- */
 
 static int parse(const char *protocol, const char *line, struct sim_scenario **ret_scenario,
                  struct cv_errtext *why)

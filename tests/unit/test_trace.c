@@ -229,8 +229,7 @@ static void tracing_does_not_change_the_run(void **unused)
     cluster_drop(c);
 }
 
-/* ---- the tail -----------------------------------------------------------------------------------
- */
+/* ---- the tail -------------------------------------------------------------------------------- */
 
 static void tail_has_the_latest_events_oldest_first(void **unused)
 {

@@ -13,8 +13,7 @@ static struct sim_node *node_of(const struct cluster *c, cv_id id)
     return &c->world->node[id - 1];
 }
 
-/* ---- reading the trace --------------------------------------------------------------------------
- */
+/* ---- reading the trace ----------------------------------------------------------------------- */
 
 struct line {
     double t_s;
@@ -73,8 +72,7 @@ static bool is_event(const struct line *line, const char *event)
     return strcmp(line->event, event) == 0;
 }
 
-/* ---- crashes ------------------------------------------------------------------------------------
- */
+/* ---- crashes --------------------------------------------------------------------------------- */
 
 static void crash_keeps_what_was_saved_and_nothing_else(void **unused)
 {
@@ -155,8 +153,7 @@ static void message_that_arrives_after_the_recovery_is_delivered(void **unused)
     cluster_drop(c);
 }
 
-/* ---- pauses -------------------------------------------------------------------------------------
- */
+/* ---- pauses ---------------------------------------------------------------------------------- */
 
 static void paused_node_gets_everything_at_once_when_it_wakes(void **unused)
 {
@@ -264,8 +261,7 @@ static void end_of_a_pause_ends_that_pause_only(void **unused)
     cluster_end(c);
 }
 
-/* ---- disks --------------------------------------------------------------------------------------
- */
+/* ---- disks ----------------------------------------------------------------------------------- */
 
 /* Saves of one disk, one after the other, from the first one that found it idle. */
 struct busy {
@@ -383,8 +379,7 @@ static void save_that_fails_stops_the_node(void **unused)
     cluster_drop(c);
 }
 
-/* ---- clocks -------------------------------------------------------------------------------------
- */
+/* ---- clocks ---------------------------------------------------------------------------------- */
 
 static uint32_t heartbeats_in_ten_seconds(const char *clock)
 {
@@ -423,8 +418,7 @@ static void clocks_of_two_nodes_have_nothing_in_common(void **unused)
     cluster_end(c);
 }
 
-/* ---- delay bounds -------------------------------------------------------------------------------
- */
+/* ---- delay bounds ---------------------------------------------------------------------------- */
 
 struct bounds {
     uint64_t checked, below;
@@ -494,8 +488,7 @@ static void delay_bounds_fail_with_drift_beyond_rho(void **unused)
     assert_true(bounds.below > 100);
 }
 
-/* ---- network and actions ------------------------------------------------------------------------
- */
+/* ---- network and actions --------------------------------------------------------------------- */
 
 static void what_is_under_way_when_a_partition_begins_still_arrives(void **unused)
 {
