@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #define PATIENCE_NS_MIN (NS_PER_S / 2)
@@ -17,9 +18,21 @@
 static void remote_start(struct cv_remote *remote);
 static void on_deadline(uv_timer_t *timer);
 
+static void answer_replaced(struct cv_remote *remote)
+{
+    while (remote->replaced_count > 0 && !remote->is_closing) {
+        remote->replaced_count--;
+        remote->answered(remote->user, &(struct cv_store_answer){
+                                           .request = remote->replaced[remote->replaced_count],
+                                           .verdict = CV_STORE_FAILED,
+                                           .why = "too many requests wait for the store"});
+    }
+}
+
 static void on_kick(uv_timer_t *timer)
 {
     struct cv_remote *remote = timer->data;
+    answer_replaced(remote);
     remote_start(remote);
 }
 
@@ -72,15 +85,36 @@ static void remote_start(struct cv_remote *remote)
 
 static void kick(struct cv_remote *remote)
 {
-    if (!remote->is_closing && remote->count > 0) {
+    if (!remote->is_closing && (remote->count > 0 || remote->replaced_count > 0)) {
         (void)uv_timer_start(&remote->kick, on_kick, 0, 0);
     }
+}
+
+/* Takes one out that has not begun, the oldest of the same kind if there is one. */
+static void replace_one(struct cv_remote *remote, enum cv_store_verb verb, bool is_wish)
+{
+    const uint32_t first = remote->is_at_work ? 1 : 0;
+    uint32_t index = first;
+    while (index < remote->count &&
+           (remote->waiting[index].is_wish != is_wish || remote->waiting[index].ask.verb != verb)) {
+        index++;
+    }
+    index = index < remote->count ? index : first;
+    /* The loop turns between the requests of its users, and empties this list. */
+    CV_ASSERT(remote->replaced_count < CV_REMOTE_WAITING_MAX);
+    remote->replaced[remote->replaced_count++] = remote->waiting[index].ask.request;
+    remote->count--;
+    memmove(remote->waiting + index, remote->waiting + index + 1,
+            (remote->count - index) * sizeof remote->waiting[0]);
 }
 
 void cv__remote_add(struct cv_remote *remote, const struct cv_store_request *request, bool is_wish)
 {
     CV_ASSERT(!remote->is_closing);
     CV_ASSERT(request->request != 0);
+    if (remote->count == CV_REMOTE_WAITING_MAX) {
+        replace_one(remote, request->verb, is_wish);
+    }
     CV_ASSERT(remote->count < CV_REMOTE_WAITING_MAX);
     struct cv_remote_request *one = &remote->waiting[remote->count++];
     memset(one, 0, sizeof *one);
@@ -253,6 +287,13 @@ int cv__remote_secret(const char *path, const char *variable, char *ret_text, si
     FILE *file = fopen(path, "re");
     if (file == NULL) {
         return cv__fail(reterr, CV_E_IO, "cannot read '%s': %s", path, strerror(errno));
+    }
+    struct stat mode;
+    if (fstat(fileno(file), &mode) != 0 || (mode.st_mode & (S_IROTH | S_IWOTH)) != 0) {
+        (void)fclose(file); /* it was only read */
+        return cv__fail(reterr, CV_E_INVALID,
+                        "'%s' holds a secret that every user can read or change; chmod o= it",
+                        path);
     }
     if (fgets(ret_text, (int)text_bytes, file) == NULL) {
         ret_text[0] = '\0';

@@ -4,7 +4,11 @@
  * from within ask()), and ends it with cv__remote_answer(). Each has a deadline, a fifth of its
  * lease: who does not answer by then will hardly do so in time. At the deadline of the one at work
  * the store is told to give it up; it drops whatever connection may still carry out the request,
- * and the answer is FAILED. Those who wait behind it are answered FAILED by themselves. */
+ * and the answer is FAILED. Those who wait behind it are answered FAILED by themselves.
+ *
+ * A server that hangs while the user goes on asking fills the queue. Then a new request takes the
+ * place of one that has not begun, which is answered FAILED: of the same kind if there is one, as
+ * the later question is the one that matters. */
 #ifndef CV_STORES_REMOTE_H
 #define CV_STORES_REMOTE_H
 
@@ -36,6 +40,8 @@ struct cv_remote {
     void (*give_up)(void *store); /* waiting[0] is out of time; has to end in an answer */
     struct cv_remote_request waiting[CV_REMOTE_WAITING_MAX];
     uint32_t count;
+    uint64_t replaced[CV_REMOTE_WAITING_MAX]; /* request numbers, answered when the loop turns */
+    uint32_t replaced_count;
     bool is_at_work;
     bool has_news; /* to be told after the answer that is at work */
     uv_timer_t kick, deadline;
@@ -51,7 +57,7 @@ struct cv_remote {
 void cv__remote_init(struct cv_remote *remote, const struct cv_store_setting *setting, void *store,
                      void (*begin)(void *store), void (*give_up)(void *store));
 
-/* Takes a request, to be begun on the loop. */
+/* Takes a request, to be begun on the loop; it may take the place of another, see above. */
 void cv__remote_add(struct cv_remote *remote, const struct cv_store_request *request, bool is_wish);
 
 /* The one at work; asserts that there is one. */
@@ -79,7 +85,7 @@ void cv__remote_close_end(struct cv_remote *remote, void (*last)(void *store));
 void cv__remote_escape(const char *name, char ret_text[CV_REMOTE_TEXT_BYTES]);
 
 /* A secret from the file `path` (its first line) or, without one, from the environment. CV_OK with
- * an empty text: neither says anything. */
+ * an empty text: neither says anything. A file that every user can read or change is refused. */
 CV_NODISCARD int cv__remote_secret(const char *path, const char *variable, char *ret_text,
                                    size_t text_bytes, struct cv_errtext *reterr);
 

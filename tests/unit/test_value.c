@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void what_was_written_is_read_again(void **unused)
@@ -125,9 +126,17 @@ static void secrets_come_from_files_or_the_environment(void **unused)
     assert_int_equal(cv__remote_secret(path, "CV_TEST_SECRET", small, sizeof small, &err),
                      CV_E_INVALID);
     assert_int_equal(ftruncate(fd, 0), 0);
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
     assert_int_equal(cv__remote_secret(path, "CV_TEST_SECRET", text, sizeof text, &err),
                      CV_E_INVALID);
     assert_non_null(strstr(err.text, "is empty"));
+    assert_int_equal(write(fd, "secret\n", 7), 7);
+    assert_int_equal(fchmod(fd, 0640), 0); /* a group may share it */
+    assert_int_equal(cv__remote_secret(path, "", text, sizeof text, &err), CV_OK);
+    assert_int_equal(fchmod(fd, 0604), 0);
+    assert_int_equal(cv__remote_secret(path, "", text, sizeof text, &err), CV_E_INVALID);
+    assert_non_null(strstr(err.text, "every user can read"));
+    assert_string_equal(text, "");
     (void)close(fd);
     (void)unlink(path);
     assert_int_equal(cv__remote_secret(path, "CV_TEST_SECRET", text, sizeof text, &err), CV_E_IO);

@@ -1,0 +1,151 @@
+/* tests/unit/test_remote.c - the queue of requests that the stores with a server share. */
+#include "stores/remote.h"
+#include "support/support.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ASKED 12u /* beyond what fits */
+
+/* A store whose server hangs: it begins with a request, and never answers it. */
+struct hanging {
+    struct cv_remote remote;
+    uint64_t begun;
+    uint64_t answered[2 * CV_REMOTE_WAITING_MAX];
+    uint32_t answered_count, failed_count;
+    bool is_asking;
+    bool is_closed;
+};
+
+static void on_answer(void *user, const struct cv_store_answer *answer)
+{
+    struct hanging *h = user;
+    assert_false(h->is_asking); /* never from within the asking */
+    assert_true(answer->why != NULL && answer->why[0] != '\0');
+    h->failed_count += answer->verdict == CV_STORE_FAILED;
+    h->answered[h->answered_count++] = answer->request;
+}
+
+static void begin(void *store)
+{
+    struct hanging *h = store;
+    h->begun = cv__remote_current(&h->remote)->ask.request;
+}
+
+static void give_up(void *store)
+{
+    struct hanging *h = store;
+    cv__remote_fail(&h->remote, "no answer in time");
+}
+
+static void on_closed(void *user)
+{
+    struct hanging *h = user;
+    h->is_closed = true;
+}
+
+static void last(void *store)
+{
+    struct hanging *h = store;
+    h->remote.closed(h->remote.closed_user);
+}
+
+static void hang(struct hanging *h, uv_loop_t *loop)
+{
+    memset(h, 0, sizeof *h);
+    assert_int_equal(uv_loop_init(loop), 0);
+    const struct cv_store_setting setting = {
+        .loop = loop, .election = "e", .node = "a", .label = 1, .answered = on_answer, .user = h};
+    cv__remote_init(&h->remote, &setting, h, begin, give_up);
+}
+
+static void end(struct hanging *h, uv_loop_t *loop)
+{
+    cv__remote_close_begin(&h->remote, on_closed, h);
+    cv__remote_close_end(&h->remote, last);
+    (void)uv_run(loop, UV_RUN_DEFAULT);
+    assert_true(h->is_closed);
+    assert_int_equal(uv_loop_close(loop), 0);
+}
+
+static void add(struct hanging *h, uint64_t request, enum cv_store_verb verb, bool is_wish)
+{
+    h->is_asking = true;
+    cv__remote_add(&h->remote,
+                   &(struct cv_store_request){
+                       .request = request, .verb = verb, .attempt = 1, .lease_ns = 600 * NS_PER_S},
+                   is_wish);
+    h->is_asking = false;
+}
+
+static void a_full_queue_answers_what_it_replaces(void **unused)
+{
+    (void)unused;
+    struct hanging h;
+    uv_loop_t loop;
+    hang(&h, &loop);
+    add(&h, 1, CV_STORE_RENEW, false);
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    assert_int_equal(h.begun, 1);
+    for (uint64_t i = 2; i < 2 + CV_REMOTE_WAITING_MAX - 1 + ASKED; i++) {
+        add(&h, i, CV_STORE_READ, false);
+    }
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    assert_int_equal(h.answered_count, ASKED); /* each exactly once, and the oldest of them */
+    assert_int_equal(h.failed_count, ASKED);
+    uint64_t seen = 0;
+    for (uint32_t i = 0; i < h.answered_count; i++) {
+        assert_true(h.answered[i] >= 2 && h.answered[i] < 2 + ASKED);
+        seen |= UINT64_C(1) << h.answered[i];
+    }
+    assert_int_equal(seen, ((UINT64_C(1) << ASKED) - 1) << 2);
+    assert_int_equal(h.begun, 1); /* what is at work stays */
+    end(&h, &loop);
+}
+
+/* A flood of requests that the leader resign must not push out its renewal. */
+static void a_flood_of_resign_requests_replaces_only_itself(void **unused)
+{
+    (void)unused;
+    struct hanging h;
+    uv_loop_t loop;
+    hang(&h, &loop);
+    add(&h, 1, CV_STORE_READ, false);
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    add(&h, 2, CV_STORE_RENEW, false);
+    for (uint64_t i = 100; i < 200; i++) {
+        add(&h, i, 0, /* is_wish= */ true);
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        h.answered_count = h.answered_count > 16 ? 16 : h.answered_count;
+        for (uint32_t k = 0; k < h.answered_count; k++) {
+            assert_true(h.answered[k] >= 100);
+        }
+    }
+    assert_int_equal(h.failed_count, 100 - (CV_REMOTE_WAITING_MAX - 2));
+    assert_int_equal(h.remote.waiting[1].ask.request, 2);
+    end(&h, &loop);
+}
+
+/* Closing forgets what was replaced and not told yet. */
+static void nothing_is_answered_after_closing(void **unused)
+{
+    (void)unused;
+    struct hanging h;
+    uv_loop_t loop;
+    hang(&h, &loop);
+    for (uint64_t i = 1; i <= CV_REMOTE_WAITING_MAX + ASKED; i++) {
+        add(&h, i, CV_STORE_READ, false);
+    }
+    end(&h, &loop);
+    assert_int_equal(h.answered_count, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_full_queue_answers_what_it_replaces),
+        cmocka_unit_test(a_flood_of_resign_requests_replaces_only_itself),
+        cmocka_unit_test(nothing_is_answered_after_closing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
