@@ -133,7 +133,7 @@ _conclave()
         return
         ;;
     --via)
-        [[ $verb == elect ]] && words="multicast:"
+        [[ $verb == elect || $verb == watch ]] && words="multicast:"
         compopt -o nospace 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -W "$words sqlite: postgres:// etcd:// zookeeper://" -- "$cur")
         return

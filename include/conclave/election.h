@@ -11,13 +11,13 @@
  *     cv_close(e);
  *
  * An election has a thread of its own, which keeps the lease, the connection and the clock; nothing
- * that an application does delays it, and it never calls the application. All functions but
- * cv_close() may be called from any thread at any time. A child made by fork() must not use an
- * election of its parent.
+ * that an application does delays it, and it calls nothing of the application but `log`. All
+ * functions but cv_close() may be called from any thread at any time. A child made by fork() must
+ * not use an election of its parent.
  *
  * What a leader may rely on: nobody else leads before valid_until_ns, on the clock that cannot be
  * set (CLOCK_BOOTTIME), unless cv_resign() or cv_close() was called. Time passes between the
- * question and the deed, and a process may be stopped in between for as long as you like: let the
+ * question and the action, and a process may be stopped in between for as long as you like: let the
  * resource check the token, which grows with each leadership, and refuse smaller ones. */
 #ifndef CONCLAVE_ELECTION_H
 #define CONCLAVE_ELECTION_H
@@ -44,6 +44,14 @@ struct cv_election_options {
     bool is_observer; /* only watch, until cv_campaign() */
     /* Not 0: while leading, the lease is renewed only if cv_progress() was called so recently. */
     int64_t progress_ns;
+    /* Take part also where at-most-one-leader is not promised (multicast:...): two processes may
+     * lead at the same time for a while. Without this such an address is refused. */
+    bool accepts_two_leaders;
+    /* Called with one line for each event that is worth knowing but is not part of the status:
+     * datagrams that had to be dropped, a sequencer that does not answer. Called by the election's
+     * thread: it must return soon, and must not call cv_close(). NULL: nobody is told. */
+    void (*log)(void *user, const char *line);
+    void *log_user;
 };
 
 enum cv_role {
@@ -56,9 +64,10 @@ enum cv_role {
 struct cv_election_status {
     uint64_t sequence; /* grows with each change: what was missed in between is of no importance */
     enum cv_role role;
+    char self[CV_NODE_BYTES];       /* the name by which the others know this process */
     char leader[CV_NODE_BYTES];     /* its name; empty: nobody is known to lead */
     uint64_t token;                 /* of the leadership; without one, of the latest known */
-    int64_t valid_until_ns;         /* leader: CLOCK_BOOTTIME; otherwise 0 */
+    int64_t valid_until_ns;         /* leader: CLOCK_BOOTTIME; 0: not leader, or no lease there */
     bool has_majority;              /* leader: nobody else can lead, wherever the network is cut */
     enum cv_reason reason;          /* of the latest change */
     bool is_wished_away;            /* leader: somebody asks it to resign; see cv_wish() ... */

@@ -29,7 +29,4 @@ extern const struct cv_verb cv__verb_store;
 extern const struct cv_verb cv__verb_stores;
 extern const struct cv_verb cv__verb_watch;
 
-/* `elect` where the address is multicast:... */
-int cv__elect_multicast(int argc, char **argv);
-
 #endif

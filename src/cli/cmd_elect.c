@@ -2,20 +2,8 @@
 #include "cli/cli.h"
 #include "cli/follow.h"
 
-#include <string.h>
-
 static int run(int argc, char **argv)
 {
-    /* The address decides, wherever it stands on the line. */
-    static const char scheme[] = "multicast:";
-    for (int i = 1; i < argc; i++) {
-        const char *via = strncmp(argv[i], "--via=", 6) == 0              ? argv[i] + 6
-                          : strcmp(argv[i], "--via") == 0 && i + 1 < argc ? argv[i + 1]
-                                                                          : "";
-        if (strncmp(via, scheme, sizeof scheme - 1) == 0) {
-            return cv__elect_multicast(argc, argv);
-        }
-    }
     return cv__follow(argc, argv, /* is_observer= */ false);
 }
 
@@ -38,6 +26,7 @@ const struct cv_verb cv__verb_elect = {
         "  key=FILE | insecure     authenticated frames ('conclave keygen'), or not\n"
         "  sequencer=snmp:HOST:PORT/COMMUNITY | file:PATH   where numbers come from\n"
         "  ttl=1  state=FILE  eta=  eps=  R=  and the other options of the protocol\n\n"
-        "Exit status: 0 interrupted, 2 wrong usage or bad input.\n",
+        "Exit status: 0 interrupted, 1 it cannot save what it must remember, 2 wrong usage or bad\n"
+        "input.\n",
     .run = run,
 };

@@ -72,11 +72,11 @@ static int run_store(int argc, char **argv)
     }
     const char *address = argv[optind + 1];
     const struct cv_store_kind *kind = cv__store_find(address);
-    if (kind == NULL) {
-        return cv__usage_error("'%s' is no address of a store; 'conclave stores' lists the kinds",
-                               address);
-    }
     struct cv_errtext error;
+    if (kind == NULL) {
+        (void)cv__store_fail_unknown(address, &error);
+        return cv__usage_error("%s", error.text);
+    }
     if (kind->create == NULL) {
         (void)printf("%s: nothing has to be prepared\n", kind->scheme);
     } else if (kind->create(address, &error) != CV_OK) {

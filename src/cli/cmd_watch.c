@@ -13,7 +13,7 @@ const struct cv_verb cv__verb_watch = {
     .help = "usage: conclave watch NAME [--via ADDRESS] [--json]\n\n"
             "Prints one line for each change of the leader, until interrupted.\n\n"
             "  --via ADDRESS  where the election is held; default: a file of this user\n"
-            "  --lease TIME   how often to ask at least, if no news come; default 5s\n"
+            "  --lease TIME   how often to ask if the store sends no notification; default 5s\n"
             "  --changes N    stop after N changes\n"
             "  --json         one object for each change\n\n"
             "Exit status: 0 interrupted, 2 wrong usage or bad input.\n",

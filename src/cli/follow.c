@@ -12,6 +12,7 @@
 #include <getopt.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <time.h>
@@ -51,6 +52,7 @@ static void print_json(const struct settings *settings, const struct cv_election
     } else {
         cv__json_null(&json, "trouble");
     }
+    cv__json_text(&json, "self", status->self);
     cv__json_close(&json, '}');
     (void)printf("\n");
 }
@@ -83,55 +85,94 @@ static bool is_change(const struct cv_election_status *a, const struct cv_electi
            strcmp(a->trouble, b->trouble) != 0 || a->is_wished_away != b->is_wished_away;
 }
 
-/* This process has no work to stop, so it hands over as soon as it is asked to. */
-static void obey(struct cv_election *election, const struct cv_election_status *status)
+struct follower {
+    const struct settings *settings;
+    struct cv_election *election;
+    struct cv_election_status shown; /* the latest that was printed */
+    uint64_t shown_count;
+    int exit_status;
+    bool is_over;
+};
+
+/* A reader that is gone, or a full disk, ends it: nobody would learn who leads. */
+static void show(struct follower *f, const struct cv_election_status *status)
 {
-    if (status->is_wished_away) {
-        cv_resign(election, status->heir[0] != '\0' ? status->heir : NULL);
+    f->shown = *status;
+    f->shown_count++;
+    if (f->settings->is_json) {
+        print_json(f->settings, status);
+    } else {
+        print_text(f->settings, status);
+    }
+    const int flushed = cv__flush_output(f->exit_status);
+    f->is_over = f->is_over || flushed != f->exit_status;
+    f->exit_status = flushed;
+}
+
+static void look(struct follower *f)
+{
+    struct cv_election_status now;
+    cv_status(f->election, &now);
+    if (f->shown_count > 0 && !is_change(&f->shown, &now)) {
+        return;
+    }
+    if (now.reason == CV_REASON_STOPPED) {
+        f->exit_status = EXIT_NO; /* what it must remember cannot be saved */
+        f->is_over = true;
+    }
+    show(f, &now);
+    f->is_over = f->is_over || f->shown_count == f->settings->change_count_max;
+    if (now.is_wished_away && !f->is_over) {
+        /* This process has no work to stop, so it hands over as soon as it is asked to. */
+        cv_resign(f->election, now.heir[0] != '\0' ? now.heir : NULL);
     }
 }
 
-static int follow(const struct settings *settings, int signal_fd)
+/* Interrupted: a leader resigns, and says so. */
+static void leave(struct follower *f)
 {
-    struct cv_election *election;
+    f->is_over = true;
+    if (f->shown.role == CV_ROLE_LEADER) {
+        struct cv_election_status now;
+        cv_resign(f->election, NULL);
+        cv_status(f->election, &now);
+        show(f, &now);
+    }
+}
+
+/* What is not part of the status; called by the election's thread. */
+static void on_log(void *user, const char *line)
+{
+    const struct settings *settings = user;
+    (void)fprintf(stderr, "conclave: %s: %s\n", settings->name, line);
+}
+
+static int follow(struct settings *settings, int signal_fd)
+{
+    struct follower f = {.settings = settings};
     struct cv_errtext error;
-    if (cv_open(&election, settings->name, settings->via, &settings->options, &error) != CV_OK) {
+    settings->options.log = on_log;
+    settings->options.log_user = settings;
+    /* This process does nothing but tell who leads: two that lead do no harm. */
+    settings->options.accepts_two_leaders = true;
+    if (cv_open(&f.election, settings->name, settings->via, &settings->options, &error) != CV_OK) {
         return cv__usage_error("%s", error.text);
     }
-    struct cv_election_status shown = {.sequence = 0};
-    uint64_t change_count = 0;
-    int status = EXIT_FINE;
-    bool has_shown = false;
-    while (status == EXIT_FINE) {
-        struct pollfd waits[] = {{.fd = cv_fd(election), .events = POLLIN},
+    while (!f.is_over) {
+        struct pollfd waits[] = {{.fd = cv_fd(f.election), .events = POLLIN},
                                  {.fd = signal_fd, .events = POLLIN}};
         if (poll(waits, COUNT_OF(waits), -1) < 0 && errno != EINTR) {
-            status = cv__usage_error("cannot wait: %s", strerror(errno));
+            f.exit_status = cv__usage_error("cannot wait: %s", strerror(errno));
             break;
         }
         if (waits[1].revents != 0) {
-            break;
-        }
-        struct cv_election_status now;
-        cv_status(election, &now);
-        if (has_shown && !is_change(&shown, &now)) {
-            continue;
-        }
-        shown = now;
-        has_shown = true;
-        if (settings->is_json) {
-            print_json(settings, &now);
+            leave(&f);
         } else {
-            print_text(settings, &now);
+            look(&f);
         }
-        status = cv__flush_output(EXIT_FINE);
-        if (++change_count == settings->change_count_max) {
-            break;
-        }
-        obey(election, &now);
     }
-    cv_close(election);
-    return status;
+    cv_close(f.election);
+    return f.exit_status;
 }
 
 static int parse(int argc, char **argv, bool is_observer, struct settings *settings)
@@ -190,6 +231,7 @@ int cv__follow(int argc, char **argv, bool is_observer)
     (void)sigaddset(&ends, SIGTERM);
     (void)sigaddset(&ends, SIGHUP);
     (void)sigprocmask(SIG_BLOCK, &ends, NULL); /* a valid set */
+    (void)signal(SIGPIPE, SIG_IGN); /* a reader that is gone shows as an error of writing */
     const int signal_fd = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signal_fd < 0) {
         return cv__usage_error("cannot wait for signals: %s", strerror(errno));

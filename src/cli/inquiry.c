@@ -53,8 +53,8 @@ const struct cv_store_kind *cv__inquiry_kind(const char *via, char **ret_address
     }
     const struct cv_store_kind *kind = cv__store_find(*ret_address);
     if (kind == NULL) {
-        (void)cv__usage_error("'%s' is no address of a store; 'conclave stores' lists the kinds",
-                              *ret_address);
+        (void)cv__store_fail_unknown(*ret_address, &error);
+        (void)cv__usage_error("%s", error.text);
         free(*ret_address);
         *ret_address = NULL;
     }

@@ -2,6 +2,7 @@
 #include "core/address.h"
 
 #include "core/errors.h"
+#include "core/text.h"
 
 #include <string.h>
 
@@ -113,6 +114,22 @@ static size_t scheme_length(const char *text)
         length++;
     }
     return text[length] == ':' ? length : 0;
+}
+
+int cv__address_fail_scheme(const char *text, const char *const *known, struct cv_errtext *reterr)
+{
+    const size_t length = scheme_length(text);
+    char scheme[32];
+    if (length == 0 || length >= sizeof scheme) {
+        const bool is_name = strchr(text, ':') == NULL && strchr(text, '@') == NULL;
+        return cv__fail(reterr, CV_E_INVALID,
+                        "%s%.200s%s is not an address; write it like sqlite:FILE or "
+                        "etcd://HOST:PORT",
+                        is_name ? "'" : "this", is_name ? text : "", is_name ? "'" : "");
+    }
+    memcpy(scheme, text, length);
+    scheme[length] = '\0';
+    return cv__fail_unknown(reterr, CV_E_INVALID, "store", scheme, known);
 }
 
 static int check_options(const struct cv_address *address, const char *text,
@@ -262,25 +279,9 @@ int cv__address_check_options(const struct cv_address *address, const char *cons
         if (is_known(name, known)) {
             continue;
         }
-        char list[256] = "none";
-        size_t length = 0;
-        for (uint32_t i = 0; known[i] != NULL; i++) {
-            const size_t bytes = strlen(known[i]);
-            if (length + bytes + 3 > sizeof list) {
-                break;
-            }
-            if (i > 0) {
-                memcpy(list + length, ", ", 2);
-                length += 2;
-            }
-            memcpy(list + length, known[i], bytes + 1);
-            length += bytes;
-        }
         char decoded[64];
         (void)cv__address_decode(name, decoded, sizeof decoded); /* split() saw that it fits */
-        return cv__fail(reterr, CV_E_INVALID,
-                        "unknown option '%s' in a %.*s: address; there is: %s", decoded,
-                        (int)address->scheme.bytes, address->scheme.at, list);
+        return cv__fail_unknown(reterr, CV_E_INVALID, "address option", decoded, known);
     }
     return CV_OK;
 }

@@ -47,8 +47,13 @@ uint32_t cv__address_host_count(const struct cv_address *address);
 bool cv__address_option(const struct cv_address *address, const char *name,
                         struct cv_span *ret_value);
 
+/* Fails with CV_E_INVALID, because the scheme of the address is none of `known` (which ends with
+ * NULL), or because there is none. The line shows no more of an address than its scheme: the rest
+ * may contain a password. */
+int cv__address_fail_scheme(const char *text, const char *const *known, struct cv_errtext *reterr);
+
 /* CV_OK if every option is one of `known` (which ends with NULL). Otherwise CV_E_INVALID, and the
- * line names the first other one and all that are known. */
+ * line names the first other one and what was probably meant. */
 CV_NODISCARD int cv__address_check_options(const struct cv_address *address,
                                            const char *const *known, struct cv_errtext *reterr);
 

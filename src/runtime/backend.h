@@ -1,7 +1,12 @@
-/* src/runtime/backend.h - what an election is held with: a store, a network, a sequencer.
+/* src/runtime/backend.h - what runs an election: a store, or messages among the processes.
  *
- * One table for each family of addresses. A backend runs a core on the loop of the election's
- * thread (host.h) and gives it what it needs. All functions are called on that thread. */
+ * One table for each family of addresses; backends.c lists them. A backend runs a core on the loop
+ * of the election's thread (host.h) and connects it to whatever it needs: a store, sockets, a
+ * sequencer. open() is called before that thread starts, all other functions on it.
+ *
+ * An address decides which backend serves it, and its options may decide what that backend
+ * promises: the protocol, the members and their ids, times. Whoever opens an election asks for the
+ * contract first and refuses an address that promises too little. */
 #ifndef CV_RUNTIME_BACKEND_H
 #define CV_RUNTIME_BACKEND_H
 
@@ -11,6 +16,14 @@
 
 struct cv_shared_list;
 struct cv_backend; /* each family has its own */
+
+/* What an election at one address promises. */
+struct cv_backend_contract {
+    uint32_t promises; /* CV_PROP bits */
+    uint32_t assumes;  /* CV_ASSUME bits: what the promises rest on */
+    const char *words; /* for people: what a leader may rely on, or may not; a literal */
+    bool has_lease;    /* a leadership ends by the clock: lease_ns and progress_ns apply */
+};
 
 /* Texts are copied by open(). */
 struct cv_backend_setting {
@@ -26,15 +39,23 @@ struct cv_backend_setting {
     void *user;
     void (*told)(void *user, const struct cv_leadership *leadership, const char *leader);
     void (*wished)(void *user, const char *heir);  /* to the leader: resign; heir may be empty */
-    void (*trouble)(void *user, const char *line); /* empty: it is over */
+    void (*trouble)(void *user, const char *line); /* why it fails at the moment; empty: it works */
+    void (*log)(void *user, const char *line);     /* something happened that is not a state */
     /* May a leadership be prolonged, or sought? False: the application is stuck. */
     bool (*has_progress)(void *user);
 };
 
 struct cv_backend_kind {
+    /* The schemes of its addresses; NULL past the last. serves() may know other spellings. */
+    const char *(*scheme_at)(uint32_t index);
     bool (*serves)(const char *address);
+    /* Checks the address as far as that needs neither file nor network. CV_OK or CV_E_INVALID. */
+    int (*contract)(const char *address, struct cv_backend_contract *ret_contract,
+                    struct cv_errtext *reterr);
     int (*open)(struct cv_backend **ret_backend, const struct cv_backend_setting *setting,
                 struct cv_errtext *reterr);
+    /* The name by which the others know this process. */
+    const char *(*self)(const struct cv_backend *backend);
     void (*campaign)(struct cv_backend *backend, bool is_candidate);
     void (*resign)(struct cv_backend *backend, const char *heir);
     void (*wish)(struct cv_backend *backend, const char *heir);
@@ -47,5 +68,14 @@ struct cv_backend_kind {
 };
 
 extern const struct cv_backend_kind cv__backend_lease; /* every address of stores/store.h */
+extern const struct cv_backend_kind cv__backend_multicast;
+
+/* Finds the backend of an address and what it promises there. CV_E_INVALID: no backend serves the
+ * address, something in it is wrong, or it does not promise at-most-one-leader and the caller does
+ * not accept that. */
+CV_NODISCARD int cv__backend_find(const char *address, bool accepts_two_leaders,
+                                  const struct cv_backend_kind **ret_kind,
+                                  struct cv_backend_contract *ret_contract,
+                                  struct cv_errtext *reterr);
 
 #endif

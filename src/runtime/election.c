@@ -62,6 +62,8 @@ struct cv_election {
     struct cv_backend *backend;
     int64_t progress_limit_ns;
     bool is_closing;
+    void (*log)(void *user, const char *line);
+    void *log_user;
 
     char name[CV_ELECTION_BYTES], node[CV_NODE_BYTES];
     char *address;
@@ -147,7 +149,9 @@ static void on_told(void *user, const struct cv_leadership *leadership, const ch
         s->valid_until_ns = leadership->valid_until_ns;
         s->has_majority = leadership->has_majority;
         e->lifeline = lifeline;
-        publish_leadership(e, leadership->token, leadership->valid_until_ns);
+        /* Without a lease it ends when the backend says so: that is all that was promised. */
+        const int64_t until_ns = leadership->valid_until_ns;
+        publish_leadership(e, leadership->token, until_ns != 0 ? until_ns : INT64_MAX);
     } else if (s->role == CV_ROLE_LEADER) {
         end_leading(e, leadership->reason);
     }
@@ -181,6 +185,14 @@ static void on_trouble(void *user, const char *line)
         announce(e);
     }
     unlock(e);
+}
+
+static void on_log(void *user, const char *line)
+{
+    const struct cv_election *e = user;
+    if (e->log != NULL) {
+        e->log(e->log_user, line);
+    }
 }
 
 static bool has_progress(void *user)
@@ -276,18 +288,6 @@ static void *run(void *data)
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
-static const struct cv_backend_kind *const backends[] = {&cv__backend_lease};
-
-static const struct cv_backend_kind *backend_for(const char *address)
-{
-    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
-        if (backends[i]->serves(address)) {
-            return backends[i];
-        }
-    }
-    return NULL;
-}
-
 int cv__node_name(char ret_node[CV_NODE_BYTES], const char *wanted, struct cv_errtext *reterr)
 {
     if (wanted != NULL) {
@@ -323,6 +323,8 @@ static int check(struct cv_election *e, const char *name, const char *address,
     }
     e->lease_ns = options->lease_ns != 0 ? options->lease_ns : LEASE_NS_DEFAULT;
     e->progress_limit_ns = options->progress_ns;
+    e->log = options->log;
+    e->log_user = options->log_user;
     atomic_store_explicit(&e->progress_ns, cv__clock_now_ns(), memory_order_relaxed);
     int code = cv__node_name(e->node, options->node, reterr);
     if (code == CV_OK) {
@@ -331,20 +333,16 @@ static int check(struct cv_election *e, const char *name, const char *address,
     if (code != CV_OK) {
         return code;
     }
-    e->kind = backend_for(e->address);
-    if (e->kind == NULL && strncmp(e->address, "multicast:", strlen("multicast:")) == 0) {
-        return cv__fail(
-            reterr, CV_E_INVALID,
-            "'%s': in a group whose members nobody knows, two may lead for a moment, so "
-            "nothing is run there; 'conclave elect' takes part",
-            e->address);
-    }
-    if (e->kind == NULL) {
+    struct cv_backend_contract contract;
+    code = cv__backend_find(e->address, options->accepts_two_leaders, &e->kind, &contract, reterr);
+    if (code == CV_OK && !contract.has_lease &&
+        (options->lease_ns != 0 || options->progress_ns != 0)) {
         return cv__fail(reterr, CV_E_INVALID,
-                        "'%s' is no address of an election; 'conclave stores' lists the kinds",
-                        e->address);
+                        "'%.*s' has no lease that could be set or held back; its times are options "
+                        "of the address",
+                        (int)strcspn(e->address, "?"), e->address);
     }
-    return CV_OK;
+    return code;
 }
 
 /* The thread is for elections: signals are for the application's threads. */
@@ -406,9 +404,14 @@ static int backend_open(struct cv_election *e, bool is_candidate, struct cv_errt
         .told = on_told,
         .wished = on_wished,
         .trouble = on_trouble,
+        .log = on_log,
         .has_progress = has_progress,
     };
-    return e->kind->open(&e->backend, &setting, reterr);
+    const int code = e->kind->open(&e->backend, &setting, reterr);
+    if (code == CV_OK) {
+        (void)snprintf(e->status.self, sizeof e->status.self, "%s", e->kind->self(e->backend));
+    }
+    return code;
 }
 
 int cv_open(struct cv_election **ret_election, const char *name, const char *address,

@@ -143,9 +143,25 @@ static void told(void *self, const struct cv_leadership *leadership)
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
-static bool lease_serves(const char *address)
+static int lease_contract(const char *address, struct cv_backend_contract *ret_contract,
+                          struct cv_errtext *reterr)
 {
-    return cv__store_find(address) != NULL;
+    (void)address; /* whatever the store, and open() checks the rest */
+    (void)reterr;
+    const struct cv_protocol *protocol = cv_protocol_find("lease");
+    CV_ASSERT(protocol != NULL);
+    *ret_contract = (struct cv_backend_contract){
+        .promises = protocol->promises,
+        .assumes = protocol->assumes,
+        .words = "while one process leads, nobody else does",
+        .has_lease = true,
+    };
+    return CV_OK;
+}
+
+static const char *lease_self(const struct cv_backend *b)
+{
+    return b->node;
 }
 
 static int configure(struct cv_config *config, const struct cv_protocol *protocol,
@@ -202,7 +218,7 @@ static int lease_open(struct cv_backend **ret_backend, const struct cv_backend_s
     }
     b->setting = *setting;
     b->kind = cv__store_find(setting->address);
-    CV_ASSERT(b->kind != NULL); /* lease_serves() */
+    CV_ASSERT(b->kind != NULL); /* cv__store_serves() */
     (void)snprintf(b->node, sizeof b->node, "%s", setting->node);
     (void)snprintf(b->election, sizeof b->election, "%s", setting->election);
     b->address = strdup(setting->address);
@@ -281,8 +297,11 @@ static int lease_inherit(struct cv_backend *b)
 }
 
 const struct cv_backend_kind cv__backend_lease = {
-    .serves = lease_serves,
+    .scheme_at = cv__store_scheme_at,
+    .serves = cv__store_serves,
+    .contract = lease_contract,
     .open = lease_open,
+    .self = lease_self,
     .campaign = lease_campaign,
     .resign = lease_resign,
     .wish = lease_wish,

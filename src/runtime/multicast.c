@@ -4,6 +4,7 @@
 
 #include "core/address.h"
 #include "core/errors.h"
+#include "core/text.h"
 #include "core/types.h"
 #include "net/multicast.h"
 #include "runtime/persist.h"
@@ -140,7 +141,7 @@ static bool parse_number(const char *text, uint32_t max, uint32_t *ret_value)
 }
 
 /* What the address says, decoded. An option that is not there is NULL. */
-struct wishes {
+struct parts {
     struct cv_address address;
     char interface_text[64], ttl_text[16], protocol_text[64];
     char key_text[VALUE_BYTES], sequencer_text[VALUE_BYTES], state_text[VALUE_BYTES];
@@ -166,7 +167,7 @@ static bool get(const struct cv_address *address, const char *name, char *buffer
 
 #define GET(w, name) get(&(w)->address, #name, (w)->name##_text, sizeof(w)->name##_text, &(w)->name)
 
-static int read_address(const char *text, struct wishes *w, struct cv_errtext *reterr)
+static int read_address(const char *text, struct parts *w, struct cv_errtext *reterr)
 {
     const int result = cv__address_split(text, &w->address, reterr);
     if (result != CV_OK) {
@@ -179,7 +180,7 @@ static int read_address(const char *text, struct wishes *w, struct cv_errtext *r
     return CV_OK;
 }
 
-static int join_group(struct cv_member *m, struct wishes *w, struct cv_errtext *reterr)
+static int join_group(struct cv_member *m, struct parts *w, struct cv_errtext *reterr)
 {
     char path[64];
     uint32_t port = 0;
@@ -201,7 +202,7 @@ static int join_group(struct cv_member *m, struct wishes *w, struct cv_errtext *
     return cv__multicast_open(&m->socket, &where, reterr);
 }
 
-static int make_frames(struct cv_member *m, const char *election, const struct wishes *w,
+static int make_frames(struct cv_member *m, const char *election, const struct parts *w,
                        struct cv_errtext *reterr)
 {
     if ((w->key == NULL) == (w->insecure == NULL) ||
@@ -223,7 +224,7 @@ static int make_frames(struct cv_member *m, const char *election, const struct w
 }
 
 /* The options of the protocol that the address sets; an option alone is a yes. */
-static int set_options(const struct wishes *w, const struct cv_protocol *protocol,
+static int set_options(const struct parts *w, const struct cv_protocol *protocol,
                        struct cv_config *config, struct cv_errtext *reterr)
 {
     const char *known[CV_OPTIONS_MAX + COUNT_OF(own_options) + 1];
@@ -248,15 +249,37 @@ static int set_options(const struct wishes *w, const struct cv_protocol *protoco
     return result != CV_OK ? result : cv__address_check_options(&w->address, known, reterr);
 }
 
-static int configure(const struct wishes *w, const struct cv_protocol **ret_protocol,
+/* It knows no members, and takes its numbers from a sequencer. */
+static bool is_usable(const struct cv_protocol *protocol)
+{
+    return protocol->is_anonymous && protocol->sequence_ns != NULL;
+}
+
+/* Names those that can be used here. */
+static int fail_protocol(const char *name, struct cv_errtext *reterr)
+{
+    const char *known[CV_WORDS_MAX + 1];
+    uint32_t known_count = 0;
+    const struct cv_protocol *protocol;
+    for (uint32_t i = 0; (protocol = cv_protocol_at(i)) != NULL; i++) {
+        if (is_usable(protocol)) {
+            CV_ASSERT(known_count < CV_WORDS_MAX);
+            known[known_count++] = protocol->name;
+        }
+    }
+    known[known_count] = NULL;
+    return cv__fail_unknown(reterr, CV_E_INVALID, "protocol", name, known);
+}
+
+static int configure(const struct parts *w, const struct cv_protocol **ret_protocol,
                      struct cv_config *config, struct cv_errtext *reterr)
 {
     const char *name = w->protocol != NULL ? w->protocol : "anon";
     const struct cv_protocol *protocol = cv_protocol_find(name);
     if (protocol == NULL) {
-        return cv__fail(reterr, CV_E_UNKNOWN, "there is no protocol '%s'", name);
+        return fail_protocol(name, reterr);
     }
-    if (!protocol->is_anonymous || protocol->sequence_ns == NULL) {
+    if (!is_usable(protocol)) {
         return cv__fail(reterr, CV_E_INVALID,
                         "the protocol '%s' is not for a group whose members nobody knows: take "
                         "anon",
@@ -266,6 +289,22 @@ static int configure(const struct wishes *w, const struct cv_protocol **ret_prot
     const int result = set_options(w, protocol, config, reterr);
     *ret_protocol = protocol;
     return result != CV_OK ? result : cv_core_configure(protocol, config, reterr);
+}
+
+int cv__member_contract(const char *address, uint32_t *ret_promises, uint32_t *ret_assumes,
+                        struct cv_errtext *reterr)
+{
+    const struct cv_protocol *protocol = NULL;
+    struct cv_config config;
+    struct parts parts;
+    int result = read_address(address, &parts, reterr);
+    if (result == CV_OK) {
+        result = configure(&parts, &protocol, &config, reterr);
+    }
+    if (result == CV_OK) {
+        cv_core_contract(protocol, &config, ret_promises, ret_assumes);
+    }
+    return result;
 }
 
 static int open_sequencer(struct cv_member *m, uv_loop_t *loop, const char *address,
@@ -291,22 +330,22 @@ static int start(struct cv_member *m, uv_loop_t *loop, const char *election, con
 {
     const struct cv_protocol *protocol = NULL;
     struct cv_config config;
-    struct wishes wishes;
-    int result = read_address(address, &wishes, reterr);
+    struct parts parts;
+    int result = read_address(address, &parts, reterr);
     if (result == CV_OK) {
-        result = join_group(m, &wishes, reterr);
+        result = join_group(m, &parts, reterr);
     }
     if (result == CV_OK) {
-        result = make_frames(m, election, &wishes, reterr);
+        result = make_frames(m, election, &parts, reterr);
     }
     if (result == CV_OK) {
-        result = configure(&wishes, &protocol, &config, reterr);
+        result = configure(&parts, &protocol, &config, reterr);
     }
-    if (result == CV_OK && wishes.state != NULL) {
-        result = cv__persist_open(wishes.state, protocol->name, &m->persist, reterr);
+    if (result == CV_OK && parts.state != NULL) {
+        result = cv__persist_open(parts.state, protocol->name, &m->persist, reterr);
     }
     if (result == CV_OK) {
-        result = open_sequencer(m, loop, wishes.sequencer, reterr);
+        result = open_sequencer(m, loop, parts.sequencer, reterr);
     }
     if (result != CV_OK) {
         return result;

@@ -32,6 +32,11 @@ struct cv_member_told {
     void (*answered)(void *self, uint64_t request, uint64_t number);
 };
 
+/* What the protocol that the address names promises, with the options that the address sets. Checks
+ * these, and neither opens nor reads anything. CV_OK, CV_E_INVALID or CV_E_UNKNOWN. */
+CV_NODISCARD int cv__member_contract(const char *address, uint32_t *ret_promises,
+                                     uint32_t *ret_assumes, struct cv_errtext *reterr);
+
 /* Opens and starts it. `address` is used during the call only. On failure nothing is left, but the
  * loop must be turned once more for handles to be closed. */
 CV_NODISCARD int cv__member_open(uv_loop_t *loop, const char *election, const char *address,

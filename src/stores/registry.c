@@ -1,4 +1,5 @@
 /* src/stores/registry.c - every kind of store there is; a new one is one file and one line. */
+#include "core/address.h"
 #include "core/errors.h"
 #include "core/types.h"
 #include "modules/module.h"
@@ -56,17 +57,44 @@ const struct cv_store_kind *cv__store_at(uint32_t index)
     return kind != NULL ? kind : &absent[index - 1];
 }
 
-const struct cv_store_kind *cv__store_find(const char *address)
+const char *cv__store_scheme_at(uint32_t index)
+{
+    if (index == 0) {
+        return cv__store_sqlite.scheme;
+    }
+    return index <= COUNT_OF(modules) ? modules[index - 1] : NULL;
+}
+
+/* The index of the kind for an address; past the last: there is none. */
+static uint32_t index_of(const char *address)
 {
     if (has_scheme(address, cv__store_sqlite.scheme)) {
-        return &cv__store_sqlite;
+        return 0;
     }
-    for (uint32_t i = 0; i < COUNT_OF(modules); i++) {
-        if (is_of(address, i)) {
-            return cv__store_at(i + 1);
-        }
+    uint32_t i = 0;
+    while (i < COUNT_OF(modules) && !is_of(address, i)) {
+        i++;
     }
-    return NULL;
+    return i + 1;
+}
+
+const struct cv_store_kind *cv__store_find(const char *address)
+{
+    return cv__store_at(index_of(address));
+}
+
+bool cv__store_serves(const char *address)
+{
+    return index_of(address) <= COUNT_OF(modules);
+}
+
+int cv__store_fail_unknown(const char *address, struct cv_errtext *reterr)
+{
+    const char *known[COUNT_OF(modules) + 2];
+    for (uint32_t i = 0; i < COUNT_OF(known); i++) {
+        known[i] = cv__store_scheme_at(i);
+    }
+    return cv__address_fail_scheme(address, known, reterr);
 }
 
 /* The length of the UTF-8 sequence that begins here; 0: it is none, or a control character. */

@@ -124,8 +124,14 @@ struct cv_store_kind {
                  struct cv_errtext *reterr);
 };
 
-/* The kind for an address, or NULL. cv__store_at() walks all of them: NULL past the last. */
+/* The kind for an address, or NULL. cv__store_at() walks all of them: NULL past the last. Both load
+ * the kind's module if it has one; cv__store_scheme_at() gives the names without that. */
 const struct cv_store_kind *cv__store_find(const char *address);
 const struct cv_store_kind *cv__store_at(uint32_t index);
+const char *cv__store_scheme_at(uint32_t index);
+bool cv__store_serves(const char *address);
+
+/* Fails with CV_E_INVALID, because the address names no store. */
+int cv__store_fail_unknown(const char *address, struct cv_errtext *reterr);
 
 #endif

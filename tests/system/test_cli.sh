@@ -157,7 +157,7 @@ refuses 'where do numbers come from? add sequencer=' elect e --via "$group?$loop
 refuses 'is no multicast group' elect e --via "multicast:10.0.0.1:7000?$loop&insecure&sequencer=file:n"
 refuses 'is not multicast:GROUP:PORT' elect e --via "multicast:239.1.1.1?$loop&insecure&sequencer=file:n"
 refuses 'is not for a group whose members nobody knows' elect e --via "$group?$loop&insecure&protocol=bully"
-refuses "unknown option 'Q'" elect e --via "$group?$loop&insecure&sequencer=file:n&Q=1"
+refuses "unknown address option 'Q'; known: interface, ttl," elect e --via "$group?$loop&insecure&sequencer=file:n&Q=1"
 refuses 'eps/2 > eta' elect e --via "$group?$loop&insecure&sequencer=file:n&eta=1s&eps=1s"
 refuses "cannot read 'no-key'" elect e --via "$group?$loop&key=no-key&sequencer=file:n"
 refuses "option 'R' is given twice" elect e --via "$group?R=1&R=2"

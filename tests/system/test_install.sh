@@ -101,7 +101,7 @@ g++ -std=c++17 $flags "$examples/leader.cpp" -o "$work/leader-cc" \
     $(pkg-config --cflags --libs conclave)
 export LD_LIBRARY_PATH="$lib"
 ! "$work/leader-c" x nonsense:y 2>"$work/error" || fail "an address that is none is accepted"
-grep -q "leader: 'nonsense:y' is no address" "$work/error" || fail "$(cat "$work/error")"
+grep -q "leader: unknown store 'nonsense'" "$work/error" || fail "$(cat "$work/error")"
 
 pids=
 trap 'kill -9 $pids 2>/dev/null || :; rm -rf "$work"' EXIT

@@ -128,7 +128,7 @@ for name in '' "$(printf 'a\nb')" "$(printf 'a\tb')" "$(printf '\177')" "$(print
     fails 2 'the name of one election' history "$name"
     fails 2 "$name_rule" watch "$name"
 done
-fails 2 "'no?such?address' is no address" run x --via "$(printf 'no\nsuch\taddress')" -- true
+fails 2 "'no?such?address' is not an address" run x --via "$(printf 'no\nsuch\taddress')" -- true
 for name in "$(repeated a 255)" 'a b' ' ' '../../etc/passwd' '/' '.' "o'clock; DROP TABLE x" '%s%n' \
     'Wahl für Ämter ✓' '*'; do
     runs "$name" run "$name" -- sh -c 'printf "%s\n" "$CONCLAVE_ELECTION"'
@@ -145,17 +145,26 @@ runs "$(repeated n 127)" run x --node "$(repeated n 127)" -- sh -c 'echo "$CONCL
 
 # ---- addresses ------------------------------------------------------------------------------------
 
-for address in '' nosuch:x /tmp/x.db sqlit: 'sqlite' '://' ':'; do
-    fails 2 "'$address' is no address of an election; 'conclave stores' lists" \
-        run x --via "$address" -- true
-    for verb in status history resign; do
-        fails 2 "'$address' is no address of a store" $verb x --via "$address"
+for verb in 'run x' 'status x' 'history x' 'resign x' explain 'store init'; do
+    command=
+    [ "$verb" != 'run x' ] || command='-- true'
+    via=--via
+    case $verb in explain | store*) via= ;; esac
+    for address in '' /tmp/x.db sqlite; do
+        fails 2 "'$address' is not an address; write it like sqlite:FILE" $verb $via "$address" $command
     done
+    for address in : '://'; do
+        fails 2 'this is not an address' $verb $via "$address" $command
+    done
+    fails 2 "unknown store 'nosuch'; known: sqlite, postgres, etcd, zookeeper" \
+        $verb $via nosuch:x $command
+    fails 2 "unknown store 'sqlit'; did you mean 'sqlite'?" $verb $via sqlit: $command
 done
-fails 2 "'nosuch:x' is no address of a store" explain nosuch:x
-fails 2 "'nosuch:x' is no address of a store" store init nosuch:x
 fails 2 "'sqlite:' names no file" run x --via sqlite: -- true
-fails 2 "'multicast:239.1.1.1:7000'" run x --via multicast:239.1.1.1:7000 -- true
+group='multicast:239.1.1.1:7000'
+fails 2 "'$group' does not promise at-most-one-leader: .*; 'conclave elect' takes part" \
+    run x --via "$group?insecure" -- true
+fails 2 "'$group' has no lease" elect x --via "$group?insecure" --lease 2s
 
 # Nobody listens on port 1. Bounded: -n needs an answer, -w that long and a second.
 for store in postgres etcd zookeeper; do

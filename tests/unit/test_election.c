@@ -349,8 +349,8 @@ static void bad_arguments_are_refused_with_a_line(void **unused)
     refuse("", address, NULL, CV_E_INVALID, "1 to 255 bytes");
     refuse(long_name, address, NULL, CV_E_INVALID, "1 to 255 bytes");
     refuse("a\nb", address, NULL, CV_E_INVALID, "control characters");
-    refuse("x", "nonsense:y", NULL, CV_E_INVALID, "'nonsense:y' is no address");
-    refuse("x", "", NULL, CV_E_INVALID, "no address");
+    refuse("x", "nonsense:y", NULL, CV_E_INVALID, "unknown store 'nonsense'; known: sqlite");
+    refuse("x", "", NULL, CV_E_INVALID, "is not an address");
     refuse("x", "sqlite:", NULL, CV_E_INVALID, "names no file");
     refuse("x", "sqlite:/nowhere/at/all.db", NULL, CV_E_STORE, "/nowhere/at/all.db");
     refuse("x", "sqlite:/etc/passwd", NULL, CV_E_STORE, "not a database");

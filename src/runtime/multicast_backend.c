@@ -1,0 +1,223 @@
+/* src/runtime/multicast_backend.c - elections of the public header in a multicast group.
+ *
+ * The processes have no names that the others know. Each is known by the label that it drew at its
+ * start, written as sixteen hexadecimal digits. Nobody can be asked to resign, because there is no
+ * record in which to leave the request, and a leader cannot choose its successor. */
+#include "core/errors.h"
+#include "core/types.h"
+#include "runtime/backend.h"
+#include "runtime/multicast.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GOODBYES 3u     /* a resignation is sent this often before we go: datagrams are lost */
+#define LABEL_BYTES 20u /* sixteen digits, and the final zero */
+
+struct cv_backend {
+    struct cv_backend_setting setting; /* its texts are not used after open() */
+    struct cv_member *member;
+    char self[LABEL_BYTES];
+    bool is_leading;
+    bool is_leaving;      /* it led and resigned; the others may not have heard of it */
+    uint64_t sent_before; /* messages, when it began to leave */
+
+    void (*closed)(void *user);
+    void *closed_user;
+};
+
+/* ---- What the application hears of ----------------------------------------------------------- */
+
+static void label_write(char ret_text[LABEL_BYTES], uint64_t label)
+{
+    (void)snprintf(ret_text, LABEL_BYTES, "%016" PRIx64, label);
+}
+
+static void on_leadership(void *self, const struct cv_leadership *leadership)
+{
+    struct cv_backend *b = self;
+    char leader[LABEL_BYTES] = "";
+    if (leadership->leader != CV_ID_NONE) {
+        label_write(leader, leadership->label);
+    }
+    b->is_leading = leadership->is_self;
+    b->is_leaving = b->is_leaving && !leadership->is_self;
+    b->setting.told(b->setting.user, leadership, leader);
+}
+
+static void on_trouble(void *self, const char *line)
+{
+    const struct cv_backend *b = self;
+    b->setting.log(b->setting.user, line);
+}
+
+/* One line at the end: what was dropped, and what the sequencer did wrong; nothing if all is well.
+ */
+static void log_counts(const struct cv_backend *b)
+{
+    const struct cv_sequencer_counts none = {0};
+    const struct cv_sequencer_counts *sequencer = cv__member_sequencer(b->member);
+    sequencer = sequencer != NULL ? sequencer : &none;
+    const uint64_t wrong = sequencer->refused + sequencer->strange;
+    /* A question that is still open counts as silence: there is no answer. */
+    const uint64_t silent = sequencer->asked - sequencer->answered - wrong;
+    const uint64_t malformed = cv__host_counts(cv__member_host(b->member))->malformed;
+    uint64_t dropped = 0;
+    for (enum cv_frame_fate fate = CV_FRAME_FOREIGN; fate < CV_FRAME_FATE_COUNT; fate++) {
+        dropped += cv__member_frames(b->member, fate);
+    }
+    if (dropped + malformed + wrong + silent == 0) {
+        return;
+    }
+    char line[CV_ERRTEXT_BYTES];
+    (void)snprintf(line, sizeof line,
+                   "dropped %" PRIu64 " foreign, %" PRIu64 " of another version, %" PRIu64
+                   " damaged, %" PRIu64 " replayed, %" PRIu64 " malformed; sequencer: %" PRIu64
+                   " refused, %" PRIu64 " silent, %" PRIu64 " strange",
+                   cv__member_frames(b->member, CV_FRAME_FOREIGN),
+                   cv__member_frames(b->member, CV_FRAME_VERSION),
+                   cv__member_frames(b->member, CV_FRAME_DAMAGED),
+                   cv__member_frames(b->member, CV_FRAME_REPLAYED), malformed, sequencer->refused,
+                   silent, sequencer->strange);
+    b->setting.log(b->setting.user, line);
+}
+
+/* ---- Opening and closing --------------------------------------------------------------------- */
+
+static const char scheme[] = "multicast";
+
+static const char *group_scheme_at(uint32_t index)
+{
+    return index == 0 ? scheme : NULL;
+}
+
+static bool group_serves(const char *address)
+{
+    const size_t length = sizeof scheme - 1;
+    return strncmp(address, scheme, length) == 0 && address[length] == ':';
+}
+
+static int group_contract(const char *address, struct cv_backend_contract *ret_contract,
+                          struct cv_errtext *reterr)
+{
+    *ret_contract = (struct cv_backend_contract){
+        .words = "in a group whose members nobody knows, two may lead for a moment",
+        .has_lease = false,
+    };
+    return cv__member_contract(address, &ret_contract->promises, &ret_contract->assumes, reterr);
+}
+
+static int group_open(struct cv_backend **ret_backend, const struct cv_backend_setting *setting,
+                      struct cv_errtext *reterr)
+{
+    struct cv_backend *b = calloc(1, sizeof *b);
+    if (b == NULL) {
+        return cv__fail(reterr, CV_E_MEMORY, "out of memory");
+    }
+    b->setting = *setting;
+    const struct cv_member_told told = {
+        .self = b, .leadership = on_leadership, .trouble = on_trouble};
+    const int code = cv__member_open(setting->loop, setting->election, setting->address, &told,
+                                     &b->member, reterr);
+    if (code != CV_OK) {
+        free(b);
+        return code;
+    }
+    label_write(b->self, cv__host_nonce(cv__member_host(b->member)));
+    if (!setting->is_candidate) {
+        cv__host_campaign(cv__member_host(b->member), /* is_candidate= */ false);
+    }
+    *ret_backend = b;
+    return CV_OK;
+}
+
+static void on_member_closed(void *data)
+{
+    struct cv_backend *b = data;
+    void (*closed)(void *user) = b->closed;
+    void *user = b->closed_user;
+    free(b);
+    closed(user);
+}
+
+static void group_close(struct cv_backend *b, void (*closed)(void *user), void *user)
+{
+    log_counts(b);
+    b->closed = closed;
+    b->closed_user = user;
+    cv__member_close(b->member, on_member_closed, b);
+}
+
+static const char *group_self(const struct cv_backend *b)
+{
+    return b->self;
+}
+
+/* ---- What the application wants -------------------------------------------------------------- */
+
+static uint64_t sent(const struct cv_backend *b)
+{
+    return cv__host_counts(cv__member_host(b->member))->sent;
+}
+
+static void leave_begin(struct cv_backend *b)
+{
+    if (b->is_leading) {
+        b->is_leaving = true;
+        b->sent_before = sent(b);
+    }
+}
+
+static void group_campaign(struct cv_backend *b, bool is_candidate)
+{
+    if (!is_candidate) {
+        leave_begin(b);
+    }
+    cv__host_campaign(cv__member_host(b->member), is_candidate);
+}
+
+static void group_resign(struct cv_backend *b, const char *heir)
+{
+    (void)heir; /* nobody has a name here */
+    leave_begin(b);
+    cv__host_resign(cv__member_host(b->member), CV_ID_NONE);
+}
+
+static void group_wish(struct cv_backend *b, const char *heir)
+{
+    (void)heir;
+    b->setting.log(b->setting.user, "the leader of a multicast group cannot be asked to resign");
+}
+
+static void group_report(struct cv_backend *b, enum cv_input input, int64_t value)
+{
+    cv__host_report(cv__member_host(b->member), input, value);
+}
+
+static bool group_is_released(const struct cv_backend *b)
+{
+    return !b->is_leaving || sent(b) - b->sent_before >= GOODBYES;
+}
+
+static int group_inherit(struct cv_backend *b)
+{
+    (void)b;
+    return -1;
+}
+
+const struct cv_backend_kind cv__backend_multicast = {
+    .scheme_at = group_scheme_at,
+    .serves = group_serves,
+    .contract = group_contract,
+    .open = group_open,
+    .self = group_self,
+    .campaign = group_campaign,
+    .resign = group_resign,
+    .wish = group_wish,
+    .report = group_report,
+    .is_released = group_is_released,
+    .inherit = group_inherit,
+    .close = group_close,
+};
