@@ -1,17 +1,13 @@
 /* src/runtime/host.h - runs one core, of any protocol, on a libuv loop.
  *
  * The host brings what a core does not have: a clock, chance, timers, a network, a sequencer, a
- * disk. It steps the core once for each event, carries out the effects in their order, and keeps
- * the promises of conclave/core.h:
+ * disk. When the core is stepped and what of its effects has to wait is decided in host/node.h, for
+ * every host alike; here:
  *
  * - The clock is read afresh for each event, so that a process that slept learns of it with the
  *   first thing it does.
- * - A timer fires once, at an instant drawn from the range that was asked for.
- * - Nobody calls back into a step: what services and callers bring while one runs is queued.
- * - Sends and leaderships that follow a persist wait until the record is durable. Saving is done in
- *   libuv's thread pool and does not stop the loop. Records that follow each other quickly are
- *   saved together, since each replaces the one before; constant memory.
- * - After a failed save nothing that waited for it ever leaves.
+ * - A timer is due at an instant drawn at random from the range that was asked for.
+ * - Saving is done in libuv's thread pool and does not stop the loop.
  *
  * The services are tables of functions with the object they belong to; what a protocol does not use
  * may be left out. They are called on the loop's thread, from within a step, except `save`.
@@ -21,7 +17,8 @@
 #ifndef CV_RUNTIME_HOST_H
 #define CV_RUNTIME_HOST_H
 
-#include <conclave/core.h>
+#include "host/node.h"
+#include "runtime/timers.h"
 
 #include <uv.h>
 
@@ -86,15 +83,6 @@ struct cv_host_services {
     struct cv_host_time time;
 };
 
-struct cv_host_counts {
-    uint64_t steps;
-    uint64_t received;  /* messages that the core got */
-    uint64_t malformed; /* did not decode: refused */
-    uint64_t dropped;   /* a queue was full */
-    uint64_t sent;      /* sends carried out, each to one or to many */
-    uint64_t saved;     /* records */
-};
-
 /* A host for a configuration that passed cv_core_configure(). Returns CV_OK, CV_E_MEMORY or
  * CV_E_IO. */
 CV_NODISCARD int cv__host_new(uv_loop_t *loop, const struct cv_protocol *protocol,
@@ -134,7 +122,7 @@ int64_t cv__host_next_due_ns(const struct cv_host *host);
 
 /* The latest that was told; its reason is CV_REASON_STARTED before anything was. */
 const struct cv_leadership *cv__host_leadership(const struct cv_host *host);
-const struct cv_host_counts *cv__host_counts(const struct cv_host *host);
+const struct cv_node_counts *cv__host_counts(const struct cv_host *host);
 
 /* The nonce of this start, from cv__host_new() on and never 0: the label by which others know this
  * process in anonymous protocols and in stores. */

@@ -417,7 +417,7 @@ static void a_full_queue_drops_messages_and_counts_them(void **unused)
     struct cv_errtext why;
     assert_int_equal(cv__host_start(rig.host, &why), CV_OK);
     cv__host_campaign(rig.host, true);
-    const struct cv_host_counts *counts = cv__host_counts(rig.host);
+    const struct cv_node_counts *counts = cv__host_counts(rig.host);
     assert_int_equal(counts->received, CV_HOST_QUEUE_MAX);
     assert_int_equal(counts->dropped, 30 * CV_EFFECTS_MAX - CV_HOST_QUEUE_MAX);
     rig_end(&rig);
@@ -445,8 +445,11 @@ static void promise(const struct cv_event *event, struct cv_effects *out)
         send_ping(out, 100 + (uint64_t)event->value); /* before the record: waits for nothing new */
         cv__effect_persist(out, word, COUNT_OF(word));
         send_ping(out, (uint64_t)event->value);
-        const struct cv_leadership leadership = {.leader = 1, .token = (uint64_t)event->value};
+        const struct cv_leadership leadership = {
+            .is_self = true, .leader = 1, .token = (uint64_t)event->value};
         cv__effect_leadership(out, &leadership);
+    } else if (event->kind == CV_EVENT_RESIGN) {
+        cv__effect_leadership(out, &(struct cv_leadership){.reason = CV_REASON_RESIGNED});
     }
 }
 
@@ -465,6 +468,22 @@ static void a_send_never_overtakes_a_persist(void **unused)
     assert_int_equal(rig.sent_count, 2);
     assert_int_equal(rig.sent[1], 1);
     assert_int_equal(rig.told_count, 1);
+    rig_end(&rig);
+}
+
+static void a_loss_does_not_wait_for_the_disk_and_ends_the_gain_that_does(void **unused)
+{
+    (void)unused;
+    struct rig rig;
+    rig_start(&rig, promise);
+    cv__host_report(rig.host, CV_INPUT_LOAD, 1);
+    cv__host_resign(rig.host, CV_ID_NONE);
+    assert_int_equal(rig.told_count, 1);
+    assert_int_equal(rig.told_token[0], 0);
+    turn_until_saved(&rig, 1);
+    assert_int_equal(rig.told_count, 1); /* not the gain, after its loss */
+    assert_int_equal(rig.sent_count, 2);
+    assert_false(cv__host_leadership(rig.host)->is_self);
     rig_end(&rig);
 }
 
@@ -520,6 +539,7 @@ static void without_a_disk_a_protocol_that_needs_one_stops(void **unused)
     assert_int_equal(seen_count, 3);
     assert_int_equal(seen[2].kind, CV_EVENT_PERSIST_FAILED);
     assert_int_equal(rig.sent_count, 1);
+    assert_int_equal(rig.told_count, 0); /* it would lead on a record that nobody saved */
     rig_end(&rig);
 }
 
@@ -647,6 +667,7 @@ int main(void)
         cmocka_unit_test(a_full_queue_drops_messages_and_counts_them),
         cmocka_unit_test(what_does_not_decode_is_counted),
         cmocka_unit_test(a_send_never_overtakes_a_persist),
+        cmocka_unit_test(a_loss_does_not_wait_for_the_disk_and_ends_the_gain_that_does),
         cmocka_unit_test(records_that_follow_each_other_are_saved_together),
         cmocka_unit_test(what_a_failed_save_held_back_never_leaves),
         cmocka_unit_test(without_a_disk_a_protocol_that_needs_one_stops),

@@ -1,0 +1,99 @@
+/* src/host/gate.h - keeps sends and leaderships behind the record that must be durable first.
+ *
+ * A core that promises something asks for its promise to be saved (CV_EFFECT_PERSIST) and then
+ * sends it. If the message left first and the process crashed, the promise would be forgotten and
+ * could be broken. So what is issued after a record waits until that record is durable.
+ *
+ * Two records at most are on their way: one is being saved, one is next. A record that is asked for
+ * while another is being saved becomes the next one and replaces the one that was: each record is
+ * the whole of what must be remembered, so only the latest needs to reach the disk. What waited for
+ * the replaced record waits for its replacement.
+ *
+ * Effects that wait stand in one queue, in the order they were issued: first those that wait for
+ * the record being saved, then those that wait for the next one. There are no record numbers, so
+ * two gates in the same situation have the same bytes, which a search through all states needs.
+ *
+ * Pure: no pointer inside, copied by assignment; the places of the queue are the caller's, and
+ * message bytes and sets are known by an index that means something to the host only. Time: a few
+ * instructions each. */
+#ifndef CV_HOST_GATE_H
+#define CV_HOST_GATE_H
+
+#include "core/types.h"
+
+#define CV_KEPT_NONE UINT32_MAX /* no bytes are kept for it */
+
+/* All that a protocol must remember, as it goes to the disk. */
+struct cv_gate_record {
+    uint32_t word_count;
+    uint32_t zero; /* no padding: the bytes are compared and hashed */
+    uint64_t word[CV_PERSIST_WORDS_MAX];
+};
+
+enum cv_held_kind {
+    CV_HELD_NOTHING,    /* it was withdrawn: a newer belief went first */
+    CV_HELD_SEND,       /* kept: the encoded message */
+    CV_HELD_LEADERSHIP, /* kept: the words of its members, if it has any */
+};
+
+/* A send or a leadership that waits. No padding, no pointer. */
+struct cv_held {
+    uint64_t token, label;
+    int64_t valid_until_ns;
+    uint32_t kept; /* the host's index; CV_KEPT_NONE */
+    uint32_t word_count;
+    cv_id first, last; /* SEND: to whom; LEADERSHIP: first is the leader */
+    uint8_t kind;      /* enum cv_held_kind */
+    uint8_t reason;    /* enum cv_reason */
+    uint8_t to_self, is_self, has_majority;
+    uint8_t zero[3];
+};
+
+/* Invariants: `next` exists only while a record is being saved; nothing is held unless a record is
+ * being saved; count_saving <= count <= capacity, and they differ only if there is a next record;
+ * after a failure nothing is held, saved or let through for the rest of this life. */
+struct cv_gate {
+    struct cv_gate_record saving, next;
+    uint32_t first, count; /* a ring in the caller's places */
+    uint32_t
+        count_saving; /* of these, counted from the first, wait for `saving`; others for `next` */
+    uint32_t capacity;
+    bool is_saving, has_next, has_failed;
+    uint8_t zero[5];
+};
+
+void cv__gate_init(struct cv_gate *gate, uint32_t capacity);
+
+/* True: what is issued now may leave at once. */
+static inline bool cv__gate_is_open(const struct cv_gate *gate)
+{
+    return !gate->is_saving && !gate->has_failed;
+}
+
+/* A record was asked for. True: the caller starts to save gate->saving now. Not after a failure. */
+CV_NODISCARD bool cv__gate_ask(struct cv_gate *gate, const uint64_t *word, uint32_t word_count);
+
+/* A zeroed place at the end of the queue, for something that waits for the latest record; NULL: the
+ * queue is full. Only while a record is being saved. */
+struct cv_held *cv__gate_hold(struct cv_gate *gate, struct cv_held *place);
+
+/* gate->saving is durable: what waited for it is taken out by calls of cv__gate_release(), until
+ * that returns false; then cv__gate_next() says whether gate->saving is to be saved again, with the
+ * next record. */
+void cv__gate_saved(struct cv_gate *gate);
+CV_NODISCARD bool cv__gate_release(struct cv_gate *gate, const struct cv_held *place,
+                                   struct cv_held *ret_held);
+CV_NODISCARD bool cv__gate_next(struct cv_gate *gate);
+
+/* The record cannot be saved: what waits is taken out by cv__gate_drop(), until that returns false,
+ * and never leaves. */
+void cv__gate_fail(struct cv_gate *gate);
+CV_NODISCARD bool cv__gate_drop(struct cv_gate *gate, const struct cv_held *place,
+                                struct cv_held *ret_held);
+
+/* The i-th of those that wait, counted from the oldest. */
+struct cv_held *cv__gate_at(const struct cv_gate *gate, struct cv_held *place, uint32_t i);
+
+void cv__gate_check(const struct cv_gate *gate); /* asserts the invariants */
+
+#endif

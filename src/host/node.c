@@ -1,0 +1,455 @@
+/* src/host/node.c - one core with what every host keeps for it; see node.h. */
+#include "host/node.h"
+
+#include <string.h>
+
+/* ---- The disk: failure ----------------------------------------------------------------------- */
+
+static void drop_kept(struct cv_node_host *host, uint32_t kept)
+{
+    if (kept != CV_KEPT_NONE) {
+        host->calls->drop(host->self, kept);
+    }
+}
+
+/* From here on nothing that waits or would have to wait ever leaves. */
+static void close_gate(struct cv_node *node, struct cv_node_host *host)
+{
+    cv__gate_fail(&node->gate);
+    struct cv_held held;
+    while (cv__gate_drop(&node->gate, host->held, &held)) {
+        drop_kept(host, held.kept);
+    }
+    cv__gate_check(&node->gate);
+}
+
+static void fail(struct cv_node *node, struct cv_node_host *host, const char *why)
+{
+    close_gate(node, host);
+    node->must_tell_failure = true;
+    host->calls->disk_failed(host->self, why);
+}
+
+/* ---- Effects --------------------------------------------------------------------------------- */
+
+static void send_now(struct cv_node_host *host, uint32_t kept, cv_id first, cv_id last,
+                     bool to_self)
+{
+    host->counts.sent++;
+    host->calls->send(host->self, kept, first, last, to_self);
+    host->calls->drop(host->self, kept);
+}
+
+/* Every send waits for the record before it. A core could say of a message that it promises nothing
+ * (a question, a heartbeat without a promise): this is the place to let such a one pass. */
+static bool send_must_wait(const struct cv_node *node, const struct cv_effect *effect)
+{
+    (void)effect;
+    return !cv__gate_is_open(&node->gate);
+}
+
+static void on_send(struct cv_node *node, struct cv_node_host *host, const struct cv_effect *effect)
+{
+    const bool must_wait = send_must_wait(node, effect);
+    if (must_wait && node->gate.has_failed) {
+        return; /* it would promise what may be forgotten */
+    }
+    const uint32_t kept = host->calls->encode(host->self, &effect->message);
+    if (kept == CV_KEPT_NONE) {
+        host->counts.dropped++;
+        return;
+    }
+    if (!must_wait) {
+        send_now(host, kept, effect->first, effect->last, effect->to_self);
+        return;
+    }
+    struct cv_held *held = cv__gate_hold(&node->gate, host->held);
+    if (held == NULL) {
+        host->counts.dropped++;
+        host->calls->drop(host->self, kept);
+        return;
+    }
+    held->kind = CV_HELD_SEND;
+    held->kept = kept;
+    held->first = effect->first;
+    held->last = effect->last;
+    held->to_self = effect->to_self;
+}
+
+/* A newer belief is told at once: older ones that still wait must not be told after it. */
+static void withdraw_leaderships(struct cv_node *node, struct cv_node_host *host)
+{
+    for (uint32_t i = 0; i < node->gate.count; i++) {
+        struct cv_held *held = cv__gate_at(&node->gate, host->held, i);
+        if (held->kind == CV_HELD_LEADERSHIP) {
+            drop_kept(host, held->kept);
+            held->kind = CV_HELD_NOTHING;
+            held->kept = CV_KEPT_NONE;
+        }
+    }
+}
+
+static void hold_leadership(struct cv_node *node, struct cv_node_host *host,
+                            const struct cv_leadership *leadership)
+{
+    const struct cv_list *members = &leadership->members;
+    uint32_t kept = CV_KEPT_NONE;
+    if (members->word_count > 0) {
+        kept = host->calls->keep(host->self, members->word,
+                                 members->word_count * sizeof *members->word);
+    }
+    const bool is_kept = members->word_count == 0 || kept != CV_KEPT_NONE;
+    struct cv_held *held = is_kept ? cv__gate_hold(&node->gate, host->held) : NULL;
+    if (held == NULL) {
+        drop_kept(host, kept);
+        fail(node, host, "the disk does not keep up with the records to be saved");
+        return;
+    }
+    held->kind = CV_HELD_LEADERSHIP;
+    held->kept = kept;
+    held->word_count = members->word_count;
+    held->first = leadership->leader;
+    held->is_self = leadership->is_self;
+    held->label = leadership->label;
+    held->reason = (uint8_t)leadership->reason;
+    held->token = leadership->token;
+    held->valid_until_ns = leadership->valid_until_ns;
+    held->has_majority = leadership->has_majority;
+}
+
+static void on_leadership(struct cv_node *node, struct cv_node_host *host,
+                          const struct cv_leadership *leadership)
+{
+    if (!leadership->is_self) {
+        withdraw_leaderships(node, host);
+        host->calls->tell(host->self, leadership);
+    } else if (cv__gate_is_open(&node->gate)) {
+        host->calls->tell(host->self, leadership);
+    } else if (!node->gate.has_failed) {
+        hold_leadership(node, host, leadership);
+    } /* otherwise it would lead with a record that may be forgotten */
+}
+
+static void tell_held(struct cv_node_host *host, const struct cv_held *held)
+{
+    struct cv_leadership leadership = {
+        .is_self = held->is_self,
+        .leader = held->first,
+        .label = held->label,
+        .reason = held->reason,
+        .token = held->token,
+        .valid_until_ns = held->valid_until_ns,
+        .has_majority = held->has_majority,
+    };
+    if (held->kept != CV_KEPT_NONE) {
+        size_t byte_count = 0;
+        leadership.members.word = host->calls->kept(host->self, held->kept, &byte_count);
+        leadership.members.word_count = held->word_count;
+        CV_ASSERT(byte_count == held->word_count * sizeof *leadership.members.word);
+    }
+    host->calls->tell(host->self, &leadership);
+    drop_kept(host, held->kept);
+}
+
+/* ---- The disk: records ----------------------------------------------------------------------- */
+
+static void let_go(struct cv_node *node, struct cv_node_host *host)
+{
+    struct cv_held held;
+    while (!node->is_closed && cv__gate_release(&node->gate, host->held, &held)) {
+        if (held.kind == CV_HELD_SEND) {
+            send_now(host, held.kept, held.first, held.last, held.to_self);
+        } else if (held.kind == CV_HELD_LEADERSHIP) {
+            tell_held(host, &held);
+        }
+    }
+}
+
+/* The record under way is durable; true: there is a next one to be saved. */
+static bool finish_save(struct cv_node *node, struct cv_node_host *host)
+{
+    host->counts.saved++;
+    cv__gate_saved(&node->gate);
+    let_go(node, host);
+    return !node->is_closed && cv__gate_next(&node->gate);
+}
+
+static void save(struct cv_node *node, struct cv_node_host *host)
+{
+    const struct cv_gate_record *record = &node->gate.saving;
+    bool is_more = true;
+    while (is_more) {
+        CV_ASSERT(node->gate.is_saving);
+        is_more = false;
+        switch (host->calls->save(host->self, record->word, record->word_count)) {
+        case CV_SAVE_BEGUN:
+            break;
+        case CV_SAVE_DONE:
+            is_more = finish_save(node, host);
+            break;
+        case CV_SAVE_FAILED:
+            fail(node, host, NULL);
+            break;
+        }
+    }
+}
+
+static void on_persist(struct cv_node *node, struct cv_node_host *host,
+                       const struct cv_effect *effect)
+{
+    if (host->calls->record_asked != NULL) {
+        host->calls->record_asked(host->self, effect->persist, effect->persist_count);
+    }
+    if (!node->gate.has_failed &&
+        cv__gate_ask(&node->gate, effect->persist, effect->persist_count)) {
+        save(node, host);
+    }
+}
+
+/* ---- Steps and the queue of events ----------------------------------------------------------- */
+
+static void carry_out(struct cv_node *node, struct cv_node_host *host,
+                      const struct cv_effect *effect)
+{
+    switch (effect->kind) {
+    case CV_EFFECT_SEND:
+        on_send(node, host, effect);
+        break;
+    case CV_EFFECT_ARM: {
+        CV_ASSERT(effect->earliest_ns <= effect->latest_ns);
+        const int64_t due_ns =
+            host->calls->arm(host->self, effect->timer, effect->earliest_ns, effect->latest_ns);
+        CV_ASSERT(due_ns > 0); /* 0 means not armed */
+        CV_ASSERT(due_ns >= effect->earliest_ns);
+        node->due_ns[effect->timer] = due_ns;
+        break;
+    }
+    case CV_EFFECT_DISARM:
+        node->due_ns[effect->timer] = 0;
+        break;
+    case CV_EFFECT_PERSIST:
+        on_persist(node, host, effect);
+        break;
+    case CV_EFFECT_LEADERSHIP:
+        on_leadership(node, host, &effect->leadership);
+        break;
+    case CV_EFFECT_ASK_SEQUENCE:
+        host->calls->ask_sequence(host->self, effect->request, effect->reference);
+        break;
+    case CV_EFFECT_ASK_STORE:
+        host->calls->ask_store(host->self, effect);
+        break;
+    }
+}
+
+static void step(struct cv_node *node, struct cv_node_host *host, struct cv_event *event)
+{
+    CV_ASSERT(!node->is_busy);
+    CV_ASSERT(!node->is_closed);
+    node->is_busy = true;
+    event->now_ns = host->calls->now_ns(host->self);
+    host->counts.steps++;
+    cv_core_step(host->protocol, host->core, event, host->out);
+    if (host->calls->stepped != NULL) {
+        host->calls->stepped(host->self, event, host->out);
+    }
+    for (uint32_t i = 0; i < host->out->item_count && !node->is_closed; i++) {
+        carry_out(node, host, &host->out->item[i]);
+    }
+    node->is_busy = false;
+}
+
+static void step_message(struct cv_node *node, struct cv_node_host *host, struct cv_event *event,
+                         const uint8_t *bytes, size_t byte_count)
+{
+    struct cv_message message;
+    if (cv_message_decode(host->protocol, host->member_count, bytes, byte_count, host->decoded_word,
+                          &message) != CV_OK) {
+        host->counts.malformed++;
+        return;
+    }
+    host->counts.received++;
+    event->message = &message;
+    step(node, host, event);
+    event->message = NULL;
+}
+
+static void push(struct cv_node *node, struct cv_node_host *host, const struct cv_event *event,
+                 const uint8_t *bytes, size_t byte_count)
+{
+    CV_ASSERT(event->kind != CV_EVENT_START); /* which lends words, and is the first */
+    const uint32_t room = node->waiting_capacity - node->waiting_count;
+    uint32_t kept = CV_KEPT_NONE;
+    if (bytes != NULL && room > CV_NODE_SPARE_PLACES) {
+        kept = host->calls->keep(host->self, bytes, byte_count);
+    }
+    if (room == 0 || (bytes != NULL && kept == CV_KEPT_NONE)) {
+        host->counts.dropped++;
+        return;
+    }
+    const uint32_t place = (node->waiting_first + node->waiting_count++) % node->waiting_capacity;
+    memset(&host->waiting[place], 0, sizeof host->waiting[place]);
+    host->waiting[place].event = *event;
+    host->waiting[place].event.message = NULL;
+    host->waiting[place].kept = kept;
+}
+
+static struct cv_waiting take_waiting(struct cv_node *node, const struct cv_node_host *host)
+{
+    CV_ASSERT(node->waiting_count > 0);
+    const struct cv_waiting next = host->waiting[node->waiting_first];
+    node->waiting_count--;
+    node->waiting_first =
+        node->waiting_count > 0 ? (node->waiting_first + 1) % node->waiting_capacity : 0;
+    return next;
+}
+
+static void step_next_waiting(struct cv_node *node, struct cv_node_host *host)
+{
+    struct cv_waiting next = take_waiting(node, host);
+    if (next.kept == CV_KEPT_NONE) {
+        step(node, host, &next.event);
+        return;
+    }
+    size_t byte_count = 0;
+    const uint8_t *bytes = host->calls->kept(host->self, next.kept, &byte_count);
+    step_message(node, host, &next.event, bytes, byte_count);
+    host->calls->drop(host->self, next.kept);
+}
+
+/* Everything that waits, in the order it came; but a broken disk first. */
+static void drain(struct cv_node *node, struct cv_node_host *host)
+{
+    CV_ASSERT(!node->is_busy);
+    while ((node->must_tell_failure || node->waiting_count > 0) && !node->is_closed) {
+        if (node->must_tell_failure) {
+            node->must_tell_failure = false;
+            struct cv_event event = {.kind = CV_EVENT_PERSIST_FAILED};
+            step(node, host, &event);
+        } else {
+            step_next_waiting(node, host);
+        }
+    }
+}
+
+static void handle(struct cv_node *node, struct cv_node_host *host, const struct cv_event *event,
+                   const uint8_t *bytes, size_t byte_count)
+{
+    if (node->is_closed) {
+        return;
+    }
+    if (node->is_busy) {
+        push(node, host, event, bytes, byte_count);
+        return;
+    }
+    CV_ASSERT(node->waiting_count == 0); /* drain() left nothing */
+    struct cv_event now = *event;
+    if (bytes != NULL) {
+        step_message(node, host, &now, bytes, byte_count);
+    } else {
+        step(node, host, &now);
+    }
+    drain(node, host);
+}
+
+void cv__node_event(struct cv_node *node, struct cv_node_host *host, const struct cv_event *event)
+{
+    CV_ASSERT(event->kind != CV_EVENT_MESSAGE);
+    handle(node, host, event, NULL, 0);
+}
+
+void cv__node_message(struct cv_node *node, struct cv_node_host *host, const struct cv_event *event,
+                      const uint8_t *bytes, size_t byte_count)
+{
+    CV_ASSERT(event->kind == CV_EVENT_MESSAGE);
+    CV_ASSERT(bytes != NULL);
+    handle(node, host, event, bytes, byte_count);
+}
+
+void cv__node_saved(struct cv_node *node, struct cv_node_host *host)
+{
+    if (node->is_closed || node->gate.has_failed) {
+        return;
+    }
+    CV_ASSERT(!node->is_busy);
+    node->is_busy = true; /* what the host brings while these effects go is queued */
+    if (finish_save(node, host)) {
+        save(node, host);
+    }
+    node->is_busy = false;
+    drain(node, host);
+}
+
+void cv__node_save_failed(struct cv_node *node, struct cv_node_host *host, const char *why)
+{
+    if (node->is_closed || node->gate.has_failed) {
+        return;
+    }
+    CV_ASSERT(!node->is_busy);
+    CV_ASSERT(node->gate.is_saving);
+    node->is_busy = true;
+    fail(node, host, why);
+    node->is_busy = false;
+    drain(node, host);
+}
+
+/* ---- Timers ---------------------------------------------------------------------------------- */
+
+int64_t cv__node_next_due_ns(const struct cv_node *node)
+{
+    int64_t next_ns = 0;
+    for (uint32_t i = 0; i < CV_TIMERS_MAX; i++) {
+        if (node->due_ns[i] != 0 && (next_ns == 0 || node->due_ns[i] < next_ns)) {
+            next_ns = node->due_ns[i];
+        }
+    }
+    return next_ns;
+}
+
+void cv__node_fire(struct cv_node *node, struct cv_node_host *host, uint32_t timer)
+{
+    CV_ASSERT(timer < CV_TIMERS_MAX);
+    CV_ASSERT(node->due_ns[timer] != 0); /* a timer fires once */
+    node->due_ns[timer] = 0;
+    const struct cv_event event = {.kind = CV_EVENT_TIMER, .timer = timer};
+    cv__node_event(node, host, &event);
+}
+
+void cv__node_fire_due(struct cv_node *node, struct cv_node_host *host)
+{
+    for (uint32_t i = 0; i < CV_TIMERS_MAX && !node->is_closed; i++) {
+        const int64_t next_ns = cv__node_next_due_ns(node);
+        if (next_ns == 0 || next_ns > host->calls->now_ns(host->self)) {
+            break;
+        }
+        uint32_t timer = 0;
+        while (node->due_ns[timer] != next_ns) {
+            timer++;
+        }
+        cv__node_fire(node, host, timer);
+    }
+}
+
+/* ---- Beginning and end ----------------------------------------------------------------------- */
+
+void cv__node_init(struct cv_node *node, uint32_t held_capacity, uint32_t waiting_capacity)
+{
+    memset(node, 0, sizeof *node);
+    cv__gate_init(&node->gate, held_capacity);
+    node->waiting_capacity = waiting_capacity;
+}
+
+void cv__node_close(struct cv_node *node, struct cv_node_host *host)
+{
+    if (node->is_closed) {
+        return;
+    }
+    node->is_closed = true;
+    memset(node->due_ns, 0, sizeof node->due_ns);
+    if (!node->gate.has_failed) {
+        close_gate(node, host);
+    }
+    while (node->waiting_count > 0) {
+        drop_kept(host, take_waiting(node, host).kept);
+    }
+}

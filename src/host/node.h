@@ -1,0 +1,134 @@
+/* src/host/node.h - one core with what every host keeps for it: timers, waiting events, the gate.
+ *
+ * The agent, the simulator and an exhaustive search all owe a core the same (conclave/core.h): one
+ * event at a time, timers that fire once and not too early, sends that never overtake a record. It
+ * is written here once, so that what is simulated is what ships. The hosts differ in their input
+ * and output only, which they bring as a table of functions:
+ *
+ * - An event that comes while a step runs, or while what waited is let go, is queued; nobody calls
+ *   back into a step.
+ * - A timer is due at an instant of the host's choice in the range that was asked for.
+ * - Sends and gained or prolonged leaderships wait for the record issued before them (gate.h). A
+ *   leadership of somebody else, or of nobody, never waits: this node may not go on leading because
+ *   its disk is slow. It replaces the leaderships that still wait.
+ * - After a failed save nothing that waited ever leaves; the core learns of the failure before any
+ *   other event. A disk behind which the queue of held effects overflows counts as failed, if what
+ *   found no place was a leadership; a send is dropped, as networks drop messages.
+ *
+ * struct cv_node has no pointer and no padding that differs: a host that copies and compares it
+ * together with the core's state and the two queues' places has the whole state. All that stays the
+ * same, or is scratch, is in struct cv_node_host; many nodes may share one whose `core`, `held`,
+ * `waiting` and `self` are set before each call.
+ *
+ * Pure: no clock, no allocation, one thread. */
+#ifndef CV_HOST_NODE_H
+#define CV_HOST_NODE_H
+
+#include "host/gate.h"
+
+/* Places of the queue of events that are not for messages, but for timers and what the application
+ * says: a flood from the network does not shut them out. */
+#define CV_NODE_SPARE_PLACES 16u
+
+/* An event that came while a step ran. Its pointers are NULL. */
+struct cv_waiting {
+    struct cv_event event;
+    uint32_t kept; /* a message's bytes, at the host; CV_KEPT_NONE: no message */
+};
+
+/* Invariants: nothing waits unless a step runs or the queue is being emptied; the gate's own. */
+struct cv_node {
+    int64_t due_ns[CV_TIMERS_MAX]; /* local clock; 0: not armed */
+    struct cv_gate gate;
+    uint32_t waiting_first, waiting_count, waiting_capacity; /* a ring in the host's places */
+    bool is_busy;           /* in a step, or letting go what waited for the disk */
+    bool is_closed;         /* no further step and no further effect */
+    bool must_tell_failure; /* of the disk, to the core, before any other event */
+    uint8_t zero;
+};
+
+struct cv_node_counts {
+    uint64_t steps;
+    uint64_t received;  /* messages that the core got */
+    uint64_t malformed; /* did not decode: refused */
+    uint64_t dropped;   /* a queue was full */
+    uint64_t sent;      /* sends carried out, each to one or to many */
+    uint64_t saved;     /* records */
+};
+
+enum cv_save_result {
+    CV_SAVE_BEGUN,  /* its end comes by cv__node_saved() or cv__node_save_failed() */
+    CV_SAVE_DONE,   /* it is durable */
+    CV_SAVE_FAILED, /* there is no place to save anything */
+};
+
+/* What the host does. Each function may bring events, which are queued, and may close the node. */
+struct cv_node_calls {
+    int64_t (*now_ns)(void *self); /* the local clock, read afresh for each event */
+
+    /* Chooses the instant, > 0, at which a timer is due. */
+    int64_t (*arm)(void *self, uint32_t timer, int64_t earliest_ns, int64_t latest_ns);
+
+    /* Bytes that outlive the step: a message to be sent, encoded; or a copy of what is given. They
+     * are known by an index from then on; CV_KEPT_NONE: there is no place, and they are dropped. */
+    uint32_t (*encode)(void *self, const struct cv_message *message);
+    uint32_t (*keep)(void *self, const void *bytes, size_t byte_count);
+    const void *(*kept)(void *self, uint32_t kept, size_t *ret_byte_count); /* lent */
+    void (*drop)(void *self, uint32_t kept);
+
+    /* To every member first..last except oneself, and to oneself if asked for. */
+    void (*send)(void *self, uint32_t kept, cv_id first, cv_id last, bool to_self);
+    void (*tell)(void *self, const struct cv_leadership *leadership); /* lent */
+    void (*ask_sequence)(void *self, uint64_t request, uint64_t reference);
+    void (*ask_store)(void *self, const struct cv_effect *effect); /* lent */
+
+    /* Begins to save a record. The words stay where they are until the save has ended. */
+    enum cv_save_result (*save)(void *self, const uint64_t *word, uint32_t word_count);
+    /* Called once, when the gate closes for good. NULL: CV_SAVE_FAILED was the reason. */
+    void (*disk_failed)(void *self, const char *why);
+
+    /* For those who watch, may be NULL: a step is over, its effects are carried out next; a record
+     * was asked for, and may be replaced before it is saved. */
+    void (*stepped)(void *self, const struct cv_event *event, const struct cv_effects *out);
+    void (*record_asked)(void *self, const uint64_t *word, uint32_t word_count);
+};
+
+struct cv_node_host {
+    const struct cv_node_calls *calls;
+    void *self; /* their first argument */
+    const struct cv_protocol *protocol;
+    uint32_t member_count;
+    void *core;
+    struct cv_held *held;       /* gate.capacity places; NULL: none */
+    struct cv_waiting *waiting; /* waiting_capacity places; NULL: none */
+    struct cv_effects *out;
+    uint64_t *decoded_word; /* cv_message_words_max(member_count) */
+    struct cv_node_counts counts;
+};
+
+/* At the beginning of each life. The core was made by cv_core_init(); its first event is START. */
+void cv__node_init(struct cv_node *node, uint32_t held_capacity, uint32_t waiting_capacity);
+
+/* The life is over, from within a call of the host or from outside: what waits is dropped. */
+void cv__node_close(struct cv_node *node, struct cv_node_host *host);
+
+/* Gives an event to the core, now or after the step that runs; now_ns is filled in. A message comes
+ * with its bytes. */
+void cv__node_event(struct cv_node *node, struct cv_node_host *host, const struct cv_event *event);
+void cv__node_message(struct cv_node *node, struct cv_node_host *host, const struct cv_event *event,
+                      const uint8_t *bytes, size_t byte_count);
+
+/* When the next timer is due by the local clock; 0: none is armed. */
+int64_t cv__node_next_due_ns(const struct cv_node *node);
+/* Fires a timer that is armed and due. */
+void cv__node_fire(struct cv_node *node, struct cv_node_host *host, uint32_t timer);
+/* Fires those that are due, the earliest first; each at most once, so that a core that arms one for
+ * right now does not starve the network. */
+void cv__node_fire_due(struct cv_node *node, struct cv_node_host *host);
+
+/* The record under way is durable, or cannot be saved; not from within a call of the host. Without
+ * effect once the gate is closed for good. */
+void cv__node_saved(struct cv_node *node, struct cv_node_host *host);
+void cv__node_save_failed(struct cv_node *node, struct cv_node_host *host, const char *why);
+
+#endif

@@ -1,0 +1,172 @@
+/* src/runtime/timers.c - one timer of the kernel for all hosts of a loop; see timers.h. */
+#include "runtime/timers.h"
+
+#include "core/errors.h"
+#include "core/types.h"
+#include "os/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+/* Invariant: outside of run_due() the kernel's timer is set to the earliest of the users'. */
+struct cv_timers {
+    uv_poll_t poll; /* its data is this */
+    int fd;
+    int64_t set_ns; /* what the kernel's timer is set to; 0: nothing */
+    struct cv_timers_user *first;
+    uint64_t round;
+    bool is_telling;
+    void (*closed)(void *data);
+    void *closed_data;
+};
+
+static struct cv_timers_user *earliest(const struct cv_timers *t, uint64_t but_round)
+{
+    struct cv_timers_user *found = NULL;
+    for (struct cv_timers_user *user = t->first; user != NULL; user = user->next) {
+        if (user->due_ns != 0 && user->round != but_round &&
+            (found == NULL || user->due_ns < found->due_ns)) {
+            found = user;
+        }
+    }
+    return found;
+}
+
+static void set_kernel_timer(struct cv_timers *t)
+{
+    const struct cv_timers_user *next = earliest(t, UINT64_MAX);
+    const int64_t next_ns = next != NULL ? next->due_ns : 0;
+    if (t->is_telling || next_ns == t->set_ns) {
+        return;
+    }
+    const struct itimerspec when = {
+        .it_value = {.tv_sec = next_ns / NS_PER_S, .tv_nsec = next_ns % NS_PER_S}};
+    const int result = timerfd_settime(t->fd, TFD_TIMER_ABSTIME, &when, NULL);
+    CV_ASSERT(result == 0); /* the descriptor and the time are ours */
+    t->set_ns = next_ns;
+}
+
+void cv__timers_set(struct cv_timers *t, struct cv_timers_user *user, int64_t due_ns)
+{
+    CV_ASSERT(user->link != NULL); /* it was added */
+    CV_ASSERT(due_ns >= 0);
+    const bool was_earliest = user->due_ns != 0 && user->due_ns == t->set_ns;
+    const bool is_changed = user->due_ns != due_ns;
+    user->due_ns = due_ns;
+    if (is_changed && (was_earliest || (due_ns != 0 && (t->set_ns == 0 || due_ns < t->set_ns)))) {
+        set_kernel_timer(t);
+    }
+}
+
+void cv__timers_add(struct cv_timers *t, struct cv_timers_user *user)
+{
+    CV_ASSERT(user->link == NULL);
+    user->due_ns = 0;
+    user->next = t->first;
+    user->link = &t->first;
+    if (t->first != NULL) {
+        t->first->link = &user->next;
+    }
+    t->first = user;
+}
+
+void cv__timers_remove(struct cv_timers *t, struct cv_timers_user *user)
+{
+    cv__timers_set(t, user, 0);
+    *user->link = user->next;
+    if (user->next != NULL) {
+        user->next->link = user->link;
+    }
+    user->next = NULL;
+    user->link = NULL;
+}
+
+/* Each user once: one that sets its timer to the past must not starve the network. */
+static void run_due(struct cv_timers *t)
+{
+    CV_ASSERT(!t->is_telling);
+    t->is_telling = true;
+    t->round++;
+    for (;;) {
+        struct cv_timers_user *user = earliest(t, t->round);
+        if (user == NULL || user->due_ns > cv__clock_now_ns()) {
+            break;
+        }
+        user->round = t->round;
+        user->due_ns = 0;
+        user->due(user->self);
+    }
+    t->is_telling = false;
+    set_kernel_timer(t);
+}
+
+static void on_kernel_timer(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    struct cv_timers *t = poll->data;
+    uint64_t expirations = 0;
+    if (read(t->fd, &expirations, sizeof expirations) == (ssize_t)sizeof expirations) {
+        t->set_ns = 0; /* it is set once, and was spent */
+    }
+    run_due(t);
+}
+
+int cv__timers_new(uv_loop_t *loop, struct cv_timers **ret_timers, struct cv_errtext *reterr)
+{
+    struct cv_timers *t = calloc(1, sizeof *t);
+    if (t == NULL) {
+        return cv__fail(reterr, CV_E_MEMORY, "no memory for a timer");
+    }
+    t->poll.data = t;
+    t->fd = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
+    int result = CV_OK;
+    if (t->fd < 0) {
+        result = cv__fail(reterr, CV_E_IO, "cannot make a timer: %s", strerror(errno));
+        goto failed;
+    }
+    int uv_result = uv_poll_init(loop, &t->poll, t->fd);
+    if (uv_result != 0) {
+        result = cv__fail(reterr, CV_E_IO, "cannot watch a timer: %s", uv_strerror(uv_result));
+        goto failed;
+    }
+    uv_result = uv_poll_start(&t->poll, UV_READABLE, on_kernel_timer);
+    CV_ASSERT(uv_result == 0); /* fails for a closed handle only */
+    *ret_timers = t;
+    return CV_OK;
+failed:
+    if (t->fd >= 0) {
+        (void)close(t->fd); /* nothing was written to it */
+    }
+    free(t);
+    return result;
+}
+
+static void on_poll_closed(uv_handle_t *handle)
+{
+    struct cv_timers *t = handle->data;
+    void (*closed)(void *data) = t->closed;
+    void *data = t->closed_data;
+    (void)close(t->fd); /* nothing was written to it */
+    free(t);
+    if (closed != NULL) {
+        closed(data);
+    }
+}
+
+void cv__timers_free(struct cv_timers *t, void (*closed)(void *data), void *data)
+{
+    if (t == NULL) {
+        if (closed != NULL) {
+            closed(data);
+        }
+        return;
+    }
+    CV_ASSERT(t->first == NULL);
+    t->closed = closed;
+    t->closed_data = data;
+    uv_close((uv_handle_t *)&t->poll, on_poll_closed);
+}

@@ -1,0 +1,40 @@
+/* src/runtime/timers.h - one timer of the kernel for all hosts of a loop.
+ *
+ * libuv's timers count milliseconds, which is a third of a lease in a fast network, and stop while
+ * the machine is suspended. So there is one timerfd on CLOCK_BOOTTIME, polled by the loop and set
+ * to the earliest instant that anybody waits for. Each user waits for one instant at a time.
+ *
+ * Used on the loop's thread. Memory: a list through the users' own structs. Time: linear in the
+ * users when the earliest instant changes or is due, otherwise constant. */
+#ifndef CV_RUNTIME_TIMERS_H
+#define CV_RUNTIME_TIMERS_H
+
+#include <conclave/core.h>
+
+#include <uv.h>
+
+struct cv_timers;
+
+/* One that waits; the caller's memory, zeroed before the first use. */
+struct cv_timers_user {
+    void (*due)(void *self); /* may set, add and remove any user */
+    void *self;
+    int64_t due_ns; /* 0: it waits for nothing */
+    uint64_t round; /* in which it was told last: once in each */
+    struct cv_timers_user *next, **link;
+};
+
+/* Returns CV_OK, CV_E_MEMORY or CV_E_IO. */
+CV_NODISCARD int cv__timers_new(uv_loop_t *loop, struct cv_timers **ret_timers,
+                                struct cv_errtext *reterr);
+/* `closed` (may be NULL) is called by the loop, after which it is gone. All users were removed.
+ * NULL is none, and closed at once. */
+void cv__timers_free(struct cv_timers *timers, void (*closed)(void *data), void *data);
+
+void cv__timers_add(struct cv_timers *timers, struct cv_timers_user *user);
+void cv__timers_remove(struct cv_timers *timers, struct cv_timers_user *user);
+
+/* The user is told once, not before that instant of CLOCK_BOOTTIME; 0: it is not told. */
+void cv__timers_set(struct cv_timers *timers, struct cv_timers_user *user, int64_t due_ns);
+
+#endif
