@@ -458,7 +458,8 @@ static bool host_allocate(struct cv_host *h, const struct cv_protocol *protocol)
 /* A host with a clock of its own needs no timer of the kernel. */
 static int host_add_timers(struct cv_host *h, struct cv_errtext *reterr)
 {
-    if (h->services.time.now_ns == NULL) {
+    h->timers = h->services.time.timers;
+    if (h->timers == NULL && h->services.time.now_ns == NULL) {
         const int result = cv__timers_new(h->loop, &h->own_timers, reterr);
         if (result != CV_OK) {
             return result;
@@ -477,6 +478,7 @@ int cv__host_new(uv_loop_t *loop, const struct cv_protocol *protocol,
                  const struct cv_config *config, const struct cv_host_services *services,
                  struct cv_host **ret_host, struct cv_errtext *reterr)
 {
+    CV_ASSERT(services->time.now_ns == NULL || services->time.timers == NULL);
     struct cv_host *h = calloc(1, sizeof *h);
     if (h == NULL) {
         return cv__fail(reterr, CV_E_MEMORY, "no memory for a host of '%s'", protocol->name);

@@ -72,6 +72,7 @@ struct cv_host_time {
     void *self;
     int64_t (*now_ns)(void *self);
     uint64_t (*random)(void *self);
+    struct cv_timers *timers; /* lent, of the same loop; NULL: the host makes its own */
 };
 
 struct cv_host_services {

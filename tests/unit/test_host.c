@@ -315,6 +315,13 @@ static void arm_a_millisecond(const struct cv_event *event, struct cv_effects *o
     }
 }
 
+static void arm_a_millisecond_after_the_start(const struct cv_event *event, struct cv_effects *out)
+{
+    if (event->kind == CV_EVENT_START) {
+        cv__effect_arm(out, 0, event->now_ns + NS_PER_MS, event->now_ns + NS_PER_MS);
+    }
+}
+
 static void the_kernels_timers_are_not_early(void **unused)
 {
     (void)unused;
@@ -334,6 +341,46 @@ static void the_kernels_timers_are_not_early(void **unused)
     assert_true(seen[0].now_ns >= begin_ns);
     assert_int_equal(seen[0].nonce, cv__host_nonce(rig.host));
     rig_end(&rig);
+}
+
+#define SHARERS 3u
+
+/* Each gets its own events, also when the one with the earliest timer goes. */
+static void hosts_of_a_loop_share_a_timer_of_the_kernel(void **unused)
+{
+    (void)unused;
+    struct rig rig = {0};
+    struct cv_errtext why;
+    struct cv_timers *timers = NULL;
+    assert_int_equal(uv_loop_init(&rig.loop), 0);
+    assert_int_equal(cv__timers_new(&rig.loop, &timers, &why), CV_OK);
+    struct cv_config config;
+    cv_config_init(&config, &scripted, 1, 3);
+    assert_int_equal(cv_core_configure(&scripted, &config, &why), CV_OK);
+    const struct cv_host_services services = {.time = {.timers = timers}};
+    struct cv_host *host[SHARERS];
+    seen_count = 0;
+    on_event = arm_a_millisecond_after_the_start;
+    for (uint32_t i = 0; i < SHARERS; i++) {
+        assert_int_equal(cv__host_new(&rig.loop, &scripted, &config, &services, &host[i], &why),
+                         CV_OK);
+        assert_int_equal(cv__host_start(host[i], &why), CV_OK);
+    }
+    cv__host_free(host[0], rig_closed, &rig); /* its timer is the earliest */
+    while (seen_count < 2 * SHARERS - 1) {
+        (void)uv_run(&rig.loop, UV_RUN_ONCE);
+    }
+    for (uint32_t i = 1; i < SHARERS; i++) {
+        assert_int_equal(seen[SHARERS + i - 1].kind, CV_EVENT_TIMER);
+        assert_true(seen[SHARERS + i - 1].now_ns >= seen[i].now_ns + NS_PER_MS);
+        assert_int_equal(cv__host_counts(host[i])->steps, 2);
+        assert_int_equal(cv__host_next_due_ns(host[i]), 0);
+        cv__host_free(host[i], rig_closed, &rig);
+    }
+    cv__timers_free(timers, rig_closed, &rig);
+    (void)uv_run(&rig.loop, UV_RUN_DEFAULT);
+    assert_int_equal(rig.closed_count, SHARERS + 1);
+    assert_int_equal(uv_loop_close(&rig.loop), 0);
 }
 
 /* ---- Nobody calls back into a step ----------------------------------------------------------- */
@@ -662,6 +709,7 @@ int main(void)
         cmocka_unit_test(due_timers_fire_in_order_unless_disarmed),
         cmocka_unit_test(the_clock_is_read_for_each_event),
         cmocka_unit_test(the_kernels_timers_are_not_early),
+        cmocka_unit_test(hosts_of_a_loop_share_a_timer_of_the_kernel),
         cmocka_unit_test(what_comes_during_a_step_waits_for_its_end),
         cmocka_unit_test(a_message_to_oneself_comes_after_the_step),
         cmocka_unit_test(a_full_queue_drops_messages_and_counts_them),
