@@ -5,7 +5,7 @@ BUILD   = build
 PREFIX  = /usr/local
 DESTDIR =
 
-.PHONY: all demo test soak bench lab install coverage format clean help
+.PHONY: all demo test soak mutants bench lab install coverage format clean help
 .NOTPARALLEL:
 
 all:
@@ -26,6 +26,15 @@ soak:
 	@tools/configure $(BUILD) -Dtests=enabled
 	@ninja -C $(BUILD) --quiet all meson-test-prereq
 	@CV_TEST_SCALE=100 meson test -C $(BUILD) --no-rebuild --suite sim --timeout-multiplier 10
+
+# Mistakes made mechanically in the cores, each of which a test should notice. COUNT=0: all of them.
+COUNT = 400
+SEED  = 1
+mutants:
+	@tools/setup test
+	@tools/configure $(BUILD) -Dtests=enabled
+	@ninja -C $(BUILD) --quiet all meson-test-prereq
+	@tools/mutants --build $(BUILD) --count $(COUNT) --seed $(SEED)
 
 bench:
 	@tools/setup test
@@ -73,6 +82,7 @@ help:
 	@echo 'make demo       three contenders, one command: killed, asked to resign, stopped'
 	@echo 'make test       every test, also with sanitizers and valgrind'
 	@echo 'make soak       the random fault runs in full: some minutes'
+	@echo 'make mutants    COUNT=400 SEED=1: mistakes in the cores that tests must notice; an hour'
 	@echo 'make bench      the benchmarks'
 	@echo 'make lab        the experiments of docs/lab and their plots'
 	@echo 'make install    PREFIX=/usr/local DESTDIR=: program, libraries, headers, man pages'
