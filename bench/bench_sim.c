@@ -94,10 +94,10 @@ static bool is_elected(const struct sim_world *world)
 {
     cv_id leader = CV_ID_NONE;
     for (uint32_t i = 0; i < world->node_count; i++) {
-        const struct sim_node *node = &world->node[i];
-        if (node->is_up) {
-            leader = leader == CV_ID_NONE ? node->leader : leader;
-            if (node->leader != leader || leader == CV_ID_NONE) {
+        const cv_id followed = world->properties.node[i].leader;
+        if (world->node[i].is_up) {
+            leader = leader == CV_ID_NONE ? followed : leader;
+            if (followed != leader || leader == CV_ID_NONE) {
                 return false;
             }
         }

@@ -42,7 +42,7 @@ static void run_shortly(const struct sim_scenario *scenario)
          at_ns += slice_ns) {
         sim_world_run(world, at_ns);
     }
-    const struct cv_broken *assertions = &world->watch.property[CV_PROPERTY_ASSERTIONS];
+    const struct cv_broken *assertions = &world->properties.broken[CV_PROPERTY_ASSERTIONS];
     if (assertions->is_broken) {
         (void)fprintf(stderr, "%s\n", assertions->detail);
         abort();

@@ -90,7 +90,7 @@ static struct measured measure(const char *protocol, enum detector who, const ch
             what == NULL ? (is_of_election(type) ? sent : 0) : (strcmp(type, what) == 0 ? sent : 0);
     }
     for (cv_id id = 1; id < dead; id++) {
-        m.is_elected = m.is_elected && world->node[id - 1].leader == dead - 1;
+        m.is_elected = m.is_elected && world->properties.node[id - 1].leader == dead - 1;
     }
     for (uint32_t i = 0; i < world->view_count; i++) {
         const int64_t since_ns = world->view[i].at_ns - CRASH_MS * NS_PER_MS;
@@ -152,7 +152,7 @@ static bool show_two_leaders(const char *protocol, const char *name, const char 
     const struct sim_world_options options = {0};
     struct sim_world *world = sim_world_new(scenario, scenario->seed, &options);
     const bool is_ok = sim_world_run_all(world);
-    const struct cv_broken *broken = &world->watch.property[CV_PROPERTY_AT_MOST_ONE_LEADER];
+    const struct cv_broken *broken = &world->properties.broken[CV_PROPERTY_AT_MOST_ONE_LEADER];
     (void)printf("%-15s %-10s at %.3f s: %s\n", protocol, name, (double)broken->at_ns / 1e9,
                  broken->is_broken ? broken->detail : "NOT SHOWN");
     sim_world_free(world);

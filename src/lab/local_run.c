@@ -29,7 +29,7 @@ static bool run_next(struct sim_world *w, int64_t until_ns)
 static bool is_sound(const struct sim_world *w)
 {
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
-        if ((w->scenario->promises & BIT(i)) != 0 && w->watch.property[i].is_broken) {
+        if ((w->scenario->promises & BIT(i)) != 0 && w->properties.broken[i].is_broken) {
             return false;
         }
     }
@@ -83,9 +83,9 @@ static void count_record(void *context, const struct cv_record *record)
 /* When the request was sent that the leadership now rests on. */
 static int64_t request_sent_ns(const struct sim_world *w)
 {
-    const struct sim_node *root = &w->node[ROOT - 1];
-    const int64_t end_ns = sim_clock_local(&root->clock, root->held_until_ns);
-    return sim_clock_real(&root->clock, end_ns - cv__local_lead_ns(&w->scenario->config));
+    const struct sim_clock *clock = &w->node[ROOT - 1].clock;
+    const int64_t end_ns = sim_clock_local(clock, w->properties.node[ROOT - 1].held_until_ns);
+    return sim_clock_real(clock, end_ns - cv__local_lead_ns(&w->scenario->config));
 }
 
 static double scale_of(const struct cv_lab_rounds *r)
@@ -126,7 +126,7 @@ void cv__lab_measure_stable(const struct cv_lab_rounds *rounds, struct cv_lab_st
     memset(ret_stable, 0, sizeof *ret_stable);
     sim_world_run(w, from_ns);
 
-    const struct sim_node *root = &w->node[ROOT - 1];
+    const struct cv_property_node *root = &w->properties.node[ROOT - 1];
     const uint64_t token = root->held_token;
     int64_t held_until_ns = root->held_until_ns;
     counter.is_on = true;
@@ -217,7 +217,7 @@ static cv_id holder_among(const struct sim_world *w, cv_id first, cv_id last)
 static bool all_follow(const struct sim_world *w, cv_id first, cv_id last, cv_id leader)
 {
     for (cv_id id = first; id <= last; id++) {
-        if (w->node[id - 1].leader != leader) {
+        if (w->properties.node[id - 1].leader != leader) {
             return false;
         }
     }

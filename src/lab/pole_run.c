@@ -78,7 +78,7 @@ static cv_id holder(const struct sim_world *w)
 static bool is_sound(const struct sim_world *w)
 {
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
-        if ((w->scenario->promises & BIT(i)) != 0 && w->watch.property[i].is_broken) {
+        if ((w->scenario->promises & BIT(i)) != 0 && w->properties.broken[i].is_broken) {
             return false;
         }
     }

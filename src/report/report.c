@@ -98,14 +98,16 @@ static void json_final(struct cv_json *json, const struct sim_world *w)
 {
     cv__json_open(json, "final", '{');
     for (cv_id id = 1; id <= w->node_count; id++) {
-        const struct sim_node *n = &w->node[id - 1];
+        const bool is_up = w->node[id - 1].is_up;
+        const struct cv_property_node *said = &w->properties.node[id - 1];
         char key[16];
         (void)snprintf(key, sizeof key, "%u", id);
         cv__json_open(json, key, '{');
-        cv__json_bool(json, "up", n->is_up);
-        cv__json_uint(json, "leader", n->leader);
+        cv__json_bool(json, "up", is_up);
+        cv__json_uint(json, "leader", said->leader);
         /* The run has ended every hold; what the node would say is who held up to the end. */
-        cv__json_bool(json, "valid", n->is_up && n->leader == id && n->held_until_ns > w->now_ns);
+        cv__json_bool(json, "valid",
+                      is_up && said->leader == id && said->held_until_ns > w->now_ns);
         cv__json_close(json, '}');
     }
     cv__json_close(json, '}');
@@ -189,7 +191,7 @@ static void json_properties(struct cv_json *json, const struct sim_world *w)
 {
     cv__json_open(json, "properties", '{');
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
-        const struct cv_broken *broken = &w->watch.property[i];
+        const struct cv_broken *broken = &w->properties.broken[i];
         cv__json_open(json, cv_property_name((enum cv_property)i), '{');
         cv__json_bool(json, "promised", is_promised(w, i));
         cv__json_bool(json, "ok", !broken->is_broken);
@@ -231,8 +233,8 @@ void sim_report_json(const struct sim_world *w, double wall_s, FILE *out)
     cv__json_text(&json, "scenario", w->scenario->name);
     cv__json_text(&json, "protocol", w->protocol->name);
     json_options(&json, w->scenario);
-    if (w->watch.kappa_ns > 0) {
-        cv__json_seconds(&json, "kappa_s", w->watch.kappa_ns);
+    if (w->properties.setting.kappa_ns > 0) {
+        cv__json_seconds(&json, "kappa_s", w->properties.setting.kappa_ns);
     }
     cv__json_uint(&json, "nodes", w->node_count);
     cv__json_uint(&json, "seed", w->seed);
@@ -250,7 +252,7 @@ void sim_report_json(const struct sim_world *w, double wall_s, FILE *out)
     json_store(&json, w);
     json_elections(&json, w);
     json_faults(&json, w);
-    cv__json_uint(&json, "liveness_judged", w->watch.judged_count);
+    cv__json_uint(&json, "liveness_judged", w->properties.judged_count);
     json_properties(&json, w);
     json_expects(&json, w);
     cv__json_bool(&json, "ok", sim_world_is_ok(w));
@@ -272,11 +274,11 @@ static void text_head(const struct sim_world *w, FILE *out)
         struct cv_option_text text;
         (void)fprintf(out, " %s=%s", o->name, cv__config_format(&s->config, o, at, &text));
     }
-    if (w->watch.kappa_ns > 0) {
+    if (w->properties.setting.kappa_ns > 0) {
         char kappa[CV_DURATION_TEXT_BYTES];
         (void)fprintf(out,
                       "\n  kappa %s: the promised bound of timeliness and bounded inconsistency",
-                      cv__duration_format(w->watch.kappa_ns, kappa));
+                      cv__duration_format(w->properties.setting.kappa_ns, kappa));
     }
     (void)fputc('\n', out);
 }
@@ -348,7 +350,7 @@ static bool is_about_support(uint32_t property)
 
 static void text_property(const struct sim_world *w, uint32_t i, FILE *out)
 {
-    const struct cv_broken *broken = &w->watch.property[i];
+    const struct cv_broken *broken = &w->properties.broken[i];
     (void)fprintf(out, "property %s: ", cv_property_name((enum cv_property)i));
     if (broken->is_broken) {
         (void)fprintf(out, "BROKEN at ");
@@ -371,14 +373,15 @@ void sim_report_text(const struct sim_world *w, FILE *out)
         }
     }
     (void)fprintf(out, "liveness was judged %llu time%s\n",
-                  (unsigned long long)w->watch.judged_count, w->watch.judged_count == 1 ? "" : "s");
+                  (unsigned long long)w->properties.judged_count,
+                  w->properties.judged_count == 1 ? "" : "s");
     for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
         const struct sim_verdict *v = &w->verdict[i];
         (void)fprintf(out, "%s: %s%s\n", w->scenario->expect[i].text,
                       v->is_ok ? "yes" : "NO: ", v->is_ok ? "" : v->detail);
     }
-    if (!sim_world_is_ok(w) && w->watch.tail != NULL) {
-        (void)fprintf(out, "the last events before the first broken promise:\n%s", w->watch.tail);
+    if (!sim_world_is_ok(w) && w->tail != NULL) {
+        (void)fprintf(out, "the last events before the first broken promise:\n%s", w->tail);
     }
     (void)fprintf(out, sim_world_is_ok(w) ? "ok\n" : "FAILED\n");
 }
@@ -386,7 +389,7 @@ void sim_report_text(const struct sim_world *w, FILE *out)
 void sim_report_failures(const struct sim_world *w, FILE *out)
 {
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
-        if ((sim_world_enforced(w) & BIT(i)) != 0 && w->watch.property[i].is_broken) {
+        if ((sim_world_enforced(w) & BIT(i)) != 0 && w->properties.broken[i].is_broken) {
             text_property(w, i, out);
         }
     }
@@ -397,7 +400,7 @@ void sim_report_failures(const struct sim_world *w, FILE *out)
                           w->verdict[i].detail, (unsigned long long)w->seed);
         }
     }
-    if (!sim_world_is_ok(w) && w->watch.tail != NULL) {
-        (void)fprintf(out, "the last events before the first broken promise:\n%s", w->watch.tail);
+    if (!sim_world_is_ok(w) && w->tail != NULL) {
+        (void)fprintf(out, "the last events before the first broken promise:\n%s", w->tail);
     }
 }

@@ -41,7 +41,7 @@ static void fire(struct sim_world *w, const struct sim_action *a)
     }
     w->fault_count++;
     trace_action(w, a);
-    cv__watch_disturb(w);
+    sim_properties_disturb(w);
     if (w->options.keeps_history && a->at_ns != SIM_SETUP) {
         w->deed = cv__grow(w->deed, &w->deed_capacity, w->deed_count, sizeof *w->deed);
         w->deed[w->deed_count++] = (struct sim_deed){w->now_ns, *a};
@@ -165,7 +165,7 @@ static void do_overlay(struct sim_world *w, const struct sim_action *a)
     if (a->flag) {
         if (w->overlay_fault[a->overlay] == (uint64_t)a->value) {
             sim_network_overlay(w->network, a->overlay, 0);
-            cv__watch_disturb(w);
+            sim_properties_disturb(w);
             struct sim_action end = *a;
             end.value = 0;
             trace_action(w, &end);
@@ -184,7 +184,7 @@ static void do_sequencer(struct sim_world *w, const struct sim_action *a)
     if (a->flag) {
         if (w->sequencer_fault[verb] == (uint64_t)a->value) {
             sim_sequencer_restore(&w->sequencer, verb);
-            cv__watch_disturb(w);
+            sim_properties_disturb(w);
         }
         return;
     }
@@ -216,7 +216,7 @@ static void do_store_cut(struct sim_world *w, const struct sim_action *a)
     if (a->flag) {
         if (n->cut_fault == (uint64_t)a->value) {
             n->is_cut = false;
-            cv__watch_disturb(w);
+            sim_properties_disturb(w);
         }
         return;
     }
@@ -243,7 +243,7 @@ static void do_store(struct sim_world *w, const struct sim_action *a)
     if (a->flag) {
         if (w->store_fault[verb] == (uint64_t)a->value) {
             sim_store_restore(&w->store, verb);
-            cv__watch_disturb(w);
+            sim_properties_disturb(w);
         }
         return;
     }
@@ -293,7 +293,7 @@ static void do_event(struct sim_world *w, const struct sim_action *a, cv_id id,
         return;
     }
     if (event->kind == CV_EVENT_CAMPAIGN) {
-        n->is_candidate = event->is_candidate;
+        w->properties.node[id - 1].is_candidate = event->is_candidate;
     }
     if (event->kind == CV_EVENT_RESIGN ||
         (event->kind == CV_EVENT_CAMPAIGN && !event->is_candidate)) {
@@ -337,7 +337,7 @@ static void do_node_action(struct sim_world *w, const struct sim_action *a, cv_i
         break;
     case SIM_ACTION_PEER_DOWN:
         event.kind = CV_EVENT_PEER_DOWN;
-        event.peer = a->other == SIM_NODE_LEADER ? w->node[id - 1].leader : a->other;
+        event.peer = a->other == SIM_NODE_LEADER ? w->properties.node[id - 1].leader : a->other;
         event.is_certain = a->flag;
         if (event.peer != CV_ID_NONE) {
             do_event(w, a, id, &event);
@@ -393,7 +393,7 @@ void sim_action_do(struct sim_world *w, uint32_t index)
 {
     const struct sim_action action = w->action[index]; /* a copy: the array may grow meanwhile */
     do_action(w, &action);
-    sim_connect_update(w);
+    sim_properties_update(w);
 }
 
 /* ---- Chance ---------------------------------------------------------------------------------- */
@@ -604,7 +604,7 @@ void sim_actions_schedule(struct sim_world *w)
     for (uint32_t i = 0; i < s->action_count; i++) {
         if (s->action[i].at_ns == SIM_SETUP) {
             do_action(w, &s->action[i]);
-            sim_connect_update(w);
+            sim_properties_update(w);
         } else {
             sim_world_queue_action(w, i);
         }

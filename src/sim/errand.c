@@ -45,11 +45,11 @@ void sim_errand_ask(struct sim_world *w, cv_id id, const struct cv_effect *e)
         sim_store_travel(&w->store, &w->store_rng, SIM_STORE_QUERY, w->now_ns, &at_ns);
     if (!arrives || n->is_cut) {
         w->store.lost_query_count += arrives;
-        cv__watch_disturb(w);
+        sim_properties_disturb(w);
         return;
     }
-    if (at_ns - w->now_ns > w->watch.store_ns) {
-        cv__watch_disturb(w); /* now, when it arrives, and when its answer does */
+    if (at_ns - w->now_ns > w->properties.setting.store_ns) {
+        sim_properties_disturb(w); /* now, when it arrives, and when its answer does */
     }
     sim_world_queue_errand(w, errand_new(w, &errand), at_ns);
 }
@@ -112,7 +112,7 @@ void sim_errand_changed(struct sim_world *w, bool has_restarted)
 /* Nobody answers; or, as often, the connection is refused or breaks and the asker sees that. */
 static void fail(struct sim_world *w, uint32_t index, int64_t delay_ns)
 {
-    cv__watch_disturb(w);
+    sim_properties_disturb(w);
     if (sim_rng_range(&w->store_rng, 0, 1) == 0) {
         w->store.lost_query_count++;
         errand_free(w, index);
@@ -150,11 +150,11 @@ static void serve(struct sim_world *w, uint32_t index)
         sim_store_travel(&w->store, &w->store_rng, SIM_STORE_ANSWER, w->now_ns, &at_ns);
     if (!arrives || n->is_cut) {
         w->store.lost_answer_count += arrives;
-        cv__watch_disturb(w);
+        sim_properties_disturb(w);
         errand_free(w, index);
     } else {
-        if (at_ns - e.asked_ns > w->watch.store_ns) {
-            cv__watch_disturb(w);
+        if (at_ns - e.asked_ns > w->properties.setting.store_ns) {
+            sim_properties_disturb(w);
         }
         sim_world_queue_errand(w, index, at_ns);
     }
@@ -179,8 +179,8 @@ void sim_errand_arrive(struct sim_world *w, uint32_t index)
         return;
     }
     errand_free(w, index);
-    if (!is_news && w->now_ns - e.asked_ns > w->watch.store_ns) {
-        cv__watch_disturb(w);
+    if (!is_news && w->now_ns - e.asked_ns > w->properties.setting.store_ns) {
+        sim_properties_disturb(w);
     }
     if (!n->is_up || n->life != e.life || (is_news && e.boot != w->store.boot) || n->is_cut) {
         return; /* the process that asked is gone, and its connection with it; or that is cut */
@@ -197,7 +197,7 @@ void sim_errand_arrive(struct sim_world *w, uint32_t index)
         event = (struct cv_event){
             .kind = CV_EVENT_STORE, .request = e.request, .verdict = CV_STORE_FAILED};
         w->store.failed_count++;
-        cv__watch_disturb(w);
+        sim_properties_disturb(w);
     }
     sim_world_note(w, CV_RECORD_STORE_ANSWER, e.node, CV_ID_NONE, event.verdict, e.request,
                    (int64_t)event.token);

@@ -12,21 +12,22 @@ static void judge_leader(struct sim_world *w, const struct sim_expect *e, struct
     uint32_t judged = 0;
     v->is_ok = true;
     for (cv_id id = 1; id <= w->node_count && v->is_ok; id++) {
-        const struct sim_node *n = &w->node[id - 1];
-        if (e->nodes != NULL ? !cv__set_has(e->nodes, id) : !n->is_up) {
+        const bool is_up = w->node[id - 1].is_up;
+        const cv_id leader = w->properties.node[id - 1].leader;
+        if (e->nodes != NULL ? !cv__set_has(e->nodes, id) : !is_up) {
             continue;
         }
-        wanted = wanted == CV_ID_NONE ? n->leader : wanted;
+        wanted = wanted == CV_ID_NONE ? leader : wanted;
         judged++;
-        if (!n->is_up) {
+        if (!is_up) {
             v->is_ok = false;
             (void)snprintf(v->detail, sizeof v->detail, "node %u is down", id);
-        } else if (n->leader != wanted || wanted == CV_ID_NONE) {
+        } else if (leader != wanted || wanted == CV_ID_NONE) {
             v->is_ok = false;
-            if (n->leader == CV_ID_NONE) {
+            if (leader == CV_ID_NONE) {
                 (void)snprintf(v->detail, sizeof v->detail, "node %u knows no leader", id);
             } else {
-                (void)snprintf(v->detail, sizeof v->detail, "node %u follows %u", id, n->leader);
+                (void)snprintf(v->detail, sizeof v->detail, "node %u follows %u", id, leader);
             }
         }
     }
@@ -117,12 +118,12 @@ void sim_expect_finish(struct sim_world *w)
 {
     for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
         const struct sim_expect *e = &w->scenario->expect[i];
-        const bool is_broken = w->watch.property[e->property].is_broken;
+        const bool is_broken = w->properties.broken[e->property].is_broken;
         struct sim_verdict *v = &w->verdict[i];
         if (e->kind == SIM_EXPECT_PROPERTY) {
             v->is_ok = !is_broken;
             (void)snprintf(v->detail, sizeof v->detail, "%.110s",
-                           w->watch.property[e->property].detail);
+                           w->properties.broken[e->property].detail);
         } else if (e->kind == SIM_EXPECT_BROKEN) {
             v->is_ok = is_broken;
             (void)snprintf(v->detail, sizeof v->detail, is_broken ? "" : "it held");

@@ -2,43 +2,41 @@
 #include "sim/hold.h"
 
 #include "base/memory.h"
-#include "core/nodeset.h"
 #include "sim/query.h"
 #include "sim/world.h"
 
 bool sim_world_holds(const struct sim_world *w, cv_id id)
 {
-    const struct sim_node *n = &w->node[id - 1];
-    return n->is_up && n->holds && n->held_until_ns > w->now_ns;
+    return cv__properties_holds(&w->properties, id, w->now_ns);
+}
+
+/* For the report: this leadership is over, or was when its time was. */
+static void record_end(struct sim_world *w, cv_id id, const struct cv_property_node *held,
+                       const char *reason)
+{
+    if (!w->options.keeps_history) {
+        return;
+    }
+    const bool has_expired = held->held_until_ns <= w->now_ns;
+    w->span = cv__grow(w->span, &w->span_capacity, w->span_count, sizeof *w->span);
+    w->span[w->span_count++] = (struct sim_leadership_span){
+        .node = id,
+        .from_ns = held->held_from_ns,
+        .to_ns = has_expired ? held->held_until_ns : w->now_ns,
+        .token = held->held_token,
+        .reason = has_expired ? cv_reason_name(CV_REASON_EXPIRED) : reason,
+    };
 }
 
 void sim_hold_end(struct sim_world *w, cv_id id, const char *reason)
 {
-    struct sim_node *n = &w->node[id - 1];
-    CV_ASSERT(n->holds);
-    n->holds = false;
-    const bool has_expired = n->held_until_ns <= w->now_ns;
-    n->led_ns = cv__min64(n->held_until_ns, w->now_ns);
-    if (w->options.keeps_history) {
-        w->span = cv__grow(w->span, &w->span_capacity, w->span_count, sizeof *w->span);
-        w->span[w->span_count++] = (struct sim_leadership_span){
-            .node = id,
-            .from_ns = n->held_from_ns,
-            .to_ns = has_expired ? n->held_until_ns : w->now_ns,
-            .token = n->held_token,
-            .reason = has_expired ? cv_reason_name(CV_REASON_EXPIRED) : reason,
-        };
-    }
-    cv__watch_end(w, id);
+    record_end(w, id, &w->properties.node[id - 1], reason);
+    cv__properties_end(&w->properties, id);
 }
 
-static void begin_hold(struct sim_world *w, cv_id id, uint64_t token, int64_t until_ns)
+/* For the report and for what is expected: a leadership has begun. */
+static void record_begin(struct sim_world *w)
 {
-    struct sim_node *n = &w->node[id - 1];
-    n->holds = true;
-    n->held_token = token;
-    n->held_from_ns = w->now_ns;
-    n->held_until_ns = until_ns;
     w->begun_count++;
     for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
         const struct sim_expect *e = &w->scenario->expect[i];
@@ -49,7 +47,6 @@ static void begin_hold(struct sim_world *w, cv_id id, uint64_t token, int64_t un
     for (uint32_t i = w->election_count; i > 0 && w->election[i - 1].elected_ns < 0; i--) {
         w->election[i - 1].elected_ns = w->now_ns;
     }
-    cv__watch_begin(w, id, token);
 }
 
 void sim_world_open_election(struct sim_world *w, cv_id leader)
@@ -99,67 +96,52 @@ static cv_id name_leader(struct sim_world *w, cv_id id, const struct cv_leadersh
 {
     const cv_id named = sim_query_find(w, l->token, l->label);
     if (named == CV_ID_NONE) {
-        cv__watch_break(w, CV_PROPERTY_VALIDITY,
-                        "node %u follows label %llx with token %llu, which no process was given",
-                        id, (unsigned long long)l->label, (unsigned long long)l->token);
+        cv__properties_break(
+            &w->properties, CV_PROPERTY_VALIDITY,
+            "node %u follows label %llx with token %llu, which no process was given", id,
+            (unsigned long long)l->label, (unsigned long long)l->token);
     }
     return named;
 }
 
-void sim_hold_believe(struct sim_world *w, cv_id id, const struct cv_leadership *told)
+static void record_belief(struct sim_world *w, cv_id id, const struct cv_belief *belief,
+                          enum cv_reason reason)
 {
-    struct cv_leadership named = *told;
-    const struct cv_leadership *l = &named;
-    if (w->protocol->is_anonymous && told->leader != CV_ID_NONE) {
-        named.leader = name_leader(w, id, told);
+    sim_world_note(w, CV_RECORD_BELIEF, id, belief->leader, reason, belief->token,
+                   belief->until_ns == INT64_MAX ? 0 : belief->until_ns);
+    if (w->options.keeps_history) {
+        w->view = cv__grow(w->view, &w->view_capacity, w->view_count, sizeof *w->view);
+        w->view[w->view_count++] = (struct sim_view){w->now_ns, id, belief->leader, belief->token};
     }
-    /* What the host of a real process goes by. A core that says of itself what is true of another
-     * makes a follower act as the leader. */
-    const bool leads = told->is_self;
-    if (leads != (told->leader == id)) {
-        cv__watch_break(w, CV_PROPERTY_VALIDITY, "node %u says that it %s, and names %u as leader",
-                        id, leads ? "leads" : "does not lead", told->leader);
+    const cv_id old_leader = w->properties.node[id - 1].leader;
+    if (old_leader != belief->leader) {
+        note_detection(w, id, old_leader);
     }
-    struct sim_node *n = &w->node[id - 1];
-    const int64_t until_ns =
-        l->valid_until_ns == 0 ? INT64_MAX : sim_clock_real(&n->clock, l->valid_until_ns);
-    if (n->leader != l->leader || n->token != l->token || n->label != l->label) {
-        sim_world_note(w, CV_RECORD_BELIEF, id, l->leader, l->reason, l->token,
-                       until_ns == INT64_MAX ? 0 : until_ns);
-        if (w->options.keeps_history) {
-            w->view = cv__grow(w->view, &w->view_capacity, w->view_count, sizeof *w->view);
-            w->view[w->view_count++] = (struct sim_view){w->now_ns, id, l->leader, l->token};
-        }
-        if (n->leader != l->leader) {
-            note_detection(w, id, n->leader);
-        }
-        cv__watch_belief(w, id, l);
-        n->leader = l->leader;
-        n->token = l->token;
-        n->label = l->label;
-        if (l->token > n->token_max || (l->token == n->token_max && l->label > n->label_max)) {
-            n->token_max = l->token;
-            n->label_max = l->label;
-        }
+}
+
+void sim_hold_believe(struct sim_world *w, cv_id id, const struct cv_leadership *l)
+{
+    const bool is_anonymous = w->protocol->is_anonymous && l->leader != CV_ID_NONE;
+    const struct sim_clock *clock = &w->node[id - 1].clock;
+    const struct cv_belief belief = {
+        .named = l->leader,
+        .leader = is_anonymous ? name_leader(w, id, l) : l->leader,
+        .token = l->token,
+        .label = l->label,
+        .is_self = l->is_self,
+        .until_ns = l->valid_until_ns == 0 ? INT64_MAX : sim_clock_real(clock, l->valid_until_ns),
+        .members = l->members,
+    };
+    if (cv__properties_is_new_belief(&w->properties, id, &belief)) {
+        record_belief(w, id, &belief, l->reason);
     }
-    const bool is_renewal = leads && sim_world_holds(w, id) && n->held_token == l->token;
-    if (leads && l->members.word_count > 0) {
-        if (n->members == NULL) {
-            n->members = cv__allocate(cv__set_words(w->node_count), sizeof *n->members);
-        }
-        cv__set_copy(n->members, l->members.word, w->node_count);
+    const struct cv_property_node before = w->properties.node[id - 1];
+    const unsigned change = cv__properties_believe(&w->properties, id, &belief);
+    if ((change & CV_HOLD_ENDED) != 0) {
+        const enum cv_reason reason = l->is_self ? CV_REASON_SUPERSEDED : l->reason;
+        record_end(w, id, &before, cv_reason_name(reason));
     }
-    if (is_renewal) {
-        n->held_until_ns = until_ns;
-        cv__watch_support(w, id);
-        return;
-    }
-    if (n->holds) {
-        sim_hold_end(w, id, cv_reason_name(leads ? CV_REASON_SUPERSEDED : l->reason));
-    }
-    /* What waited for the disk, and the node then slept, may be over before anybody hears of it. */
-    if (leads && until_ns > w->now_ns) {
-        begin_hold(w, id, l->token, until_ns);
-        cv__watch_support(w, id);
+    if ((change & CV_HOLD_BEGUN) != 0) {
+        record_begin(w);
     }
 }

@@ -33,7 +33,7 @@ void sim_query_ask(struct sim_world *w, cv_id id, uint64_t request, uint64_t ref
         w->ask[w->ask_count++] = (struct sim_ask){w->now_ns, id};
     }
     if (!sim_sequencer_ask(&w->sequencer, &w->sequencer_rng, w->now_ns, &at_ns)) {
-        cv__watch_disturb(w);
+        sim_properties_disturb(w);
         return;
     }
     const uint32_t index = query_new(w);
@@ -52,12 +52,12 @@ void sim_query_serve(struct sim_world *w, uint32_t index)
     int64_t at_ns;
     struct sim_query *q = &w->query[index];
     if (!sim_sequencer_serve(&w->sequencer, &w->sequencer_rng, w->now_ns, &q->answer, &at_ns)) {
-        cv__watch_disturb(w);
+        sim_properties_disturb(w);
         query_free(w, index);
         return;
     }
-    if (at_ns - q->asked_ns > w->watch.sequence_ns) {
-        cv__watch_disturb(w); /* now, and again when it arrives */
+    if (at_ns - q->asked_ns > w->properties.setting.sequence_ns) {
+        sim_properties_disturb(w); /* now, and again when it arrives */
     }
     sim_world_queue_query(w, index, /* is_answer= */ true, at_ns);
 }
@@ -73,8 +73,8 @@ void sim_query_answer(struct sim_world *w, uint32_t index)
         return;
     }
     query_free(w, index);
-    if (w->now_ns - q.asked_ns > w->watch.sequence_ns) {
-        cv__watch_disturb(w);
+    if (w->now_ns - q.asked_ns > w->properties.setting.sequence_ns) {
+        sim_properties_disturb(w);
     }
     if (!n->is_up || n->life != q.life) {
         return; /* the process that asked is gone, and its socket with it */

@@ -269,7 +269,8 @@ void sim_service_reseed(struct sim_service *s, uint64_t seed)
 
 static bool is_leading(const struct sim_service *s, cv_id leader, uint64_t token)
 {
-    return sim_world_holds(s->world, leader) && s->world->node[leader - 1].held_token == token;
+    return sim_world_holds(s->world, leader) &&
+           s->world->properties.node[leader - 1].held_token == token;
 }
 
 static struct sim_recovery *latest(const struct sim_service *s)
@@ -279,7 +280,7 @@ static struct sim_recovery *latest(const struct sim_service *s)
 
 static void begin_recovery(struct sim_service *s, cv_id leader)
 {
-    const struct sim_node *n = &s->world->node[leader - 1];
+    const struct cv_property_node *n = &s->world->properties.node[leader - 1];
     int64_t synced_ns[SIM_SERVERS_MAX];
     uint64_t longest;
     const int64_t ns = draw_recovery(s, leader, synced_ns, &longest);
@@ -334,7 +335,7 @@ static void look_at_leader(struct sim_service *s)
 {
     for (cv_id id = 1; id <= s->server_count; id++) {
         const struct sim_recovery *last = latest(s);
-        const uint64_t token = s->world->node[id - 1].held_token;
+        const uint64_t token = s->world->properties.node[id - 1].held_token;
         if (sim_world_holds(s->world, id) &&
             (last == NULL || last->leader != id || last->token != token)) {
             begin_recovery(s, id);
@@ -398,7 +399,7 @@ static bool request_goes_on(struct sim_service *s, struct sim_request *r)
     const struct sim_recovery *last = latest(s);
     if (r->leader == CV_ID_NONE && r->server != CV_ID_NONE && last != NULL &&
         last->done_ns <= now_ns && is_leading(s, last->leader, last->token) &&
-        s->world->node[r->server - 1].leader == last->leader) {
+        s->world->properties.node[r->server - 1].leader == last->leader) {
         send_request(s, r, last);
     }
     return false;

@@ -40,7 +40,7 @@ static struct symptom symptom_of(const struct sim_world *w)
     struct symptom s = {.at_ns = -1};
     const uint32_t promised = w->scenario->promises;
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
-        const struct cv_broken *broken = &w->watch.property[i];
+        const struct cv_broken *broken = &w->properties.broken[i];
         if ((promised & BIT(i)) != 0 && broken->is_broken) {
             s.properties |= BIT(i);
             s.at_ns = s.at_ns < 0 ? broken->at_ns : cv__min64(s.at_ns, broken->at_ns);

@@ -108,9 +108,9 @@ static void flight_free(struct sim_world *w, uint32_t index)
 
 static void depart(struct sim_world *w, cv_id from, cv_id to, uint32_t payload, int64_t delay_ns)
 {
-    if (w->watch.delta_ns > 0 && delay_ns > w->watch.delta_ns) {
-        cv__watch_disturb(w); /* now, and again when it arrives: all the while it is missing */
-        sim_connect_fail(w, from, to);
+    const int64_t delta_ns = w->properties.setting.delta_ns;
+    if (delta_ns > 0 && delay_ns > delta_ns) {
+        sim_properties_lose(w, from, to); /* and a disturbance again when it arrives */
     }
     const uint32_t index = flight_new(w);
     struct sim_flight *f = &w->flight[index];
@@ -156,8 +156,7 @@ static void send_one(struct sim_world *w, cv_id from, cv_id to, uint32_t payload
         w->lost_count++;
         sim_world_note(w, CV_RECORD_LOST, to, from, type, w->message_count, 0);
         if (node_of(w, to)->is_up) {
-            cv__watch_disturb(w);
-            sim_connect_fail(w, from, to);
+            sim_properties_lose(w, from, to);
         }
         break;
     case SIM_FATE_TWICE:
@@ -180,7 +179,7 @@ static void send_range(struct sim_world *w, cv_id from, uint32_t payload, cv_id 
         }
     }
     if (first <= last) {
-        cv__watch_send(w, from);
+        cv__properties_send(&w->properties, from);
     }
     if (to_self) {
         depart(w, from, from, payload, 0);
@@ -248,8 +247,10 @@ void sim_world_set_drift(struct sim_world *w, cv_id id, int64_t drift_ppb)
             queue_timer(w, id, timer);
         }
     }
-    if (n->holds && n->held_until_ns != INT64_MAX && n->held_until_ns > w->now_ns) {
-        n->held_until_ns = sim_clock_real(&n->clock, sim_clock_local(&before, n->held_until_ns));
+    const int64_t until_ns = w->properties.node[id - 1].held_until_ns;
+    if (sim_world_holds(w, id) && until_ns != INT64_MAX) {
+        cv__properties_renew(&w->properties, id,
+                             sim_clock_real(&n->clock, sim_clock_local(&before, until_ns)));
     }
 }
 
@@ -404,6 +405,7 @@ static void on_disk(struct sim_world *w, uint32_t ref)
         sim_world_note(w, CV_RECORD_PERSIST_FAILED, id, CV_ID_NONE, 0, 0, 0);
         drop_held(w, n);
         n->has_stopped = true;
+        cv__properties_stop(&w->properties, id);
         struct cv_event event = {.kind = CV_EVENT_PERSIST_FAILED};
         sim_world_step(w, id, &event);
         return;
@@ -485,10 +487,7 @@ static void deliver(struct sim_world *w, uint32_t index)
     CV_ASSERT(error == CV_OK); /* it went through the encoder, and the network damages nothing */
     const int64_t bound_ns = bound_delay(w, &f, sim_clock_local(&n->clock, w->now_ns));
     sim_world_note(w, CV_RECORD_DELIVER, f.to, f.from, p->type, f.number, bound_ns);
-    sim_connect_arrive(w, f.from, f.to, w->now_ns - f.sent_ns);
-    if (w->watch.delta_ns > 0 && w->now_ns - f.sent_ns > w->watch.delta_ns) {
-        cv__watch_disturb(w);
-    }
+    sim_properties_arrive(w, f.from, f.to, w->now_ns - f.sent_ns);
     struct cv_event event = {
         .kind = CV_EVENT_MESSAGE,
         .peer = w->protocol->is_anonymous ? CV_ID_NONE : f.from,
@@ -507,16 +506,10 @@ void sim_world_start_node(struct sim_world *w, cv_id id)
     struct sim_node *n = node_of(w, id);
     CV_ASSERT(!n->is_up);
     n->is_up = true;
-    n->was_ever_up = true;
     n->is_paused = false;
-    n->is_candidate = true;
     n->has_stopped = false;
-    n->token_max = 0;
-    n->label_max = 0;
     n->life++;
-    n->leader = CV_ID_NONE;
-    n->token = 0;
-    n->label = 0;
+    cv__properties_start(&w->properties, id);
     struct cv_config config = w->scenario->config;
     config.self = id;
     cv_core_init(w->protocol, n->state, &config);
@@ -547,16 +540,14 @@ void sim_world_crash_node(struct sim_world *w, cv_id id)
     struct sim_node *n = node_of(w, id);
     CV_ASSERT(n->is_up);
     sim_world_note_life(w, id, SIM_LIFE_DOWN);
-    if (n->holds) {
+    if (w->properties.node[id - 1].holds) {
         sim_hold_end(w, id, "crashed");
     }
+    cv__properties_crash(&w->properties, id);
     n->is_up = false;
     n->is_paused = false;
     n->has_disk_waiting = false;
     n->busy_ns = 0;
-    n->leader = CV_ID_NONE;
-    n->token = 0;
-    n->label = 0;
     drop_held(w, n);
     drop_backlog(w, n);
     for (uint32_t i = 0; i < CV_TIMERS_MAX; i++) {
@@ -639,8 +630,8 @@ static void dispatch(struct sim_world *w, const struct sim_queue_entry *entry)
     case EVENT_START:
         if (!node_of(w, entry->ref)->is_up) {
             sim_world_start_node(w, entry->ref);
-            cv__watch_disturb(w);
-            sim_connect_update(w);
+            sim_properties_disturb(w);
+            sim_properties_update(w);
         }
         break;
     case EVENT_DELIVER:
@@ -656,7 +647,7 @@ static void dispatch(struct sim_world *w, const struct sim_queue_entry *entry)
         sim_action_do(w, entry->ref);
         break;
     case EVENT_CHECK:
-        cv__watch_check(w);
+        sim_properties_check(w);
         break;
     case EVENT_QUERY:
         sim_query_serve(w, entry->ref);
@@ -679,7 +670,7 @@ static void finish(struct sim_world *w)
 {
     sim_expect_finish(w);
     for (cv_id id = 1; id <= w->node_count; id++) {
-        if (node_of(w, id)->holds) {
+        if (w->properties.node[id - 1].holds) {
             sim_hold_end(w, id, "running");
         }
     }
@@ -691,8 +682,8 @@ static void on_assert(struct cv_assert_trap *trap, const char *expression, const
     struct sim_world *w = (struct sim_world *)((char *)trap - offsetof(struct sim_world, trap));
     const char *slash = strrchr(file, '/');
     w->is_over = true;
-    cv__watch_break(w, CV_PROPERTY_ASSERTIONS, "%s (%s:%d)", expression,
-                    slash != NULL ? slash + 1 : file, line);
+    cv__properties_break(&w->properties, CV_PROPERTY_ASSERTIONS, "%s (%s:%d)", expression,
+                         slash != NULL ? slash + 1 : file, line);
     longjmp(w->on_assert, 1);
 }
 
@@ -703,7 +694,8 @@ static void run_events(struct sim_world *w, int64_t until_ns)
         if (entry.at_ns > w->now_ns) {
             sim_expect_judge(w, w->now_ns, entry.at_ns);
             w->now_ns = entry.at_ns;
-            cv__watch_look(w);
+            cv__properties_time(&w->properties, w->now_ns);
+            cv__properties_look(&w->properties);
         }
         dispatch(w, &entry);
     }
@@ -721,6 +713,7 @@ void sim_world_run(struct sim_world *w, int64_t until_ns)
     const bool is_end = until_ns >= w->scenario->run_ns;
     sim_expect_judge(w, w->now_ns, is_end ? until_ns + 1 : until_ns);
     w->now_ns = cv__max64(w->now_ns, until_ns);
+    cv__properties_time(&w->properties, w->now_ns);
     if (is_end) {
         finish(w);
     }
@@ -751,7 +744,7 @@ bool sim_world_is_ok(const struct sim_world *w)
     }
     const uint32_t enforced = sim_world_enforced(w);
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
-        if ((enforced & BIT(i)) != 0 && w->watch.property[i].is_broken) {
+        if ((enforced & BIT(i)) != 0 && w->properties.broken[i].is_broken) {
             return false;
         }
     }
@@ -788,7 +781,6 @@ static void make_nodes(struct sim_world *w)
     for (cv_id id = 1; id <= w->node_count; id++) {
         struct sim_node *n = node_of(w, id);
         n->state = w->states + (id - 1) * bytes;
-        n->led_ns = -1;
         n->clock.local_base_ns = sim_rng_range(&rng, NS_PER_S, 1000 * NS_PER_S);
         for (uint32_t i = 0; i < CV_TIMERS_MAX; i++) {
             n->timer[i].queued_ns = INT64_MAX;
@@ -801,6 +793,30 @@ static void make_nodes(struct sim_world *w)
         sim_queue_push(&w->queue, within_ns > 0 ? sim_rng_range(&rng, 0, within_ns) : 0,
                        EVENT_START, id);
     }
+}
+
+static void make_trace(struct sim_world *w)
+{
+    const struct sim_scenario *s = w->scenario;
+    const char *site[SIM_SITES_MAX];
+    for (uint32_t i = 1; i <= s->site_count; i++) {
+        site[i] = s->site[i].name;
+    }
+    w->trace.file = w->options.trace;
+    w->trace.observe = w->options.observe;
+    w->trace.context = w->options.context;
+    w->trace.protocol = w->protocol;
+    const struct cv_trace_header header = {
+        .scenario = s->name,
+        .config = &s->config,
+        .node_count = s->node_count,
+        .seed = w->seed,
+        .duration_ns = s->run_ns,
+        .site = site,
+        .site_count = s->site_count,
+        .site_of = s->site_of,
+    };
+    cv__trace_header(&w->trace, &header);
 }
 
 struct sim_world *sim_world_new(const struct sim_scenario *scenario, uint64_t seed,
@@ -835,15 +851,11 @@ struct sim_world *sim_world_new(const struct sim_scenario *scenario, uint64_t se
     w->expect_seen = cv__allocate(scenario->expect_count, sizeof *w->expect_seen);
     w->verdict = cv__allocate(scenario->expect_count, sizeof *w->verdict);
 
-    w->trace.file = options->trace;
-    w->trace.observe = options->observe;
-    w->trace.context = options->context;
-    w->trace.protocol = w->protocol;
-    cv__trace_header(&w->trace, scenario, seed);
+    make_trace(w);
     make_network(w);
-    cv__watch_init(w);
+    sim_properties_init(w);
     make_nodes(w);
-    sim_connect_init(w);
+    sim_properties_update(w);
     sim_actions_schedule(w);
     sim_world_open_election(w, CV_ID_NONE);
     return w;
@@ -857,7 +869,6 @@ void sim_world_free(struct sim_world *w)
     for (uint32_t i = 0; i < w->node_count; i++) {
         drop_held(w, &w->node[i]);
         free(w->node[i].held);
-        free(w->node[i].members);
         free(w->node[i].backlog);
         free(w->node[i].echo);
     }
@@ -867,8 +878,8 @@ void sim_world_free(struct sim_world *w)
     for (uint32_t i = w->scenario->action_count; i < w->action_count; i++) {
         free(w->action[i].group); /* drawn; the scenario's own are the scenario's */
     }
-    cv__watch_fini(w);
-    sim_connect_fini(w);
+    cv__properties_fini(&w->properties);
+    free(w->tail);
     sim_network_free(w->network);
     sim_queue_fini(&w->queue);
     free(w->node);

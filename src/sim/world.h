@@ -7,15 +7,15 @@
  * SIM_BOUNDS_NODES_MAX nodes.
  *
  * world.c runs the events, query.c asks the sequencer, errand.c the store, hold.c knows who leads,
- * connect.c who is connected, expect.c judges what is expected, actions.c does what the scenario
- * says, properties.c watches. */
+ * properties.c tells the properties what happens, expect.c judges what is expected, actions.c does
+ * what the scenario says. */
 #ifndef CV_SIM_WORLD_H
 #define CV_SIM_WORLD_H
 
 #include "core/failaware.h"
+#include "properties/properties.h"
 #include "scenario/scenario.h"
 #include "sim/clock.h"
-#include "sim/connect.h"
 #include "sim/errand.h"
 #include "sim/network.h"
 #include "sim/properties.h"
@@ -49,7 +49,7 @@ struct sim_held {
 struct sim_node {
     void *state;
     struct sim_clock clock;
-    bool is_up, is_paused, was_ever_up, is_candidate, disk_fails;
+    bool is_up, is_paused, disk_fails;
     bool has_stopped;      /* its disk failed it: it takes no part until it starts again */
     bool has_disk_waiting; /* a save ended while it was paused */
     bool is_cut;           /* from the store */
@@ -69,17 +69,6 @@ struct sim_node {
     uint32_t *backlog; /* messages that arrived while it was paused */
     uint32_t backlog_count, backlog_capacity;
     struct cv_echo *echo; /* by peer; NULL until something was received */
-
-    /* What it believes; and, while it holds a leadership, which one. */
-    cv_id leader;
-    uint64_t token, label; /* label: of an anonymous leader, otherwise 0 */
-    uint64_t token_max;    /* the largest it saw in this life, ... */
-    uint64_t label_max;    /* ... with the largest label among equal ones */
-    bool holds;
-    uint64_t held_token;
-    uint64_t *members;                   /* who supports it; NULL: the protocol does not say */
-    int64_t led_ns;                      /* when it last led; -1: never */
-    int64_t held_from_ns, held_until_ns; /* real time; INT64_MAX: no end of its own */
 };
 
 struct sim_payload {
@@ -223,8 +212,9 @@ struct sim_world {
     uint64_t *expect_seen; /* messages or leaderships in each expectation's window */
     struct sim_verdict *verdict;
 
-    struct cv_watch watch;
-    struct sim_connections connections;
+    struct cv_properties properties; /* also knows what each node believes and holds */
+    bool is_check_queued;
+    char *tail; /* the last events before the first promise was broken; NULL: none was */
     struct cv_trace trace;
 
     struct sim_leadership_span *span;
@@ -290,7 +280,7 @@ void sim_world_queue_query(struct sim_world *world, uint32_t query, bool is_answ
 void sim_world_queue_errand(struct sim_world *world, uint32_t errand, int64_t at_ns);
 void sim_world_queue_expiry(struct sim_world *world, int64_t at_ns);
 
-/* For properties.c: cv__watch_check() is called then. */
+/* For properties.c: sim_properties_check() is called then. */
 void sim_world_queue_check(struct sim_world *world, int64_t at_ns);
 
 /* Draws the random faults of the scenario and schedules every action. */

@@ -5,7 +5,6 @@
 #include "base/memory.h"
 #include "core/failaware.h"
 #include "core/options.h"
-#include "scenario/scenario.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +43,7 @@ static const char *const verdict_names[] = {
     [CV_STORE_FAILED] = "failed",   [CV_STORE_CHANGED] = "changed",
 };
 
-void cv__trace_header(struct cv_trace *trace, const struct sim_scenario *scenario, uint64_t seed)
+void cv__trace_header(struct cv_trace *trace, const struct cv_trace_header *header)
 {
     if (trace->file == NULL) {
         return;
@@ -52,25 +51,25 @@ void cv__trace_header(struct cv_trace *trace, const struct sim_scenario *scenari
     struct cv_json json = {.out = trace->file};
     cv__json_open(&json, NULL, '{');
     cv__json_uint(&json, "conclave_trace", 1);
-    cv__json_text(&json, "scenario", scenario->name);
-    cv__json_text(&json, "protocol", scenario->protocol->name);
-    cv__json_uint(&json, "nodes", scenario->node_count);
-    cv__json_uint(&json, "seed", seed);
-    cv__json_seconds(&json, "duration_s", scenario->run_ns);
+    cv__json_text(&json, "scenario", header->scenario);
+    cv__json_text(&json, "protocol", trace->protocol->name);
+    cv__json_uint(&json, "nodes", header->node_count);
+    cv__json_uint(&json, "seed", header->seed);
+    cv__json_seconds(&json, "duration_s", header->duration_ns);
     cv__json_open(&json, "options", '{');
     uint32_t at = 0;
-    for (const struct cv_option *o = scenario->protocol->options; o->name != NULL; o++, at++) {
+    for (const struct cv_option *o = trace->protocol->options; o->name != NULL; o++, at++) {
         struct cv_option_text text;
-        cv__json_text(&json, o->name, cv__config_format(&scenario->config, o, at, &text));
+        cv__json_text(&json, o->name, cv__config_format(header->config, o, at, &text));
     }
     cv__json_close(&json, '}');
     cv__json_open(&json, "sites", '[');
-    for (uint32_t site = 1; site <= scenario->site_count; site++) {
+    for (uint32_t site = 1; site <= header->site_count; site++) {
         cv__json_open(&json, NULL, '{');
-        cv__json_text(&json, "name", scenario->site[site].name);
+        cv__json_text(&json, "name", header->site[site]);
         cv__json_open(&json, "nodes", '[');
-        for (cv_id id = 1; id <= scenario->node_count; id++) {
-            if (scenario->site_of[id - 1] == site) {
+        for (cv_id id = 1; id <= header->node_count; id++) {
+            if (header->site_of[id - 1] == site) {
                 cv__json_uint(&json, NULL, id);
             }
         }

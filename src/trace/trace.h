@@ -7,8 +7,6 @@
 
 #include <stdio.h>
 
-struct sim_scenario;
-
 enum cv_record_kind {
     CV_RECORD_SEND,
     CV_RECORD_DELIVER,
@@ -55,7 +53,19 @@ struct cv_trace {
     uint64_t count;
 };
 
-void cv__trace_header(struct cv_trace *trace, const struct sim_scenario *scenario, uint64_t seed);
+/* What the first line says about the run. */
+struct cv_trace_header {
+    const char *scenario; /* its name */
+    const struct cv_config *config;
+    uint32_t node_count;
+    uint64_t seed;
+    int64_t duration_ns;
+    const char *const *site; /* names of sites, from 1 to site_count */
+    uint32_t site_count;
+    const uint8_t *site_of; /* by node: number of its site; 0: none */
+};
+
+void cv__trace_header(struct cv_trace *trace, const struct cv_trace_header *header);
 
 /* `detail` describes an action or a broken property, NULL otherwise. */
 void cv__trace_add(struct cv_trace *trace, const struct cv_record *record, const char *detail);

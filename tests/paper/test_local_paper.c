@@ -35,7 +35,8 @@ static uint32_t leaders(const struct cluster *c)
 /* The support set of a leader; 0 if it does not lead. */
 static uint32_t supporters(const struct cluster *c, cv_id id)
 {
-    return sim_world_holds(c->world, id) ? (uint32_t)c->world->node[id - 1].members[0] << 1 : 0;
+    const uint64_t *members = cv__properties_members(&c->world->properties, id);
+    return sim_world_holds(c->world, id) ? (uint32_t)members[0] << 1 : 0;
 }
 
 /* Runs to the end; no promise may be broken. */
@@ -43,7 +44,7 @@ static void end_well(struct cluster *c)
 {
     sim_world_run(c->world, c->scenario->run_ns);
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
-        const struct cv_broken *broken = &c->world->watch.property[i];
+        const struct cv_broken *broken = &c->world->properties.broken[i];
         if (broken->is_broken && (c->scenario->promises & BIT(i)) != 0) {
             fail_msg("%s: %s", cv_property_name((enum cv_property)i), broken->detail);
         }
@@ -421,7 +422,7 @@ static void sec_8_sleeping_leader_leads_no_longer_than_its_time(void **unused)
     struct cluster *c = cluster_start("protocol local\nnodes 3\nlink * delay 1ms\n"
                                       "at 1s pause 1 for 1s\nrun 4s\n");
     cluster_run_until(c, 1000);
-    const double until_ms = (double)c->world->node[0].held_until_ns / (double)NS_PER_MS;
+    const double until_ms = (double)c->world->properties.node[0].held_until_ns / (double)NS_PER_MS;
     assert_true(until_ms > 1000 && until_ms < 1000 + LOCK_MS);
     cluster_run_until(c, until_ms - 0.001);
     assert_true(sim_world_holds(c->world, 1));
@@ -442,7 +443,8 @@ static void sec_7_supporters_are_free_when_the_leaders_time_is_over(void **unuse
             "clock * drift random 100ppm\nseed %llu\nat 1s partition 1 | 2 3 4 5\nrun 3s\n",
             (unsigned long long)seed);
         cluster_run_until(c, 1000);
-        const double until_ms = (double)c->world->node[0].held_until_ns / (double)NS_PER_MS;
+        const double until_ms =
+            (double)c->world->properties.node[0].held_until_ns / (double)NS_PER_MS;
         while (leaders(c) != BIT(2)) {
             cluster_run_until(c, cluster_now_ms(c) + 0.1);
             assert_true((leaders(c) & BIT(2)) == 0 || cluster_now_ms(c) >= until_ms);
@@ -763,7 +765,8 @@ static void fig_25_an_election_takes_one_round_trip(void **unused)
         while (leaders(c) == 0) {
             cluster_run_until(c, cluster_now_ms(c) + 0.05);
         }
-        const double elected_ms = (double)c->world->node[0].held_from_ns / (double)NS_PER_MS;
+        const double elected_ms =
+            (double)c->world->properties.node[0].held_from_ns / (double)NS_PER_MS;
         assert_int_equal(cluster_sends(c, .type = "ELECTION", .from = 1,
                                        .since_ms = elected_ms - 2.001,
                                        .until_ms = elected_ms - 1.999),
@@ -953,9 +956,10 @@ static void tokens_grow_with_every_leadership(void **unused)
     while (cluster_now_ms(c) < 5990) {
         cluster_run_until(c, cluster_now_ms(c) + 1);
         for (cv_id id = 1; id <= 5; id++) {
-            if (sim_world_holds(c->world, id) && c->world->node[id - 1].held_token != token) {
-                assert_true(c->world->node[id - 1].held_token > token);
-                token = c->world->node[id - 1].held_token;
+            if (sim_world_holds(c->world, id) &&
+                c->world->properties.node[id - 1].held_token != token) {
+                assert_true(c->world->properties.node[id - 1].held_token > token);
+                token = c->world->properties.node[id - 1].held_token;
                 leaderships++;
             }
         }

@@ -244,7 +244,7 @@ static void check_graph(uint64_t seed, struct tally *tally)
     }
     sim_world_run(w, scenario->run_ns);
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
-        const struct cv_broken *broken = &w->watch.property[i];
+        const struct cv_broken *broken = &w->properties.broken[i];
         if (broken->is_broken && (scenario->promises & BIT(i)) != 0) {
             fail_msg("graph of seed %llu: %s: %s\n%s", (unsigned long long)seed,
                      cv_property_name((enum cv_property)i), broken->detail, text);

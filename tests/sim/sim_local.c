@@ -127,7 +127,7 @@ static void tell_failure(const struct kind *kind, const struct sim_scenario *sce
     struct sim_world *w = sim_world_new(scenario, seed, &(struct sim_world_options){0});
     (void)sim_world_run_all(w);
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
-        const struct cv_broken *broken = &w->watch.property[i];
+        const struct cv_broken *broken = &w->properties.broken[i];
         if (broken->is_broken && (scenario->promises & BIT(i)) != 0) {
             print_message("# %s at %.6f s: %s\n", cv_property_name((enum cv_property)i),
                           (double)broken->at_ns / 1e9, broken->detail);

@@ -42,7 +42,7 @@ void cluster_end(struct cluster *c)
 {
     sim_world_run(c->world, c->scenario->run_ns);
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
-        const struct cv_broken *broken = &c->world->watch.property[i];
+        const struct cv_broken *broken = &c->world->properties.broken[i];
         const uint32_t promised = c->world->protocol->promises | CV_PROP(ASSERTIONS);
         if (broken->is_broken && (promised & BIT(i)) != 0) {
             fail_msg("%s: %s", cv_property_name((enum cv_property)i), broken->detail);
@@ -115,7 +115,7 @@ void cluster_suspect(struct cluster *c, cv_id node, cv_id dead)
 
 cv_id cluster_leader_at(const struct cluster *c, cv_id node)
 {
-    return c->world->node[node - 1].leader;
+    return c->world->properties.node[node - 1].leader;
 }
 
 cv_id cluster_leader(const struct cluster *c)
@@ -255,7 +255,7 @@ const struct cv_message *cluster_in_flight(const struct cluster *c, const char *
 
 uint64_t cluster_token_at(const struct cluster *c, cv_id node)
 {
-    return c->world->node[node - 1].token;
+    return c->world->properties.node[node - 1].token;
 }
 
 bool cluster_would_follow(const struct cluster *c, cv_id node, cv_id leader, uint64_t term)
@@ -280,7 +280,7 @@ bool cluster_would_follow(const struct cluster *c, cv_id node, cv_id leader, uin
     assert_true(copy != NULL && out.item != NULL && out.word != NULL);
     memcpy(copy, n->state, bytes);
     cv_core_step(w->protocol, copy, &event, &out);
-    cv_id followed = n->leader;
+    cv_id followed = w->properties.node[node - 1].leader;
     for (uint32_t i = 0; i < out.item_count; i++) {
         if (out.item[i].kind == CV_EFFECT_LEADERSHIP) {
             followed = out.item[i].leadership.leader;

@@ -47,16 +47,19 @@ static void run_to(struct stage *s, int64_t at_ms)
 /* Since when, in ms of real time, rounded down; both orders must say the same. */
 static int64_t since_ms(const struct stage *s, cv_id a, cv_id b)
 {
-    const int64_t since_ns = sim_connect_since(s->world, a, b);
-    assert_int_equal(since_ns, sim_connect_since(s->world, b, a));
+    const struct cv_connections *connections = &s->world->properties.connections;
+    const int64_t since_ns = cv__connections_since(connections, a, b);
+    assert_int_equal(since_ns, cv__connections_since(connections, b, a));
     return since_ns == NEVER ? NEVER : since_ns / NS_PER_MS;
 }
 
 /* The Delta-partition of a process as bits of ids; 0: none for so long. */
 static uint64_t partition_of(const struct stage *s, cv_id id, int64_t for_ms)
 {
-    uint64_t set[SIM_CONNECT_NODES_MAX / 64] = {0};
-    return sim_connect_partition(s->world, id, for_ms * NS_PER_MS, set) ? set[0] << 1 : 0;
+    uint64_t set[CV_CONNECTIONS_NODES_MAX / 64] = {0};
+    const bool is_found = cv__connections_partition(&s->world->properties.connections,
+                                                    s->world->now_ns, id, for_ms * NS_PER_MS, set);
+    return is_found ? set[0] << 1 : 0;
 }
 
 #define SET_12 (BIT(1) | BIT(2))
@@ -371,7 +374,7 @@ static void nothing_is_kept_for_protocols_that_promise_nothing_in_these_terms(vo
     (void)unused;
     struct stage s = stage_new("bully", 3, "at 100ms link 1-2 down\n");
     run_to(&s, 1000);
-    assert_null(s.world->connections.since_ns);
+    assert_false(cv__connections_is_kept(&s.world->properties.connections));
     assert_int_equal(partition_of(&s, 1, 500), 0);
     stage_end(&s);
 }
@@ -379,11 +382,11 @@ static void nothing_is_kept_for_protocols_that_promise_nothing_in_these_terms(vo
 static void nothing_is_kept_for_very_many_nodes(void **unused)
 {
     (void)unused;
-    struct stage most = stage_new("local", SIM_CONNECT_NODES_MAX, "");
-    assert_non_null(most.world->connections.since_ns);
+    struct stage most = stage_new("local", CV_CONNECTIONS_NODES_MAX, "");
+    assert_true(cv__connections_is_kept(&most.world->properties.connections));
     stage_end(&most);
-    struct stage more = stage_new("local", SIM_CONNECT_NODES_MAX + 1, "");
-    assert_null(more.world->connections.since_ns);
+    struct stage more = stage_new("local", CV_CONNECTIONS_NODES_MAX + 1, "");
+    assert_false(cv__connections_is_kept(&more.world->properties.connections));
     assert_int_equal(partition_of(&more, 1, 500), 0);
     stage_end(&more);
 }

@@ -180,7 +180,7 @@ static void json_tells_which_properties_are_promised_and_which_broke(void **unus
         (void)snprintf(path, sizeof path, "properties.%s.promised", name);
         assert_int_equal(json_is_true(json, path), is_promised);
         (void)snprintf(path, sizeof path, "properties.%s.ok", name);
-        assert_int_equal(json_is_true(json, path), !c->world->watch.property[i].is_broken);
+        assert_int_equal(json_is_true(json, path), !c->world->properties.broken[i].is_broken);
     }
     assert_false(json_is_true(json, "properties.at-most-one-leader.ok"));
     assert_true(json_number(json, "properties.at-most-one-leader.at_s") > 2);

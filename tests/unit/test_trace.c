@@ -222,8 +222,8 @@ static void tracing_does_not_change_the_run(void **unused)
     assert_int_equal(silent->message_count, c->world->message_count);
     assert_int_equal(silent->message_bytes, c->world->message_bytes);
     for (cv_id id = 1; id <= 5; id++) {
-        assert_int_equal(silent->node[id - 1].leader, cluster_leader_at(c, id));
-        assert_int_equal(silent->node[id - 1].token, cluster_token_at(c, id));
+        assert_int_equal(silent->properties.node[id - 1].leader, cluster_leader_at(c, id));
+        assert_int_equal(silent->properties.node[id - 1].token, cluster_token_at(c, id));
     }
     sim_world_free(silent);
     cluster_drop(c);

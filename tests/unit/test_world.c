@@ -82,13 +82,13 @@ static void crash_keeps_what_was_saved_and_nothing_else(void **unused)
     const struct sim_node *n = node_of(c, 2);
     assert_int_equal(n->persisted_count, 1);
     assert_int_equal(n->persisted[0], 1); /* the term */
-    assert_int_equal(n->leader, 3);
+    assert_int_equal(cluster_leader_at(c, 2), 3);
     assert_non_null(n->echo); /* what the transport knows about delays */
     cluster_crash(c, 2);
     assert_false(n->is_up);
     assert_int_equal(n->persisted_count, 1);
     assert_int_equal(n->persisted[0], 1);
-    assert_int_equal(n->leader, CV_ID_NONE);
+    assert_int_equal(cluster_leader_at(c, 2), CV_ID_NONE);
     assert_null(n->echo);
     assert_int_equal(n->backlog_count, 0);
     for (uint32_t i = 0; i < CV_TIMERS_MAX; i++) {

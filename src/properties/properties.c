@@ -1,0 +1,561 @@
+/* src/properties/properties.c - the properties of docs/properties.md, judged while a run goes on. */
+#include "properties/properties.h"
+
+#include "base/memory.h"
+#include "core/nodeset.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t bound(int64_t (*compute)(const struct cv_config *), const struct cv_config *config)
+{
+    return compute != NULL ? compute(config) : 0;
+}
+
+struct cv_properties_setting cv__properties_setting(const struct cv_protocol *protocol,
+                                                    const struct cv_config *config,
+                                                    uint32_t promises, uint32_t assumes)
+{
+    const int64_t timely_ns = bound(protocol->timely_ns, config);
+    return (struct cv_properties_setting){
+        .node_count = config->member_count,
+        .promises = promises,
+        .assumes = assumes,
+        .is_anonymous = protocol->is_anonymous,
+        .settle_ns = protocol->settle_ns(config),
+        .delta_ns = (assumes & BIT(CV_ASSUME_BOUNDED_DELAY)) != 0 ? timely_ns : 0,
+        .sequence_ns = bound(protocol->sequence_ns, config),
+        .store_ns = bound(protocol->store_ns, config),
+        .timely_ns = timely_ns,
+        .fast_ns = bound(protocol->fast_ns, config),
+        .kappa_ns = bound(protocol->kappa_ns, config),
+    };
+}
+
+void cv__properties_init(struct cv_properties *p, const struct cv_properties_setting *setting,
+                         cv_on_break *on_break, void *context)
+{
+    const uint32_t count = setting->node_count;
+    const size_t word_count = (size_t)count * cv__set_words(count);
+    CV_ASSERT(count >= 1 && count <= CV_MEMBERS_MAX);
+    memset(p, 0, sizeof *p);
+    p->setting = *setting;
+    p->on_break = on_break;
+    p->context = context;
+    p->block_bytes =
+        count * sizeof *p->node + word_count * sizeof *p->member_word + count * sizeof *p->holder;
+    p->node = cv__allocate(1, p->block_bytes);
+    p->member_word = (uint64_t *)(p->node + count);
+    p->holder = (cv_id *)(p->member_word + word_count);
+    for (uint32_t i = 0; i < count; i++) {
+        p->node[i].led_ns = -1;
+    }
+    const uint32_t needs_connections = CV_PROP(TIMELINESS) | CV_PROP(BOUNDED_INCONSISTENCY);
+    if ((setting->promises & needs_connections) != 0 && count <= CV_CONNECTIONS_NODES_MAX) {
+        cv__connections_init(&p->connections, count);
+    }
+}
+
+void cv__properties_fini(struct cv_properties *p)
+{
+    free(p->node);
+    free(p->owner);
+    cv__connections_fini(&p->connections);
+}
+
+void cv__properties_break(struct cv_properties *p, enum cv_property property, const char *format,
+                          ...)
+{
+    struct cv_broken *broken = &p->broken[property];
+    if (broken->is_broken) {
+        return; /* the first time is the interesting one */
+    }
+    broken->is_broken = true;
+    broken->at_ns = p->now.now_ns;
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(broken->detail, sizeof broken->detail, format, args);
+    va_end(args);
+    if (p->on_break != NULL) {
+        p->on_break(p->context, property, broken->detail);
+    }
+}
+
+static struct cv_property_node *node_of(struct cv_properties *p, cv_id id)
+{
+    CV_ASSERT(id >= 1 && id <= p->setting.node_count);
+    return &p->node[id - 1];
+}
+
+bool cv__properties_holds(const struct cv_properties *p, cv_id id, int64_t at_ns)
+{
+    const struct cv_property_node *n = &p->node[id - 1];
+    return n->holds && n->held_until_ns > at_ns;
+}
+
+static uint64_t *members_of(const struct cv_properties *p, cv_id id)
+{
+    return &p->member_word[(size_t)(id - 1) * cv__set_words(p->setting.node_count)];
+}
+
+const uint64_t *cv__properties_members(const struct cv_properties *p, cv_id id)
+{
+    return p->node[id - 1].has_members ? members_of(p, id) : NULL;
+}
+
+/* ---- Beliefs --------------------------------------------------------------------------------- */
+
+/* The slot of a token: its own, or the empty one where it belongs. */
+static struct cv_token_owner *owner_at(const struct cv_properties *p, uint64_t token)
+{
+    uint64_t at = token * UINT64_C(0x9e3779b97f4a7c15) >> 20;
+    for (;; at++) {
+        struct cv_token_owner *owner = &p->owner[at & (p->owner_capacity - 1)];
+        if (owner->leader == CV_ID_NONE || owner->token == token) {
+            return owner;
+        }
+    }
+}
+
+static struct cv_token_owner *owner_find(struct cv_properties *p, uint64_t token)
+{
+    if (2 * (p->owner_count + 1) > p->owner_capacity) {
+        const uint32_t old_capacity = p->owner_capacity;
+        struct cv_token_owner *old = p->owner;
+        p->owner_capacity = old_capacity > 0 ? 2 * old_capacity : 64;
+        p->owner = cv__allocate(p->owner_capacity, sizeof *p->owner);
+        for (uint32_t i = 0; i < old_capacity; i++) {
+            if (old[i].leader != CV_ID_NONE) {
+                *owner_at(p, old[i].token) = old[i];
+            }
+        }
+        free(old);
+    }
+    return owner_at(p, token);
+}
+
+/* Leaders are ordered by token, anonymous ones by token and label: two of them may have the same
+ * token if the sequencer lost its memory twice. */
+static void judge_order(struct cv_properties *p, cv_id id, const struct cv_belief *belief)
+{
+    const struct cv_property_node *n = node_of(p, id);
+    const uint64_t token = belief->token;
+    struct cv_token_owner *owner = owner_find(p, token);
+    if (owner->leader == CV_ID_NONE) {
+        *owner = (struct cv_token_owner){token, belief->leader, belief->label};
+        p->owner_count++;
+    } else if (owner->leader != belief->leader && owner->label == belief->label) {
+        cv__properties_break(p, CV_PROPERTY_LEADER_ORDER,
+                             "node %u sees %u lead with token %llu, with which %u led", id,
+                             belief->leader, (unsigned long long)token, owner->leader);
+    }
+    if (token < n->token_max || (token == n->token_max && belief->label < n->label_max)) {
+        cv__properties_break(p, CV_PROPERTY_LEADER_ORDER,
+                             "node %u goes back from token %llu to %llu", id,
+                             (unsigned long long)n->token_max, (unsigned long long)token);
+    }
+}
+
+static void judge_belief(struct cv_properties *p, cv_id id, const struct cv_belief *belief)
+{
+    const cv_id leader = belief->leader;
+    const cv_id old_leader = node_of(p, id)->leader;
+    if (leader != CV_ID_NONE) {
+        if (leader > p->setting.node_count || !node_of(p, leader)->has_started) {
+            cv__properties_break(p, CV_PROPERTY_VALIDITY,
+                                 "node %u takes %u for the leader, which never started", id,
+                                 leader);
+            return;
+        }
+        judge_order(p, id, belief);
+    }
+    if (p->now.is_settled && leader != old_leader) {
+        cv__properties_break(p, CV_PROPERTY_STABILITY,
+                             "node %u changes from leader %u to %u without a fault", id, old_leader,
+                             leader);
+    }
+}
+
+bool cv__properties_is_new_belief(const struct cv_properties *p, cv_id id,
+                                  const struct cv_belief *belief)
+{
+    const struct cv_property_node *n = &p->node[id - 1];
+    return n->leader != belief->leader || n->token != belief->token || n->label != belief->label;
+}
+
+static void change_belief(struct cv_properties *p, cv_id id, const struct cv_belief *belief)
+{
+    struct cv_property_node *n = node_of(p, id);
+    judge_belief(p, id, belief);
+    n->leader = belief->leader;
+    n->token = belief->token;
+    n->label = belief->label;
+    if (n->token > n->token_max || (n->token == n->token_max && n->label > n->label_max)) {
+        n->token_max = n->token;
+        n->label_max = n->label;
+    }
+}
+
+/* ---- Leaderships ----------------------------------------------------------------------------- */
+
+void cv__properties_begin(struct cv_properties *p, cv_id id, uint64_t token, int64_t until_ns)
+{
+    struct cv_property_node *n = node_of(p, id);
+    CV_ASSERT(!n->holds);
+    for (uint32_t i = 0; i < p->now.holder_count; i++) {
+        const cv_id other = p->holder[i];
+        if (cv__properties_holds(p, other, p->now.now_ns)) {
+            cv__properties_break(p, CV_PROPERTY_AT_MOST_ONE_LEADER,
+                                 "node %u leads with token %llu while node %u leads with %llu", id,
+                                 (unsigned long long)token, other,
+                                 (unsigned long long)p->node[other - 1].held_token);
+        }
+    }
+    if (p->now.has_token && token <= p->now.token_max) {
+        cv__properties_break(p, CV_PROPERTY_TOKEN_MONOTONIC,
+                             "node %u leads with token %llu after one with %llu", id,
+                             (unsigned long long)token, (unsigned long long)p->now.token_max);
+    }
+    n->holds = true;
+    n->held_token = token;
+    n->held_from_ns = p->now.now_ns;
+    n->held_until_ns = until_ns;
+    p->now.has_token = true;
+    p->now.token_max = token > p->now.token_max ? token : p->now.token_max;
+    CV_ASSERT(p->now.holder_count < p->setting.node_count);
+    p->holder[p->now.holder_count++] = id;
+}
+
+void cv__properties_renew(struct cv_properties *p, cv_id id, int64_t until_ns)
+{
+    CV_ASSERT(node_of(p, id)->holds);
+    node_of(p, id)->held_until_ns = until_ns;
+}
+
+void cv__properties_end(struct cv_properties *p, cv_id id)
+{
+    struct cv_property_node *n = node_of(p, id);
+    CV_ASSERT(n->holds);
+    n->holds = false;
+    n->led_ns = cv__min64(n->held_until_ns, p->now.now_ns);
+    uint32_t at = 0;
+    while (p->holder[at] != id) {
+        at++;
+        CV_ASSERT(at < p->now.holder_count); /* cv__properties_begin() has entered it */
+    }
+    p->holder[at] = p->holder[--p->now.holder_count];
+}
+
+static bool share_member(const uint64_t *a, const uint64_t *b, uint32_t member_count)
+{
+    for (uint32_t i = 0; i < cv__set_words(member_count); i++) {
+        if ((a[i] & b[i]) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* [Fetzer99, sec. V] BI: who has been connected to a leader for kappa supports it. */
+static void judge_inconsistency(struct cv_properties *p, cv_id id)
+{
+    const uint64_t *members = cv__properties_members(p, id);
+    if (!cv__connections_is_kept(&p->connections) || members == NULL ||
+        !cv__properties_holds(p, id, p->now.now_ns)) {
+        return;
+    }
+    for (cv_id other = 1; other <= p->setting.node_count; other++) {
+        const int64_t since_ns = cv__connections_since(&p->connections, id, other);
+        if (since_ns != INT64_MAX && since_ns <= p->now.now_ns - p->setting.kappa_ns &&
+            !cv__set_has(members, other)) {
+            cv__properties_break(p, CV_PROPERTY_BOUNDED_INCONSISTENCY,
+                                 "node %u leads without node %u, connected since %.3f s", id, other,
+                                 (double)since_ns / 1e9);
+        }
+    }
+}
+
+/* A leadership was begun or renewed with the supporters on record. */
+static void judge_support(struct cv_properties *p, cv_id id)
+{
+    const uint64_t *members = cv__properties_members(p, id);
+    if (members == NULL) {
+        return;
+    }
+    if (!cv__set_has(members, id)) {
+        cv__properties_break(p, CV_PROPERTY_LEADER_SELF_SUPPORT,
+                             "node %u leads without its own support", id);
+    }
+    for (uint32_t i = 0; i < p->now.holder_count; i++) {
+        const cv_id other = p->holder[i];
+        const uint64_t *others = cv__properties_members(p, other);
+        if (other == id || others == NULL || !cv__properties_holds(p, other, p->now.now_ns)) {
+            continue;
+        }
+        if (share_member(members, others, p->setting.node_count)) {
+            cv__properties_break(p, CV_PROPERTY_SUPPORT_ONE,
+                                 "a node supports both %u and %u, which lead at once", id, other);
+        }
+        if (cv__set_has(members, other) || cv__set_has(others, id)) {
+            cv__properties_break(p, CV_PROPERTY_PARTITIONS_DISJOINT,
+                                 "leaders %u and %u are in one logical partition", id, other);
+        }
+    }
+    judge_inconsistency(p, id);
+}
+
+unsigned cv__properties_believe(struct cv_properties *p, cv_id id, const struct cv_belief *belief)
+{
+    struct cv_property_node *n = node_of(p, id);
+    /* The host of a real process goes by is_self. A core that says of itself what is true of
+     * another makes a follower act as the leader. */
+    if (belief->is_self != (belief->named == id)) {
+        cv__properties_break(p, CV_PROPERTY_VALIDITY,
+                             "node %u says that it %s, and names %u as leader", id,
+                             belief->is_self ? "leads" : "does not lead", belief->named);
+    }
+    if (cv__properties_is_new_belief(p, id, belief)) {
+        change_belief(p, id, belief);
+    }
+    if (belief->is_self && belief->members.word_count > 0) {
+        n->has_members = true;
+        cv__set_copy(members_of(p, id), belief->members.word, p->setting.node_count);
+    }
+    const int64_t now_ns = p->now.now_ns;
+    if (belief->is_self && cv__properties_holds(p, id, now_ns) && n->held_token == belief->token) {
+        cv__properties_renew(p, id, belief->until_ns);
+        judge_support(p, id);
+        return 0;
+    }
+    unsigned change = 0;
+    if (n->holds) {
+        cv__properties_end(p, id);
+        change |= CV_HOLD_ENDED;
+    }
+    /* What waited for the disk, and the node then slept, may be over before anybody hears of it. */
+    if (belief->is_self && belief->until_ns > now_ns) {
+        cv__properties_begin(p, id, belief->token, belief->until_ns);
+        judge_support(p, id);
+        change |= CV_HOLD_BEGUN;
+    }
+    return change;
+}
+
+/* ---- Lives ----------------------------------------------------------------------------------- */
+
+static void forget(struct cv_property_node *n)
+{
+    n->leader = CV_ID_NONE;
+    n->token = 0;
+    n->label = 0;
+}
+
+void cv__properties_start(struct cv_properties *p, cv_id id)
+{
+    struct cv_property_node *n = node_of(p, id);
+    n->has_started = true;
+    n->takes_part = true;
+    n->is_candidate = true;
+    n->token_max = 0;
+    n->label_max = 0;
+    forget(n);
+}
+
+void cv__properties_crash(struct cv_properties *p, cv_id id)
+{
+    struct cv_property_node *n = node_of(p, id);
+    if (n->holds) {
+        cv__properties_end(p, id);
+    }
+    n->takes_part = false;
+    forget(n);
+}
+
+void cv__properties_stop(struct cv_properties *p, cv_id id)
+{
+    node_of(p, id)->takes_part = false;
+}
+
+/* ---- Liveness -------------------------------------------------------------------------------- */
+
+void cv__properties_send(struct cv_properties *p, cv_id id)
+{
+    if (p->now.is_settled && p->node[id - 1].leader != id) {
+        cv__properties_break(p, CV_PROPERTY_COMMUNICATION_EFFICIENT,
+                             "node %u sends though it does not lead and all is quiet", id);
+    }
+}
+
+bool cv__properties_arrive(struct cv_properties *p, cv_id from, cv_id to, int64_t delay_ns)
+{
+    if (from != to && delay_ns > p->setting.timely_ns) {
+        cv__connections_fail(&p->connections, p->now.now_ns, from, to);
+    }
+    if (from != to && delay_ns <= p->setting.fast_ns) {
+        cv__connections_arrive(&p->connections, p->now.now_ns, from, to);
+    }
+    const bool is_late = p->setting.delta_ns > 0 && delay_ns > p->setting.delta_ns;
+    if (is_late) {
+        cv__properties_disturb(p);
+    }
+    return is_late;
+}
+
+void cv__properties_lose(struct cv_properties *p, cv_id from, cv_id to)
+{
+    cv__connections_fail(&p->connections, p->now.now_ns, from, to);
+    cv__properties_disturb(p);
+}
+
+void cv__properties_disturb(struct cv_properties *p)
+{
+    p->now.disturbed_ns = p->now.now_ns;
+    p->now.is_settled = false;
+}
+
+int64_t cv__properties_due_ns(const struct cv_properties *p)
+{
+    return p->now.disturbed_ns + p->setting.settle_ns;
+}
+
+/* One node against the first of its part. */
+static void judge_node(struct cv_properties *p, cv_id id, cv_id first)
+{
+    const struct cv_property_node *n = node_of(p, id);
+    const struct cv_property_node *f = node_of(p, first);
+    if (n->leader == CV_ID_NONE) {
+        cv__properties_break(p, CV_PROPERTY_TERMINATION,
+                             "node %u knows no leader though all has been quiet for its time", id);
+        return;
+    }
+    if (n->leader != f->leader && f->leader != CV_ID_NONE) {
+        cv__properties_break(p, CV_PROPERTY_AGREEMENT, "node %u follows %u but node %u follows %u",
+                             id, n->leader, first, f->leader);
+    }
+    /* [Wiesmann07, lemmas 2 and 3] Each closed round has one leader, with one number. */
+    if (n->leader == f->leader && (n->token != f->token || n->label != f->label) &&
+        p->setting.is_anonymous) {
+        cv__properties_break(p, CV_PROPERTY_AGREEMENT,
+                             "node %u follows token %llu but node %u follows %llu", id,
+                             (unsigned long long)n->token, first, (unsigned long long)f->token);
+    }
+    if (n->leader > p->setting.node_count) {
+        return; /* no node at all: validity is broken, as judge_belief() has said */
+    }
+    const struct cv_property_node *leader = node_of(p, n->leader);
+    if (leader->part != n->part || leader->leader != n->leader ||
+        !cv__properties_holds(p, n->leader, p->now.now_ns)) {
+        cv__properties_break(p, CV_PROPERTY_AGREEMENT, "node %u follows %u, which does not lead it",
+                             id, n->leader);
+    }
+}
+
+/* Could this part elect: is anybody a candidate, and a majority of all members there if needed? */
+static bool can_elect(const struct cv_properties *p, uint16_t part)
+{
+    bool has_candidate = false;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < p->setting.node_count; i++) {
+        const struct cv_property_node *n = &p->node[i];
+        if (n->takes_part && n->part == part) {
+            has_candidate = has_candidate || n->is_candidate;
+            count++;
+        }
+    }
+    const bool needs_majority = (p->setting.assumes & BIT(CV_ASSUME_MAJORITY)) != 0;
+    return has_candidate && (!needs_majority || 2 * count > p->setting.node_count);
+}
+
+static void judge_part(struct cv_properties *p, cv_id first)
+{
+    const uint16_t part = node_of(p, first)->part;
+    for (cv_id id = first; id <= p->setting.node_count; id++) {
+        if (node_of(p, id)->takes_part && node_of(p, id)->part == part) {
+            judge_node(p, id, first);
+        }
+    }
+}
+
+/* Every node against the first of its part: linear for one part, and parts are few. */
+void cv__properties_judge(struct cv_properties *p)
+{
+    p->now.is_settled = true;
+    p->judged_count++;
+    uint16_t *part_done = cv__allocate(p->setting.node_count, sizeof *part_done);
+    uint32_t done_count = 0;
+    for (cv_id first = 1; first <= p->setting.node_count; first++) {
+        const uint16_t part = node_of(p, first)->part;
+        bool is_done = !node_of(p, first)->takes_part;
+        for (uint32_t i = 0; i < done_count && !is_done; i++) {
+            is_done = part_done[i] == part;
+        }
+        if (is_done) {
+            continue;
+        }
+        part_done[done_count++] = part;
+        if (can_elect(p, part)) {
+            judge_part(p, first);
+        }
+    }
+    free(part_done);
+}
+
+/* ---- Timeliness ------------------------------------------------------------------------------ */
+
+/* [Fetzer99, sec. V] T: whoever has been a Delta-partition for kappa has had a leader meanwhile.
+ * With `majority`, only a majority counts; and somebody in it must be a candidate. */
+static void judge_partition(struct cv_properties *p, const uint64_t *set, cv_id first)
+{
+    const uint32_t node_count = p->setting.node_count;
+    const uint32_t count = cv__set_count(set, node_count);
+    const bool needs_majority = (p->setting.assumes & BIT(CV_ASSUME_MAJORITY)) != 0;
+    bool has_candidate = false;
+    int64_t led_ns = -1;
+    for (cv_id id = first; (id = cv__set_next(set, id, node_count)) != CV_ID_NONE; id++) {
+        const struct cv_property_node *n = node_of(p, id);
+        has_candidate = has_candidate || n->is_candidate;
+        const int64_t until_ns = n->holds ? cv__min64(n->held_until_ns, p->now.now_ns) : n->led_ns;
+        led_ns = cv__max64(led_ns, until_ns);
+    }
+    if (!has_candidate || (needs_majority && 2 * count <= node_count)) {
+        return;
+    }
+    p->judged_count++;
+    if (led_ns < p->now.now_ns - p->setting.kappa_ns) {
+        cv__properties_break(p, CV_PROPERTY_TIMELINESS,
+                             "the partition of node %u had no leader for kappa (%u nodes)", first,
+                             count);
+    }
+}
+
+static void judge_timeliness(struct cv_properties *p)
+{
+    uint64_t set[CV_CONNECTIONS_NODES_MAX / 64];
+    uint64_t done[CV_CONNECTIONS_NODES_MAX / 64] = {0};
+    for (cv_id id = 1; id <= p->setting.node_count; id++) {
+        if (!cv__set_has(done, id) && cv__connections_partition(&p->connections, p->now.now_ns, id,
+                                                                p->setting.kappa_ns, set)) {
+            cv__set_unite(done, set, p->setting.node_count);
+            judge_partition(p, set, id);
+        }
+        judge_inconsistency(p, id);
+    }
+}
+
+void cv__properties_time(struct cv_properties *p, int64_t now_ns)
+{
+    CV_ASSERT(now_ns >= p->now.now_ns);
+    p->now.now_ns = now_ns;
+}
+
+/* Looks often enough that a violation that lasts an eighth of kappa is seen. */
+void cv__properties_look(struct cv_properties *p)
+{
+    if (cv__connections_is_kept(&p->connections) &&
+        p->now.now_ns >= p->now.looked_ns + p->setting.kappa_ns / 8) {
+        p->now.looked_ns = p->now.now_ns;
+        judge_timeliness(p);
+    }
+}

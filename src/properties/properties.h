@@ -1,0 +1,174 @@
+/* src/properties/properties.h - the properties of docs/properties.md, judged while a run goes on.
+ *
+ * Who watches all nodes of a run (the simulator, a search through all runs, a checker of claims that
+ * real processes recorded) tells here what each node says and what happens to it, in the order of
+ * the run's time. Nothing here knows a world, a network or a clock: the host says what time it is.
+ *
+ * Safety is judged at every instant and remembers the whole run: at-most-one-leader looks at every
+ * leadership that begins, token-monotonic compares with the largest token ever, leader-order with
+ * every leader that ever had the same token. Liveness is judged when the protocol's assumptions
+ * have held for its settling time: the host says when something disturbs them
+ * (cv__properties_disturb), and calls cv__properties_judge() when they have held long enough. Then
+ * everybody that takes part must know the same leader of its part (termination, agreement), and
+ * until the next disturbance nobody may change its mind (stability).
+ *
+ * Memory: what belongs to the present state (`now`, `node`, `holder`, `member_word`, connections)
+ * is flat and is copied or compared as bytes: the struct `now`, the block of block_bytes at `node`,
+ * and the block of the connections. The history of the run is apart from it: which token belonged
+ * to whom grows with the number of leaderships; what is broken stays broken. */
+#ifndef CV_PROPERTIES_PROPERTIES_H
+#define CV_PROPERTIES_PROPERTIES_H
+
+#include "core/types.h"
+#include "properties/connections.h"
+
+/* What is judged, and by which bounds. */
+struct cv_properties_setting {
+    uint32_t node_count;
+    uint32_t promises, assumes; /* CV_PROP(...); bits of cv_assume */
+    bool is_anonymous;
+    int64_t settle_ns;   /* after so long without a disturbance everybody agrees on a leader */
+    int64_t delta_ns;    /* a message that takes longer is a disturbance; 0: none is */
+    int64_t sequence_ns; /* the same of the sequencer's answers; 0: it is not asked */
+    int64_t store_ns;    /* the same of the store's */
+    int64_t timely_ns;   /* two nodes are not connected while a message takes longer */
+    int64_t fast_ns;     /* a message that takes no longer shows that two are not disconnected */
+    int64_t kappa_ns;    /* bound of timeliness and bounded-inconsistency; 0: there is none */
+};
+
+/* What the node says: all instants are the run's, not its own clock's. */
+struct cv_belief {
+    cv_id named;  /* as the node names its leader; CV_ID_ANONYMOUS: it has only a label */
+    cv_id leader; /* the process behind that name, in any of its lives; CV_ID_NONE: none */
+    uint64_t token, label;
+    bool is_self;           /* it says that it leads */
+    int64_t until_ns;       /* INT64_MAX: no end of its own */
+    struct cv_list members; /* who supports it, as a set; empty: the protocol does not say */
+};
+
+/* What one node believes; and, while it holds a leadership, which one. */
+struct cv_property_node {
+    bool has_started;  /* ever */
+    bool takes_part;   /* it is up, and its disk has not failed it */
+    bool is_candidate; /* it would lead */
+    bool has_members;  /* it has said who supports it */
+    bool holds;        /* a leadership, possibly one that has expired */
+    uint16_t part;     /* nodes with the same number reach each other */
+    cv_id leader;
+    uint64_t token, label; /* label: of an anonymous leader, otherwise 0 */
+    uint64_t token_max;    /* the largest it saw in this life, ... */
+    uint64_t label_max;    /* ... with the largest label among equal ones */
+    uint64_t held_token;
+    int64_t held_from_ns, held_until_ns;
+    int64_t led_ns; /* when it last led; -1: never */
+};
+
+struct cv_broken {
+    bool is_broken;
+    int64_t at_ns;
+    char detail[160];
+};
+
+struct cv_token_owner {
+    uint64_t token;
+    cv_id leader; /* the first that was seen with it; an anonymous one with its label */
+    uint64_t label;
+};
+
+/* Is told the first time that each property breaks. */
+typedef void cv_on_break(void *context, enum cv_property property, const char *detail);
+
+struct cv_properties {
+    struct cv_properties_setting setting;
+    cv_on_break *on_break;
+    void *context;
+
+    /* ---- The present state ---- */
+    struct {
+        int64_t now_ns;
+        int64_t disturbed_ns;
+        int64_t looked_ns; /* when timeliness was last looked at */
+        uint64_t token_max;
+        uint32_t holder_count;
+        bool has_token;
+        bool is_settled;
+    } now;
+    size_t block_bytes;            /* of the three arrays that follow, in one block at `node` */
+    struct cv_property_node *node; /* by id - 1 */
+    uint64_t *member_word;         /* by node: the set of its supporters */
+    cv_id *holder; /* who holds a leadership, expired ones included until somebody looks */
+    struct cv_connections connections;
+
+    /* ---- The history of the run ---- */
+    struct cv_broken broken[CV_PROPERTY_COUNT]; /* by property */
+    uint64_t judged_count;                      /* how often liveness could be judged */
+    struct cv_token_owner *owner; /* open addressing by token; leader CV_ID_NONE: empty */
+    uint32_t owner_count, owner_capacity;
+};
+
+/* What a protocol with this configuration is judged by. */
+struct cv_properties_setting cv__properties_setting(const struct cv_protocol *protocol,
+                                                    const struct cv_config *config,
+                                                    uint32_t promises, uint32_t assumes);
+
+/* `on_break` may be NULL: then only `broken` tells. */
+void cv__properties_init(struct cv_properties *properties,
+                         const struct cv_properties_setting *setting, cv_on_break *on_break,
+                         void *context);
+void cv__properties_fini(struct cv_properties *properties);
+
+/* Counts a property as broken; the first time is kept. Also for what only the host can see. */
+void cv__properties_break(struct cv_properties *properties, enum cv_property property,
+                          const char *format, ...) CV_PRINTF(3, 4);
+
+/* ---- What the host tells ---- */
+
+/* It is that late now; instants never go back. */
+void cv__properties_time(struct cv_properties *properties, int64_t now_ns);
+/* Is somebody without a leader for too long? To be called whenever time has passed. */
+void cv__properties_look(struct cv_properties *properties);
+
+/* A node starts as a candidate that knows nothing; it is gone, with what it believed and held; its
+ * disk failed, and it takes no part until it starts again. */
+void cv__properties_start(struct cv_properties *properties, cv_id node);
+void cv__properties_crash(struct cv_properties *properties, cv_id node);
+void cv__properties_stop(struct cv_properties *properties, cv_id node);
+
+enum { CV_HOLD_ENDED = 1u, CV_HOLD_BEGUN = 2u };
+
+/* A node says who leads. What it believes and holds changes accordingly; returns the bits above. */
+unsigned cv__properties_believe(struct cv_properties *properties, cv_id node,
+                                const struct cv_belief *belief);
+/* Is that another leader, token or label than the node has on record? */
+bool cv__properties_is_new_belief(const struct cv_properties *properties, cv_id node,
+                                  const struct cv_belief *belief);
+
+/* Leaderships alone, for a host that has no beliefs to tell. A node holds one at a time. */
+void cv__properties_begin(struct cv_properties *properties, cv_id node, uint64_t token,
+                          int64_t until_ns);
+void cv__properties_renew(struct cv_properties *properties, cv_id node, int64_t until_ns);
+void cv__properties_end(struct cv_properties *properties, cv_id node);
+
+/* A node has sent a message to another. */
+void cv__properties_send(struct cv_properties *properties, cv_id node);
+/* A message arrives so long after it was sent. True: that is too late, which is a disturbance. */
+bool cv__properties_arrive(struct cv_properties *properties, cv_id from, cv_id to,
+                           int64_t delay_ns);
+/* A message between nodes that are up is lost, or is known to come too late: a disturbance. */
+void cv__properties_lose(struct cv_properties *properties, cv_id from, cv_id to);
+
+/* Something happened that the protocol's assumptions exclude, or that it must be given time for. */
+void cv__properties_disturb(struct cv_properties *properties);
+/* When liveness can be judged, unless something disturbs before. */
+int64_t cv__properties_due_ns(const struct cv_properties *properties);
+/* The assumptions have held until that instant, and hold now. */
+void cv__properties_judge(struct cv_properties *properties);
+
+/* ---- What the host may ask ---- */
+
+/* Does this node hold a leadership that is valid at that instant, which is not in the past? */
+bool cv__properties_holds(const struct cv_properties *properties, cv_id node, int64_t at_ns);
+/* Who supports the node, as a set; NULL: it has not said. */
+const uint64_t *cv__properties_members(const struct cv_properties *properties, cv_id node);
+
+#endif

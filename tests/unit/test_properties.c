@@ -1,0 +1,276 @@
+/* tests/unit/test_properties.c - the properties alone, fed by hand: no world, no protocol.
+ *
+ * A search through all runs, or a checker of claims that real processes recorded, feeds them the
+ * same way. What they say about whole simulated runs is tested by the scenarios. */
+#include "properties/properties.h"
+#include "support/support.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NODES 3u
+
+struct told {
+    uint32_t count;
+    enum cv_property property;
+    char detail[160];
+};
+
+static void on_break(void *context, enum cv_property property, const char *detail)
+{
+    struct told *told = context;
+    told->count++;
+    told->property = property;
+    (void)snprintf(told->detail, sizeof told->detail, "%s", detail);
+}
+
+static void begin(struct cv_properties *p, struct told *told)
+{
+    const struct cv_properties_setting setting = {
+        .node_count = NODES,
+        .promises = CV_PROP(AT_MOST_ONE_LEADER),
+        .settle_ns = 100,
+    };
+    memset(told, 0, sizeof *told);
+    cv__properties_init(p, &setting, on_break, told);
+    for (cv_id id = 1; id <= NODES; id++) {
+        cv__properties_start(p, id);
+    }
+}
+
+static struct cv_belief follow(cv_id leader, uint64_t token)
+{
+    return (struct cv_belief){
+        .named = leader, .leader = leader, .token = token, .until_ns = INT64_MAX};
+}
+
+static struct cv_belief lead(cv_id self, uint64_t token, int64_t until_ns)
+{
+    return (struct cv_belief){
+        .named = self, .leader = self, .token = token, .is_self = true, .until_ns = until_ns};
+}
+
+static void two_claims_that_overlap_are_two_leaders(void **unused)
+{
+    (void)unused;
+    struct cv_properties p;
+    struct told told;
+    begin(&p, &told);
+    cv__properties_begin(&p, 1, /* token= */ 7, /* until_ns= */ 50);
+    cv__properties_time(&p, 49);
+    cv__properties_begin(&p, 2, /* token= */ 8, /* until_ns= */ 90);
+    assert_int_equal(told.count, 1);
+    assert_int_equal(told.property, CV_PROPERTY_AT_MOST_ONE_LEADER);
+    assert_string_equal(told.detail, "node 2 leads with token 8 while node 1 leads with 7");
+    assert_int_equal(p.broken[CV_PROPERTY_AT_MOST_ONE_LEADER].at_ns, 49);
+    cv__properties_fini(&p);
+}
+
+static void a_claim_may_begin_at_the_instant_another_runs_out(void **unused)
+{
+    (void)unused;
+    struct cv_properties p;
+    struct told told;
+    begin(&p, &told);
+    cv__properties_begin(&p, 1, 7, 50);
+    cv__properties_time(&p, 50);
+    cv__properties_begin(&p, 2, 8, 90);
+    assert_int_equal(told.count, 0);
+    assert_false(cv__properties_holds(&p, 1, 50));
+    assert_true(cv__properties_holds(&p, 2, 50));
+    cv__properties_fini(&p);
+}
+
+static void a_renewed_claim_lasts_longer(void **unused)
+{
+    (void)unused;
+    struct cv_properties p;
+    struct told told;
+    begin(&p, &told);
+    cv__properties_begin(&p, 1, 7, 50);
+    cv__properties_renew(&p, 1, 60);
+    cv__properties_time(&p, 50);
+    cv__properties_begin(&p, 2, 8, 90);
+    assert_int_equal(told.property, CV_PROPERTY_AT_MOST_ONE_LEADER);
+    cv__properties_fini(&p);
+}
+
+static void a_token_that_does_not_grow_is_remembered_from_the_whole_run(void **unused)
+{
+    (void)unused;
+    struct cv_properties p;
+    struct told told;
+    begin(&p, &told);
+    cv__properties_begin(&p, 1, 9, 50);
+    cv__properties_end(&p, 1);
+    cv__properties_begin(&p, 2, 10, 50);
+    cv__properties_end(&p, 2);
+    cv__properties_begin(&p, 3, 10, 50);
+    assert_int_equal(told.count, 1);
+    assert_int_equal(told.property, CV_PROPERTY_TOKEN_MONOTONIC);
+    cv__properties_fini(&p);
+}
+
+static void a_leadership_changes_what_is_believed_and_held(void **unused)
+{
+    (void)unused;
+    struct cv_properties p;
+    struct told told;
+    begin(&p, &told);
+    struct cv_belief belief = lead(1, 1, 50);
+    assert_int_equal(cv__properties_believe(&p, 1, &belief), CV_HOLD_BEGUN);
+    belief.until_ns = 70;
+    assert_int_equal(cv__properties_believe(&p, 1, &belief), 0); /* renewed */
+    assert_int_equal(p.node[0].held_until_ns, 70);
+    belief = lead(1, 2, 80);
+    assert_int_equal(cv__properties_believe(&p, 1, &belief), CV_HOLD_ENDED | CV_HOLD_BEGUN);
+    belief = follow(2, 3);
+    assert_int_equal(cv__properties_believe(&p, 1, &belief), CV_HOLD_ENDED);
+    assert_int_equal(p.node[0].leader, 2);
+    assert_int_equal(told.count, 0);
+    cv__properties_fini(&p);
+}
+
+static void who_does_not_name_itself_does_not_lead(void **unused)
+{
+    (void)unused;
+    struct cv_properties p;
+    struct told told;
+    begin(&p, &told);
+    struct cv_belief belief = follow(2, 1);
+    belief.is_self = true;
+    (void)cv__properties_believe(&p, 1, &belief);
+    assert_int_equal(told.property, CV_PROPERTY_VALIDITY);
+    cv__properties_fini(&p);
+}
+
+static void one_token_has_one_leader(void **unused)
+{
+    (void)unused;
+    struct cv_properties p;
+    struct told told;
+    begin(&p, &told);
+    struct cv_belief belief = follow(3, 5);
+    (void)cv__properties_believe(&p, 1, &belief);
+    belief = follow(2, 5);
+    (void)cv__properties_believe(&p, 3, &belief);
+    assert_int_equal(told.property, CV_PROPERTY_LEADER_ORDER);
+    assert_string_equal(told.detail, "node 3 sees 2 lead with token 5, with which 3 led");
+    cv__properties_fini(&p);
+}
+
+/* A leader outside the members breaks validity, and what is judged afterwards must live with it. */
+static void a_leader_that_is_no_member_is_survived(void **unused)
+{
+    (void)unused;
+    struct cv_properties p;
+    struct told told;
+    begin(&p, &told);
+    for (cv_id id = 1; id <= NODES; id++) {
+        const struct cv_belief belief = follow(NODES + 1, 1);
+        (void)cv__properties_believe(&p, id, &belief);
+    }
+    assert_int_equal(told.property, CV_PROPERTY_VALIDITY);
+    cv__properties_judge(&p);
+    assert_int_equal(told.count, 1);
+    cv__properties_fini(&p);
+}
+
+static void nobody_changes_its_mind_after_all_is_settled(void **unused)
+{
+    (void)unused;
+    struct cv_properties p;
+    struct told told;
+    begin(&p, &told);
+    struct cv_belief belief = lead(1, 1, INT64_MAX);
+    (void)cv__properties_believe(&p, 1, &belief);
+    belief = follow(1, 1);
+    (void)cv__properties_believe(&p, 2, &belief);
+    (void)cv__properties_believe(&p, 3, &belief);
+    cv__properties_disturb(&p);
+    assert_int_equal(cv__properties_due_ns(&p), 100);
+    cv__properties_time(&p, 100);
+    cv__properties_judge(&p);
+    assert_int_equal(told.count, 0);
+    belief = follow(CV_ID_NONE, 0);
+    (void)cv__properties_believe(&p, 2, &belief);
+    assert_int_equal(told.property, CV_PROPERTY_STABILITY);
+    cv__properties_judge(&p);
+    assert_int_equal(told.property, CV_PROPERTY_TERMINATION);
+    cv__properties_fini(&p);
+}
+
+/* A node in another part, or one that does not take part, is judged apart or not at all. */
+static void parts_are_judged_apart(void **unused)
+{
+    (void)unused;
+    struct cv_properties p;
+    struct told told;
+    begin(&p, &told);
+    struct cv_belief belief = lead(1, 1, INT64_MAX);
+    (void)cv__properties_believe(&p, 1, &belief);
+    belief = follow(1, 1);
+    (void)cv__properties_believe(&p, 2, &belief);
+    cv__properties_stop(&p, 3);
+    cv__properties_judge(&p);
+    assert_int_equal(told.count, 0);
+    p.node[1].part = 1;
+    cv__properties_judge(&p);
+    assert_int_equal(told.property, CV_PROPERTY_AGREEMENT);
+    assert_string_equal(told.detail, "node 2 follows 1, which does not lead it");
+    cv__properties_fini(&p);
+}
+
+/* The present state is bytes: put back, it goes on as if nothing had been said meanwhile. */
+static void the_present_state_is_copied_as_bytes(void **unused)
+{
+    (void)unused;
+    struct cv_properties p;
+    struct told told;
+    begin(&p, &told);
+    cv__properties_begin(&p, 1, 7, 50);
+    const struct cv_properties before = p;
+    uint8_t block[1024];
+    assert_in_range(p.block_bytes, 1, sizeof block);
+    memcpy(block, p.node, p.block_bytes);
+    cv__properties_end(&p, 1);
+    cv__properties_time(&p, 60);
+    p.now = before.now;
+    memcpy(p.node, block, p.block_bytes);
+    assert_true(cv__properties_holds(&p, 1, p.now.now_ns));
+    cv__properties_end(&p, 1);
+    assert_int_equal(p.now.holder_count, 0);
+    cv__properties_fini(&p);
+}
+
+static void a_node_holds_one_leadership_at_a_time(void **unused)
+{
+    (void)unused;
+    struct cv_properties p;
+    struct told told;
+    begin(&p, &told);
+    cv__properties_begin(&p, 1, 7, 50);
+    assert_trips(cv__properties_begin(&p, 1, 8, 60));
+    assert_trips(cv__properties_end(&p, 2));
+    assert_trips(cv__properties_time(&p, -1));
+    cv__properties_fini(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_claims_that_overlap_are_two_leaders),
+        cmocka_unit_test(a_claim_may_begin_at_the_instant_another_runs_out),
+        cmocka_unit_test(a_renewed_claim_lasts_longer),
+        cmocka_unit_test(a_token_that_does_not_grow_is_remembered_from_the_whole_run),
+        cmocka_unit_test(a_leadership_changes_what_is_believed_and_held),
+        cmocka_unit_test(who_does_not_name_itself_does_not_lead),
+        cmocka_unit_test(one_token_has_one_leader),
+        cmocka_unit_test(a_leader_that_is_no_member_is_survived),
+        cmocka_unit_test(nobody_changes_its_mind_after_all_is_settled),
+        cmocka_unit_test(parts_are_judged_apart),
+        cmocka_unit_test(the_present_state_is_copied_as_bytes),
+        cmocka_unit_test(a_node_holds_one_leadership_at_a_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
