@@ -71,8 +71,15 @@ static int run_one(const struct sim_scenario *scenario, const struct settings *s
     const double begin_s = now_s();
     struct sim_world *world = sim_world_new(scenario, seed, &options);
     const bool is_ok = sim_world_run_all(world);
+    const double wall_s = now_s() - begin_s;
+    if (!is_ok && options.trace == NULL) { /* the same run again, to tell why cores refused */
+        sim_world_free(world);
+        options.takes_notes = true;
+        world = sim_world_new(scenario, seed, &options);
+        (void)sim_world_run_all(world);
+    }
     if (settings->is_json) {
-        sim_report_json(world, settings->is_timed ? now_s() - begin_s : -1, stdout);
+        sim_report_json(world, settings->is_timed ? wall_s : -1, stdout);
     } else if (settings->draws) {
         sim_timeline_draw(world, terminal_columns(), isatty(STDOUT_FILENO) == 1, stdout);
         if (!is_ok) {
@@ -85,7 +92,7 @@ static int run_one(const struct sim_scenario *scenario, const struct settings *s
     } else {
         sim_report_text(world, stdout);
         if (settings->is_timed) {
-            (void)printf("in %.3f s\n", now_s() - begin_s);
+            (void)printf("in %.3f s\n", wall_s);
         }
     }
     sim_world_free(world);
@@ -172,7 +179,7 @@ static int run_many(const struct sim_scenario *scenario, const struct settings *
         return is_idle ? EXIT_NO : EXIT_FINE;
     }
     if (!settings->is_json) {
-        const struct sim_world_options world_options = {0};
+        const struct sim_world_options world_options = {.takes_notes = true};
         struct sim_world *world = sim_world_new(scenario, result.first_failed_seed, &world_options);
         (void)sim_world_run_all(world); /* it fails: that is why it is run again */
         sim_report_failures(world, stdout);

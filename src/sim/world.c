@@ -45,7 +45,7 @@ static struct sim_node *node_of(struct sim_world *w, cv_id id)
 void sim_world_note(struct sim_world *w, enum cv_record_kind kind, cv_id node, cv_id peer,
                     uint32_t what, uint64_t number, int64_t bound_ns)
 {
-    const struct cv_record record = {w->now_ns, kind, node, peer, what, number, bound_ns};
+    const struct cv_record record = {w->now_ns, kind, node, peer, what, number, bound_ns, NULL};
     cv__trace_add(&w->trace, &record, NULL);
 }
 
@@ -363,6 +363,23 @@ static void apply(struct sim_world *w, cv_id id, const struct cv_effect *e)
     }
 }
 
+static void record_notes(struct sim_world *w, cv_id id)
+{
+    for (uint32_t i = 0; i < w->effects.note_count; i++) {
+        const struct cv_note *note = &w->effects.note[i];
+        const struct cv_record record = {
+            .at_ns = w->now_ns,
+            .kind = CV_RECORD_NOTE,
+            .node = id,
+            .peer = note->peer,
+            .number = note->number,
+            .bound_ns = sim_clock_real(&node_of(w, id)->clock, note->time_ns),
+            .text = note->text,
+        };
+        cv__trace_add(&w->trace, &record, NULL);
+    }
+}
+
 void sim_world_step(struct sim_world *w, cv_id id, struct cv_event *event)
 {
     struct sim_node *n = node_of(w, id);
@@ -370,6 +387,7 @@ void sim_world_step(struct sim_world *w, cv_id id, struct cv_event *event)
     event->now_ns = sim_clock_local(&n->clock, w->now_ns);
     w->event_count++;
     cv_core_step(w->protocol, n->state, event, &w->effects);
+    record_notes(w, id);
     for (uint32_t i = 0; i < w->effects.item_count; i++) {
         apply(w, id, &w->effects.item[i]);
     }
@@ -846,6 +864,9 @@ struct sim_world *sim_world_new(const struct sim_scenario *scenario, uint64_t se
     w->effects.item = cv__allocate(CV_EFFECTS_MAX, sizeof *w->effects.item);
     w->effects.word_capacity = cv_effects_words(&scenario->config);
     w->effects.word = cv__allocate(w->effects.word_capacity, sizeof(uint64_t));
+    if (options->trace != NULL || options->observe != NULL || options->takes_notes) {
+        w->effects.note = cv__allocate(CV_NOTES_MAX, sizeof *w->effects.note);
+    }
     w->decode_word = cv__allocate(cv_message_words_max(w->node_count), sizeof(uint64_t));
     w->encode_bytes = cv__allocate(cv_message_bytes_max(w->protocol, w->node_count), 1);
     w->expect_seen = cv__allocate(scenario->expect_count, sizeof *w->expect_seen);
@@ -894,6 +915,7 @@ void sim_world_free(struct sim_world *w)
     free(w->errand_waiting);
     free(w->effects.item);
     free(w->effects.word);
+    free(w->effects.note);
     free(w->decode_word);
     free(w->encode_bytes);
     free(w->expect_seen);

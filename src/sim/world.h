@@ -148,6 +148,7 @@ struct sim_world_options {
     FILE *trace;         /* JSON lines of everything; NULL: none */
     cv_observe *observe; /* the same for a program; NULL: none */
     void *context;       /* what `observe` is called with */
+    bool takes_notes;    /* the tail has the notes of the cores, too; with a trace it always has */
 };
 
 /* Entries of `fired`: the actions, then the overlays by kind, then links cut in one direction. */

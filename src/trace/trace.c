@@ -29,6 +29,7 @@ static const char *const kind_names[] = {
     [CV_RECORD_ANSWER] = "answer",
     [CV_RECORD_STORE_ASK] = "store-ask",
     [CV_RECORD_STORE_ANSWER] = "store-answer",
+    [CV_RECORD_NOTE] = "note",
 };
 
 static const char *const verb_names[] = {
@@ -79,6 +80,41 @@ void cv__trace_header(struct cv_trace *trace, const struct cv_trace_header *head
     cv__json_close(&json, ']');
     cv__json_close(&json, '}');
     (void)fputc('\n', trace->file);
+}
+
+/* Writes the value that stands at `at`; returns how many bytes of the text name it, 0: none does. */
+static size_t format_place(const struct cv_record *r, const char *at, char *value, size_t size)
+{
+    if (strncmp(at, "{peer}", 6) == 0) {
+        (void)snprintf(value, size, "%u", r->peer);
+        return 6;
+    }
+    if (strncmp(at, "{number}", 8) == 0) {
+        (void)snprintf(value, size, "%llu", (unsigned long long)r->number);
+        return 8;
+    }
+    if (strncmp(at, "{time}", 6) == 0) {
+        (void)snprintf(value, size, "%.3f s", (double)r->bound_ns / 1e9);
+        return 6;
+    }
+    return 0;
+}
+
+void cv__note_format(const struct cv_record *r, char text[CV_NOTE_BYTES])
+{
+    size_t length = 0;
+    for (const char *at = r->text; *at != '\0';) {
+        char value[32] = {*at, '\0'};
+        const size_t named = format_place(r, at, value, sizeof value);
+        const size_t bytes = strlen(value);
+        if (length + bytes >= CV_NOTE_BYTES) {
+            break; /* a text of ours is shorter; one of an embedding program ends here */
+        }
+        memcpy(text + length, value, bytes);
+        length += bytes;
+        at += named > 0 ? named : 1;
+    }
+    text[length] = '\0';
 }
 
 static bool is_message(enum cv_record_kind kind)
@@ -136,6 +172,11 @@ static void write_record(const struct cv_trace *trace, const struct cv_record *r
     if (r->kind == CV_RECORD_BROKEN) {
         cv__json_text(&json, "property", cv_property_name((enum cv_property)r->what));
     }
+    if (r->kind == CV_RECORD_NOTE) {
+        char text[CV_NOTE_BYTES];
+        cv__note_format(r, text);
+        cv__json_text(&json, "text", text);
+    }
     if (detail != NULL) {
         cv__json_text(&json, "detail", detail);
     }
@@ -184,6 +225,10 @@ static void print_record(const struct cv_trace *trace, const struct cv_record *r
         (void)fprintf(out, "node %u timer %u", r->node, r->what);
     } else if (r->kind == CV_RECORD_BROKEN) {
         (void)fprintf(out, "property %s breaks", cv_property_name((enum cv_property)r->what));
+    } else if (r->kind == CV_RECORD_NOTE) {
+        char text[CV_NOTE_BYTES];
+        cv__note_format(r, text);
+        (void)fprintf(out, "node %u: %s", r->node, text);
     } else if (r->kind == CV_RECORD_ACTION) {
         (void)fprintf(out, "fault");
     } else {

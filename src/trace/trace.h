@@ -27,6 +27,7 @@ enum cv_record_kind {
     CV_RECORD_ANSWER,       /* ... and has answered */
     CV_RECORD_STORE_ASK,    /* the store is asked ... */
     CV_RECORD_STORE_ANSWER, /* ... and has answered, or has news */
+    CV_RECORD_NOTE,         /* why the core refused or ignored something */
 };
 
 struct cv_record {
@@ -35,7 +36,8 @@ struct cv_record {
     cv_id node, peer;
     uint32_t what;    /* message type, timer, reason, action index, property, verb or verdict */
     uint64_t number;  /* message: which; BELIEF: token; *ASK, STORE_ANSWER: request; ANSWER: it */
-    int64_t bound_ns; /* DELIVER: bound on its delay; STORE_*: attempt, token */
+    int64_t bound_ns; /* DELIVER: bound on its delay; STORE_*: attempt, token; NOTE: its time */
+    const char *text; /* NOTE: with the places of struct cv_note; a literal */
 };
 
 #define CV_TRACE_TAIL 64u
@@ -66,6 +68,11 @@ struct cv_trace_header {
 };
 
 void cv__trace_header(struct cv_trace *trace, const struct cv_trace_header *header);
+
+#define CV_NOTE_BYTES 160u
+
+/* The text of a note with its values in place: {peer}, {number}, and {time} as "1.204 s". */
+void cv__note_format(const struct cv_record *record, char text[CV_NOTE_BYTES]);
 
 /* `detail` describes an action or a broken property, NULL otherwise. */
 void cv__trace_add(struct cv_trace *trace, const struct cv_record *record, const char *detail);

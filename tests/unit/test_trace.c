@@ -1,4 +1,5 @@
 /* tests/unit/test_trace.c - the trace: every line is JSON, in order, and nothing is missing. */
+#include "core/effects.h"
 #include "report/report.h"
 #include "support/cluster.h"
 #include "support/jsonread.h"
@@ -265,6 +266,107 @@ static void tail_leaves_out_sends(void **unused)
     free(tail);
 }
 
+/* ---- notes ----------------------------------------------------------------------------------- */
+
+static struct cv_protocol noting; /* bully, which says something about every message */
+static uint64_t noted_count;
+
+static void noting_step(void *state, const struct cv_event *event, struct cv_effects *out)
+{
+    cv_protocol_find("bully")->step(state, event, out);
+    if (event->kind == CV_EVENT_MESSAGE) {
+        noted_count += out->note != NULL;
+        cv__effect_note(out, "{peer} is {strange} until {time}, says {number}", event->peer,
+                        event->now_ns + 250 * NS_PER_MS, 7);
+    }
+}
+
+static struct sim_scenario *noting_scenario(const char *text)
+{
+    struct sim_scenario *scenario = NULL;
+    struct cv_errtext why = {""};
+    if (sim_scenario_parse("test", text, strlen(text), &scenario, &why) != CV_OK) {
+        fail_msg("%s", why.text);
+    }
+    noting = *scenario->protocol;
+    noting.step = noting_step;
+    noted_count = 0;
+    scenario->protocol = &noting;
+    return scenario;
+}
+
+static void notes_have_their_values_in_place(void **unused)
+{
+    (void)unused;
+    char text[CV_NOTE_BYTES];
+    struct cv_record record = {.kind = CV_RECORD_NOTE, .peer = 12, .number = UINT64_MAX};
+    record.bound_ns = 1204 * NS_PER_MS;
+    record.text = "{peer}{number} {time}{peer";
+    cv__note_format(&record, text);
+    assert_string_equal(text, "1218446744073709551615 1.204 s{peer");
+    char longest[2 * CV_NOTE_BYTES + 1];
+    memset(longest, 'x', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    record.text = longest;
+    cv__note_format(&record, text);
+    assert_int_equal(strlen(text), CV_NOTE_BYTES - 1);
+}
+
+static void a_trace_has_the_notes_of_the_cores_in_the_time_of_the_run(void **unused)
+{
+    (void)unused;
+    struct sim_scenario *scenario =
+        noting_scenario("protocol bully\nnodes 2\nlink * delay 1ms\nrun 1s\n");
+    char *trace = NULL;
+    size_t bytes = 0;
+    FILE *file = open_memstream(&trace, &bytes);
+    const struct sim_world_options options = {.trace = file};
+    struct sim_world *world = sim_world_new(scenario, 1, &options);
+    (void)sim_world_run_all(world);
+    assert_int_equal(fclose(file), 0);
+    uint64_t found = 0;
+    const char *at = trace;
+    free(next_line(&at));
+    for (char *line; (line = next_line(&at)) != NULL;) {
+        if (json_is_text(line, "event", "note")) {
+            const cv_id node = (cv_id)json_number(line, "node");
+            char text[CV_NOTE_BYTES];
+            (void)snprintf(text, sizeof text, "%u is {strange} until %.3f s, says 7", 3 - node,
+                           json_number(line, "t_s") + 0.25);
+            assert_true(json_is_text(line, "text", text));
+            found++;
+        }
+        free(line);
+    }
+    assert_true(found > 10);
+    assert_int_equal(found, noted_count);
+    free(trace);
+    sim_world_free(world);
+    sim_scenario_free(scenario);
+}
+
+static void notes_are_taken_only_if_somebody_reads_them(void **unused)
+{
+    (void)unused;
+    struct sim_scenario *scenario = noting_scenario(
+        "protocol bully\nnodes 2\nlink * delay 1ms\nat 400ms partition 1 | 2\nrun 1s\n");
+    scenario->promises |= CV_PROP(AT_MOST_ONE_LEADER); /* which the partition breaks */
+    struct sim_world_options options = {0};
+    struct sim_world *world = sim_world_new(scenario, 1, &options);
+    (void)sim_world_run_all(world);
+    assert_int_equal(noted_count, 0);
+    assert_non_null(world->tail);
+    assert_null(strstr(world->tail, "is {strange} until"));
+    sim_world_free(world);
+    options.takes_notes = true;
+    world = sim_world_new(scenario, 1, &options);
+    (void)sim_world_run_all(world);
+    assert_true(noted_count > 0);
+    assert_non_null(strstr(world->tail, " node 1: 2 is {strange} until 0."));
+    sim_world_free(world);
+    sim_scenario_free(scenario);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +380,9 @@ int main(void)
         cmocka_unit_test(tracing_does_not_change_the_run),
         cmocka_unit_test(tail_has_the_latest_events_oldest_first),
         cmocka_unit_test(tail_leaves_out_sends),
+        cmocka_unit_test(notes_have_their_values_in_place),
+        cmocka_unit_test(a_trace_has_the_notes_of_the_cores_in_the_time_of_the_run),
+        cmocka_unit_test(notes_are_taken_only_if_somebody_reads_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
