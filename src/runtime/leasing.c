@@ -46,6 +46,9 @@ static void ask(void *self, const struct cv_effect *effect)
 {
     struct cv_backend *b = self;
     CV_ASSERT(effect->request < OWN_REQUESTS);
+    if (b->closed != NULL) {
+        return; /* the store takes its time to close, and the core's timers go on meanwhile */
+    }
     const bool is_hold = effect->verb == CV_STORE_ACQUIRE || effect->verb == CV_STORE_RENEW;
     if (is_hold && !b->setting.has_progress(b->setting.user)) {
         /* The work is stuck: let the leadership run out, so that another can do it. */

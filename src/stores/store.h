@@ -4,7 +4,7 @@
  * stores` lists them. All of them are asynchronous: ask() returns at once and the answer comes on
  * the loop, through `answered`, never from within ask(). Requests of one store are answered in any
  * order, at most once each; a request that nobody will answer any more is answered FAILED, unless
- * the store is closed first.
+ * the store is closed first or a later request of the same verb replaces it before it was begun.
  *
  * What a store owes to the core (src/protocols/lease.c), whatever happens to network and server:
  *
