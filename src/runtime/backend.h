@@ -34,6 +34,7 @@ struct cv_backend_setting {
     const char *node;
     int64_t lease_ns;
     bool is_candidate;
+    bool has_descendants; /* that inherit a descriptor: see stores/store.h */
 
     /* What the application hears of. `leader` is a name, or empty. */
     void *user;

@@ -400,6 +400,7 @@ static int backend_open(struct cv_election *e, bool is_candidate, struct cv_errt
         .node = e->node,
         .lease_ns = e->lease_ns,
         .is_candidate = is_candidate,
+        .has_descendants = true,
         .user = e,
         .told = on_told,
         .wished = on_wished,

@@ -8,18 +8,14 @@
 
 int cv__lifeline_hold(const char *path)
 {
-    /* A leftover belongs to a transaction that was never committed: nobody listens to it. */
-    if (unlink(path) != 0 && errno != ENOENT) {
-        return -errno;
-    }
-    if (mkfifo(path, 0666) != 0) {
+    if (mkfifo(path, 0640) != 0) {
         return -errno;
     }
     /* For reading, too: opening for writing alone fails while nobody listens. */
     const int held = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (held < 0) {
         const int error = errno;
-        (void)unlink(path); /* best effort: the next one of that name removes it as well */
+        (void)unlink(path); /* best effort: nobody knows the name yet */
         return -error;
     }
     return held;
@@ -27,8 +23,16 @@ int cv__lifeline_hold(const char *path)
 
 int cv__lifeline_listen(const char *path)
 {
-    const int listening = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    return listening >= 0 ? listening : -errno;
+    const int listening = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+    if (listening < 0) {
+        return -errno;
+    }
+    struct stat is;
+    if (fstat(listening, &is) != 0 || !S_ISFIFO(is.st_mode)) {
+        (void)close(listening); /* an empty file would look like a pipe that nobody holds */
+        return -EINVAL;
+    }
+    return listening;
 }
 
 enum cv_lifeline_state cv__lifeline_state(int listening)

@@ -6,7 +6,7 @@
  * still holds it. A process that closes descriptors it does not know of leaves it: that is why the
  * supervisor has its own ways to find all descendants.
  *
- * The name of a pipe is used for one leadership only. */
+ * The name of a pipe is used once only. */
 #ifndef CV_STORES_LIFELINE_H
 #define CV_STORES_LIFELINE_H
 
@@ -18,10 +18,12 @@ enum cv_lifeline_state {
     CV_LIFELINE_UNKNOWN, /* it cannot be told: the pipe is missing or may not be read */
 };
 
-/* Makes the pipe anew and holds it. Returns the descriptor (close on exec), or -errno. */
+/* Makes the pipe and holds it. Returns the descriptor (close on exec), or -errno; -EEXIST: the name
+ * is in use. */
 int cv__lifeline_hold(const char *path);
 
-/* Opens it for listening: the descriptor becomes readable when the line is cut. -errno: cannot. */
+/* Opens it for listening: the descriptor becomes readable when the line is cut. -errno: cannot;
+ * -EINVAL: it is no pipe. */
 int cv__lifeline_listen(const char *path);
 
 /* What a descriptor for listening says right now. */

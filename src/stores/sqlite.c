@@ -1,66 +1,95 @@
 /* src/stores/sqlite.c - `sqlite:PATH`, the embedded store: any number of processes of one host.
  *
- * A record in a file (sqlite_record.c), judged by the kernel's clock, and beside it a lifeline
- * (lifeline.h) that the holder and its descendants keep open. The others hear the line being cut
- * and need not wait for the lease to run out; the lease is for holders that are stopped, or whose
- * lifeline cannot be heard. New holders and wishes are noticed by a watch on the folder of the
- * lifelines. The disk may keep us waiting, so it is asked by a thread of the loop's pool, one
- * request at a time. */
+ * A record in a file (sqlite_record.c), judged by the kernel's clock, and beside it a pipe
+ * (lifeline.h) that the holder keeps open, and its descendants where it has any. The others hear the
+ * pipe being closed and need not wait for the lease to run out; the lease is for holders that are
+ * stopped, or whose pipe cannot be heard. New holders, releases and resign requests are noticed by a
+ * watch on the folder of the pipes, where each election has a marker file that is touched.
+ *
+ * All elections of a loop on one file share one connection to it, one watch, and one descriptor for
+ * each holder's pipe they listen to. The disk may keep us waiting, so it is asked by a thread of the
+ * loop's pool: one job at a time, with the next request of each election that has one. */
 #include "core/assert.h"
 #include "core/errors.h"
 #include "stores/kinds.h"
 #include "stores/lifeline.h"
 #include "stores/sqlite_record.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define WAITING_MAX 16 /* requests behind the one at work; the core has one, a command a few */
+#define WAITING_MAX 5 /* one of each verb, and a resign request: a later one replaces its like */
+#define JOBS_MAX 128  /* so many requests share a transaction: others wait for it, a few ms */
 
-/* A request, and then its answer. */
-struct job {
+struct file;
+
+/* A request that waits for its turn. */
+struct waiting {
     struct cv_store_request request;
-    bool is_wish;
     char heir[CV_NODE_BYTES];
-    struct cv_store_answer answer;
-    struct cv_store_record record;
-    struct cv_errtext error;
+    bool is_wish;
 };
 
-/* Somebody's lifeline, listened to; one that is no longer wanted has no store. */
+/* A holder's pipe that stores of this loop listen to. */
 struct line {
+    struct line *next;
+    struct file *file;
     uv_poll_t poll;
     int listening;
-    uint64_t token;
-    struct cv_store *store;
+    char pipe[CV_SQLITE_PIPE_BYTES];
+    struct cv_store *listeners; /* linked by line_next */
 };
 
+/* One election's part. Invariants: is_queued iff in the file's queue; while is_at_work, contender
+ * and job belong to the thread at work. */
 struct cv_store {
-    struct cv_sqlite sqlite; /* belongs to the thread at work while is_busy */
-    uv_loop_t *loop;
+    struct file *file;
+    struct cv_store *next; /* of the file's stores */
+    struct cv_sqlite_contender contender;
     void (*answered)(void *user, const struct cv_store_answer *answer);
     void *user;
 
-    int held; /* the lifeline as of the last answer; -1: none */
-    uv_work_t work;
-    bool is_busy;
-    struct job job; /* the one at work */
-    struct job waiting[WAITING_MAX];
+    struct cv_sqlite_job job;
+    bool is_at_work;
+    struct waiting waiting[WAITING_MAX];
     uint32_t waiting_count;
+    bool is_queued;
+    struct cv_store *queue_next;
 
-    struct line *line;    /* NULL: nobody is listened to */
-    uint64_t heard_token; /* its line is known to be cut, and was told as news */
-    uv_fs_event_t folder;
+    int held;          /* the pipe for descendants as of the last answer; -1: none */
+    struct line *line; /* NULL: nobody is listened to */
+    struct cv_store *line_next;
+    uint64_t line_token;  /* the leadership that we listen for */
+    uint64_t heard_token; /* its pipe is known to be closed, and that was told */
 
     bool is_closing;
+    uv_timer_t end; /* never started: its closing calls us back from the loop */
     void (*closed)(void *user);
     void *closed_user;
 };
 
-/* ---- News ---------------------------------------------------------------------------------- */
+/* One file, for all elections of a loop. */
+struct file {
+    struct cv_shared shared; /* its key is the file's real path */
+    struct cv_shared_list *list;
+    uv_loop_t *loop;
+    struct cv_sqlite sqlite; /* belongs to the thread at work while is_busy */
+    uv_work_t work;
+    bool is_busy;
+    struct cv_sqlite_job *jobs; /* at work, or not answered yet */
+    struct cv_store *queue, **queue_end;
+    struct cv_store *stores;
+    struct line *lines;
+    uv_fs_event_t folder;
+    bool is_watched;
+};
 
-static void tell_news(struct cv_store *store)
+/* ---- Notifications ------------------------------------------------------------------------- */
+
+static void tell_changed(struct cv_store *store)
 {
     if (!store->is_closing) {
         store->answered(store->user, &(struct cv_store_answer){.verdict = CV_STORE_CHANGED});
@@ -69,11 +98,16 @@ static void tell_news(struct cv_store *store)
 
 static void on_folder(uv_fs_event_t *handle, const char *name, int events, int status)
 {
-    struct cv_store *store = handle->data;
+    struct file *file = handle->data;
     (void)status; /* a watch that broke is made up for by asking now and then */
-    /* A pipe is made before the record is written, and touched afterwards: only that counts. */
-    if ((events & UV_CHANGE) != 0 && name != NULL && cv__sqlite_is_ours(&store->sqlite, name)) {
-        tell_news(store);
+    if ((events & UV_CHANGE) == 0 || name == NULL) {
+        return; /* markers are touched after the commit; that a file was made says nothing */
+    }
+    for (struct cv_store *store = file->stores, *next; store != NULL; store = next) {
+        next = store->next; /* closing takes the store out of the list, but only that one */
+        if (strcmp(name, store->contender.marker) == 0) {
+            tell_changed(store);
+        }
     }
 }
 
@@ -84,60 +118,105 @@ static void on_line_closed(uv_handle_t *handle)
     free(line);
 }
 
-static void line_drop(struct cv_store *store)
+static void line_end(struct line *line)
 {
-    if (store->line != NULL) {
-        store->line->store = NULL;
-        uv_close((uv_handle_t *)&store->line->poll, on_line_closed);
-        store->line = NULL;
+    struct line **at = &line->file->lines;
+    while (*at != line) {
+        at = &(*at)->next;
     }
+    *at = line->next;
+    uv_close((uv_handle_t *)&line->poll, on_line_closed);
 }
 
-static void on_line(uv_poll_t *poll, int status, int events)
+static void line_leave(struct cv_store *store)
 {
-    const struct line *line = poll->data;
-    struct cv_store *store = line->store;
-    (void)status; /* an error is a reason to look as good as any */
-    (void)events;
-    CV_ASSERT(store != NULL); /* a line that was dropped is closed and calls no more */
-    store->heard_token = line->token;
-    line_drop(store);
-    tell_news(store);
-}
-
-/* Listens to the holder with this token; without memory or a pipe, the lease must do. */
-static void line_follow(struct cv_store *store, uint64_t token)
-{
-    if (token == store->heard_token || (store->line != NULL && store->line->token == token)) {
-        return;
-    }
-    line_drop(store);
-    char path[CV_SQLITE_PATH_BYTES];
-    cv__sqlite_lifeline(&store->sqlite, token, path);
-    struct line *line = calloc(1, sizeof *line);
+    struct line *line = store->line;
     if (line == NULL) {
         return;
     }
+    struct cv_store **at = &line->listeners;
+    while (*at != store) {
+        at = &(*at)->line_next;
+    }
+    *at = store->line_next;
+    store->line = NULL;
+    if (line->listeners == NULL) {
+        line_end(line);
+    }
+}
+
+/* The pipe is closed: everybody who listened is told. */
+static void on_line(uv_poll_t *poll, int status, int events)
+{
+    struct line *line = poll->data;
+    (void)status; /* an error is a reason to look as good as any */
+    (void)events;
+    while (line->listeners != NULL) {
+        struct cv_store *store = line->listeners;
+        const bool is_last = store->line_next == NULL;
+        store->heard_token = store->line_token;
+        line_leave(store); /* the last one ends the line */
+        tell_changed(store);
+        if (is_last) {
+            return;
+        }
+    }
+}
+
+static struct line *line_open(struct file *file, const char *pipe)
+{
+    struct line *line = calloc(1, sizeof *line);
+    if (line == NULL) {
+        return NULL;
+    }
+    char path[CV_SQLITE_PATH_BYTES];
+    cv__sqlite_pipe(&file->sqlite, pipe, path);
     line->listening = cv__lifeline_listen(path);
-    if (line->listening < 0) {
-        /* The holder has let go since the answer was read, or there is no line: look once more. */
+    if (line->listening < 0 || uv_poll_init(file->loop, &line->poll, line->listening) != 0) {
+        if (line->listening >= 0) {
+            (void)close(line->listening); /* it was only read */
+        }
         free(line);
-        store->heard_token = token;
-        tell_news(store);
-        return;
+        return NULL;
     }
-    if (uv_poll_init(store->loop, &line->poll, line->listening) != 0) {
-        (void)close(line->listening); /* it was only read */
-        free(line);
-        return;
-    }
-    line->token = token;
-    line->store = store;
+    (void)snprintf(line->pipe, sizeof line->pipe, "%s", pipe);
+    line->file = file;
     line->poll.data = line;
-    store->line = line;
+    line->next = file->lines;
+    file->lines = line;
     (void)uv_poll_start(&line->poll, UV_READABLE, on_line); /* fails for a closing handle only */
+    return line;
+}
+
+/* Listens to the holder with this token. Without a pipe or a descriptor the lease must do. */
+static void line_follow(struct cv_store *store, uint64_t token, const char *pipe)
+{
+    struct file *file = store->file;
+    if (token == store->heard_token || (store->line != NULL && store->line_token == token)) {
+        return;
+    }
+    line_leave(store);
+    const bool is_ours = file->sqlite.held >= 0 && strcmp(pipe, file->sqlite.pipe) == 0;
+    if (pipe[0] == '\0' || is_ours) {
+        return; /* while we listen, ours is not closed: the marker tells of a release */
+    }
+    struct line *line = file->lines;
+    while (line != NULL && strcmp(line->pipe, pipe) != 0) {
+        line = line->next;
+    }
+    line = line != NULL ? line : line_open(file, pipe);
+    if (line == NULL) {
+        /* The holder has released since the answer was read, or cannot be heard: look again. */
+        store->heard_token = token;
+        tell_changed(store);
+        return;
+    }
+    store->line = line;
+    store->line_token = token;
+    store->line_next = line->listeners;
+    line->listeners = store;
     if (cv__lifeline_state(line->listening) == CV_LIFELINE_CUT) {
-        /* It was cut before we opened it, and such an end is not reported to a poll. */
+        /* It was closed before we opened it, and such an end is not reported to a poll. */
         on_line(&line->poll, /* status= */ 0, /* events= */ 0);
     }
 }
@@ -146,80 +225,161 @@ static void line_follow(struct cv_store *store, uint64_t token)
 
 static void job_do(uv_work_t *work)
 {
-    struct cv_store *store = work->data;
-    struct job *job = &store->job;
-    if (job->request.heir != NULL) {
-        job->request.heir = job->heir; /* the job was moved since */
+    struct file *file = work->data;
+    cv__sqlite_do(&file->sqlite, file->jobs);
+}
+
+static struct cv_store *store_of(struct cv_sqlite_job *job)
+{
+    return (struct cv_store *)((char *)job - offsetof(struct cv_store, job));
+}
+
+static void file_work(struct file *file);
+static void close_end(struct cv_store *store);
+
+static void queue_add(struct cv_store *store)
+{
+    struct file *file = store->file;
+    if (store->is_queued || store->is_at_work || store->waiting_count == 0) {
+        return;
     }
-    if (job->is_wish) {
-        job->answer = (struct cv_store_answer){.request = job->request.request};
-        cv__sqlite_wish(&store->sqlite, job->request.heir, &job->answer, &job->record, &job->error);
-    } else {
-        cv__sqlite_do(&store->sqlite, &job->request, &job->answer, &job->record, &job->error);
+    store->is_queued = true;
+    store->queue_next = NULL;
+    *file->queue_end = store;
+    file->queue_end = &store->queue_next;
+}
+
+static void queue_remove(struct cv_store *store)
+{
+    struct file *file = store->file;
+    if (!store->is_queued) {
+        return;
+    }
+    struct cv_store **at = &file->queue;
+    while (*at != store) {
+        at = &(*at)->queue_next;
+    }
+    *at = store->queue_next;
+    if (file->queue_end == &store->queue_next) {
+        file->queue_end = at;
+    }
+    store->is_queued = false;
+}
+
+/* A notification may be lost, or there is no watch: how long a waiting contender may sleep. */
+static void bound_wait(const struct file *file, struct cv_store_answer *answer)
+{
+    const int64_t look_ns = cv__max64(50 * NS_PER_MS, answer->record->lease_ns / 10);
+    if (!file->is_watched && answer->duration_ns > look_ns) {
+        answer->duration_ns = look_ns;
     }
 }
 
-static void job_next(struct cv_store *store);
-static void close_end(struct cv_store *store);
+static void store_answer(struct cv_store *store)
+{
+    struct cv_sqlite_job *job = &store->job;
+    store->held = store->contender.held;
+    if (job->answer.verdict == CV_STORE_HELD) {
+        bound_wait(store->file, &job->answer);
+    }
+    store->answered(store->user, &job->answer);
+    if (store->is_closing) {
+        return;
+    }
+    if (job->answer.verdict == CV_STORE_HELD) {
+        line_follow(store, job->answer.token, job->pipe);
+    }
+    if (!store->is_closing) {
+        queue_add(store);
+    }
+}
 
 static void job_done(uv_work_t *work, int status)
 {
-    struct cv_store *store = work->data;
-    CV_ASSERT(status == 0); /* no job is ever cancelled */
-    store->is_busy = false;
-    if (store->is_closing) {
-        close_end(store);
-        return;
+    struct file *file = work->data;
+    CV_ASSERT(status == 0);      /* no job is ever cancelled */
+    while (file->jobs != NULL) { /* busy meanwhile: requests from within answers wait */
+        struct cv_store *store = store_of(file->jobs);
+        file->jobs = file->jobs->next;
+        store->is_at_work = false;
+        if (store->is_closing) {
+            close_end(store);
+        } else {
+            store_answer(store);
+        }
     }
-    store->held = store->sqlite.held;
-    const struct job job = store->job; /* the next request may come from within the answer */
-    store->answered(store->user, &job.answer);
-    if (store->is_closing) {
-        return;
-    }
-    if (job.answer.verdict == CV_STORE_HELD) {
-        line_follow(store, job.answer.token);
-    }
-    job_next(store);
+    file->is_busy = false;
+    file_work(file);
 }
 
-static void job_next(struct cv_store *store)
+/* The next request of this store becomes its job. */
+static void job_begin(struct cv_store *store)
 {
-    if (store->is_busy || store->waiting_count == 0) {
-        return;
-    }
-    store->job = store->waiting[0];
+    const struct waiting *first = &store->waiting[0];
+    struct cv_sqlite_job *job = &store->job;
+    CV_ASSERT(!store->is_at_work);
+    CV_ASSERT(store->waiting_count > 0);
+    memset(job, 0, sizeof *job);
+    job->contender = &store->contender;
+    job->request = first->request;
+    job->is_wish = first->is_wish;
+    memcpy(job->heir, first->heir, sizeof job->heir);
     store->waiting_count--;
     memmove(store->waiting, store->waiting + 1, store->waiting_count * sizeof store->waiting[0]);
-    store->work.data = store;
-    store->is_busy = true;
-    const int queued = uv_queue_work(store->loop, &store->work, job_do, job_done);
+    store->is_at_work = true;
+}
+
+static void file_work(struct file *file)
+{
+    if (file->is_busy || file->queue == NULL) {
+        return;
+    }
+    struct cv_sqlite_job **end = &file->jobs;
+    for (uint32_t count = 0; count < JOBS_MAX && file->queue != NULL; count++) {
+        struct cv_store *store = file->queue;
+        queue_remove(store);
+        job_begin(store);
+        *end = &store->job;
+        end = &store->job.next;
+    }
+    file->is_busy = true;
+    file->work.data = file;
+    const int queued = uv_queue_work(file->loop, &file->work, job_do, job_done);
     CV_ASSERT(queued == 0); /* fails without a callback only */
 }
 
-static void job_add(struct cv_store *store, const struct cv_store_request *request, bool is_wish)
+static void request_add(struct cv_store *store, const struct cv_store_request *request,
+                        bool is_wish)
 {
     CV_ASSERT(!store->is_closing);
-    CV_ASSERT(store->waiting_count < WAITING_MAX); /* see there */
-    struct job *job = &store->waiting[store->waiting_count++];
-    memset(job, 0, sizeof *job);
-    job->request = *request;
-    job->is_wish = is_wish;
-    if (request->heir != NULL) {
-        (void)strncpy(job->heir, request->heir, sizeof job->heir - 1); /* the rest is zero */
+    for (uint32_t i = 0; i < store->waiting_count; i++) {
+        const struct waiting *one = &store->waiting[i];
+        if (one->is_wish == is_wish && (is_wish || one->request.verb == request->verb)) {
+            store->waiting_count--; /* the disk is slow, and the asker did not want to wait */
+            memmove(store->waiting + i, store->waiting + i + 1,
+                    (store->waiting_count - i) * sizeof store->waiting[0]);
+            break; /* there was one at most, for it would have been replaced in its turn */
+        }
     }
-    job_next(store);
+    CV_ASSERT(store->waiting_count < WAITING_MAX);
+    struct waiting *last = &store->waiting[store->waiting_count++];
+    memset(last, 0, sizeof *last);
+    last->request = *request;
+    last->is_wish = is_wish;
+    (void)snprintf(last->heir, sizeof last->heir, "%s", request->heir != NULL ? request->heir : "");
+    queue_add(store);
+    file_work(store->file);
 }
 
 static void sqlite_ask(struct cv_store *store, const struct cv_store_request *request)
 {
-    job_add(store, request, /* is_wish= */ false);
+    request_add(store, request, /* is_wish= */ false);
 }
 
 static void sqlite_wish(struct cv_store *store, uint64_t request, const char *heir)
 {
-    job_add(store, &(struct cv_store_request){.request = request, .heir = heir},
-            /* is_wish= */ true);
+    request_add(store, &(struct cv_store_request){.request = request, .heir = heir},
+                /* is_wish= */ true);
 }
 
 /* ---- Opening and closing ------------------------------------------------------------------- */
@@ -229,12 +389,74 @@ static const char *address_path(const char *address)
     return address + strlen("sqlite:");
 }
 
+static void on_file_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+/* Nobody uses it any more. */
+static void file_close(struct file *file)
+{
+    CV_ASSERT(file->jobs == NULL);
+    CV_ASSERT(file->lines == NULL && file->queue == NULL);
+    cv__sqlite_close(&file->sqlite);
+    uv_close((uv_handle_t *)&file->folder, on_file_closed);
+}
+
+static int file_open(struct file **ret_file, const char *path,
+                     const struct cv_store_setting *setting, struct cv_errtext *reterr)
+{
+    struct file *file = calloc(1, sizeof *file);
+    if (file == NULL) {
+        return cv__fail(reterr, CV_E_MEMORY, "out of memory");
+    }
+    file->list = setting->shared;
+    file->loop = setting->loop;
+    file->queue_end = &file->queue;
+    int code = cv__sqlite_open(&file->sqlite, path, reterr);
+    if (code == CV_OK && uv_fs_event_init(file->loop, &file->folder) != 0) {
+        code = cv__fail(reterr, CV_E_MEMORY, "out of memory");
+    }
+    if (code != CV_OK) {
+        cv__sqlite_close(&file->sqlite);
+        free(file);
+        return code;
+    }
+    file->folder.data = file;
+    if (!cv__shared_add(file->list, &file->shared, &cv__store_sqlite, file->sqlite.path)) {
+        file_close(file);
+        return cv__fail(reterr, CV_E_MEMORY, "out of memory");
+    }
+    char folder[CV_SQLITE_PATH_BYTES];
+    cv__sqlite_folder(&file->sqlite, folder);
+    /* There is a limit to the number of watches of each user. */
+    file->is_watched = uv_fs_event_start(&file->folder, on_folder, folder, /* flags= */ 0) == 0;
+    *ret_file = file;
+    return CV_OK;
+}
+
+/* The connection that this loop has to the file, or a new one. */
+static int file_join(struct file **ret_file, const struct cv_store_setting *setting,
+                     struct cv_errtext *reterr)
+{
+    const char *path = address_path(setting->address);
+    char real[PATH_MAX];
+    struct cv_shared *shared =
+        realpath(path, real) != NULL
+            ? cv__shared_join(setting->shared, &cv__store_sqlite, real)
+            : NULL; /* it does not exist yet, or opening it will say what is wrong */
+    if (shared == NULL) {
+        return file_open(ret_file, path, setting, reterr);
+    }
+    *ret_file = (struct file *)((char *)shared - offsetof(struct file, shared));
+    return CV_OK;
+}
+
 static int sqlite_open(struct cv_store **ret_store, const struct cv_store_setting *setting,
                        struct cv_errtext *reterr)
 {
-    const char *path = address_path(setting->address);
     CV_ASSERT(setting->label != 0); /* two without a label would be one, and both would lead */
-    if (path[0] == '\0') {
+    if (address_path(setting->address)[0] == '\0') {
         return cv__fail(reterr, CV_E_INVALID, "'%s' names no file; write sqlite:PATH",
                         setting->address);
     }
@@ -242,44 +464,49 @@ static int sqlite_open(struct cv_store **ret_store, const struct cv_store_settin
     if (store == NULL) {
         return cv__fail(reterr, CV_E_MEMORY, "out of memory");
     }
-    store->loop = setting->loop;
-    store->answered = setting->answered;
-    store->user = setting->user;
-    store->held = -1;
-    int code = cv__sqlite_open(&store->sqlite, path, setting->election, setting->node,
-                               setting->label, reterr);
-    if (code == CV_OK && uv_fs_event_init(store->loop, &store->folder) != 0) {
-        code = cv__fail(reterr, CV_E_MEMORY, "cannot watch for news of '%s'", path);
-    }
+    const int code = file_join(&store->file, setting, reterr);
     if (code != CV_OK) {
-        cv__sqlite_close(&store->sqlite);
         free(store);
         return code;
     }
-    char folder[CV_SQLITE_PATH_BYTES];
-    cv__sqlite_folder(&store->sqlite, folder);
-    store->folder.data = store;
-    /* Without a watch (there is a limit for each user) news come later, by asking. */
-    (void)uv_fs_event_start(&store->folder, on_folder, folder, /* flags= */ 0);
+    cv__sqlite_join(&store->contender, setting->election, setting->node, setting->label,
+                    setting->has_descendants);
+    store->answered = setting->answered;
+    store->user = setting->user;
+    store->held = -1;
+    (void)uv_timer_init(setting->loop, &store->end); /* cannot fail */
+    store->end.data = store;
+    store->next = store->file->stores;
+    store->file->stores = store;
     *ret_store = store;
     return CV_OK;
 }
 
-static void on_folder_closed(uv_handle_t *handle)
+static void on_closed(uv_handle_t *handle)
 {
     struct cv_store *store = handle->data;
     void (*closed)(void *user) = store->closed;
     void *user = store->closed_user;
-    cv__sqlite_close(&store->sqlite);
     free(store);
     closed(user);
 }
 
 static void close_end(struct cv_store *store)
 {
-    CV_ASSERT(!store->is_busy);
-    line_drop(store);
-    uv_close((uv_handle_t *)&store->folder, on_folder_closed);
+    struct file *file = store->file;
+    CV_ASSERT(!store->is_at_work);
+    line_leave(store);
+    queue_remove(store);
+    cv__sqlite_leave(&store->contender);
+    struct cv_store **at = &file->stores;
+    while (*at != store) {
+        at = &(*at)->next;
+    }
+    *at = store->next;
+    if (cv__shared_leave(file->list, &file->shared)) {
+        file_close(file);
+    }
+    uv_close((uv_handle_t *)&store->end, on_closed);
 }
 
 static void sqlite_close(struct cv_store *store, void (*closed)(void *user), void *user)
@@ -288,7 +515,7 @@ static void sqlite_close(struct cv_store *store, void (*closed)(void *user), voi
     store->is_closing = true;
     store->closed = closed;
     store->closed_user = user;
-    if (!store->is_busy) { /* otherwise job_done() goes on */
+    if (!store->is_at_work) { /* otherwise job_done() goes on */
         close_end(store);
     }
 }
@@ -298,10 +525,12 @@ static int sqlite_inherit(struct cv_store *store)
     return store->held;
 }
 
+/* ---- For commands, which wait -------------------------------------------------------------- */
+
 static int sqlite_create(const char *address, struct cv_errtext *reterr)
 {
     struct cv_sqlite sqlite;
-    const int code = cv__sqlite_open(&sqlite, address_path(address), "", "", 0, reterr);
+    const int code = cv__sqlite_open(&sqlite, address_path(address), reterr);
     cv__sqlite_close(&sqlite);
     return code;
 }
@@ -311,9 +540,9 @@ static int sqlite_history(const char *address, const char *election,
                           struct cv_errtext *reterr)
 {
     struct cv_sqlite sqlite;
-    int code = cv__sqlite_open(&sqlite, address_path(address), election, "", 0, reterr);
+    int code = cv__sqlite_open(&sqlite, address_path(address), reterr);
     if (code == CV_OK) {
-        code = cv__sqlite_history(&sqlite, past, user, reterr);
+        code = cv__sqlite_history(&sqlite, election, past, user, reterr);
     }
     cv__sqlite_close(&sqlite);
     return code;
@@ -323,7 +552,7 @@ static int sqlite_names(const char *address, void (*name)(void *user, const char
                         struct cv_errtext *reterr)
 {
     struct cv_sqlite sqlite;
-    int code = cv__sqlite_open(&sqlite, address_path(address), "", "", 0, reterr);
+    int code = cv__sqlite_open(&sqlite, address_path(address), reterr);
     if (code == CV_OK) {
         code = cv__sqlite_names(&sqlite, name, user, reterr);
     }

@@ -9,6 +9,7 @@
 #include "os/clock.h"
 #include "stores/lifeline.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -32,25 +33,31 @@ static const char schema[] =
     " machine TEXT NOT NULL, boot TEXT NOT NULL, expires_ns INTEGER NOT NULL,"
     " since_wall_ns INTEGER NOT NULL, renewed_wall_ns INTEGER NOT NULL,"
     " wish TEXT NOT NULL DEFAULT '', heir TEXT NOT NULL DEFAULT '',"
-    " heir_until_ns INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;"
+    " heir_until_ns INTEGER NOT NULL DEFAULT 0, pipe TEXT NOT NULL DEFAULT '') WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS conclave_history ("
     " token INTEGER PRIMARY KEY AUTOINCREMENT, election TEXT NOT NULL, node TEXT NOT NULL,"
     " from_wall_ns INTEGER NOT NULL, to_wall_ns INTEGER, why TEXT NOT NULL DEFAULT '');"
     "CREATE INDEX IF NOT EXISTS conclave_history_of ON conclave_history (election, token);";
 
-enum statement { READ_RECORD, WRITE_RECORD, BEGIN_PAST, CLOSE_PAST };
+/* Files of earlier versions: whoever reads them waits for leases instead of pipes. */
+static const char schema_pipe[] =
+    "ALTER TABLE conclave_election ADD COLUMN pipe TEXT NOT NULL DEFAULT ''";
+
+enum statement { READ_RECORD, WRITE_RECORD, BEGIN_PAST, CLOSE_PAST, FIND_PIPE };
 
 static const char *const statements[CV_SQLITE_STATEMENTS] = {
     [READ_RECORD] =
         "SELECT node, label, attempt, token, lease_ns, machine, boot, expires_ns, since_wall_ns,"
-        " renewed_wall_ns, wish, heir, heir_until_ns FROM conclave_election WHERE election = ?",
+        " renewed_wall_ns, wish, heir, heir_until_ns, pipe FROM conclave_election"
+        " WHERE election = ?",
     [WRITE_RECORD] = "INSERT OR REPLACE INTO conclave_election (election, node, label,"
                      " attempt, token, lease_ns, machine, boot, expires_ns, since_wall_ns,"
-                     " renewed_wall_ns, wish, heir, heir_until_ns)"
-                     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                     " renewed_wall_ns, wish, heir, heir_until_ns, pipe)"
+                     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [BEGIN_PAST] = "INSERT INTO conclave_history (election, node, from_wall_ns) VALUES (?, ?, ?)",
     [CLOSE_PAST] = "UPDATE conclave_history SET to_wall_ns = max(?, from_wall_ns), why = ?"
                    " WHERE token = ? AND to_wall_ns IS NULL",
+    [FIND_PIPE] = "SELECT 1 FROM conclave_election WHERE pipe = ? LIMIT 1",
 };
 
 /* The record as it is in the file. */
@@ -59,6 +66,7 @@ struct row {
     uint64_t attempt;
     int64_t expires_ns, renewed_wall_ns, heir_until_ns;
     char machine[CV_MACHINE_BYTES], boot[CV_BOOT_BYTES], heir[CV_NODE_BYTES];
+    char pipe[CV_SQLITE_PIPE_BYTES]; /* of the holder; empty: it has none */
 };
 
 /* May the election be acquired, and what became of the one who had it? */
@@ -95,7 +103,25 @@ static int failed(struct cv_sqlite *s, const char *doing, struct cv_errtext *ret
                     s->db != NULL ? sqlite3_errmsg(s->db) : "out of memory");
 }
 
-/* ---- Names of lifelines -------------------------------------------------------------------- */
+static const char *column(sqlite3_stmt *q, int index)
+{
+    return (const char *)sqlite3_column_text(q, index);
+}
+
+/* NULL: it cannot be prepared. Its last use was reset; its next one binds everything anew. */
+static sqlite3_stmt *statement(struct cv_sqlite *s, enum statement which)
+{
+    if (s->statement[which] == NULL &&
+        sqlite3_prepare_v3(s->db, statements[which], -1, SQLITE_PREPARE_PERSISTENT,
+                           &s->statement[which], NULL) != SQLITE_OK) {
+        return NULL;
+    }
+    return s->statement[which];
+}
+
+/* ---- Pipes and markers --------------------------------------------------------------------- */
+
+#define PIPE_PREFIX "pipe."
 
 static uint64_t name_hash(const char *name)
 {
@@ -112,54 +138,162 @@ void cv__sqlite_folder(const struct cv_sqlite *s, char ret_path[CV_SQLITE_PATH_B
     CV_ASSERT(length < CV_SQLITE_PATH_BYTES); /* cv__sqlite_open() left room */
 }
 
-void cv__sqlite_lifeline(const struct cv_sqlite *s, uint64_t token,
-                         char ret_path[CV_SQLITE_PATH_BYTES])
+void cv__sqlite_pipe(const struct cv_sqlite *s, const char *pipe,
+                     char ret_path[CV_SQLITE_PATH_BYTES])
 {
-    const int length = snprintf(ret_path, CV_SQLITE_PATH_BYTES, "%s.alive/%016" PRIx64 ".%" PRIu64,
-                                s->path, name_hash(s->election), token);
+    const int length = snprintf(ret_path, CV_SQLITE_PATH_BYTES, "%s.alive/%s", s->path, pipe);
     CV_ASSERT(length < CV_SQLITE_PATH_BYTES);
 }
 
-bool cv__sqlite_is_ours(const struct cv_sqlite *s, const char *name)
+/* Names come from the file, and others write it: nothing but a pipe of this folder is opened. */
+static bool pipe_is_valid(const char *pipe)
 {
-    char prefix[24];
-    (void)snprintf(prefix, sizeof prefix, "%016" PRIx64 ".", name_hash(s->election));
-    return strncmp(name, prefix, strlen(prefix)) == 0;
+    return strncmp(pipe, PIPE_PREFIX, strlen(PIPE_PREFIX)) == 0 && strchr(pipe, '/') == NULL;
 }
 
-/* The name stays: who looks for it learns that the line is cut. */
-static void lifeline_drop(struct cv_sqlite *s)
+static enum cv_lifeline_state pipe_look(const struct cv_sqlite *s, const char *pipe)
 {
-    if (s->held >= 0) {
-        (void)close(s->held); /* the last copy wakes the others */
-        s->held = -1;
+    if (s->held >= 0 && strcmp(pipe, s->pipe) == 0) {
+        return CV_LIFELINE_HELD; /* by ourselves */
     }
-}
-
-/* Within a transaction, so that nobody judges meanwhile. */
-static int lifeline_take(struct cv_sqlite *s, uint64_t token, struct cv_errtext *reterr)
-{
-    if (s->held >= 0 && s->held_token == token) {
-        return CV_OK;
+    if (!pipe_is_valid(pipe)) {
+        return CV_LIFELINE_UNKNOWN;
     }
-    lifeline_drop(s);
     char path[CV_SQLITE_PATH_BYTES];
-    cv__sqlite_lifeline(s, token, path);
-    const int held = cv__lifeline_hold(path);
+    cv__sqlite_pipe(s, pipe, path);
+    return cv__lifeline_look(path);
+}
+
+/* Who holds or hears it still does. */
+static void pipe_unlink(const struct cv_sqlite *s, const char *pipe)
+{
+    if (pipe_is_valid(pipe)) {
+        char path[CV_SQLITE_PATH_BYTES];
+        cv__sqlite_pipe(s, pipe, path);
+        (void)unlink(path); /* a name that stays disturbs nobody */
+    }
+}
+
+/* A pipe of a name that was never used before. */
+static int pipe_make(const struct cv_sqlite *s, char ret_pipe[CV_SQLITE_PIPE_BYTES], int *ret_held,
+                     struct cv_errtext *reterr)
+{
+    char path[CV_SQLITE_PATH_BYTES];
+    int held;
+    do {
+        uint64_t number;
+        sqlite3_randomness(sizeof number, &number);
+        (void)snprintf(ret_pipe, CV_SQLITE_PIPE_BYTES, PIPE_PREFIX "%016" PRIx64, number);
+        cv__sqlite_pipe(s, ret_pipe, path);
+        held = cv__lifeline_hold(path);
+    } while (held == -EEXIST);
     if (held < 0) {
         return cv__fail(reterr, CV_E_STORE, "cannot make '%s': %s", path, strerror(-held));
     }
-    s->held = held;
-    s->held_token = token;
+    *ret_held = held;
     return CV_OK;
 }
 
-/* Who holds or hears it still does; a name that stays disturbs nobody. */
-static void lifeline_unlink(const struct cv_sqlite *s, uint64_t token)
+/* Is the name of the common pipe still there? Without it nobody hears our end. */
+static bool pipe_is_there(const struct cv_sqlite *s)
 {
     char path[CV_SQLITE_PATH_BYTES];
-    cv__sqlite_lifeline(s, token, path);
-    (void)unlink(path);
+    cv__sqlite_pipe(s, s->pipe, path);
+    struct stat held, named;
+    return fstat(s->held, &held) == 0 && lstat(path, &named) == 0 && held.st_ino == named.st_ino &&
+           held.st_dev == named.st_dev;
+}
+
+/* Does a record name this pipe? If that cannot be told, yes. */
+static bool pipe_is_named(struct cv_sqlite *s, const char *pipe)
+{
+    sqlite3_stmt *q = statement(s, FIND_PIPE);
+    if (q == NULL) {
+        return true;
+    }
+    sqlite3_bind_text(q, 1, pipe, -1, SQLITE_STATIC);
+    const int stepped = sqlite3_step(q);
+    (void)sqlite3_reset(q); /* repeats an error that we took for a yes */
+    return stepped != SQLITE_DONE;
+}
+
+/* Within a transaction, as making a pipe is: removes those that dead processes have left behind. */
+static void pipes_clean(struct cv_sqlite *s)
+{
+    char folder[CV_SQLITE_PATH_BYTES];
+    cv__sqlite_folder(s, folder);
+    DIR *all = opendir(folder);
+    if (all == NULL) {
+        return; /* they do no harm */
+    }
+    for (const struct dirent *one; (one = readdir(all)) != NULL;) {
+        if (pipe_is_valid(one->d_name) && strlen(one->d_name) < CV_SQLITE_PIPE_BYTES &&
+            pipe_look(s, one->d_name) == CV_LIFELINE_CUT && !pipe_is_named(s, one->d_name)) {
+            pipe_unlink(s, one->d_name);
+        }
+    }
+    (void)closedir(all); /* it was only read */
+}
+
+/* Within a transaction: a pipe for a new leadership is open, and ret_pipe its name. */
+static int pipe_take(struct cv_sqlite *s, struct cv_sqlite_contender *c, uint64_t token,
+                     char ret_pipe[CV_SQLITE_PIPE_BYTES], struct cv_errtext *reterr)
+{
+    cv__sqlite_leave(c);
+    if (c->pipe[0] != '\0' && !pipe_is_named(s, c->pipe)) {
+        pipe_unlink(s, c->pipe); /* of a leadership that ended without a release */
+        c->pipe[0] = '\0';
+    }
+    int code = CV_OK;
+    if (!c->has_descendants && s->held < 0) {
+        pipes_clean(s);
+        code = pipe_make(s, s->pipe, &s->held, reterr);
+    }
+    if (code == CV_OK && (c->has_descendants || !pipe_is_there(s))) {
+        code = pipe_make(s, c->pipe, &c->held, reterr);
+    }
+    if (code == CV_OK) {
+        c->held_token = token;
+        memcpy(ret_pipe, c->held >= 0 ? c->pipe : s->pipe, CV_SQLITE_PIPE_BYTES);
+    }
+    return code;
+}
+
+/* The name stays: whoever looks for it learns that the line is cut. */
+void cv__sqlite_leave(struct cv_sqlite_contender *c)
+{
+    if (c->held >= 0) {
+        (void)close(c->held); /* the last copy wakes the others */
+        c->held = -1;
+    }
+    c->held_token = 0;
+}
+
+void cv__sqlite_join(struct cv_sqlite_contender *c, const char *election, const char *node,
+                     uint64_t label, bool has_descendants)
+{
+    memset(c, 0, sizeof *c);
+    text_copy(c->election, sizeof c->election, election);
+    text_copy(c->node, sizeof c->node, node);
+    c->label = label;
+    c->has_descendants = has_descendants;
+    c->held = -1;
+    (void)snprintf(c->marker, sizeof c->marker, "%016" PRIx64, name_hash(election));
+}
+
+/* Those who watch the folder notice that the record has changed. */
+static void wake_others(const struct cv_sqlite *s, const struct cv_sqlite_contender *c)
+{
+    char path[CV_SQLITE_PATH_BYTES];
+    cv__sqlite_pipe(s, c->marker, path);
+    if (utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT) {
+        const int made = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0660);
+        if (made >= 0) {
+            (void)close(made); /* it is empty */
+        }
+        (void)utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW); /* creating does not count */
+    }
+    /* A notification may be lost: everybody asks now and then. */
 }
 
 /* ---- Opening ------------------------------------------------------------------------------- */
@@ -171,7 +305,7 @@ static int path_resolve(struct cv_sqlite *s, const char *path, struct cv_errtext
     if (realpath(path, real) == NULL) {
         return cv__fail(reterr, CV_E_STORE, "cannot open '%s': %s", path, strerror(errno));
     }
-    if (strlen(real) + sizeof ".alive/0123456789abcdef.18446744073709551615" > sizeof s->path) {
+    if (strlen(real) + strlen(".alive/") + CV_SQLITE_PIPE_BYTES > sizeof s->path) {
         return cv__fail(reterr, CV_E_INVALID, "the path of '%s' is too long", path);
     }
     memcpy(s->path, real, strlen(real) + 1);
@@ -246,6 +380,10 @@ static bool file_prepare(struct cv_sqlite *s)
         if (code == SQLITE_OK) {
             code = sqlite3_exec(s->db, schema, NULL, NULL, NULL);
         }
+        if (code == SQLITE_OK && statement(s, READ_RECORD) == NULL) {
+            code = sqlite3_exec(s->db, schema_pipe, NULL, NULL, NULL);
+            code = code != SQLITE_OK && statement(s, READ_RECORD) != NULL ? SQLITE_OK : code;
+        }
         if (code != SQLITE_BUSY || cv__clock_now_ns() >= give_up_ns) {
             return code == SQLITE_OK;
         }
@@ -253,16 +391,12 @@ static bool file_prepare(struct cv_sqlite *s)
     }
 }
 
-int cv__sqlite_open(struct cv_sqlite *s, const char *path, const char *election, const char *node,
-                    uint64_t label, struct cv_errtext *reterr)
+int cv__sqlite_open(struct cv_sqlite *s, const char *path, struct cv_errtext *reterr)
 {
     memset(s, 0, sizeof *s);
     s->held = -1;
-    s->label = label;
     s->now_ns = cv__clock_now_ns;
     text_copy(s->path, sizeof s->path, path);
-    text_copy(s->election, sizeof s->election, election);
-    text_copy(s->node, sizeof s->node, node);
     line_read("/proc/sys/kernel/random/boot_id", s->boot, sizeof s->boot);
     line_read("/etc/machine-id", s->machine, sizeof s->machine);
     if (s->boot[0] == '\0') {
@@ -289,7 +423,13 @@ int cv__sqlite_open(struct cv_sqlite *s, const char *path, const char *election,
 
 void cv__sqlite_close(struct cv_sqlite *s)
 {
-    lifeline_drop(s);
+    if (s->held >= 0) {
+        if (!pipe_is_named(s, s->pipe)) {
+            pipe_unlink(s, s->pipe);
+        }
+        (void)close(s->held); /* whoever waits for one that did not release is woken */
+        s->held = -1;
+    }
     log_write_back(s, /* is_closing= */ true);
     for (uint32_t i = 0; i < CV_SQLITE_STATEMENTS; i++) {
         (void)sqlite3_finalize(s->statement[i]); /* repeats an error that was told */
@@ -300,22 +440,6 @@ void cv__sqlite_close(struct cv_sqlite *s)
 }
 
 /* ---- Reading ------------------------------------------------------------------------------- */
-
-static const char *column(sqlite3_stmt *q, int index)
-{
-    return (const char *)sqlite3_column_text(q, index);
-}
-
-/* NULL: it cannot be prepared. Its last use was reset; its next one binds everything anew. */
-static sqlite3_stmt *statement(struct cv_sqlite *s, enum statement which)
-{
-    if (s->statement[which] == NULL &&
-        sqlite3_prepare_v3(s->db, statements[which], -1, SQLITE_PREPARE_PERSISTENT,
-                           &s->statement[which], NULL) != SQLITE_OK) {
-        return NULL;
-    }
-    return s->statement[which];
-}
 
 /* For one who waits: when its turn comes, every moment counts. What a grant needs is prepared; and
  * as each process that writes the log first makes sure that its name is on the disk, that is done
@@ -337,14 +461,15 @@ static void make_ready(struct cv_sqlite *s)
 }
 
 /* The record; one that does not exist looks released, with token 0. */
-static int row_read(struct cv_sqlite *s, struct row *ret_row, struct cv_errtext *reterr)
+static int row_read(struct cv_sqlite *s, const struct cv_sqlite_contender *c, struct row *ret_row,
+                    struct cv_errtext *reterr)
 {
     memset(ret_row, 0, sizeof *ret_row);
     sqlite3_stmt *q = statement(s, READ_RECORD);
     if (q == NULL) {
         return failed(s, "read", reterr);
     }
-    sqlite3_bind_text(q, 1, s->election, -1, SQLITE_STATIC);
+    sqlite3_bind_text(q, 1, c->election, -1, SQLITE_STATIC);
     const int stepped = sqlite3_step(q);
     if (stepped == SQLITE_ROW) {
         text_copy(ret_row->shown.node, sizeof ret_row->shown.node, column(q, 0));
@@ -360,6 +485,7 @@ static int row_read(struct cv_sqlite *s, struct row *ret_row, struct cv_errtext 
         text_copy(ret_row->shown.wish, sizeof ret_row->shown.wish, column(q, 10));
         text_copy(ret_row->heir, sizeof ret_row->heir, column(q, 11));
         ret_row->heir_until_ns = sqlite3_column_int64(q, 12);
+        text_copy(ret_row->pipe, sizeof ret_row->pipe, column(q, 13));
         ret_row->shown.remaining_ns = ret_row->expires_ns - s->now_ns();
     }
     const bool is_read = stepped == SQLITE_ROW || stepped == SQLITE_DONE;
@@ -370,45 +496,45 @@ static int row_read(struct cv_sqlite *s, struct row *ret_row, struct cv_errtext 
 
 /* The holder's machine was another one: wait for a whole lease without a change, on our clock. The
  * clocks of two machines differ by less than 1 in 1000, or both are broken. */
-static struct verdict judge_strange(struct cv_sqlite *s, const struct row *row, int64_t now_ns)
+static struct verdict judge_strange(struct cv_sqlite_contender *c, const struct row *row,
+                                    int64_t now_ns)
 {
-    if (s->strange_token != row->shown.token || s->strange_expires_ns != row->expires_ns) {
-        s->strange_token = row->shown.token;
-        s->strange_expires_ns = row->expires_ns;
-        s->strange_since_ns = now_ns;
+    if (c->strange_token != row->shown.token || c->strange_expires_ns != row->expires_ns) {
+        c->strange_token = row->shown.token;
+        c->strange_expires_ns = row->expires_ns;
+        c->strange_since_ns = now_ns;
     }
     const int64_t needed_ns = row->shown.lease_ns + row->shown.lease_ns / 1000;
-    const int64_t seen_ns = now_ns - s->strange_since_ns;
+    const int64_t seen_ns = now_ns - c->strange_since_ns;
     return (struct verdict){.is_free = seen_ns > needed_ns,
                             .wait_ns = needed_ns - seen_ns + 1,
                             .why = cv_reason_name(CV_REASON_EXPIRED)};
 }
 
-static struct verdict judge(struct cv_sqlite *s, const struct row *row)
+static struct verdict judge(struct cv_sqlite *s, struct cv_sqlite_contender *c,
+                            const struct row *row)
 {
     const int64_t now_ns = s->now_ns();
     const bool is_this_boot = strcmp(row->boot, s->boot) == 0;
     if (row->shown.node[0] == '\0') {
-        const bool is_kept = row->heir[0] != '\0' && strcmp(row->heir, s->node) != 0 &&
+        const bool is_kept = row->heir[0] != '\0' && strcmp(row->heir, c->node) != 0 &&
                              is_this_boot && now_ns < row->heir_until_ns;
         return (struct verdict){.is_free = !is_kept, .wait_ns = row->heir_until_ns - now_ns};
     }
     if (!is_this_boot) {
         const bool is_this_machine = s->machine[0] != '\0' && strcmp(row->machine, s->machine) == 0;
         return is_this_machine ? (struct verdict){.is_free = true, .why = "died"}
-                               : judge_strange(s, row, now_ns);
+                               : judge_strange(c, row, now_ns);
     }
     if (row->expires_ns <= now_ns) {
         return (struct verdict){.is_free = true,
                                 .why = cv_reason_name(CV_REASON_EXPIRED),
                                 .ended_ns_ago = now_ns - row->expires_ns};
     }
-    if (row->shown.label == s->label) { /* our own, which a new attempt gives up */
+    if (row->shown.label == c->label) { /* our own, which a new attempt gives up */
         return (struct verdict){.is_free = true, .why = cv_reason_name(CV_REASON_EXPIRED)};
     }
-    char path[CV_SQLITE_PATH_BYTES];
-    cv__sqlite_lifeline(s, row->shown.token, path);
-    const bool is_cut = cv__lifeline_look(path) == CV_LIFELINE_CUT;
+    const bool is_cut = pipe_look(s, row->pipe) == CV_LIFELINE_CUT;
     return (struct verdict){.is_free = is_cut, .wait_ns = row->expires_ns - now_ns, .why = "died"};
 }
 
@@ -440,28 +566,29 @@ static int past_close(struct cv_sqlite *s, uint64_t token, int64_t to_wall_ns, c
     return write_step(s, q, reterr);
 }
 
-static int past_begin(struct cv_sqlite *s, int64_t wall_ns, uint64_t *ret_token,
-                      struct cv_errtext *reterr)
+static int past_begin(struct cv_sqlite *s, const struct cv_sqlite_contender *c, int64_t wall_ns,
+                      uint64_t *ret_token, struct cv_errtext *reterr)
 {
     sqlite3_stmt *q = statement(s, BEGIN_PAST);
     if (q == NULL) {
         return failed(s, "write", reterr);
     }
-    sqlite3_bind_text(q, 1, s->election, -1, SQLITE_STATIC);
-    sqlite3_bind_text(q, 2, s->node, -1, SQLITE_STATIC);
+    sqlite3_bind_text(q, 1, c->election, -1, SQLITE_STATIC);
+    sqlite3_bind_text(q, 2, c->node, -1, SQLITE_STATIC);
     sqlite3_bind_int64(q, 3, wall_ns);
     const int code = write_step(s, q, reterr);
     *ret_token = (uint64_t)sqlite3_last_insert_rowid(s->db);
     return code;
 }
 
-static int row_write(struct cv_sqlite *s, const struct row *row, struct cv_errtext *reterr)
+static int row_write(struct cv_sqlite *s, const struct cv_sqlite_contender *c,
+                     const struct row *row, struct cv_errtext *reterr)
 {
     sqlite3_stmt *q = statement(s, WRITE_RECORD);
     if (q == NULL) {
         return failed(s, "write", reterr);
     }
-    sqlite3_bind_text(q, 1, s->election, -1, SQLITE_STATIC);
+    sqlite3_bind_text(q, 1, c->election, -1, SQLITE_STATIC);
     sqlite3_bind_text(q, 2, row->shown.node, -1, SQLITE_STATIC);
     sqlite3_bind_int64(q, 3, (int64_t)row->shown.label);
     sqlite3_bind_int64(q, 4, (int64_t)row->attempt);
@@ -475,14 +602,16 @@ static int row_write(struct cv_sqlite *s, const struct row *row, struct cv_errte
     sqlite3_bind_text(q, 12, row->shown.wish, -1, SQLITE_STATIC);
     sqlite3_bind_text(q, 13, row->heir, -1, SQLITE_STATIC);
     sqlite3_bind_int64(q, 14, row->heir_until_ns);
+    sqlite3_bind_text(q, 15, row->pipe, -1, SQLITE_STATIC);
     return write_step(s, q, reterr);
 }
 
 /* ---- Requests ------------------------------------------------------------------------------ */
 
-static bool is_mine(const struct cv_sqlite *s, const struct row *row, uint64_t attempt)
+static bool is_mine(const struct cv_sqlite_job *job, const struct row *row)
 {
-    return row->shown.node[0] != '\0' && row->shown.label == s->label && row->attempt == attempt;
+    return row->shown.node[0] != '\0' && row->shown.label == job->contender->label &&
+           row->attempt == job->request.attempt;
 }
 
 static void prolong(struct cv_sqlite *s, struct row *row, int64_t lease_ns)
@@ -493,163 +622,159 @@ static void prolong(struct cv_sqlite *s, struct row *row, int64_t lease_ns)
     row->shown.remaining_ns = lease_ns;
 }
 
-static void answer_held(const struct row *row, int64_t wait_ns, struct cv_store_answer *ret_answer)
+static void answer(struct cv_sqlite_job *job, enum cv_store_verdict verdict, const struct row *row)
 {
-    ret_answer->verdict = CV_STORE_HELD;
-    ret_answer->token = row->shown.token;
-    ret_answer->holder = row->shown.label;
-    ret_answer->duration_ns = wait_ns > 0 ? wait_ns : 0;
+    job->answer = (struct cv_store_answer){.request = job->request.request,
+                                           .verdict = verdict,
+                                           .token = row->shown.token,
+                                           .holder = row->shown.label,
+                                           .record = &job->record};
+    job->record = row->shown;
+    job->pipe[0] = '\0';
 }
 
-static void answer_granted(const struct row *row, struct cv_store_answer *ret_answer)
+static void answer_held(struct cv_sqlite_job *job, const struct row *row, int64_t wait_ns)
 {
-    ret_answer->verdict = CV_STORE_GRANTED;
-    ret_answer->token = row->shown.token;
-    ret_answer->holder = row->shown.label;
-    ret_answer->duration_ns = row->shown.lease_ns;
+    answer(job, CV_STORE_HELD, row);
+    job->answer.duration_ns = wait_ns > 0 ? wait_ns : 0;
+    if (row->shown.node[0] != '\0' && pipe_is_valid(row->pipe)) {
+        text_copy(job->pipe, sizeof job->pipe, row->pipe);
+    }
 }
 
-/* Within a transaction: the election is free, and becomes ours. */
-static int take(struct cv_sqlite *s, struct row *row, const struct verdict *was,
-                const struct cv_store_request *request, struct cv_errtext *reterr)
+static void answer_granted(struct cv_sqlite_job *job, const struct row *row)
 {
+    answer(job, CV_STORE_GRANTED, row);
+    job->answer.duration_ns = row->shown.lease_ns;
+}
+
+static void answer_failed(struct cv_sqlite_job *job, const struct cv_errtext *why)
+{
+    if (why != &job->error) {
+        job->error = *why;
+    }
+    job->answer = (struct cv_store_answer){
+        .request = job->request.request, .verdict = CV_STORE_FAILED, .why = job->error.text};
+}
+
+/* What can be answered without writing is; the others are due to write. A contender that waits only
+ * reads, and one that has seen a free record looks again when it has the write lock. */
+static void look(struct cv_sqlite *s, struct cv_sqlite_job *job)
+{
+    job->is_due = job->is_wish || job->request.verb == CV_STORE_RENEW ||
+                  job->request.verb == CV_STORE_RELEASE;
+    if (job->is_due) {
+        return;
+    }
+    struct cv_sqlite_contender *c = job->contender;
+    struct row row;
+    if (row_read(s, c, &row, &job->error) != CV_OK) {
+        answer_failed(job, &job->error);
+        return;
+    }
+    const struct verdict verdict = judge(s, c, &row);
+    if (job->request.verb == CV_STORE_ACQUIRE) {
+        job->is_due = verdict.is_free || is_mine(job, &row);
+        if (!job->is_due) {
+            answer_held(job, &row, verdict.wait_ns);
+        }
+        return;
+    }
+    const bool is_own = row.shown.label == c->label && row.shown.remaining_ns > 0;
+    if (row.shown.node[0] == '\0' || (verdict.is_free && !is_own)) {
+        answer(job, CV_STORE_FREE, &row);
+    } else {
+        answer_held(job, &row, verdict.wait_ns);
+    }
+}
+
+/* The election is free, and becomes ours. */
+static int take(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row,
+                const struct verdict *was)
+{
+    struct cv_sqlite_contender *c = job->contender;
     const int64_t wall_ns = cv__clock_wall_ns();
     if (was->why != NULL) {
         const int64_t lapsed_ns = row->renewed_wall_ns + row->shown.lease_ns;
         const int64_t ended_ns = wall_ns - was->ended_ns_ago;
-        const int code = past_close(s, row->shown.token,
-                                    ended_ns < lapsed_ns ? ended_ns : lapsed_ns, was->why, reterr);
+        const int code =
+            past_close(s, row->shown.token, ended_ns < lapsed_ns ? ended_ns : lapsed_ns, was->why,
+                       &job->error);
         if (code != CV_OK) {
             return code;
         }
     }
     uint64_t token = 0;
-    const int code = past_begin(s, wall_ns, &token, reterr);
+    int code = past_begin(s, c, wall_ns, &token, &job->error);
     if (code != CV_OK) {
         return code;
     }
     CV_ASSERT(token > row->shown.token); /* AUTOINCREMENT */
-    const int held = lifeline_take(s, token, reterr);
-    if (held != CV_OK) {
-        return held;
-    }
+    text_copy(job->unused, sizeof job->unused, row->pipe);
     memset(row, 0, sizeof *row);
-    text_copy(row->shown.node, sizeof row->shown.node, s->node);
-    text_copy(row->machine, sizeof row->machine, s->machine);
-    text_copy(row->boot, sizeof row->boot, s->boot);
-    row->shown.label = s->label;
-    row->shown.token = token;
-    row->shown.since_wall_ns = wall_ns;
-    row->attempt = request->attempt;
-    prolong(s, row, request->lease_ns);
-    return row_write(s, row, reterr);
-}
-
-/* Those who look at the folder notice: there is a new holder, or a wish for it. */
-static void wake_others(struct cv_sqlite *s, uint64_t token)
-{
-    char path[CV_SQLITE_PATH_BYTES];
-    cv__sqlite_lifeline(s, token, path);
-    (void)utimensat(AT_FDCWD, path, NULL, 0); /* news may be lost: everybody asks now and then */
-}
-
-static int acquire(struct cv_sqlite *s, const struct cv_store_request *request, struct row *row,
-                   struct cv_store_answer *ret_answer, struct cv_errtext *reterr)
-{
-    struct verdict verdict = judge(s, row);
-    if (!verdict.is_free && !is_mine(s, row, request->attempt)) {
-        answer_held(row, verdict.wait_ns, ret_answer);
-        return CV_OK;
-    }
-    int code = run(s, "BEGIN IMMEDIATE", "write to", reterr);
+    job->is_taken = true;
+    code = pipe_take(s, c, token, row->pipe, &job->error);
     if (code != CV_OK) {
         return code;
     }
-    bool is_again = true;
-    code = row_read(s, row, reterr); /* again: it was free before we had the lock */
-    if (code != CV_OK) {
-        goto undo;
-    }
-    verdict = judge(s, row);
-    const uint64_t former_token = verdict.why != NULL ? row->shown.token : 0;
-    is_again = is_mine(s, row, request->attempt);
+    text_copy(row->shown.node, sizeof row->shown.node, c->node);
+    text_copy(row->machine, sizeof row->machine, s->machine);
+    text_copy(row->boot, sizeof row->boot, s->boot);
+    row->shown.label = c->label;
+    row->shown.token = token;
+    row->shown.since_wall_ns = wall_ns;
+    row->attempt = job->request.attempt;
+    prolong(s, row, job->request.lease_ns);
+    return row_write(s, c, row, &job->error);
+}
+
+static int acquire(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row)
+{
+    struct cv_sqlite_contender *c = job->contender;
+    const struct verdict verdict = judge(s, c, row);
+    const bool is_again = is_mine(job, row);
     if (!is_again && !verdict.is_free) {
-        answer_held(row, verdict.wait_ns, ret_answer);
-        (void)run(s, "ROLLBACK", "end reading", NULL); /* nothing was written */
+        answer_held(job, row, verdict.wait_ns);
         return CV_OK;
     }
-    if (is_again) {
-        /* The lifeline is gone if the first answer was that nobody knows: without it the others
-         * would take us for dead. */
-        code = lifeline_take(s, row->shown.token, reterr);
-        prolong(s, row, request->lease_ns);
-        code = code == CV_OK ? row_write(s, row, reterr) : code;
+    int code = CV_OK;
+    if (!is_again) {
+        code = take(s, job, row, &verdict);
     } else {
-        code = take(s, row, &verdict, request, reterr);
+        /* The pipe is gone if the first answer was that nobody knows: without one the others would
+         * take us for dead. */
+        if (c->held_token != row->shown.token) {
+            job->is_taken = true;
+            code = pipe_take(s, c, row->shown.token, row->pipe, &job->error);
+        }
+        prolong(s, row, job->request.lease_ns);
+        code = code == CV_OK ? row_write(s, c, row, &job->error) : code;
     }
-    if (code != CV_OK) {
-        goto undo;
+    answer_granted(job, row);
+    return code;
+}
+
+static int renew(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row)
+{
+    const uint64_t token = job->request.token;
+    const bool is_held = job->contender->held_token == token && token != 0;
+    if (is_held && is_mine(job, row) && row->shown.token == token) {
+        prolong(s, row, job->request.lease_ns);
+        answer_granted(job, row);
+        return row_write(s, job->contender, row, &job->error);
     }
-    code = run(s, "COMMIT", "write to", reterr);
-    if (code != CV_OK) {
-        goto undo;
-    }
-    answer_granted(row, ret_answer);
-    wake_others(s, row->shown.token);
-    if (former_token != 0 && !is_again) {
-        lifeline_unlink(s, former_token);
+    if (row->shown.node[0] != '\0') {
+        answer_held(job, row, row->expires_ns - s->now_ns());
+    } else {
+        answer(job, CV_STORE_FREE, row);
     }
     return CV_OK;
-
-undo:
-    (void)run(s, "ROLLBACK", "undo", NULL); /* SQLite may have done it already */
-    if (!is_again) {
-        lifeline_drop(s); /* if it was written nevertheless, others need not wait for us */
-    }
-    return code;
 }
 
-static int renew(struct cv_sqlite *s, const struct cv_store_request *request, struct row *row,
-                 struct cv_store_answer *ret_answer, struct cv_errtext *reterr)
+static int release(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row)
 {
-    /* A renewal that is lost in a power failure was worth nothing: spare the disk. */
-    int code = run(s, "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE", "write to", reterr);
-    if (code == CV_OK) {
-        code = row_read(s, row, reterr);
-    }
-    if (code == CV_OK) {
-        const bool is_held = s->held >= 0 && s->held_token == request->token;
-        if (is_held && is_mine(s, row, request->attempt) && row->shown.token == request->token) {
-            prolong(s, row, request->lease_ns);
-            code = row_write(s, row, reterr);
-            answer_granted(row, ret_answer);
-        } else if (row->shown.node[0] != '\0') {
-            answer_held(row, row->expires_ns - s->now_ns(), ret_answer);
-        } else {
-            ret_answer->verdict = CV_STORE_FREE;
-        }
-    }
-    if (code == CV_OK) {
-        code = run(s, "COMMIT", "write to", reterr);
-    }
-    if (code != CV_OK) {
-        (void)run(s, "ROLLBACK", "undo", NULL); /* SQLite may have done it already */
-    }
-    (void)run(s, "PRAGMA synchronous = FULL", "prepare", NULL); /* cannot fail outside of one */
-    log_write_back(s, /* is_closing= */ false);
-    return code;
-}
-
-static int release(struct cv_sqlite *s, const struct cv_store_request *request, struct row *row,
-                   struct cv_store_answer *ret_answer, struct cv_errtext *reterr)
-{
-    /* Nor is a release: after a power failure the record is of another boot, and free. The grant
-     * that follows is written behind it, and takes it to the disk. */
-    int code = run(s, "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE", "write to", reterr);
-    if (code == CV_OK) {
-        code = row_read(s, row, reterr);
-    }
-    if (code == CV_OK && is_mine(s, row, request->attempt)) {
+    int code = CV_OK;
+    if (is_mine(job, row)) {
         const int64_t now_ns = s->now_ns();
         const int64_t kept_ns =
             row->shown.lease_ns < HEIR_NS_MAX ? row->shown.lease_ns : HEIR_NS_MAX;
@@ -657,107 +782,185 @@ static int release(struct cv_sqlite *s, const struct cv_store_request *request, 
         row->shown.wish[0] = '\0';
         row->shown.remaining_ns = 0;
         row->expires_ns = now_ns;
-        text_copy(row->heir, sizeof row->heir, request->heir);
+        text_copy(row->heir, sizeof row->heir, job->heir);
         row->heir_until_ns = row->heir[0] != '\0' ? now_ns + kept_ns : 0;
-        code = row_write(s, row, reterr);
+        row->pipe[0] = '\0';
+        code = row_write(s, job->contender, row, &job->error);
         if (code == CV_OK) {
             code = past_close(s, row->shown.token, cv__clock_wall_ns(),
-                              cv_reason_name(CV_REASON_RESIGNED), reterr);
+                              cv_reason_name(CV_REASON_RESIGNED), &job->error);
         }
     }
-    if (code == CV_OK) {
-        code = run(s, "COMMIT", "write to", reterr);
+    job->is_released = true;
+    answer(job, CV_STORE_FREE, row);
+    return code;
+}
+
+static int leave_wish(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row)
+{
+    const struct verdict verdict = judge(s, job->contender, row);
+    if (verdict.is_free || row->shown.node[0] == '\0') {
+        answer(job, CV_STORE_FREE, row);
+        return CV_OK;
     }
-    if (code != CV_OK) {
-        (void)run(s, "ROLLBACK", "undo", NULL); /* SQLite may have done it already */
-    }
-    (void)run(s, "PRAGMA synchronous = FULL", "prepare", NULL); /* cannot fail outside of one */
+    text_copy(row->shown.wish, sizeof row->shown.wish, job->heir[0] != '\0' ? job->heir : "*");
+    answer_held(job, row, verdict.wait_ns);
+    return row_write(s, job->contender, row, &job->error);
+}
+
+/* Within a transaction. */
+static int write_one(struct cv_sqlite *s, struct cv_sqlite_job *job)
+{
+    struct row row;
+    const int code = row_read(s, job->contender, &row, &job->error); /* it may have changed */
     if (code != CV_OK) {
         return code;
     }
-    if (s->held >= 0) {
-        lifeline_unlink(s, s->held_token);
-        lifeline_drop(s); /* after the commit: who is woken finds the election free */
+    if (job->is_wish) {
+        return leave_wish(s, job, &row);
     }
-    ret_answer->verdict = CV_STORE_FREE;
-    return CV_OK;
+    switch (job->request.verb) {
+    case CV_STORE_ACQUIRE:
+        return acquire(s, job, &row);
+    case CV_STORE_RENEW:
+        return renew(s, job, &row);
+    case CV_STORE_RELEASE:
+        return release(s, job, &row);
+    case CV_STORE_READ:
+        break;
+    }
+    CV_ASSERT(false); /* look() answered it */
+    return CV_E_INVALID;
 }
 
-void cv__sqlite_do(struct cv_sqlite *s, const struct cv_store_request *request,
-                   struct cv_store_answer *ret_answer, struct cv_store_record *ret_record,
-                   struct cv_errtext *reterr)
+/* After the commit: whoever is woken finds what was written. */
+static void finish(struct cv_sqlite *s, struct cv_sqlite_job *job)
 {
-    CV_ASSERT(request->request != 0);
-    *ret_answer = (struct cv_store_answer){.request = request->request};
-    struct row row;
-    int code = row_read(s, &row, reterr);
-    if (code == CV_OK) {
-        switch (request->verb) {
-        case CV_STORE_READ: {
-            const struct verdict verdict = judge(s, &row);
-            const bool is_own = row.shown.label == s->label && row.shown.remaining_ns > 0;
-            if (row.shown.node[0] == '\0' || (verdict.is_free && !is_own)) {
-                ret_answer->verdict = CV_STORE_FREE;
-            } else {
-                answer_held(&row, verdict.wait_ns, ret_answer);
-            }
-            break;
-        }
-        case CV_STORE_ACQUIRE:
-            code = acquire(s, request, &row, ret_answer, reterr);
-            break;
-        case CV_STORE_RENEW:
-            code = renew(s, request, &row, ret_answer, reterr);
-            break;
-        case CV_STORE_RELEASE:
-            code = release(s, request, &row, ret_answer, reterr);
-            break;
+    struct cv_sqlite_contender *c = job->contender;
+    job->is_due = false;
+    if (job->is_released && c->held >= 0) {
+        pipe_unlink(s, c->pipe);
+    }
+    if (job->is_released) {
+        cv__sqlite_leave(c);
+    }
+    if (job->unused[0] != '\0' && pipe_look(s, job->unused) == CV_LIFELINE_CUT &&
+        !pipe_is_named(s, job->unused)) {
+        pipe_unlink(s, job->unused);
+    }
+    if (job->is_taken || job->is_released || job->is_wish) {
+        wake_others(s, c);
+    }
+}
+
+/* Nothing was written, as far as we know. If it was all the same, others need not wait for us. */
+static void undo(struct cv_sqlite_job *job)
+{
+    if (job->is_taken) {
+        cv__sqlite_leave(job->contender);
+    }
+    job->is_taken = job->is_released = false;
+    job->unused[0] = '\0';
+}
+
+/* A renewal or release that is lost in a power failure was worth nothing, as the record is then of
+ * another boot, and free: only grants wait for the disk. The grant that follows a release is
+ * written behind it, and takes it to the disk. */
+static int begin(struct cv_sqlite *s, bool is_hasty, struct cv_errtext *reterr)
+{
+    int code = CV_OK;
+    if (s->is_hasty != is_hasty) {
+        code = run(s, is_hasty ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL",
+                   "prepare", reterr);
+        s->is_hasty = code == CV_OK ? is_hasty : s->is_hasty;
+    }
+    return code == CV_OK ? run(s, "BEGIN IMMEDIATE", "write to", reterr) : code;
+}
+
+/* Carries out what is due, or only one of it, in one transaction. False: it failed after the write
+ * lock was had, and everything is undone and still due; *ret_why says why. */
+static bool write_due(struct cv_sqlite *s, struct cv_sqlite_job *jobs, struct cv_sqlite_job *only,
+                      bool is_hasty, struct cv_errtext *ret_why)
+{
+    int code = begin(s, is_hasty, ret_why);
+    const bool is_begun = code == CV_OK;
+    for (struct cv_sqlite_job *job = jobs; job != NULL && code == CV_OK; job = job->next) {
+        if (job->is_due && (only == NULL || only == job)) {
+            code = write_one(s, job);
+            *ret_why = code != CV_OK ? job->error : *ret_why;
         }
     }
-    if (code != CV_OK) {
-        ret_answer->verdict = CV_STORE_FAILED;
-        ret_answer->why = reterr->text;
+    if (code == CV_OK) {
+        code = run(s, "COMMIT", "write to", ret_why);
+    }
+    if (is_begun && code != CV_OK) {
+        (void)run(s, "ROLLBACK", "undo", NULL); /* SQLite may have done it already */
+    }
+    for (struct cv_sqlite_job *job = jobs; job != NULL; job = job->next) {
+        if (!job->is_due || (only != NULL && only != job)) {
+            continue;
+        }
+        if (code == CV_OK) {
+            finish(s, job);
+        } else {
+            undo(job);
+        }
+        if (!is_begun) {
+            job->is_due = false;
+            answer_failed(job, ret_why); /* the others would not get the lock either */
+        }
+    }
+    return code == CV_OK || !is_begun;
+}
+
+/* One that cannot be written must not take the others with it: then each has its own turn. */
+static void write_all(struct cv_sqlite *s, struct cv_sqlite_job *jobs)
+{
+    uint32_t due_count = 0;
+    bool is_hasty = true;
+    for (const struct cv_sqlite_job *job = jobs; job != NULL; job = job->next) {
+        due_count += job->is_due;
+        is_hasty =
+            is_hasty && !(job->is_due && !job->is_wish && job->request.verb == CV_STORE_ACQUIRE);
+    }
+    struct cv_errtext why = {""};
+    if (due_count == 0 || write_due(s, jobs, NULL, is_hasty, &why)) {
         return;
     }
-    if (ret_answer->verdict == CV_STORE_HELD) {
+    for (struct cv_sqlite_job *job = jobs; job != NULL; job = job->next) {
+        if (job->is_due) {
+            const bool is_alone = due_count == 1;
+            if (is_alone || !write_due(s, jobs, job, is_hasty, &why)) {
+                job->is_due = false;
+                answer_failed(job, &why);
+            }
+        }
+    }
+}
+
+void cv__sqlite_do(struct cv_sqlite *s, struct cv_sqlite_job *jobs)
+{
+    bool has_waiting = false, has_renewal = false;
+    for (struct cv_sqlite_job *job = jobs; job != NULL; job = job->next) {
+        CV_ASSERT(job->request.request != 0);
+        job->is_taken = job->is_released = false;
+        job->unused[0] = '\0';
+        look(s, job);
+        has_renewal = has_renewal || (!job->is_wish && job->request.verb == CV_STORE_RENEW);
+    }
+    write_all(s, jobs);
+    for (const struct cv_sqlite_job *job = jobs; job != NULL; job = job->next) {
+        has_waiting = has_waiting || job->answer.verdict == CV_STORE_HELD;
+    }
+    if (has_waiting) {
         make_ready(s);
     }
-    *ret_record = row.shown;
-    ret_answer->record = ret_record;
+    if (has_renewal) {
+        log_write_back(s, /* is_closing= */ false);
+    }
 }
 
-void cv__sqlite_wish(struct cv_sqlite *s, const char *heir, struct cv_store_answer *ret_answer,
-                     struct cv_store_record *ret_record, struct cv_errtext *reterr)
-{
-    struct row row;
-    int code = run(s, "BEGIN IMMEDIATE", "write to", reterr);
-    if (code == CV_OK) {
-        code = row_read(s, &row, reterr);
-    }
-    if (code == CV_OK) {
-        const struct verdict verdict = judge(s, &row);
-        ret_answer->verdict = CV_STORE_FREE;
-        if (!verdict.is_free && row.shown.node[0] != '\0') {
-            text_copy(row.shown.wish, sizeof row.shown.wish, heir != NULL ? heir : "*");
-            code = row_write(s, &row, reterr);
-            answer_held(&row, verdict.wait_ns, ret_answer);
-        }
-    }
-    if (code == CV_OK) {
-        code = run(s, "COMMIT", "write to", reterr);
-    }
-    if (code != CV_OK) {
-        (void)run(s, "ROLLBACK", "undo", NULL); /* SQLite may have done it already */
-        ret_answer->verdict = CV_STORE_FAILED;
-        ret_answer->why = reterr->text;
-        return;
-    }
-    wake_others(s, row.shown.token);
-    *ret_record = row.shown;
-    ret_answer->record = ret_record;
-}
-
-int cv__sqlite_history(struct cv_sqlite *s,
+int cv__sqlite_history(struct cv_sqlite *s, const char *election,
                        void (*past)(void *user, const struct cv_store_past *past), void *user,
                        struct cv_errtext *reterr)
 {
@@ -768,7 +971,7 @@ int cv__sqlite_history(struct cv_sqlite *s,
                            -1, &q, NULL) != SQLITE_OK) {
         return failed(s, "read", reterr);
     }
-    sqlite3_bind_text(q, 1, s->election, -1, SQLITE_STATIC);
+    sqlite3_bind_text(q, 1, election, -1, SQLITE_STATIC);
     int stepped = sqlite3_step(q);
     for (; stepped == SQLITE_ROW; stepped = sqlite3_step(q)) {
         struct cv_store_past one = {.token = (uint64_t)sqlite3_column_int64(q, 1),

@@ -12,6 +12,23 @@
  * renewals and releases may be lost in a power failure, which ends all leaderships anyway (the
  * trail then says "died" of one that had resigned just before).
  *
+ * Each leadership is tied to a pipe (lifeline.h) that its holder keeps open; the record names it. A
+ * contender whose descendants inherit the pipe (`has_descendants`) makes one for each leadership,
+ * so that its end says that the holder and all of them are gone. All others of one connection share
+ * one pipe, which stands for the process. Why that is safe:
+ *
+ *   not too early   the pipe is open before a record that names it is committed, and is closed only
+ *                   with the whole connection, when none of its contenders leads any more. So while
+ *                   one of them leads, nobody finds the pipe cut. Its name is never used again:
+ *                   mkfifo() refuses a name that exists, and names are random.
+ *   not for ever    the pipe may outlive a leadership, but only a record makes others wait for it,
+ *                   and only for the lease that the record states. A release clears the record, and
+ *                   touching the election's marker file tells the others to read it. A contender
+ *                   that was closed without a release is waited for until its lease has run out.
+ *
+ * Requests of several contenders are carried out together, in one transaction: five hundred grants
+ * wait for the disk once.
+ *
  * These functions wait for the disk and for other writers, up to CV_SQLITE_BUSY_MS. */
 #ifndef CV_STORES_SQLITE_RECORD_H
 #define CV_STORES_SQLITE_RECORD_H
@@ -22,59 +39,87 @@
 
 #define CV_SQLITE_BUSY_MS 1000
 #define CV_SQLITE_PATH_BYTES 4096
+#define CV_SQLITE_PIPE_BYTES 48 /* the name of a pipe within its folder */
+#define CV_SQLITE_MARKER_BYTES 20
 #define CV_BOOT_BYTES 40
 #define CV_MACHINE_BYTES 40
 
-#define CV_SQLITE_STATEMENTS 4
+#define CV_SQLITE_STATEMENTS 5
 
+/* A connection to a file, for all contenders of one loop. */
 struct cv_sqlite {
     sqlite3 *db;
     sqlite3_stmt *statement[CV_SQLITE_STATEMENTS]; /* prepared once; NULL: not yet */
     char path[CV_SQLITE_PATH_BYTES];
-    char election[CV_ELECTION_BYTES];
-    char node[CV_NODE_BYTES];
-    uint64_t label;
     char boot[CV_BOOT_BYTES];       /* this boot of this kernel */
     char machine[CV_MACHINE_BYTES]; /* empty: it has no name */
     int64_t (*now_ns)(void);        /* CLOCK_BOOTTIME; tests have their own */
 
-    int held; /* the lifeline of the present grant, or -1 */
-    uint64_t held_token;
-    bool is_ready; /* to take over: see make_ready() */
-    int log_pages; /* as of our latest commit, and not written back since */
+    int held;                        /* the pipe of all contenders, or -1: none was needed yet */
+    char pipe[CV_SQLITE_PIPE_BYTES]; /* its name */
+    bool is_ready;                   /* to take over: see make_ready() */
+    bool is_hasty;                   /* commits do not wait for the disk */
+    int log_pages;                   /* as of our latest commit, and not written back since */
+};
+
+/* One who takes part in one election of the file. */
+struct cv_sqlite_contender {
+    char election[CV_ELECTION_BYTES];
+    char node[CV_NODE_BYTES];
+    uint64_t label;
+    bool has_descendants;
+    char marker[CV_SQLITE_MARKER_BYTES]; /* the file that is touched when the record changes */
+
+    uint64_t held_token;             /* of the present grant, whose pipe is open; 0: none */
+    int held;                        /* its pipe, if that belongs to this leadership alone; or -1 */
+    char pipe[CV_SQLITE_PIPE_BYTES]; /* the name of that */
 
     /* A record of another machine: since when it has been seen unchanged. */
     uint64_t strange_token;
     int64_t strange_expires_ns, strange_since_ns;
 };
 
+/* A request, and then its answer. */
+struct cv_sqlite_job {
+    struct cv_sqlite_job *next;
+    struct cv_sqlite_contender *contender;
+    struct cv_store_request request; /* `heir` is ignored: */
+    char heir[CV_NODE_BYTES];        /* empty: none */
+    bool is_wish;                    /* the request is to ask the holder to resign */
+
+    struct cv_store_answer answer;   /* `record` and `why` point to those below */
+    struct cv_store_record record;   /* unless FAILED */
+    struct cv_errtext error;         /* if FAILED */
+    char pipe[CV_SQLITE_PIPE_BYTES]; /* if HELD: of the holder; empty: it has none */
+
+    bool is_due;                       /* it has to write, and has not yet */
+    bool is_taken, is_released;        /* what it has written, if that can be committed */
+    char unused[CV_SQLITE_PIPE_BYTES]; /* the pipe of a former leadership, to be removed then */
+};
+
 /* Opens the file, and makes it if need be. `path` may be relative. */
-CV_NODISCARD int cv__sqlite_open(struct cv_sqlite *s, const char *path, const char *election,
-                                 const char *node, uint64_t label, struct cv_errtext *reterr);
-/* Also for one that could not be opened. Lets go of the lifeline. */
+CV_NODISCARD int cv__sqlite_open(struct cv_sqlite *s, const char *path, struct cv_errtext *reterr);
+/* Also for one that could not be opened. Its contenders are gone: closes the pipe. */
 void cv__sqlite_close(struct cv_sqlite *s);
 
-/* Carries out one request. *ret_record is written unless the verdict is FAILED; then *reterr is. */
-void cv__sqlite_do(struct cv_sqlite *s, const struct cv_store_request *request,
-                   struct cv_store_answer *ret_answer, struct cv_store_record *ret_record,
-                   struct cv_errtext *reterr);
+void cv__sqlite_join(struct cv_sqlite_contender *c, const char *election, const char *node,
+                     uint64_t label, bool has_descendants);
+/* Lets go of a pipe of its own; releases nothing. */
+void cv__sqlite_leave(struct cv_sqlite_contender *c);
 
-/* Leaves a wish with the holder, and wakes it. */
-void cv__sqlite_wish(struct cv_sqlite *s, const char *heir, struct cv_store_answer *ret_answer,
-                     struct cv_store_record *ret_record, struct cv_errtext *reterr);
+/* Carries out a list of requests, at most one of each contender, and answers them. */
+void cv__sqlite_do(struct cv_sqlite *s, struct cv_sqlite_job *jobs);
 
-/* The folder of the lifelines, and the one that belongs to a token. */
+/* The folder of pipes and markers, and the path of a pipe in it. */
 void cv__sqlite_folder(const struct cv_sqlite *s, char ret_path[CV_SQLITE_PATH_BYTES]);
-void cv__sqlite_lifeline(const struct cv_sqlite *s, uint64_t token,
-                         char ret_path[CV_SQLITE_PATH_BYTES]);
-/* Is this file name, from that folder, a lifeline of our election? */
-bool cv__sqlite_is_ours(const struct cv_sqlite *s, const char *name);
+void cv__sqlite_pipe(const struct cv_sqlite *s, const char *pipe,
+                     char ret_path[CV_SQLITE_PATH_BYTES]);
 
 /* Every election of the file. */
 CV_NODISCARD int cv__sqlite_names(struct cv_sqlite *s, void (*name)(void *user, const char *name),
                                   void *user, struct cv_errtext *reterr);
 
-CV_NODISCARD int cv__sqlite_history(struct cv_sqlite *s,
+CV_NODISCARD int cv__sqlite_history(struct cv_sqlite *s, const char *election,
                                     void (*past)(void *user, const struct cv_store_past *past),
                                     void *user, struct cv_errtext *reterr);
 

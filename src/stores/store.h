@@ -76,6 +76,9 @@ struct cv_store_setting {
     const char *election;          /* valid by cv__election_name_is_valid() */
     const char *node; /* a name for people, e.g. host and process id; fits CV_NODE_BYTES */
     uint64_t label;   /* unique for each start of each process, and never 0 */
+    /* What the holder starts inherits a descriptor (see `inherit`), and its leadership is not over
+     * before all of that is gone, too. */
+    bool has_descendants;
     void (*answered)(void *user, const struct cv_store_answer *answer);
     void *user;
 };
@@ -110,8 +113,8 @@ struct cv_store_kind {
     /* Releases nothing; no answer comes after it. `closed` comes on the loop and ends the store. */
     void (*close)(struct cv_store *store, void (*closed)(void *user), void *user);
 
-    /* A descriptor that all descendants of the holder shall inherit: when the last copy is closed,
-     * the others know that holder and descendants are gone. -1 or NULL: there is no such thing. */
+    /* A descriptor that all descendants of the holder shall inherit (has_descendants): when the last
+     * copy is closed, the others know that holder and descendants are gone. -1 or NULL: none. */
     int (*inherit)(struct cv_store *store);
 
     /* These wait for the server, and are for commands only. NULL: there is nothing to be done. */

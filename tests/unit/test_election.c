@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -383,6 +384,33 @@ static void token_grows_at_each_of_fifty_changes(void **unused)
     cv_close(pair[1]);
 }
 
+static bool has_trouble(const struct cv_election_status *status, const char *unused)
+{
+    (void)unused;
+    return status->trouble[0] != '\0';
+}
+
+/* The core goes on asking until its host is gone, and that is after the store. */
+static void closing_while_the_store_is_slow_is_harmless(void **unused)
+{
+    (void)unused;
+    if (strcmp(kind_name, "sqlite") != 0) {
+        return; /* a server's slowness is tests/stores' to try */
+    }
+    struct cv_election *e = contender("slow", "a", 100 * MS);
+    await(e, leads, NULL);
+    sqlite3 *other = NULL;
+    assert_int_equal(sqlite3_open(address + strlen("sqlite:"), &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    await(e, has_trouble, NULL);
+    for (int i = 0; i < 100; i++) {
+        cv_wish(e, "b"); /* each of them is one more request to a store that hangs */
+        (void)usleep(1000);
+    }
+    cv_close(e);
+    assert_int_equal(sqlite3_close(other), SQLITE_OK);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) {
@@ -401,6 +429,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(descriptor_is_quiet_after_reading),
         cmocka_unit_test(any_thread_may_ask),
         cmocka_unit_test(bad_arguments_are_refused_with_a_line),
+        cmocka_unit_test(closing_while_the_store_is_slow_is_harmless),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -4,6 +4,7 @@
 #include "stores/sqlite_record.h"
 #include "support/support.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,19 +21,33 @@ static int64_t fake_now(void)
     return fake_now_ns;
 }
 
+/* A process with one contender. */
+struct seat {
+    struct cv_sqlite file;
+    struct cv_sqlite_contender is;
+};
+
 struct fixture {
     char folder[64];
     char path[96];
-    struct cv_sqlite a, b; /* two contenders */
+    struct seat a, b;
     struct cv_store_answer answer;
     struct cv_store_record record;
     struct cv_errtext error;
 };
 
-static void contender(struct fixture *f, struct cv_sqlite *s, const char *node, uint64_t label)
+static void contender(struct fixture *f, struct seat *s, const char *election, const char *node,
+                      uint64_t label)
 {
-    assert_int_equal(cv__sqlite_open(s, f->path, "job", node, label, &f->error), CV_OK);
-    s->now_ns = fake_now;
+    assert_int_equal(cv__sqlite_open(&s->file, f->path, &f->error), CV_OK);
+    s->file.now_ns = fake_now;
+    cv__sqlite_join(&s->is, election, node, label, /* has_descendants= */ true);
+}
+
+static void leave(struct seat *s)
+{
+    cv__sqlite_leave(&s->is);
+    cv__sqlite_close(&s->file);
 }
 
 static struct fixture *fixture_new(void)
@@ -43,32 +58,51 @@ static struct fixture *fixture_new(void)
     assert_non_null(mkdtemp(f->folder));
     (void)snprintf(f->path, sizeof f->path, "%s/e.db", f->folder);
     fake_now_ns = 1000 * SECOND;
-    contender(f, &f->a, "a", 0xa);
-    contender(f, &f->b, "b", UINT64_MAX);
+    contender(f, &f->a, "job", "a", 0xa);
+    contender(f, &f->b, "job", "b", UINT64_MAX);
     return f;
 }
 
 static void fixture_free(struct fixture *f)
 {
-    cv__sqlite_close(&f->a);
-    cv__sqlite_close(&f->b);
+    leave(&f->a);
+    leave(&f->b);
     char command[128];
     (void)snprintf(command, sizeof command, "rm -r %s", f->folder);
     assert_int_equal(system(command), 0);
     free(f);
 }
 
-static enum cv_store_verdict ask(struct fixture *f, struct cv_sqlite *s, enum cv_store_verb verb,
-                                 uint64_t attempt, uint64_t token)
+static enum cv_store_verdict carry_out(struct fixture *f, struct seat *s, struct cv_sqlite_job job)
 {
-    const struct cv_store_request request = {
-        .verb = verb, .request = 7, .attempt = attempt, .token = token, .lease_ns = LEASE};
-    cv__sqlite_do(s, &request, &f->answer, &f->record, &f->error);
-    assert_int_equal(f->answer.request, 7);
+    job.contender = &s->is;
+    cv__sqlite_do(&s->file, &job);
+    f->answer = job.answer;
+    f->record = job.record;
+    f->error = job.error;
+    assert_int_equal(f->answer.request, job.request.request);
     return f->answer.verdict;
 }
 
-static uint64_t acquire(struct fixture *f, struct cv_sqlite *s, uint64_t attempt)
+static enum cv_store_verdict ask(struct fixture *f, struct seat *s, enum cv_store_verb verb,
+                                 uint64_t attempt, uint64_t token)
+{
+    return carry_out(f, s,
+                     (struct cv_sqlite_job){.request = {.verb = verb,
+                                                        .request = 7,
+                                                        .attempt = attempt,
+                                                        .token = token,
+                                                        .lease_ns = LEASE}});
+}
+
+static enum cv_store_verdict request_resign(struct fixture *f, struct seat *s, const char *heir)
+{
+    struct cv_sqlite_job job = {.request = {.request = 8}, .is_wish = true};
+    (void)snprintf(job.heir, sizeof job.heir, "%s", heir);
+    return carry_out(f, s, job);
+}
+
+static uint64_t acquire(struct fixture *f, struct seat *s, uint64_t attempt)
 {
     assert_int_equal(ask(f, s, CV_STORE_ACQUIRE, attempt, 0), CV_STORE_GRANTED);
     assert_int_equal(f->answer.duration_ns, LEASE);
@@ -77,7 +111,7 @@ static uint64_t acquire(struct fixture *f, struct cv_sqlite *s, uint64_t attempt
 
 static void sql(struct fixture *f, const char *text)
 {
-    assert_int_equal(sqlite3_exec(f->a.db, text, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(f->a.file.db, text, NULL, NULL, NULL), SQLITE_OK);
 }
 
 static void one_holds_it_and_the_other_is_told_how_long(void **unused)
@@ -142,10 +176,9 @@ static void length_of_the_holder_governs(void **unused)
 {
     (void)unused;
     struct fixture *f = fixture_new();
-    const struct cv_store_request request = {
-        .verb = CV_STORE_ACQUIRE, .request = 1, .attempt = 1, .lease_ns = 30 * SECOND};
-    cv__sqlite_do(&f->a, &request, &f->answer, &f->record, &f->error);
-    assert_int_equal(f->answer.verdict, CV_STORE_GRANTED);
+    const struct cv_sqlite_job job = {
+        .request = {.verb = CV_STORE_ACQUIRE, .request = 1, .attempt = 1, .lease_ns = 30 * SECOND}};
+    assert_int_equal(carry_out(f, &f->a, job), CV_STORE_GRANTED);
     fake_now_ns += 2 * LEASE;
     assert_int_equal(ask(f, &f->b, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
     assert_int_equal(f->answer.duration_ns, 20 * SECOND);
@@ -171,9 +204,10 @@ static void others_keep_back_for_an_heir_for_a_while(void **unused)
     struct fixture *f = fixture_new();
     for (int i = 0; i < 2; i++) {
         acquire(f, &f->a, 1);
-        const struct cv_store_request request = {
-            .verb = CV_STORE_RELEASE, .request = 1, .attempt = 1, .heir = i == 0 ? "b" : "c"};
-        cv__sqlite_do(&f->a, &request, &f->answer, &f->record, &f->error);
+        struct cv_sqlite_job job = {
+            .request = {.verb = CV_STORE_RELEASE, .request = 1, .attempt = 1}};
+        (void)snprintf(job.heir, sizeof job.heir, "%s", i == 0 ? "b" : "c");
+        assert_int_equal(carry_out(f, &f->a, job), CV_STORE_FREE);
         assert_int_equal(ask(f, &f->a, CV_STORE_ACQUIRE, 2, 0), CV_STORE_HELD);
         fake_now_ns += f->answer.duration_ns - 1;
         if (i == 0) {
@@ -193,12 +227,12 @@ static void cut_lifeline_spares_the_lease(void **unused)
     (void)unused;
     struct fixture *f = fixture_new();
     const uint64_t token = acquire(f, &f->a, 1);
-    const int inherited = dup(f->a.held); /* a descendant's copy */
-    cv__sqlite_close(&f->a);
+    const int inherited = dup(f->a.is.held); /* a descendant's copy */
+    leave(&f->a);
     assert_int_equal(ask(f, &f->b, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
     close(inherited);
     assert_true(acquire(f, &f->b, 1) > token);
-    contender(f, &f->a, "a", 0xa);
+    contender(f, &f->a, "job", "a", 0xa);
     fixture_free(f);
 }
 
@@ -208,12 +242,10 @@ static void grant_that_was_found_again_has_a_lifeline(void **unused)
     (void)unused;
     struct fixture *f = fixture_new();
     const uint64_t token = acquire(f, &f->a, 1);
-    close(f->a.held);
-    f->a.held = -1;
+    cv__sqlite_leave(&f->a.is);
     assert_int_equal(acquire(f, &f->a, 1), token);
     assert_int_equal(ask(f, &f->b, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
-    close(f->a.held);
-    f->a.held = -1;
+    cv__sqlite_leave(&f->a.is);
     assert_int_equal(ask(f, &f->a, CV_STORE_RENEW, 1, token), CV_STORE_HELD); /* nobody hears us */
     fixture_free(f);
 }
@@ -223,7 +255,10 @@ static void copies_of_a_lifeline_keep_it(void **unused)
     (void)unused;
     char path[] = "/tmp/conclave-line-XXXXXX";
     close(mkstemp(path));
-    const int held = cv__lifeline_hold(path); /* replaces the leftover */
+    assert_int_equal(cv__lifeline_hold(path), -EEXIST);
+    assert_int_equal(cv__lifeline_look(path), CV_LIFELINE_UNKNOWN); /* an empty file is no pipe */
+    unlink(path);
+    const int held = cv__lifeline_hold(path);
     assert_true(held >= 0);
     const int listening = cv__lifeline_listen(path);
     const int copy = dup(held);
@@ -242,10 +277,10 @@ static void after_a_reboot_nobody_holds_it(void **unused)
 {
     (void)unused;
     struct fixture *f = fixture_new();
-    (void)snprintf(f->a.machine, sizeof f->a.machine, "m");
-    (void)snprintf(f->b.machine, sizeof f->b.machine, "m");
+    (void)snprintf(f->a.file.machine, sizeof f->a.file.machine, "m");
+    (void)snprintf(f->b.file.machine, sizeof f->b.file.machine, "m");
     const uint64_t token = acquire(f, &f->a, 1);
-    (void)snprintf(f->b.boot, sizeof f->b.boot, "the next one");
+    (void)snprintf(f->b.file.boot, sizeof f->b.file.boot, "the next one");
     fake_now_ns = SECOND; /* that clock began again */
     assert_true(acquire(f, &f->b, 1) > token);
     fixture_free(f);
@@ -256,9 +291,9 @@ static void record_of_another_machine_is_watched_for_a_whole_lease(void **unused
 {
     (void)unused;
     struct fixture *f = fixture_new();
-    (void)snprintf(f->b.machine, sizeof f->b.machine, "elsewhere");
+    (void)snprintf(f->b.file.machine, sizeof f->b.file.machine, "elsewhere");
     const uint64_t token = acquire(f, &f->a, 1);
-    (void)snprintf(f->b.boot, sizeof f->b.boot, "elsewhere");
+    (void)snprintf(f->b.file.boot, sizeof f->b.file.boot, "elsewhere");
     fake_now_ns += 100 * LEASE; /* says nothing: the clocks have nothing to do with each other */
     assert_int_equal(ask(f, &f->b, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
     fake_now_ns += LEASE;
@@ -292,17 +327,15 @@ static void wish_is_left_with_the_holder_until_the_next(void **unused)
 {
     (void)unused;
     struct fixture *f = fixture_new();
-    cv__sqlite_wish(&f->b, NULL, &f->answer, &f->record, &f->error);
-    assert_int_equal(f->answer.verdict, CV_STORE_FREE);
+    assert_int_equal(request_resign(f, &f->b, ""), CV_STORE_FREE);
     const uint64_t token = acquire(f, &f->a, 1);
-    cv__sqlite_wish(&f->b, "b", &f->answer, &f->record, &f->error);
-    assert_int_equal(f->answer.verdict, CV_STORE_HELD);
+    assert_int_equal(request_resign(f, &f->b, "b"), CV_STORE_HELD);
     assert_int_equal(ask(f, &f->a, CV_STORE_RENEW, 1, token), CV_STORE_GRANTED);
     assert_string_equal(f->record.wish, "b");
     assert_int_equal(ask(f, &f->a, CV_STORE_RELEASE, 1, token), CV_STORE_FREE);
     acquire(f, &f->b, 1);
     assert_string_equal(f->record.wish, "");
-    cv__sqlite_wish(&f->a, NULL, &f->answer, &f->record, &f->error);
+    assert_int_equal(request_resign(f, &f->a, ""), CV_STORE_HELD);
     assert_string_equal(f->record.wish, "*");
     fixture_free(f);
 }
@@ -328,7 +361,7 @@ static void every_leadership_is_in_the_history(void **unused)
     fake_now_ns += LEASE;
     acquire(f, &f->a, 2);
     past_text[0] = '\0';
-    assert_int_equal(cv__sqlite_history(&f->a, past_add, NULL, &f->error), CV_OK);
+    assert_int_equal(cv__sqlite_history(&f->a.file, "job", past_add, NULL, &f->error), CV_OK);
     assert_string_equal(past_text, "a resigned; b expired; a leads; ");
     fixture_free(f);
 }
@@ -346,10 +379,10 @@ static void file_that_is_none_of_ours_is_refused(void **unused)
         fputs("this is no database\n", file);
     }
     fclose(file);
-    assert_int_equal(cv__sqlite_open(&s, path, "job", "n", 1, &f->error), CV_E_STORE);
+    assert_int_equal(cv__sqlite_open(&s, path, &f->error), CV_E_STORE);
     assert_non_null(strstr(f->error.text, "not a database"));
     cv__sqlite_close(&s);
-    assert_int_equal(cv__sqlite_open(&s, "/nowhere/e.db", "job", "n", 1, &f->error), CV_E_STORE);
+    assert_int_equal(cv__sqlite_open(&s, "/nowhere/e.db", &f->error), CV_E_STORE);
     assert_non_null(strstr(f->error.text, "/nowhere/e.db"));
     cv__sqlite_close(&s);
     fixture_free(f);
@@ -360,12 +393,164 @@ static void elections_of_one_file_are_apart(void **unused)
     (void)unused;
     struct fixture *f = fixture_new();
     const uint64_t token = acquire(f, &f->a, 1);
-    cv__sqlite_close(&f->b);
-    assert_int_equal(cv__sqlite_open(&f->b, f->path, "other 'job'", "b", 2, &f->error), CV_OK);
-    f->b.now_ns = fake_now;
+    leave(&f->b);
+    contender(f, &f->b, "other 'job'", "b", 2);
     assert_true(acquire(f, &f->b, 1) != token);
     assert_int_equal(ask(f, &f->a, CV_STORE_RENEW, 1, token), CV_STORE_GRANTED);
     fixture_free(f);
+}
+
+/* ---- Several contenders of one process ----------------------------------------------------- */
+
+#define CROWD 40
+
+struct crowd {
+    struct cv_sqlite_contender is[CROWD];
+    struct cv_sqlite_job job[CROWD];
+};
+
+static void crowd_ask(struct fixture *f, struct crowd *crowd, enum cv_store_verb verb)
+{
+    for (uint32_t i = 0; i < CROWD; i++) {
+        const uint64_t token = crowd->is[i].held_token;
+        crowd->job[i] = (struct cv_sqlite_job){
+            .next = i + 1 < CROWD ? &crowd->job[i + 1] : NULL,
+            .contender = &crowd->is[i],
+            .request = {
+                .verb = verb, .request = i + 1, .attempt = 1, .token = token, .lease_ns = LEASE}};
+    }
+    cv__sqlite_do(&f->a.file, crowd->job);
+}
+
+static struct crowd *crowd_new(struct fixture *f)
+{
+    struct crowd *crowd = calloc(1, sizeof *crowd);
+    assert_non_null(crowd);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        char election[32];
+        (void)snprintf(election, sizeof election, "job %u", (unsigned)i);
+        cv__sqlite_join(&crowd->is[i], election, "a", 100 + i, /* has_descendants= */ false);
+    }
+    crowd_ask(f, crowd, CV_STORE_ACQUIRE);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        assert_int_equal(crowd->job[i].answer.verdict, CV_STORE_GRANTED);
+        assert_true(i == 0 || crowd->job[i].answer.token > crowd->job[i - 1].answer.token);
+    }
+    return crowd;
+}
+
+static uint32_t descriptor_count(void)
+{
+    uint32_t count = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        struct stat unused;
+        count += fstat(fd, &unused) == 0;
+    }
+    return count;
+}
+
+/* Another process asks for the election of the crowd's member. */
+static enum cv_store_verdict rival(struct fixture *f, uint32_t index)
+{
+    char election[32];
+    (void)snprintf(election, sizeof election, "job %u", (unsigned)index);
+    cv__sqlite_leave(&f->b.is);
+    cv__sqlite_join(&f->b.is, election, "b", UINT64_MAX, /* has_descendants= */ true);
+    return ask(f, &f->b, CV_STORE_ACQUIRE, 1 + index, 0);
+}
+
+static void elections_of_one_process_share_a_pipe(void **unused)
+{
+    (void)unused;
+    struct fixture *f = fixture_new();
+    const uint32_t before = descriptor_count();
+    struct crowd *crowd = crowd_new(f);
+    assert_true(descriptor_count() <= before + 1);
+    crowd_ask(f, crowd, CV_STORE_RENEW);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        assert_int_equal(crowd->job[i].answer.verdict, CV_STORE_GRANTED);
+    }
+    assert_int_equal(rival(f, 3), CV_STORE_HELD);
+    /* The pipe goes on, but not for the one that was released. */
+    crowd->job[3].next = NULL;
+    crowd->job[3].request.verb = CV_STORE_RELEASE;
+    cv__sqlite_do(&f->a.file, &crowd->job[3]);
+    assert_int_equal(rival(f, 3), CV_STORE_GRANTED);
+    assert_int_equal(rival(f, 4), CV_STORE_HELD);
+    /* One that leaves without a release is waited for, but not for longer than its lease. */
+    cv__sqlite_leave(&crowd->is[4]);
+    assert_int_equal(rival(f, 4), CV_STORE_HELD);
+    assert_int_equal(rival(f, 4), CV_STORE_HELD);
+    fake_now_ns += f->answer.duration_ns;
+    assert_int_equal(rival(f, 4), CV_STORE_GRANTED);
+    fixture_free(f);
+    free(crowd);
+}
+
+static void end_of_the_process_frees_all_its_elections(void **unused)
+{
+    (void)unused;
+    struct fixture *f = fixture_new();
+    struct crowd *crowd = crowd_new(f);
+    char pipe[CV_SQLITE_PATH_BYTES];
+    cv__sqlite_pipe(&f->a.file, f->a.file.pipe, pipe);
+    leave(&f->a);
+    struct stat unused_stat;
+    assert_int_equal(lstat(pipe, &unused_stat), 0); /* records name it */
+    for (uint32_t i = 0; i < CROWD; i++) {
+        assert_int_equal(rival(f, i), CV_STORE_GRANTED);
+    }
+    assert_int_equal(lstat(pipe, &unused_stat), -1); /* the last one removed it */
+    contender(f, &f->a, "job", "a", 0xa);
+    fixture_free(f);
+    free(crowd);
+}
+
+/* A name that somebody has removed cannot be heard: the next leadership gets its own. */
+static void removed_pipe_is_made_up_for(void **unused)
+{
+    (void)unused;
+    struct fixture *f = fixture_new();
+    struct crowd *crowd = crowd_new(f);
+    char pipe[CV_SQLITE_PATH_BYTES];
+    cv__sqlite_pipe(&f->a.file, f->a.file.pipe, pipe);
+    assert_int_equal(unlink(pipe), 0);
+    crowd->job[0].next = NULL;
+    crowd->job[0].request.verb = CV_STORE_RELEASE;
+    cv__sqlite_do(&f->a.file, &crowd->job[0]);
+    crowd->job[0].request.verb = CV_STORE_ACQUIRE;
+    crowd->job[0].request.attempt = 2;
+    cv__sqlite_do(&f->a.file, &crowd->job[0]);
+    assert_int_equal(crowd->job[0].answer.verdict, CV_STORE_GRANTED);
+    assert_true(crowd->is[0].held >= 0);
+    assert_int_equal(rival(f, 0), CV_STORE_HELD);
+    cv__sqlite_leave(&crowd->is[0]);
+    assert_int_equal(rival(f, 0), CV_STORE_GRANTED);
+    fixture_free(f);
+    free(crowd);
+}
+
+/* The file cannot store the row of one election; the others are carried out all the same. */
+static void one_that_fails_does_not_fail_the_others(void **unused)
+{
+    (void)unused;
+    struct fixture *f = fixture_new();
+    sql(f, "CREATE TRIGGER t BEFORE INSERT ON conclave_election WHEN NEW.election = 'job 7'"
+           " BEGIN SELECT RAISE(FAIL, 'no seven'); END");
+    struct crowd *crowd = calloc(1, sizeof *crowd);
+    assert_non_null(crowd);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        char election[32];
+        (void)snprintf(election, sizeof election, "job %u", (unsigned)i);
+        cv__sqlite_join(&crowd->is[i], election, "a", 100 + i, /* has_descendants= */ false);
+    }
+    crowd_ask(f, crowd, CV_STORE_ACQUIRE);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        assert_int_equal(crowd->job[i].answer.verdict, i == 7 ? CV_STORE_FAILED : CV_STORE_GRANTED);
+    }
+    assert_non_null(strstr(crowd->job[7].answer.why, "no seven"));
+    fixture_free(f);
+    free(crowd);
 }
 
 static void names_are_text(void **unused)
@@ -406,6 +591,10 @@ int main(void)
         cmocka_unit_test(every_leadership_is_in_the_history),
         cmocka_unit_test(file_that_is_none_of_ours_is_refused),
         cmocka_unit_test(elections_of_one_file_are_apart),
+        cmocka_unit_test(elections_of_one_process_share_a_pipe),
+        cmocka_unit_test(end_of_the_process_frees_all_its_elections),
+        cmocka_unit_test(removed_pipe_is_made_up_for),
+        cmocka_unit_test(one_that_fails_does_not_fail_the_others),
         cmocka_unit_test(names_are_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
