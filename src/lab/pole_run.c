@@ -88,7 +88,7 @@ static bool is_sound(const struct sim_world *w)
 static void act(struct sim_world *w, enum sim_action_kind kind, cv_id node, cv_id other)
 {
     const struct sim_action action = {
-        .at_ns = w->now_ns + 1, .kind = kind, .node = node, .other = other};
+        .at_ns = w->now_ns + 1, .kind = kind, .node = node, .resign.to = other};
     sim_world_schedule_action(w, &action);
 }
 
@@ -396,11 +396,11 @@ static void report_all(struct sim_world *w, const struct cv_lab_wan *wan)
     for (cv_id id = 1; id <= wan->server_count; id++) {
         const uint32_t site = wan->site[id];
         struct sim_action report = {.at_ns = 1, .kind = SIM_ACTION_REPORT, .node = id};
-        report.input = CV_INPUT_REQUEST_RATE;
-        report.value = llround(wan->share[site] * CV_LAB_RATE / servers[site]);
+        report.report.input = CV_INPUT_REQUEST_RATE;
+        report.report.value = llround(wan->share[site] * CV_LAB_RATE / servers[site]);
         sim_world_schedule_action(w, &report);
-        report.input = CV_INPUT_HISTORY_LENGTH;
-        report.value = (int64_t)(longest - wan->lag[id]);
+        report.report.input = CV_INPUT_HISTORY_LENGTH;
+        report.report.value = (int64_t)(longest - wan->lag[id]);
         sim_world_schedule_action(w, &report);
     }
 }

@@ -157,10 +157,8 @@ static void list_faults(const struct canvas *c)
     const struct sim_world *w = c->world;
     const uint32_t most = 30;
     for (uint32_t i = 0; i < w->deed_count && i < most; i++) {
-        struct sim_action action = w->deed[i].action;
-        action.for_ns = action.flag ? 0 : action.for_ns;
         (void)fputs("  ! ", c->out);
-        sim_action_print(&action, w->node_count, c->out);
+        sim_action_print(&w->deed[i].action, w->node_count, c->out);
         (void)fputc('\n', c->out);
     }
     if (w->deed_count > most) {

@@ -10,6 +10,12 @@
 #define SIM_SITES_MAX 64u
 #define SIM_PPB_ONE INT64_C(1000000000) /* 100 % */
 
+/* How fast a clock runs. */
+struct sim_drift {
+    int64_t ppb;
+    bool is_random; /* drawn up to that, either way */
+};
+
 enum sim_dist { SIM_DIST_CONSTANT, SIM_DIST_UNIFORM, SIM_DIST_NORMAL, SIM_DIST_PARETO };
 
 struct sim_link {
@@ -35,7 +41,7 @@ enum {
 struct sim_link_change {
     cv_id first, second;
     bool is_one_way;
-    uint32_t mask; /* CV_LINK_*: which attributes of `link` count */
+    uint32_t mask; /* SIM_LINK_*: which attributes of `link` count */
     struct sim_link link;
 };
 
@@ -115,10 +121,10 @@ struct sim_store_trouble {
 struct sim_store_change {
     enum sim_store_verb verb;
     uint32_t mask;
-    int64_t delay_ns, jitter_ns, drift_ppb;
+    int64_t delay_ns, jitter_ns;
+    struct sim_drift drift;
     struct sim_store_trouble trouble;
-    bool is_random; /* drift: drawn up to that, either way */
-    bool extends;   /* RESTART: the lease begins again */
+    bool extends; /* RESTART: the lease begins again */
 };
 
 #endif

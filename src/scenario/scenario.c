@@ -627,7 +627,9 @@ void sim_scenario_free(struct sim_scenario *s)
         return;
     }
     for (uint32_t i = 0; i < s->action_count; i++) {
-        free(s->action[i].group);
+        if (s->action[i].kind == SIM_ACTION_PARTITION) {
+            free(s->action[i].group);
+        }
     }
     for (uint32_t i = 0; i < s->expect_count; i++) {
         free(s->expect[i].nodes);

@@ -32,24 +32,43 @@ enum sim_action_kind {
     SIM_ACTION_COUNT,
 };
 
-enum sim_disk { SIM_DISK_OK, SIM_DISK_FAILS };
-
 struct sim_action {
     int64_t at_ns;  /* SIM_SETUP: before the nodes start */
     int64_t for_ns; /* how long it lasts; 0: until something else ends it */
     enum sim_action_kind kind;
     uint32_t line;
-    cv_id node;  /* CV_ID_NONE: all of them, where that makes sense */
-    cv_id other; /* RESIGN: to whom; PEER_DOWN: who is said to be dead */
-    enum sim_overlay overlay;
-    enum cv_input input;
-    int64_t value; /* drift in ppb, overlay, report, disk delay, cost */
-    bool
-        flag; /* CAMPAIGN: on; DISK: fails; CLOCK: a random drift up to value; PEER_DOWN: certain */
-    struct sim_link_change link;
-    struct sim_sequencer_change sequencer;
-    struct sim_store_change store;
-    uint16_t *group; /* PARTITION: by node; belongs to the scenario */
+    cv_id node;          /* CV_ID_NONE: all of them, where that makes sense */
+    uint64_t ends;       /* number of the fault whose end this is; 0: an action of its own */
+    union {              /* by kind; those that are not here need only a node */
+        uint16_t *group; /* PARTITION: by node; belongs to the scenario */
+        struct sim_link_change link;
+        struct {
+            enum sim_overlay kind;
+            int64_t amount; /* a share in ppb; SLOW: nanoseconds */
+        } overlay;
+        struct sim_drift clock;
+        struct {
+            int64_t delay_ns;
+            bool fails;
+        } disk;
+        int64_t cost_ns;
+        struct {
+            cv_id to; /* CV_ID_NONE: to nobody in particular */
+        } resign;
+        struct {
+            bool is_on;
+        } campaign;
+        struct {
+            enum cv_input input;
+            int64_t value;
+        } report;
+        struct {
+            cv_id peer; /* who is said to be dead */
+            bool is_certain;
+        } peer_down;
+        struct sim_sequencer_change sequencer;
+        struct sim_store_change store;
+    };
 };
 #define SIM_SETUP INT64_C(-1)
 

@@ -141,6 +141,33 @@ int sim_words_unknown(const struct sim_words *words, const char *what, const cha
     return sim_words_fail(words, "unknown %s '%s'; one of: %s", what, text, known);
 }
 
+void sim_word_list_add(struct sim_word_list *list, const char *word)
+{
+    const size_t bytes = strlen(word);
+    if (list->length + 1 + bytes < sizeof list->text) {
+        if (list->length > 0) {
+            list->text[list->length++] = ' ';
+        }
+        memcpy(list->text + list->length, word, bytes + 1);
+        list->length += bytes;
+    }
+}
+
+int sim_words_choice(struct sim_words *words, const char *what, const char *const *names,
+                     uint32_t name_count, uint32_t *ret_index)
+{
+    const char *text = sim_words_next(words);
+    struct sim_word_list known = {0};
+    for (uint32_t i = 0; i < name_count; i++) {
+        if (text != NULL && strcmp(names[i], text) == 0) {
+            *ret_index = i;
+            return CV_OK;
+        }
+        sim_word_list_add(&known, names[i]);
+    }
+    return sim_words_unknown(words, what, text, known.text);
+}
+
 int sim_words_time(struct sim_words *words, const char *what, int64_t *ret_ns)
 {
     const char *text = sim_words_next(words);

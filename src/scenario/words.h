@@ -24,8 +24,7 @@ struct sim_words {
     struct cv_errtext *reterr;
 };
 
-/* Splits a line at blanks;
- * '#' begins a comment. Returns CV_OK or CV_E_MALFORMED. */
+/* Splits a line at blanks; '#' begins a comment. Returns CV_OK or CV_E_MALFORMED. */
 CV_NODISCARD int sim_words_split(struct sim_words *words, const char *line, size_t length);
 
 /* The next word, or NULL at the end. `peek` does not take it. */
@@ -42,6 +41,18 @@ int sim_words_fail(const struct sim_words *words, const char *format, ...) CV_PR
 /* The same for a word that is none of `known` (separated by blanks): names the nearest. */
 int sim_words_unknown(const struct sim_words *words, const char *what, const char *text,
                       const char *known);
+
+/* Words for a hint, separated by blanks; those that do not fit are left out. */
+struct sim_word_list {
+    char text[256];
+    size_t length;
+};
+void sim_word_list_add(struct sim_word_list *list, const char *word);
+
+/* Takes the next word, which is one of `names`, and tells which. */
+CV_NODISCARD int sim_words_choice(struct sim_words *words, const char *what,
+                                  const char *const *names, uint32_t name_count,
+                                  uint32_t *ret_index);
 
 /* Values; each takes the next word and fails with a hint. */
 CV_NODISCARD int sim_words_time(struct sim_words *words, const char *what, int64_t *ret_ns);

@@ -32,11 +32,11 @@ static void trace_action(struct sim_world *w, const struct sim_action *a)
 
 static void fire(struct sim_world *w, const struct sim_action *a)
 {
-    const bool is_link_up = a->kind == SIM_ACTION_LINK && a->flag; /* the end of a fault, not one */
+    const bool is_link_up = a->kind == SIM_ACTION_LINK && a->ends != 0; /* the end of a fault */
     w->fired[a->kind] += !is_link_up && a->at_ns != SIM_SETUP;
     if (a->kind == SIM_ACTION_OVERLAY) {
-        w->fired[SIM_ACTION_COUNT + a->overlay]++;
-    } else if (a->kind == SIM_ACTION_LINK && !a->flag && a->link.is_one_way) {
+        w->fired[SIM_ACTION_COUNT + a->overlay.kind]++;
+    } else if (a->kind == SIM_ACTION_LINK && a->ends == 0 && a->link.is_one_way) {
         w->fired[SIM_FIRED_ONEWAY]++;
     }
     w->fault_count++;
@@ -48,26 +48,29 @@ static void fire(struct sim_world *w, const struct sim_action *a)
     }
 }
 
-/* Schedules the undoing of an action that lasts; `value` carries the fault's number, so that a
- * later fault of the same kind is not ended by the end of an earlier one. */
+/* Schedules the undoing of an action that lasts; it knows the fault's number, so that a later fault
+ * of the same kind is not ended by the end of an earlier one. */
 static void end_later(struct sim_world *w, const struct sim_action *a, enum sim_action_kind kind,
                       cv_id node)
 {
     if (a->for_ns == 0) {
         return;
     }
-    struct sim_action end = {
-        .at_ns = w->now_ns + a->for_ns,
-        .kind = kind,
-        .node = node,
-        .overlay = a->overlay,
-        .flag = true, /* an end, not an action of its own */
-        .value = (int64_t)w->fault_count,
-        .link = a->link,
-        .sequencer = a->sequencer,
-        .store = a->store,
-    };
-    end.link.link.is_down = false;
+    struct sim_action end = {0};
+    if (kind == a->kind) {
+        end = *a; /* which link, overlay or verb it was */
+    }
+    end.at_ns = w->now_ns + a->for_ns;
+    end.for_ns = 0;
+    end.kind = kind;
+    end.line = 0;
+    end.node = node;
+    end.ends = w->fault_count;
+    if (kind == SIM_ACTION_LINK) {
+        end.link.link.is_down = false;
+    } else if (kind == SIM_ACTION_OVERLAY) {
+        end.overlay.amount = 0;
+    }
     sim_world_schedule_action(w, &end);
 }
 
@@ -94,7 +97,7 @@ static void do_crash(struct sim_world *w, const struct sim_action *a, cv_id id)
 static void do_recover(struct sim_world *w, const struct sim_action *a, cv_id id)
 {
     struct sim_node *n = &w->node[id - 1];
-    const bool is_end_of_another = a->flag && n->fault != (uint64_t)a->value;
+    const bool is_end_of_another = a->ends != 0 && n->fault != a->ends;
     if (n->is_up || is_end_of_another) {
         return;
     }
@@ -119,7 +122,7 @@ static void do_pause(struct sim_world *w, const struct sim_action *a, cv_id id)
 static void do_resume(struct sim_world *w, const struct sim_action *a, cv_id id)
 {
     struct sim_node *n = &w->node[id - 1];
-    const bool is_end_of_another = a->flag && n->fault != (uint64_t)a->value;
+    const bool is_end_of_another = a->ends != 0 && n->fault != a->ends;
     if (!n->is_up || !n->is_paused || is_end_of_another) {
         return;
     }
@@ -140,10 +143,10 @@ static void do_partition(struct sim_world *w, const struct sim_action *a)
 
 static void do_heal(struct sim_world *w, const struct sim_action *a)
 {
-    if (!a->flag) {
+    if (a->ends == 0) {
         fire(w, a);
         sim_network_heal(w->network);
-    } else if (w->partition_fault == (uint64_t)a->value) {
+    } else if (w->partition_fault == a->ends) {
         fire(w, a);
         uint16_t *group = cv__allocate(w->node_count, sizeof *group);
         sim_network_partition(w->network, group); /* links that are down stay so */
@@ -162,27 +165,26 @@ static void do_link(struct sim_world *w, const struct sim_action *a)
 
 static void do_overlay(struct sim_world *w, const struct sim_action *a)
 {
-    if (a->flag) {
-        if (w->overlay_fault[a->overlay] == (uint64_t)a->value) {
-            sim_network_overlay(w->network, a->overlay, 0);
+    const enum sim_overlay kind = a->overlay.kind;
+    if (a->ends != 0) {
+        if (w->overlay_fault[kind] == a->ends) {
+            sim_network_overlay(w->network, kind, a->overlay.amount);
             sim_properties_disturb(w);
-            struct sim_action end = *a;
-            end.value = 0;
-            trace_action(w, &end);
+            trace_action(w, a);
         }
         return;
     }
     fire(w, a);
-    w->overlay_fault[a->overlay] = w->fault_count;
-    sim_network_overlay(w->network, a->overlay, a->value);
+    w->overlay_fault[kind] = w->fault_count;
+    sim_network_overlay(w->network, kind, a->overlay.amount);
     end_later(w, a, SIM_ACTION_OVERLAY, CV_ID_NONE);
 }
 
 static void do_sequencer(struct sim_world *w, const struct sim_action *a)
 {
     const enum sim_sequencer_verb verb = a->sequencer.verb;
-    if (a->flag) {
-        if (w->sequencer_fault[verb] == (uint64_t)a->value) {
+    if (a->ends != 0) {
+        if (w->sequencer_fault[verb] == a->ends) {
             sim_sequencer_restore(&w->sequencer, verb);
             sim_properties_disturb(w);
         }
@@ -213,8 +215,8 @@ static void do_store_cut(struct sim_world *w, const struct sim_action *a)
 {
     struct sim_node *n = &w->node[a->node - 1];
     const bool is_cut = a->store.verb == SIM_STORE_CUT;
-    if (a->flag) {
-        if (n->cut_fault == (uint64_t)a->value) {
+    if (a->ends != 0) {
+        if (n->cut_fault == a->ends) {
             n->is_cut = false;
             sim_properties_disturb(w);
         }
@@ -240,8 +242,8 @@ static void do_store(struct sim_world *w, const struct sim_action *a)
         }
         return;
     }
-    if (a->flag) {
-        if (w->store_fault[verb] == (uint64_t)a->value) {
+    if (a->ends != 0) {
+        if (w->store_fault[verb] == a->ends) {
             sim_store_restore(&w->store, verb);
             sim_properties_disturb(w);
         }
@@ -258,9 +260,9 @@ static void do_clock(struct sim_world *w, const struct sim_action *a)
 {
     for (cv_id id = 1; id <= w->node_count; id++) {
         if (a->node == CV_ID_NONE || a->node == id) {
-            const int64_t drift_ppb =
-                a->flag ? sim_rng_range(&w->wake_rng, -a->value, a->value) : a->value;
-            sim_world_set_drift(w, id, drift_ppb);
+            const int64_t ppb = a->clock.ppb;
+            sim_world_set_drift(w, id,
+                                a->clock.is_random ? sim_rng_range(&w->wake_rng, -ppb, ppb) : ppb);
         }
     }
     fire(w, a);
@@ -270,8 +272,8 @@ static void do_disk(struct sim_world *w, const struct sim_action *a)
 {
     for (cv_id id = 1; id <= w->node_count; id++) {
         if (a->node == CV_ID_NONE || a->node == id) {
-            w->node[id - 1].disk_fails = a->flag;
-            w->node[id - 1].disk_ns = a->value;
+            w->node[id - 1].disk_fails = a->disk.fails;
+            w->node[id - 1].disk_ns = a->disk.delay_ns;
         }
     }
     fire(w, a);
@@ -280,7 +282,7 @@ static void do_disk(struct sim_world *w, const struct sim_action *a)
 /* What waits already keeps its turn. */
 static void do_cost(struct sim_world *w, const struct sim_action *a)
 {
-    w->cost_ns = a->value;
+    w->cost_ns = a->cost_ns;
     fire(w, a);
 }
 
@@ -321,24 +323,25 @@ static void do_node_action(struct sim_world *w, const struct sim_action *a, cv_i
         break;
     case SIM_ACTION_RESIGN:
         event.kind = CV_EVENT_RESIGN;
-        event.peer = a->other;
+        event.peer = a->resign.to;
         do_event(w, a, id, &event);
         break;
     case SIM_ACTION_CAMPAIGN:
         event.kind = CV_EVENT_CAMPAIGN;
-        event.is_candidate = a->flag;
+        event.is_candidate = a->campaign.is_on;
         do_event(w, a, id, &event);
         break;
     case SIM_ACTION_REPORT:
         event.kind = CV_EVENT_REPORT;
-        event.input = a->input;
-        event.value = a->value;
+        event.input = a->report.input;
+        event.value = a->report.value;
         do_event(w, a, id, &event);
         break;
     case SIM_ACTION_PEER_DOWN:
         event.kind = CV_EVENT_PEER_DOWN;
-        event.peer = a->other == SIM_NODE_LEADER ? w->properties.node[id - 1].leader : a->other;
-        event.is_certain = a->flag;
+        event.peer = a->peer_down.peer == SIM_NODE_LEADER ? w->properties.node[id - 1].leader
+                                                          : a->peer_down.peer;
+        event.is_certain = a->peer_down.is_certain;
         if (event.peer != CV_ID_NONE) {
             do_event(w, a, id, &event);
         }
@@ -524,23 +527,23 @@ static void draw_fault(struct sim_world *w, const struct sim_random_faults *faul
         break;
     case SIM_FAULT_LOSS:
         a.kind = SIM_ACTION_OVERLAY;
-        a.overlay = SIM_OVERLAY_LOSS;
-        a.value = draw_percent(rng, 1, 60);
+        a.overlay.kind = SIM_OVERLAY_LOSS;
+        a.overlay.amount = draw_percent(rng, 1, 60);
         break;
     case SIM_FAULT_SLOW:
         a.kind = SIM_ACTION_OVERLAY;
-        a.overlay = SIM_OVERLAY_SLOW;
-        a.value = draw_ms(rng, NS_PER_MS, 500 * NS_PER_MS);
+        a.overlay.kind = SIM_OVERLAY_SLOW;
+        a.overlay.amount = draw_ms(rng, NS_PER_MS, 500 * NS_PER_MS);
         break;
     case SIM_FAULT_DUPLICATE:
         a.kind = SIM_ACTION_OVERLAY;
-        a.overlay = SIM_OVERLAY_DUPLICATE;
-        a.value = draw_percent(rng, 1, 60);
+        a.overlay.kind = SIM_OVERLAY_DUPLICATE;
+        a.overlay.amount = draw_percent(rng, 1, 60);
         break;
     case SIM_FAULT_REORDER:
         a.kind = SIM_ACTION_OVERLAY;
-        a.overlay = SIM_OVERLAY_REORDER;
-        a.value = draw_percent(rng, 1, 60);
+        a.overlay.kind = SIM_OVERLAY_REORDER;
+        a.overlay.amount = draw_percent(rng, 1, 60);
         break;
     case SIM_FAULT_RESIGN:
         a.kind = SIM_ACTION_RESIGN;

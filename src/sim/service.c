@@ -436,11 +436,8 @@ static void arrivals(struct sim_service *s)
 
 static void tell(struct sim_service *s, cv_id id, enum cv_input input, int64_t value)
 {
-    const struct sim_action report = {.at_ns = s->world->now_ns,
-                                      .kind = SIM_ACTION_REPORT,
-                                      .node = id,
-                                      .input = input,
-                                      .value = value};
+    const struct sim_action report = {
+        .at_ns = s->world->now_ns, .kind = SIM_ACTION_REPORT, .node = id, .report = {input, value}};
     sim_world_schedule_action(s->world, &report);
 }
 

@@ -21,7 +21,7 @@ static void set_trouble(struct sim_store_trouble *t, uint32_t mask,
 void sim_store_change(struct sim_store *s, struct sim_rng *rng, int64_t now_ns,
                       const struct sim_store_change *change, bool for_a_while)
 {
-    const int64_t drift_ppb = change->drift_ppb;
+    const int64_t drift_ppb = change->drift.ppb;
     switch (change->verb) {
     case SIM_STORE_SET:
         s->delay_ns = change->mask & SIM_STORE_DELAY ? change->delay_ns : s->delay_ns;
@@ -29,8 +29,8 @@ void sim_store_change(struct sim_store *s, struct sim_rng *rng, int64_t now_ns,
         set_trouble(&s->trouble[for_a_while], change->mask, &change->trouble);
         if (change->mask & SIM_STORE_DRIFT) {
             sim_clock_set_drift(&s->clock, now_ns,
-                                change->is_random ? sim_rng_range(rng, -drift_ppb, drift_ppb)
-                                                  : drift_ppb);
+                                change->drift.is_random ? sim_rng_range(rng, -drift_ppb, drift_ppb)
+                                                        : drift_ppb);
         }
         break;
     case SIM_STORE_RESTART:

@@ -897,7 +897,9 @@ void sim_world_free(struct sim_world *w)
         free(w->payload[i].bytes);
     }
     for (uint32_t i = w->scenario->action_count; i < w->action_count; i++) {
-        free(w->action[i].group); /* drawn; the scenario's own are the scenario's */
+        if (w->action[i].kind == SIM_ACTION_PARTITION) {
+            free(w->action[i].group); /* drawn; the scenario's own are the scenario's */
+        }
     }
     cv__properties_fini(&w->properties);
     free(w->tail);

@@ -110,7 +110,7 @@ void cluster_recover(struct cluster *c, cv_id node)
 
 void cluster_suspect(struct cluster *c, cv_id node, cv_id dead)
 {
-    act(c, (struct sim_action){.kind = SIM_ACTION_PEER_DOWN, .node = node, .other = dead});
+    act(c, (struct sim_action){.kind = SIM_ACTION_PEER_DOWN, .node = node, .peer_down.peer = dead});
 }
 
 cv_id cluster_leader_at(const struct cluster *c, cv_id node)

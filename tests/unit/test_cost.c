@@ -169,7 +169,7 @@ static void reads_and_writes_the_action(void **unused)
     assert_int_equal(sim_scenario_parse("cost", text, strlen(text), &scenario, &why), CV_OK);
     assert_int_equal(scenario->action_count, 2);
     assert_int_equal(scenario->action[0].at_ns, SIM_SETUP);
-    assert_int_equal(scenario->action[0].value, 400 * NS_PER_US);
+    assert_int_equal(scenario->action[0].cost_ns, 400 * NS_PER_US);
     char line[64] = "";
     FILE *out = fmemopen(line, sizeof line, "w");
     sim_action_print(&scenario->action[1], scenario->node_count, out);

@@ -83,7 +83,7 @@ static void its_own_clock_decides(void **unused)
     struct sim_rng rng;
     sim_rng_init(&rng, 1, 1);
     sim_store_init(&s);
-    const struct sim_store_change fast = {.mask = SIM_STORE_DRIFT, .drift_ppb = 50000000};
+    const struct sim_store_change fast = {.mask = SIM_STORE_DRIFT, .drift.ppb = 50000000};
     sim_store_change(&s, &rng, 0, &fast, false);
     (void)ask(&s, CV_STORE_ACQUIRE, 7, 1, 0);
     const int64_t end_ns = sim_store_end_ns(&s);
