@@ -2,15 +2,15 @@
  *
  * On suspicion, or on (re)starting, a process asks all higher ones (ELECTION). No ANSWER within T:
  * it announces itself to all lower ones (COORDINATOR). An ANSWER: it waits T' for the announcement
- * and starts again without one. Who is asked by a lower process answers and elects in turn. The
+ * and starts again without one. A process that a lower one asks answers and elects in turn. The
  * highest id announces itself at once.
  *
  * Ours: a process whose only superior is the coordinator it has just found dead announces itself
  * without asking the dead; that is the best case of [NITR, analysis], N-2 messages in one
  * transmission time, which the steps as listed there would not reach. A sitting coordinator that is
  * asked repeats its announcement to the asker in the same term, so that a restarting process does
- * not cost everybody a new term; and who heard an announcement within T answers an ELECTION but
- * does not elect in turn (see has_crossed). Terms, refusals and resigning: classic.h.
+ * not cost everybody a new term; and a process that heard an announcement within T answers an
+ * ELECTION but does not elect in turn (see has_crossed). Terms, refusals and resigning: classic.h.
  *
  * Assumed: synchrony. Under a partition or a pause two processes lead. */
 #include "protocols/bully.h"
@@ -26,7 +26,7 @@ static const struct cv_message_type bully_messages[BULLY_MESSAGE_COUNT] = {BULLY
 
 int cv__bully_configure(struct cv_config *config, struct cv_errtext *reterr)
 {
-    /* T' covers the stronger one's own T and the ways there and back: T + 3 delta <= 2 T. */
+    /* T' covers the higher one's own T and the ways there and back: T + 3 delta <= 2 T. */
     return cv__classic_configure(config, 2 * cv__classic_answer_ns(config), reterr);
 }
 
@@ -55,31 +55,43 @@ void cv__bully_check(const void *state)
     const struct classic *c = state;
     cv__classic_check(c);
     CV_ASSERT(c->role < BULLY_ROLE_COUNT);
+    CV_ASSERT(c->role != BULLY_ASKING || c->leader == CV_ID_NONE);
+    CV_ASSERT(c->role != BULLY_WAITING || c->leader == CV_ID_NONE);
 }
 
 static void bully_lead(struct classic *c, int64_t now_ns, struct cv_effects *out)
 {
+    CV_ASSERT(c->leader != c->self); /* a new term would be for nothing */
     cv__classic_lead(c, &cv__bully_rules, c->term + 1, now_ns, out);
-    cv__effect_send_range(out, 1, c->self - 1, BULLY_COORDINATOR)->field[0] = c->claim_term;
+    CV_ASSERT(c->claim_term == c->term);
+    classic_term_write(cv__effect_send_range(out, 1, c->self - 1, BULLY_COORDINATOR),
+                       (struct classic_term){c->claim_term});
 }
 
 /* [NITR, bully, steps 1 and 2] */
 static void bully_elect(struct classic *c, cv_id dead, int64_t now_ns, struct cv_effects *out)
 {
+    CV_ASSERT(c->leader == CV_ID_NONE);
+    CV_ASSERT(c->self <= c->member_count);
     const uint32_t superiors = c->member_count - c->self;
     if (superiors == 0 || (superiors == 1 && dead == c->member_count)) {
         bully_lead(c, now_ns, out);
         return;
     }
     cv__classic_await(c, &cv__bully_rules, BULLY_ASKING, now_ns, c->answer_ns, out);
-    cv__effect_send_range(out, c->self + 1, c->member_count, BULLY_ELECTION)->field[0] = c->term;
+    classic_term_write(cv__effect_send_range(out, c->self + 1, c->member_count, BULLY_ELECTION),
+                       (struct classic_term){c->term});
 }
 
 /* [NITR, improved bully] The coordinator is thought dead. If it named an heir, the heir announces
  * itself, and the others give it time T to do so before they run the plain bully. */
 static void bully_inherit(struct classic *c, cv_id dead, int64_t now_ns, struct cv_effects *out)
 {
+    CV_ASSERT(c->leader == CV_ID_NONE);
+    CV_ASSERT(dead != c->self);
     if (!cv__classic_stands(c)) {
+        cv__classic_note_aside(c, "does not succeed {peer}: resigned",
+                               "does not succeed {peer}: not a candidate", dead, out);
         cv__classic_become(c, &cv__bully_rules, CLASSIC_FOLLOWING, out);
     } else if (c->heir == c->self) {
         bully_lead(c, now_ns, out);
@@ -95,6 +107,8 @@ static void bully_inherit(struct classic *c, cv_id dead, int64_t now_ns, struct 
  * election sets off others, and the storm never ends. */
 static bool has_crossed(const struct classic *c, int64_t now_ns)
 {
+    CV_ASSERT(c->announced_ns <= now_ns);
+    CV_ASSERT(c->answer_ns > 0);
     return c->announced_ns != 0 && now_ns - c->announced_ns < c->answer_ns;
 }
 
@@ -102,15 +116,47 @@ static bool has_crossed(const struct classic *c, int64_t now_ns)
 static void bully_on_election(struct classic *c, const struct cv_event *event,
                               struct cv_effects *out)
 {
-    if (event->peer > c->self || !cv__classic_stands(c)) {
+    if (event->peer > c->self) {
+        cv__effect_note(out, "ELECTION of {peer} ignored: its id is higher than ours", event->peer,
+                        0, 0);
         return;
     }
-    cv__effect_send(out, event->peer, BULLY_ANSWER)->field[0] = c->term;
+    if (!cv__classic_stands(c)) {
+        cv__classic_note_aside(c, "ELECTION of {peer} not answered: resigned",
+                               "ELECTION of {peer} not answered: not a candidate", event->peer,
+                               out);
+        return;
+    }
+    CV_ASSERT(event->peer < c->self);
+    classic_term_write(cv__effect_send(out, event->peer, BULLY_ANSWER),
+                       (struct classic_term){c->term});
     if (c->role == CLASSIC_LEADING) {
-        cv__effect_send(out, event->peer, BULLY_COORDINATOR)->field[0] = c->claim_term;
-    } else if (c->role == CLASSIC_FOLLOWING && !has_crossed(c, event->now_ns)) {
+        CV_ASSERT(c->claim_leader == c->self);
+        classic_term_write(cv__effect_send(out, event->peer, BULLY_COORDINATOR),
+                           (struct classic_term){c->claim_term});
+    } else if (c->role == CLASSIC_FOLLOWING && has_crossed(c, event->now_ns)) {
+        cv__effect_note(out, "no election for {peer}: a coordinator announced itself at {time}",
+                        event->peer, c->announced_ns, 0);
+    } else if (c->role == CLASSIC_FOLLOWING) {
         cv__classic_elect(c, &cv__bully_rules, event->now_ns, out);
     }
+}
+
+/* [NITR, bully, step 3] */
+static void bully_on_answer(struct classic *c, const struct cv_event *event, struct cv_effects *out)
+{
+    if (c->role != BULLY_ASKING) {
+        cv__effect_note(out, "ANSWER of {peer} ignored: not asking", event->peer, 0, 0);
+        return;
+    }
+    if (event->peer < c->self) {
+        cv__effect_note(out, "ANSWER of {peer} ignored: its id is lower than ours", event->peer, 0,
+                        0);
+        return;
+    }
+    CV_ASSERT(event->peer > c->self); /* nobody sends to itself */
+    CV_ASSERT(c->leader == CV_ID_NONE);
+    cv__classic_await(c, &cv__bully_rules, BULLY_WAITING, event->now_ns, c->coordinator_ns, out);
 }
 
 static void bully_on_message(struct classic *c, const struct cv_event *event,
@@ -120,16 +166,13 @@ static void bully_on_message(struct classic *c, const struct cv_event *event,
     case BULLY_ELECTION:
         bully_on_election(c, event, out);
         break;
-    case BULLY_ANSWER: /* [NITR, bully, step 3] */
-        if (c->role == BULLY_ASKING && event->peer > c->self) {
-            cv__classic_await(c, &cv__bully_rules, BULLY_WAITING, event->now_ns, c->coordinator_ns,
-                              out);
-        }
+    case BULLY_ANSWER:
+        bully_on_answer(c, event, out);
         break;
     case BULLY_COORDINATOR: /* [NITR, bully, step 5] */
         c->announced_ns = event->now_ns;
-        cv__classic_claim(c, &cv__bully_rules, event->message->field[0], event->peer, event->peer,
-                          event->now_ns, out);
+        cv__classic_claim(c, &cv__bully_rules, classic_term_read(event->message).term, event->peer,
+                          event->peer, event->now_ns, out);
         break;
     default:
         CV_ASSERT(!"a type that the codec does not know");
@@ -140,6 +183,7 @@ static void bully_on_timer(struct classic *c, uint32_t timer, int64_t now_ns,
                            struct cv_effects *out)
 {
     CV_ASSERT(timer == CLASSIC_TIMER_ELECTION);
+    CV_ASSERT(cv__classic_stands(c));
     if (c->role == BULLY_ASKING) {
         bully_lead(c, now_ns, out); /* nobody above answered */
     } else {

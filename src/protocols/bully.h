@@ -10,14 +10,14 @@ enum {
     BULLY_COORDINATOR,                      /* I lead */
     BULLY_MESSAGE_COUNT,
 };
-#define BULLY_MESSAGES                                                           \
-    CLASSIC_MESSAGES, [BULLY_ELECTION] = {"ELECTION", {{"term", CV_FIELD_U64}}}, \
-                      [BULLY_ANSWER] = {"ANSWER", {{"term", CV_FIELD_U64}}},     \
-                      [BULLY_COORDINATOR] = {"COORDINATOR", {{"term", CV_FIELD_U64}}}
+#define BULLY_MESSAGES                                                                     \
+    CLASSIC_MESSAGES, [BULLY_ELECTION] = CV_MESSAGE_TYPE("ELECTION", CLASSIC_TERM_FIELDS), \
+                      [BULLY_ANSWER] = CV_MESSAGE_TYPE("ANSWER", CLASSIC_TERM_FIELDS),     \
+                      [BULLY_COORDINATOR] = CV_MESSAGE_TYPE("COORDINATOR", CLASSIC_TERM_FIELDS)
 
 enum {
     BULLY_ASKING = CLASSIC_ROLE_COUNT, /* sent ELECTION, waits T for an ANSWER */
-    BULLY_WAITING,                     /* somebody stronger is at it: waits for its COORDINATOR */
+    BULLY_WAITING,                     /* a higher id elects: waits for its COORDINATOR */
     BULLY_ROLE_COUNT,
 };
 

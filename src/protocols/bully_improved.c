@@ -5,7 +5,8 @@
  * names the heir: the highest living id below the coordinator. When the coordinator falls silent
  * the heir announces itself at once; the others give it time T, then run the plain bully.
  *
- * Ours: alive is who answered one of the latest two heartbeats; two sets and no clock per member.
+ * Ours: alive are those that answered one of the latest two heartbeats; two sets and no clock per
+ * member.
  * Assumed: synchrony, as for the bully. */
 #include "core/nodeset.h"
 #include "protocols/bully.h"
@@ -14,7 +15,7 @@ enum { ALIVE = BULLY_MESSAGE_COUNT, MESSAGE_COUNT };
 
 static const struct cv_message_type improved_messages[MESSAGE_COUNT] = {
     BULLY_MESSAGES,
-    [ALIVE] = {"ALIVE", {{"term", CV_FIELD_U64}}},
+    [ALIVE] = CV_MESSAGE_TYPE("ALIVE", CLASSIC_TERM_FIELDS),
 };
 
 struct bully_improved {
@@ -38,10 +39,18 @@ static size_t improved_size(const struct cv_config *config)
            2 * cv__set_words(config->member_count) * sizeof(uint64_t);
 }
 
+static void forget_answers(struct bully_improved *s)
+{
+    cv__set_clear(answered(s), s->c.member_count);
+    cv__set_clear(answered_before(s), s->c.member_count);
+}
+
 /* Just before a heartbeat: who lives, and so who inherits? */
 static void name_heir(struct bully_improved *s)
 {
     struct classic *c = &s->c;
+    CV_ASSERT(c->role == CLASSIC_LEADING); /* nobody else has this timer armed */
+    CV_ASSERT(!cv__set_has(answered(s), c->self));
     const cv_id now = cv__set_last(answered(s), c->self - 1, c->member_count);
     const cv_id before = cv__set_last(answered_before(s), c->self - 1, c->member_count);
     c->heir = now > before ? now : before;
@@ -50,15 +59,28 @@ static void name_heir(struct bully_improved *s)
     cv__set_clear(answered(s), c->member_count);
 }
 
+static void on_alive(struct bully_improved *s, const struct cv_event *event, struct cv_effects *out)
+{
+    CV_ASSERT(event->peer != s->c.self);
+    CV_ASSERT(event->peer <= s->c.member_count);
+    const bool is_leading = s->c.role == CLASSIC_LEADING;
+    if (is_leading && classic_term_read(event->message).term == s->c.claim_term) {
+        cv__set_add(answered(s), event->peer);
+    } else {
+        cv__effect_note(out,
+                        is_leading ? "ALIVE of {peer} ignored: it follows another term"
+                                   : "ALIVE of {peer} ignored: not leading",
+                        event->peer, 0, 0);
+    }
+}
+
 static void improved_step(void *state, const struct cv_event *event, struct cv_effects *out)
 {
     struct bully_improved *s = state;
     const bool was_leading = s->c.role == CLASSIC_LEADING;
 
     if (event->kind == CV_EVENT_MESSAGE && event->message->type == ALIVE) {
-        if (was_leading && event->message->field[0] == s->c.claim_term) {
-            cv__set_add(answered(s), event->peer);
-        }
+        on_alive(s, event, out);
         return;
     }
     if (event->kind == CV_EVENT_TIMER && event->timer == CLASSIC_TIMER_HEARTBEAT) {
@@ -72,11 +94,12 @@ static void improved_step(void *state, const struct cv_event *event, struct cv_e
 
     if (event->kind == CV_EVENT_MESSAGE && event->message->type == CLASSIC_HEARTBEAT &&
         s->c.leader == event->peer) {
-        cv__effect_send(out, event->peer, ALIVE)->field[0] = s->c.claim_term;
+        CV_ASSERT(event->peer != s->c.self);
+        classic_term_write(cv__effect_send(out, event->peer, ALIVE),
+                           (struct classic_term){s->c.claim_term});
     }
     if (was_leading != (s->c.role == CLASSIC_LEADING)) {
-        cv__set_clear(answered(s), s->c.member_count);
-        cv__set_clear(answered_before(s), s->c.member_count);
+        forget_answers(s);
     }
 }
 

@@ -14,19 +14,22 @@
 #include "protocols/classic.h"
 
 enum {
-    ELECTION = CLASSIC_MESSAGE_COUNT, /* term */
-    OK,                               /* term, priority */
-    GRANT,                            /* term */
-    COORDINATOR,                      /* term */
+    ELECTION = CLASSIC_MESSAGE_COUNT, /* who is above me? */
+    OK,                               /* I am, with this priority */
+    GRANT,                            /* you are the highest: lead */
+    COORDINATOR,                      /* I lead */
     MESSAGE_COUNT,
 };
 
+#define OK_FIELDS(FIELD) FIELD(U64, term) FIELD(ID, priority)
+CV_MESSAGE_VIEW(modified_ok, OK_FIELDS)
+
 static const struct cv_message_type modified_messages[MESSAGE_COUNT] = {
     CLASSIC_MESSAGES,
-    [ELECTION] = {"ELECTION", {{"term", CV_FIELD_U64}}},
-    [OK] = {"OK", {{"term", CV_FIELD_U64}, {"priority", CV_FIELD_ID}}},
-    [GRANT] = {"GRANT", {{"term", CV_FIELD_U64}}},
-    [COORDINATOR] = {"COORDINATOR", {{"term", CV_FIELD_U64}}},
+    [ELECTION] = CV_MESSAGE_TYPE("ELECTION", CLASSIC_TERM_FIELDS),
+    [OK] = CV_MESSAGE_TYPE("OK", OK_FIELDS),
+    [GRANT] = CV_MESSAGE_TYPE("GRANT", CLASSIC_TERM_FIELDS),
+    [COORDINATOR] = CV_MESSAGE_TYPE("COORDINATOR", CLASSIC_TERM_FIELDS),
 };
 
 enum {
@@ -91,18 +94,25 @@ static void modified_check(const void *state)
     const struct bully_modified *s = state;
     cv__classic_check(&s->c);
     CV_ASSERT(s->c.role < ROLE_COUNT);
+    CV_ASSERT(s->c.role != ASKING || s->c.leader == CV_ID_NONE);
+    CV_ASSERT(s->c.role != GRANTING || s->c.leader == CV_ID_NONE);
+    CV_ASSERT(cv__set_last(s->sets, s->c.self, s->c.member_count) == CV_ID_NONE);
 }
 
 static void modified_lead(struct classic *c, int64_t now_ns, struct cv_effects *out)
 {
+    CV_ASSERT(c->leader != c->self); /* a new term would be for nothing */
     cv__classic_lead(c, &modified_rules, c->term + 1, now_ns, out);
-    cv__effect_send_all(out, COORDINATOR)->field[0] = c->claim_term;
+    CV_ASSERT(c->claim_term == c->term);
+    classic_term_write(cv__effect_send_all(out, COORDINATOR), (struct classic_term){c->claim_term});
 }
 
 /* [NITR, modified election, step 1] */
 static void modified_elect(struct classic *c, cv_id dead, int64_t now_ns, struct cv_effects *out)
 {
     struct bully_modified *s = (struct bully_modified *)c;
+    CV_ASSERT(c->leader == CV_ID_NONE);
+    CV_ASSERT(c->self <= c->member_count);
     cv__set_clear(answered(s), c->member_count);
     cv__set_clear(expected(s), c->member_count);
     for (cv_id id = c->self + 1; id <= c->member_count; id++) {
@@ -115,19 +125,21 @@ static void modified_elect(struct classic *c, cv_id dead, int64_t now_ns, struct
         return;
     }
     cv__classic_await(c, &modified_rules, ASKING, now_ns, c->answer_ns, out);
-    cv__effect_send_range(out, c->self + 1, c->member_count, ELECTION)->field[0] = c->term;
+    classic_term_write(cv__effect_send_range(out, c->self + 1, c->member_count, ELECTION),
+                       (struct classic_term){c->term});
 }
 
 /* [NITR, modified election, steps 2 and 4; next highest first: ours] */
 static void modified_grant(struct bully_modified *s, int64_t now_ns, struct cv_effects *out)
 {
     struct classic *c = &s->c;
+    CV_ASSERT(cv__classic_stands(c));
     const cv_id highest = cv__set_last(answered(s), c->member_count, c->member_count);
     if (highest != CV_ID_NONE) {
         CV_ASSERT(highest > c->self);
         cv__set_remove(answered(s), highest);
         cv__classic_await(c, &modified_rules, GRANTING, now_ns, c->coordinator_ns, out);
-        cv__effect_send(out, highest, GRANT)->field[0] = c->term;
+        classic_term_write(cv__effect_send(out, highest, GRANT), (struct classic_term){c->term});
     } else if (c->role == ASKING) {
         modified_lead(c, now_ns, out);
     } else {
@@ -139,7 +151,9 @@ static void modified_grant(struct bully_modified *s, int64_t now_ns, struct cv_e
 static void modified_settle(struct bully_modified *s, cv_id id, int64_t now_ns,
                             struct cv_effects *out)
 {
+    CV_ASSERT(id <= s->c.member_count);
     if (s->c.role == ASKING && cv__set_has(expected(s), id)) {
+        CV_ASSERT(id > s->c.self);
         cv__set_remove(expected(s), id);
         if (cv__set_count(expected(s), s->c.member_count) == 0) {
             modified_grant(s, now_ns, out);
@@ -149,21 +163,47 @@ static void modified_settle(struct bully_modified *s, cv_id id, int64_t now_ns,
 
 static void modified_on_election(struct classic *c, cv_id from, struct cv_effects *out)
 {
-    if (from < c->self && cv__classic_stands(c)) {
-        struct cv_message *ok = cv__effect_send(out, from, OK);
-        ok->field[0] = c->term;
-        ok->field[1] = c->self;
+    if (from > c->self) {
+        cv__effect_note(out, "ELECTION of {peer} ignored: its id is higher than ours", from, 0, 0);
+    } else if (!cv__classic_stands(c)) {
+        cv__classic_note_aside(c, "ELECTION of {peer} not answered: resigned",
+                               "ELECTION of {peer} not answered: not a candidate", from, out);
+    } else {
+        CV_ASSERT(from < c->self); /* nobody asks itself */
+        modified_ok_write(cv__effect_send(out, from, OK),
+                          (struct modified_ok){.term = c->term, .priority = c->self});
+    }
+}
+
+static void modified_on_ok(struct bully_modified *s, const struct cv_event *event,
+                           struct cv_effects *out)
+{
+    const struct classic *c = &s->c;
+    CV_ASSERT(event->peer <= c->member_count);
+    if (c->role != ASKING) {
+        cv__effect_note(out, "OK of {peer} ignored: not asking", event->peer, 0, 0);
+    } else if (event->peer < c->self) {
+        cv__effect_note(out, "OK of {peer} ignored: its id is lower than ours", event->peer, 0, 0);
+    } else {
+        CV_ASSERT(event->peer > c->self);
+        cv__set_add(answered(s), event->peer);
+        modified_settle(s, event->peer, event->now_ns, out);
     }
 }
 
 static void modified_on_grant(struct classic *c, const struct cv_event *event,
                               struct cv_effects *out)
 {
+    CV_ASSERT(event->peer != c->self);
     if (!cv__classic_stands(c)) {
+        cv__classic_note_aside(c, "GRANT of {peer} not taken: resigned",
+                               "GRANT of {peer} not taken: not a candidate", event->peer, out);
         return;
     }
     if (c->role == CLASSIC_LEADING) {
-        cv__effect_send(out, event->peer, COORDINATOR)->field[0] = c->claim_term;
+        CV_ASSERT(c->claim_leader == c->self);
+        classic_term_write(cv__effect_send(out, event->peer, COORDINATOR),
+                           (struct classic_term){c->claim_term});
     } else {
         modified_lead(c, event->now_ns, out);
     }
@@ -178,17 +218,14 @@ static void modified_on_message(struct classic *c, const struct cv_event *event,
         modified_on_election(c, event->peer, out);
         break;
     case OK:
-        if (c->role == ASKING && event->peer > c->self) {
-            cv__set_add(answered(s), event->peer);
-            modified_settle(s, event->peer, event->now_ns, out);
-        }
+        modified_on_ok(s, event, out);
         break;
     case GRANT:
         modified_on_grant(c, event, out);
         break;
     case COORDINATOR:
-        cv__classic_claim(c, &modified_rules, event->message->field[0], event->peer, event->peer,
-                          event->now_ns, out);
+        cv__classic_claim(c, &modified_rules, classic_term_read(event->message).term, event->peer,
+                          event->peer, event->now_ns, out);
         break;
     default:
         CV_ASSERT(!"a type that the codec does not know");

@@ -32,12 +32,14 @@ static int64_t gap_ns_max(const struct cv_config *config)
 {
     const int64_t gap =
         config->option[CLASSIC_OPTION_HEARTBEAT] + config->option[CLASSIC_OPTION_DELTA];
+    CV_ASSERT(gap > 0); /* the option table has minima */
     return gap + (int64_t)((__int128)gap * 2 * config->drift_ppb / NS_PER_S) + 1;
 }
 
 int cv__classic_configure(struct cv_config *config, int64_t coordinator_ns,
                           struct cv_errtext *reterr)
 {
+    CV_ASSERT(coordinator_ns > 0);
     const int64_t *option = config->option;
     cv__config_derive(
         config, CLASSIC_OPTION_TIMEOUT,
@@ -75,17 +77,22 @@ int64_t cv__classic_answer_ns(const struct cv_config *config)
 
 int64_t cv__classic_detection_ns(const struct cv_config *config)
 {
-    /* phi may wait up to twice as long; who resigned stands aside for two time-outs. */
+    CV_ASSERT(config->option[CLASSIC_OPTION_TIMEOUT] != CV_OPTION_DERIVED);
+    /* phi may wait up to twice as long; a process that resigned is no candidate for two time-outs.
+     */
     return 4 * config->option[CLASSIC_OPTION_TIMEOUT] + config->option[CLASSIC_OPTION_DELTA];
 }
 
 int64_t cv__classic_timely_ns(const struct cv_config *config)
 {
+    CV_ASSERT(config->option[CLASSIC_OPTION_DELTA] > 0);
     return config->option[CLASSIC_OPTION_DELTA];
 }
 
 void cv__classic_init(struct classic *c, const struct cv_config *config)
 {
+    CV_ASSERT(config->option[CLASSIC_OPTION_COORDINATOR] != CV_OPTION_DERIVED);
+    CV_ASSERT(config->option[CLASSIC_OPTION_ANSWER] < config->option[CLASSIC_OPTION_COORDINATOR]);
     c->self = config->self;
     c->member_count = config->member_count;
     c->heartbeat_ns = config->option[CLASSIC_OPTION_HEARTBEAT];
@@ -107,18 +114,33 @@ void cv__classic_check(const struct classic *c)
     CV_ASSERT(c->leader <= c->member_count);
     CV_ASSERT((c->role == CLASSIC_LEADING) == (c->leader == c->self));
     CV_ASSERT(c->leader != c->self || cv__classic_stands(c));
+    CV_ASSERT(c->role != CLASSIC_STOPPED || c->leader == CV_ID_NONE);
+    /* A process that is electing is a candidate: nobody grants it what it may not take. */
+    CV_ASSERT(c->role < CLASSIC_ROLE_COUNT || cv__classic_stands(c));
+    CV_ASSERT(c->claim_leader <= c->member_count);
+    CV_ASSERT(c->heir <= c->member_count);
 }
 
 bool cv__classic_stands(const struct classic *c)
 {
-    return c->is_candidate && !c->has_resigned && !c->is_stopped;
+    return c->is_candidate && !c->has_resigned && c->role != CLASSIC_STOPPED;
+}
+
+void cv__classic_note_aside(const struct classic *c, const char *if_resigned,
+                            const char *if_no_candidate, cv_id peer, struct cv_effects *out)
+{
+    CV_ASSERT(!cv__classic_stands(c));
+    CV_ASSERT(c->role != CLASSIC_STOPPED); /* it is not given events */
+    cv__effect_note(out, c->is_candidate ? if_resigned : if_no_candidate, peer, 0, 0);
 }
 
 void cv__classic_become(struct classic *c, const struct classic_rules *rules, uint32_t role,
                         struct cv_effects *out)
 {
     CV_ASSERT(role < rules->role_count);
-    CV_ASSERT(c->role == role || (rules->role_next[c->role] & BIT(role)) != 0);
+    CV_ASSERT(c->role == role || role == CLASSIC_STOPPED ||
+              (rules->role_next[c->role] & BIT(role)) != 0);
+    CV_ASSERT(c->role != CLASSIC_STOPPED); /* there is no way back */
     c->role = role;
     cv__effect_disarm(out, CLASSIC_TIMER_ELECTION);
 }
@@ -126,17 +148,23 @@ void cv__classic_become(struct classic *c, const struct classic_rules *rules, ui
 void cv__classic_await(struct classic *c, const struct classic_rules *rules, uint32_t role,
                        int64_t now_ns, int64_t wait_ns, struct cv_effects *out)
 {
+    CV_ASSERT(cv__classic_stands(c));
+    CV_ASSERT(wait_ns > 0);
     cv__classic_become(c, rules, role, out);
     cv__effect_arm(out, CLASSIC_TIMER_ELECTION, now_ns + wait_ns, now_ns + wait_ns);
 }
 
 static void learn(struct classic *c, uint64_t term)
 {
+    CV_ASSERT(term < 2 * CLASSIC_TERM_MAX); /* checked where messages come in; then counted from */
     c->term = term > c->term ? term : c->term;
+    CV_ASSERT(c->term >= c->claim_term);
 }
 
-enum classic_verdict cv__classic_judge(const struct classic *c, uint64_t term, cv_id leader)
+enum classic_age cv__classic_age(const struct classic *c, uint64_t term, cv_id leader)
 {
+    CV_ASSERT(leader != CV_ID_NONE);
+    CV_ASSERT(leader <= c->member_count); /* checked by the codec */
     if (term != c->claim_term) {
         return term < c->claim_term ? CLASSIC_STALE : CLASSIC_NEWER;
     }
@@ -148,6 +176,8 @@ enum classic_verdict cv__classic_judge(const struct classic *c, uint64_t term, c
 
 static void tell(const struct classic *c, enum cv_reason reason, struct cv_effects *out)
 {
+    CV_ASSERT(c->leader == CV_ID_NONE || c->leader == c->claim_leader);
+    CV_ASSERT(c->leader != c->self || c->role == CLASSIC_LEADING);
     const struct cv_leadership leadership = {
         .is_self = c->leader == c->self,
         .leader = c->leader,
@@ -160,7 +190,9 @@ static void tell(const struct classic *c, enum cv_reason reason, struct cv_effec
 /* A range, so that not everybody suspects in the same instant. */
 static void arm_suspicion(const struct classic *c, struct cv_effects *out)
 {
+    CV_ASSERT(c->leader != c->self); /* nobody suspects itself */
     const int64_t deadline = cv__detector_deadline(&c->detector);
+    CV_ASSERT(deadline > 0);
     cv__effect_arm(out, CLASSIC_TIMER_SUSPECT, deadline, deadline + c->delta_ns);
 }
 
@@ -179,7 +211,8 @@ static void forget(struct classic *c, enum cv_reason reason, struct cv_effects *
  */
 static void accept_claim(struct classic *c, uint64_t term, cv_id leader, struct cv_effects *out)
 {
-    CV_ASSERT(cv__classic_judge(c, term, leader) != CLASSIC_STALE);
+    CV_ASSERT(cv__classic_age(c, term, leader) !=
+              CLASSIC_STALE); /* never back to a smaller claim */
     const bool is_new_term = term > c->claim_term;
     c->claim_term = term;
     c->claim_leader = leader;
@@ -189,12 +222,14 @@ static void accept_claim(struct classic *c, uint64_t term, cv_id leader, struct 
     if (is_new_term) {
         cv__effect_persist(out, &c->term, 1);
     }
+    CV_ASSERT(c->claim_term <= c->term); /* what is saved covers what is claimed */
 }
 
 static void follow(struct classic *c, const struct classic_rules *rules, uint64_t term,
                    cv_id leader, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(leader != c->self);
+    CV_ASSERT(cv__classic_age(c, term, leader) != CLASSIC_STALE);
     const bool is_change = c->leader != leader || c->claim_term != term;
     const bool was_leading = c->leader == c->self;
     cv__classic_become(c, rules, CLASSIC_FOLLOWING, out);
@@ -213,22 +248,27 @@ void cv__classic_lead(struct classic *c, const struct classic_rules *rules, uint
                       int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(cv__classic_stands(c));
-    CV_ASSERT(cv__classic_judge(c, term, c->self) == CLASSIC_NEWER);
+    CV_ASSERT(cv__classic_age(c, term, c->self) == CLASSIC_NEWER);
     cv__classic_become(c, rules, CLASSIC_LEADING, out);
     accept_claim(c, term, c->self, out);
     tell(c, CV_REASON_ELECTED, out);
     cv__effect_disarm(out, CLASSIC_TIMER_SUSPECT);
     cv__effect_arm(out, CLASSIC_TIMER_HEARTBEAT, now_ns + c->heartbeat_ns,
                    now_ns + c->heartbeat_ns);
+    CV_ASSERT(c->leader == c->self);
+    CV_ASSERT(c->claim_leader == c->self);
 }
 
 static void elect(struct classic *c, const struct classic_rules *rules, cv_id dead, int64_t now_ns,
                   struct cv_effects *out)
 {
     CV_ASSERT(c->leader == CV_ID_NONE);
+    CV_ASSERT(dead != c->self);
     if (cv__classic_stands(c)) {
         rules->elect(c, dead, now_ns, out);
     } else {
+        cv__classic_note_aside(c, "no election here: resigned, and waits for a successor",
+                               "no election here: not a candidate", dead, out);
         cv__classic_become(c, rules, CLASSIC_FOLLOWING, out);
     }
 }
@@ -244,6 +284,7 @@ static void on_suspicion(struct classic *c, const struct classic_rules *rules,
                          enum cv_reason reason, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(c->leader != c->self);
+    CV_ASSERT(c->role != CLASSIC_LEADING);
     const cv_id dead = c->leader;
     c->has_resigned = false; /* whoever succeeded us is gone too: stand again */
     forget(c, reason, out);
@@ -257,12 +298,19 @@ static void on_suspicion(struct classic *c, const struct classic_rules *rules,
 void cv__classic_claim(struct classic *c, const struct classic_rules *rules, uint64_t term,
                        cv_id leader, cv_id from, int64_t now_ns, struct cv_effects *out)
 {
-    if (cv__classic_judge(c, term, leader) == CLASSIC_STALE) {
-        cv__effect_send(out, from, CLASSIC_REFUSE)->field[0] = c->term;
+    CV_ASSERT(leader != c->self);
+    CV_ASSERT(from != c->self);
+    if (cv__classic_age(c, term, leader) == CLASSIC_STALE) {
+        cv__effect_note(out, "claim of {peer} refused: a larger one in term {number} was accepted",
+                        leader, 0, c->claim_term);
+        classic_term_write(cv__effect_send(out, from, CLASSIC_REFUSE),
+                           (struct classic_term){c->term});
         return;
     }
     learn(c, term);
     if (rules->contests && leader < c->self && cv__classic_stands(c)) {
+        cv__effect_note(out, "claim of {peer} contested: its id is lower than ours", leader, 0,
+                        term);
         const bool is_electing = c->role != CLASSIC_FOLLOWING && c->role != CLASSIC_LEADING;
         if (!is_electing) {
             cv__classic_elect(c, rules, now_ns, out);
@@ -275,37 +323,64 @@ void cv__classic_claim(struct classic *c, const struct classic_rules *rules, uin
 static void on_heartbeat(struct classic *c, const struct classic_rules *rules,
                          const struct cv_event *event, struct cv_effects *out)
 {
-    const uint64_t term = event->message->field[0];
-    cv__classic_claim(c, rules, term, event->peer, event->peer, event->now_ns, out);
-    if (c->leader == event->peer && c->claim_term == term) {
-        c->heir = (cv_id)event->message->field[1];
+    const struct classic_heartbeat heartbeat = classic_heartbeat_read(event->message);
+    cv__classic_claim(c, rules, heartbeat.term, event->peer, event->peer, event->now_ns, out);
+    if (c->leader == event->peer && c->claim_term == heartbeat.term) {
+        CV_ASSERT(c->role == CLASSIC_FOLLOWING);
+        c->heir = heartbeat.heir;
         cv__detector_heard(&c->detector, event->now_ns);
         arm_suspicion(c, out);
+    }
+}
+
+/* Somebody accepted a larger claim than ours. The same term is enough: then a higher id has it. */
+static void on_refuse(struct classic *c, const struct classic_rules *rules,
+                      const struct cv_event *event, struct cv_effects *out)
+{
+    const uint64_t term = classic_term_read(event->message).term;
+    CV_ASSERT(term <= CLASSIC_TERM_MAX);
+    learn(c, term);
+    if (c->role == CLASSIC_LEADING && term >= c->claim_term) {
+        cv__classic_elect(c, rules, event->now_ns, out);
+    } else if (c->role != CLASSIC_LEADING) {
+        cv__effect_note(out, "REFUSE of {peer} ignored: not leading", event->peer, 0, term);
+    } else {
+        cv__effect_note(out, "REFUSE of {peer} ignored: it is about a term before ours, {number}",
+                        event->peer, 0, c->claim_term);
+    }
+}
+
+static void on_leader_resigned(struct classic *c, const struct classic_rules *rules,
+                               const struct cv_event *event, struct cv_effects *out)
+{
+    CV_ASSERT(event->peer != c->self);
+    if (event->peer == c->leader && classic_term_read(event->message).term == c->claim_term) {
+        on_suspicion(c, rules, CV_REASON_RESIGNED, event->now_ns, out);
+    } else {
+        cv__effect_note(out, "RESIGN of {peer} ignored: it is not followed here in that term",
+                        event->peer, 0, 0);
     }
 }
 
 static void on_message(struct classic *c, const struct classic_rules *rules,
                        const struct cv_event *event, struct cv_effects *out)
 {
-    const uint64_t term = event->message->field[0];
-    if (term > CLASSIC_TERM_MAX) {
-        return; /* a broken peer: nobody counts that far, and there must be room above it */
+    CV_ASSERT(event->peer != CV_ID_NONE);
+    const uint64_t term = classic_term_read(event->message).term;
+    if (term > CLASSIC_TERM_MAX) { /* nobody counts that far, and there must be room above it */
+        cv__effect_note(out, "message of {peer} ignored: term {number} cannot be", event->peer, 0,
+                        term);
+        return;
     }
     switch (event->message->type) {
     case CLASSIC_HEARTBEAT:
         on_heartbeat(c, rules, event, out);
         break;
     case CLASSIC_REFUSE:
-        learn(c, term);
-        /* The same term is enough: somebody accepted a claim of a higher id in it. */
-        if (c->role == CLASSIC_LEADING && term >= c->claim_term) {
-            cv__classic_elect(c, rules, event->now_ns, out);
-        }
+        on_refuse(c, rules, event, out);
         break;
     case CLASSIC_RESIGN:
-        if (event->peer == c->leader && term == c->claim_term) {
-            on_suspicion(c, rules, CV_REASON_RESIGNED, event->now_ns, out);
-        }
+        on_leader_resigned(c, rules, event, out);
         break;
     default:
         learn(c, term);
@@ -317,9 +392,9 @@ static void on_message(struct classic *c, const struct classic_rules *rules,
 static void beat(struct classic *c, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(c->role == CLASSIC_LEADING);
-    struct cv_message *heartbeat = cv__effect_send_all(out, CLASSIC_HEARTBEAT);
-    heartbeat->field[0] = c->claim_term;
-    heartbeat->field[1] = c->heir;
+    CV_ASSERT(c->claim_leader == c->self); /* it has accepted nobody's claim since */
+    classic_heartbeat_write(cv__effect_send_all(out, CLASSIC_HEARTBEAT),
+                            (struct classic_heartbeat){.term = c->claim_term, .heir = c->heir});
     cv__effect_arm(out, CLASSIC_TIMER_HEARTBEAT, now_ns + c->heartbeat_ns,
                    now_ns + c->heartbeat_ns);
 }
@@ -343,6 +418,8 @@ static void on_timer(struct classic *c, const struct classic_rules *rules,
 static void on_start(struct classic *c, const struct classic_rules *rules,
                      const struct cv_event *event, struct cv_effects *out)
 {
+    CV_ASSERT(c->role == CLASSIC_FOLLOWING);
+    CV_ASSERT(c->term == 0); /* START is the first event of a life */
     if (event->persisted_count > 0) {
         c->term = event->persisted[0];
         c->claim_term = c->term; /* of nobody: whoever claims this term or a later one is welcome */
@@ -359,9 +436,12 @@ static void on_resign(struct classic *c, const struct classic_rules *rules, int6
                       struct cv_effects *out)
 {
     if (c->role != CLASSIC_LEADING) {
+        cv__effect_note(out, "nothing to resign from: not leading", c->leader, 0, 0);
         return;
     }
-    cv__effect_send_all(out, CLASSIC_RESIGN)->field[0] = c->claim_term;
+    CV_ASSERT(c->leader == c->self);
+    classic_term_write(cv__effect_send_all(out, CLASSIC_RESIGN),
+                       (struct classic_term){c->claim_term});
     c->has_resigned = true;
     cv__classic_become(c, rules, CLASSIC_FOLLOWING, out);
     forget(c, CV_REASON_RESIGNED, out);
@@ -381,27 +461,47 @@ static void on_campaign(struct classic *c, const struct classic_rules *rules,
         }
         return;
     }
-    on_resign(c, rules, event->now_ns, out);
+    if (c->role == CLASSIC_LEADING) {
+        on_resign(c, rules, event->now_ns, out);
+    }
     c->is_candidate = false;
     cv__classic_become(c, rules, CLASSIC_FOLLOWING, out);
+    CV_ASSERT(c->leader != c->self);
 }
 
 /* A node that may forget what it promised takes no further part, not even as a follower. */
-static void stop(struct classic *c, struct cv_effects *out)
+static void stop(struct classic *c, const struct classic_rules *rules, struct cv_effects *out)
 {
-    c->is_stopped = true;
-    c->role = CLASSIC_FOLLOWING;
+    cv__classic_become(c, rules, CLASSIC_STOPPED, out);
     c->leader = CV_ID_NONE;
     tell(c, CV_REASON_STOPPED, out);
     for (uint32_t timer = 0; timer < CV_TIMERS_MAX; timer++) {
         cv__effect_disarm(out, timer);
+    }
+    CV_ASSERT(!cv__classic_stands(c));
+}
+
+/* A hint: nothing is promised here that rests on the peer's being alive or dead. */
+static void on_peer_down(struct classic *c, const struct classic_rules *rules,
+                         const struct cv_event *event, struct cv_effects *out)
+{
+    CV_ASSERT(event->peer <= c->member_count);
+    if (rules->on_peer_down != NULL) {
+        rules->on_peer_down(c, event, out);
+    }
+    if (event->peer == c->leader && event->peer != c->self) {
+        on_suspicion(c, rules, CV_REASON_SUSPECTED, event->now_ns, out);
     }
 }
 
 void cv__classic_step(struct classic *c, const struct classic_rules *rules,
                       const struct cv_event *event, struct cv_effects *out)
 {
-    if (c->is_stopped) {
+    const uint64_t term_before = c->term;
+    const uint64_t claim_term_before = c->claim_term;
+    if (c->role == CLASSIC_STOPPED) {
+        cv__effect_note(out, "ignored: this process cannot save its term and has stopped",
+                        event->peer, 0, 0);
         return;
     }
     switch (event->kind) {
@@ -415,12 +515,7 @@ void cv__classic_step(struct classic *c, const struct classic_rules *rules,
         on_timer(c, rules, event, out);
         break;
     case CV_EVENT_PEER_DOWN:
-        if (rules->on_peer_down != NULL) {
-            rules->on_peer_down(c, event, out);
-        }
-        if (event->peer == c->leader && event->peer != c->self) {
-            on_suspicion(c, rules, CV_REASON_SUSPECTED, event->now_ns, out);
-        }
+        on_peer_down(c, rules, event, out);
         break;
     case CV_EVENT_RESIGN:
         on_resign(c, rules, event->now_ns, out);
@@ -429,11 +524,13 @@ void cv__classic_step(struct classic *c, const struct classic_rules *rules,
         on_campaign(c, rules, event, out);
         break;
     case CV_EVENT_PERSIST_FAILED:
-        stop(c, out);
+        stop(c, rules, out);
         break;
     case CV_EVENT_REPORT:
     case CV_EVENT_SEQUENCE:
     case CV_EVENT_STORE:
         break; /* neither scores nor numbers nor records here */
     }
+    CV_ASSERT(c->term >= term_before);
+    CV_ASSERT(c->claim_term >= claim_term_before); /* nobody goes back to a smaller claim */
 }

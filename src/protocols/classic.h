@@ -11,9 +11,9 @@
  * term is the token. It is saved before it is used, so that tokens do not start again at 1 when
  * everybody restarts, but two partitions may use the same one: it is not promised to be monotonic.
  *
- * Ours too: resigning. The coordinator says RESIGN, everybody elects, and the one who resigned
- * stands aside until its successor falls silent or nobody succeeded it in time. Elections go by id,
- * so a wished successor is not heeded. Who does not campaign stands aside all the time.
+ * Ours too: resigning. The coordinator says RESIGN, everybody elects, and the process that resigned
+ * is no candidate until its successor falls silent or nobody succeeded it in time. Elections go by
+ * id, so a requested successor is ignored. A process that does not campaign is never a candidate.
  *
  * Assumed: a synchronous system (delays within `delta`, no loss, no pauses). Without it two
  * coordinators are possible, and `conclave lab classic` shows them. */
@@ -22,6 +22,7 @@
 
 #include "core/detector.h"
 #include "core/effects.h"
+#include "core/message.h"
 #include "core/types.h"
 
 /* Indices of cv__classic_options, which all five use. */
@@ -42,18 +43,24 @@ extern const struct cv_option cv__classic_options[];
     (BIT(CV_ASSUME_BOUNDED_DELAY) | BIT(CV_ASSUME_NO_LOSS) | BIT(CV_ASSUME_PROMPT_PROCESSES) | \
      BIT(CV_ASSUME_BOUNDED_DRIFT) | BIT(CV_ASSUME_TRANSITIVE_LINKS))
 
-/* The first message types, timers and roles of each of them; its own follow. The first field of
- * every message is the sender's term. */
+/* The first message types, timers and roles of each of them; its own follow. Every message begins
+ * with the sender's term, so that classic_term_read() reads any of them. */
+#define CLASSIC_TERM_FIELDS(FIELD) FIELD(U64, term)
+CV_MESSAGE_VIEW(classic_term, CLASSIC_TERM_FIELDS)
+
+#define CLASSIC_HEARTBEAT_FIELDS(FIELD) FIELD(U64, term) FIELD(ID_NONE, heir)
+CV_MESSAGE_VIEW(classic_heartbeat, CLASSIC_HEARTBEAT_FIELDS)
+
 enum {
-    CLASSIC_HEARTBEAT, /* term, heir */
-    CLASSIC_REFUSE,    /* term */
-    CLASSIC_RESIGN,    /* term */
+    CLASSIC_HEARTBEAT, /* the coordinator is alive, and names its heir */
+    CLASSIC_REFUSE,    /* a claim as large was accepted already */
+    CLASSIC_RESIGN,    /* the coordinator steps down */
     CLASSIC_MESSAGE_COUNT,
 };
-#define CLASSIC_MESSAGES                                                                       \
-    [CLASSIC_HEARTBEAT] = {"HEARTBEAT", {{"term", CV_FIELD_U64}, {"heir", CV_FIELD_ID_NONE}}}, \
-    [CLASSIC_REFUSE] = {"REFUSE", {{"term", CV_FIELD_U64}}},                                   \
-    [CLASSIC_RESIGN] = {"RESIGN", {{"term", CV_FIELD_U64}}}
+#define CLASSIC_MESSAGES                                                          \
+    [CLASSIC_HEARTBEAT] = CV_MESSAGE_TYPE("HEARTBEAT", CLASSIC_HEARTBEAT_FIELDS), \
+    [CLASSIC_REFUSE] = CV_MESSAGE_TYPE("REFUSE", CLASSIC_TERM_FIELDS),            \
+    [CLASSIC_RESIGN] = CV_MESSAGE_TYPE("RESIGN", CLASSIC_TERM_FIELDS)
 
 #define CLASSIC_TERM_MAX (UINT64_C(1) << 62)
 
@@ -65,13 +72,16 @@ enum {
 };
 
 enum {
-    CLASSIC_FOLLOWING, /* has a coordinator, waits for one to be heard, or stands aside */
+    CLASSIC_FOLLOWING, /* has a coordinator, or waits to hear of one */
     CLASSIC_LEADING,
+    CLASSIC_STOPPED, /* takes no further part; any role may change to it, and it to none */
     CLASSIC_ROLE_COUNT,
 };
 
 /* The beginning of every classical state. Invariants: claim_term <= term; leader is CV_ID_NONE or
- * claim_leader; the role is LEADING if and only if leader is oneself. */
+ * claim_leader; the role is LEADING if and only if leader is oneself. Beside the role there are two
+ * flags, because each of them outlives changes of the role: what the operator wants, and that this
+ * process has handed over and is not to be elected at once again. */
 struct classic {
     cv_id self;
     uint32_t member_count;
@@ -87,8 +97,6 @@ struct classic {
 
     uint32_t is_candidate; /* flags of 32 bits, so that the block has no hidden padding */
     uint32_t has_resigned;
-    uint32_t is_stopped;
-    uint32_t zero;
     struct cv_detector detector;
 };
 
@@ -99,7 +107,8 @@ struct classic_rules {
     bool listens_first; /* on starting, wait for a heartbeat before electing */
     bool contests;      /* a claim of a lower id than one's own is not followed but contested */
 
-    /* Find a coordinator. This process stands and knows none. `dead`: just found dead, or none. */
+    /* Find a coordinator. This process is a candidate and knows none. `dead`: just found dead, or
+     * CV_ID_NONE. */
     void (*elect)(struct classic *c, cv_id dead, int64_t now_ns, struct cv_effects *out);
     /* The coordinator is suspected and already forgotten; NULL: elect. */
     void (*on_orphaned)(struct classic *c, cv_id dead, int64_t now_ns, struct cv_effects *out);
@@ -128,6 +137,9 @@ void cv__classic_step(struct classic *c, const struct classic_rules *rules,
 
 /* May this process become coordinator now? */
 bool cv__classic_stands(const struct classic *c);
+/* Notes why it did not do what a candidate would have done for that peer. */
+void cv__classic_note_aside(const struct classic *c, const char *if_resigned,
+                            const char *if_no_candidate, cv_id peer, struct cv_effects *out);
 
 /* The one place where the role changes; what the old role waited for is not waited for any more. */
 void cv__classic_become(struct classic *c, const struct classic_rules *rules, uint32_t role,
@@ -136,7 +148,7 @@ void cv__classic_become(struct classic *c, const struct classic_rules *rules, ui
 void cv__classic_await(struct classic *c, const struct classic_rules *rules, uint32_t role,
                        int64_t now_ns, int64_t wait_ns, struct cv_effects *out);
 
-/* Drop what is known of a leader and elect, or stand aside. */
+/* Drop what is known of a leader and elect; a process that is no candidate waits to hear of one. */
 void cv__classic_elect(struct classic *c, const struct classic_rules *rules, int64_t now_ns,
                        struct cv_effects *out);
 
@@ -145,8 +157,8 @@ void cv__classic_lead(struct classic *c, const struct classic_rules *rules, uint
                       int64_t now_ns, struct cv_effects *out);
 
 /* How a claim compares with the largest one accepted. */
-enum classic_verdict { CLASSIC_STALE, CLASSIC_CURRENT, CLASSIC_NEWER };
-enum classic_verdict cv__classic_judge(const struct classic *c, uint64_t term, cv_id leader);
+enum classic_age { CLASSIC_STALE, CLASSIC_CURRENT, CLASSIC_NEWER };
+enum classic_age cv__classic_age(const struct classic *c, uint64_t term, cv_id leader);
 
 /* A claim was heard: follow it, contest it, or refuse it and tell `from`. */
 void cv__classic_claim(struct classic *c, const struct classic_rules *rules, uint64_t term,

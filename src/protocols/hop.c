@@ -7,11 +7,14 @@
 
 uint32_t cv__hop_words(uint32_t member_count)
 {
+    CV_ASSERT(member_count >= 1);
     return HOP_SLOTS * cv__set_words(member_count);
 }
 
 static cv_id successor(const struct classic *c, cv_id id)
 {
+    CV_ASSERT(id >= 1);
+    CV_ASSERT(id <= c->member_count);
     return id % c->member_count + 1;
 }
 
@@ -19,6 +22,17 @@ void cv__hop_init(struct hop *hop, const struct classic *c, bool has_sets)
 {
     hop->has_sets = has_sets;
     hop->next = successor(c, c->self);
+}
+
+void cv__hop_check(const struct hop *hop, const struct classic *c)
+{
+    CV_ASSERT(hop->next >= 1);
+    CV_ASSERT(hop->next <= c->member_count);
+    CV_ASSERT(hop->seen_next < HOP_SEEN);
+    for (uint32_t i = 0; i < HOP_SLOTS; i++) {
+        CV_ASSERT(hop->slot[i].number <= hop->number);
+        CV_ASSERT(hop->slot[i].number == 0 || hop->slot[i].type >= HOP_MESSAGE_COUNT);
+    }
 }
 
 static uint32_t slot_for_next(const struct hop *hop)
@@ -29,6 +43,7 @@ static uint32_t slot_for_next(const struct hop *hop)
             oldest = i; /* a free one has number 0 */
         }
     }
+    CV_ASSERT(oldest < HOP_SLOTS);
     return oldest;
 }
 
@@ -37,6 +52,7 @@ static void arm(const struct hop *hop, struct cv_effects *out)
     int64_t earliest_ns = INT64_MAX;
     for (uint32_t i = 0; i < HOP_SLOTS; i++) {
         if (hop->slot[i].number != 0) {
+            CV_ASSERT(hop->slot[i].deadline_ns > 0);
             earliest_ns = cv__min64(earliest_ns, hop->slot[i].deadline_ns);
         }
     }
@@ -49,9 +65,11 @@ static void transmit(const struct hop *hop, const struct classic *c, const uint6
                      uint32_t slot, struct cv_effects *out)
 {
     const struct hop_slot *s = &hop->slot[slot];
+    CV_ASSERT(s->number != 0);
+    CV_ASSERT(hop->next != c->self); /* there is somebody to take it */
     struct cv_message *message = cv__effect_send(out, hop->next, (uint32_t)s->type);
-    memcpy(message->field, s->field, sizeof s->field);
-    if (hop->has_sets) {
+    memcpy(message->field, s->scalar, sizeof s->scalar);
+    if (hop->has_sets) { /* which is then the only list of each message */
         const uint32_t words = cv__set_words(c->member_count);
         message->list[0] = cv__effect_list(out, sets + slot * words, words);
     }
@@ -60,6 +78,7 @@ static void transmit(const struct hop *hop, const struct classic *c, const uint6
 bool cv__hop_send(struct hop *hop, const struct classic *c, uint64_t *sets,
                   const struct cv_message *message, int64_t now_ns, struct cv_effects *out)
 {
+    CV_ASSERT(message->type >= HOP_MESSAGE_COUNT); /* one of the ring's own */
     if (now_ns >= hop->skips_until_ns) {
         hop->next = successor(c, c->self);
     }
@@ -71,8 +90,10 @@ bool cv__hop_send(struct hop *hop, const struct classic *c, uint64_t *sets,
     s->number = ++hop->number;
     s->type = message->type;
     s->deadline_ns = now_ns + c->answer_ns;
-    memcpy(s->field, message->field, sizeof s->field);
-    s->field[1] = s->number;
+    struct cv_message numbered = *message;
+    const uint64_t term = hop_head_read(message).term;
+    hop_head_write(&numbered, (struct hop_head){.term = term, .number = s->number});
+    memcpy(s->scalar, numbered.field, sizeof s->scalar);
     if (hop->has_sets) {
         const uint32_t words = cv__set_words(c->member_count);
         CV_ASSERT(message->list[0].word_count == words);
@@ -85,18 +106,22 @@ bool cv__hop_send(struct hop *hop, const struct classic *c, uint64_t *sets,
 
 void cv__hop_start(struct hop *hop, const struct cv_event *event)
 {
+    CV_ASSERT(event->kind == CV_EVENT_START);
     hop->number = (event->nonce >> 24) + 1;
+    CV_ASSERT(hop->number > 0); /* 0 marks a free slot */
 }
 
 bool cv__hop_accept(struct hop *hop, const struct classic *c, const struct cv_event *event,
                     struct cv_effects *out)
 {
-    const uint64_t number = event->message->field[1];
-    struct cv_message *ack = cv__effect_send(out, event->peer, HOP_ACK);
-    ack->field[0] = c->term;
-    ack->field[1] = number;
+    CV_ASSERT(event->peer != c->self);
+    const uint64_t number = hop_head_read(event->message).number;
+    hop_head_write(cv__effect_send(out, event->peer, HOP_ACK),
+                   (struct hop_head){.term = c->term, .number = number});
     for (uint32_t i = 0; i < HOP_SEEN; i++) {
         if (hop->seen[i].number == number && hop->seen[i].from == event->peer) {
+            cv__effect_note(out, "message {number} of {peer} ends here: received before",
+                            event->peer, 0, number);
             return false;
         }
     }
@@ -107,8 +132,10 @@ bool cv__hop_accept(struct hop *hop, const struct classic *c, const struct cv_ev
 
 void cv__hop_on_ack(struct hop *hop, const struct cv_event *event)
 {
+    CV_ASSERT(event->message->type == HOP_ACK);
+    const uint64_t number = hop_head_read(event->message).number;
     for (uint32_t i = 0; i < HOP_SLOTS; i++) {
-        if (hop->slot[i].number == event->message->field[1]) {
+        if (hop->slot[i].number == number) {
             memset(&hop->slot[i], 0, sizeof hop->slot[i]); /* its timer may fire for nothing */
         }
     }
@@ -133,6 +160,7 @@ static void skip(struct hop *hop, const struct classic *c, const uint64_t *sets,
         s->deadline_ns = now_ns + c->answer_ns;
         transmit(hop, c, sets, i, out);
     }
+    CV_ASSERT(hop->skips_until_ns > now_ns);
     arm(hop, out);
 }
 
@@ -151,6 +179,7 @@ void cv__hop_on_timer(struct hop *hop, const struct classic *c, const uint64_t *
 void cv__hop_on_peer_down(struct hop *hop, const struct classic *c, const uint64_t *sets,
                           const struct cv_event *event, struct cv_effects *out)
 {
+    CV_ASSERT(event->kind == CV_EVENT_PEER_DOWN);
     if (event->peer == hop->next && hop->next != c->self) {
         skip(hop, c, sets, event->now_ns, out);
     }

@@ -13,24 +13,26 @@
  * copy more at each hop, an election would grow beyond all bounds. The latest HOP_SEEN messages are
  * remembered for that; numbers begin at a random one in each life, so that none comes again.
  *
- * Wire: field 0 is the term, field 1 the hop's number, which ACK returns. The rest is the ring's.
- */
+ * Wire: every message of a ring begins with the term and the hop's number, which ACK returns; its
+ * other fields, and its set if it has one, are the ring's. */
 #ifndef CV_PROTOCOLS_HOP_H
 #define CV_PROTOCOLS_HOP_H
 
 #include "protocols/classic.h"
 
+#define HOP_HEAD_FIELDS(FIELD) FIELD(U64, term) FIELD(U64, number)
+CV_MESSAGE_VIEW(hop_head, HOP_HEAD_FIELDS)
+
 enum {
-    HOP_ACK = CLASSIC_MESSAGE_COUNT, /* term, number */
+    HOP_ACK = CLASSIC_MESSAGE_COUNT, /* the message of that number has arrived */
     HOP_MESSAGE_COUNT,
 };
-#define HOP_MESSAGES \
-    CLASSIC_MESSAGES, [HOP_ACK] = {"ACK", {{"term", CV_FIELD_U64}, {"number", CV_FIELD_U64}}}
+#define HOP_MESSAGES CLASSIC_MESSAGES, [HOP_ACK] = CV_MESSAGE_TYPE("ACK", HOP_HEAD_FIELDS)
 
 enum { HOP_TIMER = CLASSIC_TIMER_COUNT };
 
 #define HOP_SLOTS 8u
-#define HOP_FIELDS 6u
+#define HOP_SCALARS_MAX 6u /* of one message, the head's included */
 #define HOP_SEEN 16u
 
 /* Invariants: a slot is free if its number is 0; numbers grow. */
@@ -38,7 +40,7 @@ struct hop_slot {
     uint64_t number;
     uint64_t type;
     int64_t deadline_ns;
-    uint64_t field[HOP_FIELDS];
+    uint64_t scalar[HOP_SCALARS_MAX]; /* as in cv_message.field */
 };
 
 struct hop_seen {
@@ -61,16 +63,18 @@ struct hop {
 uint32_t cv__hop_words(uint32_t member_count);
 
 void cv__hop_init(struct hop *hop, const struct classic *c, bool has_sets);
+void cv__hop_check(const struct hop *hop, const struct classic *c);
 
-/* Hands a message on: field[2..] and the set are the caller's, the rest is filled in. False: there
- * is no living successor, as far as is known. */
+/* Hands a message on under a number of its own. False: there is no living successor, as far as is
+ * known. */
 bool cv__hop_send(struct hop *hop, const struct classic *c, uint64_t *sets,
                   const struct cv_message *message, int64_t now_ns, struct cv_effects *out);
 
 /* START: where to begin numbering. */
 void cv__hop_start(struct hop *hop, const struct cv_event *event);
 
-/* Acknowledges a message of the ring to its sender. False: it was received before. */
+/* Acknowledges a message of the ring to its sender. False: it was received before, and ends here.
+ */
 bool cv__hop_accept(struct hop *hop, const struct classic *c, const struct cv_event *event,
                     struct cv_effects *out);
 

@@ -1,8 +1,8 @@
 /* src/protocols/ring.c - the ring algorithm [NITR]: a list of the living goes round, the highest
  * id on it leads.
  *
- * Who misses the coordinator sends ELECTION with an active list of just itself to its successor;
- * each process adds itself and passes it on. Back at its initiator, the highest id of the list is
+ * A process that misses the coordinator sends ELECTION with an active list of just itself to its
+ * successor; each process adds itself and passes it on. Back at its initiator, the highest id of the list is
  * circulated as COORDINATOR, with the list. That is 2N messages. Several elections at once are
  * allowed: they see the same living processes and agree.
  *
@@ -25,22 +25,25 @@
 
 enum { ELECTION = HOP_MESSAGE_COUNT, COORDINATOR, MESSAGE_COUNT };
 
-enum { FIELD_INITIATOR = 2, FIELD_LEADER = 3, FIELD_HOPS = 3 };
+/* The number is filled in when a message is handed on. */
+#define ELECTION_FIELDS(FIELD) \
+    HOP_HEAD_FIELDS(FIELD)     \
+    FIELD(ID, initiator)       \
+    FIELD(U64, hops)           \
+    FIELD(SET, active)
+CV_MESSAGE_VIEW(ring_election, ELECTION_FIELDS)
+
+#define COORDINATOR_FIELDS(FIELD) \
+    HOP_HEAD_FIELDS(FIELD)        \
+    FIELD(ID, initiator)          \
+    FIELD(ID, leader)             \
+    FIELD(SET, active)
+CV_MESSAGE_VIEW(ring_coordinator, COORDINATOR_FIELDS)
 
 static const struct cv_message_type ring_messages[MESSAGE_COUNT] = {
     HOP_MESSAGES,
-    [ELECTION] = {"ELECTION",
-                  {{"term", CV_FIELD_U64},
-                   {"number", CV_FIELD_U64},
-                   {"initiator", CV_FIELD_ID},
-                   {"hops", CV_FIELD_U64},
-                   {"active", CV_FIELD_SET}}},
-    [COORDINATOR] = {"COORDINATOR",
-                     {{"term", CV_FIELD_U64},
-                      {"number", CV_FIELD_U64},
-                      {"initiator", CV_FIELD_ID},
-                      {"leader", CV_FIELD_ID},
-                      {"active", CV_FIELD_SET}}},
+    [ELECTION] = CV_MESSAGE_TYPE("ELECTION", ELECTION_FIELDS),
+    [COORDINATOR] = CV_MESSAGE_TYPE("COORDINATOR", COORDINATOR_FIELDS),
 };
 
 enum {
@@ -101,7 +104,13 @@ static void ring_check(const void *state)
     const struct ring *r = state;
     cv__classic_check(&r->c);
     CV_ASSERT(r->c.role < ROLE_COUNT);
-    CV_ASSERT(r->hop.next >= 1 && r->hop.next <= r->c.member_count);
+    CV_ASSERT(r->c.role != ELECTING || r->c.leader == CV_ID_NONE);
+    cv__hop_check(&r->hop, &r->c);
+}
+
+static struct cv_list list_of(const struct ring *r, const uint64_t *set)
+{
+    return (struct cv_list){set, cv__set_words(r->c.member_count)};
 }
 
 static bool pass_on(struct ring *r, const struct cv_message *message, int64_t now_ns,
@@ -116,13 +125,15 @@ static void ring_elect(struct classic *c, cv_id dead, int64_t now_ns, struct cv_
     (void)dead; /* the ring finds out by itself */
     struct ring *r = (struct ring *)c;
     uint64_t *active = workspace(r);
+    CV_ASSERT(c->leader == CV_ID_NONE);
+    CV_ASSERT(cv__classic_stands(c));
     cv__set_clear(active, c->member_count);
     cv__set_add(active, c->self);
-    struct cv_message election = {
-        .type = ELECTION,
-        .field = {[0] = c->term, [FIELD_INITIATOR] = c->self, [FIELD_HOPS] = 1},
-        .list = {{active, cv__set_words(c->member_count)}},
-    };
+    struct cv_message election = {.type = ELECTION};
+    ring_election_write(&election, (struct ring_election){.term = c->term,
+                                                          .initiator = c->self,
+                                                          .hops = 1,
+                                                          .active = list_of(r, active)});
     cv__classic_await(c, &ring_rules, ELECTING, now_ns, c->coordinator_ns, out);
     if (!pass_on(r, &election, now_ns, out)) {
         cv__classic_lead(c, &ring_rules, c->term + 1, now_ns, out); /* alone */
@@ -136,13 +147,17 @@ static void ring_conclude(struct ring *r, const uint64_t *active, int64_t now_ns
     struct classic *c = &r->c;
     const cv_id highest = cv__set_last(active, c->member_count, c->member_count);
     CV_ASSERT(highest != CV_ID_NONE);
-    const struct cv_message coordinator = {
-        .type = COORDINATOR,
-        .field = {[0] = c->term + 1, [FIELD_INITIATOR] = c->self, [FIELD_LEADER] = highest},
-        .list = {{active, cv__set_words(c->member_count)}},
-    };
-    if (highest == c->self && !cv__classic_stands(c)) {
-        return; /* resigned since it went on the list: somebody will elect again */
+    CV_ASSERT(highest >= c->self); /* this process is on the list */
+    struct cv_message coordinator = {.type = COORDINATOR};
+    ring_coordinator_write(&coordinator, (struct ring_coordinator){.term = c->term + 1,
+                                                                   .initiator = c->self,
+                                                                   .leader = highest,
+                                                                   .active = list_of(r, active)});
+    if (highest == c->self && !cv__classic_stands(c)) { /* somebody will elect again */
+        cv__classic_note_aside(c, "elected, but does not lead: resigned meanwhile",
+                               "elected, but does not lead: not a candidate any more", c->self,
+                               out);
+        return;
     }
     if (highest == c->self) {
         cv__classic_lead(c, &ring_rules, c->term + 1, now_ns, out);
@@ -152,53 +167,74 @@ static void ring_conclude(struct ring *r, const uint64_t *active, int64_t now_ns
     (void)pass_on(r, &coordinator, now_ns, out); /* alone: there is nobody to tell */
 }
 
+/* Adds itself and passes the list on. */
+static void ring_join(struct ring *r, struct ring_election election, uint64_t *active,
+                      int64_t now_ns, struct cv_effects *out)
+{
+    struct classic *c = &r->c;
+    CV_ASSERT(election.initiator != c->self);
+    CV_ASSERT(!cv__set_has(active, c->self));
+    if (cv__classic_stands(c)) {
+        cv__set_add(active, c->self);
+    }
+    election.term = c->term;
+    election.hops++;
+    election.active = list_of(r, active);
+    struct cv_message message = {.type = ELECTION};
+    ring_election_write(&message, election);
+    const bool is_orphan = c->role == CLASSIC_FOLLOWING && c->leader == CV_ID_NONE;
+    if (is_orphan && cv__classic_stands(c)) {
+        cv__classic_await(c, &ring_rules, ELECTING, now_ns, c->coordinator_ns, out);
+    }
+    (void)pass_on(r, &message, now_ns, out); /* alone: it ends here, we elect in time */
+}
+
 /* [NITR, ring, step 2] */
 static void ring_on_election(struct ring *r, const struct cv_event *event, struct cv_effects *out)
 {
     struct classic *c = &r->c;
+    const struct ring_election election = ring_election_read(event->message);
     uint64_t *active = workspace(r);
-    cv__set_copy(active, event->message->list[0].word, c->member_count);
-    const cv_id initiator = (cv_id)event->message->field[FIELD_INITIATOR];
-    const bool has_been_round = initiator == c->self || cv__set_has(active, c->self);
-    if (has_been_round) {
-        const bool is_listed = cv__set_has(active, c->self); /* as long as the sender is honest */
-        if (is_listed && (c->role == ELECTING || initiator != c->self)) {
-            ring_conclude(r, active, event->now_ns, out);
-        }
-        return; /* our own, but we know a coordinator by now */
+    cv__set_copy(active, election.active.word, c->member_count);
+    const bool is_listed = cv__set_has(active, c->self);
+    if (election.initiator == c->self && !is_listed) {
+        cv__effect_note(out, "ELECTION of {peer} ignored: it claims to be ours, and is not",
+                        event->peer, 0, 0);
+    } else if (election.initiator == c->self && c->role != ELECTING) {
+        cv__effect_note(out, "ELECTION ends here: it is ours, and not needed any more", c->self, 0,
+                        0);
+    } else if (is_listed) { /* it has been round */
+        ring_conclude(r, active, event->now_ns, out);
+    } else if (election.hops >= 2 * (uint64_t)c->member_count) {
+        cv__effect_note(out, "ELECTION of {peer} ends here: after {number} hops", event->peer, 0,
+                        election.hops);
+    } else {
+        ring_join(r, election, active, event->now_ns, out);
     }
-    if (event->message->field[FIELD_HOPS] >= 2 * (uint64_t)c->member_count) {
-        return;
-    }
-    if (cv__classic_stands(c)) {
-        cv__set_add(active, c->self);
-    }
-    struct cv_message election = *event->message;
-    election.field[0] = c->term;
-    election.field[FIELD_HOPS]++;
-    election.list[0].word = active;
-    const bool is_orphan = c->role == CLASSIC_FOLLOWING && c->leader == CV_ID_NONE;
-    if (is_orphan && cv__classic_stands(c)) {
-        cv__classic_await(c, &ring_rules, ELECTING, event->now_ns, c->coordinator_ns, out);
-    }
-    (void)pass_on(r, &election, event->now_ns, out); /* alone: it ends here, we elect in time */
 }
 
 static void ring_on_coordinator(struct ring *r, const struct cv_event *event,
                                 struct cv_effects *out)
 {
     struct classic *c = &r->c;
-    const uint64_t term = event->message->field[0];
-    const cv_id leader = (cv_id)event->message->field[FIELD_LEADER];
-    if (cv__classic_judge(c, term, leader) != CLASSIC_NEWER) {
+    const struct ring_coordinator coordinator = ring_coordinator_read(event->message);
+    const uint64_t term = coordinator.term;
+    const cv_id leader = coordinator.leader;
+    CV_ASSERT(leader != CV_ID_NONE);
+    if (cv__classic_age(c, term, leader) != CLASSIC_NEWER) {
+        cv__effect_note(out, "COORDINATOR {peer} of term {number} ends here: nothing new", leader,
+                        0, term);
         return;
     }
     if (leader != c->self) {
         cv__classic_claim(c, &ring_rules, term, leader, event->peer, event->now_ns, out);
     } else if (cv__classic_stands(c)) {
         cv__classic_lead(c, &ring_rules, term, event->now_ns, out);
-    } else {
-        return; /* resigned since it went on the list: somebody will elect again */
+    } else { /* somebody will elect again */
+        cv__classic_note_aside(c, "elected, but does not lead: resigned meanwhile",
+                               "elected, but does not lead: not a candidate any more", c->self,
+                               out);
+        return;
     }
     (void)pass_on(r, event->message, event->now_ns, out);
 }
@@ -231,6 +267,7 @@ static void ring_on_timer(struct classic *c, uint32_t timer, int64_t now_ns, str
     if (timer == HOP_TIMER) {
         cv__hop_on_timer(&r->hop, c, r->sets, now_ns, out);
         if (c->role == ELECTING && r->hop.next == c->self) {
+            CV_ASSERT(cv__classic_stands(c));
             cv__classic_lead(c, &ring_rules, c->term + 1, now_ns, out); /* everybody else is dead */
         }
         return;

@@ -1,12 +1,12 @@
 /* src/protocols/ring_modified.c - the modified ring [NITR]: only the greatest id stays in the ring.
  *
- * Who misses the coordinator sends its id to its successor (ELECTION). A receiver forwards the
+ * A process that misses the coordinator sends its id to its successor (ELECTION). A receiver forwards the
  * greater of that id and its own; one that has forwarded an id already swallows whatever is not
  * greater, so that of several concurrent elections only the greatest id goes on. The id that
  * returns to its owner leads, and the owner circulates COORDINATOR.
  *
- * Ours: who still believes in a coordinator takes part all the same (somebody misses it), and its
- * next heartbeat ends that; the coordinator itself lets the election end where it stands. If the
+ * Ours: a process that still has a coordinator takes part all the same (somebody misses it), and
+ * the next heartbeat ends that; the coordinator itself lets the election end where it stands. If the
  * owner of the greatest id dies meanwhile, its message ends where it comes by a second time (not
  * greater than what was forwarded there), and whoever waits for the coordinator in vain forgets
  * what it forwarded and starts again; an ELECTION ends after 2N hops in any case. A starting
@@ -18,18 +18,23 @@
 
 enum { ELECTION = HOP_MESSAGE_COUNT, COORDINATOR, MESSAGE_COUNT };
 
-enum { FIELD_INITIATOR = 2, FIELD_GREATEST = 3, FIELD_HOPS = 4, FIELD_LEADER = 2 };
+/* The number is filled in when a message is handed on. */
+#define ELECTION_FIELDS(FIELD) \
+    HOP_HEAD_FIELDS(FIELD)     \
+    FIELD(ID, initiator)       \
+    FIELD(ID, greatest)        \
+    FIELD(U64, hops)
+CV_MESSAGE_VIEW(modified_election, ELECTION_FIELDS)
+
+#define COORDINATOR_FIELDS(FIELD) \
+    HOP_HEAD_FIELDS(FIELD)        \
+    FIELD(ID, leader)
+CV_MESSAGE_VIEW(modified_coordinator, COORDINATOR_FIELDS)
 
 static const struct cv_message_type modified_messages[MESSAGE_COUNT] = {
     HOP_MESSAGES,
-    [ELECTION] = {"ELECTION",
-                  {{"term", CV_FIELD_U64},
-                   {"number", CV_FIELD_U64},
-                   {"initiator", CV_FIELD_ID},
-                   {"greatest", CV_FIELD_ID},
-                   {"hops", CV_FIELD_U64}}},
-    [COORDINATOR] = {"COORDINATOR",
-                     {{"term", CV_FIELD_U64}, {"number", CV_FIELD_U64}, {"leader", CV_FIELD_ID}}},
+    [ELECTION] = CV_MESSAGE_TYPE("ELECTION", ELECTION_FIELDS),
+    [COORDINATOR] = CV_MESSAGE_TYPE("COORDINATOR", COORDINATOR_FIELDS),
 };
 
 enum {
@@ -85,7 +90,8 @@ static void modified_check(const void *state)
     const struct ring_modified *r = state;
     cv__classic_check(&r->c);
     CV_ASSERT(r->c.role < ROLE_COUNT);
-    CV_ASSERT(r->hop.next >= 1 && r->hop.next <= r->c.member_count);
+    cv__hop_check(&r->hop, &r->c);
+    CV_ASSERT(r->c.role != PARTICIPATING || r->forwarded >= 1);
     CV_ASSERT(r->forwarded <= r->c.member_count);
 }
 
@@ -99,11 +105,11 @@ static bool pass_on(struct ring_modified *r, const struct cv_message *message, i
 static void modified_lead(struct ring_modified *r, int64_t now_ns, struct cv_effects *out)
 {
     struct classic *c = &r->c;
+    CV_ASSERT(c->role == PARTICIPATING);
     cv__classic_lead(c, &modified_rules, c->term + 1, now_ns, out);
-    const struct cv_message coordinator = {
-        .type = COORDINATOR,
-        .field = {[0] = c->claim_term, [FIELD_LEADER] = c->self},
-    };
+    struct cv_message coordinator = {.type = COORDINATOR};
+    modified_coordinator_write(
+        &coordinator, (struct modified_coordinator){.term = c->claim_term, .leader = c->self});
     (void)pass_on(r, &coordinator, now_ns, out); /* alone: there is nobody to tell */
 }
 
@@ -111,13 +117,13 @@ static void forward(struct ring_modified *r, cv_id initiator, cv_id greatest, ui
                     int64_t now_ns, struct cv_effects *out)
 {
     struct classic *c = &r->c;
-    const struct cv_message election = {
-        .type = ELECTION,
-        .field = {[0] = c->term,
-                  [FIELD_INITIATOR] = initiator,
-                  [FIELD_GREATEST] = greatest,
-                  [FIELD_HOPS] = hops},
-    };
+    CV_ASSERT(c->leader != c->self); /* a coordinator lets the election end */
+    CV_ASSERT(c->role != PARTICIPATING || greatest > r->forwarded || initiator == c->self);
+    struct cv_message election = {.type = ELECTION};
+    modified_election_write(&election, (struct modified_election){.term = c->term,
+                                                                  .initiator = initiator,
+                                                                  .greatest = greatest,
+                                                                  .hops = hops});
     if (cv__classic_stands(c)) {
         cv__classic_await(c, &modified_rules, PARTICIPATING, now_ns, c->coordinator_ns, out);
     }
@@ -137,36 +143,48 @@ static void modified_on_election(struct ring_modified *r, const struct cv_event 
                                  struct cv_effects *out)
 {
     struct classic *c = &r->c;
-    const cv_id initiator = (cv_id)event->message->field[FIELD_INITIATOR];
-    const cv_id greatest = (cv_id)event->message->field[FIELD_GREATEST];
-    const uint64_t hops = event->message->field[FIELD_HOPS];
-    if (c->role == CLASSIC_LEADING) {
-        return; /* whoever started this will hear our heartbeat */
-    }
-    if (greatest == c->self) {
-        if (c->role == PARTICIPATING) {
-            modified_lead(r, event->now_ns, out);
-        }
+    const struct modified_election election = modified_election_read(event->message);
+    CV_ASSERT(election.greatest != CV_ID_NONE);
+    if (c->role == CLASSIC_LEADING) { /* whoever started this will hear our heartbeat */
+        cv__effect_note(out, "ELECTION of {peer} ends here: this process leads", event->peer, 0, 0);
         return;
     }
-    if (hops >= 2 * (uint64_t)c->member_count) {
+    if (election.greatest == c->self && c->role == PARTICIPATING) {
+        modified_lead(r, event->now_ns, out);
         return;
     }
-    const cv_id greater = cv__classic_stands(c) && c->self > greatest ? c->self : greatest;
-    const bool has_forwarded = c->role == PARTICIPATING;
-    if (!has_forwarded || greater > r->forwarded) {
-        forward(r, initiator, greater, hops + 1, event->now_ns, out);
+    if (election.greatest == c->self) {
+        cv__effect_note(out, "ELECTION ends here: it is ours, and not needed any more", c->self, 0,
+                        0);
+        return;
     }
+    if (election.hops >= 2 * (uint64_t)c->member_count) {
+        cv__effect_note(out, "ELECTION of {peer} ends here: after {number} hops", event->peer, 0,
+                        election.hops);
+        return;
+    }
+    const cv_id greater =
+        cv__classic_stands(c) && c->self > election.greatest ? c->self : election.greatest;
+    if (c->role == PARTICIPATING && greater <= r->forwarded) {
+        cv__effect_note(out, "ELECTION of {peer} swallowed: {number} was forwarded already",
+                        event->peer, 0, r->forwarded);
+        return;
+    }
+    forward(r, election.initiator, greater, election.hops + 1, event->now_ns, out);
 }
 
 static void modified_on_coordinator(struct ring_modified *r, const struct cv_event *event,
                                     struct cv_effects *out)
 {
     struct classic *c = &r->c;
-    const uint64_t term = event->message->field[0];
-    const cv_id leader = (cv_id)event->message->field[FIELD_LEADER];
-    if (leader == c->self || cv__classic_judge(c, term, leader) != CLASSIC_NEWER) {
-        return; /* it has been round */
+    const struct modified_coordinator coordinator = modified_coordinator_read(event->message);
+    const uint64_t term = coordinator.term;
+    const cv_id leader = coordinator.leader;
+    CV_ASSERT(leader != CV_ID_NONE);
+    if (leader == c->self || cv__classic_age(c, term, leader) != CLASSIC_NEWER) {
+        cv__effect_note(out, "COORDINATOR {peer} of term {number} ends here: nothing new", leader,
+                        0, term);
+        return;
     }
     cv__classic_claim(c, &modified_rules, term, leader, event->peer, event->now_ns, out);
     (void)pass_on(r, event->message, event->now_ns, out);
@@ -202,6 +220,7 @@ static void modified_on_timer(struct classic *c, uint32_t timer, int64_t now_ns,
     if (timer == HOP_TIMER) {
         cv__hop_on_timer(&r->hop, c, NULL, now_ns, out);
         if (c->role == PARTICIPATING && r->hop.next == c->self) {
+            CV_ASSERT(cv__classic_stands(c));
             modified_lead(r, now_ns, out); /* everybody else is dead */
         }
         return;

@@ -8,7 +8,6 @@
 
 #define CRASH_MS 2050.0 /* between two heartbeats: none is under way */
 #define T_MS 3.0
-enum { HEIR = 1 }; /* the heartbeat's field */
 
 static struct cluster *settled(const char *protocol, uint32_t nodes)
 {
@@ -38,7 +37,7 @@ static cv_id heir_named_by(struct cluster *c, cv_id coordinator, cv_id to)
         cluster_run_until(c, cluster_now_ms(c) + 0.5);
         heartbeat = cluster_in_flight(c, "HEARTBEAT", coordinator, to);
     }
-    const cv_id heir = (cv_id)heartbeat->field[HEIR];
+    const cv_id heir = (cv_id)cluster_field(c, heartbeat, "heir");
     cluster_run_until(c, cluster_now_ms(c) + 50);
     return heir;
 }

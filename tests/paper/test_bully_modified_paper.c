@@ -8,8 +8,7 @@
 
 #define CRASH_MS 2050.0 /* between two heartbeats: none is under way */
 #define T_MS 3.0
-#define T2_MS 4.0      /* T': how long an initiator waits for the announcement of the granted */
-enum { PRIORITY = 1 }; /* OK's field */
+#define T2_MS 4.0 /* T': how long an initiator waits for the announcement of the granted */
 
 static struct cluster *settled(const char *protocol, uint32_t nodes)
 {
@@ -84,7 +83,7 @@ static void step_3_higher_ones_answer_ok_with_their_priority(void **unused)
     for (cv_id id = 3; id <= 5; id++) {
         const struct cv_message *ok = cluster_in_flight(c, "OK", id, 2);
         assert_non_null(ok);
-        assert_int_equal(ok->field[PRIORITY], id);
+        assert_int_equal(cluster_field(c, ok, "priority"), id);
     }
     cluster_end(c);
 }

@@ -8,7 +8,6 @@
 
 #define CRASH_MS 2550.0 /* between two heartbeats: none is under way */
 #define T_MS 3.0
-enum { GREATEST = 3, LEADER = 2 }; /* fields of ELECTION, of COORDINATOR */
 
 static struct cluster *settled(const char *protocol, uint32_t nodes)
 {
@@ -32,7 +31,7 @@ static struct cluster *orphaned(uint32_t nodes, cv_id detector)
 static cv_id id_in_flight(const struct cluster *c, cv_id from, cv_id to)
 {
     const struct cv_message *election = cluster_in_flight(c, "ELECTION", from, to);
-    return election != NULL ? (cv_id)election->field[GREATEST] : CV_ID_NONE;
+    return election != NULL ? (cv_id)cluster_field(c, election, "greatest") : CV_ID_NONE;
 }
 
 /* "When a node notices that the leader has crashed, it sends its ID number to its neighboring node
@@ -113,7 +112,7 @@ static void owner_sends_a_coordinate_message_into_the_ring(void **unused)
     }
     const struct cv_message *coordinator = cluster_in_flight(c, "COORDINATOR", 5, 1);
     assert_non_null(coordinator);
-    assert_int_equal(coordinator->field[LEADER], 5);
+    assert_int_equal(cluster_field(c, coordinator, "leader"), 5);
     cluster_run_until(c, cluster_now_ms(c) + 10);
     for (cv_id at = 1; at <= 4; at++) {
         assert_int_equal(

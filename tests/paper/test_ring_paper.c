@@ -10,7 +10,6 @@
 
 #define CRASH_MS 2550.0 /* between two heartbeats: none is under way */
 #define T_MS 3.0
-enum { INITIATOR = 2, LEADER = 3 }; /* fields */
 
 static struct cluster *settled(uint32_t nodes)
 {
@@ -36,7 +35,7 @@ static void assert_list(const struct cluster *c, const char *type, cv_id from, c
                         cv_id initiator, uint32_t count, const cv_id *expected)
 {
     const struct cv_message *message =
-        cluster_in_flight_with(c, type, from, to, INITIATOR, initiator);
+        cluster_in_flight_with(c, type, from, to, "initiator", initiator);
     assert_non_null(message);
     const uint32_t nodes = c->world->node_count;
     uint32_t found = 0;
@@ -127,7 +126,7 @@ static void step_2_back_at_the_initiator_the_highest_of_the_list_is_elected(void
     assert_int_equal(cluster_leader_count(c), 0);
     cluster_run_until(c, cluster_now_ms(c) + 1);
     assert_active(c, "COORDINATOR", 1, 2, /* initiator= */ 1, 1, 2, 4, 5);
-    assert_int_equal(cluster_in_flight(c, "COORDINATOR", 1, 2)->field[LEADER], 5);
+    assert_int_equal(cluster_field(c, cluster_in_flight(c, "COORDINATOR", 1, 2), "leader"), 5);
     cluster_run_until(c, cluster_now_ms(c) + 30);
     assert_int_equal(cluster_leader(c), 5);
     cluster_end(c);
@@ -174,19 +173,19 @@ static void example_2_and_5_both_elect_6(void **unused)
     while (!came_home_to_2 || !came_home_to_5) {
         assert_true(cluster_now_ms(c) < CRASH_MS + 60);
         cluster_run_until(c, cluster_now_ms(c) + 0.5);
-        if (cluster_in_flight_with(c, "ELECTION", P1, P2, INITIATOR, P2) != NULL) {
+        if (cluster_in_flight_with(c, "ELECTION", P1, P2, "initiator", P2) != NULL) {
             assert_active(c, "ELECTION", P1, P2, P2, P2, P3, P4, P5, P6, P0, P1);
             came_home_to_2 = true;
         }
-        if (cluster_in_flight_with(c, "ELECTION", P4, P5, INITIATOR, P5) != NULL) {
+        if (cluster_in_flight_with(c, "ELECTION", P4, P5, "initiator", P5) != NULL) {
             assert_active(c, "ELECTION", P4, P5, P5, P5, P6, P0, P1, P2, P3, P4);
             came_home_to_5 = true;
         }
         /* Whoever has concluded by now elected 6. */
         const struct cv_message *of_2 = cluster_in_flight(c, "COORDINATOR", P2, P3);
-        assert_true(of_2 == NULL || of_2->field[LEADER] == P6);
+        assert_true(of_2 == NULL || cluster_field(c, of_2, "leader") == P6);
         const struct cv_message *of_5 = cluster_in_flight(c, "COORDINATOR", P5, P6);
-        assert_true(of_5 == NULL || of_5->field[LEADER] == P6);
+        assert_true(of_5 == NULL || cluster_field(c, of_5, "leader") == P6);
     }
     cluster_run_until(c, CRASH_MS + 80);
     assert_int_equal(cluster_leader(c), P6);

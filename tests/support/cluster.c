@@ -1,6 +1,7 @@
 /* tests/support/cluster.c - a simulated cluster that a test leads through a story. */
 #include "support/cluster.h"
 
+#include "support/host.h"
 #include "support/support.h"
 
 #include <stdlib.h>
@@ -221,7 +222,7 @@ static bool is_flying(const struct sim_world *w, uint32_t flight)
 }
 
 const struct cv_message *cluster_in_flight_with(const struct cluster *c, const char *type,
-                                                cv_id from, cv_id to, uint32_t field,
+                                                cv_id from, cv_id to, const char *field,
                                                 uint64_t value)
 {
     static struct cv_message message;
@@ -240,7 +241,7 @@ const struct cv_message *cluster_in_flight_with(const struct cluster *c, const c
         assert_int_equal(
             cv_message_decode(w->protocol, w->node_count, p->bytes, p->byte_count, word, &message),
             CV_OK);
-        if (field == CV_FIELDS_MAX || message.field[field] == value) {
+        if (field == NULL || cluster_field(c, &message, field) == value) {
             return &message;
         }
     }
@@ -250,7 +251,12 @@ const struct cv_message *cluster_in_flight_with(const struct cluster *c, const c
 const struct cv_message *cluster_in_flight(const struct cluster *c, const char *type, cv_id from,
                                            cv_id to)
 {
-    return cluster_in_flight_with(c, type, from, to, /* field= any */ CV_FIELDS_MAX, 0);
+    return cluster_in_flight_with(c, type, from, to, /* field= any */ NULL, 0);
+}
+
+uint64_t cluster_field(const struct cluster *c, const struct cv_message *message, const char *field)
+{
+    return message->field[host_place_of(c->world->protocol, message->type, field)];
 }
 
 uint64_t cluster_token_at(const struct cluster *c, cv_id node)

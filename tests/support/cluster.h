@@ -63,12 +63,15 @@ uint32_t cluster_count(const struct cluster *c, const struct cluster_query *quer
     cluster_count((c), &(const struct cluster_query){.event = "send", __VA_ARGS__})
 
 /* A message of that type that is under way now; NULL if there is none. Lent until the next call.
- * The second one looks for one with that value in that field. */
+ * The second one looks for one with that value in the field of that name. */
 const struct cv_message *cluster_in_flight(const struct cluster *c, const char *type, cv_id from,
                                            cv_id to);
 const struct cv_message *cluster_in_flight_with(const struct cluster *c, const char *type,
-                                                cv_id from, cv_id to, uint32_t field,
+                                                cv_id from, cv_id to, const char *field,
                                                 uint64_t value);
+/* The value of the field of that name. */
+uint64_t cluster_field(const struct cluster *c, const struct cv_message *message,
+                       const char *field);
 
 /* The largest term that a node has accepted: what it would lead or follow with. */
 uint64_t cluster_token_at(const struct cluster *c, cv_id node);

@@ -335,3 +335,20 @@ cv_id host_leader(const struct host *host)
     }
     return leader;
 }
+
+uint32_t host_place_of(const struct cv_protocol *protocol, uint32_t type, const char *name)
+{
+    uint32_t scalars = 0;
+    uint32_t lists = 0;
+    const struct cv_field *field = protocol->messages[type].fields;
+    for (; field->kind != CV_FIELD_END; field++) {
+        const bool is_list = field->kind == CV_FIELD_SET || field->kind == CV_FIELD_VALUES;
+        if (strcmp(field->name, name) == 0) {
+            return is_list ? lists : scalars;
+        }
+        lists += is_list;
+        scalars += !is_list;
+    }
+    fail_msg("no field %s", name);
+    return 0;
+}

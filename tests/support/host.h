@@ -88,6 +88,9 @@ void host_run(struct host *host, int64_t until_ns);
 /* The leader that all nodes that are up agree on; CV_ID_NONE if they do not. */
 cv_id host_leader(const struct host *host);
 
+/* The place of a field of that name among the scalars, or of a set among the lists, of a type. */
+uint32_t host_place_of(const struct cv_protocol *protocol, uint32_t type, const char *name);
+
 /* The effects of one step have room for CV_EFFECTS_MAX items and the words that the header asks
  * for, all filled with rubbish: a core must not depend on what an earlier step left. */
 struct cv_effects host_effects_new(const struct cv_config *config);

@@ -146,24 +146,6 @@ static uint32_t type_of(const struct solo *s, const char *name)
     return 0;
 }
 
-/* The place of a field among the scalars, or of a set among the lists. */
-static uint32_t place_of(const struct solo *s, uint32_t type, const char *name)
-{
-    uint32_t scalars = 0;
-    uint32_t lists = 0;
-    const struct cv_field *field = s->protocol->messages[type].fields;
-    for (; field->kind != CV_FIELD_END; field++) {
-        const bool is_list = field->kind == CV_FIELD_SET || field->kind == CV_FIELD_VALUES;
-        if (strcmp(field->name, name) == 0) {
-            return is_list ? lists : scalars;
-        }
-        lists += is_list;
-        scalars += !is_list;
-    }
-    fail_msg("no field %s", name);
-    return 0;
-}
-
 const struct cv_message *solo_said_to(const struct solo *s, const char *type, cv_id *ret_to)
 {
     for (uint32_t i = 0; i < s->out.item_count; i++) {
@@ -204,12 +186,12 @@ const struct cv_leadership *solo_told(const struct solo *s)
 
 uint64_t solo_field(const struct solo *s, const struct cv_message *message, const char *name)
 {
-    return message->field[place_of(s, message->type, name)];
+    return message->field[host_place_of(s->protocol, message->type, name)];
 }
 
 uint64_t solo_set(const struct solo *s, const struct cv_message *message, const char *name)
 {
-    return message->list[place_of(s, message->type, name)].word[0] << 1;
+    return message->list[host_place_of(s->protocol, message->type, name)].word[0] << 1;
 }
 
 /* ---- What it hears --------------------------------------------------------------------------- */
@@ -225,19 +207,19 @@ void solo_draft(struct solo *s, const char *type)
     const struct cv_field *field = s->protocol->messages[s->draft.type].fields;
     for (; field->kind != CV_FIELD_END; field++) {
         if (field->kind == CV_FIELD_ID) {
-            s->draft.field[place_of(s, s->draft.type, field->name)] = 1;
+            s->draft.field[host_place_of(s->protocol, s->draft.type, field->name)] = 1;
         }
     }
 }
 
 void solo_put(struct solo *s, const char *name, uint64_t value)
 {
-    s->draft.field[place_of(s, s->draft.type, name)] = value;
+    s->draft.field[host_place_of(s->protocol, s->draft.type, name)] = value;
 }
 
 void solo_put_set(struct solo *s, const char *name, uint64_t bits_of_ids)
 {
-    s->draft_word[place_of(s, s->draft.type, name)] = bits_of_ids >> 1;
+    s->draft_word[host_place_of(s->protocol, s->draft.type, name)] = bits_of_ids >> 1;
 }
 
 void solo_hear_copy(struct solo *s, cv_id from, const struct cv_message *message, int64_t bound_ns)
