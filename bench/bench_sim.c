@@ -132,8 +132,8 @@ static int run_case(const struct bench_case *c, bool is_tiny)
         const double begin_s = now_s();
         is_ok = sim_world_run_all(world) && is_ok;
         wall_s = now_s() - begin_s;
-        rate[i] = (double)world->event_count / wall_s / 1e6;
-        events = world->event_count;
+        rate[i] = (double)world->host.counts.steps / wall_s / 1e6;
+        events = world->host.counts.steps;
         messages = world->message_count;
         in_flight = world->flight_count;
         hash = hash_world(world);

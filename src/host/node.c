@@ -76,15 +76,23 @@ static void on_send(struct cv_node *node, struct cv_node_host *host, const struc
     held->to_self = effect->to_self;
 }
 
-/* A newer belief is told at once: older ones that still wait must not be told after it. */
-static void withdraw_leaderships(struct cv_node *node, struct cv_node_host *host)
+static void tell_now(struct cv_node *node, struct cv_node_host *host,
+                     const struct cv_leadership *leadership)
+{
+    node->is_leading = leadership->is_self;
+    host->calls->tell(host->self, leadership);
+}
+
+/* Beliefs that wait must not be told after a newer one that contradicts them. */
+static void withdraw_leaderships(struct cv_node *node, struct cv_node_host *host, bool only_gains)
 {
     for (uint32_t i = 0; i < node->gate.count; i++) {
         struct cv_held *held = cv__gate_at(&node->gate, host->held, i);
-        if (held->kind == CV_HELD_LEADERSHIP) {
+        if (held->kind == CV_HELD_LEADERSHIP && (held->is_self || !only_gains)) {
             drop_kept(host, held->kept);
-            held->kind = CV_HELD_NOTHING;
+            memset(held, 0, sizeof *held);
             held->kept = CV_KEPT_NONE;
+            CV_ASSERT(held->kind == CV_HELD_NOTHING);
         }
     }
 }
@@ -117,20 +125,26 @@ static void hold_leadership(struct cv_node *node, struct cv_node_host *host,
     held->has_majority = leadership->has_majority;
 }
 
+/* A gain waits for the record that it rests on. What is believed of others waits, too, so that an
+ * application never sees an order of leaders that a crash makes this node forget. But nobody goes on
+ * leading because its disk is slow: a loss is told at once, and ends a gain that still waits. */
 static void on_leadership(struct cv_node *node, struct cv_node_host *host,
                           const struct cv_leadership *leadership)
 {
+    const bool is_loss = node->is_leading && !leadership->is_self;
     if (!leadership->is_self) {
-        withdraw_leaderships(node, host);
-        host->calls->tell(host->self, leadership);
-    } else if (cv__gate_is_open(&node->gate)) {
-        host->calls->tell(host->self, leadership);
+        withdraw_leaderships(node, host, /* only_gains= */ !is_loss);
+    }
+    if (cv__gate_is_open(&node->gate) || is_loss) {
+        tell_now(node, host, leadership);
     } else if (!node->gate.has_failed) {
         hold_leadership(node, host, leadership);
-    } /* otherwise it would lead with a record that may be forgotten */
+    } else if (!leadership->is_self) { /* a gain would rest on a record that may be forgotten */
+        tell_now(node, host, leadership);
+    }
 }
 
-static void tell_held(struct cv_node_host *host, const struct cv_held *held)
+static void tell_held(struct cv_node *node, struct cv_node_host *host, const struct cv_held *held)
 {
     struct cv_leadership leadership = {
         .is_self = held->is_self,
@@ -147,7 +161,7 @@ static void tell_held(struct cv_node_host *host, const struct cv_held *held)
         leadership.members.word_count = held->word_count;
         CV_ASSERT(byte_count == held->word_count * sizeof *leadership.members.word);
     }
-    host->calls->tell(host->self, &leadership);
+    tell_now(node, host, &leadership);
     drop_kept(host, held->kept);
 }
 
@@ -160,7 +174,7 @@ static void let_go(struct cv_node *node, struct cv_node_host *host)
         if (held.kind == CV_HELD_SEND) {
             send_now(host, held.kept, held.first, held.last, held.to_self);
         } else if (held.kind == CV_HELD_LEADERSHIP) {
-            tell_held(host, &held);
+            tell_held(node, host, &held);
         }
     }
 }

@@ -8,9 +8,9 @@
  * - An event that comes while a step runs, or while what waited is let go, is queued; nobody calls
  *   back into a step.
  * - A timer is due at an instant of the host's choice in the range that was asked for.
- * - Sends and gained or prolonged leaderships wait for the record issued before them (gate.h). A
- *   leadership of somebody else, or of nobody, never waits: this node may not go on leading because
- *   its disk is slow. It replaces the leaderships that still wait.
+ * - Sends and leaderships wait for the record issued before them (gate.h). Only a loss does not: a
+ *   node must not go on leading because its disk is slow. A gain that still waits when the core
+ *   gives it up again is never told.
  * - After a failed save nothing that waited ever leaves; the core learns of the failure before any
  *   other event. A disk behind which the queue of held effects overflows counts as failed, if what
  *   found no place was a leadership; a send is dropped, as networks drop messages.
@@ -44,7 +44,7 @@ struct cv_node {
     bool is_busy;           /* in a step, or letting go what waited for the disk */
     bool is_closed;         /* no further step and no further effect */
     bool must_tell_failure; /* of the disk, to the core, before any other event */
-    uint8_t zero;
+    bool is_leading;        /* by what was told last */
 };
 
 struct cv_node_counts {

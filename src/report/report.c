@@ -239,7 +239,7 @@ void sim_report_json(const struct sim_world *w, double wall_s, FILE *out)
     cv__json_uint(&json, "nodes", w->node_count);
     cv__json_uint(&json, "seed", w->seed);
     cv__json_seconds(&json, "duration_s", w->scenario->run_ns);
-    cv__json_uint(&json, "events", w->event_count);
+    cv__json_uint(&json, "events", w->host.counts.steps);
     if (wall_s < 0) {
         cv__json_null(&json, "wall_s");
     } else {
@@ -268,7 +268,8 @@ static void text_head(const struct sim_world *w, FILE *out)
     (void)fprintf(out, "%s: %s, %u node%s, seed %llu, ", s->name, w->protocol->name, w->node_count,
                   w->node_count == 1 ? "" : "s", (unsigned long long)w->seed);
     cv__print_seconds(out, s->run_ns);
-    (void)fprintf(out, "s simulated in %llu events\n  options", (unsigned long long)w->event_count);
+    (void)fprintf(out, "s simulated in %llu events\n  options",
+                  (unsigned long long)w->host.counts.steps);
     uint32_t at = 0;
     for (const struct cv_option *o = s->protocol->options; o->name != NULL; o++, at++) {
         struct cv_option_text text;

@@ -42,6 +42,17 @@ static struct sim_node *node_of(struct sim_world *w, cv_id id)
     return &w->node[id - 1];
 }
 
+/* The one host of all nodes, turned to this one. Nobody steps a node from within another's step. */
+static struct cv_node_host *host_of(struct sim_node *n)
+{
+    struct cv_node_host *host = &n->world->host;
+    CV_ASSERT(!n->host.is_busy);
+    host->self = n;
+    host->core = n->state;
+    host->held = n->held;
+    return host;
+}
+
 void sim_world_note(struct sim_world *w, enum cv_record_kind kind, cv_id node, cv_id peer,
                     uint32_t what, uint64_t number, int64_t bound_ns)
 {
@@ -51,7 +62,7 @@ void sim_world_note(struct sim_world *w, enum cv_record_kind kind, cv_id node, c
 
 /* ---- Payloads and flights: pools, so that a message in flight costs no allocation ------------ */
 
-static uint32_t payload_new(struct sim_world *w, const struct cv_message *message)
+static uint32_t payload_new(struct sim_world *w, const void *bytes, size_t byte_count)
 {
     uint32_t index = w->payload_free;
     if (index != NONE) {
@@ -63,15 +74,13 @@ static uint32_t payload_new(struct sim_world *w, const struct cv_message *messag
         memset(&w->payload[index], 0, sizeof w->payload[index]);
     }
     struct sim_payload *p = &w->payload[index];
-    const size_t bytes = cv_message_encode(w->protocol, w->node_count, message, w->encode_bytes);
-    if (bytes > p->byte_capacity) {
+    if (byte_count > p->byte_capacity) {
         free(p->bytes);
-        p->byte_capacity = (uint32_t)(bytes > 32 ? bytes : 32);
+        p->byte_capacity = (uint32_t)(byte_count > 32 ? byte_count : 32);
         p->bytes = cv__allocate(p->byte_capacity, 1);
     }
-    memcpy(p->bytes, w->encode_bytes, bytes);
-    p->byte_count = (uint32_t)bytes;
-    p->type = message->type;
+    memcpy(p->bytes, bytes, byte_count);
+    p->byte_count = (uint32_t)byte_count;
     p->reference_count = 1;
     return index;
 }
@@ -198,19 +207,6 @@ static void queue_timer(struct sim_world *w, cv_id id, uint32_t timer)
     sim_queue_push(&w->queue, t->due_ns, EVENT_TIMER, id * CV_TIMERS_MAX + timer);
 }
 
-static void arm(struct sim_world *w, cv_id id, const struct cv_effect *effect)
-{
-    struct sim_node *n = node_of(w, id);
-    struct sim_timer *t = &n->timer[effect->timer];
-    const int64_t local_ns =
-        effect->earliest_ns == effect->latest_ns
-            ? effect->earliest_ns
-            : sim_rng_range(&w->timer_rng, effect->earliest_ns, effect->latest_ns);
-    t->is_armed = true;
-    t->due_ns = cv__max64(w->now_ns, sim_clock_real(&n->clock, local_ns));
-    queue_timer(w, id, effect->timer);
-}
-
 static void on_timer(struct sim_world *w, uint32_t ref)
 {
     const cv_id id = ref / CV_TIMERS_MAX;
@@ -221,17 +217,15 @@ static void on_timer(struct sim_world *w, uint32_t ref)
         return; /* an entry that was overtaken by an earlier one */
     }
     t->queued_ns = INT64_MAX;
-    if (!t->is_armed || !n->is_up || n->is_paused) {
+    if (n->host.due_ns[timer] == 0 || !n->is_up || n->is_paused) {
         return; /* a paused node's timers fire when it wakes */
     }
     if (t->due_ns > w->now_ns) {
         queue_timer(w, id, timer);
         return;
     }
-    t->is_armed = false;
     sim_world_note(w, CV_RECORD_TIMER, id, CV_ID_NONE, timer, 0, 0);
-    struct cv_event event = {.kind = CV_EVENT_TIMER, .timer = timer};
-    sim_world_step(w, id, &event);
+    cv__node_fire(&n->host, host_of(n), timer);
 }
 
 /* What is due at some instant of the local clock comes at another real instant from now on. */
@@ -242,7 +236,7 @@ void sim_world_set_drift(struct sim_world *w, cv_id id, int64_t drift_ppb)
     sim_clock_set_drift(&n->clock, w->now_ns, drift_ppb);
     for (uint32_t timer = 0; timer < CV_TIMERS_MAX; timer++) {
         struct sim_timer *t = &n->timer[timer];
-        if (t->is_armed && t->due_ns > w->now_ns) {
+        if (n->host.due_ns[timer] != 0 && t->due_ns > w->now_ns) {
             t->due_ns = sim_clock_real(&n->clock, sim_clock_local(&before, t->due_ns));
             queue_timer(w, id, timer);
         }
@@ -254,44 +248,85 @@ void sim_world_set_drift(struct sim_world *w, cv_id id, int64_t drift_ppb)
     }
 }
 
-/* ---- Effects --------------------------------------------------------------------------------- */
+/* ---- Effects: what the host of a simulated node does (host/node.h) --------------------------- */
 
-static struct sim_held *hold(struct sim_node *n, enum cv_effect_kind kind)
+static int64_t call_now_ns(void *self)
 {
-    if (n->held_first == n->held_count) {
-        n->held_first = 0;
-        n->held_count = 0;
-    }
-    n->held = cv__grow(n->held, &n->held_capacity, n->held_count, sizeof *n->held);
-    struct sim_held *h = &n->held[n->held_count++];
-    memset(h, 0, sizeof *h);
-    h->kind = kind;
-    return h;
+    const struct sim_node *n = self;
+    return sim_clock_local(&n->clock, n->world->now_ns);
 }
 
-/* A copy of what was lent for this step only; drop_held() and on_disk() free it. */
-static struct cv_list keep_list(struct cv_list list)
+static int64_t call_arm(void *self, uint32_t timer, int64_t earliest_ns, int64_t latest_ns)
 {
-    if (list.word_count == 0) {
-        return list;
-    }
-    uint64_t *copy = cv__allocate(list.word_count, sizeof *copy);
-    memcpy(copy, list.word, list.word_count * sizeof *copy);
-    return (struct cv_list){copy, list.word_count};
+    struct sim_node *n = self;
+    struct sim_world *w = n->world;
+    const int64_t local_ns = earliest_ns == latest_ns
+                                 ? earliest_ns
+                                 : sim_rng_range(&w->timer_rng, earliest_ns, latest_ns);
+    n->timer[timer].due_ns = cv__max64(w->now_ns, sim_clock_real(&n->clock, local_ns));
+    queue_timer(w, n->id, timer);
+    return local_ns;
 }
 
-static void list_free(struct cv_list *list)
+static uint32_t call_encode(void *self, const struct cv_message *message)
 {
-    union {
-        const uint64_t *lent;
-        void *owned;
-    } word = {.lent = list->word};
-    if (list->word_count > 0) {
-        free(word.owned);
-    }
+    struct sim_world *w = ((struct sim_node *)self)->world;
+    const size_t byte_count =
+        cv_message_encode(w->protocol, w->node_count, message, w->encode_bytes);
+    const uint32_t payload = payload_new(w, w->encode_bytes, byte_count);
+    w->payload[payload].type = message->type;
+    return payload;
 }
 
-static void save(struct sim_node *n, const uint64_t *word, uint32_t word_count)
+static uint32_t call_keep(void *self, const void *bytes, size_t byte_count)
+{
+    return payload_new(((struct sim_node *)self)->world, bytes, byte_count);
+}
+
+static const void *call_kept(void *self, uint32_t payload, size_t *ret_byte_count)
+{
+    const struct sim_payload *p = &((struct sim_node *)self)->world->payload[payload];
+    *ret_byte_count = p->byte_count;
+    return p->bytes;
+}
+
+static void call_drop(void *self, uint32_t payload)
+{
+    payload_release(((struct sim_node *)self)->world, payload);
+}
+
+static void call_send(void *self, uint32_t payload, cv_id first, cv_id last, bool to_self)
+{
+    const struct sim_node *n = self;
+    send_range(n->world, n->id, payload, first, last, to_self);
+}
+
+static void call_tell(void *self, const struct cv_leadership *leadership)
+{
+    const struct sim_node *n = self;
+    sim_hold_believe(n->world, n->id, leadership);
+}
+
+static void call_ask_sequence(void *self, uint64_t request, uint64_t reference)
+{
+    const struct sim_node *n = self;
+    sim_query_ask(n->world, n->id, request, reference);
+}
+
+static void call_ask_store(void *self, const struct cv_effect *effect)
+{
+    const struct sim_node *n = self;
+    sim_errand_ask(n->world, n->id, effect);
+}
+
+static void call_record_asked(void *self, const uint64_t *word, uint32_t word_count)
+{
+    const struct sim_node *n = self;
+    sim_world_note(n->world, CV_RECORD_PERSIST, n->id, CV_ID_NONE, 0, word_count > 0 ? word[0] : 0,
+                   0);
+}
+
+static void write_record(struct sim_node *n, const uint64_t *word, uint32_t word_count)
 {
     n->persisted_count = word_count;
     memcpy(n->persisted, word, word_count * sizeof *word);
@@ -306,142 +341,90 @@ static void queue_disk(struct sim_world *w, cv_id id, int64_t delay_ns)
     sim_queue_push(&w->queue, w->now_ns + delay_ns, EVENT_DISK, life * DISK_LIFE + id);
 }
 
-/* Effects wait if a record is being saved, and a record itself if the disk takes its time. */
-static void apply(struct sim_world *w, cv_id id, const struct cv_effect *e)
+static enum cv_save_result call_save(void *self, const uint64_t *word, uint32_t word_count)
 {
-    struct sim_node *n = node_of(w, id);
-    const bool is_waiting = n->held_first < n->held_count;
-    switch (e->kind) {
-    case CV_EFFECT_ARM:
-        arm(w, id, e);
-        break;
-    case CV_EFFECT_DISARM:
-        n->timer[e->timer].is_armed = false;
-        break;
-    case CV_EFFECT_PERSIST:
-        sim_world_note(w, CV_RECORD_PERSIST, id, CV_ID_NONE, 0, e->persist[0], 0);
-        if (is_waiting || n->disk_ns > 0 || n->disk_fails) {
-            struct sim_held *h = hold(n, e->kind);
-            h->word_count = e->persist_count;
-            memcpy(h->word, e->persist, e->persist_count * sizeof *e->persist);
-            if (!is_waiting) {
-                queue_disk(w, id, n->disk_ns);
-            }
-        } else {
-            save(n, e->persist, e->persist_count);
-        }
-        break;
-    case CV_EFFECT_SEND: {
-        const uint32_t payload = payload_new(w, &e->message);
-        if (is_waiting) {
-            struct sim_held *h = hold(n, e->kind);
-            h->payload = payload;
-            h->first = e->first;
-            h->last = e->last;
-            h->to_self = e->to_self;
-        } else {
-            send_range(w, id, payload, e->first, e->last, e->to_self);
-            payload_release(w, payload);
-        }
-        break;
+    struct sim_node *n = self;
+    if (n->disk_ns == 0 && !n->disk_fails) {
+        write_record(n, word, word_count);
+        return CV_SAVE_DONE;
     }
-    case CV_EFFECT_LEADERSHIP:
-        if (is_waiting) {
-            struct sim_held *h = hold(n, e->kind);
-            h->leadership = e->leadership;
-            h->leadership.members = keep_list(e->leadership.members);
-        } else {
-            sim_hold_believe(w, id, &e->leadership);
-        }
-        break;
-    case CV_EFFECT_ASK_SEQUENCE:
-        sim_query_ask(w, id, e->request, e->reference);
-        break;
-    case CV_EFFECT_ASK_STORE:
-        sim_errand_ask(w, id, e);
-        break;
+    if (n->held == NULL) {
+        n->held = cv__allocate(SIM_HELD_MAX, sizeof *n->held);
+        n->world->host.held = n->held;
     }
+    queue_disk(n->world, n->id, n->disk_ns);
+    return CV_SAVE_BEGUN;
 }
 
-static void record_notes(struct sim_world *w, cv_id id)
+static void call_stepped(void *self, const struct cv_event *event, const struct cv_effects *out)
 {
-    for (uint32_t i = 0; i < w->effects.note_count; i++) {
-        const struct cv_note *note = &w->effects.note[i];
+    const struct sim_node *n = self;
+    struct sim_world *w = n->world;
+    (void)event;
+    for (uint32_t i = 0; i < out->note_count; i++) {
+        const struct cv_note *note = &out->note[i];
         const struct cv_record record = {
             .at_ns = w->now_ns,
             .kind = CV_RECORD_NOTE,
-            .node = id,
+            .node = n->id,
             .peer = note->peer,
             .number = note->number,
-            .bound_ns = sim_clock_real(&node_of(w, id)->clock, note->time_ns),
+            .bound_ns = sim_clock_real(&n->clock, note->time_ns),
             .text = note->text,
         };
         cv__trace_add(&w->trace, &record, NULL);
     }
 }
 
+static void call_disk_failed(void *self, const char *why)
+{
+    struct sim_node *n = self;
+    (void)why;
+    sim_world_note(n->world, CV_RECORD_PERSIST_FAILED, n->id, CV_ID_NONE, 0, 0, 0);
+    n->has_stopped = true;
+    cv__properties_stop(&n->world->properties, n->id);
+}
+
+static const struct cv_node_calls node_calls = {
+    .now_ns = call_now_ns,
+    .arm = call_arm,
+    .encode = call_encode,
+    .keep = call_keep,
+    .kept = call_kept,
+    .drop = call_drop,
+    .send = call_send,
+    .tell = call_tell,
+    .ask_sequence = call_ask_sequence,
+    .ask_store = call_ask_store,
+    .save = call_save,
+    .disk_failed = call_disk_failed,
+    .stepped = call_stepped,
+    .record_asked = call_record_asked,
+};
+
 void sim_world_step(struct sim_world *w, cv_id id, struct cv_event *event)
 {
     struct sim_node *n = node_of(w, id);
     CV_ASSERT(n->is_up && !n->is_paused);
-    event->now_ns = sim_clock_local(&n->clock, w->now_ns);
-    w->event_count++;
-    cv_core_step(w->protocol, n->state, event, &w->effects);
-    record_notes(w, id);
-    for (uint32_t i = 0; i < w->effects.item_count; i++) {
-        apply(w, id, &w->effects.item[i]);
-    }
+    cv__node_event(&n->host, host_of(n), event);
 }
 
-static void drop_held(struct sim_world *w, struct sim_node *n)
-{
-    for (uint32_t i = n->held_first; i < n->held_count; i++) {
-        if (n->held[i].kind == CV_EFFECT_SEND) {
-            payload_release(w, n->held[i].payload);
-        } else if (n->held[i].kind == CV_EFFECT_LEADERSHIP) {
-            list_free(&n->held[i].leadership.members);
-        }
-    }
-    n->held_first = 0;
-    n->held_count = 0;
-}
-
-/* The record at the head is saved, or is not; what waited for it may go, up to the next record. */
+/* The record under way is saved, or is not. */
 static void on_disk(struct sim_world *w, uint32_t ref)
 {
     const cv_id id = ref % DISK_LIFE;
     struct sim_node *n = node_of(w, id);
-    if (!n->is_up || n->life % DISK_LIFE != ref / DISK_LIFE || n->held_first == n->held_count) {
-        return; /* it crashed meanwhile, or nothing waits any more */
+    const struct cv_gate *gate = &n->host.gate;
+    if (!n->is_up || n->life % DISK_LIFE != ref / DISK_LIFE || !gate->is_saving) {
+        return; /* it crashed meanwhile */
     }
     if (n->is_paused) {
         n->has_disk_waiting = true; /* it learns of this when it wakes */
-        return;
-    }
-    CV_ASSERT(n->held[n->held_first].kind == CV_EFFECT_PERSIST);
-    if (n->disk_fails) {
-        sim_world_note(w, CV_RECORD_PERSIST_FAILED, id, CV_ID_NONE, 0, 0, 0);
-        drop_held(w, n);
-        n->has_stopped = true;
-        cv__properties_stop(&w->properties, id);
-        struct cv_event event = {.kind = CV_EVENT_PERSIST_FAILED};
-        sim_world_step(w, id, &event);
-        return;
-    }
-    const struct sim_held *record = &n->held[n->held_first++];
-    save(n, record->word, record->word_count);
-    while (n->held_first < n->held_count && n->held[n->held_first].kind != CV_EFFECT_PERSIST) {
-        struct sim_held h = n->held[n->held_first++];
-        if (h.kind == CV_EFFECT_SEND) {
-            send_range(w, id, h.payload, h.first, h.last, h.to_self);
-            payload_release(w, h.payload);
-        } else {
-            sim_hold_believe(w, id, &h.leadership);
-            list_free(&h.leadership.members);
-        }
-    }
-    if (n->held_first < n->held_count) {
-        queue_disk(w, id, n->disk_ns);
+    } else if (n->disk_fails) {
+        cv__node_save_failed(&n->host, host_of(n), "the disk failed");
+    } else {
+        write_record(n, gate->saving.word, gate->saving.word_count);
+        cv__node_saved(&n->host, host_of(n));
     }
 }
 
@@ -499,21 +482,17 @@ static void deliver(struct sim_world *w, uint32_t index)
     if (waits_for_turn(w, index)) {
         return;
     }
-    struct cv_message message;
-    const int error = cv_message_decode(w->protocol, w->node_count, p->bytes, p->byte_count,
-                                        w->decode_word, &message);
-    CV_ASSERT(error == CV_OK); /* it went through the encoder, and the network damages nothing */
     const int64_t bound_ns = bound_delay(w, &f, sim_clock_local(&n->clock, w->now_ns));
     sim_world_note(w, CV_RECORD_DELIVER, f.to, f.from, p->type, f.number, bound_ns);
     sim_properties_arrive(w, f.from, f.to, w->now_ns - f.sent_ns);
     struct cv_event event = {
         .kind = CV_EVENT_MESSAGE,
         .peer = w->protocol->is_anonymous ? CV_ID_NONE : f.from,
-        .message = &message,
         .is_fast = bound_ns <= w->scenario->fast_ns,
         .delay_ns_max = bound_ns,
     };
-    sim_world_step(w, f.to, &event);
+    cv__node_message(&n->host, host_of(n), &event, p->bytes, p->byte_count);
+    CV_ASSERT(w->host.counts.malformed == 0); /* it was encoded, and the network damages nothing */
     flight_free(w, index);
 }
 
@@ -531,6 +510,7 @@ void sim_world_start_node(struct sim_world *w, cv_id id)
     struct cv_config config = w->scenario->config;
     config.self = id;
     cv_core_init(w->protocol, n->state, &config);
+    cv__node_init(&n->host, SIM_HELD_MAX, /* waiting_capacity= */ 0);
     sim_world_note_life(w, id, SIM_LIFE_UP);
     uint64_t persisted[CV_PERSIST_WORDS_MAX];
     memcpy(persisted, n->persisted, sizeof persisted);
@@ -566,11 +546,8 @@ void sim_world_crash_node(struct sim_world *w, cv_id id)
     n->is_paused = false;
     n->has_disk_waiting = false;
     n->busy_ns = 0;
-    drop_held(w, n);
+    cv__node_close(&n->host, host_of(n));
     drop_backlog(w, n);
-    for (uint32_t i = 0; i < CV_TIMERS_MAX; i++) {
-        n->timer[i].is_armed = false;
-    }
     free(n->echo); /* the transport's memory is gone too */
     n->echo = NULL;
 }
@@ -592,7 +569,7 @@ void sim_world_wake_node(struct sim_world *w, cv_id id)
         if ((turn == 0) == timers_first) {
             for (uint32_t timer = 0; timer < CV_TIMERS_MAX; timer++) {
                 struct sim_timer *t = &n->timer[timer];
-                if (t->is_armed && t->queued_ns == INT64_MAX) {
+                if (n->host.due_ns[timer] != 0 && t->queued_ns == INT64_MAX) {
                     t->due_ns = cv__max64(t->due_ns, w->now_ns);
                     queue_timer(w, id, timer);
                 }
@@ -798,6 +775,8 @@ static void make_nodes(struct sim_world *w)
     w->states = cv__allocate(w->node_count, bytes);
     for (cv_id id = 1; id <= w->node_count; id++) {
         struct sim_node *n = node_of(w, id);
+        n->world = w;
+        n->id = id;
         n->state = w->states + (id - 1) * bytes;
         n->clock.local_base_ns = sim_rng_range(&rng, NS_PER_S, 1000 * NS_PER_S);
         for (uint32_t i = 0; i < CV_TIMERS_MAX; i++) {
@@ -867,8 +846,14 @@ struct sim_world *sim_world_new(const struct sim_scenario *scenario, uint64_t se
     if (options->trace != NULL || options->observe != NULL || options->takes_notes) {
         w->effects.note = cv__allocate(CV_NOTES_MAX, sizeof *w->effects.note);
     }
-    w->decode_word = cv__allocate(cv_message_words_max(w->node_count), sizeof(uint64_t));
     w->encode_bytes = cv__allocate(cv_message_bytes_max(w->protocol, w->node_count), 1);
+    w->host = (struct cv_node_host){
+        .calls = &node_calls,
+        .protocol = w->protocol,
+        .member_count = w->node_count,
+        .out = &w->effects,
+        .decoded_word = cv__allocate(cv_message_words_max(w->node_count), sizeof(uint64_t)),
+    };
     w->expect_seen = cv__allocate(scenario->expect_count, sizeof *w->expect_seen);
     w->verdict = cv__allocate(scenario->expect_count, sizeof *w->verdict);
 
@@ -888,7 +873,6 @@ void sim_world_free(struct sim_world *w)
         return;
     }
     for (uint32_t i = 0; i < w->node_count; i++) {
-        drop_held(w, &w->node[i]);
         free(w->node[i].held);
         free(w->node[i].backlog);
         free(w->node[i].echo);
@@ -918,7 +902,7 @@ void sim_world_free(struct sim_world *w)
     free(w->effects.item);
     free(w->effects.word);
     free(w->effects.note);
-    free(w->decode_word);
+    free(w->host.decoded_word);
     free(w->encode_bytes);
     free(w->expect_seen);
     free(w->verdict);

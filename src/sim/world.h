@@ -13,6 +13,7 @@
 #define CV_SIM_WORLD_H
 
 #include "core/failaware.h"
+#include "host/node.h"
 #include "properties/properties.h"
 #include "scenario/scenario.h"
 #include "sim/clock.h"
@@ -27,27 +28,21 @@
 #include <setjmp.h>
 
 #define SIM_BOUNDS_NODES_MAX 1024u
+#define SIM_HELD_MAX 256u /* effects of a node that wait for its disk; as in a real process */
 #define SIM_TYPES_MAX 32u /* message types that are counted apart */
 
+/* The real instant at which an armed timer of a node is due: what a kernel would be told. */
 struct sim_timer {
-    bool is_armed;
-    int64_t due_ns;    /* real time */
+    int64_t due_ns;
     int64_t queued_ns; /* the queue entry that stands for it; INT64_MAX: none */
 };
 
-/* What waits for the disk: a record being saved, then the effects that must not overtake it. */
-struct sim_held {
-    enum cv_effect_kind kind; /* PERSIST, SEND or LEADERSHIP */
-    uint32_t payload;
-    cv_id first, last;
-    bool to_self;
-    uint32_t word_count;
-    uint64_t word[CV_PERSIST_WORDS_MAX];
-    struct cv_leadership leadership;
-};
-
 struct sim_node {
+    struct sim_world *world;
+    cv_id id;
     void *state;
+    struct cv_node host; /* what every host keeps for a core: timers, and what waits for the disk */
+    struct cv_held *held; /* places for the latter; NULL until something has to wait */
     struct sim_clock clock;
     bool is_up, is_paused, disk_fails;
     bool has_stopped;      /* its disk failed it: it takes no part until it starts again */
@@ -64,8 +59,6 @@ struct sim_node {
     uint32_t persisted_count;
     uint64_t persisted[CV_PERSIST_WORDS_MAX];
 
-    struct sim_held *held; /* a queue: held_first .. held_count */
-    uint32_t held_first, held_count, held_capacity;
     uint32_t *backlog; /* messages that arrived while it was paused */
     uint32_t backlog_count, backlog_capacity;
     struct cv_echo *echo; /* by peer; NULL until something was received */
@@ -160,7 +153,6 @@ struct sim_world {
     struct sim_world_options options;
     uint64_t seed;
     int64_t now_ns;
-    uint64_t event_count;
     bool is_over; /* an assertion failed: nothing more can be trusted */
 
     uint32_t node_count;
@@ -204,8 +196,8 @@ struct sim_world {
     uint32_t *errand_waiting; /* what arrived while the node was paused */
     uint32_t errand_waiting_count, errand_waiting_capacity;
 
+    struct cv_node_host host; /* of the node that is stepped; its counts are of all nodes */
     struct cv_effects effects;
-    uint64_t *decode_word;
     uint8_t *encode_bytes;
 
     uint64_t message_count, message_bytes, message_by_type[SIM_TYPES_MAX], lost_count;
