@@ -2,7 +2,7 @@
  *
  * A core is a deterministic state machine: one event in, some effects out. It reads no clock, opens
  * nothing, allocates nothing and draws no random number; time and chance come from the host. The
- * same core runs in an agent, in the simulator and in an exhaustive search. A host
+ * same core runs in `conclave run`, in the simulator and in your own program. A host
  *
  *   1. finds a protocol (cv_protocol_find), fills a configuration (cv_config_init, cv_config_set)
  *      and has it checked (cv_core_configure),

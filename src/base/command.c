@@ -1,25 +1,113 @@
 /* src/base/command.c - see command.h. */
 #include "base/command.h"
 
+#include "core/errors.h"
+#include "core/text.h"
+
 #include <errno.h>
+#include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-int cv__usage_error(const char *format, ...)
+/* ---- Complaints ------------------------------------------------------------------------------ */
+
+static void complain(const char *format, va_list args) CV_PRINTF(1, 0);
+
+static void complain(const char *format, va_list args)
 {
     char line[4096]; /* what is longer says no more */
-    va_list args;
-    va_start(args, format);
     (void)vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    /* Names and addresses are repeated in it: whatever they are, it stays one line. */
     for (char *at = line; *at != '\0'; at++) {
         *at = (unsigned char)*at < 0x20 || *at == 0x7f ? '?' : *at;
     }
     (void)fprintf(stderr, "conclave: %s\n", line);
+}
+
+void cv__complain(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    complain(format, args);
+    va_end(args);
+}
+
+int cv__wrong_usage(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    complain(format, args);
+    va_end(args);
     return EXIT_USAGE;
+}
+
+int cv__cannot(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    complain(format, args);
+    va_end(args);
+    return EXIT_CANNOT;
+}
+
+int cv__unknown_word(const char *what, const char *word, const char *const *known)
+{
+    struct cv_errtext error;
+    (void)cv__fail_unknown(&error, CV_E_UNKNOWN, what, word, known);
+    return cv__wrong_usage("%s", error.text);
+}
+
+/* ---- Options --------------------------------------------------------------------------------- */
+
+/* `name` is what stands between "--" and "=", of which getopt accepts the beginning of one option
+ * only. */
+static void complain_long(const char *name, const struct option *longs, bool is_known)
+{
+    const char *known[CV_WORDS_MAX + 1];
+    uint32_t known_count = 0, match_count = 0;
+    const struct option *match = NULL;
+    for (const struct option *o = longs; o->name != NULL; o++) {
+        CV_ASSERT(known_count < CV_WORDS_MAX);
+        known[known_count++] = o->name;
+        if (strncmp(o->name, name, strlen(name)) == 0) {
+            match = o;
+            match_count++;
+        }
+    }
+    known[known_count] = NULL;
+    const char *nearest = cv__nearest_word(name, known);
+    if (is_known && match != NULL) {
+        cv__complain("option '--%s' %s", match->name,
+                     match->has_arg == no_argument ? "takes no argument" : "requires an argument");
+    } else if (match_count > 1) {
+        cv__complain("option '--%s' is ambiguous: write it in full", name);
+    } else if (nearest != NULL) {
+        cv__complain("unknown option '--%s'; did you mean '--%s'?", name, nearest);
+    } else {
+        cv__complain("unknown option '--%s'; --help lists those that there are", name);
+    }
+}
+
+int cv__next_option(int argc, char **argv, const char *shorts, const struct option *longs)
+{
+    opterr = 0; /* getopt(3) is not to complain by itself */
+    const int option = getopt_long(argc, argv, shorts, longs, NULL);
+    if (option != '?') {
+        return option;
+    }
+    const char *word = argv[optind - 1];
+    const char *place = optopt != 0 ? strchr(shorts, optopt) : NULL;
+    if (strncmp(word, "--", 2) == 0) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+        complain_long(name, longs, optopt != 0);
+    } else if (place != NULL && place[1] == ':') {
+        cv__complain("option '-%c' requires an argument", optopt);
+    } else {
+        cv__complain("unknown option '-%c'; --help lists those that there are", optopt);
+    }
+    return option;
 }
 
 bool cv__option_number(const char *option, const char *text, uint64_t min, uint64_t max,
@@ -30,18 +118,20 @@ bool cv__option_number(const char *option, const char *text, uint64_t min, uint6
     const unsigned long long value = strtoull(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value < min ||
         value > max) {
-        (void)cv__usage_error("%s takes a whole number from %llu to %llu, not '%s'", option,
-                              (unsigned long long)min, (unsigned long long)max, text);
+        cv__complain("%s takes a whole number from %llu to %llu, not '%s'", option,
+                     (unsigned long long)min, (unsigned long long)max, text);
         return false;
     }
     *ret_value = value;
     return true;
 }
 
+/* ---- Output ---------------------------------------------------------------------------------- */
+
 int cv__flush_output(int status)
 {
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        return cv__usage_error("cannot write the output: %s", strerror(errno));
+        return cv__cannot("cannot write the output: %s", strerror(errno));
     }
     return status;
 }

@@ -1,23 +1,44 @@
-/* src/base/command.h - what every command does alike: exit status, complaints, numbers of options.
+/* src/base/command.h - what every command does alike: exit status, complaints, reading options.
  *
- * Results go to stdout, words to stderr. Exit status: 0 fine, 1 the answer is no, 2 wrong usage or
- * bad input. */
+ * Results go to stdout, complaints to stderr. Exit status: 0 fine, 1 the answer is no, 2 wrong usage
+ * or bad input, or that something could not be done. */
 #ifndef CV_BASE_COMMAND_H
 #define CV_BASE_COMMAND_H
 
 #include "core/types.h"
 
-enum { EXIT_FINE = 0, EXIT_NO = 1, EXIT_USAGE = 2 };
+struct option; /* of <getopt.h> */
 
-/* "conclave: ..." and a newline on stderr; returns EXIT_USAGE. */
-int cv__usage_error(const char *format, ...) CV_PRINTF(1, 2);
+enum {
+    EXIT_FINE = 0,
+    EXIT_NO = 1,
+    EXIT_USAGE = 2,  /* the command line is wrong */
+    EXIT_CANNOT = 2, /* it is right, but what it asks for cannot be done */
+};
 
-/* A whole number of an option; false and a message if it is none. */
+/* "conclave: ..." and a newline on stderr. Control characters become question marks, so that it
+ * stays one line, whatever names and addresses are repeated in it. */
+void cv__complain(const char *format, ...) CV_PRINTF(1, 2);
+
+/* The command line is wrong: complains, and returns EXIT_USAGE. */
+int cv__wrong_usage(const char *format, ...) CV_PRINTF(1, 2);
+
+/* What was asked for cannot be done: complains, and returns EXIT_CANNOT. */
+int cv__cannot(const char *format, ...) CV_PRINTF(1, 2);
+
+/* A word of the command line that is none of `known` (which ends with NULL): complains, with the
+ * word that was probably meant or all there are, and returns EXIT_USAGE. */
+int cv__unknown_word(const char *what, const char *word, const char *const *known);
+
+/* getopt_long(3), but an option that is unknown, ambiguous or lacks its argument is answered like
+ * everything else. Returns '?' after such a complaint. */
+int cv__next_option(int argc, char **argv, const char *shorts, const struct option *longs);
+
+/* A whole number of an option; false and a complaint if it is none. */
 bool cv__option_number(const char *option, const char *text, uint64_t min, uint64_t max,
                        uint64_t *ret_value);
 
-/* What the last stdout writes came to: EXIT_FINE, or EXIT_USAGE and a message if the disk was full.
- */
+/* Whether the output could be written: `status`, or EXIT_CANNOT and a complaint if it could not. */
 int cv__flush_output(int status);
 
 #endif

@@ -37,7 +37,7 @@ static int check(const char *path, int64_t min_ns, bool is_json, bool is_quiet)
     struct cv_errtext error;
     const struct cv_lease_page *page;
     if (cv__lease_file_open(path, &page, &error) != CV_OK) {
-        return cv__usage_error("%s; 'conclave run' sets CONCLAVE_LEASE_FILE", error.text);
+        return cv__cannot("%s; 'conclave run' sets CONCLAVE_LEASE_FILE", error.text);
     }
     const int64_t now_ns = cv__clock_now_ns();
     const struct cv_lease_view view = cv__lease_read(page, now_ns);
@@ -66,7 +66,7 @@ static int run(int argc, char **argv)
     bool is_quiet = false;
     int64_t min_ns = 0;
     int option;
-    while ((option = getopt_long(argc, argv, "q", longs, NULL)) != -1) {
+    while ((option = cv__next_option(argc, argv, "q", longs)) != -1) {
         switch (option) {
         case 'j':
             is_json = true;
@@ -76,7 +76,7 @@ static int run(int argc, char **argv)
             break;
         case 'm':
             if (!cv__duration_parse(optarg, &min_ns)) {
-                return cv__usage_error("--min takes a time such as 2s or 500ms, not '%s'", optarg);
+                return cv__wrong_usage("--min takes a time such as 2s or 500ms, not '%s'", optarg);
             }
             break;
         default:
@@ -84,12 +84,12 @@ static int run(int argc, char **argv)
         }
     }
     if (optind < argc) {
-        return cv__usage_error("check-lease takes no argument: '%s'", argv[optind]);
+        return cv__wrong_usage("check-lease takes no argument: '%s'", argv[optind]);
     }
     const char *path = getenv("CONCLAVE_LEASE_FILE");
     if (path == NULL || path[0] == '\0') {
-        return cv__usage_error("there is no surrounding 'conclave run': CONCLAVE_LEASE_FILE is not "
-                               "set");
+        return cv__cannot("there is no surrounding 'conclave run': CONCLAVE_LEASE_FILE is not "
+                          "set");
     }
     return check(path, min_ns, is_json, is_quiet);
 }

@@ -103,7 +103,7 @@ static int run(int argc, char **argv)
     const char *lease = "5s";
     bool is_json = false;
     int option;
-    while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
         switch (option) {
         case 'l':
             lease = optarg;
@@ -116,7 +116,7 @@ static int run(int argc, char **argv)
         }
     }
     if (argc - optind > 1) {
-        return cv__usage_error("explain takes one address: '%s'", argv[optind + 1]);
+        return cv__wrong_usage("explain takes one address: '%s'", argv[optind + 1]);
     }
     char *address;
     const struct cv_store_kind *kind =
@@ -131,13 +131,13 @@ static int run(int argc, char **argv)
     int64_t lease_ns;
     if (!cv__duration_parse(lease, &lease_ns) || lease_ns < kind->lease_ns_min) {
         char least[CV_DURATION_TEXT_BYTES];
-        return cv__usage_error("--lease takes a time of %s at least with %s, not '%s'",
+        return cv__wrong_usage("--lease takes a time of %s at least with %s, not '%s'",
                                cv__duration_format(kind->lease_ns_min, least), kind->scheme, lease);
     }
     cv_config_init(&config, protocol, 1, 1);
     if (cv_config_set(&config, protocol, "lease", lease, &error) != CV_OK ||
         cv_core_configure(protocol, &config, &error) != CV_OK) {
-        return cv__usage_error("%s", error.text);
+        return cv__cannot("%s", error.text);
     }
     print(kind, protocol, &config, is_json);
     return EXIT_FINE;

@@ -147,7 +147,7 @@ static int parse(int argc, char **argv, struct settings *s, const char **ret_via
                                           {"json", no_argument, NULL, 'j'},
                                           {0}};
     int option;
-    while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
         switch (option) {
         case 'v':
             *ret_via = optarg;
@@ -155,7 +155,7 @@ static int parse(int argc, char **argv, struct settings *s, const char **ret_via
         case 'a':
         case 's':
             if (!instant_parse(optarg, s->now_ns, option == 'a' ? &s->at_ns : &s->since_ns)) {
-                return cv__usage_error("--%s takes an instant like '2026-01-31 14:00', @SECONDS or "
+                return cv__wrong_usage("--%s takes an instant like '2026-01-31 14:00', @SECONDS or "
                                        "10min (ago), not '%s'",
                                        option == 'a' ? "at" : "since", optarg);
             }
@@ -169,7 +169,7 @@ static int parse(int argc, char **argv, struct settings *s, const char **ret_via
         }
     }
     if (argc - optind != 1 || !cv__election_name_is_valid(argv[optind])) {
-        return cv__usage_error("history takes the name of one election");
+        return cv__wrong_usage("history takes the name of one election");
     }
     return EXIT_FINE;
 }
@@ -194,7 +194,7 @@ static int run(int argc, char **argv)
     }
     if (cv__trail_read(kind, address, argv[optind], on_past, &s, &error) != CV_OK) {
         free(address);
-        return cv__usage_error("%s", error.text);
+        return cv__cannot("%s", error.text);
     }
     if (s.is_json) {
         cv__json_close(&s.json, ']');

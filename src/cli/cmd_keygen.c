@@ -8,13 +8,13 @@
 static int run(int argc, char **argv)
 {
     if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
-        return cv__usage_error("keygen takes the name of a file, or nothing: '%s'",
+        return cv__wrong_usage("keygen takes the name of a file, or nothing: '%s'",
                                argv[argc > 2 ? 2 : 1]);
     }
     struct cv_key key;
     struct cv_errtext why;
     if (cv__key_generate(&key, &why) != CV_OK) {
-        return cv__usage_error("%s", why.text);
+        return cv__cannot("%s", why.text);
     }
     int status = EXIT_FINE;
     if (argc < 2) {
@@ -22,7 +22,7 @@ static int run(int argc, char **argv)
         cv__key_format(&key, line);
         (void)fputs(line, stdout); /* main() looks whether it was written */
     } else if (cv__key_write(&key, argv[1], &why) != CV_OK) {
-        status = cv__usage_error("%s", why.text);
+        status = cv__cannot("%s", why.text);
     }
     cv__key_forget(&key);
     return status;

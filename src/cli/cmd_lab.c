@@ -28,12 +28,14 @@ static int run(int argc, char **argv)
         }
         return EXIT_FINE;
     }
+    const char *known[COUNT_OF(experiments) + 1] = {0};
     for (uint32_t i = 0; i < COUNT_OF(experiments); i++) {
+        known[i] = experiments[i].name;
         if (strcmp(experiments[i].name, argv[1]) == 0) {
             return experiments[i].run(argc - 1, argv + 1);
         }
     }
-    return cv__usage_error("there is no experiment '%s'; 'conclave lab' lists them", argv[1]);
+    return cv__unknown_word("experiment", argv[1], known);
 }
 
 const struct cv_verb cv__verb_lab = {

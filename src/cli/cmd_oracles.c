@@ -52,14 +52,14 @@ static int run(int argc, char **argv)
     static const struct option longs[] = {{"json", no_argument, NULL, 'j'}, {0}};
     bool is_json = false;
     int option;
-    while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
         if (option != 'j') {
             return EXIT_USAGE;
         }
         is_json = true;
     }
     if (optind < argc) {
-        return cv__usage_error("oracles takes no argument: '%s'", argv[optind]);
+        return cv__wrong_usage("oracles takes no argument: '%s'", argv[optind]);
     }
     if (is_json) {
         print_json();

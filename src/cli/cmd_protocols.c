@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "core/options.h"
+#include "core/text.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@ static bool config_of(const struct cv_protocol *protocol, struct cv_config *ret_
     cv_config_init(ret_config, protocol, 1, MEMBERS_SHOWN);
     struct cv_errtext why;
     if (cv_core_configure(protocol, ret_config, &why) != CV_OK) {
-        (void)cv__usage_error("the defaults of '%s' are refused: %s", protocol->name, why.text);
+        cv__complain("the defaults of '%s' are refused: %s", protocol->name, why.text);
         return false;
     }
     return true;
@@ -146,12 +147,24 @@ static void print_list(void)
     (void)printf("\n'conclave protocols NAME' tells what one promises, assumes and can be told.\n");
 }
 
+static int unknown_protocol(const char *name)
+{
+    const char *known[CV_WORDS_MAX + 1];
+    uint32_t count = 0;
+    for (; cv_protocol_at(count) != NULL; count++) {
+        CV_ASSERT(count < CV_WORDS_MAX);
+        known[count] = cv_protocol_at(count)->name;
+    }
+    known[count] = NULL;
+    return cv__unknown_word("protocol", name, known);
+}
+
 static int run(int argc, char **argv)
 {
     static const struct option longs[] = {{"json", no_argument, NULL, 'j'}, {0}};
     bool is_json = false;
     int option;
-    while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
         if (option != 'j') {
             return EXIT_USAGE;
         }
@@ -163,8 +176,7 @@ static int run(int argc, char **argv)
     }
     for (int i = optind; i < argc; i++) {
         if (cv_protocol_find(argv[i]) == NULL) {
-            return cv__usage_error("there is no protocol '%s'; 'conclave protocols' lists them",
-                                   argv[i]);
+            return unknown_protocol(argv[i]);
         }
     }
     struct cv_json json = {.out = stdout};

@@ -19,7 +19,7 @@ static int await_change(const struct cv_store_kind *kind, const char *address, c
         struct cv_errtext error;
         if (cv__inquire(kind, address, name, /* is_wish= */ false, NULL, &inquiry, &error) !=
             CV_OK) {
-            return cv__usage_error("%s", error.text);
+            return cv__cannot("%s", error.text);
         }
         if (inquiry.verdict == CV_STORE_HELD && inquiry.record.token != token) {
             (void)printf("%s: %s leads now, token %llu\n", name, inquiry.record.node,
@@ -48,7 +48,7 @@ static int run(int argc, char **argv)
     const char *via = NULL, *heir = NULL;
     int64_t wait_ns = 10 * NS_PER_S;
     int option;
-    while ((option = getopt_long(argc, argv, "w:", longs, NULL)) != -1) {
+    while ((option = cv__next_option(argc, argv, "w:", longs)) != -1) {
         switch (option) {
         case 'v':
             via = optarg;
@@ -58,7 +58,7 @@ static int run(int argc, char **argv)
             break;
         case 'w':
             if (!cv__duration_parse(optarg, &wait_ns)) {
-                return cv__usage_error("--wait takes a time like 5s, not '%s'", optarg);
+                return cv__wrong_usage("--wait takes a time like 5s, not '%s'", optarg);
             }
             break;
         default:
@@ -66,10 +66,10 @@ static int run(int argc, char **argv)
         }
     }
     if (argc - optind != 1 || !cv__election_name_is_valid(argv[optind])) {
-        return cv__usage_error("resign takes the name of one election");
+        return cv__wrong_usage("resign takes the name of one election");
     }
     if (heir != NULL && (strlen(heir) >= CV_NODE_BYTES || !cv__election_name_is_valid(heir))) {
-        return cv__usage_error("'%s' cannot be the name of a node", heir);
+        return cv__wrong_usage("'%s' cannot be the name of a node", heir);
     }
     const char *name = argv[optind];
     char *address;
@@ -81,7 +81,7 @@ static int run(int argc, char **argv)
     struct cv_errtext error;
     int status;
     if (cv__inquire(kind, address, name, /* is_wish= */ true, heir, &inquiry, &error) != CV_OK) {
-        status = cv__usage_error("%s", error.text);
+        status = cv__cannot("%s", error.text);
     } else if (inquiry.verdict == CV_STORE_FREE) {
         (void)fprintf(stderr, "conclave: %s: nobody leads\n", name);
         status = EXIT_NO;

@@ -110,7 +110,7 @@ static void start(struct run *run)
         (void)close(lifeline); /* guard and command have copies, the election the first one */
     }
     if (code != CV_OK) {
-        (void)cv__usage_error("%s", error.text);
+        cv__complain("%s", error.text);
         end(run, EXIT_OWN);
         return;
     }
@@ -143,15 +143,15 @@ static void on_gone(struct run *run, const struct cv_supervisor_event *event)
         end(run, event->status);
         return;
     case CV_END_NOT_STARTED:
-        (void)cv__usage_error("cannot run '%s': %s", run->settings->command[0],
-                              strerror(event->failed_errno));
+        cv__complain("cannot run '%s': %s", run->settings->command[0],
+                     strerror(event->failed_errno));
         end(run, event->status);
         return;
     case CV_END_TOO_LATE:
         run->token = 0; /* the next renewal leaves more time */
         return;
     case CV_END_GUARD_DIED:
-        (void)cv__usage_error("the guard of the command was killed; so was the command");
+        cv__complain("the guard of the command was killed; so was the command");
         end(run, EXIT_OWN);
         return;
     default:
@@ -220,7 +220,7 @@ static void say_trouble(struct run *run)
         return;
     }
     if (has_trouble && !run->has_trouble) {
-        (void)cv__usage_error("%s", run->status.trouble);
+        cv__complain("%s", run->status.trouble);
     } else if (!has_trouble && run->has_trouble) {
         say(run, "the store can be used again");
     }
@@ -277,7 +277,7 @@ static void consider_giving_up(struct run *run)
                (run->settings->is_nonblocking && s->trouble[0] != '\0')) {
         if (s->trouble[0] != '\0') {
             if (!run->has_trouble) {
-                (void)cv__usage_error("%s", s->trouble);
+                cv__complain("%s", s->trouble);
             }
             end(run, EXIT_OWN);
         } else {
@@ -319,7 +319,7 @@ static void loop(struct run *run)
             {.fd = cv__hooks_fd(run->hooks), .events = POLLIN},
         };
         if (poll(waits, COUNT_OF(waits), poll_ms(run)) < 0 && errno != EINTR) {
-            (void)cv__usage_error("cannot wait: %s", strerror(errno));
+            cv__complain("cannot wait: %s", strerror(errno));
             end(run, EXIT_OWN);
             return;
         }
@@ -434,7 +434,7 @@ static int run_command(const struct settings *settings)
     if (code == CV_OK) {
         take_part(&run);
     } else {
-        (void)cv__usage_error("%s", error.text);
+        cv__complain("%s", error.text);
         run.exit_status = code == CV_E_INVALID ? EXIT_USAGE : EXIT_OWN;
     }
     cv__supervisor_close(run.supervisor); /* nothing of the command is left, ... */
@@ -456,7 +456,7 @@ static bool time_parse(const char *option, const char *text, int64_t *ret_ns)
     if ((rest != NULL && *rest == '\0') || cv__duration_parse(text, ret_ns)) {
         return true;
     }
-    (void)cv__usage_error("%s takes a time like 5s, not '%s'", option, text);
+    cv__complain("%s takes a time like 5s, not '%s'", option, text);
     return false;
 }
 
@@ -464,7 +464,7 @@ static bool time_parse(const char *option, const char *text, int64_t *ret_ns)
 static bool lease_is_some(const struct settings *s)
 {
     if (s->options.lease_ns == 0) {
-        (void)cv__usage_error("a lease of 0 s is too short");
+        cv__complain("a lease of 0 s is too short");
         return false;
     }
     return true;
@@ -536,14 +536,14 @@ static int parse(int argc, char **argv, struct settings *s)
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
     while (!s->wants_help) {
-        const int option = getopt_long(argc, argv, "+hnw:E:", longs, NULL);
+        const int option = cv__next_option(argc, argv, "+hnw:E:", longs);
         if (option == -1) {
             const bool is_end = optind > 1 && strcmp(argv[optind - 1], "--") == 0;
             if (s->name != NULL || optind >= argc) {
                 break;
             }
             if (is_end) {
-                return cv__usage_error("run takes the name of an election before '--'");
+                return cv__wrong_usage("run takes the name of an election before '--'");
             }
             s->name = argv[optind++];
         } else if (!option_take(s, option)) {
@@ -556,7 +556,7 @@ static int parse(int argc, char **argv, struct settings *s)
         return EXIT_FINE;
     }
     if (s->name == NULL || s->command[0] == NULL) {
-        return cv__usage_error("use: conclave run NAME [OPTIONS] -- COMMAND [ARGUMENTS]");
+        return cv__wrong_usage("use: conclave run NAME [OPTIONS] -- COMMAND [ARGUMENTS]");
     }
     return EXIT_FINE;
 }
@@ -577,14 +577,14 @@ static int complete(struct settings *s)
         s->grace_ns = grace_ns_max < GRACE_NS_DEFAULT ? grace_ns_max : GRACE_NS_DEFAULT;
     }
     if (s->grace_ns > grace_ns_max) {
-        return cv__usage_error("a grace of %g s is too long for a lease of %g s, of which a grant "
+        return cv__wrong_usage("a grace of %g s is too long for a lease of %g s, of which a grant "
                                "is good for %g s: two fifths of that at most, %g s",
                                (double)s->grace_ns / 1e9, (double)lease_ns / 1e9,
                                (double)grant_ns / 1e9, (double)grace_ns_max / 1e9);
     }
     s->options.progress_ns = lease_ns;
     if (cv__node_name(s->node, s->options.node, &error) != CV_OK) {
-        return cv__usage_error("%s", error.text);
+        return cv__wrong_usage("%s", error.text);
     }
     s->options.node = s->node;
     return EXIT_FINE;

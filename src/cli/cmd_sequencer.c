@@ -205,7 +205,7 @@ static bool parse(int argc, char **argv, struct settings *settings)
         {0},
     };
     int option;
-    while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
         switch (option) {
         case 'n':
             if (!cv__option_number("--count", optarg, 1, 100000000, &settings->count)) {
@@ -224,18 +224,18 @@ static bool parse(int argc, char **argv, struct settings *settings)
             settings->is_json = true;
             break;
         default:
-            return false; /* getopt said what is wrong */
+            return false; /* what is wrong was said */
         }
     }
     if (optind + 1 != argc) {
-        (void)cv__usage_error(optind < argc ? "sequencer takes one ADDRESS, not '%s' too"
-                                            : "which sequencer? snmp:HOST:PORT/COMMUNITY or "
-                                              "file:PATH",
-                              optind < argc ? argv[optind + 1] : "");
+        cv__complain(optind < argc ? "sequencer takes one ADDRESS, not '%s' too"
+                                   : "which sequencer? snmp:HOST:PORT/COMMUNITY or "
+                                     "file:PATH",
+                     optind < argc ? argv[optind + 1] : "");
         return false;
     }
     if (settings->is_json && settings->lists) {
-        (void)cv__usage_error("--list goes without --json");
+        cv__complain("--list goes without --json");
         return false;
     }
     settings->address = argv[optind];
@@ -248,7 +248,7 @@ static bool measure(struct measurement *m, const char *address)
     bool is_open = true;
     struct cv_errtext why;
     if (uv_loop_init(&m->loop) != 0) {
-        (void)cv__usage_error("cannot make an event loop");
+        cv__complain("cannot make an event loop");
         return false;
     }
     uint32_t opened = 0;
@@ -272,7 +272,7 @@ static bool measure(struct measurement *m, const char *address)
         }
     } else {
         opened--;
-        (void)cv__usage_error("%s", why.text);
+        cv__complain("%s", why.text);
     }
     for (uint32_t i = 0; i < opened; i++) {
         m->client[i].sequencer.kind->close(m->client[i].sequencer.self, NULL, NULL);

@@ -50,7 +50,7 @@ static int shrink(const char *path, uint64_t seed)
         return EXIT_FINE;
     }
     if (error != CV_OK) {
-        return cv__usage_error("%s", why.text);
+        return cv__cannot("%s", why.text);
     }
     (void)printf("# shrunk from %u actions to %u in %u trials; fails with this seed:\n%s",
                  shrunk.actions_before, shrunk.actions_after, shrunk.trials, shrunk.text);
@@ -65,7 +65,7 @@ static int run_one(const struct sim_scenario *scenario, const struct settings *s
     if (settings->trace_path != NULL) {
         options.trace = fopen(settings->trace_path, "w");
         if (options.trace == NULL) {
-            return cv__usage_error("cannot write '%s': %s", settings->trace_path, strerror(errno));
+            return cv__cannot("cannot write '%s': %s", settings->trace_path, strerror(errno));
         }
     }
     const double begin_s = now_s();
@@ -98,7 +98,7 @@ static int run_one(const struct sim_scenario *scenario, const struct settings *s
     sim_world_free(world);
     int status = is_ok ? EXIT_FINE : EXIT_NO;
     if (options.trace != NULL && (ferror(options.trace) | fclose(options.trace)) != 0) {
-        status = cv__usage_error("cannot write '%s'", settings->trace_path);
+        status = cv__cannot("cannot write '%s'", settings->trace_path);
     }
     return status;
 }
@@ -196,7 +196,7 @@ static int run_file(const char *path, const struct settings *settings)
     struct sim_scenario *scenario;
     struct cv_errtext why;
     if (sim_scenario_load(path, &scenario, &why) != CV_OK) {
-        return cv__usage_error("%s", why.text);
+        return cv__cannot("%s", why.text);
     }
     uint64_t seed = settings->has_seed ? settings->seed : scenario->seed;
     int status = EXIT_FINE;
@@ -236,7 +236,7 @@ static bool parse_options(int argc, char **argv, struct settings *settings)
         {"quiet", no_argument, NULL, 'q'},         {0},
     };
     int option;
-    while ((option = getopt_long(argc, argv, "q", longs, NULL)) != -1) {
+    while ((option = cv__next_option(argc, argv, "q", longs)) != -1) {
         bool is_ok = true;
         switch (option) {
         case 's':
@@ -268,7 +268,7 @@ static bool parse_options(int argc, char **argv, struct settings *settings)
             settings->is_quiet = true;
             break;
         default:
-            return false; /* getopt said what is wrong */
+            return false; /* what is wrong was said */
         }
         if (!is_ok) {
             return false;
@@ -284,16 +284,16 @@ static int run(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (optind == argc) {
-        return cv__usage_error("which scenario? usage: conclave sim FILE...");
+        return cv__wrong_usage("which scenario? usage: conclave sim FILE...");
     }
     if (settings.trace_path != NULL && (settings.run_count > 1 || argc - optind > 1)) {
-        return cv__usage_error("--trace is for one run of one scenario");
+        return cv__wrong_usage("--trace is for one run of one scenario");
     }
     if (settings.is_json && (settings.draws || settings.shrinks)) {
-        return cv__usage_error("--json goes with neither --timeline nor --shrink");
+        return cv__wrong_usage("--json goes with neither --timeline nor --shrink");
     }
     if (settings.draws && (settings.run_count > 1 || settings.shrinks)) {
-        return cv__usage_error("--timeline draws one run: leave out --runs and --shrink");
+        return cv__wrong_usage("--timeline draws one run: leave out --runs and --shrink");
     }
     int worst = EXIT_FINE;
     for (int i = optind; i < argc; i++) {

@@ -73,7 +73,7 @@ static void show(void *user, const char *name)
     struct cv_errtext error;
     if (cv__inquire(listing->kind, listing->address, name, /* is_wish= */ false, NULL, &inquiry,
                     &error) != CV_OK) {
-        listing->status = cv__usage_error("%s", error.text);
+        listing->status = cv__cannot("%s", error.text);
         return;
     }
     if (listing->is_json) {
@@ -93,7 +93,7 @@ static int run(int argc, char **argv)
     struct listing listing = {.status = EXIT_FINE};
     const char *via = NULL;
     int option;
-    while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
         switch (option) {
         case 'v':
             via = optarg;
@@ -106,10 +106,10 @@ static int run(int argc, char **argv)
         }
     }
     if (argc - optind > 1) {
-        return cv__usage_error("status takes one election at most: '%s'", argv[optind + 1]);
+        return cv__wrong_usage("status takes one election at most: '%s'", argv[optind + 1]);
     }
     if (optind < argc && !cv__election_name_is_valid(argv[optind])) {
-        return cv__usage_error("'%s' cannot be the name of an election", argv[optind]);
+        return cv__wrong_usage("'%s' cannot be the name of an election", argv[optind]);
     }
     char *address;
     listing.kind = cv__inquiry_kind(via, &address);
@@ -120,12 +120,12 @@ static int run(int argc, char **argv)
     if (optind < argc) {
         show(&listing, argv[optind]);
     } else if (listing.kind->names == NULL) {
-        listing.status = cv__usage_error("%s: addresses cannot list their elections: name one",
-                                         listing.kind->scheme);
+        listing.status =
+            cv__cannot("%s: addresses cannot list their elections: name one", listing.kind->scheme);
     } else {
         struct cv_errtext error;
         if (listing.kind->names(address, show, &listing, &error) != CV_OK) {
-            listing.status = cv__usage_error("%s", error.text);
+            listing.status = cv__cannot("%s", error.text);
         } else if (listing.status == EXIT_NO) {
             listing.status = EXIT_FINE; /* a list is a list */
         }

@@ -44,14 +44,14 @@ static int run_stores(int argc, char **argv)
     static const struct option longs[] = {{"json", no_argument, NULL, 'j'}, {0}};
     bool is_json = false;
     int option;
-    while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
         if (option != 'j') {
             return EXIT_USAGE;
         }
         is_json = true;
     }
     if (optind < argc) {
-        return cv__usage_error("stores takes no argument: '%s'", argv[optind]);
+        return cv__wrong_usage("stores takes no argument: '%s'", argv[optind]);
     }
     if (is_json) {
         print_json();
@@ -64,23 +64,23 @@ static int run_stores(int argc, char **argv)
 static int run_store(int argc, char **argv)
 {
     static const struct option longs[] = {{0}};
-    if (getopt_long(argc, argv, "", longs, NULL) != -1) {
+    if (cv__next_option(argc, argv, "", longs) != -1) {
         return EXIT_USAGE;
     }
     if (argc - optind != 2 || strcmp(argv[optind], "init") != 0) {
-        return cv__usage_error("use: conclave store init ADDRESS");
+        return cv__wrong_usage("use: conclave store init ADDRESS");
     }
     const char *address = argv[optind + 1];
     const struct cv_store_kind *kind = cv__store_find(address);
     struct cv_errtext error;
     if (kind == NULL) {
         (void)cv__store_fail_unknown(address, &error);
-        return cv__usage_error("%s", error.text);
+        return cv__cannot("%s", error.text);
     }
     if (kind->create == NULL) {
         (void)printf("%s: nothing has to be prepared\n", kind->scheme);
     } else if (kind->create(address, &error) != CV_OK) {
-        return cv__usage_error("%s", error.text);
+        return cv__cannot("%s", error.text);
     } else {
         (void)printf("%s: ready\n", kind->scheme);
     }

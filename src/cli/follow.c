@@ -156,13 +156,13 @@ static int follow(struct settings *settings, int signal_fd)
     /* This process does nothing but tell who leads: two that lead do no harm. */
     settings->options.accepts_two_leaders = true;
     if (cv_open(&f.election, settings->name, settings->via, &settings->options, &error) != CV_OK) {
-        return cv__usage_error("%s", error.text);
+        return cv__cannot("%s", error.text);
     }
     while (!f.is_over) {
         struct pollfd waits[] = {{.fd = cv_fd(f.election), .events = POLLIN},
                                  {.fd = signal_fd, .events = POLLIN}};
         if (poll(waits, COUNT_OF(waits), -1) < 0 && errno != EINTR) {
-            f.exit_status = cv__usage_error("cannot wait: %s", strerror(errno));
+            f.exit_status = cv__cannot("cannot wait: %s", strerror(errno));
             break;
         }
         if (waits[1].revents != 0) {
@@ -183,7 +183,7 @@ static int parse(int argc, char **argv, bool is_observer, struct settings *setti
         {"json", no_argument, NULL, 'j'},       {0}};
     settings->options.is_observer = is_observer;
     int option;
-    while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
         switch (option) {
         case 'v':
             settings->via = optarg;
@@ -191,7 +191,7 @@ static int parse(int argc, char **argv, bool is_observer, struct settings *setti
         case 'l':
             if (!cv__duration_parse(optarg, &settings->options.lease_ns) ||
                 settings->options.lease_ns == 0) {
-                return cv__usage_error("--lease takes a time like 5s, not '%s'", optarg);
+                return cv__wrong_usage("--lease takes a time like 5s, not '%s'", optarg);
             }
             break;
         case 'N':
@@ -211,7 +211,7 @@ static int parse(int argc, char **argv, bool is_observer, struct settings *setti
         }
     }
     if (argc - optind != 1) {
-        return cv__usage_error("%s takes the name of one election",
+        return cv__wrong_usage("%s takes the name of one election",
                                is_observer ? "watch" : "elect");
     }
     settings->name = argv[optind];
@@ -234,7 +234,7 @@ int cv__follow(int argc, char **argv, bool is_observer)
     (void)signal(SIGPIPE, SIG_IGN); /* a reader that is gone shows as an error of writing */
     const int signal_fd = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signal_fd < 0) {
-        return cv__usage_error("cannot wait for signals: %s", strerror(errno));
+        return cv__cannot("cannot wait for signals: %s", strerror(errno));
     }
     status = follow(&settings, signal_fd);
     (void)close(signal_fd);

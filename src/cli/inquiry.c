@@ -48,13 +48,13 @@ const struct cv_store_kind *cv__inquiry_kind(const char *via, char **ret_address
 {
     struct cv_errtext error;
     if (cv__place_address(via, ret_address, &error) != CV_OK) {
-        (void)cv__usage_error("%s", error.text);
+        cv__complain("%s", error.text);
         return NULL;
     }
     const struct cv_store_kind *kind = cv__store_find(*ret_address);
     if (kind == NULL) {
         (void)cv__store_fail_unknown(*ret_address, &error);
-        (void)cv__usage_error("%s", error.text);
+        cv__complain("%s", error.text);
         free(*ret_address);
         *ret_address = NULL;
     }

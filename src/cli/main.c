@@ -39,6 +39,15 @@ static const struct cv_verb *verb_find(const char *name)
     return NULL;
 }
 
+static int unknown_command(const char *name)
+{
+    const char *known[COUNT_OF(verbs) + 1] = {0};
+    for (uint32_t i = 0; i < COUNT_OF(verbs); i++) {
+        known[i] = verbs[i]->name;
+    }
+    return cv__unknown_word("command", name, known);
+}
+
 static bool is_help(const char *word)
 {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
@@ -61,8 +70,7 @@ int main(int argc, char **argv)
     const bool asks_help = strcmp(argv[1], "help") == 0;
     const struct cv_verb *verb = verb_find(asks_help ? argv[2] : argv[1]);
     if (verb == NULL) {
-        return cv__usage_error("there is no command '%s'; 'conclave --help' lists them",
-                               asks_help ? argv[2] : argv[1]);
+        return unknown_command(asks_help ? argv[2] : argv[1]);
     }
     const int help_end = verb->has_command && argc > 3 ? 3 : argc;
     for (int i = 2; i < help_end && strcmp(argv[i], "--") != 0; i++) {
@@ -71,8 +79,5 @@ int main(int argc, char **argv)
             return cv__flush_output(EXIT_FINE);
         }
     }
-    char name[64]; /* how getopt calls us in its messages */
-    (void)snprintf(name, sizeof name, "conclave %s", verb->name);
-    argv[1] = name;
     return cv__flush_output(verb->run(argc - 1, argv + 1));
 }

@@ -6,6 +6,7 @@
 
 #include "core/duration.h"
 #include "core/errors.h"
+#include "core/text.h"
 
 #include <string.h>
 
@@ -131,7 +132,13 @@ int cv_config_set(struct cv_config *config, const struct cv_protocol *protocol, 
             return error;
         }
     }
-    return cv__fail(reterr, CV_E_UNKNOWN, "protocol '%s' has no option '%s'", protocol->name, name);
+    const char *known[CV_OPTIONS_MAX + 1];
+    for (uint32_t i = 0; i <= at; i++) {
+        known[i] = protocol->options[i].name; /* the last is NULL */
+    }
+    struct cv_errtext what;
+    const int code = cv__fail_unknown(&what, CV_E_UNKNOWN, "option", name, known);
+    return cv__fail(reterr, code, "protocol '%s': %.400s", protocol->name, what.text);
 }
 
 const char *cv__option_format(const struct cv_option *option, int64_t value,

@@ -235,7 +235,7 @@ static bool parse(int argc, char **argv, struct settings *settings)
         {0},
     };
     int option;
-    while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
         switch (option) {
         case 'p':
             settings->folder = optarg;
@@ -252,11 +252,11 @@ static bool parse(int argc, char **argv, struct settings *settings)
             settings->live = optarg;
             break;
         default:
-            return false; /* getopt said what is wrong */
+            return false; /* what is wrong was said */
         }
     }
     if (optind < argc) {
-        (void)cv__usage_error("lab anon takes options only, not '%s'", argv[optind]);
+        cv__complain("lab anon takes options only, not '%s'", argv[optind]);
         return false;
     }
     return true;

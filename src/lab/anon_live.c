@@ -490,7 +490,7 @@ static int run_all(struct shared *s, const struct cv_anon_live *settings)
     struct cv_table slow_eq1 = {.name = "eq1b_live", .about = about_eq1, .column = EQ1_COLUMNS};
     struct calibration c;
     if (!run_calibration(s, &c)) {
-        return cv__usage_error("%s", s->error);
+        return cv__cannot("%s", s->error);
     }
     struct cv_report report = {.experiment = "anon-live", .is_json = settings->is_json};
     cv__report_begin(&report, "The measurements of [Wiesmann07, sec. 7] with ten real processes, "
@@ -503,7 +503,7 @@ static int run_all(struct shared *s, const struct cv_anon_live *settings)
         run_figure(s, "3b", 50, 150, settings->runs, &c, &slow, &slow_eq1, &report);
     int status = cv__report_end(&report);
     if (!is_fine) {
-        status = cv__usage_error("%s", s->error[0] != '\0' ? s->error : "nobody was elected");
+        status = cv__cannot("%s", s->error[0] != '\0' ? s->error : "nobody was elected");
     } else if (settings->folder != NULL && cv__plot_can() &&
                !plot(&fast, &slow, settings->folder, settings->sequencer)) {
         status = EXIT_USAGE;
@@ -520,7 +520,7 @@ int cv__lab_anon_live(const struct cv_anon_live *settings)
 {
     struct shared *s = shared_new();
     if (s == NULL) {
-        return cv__usage_error("no shared memory: %s", strerror(errno));
+        return cv__cannot("no shared memory: %s", strerror(errno));
     }
     pid_t child[CV_ANON_NODES];
     for (uint32_t i = 0; i < CV_ANON_NODES; i++) {
@@ -529,7 +529,7 @@ int cv__lab_anon_live(const struct cv_anon_live *settings)
             be_process(s, i, settings->sequencer);
         }
         if (child[i] < 0) { /* those that are there end with us */
-            return cv__usage_error("cannot start a process: %s", strerror(errno));
+            return cv__cannot("cannot start a process: %s", strerror(errno));
         }
     }
     const int status = run_all(s, settings);

@@ -163,7 +163,7 @@ static bool show_two_leaders(const char *protocol, const char *name, const char 
 int cv__lab_classic(int argc, char **argv)
 {
     if (argc > 1) {
-        return cv__usage_error("lab classic takes no argument: '%s'", argv[1]);
+        return cv__wrong_usage("lab classic takes no argument: '%s'", argv[1]);
     }
     bool all_agree = true;
     (void)printf("The coordinator crashes; `best`: the second highest learns of it, `worst`: the "

@@ -453,7 +453,7 @@ static bool parse(int argc, char **argv, struct settings *settings)
     };
     uint64_t run_count = 0;
     int option;
-    while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
         switch (option) {
         case 'p':
             settings->folder = optarg;
@@ -470,11 +470,11 @@ static bool parse(int argc, char **argv, struct settings *settings)
             settings->is_tiny = true;
             break;
         default:
-            return false; /* getopt said what is wrong */
+            return false; /* what is wrong was said */
         }
     }
     if (optind < argc) {
-        (void)cv__usage_error("lab local takes options only, not '%s'", argv[optind]);
+        cv__complain("lab local takes options only, not '%s'", argv[optind]);
         return false;
     }
     settings->run_count = run_count > 0 ? run_count : settings->is_tiny ? 10 : 1000;

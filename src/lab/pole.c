@@ -573,7 +573,7 @@ static bool parse(int argc, char **argv, struct settings *settings)
         {"tiny", no_argument, NULL, 't'},        {0},
     };
     int option;
-    while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
         switch (option) {
         case 'p':
             settings->folder = optarg;
@@ -595,11 +595,11 @@ static bool parse(int argc, char **argv, struct settings *settings)
             settings->is_tiny = true;
             break;
         default:
-            return false; /* getopt said what is wrong */
+            return false; /* what is wrong was said */
         }
     }
     if (optind < argc) {
-        (void)cv__usage_error("lab pole takes options only, not '%s'", argv[optind]);
+        cv__complain("lab pole takes options only, not '%s'", argv[optind]);
         return false;
     }
     if (settings->run_count == 0) {

@@ -3,6 +3,7 @@
 
 #include "core/duration.h"
 #include "core/errors.h"
+#include "core/text.h"
 #include "scenario/change.h"
 
 #include <errno.h>
@@ -10,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define KNOWN_BYTES_MAX 2048u /* all words that are known in one place */
 
 static bool is_blank(char c)
 {
@@ -90,52 +93,23 @@ int sim_words_fail(const struct sim_words *words, const char *format, ...)
                     column, text);
 }
 
-/* How many single-letter edits from one word to the other; words are short. */
-static uint32_t distance(const char *a, const char *b)
-{
-    uint32_t row[SIM_WORD_BYTES + 1];
-    const uint32_t length_b = (uint32_t)strlen(b);
-    for (uint32_t j = 0; j <= length_b; j++) {
-        row[j] = j;
-    }
-    for (uint32_t i = 1; a[i - 1] != '\0'; i++) {
-        uint32_t diagonal = row[0];
-        row[0] = i;
-        for (uint32_t j = 1; j <= length_b; j++) {
-            const uint32_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            uint32_t best = replaced;
-            best = row[j] + 1 < best ? row[j] + 1 : best;
-            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-            row[j] = best;
-        }
-    }
-    return row[length_b];
-}
-
 int sim_words_unknown(const struct sim_words *words, const char *what, const char *text,
                       const char *known)
 {
     if (text == NULL) {
         return sim_words_fail(words, "%s is missing; one of: %s", what, known);
     }
-    char nearest[SIM_WORD_BYTES] = "";
-    uint32_t least = 3; /* farther away it is not a slip of the finger */
-    char one[SIM_WORD_BYTES];
-    for (const char *at = known; *at != '\0';) {
-        const size_t length = strcspn(at, " ");
-        if (length < sizeof one) {
-            memcpy(one, at, length);
-            one[length] = '\0';
-            const uint32_t edits = distance(text, one);
-            if (edits < least && edits < strlen(text)) {
-                least = edits;
-                memcpy(nearest, one, length + 1);
-            }
-        }
-        at += length + (at[length] == ' ');
+    char copy[KNOWN_BYTES_MAX];
+    const char *list[CV_WORDS_MAX + 1];
+    uint32_t count = 0;
+    (void)snprintf(copy, sizeof copy, "%s", known);
+    char *rest = copy;
+    for (char *word; count < CV_WORDS_MAX && (word = strsep(&rest, " ")) != NULL;) {
+        list[count++] = word;
     }
-    if (nearest[0] != '\0') {
+    list[count] = NULL;
+    const char *nearest = cv__nearest_word(text, list);
+    if (nearest != NULL) {
         return sim_words_fail(words, "unknown %s '%s'; did you mean '%s'?", what, text, nearest);
     }
     return sim_words_fail(words, "unknown %s '%s'; one of: %s", what, text, known);

@@ -2,9 +2,11 @@
 #include "sequencers/sequencer.h"
 
 #include "core/errors.h"
+#include "core/text.h"
 #include "core/types.h"
 #include "modules/module.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static bool is_of(const char *address, const char *name)
@@ -26,9 +28,10 @@ int cv__sequencer_open(uv_loop_t *loop, const char *address,
             return CV_E_UNKNOWN;
         }
     } else {
-        return cv__fail(reterr, CV_E_UNKNOWN, "there is no sequencer '%.*s'; there are %s and %s",
-                        (int)strcspn(address, ":"), address, CV_SEQUENCER_SNMP_FORM,
-                        cv__sequencer_file.form);
+        static const char *const known[] = {"snmp", "file", NULL};
+        char name[32];
+        (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(address, ":"), address);
+        return cv__fail_unknown(reterr, CV_E_UNKNOWN, "sequencer", name, known);
     }
     const char *where = strchr(address, ':');
     if (where == NULL) {

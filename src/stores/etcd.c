@@ -3,7 +3,7 @@
  *
  * A contender puts the key PREFIX/ELECTION/LABEL-ATTEMPT under a lease of its own. The key with the
  * lowest create revision holds the election, and that revision is the token. Who waits watches the
- * key before its own and nothing else [trap T12], and keeps its lease alive; who is first keeps it
+ * key before its own and nothing else [traps.md T12], and keeps its lease alive; who is first keeps it
  * alive by RENEW only, so that a core that hangs loses it [T6].
  *
  * Answers may be lost [T11], so everything can be said twice: key and lease have names that follow

@@ -2,7 +2,7 @@
  *
  * Every request is one message of a few statements, which the server runs as one transaction: one
  * round trip, nothing that has to be remembered between two requests, and so nothing that a pooler
- * in transaction mode, a fail-over or a lost connection can break. There are no session locks [trap
+ * in transaction mode, a fail-over or a lost connection can break. There are no session locks [traps.md
  * T29]. The row is changed by an UPDATE whose condition is judged again once it has the row's lock,
  * with clock_timestamp(), which goes on while a statement waits.
  *

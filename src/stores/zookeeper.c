@@ -2,7 +2,7 @@
  *
  * A contender makes the node PATH/ELECTION/c-LABEL-ATTEMPT-NODE-SEQUENCE, which lives as long as
  * its session. The lowest sequence number holds the election; the token is the node's czxid, the
- * number of the transaction that made it. Who waits watches the node before its own only [trap
+ * number of the transaction that made it. Who waits watches the node before its own only [traps.md
  * T12]. The label and the attempt in the name are what others call protection [T11]: who lost the
  * answer to `create` finds its node in the list. A node counts only if its owner is the present
  * session [T9, T10]; a session that expired takes its attempt with it.

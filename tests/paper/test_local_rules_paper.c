@@ -448,7 +448,7 @@ static void no_leader_above_a_lower_one(void **unused)
     solo_free(c);
 }
 
-/* [Fetzer99, sec. VIII and IX.A] expirationTime is lastRequest + lockTime(1-2 rho): trap T3,
+/* [Fetzer99, sec. VIII and IX.A] expirationTime is lastRequest + lockTime(1-2 rho): traps.md T3,
  * counted from when the request left, however late the answers came. */
 static void validity_counts_from_the_request(void **unused)
 {
@@ -554,7 +554,7 @@ static void answers_to_a_repeated_renewal_add_up(void **unused)
 }
 
 /* [Fetzer99, sec. VIII] leader?() compares the clock at the call: a leader that slept past its time
- * is none before it handles anything, and what waited for it does not bring it back (trap T1). */
+ * is none before it handles anything, and what waited for it does not bring it back (traps.md T1). */
 static void lapsed_leadership_is_over_before_anything_else_and_not_revived(void **unused)
 {
     (void)unused;

@@ -9,7 +9,7 @@
  * scale; CV_TEST_SCALE makes more or fewer of them.
  *
  * Then the same clusters with clocks that drift by a multiple of the bound: promises must break
- * there, otherwise the checks would have no teeth (trap T5). */
+ * there, otherwise the checks would have no teeth (traps.md T5). */
 #include "report/runner.h"
 #include "support/support.h"
 

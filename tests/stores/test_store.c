@@ -2,7 +2,7 @@
  *
  * KIND is sqlite (a file of its own), or postgres, pooler, etcd or zookeeper with the servers of
  * tools/with-servers. The same tests run for all, but for those that need something which a kind
- * does not have. Traps T1.. are those of the literature: see docs/stores.md. */
+ * does not have. Traps T1.. are those of docs/traps.md. */
 #include "core/address.h"
 #include "stores/field.h"
 #include "stores/proxy.h"

@@ -95,8 +95,9 @@ run 0 --version
 says '^conclave [0-9]\+\.[0-9]\+\.[0-9]\+$'
 run 2
 check 'without arguments the help goes to stderr' grep -q 'usage: conclave' err
-refuses "there is no command 'smi'; 'conclave --help' lists them" smi
-refuses "there is no command 'smi'" help smi
+refuses "unknown command 'smi'; did you mean 'sim'?" smi
+refuses "unknown command 'smi'" help smi
+refuses "unknown command 'govern'; known: run, elect, " govern
 
 # ---- protocols ------------------------------------------------------------------------------------
 
@@ -112,8 +113,8 @@ run 0 protocols --json
 check 'protocols --json is JSON' is_json out 'len(r) >= 5 and all(p["name"] and p["promises"] for p in r)'
 run 0 protocols --json bully
 check 'protocols --json NAME is that one' is_json out '[p["name"] for p in r] == ["bully"]'
-refuses "there is no protocol 'bulli'" protocols bulli
-refuses "unrecognized option '--jsno'" protocols --jsno
+refuses "unknown protocol 'bulli'; did you mean 'bully'?" protocols bulli
+refuses "unknown option '--jsno'; did you mean '--json'?" protocols --jsno
 
 # ---- oracles --------------------------------------------------------------------------------------
 
@@ -123,7 +124,7 @@ says 'latency/10ms,history'
 run 0 oracles --json
 check 'oracles --json is JSON' is_json out 'len(r) >= 10 and all(o["formula"] and o["wins"] in ("higher", "lower") for o in r)'
 refuses "oracles takes no argument: 'x'" oracles x
-refuses "unrecognized option '--jsno'" oracles --jsno
+refuses "unknown option '--jsno'; did you mean '--json'?" oracles --jsno
 
 # ---- keygen, sequencer, elect: what needs no network -----------------------------------------------
 
@@ -146,7 +147,7 @@ echo 'no counter' >wrong-numbers
 run 1 sequencer file:wrong-numbers
 check 'one line about a damaged file' grep -q "'wrong-numbers' is not a counter of conclave, or damaged" err
 refuses 'which sequencer?' sequencer
-refuses 'there is no sequencer .x.' sequencer x:y
+refuses "unknown sequencer 'x'; known: snmp, file" sequencer x:y
 refuses '--clients takes a whole number from 1 to 256' sequencer file:n --clients 0
 group='multicast:239.255.67.86:7000'
 loop='interface=127.0.0.1'
@@ -213,19 +214,22 @@ refuses "x.scn:1:10: unknown protocol 'bulli'; did you mean 'bully'?" sim x.scn
 # ---- wrong usage ----------------------------------------------------------------------------------
 
 refuses 'which scenario?' sim
-refuses "unrecognized option '--sede'" sim --sede 1 good.scn
+refuses "unknown option '--sede'; did you mean '--seed'?" sim --sede 1 good.scn
 refuses "--seed takes a whole number from 0 to [0-9]*, not 'x'" sim --seed x good.scn
 refuses "--seed takes a whole number" sim --seed -1 good.scn
 refuses "--seed takes a whole number" sim --seed 99999999999999999999 good.scn
 refuses "--runs takes a whole number from 1" sim --runs 0 good.scn
 refuses "--threads takes a whole number from 1" sim --threads 0 good.scn
 refuses "option '--seed' requires an argument" sim good.scn --seed
+refuses "option '--json' takes no argument" sim good.scn --json=yes
+refuses "option '--t' is ambiguous: write it in full" sim good.scn --t
+refuses "unknown option '-z'; --help lists" sim good.scn -z
 refuses '--trace is for one run' sim --trace t --runs 2 good.scn
 refuses '--trace is for one run' sim --trace t good.scn good.scn
 refuses '--json goes with neither' sim --json --timeline good.scn
 refuses '--json goes with neither' sim --json --shrink wrong.scn
 refuses '--timeline draws one run' sim --timeline --runs 2 good.scn
-refuses "there is no experiment 'modern'" lab modern
+refuses "unknown experiment 'modern'; known: anon, classic, local, pole" lab modern
 refuses "lab anon takes options only, not 'x'" lab anon x
 refuses "lab classic takes no argument: 'x'" lab classic x
 

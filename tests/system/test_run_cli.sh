@@ -86,9 +86,12 @@ fails 2 "$use" run x --
 fails 2 "$use" run --lease 5s
 fails 2 "the name of an election before '--'" run -- true
 fails 2 "the name of an election before '--'" run -n -- x true
-fails 2 "unrecognized option '--nosuch'" run x --nosuch -- true
+fails 2 "unknown option '--nosuch'; --help lists" run x --nosuch -- true
 fails 2 "option '--via' requires an argument" run x --via
-fails 2 "invalid option -- 'z'" run x -z -- true
+fails 2 "option '-w' requires an argument" run x -w
+fails 2 "unknown option '--leas-time'; --help lists" run x --leas-time=1 -- true
+fails 2 "unknown option '--leese'; did you mean '--lease'?" run x --leese=1s -- true
+fails 2 "unknown option '-z'" run x -z -- true
 for code in 256 -1 x '' 1x; do
     fails 2 "-E takes a whole number from 0 to 255, not '$code'" run x -E "$code" -- true
 done

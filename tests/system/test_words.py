@@ -85,7 +85,7 @@ def check_verb(verb):
     # And nothing that is not there.
     for option in sorted(set(offered) | set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", said))):
         tried = subprocess.run([program, verb, option], capture_output=True, text=True)
-        if "unrecognized option" in tried.stderr:
+        if "unknown option" in tried.stderr:
             missing.append(f"{option} is offered, but not known")
     point(f"{verb}: {' '.join(wanted) or 'no options'}", "; ".join(missing))
 
@@ -156,6 +156,22 @@ def check_table():
     point("the table of docs/architecture.md is that of tools/check-includes", wrong)
 
 
+def check_traps():
+    """docs/traps.md has a row for each of the thirty, and the tests that it names are there."""
+    text = (root / "docs" / "traps.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| T(\d+) \|", text, re.M)
+    point("docs/traps.md has thirty traps", sorted(int(row) for row in rows) != list(range(1, 31)))
+    missing = [path for path in re.findall(r"`(tests/[^`]*)`", text) if not (root / path).exists()]
+    for cell in re.findall(r"planted ([^|]*)", text):
+        missing += [name for name in re.findall(r"`([a-z_]+)`", cell)
+                    if not (root / "tests" / "planted" / f"{name}.plant").exists()]
+    for path, names in re.findall(r"`(tests/[^`]*)` \(([^)]*)\)", text):
+        source = (root / path).read_text(encoding="utf-8")
+        missing += [name for name in re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", names)
+                    if name not in source and name != "store_pooler"]
+    point("and names tests that are there", missing)
+
+
 def main():
     for verb in verbs():
         check_verb(verb)
@@ -163,6 +179,7 @@ def main():
     check_zsh()
     check_pages()
     check_table()
+    check_traps()
     print(f"1..{len(points)}")
     return 0 if all(points) else 1
 

@@ -107,6 +107,7 @@ static void refuses_an_option_that_there_is_not(void **unused)
 {
     (void)unused;
     assert_not_set("heartbeats", "1s", CV_E_UNKNOWN, "options-test");
+    assert_not_set("heartbeats", "1s", CV_E_UNKNOWN, "did you mean 'heartbeat'?");
     assert_not_set("", "1s", CV_E_UNKNOWN, "options-test");
 }
 

@@ -287,8 +287,8 @@ static void wrong_addresses_are_told(void **unused)
         {"file:", CV_E_INVALID, "not of the form file:PATH"},
         {"file", CV_E_INVALID, "not of the form file:PATH"},
         {"file:/no/such/folder/x", CV_E_STORE, "cannot open '/no/such/folder/x': No such file"},
-        {"tickets:x", CV_E_UNKNOWN, "there is no sequencer 'tickets'; there are snmp:"},
-        {"", CV_E_UNKNOWN, "there is no sequencer ''"},
+        {"tickets:x", CV_E_UNKNOWN, "unknown sequencer 'tickets'; known: snmp, file"},
+        {"", CV_E_UNKNOWN, "unknown sequencer ''"},
     };
     uv_loop_t loop;
     assert_int_equal(uv_loop_init(&loop), 0);

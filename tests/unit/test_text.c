@@ -1,0 +1,53 @@
+/* tests/unit/test_text.c - the answer to a word that is not known. */
+#include "core/text.h"
+#include "support/support.h"
+
+#include <string.h>
+
+static const char *const stores[] = {"sqlite", "postgres", "etcd", "zookeeper", NULL};
+
+static void slip_of_the_finger_names_what_was_meant(void **unused)
+{
+    (void)unused;
+    assert_string_equal(cv__nearest_word("sqlit", stores), "sqlite");
+    assert_string_equal(cv__nearest_word("sqllite", stores), "sqlite");
+    assert_string_equal(cv__nearest_word("etdc", stores), "etcd");
+    assert_string_equal(cv__nearest_word("etcd", stores), "etcd");
+}
+
+static void what_is_far_from_everything_is_not_guessed(void **unused)
+{
+    (void)unused;
+    char long_word[300];
+    memset(long_word, 'x', sizeof long_word - 1);
+    long_word[sizeof long_word - 1] = '\0';
+    static const char *const short_words[] = {"R", "eta", NULL};
+    assert_null(cv__nearest_word("redis", stores));
+    assert_null(cv__nearest_word("", stores));
+    assert_null(cv__nearest_word("Q", short_words)); /* nothing of the word would be left */
+    assert_null(cv__nearest_word(long_word, stores));
+    assert_null(cv__nearest_word("sqlite", (const char *const[]){NULL}));
+}
+
+static void complaint_names_the_nearest_or_all(void **unused)
+{
+    (void)unused;
+    struct cv_errtext error;
+    assert_int_equal(cv__fail_unknown(&error, CV_E_UNKNOWN, "store", "sqlit", stores),
+                     CV_E_UNKNOWN);
+    assert_string_equal(error.text, "unknown store 'sqlit'; did you mean 'sqlite'?");
+    assert_int_equal(cv__fail_unknown(&error, CV_E_INVALID, "store", "redis", stores),
+                     CV_E_INVALID);
+    assert_string_equal(error.text,
+                        "unknown store 'redis'; known: sqlite, postgres, etcd, zookeeper");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slip_of_the_finger_names_what_was_meant),
+        cmocka_unit_test(what_is_far_from_everything_is_not_guessed),
+        cmocka_unit_test(complaint_names_the_nearest_or_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
