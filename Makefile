@@ -5,7 +5,7 @@ BUILD   = build
 PREFIX  = /usr/local
 DESTDIR =
 
-.PHONY: all demo test soak mutants bench lab install coverage format clean help
+.PHONY: all demo test soak mutants bench lab install deb deb-test coverage format clean help
 .NOTPARALLEL:
 
 all:
@@ -58,6 +58,15 @@ install:
 	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --no-rebuild --quiet
 	@if [ -z "$(DESTDIR)" ] && [ "$(PREFIX)" = /usr/local ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
+# Debian packages into build-deb/; deb-test installs and tries them in a fresh Debian, as root.
+deb:
+	@tools/setup deb
+	@tools/make-deb
+
+deb-test:
+	@tools/setup deb
+	@SOURCE_ROOT=$(CURDIR) tests/system/test_deb.sh
+
 coverage:
 	@tools/setup test
 	@tools/configure build-coverage -Dtests=enabled
@@ -75,7 +84,7 @@ format:
 	@tools/format
 
 clean:
-	rm -rf build build-asan build-clang build-coverage
+	rm -rf build build-asan build-clang build-coverage build-deb
 
 help:
 	@echo 'make            build/conclave and the libraries'
@@ -86,6 +95,7 @@ help:
 	@echo 'make bench      the benchmarks'
 	@echo 'make lab        the experiments of docs/lab and their plots'
 	@echo 'make install    PREFIX=/usr/local DESTDIR=: program, libraries, headers, man pages'
+	@echo 'make deb        Debian packages, into build-deb/; deb-test tries them in a fresh Debian'
 	@echo 'make coverage   which lines the tests run: build-coverage/report'
 	@echo 'make format     lay out the sources with clang-format'
 	@echo 'make clean      remove the build trees'
