@@ -1,74 +1,143 @@
-/* src/protocols/local_state.h - the state and the messages of `local`, which local.c and
- * local_tree.c share; nobody else includes it. */
+/* src/protocols/local_state.h - the state, the roles and the messages of `local`.
+ *
+ * Shared by local.c (events), local_alive.c (who is alive), local_request.c (asking, supporting,
+ * leading) and local_tree.c (collation), and by tests that read messages. */
 #ifndef CV_PROTOCOLS_LOCAL_STATE_H
 #define CV_PROTOCOLS_LOCAL_STATE_H
 
 #include "core/effects.h"
+#include "core/message.h"
 #include "core/nodeset.h"
 #include "core/types.h"
 
-enum { ELECTION, REPLY, COLLATED, RELEASE, ECHO, MESSAGE_COUNT };
+/* ---- Messages -------------------------------------------------------------------------------- */
 
-/* Fields by their place. */
-enum { REQUEST = 0, TOKEN = 1 };
-enum { ELECTION_TURN = 2, ELECTION_TURN_TOKEN = 3, ELECTION_LEADING = 4 };
-enum { REPLY_SUPPORTS = 2, REPLY_ASIDE = 3, REPLY_TURN = 4, REPLY_TURN_TOKEN = 5 };
-enum { COLLATED_CANDIDATE = 2 };
-enum { RELEASE_GONE = 2, RELEASE_TURN = 3, RELEASE_TURN_TOKEN = 4 };
-enum { ECHO_ASIDE = 0 };
-enum { ELECTION_ALIVE = 0, ELECTION_SUPPORT = 1 };
-enum { COLLATED_REPLIED = 0, COLLATED_SUPPORT = 1, COLLATED_ASIDE = 2 };
+enum {
+    LOCAL_ELECTION, /* to all: support me in this request */
+    LOCAL_REPLY,    /* the answer to a fast ELECTION */
+    LOCAL_COLLATED, /* the answers of several processes, on their way up the tree */
+    LOCAL_RELEASE,  /* to all: I gave up every request up to this one */
+    LOCAL_ECHO,     /* the answer to a slow ELECTION or COLLATED: refreshes the stamps */
+    LOCAL_MESSAGE_COUNT
+};
 
-enum { TIMER_ALIVE, TIMER_RELEASE, TIMER_LAPSE, TIMER_LOCK, TIMER_COLLATE };
+/* `turn` and `turn_token`: from which id on the sender orders ids, and when that was set.
+ * `leading`: the token of the present leadership, which may differ from the one proposed; 0: none.
+ */
+#define LOCAL_ELECTION_FIELDS(FIELD) \
+    FIELD(U64, request)              \
+    FIELD(U64, token)                \
+    FIELD(ID, turn)                  \
+    FIELD(U64, turn_token)           \
+    FIELD(U64, leading)              \
+    FIELD(SET, alive)                \
+    FIELD(SET, support)
+CV_MESSAGE_VIEW(local_election, LOCAL_ELECTION_FIELDS)
+
+/* `token`: what the next request must exceed; 0: nothing. `passive`: is no candidate. */
+#define LOCAL_REPLY_FIELDS(FIELD) \
+    FIELD(U64, request)           \
+    FIELD(U64, token)             \
+    FIELD(FLAG, supports)         \
+    FIELD(FLAG, passive)          \
+    FIELD(ID, turn)               \
+    FIELD(U64, turn_token)
+CV_MESSAGE_VIEW(local_reply, LOCAL_REPLY_FIELDS)
+
+/* The same for many: who answered, who of them supports, who of them is passive. */
+#define LOCAL_COLLATED_FIELDS(FIELD) \
+    FIELD(U64, request)              \
+    FIELD(U64, token)                \
+    FIELD(ID, candidate)             \
+    FIELD(SET, replied)              \
+    FIELD(SET, support)              \
+    FIELD(SET, passive)
+CV_MESSAGE_VIEW(local_collated, LOCAL_COLLATED_FIELDS)
+
+#define LOCAL_RELEASE_FIELDS(FIELD) \
+    FIELD(U64, request)             \
+    FIELD(U64, token)               \
+    FIELD(FLAG, passive)            \
+    FIELD(ID, turn)                 \
+    FIELD(U64, turn_token)
+CV_MESSAGE_VIEW(local_release, LOCAL_RELEASE_FIELDS)
+
+#define LOCAL_ECHO_FIELDS(FIELD) FIELD(FLAG, passive)
+CV_MESSAGE_VIEW(local_echo, LOCAL_ECHO_FIELDS)
+
+/* ---- State ----------------------------------------------------------------------------------- */
+
+enum {
+    LOCAL_TIMER_ALIVE,   /* the first instant at which this process could be a candidate; and the
+                            next ELECTION of one that is */
+    LOCAL_TIMER_RELEASE, /* answers that are not in by now are late */
+    LOCAL_TIMER_LAPSE,   /* the leadership ends */
+    LOCAL_TIMER_LOCK,    /* the lock ends */
+    LOCAL_TIMER_COLLATE, /* children in the tree that are silent by now are not waited for */
+};
+
+/* What this process is. local_request.c has the table of allowed moves. */
+enum local_role {
+    LOCAL_FOLLOWING, /* no request of its own is open: somebody before it is alive, or its last
+                        request failed, or it waits for its place in the succession */
+    LOCAL_ASKING,    /* is a candidate and waits for the answers to its open request */
+    LOCAL_LEADING,   /* its renewal may be open */
+    LOCAL_RESIGNED,  /* passive until its successor is gone, or nobody succeeded it in time */
+    LOCAL_WITHDRAWN, /* passive until it is told to be a candidate again */
+    LOCAL_STOPPED,   /* could not save a promise, and takes no further part */
+    LOCAL_ROLE_COUNT
+};
 
 enum {
     SET_ALIVE,
-    SET_ASIDE,
-    SET_TARGET,
-    SET_REPLY,
-    SET_SUPPORT,
-    SET_FAMILY,
-    SET_WAITED,
+    SET_PASSIVE, /* who of them supports others but is no candidate */
+    SET_TARGET,  /* who was alive when the request was opened */
+    SET_REPLY,   /* who supports the request */
+    SET_SUPPORT, /* who supports the leadership */
+    SET_FAMILY,  /* who supported the same leader as this process: its orphans, some day */
+    SET_WAITED,  /* collation: the children not heard yet; and what is gathered from them */
     SET_GATHERED,
     SET_GATHERED_SUPPORT,
-    SET_GATHERED_ASIDE,
+    SET_GATHERED_PASSIVE,
     SET_SCRATCH,
     SET_COUNT
 };
 
-/* Invariants: at most one of request_ns (open) and "nothing asked" holds; leads implies
- * now < expiration_ns at the end of every step; token <= led_token <= token_seen while leading. */
+/* Invariants: local_check() in local.c. */
 struct local {
     cv_id self;
     uint32_t member_count, min_supporters, collate;
     int64_t delta_ns, delta_min_ns, sigma_ns, ep_ns, expires_ns, lock_ns, rotate_ns;
     int64_t lead_ns; /* lock(1 - 2 rho): how long a request can carry a leadership */
     int64_t wait_ns; /* 2 delta(1 + rho): when answers that are not in are late */
-    uint32_t has_succession, is_candidate, has_resigned, is_stopped;
+    uint32_t has_succession;
+
+    uint32_t role; /* enum local_role; changed by cv__local_become() alone */
     int64_t resigned_until_ns;
     int64_t boot_until_ns; /* supports nobody before: it may have promised before a crash */
 
     int64_t candidate_since_ns; /* its first ELECTION since it was last unheard of */
     int64_t request_ns;         /* the open request, on the own clock; 0: none */
     int64_t asked_ns;           /* the latest request sent, open or not */
-    int64_t sent_ns;            /* when it was last (re)sent */
     uint64_t request_token;
 
     int64_t locked_until_ns, locked_request_ns;
     uint64_t token_seen; /* the largest accepted, saved before anybody is told; and whose it is */
     cv_id locked_to, token_owner;
 
-    uint64_t token_floor; /* somebody refused us because it had accepted this one: to be topped */
+    uint64_t token_floor; /* somebody refused us because it had accepted this one: to be exceeded */
     uint64_t led_token;   /* the largest this process ever led with */
     uint64_t token;       /* of the present leadership */
     int64_t expiration_ns, turn_began_ns;
-    uint32_t leads;
-    cv_id leader; /* whom this process takes for its leader; and with which token */
     uint64_t leader_token;
+    cv_id leader; /* whom this process takes for its leader; and above, with which token */
 
-    uint64_t turn_token; /* when the turn was set */
     cv_id turn;          /* ids are ordered from this one on */
-    uint32_t has_waited; /* its time in the succession is over */
+    uint64_t turn_token; /* when the turn was set */
+    /* Its place in the succession has come. No part of the role: it is kept while the process asks,
+     * leads or is passive, and ends only when somebody before it is seen alive. */
+    uint32_t has_waited;
+    uint32_t zero;
 
     int64_t answered_request_ns; /* the latest request answered, to see when it comes again */
     int64_t direct_until_ns;     /* until then answers do not go by way of the tree */
@@ -80,18 +149,31 @@ struct local {
 
 static inline uint64_t *set_of(struct local *l, uint32_t which)
 {
+    CV_ASSERT(which < SET_COUNT);
     return l->tail + which * cv__set_words(l->member_count);
 }
 
 static inline int64_t *heard_of(struct local *l, cv_id id)
 {
+    CV_ASSERT(id >= 1);
+    CV_ASSERT(id <= l->member_count);
     return (int64_t *)(l->tail + SET_COUNT * cv__set_words(l->member_count)) + (id - 1);
 }
 
-/* May this process become leader? Otherwise it stands aside: it supports but is not waited for. */
-static inline bool stands(const struct local *l)
+static inline bool is_leading(const struct local *l)
 {
-    return l->is_candidate && !l->has_resigned && !l->is_stopped;
+    return l->role == LOCAL_LEADING;
 }
+
+/* A passive process supports others and is asked, but it is no candidate: nobody waits for it to
+ * stand up. */
+static inline bool is_passive(const struct local *l)
+{
+    return l->role >= LOCAL_RESIGNED;
+}
+
+_Static_assert(LOCAL_RESIGNED > LOCAL_LEADING, "the passive roles come last");
+_Static_assert(LOCAL_WITHDRAWN > LOCAL_RESIGNED, "the passive roles come last");
+_Static_assert(LOCAL_STOPPED > LOCAL_WITHDRAWN, "the passive roles come last");
 
 #endif

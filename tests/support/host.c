@@ -20,8 +20,10 @@ struct cv_effects host_effects_new(const struct cv_config *config)
         .item = must_alloc(CV_EFFECTS_MAX * sizeof *out.item),
         .word = must_alloc(words * sizeof *out.word),
         .word_capacity = words,
+        .note = must_alloc(CV_NOTES_MAX * sizeof *out.note),
     };
     memset(out.item, 0xa5, CV_EFFECTS_MAX * sizeof *out.item);
+    memset(out.note, 0xa5, CV_NOTES_MAX * sizeof *out.note);
     memset(out.word, 0xa5, words * sizeof *out.word);
     return out;
 }
@@ -29,6 +31,7 @@ struct cv_effects host_effects_new(const struct cv_config *config)
 void host_effects_free(struct cv_effects *out)
 {
     free(out->item);
+    free(out->note);
     free(out->word);
 }
 

@@ -173,6 +173,18 @@ uint32_t solo_send_count(const struct solo *s)
     return count;
 }
 
+const struct cv_note *solo_noted(const struct solo *s, const char *text)
+{
+    for (uint32_t i = 0; i < s->out.note_count; i++) {
+        if (strcmp(s->out.note[i].text, text) == 0) {
+            return &s->out.note[i];
+        }
+        print_message("noted: %s\n", s->out.note[i].text);
+    }
+    fail_msg("not noted: %s", text);
+    return NULL;
+}
+
 const struct cv_leadership *solo_told(const struct solo *s)
 {
     const struct cv_leadership *leadership = NULL;

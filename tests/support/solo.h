@@ -43,6 +43,8 @@ const struct cv_message *solo_await(struct solo *solo, const char *type, int64_t
 const struct cv_message *solo_said(const struct solo *solo, const char *type);
 const struct cv_message *solo_said_to(const struct solo *solo, const char *type, cv_id *ret_to);
 uint32_t solo_send_count(const struct solo *solo);
+/* The note of the latest step that has this text; the test fails if there is none. */
+const struct cv_note *solo_noted(const struct solo *solo, const char *text);
 /* The latest belief that the latest step told of; NULL: none. */
 const struct cv_leadership *solo_told(const struct solo *solo);
 

@@ -305,7 +305,7 @@ static void follower_forgets_its_leader_when_its_lock_ends(void **unused)
 
 /* Its leadership is over first, then it frees its supporters and says that it is not to be waited
  * for. */
-static void resigning_leader_releases_and_stands_aside(void **unused)
+static void resigning_leader_releases_and_is_passive(void **unused)
 {
     (void)unused;
     struct solo *c = process(1, 3, "");
@@ -317,9 +317,9 @@ static void resigning_leader_releases_and_stands_aside(void **unused)
     assert_int_equal(c->out.item[0].kind == CV_EFFECT_SEND, 0);
     const struct cv_message *m = solo_said(c, "RELEASE");
     assert_non_null(m);
-    assert_int_equal(solo_field(c, m, "gone"), 1);
+    assert_int_equal(solo_field(c, m, "passive"), 1);
     assert_true(is_supported(c, 2, 1, 50)); /* though 2 is higher: it does not stand itself */
-    assert_int_equal(solo_field(c, solo_said(c, "REPLY"), "aside"), 1);
+    assert_int_equal(solo_field(c, solo_said(c, "REPLY"), "passive"), 1);
     solo_free(c);
 }
 
@@ -335,15 +335,15 @@ static void resigning_of_a_follower_means_nothing(void **unused)
     solo_free(c);
 }
 
-/* Who stands aside is alive, asked for support, but not taken for the lowest. */
-static void process_that_stands_aside_is_not_waited_for(void **unused)
+/* A passive process is alive and asked for support, but not taken for the lowest. */
+static void passive_process_is_not_waited_for(void **unused)
 {
     (void)unused;
     struct solo *c = process(3, 3, "");
     assert_true(is_supported(c, 1, 1, 1));
     solo_draft(c, "RELEASE");
     solo_put(c, "request", 1);
-    solo_put(c, "gone", 1);
+    solo_put(c, "passive", 1);
     solo_hear(c, 1, FAST_NS);
     assert_true(is_supported(c, 2, 1, 2));
     solo_free(c);
@@ -548,6 +548,75 @@ static void root_counts_the_answers_that_its_children_gathered(void **unused)
     solo_free(c);
 }
 
+/* ---- Reasons: what an operator reads when there is no leader -------------------------------------
+ */
+
+/* Every refusal of support says what it rests on. */
+static void refusal_of_support_has_a_reason(void **unused)
+{
+    (void)unused;
+    struct solo *c = process(3, 3, "");
+    const int64_t locked_ns = c->now_ns;
+    assert_true(is_supported(c, 2, 1, 5));
+    assert_int_equal(c->out.note_count, 0);
+    assert_false(is_supported(c, 1, 1, 6));
+    const struct cv_note *note = solo_noted(c, "support refused: locked to {peer} until {time}");
+    assert_int_equal(note->peer, 2);
+    assert_true(note->time_ns == locked_ns + LOCK_NS);
+    hear_release(c, 2, 1);
+    assert_false(is_supported(c, 2, 2, 6));
+    assert_int_equal(solo_noted(c, "support refused: {peer} is alive and comes first")->peer, 1);
+    assert_false(is_supported(c, 1, 2, 5));
+    note = solo_noted(c, "support refused: token {number} of {peer} was accepted before");
+    assert_int_equal(note->number, 5);
+    assert_int_equal(note->peer, 2);
+    solo_restart(c);
+    assert_false(is_supported(c, 1, 3, 7));
+    note = solo_noted(c, "support refused: may be locked to another since before its restart, "
+                         "until {time}");
+    assert_true(note->time_ns == c->now_ns + LOCK_NS);
+    solo_free(c);
+}
+
+static void ignored_message_has_a_reason(void **unused)
+{
+    (void)unused;
+    struct solo *c = process(1, 3, "");
+    solo_draft(c, "ELECTION");
+    solo_hear(c, 2, SLOW_NS);
+    assert_int_equal(solo_noted(c, "ELECTION of {peer} ignored: slow")->peer, 2);
+    hear_reply(c, 2, /* request= */ 7, true);
+    const struct cv_note *note =
+        solo_noted(c, "answer of {peer} not counted: request {number} is no longer open");
+    assert_int_equal(note->number, 7);
+    solo_draft(c, "REPLY");
+    solo_hear(c, 1, FAST_NS);
+    assert_int_equal(c->out.item_count, 0);
+    solo_noted(c, "message ignored: it claims to come from this process");
+    solo_draft(c, "ELECTION");
+    solo_put(c, "token", UINT64_MAX);
+    solo_hear(c, 2, FAST_NS);
+    assert_int_equal(c->out.item_count, 0);
+    solo_noted(c, "message of {peer} ignored: token {number} is impossibly large");
+    solo_free(c);
+}
+
+/* A candidate that does not lead in the end says who is missing. */
+static void failed_request_has_a_reason(void **unused)
+{
+    (void)unused;
+    struct solo *c = process(1, 3, "");
+    (void)elect(c);
+    const struct cv_message *m = solo_await(c, "ELECTION", EXPIRES_NS);
+    hear_reply(c, 2, solo_field(c, m, "request"), true);
+    hear_reply(c, 3, solo_field(c, m, "request"), false);
+    assert_int_equal(solo_noted(c, "{peer} refuses its support")->peer, 3);
+    solo_wait_until(c, c->now_ns + WAIT_NS);
+    assert_int_equal(solo_noted(c, "request failed: {peer} is alive and does not support it")->peer,
+                     3);
+    solo_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -564,9 +633,9 @@ int main(void)
         cmocka_unit_test(supporters_learn_their_partition_from_the_next_election),
         cmocka_unit_test(who_is_not_in_the_support_set_does_not_follow),
         cmocka_unit_test(follower_forgets_its_leader_when_its_lock_ends),
-        cmocka_unit_test(resigning_leader_releases_and_stands_aside),
+        cmocka_unit_test(resigning_leader_releases_and_is_passive),
         cmocka_unit_test(resigning_of_a_follower_means_nothing),
-        cmocka_unit_test(process_that_stands_aside_is_not_waited_for),
+        cmocka_unit_test(passive_process_is_not_waited_for),
         cmocka_unit_test(hint_takes_out_of_the_alive_set_and_leaves_the_lock),
         cmocka_unit_test(certain_hint_frees_the_lock),
         cmocka_unit_test(certain_hint_frees_no_lock_to_another),
@@ -577,6 +646,9 @@ int main(void)
         cmocka_unit_test(process_outside_the_tree_answers_directly),
         cmocka_unit_test(repeated_request_is_answered_directly),
         cmocka_unit_test(root_counts_the_answers_that_its_children_gathered),
+        cmocka_unit_test(refusal_of_support_has_a_reason),
+        cmocka_unit_test(ignored_message_has_a_reason),
+        cmocka_unit_test(failed_request_has_a_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

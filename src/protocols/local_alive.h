@@ -1,0 +1,28 @@
+/* src/protocols/local_alive.h - who is alive, and who of them comes first [Fetzer99, sec. VIII,
+ * independent assessment].
+ *
+ * A fast ELECTION, REPLY or ECHO of a process makes it alive for `expires`; nothing else does. Each
+ * process judges for itself and sends nothing for it. Ids are ordered from the one whose turn it is
+ * (`rotate`); without turns, from 1. */
+#ifndef CV_PROTOCOLS_LOCAL_ALIVE_H
+#define CV_PROTOCOLS_LOCAL_ALIVE_H
+
+#include "protocols/local_state.h"
+
+/* Does a come before b, by whose turn it is? */
+bool cv__local_is_before(const struct local *l, cv_id a, cv_id b);
+
+/* Removes who was not heard for `expires`, this process included. Returns the first instant at
+ * which this process could be the first of those alive, if it hears none of those before it again:
+ * no earlier candidacy makes sense, so no polling is needed. */
+int64_t cv__local_purge(struct local *l, int64_t now_ns);
+
+void cv__local_mark_alive(struct local *l, cv_id id, bool is_passive, int64_t now_ns);
+
+/* The first of those alive that are not passive, or none. */
+cv_id cv__local_first_alive(struct local *l);
+
+/* The turn that was set latest counts. True: it is another one than before. */
+bool cv__local_take_turn(struct local *l, cv_id turn, uint64_t turn_token);
+
+#endif

@@ -1,0 +1,408 @@
+/* src/protocols/local_request.c - asking, supporting and leading; see local_request.h, and local.c
+ * for why two leaders never share a supporter. */
+#include "protocols/local_request.h"
+
+#include "protocols/local_alive.h"
+
+/* ---- The role -------------------------------------------------------------------------------- */
+
+static const uint32_t local_role_next[LOCAL_ROLE_COUNT] = {
+    [LOCAL_FOLLOWING] = BIT(LOCAL_ASKING) | BIT(LOCAL_WITHDRAWN) | BIT(LOCAL_STOPPED),
+    [LOCAL_ASKING] =
+        BIT(LOCAL_LEADING) | BIT(LOCAL_FOLLOWING) | BIT(LOCAL_WITHDRAWN) | BIT(LOCAL_STOPPED),
+    [LOCAL_LEADING] =
+        BIT(LOCAL_FOLLOWING) | BIT(LOCAL_RESIGNED) | BIT(LOCAL_WITHDRAWN) | BIT(LOCAL_STOPPED),
+    [LOCAL_RESIGNED] = BIT(LOCAL_FOLLOWING) | BIT(LOCAL_WITHDRAWN) | BIT(LOCAL_STOPPED),
+    [LOCAL_WITHDRAWN] = BIT(LOCAL_FOLLOWING) | BIT(LOCAL_STOPPED),
+    [LOCAL_STOPPED] = 0,
+};
+
+void cv__local_become(struct local *l, enum local_role role)
+{
+    CV_ASSERT(role < LOCAL_ROLE_COUNT);
+    CV_ASSERT(l->role == role || (local_role_next[l->role] & BIT(role)) != 0);
+    l->role = role;
+    if (role != LOCAL_ASKING && role != LOCAL_LEADING) {
+        l->request_ns = 0;
+    }
+}
+
+void cv__local_check_role(const struct local *l)
+{
+    CV_ASSERT(l->role < LOCAL_ROLE_COUNT);
+    CV_ASSERT((l->role == LOCAL_LEADING) == (l->leader == l->self));
+    switch (l->role) {
+    case LOCAL_ASKING:
+        CV_ASSERT(l->request_ns != 0);
+        break;
+    case LOCAL_LEADING:
+        CV_ASSERT(l->token == l->led_token);
+        CV_ASSERT(l->token == l->leader_token);
+        CV_ASSERT(l->locked_to == l->self);               /* a leader supports itself (LS) ... */
+        CV_ASSERT(l->expiration_ns < l->locked_until_ns); /* ... until after its end */
+        break;
+    case LOCAL_RESIGNED:
+        CV_ASSERT(l->resigned_until_ns > 0);
+        CV_ASSERT(l->request_ns == 0);
+        break;
+    case LOCAL_STOPPED:
+        CV_ASSERT(l->leader == CV_ID_NONE);
+        CV_ASSERT(l->request_ns == 0);
+        break;
+    default:
+        CV_ASSERT(l->request_ns == 0);
+    }
+}
+
+/* ---- Who leads ------------------------------------------------------------------------------- */
+
+static void tell(struct local *l, enum cv_reason reason, const uint64_t *members,
+                 struct cv_effects *out)
+{
+    CV_ASSERT(is_leading(l) == (l->leader == l->self));
+    CV_ASSERT(l->leader != CV_ID_NONE || l->leader_token == 0);
+    struct cv_leadership leadership = {
+        .is_self = is_leading(l),
+        .leader = l->leader,
+        .reason = reason,
+        .token = l->leader_token,
+        .valid_until_ns = is_leading(l) ? l->expiration_ns : 0,
+    };
+    if (members != NULL) {
+        const uint32_t count = cv__set_count(members, l->member_count);
+        leadership.has_majority = 2 * count > l->member_count;
+        leadership.members = cv__effect_list(out, members, cv__set_words(l->member_count));
+    }
+    cv__effect_leadership(out, &leadership);
+}
+
+void cv__local_forget_leader(struct local *l, enum cv_reason reason, struct cv_effects *out)
+{
+    CV_ASSERT(!is_leading(l)); /* a leader steps down first */
+    if (l->leader != CV_ID_NONE) {
+        l->leader = CV_ID_NONE;
+        l->leader_token = 0;
+        tell(l, reason, NULL, out);
+    }
+}
+
+void cv__local_follow(struct local *l, cv_id leader, uint64_t token, const uint64_t *members,
+                      struct cv_effects *out)
+{
+    CV_ASSERT(leader != l->self);
+    CV_ASSERT(l->locked_to == leader);        /* we follow the process that we support */
+    CV_ASSERT(cv__set_has(members, l->self)); /* ... and that counts on our support */
+    const bool is_new = l->leader != leader || l->leader_token != token;
+    cv__set_copy(set_of(l, SET_FAMILY), members, l->member_count);
+    cv__set_remove(set_of(l, SET_FAMILY), leader);
+    if (is_new) {
+        l->leader = leader;
+        l->leader_token = token;
+        tell(l, CV_REASON_ELECTED, members, out);
+    }
+}
+
+/* ---- Giving up ------------------------------------------------------------------------------- */
+
+void cv__local_unlock(struct local *l)
+{
+    CV_ASSERT(!is_leading(l)); /* a leader's own lock is part of what its leadership rests on */
+    CV_ASSERT(l->locked_to != CV_ID_NONE);
+    l->locked_to = CV_ID_NONE;
+    l->locked_until_ns = 0;
+    l->locked_request_ns = 0;
+}
+
+void cv__local_release(struct local *l, struct cv_effects *out)
+{
+    CV_ASSERT(!is_leading(l)); /* the locks are what a leadership rests on */
+    if (l->role == LOCAL_ASKING) {
+        cv__local_become(l, LOCAL_FOLLOWING);
+    }
+    CV_ASSERT(l->request_ns == 0); /* answers to what is released are never counted again */
+    cv__effect_disarm(out, LOCAL_TIMER_RELEASE);
+    if (l->asked_ns == 0) {
+        return;
+    }
+    local_release_write(cv__effect_send_all(out, LOCAL_RELEASE),
+                        (struct local_release){
+                            .request = (uint64_t)l->asked_ns,
+                            .token = l->token_seen,
+                            .passive = is_passive(l),
+                            .turn = l->turn,
+                            .turn_token = l->turn_token,
+                        });
+    if (l->locked_to == l->self) {
+        cv__local_unlock(l);
+    }
+}
+
+void cv__local_step_down(struct local *l, enum local_role role, enum cv_reason reason,
+                         struct cv_effects *out)
+{
+    CV_ASSERT(is_leading(l));
+    CV_ASSERT(role != LOCAL_LEADING);
+    cv__local_become(l, role);
+    if (l->collate > 0) {
+        /* Answers to our latest request may have been lost on their way up the tree: the next one
+         * is a first one again, which everybody answers directly (BI). */
+        cv__set_remove(set_of(l, SET_ALIVE), l->self);
+    }
+    cv__effect_disarm(out, LOCAL_TIMER_LAPSE);
+    cv__local_forget_leader(l, reason, out);
+    cv__local_release(l, out);
+}
+
+/* ---- Supporting ------------------------------------------------------------------------------ */
+
+static void save(const struct local *l, struct cv_effects *out)
+{
+    const uint64_t record[] = {l->token_seen, l->token_owner};
+    cv__effect_persist(out, record, COUNT_OF(record));
+}
+
+bool cv__local_is_old_token(const struct local *l, cv_id candidate, uint64_t token)
+{
+    return token < l->token_seen || (token == l->token_seen && l->token_owner != candidate);
+}
+
+static bool may_support(struct local *l, cv_id candidate, uint64_t token, int64_t now_ns,
+                        struct cv_effects *out)
+{
+    const bool is_locked_elsewhere =
+        l->locked_to != CV_ID_NONE && l->locked_to != candidate && now_ns < l->locked_until_ns;
+    const cv_id first = cv__local_first_alive(l);
+    if (now_ns < l->boot_until_ns) {
+        cv__effect_note(out,
+                        "support refused: may be locked to another since before its restart, "
+                        "until {time}",
+                        CV_ID_NONE, l->boot_until_ns, 0);
+        return false;
+    }
+    if (is_locked_elsewhere) {
+        cv__effect_note(out, "support refused: locked to {peer} until {time}", l->locked_to,
+                        l->locked_until_ns, 0);
+        return false;
+    }
+    if (first != candidate) {
+        cv__effect_note(out, "support refused: {peer} is alive and comes first", first, 0, 0);
+        return false;
+    }
+    if (!is_passive(l) && cv__local_is_before(l, l->self, candidate)) {
+        cv__effect_note(out, "support refused: this process comes before {peer}", candidate, 0, 0);
+        return false;
+    }
+    if (cv__local_is_old_token(l, candidate, token)) {
+        cv__effect_note(out, "support refused: token {number} of {peer} was accepted before",
+                        l->token_owner, 0, l->token_seen);
+        return false;
+    }
+    return true;
+}
+
+bool cv__local_support(struct local *l, cv_id candidate, int64_t request_ns, uint64_t token,
+                       int64_t now_ns, struct cv_effects *out)
+{
+    if (!may_support(l, candidate, token, now_ns, out)) {
+        return false;
+    }
+    if (token > l->token_seen) {
+        l->token_seen = token;
+        l->token_owner = candidate;
+        save(l, out); /* before the answer that promises it */
+    }
+    CV_ASSERT(l->token_seen == token);      /* what is supported is the largest ever accepted ... */
+    CV_ASSERT(l->token_owner == candidate); /* ... and nobody else's */
+    /* One that was overtaken prolongs the lock, but a RELEASE meant for it alone does not end it.
+     */
+    const bool is_overtaken = l->locked_to == candidate && request_ns < l->locked_request_ns;
+    l->locked_request_ns = is_overtaken ? l->locked_request_ns : request_ns;
+    l->locked_to = candidate;
+    CV_ASSERT(l->locked_until_ns <= now_ns + l->lock_ns); /* a lock is only ever prolonged */
+    l->locked_until_ns = now_ns + l->lock_ns;
+    cv__effect_arm(out, LOCAL_TIMER_LOCK, l->locked_until_ns, l->locked_until_ns);
+    return true;
+}
+
+/* ---- Leading --------------------------------------------------------------------------------- */
+
+/* The lowest id that is alive but does not support the open request; CV_ID_NONE: all support it. */
+static cv_id missing_supporter(struct local *l)
+{
+    const uint64_t *alive = set_of(l, SET_ALIVE);
+    const uint64_t *reply = set_of(l, SET_REPLY);
+    if (cv__set_is_subset(alive, reply, l->member_count)) {
+        return CV_ID_NONE;
+    }
+    cv_id id = cv__set_next(alive, 1, l->member_count);
+    while (cv__set_has(reply, id)) {
+        id = cv__set_next(alive, id + 1, l->member_count);
+        CV_ASSERT(id != CV_ID_NONE); /* one is missing */
+    }
+    return id;
+}
+
+/* [Fetzer99, fig. 30, checkIfLeader] Does the open request carry a leadership? Otherwise *ret_why
+ * says why not. */
+static bool may_lead(struct local *l, int64_t now_ns, struct cv_note *ret_why)
+{
+    CV_ASSERT(l->role == LOCAL_ASKING || is_leading(l));
+    CV_ASSERT(l->request_ns != 0);
+    (void)cv__local_purge(l, now_ns);
+    const uint64_t *reply = set_of(l, SET_REPLY);
+    const uint32_t count = cv__set_count(reply, l->member_count);
+    const bool is_fresh =
+        is_leading(l) ? l->request_token >= l->token : l->request_token > l->led_token;
+    const char *why = NULL;
+    cv_id peer = CV_ID_NONE;
+    if (!is_fresh) {
+        why = "request failed: it led before with a token not below {number}";
+    } else if (!cv__set_has(set_of(l, SET_TARGET), l->self)) {
+        why = "request failed: is a candidate for so short a time that some may not have answered";
+    } else if (!cv__set_has(reply, l->self)) {
+        why = "request failed: may not support itself";
+    } else if ((peer = missing_supporter(l)) != CV_ID_NONE) {
+        why = "request failed: {peer} is alive and does not support it";
+    } else if ((peer = cv__local_first_alive(l)) != l->self) {
+        why = "request failed: {peer} is alive and comes first";
+    } else if (count < l->min_supporters) {
+        why = "request failed: {number} supporters are no majority";
+    } else if (now_ns >= l->request_ns + l->lead_ns) {
+        why = "request failed: its answers came too late";
+    }
+    *ret_why = (struct cv_note){why, peer, now_ns, is_fresh ? count : l->request_token};
+    return why == NULL;
+}
+
+/* The open request carries a leadership, new or renewed. */
+static void become_leading(struct local *l, int64_t now_ns, struct cv_effects *out)
+{
+    const bool is_renewal = is_leading(l) && l->request_token == l->token;
+    const int64_t expiration_ns = l->request_ns + l->lead_ns;
+    cv__set_copy(set_of(l, SET_SUPPORT), set_of(l, SET_REPLY), l->member_count);
+    CV_ASSERT(cv__set_has(set_of(l, SET_SUPPORT), l->self));  /* LS */
+    CV_ASSERT(l->locked_to == l->self);                       /* LS, too */
+    CV_ASSERT(is_renewal || l->request_token > l->led_token); /* no token leads twice */
+    CV_ASSERT(now_ns < expiration_ns);
+    CV_ASSERT(!is_leading(l) || expiration_ns >= l->expiration_ns); /* never moves backwards */
+    cv__local_become(l, LOCAL_LEADING);
+    l->expiration_ns = expiration_ns;
+    l->request_ns = 0;
+    l->token = l->request_token;
+    l->led_token = l->token;
+    l->turn_began_ns = is_renewal ? l->turn_began_ns : now_ns;
+    l->leader = l->self;
+    l->leader_token = l->token;
+    tell(l, is_renewal ? CV_REASON_RENEWED : CV_REASON_ELECTED, set_of(l, SET_SUPPORT), out);
+    cv__effect_disarm(out, LOCAL_TIMER_RELEASE);
+    cv__effect_arm(out, LOCAL_TIMER_LAPSE, l->expiration_ns, l->expiration_ns);
+}
+
+void cv__local_check_early(struct local *l, int64_t now_ns, struct cv_effects *out)
+{
+    struct cv_note why;
+    if (l->request_ns != 0 && cv__set_has(set_of(l, SET_TARGET), l->self) &&
+        cv__set_is_subset(set_of(l, SET_TARGET), set_of(l, SET_REPLY), l->member_count) &&
+        may_lead(l, now_ns, &why)) {
+        become_leading(l, now_ns, out);
+    }
+}
+
+void cv__local_check_late(struct local *l, int64_t now_ns, struct cv_effects *out)
+{
+    if (l->request_ns == 0) {
+        return;
+    }
+    struct cv_note why;
+    if (may_lead(l, now_ns, &why)) {
+        become_leading(l, now_ns, out);
+        return;
+    }
+    cv__effect_note(out, why.text, why.peer, why.time_ns, why.number);
+    if (!is_leading(l)) {
+        const bool has_support = cv__set_count(set_of(l, SET_REPLY), l->member_count) > 0;
+        cv__local_become(l, LOCAL_FOLLOWING);
+        if (has_support) {
+            cv__local_release(l, out);
+        }
+    } /* else: the locks are what the leadership rests on; ask again at the next alarm */
+}
+
+/* ---- Asking ---------------------------------------------------------------------------------- */
+
+static uint64_t token_to_propose(const struct local *l)
+{
+    CV_ASSERT(l->led_token <= l->token_seen);
+    if (is_leading(l) && l->token == l->token_seen && l->token > l->token_floor) {
+        return l->token; /* renewal */
+    }
+    const bool is_own_unused =
+        l->token_owner == l->self && l->token_seen > l->led_token && l->token_seen > l->token_floor;
+    const uint64_t largest = l->token_floor > l->token_seen ? l->token_floor : l->token_seen;
+    return is_own_unused ? l->token_seen : largest + 1;
+}
+
+/* The open request, if any, is replaced by a new one. */
+static void open_request(struct local *l, uint64_t token, int64_t now_ns, struct cv_effects *out)
+{
+    CV_ASSERT(now_ns >= l->asked_ns); /* requests are named by their time: they grow */
+    if (!is_leading(l)) {
+        cv__local_become(l, LOCAL_ASKING);
+    }
+    l->request_ns = now_ns;
+    l->asked_ns = now_ns;
+    l->request_token = token;
+    cv__set_copy(set_of(l, SET_TARGET), set_of(l, SET_ALIVE), l->member_count);
+    if (!cv__set_has(set_of(l, SET_ALIVE), l->self)) {
+        l->candidate_since_ns = now_ns;
+    }
+    if (now_ns - l->candidate_since_ns <= l->wait_ns / 2) {
+        cv__set_remove(set_of(l, SET_TARGET), l->self); /* not everybody can have answered */
+    }
+    cv__set_clear(set_of(l, SET_REPLY), l->member_count);
+    cv__effect_arm(out, LOCAL_TIMER_RELEASE, now_ns + l->wait_ns, now_ns + l->wait_ns);
+}
+
+static void send_election(struct local *l, struct cv_effects *out)
+{
+    const uint32_t words = cv__set_words(l->member_count);
+    if (!is_leading(l)) {
+        cv__set_clear(set_of(l, SET_SUPPORT), l->member_count);
+    }
+    local_election_write(cv__effect_send_all(out, LOCAL_ELECTION),
+                         (struct local_election){
+                             .request = (uint64_t)l->request_ns,
+                             .token = l->request_token,
+                             .turn = l->turn,
+                             .turn_token = l->turn_token,
+                             .leading = is_leading(l) ? l->token : 0,
+                             .alive = cv__effect_list(out, set_of(l, SET_ALIVE), words),
+                             .support = cv__effect_list(out, set_of(l, SET_SUPPORT), words),
+                         });
+}
+
+void cv__local_ask(struct local *l, int64_t now_ns, struct cv_effects *out)
+{
+    CV_ASSERT(!is_passive(l));
+    struct cv_note why;
+    if (is_leading(l) && l->request_ns != 0 && may_lead(l, now_ns, &why)) {
+        become_leading(l, now_ns, out); /* it waited only for processes that are no longer alive */
+    }
+    const uint64_t token = token_to_propose(l);
+    CV_ASSERT(token >= l->token_seen);
+    CV_ASSERT(token > l->token_floor); /* what was refused is not proposed again */
+    const int64_t open_ns = is_leading(l) ? l->lock_ns / 2 : l->wait_ns;
+    const bool can_succeed = is_leading(l) || cv__set_has(set_of(l, SET_TARGET), l->self);
+    const bool is_repeat = l->request_ns != 0 && can_succeed && token == l->request_token &&
+                           now_ns - l->request_ns < open_ns;
+    if (!is_repeat) {
+        open_request(l, token, now_ns, out);
+    }
+    send_election(l, out);
+    cv__local_mark_alive(l, l->self, /* is_passive= */ false, now_ns);
+    if (cv__local_support(l, l->self, l->request_ns, token, now_ns, out)) {
+        cv__set_add(set_of(l, SET_REPLY), l->self);
+    }
+    cv__local_check_early(l, now_ns, out);
+    cv__effect_arm(out, LOCAL_TIMER_ALIVE, now_ns + l->ep_ns, now_ns + l->ep_ns);
+}
