@@ -41,7 +41,7 @@ int main(int argc, char **argv)
         uint64_t token;
         int64_t left_ns;
         /* A tick takes a millisecond: with less than a tenth of a second left it is too late. */
-        if (cv_lead(election, &token, &left_ns) && left_ns > 100000000) {
+        if (cv_leads(election, &token, &left_ns) && left_ns > 100000000) {
             tick(token);
         }
         nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);

@@ -39,7 +39,7 @@ try {
     const Election election = open_election(argv[1], argc > 2 ? argv[2] : nullptr);
     while (is_over == 0) {
         std::uint64_t token;
-        if (cv_lead(election.get(), &token, nullptr)) {
+        if (cv_leads(election.get(), &token, nullptr)) {
             std::printf("tick, token %llu\n", static_cast<unsigned long long>(token));
             std::fflush(stdout);
         }

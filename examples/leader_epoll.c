@@ -23,9 +23,9 @@ static void attend(int fd)
 
 static void on_change(struct cv_election *election)
 {
-    struct cv_election_status status;
-    cv_status(election, &status); /* and the descriptor is quiet again */
-    if (status.is_wished_away) {  /* nothing to stop here, so hand over at once */
+    struct cv_election_status status = CV_ELECTION_STATUS_INIT;
+    cv_status(election, &status);     /* and the descriptor is quiet again */
+    if (status.is_resign_requested) { /* nothing to stop here, so hand over at once */
         cv_resign(election, status.heir[0] != '\0' ? status.heir : NULL);
     }
     if (status.trouble[0] != '\0') {
@@ -41,7 +41,7 @@ static void on_change(struct cv_election *election)
 static void on_tick(struct cv_election *election)
 {
     uint64_t token;
-    if (cv_lead(election, &token, NULL)) {
+    if (cv_leads(election, &token, NULL)) {
         printf("tick, token %llu\n", (unsigned long long)token);
         fflush(stdout);
     }

@@ -85,7 +85,8 @@ struct cv_message_type {
     X(RESIGNED, "resigned")     /* it stepped down by request */          \
     X(LOST_QUORUM, "lost-quorum")                                         \
     X(STORE_UNREACHABLE, "store-unreachable")                             \
-    X(STOPPED, "stopped") /* this node takes no part any more */
+    X(STOPPED, "stopped")         /* this node takes no part any more */  \
+    X(NO_PROGRESS, "no-progress") /* its work was stuck: see progress_ns */
 
 enum cv_reason {
 #define CV_REASON_ENUM(name, text) CV_REASON_##name,
@@ -172,7 +173,6 @@ struct cv_event {
 
     /* MESSAGE */
     const struct cv_message *message; /* lent until the step returns */
-    bool is_fast;                     /* the delay is known to be within the transport's bound */
     int64_t delay_ns_max;             /* upper bound on its delay; INT64_MAX: unknown */
 
     /* TIMER */

@@ -16,7 +16,9 @@ extern "C" {
     X(STORE, -7003, "durable state could not be written or read")    \
     X(UNKNOWN, -7004, "there is nothing of that name")               \
     X(MEMORY, -7005, "out of memory")                                \
-    X(IO, -7006, "a file could not be read or written")
+    X(IO, -7006, "a file could not be read or written")              \
+    X(LIMIT, -7007, "no descriptors or threads are left")            \
+    X(TIMEOUT, -7008, "it did not happen in the given time")
 
 enum {
     CV_OK = 0,

@@ -235,7 +235,7 @@ static void on_change(struct run *run)
     say_trouble(run);
     switch (run->stage) {
     case STAGE_WAITING:
-        if (is_leader && s->is_wished_away) {
+        if (is_leader && s->is_resign_requested) {
             cv_resign(run->election, s->heir[0] != '\0' ? s->heir : NULL);
         } else if (is_leader && s->token == run->token) {
             cv_resign(run->election, NULL); /* one run for each token: who fences relies on it */
@@ -248,7 +248,7 @@ static void on_change(struct run *run)
             stop(run, "leadership lost");
         } else {
             cv__supervisor_extend(run->supervisor, s->valid_until_ns);
-            if (s->is_wished_away) {
+            if (s->is_resign_requested) {
                 run->must_resign = true;
                 stop(run, "asked to resign");
             }
@@ -396,7 +396,10 @@ static void threads_start(void)
 
 static int run_command(const struct settings *settings)
 {
-    struct run run = {.settings = settings, .give_up_ns = INT64_MAX, .exit_status = EXIT_OWN};
+    struct run run = {.settings = settings,
+                      .status = CV_ELECTION_STATUS_INIT,
+                      .give_up_ns = INT64_MAX,
+                      .exit_status = EXIT_OWN};
     struct cv_errtext error;
     const struct cv_supervisor_setting supervisor_setting = {
         .argv = settings->command,
@@ -429,7 +432,8 @@ static int run_command(const struct settings *settings)
     }
     if (code == CV_OK) {
         threads_start();
-        code = cv_open(&run.election, settings->name, settings->via, &settings->options, &error);
+        code = cv__election_open(&run.election, settings->name, settings->via, &settings->options,
+                                 &error);
     }
     if (code == CV_OK) {
         take_part(&run);
@@ -592,7 +596,10 @@ static int complete(struct settings *s)
 
 static int run(int argc, char **argv)
 {
-    struct settings settings = {.grace_ns = -1, .wait_ns = -1, .conflict = EXIT_CONFLICT};
+    struct settings settings = {.options = CV_ELECTION_OPTIONS_INIT,
+                                .grace_ns = -1,
+                                .wait_ns = -1,
+                                .conflict = EXIT_CONFLICT};
     int status = parse(argc, argv, &settings);
     if (status == EXIT_FINE && !settings.wants_help) {
         status = complete(&settings);

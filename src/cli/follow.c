@@ -26,18 +26,13 @@ struct settings {
     bool is_json;
 };
 
-static const char *role_word(enum cv_role role)
-{
-    return role == CV_ROLE_LEADER ? "leader" : role == CV_ROLE_WAITING ? "waiting" : "observer";
-}
-
 static void print_json(const struct settings *settings, const struct cv_election_status *status)
 {
     struct cv_json json = {.out = stdout};
     cv__json_open(&json, NULL, '{');
     cv__json_seconds(&json, "t_unix_s", cv__clock_wall_ns());
     cv__json_text(&json, "election", settings->name);
-    cv__json_text(&json, "role", role_word(status->role));
+    cv__json_text(&json, "role", cv_role_name(status->role));
     if (status->leader[0] != '\0') {
         cv__json_text(&json, "leader", status->leader);
     } else {
@@ -46,7 +41,7 @@ static void print_json(const struct settings *settings, const struct cv_election
     cv__json_uint(&json, "token", status->token);
     cv__json_text(&json, "reason", cv_reason_name(status->reason));
     cv__json_bool(&json, "has_majority", status->has_majority);
-    cv__json_bool(&json, "asked_to_resign", status->is_wished_away);
+    cv__json_bool(&json, "asked_to_resign", status->is_resign_requested);
     if (status->trouble[0] != '\0') {
         cv__json_text(&json, "trouble", status->trouble);
     } else {
@@ -75,14 +70,14 @@ static void print_text(const struct settings *settings, const struct cv_election
                      status->role == CV_ROLE_LEADER ? " (this process)" : "",
                      (unsigned long long)status->token, cv_reason_name(status->reason));
     }
-    (void)printf("%s\n", status->is_wished_away ? "; asked to resign" : "");
+    (void)printf("%s\n", status->is_resign_requested ? "; asked to resign" : "");
 }
 
 /* Renewals are no change. */
 static bool is_change(const struct cv_election_status *a, const struct cv_election_status *b)
 {
     return a->role != b->role || a->token != b->token || strcmp(a->leader, b->leader) != 0 ||
-           strcmp(a->trouble, b->trouble) != 0 || a->is_wished_away != b->is_wished_away;
+           strcmp(a->trouble, b->trouble) != 0 || a->is_resign_requested != b->is_resign_requested;
 }
 
 struct follower {
@@ -111,7 +106,7 @@ static void show(struct follower *f, const struct cv_election_status *status)
 
 static void look(struct follower *f)
 {
-    struct cv_election_status now;
+    struct cv_election_status now = CV_ELECTION_STATUS_INIT;
     cv_status(f->election, &now);
     if (f->shown_count > 0 && !is_change(&f->shown, &now)) {
         return;
@@ -122,7 +117,7 @@ static void look(struct follower *f)
     }
     show(f, &now);
     f->is_over = f->is_over || f->shown_count == f->settings->change_count_max;
-    if (now.is_wished_away && !f->is_over) {
+    if (now.is_resign_requested && !f->is_over) {
         /* This process has no work to stop, so it hands over as soon as it is asked to. */
         cv_resign(f->election, now.heir[0] != '\0' ? now.heir : NULL);
     }
@@ -133,18 +128,20 @@ static void leave(struct follower *f)
 {
     f->is_over = true;
     if (f->shown.role == CV_ROLE_LEADER) {
-        struct cv_election_status now;
+        struct cv_election_status now = CV_ELECTION_STATUS_INIT;
         cv_resign(f->election, NULL);
         cv_status(f->election, &now);
         show(f, &now);
     }
 }
 
-/* What is not part of the status; called by the election's thread. */
-static void on_log(void *user, const char *line)
+/* What is part of the status is printed already. */
+static void on_log(void *unused, enum cv_log_level level, const char *line)
 {
-    const struct settings *settings = user;
-    (void)fprintf(stderr, "conclave: %s: %s\n", settings->name, line);
+    (void)unused;
+    if (level == CV_LOG_NOTICE) {
+        (void)fprintf(stderr, "conclave: %s\n", line);
+    }
 }
 
 static int follow(struct settings *settings, int signal_fd)
@@ -152,7 +149,6 @@ static int follow(struct settings *settings, int signal_fd)
     struct follower f = {.settings = settings};
     struct cv_errtext error;
     settings->options.log = on_log;
-    settings->options.log_user = settings;
     /* This process does nothing but tell who leads: two that lead do no harm. */
     settings->options.accepts_two_leaders = true;
     if (cv_open(&f.election, settings->name, settings->via, &settings->options, &error) != CV_OK) {
@@ -220,7 +216,7 @@ static int parse(int argc, char **argv, bool is_observer, struct settings *setti
 
 int cv__follow(int argc, char **argv, bool is_observer)
 {
-    struct settings settings = {0};
+    struct settings settings = {.options = CV_ELECTION_OPTIONS_INIT};
     int status = parse(argc, argv, is_observer, &settings);
     if (status != EXIT_FINE) {
         return status;

@@ -44,8 +44,7 @@ const char *cv_reason_name(enum cv_reason reason)
         CV_REASON_MAP(CV_REASON_TEXT)
 #undef CV_REASON_TEXT
     };
-    CV_ASSERT(reason < CV_REASON_COUNT);
-    return names[reason];
+    return (uint32_t)reason < CV_REASON_COUNT ? names[reason] : "unknown";
 }
 
 const char *cv_property_name(enum cv_property property)
@@ -55,8 +54,7 @@ const char *cv_property_name(enum cv_property property)
         CV_PROPERTY_MAP(CV_PROPERTY_TEXT)
 #undef CV_PROPERTY_TEXT
     };
-    CV_ASSERT(property < CV_PROPERTY_COUNT);
-    return names[property];
+    return (uint32_t)property < CV_PROPERTY_COUNT ? names[property] : "unknown";
 }
 
 const char *cv_assume_text(enum cv_assume assume)
@@ -66,6 +64,5 @@ const char *cv_assume_text(enum cv_assume assume)
         CV_ASSUME_MAP(CV_ASSUME_TEXT)
 #undef CV_ASSUME_TEXT
     };
-    CV_ASSERT(assume < CV_ASSUME_COUNT);
-    return texts[assume];
+    return (uint32_t)assume < CV_ASSUME_COUNT ? texts[assume] : "unknown";
 }

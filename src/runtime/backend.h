@@ -1,8 +1,8 @@
 /* src/runtime/backend.h - what runs an election: a store, or messages among the processes.
  *
  * One table for each family of addresses; backends.c lists them. A backend runs a core on the loop
- * of the election's thread (host.h) and connects it to whatever it needs: a store, sockets, a
- * sequencer. open() is called before that thread starts, all other functions on it.
+ * of an engine's thread (host.h) and connects it to whatever it needs: a store, sockets, a
+ * sequencer. All functions from open() on are called on that thread.
  *
  * An address decides which backend serves it, and its options may decide what that backend
  * promises: the protocol, the members and their ids, times. Whoever opens an election asks for the
@@ -15,6 +15,7 @@
 #include <uv.h>
 
 struct cv_shared_list;
+struct cv_timers;
 struct cv_backend; /* each family has its own */
 
 /* What an election at one address promises. */
@@ -29,6 +30,7 @@ struct cv_backend_contract {
 struct cv_backend_setting {
     uv_loop_t *loop;
     struct cv_shared_list *shared; /* the loop's connections to servers; see stores/shared.h */
+    struct cv_timers *timers;      /* the loop's; see runtime/timers.h */
     const char *address;
     const char *election;
     const char *node;
@@ -39,10 +41,10 @@ struct cv_backend_setting {
     /* What the application hears of. `leader` is a name, or empty. */
     void *user;
     void (*told)(void *user, const struct cv_leadership *leadership, const char *leader);
-    void (*wished)(void *user, const char *heir);  /* to the leader: resign; heir may be empty */
+    void (*resign_requested)(void *user, const char *heir); /* of the leader; heir may be empty */
     void (*trouble)(void *user, const char *line); /* why it fails at the moment; empty: it works */
     void (*log)(void *user, const char *line);     /* something happened that is not a state */
-    /* May a leadership be prolonged, or sought? False: the application is stuck. */
+    /* May a leadership be renewed? False: the application is stuck. */
     bool (*has_progress)(void *user);
 };
 
@@ -59,7 +61,8 @@ struct cv_backend_kind {
     const char *(*self)(const struct cv_backend *backend);
     void (*campaign)(struct cv_backend *backend, bool is_candidate);
     void (*resign)(struct cv_backend *backend, const char *heir);
-    void (*wish)(struct cv_backend *backend, const char *heir);
+    /* Asks the leader, whichever process it is, to resign; heir may be NULL. */
+    void (*request_resign)(struct cv_backend *backend, const char *heir);
     void (*report)(struct cv_backend *backend, enum cv_input input, int64_t value);
     /* The others know of the last resignation, or nothing had to be said. */
     bool (*is_released)(const struct cv_backend *backend);

@@ -4,6 +4,12 @@
 
 #include <conclave/conclave.h>
 
+/* cv_open() for a leader that has descendants, whose leadership is not over before they are gone:
+ * see cv__election_lifeline(). An embedding program's children inherit nothing. */
+CV_NODISCARD int cv__election_open(struct cv_election **ret_election, const char *name,
+                                   const char *address, const struct cv_election_options *options,
+                                   struct cv_errtext *reterr);
+
 /* A copy, for descendants to inherit, of the descriptor by which the others learn that this leader
  * and all of them are gone (stores/store.h); -1: not leading, or there is no such thing. */
 int cv__election_lifeline(struct cv_election *election);

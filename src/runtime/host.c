@@ -183,8 +183,7 @@ static void call_send(void *self, uint32_t index, cv_id first, cv_id last, bool 
                                    k->byte_count);
     }
     if (to_self) {
-        const struct cv_event event = {
-            .kind = CV_EVENT_MESSAGE, .peer = h->config.self, .is_fast = true};
+        const struct cv_event event = {.kind = CV_EVENT_MESSAGE, .peer = h->config.self};
         cv__node_message(&h->node, &h->node_host, &event, k->bytes, k->byte_count);
     }
 }
@@ -301,12 +300,12 @@ static void handle(struct cv_host *h, const struct cv_event *event)
 }
 
 void cv__host_message(struct cv_host *h, cv_id peer, const uint8_t *bytes, size_t byte_count,
-                      bool is_fast, int64_t delay_ns_max)
+                      int64_t delay_ns_max)
 {
     CV_ASSERT(bytes != NULL);
     CV_ASSERT(peer <= h->config.member_count);
     const struct cv_event event = {
-        .kind = CV_EVENT_MESSAGE, .peer = peer, .is_fast = is_fast, .delay_ns_max = delay_ns_max};
+        .kind = CV_EVENT_MESSAGE, .peer = peer, .delay_ns_max = delay_ns_max};
     if (h->is_started && !h->is_closing) {
         cv__node_message(&h->node, &h->node_host, &event, bytes, byte_count);
         set_kernel_timer(h);

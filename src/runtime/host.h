@@ -85,7 +85,7 @@ struct cv_host_services {
 };
 
 /* A host for a configuration that passed cv_core_configure(). Returns CV_OK, CV_E_MEMORY or
- * CV_E_IO. */
+ * CV_E_LIMIT. */
 CV_NODISCARD int cv__host_new(uv_loop_t *loop, const struct cv_protocol *protocol,
                               const struct cv_config *config,
                               const struct cv_host_services *services, struct cv_host **ret_host,
@@ -100,9 +100,9 @@ CV_NODISCARD int cv__host_start(struct cv_host *host, struct cv_errtext *reterr)
 void cv__host_free(struct cv_host *host, void (*closed)(void *data), void *data);
 
 /* What the transport received: decoded, checked, and given to the core. `peer` is CV_ID_NONE where
- * the protocol is anonymous. Without a bound on the delay: false and INT64_MAX. */
+ * the protocol is anonymous. Without a bound on the delay: INT64_MAX. */
 void cv__host_message(struct cv_host *host, cv_id peer, const uint8_t *bytes, size_t byte_count,
-                      bool is_fast, int64_t delay_ns_max);
+                      int64_t delay_ns_max);
 
 /* The sequencer's answer, however late; CV_SEQUENCE_NONE: it failed. At most one per request. */
 void cv__host_sequence(struct cv_host *host, uint64_t request, uint64_t number);

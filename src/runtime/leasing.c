@@ -1,7 +1,7 @@
 /* src/runtime/leasing.c - elections that are held with a store: the lease core and what it asks.
  *
- * The core knows labels only. The names of those behind them, and wishes that the leader resign,
- * come with the store's answers and are kept here beside the core. */
+ * The core knows labels only. The names of those behind them, and requests that the leader
+ * resign, come with the store's answers and are kept here beside the core. */
 #include "core/errors.h"
 #include "core/types.h"
 #include "os/clock.h"
@@ -27,11 +27,12 @@ struct cv_backend {
 
     struct cv_store_record record; /* the latest that was seen */
     bool is_leading;
-    uint64_t wish_token;      /* this leadership was told of a wish already */
+    uint64_t requested_token; /* this leadership was told already that it is asked to resign */
     char heir[CV_NODE_BYTES]; /* of the next release */
     bool has_heir;
     uint64_t release;   /* a RELEASE that was asked for and not answered; 0: none */
     bool has_trouble;   /* and the application was told */
+    bool is_stuck;      /* a renewal was left out since the application made no progress */
     uint64_t own_asked; /* number of requests that are not the core's, from the top down */
 
     void (*closed)(void *user);
@@ -42,6 +43,27 @@ struct cv_backend {
 
 /* ---- Between core and store ------------------------------------------------------------------ */
 
+/* A leader whose work is stuck is not renewed, so that another can do it. It does not compete for
+ * its own succession either, until the application has shown progress. A contender that has not led
+ * has no work to show. */
+static bool may_hold(struct cv_backend *b, enum cv_store_verb verb)
+{
+    const bool is_renewal = verb == CV_STORE_RENEW;
+    if (!is_renewal && !(verb == CV_STORE_ACQUIRE && b->is_stuck)) {
+        return true;
+    }
+    const bool has_progress = b->setting.has_progress(b->setting.user);
+    if (!has_progress && !b->is_stuck) {
+        b->is_stuck = true;
+        b->has_trouble = true;
+        b->setting.trouble(b->setting.user, "the application makes no progress (cv_progress() was "
+                                            "not called in time), so its lease is not renewed");
+    } else if (has_progress && b->is_stuck) {
+        b->is_stuck = false; /* the next answer of the store ends the trouble */
+    }
+    return has_progress;
+}
+
 static void ask(void *self, const struct cv_effect *effect)
 {
     struct cv_backend *b = self;
@@ -49,9 +71,7 @@ static void ask(void *self, const struct cv_effect *effect)
     if (b->closed != NULL) {
         return; /* the store takes its time to close, and the core's timers go on meanwhile */
     }
-    const bool is_hold = effect->verb == CV_STORE_ACQUIRE || effect->verb == CV_STORE_RENEW;
-    if (is_hold && !b->setting.has_progress(b->setting.user)) {
-        /* The work is stuck: let the leadership run out, so that another can do it. */
+    if (!may_hold(b, effect->verb)) {
         cv__host_store(b->host,
                        &(struct cv_event){.request = effect->request, .verdict = CV_STORE_FAILED});
         return;
@@ -71,15 +91,15 @@ static void ask(void *self, const struct cv_effect *effect)
     b->kind->ask(b->store, &request);
 }
 
-static void hear_wish(struct cv_backend *b)
+static void hear_request(struct cv_backend *b)
 {
     const struct cv_store_record *r = &b->record;
     if (!b->is_leading || r->wish[0] == '\0' || r->label != cv__host_nonce(b->host) ||
-        r->token == b->wish_token) {
+        r->token == b->requested_token) {
         return;
     }
-    b->wish_token = r->token;
-    b->setting.wished(b->setting.user, strcmp(r->wish, "*") == 0 ? "" : r->wish);
+    b->requested_token = r->token;
+    b->setting.resign_requested(b->setting.user, strcmp(r->wish, "*") == 0 ? "" : r->wish);
 }
 
 static void answered(void *user, const struct cv_store_answer *answer)
@@ -91,12 +111,13 @@ static void answered(void *user, const struct cv_store_answer *answer)
     if (answer->verdict == CV_STORE_FAILED) {
         b->has_trouble = true;
         b->setting.trouble(b->setting.user, answer->why != NULL ? answer->why : "no answer");
-    } else if (answer->request != 0 && b->has_trouble) {
+    } else if (answer->request != 0 && b->has_trouble && !b->is_stuck) {
         b->has_trouble = false;
         b->setting.trouble(b->setting.user, "");
     }
     if (answer->request >= OWN_REQUESTS) {
-        return; /* a wish of our own: the record will tell what came of it */
+        return; /* a request of our own that the leader resign: the record will tell what came of it
+                 */
     }
     if (answer->request != 0 && answer->request == b->release &&
         answer->verdict != CV_STORE_FAILED) {
@@ -108,7 +129,7 @@ static void answered(void *user, const struct cv_store_answer *answer)
                                                .token = answer->token,
                                                .holder = answer->holder,
                                                .duration_ns = answer->duration_ns});
-    hear_wish(b);
+    hear_request(b);
 }
 
 /* For stores without a trail of their own. */
@@ -133,15 +154,19 @@ static void note(struct cv_backend *b, const struct cv_leadership *leadership, c
 static void told(void *self, const struct cv_leadership *leadership)
 {
     struct cv_backend *b = self;
-    b->is_leading = leadership->is_self;
+    struct cv_leadership known = *leadership;
+    if (b->is_leading && !known.is_self && b->is_stuck) {
+        known.reason = CV_REASON_NO_PROGRESS; /* the core knows only that nothing was renewed */
+    }
+    b->is_leading = known.is_self;
     const char *name = "";
     if (b->is_leading) {
         name = b->node;
     } else if (leadership->leader == CV_ID_ANONYMOUS && leadership->label == b->record.label) {
         name = b->record.node;
     }
-    note(b, leadership, name);
-    b->setting.told(b->setting.user, leadership, name);
+    note(b, &known, name);
+    b->setting.told(b->setting.user, &known, name);
 }
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
@@ -228,6 +253,7 @@ static int lease_open(struct cv_backend **ret_backend, const struct cv_backend_s
     const struct cv_host_services services = {
         .store = {.self = b, .ask = ask},
         .told = {.self = b, .leadership = told},
+        .time = {.timers = setting->timers},
     };
     struct cv_config config;
     int code = b->address != NULL ? configure(&config, protocol, b->kind, setting, reterr)
@@ -280,7 +306,7 @@ static void lease_resign(struct cv_backend *b, const char *heir)
     cv__host_resign(b->host, CV_ID_NONE);
 }
 
-static void lease_wish(struct cv_backend *b, const char *heir)
+static void lease_request_resign(struct cv_backend *b, const char *heir)
 {
     b->kind->wish(b->store, UINT64_MAX - b->own_asked++, heir);
 }
@@ -308,7 +334,7 @@ const struct cv_backend_kind cv__backend_lease = {
     .self = lease_self,
     .campaign = lease_campaign,
     .resign = lease_resign,
-    .wish = lease_wish,
+    .request_resign = lease_request_resign,
     .report = lease_report,
     .is_released = lease_is_released,
     .inherit = lease_inherit,

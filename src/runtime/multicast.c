@@ -90,8 +90,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         const enum cv_frame_fate fate =
             cv__frame_open(m->frames, m->received, byte_count, m->payload, &payload_bytes);
         if (fate == CV_FRAME_ACCEPTED) {
-            cv__host_message(m->host, CV_ID_NONE, m->payload, payload_bytes, /* is_fast= */ false,
-                             INT64_MAX);
+            cv__host_message(m->host, CV_ID_NONE, m->payload, payload_bytes, INT64_MAX);
         } else {
             tell_fate(m, fate);
         }

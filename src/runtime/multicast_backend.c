@@ -185,7 +185,7 @@ static void group_resign(struct cv_backend *b, const char *heir)
     cv__host_resign(cv__member_host(b->member), CV_ID_NONE);
 }
 
-static void group_wish(struct cv_backend *b, const char *heir)
+static void group_request_resign(struct cv_backend *b, const char *heir)
 {
     (void)heir;
     b->setting.log(b->setting.user, "the leader of a multicast group cannot be asked to resign");
@@ -215,7 +215,7 @@ const struct cv_backend_kind cv__backend_multicast = {
     .self = group_self,
     .campaign = group_campaign,
     .resign = group_resign,
-    .wish = group_wish,
+    .request_resign = group_request_resign,
     .report = group_report,
     .is_released = group_is_released,
     .inherit = group_inherit,

@@ -125,12 +125,12 @@ int cv__timers_new(uv_loop_t *loop, struct cv_timers **ret_timers, struct cv_err
     t->fd = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
     int result = CV_OK;
     if (t->fd < 0) {
-        result = cv__fail(reterr, CV_E_IO, "cannot make a timer: %s", strerror(errno));
+        result = cv__fail(reterr, CV_E_LIMIT, "cannot make a timer: %s", strerror(errno));
         goto failed;
     }
     int uv_result = uv_poll_init(loop, &t->poll, t->fd);
     if (uv_result != 0) {
-        result = cv__fail(reterr, CV_E_IO, "cannot watch a timer: %s", uv_strerror(uv_result));
+        result = cv__fail(reterr, CV_E_LIMIT, "cannot watch a timer: %s", uv_strerror(uv_result));
         goto failed;
     }
     uv_result = uv_poll_start(&t->poll, UV_READABLE, on_kernel_timer);

@@ -24,7 +24,7 @@ struct cv_timers_user {
     struct cv_timers_user *next, **link;
 };
 
-/* Returns CV_OK, CV_E_MEMORY or CV_E_IO. */
+/* Returns CV_OK, CV_E_MEMORY or CV_E_LIMIT. */
 CV_NODISCARD int cv__timers_new(uv_loop_t *loop, struct cv_timers **ret_timers,
                                 struct cv_errtext *reterr);
 /* `closed` (may be NULL) is called by the loop, after which it is gone. All users were removed.

@@ -144,7 +144,7 @@ struct sim_scenario {
     uint64_t seed;
     int64_t run_ns;
     int64_t start_within_ns;
-    int64_t fast_ns;      /* a message with a delay bound up to this is fast */
+    int64_t fast_ns;      /* bound of delay_min_ns; cores know their own */
     int64_t delay_min_ns; /* what the bound computation may assume */
 
     struct sim_action *action;

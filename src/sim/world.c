@@ -488,7 +488,6 @@ static void deliver(struct sim_world *w, uint32_t index)
     struct cv_event event = {
         .kind = CV_EVENT_MESSAGE,
         .peer = w->protocol->is_anonymous ? CV_ID_NONE : f.from,
-        .is_fast = bound_ns <= w->scenario->fast_ns,
         .delay_ns_max = bound_ns,
     };
     cv__node_message(&n->host, host_of(n), &event, p->bytes, p->byte_count);

@@ -256,7 +256,6 @@ static void host_deliver(struct host *host, struct host_flight *flight)
                   &(struct cv_event){.kind = CV_EVENT_MESSAGE,
                                      .peer = host->protocol->is_anonymous ? CV_ID_NONE : from,
                                      .message = &message,
-                                     .is_fast = true,
                                      .delay_ns_max = host->delay_ns_max});
     }
     free(word);

@@ -79,9 +79,11 @@ static void what_needs_a_lease_is_refused_where_there_is_none(void **unused)
 {
     (void)unused;
     static const char group[] = "multicast:239.255.67.86:7000?insecure&sequencer=file:n";
-    struct cv_election_options options = {.accepts_two_leaders = true, .lease_ns = NS_PER_S};
+    struct cv_election_options options = {
+        .size = sizeof options, .accepts_two_leaders = true, .lease_ns = NS_PER_S};
     refuse(group, &options, "'multicast:239.255.67.86:7000' has no lease");
-    options = (struct cv_election_options){.accepts_two_leaders = true, .progress_ns = NS_PER_S};
+    options.lease_ns = 0;
+    options.progress_ns = NS_PER_S;
     refuse(group, &options, "has no lease");
 }
 
@@ -104,7 +106,7 @@ static void unknown_address_names_what_was_meant(void **unused)
 static struct cv_election_status await_role(struct cv_election *e, enum cv_role role,
                                             uint64_t above)
 {
-    struct cv_election_status status;
+    struct cv_election_status status = CV_ELECTION_STATUS_INIT;
     for (;;) {
         cv_status(e, &status);
         if (status.role == role && status.token > above) {
@@ -115,8 +117,11 @@ static struct cv_election_status await_role(struct cv_election *e, enum cv_role 
     }
 }
 
-static void log_line(void *user, const char *line)
+static void log_line(void *user, enum cv_log_level level, const char *line)
 {
+    if (level != CV_LOG_NOTICE) {
+        return;
+    }
     (void)snprintf(user, CV_ERRTEXT_BYTES, "%s", line);
 }
 
@@ -129,7 +134,8 @@ static struct cv_election *join_group(char *heard, bool is_observer)
                    "&eps=100ms&R=1&sequencer=file:%s/numbers",
                    20000 + (int)getpid() % 20000, folder);
     (void)snprintf(name, sizeof name, "group-%d", (int)getpid()); /* another run is not this one */
-    const struct cv_election_options options = {.is_observer = is_observer,
+    const struct cv_election_options options = {.size = sizeof options,
+                                                .is_observer = is_observer,
                                                 .accepts_two_leaders = true,
                                                 .log = log_line,
                                                 .log_user = heard};
@@ -149,7 +155,7 @@ static void multicast_group_is_an_election_like_any_other(void **unused)
     const struct cv_election_status status = await_role(e, CV_ROLE_LEADER, 0);
     uint64_t token = 0;
     int64_t left_ns = 0;
-    assert_true(cv_lead(e, &token, &left_ns));
+    assert_true(cv_leads(e, &token, &left_ns));
     assert_int_equal(token, status.token);
     assert_true(left_ns > INT64_MAX / 2); /* no lease: it lasts until it is said to be over */
     assert_int_equal(status.valid_until_ns, 0);
@@ -158,7 +164,7 @@ static void multicast_group_is_an_election_like_any_other(void **unused)
     cv_resign(e, NULL);
     assert_false(cv_is_leader(e));
     assert_true(await_role(e, CV_ROLE_LEADER, token).token > token);
-    cv_wish(e, NULL);
+    cv_request_resign(e, NULL);
     cv_close(e);
     assert_non_null(strstr(heard, "cannot be asked to resign"));
 }

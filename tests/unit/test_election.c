@@ -72,7 +72,8 @@ static struct cv_election *contender(const char *name, const char *node, int64_t
 {
     struct cv_election *e = NULL;
     struct cv_errtext error;
-    const struct cv_election_options options = {.node = node, .lease_ns = lease_ns};
+    const struct cv_election_options options = {
+        .size = sizeof options, .node = node, .lease_ns = lease_ns};
     if (cv_open(&e, name, address, &options, &error) != CV_OK) {
         fail_msg("%s", error.text);
     }
@@ -85,7 +86,7 @@ static struct cv_election_status await(struct cv_election *e,
                                                          const char *text),
                                        const char *text)
 {
-    struct cv_election_status status;
+    struct cv_election_status status = CV_ELECTION_STATUS_INIT;
     for (;;) {
         cv_status(e, &status);
         if (is_wanted(&status, text)) {
@@ -118,7 +119,7 @@ static bool sees(const struct cv_election_status *status, const char *leader)
 
 static bool is_asked(const struct cv_election_status *status, const char *heir)
 {
-    return status->is_wished_away && strcmp(status->heir, heir) == 0;
+    return status->is_resign_requested && strcmp(status->heir, heir) == 0;
 }
 
 static void one_leads_and_when_it_goes_the_other_does(void **unused)
@@ -131,7 +132,7 @@ static void one_leads_and_when_it_goes_the_other_does(void **unused)
     uint64_t token;
     int64_t left_ns;
     assert_true(cv_is_leader(a));
-    assert_true(cv_lead(a, &token, &left_ns));
+    assert_true(cv_leads(a, &token, &left_ns));
     assert_int_equal(token, first.token);
     assert_true(left_ns > 0 && left_ns <= 5000 * MS);
 
@@ -140,7 +141,7 @@ static void one_leads_and_when_it_goes_the_other_does(void **unused)
     assert_int_equal(waiting.role, CV_ROLE_WAITING);
     assert_int_equal(waiting.token, first.token);
     assert_false(cv_is_leader(b));
-    assert_false(cv_lead(b, NULL, NULL));
+    assert_false(cv_leads(b, NULL, NULL));
     cv_close(a);
     assert_true(await(b, leads, NULL).token > first.token);
     cv_close(b);
@@ -180,18 +181,18 @@ static void resignation_ends_it_at_once_and_lets_others_go_first(void **unused)
     cv_close(a);
 }
 
-static void leader_is_told_that_it_is_wished_away(void **unused)
+static void leader_is_told_that_it_is_asked_to_resign(void **unused)
 {
     (void)unused;
-    struct cv_election *a = contender("wish", "a", 0);
+    struct cv_election *a = contender("ask", "a", 0);
     await(a, leads, NULL);
-    struct cv_election *b = contender("wish", "b", 0);
+    struct cv_election *b = contender("ask", "b", 0);
     await(b, sees, "a");
-    cv_wish(b, "b");
+    cv_request_resign(b, "b");
     await(a, is_asked, "b");
     assert_true(cv_is_leader(a)); /* until its work has stopped */
     cv_resign(a, "b");
-    assert_false(await(b, leads, NULL).is_wished_away);
+    assert_false(await(b, leads, NULL).is_resign_requested);
     cv_close(b);
     cv_close(a);
 }
@@ -201,7 +202,8 @@ static void observer_never_leads_until_it_campaigns(void **unused)
     (void)unused;
     struct cv_election *observer = NULL;
     struct cv_errtext error;
-    const struct cv_election_options options = {.node = "o", .is_observer = true};
+    const struct cv_election_options options = {
+        .size = sizeof options, .node = "o", .is_observer = true};
     assert_int_equal(cv_open(&observer, "watched", address, &options, &error), CV_OK);
     struct cv_election *a = contender("watched", "a", 0);
     await(a, leads, NULL);
@@ -240,7 +242,7 @@ static void leader_whose_work_is_stuck_is_not_renewed(void **unused)
     struct cv_election *e = NULL;
     struct cv_errtext error;
     const struct cv_election_options options = {
-        .node = "stuck", .lease_ns = short_ns, .progress_ns = short_ns / 3};
+        .size = sizeof options, .node = "stuck", .lease_ns = short_ns, .progress_ns = short_ns / 3};
     assert_int_equal(cv_open(&e, "stuck", address, &options, &error), CV_OK);
     await(e, leads, NULL);
     assert_int_equal(await(e, leads_not, NULL).role, CV_ROLE_WAITING); /* nobody said a word */
@@ -274,7 +276,7 @@ static void slow_watcher_delays_nothing(void **unused)
     for (int i = 0; i < 20; i++) { /* renewals go on */
         struct pollfd wait = {.fd = cv_fd(a), .events = POLLIN};
         assert_int_equal(poll(&wait, 1, PATIENCE_MS), 1);
-        struct cv_election_status status;
+        struct cv_election_status status = CV_ELECTION_STATUS_INIT;
         cv_status(a, &status);
         assert_true(status.sequence > sequence);
         sequence = status.sequence;
@@ -301,7 +303,7 @@ static void *ask_a_lot(void *data)
     for (int i = 0; i < 20000; i++) {
         uint64_t token = 0;
         int64_t left_ns = 0;
-        if (cv_lead(e, &token, &left_ns)) {
+        if (cv_leads(e, &token, &left_ns)) {
             if (token < last || left_ns <= 0 || left_ns > short_ns) {
                 return (void *)e;
             }
@@ -355,12 +357,23 @@ static void bad_arguments_are_refused_with_a_line(void **unused)
     refuse("x", "sqlite:", NULL, CV_E_INVALID, "names no file");
     refuse("x", "sqlite:/nowhere/at/all.db", NULL, CV_E_STORE, "/nowhere/at/all.db");
     refuse("x", "sqlite:/etc/passwd", NULL, CV_E_STORE, "not a database");
-    refuse("x", address, &(struct cv_election_options){.lease_ns = -1}, CV_E_INVALID, "negative");
-    refuse("x", address, &(struct cv_election_options){.lease_ns = 1}, CV_E_INVALID, "too short");
-    refuse("x", address, &(struct cv_election_options){.node = ""}, CV_E_INVALID, "node's name");
-    refuse("x", address, &(struct cv_election_options){.node = "*"}, CV_E_INVALID, "node's name");
-    refuse("x", address, &(struct cv_election_options){.node = long_name}, CV_E_INVALID,
-           "node's name");
+    refuse(
+        "x", address,
+        &(struct cv_election_options){.size = sizeof(struct cv_election_options), .lease_ns = -1},
+        CV_E_INVALID, "negative");
+    refuse("x", address,
+           &(struct cv_election_options){.size = sizeof(struct cv_election_options), .lease_ns = 1},
+           CV_E_INVALID, "too short");
+    refuse("x", address,
+           &(struct cv_election_options){.size = sizeof(struct cv_election_options), .node = ""},
+           CV_E_INVALID, "node's name");
+    refuse("x", address,
+           &(struct cv_election_options){.size = sizeof(struct cv_election_options), .node = "*"},
+           CV_E_INVALID, "node's name");
+    refuse("x", address,
+           &(struct cv_election_options){.size = sizeof(struct cv_election_options),
+                                         .node = long_name},
+           CV_E_INVALID, "node's name");
     cv_close(NULL);
 }
 
@@ -404,7 +417,7 @@ static void closing_while_the_store_is_slow_is_harmless(void **unused)
     assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
     await(e, has_trouble, NULL);
     for (int i = 0; i < 100; i++) {
-        cv_wish(e, "b"); /* each of them is one more request to a store that hangs */
+        cv_request_resign(e, "b"); /* each of them is one more request to a store that hangs */
         (void)usleep(1000);
     }
     cv_close(e);
@@ -420,7 +433,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(one_leads_and_when_it_goes_the_other_does),
         cmocka_unit_test(same_name_twice_is_two_contenders),
         cmocka_unit_test(resignation_ends_it_at_once_and_lets_others_go_first),
-        cmocka_unit_test(leader_is_told_that_it_is_wished_away),
+        cmocka_unit_test(leader_is_told_that_it_is_asked_to_resign),
         cmocka_unit_test(observer_never_leads_until_it_campaigns),
         cmocka_unit_test(token_grows_at_each_of_fifty_changes),
         cmocka_unit_test(hundred_elections_in_one_process),

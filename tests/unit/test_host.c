@@ -125,7 +125,7 @@ static void rig_send(void *self, cv_id first, cv_id last, const uint8_t *bytes, 
     assert_int_equal(cv_message_decode(&scripted, 3, bytes, byte_count, word, &message), CV_OK);
     rig->sent[rig->sent_count++] = message.field[0];
     if (rig->echoes) {
-        cv__host_message(rig->host, 2, bytes, byte_count, false, INT64_MAX);
+        cv__host_message(rig->host, 2, bytes, byte_count, INT64_MAX);
     }
 }
 
@@ -427,7 +427,6 @@ static void a_message_to_oneself_comes_after_the_step(void **unused)
     rig_start(&rig, ping_to_self);
     assert_int_equal(seen_count, 2);
     assert_int_equal(seen[1].peer, 1);
-    assert_true(seen[1].is_fast);
     assert_int_equal(seen_field[1], 9);
     rig_end(&rig);
 }
@@ -449,7 +448,7 @@ static void flood(void *self, cv_id first, cv_id last, const uint8_t *bytes, siz
     (void)first;
     (void)last;
     for (uint32_t i = 0; i < 30; i++) {
-        cv__host_message(flooded->host, 2, bytes, byte_count, false, INT64_MAX);
+        cv__host_message(flooded->host, 2, bytes, byte_count, INT64_MAX);
     }
 }
 
@@ -476,8 +475,8 @@ static void what_does_not_decode_is_counted(void **unused)
     struct rig rig;
     rig_start(&rig, NULL);
     static const uint8_t garbage[] = {0xff, 0xff, 0xff};
-    cv__host_message(rig.host, 2, garbage, sizeof garbage, false, INT64_MAX);
-    cv__host_message(rig.host, 2, garbage, 0, false, INT64_MAX);
+    cv__host_message(rig.host, 2, garbage, sizeof garbage, INT64_MAX);
+    cv__host_message(rig.host, 2, garbage, 0, INT64_MAX);
     assert_int_equal(cv__host_counts(rig.host)->malformed, 2);
     assert_int_equal(seen_count, 1);
     rig_end(&rig);

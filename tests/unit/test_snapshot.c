@@ -159,7 +159,6 @@ static void feed_one(struct core *core, uint64_t *seed)
         core->now_ns += test_random_below(seed, (uint32_t)(20 * NS_PER_MS));
         event.kind = CV_EVENT_MESSAGE;
         event.message = &message;
-        event.is_fast = test_random_below(seed, 2) == 0;
         draw_message(core->protocol, NODES, DRAW_PLAUSIBLE, seed, word, &message);
     } else if (choice < 94) {
         event.kind = CV_EVENT_PEER_DOWN;
