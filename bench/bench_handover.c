@@ -44,7 +44,8 @@ static struct cv_election *contender(const char *address, const char *node)
     struct cv_errtext error;
     char name[64];
     (void)snprintf(name, sizeof name, "bench %ld", (long)getpid());
-    const struct cv_election_options options = {.node = node, .lease_ns = LEASE_NS};
+    const struct cv_election_options options = {
+        .size = sizeof options, .node = node, .lease_ns = LEASE_NS};
     if (cv_open(&election, getenv("BENCH_ELECTION") != NULL ? getenv("BENCH_ELECTION") : name,
                 address, &options, &error) != CV_OK) {
         die(address, error.text);
@@ -55,7 +56,7 @@ static struct cv_election *contender(const char *address, const char *node)
 /* Returns once it leads, at the instant that was. */
 static int64_t await_leading(struct cv_election *election)
 {
-    struct cv_election_status status = {.sequence = 0};
+    struct cv_election_status status = CV_ELECTION_STATUS_INIT;
     const int64_t give_up_ns = figures_now_ns() + 60 * NS_PER_S;
     while (!cv_is_leader(election)) {
         struct pollfd wait = {.fd = cv_fd(election), .events = POLLIN};
@@ -74,7 +75,7 @@ static int64_t await_leading(struct cv_election *election)
 /* Until it knows who leads, and has settled down behind. */
 static void await_following(struct cv_election *election, bool is_tiny)
 {
-    struct cv_election_status status = {.sequence = 0};
+    struct cv_election_status status = CV_ELECTION_STATUS_INIT;
     const int64_t give_up_ns = figures_now_ns() + 60 * NS_PER_S;
     for (;;) {
         cv_status(election, &status);

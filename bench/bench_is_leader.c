@@ -1,7 +1,7 @@
-/* bench/bench_is_leader.c - what it costs to ask, before each deed, whether one leads.
+/* bench/bench_is_leader.c - what it costs to ask, before each action, whether one leads.
  *
  * Usage: bench_is_leader [--tiny]. A leader on a SQLite file of its own asks cv_is_leader() and
- * cv_lead(), and beside them reads the bare clock that both have to read. Each round takes all
+ * cv_leads(), and beside them reads the bare clock that both have to read. Each round takes all
  * three after each other, so that a machine that slows down slows all of them; the ratio is that of
  * a round, and the figure is the median of all rounds. Linked with the shared library, as an
  * application is. Tiny: the same in miniature, to see that it still works; its figures mean
@@ -20,7 +20,7 @@
 
 enum subject { CLOCK, IS_LEADER, LEAD, SUBJECTS };
 
-static const char *const names[SUBJECTS] = {"clock_gettime", "cv_is_leader", "cv_lead"};
+static const char *const names[SUBJECTS] = {"clock_gettime", "cv_is_leader", "cv_leads"};
 
 static uint64_t asked_count, yes_count; /* every answer is looked at */
 
@@ -40,7 +40,7 @@ static double measure(enum subject subject, const struct cv_election *election, 
             yes_count += cv_is_leader(election);
             break;
         default:
-            yes_count += cv_lead(election, &token, &left_ns);
+            yes_count += cv_leads(election, &token, &left_ns);
             break;
         }
     }
@@ -51,7 +51,7 @@ static double measure(enum subject subject, const struct cv_election *election, 
 static bool await_leading(struct cv_election *election)
 {
     const int64_t give_up_ns = figures_now_ns() + INT64_C(10000000000);
-    struct cv_election_status status;
+    struct cv_election_status status = CV_ELECTION_STATUS_INIT;
     while (!cv_is_leader(election) && figures_now_ns() < give_up_ns) {
         struct pollfd wait = {.fd = cv_fd(election), .events = POLLIN};
         (void)poll(&wait, 1, 100);
