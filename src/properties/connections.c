@@ -12,11 +12,6 @@ static size_t pair(const struct cv_connections *c, cv_id a, cv_id b)
     return (size_t)(a - 1) * c->node_count + (b - 1);
 }
 
-bool cv__connections_is_kept(const struct cv_connections *c)
-{
-    return c->block_bytes > 0;
-}
-
 void cv__connections_init(struct cv_connections *c, uint32_t node_count)
 {
     CV_ASSERT(node_count <= CV_CONNECTIONS_NODES_MAX);

@@ -30,7 +30,11 @@ struct cv_connections {
 /* Begins to keep the record: nobody is steady, nothing is linked. */
 void cv__connections_init(struct cv_connections *connections, uint32_t node_count);
 void cv__connections_fini(struct cv_connections *connections);
-bool cv__connections_is_kept(const struct cv_connections *connections);
+
+static inline bool cv__connections_is_kept(const struct cv_connections *connections)
+{
+    return connections->block_bytes > 0;
+}
 
 /* A message between them was lost or is late. */
 void cv__connections_fail(struct cv_connections *connections, int64_t now_ns, cv_id a, cv_id b);

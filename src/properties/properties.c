@@ -390,10 +390,11 @@ void cv__properties_send(struct cv_properties *p, cv_id id)
 
 bool cv__properties_arrive(struct cv_properties *p, cv_id from, cv_id to, int64_t delay_ns)
 {
-    if (from != to && delay_ns > p->setting.timely_ns) {
+    const bool may_connect = cv__connections_is_kept(&p->connections) && from != to;
+    if (may_connect && delay_ns > p->setting.timely_ns) {
         cv__connections_fail(&p->connections, p->now.now_ns, from, to);
     }
-    if (from != to && delay_ns <= p->setting.fast_ns) {
+    if (may_connect && delay_ns <= p->setting.fast_ns) {
         cv__connections_arrive(&p->connections, p->now.now_ns, from, to);
     }
     const bool is_late = p->setting.delta_ns > 0 && delay_ns > p->setting.delta_ns;
