@@ -183,7 +183,7 @@ static void json_table(const struct cv_table *table)
 
 /* ---- The report ------------------------------------------------------------------------------ */
 
-static const char *const verdict_names[] = {
+static const char *const agreement_names[] = {
     [CV_AGREES] = "agrees",
     [CV_DISAGREES] = "DISAGREES",
     [CV_TOLD] = "not judged",
@@ -210,19 +210,19 @@ void cv__report_table(struct cv_report *report, const struct cv_table *table)
     (void)fflush(stdout); /* an experiment takes its time: show what there is */
 }
 
-void cv__report_claim(struct cv_report *report, enum cv_verdict_kind verdict, const char *said,
+void cv__report_claim(struct cv_report *report, enum cv_agreement agreement, const char *said,
                       const char *seen_format, ...)
 {
     report->claim = cv__grow(report->claim, &report->claim_capacity, report->claim_count,
                              sizeof *report->claim);
     struct cv_claim *claim = &report->claim[report->claim_count++];
     claim->said = said;
-    claim->verdict = verdict;
+    claim->agreement = agreement;
     va_list args;
     va_start(args, seen_format);
     (void)vsnprintf(claim->seen, sizeof claim->seen, seen_format, args);
     va_end(args);
-    report->has_failed = report->has_failed || verdict == CV_DISAGREES;
+    report->has_failed = report->has_failed || agreement == CV_DISAGREES;
 }
 
 static void print_claims(const struct cv_report *report)
@@ -230,8 +230,8 @@ static void print_claims(const struct cv_report *report)
     (void)printf("\nWhat is said, and what was seen:\n\n");
     for (uint32_t i = 0; i < report->claim_count; i++) {
         const struct cv_claim *claim = &report->claim[i];
-        (void)printf("%-10s  %s\n%-10s  seen: %s\n", verdict_names[claim->verdict], claim->said, "",
-                     claim->seen);
+        (void)printf("%-10s  %s\n%-10s  seen: %s\n", agreement_names[claim->agreement], claim->said,
+                     "", claim->seen);
     }
 }
 
@@ -244,10 +244,10 @@ static void json_claims(const struct cv_report *report)
         cv__json_open(&json, NULL, '{');
         cv__json_text(&json, "said", claim->said);
         cv__json_text(&json, "seen", claim->seen);
-        if (claim->verdict == CV_TOLD) {
+        if (claim->agreement == CV_TOLD) {
             cv__json_null(&json, "agrees");
         } else {
-            cv__json_bool(&json, "agrees", claim->verdict == CV_AGREES);
+            cv__json_bool(&json, "agrees", claim->agreement == CV_AGREES);
         }
         cv__json_close(&json, '}');
     }

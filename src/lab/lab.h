@@ -69,13 +69,13 @@ void cv__table_add(struct cv_table *table, const struct cv_cell *cell, uint32_t 
 void cv__table_fini(struct cv_table *table);
 
 /* What a paper says, beside what was seen. One that is not judged is only told. */
-enum cv_verdict_kind { CV_AGREES, CV_DISAGREES, CV_TOLD };
+enum cv_agreement { CV_AGREES, CV_DISAGREES, CV_TOLD };
 #define CV_JUDGED(agrees) ((agrees) ? CV_AGREES : CV_DISAGREES)
 
 struct cv_claim {
     const char *said; /* outlives the claim */
     char seen[160];
-    enum cv_verdict_kind verdict;
+    enum cv_agreement agreement;
 };
 
 struct cv_report {
@@ -89,7 +89,7 @@ struct cv_report {
 /* Begins the output; `about` is what is said first. */
 void cv__report_begin(struct cv_report *report, const char *about);
 void cv__report_table(struct cv_report *report, const struct cv_table *table);
-void cv__report_claim(struct cv_report *report, enum cv_verdict_kind verdict, const char *said,
+void cv__report_claim(struct cv_report *report, enum cv_agreement agreement, const char *said,
                       const char *seen_format, ...) CV_PRINTF(4, 5);
 /* Tells the claims and frees the report's memory; the exit status. */
 int cv__report_end(struct cv_report *report);

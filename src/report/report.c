@@ -208,8 +208,8 @@ static void json_expects(struct cv_json *json, const struct sim_world *w)
     for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
         cv__json_open(json, NULL, '{');
         cv__json_uint(json, "line", w->scenario->expect[i].line);
-        cv__json_bool(json, "ok", w->verdict[i].is_ok);
-        cv__json_text(json, "detail", w->verdict[i].detail);
+        cv__json_bool(json, "ok", w->expect_result[i].is_ok);
+        cv__json_text(json, "detail", w->expect_result[i].detail);
         cv__json_close(json, '}');
     }
     cv__json_close(json, ']');
@@ -377,9 +377,9 @@ void sim_report_text(const struct sim_world *w, FILE *out)
                   (unsigned long long)w->properties.judged_count,
                   w->properties.judged_count == 1 ? "" : "s");
     for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
-        const struct sim_verdict *v = &w->verdict[i];
+        const struct sim_expect_result *result = &w->expect_result[i];
         (void)fprintf(out, "%s: %s%s\n", w->scenario->expect[i].text,
-                      v->is_ok ? "yes" : "NO: ", v->is_ok ? "" : v->detail);
+                      result->is_ok ? "yes" : "NO: ", result->is_ok ? "" : result->detail);
     }
     if (!sim_world_is_ok(w) && w->tail != NULL) {
         (void)fprintf(out, "the last events before the first broken promise:\n%s", w->tail);
@@ -395,10 +395,10 @@ void sim_report_failures(const struct sim_world *w, FILE *out)
         }
     }
     for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
-        if (!w->verdict[i].is_ok) {
+        if (!w->expect_result[i].is_ok) {
             (void)fprintf(out, "%s:%u: %s: NO: %s (seed %llu)\n", w->scenario->name,
                           w->scenario->expect[i].line, w->scenario->expect[i].text,
-                          w->verdict[i].detail, (unsigned long long)w->seed);
+                          w->expect_result[i].detail, (unsigned long long)w->seed);
         }
     }
     if (!sim_world_is_ok(w) && w->tail != NULL) {

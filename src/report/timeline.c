@@ -145,8 +145,8 @@ static void draw_faults(struct canvas *c)
     const struct sim_world *w = c->world;
     char *row = cv__allocate(c->width + 1, 1);
     memset(row, ' ', c->width);
-    for (uint32_t i = 0; i < w->deed_count; i++) {
-        row[cell_at(c, w->deed[i].at_ns)] = '!';
+    for (uint32_t i = 0; i < w->done_action_count; i++) {
+        row[cell_at(c, w->done_action[i].at_ns)] = '!';
     }
     draw_row(c, "faults", row);
     free(row);
@@ -156,13 +156,13 @@ static void list_faults(const struct canvas *c)
 {
     const struct sim_world *w = c->world;
     const uint32_t most = 30;
-    for (uint32_t i = 0; i < w->deed_count && i < most; i++) {
+    for (uint32_t i = 0; i < w->done_action_count && i < most; i++) {
         (void)fputs("  ! ", c->out);
-        sim_action_print(&w->deed[i].action, w->node_count, c->out);
+        sim_action_print(&w->done_action[i].action, w->node_count, c->out);
         (void)fputc('\n', c->out);
     }
-    if (w->deed_count > most) {
-        (void)fprintf(c->out, "  ! ... and %u more\n", w->deed_count - most);
+    if (w->done_action_count > most) {
+        (void)fprintf(c->out, "  ! ... and %u more\n", w->done_action_count - most);
     }
 }
 

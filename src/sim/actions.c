@@ -30,7 +30,7 @@ static void trace_action(struct sim_world *w, const struct sim_action *a)
     free(text);
 }
 
-static void fire(struct sim_world *w, const struct sim_action *a)
+static void record_action(struct sim_world *w, const struct sim_action *a)
 {
     const bool is_link_up = a->kind == SIM_ACTION_LINK && a->ends != 0; /* the end of a fault */
     w->fired[a->kind] += !is_link_up && a->at_ns != SIM_SETUP;
@@ -43,8 +43,9 @@ static void fire(struct sim_world *w, const struct sim_action *a)
     trace_action(w, a);
     sim_properties_disturb(w);
     if (w->options.keeps_history && a->at_ns != SIM_SETUP) {
-        w->deed = cv__grow(w->deed, &w->deed_capacity, w->deed_count, sizeof *w->deed);
-        w->deed[w->deed_count++] = (struct sim_deed){w->now_ns, *a};
+        w->done_action = cv__grow(w->done_action, &w->done_action_capacity, w->done_action_count,
+                                  sizeof *w->done_action);
+        w->done_action[w->done_action_count++] = (struct sim_done_action){w->now_ns, *a};
     }
 }
 
@@ -88,7 +89,7 @@ static void do_crash(struct sim_world *w, const struct sim_action *a, cv_id id)
         return;
     }
     loses_leader(w, id);
-    fire(w, a);
+    record_action(w, a);
     n->fault = w->fault_count;
     sim_world_crash_node(w, id);
     end_later(w, a, SIM_ACTION_RECOVER, id);
@@ -101,7 +102,7 @@ static void do_recover(struct sim_world *w, const struct sim_action *a, cv_id id
     if (n->is_up || is_end_of_another) {
         return;
     }
-    fire(w, a);
+    record_action(w, a);
     sim_world_start_node(w, id);
 }
 
@@ -112,7 +113,7 @@ static void do_pause(struct sim_world *w, const struct sim_action *a, cv_id id)
         return;
     }
     loses_leader(w, id);
-    fire(w, a);
+    record_action(w, a);
     n->fault = w->fault_count;
     n->is_paused = true;
     sim_world_note_life(w, id, SIM_LIFE_PAUSED);
@@ -126,7 +127,7 @@ static void do_resume(struct sim_world *w, const struct sim_action *a, cv_id id)
     if (!n->is_up || !n->is_paused || is_end_of_another) {
         return;
     }
-    fire(w, a);
+    record_action(w, a);
     sim_world_wake_node(w, id);
 }
 
@@ -135,7 +136,7 @@ static void do_partition(struct sim_world *w, const struct sim_action *a)
     for (cv_id id = 1; id <= w->node_count; id++) {
         loses_leader(w, id);
     }
-    fire(w, a);
+    record_action(w, a);
     w->partition_fault = w->fault_count;
     sim_network_partition(w->network, a->group);
     end_later(w, a, SIM_ACTION_HEAL, CV_ID_NONE);
@@ -144,10 +145,10 @@ static void do_partition(struct sim_world *w, const struct sim_action *a)
 static void do_heal(struct sim_world *w, const struct sim_action *a)
 {
     if (a->ends == 0) {
-        fire(w, a);
+        record_action(w, a);
         sim_network_heal(w->network);
     } else if (w->partition_fault == a->ends) {
-        fire(w, a);
+        record_action(w, a);
         uint16_t *group = cv__allocate(w->node_count, sizeof *group);
         sim_network_partition(w->network, group); /* links that are down stay so */
         free(group);
@@ -156,7 +157,7 @@ static void do_heal(struct sim_world *w, const struct sim_action *a)
 
 static void do_link(struct sim_world *w, const struct sim_action *a)
 {
-    fire(w, a);
+    record_action(w, a);
     sim_network_change(w->network, &a->link);
     if (a->link.link.is_down) {
         end_later(w, a, SIM_ACTION_LINK, CV_ID_NONE);
@@ -174,7 +175,7 @@ static void do_overlay(struct sim_world *w, const struct sim_action *a)
         }
         return;
     }
-    fire(w, a);
+    record_action(w, a);
     w->overlay_fault[kind] = w->fault_count;
     sim_network_overlay(w->network, kind, a->overlay.amount);
     end_later(w, a, SIM_ACTION_OVERLAY, CV_ID_NONE);
@@ -190,7 +191,7 @@ static void do_sequencer(struct sim_world *w, const struct sim_action *a)
         }
         return;
     }
-    fire(w, a);
+    record_action(w, a);
     w->sequencer_fault[verb] = w->fault_count;
     sim_sequencer_change(&w->sequencer, &a->sequencer, a->for_ns > 0);
     end_later(w, a, SIM_ACTION_SEQUENCER, CV_ID_NONE);
@@ -225,7 +226,7 @@ static void do_store_cut(struct sim_world *w, const struct sim_action *a)
     if (is_cut) {
         loses_leader(w, a->node);
     }
-    fire(w, a);
+    record_action(w, a);
     n->is_cut = is_cut;
     n->cut_fault = w->fault_count;
     end_later(w, a, SIM_ACTION_STORE, a->node);
@@ -249,10 +250,10 @@ static void do_store(struct sim_world *w, const struct sim_action *a)
         }
         return;
     }
-    fire(w, a);
+    record_action(w, a);
     w->store_fault[verb] = w->fault_count;
     sim_store_change(&w->store, &w->wake_rng, w->now_ns, &a->store, a->for_ns > 0);
-    sim_errand_changed(w, verb == SIM_STORE_RESTART);
+    sim_store_request_changed(w, verb == SIM_STORE_RESTART);
     end_later(w, a, SIM_ACTION_STORE, CV_ID_NONE);
 }
 
@@ -265,7 +266,7 @@ static void do_clock(struct sim_world *w, const struct sim_action *a)
                                 a->clock.is_random ? sim_rng_range(&w->wake_rng, -ppb, ppb) : ppb);
         }
     }
-    fire(w, a);
+    record_action(w, a);
 }
 
 static void do_disk(struct sim_world *w, const struct sim_action *a)
@@ -276,14 +277,14 @@ static void do_disk(struct sim_world *w, const struct sim_action *a)
             w->node[id - 1].disk_ns = a->disk.delay_ns;
         }
     }
-    fire(w, a);
+    record_action(w, a);
 }
 
 /* What waits already keeps its turn. */
 static void do_cost(struct sim_world *w, const struct sim_action *a)
 {
     w->cost_ns = a->cost_ns;
-    fire(w, a);
+    record_action(w, a);
 }
 
 /* Something is said to a node that listens: not to one that is down or paused. */
@@ -301,7 +302,7 @@ static void do_event(struct sim_world *w, const struct sim_action *a, cv_id id,
         (event->kind == CV_EVENT_CAMPAIGN && !event->is_candidate)) {
         loses_leader(w, id);
     }
-    fire(w, a);
+    record_action(w, a);
     sim_world_step(w, id, event);
 }
 

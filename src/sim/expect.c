@@ -6,12 +6,13 @@
 
 #include <stdio.h>
 
-static void judge_leader(struct sim_world *w, const struct sim_expect *e, struct sim_verdict *v)
+static void judge_leader(struct sim_world *w, const struct sim_expect *e,
+                         struct sim_expect_result *result)
 {
     cv_id wanted = e->leader;
     uint32_t judged = 0;
-    v->is_ok = true;
-    for (cv_id id = 1; id <= w->node_count && v->is_ok; id++) {
+    result->is_ok = true;
+    for (cv_id id = 1; id <= w->node_count && result->is_ok; id++) {
         const bool is_up = w->node[id - 1].is_up;
         const cv_id leader = w->properties.node[id - 1].leader;
         if (e->nodes != NULL ? !cv__set_has(e->nodes, id) : !is_up) {
@@ -20,40 +21,43 @@ static void judge_leader(struct sim_world *w, const struct sim_expect *e, struct
         wanted = wanted == CV_ID_NONE ? leader : wanted;
         judged++;
         if (!is_up) {
-            v->is_ok = false;
-            (void)snprintf(v->detail, sizeof v->detail, "node %u is down", id);
+            result->is_ok = false;
+            (void)snprintf(result->detail, sizeof result->detail, "node %u is down", id);
         } else if (leader != wanted || wanted == CV_ID_NONE) {
-            v->is_ok = false;
+            result->is_ok = false;
             if (leader == CV_ID_NONE) {
-                (void)snprintf(v->detail, sizeof v->detail, "node %u knows no leader", id);
+                (void)snprintf(result->detail, sizeof result->detail, "node %u knows no leader",
+                               id);
             } else {
-                (void)snprintf(v->detail, sizeof v->detail, "node %u follows %u", id, leader);
+                (void)snprintf(result->detail, sizeof result->detail, "node %u follows %u", id,
+                               leader);
             }
         }
     }
     if (judged == 0) {
-        v->is_ok = false;
-        (void)snprintf(v->detail, sizeof v->detail, "nobody is up");
+        result->is_ok = false;
+        (void)snprintf(result->detail, sizeof result->detail, "nobody is up");
     }
 }
 
-static void judge_leaders(struct sim_world *w, const struct sim_expect *e, struct sim_verdict *v)
+static void judge_leaders(struct sim_world *w, const struct sim_expect *e,
+                          struct sim_expect_result *result)
 {
-    v->is_ok = true;
+    result->is_ok = true;
     size_t at = 0;
-    v->detail[0] = '\0';
+    result->detail[0] = '\0';
     for (cv_id id = 1; id <= w->node_count; id++) {
         const bool holds = sim_world_holds(w, id);
-        v->is_ok = v->is_ok && holds == cv__set_has(e->nodes, id);
-        if (holds && at < sizeof v->detail - 16) {
-            at += (size_t)snprintf(v->detail + at, sizeof v->detail - at, "%s%u",
+        result->is_ok = result->is_ok && holds == cv__set_has(e->nodes, id);
+        if (holds && at < sizeof result->detail - 16) {
+            at += (size_t)snprintf(result->detail + at, sizeof result->detail - at, "%s%u",
                                    at > 0 ? " " : "leading: ", id);
         }
     }
-    if (v->is_ok) {
-        v->detail[0] = '\0';
+    if (result->is_ok) {
+        result->detail[0] = '\0';
     } else if (at == 0) {
-        (void)snprintf(v->detail, sizeof v->detail, "nobody leads");
+        (void)snprintf(result->detail, sizeof result->detail, "nobody leads");
     }
 }
 
@@ -74,12 +78,12 @@ static bool compares(uint64_t seen, enum sim_compare compare, uint64_t count)
     return false;
 }
 
-static void judge_count(struct sim_world *w, uint32_t index, struct sim_verdict *v)
+static void judge_count(struct sim_world *w, uint32_t index, struct sim_expect_result *result)
 {
     const struct sim_expect *e = &w->scenario->expect[index];
-    v->is_ok = compares(w->expect_seen[index], e->compare, e->count);
-    if (!v->is_ok) {
-        (void)snprintf(v->detail, sizeof v->detail, "there were %llu",
+    result->is_ok = compares(w->expect_seen[index], e->compare, e->count);
+    if (!result->is_ok) {
+        (void)snprintf(result->detail, sizeof result->detail, "there were %llu",
                        (unsigned long long)w->expect_seen[index]);
     }
 }
@@ -89,7 +93,7 @@ void sim_expect_judge(struct sim_world *w, int64_t from_ns, int64_t before_ns)
 {
     for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
         const struct sim_expect *e = &w->scenario->expect[i];
-        struct sim_verdict *v = &w->verdict[i];
+        struct sim_expect_result *result = &w->expect_result[i];
         if (e->at_ns < from_ns || e->at_ns >= before_ns) {
             continue;
         }
@@ -97,14 +101,14 @@ void sim_expect_judge(struct sim_world *w, int64_t from_ns, int64_t before_ns)
         w->now_ns = e->at_ns;
         switch (e->kind) {
         case SIM_EXPECT_LEADER:
-            judge_leader(w, e, v);
+            judge_leader(w, e, result);
             break;
         case SIM_EXPECT_LEADERS:
-            judge_leaders(w, e, v);
+            judge_leaders(w, e, result);
             break;
         case SIM_EXPECT_MESSAGES:
         case SIM_EXPECT_CHANGES:
-            judge_count(w, i, v);
+            judge_count(w, i, result);
             break;
         case SIM_EXPECT_PROPERTY:
         case SIM_EXPECT_BROKEN:
@@ -119,14 +123,14 @@ void sim_expect_finish(struct sim_world *w)
     for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
         const struct sim_expect *e = &w->scenario->expect[i];
         const bool is_broken = w->properties.broken[e->property].is_broken;
-        struct sim_verdict *v = &w->verdict[i];
+        struct sim_expect_result *result = &w->expect_result[i];
         if (e->kind == SIM_EXPECT_PROPERTY) {
-            v->is_ok = !is_broken;
-            (void)snprintf(v->detail, sizeof v->detail, "%.110s",
+            result->is_ok = !is_broken;
+            (void)snprintf(result->detail, sizeof result->detail, "%.110s",
                            w->properties.broken[e->property].detail);
         } else if (e->kind == SIM_EXPECT_BROKEN) {
-            v->is_ok = is_broken;
-            (void)snprintf(v->detail, sizeof v->detail, is_broken ? "" : "it held");
+            result->is_ok = is_broken;
+            (void)snprintf(result->detail, sizeof result->detail, is_broken ? "" : "it held");
         }
     }
 }

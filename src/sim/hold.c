@@ -2,7 +2,7 @@
 #include "sim/hold.h"
 
 #include "base/memory.h"
-#include "sim/query.h"
+#include "sim/sequencer_request.h"
 #include "sim/world.h"
 
 bool sim_world_holds(const struct sim_world *w, cv_id id)
@@ -94,7 +94,7 @@ static void note_detection(struct sim_world *w, cv_id id, cv_id old_leader)
  * or was given that number, which lemma 1 of [Wiesmann07] excludes. */
 static cv_id name_leader(struct sim_world *w, cv_id id, const struct cv_leadership *l)
 {
-    const cv_id named = sim_query_find(w, l->token, l->label);
+    const cv_id named = sim_known_find(w, l->token, l->label);
     if (named == CV_ID_NONE) {
         cv__properties_break(
             &w->properties, CV_PROPERTY_VALIDITY,

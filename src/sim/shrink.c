@@ -47,7 +47,7 @@ static struct symptom symptom_of(const struct sim_world *w)
         }
     }
     for (uint32_t i = 0; i < w->scenario->expect_count && i < 64; i++) {
-        s.expects |= (uint64_t)!w->verdict[i].is_ok << i;
+        s.expects |= (uint64_t)!w->expect_result[i].is_ok << i;
     }
     return s;
 }

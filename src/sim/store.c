@@ -119,7 +119,7 @@ bool sim_store_serve(struct sim_store *s, const struct sim_store_query *q, int64
                      struct sim_store_answer *ret_answer)
 {
     const int64_t local_ns = sim_clock_local(&s->clock, now_ns);
-    bool is_news = sim_store_expire(s, now_ns);
+    bool has_become_free = sim_store_expire(s, now_ns);
     const bool wants = q->verb == CV_STORE_ACQUIRE || q->verb == CV_STORE_RENEW;
     if (q->verb == CV_STORE_ACQUIRE && s->holder == 0) {
         grant(s, q, local_ns);
@@ -132,11 +132,11 @@ bool sim_store_serve(struct sim_store *s, const struct sim_store_query *q, int64
         ret_answer->verdict = CV_STORE_GRANTED;
         ret_answer->token = s->token;
         ret_answer->duration_ns = q->lease_ns;
-        return is_news;
+        return has_become_free;
     }
     if (q->verb == CV_STORE_RELEASE && is_holder) {
         s->holder = 0;
-        is_news = true;
+        has_become_free = true;
     }
     ret_answer->verdict = s->holder != 0 ? CV_STORE_HELD : CV_STORE_FREE;
     if (s->holder != 0) {
@@ -144,5 +144,5 @@ bool sim_store_serve(struct sim_store *s, const struct sim_store_query *q, int64
         ret_answer->holder = s->holder;
         ret_answer->duration_ns = s->until_ns - local_ns;
     }
-    return is_news;
+    return has_become_free;
 }

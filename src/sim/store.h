@@ -6,7 +6,7 @@
  * takes half of `delay` and up to `jitter` more to get there, and its answer as much back; either
  * may be lost (what a lost answer tells of was carried out) or be delayed apart. A restart keeps
  * the record and drops every connection: who waits for an answer is told that it failed, and who
- * waits for news is forgotten. A restart may also extend the lease by itself, as real servers do.
+ * waits for a notification is forgotten. A restart may also extend the lease by itself, as real servers do.
  */
 #ifndef CV_SIM_STORE_H
 #define CV_SIM_STORE_H
@@ -49,7 +49,7 @@ struct sim_store_answer {
 void sim_store_init(struct sim_store *store);
 
 /* `for_a_while`: delays and losses add to those of the setting until sim_store_restore(). CUT
- * and MEND are about nodes: see errand.h. */
+ * and MEND are about nodes: see store_request.h. */
 void sim_store_change(struct sim_store *store, struct sim_rng *rng, int64_t now_ns,
                       const struct sim_store_change *change, bool for_a_while);
 void sim_store_restore(struct sim_store *store, enum sim_store_verb verb);
@@ -58,7 +58,7 @@ void sim_store_restore(struct sim_store *store, enum sim_store_verb verb);
 bool sim_store_travel(struct sim_store *store, struct sim_rng *rng, enum sim_store_path path,
                       int64_t now_ns, int64_t *ret_at_ns);
 
-/* Carries out a query. True: the record has become free, which is news. */
+/* Carries out a request. True: the record has become free, and those that wait are notified. */
 bool sim_store_serve(struct sim_store *store, const struct sim_store_query *query, int64_t now_ns,
                      struct sim_store_answer *ret_answer);
 

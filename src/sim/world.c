@@ -6,7 +6,7 @@
 #include "core/nodeset.h"
 #include "sim/expect.h"
 #include "sim/hold.h"
-#include "sim/query.h"
+#include "sim/sequencer_request.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +18,9 @@ enum event_kind {
     EVENT_DISK,
     EVENT_ACTION,
     EVENT_CHECK,
-    EVENT_QUERY,
-    EVENT_ANSWER,
-    EVENT_ERRAND,
+    EVENT_SEQUENCER_REQUEST,
+    EVENT_SEQUENCER_ANSWER,
+    EVENT_STORE_REQUEST,
     EVENT_EXPIRY,
 };
 
@@ -310,13 +310,13 @@ static void call_tell(void *self, const struct cv_leadership *leadership)
 static void call_ask_sequence(void *self, uint64_t request, uint64_t reference)
 {
     const struct sim_node *n = self;
-    sim_query_ask(n->world, n->id, request, reference);
+    sim_sequencer_request_ask(n->world, n->id, request, reference);
 }
 
 static void call_ask_store(void *self, const struct cv_effect *effect)
 {
     const struct sim_node *n = self;
-    sim_errand_ask(n->world, n->id, effect);
+    sim_store_request_ask(n->world, n->id, effect);
 }
 
 static void call_record_asked(void *self, const uint64_t *word, uint32_t word_count)
@@ -520,7 +520,7 @@ void sim_world_start_node(struct sim_world *w, cv_id id)
         .nonce = sim_rng_next(&w->timer_rng),
     };
     n->nonce = event.nonce;
-    sim_query_know(w, CV_SEQUENCE_NONE, event.nonce, id);
+    sim_known_add(w, CV_SEQUENCE_NONE, event.nonce, id);
     sim_world_step(w, id, &event);
 }
 
@@ -578,8 +578,8 @@ void sim_world_wake_node(struct sim_world *w, cv_id id)
                 sim_queue_push(&w->queue, w->now_ns, EVENT_DELIVER, n->backlog[i]);
             }
             n->backlog_count = 0;
-            sim_query_wake(w, id);
-            sim_errand_wake(w, id);
+            sim_sequencer_request_wake(w, id);
+            sim_store_request_wake(w, id);
         }
     }
 }
@@ -598,14 +598,16 @@ void sim_world_queue_action(struct sim_world *w, uint32_t index)
     sim_queue_push(&w->queue, w->action[index].at_ns, EVENT_ACTION, index);
 }
 
-void sim_world_queue_query(struct sim_world *w, uint32_t query, bool is_answer, int64_t at_ns)
+void sim_world_queue_sequencer_request(struct sim_world *w, uint32_t request, bool is_answer,
+                                       int64_t at_ns)
 {
-    sim_queue_push(&w->queue, at_ns, is_answer ? EVENT_ANSWER : EVENT_QUERY, query);
+    sim_queue_push(&w->queue, at_ns, is_answer ? EVENT_SEQUENCER_ANSWER : EVENT_SEQUENCER_REQUEST,
+                   request);
 }
 
-void sim_world_queue_errand(struct sim_world *w, uint32_t errand, int64_t at_ns)
+void sim_world_queue_store_request(struct sim_world *w, uint32_t request, int64_t at_ns)
 {
-    sim_queue_push(&w->queue, at_ns, EVENT_ERRAND, errand);
+    sim_queue_push(&w->queue, at_ns, EVENT_STORE_REQUEST, request);
 }
 
 void sim_world_queue_expiry(struct sim_world *w, int64_t at_ns)
@@ -643,17 +645,17 @@ static void dispatch(struct sim_world *w, const struct sim_queue_entry *entry)
     case EVENT_CHECK:
         sim_properties_check(w);
         break;
-    case EVENT_QUERY:
-        sim_query_serve(w, entry->ref);
+    case EVENT_SEQUENCER_REQUEST:
+        sim_sequencer_request_serve(w, entry->ref);
         break;
-    case EVENT_ANSWER:
-        sim_query_answer(w, entry->ref);
+    case EVENT_SEQUENCER_ANSWER:
+        sim_sequencer_request_answer(w, entry->ref);
         break;
-    case EVENT_ERRAND:
-        sim_errand_arrive(w, entry->ref);
+    case EVENT_STORE_REQUEST:
+        sim_store_request_arrive(w, entry->ref);
         break;
     case EVENT_EXPIRY:
-        sim_errand_expire(w);
+        sim_store_request_expire(w);
         break;
     default:
         CV_ASSERT(!"an event of no kind");
@@ -732,7 +734,7 @@ uint32_t sim_world_enforced(const struct sim_world *w)
 bool sim_world_is_ok(const struct sim_world *w)
 {
     for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
-        if (!w->verdict[i].is_ok) {
+        if (!w->expect_result[i].is_ok) {
             return false;
         }
     }
@@ -833,11 +835,11 @@ struct sim_world *sim_world_new(const struct sim_scenario *scenario, uint64_t se
     sim_rng_init(&w->wake_rng, seed, STREAM_WAKES);
     sim_rng_init(&w->sequencer_rng, seed, STREAM_SEQUENCER);
     sim_sequencer_init(&w->sequencer);
-    w->query_free = NONE;
+    w->sequencer_request_free = NONE;
     sim_rng_init(&w->store_rng, seed, STREAM_STORE);
     sim_store_init(&w->store);
     w->expiry_queued_ns = INT64_MAX;
-    w->errand_free = NONE;
+    w->store_request_free = NONE;
 
     w->effects.item = cv__allocate(CV_EFFECTS_MAX, sizeof *w->effects.item);
     w->effects.word_capacity = cv_effects_words(&scenario->config);
@@ -854,7 +856,7 @@ struct sim_world *sim_world_new(const struct sim_scenario *scenario, uint64_t se
         .decoded_word = cv__allocate(cv_message_words_max(w->node_count), sizeof(uint64_t)),
     };
     w->expect_seen = cv__allocate(scenario->expect_count, sizeof *w->expect_seen);
-    w->verdict = cv__allocate(scenario->expect_count, sizeof *w->verdict);
+    w->expect_result = cv__allocate(scenario->expect_count, sizeof *w->expect_result);
 
     make_trace(w);
     make_network(w);
@@ -893,23 +895,23 @@ void sim_world_free(struct sim_world *w)
     free(w->action);
     free(w->payload);
     free(w->flight);
-    free(w->query);
-    free(w->waiting);
+    free(w->sequencer_request);
+    free(w->sequencer_answer_waiting);
     free(w->known);
-    free(w->errand);
-    free(w->errand_waiting);
+    free(w->store_request);
+    free(w->store_answer_waiting);
     free(w->effects.item);
     free(w->effects.word);
     free(w->effects.note);
     free(w->host.decoded_word);
     free(w->encode_bytes);
     free(w->expect_seen);
-    free(w->verdict);
+    free(w->expect_result);
     free(w->span);
     free(w->view);
     free(w->election);
     free(w->life);
-    free(w->deed);
+    free(w->done_action);
     free(w->ask);
     free(w);
 }

@@ -6,7 +6,8 @@
  * need an entry for each pair that talks, and are left out (messages are then slow) beyond
  * SIM_BOUNDS_NODES_MAX nodes.
  *
- * world.c runs the events, query.c asks the sequencer, errand.c the store, hold.c knows who leads,
+ * world.c runs the events, sequencer_request.c asks the sequencer, store_request.c the store, hold.c
+ * keeps who leads,
  * properties.c tells the properties what happens, expect.c judges what is expected, actions.c does
  * what the scenario says. */
 #ifndef CV_SIM_WORLD_H
@@ -17,12 +18,12 @@
 #include "properties/properties.h"
 #include "scenario/scenario.h"
 #include "sim/clock.h"
-#include "sim/errand.h"
 #include "sim/network.h"
 #include "sim/properties.h"
 #include "sim/queue.h"
 #include "sim/sequencer.h"
 #include "sim/store.h"
+#include "sim/store_request.h"
 #include "trace/trace.h"
 
 #include <setjmp.h>
@@ -50,7 +51,7 @@ struct sim_node {
     bool is_cut;           /* from the store */
     uint64_t life;         /* how often it has started */
     uint64_t nonce;        /* of this life: its label, if the protocol is anonymous */
-    uint64_t news_life;    /* the life in which the store has news for it; 0: it does not wait */
+    uint64_t waiting_life; /* the life in which it waits for a notification of the store; 0: none */
     uint64_t cut_fault;    /* number of the fault that cut it from the store */
     uint64_t fault;  /* number of its latest crash or pause, so that only that one is undone */
     int64_t disk_ns; /* how long saving takes */
@@ -79,8 +80,8 @@ struct sim_flight {
     struct cv_stamp stamp;
 };
 
-/* A question to the sequencer, on its way there or back. */
-struct sim_query {
+/* A request to the sequencer, or its answer, under way. */
+struct sim_sequencer_request {
     cv_id node; /* next free one, while unused */
     uint64_t life, request, reference;
     int64_t asked_ns;
@@ -119,8 +120,8 @@ struct sim_life_change {
     enum sim_life life;
 };
 
-/* Something that was done, with the node it was really done to. */
-struct sim_deed {
+/* An action that had an effect, with the node it was done to. */
+struct sim_done_action {
     int64_t at_ns;
     struct sim_action action;
 };
@@ -131,7 +132,7 @@ struct sim_ask {
     cv_id node;
 };
 
-struct sim_verdict {
+struct sim_expect_result {
     bool is_ok;
     char detail[120];
 };
@@ -180,10 +181,10 @@ struct sim_world {
     struct sim_sequencer sequencer;
     struct sim_rng sequencer_rng;
     uint64_t sequencer_fault[SIM_SEQUENCER_VERB_COUNT];
-    struct sim_query *query;
-    uint32_t query_count, query_capacity, query_free;
-    uint32_t *waiting; /* answers that arrived while the node was paused */
-    uint32_t waiting_count, waiting_capacity;
+    struct sim_sequencer_request *sequencer_request;
+    uint32_t sequencer_request_count, sequencer_request_capacity, sequencer_request_free;
+    uint32_t *sequencer_answer_waiting; /* answers that arrived while the node was paused */
+    uint32_t sequencer_answer_waiting_count, sequencer_answer_waiting_capacity;
     struct sim_known *known;
     uint32_t known_count, known_capacity;
 
@@ -191,10 +192,10 @@ struct sim_world {
     struct sim_rng store_rng;
     uint64_t store_fault[SIM_STORE_VERB_COUNT];
     int64_t expiry_queued_ns; /* INT64_MAX: it is not */
-    struct sim_errand *errand;
-    uint32_t errand_count, errand_capacity, errand_free;
-    uint32_t *errand_waiting; /* what arrived while the node was paused */
-    uint32_t errand_waiting_count, errand_waiting_capacity;
+    struct sim_store_request *store_request;
+    uint32_t store_request_count, store_request_capacity, store_request_free;
+    uint32_t *store_answer_waiting; /* what arrived while the node was paused */
+    uint32_t store_answer_waiting_count, store_answer_waiting_capacity;
 
     struct cv_node_host host; /* of the node that is stepped; its counts are of all nodes */
     struct cv_effects effects;
@@ -203,7 +204,7 @@ struct sim_world {
     uint64_t message_count, message_bytes, message_by_type[SIM_TYPES_MAX], lost_count;
     uint64_t begun_count;  /* leaderships */
     uint64_t *expect_seen; /* messages or leaderships in each expectation's window */
-    struct sim_verdict *verdict;
+    struct sim_expect_result *expect_result; /* by expectation */
 
     struct cv_properties properties; /* also knows what each node believes and holds */
     bool is_check_queued;
@@ -218,8 +219,8 @@ struct sim_world {
     uint32_t election_count, election_capacity;
     struct sim_life_change *life;
     uint32_t life_count, life_capacity;
-    struct sim_deed *deed;
-    uint32_t deed_count, deed_capacity;
+    struct sim_done_action *done_action;
+    uint32_t done_action_count, done_action_capacity;
     struct sim_ask *ask;
     uint32_t ask_count, ask_capacity;
 
@@ -266,11 +267,12 @@ void sim_world_open_election(struct sim_world *world, cv_id leader);
 void sim_world_schedule_action(struct sim_world *world, const struct sim_action *action);
 void sim_world_queue_action(struct sim_world *world, uint32_t index);
 
-/* A query reaches the sequencer, or its answer the node. */
-void sim_world_queue_query(struct sim_world *world, uint32_t query, bool is_answer, int64_t at_ns);
+/* A request reaches the sequencer, or its answer the node. */
+void sim_world_queue_sequencer_request(struct sim_world *world, uint32_t request, bool is_answer,
+                                       int64_t at_ns);
 
-/* A query reaches the store, or an answer or news a node; the record runs out. */
-void sim_world_queue_errand(struct sim_world *world, uint32_t errand, int64_t at_ns);
+/* A request reaches the store, or an answer or a notification a node; the record runs out. */
+void sim_world_queue_store_request(struct sim_world *world, uint32_t request, int64_t at_ns);
 void sim_world_queue_expiry(struct sim_world *world, int64_t at_ns);
 
 /* For properties.c: sim_properties_check() is called then. */

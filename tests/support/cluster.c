@@ -50,8 +50,8 @@ void cluster_end(struct cluster *c)
         }
     }
     for (uint32_t i = 0; i < c->scenario->expect_count; i++) {
-        if (!c->world->verdict[i].is_ok) {
-            fail_msg("%s: %s", c->scenario->expect[i].text, c->world->verdict[i].detail);
+        if (!c->world->expect_result[i].is_ok) {
+            fail_msg("%s: %s", c->scenario->expect[i].text, c->world->expect_result[i].detail);
         }
     }
     cluster_drop(c);

@@ -1,0 +1,35 @@
+/* src/sim/store_request.h - nodes ask the store, and the store notifies those that wait.
+ *
+ * A request is carried out when it reaches the store, which may be long after the process that sent
+ * it is gone. Answers and notifications reach the process that they are meant for, or nobody; a
+ * paused one finds them when it wakes up. A store that is down tells half of those that ask that it
+ * failed, and does not answer the others. */
+#ifndef CV_SIM_STORE_REQUEST_H
+#define CV_SIM_STORE_REQUEST_H
+
+#include "core/types.h"
+#include "sim/store.h"
+
+struct sim_world;
+
+/* A request to the store, its answer, or a notification, under way. */
+struct sim_store_request {
+    cv_id node; /* next free one, while unused */
+    uint64_t life, request, boot;
+    bool is_served; /* carried out: its answer is under way; or a notification */
+    int64_t asked_ns;
+    struct sim_store_query query;
+    struct sim_store_answer answer;
+};
+
+void sim_store_request_ask(struct sim_world *world, cv_id node, const struct cv_effect *effect);
+/* A request has reached the store, or an answer or a notification a node. */
+void sim_store_request_arrive(struct sim_world *world, uint32_t request);
+/* A node woke up. */
+void sim_store_request_wake(struct sim_world *world, cv_id node);
+/* The record may have run out. */
+void sim_store_request_expire(struct sim_world *world);
+/* The store has changed: its clock, or it has restarted. */
+void sim_store_request_changed(struct sim_world *world, bool has_restarted);
+
+#endif
