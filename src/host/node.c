@@ -80,6 +80,7 @@ static void tell_now(struct cv_node *node, struct cv_node_host *host,
                      const struct cv_leadership *leadership)
 {
     node->is_leading = leadership->is_self;
+    node->told_token = leadership->token;
     host->calls->tell(host->self, leadership);
 }
 
@@ -125,22 +126,43 @@ static void hold_leadership(struct cv_node *node, struct cv_node_host *host,
     held->has_majority = leadership->has_majority;
 }
 
+static bool has_held_leadership(const struct cv_node *node, struct cv_node_host *host)
+{
+    for (uint32_t i = 0; i < node->gate.count; i++) {
+        if (cv__gate_at(&node->gate, host->held, i)->kind == CV_HELD_LEADERSHIP) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A gain waits for the record that it rests on. What is believed of others waits, too, so that an
- * application never sees an order of leaders that a crash makes this node forget. But nobody goes on
- * leading because its disk is slow: a loss is told at once, and ends a gain that still waits. */
+ * application never sees an order of leaders that a crash makes this node forget. Two do not wait:
+ *
+ * - A loss, because nobody goes on leading only because its disk is slow. It ends a gain that still
+ *   waits.
+ * - A renewal of what was told. The record that this leadership rests on is durable already; told
+ *   after its time is over, it would be a second leadership with the same token. */
 static void on_leadership(struct cv_node *node, struct cv_node_host *host,
                           const struct cv_leadership *leadership)
 {
     const bool is_loss = node->is_leading && !leadership->is_self;
+    const bool is_renewal = node->is_leading && leadership->is_self &&
+                            leadership->token == node->told_token &&
+                            !has_held_leadership(node, host);
     if (!leadership->is_self) {
         withdraw_leaderships(node, host, /* only_gains= */ !is_loss);
     }
     if (cv__gate_is_open(&node->gate) || is_loss) {
         tell_now(node, host, leadership);
-    } else if (!node->gate.has_failed) {
-        hold_leadership(node, host, leadership);
-    } else if (!leadership->is_self) { /* a gain would rest on a record that may be forgotten */
+    } else if (node->gate.has_failed) {
+        if (!leadership->is_self) { /* it would lead on a record that may be forgotten */
+            tell_now(node, host, leadership);
+        }
+    } else if (is_renewal) {
         tell_now(node, host, leadership);
+    } else {
+        hold_leadership(node, host, leadership);
     }
 }
 

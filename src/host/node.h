@@ -8,9 +8,9 @@
  * - An event that comes while a step runs, or while what waited is let go, is queued; nobody calls
  *   back into a step.
  * - A timer is due at an instant of the host's choice in the range that was asked for.
- * - Sends and leaderships wait for the record issued before them (gate.h). Only a loss does not: a
- *   node must not go on leading because its disk is slow. A gain that still waits when the core
- *   gives it up again is never told.
+ * - Sends and leaderships wait for the record issued before them (gate.h). A loss does not: a node
+ *   must not go on leading because its disk is slow; and a gain that still waits when the core gives
+ *   it up is never told. Nor does a renewal of what was told, which must come before its end.
  * - After a failed save nothing that waited ever leaves; the core learns of the failure before any
  *   other event. A disk behind which the queue of held effects overflows counts as failed, if what
  *   found no place was a leadership; a send is dropped, as networks drop messages.
@@ -39,6 +39,7 @@ struct cv_waiting {
 /* Invariants: nothing waits unless a step runs or the queue is being emptied; the gate's own. */
 struct cv_node {
     int64_t due_ns[CV_TIMERS_MAX]; /* local clock; 0: not armed */
+    uint64_t told_token;           /* of the leadership that was told last */
     struct cv_gate gate;
     uint32_t waiting_first, waiting_count, waiting_capacity; /* a ring in the host's places */
     bool is_busy;           /* in a step, or letting go what waited for the disk */

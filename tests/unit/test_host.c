@@ -494,6 +494,12 @@ static void promise(const struct cv_event *event, struct cv_effects *out)
         const struct cv_leadership leadership = {
             .is_self = true, .leader = 1, .token = (uint64_t)event->value};
         cv__effect_leadership(out, &leadership);
+    } else if (event->kind == CV_EVENT_CAMPAIGN) {
+        const uint64_t word[] = {7, 5};
+        cv__effect_persist(out, word, COUNT_OF(word));
+        cv__effect_leadership(
+            out, &(struct cv_leadership){
+                     .is_self = true, .leader = 1, .token = 1, .reason = CV_REASON_RENEWED});
     } else if (event->kind == CV_EVENT_RESIGN) {
         cv__effect_leadership(out, &(struct cv_leadership){.reason = CV_REASON_RESIGNED});
     }
@@ -532,6 +538,29 @@ static void a_loss_does_not_wait_for_the_disk(void **unused)
     turn_until_saved(&rig, 2);
     assert_int_equal(rig.told_count, 2); /* not the renewal, after the loss */
     assert_int_equal(rig.sent_count, 4);
+    rig_end(&rig);
+}
+
+/* Told after its end, it would be a second leadership with the same token. */
+static void a_renewal_of_what_was_told_does_not_wait_for_the_disk(void **unused)
+{
+    (void)unused;
+    struct rig rig;
+    rig_start(&rig, promise);
+    cv__host_campaign(rig.host, true); /* nothing was told: a gain, which waits */
+    assert_int_equal(rig.told_count, 0);
+    cv__host_campaign(rig.host, true); /* nor now */
+    assert_int_equal(rig.told_count, 0);
+    turn_until_saved(&rig, 2);
+    assert_int_equal(rig.told_count, 2);
+    cv__host_campaign(rig.host, true);
+    assert_int_equal(rig.told_count, 3);
+    cv__host_report(rig.host, CV_INPUT_LOAD, 2); /* another token: a gain */
+    cv__host_campaign(rig.host, true);           /* behind it, in its order */
+    assert_int_equal(rig.told_count, 3);
+    turn_until_saved(&rig, 4);
+    assert_int_equal(rig.told_count, 5);
+    assert_int_equal(rig.told_token[3], 2);
     rig_end(&rig);
 }
 
@@ -732,6 +761,7 @@ int main(void)
         cmocka_unit_test(what_does_not_decode_is_counted),
         cmocka_unit_test(a_send_never_overtakes_a_persist),
         cmocka_unit_test(a_loss_does_not_wait_for_the_disk),
+        cmocka_unit_test(a_renewal_of_what_was_told_does_not_wait_for_the_disk),
         cmocka_unit_test(a_gain_that_was_given_up_before_it_was_saved_is_never_told),
         cmocka_unit_test(records_that_follow_each_other_are_saved_together),
         cmocka_unit_test(what_a_failed_save_held_back_never_leaves),
