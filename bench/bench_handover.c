@@ -3,7 +3,7 @@
  * Usage: bench_handover [--tiny] (or, by itself, --lead ADDRESS). Two contenders in one process;
  * the leader calls cv_resign(), and the time counts until cv_is_leader() of the other is true. The
  * unit is one round trip to the same store in the same run (round_trip.h): the record changes twice
- * in a hand-over, so that two writes, and the way of the news between them, are the least there can
+ * in a hand-over, so that two writes, and the notification between them, are the least there can
  * be. Servers are asked twice: on the loopback interface, where nothing but their own work takes
  * time, and behind a network (a proxy) on which answers take NETWORK_MS, as a round trip there
  * does. On SQLite besides: a leader in a process of its own is killed with -9, until the other one
@@ -88,7 +88,7 @@ static void await_following(struct cv_election *election, bool is_tiny)
         struct pollfd wait = {.fd = cv_fd(election), .events = POLLIN};
         (void)poll(&wait, 1, 1000);
     }
-    /* Leaderships change seldom; whoever hears news all the time is asked to be patient. */
+    /* Leaderships change seldom; a contender that is notified all the time asks less often. */
     (void)usleep(is_tiny ? 50000 : 200000);
 }
 
@@ -230,7 +230,7 @@ static void lead(const char *address)
 {
     struct cv_election *election = contender(address, "victim");
     (void)await_leading(election);
-    (void)close(STDOUT_FILENO); /* the news */
+    (void)close(STDOUT_FILENO); /* tells the parent */
     for (;;) {
         (void)pause();
     }
@@ -254,7 +254,7 @@ static pid_t victim_start(const char *address)
     char byte;
     (void)posix_spawn_file_actions_destroy(&actions);
     (void)close(ends[1]);
-    (void)!read(ends[0], &byte, 1); /* its end is the news */
+    (void)!read(ends[0], &byte, 1); /* returns when it is closed */
     (void)close(ends[0]);
     free(where);
     return pid;

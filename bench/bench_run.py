@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """bench/bench_run.py CONCLAVE STAMP host|servers [--tiny] - `conclave run` from outside, beside its peers.
 
-STAMP is the command that is run everywhere (bench/stamp.c): it tells the instant of its first deed, so
-that a take-over is measured from kill(2) to the next command's first deed, and a start from spawning to
-that deed. All times are of CLOCK_MONOTONIC.
+STAMP is the command that is run everywhere (bench/stamp.c): it tells the instant of its first action, so
+that a take-over is measured from kill(2) to the next command's first action, and a start from spawning to
+that action. All times are of CLOCK_MONOTONIC.
   host     on one machine, with sqlite: what a start costs, a take-over after kill -9 of the supervisor,
            an idle contender; beside it flock(1)
   servers  within tools/with-servers: hand-over and take-over on postgres and etcd; beside them psql with
@@ -195,10 +195,10 @@ class Bench:
                 if turn >= 0:
                     began[name].append((instant - begin) / 1e6)
                     ended[name].append((end - begin) / 1e6)
-        for until, times in (("first-deed", began), ("gone", ended)):
+        for until, times in (("first-action", began), ("gone", ended)):
             for name in subjects:
                 adds = statistics.median(times[name]) - statistics.median(times["direct"])
-                asked = " asked_adds_ms=10" if (name, until) == ("conclave", "first-deed") else ""
+                asked = " asked_adds_ms=10" if (name, until) == ("conclave", "first-action") else ""
                 say(f"start by={name} until={until} {spread(times[name])} adds_p50_ms={adds:.3f}{asked}")
 
     @staticmethod
@@ -212,7 +212,7 @@ class Bench:
 
     def takeover(self):
         runs = self.scaled(60)
-        # Leaders die seldom: contenders that hear news all the time look less often, and a leader that
+        # Leaders die seldom: contenders that are notified all the time look less often, and a leader that
         # has renewed its lease keeps the log short. With a short lease that needs less time.
         with Contest(self.folder, self.run("takeover", f"sqlite:{self.folder}/takeover", "--lease", "1s"),
                      is_ready=self.listens) as contest:

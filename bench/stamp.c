@@ -1,6 +1,6 @@
 /* bench/stamp.c - the command that benches of `conclave run` run: it tells when it began.
  *
- * Usage: stamp FILE [SECONDS]. Its first deed is to read the clock; then it appends one line, the
+ * Usage: stamp FILE [SECONDS]. Its first action is to read the clock; then it appends one line, the
  * time on CLOCK_MONOTONIC in ns, its process id and its token, and stays for so long: 0 or nothing
  * for not at all. As little as possible, so that the start of the command itself hides nothing. */
 #include <fcntl.h>

@@ -122,7 +122,7 @@ enum cv_event_kind {
     CV_EVENT_CAMPAIGN,       /* from now on, be (or do not be) a candidate */
     CV_EVENT_PERSIST_FAILED, /* durable storage is gone: take no further part */
     CV_EVENT_SEQUENCE,       /* the sequencer answered, however late, or cannot */
-    CV_EVENT_STORE,          /* the store answered, however late, or has news */
+    CV_EVENT_STORE,          /* the store answered, however late, or notifies */
 };
 
 /* Numbers of a sequencer are below 2^63. */
@@ -142,10 +142,10 @@ enum cv_store_verdict {
     CV_STORE_GRANTED, /* ACQUIRE, RENEW: you hold it, for at least duration_ns of the store's clock
                          since the request was made */
     CV_STORE_HELD,    /* another holds it, or another attempt; not worth asking again for
-                         duration_ns, unless news come first */
+                         duration_ns, unless a notification comes first */
     CV_STORE_FREE,    /* nobody holds it: what READ found, or RENEW, or what RELEASE did */
     CV_STORE_FAILED,  /* nobody knows whether it was carried out */
-    CV_STORE_CHANGED, /* news, no answer: it is worth asking again */
+    CV_STORE_CHANGED, /* a notification, no answer: it is worth asking again */
 };
 
 #define CV_PERSIST_WORDS_MAX 8u
@@ -169,7 +169,7 @@ struct cv_event {
     enum cv_event_kind kind;
     int64_t now_ns; /* the local clock, always > 0: never set back, counts through suspend */
     cv_id peer;     /* MESSAGE: sender (CV_ID_NONE if the protocol is anonymous); PEER_DOWN: the
-                       dead; RESIGN: wished successor or none */
+                       dead; RESIGN: successor that is asked for, or none */
 
     /* MESSAGE */
     const struct cv_message *message; /* lent until the step returns */
@@ -194,7 +194,7 @@ struct cv_event {
     uint64_t nonce;            /* differs between any two starts of any process */
 
     /* SEQUENCE, STORE: at most one for each request */
-    uint64_t request;  /* as in CV_EFFECT_ASK_SEQUENCE or CV_EFFECT_ASK_STORE; 0: news */
+    uint64_t request;  /* as in CV_EFFECT_ASK_SEQUENCE or CV_EFFECT_ASK_STORE; 0: a notification */
     uint64_t sequence; /* the number; CV_SEQUENCE_NONE: the request failed */
 
     /* STORE */

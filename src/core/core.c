@@ -15,6 +15,9 @@ const char *cv_version(void)
 int cv_core_configure(const struct cv_protocol *protocol, struct cv_config *config,
                       struct cv_errtext *reterr)
 {
+    if (protocol == NULL || config == NULL) {
+        return cv__fail(reterr, CV_E_INVALID, "a core needs a protocol and a configuration");
+    }
     if (config->member_count < 1 || config->member_count > CV_MEMBERS_MAX) {
         return cv__fail(reterr, CV_E_INVALID, "%u members: there may be 1 to %u",
                         config->member_count, CV_MEMBERS_MAX);

@@ -13,6 +13,9 @@
 void cv_config_init(struct cv_config *config, const struct cv_protocol *protocol, cv_id self,
                     uint32_t member_count)
 {
+    if (config == NULL || protocol == NULL) {
+        return; /* cv_core_configure() will say so */
+    }
     memset(config, 0, sizeof *config);
     config->self = self;
     config->member_count = member_count;
@@ -118,6 +121,9 @@ static int text_set(struct cv_config *config, const struct cv_option *option, co
 int cv_config_set(struct cv_config *config, const struct cv_protocol *protocol, const char *name,
                   const char *value, struct cv_errtext *reterr)
 {
+    if (config == NULL || protocol == NULL || name == NULL || value == NULL) {
+        return cv__fail(reterr, CV_E_INVALID, "an option needs a protocol, a name and a value");
+    }
     uint32_t at = 0;
     for (const struct cv_option *o = protocol->options; o->name != NULL; o++, at++) {
         if (strcmp(o->name, name) == 0) {

@@ -23,7 +23,7 @@ uint32_t cv__oracle_count(void)
 const struct cv_oracle *cv_oracle_find(const char *name)
 {
     uint32_t index;
-    return cv__oracle_named(name, strlen(name), &index);
+    return name != NULL ? cv__oracle_named(name, strlen(name), &index) : NULL;
 }
 
 const struct cv_oracle *cv__oracle_named(const char *name, size_t length, uint32_t *ret_index)

@@ -19,7 +19,7 @@ const struct cv_protocol *cv_protocol_at(uint32_t index)
 
 const struct cv_protocol *cv_protocol_find(const char *name)
 {
-    for (uint32_t i = 0; i < COUNT_OF(protocols); i++) {
+    for (uint32_t i = 0; name != NULL && i < COUNT_OF(protocols); i++) {
         if (strcmp(protocols[i]->name, name) == 0) {
             return protocols[i];
         }

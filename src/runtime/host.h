@@ -41,7 +41,7 @@ struct cv_host_sequencer {
     void (*ask)(void *self, uint64_t request, uint64_t reference);
 };
 
-/* Asks the store; the effect is lent. The answer, and news, by cv__host_store(). */
+/* Asks the store; the effect is lent. The answer, and notifications, by cv__host_store(). */
 struct cv_host_store {
     void *self;
     void (*ask)(void *self, const struct cv_effect *effect);
@@ -107,7 +107,7 @@ void cv__host_message(struct cv_host *host, cv_id peer, const uint8_t *bytes, si
 /* The sequencer's answer, however late; CV_SEQUENCE_NONE: it failed. At most one per request. */
 void cv__host_sequence(struct cv_host *host, uint64_t request, uint64_t number);
 
-/* The store's answer to a request, however late, at most one for each; with request 0: news. Of the
+/* The store's answer to a request, however late, at most one for each; with request 0: a notification. Of the
  * event only what belongs to CV_EVENT_STORE is read. */
 void cv__host_store(struct cv_host *host, const struct cv_event *answer);
 

@@ -65,6 +65,12 @@ int main(void)
     if (bully == NULL || strcmp(cv_version(), CV_VERSION) != 0) {
         return 1;
     }
+    struct cv_election_options options = CV_ELECTION_OPTIONS_INIT;
+    struct cv_election_status status = CV_ELECTION_STATUS_INIT;
+    options.lease_ns = 1;
+    if (cv_open(NULL, "x", NULL, &options, NULL) != CV_E_INVALID || cv_status(NULL, &status) == CV_OK) {
+        return 1;
+    }
     cv_config_init(&config, bully, 1, 3);
     if (cv_core_configure(bully, &config, NULL) != CV_OK) {
         return 1;

@@ -534,6 +534,18 @@ static void wrong_arguments_are_refused_and_harmless(void **unused)
     assert_string_equal(cv_property_name((enum cv_property)99), "unknown");
     assert_string_equal(cv_assume_text((enum cv_assume)99), "unknown");
     assert_string_equal(cv_strerror(99), "unknown error");
+
+    struct cv_config config;
+    const struct cv_protocol *lease = cv_protocol_find("lease");
+    cv_config_init(NULL, lease, 1, 1);
+    cv_config_init(&config, NULL, 1, 1);
+    assert_int_equal(cv_config_set(NULL, lease, "lease", "1s", NULL), CV_E_INVALID);
+    assert_int_equal(cv_config_set(&config, lease, NULL, "1s", NULL), CV_E_INVALID);
+    assert_int_equal(cv_config_set(&config, lease, "lease", NULL, NULL), CV_E_INVALID);
+    assert_int_equal(cv_core_configure(NULL, &config, NULL), CV_E_INVALID);
+    assert_int_equal(cv_core_configure(lease, NULL, NULL), CV_E_INVALID);
+    assert_null(cv_protocol_find(NULL));
+    assert_null(cv_oracle_find(NULL));
 }
 
 static void lack_of_descriptors_has_its_own_code(void **unused)
