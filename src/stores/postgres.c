@@ -1,8 +1,8 @@
 /* src/stores/postgres.c - `postgres://...`: a row for each election, judged by the server's clock.
  *
- * Every request is one message of a few statements, which the server runs as one transaction: one
- * round trip, nothing that has to be remembered between two requests, and so nothing that a pooler
- * in transaction mode, a fail-over or a lost connection can break. There are no session locks [traps.md
+ * Every request is a few statements, which the server runs as one transaction: one round trip,
+ * nothing that has to be remembered between two requests, and so nothing that a pooler in
+ * transaction mode, a fail-over or a lost connection can break. There are no session locks [traps.md
  * T29]. The row is changed by an UPDATE whose condition is judged again once it has the row's lock,
  * with clock_timestamp(), which goes on while a statement waits.
  *
@@ -14,69 +14,86 @@
  * row's last one besides. The attempt that was released is kept: a copy of its ACQUIRE that comes
  * later finds that it is over.
  *
+ * All elections of a loop on one address share one connection. The requests that wait when it is
+ * free are sent together, as one transaction, in the order of their elections' names: so that two
+ * programs never wait for each other's rows. If such a transaction fails, nothing of it happened,
+ * and each of its requests is asked once more by itself; one that keeps failing is always asked by
+ * itself, with a short bound on waiting for locks, so that it cannot fail the others. A request
+ * that is not answered in time is answered FAILED while the others go on waiting; the connection is
+ * given up if the server has never been so slow before, or if nobody is left who waits.
+ *
  * What it assumes: the server's clock does not leap forward by more than the drift allowance, and
  * the server keeps what it has committed (fsync is on; a fail-over is to a synchronous standby).
  *
- * News: NOTIFY is sent with each change, and heard by LISTEN on the same connection. A pooler gives
- * our statements to any of its connections, so LISTEN would be left behind in one of them. That is
- * recognised by the process id, which differs from the one in the greeting; then we look often
- * instead. Names of hosts are looked up by libpq, which waits for the answer: use addresses where
- * the name service may hang. */
+ * Notifications: NOTIFY is sent with each change, on a channel for each election, and heard by
+ * LISTEN on the same connection. Where a pooler stands between (pg_link.c), we look often instead. */
 #include "core/errors.h"
 #include "modules/module.h"
 #include "os/clock.h"
-#include "stores/remote.h"
+#include "stores/pg_link.h"
 
 #include <inttypes.h>
-#include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CONNECT_NS_MAX (10 * NS_PER_S)
-#define PAUSE_MS_MIN 50
-#define PAUSE_MS_MAX 5000
-#define SCRIPT_BYTES 16384 /* longer than any script with the longest names */
+#define SCRIPT_BYTES 16384                /* longer than any request with the longest names */
+#define MESSAGE_BYTES (16 * SCRIPT_BYTES) /* of typical requests it takes CV_PG_RESULTS_MAX */
+#define PREFIX_BYTES 200
+#define CHANNEL_BYTES 32
+#define UNHEARD_MAX 64 /* channels to stop listening to; more only cost needless looks */
+#define LOCK_NS_MIN (20 * NS_PER_MS)
+#define SLOW_FACTOR 4 /* a server that takes so many times longer than ever is given up */
 
-enum state {
-    PG_DOWN,       /* nothing; a connection is made when somebody asks, or the pause is over */
-    PG_CONNECTING, /* libpq is at it */
-    PG_GREETING,   /* asking who is there, and listening */
-    PG_READY,
-    PG_ASKING, /* the request at work is at the server */
-};
+struct server;
 
-struct poll_box { /* a uv handle outlives its descriptor */
-    uv_poll_t poll;
-    struct cv_store *store; /* NULL: no longer wanted */
-};
-
+/* One election's part. Invariants: is_queued iff in the server's queue; slot is the place in the
+ * message at the server, or -1. */
 struct cv_store {
     struct cv_remote remote;
-    char *address;
-    enum state state;
-    PGconn *pg;
-    struct poll_box *poll;
-    uv_timer_t timer; /* PG_DOWN: the pause; PG_CONNECTING, PG_GREETING: the bound */
-    uint64_t pause_ms;
-    bool was_ready;  /* since the store was opened: what we missed meanwhile may be news */
-    bool is_heard;   /* notifications reach us */
-    bool is_reading; /* the last one asked READ only, so that everything is news */
-    bool is_holding; /* the last answer was GRANTED */
+    struct server *server;
+    struct cv_store *next; /* of the server's stores */
+    bool is_queued;
+    struct cv_store *queue_next;
+    int slot;
+    bool is_suspect;   /* its last message failed: it is asked by itself */
+    bool is_listening; /* on this connection */
+    bool is_reading;   /* the last one asked READ only, so that every change matters */
+    bool is_holding;   /* the last answer was GRANTED */
     uint64_t granted_attempt, granted_token;
-    char channel[32];
+    char channel[CHANNEL_BYTES];
+};
 
-    PGresult *rows;  /* of the last SELECT of the request at work */
-    PGresult *wrong; /* its first error */
+/* One connection, for all elections of a loop on one address. */
+struct server {
+    struct cv_shared shared; /* its key is the address */
+    struct cv_shared_list *list;
+    struct cv_pg_link link;
+    struct cv_store *stores;
+    struct cv_store *queue, **queue_end;
+    bool was_alone; /* the last message was that of a suspect: the others are next */
+
+    struct cv_store *asked[CV_PG_RESULTS_MAX]; /* by the message at the server; NULL: given up */
+    uint32_t asked_count;
+    bool is_listen;              /* the message is about channels */
+    int64_t sent_ns, slowest_ns; /* slowest: of late, fading */
+    char unheard[UNHEARD_MAX][CHANNEL_BYTES];
+    uint32_t unheard_count;
+    char message[MESSAGE_BYTES];
 };
 
 /* ---- SQL ----------------------------------------------------------------------------------- */
 
-static const char schema[] =
+/* Each message begins with this: the names of functions and operators below need no schema then, as
+ * nobody else creates any there. See pg_link.c. */
+#define SAFE_PATH "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);"
+
+/* @s is the prefix of our tables, e.g. `public.`, here and below. */
+static const char schema[] = SAFE_PATH
     /* IF NOT EXISTS is no protection from somebody who creates the same at the same time. */
-    "SELECT pg_advisory_xact_lock(hashtext('conclave store init'));"
-    "CREATE SEQUENCE IF NOT EXISTS conclave_token;"
-    "CREATE TABLE IF NOT EXISTS conclave_lease ("
+    "SELECT pg_advisory_xact_lock(CAST(hashtext('conclave store init') AS bigint));"
+    "CREATE SEQUENCE IF NOT EXISTS @sconclave_token;"
+    "CREATE TABLE IF NOT EXISTS @sconclave_lease ("
     " election text PRIMARY KEY,"
     " token bigint NOT NULL DEFAULT 0,"
     " node text NOT NULL DEFAULT ''," /* empty: nobody holds it */
@@ -90,7 +107,7 @@ static const char schema[] =
     " heir_until timestamptz NOT NULL DEFAULT 'epoch',"
     " lapsed_token bigint NOT NULL DEFAULT 0," /* the one before, if it did not release, ... */
     " lapsed_at timestamptz NOT NULL DEFAULT 'epoch');" /* ... for the next statement */
-    "CREATE TABLE IF NOT EXISTS conclave_history ("
+    "CREATE TABLE IF NOT EXISTS @sconclave_history ("
     " election text NOT NULL,"
     " token bigint NOT NULL,"
     " node text NOT NULL,"
@@ -99,15 +116,15 @@ static const char schema[] =
     " why text NOT NULL DEFAULT '',"
     " PRIMARY KEY (election, token));";
 
-/* In the scripts, @e is the election, @n the node, @c the channel, @h the heir or the wish (all of
- * them quoted), @l the label, @a the attempt, @u the lease in us, @t the token, @p our patience. A
- * statement that the client has given up shall not be carried out much later: hence the
- * bound on waiting for locks. */
-#define PROLOGUE                                                \
-    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;"           \
-    "SELECT set_config('synchronous_commit', 'on', true) WHERE" \
-    " current_setting('synchronous_commit') = 'off';"           \
-    "SELECT set_config('lock_timeout', @p, true);"
+/* In the scripts, @e is the election, @n the node, @c the channel, @h the heir (all of them quoted),
+ * @l the label, @a the attempt, @u the lease in us, @t the token, @q the sequence. */
+/* @p is how long to wait for locks: a statement that the client has given up shall not be carried
+ * out much later. */
+static const char prologue[] = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;" SAFE_PATH
+                               "SELECT set_config('synchronous_commit', 'on', true) WHERE"
+                               " current_setting('synchronous_commit') = 'off';"
+                               "SELECT set_config('lock_timeout', @p, true);";
+
 #define SELECT_ROW                                                                        \
     "SELECT token, node, label, attempt, lease_us,"                                       \
     " (extract(epoch FROM until - clock_timestamp()) * 1000000)::bigint AS remaining_us," \
@@ -115,23 +132,23 @@ static const char schema[] =
     " CASE WHEN node = '' AND heir NOT IN ('', @n)"                                       \
     "  THEN (extract(epoch FROM heir_until - clock_timestamp()) * 1000000)::bigint"       \
     "  ELSE 0 END AS kept_us"                                                             \
-    " FROM conclave_lease WHERE election = @e;"
+    " FROM @sconclave_lease WHERE election = @e;"
 #define IS_MINE "election = @e AND label = @l AND attempt = @a"
 #define LEASE_END "clock_timestamp() + @u * interval '1 microsecond'"
 
 static const char script_read[] = SELECT_ROW;
 
-static const char script_acquire[] = PROLOGUE
-    "INSERT INTO conclave_lease (election) VALUES (@e) ON CONFLICT DO NOTHING;"
+static const char script_acquire[] =
+    "INSERT INTO @sconclave_lease (election) VALUES (@e) ON CONFLICT DO NOTHING;"
     /* The same attempt again. */
-    "UPDATE conclave_lease SET until = greatest(until, " LEASE_END "), lease_us = @u"
+    "UPDATE @sconclave_lease SET until = greatest(until, " LEASE_END "), lease_us = @u"
     " WHERE " IS_MINE " AND node <> '' AND @t IN (0, token);"
     /* Free, run out, or our own of an earlier attempt; and not kept for an heir. An attempt that
      * was granted before (@t) and lost is not granted again: it would have another token. */
-    "UPDATE conclave_lease SET"
+    "UPDATE @sconclave_lease SET"
     " lapsed_token = CASE WHEN node = '' THEN 0 ELSE token END,"
     " lapsed_at = least(until, clock_timestamp()),"
-    " token = greatest(token + 1, nextval('conclave_token')), node = @n,"
+    " token = greatest(token + 1, nextval(@q)), node = @n,"
     " label = @l, attempt = @a, lease_us = @u,"
     " until = " LEASE_END ", since = clock_timestamp(), wish = '', heir = ''"
     " WHERE election = @e AND NOT (label = @l AND attempt = @a) AND @t = 0"
@@ -139,212 +156,84 @@ static const char script_acquire[] = PROLOGUE
     "  OR label = @l AND attempt < @a)"
     " AND (node <> '' OR heir IN ('', @n) OR heir_until <= clock_timestamp())"
     " RETURNING pg_notify(@c, 'taken');"
-    "UPDATE conclave_history h SET upto = greatest(h.since, l.lapsed_at), why = 'expired'"
-    " FROM conclave_lease l WHERE l.election = @e AND l.label = @l"
+    "UPDATE @sconclave_history h SET upto = greatest(h.since, l.lapsed_at), why = 'expired'"
+    " FROM @sconclave_lease l WHERE l.election = @e AND l.label = @l"
     " AND l.attempt = @a AND h.election = l.election AND h.token = l.lapsed_token"
     " AND h.upto IS NULL;"
-    "INSERT INTO conclave_history (election, token, node, since)"
-    " SELECT election, token, node, since FROM conclave_lease WHERE " IS_MINE " AND node <> ''"
+    "INSERT INTO @sconclave_history (election, token, node, since)"
+    " SELECT election, token, node, since FROM @sconclave_lease WHERE " IS_MINE " AND node <> ''"
     " ON CONFLICT DO NOTHING;" SELECT_ROW;
 
 static const char script_renew[] =
-    PROLOGUE "UPDATE conclave_lease SET until = greatest(until, " LEASE_END "), lease_us = @u"
-             " WHERE " IS_MINE " AND node <> '' AND @t IN (0, token);" SELECT_ROW;
+    "UPDATE @sconclave_lease SET until = greatest(until, " LEASE_END "), lease_us = @u"
+    " WHERE " IS_MINE " AND node <> '' AND @t IN (0, token);" SELECT_ROW;
 
-static const char script_release[] = PROLOGUE
-    "UPDATE conclave_lease SET node = '', until = least(until, clock_timestamp()), wish = '',"
+static const char script_release[] =
+    "UPDATE @sconclave_lease SET node = '', until = least(until, clock_timestamp()), wish = '',"
     " heir = @h, heir_until = clock_timestamp()"
     "  + least(lease_us, 2000000) * interval '1 microsecond'"
     " WHERE " IS_MINE " AND node <> '' RETURNING pg_notify(@c, 'free');"
-    "UPDATE conclave_history h SET upto = greatest(h.since, l.until), why = 'resigned'"
-    " FROM conclave_lease l WHERE l.election = @e AND l.label = @l"
+    "UPDATE @sconclave_history h SET upto = greatest(h.since, l.until), why = 'resigned'"
+    " FROM @sconclave_lease l WHERE l.election = @e AND l.label = @l"
     " AND l.attempt = @a AND l.node = '' AND h.election = l.election"
     " AND h.token = l.token AND h.upto IS NULL;" SELECT_ROW;
 
 static const char script_wish[] =
-    PROLOGUE "UPDATE conclave_lease SET wish = @h WHERE election = @e AND node <> ''"
-             " AND until > clock_timestamp() RETURNING pg_notify(@c, 'wish');" SELECT_ROW;
+    "UPDATE @sconclave_lease SET wish = @h WHERE election = @e AND node <> ''"
+    " AND until > clock_timestamp() RETURNING pg_notify(@c, 'wish');" SELECT_ROW;
 
-/* ---- Words about failures ------------------------------------------------------------------ */
+/* ---- The queue ----------------------------------------------------------------------------- */
 
-/* One line for what the server or libpq said, and what to do about it where we know. */
-static void explain(const char *message, const PGresult *wrong, char *ret_why, size_t why_bytes)
+static void server_work(struct server *server);
+
+static void queue_add(struct cv_store *store)
 {
-    const char *state = wrong != NULL ? PQresultErrorField(wrong, PG_DIAG_SQLSTATE) : NULL;
-    const char *primary = wrong != NULL ? PQresultErrorField(wrong, PG_DIAG_MESSAGE_PRIMARY) : NULL;
-    char line[CV_REMOTE_WHY_BYTES - 128];
-    cv__remote_one_line(primary != NULL ? primary : message, line, sizeof line);
-    if (state != NULL && (strcmp(state, "42P01") == 0 || strcmp(state, "42703") == 0)) {
-        (void)snprintf(ret_why, why_bytes,
-                       "PostgreSQL: %s; create what is missing with 'conclave store init'", line);
-    } else {
-        (void)snprintf(ret_why, why_bytes, "PostgreSQL: %s",
-                       line[0] != '\0' ? line : "the connection was lost");
+    struct server *server = store->server;
+    CV_ASSERT(!store->is_queued);
+    store->is_queued = true;
+    store->queue_next = NULL;
+    *server->queue_end = store;
+    server->queue_end = &store->queue_next;
+}
+
+static void queue_remove(struct cv_store *store)
+{
+    struct server *server = store->server;
+    if (!store->is_queued) {
+        return;
+    }
+    struct cv_store **at = &server->queue;
+    while (*at != store) {
+        at = &(*at)->queue_next;
+    }
+    *at = store->queue_next;
+    if (server->queue_end == &store->queue_next) {
+        server->queue_end = at;
+    }
+    store->is_queued = false;
+}
+
+/* Its answer is not waited for any more; the others of the message go on. */
+static void slot_leave(struct cv_store *store)
+{
+    if (store->slot >= 0) {
+        store->server->asked[store->slot] = NULL;
+        store->slot = -1;
     }
 }
 
-/* ---- The connection ------------------------------------------------------------------------ */
-
-static void on_poll(uv_poll_t *handle, int status, int events);
-static void on_timer(uv_timer_t *timer);
-
-static void on_poll_closed(uv_handle_t *handle)
+/* Everybody who waits for the message at the server has to ask once more. */
+static void slots_requeue(struct server *server)
 {
-    free(handle->data);
-}
-
-static void poll_drop(struct cv_store *store)
-{
-    if (store->poll != NULL) {
-        store->poll->store = NULL;
-        uv_close((uv_handle_t *)&store->poll->poll, on_poll_closed);
-        store->poll = NULL;
-    }
-}
-
-/* False: without memory, or the descriptor cannot be watched. */
-static bool poll_start(struct cv_store *store, int events)
-{
-    if (store->poll == NULL) {
-        struct poll_box *box = calloc(1, sizeof *box);
-        if (box == NULL) {
-            return false;
+    for (uint32_t i = 0; i < server->asked_count; i++) {
+        struct cv_store *store = server->asked[i];
+        if (store != NULL) {
+            slot_leave(store);
+            queue_add(store);
         }
-        if (uv_poll_init(store->remote.loop, &box->poll, PQsocket(store->pg)) != 0) {
-            free(box);
-            return false;
-        }
-        box->poll.data = box;
-        box->store = store;
-        store->poll = box;
     }
-    return uv_poll_start(&store->poll->poll, events, on_poll) == 0;
-}
-
-static void results_clear(struct cv_store *store)
-{
-    PQclear(store->rows);
-    PQclear(store->wrong);
-    store->rows = NULL;
-    store->wrong = NULL;
-}
-
-/* Ends the connection; the next one is made after a pause that grows with each failure. */
-static void drop(struct cv_store *store)
-{
-    poll_drop(store); /* first: libpq closes the descriptor */
-    results_clear(store);
-    PQfinish(store->pg);
-    store->pg = NULL;
-    store->state = PG_DOWN;
-    store->is_heard = false;
-    (void)uv_timer_start(&store->timer, on_timer, store->pause_ms, 0);
-    store->pause_ms = store->pause_ms * 2 > PAUSE_MS_MAX ? PAUSE_MS_MAX : store->pause_ms * 2;
-}
-
-/* No connection was to be had: whoever waits for one is told so. */
-static void on_unreachable(struct cv_store *store, const char *message)
-{
-    char why[CV_REMOTE_WHY_BYTES];
-    explain(message, store->wrong, why, sizeof why);
-    drop(store);
-    cv__remote_fail_all(&store->remote, why);
-}
-
-/* libpq would print what the server says besides its answers. */
-static void ignore_notice(void *user, const PGresult *result)
-{
-    (void)user;
-    (void)result;
-}
-
-static void connect_begin(struct cv_store *store)
-{
-    CV_ASSERT(store->state == PG_DOWN && store->pg == NULL);
-    /* The address may say all of this itself, and then it counts. */
-    static const char *const keywords[] = {"fallback_application_name", "client_encoding", "dbname",
-                                           NULL};
-    const char *const values[] = {"conclave", "UTF8", store->address, NULL};
-    store->state = PG_CONNECTING;
-    (void)uv_timer_start(&store->timer, on_timer, CONNECT_NS_MAX / NS_PER_MS, 0);
-    store->pg = PQconnectStartParams(keywords, values, /* expand_dbname= */ 1);
-    if (store->pg == NULL || PQstatus(store->pg) == CONNECTION_BAD) {
-        on_unreachable(store, store->pg != NULL ? PQerrorMessage(store->pg) : "out of memory");
-        return;
-    }
-    (void)PQsetNoticeReceiver(store->pg, ignore_notice, NULL);
-    if (!poll_start(store, UV_WRITABLE)) { /* as PQconnectPoll's manual has it */
-        on_unreachable(store, "the connection cannot be watched");
-    }
-}
-
-static bool send_script(struct cv_store *store, const char *script)
-{
-    return PQsendQuery(store->pg, script) == 1 && PQflush(store->pg) >= 0 &&
-           poll_start(store, UV_READABLE | (PQflush(store->pg) == 1 ? UV_WRITABLE : 0));
-}
-
-static void connect_go_on(struct cv_store *store)
-{
-    poll_drop(store); /* the next one may have the same number and be another one */
-    const PostgresPollingStatusType next = PQconnectPoll(store->pg);
-    if (next == PGRES_POLLING_READING || next == PGRES_POLLING_WRITING) {
-        if (!poll_start(store, next == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE)) {
-            on_unreachable(store, "the connection cannot be watched");
-        }
-        return;
-    }
-    if (next == PGRES_POLLING_FAILED) {
-        on_unreachable(store, PQerrorMessage(store->pg));
-        return;
-    }
-    store->state = PG_GREETING;
-    if (PQsetnonblocking(store->pg, 1) != 0 || !send_script(store, "SELECT pg_backend_pid()")) {
-        on_unreachable(store, PQerrorMessage(store->pg));
-    }
-}
-
-static void begin_request(void *user);
-
-static void on_ready(struct cv_store *store)
-{
-    store->state = PG_READY;
-    store->pause_ms = PAUSE_MS_MIN;
-    (void)uv_timer_stop(&store->timer);
-    const bool is_back = store->was_ready;
-    store->was_ready = true;
-    if (store->remote.is_at_work) {
-        begin_request(store); /* it waited for the connection */
-    }
-    if (is_back) {
-        cv__remote_news(&store->remote); /* we were deaf for a while */
-    }
-}
-
-/* The greeting has two parts: who are you, and (if nobody stands between) let me listen. */
-static void on_greeted(struct cv_store *store)
-{
-    if (store->wrong != NULL) {
-        on_unreachable(store, PQerrorMessage(store->pg));
-        return;
-    }
-    if (store->rows == NULL) { /* LISTEN returns none */
-        store->is_heard = true;
-        on_ready(store);
-        return;
-    }
-    const bool is_direct = PQntuples(store->rows) == 1 &&
-                           atoi(PQgetvalue(store->rows, 0, 0)) == PQbackendPID(store->pg);
-    results_clear(store);
-    if (!is_direct) {
-        on_ready(store);
-        return;
-    }
-    char listen[64];
-    (void)snprintf(listen, sizeof listen, "LISTEN %s", store->channel);
-    if (!send_script(store, listen)) {
-        on_unreachable(store, PQerrorMessage(store->pg));
-    }
+    server->asked_count = 0;
+    server->is_listen = false;
 }
 
 /* ---- Requests ------------------------------------------------------------------------------ */
@@ -398,18 +287,17 @@ static uint64_t known_token(const struct cv_store *store, const struct cv_remote
     return is_known ? store->granted_token : one->ask.token;
 }
 
-static bool script_write(struct cv_store *store, const struct cv_remote_request *one,
-                         char *ret_script)
+static bool request_write(struct cv_store *store, const struct cv_remote_request *one,
+                          char *ret_script)
 {
     const struct cv_remote *remote = &store->remote;
     const char *other = one->is_wish && one->heir[0] == '\0' ? "*" : one->heir;
-    char *election = PQescapeLiteral(store->pg, remote->election, strlen(remote->election));
-    char *node = PQescapeLiteral(store->pg, remote->node, strlen(remote->node));
-    char *heir = PQescapeLiteral(store->pg, other, strlen(other));
-    char channel[40], patience[40];
+    PGconn *pg = store->server->link.pg;
+    char *election = PQescapeLiteral(pg, remote->election, strlen(remote->election));
+    char *node = PQescapeLiteral(pg, remote->node, strlen(remote->node));
+    char *heir = PQescapeLiteral(pg, other, strlen(other));
+    char channel[40];
     (void)snprintf(channel, sizeof channel, "'%s'", store->channel);
-    (void)snprintf(patience, sizeof patience, "'%" PRId64 "ms'",
-                   cv__max64(1, (one->deadline_ns - cv__clock_now_ns()) / NS_PER_MS));
     const bool is_fine = election != NULL && node != NULL && heir != NULL;
     if (is_fine) {
         struct number_text label, attempt, lease, token;
@@ -418,7 +306,8 @@ static bool script_write(struct cv_store *store, const struct cv_remote_request 
             ['n' - 'a'] = node,
             ['c' - 'a'] = channel,
             ['h' - 'a'] = heir,
-            ['p' - 'a'] = patience,
+            ['s' - 'a'] = store->server->link.prefix,
+            ['q' - 'a'] = store->server->link.token,
             ['l' - 'a'] = number_write((int64_t)remote->label, &label),
             ['a' - 'a'] = number_write((int64_t)one->ask.attempt, &attempt),
             ['u' - 'a'] = number_write((one->ask.lease_ns + NS_PER_US - 1) / NS_PER_US, &lease),
@@ -431,27 +320,183 @@ static bool script_write(struct cv_store *store, const struct cv_remote_request 
     return is_fine;
 }
 
-static void begin_request(void *user)
+/* Puts one request into the message. False: there is no memory. */
+static bool message_add(struct cv_store *store, size_t *length)
 {
-    struct cv_store *store = user;
-    if (store->state == PG_DOWN && !uv_is_active((uv_handle_t *)&store->timer)) {
-        connect_begin(store); /* otherwise the pause is not over yet */
-    }
-    if (store->state != PG_READY || !store->remote.is_at_work) {
-        return; /* on_ready() comes back here */
-    }
+    struct server *server = store->server;
     const struct cv_remote_request *one = cv__remote_current(&store->remote);
     if (!one->is_wish) {
         store->is_reading = one->ask.verb == CV_STORE_READ;
     }
-    static _Thread_local char script[SCRIPT_BYTES]; /* too much for a small stack */
-    if (!script_write(store, one, script)) {
-        cv__remote_fail(&store->remote, "PostgreSQL: %s", "out of memory");
+    CV_ASSERT(*length + SCRIPT_BYTES <= MESSAGE_BYTES);
+    if (!request_write(store, one, server->message + *length)) {
+        return false;
+    }
+    *length += strlen(server->message + *length);
+    store->slot = (int)server->asked_count;
+    server->asked[server->asked_count++] = store;
+    return true;
+}
+
+static int compare_elections(const void *a, const void *b)
+{
+    const struct cv_store *const *left = a, *const *right = b;
+    return strcmp((*left)->remote.election, (*right)->remote.election);
+}
+
+/* Those whose requests go together: one suspect, or as many of the others as fit. */
+static uint32_t choose(struct server *server, struct cv_store *ret_chosen[CV_PG_RESULTS_MAX])
+{
+    uint32_t count = 0;
+    struct cv_store *suspect = NULL;
+    for (struct cv_store *store = server->queue; store != NULL; store = store->queue_next) {
+        if (store->is_suspect) {
+            suspect = suspect != NULL ? suspect : store;
+        } else if (count < CV_PG_RESULTS_MAX) {
+            ret_chosen[count++] = store;
+        }
+    }
+    server->was_alone = suspect != NULL && (count == 0 || !server->was_alone);
+    if (server->was_alone) {
+        ret_chosen[0] = suspect;
+        return 1;
+    }
+    qsort(ret_chosen, count, sizeof ret_chosen[0], compare_elections);
+    return count;
+}
+
+/* A lock that somebody keeps must not hold up everybody else for long. */
+static void prologue_write(struct server *server, struct cv_store *const *chosen, uint32_t count)
+{
+    int64_t left_ns = INT64_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct cv_remote_request *one = cv__remote_current(&chosen[i]->remote);
+        left_ns = cv__min64(left_ns, one->deadline_ns - cv__clock_now_ns());
+    }
+    char patience[40];
+    (void)snprintf(patience, sizeof patience, "'%" PRId64 "ms'",
+                   cv__max64(LOCK_NS_MIN, left_ns / 4) / NS_PER_MS);
+    const char *const value[26] = {['p' - 'a'] = patience};
+    fill(server->message, prologue, value);
+}
+
+/* Those who are new on this connection listen before they ask, and then miss nothing. */
+static bool listen_write(struct server *server)
+{
+    size_t length = 0;
+    for (; server->unheard_count > 0; server->unheard_count--) {
+        length += (size_t)sprintf(server->message + length, "UNLISTEN %s;",
+                                  server->unheard[server->unheard_count - 1]);
+    }
+    for (struct cv_store *store = server->stores; store != NULL; store = store->next) {
+        if (!store->is_listening && length + SCRIPT_BYTES < MESSAGE_BYTES) {
+            length += (size_t)sprintf(server->message + length, "LISTEN %s;", store->channel);
+            store->is_listening = true;
+        }
+    }
+    return length > 0;
+}
+
+static void on_lost(void *self);
+
+static void message_send(struct server *server)
+{
+    server->sent_ns = cv__clock_now_ns();
+    if (!cv__pg_send(&server->link, server->message)) {
+        on_lost(server);
+    }
+}
+
+/* Sends what waits, if the connection is there and free. */
+static void server_work(struct server *server)
+{
+    if (server->queue == NULL) {
         return;
     }
-    store->state = PG_ASKING;
-    if (!send_script(store, script)) {
-        on_unreachable(store, PQerrorMessage(store->pg));
+    cv__pg_connect(&server->link);
+    if (server->link.state != CV_PG_READY) {
+        return; /* on_ready() or on_answered() comes back here */
+    }
+    if (server->link.is_direct && listen_write(server)) {
+        server->is_listen = true;
+        message_send(server);
+        return;
+    }
+    struct cv_store *chosen[CV_PG_RESULTS_MAX];
+    const uint32_t count = choose(server, chosen);
+    prologue_write(server, chosen, count);
+    size_t length = strlen(server->message);
+    for (uint32_t i = 0; i < count && length + SCRIPT_BYTES <= MESSAGE_BYTES; i++) {
+        queue_remove(chosen[i]);
+        if (!message_add(chosen[i], &length)) {
+            cv__remote_fail(&chosen[i]->remote, "PostgreSQL: %s", "out of memory");
+        }
+    }
+    if (server->asked_count > 0) {
+        message_send(server);
+    }
+}
+
+static void begin_request(void *user)
+{
+    struct cv_store *store = user;
+    queue_add(store);
+    server_work(store->server);
+}
+
+static void give_up(void *user)
+{
+    struct cv_store *store = user;
+    struct server *server = store->server;
+    const bool is_asked = store->slot >= 0;
+    const bool is_connected = server->link.state >= CV_PG_READY;
+    queue_remove(store);
+    slot_leave(store);
+    if (is_asked) {
+        bool is_awaited = false;
+        for (uint32_t i = 0; i < server->asked_count; i++) {
+            is_awaited = is_awaited || server->asked[i] != NULL;
+        }
+        const int64_t taken_ns = cv__clock_now_ns() - server->sent_ns;
+        if (!is_awaited || taken_ns > SLOW_FACTOR * server->slowest_ns) {
+            cv__pg_drop(&server->link); /* so that an answer that comes later goes nowhere */
+            on_lost(server);
+        }
+    }
+    cv__remote_fail(&store->remote, "PostgreSQL: %s",
+                    is_asked || is_connected ? "no answer in time" : "no connection in time");
+}
+
+/* ---- What the connection says -------------------------------------------------------------- */
+
+static void on_lost(void *self)
+{
+    struct server *server = self;
+    slots_requeue(server);
+    server->unheard_count = 0;
+    for (struct cv_store *store = server->stores; store != NULL; store = store->next) {
+        store->is_listening = false;
+    }
+}
+
+static void on_ready(void *self, bool is_back)
+{
+    struct server *server = self;
+    server_work(server);
+    for (struct cv_store *store = server->stores, *next; is_back && store != NULL; store = next) {
+        next = store->next;              /* a store that is closed lives until the loop turns */
+        cv__remote_news(&store->remote); /* notifications may have been missed */
+    }
+}
+
+static void on_failed(void *self, const char *why)
+{
+    struct server *server = self;
+    on_lost(server);
+    for (struct cv_store *store = server->stores, *next; store != NULL; store = next) {
+        next = store->next;
+        queue_remove(store);
+        cv__remote_fail_all(&store->remote, why);
     }
 }
 
@@ -465,15 +510,15 @@ static void text(const PGresult *rows, const char *name, char *ret_text, size_t 
     (void)snprintf(ret_text, bytes, "%s", PQgetvalue(rows, 0, PQfnumber(rows, name)));
 }
 
-/* How long until it is worth asking again: until the end, or less if news do not reach us. */
+/* How long until it is worth asking again: until the end, or less if notifications do not reach us. */
 static int64_t wait_ns(const struct cv_store *store, int64_t remaining_ns, int64_t lease_ns)
 {
     const int64_t look_ns = cv__max64(50 * NS_PER_MS, cv__min64(lease_ns / 10, NS_PER_S));
     const int64_t left_ns = cv__max64(0, remaining_ns);
-    return store->is_heard ? left_ns : cv__min64(left_ns, look_ns);
+    return store->server->link.is_direct ? left_ns : cv__min64(left_ns, look_ns);
 }
 
-static void answer_request(struct cv_store *store, PGresult *rows)
+static void answer_request(struct cv_store *store, const PGresult *rows)
 {
     struct cv_remote *remote = &store->remote;
     const struct cv_remote_request *one = cv__remote_current(remote);
@@ -525,135 +570,85 @@ static void answer_request(struct cv_store *store, PGresult *rows)
     cv__remote_answer(remote, answer);
 }
 
-static void on_answered(struct cv_store *store)
+/* Nothing of the message was carried out. */
+static void message_failed(struct server *server, struct cv_store *const *asked, uint32_t count,
+                           const PGresult *wrong)
 {
-    store->state = PG_READY;
-    PGresult *rows = store->rows;
-    PGresult *wrong = store->wrong;
-    store->rows = NULL;
-    store->wrong = NULL;
-    if (wrong != NULL) {
-        char why[CV_REMOTE_WHY_BYTES];
-        explain(PQresultErrorMessage(wrong), wrong, why, sizeof why);
-        cv__remote_fail(&store->remote, "%s", why);
-    } else {
-        answer_request(store, rows); /* may close the store, which lives until the loop turns */
-    }
-    PQclear(rows);
-    PQclear(wrong);
-}
-
-static void take_notifications(struct cv_store *store)
-{
-    bool is_news = false;
-    for (PGnotify *one; (one = PQnotifies(store->pg)) != NULL; PQfreemem(one)) {
-        const bool is_ours = one->be_pid == PQbackendPID(store->pg);
-        const bool is_wish = strcmp(one->extra, "wish") == 0;
-        const bool is_taken = strcmp(one->extra, "taken") == 0;
-        is_news = is_news ||
-                  (!is_ours && (store->is_reading || (is_wish ? store->is_holding : !is_taken)));
-    }
-    if (is_news) {
-        cv__remote_news(&store->remote);
-    }
-}
-
-/* The connection broke. What is at work is asked again on the next one, for nothing is harmed if
- * the server did it already; if there is no next one, on_unreachable() answers. */
-static void on_broken(struct cv_store *store)
-{
-    const bool is_new = store->state == PG_GREETING;
     char why[CV_REMOTE_WHY_BYTES];
-    explain(PQerrorMessage(store->pg), store->wrong, why, sizeof why);
-    drop(store);
-    if (is_new) {
-        cv__remote_fail_all(&store->remote, why);
-    } else {
-        (void)uv_timer_stop(&store->timer); /* at once, the first time */
-        connect_begin(store);
+    cv__pg_explain(PQresultErrorMessage(wrong), wrong, why, sizeof why);
+    if (cv__pg_is_missing(wrong)) {
+        cv__pg_drop(&server->link); /* the next greeting finds tables that were made meanwhile */
+        on_lost(server);
     }
-}
-
-static void on_readable(struct cv_store *store)
-{
-    if (PQconsumeInput(store->pg) == 0) {
-        on_broken(store);
-        return;
-    }
-    const bool is_asking = store->state == PG_ASKING || store->state == PG_GREETING;
-    while (is_asking && PQisBusy(store->pg) == 0) {
-        PGresult *result = PQgetResult(store->pg);
-        if (result == NULL) {
-            if (PQstatus(store->pg) == CONNECTION_BAD) {
-                on_broken(store);
-            } else if (store->state == PG_GREETING) {
-                on_greeted(store);
-            } else {
-                on_answered(store);
-            }
-            break;
+    for (uint32_t i = 0; i < count; i++) {
+        struct cv_store *store = asked[i];
+        if (store == NULL || store->remote.is_closing) {
+            continue;
         }
-        PGresult **kept = NULL;
-        if (PQresultStatus(result) == PGRES_TUPLES_OK) {
-            kept = &store->rows; /* the last one counts */
-        } else if (PQresultStatus(result) == PGRES_FATAL_ERROR && store->wrong == NULL) {
-            kept = &store->wrong;
-        }
-        if (kept != NULL) {
-            PQclear(*kept);
-            *kept = result;
+        if (count > 1 && !cv__pg_is_missing(wrong)) {
+            store->is_suspect = true;
+            queue_add(store);
         } else {
-            PQclear(result);
+            cv__remote_fail(&store->remote, "%s", why);
         }
-    }
-    if (!store->remote.is_closing && store->pg != NULL && store->state >= PG_READY) {
-        take_notifications(store);
     }
 }
 
-static void on_poll(uv_poll_t *handle, int status, int events)
+static void on_answered(void *self, const PGresult *wrong)
 {
-    struct cv_store *store = ((struct poll_box *)handle->data)->store;
-    CV_ASSERT(store != NULL); /* a closed handle does not call */
-    if (store->state == PG_CONNECTING) {
-        connect_go_on(store);
-        return;
-    }
-    if (status < 0) {
-        on_broken(store);
-        return;
-    }
-    if ((events & UV_WRITABLE) != 0) {
-        const int flushed = PQflush(store->pg);
-        if (flushed < 0 || !poll_start(store, UV_READABLE | (flushed == 1 ? UV_WRITABLE : 0))) {
-            on_broken(store);
-            return;
+    struct server *server = self;
+    struct cv_store *asked[CV_PG_RESULTS_MAX];
+    const uint32_t count = server->asked_count;
+    for (uint32_t i = 0; i < count; i++) {
+        asked[i] = server->asked[i];
+        if (asked[i] != NULL) {
+            slot_leave(asked[i]);
         }
     }
-    if ((events & UV_READABLE) != 0) {
-        on_readable(store);
-    }
-}
-
-static void on_timer(uv_timer_t *timer)
-{
-    struct cv_store *store = timer->data;
-    if (store->state == PG_DOWN) {
-        connect_begin(store); /* also if nobody asks: news come through it */
+    server->asked_count = 0;
+    const int64_t taken_ns = cv__clock_now_ns() - server->sent_ns;
+    server->slowest_ns = cv__max64(taken_ns, server->slowest_ns - server->slowest_ns / 8);
+    if (server->is_listen) {
+        server->is_listen = false;
+        server->link.is_direct = wrong == NULL; /* otherwise we look often */
+    } else if (wrong != NULL || server->link.row_count != count) {
+        message_failed(server, asked, count, wrong);
     } else {
-        on_unreachable(store, "the server does not answer");
+        PGresult *rows[CV_PG_RESULTS_MAX]; /* the next message clears the link's */
+        memcpy(rows, server->link.rows, count * sizeof rows[0]);
+        server->link.row_count = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            if (asked[i] != NULL && !asked[i]->remote.is_closing) {
+                asked[i]->is_suspect = false;
+                answer_request(asked[i], rows[i]);
+            }
+            PQclear(rows[i]);
+        }
+    }
+    if (!server->link.is_closed) {
+        server_work(server);
     }
 }
 
-static void give_up(void *user)
+static void on_notified(void *self, const char *channel, const char *payload, bool is_ours)
 {
-    struct cv_store *store = user;
-    const bool is_asked = store->state == PG_ASKING;
-    if (is_asked) {
-        drop(store); /* so that an answer that comes later goes nowhere */
+    struct server *server = self;
+    const bool is_wish = strcmp(payload, "wish") == 0;
+    const bool is_taken = strcmp(payload, "taken") == 0;
+    uint32_t listener_count = 0;
+    for (const struct cv_store *store = server->stores; store != NULL; store = store->next) {
+        listener_count += strcmp(store->channel, channel) == 0;
     }
-    cv__remote_fail(&store->remote, "PostgreSQL: %s",
-                    is_asked ? "no answer in time" : "no connection in time");
+    if (is_ours && listener_count < 2) {
+        return; /* it did that itself; of two, one may have to know what the other did */
+    }
+    for (struct cv_store *store = server->stores, *next; store != NULL; store = next) {
+        next = store->next;
+        if (strcmp(store->channel, channel) == 0 &&
+            (store->is_reading || (is_wish ? store->is_holding : !is_taken))) {
+            cv__remote_news(&store->remote);
+        }
+    }
 }
 
 /* ---- The table ----------------------------------------------------------------------------- */
@@ -669,44 +664,62 @@ static void pg_wish(struct cv_store *store, uint64_t request, const char *heir)
                    /* is_wish= */ true);
 }
 
-static int check_address(const char *address, struct cv_errtext *reterr)
+static const struct cv_store_kind kind;
+
+static int server_open(struct server **ret_server, const struct cv_store_setting *setting,
+                       struct cv_errtext *reterr)
 {
-    char *message = NULL;
-    PQconninfoOption *options = PQconninfoParse(address, &message);
-    if (options == NULL) {
-        char line[256];
-        cv__remote_one_line(message != NULL ? message : "out of memory", line, sizeof line);
-        PQfreemem(message);
-        return cv__fail(reterr, CV_E_INVALID, "address of PostgreSQL: %s", line);
+    struct server *server = calloc(1, sizeof *server);
+    if (server == NULL) {
+        return cv__fail(reterr, CV_E_MEMORY, "out of memory");
     }
-    PQconninfoFree(options);
+    const struct cv_pg_user user = {.self = server,
+                                    .ready = on_ready,
+                                    .failed = on_failed,
+                                    .broken = on_lost,
+                                    .answered = on_answered,
+                                    .notified = on_notified};
+    server->list = setting->shared;
+    server->queue_end = &server->queue;
+    const int code = cv__pg_init(&server->link, setting->loop, setting->address, &user, reterr);
+    if (code != CV_OK) {
+        free(server);
+        return code;
+    }
+    if (!cv__shared_add(server->list, &server->shared, &kind, setting->address)) {
+        cv__pg_close(&server->link, free);
+        return cv__fail(reterr, CV_E_MEMORY, "out of memory");
+    }
+    *ret_server = server;
     return CV_OK;
 }
 
 static int pg_open(struct cv_store **ret_store, const struct cv_store_setting *setting,
                    struct cv_errtext *reterr)
 {
-    const int code = check_address(setting->address, reterr);
-    if (code != CV_OK) {
-        return code;
-    }
     struct cv_store *store = calloc(1, sizeof *store);
-    char *address = strdup(setting->address);
-    if (store == NULL || address == NULL) {
-        free(store);
-        free(address);
+    if (store == NULL) {
         return cv__fail(reterr, CV_E_MEMORY, "out of memory");
     }
-    store->address = address;
-    store->pause_ms = PAUSE_MS_MIN;
+    struct cv_shared *shared = cv__shared_join(setting->shared, &kind, setting->address);
+    if (shared != NULL) {
+        store->server = (struct server *)((char *)shared - offsetof(struct server, shared));
+    } else {
+        const int code = server_open(&store->server, setting, reterr);
+        if (code != CV_OK) {
+            free(store);
+            return code;
+        }
+    }
+    store->slot = -1;
     uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a: a collision costs a needless look */
     for (const char *at = setting->election; *at != '\0'; at++) {
         hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
     }
     (void)snprintf(store->channel, sizeof store->channel, "conclave_%016" PRIx64, hash);
     cv__remote_init(&store->remote, setting, store, begin_request, give_up);
-    (void)uv_timer_init(setting->loop, &store->timer); /* cannot fail */
-    store->timer.data = store;
+    store->next = store->server->stores;
+    store->server->stores = store;
     *ret_store = store;
     return CV_OK;
 }
@@ -716,64 +729,93 @@ static void pg_last(void *user)
     struct cv_store *store = user;
     void (*closed)(void *user) = store->remote.closed;
     void *closed_user = store->remote.closed_user;
-    free(store->address);
     free(store);
     closed(closed_user);
 }
 
+/* Nobody is left on its channel: the server need not tell us of it. */
+static void stop_listening(struct server *server, const struct cv_store *gone)
+{
+    for (const struct cv_store *store = server->stores; store != NULL; store = store->next) {
+        if (strcmp(store->channel, gone->channel) == 0) {
+            return;
+        }
+    }
+    if (gone->is_listening && server->unheard_count < UNHEARD_MAX) {
+        memcpy(server->unheard[server->unheard_count++], gone->channel, sizeof gone->channel);
+    }
+}
+
 static void pg_close(struct cv_store *store, void (*closed)(void *user), void *user)
 {
+    struct server *server = store->server;
     cv__remote_close_begin(&store->remote, closed, user);
-    poll_drop(store);
-    results_clear(store);
-    PQfinish(store->pg);
-    store->pg = NULL;
-    cv__remote_close_handle(&store->remote, (uv_handle_t *)&store->timer);
+    queue_remove(store);
+    slot_leave(store);
+    struct cv_store **at = &server->stores;
+    while (*at != store) {
+        at = &(*at)->next;
+    }
+    *at = store->next;
+    stop_listening(server, store);
+    if (cv__shared_leave(server->list, &server->shared)) {
+        cv__pg_close(&server->link, free);
+    }
     cv__remote_close_end(&store->remote, pg_last);
 }
 
 /* ---- For commands, which wait ---------------------------------------------------------------- */
 
-static int connect_and_wait(const char *address, PGconn **ret_pg, struct cv_errtext *reterr)
+/* The script with the prefix of the tables, in a transaction with a safe search path. */
+static PGresult *execute(PGconn *pg, const char *script, const char *prefix, const char *election)
 {
-    const int code = check_address(address, reterr);
-    if (code != CV_OK) {
-        return code;
+    char *text = malloc(SCRIPT_BYTES);
+    char *quoted = PQescapeLiteral(pg, election, strlen(election));
+    PGresult *result = NULL;
+    if (text != NULL && quoted != NULL) {
+        const char *const value[26] = {['s' - 'a'] = prefix, ['e' - 'a'] = quoted};
+        fill(text, script, value);
+        result = PQexec(pg, text);
     }
-    static const char *const keywords[] = {"fallback_application_name", "client_encoding",
-                                           "connect_timeout", "dbname", NULL};
-    const char *const values[] = {"conclave", "UTF8", "10", address, NULL};
-    PGconn *pg = PQconnectdbParams(keywords, values, /* expand_dbname= */ 1);
-    if (pg == NULL || PQstatus(pg) != CONNECTION_OK) {
-        char why[CV_REMOTE_WHY_BYTES];
-        explain(pg != NULL ? PQerrorMessage(pg) : "out of memory", NULL, why, sizeof why);
-        PQfinish(pg);
-        return cv__fail(reterr, CV_E_STORE, "%s", why);
-    }
-    *ret_pg = pg;
-    return CV_OK;
+    PQfreemem(quoted);
+    free(text);
+    return result; /* NULL is a failure, too */
 }
 
 static int fail_result(const PGresult *result, struct cv_errtext *reterr)
 {
     char why[CV_REMOTE_WHY_BYTES];
-    explain(PQresultErrorMessage(result), result, why, sizeof why);
+    cv__pg_explain(PQresultErrorMessage(result), result, why, sizeof why);
     return cv__fail(reterr, CV_E_STORE, "%s", why);
 }
 
+/* The tables are made in the first schema of the user's search path. */
 static int pg_create(const char *address, struct cv_errtext *reterr)
 {
     PGconn *pg;
-    int code = connect_and_wait(address, &pg, reterr);
+    char found[PREFIX_BYTES], prefix[PREFIX_BYTES];
+    int code = cv__pg_connect_and_wait(address, &pg, found, sizeof found, reterr);
     if (code != CV_OK) {
         return code;
     }
-    (void)PQsetNoticeReceiver(pg, ignore_notice, NULL);
-    PGresult *result = PQexec(pg, schema);
-    if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK) {
-        code = fail_result(result, reterr);
+    PGresult *where = PQexec(pg, "SELECT pg_catalog.format('%I.', pg_catalog.current_schema())"
+                                 " WHERE pg_catalog.current_schema() IS NOT NULL");
+    if (PQresultStatus(where) != PGRES_TUPLES_OK) {
+        code = fail_result(where, reterr);
+    } else if (PQntuples(where) != 1) {
+        code = cv__fail(reterr, CV_E_STORE,
+                        "PostgreSQL: no schema of the search path exists, to make tables in");
     }
-    PQclear(result);
+    if (code == CV_OK) {
+        (void)snprintf(prefix, sizeof prefix, "%s", PQgetvalue(where, 0, 0));
+        PGresult *result = execute(pg, schema, prefix, "");
+        if (PQresultStatus(result) != PGRES_COMMAND_OK &&
+            PQresultStatus(result) != PGRES_TUPLES_OK) {
+            code = fail_result(result, reterr);
+        }
+        PQclear(result);
+    }
+    PQclear(where);
     PQfinish(pg);
     return code;
 }
@@ -783,16 +825,16 @@ static int pg_history(const char *address, const char *election,
                       struct cv_errtext *reterr)
 {
     PGconn *pg;
-    int code = connect_and_wait(address, &pg, reterr);
+    char prefix[PREFIX_BYTES];
+    int code = cv__pg_connect_and_wait(address, &pg, prefix, sizeof prefix, reterr);
     if (code != CV_OK) {
         return code;
     }
-    PGresult *rows =
-        PQexecParams(pg,
-                     "SELECT node, token, (extract(epoch FROM since) * 1000000)::bigint,"
-                     " coalesce((extract(epoch FROM upto) * 1000000)::bigint, 0), why"
-                     " FROM conclave_history WHERE election = $1 ORDER BY token",
-                     1, NULL, &election, NULL, NULL, /* resultFormat= */ 0);
+    static const char script[] =
+        SAFE_PATH "SELECT node, token, (extract(epoch FROM since) * 1000000)::bigint,"
+                  " coalesce((extract(epoch FROM upto) * 1000000)::bigint, 0), why"
+                  " FROM @sconclave_history WHERE election = @e ORDER BY token";
+    PGresult *rows = execute(pg, script, prefix, election);
     if (PQresultStatus(rows) != PGRES_TUPLES_OK) {
         code = fail_result(rows, reterr);
     }
@@ -814,11 +856,13 @@ static int pg_names(const char *address, void (*name)(void *user, const char *na
                     struct cv_errtext *reterr)
 {
     PGconn *pg;
-    int code = connect_and_wait(address, &pg, reterr);
+    char prefix[PREFIX_BYTES];
+    int code = cv__pg_connect_and_wait(address, &pg, prefix, sizeof prefix, reterr);
     if (code != CV_OK) {
         return code;
     }
-    PGresult *rows = PQexec(pg, "SELECT election FROM conclave_lease ORDER BY election");
+    PGresult *rows = execute(
+        pg, SAFE_PATH "SELECT election FROM @sconclave_lease ORDER BY election", prefix, "");
     if (PQresultStatus(rows) != PGRES_TUPLES_OK) {
         code = fail_result(rows, reterr);
     }

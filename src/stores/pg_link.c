@@ -1,0 +1,549 @@
+/* src/stores/pg_link.c - see pg_link.h.
+ *
+ * Who else may create objects in a schema of our search path could plant an operator or a function
+ * that fits better than the built-in one and is then run with our rights. So the greeting uses
+ * nothing but qualified names, it asks where our tables are, and every message thereafter begins by
+ * setting the search path to pg_catalog for its transaction: not for the session, which belongs to
+ * others, too, behind a pooler.
+ *
+ * Behind a pooler, LISTEN would be left behind in one of its connections. That is recognised by the
+ * process id, which differs from the one in the greeting. Names of hosts are looked up by libpq,
+ * which waits for the answer: use addresses where the name service may hang. */
+#include "stores/pg_link.h"
+
+#include "core/errors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONNECT_MS_ALONE 5000 /* to one host, if the address does not say connect_timeout */
+#define CONNECT_MS_EACH 2000  /* the same if there are others */
+#define PAUSE_MS_MIN 50
+#define PAUSE_MS_MAX 1000 /* a lease lasts a few seconds: who pauses for long misses the repair */
+#define OPTIONS_MAX 64    /* of an address; libpq has about 45 */
+
+static const char greeting_sql[] =
+    "SELECT pg_catalog.pg_backend_pid(),"
+    " (SELECT pg_catalog.format('%I.', n.nspname) FROM pg_catalog.pg_class c"
+    "  JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace"
+    "  WHERE c.oid OPERATOR(pg_catalog.=)"
+    "   CAST(pg_catalog.to_regclass('conclave_lease') AS pg_catalog.oid)),"
+    " (SELECT pg_catalog.format('%L', pg_catalog.format('%I.conclave_token', n.nspname))"
+    "  FROM pg_catalog.pg_class c"
+    "  JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace"
+    "  WHERE c.oid OPERATOR(pg_catalog.=)"
+    "   CAST(pg_catalog.to_regclass('conclave_lease') AS pg_catalog.oid))";
+
+/* ---- Words about failures ------------------------------------------------------------------ */
+
+bool cv__pg_is_missing(const PGresult *wrong)
+{
+    const char *state = wrong != NULL ? PQresultErrorField(wrong, PG_DIAG_SQLSTATE) : NULL;
+    return state != NULL && (strcmp(state, "42P01") == 0 || strcmp(state, "42703") == 0);
+}
+
+void cv__pg_explain(const char *message, const PGresult *wrong, char *ret_why, size_t why_bytes)
+{
+    const char *primary = wrong != NULL ? PQresultErrorField(wrong, PG_DIAG_MESSAGE_PRIMARY) : NULL;
+    char line[CV_REMOTE_WHY_BYTES - 128];
+    cv__remote_one_line(primary != NULL ? primary : message, line, sizeof line);
+    if (cv__pg_is_missing(wrong)) {
+        (void)snprintf(ret_why, why_bytes,
+                       "PostgreSQL: %s; create what is missing with 'conclave store init'", line);
+    } else {
+        (void)snprintf(ret_why, why_bytes, "PostgreSQL: %s",
+                       line[0] != '\0' ? line : "the connection was lost");
+    }
+}
+
+/* ---- Addresses ----------------------------------------------------------------------------- */
+
+static PQconninfoOption *address_parse(const char *address, struct cv_errtext *reterr)
+{
+    char *message = NULL;
+    PQconninfoOption *options = PQconninfoParse(address, &message);
+    if (options == NULL) {
+        char line[256];
+        cv__remote_one_line(message != NULL ? message : "out of memory", line, sizeof line);
+        PQfreemem(message);
+        (void)cv__fail(reterr, CV_E_INVALID, "address of PostgreSQL: %s", line);
+    }
+    return options;
+}
+
+static const char *option(const PQconninfoOption *options, const char *keyword)
+{
+    for (; options->keyword != NULL; options++) {
+        if (strcmp(options->keyword, keyword) == 0) {
+            return options->val;
+        }
+    }
+    return NULL;
+}
+
+static uint32_t part_count(const char *list)
+{
+    uint32_t count = 1;
+    for (; *list != '\0'; list++) {
+        count += *list == ',';
+    }
+    return count;
+}
+
+/* Part number `index` of a list, or its only part, in memory of its own. */
+static char *part(const char *list, uint32_t index)
+{
+    if (part_count(list) == 1) {
+        return strdup(list);
+    }
+    for (; index > 0; index--) {
+        const char *comma = strchr(list, ',');
+        if (comma == NULL) {
+            return strdup("");
+        }
+        list = comma + 1;
+    }
+    return strndup(list, strcspn(list, ","));
+}
+
+static uint32_t host_count(const PQconninfoOption *options)
+{
+    const char *hosts = option(options, "host");
+    const char *addresses = option(options, "hostaddr");
+    const char *list = addresses != NULL && addresses[0] != '\0' ? addresses : hosts;
+    return list != NULL ? part_count(list) : 1;
+}
+
+/* libpq's own words for the address, with one of its hosts. Returns NULL without memory. */
+static PGconn *connect_to(const char *address, uint32_t index)
+{
+    PQconninfoOption *options = PQconninfoParse(address, NULL);
+    if (options == NULL) {
+        return NULL;
+    }
+    const char *keywords[OPTIONS_MAX + 3] = {"fallback_application_name", "client_encoding"};
+    const char *values[OPTIONS_MAX + 3] = {"conclave", "UTF8"};
+    char *parts[3] = {NULL, NULL, NULL};
+    uint32_t count = 2, parts_count = 0;
+    bool is_fine = true;
+    for (const PQconninfoOption *one = options; one->keyword != NULL && count < OPTIONS_MAX;
+         one++) {
+        if (one->val == NULL) {
+            continue;
+        }
+        const bool is_list = strcmp(one->keyword, "host") == 0 ||
+                             strcmp(one->keyword, "hostaddr") == 0 ||
+                             strcmp(one->keyword, "port") == 0;
+        keywords[count] = one->keyword;
+        values[count] = one->val;
+        if (is_list) {
+            parts[parts_count] = part(one->val, index);
+            is_fine = is_fine && parts[parts_count] != NULL;
+            values[count] = parts[parts_count++];
+        }
+        count++;
+    }
+    PGconn *pg = is_fine ? PQconnectStartParams(keywords, values, /* expand_dbname= */ 0) : NULL;
+    for (uint32_t i = 0; i < parts_count; i++) {
+        free(parts[i]);
+    }
+    PQconninfoFree(options);
+    return pg;
+}
+
+static uint64_t connect_ms(const struct cv_pg_link *link)
+{
+    PQconninfoOption *options = PQconninfoParse(link->address, NULL);
+    const char *text = options != NULL ? option(options, "connect_timeout") : NULL;
+    const long seconds = text != NULL ? strtol(text, NULL, 10) : 0;
+    PQconninfoFree(options);
+    if (seconds > 0 && seconds < 3600) {
+        return (uint64_t)seconds * 1000;
+    }
+    return link->host_count > 1 ? CONNECT_MS_EACH : CONNECT_MS_ALONE;
+}
+
+/* ---- The connection ------------------------------------------------------------------------ */
+
+struct cv_pg_poll { /* a uv handle outlives its descriptor */
+    uv_poll_t poll;
+    struct cv_pg_link *link;
+};
+
+static void on_poll(uv_poll_t *handle, int status, int events);
+static void on_timer(uv_timer_t *timer);
+static void connect_begin(struct cv_pg_link *link);
+
+static void on_poll_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+static void poll_drop(struct cv_pg_link *link)
+{
+    if (link->poll != NULL) {
+        uv_close((uv_handle_t *)&link->poll->poll, on_poll_closed);
+        link->poll = NULL;
+    }
+}
+
+/* False: without memory, or the descriptor cannot be watched. */
+static bool poll_start(struct cv_pg_link *link, int events)
+{
+    if (link->poll == NULL) {
+        struct cv_pg_poll *box = calloc(1, sizeof *box);
+        if (box == NULL) {
+            return false;
+        }
+        if (uv_poll_init(link->loop, &box->poll, PQsocket(link->pg)) != 0) {
+            free(box);
+            return false;
+        }
+        box->poll.data = box;
+        box->link = link;
+        link->poll = box;
+    }
+    return uv_poll_start(&link->poll->poll, events, on_poll) == 0;
+}
+
+static void results_clear(struct cv_pg_link *link)
+{
+    for (uint32_t i = 0; i < link->row_count; i++) {
+        PQclear(link->rows[i]);
+    }
+    link->row_count = 0;
+    PQclear(link->greeting);
+    PQclear(link->wrong);
+    link->greeting = NULL;
+    link->wrong = NULL;
+}
+
+static void disconnect(struct cv_pg_link *link)
+{
+    poll_drop(link); /* first: libpq closes the descriptor */
+    results_clear(link);
+    PQfinish(link->pg);
+    link->pg = NULL;
+    link->state = CV_PG_DOWN;
+    link->is_direct = false;
+}
+
+void cv__pg_drop(struct cv_pg_link *link)
+{
+    disconnect(link);
+    link->tried_count = 0;
+    (void)uv_timer_start(&link->timer, on_timer, link->pause_ms, 0);
+    link->pause_ms = link->pause_ms * 2 > PAUSE_MS_MAX ? PAUSE_MS_MAX : link->pause_ms * 2;
+}
+
+/* This host does not work: the next one, or everybody who waits is told. */
+static void on_unreachable(struct cv_pg_link *link, const char *message)
+{
+    char why[CV_REMOTE_WHY_BYTES];
+    cv__pg_explain(message, link->wrong, why, sizeof why);
+    link->tried_count++;
+    link->host_index = (link->host_index + 1) % link->host_count;
+    if (link->tried_count < link->host_count) {
+        disconnect(link);
+        connect_begin(link);
+        return;
+    }
+    cv__pg_drop(link);
+    link->user.failed(link->user.self, why);
+}
+
+/* libpq would print what the server says besides its answers. */
+static void ignore_notice(void *user, const PGresult *result)
+{
+    (void)user;
+    (void)result;
+}
+
+static void connect_begin(struct cv_pg_link *link)
+{
+    CV_ASSERT(link->state == CV_PG_DOWN && link->pg == NULL);
+    link->state = CV_PG_CONNECTING;
+    (void)uv_timer_start(&link->timer, on_timer, connect_ms(link), 0);
+    link->pg = connect_to(link->address, link->host_index);
+    if (link->pg == NULL || PQstatus(link->pg) == CONNECTION_BAD) {
+        on_unreachable(link, link->pg != NULL ? PQerrorMessage(link->pg) : "out of memory");
+        return;
+    }
+    (void)PQsetNoticeReceiver(link->pg, ignore_notice, NULL);
+    if (!poll_start(link, UV_WRITABLE)) { /* as PQconnectPoll's manual has it */
+        on_unreachable(link, "the connection cannot be watched");
+    }
+}
+
+void cv__pg_connect(struct cv_pg_link *link)
+{
+    if (link->state == CV_PG_DOWN && !uv_is_active((uv_handle_t *)&link->timer)) {
+        connect_begin(link); /* otherwise it is at it, or the pause is not over yet */
+    }
+}
+
+static bool send_now(struct cv_pg_link *link, const char *script)
+{
+    return PQsendQuery(link->pg, script) == 1 && PQflush(link->pg) >= 0 &&
+           poll_start(link, UV_READABLE | (PQflush(link->pg) == 1 ? UV_WRITABLE : 0));
+}
+
+bool cv__pg_send(struct cv_pg_link *link, const char *script)
+{
+    CV_ASSERT(link->state == CV_PG_READY);
+    results_clear(link);
+    link->state = CV_PG_ASKING;
+    if (send_now(link, script)) {
+        return true;
+    }
+    cv__pg_drop(link);
+    return false;
+}
+
+static void connect_go_on(struct cv_pg_link *link)
+{
+    poll_drop(link); /* the next one may have the same number and be another one */
+    const PostgresPollingStatusType next = PQconnectPoll(link->pg);
+    if (next == PGRES_POLLING_READING || next == PGRES_POLLING_WRITING) {
+        if (!poll_start(link, next == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE)) {
+            on_unreachable(link, "the connection cannot be watched");
+        }
+        return;
+    }
+    if (next == PGRES_POLLING_FAILED) {
+        on_unreachable(link, PQerrorMessage(link->pg));
+        return;
+    }
+    link->state = CV_PG_GREETING;
+    if (PQsetnonblocking(link->pg, 1) != 0 || !send_now(link, greeting_sql)) {
+        on_unreachable(link, PQerrorMessage(link->pg));
+    }
+}
+
+/* Who answered, and where are the tables? */
+static bool greeting_read(const PGresult *greeting, const PGconn *pg, bool *ret_is_direct,
+                          char *ret_prefix, size_t prefix_bytes, char *ret_token,
+                          size_t token_bytes)
+{
+    if (PQntuples(greeting) != 1 || PQnfields(greeting) != 3 ||
+        (size_t)PQgetlength(greeting, 0, 1) >= prefix_bytes ||
+        (size_t)PQgetlength(greeting, 0, 2) >= token_bytes) {
+        return false;
+    }
+    *ret_is_direct = atoi(PQgetvalue(greeting, 0, 0)) == PQbackendPID(pg);
+    (void)snprintf(ret_prefix, prefix_bytes, "%s", PQgetvalue(greeting, 0, 1));
+    (void)snprintf(ret_token, token_bytes, "%s", PQgetvalue(greeting, 0, 2));
+    if (ret_token[0] == '\0') {
+        (void)snprintf(ret_token, token_bytes, "'conclave_token'"); /* the server will complain */
+    }
+    return true;
+}
+
+static void on_greeted(struct cv_pg_link *link)
+{
+    if (link->wrong != NULL || link->greeting == NULL ||
+        !greeting_read(link->greeting, link->pg, &link->is_direct, link->prefix,
+                       sizeof link->prefix, link->token, sizeof link->token)) {
+        on_unreachable(link, link->wrong != NULL ? PQerrorMessage(link->pg)
+                                                 : "the server's greeting makes no sense");
+        return;
+    }
+    results_clear(link);
+    link->state = CV_PG_READY;
+    link->pause_ms = PAUSE_MS_MIN;
+    link->tried_count = 0;
+    (void)uv_timer_stop(&link->timer);
+    const bool is_back = link->was_ready;
+    link->was_ready = true;
+    link->user.ready(link->user.self, is_back);
+}
+
+/* ---- Answers ------------------------------------------------------------------------------- */
+
+/* The connection broke. What was asked can be asked again on the next one, as nothing is harmed if
+ * the server has done it already. */
+static void on_broken(struct cv_pg_link *link)
+{
+    if (link->state == CV_PG_GREETING) {
+        on_unreachable(link, PQerrorMessage(link->pg));
+        return;
+    }
+    disconnect(link);
+    link->user.broken(link->user.self);
+    if (!link->is_closed) {
+        (void)uv_timer_stop(&link->timer); /* at once, the first time */
+        cv__pg_connect(link);
+    }
+}
+
+/* Takes over a result of the message at the server. */
+static void result_keep(struct cv_pg_link *link, PGresult *result)
+{
+    const ExecStatusType status = PQresultStatus(result);
+    if (status == PGRES_FATAL_ERROR && link->wrong == NULL) {
+        link->wrong = result;
+    } else if (status == PGRES_TUPLES_OK && link->state == CV_PG_GREETING &&
+               link->greeting == NULL) {
+        link->greeting = result;
+    } else if (status == PGRES_TUPLES_OK && PQfnumber(result, "remaining_us") >= 0 &&
+               link->row_count < CV_PG_RESULTS_MAX) {
+        link->rows[link->row_count++] = result;
+    } else {
+        PQclear(result);
+    }
+}
+
+static void on_answered(struct cv_pg_link *link)
+{
+    PGresult *wrong = link->wrong;
+    link->wrong = NULL;
+    link->state = CV_PG_READY;
+    link->user.answered(link->user.self, wrong); /* may send the next, or close */
+    PQclear(wrong);
+}
+
+/* Reads what the server has sent of its answer; false: there is no connection any more. */
+static bool take_answer(struct cv_pg_link *link)
+{
+    while ((link->state == CV_PG_ASKING || link->state == CV_PG_GREETING) &&
+           PQisBusy(link->pg) == 0) {
+        PGresult *result = PQgetResult(link->pg);
+        if (result != NULL) {
+            result_keep(link, result);
+        } else if (PQstatus(link->pg) == CONNECTION_BAD) {
+            on_broken(link);
+            return false;
+        } else if (link->state == CV_PG_GREETING) {
+            on_greeted(link);
+            break; /* what was asked just now is not answered yet */
+        } else {
+            on_answered(link);
+            break;
+        }
+    }
+    return link->pg != NULL && link->state >= CV_PG_READY;
+}
+
+static void on_readable(struct cv_pg_link *link)
+{
+    if (PQconsumeInput(link->pg) == 0) {
+        on_broken(link);
+        return;
+    }
+    bool is_open = take_answer(link);
+    while (is_open) {
+        PGnotify *one = PQnotifies(link->pg);
+        if (one == NULL) {
+            return;
+        }
+        const bool is_ours = one->be_pid == PQbackendPID(link->pg);
+        link->user.notified(link->user.self, one->relname, one->extra, is_ours);
+        PQfreemem(one);
+        is_open = link->pg != NULL; /* it may have been closed */
+    }
+}
+
+static void on_poll(uv_poll_t *handle, int status, int events)
+{
+    struct cv_pg_link *link = ((struct cv_pg_poll *)handle->data)->link;
+    if (link->state == CV_PG_CONNECTING) {
+        connect_go_on(link);
+        return;
+    }
+    if (status < 0) {
+        on_broken(link);
+        return;
+    }
+    if ((events & UV_WRITABLE) != 0) {
+        const int flushed = PQflush(link->pg);
+        if (flushed < 0 || !poll_start(link, UV_READABLE | (flushed == 1 ? UV_WRITABLE : 0))) {
+            on_broken(link);
+            return;
+        }
+    }
+    if ((events & UV_READABLE) != 0) {
+        on_readable(link);
+    }
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct cv_pg_link *link = timer->data;
+    if (link->state == CV_PG_DOWN) {
+        connect_begin(link); /* also if nobody asks: notifications come through it */
+    } else {
+        on_unreachable(link, "the server does not answer");
+    }
+}
+
+/* ---- Opening and closing ------------------------------------------------------------------- */
+
+int cv__pg_init(struct cv_pg_link *link, uv_loop_t *loop, const char *address,
+                const struct cv_pg_user *user, struct cv_errtext *reterr)
+{
+    PQconninfoOption *options = address_parse(address, reterr);
+    if (options == NULL) {
+        return CV_E_INVALID;
+    }
+    link->host_count = host_count(options);
+    PQconninfoFree(options);
+    link->address = strdup(address);
+    if (link->address == NULL) {
+        return cv__fail(reterr, CV_E_MEMORY, "out of memory");
+    }
+    link->loop = loop;
+    link->user = *user;
+    link->pause_ms = PAUSE_MS_MIN;
+    (void)uv_timer_init(loop, &link->timer); /* cannot fail */
+    link->timer.data = link;
+    return CV_OK;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct cv_pg_link *link = handle->data;
+    free(link->address);
+    link->closed(link->user.self);
+}
+
+void cv__pg_close(struct cv_pg_link *link, void (*closed)(void *self))
+{
+    CV_ASSERT(!link->is_closed);
+    link->is_closed = true;
+    link->closed = closed;
+    disconnect(link);
+    uv_close((uv_handle_t *)&link->timer, on_timer_closed);
+}
+
+/* ---- For commands, which wait -------------------------------------------------------------- */
+
+int cv__pg_connect_and_wait(const char *address, PGconn **ret_pg, char *ret_prefix,
+                            size_t prefix_bytes, struct cv_errtext *reterr)
+{
+    PQconninfoOption *options = address_parse(address, reterr);
+    if (options == NULL) {
+        return CV_E_INVALID;
+    }
+    PQconninfoFree(options);
+    static const char *const keywords[] = {"fallback_application_name", "client_encoding",
+                                           "connect_timeout", "dbname", NULL};
+    const char *const values[] = {"conclave", "UTF8", "10", address, NULL};
+    PGconn *pg = PQconnectdbParams(keywords, values, /* expand_dbname= */ 1);
+    const bool is_open = PQstatus(pg) == CONNECTION_OK;
+    PGresult *greeting = is_open ? PQexec(pg, greeting_sql) : NULL;
+    char token[200];
+    bool is_direct;
+    if (!is_open || PQresultStatus(greeting) != PGRES_TUPLES_OK ||
+        !greeting_read(greeting, pg, &is_direct, ret_prefix, prefix_bytes, token, sizeof token)) {
+        char why[CV_REMOTE_WHY_BYTES];
+        cv__pg_explain(pg != NULL ? PQerrorMessage(pg) : "out of memory", NULL, why, sizeof why);
+        PQclear(greeting);
+        PQfinish(pg);
+        return cv__fail(reterr, CV_E_STORE, "%s", why);
+    }
+    PQclear(greeting);
+    (void)PQsetNoticeReceiver(pg, ignore_notice, NULL);
+    *ret_pg = pg;
+    return CV_OK;
+}

@@ -1,0 +1,91 @@
+/* src/stores/pg_link.h - one connection to PostgreSQL on a loop: connecting, asking, listening.
+ *
+ * It connects when it is told to and stays connected: whenever the connection is lost it makes a
+ * new one, after a pause that grows while that fails. An address with several hosts is gone through
+ * one host at a time, each with a bound of its own, beginning with the one that worked last: libpq
+ * knows no bound in its asynchronous calls, so a first host that hangs would never be passed.
+ *
+ * Statements are sent as one message and carried out as one transaction. Its user says what is sent
+ * and reads the results; it is told of everything else by callbacks, which come on the loop and may
+ * close the link. */
+#ifndef CV_STORES_PG_LINK_H
+#define CV_STORES_PG_LINK_H
+
+#include "stores/remote.h"
+
+#include <libpq-fe.h>
+
+#define CV_PG_RESULTS_MAX 64 /* rows of so many requests are read from one message */
+
+enum cv_pg_state {
+    CV_PG_DOWN,       /* nothing; the next attempt is when the pause is over */
+    CV_PG_CONNECTING, /* libpq is at it */
+    CV_PG_GREETING,   /* asking who is there, and where the tables are */
+    CV_PG_READY,
+    CV_PG_ASKING, /* a message is at the server */
+};
+
+struct cv_pg_user {
+    void *self;
+    void (*ready)(void *self, bool is_back);     /* the connection is there; is_back: once more */
+    void (*failed)(void *self, const char *why); /* no host could be reached; a pause follows */
+    void (*broken)(void *self); /* it was lost, with what was sent; another attempt has begun */
+    /* The message was carried out, or nothing of it (`wrong` says why). The link is READY again. */
+    void (*answered)(void *self, const PGresult *wrong);
+    void (*notified)(void *self, const char *channel, const char *payload, bool is_ours);
+};
+
+struct cv_pg_poll;
+
+struct cv_pg_link {
+    uv_loop_t *loop;
+    char *address;
+    struct cv_pg_user user;
+    enum cv_pg_state state;
+    PGconn *pg;
+    struct cv_pg_poll *poll;
+    uv_timer_t timer; /* DOWN: the pause; CONNECTING, GREETING: the bound */
+    uint64_t pause_ms;
+    uint32_t host_index, host_count; /* the one that is tried */
+    uint32_t tried_count;            /* since the last success, or the last pause */
+    bool was_ready;
+    bool is_direct;   /* no pooler stands between, so LISTEN works */
+    char prefix[200]; /* of the tables, e.g. `public.`; empty: they do not exist */
+    char token[200];  /* the sequence as a literal, e.g. `'public.conclave_token'` */
+
+    PGresult *rows[CV_PG_RESULTS_MAX]; /* of each SELECT with a column `remaining_us`, in order */
+    uint32_t row_count;
+    PGresult *greeting;
+    PGresult *wrong; /* the first error */
+    bool is_closed;
+    void (*closed)(void *self);
+};
+
+/* Checks the address. The rest of *link is zero. Nothing happens before cv__pg_connect(). */
+CV_NODISCARD int cv__pg_init(struct cv_pg_link *link, uv_loop_t *loop, const char *address,
+                             const struct cv_pg_user *user, struct cv_errtext *reterr);
+
+/* Begins to connect, unless it is at it or has to pause. */
+void cv__pg_connect(struct cv_pg_link *link);
+
+/* Sends a message; the link is READY. False: it cannot be sent, and `broken` does not come. */
+bool cv__pg_send(struct cv_pg_link *link, const char *script);
+
+/* Ends the connection, so that an answer that comes later goes nowhere; the next one is made after
+ * a pause. */
+void cv__pg_drop(struct cv_pg_link *link);
+
+/* `closed` comes on the loop, and the link's memory is the user's again. */
+void cv__pg_close(struct cv_pg_link *link, void (*closed)(void *self));
+
+/* One line for what the server or libpq said, and what to do about it where we know. */
+void cv__pg_explain(const char *message, const PGresult *wrong, char *ret_why, size_t why_bytes);
+
+/* Is it the error of a table or column that does not exist? */
+bool cv__pg_is_missing(const PGresult *wrong);
+
+/* For commands: waits until it is connected. *ret_prefix as above. */
+CV_NODISCARD int cv__pg_connect_and_wait(const char *address, PGconn **ret_pg, char *ret_prefix,
+                                         size_t prefix_bytes, struct cv_errtext *reterr);
+
+#endif
