@@ -26,7 +26,7 @@ static void print_json(const struct cv_lease_page *page, const struct cv_lease_v
     (void)printf("\n");
 }
 
-/* Rounded down: a promise must not be longer than it is. */
+/* Rounded down: it must not promise more time than there is. */
 static int64_t whole_ms(int64_t ns)
 {
     return ns - ns % NS_PER_MS;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One line of the answer; a negative time is none. */
+/* One line of the answer; without a time if it is negative. */
 struct fact {
     const char *key, *text, *note;
     int64_t ns;
@@ -92,7 +92,7 @@ static void print(const struct cv_store_kind *kind, const struct cv_protocol *pr
     (void)printf(
         "Never two leaders, whatever is lost, slow, stopped or killed, if no clock drifts\n"
         "more than that. A process may be stopped between the question whether it leads\n"
-        "and the deed: let the resource refuse tokens that are smaller than one it has "
+        "and the action: let the resource refuse tokens that are smaller than one it has "
         "seen.\n");
 }
 

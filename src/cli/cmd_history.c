@@ -14,7 +14,7 @@
 struct settings {
     bool has_at, is_json;
     int64_t at_ns, since_ns, now_ns;
-    /* The line before: how long nobody led is told with the one after. */
+    /* The previous line: the next one says for how long nobody led between them. */
     int64_t last_to_ns;
     bool has_last;
     uint64_t shown_count;

@@ -20,7 +20,7 @@ static int run(int argc, char **argv)
     if (argc < 2) {
         char line[CV_KEY_LINE_BYTES];
         cv__key_format(&key, line);
-        (void)fputs(line, stdout); /* main() looks whether it was written */
+        (void)fputs(line, stdout); /* main() checks whether it was written */
     } else if (cv__key_write(&key, argv[1], &why) != CV_OK) {
         status = cv__cannot("%s", why.text);
     }
@@ -32,9 +32,9 @@ const struct cv_verb cv__verb_keygen = {
     .name = "keygen",
     .summary = "makes a key that the members of a group share",
     .help = "usage: conclave keygen [FILE]\n\n"
-            "Makes FILE, readable by its owner only, with a new key; a file that is there is left\n"
-            "alone. Without FILE the key is printed. Copy the file to all members over a way that\n"
-            "is safe, and name it in the address: 'conclave elect NAME --via\n"
+            "Makes FILE, readable by its owner only, with a new key; an existing file is not\n"
+            "changed. Without FILE the key is printed. Copy the file to all members over a secure\n"
+            "channel, and name it in the address: 'conclave elect NAME --via\n"
             "multicast:GROUP:PORT?key=FILE&...'.\n",
     .run = run,
 };

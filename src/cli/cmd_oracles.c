@@ -1,4 +1,4 @@
-/* src/cli/cmd_oracles.c - `conclave oracles [--json]`: by what score `pole` can elect. */
+/* src/cli/cmd_oracles.c - `conclave oracles [--json]`: the scores that `pole` can elect by. */
 #include "base/json.h"
 #include "cli/cli.h"
 #include "oracles/oracle.h"

@@ -1,5 +1,5 @@
-/* src/cli/cmd_protocols.c - `conclave protocols [NAME] [--json]`: what there is, what each
- * promises. */
+/* src/cli/cmd_protocols.c - `conclave protocols [NAME] [--json]`: lists the protocols and
+ * what each promises. */
 #include "base/json.h"
 #include "cli/cli.h"
 #include "core/options.h"

@@ -1,11 +1,12 @@
 /* src/cli/cmd_run.c - `conclave run NAME -- CMD...`: runs a command while leading.
  *
  * Two parts that know nothing of each other meet here: the election, which has a thread of its own,
- * and the supervisor, with its guard, which sees to it that nothing of the command outlives the
- * leadership. This loop carries the news between them: elected, start; prolonged, extend; lost or
- * asked to resign, stop; nothing of it left, resign. The release is never asked for before the
- * command is gone [traps.md T14]; while a command does not go away although it was killed, the
- * lease is not prolonged either: this loop then makes no progress, and says so by silence. */
+ * and the supervisor with its guard, which makes sure that no process of the command outlives the
+ * leadership. This loop connects them: when elected, start the command; when the lease is renewed,
+ * extend the deadline; when it is lost or somebody asks to resign, stop the command; when no
+ * process of it is left, resign. The lease is never released before the command is gone [traps.md
+ * T14]. While a command survives although it was killed, this loop does not call cv_progress(), so
+ * the lease is not renewed either and runs out. */
 #include "cli/cli.h"
 #include "core/duration.h"
 #include "os/clock.h"
@@ -41,7 +42,8 @@ enum {
 #define OVERDUE_NS \
     (5 * NS_PER_S) /* a command that was killed and is not gone after this is stuck */
 #define HOOKS_NS_MAX (5 * NS_PER_S)
-#define FIRST_ANSWER_NS (5 * NS_PER_S) /* -n waits so long for a store that says nothing at all */
+#define FIRST_ANSWER_NS \
+    (5 * NS_PER_S) /* -n waits so long for a store that does not answer at all */
 
 struct settings {
     const char *name, *via, *on_elected, *on_lost, *fifo;
@@ -176,9 +178,9 @@ static void on_gone(struct run *run, const struct cv_supervisor_event *event)
     }
 }
 
-/* A running command has the signal, and what it makes of it is our exit status. But if it is being
- * stopped, or is before it has ended by the signal, then nobody else would remember that we are to
- * end too, and the next turn would begin. */
+/* A running command gets the signal, and its exit status becomes ours. But if it is being stopped
+ * already, or is stopped before the signal has ended it, only this note remembers that we are to
+ * end too: otherwise we would wait for the next turn. */
 static void on_signal(struct run *run, int signo)
 {
     const bool is_end = signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT;
@@ -211,8 +213,8 @@ static void on_event(void *user, const struct cv_supervisor_event *event)
 
 /* ---- The election ---------------------------------------------------------------------------- */
 
-/* Once when it begins: who waits without a word does not know what for. Those that do not wait are
- * told at their end. */
+/* Said once, when it begins, so that a user who waits knows what for. With -n it is said at the
+ * end. */
 static void say_trouble(struct run *run)
 {
     const bool has_trouble = run->status.trouble[0] != '\0';
@@ -238,7 +240,7 @@ static void on_change(struct run *run)
         if (is_leader && s->is_resign_requested) {
             cv_resign(run->election, s->heir[0] != '\0' ? s->heir : NULL);
         } else if (is_leader && s->token == run->token) {
-            cv_resign(run->election, NULL); /* one run for each token: who fences relies on it */
+            cv_resign(run->election, NULL); /* one run for each token: fencing relies on it */
         } else if (is_leader) {
             start(run);
         }
@@ -262,7 +264,7 @@ static void on_change(struct run *run)
     }
 }
 
-/* -n and -w: has somebody else got it, or has the time come? */
+/* -n and -w: does somebody else lead, or is the time over? */
 static void consider_giving_up(struct run *run)
 {
     if (run->has_led || run->is_over || run->stage != STAGE_WAITING ||
@@ -336,7 +338,7 @@ static void loop(struct run *run)
     }
 }
 
-/* The last hooks may end in peace, for a while. */
+/* Gives the last hooks some time to end. */
 static void await_hooks(struct run *run)
 {
     const int64_t until_ns = cv__clock_now_ns() + HOOKS_NS_MAX;
@@ -374,10 +376,11 @@ static void nothing_done(uv_work_t *work, int status)
     (void)status; /* nobody cancels it */
 }
 
-/* One election has one thing to ask of the disk at a time, and four threads for it, as libuv has
- * them, cost a start as much as opening the file does. How many there are is read from the
- * environment when the first one is needed: now, while no other thread reads that, and it is taken
- * back before a hook could inherit it. The guard and the command have their own already. */
+/* One election has at most one disk request at a time; starting the four threads that libuv would
+ * use takes as long as opening the file. libuv reads their number from the environment when it
+ * needs the first one. So we set it and use the pool now, while no other thread reads the
+ * environment, and unset it before a hook could inherit it. The guard and the command were forked
+ * before. */
 static void threads_start(void)
 {
     static const char name[] = "UV_THREADPOOL_SIZE";
@@ -453,7 +456,7 @@ static int run_command(const struct settings *settings)
 
 /* ---- The command line ------------------------------------------------------------------------ */
 
-/* A time, or as flock(1) has it, a number of seconds. */
+/* A time, or a number of seconds as with flock(1). */
 static bool time_parse(const char *option, const char *text, int64_t *ret_ns)
 {
     const char *rest = cv__decimal_parse(text, ret_ns);
@@ -464,7 +467,7 @@ static bool time_parse(const char *option, const char *text, int64_t *ret_ns)
     return false;
 }
 
-/* To the library 0 is the default, but nobody who writes it means that. */
+/* In the library 0 stands for the default, but a user who writes 0 does not mean that. */
 static bool lease_is_some(const struct settings *s)
 {
     if (s->options.lease_ns == 0) {
@@ -572,8 +575,8 @@ static int complete(struct settings *s)
         s->options.lease_ns = LEASE_NS_DEFAULT;
     }
     const int64_t lease_ns = s->options.lease_ns;
-    /* SIGTERM comes that long before the end of a grant, and must not come before the renewal,
-     * which is asked for when half of it is over, or sooner. */
+    /* SIGTERM is sent that long before the grant ends. It must not be sent before the renewal could
+     * be answered, which is requested when half of the grant is over, or sooner. */
     const struct cv_store_kind *kind = s->via != NULL ? cv__store_find(s->via) : NULL;
     const int64_t grant_ns = kind != NULL ? lease_ns / 100 * kind->grant_percent : lease_ns;
     const int64_t grace_ns_max = grant_ns / 5 * 2;

@@ -1,8 +1,8 @@
-/* src/cli/cmd_sequencer.c - `conclave sequencer ADDRESS`: asks a live sequencer for numbers, and
- * tells how it answers [Wiesmann07, Table 1].
+/* src/cli/cmd_sequencer.c - `conclave sequencer ADDRESS`: asks a real sequencer for numbers, and
+ * reports how it answers [Wiesmann07, Table 1].
  *
- * Each client asks again as soon as it has its answer. A question that is not answered in time is
- * given up; its number, if there was one, is a gap. */
+ * Each client asks again as soon as it has its answer. A request that is not answered in time is
+ * given up; its number, if there was one, becomes a gap. */
 #include "cli/cli.h"
 #include "lab/lab.h"
 
@@ -38,9 +38,9 @@ struct measurement {
     uint64_t *number;
     uint32_t number_count, number_capacity;
     uint64_t largest;      /* CV_SEQUENCE_NONE: none yet */
-    uint64_t largest_then; /* when the patience began */
+    uint64_t largest_then; /* when the timer was started */
     uint64_t failed;       /* questions without a number */
-    uint64_t backwards;    /* answers not above what was known when the question left */
+    uint64_t backwards; /* answers that were not above what was known when the request was sent */
     uint64_t answers, answers_then;
     struct cv_samples response_ms;
     int64_t begin_ns, end_ns;
@@ -75,7 +75,7 @@ static void on_number(void *self, uint64_t request, uint64_t number)
     m->answers++;
     if (number == CV_SEQUENCE_NONE) {
         m->failed++;
-        /* It fails at once: the next question waits for the patience's end, lest it be a storm. */
+        /* It fails at once: the next request waits for the timer, to avoid a flood of requests. */
         return;
     }
     cv__samples_add(&m->response_ms, (double)(cv__clock_now_ns() - c->asked_ns) / 1e6);
@@ -93,8 +93,8 @@ static void on_trouble(void *self, const char *line)
     (void)fprintf(stderr, "conclave: %s\n", line);
 }
 
-/* Nobody was answered for so long: it is over. One that waits for longer than that is asked anew.
- */
+/* Ends the measurement if no client was answered since the last call; otherwise, clients that wait
+ * for longer than that ask again. */
 static void on_patience(uv_timer_t *timer)
 {
     struct measurement *m = timer->data;

@@ -1,4 +1,4 @@
-/* src/cli/cmd_status.c - `conclave status [NAME]`: who leads, since when, and for how long yet. */
+/* src/cli/cmd_status.c - `conclave status [NAME]`: who leads, since when, and until when. */
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/inquiry.h"
@@ -127,7 +127,7 @@ static int run(int argc, char **argv)
         if (listing.kind->names(address, show, &listing, &error) != CV_OK) {
             listing.status = cv__cannot("%s", error.text);
         } else if (listing.status == EXIT_NO) {
-            listing.status = EXIT_FINE; /* a list is a list */
+            listing.status = EXIT_FINE; /* a list is an answer, whoever leads */
         }
     }
     free(address);

@@ -89,10 +89,10 @@ static int run_store(int argc, char **argv)
 
 const struct cv_verb cv__verb_stores = {
     .name = "stores",
-    .summary = "the kinds of stores that an election can be held with",
+    .summary = "the kinds of stores that an election can use",
     .help =
         "usage: conclave stores [--json]\n\n"
-        "Lists the kinds of stores: how an address looks like, whose clock judges that a lease\n"
+        "Lists the kinds of stores: what an address looks like, whose clock decides that a lease\n"
         "is over, how others learn of a release, and the shortest lease.\n\n"
         "  --json    the same for programs\n",
     .run = run_stores,
@@ -103,7 +103,7 @@ const struct cv_verb cv__verb_store = {
     .summary = "prepare a store: make its tables",
     .help =
         "usage: conclave store init ADDRESS\n\n"
-        "Makes what a store needs before its first election, such as the tables in a PostgreSQL\n"
-        "database. What is there already is kept.\n",
+        "Prepares a store for its first election, such as by making the tables in a PostgreSQL\n"
+        "database. Existing tables and data are kept.\n",
     .run = run_store,
 };

@@ -1,4 +1,4 @@
-/* src/cli/follow.c - takes part in an election, or watches it, and says what changes. */
+/* src/cli/follow.c - takes part in an election, or watches it, and prints each change. */
 #include "cli/follow.h"
 
 #include "base/json.h"
@@ -73,7 +73,7 @@ static void print_text(const struct settings *settings, const struct cv_election
     (void)printf("%s\n", status->is_resign_requested ? "; asked to resign" : "");
 }
 
-/* Renewals are no change. */
+/* A renewal is not a change. */
 static bool is_change(const struct cv_election_status *a, const struct cv_election_status *b)
 {
     return a->role != b->role || a->token != b->token || strcmp(a->leader, b->leader) != 0 ||
@@ -149,7 +149,7 @@ static int follow(struct settings *settings, int signal_fd)
     struct follower f = {.settings = settings};
     struct cv_errtext error;
     settings->options.log = on_log;
-    /* This process does nothing but tell who leads: two that lead do no harm. */
+    /* This process only prints who leads: two leaders at the same time do no harm. */
     settings->options.accepts_two_leaders = true;
     if (cv_open(&f.election, settings->name, settings->via, &settings->options, &error) != CV_OK) {
         return cv__cannot("%s", error.text);

@@ -1,4 +1,4 @@
-/* src/cli/inquiry.c - a loop, a store, one request, and a limit of time. */
+/* src/cli/inquiry.c - see inquiry.h. */
 #include "cli/inquiry.h"
 
 #include "cli/cli.h"
@@ -19,7 +19,7 @@ static void on_answer(void *user, const struct cv_store_answer *answer)
 {
     struct asking *asking = user;
     if (answer->request == 0 || asking->is_answered) {
-        return; /* news are for those who stay */
+        return; /* a notification, not the answer */
     }
     asking->is_answered = true;
     asking->inquiry->verdict = answer->verdict;

@@ -1,10 +1,10 @@
-/* src/cli/inquiry.h - one question to a store, for commands that ask and go. */
+/* src/cli/inquiry.h - one request to a store, for commands that ask once and end. */
 #ifndef CV_CLI_INQUIRY_H
 #define CV_CLI_INQUIRY_H
 
 #include "stores/store.h"
 
-#define CV_INQUIRY_MS 5000 /* a store that has not answered by then does not */
+#define CV_INQUIRY_MS 5000 /* how long to wait for the answer */
 
 struct cv_inquiry {
     enum cv_store_verdict verdict;
@@ -16,8 +16,7 @@ struct cv_inquiry {
  * caller frees; or NULL and a message. */
 const struct cv_store_kind *cv__inquiry_kind(const char *via, char **ret_address);
 
-/* What the record says (wish: false), or leaves a wish to resign with the holder. CV_OK, or a code
- * and why. */
+/* Reads the record, or (is_wish) asks the holder to resign. CV_OK, or a code and why. */
 CV_NODISCARD int cv__inquire(const struct cv_store_kind *kind, const char *address,
                              const char *election, bool is_wish, const char *heir,
                              struct cv_inquiry *ret_inquiry, struct cv_errtext *reterr);

@@ -1,4 +1,4 @@
-/* src/modules/module.c - dlopen(3), in three places. */
+/* src/modules/module.c - finds a module in one of three folders and loads it with dlopen(3). */
 #include "modules/module.h"
 
 #include "core/errors.h"
@@ -13,7 +13,7 @@
 
 #define LOADED_MAX 16u
 
-/* What was loaded stays loaded: only ever added to, and the same for all. */
+/* Modules stay loaded. Entries are only added, and all threads share them. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     char name[32];
@@ -29,7 +29,7 @@ static bool own_folder(char ret_folder[PATH_MAX])
     if (dladdr((const void *)&loaded, &info) == 0 || info.dli_fname == NULL) {
         return false;
     }
-    /* A program is called by the name it was started with, which may be found by PATH. */
+    /* For a program this is the name it was started with, which need not be a path. */
     if (realpath(info.dli_fname, real) == NULL) {
         const ssize_t length = readlink("/proc/self/exe", real, sizeof real - 1);
         if (length < 0) {
@@ -80,8 +80,8 @@ static const void *load(const char *name, struct cv_errtext *reterr)
         /* ISO C has no conversion from an object to a function pointer; POSIX has this one. */
         *(void **)(&table) = dlsym(module, "cv_module_table");
         if (table == NULL) {
-            (void)cv__fail(&why, CV_E_UNKNOWN, "it is no module of conclave");
-            (void)dlclose(module); /* whatever it is, it is not needed */
+            (void)cv__fail(&why, CV_E_UNKNOWN, "it is not a module of conclave");
+            (void)dlclose(module); /* not ours: of no use */
         }
     }
     if (table == NULL) {

@@ -29,9 +29,9 @@ _Static_assert(CV_FRAME_TAG_BYTES == crypto_aead_xchacha20poly1305_ietf_ABYTES, 
 /* Invariant: a sender that was heard has largest > 0 and bit 0 of `seen` set. */
 struct sender {
     uint8_t id[CV_FRAME_SENDER_BYTES];
-    uint64_t largest; /* counter; 0: this place is free */
-    uint64_t seen;    /* bit i: counter largest - i has come */
-    uint64_t heard;   /* the how manieth frame was its latest: the least one is forgotten first */
+    uint64_t largest; /* counter; 0: this slot is free */
+    uint64_t seen;    /* bit i: counter largest - i was received */
+    uint64_t heard;   /* sequence number of its latest frame: the lowest is forgotten first */
 };
 
 struct cv_frames {
@@ -136,14 +136,15 @@ size_t cv__frame_seal(struct cv_frames *f, const uint8_t *payload, size_t payloa
 
 /* ---- Replays --------------------------------------------------------------------------------- */
 
-/* The sender's place, or the one that it may take: a free one, or of who was silent for longest. */
+/* The sender's slot, or the slot that it may take: a free one, or that of the sender that was
+ * silent for longest. */
 static struct sender *find_sender(struct cv_frames *f, const uint8_t *id)
 {
     struct sender *stalest = &f->sender[0];
     for (uint32_t i = 0; i < CV_FRAME_SENDERS_MAX; i++) {
         struct sender *sender = &f->sender[i];
         if (sender->largest == 0) {
-            return sender; /* places are taken in order: there is nobody behind */
+            return sender; /* slots are taken in order: all later ones are free */
         }
         if (memcmp(sender->id, id, CV_FRAME_SENDER_BYTES) == 0) {
             return sender;
@@ -155,7 +156,7 @@ static struct sender *find_sender(struct cv_frames *f, const uint8_t *id)
     return stalest;
 }
 
-/* Has this counter come before? Notes that it has now. */
+/* Was this counter received before? Remembers that it was received now. */
 static bool is_replay(struct cv_frames *f, const uint8_t *id, uint64_t counter)
 {
     struct sender *sender = find_sender(f, id);
@@ -223,7 +224,7 @@ static enum cv_frame_fate open_frame(struct cv_frames *f, const uint8_t *bytes, 
         counter |= (uint64_t)bytes[COUNTER_AT + i] << (8 * i);
     }
     if (counter == 0) {
-        return CV_FRAME_DAMAGED; /* nobody of ours counts from there */
+        return CV_FRAME_DAMAGED; /* our senders count from 1 */
     }
     return is_replay(f, bytes + SENDER_AT, counter) ? CV_FRAME_REPLAYED : CV_FRAME_ACCEPTED;
 }

@@ -10,18 +10,18 @@
  *   36..     the payload, and 16 bytes that authenticate all of it
  *
  * With a key: XChaCha20-Poly1305 of libsodium. Sender and counter are the nonce, which therefore
- * never repeats; the head is authenticated along. Who has no key can neither read nor make a frame.
- * Insecure: the payload is plain and the 16 bytes are a hash that only notices damage; anybody can
- * make one. A receiver accepts the kind that it was opened with and no other.
+ * never repeats; the header is authenticated too. Without the key, nobody can read or make a frame.
+ * Insecure: the payload is plain text and the 16 bytes are a hash that only detects damage; anybody
+ * can make such a frame. A receiver accepts only the kind that it was opened with.
  *
- * Replays: of each sender the largest counter is kept, and which of the 64 up to it have come. A
- * frame is accepted once, in any order within that window; older ones are refused. Memory is
- * bounded: CV_FRAME_SENDERS_MAX senders, 40 bytes each. When another one is heard, the one that has
- * been silent for longest is forgotten, and its frames could be replayed; so could, to a process
- * that starts now, those of senders that it never heard. Protocols must live with that (`anon`
- * does: numbers only grow, and copies renew no trust).
+ * Replays: for each sender we keep the largest counter, and which of the 64 counters up to it were
+ * received. A frame is accepted once, in any order within that window; older frames are refused.
+ * Memory is bounded: CV_FRAME_SENDERS_MAX senders, 40 bytes each. A further sender replaces the one
+ * that was silent for longest, whose frames could then be replayed. A process that has just started
+ * cannot recognise replayed frames of senders that it never heard. Protocols must tolerate that
+ * (`anon` does: numbers only grow, and repeated messages do not renew trust).
  *
- * Nothing here looks at a clock or a socket. */
+ * This module reads no clock and uses no socket. */
 #ifndef CV_NET_FRAME_H
 #define CV_NET_FRAME_H
 
@@ -44,7 +44,7 @@
     X(FOREIGN, "foreign")   /* not ours, or of another election */    \
     X(VERSION, "version")   /* ours, of a version we do not know */   \
     X(DAMAGED, "damaged")   /* does not authenticate, or too short */ \
-    X(REPLAYED, "replayed") /* has come before, or is too old */
+    X(REPLAYED, "replayed") /* received before, or too old */
 
 enum cv_frame_fate {
 #define CV_FRAME_FATE_ENUM(name, text) CV_FRAME_##name,
@@ -75,7 +75,7 @@ size_t cv__frame_seal(struct cv_frames *frames, const uint8_t *payload, size_t p
 enum cv_frame_fate cv__frame_open(struct cv_frames *frames, const uint8_t *bytes, size_t byte_count,
                                   uint8_t *ret_payload, size_t *ret_payload_bytes);
 
-/* How many frames had each fate. */
+/* How many frames met each fate. */
 uint64_t cv__frames_count(const struct cv_frames *frames, enum cv_frame_fate fate);
 
 #endif

@@ -60,7 +60,7 @@ int cv__key_write(const struct cv_key *key, const char *path, struct cv_errtext 
     if (is_fine) {
         return CV_OK;
     }
-    (void)unlink(path); /* half a key helps nobody; if it stays, reading it says so */
+    (void)unlink(path); /* half a key is useless; if it cannot be removed, reading it will fail */
     return cv__fail(reterr, CV_E_IO, "cannot write '%s': %s", path, strerror(why));
 }
 

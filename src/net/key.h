@@ -1,7 +1,7 @@
 /* src/net/key.h - the key that the members of a group share, and its file.
  *
- * A key file is one line, "conclave-key-1 " and 64 hexadecimal digits. It must not be open to
- * everybody: reading one that is would hide that the key is no secret. */
+ * A key file is one line, "conclave-key-1 " and 64 hexadecimal digits. A file that other users
+ * can read is refused, because its key is no secret. */
 #ifndef CV_NET_KEY_H
 #define CV_NET_KEY_H
 
@@ -18,7 +18,7 @@ struct cv_key {
 /* A new one. Returns CV_OK, or CV_E_IO if the crypto library cannot be used here. */
 CV_NODISCARD int cv__key_generate(struct cv_key *ret_key, struct cv_errtext *reterr);
 
-/* Makes the file, readable by its owner only. One that is there is left alone: CV_E_IO. */
+/* Makes the file, readable by its owner only. An existing file is not changed: CV_E_IO. */
 CV_NODISCARD int cv__key_write(const struct cv_key *key, const char *path,
                                struct cv_errtext *reterr);
 

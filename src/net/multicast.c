@@ -1,4 +1,4 @@
-/* src/net/multicast.c - datagrams to a group of IPv4 multicast, and from it; see multicast.h. */
+/* src/net/multicast.c - see multicast.h. */
 #include "net/multicast.h"
 
 #include "core/errors.h"
@@ -22,8 +22,8 @@ static bool find_interface(const char *text, struct ip_mreqn *request)
     return request->imr_ifindex != 0;
 }
 
-/* Nobody said where the group is: on the link that the kernel would take, by its routes; without
- * any network, on this host. Connecting a datagram socket sends nothing. */
+/* No interface was named: take the link that the kernel's routes choose, or without any network the
+ * loopback interface. Connecting a datagram socket sends nothing. */
 static void choose_interface(uint16_t port, struct ip_mreqn *request)
 {
     const struct sockaddr_in to = {
@@ -122,7 +122,7 @@ bool cv__multicast_receive(const struct cv_multicast *m, uint8_t *buffer, size_t
         got = recv(m->fd, buffer, buffer_bytes, 0);
     } while (got < 0 && errno == EINTR);
     if (got < 0) {
-        return false; /* none, or an error of an earlier send that belongs to nobody any more */
+        return false; /* none, or the late error of an earlier send */
     }
     *ret_byte_count = (size_t)got;
     return true;

@@ -1,9 +1,10 @@
-/* src/net/multicast.h - datagrams to a group of IPv4 multicast, and from it.
+/* src/net/multicast.h - sends datagrams to an IPv4 multicast group and receives them.
  *
- * One socket, not blocking, bound to the group and its port, so that nothing else is heard. Several
- * processes of one host may join; each hears the others, and itself. The interface should be named:
- * without a name it is the link that the kernel's routes lead to, or this host if there is none.
- * Datagrams travel as far as their TTL says; 1 is the link and no router further. */
+ * One non-blocking socket, bound to the group and its port, so that it receives nothing else.
+ * Several processes of one host may join; each receives the datagrams of all, including its own.
+ * The interface should be named: otherwise it is the link that the kernel's routes choose, or the
+ * loopback interface if there is none. The TTL limits how far datagrams travel; with 1 they pass no
+ * router. */
 #ifndef CV_NET_MULTICAST_H
 #define CV_NET_MULTICAST_H
 
@@ -34,11 +35,12 @@ CV_NODISCARD int cv__multicast_open(struct cv_multicast *multicast,
                                     struct cv_errtext *reterr);
 void cv__multicast_close(struct cv_multicast *multicast);
 
-/* False: it could not leave, which for the protocols is a datagram that got lost. */
+/* False: it could not be sent, which the protocols treat as a lost datagram. */
 bool cv__multicast_send(const struct cv_multicast *multicast, const uint8_t *bytes,
                         size_t byte_count);
 
-/* The next datagram that waits, cut at the buffer's length. False: none does. */
+/* The next datagram in the socket's queue, cut at the buffer's length. False: the queue is
+ * empty. */
 bool cv__multicast_receive(const struct cv_multicast *multicast, uint8_t *buffer,
                            size_t buffer_bytes, size_t *ret_byte_count);
 

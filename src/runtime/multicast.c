@@ -15,7 +15,7 @@
 
 #define FRAME_BYTES_MAX 65536u
 #define VALUE_BYTES 1024u /* of an option, decoded: a path, or the address of a sequencer */
-#define READS_MAX 64u     /* datagrams in one turn of the loop: timers must have their turn, too */
+#define READS_MAX 64u     /* datagrams in one turn of the loop, so that timers are not delayed */
 
 /* Invariant: parts that are not there are NULL, so that a half-built one can be closed. */
 struct cv_member {
@@ -28,7 +28,7 @@ struct cv_member {
     uv_poll_t poll;
     bool has_poll;
     char where[80];
-    uint32_t told_fates; /* bit f: of that fate somebody has heard */
+    uint32_t told_fates; /* bit f: a frame of that fate was reported */
     uint32_t closing_count;
     bool is_closing;
     void (*closed)(void *data);
@@ -53,7 +53,7 @@ static void send_to_group(void *self, cv_id first, cv_id last, const uint8_t *by
     CV_ASSERT(first == 1 && last == CV_MEMBERS_MAX); /* an anonymous protocol sends to all only */
     CV_ASSERT(byte_count <= CV_FRAME_PAYLOAD_MAX);
     const size_t frame_bytes = cv__frame_seal(m->frames, bytes, byte_count, m->sealed);
-    (void)cv__multicast_send(&m->socket, m->sealed, frame_bytes); /* or else it was lost */
+    (void)cv__multicast_send(&m->socket, m->sealed, frame_bytes); /* a failure is a lost message */
 }
 
 /* One line for the first frame of each kind that is dropped. */
@@ -63,7 +63,8 @@ static void tell_fate(struct cv_member *m, enum cv_frame_fate fate)
         [CV_FRAME_FOREIGN] = "datagrams that are not of this election",
         [CV_FRAME_VERSION] = "frames of a version that this program does not know",
         [CV_FRAME_DAMAGED] = "frames that do not authenticate: damaged, or of another key",
-        [CV_FRAME_REPLAYED] = "frames that came before: the network repeats them, or somebody does",
+        [CV_FRAME_REPLAYED] =
+            "frames that were received before: the network repeats them, or somebody does",
     };
     if (what[fate] == NULL || (m->told_fates & BIT(fate)) != 0) {
         return;
@@ -79,8 +80,8 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     (void)events;
     struct cv_member *m = poll->data;
     size_t byte_count;
-    if (status != 0 && !m->is_closing) { /* an error of the socket: libuv has stopped watching */
-        (void)uv_poll_start(poll, UV_READABLE, on_readable); /* and reading takes it away */
+    if (status != 0 && !m->is_closing) { /* an error of the socket: libuv has stopped polling */
+        (void)uv_poll_start(poll, UV_READABLE, on_readable); /* and reading clears it */
     }
     for (uint32_t i = 0; i < READS_MAX && !m->is_closing; i++) {
         if (!cv__multicast_receive(&m->socket, m->received, sizeof m->received, &byte_count)) {
@@ -280,7 +281,7 @@ static int configure(const struct parts *w, const struct cv_protocol **ret_proto
     }
     if (!is_usable(protocol)) {
         return cv__fail(reterr, CV_E_INVALID,
-                        "the protocol '%s' is not for a group whose members nobody knows: take "
+                        "the protocol '%s' is not for a group whose members nobody knows: use "
                         "anon",
                         name);
     }

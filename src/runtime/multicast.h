@@ -1,18 +1,18 @@
 /* src/runtime/multicast.h - one participant of an election among the members of a multicast group.
  *
- * Joins what an address of the form multicast:GROUP:PORT?OPTIONS says: a host for the core, a
- * socket, frames, a sequencer, and a file for what must be remembered. Options:
+ * Opens everything that an address multicast:GROUP:PORT?OPTIONS asks for: a host for the core, a
+ * socket, frames, a sequencer, and a file for what must survive a restart. Options:
  *
- *   interface=  where the group is: an address or a name (the link that the routes lead to)
+ *   interface=  the interface of the group: an address or a name (default: as routed)
  *   ttl=        how far frames travel (1: this link)
  *   key=FILE    frames are authenticated and encrypted; or the word
  *   insecure    they are not
- *   protocol=   of those that know no members (anon)
+ *   protocol=   one that needs no list of members (default: anon)
  *   sequencer=  for protocols that need numbers: snmp:..., file:...
  *   state=FILE  for protocols that save something
  *
- * and every option of the protocol. Frames that are not accepted are counted, and told once for
- * each reason. */
+ * and every option of the protocol. Frames that are not accepted are counted, and
+ * reported once for each reason. */
 #ifndef CV_RUNTIME_MULTICAST_H
 #define CV_RUNTIME_MULTICAST_H
 
@@ -22,8 +22,8 @@
 
 struct cv_member;
 
-/* Who wants to know. All but `leadership` may be NULL. The last two are for measurements: when the
- * sequencer is asked, and when it answers. */
+/* What the owner is told. All but `leadership` may be NULL. The last two are for measurements: when
+ * the sequencer is asked, and when it answers. */
 struct cv_member_told {
     void *self;
     void (*leadership)(void *self, const struct cv_leadership *leadership);
@@ -43,7 +43,7 @@ CV_NODISCARD int cv__member_open(uv_loop_t *loop, const char *election, const ch
                                  const struct cv_member_told *told, struct cv_member **ret_member,
                                  struct cv_errtext *reterr);
 
-/* Ends it without a word to the others; to hand over, let the host not campaign any more first.
+/* Ends it without telling the others. To hand over, first stop to campaign (cv__host_campaign()).
  * `closed` is called by the loop. */
 void cv__member_close(struct cv_member *member, void (*closed)(void *data), void *data);
 

@@ -1,20 +1,22 @@
 /* src/sequencers/file.c - a counter in a file, for the processes of one host.
  *
- * The file is locked, read, written and unlocked for each number, in libuv's thread pool: a lock
- * may have to be waited for, but not for ever (a process may be stopped while it holds one).
+ * The file is locked, read, written and unlocked for each number, in libuv's thread pool, because
+ * it may have to wait for the lock. It does not wait for ever: a process may be stopped while it
+ * has the lock.
  *
- * Killed processes: a number is written before it is given away, so that none is given twice. Power
- * failures: writing through to the disk for each number would take milliseconds, so numbers are
- * reserved by the RESERVE, and only a reservation is written through. The record carries the boot
- * id of the machine; after a new start counting goes on behind what was reserved. That is a gap.
+ * Killed processes: a number is written before it is returned, so that none is returned twice.
+ * Power failures: syncing each number to the disk would take milliseconds, so numbers are reserved
+ * in blocks of RESERVE, and only a reservation is synced. The record contains the boot id of the
+ * machine; after a reboot, counting continues after the reserved numbers, which leaves a gap.
  *
- * Two records take turns, so that one is always whole. The first is written for reservations only,
- * and not before the second, which all others go to, is on the disk: whatever a power failure
- * leaves, the larger reservation that is readable covers every number that was given away.
+ * There are two records, so that one is always intact. The first is written for reservations only,
+ * and only after the second, which is written for every number, is on the disk. Whatever a power
+ * failure leaves, the larger readable reservation covers every number that was returned.
  *
  * A record: "CVSEQ1", zero, zero; the next number; the end of the reservation; the boot id; a check
- * sum (FNV-1a); little endian. A file that is neither empty nor has a whole record is refused. An
- * asker that has seen larger numbers than the file (it was deleted) moves it on: also a gap. */
+ * sum (FNV-1a); little endian. A file that is neither empty nor has an intact record is refused. If
+ * the file was deleted, a caller that has seen larger numbers moves the counter on, which is a gap
+ * too. */
 #include "sequencers/sequencer.h"
 
 #include "core/errors.h"
@@ -119,7 +121,7 @@ static bool write_record(int fd, uint32_t which, const struct record *record)
     return wrote == (ssize_t)sizeof bytes;
 }
 
-/* False: there is no whole record. */
+/* False: there is no intact record. */
 static bool read_record(int fd, uint32_t which, struct record *ret_record)
 {
     uint8_t bytes[RECORD_BYTES];
@@ -151,7 +153,7 @@ static bool lock(struct file *f)
     return false;
 }
 
-/* Where counting stands. False: the file is damaged. */
+/* The state of the counter. False: the file is damaged. */
 static bool load(struct file *f, struct record *ret_record)
 {
     struct record record[2];
@@ -165,8 +167,8 @@ static bool load(struct file *f, struct record *ret_record)
         !has_second || (has_first && record[0].next > record[1].next) ? &record[0] : &record[1];
     *ret_record = *newer;
     if (memcmp(newer->boot, f->boot, BOOT_BYTES) != 0 || !has_second) {
-        /* The machine was started anew, or the disk has damaged the record that every number is
-         * written to: what was given away since the reservation is not known. */
+        /* The machine was rebooted, or the record that every number is written to is damaged: which
+         * numbers of the reservation were returned is not known. */
         ret_record->next = cv__max64((int64_t)(has_first ? record[0].reserved : 0),
                                      (int64_t)(has_second ? record[1].reserved : 0));
         ret_record->reserved = ret_record->next;
@@ -189,7 +191,7 @@ static bool sync_folder(const char *path)
     return is_fine;
 }
 
-/* Makes room for numbers, on the disk, before the first of them is given away. */
+/* Reserves numbers, on the disk, before the first of them is returned. */
 static bool reserve(struct file *f, struct record *record)
 {
     const struct record before = *record;
@@ -328,7 +330,7 @@ static void file_close(void *self, void (*closed)(void *data), void *data)
     }
 }
 
-/* Which start of the machine this is. */
+/* The boot id of the machine. */
 static bool read_boot_id(char boot[BOOT_BYTES])
 {
     memset(boot, 0, BOOT_BYTES);

@@ -1,4 +1,4 @@
-/* src/sequencers/say.c - telling what is wrong with a sequencer, once; modules have a copy. */
+/* src/sequencers/say.c - reports what is wrong with a sequencer, once; linked into modules too. */
 #include "sequencers/sequencer.h"
 
 #include <stdarg.h>

@@ -2,19 +2,21 @@
  * 5].
  *
  * An agent counts the GET requests that it has received (snmpInGetRequests.0, RFC 3418), and a GET
- * of that counter is counted first: nobody gets the same value. snmpEngineBoots.0 (RFC 3411) is
- * asked for in the same request, because the counter starts again with the agent; who does not show
- * it is recognised by its counter. src/core/sequence.c makes numbers of the two.
+ * of that counter is counted itself first: no two answers have the same value. snmpEngineBoots.0
+ * (RFC 3411) is asked for in the same request, because the counter starts again with the agent; if
+ * an agent does not have it, a restart is recognised by the counter itself. src/core/sequence.c
+ * makes numbers of the two.
  *
- * Nothing blocks: net-snmp's single-session calls send, and the loop tells when there is something
- * to read. There are no repetitions here: each would burn a number, and the core knows better when
- * to ask again. An answer that comes late is as good as any, so a question is kept for PATIENCE_S.
- * When PENDING_MAX are open the agent is as good as dead: the session is opened anew.
+ * Nothing blocks: net-snmp's single-session calls send, and the loop reports when there is
+ * something to read. Requests are not repeated here: each repetition would use up a number, and the
+ * core decides when to ask again. A late answer is still good, so a request is kept for PATIENCE_S.
+ * With PENDING_MAX unanswered requests the agent is taken for dead, and the session is opened
+ * again.
  *
- * The socket is connected to the agent: datagrams of others are not even seen, and a host without
- * an agent says so at once. Version 2c has no real secrets; who can write into the network between
- * can answer falsely. A false number is like a gap, or a restart, or ends the numbers for good: use
- * a network that you trust, as the paper does. */
+ * The socket is connected to the agent: datagrams of others are not received, and a host without an
+ * agent reports that at once. Version 2c has no real secrets: an attacker in the network can forge
+ * answers. A forged number looks like a gap or a restart, or uses up all numbers: use a network
+ * that you trust, as the paper does. */
 #include "sequencers/sequencer.h"
 
 #include "core/errors.h"
@@ -41,8 +43,8 @@
 #define COMMUNITY_MAX 64u
 #define PENDING_MAX 64u
 #define PATIENCE_S 30
-#define TICK_MS 250u   /* how often we look whether an answer is overdue */
-#define SILENT_TICKS 4 /* so many without an answer: that is told */
+#define TICK_MS 250u   /* how often we check for overdue answers */
+#define SILENT_TICKS 4 /* without an answer for so many: it is reported */
 
 struct snmp;
 
@@ -71,7 +73,7 @@ struct snmp {
     uint32_t pending_count;
     uint32_t silent_ticks;
 
-    bool is_inside; /* a call of the library: what fails there is told by who called */
+    bool is_inside; /* within a call of the library: the caller reports what fails there */
     bool is_closing;
     uint32_t closing_count; /* handles that the loop still has to close */
     void (*closed)(void *data);
@@ -214,7 +216,7 @@ static void on_poll_closed(uv_handle_t *handle)
 
 static void end_session(struct snmp *s)
 {
-    s->is_inside = true; /* what is still open it tells to on_operation(); we know */
+    s->is_inside = true; /* it reports unanswered requests to on_operation(), which we know */
     (void)snmp_sess_close(s->session);
     s->is_inside = false;
     s->session = NULL;
@@ -232,7 +234,7 @@ static void close_session(struct snmp *s)
     if (s->session != NULL) {
         end_session(s);
     }
-    /* Who is answered may ask again at once, and then has a place of the next session. */
+    /* A caller may ask again from within its answer, and then gets a slot of the next session. */
     uint64_t request[PENDING_MAX];
     uint32_t request_count = 0;
     for (uint32_t i = 0; i < PENDING_MAX; i++) {
@@ -258,7 +260,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     int error = 0;
     socklen_t bytes = sizeof error;
     const int fd = snmp_sess_transport(s->session)->sock;
-    /* A host without an agent says so, and reading would be told that: take the error away. */
+    /* A host without an agent refuses the datagram: clear the error, or reading would return it. */
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) == 0 && error != 0) {
         say_silent(s);
     }

@@ -95,7 +95,7 @@ static bool path_of(pid_t guard, char ret_path[CV_CGROUP_PATH_BYTES])
                                   (int)guard) < CV_CGROUP_PATH_BYTES;
 }
 
-/* Empty groups of guards that were killed. Whoever is wrong about that only loses a help. */
+/* Removes empty groups of guards that were killed. A mistake here costs nothing but the group. */
 static void remove_old(const char *path)
 {
     char folder[CV_CGROUP_PATH_BYTES];

@@ -31,7 +31,7 @@ void cv__cgroup_kill(const struct cv_cgroup *cgroup);
 void cv__cgroup_remove(struct cv_cgroup *cgroup);
 
 /* The folder of the group that /proc/PID/cgroup and /proc/PID/mountinfo (as texts) speak of; false
- * if there is none, or it is outside of what is mounted. For tests apart. */
+ * if there is none, or it is outside of what is mounted. Public for tests. */
 bool cv__cgroup_locate(const char *cgroup_text, const char *mountinfo_text,
                        char ret_path[CV_CGROUP_PATH_BYTES]);
 

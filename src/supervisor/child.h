@@ -2,8 +2,8 @@
  *
  * The supervisor is a subreaper too: when the guard dies, the command's descendants become its
  * children, and it must kill and reap all of them. A hook is a child as well, and must be left
- * alone. So whoever starts one claims it. Children are a thing of the whole process, hence this
- * list is. */
+ * alone. So whoever starts one claims it. Children belong to the whole process, and so
+ * does this list. */
 #ifndef CV_SUPERVISOR_CHILD_H
 #define CV_SUPERVISOR_CHILD_H
 

@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Between two sweeps of a tree that does not go: what was killed needs the processor to die. */
+/* Between two sweeps of a tree that is not gone yet: a killed process needs CPU time to die. */
 #define SWEEP_NS_MIN (1 * NS_PER_MS)
 #define SWEEP_NS_MAX (20 * NS_PER_MS)
 #define PLAIN_SWEEPS 3u /* then freeze first */
@@ -119,7 +119,8 @@ static void reset_signals(const struct guard *g)
 
 static _Noreturn void command_fail(int exec_fd, int why)
 {
-    /* The pipe is empty and four bytes long messages are atomic; if nobody reads, nobody asks. */
+    /* The pipe is empty and messages of four bytes are atomic; without a reader it does not
+     * matter. */
     if (write(exec_fd, &why, sizeof why) != (ssize_t)sizeof why) {
         _exit(127);
     }
@@ -129,8 +130,8 @@ static _Noreturn void command_fail(int exec_fd, int why)
 static _Noreturn void command_run(const struct guard *g, const struct cv_guard_request *request,
                                   int exec_fd)
 {
-    /* The order matters: first the wish to die with the guard, then the look whether it lives. The
-     * kernel ties the wish to the parent's thread; the guard has only one. */
+    /* The order matters: first ask the kernel to kill us when the guard dies, then check that it
+     * still lives. The kernel looks at the parent's thread; the guard has only one. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != g->pid) {
         _exit(127);
     }
@@ -354,7 +355,7 @@ static bool reap(struct guard *g)
     }
 }
 
-/* Everything that time, or the end of somebody, makes necessary. */
+/* Does what has become necessary because time has passed or a process has ended. */
 static void step(struct guard *g)
 {
     if (!g->is_running) {
@@ -475,7 +476,7 @@ static void drain(int fd)
 {
     char buffer[8 * sizeof(struct signalfd_siginfo)];
     while (read(fd, buffer, sizeof buffer) > 0) {
-        /* that it was readable is all we wanted to know */
+        /* it was readable: that is all we need to know */
     }
 }
 
@@ -553,7 +554,7 @@ _Noreturn void cv__guard_run(const struct cv_guard_setting *setting)
             fds[4].fd = -1;
         }
         arm(g, next_ns(g));
-        (void)poll(fds, COUNT_OF(fds), -1); /* whatever it says, we look at everything */
+        (void)poll(fds, COUNT_OF(fds), -1); /* whatever it returns, we check everything */
         if (fds[4].revents != 0) {
             g->is_orphan = true;
         }

@@ -190,8 +190,8 @@ void cv__tree_collect_children(struct cv_tree *tree, pid_t root, bool (*is_forei
     }
 }
 
-/* Whoever was killed needs the processor once more, to die; on a busy machine it waits for it like
- * everybody else. If we are allowed to, we let it go first. */
+/* A killed process needs CPU time once more, to die, and on a busy machine it waits for it. If we
+ * are allowed to, we raise its priority. */
 static void hurry(pid_t pid)
 {
     const struct sched_param first = {.sched_priority = 1};

@@ -6,7 +6,7 @@
  * has no child left, which waitid() tells exactly.
  *
  * A process id may be used again between the list and the signal. A signal therefore goes through a
- * pidfd, after a look whether the process behind it still has the parent that it was found by. */
+ * pidfd, after a check that the process behind it still has the same parent. */
 #ifndef CV_SUPERVISOR_TREE_H
 #define CV_SUPERVISOR_TREE_H
 
@@ -53,10 +53,9 @@ void cv__tree_collect_slowly(struct cv_tree *tree, pid_t root, bool (*is_foreign
 /* To all of the list, except those of the process group `except_group` (0: of none). */
 void cv__tree_signal(const struct cv_tree *tree, int signo, pid_t except_group);
 
-/* Stops all, round after round until none is found running, then kills all. Against those that fork
- * faster than they are killed: whoever is killed makes room for another, whoever is stopped does
- * not.
- */
+/* Stops all, round after round until none is found running, then kills all. This is for processes
+ * that fork faster than they can be killed: a killed process makes room for another one, a stopped
+ * one does not. */
 void cv__tree_freeze_and_kill(struct cv_tree *tree, pid_t root, bool (*is_foreign)(pid_t pid));
 
 #endif
