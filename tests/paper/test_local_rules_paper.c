@@ -5,70 +5,10 @@
  * releases, and lets timers ring; and sees exactly what the core says. Constants are those of the
  * lan profile: Delta 5 ms, ep 8 ms, expires 92.014408 ms, lock 123.014408 ms. test_local_paper.c
  * has the claims about several processes, tests/unit/test_local.c the rules that are ours. */
-#include "support/solo.h"
+#include "support/local.h"
 #include "support/support.h"
 
-#define EXPIRES_NS INT64_C(92014408)
-#define LOCK_NS INT64_C(123014408)
-#define DELTA_NS (5 * NS_PER_MS)
-#define WAIT_NS INT64_C(10001001) /* 2 Delta(1 + rho) */
-#define FAST_NS (1 * NS_PER_MS)
-#define SLOW_NS (DELTA_NS + 1)
 #define TIMER_ALIVE 0 /* of the core: when it could be the lowest, or asks again */
-
-/* Process `self` of so many, just started. */
-static struct solo *process(cv_id self, uint32_t members, const char *options)
-{
-    return solo_new("local", self, members, options);
-}
-
-/* A candidate asks for support; is it given? */
-static bool is_supported(struct solo *c, cv_id candidate, uint64_t request, uint64_t token)
-{
-    solo_draft(c, "ELECTION");
-    solo_put(c, "request", request);
-    solo_put(c, "token", token);
-    solo_hear(c, candidate, FAST_NS);
-    cv_id to = CV_ID_NONE;
-    const struct cv_message *reply = solo_said_to(c, "REPLY", &to);
-    assert_non_null(reply); /* every fast ELECTION is answered */
-    assert_int_equal(to, candidate);
-    assert_int_equal(solo_field(c, reply, "request"), request);
-    return solo_field(c, reply, "supports") != 0;
-}
-
-static void hear_release(struct solo *c, cv_id from, uint64_t request)
-{
-    solo_draft(c, "RELEASE");
-    solo_put(c, "request", request);
-    solo_hear(c, from, FAST_NS);
-}
-
-static void hear_reply(struct solo *c, cv_id from, uint64_t request, bool supports)
-{
-    solo_draft(c, "REPLY");
-    solo_put(c, "request", request);
-    solo_put(c, "supports", supports);
-    solo_hear(c, from, FAST_NS);
-}
-
-/* Process 1 with two others, which support it. Returns the request that it leads on. */
-static int64_t elect(struct solo *c)
-{
-    assert_int_equal(c->config.self, 1);
-    for (uint32_t round = 0; round < 10; round++) {
-        const struct cv_message *m = solo_await(c, "ELECTION", EXPIRES_NS);
-        const uint64_t request = solo_field(c, m, "request");
-        for (cv_id id = 2; id <= c->config.member_count; id++) {
-            hear_reply(c, id, request, true);
-        }
-        if (solo_told(c) != NULL && solo_told(c)->leader == 1) {
-            return (int64_t)request;
-        }
-    }
-    fail_msg("not elected");
-    return 0;
-}
 
 /* ---- sec. VIII: the request ------------------------------------------------------------------ */
 
@@ -76,7 +16,7 @@ static int64_t elect(struct solo *c)
 static void election_carries_the_request_and_the_alive_set(void **unused)
 {
     (void)unused;
-    struct solo *c = process(1, 3, "");
+    struct solo *c = local_process(1, 3, "");
     const struct cv_message *m = solo_await(c, "ELECTION", DELTA_NS);
     cv_id to;
     assert_ptr_equal(solo_said_to(c, "ELECTION", &to), m);
@@ -84,7 +24,7 @@ static void election_carries_the_request_and_the_alive_set(void **unused)
     const uint64_t first = solo_field(c, m, "request");
     assert_int_equal(first, c->now_ns); /* the hardware clock */
     assert_int_equal(solo_set(c, m, "alive"), 0);
-    hear_reply(c, 3, first, false);
+    local_hear_reply(c, 3, first, false);
     m = solo_await(c, "ELECTION", 8 * NS_PER_MS);
     assert_true(solo_field(c, m, "request") > first);
     assert_int_equal(solo_set(c, m, "alive"), BIT(1) | BIT(3));
@@ -95,7 +35,7 @@ static void election_carries_the_request_and_the_alive_set(void **unused)
 static void lowest_broadcasts_every_election_period(void **unused)
 {
     (void)unused;
-    struct solo *c = process(1, 3, "");
+    struct solo *c = local_process(1, 3, "");
     (void)solo_await(c, "ELECTION", DELTA_NS);
     for (uint32_t i = 0; i < 20; i++) {
         const int64_t asked_ns = c->now_ns;
@@ -110,10 +50,10 @@ static void lowest_broadcasts_every_election_period(void **unused)
 static void higher_one_is_silent_until_the_lower_one_expires(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 3, "");
+    struct solo *c = local_process(3, 3, "");
     for (uint64_t i = 1; i <= 20; i++) {
         c->now_ns += 8 * NS_PER_MS;
-        (void)is_supported(c, 1, i, 1);
+        (void)local_is_supported(c, 1, i, 1);
         assert_int_equal(c->timer_ns[TIMER_ALIVE], c->now_ns + EXPIRES_NS + 1);
     }
     const int64_t heard_ns = c->now_ns;
@@ -127,10 +67,10 @@ static void higher_one_is_silent_until_the_lower_one_expires(void **unused)
 static void being_told_of_others_makes_it_say_nothing_of_its_own(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 3, "");
-    (void)is_supported(c, 1, 1, 1);
+    struct solo *c = local_process(3, 3, "");
+    (void)local_is_supported(c, 1, 1, 1);
     assert_int_equal(solo_send_count(c), 1); /* the answer */
-    hear_release(c, 1, 1);
+    local_hear_release(c, 1, 1);
     assert_int_equal(solo_send_count(c), 0);
     solo_free(c);
 }
@@ -144,7 +84,7 @@ static void slow_election_is_not_answered(void **unused)
     (void)unused;
     static const int64_t bounds[] = {SLOW_NS, 50 * NS_PER_MS, INT64_MAX};
     for (uint32_t i = 0; i < COUNT_OF(bounds); i++) {
-        struct solo *c = process(3, 3, "");
+        struct solo *c = local_process(3, 3, "");
         solo_draft(c, "ELECTION");
         solo_put(c, "request", 1);
         solo_put(c, "token", 1);
@@ -153,7 +93,8 @@ static void slow_election_is_not_answered(void **unused)
         assert_non_null(solo_said(c, "ECHO"));
         assert_int_equal(solo_send_count(c), 1);
         assert_int_equal(c->persisted_count, 0);
-        assert_true(is_supported(c, 2, 1, 1)); /* 1 is not alive for it, nor is it locked to 1 */
+        assert_true(
+            local_is_supported(c, 2, 1, 1)); /* 1 is not alive for it, nor is it locked to 1 */
         solo_free(c);
     }
 }
@@ -161,7 +102,7 @@ static void slow_election_is_not_answered(void **unused)
 static void election_just_within_delta_is_answered(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 3, "");
+    struct solo *c = local_process(3, 3, "");
     solo_draft(c, "ELECTION");
     solo_put(c, "request", 1);
     solo_put(c, "token", 1);
@@ -175,10 +116,10 @@ static void election_just_within_delta_is_answered(void **unused)
 static void only_the_lowest_alive_is_supported(void **unused)
 {
     (void)unused;
-    struct solo *c = process(4, 4, "");
-    hear_reply(c, 1, 99, false); /* a REPLY makes its sender alive, too */
-    assert_false(is_supported(c, 2, 1, 1));
-    assert_true(is_supported(c, 1, 1, 1));
+    struct solo *c = local_process(4, 4, "");
+    local_hear_reply(c, 1, 99, false); /* a REPLY makes its sender alive, too */
+    assert_false(local_is_supported(c, 2, 1, 1));
+    assert_true(local_is_supported(c, 1, 1, 1));
     solo_free(c);
 }
 
@@ -186,9 +127,9 @@ static void only_the_lowest_alive_is_supported(void **unused)
 static void no_higher_one_is_supported(void **unused)
 {
     (void)unused;
-    struct solo *c = process(2, 3, "");
-    assert_false(is_supported(c, 3, 1, 1));
-    assert_true(is_supported(c, 1, 1, 1));
+    struct solo *c = local_process(2, 3, "");
+    assert_false(local_is_supported(c, 3, 1, 1));
+    assert_true(local_is_supported(c, 1, 1, 1));
     solo_free(c);
 }
 
@@ -197,14 +138,14 @@ static void no_higher_one_is_supported(void **unused)
 static void locked_process_supports_nobody_else(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 3, "");
+    struct solo *c = local_process(3, 3, "");
     const int64_t locked_ns = c->now_ns;
-    assert_true(is_supported(c, 2, 1, 1));
-    assert_false(is_supported(c, 1, 1, 2)); /* though it is lower */
+    assert_true(local_is_supported(c, 2, 1, 1));
+    assert_false(local_is_supported(c, 1, 1, 2)); /* though it is lower */
     c->now_ns = locked_ns + LOCK_NS - 1;
-    assert_false(is_supported(c, 1, 2, 3));
+    assert_false(local_is_supported(c, 1, 2, 3));
     c->now_ns = locked_ns + LOCK_NS;
-    assert_true(is_supported(c, 1, 3, 4));
+    assert_true(local_is_supported(c, 1, 3, 4));
     solo_free(c);
 }
 
@@ -212,15 +153,15 @@ static void locked_process_supports_nobody_else(void **unused)
 static void lock_is_prolonged_by_the_same_candidate(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 3, "");
-    assert_true(is_supported(c, 2, 1, 1));
+    struct solo *c = local_process(3, 3, "");
+    assert_true(local_is_supported(c, 2, 1, 1));
     c->now_ns += 100 * NS_PER_MS;
     const int64_t renewed_ns = c->now_ns;
-    assert_true(is_supported(c, 2, 2, 1));
+    assert_true(local_is_supported(c, 2, 2, 1));
     c->now_ns = renewed_ns + LOCK_NS - 1;
-    assert_false(is_supported(c, 1, 1, 2));
+    assert_false(local_is_supported(c, 1, 1, 2));
     c->now_ns = renewed_ns + LOCK_NS;
-    assert_true(is_supported(c, 1, 2, 3));
+    assert_true(local_is_supported(c, 1, 2, 3));
     solo_free(c);
 }
 
@@ -229,10 +170,10 @@ static void lock_is_prolonged_by_the_same_candidate(void **unused)
 static void release_of_the_request_frees_the_lock(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 3, "");
-    assert_true(is_supported(c, 2, 7, 1));
-    hear_release(c, 2, 7);
-    assert_true(is_supported(c, 1, 1, 2));
+    struct solo *c = local_process(3, 3, "");
+    assert_true(local_is_supported(c, 2, 7, 1));
+    local_hear_release(c, 2, 7);
+    assert_true(local_is_supported(c, 1, 1, 2));
     solo_free(c);
 }
 
@@ -240,12 +181,12 @@ static void release_of_the_request_frees_the_lock(void **unused)
 static void slow_release_frees_the_lock_as_well(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 3, "");
-    assert_true(is_supported(c, 2, 7, 1));
+    struct solo *c = local_process(3, 3, "");
+    assert_true(local_is_supported(c, 2, 7, 1));
     solo_draft(c, "RELEASE");
     solo_put(c, "request", 7);
     solo_hear(c, 2, INT64_MAX);
-    assert_true(is_supported(c, 1, 1, 2));
+    assert_true(local_is_supported(c, 1, 1, 2));
     solo_free(c);
 }
 
@@ -254,11 +195,11 @@ static void slow_release_frees_the_lock_as_well(void **unused)
 static void release_of_an_earlier_request_frees_nothing(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 3, "");
-    assert_true(is_supported(c, 2, 7, 1));
-    assert_true(is_supported(c, 2, 8, 1));
-    hear_release(c, 2, 7);
-    assert_false(is_supported(c, 1, 1, 2));
+    struct solo *c = local_process(3, 3, "");
+    assert_true(local_is_supported(c, 2, 7, 1));
+    assert_true(local_is_supported(c, 2, 8, 1));
+    local_hear_release(c, 2, 7);
+    assert_false(local_is_supported(c, 1, 1, 2));
     solo_free(c);
 }
 
@@ -267,21 +208,21 @@ static void release_of_an_earlier_request_frees_nothing(void **unused)
 static void request_that_was_overtaken_does_not_weaken_the_lock(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 3, "");
-    assert_true(is_supported(c, 2, 8, 1));
-    assert_true(is_supported(c, 2, 7, 1)); /* within Delta: a duplicate, or reordered */
-    hear_release(c, 2, 7);
-    assert_false(is_supported(c, 1, 1, 2));
+    struct solo *c = local_process(3, 3, "");
+    assert_true(local_is_supported(c, 2, 8, 1));
+    assert_true(local_is_supported(c, 2, 7, 1)); /* within Delta: a duplicate, or reordered */
+    local_hear_release(c, 2, 7);
+    assert_false(local_is_supported(c, 1, 1, 2));
     solo_free(c);
 }
 
 static void release_by_another_frees_nothing(void **unused)
 {
     (void)unused;
-    struct solo *c = process(4, 4, "");
-    assert_true(is_supported(c, 2, 7, 1));
-    hear_release(c, 3, 9);
-    assert_false(is_supported(c, 1, 1, 2));
+    struct solo *c = local_process(4, 4, "");
+    assert_true(local_is_supported(c, 2, 7, 1));
+    local_hear_release(c, 3, 9);
+    assert_false(local_is_supported(c, 1, 1, 2));
     solo_free(c);
 }
 
@@ -289,17 +230,17 @@ static void release_by_another_frees_nothing(void **unused)
 static void release_makes_nobody_alive(void **unused)
 {
     (void)unused;
-    struct solo *c = process(4, 4, "");
-    hear_release(c, 1, 5);
-    assert_true(is_supported(c, 2, 1, 1)); /* 1 is not taken for the lowest */
+    struct solo *c = local_process(4, 4, "");
+    local_hear_release(c, 1, 5);
+    assert_true(local_is_supported(c, 2, 1, 1)); /* 1 is not taken for the lowest */
     solo_free(c);
 
-    c = process(4, 4, "");
-    (void)is_supported(c, 1, 1, 1);
+    c = local_process(4, 4, "");
+    (void)local_is_supported(c, 1, 1, 1);
     c->now_ns += EXPIRES_NS - NS_PER_MS;
-    hear_release(c, 1, 1);
+    local_hear_release(c, 1, 1);
     c->now_ns += 2 * NS_PER_MS; /* 1's ELECTION is older than `expires` now */
-    assert_true(is_supported(c, 2, 1, 2));
+    assert_true(local_is_supported(c, 2, 1, 2));
     solo_free(c);
 }
 
@@ -307,14 +248,14 @@ static void release_makes_nobody_alive(void **unused)
 static void fast_echo_makes_its_sender_alive(void **unused)
 {
     (void)unused;
-    struct solo *c = process(4, 4, "");
+    struct solo *c = local_process(4, 4, "");
     solo_draft(c, "ECHO");
     solo_hear(c, 1, SLOW_NS);
-    assert_true(is_supported(c, 3, 1, 1));
-    hear_release(c, 3, 1);
+    assert_true(local_is_supported(c, 3, 1, 1));
+    local_hear_release(c, 3, 1);
     solo_draft(c, "ECHO");
     solo_hear(c, 1, FAST_NS);
-    assert_false(is_supported(c, 3, 2, 2));
+    assert_false(local_is_supported(c, 3, 2, 2));
     solo_free(c);
 }
 
@@ -326,11 +267,11 @@ static void first_request_fails_and_the_second_succeeds(void **unused)
 {
     (void)unused;
     for (uint32_t members = 1; members <= 5; members++) {
-        struct solo *c = process(1, members, "");
+        struct solo *c = local_process(1, members, "");
         const struct cv_message *m = solo_await(c, "ELECTION", DELTA_NS);
         const uint64_t first = solo_field(c, m, "request");
         for (cv_id id = 2; id <= members; id++) {
-            hear_reply(c, id, first, true);
+            local_hear_reply(c, id, first, true);
             assert_null(solo_told(c));
         }
         m = solo_await(c, "ELECTION", 8 * NS_PER_MS);
@@ -338,7 +279,7 @@ static void first_request_fails_and_the_second_succeeds(void **unused)
         assert_true(second > first);
         for (cv_id id = 2; id <= members; id++) {
             assert_null(solo_told(c));
-            hear_reply(c, id, second, true);
+            local_hear_reply(c, id, second, true);
         }
         assert_non_null(solo_told(c));
         assert_int_equal(solo_told(c)->leader, 1);
@@ -351,7 +292,7 @@ static void first_request_fails_and_the_second_succeeds(void **unused)
 static void request_within_delta_of_the_first_fails_as_well(void **unused)
 {
     (void)unused;
-    struct solo *c = process(1, 3, "");
+    struct solo *c = local_process(1, 3, "");
     const struct cv_message *m = solo_await(c, "ELECTION", DELTA_NS);
     c->now_ns += NS_PER_MS;
     solo_draft(c, "REPLY"); /* 2 accepted token 5 from somebody: ask again at once with a larger */
@@ -361,7 +302,7 @@ static void request_within_delta_of_the_first_fails_as_well(void **unused)
     c->timer_ns[TIMER_ALIVE] = c->now_ns; /* the host picks the earliest instant */
     m = solo_await(c, "ELECTION", 1);
     assert_true(solo_field(c, m, "token") > 5);
-    hear_reply(c, 2, solo_field(c, m, "request"), true);
+    local_hear_reply(c, 2, solo_field(c, m, "request"), true);
     assert_null(solo_told(c)); /* 3 has had no time to say that it is there */
     solo_free(c);
 }
@@ -371,19 +312,19 @@ static void request_within_delta_of_the_first_fails_as_well(void **unused)
 static void leads_as_soon_as_all_have_supported(void **unused)
 {
     (void)unused;
-    struct solo *c = process(1, 4, "");
+    struct solo *c = local_process(1, 4, "");
     const struct cv_message *m = solo_await(c, "ELECTION", DELTA_NS);
     for (cv_id id = 2; id <= 4; id++) {
-        hear_reply(c, id, solo_field(c, m, "request"), true);
+        local_hear_reply(c, id, solo_field(c, m, "request"), true);
     }
     m = solo_await(c, "ELECTION", 8 * NS_PER_MS);
     const uint64_t request = solo_field(c, m, "request");
-    hear_reply(c, 2, request, true);
+    local_hear_reply(c, 2, request, true);
     assert_null(solo_told(c));
-    hear_reply(c, 3, request, true);
+    local_hear_reply(c, 3, request, true);
     assert_null(solo_told(c));
     c->now_ns += NS_PER_MS;
-    hear_reply(c, 4, request, true);
+    local_hear_reply(c, 4, request, true);
     assert_non_null(solo_told(c));
     assert_int_equal(solo_told(c)->leader, 1);
     assert_int_equal(solo_told(c)->members.word[0], 0xf);
@@ -395,10 +336,10 @@ static void leads_as_soon_as_all_have_supported(void **unused)
 static void slow_refusing_or_old_replies_do_not_count(void **unused)
 {
     (void)unused;
-    struct solo *c = process(1, 2, "");
+    struct solo *c = local_process(1, 2, "");
     const struct cv_message *m = solo_await(c, "ELECTION", DELTA_NS);
     const uint64_t first = solo_field(c, m, "request");
-    hear_reply(c, 2, first, true);
+    local_hear_reply(c, 2, first, true);
     m = solo_await(c, "ELECTION", 8 * NS_PER_MS);
     const uint64_t request = solo_field(c, m, "request");
     solo_draft(c, "REPLY");
@@ -406,11 +347,11 @@ static void slow_refusing_or_old_replies_do_not_count(void **unused)
     solo_put(c, "supports", 1);
     solo_hear(c, 2, SLOW_NS);
     assert_null(solo_told(c));
-    hear_reply(c, 2, first, true);
+    local_hear_reply(c, 2, first, true);
     assert_null(solo_told(c));
-    hear_reply(c, 2, request, false);
+    local_hear_reply(c, 2, request, false);
     assert_null(solo_told(c));
-    hear_reply(c, 2, request, true);
+    local_hear_reply(c, 2, request, true);
     assert_non_null(solo_told(c));
     solo_free(c);
 }
@@ -420,15 +361,15 @@ static void slow_refusing_or_old_replies_do_not_count(void **unused)
 static void newcomer_must_support_as_well(void **unused)
 {
     (void)unused;
-    struct solo *c = process(1, 3, "");
+    struct solo *c = local_process(1, 3, "");
     const struct cv_message *m = solo_await(c, "ELECTION", DELTA_NS);
-    hear_reply(c, 2, solo_field(c, m, "request"), true);
+    local_hear_reply(c, 2, solo_field(c, m, "request"), true);
     m = solo_await(c, "ELECTION", 8 * NS_PER_MS);
     const uint64_t request = solo_field(c, m, "request");
-    hear_reply(c, 3, request, false); /* alive from now on */
-    hear_reply(c, 2, request, true);
+    local_hear_reply(c, 3, request, false); /* alive from now on */
+    local_hear_reply(c, 2, request, true);
     assert_null(solo_told(c));
-    hear_reply(c, 3, request, true);
+    local_hear_reply(c, 3, request, true);
     assert_non_null(solo_told(c));
     solo_free(c);
 }
@@ -437,13 +378,13 @@ static void newcomer_must_support_as_well(void **unused)
 static void no_leader_above_a_lower_one(void **unused)
 {
     (void)unused;
-    struct solo *c = process(2, 3, "");
+    struct solo *c = local_process(2, 3, "");
     const struct cv_message *m = solo_await(c, "ELECTION", DELTA_NS);
-    hear_reply(c, 3, solo_field(c, m, "request"), true);
+    local_hear_reply(c, 3, solo_field(c, m, "request"), true);
     m = solo_await(c, "ELECTION", 8 * NS_PER_MS);
     const uint64_t request = solo_field(c, m, "request");
-    hear_reply(c, 1, request, true);
-    hear_reply(c, 3, request, true);
+    local_hear_reply(c, 1, request, true);
+    local_hear_reply(c, 3, request, true);
     assert_null(solo_told(c));
     solo_free(c);
 }
@@ -455,14 +396,14 @@ static void validity_counts_from_the_request(void **unused)
     (void)unused;
     const int64_t lead_ns = LOCK_NS - LOCK_NS * 2 / 10000 - 1;
     for (int64_t late_ns = 0; late_ns < 8 * NS_PER_MS; late_ns += NS_PER_MS) {
-        struct solo *c = process(1, 2, "");
+        struct solo *c = local_process(1, 2, "");
         const struct cv_message *m = solo_await(c, "ELECTION", DELTA_NS);
-        hear_reply(c, 2, solo_field(c, m, "request"), true);
+        local_hear_reply(c, 2, solo_field(c, m, "request"), true);
         m = solo_await(c, "ELECTION", 8 * NS_PER_MS);
         const uint64_t request = solo_field(c, m, "request");
         assert_int_equal(request, c->now_ns);
         c->now_ns += late_ns;
-        hear_reply(c, 2, request, true);
+        local_hear_reply(c, 2, request, true);
         assert_int_equal(solo_told(c)->valid_until_ns, (int64_t)request + lead_ns);
         solo_free(c);
     }
@@ -473,21 +414,21 @@ static void validity_counts_from_the_request(void **unused)
 static void failed_attempt_is_released(void **unused)
 {
     (void)unused;
-    struct solo *c = process(1, 3, "ep=50ms");
+    struct solo *c = local_process(1, 3, "ep=50ms");
     const struct cv_message *m = solo_await(c, "ELECTION", DELTA_NS);
-    hear_reply(c, 2, solo_field(c, m, "request"), true);
-    hear_reply(c, 3, solo_field(c, m, "request"), true);
+    local_hear_reply(c, 2, solo_field(c, m, "request"), true);
+    local_hear_reply(c, 3, solo_field(c, m, "request"), true);
     m = solo_await(c, "ELECTION", 50 * NS_PER_MS);
     const int64_t request = (int64_t)solo_field(c, m, "request");
-    hear_reply(c, 2, (uint64_t)request, true);
-    hear_reply(c, 3, (uint64_t)request, false);
+    local_hear_reply(c, 2, (uint64_t)request, true);
+    local_hear_reply(c, 3, (uint64_t)request, false);
     m = solo_await(c, "RELEASE", WAIT_NS);
     cv_id to;
     assert_ptr_equal(solo_said_to(c, "RELEASE", &to), m);
     assert_int_equal(to, CV_ID_NONE);
     assert_int_equal(c->now_ns, request + WAIT_NS);
     assert_int_equal(solo_field(c, m, "request"), request);
-    hear_reply(c, 3, (uint64_t)request, true); /* too late: it was given up */
+    local_hear_reply(c, 3, (uint64_t)request, true); /* too late: it was given up */
     assert_null(solo_told(c));
     solo_free(c);
 }
@@ -496,8 +437,8 @@ static void failed_attempt_is_released(void **unused)
 static void attempt_without_support_is_not_released(void **unused)
 {
     (void)unused;
-    struct solo *c = process(2, 3, "ep=50ms");
-    assert_true(is_supported(c, 1, 1, 1)); /* locked to 1 */
+    struct solo *c = local_process(2, 3, "ep=50ms");
+    assert_true(local_is_supported(c, 1, 1, 1)); /* locked to 1 */
     solo_step(c, (struct cv_event){.kind = CV_EVENT_PEER_DOWN, .peer = 1});
     (void)solo_await(c, "ELECTION", EXPIRES_NS);
     const int64_t asked_ns = c->now_ns;
@@ -513,8 +454,8 @@ static void attempt_without_support_is_not_released(void **unused)
 static void leader_whose_renewal_failed_does_not_release(void **unused)
 {
     (void)unused;
-    struct solo *c = process(1, 3, "majority=yes"); /* it cannot lead alone */
-    const int64_t request = elect(c);
+    struct solo *c = local_process(1, 3, "majority=yes"); /* it cannot lead alone */
+    const int64_t request = local_elect(c);
     const int64_t until_ns = solo_told(c)->valid_until_ns;
     assert_true(until_ns > request);
     uint32_t asked = 0;
@@ -537,15 +478,15 @@ static void leader_whose_renewal_failed_does_not_release(void **unused)
 static void answers_to_a_repeated_renewal_add_up(void **unused)
 {
     (void)unused;
-    struct solo *c = process(1, 3, "");
-    (void)elect(c);
+    struct solo *c = local_process(1, 3, "");
+    (void)local_elect(c);
     const struct cv_message *m = solo_await(c, "ELECTION", 8 * NS_PER_MS);
     const uint64_t request = solo_field(c, m, "request");
-    hear_reply(c, 2, request, true); /* 3's answer is lost */
+    local_hear_reply(c, 2, request, true); /* 3's answer is lost */
     m = solo_await(c, "ELECTION", 8 * NS_PER_MS);
     assert_int_equal(solo_field(c, m, "request"), request);
     assert_true(c->now_ns > (int64_t)request);
-    hear_reply(c, 3, request, true); /* this time 2's is */
+    local_hear_reply(c, 3, request, true); /* this time 2's is */
     assert_non_null(solo_told(c));
     assert_int_equal(solo_told(c)->reason, CV_REASON_RENEWED);
     assert_int_equal(solo_told(c)->valid_until_ns,
@@ -558,18 +499,18 @@ static void answers_to_a_repeated_renewal_add_up(void **unused)
 static void lapsed_leadership_is_over_before_anything_else_and_not_revived(void **unused)
 {
     (void)unused;
-    struct solo *c = process(1, 2, "");
-    (void)elect(c);
+    struct solo *c = local_process(1, 2, "");
+    (void)local_elect(c);
     const uint64_t token = solo_told(c)->token;
     const int64_t until_ns = solo_told(c)->valid_until_ns;
     const struct cv_message *m = solo_await(c, "ELECTION", 8 * NS_PER_MS);
     const uint64_t renewal = solo_field(c, m, "request");
     solo_pause(c, until_ns - c->now_ns + 5 * NS_PER_MS);
-    hear_reply(c, 2, renewal, true); /* waited in the queue, its bound was computed before */
+    local_hear_reply(c, 2, renewal, true); /* waited in the queue, its bound was computed before */
     assert_non_null(solo_told(c));
     assert_int_equal(solo_told(c)->leader, CV_ID_NONE);
     assert_non_null(solo_said(c, "RELEASE"));
-    (void)elect(c);
+    (void)local_elect(c);
     assert_true(solo_told(c)->token > token);
     solo_free(c);
 }

@@ -6,6 +6,7 @@
  * and long time-outs, a fast and a slow sequencer, with boots and without, near the wrap-around and
  * far from it. At full scale these are 20,000 runs. */
 #include "report/runner.h"
+#include "support/scenarios.h"
 #include "support/support.h"
 
 #include <stdlib.h>
@@ -33,49 +34,14 @@ static struct kind kinds[] = {
 
 static struct sim_scenario *scenario_of(const struct kind *kind)
 {
-    const char *root = getenv("SOURCE_ROOT"); /* the meson tests set it; by hand: the root */
-    char path[500];
-    char *text;
-    size_t length;
-    struct cv_errtext why = {""};
-    (void)snprintf(path, sizeof path, "%s/tests/scenario/random/anon.scn",
-                   root != NULL ? root : ".");
-    if (cv__text_load(path, &text, &length, &why) != CV_OK) {
-        fail_msg("%s", why.text);
-    }
-    char *made = NULL;
-    size_t made_length = 0;
-    FILE *out = open_memstream(&made, &made_length);
-    assert_non_null(out);
-    (void)fprintf(out, "protocol anon %s\nnodes %u\nsequencer %s\n", kind->options, kind->nodes,
-                  kind->sequencer);
+    static const char *const without[] = {"protocol", "nodes", "sequencer", "down", NULL};
+    char head[500], down[32] = "";
     if (kind->joiners > 0) {
-        (void)fprintf(out, "down 1..%u\n", kind->joiners);
+        (void)snprintf(down, sizeof down, "down 1..%u\n", kind->joiners);
     }
-    for (size_t at = 0; at < length;) {
-        const char *end = memchr(text + at, '\n', length - at);
-        const size_t line = end != NULL ? (size_t)(end - (text + at)) : length - at;
-        const char *const replaced[] = {"protocol ", "nodes ", "sequencer ", "down "};
-        bool is_replaced = false;
-        for (uint32_t i = 0; i < COUNT_OF(replaced); i++) {
-            const size_t word = strlen(replaced[i]);
-            is_replaced =
-                is_replaced || (line >= word && memcmp(text + at, replaced[i], word) == 0);
-        }
-        if (!is_replaced) {
-            (void)fwrite(text + at, 1, line, out);
-            (void)fputc('\n', out);
-        }
-        at += line + 1;
-    }
-    assert_int_equal(fclose(out), 0);
-    struct sim_scenario *scenario = NULL;
-    if (sim_scenario_parse(kind->name, made, made_length, &scenario, &why) != CV_OK) {
-        fail_msg("%s", why.text);
-    }
-    free(made);
-    free(text);
-    return scenario;
+    (void)snprintf(head, sizeof head, "protocol anon %s\nnodes %u\nsequencer %s\n%s", kind->options,
+                   kind->nodes, kind->sequencer, down);
+    return scenario_variant(kind->name, "anon.scn", head, without);
 }
 
 static void keeps_its_promises(void **state)

@@ -6,6 +6,7 @@
  * 40 contenders, short and long leases, a fast and a slow store, losses all the time, no news at
  * all, and clocks at a bound of several per cent. At full scale these are 20,000 runs. */
 #include "report/runner.h"
+#include "support/scenarios.h"
 #include "support/support.h"
 
 #include <stdlib.h>
@@ -37,59 +38,18 @@ static struct kind kinds[] = {
      2, 1000},
 };
 
-/* Lines that the kind says itself. */
-static bool is_replaced(const struct kind *kind, const char *line, size_t length)
-{
-    const char *const words[] = {"protocol ", "nodes ", "store ", "down ", "clock "};
-    for (uint32_t i = 0; i < COUNT_OF(words); i++) {
-        const size_t word = strlen(words[i]);
-        const bool is_clock = strcmp(words[i], "clock ") == 0;
-        if (length >= word && memcmp(line, words[i], word) == 0 &&
-            (!is_clock || kind->more[0] != '\0')) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static struct sim_scenario *scenario_of(const struct kind *kind)
 {
-    const char *root = getenv("SOURCE_ROOT"); /* the meson tests set it; by hand: the root */
-    char path[500];
-    char *text;
-    size_t length;
-    struct cv_errtext why = {""};
-    (void)snprintf(path, sizeof path, "%s/tests/scenario/random/lease.scn",
-                   root != NULL ? root : ".");
-    if (cv__text_load(path, &text, &length, &why) != CV_OK) {
-        fail_msg("%s", why.text);
-    }
-    char *made = NULL;
-    size_t made_length = 0;
-    FILE *out = open_memstream(&made, &made_length);
-    assert_non_null(out);
-    (void)fprintf(out, "protocol lease %s\nnodes %u\nstore %s\n%s", kind->options, kind->nodes,
-                  kind->store, kind->more);
+    /* The kind says these itself; clocks only if it says more. */
+    const char *const without[] = {
+        "protocol", "nodes", "store", "down", kind->more[0] != '\0' ? "clock" : NULL, NULL};
+    char head[500], down[32] = "";
     if (kind->joiners > 0) {
-        (void)fprintf(out, "down 1..%u\n", kind->joiners);
+        (void)snprintf(down, sizeof down, "down 1..%u\n", kind->joiners);
     }
-    for (size_t at = 0; at < length;) {
-        const char *end = memchr(text + at, '\n', length - at);
-        const size_t line = end != NULL ? (size_t)(end - (text + at)) : length - at;
-        if (!is_replaced(kind, text + at, line)) {
-            (void)fwrite(text + at, 1, line, out);
-            (void)fputc('\n', out);
-        }
-        at += line + 1;
-    }
-    assert_int_equal(fclose(out), 0);
-    struct sim_scenario *scenario = NULL;
-    if (sim_scenario_parse(kind->name, made, made_length, &scenario, &why) != CV_OK) {
-        fail_msg("%s", why.text);
-    }
-    free(made);
-    free(text);
-    return scenario;
+    (void)snprintf(head, sizeof head, "protocol lease %s\nnodes %u\nstore %s\n%s%s", kind->options,
+                   kind->nodes, kind->store, kind->more, down);
+    return scenario_variant(kind->name, "lease.scn", head, without);
 }
 
 static void keeps_its_promises(void **state)

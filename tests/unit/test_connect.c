@@ -5,6 +5,7 @@
  * Links that must not be noticed by others are those between followers: these exchange nothing. */
 #include "core/nodeset.h"
 #include "sim/world.h"
+#include "support/scenarios.h"
 #include "support/support.h"
 
 #include <string.h>
@@ -19,15 +20,8 @@ struct stage {
 /* The lines follow those for protocol and nodes; the run is ten seconds long. */
 static struct stage stage_new(const char *protocol, uint32_t nodes, const char *lines)
 {
-    char text[1000];
-    const int length =
-        snprintf(text, sizeof text, "protocol %s\nnodes %u\nrun 10s\n%s", protocol, nodes, lines);
-    assert_in_range(length, 1, sizeof text - 1);
     struct stage s = {0};
-    struct cv_errtext why = {""};
-    if (sim_scenario_parse("test", text, (size_t)length, &s.scenario, &why) != CV_OK) {
-        fail_msg("%s", why.text);
-    }
+    s.scenario = scenario_read("protocol %s\nnodes %u\nrun 10s\n%s", protocol, nodes, lines);
     s.world = sim_world_new(s.scenario, /* seed= */ 1, &(struct sim_world_options){0});
     return s;
 }

@@ -4,69 +4,8 @@
  * A single core, to which the test is the rest of the world; see
  * tests/paper/test_local_rules_paper.c for those of the paper. Constants are those of the lan
  * profile: Delta 5 ms, ep 8 ms, expires 92.014408 ms, lock 123.014408 ms. */
-#include "support/solo.h"
+#include "support/local.h"
 #include "support/support.h"
-
-#define EXPIRES_NS INT64_C(92014408)
-#define LOCK_NS INT64_C(123014408)
-#define DELTA_NS (5 * NS_PER_MS)
-#define WAIT_NS INT64_C(10001001) /* 2 Delta(1 + rho) */
-#define FAST_NS (1 * NS_PER_MS)
-#define SLOW_NS (DELTA_NS + 1)
-
-/* Process `self` of so many, just started. */
-static struct solo *process(cv_id self, uint32_t members, const char *options)
-{
-    return solo_new("local", self, members, options);
-}
-
-/* A candidate asks for support; is it given? */
-static bool is_supported(struct solo *c, cv_id candidate, uint64_t request, uint64_t token)
-{
-    solo_draft(c, "ELECTION");
-    solo_put(c, "request", request);
-    solo_put(c, "token", token);
-    solo_hear(c, candidate, FAST_NS);
-    cv_id to = CV_ID_NONE;
-    const struct cv_message *reply = solo_said_to(c, "REPLY", &to);
-    assert_non_null(reply); /* every fast ELECTION is answered */
-    assert_int_equal(to, candidate);
-    assert_int_equal(solo_field(c, reply, "request"), request);
-    return solo_field(c, reply, "supports") != 0;
-}
-
-static void hear_release(struct solo *c, cv_id from, uint64_t request)
-{
-    solo_draft(c, "RELEASE");
-    solo_put(c, "request", request);
-    solo_hear(c, from, FAST_NS);
-}
-
-static void hear_reply(struct solo *c, cv_id from, uint64_t request, bool supports)
-{
-    solo_draft(c, "REPLY");
-    solo_put(c, "request", request);
-    solo_put(c, "supports", supports);
-    solo_hear(c, from, FAST_NS);
-}
-
-/* Process 1 with two others, which support it. Returns the request that it leads on. */
-static int64_t elect(struct solo *c)
-{
-    assert_int_equal(c->config.self, 1);
-    for (uint32_t round = 0; round < 10; round++) {
-        const struct cv_message *m = solo_await(c, "ELECTION", EXPIRES_NS);
-        const uint64_t request = solo_field(c, m, "request");
-        for (cv_id id = 2; id <= c->config.member_count; id++) {
-            hear_reply(c, id, request, true);
-        }
-        if (solo_told(c) != NULL && solo_told(c)->leader == 1) {
-            return (int64_t)request;
-        }
-    }
-    fail_msg("not elected");
-    return 0;
-}
 
 /* ---- sec. IX: recovery, and tokens (ours) ---------------------------------------------------- */
 
@@ -75,16 +14,16 @@ static int64_t elect(struct solo *c)
 static void restarted_process_supports_nobody_for_lock(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 3, "");
-    assert_true(is_supported(c, 2, 1, 1));
+    struct solo *c = local_process(3, 3, "");
+    assert_true(local_is_supported(c, 2, 1, 1));
     solo_restart(c);
     const int64_t restarted_ns = c->now_ns;
-    assert_false(is_supported(c, 1, 1, 2));
-    assert_false(is_supported(c, 2, 2, 3)); /* not even the same again: it does not know */
+    assert_false(local_is_supported(c, 1, 1, 2));
+    assert_false(local_is_supported(c, 2, 2, 3)); /* not even the same again: it does not know */
     c->now_ns = restarted_ns + LOCK_NS - 1;
-    assert_false(is_supported(c, 1, 2, 4));
+    assert_false(local_is_supported(c, 1, 2, 4));
     c->now_ns = restarted_ns + LOCK_NS;
-    assert_true(is_supported(c, 1, 3, 5));
+    assert_true(local_is_supported(c, 1, 3, 5));
     solo_free(c);
 }
 
@@ -92,12 +31,12 @@ static void restarted_process_supports_nobody_for_lock(void **unused)
 static void restarted_process_that_never_supported_does_not_wait(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 3, "");
-    (void)is_supported(c, 1, 1, 0); /* refused: no token */
-    hear_reply(c, 2, 1, false);
+    struct solo *c = local_process(3, 3, "");
+    (void)local_is_supported(c, 1, 1, 0); /* refused: no token */
+    local_hear_reply(c, 2, 1, false);
     assert_int_equal(c->persisted_count, 0);
     solo_restart(c);
-    assert_true(is_supported(c, 1, 1, 1));
+    assert_true(local_is_supported(c, 1, 1, 1));
     solo_free(c);
 }
 
@@ -105,8 +44,8 @@ static void restarted_process_that_never_supported_does_not_wait(void **unused)
 static void restarted_candidate_does_not_support_itself_for_lock(void **unused)
 {
     (void)unused;
-    struct solo *c = process(1, 1, "");
-    (void)elect(c);
+    struct solo *c = local_process(1, 1, "");
+    (void)local_elect(c);
     const uint64_t token = solo_told(c)->token;
     solo_restart(c);
     const int64_t restarted_ns = c->now_ns;
@@ -123,8 +62,8 @@ static void restarted_candidate_does_not_support_itself_for_lock(void **unused)
 static void token_is_saved_before_the_answer(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 3, "");
-    assert_true(is_supported(c, 1, 1, 42));
+    struct solo *c = local_process(3, 3, "");
+    assert_true(local_is_supported(c, 1, 1, 42));
     bool is_saved = false;
     for (uint32_t i = 0; i < c->out.item_count; i++) {
         const struct cv_effect *e = &c->out.item[i];
@@ -143,14 +82,14 @@ static void token_is_saved_before_the_answer(void **unused)
 static void token_that_is_not_larger_is_refused(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 3, "");
-    assert_true(is_supported(c, 2, 1, 10));
-    assert_true(is_supported(c, 2, 2, 10)); /* the same again */
-    assert_false(is_supported(c, 2, 3, 9)); /* its own, but smaller */
-    hear_release(c, 2, 3);
-    assert_false(is_supported(c, 1, 1, 9));
-    assert_false(is_supported(c, 1, 2, 10)); /* the same of another */
-    assert_true(is_supported(c, 1, 3, 11));
+    struct solo *c = local_process(3, 3, "");
+    assert_true(local_is_supported(c, 2, 1, 10));
+    assert_true(local_is_supported(c, 2, 2, 10)); /* the same again */
+    assert_false(local_is_supported(c, 2, 3, 9)); /* its own, but smaller */
+    local_hear_release(c, 2, 3);
+    assert_false(local_is_supported(c, 1, 1, 9));
+    assert_false(local_is_supported(c, 1, 2, 10)); /* the same of another */
+    assert_true(local_is_supported(c, 1, 3, 11));
     solo_free(c);
 }
 
@@ -158,13 +97,13 @@ static void token_that_is_not_larger_is_refused(void **unused)
 static void refusal_tells_the_token(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 3, "");
-    assert_true(is_supported(c, 2, 1, 10));
+    struct solo *c = local_process(3, 3, "");
+    assert_true(local_is_supported(c, 2, 1, 10));
     assert_int_equal(solo_field(c, solo_said(c, "REPLY"), "token"), 0);
-    assert_false(is_supported(c, 1, 1, 11)); /* locked to 2 */
+    assert_false(local_is_supported(c, 1, 1, 11)); /* locked to 2 */
     assert_int_equal(solo_field(c, solo_said(c, "REPLY"), "token"), 0);
-    hear_release(c, 2, 1);
-    assert_false(is_supported(c, 1, 2, 3));
+    local_hear_release(c, 2, 1);
+    assert_false(local_is_supported(c, 1, 2, 3));
     assert_int_equal(solo_field(c, solo_said(c, "REPLY"), "token"), 10);
     solo_free(c);
 }
@@ -173,13 +112,13 @@ static void refusal_tells_the_token(void **unused)
 static void accepted_token_survives_a_crash(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 3, "");
-    assert_true(is_supported(c, 2, 1, 10));
+    struct solo *c = local_process(3, 3, "");
+    assert_true(local_is_supported(c, 2, 1, 10));
     solo_restart(c);
     c->now_ns += LOCK_NS;
-    assert_false(is_supported(c, 1, 1, 10));
+    assert_false(local_is_supported(c, 1, 1, 10));
     assert_int_equal(solo_field(c, solo_said(c, "REPLY"), "token"), 10);
-    assert_true(is_supported(c, 1, 2, 11));
+    assert_true(local_is_supported(c, 1, 2, 11));
     solo_free(c);
 }
 
@@ -187,7 +126,7 @@ static void accepted_token_survives_a_crash(void **unused)
 static void candidate_tops_the_largest_token_it_heard_of(void **unused)
 {
     (void)unused;
-    struct solo *c = process(1, 2, "");
+    struct solo *c = local_process(1, 2, "");
     const struct cv_message *m = solo_await(c, "ELECTION", DELTA_NS);
     solo_draft(c, "REPLY");
     solo_put(c, "request", solo_field(c, m, "request"));
@@ -202,13 +141,13 @@ static void candidate_tops_the_largest_token_it_heard_of(void **unused)
 static void renewal_keeps_the_token(void **unused)
 {
     (void)unused;
-    struct solo *c = process(1, 2, "");
-    (void)elect(c);
+    struct solo *c = local_process(1, 2, "");
+    (void)local_elect(c);
     const uint64_t token = solo_told(c)->token;
     for (uint32_t i = 0; i < 10; i++) {
         const struct cv_message *m = solo_await(c, "ELECTION", 8 * NS_PER_MS);
         assert_int_equal(solo_field(c, m, "token"), token);
-        hear_reply(c, 2, solo_field(c, m, "request"), true);
+        local_hear_reply(c, 2, solo_field(c, m, "request"), true);
         assert_int_equal(solo_told(c)->token, token);
         assert_int_equal(solo_told(c)->reason, CV_REASON_RENEWED);
     }
@@ -219,8 +158,8 @@ static void renewal_keeps_the_token(void **unused)
 static void process_whose_disk_fails_takes_no_further_part(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 3, "");
-    assert_true(is_supported(c, 1, 1, 1));
+    struct solo *c = local_process(3, 3, "");
+    assert_true(local_is_supported(c, 1, 1, 1));
     solo_step(c, (struct cv_event){.kind = CV_EVENT_PERSIST_FAILED});
     solo_draft(c, "ELECTION");
     solo_put(c, "request", 2);
@@ -240,15 +179,15 @@ static void process_whose_disk_fails_takes_no_further_part(void **unused)
 static void supporters_learn_their_partition_from_the_next_election(void **unused)
 {
     (void)unused;
-    struct solo *leader = process(1, 3, "");
-    (void)elect(leader);
+    struct solo *leader = local_process(1, 3, "");
+    (void)local_elect(leader);
     const uint64_t token = solo_told(leader)->token;
     const struct cv_message *m = solo_await(leader, "ELECTION", 8 * NS_PER_MS);
     assert_int_equal(solo_set(leader, m, "support"), BIT(1) | BIT(2) | BIT(3));
     assert_int_equal(solo_field(leader, m, "leading"), token);
 
-    struct solo *c = process(3, 3, "");
-    assert_true(is_supported(c, 1, 1, token));
+    struct solo *c = local_process(3, 3, "");
+    assert_true(local_is_supported(c, 1, 1, token));
     assert_null(solo_told(c)); /* it does not know yet whether 1 succeeded */
     solo_hear_copy(c, 1, m, FAST_NS);
     assert_non_null(solo_told(c));
@@ -264,7 +203,7 @@ static void supporters_learn_their_partition_from_the_next_election(void **unuse
 static void who_is_not_in_the_support_set_does_not_follow(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 3, "");
+    struct solo *c = local_process(3, 3, "");
     solo_draft(c, "ELECTION");
     solo_put(c, "request", 1);
     solo_put(c, "token", 1);
@@ -280,7 +219,7 @@ static void follower_forgets_its_leader_when_its_lock_ends(void **unused)
 {
     (void)unused;
     for (uint32_t is_released = 0; is_released < 2; is_released++) {
-        struct solo *c = process(3, 3, "");
+        struct solo *c = local_process(3, 3, "");
         solo_draft(c, "ELECTION");
         solo_put(c, "request", 1);
         solo_put(c, "token", 1);
@@ -289,7 +228,7 @@ static void follower_forgets_its_leader_when_its_lock_ends(void **unused)
         solo_hear(c, 1, FAST_NS);
         assert_int_equal(solo_told(c)->leader, 1);
         if (is_released) {
-            hear_release(c, 1, 1);
+            local_hear_release(c, 1, 1);
         } else {
             const int64_t heard_ns = c->now_ns;
             solo_wait_until(c, heard_ns + LOCK_NS - 1);
@@ -308,8 +247,8 @@ static void follower_forgets_its_leader_when_its_lock_ends(void **unused)
 static void resigning_leader_releases_and_is_passive(void **unused)
 {
     (void)unused;
-    struct solo *c = process(1, 3, "");
-    (void)elect(c);
+    struct solo *c = local_process(1, 3, "");
+    (void)local_elect(c);
     solo_step(c, (struct cv_event){.kind = CV_EVENT_RESIGN});
     assert_non_null(solo_told(c));
     assert_int_equal(solo_told(c)->leader, CV_ID_NONE);
@@ -318,7 +257,7 @@ static void resigning_leader_releases_and_is_passive(void **unused)
     const struct cv_message *m = solo_said(c, "RELEASE");
     assert_non_null(m);
     assert_int_equal(solo_field(c, m, "passive"), 1);
-    assert_true(is_supported(c, 2, 1, 50)); /* though 2 is higher: it does not stand itself */
+    assert_true(local_is_supported(c, 2, 1, 50)); /* though 2 is higher: it does not stand itself */
     assert_int_equal(solo_field(c, solo_said(c, "REPLY"), "passive"), 1);
     solo_free(c);
 }
@@ -327,11 +266,11 @@ static void resigning_leader_releases_and_is_passive(void **unused)
 static void resigning_of_a_follower_means_nothing(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 3, "");
-    assert_true(is_supported(c, 1, 1, 1));
+    struct solo *c = local_process(3, 3, "");
+    assert_true(local_is_supported(c, 1, 1, 1));
     solo_step(c, (struct cv_event){.kind = CV_EVENT_RESIGN});
     assert_int_equal(c->out.item_count, 0);
-    assert_false(is_supported(c, 2, 1, 2)); /* still locked to 1 */
+    assert_false(local_is_supported(c, 2, 1, 2)); /* still locked to 1 */
     solo_free(c);
 }
 
@@ -339,13 +278,13 @@ static void resigning_of_a_follower_means_nothing(void **unused)
 static void passive_process_is_not_waited_for(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 3, "");
-    assert_true(is_supported(c, 1, 1, 1));
+    struct solo *c = local_process(3, 3, "");
+    assert_true(local_is_supported(c, 1, 1, 1));
     solo_draft(c, "RELEASE");
     solo_put(c, "request", 1);
     solo_put(c, "passive", 1);
     solo_hear(c, 1, FAST_NS);
-    assert_true(is_supported(c, 2, 1, 2));
+    assert_true(local_is_supported(c, 2, 1, 2));
     solo_free(c);
 }
 
@@ -353,15 +292,15 @@ static void passive_process_is_not_waited_for(void **unused)
 static void hint_takes_out_of_the_alive_set_and_leaves_the_lock(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 3, "");
+    struct solo *c = local_process(3, 3, "");
     const int64_t locked_ns = c->now_ns;
-    assert_true(is_supported(c, 1, 1, 1));
+    assert_true(local_is_supported(c, 1, 1, 1));
     solo_step(c, (struct cv_event){.kind = CV_EVENT_PEER_DOWN, .peer = 1});
-    assert_false(is_supported(c, 2, 1, 2)); /* 2 is the lowest now, but the lock ... */
+    assert_false(local_is_supported(c, 2, 1, 2)); /* 2 is the lowest now, but the lock ... */
     c->now_ns = locked_ns + LOCK_NS - 1;
-    assert_false(is_supported(c, 2, 2, 3));
+    assert_false(local_is_supported(c, 2, 2, 3));
     c->now_ns = locked_ns + LOCK_NS;
-    assert_true(is_supported(c, 2, 3, 4));
+    assert_true(local_is_supported(c, 2, 3, 4));
     solo_free(c);
 }
 
@@ -369,20 +308,20 @@ static void hint_takes_out_of_the_alive_set_and_leaves_the_lock(void **unused)
 static void certain_hint_frees_the_lock(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 3, "");
-    assert_true(is_supported(c, 1, 1, 1));
+    struct solo *c = local_process(3, 3, "");
+    assert_true(local_is_supported(c, 1, 1, 1));
     solo_step(c, (struct cv_event){.kind = CV_EVENT_PEER_DOWN, .peer = 1, .is_certain = true});
-    assert_true(is_supported(c, 2, 1, 2));
+    assert_true(local_is_supported(c, 2, 1, 2));
     solo_free(c);
 }
 
 static void certain_hint_frees_no_lock_to_another(void **unused)
 {
     (void)unused;
-    struct solo *c = process(4, 4, "");
-    assert_true(is_supported(c, 2, 1, 1));
+    struct solo *c = local_process(4, 4, "");
+    assert_true(local_is_supported(c, 2, 1, 1));
     solo_step(c, (struct cv_event){.kind = CV_EVENT_PEER_DOWN, .peer = 3, .is_certain = true});
-    assert_false(is_supported(c, 1, 1, 2));
+    assert_false(local_is_supported(c, 1, 1, 2));
     solo_free(c);
 }
 
@@ -392,7 +331,7 @@ static void orphans_stand_up_one_after_the_other(void **unused)
     (void)unused;
     for (uint32_t has_succession = 0; has_succession < 2; has_succession++) {
         for (cv_id self = 2; self <= 5; self++) {
-            struct solo *c = process(self, 5, has_succession ? "" : "succession=no");
+            struct solo *c = local_process(self, 5, has_succession ? "" : "succession=no");
             solo_draft(c, "ELECTION");
             solo_put(c, "request", 1);
             solo_put(c, "token", 1);
@@ -429,7 +368,7 @@ static void leaf_answers_to_its_parent(void **unused)
 {
     (void)unused;
     for (cv_id self = 4; self <= 7; self++) {
-        struct solo *c = process(self, 7, "collate=2");
+        struct solo *c = local_process(self, 7, "collate=2");
         hear_renewal(c, 9, tree_of_seven);
         assert_null(solo_said(c, "REPLY"));
         cv_id to;
@@ -458,7 +397,7 @@ static void hear_collated(struct solo *c, cv_id from, uint64_t request, uint64_t
 static void inner_node_waits_for_its_children(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 7, "collate=2");
+    struct solo *c = local_process(3, 7, "collate=2");
     hear_renewal(c, 9, tree_of_seven);
     assert_null(solo_said(c, "COLLATED"));
     assert_null(solo_said(c, "REPLY"));
@@ -477,7 +416,7 @@ static void inner_node_waits_for_its_children(void **unused)
 static void inner_node_passes_on_what_it_has_when_a_child_is_silent(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 7, "collate=2");
+    struct solo *c = local_process(3, 7, "collate=2");
     hear_renewal(c, 9, tree_of_seven);
     hear_collated(c, 6, 9, BIT(6));
     const int64_t asked_ns = c->now_ns;
@@ -498,7 +437,7 @@ static void inner_node_passes_on_what_it_has_when_a_child_is_silent(void **unuse
 static void process_outside_the_tree_answers_directly(void **unused)
 {
     (void)unused;
-    struct solo *c = process(5, 7, "collate=2");
+    struct solo *c = local_process(5, 7, "collate=2");
     hear_renewal(c, 9, tree_of_seven & ~BIT(5));
     assert_null(solo_said(c, "COLLATED"));
     cv_id to;
@@ -513,11 +452,11 @@ static void repeated_request_is_answered_directly(void **unused)
 {
     (void)unused;
     for (uint32_t has_rival = 0; has_rival < 2; has_rival++) {
-        struct solo *c = process(5, 7, "collate=2");
+        struct solo *c = local_process(5, 7, "collate=2");
         hear_renewal(c, 9, tree_of_seven);
         assert_non_null(solo_said(c, "COLLATED"));
         if (has_rival) {
-            (void)is_supported(c, 6, 4, 1);
+            (void)local_is_supported(c, 6, 4, 1);
         }
         hear_renewal(c, 9, tree_of_seven);
         assert_null(solo_said(c, "COLLATED"));
@@ -535,8 +474,8 @@ static void repeated_request_is_answered_directly(void **unused)
 static void root_counts_the_answers_that_its_children_gathered(void **unused)
 {
     (void)unused;
-    struct solo *c = process(1, 7, "collate=2");
-    (void)elect(c);
+    struct solo *c = local_process(1, 7, "collate=2");
+    (void)local_elect(c);
     const struct cv_message *m = solo_await(c, "ELECTION", 8 * NS_PER_MS);
     const uint64_t request = solo_field(c, m, "request");
     hear_collated(c, 2, request, BIT(2) | BIT(4) | BIT(5));
@@ -555,23 +494,23 @@ static void root_counts_the_answers_that_its_children_gathered(void **unused)
 static void refusal_of_support_has_a_reason(void **unused)
 {
     (void)unused;
-    struct solo *c = process(3, 3, "");
+    struct solo *c = local_process(3, 3, "");
     const int64_t locked_ns = c->now_ns;
-    assert_true(is_supported(c, 2, 1, 5));
+    assert_true(local_is_supported(c, 2, 1, 5));
     assert_int_equal(c->out.note_count, 0);
-    assert_false(is_supported(c, 1, 1, 6));
+    assert_false(local_is_supported(c, 1, 1, 6));
     const struct cv_note *note = solo_noted(c, "support refused: locked to {peer} until {time}");
     assert_int_equal(note->peer, 2);
     assert_true(note->time_ns == locked_ns + LOCK_NS);
-    hear_release(c, 2, 1);
-    assert_false(is_supported(c, 2, 2, 6));
+    local_hear_release(c, 2, 1);
+    assert_false(local_is_supported(c, 2, 2, 6));
     assert_int_equal(solo_noted(c, "support refused: {peer} is alive and comes first")->peer, 1);
-    assert_false(is_supported(c, 1, 2, 5));
+    assert_false(local_is_supported(c, 1, 2, 5));
     note = solo_noted(c, "support refused: token {number} of {peer} was accepted before");
     assert_int_equal(note->number, 5);
     assert_int_equal(note->peer, 2);
     solo_restart(c);
-    assert_false(is_supported(c, 1, 3, 7));
+    assert_false(local_is_supported(c, 1, 3, 7));
     note = solo_noted(c, "support refused: may be locked to another since before its restart, "
                          "until {time}");
     assert_true(note->time_ns == c->now_ns + LOCK_NS);
@@ -581,11 +520,11 @@ static void refusal_of_support_has_a_reason(void **unused)
 static void ignored_message_has_a_reason(void **unused)
 {
     (void)unused;
-    struct solo *c = process(1, 3, "");
+    struct solo *c = local_process(1, 3, "");
     solo_draft(c, "ELECTION");
     solo_hear(c, 2, SLOW_NS);
     assert_int_equal(solo_noted(c, "ELECTION of {peer} ignored: slow")->peer, 2);
-    hear_reply(c, 2, /* request= */ 7, true);
+    local_hear_reply(c, 2, /* request= */ 7, true);
     const struct cv_note *note =
         solo_noted(c, "answer of {peer} not counted: request {number} is no longer open");
     assert_int_equal(note->number, 7);
@@ -605,11 +544,11 @@ static void ignored_message_has_a_reason(void **unused)
 static void failed_request_has_a_reason(void **unused)
 {
     (void)unused;
-    struct solo *c = process(1, 3, "");
-    (void)elect(c);
+    struct solo *c = local_process(1, 3, "");
+    (void)local_elect(c);
     const struct cv_message *m = solo_await(c, "ELECTION", EXPIRES_NS);
-    hear_reply(c, 2, solo_field(c, m, "request"), true);
-    hear_reply(c, 3, solo_field(c, m, "request"), false);
+    local_hear_reply(c, 2, solo_field(c, m, "request"), true);
+    local_hear_reply(c, 3, solo_field(c, m, "request"), false);
     assert_int_equal(solo_noted(c, "{peer} refuses its support")->peer, 3);
     solo_wait_until(c, c->now_ns + WAIT_NS);
     assert_int_equal(solo_noted(c, "request failed: {peer} is alive and does not support it")->peer,

@@ -24,18 +24,33 @@ static void on_break(void *context, enum cv_property property, const char *detai
     (void)snprintf(told->detail, sizeof told->detail, "%s", detail);
 }
 
-static void begin(struct cv_properties *p, struct told *told)
+struct watched {
+    struct cv_properties properties;
+    struct told told;
+};
+
+static int begin(void **state)
 {
+    static struct watched w;
     const struct cv_properties_setting setting = {
         .node_count = NODES,
         .promises = CV_PROP(AT_MOST_ONE_LEADER),
         .settle_ns = 100,
     };
-    memset(told, 0, sizeof *told);
-    cv__properties_init(p, &setting, on_break, told);
+    memset(&w, 0, sizeof w);
+    cv__properties_init(&w.properties, &setting, on_break, &w.told);
     for (cv_id id = 1; id <= NODES; id++) {
-        cv__properties_start(p, id);
+        cv__properties_start(&w.properties, id);
     }
+    *state = &w;
+    return 0;
+}
+
+static int end(void **state)
+{
+    struct watched *w = *state;
+    cv__properties_fini(&w->properties);
+    return 0;
 }
 
 static struct cv_belief follow(cv_id leader, uint64_t token)
@@ -50,227 +65,193 @@ static struct cv_belief lead(cv_id self, uint64_t token, int64_t until_ns)
         .named = self, .leader = self, .token = token, .is_self = true, .until_ns = until_ns};
 }
 
-static void two_claims_that_overlap_are_two_leaders(void **unused)
+static void two_claims_that_overlap_are_two_leaders(void **state)
 {
-    (void)unused;
-    struct cv_properties p;
-    struct told told;
-    begin(&p, &told);
-    cv__properties_begin(&p, 1, /* token= */ 7, /* until_ns= */ 50);
-    cv__properties_time(&p, 49);
-    cv__properties_begin(&p, 2, /* token= */ 8, /* until_ns= */ 90);
-    assert_int_equal(told.count, 1);
-    assert_int_equal(told.property, CV_PROPERTY_AT_MOST_ONE_LEADER);
-    assert_string_equal(told.detail, "node 2 leads with token 8 while node 1 leads with 7");
-    assert_int_equal(p.broken[CV_PROPERTY_AT_MOST_ONE_LEADER].at_ns, 49);
-    cv__properties_fini(&p);
+    struct watched *w = *state;
+    struct cv_properties *p = &w->properties;
+    cv__properties_begin(p, 1, /* token= */ 7, /* until_ns= */ 50);
+    cv__properties_time(p, 49);
+    cv__properties_begin(p, 2, /* token= */ 8, /* until_ns= */ 90);
+    assert_int_equal(w->told.count, 1);
+    assert_int_equal(w->told.property, CV_PROPERTY_AT_MOST_ONE_LEADER);
+    assert_string_equal(w->told.detail, "node 2 leads with token 8 while node 1 leads with 7");
+    assert_int_equal(p->broken[CV_PROPERTY_AT_MOST_ONE_LEADER].at_ns, 49);
 }
 
-static void a_claim_may_begin_at_the_instant_another_runs_out(void **unused)
+static void a_claim_may_begin_at_the_instant_another_runs_out(void **state)
 {
-    (void)unused;
-    struct cv_properties p;
-    struct told told;
-    begin(&p, &told);
-    cv__properties_begin(&p, 1, 7, 50);
-    cv__properties_time(&p, 50);
-    cv__properties_begin(&p, 2, 8, 90);
-    assert_int_equal(told.count, 0);
-    assert_false(cv__properties_holds(&p, 1, 50));
-    assert_true(cv__properties_holds(&p, 2, 50));
-    cv__properties_fini(&p);
+    struct watched *w = *state;
+    struct cv_properties *p = &w->properties;
+    cv__properties_begin(p, 1, 7, 50);
+    cv__properties_time(p, 50);
+    cv__properties_begin(p, 2, 8, 90);
+    assert_int_equal(w->told.count, 0);
+    assert_false(cv__properties_holds(p, 1, 50));
+    assert_true(cv__properties_holds(p, 2, 50));
 }
 
-static void a_renewed_claim_lasts_longer(void **unused)
+static void a_renewed_claim_lasts_longer(void **state)
 {
-    (void)unused;
-    struct cv_properties p;
-    struct told told;
-    begin(&p, &told);
-    cv__properties_begin(&p, 1, 7, 50);
-    cv__properties_renew(&p, 1, 60);
-    cv__properties_time(&p, 50);
-    cv__properties_begin(&p, 2, 8, 90);
-    assert_int_equal(told.property, CV_PROPERTY_AT_MOST_ONE_LEADER);
-    cv__properties_fini(&p);
+    struct watched *w = *state;
+    struct cv_properties *p = &w->properties;
+    cv__properties_begin(p, 1, 7, 50);
+    cv__properties_renew(p, 1, 60);
+    cv__properties_time(p, 50);
+    cv__properties_begin(p, 2, 8, 90);
+    assert_int_equal(w->told.property, CV_PROPERTY_AT_MOST_ONE_LEADER);
 }
 
-static void a_token_that_does_not_grow_is_remembered_from_the_whole_run(void **unused)
+static void a_token_that_does_not_grow_is_remembered_from_the_whole_run(void **state)
 {
-    (void)unused;
-    struct cv_properties p;
-    struct told told;
-    begin(&p, &told);
-    cv__properties_begin(&p, 1, 9, 50);
-    cv__properties_end(&p, 1);
-    cv__properties_begin(&p, 2, 10, 50);
-    cv__properties_end(&p, 2);
-    cv__properties_begin(&p, 3, 10, 50);
-    assert_int_equal(told.count, 1);
-    assert_int_equal(told.property, CV_PROPERTY_TOKEN_MONOTONIC);
-    cv__properties_fini(&p);
+    struct watched *w = *state;
+    struct cv_properties *p = &w->properties;
+    cv__properties_begin(p, 1, 9, 50);
+    cv__properties_end(p, 1);
+    cv__properties_begin(p, 2, 10, 50);
+    cv__properties_end(p, 2);
+    cv__properties_begin(p, 3, 10, 50);
+    assert_int_equal(w->told.count, 1);
+    assert_int_equal(w->told.property, CV_PROPERTY_TOKEN_MONOTONIC);
 }
 
-static void a_leadership_changes_what_is_believed_and_held(void **unused)
+static void a_leadership_changes_what_is_believed_and_held(void **state)
 {
-    (void)unused;
-    struct cv_properties p;
-    struct told told;
-    begin(&p, &told);
+    struct watched *w = *state;
+    struct cv_properties *p = &w->properties;
     struct cv_belief belief = lead(1, 1, 50);
-    assert_int_equal(cv__properties_believe(&p, 1, &belief), CV_HOLD_BEGUN);
+    assert_int_equal(cv__properties_believe(p, 1, &belief), CV_HOLD_BEGUN);
     belief.until_ns = 70;
-    assert_int_equal(cv__properties_believe(&p, 1, &belief), 0); /* renewed */
-    assert_int_equal(p.node[0].held_until_ns, 70);
+    assert_int_equal(cv__properties_believe(p, 1, &belief), 0); /* renewed */
+    assert_int_equal(p->node[0].held_until_ns, 70);
     belief = lead(1, 2, 80);
-    assert_int_equal(cv__properties_believe(&p, 1, &belief), CV_HOLD_ENDED | CV_HOLD_BEGUN);
+    assert_int_equal(cv__properties_believe(p, 1, &belief), CV_HOLD_ENDED | CV_HOLD_BEGUN);
     belief = follow(2, 3);
-    assert_int_equal(cv__properties_believe(&p, 1, &belief), CV_HOLD_ENDED);
-    assert_int_equal(p.node[0].leader, 2);
-    assert_int_equal(told.count, 0);
-    cv__properties_fini(&p);
+    assert_int_equal(cv__properties_believe(p, 1, &belief), CV_HOLD_ENDED);
+    assert_int_equal(p->node[0].leader, 2);
+    assert_int_equal(w->told.count, 0);
 }
 
-static void who_does_not_name_itself_does_not_lead(void **unused)
+static void who_does_not_name_itself_does_not_lead(void **state)
 {
-    (void)unused;
-    struct cv_properties p;
-    struct told told;
-    begin(&p, &told);
+    struct watched *w = *state;
+    struct cv_properties *p = &w->properties;
     struct cv_belief belief = follow(2, 1);
     belief.is_self = true;
-    (void)cv__properties_believe(&p, 1, &belief);
-    assert_int_equal(told.property, CV_PROPERTY_VALIDITY);
-    cv__properties_fini(&p);
+    (void)cv__properties_believe(p, 1, &belief);
+    assert_int_equal(w->told.property, CV_PROPERTY_VALIDITY);
 }
 
-static void one_token_has_one_leader(void **unused)
+static void one_token_has_one_leader(void **state)
 {
-    (void)unused;
-    struct cv_properties p;
-    struct told told;
-    begin(&p, &told);
+    struct watched *w = *state;
+    struct cv_properties *p = &w->properties;
     struct cv_belief belief = follow(3, 5);
-    (void)cv__properties_believe(&p, 1, &belief);
+    (void)cv__properties_believe(p, 1, &belief);
     belief = follow(2, 5);
-    (void)cv__properties_believe(&p, 3, &belief);
-    assert_int_equal(told.property, CV_PROPERTY_LEADER_ORDER);
-    assert_string_equal(told.detail, "node 3 sees 2 lead with token 5, with which 3 led");
-    cv__properties_fini(&p);
+    (void)cv__properties_believe(p, 3, &belief);
+    assert_int_equal(w->told.property, CV_PROPERTY_LEADER_ORDER);
+    assert_string_equal(w->told.detail, "node 3 sees 2 lead with token 5, with which 3 led");
 }
 
 /* A leader outside the members breaks validity, and what is judged afterwards must live with it. */
-static void a_leader_that_is_no_member_is_survived(void **unused)
+static void a_leader_that_is_no_member_is_survived(void **state)
 {
-    (void)unused;
-    struct cv_properties p;
-    struct told told;
-    begin(&p, &told);
+    struct watched *w = *state;
+    struct cv_properties *p = &w->properties;
     for (cv_id id = 1; id <= NODES; id++) {
         const struct cv_belief belief = follow(NODES + 1, 1);
-        (void)cv__properties_believe(&p, id, &belief);
+        (void)cv__properties_believe(p, id, &belief);
     }
-    assert_int_equal(told.property, CV_PROPERTY_VALIDITY);
-    cv__properties_judge(&p);
-    assert_int_equal(told.count, 1);
-    cv__properties_fini(&p);
+    assert_int_equal(w->told.property, CV_PROPERTY_VALIDITY);
+    cv__properties_judge(p);
+    assert_int_equal(w->told.count, 1);
 }
 
-static void nobody_changes_its_mind_after_all_is_settled(void **unused)
+static void nobody_changes_its_mind_after_all_is_settled(void **state)
 {
-    (void)unused;
-    struct cv_properties p;
-    struct told told;
-    begin(&p, &told);
+    struct watched *w = *state;
+    struct cv_properties *p = &w->properties;
     struct cv_belief belief = lead(1, 1, INT64_MAX);
-    (void)cv__properties_believe(&p, 1, &belief);
+    (void)cv__properties_believe(p, 1, &belief);
     belief = follow(1, 1);
-    (void)cv__properties_believe(&p, 2, &belief);
-    (void)cv__properties_believe(&p, 3, &belief);
-    cv__properties_disturb(&p);
-    assert_int_equal(cv__properties_due_ns(&p), 100);
-    cv__properties_time(&p, 100);
-    cv__properties_judge(&p);
-    assert_int_equal(told.count, 0);
+    (void)cv__properties_believe(p, 2, &belief);
+    (void)cv__properties_believe(p, 3, &belief);
+    cv__properties_disturb(p);
+    assert_int_equal(cv__properties_due_ns(p), 100);
+    cv__properties_time(p, 100);
+    cv__properties_judge(p);
+    assert_int_equal(w->told.count, 0);
     belief = follow(CV_ID_NONE, 0);
-    (void)cv__properties_believe(&p, 2, &belief);
-    assert_int_equal(told.property, CV_PROPERTY_STABILITY);
-    cv__properties_judge(&p);
-    assert_int_equal(told.property, CV_PROPERTY_TERMINATION);
-    cv__properties_fini(&p);
+    (void)cv__properties_believe(p, 2, &belief);
+    assert_int_equal(w->told.property, CV_PROPERTY_STABILITY);
+    cv__properties_judge(p);
+    assert_int_equal(w->told.property, CV_PROPERTY_TERMINATION);
 }
 
 /* A node in another part, or one that does not take part, is judged apart or not at all. */
-static void parts_are_judged_apart(void **unused)
+static void parts_are_judged_apart(void **state)
 {
-    (void)unused;
-    struct cv_properties p;
-    struct told told;
-    begin(&p, &told);
+    struct watched *w = *state;
+    struct cv_properties *p = &w->properties;
     struct cv_belief belief = lead(1, 1, INT64_MAX);
-    (void)cv__properties_believe(&p, 1, &belief);
+    (void)cv__properties_believe(p, 1, &belief);
     belief = follow(1, 1);
-    (void)cv__properties_believe(&p, 2, &belief);
-    cv__properties_stop(&p, 3);
-    cv__properties_judge(&p);
-    assert_int_equal(told.count, 0);
-    p.node[1].part = 1;
-    cv__properties_judge(&p);
-    assert_int_equal(told.property, CV_PROPERTY_AGREEMENT);
-    assert_string_equal(told.detail, "node 2 follows 1, which does not lead it");
-    cv__properties_fini(&p);
+    (void)cv__properties_believe(p, 2, &belief);
+    cv__properties_stop(p, 3);
+    cv__properties_judge(p);
+    assert_int_equal(w->told.count, 0);
+    p->node[1].part = 1;
+    cv__properties_judge(p);
+    assert_int_equal(w->told.property, CV_PROPERTY_AGREEMENT);
+    assert_string_equal(w->told.detail, "node 2 follows 1, which does not lead it");
 }
 
 /* The present state is bytes: put back, it goes on as if nothing had been said meanwhile. */
-static void the_present_state_is_copied_as_bytes(void **unused)
+static void the_present_state_is_copied_as_bytes(void **state)
 {
-    (void)unused;
-    struct cv_properties p;
-    struct told told;
-    begin(&p, &told);
-    cv__properties_begin(&p, 1, 7, 50);
-    const struct cv_properties before = p;
+    struct watched *w = *state;
+    struct cv_properties *p = &w->properties;
+    cv__properties_begin(p, 1, 7, 50);
+    const struct cv_properties before = *p;
     uint8_t block[1024];
-    assert_in_range(p.block_bytes, 1, sizeof block);
-    memcpy(block, p.node, p.block_bytes);
-    cv__properties_end(&p, 1);
-    cv__properties_time(&p, 60);
-    p.now = before.now;
-    memcpy(p.node, block, p.block_bytes);
-    assert_true(cv__properties_holds(&p, 1, p.now.now_ns));
-    cv__properties_end(&p, 1);
-    assert_int_equal(p.now.holder_count, 0);
-    cv__properties_fini(&p);
+    assert_in_range(p->block_bytes, 1, sizeof block);
+    memcpy(block, p->node, p->block_bytes);
+    cv__properties_end(p, 1);
+    cv__properties_time(p, 60);
+    p->now = before.now;
+    memcpy(p->node, block, p->block_bytes);
+    assert_true(cv__properties_holds(p, 1, p->now.now_ns));
+    cv__properties_end(p, 1);
+    assert_int_equal(p->now.holder_count, 0);
 }
 
-static void a_node_holds_one_leadership_at_a_time(void **unused)
+static void a_node_holds_one_leadership_at_a_time(void **state)
 {
-    (void)unused;
-    struct cv_properties p;
-    struct told told;
-    begin(&p, &told);
-    cv__properties_begin(&p, 1, 7, 50);
-    assert_trips(cv__properties_begin(&p, 1, 8, 60));
-    assert_trips(cv__properties_end(&p, 2));
-    assert_trips(cv__properties_time(&p, -1));
-    cv__properties_fini(&p);
+    struct watched *w = *state;
+    struct cv_properties *p = &w->properties;
+    cv__properties_begin(p, 1, 7, 50);
+    assert_trips(cv__properties_begin(p, 1, 8, 60));
+    assert_trips(cv__properties_end(p, 2));
+    assert_trips(cv__properties_time(p, -1));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_claims_that_overlap_are_two_leaders),
-        cmocka_unit_test(a_claim_may_begin_at_the_instant_another_runs_out),
-        cmocka_unit_test(a_renewed_claim_lasts_longer),
-        cmocka_unit_test(a_token_that_does_not_grow_is_remembered_from_the_whole_run),
-        cmocka_unit_test(a_leadership_changes_what_is_believed_and_held),
-        cmocka_unit_test(who_does_not_name_itself_does_not_lead),
-        cmocka_unit_test(one_token_has_one_leader),
-        cmocka_unit_test(a_leader_that_is_no_member_is_survived),
-        cmocka_unit_test(nobody_changes_its_mind_after_all_is_settled),
-        cmocka_unit_test(parts_are_judged_apart),
-        cmocka_unit_test(the_present_state_is_copied_as_bytes),
-        cmocka_unit_test(a_node_holds_one_leadership_at_a_time),
+        cmocka_unit_test_setup_teardown(two_claims_that_overlap_are_two_leaders, begin, end),
+        cmocka_unit_test_setup_teardown(a_claim_may_begin_at_the_instant_another_runs_out, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(a_renewed_claim_lasts_longer, begin, end),
+        cmocka_unit_test_setup_teardown(a_token_that_does_not_grow_is_remembered_from_the_whole_run,
+                                        begin, end),
+        cmocka_unit_test_setup_teardown(a_leadership_changes_what_is_believed_and_held, begin, end),
+        cmocka_unit_test_setup_teardown(who_does_not_name_itself_does_not_lead, begin, end),
+        cmocka_unit_test_setup_teardown(one_token_has_one_leader, begin, end),
+        cmocka_unit_test_setup_teardown(a_leader_that_is_no_member_is_survived, begin, end),
+        cmocka_unit_test_setup_teardown(nobody_changes_its_mind_after_all_is_settled, begin, end),
+        cmocka_unit_test_setup_teardown(parts_are_judged_apart, begin, end),
+        cmocka_unit_test_setup_teardown(the_present_state_is_copied_as_bytes, begin, end),
+        cmocka_unit_test_setup_teardown(a_node_holds_one_leadership_at_a_time, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

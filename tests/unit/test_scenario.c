@@ -4,6 +4,7 @@
  * Bad input is one line with file, line, column and a hint (the table `wrong`). */
 #include "core/nodeset.h"
 #include "scenario/scenario.h"
+#include "support/scenarios.h"
 #include "support/support.h"
 
 #include <stdlib.h>
@@ -25,14 +26,7 @@ static int parse(const char *text, struct sim_scenario **ret_scenario, struct cv
 /* The lines behind a head that makes a whole scenario of them; they begin on line 4. */
 static struct sim_scenario *parse_lines(const char *lines)
 {
-    char text[2000];
-    struct cv_errtext err = {""};
-    struct sim_scenario *scenario = NULL;
-    (void)snprintf(text, sizeof text, "protocol bully\nnodes 6\nrun 30s\n%s", lines);
-    if (parse(text, &scenario, &err) != CV_OK) {
-        fail_msg("%s", err.text);
-    }
-    return scenario;
+    return scenario_read("protocol bully\nnodes 6\nrun 30s\n%s", lines);
 }
 
 static void reads_the_example_of_the_manual(void **unused)

@@ -1,6 +1,7 @@
 /* tests/unit/test_sequencer.c - the simulated sequencer, and what scenarios say about it. */
 #include "scenario/scenario.h"
 #include "sim/sequencer.h"
+#include "support/scenarios.h"
 #include "support/support.h"
 
 #include <stdlib.h>
@@ -104,15 +105,6 @@ static void resets_wipes_and_wraps(void **unused)
 
 /* ---- scenarios ------------------------------------------------------------------------------- */
 
-static int parse(const char *protocol, const char *line, struct sim_scenario **ret_scenario,
-                 struct cv_errtext *why)
-{
-    char text[500];
-    const int length =
-        snprintf(text, sizeof text, "protocol %s\nnodes 6\n%s\nrun 10s\n", protocol, line);
-    return sim_scenario_parse("x", text, (size_t)length, ret_scenario, why);
-}
-
 static void lines_read_back_as_they_are_written(void **unused)
 {
     (void)unused;
@@ -131,21 +123,8 @@ static void lines_read_back_as_they_are_written(void **unused)
         {"at 1s start 3", "at 1s recover 3"},
     };
     for (uint32_t i = 0; i < COUNT_OF(lines); i++) {
-        struct sim_scenario *scenario;
-        struct cv_errtext why = {""};
-        if (parse("anon", lines[i][0], &scenario, &why) != CV_OK) {
-            fail_msg("%s: %s", lines[i][0], why.text);
-        }
-        assert_int_equal(scenario->action_count, 1);
-        char *printed = NULL;
-        size_t length = 0;
-        FILE *out = open_memstream(&printed, &length);
-        assert_non_null(out);
-        sim_action_print(&scenario->action[0], 6, out);
-        assert_int_equal(fclose(out), 0);
-        assert_string_equal(printed, lines[i][1] != NULL ? lines[i][1] : lines[i][0]);
-        free(printed);
-        sim_scenario_free(scenario);
+        const char *written = lines[i][1] != NULL ? lines[i][1] : lines[i][0];
+        assert_action_written("anon", lines[i][0], written);
     }
 }
 
@@ -173,12 +152,7 @@ static void mistakes_are_pointed_at(void **unused)
         {"anon eta=50ms eps=100ms", "", "eps/2 > eta"},
     };
     for (uint32_t i = 0; i < COUNT_OF(wrong); i++) {
-        struct sim_scenario *scenario;
-        struct cv_errtext why = {""};
-        assert_int_equal(parse(wrong[i].protocol, wrong[i].line, &scenario, &why), CV_E_MALFORMED);
-        if (strstr(why.text, wrong[i].says) == NULL) {
-            fail_msg("'%s' says '%s', not '%s'", wrong[i].line, why.text, wrong[i].says);
-        }
+        assert_line_refused(wrong[i].protocol, wrong[i].line, wrong[i].says);
     }
 }
 

@@ -3,6 +3,7 @@
 #include "scenario/scenario.h"
 #include "sim/network.h"
 #include "sim/store.h"
+#include "support/scenarios.h"
 #include "support/support.h"
 
 #include <stdlib.h>
@@ -138,15 +139,6 @@ static void delays_and_losses_are_of_each_way(void **unused)
 
 /* ---- scenarios ------------------------------------------------------------------------------- */
 
-static int parse(const char *protocol, const char *line, struct sim_scenario **ret_scenario,
-                 struct cv_errtext *why)
-{
-    char text[500];
-    const int length =
-        snprintf(text, sizeof text, "protocol %s\nnodes 6\n%s\nrun 10s\n", protocol, line);
-    return sim_scenario_parse("x", text, (size_t)length, ret_scenario, why);
-}
-
 static void lines_read_back_as_they_are_written(void **unused)
 {
     (void)unused;
@@ -168,21 +160,8 @@ static void lines_read_back_as_they_are_written(void **unused)
         {"store cut 2", NULL},
     };
     for (uint32_t i = 0; i < COUNT_OF(lines); i++) {
-        struct sim_scenario *scenario;
-        struct cv_errtext why = {""};
-        if (parse("lease", lines[i][0], &scenario, &why) != CV_OK) {
-            fail_msg("%s: %s", lines[i][0], why.text);
-        }
-        assert_int_equal(scenario->action_count, 1);
-        char *printed = NULL;
-        size_t length = 0;
-        FILE *out = open_memstream(&printed, &length);
-        assert_non_null(out);
-        sim_action_print(&scenario->action[0], 6, out);
-        assert_int_equal(fclose(out), 0);
-        assert_string_equal(printed, lines[i][1] != NULL ? lines[i][1] : lines[i][0]);
-        free(printed);
-        sim_scenario_free(scenario);
+        const char *written = lines[i][1] != NULL ? lines[i][1] : lines[i][0];
+        assert_action_written("lease", lines[i][0], written);
     }
 }
 
@@ -211,12 +190,7 @@ static void mistakes_are_pointed_at(void **unused)
         {"lease renew=4.5s", "", "lease (1 - 2 rho) > max(renew, timeout) + timeout + retry"},
     };
     for (uint32_t i = 0; i < COUNT_OF(wrong); i++) {
-        struct sim_scenario *scenario;
-        struct cv_errtext why = {""};
-        assert_int_equal(parse(wrong[i].protocol, wrong[i].line, &scenario, &why), CV_E_MALFORMED);
-        if (strstr(why.text, wrong[i].says) == NULL) {
-            fail_msg("'%s' says '%s', not '%s'", wrong[i].line, why.text, wrong[i].says);
-        }
+        assert_line_refused(wrong[i].protocol, wrong[i].line, wrong[i].says);
     }
 }
 

@@ -1,0 +1,29 @@
+/* tests/support/local.h - a single core of `local`, and what its peers say to it; see solo.h.
+ *
+ * Constants are those of the lan profile: Delta 5 ms, ep 8 ms, expires 92.014408 ms, lock
+ * 123.014408 ms. */
+#ifndef CV_TESTS_LOCAL_H
+#define CV_TESTS_LOCAL_H
+
+#include "support/solo.h"
+
+#define EXPIRES_NS INT64_C(92014408)
+#define LOCK_NS INT64_C(123014408)
+#define DELTA_NS (5 * NS_PER_MS)
+#define WAIT_NS INT64_C(10001001) /* 2 Delta(1 + rho) */
+#define FAST_NS (1 * NS_PER_MS)
+#define SLOW_NS (DELTA_NS + 1)
+
+/* Process `self` of so many, just started. */
+struct solo *local_process(cv_id self, uint32_t members, const char *options);
+
+/* A candidate asks for support; is it given? */
+bool local_is_supported(struct solo *c, cv_id candidate, uint64_t request, uint64_t token);
+
+void local_hear_release(struct solo *c, cv_id from, uint64_t request);
+void local_hear_reply(struct solo *c, cv_id from, uint64_t request, bool supports);
+
+/* Process 1 with two others, which support it. Returns the request that it leads on. */
+int64_t local_elect(struct solo *c);
+
+#endif

@@ -1,0 +1,21 @@
+/* tests/support/scenarios.h - scenarios that a test writes down, or takes from a file with changes.
+ */
+#ifndef CV_TESTS_SCENARIOS_H
+#define CV_TESTS_SCENARIOS_H
+
+#include "scenario/scenario.h"
+
+/* The text is a scenario; a format as for printf. A text that is refused fails the test. */
+struct sim_scenario *scenario_read(const char *format, ...) CV_PRINTF(1, 2);
+
+/* tests/scenario/random/FILE behind the lines of `head`, without its own lines that begin with one
+ * of the words; the last word is NULL. */
+struct sim_scenario *scenario_variant(const char *name, const char *file, const char *head,
+                                      const char *const *without);
+
+/* One line about six nodes of that protocol is one action, which is written as `expected`. */
+void assert_action_written(const char *protocol, const char *line, const char *expected);
+/* The line is refused, and the error has these words. */
+void assert_line_refused(const char *protocol, const char *line, const char *words);
+
+#endif
