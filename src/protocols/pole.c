@@ -21,43 +21,39 @@
 #include "protocols/registry.h"
 
 static const struct cv_message_type pole_messages[POLE_MESSAGE_COUNT] = {
-    [POLE_PROPOSE] = {"PROPOSE",
-                      {{"epoch", CV_FIELD_U64},
-                       {"heard", CV_FIELD_FLAG},
-                       {"id", CV_FIELD_ID},
-                       {"quorate", CV_FIELD_FLAG},
-                       {"score_1", CV_FIELD_U64},
-                       {"score_2", CV_FIELD_U64},
-                       {"score_3", CV_FIELD_U64},
-                       {"score_4", CV_FIELD_U64}}},
-    [POLE_VOTE] = {"VOTE", {{"epoch", CV_FIELD_U64}, {"leader", CV_FIELD_ID}}},
-    [POLE_HEARTBEAT] = {"HEARTBEAT",
-                        {{"epoch", CV_FIELD_U64},
-                         {"nonce", CV_FIELD_U64},
-                         {"seq", CV_FIELD_U64},
-                         {"established", CV_FIELD_FLAG},
-                         {"token", CV_FIELD_U64},
-                         {"lease", CV_FIELD_U64},
-                         {"quorate", CV_FIELD_FLAG},
-                         {"score_1", CV_FIELD_U64},
-                         {"score_2", CV_FIELD_U64},
-                         {"score_3", CV_FIELD_U64},
-                         {"score_4", CV_FIELD_U64}}},
-    [POLE_FOLLOW] = {"FOLLOW",
-                     {{"epoch", CV_FIELD_U64}, {"nonce", CV_FIELD_U64}, {"seq", CV_FIELD_U64}}},
-    [POLE_REFUSE] = {"REFUSE", {{"epoch", CV_FIELD_U64}}},
-    [POLE_RELEASE] = {"RELEASE", {{"epoch", CV_FIELD_U64}, {"heir", CV_FIELD_ID_NONE}}},
-    [POLE_PROBE] = {"PROBE",
-                    {{"stamp", CV_FIELD_U64},
-                     {"rate", CV_FIELD_U64},
-                     {"history", CV_FIELD_U64},
-                     {"score_1", CV_FIELD_U64},
-                     {"score_2", CV_FIELD_U64},
-                     {"score_3", CV_FIELD_U64},
-                     {"score_4", CV_FIELD_U64}}},
-    [POLE_ECHO] = {"ECHO",
-                   {{"stamp", CV_FIELD_U64}, {"rate", CV_FIELD_U64}, {"history", CV_FIELD_U64}}},
+    [POLE_PROPOSE] = CV_MESSAGE_TYPE("PROPOSE", POLE_PROPOSE_FIELDS),
+    [POLE_VOTE] = CV_MESSAGE_TYPE("VOTE", POLE_VOTE_FIELDS),
+    [POLE_HEARTBEAT] = CV_MESSAGE_TYPE("HEARTBEAT", POLE_HEARTBEAT_FIELDS),
+    [POLE_FOLLOW] = CV_MESSAGE_TYPE("FOLLOW", POLE_FOLLOW_FIELDS),
+    [POLE_REFUSE] = CV_MESSAGE_TYPE("REFUSE", POLE_EPOCH_FIELDS),
+    [POLE_RELEASE] = CV_MESSAGE_TYPE("RELEASE", POLE_RELEASE_FIELDS),
+    [POLE_PROBE] = CV_MESSAGE_TYPE("PROBE", POLE_PROBE_FIELDS),
+    [POLE_ECHO] = CV_MESSAGE_TYPE("ECHO", POLE_ECHO_FIELDS),
 };
+
+/* To which roles each may change; besides, each may stay what it is. */
+static const uint32_t role_next[POLE_ROLE_COUNT] = {
+    [POLE_SELECTING] =
+        BIT(POLE_AWAITING) | BIT(POLE_FOLLOWING) | BIT(POLE_BOUND) | BIT(POLE_STOPPED),
+    [POLE_AWAITING] = BIT(POLE_FOLLOWING) | BIT(POLE_SELECTING) | BIT(POLE_STOPPED),
+    [POLE_FOLLOWING] = BIT(POLE_SELECTING) | BIT(POLE_STOPPED),
+    [POLE_BOUND] = BIT(POLE_CLAIMING) | BIT(POLE_SELECTING) | BIT(POLE_STOPPED),
+    [POLE_CLAIMING] = BIT(POLE_LEADING) | BIT(POLE_SELECTING) | BIT(POLE_STOPPED),
+    [POLE_LEADING] = BIT(POLE_LEAVING) | BIT(POLE_SELECTING) | BIT(POLE_STOPPED),
+    [POLE_LEAVING] = BIT(POLE_SELECTING) | BIT(POLE_STOPPED),
+    [POLE_STOPPED] = 0,
+};
+
+void cv__pole_become(struct pole *p, uint32_t role, cv_id leader)
+{
+    CV_ASSERT(role < POLE_ROLE_COUNT);
+    CV_ASSERT(p->role == role || (role_next[p->role] & BIT(role)) != 0);
+    CV_ASSERT(leader <= p->member_count);
+    p->role = role;
+    p->leader = leader;
+    CV_ASSERT(pole_is_claimant(p) == (leader == p->self));
+    CV_ASSERT((role == POLE_SELECTING || role == POLE_STOPPED) == (leader == CV_ID_NONE));
+}
 
 static size_t pole_size(const struct cv_config *config)
 {
@@ -98,30 +94,61 @@ static void pole_init(void *state, const struct cv_config *config)
     p->is_candidate = true;
 }
 
+static void check_leading(const struct pole *p)
+{
+    CV_ASSERT(p->view == p->self);
+    CV_ASSERT(p->token == p->view_token);
+    CV_ASSERT(p->token <= p->leader_epoch);
+    CV_ASSERT(p->valid_until_ns > 0);
+}
+
+/* Who counts itself in its majority has saved its own pair, and is bound to itself. */
+static void check_follows_self(const struct pole *p)
+{
+    CV_ASSERT(p->followed == p->self);
+    CV_ASSERT(p->followed_epoch == p->leader_epoch);
+    CV_ASSERT(p->promise.to == p->self);
+    CV_ASSERT(p->promise.until_ns == INT64_MAX);
+}
+
 static void pole_check(const void *state)
 {
     const struct pole *p = state;
-    CV_ASSERT(!p->established || p->leader == p->self);
-    CV_ASSERT(!p->established || p->self_follows);
-    CV_ASSERT(!p->established || p->view == p->self);
-    CV_ASSERT(p->view != p->self || p->established);
-    CV_ASSERT(!p->self_follows || (p->leader == p->self && p->followed == p->self));
-    CV_ASSERT(!p->self_follows || p->followed_epoch == p->leader_epoch);
-    CV_ASSERT(!p->established || p->token <= p->leader_epoch);
-    CV_ASSERT(p->is_stopped || p->epoch >= p->followed_epoch);
-    CV_ASSERT(p->leader <= p->member_count && p->followed <= p->member_count);
-    CV_ASSERT(p->promise.until_ns != INT64_MAX || p->self_follows);
+    CV_ASSERT(p->role < POLE_ROLE_COUNT);
+    CV_ASSERT(pole_is_claimant(p) == (p->leader == p->self));
+    CV_ASSERT((p->view == p->self) == pole_is_leading(p));
+    if (p->role == POLE_STOPPED) {
+        CV_ASSERT(p->view == CV_ID_NONE);
+        return;
+    }
+    if (pole_is_claimant(p)) {
+        CV_ASSERT(p->leader_epoch == p->claimed_epoch); /* no epoch is claimed unsaved */
+        CV_ASSERT(!p->stands_back);
+    }
+    if (pole_is_claimant(p) && p->role != POLE_BOUND) {
+        check_follows_self(p);
+    } else {
+        CV_ASSERT(p->promise.until_ns != INT64_MAX); /* only a claimant is bound to itself */
+    }
+    if (pole_is_leading(p)) {
+        check_leading(p);
+    }
+    CV_ASSERT((p->role == POLE_SELECTING) == (p->leader == CV_ID_NONE));
+    CV_ASSERT(p->epoch >= p->followed_epoch);
+    CV_ASSERT(p->leader <= p->member_count);
+    CV_ASSERT(p->followed <= p->member_count);
 }
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-/* The first election begins when the first scores are known, or will not wait any longer. */
+/* The first election begins when the first scores are known, or have been waited for long enough. */
 static void become_ready(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
+    CV_ASSERT(p->role != POLE_STOPPED);
     if (!p->is_ready) {
         p->is_ready = true;
         pole_disarm(p, POLE_TIMER_BACK, out);
-        if (p->leader == CV_ID_NONE) {
+        if (p->role == POLE_SELECTING) {
             cv__pole_new_election(p, now_ns, out);
         }
     }
@@ -130,6 +157,8 @@ static void become_ready(struct pole *p, int64_t now_ns, struct cv_effects *out)
 static void on_start(struct pole *p, const struct cv_event *event, struct cv_effects *out)
 {
     const int64_t now_ns = event->now_ns;
+    CV_ASSERT(p->role == POLE_SELECTING);
+    CV_ASSERT(p->epoch == 0); /* START is the first event of a life */
     p->nonce = event->nonce;
     if (event->persisted_count == 4) {
         p->followed_epoch = event->persisted[0];
@@ -156,7 +185,11 @@ static void on_message(struct pole *p, const struct cv_event *event, struct cv_e
 {
     const uint32_t type = event->message->type;
     const bool has_epoch = type != POLE_PROBE && type != POLE_ECHO;
-    if (has_epoch && event->message->field[POLE_EPOCH] >= POLE_EPOCH_MAX) {
+    CV_ASSERT(event->peer != CV_ID_NONE);
+    CV_ASSERT(event->peer <= p->member_count);
+    if (has_epoch && pole_epoch_read(event->message).epoch >= POLE_EPOCH_MAX) {
+        cv__effect_note(out, "message of {peer} ignored: epoch {number} cannot be", event->peer, 0,
+                        pole_epoch_read(event->message).epoch);
         return;
     }
     switch (type) {
@@ -182,7 +215,7 @@ static void on_message(struct pole *p, const struct cv_event *event, struct cv_e
         cv__pole_on_probe(p, event, out);
         break;
     case POLE_ECHO:
-        cv__pole_on_echo(p, event);
+        cv__pole_on_echo(p, event, out);
         if (cv__pole_has_data(p, event->now_ns)) {
             become_ready(p, event->now_ns, out);
         }
@@ -229,20 +262,23 @@ static void on_timer(struct pole *p, const struct cv_event *event, struct cv_eff
     }
 }
 
-/* An operator's wish; see the head of this file for what the host owes. */
+/* An operator's request; see the head of this file for what the host owes. */
 static void on_resign(struct pole *p, cv_id heir, int64_t now_ns, struct cv_effects *out)
 {
-    if (p->leader == p->self) {
-        p->stands_back = true; /* it is for somebody else now */
-        pole_arm(p, POLE_TIMER_BACK, now_ns + 2 * p->lease_ns, now_ns + 4 * p->lease_ns, out);
-        cv__pole_abdicate(p, CV_REASON_RESIGNED, heir, now_ns, out);
+    if (!pole_is_claimant(p)) {
+        cv__effect_note(out, "nothing to resign from: not leading", p->leader, 0, 0);
+        return;
     }
+    p->stands_back = true; /* another is to lead now */
+    pole_arm(p, POLE_TIMER_BACK, now_ns + 2 * p->lease_ns, now_ns + 4 * p->lease_ns, out);
+    cv__pole_abdicate(p, CV_REASON_RESIGNED, heir, now_ns, out);
+    CV_ASSERT(!pole_is_claimant(p));
 }
 
 static void on_campaign(struct pole *p, const struct cv_event *event, struct cv_effects *out)
 {
     p->is_candidate = event->is_candidate;
-    if (!event->is_candidate && p->leader == p->self) {
+    if (!event->is_candidate && pole_is_claimant(p)) {
         cv__pole_abdicate(p, CV_REASON_RESIGNED, CV_ID_NONE, event->now_ns, out);
     } else if (event->is_candidate && !p->stands_back) {
         cv__pole_on_back(p, event->now_ns, out);
@@ -251,35 +287,33 @@ static void on_campaign(struct pole *p, const struct cv_event *event, struct cv_
 
 static void stop(struct pole *p, struct cv_effects *out)
 {
-    p->is_stopped = true;
-    p->established = false;
-    p->self_follows = false;
-    p->promise = (struct pole_promise){0};
+    cv__pole_become(p, POLE_STOPPED, CV_ID_NONE);
+    p->promise = (struct pole_promise){0}; /* what it may forget it must not rely on */
     cv__pole_forget(p, CV_REASON_STOPPED, out);
     for (uint32_t timer = 0; timer < POLE_TIMER_COUNT; timer++) {
         pole_disarm(p, timer, out);
     }
 }
 
-static void pole_step(void *state, const struct cv_event *event, struct cv_effects *out)
+/* A hint, however certain: the promise to it stays, for it may have started again. */
+static void on_peer_down(struct pole *p, const struct cv_event *event, struct cv_effects *out)
 {
-    struct pole *p = state;
-    if (p->is_stopped) {
+    if (p->leader != event->peer) {
+        cv__effect_note(out, "hint that {peer} is down ignored: it is not followed here",
+                        event->peer, 0, 0);
         return;
     }
-    if (event->kind == CV_EVENT_TIMER) {
-        p->armed &= ~BIT(event->timer);
+    if (event->peer == p->self) {
+        cv__effect_note(out, "hint ignored: this process is not down", event->peer, 0, 0);
+        return;
     }
-    /* First of all: a leadership whose time is over is over. After a pause, FOLLOWs that waited in
-     * the queue must not revive it. */
-    if (p->established && event->now_ns >= p->valid_until_ns) {
-        cv__pole_abdicate(p, p->is_leaving ? CV_REASON_RESIGNED : CV_REASON_LOST_QUORUM,
-                          p->is_leaving ? p->heir : CV_ID_NONE, event->now_ns, out);
-        if (event->kind == CV_EVENT_TIMER &&
-            (event->timer == POLE_TIMER_BEAT || event->timer == POLE_TIMER_CLAIM)) {
-            return; /* what it was for has just ended */
-        }
-    }
+    CV_ASSERT(p->role == POLE_AWAITING || p->role == POLE_FOLLOWING);
+    p->suspect = event->peer;
+    cv__pole_new_election(p, event->now_ns, out);
+}
+
+static void dispatch(struct pole *p, const struct cv_event *event, struct cv_effects *out)
+{
     switch (event->kind) {
     case CV_EVENT_START:
         on_start(p, event, out);
@@ -291,11 +325,7 @@ static void pole_step(void *state, const struct cv_event *event, struct cv_effec
         on_timer(p, event, out);
         break;
     case CV_EVENT_PEER_DOWN:
-        /* A hint, however certain: the promise to it stays, for it may have started again. */
-        if (p->leader == event->peer && event->peer != p->self) {
-            p->suspect = event->peer;
-            cv__pole_new_election(p, event->now_ns, out);
-        }
+        on_peer_down(p, event, out);
         break;
     case CV_EVENT_REPORT:
         cv__pole_on_report(p, event);
@@ -313,6 +343,36 @@ static void pole_step(void *state, const struct cv_event *event, struct cv_effec
     case CV_EVENT_STORE:
         break; /* epochs are counted and promised here */
     }
+}
+
+static void pole_step(void *state, const struct cv_event *event, struct cv_effects *out)
+{
+    struct pole *p = state;
+    const uint64_t epoch_before = p->epoch;
+    const uint64_t followed_before = p->followed_epoch;
+    if (p->role == POLE_STOPPED) {
+        cv__effect_note(out, "ignored: this process cannot save its promises and has stopped",
+                        event->peer, 0, 0);
+        return;
+    }
+    if (event->kind == CV_EVENT_TIMER) {
+        p->armed &= ~BIT(event->timer);
+    }
+    /* First of all: a leadership whose time is over is over. After a pause, FOLLOWs that waited in
+     * the queue must not revive it. */
+    if (pole_is_leading(p) && event->now_ns >= p->valid_until_ns) {
+        const bool is_leaving = p->role == POLE_LEAVING;
+        cv__pole_abdicate(p, is_leaving ? CV_REASON_RESIGNED : CV_REASON_LOST_QUORUM,
+                          is_leaving ? p->heir : CV_ID_NONE, event->now_ns, out);
+        if (event->kind == CV_EVENT_TIMER &&
+            (event->timer == POLE_TIMER_BEAT || event->timer == POLE_TIMER_CLAIM)) {
+            return; /* what it was for has just ended */
+        }
+    }
+    dispatch(p, event, out);
+    CV_ASSERT(p->epoch >= epoch_before);
+    CV_ASSERT(p->followed_epoch >= followed_before); /* never back to a smaller promise */
+    CV_ASSERT(!pole_is_leading(p) || event->now_ns < p->valid_until_ns);
 }
 
 const struct cv_protocol cv__proto_pole = {

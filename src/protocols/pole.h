@@ -7,6 +7,7 @@
 #define CV_PROTOCOLS_POLE_H
 
 #include "core/effects.h"
+#include "core/message.h"
 #include "core/nodeset.h"
 #include "core/types.h"
 #include "oracles/oracle.h"
@@ -29,31 +30,93 @@ enum {
     POLE_MESSAGE_COUNT
 };
 
-/* Fields by their place. EPOCH is the first of the election's messages. */
-enum { POLE_EPOCH = 0 };
-enum { POLE_P_HEARD = 1, POLE_P_ID = 2, POLE_P_QUORATE = 3, POLE_P_SCORE = 4 };
-enum { POLE_V_LEADER = 1 };
+/* All but PROBE and ECHO begin with an epoch, so that pole_epoch_read() reads any of them. Each part
+ * of a score travels plus one: 0 is an unknown score. */
+#define POLE_SCORE_FIELDS(FIELD) \
+    FIELD(U64, score_1)          \
+    FIELD(U64, score_2)          \
+    FIELD(U64, score_3)          \
+    FIELD(U64, score_4)
+
+#define POLE_EPOCH_FIELDS(FIELD) FIELD(U64, epoch)
+CV_MESSAGE_VIEW(pole_epoch, POLE_EPOCH_FIELDS)
+
+/* `heard`: the sender has heard a quorum; `quorate`: the owner of the proposal has. */
+#define POLE_PROPOSE_FIELDS(FIELD) \
+    FIELD(U64, epoch)              \
+    FIELD(FLAG, heard)             \
+    FIELD(ID, id)                  \
+    FIELD(FLAG, quorate)           \
+    POLE_SCORE_FIELDS(FIELD)
+CV_MESSAGE_VIEW(pole_propose, POLE_PROPOSE_FIELDS)
+
+#define POLE_VOTE_FIELDS(FIELD) FIELD(U64, epoch) FIELD(ID, leader)
+CV_MESSAGE_VIEW(pole_vote, POLE_VOTE_FIELDS)
+
+#define POLE_HEARTBEAT_FIELDS(FIELD) \
+    FIELD(U64, epoch)                \
+    FIELD(U64, nonce)                \
+    FIELD(U64, seq)                  \
+    FIELD(FLAG, established)         \
+    FIELD(U64, token)                \
+    FIELD(U64, lease)                \
+    FIELD(FLAG, quorate)             \
+    POLE_SCORE_FIELDS(FIELD)
+CV_MESSAGE_VIEW(pole_heartbeat, POLE_HEARTBEAT_FIELDS)
+
+/* Nonce and seq of the heartbeat that is answered. */
+#define POLE_FOLLOW_FIELDS(FIELD) FIELD(U64, epoch) FIELD(U64, nonce) FIELD(U64, seq)
+CV_MESSAGE_VIEW(pole_follow, POLE_FOLLOW_FIELDS)
+
+#define POLE_RELEASE_FIELDS(FIELD) FIELD(U64, epoch) FIELD(ID_NONE, heir)
+CV_MESSAGE_VIEW(pole_release, POLE_RELEASE_FIELDS)
+
+#define POLE_ECHO_FIELDS(FIELD) FIELD(U64, stamp) FIELD(U64, rate) FIELD(U64, history)
+CV_MESSAGE_VIEW(pole_echo, POLE_ECHO_FIELDS)
+
+#define POLE_PROBE_FIELDS(FIELD) POLE_ECHO_FIELDS(FIELD) POLE_SCORE_FIELDS(FIELD)
+CV_MESSAGE_VIEW(pole_probe, POLE_PROBE_FIELDS)
+
+/* The four parts of a score in the initializer of a view, and out of a view. */
+#define POLE_SCORE_INIT(score)                                                              \
+    .score_1 = (uint64_t)((score).part[0] + 1), .score_2 = (uint64_t)((score).part[1] + 1), \
+    .score_3 = (uint64_t)((score).part[2] + 1), .score_4 = (uint64_t)((score).part[3] + 1)
+#define POLE_SCORE_READ(view, ret_score)                                                    \
+    pole_read_score(                                                                        \
+        (const uint64_t[]){(view).score_1, (view).score_2, (view).score_3, (view).score_4}, \
+        (ret_score))
+_Static_assert(CV_SCORE_PARTS_MAX == 4, "score_1 to score_4");
+
+/* False: a score that no process of ours computes; then *ret_score is not written. */
+static inline bool pole_read_score(const uint64_t *part, struct cv_score *ret_score)
+{
+    for (uint32_t i = 0; i < CV_SCORE_PARTS_MAX; i++) {
+        if (part[i] > CV_SCORE_MAX + 1) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < CV_SCORE_PARTS_MAX; i++) {
+        ret_score->part[i] = (int64_t)part[i] - 1;
+    }
+    return true;
+}
+
+/* What a process is. `leader` is CV_ID_NONE, another, or itself accordingly. */
 enum {
-    POLE_H_NONCE = 1,
-    POLE_H_SEQ = 2,
-    POLE_H_ESTABLISHED = 3,
-    POLE_H_TOKEN = 4,
-    POLE_H_LEASE = 5,
-    POLE_H_QUORATE = 6,
-    POLE_H_SCORE = 7,
-};
-enum { POLE_F_NONCE = 1, POLE_F_SEQ = 2 };
-enum { POLE_R_HEIR = 1 };
-enum {
-    POLE_PROBE_STAMP = 0,
-    POLE_PROBE_RATE = 1,
-    POLE_PROBE_HISTORY = 2,
-    POLE_PROBE_SCORE = 3, /* not in ECHO */
+    POLE_SELECTING, /* no leader: proposes and compares (Alg. 1); also before the first scores */
+    POLE_AWAITING,  /* has chosen another, which has not claimed yet */
+    POLE_FOLLOWING, /* hears the heartbeats of its choice; bound by what it promised, if it did */
+    POLE_BOUND,     /* claims, but its own promise to another runs: does not follow itself yet */
+    POLE_CLAIMING,  /* claims, follows itself, and has no majority yet */
+    POLE_LEADING,   /* established: a majority follows, until valid_until_ns */
+    POLE_LEAVING,   /* leads, but is not prolonged any more; then the heir is named */
+    POLE_STOPPED,   /* durable storage failed: takes no further part */
+    POLE_ROLE_COUNT,
 };
 
-/* RETRY and ELECT belong to who has no leader, SILENCE to who has another, BEAT and CLAIM (its end,
- * or the lease's) to who has itself. BACK ends the waiting for the first scores, later standing
- * back. */
+/* RETRY and ELECT belong to SELECTING, SILENCE to AWAITING and FOLLOWING, BEAT and CLAIM (its end,
+ * or the lease's) to the roles that claim or lead. BACK ends the waiting for the first scores, later
+ * standing back. */
 enum {
     POLE_TIMER_RETRY,
     POLE_TIMER_ELECT,
@@ -76,7 +139,7 @@ struct pole_proposal {
 
 struct pole_peer {
     int64_t acked_ns;        /* own send time of the newest heartbeat it follows; 0: none */
-    uint64_t released_epoch; /* it released us up to here: heartbeats up to it are history */
+    uint64_t released_epoch; /* it released us up to here: heartbeats up to it are over */
     uint64_t vote_epoch;     /* its newest vote; leader CV_ID_NONE: none */
     int64_t echoed_ns;       /* when it last answered a probe; 0: never */
     int64_t stamp_ns;        /* of the newest probe that was measured by */
@@ -90,15 +153,26 @@ struct pole_peer {
 
 enum { POLE_SET_PROPOSED, POLE_SET_QUORATE, POLE_SET_DOUBTED, POLE_SET_COUNT };
 
-/* Whom this process must not follow anybody but, and until when. `to` CV_ID_NONE with a time:
- * before a crash it promised to somebody it has forgotten. Invariant: until_ns 0 is no promise. */
+/* The only process it may follow, and until when. `to` CV_ID_NONE with a time: before a crash it
+ * promised to somebody it has forgotten. Invariant: until_ns 0 is no promise. */
 struct pole_promise {
     cv_id to;
     int64_t until_ns; /* INT64_MAX: to itself, while it claims */
 };
 
-/* Invariants: established implies leader == self, self_follows, token <= leader_epoch, and
- * now < valid_until_ns at the end of every step; epoch >= followed_epoch. */
+/* What FOLLOW answers: the heartbeat of a claimant or leader. */
+struct pole_claim {
+    uint64_t epoch, nonce, seq;
+    int64_t lease_ns;
+};
+
+/* Invariants: leading implies token <= leader_epoch and now < valid_until_ns at the end of every
+ * step; epoch >= followed_epoch; what each role implies is in pole_check().
+ *
+ * Three facts are no part of the role, because each outlives changes of it: is_candidate (what the
+ * operator wants), stands_back (claimed in vain or resigned: not to be chosen for a while, but it
+ * selects and follows meanwhile) and is_ready (the first scores are known; a leader that is heard
+ * before is followed without them). */
 struct pole {
     cv_id self;
     uint32_t member_count, quorum;
@@ -109,7 +183,8 @@ struct pole {
     struct cv_scoring scoring;
     uint32_t preference;
     uint32_t needs_peers, has_probes;
-    uint32_t is_candidate, is_stopped, is_ready, stands_back;
+    uint32_t role;
+    uint32_t is_candidate, is_ready, stands_back;
     uint64_t nonce;
     uint64_t rate, history, capacity, load, reported; /* what the application reports */
     int64_t first_probed_ns, probed_ns;               /* when we first and last asked for echoes */
@@ -123,26 +198,22 @@ struct pole {
 
     /* The choice, and the epoch it is for. */
     cv_id leader;
-    uint32_t has_heard; /* the choice has claimed */
+    cv_id heir; /* LEAVING: whom to name */
     uint64_t leader_epoch;
 
     /* Following. The pair, the lease promised and the largest epoch claimed survive a crash. */
     uint64_t followed_epoch;
     cv_id followed;
-    uint32_t is_leaving; /* the lease is not prolonged any more; then the heir is named */
+    cv_id pending; /* whose claim a promise keeps us from answering: the newest; or CV_ID_NONE */
     int64_t followed_lease_ns;
     uint64_t claimed_epoch;
     struct pole_promise promise;
     int64_t quarantine_ns; /* no RELEASE before: it might free what an earlier life relied on */
 
-    /* The newest claim that a promise kept us from answering. */
-    cv_id pending;
-    cv_id heir;
-    uint64_t pending_epoch, pending_nonce, pending_seq;
-    int64_t pending_ns, pending_lease_ns;
+    struct pole_claim pending_claim;
+    int64_t pending_ns; /* when it was heard */
 
     /* Claiming and leading. */
-    uint32_t self_follows, established;
     uint64_t token;
     uint64_t token_max; /* of every established leader heard of: an older one is over */
     int64_t valid_until_ns, claim_until_ns, established_ns;
@@ -172,6 +243,18 @@ static inline struct pole_peer *pole_peer(struct pole *p, cv_id id)
     return (struct pole_peer *)(pole_inputs(p) + p->member_count) + (id - 1);
 }
 
+/* Is it established as the leader? */
+static inline bool pole_is_leading(const struct pole *p)
+{
+    return p->role == POLE_LEADING || p->role == POLE_LEAVING;
+}
+
+/* Does it claim or lead? */
+static inline bool pole_is_claimant(const struct pole *p)
+{
+    return p->role == POLE_BOUND || p->role == POLE_CLAIMING || pole_is_leading(p);
+}
+
 static inline void pole_arm(struct pole *p, uint32_t timer, int64_t earliest_ns, int64_t latest_ns,
                             struct cv_effects *out)
 {
@@ -187,12 +270,18 @@ static inline void pole_disarm(struct pole *p, uint32_t timer, struct cv_effects
     }
 }
 
+/* ---- pole.c ---------------------------------------------------------------------------------- */
+
+/* The one place where the role changes, along the table of moves. `leader` is the choice that goes
+ * with it: CV_ID_NONE, another or oneself. */
+void cv__pole_become(struct pole *p, uint32_t role, cv_id leader);
+
 /* ---- pole_select.c --------------------------------------------------------------------------- */
 
 void cv__pole_new_election(struct pole *p, int64_t now_ns, struct cv_effects *out);
 /* Back to no leader in the present epoch, with a fresh score; nothing is sent. */
 void cv__pole_reset_epoch(struct pole *p, int64_t now_ns, struct cv_effects *out);
-/* Chooses; who chooses itself claims. */
+/* Chooses; a process that chooses itself claims. */
 void cv__pole_select(struct pole *p, cv_id leader, uint64_t epoch, int64_t now_ns,
                      struct cv_effects *out);
 void cv__pole_on_propose(struct pole *p, const struct cv_event *event, struct cv_effects *out);
@@ -229,7 +318,7 @@ void cv__pole_get_score(struct pole *p, uint64_t epoch, int64_t now_ns, struct c
 bool cv__pole_has_data(struct pole *p, int64_t now_ns);
 void cv__pole_on_probe_time(struct pole *p, int64_t now_ns, struct cv_effects *out);
 void cv__pole_on_probe(struct pole *p, const struct cv_event *event, struct cv_effects *out);
-void cv__pole_on_echo(struct pole *p, const struct cv_event *event);
+void cv__pole_on_echo(struct pole *p, const struct cv_event *event, struct cv_effects *out);
 void cv__pole_on_report(struct pole *p, const struct cv_event *event);
 
 #endif

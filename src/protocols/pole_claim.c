@@ -1,11 +1,11 @@
 /* src/protocols/pole_claim.c - from a choice to a leadership: claims, promises, the lease, its end.
  *
  * [Becker11, sec. 3.1] has a leader keep connections to a majority, and a process accept one only
- * of whom it takes for the leader: two may believe in themselves for a while. Ours: a lease. Who
- * chose itself sends heartbeats; FOLLOW answers one, and promises to follow nobody else for
- * `lease`. Who is followed by a majority, itself included, leads until lease(1-2 rho) after it
- * *sent* the heartbeats that were answered: on its own clock that is over before the first promise
- * is.
+ * from the process it takes for the leader: two may believe in themselves for a while. Ours: a
+ * lease. A process that chose itself sends heartbeats; FOLLOW answers one, and promises to follow
+ * nobody else for `lease`. A process that a majority follows, itself included, leads until
+ * lease(1-2 rho) after it *sent* the heartbeats that were answered: on its own clock that is over
+ * before the first promise is.
  *
  * Why never two: their majorities share a process, and it promised the first not to follow the
  * second before. Why tokens grow: before its first FOLLOW a process saves the pair (epoch, leader)
@@ -14,14 +14,15 @@
  * valid-until, or on resignation when its host has stopped the work.
  *
  * Ours, each with a failing run behind it:
- * - One's own promise binds following oneself, too: who counts itself too early makes two leaders.
+ * - One's own promise binds following oneself, too: a claimant that counts itself too early makes
+ *   two leaders.
  * - An epoch is saved before it is claimed. A process that forgot it in a crash could claim the
  * same once more, and a RELEASE of its earlier life, still under way, would free its followers.
  * - A restarted process follows nobody for the lease it may have promised, and releases nothing for
  *   its own: its earlier life may have led until now.
  * - FOLLOWs below the token's epoch do not count, nor those of an earlier life (nonce).
  * - A refusal raises the claim above the refused epoch. A leader keeps its token.
- * - Who was not established in time stands back for two to four leases (one-way links).
+ * - A claimant that was not established in time stands back for two to four leases (one-way links).
  * - A smaller claim yields to a larger, every claim to an established leader.
  * - An established leader with an older token than one seen is a late message, not a leader. */
 #include "protocols/pole.h"
@@ -31,12 +32,15 @@
 
 static void tell(struct pole *p, enum cv_reason reason, struct cv_effects *out)
 {
+    CV_ASSERT((p->view == p->self) == pole_is_leading(p));
+    CV_ASSERT(!pole_is_leading(p) || p->token <= p->leader_epoch);
+    const bool is_leading = pole_is_leading(p);
     const struct cv_leadership leadership = {
-        .is_self = p->established,
+        .is_self = is_leading,
         .leader = p->view,
         .reason = reason,
         .token = p->view != CV_ID_NONE ? p->view_token : 0,
-        .valid_until_ns = p->established ? p->valid_until_ns : 0,
+        .valid_until_ns = is_leading ? p->valid_until_ns : 0,
         .has_majority = p->view != CV_ID_NONE,
     };
     cv__effect_leadership(out, &leadership);
@@ -54,6 +58,8 @@ void cv__pole_forget(struct pole *p, enum cv_reason reason, struct cv_effects *o
 /* An established leader was heard, by who follows or would follow it. */
 static void see(struct pole *p, cv_id leader, uint64_t token, struct cv_effects *out)
 {
+    CV_ASSERT(leader != p->self);     /* a process is told of itself when it is established */
+    CV_ASSERT(token == p->token_max); /* an older leadership is over */
     if (p->view != leader || p->view_token != token) {
         p->view = leader;
         p->view_token = token;
@@ -71,6 +77,8 @@ static void clear_doubts(struct pole *p)
 
 static void save(const struct pole *p, struct cv_effects *out)
 {
+    CV_ASSERT(p->followed_epoch <= p->epoch);
+    CV_ASSERT(p->claimed_epoch <= p->epoch);
     const uint64_t record[] = {p->followed_epoch, p->followed, (uint64_t)p->followed_lease_ns,
                                p->claimed_epoch};
     cv__effect_persist(out, record, COUNT_OF(record));
@@ -84,20 +92,26 @@ static bool is_bound(const struct pole *p, cv_id leader, int64_t now_ns)
 
 static void arm_promise(struct pole *p, struct cv_effects *out)
 {
+    CV_ASSERT(p->promise.until_ns != 0);
     CV_ASSERT(p->promise.until_ns != INT64_MAX);
     pole_arm(p, POLE_TIMER_PROMISE, p->promise.until_ns, p->promise.until_ns, out);
 }
 
+/* It has run out, or the process it was given to has released it. */
 static void end_promise(struct pole *p)
 {
+    CV_ASSERT(p->promise.until_ns != 0);
     p->promise = (struct pole_promise){0};
 }
 
 /* Follows oneself, unless a promise to another runs. Saves what must be saved of the claim. */
 static void follow_self(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
-    CV_ASSERT(p->leader == p->self && p->leader_epoch == p->claimed_epoch);
-    if (!p->self_follows && is_bound(p, p->self, now_ns)) {
+    CV_ASSERT(pole_is_claimant(p));
+    CV_ASSERT(p->leader_epoch == p->claimed_epoch);
+    if (p->role == POLE_BOUND && is_bound(p, p->self, now_ns)) {
+        cv__effect_note(out, "claims, but does not follow itself: promised to {peer} until {time}",
+                        p->promise.to, p->promise.until_ns, p->leader_epoch);
         save(p, out);
         arm_promise(p, out);
         return;
@@ -107,7 +121,9 @@ static void follow_self(struct pole *p, int64_t now_ns, struct cv_effects *out)
     p->followed = p->self;
     p->followed_lease_ns = p->lease_ns;
     save(p, out);
-    p->self_follows = true;
+    if (p->role == POLE_BOUND) {
+        cv__pole_become(p, POLE_CLAIMING, p->self);
+    }
     p->promise = (struct pole_promise){.to = p->self, .until_ns = INT64_MAX};
 }
 
@@ -115,19 +131,22 @@ static void follow_self(struct pole *p, int64_t now_ns, struct cv_effects *out)
 
 static void beat(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
+    CV_ASSERT(pole_is_claimant(p));
+    CV_ASSERT(p->token <= p->leader_epoch);
+    CV_ASSERT(p->leader_epoch == p->claimed_epoch); /* follow_self() saved it before this is sent */
     p->seq++;
     p->sent_ns[p->seq % POLE_BEATS_KEPT] = now_ns;
-    struct cv_message *m = cv__effect_send_all(out, POLE_HEARTBEAT);
-    m->field[POLE_EPOCH] = p->leader_epoch;
-    m->field[POLE_H_NONCE] = p->nonce;
-    m->field[POLE_H_SEQ] = p->seq;
-    m->field[POLE_H_ESTABLISHED] = p->established;
-    m->field[POLE_H_TOKEN] = p->token;
-    m->field[POLE_H_LEASE] = (uint64_t)p->lease_ns;
-    m->field[POLE_H_QUORATE] = p->own.is_quorate;
-    for (uint32_t i = 0; i < CV_SCORE_PARTS_MAX; i++) {
-        m->field[POLE_H_SCORE + i] = (uint64_t)(p->own.score.part[i] + 1);
-    }
+    const struct pole_heartbeat heartbeat = {
+        .epoch = p->leader_epoch,
+        .nonce = p->nonce,
+        .seq = p->seq,
+        .established = pole_is_leading(p),
+        .token = p->token,
+        .lease = (uint64_t)p->lease_ns,
+        .quorate = p->own.is_quorate,
+        POLE_SCORE_INIT(p->own.score),
+    };
+    pole_heartbeat_write(cv__effect_send_all(out, POLE_HEARTBEAT), heartbeat);
     pole_arm(p, POLE_TIMER_BEAT, now_ns + p->eta_ns, now_ns + p->eta_ns, out);
 }
 
@@ -164,13 +183,16 @@ static int64_t answered_ns(struct pole *p, int64_t known_ns, int64_t now_ns)
         }
     }
     CV_ASSERT(count_newer(p, high) < others);
+    CV_ASSERT(high <= now_ns); /* nobody answers what was not sent yet */
     return high;
 }
 
 static void establish(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
-    CV_ASSERT(p->token > p->token_max);
-    p->established = true;
+    CV_ASSERT(p->token > p->token_max); /* larger than every leadership it knows of */
+    CV_ASSERT(p->token == p->followed_epoch);
+    CV_ASSERT(now_ns < p->valid_until_ns);
+    cv__pole_become(p, POLE_LEADING, p->self);
     p->established_ns = now_ns;
     p->token_max = p->token;
     p->suspect = CV_ID_NONE;
@@ -187,19 +209,23 @@ static void establish(struct pole *p, int64_t now_ns, struct cv_effects *out)
 /* Is there a majority, and until when? */
 static void look_for_majority(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
-    CV_ASSERT(!p->established || now_ns < p->valid_until_ns);
-    if (!p->self_follows || p->is_leaving) {
-        return;
+    CV_ASSERT(!pole_is_leading(p) || now_ns < p->valid_until_ns);
+    if (p->role != POLE_CLAIMING && p->role != POLE_LEADING) {
+        return; /* bound to another, or leaving */
     }
-    const int64_t known_ns = p->established ? p->valid_until_ns - p->lead_ns : 0;
+    CV_ASSERT(p->promise.to == p->self); /* a majority includes the leader itself */
+    const bool is_leading = p->role == POLE_LEADING;
+    const int64_t known_ns = is_leading ? p->valid_until_ns - p->lead_ns : 0;
     const int64_t sent_ns = answered_ns(p, known_ns, now_ns);
     const int64_t until_ns = sent_ns + p->lead_ns;
     if (sent_ns == 0 || until_ns <= now_ns) {
         return;
     }
-    if (!p->established) {
-        if (p->token <= p->token_max) {
-            return; /* a later leadership than this claim was seen: yield or give up */
+    if (!is_leading) {
+        if (p->token <= p->token_max) { /* it will yield or give up */
+            cv__effect_note(out, "a majority follows, but a leader with token {number} was seen",
+                            CV_ID_NONE, 0, p->token_max);
+            return;
         }
         p->valid_until_ns = until_ns;
         establish(p, now_ns, out);
@@ -227,17 +253,18 @@ static void take_epoch(struct pole *p, uint64_t epoch)
     p->leader_epoch = epoch;
     p->claimed_epoch = epoch;
     p->epoch = p->epoch > epoch ? p->epoch : epoch;
-    if (!p->established) {
+    if (!pole_is_leading(p)) {
         p->token = epoch;
         forget_answers(p);
     }
+    CV_ASSERT(p->token <=
+              p->leader_epoch); /* a leader keeps its token, a claimant takes a new one */
 }
 
 void cv__pole_stand(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
-    CV_ASSERT(p->leader == p->self && !p->established);
-    p->self_follows = false;
-    p->is_leaving = false;
+    CV_ASSERT(p->role == POLE_BOUND);
+    CV_ASSERT(p->promise.to != p->self);
     p->valid_until_ns = 0;
     p->claim_until_ns = now_ns + p->lease_ns + 2 * p->round_ns;
     take_epoch(p, p->leader_epoch);
@@ -250,24 +277,25 @@ void cv__pole_stand(struct pole *p, int64_t now_ns, struct cv_effects *out)
 /* Ends all promises to us, after any leadership on them has ended. */
 static void release(struct pole *p, cv_id heir, int64_t now_ns, struct cv_effects *out)
 {
-    CV_ASSERT(!p->established);
-    CV_ASSERT(p->leader == p->self);
+    CV_ASSERT(!pole_is_leading(p));
+    CV_ASSERT(p->leader_epoch == p->claimed_epoch); /* only the claimant itself releases */
     if (now_ns >= p->quarantine_ns) {
-        struct cv_message *m = cv__effect_send_all(out, POLE_RELEASE);
-        m->field[POLE_EPOCH] = p->leader_epoch;
-        m->field[POLE_R_HEIR] = heir;
+        pole_release_write(cv__effect_send_all(out, POLE_RELEASE),
+                           (struct pole_release){.epoch = p->leader_epoch, .heir = heir});
+    } else {
+        cv__effect_note(out, "nothing released: an earlier life may have led until {time}", heir,
+                        p->quarantine_ns, p->leader_epoch);
     }
-    if (p->self_follows) {
+    if (p->promise.to == p->self) {
         end_promise(p);
     }
-    p->self_follows = false;
-    p->is_leaving = false;
 }
 
 void cv__pole_abdicate(struct pole *p, enum cv_reason reason, cv_id heir, int64_t now_ns,
                        struct cv_effects *out)
 {
-    p->established = false;
+    CV_ASSERT(pole_is_claimant(p));
+    cv__pole_become(p, POLE_SELECTING, CV_ID_NONE); /* first: what is released is not led by */
     cv__pole_forget(p, reason, out);
     release(p, heir, now_ns, out);
     if (heir == CV_ID_NONE || heir == p->self) {
@@ -281,7 +309,8 @@ void cv__pole_abdicate(struct pole *p, enum cv_reason reason, cv_id heir, int64_
 
 void cv__pole_on_beat(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
-    if (p->leader == p->self) {
+    if (pole_is_claimant(p)) {
+        CV_ASSERT(!pole_is_leading(p) || now_ns < p->valid_until_ns);
         beat(p, now_ns, out);
         look_for_majority(p, now_ns, out); /* a cluster of one is its own majority */
     }
@@ -290,9 +319,11 @@ void cv__pole_on_beat(struct pole *p, int64_t now_ns, struct cv_effects *out)
 /* A claim that nobody followed: others may be able to where we are not. */
 void cv__pole_on_claim_end(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
-    if (p->leader != p->self || p->established || now_ns < p->claim_until_ns) {
+    if ((p->role != POLE_BOUND && p->role != POLE_CLAIMING) || now_ns < p->claim_until_ns) {
         return;
     }
+    cv__effect_note(out, "gives up its claim of epoch {number}: no majority followed by {time}",
+                    p->self, p->claim_until_ns, p->leader_epoch);
     p->stands_back = true;
     pole_arm(p, POLE_TIMER_BACK, now_ns + 2 * p->lease_ns, now_ns + 4 * p->lease_ns, out);
     cv__pole_abdicate(p, CV_REASON_LOST_QUORUM, CV_ID_NONE, now_ns, out);
@@ -302,28 +333,37 @@ void cv__pole_on_claim_end(struct pole *p, int64_t now_ns, struct cv_effects *ou
 
 static void refuse(struct pole *p, cv_id claimant, struct cv_effects *out)
 {
-    cv__effect_send(out, claimant, POLE_REFUSE)->field[POLE_EPOCH] = p->followed_epoch;
+    CV_ASSERT(claimant != p->self);
+    cv__effect_note(out, "HEARTBEAT of {peer} refused: epoch {number} was followed already",
+                    claimant, 0, p->followed_epoch);
+    pole_epoch_write(cv__effect_send(out, claimant, POLE_REFUSE),
+                     (struct pole_epoch){p->followed_epoch});
 }
 
+/* The choice has been heard. */
 static void listen(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
-    p->has_heard = true;
+    CV_ASSERT(p->leader != CV_ID_NONE);
+    CV_ASSERT(p->leader != p->self);
+    cv__pole_become(p, POLE_FOLLOWING, p->leader);
     pole_arm(p, POLE_TIMER_SILENCE, now_ns + p->epsilon_ns, now_ns + p->epsilon_ns, out);
 }
 
 /* No promise is in the way: promise, and answer. */
-static bool follow(struct pole *p, cv_id leader, const struct cv_message *m, int64_t now_ns,
+static bool follow(struct pole *p, cv_id leader, const struct pole_claim *claim, int64_t now_ns,
                    struct cv_effects *out)
 {
     CV_ASSERT(!is_bound(p, leader, now_ns));
-    CV_ASSERT(p->leader != p->self);
-    const uint64_t epoch = m->field[POLE_EPOCH];
-    const int64_t lease_ns = (int64_t)m->field[POLE_H_LEASE];
+    CV_ASSERT(!pole_is_claimant(p));
+    CV_ASSERT(leader != p->self);
+    const uint64_t epoch = claim->epoch;
+    const int64_t lease_ns = claim->lease_ns;
     const bool is_same = p->followed == leader && p->followed_epoch == epoch;
     if (epoch <= p->followed_epoch && !is_same) {
         refuse(p, leader, out);
         return false;
     }
+    p->epoch = p->epoch > epoch ? p->epoch : epoch;
     if (!is_same || lease_ns != p->followed_lease_ns) {
         p->followed_epoch = epoch;
         p->followed = leader;
@@ -333,33 +373,38 @@ static bool follow(struct pole *p, cv_id leader, const struct cv_message *m, int
     if (p->view != leader) {
         cv__pole_forget(p, CV_REASON_SUPERSEDED, out);
     }
-    p->leader = leader;
+    cv__pole_become(p, POLE_FOLLOWING, leader);
     p->leader_epoch = epoch;
-    p->epoch = p->epoch > epoch ? p->epoch : epoch;
     pole_disarm(p, POLE_TIMER_RETRY, out);
     pole_disarm(p, POLE_TIMER_ELECT, out);
     p->promise = (struct pole_promise){.to = leader, .until_ns = now_ns + lease_ns};
-    struct cv_message *answer = cv__effect_send(out, leader, POLE_FOLLOW);
-    answer->field[POLE_EPOCH] = epoch;
-    answer->field[POLE_F_NONCE] = m->field[POLE_H_NONCE];
-    answer->field[POLE_F_SEQ] = m->field[POLE_H_SEQ];
+    CV_ASSERT(p->followed == leader); /* the pair that was saved is the one that is promised */
+    CV_ASSERT(p->followed_lease_ns == lease_ns);
+    pole_follow_write(
+        cv__effect_send(out, leader, POLE_FOLLOW),
+        (struct pole_follow){.epoch = epoch, .nonce = claim->nonce, .seq = claim->seq});
     listen(p, now_ns, out);
     return true;
 }
 
 /* A promise to another runs: remember the newest claim, and answer it when the promise ends. */
-static void postpone(struct pole *p, cv_id leader, const struct cv_message *m, int64_t now_ns,
+static void postpone(struct pole *p, cv_id leader, const struct pole_claim *claim, int64_t now_ns,
                      struct cv_effects *out)
 {
+    CV_ASSERT(is_bound(p, leader, now_ns));
+    CV_ASSERT(!pole_is_claimant(p));
+    cv__effect_note(out,
+                    p->promise.to != CV_ID_NONE
+                        ? "HEARTBEAT not answered yet: promised to {peer} until {time}"
+                        : "HEARTBEAT not answered yet: may have promised before the restart, until "
+                          "{time}",
+                    p->promise.to, p->promise.until_ns, claim->epoch);
     p->pending = leader;
-    p->pending_epoch = m->field[POLE_EPOCH];
-    p->pending_nonce = m->field[POLE_H_NONCE];
-    p->pending_seq = m->field[POLE_H_SEQ];
-    p->pending_lease_ns = (int64_t)m->field[POLE_H_LEASE];
+    p->pending_claim = *claim;
     p->pending_ns = now_ns;
     arm_promise(p, out);
-    if (p->leader == CV_ID_NONE) {
-        cv__pole_select(p, leader, p->pending_epoch, now_ns, out);
+    if (p->role == POLE_SELECTING) {
+        cv__pole_select(p, leader, claim->epoch, now_ns, out);
         listen(p, now_ns, out);
     }
 }
@@ -367,16 +412,18 @@ static void postpone(struct pole *p, cv_id leader, const struct cv_message *m, i
 static void follow_pending(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
     const cv_id leader = p->pending;
+    const struct pole_claim claim = p->pending_claim;
+    CV_ASSERT(!pole_is_claimant(p));
     p->pending = CV_ID_NONE;
-    if (leader == CV_ID_NONE || leader != p->leader || now_ns - p->pending_ns >= p->epsilon_ns ||
-        pole_peer(p, leader)->released_epoch >= p->pending_epoch) {
+    if (leader == CV_ID_NONE) {
         return;
     }
-    struct cv_message claim = {.type = POLE_HEARTBEAT};
-    claim.field[POLE_EPOCH] = p->pending_epoch;
-    claim.field[POLE_H_NONCE] = p->pending_nonce;
-    claim.field[POLE_H_SEQ] = p->pending_seq;
-    claim.field[POLE_H_LEASE] = (uint64_t)p->pending_lease_ns;
+    if (leader != p->leader || now_ns - p->pending_ns >= p->epsilon_ns ||
+        pole_peer(p, leader)->released_epoch >= claim.epoch) {
+        cv__effect_note(out, "the claim of {peer} that waited is not answered: it is over", leader,
+                        0, claim.epoch);
+        return;
+    }
     (void)follow(p, leader, &claim, now_ns, out);
 }
 
@@ -386,112 +433,168 @@ void cv__pole_on_promise_end(struct pole *p, int64_t now_ns, struct cv_effects *
         arm_promise(p, out);
         return;
     }
-    if (p->leader == p->self && !p->self_follows) {
+    if (p->role == POLE_BOUND) {
+        CV_ASSERT(!is_bound(p, p->self, now_ns));
         if (p->followed_epoch >= p->leader_epoch) {
             take_epoch(p, p->followed_epoch + 1);
         }
         follow_self(p, now_ns, out);
         beat(p, now_ns, out);
         look_for_majority(p, now_ns, out);
-    } else if (p->leader != p->self) {
+    } else if (!pole_is_claimant(p)) {
         follow_pending(p, now_ns, out);
     }
 }
 
 /* An unestablished claimant hears another: does it yield? */
-static bool yields_to(const struct pole *p, cv_id claimant, const struct cv_message *m)
+static bool yields_to(const struct pole *p, const struct pole_heartbeat *h,
+                      const struct pole_proposal *theirs)
 {
-    if (m->field[POLE_H_ESTABLISHED]) {
+    CV_ASSERT(p->role == POLE_BOUND || p->role == POLE_CLAIMING);
+    CV_ASSERT(theirs->id != p->self);
+    if (h->established) {
         return true;
     }
-    if (m->field[POLE_EPOCH] != p->leader_epoch) {
-        return m->field[POLE_EPOCH] > p->leader_epoch;
+    if (h->epoch != p->leader_epoch) {
+        return h->epoch > p->leader_epoch;
     }
-    struct pole_proposal theirs = {.id = claimant,
-                                   .is_quorate = (uint32_t)m->field[POLE_H_QUORATE]};
-    for (uint32_t i = 0; i < CV_SCORE_PARTS_MAX; i++) {
-        theirs.score.part[i] = (int64_t)m->field[POLE_H_SCORE + i] - 1;
-    }
-    return cv__pole_is_larger(p, &theirs, &p->own);
+    return cv__pole_is_larger(p, theirs, &p->own);
 }
 
-static bool is_plausible(const struct cv_message *m)
+/* Why a heartbeat is not taken for one of a claimant or leader of today; NULL: it is. */
+static const char *reason_to_ignore(struct pole *p, cv_id from, const struct pole_heartbeat *h)
 {
-    bool is_ok = m->field[POLE_H_LEASE] >= 1 && m->field[POLE_H_LEASE] <= POLE_LEASE_NS_MAX;
-    for (uint32_t i = 0; i < CV_SCORE_PARTS_MAX; i++) {
-        is_ok = is_ok && m->field[POLE_H_SCORE + i] <= CV_SCORE_MAX + 1;
+    if (h->lease < 1 || h->lease > POLE_LEASE_NS_MAX || h->token > h->epoch) {
+        return "HEARTBEAT of {peer} ignored: its lease or token cannot be";
     }
-    return is_ok && m->field[POLE_H_TOKEN] <= m->field[POLE_EPOCH];
+    if (pole_peer(p, from)->released_epoch >= h->epoch) {
+        return "HEARTBEAT of {peer} ignored: it has released epoch {number}";
+    }
+    if (h->established && h->token < p->token_max) {
+        return "HEARTBEAT of {peer} ignored: late, a leader after its epoch {number} was seen";
+    }
+    return NULL;
 }
 
-void cv__pole_on_heartbeat(struct pole *p, const struct cv_event *event, struct cv_effects *out)
+/* Ends a claim of our own in favour of another. True: this process has no leader now. */
+static bool yield_claim(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
-    const struct cv_message *m = event->message;
-    const int64_t now_ns = event->now_ns;
-    const cv_id from = event->peer;
-    const uint64_t epoch = m->field[POLE_EPOCH];
-    const uint64_t token = m->field[POLE_H_TOKEN];
-    const bool is_established = m->field[POLE_H_ESTABLISHED];
-    if (!is_plausible(m) || pole_peer(p, from)->released_epoch >= epoch ||
-        (is_established && token < p->token_max)) {
-        return; /* late: that leadership is over */
+    CV_ASSERT(p->role == POLE_BOUND || p->role == POLE_CLAIMING);
+    release(p, CV_ID_NONE, now_ns, out);
+    cv__pole_reset_epoch(p, now_ns, out);
+    if (p->role != POLE_SELECTING) {
+        return false;
     }
-    if (is_established) {
-        p->token_max = token;
-        p->epoch = p->epoch > token ? p->epoch : token;
-        clear_doubts(p);
-    }
-    if (p->leader == p->self) {
-        if (p->established || !yields_to(p, from, m)) {
-            return;
-        }
-        release(p, CV_ID_NONE, now_ns, out);
-        cv__pole_reset_epoch(p, now_ns, out);
-        if (p->leader != CV_ID_NONE) {
-            return;
-        }
-        pole_arm(p, POLE_TIMER_RETRY, now_ns + p->round_ns, now_ns + p->round_ns, out);
-    }
-    if (p->leader == from && p->leader_epoch <= epoch) {
+    CV_ASSERT(p->promise.to != p->self);
+    pole_arm(p, POLE_TIMER_RETRY, now_ns + p->round_ns, now_ns + p->round_ns, out);
+    return true;
+}
+
+/* A heartbeat of today, heard by a process that neither claims nor leads. */
+static void consider_following(struct pole *p, cv_id from, const struct pole_heartbeat *h,
+                               int64_t now_ns, struct cv_effects *out)
+{
+    CV_ASSERT(!pole_is_claimant(p));
+    CV_ASSERT(from != p->self);
+    const struct pole_claim claim = {
+        .epoch = h->epoch, .nonce = h->nonce, .seq = h->seq, .lease_ns = (int64_t)h->lease};
+    if (p->leader == from && p->leader_epoch <= h->epoch) {
         listen(p, now_ns, out);
     }
     const bool is_choice_free =
         p->leader == CV_ID_NONE || p->promise.until_ns == 0 || p->promise.to != p->leader;
-    if (!is_established && p->leader != from && !is_choice_free) {
+    if (!h->established && p->leader != from && !is_choice_free) {
+        cv__effect_note(out, "HEARTBEAT not answered: not established, and follows {peer}",
+                        p->leader, 0, h->epoch);
         return;
     }
-    bool is_heard = true;
+    bool is_heard;
     if (is_bound(p, from, now_ns)) {
-        postpone(p, from, m, now_ns, out);
+        postpone(p, from, &claim, now_ns, out);
         is_heard = p->leader == from;
     } else {
-        is_heard = follow(p, from, m, now_ns, out);
+        is_heard = follow(p, from, &claim, now_ns, out);
     }
-    if (is_heard && is_established && p->leader == from) {
+    if (is_heard && h->established && p->leader == from) {
         p->suspect = CV_ID_NONE;
-        see(p, from, token, out);
+        see(p, from, h->token, out);
     }
+}
+
+void cv__pole_on_heartbeat(struct pole *p, const struct cv_event *event, struct cv_effects *out)
+{
+    const struct pole_heartbeat h = pole_heartbeat_read(event->message);
+    const cv_id from = event->peer;
+    struct pole_proposal theirs = {.id = from, .is_quorate = h.quorate};
+    CV_ASSERT(from != p->self);
+    CV_ASSERT(h.epoch < POLE_EPOCH_MAX);
+    const char *reason = POLE_SCORE_READ(h, &theirs.score)
+                             ? reason_to_ignore(p, from, &h)
+                             : "HEARTBEAT of {peer} ignored: its score cannot be";
+    if (reason != NULL) {
+        cv__effect_note(out, reason, from, 0, h.epoch);
+        return;
+    }
+    if (h.established) {
+        p->token_max = h.token;
+        p->epoch = p->epoch > h.token ? p->epoch : h.token;
+        clear_doubts(p);
+    }
+    if (pole_is_leading(p)) {
+        cv__effect_note(out, "HEARTBEAT of {peer} ignored: this process leads", from, 0, h.epoch);
+        return;
+    }
+    if (pole_is_claimant(p) && !yields_to(p, &h, &theirs)) {
+        cv__effect_note(out, "HEARTBEAT of {peer} ignored: our own claim is larger", from, 0,
+                        h.epoch);
+        return;
+    }
+    if (pole_is_claimant(p) && !yield_claim(p, event->now_ns, out)) {
+        return;
+    }
+    consider_following(p, from, &h, event->now_ns, out);
+}
+
+/* Why a FOLLOW does not count; NULL: it does. */
+static const char *reason_not_to_count(const struct pole *p, const struct pole_follow *f)
+{
+    if (!pole_is_claimant(p)) {
+        return "FOLLOW of {peer} ignored: not claiming";
+    }
+    if (f->nonce != p->nonce) {
+        return "FOLLOW of {peer} ignored: it answers an earlier life of this process";
+    }
+    if (f->epoch < p->token || f->epoch > p->leader_epoch) {
+        return "FOLLOW of {peer} ignored: epoch {number} is not claimed now";
+    }
+    if (f->seq > p->seq || f->seq + POLE_BEATS_KEPT <= p->seq) {
+        return "FOLLOW of {peer} ignored: it answers a heartbeat that is too old";
+    }
+    return NULL;
 }
 
 /* [lease ours] Counted from when the heartbeat was sent, by our own record of it (T3). */
 void cv__pole_on_follow(struct pole *p, const struct cv_event *event, struct cv_effects *out)
 {
-    const struct cv_message *m = event->message;
-    const uint64_t epoch = m->field[POLE_EPOCH];
-    const uint64_t seq = m->field[POLE_F_SEQ];
-    if (p->leader != p->self || m->field[POLE_F_NONCE] != p->nonce || epoch < p->token ||
-        epoch > p->leader_epoch || seq > p->seq || seq + POLE_BEATS_KEPT <= p->seq) {
+    const struct pole_follow f = pole_follow_read(event->message);
+    const char *reason = reason_not_to_count(p, &f);
+    if (reason != NULL) {
+        cv__effect_note(out, reason, event->peer, 0, f.epoch);
         return;
     }
     struct pole_peer *peer = pole_peer(p, event->peer);
-    peer->acked_ns = cv__max64(peer->acked_ns, p->sent_ns[seq % POLE_BEATS_KEPT]);
+    CV_ASSERT(event->peer != p->self);
+    CV_ASSERT(p->sent_ns[f.seq % POLE_BEATS_KEPT] <= event->now_ns);
+    peer->acked_ns = cv__max64(peer->acked_ns, p->sent_ns[f.seq % POLE_BEATS_KEPT]);
     look_for_majority(p, event->now_ns, out);
 }
 
 void cv__pole_on_refuse(struct pole *p, const struct cv_event *event, struct cv_effects *out)
 {
-    const uint64_t followed = event->message->field[POLE_EPOCH];
-    if (p->leader != p->self) {
+    const uint64_t followed = pole_epoch_read(event->message).epoch;
+    CV_ASSERT(followed < POLE_EPOCH_MAX);
+    if (!pole_is_claimant(p)) {
+        cv__effect_note(out, "REFUSE of {peer} ignored: not claiming", event->peer, 0, followed);
         p->epoch = p->epoch > followed ? p->epoch : followed;
         return;
     }
@@ -499,14 +602,42 @@ void cv__pole_on_refuse(struct pole *p, const struct cv_event *event, struct cv_
         take_epoch(p, followed + 1);
         follow_self(p, event->now_ns, out);
         beat(p, event->now_ns, out);
+        CV_ASSERT(p->leader_epoch > followed);
+    } else {
+        cv__effect_note(out, "REFUSE of {peer} ignored: it is about a claim before ours, {number}",
+                        event->peer, 0, p->leader_epoch);
+    }
+}
+
+/* The leader or claimant that this process had chosen is over: who is next? */
+static void succeed(struct pole *p, cv_id heir, uint64_t epoch, int64_t now_ns,
+                    struct cv_effects *out)
+{
+    CV_ASSERT(p->role == POLE_AWAITING || p->role == POLE_FOLLOWING);
+    CV_ASSERT(p->epoch >= epoch);
+    if (heir == p->self && p->is_candidate) {
+        p->stands_back = false;
+        p->epoch++;
+        cv__pole_reset_epoch(p, now_ns, out);
+        if (p->role == POLE_SELECTING) {
+            cv__pole_select(p, p->self, p->epoch, now_ns, out);
+        }
+    } else if (heir != CV_ID_NONE && heir != p->self) {
+        cv__pole_reset_epoch(p, now_ns, out);
+        if (p->role == POLE_SELECTING) {
+            cv__pole_select(p, heir, epoch + 1, now_ns, out);
+        }
+    } else {
+        cv__pole_new_election(p, now_ns, out);
     }
 }
 
 void cv__pole_on_release(struct pole *p, const struct cv_event *event, struct cv_effects *out)
 {
-    const uint64_t epoch = event->message->field[POLE_EPOCH];
-    const cv_id heir = (cv_id)event->message->field[POLE_R_HEIR];
+    const struct pole_release r = pole_release_read(event->message);
+    const uint64_t epoch = r.epoch;
     const cv_id from = event->peer;
+    CV_ASSERT(from != p->self); /* only the process that a promise is for releases it */
     struct pole_peer *peer = pole_peer(p, from);
     peer->released_epoch = peer->released_epoch > epoch ? peer->released_epoch : epoch;
     const bool was_leader = p->leader == from && p->leader_epoch <= epoch;
@@ -516,23 +647,11 @@ void cv__pole_on_release(struct pole *p, const struct cv_event *event, struct cv
         cv__pole_on_promise_end(p, event->now_ns, out);
     }
     if (!was_leader || p->leader != from) {
+        cv__effect_note(out, "RELEASE of {peer}: it was not our choice in epoch {number}", from, 0,
+                        epoch);
         return;
     }
     cv__pole_forget(p, CV_REASON_RESIGNED, out);
     p->epoch = p->epoch > epoch ? p->epoch : epoch;
-    if (heir == p->self && p->is_candidate) {
-        p->stands_back = false;
-        p->epoch++;
-        cv__pole_reset_epoch(p, event->now_ns, out);
-        if (p->leader == CV_ID_NONE) {
-            cv__pole_select(p, p->self, p->epoch, event->now_ns, out);
-        }
-    } else if (heir != CV_ID_NONE && heir != p->self) {
-        cv__pole_reset_epoch(p, event->now_ns, out);
-        if (p->leader == CV_ID_NONE) {
-            cv__pole_select(p, heir, epoch + 1, event->now_ns, out);
-        }
-    } else {
-        cv__pole_new_election(p, event->now_ns, out);
-    }
+    succeed(p, r.heir, epoch, event->now_ns, out);
 }

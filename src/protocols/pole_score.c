@@ -17,11 +17,14 @@
 /* Who has not answered for so long is not there. */
 static int64_t patience_ns(const struct pole *p)
 {
+    CV_ASSERT(p->probe_ns > 0);
+    CV_ASSERT(p->delta_ns > 0);
     return PROBES_MISSED_MAX * p->probe_ns + 2 * p->delta_ns;
 }
 
 static bool is_fresh(const struct pole *p, const struct pole_peer *peer, int64_t now_ns)
 {
+    CV_ASSERT(peer->echoed_ns <= now_ns);
     return peer->echoed_ns != 0 && now_ns - peer->echoed_ns <= patience_ns(p);
 }
 
@@ -77,6 +80,8 @@ bool cv__pole_has_data(struct pole *p, int64_t now_ns)
  * more, and the heir is named when its time is over. */
 static void consider_resigning(struct pole *p, int64_t now_ns)
 {
+    CV_ASSERT(p->role == POLE_LEADING);
+    CV_ASSERT(p->suspect == CV_ID_NONE); /* scores before a resignation count everybody */
     struct cv_score own;
     cv__pole_get_score(p, p->leader_epoch, now_ns, &own);
     const struct cv_score *best = NULL;
@@ -96,8 +101,11 @@ static void consider_resigning(struct pole *p, int64_t now_ns)
         if (now_ns - peer->better_since_ns >= p->resign_hold_ns && is_better_than_best) {
             best = &peer->score;
             p->heir = id;
-            p->is_leaving = true;
         }
+    }
+    if (best != NULL) {
+        CV_ASSERT(p->heir != p->self);
+        cv__pole_become(p, POLE_LEAVING, p->self);
     }
 }
 
@@ -105,20 +113,17 @@ static void consider_resigning(struct pole *p, int64_t now_ns)
 
 void cv__pole_on_probe_time(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
-    if (p->established && p->resign_margin > 0 && !p->is_leaving) {
+    CV_ASSERT(p->has_probes);
+    if (p->role == POLE_LEADING && p->resign_margin > 0) {
         consider_resigning(p, now_ns);
     }
     struct cv_score score;
     cv__pole_get_score(p, p->epoch, now_ns, &score);
     p->probed_ns = now_ns;
     p->first_probed_ns = p->first_probed_ns != 0 ? p->first_probed_ns : now_ns;
-    struct cv_message *m = cv__effect_send_all(out, POLE_PROBE);
-    m->field[POLE_PROBE_STAMP] = (uint64_t)now_ns;
-    m->field[POLE_PROBE_RATE] = p->rate;
-    m->field[POLE_PROBE_HISTORY] = p->history;
-    for (uint32_t i = 0; i < CV_SCORE_PARTS_MAX; i++) {
-        m->field[POLE_PROBE_SCORE + i] = (uint64_t)(score.part[i] + 1);
-    }
+    const struct pole_probe probe = {
+        .stamp = (uint64_t)now_ns, .rate = p->rate, .history = p->history, POLE_SCORE_INIT(score)};
+    pole_probe_write(cv__effect_send_all(out, POLE_PROBE), probe);
     /* Often until the first scores are known; then a little apart from everybody else's. */
     const int64_t period_ns = p->is_ready ? p->probe_ns : cv__min64(p->probe_ns, p->eta_ns);
     pole_arm(p, POLE_TIMER_PROBE, now_ns + period_ns - period_ns / 8, now_ns + period_ns, out);
@@ -126,22 +131,18 @@ void cv__pole_on_probe_time(struct pole *p, int64_t now_ns, struct cv_effects *o
 
 void cv__pole_on_probe(struct pole *p, const struct cv_event *event, struct cv_effects *out)
 {
-    const struct cv_message *m = event->message;
+    const struct pole_probe probe = pole_probe_read(event->message);
+    CV_ASSERT(event->peer != p->self);
     struct pole_peer *peer = pole_peer(p, event->peer);
-    bool is_ok = true;
-    for (uint32_t i = 0; i < CV_SCORE_PARTS_MAX; i++) {
-        is_ok = is_ok && m->field[POLE_PROBE_SCORE + i] <= CV_SCORE_MAX + 1;
+    peer->has_score = POLE_SCORE_READ(probe, &peer->score);
+    if (!peer->has_score) {
+        cv__effect_note(out, "score in PROBE of {peer} ignored: it cannot be", event->peer, 0, 0);
     }
-    for (uint32_t i = 0; i < CV_SCORE_PARTS_MAX && is_ok; i++) {
-        peer->score.part[i] = (int64_t)m->field[POLE_PROBE_SCORE + i] - 1;
-    }
-    peer->has_score = is_ok;
-    peer->rate = m->field[POLE_PROBE_RATE];
-    peer->history = m->field[POLE_PROBE_HISTORY];
-    struct cv_message *echo = cv__effect_send(out, event->peer, POLE_ECHO);
-    echo->field[POLE_PROBE_STAMP] = m->field[POLE_PROBE_STAMP];
-    echo->field[POLE_PROBE_RATE] = p->rate;
-    echo->field[POLE_PROBE_HISTORY] = p->history;
+    peer->rate = probe.rate;
+    peer->history = probe.history;
+    pole_echo_write(
+        cv__effect_send(out, event->peer, POLE_ECHO),
+        (struct pole_echo){.stamp = probe.stamp, .rate = p->rate, .history = p->history});
 }
 
 /* The echo of any probe of this life counts, once and unless a later one was answered before: a
@@ -150,6 +151,8 @@ void cv__pole_on_probe(struct pole *p, const struct cv_event *event, struct cv_e
 static bool is_measure(const struct pole *p, const struct pole_peer *peer, uint64_t stamp,
                        int64_t now_ns)
 {
+    CV_ASSERT(p->first_probed_ns <= p->probed_ns);
+    CV_ASSERT(p->probed_ns <= now_ns);
     if (p->first_probed_ns == 0 || stamp < (uint64_t)p->first_probed_ns ||
         stamp > (uint64_t)p->probed_ns) {
         return false; /* not ours */
@@ -157,14 +160,16 @@ static bool is_measure(const struct pole *p, const struct pole_peer *peer, uint6
     return (int64_t)stamp > peer->stamp_ns && now_ns - (int64_t)stamp <= patience_ns(p);
 }
 
-void cv__pole_on_echo(struct pole *p, const struct cv_event *event)
+void cv__pole_on_echo(struct pole *p, const struct cv_event *event, struct cv_effects *out)
 {
-    const struct cv_message *m = event->message;
+    const struct pole_echo echo = pole_echo_read(event->message);
     struct pole_peer *peer = pole_peer(p, event->peer);
-    peer->rate = m->field[POLE_PROBE_RATE];
-    peer->history = m->field[POLE_PROBE_HISTORY];
-    const uint64_t stamp = m->field[POLE_PROBE_STAMP];
+    peer->rate = echo.rate;
+    peer->history = echo.history;
+    const uint64_t stamp = echo.stamp;
     if (!is_measure(p, peer, stamp, event->now_ns)) {
+        cv__effect_note(out, "ECHO of {peer} measures nothing: late, repeated or not ours",
+                        event->peer, 0, stamp);
         return;
     }
     const int64_t rtt_ns = event->now_ns - (int64_t)stamp;

@@ -14,6 +14,8 @@
 bool cv__pole_is_larger(const struct pole *p, const struct pole_proposal *a,
                         const struct pole_proposal *b)
 {
+    CV_ASSERT(a->id != CV_ID_NONE);
+    CV_ASSERT(b->id != CV_ID_NONE);
     if (a->is_quorate != b->is_quorate) {
         return a->is_quorate > b->is_quorate;
     }
@@ -31,29 +33,19 @@ static bool may_stand(const struct pole *p)
     return p->is_candidate && !p->stands_back;
 }
 
+/* The best proposal that this process knows. */
 static void fill_proposal(struct pole *p, struct cv_message *m)
 {
-    m->field[POLE_EPOCH] = p->epoch;
-    m->field[POLE_P_HEARD] = cv__set_has(pole_set(p, POLE_SET_QUORATE), p->self);
-    m->field[POLE_P_ID] = p->best.id;
-    m->field[POLE_P_QUORATE] = p->best.is_quorate;
-    for (uint32_t i = 0; i < CV_SCORE_PARTS_MAX; i++) {
-        m->field[POLE_P_SCORE + i] = (uint64_t)(p->best.score.part[i] + 1); /* -1 is unknown */
-    }
-}
-
-/* False: scores that no process of ours computes. */
-static bool read_proposal(const struct cv_message *m, struct pole_proposal *ret_proposal)
-{
-    ret_proposal->id = (cv_id)m->field[POLE_P_ID];
-    ret_proposal->is_quorate = (uint32_t)m->field[POLE_P_QUORATE];
-    for (uint32_t i = 0; i < CV_SCORE_PARTS_MAX; i++) {
-        if (m->field[POLE_P_SCORE + i] > CV_SCORE_MAX + 1) {
-            return false;
-        }
-        ret_proposal->score.part[i] = (int64_t)m->field[POLE_P_SCORE + i] - 1;
-    }
-    return true;
+    CV_ASSERT(p->role == POLE_SELECTING); /* a process with a leader votes */
+    CV_ASSERT(p->best.id != CV_ID_NONE);
+    const struct pole_propose propose = {
+        .epoch = p->epoch,
+        .heard = cv__set_has(pole_set(p, POLE_SET_QUORATE), p->self),
+        .id = p->best.id,
+        .quorate = p->best.is_quorate,
+        POLE_SCORE_INIT(p->best.score),
+    };
+    pole_propose_write(m, propose);
 }
 
 static void broadcast(struct pole *p, struct cv_effects *out)
@@ -68,8 +60,14 @@ static void answer(struct pole *p, cv_id to, struct cv_effects *out)
 
 static void elect(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
-    if (p->best.id == p->self && !may_stand(p)) {
-        return; /* somebody else will claim; the retries go on */
+    CV_ASSERT(p->role == POLE_SELECTING);
+    CV_ASSERT(cv__set_has(pole_set(p, POLE_SET_QUORATE), p->self)); /* it has heard a quorum */
+    if (p->best.id == p->self && !may_stand(p)) {                   /* the retries go on */
+        cv__effect_note(out,
+                        p->is_candidate ? "best proposal, but does not claim: stands back"
+                                        : "best proposal, but does not claim: not a candidate",
+                        p->self, 0, p->epoch);
+        return;
     }
     cv__pole_select(p, p->best.id, p->epoch, now_ns, out);
 }
@@ -77,6 +75,8 @@ static void elect(struct pole *p, int64_t now_ns, struct cv_effects *out)
 /* This process has heard a quorum, or may stand again: its proposal says so. */
 static bool become_quorate(struct pole *p)
 {
+    CV_ASSERT(p->own.id == p->self);
+    CV_ASSERT(cv__set_has(pole_set(p, POLE_SET_QUORATE), p->self));
     if (!may_stand(p) || p->own.is_quorate) {
         return false;
     }
@@ -99,7 +99,8 @@ static bool is_complete(struct pole *p)
 static void count(struct pole *p, cv_id id, bool has_heard_quorum, int64_t now_ns,
                   struct cv_effects *out)
 {
-    CV_ASSERT(p->leader == CV_ID_NONE);
+    CV_ASSERT(p->role == POLE_SELECTING);
+    CV_ASSERT(id != CV_ID_NONE);
     uint64_t *heard = pole_set(p, POLE_SET_QUORATE);
     cv__set_add(pole_set(p, POLE_SET_PROPOSED), id);
     if (has_heard_quorum) {
@@ -121,8 +122,9 @@ static void count(struct pole *p, cv_id id, bool has_heard_quorum, int64_t now_n
 
 void cv__pole_reset_epoch(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
-    CV_ASSERT(!p->established);
-    p->leader = CV_ID_NONE;
+    CV_ASSERT(!pole_is_leading(p)); /* a leadership is ended by cv__pole_abdicate() only */
+    cv__pole_become(p, POLE_SELECTING, CV_ID_NONE);
+    CV_ASSERT(p->promise.to != p->self);
     cv__pole_get_score(p, p->epoch, now_ns, &p->own.score);
     p->own.id = p->self;
     p->own.is_quorate = false;
@@ -142,17 +144,22 @@ void cv__pole_reset_epoch(struct pole *p, int64_t now_ns, struct cv_effects *out
 
 static void arm_retry(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
+    CV_ASSERT(p->retry_ns > 0);
+    CV_ASSERT(p->role == POLE_SELECTING);
     pole_arm(p, POLE_TIMER_RETRY, now_ns + p->retry_ns, now_ns + p->retry_ns + p->retry_ns / 8,
              out);
 }
 
 void cv__pole_new_election(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
+    CV_ASSERT(!pole_is_claimant(p)); /* what it claimed was released before */
     cv__pole_forget(p, CV_REASON_SUSPECTED, out);
     p->epoch = (p->epoch > p->leader_epoch ? p->epoch : p->leader_epoch) + 1;
     p->retry_ns = p->round_ns;
+    CV_ASSERT(p->epoch > p->leader_epoch);
+    CV_ASSERT(p->epoch > p->followed_epoch);
     cv__pole_reset_epoch(p, now_ns, out);
-    if (p->leader == CV_ID_NONE) { /* a cluster of one has decided */
+    if (p->role == POLE_SELECTING) { /* a cluster of one has decided */
         broadcast(p, out);
         arm_retry(p, now_ns, out);
     }
@@ -161,13 +168,14 @@ void cv__pole_new_election(struct pole *p, int64_t now_ns, struct cv_effects *ou
 void cv__pole_select(struct pole *p, cv_id leader, uint64_t epoch, int64_t now_ns,
                      struct cv_effects *out)
 {
+    CV_ASSERT(p->role == POLE_SELECTING);
     CV_ASSERT(leader != CV_ID_NONE);
+    CV_ASSERT(leader != p->self || may_stand(p));
     pole_disarm(p, POLE_TIMER_ELECT, out);
     pole_disarm(p, POLE_TIMER_RETRY, out);
     pole_disarm(p, POLE_TIMER_SILENCE, out);
-    p->leader = leader;
+    cv__pole_become(p, leader == p->self ? POLE_BOUND : POLE_AWAITING, leader);
     p->leader_epoch = epoch;
-    p->has_heard = false;
     if (p->view != leader) {
         cv__pole_forget(p, CV_REASON_SUPERSEDED, out);
     }
@@ -178,53 +186,84 @@ void cv__pole_select(struct pole *p, cv_id leader, uint64_t epoch, int64_t now_n
     }
 }
 
-/* [Alg. 1, lines 33-49] */
-void cv__pole_on_propose(struct pole *p, const struct cv_event *event, struct cv_effects *out)
+/* [Alg. 1, lines 37-49] A proposal of our epoch, or of a larger one, among those without a leader. */
+static void compare_proposal(struct pole *p, const struct pole_proposal *proposal, bool is_new,
+                             cv_id from, struct cv_effects *out)
 {
-    const struct cv_message *m = event->message;
-    const uint64_t epoch = m->field[POLE_EPOCH];
-    struct pole_proposal proposal;
-    if (!p->is_ready || !read_proposal(m, &proposal)) {
-        return;
-    }
-    if (p->leader != CV_ID_NONE) {
-        struct cv_message *vote = cv__effect_send(out, event->peer, POLE_VOTE);
-        vote->field[POLE_EPOCH] = p->leader_epoch;
-        vote->field[POLE_V_LEADER] = p->leader;
-        return;
-    }
-    if (epoch < p->epoch) {
-        answer(p, event->peer, out);
-        return;
-    }
-    const bool is_new = epoch > p->epoch;
-    if (is_new) {
-        p->epoch = epoch;
-        cv__pole_reset_epoch(p, event->now_ns, out);
-        if (p->leader != CV_ID_NONE) {
-            return;
-        }
-    }
-    const bool is_larger =
-        !is_doubted(p, proposal.id) && cv__pole_is_larger(p, &proposal, &p->best);
+    CV_ASSERT(p->role == POLE_SELECTING);
+    CV_ASSERT(from != p->self);
+    const bool is_passed_over = is_doubted(p, proposal->id);
+    const bool is_larger = !is_passed_over && cv__pole_is_larger(p, proposal, &p->best);
     if (is_larger) {
-        p->best = proposal;
+        p->best = *proposal;
     }
     if (is_new || is_larger) {
         broadcast(p, out);
-    } else if (cv__pole_is_larger(p, &p->best, &proposal) && !is_doubted(p, proposal.id)) {
-        answer(p, event->peer, out);
+    } else if (is_passed_over) {
+        cv__effect_note(out, "PROPOSE for {peer} passed over: it was chosen and did not claim",
+                        proposal->id, 0, p->epoch);
+    } else if (cv__pole_is_larger(p, &p->best, proposal)) {
+        cv__effect_note(out, "PROPOSE for {peer} answered with ours: it is smaller", proposal->id,
+                        0, p->epoch);
+        answer(p, from, out);
     }
-    count(p, event->peer, m->field[POLE_P_HEARD], event->now_ns, out);
+}
+
+/* [Alg. 1, lines 33-49] */
+void cv__pole_on_propose(struct pole *p, const struct cv_event *event, struct cv_effects *out)
+{
+    const struct pole_propose propose = pole_propose_read(event->message);
+    struct pole_proposal proposal = {.id = propose.id, .is_quorate = propose.quorate};
+    CV_ASSERT(propose.epoch < POLE_EPOCH_MAX);
+    if (!p->is_ready) {
+        cv__effect_note(out, "PROPOSE of {peer} ignored: still waits for the first scores",
+                        event->peer, 0, propose.epoch);
+        return;
+    }
+    if (!POLE_SCORE_READ(propose, &proposal.score)) {
+        cv__effect_note(out, "PROPOSE of {peer} ignored: its score cannot be", event->peer, 0,
+                        propose.epoch);
+        return;
+    }
+    if (p->role != POLE_SELECTING) {
+        pole_vote_write(cv__effect_send(out, event->peer, POLE_VOTE),
+                        (struct pole_vote){.epoch = p->leader_epoch, .leader = p->leader});
+        return;
+    }
+    if (propose.epoch < p->epoch) {
+        cv__effect_note(out, "PROPOSE of {peer} answered with ours: epoch {number} is over",
+                        event->peer, 0, propose.epoch);
+        answer(p, event->peer, out);
+        return;
+    }
+    const bool is_new = propose.epoch > p->epoch;
+    if (is_new) {
+        p->epoch = propose.epoch;
+        cv__pole_reset_epoch(p, event->now_ns, out);
+        if (p->role != POLE_SELECTING) {
+            return;
+        }
+    }
+    compare_proposal(p, &proposal, is_new, event->peer, out);
+    CV_ASSERT(propose.epoch == p->epoch); /* only proposals of the present epoch count */
+    count(p, event->peer, propose.heard, event->now_ns, out);
 }
 
 /* [Alg. 1, lines 54-63] Each sender's newest vote; the leader's own must be among them, so that a
  * dead one is not chosen again (line 60). Nobody chooses itself by what others think. */
 void cv__pole_on_vote(struct pole *p, const struct cv_event *event, struct cv_effects *out)
 {
-    const uint64_t epoch = event->message->field[POLE_EPOCH];
-    const cv_id leader = (cv_id)event->message->field[POLE_V_LEADER];
-    if (!p->is_ready || p->leader != CV_ID_NONE || leader == p->self) {
+    const struct pole_vote vote = pole_vote_read(event->message);
+    const uint64_t epoch = vote.epoch;
+    const cv_id leader = vote.leader;
+    if (p->role != POLE_SELECTING || !p->is_ready || leader == p->self) {
+        cv__effect_note(out,
+                        p->role != POLE_SELECTING ? "VOTE of {peer} ignored: has chosen already"
+                        : leader == p->self ? "VOTE of {peer} ignored: nobody is chosen by votes "
+                                              "for itself"
+                                            : "VOTE of {peer} ignored: still waits for the first "
+                                              "scores",
+                        event->peer, 0, epoch);
         return;
     }
     pole_peer(p, event->peer)->vote_epoch = epoch;
@@ -235,6 +274,8 @@ void cv__pole_on_vote(struct pole *p, const struct cv_event *event, struct cv_ef
         const struct pole_peer *peer = pole_peer(p, id);
         same += peer->vote_leader == leader && peer->vote_epoch == epoch;
     }
+    CV_ASSERT(same >= 1); /* the one just heard */
+    CV_ASSERT(pole_peer(p, p->self)->vote_leader == CV_ID_NONE);
     if (same >= p->quorum && own->vote_leader == leader && own->vote_epoch == epoch) {
         cv__pole_select(p, leader, epoch, event->now_ns, out);
     }
@@ -242,9 +283,10 @@ void cv__pole_on_vote(struct pole *p, const struct cv_event *event, struct cv_ef
 
 void cv__pole_on_retry(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
-    if (p->leader != CV_ID_NONE || !p->is_ready) {
+    if (p->role != POLE_SELECTING || !p->is_ready) {
         return;
     }
+    CV_ASSERT(p->leader == CV_ID_NONE);
     p->retry_ns = cv__min64(2 * p->retry_ns, p->retry_ns_max);
     broadcast(p, out);
     arm_retry(p, now_ns, out);
@@ -256,7 +298,7 @@ void cv__pole_on_retry(struct pole *p, int64_t now_ns, struct cv_effects *out)
 
 void cv__pole_on_elect(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
-    if (p->leader == CV_ID_NONE) {
+    if (p->role == POLE_SELECTING) {
         elect(p, now_ns, out);
     }
 }
@@ -264,10 +306,11 @@ void cv__pole_on_elect(struct pole *p, int64_t now_ns, struct cv_effects *out)
 /* The leader fell silent, or the choice never claimed. */
 void cv__pole_on_silence(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
-    if (p->leader == CV_ID_NONE || p->leader == p->self) {
+    if (p->role != POLE_AWAITING && p->role != POLE_FOLLOWING) {
         return;
     }
-    if (p->has_heard) {
+    CV_ASSERT(p->leader != p->self);
+    if (p->role == POLE_FOLLOWING) {
         p->suspect = p->leader;
     } else {
         cv__set_add(pole_set(p, POLE_SET_DOUBTED), p->leader);
@@ -278,7 +321,7 @@ void cv__pole_on_silence(struct pole *p, int64_t now_ns, struct cv_effects *out)
 void cv__pole_on_back(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
     p->stands_back = false;
-    if (p->leader == CV_ID_NONE && cv__set_has(pole_set(p, POLE_SET_QUORATE), p->self) &&
+    if (p->role == POLE_SELECTING && cv__set_has(pole_set(p, POLE_SET_QUORATE), p->self) &&
         become_quorate(p)) {
         broadcast(p, out);
         if ((p->armed & BIT(POLE_TIMER_ELECT)) == 0) {

@@ -160,19 +160,46 @@ static const struct cv_message *one_sends(const struct one *o, uint32_t type, cv
 
 static struct cv_message vote(uint64_t epoch, cv_id leader)
 {
-    return (struct cv_message){.type = POLE_VOTE, .field = {epoch, leader}};
+    struct cv_message message = {.type = POLE_VOTE};
+    pole_vote_write(&message, (struct pole_vote){.epoch = epoch, .leader = leader});
+    return message;
 }
 
 static struct cv_message proposal(uint64_t epoch, cv_id id, uint64_t score)
 {
-    return (struct cv_message){.type = POLE_PROPOSE, .field = {epoch, 0, id, 0, score + 1}};
+    struct cv_message message = {.type = POLE_PROPOSE};
+    pole_propose_write(&message,
+                       (struct pole_propose){.epoch = epoch, .id = id, .score_1 = score + 1});
+    return message;
 }
 
 static struct cv_message heartbeat(uint64_t epoch, bool is_established, uint64_t seq)
 {
-    return (struct cv_message){
-        .type = POLE_HEARTBEAT,
-        .field = {epoch, 77, seq, is_established, is_established ? epoch : 0, 50 * NS_PER_MS}};
+    struct cv_message message = {.type = POLE_HEARTBEAT};
+    pole_heartbeat_write(&message, (struct pole_heartbeat){.epoch = epoch,
+                                                           .nonce = 77,
+                                                           .seq = seq,
+                                                           .established = is_established,
+                                                           .token = is_established ? epoch : 0,
+                                                           .lease = 50 * NS_PER_MS});
+    return message;
+}
+
+static struct cv_message of_epoch(uint32_t type, uint64_t epoch)
+{
+    struct cv_message message = {.type = type};
+    pole_epoch_write(&message, (struct pole_epoch){epoch});
+    return message;
+}
+
+/* The latest step noted exactly this. */
+static void assert_noted(const struct one *o, struct cv_note note)
+{
+    assert_int_equal(o->out.note_count, 1);
+    assert_string_equal(o->out.note[0].text, note.text);
+    assert_int_equal(o->out.note[0].peer, note.peer);
+    assert_int_equal(o->out.note[0].time_ns, note.time_ns);
+    assert_int_equal(o->out.note[0].number, note.number);
 }
 
 /* Has it a choice? It says so by voting. */
@@ -180,7 +207,7 @@ static cv_id choice_of(struct one *o)
 {
     one_hears(o, 5, proposal(1, 5, 0));
     const struct cv_message *m = one_sends(o, POLE_VOTE, 5);
-    return m != NULL ? (cv_id)m->field[POLE_V_LEADER] : CV_ID_NONE;
+    return m != NULL ? pole_vote_read(m).leader : CV_ID_NONE;
 }
 
 /* [line 60] "checks if the leader replied with a vote message as well, what is important to avoid
@@ -212,20 +239,20 @@ static void proposals_are_compared_and_passed_on(void **unused)
     one_step(&o, (struct cv_event){.kind = CV_EVENT_START, .nonce = 1});
     const struct cv_message *m = one_sends(&o, POLE_PROPOSE, 1);
     assert_non_null(m);
-    assert_int_equal(m->field[POLE_P_ID], 3);
-    const uint64_t epoch = m->field[POLE_EPOCH];
+    assert_int_equal(pole_propose_read(m).id, 3);
+    const uint64_t epoch = pole_propose_read(m).epoch;
     assert_int_equal(epoch, 1);
 
     one_hears(&o, 1, proposal(epoch, 1, 0)); /* same score, smaller id */
     m = one_sends(&o, POLE_PROPOSE, 1);
     assert_non_null(m);
-    assert_int_equal(m->field[POLE_P_ID], 3);
+    assert_int_equal(pole_propose_read(m).id, 3);
     assert_null(one_sends(&o, POLE_PROPOSE, 2)); /* to the sender alone */
 
     one_hears(&o, 2, proposal(epoch, 4, 9));
     m = one_sends(&o, POLE_PROPOSE, 5); /* to all */
     assert_non_null(m);
-    assert_int_equal(m->field[POLE_P_ID], 4);
+    assert_int_equal(pole_propose_read(m).id, 4);
     one_fini(&o);
 }
 
@@ -241,14 +268,14 @@ static void larger_epoch_asks_the_oracle_again(void **unused)
     one_hears(&o, 1, proposal(9, 1, 20));
     const struct cv_message *m = one_sends(&o, POLE_PROPOSE, 2);
     assert_non_null(m);
-    assert_int_equal(m->field[POLE_EPOCH], 9);
-    assert_int_equal(m->field[POLE_P_ID], 3); /* 50 beats 20 */
-    assert_int_equal(m->field[POLE_P_SCORE], 51);
+    assert_int_equal(pole_propose_read(m).epoch, 9);
+    assert_int_equal(pole_propose_read(m).id, 3); /* 50 beats 20 */
+    assert_int_equal(pole_propose_read(m).score_1, 51);
     one_hears(&o, 2, proposal(4, 2, 99)); /* an old one changes nothing, however good */
     m = one_sends(&o, POLE_PROPOSE, 2);
     assert_non_null(m);
-    assert_int_equal(m->field[POLE_EPOCH], 9);
-    assert_int_equal(m->field[POLE_P_ID], 3);
+    assert_int_equal(pole_propose_read(m).epoch, 9);
+    assert_int_equal(pole_propose_read(m).id, 3);
     one_fini(&o);
 }
 
@@ -299,6 +326,38 @@ static void followed_epoch_survives_a_crash(void **unused)
     o.now_ns += 100 * NS_PER_MS;
     one_hears(&o, 5, heartbeat(8, true, 9)); /* the same pair may be followed again */
     assert_non_null(one_sends(&o, POLE_FOLLOW, 5));
+    one_fini(&o);
+}
+
+/* [ours] Who asks why there is no leader finds each refusal with its reason. */
+static void what_is_not_answered_is_noted_with_the_reason(void **unused)
+{
+    (void)unused;
+    struct one o;
+    one_init(&o, 1, 5);
+    one_step(&o, (struct cv_event){.kind = CV_EVENT_START, .nonce = 1});
+    one_hears(&o, 2, of_epoch(POLE_REFUSE, 9));
+    assert_noted(&o, (struct cv_note){"REFUSE of {peer} ignored: not claiming", 2, 0, 9});
+    one_hears(&o, 2, of_epoch(POLE_FOLLOW, 9));
+    assert_noted(&o, (struct cv_note){"FOLLOW of {peer} ignored: not claiming", 2, 0, 9});
+    one_hears(&o, 2, proposal(1, 2, 0));
+    one_hears(&o, 3, proposal(9, 3, 0));
+    one_hears(&o, 2, proposal(8, 2, 0));
+    assert_noted(&o, (struct cv_note){
+                         "PROPOSE of {peer} answered with ours: epoch {number} is over", 2, 0, 8});
+
+    one_hears(&o, 4, heartbeat(10, true, 1));
+    assert_int_equal(o.out.note_count, 0); /* followed: nothing to explain */
+    const int64_t until_ns = o.now_ns + 50 * NS_PER_MS;
+    one_hears(&o, 5, heartbeat(11, true, 1));
+    assert_noted(&o, (struct cv_note){"HEARTBEAT not answered yet: promised to {peer} until {time}",
+                                      4, until_ns, 11});
+    one_hears(&o, 3, vote(11, 5));
+    assert_noted(&o, (struct cv_note){"VOTE of {peer} ignored: has chosen already", 3, 0, 11});
+    o.now_ns = until_ns;
+    one_hears(&o, 3, heartbeat(10, false, 1));
+    assert_noted(&o, (struct cv_note){"HEARTBEAT not answered: not established, and follows {peer}",
+                                      4, 0, 10});
     one_fini(&o);
 }
 
@@ -362,6 +421,7 @@ int main(void)
         cmocka_unit_test(larger_epoch_asks_the_oracle_again),
         cmocka_unit_test(one_leader_is_followed_at_a_time),
         cmocka_unit_test(followed_epoch_survives_a_crash),
+        cmocka_unit_test(what_is_not_answered_is_noted_with_the_reason),
         cmocka_unit_test(leader_without_a_majority_steps_down_by_its_clock),
         cmocka_unit_test(inequalities_are_refused_by_name),
     };
