@@ -4,6 +4,8 @@
 
 static int64_t history_score(const struct cv_oracle_view *view)
 {
+    CV_ASSERT(view->self >= 1);
+    CV_ASSERT(view->self <= view->member_count);
     const uint64_t length = view->peer[view->self - 1].history;
     return length < CV_SCORE_MAX ? (int64_t)length : CV_SCORE_MAX;
 }

@@ -20,6 +20,8 @@ static int64_t latency_score(const struct cv_oracle_view *view)
             total += rate;
         }
     }
+    CV_ASSERT(consensus_ns >= 0);
+    CV_ASSERT(weighted >= 0);
     const int64_t mean_ns = total > 0 ? (int64_t)(weighted / total) : 0;
     return cv__min64(consensus_ns + mean_ns, CV_SCORE_MAX);
 }

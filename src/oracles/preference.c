@@ -4,6 +4,7 @@
 
 static int64_t preference_score(const struct cv_oracle_view *view)
 {
+    CV_ASSERT(view->preference <= view->member_count); /* nobody is in the list twice */
     return view->preference;
 }
 

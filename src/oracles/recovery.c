@@ -14,6 +14,7 @@
 
 static int64_t transfer_ns(const struct cv_oracle_view *view, uint64_t entries, int64_t rtt_ns)
 {
+    CV_ASSERT(rtt_ns >= 0); /* a member that is not there is not sent anything */
     if (entries == 0) {
         return rtt_ns; /* to learn that nothing is missing */
     }
@@ -56,6 +57,7 @@ static int64_t synced_ns(const void *context, cv_id id)
     if (id == sync->view->self) {
         return sync->ready_ns;
     }
+    CV_ASSERT(peer->history <= sync->longest); /* the longest of those that are there */
     const int64_t from_ns = cv__max64(sync->ready_ns, peer->rtt_ns);
     const int64_t ns = transfer_ns(sync->view, sync->longest - peer->history, peer->rtt_ns);
     return cv__min64(cv__min64(from_ns, NEVER_NS) + ns, NEVER_NS);
@@ -64,6 +66,7 @@ static int64_t synced_ns(const void *context, cv_id id)
 /* From the nearest of those that have everything; none of them is oneself. */
 static int64_t fetch_ns(const struct cv_oracle_view *view, uint64_t longest)
 {
+    CV_ASSERT(view->peer[view->self - 1].history <= longest);
     const uint64_t missing = longest - view->peer[view->self - 1].history;
     int64_t least_ns = NEVER_NS;
     if (missing == 0) {
@@ -75,6 +78,7 @@ static int64_t fetch_ns(const struct cv_oracle_view *view, uint64_t longest)
             least_ns = cv__min64(least_ns, transfer_ns(view, missing, peer->rtt_ns));
         }
     }
+    CV_ASSERT(least_ns >= 0);
     return least_ns;
 }
 
@@ -84,8 +88,10 @@ static int64_t recovery_score(const struct cv_oracle_view *view)
     if (asked_ns == CV_SCORE_UNKNOWN) {
         return CV_SCORE_UNKNOWN;
     }
+    CV_ASSERT(asked_ns >= 0);
     struct sync sync = {.view = view, .longest = longest_history(view)};
     sync.ready_ns = cv__min64(asked_ns + fetch_ns(view, sync.longest), NEVER_NS);
+    CV_ASSERT(sync.ready_ns >= asked_ns);
     return cv__oracle_nth(view->member_count, view->member_count / 2 + 1, synced_ns, &sync);
 }
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The order is the choice of the option `oracle`; see protocols/pole_config.c. */
+/* In the order in which they are listed; a vector of scores knows them by their place here. */
 static const struct cv_oracle *const oracles[] = {
     &cv__oracle_history,    &cv__oracle_request,  &cv__oracle_consensus,  &cv__oracle_latency,
     &cv__oracle_worst_case, &cv__oracle_rotating, &cv__oracle_preference, &cv__oracle_load,
@@ -42,6 +42,7 @@ int64_t cv__oracle_nth(uint32_t member_count, uint32_t k,
                        int64_t (*value)(const void *context, cv_id id), const void *context)
 {
     CV_ASSERT(k >= 1);
+    CV_ASSERT(k <= member_count);
     int64_t low = 0;
     int64_t high = CV_SCORE_MAX;
     uint32_t known = 0;
@@ -64,12 +65,15 @@ int64_t cv__oracle_nth(uint32_t member_count, uint32_t k,
             low = middle + 1;
         }
     }
+    CV_ASSERT(low == high);
     return low;
 }
 
 static int64_t rtt_ns(const void *context, cv_id id)
 {
     const struct cv_oracle_view *view = context;
+    CV_ASSERT(id >= 1);
+    CV_ASSERT(id <= view->member_count);
     return cv__min64(view->peer[id - 1].rtt_ns, CV_SCORE_MAX);
 }
 

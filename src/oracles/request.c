@@ -4,6 +4,8 @@
 
 static int64_t request_score(const struct cv_oracle_view *view)
 {
+    CV_ASSERT(view->self >= 1);
+    CV_ASSERT(view->self <= view->member_count);
     const uint64_t rate = view->peer[view->self - 1].rate;
     return rate < CV_SCORE_MAX ? (int64_t)rate : CV_SCORE_MAX;
 }

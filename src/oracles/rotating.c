@@ -4,6 +4,8 @@
 
 static int64_t rotating_score(const struct cv_oracle_view *view)
 {
+    CV_ASSERT(view->member_count >= 1);
+    CV_ASSERT(view->self >= 1);
     return view->epoch % view->member_count + 1 == view->self ? 1 : 0;
 }
 

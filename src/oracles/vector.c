@@ -30,13 +30,16 @@ static int parse_range(const struct cv_oracle *oracle, const char *text, size_t 
         return cv__fail(reterr, CV_E_INVALID, "the range of '%s' is not %s", oracle->name,
                         oracle->is_time ? "a time like 10ms" : "a whole number above 0");
     }
+    CV_ASSERT(value >= 1);
     *ret_range = value;
     return CV_OK;
 }
 
 static const struct cv_oracle *part_of(const struct cv_scoring *scoring, uint32_t part)
 {
+    CV_ASSERT(part < scoring->part_count);
     const uint32_t index = scoring->oracle[part];
+    CV_ASSERT(index < cv__oracle_count() || scoring->own != NULL);
     return index < cv__oracle_count() ? cv_oracle_at(index)
                                       : scoring->own[index - cv__oracle_count()];
 }
@@ -97,6 +100,7 @@ int cv__scoring_parse(const char *text, const struct cv_config *config,
 
 bool cv__scoring_needs_peers(const struct cv_scoring *scoring)
 {
+    CV_ASSERT(scoring->part_count >= 1);
     bool needs = false;
     for (uint32_t i = 0; i < scoring->part_count; i++) {
         needs = needs || part_of(scoring, i)->needs_peers;
@@ -115,17 +119,20 @@ void cv__scoring_score(const struct cv_scoring *scoring, const struct cv_oracle_
             score = cv__min64(cv__max64(score, CV_SCORE_UNKNOWN), CV_SCORE_MAX);
         }
         CV_ASSERT(score >= CV_SCORE_UNKNOWN && score <= CV_SCORE_MAX);
+        CV_ASSERT(scoring->range[i] >= 1);
         ret_score->part[i] = score < 0 ? score : score / scoring->range[i];
     }
 }
 
 static int compare_part(const struct cv_scoring *scoring, uint32_t part, int64_t a, int64_t b)
 {
+    CV_ASSERT(a >= CV_SCORE_UNKNOWN);
+    CV_ASSERT(b >= CV_SCORE_UNKNOWN);
     if (a == b) {
         return 0;
     }
     if (a < 0 || b < 0) {
-        return a < 0 ? -1 : 1; /* who cannot say is worse than any who can */
+        return a < 0 ? -1 : 1; /* an unknown score is worse than any known one */
     }
     const bool higher_wins = part_of(scoring, part)->order == CV_SCORE_HIGHER_WINS;
     return (a > b) == higher_wins ? 1 : -1;
@@ -146,6 +153,7 @@ int cv__scoring_compare(const struct cv_scoring *scoring, const struct cv_score 
 bool cv__scoring_is_better_by(const struct cv_scoring *scoring, const struct cv_score *other,
                               const struct cv_score *own, int64_t percent)
 {
+    CV_ASSERT(percent >= 0);
     const int64_t a = other->part[0];
     const int64_t b = own->part[0];
     if (compare_part(scoring, 0, a, b) <= 0) {

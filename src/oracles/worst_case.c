@@ -12,6 +12,8 @@ static int64_t worst_case_score(const struct cv_oracle_view *view)
     for (cv_id id = 1; id <= view->member_count; id++) {
         farthest_ns = cv__max64(farthest_ns, view->peer[id - 1].rtt_ns);
     }
+    CV_ASSERT(consensus_ns >= 0);
+    CV_ASSERT(farthest_ns >= consensus_ns); /* the quorum is among the members */
     return cv__min64(consensus_ns + farthest_ns, CV_SCORE_MAX);
 }
 
