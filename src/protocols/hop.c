@@ -29,10 +29,6 @@ void cv__hop_check(const struct hop *hop, const struct classic *c)
     CV_ASSERT(hop->next >= 1);
     CV_ASSERT(hop->next <= c->member_count);
     CV_ASSERT(hop->seen_next < HOP_SEEN);
-    for (uint32_t i = 0; i < HOP_SLOTS; i++) {
-        CV_ASSERT(hop->slot[i].number <= hop->number);
-        CV_ASSERT(hop->slot[i].number == 0 || hop->slot[i].type >= HOP_MESSAGE_COUNT);
-    }
 }
 
 static uint32_t slot_for_next(const struct hop *hop)
@@ -66,6 +62,8 @@ static void transmit(const struct hop *hop, const struct classic *c, const uint6
 {
     const struct hop_slot *s = &hop->slot[slot];
     CV_ASSERT(s->number != 0);
+    CV_ASSERT(s->number <= hop->number);
+    CV_ASSERT(s->type >= HOP_MESSAGE_COUNT);
     CV_ASSERT(hop->next != c->self); /* there is somebody to take it */
     struct cv_message *message = cv__effect_send(out, hop->next, (uint32_t)s->type);
     memcpy(message->field, s->scalar, sizeof s->scalar);
