@@ -71,21 +71,23 @@
     _Static_assert(offsetof(struct scalars, end) <= CV_FIELDS_MAX, "too many scalars"); \
     _Static_assert(offsetof(struct lists, end) <= CV_LISTS_MAX, "too many lists")
 
-#define CV_MESSAGE_VIEW(tag, FIELDS)                                            \
-    struct tag {                                                                \
-        FIELDS(CV__MEMBER)                                                      \
-    };                                                                          \
-    static inline struct tag tag##_read(const struct cv_message *message)       \
-    {                                                                           \
-        CV__PLACES(FIELDS);                                                     \
-        struct tag view;                                                        \
-        FIELDS(CV__READ)                                                        \
-        return view;                                                            \
-    }                                                                           \
-    static inline void tag##_write(struct cv_message *message, struct tag view) \
-    {                                                                           \
-        CV__PLACES(FIELDS);                                                     \
-        FIELDS(CV__WRITE)                                                       \
+/* A protocol may only read a message, or only write it: the other function is then unused. */
+#define CV_MESSAGE_VIEW(tag, FIELDS)                                                              \
+    struct tag {                                                                                  \
+        FIELDS(CV__MEMBER)                                                                        \
+    };                                                                                            \
+    __attribute__((unused)) static inline struct tag tag##_read(const struct cv_message *message) \
+    {                                                                                             \
+        CV__PLACES(FIELDS);                                                                       \
+        struct tag view;                                                                          \
+        FIELDS(CV__READ)                                                                          \
+        return view;                                                                              \
+    }                                                                                             \
+    __attribute__((unused)) static inline void tag##_write(struct cv_message *message,            \
+                                                           struct tag view)                       \
+    {                                                                                             \
+        CV__PLACES(FIELDS);                                                                       \
+        FIELDS(CV__WRITE)                                                                         \
     }
 
 #define CV__TABLE(kind, name) {#name, CV_FIELD_##kind},
