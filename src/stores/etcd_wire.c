@@ -45,22 +45,40 @@ static int digit64(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-void cv__etcd_decode(const char *from, char *ret_text, size_t text_bytes)
+bool cv__etcd_decode(const char *from, char *ret_text, size_t text_bytes)
 {
     size_t length = 0;
     uint32_t word = 0;
     int bits = 0;
+    bool is_whole = true;
     for (; digit64(*from) >= 0; from++) {
-        word = word << 6 | (uint32_t)digit64(*from);
+        word = (word & 0x3fff) << 6 | (uint32_t)digit64(*from);
         bits += 6;
         if (bits >= 8) {
             bits -= 8;
+            const char byte = (char)(word >> bits & 0xff);
+            is_whole = is_whole && byte != '\0' && length + 1 < text_bytes;
             if (length + 1 < text_bytes) {
-                ret_text[length++] = (char)(word >> bits & 0xff);
+                ret_text[length++] = byte;
             }
         }
     }
     ret_text[length] = '\0';
+    return is_whole;
+}
+
+/* A string of decimal digits that fits; otherwise 0. */
+static uint64_t number_of_text(const char *text)
+{
+    uint64_t number = 0;
+    for (; *text >= '0' && *text <= '9'; text++) {
+        const uint64_t digit = (uint64_t)(*text - '0');
+        if (number > (UINT64_MAX - digit) / 10) {
+            return 0;
+        }
+        number = number * 10 + digit;
+    }
+    return *text == '\0' ? number : 0;
 }
 
 uint64_t cv__etcd_number(const cJSON *object, const char *name)
@@ -68,9 +86,16 @@ uint64_t cv__etcd_number(const cJSON *object, const char *name)
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
     const char *text = cJSON_GetStringValue(item);
     if (text != NULL) {
-        return text[0] == '-' ? (uint64_t)strtoll(text, NULL, 10) : strtoull(text, NULL, 10);
+        return number_of_text(text);
     }
-    return cJSON_IsNumber(item) && item->valuedouble > 0 ? (uint64_t)item->valuedouble : 0;
+    const double number = cJSON_IsNumber(item) ? item->valuedouble : 0;
+    return number >= 1 && number < 9007199254740992.0 ? (uint64_t)number : 0; /* exact up to 2^53 */
+}
+
+int64_t cv__etcd_number_to(const cJSON *object, const char *name, int64_t max)
+{
+    const uint64_t number = cv__etcd_number(object, name);
+    return number > (uint64_t)max ? max : (int64_t)number;
 }
 
 const char *cv__etcd_string(const cJSON *object, const char *name)
@@ -79,55 +104,147 @@ const char *cv__etcd_string(const cJSON *object, const char *name)
     return text != NULL ? text : "";
 }
 
+void cv__etcd_body_print(struct cv_etcd_body *body, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    const int more = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    CV_ASSERT(more >= 0); /* the formats are ours */
+    const size_t needed = body->length + (size_t)more + 1;
+    if (needed > body->room && !body->is_failed) {
+        char *text = realloc(body->text, 2 * needed);
+        body->is_failed = text == NULL;
+        body->text = text != NULL ? text : body->text;
+        body->room = text != NULL ? 2 * needed : body->room;
+    }
+    if (!body->is_failed) {
+        (void)vsnprintf(body->text + body->length, body->room - body->length, format, again);
+        body->length += (size_t)more;
+    }
+    va_end(again);
+}
+
 /* ---- Calls --------------------------------------------------------------------------------- */
 
-static void call_send(struct cv_etcd_wire *wire);
+struct cv_etcd_call {
+    struct cv_etcd_wire *wire;
+    struct cv_etcd_call *next;
+    struct cv_http_call *http; /* NULL: it waits for the ticket */
+    const char *path;
+    char *body;
+    cv_etcd_then then;
+    void *user;
+    uint64_t number;
+    int64_t begin_ns, deadline_ns;
+    uint32_t endpoint, try_count;
+    uint64_t ticket; /* that it was sent with */
+    bool is_login_tried;
+};
 
-void cv__etcd_wire_stop(struct cv_etcd_wire *wire)
-{
-    if (wire->call != NULL) {
-        cv__http_cancel(wire->call);
-        wire->call = NULL;
-    }
-}
+static bool call_send(struct cv_etcd_call *call);
 
 const char *cv__etcd_wire_host(const struct cv_etcd_wire *wire)
 {
     return strstr(wire->endpoint[wire->endpoint_now], "//") + 2;
 }
 
-void cv__etcd_wire_rotate(struct cv_etcd_wire *wire)
+/* Many calls may fail at the same member: only the first of them goes on to the next one. */
+static void rotate_from(struct cv_etcd_wire *wire, uint32_t endpoint)
 {
-    wire->endpoint_now = (wire->endpoint_now + 1) % wire->endpoint_count;
-    wire->rotated(wire->store);
+    if (wire->endpoint_now == endpoint) {
+        wire->endpoint_now = (wire->endpoint_now + 1) % wire->endpoint_count;
+        wire->rotated(wire->owner);
+    }
+}
+
+static void call_free(struct cv_etcd_call *call)
+{
+    struct cv_etcd_call **at = &call->wire->calls;
+    while (*at != call) {
+        at = &(*at)->next;
+    }
+    *at = call->next;
+    free(call->body);
+    free(call);
+}
+
+/* The wire may be closed when this returns. */
+static void call_end(struct cv_etcd_call *call, struct cv_etcd_answer answer)
+{
+    const cv_etcd_then then = call->then;
+    void *user = call->user;
+    answer.number = call->number;
+    answer.begin_ns = call->begin_ns;
+    call_free(call);
+    then(user, &answer);
+}
+
+static void call_fail(struct cv_etcd_call *call, const char *why)
+{
+    call_end(call, (struct cv_etcd_answer){.code = CV_ETCD_NO_ANSWER, .error = why});
+}
+
+void cv__etcd_call_cancel(struct cv_etcd_call *call)
+{
+    if (call->http != NULL) {
+        cv__http_cancel(call->http);
+    }
+    call_free(call);
+}
+
+/* ---- The ticket ---------------------------------------------------------------------------- */
+
+/* One of those that wait for the ticket and were there when its answer came. */
+static struct cv_etcd_call *first_waiting(struct cv_etcd_wire *wire, uint64_t number_max)
+{
+    struct cv_etcd_call *call = wire->calls;
+    while (call != NULL && (call->http != NULL || call->number > number_max)) {
+        call = call->next;
+    }
+    return call;
+}
+
+static void tell_waiting(struct cv_etcd_wire *wire, const char *why)
+{
+    const uint64_t number_max = wire->call_count;
+    for (struct cv_etcd_call *call; (call = first_waiting(wire, number_max)) != NULL;) {
+        if (why != NULL) {
+            call_fail(call, why);
+        } else if (!call_send(call)) {
+            call_fail(call, "out of memory");
+        }
+    }
 }
 
 static void on_login(void *user, const struct cv_http_result *result)
 {
     struct cv_etcd_wire *wire = user;
-    wire->call = NULL;
+    wire->login = NULL;
     cJSON *reply = cJSON_ParseWithLength(result->body, result->body_bytes);
-    if (result->status == 200 && cv__etcd_string(reply, "token")[0] != '\0') {
-        (void)snprintf(wire->authorization, sizeof wire->authorization, "%s",
-                       cv__etcd_string(reply, "token"));
-        cJSON_Delete(reply);
-        call_send(wire);
-        return;
+    const char *ticket = cv__etcd_string(reply, "token");
+    char why[256] = "";
+    if (result->status == 200 && ticket[0] != '\0' && strlen(ticket) < CV_ETCD_TICKET_BYTES) {
+        (void)snprintf(wire->authorization, sizeof wire->authorization, "%s", ticket);
+        wire->ticket++;
+    } else {
+        const char *message = cv__etcd_string(reply, "message");
+        cv__remote_one_line(message[0] != '\0' ? message : result->why, why, sizeof why);
     }
-    char why[256];
-    cv__remote_one_line(cv__etcd_string(reply, "message")[0] != '\0'
-                            ? cv__etcd_string(reply, "message")
-                            : result->why,
-                        why, sizeof why);
     cJSON_Delete(reply);
     if (result->status == 0) {
-        cv__etcd_wire_rotate(wire);
+        rotate_from(wire, wire->endpoint_now);
     }
-    wire->failed(wire->store, why);
+    tell_waiting(wire, why[0] != '\0' ? why : NULL);
 }
 
-static void login(struct cv_etcd_wire *wire)
+/* False: out of memory. */
+static bool login(struct cv_etcd_wire *wire)
 {
+    if (wire->login != NULL) {
+        return true;
+    }
     cJSON *object = cJSON_CreateObject();
     (void)cJSON_AddStringToObject(object, "name", wire->user);
     (void)cJSON_AddStringToObject(object, "password", wire->password);
@@ -135,19 +252,14 @@ static void login(struct cv_etcd_wire *wire)
     cJSON_Delete(object);
     char url[400];
     (void)snprintf(url, sizeof url, "%s/v3/auth/authenticate", wire->endpoint[wire->endpoint_now]);
-    wire->is_login_tried = true;
-    wire->call = body == NULL
-                     ? NULL
-                     : cv__http_post(wire->http, &(struct cv_http_post){.url = url,
-                                                                        .body = body,
-                                                                        .timeout_ns = 2 * NS_PER_S,
-                                                                        .done = on_login,
-                                                                        .user = wire});
+    const struct cv_http_post post = {
+        .url = url, .body = body, .timeout_ns = 2 * NS_PER_S, .done = on_login, .user = wire};
+    wire->login = body != NULL ? cv__http_post(wire->http, &post) : NULL;
     free(body);
-    if (wire->call == NULL) {
-        wire->failed(wire->store, "out of memory");
-    }
+    return wire->login != NULL;
 }
+
+/* ---- Asking -------------------------------------------------------------------------------- */
 
 static bool is_passing(const struct cv_http_result *result, int code)
 {
@@ -155,114 +267,338 @@ static bool is_passing(const struct cv_http_result *result, int code)
            (result->status >= 500 && code != CV_ETCD_NOT_FOUND);
 }
 
+/* What an answer says; streams have one more layer. */
+static void answer_read(const struct cv_http_result *result, const cJSON *whole, char error[256],
+                        struct cv_etcd_answer *ret_answer)
+{
+    const cJSON *reply = cJSON_GetObjectItemCaseSensitive(whole, "result");
+    reply = reply != NULL ? reply : whole;
+    const cJSON *fault = cJSON_GetObjectItemCaseSensitive(whole, "error");
+    const bool is_fine = result->status == 200 && whole != NULL && fault == NULL;
+    const cJSON *said = cJSON_IsObject(fault) ? fault : whole;
+    int64_t code = cv__etcd_number_to(said, "code", INT16_MAX);
+    code = code != 0 ? code : cv__etcd_number_to(said, "grpc_code", INT16_MAX);
+    const char *message = cv__etcd_string(said, "message");
+    cv__remote_one_line(result->status == 0  ? result->why
+                        : message[0] != '\0' ? message
+                                             : "an answer that is not etcd's",
+                        error, 256);
+    const cJSON *header = cJSON_GetObjectItemCaseSensitive(reply, "header");
+    *ret_answer =
+        (struct cv_etcd_answer){.code = is_fine     ? CV_ETCD_OK
+                                        : code != 0 ? (int)code
+                                                    : CV_ETCD_UNKNOWN,
+                                .reply = is_fine ? reply : NULL,
+                                .error = error,
+                                .member = cv__etcd_number(header, "member_id"),
+                                .term = cv__etcd_number(header, "raft_term"),
+                                .revision = cv__etcd_number_to(header, "revision", INT64_MAX - 1)};
+}
+
+/* The member failed: the next one, if there is time. */
+static void call_again(struct cv_etcd_call *call, const char *why)
+{
+    rotate_from(call->wire, call->endpoint);
+    call->try_count++;
+    const bool is_over =
+        call->try_count >= call->wire->endpoint_count || cv__clock_now_ns() >= call->deadline_ns;
+    if (is_over || !call_send(call)) {
+        call_fail(call, why);
+    }
+}
+
+/* The ticket has run out: a new one, unless somebody has fetched it meanwhile. */
+static void call_with_new_ticket(struct cv_etcd_call *call)
+{
+    struct cv_etcd_wire *wire = call->wire;
+    if (call->ticket == wire->ticket) {
+        wire->authorization[0] = '\0';
+    }
+    call->is_login_tried = true;
+    if (!call_send(call)) {
+        call_fail(call, "out of memory");
+    }
+}
+
 static void on_reply(void *user, const struct cv_http_result *result)
 {
-    struct cv_etcd_wire *wire = user;
-    wire->call = NULL;
+    struct cv_etcd_call *call = user;
+    struct cv_etcd_wire *wire = call->wire;
+    call->http = NULL;
     cJSON *whole = cJSON_ParseWithLength(result->body, result->body_bytes);
-    const cJSON *reply = cJSON_GetObjectItemCaseSensitive(whole, "result");
-    reply = reply != NULL ? reply : whole; /* streams have one more layer */
-    const cJSON *error = cJSON_GetObjectItemCaseSensitive(whole, "error");
-    const bool is_fine = result->status == 200 && whole != NULL && error == NULL;
-    const cJSON *said = cJSON_IsObject(error) ? error : whole; /* streams again */
-    int code = is_fine ? CV_ETCD_OK : (int)cv__etcd_number(said, "code");
-    code = is_fine || code != 0 ? code : (int)cv__etcd_number(said, "grpc_code");
-    cv__remote_one_line(result->status == 0 ? result->why
-                        : cv__etcd_string(said, "message")[0] != '\0'
-                            ? cv__etcd_string(said, "message")
-                            : "an answer that is not etcd's",
-                        wire->error, sizeof wire->error);
-    if (is_fine) {
-        const cJSON *header = cJSON_GetObjectItemCaseSensitive(reply, "header");
-        wire->member = cv__etcd_number(header, "member_id");
-        wire->term = cv__etcd_number(header, "raft_term");
-        wire->revision = (int64_t)cv__etcd_number(header, "revision");
-        wire->then(wire->store, reply, CV_ETCD_OK);
-    } else if (is_passing(result, code)) {
-        cv__etcd_wire_rotate(wire);
-        wire->try_count++;
-        if (wire->try_count < wire->endpoint_count && cv__clock_now_ns() < wire->deadline_ns) {
-            call_send(wire);
-        } else {
-            wire->failed(wire->store, wire->error);
-        }
-    } else if (wire->user[0] != '\0' && !wire->is_login_tried &&
-               (code == CV_ETCD_UNAUTHENTICATED || result->status == 401)) {
-        login(wire); /* the ticket has run out */
+    char error[256];
+    struct cv_etcd_answer answer;
+    answer_read(result, whole, error, &answer);
+    const bool is_stranger = answer.code == CV_ETCD_UNAUTHENTICATED || result->status == 401;
+    if (answer.code == CV_ETCD_OK) {
+        wire->member = answer.member;
+        wire->term = answer.term;
+        wire->revision = answer.revision > wire->revision ? answer.revision : wire->revision;
+        call_end(call, answer);
+    } else if (is_passing(result, answer.code)) {
+        call_again(call, error);
+    } else if (wire->user[0] != '\0' && !call->is_login_tried && is_stranger) {
+        call_with_new_ticket(call);
     } else {
-        wire->then(wire->store, NULL, code != 0 ? code : -1);
+        call_end(call, answer);
     }
     cJSON_Delete(whole);
 }
 
-static void call_send(struct cv_etcd_wire *wire)
+/* False: out of memory. */
+static bool call_send(struct cv_etcd_call *call)
 {
-    CV_ASSERT(wire->call == NULL);
+    struct cv_etcd_wire *wire = call->wire;
+    CV_ASSERT(call->http == NULL);
+    call->endpoint = wire->endpoint_now;
+    call->ticket = wire->ticket;
     if (wire->user[0] != '\0' && wire->authorization[0] == '\0') {
-        login(wire);
-        return;
+        return login(wire);
     }
     char url[400];
-    (void)snprintf(url, sizeof url, "%s%s", wire->endpoint[wire->endpoint_now], wire->path);
+    (void)snprintf(url, sizeof url, "%s%s", wire->endpoint[wire->endpoint_now], call->path);
     /* One that does not answer leaves time for the others. */
-    const int64_t left_ns = wire->deadline_ns - cv__clock_now_ns();
-    const uint32_t tries_left = wire->endpoint_count - wire->try_count % wire->endpoint_count;
-    wire->call = cv__http_post(
+    const int64_t left_ns = call->deadline_ns - cv__clock_now_ns();
+    const uint32_t tries_left = wire->endpoint_count - call->try_count % wire->endpoint_count;
+    call->http = cv__http_post(
         wire->http,
         &(struct cv_http_post){.url = url,
                                .authorization = wire->user[0] != '\0' ? wire->authorization : NULL,
-                               .body = wire->body,
+                               .body = call->body,
                                .timeout_ns = cv__max64(100 * NS_PER_MS, left_ns / tries_left),
                                .done = on_reply,
-                               .user = wire});
-    if (wire->call == NULL) {
-        wire->failed(wire->store, "out of memory");
+                               .user = call});
+    return call->http != NULL;
+}
+
+struct cv_etcd_call *cv__etcd_call(struct cv_etcd_wire *wire, const char *path,
+                                   struct cv_etcd_body *body, int64_t deadline_ns,
+                                   cv_etcd_then then, void *user)
+{
+    struct cv_etcd_call *call = body->is_failed ? NULL : calloc(1, sizeof *call);
+    if (call == NULL) {
+        free(body->text);
+        return NULL;
+    }
+    *call = (struct cv_etcd_call){.wire = wire,
+                                  .next = wire->calls,
+                                  .path = path,
+                                  .body = body->text,
+                                  .then = then,
+                                  .user = user,
+                                  .number = ++wire->call_count,
+                                  .begin_ns = cv__clock_now_ns(),
+                                  .deadline_ns = deadline_ns};
+    wire->calls = call;
+    if (!call_send(call)) {
+        call_free(call);
+        return NULL;
+    }
+    return call;
+}
+
+/* ---- Transactions -------------------------------------------------------------------------- */
+
+#define BATCH_MAX 64 /* etcd takes 128 parts, unless it was told to take fewer */
+
+struct cv_etcd_txn {
+    struct cv_etcd_wire *wire;
+    struct cv_etcd_txn *next;    /* while it waits */
+    struct cv_etcd_batch *batch; /* NULL: it waits */
+    uint32_t index;              /* in the batch */
+    bool is_alone;
+    char *body;
+    int64_t deadline_ns;
+    cv_etcd_then then;
+    void *user;
+};
+
+/* Invariant: in the wire's list until its answer comes. */
+struct cv_etcd_batch {
+    struct cv_etcd_wire *wire;
+    struct cv_etcd_batch *next;
+    uint32_t count;
+    struct cv_etcd_txn *txn[BATCH_MAX]; /* NULL: cancelled */
+};
+
+static void on_flush(uv_timer_t *timer);
+
+static void txn_free(struct cv_etcd_txn *txn)
+{
+    free(txn->body);
+    free(txn);
+}
+
+static void txn_add(struct cv_etcd_txn *txn)
+{
+    struct cv_etcd_wire *wire = txn->wire;
+    txn->batch = NULL;
+    txn->next = NULL;
+    *wire->waiting_end = txn;
+    wire->waiting_end = &txn->next;
+    (void)uv_timer_start(&wire->flush, on_flush, 0, 0);
+}
+
+struct cv_etcd_txn *cv__etcd_txn(struct cv_etcd_wire *wire, struct cv_etcd_body *body,
+                                 int64_t deadline_ns, cv_etcd_then then, void *user)
+{
+    struct cv_etcd_txn *txn = body->is_failed ? NULL : calloc(1, sizeof *txn);
+    if (txn == NULL) {
+        free(body->text);
+        return NULL;
+    }
+    *txn = (struct cv_etcd_txn){
+        .wire = wire, .body = body->text, .deadline_ns = deadline_ns, .then = then, .user = user};
+    txn_add(txn);
+    return txn;
+}
+
+static void waiting_remove(struct cv_etcd_wire *wire, const struct cv_etcd_txn *txn)
+{
+    struct cv_etcd_txn **at = &wire->waiting;
+    while (*at != txn) {
+        at = &(*at)->next;
+    }
+    *at = txn->next;
+    if (txn->next == NULL) {
+        wire->waiting_end = at;
     }
 }
 
-void cv__etcd_wire_call(struct cv_etcd_wire *wire, const char *path,
-                        void (*then)(struct cv_store *store, const cJSON *reply, int code))
+void cv__etcd_txn_cancel(struct cv_etcd_txn *txn)
 {
-    wire->path = path;
-    wire->then = then;
-    wire->try_count = 0;
-    wire->is_login_tried = false;
-    wire->begin_ns = cv__clock_now_ns();
-    call_send(wire);
+    if (txn->batch != NULL) {
+        txn->batch->txn[txn->index] = NULL;
+    } else {
+        waiting_remove(txn->wire, txn);
+    }
+    txn_free(txn);
 }
 
-void cv__etcd_body_print(struct cv_etcd_wire *wire, const char *format, ...)
+/* Takes one out of the batch and tells it; the wire may be closed then. */
+static void txn_end(struct cv_etcd_batch *batch, uint32_t index, struct cv_etcd_answer answer)
 {
-    va_list args;
-    va_start(args, format);
-    const size_t length = strlen(wire->body);
-    const int more = vsnprintf(wire->body + length, sizeof wire->body - length, format, args);
-    va_end(args);
-    CV_ASSERT(more >= 0 && length + (size_t)more < sizeof wire->body);
+    struct cv_etcd_txn *txn = batch->txn[index];
+    if (txn == NULL) {
+        return; /* cancelled */
+    }
+    batch->txn[index] = NULL;
+    const cv_etcd_then then = txn->then;
+    void *user = txn->user;
+    txn_free(txn);
+    then(user, &answer);
 }
 
-void cv__etcd_body_begin(struct cv_etcd_wire *wire)
+/* Each part has its own answer. */
+static void batch_tell(struct cv_etcd_batch *batch, const struct cv_etcd_answer *answer)
 {
-    wire->body[0] = '\0';
+    const cJSON *response =
+        answer->reply != NULL && batch->count > 1
+            ? cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(answer->reply, "responses"), 0)
+            : NULL;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        struct cv_etcd_answer part = *answer;
+        if (batch->count > 1 && answer->reply != NULL) {
+            part.reply = cJSON_GetObjectItemCaseSensitive(response, "response_txn");
+            part.code = part.reply != NULL ? CV_ETCD_OK : CV_ETCD_UNKNOWN;
+            part.error = part.reply != NULL ? NULL : "an answer that is not etcd's";
+            response = response != NULL ? response->next : NULL;
+        }
+        txn_end(batch, i, part);
+    }
 }
 
-struct cv_http_call *cv__etcd_wire_post(struct cv_etcd_wire *wire, const char *path,
-                                        const char *body,
-                                        void (*line)(void *user, const char *line),
-                                        void (*done)(void *user, const struct cv_http_result *r),
-                                        void *user)
+static void on_batch(void *user, const struct cv_etcd_answer *answer)
+{
+    struct cv_etcd_batch *batch = user;
+    struct cv_etcd_batch **at = &batch->wire->batches;
+    while (*at != batch) {
+        at = &(*at)->next;
+    }
+    *at = batch->next;
+    if (answer->code == CV_ETCD_OK || answer->code == CV_ETCD_NO_ANSWER || batch->count == 1) {
+        batch_tell(batch, answer);
+    } else { /* one of them is refused, and all with it */
+        for (uint32_t i = 0; i < batch->count; i++) {
+            if (batch->txn[i] != NULL) {
+                batch->txn[i]->is_alone = true;
+                txn_add(batch->txn[i]);
+            }
+        }
+    }
+    free(batch);
+}
+
+/* As many as go together. */
+static void batch_fill(struct cv_etcd_wire *wire, struct cv_etcd_batch *batch)
+{
+    while (wire->waiting != NULL && batch->count < BATCH_MAX) {
+        struct cv_etcd_txn *txn = wire->waiting;
+        if (batch->count > 0 && (txn->is_alone || batch->txn[0]->is_alone)) {
+            break;
+        }
+        waiting_remove(wire, txn);
+        txn->batch = batch;
+        txn->index = batch->count;
+        batch->txn[batch->count++] = txn;
+    }
+}
+
+static bool batch_send(struct cv_etcd_batch *batch)
+{
+    struct cv_etcd_body body = {0};
+    int64_t deadline_ns = 0;
+    cv__etcd_body_print(&body, "%s", batch->count > 1 ? "{\"success\":[" : "");
+    for (uint32_t i = 0; i < batch->count; i++) {
+        deadline_ns = cv__max64(deadline_ns, batch->txn[i]->deadline_ns);
+        cv__etcd_body_print(&body, batch->count > 1 ? "%s{\"request_txn\":%s}" : "%s%s",
+                            i > 0 ? "," : "", batch->txn[i]->body);
+    }
+    cv__etcd_body_print(&body, "%s", batch->count > 1 ? "]}" : "");
+    return cv__etcd_call(batch->wire, "/v3/kv/txn", &body, deadline_ns, on_batch, batch) != NULL;
+}
+
+static void on_flush(uv_timer_t *timer)
+{
+    struct cv_etcd_wire *wire = timer->data;
+    while (wire->waiting != NULL) {
+        struct cv_etcd_batch *batch = calloc(1, sizeof *batch);
+        if (batch == NULL) {
+            (void)uv_timer_start(&wire->flush, on_flush, 100, 0); /* there may be memory then */
+            return;
+        }
+        batch->wire = wire;
+        batch->next = wire->batches;
+        wire->batches = batch;
+        batch_fill(wire, batch);
+        if (!batch_send(batch)) {
+            on_batch(batch,
+                     &(struct cv_etcd_answer){.code = CV_ETCD_NO_ANSWER, .error = "out of memory"});
+        }
+    }
+}
+
+/* ---- Streams ------------------------------------------------------------------------------- */
+
+struct cv_http_call *cv__etcd_stream(struct cv_etcd_wire *wire, const char *path,
+                                     struct cv_etcd_body *body,
+                                     void (*line)(void *user, const char *line),
+                                     void (*done)(void *user, const struct cv_http_result *r),
+                                     void *user)
 {
     char url[400];
     (void)snprintf(url, sizeof url, "%s%s", wire->endpoint[wire->endpoint_now], path);
-    return cv__http_post(
-        wire->http,
-        &(struct cv_http_post){.url = url,
-                               .authorization = wire->user[0] != '\0' ? wire->authorization : NULL,
-                               .body = body,
-                               .timeout_ns = 5 * NS_PER_S,
-                               .line = line,
-                               .done = done,
-                               .user = user});
+    const struct cv_http_post post = {.url = url,
+                                      .authorization =
+                                          wire->user[0] != '\0' ? wire->authorization : NULL,
+                                      .body = body->text,
+                                      .timeout_ns = 5 * NS_PER_S,
+                                      .line = line,
+                                      .done = done,
+                                      .user = user};
+    struct cv_http_call *call = body->is_failed ? NULL : cv__http_post(wire->http, &post);
+    free(body->text);
+    return call;
 }
 
 /* ---- Opening ------------------------------------------------------------------------------- */
@@ -314,7 +650,7 @@ static int read_user(struct cv_etcd_wire *wire, const struct cv_address *address
     if (!cv__address_decode(address->user, wire->user, sizeof wire->user)) {
         return cv__fail(reterr, CV_E_INVALID, "the user in an etcd: address is too long");
     }
-    if (memchr(address->user.at, ':', address->user.bytes) != NULL) {
+    if (address->user.bytes > 0 && memchr(address->user.at, ':', address->user.bytes) != NULL) {
         return cv__fail(reterr, CV_E_INVALID,
                         "an etcd: address names the user only, everybody can read a command line; "
                         "give the password by ?password-file=FILE or CONCLAVE_ETCD_PASSWORD");
@@ -364,10 +700,9 @@ static bool has_option(const struct cv_address *address, const char *name)
     return cv__address_option(address, name, &value);
 }
 
-int cv__etcd_wire_open(struct cv_etcd_wire *wire, uv_loop_t *loop, const struct cv_address *address,
+int cv__etcd_wire_read(struct cv_etcd_wire *wire, const struct cv_address *address,
                        struct cv_errtext *reterr)
 {
-    struct cv_http_tls tls = {.cacert = ""};
     char wanted[8];
     int code = option_text(address, "tls", wanted, sizeof wanted, reterr);
     if (code != CV_OK) {
@@ -379,20 +714,40 @@ int cv__etcd_wire_open(struct cv_etcd_wire *wire, uv_loop_t *loop, const struct 
     const bool is_meant = has_option(address, "cacert") || has_option(address, "cert");
     const bool is_tls = wanted[0] != '\0' ? strcmp(wanted, "yes") == 0 : is_meant;
     code = read_hosts(wire, address, is_tls, reterr);
-    code = code != CV_OK ? code : read_files(address, &tls, reterr);
-    code = code != CV_OK ? code : read_user(wire, address, reterr);
-    if (code != CV_OK) {
-        return code;
+    code = code != CV_OK ? code : read_files(address, &wire->tls, reterr);
+    return code != CV_OK ? code : read_user(wire, address, reterr);
+}
+
+int cv__etcd_wire_open(struct cv_etcd_wire *wire, uv_loop_t *loop, struct cv_errtext *reterr)
+{
+    wire->http = cv__http_new(loop, &wire->tls);
+    if (wire->http == NULL) {
+        return cv__fail(reterr, CV_E_MEMORY, "out of memory");
     }
-    wire->http = cv__http_new(loop, &tls);
-    return wire->http != NULL ? CV_OK : cv__fail(reterr, CV_E_MEMORY, "out of memory");
+    wire->waiting_end = &wire->waiting;
+    (void)uv_timer_init(loop, &wire->flush); /* cannot fail */
+    wire->flush.data = wire;
+    return CV_OK;
 }
 
 void cv__etcd_wire_close(struct cv_etcd_wire *wire)
 {
-    if (wire->http != NULL) {
-        cv__http_free(wire->http);
-        wire->http = NULL;
-        wire->call = NULL;
+    while (wire->calls != NULL) {
+        cv__etcd_call_cancel(wire->calls);
     }
+    for (struct cv_etcd_batch *next; wire->batches != NULL; wire->batches = next) {
+        next = wire->batches->next;
+        for (uint32_t i = 0; i < wire->batches->count; i++) {
+            if (wire->batches->txn[i] != NULL) {
+                txn_free(wire->batches->txn[i]);
+            }
+        }
+        free(wire->batches);
+    }
+    while (wire->waiting != NULL) {
+        cv__etcd_txn_cancel(wire->waiting);
+    }
+    cv__http_free(wire->http);
+    wire->http = NULL;
+    wire->login = NULL;
 }

@@ -1,9 +1,10 @@
-/* src/stores/etcd_wire.h - calls to etcd's JSON gateway: one at a time, at whichever member
- * answers.
+/* src/stores/etcd_wire.h - calls to etcd's JSON gateway: many at once, at whichever member answers.
  *
  * A call is tried at each endpoint in turn until one gives an answer that is not a passing failure,
- * so everything that is asked must bear to be said twice. It ends in `then`, or in `failed`. With a
- * user, the ticket is fetched before the first call and again when it has run out. */
+ * so everything that is asked must bear to be said twice. It ends in exactly one `then`, from the
+ * loop and never from within cv__etcd_call(), unless it is cancelled. A member that fails is left
+ * by all calls at once. With a user, the ticket is fetched before the first call and again when it
+ * has run out. */
 #ifndef CV_STORES_ETCD_WIRE_H
 #define CV_STORES_ETCD_WIRE_H
 
@@ -17,10 +18,12 @@
 #define CV_ETCD_ENDPOINTS_MAX 16
 #define CV_ETCD_PREFIX_BYTES 128
 #define CV_ETCD_KEY_BYTES (CV_ETCD_PREFIX_BYTES + CV_REMOTE_TEXT_BYTES + 64)
-#define CV_ETCD_BODY_BYTES (64 * 1024) /* more than any transaction of ours */
+#define CV_ETCD_TICKET_BYTES 2048 /* etcd's own are short, a signed one has several hundred */
 
-enum { /* of gRPC, as far as we tell them apart */
+enum {                         /* of gRPC, as far as we tell them apart */
+       CV_ETCD_NO_ANSWER = -1, /* ours: no member gave one */
        CV_ETCD_OK = 0,
+       CV_ETCD_UNKNOWN = 2,
        CV_ETCD_DEADLINE = 4,
        CV_ETCD_NOT_FOUND = 5,
        CV_ETCD_PRECONDITION = 9,
@@ -28,57 +31,84 @@ enum { /* of gRPC, as far as we tell them apart */
        CV_ETCD_UNAUTHENTICATED = 16,
 };
 
+/* All of it is lent. */
+struct cv_etcd_answer {
+    int code;           /* CV_ETCD_* or another one of gRPC */
+    const cJSON *reply; /* NULL unless the code is CV_ETCD_OK */
+    const char *error;  /* otherwise: one line */
+    uint64_t number;    /* of the call */
+    int64_t begin_ns;   /* before it was first sent */
+    uint64_t member, term;
+    int64_t revision;
+};
+typedef void (*cv_etcd_then)(void *user, const struct cv_etcd_answer *answer);
+
+struct cv_etcd_call;
+struct cv_etcd_txn;
+
 struct cv_etcd_wire {
     struct cv_http *http;
+    struct cv_http_tls tls;
     char endpoint[CV_ETCD_ENDPOINTS_MAX][300]; /* URLs */
     uint32_t endpoint_count, endpoint_now;
     char user[128], password[256];
-    char authorization[512]; /* empty: not asked for yet */
+    char authorization[CV_ETCD_TICKET_BYTES]; /* empty: not asked for yet */
+    uint64_t ticket;                          /* grows with each new authorization */
+    struct cv_http_call *login;
 
-    /* The call at work. */
-    struct cv_http_call *call;
-    const char *path;
-    char body[CV_ETCD_BODY_BYTES];
-    void (*then)(struct cv_store *store, const cJSON *reply, int code);
-    uint32_t try_count;
-    bool is_login_tried;
-    int64_t begin_ns;    /* before it was first sent */
-    int64_t deadline_ns; /* for the caller to set */
+    struct cv_etcd_call *calls;
+    uint64_t call_count; /* the number of the latest call */
+
+    struct cv_etcd_txn *waiting, **waiting_end; /* transactions of this turn of the loop */
+    struct cv_etcd_batch *batches;              /* those on their way */
+    uv_timer_t flush;                           /* its owner closes it, after the wire */
 
     /* Of the latest answer. */
-    char error[256];
     uint64_t member, term;
     int64_t revision;
 
-    struct cv_store *store;                                  /* lent to the three */
-    void (*failed)(struct cv_store *store, const char *why); /* no member gave an answer */
-    void (*rotated)(struct cv_store *store);                 /* another member will be asked */
+    void *owner;                  /* lent to the next */
+    void (*rotated)(void *owner); /* another member will be asked; may not end the wire */
 };
 
-/* Reads hosts, user, secrets and files. The wire is zero but for its last three members. */
+/* Reads hosts, user, secrets and files; the rest of *wire is zero. Begins nothing. */
+CV_NODISCARD int cv__etcd_wire_read(struct cv_etcd_wire *wire, const struct cv_address *address,
+                                    struct cv_errtext *reterr);
 CV_NODISCARD int cv__etcd_wire_open(struct cv_etcd_wire *wire, uv_loop_t *loop,
-                                    const struct cv_address *address, struct cv_errtext *reterr);
-void cv__etcd_wire_close(struct cv_etcd_wire *wire); /* with every call; accepts the half-open */
+                                    struct cv_errtext *reterr);
+void cv__etcd_wire_close(struct cv_etcd_wire *wire); /* with every call */
 
 /* The member that is asked now, for people: host:port. */
 const char *cv__etcd_wire_host(const struct cv_etcd_wire *wire);
-void cv__etcd_wire_rotate(struct cv_etcd_wire *wire);
 
-/* wire->body is written piece by piece, then sent. `reply` is NULL unless the code is CV_ETCD_OK;
- * it is lent. */
-void cv__etcd_body_begin(struct cv_etcd_wire *wire);
-void cv__etcd_body_print(struct cv_etcd_wire *wire, const char *format, ...) CV_PRINTF(2, 3);
-void cv__etcd_wire_call(struct cv_etcd_wire *wire, const char *path,
-                        void (*then)(struct cv_store *store, const cJSON *reply, int code));
-void cv__etcd_wire_stop(struct cv_etcd_wire *wire);
+/* A text that grows. Without memory it stays as it is, and the call that takes it is not made. */
+struct cv_etcd_body {
+    char *text;
+    size_t length, room;
+    bool is_failed;
+};
+void cv__etcd_body_print(struct cv_etcd_body *body, const char *format, ...) CV_PRINTF(2, 3);
 
-/* A call beside the one at work, at the present member, which nobody repeats. A stream if `line`.
- */
-struct cv_http_call *cv__etcd_wire_post(struct cv_etcd_wire *wire, const char *path,
-                                        const char *body,
-                                        void (*line)(void *user, const char *line),
-                                        void (*done)(void *user, const struct cv_http_result *r),
-                                        void *user);
+/* A transaction, {"compare":..,"success":..,"failure":..}. Those that are asked for in the same turn
+ * of the loop travel together, as the parts of one, each with its own conditions; a part gets the
+ * answer that it would get alone. If the whole is refused, each is asked again alone. Takes the
+ * body; `then` as below. NULL: out of memory, and `then` does not come. */
+struct cv_etcd_txn *cv__etcd_txn(struct cv_etcd_wire *wire, struct cv_etcd_body *body,
+                                 int64_t deadline_ns, cv_etcd_then then, void *user);
+void cv__etcd_txn_cancel(struct cv_etcd_txn *txn); /* it may still be carried out */
+
+/* Takes the body. NULL: out of memory, and `then` does not come. */
+struct cv_etcd_call *cv__etcd_call(struct cv_etcd_wire *wire, const char *path,
+                                   struct cv_etcd_body *body, int64_t deadline_ns,
+                                   cv_etcd_then then, void *user);
+void cv__etcd_call_cancel(struct cv_etcd_call *call);
+
+/* A stream at the present member, which nobody repeats. Takes the body. NULL: out of memory. */
+struct cv_http_call *cv__etcd_stream(struct cv_etcd_wire *wire, const char *path,
+                                     struct cv_etcd_body *body,
+                                     void (*line)(void *user, const char *line),
+                                     void (*done)(void *user, const struct cv_http_result *r),
+                                     void *user);
 
 /* The gateway writes bytes in base64, and 64-bit numbers as strings; it leaves zeros out. */
 struct cv_text64 {
@@ -86,8 +116,12 @@ struct cv_text64 {
                                                                  : CV_ETCD_KEY_BYTES * 4 / 3 + 8];
 };
 const char *cv__etcd_encode(const char *from, struct cv_text64 *to);
-void cv__etcd_decode(const char *from, char *ret_text, size_t text_bytes); /* cut at its bound */
+/* False: it was cut at its bound, or holds a zero byte. */
+bool cv__etcd_decode(const char *from, char *ret_text, size_t text_bytes);
+/* 0: there is none, or it does not fit. */
 uint64_t cv__etcd_number(const cJSON *object, const char *name);
+/* The same within 0..max, for what is computed with. */
+int64_t cv__etcd_number_to(const cJSON *object, const char *name, int64_t max);
 const char *cv__etcd_string(const cJSON *object, const char *name); /* "": there is none */
 
 #endif

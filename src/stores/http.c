@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BODY_BYTES_MAX (4u << 20) /* more than any answer about one election */
+#define BODY_BYTES_MAX (16u << 20) /* more than any answer about one election */
+#define CONNECTIONS_MAX 8L         /* to one server; further calls wait for their turn */
 
 struct cv_http_call {
     struct cv_http *http;
@@ -139,8 +140,9 @@ static size_t on_data(char *data, size_t size, size_t count, void *user)
     struct cv_http_call *call = user;
     const size_t bytes = size * count;
     if (call->body_bytes + bytes + 1 > call->body_room) {
-        const size_t room = (call->body_bytes + bytes + 1) * 2;
-        char *body = room <= BODY_BYTES_MAX ? realloc(call->body, room) : NULL;
+        const size_t needed = call->body_bytes + bytes + 1;
+        const size_t room = 2 * needed <= BODY_BYTES_MAX ? 2 * needed : BODY_BYTES_MAX;
+        char *body = needed <= room ? realloc(call->body, room) : NULL;
         if (body == NULL) {
             return 0; /* ends the call with an error */
         }
@@ -249,7 +251,9 @@ struct cv_http *cv__http_new(uv_loop_t *loop, const struct cv_http_tls *tls)
     (void)curl_multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
     (void)curl_multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, on_timeout);
     (void)curl_multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
-    (void)curl_multi_setopt(http->multi, CURLMOPT_MAXCONNECTS, 4L);
+    (void)curl_multi_setopt(http->multi, CURLMOPT_MAXCONNECTS, CONNECTIONS_MAX);
+    (void)curl_multi_setopt(http->multi, CURLMOPT_MAX_HOST_CONNECTIONS, CONNECTIONS_MAX);
+    (void)curl_multi_setopt(http->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, 2 * CONNECTIONS_MAX);
     return http;
 }
 
@@ -300,7 +304,7 @@ struct cv_http_call *cv__http_post(struct cv_http *http, const struct cv_http_po
     call->curl = curl_easy_init();
     call->headers = curl_slist_append(NULL, "Content-Type: application/json");
     if (post->authorization != NULL && call->headers != NULL) {
-        char header[1024];
+        char header[4096];
         (void)snprintf(header, sizeof header, "Authorization: %s", post->authorization);
         struct curl_slist *more = curl_slist_append(call->headers, header);
         if (more == NULL) {

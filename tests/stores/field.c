@@ -56,7 +56,9 @@ void field_free(struct field *field)
         if (c->has_timer) {
             uv_close((uv_handle_t *)&c->again, NULL);
         }
-        field->kind->close(c->store, on_closed, field);
+        if (!c->is_closed) {
+            field->kind->close(c->store, on_closed, field);
+        }
     }
     run_until(field, all_closed, field, "closing");
     uv_close((uv_handle_t *)&field->tick, NULL);
@@ -94,19 +96,20 @@ static void note_grant(struct contender *c, uint64_t attempt, int64_t asked_ns,
     if (is_again && before.held_token != answer->token) {
         break_promise(field, "stubborn", c, &before, 0);
     }
-    if (!is_again) {
-        if (answer->token <= field->token_max) {
-            break_promise(field, "growing", c, &before, 0);
-        }
-        field->token_max = answer->token;
-        field->change_count++;
-    }
+    field->change_count += !is_again;
     for (uint32_t i = 0; i < field->count; i++) {
         const struct contender *other = &field->contender[i];
+        if (strcmp(other->election, c->election) != 0) {
+            continue;
+        }
+        if (!is_again && answer->token <= other->token_max) {
+            break_promise(field, "growing", c, other == c ? &before : other, 0);
+        }
         if (other != c && other->held_until_ns > now_ns) {
             break_promise(field, "exclusive", c, other, other->held_until_ns - now_ns);
         }
     }
+    c->token_max = answer->token;
 }
 
 static void campaign_on(struct contender *c, uint64_t request);
@@ -147,18 +150,21 @@ static void on_answer(void *user, const struct cv_store_answer *answer)
 
 /* ---- Contenders ---------------------------------------------------------------------------- */
 
-struct contender *field_join(struct field *field, const char *node, const char *address)
+static struct contender *join(struct field *field, const char *node, const char *election,
+                              const char *address, struct cv_shared_list *list)
 {
     assert_true(field->count < FIELD_CONTENDERS_MAX);
     struct contender *c = &field->contender[field->count];
     c->field = field;
+    c->list = list != NULL ? list : &c->own_list;
+    (void)snprintf(c->election, sizeof c->election, "%s", election);
     (void)snprintf(c->node, sizeof c->node, "%s", node);
     c->label = (uint64_t)field_now_ns() << 8 | field->count; /* one bit may be the sign's */
     c->label |= UINT64_C(1) << 63;
     const struct cv_store_setting setting = {.loop = &field->loop,
-                                             .shared = &c->shared,
+                                             .shared = c->list,
                                              .address = address != NULL ? address : field->address,
-                                             .election = field->election,
+                                             .election = c->election,
                                              .node = node,
                                              .label = c->label,
                                              .answered = on_answer,
@@ -169,6 +175,37 @@ struct contender *field_join(struct field *field, const char *node, const char *
     }
     field->count++;
     return c;
+}
+
+struct contender *field_join(struct field *field, const char *node, const char *address)
+{
+    return join(field, node, field->election, address, NULL);
+}
+
+struct contender *field_join_beside(struct contender *beside, const char *node,
+                                    const char *election, const char *address)
+{
+    return join(beside->field, node, election != NULL ? election : beside->election, address,
+                beside->list);
+}
+
+static void on_one_closed(void *user)
+{
+    struct contender *c = user;
+    c->is_closed = true;
+    c->field->closed_count++;
+}
+
+static bool is_closed(void *user)
+{
+    const struct contender *c = user;
+    return c->is_closed;
+}
+
+void field_close(struct contender *c)
+{
+    c->field->kind->close(c->store, on_one_closed, c);
+    run_until(c->field, is_closed, c, "the closing of one");
 }
 
 static uint64_t note_request(struct contender *c, enum cv_store_verb verb, uint64_t attempt)

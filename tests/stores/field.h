@@ -16,7 +16,10 @@ struct field;
 
 struct contender {
     struct field *field;
-    struct cv_shared_list shared; /* of its own: contenders stand for processes */
+    struct cv_shared_list own_list; /* contenders stand for processes, ... */
+    struct cv_shared_list *list;    /* ... unless several share the list of one */
+    char election[CV_ELECTION_BYTES];
+    bool is_closed;
     struct cv_store *store;
     char node[CV_NODE_BYTES];
     uint64_t label;
@@ -38,6 +41,7 @@ struct contender {
     /* The ledger: this attempt is held until then. */
     uint64_t held_attempt, held_token;
     int64_t held_until_ns;
+    uint64_t token_max; /* of all that it was granted */
 
     /* For those who campaign by themselves. */
     bool is_campaigning;
@@ -57,7 +61,6 @@ struct field {
     char election[CV_ELECTION_BYTES];
     struct contender contender[FIELD_CONTENDERS_MAX];
     uint32_t count;
-    uint64_t token_max;
     uint32_t change_count; /* grants to an attempt that had none */
     uint64_t random;
     char broken[512]; /* the first promise that was broken */
@@ -73,6 +76,13 @@ void field_free(struct field *field);
 
 /* Opens one more contender, at the field's address or another way to the same place. */
 struct contender *field_join(struct field *field, const char *node, const char *address);
+
+/* The same in the process of `beside`: they share connections. Another election, unless NULL. */
+struct contender *field_join_beside(struct contender *beside, const char *node,
+                                    const char *election, const char *address);
+
+/* Closes one contender and waits for it; the others go on. */
+void field_close(struct contender *c);
 
 /* Asks and returns at once; waits for the answer; both; both until it is not FAILED, as the core
  * would: every request may be asked again. */
