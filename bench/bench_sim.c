@@ -134,8 +134,8 @@ static int run_case(const struct bench_case *c, bool is_tiny)
         wall_s = now_s() - begin_s;
         rate[i] = (double)world->host.counts.steps / wall_s / 1e6;
         events = world->host.counts.steps;
-        messages = world->message_count;
-        in_flight = world->flight_count;
+        messages = world->messages.count;
+        in_flight = world->messages.flight_count;
         hash = hash_world(world);
         is_ok = is_ok && (!c->is_huge || is_elected(world));
         sim_world_free(world);

@@ -60,9 +60,9 @@ struct fig3 {
 /* When this node first had a leader; -1: never. */
 static int64_t leader_since(const struct sim_world *w, cv_id node)
 {
-    for (uint32_t i = 0; i < w->view_count; i++) {
-        if (w->view[i].node == node && w->view[i].leader != CV_ID_NONE) {
-            return w->view[i].at_ns;
+    for (uint32_t i = 0; i < w->history.view_count; i++) {
+        if (w->history.view[i].node == node && w->history.view[i].leader != CV_ID_NONE) {
+            return w->history.view[i].at_ns;
         }
     }
     return -1;
@@ -76,8 +76,8 @@ static void measure_fig3(struct sim_scenario *scenario, uint64_t seed, struct fi
     sim_world_run(w, scenario->run_ns);
     bool has_asked[CV_ANON_NODES] = {false};
     uint32_t asked = 0;
-    for (uint32_t i = 0; i < w->ask_count; i++) {
-        const struct sim_ask *ask = &w->ask[i];
+    for (uint32_t i = 0; i < w->history.ask_count; i++) {
+        const struct sim_ask *ask = &w->history.ask[i];
         const int64_t led_ns = leader_since(w, ask->node);
         if (has_asked[ask->node - 1] || led_ns < ask->at_ns) {
             continue; /* its first proposal counts */
@@ -88,7 +88,7 @@ static void measure_fig3(struct sim_scenario *scenario, uint64_t seed, struct fi
     }
     cv__anon_sample_add(&f->asked, asked);
     cv__anon_sample_add(&f->numbers, (double)w->sequencer.number_count);
-    cv__anon_sample_add(&f->first_ms, (double)w->election[0].elected_ns / 1e6);
+    cv__anon_sample_add(&f->first_ms, (double)w->history.election[0].elected_ns / 1e6);
     sim_world_free(w);
     sim_scenario_free(scenario);
 }
@@ -150,9 +150,10 @@ static double measure_eq1(uint32_t r, uint64_t seed)
     struct sim_world *w = sim_world_new(scenario, seed, &with_history);
     sim_world_run(w, scenario->run_ns);
     double took_ms = INFINITY;
-    for (uint32_t i = 0; i < w->election_count; i++) {
-        if (w->election[i].fault_ns == RESIGN_MS * NS_PER_MS && w->election[i].elected_ns >= 0) {
-            took_ms = (double)w->election[i].elected_ns / 1e6 - RESIGN_MS;
+    for (uint32_t i = 0; i < w->history.election_count; i++) {
+        if (w->history.election[i].fault_ns == RESIGN_MS * NS_PER_MS &&
+            w->history.election[i].elected_ns >= 0) {
+            took_ms = (double)w->history.election[i].elected_ns / 1e6 - RESIGN_MS;
         }
     }
     sim_world_free(w);

@@ -78,13 +78,13 @@ static struct measured measure(const char *protocol, enum detector who, const ch
     struct sim_world *world = sim_world_new(scenario, scenario->seed, &options);
     sim_world_run(world, CRASH_MS * NS_PER_MS - 1);
     uint64_t before[SIM_TYPES_MAX];
-    memcpy(before, world->message_by_type, sizeof before);
+    memcpy(before, world->messages.count_by_type, sizeof before);
     sim_world_run(world, scenario->run_ns);
 
     struct measured m = {.is_elected = true};
     for (uint32_t i = 0; i < world->protocol->message_count; i++) {
         const char *type = world->protocol->messages[i].name;
-        const uint64_t sent = world->message_by_type[i] - before[i];
+        const uint64_t sent = world->messages.count_by_type[i] - before[i];
         m.total += is_of_election(type) ? sent : 0;
         m.counted +=
             what == NULL ? (is_of_election(type) ? sent : 0) : (strcmp(type, what) == 0 ? sent : 0);
@@ -92,9 +92,9 @@ static struct measured measure(const char *protocol, enum detector who, const ch
     for (cv_id id = 1; id < dead; id++) {
         m.is_elected = m.is_elected && world->properties.node[id - 1].leader == dead - 1;
     }
-    for (uint32_t i = 0; i < world->view_count; i++) {
-        const int64_t since_ns = world->view[i].at_ns - CRASH_MS * NS_PER_MS;
-        if (since_ns >= 0 && world->view[i].leader != CV_ID_NONE) {
+    for (uint32_t i = 0; i < world->history.view_count; i++) {
+        const int64_t since_ns = world->history.view[i].at_ns - CRASH_MS * NS_PER_MS;
+        if (since_ns >= 0 && world->history.view[i].leader != CV_ID_NONE) {
             m.transmissions = (double)since_ns / (double)NS_PER_MS;
         }
     }

@@ -70,8 +70,8 @@ static void json_options(struct cv_json *json, const struct sim_scenario *s)
 static void json_history(struct cv_json *json, const struct sim_world *w)
 {
     cv__json_open(json, "leaderships", '[');
-    for (uint32_t i = 0; i < w->span_count; i++) {
-        const struct sim_leadership_span *span = &w->span[i];
+    for (uint32_t i = 0; i < w->history.span_count; i++) {
+        const struct sim_leadership_span *span = &w->history.span[i];
         cv__json_open(json, NULL, '{');
         cv__json_uint(json, "node", span->node);
         cv__json_seconds(json, "from_s", span->from_ns);
@@ -82,8 +82,8 @@ static void json_history(struct cv_json *json, const struct sim_world *w)
     }
     cv__json_close(json, ']');
     cv__json_open(json, "views", '[');
-    for (uint32_t i = 0; i < w->view_count; i++) {
-        const struct sim_view *view = &w->view[i];
+    for (uint32_t i = 0; i < w->history.view_count; i++) {
+        const struct sim_view *view = &w->history.view[i];
         cv__json_open(json, NULL, '{');
         cv__json_seconds(json, "t_s", view->at_ns);
         cv__json_uint(json, "node", view->node);
@@ -116,12 +116,12 @@ static void json_final(struct cv_json *json, const struct sim_world *w)
 static void json_messages(struct cv_json *json, const struct sim_world *w)
 {
     cv__json_open(json, "messages", '{');
-    cv__json_uint(json, "total", w->message_count);
-    cv__json_uint(json, "bytes", w->message_bytes);
-    cv__json_uint(json, "lost", w->lost_count);
+    cv__json_uint(json, "total", w->messages.count);
+    cv__json_uint(json, "bytes", w->messages.byte_count);
+    cv__json_uint(json, "lost", w->messages.lost_count);
     cv__json_open(json, "by_type", '{');
     for (uint32_t i = 0; i < w->protocol->message_count; i++) {
-        cv__json_uint(json, w->protocol->messages[i].name, w->message_by_type[i]);
+        cv__json_uint(json, w->protocol->messages[i].name, w->messages.count_by_type[i]);
     }
     cv__json_close(json, '}');
     cv__json_close(json, '}');
@@ -172,11 +172,11 @@ static void json_instant(struct cv_json *json, const char *key, int64_t ns)
 static void json_elections(struct cv_json *json, const struct sim_world *w)
 {
     cv__json_open(json, "elections", '[');
-    for (uint32_t i = 0; i < w->election_count; i++) {
+    for (uint32_t i = 0; i < w->history.election_count; i++) {
         cv__json_open(json, NULL, '{');
-        cv__json_seconds(json, "fault_t_s", w->election[i].fault_ns);
-        json_instant(json, "detected_s", w->election[i].detected_ns);
-        json_instant(json, "elected_s", w->election[i].elected_ns);
+        cv__json_seconds(json, "fault_t_s", w->history.election[i].fault_ns);
+        json_instant(json, "detected_s", w->history.election[i].detected_ns);
+        json_instant(json, "elected_s", w->history.election[i].elected_ns);
         cv__json_close(json, '}');
     }
     cv__json_close(json, ']');
@@ -288,33 +288,33 @@ static void text_leaderships(const struct sim_world *w, FILE *out)
 {
     const uint32_t most = 40; /* a reader's patience; --json has all of them */
     (void)fprintf(out, "leaderships\n");
-    for (uint32_t i = 0; i < w->span_count && i < most; i++) {
-        const struct sim_leadership_span *span = &w->span[i];
+    for (uint32_t i = 0; i < w->history.span_count && i < most; i++) {
+        const struct sim_leadership_span *span = &w->history.span[i];
         (void)fprintf(out, "  node %-4u ", span->node);
         cv__print_seconds(out, span->from_ns);
         (void)fprintf(out, "s .. ");
         cv__print_seconds(out, span->to_ns);
         (void)fprintf(out, "s  token %llu  %s\n", (unsigned long long)span->token, span->reason);
     }
-    if (w->span_count > most) {
-        (void)fprintf(out, "  ... and %u more\n", w->span_count - most);
+    if (w->history.span_count > most) {
+        (void)fprintf(out, "  ... and %u more\n", w->history.span_count - most);
     }
-    if (w->span_count == 0) {
+    if (w->history.span_count == 0) {
         (void)fprintf(out, "  none\n");
     }
 }
 
 static void text_counts(const struct sim_world *w, FILE *out)
 {
-    (void)fprintf(out, "messages %llu, %llu bytes:", (unsigned long long)w->message_count,
-                  (unsigned long long)w->message_bytes);
+    (void)fprintf(out, "messages %llu, %llu bytes:", (unsigned long long)w->messages.count,
+                  (unsigned long long)w->messages.byte_count);
     for (uint32_t i = 0; i < w->protocol->message_count; i++) {
-        if (w->message_by_type[i] > 0) {
+        if (w->messages.count_by_type[i] > 0) {
             (void)fprintf(out, " %s %llu", w->protocol->messages[i].name,
-                          (unsigned long long)w->message_by_type[i]);
+                          (unsigned long long)w->messages.count_by_type[i]);
         }
     }
-    (void)fprintf(out, "; lost %llu\n", (unsigned long long)w->lost_count);
+    (void)fprintf(out, "; lost %llu\n", (unsigned long long)w->messages.lost_count);
     if (w->protocol->sequence_ns != NULL) {
         const struct sim_sequencer *s = &w->sequencer;
         (void)fprintf(

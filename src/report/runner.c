@@ -66,7 +66,7 @@ static void add_up(struct runner *r, uint64_t run, const struct sim_world *world
     struct sim_runner_result *result = r->result;
     result->run_count++;
     result->event_count += world->host.counts.steps;
-    result->message_count += world->message_count;
+    result->message_count += world->messages.count;
     result->judged_count += world->properties.judged_count;
     for (uint32_t i = 0; i < SIM_FIRED_COUNT; i++) {
         result->fired[i] += world->fired[i];

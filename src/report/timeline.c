@@ -38,8 +38,8 @@ static void fill(struct canvas *c, cv_id node, int64_t from_ns, int64_t to_ns, c
 static void paint_beliefs(struct canvas *c)
 {
     const struct sim_world *w = c->world;
-    for (uint32_t i = 0; i < w->view_count; i++) {
-        const struct sim_view *v = &w->view[i];
+    for (uint32_t i = 0; i < w->history.view_count; i++) {
+        const struct sim_view *v = &w->history.view[i];
         if (v->node <= ROWS_MAX) {
             fill(c, v->node, v->at_ns, w->scenario->run_ns, v->leader != CV_ID_NONE ? '-' : '.');
         }
@@ -49,15 +49,15 @@ static void paint_beliefs(struct canvas *c)
 static void paint_lives(struct canvas *c)
 {
     const struct sim_world *w = c->world;
-    for (uint32_t i = 0; i < w->life_count; i++) {
-        const struct sim_life_change *l = &w->life[i];
+    for (uint32_t i = 0; i < w->history.life_count; i++) {
+        const struct sim_life_change *l = &w->history.life[i];
         if (l->node > ROWS_MAX || l->life == SIM_LIFE_UP) {
             continue;
         }
         int64_t to_ns = w->scenario->run_ns;
-        for (uint32_t j = i + 1; j < w->life_count; j++) {
-            if (w->life[j].node == l->node) {
-                to_ns = w->life[j].at_ns;
+        for (uint32_t j = i + 1; j < w->history.life_count; j++) {
+            if (w->history.life[j].node == l->node) {
+                to_ns = w->history.life[j].at_ns;
                 break;
             }
         }
@@ -68,22 +68,23 @@ static void paint_lives(struct canvas *c)
 static void paint_leaderships(struct canvas *c)
 {
     const struct sim_world *w = c->world;
-    for (uint32_t i = 0; i < w->span_count; i++) {
-        if (w->span[i].node <= ROWS_MAX) {
-            fill(c, w->span[i].node, w->span[i].from_ns, w->span[i].to_ns, '#');
+    for (uint32_t i = 0; i < w->history.span_count; i++) {
+        if (w->history.span[i].node <= ROWS_MAX) {
+            fill(c, w->history.span[i].node, w->history.span[i].from_ns, w->history.span[i].to_ns,
+                 '#');
         }
     }
-    for (uint32_t i = 0; i < w->life_count; i++) {
+    for (uint32_t i = 0; i < w->history.life_count; i++) {
         /* A paused leader still holds its leadership: show both. */
-        const struct sim_life_change *l = &w->life[i];
+        const struct sim_life_change *l = &w->history.life[i];
         if (l->node > ROWS_MAX || l->life != SIM_LIFE_PAUSED) {
             continue;
         }
         char *row = c->cell + (l->node - 1) * (size_t)c->width;
         uint32_t last = c->width - 1;
-        for (uint32_t j = i + 1; j < w->life_count; j++) {
-            if (w->life[j].node == l->node) {
-                last = cell_at(c, w->life[j].at_ns);
+        for (uint32_t j = i + 1; j < w->history.life_count; j++) {
+            if (w->history.life[j].node == l->node) {
+                last = cell_at(c, w->history.life[j].at_ns);
                 break;
             }
         }
@@ -145,8 +146,8 @@ static void draw_faults(struct canvas *c)
     const struct sim_world *w = c->world;
     char *row = cv__allocate(c->width + 1, 1);
     memset(row, ' ', c->width);
-    for (uint32_t i = 0; i < w->done_action_count; i++) {
-        row[cell_at(c, w->done_action[i].at_ns)] = '!';
+    for (uint32_t i = 0; i < w->history.done_action_count; i++) {
+        row[cell_at(c, w->history.done_action[i].at_ns)] = '!';
     }
     draw_row(c, "faults", row);
     free(row);
@@ -156,21 +157,21 @@ static void list_faults(const struct canvas *c)
 {
     const struct sim_world *w = c->world;
     const uint32_t most = 30;
-    for (uint32_t i = 0; i < w->done_action_count && i < most; i++) {
+    for (uint32_t i = 0; i < w->history.done_action_count && i < most; i++) {
         (void)fputs("  ! ", c->out);
-        sim_action_print(&w->done_action[i].action, w->node_count, c->out);
+        sim_action_print(&w->history.done_action[i].action, w->node_count, c->out);
         (void)fputc('\n', c->out);
     }
-    if (w->done_action_count > most) {
-        (void)fprintf(c->out, "  ! ... and %u more\n", w->done_action_count - most);
+    if (w->history.done_action_count > most) {
+        (void)fprintf(c->out, "  ! ... and %u more\n", w->history.done_action_count - most);
     }
 }
 
 static void list_elections(const struct canvas *c)
 {
     const struct sim_world *w = c->world;
-    for (uint32_t i = 0; i < w->election_count && i < 30; i++) {
-        const struct sim_election *e = &w->election[i];
+    for (uint32_t i = 0; i < w->history.election_count && i < 30; i++) {
+        const struct sim_election *e = &w->history.election[i];
         if (e->elected_ns < 0) {
             continue;
         }

@@ -43,9 +43,11 @@ static void record_action(struct sim_world *w, const struct sim_action *a)
     trace_action(w, a);
     sim_properties_disturb(w);
     if (w->options.keeps_history && a->at_ns != SIM_SETUP) {
-        w->done_action = cv__grow(w->done_action, &w->done_action_capacity, w->done_action_count,
-                                  sizeof *w->done_action);
-        w->done_action[w->done_action_count++] = (struct sim_done_action){w->now_ns, *a};
+        w->history.done_action =
+            cv__grow(w->history.done_action, &w->history.done_action_capacity,
+                     w->history.done_action_count, sizeof *w->history.done_action);
+        w->history.done_action[w->history.done_action_count++] =
+            (struct sim_done_action){w->now_ns, *a};
     }
 }
 
@@ -91,7 +93,7 @@ static void do_crash(struct sim_world *w, const struct sim_action *a, cv_id id)
     loses_leader(w, id);
     record_action(w, a);
     n->fault = w->fault_count;
-    sim_world_crash_node(w, id);
+    sim_node_crash(w, id);
     end_later(w, a, SIM_ACTION_RECOVER, id);
 }
 
@@ -103,7 +105,7 @@ static void do_recover(struct sim_world *w, const struct sim_action *a, cv_id id
         return;
     }
     record_action(w, a);
-    sim_world_start_node(w, id);
+    sim_node_start(w, id);
 }
 
 static void do_pause(struct sim_world *w, const struct sim_action *a, cv_id id)
@@ -128,7 +130,7 @@ static void do_resume(struct sim_world *w, const struct sim_action *a, cv_id id)
         return;
     }
     record_action(w, a);
-    sim_world_wake_node(w, id);
+    sim_node_wake(w, id);
 }
 
 static void do_partition(struct sim_world *w, const struct sim_action *a)
@@ -262,8 +264,8 @@ static void do_clock(struct sim_world *w, const struct sim_action *a)
     for (cv_id id = 1; id <= w->node_count; id++) {
         if (a->node == CV_ID_NONE || a->node == id) {
             const int64_t ppb = a->clock.ppb;
-            sim_world_set_drift(w, id,
-                                a->clock.is_random ? sim_rng_range(&w->wake_rng, -ppb, ppb) : ppb);
+            sim_node_set_drift(w, id,
+                               a->clock.is_random ? sim_rng_range(&w->wake_rng, -ppb, ppb) : ppb);
         }
     }
     record_action(w, a);
@@ -273,8 +275,8 @@ static void do_disk(struct sim_world *w, const struct sim_action *a)
 {
     for (cv_id id = 1; id <= w->node_count; id++) {
         if (a->node == CV_ID_NONE || a->node == id) {
-            w->node[id - 1].disk_fails = a->disk.fails;
-            w->node[id - 1].disk_ns = a->disk.delay_ns;
+            w->node[id - 1].disk.fails = a->disk.fails;
+            w->node[id - 1].disk.delay_ns = a->disk.delay_ns;
         }
     }
     record_action(w, a);
@@ -303,7 +305,7 @@ static void do_event(struct sim_world *w, const struct sim_action *a, cv_id id,
         loses_leader(w, id);
     }
     record_action(w, a);
-    sim_world_step(w, id, event);
+    sim_node_step(w, id, event);
 }
 
 static void do_node_action(struct sim_world *w, const struct sim_action *a, cv_id id)

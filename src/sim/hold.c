@@ -18,8 +18,9 @@ static void record_end(struct sim_world *w, cv_id id, const struct cv_property_n
         return;
     }
     const bool has_expired = held->held_until_ns <= w->now_ns;
-    w->span = cv__grow(w->span, &w->span_capacity, w->span_count, sizeof *w->span);
-    w->span[w->span_count++] = (struct sim_leadership_span){
+    w->history.span = cv__grow(w->history.span, &w->history.span_capacity, w->history.span_count,
+                               sizeof *w->history.span);
+    w->history.span[w->history.span_count++] = (struct sim_leadership_span){
         .node = id,
         .from_ns = held->held_from_ns,
         .to_ns = has_expired ? held->held_until_ns : w->now_ns,
@@ -44,8 +45,9 @@ static void record_begin(struct sim_world *w)
             w->expect_seen[i]++;
         }
     }
-    for (uint32_t i = w->election_count; i > 0 && w->election[i - 1].elected_ns < 0; i--) {
-        w->election[i - 1].elected_ns = w->now_ns;
+    for (uint32_t i = w->history.election_count; i > 0 && w->history.election[i - 1].elected_ns < 0;
+         i--) {
+        w->history.election[i - 1].elected_ns = w->now_ns;
     }
 }
 
@@ -54,16 +56,18 @@ void sim_world_open_election(struct sim_world *w, cv_id leader)
     if (!w->options.keeps_history) {
         return;
     }
-    w->election =
-        cv__grow(w->election, &w->election_capacity, w->election_count, sizeof *w->election);
-    w->election[w->election_count++] = (struct sim_election){w->now_ns, -1, -1, leader};
+    w->history.election = cv__grow(w->history.election, &w->history.election_capacity,
+                                   w->history.election_count, sizeof *w->history.election);
+    w->history.election[w->history.election_count++] =
+        (struct sim_election){w->now_ns, -1, -1, leader};
 }
 
 void sim_hold_life(struct sim_world *w, cv_id id, enum sim_life life)
 {
     if (w->options.keeps_history) {
-        w->life = cv__grow(w->life, &w->life_capacity, w->life_count, sizeof *w->life);
-        w->life[w->life_count++] = (struct sim_life_change){w->now_ns, id, life};
+        w->history.life = cv__grow(w->history.life, &w->history.life_capacity,
+                                   w->history.life_count, sizeof *w->history.life);
+        w->history.life[w->history.life_count++] = (struct sim_life_change){w->now_ns, id, life};
     }
 }
 
@@ -82,8 +86,9 @@ void sim_world_note_life(struct sim_world *w, cv_id id, enum sim_life life)
 /* The first other node that drops the lost leader has detected the fault. */
 static void note_detection(struct sim_world *w, cv_id id, cv_id old_leader)
 {
-    for (uint32_t i = w->election_count; i > 0 && w->election[i - 1].elected_ns < 0; i--) {
-        struct sim_election *e = &w->election[i - 1];
+    for (uint32_t i = w->history.election_count; i > 0 && w->history.election[i - 1].elected_ns < 0;
+         i--) {
+        struct sim_election *e = &w->history.election[i - 1];
         if (e->detected_ns < 0 && e->of != CV_ID_NONE && e->of == old_leader && id != e->of) {
             e->detected_ns = w->now_ns;
         }
@@ -110,8 +115,10 @@ static void record_belief(struct sim_world *w, cv_id id, const struct cv_belief 
     sim_world_note(w, CV_RECORD_BELIEF, id, belief->leader, reason, belief->token,
                    belief->until_ns == INT64_MAX ? 0 : belief->until_ns);
     if (w->options.keeps_history) {
-        w->view = cv__grow(w->view, &w->view_capacity, w->view_count, sizeof *w->view);
-        w->view[w->view_count++] = (struct sim_view){w->now_ns, id, belief->leader, belief->token};
+        w->history.view = cv__grow(w->history.view, &w->history.view_capacity,
+                                   w->history.view_count, sizeof *w->history.view);
+        w->history.view[w->history.view_count++] =
+            (struct sim_view){w->now_ns, id, belief->leader, belief->token};
     }
     const cv_id old_leader = w->properties.node[id - 1].leader;
     if (old_leader != belief->leader) {

@@ -30,8 +30,9 @@ void sim_sequencer_request_ask(struct sim_world *w, cv_id id, uint64_t request, 
     int64_t at_ns;
     sim_world_note(w, CV_RECORD_ASK, id, CV_ID_NONE, 0, request, 0);
     if (w->options.keeps_history) {
-        w->ask = cv__grow(w->ask, &w->ask_capacity, w->ask_count, sizeof *w->ask);
-        w->ask[w->ask_count++] = (struct sim_ask){w->now_ns, id};
+        w->history.ask = cv__grow(w->history.ask, &w->history.ask_capacity, w->history.ask_count,
+                                  sizeof *w->history.ask);
+        w->history.ask[w->history.ask_count++] = (struct sim_ask){w->now_ns, id};
     }
     if (!sim_sequencer_ask(&w->sequencer, &w->sequencer_rng, w->now_ns, &at_ns)) {
         sim_properties_disturb(w);
@@ -91,7 +92,7 @@ void sim_sequencer_request_answer(struct sim_world *w, uint32_t index)
         }
     }
     struct cv_event event = {.kind = CV_EVENT_SEQUENCE, .request = q.request, .sequence = number};
-    sim_world_step(w, q.node, &event);
+    sim_node_step(w, q.node, &event);
 }
 
 void sim_sequencer_request_wake(struct sim_world *w, cv_id id)

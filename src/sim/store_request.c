@@ -204,7 +204,7 @@ void sim_store_request_arrive(struct sim_world *w, uint32_t index)
     }
     sim_world_note(w, CV_RECORD_STORE_ANSWER, e.node, CV_ID_NONE, event.verdict, e.request,
                    (int64_t)event.token);
-    sim_world_step(w, e.node, &event);
+    sim_node_step(w, e.node, &event);
 }
 
 void sim_store_request_wake(struct sim_world *w, cv_id id)

@@ -6,19 +6,19 @@
  * need an entry for each pair that talks, and are left out (messages are then slow) beyond
  * SIM_BOUNDS_NODES_MAX nodes.
  *
- * world.c runs the events, sequencer_request.c asks the sequencer, store_request.c the store, hold.c
+ * world.c runs the events, node.c is one node and its disk, message.c carries messages, sequencer_request.c asks the sequencer, store_request.c the store, hold.c
  * keeps who leads,
  * properties.c tells the properties what happens, expect.c judges what is expected, actions.c does
  * what the scenario says. */
 #ifndef CV_SIM_WORLD_H
 #define CV_SIM_WORLD_H
 
-#include "core/failaware.h"
-#include "host/node.h"
 #include "properties/properties.h"
 #include "scenario/scenario.h"
-#include "sim/clock.h"
+#include "sim/history.h"
+#include "sim/message.h"
 #include "sim/network.h"
+#include "sim/node.h"
 #include "sim/properties.h"
 #include "sim/queue.h"
 #include "sim/sequencer.h"
@@ -27,58 +27,6 @@
 #include "trace/trace.h"
 
 #include <setjmp.h>
-
-#define SIM_BOUNDS_NODES_MAX 1024u
-#define SIM_HELD_MAX 256u /* effects of a node that wait for its disk; as in a real process */
-#define SIM_TYPES_MAX 32u /* message types that are counted apart */
-
-/* The real instant at which an armed timer of a node is due: what a kernel would be told. */
-struct sim_timer {
-    int64_t due_ns;
-    int64_t queued_ns; /* the queue entry that stands for it; INT64_MAX: none */
-};
-
-struct sim_node {
-    struct sim_world *world;
-    cv_id id;
-    void *state;
-    struct cv_node host; /* what every host keeps for a core: timers, and what waits for the disk */
-    struct cv_held *held; /* places for the latter; NULL until something has to wait */
-    struct sim_clock clock;
-    bool is_up, is_paused, disk_fails;
-    bool has_stopped;      /* its disk failed it: it takes no part until it starts again */
-    bool has_disk_waiting; /* a save ended while it was paused */
-    bool is_cut;           /* from the store */
-    uint64_t life;         /* how often it has started */
-    uint64_t nonce;        /* of this life: its label, if the protocol is anonymous */
-    uint64_t waiting_life; /* the life in which it waits for a notification of the store; 0: none */
-    uint64_t cut_fault;    /* number of the fault that cut it from the store */
-    uint64_t fault;  /* number of its latest crash or pause, so that only that one is undone */
-    int64_t disk_ns; /* how long saving takes */
-    int64_t busy_ns; /* until then it handles messages that have arrived, if that costs time */
-    struct sim_timer timer[CV_TIMERS_MAX];
-    uint32_t persisted_count;
-    uint64_t persisted[CV_PERSIST_WORDS_MAX];
-
-    uint32_t *backlog; /* messages that arrived while it was paused */
-    uint32_t backlog_count, backlog_capacity;
-    struct cv_echo *echo; /* by peer; NULL until something was received */
-};
-
-struct sim_payload {
-    uint32_t reference_count, byte_count, byte_capacity, type;
-    uint32_t next_free;
-    uint8_t *bytes;
-};
-
-struct sim_flight {
-    uint32_t payload; /* next free one, while unused */
-    cv_id from, to;
-    int64_t sent_ns; /* real time */
-    uint64_t number; /* for the trace */
-    uint64_t life;   /* of the receiver, at which it has arrived and waits; 0: it has not */
-    struct cv_stamp stamp;
-};
 
 /* A request to the sequencer, or its answer, under way. */
 struct sim_sequencer_request {
@@ -94,47 +42,23 @@ struct sim_known {
     cv_id node;
 };
 
-struct sim_leadership_span {
-    cv_id node;
-    int64_t from_ns, to_ns;
-    uint64_t token;
-    const char *reason; /* why it ended */
-};
-
-struct sim_view {
-    int64_t at_ns;
-    cv_id node, leader;
-    uint64_t token;
-};
-
-struct sim_election {
-    int64_t fault_ns, detected_ns, elected_ns; /* -1: not (yet) */
-    cv_id of;                                  /* who led; CV_ID_NONE: the first election */
-};
-
-enum sim_life { SIM_LIFE_UP, SIM_LIFE_DOWN, SIM_LIFE_PAUSED };
-
-struct sim_life_change {
-    int64_t at_ns;
-    cv_id node;
-    enum sim_life life;
-};
-
-/* An action that had an effect, with the node it was done to. */
-struct sim_done_action {
-    int64_t at_ns;
-    struct sim_action action;
-};
-
-/* A node asked the sequencer. */
-struct sim_ask {
-    int64_t at_ns;
-    cv_id node;
-};
-
 struct sim_expect_result {
     bool is_ok;
     char detail[120];
+};
+
+/* Kinds of entries in the queue. */
+enum sim_event_kind {
+    SIM_EVENT_START,
+    SIM_EVENT_DELIVER,
+    SIM_EVENT_TIMER,
+    SIM_EVENT_DISK,
+    SIM_EVENT_ACTION,
+    SIM_EVENT_CHECK,
+    SIM_EVENT_SEQUENCER_REQUEST,
+    SIM_EVENT_SEQUENCER_ANSWER,
+    SIM_EVENT_STORE_REQUEST,
+    SIM_EVENT_EXPIRY,
 };
 
 struct sim_world_options {
@@ -173,10 +97,7 @@ struct sim_world {
     uint64_t overlay_fault[SIM_OVERLAY_COUNT];
     uint64_t fired[SIM_FIRED_COUNT]; /* how often each action, each overlay really did something */
 
-    struct sim_payload *payload;
-    uint32_t payload_count, payload_capacity, payload_free;
-    struct sim_flight *flight;
-    uint32_t flight_count, flight_capacity, flight_free;
+    struct sim_messages messages;
 
     struct sim_sequencer sequencer;
     struct sim_rng sequencer_rng;
@@ -199,9 +120,7 @@ struct sim_world {
 
     struct cv_node_host host; /* of the node that is stepped; its counts are of all nodes */
     struct cv_effects effects;
-    uint8_t *encode_bytes;
 
-    uint64_t message_count, message_bytes, message_by_type[SIM_TYPES_MAX], lost_count;
     uint64_t begun_count;  /* leaderships */
     uint64_t *expect_seen; /* messages or leaderships in each expectation's window */
     struct sim_expect_result *expect_result; /* by expectation */
@@ -211,18 +130,7 @@ struct sim_world {
     char *tail; /* the last events before the first promise was broken; NULL: none was */
     struct cv_trace trace;
 
-    struct sim_leadership_span *span;
-    uint32_t span_count, span_capacity;
-    struct sim_view *view;
-    uint32_t view_count, view_capacity;
-    struct sim_election *election;
-    uint32_t election_count, election_capacity;
-    struct sim_life_change *life;
-    uint32_t life_count, life_capacity;
-    struct sim_done_action *done_action;
-    uint32_t done_action_count, done_action_capacity;
-    struct sim_ask *ask;
-    uint32_t ask_count, ask_capacity;
+    struct sim_history history; /* empty unless the options ask for one */
 
     struct cv_assert_trap trap;
     jmp_buf on_assert;
@@ -254,12 +162,6 @@ bool sim_world_holds(const struct sim_world *world, cv_id node);
 /* For the trace. */
 void sim_world_note(struct sim_world *world, enum cv_record_kind kind, cv_id node, cv_id peer,
                     uint32_t what, uint64_t number, int64_t bound_ns);
-/* Gives an event to a node that is up and carries out what comes back. */
-void sim_world_step(struct sim_world *world, cv_id node, struct cv_event *event);
-void sim_world_start_node(struct sim_world *world, cv_id node);
-void sim_world_crash_node(struct sim_world *world, cv_id node);
-void sim_world_wake_node(struct sim_world *world, cv_id node);
-void sim_world_set_drift(struct sim_world *world, cv_id node, int64_t drift_ppb);
 void sim_world_note_life(struct sim_world *world, cv_id node, enum sim_life life);
 /* A fault that took away this leader (or, CV_ID_NONE, the start) calls for an election. */
 void sim_world_open_election(struct sim_world *world, cv_id leader);

@@ -501,8 +501,8 @@ static void all_see_leaders_in_the_same_order(void **unused)
         }
         const struct sim_world *w = c->world;
         uint64_t latest[10] = {0};
-        for (uint32_t i = 0; i < w->view_count; i++) {
-            const struct sim_view *view = &w->view[i];
+        for (uint32_t i = 0; i < w->history.view_count; i++) {
+            const struct sim_view *view = &w->history.view[i];
             if (view->leader != CV_ID_NONE) {
                 assert_true(view->token >= latest[view->node - 1]);
                 latest[view->node - 1] = view->token;
@@ -562,7 +562,7 @@ static void the_first_election_takes_what_equation_1_says(void **unused)
                                           "sequencer delay 5ms serial 5ms\nrun 20s\n",
                                           round_size);
         cluster_run_until_leader(c, 2000);
-        const double first_ms = (double)c->world->election[0].elected_ns / 1e6;
+        const double first_ms = (double)c->world->history.election[0].elected_ns / 1e6;
         assert_true(first_ms >= 75 + 10);
         assert_true(first_ms <= 150 + 5 + 5 * (round_size + 1) + 2);
         cluster_end(c);

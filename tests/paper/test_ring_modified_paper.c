@@ -185,7 +185,7 @@ static void overhead_is_far_below_the_rings_when_all_notice(void **unused)
         for (uint32_t modified = 0; modified < 2; modified++) {
             struct cluster *c = settled(modified ? "ring-modified" : "ring", n);
             const uint64_t before = cluster_sent(c, NULL);
-            const uint64_t bytes_before = c->world->message_bytes;
+            const uint64_t bytes_before = c->world->messages.byte_count;
             cluster_crash(c, n);
             for (cv_id id = 1; id < n; id++) {
                 cluster_suspect(c, id, n);
@@ -193,7 +193,7 @@ static void overhead_is_far_below_the_rings_when_all_notice(void **unused)
             cluster_run_until(c, CRASH_MS + 200);
             assert_int_equal(cluster_leader(c), n - 1);
             sent[modified] = cluster_sent(c, NULL) - before;
-            bytes[modified] = c->world->message_bytes - bytes_before;
+            bytes[modified] = c->world->messages.byte_count - bytes_before;
             cluster_end(c);
         }
         assert_true(2 * sent[1] < sent[0]);

@@ -156,7 +156,7 @@ static void another_seed_gives_another_run(void **unused)
     for (uint64_t seed = 0; seed < 2; seed++) {
         struct sim_world *world = sim_world_new(scenario, seed, &options);
         assert_true(sim_world_run_all(world));
-        messages[seed] = world->message_count;
+        messages[seed] = world->messages.count;
         sim_world_free(world);
     }
     assert_int_not_equal(messages[0], messages[1]);

@@ -309,7 +309,7 @@ static void healthy_leader_stays_under_five_percent_loss(void **unused)
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         struct sim_world *w = run_world(scenario, seed);
         assert_true(w->begun_count <= 2); /* changes hands once at most */
-        assert_true(w->lost_count > 5000);
+        assert_true(w->messages.lost_count > 5000);
         sim_world_free(w);
     }
     sim_scenario_free(scenario);
@@ -338,8 +338,8 @@ static void crashed_leader_is_replaced_within_150_ms_on_a_lan(void **unused)
             fail_msg("%s", why.text);
         }
         struct sim_world *w = run_world(scenario, seed);
-        assert_int_equal(w->election_count, 2);
-        const struct sim_election *e = &w->election[1];
+        assert_int_equal(w->history.election_count, 2);
+        const struct sim_election *e = &w->history.election[1];
         assert_int_equal(e->of, 1);
         assert_true(e->elected_ns > 0);
         worst_ns = cv__max64(worst_ns, e->elected_ns - e->fault_ns);

@@ -50,10 +50,10 @@ void claims_states_last(const char *protocol)
     struct cluster *c = cluster_start("protocol %s\nnodes 5\nrun %us\n", protocol, seconds + 1);
     cluster_run_until(c, settle_ms(c));
     const cv_id leader = cluster_leader(c);
-    const uint32_t views = c->world->view_count;
+    const uint32_t views = c->world->history.view_count;
     cluster_run_until(c, 1e3 * seconds);
     assert_int_equal(cluster_leader(c), leader);
-    assert_int_equal(c->world->view_count, views);
+    assert_int_equal(c->world->history.view_count, views);
     cluster_end(c);
 }
 

@@ -157,7 +157,7 @@ uint64_t cluster_sent(const struct cluster *c, const char *type)
         const char *name = c->world->protocol->messages[i].name;
         const bool is_meant = type == NULL ? is_of_election(name) : strcmp(name, type) == 0;
         is_known = is_known || is_meant;
-        sent += is_meant ? c->world->message_by_type[i] : 0;
+        sent += is_meant ? c->world->messages.count_by_type[i] : 0;
     }
     assert_true(is_known);
     return sent;
@@ -213,7 +213,8 @@ uint32_t cluster_count(const struct cluster *c, const struct cluster_query *quer
 
 static bool is_flying(const struct sim_world *w, uint32_t flight)
 {
-    for (uint32_t at = w->flight_free; at != UINT32_MAX; at = w->flight[at].payload) {
+    for (uint32_t at = w->messages.flight_free; at != UINT32_MAX;
+         at = w->messages.flight[at].payload) {
         if (at == flight) {
             return false;
         }
@@ -229,12 +230,12 @@ const struct cv_message *cluster_in_flight_with(const struct cluster *c, const c
     static uint64_t word[4 * CV_MEMBERS_MAX];
     const struct sim_world *w = c->world;
     assert_true(cv_message_words_max(w->node_count) <= COUNT_OF(word));
-    for (uint32_t i = 0; i < w->flight_count; i++) {
-        const struct sim_flight *f = &w->flight[i];
+    for (uint32_t i = 0; i < w->messages.flight_count; i++) {
+        const struct sim_flight *f = &w->messages.flight[i];
         if (!is_flying(w, i) || f->from != from || f->to != to) {
             continue;
         }
-        const struct sim_payload *p = &w->payload[f->payload];
+        const struct sim_payload *p = &w->messages.payload[f->payload];
         if (strcmp(w->protocol->messages[p->type].name, type) != 0) {
             continue;
         }
@@ -308,9 +309,9 @@ bool cluster_would_follow(const struct cluster *c, cv_id node, cv_id leader, uin
 double cluster_decided_ms(const struct cluster *c)
 {
     int64_t at_ns = -1;
-    for (uint32_t i = 0; i < c->world->view_count; i++) {
-        if (c->world->view[i].leader != CV_ID_NONE) {
-            at_ns = cv__max64(at_ns, c->world->view[i].at_ns);
+    for (uint32_t i = 0; i < c->world->history.view_count; i++) {
+        if (c->world->history.view[i].leader != CV_ID_NONE) {
+            at_ns = cv__max64(at_ns, c->world->history.view[i].at_ns);
         }
     }
     return (double)at_ns / (double)NS_PER_MS;

@@ -140,7 +140,7 @@ static void json_counts_messages_by_type(void **unused)
     for (uint32_t i = 0; i < p->message_count; i++) {
         char path[60];
         (void)snprintf(path, sizeof path, "messages.by_type.%s", p->messages[i].name);
-        assert_int_equal(json_number(json, path), c->world->message_by_type[i]);
+        assert_int_equal(json_number(json, path), c->world->messages.count_by_type[i]);
         sum += json_number(json, path);
     }
     assert_int_equal(json_number(json, "messages.total"), sum);

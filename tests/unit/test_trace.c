@@ -104,8 +104,8 @@ static void every_change_of_belief_is_there(void **unused)
     cv_id leader[6] = {0}; /* as the trace tells it */
     for (char *line; (line = next_line(&at)) != NULL;) {
         if (json_is_text(line, "event", "belief")) {
-            assert_true(beliefs < c->world->view_count);
-            const struct sim_view *view = &c->world->view[beliefs++];
+            assert_true(beliefs < c->world->history.view_count);
+            const struct sim_view *view = &c->world->history.view[beliefs++];
             assert_about_ms(json_number(line, "t_s") * 1e3, (double)view->at_ns / 1e6);
             assert_int_equal(json_number(line, "node"), view->node);
             assert_int_equal(json_number(line, "leader"), view->leader);
@@ -117,7 +117,7 @@ static void every_change_of_belief_is_there(void **unused)
         }
         free(line);
     }
-    assert_int_equal(beliefs, c->world->view_count);
+    assert_int_equal(beliefs, c->world->history.view_count);
     assert_true(beliefs > 20);
     for (cv_id id = 1; id <= 5; id++) { /* whoever reads the trace knows who believes what */
         assert_int_equal(leader[id], cluster_leader_at(c, id));
@@ -129,7 +129,7 @@ static void every_message_is_sent_before_something_becomes_of_it(void **unused)
 {
     (void)unused;
     struct cluster *c = run_eventful();
-    const uint32_t messages = (uint32_t)c->world->message_count;
+    const uint32_t messages = (uint32_t)c->world->messages.count;
     char **sent = calloc(messages + 1, sizeof *sent);
     uint32_t *ends = calloc(messages + 1, sizeof *ends);
     assert_true(sent != NULL && ends != NULL);
@@ -221,8 +221,8 @@ static void tracing_does_not_change_the_run(void **unused)
     struct sim_world *silent = sim_world_new(c->scenario, c->scenario->seed, &options);
     sim_world_run(silent, 9999 * NS_PER_MS);
     assert_int_equal(silent->host.counts.steps, c->world->host.counts.steps);
-    assert_int_equal(silent->message_count, c->world->message_count);
-    assert_int_equal(silent->message_bytes, c->world->message_bytes);
+    assert_int_equal(silent->messages.count, c->world->messages.count);
+    assert_int_equal(silent->messages.byte_count, c->world->messages.byte_count);
     for (cv_id id = 1; id <= 5; id++) {
         assert_int_equal(silent->properties.node[id - 1].leader, cluster_leader_at(c, id));
         assert_int_equal(silent->properties.node[id - 1].token, cluster_token_at(c, id));

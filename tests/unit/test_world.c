@@ -80,14 +80,14 @@ static void crash_keeps_what_was_saved_and_nothing_else(void **unused)
     struct cluster *c = cluster_start("protocol bully\nnodes 3\nrun 10s\n");
     cluster_run_until(c, 500);
     const struct sim_node *n = node_of(c, 2);
-    assert_int_equal(n->persisted_count, 1);
-    assert_int_equal(n->persisted[0], 1); /* the term */
+    assert_int_equal(n->disk.word_count, 1);
+    assert_int_equal(n->disk.word[0], 1); /* the term */
     assert_int_equal(cluster_leader_at(c, 2), 3);
     assert_non_null(n->echo); /* what the transport knows about delays */
     cluster_crash(c, 2);
     assert_false(n->is_up);
-    assert_int_equal(n->persisted_count, 1);
-    assert_int_equal(n->persisted[0], 1);
+    assert_int_equal(n->disk.word_count, 1);
+    assert_int_equal(n->disk.word[0], 1);
     assert_int_equal(cluster_leader_at(c, 2), CV_ID_NONE);
     assert_null(n->echo);
     assert_int_equal(n->backlog_count, 0);
@@ -112,8 +112,8 @@ static void crash_keeps_what_was_saved_and_nothing_else(void **unused)
     cv_core_init(c->world->protocol, fresh, &config);
     const struct cv_event start = {.kind = CV_EVENT_START,
                                    .now_ns = sim_clock_local(&n->clock, c->world->now_ns),
-                                   .persisted = n->persisted,
-                                   .persisted_count = n->persisted_count};
+                                   .persisted = n->disk.word,
+                                   .persisted_count = n->disk.word_count};
     cv_core_step(c->world->protocol, fresh, &start, &out);
     assert_memory_equal(fresh, n->state, bytes);
     free(fresh);
@@ -325,7 +325,7 @@ static struct cluster *about_to_save(const char *more)
                                       "at 2s peer-down 3 at 2\n%srun 20s\n",
                                       more);
     cluster_run_until(c, 2100);
-    assert_int_equal(node_of(c, 2)->persisted[0], 1);
+    assert_int_equal(node_of(c, 2)->disk.word[0], 1);
     assert_int_equal(
         cluster_count(c, &(const struct cluster_query){.event = "persist", .since_ms = 2000}), 1);
     return c;
@@ -339,7 +339,7 @@ static void slow_save_holds_back_what_follows_it(void **unused)
     assert_int_equal(cluster_leader_count(c), 0);
     assert_int_equal(cluster_sends(c, .from = 2, .since_ms = 2000), 0);
     cluster_run_until(c, 2200);
-    assert_int_equal(node_of(c, 2)->persisted[0], 2);
+    assert_int_equal(node_of(c, 2)->disk.word[0], 2);
     assert_int_equal(cluster_leader_count(c), 1);
     assert_int_equal(cluster_sends(c, .type = "COORDINATOR", .from = 2, .since_ms = 2000), 1);
     cluster_drop(c);
@@ -350,8 +350,8 @@ static void crash_before_the_save_loses_record_and_message(void **unused)
     (void)unused;
     struct cluster *c = about_to_save("at 2.15s crash 2\n");
     cluster_run_until(c, 2500);
-    assert_int_equal(node_of(c, 2)->persisted_count, 1);
-    assert_int_equal(node_of(c, 2)->persisted[0], 1);
+    assert_int_equal(node_of(c, 2)->disk.word_count, 1);
+    assert_int_equal(node_of(c, 2)->disk.word[0], 1);
     assert_int_equal(cluster_sends(c, .from = 2, .since_ms = 2000), 0);
     cluster_drop(c);
 }
@@ -361,7 +361,7 @@ static void crash_after_the_save_keeps_the_record(void **unused)
     (void)unused;
     struct cluster *c = about_to_save("at 2.25s crash 2\n");
     cluster_run_until(c, 2500);
-    assert_int_equal(node_of(c, 2)->persisted[0], 2);
+    assert_int_equal(node_of(c, 2)->disk.word[0], 2);
     cluster_drop(c);
 }
 
@@ -370,7 +370,7 @@ static void save_that_fails_stops_the_node(void **unused)
     (void)unused;
     struct cluster *c = about_to_save("at 2.1s disk 2 fails\n");
     cluster_run_until(c, 2500);
-    assert_int_equal(node_of(c, 2)->persisted[0], 1);
+    assert_int_equal(node_of(c, 2)->disk.word[0], 1);
     assert_int_equal(cluster_leader_at(c, 2), CV_ID_NONE);
     assert_int_equal(cluster_count(c, &(const struct cluster_query){.event = "persist-failed"}), 1);
     cluster_run_until(c, 19000); /* whatever it hears, it is silent */
@@ -427,7 +427,7 @@ struct bounds {
 /* Compares the bound of each delivery with the time since the message was sent. */
 static void check_bounds(const struct cluster *c, struct bounds *bounds)
 {
-    const uint64_t sent_max = c->world->message_count + 1;
+    const uint64_t sent_max = c->world->messages.count + 1;
     double *sent_s = calloc(sent_max + 1, sizeof *sent_s);
     assert_non_null(sent_s);
     const char *at = c->trace;

@@ -1,0 +1,65 @@
+/* src/sim/history.h - what has happened in a run, for reports, timelines and tests.
+ *
+ * Written only in worlds that keep a history: hold.c notes leaderships, beliefs, elections and lives,
+ * actions.c what was done, sequencer_request.c who asked. Memory grows with the run. */
+#ifndef CV_SIM_HISTORY_H
+#define CV_SIM_HISTORY_H
+
+#include "scenario/scenario.h"
+
+struct sim_leadership_span {
+    cv_id node;
+    int64_t from_ns, to_ns;
+    uint64_t token;
+    const char *reason; /* why it ended */
+};
+
+struct sim_view {
+    int64_t at_ns;
+    cv_id node, leader;
+    uint64_t token;
+};
+
+struct sim_election {
+    int64_t fault_ns, detected_ns, elected_ns; /* -1: not (yet) */
+    cv_id of;                                  /* who led; CV_ID_NONE: the first election */
+};
+
+enum sim_life { SIM_LIFE_UP, SIM_LIFE_DOWN, SIM_LIFE_PAUSED };
+
+struct sim_life_change {
+    int64_t at_ns;
+    cv_id node;
+    enum sim_life life;
+};
+
+/* An action that had an effect, with the node it was done to. */
+struct sim_done_action {
+    int64_t at_ns;
+    struct sim_action action;
+};
+
+/* A node asked the sequencer. */
+struct sim_ask {
+    int64_t at_ns;
+    cv_id node;
+};
+
+struct sim_history {
+    struct sim_leadership_span *span;
+    uint32_t span_count, span_capacity;
+    struct sim_view *view;
+    uint32_t view_count, view_capacity;
+    struct sim_election *election;
+    uint32_t election_count, election_capacity;
+    struct sim_life_change *life;
+    uint32_t life_count, life_capacity;
+    struct sim_done_action *done_action;
+    uint32_t done_action_count, done_action_capacity;
+    struct sim_ask *ask;
+    uint32_t ask_count, ask_capacity;
+};
+
+void sim_history_fini(struct sim_history *history);
+
+#endif

@@ -1,0 +1,247 @@
+/* src/sim/message.c - messages between simulated nodes; see message.h. */
+#include "sim/message.h"
+
+#include "base/memory.h"
+#include "sim/world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NONE UINT32_MAX
+
+/* ---- Payloads and flights: pools, so that a message in flight costs no allocation ------------ */
+
+uint32_t sim_message_keep(struct sim_world *w, const void *bytes, size_t byte_count)
+{
+    uint32_t index = w->messages.payload_free;
+    if (index != NONE) {
+        w->messages.payload_free = w->messages.payload[index].next_free;
+    } else {
+        w->messages.payload = cv__grow(w->messages.payload, &w->messages.payload_capacity,
+                                       w->messages.payload_count, sizeof *w->messages.payload);
+        index = w->messages.payload_count++;
+        memset(&w->messages.payload[index], 0, sizeof w->messages.payload[index]);
+    }
+    struct sim_payload *p = &w->messages.payload[index];
+    if (byte_count > p->byte_capacity) {
+        free(p->bytes);
+        p->byte_capacity = (uint32_t)(byte_count > 32 ? byte_count : 32);
+        p->bytes = cv__allocate(p->byte_capacity, 1);
+    }
+    memcpy(p->bytes, bytes, byte_count);
+    p->byte_count = (uint32_t)byte_count;
+    p->reference_count = 1;
+    return index;
+}
+
+void sim_message_release(struct sim_world *w, uint32_t index)
+{
+    struct sim_payload *p = &w->messages.payload[index];
+    CV_ASSERT(p->reference_count > 0);
+    if (--p->reference_count == 0) {
+        p->next_free = w->messages.payload_free;
+        w->messages.payload_free = index;
+    }
+}
+
+uint32_t sim_message_encode(struct sim_world *w, const struct cv_message *message)
+{
+    const size_t byte_count =
+        cv_message_encode(w->protocol, w->node_count, message, w->messages.encoded);
+    const uint32_t payload = sim_message_keep(w, w->messages.encoded, byte_count);
+    w->messages.payload[payload].type = message->type;
+    return payload;
+}
+
+static uint32_t flight_new(struct sim_world *w)
+{
+    const uint32_t index = w->messages.flight_free;
+    if (index != NONE) {
+        w->messages.flight_free = w->messages.flight[index].payload;
+        return index;
+    }
+    w->messages.flight = cv__grow(w->messages.flight, &w->messages.flight_capacity,
+                                  w->messages.flight_count, sizeof *w->messages.flight);
+    return w->messages.flight_count++;
+}
+
+static void flight_free(struct sim_world *w, uint32_t index)
+{
+    sim_message_release(w, w->messages.flight[index].payload);
+    w->messages.flight[index].payload = w->messages.flight_free;
+    w->messages.flight_free = index;
+}
+
+/* ---- Sending --------------------------------------------------------------------------------- */
+
+static void depart(struct sim_world *w, cv_id from, cv_id to, uint32_t payload, int64_t delay_ns)
+{
+    const int64_t delta_ns = w->properties.setting.delta_ns;
+    if (delta_ns > 0 && delay_ns > delta_ns) {
+        sim_properties_lose(w, from, to); /* and a disturbance again when it arrives */
+    }
+    const uint32_t index = flight_new(w);
+    struct sim_flight *f = &w->messages.flight[index];
+    struct sim_node *sender = sim_node_of(w, from);
+    f->payload = payload;
+    w->messages.payload[payload].reference_count++;
+    f->from = from;
+    f->to = to;
+    f->sent_ns = w->now_ns;
+    f->number = w->messages.count;
+    f->life = 0;
+    f->stamp.sent_ns = sim_clock_local(&sender->clock, w->now_ns);
+    f->stamp.echo = sender->echo != NULL ? sender->echo[to - 1] : (struct cv_echo){0};
+    sim_queue_push(&w->queue, w->now_ns + delay_ns, SIM_EVENT_DELIVER, index);
+}
+
+static void count_message(struct sim_world *w, const struct sim_payload *p)
+{
+    w->messages.count++;
+    w->messages.byte_count += p->byte_count;
+    w->messages.count_by_type[p->type]++;
+    const struct sim_scenario *s = w->scenario;
+    for (uint32_t i = 0; i < s->expect_count; i++) {
+        const struct sim_expect *e = &s->expect[i];
+        if (e->kind == SIM_EXPECT_MESSAGES && w->now_ns >= e->from_ns && w->now_ns <= e->at_ns &&
+            (e->message == SIM_MESSAGE_ANY || e->message == p->type)) {
+            w->expect_seen[i]++;
+        }
+    }
+}
+
+static void send_one(struct sim_world *w, cv_id from, cv_id to, uint32_t payload)
+{
+    const uint32_t type = w->messages.payload[payload].type;
+    count_message(w, &w->messages.payload[payload]);
+    sim_world_note(w, CV_RECORD_SEND, to, from, type, w->messages.count, 0);
+    int64_t delay_ns[2];
+    switch (sim_network_send(w->network, &w->net_rng, from, to, delay_ns)) {
+    case SIM_FATE_UNREACHABLE:
+        sim_world_note(w, CV_RECORD_UNREACHABLE, to, from, type, w->messages.count, 0);
+        break;
+    case SIM_FATE_LOST:
+        w->messages.lost_count++;
+        sim_world_note(w, CV_RECORD_LOST, to, from, type, w->messages.count, 0);
+        if (sim_node_of(w, to)->is_up) {
+            sim_properties_lose(w, from, to);
+        }
+        break;
+    case SIM_FATE_TWICE:
+        depart(w, from, to, payload, delay_ns[1]);
+        depart(w, from, to, payload, delay_ns[0]);
+        break;
+    case SIM_FATE_ONCE:
+        depart(w, from, to, payload, delay_ns[0]);
+        break;
+    }
+}
+
+void sim_message_send(struct sim_world *w, cv_id from, uint32_t payload, cv_id first, cv_id last,
+                      bool to_self)
+{
+    last = last < w->node_count ? last : w->node_count;
+    for (cv_id to = first; to <= last; to++) {
+        if (to != from) {
+            send_one(w, from, to, payload);
+        }
+    }
+    if (first <= last) {
+        cv__properties_send(&w->properties, from);
+    }
+    if (to_self) {
+        depart(w, from, from, payload, 0);
+    }
+}
+
+/* ---- Delivery -------------------------------------------------------------------------------- */
+
+/* The stamps of the frame give a bound on its delay; the frame gives later ones a better bound. */
+static int64_t bound_delay(struct sim_world *w, const struct sim_flight *f, int64_t local_ns)
+{
+    if (f->from == f->to) {
+        return 0;
+    }
+    struct sim_node *n = sim_node_of(w, f->to);
+    if (n->echo == NULL) {
+        if (w->node_count > SIM_BOUNDS_NODES_MAX) {
+            return CV_DELAY_UNKNOWN;
+        }
+        n->echo = cv__allocate(w->node_count, sizeof *n->echo);
+    }
+    const int64_t drift_ppb = w->scenario->config.drift_ppb;
+    cv__echo_update(&n->echo[f->from - 1], f->stamp.sent_ns, local_ns, drift_ppb);
+    return cv__delay_bound(&f->stamp, local_ns, drift_ppb, w->scenario->delay_min_ns);
+}
+
+/* Handling a message takes a while, if the scenario says so, and a node handles one after the other
+ * in the order they arrive. True: its turn comes later. */
+static bool waits_for_turn(struct sim_world *w, uint32_t index)
+{
+    struct sim_flight *f = &w->messages.flight[index];
+    struct sim_node *n = sim_node_of(w, f->to);
+    if (f->life != 0 || f->from == f->to || (w->cost_ns == 0 && n->busy_ns <= w->now_ns)) {
+        return false;
+    }
+    n->busy_ns = cv__max64(n->busy_ns, w->now_ns) + w->cost_ns;
+    f->life = n->life;
+    sim_queue_push(&w->queue, n->busy_ns, SIM_EVENT_DELIVER, index);
+    return true;
+}
+
+void sim_message_deliver(struct sim_world *w, uint32_t index)
+{
+    const struct sim_flight f = w->messages.flight[index];
+    const struct sim_payload *p = &w->messages.payload[f.payload];
+    struct sim_node *n = sim_node_of(w, f.to);
+    if (!n->is_up || (f.life != 0 && f.life != n->life)) { /* or it waited when the node crashed */
+        sim_world_note(w, CV_RECORD_DROPPED, f.to, f.from, p->type, f.number, 0);
+        flight_free(w, index);
+        return;
+    }
+    if (n->is_paused) {
+        n->backlog =
+            cv__grow(n->backlog, &n->backlog_capacity, n->backlog_count, sizeof *n->backlog);
+        n->backlog[n->backlog_count++] = index;
+        return;
+    }
+    if (waits_for_turn(w, index)) {
+        return;
+    }
+    const int64_t bound_ns = bound_delay(w, &f, sim_clock_local(&n->clock, w->now_ns));
+    sim_world_note(w, CV_RECORD_DELIVER, f.to, f.from, p->type, f.number, bound_ns);
+    sim_properties_arrive(w, f.from, f.to, w->now_ns - f.sent_ns);
+    struct cv_event event = {
+        .kind = CV_EVENT_MESSAGE,
+        .peer = w->protocol->is_anonymous ? CV_ID_NONE : f.from,
+        .delay_ns_max = bound_ns,
+    };
+    cv__node_message(&n->host, sim_node_host(n), &event, p->bytes, p->byte_count);
+    CV_ASSERT(w->host.counts.malformed == 0); /* it was encoded, and the network damages nothing */
+    flight_free(w, index);
+}
+
+void sim_message_drop_backlog(struct sim_world *w, struct sim_node *n)
+{
+    for (uint32_t i = 0; i < n->backlog_count; i++) {
+        flight_free(w, n->backlog[i]);
+    }
+    n->backlog_count = 0;
+}
+
+void sim_messages_init(struct sim_messages *m, size_t message_bytes_max)
+{
+    m->payload_free = NONE;
+    m->flight_free = NONE;
+    m->encoded = cv__allocate(message_bytes_max, 1);
+}
+
+void sim_messages_fini(struct sim_messages *m)
+{
+    for (uint32_t i = 0; i < m->payload_count; i++) {
+        free(m->payload[i].bytes);
+    }
+    free(m->payload);
+    free(m->flight);
+    free(m->encoded);
+}

@@ -1,0 +1,59 @@
+/* src/sim/message.h - messages between simulated nodes, from the encoder to the receiver's core.
+ *
+ * A message is encoded once (its payload) and travels to each receiver on its own (a flight). Both
+ * are taken from pools, so that a message in flight costs no allocation. Only message.c writes
+ * struct sim_messages. */
+#ifndef CV_SIM_MESSAGE_H
+#define CV_SIM_MESSAGE_H
+
+#include "core/failaware.h"
+
+#define SIM_BOUNDS_NODES_MAX 1024u
+#define SIM_TYPES_MAX 32u /* message types that are counted apart */
+
+struct sim_node;
+struct sim_world;
+
+struct sim_payload {
+    uint32_t reference_count, byte_count, byte_capacity, type;
+    uint32_t next_free;
+    uint8_t *bytes;
+};
+
+struct sim_flight {
+    uint32_t payload; /* next free one, while unused */
+    cv_id from, to;
+    int64_t sent_ns; /* real time */
+    uint64_t number; /* for the trace */
+    uint64_t life;   /* of the receiver, at which it has arrived and waits; 0: it has not */
+    struct cv_stamp stamp;
+};
+
+struct sim_messages {
+    struct sim_payload *payload;
+    uint32_t payload_count, payload_capacity, payload_free;
+    struct sim_flight *flight;
+    uint32_t flight_count, flight_capacity, flight_free;
+    uint8_t *encoded;
+
+    uint64_t count, byte_count, lost_count; /* sent, to each receiver; of these, lost */
+    uint64_t count_by_type[SIM_TYPES_MAX];
+};
+
+void sim_messages_init(struct sim_messages *messages, size_t message_bytes_max);
+void sim_messages_fini(struct sim_messages *messages);
+
+/* A payload with one reference: of a message, or of any bytes. */
+uint32_t sim_message_encode(struct sim_world *world, const struct cv_message *message);
+uint32_t sim_message_keep(struct sim_world *world, const void *bytes, size_t byte_count);
+void sim_message_release(struct sim_world *world, uint32_t payload);
+
+/* To every node first..last except the sender, and to the sender itself if asked for. */
+void sim_message_send(struct sim_world *world, cv_id from, uint32_t payload, cv_id first,
+                      cv_id last, bool to_self);
+/* A flight has arrived. */
+void sim_message_deliver(struct sim_world *world, uint32_t flight);
+/* What arrived while a node was paused is lost with it. */
+void sim_message_drop_backlog(struct sim_world *world, struct sim_node *node);
+
+#endif

@@ -1,0 +1,335 @@
+/* src/sim/node.c - one simulated node; see node.h. */
+#include "sim/node.h"
+
+#include "base/memory.h"
+#include "sim/hold.h"
+#include "sim/sequencer_request.h"
+#include "sim/world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct sim_node *sim_node_of(struct sim_world *w, cv_id id)
+{
+    CV_ASSERT(id >= 1 && id <= w->node_count);
+    return &w->node[id - 1];
+}
+
+struct cv_node_host *sim_node_host(struct sim_node *n)
+{
+    struct cv_node_host *host = &n->world->host;
+    CV_ASSERT(!n->host.is_busy);
+    host->self = n;
+    host->core = n->state;
+    host->held = n->held;
+    return host;
+}
+
+/* ---- Timers ---------------------------------------------------------------------------------- */
+
+static void queue_timer(struct sim_world *w, cv_id id, uint32_t timer)
+{
+    struct sim_timer *t = &sim_node_of(w, id)->timer[timer];
+    if (t->queued_ns <= t->due_ns) {
+        return; /* that entry comes first and will look again: re-arming costs nothing */
+    }
+    t->queued_ns = t->due_ns;
+    sim_queue_push(&w->queue, t->due_ns, SIM_EVENT_TIMER, id * CV_TIMERS_MAX + timer);
+}
+
+void sim_node_on_timer(struct sim_world *w, uint32_t ref)
+{
+    const cv_id id = ref / CV_TIMERS_MAX;
+    const uint32_t timer = ref % CV_TIMERS_MAX;
+    struct sim_node *n = sim_node_of(w, id);
+    struct sim_timer *t = &n->timer[timer];
+    if (t->queued_ns != w->now_ns) {
+        return; /* an entry that was overtaken by an earlier one */
+    }
+    t->queued_ns = INT64_MAX;
+    if (n->host.due_ns[timer] == 0 || !n->is_up || n->is_paused) {
+        return; /* a paused node's timers fire when it wakes */
+    }
+    if (t->due_ns > w->now_ns) {
+        queue_timer(w, id, timer);
+        return;
+    }
+    sim_world_note(w, CV_RECORD_TIMER, id, CV_ID_NONE, timer, 0, 0);
+    cv__node_fire(&n->host, sim_node_host(n), timer);
+}
+
+/* What is due at some instant of the local clock comes at another real instant from now on. */
+void sim_node_set_drift(struct sim_world *w, cv_id id, int64_t drift_ppb)
+{
+    struct sim_node *n = sim_node_of(w, id);
+    const struct sim_clock before = n->clock;
+    sim_clock_set_drift(&n->clock, w->now_ns, drift_ppb);
+    for (uint32_t timer = 0; timer < CV_TIMERS_MAX; timer++) {
+        struct sim_timer *t = &n->timer[timer];
+        if (n->host.due_ns[timer] != 0 && t->due_ns > w->now_ns) {
+            t->due_ns = sim_clock_real(&n->clock, sim_clock_local(&before, t->due_ns));
+            queue_timer(w, id, timer);
+        }
+    }
+    const int64_t until_ns = w->properties.node[id - 1].held_until_ns;
+    if (sim_world_holds(w, id) && until_ns != INT64_MAX) {
+        cv__properties_renew(&w->properties, id,
+                             sim_clock_real(&n->clock, sim_clock_local(&before, until_ns)));
+    }
+}
+
+/* ---- Effects: what the host of a simulated node does (host/node.h) --------------------------- */
+
+static int64_t call_now_ns(void *self)
+{
+    const struct sim_node *n = self;
+    return sim_clock_local(&n->clock, n->world->now_ns);
+}
+
+static int64_t call_arm(void *self, uint32_t timer, int64_t earliest_ns, int64_t latest_ns)
+{
+    struct sim_node *n = self;
+    struct sim_world *w = n->world;
+    const int64_t local_ns = earliest_ns == latest_ns
+                                 ? earliest_ns
+                                 : sim_rng_range(&w->timer_rng, earliest_ns, latest_ns);
+    n->timer[timer].due_ns = cv__max64(w->now_ns, sim_clock_real(&n->clock, local_ns));
+    queue_timer(w, n->id, timer);
+    return local_ns;
+}
+
+static uint32_t call_encode(void *self, const struct cv_message *message)
+{
+    return sim_message_encode(((struct sim_node *)self)->world, message);
+}
+
+static uint32_t call_keep(void *self, const void *bytes, size_t byte_count)
+{
+    return sim_message_keep(((struct sim_node *)self)->world, bytes, byte_count);
+}
+
+static const void *call_kept(void *self, uint32_t payload, size_t *ret_byte_count)
+{
+    const struct sim_payload *p = &((struct sim_node *)self)->world->messages.payload[payload];
+    *ret_byte_count = p->byte_count;
+    return p->bytes;
+}
+
+static void call_drop(void *self, uint32_t payload)
+{
+    sim_message_release(((struct sim_node *)self)->world, payload);
+}
+
+static void call_send(void *self, uint32_t payload, cv_id first, cv_id last, bool to_self)
+{
+    const struct sim_node *n = self;
+    sim_message_send(n->world, n->id, payload, first, last, to_self);
+}
+
+static void call_tell(void *self, const struct cv_leadership *leadership)
+{
+    const struct sim_node *n = self;
+    sim_hold_believe(n->world, n->id, leadership);
+}
+
+static void call_ask_sequence(void *self, uint64_t request, uint64_t reference)
+{
+    const struct sim_node *n = self;
+    sim_sequencer_request_ask(n->world, n->id, request, reference);
+}
+
+static void call_ask_store(void *self, const struct cv_effect *effect)
+{
+    const struct sim_node *n = self;
+    sim_store_request_ask(n->world, n->id, effect);
+}
+
+static void call_record_asked(void *self, const uint64_t *word, uint32_t word_count)
+{
+    const struct sim_node *n = self;
+    sim_world_note(n->world, CV_RECORD_PERSIST, n->id, CV_ID_NONE, 0, word_count > 0 ? word[0] : 0,
+                   0);
+}
+
+static void write_record(struct sim_node *n, const uint64_t *word, uint32_t word_count)
+{
+    n->disk.word_count = word_count;
+    memcpy(n->disk.word, word, word_count * sizeof *word);
+}
+
+/* An entry of the queue names the node and, modulo DISK_LIFE, which of its lives it belongs to. */
+#define DISK_LIFE 8192u
+
+static void queue_disk(struct sim_world *w, cv_id id, int64_t delay_ns)
+{
+    const uint32_t life = (uint32_t)(sim_node_of(w, id)->life % DISK_LIFE);
+    sim_queue_push(&w->queue, w->now_ns + delay_ns, SIM_EVENT_DISK, life * DISK_LIFE + id);
+}
+
+static enum cv_save_result call_save(void *self, const uint64_t *word, uint32_t word_count)
+{
+    struct sim_node *n = self;
+    if (n->disk.delay_ns == 0 && !n->disk.fails) {
+        write_record(n, word, word_count);
+        return CV_SAVE_DONE;
+    }
+    if (n->held == NULL) {
+        n->held = cv__allocate(SIM_HELD_MAX, sizeof *n->held);
+        n->world->host.held = n->held;
+    }
+    queue_disk(n->world, n->id, n->disk.delay_ns);
+    return CV_SAVE_BEGUN;
+}
+
+static void call_stepped(void *self, const struct cv_event *event, const struct cv_effects *out)
+{
+    const struct sim_node *n = self;
+    struct sim_world *w = n->world;
+    (void)event;
+    for (uint32_t i = 0; i < out->note_count; i++) {
+        const struct cv_note *note = &out->note[i];
+        const struct cv_record record = {
+            .at_ns = w->now_ns,
+            .kind = CV_RECORD_NOTE,
+            .node = n->id,
+            .peer = note->peer,
+            .number = note->number,
+            .bound_ns = sim_clock_real(&n->clock, note->time_ns),
+            .text = note->text,
+        };
+        cv__trace_add(&w->trace, &record, NULL);
+    }
+}
+
+static void call_disk_failed(void *self, const char *why)
+{
+    struct sim_node *n = self;
+    (void)why;
+    sim_world_note(n->world, CV_RECORD_PERSIST_FAILED, n->id, CV_ID_NONE, 0, 0, 0);
+    n->has_stopped = true;
+    cv__properties_stop(&n->world->properties, n->id);
+}
+
+const struct cv_node_calls sim_node_calls = {
+    .now_ns = call_now_ns,
+    .arm = call_arm,
+    .encode = call_encode,
+    .keep = call_keep,
+    .kept = call_kept,
+    .drop = call_drop,
+    .send = call_send,
+    .tell = call_tell,
+    .ask_sequence = call_ask_sequence,
+    .ask_store = call_ask_store,
+    .save = call_save,
+    .disk_failed = call_disk_failed,
+    .stepped = call_stepped,
+    .record_asked = call_record_asked,
+};
+
+void sim_node_step(struct sim_world *w, cv_id id, struct cv_event *event)
+{
+    struct sim_node *n = sim_node_of(w, id);
+    CV_ASSERT(n->is_up && !n->is_paused);
+    cv__node_event(&n->host, sim_node_host(n), event);
+}
+
+/* The record under way is saved, or is not. */
+void sim_node_on_disk(struct sim_world *w, uint32_t ref)
+{
+    const cv_id id = ref % DISK_LIFE;
+    struct sim_node *n = sim_node_of(w, id);
+    const struct cv_gate *gate = &n->host.gate;
+    if (!n->is_up || n->life % DISK_LIFE != ref / DISK_LIFE || !gate->is_saving) {
+        return; /* it crashed meanwhile */
+    }
+    if (n->is_paused) {
+        n->disk.has_ended = true; /* it learns of this when it wakes */
+    } else if (n->disk.fails) {
+        cv__node_save_failed(&n->host, sim_node_host(n), "the disk failed");
+    } else {
+        write_record(n, gate->saving.word, gate->saving.word_count);
+        cv__node_saved(&n->host, sim_node_host(n));
+    }
+}
+
+/* ---- Life of a node -------------------------------------------------------------------------- */
+
+void sim_node_start(struct sim_world *w, cv_id id)
+{
+    struct sim_node *n = sim_node_of(w, id);
+    CV_ASSERT(!n->is_up);
+    n->is_up = true;
+    n->is_paused = false;
+    n->has_stopped = false;
+    n->life++;
+    cv__properties_start(&w->properties, id);
+    struct cv_config config = w->scenario->config;
+    config.self = id;
+    cv_core_init(w->protocol, n->state, &config);
+    cv__node_init(&n->host, SIM_HELD_MAX, /* waiting_capacity= */ 0);
+    sim_world_note_life(w, id, SIM_LIFE_UP);
+    uint64_t persisted[CV_PERSIST_WORDS_MAX];
+    memcpy(persisted, n->disk.word, sizeof persisted);
+    struct cv_event event = {
+        .kind = CV_EVENT_START,
+        .persisted = persisted,
+        .persisted_count = n->disk.word_count,
+        .nonce = sim_rng_next(&w->timer_rng),
+    };
+    n->nonce = event.nonce;
+    sim_known_add(w, CV_SEQUENCE_NONE, event.nonce, id);
+    sim_node_step(w, id, &event);
+}
+
+void sim_node_crash(struct sim_world *w, cv_id id)
+{
+    struct sim_node *n = sim_node_of(w, id);
+    CV_ASSERT(n->is_up);
+    sim_world_note_life(w, id, SIM_LIFE_DOWN);
+    if (w->properties.node[id - 1].holds) {
+        sim_hold_end(w, id, "crashed");
+    }
+    cv__properties_crash(&w->properties, id);
+    n->is_up = false;
+    n->is_paused = false;
+    n->disk.has_ended = false;
+    n->busy_ns = 0;
+    cv__node_close(&n->host, sim_node_host(n));
+    sim_message_drop_backlog(w, n);
+    free(n->echo); /* the transport's memory is gone too */
+    n->echo = NULL;
+}
+
+/* Everything that arrived and every timer that came due is there at once; whether the process sees
+ * the timers or the messages first is chance, as it is in a real event loop. */
+void sim_node_wake(struct sim_world *w, cv_id id)
+{
+    struct sim_node *n = sim_node_of(w, id);
+    CV_ASSERT(n->is_up && n->is_paused);
+    sim_world_note_life(w, id, SIM_LIFE_UP);
+    n->is_paused = false;
+    if (n->disk.has_ended) {
+        n->disk.has_ended = false;
+        queue_disk(w, id, 0);
+    }
+    const bool timers_first = sim_rng_range(&w->wake_rng, 0, 1) == 0;
+    for (int turn = 0; turn < 2; turn++) {
+        if ((turn == 0) == timers_first) {
+            for (uint32_t timer = 0; timer < CV_TIMERS_MAX; timer++) {
+                struct sim_timer *t = &n->timer[timer];
+                if (n->host.due_ns[timer] != 0 && t->queued_ns == INT64_MAX) {
+                    t->due_ns = cv__max64(t->due_ns, w->now_ns);
+                    queue_timer(w, id, timer);
+                }
+            }
+        } else {
+            for (uint32_t i = 0; i < n->backlog_count; i++) {
+                sim_queue_push(&w->queue, w->now_ns, SIM_EVENT_DELIVER, n->backlog[i]);
+            }
+            n->backlog_count = 0;
+            sim_sequencer_request_wake(w, id);
+            sim_store_request_wake(w, id);
+        }
+    }
+}

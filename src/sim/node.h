@@ -1,0 +1,72 @@
+/* src/sim/node.h - one simulated node: its life, its timers, its disk, and the steps of its core.
+ *
+ * What every host owes a core is in host/node.h; here is what a simulated process brings instead of
+ * a kernel: a drifting clock, timers as entries of the world's queue, a disk that takes its time. */
+#ifndef CV_SIM_NODE_H
+#define CV_SIM_NODE_H
+
+#include "core/failaware.h"
+#include "host/node.h"
+#include "sim/clock.h"
+
+#define SIM_HELD_MAX 256u /* effects of a node that wait for its disk; as in a real process */
+
+struct sim_world;
+
+/* The real instant at which an armed timer of a node is due: what a kernel would be told. */
+struct sim_timer {
+    int64_t due_ns;
+    int64_t queued_ns; /* the queue entry that stands for it; INT64_MAX: none */
+};
+
+/* Survives crashes. */
+struct sim_disk {
+    int64_t delay_ns; /* how long saving takes */
+    bool fails;
+    bool has_ended;      /* a save, while the node was paused: it learns of that when it wakes */
+    uint32_t word_count; /* the record */
+    uint64_t word[CV_PERSIST_WORDS_MAX];
+};
+
+struct sim_node {
+    struct sim_world *world;
+    cv_id id;
+    void *state;
+    struct cv_node host; /* what every host keeps for a core: timers, and what waits for the disk */
+    struct cv_held *held; /* places for the latter; NULL until something has to wait */
+    struct sim_clock clock;
+    bool is_up, is_paused;
+    bool has_stopped;      /* its disk failed it: it takes no part until it starts again */
+    bool is_cut;           /* from the store */
+    uint64_t life;         /* how often it has started */
+    uint64_t nonce;        /* of this life: its label, if the protocol is anonymous */
+    uint64_t waiting_life; /* the life in which it waits for a notification of the store; 0: none */
+    uint64_t cut_fault;    /* number of the fault that cut it from the store */
+    uint64_t fault;  /* number of its latest crash or pause, so that only that one is undone */
+    int64_t busy_ns; /* until then it handles messages that have arrived, if that costs time */
+    struct sim_timer timer[CV_TIMERS_MAX];
+    struct sim_disk disk;
+
+    uint32_t *backlog; /* messages that arrived while it was paused */
+    uint32_t backlog_count, backlog_capacity;
+    struct cv_echo *echo; /* by peer; NULL until something was received */
+};
+
+extern const struct cv_node_calls sim_node_calls;
+
+struct sim_node *sim_node_of(struct sim_world *world, cv_id id);
+/* The one host of all nodes, turned to this one: nobody steps a node from within another's step. */
+struct cv_node_host *sim_node_host(struct sim_node *node);
+
+/* Gives an event to a node that is up and carries out what comes back. */
+void sim_node_step(struct sim_world *world, cv_id node, struct cv_event *event);
+void sim_node_start(struct sim_world *world, cv_id node);
+void sim_node_crash(struct sim_world *world, cv_id node);
+void sim_node_wake(struct sim_world *world, cv_id node);
+void sim_node_set_drift(struct sim_world *world, cv_id node, int64_t drift_ppb);
+
+/* Entries of the queue: a timer may be due, a save has ended. */
+void sim_node_on_timer(struct sim_world *world, uint32_t ref);
+void sim_node_on_disk(struct sim_world *world, uint32_t ref);
+
+#endif
