@@ -147,7 +147,9 @@ static void become_ready(struct pole *p, int64_t now_ns, struct cv_effects *out)
     CV_ASSERT(p->role != POLE_STOPPED);
     if (!p->is_ready) {
         p->is_ready = true;
-        pole_disarm(p, POLE_TIMER_BACK, out);
+        if (!p->stands_back) { /* otherwise the timer is to end that */
+            pole_disarm(p, POLE_TIMER_BACK, out);
+        }
         if (p->role == POLE_SELECTING) {
             cv__pole_new_election(p, now_ns, out);
         }
@@ -225,6 +227,19 @@ static void on_message(struct pole *p, const struct cv_event *event, struct cv_e
     }
 }
 
+/* It ends the waiting for the first scores or the standing back; if an heir without scores claimed in
+ * vain, both. */
+static void on_back_timer(struct pole *p, int64_t now_ns, struct cv_effects *out)
+{
+    const bool stood_back = p->stands_back;
+    CV_ASSERT(!pole_is_claimant(p) || !stood_back);
+    become_ready(p, now_ns, out);
+    if (stood_back) {
+        cv__pole_on_back(p, now_ns, out);
+    }
+    CV_ASSERT(!p->stands_back);
+}
+
 static void on_timer(struct pole *p, const struct cv_event *event, struct cv_effects *out)
 {
     const int64_t now_ns = event->now_ns;
@@ -251,11 +266,7 @@ static void on_timer(struct pole *p, const struct cv_event *event, struct cv_eff
         cv__pole_on_probe_time(p, now_ns, out);
         break;
     case POLE_TIMER_BACK:
-        if (p->is_ready) {
-            cv__pole_on_back(p, now_ns, out);
-        } else {
-            become_ready(p, now_ns, out);
-        }
+        on_back_timer(p, now_ns, out);
         break;
     default:
         CV_ASSERT(!"a timer that was never armed");

@@ -5,6 +5,7 @@
 #include "protocols/pole.h"
 #include "support/cluster.h"
 #include "support/host.h"
+#include "support/solo.h"
 #include "support/support.h"
 
 #include <stdlib.h>
@@ -376,6 +377,34 @@ static void leader_without_a_majority_steps_down_by_its_clock(void **unused)
     cluster_end(c);
 }
 
+/* [ours] An heir that knows no scores yet claims in vain. It stands back, and stands again later. */
+static void heir_without_scores_stands_again_after_a_vain_claim(void **unused)
+{
+    (void)unused;
+    struct solo *s = solo_new("pole", 3, 3, "oracle=latency first-wait=10s");
+    solo_draft(s, "HEARTBEAT");
+    solo_put(s, "epoch", 3);
+    solo_put(s, "token", 3);
+    solo_put(s, "established", 1);
+    solo_put(s, "lease", 50 * NS_PER_MS);
+    solo_hear(s, 2, 0);
+    assert_non_null(solo_said(s, "FOLLOW"));
+    solo_draft(s, "RELEASE");
+    solo_put(s, "epoch", 3);
+    solo_put(s, "heir", 3);
+    solo_hear(s, 2, 0);
+    assert_non_null(solo_said(s, "HEARTBEAT"));
+    solo_wait_until(s, s->now_ns + NS_PER_S); /* the claim ends after 70 ms, then four leases */
+    const uint64_t epoch = solo_field(s, solo_await(s, "PROPOSE", NS_PER_S), "epoch");
+
+    solo_draft(s, "PROPOSE");
+    solo_put(s, "epoch", epoch);
+    solo_hear(s, 1, 0);
+    const struct cv_message *claim = solo_await(s, "HEARTBEAT", NS_PER_S);
+    assert_true(solo_field(s, claim, "epoch") >= epoch);
+    solo_free(s);
+}
+
 /* [sec. 5] The configuration is refused by the name of what does not hold. */
 static void inequalities_are_refused_by_name(void **unused)
 {
@@ -423,6 +452,7 @@ int main(void)
         cmocka_unit_test(followed_epoch_survives_a_crash),
         cmocka_unit_test(what_is_not_answered_is_noted_with_the_reason),
         cmocka_unit_test(leader_without_a_majority_steps_down_by_its_clock),
+        cmocka_unit_test(heir_without_scores_stands_again_after_a_vain_claim),
         cmocka_unit_test(inequalities_are_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
