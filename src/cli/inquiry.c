@@ -67,7 +67,7 @@ int cv__inquire(const struct cv_store_kind *kind, const char *address, const cha
 {
     uv_loop_t loop;
     if (uv_loop_init(&loop) != 0) {
-        return cv__fail(reterr, CV_E_MEMORY, "no descriptors left");
+        return cv__fail(reterr, CV_E_LIMIT, "no descriptors left");
     }
     struct cv_shared_list shared = {0};
     struct asking asking = {.inquiry = ret_inquiry};

@@ -344,7 +344,7 @@ struct lines {
 
 static void keep_line(void *user, enum cv_log_level level, const char *line)
 {
-    static const char *const words[] = {"debug", "info", "warning"};
+    static const char *const words[] = {"debug", "info", "notice", "warning"};
     struct lines *lines = user;
     assert_null(strchr(line, '\n'));
     pthread_mutex_lock(&lines->lock);
