@@ -373,6 +373,7 @@ struct cv_protocol {
     void (*contract)(const struct cv_config *config, uint32_t *promises, uint32_t *assumes);
     bool is_anonymous; /* no member list: no sender is told, leaders have a label, no number */
     const struct cv_option *options;
+    const char *const *renamed; /* pairs: an option's former name, its present one; then NULL */
     const struct cv_message_type *messages;
     uint32_t message_count; /* 0: it sends none */
 

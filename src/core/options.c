@@ -138,6 +138,12 @@ int cv_config_set(struct cv_config *config, const struct cv_protocol *protocol, 
             return error;
         }
     }
+    for (const char *const *pair = protocol->renamed; pair != NULL && *pair != NULL; pair += 2) {
+        if (strcmp(pair[0], name) == 0) {
+            return cv__fail(reterr, CV_E_UNKNOWN, "protocol '%s': option '%s' is called '%s' now",
+                            protocol->name, name, pair[1]);
+        }
+    }
     const char *known[CV_OPTIONS_MAX + 1];
     for (uint32_t i = 0; i <= at; i++) {
         known[i] = protocol->options[i].name; /* the last is NULL */

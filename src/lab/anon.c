@@ -98,13 +98,13 @@ static struct fig3 fig3_of(int eta_ms, int eps_ms, uint32_t round_size, uint64_t
     struct fig3 f = {0};
     for (uint64_t seed = 1; seed <= runs; seed++) {
         /* 11 has no factor in common with any R: the counter stands everywhere in its round. */
-        measure_fig3(
-            cv__lab_scenario("protocol anon eta=%dms eps=%dms R=%u oracle=10ms start=paper\n"
-                             "nodes %d\nlink * delay %gms\n"
-                             "sequencer delay %gms serial %gms boots none start %llu\nrun %dms\n",
-                             eta_ms, eps_ms, round_size, NODES, NET_MS, PAR_MS, SEQ_MS,
-                             (unsigned long long)(1000 + 11 * seed), 40 * eps_ms),
-            seed, &f);
+        measure_fig3(cv__lab_scenario(
+                         "protocol anon eta=%dms eps=%dms R=%u sequencer-time=10ms start=paper\n"
+                         "nodes %d\nlink * delay %gms\n"
+                         "sequencer delay %gms serial %gms boots none start %llu\nrun %dms\n",
+                         eta_ms, eps_ms, round_size, NODES, NET_MS, PAR_MS, SEQ_MS,
+                         (unsigned long long)(1000 + 11 * seed), 40 * eps_ms),
+                     seed, &f);
     }
     return f;
 }
@@ -142,7 +142,7 @@ static void run_fig3(const char *figure, int eta_ms, int eps_ms, uint64_t runs,
 static double measure_eq1(uint32_t r, uint64_t seed)
 {
     struct sim_scenario *scenario = cv__lab_scenario(
-        "protocol anon eta=50ms eps=150ms R=%u oracle=10ms\nnodes %d\n"
+        "protocol anon eta=50ms eps=150ms R=%u sequencer-time=10ms\nnodes %d\n"
         "link * delay %gms\nsequencer delay %gms serial %gms boots none start %llu\n"
         "at %dms resign leader\nrun %dms\n",
         r, NODES + 1, NET_MS, PAR_MS, SEQ_MS, (unsigned long long)(1000 + seed), RESIGN_MS,

@@ -3,15 +3,14 @@
  * [Wiesmann07] is seed 001. Claims about one process are asked of one core that hears what the test
  * says; claims about all of them, of a simulated cluster. */
 #include "core/sequence.h"
+#include "protocols/anon_config.h"
+#include "protocols/anon_state.h"
 #include "support/cluster.h"
 #include "support/host.h"
 #include "support/support.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { TOKEN, STATE, GONE };
-enum { TIMER_HEARTBEAT, TIMER_SUSPECT, TIMER_QUERY, TIMER_TELL };
 
 #define ETA_NS (50 * NS_PER_MS)
 #define EPS_NS (150 * NS_PER_MS)
@@ -78,10 +77,14 @@ static void process_end(struct process *p)
 static void hear_as(struct process *p, uint32_t type, uint64_t number, uint64_t label,
                     uint64_t sent, uint64_t open, uint64_t open_label)
 {
-    const struct cv_message message = {
-        .type = type,
-        .field = {number, label, sent, open, open_label, (uint64_t)p->config.option[/* R */ 2]},
-    };
+    struct cv_message message = {.type = type};
+    anon_token_write(&message,
+                     (struct anon_token){.number = number,
+                                         .label = label,
+                                         .sent = sent,
+                                         .open_number = open,
+                                         .open_label = open_label,
+                                         .round = (uint64_t)p->config.option[ANON_OPTION_R]});
     step(p, (struct cv_event){.kind = CV_EVENT_MESSAGE, .message = &message});
 }
 
@@ -112,6 +115,13 @@ static const struct cv_message *sent(const struct process *p, uint32_t type)
         }
     }
     return NULL;
+}
+
+static struct anon_token sent_token(const struct process *p, uint32_t type)
+{
+    const struct cv_message *message = sent(p, type);
+    assert_non_null(message);
+    return anon_token_read(message);
 }
 
 static const struct cv_effect *armed(const struct process *p, uint32_t timer)
@@ -154,14 +164,13 @@ static void a_process_proposes_itself_only(void **unused)
     (void)unused;
     struct process *p = process_start(5);
     p->now_ns += EPS_NS;
-    fire(p, TIMER_SUSPECT);
+    fire(p, ANON_TIMER_SUSPECT);
     assert_int_equal(p->asked, 1);
-    assert_null(sent(p, TOKEN));
+    assert_null(sent(p, ANON_TOKEN));
     answer(p, 7);
-    const struct cv_message *token = sent(p, TOKEN);
-    assert_non_null(token);
-    assert_int_equal(token->field[0], 7);
-    assert_int_equal(token->field[1], OWN);
+    const struct anon_token token = sent_token(p, ANON_TOKEN);
+    assert_int_equal(token.number, 7);
+    assert_int_equal(token.label, OWN);
     process_end(p);
 }
 
@@ -170,15 +179,16 @@ static void a_round_is_closed_by_a_number_of_a_later_one(void **unused)
 {
     (void)unused;
     struct process *p = process_start(5);
-    hear(p, TOKEN, 6, 1, 6);
+    hear(p, ANON_TOKEN, 6, 1, 6);
     assert_int_equal(p->view.leader, CV_ID_NONE);
-    hear(p, TOKEN, 8, 1, 8); /* the same round */
+    hear(p, ANON_TOKEN, 8, 1, 8); /* the same round */
     assert_int_equal(p->view.leader, CV_ID_NONE);
-    hear(p, TOKEN, 10, 1, 10);
+    hear(p, ANON_TOKEN, 10, 1, 10);
     assert_follows(p, 8);
-    hear(p, TOKEN, 9, 1, 9); /* [sec. 3, b] a slow one with a larger number of the closed round */
+    hear(p, ANON_TOKEN, 9, 1,
+         9); /* [sec. 3, b] a slow one with a larger number of the closed round */
     assert_follows(p, 9);
-    hear(p, TOKEN, 7, 1, 7);
+    hear(p, ANON_TOKEN, 7, 1, 7);
     assert_follows(p, 9);
     process_end(p);
 }
@@ -211,7 +221,7 @@ static void the_leader_does_not_depend_on_the_order_of_delivery(void **unused)
         struct process *p = process_start(round_size);
         for (uint32_t i = 0; i < count; i++) {
             const uint64_t token_before = p->view.token;
-            hear(p, TOKEN, number[i], 1, number[i]);
+            hear(p, ANON_TOKEN, number[i], 1, number[i]);
             assert_true(p->told <= 1);
             assert_true(p->view.token >= token_before); /* [lemma 8] */
         }
@@ -229,14 +239,14 @@ static void one_message_of_the_leader_is_enough(void **unused)
 {
     (void)unused;
     struct process *p = process_start(5);
-    hear(p, TOKEN, 8, 40, 11);
+    hear(p, ANON_TOKEN, 8, 40, 11);
     assert_int_equal(p->told, 1);
     assert_follows(p, 8);
-    assert_null(sent(p, TOKEN));
+    assert_null(sent(p, ANON_TOKEN));
 
     struct process *q = process_start(5);
-    hear(q, TOKEN, 11, 1, 11);
-    hear(q, TOKEN, 8, 40, 8);
+    hear(q, ANON_TOKEN, 11, 1, 11);
+    hear(q, ANON_TOKEN, 8, 40, 8);
     assert_follows(q, 8);
     process_end(p);
     process_end(q);
@@ -248,28 +258,28 @@ static void trust_is_renewed_by_new_tokens_only(void **unused)
 {
     (void)unused;
     struct process *p = process_start(5);
-    hear(p, TOKEN, 8, 40, 11);
+    hear(p, ANON_TOKEN, 8, 40, 11);
     for (uint32_t i = 1; i <= 5; i++) {
         p->now_ns += ETA_NS;
-        hear(p, TOKEN, 8, 40 + i, 11);
-        assert_int_equal(armed(p, TIMER_SUSPECT)->earliest_ns, p->now_ns + EPS_NS);
+        hear(p, ANON_TOKEN, 8, 40 + i, 11);
+        assert_int_equal(armed(p, ANON_TIMER_SUSPECT)->earliest_ns, p->now_ns + EPS_NS);
     }
-    hear(p, TOKEN, 8, 45, 11);
-    assert_null(armed(p, TIMER_SUSPECT));
-    hear(p, TOKEN, 8, 41, 11);
-    assert_null(armed(p, TIMER_SUSPECT));
-    hear(p, STATE, 8, 99, 11); /* of somebody else */
-    assert_null(armed(p, TIMER_SUSPECT));
+    hear(p, ANON_TOKEN, 8, 45, 11);
+    assert_null(armed(p, ANON_TIMER_SUSPECT));
+    hear(p, ANON_TOKEN, 8, 41, 11);
+    assert_null(armed(p, ANON_TIMER_SUSPECT));
+    hear(p, ANON_STATE, 8, 99, 11); /* of somebody else */
+    assert_null(armed(p, ANON_TIMER_SUSPECT));
     p->now_ns += EPS_NS;
-    fire(p, TIMER_SUSPECT);
+    fire(p, ANON_TIMER_SUSPECT);
     assert_int_equal(p->view.leader, CV_ID_NONE);
     assert_int_equal(p->view.reason, CV_REASON_SUSPECTED);
     assert_true(p->asked > 0);
-    hear(p, TOKEN, 8, 46, 11); /* it was a false suspicion: the same leader again */
+    hear(p, ANON_TOKEN, 8, 46, 11); /* it was a false suspicion: the same leader again */
     assert_follows(p, 8);
     assert_int_equal(p->view.reason, CV_REASON_RENEWED);
     answer(p, 12);
-    assert_null(sent(p, TOKEN)); /* a number that comes while a leader is trusted is dropped */
+    assert_null(sent(p, ANON_TOKEN)); /* a number that comes while a leader is trusted is dropped */
     process_end(p);
 }
 
@@ -280,18 +290,18 @@ static void a_proposal_is_repeated_until_the_leader_is_heard_to_lead(void **unus
     (void)unused;
     struct process *p = process_start(5);
     p->now_ns += EPS_NS;
-    fire(p, TIMER_SUSPECT);
+    fire(p, ANON_TIMER_SUSPECT);
     answer(p, 10);
-    hear(p, TOKEN, 8, 1, 8); /* its owner does not know yet that the round is closed */
+    hear(p, ANON_TOKEN, 8, 1, 8); /* its owner does not know yet that the round is closed */
     assert_follows(p, 8);
     p->now_ns += ETA_NS;
-    fire(p, TIMER_HEARTBEAT);
-    assert_non_null(sent(p, TOKEN));
-    assert_int_equal(sent(p, TOKEN)->field[0], 10);
-    hear(p, TOKEN, 8, 2, 10); /* the open number says that it does: it leads */
+    fire(p, ANON_TIMER_HEARTBEAT);
+    assert_non_null(sent(p, ANON_TOKEN));
+    assert_int_equal(sent_token(p, ANON_TOKEN).number, 10);
+    hear(p, ANON_TOKEN, 8, 2, 10); /* the open number says that it does: it leads */
     p->now_ns += ETA_NS;
-    fire(p, TIMER_HEARTBEAT);
-    assert_null(sent(p, TOKEN));
+    fire(p, ANON_TIMER_HEARTBEAT);
+    assert_null(sent(p, ANON_TOKEN));
     process_end(p);
 }
 
@@ -301,28 +311,28 @@ static void a_leader_sends_every_eta_until_it_is_superseded(void **unused)
     (void)unused;
     struct process *p = process_start(5);
     p->now_ns += EPS_NS;
-    fire(p, TIMER_SUSPECT);
+    fire(p, ANON_TIMER_SUSPECT);
     answer(p, 9);
-    hear(p, TOKEN, 10, 1, 10);
+    hear(p, ANON_TOKEN, 10, 1, 10);
     assert_int_equal(p->view.leader, 1);
     assert_int_equal(p->view.label, OWN);
     assert_int_equal(p->view.token, 9);
-    assert_non_null(sent(p, TOKEN)); /* at once */
+    assert_non_null(sent(p, ANON_TOKEN)); /* at once */
     for (uint32_t i = 0; i < 3; i++) {
         p->now_ns += ETA_NS;
-        fire(p, TIMER_HEARTBEAT);
-        assert_int_equal(sent(p, TOKEN)->field[0], 9);
-        assert_int_equal(sent(p, TOKEN)->field[3], 10);
-        assert_int_equal(armed(p, TIMER_HEARTBEAT)->earliest_ns, p->now_ns + ETA_NS);
+        fire(p, ANON_TIMER_HEARTBEAT);
+        assert_int_equal(sent_token(p, ANON_TOKEN).number, 9);
+        assert_int_equal(sent_token(p, ANON_TOKEN).open_number, 10);
+        assert_int_equal(armed(p, ANON_TIMER_HEARTBEAT)->earliest_ns, p->now_ns + ETA_NS);
     }
-    hear(p, TOKEN, 14, 1, 14); /* a larger one of the open round changes nothing */
+    hear(p, ANON_TOKEN, 14, 1, 14); /* a larger one of the open round changes nothing */
     assert_int_equal(p->view.leader, 1);
-    hear(p, TOKEN, 15, 1, 15);
+    hear(p, ANON_TOKEN, 15, 1, 15);
     assert_follows(p, 14);
     assert_int_equal(p->view.reason, CV_REASON_SUPERSEDED);
     p->now_ns += ETA_NS;
-    fire(p, TIMER_HEARTBEAT);
-    assert_null(sent(p, TOKEN));
+    fire(p, ANON_TIMER_HEARTBEAT);
+    assert_null(sent(p, ANON_TOKEN));
     process_end(p);
 }
 
@@ -331,20 +341,20 @@ static void a_stale_token_is_answered_once(void **unused)
 {
     (void)unused;
     struct process *p = process_start(5);
-    hear(p, TOKEN, 8, 40, 11);
-    hear(p, TOKEN, 3, 90, 6);
-    assert_non_null(armed(p, TIMER_TELL));
-    assert_true(armed(p, TIMER_TELL)->latest_ns <= p->now_ns + ETA_NS);
-    hear(p, TOKEN, 3, 91, 6);
-    assert_null(armed(p, TIMER_TELL));
-    fire(p, TIMER_TELL);
-    assert_int_equal(sent(p, STATE)->field[0], 8);
-    assert_int_equal(sent(p, STATE)->field[1], OWNER(8));
-    assert_int_equal(sent(p, STATE)->field[3], 11);
-    hear(p, TOKEN, 3, 92, 6);
-    hear(p, STATE, 8, 1, 11);
-    fire(p, TIMER_TELL);
-    assert_null(sent(p, STATE));
+    hear(p, ANON_TOKEN, 8, 40, 11);
+    hear(p, ANON_TOKEN, 3, 90, 6);
+    assert_non_null(armed(p, ANON_TIMER_TELL));
+    assert_true(armed(p, ANON_TIMER_TELL)->latest_ns <= p->now_ns + ETA_NS);
+    hear(p, ANON_TOKEN, 3, 91, 6);
+    assert_null(armed(p, ANON_TIMER_TELL));
+    fire(p, ANON_TIMER_TELL);
+    assert_int_equal(sent_token(p, ANON_STATE).number, 8);
+    assert_int_equal(sent_token(p, ANON_STATE).label, OWNER(8));
+    assert_int_equal(sent_token(p, ANON_STATE).open_number, 11);
+    hear(p, ANON_TOKEN, 3, 92, 6);
+    hear(p, ANON_STATE, 8, 1, 11);
+    fire(p, ANON_TIMER_TELL);
+    assert_null(sent(p, ANON_STATE));
     process_end(p);
 }
 
@@ -353,12 +363,12 @@ static void a_leader_that_is_gone_is_suspected_at_once(void **unused)
 {
     (void)unused;
     struct process *p = process_start(5);
-    hear(p, TOKEN, 8, 40, 11);
-    hear(p, GONE, 8, 42, 11);
+    hear(p, ANON_TOKEN, 8, 40, 11);
+    hear(p, ANON_GONE, 8, 42, 11);
     assert_int_equal(p->view.leader, CV_ID_NONE);
     assert_int_equal(p->view.reason, CV_REASON_RESIGNED);
     assert_int_equal(p->asked, 1);
-    hear(p, TOKEN, 8, 41, 11);
+    hear(p, ANON_TOKEN, 8, 41, 11);
     assert_int_equal(p->view.leader, CV_ID_NONE);
     process_end(p);
 }
@@ -368,12 +378,16 @@ static void what_cannot_be_is_not_believed(void **unused)
 {
     (void)unused;
     struct process *p = process_start(5);
-    hear(p, TOKEN, 8, 40, CV_SEQUENCE_END);
-    hear(p, TOKEN, CV_SEQUENCE_END, 40, CV_SEQUENCE_END);
-    hear(p, TOKEN, 8, 40, 7);
-    hear_as(p, TOKEN, 8, OWN, 40, 11, OWNER(11));
-    const struct cv_message other = {.type = TOKEN, .field = {8, OWNER(8), 40, 11, OWNER(11), 4}};
-    step(p, (struct cv_event){.kind = CV_EVENT_MESSAGE, .message = &other});
+    hear(p, ANON_TOKEN, 8, 40, CV_SEQUENCE_END);
+    hear(p, ANON_TOKEN, CV_SEQUENCE_END, 40, CV_SEQUENCE_END);
+    hear(p, ANON_TOKEN, 8, 40, 7);
+    hear_as(p, ANON_TOKEN, 8, OWN, 40, 11, OWNER(11));
+    p->config.option[ANON_OPTION_R] = 4;
+    hear(p, ANON_TOKEN, 8, 40, 11);
+    p->config.option[ANON_OPTION_R] = 5;
+    assert_int_equal(p->out.note_count, 1);
+    assert_string_equal(p->out.note[0].text, "message ignored: rounds of another size, R={number}");
+    assert_int_equal(p->out.note[0].number, 4);
     assert_int_equal(p->out.item_count, 0);
     assert_int_equal(p->view.leader, CV_ID_NONE);
 
@@ -401,10 +415,10 @@ static void time_outs_that_make_no_sense_are_refused_by_name(void **unused)
     (void)unused;
     const struct cv_protocol *anon = cv_protocol_find("anon");
     const struct {
-        const char *eta, *eps, *oracle, *says;
+        const char *eta, *eps, *sequencer, *says;
     } wrong[] = {
         {"50ms", "100ms", "10ms", "eps/2 > eta"},
-        {"50ms", "150ms", "150ms", "eps > oracle"},
+        {"50ms", "150ms", "150ms", "eps > sequencer-time"},
     };
     for (uint32_t i = 0; i < COUNT_OF(wrong); i++) {
         struct cv_config config;
@@ -412,10 +426,44 @@ static void time_outs_that_make_no_sense_are_refused_by_name(void **unused)
         cv_config_init(&config, anon, 1, 3);
         assert_int_equal(cv_config_set(&config, anon, "eta", wrong[i].eta, NULL), CV_OK);
         assert_int_equal(cv_config_set(&config, anon, "eps", wrong[i].eps, NULL), CV_OK);
-        assert_int_equal(cv_config_set(&config, anon, "oracle", wrong[i].oracle, NULL), CV_OK);
+        assert_int_equal(cv_config_set(&config, anon, "sequencer-time", wrong[i].sequencer, NULL),
+                         CV_OK);
         assert_int_equal(cv_core_configure(anon, &config, &why), CV_E_INVALID);
         assert_non_null(strstr(why.text, wrong[i].says));
     }
+}
+
+/* The option had the name of a score of `pole`; scenarios that still use it are told the new one. */
+static void former_name_of_an_option_is_refused_with_the_present_one(void **unused)
+{
+    (void)unused;
+    const struct cv_protocol *anon = cv_protocol_find("anon");
+    struct cv_config config;
+    struct cv_errtext why = {""};
+    cv_config_init(&config, anon, 1, 3);
+    assert_int_equal(cv_config_set(&config, anon, "oracle", "10ms", &why), CV_E_UNKNOWN);
+    assert_string_equal(why.text,
+                        "protocol 'anon': option 'oracle' is called 'sequencer-time' now");
+}
+
+/* What an operator reads when a number led to nothing. */
+static void ignored_numbers_and_tokens_have_a_reason(void **unused)
+{
+    (void)unused;
+    struct process *p = process_start(5);
+    fire(p, ANON_TIMER_SUSPECT);
+    hear(p, ANON_TOKEN, 8, 40, 11);
+    answer(p, 20);
+    assert_int_equal(p->out.note_count, 1);
+    assert_string_equal(p->out.note[0].text,
+                        "number {number} ignored: a leader is trusted, or may not propose");
+    assert_int_equal(p->out.note[0].number, 20);
+    hear(p, ANON_TOKEN, 8, 40, 11);
+    assert_string_equal(p->out.note[0].text,
+                        "token ignored: a copy, or overtaken by a later one ({number})");
+    step(p, (struct cv_event){.kind = CV_EVENT_RESIGN});
+    assert_string_equal(p->out.note[0].text, "resignation ignored: does not lead");
+    process_end(p);
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
@@ -584,6 +632,8 @@ int main(void)
         cmocka_unit_test(a_leader_that_is_gone_is_suspected_at_once),
         cmocka_unit_test(what_cannot_be_is_not_believed),
         cmocka_unit_test(time_outs_that_make_no_sense_are_refused_by_name),
+        cmocka_unit_test(former_name_of_an_option_is_refused_with_the_present_one),
+        cmocka_unit_test(ignored_numbers_and_tokens_have_a_reason),
         cmocka_unit_test(a_full_round_of_suspicions_elects),
         cmocka_unit_test(few_false_suspicions_come_to_an_end),
         cmocka_unit_test(a_quiet_minute_has_one_leader_and_one_sender),

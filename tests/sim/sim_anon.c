@@ -28,7 +28,7 @@ static struct kind kinds[] = {
     {"twenty_four_and_a_tight_eps", "eta=10ms R=5 eps=25ms", "delay 5ms serial 1ms", 24, 8, 500},
     {"a_slow_sequencer_with_many_boots", "eta=10ms R=4", "boots 57 serial 5ms", 9, 3, 2500},
     {"long_time_outs", "eta=50ms R=3", "boots none serial 1ms", 8, 2, 2500},
-    {"one_alone_with_losses", "eta=10ms R=3 oracle=25ms", "delay 10ms loss 5%", 1, 0, 1000},
+    {"one_alone_with_losses", "eta=10ms R=3 sequencer-time=25ms", "delay 10ms loss 5%", 1, 0, 1000},
     {"five_with_losses_all_the_time", "eta=10ms R=6", "loss 20% start 4294967000", 5, 2, 2500},
 };
 
