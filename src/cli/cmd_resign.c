@@ -17,7 +17,7 @@ static int await_change(const struct cv_store_kind *kind, const char *address, c
     for (;;) {
         struct cv_inquiry inquiry;
         struct cv_errtext error;
-        if (cv__inquire(kind, address, name, /* is_wish= */ false, NULL, &inquiry, &error) !=
+        if (cv__inquire(kind, address, name, /* asks_to_resign= */ false, NULL, &inquiry, &error) !=
             CV_OK) {
             return cv__cannot("%s", error.text);
         }
@@ -80,7 +80,8 @@ static int run(int argc, char **argv)
     struct cv_inquiry inquiry;
     struct cv_errtext error;
     int status;
-    if (cv__inquire(kind, address, name, /* is_wish= */ true, heir, &inquiry, &error) != CV_OK) {
+    if (cv__inquire(kind, address, name, /* asks_to_resign= */ true, heir, &inquiry, &error) !=
+        CV_OK) {
         status = cv__cannot("%s", error.text);
     } else if (inquiry.verdict == CV_STORE_FREE) {
         (void)fprintf(stderr, "conclave: %s: nobody leads\n", name);

@@ -71,8 +71,8 @@ static void show(void *user, const char *name)
     struct listing *listing = user;
     struct cv_inquiry inquiry;
     struct cv_errtext error;
-    if (cv__inquire(listing->kind, listing->address, name, /* is_wish= */ false, NULL, &inquiry,
-                    &error) != CV_OK) {
+    if (cv__inquire(listing->kind, listing->address, name, /* asks_to_resign= */ false, NULL,
+                    &inquiry, &error) != CV_OK) {
         listing->status = cv__cannot("%s", error.text);
         return;
     }

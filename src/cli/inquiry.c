@@ -4,9 +4,11 @@
 #include "cli/cli.h"
 #include "core/errors.h"
 #include "os/clock.h"
+#include "runtime/backend.h"
 #include "runtime/place.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct asking {
     struct cv_inquiry *inquiry;
@@ -44,6 +46,21 @@ static void on_closed(void *user)
     (void)user; /* the loop ends when nothing is left */
 }
 
+/* An address that is known but keeps no record, or one that is not known at all. */
+static void fail_storeless(const char *address, struct cv_errtext *reterr)
+{
+    const struct cv_backend_kind *kind;
+    struct cv_backend_contract contract;
+    const int code =
+        cv__backend_find(address, /* accepts_two_leaders= */ true, &kind, &contract, reterr);
+    if (code == CV_OK) {
+        (void)cv__fail(
+            reterr, CV_E_INVALID,
+            "'%.*s' keeps no record that could be read; 'conclave watch' shows who leads",
+            (int)strcspn(address, "?"), address);
+    }
+}
+
 const struct cv_store_kind *cv__inquiry_kind(const char *via, char **ret_address)
 {
     struct cv_errtext error;
@@ -53,7 +70,7 @@ const struct cv_store_kind *cv__inquiry_kind(const char *via, char **ret_address
     }
     const struct cv_store_kind *kind = cv__store_find(*ret_address);
     if (kind == NULL) {
-        (void)cv__store_fail_unknown(*ret_address, &error);
+        fail_storeless(*ret_address, &error);
         cv__complain("%s", error.text);
         free(*ret_address);
         *ret_address = NULL;
@@ -62,7 +79,7 @@ const struct cv_store_kind *cv__inquiry_kind(const char *via, char **ret_address
 }
 
 int cv__inquire(const struct cv_store_kind *kind, const char *address, const char *election,
-                bool is_wish, const char *heir, struct cv_inquiry *ret_inquiry,
+                bool asks_to_resign, const char *heir, struct cv_inquiry *ret_inquiry,
                 struct cv_errtext *reterr)
 {
     uv_loop_t loop;
@@ -87,7 +104,7 @@ int cv__inquire(const struct cv_store_kind *kind, const char *address, const cha
     if (code == CV_OK) {
         (void)uv_timer_init(&loop, &asking.patience); /* cannot fail, nor can the start */
         (void)uv_timer_start(&asking.patience, on_patience, CV_INQUIRY_MS, 0);
-        if (is_wish) {
+        if (asks_to_resign) {
             kind->wish(store, 1, heir);
         } else {
             kind->ask(store, &(struct cv_store_request){.verb = CV_STORE_READ, .request = 1});

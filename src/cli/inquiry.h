@@ -16,9 +16,9 @@ struct cv_inquiry {
  * caller frees; or NULL and a message. */
 const struct cv_store_kind *cv__inquiry_kind(const char *via, char **ret_address);
 
-/* Reads the record, or (is_wish) asks the holder to resign. CV_OK, or a code and why. */
+/* Reads the record, or (asks_to_resign) asks the holder to resign. CV_OK, or a code and why. */
 CV_NODISCARD int cv__inquire(const struct cv_store_kind *kind, const char *address,
-                             const char *election, bool is_wish, const char *heir,
+                             const char *election, bool asks_to_resign, const char *heir,
                              struct cv_inquiry *ret_inquiry, struct cv_errtext *reterr);
 
 #endif

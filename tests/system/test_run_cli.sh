@@ -167,6 +167,10 @@ fails 2 "'sqlite:' names no file" run x --via sqlite: -- true
 group='multicast:239.1.1.1:7000'
 fails 2 "'$group' does not promise at-most-one-leader: .*; 'conclave elect' takes part" \
     run x --via "$group?insecure" -- true
+for verb in status history resign; do
+    fails 2 "'$group' keeps no record that could be read; 'conclave watch' shows" \
+        $verb x --via "$group?insecure"
+done
 fails 2 "'$group' has no lease" elect x --via "$group?insecure" --lease 2s
 
 # Nobody listens on port 1. Bounded: -n needs an answer, -w that long and a second.
