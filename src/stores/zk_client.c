@@ -17,20 +17,51 @@ struct box { /* a uv handle outlives its descriptor */
 
 /* ---- Operations ---------------------------------------------------------------------------- */
 
-static struct cv_zk_op *op_new(struct cv_zk *client, cv_zk_then then, size_t more_bytes)
+/* The operands of a transaction. */
+struct cv_zk_removal {
+    zoo_op_t ops[CV_ZK_DELETES_MAX];
+    zoo_op_result_t results[CV_ZK_DELETES_MAX];
+    char paths[CV_ZK_DELETES_MAX][CV_ZK_PATH_BYTES];
+};
+
+static struct cv_zk_op *op_of(struct cv_zk *client)
 {
-    struct cv_zk_op *op = calloc(1, sizeof *op + more_bytes);
-    CV_ASSERT(op != NULL); /* a few hundred bytes; a leader that stops is better than two */
-    op->client = client;
-    op->epoch = client->epoch;
-    op->sent_ns = cv__clock_now_ns();
+    struct cv_zk_op *op = calloc(1, sizeof *op);
+    if (op != NULL) {
+        op->client = client;
+        op->sent_ns = cv__clock_now_ns();
+        op->all_next = client->all;
+        op->all_at = &client->all;
+        if (op->all_next != NULL) {
+            op->all_next->all_at = &op->all_next;
+        }
+        client->all = op;
+    }
+    return op;
+}
+
+/* NULL: out of memory; the request is begun again. */
+static struct cv_zk_op *op_new(struct cv_zk_user *user, cv_zk_then then)
+{
+    struct cv_zk_op *op = op_of(user->client);
+    if (op == NULL) {
+        user->is_broken = true;
+        return NULL;
+    }
+    op->user = user;
+    op->epoch = user->epoch;
     op->then = then;
     return op;
 }
 
 static void op_free(struct cv_zk_op *op)
 {
+    *op->all_at = op->all_next;
+    if (op->all_next != NULL) {
+        op->all_next->all_at = op->all_at;
+    }
     (void)deallocate_String_vector(&op->names); /* cannot fail */
+    free(op->removal);
     free(op);
 }
 
@@ -109,13 +140,15 @@ static void on_synced(int rc, const char *path, const void *data)
 static void on_names(int rc, const struct String_vector *names, const void *data)
 {
     struct cv_zk_op *op = (struct cv_zk_op *)(uintptr_t)data;
-    if (rc == ZOK && names != NULL && allocate_String_vector(&op->names, names->count) == 0) {
-        for (int i = 0; i < names->count; i++) {
+    bool is_whole = true;
+    if (rc == ZOK && names != NULL && names->count > 0) {
+        is_whole = allocate_String_vector(&op->names, names->count) == 0 && op->names.data != NULL;
+        for (int i = 0; is_whole && i < names->count; i++) {
             op->names.data[i] = strdup(names->data[i]);
-            CV_ASSERT(op->names.data[i] != NULL); /* as in op_new() */
+            is_whole = op->names.data[i] != NULL;
         }
     }
-    op_done(op, rc);
+    op_done(op, is_whole ? rc : ZSYSTEMERROR);
 }
 
 /* If it could not even be sent, the result comes all the same. */
@@ -126,86 +159,114 @@ static void op_sent(struct cv_zk_op *op, int rc)
     }
 }
 
-static void on_node_watch(zhandle_t *zk, int type, int state, const char *path, void *user)
+static void on_node_watch(zhandle_t *zk, int type, int state, const char *path, void *context)
 {
     (void)zk;
     (void)state;
-    struct cv_zk *client = user;
-    if (type != ZOO_SESSION_EVENT) {
-        client->has_news = true;
-        client->hooks->watched(client->store, path != NULL ? path : "");
+    struct cv_zk *client = context;
+    if (type == ZOO_SESSION_EVENT || path == NULL) {
+        return;
+    }
+    for (struct cv_zk_user *user = client->users; user != NULL; user = user->next) {
+        user->has_changed = user->hooks->watched(user->store, path) || user->has_changed;
     }
 }
 
-void cv__zk_list(struct cv_zk *client, const char *path, bool is_watching, cv_zk_then then)
+void cv__zk_list(struct cv_zk_user *user, const char *path, bool is_watching, cv_zk_then then)
 {
-    struct cv_zk_op *op = op_new(client, then, 0);
-    op_sent(op, zoo_awget_children(client->zk, path, is_watching ? on_node_watch : NULL,
-                                   is_watching ? client : NULL, on_names, op));
+    struct cv_zk_op *op = op_new(user, then);
+    if (op != NULL) {
+        op_sent(op, zoo_awget_children(user->client->zk, path, is_watching ? on_node_watch : NULL,
+                                       user->client, on_names, op));
+    }
 }
 
-void cv__zk_catch_up(struct cv_zk *client, const char *path)
+void cv__zk_catch_up(struct cv_zk_user *user, const char *path)
 {
-    struct cv_zk_op *op = op_new(client, NULL, 0);
-    op_sent(op, zoo_async(client->zk, path, on_synced, op));
+    struct cv_zk_op *op = op_new(user, NULL);
+    if (op != NULL) {
+        op_sent(op, zoo_async(user->client->zk, path, on_synced, op));
+    }
 }
 
 /* A watch for the children of a node that can have none tells of its end only; one for the node
  * itself would also tell of every renewal. */
-void cv__zk_watch_end(struct cv_zk *client, const char *path, cv_zk_then then)
+void cv__zk_watch_end(struct cv_zk_user *user, const char *path, cv_zk_then then)
 {
-    struct cv_zk_op *op = op_new(client, then, 0);
-    (void)snprintf(op->path, sizeof op->path, "%s", path);
-    op_sent(op, zoo_awget_children(client->zk, path, on_node_watch, client, on_names, op));
+    struct cv_zk_op *op = op_new(user, then);
+    if (op != NULL) {
+        (void)snprintf(op->path, sizeof op->path, "%s", path);
+        op_sent(op, zoo_awget_children(user->client->zk, path, on_node_watch, user->client,
+                                       on_names, op));
+    }
 }
 
-void cv__zk_get(struct cv_zk *client, const char *path, bool is_watching, cv_zk_then then)
+void cv__zk_get(struct cv_zk_user *user, const char *path, bool is_watching, cv_zk_then then)
 {
-    struct cv_zk_op *op = op_new(client, then, 0);
-    (void)snprintf(op->path, sizeof op->path, "%s", path);
-    op_sent(op, zoo_awget(client->zk, path, is_watching ? on_node_watch : NULL,
-                          is_watching ? client : NULL, on_data, op));
+    struct cv_zk_op *op = op_new(user, then);
+    if (op != NULL) {
+        (void)snprintf(op->path, sizeof op->path, "%s", path);
+        op_sent(op, zoo_awget(user->client->zk, path, is_watching ? on_node_watch : NULL,
+                              user->client, on_data, op));
+    }
 }
 
-void cv__zk_exists(struct cv_zk *client, const char *path, bool is_watching, cv_zk_then then)
+void cv__zk_exists(struct cv_zk_user *user, const char *path, bool is_watching, cv_zk_then then)
 {
-    struct cv_zk_op *op = op_new(client, then, 0);
-    (void)snprintf(op->path, sizeof op->path, "%s", path);
-    op_sent(op, zoo_awexists(client->zk, path, is_watching ? on_node_watch : NULL,
-                             is_watching ? client : NULL, on_stat, op));
+    struct cv_zk_op *op = op_new(user, then);
+    if (op != NULL) {
+        (void)snprintf(op->path, sizeof op->path, "%s", path);
+        op_sent(op, zoo_awexists(user->client->zk, path, is_watching ? on_node_watch : NULL,
+                                 user->client, on_stat, op));
+    }
 }
 
-void cv__zk_set(struct cv_zk *client, const char *path, const char *value, cv_zk_then then)
+void cv__zk_set(struct cv_zk_user *user, const char *path, const char *value, cv_zk_then then)
 {
-    struct cv_zk_op *op = op_new(client, then, 0);
-    op_sent(op, zoo_aset(client->zk, path, value, (int)strlen(value), -1, on_stat, op));
+    struct cv_zk_op *op = op_new(user, then);
+    if (op != NULL) {
+        op_sent(op, zoo_aset(user->client->zk, path, value, (int)strlen(value), -1, on_stat, op));
+    }
 }
 
-void cv__zk_remove(struct cv_zk *client, const char *path, cv_zk_then then)
+void cv__zk_remove(struct cv_zk_user *user, const char *path, cv_zk_then then)
 {
-    struct cv_zk_op *op = op_new(client, then, 0);
-    op_sent(op, zoo_adelete(client->zk, path, -1, on_void, op));
+    struct cv_zk_op *op = op_new(user, then);
+    if (op != NULL) {
+        op_sent(op, zoo_adelete(user->client->zk, path, -1, on_void, op));
+    }
 }
 
-void cv__zk_make(struct cv_zk *client, const char *path, const char *value, int mode,
+void cv__zk_make(struct cv_zk_user *user, const char *path, const char *value, int mode,
                  cv_zk_then then)
 {
-    struct cv_zk_op *op = op_new(client, then, 0);
-    op_sent(op, zoo_acreate2(client->zk, path, value, (int)strlen(value),
-                             client->auth[0] != '\0' ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE,
-                             mode, on_made, op));
+    struct cv_zk_op *op = op_new(user, then);
+    if (op != NULL) {
+        const struct ACL_vector *acl =
+            user->client->auth[0] != '\0' ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
+        op_sent(op, zoo_acreate2(user->client->zk, path, value, (int)strlen(value), acl, mode,
+                                 on_made, op));
+    }
 }
 
-void cv__zk_remove_all(struct cv_zk *client, const char *paths, uint32_t count, cv_zk_then then)
+void cv__zk_remove_all(struct cv_zk_user *user, const char *paths, uint32_t count, cv_zk_then then)
 {
     CV_ASSERT(count > 0 && count <= CV_ZK_DELETES_MAX);
-    const size_t bytes = (size_t)count * CV_ZK_PATH_BYTES;
-    struct cv_zk_op *op = op_new(client, then, bytes);
-    memcpy(op->paths, paths, bytes);
-    for (uint32_t i = 0; i < count; i++) {
-        zoo_delete_op_init(&op->ops[i], op->paths + (size_t)i * CV_ZK_PATH_BYTES, -1);
+    struct cv_zk_op *op = op_new(user, then);
+    if (op == NULL) {
+        return;
     }
-    op_sent(op, zoo_amulti(client->zk, (int)count, op->ops, op->results, on_void, op));
+    op->removal = calloc(1, sizeof *op->removal);
+    if (op->removal == NULL) {
+        op_done(op, ZSYSTEMERROR);
+        return;
+    }
+    memcpy(op->removal->paths, paths, (size_t)count * CV_ZK_PATH_BYTES);
+    for (uint32_t i = 0; i < count; i++) {
+        zoo_delete_op_init(&op->removal->ops[i], op->removal->paths[i], -1);
+    }
+    op_sent(op, zoo_amulti(user->client->zk, (int)count, op->removal->ops, op->removal->results,
+                           on_void, op));
 }
 
 bool cv__zk_is_owner(const struct cv_zk *client, const struct Stat *stat)
@@ -300,13 +361,16 @@ static void box_watch(struct cv_zk *client, int fd, int interest)
     }
 }
 
-void cv__zk_session_end(struct cv_zk *client, bool is_silent)
+/* The server is not told: the session lives on for a while, and all that is in it. */
+static void session_end(struct cv_zk *client)
 {
     if (client->zk == NULL) {
         return;
     }
-    client->epoch++;
-    if (is_silent && client->box != NULL) {
+    for (struct cv_zk_user *user = client->users; user != NULL; user = user->next) {
+        user->epoch++;
+    }
+    if (client->box != NULL) {
         (void)shutdown(client->box_fd, SHUT_RDWR);
         (void)zookeeper_process(client->zk, ZOOKEEPER_READ); /* now it knows, and says nothing */
     }
@@ -320,16 +384,17 @@ void cv__zk_session_end(struct cv_zk *client, bool is_silent)
     client->alive_until_ns = 0;
 }
 
-bool cv__zk_session_begin(struct cv_zk *client, int64_t timeout_ns)
+bool cv__zk_session_begin(struct cv_zk *client)
 {
-    CV_ASSERT(client->zk == NULL);
-    client->asked_ns = timeout_ns;
+    if (client->zk != NULL) {
+        return true;
+    }
     client->associate_ns = cv__clock_now_ns();
     client->failure_count = 0;
     client->state = 0;
     pumped = client;
-    client->zk = zookeeper_init2(client->hosts, on_session, (int)(timeout_ns / NS_PER_MS), NULL,
-                                 client, 0, on_log);
+    client->zk = zookeeper_init2(client->hosts, on_session, (int)(client->asked_ns / NS_PER_MS),
+                                 NULL, client, 0, on_log);
     if (client->zk != NULL) {
         /* Otherwise names are looked up, and waited for, whenever the client is asked anything. */
         (void)zoo_set_servers_resolution_delay(client->zk, -1); /* cannot fail */
@@ -357,8 +422,10 @@ static void state_note(struct cv_zk *client, int64_t before_ns)
         client->timeout_ns = zoo_recv_timeout(client->zk) * NS_PER_MS;
         client->connect_ns = client->associate_ns;
         client->touch_count = 0;
-        client->hooks->connected(client->store);
-        client->has_news = client->has_news || client->was_connected; /* we were deaf */
+        for (struct cv_zk_user *user = client->users; user != NULL; user = user->next) {
+            user->hooks->connected(user->store);
+            user->has_changed = user->has_changed || client->was_connected; /* unheard meanwhile */
+        }
         client->was_connected = true;
         const uint64_t beat_ms = (uint64_t)(client->timeout_ns / 6 / NS_PER_MS);
         (void)uv_timer_start(&client->beat, on_beat, beat_ms, beat_ms);
@@ -376,8 +443,84 @@ void cv__zk_flush(struct cv_zk *client)
     }
 }
 
-/* After the client has returned: results, news and the end of sessions. Here the user may do
- * anything, so each step looks whether the store is still open. */
+/* ---- What is told to the users ------------------------------------------------------------- */
+
+static void op_tell(struct cv_zk_op *op)
+{
+    struct cv_zk_user *user = op->user;
+    if (user == NULL || op->then == NULL || op->epoch != user->epoch) {
+        return;
+    }
+    switch (op->rc) {
+    case ZCONNECTIONLOSS:
+    case ZOPERATIONTIMEOUT:
+    case ZCLOSING:
+    case ZSESSIONEXPIRED:
+    case ZINVALIDSTATE:
+    case ZSESSIONMOVED:
+        user->is_broken = true;
+        break;
+    default:
+        op->then(user->store, op);
+        break;
+    }
+}
+
+static void orphan_told(struct cv_zk *client, struct cv_zk_op *op);
+
+static void tell_results(struct cv_zk *client)
+{
+    while (client->ready != NULL && !client->is_closing) {
+        struct cv_zk_op *op = client->ready;
+        client->ready = op->next;
+        if (client->ready == NULL) {
+            client->ready_end = &client->ready;
+        }
+        if (op->orphan != NULL) {
+            orphan_told(client, op);
+        } else {
+            op_tell(op);
+        }
+        op_free(op);
+    }
+}
+
+/* One user to whom something is to be told; it may leave then, and others with it. */
+static struct cv_zk_user *user_to_tell(const struct cv_zk *client)
+{
+    struct cv_zk_user *user = client->users;
+    while (user != NULL && !user->has_changed && !user->is_broken && !user->is_ended &&
+           !user->is_cut && !(user->waits && client->is_connected)) {
+        user = user->next;
+    }
+    return user;
+}
+
+static void user_tell(struct cv_zk_user *user, const char *why)
+{
+    if (user->is_broken) {
+        user->is_broken = false;
+        user->epoch++;
+        user->waits = true;
+        user->hooks->broken(user->store);
+    } else if (user->is_ended) {
+        user->is_ended = false;
+        user->hooks->ended(user->store);
+    } else if (user->is_cut) {
+        user->is_cut = false;
+        user->epoch++;
+        user->hooks->unreachable(user->store, why);
+    } else if (user->has_changed) {
+        user->has_changed = false;
+        user->hooks->changed(user->store);
+    } else {
+        user->waits = false;
+        user->hooks->turn(user->store);
+    }
+}
+
+/* After the client has returned: results, notifications and the end of sessions. Here the users may
+ * do anything, so each step looks whether the client is still open. */
 static void settle(struct cv_zk *client)
 {
     if (client->ready != NULL) {
@@ -385,46 +528,29 @@ static void settle(struct cv_zk *client)
          * poll a closed descriptor: look again before it does. */
         cv__zk_flush(client);
     }
-    while (client->ready != NULL && !client->is_closing) {
-        struct cv_zk_op *op = client->ready;
-        client->ready = op->next;
-        if (client->ready == NULL) {
-            client->ready_end = &client->ready;
-        }
-        if (op->then != NULL && op->epoch == client->epoch) {
-            if (op->rc == ZCONNECTIONLOSS || op->rc == ZOPERATIONTIMEOUT || op->rc == ZCLOSING ||
-                op->rc == ZSESSIONEXPIRED || op->rc == ZINVALIDSTATE || op->rc == ZSESSIONMOVED) {
-                client->epoch++;
-                client->hooks->broken(client->store);
-            } else {
-                op->then(client->store, op);
-            }
-        }
-        op_free(op);
+    tell_results(client);
+    if (client->is_closing) {
+        return;
     }
-    if (!client->is_closing && (client->is_expired || client->is_refused)) {
-        const bool is_refused = client->is_refused;
-        cv__zk_session_end(client, /* is_silent= */ true);
-        client->has_news = true;
-        client->hooks->ended(client->store);
-        if (is_refused) {
-            client->hooks->unreachable(client->store, "ZooKeeper refuses the credentials");
-        }
+    char why[CV_REMOTE_WHY_BYTES + CV_ZK_HOSTS_BYTES] = "ZooKeeper refuses the credentials";
+    const bool is_refused = client->is_refused;
+    const bool is_over = client->is_expired || is_refused;
+    if (is_over) {
+        session_end(client);
     }
-    if (!client->is_closing && client->failure_count >= client->host_count) {
+    const bool is_cut = client->failure_count >= client->host_count;
+    if (is_cut) {
         client->failure_count = 0;
-        char why[CV_REMOTE_WHY_BYTES + CV_ZK_HOSTS_BYTES];
         (void)snprintf(why, sizeof why, "ZooKeeper %s: %s", client->hosts,
                        client->why[0] != '\0' ? client->why : "no server answers");
-        client->epoch++;
-        client->hooks->unreachable(client->store, why);
     }
-    if (!client->is_closing && client->has_news) {
-        client->has_news = false;
-        client->hooks->changed(client->store);
+    for (struct cv_zk_user *user = client->users; user != NULL; user = user->next) {
+        user->is_ended = user->is_ended || is_over;
+        user->has_changed = user->has_changed || is_over;
+        user->is_cut = user->is_cut || is_cut || is_refused;
     }
-    if (!client->is_closing) {
-        client->hooks->turn(client->store);
+    for (struct cv_zk_user *user; !client->is_closing && (user = user_to_tell(client)) != NULL;) {
+        user_tell(user, why);
     }
 }
 
@@ -481,42 +607,161 @@ void cv__zk_prove(struct cv_zk *client, int64_t sent_ns)
     client->alive_until_ns = cv__max64(client->alive_until_ns, heard_ns + client->timeout_ns);
 }
 
+/* A read that touches the session, so that there is always a touch of the right age. */
+static void touch_send(struct cv_zk *client)
+{
+    struct cv_zk_op *op = op_of(client);
+    if (op != NULL) {
+        op_sent(op, zoo_awexists(client->zk, "/", NULL, NULL, on_stat, op));
+    }
+}
+
+/* ---- Orphans ------------------------------------------------------------------------------- */
+
+static void orphan_free(struct cv_zk *client, struct cv_zk_orphan *orphan)
+{
+    struct cv_zk_orphan **at = &client->orphans;
+    while (*at != orphan) {
+        at = &(*at)->next;
+    }
+    *at = orphan->next;
+    free(orphan);
+}
+
+/* A list of its queue: what of it is there is removed, and looked for once more. */
+static void orphan_told(struct cv_zk *client, struct cv_zk_op *op)
+{
+    struct cv_zk_orphan *orphan = op->orphan;
+    bool is_left = false;
+    orphan->is_asked = false;
+    for (int i = 0; op->rc == ZOK && i < op->names.count; i++) {
+        if (strncmp(op->names.data[i], orphan->name, strlen(orphan->name)) == 0) {
+            char path[CV_ZK_PATH_BYTES];
+            const int length =
+                snprintf(path, sizeof path, "%s/%s", orphan->queue, op->names.data[i]);
+            struct cv_zk_op *removal =
+                length > 0 && (size_t)length < sizeof path ? op_of(client) : NULL;
+            if (removal != NULL) {
+                op_sent(removal, zoo_adelete(client->zk, path, -1, on_void, removal));
+            }
+            is_left = true;
+        }
+    }
+    if ((op->rc == ZOK && !is_left) || op->rc == ZNONODE || op->rc == ZNOAUTH) {
+        orphan_free(client, orphan);
+    }
+}
+
+static void orphans_ask(struct cv_zk *client)
+{
+    const int64_t now_ns = cv__clock_now_ns();
+    for (struct cv_zk_orphan *orphan = client->orphans; orphan != NULL; orphan = orphan->next) {
+        struct cv_zk_op *op =
+            !orphan->is_asked && orphan->until_ns <= now_ns ? op_of(client) : NULL;
+        if (op != NULL) {
+            op->orphan = orphan;
+            orphan->is_asked = true;
+            op_sent(op, zoo_aget_children(client->zk, orphan->queue, 0, on_names, op));
+        }
+    }
+}
+
+void cv__zk_orphan_add(struct cv_zk *client, struct cv_zk_orphan *orphan)
+{
+    orphan->is_asked = false;
+    orphan->next = client->orphans;
+    client->orphans = orphan;
+    if (client->is_connected) {
+        orphans_ask(client);
+        cv__zk_flush(client);
+    }
+}
+
+/* ---- Beats --------------------------------------------------------------------------------- */
+
 static void on_beat(uv_timer_t *timer)
 {
     struct cv_zk *client = timer->data;
-    if (client->is_connected) {
-        client->hooks->beat(client->store);
+    if (!client->is_connected) {
+        return;
     }
+    touch_send(client);
+    orphans_ask(client);
+    for (struct cv_zk_user *user = client->users; user != NULL; user = user->next) {
+        user->hooks->beat(user->store);
+    }
+    cv__zk_flush(client);
 }
 
 /* ---- Opening and closing ------------------------------------------------------------------- */
 
-void cv__zk_init(struct cv_zk *client, uv_loop_t *loop, struct cv_store *store,
-                 const struct cv_zk_hooks *hooks)
+struct cv_zk *cv__zk_new(uv_loop_t *loop, const char *hosts, uint32_t host_count, const char *auth,
+                         int64_t timeout_ns)
 {
+    struct cv_zk *client = calloc(1, sizeof *client);
+    if (client == NULL) {
+        return NULL;
+    }
     client->loop = loop;
-    client->store = store;
-    client->hooks = hooks;
+    client->hosts = hosts;
+    client->host_count = host_count;
+    client->auth = auth;
+    client->asked_ns = timeout_ns;
     client->ready_end = &client->ready;
     (void)uv_timer_init(loop, &client->timer); /* these two cannot fail */
     (void)uv_timer_init(loop, &client->beat);
     client->timer.data = client;
     client->beat.data = client;
+    return client;
 }
 
-void cv__zk_close(struct cv_zk *client, struct cv_remote *remote)
+static void on_closed(uv_handle_t *handle)
 {
-    CV_ASSERT(!client->is_pumping); /* the user is only called from settle() */
-    client->is_closing = true;
-    cv__zk_session_end(client, /* is_silent= */ true);
-    cv__remote_close_handle(remote, (uv_handle_t *)&client->timer);
-    cv__remote_close_handle(remote, (uv_handle_t *)&client->beat);
-}
-
-void cv__zk_fini(struct cv_zk *client)
-{
-    for (struct cv_zk_op *next; client->ready != NULL; client->ready = next) {
-        next = client->ready->next;
-        op_free(client->ready);
+    struct cv_zk *client = handle->data;
+    client->handle_count--;
+    if (client->handle_count > 0) {
+        return;
     }
+    while (client->all != NULL) {
+        op_free(client->all);
+    }
+    while (client->orphans != NULL) {
+        orphan_free(client, client->orphans);
+    }
+    free(client);
+}
+
+void cv__zk_free(struct cv_zk *client)
+{
+    CV_ASSERT(!client->is_pumping); /* users are only called from settle() */
+    CV_ASSERT(client->users == NULL);
+    client->is_closing = true;
+    session_end(client);
+    client->handle_count = 2;
+    uv_close((uv_handle_t *)&client->timer, on_closed);
+    uv_close((uv_handle_t *)&client->beat, on_closed);
+}
+
+void cv__zk_join(struct cv_zk *client, struct cv_zk_user *user)
+{
+    CV_ASSERT(user->client == NULL);
+    user->client = client;
+    user->waits = user->has_changed = user->is_broken = user->is_ended = user->is_cut = false;
+    user->next = client->users;
+    client->users = user;
+}
+
+void cv__zk_leave(struct cv_zk_user *user)
+{
+    struct cv_zk *client = user->client;
+    struct cv_zk_user **at = &client->users;
+    while (*at != user) {
+        at = &(*at)->next;
+    }
+    *at = user->next;
+    for (struct cv_zk_op *op = client->all; op != NULL; op = op->all_next) {
+        op->user = op->user == user ? NULL : op->user;
+    }
+    user->client = NULL;
+    user->epoch++;
 }

@@ -1,9 +1,16 @@
-/* src/stores/zk_client.h - ZooKeeper's single-threaded client on a libuv loop: one session, its
- * operations, and what is known about how long it lives.
+/* src/stores/zk_client.h - ZooKeeper's single-threaded client on a libuv loop: one session that
+ * several elections use, its operations, and what is known about how long it lives.
  *
  * Operations are sent in the order of the calls and answered in that order. Their results are
- * handed out when the client has returned, so that whoever hears them may do anything, even close.
- * A result that belongs to an earlier epoch is dropped.
+ * handed out when the client has returned, so that the user that hears them may do anything, even
+ * leave. A result that belongs to an earlier epoch of its user, or to one that has left, is
+ * dropped.
+ *
+ * A session is for one time-out, so elections with different lease lengths have different sessions:
+ * the time-out of a shared one would be too short for some and would keep the nodes of others for
+ * too long. What ends with a session ends for all its users. A node whose user has left, or did not
+ * renew it, must not live on with the session: it is removed as an orphan, again and again until a
+ * list of the queue shows that it is gone.
  *
  * How long does a session live? Sessions are expired by the leader of the ensemble, T (the
  * negotiated time-out) or more after it last heard that somebody touched them. Asking any server
@@ -37,13 +44,15 @@
 #define CV_ZK_TOUCHES_MAX 16
 
 struct cv_zk_op;
-typedef void (*cv_zk_then)(struct cv_store *store, const struct cv_zk_op *op);
+typedef void (*cv_zk_then)(void *store, const struct cv_zk_op *op);
 
 /* An operation, and then its result. */
 struct cv_zk_op {
     struct cv_zk *client;
-    struct cv_zk_op *next;
-    uint64_t epoch; /* of the client when it was asked */
+    struct cv_zk_op *next, *all_next, **all_at;
+    struct cv_zk_user *user; /* NULL: it has left, or there never was one */
+    struct cv_zk_orphan *orphan;
+    uint64_t epoch; /* of the user when it was asked */
     int64_t sent_ns;
     cv_zk_then then; /* NULL: nobody waits for it */
     int rc;
@@ -51,48 +60,58 @@ struct cv_zk_op {
     char path[CV_ZK_PATH_BYTES];
     char value[CV_VALUE_BYTES];
     struct String_vector names; /* ours to free */
-    zoo_op_t ops[CV_ZK_DELETES_MAX];
-    zoo_op_result_t results[CV_ZK_DELETES_MAX];
-    char paths[]; /* of a transaction */
+    struct cv_zk_removal *removal;
 };
 
-/* What the client tells its store, always from the loop. */
+/* What the client tells its users, always from the loop. */
 struct cv_zk_hooks {
-    void (*connected)(struct cv_store *store); /* again or for the first time; no watch is left */
-    void (*broken)(struct cv_store *store);    /* an operation of this epoch came to nothing */
-    void (*ended)(struct cv_store *store);     /* the session, and all its ephemeral nodes */
-    void (*unreachable)(struct cv_store *store, const char *why); /* all servers were tried */
-    void (*changed)(struct cv_store *store); /* something that is watched, or we were deaf */
-    void (*turn)(struct cv_store *store);    /* everything else is told */
-    void (*beat)(struct cv_store *store);    /* every T/6 while connected */
-    void (*watched)(struct cv_store *store, const char *path); /* what changed; nothing more yet */
+    void (*connected)(void *store); /* again or for the first time; no watch is left */
+    void (*broken)(void *store);    /* an operation of this epoch came to nothing */
+    void (*ended)(void *store);     /* the session, and all its ephemeral nodes */
+    void (*unreachable)(void *store, const char *why); /* all servers were tried */
+    void (*changed)(void *store); /* something that is watched, or nothing was heard for a while */
+    void (*turn)(void *store);    /* it waited for this */
+    void (*beat)(void *store);    /* every T/6 while connected; may only ask for operations */
+    bool (*watched)(void *store, const char *path); /* does this concern it? Nothing more yet */
+};
+
+/* One election on a session, embedded in its store. */
+struct cv_zk_user {
+    struct cv_zk_user *next;
+    struct cv_zk *client; /* NULL: none yet */
+    void *store;          /* lent to the hooks */
+    const struct cv_zk_hooks *hooks;
+    uint64_t epoch;
+    bool waits;                                    /* for its turn, when there is a connection */
+    bool has_changed, is_broken, is_ended, is_cut; /* to be told */
 };
 
 /* Invariant: is_connected only with a handle, and then timeout_ns > 0. */
 struct cv_zk {
-    struct cv_store *store; /* lent to the hooks */
-    const struct cv_zk_hooks *hooks;
+    struct cv_zk *next; /* of the server's sessions */
+    struct cv_zk_user *users;
     uv_loop_t *loop;
-    char hosts[CV_ZK_HOSTS_BYTES];
+    const char *hosts; /* lent by the server, as is auth */
+    const char *auth;  /* user:password; empty: none */
     uint32_t host_count;
-    char auth[256]; /* user:password; empty: none */
 
     zhandle_t *zk;      /* NULL: no session */
     int64_t asked_ns;   /* its time-out as we want it */
     int64_t timeout_ns; /* as it is */
     bool is_connected;
-    uint64_t epoch;
     char why[128]; /* the system's last word on why there is no connection */
 
     int state; /* as last seen */
     int64_t associate_ns;
     uint32_t failure_count; /* connections that failed, since the last one that did not */
-    bool was_connected, is_expired, is_refused, is_pumping, has_news, is_closing;
+    bool was_connected, is_expired, is_refused, is_pumping, is_closing;
     struct box *box;
     int box_fd, box_events;
     ino_t box_inode;
     uv_timer_t timer, beat;
-    struct cv_zk_op *ready, **ready_end;
+    uint32_t handle_count; /* closing: so many are left */
+    struct cv_zk_op *ready, **ready_end, *all;
+    struct cv_zk_orphan *orphans;
 
     /* Proofs. Touches are of this connection, in order. */
     int64_t connect_ns, alive_until_ns;
@@ -102,20 +121,31 @@ struct cv_zk {
     uint32_t touch_count;
 };
 
-/* Hosts and credentials are filled in by the caller, the rest is zero. */
-void cv__zk_init(struct cv_zk *client, uv_loop_t *loop, struct cv_store *store,
-                 const struct cv_zk_hooks *hooks);
+/* NULL: out of memory. */
+struct cv_zk *cv__zk_new(uv_loop_t *loop, const char *hosts, uint32_t host_count, const char *auth,
+                         int64_t timeout_ns);
 
-/* False: errno says why. Names of hosts are looked up here, and waited for. */
-bool cv__zk_session_begin(struct cv_zk *client, int64_t timeout_ns);
+/* The session ends silently: the server is not told, so it lives on for a while with all that is in
+ * it. Frees itself on the loop. */
+void cv__zk_free(struct cv_zk *client);
 
-/* With is_silent the server is not told: the session lives on for a while, and all that is in it.
- */
-void cv__zk_session_end(struct cv_zk *client, bool is_silent);
+/* Begins the session if there is none. False: errno says why. Names of hosts are looked up here,
+ * and waited for. */
+bool cv__zk_session_begin(struct cv_zk *client);
 
-/* The session, silently; then closes the timers through `remote`. cv__zk_fini() is for the end. */
-void cv__zk_close(struct cv_zk *client, struct cv_remote *remote);
-void cv__zk_fini(struct cv_zk *client);
+/* `user` has its store and hooks. Leaving drops what is still on its way. */
+void cv__zk_join(struct cv_zk *client, struct cv_zk_user *user);
+void cv__zk_leave(struct cv_zk_user *user);
+
+/* Nodes below `queue` whose names begin with `name` shall be removed, but not before that time. */
+struct cv_zk_orphan {
+    struct cv_zk_orphan *next;
+    int64_t until_ns;
+    bool is_asked;
+    char queue[CV_ZK_PATH_BYTES];
+    char name[CV_ZK_NAME_BYTES];
+};
+void cv__zk_orphan_add(struct cv_zk *client, struct cv_zk_orphan *orphan); /* takes it */
 
 /* To be called after operations were asked for, unless from within `then`. */
 void cv__zk_flush(struct cv_zk *client);
@@ -125,18 +155,18 @@ void cv__zk_prove(struct cv_zk *client, int64_t sent_ns);
 
 bool cv__zk_is_owner(const struct cv_zk *client, const struct Stat *stat);
 
-void cv__zk_list(struct cv_zk *client, const char *path, bool is_watching, cv_zk_then then);
-void cv__zk_get(struct cv_zk *client, const char *path, bool is_watching, cv_zk_then then);
-void cv__zk_exists(struct cv_zk *client, const char *path, bool is_watching, cv_zk_then then);
-void cv__zk_set(struct cv_zk *client, const char *path, const char *value, cv_zk_then then);
-void cv__zk_remove(struct cv_zk *client, const char *path, cv_zk_then then);
-void cv__zk_make(struct cv_zk *client, const char *path, const char *value, int mode,
+void cv__zk_list(struct cv_zk_user *user, const char *path, bool is_watching, cv_zk_then then);
+void cv__zk_get(struct cv_zk_user *user, const char *path, bool is_watching, cv_zk_then then);
+void cv__zk_exists(struct cv_zk_user *user, const char *path, bool is_watching, cv_zk_then then);
+void cv__zk_set(struct cv_zk_user *user, const char *path, const char *value, cv_zk_then then);
+void cv__zk_remove(struct cv_zk_user *user, const char *path, cv_zk_then then);
+void cv__zk_make(struct cv_zk_user *user, const char *path, const char *value, int mode,
                  cv_zk_then then);
 /* Watches for the end of an ephemeral node, and for nothing else that happens to it. */
-void cv__zk_watch_end(struct cv_zk *client, const char *path, cv_zk_then then);
+void cv__zk_watch_end(struct cv_zk_user *user, const char *path, cv_zk_then then);
 /* What is asked next is answered by a server that is not behind the others. */
-void cv__zk_catch_up(struct cv_zk *client, const char *path);
+void cv__zk_catch_up(struct cv_zk_user *user, const char *path);
 /* All of them or none: paths are CV_ZK_PATH_BYTES apart. */
-void cv__zk_remove_all(struct cv_zk *client, const char *paths, uint32_t count, cv_zk_then then);
+void cv__zk_remove_all(struct cv_zk_user *user, const char *paths, uint32_t count, cv_zk_then then);
 
 #endif

@@ -2,23 +2,31 @@
  *
  * A contender makes the node PATH/ELECTION/c-LABEL-ATTEMPT-NODE-SEQUENCE, which lives as long as
  * its session. The lowest sequence number holds the election; the token is the node's czxid, the
- * number of the transaction that made it. Who waits watches the node before its own only [traps.md
- * T12]. The label and the attempt in the name are what others call protection [T11]: who lost the
- * answer to `create` finds its node in the list. A node counts only if its owner is the present
- * session [T9, T10]; a session that expired takes its attempt with it.
+ * number of the transaction that made it. A waiting contender watches the node before its own only
+ * [traps.md T12]. The label and the attempt in the name are what others call protection [traps.md
+ * T11]: a contender that lost the answer to `create` finds its node in the list. A node counts only
+ * if its owner is the present session [traps.md T9, T10]; a session that expired takes its attempts
+ * with it.
  *
- * The client is the single-threaded one, driven by our loop: if the loop hangs, nothing keeps the
- * session alive behind its back [T6].
+ * All elections of a loop on the same servers with the same credentials and lease length share one
+ * session. The client is the single-threaded one, driven by the loop: if that hangs, nothing keeps
+ * the session alive behind its back [traps.md T6].
  *
  * Why a grant is safe: the node lives as long as the session, and zk_client.h derives how long that
- * is for certain. Renewing is writing to one's own node, which also shows that it is there and
- * ours; every T/6 a read touches the session, so that there is always a touch of the right age. A
- * grant is good for about T/2, and a node that is not renewed in time is removed. Successors wait
- * for T.
+ * is for certain, from all that its users do. Renewing is writing to one's own node, which also
+ * shows that it is there and ours; every T/6 a read touches the session, so that there is always a
+ * touch of the right age. A grant is good for about T/2, and never for more than was asked.
+ * Successors wait for T. What other elections do in the same session changes nothing of this; two
+ * contenders of the same election have nodes of their own, and one of them is first.
+ *
+ * The session may live on for other elections. So a node that is not renewed in time is removed,
+ * a third of T after the end that the core was told, and so is the node of a store that was closed,
+ * at that end: both as orphans, see zk_client.h. From then on the attempt is lost, even if its node
+ * is still there.
  *
  * An heir: whoever releases deletes, in one transaction with its own node, those that wait before
- * the heir's; they notice and queue again. A wish is a node beside the queue, meant for one token.
- */
+ * the heir's; they notice and queue again. A resign request is a node beside the queue, meant for
+ * one token. Nodes with other names are not ours and are passed over. */
 #include "core/address.h"
 #include "core/errors.h"
 #include "modules/module.h"
@@ -45,13 +53,25 @@ struct place {
     const char *name;
 };
 
+/* One ensemble and its sessions, for all elections of a loop. */
+struct server {
+    struct cv_shared shared; /* first: the list knows this only */
+    uv_loop_t *loop;
+    struct cv_zk *sessions; /* at most one for each time-out */
+    char hosts[CV_ZK_HOSTS_BYTES];
+    uint32_t host_count;
+    char auth[256]; /* user:password; empty: none */
+};
+
 struct cv_store {
     struct cv_remote remote;
-    struct cv_zk client;
+    struct server *server;
+    struct cv_shared_list *list;
+    struct cv_zk_user user;      /* of a session, from the first request on */
+    struct cv_zk_orphan *orphan; /* for its node when it is closed: closing must not fail */
     char election[CV_ZK_BASE_BYTES + CV_REMOTE_TEXT_BYTES]; /* the path of the queue */
     char wish_path[PATH_BYTES];
     char node[3 * CV_NODE_BYTES]; /* escaped */
-    bool is_acquirer;             /* asked for it at least once */
 
     /* The attempt: zero if there is none. */
     uint64_t attempt;
@@ -73,24 +93,27 @@ struct cv_store {
 
 /* ---- Small things -------------------------------------------------------------------------- */
 
+/* c-, sixteen digits, a number, the contender's name, and the sequence: what else is below the
+ * queue is not ours. */
 static void place_read(const char *name, struct place *ret_place)
 {
     memset(ret_place, 0, sizeof *ret_place);
     ret_place->name = name;
-    char *end;
     const char *last = strrchr(name, '-');
-    if (strncmp(name, "c-", 2) != 0 || last == NULL) {
+    if (strncmp(name, "c-", 2) != 0 || strspn(name + 2, "0123456789abcdef") != 16 ||
+        name[18] != '-') {
         return;
     }
-    ret_place->label = strtoull(name + 2, &end, 16);
-    if (*end != '-' || end >= last) {
+    const char *attempt = name + 19;
+    const size_t attempt_bytes = strspn(attempt, "0123456789");
+    const char *node = attempt + attempt_bytes + 1;
+    if (attempt_bytes == 0 || attempt_bytes > 20 || attempt[attempt_bytes] != '-' || last < node ||
+        strspn(last + 1, "0123456789") != 10 || last[11] != '\0') {
         return;
     }
-    ret_place->attempt = strtoull(end + 1, &end, 10);
-    if (*end != '-' || end >= last) {
-        return;
-    }
-    (void)snprintf(ret_place->node, sizeof ret_place->node, "%.*s", (int)(last - end - 1), end + 1);
+    ret_place->label = strtoull(name + 2, NULL, 16);
+    ret_place->attempt = strtoull(attempt, NULL, 10);
+    (void)snprintf(ret_place->node, sizeof ret_place->node, "%.*s", (int)(last - node), node);
     ret_place->sequence = strtoll(last + 1, NULL, 10);
     ret_place->is_ours = true;
 }
@@ -119,7 +142,6 @@ static void own_forget(struct cv_store *store)
     store->own[0] = '\0';
     store->watched[0] = '\0';
     store->may_exist = false;
-    store->client.alive_until_ns = 0;
 }
 
 static void attempt_forget(struct cv_store *store)
@@ -138,57 +160,83 @@ static void request_begin_again(struct cv_store *store)
     }
 }
 
-/* Touches the session; and takes back a grant that the core does not renew [T6]. */
-static void on_beat(struct cv_store *store)
+/* The node of this attempt, if there is one, shall go at that time. Takes the orphan. */
+static void own_orphan(struct cv_store *store, struct cv_zk_orphan *orphan, int64_t until_ns)
 {
-    if (!store->is_acquirer) {
-        return;
-    }
-    const int64_t late_ns = store->client.timeout_ns / 3;
-    if (store->token != 0 && store->own[0] != '\0' &&
-        cv__clock_now_ns() > store->granted_until_ns + late_ns) {
-        cv__zk_remove(&store->client, store->own, NULL);
-        own_forget(store);
-    } else {
-        cv__zk_exists(&store->client, store->own[0] != '\0' ? store->own : store->election,
-                      /* is_watching= */ false, NULL);
-    }
-    cv__zk_flush(&store->client);
+    orphan->until_ns = until_ns;
+    (void)snprintf(orphan->queue, sizeof orphan->queue, "%s", store->election);
+    (void)snprintf(orphan->name, sizeof orphan->name, "c-%016" PRIx64 "-%" PRIu64 "-",
+                   store->remote.label, store->attempt);
+    cv__zk_orphan_add(store->user.client, orphan);
+    own_forget(store);
 }
 
-static void on_watched(struct cv_store *store, const char *path)
+/* Takes back a grant that the core does not renew [traps.md T6]. */
+static void on_beat(void *user)
 {
+    struct cv_store *store = user;
+    const int64_t late_ns = store->user.client->timeout_ns / 3;
+    if (store->token == 0 || store->own[0] == '\0' ||
+        cv__clock_now_ns() <= store->granted_until_ns + late_ns) {
+        return;
+    }
+    struct cv_zk_orphan *orphan = calloc(1, sizeof *orphan);
+    if (orphan != NULL) { /* otherwise at the next beat */
+        own_orphan(store, orphan, 0);
+    }
+}
+
+static bool on_watched(void *user, const char *path)
+{
+    struct cv_store *store = user;
+    const size_t length = strlen(store->election);
+    if (strncmp(path, store->election, length) != 0 ||
+        (path[length] != '\0' && path[length] != '/')) {
+        return false;
+    }
     if (strcmp(path, store->watched) == 0) {
         store->watched[0] = '\0';
     }
+    return true;
 }
 
-static void on_connected(struct cv_store *store)
+static void on_connected(void *user)
 {
+    struct cv_store *store = user;
     store->watched[0] = '\0';
 }
 
 /* It begins again when there is a connection. */
-static void on_broken(struct cv_store *store)
+static void on_broken(void *user)
 {
+    struct cv_store *store = user;
     store->is_begun = false;
 }
 
-static void on_ended(struct cv_store *store)
+static void on_ended(void *user)
 {
+    struct cv_store *store = user;
     store->is_begun = false;
     own_forget(store);
+    request_begin_again(store); /* with a new session */
 }
 
-static void on_unreachable(struct cv_store *store, const char *why)
+static void on_unreachable(void *user, const char *why)
 {
+    struct cv_store *store = user;
     store->is_begun = false;
     cv__remote_fail_all(&store->remote, why);
 }
 
-static void on_changed(struct cv_store *store)
+static void on_changed(void *user)
 {
+    struct cv_store *store = user;
     cv__remote_news(&store->remote);
+}
+
+static void on_turn(void *user)
+{
+    request_begin_again(user);
 }
 
 static const struct cv_zk_hooks hooks = {.connected = on_connected,
@@ -196,7 +244,7 @@ static const struct cv_zk_hooks hooks = {.connected = on_connected,
                                          .ended = on_ended,
                                          .unreachable = on_unreachable,
                                          .changed = on_changed,
-                                         .turn = request_begin_again,
+                                         .turn = on_turn,
                                          .beat = on_beat,
                                          .watched = on_watched};
 
@@ -204,14 +252,15 @@ static const struct cv_zk_hooks hooks = {.connected = on_connected,
 
 static void work_end(struct cv_store *store)
 {
-    store->client.epoch++; /* what is still on its way is of no interest */
+    store->user.epoch++; /* what is still on its way is of no interest */
+    store->user.waits = false;
     store->is_begun = false;
 }
 
 static void work_fail(struct cv_store *store, int rc)
 {
     work_end(store);
-    cv__remote_fail(&store->remote, "ZooKeeper %s: %s", store->client.hosts,
+    cv__remote_fail(&store->remote, "ZooKeeper %s: %s", store->server->hosts,
                     rc == ZNOAUTH ? "no permission; see the option auth-file" : zerror(rc));
 }
 
@@ -262,8 +311,9 @@ static void queue_read(struct cv_store *store, const struct String_vector *names
 }
 
 /* Makes the parents, one below the other, and then begins again. */
-static void on_parents(struct cv_store *store, const struct cv_zk_op *op)
+static void on_parents(void *user, const struct cv_zk_op *op)
 {
+    struct cv_store *store = user;
     if (op->rc != ZOK && op->rc != ZNODEEXISTS) {
         work_fail(store, op->rc);
         return;
@@ -281,15 +331,15 @@ static void make_parents(struct cv_store *store)
     char path[PATH_BYTES];
     for (const char *at = store->election + 1; (at = strchr(at, '/')) != NULL; at++) {
         (void)snprintf(path, sizeof path, "%.*s", (int)(at - store->election), store->election);
-        cv__zk_make(&store->client, path, "", ZOO_PERSISTENT, NULL);
+        cv__zk_make(&store->user, path, "", ZOO_PERSISTENT, NULL);
     }
-    cv__zk_make(&store->client, store->election, "", ZOO_PERSISTENT, on_parents);
+    cv__zk_make(&store->user, store->election, "", ZOO_PERSISTENT, on_parents);
 }
 
 /* ---- Acquiring ----------------------------------------------------------------------------- */
 
-static void on_queue(struct cv_store *store, const struct cv_zk_op *op);
-static void on_first(struct cv_store *store, const struct cv_zk_op *op);
+static void on_queue(void *user, const struct cv_zk_op *op);
+static void on_first(void *user, const struct cv_zk_op *op);
 
 static void answer_lost(struct cv_store *store)
 {
@@ -298,10 +348,11 @@ static void answer_lost(struct cv_store *store)
                     store->attempt);
 }
 
-static void on_created(struct cv_store *store, const struct cv_zk_op *op)
+static void on_created(void *user, const struct cv_zk_op *op)
 {
+    struct cv_store *store = user;
     if (op->rc == ZNONODE) {
-        store->client.epoch++; /* the list is in vain */
+        store->user.epoch++; /* the list is in vain */
         make_parents(store);
         return;
     }
@@ -311,7 +362,7 @@ static void on_created(struct cv_store *store, const struct cv_zk_op *op)
     }
     (void)snprintf(store->own, sizeof store->own, "%s", op->path);
     store->own_czxid = (uint64_t)op->stat.czxid;
-    cv__zk_prove(&store->client, op->sent_ns);
+    cv__zk_prove(store->user.client, op->sent_ns);
 }
 
 static void create(struct cv_store *store)
@@ -324,68 +375,73 @@ static void create(struct cv_store *store)
     store->since_wall_ns = cv__clock_wall_ns();
     write_value(store, value);
     store->may_exist = true;
-    cv__zk_make(&store->client, path, value, ZOO_EPHEMERAL_SEQUENTIAL, on_created);
+    cv__zk_make(&store->user, path, value, ZOO_EPHEMERAL_SEQUENTIAL, on_created);
     /* In order: it sees what was made. */
-    cv__zk_list(&store->client, store->election, /* is_watching= */ false, on_queue);
+    cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_queue);
 }
 
 static void answer_granted(struct cv_store *store)
 {
     const struct cv_remote_request *one = cv__remote_current(&store->remote);
-    const int64_t duration_ns = store->client.alive_until_ns - one->asked_ns;
-    if (duration_ns < store->client.timeout_ns / 4) {
+    const int64_t proved_ns = store->user.client->alive_until_ns - one->asked_ns;
+    const int64_t duration_ns = cv__min64(proved_ns, store->lease_ns); /* no more than was asked */
+    if (proved_ns < store->user.client->timeout_ns / 4) {
         work_end(store); /* the beat will have touched it when we are asked again */
         cv__remote_fail(&store->remote,
                         "ZooKeeper %s: it is not certain how long the session lives",
-                        store->client.hosts);
+                        store->server->hosts);
         return;
     }
     store->granted_until_ns = one->asked_ns + duration_ns;
-    store->record =
-        (struct cv_store_record){.label = store->remote.label,
-                                 .token = store->token,
-                                 .lease_ns = store->lease_ns,
-                                 .remaining_ns = store->client.alive_until_ns - cv__clock_now_ns(),
-                                 .since_wall_ns = store->since_wall_ns};
+    store->record = (struct cv_store_record){.label = store->remote.label,
+                                             .token = store->token,
+                                             .lease_ns = store->lease_ns,
+                                             .remaining_ns = store->user.client->alive_until_ns -
+                                                             cv__clock_now_ns(),
+                                             .since_wall_ns = store->since_wall_ns};
     (void)snprintf(store->record.node, sizeof store->record.node, "%s", store->remote.node);
     (void)snprintf(store->record.wish, sizeof store->record.wish, "%s", store->heir_wished);
     answer(store, CV_STORE_GRANTED, duration_ns);
 }
 
 /* The write to our own node came back. The list is on its way behind it. */
-static void on_confirmed(struct cv_store *store, const struct cv_zk_op *op)
+static void on_confirmed(void *user, const struct cv_zk_op *op)
 {
-    const bool is_ours = op->rc == ZOK && cv__zk_is_owner(&store->client, &op->stat) &&
+    struct cv_store *store = user;
+    const bool is_ours = op->rc == ZOK && cv__zk_is_owner(store->user.client, &op->stat) &&
                          (store->token == 0 || store->token == (uint64_t)op->stat.czxid);
     if (op->rc != ZOK && op->rc != ZNONODE) {
         work_fail(store, op->rc);
     } else if (is_ours) {
         store->own_czxid = (uint64_t)op->stat.czxid;
-        cv__zk_prove(&store->client, op->sent_ns);
+        cv__zk_prove(store->user.client, op->sent_ns);
     } else { /* gone, or left behind by a session before this one */
         if (op->rc == ZOK) {
-            cv__zk_remove(&store->client, store->own, NULL);
+            cv__zk_remove(&store->user, store->own, NULL);
         }
         own_forget(store);
     }
 }
 
-static void on_wish_seen(struct cv_store *store, const struct cv_zk_op *op)
+static void on_wish_seen(void *user, const struct cv_zk_op *op)
 {
+    struct cv_store *store = user;
     store->heir_wished[0] = '\0';
     if (op->rc == ZOK) {
         cv__value_wish_read(op->value, strlen(op->value), store->own_czxid, store->heir_wished);
     }
 }
 
-static void on_renewed_wish(struct cv_store *store, const struct cv_zk_op *op)
+static void on_renewed_wish(void *user, const struct cv_zk_op *op)
 {
+    struct cv_store *store = user;
     on_wish_seen(store, op);
     answer_granted(store);
 }
 
-static void on_before(struct cv_store *store, const struct cv_zk_op *op)
+static void on_before(void *user, const struct cv_zk_op *op)
 {
+    struct cv_store *store = user;
     if (op->rc == ZNONODE) { /* gone already: look again */
         store->is_begun = false;
         request_begin_again(store);
@@ -397,8 +453,9 @@ static void on_before(struct cv_store *store, const struct cv_zk_op *op)
 }
 
 /* The queue as it is after our own write or creation. */
-static void on_queue(struct cv_store *store, const struct cv_zk_op *op)
+static void on_queue(void *user, const struct cv_zk_op *op)
 {
+    struct cv_store *store = user;
     if (op->rc == ZNONODE) {
         make_parents(store);
         return;
@@ -417,7 +474,7 @@ static void on_queue(struct cv_store *store, const struct cv_zk_op *op)
                               (!queue.own.is_ours || place.sequence != queue.own.sequence);
         if (is_stale) {
             child_path(store, place.name, path);
-            cv__zk_remove(&store->client, path, NULL);
+            cv__zk_remove(&store->user, path, NULL);
         }
     }
     if (store->own[0] == '\0' || !queue.own.is_ours) {
@@ -441,21 +498,22 @@ static void on_queue(struct cv_store *store, const struct cv_zk_op *op)
             store->token = store->own_czxid;
             store->since_wall_ns = cv__clock_wall_ns(); /* written with the next renewal */
         }
-        cv__zk_exists(&store->client, store->wish_path, /* is_watching= */ true, NULL);
+        cv__zk_exists(&store->user, store->wish_path, /* is_watching= */ true, NULL);
         answer_granted(store);
         return;
     }
     char before[PATH_BYTES];
     child_path(store, queue.before.name, before);
     if (strcmp(before, store->watched) != 0) {
-        cv__zk_watch_end(&store->client, before, on_before);
+        cv__zk_watch_end(&store->user, before, on_before);
     }
-    cv__zk_get(&store->client, path, /* is_watching= */ false, on_first);
+    cv__zk_get(&store->user, path, /* is_watching= */ false, on_first);
 }
 
 /* HELD by whom? Its data and its czxid say so. */
-static void on_first(struct cv_store *store, const struct cv_zk_op *op)
+static void on_first(void *user, const struct cv_zk_op *op)
 {
+    struct cv_store *store = user;
     if (op->rc == ZNONODE) {
         store->is_begun = false;
         request_begin_again(store);
@@ -475,7 +533,7 @@ static void acquire(struct cv_store *store, const struct cv_store_request *ask)
 {
     if (store->attempt != ask->attempt) {
         if (store->own[0] != '\0') { /* which the new one gives up */
-            cv__zk_remove(&store->client, store->own, NULL);
+            cv__zk_remove(&store->user, store->own, NULL);
         }
         attempt_forget(store);
         store->attempt = ask->attempt;
@@ -484,11 +542,11 @@ static void acquire(struct cv_store *store, const struct cv_store_request *ask)
     if (store->own[0] != '\0') {
         char value[CV_VALUE_BYTES];
         write_value(store, value);
-        cv__zk_set(&store->client, store->own, value, on_confirmed);
-        cv__zk_get(&store->client, store->wish_path, /* is_watching= */ false, on_wish_seen);
-        cv__zk_list(&store->client, store->election, /* is_watching= */ false, on_queue);
+        cv__zk_set(&store->user, store->own, value, on_confirmed);
+        cv__zk_get(&store->user, store->wish_path, /* is_watching= */ false, on_wish_seen);
+        cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_queue);
     } else if (store->may_exist || store->token != 0) {
-        cv__zk_list(&store->client, store->election, /* is_watching= */ false, on_queue);
+        cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_queue);
     } else {
         create(store);
     }
@@ -496,8 +554,9 @@ static void acquire(struct cv_store *store, const struct cv_store_request *ask)
 
 /* ---- Renewing, releasing, wishing, reading --------------------------------------------------- */
 
-static void on_names_read(struct cv_store *store, const struct cv_zk_op *op)
+static void on_names_read(void *user, const struct cv_zk_op *op)
 {
+    struct cv_store *store = user;
     struct queue queue = {.first = {.is_ours = false}};
     if (op->rc == ZOK) {
         queue_read(store, &op->names, &queue);
@@ -508,29 +567,30 @@ static void on_names_read(struct cv_store *store, const struct cv_zk_op *op)
     store->record = (struct cv_store_record){.token = 0};
     if (!queue.first.is_ours) {
         if (op->rc == ZNONODE) {
-            cv__zk_exists(&store->client, store->election, /* is_watching= */ true, NULL);
+            cv__zk_exists(&store->user, store->election, /* is_watching= */ true, NULL);
         }
         answer(store, CV_STORE_FREE, 0);
         return;
     }
     char path[PATH_BYTES];
     child_path(store, queue.first.name, path);
-    cv__zk_get(&store->client, path, /* is_watching= */ false, on_first);
+    cv__zk_get(&store->user, path, /* is_watching= */ false, on_first);
 }
 
 /* The wish is on its way behind it, and answers. */
-static void on_renewed(struct cv_store *store, const struct cv_zk_op *op)
+static void on_renewed(void *user, const struct cv_zk_op *op)
 {
-    const bool is_ours = op->rc == ZOK && cv__zk_is_owner(&store->client, &op->stat) &&
+    struct cv_store *store = user;
+    const bool is_ours = op->rc == ZOK && cv__zk_is_owner(store->user.client, &op->stat) &&
                          (uint64_t)op->stat.czxid == store->token;
     if (op->rc != ZOK && op->rc != ZNONODE) {
         work_fail(store, op->rc);
     } else if (!is_ours) {
         own_forget(store);
-        store->client.epoch++;
-        cv__zk_list(&store->client, store->election, /* is_watching= */ false, on_names_read);
+        store->user.epoch++;
+        cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_names_read);
     } else {
-        cv__zk_prove(&store->client, op->sent_ns);
+        cv__zk_prove(store->user.client, op->sent_ns);
     }
 }
 
@@ -539,13 +599,13 @@ static void renew(struct cv_store *store, const struct cv_store_request *ask)
     const bool is_ours = store->attempt == ask->attempt && store->token != 0 &&
                          store->own[0] != '\0' && (ask->token == 0 || ask->token == store->token);
     if (!is_ours) {
-        cv__zk_list(&store->client, store->election, /* is_watching= */ false, on_names_read);
+        cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_names_read);
         return;
     }
     char value[CV_VALUE_BYTES];
     write_value(store, value);
-    cv__zk_set(&store->client, store->own, value, on_renewed);
-    cv__zk_get(&store->client, store->wish_path, /* is_watching= */ true, on_renewed_wish);
+    cv__zk_set(&store->user, store->own, value, on_renewed);
+    cv__zk_get(&store->user, store->wish_path, /* is_watching= */ true, on_renewed_wish);
 }
 
 static void answer_released(struct cv_store *store)
@@ -558,8 +618,9 @@ static void answer_released(struct cv_store *store)
     answer(store, CV_STORE_FREE, 0);
 }
 
-static void on_removed(struct cv_store *store, const struct cv_zk_op *op)
+static void on_removed(void *user, const struct cv_zk_op *op)
 {
+    struct cv_store *store = user;
     if (op->rc != ZOK && op->rc != ZNONODE) {
         work_fail(store, op->rc);
     } else {
@@ -567,13 +628,14 @@ static void on_removed(struct cv_store *store, const struct cv_zk_op *op)
     }
 }
 
-static void on_deposed(struct cv_store *store, const struct cv_zk_op *op)
+static void on_deposed(void *user, const struct cv_zk_op *op)
 {
+    struct cv_store *store = user;
     if (op->rc == ZOK) {
         answer_released(store);
     } else {
         /* Somebody left meanwhile: no heir, then. */
-        cv__zk_remove(&store->client, store->own, on_removed);
+        cv__zk_remove(&store->user, store->own, on_removed);
     }
 }
 
@@ -612,7 +674,7 @@ static bool depose(struct cv_store *store, const struct String_vector *names, co
         child_path(store, places[i].name, paths + (size_t)i * PATH_BYTES);
     }
     if (paths != NULL) {
-        cv__zk_remove_all(&store->client, paths, (uint32_t)heir_at, on_deposed);
+        cv__zk_remove_all(&store->user, paths, (uint32_t)heir_at, on_deposed);
     }
     const bool is_asked = paths != NULL;
     free(paths);
@@ -620,8 +682,9 @@ static bool depose(struct cv_store *store, const struct String_vector *names, co
     return is_asked;
 }
 
-static void on_release_names(struct cv_store *store, const struct cv_zk_op *op)
+static void on_release_names(void *user, const struct cv_zk_op *op)
 {
+    struct cv_store *store = user;
     const struct cv_remote_request *one = cv__remote_current(&store->remote);
     if (op->rc != ZOK && op->rc != ZNONODE) {
         work_fail(store, op->rc);
@@ -631,7 +694,7 @@ static void on_release_names(struct cv_store *store, const struct cv_zk_op *op)
         return;
     }
     if (store->own[0] != '\0') {
-        cv__zk_remove(&store->client, store->own, on_removed);
+        cv__zk_remove(&store->user, store->own, on_removed);
         return;
     }
     char path[PATH_BYTES] = "";
@@ -644,7 +707,7 @@ static void on_release_names(struct cv_store *store, const struct cv_zk_op *op)
         }
     }
     if (path[0] != '\0') {
-        cv__zk_remove(&store->client, path, on_removed);
+        cv__zk_remove(&store->user, path, on_removed);
     } else {
         answer_released(store);
     }
@@ -654,14 +717,15 @@ static void release(struct cv_store *store, const struct cv_store_request *ask)
 {
     const bool is_known = store->attempt == ask->attempt && store->own[0] != '\0';
     if (is_known && ask->heir == NULL) {
-        cv__zk_remove(&store->client, store->own, on_removed);
+        cv__zk_remove(&store->user, store->own, on_removed);
     } else {
-        cv__zk_list(&store->client, store->election, /* is_watching= */ false, on_release_names);
+        cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_release_names);
     }
 }
 
-static void on_wish_set(struct cv_store *store, const struct cv_zk_op *op)
+static void on_wish_set(void *user, const struct cv_zk_op *op)
 {
+    struct cv_store *store = user;
     if (op->rc != ZOK) {
         work_fail(store, op->rc);
         return;
@@ -675,19 +739,21 @@ static void wish_value(struct cv_store *store, char ret_value[CV_VALUE_BYTES])
     cv__value_wish_write(store->record.token, one->heir[0] != '\0' ? one->heir : "*", ret_value);
 }
 
-static void on_wish_made(struct cv_store *store, const struct cv_zk_op *op)
+static void on_wish_made(void *user, const struct cv_zk_op *op)
 {
+    struct cv_store *store = user;
     if (op->rc == ZNODEEXISTS) {
         char value[CV_VALUE_BYTES];
         wish_value(store, value);
-        cv__zk_set(&store->client, store->wish_path, value, on_wish_set);
+        cv__zk_set(&store->user, store->wish_path, value, on_wish_set);
     } else {
         on_wish_set(store, op);
     }
 }
 
-static void on_wish_first(struct cv_store *store, const struct cv_zk_op *op)
+static void on_wish_first(void *user, const struct cv_zk_op *op)
 {
+    struct cv_store *store = user;
     if (op->rc != ZOK) {
         work_fail(store, op->rc);
         return;
@@ -696,11 +762,12 @@ static void on_wish_first(struct cv_store *store, const struct cv_zk_op *op)
     cv__value_read(op->value, strlen(op->value), &store->record);
     char value[CV_VALUE_BYTES];
     wish_value(store, value);
-    cv__zk_make(&store->client, store->wish_path, value, ZOO_PERSISTENT, on_wish_made);
+    cv__zk_make(&store->user, store->wish_path, value, ZOO_PERSISTENT, on_wish_made);
 }
 
-static void on_wish_names(struct cv_store *store, const struct cv_zk_op *op)
+static void on_wish_names(void *user, const struct cv_zk_op *op)
 {
+    struct cv_store *store = user;
     struct queue queue = {.first = {.is_ours = false}};
     if (op->rc == ZOK) {
         queue_read(store, &op->names, &queue);
@@ -715,46 +782,76 @@ static void on_wish_names(struct cv_store *store, const struct cv_zk_op *op)
     }
     char path[PATH_BYTES];
     child_path(store, queue.first.name, path);
-    cv__zk_get(&store->client, path, /* is_watching= */ false, on_wish_first);
+    cv__zk_get(&store->user, path, /* is_watching= */ false, on_wish_first);
 }
 
-static void begin_request(void *user)
+/* ---- Sessions ------------------------------------------------------------------------------ */
+
+static void session_leave(struct cv_store *store)
 {
-    struct cv_store *store = user;
-    const struct cv_remote_request *one = cv__remote_current(&store->remote);
-    const bool is_acquiring = !one->is_wish && one->ask.verb == CV_STORE_ACQUIRE;
-    if (store->is_begun) {
-        return;
-    }
-    if (is_acquiring && store->client.zk != NULL && store->client.asked_ns != one->ask.lease_ns &&
-        store->attempt != one->ask.attempt) {
-        cv__zk_session_end(&store->client, /* is_silent= */ false);
-        own_forget(store); /* the new attempt has another lease */
-    }
-    if (store->client.zk == NULL) {
-        if (!cv__zk_session_begin(&store->client, is_acquiring ? one->ask.lease_ns : READER_NS)) {
-            /* What the client says of a name that nobody knows. */
-            const bool is_nowhere = errno == ENOENT;
-            cv__remote_fail(&store->remote, "ZooKeeper %s: %s", store->client.hosts,
-                            is_nowhere ? "no such host" : strerror(errno));
-            return;
+    struct cv_zk *client = store->user.client;
+    struct cv_zk **at = &store->server->sessions;
+    cv__zk_leave(&store->user);
+    if (client->users == NULL) {
+        while (*at != client) {
+            at = &(*at)->next;
         }
-        cv__zk_flush(&store->client);
+        *at = client->next;
+        cv__zk_free(client);
     }
-    store->is_acquirer = store->is_acquirer || is_acquiring;
-    if (!store->client.is_connected) {
-        return; /* request_begin_again() comes back here */
+}
+
+/* The session for this time-out; 0: any. False: out of memory. */
+static bool session_join(struct cv_store *store, int64_t timeout_ns)
+{
+    struct server *server = store->server;
+    struct cv_zk *client = server->sessions;
+    while (client != NULL && timeout_ns != 0 && client->asked_ns != timeout_ns) {
+        client = client->next;
     }
-    store->is_begun = true;
-    store->client.epoch++;
+    if (client == NULL) {
+        client = cv__zk_new(server->loop, server->hosts, server->host_count, server->auth,
+                            timeout_ns != 0 ? timeout_ns : READER_NS);
+        if (client == NULL) {
+            return false;
+        }
+        client->next = server->sessions;
+        server->sessions = client;
+    }
+    cv__zk_join(client, &store->user);
+    return true;
+}
+
+/* A new attempt may have another lease, and then belongs to another session. */
+static bool session_choose(struct cv_store *store, const struct cv_remote_request *one)
+{
+    const bool is_acquiring = !one->is_wish && one->ask.verb == CV_STORE_ACQUIRE;
+    const int64_t wanted_ns = is_acquiring ? one->ask.lease_ns : 0;
+    if (store->user.client != NULL && is_acquiring && store->attempt != one->ask.attempt &&
+        store->user.client->asked_ns != wanted_ns) {
+        struct cv_zk_orphan *orphan =
+            store->own[0] != '\0' || store->may_exist ? calloc(1, sizeof *orphan) : NULL;
+        if (orphan != NULL) {
+            own_orphan(store, orphan, 0); /* which the new attempt gives up */
+        }
+        attempt_forget(store);
+        session_leave(store);
+    }
+    return store->user.client != NULL || session_join(store, wanted_ns);
+}
+
+/* ---- Requests ------------------------------------------------------------------------------ */
+
+static void dispatch(struct cv_store *store, const struct cv_remote_request *one)
+{
     if (store->round_count++ > ROUNDS_MAX) {
         work_fail(store, ZSYSTEMERROR);
     } else if (one->is_wish) {
-        cv__zk_catch_up(&store->client, store->election);
-        cv__zk_list(&store->client, store->election, /* is_watching= */ false, on_wish_names);
+        cv__zk_catch_up(&store->user, store->election);
+        cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_wish_names);
     } else if (one->ask.verb == CV_STORE_READ) {
-        cv__zk_catch_up(&store->client, store->election);
-        cv__zk_list(&store->client, store->election, /* is_watching= */ store->attempt == 0,
+        cv__zk_catch_up(&store->user, store->election);
+        cv__zk_list(&store->user, store->election, /* is_watching= */ store->attempt == 0,
                     on_names_read);
     } else if (one->ask.verb == CV_STORE_ACQUIRE) {
         acquire(store, &one->ask);
@@ -763,7 +860,38 @@ static void begin_request(void *user)
     } else {
         release(store, &one->ask);
     }
-    cv__zk_flush(&store->client);
+}
+
+static void begin_request(void *user)
+{
+    struct cv_store *store = user;
+    const struct cv_remote_request *one = cv__remote_current(&store->remote);
+    if (store->is_begun) {
+        return;
+    }
+    if (!session_choose(store, one)) {
+        cv__remote_fail(&store->remote, "ZooKeeper %s: out of memory", store->server->hosts);
+        return;
+    }
+    struct cv_zk *client = store->user.client;
+    if (!cv__zk_session_begin(client)) {
+        /* What the client says of a name that nobody knows. */
+        const bool is_nowhere = errno == ENOENT;
+        cv__remote_fail(&store->remote, "ZooKeeper %s: %s", store->server->hosts,
+                        is_nowhere ? "no such host" : strerror(errno));
+        return;
+    }
+    if (!client->is_connected) {
+        store->user.waits = true; /* on_turn() comes back here */
+        cv__zk_flush(client);
+        return;
+    }
+    store->is_begun = true;
+    store->user.epoch++;
+    dispatch(store, one);
+    if (store->user.client != NULL) {
+        cv__zk_flush(store->user.client);
+    }
 }
 
 static void begin_first(void *user)
@@ -776,13 +904,16 @@ static void begin_first(void *user)
 static void give_up(void *user)
 {
     struct cv_store *store = user;
+    const char *why = store->user.client != NULL ? store->user.client->why : "";
     const bool is_asked = store->is_begun;
     work_end(store);
-    cv__remote_fail(&store->remote, "ZooKeeper %s: %s", store->client.hosts,
-                    is_asked                       ? "no answer in time"
-                    : store->client.why[0] != '\0' ? store->client.why
-                                                   : "no connection in time");
+    cv__remote_fail(&store->remote, "ZooKeeper %s: %s", store->server->hosts,
+                    is_asked         ? "no answer in time"
+                    : why[0] != '\0' ? why
+                                     : "no connection in time");
 }
+
+static const struct cv_store_kind kind;
 
 /* ---- The table ----------------------------------------------------------------------------- */
 
@@ -797,15 +928,15 @@ static void zk_wish(struct cv_store *store, uint64_t request, const char *heir)
                    /* is_wish= */ true);
 }
 
-static int read_hosts(struct cv_store *store, const struct cv_address *address,
+static int read_hosts(struct server *server, const struct cv_address *address,
                       struct cv_errtext *reterr)
 {
-    store->client.host_count = cv__address_host_count(address);
-    if (store->client.host_count == 0) {
+    server->host_count = cv__address_host_count(address);
+    if (server->host_count == 0) {
         return cv__fail(reterr, CV_E_INVALID, "write zookeeper://host:port[,host:port...]/path");
     }
     size_t length = 0;
-    for (uint32_t i = 0; i < store->client.host_count; i++) {
+    for (uint32_t i = 0; i < server->host_count; i++) {
         char host[256];
         uint32_t port;
         if (!cv__address_host(address, i, host, sizeof host, &port)) {
@@ -814,11 +945,11 @@ static int read_hosts(struct cv_store *store, const struct cv_address *address,
                             (unsigned)i + 1);
         }
         const bool is_v6 = strchr(host, ':') != NULL;
-        const int more = snprintf(store->client.hosts + length, sizeof store->client.hosts - length,
+        const int more = snprintf(server->hosts + length, sizeof server->hosts - length,
                                   "%s%s%s%s:%u", i > 0 ? "," : "", is_v6 ? "[" : "", host,
                                   is_v6 ? "]" : "", port != 0 ? (unsigned)port : 2181u);
         length += (size_t)more;
-        if (length >= sizeof store->client.hosts) {
+        if (length >= sizeof server->hosts) {
             return cv__fail(reterr, CV_E_INVALID, "too many hosts in a zookeeper: address");
         }
     }
@@ -854,56 +985,88 @@ static int read_path(struct cv_store *store, const struct cv_address *address,
     return CV_OK;
 }
 
-static int read_address(struct cv_store *store, const char *text, struct cv_errtext *reterr)
+static int read_server(struct server *server, const struct cv_address *address,
+                       struct cv_errtext *reterr)
 {
     static const char *const known[] = {"auth-file", "tls", NULL};
-    struct cv_address address;
     struct cv_span value;
     char file[256] = "";
-    int code = cv__address_split(text, &address, reterr);
-    code = code != CV_OK ? code : cv__address_check_options(&address, known, reterr);
-    code = code != CV_OK ? code : read_hosts(store, &address, reterr);
-    code = code != CV_OK ? code : read_path(store, &address, reterr);
+    int code = cv__address_check_options(address, known, reterr);
+    code = code != CV_OK ? code : read_hosts(server, address, reterr);
     if (code != CV_OK) {
         return code;
     }
-    if (cv__address_option(&address, "tls", &value) && !(value.bytes == 2 && value.at[0] == 'n')) {
+    if (cv__address_option(address, "tls", &value) && !(value.bytes == 2 && value.at[0] == 'n')) {
         return cv__fail(reterr, CV_E_INVALID,
                         "the ZooKeeper client of this build has no TLS; use a tunnel, or tls=no");
     }
-    if (address.user.bytes > 0) {
+    if (address->user.bytes > 0) {
         return cv__fail(reterr, CV_E_INVALID,
                         "a zookeeper: address names no user; give user:password by "
                         "?auth-file=FILE or CONCLAVE_ZOOKEEPER_AUTH");
     }
-    if (cv__address_option(&address, "auth-file", &value) &&
+    if (cv__address_option(address, "auth-file", &value) &&
         (!cv__address_decode(value, file, sizeof file) || file[0] == '\0')) {
         return cv__fail(reterr, CV_E_INVALID, "option 'auth-file' is empty or too long");
     }
-    code = cv__remote_secret(file, "CONCLAVE_ZOOKEEPER_AUTH", store->client.auth,
-                             sizeof store->client.auth, reterr);
-    if (code == CV_OK && store->client.auth[0] != '\0' && strchr(store->client.auth, ':') == NULL) {
+    code = cv__remote_secret(file, "CONCLAVE_ZOOKEEPER_AUTH", server->auth, sizeof server->auth,
+                             reterr);
+    if (code == CV_OK && server->auth[0] != '\0' && strchr(server->auth, ':') == NULL) {
         return cv__fail(reterr, CV_E_INVALID, "ZooKeeper's credentials are written user:password");
     }
+    return code;
+}
+
+/* Finds or makes the server of an address, with one user more. */
+static int server_join(struct cv_store *store, const struct cv_store_setting *setting,
+                       const struct cv_address *address, struct cv_errtext *reterr)
+{
+    struct server *server = calloc(1, sizeof *server);
+    if (server == NULL) {
+        return cv__fail(reterr, CV_E_MEMORY, "out of memory");
+    }
+    int code = read_server(server, address, reterr);
+    char key[CV_ZK_HOSTS_BYTES + sizeof server->auth + 1];
+    (void)snprintf(key, sizeof key, "%s\n%s", server->hosts, server->auth);
+    struct cv_shared *found = code == CV_OK ? cv__shared_join(setting->shared, &kind, key) : NULL;
+    server->loop = setting->loop;
+    if (code == CV_OK && found == NULL &&
+        !cv__shared_add(setting->shared, &server->shared, &kind, key)) {
+        code = cv__fail(reterr, CV_E_MEMORY, "out of memory");
+    }
+    if (code != CV_OK || found != NULL) {
+        free(server);
+    }
+    store->server = found != NULL ? (struct server *)found : server;
     return code;
 }
 
 static int zk_open(struct cv_store **ret_store, const struct cv_store_setting *setting,
                    struct cv_errtext *reterr)
 {
+    struct cv_address address;
     struct cv_store *store = calloc(1, sizeof *store);
-    if (store == NULL) {
-        return cv__fail(reterr, CV_E_MEMORY, "out of memory");
+    struct cv_zk_orphan *orphan = calloc(1, sizeof *orphan);
+    int code = store != NULL && orphan != NULL
+                   ? cv__address_split(setting->address, &address, reterr)
+                   : cv__fail(reterr, CV_E_MEMORY, "out of memory");
+    if (code == CV_OK) {
+        (void)snprintf(store->remote.election, sizeof store->remote.election, "%s",
+                       setting->election);
+        (void)snprintf(store->remote.node, sizeof store->remote.node, "%s", setting->node);
+        code = read_path(store, &address, reterr);
     }
-    (void)snprintf(store->remote.election, sizeof store->remote.election, "%s", setting->election);
-    (void)snprintf(store->remote.node, sizeof store->remote.node, "%s", setting->node);
-    const int code = read_address(store, setting->address, reterr);
+    code = code != CV_OK ? code : server_join(store, setting, &address, reterr);
     if (code != CV_OK) {
+        free(orphan);
         free(store);
         return code;
     }
     cv__remote_init(&store->remote, setting, store, begin_first, give_up);
-    cv__zk_init(&store->client, setting->loop, store, &hooks);
+    store->list = setting->shared;
+    store->orphan = orphan;
+    store->user.store = store;
+    store->user.hooks = &hooks;
     *ret_store = store;
     return CV_OK;
 }
@@ -913,7 +1076,7 @@ static void zk_last(void *user)
     struct cv_store *store = user;
     void (*closed)(void *user) = store->remote.closed;
     void *closed_user = store->remote.closed_user;
-    cv__zk_fini(&store->client);
+    free(store->orphan);
     free(store);
     closed(closed_user);
 }
@@ -921,7 +1084,16 @@ static void zk_last(void *user)
 static void zk_close(struct cv_store *store, void (*closed)(void *user), void *user)
 {
     cv__remote_close_begin(&store->remote, closed, user);
-    cv__zk_close(&store->client, &store->remote);
+    if (store->user.client != NULL) {
+        if (store->own[0] != '\0' || store->may_exist) {
+            own_orphan(store, store->orphan, store->granted_until_ns);
+            store->orphan = NULL;
+        }
+        session_leave(store);
+    }
+    if (cv__shared_leave(store->list, &store->server->shared)) {
+        free(store->server);
+    }
     cv__remote_close_end(&store->remote, zk_last);
 }
 
