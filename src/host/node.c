@@ -368,7 +368,7 @@ static void drain(struct cv_node *node, struct cv_node_host *host)
     }
 }
 
-static void handle(struct cv_node *node, struct cv_node_host *host, const struct cv_event *event,
+static void handle(struct cv_node *node, struct cv_node_host *host, struct cv_event *event,
                    const uint8_t *bytes, size_t byte_count)
 {
     if (node->is_closed) {
@@ -379,22 +379,21 @@ static void handle(struct cv_node *node, struct cv_node_host *host, const struct
         return;
     }
     CV_ASSERT(node->waiting_count == 0); /* drain() left nothing */
-    struct cv_event now = *event;
     if (bytes != NULL) {
-        step_message(node, host, &now, bytes, byte_count);
+        step_message(node, host, event, bytes, byte_count);
     } else {
-        step(node, host, &now);
+        step(node, host, event);
     }
     drain(node, host);
 }
 
-void cv__node_event(struct cv_node *node, struct cv_node_host *host, const struct cv_event *event)
+void cv__node_event(struct cv_node *node, struct cv_node_host *host, struct cv_event *event)
 {
     CV_ASSERT(event->kind != CV_EVENT_MESSAGE);
     handle(node, host, event, NULL, 0);
 }
 
-void cv__node_message(struct cv_node *node, struct cv_node_host *host, const struct cv_event *event,
+void cv__node_message(struct cv_node *node, struct cv_node_host *host, struct cv_event *event,
                       const uint8_t *bytes, size_t byte_count)
 {
     CV_ASSERT(event->kind == CV_EVENT_MESSAGE);
@@ -447,7 +446,7 @@ void cv__node_fire(struct cv_node *node, struct cv_node_host *host, uint32_t tim
     CV_ASSERT(timer < CV_TIMERS_MAX);
     CV_ASSERT(node->due_ns[timer] != 0); /* a timer fires once */
     node->due_ns[timer] = 0;
-    const struct cv_event event = {.kind = CV_EVENT_TIMER, .timer = timer};
+    struct cv_event event = {.kind = CV_EVENT_TIMER, .timer = timer};
     cv__node_event(node, host, &event);
 }
 

@@ -115,8 +115,8 @@ void cv__node_close(struct cv_node *node, struct cv_node_host *host);
 
 /* Gives an event to the core, now or after the step that runs; now_ns is filled in. A message comes
  * with its bytes. */
-void cv__node_event(struct cv_node *node, struct cv_node_host *host, const struct cv_event *event);
-void cv__node_message(struct cv_node *node, struct cv_node_host *host, const struct cv_event *event,
+void cv__node_event(struct cv_node *node, struct cv_node_host *host, struct cv_event *event);
+void cv__node_message(struct cv_node *node, struct cv_node_host *host, struct cv_event *event,
                       const uint8_t *bytes, size_t byte_count);
 
 /* When the next timer is due by the local clock; 0: none is armed. */

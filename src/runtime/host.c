@@ -183,7 +183,7 @@ static void call_send(void *self, uint32_t index, cv_id first, cv_id last, bool 
                                    k->byte_count);
     }
     if (to_self) {
-        const struct cv_event event = {.kind = CV_EVENT_MESSAGE, .peer = h->config.self};
+        struct cv_event event = {.kind = CV_EVENT_MESSAGE, .peer = h->config.self};
         cv__node_message(&h->node, &h->node_host, &event, k->bytes, k->byte_count);
     }
 }
@@ -291,7 +291,7 @@ static const struct cv_node_calls host_calls = {
 
 /* ---- Events from outside --------------------------------------------------------------------- */
 
-static void handle(struct cv_host *h, const struct cv_event *event)
+static void handle(struct cv_host *h, struct cv_event *event)
 {
     if (h->is_started && !h->is_closing) {
         cv__node_event(&h->node, &h->node_host, event);
@@ -304,8 +304,7 @@ void cv__host_message(struct cv_host *h, cv_id peer, const uint8_t *bytes, size_
 {
     CV_ASSERT(bytes != NULL);
     CV_ASSERT(peer <= h->config.member_count);
-    const struct cv_event event = {
-        .kind = CV_EVENT_MESSAGE, .peer = peer, .delay_ns_max = delay_ns_max};
+    struct cv_event event = {.kind = CV_EVENT_MESSAGE, .peer = peer, .delay_ns_max = delay_ns_max};
     if (h->is_started && !h->is_closing) {
         cv__node_message(&h->node, &h->node_host, &event, bytes, byte_count);
         set_kernel_timer(h);
@@ -314,44 +313,42 @@ void cv__host_message(struct cv_host *h, cv_id peer, const uint8_t *bytes, size_
 
 void cv__host_sequence(struct cv_host *h, uint64_t request, uint64_t number)
 {
-    const struct cv_event event = {
-        .kind = CV_EVENT_SEQUENCE, .request = request, .sequence = number};
+    struct cv_event event = {.kind = CV_EVENT_SEQUENCE, .request = request, .sequence = number};
     handle(h, &event);
 }
 
 void cv__host_store(struct cv_host *h, const struct cv_event *answer)
 {
-    const struct cv_event event = {.kind = CV_EVENT_STORE,
-                                   .request = answer->request,
-                                   .verdict = answer->verdict,
-                                   .token = answer->token,
-                                   .holder = answer->holder,
-                                   .duration_ns = answer->duration_ns};
+    struct cv_event event = {.kind = CV_EVENT_STORE,
+                             .request = answer->request,
+                             .verdict = answer->verdict,
+                             .token = answer->token,
+                             .holder = answer->holder,
+                             .duration_ns = answer->duration_ns};
     handle(h, &event);
 }
 
 void cv__host_peer_down(struct cv_host *h, cv_id peer, bool is_certain)
 {
-    const struct cv_event event = {
-        .kind = CV_EVENT_PEER_DOWN, .peer = peer, .is_certain = is_certain};
+    struct cv_event event = {.kind = CV_EVENT_PEER_DOWN, .peer = peer, .is_certain = is_certain};
     handle(h, &event);
 }
 
 void cv__host_resign(struct cv_host *h, cv_id successor)
 {
-    const struct cv_event event = {.kind = CV_EVENT_RESIGN, .peer = successor};
+    struct cv_event event = {.kind = CV_EVENT_RESIGN, .peer = successor};
     handle(h, &event);
 }
 
 void cv__host_campaign(struct cv_host *h, bool is_candidate)
 {
-    const struct cv_event event = {.kind = CV_EVENT_CAMPAIGN, .is_candidate = is_candidate};
+    struct cv_event event = {.kind = CV_EVENT_CAMPAIGN, .is_candidate = is_candidate};
     handle(h, &event);
 }
 
 void cv__host_report(struct cv_host *h, enum cv_input input, int64_t value)
 {
-    const struct cv_event event = {.kind = CV_EVENT_REPORT, .input = input, .value = value};
+    struct cv_event event = {.kind = CV_EVENT_REPORT, .input = input, .value = value};
     handle(h, &event);
 }
 
@@ -523,7 +520,7 @@ int cv__host_start(struct cv_host *h, struct cv_errtext *reterr)
         CV_ASSERT(persisted_count <= CV_PERSIST_WORDS_MAX);
     }
     h->is_started = true;
-    const struct cv_event event = {
+    struct cv_event event = {
         .kind = CV_EVENT_START,
         .persisted = persisted,
         .persisted_count = persisted_count,

@@ -9,12 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct sim_node *sim_node_of(struct sim_world *w, cv_id id)
-{
-    CV_ASSERT(id >= 1 && id <= w->node_count);
-    return &w->node[id - 1];
-}
-
 struct cv_node_host *sim_node_host(struct sim_node *n)
 {
     struct cv_node_host *host = &n->world->host;

@@ -54,7 +54,6 @@ struct sim_node {
 
 extern const struct cv_node_calls sim_node_calls;
 
-struct sim_node *sim_node_of(struct sim_world *world, cv_id id);
 /* The one host of all nodes, turned to this one: nobody steps a node from within another's step. */
 struct cv_node_host *sim_node_host(struct sim_node *node);
 

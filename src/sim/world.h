@@ -136,6 +136,12 @@ struct sim_world {
     jmp_buf on_assert;
 };
 
+static inline struct sim_node *sim_node_of(struct sim_world *w, cv_id id)
+{
+    CV_ASSERT(id >= 1 && id <= w->node_count);
+    return &w->node[id - 1];
+}
+
 /* `scenario` is lent for the world's life. */
 struct sim_world *sim_world_new(const struct sim_scenario *scenario, uint64_t seed,
                                 const struct sim_world_options *options);
