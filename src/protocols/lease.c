@@ -101,11 +101,23 @@ struct asked {
 
 enum view { VIEW_NONE, VIEW_OTHER, VIEW_SELF };
 
-/* Invariants: who leads is a candidate, seeks nothing else and owes no RELEASE; every attempt that
- * is not the present one is over; at most one request is open, and it is the latest. */
+/* What the present attempt is. */
+enum lease_role {
+    LEASE_LOOKING,   /* nothing was asked for with it */
+    LEASE_ACQUIRING, /* ACQUIRE was asked for and not answered since: it may hold the record */
+    LEASE_WAITING,   /* ACQUIRE was answered: another holds the record */
+    LEASE_LEADING,   /* it holds the record, until valid_until_ns */
+    LEASE_STOPPED,   /* the host can do no more for this core */
+    LEASE_ROLE_COUNT
+};
+
+/* Invariants: a leader is a candidate and owes no RELEASE; every attempt that is not the present one
+ * is over; at most one request is open, and it is the latest. */
 struct lease {
-    cv_id self; /* only to say to the host that oneself leads */
-    uint32_t is_candidate, is_stopped, zero;
+    cv_id self;            /* only to say to the host that oneself leads */
+    uint32_t role;         /* enum lease_role; changed by become() alone */
+    uint32_t is_candidate; /* what the operator wants, in any role */
+    uint32_t zero;
     int64_t drift_ppb;
     int64_t lease_ns, renew_ns, retry_ns, retry_max_ns, timeout_ns, poll_ns, rest_ns;
     uint64_t label;
@@ -115,11 +127,9 @@ struct lease {
     uint64_t answered;     /* the latest that was answered */
     struct asked asked[ASKS_KEPT];
 
-    uint64_t attempt;   /* from 1 */
-    uint32_t is_sought; /* ACQUIRE was asked with it */
-    uint32_t is_unsure; /* ... and not answered since */
-    uint32_t leads;
+    uint64_t attempt;       /* from 1 */
     uint32_t failure_count; /* in a row */
+    uint32_t zero3;
     uint64_t token;
     int64_t valid_until_ns;
 
@@ -225,27 +235,63 @@ static void lease_init(void *state, const struct cv_config *config)
     l->is_candidate = o[OPTION_CANDIDATE] != 0;
 }
 
+static const uint32_t lease_role_next[LEASE_ROLE_COUNT] = {
+    [LEASE_LOOKING] = BIT(LEASE_ACQUIRING) | BIT(LEASE_STOPPED),
+    [LEASE_ACQUIRING] =
+        BIT(LEASE_WAITING) | BIT(LEASE_LEADING) | BIT(LEASE_LOOKING) | BIT(LEASE_STOPPED),
+    [LEASE_WAITING] =
+        BIT(LEASE_ACQUIRING) | BIT(LEASE_LEADING) | BIT(LEASE_LOOKING) | BIT(LEASE_STOPPED),
+    [LEASE_LEADING] = BIT(LEASE_LOOKING) | BIT(LEASE_STOPPED),
+    [LEASE_STOPPED] = 0,
+};
+
+/* The one place where the role changes. */
+static void become(struct lease *l, enum lease_role role)
+{
+    CV_ASSERT(role < LEASE_ROLE_COUNT);
+    CV_ASSERT(l->role == role || (lease_role_next[l->role] & BIT(role)) != 0);
+    l->role = role;
+}
+
+static bool is_leading(const struct lease *l)
+{
+    return l->role == LEASE_LEADING;
+}
+
+/* Was ACQUIRE asked for with the present attempt? Then the store may know of it. */
+static bool is_sought(const struct lease *l)
+{
+    return l->role != LEASE_LOOKING && l->role != LEASE_STOPPED;
+}
+
 static void lease_check(const void *state)
 {
     const struct lease *l = state;
-    if (l->leads) {
-        CV_ASSERT(l->is_candidate && !l->is_stopped);
-        CV_ASSERT(l->is_sought);
+    CV_ASSERT(l->role < LEASE_ROLE_COUNT);
+    CV_ASSERT(is_leading(l) == (l->view == VIEW_SELF));
+    if (is_leading(l)) {
+        CV_ASSERT(l->is_candidate);
         CV_ASSERT(l->debt_attempt == 0);
-        CV_ASSERT(l->token > l->token_max);
+        CV_ASSERT(l->token > l->token_max); /* tokens grow */
+        CV_ASSERT(!l->sees_other);
+        CV_ASSERT(l->valid_until_ns == l->view_until_ns); /* what the host was told is what holds */
+    }
+    if (l->role == LEASE_STOPPED) {
+        CV_ASSERT(!l->is_due);
         CV_ASSERT(!l->sees_other);
     }
-    CV_ASSERT(l->leads == (l->view == VIEW_SELF));
-    CV_ASSERT(l->debt_attempt < l->attempt);
+    CV_ASSERT(l->debt_attempt < l->attempt); /* what is given back is over */
     CV_ASSERT(l->open_request == 0 || l->open_request == l->request);
     CV_ASSERT(l->answered <= l->request);
+    CV_ASSERT(l->attempt >= 1);
 }
 
 /* ---- Questions, and the pauses between them -------------------------------------------------- */
 
 static bool stands(const struct lease *l, int64_t now_ns)
 {
-    return l->is_candidate && !l->is_stopped && now_ns >= l->rest_until_ns;
+    CV_ASSERT(l->role != LEASE_STOPPED);
+    return l->is_candidate && now_ns >= l->rest_until_ns;
 }
 
 static enum cv_store_verb next_verb(const struct lease *l, int64_t now_ns)
@@ -253,7 +299,7 @@ static enum cv_store_verb next_verb(const struct lease *l, int64_t now_ns)
     if (l->debt_attempt != 0) {
         return CV_STORE_RELEASE;
     }
-    if (l->leads) {
+    if (is_leading(l)) {
         return CV_STORE_RENEW;
     }
     return stands(l, now_ns) ? CV_STORE_ACQUIRE : CV_STORE_READ;
@@ -284,7 +330,7 @@ static void wait_between(struct lease *l, int64_t earliest_ns, int64_t latest_ns
 static void ask(struct lease *l, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(l->open_request == 0);
-    CV_ASSERT(!l->is_stopped);
+    CV_ASSERT(l->role != LEASE_STOPPED);
     if (l->debt_attempt != 0 && now_ns >= l->debt_until_ns) {
         l->debt_attempt = 0; /* nobody answers, and by now the record has run out */
     }
@@ -292,10 +338,9 @@ static void ask(struct lease *l, int64_t now_ns, struct cv_effects *out)
     const bool is_release = verb == CV_STORE_RELEASE;
     const bool is_hold = verb == CV_STORE_ACQUIRE || verb == CV_STORE_RENEW;
     const uint64_t attempt = is_release ? l->debt_attempt : l->attempt;
-    const uint64_t token = is_release ? l->debt_token : l->leads ? l->token : 0;
+    const uint64_t token = is_release ? l->debt_token : is_leading(l) ? l->token : 0;
     if (verb == CV_STORE_ACQUIRE) {
-        l->is_sought = true;
-        l->is_unsure = true;
+        become(l, LEASE_ACQUIRING);
     }
     l->open_request = ++l->request;
     l->asked[l->request % ASKS_KEPT] = (struct asked){l->request, attempt, now_ns, verb, 0};
@@ -327,11 +372,11 @@ static int64_t growing_ns(const struct lease *l, uint32_t count, int64_t limit_n
 }
 
 /* The latest request failed. A leader has no time to lose: it asks again soon, until its end. The
- * others wait longer and longer, and by and by do not know any more who leads. */
+ * others wait longer and longer, and over time do not know any more who leads. */
 static void on_failure(struct lease *l, int64_t now_ns, struct cv_effects *out)
 {
     l->failure_count += l->failure_count < 32;
-    if (l->leads) {
+    if (is_leading(l)) {
         wait_between(l, now_ns + l->retry_ns / 2, now_ns + l->retry_ns, out);
         return;
     }
@@ -362,12 +407,10 @@ static void on_news(struct lease *l, int64_t now_ns, struct cv_effects *out)
 /* This attempt is over, whatever is still on its way. */
 static void end_attempt(struct lease *l)
 {
-    if (l->leads) {
+    if (is_leading(l)) {
         l->token_max = l->token > l->token_max ? l->token : l->token_max;
     }
-    l->leads = false;
-    l->is_sought = false;
-    l->is_unsure = false;
+    become(l, LEASE_LOOKING);
     l->attempt++;
     ask_anew(l);
 }
@@ -375,10 +418,10 @@ static void end_attempt(struct lease *l)
 /* The work is done: give the record back, if it was given. */
 static void renounce(struct lease *l, int64_t now_ns)
 {
-    CV_ASSERT(l->is_sought);
+    CV_ASSERT(is_sought(l));
     CV_ASSERT(l->debt_attempt == 0);
     l->debt_attempt = l->attempt;
-    l->debt_token = l->leads ? l->token : 0;
+    l->debt_token = is_leading(l) ? l->token : 0;
     l->debt_until_ns = now_ns + l->lease_ns;
     end_attempt(l);
 }
@@ -386,7 +429,7 @@ static void renounce(struct lease *l, int64_t now_ns)
 /* Before anything else in a step: the end is the end, however late it is seen. */
 static bool has_ended(struct lease *l, int64_t now_ns, enum cv_reason *ret_lost)
 {
-    if (!l->leads || now_ns < l->valid_until_ns) {
+    if (!is_leading(l) || now_ns < l->valid_until_ns) {
         return false;
     }
     const bool was_asking = l->open_request != 0 || l->failure_count > 0;
@@ -410,26 +453,33 @@ static void on_granted(struct lease *l, const struct asked *asked, const struct 
     const int64_t until_ns = asked->at_ns + sure_ns(duration_ns, l->drift_ppb);
     const int64_t now_ns = event->now_ns;
     CV_ASSERT(l->is_candidate);
-    CV_ASSERT(l->is_sought);
-    if (l->leads && event->token != l->token) {
+    CV_ASSERT(is_sought(l));
+    if (is_leading(l) && event->token != l->token) {
         *ret_lost = CV_REASON_SUPERSEDED; /* a leadership has one token: this is not it any more */
         end_attempt(l);
         return;
     }
     if (event->token <= l->token_max) {
         l->refused_count++; /* it fences nothing */
+        cv__effect_note(out, "grant given back: its token {number} is not new", CV_ID_NONE, 0,
+                        event->token);
         stand_back(l, now_ns);
         return;
     }
     l->has_news = false;
     if (until_ns <= now_ns) {
+        cv__effect_note(out, "grant of no use: it ended at {time}, before it was heard of",
+                        CV_ID_NONE, until_ns, event->token);
         on_failure(l, now_ns, out); /* too late to be of use; the same grant again, sooner */
         return;
     }
-    l->is_unsure = false;
-    l->valid_until_ns = l->leads ? cv__max64(l->valid_until_ns, until_ns) : until_ns;
-    l->leads = true;
+    const int64_t before_ns = is_leading(l) ? l->valid_until_ns : until_ns;
+    l->valid_until_ns = cv__max64(before_ns, until_ns);
+    become(l, LEASE_LEADING);
     l->token = event->token;
+    CV_ASSERT(asked->attempt == l->attempt);   /* an attempt that is over is never revived */
+    CV_ASSERT(l->valid_until_ns >= before_ns); /* within a token it never moves backwards */
+    CV_ASSERT(now_ns < l->valid_until_ns);
     l->sees_other = false;
     cv__effect_arm(out, TIMER_END, l->valid_until_ns, l->valid_until_ns);
     const int64_t renew_ns =
@@ -444,7 +494,7 @@ static void on_held(struct lease *l, const struct cv_event *event, struct cv_eff
 {
     const int64_t now_ns = event->now_ns;
     const int64_t held_ns = cv__min64(cv__max64(event->duration_ns, 0), GRANT_NS_MAX);
-    CV_ASSERT(!l->leads);
+    CV_ASSERT(!is_leading(l));
     if (event->token >= l->token_max && event->holder != l->label) {
         l->token_max = event->token;
         l->sees_other = true;
@@ -485,7 +535,7 @@ static void on_renew_answer(struct lease *l, const struct asked *asked,
                             const struct cv_event *event, enum cv_reason *ret_lost,
                             struct cv_effects *out)
 {
-    CV_ASSERT(l->leads);
+    CV_ASSERT(is_leading(l));
     if (event->verdict == CV_STORE_GRANTED) {
         on_granted(l, asked, event, ret_lost, out);
         return;
@@ -504,12 +554,12 @@ static void on_acquire_answer(struct lease *l, const struct asked *asked,
 {
     if (event->verdict == CV_STORE_GRANTED) {
         on_granted(l, asked, event, ret_lost, out);
-    } else if (l->leads) {
+    } else if (is_leading(l)) {
         /* An earlier request of the same attempt was carried out after this one, and its answer
          * came first. It still holds by the store's promise; but asking is better than arguing. */
         l->is_due = l->open_request == 0;
     } else if (event->verdict == CV_STORE_HELD) {
-        l->is_unsure = false;
+        become(l, LEASE_WAITING);
         on_held(l, event, out);
     } else {
         on_failure(l, event->now_ns, out); /* free, yet not granted: no answer to this question */
@@ -518,7 +568,7 @@ static void on_acquire_answer(struct lease *l, const struct asked *asked,
 
 static void on_look_answer(struct lease *l, const struct cv_event *event, struct cv_effects *out)
 {
-    if (l->leads) {
+    if (is_leading(l)) {
         return; /* it was asked before a request that was granted since */
     }
     if (event->verdict == CV_STORE_HELD) {
@@ -553,6 +603,8 @@ static void on_answer(struct lease *l, const struct cv_event *event, enum cv_rea
 {
     const struct asked asked = l->asked[event->request % ASKS_KEPT];
     if (event->request == 0 || asked.request != event->request || !counts(l, &asked, event)) {
+        cv__effect_note(out, "answer ignored: request {number} is no longer open", CV_ID_NONE, 0,
+                        event->request);
         return; /* of an attempt that is over, or so old that it is forgotten */
     }
     if (event->verdict == CV_STORE_FAILED) {
@@ -582,7 +634,7 @@ static void on_answer(struct lease *l, const struct cv_event *event, enum cv_rea
         on_look_answer(l, event, out);
         break;
     }
-    if (had_news && !l->leads) {
+    if (had_news && !is_leading(l)) {
         on_news(l, event->now_ns, out);
     }
 }
@@ -597,7 +649,7 @@ static void on_turn(struct lease *l, int64_t now_ns, struct cv_effects *out)
         return;
     }
     l->open_request = 0; /* its answer may come late, and then counts as that of any other */
-    if (l->leads) {
+    if (is_leading(l)) {
         l->failure_count += l->failure_count < 32;
         l->is_due = true;
     } else {
@@ -608,9 +660,10 @@ static void on_turn(struct lease *l, int64_t now_ns, struct cv_effects *out)
 /* The host has stopped its work before it says so. */
 static void on_resign(struct lease *l, bool has_just_ended, int64_t now_ns)
 {
-    if (l->leads || l->is_unsure) {
+    if (is_leading(l) || l->role == LEASE_ACQUIRING) {
         stand_back(l, now_ns);
     } else if (has_just_ended) {
+        CV_ASSERT(!is_leading(l));
         l->rest_until_ns = now_ns + l->rest_ns;
     }
 }
@@ -620,7 +673,7 @@ static void on_campaign(struct lease *l, const struct cv_event *event)
 {
     const bool was_candidate = l->is_candidate;
     l->is_candidate = event->is_candidate;
-    if (was_candidate && !l->is_candidate && l->is_sought) {
+    if (was_candidate && !l->is_candidate && is_sought(l)) {
         renounce(l, event->now_ns);
     } else if (!was_candidate && l->is_candidate) {
         l->rest_until_ns = 0;
@@ -632,7 +685,7 @@ static void on_campaign(struct lease *l, const struct cv_event *event)
 static void stop(struct lease *l, struct cv_effects *out)
 {
     end_attempt(l);
-    l->is_stopped = true;
+    become(l, LEASE_STOPPED);
     l->is_due = false;
     l->sees_other = false;
     cv__effect_disarm(out, TIMER_TURN);
@@ -641,10 +694,10 @@ static void stop(struct lease *l, struct cv_effects *out)
 /* At the end of a step: what is believed now, if it is news. */
 static void tell(struct lease *l, enum cv_reason lost, struct cv_effects *out)
 {
-    const enum view view = l->leads ? VIEW_SELF : l->sees_other ? VIEW_OTHER : VIEW_NONE;
-    const uint64_t token = l->leads ? l->token : l->sees_other ? l->other_token : 0;
-    const uint64_t label = l->leads ? l->label : l->sees_other ? l->other_label : 0;
-    const int64_t until_ns = l->leads ? l->valid_until_ns : 0;
+    const enum view view = is_leading(l) ? VIEW_SELF : l->sees_other ? VIEW_OTHER : VIEW_NONE;
+    const uint64_t token = is_leading(l) ? l->token : l->sees_other ? l->other_token : 0;
+    const uint64_t label = is_leading(l) ? l->label : l->sees_other ? l->other_label : 0;
+    const int64_t until_ns = is_leading(l) ? l->valid_until_ns : 0;
     const bool is_same = view == l->view && token == l->view_token && label == l->view_label;
     if (is_same && until_ns == l->view_until_ns) {
         return;
@@ -695,11 +748,11 @@ static void handle(struct lease *l, const struct cv_event *event, bool has_just_
         } /* TIMER_END has done its work by waking us up */
         break;
     case CV_EVENT_RESIGN:
-        *ret_lost = l->leads ? CV_REASON_RESIGNED : *ret_lost;
+        *ret_lost = is_leading(l) ? CV_REASON_RESIGNED : *ret_lost;
         on_resign(l, has_just_ended, event->now_ns);
         break;
     case CV_EVENT_CAMPAIGN:
-        *ret_lost = l->leads ? CV_REASON_RESIGNED : *ret_lost;
+        *ret_lost = is_leading(l) ? CV_REASON_RESIGNED : *ret_lost;
         on_campaign(l, event);
         break;
     case CV_EVENT_PERSIST_FAILED:
@@ -718,7 +771,7 @@ static void lease_step(void *state, const struct cv_event *event, struct cv_effe
 {
     struct lease *l = state;
     enum cv_reason lost = CV_REASON_EXPIRED;
-    if (l->is_stopped) {
+    if (l->role == LEASE_STOPPED) {
         return;
     }
     const bool has_just_ended = has_ended(l, event->now_ns, &lost);

@@ -663,9 +663,21 @@ static void the_holders_own_lease_governs(void **unused)
     assert_in_range(short_ns, 10 * NS_PER_S, 13 * NS_PER_S);
 }
 
+/* What an operator reads when an answer led to nothing. */
+static void ignored_answer_has_a_reason(void **unused)
+{
+    (void)unused;
+    struct solo *s = solo_new("lease", 1, 1, "");
+    grant(s, 77, 1);
+    assert_int_equal(solo_noted(s, "answer ignored: request {number} is no longer open")->number,
+                     77);
+    solo_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ignored_answer_has_a_reason),
         cmocka_unit_test(asks_for_the_record_when_it_starts),
         cmocka_unit_test(counts_from_its_request_less_twice_the_drift),
         cmocka_unit_test(renews_in_time_and_says_for_how_long),
