@@ -34,6 +34,7 @@ int64_t cv__bully_settle_ns(const struct cv_config *config)
 {
     /* Suspicion; an election; one more, if a refusal or a leftover wait made the first one void. */
     const int64_t *option = config->option;
+    CV_ASSERT(option[CLASSIC_OPTION_ANSWER] < option[CLASSIC_OPTION_COORDINATOR]);
     return cv__classic_detection_ns(config) + 2 * option[CLASSIC_OPTION_HEARTBEAT] +
            3 * (option[CLASSIC_OPTION_ANSWER] + option[CLASSIC_OPTION_COORDINATOR]) +
            4 * option[CLASSIC_OPTION_DELTA];
@@ -162,6 +163,7 @@ static void bully_on_answer(struct classic *c, const struct cv_event *event, str
 static void bully_on_message(struct classic *c, const struct cv_event *event,
                              struct cv_effects *out)
 {
+    CV_ASSERT(event->peer != c->self);
     switch (event->message->type) {
     case BULLY_ELECTION:
         bully_on_election(c, event, out);

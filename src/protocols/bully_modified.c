@@ -80,6 +80,7 @@ static int64_t modified_settle_ns(const struct cv_config *config)
 {
     /* Suspicion; an election; and more of them if a refusal or a leftover wait voids the first. */
     const int64_t *option = config->option;
+    CV_ASSERT(option[CLASSIC_OPTION_ANSWER] < option[CLASSIC_OPTION_COORDINATOR]);
     return cv__classic_detection_ns(config) + 2 * option[CLASSIC_OPTION_HEARTBEAT] +
            4 * (option[CLASSIC_OPTION_ANSWER] + option[CLASSIC_OPTION_COORDINATOR]);
 }
@@ -213,6 +214,7 @@ static void modified_on_message(struct classic *c, const struct cv_event *event,
                                 struct cv_effects *out)
 {
     struct bully_modified *s = (struct bully_modified *)c;
+    CV_ASSERT(event->peer != c->self);
     switch (event->message->type) {
     case ELECTION:
         modified_on_election(c, event->peer, out);
@@ -235,6 +237,7 @@ static void modified_on_message(struct classic *c, const struct cv_event *event,
 static void modified_on_timer(struct classic *c, uint32_t timer, int64_t now_ns,
                               struct cv_effects *out)
 {
+    CV_ASSERT(c->leader == CV_ID_NONE);
     CV_ASSERT(timer == CLASSIC_TIMER_ELECTION);
     modified_grant((struct bully_modified *)c, now_ns, out);
 }
@@ -242,6 +245,7 @@ static void modified_on_timer(struct classic *c, uint32_t timer, int64_t now_ns,
 static void modified_on_peer_down(struct classic *c, const struct cv_event *event,
                                   struct cv_effects *out)
 {
+    CV_ASSERT(event->kind == CV_EVENT_PEER_DOWN);
     modified_settle((struct bully_modified *)c, event->peer, event->now_ns, out);
 }
 

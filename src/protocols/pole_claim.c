@@ -166,6 +166,8 @@ static uint32_t count_newer(struct pole *p, int64_t sent_ns)
 static int64_t answered_ns(struct pole *p, int64_t known_ns, int64_t now_ns)
 {
     const uint32_t others = p->quorum - 1;
+    CV_ASSERT(2 * p->quorum > p->member_count); /* any two majorities share a process */
+    CV_ASSERT(known_ns <= now_ns);
     if (others == 0) {
         return now_ns;
     }
@@ -229,7 +231,7 @@ static void look_for_majority(struct pole *p, int64_t now_ns, struct cv_effects 
         }
         p->valid_until_ns = until_ns;
         establish(p, now_ns, out);
-    } else if (until_ns > p->valid_until_ns) {
+    } else if (until_ns > p->valid_until_ns) { /* it never moves backwards within a token */
         p->valid_until_ns = until_ns;
         tell(p, CV_REASON_RENEWED, out);
     } else {
@@ -240,6 +242,7 @@ static void look_for_majority(struct pole *p, int64_t now_ns, struct cv_effects 
 
 static void forget_answers(struct pole *p)
 {
+    CV_ASSERT(!pole_is_leading(p)); /* a leadership rests on them */
     for (cv_id id = 1; id <= p->member_count; id++) {
         pole_peer(p, id)->acked_ns = 0;
     }
@@ -248,6 +251,7 @@ static void forget_answers(struct pole *p)
 /* Takes an epoch to claim, above all that were followed or claimed. */
 static void take_epoch(struct pole *p, uint64_t epoch)
 {
+    CV_ASSERT(pole_is_claimant(p));
     epoch = epoch > p->followed_epoch ? epoch : p->followed_epoch + 1;
     epoch = epoch > p->claimed_epoch ? epoch : p->claimed_epoch + 1;
     p->leader_epoch = epoch;

@@ -59,12 +59,16 @@ const struct cv_option cv__pole_options[] = {
 int64_t cv__pole_lead_ns(const struct cv_config *config)
 {
     const int64_t lease = config->option[POLE_OPTION_LEASE];
+    CV_ASSERT(lease != CV_OPTION_DERIVED);
+    CV_ASSERT(config->drift_ppb >= 0); /* safety rests on it alone */
     return lease - (int64_t)((__int128)lease * 2 * config->drift_ppb / NS_PER_S) - 1;
 }
 
 int64_t cv__pole_wait_ns(const struct cv_config *config)
 {
     const int64_t *o = config->option;
+    CV_ASSERT(o[POLE_OPTION_ROUND] > 0);
+    CV_ASSERT(o[POLE_OPTION_HEARTBEAT] > 0);
     return cv__max64(2 * o[POLE_OPTION_ROUND],
                      o[POLE_OPTION_HEARTBEAT] + o[POLE_OPTION_DELTA] + o[POLE_OPTION_SIGMA]);
 }
@@ -85,6 +89,7 @@ int64_t cv__pole_settle_ns(const struct cv_config *config)
 
 int64_t cv__pole_timely_ns(const struct cv_config *config)
 {
+    CV_ASSERT(config->option[POLE_OPTION_DELTA] > 0);
     return config->option[POLE_OPTION_DELTA];
 }
 
@@ -115,6 +120,7 @@ int cv__pole_preference(const struct cv_config *config, uint32_t *ret_place,
         behind += is_listed;
         at = *digit == ',' ? digit + 1 : digit;
     }
+    CV_ASSERT(behind <= config->member_count);
     *ret_place = behind;
     return CV_OK;
 }
@@ -158,6 +164,8 @@ int cv__pole_configure(struct cv_config *config, struct cv_errtext *reterr)
     };
     const int64_t *o = config->option;
     const int64_t profile = o[POLE_OPTION_PROFILE];
+    CV_ASSERT(profile >= 0);
+    CV_ASSERT(profile < (int64_t)COUNT_OF(profiles)); /* one of the words of the option */
     cv__config_derive(config, POLE_OPTION_DELTA, profiles[profile].delta);
     cv__config_derive(config, POLE_OPTION_SIGMA, profiles[profile].sigma);
     cv__config_derive(config, POLE_OPTION_HEARTBEAT, profiles[profile].eta);

@@ -43,6 +43,8 @@ static void fill_inputs(struct pole *p, int64_t now_ns)
 
 void cv__pole_get_score(struct pole *p, uint64_t epoch, int64_t now_ns, struct cv_score *ret_score)
 {
+    CV_ASSERT(epoch <= POLE_EPOCH_MAX * 2);
+    CV_ASSERT(p->suspect != p->self);
     fill_inputs(p, now_ns);
     const struct cv_oracle_view view = {
         .epoch = epoch,
@@ -70,6 +72,7 @@ bool cv__pole_has_data(struct pole *p, int64_t now_ns)
     for (cv_id id = 1; id <= p->member_count; id++) {
         known += id != p->self && is_fresh(p, pole_peer(p, id), now_ns);
     }
+    CV_ASSERT(known <= p->member_count);
     return !p->needs_peers || known == p->member_count;
 }
 
@@ -183,6 +186,8 @@ void cv__pole_on_echo(struct pole *p, const struct cv_event *event, struct cv_ef
 
 void cv__pole_on_report(struct pole *p, const struct cv_event *event)
 {
+    CV_ASSERT(event->kind == CV_EVENT_REPORT);
+    CV_ASSERT(event->input < CV_INPUT_COUNT);
     const uint64_t value = event->value > 0 ? (uint64_t)event->value : 0;
     switch (event->input) {
     case CV_INPUT_HISTORY_LENGTH:

@@ -101,6 +101,7 @@ static void count(struct pole *p, cv_id id, bool has_heard_quorum, int64_t now_n
 {
     CV_ASSERT(p->role == POLE_SELECTING);
     CV_ASSERT(id != CV_ID_NONE);
+    CV_ASSERT(id <= p->member_count);
     uint64_t *heard = pole_set(p, POLE_SET_QUORATE);
     cv__set_add(pole_set(p, POLE_SET_PROPOSED), id);
     if (has_heard_quorum) {

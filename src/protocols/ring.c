@@ -73,6 +73,7 @@ static uint64_t *workspace(struct ring *r)
 static int ring_configure(struct cv_config *config, struct cv_errtext *reterr)
 {
     /* Twice round the ring, with every process dead but two. */
+    CV_ASSERT(config->member_count >= 1);
     const int64_t delta = config->option[CLASSIC_OPTION_DELTA];
     const int64_t round = config->member_count * (2 * delta + cv__classic_answer_ns(config));
     return cv__classic_configure(config, round + delta, reterr);
@@ -81,6 +82,7 @@ static int ring_configure(struct cv_config *config, struct cv_errtext *reterr)
 static int64_t ring_settle_ns(const struct cv_config *config)
 {
     const int64_t *option = config->option;
+    CV_ASSERT(option[CLASSIC_OPTION_COORDINATOR] != CV_OPTION_DERIVED);
     return cv__classic_detection_ns(config) + 2 * option[CLASSIC_OPTION_HEARTBEAT] +
            3 * option[CLASSIC_OPTION_COORDINATOR];
 }
@@ -116,6 +118,8 @@ static struct cv_list list_of(const struct ring *r, const uint64_t *set)
 static bool pass_on(struct ring *r, const struct cv_message *message, int64_t now_ns,
                     struct cv_effects *out)
 {
+    CV_ASSERT(message->type == ELECTION || message->type == COORDINATOR);
+    CV_ASSERT(now_ns > 0);
     return cv__hop_send(&r->hop, &r->c, r->sets, message, now_ns, out);
 }
 
@@ -195,6 +199,8 @@ static void ring_on_election(struct ring *r, const struct cv_event *event, struc
     struct classic *c = &r->c;
     const struct ring_election election = ring_election_read(event->message);
     uint64_t *active = workspace(r);
+    CV_ASSERT(election.initiator != CV_ID_NONE); /* checked by the codec */
+    CV_ASSERT(election.active.word_count == cv__set_words(c->member_count));
     cv__set_copy(active, election.active.word, c->member_count);
     const bool is_listed = cv__set_has(active, c->self);
     if (election.initiator == c->self && !is_listed) {
@@ -242,6 +248,7 @@ static void ring_on_coordinator(struct ring *r, const struct cv_event *event,
 static void ring_on_message(struct classic *c, const struct cv_event *event, struct cv_effects *out)
 {
     struct ring *r = (struct ring *)c;
+    CV_ASSERT(event->peer != c->self);
     switch (event->message->type) {
     case HOP_ACK:
         cv__hop_on_ack(&r->hop, event);
@@ -274,6 +281,7 @@ static void ring_on_timer(struct classic *c, uint32_t timer, int64_t now_ns, str
     }
     CV_ASSERT(timer == CLASSIC_TIMER_ELECTION);
     CV_ASSERT(c->role == ELECTING);
+    CV_ASSERT(c->leader == CV_ID_NONE);
     cv__classic_elect(c, &ring_rules, now_ns, out);
 }
 

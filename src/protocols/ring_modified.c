@@ -60,6 +60,7 @@ static int modified_configure(struct cv_config *config, struct cv_errtext *reter
 {
     /* The greatest id is met after a round at most, comes home after another, and is announced in a
      * third; with every process dead but two. */
+    CV_ASSERT(config->member_count >= 1);
     const int64_t delta = config->option[CLASSIC_OPTION_DELTA];
     const int64_t round = config->member_count * (3 * delta + cv__classic_answer_ns(config));
     return cv__classic_configure(config, round + delta, reterr);
@@ -68,6 +69,7 @@ static int modified_configure(struct cv_config *config, struct cv_errtext *reter
 static int64_t modified_settle_ns(const struct cv_config *config)
 {
     const int64_t *option = config->option;
+    CV_ASSERT(option[CLASSIC_OPTION_COORDINATOR] != CV_OPTION_DERIVED);
     return cv__classic_detection_ns(config) + 2 * option[CLASSIC_OPTION_HEARTBEAT] +
            3 * option[CLASSIC_OPTION_COORDINATOR];
 }
@@ -98,6 +100,8 @@ static void modified_check(const void *state)
 static bool pass_on(struct ring_modified *r, const struct cv_message *message, int64_t now_ns,
                     struct cv_effects *out)
 {
+    CV_ASSERT(message->type == ELECTION || message->type == COORDINATOR);
+    CV_ASSERT(now_ns > 0);
     return cv__hop_send(&r->hop, &r->c, NULL, message, now_ns, out);
 }
 
@@ -136,6 +140,8 @@ static void forward(struct ring_modified *r, cv_id initiator, cv_id greatest, ui
 static void modified_elect(struct classic *c, cv_id dead, int64_t now_ns, struct cv_effects *out)
 {
     (void)dead; /* the ring finds out by itself */
+    CV_ASSERT(cv__classic_stands(c));
+    CV_ASSERT(c->leader == CV_ID_NONE);
     forward((struct ring_modified *)c, c->self, c->self, 1, now_ns, out);
 }
 
@@ -170,6 +176,7 @@ static void modified_on_election(struct ring_modified *r, const struct cv_event 
                         event->peer, 0, r->forwarded);
         return;
     }
+    CV_ASSERT(greater >= election.greatest); /* an id in the ring never gets smaller */
     forward(r, election.initiator, greater, election.hops + 1, event->now_ns, out);
 }
 
@@ -194,6 +201,7 @@ static void modified_on_message(struct classic *c, const struct cv_event *event,
                                 struct cv_effects *out)
 {
     struct ring_modified *r = (struct ring_modified *)c;
+    CV_ASSERT(event->peer != c->self);
     switch (event->message->type) {
     case HOP_ACK:
         cv__hop_on_ack(&r->hop, event);

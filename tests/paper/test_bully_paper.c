@@ -5,6 +5,7 @@
  * dead when the test tells it (cluster_suspect), so that it is known who detects the failure. */
 #include "support/claims.h"
 #include "support/cluster.h"
+#include "support/solo.h"
 #include "support/support.h"
 
 #include <string.h>
@@ -425,6 +426,35 @@ static void messages_grow_with_the_square_of_n(void **unused)
 /* What every election algorithm owes, and the impossibility: support/claims.h cites the slides. */
 CLAIMS_DEFINE("bully")
 
+/* [ours] Who asks why there is no leader finds each refusal with its reason. */
+static void what_is_refused_is_noted_with_the_reason(void **unused)
+{
+    (void)unused;
+    struct solo *s = solo_new("bully", 2, 3, "");
+    solo_draft(s, "ELECTION");
+    solo_hear(s, 3, 0);
+    const struct cv_note *note =
+        solo_noted(s, "ELECTION of {peer} ignored: its id is higher than ours");
+    assert_int_equal(note->peer, 3);
+    solo_draft(s, "HEARTBEAT");
+    solo_put(s, "term", 5);
+    solo_hear(s, 3, 0);
+    assert_int_equal(s->leader, 3);
+    assert_int_equal(s->out.note_count, 0); /* followed: nothing to explain */
+    solo_put(s, "term", 4);
+    solo_hear(s, 1, 0);
+    note = solo_noted(s, "claim of {peer} refused: a larger one in term {number} was accepted");
+    assert_int_equal(note->peer, 1);
+    assert_int_equal(note->number, 5);
+    solo_draft(s, "REFUSE");
+    solo_hear(s, 1, 0);
+    assert_non_null(solo_noted(s, "REFUSE of {peer} ignored: not leading"));
+    solo_draft(s, "ANSWER");
+    solo_hear(s, 3, 0);
+    assert_non_null(solo_noted(s, "ANSWER of {peer} ignored: not asking"));
+    solo_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -451,6 +481,7 @@ int main(void)
         cmocka_unit_test(worst_case_sends_n_times_n_minus_1_half_elections),
         cmocka_unit_test(best_case_is_n_minus_2_messages_in_one_transmission_time),
         cmocka_unit_test(messages_grow_with_the_square_of_n),
+        cmocka_unit_test(what_is_refused_is_noted_with_the_reason),
         CLAIMS_TESTS};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
