@@ -1,4 +1,4 @@
-/* src/properties/properties.c - the properties of docs/properties.md, judged while a run goes on. */
+/* src/properties/properties.c - the properties of docs/properties.md; see properties.h. */
 #include "properties/properties.h"
 
 #include "base/memory.h"

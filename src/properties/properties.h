@@ -1,8 +1,9 @@
 /* src/properties/properties.h - the properties of docs/properties.md, judged while a run goes on.
  *
- * Who watches all nodes of a run (the simulator, a search through all runs, a checker of claims that
- * real processes recorded) tells here what each node says and what happens to it, in the order of
- * the run's time. Nothing here knows a world, a network or a clock: the host says what time it is.
+ * The host watches all nodes of a run. It is the simulator, a search through all runs, or a checker
+ * of claims that real processes recorded. It tells what each node says and what happens to it, in
+ * the order of the run's time, and what time it is: nothing here knows a world, a network or a
+ * clock.
  *
  * Safety is judged at every instant and remembers the whole run: at-most-one-leader looks at every
  * leadership that begins, token-monotonic compares with the largest token ever, leader-order with

@@ -105,7 +105,7 @@ static void json_final(struct cv_json *json, const struct sim_world *w)
         cv__json_open(json, key, '{');
         cv__json_bool(json, "up", is_up);
         cv__json_uint(json, "leader", said->leader);
-        /* The run has ended every hold; what the node would say is who held up to the end. */
+        /* The run has ended every leadership; valid means that it lasted up to that end. */
         cv__json_bool(json, "valid",
                       is_up && said->leader == id && said->held_until_ns > w->now_ns);
         cv__json_close(json, '}');
@@ -286,7 +286,7 @@ static void text_head(const struct sim_world *w, FILE *out)
 
 static void text_leaderships(const struct sim_world *w, FILE *out)
 {
-    const uint32_t most = 40; /* a reader's patience; --json has all of them */
+    const uint32_t most = 40; /* enough for a reader; --json has all of them */
     (void)fprintf(out, "leaderships\n");
     for (uint32_t i = 0; i < w->history.span_count && i < most; i++) {
         const struct sim_leadership_span *span = &w->history.span[i];
@@ -343,7 +343,7 @@ static void text_counts(const struct sim_world *w, FILE *out)
     (void)fprintf(out, has_any ? "\n" : " none\n");
 }
 
-/* Said of protocols whose leaders tell who supports them; of others there is nothing to say. */
+/* These are shown only for protocols whose leaders say who supports them. */
 static bool is_about_support(uint32_t property)
 {
     return property >= CV_PROPERTY_SUPPORT_ONE && property <= CV_PROPERTY_PARTITIONS_DISJOINT;

@@ -14,10 +14,10 @@ void sim_report_text(const struct sim_world *world, FILE *out);
 /* A line for each broken promise and unmet expectation, then the events before the first one. */
 void sim_report_failures(const struct sim_world *world, FILE *out);
 
-/* The word for an entry of `fired`. */
+/* The name of an entry of `fired`; NULL: it is not shown. */
 const char *sim_fired_name(uint32_t index);
 
-/* The kinds of random faults as bits of `fired` entries: which should have fired. */
+/* The entry of `fired` that a kind of random fault counts in. */
 uint32_t sim_fired_by(enum sim_fault fault);
 
 #endif

@@ -138,7 +138,7 @@ void sim_runner_run(const struct sim_scenario *scenario, const struct sim_runner
     pthread_t *thread = cv__allocate(threads, sizeof *thread);
     uint32_t started = 0;
     while (started + 1 < threads && pthread_create(&thread[started], NULL, work, &r) == 0) {
-        started++; /* with fewer threads than wished it only takes longer */
+        started++; /* with fewer threads than asked for it only takes longer */
     }
     (void)work(&r);
     for (uint32_t i = 0; i < started; i++) {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define LABEL_COLUMNS 10u
-#define ROWS_MAX 64u /* more nodes than that are no picture */
+#define ROWS_MAX 64u /* more rows would not fit a screen */
 
 struct canvas {
     const struct sim_world *world;
@@ -25,7 +25,7 @@ static uint32_t cell_at(const struct canvas *c, int64_t ns)
     return at < c->width ? (uint32_t)at : c->width - 1;
 }
 
-/* Fills a span; what lasts less than a cell still gets one. */
+/* Fills the cells of a span, at least one. */
 static void fill(struct canvas *c, cv_id node, int64_t from_ns, int64_t to_ns, char what)
 {
     char *row = c->cell + (node - 1) * (size_t)c->width;

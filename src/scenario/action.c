@@ -93,7 +93,7 @@ static int parse_each_node(struct sim_parser *p, struct sim_action *action)
     return CV_OK;
 }
 
-/* partition 1 2 3 | 4 5: who is not named is in one more group of its own kind. */
+/* partition 1 2 3 | 4 5: nodes that are not named form one more part. */
 static int parse_partition(struct sim_parser *p, struct sim_action *action)
 {
     const uint32_t node_count = p->scenario->node_count;

@@ -487,7 +487,7 @@ static int parse_line(struct sim_parser *p, const char *line, size_t length)
                              "fast drift-bound disk down cost sequencer store");
 }
 
-/* What can only be judged with the whole scenario read. */
+/* Checks that need the whole scenario. */
 static int finish(struct sim_parser *p, struct cv_errtext *reterr)
 {
     struct sim_scenario *s = p->scenario;

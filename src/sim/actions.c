@@ -213,7 +213,7 @@ static cv_id resolve(const struct sim_world *w, cv_id id)
     return CV_ID_NONE;
 }
 
-/* One node loses its way to the store, or finds it again. */
+/* One node loses its connection to the store, or gets it back. */
 static void do_store_cut(struct sim_world *w, const struct sim_action *a)
 {
     struct sim_node *n = &w->node[a->node - 1];
@@ -282,14 +282,14 @@ static void do_disk(struct sim_world *w, const struct sim_action *a)
     record_action(w, a);
 }
 
-/* What waits already keeps its turn. */
+/* Messages that wait already are handled at the time that was set for them. */
 static void do_cost(struct sim_world *w, const struct sim_action *a)
 {
     w->cost_ns = a->cost_ns;
     record_action(w, a);
 }
 
-/* Something is said to a node that listens: not to one that is down or paused. */
+/* Gives an event to a node, unless it is down or paused. */
 static void do_event(struct sim_world *w, const struct sim_action *a, cv_id id,
                      struct cv_event *event)
 {
@@ -404,7 +404,7 @@ void sim_action_do(struct sim_world *w, uint32_t index)
 
 /* ---- Chance ---------------------------------------------------------------------------------- */
 
-/* Whole milliseconds and percents, so that what is written down reads back as the same. */
+/* Whole milliseconds and percents: a drawn fault that is printed reads back as the same. */
 static int64_t draw_ms(struct sim_rng *rng, int64_t low_ns, int64_t high_ns)
 {
     const int64_t low = (low_ns + NS_PER_MS - 1) / NS_PER_MS;
@@ -443,7 +443,7 @@ static void draw_pair(struct sim_rng *rng, uint32_t node_count, struct sim_link_
     change->link.is_down = true;
 }
 
-/* Down or losing for a while; or at once another counter. */
+/* The sequencer is down or loses messages for a while, or its counter changes at once. */
 static void draw_sequencer(struct sim_rng *rng, struct sim_action *a)
 {
     static const enum sim_sequencer_verb verbs[] = {SIM_SEQUENCER_DOWN, SIM_SEQUENCER_SET,
@@ -465,7 +465,7 @@ static void draw_sequencer(struct sim_rng *rng, struct sim_action *a)
     }
 }
 
-/* Down, losing, slow or out of one node's reach for a while; or it restarts. */
+/* The store is down, slow, loses messages or is cut off from one node for a while; or restarts. */
 static void draw_store(struct sim_rng *rng, struct sim_action *a)
 {
     static const enum sim_store_verb verbs[] = {SIM_STORE_DOWN, SIM_STORE_SET, SIM_STORE_SET,
@@ -503,7 +503,7 @@ static void draw_fault(struct sim_world *w, const struct sim_random_faults *faul
         .node = (cv_id)sim_rng_range(rng, 1, node_count),
     };
     if (sim_rng_range(rng, 0, 2) == 0) {
-        a.node = SIM_NODE_LEADER; /* where it hurts most */
+        a.node = SIM_NODE_LEADER; /* a fault of the leader changes most */
     }
     switch (fault) {
     case SIM_FAULT_CRASH:
@@ -605,7 +605,7 @@ void sim_actions_schedule(struct sim_world *w)
     for (uint32_t i = 0; i < s->action_count; i++) {
         w->action = cv__grow(w->action, &w->action_capacity, w->action_count, sizeof *w->action);
         w->action[w->action_count++] =
-            s->action[i]; /* first the scenario's: see sim_world_free() */
+            s->action[i]; /* the scenario's come first: sim_world_free() relies on it */
     }
     for (uint32_t i = 0; i < s->action_count; i++) {
         if (s->action[i].at_ns == SIM_SETUP) {

@@ -1,4 +1,4 @@
-/* src/sim/expect.h - judging what a scenario expects; the verdicts are in the world. */
+/* src/sim/expect.h - judging what a scenario expects; the results are in the world. */
 #ifndef CV_SIM_EXPECT_H
 #define CV_SIM_EXPECT_H
 

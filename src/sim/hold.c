@@ -10,7 +10,7 @@ bool sim_world_holds(const struct sim_world *w, cv_id id)
     return cv__properties_holds(&w->properties, id, w->now_ns);
 }
 
-/* For the report: this leadership is over, or was when its time was. */
+/* For the report: a leadership ends now, or ended when its lease ran out. */
 static void record_end(struct sim_world *w, cv_id id, const struct cv_property_node *held,
                        const char *reason)
 {
@@ -95,8 +95,9 @@ static void note_detection(struct sim_world *w, cv_id id, cv_id old_leader)
     }
 }
 
-/* Who is behind an anonymous leader? Known from outside only; nobody, if no process has that label
- * or was given that number, which lemma 1 of [Wiesmann07] excludes. */
+/* The process behind an anonymous leader, which only an observer of all of them can know. There is
+ * none if no process has that label or was given that number, which lemma 1 of [Wiesmann07]
+ * excludes. */
 static cv_id name_leader(struct sim_world *w, cv_id id, const struct cv_leadership *l)
 {
     const cv_id named = sim_known_find(w, l->token, l->label);

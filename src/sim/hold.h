@@ -4,13 +4,13 @@
 
 #include "sim/world.h"
 
-/* A node has said this: its belief, and what it holds, change accordingly. */
+/* A node's core says who leads: its belief, and the leadership it holds, change accordingly. */
 void sim_hold_believe(struct sim_world *world, cv_id node, const struct cv_leadership *leadership);
 
-/* A leadership ends now, or ended when its time was over. */
+/* A leadership ends now, or ended when its lease ran out. */
 void sim_hold_end(struct sim_world *world, cv_id node, const char *reason);
 
-/* For the report: from now on the node is this. */
+/* For the report: the node is up, down or paused from now on. */
 void sim_hold_life(struct sim_world *world, cv_id node, enum sim_life life);
 
 #endif

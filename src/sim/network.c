@@ -165,7 +165,7 @@ void sim_network_change(struct sim_network *network, const struct sim_link_chang
     if (change->first == CV_ID_NONE && change->second == CV_ID_NONE) {
         link_apply(&network->default_link, change);
         for (uint32_t i = 0; network->between != NULL && i < SIM_SITES_MAX * SIM_SITES_MAX; i++) {
-            struct sim_link_change kept = *change; /* the RTT of two sites is theirs */
+            struct sim_link_change kept = *change; /* sites keep the delay of their RTT */
             kept.mask &= ~(uint32_t)SIM_LINK_DELAY;
             link_apply(&network->between[i], &kept);
         }
@@ -201,7 +201,7 @@ void sim_network_set_rtt(struct sim_network *network, uint32_t site_a, uint32_t 
         network->between = cv__allocate(SIM_SITES_MAX * SIM_SITES_MAX, sizeof *network->between);
         for (uint32_t i = 0; i < SIM_SITES_MAX * SIM_SITES_MAX; i++) {
             network->between[i] = network->default_link;
-            network->between[i].delay_ns = 0; /* no RTT given: the default link serves */
+            network->between[i].delay_ns = 0; /* no RTT given: the default link's delay counts */
         }
     }
     network->between[site_a * SIM_SITES_MAX + site_b].delay_ns = rtt_ns / 2;

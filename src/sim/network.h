@@ -1,10 +1,9 @@
 /* src/sim/network.h - links between simulated nodes: who reaches whom, when, and how often.
  *
  * Each direction of each pair is a link of its own. A pair starts from the round trip of its nodes'
- * sites or from the default, and only what differs takes memory; what is said of `*` later counts
- * for every link, what was said of a pair before included. On top lie the passing faults: a
- * partition into groups, and loss, delay, duplication and reordering that hit every link for a
- * while. */
+ * sites or from the default, and takes memory only if it differs. A later change of `*` changes
+ * every link, also those that were changed one by one. Passing faults come on top: a partition into
+ * groups, and loss, delay, duplication and reordering on every link for a while. */
 #ifndef CV_SIM_NETWORK_H
 #define CV_SIM_NETWORK_H
 
@@ -35,7 +34,7 @@ uint16_t sim_network_group(const struct sim_network *network, cv_id node);
 /* Is some link between two nodes of one group down? Then who reaches whom may not be transitive. */
 bool sim_network_has_cuts(const struct sim_network *network);
 
-/* How long a message takes in the mean while nothing passing lies on the link. */
+/* The mean delay of a message while no passing fault is on the link. */
 int64_t sim_network_mean_ns(const struct sim_network *network, cv_id from, cv_id to);
 
 /* The fate of one message: how many copies arrive (0..2), and the delay of each. */

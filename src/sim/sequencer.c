@@ -73,7 +73,7 @@ void sim_sequencer_restore(struct sim_sequencer *s, enum sim_sequencer_verb verb
     }
 }
 
-/* Each of two causes alone, then the other: drawn twice, so that neither changes the other. */
+/* Two causes of loss, each with a draw of its own: changing one does not change the other's. */
 static bool is_lost(struct sim_rng *rng, int64_t loss_ppb, int64_t more_ppb)
 {
     bool lost = loss_ppb > 0 && sim_rng_range(rng, 0, SIM_PPB_ONE - 1) < loss_ppb;

@@ -19,7 +19,7 @@ struct sim_sequencer {
     uint32_t counter;
     uint64_t boots;
     bool is_down;
-    int64_t busy_ns; /* until then it serves those who came before */
+    int64_t busy_ns; /* until then it serves earlier requests */
 
     uint64_t query_count, number_count, lost_query_count, lost_answer_count, reset_count;
 };

@@ -454,7 +454,7 @@ static void report(struct sim_service *s)
         if (!is_up(s, id)) {
             server->rate = -1;
             server->told_rate = -1;
-            server->told_history = UINT64_MAX; /* it will have forgotten */
+            server->told_history = UINT64_MAX; /* it reports anew when it is back */
             continue;
         }
         if (rounded != server->told_rate) {

@@ -75,7 +75,7 @@ bool sim_store_travel(struct sim_store *s, struct sim_rng *rng, enum sim_store_p
 {
     bool is_lost = false;
     int64_t delay_ns = path == SIM_STORE_QUERY ? s->delay_ns / 2 : s->delay_ns - s->delay_ns / 2;
-    for (int i = 0; i < 2; i++) { /* each cause draws for itself: neither changes the other */
+    for (int i = 0; i < 2; i++) { /* each cause of loss has a draw of its own */
         const int64_t loss_ppb = loss_of(&s->trouble[i], path);
         is_lost = (loss_ppb > 0 && sim_rng_range(rng, 0, SIM_PPB_ONE - 1) < loss_ppb) || is_lost;
         delay_ns +=
@@ -111,7 +111,7 @@ static void grant(struct sim_store *s, const struct sim_store_query *q, int64_t 
     s->holder = q->label;
     s->attempt = q->attempt;
     s->until_ns = local_ns;
-    s->token++; /* from nothing but the last one */
+    s->token++; /* from the last token alone, never from a clock */
     s->grant_count++;
 }
 

@@ -4,9 +4,10 @@
  * over by the store's clock, tokens count from 1 and never repeat, the same attempt again is the
  * same grant, and the lease that was asked for governs. Everything around it may fail: a query
  * takes half of `delay` and up to `jitter` more to get there, and its answer as much back; either
- * may be lost (what a lost answer tells of was carried out) or be delayed apart. A restart keeps
- * the record and drops every connection: who waits for an answer is told that it failed, and who
- * waits for a notification is forgotten. A restart may also extend the lease by itself, as real servers do.
+ * may be lost or delayed on its own; a request whose answer is lost was carried out all the same. A
+ * restart keeps the record and drops every connection: a node that waits for an answer is told that
+ * it failed, and one that waits for a notification is forgotten. A restart may also extend the
+ * lease by itself, as real servers do.
  */
 #ifndef CV_SIM_STORE_H
 #define CV_SIM_STORE_H
@@ -54,7 +55,7 @@ void sim_store_change(struct sim_store *store, struct sim_rng *rng, int64_t now_
                       const struct sim_store_change *change, bool for_a_while);
 void sim_store_restore(struct sim_store *store, enum sim_store_verb verb);
 
-/* Something leaves: does it arrive, and when? */
+/* A request, an answer or a notification leaves: does it arrive, and when? */
 bool sim_store_travel(struct sim_store *store, struct sim_rng *rng, enum sim_store_path path,
                       int64_t now_ns, int64_t *ret_at_ns);
 

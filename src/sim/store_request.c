@@ -55,7 +55,7 @@ void sim_store_request_ask(struct sim_world *w, cv_id id, const struct cv_effect
     sim_world_queue_store_request(w, request_new(w, &request), at_ns);
 }
 
-/* Everybody who was told to wait learns that it may be worth asking. */
+/* Every node that was told to wait learns that asking may succeed now. */
 static void notify_waiting(struct sim_world *w)
 {
     for (cv_id id = 1; id <= w->node_count && !w->store.is_down; id++) {
@@ -110,7 +110,7 @@ void sim_store_request_changed(struct sim_world *w, bool has_restarted)
     queue_expiry(w);
 }
 
-/* Nobody answers; or, as often, the connection is refused or breaks and the asker sees that. */
+/* Half of the requests get no answer; the others see their connection refused or broken. */
 static void fail(struct sim_world *w, uint32_t index, int64_t delay_ns)
 {
     sim_properties_disturb(w);
@@ -186,7 +186,7 @@ void sim_store_request_arrive(struct sim_world *w, uint32_t index)
     }
     if (!n->is_up || n->life != e.life || (is_notification && e.boot != w->store.boot) ||
         n->is_cut) {
-        return; /* the process that asked is gone, and its connection with it; or that is cut */
+        return; /* the process that asked is gone with its connection, or the connection is cut */
     }
     struct cv_event event = {
         .kind = CV_EVENT_STORE,

@@ -6,8 +6,8 @@
  * need an entry for each pair that talks, and are left out (messages are then slow) beyond
  * SIM_BOUNDS_NODES_MAX nodes.
  *
- * world.c runs the events, node.c is one node and its disk, message.c carries messages, sequencer_request.c asks the sequencer, store_request.c the store, hold.c
- * keeps who leads,
+ * world.c runs the events, node.c is one node and its disk, message.c carries messages,
+ * sequencer_request.c asks the sequencer, store_request.c the store, hold.c records who leads,
  * properties.c tells the properties what happens, expect.c judges what is expected, actions.c does
  * what the scenario says. */
 #ifndef CV_SIM_WORLD_H

@@ -82,7 +82,7 @@ void cv__trace_header(struct cv_trace *trace, const struct cv_trace_header *head
     (void)fputc('\n', trace->file);
 }
 
-/* Writes the value that stands at `at`; returns how many bytes of the text name it, 0: none does. */
+/* If a place such as {peer} begins at `at`, writes its value; returns its length, 0: none does. */
 static size_t format_place(const struct cv_record *r, const char *at, char *value, size_t size)
 {
     if (strncmp(at, "{peer}", 6) == 0) {
@@ -108,7 +108,7 @@ void cv__note_format(const struct cv_record *r, char text[CV_NOTE_BYTES])
         const size_t named = format_place(r, at, value, sizeof value);
         const size_t bytes = strlen(value);
         if (length + bytes >= CV_NOTE_BYTES) {
-            break; /* a text of ours is shorter; one of an embedding program ends here */
+            break; /* the texts of the protocols are shorter */
         }
         memcpy(text + length, value, bytes);
         length += bytes;
@@ -248,8 +248,7 @@ char *cv__trace_tail(const struct cv_trace *trace)
     const uint64_t first = trace->count > CV_TRACE_TAIL ? trace->count - CV_TRACE_TAIL : 0;
     for (uint64_t i = first; i < trace->count; i++) {
         const struct cv_record *r = &trace->tail[i % CV_TRACE_TAIL];
-        /* Sends say the same as the deliveries that follow; what is relevant is what was acted on.
-         */
+        /* Sends are left out: deliveries, losses and drops say what became of them. */
         if (r->kind != CV_RECORD_SEND) {
             print_record(trace, r, out);
         }

@@ -26,7 +26,7 @@ enum cv_record_kind {
     CV_RECORD_ASK,          /* the sequencer is asked ... */
     CV_RECORD_ANSWER,       /* ... and has answered */
     CV_RECORD_STORE_ASK,    /* the store is asked ... */
-    CV_RECORD_STORE_ANSWER, /* ... and has answered, or has news */
+    CV_RECORD_STORE_ANSWER, /* ... and has answered, or notifies */
     CV_RECORD_NOTE,         /* why the core refused or ignored something */
 };
 
@@ -34,7 +34,7 @@ struct cv_record {
     int64_t at_ns;
     enum cv_record_kind kind;
     cv_id node, peer;
-    uint32_t what;    /* message type, timer, reason, action index, property, verb or verdict */
+    uint32_t what;    /* message type, timer, reason, action kind, property, verb or verdict */
     uint64_t number;  /* message: which; BELIEF: token; *ASK, STORE_ANSWER: request; ANSWER: it */
     int64_t bound_ns; /* DELIVER: bound on its delay; STORE_*: attempt, token; NOTE: its time */
     const char *text; /* NOTE: with the places of struct cv_note; a literal */
