@@ -96,13 +96,13 @@ static void await_flag(atomic_bool *flag)
 /* ---- Engines ------------------------------------------------------------------------------------
  */
 
-static void elections_of_one_engine_share_its_threads(void **unused)
+static void elections_of_one_engine_share_threads_and_descriptors(void **unused)
 {
     (void)unused;
     enum { COUNT = 50 };
     struct cv_election *elections[COUNT];
     struct cv_engine *engine = engine_new();
-    const int before = entries("/proc/self/task");
+    const int threads = entries("/proc/self/task"), descriptors = entries("/proc/self/fd");
     for (int i = 0; i < COUNT; i++) {
         char name[32];
         (void)snprintf(name, sizeof name, "shared %d", i);
@@ -111,7 +111,8 @@ static void elections_of_one_engine_share_its_threads(void **unused)
     for (int i = 0; i < COUNT; i++) {
         must_lead(elections[i]);
     }
-    assert_true(entries("/proc/self/task") <= before + 4); /* libuv's pool */
+    assert_true(entries("/proc/self/task") <= threads + 4);    /* libuv's pool */
+    assert_true(entries("/proc/self/fd") <= descriptors + 20); /* one file, whatever COUNT is */
     assert_int_equal(cv_engine_free(engine), CV_E_INVALID);
     for (int i = 0; i < COUNT; i++) {
         assert_true(cv_is_leader(elections[i]));
@@ -572,7 +573,7 @@ static void lack_of_descriptors_has_its_own_code(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elections_of_one_engine_share_its_threads),
+        cmocka_unit_test(elections_of_one_engine_share_threads_and_descriptors),
         cmocka_unit_test(any_thread_opens_and_closes_while_others_lead),
         cmocka_unit_test(open_that_fails_leaves_the_engine_usable),
         cmocka_unit_test(one_thread_calls_the_watchers_of_all_elections),
