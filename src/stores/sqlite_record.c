@@ -55,8 +55,8 @@ static const char *const statements[CV_SQLITE_STATEMENTS] = {
                      " renewed_wall_ns, wish, heir, heir_until_ns, pipe)"
                      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [BEGIN_PAST] = "INSERT INTO conclave_history (election, node, from_wall_ns) VALUES (?, ?, ?)",
-    [CLOSE_PAST] = "UPDATE conclave_history SET to_wall_ns = max(?, from_wall_ns), why = ?"
-                   " WHERE token = ? AND to_wall_ns IS NULL",
+    [CLOSE_PAST] = ("UPDATE conclave_history SET to_wall_ns = max(?, from_wall_ns), why = ?"
+                    " WHERE token = ? AND to_wall_ns IS NULL"),
     [FIND_PIPE] = "SELECT 1 FROM conclave_election WHERE pipe = ? LIMIT 1",
 };
 
