@@ -107,7 +107,7 @@ static void check_role(const struct anon *a)
     CV_ASSERT((a->role == ANON_TRUSTING) == (a->told_role == ANON_TRUSTING));
     switch (a->role) {
     case ANON_TRUSTING:
-        CV_ASSERT(!cv__anon_is_none(&a->closed));
+        CV_ASSERT(!anon_is_none(&a->closed));
         break;
     case ANON_LEADING:
     case ANON_PAUSED:
@@ -128,10 +128,10 @@ static void anon_check(const void *state)
 {
     const struct anon *a = state;
     check_role(a);
-    if (!cv__anon_is_none(&a->closed)) {
-        CV_ASSERT(!cv__anon_is_none(&a->open));
+    if (!anon_is_none(&a->closed)) {
+        CV_ASSERT(!anon_is_none(&a->open));
         /* The closed number is of a round below the open one. */
-        CV_ASSERT(cv__anon_round(a, a->closed.number) < cv__anon_round(a, a->open.number));
+        CV_ASSERT(anon_round(a, a->closed.number) < anon_round(a, a->open.number));
     }
     CV_ASSERT(!a->open.is_mine || a->open.label == a->label);
     CV_ASSERT(a->proposal == CV_SEQUENCE_NONE || a->proposal <= a->open.number);
@@ -154,7 +154,7 @@ static void tell(struct anon *a, enum cv_reason lost, struct cv_effects *out)
     const bool is_known = a->role == ANON_LEADING || a->role == ANON_TRUSTING;
     const uint32_t role = is_known ? a->role : ANON_SUSPECTING;
     const struct anon_pair told = {a->told_number, a->told_label, 0, 0};
-    const bool is_same = cv__anon_is_same(&told, &a->closed);
+    const bool is_same = anon_is_same(&told, &a->closed);
     if (role == a->told_role && (!is_known || is_same)) {
         return;
     }
@@ -172,7 +172,7 @@ static void tell(struct anon *a, enum cv_reason lost, struct cv_effects *out)
     };
     a->told_role = role;
     if (is_known) {
-        CV_ASSERT(!cv__anon_is_below(&a->closed, &told)); /* leaders are seen in order (lemma 8) */
+        CV_ASSERT(!anon_is_below(&a->closed, &told)); /* leaders are seen in order (lemma 8) */
         a->told_number = a->closed.number;
         a->told_label = a->closed.label;
     }
@@ -182,8 +182,8 @@ static void tell(struct anon *a, enum cv_reason lost, struct cv_effects *out)
 static void send(struct anon *a, uint32_t type, struct cv_effects *out)
 {
     const bool is_closed = type != ANON_TOKEN || is_owner(a);
-    CV_ASSERT(!cv__anon_is_none(&a->open));
-    CV_ASSERT(!is_closed || !cv__anon_is_none(&a->closed));
+    CV_ASSERT(!anon_is_none(&a->open));
+    CV_ASSERT(!is_closed || !anon_is_none(&a->closed));
     CV_ASSERT(is_closed || a->proposal != CV_SEQUENCE_NONE); /* a token has an owner: its sender */
     anon_token_write(cv__effect_send_all(out, type),
                      (struct anon_token){
@@ -250,7 +250,7 @@ static void become_leading(struct anon *a, int64_t now_ns, struct cv_effects *ou
 /* The owner of the closed number, another process, is trusted for eps from now on. */
 static void become_trusting(struct anon *a, int64_t now_ns, struct cv_effects *out)
 {
-    CV_ASSERT(!cv__anon_is_none(&a->closed));
+    CV_ASSERT(!anon_is_none(&a->closed));
     become(a, ANON_TRUSTING);
     arm_suspect(a, now_ns + a->eps_ns, now_ns + a->eps_ns, out);
 }
@@ -263,7 +263,7 @@ static void adopt(struct anon *a, int64_t now_ns, struct cv_effects *out)
     a->gone_left = 0;
     cv__effect_disarm(out, ANON_TIMER_RESUME);
     const struct anon_pair own = {a->proposal, a->label, 0, 0};
-    if (a->closed.is_mine || !cv__anon_is_below(&a->closed, &own)) {
+    if (a->closed.is_mine || !anon_is_below(&a->closed, &own)) {
         a->proposal = CV_SEQUENCE_NONE;
     }
     if (a->closed.is_mine) {
@@ -361,7 +361,7 @@ static void on_leader(struct anon *a, const struct cv_message *message, int64_t 
         return;
     }
     become_trusting(a, now_ns, out);
-    if (cv__anon_round(a, token.number) < cv__anon_round(a, token.open_number)) {
+    if (anon_round(a, token.number) < anon_round(a, token.open_number)) {
         a->has_proposed = false; /* it knows that its round is closed: it leads */
         a->proposal = CV_SEQUENCE_NONE;
         cv__effect_disarm(out, ANON_TIMER_HEARTBEAT);
@@ -380,10 +380,10 @@ static bool is_sound(struct anon *a, const struct anon_token *token, struct cv_e
     }
     if (owned.number >= CV_SEQUENCE_END || open.number >= CV_SEQUENCE_END) {
         cv__effect_note(out, "message ignored: {number} is not a number of a sequencer", CV_ID_NONE,
-                        0, cv__anon_is_below(&open, &owned) ? owned.number : open.number);
+                        0, anon_is_below(&open, &owned) ? owned.number : open.number);
         return false;
     }
-    if (cv__anon_is_below(&open, &owned)) {
+    if (anon_is_below(&open, &owned)) {
         cv__effect_note(out, "message ignored: its number {number} is above its largest",
                         CV_ID_NONE, 0, owned.number);
         return false;
@@ -408,21 +408,20 @@ static void on_message(struct anon *a, const struct cv_message *message, int64_t
     const struct anon_pair closed_before = a->closed;
     cv__anon_take(a, &open);
     cv__anon_take(a, &owned);
-    const bool is_news = !cv__anon_is_same(&closed_before, &a->closed);
-    if (is_news || !cv__anon_is_same(&open_before, &a->open)) {
+    const bool is_news = !anon_is_same(&closed_before, &a->closed);
+    if (is_news || !anon_is_same(&open_before, &a->open)) {
         save(a, out);
     }
     if (is_news) {
         adopt(a, now_ns, out);
     }
-    if (cv__anon_is_same(&owned, &a->closed)) {
+    if (anon_is_same(&owned, &a->closed)) {
         if (message->type == ANON_STATE) {
             a->is_telling = false; /* another did */
         } else {
             on_leader(a, message, now_ns, out);
         }
-    } else if (message->type == ANON_TOKEN && cv__anon_is_below(&owned, &a->closed) &&
-               !a->is_telling) {
+    } else if (message->type == ANON_TOKEN && anon_is_below(&owned, &a->closed) && !a->is_telling) {
         cv__effect_note(out, "token {number} is stale: tells everybody the present state",
                         CV_ID_NONE, 0, owned.number);
         a->is_telling = true;
@@ -437,13 +436,13 @@ static void propose(struct anon *a, uint64_t number, int64_t now_ns, struct cv_e
     const struct anon_pair own = {number, a->label, /* is_mine= */ true, 0};
     const struct anon_pair closed_before = a->closed;
     CV_ASSERT(a->role == ANON_SUSPECTING);
-    CV_ASSERT(cv__anon_is_none(&a->closed) || number > a->closed.number);
+    CV_ASSERT(anon_is_none(&a->closed) || number > a->closed.number);
     CV_ASSERT(a->proposal == CV_SEQUENCE_NONE || number > a->proposal); /* proposals grow */
     a->proposal = number;
     a->has_proposed = true;
     cv__anon_take(a, &own);
     save(a, out);
-    if (!cv__anon_is_same(&closed_before, &a->closed)) {
+    if (!anon_is_same(&closed_before, &a->closed)) {
         adopt(a, now_ns, out);
     } else {
         arm_suspect(a, now_ns + a->eps_ns, now_ns + a->eps_ns, out);
@@ -467,7 +466,7 @@ static void on_sequence(struct anon *a, const struct cv_event *event, struct cv_
                         number);
         return;
     }
-    const bool is_useless = (!cv__anon_is_none(&a->closed) && number <= a->closed.number) ||
+    const bool is_useless = (!anon_is_none(&a->closed) && number <= a->closed.number) ||
                             (a->proposal != CV_SEQUENCE_NONE && number <= a->proposal);
     if (is_useless) {
         cv__effect_note(out, "number {number} ignored: not above the leader's or its own",
@@ -577,7 +576,7 @@ static void on_timer(struct anon *a, uint32_t timer, int64_t now_ns, struct cv_e
 static void on_start(struct anon *a, const struct cv_event *event, struct cv_effects *out)
 {
     CV_ASSERT(a->role == ANON_SUSPECTING);
-    CV_ASSERT(cv__anon_is_none(&a->open));
+    CV_ASSERT(anon_is_none(&a->open));
     a->label = event->nonce;
     if (a->is_persistent && event->persisted_count == 4) {
         for (uint32_t i = 0; i < 4; i += 2) {
