@@ -1,6 +1,6 @@
 /* examples/leader.c - do something, but only on one of the processes that run this.
  *
- * usage: leader NAME [ADDRESS]      e.g. start it three times: leader tick sqlite:/tmp/tick.db
+ * usage: leader NAME [ADDRESS]      e.g. start it three times: leader tick sqlite:tick.db
  * build: cc leader.c $(pkg-config --cflags --libs conclave) */
 #include <conclave/conclave.h>
 #include <signal.h>

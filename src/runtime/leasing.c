@@ -132,6 +132,14 @@ static void answered(void *user, const struct cv_store_answer *answer)
     hear_request(b);
 }
 
+static void logged(void *user, const char *line)
+{
+    const struct cv_backend *b = user;
+    if (b->setting.log != NULL) {
+        b->setting.log(b->setting.user, line);
+    }
+}
+
 /* For stores without a trail of their own. */
 static void note(struct cv_backend *b, const struct cv_leadership *leadership, const char *name)
 {
@@ -275,6 +283,7 @@ static int lease_open(struct cv_backend **ret_backend, const struct cv_backend_s
         .label = cv__host_nonce(b->host),
         .has_descendants = setting->has_descendants,
         .answered = answered,
+        .log = logged,
         .user = b,
     };
     code = b->kind->open(&b->store, &store_setting, reterr);

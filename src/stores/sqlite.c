@@ -431,6 +431,14 @@ static int file_open(struct file **ret_file, const char *path,
     cv__sqlite_folder(&file->sqlite, folder);
     /* There is a limit to the number of watches of each user. */
     file->is_watched = uv_fs_event_start(&file->folder, on_folder, folder, /* flags= */ 0) == 0;
+    if (file->sqlite.file.is_public && setting->log != NULL) {
+        char line[CV_SQLITE_PATH_BYTES + 128];
+        (void)snprintf(line, sizeof line,
+                       "every user can read '%s', and hold up its elections with a lock; chmod o= "
+                       "it, and the files beside it",
+                       file->sqlite.path);
+        setting->log(setting->user, line);
+    }
     *ret_file = file;
     return CV_OK;
 }

@@ -26,6 +26,11 @@
 #define LOG_PAGES_MAX 1000   /* SQLite's own limit */
 #define HEIR_NS_MAX (2 * INT64_C(1000000000)) /* how long others keep back for a named heir */
 
+/* A log that had to grow, as somebody read for long, does not stay so long. */
+#define LOG_SETTINGS                                        \
+    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;" \
+    "PRAGMA journal_size_limit = 4194304;"
+
 static const char schema[] =
     "CREATE TABLE IF NOT EXISTS conclave_election ("
     " election TEXT PRIMARY KEY, node TEXT NOT NULL, label INTEGER NOT NULL,"
@@ -99,6 +104,12 @@ static void line_read(const char *path, char *ret_line, size_t bytes)
 
 static int failed(struct cv_sqlite *s, const char *doing, struct cv_errtext *reterr)
 {
+    if (s->db != NULL && sqlite3_errcode(s->db) == SQLITE_BUSY) {
+        char locker[128];
+        cv__sqlite_locker(s->path, locker, sizeof locker);
+        return cv__fail(reterr, CV_E_STORE, "cannot %s '%s': it is locked%s", doing, s->path,
+                        locker);
+    }
     return cv__fail(reterr, CV_E_STORE, "cannot %s '%s': %s", doing, s->path,
                     s->db != NULL ? sqlite3_errmsg(s->db) : "out of memory");
 }
@@ -312,21 +323,6 @@ static int path_resolve(struct cv_sqlite *s, const char *path, struct cv_errtext
     return CV_OK;
 }
 
-static int folder_make(struct cv_sqlite *s, struct cv_errtext *reterr)
-{
-    char folder[CV_SQLITE_PATH_BYTES];
-    cv__sqlite_folder(s, folder);
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        return cv__fail(reterr, CV_E_STORE, "cannot make the folder '%s': %s", folder,
-                        strerror(errno));
-    }
-    if (access(folder, W_OK | X_OK) != 0) {
-        return cv__fail(reterr, CV_E_STORE, "cannot write to the folder '%s': %s", folder,
-                        strerror(errno));
-    }
-    return CV_OK;
-}
-
 /* SQLite only says that it could not; the system knows why. It also tries to open for reading, and
  * then a file that may not be made is one that is not there. */
 static int open_failed(struct cv_sqlite *s, const char *path, struct cv_errtext *reterr)
@@ -375,8 +371,7 @@ static bool file_prepare(struct cv_sqlite *s)
 {
     const int64_t give_up_ns = cv__clock_now_ns() + CV_SQLITE_BUSY_MS * INT64_C(1000000);
     for (;;) {
-        int code = sqlite3_exec(s->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;",
-                                NULL, NULL, NULL);
+        int code = sqlite3_exec(s->db, LOG_SETTINGS, NULL, NULL, NULL);
         if (code == SQLITE_OK) {
             code = sqlite3_exec(s->db, schema, NULL, NULL, NULL);
         }
@@ -397,12 +392,13 @@ int cv__sqlite_open(struct cv_sqlite *s, const char *path, struct cv_errtext *re
     s->held = -1;
     s->now_ns = cv__clock_now_ns;
     text_copy(s->path, sizeof s->path, path);
-    line_read("/proc/sys/kernel/random/boot_id", s->boot, sizeof s->boot);
+    cv__sqlite_boot(s->boot);
     line_read("/etc/machine-id", s->machine, sizeof s->machine);
     if (s->boot[0] == '\0') {
         return cv__fail(reterr, CV_E_STORE,
                         "cannot tell this boot from others: no boot_id in /proc");
     }
+    cv__sqlite_file_make(path); /* SQLite would make it readable for everybody */
     if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) !=
         SQLITE_OK) {
         return open_failed(s, path, reterr);
@@ -414,11 +410,20 @@ int cv__sqlite_open(struct cv_sqlite *s, const char *path, struct cv_errtext *re
     (void)sqlite3_file_control(s->db, "main", SQLITE_FCNTL_PERSIST_WAL, &stays); /* only faster */
     (void)sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);   /* likewise */
     (void)sqlite3_wal_hook(s->db, on_log, s);
+    int code = path_resolve(s, path, reterr);
+    if (code == CV_OK) {
+        code = cv__sqlite_file_look(s->path, &s->file, reterr);
+    }
+    s->is_read_only = code == CV_OK && sqlite3_db_readonly(s->db, "main") == 1;
+    if (code != CV_OK || s->is_read_only) {
+        return code; /* whoever only looks needs neither the tables nor the folder */
+    }
     if (!file_prepare(s)) {
         return failed(s, "prepare", reterr);
     }
-    const int resolved = path_resolve(s, path, reterr);
-    return resolved != CV_OK ? resolved : folder_make(s, reterr);
+    char folder[CV_SQLITE_PATH_BYTES];
+    cv__sqlite_folder(s, folder);
+    return cv__sqlite_folder_make(folder, &s->file, reterr);
 }
 
 void cv__sqlite_close(struct cv_sqlite *s)
@@ -494,7 +499,7 @@ static int row_read(struct cv_sqlite *s, const struct cv_sqlite_contender *c, st
     return code;
 }
 
-/* The holder's machine was another one: wait for a whole lease without a change, on our clock. The
+/* The holder's clock is not ours: wait for a whole lease without a change, on our clock. The
  * clocks of two machines differ by less than 1 in 1000, or both are broken. */
 static struct verdict judge_strange(struct cv_sqlite_contender *c, const struct row *row,
                                     int64_t now_ns)
@@ -520,6 +525,12 @@ static struct verdict judge(struct cv_sqlite *s, struct cv_sqlite_contender *c,
         const bool is_kept = row->heir[0] != '\0' && strcmp(row->heir, c->node) != 0 &&
                              is_this_boot && now_ns < row->heir_until_ns;
         return (struct verdict){.is_free = !is_kept, .wait_ns = row->heir_until_ns - now_ns};
+    }
+    const bool is_this_kernel = strncmp(row->boot, s->boot, CV_BOOT_ID_BYTES) == 0;
+    if (!is_this_boot && is_this_kernel) { /* by the clock of another time namespace */
+        return pipe_look(s, row->pipe) == CV_LIFELINE_CUT
+                   ? (struct verdict){.is_free = true, .why = "died"}
+                   : judge_strange(c, row, now_ns);
     }
     if (!is_this_boot) {
         const bool is_this_machine = s->machine[0] != '\0' && strcmp(row->machine, s->machine) == 0;
@@ -941,11 +952,17 @@ static void write_all(struct cv_sqlite *s, struct cv_sqlite_job *jobs)
 void cv__sqlite_do(struct cv_sqlite *s, struct cv_sqlite_job *jobs)
 {
     bool has_waiting = false, has_renewal = false;
+    struct cv_errtext error;
+    const bool is_there = cv__sqlite_file_check(s->path, &s->file, &error) == CV_OK;
     for (struct cv_sqlite_job *job = jobs; job != NULL; job = job->next) {
         CV_ASSERT(job->request.request != 0);
-        job->is_taken = job->is_released = false;
+        job->is_due = job->is_taken = job->is_released = false;
         job->unused[0] = '\0';
-        look(s, job);
+        if (is_there) {
+            look(s, job);
+        } else {
+            answer_failed(job, &error);
+        }
         has_renewal = has_renewal || (!job->is_wish && job->request.verb == CV_STORE_RENEW);
     }
     write_all(s, jobs);

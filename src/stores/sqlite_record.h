@@ -5,7 +5,8 @@
  * the boot it belongs to. A record of another boot was left by a machine that has restarted since,
  * and its holder is dead; unless the file lies on a network disk, contrary to its purpose, and the
  * machine is another one: then, as nothing is known of that clock, a whole lease must pass without
- * any change before our own eyes.
+ * any change before our own eyes. A container may have a clock of its own (a time namespace): that
+ * is a part of the boot's name, and its records are treated as those of another machine's clock.
  *
  * The token is the row number of the audit trail, which SQLite never gives out twice
  * (AUTOINCREMENT), also after rows were deleted. A grant is on the disk before it is answered;
@@ -33,6 +34,7 @@
 #ifndef CV_STORES_SQLITE_RECORD_H
 #define CV_STORES_SQLITE_RECORD_H
 
+#include "stores/sqlite_file.h"
 #include "stores/store.h"
 
 #include <sqlite3.h>
@@ -41,7 +43,6 @@
 #define CV_SQLITE_PATH_BYTES 4096
 #define CV_SQLITE_PIPE_BYTES 48 /* the name of a pipe within its folder */
 #define CV_SQLITE_MARKER_BYTES 20
-#define CV_BOOT_BYTES 40
 #define CV_MACHINE_BYTES 40
 
 #define CV_SQLITE_STATEMENTS 5
@@ -51,7 +52,9 @@ struct cv_sqlite {
     sqlite3 *db;
     sqlite3_stmt *statement[CV_SQLITE_STATEMENTS]; /* prepared once; NULL: not yet */
     char path[CV_SQLITE_PATH_BYTES];
-    char boot[CV_BOOT_BYTES];       /* this boot of this kernel */
+    struct cv_sqlite_file file;     /* what was at that path */
+    bool is_read_only;              /* it may not be written by us: only READ works */
+    char boot[CV_BOOT_BYTES];       /* this boot of this kernel, in our time namespace */
     char machine[CV_MACHINE_BYTES]; /* empty: it has no name */
     int64_t (*now_ns)(void);        /* CLOCK_BOOTTIME; tests have their own */
 
@@ -97,7 +100,8 @@ struct cv_sqlite_job {
     char unused[CV_SQLITE_PIPE_BYTES]; /* the pipe of a former leadership, to be removed then */
 };
 
-/* Opens the file, and makes it if need be. `path` may be relative. */
+/* Opens the file, and makes it if need be. `path` may be relative. A file that may only be read is
+ * opened for reading. */
 CV_NODISCARD int cv__sqlite_open(struct cv_sqlite *s, const char *path, struct cv_errtext *reterr);
 /* Also for one that could not be opened. Its contenders are gone: closes the pipe. */
 void cv__sqlite_close(struct cv_sqlite *s);

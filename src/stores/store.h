@@ -80,6 +80,9 @@ struct cv_store_setting {
      * before all of that is gone, too. */
     bool has_descendants;
     void (*answered)(void *user, const struct cv_store_answer *answer);
+    /* A line for the operator about something that is no failure, e.g. what is configured badly; it
+     * may come from within open(). NULL: nobody wants to know. */
+    void (*log)(void *user, const char *line);
     void *user;
 };
 

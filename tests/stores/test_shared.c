@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -73,6 +74,14 @@ static void on_answer(void *user, const struct cv_store_answer *answer)
     }
 }
 
+static char logged_line[1024];
+
+static void on_log(void *user, const char *line)
+{
+    (void)user;
+    (void)snprintf(logged_line, sizeof logged_line, "%s", line);
+}
+
 static struct member *join(struct crowd *crowd, const char *election, const char *at)
 {
     static uint64_t label_count;
@@ -87,6 +96,7 @@ static struct member *join(struct crowd *crowd, const char *election, const char
                                              .node = "a",
                                              .label = m->label,
                                              .answered = on_answer,
+                                             .log = on_log,
                                              .user = m};
     struct cv_errtext err;
     if (kind->open(&m->store, &setting, &err) != CV_OK) {
@@ -356,6 +366,22 @@ static void a_lost_connection_is_survived_by_all(void **unused)
     crowd_free(crowd);
 }
 
+/* ---- SQLite only --------------------------------------------------------------------------- */
+
+static void a_file_that_everybody_can_read_is_worth_a_line(void **unused)
+{
+    (void)unused;
+    const char *path = address + strlen("sqlite:");
+    assert_int_equal(chmod(path, 0660), 0);
+    logged_line[0] = '\0';
+    crowd_free(crowd_new(2, address));
+    assert_string_equal(logged_line, "");
+    assert_int_equal(chmod(path, 0644), 0);
+    crowd_free(crowd_new(2, address));
+    assert_non_null(strstr(logged_line, "every user can read"));
+    assert_int_equal(chmod(path, 0660), 0);
+}
+
 /* ---- PostgreSQL only ----------------------------------------------------------------------- */
 
 /* Somebody keeps the row of one election locked: the others are renewed all the same. */
@@ -464,6 +490,7 @@ int main(int argc, char **argv)
         {true, cmocka_unit_test(many_elections_share_one_connection)},
         {true, cmocka_unit_test(one_closes_and_the_others_go_on)},
         {true, cmocka_unit_test(the_same_election_twice_is_two_contenders)},
+        {!has_server, cmocka_unit_test(a_file_that_everybody_can_read_is_worth_a_line)},
         {has_server, cmocka_unit_test(a_lost_connection_is_survived_by_all)},
         {is_sql, cmocka_unit_test(other_secrets_are_another_connection)},
         {is_sql, cmocka_unit_test(a_row_that_is_locked_holds_nobody_else_up)},

@@ -414,6 +414,7 @@ static void closing_while_the_store_is_slow_is_harmless(void **unused)
     await(e, leads, NULL);
     sqlite3 *other = NULL;
     assert_int_equal(sqlite3_open(address + strlen("sqlite:"), &other), SQLITE_OK);
+    (void)sqlite3_busy_timeout(other, PATIENCE_MS); /* the leader renews all the time */
     assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
     await(e, has_trouble, NULL);
     for (int i = 0; i < 100; i++) {

@@ -5,10 +5,16 @@
 #include "support/support.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define SECOND INT64_C(1000000000)
@@ -80,6 +86,7 @@ static enum cv_store_verdict carry_out(struct fixture *f, struct seat *s, struct
     f->answer = job.answer;
     f->record = job.record;
     f->error = job.error;
+    f->answer.why = f->error.text; /* the job's own text goes with it */
     assert_int_equal(f->answer.request, job.request.request);
     return f->answer.verdict;
 }
@@ -303,6 +310,213 @@ static void record_of_another_machine_is_watched_for_a_whole_lease(void **unused
     assert_int_equal(ask(f, &f->b, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
     fake_now_ns += f->answer.duration_ns;
     assert_true(acquire(f, &f->b, 1) > token);
+    fixture_free(f);
+}
+
+/* A container may have set its clock apart from ours: "expired" would mean nothing. */
+static void record_of_another_time_namespace_is_watched_for_a_whole_lease(void **unused)
+{
+    (void)unused;
+    struct fixture *f = fixture_new();
+    const uint64_t token = acquire(f, &f->a, 1);
+    strcat(f->b.file.boot, "+86400.000000000");
+    fake_now_ns += 86400 * SECOND;
+    assert_int_equal(ask(f, &f->b, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
+    fake_now_ns += LEASE;
+    assert_int_equal(ask(f, &f->b, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
+    fake_now_ns += f->answer.duration_ns;
+    const uint64_t next = acquire(f, &f->b, 1);
+    assert_true(next > token);
+    cv__sqlite_leave(&f->b.is); /* the kernel is the same, so its pipe says that it is dead */
+    assert_true(acquire(f, &f->a, 2) > next);
+    fixture_free(f);
+}
+
+static void boot_is_the_same_for_everybody_here(void **unused)
+{
+    (void)unused;
+    char boot[CV_BOOT_BYTES], again[CV_BOOT_BYTES];
+    cv__sqlite_boot(boot);
+    cv__sqlite_boot(again);
+    assert_true(strlen(boot) >= CV_BOOT_ID_BYTES);
+    assert_string_equal(boot, again);
+}
+
+/* ---- The file and its folder --------------------------------------------------------------- */
+
+static void assert_refused(struct fixture *f, const char *path, const char *says)
+{
+    struct cv_sqlite s;
+    assert_int_equal(cv__sqlite_open(&s, path, &f->error), CV_E_STORE);
+    cv__sqlite_close(&s);
+    if (strstr(f->error.text, says) == NULL) {
+        fail_msg("it says: %s", f->error.text);
+    }
+}
+
+/* Each name has its own log and its own pipes: two would lead with the same token. */
+static void file_with_two_names_is_refused(void **unused)
+{
+    (void)unused;
+    struct fixture *f = fixture_new();
+    const uint64_t token = acquire(f, &f->a, 1);
+    char other[128];
+    (void)snprintf(other, sizeof other, "%s/other.db", f->folder);
+    assert_int_equal(link(f->path, other), 0);
+    assert_refused(f, other, "several names");
+    assert_refused(f, f->path, "several names");
+    assert_int_equal(ask(f, &f->a, CV_STORE_RENEW, 1, token), CV_STORE_FAILED);
+    assert_non_null(strstr(f->answer.why, "several names"));
+    assert_int_equal(unlink(other), 0);
+    assert_int_equal(ask(f, &f->a, CV_STORE_RENEW, 1, token), CV_STORE_GRANTED);
+    assert_int_equal(symlink(f->path, other), 0); /* that is only a way to the one name */
+    struct cv_sqlite s;
+    assert_int_equal(cv__sqlite_open(&s, other, &f->error), CV_OK);
+    assert_string_equal(s.path, f->a.file.path);
+    cv__sqlite_close(&s);
+    fixture_free(f);
+}
+
+/* In a mount namespace of its own; where that may not be made, there is nothing to test. */
+static void file_that_is_mounted_alone_is_refused(void **unused)
+{
+    (void)unused;
+    struct fixture *f = fixture_new();
+    char other[128];
+    (void)snprintf(other, sizeof other, "%s/mounted.db", f->folder);
+    close(open(other, O_WRONLY | O_CREAT, 0600));
+    const pid_t child = fork();
+    if (child == 0) {
+        struct cv_sqlite s;
+        if (unshare(CLONE_NEWNS) != 0 || mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+            mount(f->path, other, NULL, MS_BIND, NULL) != 0) {
+            _exit(77);
+        }
+        const bool is_refused = cv__sqlite_open(&s, other, &f->error) == CV_E_STORE &&
+                                strstr(f->error.text, "mounted by itself") != NULL;
+        _exit(is_refused ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77));
+    fixture_free(f);
+}
+
+static void file_that_was_removed_or_replaced_renews_nobody(void **unused)
+{
+    (void)unused;
+    struct fixture *f = fixture_new();
+    const uint64_t token = acquire(f, &f->a, 1);
+    char other[128];
+    (void)snprintf(other, sizeof other, "%s/old.db", f->folder);
+    assert_int_equal(rename(f->path, other), 0);
+    assert_int_equal(ask(f, &f->a, CV_STORE_RENEW, 1, token), CV_STORE_FAILED);
+    assert_non_null(strstr(f->answer.why, "is gone"));
+    close(open(f->path, O_WRONLY | O_CREAT, 0600));
+    assert_int_equal(ask(f, &f->a, CV_STORE_RENEW, 1, token), CV_STORE_FAILED);
+    assert_non_null(strstr(f->answer.why, "was replaced"));
+    assert_int_equal(rename(other, f->path), 0);
+    assert_int_equal(ask(f, &f->a, CV_STORE_RENEW, 1, token), CV_STORE_GRANTED);
+    fixture_free(f);
+}
+
+/* Whoever can write there can remove a leader's pipe and put a dead one in its place. */
+static void folder_that_others_can_write_to_is_refused(void **unused)
+{
+    (void)unused;
+    struct fixture *f = fixture_new();
+    char alive[CV_SQLITE_PATH_BYTES];
+    cv__sqlite_folder(&f->a.file, alive);
+    struct stat is;
+    assert_int_equal(lstat(alive, &is), 0);
+    assert_int_equal(is.st_mode & S_IRWXO, 0);
+    assert_int_equal(lstat(f->path, &is), 0);
+    assert_int_equal(is.st_mode & S_IRWXO, 0); /* nor can they read the database */
+    assert_int_equal(chmod(alive, 0777), 0);
+    assert_refused(f, f->path, "every user can write");
+    assert_int_equal(chmod(alive, 0700), 0);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(alive, 65534, 65534), 0);
+        assert_refused(f, f->path, "belongs to user 65534");
+        assert_int_equal(chown(alive, 0, 0), 0);
+    }
+    fixture_free(f);
+}
+
+/* `conclave status` of a user who may read the file, but not change it. */
+static void reading_needs_no_right_to_write(void **unused)
+{
+    (void)unused;
+    struct fixture *f = fixture_new();
+    const uint64_t token = acquire(f, &f->a, 1);
+    assert_int_equal(chmod(f->folder, 0755), 0);
+    char path[160];
+    static const char *const suffix[] = {"", "-wal", "-shm"};
+    for (uint32_t i = 0; i < COUNT_OF(suffix); i++) {
+        (void)snprintf(path, sizeof path, "%s%s", f->path, suffix[i]);
+        assert_int_equal(chmod(path, 0444), 0);
+    }
+    const pid_t child = fork();
+    if (child == 0) {
+        struct seat s;
+        if (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0) {
+            _exit(77);
+        }
+        if (cv__sqlite_open(&s.file, f->path, &f->error) != CV_OK) {
+            (void)fprintf(stderr, "%s\n", f->error.text);
+            _exit(1);
+        }
+        s.file.now_ns = fake_now;
+        cv__sqlite_join(&s.is, "job", "c", 3, /* has_descendants= */ false);
+        if (ask(f, &s, CV_STORE_READ, 0, 0) != CV_STORE_HELD || f->answer.token != token) {
+            _exit(2);
+        }
+        fake_now_ns += LEASE; /* it is free, but not for this one */
+        _exit(ask(f, &s, CV_STORE_ACQUIRE, 1, 0) == CV_STORE_FAILED ? 0 : 3);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_true(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77);
+    fixture_free(f);
+}
+
+/* A process that is stopped inside of a transaction holds everybody up: say which. */
+static void trouble_says_who_has_the_lock(void **unused)
+{
+    (void)unused;
+    struct fixture *f = fixture_new();
+    const uint64_t token = acquire(f, &f->a, 1);
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
+        sqlite3 *db;
+        const bool is_locked = sqlite3_open(f->path, &db) == SQLITE_OK &&
+                               sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK;
+        (void)!write(ready[1], is_locked ? "y" : "n", 1);
+        (void)raise(SIGSTOP);
+        _exit(0);
+    }
+    char answer = 'n';
+    assert_int_equal(read(ready[0], &answer, 1), 1);
+    assert_int_equal(answer, 'y');
+    int status;
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    assert_true(WIFSTOPPED(status));
+    assert_int_equal(ask(f, &f->a, CV_STORE_RENEW, 1, token), CV_STORE_FAILED);
+    char expected[64];
+    (void)snprintf(expected, sizeof expected, "by process %ld (", (long)child);
+    if (strstr(f->answer.why, expected) == NULL) {
+        fail_msg("it says: %s", f->answer.why);
+    }
+    assert_non_null(strstr(f->answer.why, "which is stopped"));
+    (void)kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(ask(f, &f->a, CV_STORE_RENEW, 1, token), CV_STORE_GRANTED);
+    close(ready[0]);
+    close(ready[1]);
     fixture_free(f);
 }
 
@@ -586,6 +800,14 @@ int main(void)
         cmocka_unit_test(copies_of_a_lifeline_keep_it),
         cmocka_unit_test(after_a_reboot_nobody_holds_it),
         cmocka_unit_test(record_of_another_machine_is_watched_for_a_whole_lease),
+        cmocka_unit_test(record_of_another_time_namespace_is_watched_for_a_whole_lease),
+        cmocka_unit_test(boot_is_the_same_for_everybody_here),
+        cmocka_unit_test(file_with_two_names_is_refused),
+        cmocka_unit_test(file_that_is_mounted_alone_is_refused),
+        cmocka_unit_test(file_that_was_removed_or_replaced_renews_nobody),
+        cmocka_unit_test(folder_that_others_can_write_to_is_refused),
+        cmocka_unit_test(reading_needs_no_right_to_write),
+        cmocka_unit_test(trouble_says_who_has_the_lock),
         cmocka_unit_test(tokens_grow_even_if_everything_was_deleted),
         cmocka_unit_test(wish_is_left_with_the_holder_until_the_next),
         cmocka_unit_test(every_leadership_is_in_the_history),
