@@ -158,12 +158,14 @@ static bool our_key_read(const struct cv_store *store, const cJSON *kv, struct k
     char name[KEY_BYTES];
     *ret_key = (struct key){.is_there = false};
     const int64_t lease = cv__etcd_number_to(kv, "lease", INT64_MAX);
-    if (lease == 0 || !cv__etcd_decode(cv__etcd_string(kv, "key"), name, sizeof name) ||
+    const uint64_t create_revision = cv__etcd_number(kv, "create_revision");
+    if (lease == 0 || create_revision == 0 ||
+        !cv__etcd_decode(cv__etcd_string(kv, "key"), name, sizeof name) ||
         !is_our_key(store, name)) {
         return false;
     }
     ret_key->is_there = true;
-    ret_key->create_revision = cv__etcd_number(kv, "create_revision");
+    ret_key->create_revision = create_revision;
     ret_key->lease = lease;
     (void)cv__etcd_decode(cv__etcd_string(kv, "value"), ret_key->value, sizeof ret_key->value);
     if (ret_name != NULL) {

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LEASE_NS_MAX (24 * 3600 * NS_PER_S) /* nobody of ours asks for more */
+
 /* Prints and frees an object that may be NULL, or half made: then the text is empty. */
 static void print_and_free(cJSON *object, bool is_whole, char ret_text[CV_VALUE_BYTES])
 {
@@ -51,7 +53,8 @@ void cv__value_read(const char *text, size_t bytes, struct cv_store_record *ret_
     const char *node = member(object, "node", "?");
     (void)snprintf(ret_record->node, sizeof ret_record->node, "%s", node[0] != '\0' ? node : "?");
     ret_record->label = strtoull(member(object, "label", "0"), NULL, 16);
-    ret_record->lease_ns = strtoll(member(object, "lease_ns", "0"), NULL, 10);
+    ret_record->lease_ns =
+        cv__max64(0, cv__min64(strtoll(member(object, "lease_ns", "0"), NULL, 10), LEASE_NS_MAX));
     ret_record->since_wall_ns = strtoll(member(object, "since_ns", "0"), NULL, 10);
     cJSON_Delete(object);
 }

@@ -427,7 +427,9 @@ static void state_note(struct cv_zk *client, int64_t before_ns)
             user->has_changed = user->has_changed || client->was_connected; /* unheard meanwhile */
         }
         client->was_connected = true;
-        const uint64_t beat_ms = (uint64_t)(client->timeout_ns / 6 / NS_PER_MS);
+        /* More often than needed if the server chose a longer time-out than we asked for. */
+        const int64_t beat_ns = cv__min64(client->timeout_ns, client->asked_ns) / 6;
+        const uint64_t beat_ms = (uint64_t)cv__max64(beat_ns / NS_PER_MS, 1);
         (void)uv_timer_start(&client->beat, on_beat, beat_ms, beat_ms);
     } else if (state != ZOO_CONNECTED_STATE && client->is_connected) {
         client->is_connected = false;

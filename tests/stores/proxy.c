@@ -34,7 +34,9 @@ struct proxy {
     struct link *links;
     uint64_t delay_ms;
     bool is_swallowing, is_refusing, is_closing, is_closed;
-    uint64_t swallowed, asked;
+    uint64_t swallowed, asked, rewritten;
+    const char *rewrite_from, *rewrite_to; /* NULL: nothing is changed */
+    size_t rewrite_bytes;
 };
 
 static void proxy_end(struct proxy *proxy)
@@ -112,6 +114,18 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer
     *ret_buffer = uv_buf_init(malloc(suggested), (unsigned)suggested);
 }
 
+static void rewrite(struct proxy *proxy, char *data, size_t bytes)
+{
+    char *at = data;
+    while (proxy->rewrite_from != NULL &&
+           (at = memmem(at, bytes - (size_t)(at - data), proxy->rewrite_from,
+                        proxy->rewrite_bytes)) != NULL) {
+        memcpy(at, proxy->rewrite_to, proxy->rewrite_bytes);
+        at += proxy->rewrite_bytes;
+        proxy->rewritten++;
+    }
+}
+
 static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 {
     struct link *link = stream->data;
@@ -131,6 +145,9 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
         chunk->to = 1 - from;
         chunk->bytes = (size_t)count;
         memcpy(chunk->data, buffer->base, (size_t)count);
+        if (from == 1) {
+            rewrite(proxy, chunk->data, chunk->bytes);
+        }
         link->chunk_count++;
         (void)uv_timer_init(proxy->loop, &chunk->timer);
         chunk->timer.data = chunk;
@@ -219,6 +236,18 @@ void proxy_delay_answers(struct proxy *proxy, uint64_t ms)
 void proxy_swallow_answers(struct proxy *proxy, bool is_swallowing)
 {
     proxy->is_swallowing = is_swallowing;
+}
+
+void proxy_rewrite_answers(struct proxy *proxy, const char *from, const char *to, size_t bytes)
+{
+    proxy->rewrite_from = from;
+    proxy->rewrite_to = to;
+    proxy->rewrite_bytes = bytes;
+}
+
+uint64_t proxy_rewritten(const struct proxy *proxy)
+{
+    return proxy->rewritten;
 }
 
 uint64_t proxy_swallowed(const struct proxy *proxy)

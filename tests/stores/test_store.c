@@ -892,6 +892,73 @@ static void zookeeper_nodes_belong_to_their_maker(void **unused)
     assert_fails(at, "no permission");
 }
 
+/* ---- Servers that are not to be trusted ----------------------------------------------------- */
+
+/* A server that promises more than was asked for does not make anybody lead longer. */
+static void a_lease_is_never_longer_than_asked(void **unused)
+{
+    (void)unused;
+    const bool is_etcd = strcmp(kind_name, "etcd") == 0;
+    const int64_t lease_ns = lease_long_ns; /* 10 s, and 5 s as ZooKeeper counts in milliseconds */
+    static const char asked_ms[] = "\x00\x00\x13\x88", said_ms[] = "\x0a\x4c\xb8\x00";
+    struct field *field = field_new(address, NULL);
+    char by_proxy[512];
+    struct proxy *proxy = proxy_to(field, 0, by_proxy);
+    if (is_etcd) {
+        proxy_rewrite_answers(proxy, "\"TTL\":\"10\"", "\"TTL\":\"99\"", strlen("\"TTL\":\"10\""));
+    } else {
+        proxy_rewrite_answers(proxy, asked_ms, said_ms, 4);
+    }
+    struct contender *a = field_join(field, "a", by_proxy);
+    assert_true(acquire(a, 1, lease_ns)->duration_ns <= lease_ns);
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct cv_store_answer *answer = ask(a, CV_STORE_RENEW, 1, lease_ns);
+        assert_int_equal(answer->verdict, CV_STORE_GRANTED);
+        assert_true(answer->duration_ns <= lease_ns);
+    }
+    assert_true(proxy_rewritten(proxy) > 0);
+    proxy_free(proxy);
+    field_free(field);
+}
+
+/* What others keep below the prefix holds no election, whatever it looks like. */
+static void foreign_keys_hold_nothing(void **unused)
+{
+    (void)unused;
+    char command[1024];
+    struct field *field = field_new(address, "foreign keys");
+    (void)snprintf(command, sizeof command,
+                   "exec >/dev/null; export ETCDCTL_API=3; e() { etcdctl --endpoints"
+                   " \"${CV_TEST_ETCD#etcd://}\" \"$@\"; }; q=conclave/foreign%%20keys/;"
+                   "long=$(head -c 60000 /dev/zero | tr '\\0' x);"
+                   "e put $q$long x && e put ${q}zzz $long && e put ${q}0123456789abcdef-1 x");
+    shell(command);
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *b = field_join(field, "b", NULL);
+    struct contender *c = field_join(field, "c", NULL);
+    const uint64_t token = acquire(a, 1, lease_long_ns)->token;
+    const struct cv_store_answer *answer = ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns);
+    assert_int_equal(answer->verdict, CV_STORE_HELD);
+    assert_int_equal(answer->token, token);
+    assert_string_equal(answer->record->node, "a");
+    assert_int_equal(ask(c, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    answer = ask(field_join(field, "observer", NULL), CV_STORE_READ, 0, 0);
+    assert_string_equal(answer->record->node, "a");
+    assert_int_equal(wish(b, "c")->verdict, CV_STORE_HELD);
+    answer = ask(a, CV_STORE_RENEW, 1, lease_long_ns);
+    assert_int_equal(answer->verdict, CV_STORE_GRANTED);
+    assert_string_equal(answer->record->wish, "c");
+    (void)await(a, ask_now(a, CV_STORE_RELEASE, 1, 0, "c"));
+    (void)acquire(c, 1, lease_long_ns);
+    (void)ask(c, CV_STORE_RELEASE, 1, 0);
+    (void)acquire(b, 1, lease_long_ns);
+    (void)ask(b, CV_STORE_RELEASE, 1, 0);
+    assert_int_equal(ask(a, CV_STORE_READ, 0, 0)->verdict, CV_STORE_FREE);
+    shell("ETCDCTL_API=3 etcdctl --endpoints \"${CV_TEST_ETCD#etcd://}\" get --prefix --keys-only"
+          " conclave/foreign%20keys/ | grep -c . | grep -qx 3");
+    field_free(field);
+}
+
 /* ---- Bad addresses ------------------------------------------------------------------------- */
 
 struct bad {
@@ -1102,6 +1169,8 @@ int main(int argc, char **argv)
         {is_sql, cmocka_unit_test(a_deleted_row_does_not_reset_the_token)},
         {is_etcd, cmocka_unit_test(etcd_users_need_their_password)},
         {is_etcd, cmocka_unit_test(etcd_is_reached_by_certificates)},
+        {is_etcd, cmocka_unit_test(foreign_keys_hold_nothing)},
+        {is_etcd || is_zookeeper, cmocka_unit_test(a_lease_is_never_longer_than_asked)},
         {is_zookeeper, cmocka_unit_test(zookeeper_nodes_belong_to_their_maker)},
         {has_server && has_news, cmocka_unit_test(bad_addresses_are_told_in_one_line)},
         {has_server, cmocka_unit_test(the_servers_may_be_killed_and_come_back)},

@@ -55,6 +55,10 @@ static void what_is_not_understood_is_still_somebody(void **unused)
         assert_int_equal(record.lease_ns, 0);
     }
     struct cv_store_record record;
+    cv__value_read("{\"node\":\"a\",\"lease_ns\":\"9223372036854775807\"}", 48, &record);
+    assert_int_equal(record.lease_ns, 24 * 3600 * NS_PER_S); /* nobody of ours asks for more */
+    cv__value_read("{\"node\":\"a\",\"lease_ns\":\"-5\"}", 29, &record);
+    assert_int_equal(record.lease_ns, 0);
     cv__value_read("{\"node\":\"abcdef\"}", 5, &record); /* only so much of it is there */
     assert_string_equal(record.node, "?");
 }
