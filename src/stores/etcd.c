@@ -616,27 +616,29 @@ static void on_old_deleted(void *user, const struct cv_etcd_answer *answer)
     }
 }
 
-/* Deletes the key of an attempt; and the resign request, if that was meant for it. */
+/* Deletes the key of an attempt, and the resign request, if that was meant for it; then looks. */
 static void delete_attempt(struct cv_store *store, uint64_t attempt, cv_etcd_then then)
 {
     char key[KEY_BYTES];
     struct cv_text64 key64, request64;
     struct cv_etcd_body body = {0};
     key_of(store, attempt, key);
-    const bool is_held = attempt == store->attempt && store->token != 0;
     cv__etcd_encode(key, &key64);
     cv__etcd_encode(store->election.request, &request64);
-    if (is_held) {
-        cv__etcd_body_print(
-            &body,
-            "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\",\"create_revision\":\"%" PRIu64
-            "\"}],\"success\":[{\"request_delete_range\":{\"key\":\"%s\"}},"
-            "{\"request_delete_range\":{\"key\":\"%s\"}}],\"failure\":",
-            key64.text, store->token, key64.text, request64.text);
-    } else {
-        cv__etcd_body_print(&body, "{\"success\":");
-    }
-    cv__etcd_body_print(&body, "[{\"request_delete_range\":{\"key\":\"%s\"}}]}", key64.text);
+    store->look_mode = LOOK_FIRST;
+    /* A revision that no key has: only the first deletion. */
+    const uint64_t token = attempt == store->attempt && store->token != 0 ? store->token : 1;
+    cv__etcd_body_print(
+        &body,
+        "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\",\"create_revision\":\"%" PRIu64
+        "\"}],\"success\":[{\"request_delete_range\":{\"key\":\"%s\"}},"
+        "{\"request_delete_range\":{\"key\":\"%s\"}},",
+        key64.text, token, key64.text, request64.text);
+    body_looks(store, &body);
+    cv__etcd_body_print(&body, "],\"failure\":[{\"request_delete_range\":{\"key\":\"%s\"}},",
+                        key64.text);
+    body_looks(store, &body);
+    cv__etcd_body_print(&body, "]}");
     ask(store, &body, then);
 }
 
@@ -702,6 +704,15 @@ static void renew(struct cv_store *store, const struct cv_store_request *request
 
 /* ---- Releasing, asking to resign, reading -------------------------------------------------- */
 
+/* Whoever is first now holds it: one that resigns shall know, and need not stand back. */
+static void released_looked(struct cv_store *store)
+{
+    if (store->attempt == cv__remote_current(&store->remote)->ask.attempt) {
+        attempt_forget(store);
+    }
+    answer_plain(store);
+}
+
 static void on_released(void *user, const struct cv_etcd_answer *answer)
 {
     struct cv_store *store = user;
@@ -710,10 +721,9 @@ static void on_released(void *user, const struct cv_etcd_answer *answer)
         work_fail(store, answer->error);
         return;
     }
-    if (store->attempt == cv__remote_current(&store->remote)->ask.attempt) {
-        attempt_forget(store);
-    }
-    cv__remote_answer(&store->remote, (struct cv_store_answer){.verdict = CV_STORE_FREE});
+    const bool is_held = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(answer->reply, "succeeded"));
+    store->looked = released_looked;
+    look_read(store, answer, is_held ? 2 : 1);
 }
 
 static void on_deposed(void *user, const struct cv_etcd_answer *answer)

@@ -614,8 +614,8 @@ static void answer_released(struct cv_store *store)
     if (store->attempt == one->ask.attempt) {
         attempt_forget(store);
     }
-    store->record = (struct cv_store_record){.token = 0};
-    answer(store, CV_STORE_FREE, 0);
+    /* Whoever is first now holds it: one that resigns shall know, and need not stand back. */
+    cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_names_read);
 }
 
 static void on_removed(void *user, const struct cv_zk_op *op)

@@ -262,6 +262,17 @@ def resigns_to_a_named_node(stage):
         raise Failure(f"{new[0]} leads, and not {heir}")
 
 
+def resignations_in_a_row(stage):
+    """Nobody stands back for long when all have resigned lately: the lease is longer than the wait."""
+    for _ in range(3):
+        stage.spawn(command=["sleep", "1000"], options=["--lease", "60s"])
+    await_that(lambda: stage.conclave("status").returncode == 0, "a leader")
+    for number in range(8):
+        done = stage.conclave("resign", "--wait", "20s")
+        if done.returncode != 0:
+            raise Failure(f"resignation {number}: {done.stdout}{done.stderr}")
+
+
 def status_history_and_watch(stage):
     watcher = subprocess.Popen([stage.program, "watch", stage.name, "--via", stage.address, "--json"],
                                env=stage.environment, stdout=subprocess.PIPE, text=True)
@@ -317,8 +328,8 @@ def exit_statuses(stage):
 TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_killed,
          guard_stopped_then_supervisor_killed, child_killed, child_stopped_then_supervisor_killed,
          grandchild_killed_then_supervisor_killed, killed_again_and_again,
-         leases_of_different_lengths, resigns_to_a_named_node, status_history_and_watch,
-         exit_statuses]
+         leases_of_different_lengths, resigns_to_a_named_node, resignations_in_a_row,
+         status_history_and_watch, exit_statuses]
 
 
 def address_of(kind, folder):
