@@ -38,7 +38,7 @@ static void run_shortly(const struct sim_scenario *scenario)
     const struct sim_world_options options = {.keeps_history = true, .trace = nowhere};
     struct sim_world *world = sim_world_new(scenario, scenario->seed, &options);
     const int64_t slice_ns = cv__max64(scenario->run_ns / RUN_SLICES, 1);
-    for (int64_t at_ns = 0; at_ns <= scenario->run_ns && world->event_count < RUN_EVENTS_MAX;
+    for (int64_t at_ns = 0; at_ns <= scenario->run_ns && world->host.counts.steps < RUN_EVENTS_MAX;
          at_ns += slice_ns) {
         sim_world_run(world, at_ns);
     }
