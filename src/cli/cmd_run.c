@@ -8,6 +8,7 @@
  * T14]. While a command survives although it was killed, this loop does not call cv_progress(), so
  * the lease is not renewed either and runs out. */
 #include "cli/cli.h"
+#include "cli/follow.h"
 #include "core/duration.h"
 #include "os/clock.h"
 #include "runtime/election.h"
@@ -590,6 +591,7 @@ static int complete(struct settings *s)
                                (double)grant_ns / 1e9, (double)grace_ns_max / 1e9);
     }
     s->options.progress_ns = lease_ns;
+    s->options.log = cv__print_notice;
     if (cv__node_name(s->node, s->options.node, &error) != CV_OK) {
         return cv__wrong_usage("%s", error.text);
     }

@@ -135,8 +135,7 @@ static void leave(struct follower *f)
     }
 }
 
-/* What is part of the status is printed already. */
-static void on_log(void *unused, enum cv_log_level level, const char *line)
+void cv__print_notice(void *unused, enum cv_log_level level, const char *line)
 {
     (void)unused;
     if (level == CV_LOG_NOTICE) {
@@ -148,7 +147,7 @@ static int follow(struct settings *settings, int signal_fd)
 {
     struct follower f = {.settings = settings};
     struct cv_errtext error;
-    settings->options.log = on_log;
+    settings->options.log = cv__print_notice;
     /* This process only prints who leads: two leaders at the same time do no harm. */
     settings->options.accepts_two_leaders = true;
     if (cv_open(&f.election, settings->name, settings->via, &settings->options, &error) != CV_OK) {

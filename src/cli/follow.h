@@ -4,6 +4,11 @@
 
 #include "core/types.h"
 
+#include <conclave/conclave.h>
+
+/* For cv_election_options.log: prints what the status does not show; the rest is printed already. */
+void cv__print_notice(void *unused, enum cv_log_level level, const char *line);
+
 /* Runs the command; `is_observer`: only watch. Returns the exit status. */
 int cv__follow(int argc, char **argv, bool is_observer);
 

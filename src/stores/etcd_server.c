@@ -773,6 +773,22 @@ static int server_open(struct cv_etcd_server *server, const struct cv_store_sett
     return CV_OK;
 }
 
+/* Told once for each server: everybody on the way can read the password, and use it. */
+static void warn_of_plain_text(const struct cv_etcd_wire *wire,
+                               const struct cv_store_setting *setting)
+{
+    if (wire->user[0] == '\0' || setting->log == NULL ||
+        strncmp(wire->endpoint[0], "https:", strlen("https:")) == 0) {
+        return;
+    }
+    char line[256];
+    (void)snprintf(
+        line, sizeof line,
+        "the password of etcd's user '%s' is sent without TLS; add ?tls=yes or ?cacert=FILE",
+        wire->user);
+    setting->log(setting->user, line);
+}
+
 /* The server of this address, with one user more. */
 static int server_find(const struct cv_store_setting *setting, const void *kind,
                        struct cv_etcd_server **ret_server, struct cv_errtext *reterr)
@@ -797,6 +813,9 @@ static int server_find(const struct cv_store_setting *setting, const void *kind,
     if (is_new) {
         code = server_open(server, setting, kind, key, reterr);
         *ret_server = server;
+        if (code == CV_OK) {
+            warn_of_plain_text(&server->wire, setting);
+        }
     }
     if (!is_new || code != CV_OK) {
         free(server);

@@ -148,6 +148,13 @@ static void on_answer(void *user, const struct cv_store_answer *answer)
     }
 }
 
+static void on_log(void *user, const char *line)
+{
+    struct contender *c = user;
+    c->log_count++;
+    (void)snprintf(c->logged, sizeof c->logged, "%s", line);
+}
+
 /* ---- Contenders ---------------------------------------------------------------------------- */
 
 static struct contender *join(struct field *field, const char *node, const char *election,
@@ -168,6 +175,7 @@ static struct contender *join(struct field *field, const char *node, const char 
                                              .node = node,
                                              .label = c->label,
                                              .answered = on_answer,
+                                             .log = on_log,
                                              .user = c};
     struct cv_errtext err = {""};
     if (field->kind->open(&c->store, &setting, &err) != CV_OK) {

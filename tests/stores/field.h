@@ -37,6 +37,8 @@ struct contender {
         char why[512];
     } asked[FIELD_REQUESTS_MAX];
     uint32_t news_count;
+    uint32_t log_count; /* lines for the operator */
+    char logged[512];   /* the latest */
 
     /* The ledger: this attempt is held until then. */
     uint64_t held_attempt, held_token;

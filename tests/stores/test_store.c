@@ -855,6 +855,12 @@ static void etcd_users_need_their_password(void **unused)
     (void)setenv("CONCLAVE_ETCD_PASSWORD", "secret", 1);
     address_with("app@", "/apps", at);
     assert_works(at);
+    struct field *field = field_new(at, NULL); /* told once for each connection */
+    struct contender *a = field_join(field, "a", NULL);
+    assert_int_equal(a->log_count, 1);
+    assert_non_null(strstr(a->logged, "'app' is sent without TLS"));
+    assert_int_equal(field_join_beside(a, "b", NULL, NULL)->log_count, 0);
+    field_free(field);
     address_with("app@", "/others", at);
     assert_fails(at, "permission denied");
     (void)unsetenv("CONCLAVE_ETCD_PASSWORD");
