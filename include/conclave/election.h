@@ -176,8 +176,8 @@ void cv_progress(struct cv_election *election);
 int cv_report(struct cv_election *election, enum cv_input input, int64_t value);
 
 /* Resigns, and waits until that is known to the others, but not for long: a second at most. Then
- * frees everything. Callbacks that run, and lines for `log`, are waited for, unless it is a callback
- * that calls this. NULL is no election. */
+ * frees everything. Callbacks that run, and lines for `log`, are waited for, unless it is a
+ * callback that calls this. NULL is no election. */
 void cv_close(struct cv_election *election);
 
 #ifdef __cplusplus

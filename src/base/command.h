@@ -1,7 +1,7 @@
 /* src/base/command.h - what every command does alike: exit status, complaints, reading options.
  *
- * Results go to stdout, complaints to stderr. Exit status: 0 fine, 1 the answer is no, 2 wrong usage
- * or bad input, or that something could not be done. */
+ * Results go to stdout, complaints to stderr. Exit status: 0 fine, 1 the answer is no, 2 wrong
+ * usage or bad input, or that something could not be done. */
 #ifndef CV_BASE_COMMAND_H
 #define CV_BASE_COMMAND_H
 

@@ -9,8 +9,8 @@
  *   back into a step.
  * - A timer is due at an instant of the host's choice in the range that was asked for.
  * - Sends and leaderships wait for the record issued before them (gate.h). A loss does not: a node
- *   must not go on leading because its disk is slow; and a gain that still waits when the core gives
- *   it up is never told. Nor does a renewal of what was told, which must come before its end.
+ *   must not go on leading because its disk is slow; and a gain that still waits when the core
+ *   gives it up is never told. Nor does a renewal of what was told, which must come before its end.
  * - After a failed save nothing that waited ever leaves; the core learns of the failure before any
  *   other event. A disk behind which the queue of held effects overflows counts as failed, if what
  *   found no place was a leadership; a send is dropped, as networks drop messages.

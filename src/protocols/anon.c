@@ -2,10 +2,11 @@
  * [Wiesmann07]: no ids, no member list, no point-to-point messages, and constant memory.
  *
  * A process without a leader takes a number from the sequencer and broadcasts it (a proposal).
- * Numbers fall into rounds of R; a round is closed once a number of a later round has been seen. The
- * leader is the owner of the largest number below the open round. It alone then sends, every eta; a
- * process that does not hear it for eps takes a number again. The whole state is two numbers with their owners, and
- * it travels in every message, so that one message is enough for a newcomer [sec. 6].
+ * Numbers fall into rounds of R; a round is closed once a number of a later round has been seen.
+ * The leader is the owner of the largest number below the open round. It alone then sends, every
+ * eta; a process that does not hear it for eps takes a number again. The whole state is two numbers
+ * with their owners, and it travels in every message, so that one message is enough for a newcomer
+ * [sec. 6].
  *
  * Why all see leaders in the same order (lemma 8): the leader is a function of the set of tokens
  * seen, whatever the order of their arrival, and larger sets have larger leaders. Tokens compare by

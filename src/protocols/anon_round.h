@@ -35,8 +35,8 @@ static inline uint64_t anon_round(const struct anon *a, uint64_t number)
     return number / a->round_size;
 }
 
-/* [fig. 1, listen; the gap rule is ours] A number was seen. The open number is the largest seen, the
- * closed one the largest seen of an earlier round. The first closes nothing. */
+/* [fig. 1, listen; the gap rule is ours] A number was seen. The open number is the largest seen,
+ * the closed one the largest seen of an earlier round. The first closes nothing. */
 void cv__anon_take(struct anon *a, const struct anon_pair *seen);
 
 #endif

@@ -17,8 +17,8 @@ enum {
     ANON_MESSAGE_COUNT
 };
 
-/* All three: a number with its owner's label, how often the sender has sent, the largest number that
- * the sender has seen with its owner's label, and R. */
+/* All three: a number with its owner's label, how often the sender has sent, the largest number
+ * that the sender has seen with its owner's label, and R. */
 #define ANON_FIELDS(FIELD)  \
     FIELD(U64, number)      \
     FIELD(U64, label)       \

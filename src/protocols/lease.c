@@ -111,8 +111,8 @@ enum lease_role {
     LEASE_ROLE_COUNT
 };
 
-/* Invariants: a leader is a candidate and owes no RELEASE; every attempt that is not the present one
- * is over; at most one request is open, and it is the latest. */
+/* Invariants: a leader is a candidate and owes no RELEASE; every attempt that is not the present
+ * one is over; at most one request is open, and it is the latest. */
 struct lease {
     cv_id self;            /* only to say to the host that oneself leads */
     uint32_t role;         /* enum lease_role; changed by become() alone */

@@ -141,7 +141,8 @@ static void pole_check(const void *state)
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-/* The first election begins when the first scores are known, or have been waited for long enough. */
+/* The first election begins when the first scores are known, or have been waited for long
+ * enough. */
 static void become_ready(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(p->role != POLE_STOPPED);
@@ -227,8 +228,8 @@ static void on_message(struct pole *p, const struct cv_event *event, struct cv_e
     }
 }
 
-/* It ends the waiting for the first scores or the standing back; if an heir without scores claimed in
- * vain, both. */
+/* It ends the waiting for the first scores or the standing back; if an heir without scores claimed
+ * in vain, both. */
 static void on_back_timer(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
     const bool stood_back = p->stands_back;

@@ -30,8 +30,8 @@ enum {
     POLE_MESSAGE_COUNT
 };
 
-/* All but PROBE and ECHO begin with an epoch, so that pole_epoch_read() reads any of them. Each part
- * of a score travels plus one: 0 is an unknown score. */
+/* All but PROBE and ECHO begin with an epoch, so that pole_epoch_read() reads any of them. Each
+ * part of a score travels plus one: 0 is an unknown score. */
 #define POLE_SCORE_FIELDS(FIELD) \
     FIELD(U64, score_1)          \
     FIELD(U64, score_2)          \
@@ -115,8 +115,8 @@ enum {
 };
 
 /* RETRY and ELECT belong to SELECTING, SILENCE to AWAITING and FOLLOWING, BEAT and CLAIM (its end,
- * or the lease's) to the roles that claim or lead. BACK ends the waiting for the first scores, later
- * standing back. */
+ * or the lease's) to the roles that claim or lead. BACK ends the waiting for the first scores,
+ * later standing back. */
 enum {
     POLE_TIMER_RETRY,
     POLE_TIMER_ELECT,

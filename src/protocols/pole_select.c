@@ -187,7 +187,8 @@ void cv__pole_select(struct pole *p, cv_id leader, uint64_t epoch, int64_t now_n
     }
 }
 
-/* [Alg. 1, lines 37-49] A proposal of our epoch, or of a larger one, among those without a leader. */
+/* [Alg. 1, lines 37-49] A proposal of our epoch, or of a larger one, among those without a
+ * leader. */
 static void compare_proposal(struct pole *p, const struct pole_proposal *proposal, bool is_new,
                              cv_id from, struct cv_effects *out)
 {

@@ -2,9 +2,9 @@
  * id on it leads.
  *
  * A process that misses the coordinator sends ELECTION with an active list of just itself to its
- * successor; each process adds itself and passes it on. Back at its initiator, the highest id of the list is
- * circulated as COORDINATOR, with the list. That is 2N messages. Several elections at once are
- * allowed: they see the same living processes and agree.
+ * successor; each process adds itself and passes it on. Back at its initiator, the highest id of
+ * the list is circulated as COORDINATOR, with the list. That is 2N messages. Several elections at
+ * once are allowed: they see the same living processes and agree.
  *
  * The active list travels as a set: its order is the ring's order from the initiator on, so the set
  * and the initiator say the same in fewer bytes.

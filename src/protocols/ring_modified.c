@@ -1,17 +1,17 @@
 /* src/protocols/ring_modified.c - the modified ring [NITR]: only the greatest id stays in the ring.
  *
- * A process that misses the coordinator sends its id to its successor (ELECTION). A receiver forwards the
- * greater of that id and its own; one that has forwarded an id already swallows whatever is not
- * greater, so that of several concurrent elections only the greatest id goes on. The id that
- * returns to its owner leads, and the owner circulates COORDINATOR.
+ * A process that misses the coordinator sends its id to its successor (ELECTION). A receiver
+ * forwards the greater of that id and its own; one that has forwarded an id already swallows
+ * whatever is not greater, so that of several concurrent elections only the greatest id goes on.
+ * The id that returns to its owner leads, and the owner circulates COORDINATOR.
  *
  * Ours: a process that still has a coordinator takes part all the same (somebody misses it), and
- * the next heartbeat ends that; the coordinator itself lets the election end where it stands. If the
- * owner of the greatest id dies meanwhile, its message ends where it comes by a second time (not
- * greater than what was forwarded there), and whoever waits for the coordinator in vain forgets
- * what it forwarded and starts again; an ELECTION ends after 2N hops in any case. A starting
- * process listens before it elects. Acknowledgements and skipping: hop.h; terms, refusals and
- * resigning: classic.h.
+ * the next heartbeat ends that; the coordinator itself lets the election end where it stands. If
+ * the owner of the greatest id dies meanwhile, its message ends where it comes by a second time
+ * (not greater than what was forwarded there), and whoever waits for the coordinator in vain
+ * forgets what it forwarded and starts again; an ELECTION ends after 2N hops in any case. A
+ * starting process listens before it elects. Acknowledgements and skipping: hop.h; terms, refusals
+ * and resigning: classic.h.
  *
  * Assumed: synchrony. Under a partition or a pause two processes lead. */
 #include "protocols/hop.h"

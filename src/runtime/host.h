@@ -107,8 +107,8 @@ void cv__host_message(struct cv_host *host, cv_id peer, const uint8_t *bytes, si
 /* The sequencer's answer, however late; CV_SEQUENCE_NONE: it failed. At most one per request. */
 void cv__host_sequence(struct cv_host *host, uint64_t request, uint64_t number);
 
-/* The store's answer to a request, however late, at most one for each; with request 0: a notification. Of the
- * event only what belongs to CV_EVENT_STORE is read. */
+/* The store's answer to a request, however late, at most one for each; with request 0: a
+ * notification. Of the event only what belongs to CV_EVENT_STORE is read. */
 void cv__host_store(struct cv_host *host, const struct cv_event *answer);
 
 void cv__host_peer_down(struct cv_host *host, cv_id peer, bool is_certain);

@@ -6,17 +6,18 @@
  * that revision is the token. A waiting contender hears when the key before its own is deleted,
  * and of nothing else [traps.md T12].
  *
- * Answers may be lost [traps.md T11], so everything can be said twice: the key's name follows from label and
- * attempt, and it is put only if it is not there.
+ * Answers may be lost [traps.md T11], so everything can be said twice: the key's name follows from
+ * label and attempt, and it is put only if it is not there.
  *
  * Why a grant is safe. The key is there as long as its lease is, and etcd_server.h derives how long
  * that is for certain. A linearizable read shows that our key exists, under our lease, and is the
- * first one [traps.md T9]; which it stays, as new keys have higher revisions. It is deleted only by us:
+ * first one [traps.md T9]; which it stays, as new keys have higher revisions. It is deleted only by
+ * us:
  *   - by RELEASE, or by a new attempt, whose asking says that the old one is over;
- *   - by ourselves when the grant has run out, because the core did not renew it [traps.md T6]. The lease
- *     may live on for other elections, so this is how the key goes. Until that instant, which is
- *     the end that the core was told, the key stays; and from then on the attempt is lost: RENEW is
- *     not granted any more, even if the key is still there;
+ *   - by ourselves when the grant has run out, because the core did not renew it [traps.md T6]. The
+ *     lease may live on for other elections, so this is how the key goes. Until that instant, which
+ *     is the end that the core was told, the key stays; and from then on the attempt is lost: RENEW
+ *     is not granted any more, even if the key is still there;
  *   - after the store was closed, at the same instant.
  * The keys of the other elections under the same lease change nothing of this. Two contenders of
  * the same election on one loop have different labels, so different keys, and one of them is first.

@@ -388,7 +388,7 @@ void cv__etcd_lease_prolong(struct cv_etcd_election *election,
     election->lease_then = then;
 }
 
-/* ---- Keys that nobody wants any more ----------------------------------------------------------- */
+/* ---- Keys that nobody wants any more --------------------------------------------------------- */
 
 static void on_deleted(void *user, const struct cv_etcd_answer *answer)
 {

@@ -9,12 +9,13 @@
  * How long a lease lives for certain. A lease that was granted lives for TTL since the asking:
  * granting is a decision of the cluster. A keep-alive is not: it is answered by whichever member
  * believes to lead the cluster, and one that was deposed, say with a stuck disk, goes on believing
- * [traps.md T7]. So it counts only if it stands between two answers of the same member in the same term, the
- * later of which is a linearizable read: then the leader of that term led the cluster when it was
- * asked for the read, after it had prolonged the lease, and nobody else can have judged the lease
- * meanwhile. Which election's read that is does not matter. The time counts from before the
- * keep-alive was sent [traps.md T3], and never for more than was asked, whatever the server says. After a
- * change of its leader the cluster begins to count anew [traps.md T27], which errs on the late side.
+ * [traps.md T7]. So it counts only if it stands between two answers of the same member in the same
+ * term, the later of which is a linearizable read: then the leader of that term led the cluster
+ * when it was asked for the read, after it had prolonged the lease, and nobody else can have judged
+ * the lease meanwhile. Which election's read that is does not matter. The time counts from before
+ * the keep-alive was sent [traps.md T3], and never for more than was asked, whatever the server
+ * says. After a change of its leader the cluster begins to count anew [traps.md T27], which errs on
+ * the late side.
  *
  * What a shared lease must not do is keep a key that nobody wants any more:
  *   - A grant that its election does not renew is ended by the election itself, see etcd.c.
@@ -23,7 +24,8 @@
  *   - Whatever else is under the lease without an election that claims it, say a key whose `put`
  *     was carried out after the election had given up, is found by asking for the lease's keys
  *     every other beat, and deleted.
- * If the process dies or hangs, nothing keeps the lease alive, and all its keys go together [traps.md T6].
+ * If the process dies or hangs, nothing keeps the lease alive, and all its keys go together
+ * [traps.md T6].
  *
  * **The watch.** One stream tells of all keys below the prefix (of the only election, if there is
  * just one), and each election hears what concerns it. A stream begins at a revision; an election

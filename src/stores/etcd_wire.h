@@ -89,9 +89,9 @@ struct cv_etcd_body {
 };
 void cv__etcd_body_print(struct cv_etcd_body *body, const char *format, ...) CV_PRINTF(2, 3);
 
-/* A transaction, {"compare":..,"success":..,"failure":..}. Those that are asked for in the same turn
- * of the loop travel together, as the parts of one, each with its own conditions; a part gets the
- * answer that it would get alone. If the whole is refused, each is asked again alone. Takes the
+/* A transaction, {"compare":..,"success":..,"failure":..}. Those that are asked for in the same
+ * turn of the loop travel together, as the parts of one, each with its own conditions; a part gets
+ * the answer that it would get alone. If the whole is refused, each is asked again alone. Takes the
  * body; `then` as below. NULL: out of memory, and `then` does not come. */
 struct cv_etcd_txn *cv__etcd_txn(struct cv_etcd_wire *wire, struct cv_etcd_body *body,
                                  int64_t deadline_ns, cv_etcd_then then, void *user);

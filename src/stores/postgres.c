@@ -2,9 +2,9 @@
  *
  * Every request is a few statements, which the server runs as one transaction: one round trip,
  * nothing that has to be remembered between two requests, and so nothing that a pooler in
- * transaction mode, a fail-over or a lost connection can break. There are no session locks [traps.md
- * T29]. The row is changed by an UPDATE whose condition is judged again once it has the row's lock,
- * with clock_timestamp(), which goes on while a statement waits.
+ * transaction mode, a fail-over or a lost connection can break. There are no session locks
+ * [traps.md T29]. The row is changed by an UPDATE whose condition is judged again once it has the
+ * row's lock, with clock_timestamp(), which goes on while a statement waits.
  *
  * Why it is safe. A lease ends at the server's now + lease, and that now is later than the asking:
  * so the holder, who counts from the asking, stops first [T3]. A renewal never shortens a lease, as
@@ -26,7 +26,8 @@
  * the server keeps what it has committed (fsync is on; a fail-over is to a synchronous standby).
  *
  * Notifications: NOTIFY is sent with each change, on a channel for each election, and heard by
- * LISTEN on the same connection. Where a pooler stands between (pg_link.c), we look often instead. */
+ * LISTEN on the same connection. Where a pooler stands between (pg_link.c), we look often
+ * instead. */
 #include "core/errors.h"
 #include "modules/module.h"
 #include "os/clock.h"
@@ -116,8 +117,8 @@ static const char schema[] = SAFE_PATH
     " why text NOT NULL DEFAULT '',"
     " PRIMARY KEY (election, token));";
 
-/* In the scripts, @e is the election, @n the node, @c the channel, @h the heir (all of them quoted),
- * @l the label, @a the attempt, @u the lease in us, @t the token, @q the sequence. */
+/* In the scripts, @e is the election, @n the node, @c the channel, @h the heir (all of them
+ * quoted), @l the label, @a the attempt, @u the lease in us, @t the token, @q the sequence. */
 /* @p is how long to wait for locks: a statement that the client has given up shall not be carried
  * out much later. */
 static const char prologue[] = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;" SAFE_PATH
@@ -510,7 +511,8 @@ static void text(const PGresult *rows, const char *name, char *ret_text, size_t 
     (void)snprintf(ret_text, bytes, "%s", PQgetvalue(rows, 0, PQfnumber(rows, name)));
 }
 
-/* How long until it is worth asking again: until the end, or less if notifications do not reach us. */
+/* How long until it is worth asking again: until the end, or less if notifications do not reach
+ * us. */
 static int64_t wait_ns(const struct cv_store *store, int64_t remaining_ns, int64_t lease_ns)
 {
     const int64_t look_ns = cv__max64(50 * NS_PER_MS, cv__min64(lease_ns / 10, NS_PER_S));

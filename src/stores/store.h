@@ -118,8 +118,9 @@ struct cv_store_kind {
     /* Releases nothing; no answer comes after it. `closed` comes on the loop and ends the store. */
     void (*close)(struct cv_store *store, void (*closed)(void *user), void *user);
 
-    /* A descriptor that all descendants of the holder shall inherit (has_descendants): when the last
-     * copy is closed, the others know that holder and descendants are gone. -1 or NULL: none. */
+    /* A descriptor that all descendants of the holder shall inherit (has_descendants): when the
+     * last copy is closed, the others know that holder and descendants are gone. -1 or NULL:
+     * none. */
     int (*inherit)(struct cv_store *store);
 
     /* These wait for the server, and are for commands only. NULL: there is nothing to be done. */

@@ -433,7 +433,8 @@ static void time_outs_that_make_no_sense_are_refused_by_name(void **unused)
     }
 }
 
-/* The option had the name of a score of `pole`; scenarios that still use it are told the new one. */
+/* The option had the name of a score of `pole`; scenarios that still use it are told the new
+ * one. */
 static void former_name_of_an_option_is_refused_with_the_present_one(void **unused)
 {
     (void)unused;

@@ -495,7 +495,8 @@ static void answers_to_a_repeated_renewal_add_up(void **unused)
 }
 
 /* [Fetzer99, sec. VIII] leader?() compares the clock at the call: a leader that slept past its time
- * is none before it handles anything, and what waited for it does not bring it back (traps.md T1). */
+ * is none before it handles anything, and what waited for it does not bring it back (traps.md
+ * T1). */
 static void lapsed_leadership_is_over_before_anything_else_and_not_revived(void **unused)
 {
     (void)unused;

@@ -377,7 +377,8 @@ static void leader_without_a_majority_steps_down_by_its_clock(void **unused)
     cluster_end(c);
 }
 
-/* [ours] An heir that knows no scores yet claims in vain. It stands back, and stands again later. */
+/* [ours] An heir that knows no scores yet claims in vain. It stands back, and stands again
+ * later. */
 static void heir_without_scores_stands_again_after_a_vain_claim(void **unused)
 {
     (void)unused;

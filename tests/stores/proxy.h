@@ -17,7 +17,8 @@ void proxy_delay_answers(struct proxy *proxy, uint64_t ms);
 /* What the server says is lost; requests still arrive. proxy_swallowed(): bytes lost so far. */
 void proxy_swallow_answers(struct proxy *proxy, bool is_swallowing);
 uint64_t proxy_swallowed(const struct proxy *proxy);
-/* What the server says is changed: these bytes into those, as many. NULL: no more. Texts are lent. */
+/* What the server says is changed: these bytes into those, as many. NULL: no more. Texts are
+ * lent. */
 void proxy_rewrite_answers(struct proxy *proxy, const char *from, const char *to, size_t bytes);
 uint64_t proxy_rewritten(const struct proxy *proxy); /* so often so far */
 /* Resets all connections; new ones are welcome, or refused. */

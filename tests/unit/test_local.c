@@ -487,7 +487,7 @@ static void root_counts_the_answers_that_its_children_gathered(void **unused)
     solo_free(c);
 }
 
-/* ---- Reasons: what an operator reads when there is no leader -------------------------------------
+/* ---- Reasons: what an operator reads when there is no leader ------------------------------------
  */
 
 /* Every refusal of support says what it rests on. */
