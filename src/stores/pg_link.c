@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CONNECT_MS_ALONE 5000 /* to one host, if the address does not say connect_timeout */
-#define CONNECT_MS_EACH 2000  /* the same if there are others */
+#define CONNECT_MS_MIN 1000 /* to one host, if the address does not say connect_timeout; ... */
+#define CONNECT_MS_MAX 5000 /* ... doubled up to this while servers are slow */
 #define PAUSE_MS_MIN 50
 #define PAUSE_MS_MAX 1000 /* a lease lasts a few seconds: who pauses for long misses the repair */
 #define OPTIONS_MAX 64    /* of an address; libpq has about 45 */
@@ -161,7 +161,7 @@ static uint64_t connect_ms(const struct cv_pg_link *link)
     if (seconds > 0 && seconds < 3600) {
         return (uint64_t)seconds * 1000;
     }
-    return link->host_count > 1 ? CONNECT_MS_EACH : CONNECT_MS_ALONE;
+    return link->bound_ms;
 }
 
 /* ---- The connection ------------------------------------------------------------------------ */
@@ -352,6 +352,7 @@ static void on_greeted(struct cv_pg_link *link)
     results_clear(link);
     link->state = CV_PG_READY;
     link->pause_ms = PAUSE_MS_MIN;
+    link->bound_ms = CONNECT_MS_MIN;
     link->tried_count = 0;
     (void)uv_timer_stop(&link->timer);
     const bool is_back = link->was_ready;
@@ -473,6 +474,11 @@ static void on_timer(uv_timer_t *timer)
     if (link->state == CV_PG_DOWN) {
         connect_begin(link); /* also if nobody asks: notifications come through it */
     } else {
+        const bool is_last = link->tried_count + 1 == link->host_count;
+        if (is_last) { /* all of them hang: perhaps they need longer */
+            link->bound_ms =
+                link->bound_ms * 2 > CONNECT_MS_MAX ? CONNECT_MS_MAX : link->bound_ms * 2;
+        }
         on_unreachable(link, "the server does not answer");
     }
 }
@@ -495,6 +501,7 @@ int cv__pg_init(struct cv_pg_link *link, uv_loop_t *loop, const char *address,
     link->loop = loop;
     link->user = *user;
     link->pause_ms = PAUSE_MS_MIN;
+    link->bound_ms = CONNECT_MS_MIN;
     (void)uv_timer_init(loop, &link->timer); /* cannot fail */
     link->timer.data = link;
     return CV_OK;

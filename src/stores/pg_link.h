@@ -1,7 +1,9 @@
 /* src/stores/pg_link.h - one connection to PostgreSQL on a loop: connecting, asking, listening.
  *
  * It connects when it is told to and stays connected: whenever the connection is lost it makes a
- * new one, after a pause that grows while that fails. An address with several hosts is gone through
+ * new one, after a pause that grows while that fails. Bound and pause are both short compared with
+ * a lease: a first version waited ten seconds for a server that was down for one, and then five
+ * more, and nobody led for fifteen. An address with several hosts is gone through
  * one host at a time, each with a bound of its own, beginning with the one that worked last: libpq
  * knows no bound in its asynchronous calls, so a first host that hangs would never be passed.
  *
@@ -44,8 +46,8 @@ struct cv_pg_link {
     enum cv_pg_state state;
     PGconn *pg;
     struct cv_pg_poll *poll;
-    uv_timer_t timer; /* DOWN: the pause; CONNECTING, GREETING: the bound */
-    uint64_t pause_ms;
+    uv_timer_t timer;                /* DOWN: the pause; CONNECTING, GREETING: the bound */
+    uint64_t pause_ms, bound_ms;     /* of the next attempt */
     uint32_t host_index, host_count; /* the one that is tried */
     uint32_t tried_count;            /* since the last success, or the last pause */
     bool was_ready;

@@ -8,6 +8,7 @@
 #include "stores/proxy.h"
 
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -731,9 +732,9 @@ static void psql(const char *format, ...) CV_PRINTF(1, 2);
 static void psql(const char *format, ...)
 {
     char command[512];
-    int length =
-        snprintf(command, sizeof command,
-                 "psql -XAtq -v ON_ERROR_STOP=1 \"$CV_TEST_POSTGRES_ADMIN\" >/dev/null -c \"");
+    int length = snprintf(command, sizeof command,
+                          "PGOPTIONS=--client-min-messages=warning psql -XAtq -v ON_ERROR_STOP=1"
+                          " \"$CV_TEST_POSTGRES_ADMIN\" >/dev/null -c \"");
     va_list args;
     va_start(args, format);
     length += vsnprintf(command + length, sizeof command - (size_t)length, format, args);
@@ -775,6 +776,88 @@ static void a_deleted_row_does_not_reset_the_token(void **unused)
         (void)ask(a, CV_STORE_RELEASE, attempt, 0);
         psql("DELETE FROM conclave_lease WHERE election = '%s'", field->election);
     }
+    field_free(field);
+}
+
+/* A role that may create in a schema of our search path must not get our statements to run what it
+ * has made: here, an operator that fits the types of ours better than the built-in one. */
+static void planted_operators_are_not_used(void **unused)
+{
+    (void)unused;
+    static const char *const type[] = {"int4", "int8"};
+    for (uint32_t i = 0; i < COUNT_OF(type); i++) {
+        psql("CREATE FUNCTION public.planted(%s, interval) RETURNS interval LANGUAGE plpgsql"
+             " AS 'BEGIN RAISE EXCEPTION ''a planted operator was used''; END'",
+             type[i]);
+        psql("CREATE OPERATOR public.* (LEFTARG = %s, RIGHTARG = interval,"
+             " FUNCTION = public.planted)",
+             type[i]);
+    }
+    struct field *field = field_new(address, NULL);
+    struct contender *a = field_join(field, "a", NULL);
+    const enum cv_store_verdict granted = ask_once(a, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict;
+    const enum cv_store_verdict renewed = ask_once(a, CV_STORE_RENEW, 1, lease_long_ns)->verdict;
+    const enum cv_store_verdict released = ask_once(a, CV_STORE_RELEASE, 1, 0)->verdict;
+    field_free(field);
+    for (uint32_t i = 0; i < COUNT_OF(type); i++) {
+        psql("DROP FUNCTION public.planted(%s, interval) CASCADE", type[i]);
+    }
+    assert_int_equal(granted, CV_STORE_GRANTED);
+    assert_int_equal(renewed, CV_STORE_GRANTED);
+    assert_int_equal(released, CV_STORE_FREE);
+}
+
+/* The port of a server that accepts connections and says nothing. */
+static int hanging_port(int *ret_fd)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t length = sizeof at;
+    *ret_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(*ret_fd, (const struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(*ret_fd, 16), 0);
+    assert_int_equal(getsockname(*ret_fd, (struct sockaddr *)&at, &length), 0);
+    return ntohs(at.sin_port);
+}
+
+static void a_host_that_hangs_is_passed(void **unused)
+{
+    (void)unused;
+    struct cv_address parts;
+    assert_int_equal(cv__address_split(address, &parts, NULL), CV_OK);
+    char host[64], at[512];
+    uint32_t port;
+    assert_true(cv__address_host(&parts, 0, host, sizeof host, &port));
+    int hanging;
+    const int hanging_at = hanging_port(&hanging);
+    (void)snprintf(at, sizeof at, "postgres://%.*s@127.0.0.1:%d,127.0.0.1:%u%.*s",
+                   (int)parts.user.bytes, parts.user.at, hanging_at, (unsigned)port,
+                   (int)parts.path.bytes, parts.path.at);
+    const int64_t begin_ns = field_now_ns();
+    struct field *field = field_new(at, NULL);
+    struct contender *a = field_join(field, "a", NULL);
+    (void)acquire(a, 1, lease_long_ns);
+    assert_true(field_now_ns() - begin_ns < 6 * NS_PER_S);
+    field_free(field);
+    (void)close(hanging);
+}
+
+/* A server that is out of order for a moment, while we connect, is missed for not much longer. */
+static void a_server_that_hung_is_soon_used_again(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    char by_proxy[512];
+    struct proxy *proxy = proxy_to(field, 0, by_proxy);
+    struct contender *a = field_join(field, "a", by_proxy);
+    (void)acquire(a, 1, lease_long_ns);
+    proxy_swallow_answers(proxy, true);
+    proxy_cut(proxy);
+    (void)ask_once(a, CV_STORE_RENEW, 1, lease_long_ns); /* fails: there is no connection */
+    proxy_swallow_answers(proxy, false);
+    const int64_t begin_ns = field_now_ns();
+    (void)acquire(a, 1, lease_long_ns);
+    assert_true(field_now_ns() - begin_ns < 5 * NS_PER_S);
+    proxy_free(proxy);
     field_free(field);
 }
 
@@ -1180,6 +1263,9 @@ int main(int argc, char **argv)
         {has_server, cmocka_unit_test(a_lost_connection_is_lost_for_all)},
         {is_sql, cmocka_unit_test(sessions_may_be_terminated)},
         {is_sql, cmocka_unit_test(a_deleted_row_does_not_reset_the_token)},
+        {is_sql, cmocka_unit_test(planted_operators_are_not_used)},
+        {is_sql, cmocka_unit_test(a_host_that_hangs_is_passed)},
+        {is_sql, cmocka_unit_test(a_server_that_hung_is_soon_used_again)},
         {is_etcd, cmocka_unit_test(etcd_users_need_their_password)},
         {is_etcd, cmocka_unit_test(etcd_is_reached_by_certificates)},
         {is_etcd, cmocka_unit_test(foreign_keys_hold_nothing)},
