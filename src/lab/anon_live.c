@@ -158,7 +158,7 @@ static void elect(struct process *p)
     p->leading_since_ns = 0;
     p->is_over = false;
     p->times->started_ns = cv__clock_now_ns();
-    if (cv__member_open(&p->loop, name, text, &told, &p->member, &why) != CV_OK) {
+    if (cv__member_open(&p->loop, NULL, name, text, &told, &p->member, &why) != CV_OK) {
         fail(p, why.text);
         return;
     }
@@ -364,7 +364,7 @@ static double eq1_ms(const struct calibration *c, uint32_t r, double net_ms)
 
 static bool run_figure(struct shared *s, const char *figure, int eta_ms, int eps_ms, uint64_t runs,
                        const struct calibration *calibration, struct cv_table *table,
-                       struct cv_table *eq1, struct cv_report *report)
+                       struct cv_table *eq1, struct cv_lab_report *report)
 {
     double round_size[CV_ANON_ROUND_MAX];
     double overhead[CV_ANON_ROUND_MAX];
@@ -398,15 +398,15 @@ static bool run_figure(struct shared *s, const char *figure, int eta_ms, int eps
                       CV_NUMBER(cv__anon_interval(&p.after_ms)), CV_NUMBER(p.after_ms.max),
                       CV_NUMBER((double)p.again));
     }
-    cv__report_table(report, table);
-    cv__report_table(report, eq1);
+    cv__lab_report_table(report, table);
+    cv__lab_report_table(report, eq1);
     const struct cv_line line = cv__lab_fit(round_size, overhead, CV_ANON_ROUND_MAX);
-    cv__report_claim(report, CV_TOLD,
-                     "election time increases roughly as a linear function of the size of the "
-                     "round",
-                     "fig. %s live: a line with %.3f ms for each number explains %.1f %%; %llu "
-                     "runs given up",
-                     figure, line.slope, 100 * line.r_squared, (unsigned long long)failed);
+    cv__lab_report_claim(report, CV_TOLD,
+                         "election time increases roughly as a linear function of the size of the "
+                         "round",
+                         "fig. %s live: a line with %.3f ms for each number explains %.1f %%; %llu "
+                         "runs given up",
+                         figure, line.slope, 100 * line.r_squared, (unsigned long long)failed);
     return true;
 }
 
@@ -492,16 +492,17 @@ static int run_all(struct shared *s, const struct cv_anon_live *settings)
     if (!run_calibration(s, &c)) {
         return cv__cannot("%s", s->error);
     }
-    struct cv_report report = {.experiment = "anon-live", .is_json = settings->is_json};
-    cv__report_begin(&report, "The measurements of [Wiesmann07, sec. 7] with ten real processes, "
-                              "multicast on the\nloopback interface and a real sequencer.");
+    struct cv_lab_report report = {.experiment = "anon-live", .is_json = settings->is_json};
+    cv__lab_report_begin(&report,
+                         "The measurements of [Wiesmann07, sec. 7] with ten real processes, "
+                         "multicast on the\nloopback interface and a real sequencer.");
     cv__table_row(&calibrated, CV_NUMBER(c.one_ms), CV_NUMBER(c.all_ms), CV_NUMBER(par_ms_of(&c)),
                   CV_NUMBER(seq_ms_of(&c)));
-    cv__report_table(&report, &calibrated);
+    cv__lab_report_table(&report, &calibrated);
     const bool is_fine =
         run_figure(s, "3a", 10, 30, settings->runs, &c, &fast, &fast_eq1, &report) &&
         run_figure(s, "3b", 50, 150, settings->runs, &c, &slow, &slow_eq1, &report);
-    int status = cv__report_end(&report);
+    int status = cv__lab_report_end(&report);
     if (!is_fine) {
         status = cv__cannot("%s", s->error[0] != '\0' ? s->error : "nobody was elected");
     } else if (settings->folder != NULL && cv__plot_can() &&

@@ -325,8 +325,8 @@ static int open_sequencer(struct cv_member *m, uv_loop_t *loop, const char *addr
 
 /* ---- Beginning and end ----------------------------------------------------------------------- */
 
-static int start(struct cv_member *m, uv_loop_t *loop, const char *election, const char *address,
-                 struct cv_errtext *reterr)
+static int start(struct cv_member *m, uv_loop_t *loop, struct cv_timers *timers,
+                 const char *election, const char *address, struct cv_errtext *reterr)
 {
     const struct cv_protocol *protocol = NULL;
     struct cv_config config;
@@ -356,6 +356,7 @@ static int start(struct cv_member *m, uv_loop_t *loop, const char *election, con
         .persist =
             m->persist != NULL ? cv__persist_service(m->persist) : (struct cv_host_persist){0},
         .told = {m, on_leadership, trouble},
+        .time = {.timers = timers},
     };
     result = cv__host_new(loop, protocol, &config, &services, &m->host, reterr);
     if (result != CV_OK) {
@@ -369,9 +370,9 @@ static int start(struct cv_member *m, uv_loop_t *loop, const char *election, con
     return cv__host_start(m->host, reterr);
 }
 
-int cv__member_open(uv_loop_t *loop, const char *election, const char *address,
-                    const struct cv_member_told *told, struct cv_member **ret_member,
-                    struct cv_errtext *reterr)
+int cv__member_open(uv_loop_t *loop, struct cv_timers *timers, const char *election,
+                    const char *address, const struct cv_member_told *told,
+                    struct cv_member **ret_member, struct cv_errtext *reterr)
 {
     struct cv_member *m = calloc(1, sizeof *m);
     if (m == NULL) {
@@ -379,7 +380,7 @@ int cv__member_open(uv_loop_t *loop, const char *election, const char *address,
     }
     m->told = *told;
     m->socket.fd = -1;
-    const int result = start(m, loop, election, address, reterr);
+    const int result = start(m, loop, timers, election, address, reterr);
     if (result != CV_OK) {
         cv__member_close(m, NULL, NULL);
         return result;

@@ -37,11 +37,12 @@ struct cv_member_told {
 CV_NODISCARD int cv__member_contract(const char *address, uint32_t *ret_promises,
                                      uint32_t *ret_assumes, struct cv_errtext *reterr);
 
-/* Opens and starts it. `address` is used during the call only. On failure nothing is left, but the
- * loop must be turned once more for handles to be closed. */
-CV_NODISCARD int cv__member_open(uv_loop_t *loop, const char *election, const char *address,
-                                 const struct cv_member_told *told, struct cv_member **ret_member,
-                                 struct cv_errtext *reterr);
+/* Opens and starts it. `timers` are lent, of the same loop; NULL: it makes its own. `address` is
+ * used during the call only. On failure nothing is left, but the loop must be turned once more for
+ * handles to be closed. */
+CV_NODISCARD int cv__member_open(uv_loop_t *loop, struct cv_timers *timers, const char *election,
+                                 const char *address, const struct cv_member_told *told,
+                                 struct cv_member **ret_member, struct cv_errtext *reterr);
 
 /* Ends it without telling the others. To hand over, first stop to campaign (cv__host_campaign()).
  * `closed` is called by the loop. */

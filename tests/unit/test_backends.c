@@ -5,6 +5,8 @@
 #include "support/support.h"
 
 #include <conclave/conclave.h>
+#include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,7 +128,7 @@ static void log_line(void *user, enum cv_log_level level, const char *line)
 }
 
 /* Alone in its group, it leads itself. */
-static struct cv_election *join_group(char *heard, bool is_observer)
+static struct cv_election *join_group(struct cv_engine *engine, char *heard, bool is_observer)
 {
     char group[512], name[32];
     (void)snprintf(group, sizeof group,
@@ -137,6 +139,7 @@ static struct cv_election *join_group(char *heard, bool is_observer)
     const struct cv_election_options options = {.size = sizeof options,
                                                 .is_observer = is_observer,
                                                 .accepts_two_leaders = true,
+                                                .engine = engine,
                                                 .log = log_line,
                                                 .log_user = heard};
     struct cv_errtext error;
@@ -151,7 +154,7 @@ static void multicast_group_is_an_election_like_any_other(void **unused)
 {
     (void)unused;
     char heard[CV_ERRTEXT_BYTES] = "";
-    struct cv_election *e = join_group(heard, /* is_observer= */ false);
+    struct cv_election *e = join_group(NULL, heard, /* is_observer= */ false);
     const struct cv_election_status status = await_role(e, CV_ROLE_LEADER, 0);
     uint64_t token = 0;
     int64_t left_ns = 0;
@@ -173,8 +176,8 @@ static void observer_of_a_group_sees_the_leader_and_never_leads(void **unused)
 {
     (void)unused;
     char heard[CV_ERRTEXT_BYTES] = "";
-    struct cv_election *observer = join_group(heard, /* is_observer= */ true);
-    struct cv_election *e = join_group(heard, /* is_observer= */ false);
+    struct cv_election *observer = join_group(NULL, heard, /* is_observer= */ true);
+    struct cv_election *e = join_group(NULL, heard, /* is_observer= */ false);
     const struct cv_election_status leads = await_role(e, CV_ROLE_LEADER, 0);
     const struct cv_election_status seen = await_role(observer, CV_ROLE_OBSERVER, leads.token - 1);
     assert_string_equal(seen.leader, leads.self);
@@ -188,6 +191,41 @@ static void observer_of_a_group_sees_the_leader_and_never_leads(void **unused)
     cv_close(observer);
 }
 
+static int count_timerfds(void)
+{
+    DIR *list = opendir("/proc/self/fd");
+    assert_non_null(list);
+    int count = 0;
+    for (const struct dirent *entry = readdir(list); entry != NULL; entry = readdir(list)) {
+        char target[64] = "";
+        const ssize_t length = readlinkat(dirfd(list), entry->d_name, target, sizeof target - 1);
+        count += length > 0 && strstr(target, "[timerfd]") != NULL;
+    }
+    (void)closedir(list);
+    return count;
+}
+
+static void groups_of_one_engine_share_its_timer(void **unused)
+{
+    (void)unused;
+    enum { COUNT = 4 };
+    char heard[CV_ERRTEXT_BYTES] = "";
+    struct cv_engine *engine = NULL;
+    struct cv_election *elections[COUNT];
+    assert_int_equal(cv_engine_new(&engine, NULL), CV_OK);
+    const int timers = count_timerfds();
+    assert_true(timers > 0);
+    for (int i = 0; i < COUNT; i++) {
+        elections[i] = join_group(engine, heard, /* is_observer= */ i > 0);
+    }
+    (void)await_role(elections[0], CV_ROLE_LEADER, 0); /* its timers work */
+    assert_int_equal(count_timerfds(), timers);
+    for (int i = 0; i < COUNT; i++) {
+        cv_close(elections[i]);
+    }
+    assert_int_equal(cv_engine_free(engine), CV_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +235,7 @@ int main(void)
         cmocka_unit_test(unknown_address_names_what_was_meant),
         cmocka_unit_test(multicast_group_is_an_election_like_any_other),
         cmocka_unit_test(observer_of_a_group_sees_the_leader_and_never_leads),
+        cmocka_unit_test(groups_of_one_engine_share_its_timer),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
