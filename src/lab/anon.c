@@ -110,7 +110,7 @@ static struct fig3 fig3_of(int eta_ms, int eps_ms, uint32_t round_size, uint64_t
 }
 
 static void run_fig3(const char *figure, int eta_ms, int eps_ms, uint64_t runs,
-                     struct cv_table *table, struct cv_report *report)
+                     struct cv_table *table, struct cv_lab_report *report)
 {
     double round_size[ROUND_MAX];
     double overhead[ROUND_MAX];
@@ -124,9 +124,9 @@ static void run_fig3(const char *figure, int eta_ms, int eps_ms, uint64_t runs,
                       CV_NUMBER(cv__anon_interval(&f.first_ms)), CV_NUMBER(cv__anon_mean(&f.asked)),
                       CV_NUMBER(cv__anon_mean(&f.numbers)));
     }
-    cv__report_table(report, table);
+    cv__lab_report_table(report, table);
     const struct cv_line line = cv__lab_fit(round_size, overhead, ROUND_MAX);
-    cv__report_claim(
+    cv__lab_report_claim(
         report, CV_JUDGED(line.r_squared > 0.95 && line.slope > 0),
         "election time increases roughly as a linear function of the size of the round",
         "fig. %s: a line with %.2f ms for each number explains %.1f %%", figure, line.slope,
@@ -161,7 +161,7 @@ static double measure_eq1(uint32_t r, uint64_t seed)
     return took_ms;
 }
 
-static void run_eq1(uint64_t runs, struct cv_table *table, struct cv_report *report)
+static void run_eq1(uint64_t runs, struct cv_table *table, struct cv_lab_report *report)
 {
     bool all_agree = true;
     for (uint32_t r = 1; r <= ROUND_MAX; r++) {
@@ -183,11 +183,11 @@ static void run_eq1(uint64_t runs, struct cv_table *table, struct cv_report *rep
                       CV_NUMBER(cv__anon_mean(&took)), CV_NUMBER(cv__anon_interval(&took)),
                       CV_NUMBER((double)again), CV_TEXT(agrees ? "agrees" : "DISAGREES"));
     }
-    cv__report_table(report, table);
-    cv__report_claim(report, CV_JUDGED(all_agree), "Eq. 1: t_par + R t_seq + t_net after eps/2",
-                     "%s",
-                     all_agree ? "the longest election takes just that, and one broadcast"
-                               : "not so: see the table");
+    cv__lab_report_table(report, table);
+    cv__lab_report_claim(report, CV_JUDGED(all_agree), "Eq. 1: t_par + R t_seq + t_net after eps/2",
+                         "%s",
+                         all_agree ? "the longest election takes just that, and one broadcast"
+                                   : "not so: see the table");
 }
 
 /* ---- The experiment -------------------------------------------------------------------------- */
@@ -292,15 +292,15 @@ int cv__lab_anon(int argc, char **argv)
                    {"again", 6, 0, false},
                    {"verdict", 9, 0, true}},
     };
-    struct cv_report report = {.experiment = "anon", .is_json = settings.is_json};
-    cv__report_begin(
+    struct cv_lab_report report = {.experiment = "anon", .is_json = settings.is_json};
+    cv__lab_report_begin(
         &report, "The measurements of [Wiesmann07, sec. 7] with `anon` in the simulator: ten "
                  "processes,\nbroadcasts of 0.15 ms, and a sequencer that takes 5 ms in parallel "
                  "and 5 ms one after\nthe other, as the paper's second switch does.");
     run_fig3("3a", 10, 30, settings.runs, &fast, &report);
     run_fig3("3b", 50, 150, settings.runs, &slow, &report);
     run_eq1(settings.runs, &eq1, &report);
-    int status = cv__report_end(&report);
+    int status = cv__lab_report_end(&report);
     if (draws && !plot_fig3(&fast, &slow, settings.folder)) {
         status = EXIT_USAGE;
     }

@@ -189,7 +189,7 @@ static const char *const agreement_names[] = {
     [CV_TOLD] = "not judged",
 };
 
-void cv__report_begin(struct cv_report *report, const char *about)
+void cv__lab_report_begin(struct cv_lab_report *report, const char *about)
 {
     if (!report->is_json) {
         (void)printf("%s\n", about);
@@ -200,7 +200,7 @@ void cv__report_begin(struct cv_report *report, const char *about)
     cv__json_text(&json, "experiment", report->experiment);
 }
 
-void cv__report_table(struct cv_report *report, const struct cv_table *table)
+void cv__lab_report_table(struct cv_lab_report *report, const struct cv_table *table)
 {
     if (report->is_json) {
         json_table(table);
@@ -210,8 +210,8 @@ void cv__report_table(struct cv_report *report, const struct cv_table *table)
     (void)fflush(stdout); /* an experiment takes its time: show what there is */
 }
 
-void cv__report_claim(struct cv_report *report, enum cv_agreement agreement, const char *said,
-                      const char *seen_format, ...)
+void cv__lab_report_claim(struct cv_lab_report *report, enum cv_agreement agreement,
+                          const char *said, const char *seen_format, ...)
 {
     report->claim = cv__grow(report->claim, &report->claim_capacity, report->claim_count,
                              sizeof *report->claim);
@@ -225,7 +225,7 @@ void cv__report_claim(struct cv_report *report, enum cv_agreement agreement, con
     report->has_failed = report->has_failed || agreement == CV_DISAGREES;
 }
 
-static void print_claims(const struct cv_report *report)
+static void print_claims(const struct cv_lab_report *report)
 {
     (void)printf("\nWhat is said, and what was seen:\n\n");
     for (uint32_t i = 0; i < report->claim_count; i++) {
@@ -235,7 +235,7 @@ static void print_claims(const struct cv_report *report)
     }
 }
 
-static void json_claims(const struct cv_report *report)
+static void json_claims(const struct cv_lab_report *report)
 {
     struct cv_json json = {.out = stdout, .needs_comma = true};
     cv__json_open(&json, "claims", '[');
@@ -257,7 +257,7 @@ static void json_claims(const struct cv_report *report)
     (void)printf("\n");
 }
 
-int cv__report_end(struct cv_report *report)
+int cv__lab_report_end(struct cv_lab_report *report)
 {
     if (report->is_json) {
         json_claims(report);

@@ -78,7 +78,7 @@ struct cv_claim {
     enum cv_agreement agreement;
 };
 
-struct cv_report {
+struct cv_lab_report {
     const char *experiment;
     bool is_json;
     bool has_failed; /* a claim that was judged disagrees */
@@ -87,12 +87,12 @@ struct cv_report {
 };
 
 /* Begins the output; `about` is what is said first. */
-void cv__report_begin(struct cv_report *report, const char *about);
-void cv__report_table(struct cv_report *report, const struct cv_table *table);
-void cv__report_claim(struct cv_report *report, enum cv_agreement agreement, const char *said,
-                      const char *seen_format, ...) CV_PRINTF(4, 5);
+void cv__lab_report_begin(struct cv_lab_report *report, const char *about);
+void cv__lab_report_table(struct cv_lab_report *report, const struct cv_table *table);
+void cv__lab_report_claim(struct cv_lab_report *report, enum cv_agreement agreement,
+                          const char *said, const char *seen_format, ...) CV_PRINTF(4, 5);
 /* Tells the claims and frees the report's memory; the exit status. */
-int cv__report_end(struct cv_report *report);
+int cv__lab_report_end(struct cv_lab_report *report);
 
 /* ---- Plots ----------------------------------------------------------------------------------- */
 

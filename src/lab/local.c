@@ -63,7 +63,7 @@ static void count_bins(struct histogram *h, uint32_t n, const struct cv_samples 
 }
 
 static void measure_election(const struct settings *settings, struct cv_lab_local *l,
-                             struct cv_report *report)
+                             struct cv_lab_report *report)
 {
     static const uint32_t sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256};
     const uint32_t size_count = settings->is_tiny ? 10 : COUNT_OF(sizes);
@@ -99,23 +99,23 @@ static void measure_election(const struct settings *settings, struct cv_lab_loca
                       CV_NUMBER(histogram.share[0][bin]), CV_NUMBER(histogram.share[1][bin]),
                       CV_NUMBER(histogram.share[2][bin]), CV_NUMBER(histogram.share[3][bin]));
     }
-    cv__report_table(report, &l->election);
+    cv__lab_report_table(report, &l->election);
 
     const struct cv_line few = cv__lab_fit(x + 1, y + 1, PAPER_SIZES - 1);
     const struct cv_line many = cv__lab_fit(x + 1, y + 1, size_count - 1);
-    cv__report_claim(report, CV_JUDGED(off_max <= 1),
-                     "up to 8 processes an election takes about 3 to 7 ms (figs. 25, 26)",
-                     "2 to 8 processes: %.1f to %.1f ms, at most %.1f ms off the paper's line",
-                     y[1], y[PAPER_SIZES - 1], off_max);
-    cv__report_claim(report, CV_JUDGED(few.r_squared >= 0.99 && many.r_squared >= 0.99),
-                     "the election time grows linearly with the number of processes",
-                     "%.2f ms for each up to 8 (R^2 %.4f), %.2f ms up to %.0f (R^2 %.4f)",
-                     few.slope, few.r_squared, many.slope, x[size_count - 1], many.r_squared);
-    cv__report_claim(report, CV_TOLD, "one process alone takes about 3 ms",
-                     "%.1f ms: ours asks itself without a message", y[0]);
-    cv__report_claim(report, CV_JUDGED(all_kept),
-                     "in a stable partition the leader renews its leadership before it ends", "%s",
-                     all_kept ? "in every round of every size" : "not always");
+    cv__lab_report_claim(report, CV_JUDGED(off_max <= 1),
+                         "up to 8 processes an election takes about 3 to 7 ms (figs. 25, 26)",
+                         "2 to 8 processes: %.1f to %.1f ms, at most %.1f ms off the paper's line",
+                         y[1], y[PAPER_SIZES - 1], off_max);
+    cv__lab_report_claim(report, CV_JUDGED(few.r_squared >= 0.99 && many.r_squared >= 0.99),
+                         "the election time grows linearly with the number of processes",
+                         "%.2f ms for each up to 8 (R^2 %.4f), %.2f ms up to %.0f (R^2 %.4f)",
+                         few.slope, few.r_squared, many.slope, x[size_count - 1], many.r_squared);
+    cv__lab_report_claim(report, CV_TOLD, "one process alone takes about 3 ms",
+                         "%.1f ms: ours asks itself without a message", y[0]);
+    cv__lab_report_claim(report, CV_JUDGED(all_kept),
+                         "in a stable partition the leader renews its leadership before it ends",
+                         "%s", all_kept ? "in every round of every size" : "not always");
 }
 
 /* ---- 2. A new leader ------------------------------------------------------------------------- */
@@ -176,7 +176,7 @@ static void measure_case(const struct loss_case *c, uint64_t run_count, struct l
 }
 
 /* [Fetzer99, sec. XI, fig. 27] */
-static void claim_split(struct cv_report *report, struct loss_samples *s)
+static void claim_split(struct cv_lab_report *report, struct loss_samples *s)
 {
     struct loss_samples *split = &s[CASE_SPLIT];
     const double least = percentile(&split->excluded_ms, 0);
@@ -185,53 +185,54 @@ static void claim_split(struct cv_report *report, struct loss_samples *s)
     const double nearly_all = percentile(&split->after_ms, 99);
     const bool is_by_expires = least >= CV_LAB_EXPIRES_MS - CV_LAB_EP_MS - CV_LAB_DELTA_MS &&
                                most <= CV_LAB_EXPIRES_MS + CV_LAB_DELTA_MS;
-    cv__report_claim(report, CV_JUDGED(is_by_expires),
-                     "after a split the others are excluded 230 ms (expires) after they were last "
-                     "heard (fig. 27)",
-                     "%.0f to %.0f ms after the split, the last ELECTION being up to EP old", least,
-                     most);
-    cv__report_claim(report, CV_JUDGED(2 * split->first_try_count < split->elected_ms.count),
-                     "the first attempt after a split typically fails",
-                     "it succeeded in %u of %u runs", split->first_try_count,
-                     split->elected_ms.count);
-    cv__report_claim(report, CV_JUDGED(nearly_all <= CV_LAB_EP_MS + 2 * CV_LAB_DELTA_MS),
-                     "the next one, an election period later, in general succeeds",
-                     "a new leader %.0f ms after the exclusion in the median, 99 %%: %.0f", half,
-                     nearly_all);
-    cv__report_claim(report, CV_TOLD, "that one is the second attempt",
-                     "%.2f attempts in the mean; in id order %.2f", mean(&split->attempts),
-                     mean(&s[CASE_SPLIT_ORDER].attempts));
+    cv__lab_report_claim(
+        report, CV_JUDGED(is_by_expires),
+        "after a split the others are excluded 230 ms (expires) after they were last "
+        "heard (fig. 27)",
+        "%.0f to %.0f ms after the split, the last ELECTION being up to EP old", least, most);
+    cv__lab_report_claim(report, CV_JUDGED(2 * split->first_try_count < split->elected_ms.count),
+                         "the first attempt after a split typically fails",
+                         "it succeeded in %u of %u runs", split->first_try_count,
+                         split->elected_ms.count);
+    cv__lab_report_claim(report, CV_JUDGED(nearly_all <= CV_LAB_EP_MS + 2 * CV_LAB_DELTA_MS),
+                         "the next one, an election period later, in general succeeds",
+                         "a new leader %.0f ms after the exclusion in the median, 99 %%: %.0f",
+                         half, nearly_all);
+    cv__lab_report_claim(report, CV_TOLD, "that one is the second attempt",
+                         "%.2f attempts in the mean; in id order %.2f", mean(&split->attempts),
+                         mean(&s[CASE_SPLIT_ORDER].attempts));
 }
 
-static void claim_ours(struct cv_report *report, struct loss_samples *s)
+static void claim_ours(struct cv_lab_report *report, struct loss_samples *s)
 {
     const double attempts = percentile(&s[CASE_CRASH_ORDER].attempts, 100);
-    cv__report_claim(report, CV_JUDGED(attempts <= 2),
-                     "ours: in id order, the heir of a crashed leader needs no third attempt",
-                     "at most %.0f attempts; all at once: %.2f in the mean", attempts,
-                     mean(&s[CASE_CRASH_ORDER - 1].attempts));
-    cv__report_claim(report, CV_TOLD,
-                     "ours: id order is no gain in a split, where lower ids are alive but out of "
-                     "reach",
-                     "%.0f instead of %.0f ms in the mean", mean(&s[CASE_SPLIT_ORDER].elected_ms),
-                     mean(&s[CASE_SPLIT].elected_ms));
+    cv__lab_report_claim(report, CV_JUDGED(attempts <= 2),
+                         "ours: in id order, the heir of a crashed leader needs no third attempt",
+                         "at most %.0f attempts; all at once: %.2f in the mean", attempts,
+                         mean(&s[CASE_CRASH_ORDER - 1].attempts));
+    cv__lab_report_claim(
+        report, CV_TOLD,
+        "ours: id order is no gain in a split, where lower ids are alive but out of "
+        "reach",
+        "%.0f instead of %.0f ms in the mean", mean(&s[CASE_SPLIT_ORDER].elected_ms),
+        mean(&s[CASE_SPLIT].elected_ms));
     const double slack_ms = CV_LAB_EP_MS + 2 * CV_LAB_DELTA_MS;
     const double hint = percentile(&s[CASE_HINT].elected_ms, 50);
     const double hint_long = percentile(&s[CASE_HINT_LONG].elected_ms, 50);
-    cv__report_claim(
+    cv__lab_report_claim(
         report, CV_JUDGED(hint <= SHORT_LOCK_MS + slack_ms && hint_long <= LONG_LOCK_MS + slack_ms),
         "ours: a hint saves the exclusion but not the locks",
         "median %.0f ms with a lock of 130 ms, %.0f ms with 390 ms", hint, hint_long);
     const double least = percentile(&s[CASE_SPLIT].excluded_ms, 0);
     const double certain = percentile(&s[CASE_CERTAIN].elected_ms, 50);
     const double certain_order = percentile(&s[CASE_CERTAIN_ORDER].elected_ms, 50);
-    cv__report_claim(report, CV_JUDGED(certain < least && certain_order < least),
-                     "ours: a certain hint saves both", "median %.0f ms, in id order %.0f ms",
-                     certain, certain_order);
+    cv__lab_report_claim(report, CV_JUDGED(certain < least && certain_order < least),
+                         "ours: a certain hint saves both", "median %.0f ms, in id order %.0f ms",
+                         certain, certain_order);
 }
 
 static void measure_losses(const struct settings *settings, struct cv_lab_local *l,
-                           struct cv_report *report)
+                           struct cv_lab_report *report)
 {
     struct loss_samples samples[COUNT_OF(loss_cases)] = {0};
     uint32_t failed_count = 0;
@@ -249,10 +250,10 @@ static void measure_losses(const struct settings *settings, struct cv_lab_local 
                       CV_NUMBER(mean(&s->attempts)), CV_NUMBER(is_split ? mean(&s->gap_ms) : NAN),
                       CV_NUMBER(s->elected_ms.count));
     }
-    cv__report_table(report, &l->new_leader);
-    cv__report_claim(report, CV_JUDGED(failed_count == 0),
-                     "in no run is a promise broken, and each has a new leader within a second",
-                     "%u runs failed", failed_count);
+    cv__lab_report_table(report, &l->new_leader);
+    cv__lab_report_claim(report, CV_JUDGED(failed_count == 0),
+                         "in no run is a promise broken, and each has a new leader within a second",
+                         "%u runs failed", failed_count);
     if (failed_count == 0) { /* otherwise some case may have nothing to tell */
         for (uint32_t percent = 0; percent <= 100; percent++) {
             struct cv_cell row[1 + COUNT_OF(loss_cases)] = {CV_NUMBER(percent)};
@@ -327,7 +328,7 @@ static uint32_t begins_at(const struct gain *gain, uint32_t count, double share)
 }
 
 static void measure_collation(const struct settings *settings, struct cv_lab_local *l,
-                              struct cv_report *report)
+                              struct cv_lab_report *report)
 {
     static const uint32_t sizes[] = {4, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 128, 256, 512, 1024};
     const uint32_t size_count = settings->is_tiny ? 9 : COUNT_OF(sizes);
@@ -338,20 +339,21 @@ static void measure_collation(const struct settings *settings, struct cv_lab_loc
         gain[i] = measure_size(settings, l, sizes[i], &all_kept);
         at_paper = sizes[i] == PAPER_SIZES ? gain[i].share : at_paper;
     }
-    cv__report_table(report, &l->collation);
+    cv__lab_report_table(report, &l->collation);
     const struct gain *last = &gain[size_count - 1];
-    cv__report_claim(report, CV_JUDGED(at_paper <= 0.2),
-                     "with 8 processes collating the answers gains too little to be worth it "
-                     "(fig. 29)",
-                     "the best tree saves %.0f %%", 100 * at_paper);
-    cv__report_claim(report, CV_JUDGED(all_kept && last->share >= 0.5),
-                     "with many processes it could shorten elections significantly",
-                     "with %u processes a tree of %u saves %.1f %%", last->n, last->tree,
-                     100 * last->share);
-    cv__report_claim(report, CV_TOLD, "not said: where that begins",
-                     "from %u processes on it saves 10 %%, from %u on a quarter, from %u on half",
-                     begins_at(gain, size_count, 0.1), begins_at(gain, size_count, 0.25),
-                     begins_at(gain, size_count, 0.5));
+    cv__lab_report_claim(report, CV_JUDGED(at_paper <= 0.2),
+                         "with 8 processes collating the answers gains too little to be worth it "
+                         "(fig. 29)",
+                         "the best tree saves %.0f %%", 100 * at_paper);
+    cv__lab_report_claim(report, CV_JUDGED(all_kept && last->share >= 0.5),
+                         "with many processes it could shorten elections significantly",
+                         "with %u processes a tree of %u saves %.1f %%", last->n, last->tree,
+                         100 * last->share);
+    cv__lab_report_claim(
+        report, CV_TOLD, "not said: where that begins",
+        "from %u processes on it saves 10 %%, from %u on a quarter, from %u on half",
+        begins_at(gain, size_count, 0.1), begins_at(gain, size_count, 0.25),
+        begins_at(gain, size_count, 0.5));
 }
 
 /* Does the leader of so many renew in every round with the paper's Delta? */
@@ -370,7 +372,7 @@ static bool is_reached(uint32_t n, uint32_t tree, uint32_t round_count, double *
 }
 
 static void measure_reach(const struct settings *settings, struct cv_lab_local *l,
-                          struct cv_report *report)
+                          struct cv_lab_report *report)
 {
     static const char *const names[TREE_COUNT] = {
         "direct", "tree of 2", "tree of 3", "tree of 4", "tree of 8", "tree of 16", "tree of 32"};
@@ -399,18 +401,19 @@ static void measure_reach(const struct settings *settings, struct cv_lab_local *
         cv__table_row(&l->reach, CV_TEXT(names[i]), CV_NUMBER(can), CV_NUMBER(longest_ms),
                       CV_TEXT(can == limit ? "the most that was tried" : ""));
     }
-    cv__report_table(report, &l->reach);
-    cv__report_claim(report, CV_JUDGED(reach[3] > reach[0]),
-                     "ours: with a given Delta a tree serves more processes, because each of its "
-                     "messages waits for few others",
-                     "direct answers up to %u processes, a tree of 4 up to %u%s", reach[0],
-                     reach[3], reach[3] == limit ? " and more" : "");
+    cv__lab_report_table(report, &l->reach);
+    cv__lab_report_claim(
+        report, CV_JUDGED(reach[3] > reach[0]),
+        "ours: with a given Delta a tree serves more processes, because each of its "
+        "messages waits for few others",
+        "direct answers up to %u processes, a tree of 4 up to %u%s", reach[0], reach[3],
+        reach[3] == limit ? " and more" : "");
 }
 
 /* ---- 4. Messages in the stable state --------------------------------------------------------- */
 
 static void measure_stable(const struct settings *settings, struct cv_lab_local *l,
-                           struct cv_report *report)
+                           struct cv_lab_report *report)
 {
     static const uint32_t sizes[] = {2, 4, 8, 16, 32, 64};
     const uint32_t size_count = settings->is_tiny ? 4 : COUNT_OF(sizes);
@@ -434,10 +437,10 @@ static void measure_stable(const struct settings *settings, struct cv_lab_local 
                       CV_TEXT(is_ok ? "agrees" : "DISAGREES"));
         cv__lab_stable_fini(&s);
     }
-    cv__report_table(report, &l->stable);
-    cv__report_claim(report, CV_JUDGED(all_agree),
-                     "a round in the stable state is one broadcast and n-1 unicast messages", "%s",
-                     all_agree ? "exactly, in every round" : "not so: see the table");
+    cv__lab_report_table(report, &l->stable);
+    cv__lab_report_claim(report, CV_JUDGED(all_agree),
+                         "a round in the stable state is one broadcast and n-1 unicast messages",
+                         "%s", all_agree ? "exactly, in every round" : "not so: see the table");
 }
 
 /* ---- The experiment -------------------------------------------------------------------------- */
@@ -496,18 +499,18 @@ int cv__lab_local(int argc, char **argv)
     for (uint32_t i = 0; i < COUNT_OF(loss_cases); i++) {
         l.waits.column[i + 1].name = loss_cases[i].fault_name; /* by their place */
     }
-    struct cv_report report = {.experiment = "local", .is_json = settings.is_json};
-    cv__report_begin(&report,
-                     "The measurements of [Fetzer99, sec. XI] with `local`: " CV_LAB_PAPER ".\n"
-                     "Modelled: delays of 1 ms (normal, deviation 0.15 ms), and " CV_LAB_COST
-                     " that a receiver spends on\neach message. The latter is fitted to the "
-                     "paper's election times, nothing else is.");
+    struct cv_lab_report report = {.experiment = "local", .is_json = settings.is_json};
+    cv__lab_report_begin(&report,
+                         "The measurements of [Fetzer99, sec. XI] with `local`: " CV_LAB_PAPER ".\n"
+                         "Modelled: delays of 1 ms (normal, deviation 0.15 ms), and " CV_LAB_COST
+                         " that a receiver spends on\neach message. The latter is fitted to the "
+                         "paper's election times, nothing else is.");
     measure_election(&settings, &l, &report);
     measure_losses(&settings, &l, &report);
     measure_collation(&settings, &l, &report);
     measure_reach(&settings, &l, &report);
     measure_stable(&settings, &l, &report);
-    int status = cv__report_end(&report);
+    int status = cv__lab_report_end(&report);
     if (draws && !cv__lab_local_plot(&l, settings.folder)) {
         status = EXIT_USAGE;
     }

@@ -24,7 +24,7 @@ struct settings {
 struct lab {
     struct settings settings;
     struct cv_lab_pole pole;
-    struct cv_report report;
+    struct cv_lab_report report;
     uint32_t figure_count, agree_count;
     bool is_sound; /* every run elected, and kept every promise */
 };
@@ -399,7 +399,7 @@ static void judge_uneven(struct lab *lab, const by_share first, const by_share t
     /* [eq. 2] p1 or p3 against p3 or p4, in Table 2's round trips; the constant cancels out. */
     const double exact_3 = CALTECH_FNAL - SLAC_FNAL;
     const double exact_1 = CALTECH_FNAL - SLAC_CALTECH;
-    cv__report_claim(
+    cv__lab_report_claim(
         &lab->report,
         CV_JUDGED(fabs(above_3 - exact_3) <= 0.1 * exact_3 &&
                   fabs(above_1 - exact_1) <= 0.1 * exact_1),
@@ -407,7 +407,7 @@ static void judge_uneven(struct lab *lab, const by_share first, const by_share t
         "7c); by Eq. 2 and Table 2 it is 23.8 to 67.2 ms",
         "%.1f ms in deployment 3, %.1f ms in deployment 1, p = 1", above_3, above_1);
     const double worse_3 = all_3[WORST_CASE].mean.mean_ms - all_3[LATENCY].mean.mean_ms;
-    cv__report_claim(
+    cv__lab_report_claim(
         &lab->report, CV_JUDGED(worse_3 > 50),
         "worst-case has a mean more than 50 ms worse than latency's in deployment 3, p "
         "= 1 (sec. 4.3)",
@@ -471,18 +471,20 @@ static void measure_snapshots(struct lab *lab)
         g.rotating_grows = g.rotating_grows && before > largest_before;
         largest_before = before;
     }
-    cv__report_claim(&lab->report, CV_JUDGED(g.history_is_flat),
-                     "history elects p4, and recovery takes the same whatever p1 misses (fig. 8a)",
-                     "%s", g.history_is_flat ? "so, within 10 % at each round trip" : "not so");
-    cv__report_claim(&lab->report, CV_JUDGED(g.rotating_grows),
-                     "rotating elects p1, and recovery grows with the snapshot and the round trip "
-                     "(fig. 8a)",
-                     "%s: up to %.1f s", g.rotating_grows ? "so" : "not so", largest_before / 1000);
-    cv__report_claim(&lab->report, CV_JUDGED(g.picks_better),
-                     "ours: recovery elects the better one in fig. 8a, never p1 if it misses "
-                     "something",
-                     "%s; at most %.2f times the better one's time",
-                     g.picks_better ? "always" : "not always", g.worst_pick);
+    cv__lab_report_claim(
+        &lab->report, CV_JUDGED(g.history_is_flat),
+        "history elects p4, and recovery takes the same whatever p1 misses (fig. 8a)", "%s",
+        g.history_is_flat ? "so, within 10 % at each round trip" : "not so");
+    cv__lab_report_claim(
+        &lab->report, CV_JUDGED(g.rotating_grows),
+        "rotating elects p1, and recovery grows with the snapshot and the round trip "
+        "(fig. 8a)",
+        "%s: up to %.1f s", g.rotating_grows ? "so" : "not so", largest_before / 1000);
+    cv__lab_report_claim(&lab->report, CV_JUDGED(g.picks_better),
+                         "ours: recovery elects the better one in fig. 8a, never p1 if it misses "
+                         "something",
+                         "%s; at most %.2f times the better one's time",
+                         g.picks_better ? "always" : "not always", g.worst_pick);
 }
 
 static void measure_three_recover(struct lab *lab)
@@ -512,12 +514,12 @@ static void measure_three_recover(struct lab *lab)
         picks = picks && recovery.elected == P(1);
         ratio = history.mean.recovery_ms / recovery.mean.recovery_ms;
     }
-    cv__report_claim(&lab->report, CV_JUDGED(is_faster),
-                     "p1 recovers faster than p4, which history elects (fig. 8b)", "%s",
-                     is_faster ? "at every size" : "not so");
-    cv__report_claim(&lab->report, CV_JUDGED(picks), "ours: recovery elects p1 in fig. 8b",
-                     "%s; %.1f times as fast as history's leader at 250 MB",
-                     picks ? "in every run" : "not always", ratio);
+    cv__lab_report_claim(&lab->report, CV_JUDGED(is_faster),
+                         "p1 recovers faster than p4, which history elects (fig. 8b)", "%s",
+                         is_faster ? "at every size" : "not so");
+    cv__lab_report_claim(&lab->report, CV_JUDGED(picks), "ours: recovery elects p1 in fig. 8b",
+                         "%s; %.1f times as fast as history's leader at 250 MB",
+                         picks ? "in every run" : "not always", ratio);
 }
 
 /* ---- Resignation ----------------------------------------------------------------------------- */
@@ -555,7 +557,7 @@ static void measure_resignation(struct lab *lab)
             gap_ms = fmax(gap_ms, h.gap_ms);
         }
     }
-    cv__report_claim(
+    cv__lab_report_claim(
         &lab->report, CV_JUDGED(is_as_asked),
         "a leader that is not the best any more resigns by a threshold (sec. 5); ours: "
         "after the hold, to who is better by the margin, and then it stays so",
@@ -612,11 +614,12 @@ static bool parse(int argc, char **argv, struct settings *settings)
 static void repeat_figures(struct lab *lab)
 {
     by_share two, first, third;
-    cv__report_begin(&lab->report,
-                     "The evaluation of [Becker11, sec. 4]: `pole` elects, a replicated service "
-                     "serves and recovers.\nModelled: the paper's round trips with a jitter of 2 % "
-                     "(Pareto), and 1.5 ms that each operation costs.\nThe latter is fitted to the "
-                     "paper's latencies, nothing else is.");
+    cv__lab_report_begin(
+        &lab->report,
+        "The evaluation of [Becker11, sec. 4]: `pole` elects, a replicated service "
+        "serves and recovers.\nModelled: the paper's round trips with a jitter of 2 % "
+        "(Pareto), and 1.5 ms that each operation costs.\nThe latter is fitted to the "
+        "paper's latencies, nothing else is.");
     measure_crash(lab);
     for (uint32_t number = 1; number <= 3; number++) {
         measure_deployment(lab, number);
@@ -626,23 +629,24 @@ static void repeat_figures(struct lab *lab)
     measure_uneven(lab, 3, third);
     judge_two_sites(lab, two);
     judge_uneven(lab, first, third);
-    cv__report_claim(&lab->report, CV_JUDGED(lab->agree_count == lab->figure_count),
-                     "each figure of table 1, and who is elected with it", "%u of %u agree",
-                     lab->agree_count, lab->figure_count);
-    cv__report_table(&lab->report, &lab->pole.figures);
-    cv__report_table(&lab->report, &lab->pole.leaders);
-    cv__report_table(&lab->report, &lab->pole.mean);
-    cv__report_table(&lab->report, &lab->pole.worst);
+    cv__lab_report_claim(&lab->report, CV_JUDGED(lab->agree_count == lab->figure_count),
+                         "each figure of table 1, and who is elected with it", "%u of %u agree",
+                         lab->agree_count, lab->figure_count);
+    cv__lab_report_table(&lab->report, &lab->pole.figures);
+    cv__lab_report_table(&lab->report, &lab->pole.leaders);
+    cv__lab_report_table(&lab->report, &lab->pole.mean);
+    cv__lab_report_table(&lab->report, &lab->pole.worst);
     measure_snapshots(lab);
-    cv__report_table(&lab->report, &lab->pole.snapshot);
+    cv__lab_report_table(&lab->report, &lab->pole.snapshot);
     measure_three_recover(lab);
-    cv__report_table(&lab->report, &lab->pole.sites);
+    cv__lab_report_table(&lab->report, &lab->pole.sites);
     measure_resignation(lab);
-    cv__report_table(&lab->report, &lab->pole.resignation);
+    cv__lab_report_table(&lab->report, &lab->pole.resignation);
     cv__lab_pole_judge_recovery(&lab->report, lab->settings.setting_count);
-    cv__report_claim(&lab->report, CV_JUDGED(lab->is_sound),
-                     "in every run p5 leads, crashes and is succeeded, and no promise is broken",
-                     "%s", lab->is_sound ? "so" : "not so");
+    cv__lab_report_claim(
+        &lab->report, CV_JUDGED(lab->is_sound),
+        "in every run p5 leads, crashes and is succeeded, and no promise is broken", "%s",
+        lab->is_sound ? "so" : "not so");
 }
 
 int cv__lab_pole(int argc, char **argv)
@@ -654,13 +658,13 @@ int cv__lab_pole(int argc, char **argv)
         return EXIT_USAGE;
     }
     const bool draws = lab.settings.folder != NULL && cv__plot_can();
-    lab.report = (struct cv_report){.experiment = "pole", .is_json = lab.settings.is_json};
+    lab.report = (struct cv_lab_report){.experiment = "pole", .is_json = lab.settings.is_json};
     if (lab.settings.random_count > 0) {
         cv__lab_pole_random(&lab.pole, &lab.report, lab.settings.random_count);
     } else {
         repeat_figures(&lab);
     }
-    int status = cv__report_end(&lab.report);
+    int status = cv__lab_report_end(&lab.report);
     if (draws && !cv__lab_pole_plot(&lab.pole, lab.settings.folder)) {
         status = EXIT_USAGE;
     }

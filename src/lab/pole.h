@@ -28,9 +28,9 @@ const char *cv__lab_pole_text(struct cv_lab_pole *pole, const char *format, ...)
 void cv__lab_pole_fini(struct cv_lab_pole *pole);
 
 /* Elects in so many random networks with `recovery` and `history`, and judges the first. */
-void cv__lab_pole_judge_recovery(struct cv_report *report, uint64_t count);
+void cv__lab_pole_judge_recovery(struct cv_lab_report *report, uint64_t count);
 /* The same with every oracle, for the table. */
-void cv__lab_pole_random(struct cv_lab_pole *pole, struct cv_report *report, uint64_t count);
+void cv__lab_pole_random(struct cv_lab_pole *pole, struct cv_lab_report *report, uint64_t count);
 
 /* Draws all plots into the folder; false and a message if one could not be drawn. */
 bool cv__lab_pole_plot(const struct cv_lab_pole *pole, const char *folder);

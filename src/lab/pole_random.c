@@ -111,19 +111,20 @@ static struct duel duel(uint64_t count, bool is_calm, double tolerance)
     return d;
 }
 
-void cv__lab_pole_judge_recovery(struct cv_report *report, uint64_t count)
+void cv__lab_pole_judge_recovery(struct cv_lab_report *report, uint64_t count)
 {
     const unsigned long long settings = count;
     const struct duel calm = duel(count, /* is_calm= */ true, 1e-6);
-    cv__report_claim(report, CV_JUDGED(calm.failed == 0 && calm.worse == 0),
-                     "ours: in random settings without jitter recovery is never worse than history",
-                     "%llu settings: better in %llu, worse in %llu", settings,
-                     (unsigned long long)calm.better, (unsigned long long)calm.worse);
+    cv__lab_report_claim(
+        report, CV_JUDGED(calm.failed == 0 && calm.worse == 0),
+        "ours: in random settings without jitter recovery is never worse than history",
+        "%llu settings: better in %llu, worse in %llu", settings, (unsigned long long)calm.better,
+        (unsigned long long)calm.worse);
     /* With jitter a choice between equals is luck, and so is up to that much of their times. */
     const struct duel d = duel(count, /* is_calm= */ false, 0.02);
     const double saves = 1 - d.sum_ms[0] / d.sum_ms[1];
     const bool is_better = count < 100 || saves >= 0.1; /* of few the mean says little */
-    cv__report_claim(
+    cv__lab_report_claim(
         report, CV_JUDGED(d.failed == 0 && d.worse == 0 && is_better),
         "ours: with 2 % jitter never by more than that, and clearly better in the mean",
         "%.0f instead of %.0f ms (-%.0f %%; geometric mean -%.0f %%), better in %llu, "
@@ -203,12 +204,13 @@ static uint32_t winner(struct distance distance[][MEASURE_COUNT], uint32_t measu
     return best;
 }
 
-void cv__lab_pole_random(struct cv_lab_pole *pole, struct cv_report *report, uint64_t count)
+void cv__lab_pole_random(struct cv_lab_pole *pole, struct cv_lab_report *report, uint64_t count)
 {
     struct distance distance[COUNT_OF(oracles)][MEASURE_COUNT] = {0};
     uint64_t failed = 0;
-    cv__report_begin(report, "Random wide-area networks: 3 to 9 servers in 2 to 5 sites, skewed "
-                             "clients, histories that differ, and a\nleader that crashes.");
+    cv__lab_report_begin(report,
+                         "Random wide-area networks: 3 to 9 servers in 2 to 5 sites, skewed "
+                         "clients, histories that differ, and a\nleader that crashes.");
     for (uint64_t seed = 1; seed <= count; seed++) {
         failed += measure_wan(seed, distance);
     }
@@ -226,19 +228,19 @@ void cv__lab_pole_random(struct cv_lab_pole *pole, struct cv_report *report, uin
             }
         }
     }
-    cv__report_table(report, &pole->random);
-    cv__report_claim(report, CV_JUDGED(failed == 0),
-                     "every oracle elects a leader in every network, and no promise is broken",
-                     "%llu networks, %llu elections failed", (unsigned long long)count,
-                     (unsigned long long)failed);
+    cv__lab_report_table(report, &pole->random);
+    cv__lab_report_claim(report, CV_JUDGED(failed == 0),
+                         "every oracle elects a leader in every network, and no promise is broken",
+                         "%llu networks, %llu elections failed", (unsigned long long)count,
+                         (unsigned long long)failed);
     if (failed == 0) {
         const uint32_t best[] = {winner(distance, MEAN), winner(distance, WORST),
                                  winner(distance, RECOVERY)};
-        cv__report_claim(report, CV_JUDGED(best[0] != best[1] || best[1] != best[2]),
-                         "no oracle serves all goals (sec. 7)",
-                         "nearest to the best: %s by mean latency, %s in the worst case, %s by "
-                         "recovery time",
-                         oracles[best[0]], oracles[best[1]], oracles[best[2]]);
+        cv__lab_report_claim(report, CV_JUDGED(best[0] != best[1] || best[1] != best[2]),
+                             "no oracle serves all goals (sec. 7)",
+                             "nearest to the best: %s by mean latency, %s in the worst case, %s by "
+                             "recovery time",
+                             oracles[best[0]], oracles[best[1]], oracles[best[2]]);
     }
     for (uint32_t i = 0; i < COUNT_OF(oracles); i++) {
         for (uint32_t m = 0; m < MEASURE_COUNT; m++) {
