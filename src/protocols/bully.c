@@ -63,7 +63,7 @@ void cv__bully_check(const void *state)
 static void bully_lead(struct classic *c, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(c->leader != c->self); /* a new term would be for nothing */
-    cv__classic_lead(c, &cv__bully_rules, c->term + 1, now_ns, out);
+    cv__classic_lead(c, &cv__bully_rules, cv__classic_next_term(c), now_ns, out);
     CV_ASSERT(c->claim_term == c->term);
     classic_term_write(cv__effect_send_range(out, 1, c->self - 1, BULLY_COORDINATOR),
                        (struct classic_term){c->claim_term});

@@ -103,7 +103,7 @@ static void modified_check(const void *state)
 static void modified_lead(struct classic *c, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(c->leader != c->self); /* a new term would be for nothing */
-    cv__classic_lead(c, &modified_rules, c->term + 1, now_ns, out);
+    cv__classic_lead(c, &modified_rules, cv__classic_next_term(c), now_ns, out);
     CV_ASSERT(c->claim_term == c->term);
     classic_term_write(cv__effect_send_all(out, COORDINATOR), (struct classic_term){c->claim_term});
 }

@@ -156,9 +156,15 @@ void cv__classic_await(struct classic *c, const struct classic_rules *rules, uin
 
 static void learn(struct classic *c, uint64_t term)
 {
-    CV_ASSERT(term < 2 * CLASSIC_TERM_MAX); /* checked where messages come in; then counted from */
+    CV_ASSERT(term <= CLASSIC_TERM_MAX); /* checked where messages come in */
     c->term = term > c->term ? term : c->term;
     CV_ASSERT(c->term >= c->claim_term);
+}
+
+uint64_t cv__classic_next_term(const struct classic *c)
+{
+    CV_ASSERT(c->term <= CLASSIC_TERM_MAX);
+    return c->term < CLASSIC_TERM_MAX ? c->term + 1 : CLASSIC_TERM_MAX;
 }
 
 enum classic_age cv__classic_age(const struct classic *c, uint64_t term, cv_id leader)
@@ -167,6 +173,9 @@ enum classic_age cv__classic_age(const struct classic *c, uint64_t term, cv_id l
     CV_ASSERT(leader <= c->member_count); /* checked by the codec */
     if (term != c->claim_term) {
         return term < c->claim_term ? CLASSIC_STALE : CLASSIC_NEWER;
+    }
+    if (term == CLASSIC_TERM_MAX && c->leader == CV_ID_NONE) {
+        return CLASSIC_NEWER; /* there is no larger term to wait for */
     }
     if (leader != c->claim_leader) {
         return leader < c->claim_leader ? CLASSIC_STALE : CLASSIC_NEWER;
@@ -248,6 +257,9 @@ void cv__classic_lead(struct classic *c, const struct classic_rules *rules, uint
                       int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(cv__classic_stands(c));
+    if (term == CLASSIC_TERM_MAX) { /* whoever is known to lead leads in no smaller term */
+        forget(c, CV_REASON_SUPERSEDED, out);
+    }
     CV_ASSERT(cv__classic_age(c, term, c->self) == CLASSIC_NEWER);
     cv__classic_become(c, rules, CLASSIC_LEADING, out);
     accept_claim(c, term, c->self, out);
@@ -300,7 +312,13 @@ void cv__classic_claim(struct classic *c, const struct classic_rules *rules, uin
 {
     CV_ASSERT(leader != c->self);
     CV_ASSERT(from != c->self);
-    if (cv__classic_age(c, term, leader) == CLASSIC_STALE) {
+    const bool is_stale = cv__classic_age(c, term, leader) == CLASSIC_STALE;
+    if (is_stale && leader == c->leader) { /* a refusal would unseat a healthy leader */
+        cv__effect_note(out, "claim of {peer} ignored: late, it is followed in term {number}",
+                        leader, 0, c->claim_term);
+        return;
+    }
+    if (is_stale) {
         cv__effect_note(out, "claim of {peer} refused: a larger one in term {number} was accepted",
                         leader, 0, c->claim_term);
         classic_term_write(cv__effect_send(out, from, CLASSIC_REFUSE),
@@ -367,7 +385,7 @@ static void on_message(struct classic *c, const struct classic_rules *rules,
 {
     CV_ASSERT(event->peer != CV_ID_NONE);
     const uint64_t term = classic_term_read(event->message).term;
-    if (term > CLASSIC_TERM_MAX) { /* nobody counts that far, and there must be room above it */
+    if (term > CLASSIC_TERM_MAX) { /* nobody counts that far */
         cv__effect_note(out, "message of {peer} ignored: term {number} cannot be", event->peer, 0,
                         term);
         return;
@@ -421,7 +439,8 @@ static void on_start(struct classic *c, const struct classic_rules *rules,
     CV_ASSERT(c->role == CLASSIC_FOLLOWING);
     CV_ASSERT(c->term == 0); /* START is the first event of a life */
     if (event->persisted_count > 0) {
-        c->term = event->persisted[0];
+        const uint64_t saved = event->persisted[0];
+        c->term = saved < CLASSIC_TERM_MAX ? saved : CLASSIC_TERM_MAX;
         c->claim_term = c->term; /* of nobody: whoever claims this term or a later one is welcome */
     }
     if (rules->listens_first) {

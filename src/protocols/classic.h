@@ -6,8 +6,9 @@
  *
  * Ours: claims are ordered. A coordinator claims leadership in a term; claims compare by term, then
  * by id, and nobody goes back to a smaller claim than the largest it accepted. A stale one (of a
- * coordinator that slept through its successor's election, or a late message) is answered by
- * REFUSE, which tells the newer term, so that its sender can stand again with a larger one. The
+ * coordinator that slept through its successor's election) is answered by REFUSE, which tells the
+ * newer term, so that its sender can stand again with a larger one. An older claim of the very
+ * coordinator that is followed is only late: refusing it would unseat a healthy coordinator. The
  * term is the token. It is saved before it is used, so that tokens do not start again at 1 when
  * everybody restarts, but two partitions may use the same one: it is not promised to be monotonic.
  *
@@ -62,6 +63,9 @@ enum {
     [CLASSIC_REFUSE] = CV_MESSAGE_TYPE("REFUSE", CLASSIC_TERM_FIELDS),            \
     [CLASSIC_RESIGN] = CV_MESSAGE_TYPE("RESIGN", CLASSIC_TERM_FIELDS)
 
+/* Nobody elects that often: larger terms are not believed. A broken peer may say this one. Then the
+ * terms end here, and elections go on as the slides have them, without an order in time: who knows no
+ * coordinator follows whoever claims. */
 #define CLASSIC_TERM_MAX (UINT64_C(1) << 62)
 
 enum {
@@ -151,6 +155,9 @@ void cv__classic_await(struct classic *c, const struct classic_rules *rules, uin
 /* Drop what is known of a leader and elect; a process that is no candidate waits to hear of one. */
 void cv__classic_elect(struct classic *c, const struct classic_rules *rules, int64_t now_ns,
                        struct cv_effects *out);
+
+/* The term of the next claim: above the largest ever seen, as long as there is one. */
+uint64_t cv__classic_next_term(const struct classic *c);
 
 /* Claim leadership in `term` and begin to send heartbeats. */
 void cv__classic_lead(struct classic *c, const struct classic_rules *rules, uint64_t term,

@@ -22,6 +22,8 @@
  *   its own: its earlier life may have led until now.
  * - FOLLOWs below the token's epoch do not count, nor those of an earlier life (nonce).
  * - A refusal raises the claim above the refused epoch. A leader keeps its token.
+ * - An older claim of the very process that is followed is late, not a rival: it is not refused,
+ *   because a refusal would make that process begin its claim again.
  * - A claimant that was not established in time stands back for two to four leases (one-way links).
  * - A smaller claim yields to a larger, every claim to an established leader.
  * - An established leader with an older token than one seen is a late message, not a leader. */
@@ -363,6 +365,11 @@ static bool follow(struct pole *p, cv_id leader, const struct pole_claim *claim,
     const uint64_t epoch = claim->epoch;
     const int64_t lease_ns = claim->lease_ns;
     const bool is_same = p->followed == leader && p->followed_epoch == epoch;
+    if (epoch < p->followed_epoch && p->followed == leader) {
+        cv__effect_note(out, "HEARTBEAT of {peer} ignored: late, its epoch {number} was followed",
+                        leader, 0, p->followed_epoch);
+        return false;
+    }
     if (epoch <= p->followed_epoch && !is_same) {
         refuse(p, leader, out);
         return false;

@@ -140,7 +140,7 @@ static void ring_elect(struct classic *c, cv_id dead, int64_t now_ns, struct cv_
                                                           .active = list_of(r, active)});
     cv__classic_await(c, &ring_rules, ELECTING, now_ns, c->coordinator_ns, out);
     if (!pass_on(r, &election, now_ns, out)) {
-        cv__classic_lead(c, &ring_rules, c->term + 1, now_ns, out); /* alone */
+        cv__classic_lead(c, &ring_rules, cv__classic_next_term(c), now_ns, out); /* alone */
     }
 }
 
@@ -153,7 +153,7 @@ static void ring_conclude(struct ring *r, const uint64_t *active, int64_t now_ns
     CV_ASSERT(highest != CV_ID_NONE);
     CV_ASSERT(highest >= c->self); /* this process is on the list */
     struct cv_message coordinator = {.type = COORDINATOR};
-    ring_coordinator_write(&coordinator, (struct ring_coordinator){.term = c->term + 1,
+    ring_coordinator_write(&coordinator, (struct ring_coordinator){.term = cv__classic_next_term(c),
                                                                    .initiator = c->self,
                                                                    .leader = highest,
                                                                    .active = list_of(r, active)});
@@ -164,9 +164,9 @@ static void ring_conclude(struct ring *r, const uint64_t *active, int64_t now_ns
         return;
     }
     if (highest == c->self) {
-        cv__classic_lead(c, &ring_rules, c->term + 1, now_ns, out);
+        cv__classic_lead(c, &ring_rules, cv__classic_next_term(c), now_ns, out);
     } else {
-        cv__classic_claim(c, &ring_rules, c->term + 1, highest, highest, now_ns, out);
+        cv__classic_claim(c, &ring_rules, cv__classic_next_term(c), highest, highest, now_ns, out);
     }
     (void)pass_on(r, &coordinator, now_ns, out); /* alone: there is nobody to tell */
 }
@@ -275,7 +275,8 @@ static void ring_on_timer(struct classic *c, uint32_t timer, int64_t now_ns, str
         cv__hop_on_timer(&r->hop, c, r->sets, now_ns, out);
         if (c->role == ELECTING && r->hop.next == c->self) {
             CV_ASSERT(cv__classic_stands(c));
-            cv__classic_lead(c, &ring_rules, c->term + 1, now_ns, out); /* everybody else is dead */
+            cv__classic_lead(c, &ring_rules, cv__classic_next_term(c), now_ns,
+                             out); /* everybody else is dead */
         }
         return;
     }

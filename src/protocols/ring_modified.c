@@ -110,7 +110,7 @@ static void modified_lead(struct ring_modified *r, int64_t now_ns, struct cv_eff
 {
     struct classic *c = &r->c;
     CV_ASSERT(c->role == PARTICIPATING);
-    cv__classic_lead(c, &modified_rules, c->term + 1, now_ns, out);
+    cv__classic_lead(c, &modified_rules, cv__classic_next_term(c), now_ns, out);
     struct cv_message coordinator = {.type = COORDINATOR};
     modified_coordinator_write(
         &coordinator, (struct modified_coordinator){.term = c->claim_term, .leader = c->self});

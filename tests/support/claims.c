@@ -1,7 +1,10 @@
 /* tests/support/claims.c - what [NITR] says of every election algorithm. */
 #include "support/claims.h"
 
+#include "protocols/classic.h"
 #include "support/cluster.h"
+#include "support/host.h"
+#include "support/solo.h"
 #include "support/support.h"
 
 /* The bound that the protocol itself computes from its options, in milliseconds. */
@@ -151,4 +154,45 @@ void claims_zero_or_two_during_failures(const char *protocol)
     cluster_run_until(split, 9999);
     assert_int_equal(cluster_leader_count(split), 2);
     cluster_end(split); /* the properties' judge was content with one leader for each part */
+}
+
+void claims_late_claims_are_not_refused(const char *protocol)
+{
+    struct solo *s = solo_new(protocol, 2, 3, "");
+    solo_draft(s, "HEARTBEAT");
+    solo_put(s, "term", 5);
+    solo_hear(s, 3, 0);
+    assert_int_equal(s->leader, 3);
+    solo_put(s, "term", 4);
+    solo_hear(s, 3, 0); /* late: the same coordinator is followed in a later term */
+    assert_int_equal(s->leader, 3);
+    assert_null(solo_said(s, "REFUSE"));
+    solo_hear(s, 1, 0); /* of another: a rival */
+    assert_non_null(solo_said(s, "REFUSE"));
+    solo_free(s);
+}
+
+void claims_elections_go_on_at_the_largest_term(const char *protocol)
+{
+    enum { NODES = 5 };
+    struct host *host = host_new(cv_protocol_find(protocol), NODES, /* seed= */ 1);
+    for (cv_id id = 1; id <= NODES; id++) {
+        host_start(host, id);
+    }
+    const int64_t settle_ns = host->protocol->settle_ns(&host->node[1].config);
+    host_run(host, host->now_ns + settle_ns);
+    assert_int_equal(host_leader(host), NODES);
+    host_crash(host, 1); /* and comes back, broken: it says the largest term that is believed */
+    host->node[1].persisted[0] = CLASSIC_TERM_MAX;
+    host->node[1].persisted_count = 1;
+    host_start(host, 1);
+    for (cv_id id = NODES; id > 2; id--) {
+        host_run(host, host->now_ns + settle_ns);
+        assert_int_equal(host_leader(host), id);
+        host_crash(host, id);
+    }
+    host_run(host, host->now_ns + settle_ns);
+    assert_int_equal(host_leader(host), 2);
+    assert_int_equal(host->node[2].leadership.token, CLASSIC_TERM_MAX);
+    host_free(host);
 }

@@ -24,19 +24,25 @@ void claims_nothing_beyond_the_bound(const char *protocol);
 void claims_all_within_the_bound(const char *protocol);
 /* [NITR, What happens when leader fails?] zero leaders or two leaders during failures */
 void claims_zero_or_two_during_failures(const char *protocol);
+/* Ours: an older claim of the very coordinator that is followed is late, not a rival. */
+void claims_late_claims_are_not_refused(const char *protocol);
+/* Ours: a broken peer that says the largest term of all does not end elections. */
+void claims_elections_go_on_at_the_largest_term(const char *protocol);
 
 /* All of them as tests of one protocol: CLAIMS_DEFINE("bully") makes the functions, CLAIMS_TESTS
  * lists them in the table of tests. */
-#define CLAIMS_MAP(X)                                                                       \
-    X(every_process_enters_a_decided_state, claims_every_node_decides)                      \
-    X(exactly_one_process_takes_itself_for_the_leader, claims_one_node_is_elected)          \
-    X(all_others_know_who_the_leader_is, claims_all_others_know_who)                        \
-    X(decided_states_last_while_nothing_fails, claims_states_last)                          \
-    X(highest_id_among_the_living_is_selected, claims_highest_living_leads)                 \
-    X(processes_may_fail_during_the_election, claims_survives_failures_during_the_election) \
-    X(with_delays_beyond_the_bound_it_need_not_terminate, claims_nothing_beyond_the_bound)  \
-    X(with_the_bound_set_to_the_worst_latency_it_terminates, claims_all_within_the_bound)   \
-    X(there_are_zero_or_two_leaders_during_failures, claims_zero_or_two_during_failures)
+#define CLAIMS_MAP(X)                                                                          \
+    X(every_process_enters_a_decided_state, claims_every_node_decides)                         \
+    X(exactly_one_process_takes_itself_for_the_leader, claims_one_node_is_elected)             \
+    X(all_others_know_who_the_leader_is, claims_all_others_know_who)                           \
+    X(decided_states_last_while_nothing_fails, claims_states_last)                             \
+    X(highest_id_among_the_living_is_selected, claims_highest_living_leads)                    \
+    X(processes_may_fail_during_the_election, claims_survives_failures_during_the_election)    \
+    X(with_delays_beyond_the_bound_it_need_not_terminate, claims_nothing_beyond_the_bound)     \
+    X(with_the_bound_set_to_the_worst_latency_it_terminates, claims_all_within_the_bound)      \
+    X(there_are_zero_or_two_leaders_during_failures, claims_zero_or_two_during_failures)       \
+    X(ours_late_claims_of_the_coordinator_are_not_refused, claims_late_claims_are_not_refused) \
+    X(ours_elections_go_on_at_the_largest_term, claims_elections_go_on_at_the_largest_term)
 
 #define CLAIMS_DEFINE(protocol)                     \
     static const char claims_protocol[] = protocol; \
