@@ -546,7 +546,6 @@ static void answer_request(struct cv_store *store, const PGresult *rows)
                          (known == 0 || known == record.token);
 
     answer.token = record.token;
-    answer.holder = record.label;
     const bool is_claim = !one->is_wish && (verb == CV_STORE_ACQUIRE || verb == CV_STORE_RENEW);
     if (!one->is_wish) {
         store->is_holding = is_claim && is_mine && !is_free;
@@ -569,6 +568,7 @@ static void answer_request(struct cv_store *store, const PGresult *rows)
         answer.verdict = CV_STORE_HELD; /* kept for an heir, or it has become free just now */
         answer.duration_ns = wait_ns(store, kept_ns, record.lease_ns);
     }
+    answer.holder = answer.verdict != CV_STORE_FREE ? record.label : 0;
     cv__remote_answer(remote, answer);
 }
 

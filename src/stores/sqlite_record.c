@@ -635,11 +635,12 @@ static void prolong(struct cv_sqlite *s, struct row *row, int64_t lease_ns)
 
 static void answer(struct cv_sqlite_job *job, enum cv_store_verdict verdict, const struct row *row)
 {
-    job->answer = (struct cv_store_answer){.request = job->request.request,
-                                           .verdict = verdict,
-                                           .token = row->shown.token,
-                                           .holder = row->shown.label,
-                                           .record = &job->record};
+    job->answer =
+        (struct cv_store_answer){.request = job->request.request,
+                                 .verdict = verdict,
+                                 .token = row->shown.token,
+                                 .holder = verdict != CV_STORE_FREE ? row->shown.label : 0,
+                                 .record = &job->record};
     job->record = row->shown;
     job->pipe[0] = '\0';
 }
