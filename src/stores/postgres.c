@@ -501,14 +501,29 @@ static void on_failed(void *self, const char *why)
     }
 }
 
+/* A server that is none of ours may answer anything: what is missing is empty. */
+static const char *value(const PGresult *rows, const char *name)
+{
+    const int index = PQfnumber(rows, name);
+    const char *text = index >= 0 ? PQgetvalue(rows, 0, index) : NULL;
+    return text != NULL ? text : "";
+}
+
 static int64_t number(const PGresult *rows, const char *name)
 {
-    return strtoll(PQgetvalue(rows, 0, PQfnumber(rows, name)), NULL, 10);
+    return strtoll(value(rows, name), NULL, 10);
+}
+
+/* A time in us, as ns that can be added to others. */
+static int64_t time_ns(const PGresult *rows, const char *name)
+{
+    const int64_t most_us = INT64_MAX / NS_PER_US / 4;
+    return cv__max64(-most_us, cv__min64(number(rows, name), most_us)) * NS_PER_US;
 }
 
 static void text(const PGresult *rows, const char *name, char *ret_text, size_t bytes)
 {
-    (void)snprintf(ret_text, bytes, "%s", PQgetvalue(rows, 0, PQfnumber(rows, name)));
+    (void)snprintf(ret_text, bytes, "%s", value(rows, name));
 }
 
 /* How long until it is worth asking again: until the end, or less if notifications do not reach
@@ -535,10 +550,10 @@ static void answer_request(struct cv_store *store, const PGresult *rows)
     text(rows, "wish", record.wish, sizeof record.wish);
     record.label = (uint64_t)number(rows, "label");
     record.token = (uint64_t)number(rows, "token");
-    record.lease_ns = number(rows, "lease_us") * NS_PER_US;
-    record.remaining_ns = number(rows, "remaining_us") * NS_PER_US;
-    record.since_wall_ns = number(rows, "since_us") * NS_PER_US;
-    const int64_t kept_ns = number(rows, "kept_us") * NS_PER_US;
+    record.lease_ns = time_ns(rows, "lease_us");
+    record.remaining_ns = time_ns(rows, "remaining_us");
+    record.since_wall_ns = time_ns(rows, "since_us");
+    const int64_t kept_ns = time_ns(rows, "kept_us");
     const bool is_free = record.node[0] == '\0' || record.remaining_ns <= 0;
     const uint64_t known = known_token(store, one);
     const bool is_mine = record.label == remote->label &&

@@ -465,6 +465,14 @@ static void make_ready(struct cv_sqlite *s)
     }
 }
 
+/* A time from the file, which others may have written: small enough to be added to another. */
+static int64_t time_column(sqlite3_stmt *q, int index)
+{
+    const int64_t most = INT64_MAX / 4;
+    const int64_t value = sqlite3_column_int64(q, index);
+    return cv__max64(-most, cv__min64(value, most));
+}
+
 /* The record; one that does not exist looks released, with token 0. */
 static int row_read(struct cv_sqlite *s, const struct cv_sqlite_contender *c, struct row *ret_row,
                     struct cv_errtext *reterr)
@@ -481,15 +489,15 @@ static int row_read(struct cv_sqlite *s, const struct cv_sqlite_contender *c, st
         ret_row->shown.label = (uint64_t)sqlite3_column_int64(q, 1);
         ret_row->attempt = (uint64_t)sqlite3_column_int64(q, 2);
         ret_row->shown.token = (uint64_t)sqlite3_column_int64(q, 3);
-        ret_row->shown.lease_ns = sqlite3_column_int64(q, 4);
+        ret_row->shown.lease_ns = time_column(q, 4);
         text_copy(ret_row->machine, sizeof ret_row->machine, column(q, 5));
         text_copy(ret_row->boot, sizeof ret_row->boot, column(q, 6));
-        ret_row->expires_ns = sqlite3_column_int64(q, 7);
-        ret_row->shown.since_wall_ns = sqlite3_column_int64(q, 8);
-        ret_row->renewed_wall_ns = sqlite3_column_int64(q, 9);
+        ret_row->expires_ns = time_column(q, 7);
+        ret_row->shown.since_wall_ns = time_column(q, 8);
+        ret_row->renewed_wall_ns = time_column(q, 9);
         text_copy(ret_row->shown.wish, sizeof ret_row->shown.wish, column(q, 10));
         text_copy(ret_row->heir, sizeof ret_row->heir, column(q, 11));
-        ret_row->heir_until_ns = sqlite3_column_int64(q, 12);
+        ret_row->heir_until_ns = time_column(q, 12);
         text_copy(ret_row->pipe, sizeof ret_row->pipe, column(q, 13));
         ret_row->shown.remaining_ns = ret_row->expires_ns - s->now_ns();
     }
@@ -721,7 +729,12 @@ static int take(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row,
     if (code != CV_OK) {
         return code;
     }
-    CV_ASSERT(token > row->shown.token); /* AUTOINCREMENT */
+    if (token <= row->shown.token) { /* AUTOINCREMENT sees to it, unless somebody edits the file */
+        return cv__fail(&job->error, CV_E_STORE,
+                        "the tokens of '%s' would not grow: its record has %" PRIu64
+                        ", its history less",
+                        s->path, row->shown.token);
+    }
     text_copy(job->unused, sizeof job->unused, row->pipe);
     memset(row, 0, sizeof *row);
     job->is_taken = true;

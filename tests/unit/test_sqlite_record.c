@@ -537,7 +537,37 @@ static void tokens_grow_even_if_everything_was_deleted(void **unused)
     fixture_free(f);
 }
 
-static void wish_is_left_with_the_holder_until_the_next(void **unused)
+/* Whoever can write to the file can write anything into it. */
+static void file_that_says_nonsense_is_survived(void **unused)
+{
+    (void)unused;
+    static const char *const nonsense[] = {
+        "UPDATE conclave_election SET expires_ns = 9223372036854775807,"
+        " lease_ns = 9223372036854775807, renewed_wall_ns = 9223372036854775807",
+        "UPDATE conclave_election SET expires_ns = -9223372036854775808,"
+        " lease_ns = -9223372036854775808, renewed_wall_ns = -9223372036854775808",
+        "UPDATE conclave_election SET boot = 'elsewhere', machine = 'elsewhere'",
+        "UPDATE conclave_election SET pipe = 'pipe./../../../etc/passwd'",
+        "UPDATE conclave_election SET pipe = '', node = x'00ff', heir = 17, wish = 1.5",
+        "DELETE FROM conclave_history; UPDATE sqlite_sequence SET seq = -5",
+        "UPDATE conclave_election SET token = 9000000000000000000, node = ''",
+    };
+    struct fixture *f = fixture_new();
+    for (uint32_t i = 0; i < COUNT_OF(nonsense); i++) {
+        fake_now_ns += 2 * LEASE;
+        (void)ask(f, &f->a, CV_STORE_ACQUIRE, i + 1, 0);
+        sql(f, nonsense[i]);
+        for (uint32_t verb = CV_STORE_READ; verb <= CV_STORE_RELEASE; verb++) {
+            (void)ask(f, &f->b, (enum cv_store_verb)verb, i + 1, 1);
+        }
+        (void)request_resign(f, &f->b, "b");
+    }
+    assert_int_equal(ask(f, &f->b, CV_STORE_ACQUIRE, 99, 0), CV_STORE_FAILED);
+    assert_non_null(strstr(f->answer.why, "would not grow"));
+    fixture_free(f);
+}
+
+static void resign_request_is_left_with_the_holder_until_the_next(void **unused)
 {
     (void)unused;
     struct fixture *f = fixture_new();
@@ -809,7 +839,8 @@ int main(void)
         cmocka_unit_test(reading_needs_no_right_to_write),
         cmocka_unit_test(trouble_says_who_has_the_lock),
         cmocka_unit_test(tokens_grow_even_if_everything_was_deleted),
-        cmocka_unit_test(wish_is_left_with_the_holder_until_the_next),
+        cmocka_unit_test(file_that_says_nonsense_is_survived),
+        cmocka_unit_test(resign_request_is_left_with_the_holder_until_the_next),
         cmocka_unit_test(every_leadership_is_in_the_history),
         cmocka_unit_test(file_that_is_none_of_ours_is_refused),
         cmocka_unit_test(elections_of_one_file_are_apart),
