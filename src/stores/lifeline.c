@@ -1,4 +1,4 @@
-/* src/stores/lifeline.c - named pipes, held open for writing by those who live. */
+/* src/stores/lifeline.c - named pipes that living processes hold open for writing. */
 #include "stores/lifeline.h"
 
 #include <errno.h>

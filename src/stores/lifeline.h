@@ -1,10 +1,10 @@
 /* src/stores/lifeline.h - a named pipe that tells everybody on a host when its holders are gone.
  *
  * The holder of an election keeps the pipe open, and so do all processes that it starts: they
- * inherit the descriptor. Whoever reads from the pipe is told by the kernel, within microseconds,
- * when the last of them is gone, however it died; nobody has to write anything. A stopped process
- * still holds it. A process that closes descriptors it does not know of leaves it: that is why the
- * supervisor has its own ways to find all descendants.
+ * inherit the descriptor. A process that reads from the pipe is told by the kernel, within
+ * microseconds, when the last of them is gone, however it died; nobody has to write anything. A
+ * stopped process still holds it. A process that closes descriptors it does not know of leaves it:
+ * that is why the supervisor has its own ways to find all descendants.
  *
  * The name of a pipe is used once only. */
 #ifndef CV_STORES_LIFELINE_H

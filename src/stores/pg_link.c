@@ -237,7 +237,7 @@ void cv__pg_drop(struct cv_pg_link *link)
     link->pause_ms = link->pause_ms * 2 > PAUSE_MS_MAX ? PAUSE_MS_MAX : link->pause_ms * 2;
 }
 
-/* This host does not work: the next one, or everybody who waits is told. */
+/* This host does not work: tries the next one, or reports the failure. */
 static void on_unreachable(struct cv_pg_link *link, const char *message)
 {
     char why[CV_REMOTE_WHY_BYTES];

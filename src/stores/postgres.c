@@ -20,7 +20,7 @@
  * and each of its requests is asked once more by itself; one that keeps failing is always asked by
  * itself, with a short bound on waiting for locks, so that it cannot fail the others. A request
  * that is not answered in time is answered FAILED while the others go on waiting; the connection is
- * given up if the server has never been so slow before, or if nobody is left who waits.
+ * given up if the server has never been so slow before, or if no request is left that waits for it.
  *
  * What it assumes: the server's clock does not leap forward by more than the drift allowance, and
  * the server keeps what it has committed (fsync is on; a fail-over is to a synchronous standby).
@@ -223,7 +223,7 @@ static void slot_leave(struct cv_store *store)
     }
 }
 
-/* Everybody who waits for the message at the server has to ask once more. */
+/* The requests of the message at the server have to be sent once more. */
 static void slots_requeue(struct server *server)
 {
     for (uint32_t i = 0; i < server->asked_count; i++) {
@@ -345,7 +345,7 @@ static int compare_elections(const void *a, const void *b)
     return strcmp((*left)->remote.election, (*right)->remote.election);
 }
 
-/* Those whose requests go together: one suspect, or as many of the others as fit. */
+/* The stores whose requests go together: one suspect, or as many of the others as fit. */
 static uint32_t choose(struct server *server, struct cv_store *ret_chosen[CV_PG_RESULTS_MAX])
 {
     uint32_t count = 0;
@@ -381,7 +381,7 @@ static void prologue_write(struct server *server, struct cv_store *const *chosen
     fill(server->message, prologue, value);
 }
 
-/* Those who are new on this connection listen before they ask, and then miss nothing. */
+/* Stores that are new on this connection listen before their first request: they miss nothing. */
 static bool listen_write(struct server *server)
 {
     size_t length = 0;
@@ -575,7 +575,7 @@ static void answer_request(struct cv_store *store, const PGresult *rows)
                         one->ask.attempt);
         return;
     } else if (!one->is_wish && verb == CV_STORE_RELEASE) {
-        answer.verdict = CV_STORE_FREE; /* of us, whoever may hold it by now */
+        answer.verdict = CV_STORE_FREE; /* of us; another may hold it by now */
     } else if (!is_free) {
         answer.verdict = CV_STORE_HELD;
         answer.duration_ns = wait_ns(store, record.remaining_ns, record.lease_ns);

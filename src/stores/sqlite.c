@@ -30,7 +30,7 @@ struct file;
 struct waiting {
     struct cv_store_request request;
     char heir[CV_NODE_BYTES];
-    bool is_wish;
+    bool asks_resign;
 };
 
 /* A holder's pipe that stores of this loop listen to. */
@@ -322,7 +322,7 @@ static void job_begin(struct cv_store *store)
     memset(job, 0, sizeof *job);
     job->contender = &store->contender;
     job->request = first->request;
-    job->is_wish = first->is_wish;
+    job->asks_resign = first->asks_resign;
     memcpy(job->heir, first->heir, sizeof job->heir);
     store->waiting_count--;
     memmove(store->waiting, store->waiting + 1, store->waiting_count * sizeof store->waiting[0]);
@@ -349,12 +349,13 @@ static void file_work(struct file *file)
 }
 
 static void request_add(struct cv_store *store, const struct cv_store_request *request,
-                        bool is_wish)
+                        bool asks_resign)
 {
     CV_ASSERT(!store->is_closing);
     for (uint32_t i = 0; i < store->waiting_count; i++) {
         const struct waiting *one = &store->waiting[i];
-        if (one->is_wish == is_wish && (is_wish || one->request.verb == request->verb)) {
+        if (one->asks_resign == asks_resign &&
+            (asks_resign || one->request.verb == request->verb)) {
             store->waiting_count--; /* the disk is slow, and the asker did not want to wait */
             memmove(store->waiting + i, store->waiting + i + 1,
                     (store->waiting_count - i) * sizeof store->waiting[0]);
@@ -365,7 +366,7 @@ static void request_add(struct cv_store *store, const struct cv_store_request *r
     struct waiting *last = &store->waiting[store->waiting_count++];
     memset(last, 0, sizeof *last);
     last->request = *request;
-    last->is_wish = is_wish;
+    last->asks_resign = asks_resign;
     (void)snprintf(last->heir, sizeof last->heir, "%s", request->heir != NULL ? request->heir : "");
     queue_add(store);
     file_work(store->file);
@@ -373,13 +374,13 @@ static void request_add(struct cv_store *store, const struct cv_store_request *r
 
 static void sqlite_ask(struct cv_store *store, const struct cv_store_request *request)
 {
-    request_add(store, request, /* is_wish= */ false);
+    request_add(store, request, /* asks_resign= */ false);
 }
 
 static void sqlite_wish(struct cv_store *store, uint64_t request, const char *heir)
 {
     request_add(store, &(struct cv_store_request){.request = request, .heir = heir},
-                /* is_wish= */ true);
+                /* asks_resign= */ true);
 }
 
 /* ---- Opening and closing ------------------------------------------------------------------- */
@@ -573,7 +574,7 @@ const struct cv_store_kind cv__store_sqlite = {
     .summary = "a file, for the processes of one host",
     .example = "sqlite:/var/lib/app/elections.db",
     .clock = "the kernel's, which cannot be set (CLOCK_BOOTTIME)",
-    .news = "a pipe that the holder and its descendants keep open",
+    .news = "a pipe that the holder keeps open, and a file that is touched",
     .lease_ns_min = 100 * INT64_C(1000000),
     .lease_ns_step = 1,
     .grant_percent = 100,

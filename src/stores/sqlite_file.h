@@ -6,8 +6,9 @@
  * it is not mounted alone from somewhere else. And it has to stay where it is: somebody who removes
  * or replaces it would leave a leader behind in a file that nobody else sees.
  *
- * The folder of the pipes says who is dead. Whoever can write there can make others believe it: so
- * it belongs to the owner of the file or to us, and only they and their group can write to it. */
+ * The folder of the pipes says who is dead. A process that can write there can make others believe
+ * that a leader is dead: so it belongs to the owner of the file or to us, and only they and their
+ * group can write to it. */
 #ifndef CV_STORES_SQLITE_FILE_H
 #define CV_STORES_SQLITE_FILE_H
 

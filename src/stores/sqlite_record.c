@@ -44,7 +44,7 @@ static const char schema[] =
     " from_wall_ns INTEGER NOT NULL, to_wall_ns INTEGER, why TEXT NOT NULL DEFAULT '');"
     "CREATE INDEX IF NOT EXISTS conclave_history_of ON conclave_history (election, token);";
 
-/* Files of earlier versions: whoever reads them waits for leases instead of pipes. */
+/* For files of earlier versions. A record without a pipe is waited for until its lease is over. */
 static const char schema_pipe[] =
     "ALTER TABLE conclave_election ADD COLUMN pipe TEXT NOT NULL DEFAULT ''";
 
@@ -74,7 +74,7 @@ struct row {
     char pipe[CV_SQLITE_PIPE_BYTES]; /* of the holder; empty: it has none */
 };
 
-/* May the election be acquired, and what became of the one who had it? */
+/* May the election be acquired, and what became of its last holder? */
 struct verdict {
     bool is_free;
     int64_t wait_ns;      /* not free: it will be in so long at the latest, if nothing happens */
@@ -270,7 +270,7 @@ static int pipe_take(struct cv_sqlite *s, struct cv_sqlite_contender *c, uint64_
     return code;
 }
 
-/* The name stays: whoever looks for it learns that the line is cut. */
+/* The name stays: a contender that opens it finds that nobody holds the pipe. */
 void cv__sqlite_leave(struct cv_sqlite_contender *c)
 {
     if (c->held >= 0) {
@@ -292,7 +292,7 @@ void cv__sqlite_join(struct cv_sqlite_contender *c, const char *election, const 
     (void)snprintf(c->marker, sizeof c->marker, "%016" PRIx64, name_hash(election));
 }
 
-/* Those who watch the folder notice that the record has changed. */
+/* Touches the marker: contenders that watch the folder read the record again. */
 static void wake_others(const struct cv_sqlite *s, const struct cv_sqlite_contender *c)
 {
     char path[CV_SQLITE_PATH_BYTES];
@@ -339,9 +339,9 @@ static int open_failed(struct cv_sqlite *s, const char *path, struct cv_errtext 
     return cv__fail(reterr, CV_E_STORE, "cannot open '%s': %s", s->path, strerror(why));
 }
 
-/* Whoever opens the file first reads the whole log: the shorter it is, the sooner it leads. But
- * writing it back waits for the disk, and somebody may be waiting for us. So that is done when
- * nobody is: after a renewal, and when we close. */
+/* The first process to open the file reads the whole log: the shorter it is, the sooner it leads.
+ * But writing it back waits for the disk. So that is done when no grant waits for us: after a
+ * renewal, and when we close. */
 static int on_log(void *user, sqlite3 *db, const char *name, int page_count)
 {
     struct cv_sqlite *s = user;
@@ -361,11 +361,11 @@ static void log_write_back(struct cv_sqlite *s, bool is_closing)
         (void)sqlite3_wal_checkpoint_v2(
             s->db, NULL, is_closing ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE, NULL,
             NULL);
-        s->log_pages = 0; /* who reads may hold it up: not again at once */
+        s->log_pages = 0; /* a reader may hold it up: do not repeat that at once */
     }
 }
 
-/* A new file is made by whoever comes first. Two that come together may each hold what the other
+/* The first process makes the tables. Two that begin together may each hold a lock that the other
  * one needs; SQLite sees that and gives up at once, without the patience it was asked for. */
 static bool file_prepare(struct cv_sqlite *s)
 {
@@ -416,7 +416,7 @@ int cv__sqlite_open(struct cv_sqlite *s, const char *path, struct cv_errtext *re
     }
     s->is_read_only = code == CV_OK && sqlite3_db_readonly(s->db, "main") == 1;
     if (code != CV_OK || s->is_read_only) {
-        return code; /* whoever only looks needs neither the tables nor the folder */
+        return code; /* reading needs neither new tables nor the folder */
     }
     if (!file_prepare(s)) {
         return failed(s, "prepare", reterr);
@@ -432,7 +432,7 @@ void cv__sqlite_close(struct cv_sqlite *s)
         if (!pipe_is_named(s, s->pipe)) {
             pipe_unlink(s, s->pipe);
         }
-        (void)close(s->held); /* whoever waits for one that did not release is woken */
+        (void)close(s->held); /* wakes those that wait for a contender that did not release */
         s->held = -1;
     }
     log_write_back(s, /* is_closing= */ true);
@@ -446,9 +446,9 @@ void cv__sqlite_close(struct cv_sqlite *s)
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* For one who waits: when its turn comes, every moment counts. What a grant needs is prepared; and
- * as each process that writes the log first makes sure that its name is on the disk, that is done
- * now and the grant waits for the disk once instead of twice. */
+/* For a contender that waits, so that its grant takes no longer than necessary: prepares the
+ * statements, and syncs the directory entry of the WAL. SQLite does that before the first write of
+ * a process; done here, the grant waits for the disk once instead of twice. */
 static void make_ready(struct cv_sqlite *s)
 {
     if (s->is_ready) {
@@ -681,7 +681,7 @@ static void answer_failed(struct cv_sqlite_job *job, const struct cv_errtext *wh
  * reads, and one that has seen a free record looks again when it has the write lock. */
 static void look(struct cv_sqlite *s, struct cv_sqlite_job *job)
 {
-    job->is_due = job->is_wish || job->request.verb == CV_STORE_RENEW ||
+    job->is_due = job->asks_resign || job->request.verb == CV_STORE_RENEW ||
                   job->request.verb == CV_STORE_RELEASE;
     if (job->is_due) {
         return;
@@ -821,7 +821,7 @@ static int release(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *r
     return code;
 }
 
-static int leave_wish(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row)
+static int request_resign(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row)
 {
     const struct verdict verdict = judge(s, job->contender, row);
     if (verdict.is_free || row->shown.node[0] == '\0') {
@@ -841,8 +841,8 @@ static int write_one(struct cv_sqlite *s, struct cv_sqlite_job *job)
     if (code != CV_OK) {
         return code;
     }
-    if (job->is_wish) {
-        return leave_wish(s, job, &row);
+    if (job->asks_resign) {
+        return request_resign(s, job, &row);
     }
     switch (job->request.verb) {
     case CV_STORE_ACQUIRE:
@@ -858,7 +858,7 @@ static int write_one(struct cv_sqlite *s, struct cv_sqlite_job *job)
     return CV_E_INVALID;
 }
 
-/* After the commit: whoever is woken finds what was written. */
+/* After the commit: a contender that is woken finds what was written. */
 static void finish(struct cv_sqlite *s, struct cv_sqlite_job *job)
 {
     struct cv_sqlite_contender *c = job->contender;
@@ -873,7 +873,7 @@ static void finish(struct cv_sqlite *s, struct cv_sqlite_job *job)
         !pipe_is_named(s, job->unused)) {
         pipe_unlink(s, job->unused);
     }
-    if (job->is_taken || job->is_released || job->is_wish) {
+    if (job->is_taken || job->is_released || job->asks_resign) {
         wake_others(s, c);
     }
 }
@@ -945,8 +945,8 @@ static void write_all(struct cv_sqlite *s, struct cv_sqlite_job *jobs)
     bool is_hasty = true;
     for (const struct cv_sqlite_job *job = jobs; job != NULL; job = job->next) {
         due_count += job->is_due;
-        is_hasty =
-            is_hasty && !(job->is_due && !job->is_wish && job->request.verb == CV_STORE_ACQUIRE);
+        is_hasty = is_hasty &&
+                   !(job->is_due && !job->asks_resign && job->request.verb == CV_STORE_ACQUIRE);
     }
     struct cv_errtext why = {""};
     if (due_count == 0 || write_due(s, jobs, NULL, is_hasty, &why)) {
@@ -977,7 +977,7 @@ void cv__sqlite_do(struct cv_sqlite *s, struct cv_sqlite_job *jobs)
         } else {
             answer_failed(job, &error);
         }
-        has_renewal = has_renewal || (!job->is_wish && job->request.verb == CV_STORE_RENEW);
+        has_renewal = has_renewal || (!job->asks_resign && job->request.verb == CV_STORE_RENEW);
     }
     write_all(s, jobs);
     for (const struct cv_sqlite_job *job = jobs; job != NULL; job = job->next) {

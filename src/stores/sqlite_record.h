@@ -65,7 +65,7 @@ struct cv_sqlite {
     int log_pages;                   /* as of our latest commit, and not written back since */
 };
 
-/* One who takes part in one election of the file. */
+/* What takes part in one election of the file. */
 struct cv_sqlite_contender {
     char election[CV_ELECTION_BYTES];
     char node[CV_NODE_BYTES];
@@ -88,7 +88,7 @@ struct cv_sqlite_job {
     struct cv_sqlite_contender *contender;
     struct cv_store_request request; /* `heir` is ignored: */
     char heir[CV_NODE_BYTES];        /* empty: none */
-    bool is_wish;                    /* the request is to ask the holder to resign */
+    bool asks_resign;                /* the request is to ask the holder to resign */
 
     struct cv_store_answer answer;   /* `record` and `why` point to those below */
     struct cv_store_record record;   /* unless FAILED */

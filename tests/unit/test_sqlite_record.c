@@ -104,7 +104,7 @@ static enum cv_store_verdict ask(struct fixture *f, struct seat *s, enum cv_stor
 
 static enum cv_store_verdict request_resign(struct fixture *f, struct seat *s, const char *heir)
 {
-    struct cv_sqlite_job job = {.request = {.request = 8}, .is_wish = true};
+    struct cv_sqlite_job job = {.request = {.request = 8}, .asks_resign = true};
     (void)snprintf(job.heir, sizeof job.heir, "%s", heir);
     return carry_out(f, s, job);
 }
