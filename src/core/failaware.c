@@ -29,13 +29,15 @@ static bool is_stamp(int64_t ns)
     return ns > 0 && ns < INT64_MAX / 4;
 }
 
-void cv__echo_update(struct cv_echo *echo, int64_t peer_sent_ns, int64_t received_ns,
+void cv__echo_update(struct cv_echo *echo, const struct cv_stamp *stamp, int64_t received_ns,
                      int64_t drift_ppb)
 {
+    const int64_t peer_sent_ns = stamp->sent_ns;
     if (!is_stamp(peer_sent_ns)) {
         return;
     }
-    if (echo->peer_sent_ns != 0) {
+    if (echo->peer_sent_ns != 0 && echo->peer_boot == stamp->boot) {
+        CV_ASSERT(received_ns >= echo->received_ns); /* our own clock, in one boot */
         /* In the bound, n enters as B(1-rho) - A(1+rho): the smaller the better. The terms age by
          * 2 rho, so an old excellent n gives way to a fresh good one. */
         const int64_t later_b = received_ns - echo->received_ns;
@@ -46,11 +48,15 @@ void cv__echo_update(struct cv_echo *echo, int64_t peer_sent_ns, int64_t receive
     }
     echo->peer_sent_ns = peer_sent_ns;
     echo->received_ns = received_ns;
+    echo->peer_boot = stamp->boot;
 }
 
-int64_t cv__delay_bound(const struct cv_stamp *stamp, int64_t received_ns, int64_t drift_ppb,
-                        int64_t delay_ns_min)
+int64_t cv__delay_bound(const struct cv_stamp *stamp, uint64_t boot, int64_t received_ns,
+                        int64_t drift_ppb, int64_t delay_ns_min)
 {
+    if (stamp->echo.peer_boot != boot) {
+        return CV_DELAY_UNKNOWN; /* it echoes what our clock showed before this machine booted */
+    }
     if (!is_stamp(stamp->echo.peer_sent_ns) || !is_stamp(stamp->echo.received_ns) ||
         !is_stamp(stamp->sent_ns)) {
         return CV_DELAY_UNKNOWN;
@@ -58,7 +64,7 @@ int64_t cv__delay_bound(const struct cv_stamp *stamp, int64_t received_ns, int64
     const int64_t round_trip = received_ns - stamp->echo.peer_sent_ns;
     const int64_t sat_on_it = stamp->sent_ns - stamp->echo.received_ns;
     if (round_trip < 0 || sat_on_it < 0) {
-        return CV_DELAY_UNKNOWN; /* stamps of a former life, or forged */
+        return CV_DELAY_UNKNOWN; /* forged, or a clock that was set back */
     }
     const int64_t bound =
         stretch(round_trip, drift_ppb) - shrink(sat_on_it, drift_ppb) - delay_ns_min;

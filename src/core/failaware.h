@@ -11,6 +11,12 @@
  *
  * A frame whose bound is within the limit is fast; one with a larger bound, or without an earlier
  * n, is slow. Safe whatever the network does: only drift beyond rho can make the bound too small.
+ *
+ * A machine that boots again counts from near zero, so instants of two boots must never meet in one
+ * bound. Each clock therefore has a boot, a number that differs between any two boots of a machine.
+ * A frame names the boot of C, and of A; q knows a bound only if A is of its present boot, and p
+ * forgets what it kept of q as soon as it hears another boot of q. A restart of the process alone
+ * keeps the machine's clock, and with it the boot.
  * Time: none. Memory: one echo for each peer heard, owned by the transport (or the simulator). */
 #ifndef CV_CORE_FAILAWARE_H
 #define CV_CORE_FAILAWARE_H
@@ -23,21 +29,24 @@
 struct cv_echo {
     int64_t peer_sent_ns; /* A, the peer's clock; 0: nothing received yet */
     int64_t received_ns;  /* B, our clock */
+    uint64_t peer_boot;   /* of the peer's clock when it showed A */
 };
 
 /* What a frame carries for its receiver. */
 struct cv_stamp {
     struct cv_echo echo; /* A and B: of the receiver's own earlier frame */
     int64_t sent_ns;     /* C */
+    uint64_t boot;       /* of the sender's clock when it showed C */
 };
 
-/* Remembers a received frame if it gives later frames a better (smaller) bound than the one kept.
- */
-void cv__echo_update(struct cv_echo *echo, int64_t peer_sent_ns, int64_t received_ns,
+/* Remembers a received frame if it gives later frames a better (smaller) bound than the one kept,
+ * or if the peer has booted since. */
+void cv__echo_update(struct cv_echo *echo, const struct cv_stamp *stamp, int64_t received_ns,
                      int64_t drift_ppb);
 
-/* The bound for a frame received at received_ns (D); never negative; CV_DELAY_UNKNOWN if none. */
-int64_t cv__delay_bound(const struct cv_stamp *stamp, int64_t received_ns, int64_t drift_ppb,
-                        int64_t delay_ns_min);
+/* The bound for a frame received at received_ns (D), in this boot of the receiver's clock; never
+ * negative; CV_DELAY_UNKNOWN if there is none. */
+int64_t cv__delay_bound(const struct cv_stamp *stamp, uint64_t boot, int64_t received_ns,
+                        int64_t drift_ppb, int64_t delay_ns_min);
 
 #endif

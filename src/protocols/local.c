@@ -19,8 +19,12 @@
  * - RELEASE does not refresh the alive set, and a leader whose renewal failed does not release.
  * - An unanswered renewal is repeated as the same request, and answers add up: a repeated ELECTION
  *   only prolongs locks, and the leadership still counts from the request's first sending.
- * - RELEASE frees all requests up to the one it names; the sender never counts answers to them
- *   again.
+ * - RELEASE frees all requests up to the one it names, of the same life of its sender; the sender
+ *   never counts answers to them again. Requests are instants of the sender's clock, and that
+ *   begins anew when its machine boots: a request of another life is neither earlier nor later. A
+ *   lock that another life's request prolongs belongs to that life from then on. The request that a
+ *   leadership rests on is the last that its supporters hear: what an earlier life sent is slow by
+ *   then, since no request succeeds in the first Delta of a life.
  * - Tokens: an ELECTION proposes a token, a supporter saves it before it answers, and refuses one
  *   that is not larger than the largest it accepted, except the same owner's. A leadership that
  *   lapsed is over before any other event is handled, and its token is not used again. With
@@ -247,8 +251,7 @@ static void on_election(struct local *l, const struct cv_event *event, struct cv
         cv__local_is_before(l, from, l->self)) {
         cv__local_step_down(l, LOCAL_FOLLOWING, CV_REASON_SUPERSEDED, out); /* why wait */
     }
-    const bool supports =
-        cv__local_support(l, from, (int64_t)election.request, election.token, event->now_ns, out);
+    const bool supports = cv__local_support(l, from, &election, event->now_ns, out);
     const bool is_old = cv__local_is_old_token(l, from, election.token);
     const uint64_t floor = is_old ? l->token_seen : 0;
     CV_ASSERT(!supports || !is_leading(l)); /* a leader supports itself alone */
@@ -361,9 +364,13 @@ static void on_release(struct local *l, const struct cv_event *event, struct cv_
     const cv_id from = event->peer;
     CV_ASSERT(from != l->self); /* nobody else ends the lock of a leader to itself */
     (void)cv__local_take_turn(l, release.turn, release.turn_token);
-    if (l->locked_to == from && (uint64_t)l->locked_request_ns <= release.request) {
+    const bool is_locked = l->locked_to == from;
+    if (is_locked && release.life != l->locked_life) {
+        cv__effect_note(out, "RELEASE of {peer} ignored: locked to it in another of its lives",
+                        from, 0, release.life);
+    } else if (is_locked && (uint64_t)l->locked_request_ns <= release.request) {
         cv__local_unlock(l);
-    } else if (l->locked_to == from) {
+    } else if (is_locked) {
         cv__effect_note(out, "RELEASE of {peer} ignored: locked to a later request than {number}",
                         from, 0, release.request);
     }
@@ -455,6 +462,7 @@ static void on_message(struct local *l, const struct cv_event *event, struct cv_
 static void on_start(struct local *l, const struct cv_event *event, struct cv_effects *out)
 {
     CV_ASSERT(l->role == LOCAL_FOLLOWING);
+    l->life = event->nonce;
     if (event->persisted_count == 2) {
         l->token_seen = event->persisted[0];
         l->token_owner = (cv_id)event->persisted[1];

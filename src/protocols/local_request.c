@@ -111,6 +111,7 @@ void cv__local_unlock(struct local *l)
     l->locked_to = CV_ID_NONE;
     l->locked_until_ns = 0;
     l->locked_request_ns = 0;
+    l->locked_life = 0;
 }
 
 void cv__local_release(struct local *l, struct cv_effects *out)
@@ -126,6 +127,7 @@ void cv__local_release(struct local *l, struct cv_effects *out)
     }
     local_release_write(cv__effect_send_all(out, LOCAL_RELEASE),
                         (struct local_release){
+                            .life = l->life,
                             .request = (uint64_t)l->asked_ns,
                             .token = l->token_seen,
                             .passive = is_passive(l),
@@ -200,9 +202,11 @@ static bool may_support(struct local *l, cv_id candidate, uint64_t token, int64_
     return true;
 }
 
-bool cv__local_support(struct local *l, cv_id candidate, int64_t request_ns, uint64_t token,
+bool cv__local_support(struct local *l, cv_id candidate, const struct local_election *election,
                        int64_t now_ns, struct cv_effects *out)
 {
+    const int64_t request_ns = (int64_t)election->request;
+    const uint64_t token = election->token;
     if (!may_support(l, candidate, token, now_ns, out)) {
         return false;
     }
@@ -215,8 +219,10 @@ bool cv__local_support(struct local *l, cv_id candidate, int64_t request_ns, uin
     CV_ASSERT(l->token_owner == candidate); /* ... and nobody else's */
     /* One that was overtaken prolongs the lock, but a RELEASE meant for it alone does not end it.
      */
-    const bool is_overtaken = l->locked_to == candidate && request_ns < l->locked_request_ns;
+    const bool is_overtaken = l->locked_to == candidate && l->locked_life == election->life &&
+                              request_ns < l->locked_request_ns;
     l->locked_request_ns = is_overtaken ? l->locked_request_ns : request_ns;
+    l->locked_life = election->life;
     l->locked_to = candidate;
     CV_ASSERT(l->locked_until_ns <= now_ns + l->lock_ns); /* a lock is only ever prolonged */
     l->locked_until_ns = now_ns + l->lock_ns;
@@ -363,22 +369,25 @@ static void open_request(struct local *l, uint64_t token, int64_t now_ns, struct
     cv__effect_arm(out, LOCAL_TIMER_RELEASE, now_ns + l->wait_ns, now_ns + l->wait_ns);
 }
 
-static void send_election(struct local *l, struct cv_effects *out)
+/* Sends the open request to everybody, and returns what it says. */
+static struct local_election send_election(struct local *l, struct cv_effects *out)
 {
     const uint32_t words = cv__set_words(l->member_count);
     if (!is_leading(l)) {
         cv__set_clear(set_of(l, SET_SUPPORT), l->member_count);
     }
-    local_election_write(cv__effect_send_all(out, LOCAL_ELECTION),
-                         (struct local_election){
-                             .request = (uint64_t)l->request_ns,
-                             .token = l->request_token,
-                             .turn = l->turn,
-                             .turn_token = l->turn_token,
-                             .leading = is_leading(l) ? l->token : 0,
-                             .alive = cv__effect_list(out, set_of(l, SET_ALIVE), words),
-                             .support = cv__effect_list(out, set_of(l, SET_SUPPORT), words),
-                         });
+    const struct local_election election = {
+        .life = l->life,
+        .request = (uint64_t)l->request_ns,
+        .token = l->request_token,
+        .turn = l->turn,
+        .turn_token = l->turn_token,
+        .leading = is_leading(l) ? l->token : 0,
+        .alive = cv__effect_list(out, set_of(l, SET_ALIVE), words),
+        .support = cv__effect_list(out, set_of(l, SET_SUPPORT), words),
+    };
+    local_election_write(cv__effect_send_all(out, LOCAL_ELECTION), election);
+    return election;
 }
 
 void cv__local_ask(struct local *l, int64_t now_ns, struct cv_effects *out)
@@ -398,9 +407,9 @@ void cv__local_ask(struct local *l, int64_t now_ns, struct cv_effects *out)
     if (!is_repeat) {
         open_request(l, token, now_ns, out);
     }
-    send_election(l, out);
+    const struct local_election election = send_election(l, out);
     cv__local_mark_alive(l, l->self, /* is_passive= */ false, now_ns);
-    if (cv__local_support(l, l->self, l->request_ns, token, now_ns, out)) {
+    if (cv__local_support(l, l->self, &election, now_ns, out)) {
         cv__set_add(set_of(l, SET_REPLY), l->self);
     }
     cv__local_check_early(l, now_ns, out);

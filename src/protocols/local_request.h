@@ -31,7 +31,7 @@ void cv__local_step_down(struct local *l, enum local_role role, enum cv_reason r
 bool cv__local_is_old_token(const struct local *l, cv_id candidate, uint64_t token);
 
 /* Does this process support that request? If so, it is locked to it from now on. */
-bool cv__local_support(struct local *l, cv_id candidate, int64_t request_ns, uint64_t token,
+bool cv__local_support(struct local *l, cv_id candidate, const struct local_election *election,
                        int64_t now_ns, struct cv_effects *out);
 
 /* Broadcasts ELECTION. A renewal whose answers are not complete is asked again as the same request,

@@ -21,10 +21,14 @@ enum {
     LOCAL_MESSAGE_COUNT
 };
 
-/* `turn` and `turn_token`: from which id on the sender orders ids, and when that was set.
- * `leading`: the token of the present leadership, which may differ from the one proposed; 0: none.
+/* `request`: an instant of the sender's clock, and `life`: which start of the sender it belongs to.
+ * Instants of two lives are never compared: the machine may have booted in between, and its clock
+ * begun anew. `turn` and `turn_token`: from which id on the sender orders ids, and when that was
+ * set. `leading`: the token of the present leadership, which may differ from the one proposed; 0:
+ * none.
  */
 #define LOCAL_ELECTION_FIELDS(FIELD) \
+    FIELD(U64, life)                 \
     FIELD(U64, request)              \
     FIELD(U64, token)                \
     FIELD(ID, turn)                  \
@@ -34,7 +38,9 @@ enum {
     FIELD(SET, support)
 CV_MESSAGE_VIEW(local_election, LOCAL_ELECTION_FIELDS)
 
-/* `token`: what the next request must exceed; 0: nothing. `passive`: is no candidate. */
+/* Only a fast answer counts, and its stamps show that its sender had heard this boot of ours
+ * before: no `life` is needed to know that `request` is of our present clock.
+ * `token`: what the next request must exceed; 0: nothing. `passive`: is no candidate. */
 #define LOCAL_REPLY_FIELDS(FIELD) \
     FIELD(U64, request)           \
     FIELD(U64, token)             \
@@ -55,6 +61,7 @@ CV_MESSAGE_VIEW(local_reply, LOCAL_REPLY_FIELDS)
 CV_MESSAGE_VIEW(local_collated, LOCAL_COLLATED_FIELDS)
 
 #define LOCAL_RELEASE_FIELDS(FIELD) \
+    FIELD(U64, life)                \
     FIELD(U64, request)             \
     FIELD(U64, token)               \
     FIELD(FLAG, passive)            \
@@ -121,7 +128,11 @@ struct local {
     int64_t asked_ns;           /* the latest request sent, open or not */
     uint64_t request_token;
 
-    int64_t locked_until_ns, locked_request_ns;
+    uint64_t life; /* differs between any two starts of any process */
+    int64_t locked_until_ns;
+    int64_t
+        locked_request_ns; /* on the clock of the process locked to; and in which of its lives */
+    uint64_t locked_life;
     uint64_t token_seen; /* the largest accepted, saved before anybody is told; and whose it is */
     cv_id locked_to, token_owner;
 

@@ -25,6 +25,7 @@ const char *sim_fired_name(uint32_t index)
         [SIM_ACTION_PEER_DOWN] = "peer-down",
         [SIM_ACTION_SEQUENCER] = "sequencer",
         [SIM_ACTION_STORE] = "store",
+        [SIM_ACTION_REBOOT] = "reboot",
         [SIM_ACTION_COUNT + SIM_OVERLAY_LOSS] = "loss",
         [SIM_ACTION_COUNT + SIM_OVERLAY_SLOW] = "slow",
         [SIM_ACTION_COUNT + SIM_OVERLAY_DUPLICATE] = "duplicate",
@@ -38,6 +39,7 @@ uint32_t sim_fired_by(enum sim_fault fault)
 {
     static const uint32_t indices[SIM_FAULT_COUNT] = {
         [SIM_FAULT_CRASH] = SIM_ACTION_CRASH,
+        [SIM_FAULT_REBOOT] = SIM_ACTION_REBOOT,
         [SIM_FAULT_PAUSE] = SIM_ACTION_PAUSE,
         [SIM_FAULT_PARTITION] = SIM_ACTION_PARTITION,
         [SIM_FAULT_LINK] = SIM_ACTION_LINK,

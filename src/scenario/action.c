@@ -68,13 +68,14 @@ static int parse_each_node(struct sim_parser *p, struct sim_action *action)
     if (error == CV_OK) {
         error = parse_for(p, &action->for_ns);
     }
-    const bool may_last = action->kind == SIM_ACTION_CRASH || action->kind == SIM_ACTION_PAUSE;
-    if (error == CV_OK && action->for_ns > 0 && !may_last) {
-        return sim_words_fail(&p->words, "only a crash or a pause lasts 'for' a time");
+    const bool must_last = action->kind == SIM_ACTION_PAUSE || action->kind == SIM_ACTION_REBOOT;
+    if (error == CV_OK && action->for_ns > 0 && !must_last && action->kind != SIM_ACTION_CRASH) {
+        return sim_words_fail(&p->words, "only a crash, a reboot or a pause lasts 'for' a time");
     }
-    if (error == CV_OK && action->kind == SIM_ACTION_PAUSE && action->for_ns == 0) {
+    if (error == CV_OK && must_last && action->for_ns == 0) {
         (void)sim_words_next(&p->words);
-        return sim_words_fail(&p->words, "say for how long: pause 2 for 300ms");
+        return sim_words_fail(&p->words, "say for how long: %s 2 for 300ms",
+                              action->kind == SIM_ACTION_PAUSE ? "pause" : "reboot");
     }
     if (error == CV_OK) {
         error = sim_words_end(&p->words);
@@ -573,6 +574,7 @@ static const struct {
     enum sim_overlay overlay; /* OVERLAY: which */
 } actions[] = {
     {"crash", SIM_ACTION_CRASH, parse_each_node, print_each_node, 0},
+    {"reboot", SIM_ACTION_REBOOT, parse_each_node, print_each_node, 0},
     {"recover", SIM_ACTION_RECOVER, parse_each_node, print_each_node, 0},
     {"start", SIM_ACTION_RECOVER, parse_each_node, print_each_node, 0},
     {"pause", SIM_ACTION_PAUSE, parse_each_node, print_each_node, 0},

@@ -354,7 +354,7 @@ static int parse_fault_kinds(struct sim_parser *p, uint32_t *ret_kinds)
         if (kind == SIM_FAULT_COUNT) {
             return sim_words_unknown(
                 &p->words, "kind of fault", one,
-                "crash pause partition link oneway loss slow duplicate reorder resign join "
+                "crash reboot pause partition link oneway loss slow duplicate reorder resign join "
                 "sequencer store");
         }
         if (kind == SIM_FAULT_STORE && p->scenario->protocol->store_ns == NULL) {

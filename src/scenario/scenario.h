@@ -29,6 +29,7 @@ enum sim_action_kind {
     SIM_ACTION_PEER_DOWN,
     SIM_ACTION_SEQUENCER,
     SIM_ACTION_STORE,
+    SIM_ACTION_REBOOT,
     SIM_ACTION_COUNT,
 };
 
@@ -75,6 +76,7 @@ struct sim_action {
 /* Kinds of random faults. */
 #define SIM_FAULT_MAP(X)      \
     X(CRASH, "crash")         \
+    X(REBOOT, "reboot")       \
     X(PAUSE, "pause")         \
     X(PARTITION, "partition") \
     X(LINK, "link")           \

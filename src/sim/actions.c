@@ -84,6 +84,7 @@ static void loses_leader(struct sim_world *w, cv_id id)
     }
 }
 
+/* The process ends, or the whole machine goes down. */
 static void do_crash(struct sim_world *w, const struct sim_action *a, cv_id id)
 {
     struct sim_node *n = &w->node[id - 1];
@@ -93,7 +94,11 @@ static void do_crash(struct sim_world *w, const struct sim_action *a, cv_id id)
     loses_leader(w, id);
     record_action(w, a);
     n->fault = w->fault_count;
-    sim_node_crash(w, id);
+    if (a->kind == SIM_ACTION_REBOOT) {
+        sim_node_reboot(w, id);
+    } else {
+        sim_node_crash(w, id);
+    }
     end_later(w, a, SIM_ACTION_RECOVER, id);
 }
 
@@ -313,6 +318,7 @@ static void do_node_action(struct sim_world *w, const struct sim_action *a, cv_i
     struct cv_event event = {0};
     switch (a->kind) {
     case SIM_ACTION_CRASH:
+    case SIM_ACTION_REBOOT:
         do_crash(w, a, id);
         break;
     case SIM_ACTION_RECOVER:
@@ -508,6 +514,9 @@ static void draw_fault(struct sim_world *w, const struct sim_random_faults *faul
     switch (fault) {
     case SIM_FAULT_CRASH:
         a.kind = SIM_ACTION_CRASH;
+        break;
+    case SIM_FAULT_REBOOT:
+        a.kind = SIM_ACTION_REBOOT;
         break;
     case SIM_FAULT_PAUSE:
         a.kind = SIM_ACTION_PAUSE;

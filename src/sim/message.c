@@ -91,6 +91,7 @@ static void depart(struct sim_world *w, cv_id from, cv_id to, uint32_t payload, 
     f->number = w->messages.count;
     f->life = 0;
     f->stamp.sent_ns = sim_clock_local(&sender->clock, w->now_ns);
+    f->stamp.boot = sender->boot;
     f->stamp.echo = sender->echo != NULL ? sender->echo[to - 1] : (struct cv_echo){0};
     sim_queue_push(&w->queue, w->now_ns + delay_ns, SIM_EVENT_DELIVER, index);
 }
@@ -170,8 +171,8 @@ static int64_t bound_delay(struct sim_world *w, const struct sim_flight *f, int6
         n->echo = cv__allocate(w->node_count, sizeof *n->echo);
     }
     const int64_t drift_ppb = w->scenario->config.drift_ppb;
-    cv__echo_update(&n->echo[f->from - 1], f->stamp.sent_ns, local_ns, drift_ppb);
-    return cv__delay_bound(&f->stamp, local_ns, drift_ppb, w->scenario->delay_min_ns);
+    cv__echo_update(&n->echo[f->from - 1], &f->stamp, local_ns, drift_ppb);
+    return cv__delay_bound(&f->stamp, n->boot, local_ns, drift_ppb, w->scenario->delay_min_ns);
 }
 
 /* Handling a message takes a while, if the scenario says so, and a node handles one after the other

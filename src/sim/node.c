@@ -249,10 +249,25 @@ void sim_node_on_disk(struct sim_world *w, uint32_t ref)
 
 /* ---- Life of a node -------------------------------------------------------------------------- */
 
+/* A process is rarely the first thing that a machine starts, nor long in coming. */
+#define UPTIME_MIN_NS (NS_PER_S / 10)
+#define UPTIME_MAX_NS (3 * NS_PER_S)
+
+static void begin_boot(struct sim_world *w, struct sim_node *n)
+{
+    n->boot++;
+    n->is_rebooting = false;
+    n->clock.local_base_ns = sim_rng_range(&w->timer_rng, UPTIME_MIN_NS, UPTIME_MAX_NS);
+    n->clock.real_base_ns = w->now_ns;
+}
+
 void sim_node_start(struct sim_world *w, cv_id id)
 {
     struct sim_node *n = sim_node_of(w, id);
     CV_ASSERT(!n->is_up);
+    if (n->is_rebooting) {
+        begin_boot(w, n);
+    }
     n->is_up = true;
     n->is_paused = false;
     n->has_stopped = false;
@@ -293,6 +308,12 @@ void sim_node_crash(struct sim_world *w, cv_id id)
     sim_message_drop_backlog(w, n);
     free(n->echo); /* the transport's memory is gone too */
     n->echo = NULL;
+}
+
+void sim_node_reboot(struct sim_world *w, cv_id id)
+{
+    sim_node_crash(w, id);
+    sim_node_of(w, id)->is_rebooting = true;
 }
 
 /* Everything that arrived and every timer that came due is there at once; whether the process sees

@@ -36,6 +36,8 @@ struct sim_node {
     struct cv_node host; /* what every host keeps for a core: timers, and what waits for the disk */
     struct cv_held *held; /* places for the latter; NULL until something has to wait */
     struct sim_clock clock;
+    uint64_t boot;     /* which of the clocks that the machine has had: one for each boot */
+    bool is_rebooting; /* it is down because its machine is */
     bool is_up, is_paused;
     bool has_stopped;      /* its disk failed it: it takes no part until it starts again */
     bool is_cut;           /* from the store */
@@ -61,7 +63,10 @@ struct cv_node_host *sim_node_host(struct sim_node *node);
 /* Gives an event to a node that is up and carries out what comes back. */
 void sim_node_step(struct sim_world *world, cv_id node, struct cv_event *event);
 void sim_node_start(struct sim_world *world, cv_id node);
+/* The process ends; the machine and its clock go on. */
 void sim_node_crash(struct sim_world *world, cv_id node);
+/* The machine goes down with everything on it; its clock begins anew when the node starts. */
+void sim_node_reboot(struct sim_world *world, cv_id node);
 void sim_node_wake(struct sim_world *world, cv_id node);
 void sim_node_set_drift(struct sim_world *world, cv_id node, int64_t drift_ppb);
 

@@ -2,10 +2,10 @@
  * assumes.
  *
  * Each kind below is a cluster: options of the protocol, a number of processes, a network, clocks
- * and disks. Random faults hit it (crashes and recoveries, pauses, partitions, cut and one-way
- * links, loss, slowness, duplicates, reordering, resigning), then it is quiet for as long as the
- * protocol may take. No promise may break in any run, every kind of fault must have fired, and
- * liveness must really have been judged. Together these are more than 20,000 runs at the usual
+ * and disks. Random faults hit it (crashes and recoveries, reboots, pauses, partitions, cut and
+ * one-way links, loss, slowness, duplicates, reordering, resigning), then it is quiet for as long
+ * as the protocol may take. No promise may break in any run, every kind of fault must have fired,
+ * and liveness must really have been judged. Together these are more than 20,000 runs at the usual
  * scale; CV_TEST_SCALE makes more or fewer of them.
  *
  * Then the same clusters with clocks that drift by a multiple of the bound: promises must break
@@ -36,7 +36,7 @@
     "clock * drift random 100ppm\n"                                          \
     "random faults rate 0.5/s kinds " KINDS " until 50s lasting 100ms..7s\n" \
     "run 68s\n"
-#define KINDS "crash,pause,partition,link,oneway,loss,slow,duplicate,reorder,resign"
+#define KINDS "crash,reboot,pause,partition,link,oneway,loss,slow,duplicate,reorder,resign"
 
 enum manner {
     CALM,      /* in the end: liveness is judged */
@@ -143,6 +143,7 @@ static bool is_drawn(enum sim_fault fault)
 {
     switch (fault) {
     case SIM_FAULT_CRASH:
+    case SIM_FAULT_REBOOT:
     case SIM_FAULT_PAUSE:
     case SIM_FAULT_PARTITION:
     case SIM_FAULT_LINK:

@@ -58,6 +58,50 @@ static void restarted_candidate_does_not_support_itself_for_lock(void **unused)
     solo_free(c);
 }
 
+/* From process 1, whose machine has booted. */
+static void hear_after_a_reboot(struct solo *c, const char *type, uint64_t request)
+{
+    solo_draft(c, type);
+    solo_put(c, "life", 8);
+    solo_put(c, "request", request);
+    solo_put(c, "token", 1);
+    solo_hear(c, 1, FAST_NS);
+}
+
+/* Only a hint: it frees nothing. */
+static void is_seen_dead(struct solo *c, cv_id dead)
+{
+    solo_step(c, (struct cv_event){.kind = CV_EVENT_PEER_DOWN, .peer = dead});
+}
+
+/* The machine booted in between and its clock began anew: a RELEASE of the boot before, which comes
+ * late, is no word about the request of this one, however much larger its instant is. */
+static void release_of_another_life_frees_no_lock(void **unused)
+{
+    (void)unused;
+    struct solo *c = local_process(3, 3, "");
+    assert_true(local_is_supported(c, 1, 900, 1));
+    hear_after_a_reboot(c, "ELECTION", 5);
+    assert_int_equal(solo_field(c, solo_said(c, "REPLY"), "supports"), 1);
+    local_hear_release(c, 1, 900);
+    is_seen_dead(c, 1);
+    assert_false(local_is_supported(c, 2, 1, 2)); /* still locked to 1 */
+    solo_free(c);
+}
+
+/* And what the new life gives up is free at once, though its instants are smaller. */
+static void release_of_the_new_life_frees_the_lock(void **unused)
+{
+    (void)unused;
+    struct solo *c = local_process(3, 3, "");
+    assert_true(local_is_supported(c, 1, 900, 1));
+    hear_after_a_reboot(c, "ELECTION", 5);
+    hear_after_a_reboot(c, "RELEASE", 5);
+    is_seen_dead(c, 1);
+    assert_true(local_is_supported(c, 2, 1, 2));
+    solo_free(c);
+}
+
 /* "a supporter persists the token before its supportive REPLY" */
 static void token_is_saved_before_the_answer(void **unused)
 {
@@ -562,6 +606,8 @@ int main(void)
         cmocka_unit_test(restarted_process_supports_nobody_for_lock),
         cmocka_unit_test(restarted_process_that_never_supported_does_not_wait),
         cmocka_unit_test(restarted_candidate_does_not_support_itself_for_lock),
+        cmocka_unit_test(release_of_another_life_frees_no_lock),
+        cmocka_unit_test(release_of_the_new_life_frees_the_lock),
         cmocka_unit_test(token_is_saved_before_the_answer),
         cmocka_unit_test(token_that_is_not_larger_is_refused),
         cmocka_unit_test(refusal_tells_the_token),

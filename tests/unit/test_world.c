@@ -521,6 +521,55 @@ static void action_that_can_do_nothing_is_not_counted(void **unused)
     cluster_end(c);
 }
 
+/* A crash ends a process; its machine's clock goes on. */
+static void crash_keeps_the_clock_of_the_machine(void **unused)
+{
+    (void)unused;
+    struct cluster *c = cluster_start("protocol bully\nnodes 2\nat 2s crash 1 for 500ms\nrun 5s\n");
+    const struct sim_clock *clock = &c->world->node[0].clock;
+    const int64_t began_ns = sim_clock_local(clock, 0);
+    cluster_run_until(c, 3000);
+    assert_int_equal(sim_clock_local(clock, c->world->now_ns), began_ns + 3 * NS_PER_S);
+    assert_int_equal(c->world->node[0].boot, 0);
+    cluster_end(c);
+}
+
+/* A machine that boots counts from near zero: no instant of the boot before means anything. */
+static void reboot_begins_the_clock_anew(void **unused)
+{
+    (void)unused;
+    struct cluster *c =
+        cluster_start("protocol bully\nnodes 2\nat 2s reboot 1 for 500ms\nrun 6s\n");
+    struct sim_node *n = &c->world->node[0];
+    n->clock.local_base_ns = 700 * NS_PER_S;
+    cluster_run_until(c, 2400);
+    assert_false(n->is_up);
+    assert_int_equal(sim_clock_local(&n->clock, c->world->now_ns), 702400 * NS_PER_MS);
+    cluster_run_until(c, 2500);
+    assert_true(n->is_up);
+    assert_in_range(sim_clock_local(&n->clock, c->world->now_ns), NS_PER_S / 10, 3 * NS_PER_S);
+    assert_int_equal(n->boot, 1);
+    assert_int_equal(c->world->fired[SIM_ACTION_REBOOT], 1);
+    assert_int_equal(c->world->fired[SIM_ACTION_CRASH], 0);
+    cluster_end(c);
+}
+
+/* `reboot` of a node that is down does nothing; `recover` ends a reboot early, and it is one. */
+static void reboot_can_be_ended_early(void **unused)
+{
+    (void)unused;
+    struct cluster *c = cluster_start("protocol bully\nnodes 2\nat 1s crash 1 for 500ms\n"
+                                      "at 1.2s reboot 1 for 1s\nat 2s reboot 1 for 2s\n"
+                                      "at 2.1s recover 1\nrun 6s\n");
+    cluster_run_until(c, 1600);
+    assert_int_equal(c->world->node[0].boot, 0);
+    cluster_run_until(c, 2200);
+    assert_true(c->world->node[0].is_up);
+    assert_int_equal(c->world->node[0].boot, 1);
+    assert_int_equal(c->world->fired[SIM_ACTION_REBOOT], 1);
+    cluster_end(c);
+}
+
 static void instant_is_judged_when_all_of_it_has_happened(void **unused)
 {
     (void)unused;
@@ -573,6 +622,9 @@ int main(void)
         cmocka_unit_test(delay_bounds_fail_with_drift_beyond_rho),
         cmocka_unit_test(what_is_under_way_when_a_partition_begins_still_arrives),
         cmocka_unit_test(action_that_can_do_nothing_is_not_counted),
+        cmocka_unit_test(crash_keeps_the_clock_of_the_machine),
+        cmocka_unit_test(reboot_begins_the_clock_anew),
+        cmocka_unit_test(reboot_can_be_ended_early),
         cmocka_unit_test(instant_is_judged_when_all_of_it_has_happened),
         cmocka_unit_test(world_that_is_run_in_steps_is_the_same_world),
     };
