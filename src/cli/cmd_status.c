@@ -53,6 +53,12 @@ static void print_text(const char *name, const struct cv_inquiry *inquiry)
         (void)printf("%s: nobody leads (last token %llu)\n", name, (unsigned long long)r->token);
         return;
     }
+    if (r->remaining_ns < 0) {
+        (void)printf("%s: the lease of %s (token %llu) is over, but the store does not give it to "
+                     "another yet: processes of its command still run\n",
+                     name, r->node, (unsigned long long)r->token);
+        return;
+    }
     (void)printf("%s: %s leads, token %llu, since %s, %.1f s left of a lease of %s%s\n", name,
                  r->node, (unsigned long long)r->token, wall_text(r->since_wall_ns, since),
                  (double)r->remaining_ns / 1e9, cv__duration_format(r->lease_ns, lease),

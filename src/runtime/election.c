@@ -9,9 +9,9 @@
 #include "os/clock.h"
 #include "runtime/election_state.h"
 #include "runtime/place.h"
+#include "stores/lifeline.h"
 #include "stores/store.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -464,7 +464,7 @@ int cv_report(struct cv_election *e, enum cv_input input, int64_t value)
 int cv__election_lifeline(struct cv_election *e)
 {
     cv__election_lock(e);
-    const int copy = e->lifeline >= 0 ? fcntl(e->lifeline, F_DUPFD_CLOEXEC, 3) : -1;
+    const int copy = e->lifeline >= 0 ? cv__lifeline_bequeath(e->lifeline) : -1;
     cv__election_unlock(e);
     return copy;
 }

@@ -10,8 +10,10 @@ CV_NODISCARD int cv__election_open(struct cv_election **ret_election, const char
                                    const char *address, const struct cv_election_options *options,
                                    struct cv_errtext *reterr);
 
-/* A copy, for descendants to inherit, of the descriptor by which the others learn that this leader
- * and all of them are gone (stores/store.h); -1: not leading, or there is no such thing. */
+/* A new descriptor for descendants to inherit, by which the others learn that all of them, and this
+ * leader, are gone (stores/lifeline.h); negative: not leading, or there is no such thing. The
+ * caller closes its copy when the descendants have theirs: while it is open, a command counts as
+ * running. */
 int cv__election_lifeline(struct cv_election *election);
 
 /* The name of a contender: the one that is wanted, if it can be one; NULL: host and process id. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +20,34 @@ int cv__lifeline_hold(const char *path)
         return -error;
     }
     return held;
+}
+
+/* A copy made by dup() would share its lock with our own descriptor, which would keep it. */
+int cv__lifeline_bequeath(int held)
+{
+    char path[32];
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", held);
+    const int opened = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    if (opened >= 0) {
+        /* Shared, so that a second one of the same pipe does not fail. */
+        struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+        (void)fcntl(opened, F_OFD_SETLK, &lock); /* without it the lease decides, as elsewhere */
+        return opened;
+    }
+    const int copy = fcntl(held, F_DUPFD_CLOEXEC, 3); /* there is no /proc */
+    return copy >= 0 ? copy : -errno;
+}
+
+bool cv__lifeline_is_inherited(const char *path)
+{
+    const int listening = cv__lifeline_listen(path);
+    if (listening < 0) {
+        return false;
+    }
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    const bool is_known = fcntl(listening, F_OFD_GETLK, &lock) == 0;
+    (void)close(listening); /* nothing was written */
+    return is_known && lock.l_type != F_UNLCK;
 }
 
 int cv__lifeline_listen(const char *path)

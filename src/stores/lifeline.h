@@ -6,6 +6,13 @@
  * stopped process still holds it. A process that closes descriptors it does not know of leaves it:
  * that is why the supervisor has its own ways to find all descendants.
  *
+ * Two questions are asked of it. Is anybody left, the holder or a descendant? Then the pipe is
+ * open: cv__lifeline_look(). Is any descendant left, whatever the holder does? The holder may be
+ * stopped for hours, and must not hold up the others when its lease is over; its command must. So
+ * what descendants inherit is opened anew (cv__lifeline_bequeath) and locked. A lock of this kind
+ * (F_OFD_SETLK) belongs to the open file description, which the copies in all descendants share:
+ * the kernel drops it when the last of them is gone.
+ *
  * The name of a pipe is used once only. */
 #ifndef CV_STORES_LIFELINE_H
 #define CV_STORES_LIFELINE_H
@@ -21,6 +28,13 @@ enum cv_lifeline_state {
 /* Makes the pipe and holds it. Returns the descriptor (close on exec), or -errno; -EEXIST: the name
  * is in use. */
 int cv__lifeline_hold(const char *path);
+
+/* Another descriptor (close on exec) of the pipe that `held` has open, for descendants to inherit;
+ * `held` is not theirs. -errno: cannot. */
+int cv__lifeline_bequeath(int held);
+
+/* Does anybody have a descriptor of cv__lifeline_bequeath()? False also if it cannot be told. */
+bool cv__lifeline_is_inherited(const char *path);
 
 /* Opens it for listening: the descriptor becomes readable when the line is cut. -errno: cannot;
  * -EINVAL: it is no pipe. */

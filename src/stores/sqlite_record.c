@@ -31,6 +31,10 @@
     "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;" \
     "PRAGMA journal_size_limit = 4194304;"
 
+/* The lease is over and the command is not: the pipe wakes us when both are gone, and we look this
+ * often in case that only the command is. */
+#define OVERDUE_LOOK_NS (20 * INT64_C(1000000))
+
 static const char schema[] =
     "CREATE TABLE IF NOT EXISTS conclave_election ("
     " election TEXT PRIMARY KEY, node TEXT NOT NULL, label INTEGER NOT NULL,"
@@ -173,6 +177,17 @@ static enum cv_lifeline_state pipe_look(const struct cv_sqlite *s, const char *p
     char path[CV_SQLITE_PATH_BYTES];
     cv__sqlite_pipe(s, pipe, path);
     return cv__lifeline_look(path);
+}
+
+/* Does a command that was started under this leadership still run, or anything that it started? */
+static bool pipe_is_inherited(const struct cv_sqlite *s, const char *pipe)
+{
+    if (!pipe_is_valid(pipe)) {
+        return false;
+    }
+    char path[CV_SQLITE_PATH_BYTES];
+    cv__sqlite_pipe(s, pipe, path);
+    return cv__lifeline_is_inherited(path);
 }
 
 /* Who holds or hears it still does. */
@@ -544,6 +559,12 @@ static struct verdict judge(struct cv_sqlite *s, struct cv_sqlite_contender *c,
         const bool is_this_machine = s->machine[0] != '\0' && strcmp(row->machine, s->machine) == 0;
         return is_this_machine ? (struct verdict){.is_free = true, .why = "died"}
                                : judge_strange(c, row, now_ns);
+    }
+    if (pipe_is_inherited(s, row->pipe)) {
+        /* Whatever the lease says, and also if it was ours: its supervisor and guard should have
+         * ended the command by now, but they may be stopped, dead or late. The kernel knows. */
+        return (struct verdict){.is_free = false,
+                                .wait_ns = cv__max64(row->expires_ns - now_ns, OVERDUE_LOOK_NS)};
     }
     if (row->expires_ns <= now_ns) {
         return (struct verdict){.is_free = true,

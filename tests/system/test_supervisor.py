@@ -368,6 +368,90 @@ def the_lock_is_held_when_supervisor_and_guard_are_killed():
     wait_until("the lock is free", run.lock_is_free)
 
 
+# ---- both out of action, with a store that knows of descendants -----------------------------------
+
+class Pair:
+    """Two `conclave run` of one election in a file; the first leads, and has a tree of processes."""
+
+    def __init__(self):
+        Run.count += 1
+        Run.all.append(self)
+        self.name = os.path.join(WORK, f"pair{Run.count}")
+        self.processes = []
+        self.first = self.start("first", os.path.join(WORK, "tree"), "2", self.name + ".pids")
+        wait_until("the tree", lambda: len(lines_of(self.name + ".pids")) == 2)
+        self.tree = [int(pid) for pid in lines_of(self.name + ".pids")]
+        self.guard = int(pathlib.Path(
+            f"/proc/{self.first.pid}/task/{self.first.pid}/children").read_text().split()[0])
+        grandchild = [pid for pid in self.tree if parent(pid) == self.guard
+                      and os.getsid(pid) == pid]
+        assert len(grandchild) == 1, self.tree
+        self.grandchild = grandchild[0]
+        self.second = self.start("second", "sh", "-c", f"echo $$ >{self.name}.next; read -r x")
+
+    def start(self, node, *command):
+        process = subprocess.Popen(
+            [CONCLAVE, "run", "pair", "--via", f"sqlite:{self.name}.db", "--lease", "500ms",
+             "--node", node, "--", *command], stdin=subprocess.PIPE)
+        self.processes.append(process)
+        return process
+
+    def status(self):
+        return subprocess.run([CONCLAVE, "status", "pair", "--via", f"sqlite:{self.name}.db"],
+                              capture_output=True, text=True, check=False).stdout
+
+    def waits_for_the_grandchild(self):
+        """The lease runs out, and the second does not lead before the grandchild is gone."""
+        wait_until("the lease is over", lambda: "is over" in self.status())
+        assert is_alive(self.grandchild) and not lines_of(self.name + ".next")
+        os.kill(self.grandchild, signal.SIGKILL)
+        wait_until("the second leads", lambda: lines_of(self.name + ".next"))
+
+    def clean(self):
+        for process in self.processes:
+            process.kill()  # its guard is continued by the kernel then
+            process.wait(WAIT_S)
+        for pid in lines_of(self.name + ".pids"):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    if WORK.encode() in file.read():
+                        os.kill(int(pid), signal.SIGKILL)
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+
+
+def parent(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        return int(file.read().rsplit(")", 1)[1].split()[1])
+
+
+def nobody_leads_while_a_grandchild_of_a_stopped_supervisor_without_guard_lives():
+    pair = Pair()
+    pair.first.send_signal(signal.SIGSTOP)
+    wait_until("it is stopped", lambda: state(pair.first.pid) == "T")
+    os.kill(pair.guard, signal.SIGKILL)
+    pair.waits_for_the_grandchild()
+
+
+def nobody_leads_while_a_grandchild_of_a_stopped_pair_lives():
+    pair = Pair()
+    pair.first.send_signal(signal.SIGSTOP)
+    wait_until("it is stopped", lambda: state(pair.first.pid) == "T")
+    os.kill(pair.guard, signal.SIGSTOP)
+    wait_until("the lease is over", lambda: "is over" in pair.status())
+    assert all(is_alive(pid) for pid in pair.tree) and not lines_of(pair.name + ".next")
+    os.kill(pair.guard, signal.SIGCONT)  # which finds that the deadline has passed
+    wait_until("the second leads", lambda: lines_of(pair.name + ".next"))
+    assert not any(is_alive(pid) for pid in pair.tree)
+
+
+def a_stopped_supervisor_alone_does_not_hold_up_the_others():
+    pair = Pair()
+    pair.first.send_signal(signal.SIGSTOP)
+    wait_until("the second leads", lambda: lines_of(pair.name + ".next"))
+    assert not any(is_alive(pid) for pid in pair.tree)
+
+
 # ---- somebody is stopped --------------------------------------------------------------------------
 
 def nobody_steps_after_the_deadline(run, pids, deadline):

@@ -280,6 +280,29 @@ static void copies_of_a_lifeline_keep_it(void **unused)
     assert_true(cv__lifeline_hold("/nowhere/at/all") < 0);
 }
 
+/* [issue: supervisor and guard stopped or killed together] A command that outlives the lease keeps
+ * the others waiting; a holder that is only stopped does not. */
+static void expired_lease_waits_for_the_command(void **unused)
+{
+    (void)unused;
+    struct fixture *f = fixture_new();
+    (void)acquire(f, &f->a, 1);
+    const int inherited = cv__lifeline_bequeath(f->a.is.held);
+    const int grandchild = dup(inherited);
+    assert_true(inherited >= 0 && grandchild >= 0);
+
+    fake_now_ns += 10 * LEASE;
+    assert_int_equal(ask(f, &f->b, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
+    assert_true(f->answer.duration_ns > 0 && f->answer.duration_ns < LEASE);
+    assert_int_equal(ask(f, &f->a, CV_STORE_ACQUIRE, 2, 0), CV_STORE_HELD); /* its own, too */
+    assert_int_equal(close(inherited), 0);
+    assert_int_equal(ask(f, &f->b, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
+    assert_int_equal(close(grandchild), 0);
+    assert_true(f->a.is.held >= 0); /* the holder itself is still there, and does not count */
+    (void)acquire(f, &f->b, 1);
+    fixture_free(f);
+}
+
 static void after_a_reboot_nobody_holds_it(void **unused)
 {
     (void)unused;
@@ -828,6 +851,7 @@ int main(void)
         cmocka_unit_test(cut_lifeline_spares_the_lease),
         cmocka_unit_test(grant_that_was_found_again_has_a_lifeline),
         cmocka_unit_test(copies_of_a_lifeline_keep_it),
+        cmocka_unit_test(expired_lease_waits_for_the_command),
         cmocka_unit_test(after_a_reboot_nobody_holds_it),
         cmocka_unit_test(record_of_another_machine_is_watched_for_a_whole_lease),
         cmocka_unit_test(record_of_another_time_namespace_is_watched_for_a_whole_lease),
