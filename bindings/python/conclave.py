@@ -1,0 +1,343 @@
+"""Leader election: is this process the one that may act?
+
+    import conclave
+
+    with conclave.Election("nightly") as election:      # on every machine
+        election.wait()                                  # until this process leads
+        while leadership := election.leads():
+            work(leadership.token)                       # within leadership.left seconds
+
+or, in asyncio:
+
+    async with conclave.Election("shard-7", "postgres://ops@db/ops") as election:
+        async for status in election.changes():
+            print(status.role, status.leader, status.token)
+
+What a leader may rely on: nobody else leads before `leadership.left` seconds are over, on a clock that
+nobody can set. Between the question and the action any time may pass, so whatever must never happen
+twice checks the token, which grows with each leadership, and refuses smaller ones.
+
+This module needs libconclave.so.0 and nothing else; CONCLAVE_LIBRARY names another file. The addresses
+are those of conclave-address(7). An Election may be used from any thread; a process made by fork()
+must not use one of its parent."""
+
+import asyncio
+import ctypes
+import dataclasses
+import enum
+import os
+
+__all__ = ["Election", "Engine", "Error", "Leadership", "Role", "Status", "version"]
+
+_NODE_BYTES, _TEXT_BYTES = 128, 512  # CV_NODE_BYTES, CV_ERRTEXT_BYTES
+_NS = 1_000_000_000
+_FOREVER_NS = 2**63 - 1
+
+
+class _ErrorText(ctypes.Structure):
+    _fields_ = [("text", ctypes.c_char * _TEXT_BYTES)]
+
+
+_LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
+
+
+class _Options(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("node", ctypes.c_char_p),
+        ("lease_ns", ctypes.c_int64),
+        ("is_observer", ctypes.c_bool),
+        ("progress_ns", ctypes.c_int64),
+        ("accepts_two_leaders", ctypes.c_bool),
+        ("engine", ctypes.c_void_p),
+        ("log", _LOG),
+        ("log_user", ctypes.c_void_p),
+    ]
+
+
+class _Status(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("sequence", ctypes.c_uint64),
+        ("role", ctypes.c_int),
+        ("reason", ctypes.c_int),
+        ("token", ctypes.c_uint64),
+        ("valid_until_ns", ctypes.c_int64),
+        ("has_majority", ctypes.c_bool),
+        ("is_resign_requested", ctypes.c_bool),
+        ("self", ctypes.c_char * _NODE_BYTES),
+        ("leader", ctypes.c_char * _NODE_BYTES),
+        ("heir", ctypes.c_char * _NODE_BYTES),
+        ("trouble", ctypes.c_char * _TEXT_BYTES),
+    ]
+
+
+def _load():
+    library = ctypes.CDLL(os.environ.get("CONCLAVE_LIBRARY", "libconclave.so.0"))
+    pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
+    out = ctypes.POINTER
+    for name, result, arguments in (
+            ("cv_version", text, []),
+            ("cv_strerror", text, [number]),
+            ("cv_reason_name", text, [number]),
+            ("cv_engine_new", number, [out(pointer), out(_ErrorText)]),
+            ("cv_engine_free", number, [pointer]),
+            ("cv_open", number, [out(pointer), text, text, out(_Options), out(_ErrorText)]),
+            ("cv_close", None, [pointer]),
+            ("cv_leads", ctypes.c_bool, [pointer, out(ctypes.c_uint64), out(ctypes.c_int64)]),
+            ("cv_is_leader", ctypes.c_bool, [pointer]),
+            ("cv_status", number, [pointer, out(_Status)]),
+            ("cv_wait", number, [pointer, number, ctypes.c_int64]),
+            ("cv_fd", number, [pointer]),
+            ("cv_campaign", number, [pointer, ctypes.c_bool]),
+            ("cv_resign", number, [pointer, text]),
+            ("cv_request_resign", number, [pointer, text]),
+            ("cv_progress", None, [pointer]),
+            ("cv_report", number, [pointer, number, ctypes.c_int64])):
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+_lib = _load()
+_TIMEOUT = -7008
+_INPUTS = ("history-length", "request-rate", "capacity", "load", "score")
+
+
+class Error(Exception):
+    """What the library refused or could not do; `code` is one of its CV_E_* numbers."""
+
+    def __init__(self, code, text=None):
+        super().__init__(text or _lib.cv_strerror(code).decode())
+        self.code = code
+
+
+class Role(enum.Enum):
+    OBSERVER = 0  # does not want to lead
+    WAITING = 1   # wants to
+    LEADER = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Leadership:
+    """What to act with: the fencing token, and for how many seconds it is still valid."""
+    token: int
+    left: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """One consistent view of an election."""
+    sequence: int  # grows with each change
+    role: Role
+    reason: str    # of the latest change
+    token: int     # of the leadership; without one, of the latest known
+    valid_until_ns: int  # leader: CLOCK_BOOTTIME; otherwise 0
+    has_majority: bool
+    is_resign_requested: bool
+    node: str      # this process
+    leader: str    # empty: nobody is known to lead
+    heir: str      # is_resign_requested: in favour of it; empty: of anybody
+    trouble: str   # why leases are not renewed at the moment; or empty
+
+
+def version():
+    """The version of the library."""
+    return _lib.cv_version().decode()
+
+
+def _check(code):
+    if code < 0:
+        raise Error(code)
+    return code
+
+
+def _text(value, what):
+    if value is None:
+        return None
+    encoded = os.fsencode(value)
+    if b"\0" in encoded:
+        raise ValueError(f"{what} contains a zero byte")
+    return encoded
+
+
+def _ns(seconds, what):
+    if seconds is None:
+        return 0
+    if not 0 <= seconds < _FOREVER_NS / _NS:
+        raise ValueError(f"{what} must not be negative or endless: {seconds}")
+    return round(seconds * _NS)
+
+
+class Engine:
+    """A thread that runs many elections and shares their connections: Election(..., engine=engine)."""
+
+    def __init__(self):
+        self._pointer = ctypes.c_void_p()
+        why = _ErrorText()
+        code = _lib.cv_engine_new(ctypes.byref(self._pointer), ctypes.byref(why))
+        if code != 0:
+            raise Error(code, why.text.decode(errors="replace"))
+
+    def close(self):
+        """Ends the thread. Raises Error while elections in it are open."""
+        if self._pointer:
+            _check(_lib.cv_engine_free(self._pointer))
+            self._pointer = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Election:
+    """Takes part in the election `name` held at `address` (None: a file of this user, on this host).
+
+    node      a name for people; None: host name and process id
+    lease     seconds that a leadership lasts without renewal; None: 5
+    observer  only watch, until campaign()
+    progress  seconds: a leader's lease is renewed only if progress() was called so recently
+    engine    an Engine to run in; None: one of its own
+    log       is called with (level, line), level 0 (debug) to 3 (warning), from a thread of the library
+    """
+
+    def __init__(self, name, address=None, *, node=None, lease=None, observer=False, progress=None,
+                 accepts_two_leaders=False, engine=None, log=None):
+        self._pointer = None
+        self._log = _LOG(lambda _, level, line: log(level, line.decode(errors="replace"))) \
+            if log else _LOG()
+        self._engine = engine  # it must live as long
+        options = _Options(
+            size=ctypes.sizeof(_Options), node=_text(node, "the node's name"),
+            lease_ns=_ns(lease, "the lease"), is_observer=observer,
+            progress_ns=_ns(progress, "the progress"), accepts_two_leaders=accepts_two_leaders,
+            engine=engine._pointer if engine else None, log=self._log)
+        pointer, why = ctypes.c_void_p(), _ErrorText()
+        code = _lib.cv_open(ctypes.byref(pointer), _text(name, "the election's name"),
+                            _text(address, "the address"), ctypes.byref(options), ctypes.byref(why))
+        if code != 0:
+            raise Error(code, why.text.decode(errors="replace"))
+        self._pointer = pointer
+
+    def _open(self):
+        if self._pointer is None:
+            raise ValueError("the election is closed")
+        return self._pointer
+
+    # ---- Questions ---------------------------------------------------------------------------
+
+    def leads(self):
+        """A Leadership if this process leads right now, otherwise None. Cheap: ask before each action."""
+        token, left_ns = ctypes.c_uint64(), ctypes.c_int64()
+        if not _lib.cv_leads(self._open(), ctypes.byref(token), ctypes.byref(left_ns)):
+            return None
+        return Leadership(token.value, left_ns.value / _NS)
+
+    @property
+    def is_leader(self):
+        return _lib.cv_is_leader(self._open())
+
+    def status(self):
+        """The latest Status."""
+        raw = _Status(size=ctypes.sizeof(_Status))
+        _check(_lib.cv_status(self._open(), ctypes.byref(raw)))
+
+        def text(value):
+            return value.decode(errors="replace")
+
+        return Status(raw.sequence, Role(raw.role), _lib.cv_reason_name(raw.reason).decode(), raw.token,
+                      raw.valid_until_ns, raw.has_majority, raw.is_resign_requested,
+                      text(raw.self), text(raw.leader), text(raw.heir), text(raw.trouble))
+
+    def fileno(self):
+        """A descriptor that is readable when there is a status that was not asked for yet."""
+        return _check(_lib.cv_fd(self._open()))
+
+    # ---- Waiting -----------------------------------------------------------------------------
+
+    def wait(self, timeout=None):
+        """Waits until this process leads. False: it did not within `timeout` seconds."""
+        return self._wait(0, timeout)
+
+    def wait_lost(self, timeout=None):
+        """Waits until it does not lead."""
+        return self._wait(1, timeout)
+
+    def wait_leader(self, timeout=None):
+        """Waits until somebody is known to lead."""
+        return self._wait(2, timeout)
+
+    def _wait(self, until, timeout):
+        # In slices, so that Ctrl-C is heard: the library waits without looking for signals.
+        left_ns = _FOREVER_NS if timeout is None else _ns(timeout, "the timeout")
+        while True:
+            slice_ns = min(left_ns, _NS // 5)
+            code = _lib.cv_wait(self._open(), until, slice_ns)
+            if code != _TIMEOUT:
+                _check(code)
+                return True
+            if left_ns != _FOREVER_NS:
+                left_ns -= slice_ns
+                if left_ns <= 0:
+                    return False
+
+    async def changes(self):
+        """Yields the Status now and after each change; several changes at once may be one."""
+        loop = asyncio.get_running_loop()
+        changed = asyncio.Event()
+        descriptor = self.fileno()
+        loop.add_reader(descriptor, changed.set)
+        try:
+            while True:
+                changed.clear()
+                yield self.status()
+                await changed.wait()
+        finally:
+            loop.remove_reader(descriptor)
+
+    # ---- Requests ----------------------------------------------------------------------------
+
+    def campaign(self, candidate=True):
+        """Be, or do not be, a candidate. A leader that stops being one resigns."""
+        _check(_lib.cv_campaign(self._open(), candidate))
+
+    def resign(self, heir=None):
+        """Stop leading. Call it when the work has stopped: the next leader may begin at once."""
+        _check(_lib.cv_resign(self._open(), _text(heir, "the heir's name")))
+
+    def request_resign(self, heir=None):
+        """Asks the leader, whichever process it is, to resign."""
+        _check(_lib.cv_request_resign(self._open(), _text(heir, "the heir's name")))
+
+    def progress(self):
+        """The work goes on; see the option `progress`."""
+        _lib.cv_progress(self._open())
+
+    def report(self, score_input, value):
+        """An input for scores: history-length, request-rate, capacity, load or score."""
+        if score_input not in _INPUTS:
+            raise ValueError(f"unknown input '{score_input}'; known: {', '.join(_INPUTS)}")
+        _check(_lib.cv_report(self._open(), _INPUTS.index(score_input), value))
+
+    # ---- The end -----------------------------------------------------------------------------
+
+    def close(self):
+        """Resigns and frees everything; waits up to a second until the others know."""
+        pointer, self._pointer = self._pointer, None
+        if pointer is not None:
+            _lib.cv_close(pointer)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_):
+        # Closing waits for the store; the loop goes on meanwhile.
+        await asyncio.get_running_loop().run_in_executor(None, self.close)

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""bindings/python/test_conclave.py - the Python binding against the real library and a real file.
+
+Speaks TAP. CONCLAVE_LIBRARY names the library. No test waits for a fixed time."""
+
+import asyncio
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+
+sys.dont_write_bytecode = True
+import conclave  # pylint: disable=wrong-import-position
+
+LIMIT = 60  # seconds, on a busy machine; everything here takes milliseconds
+
+
+def address(folder):
+    return f"sqlite:{folder}/elections.db"
+
+
+def leads_and_hands_over(folder):
+    with conclave.Election("job", address(folder), node="a") as a:
+        assert a.wait(LIMIT)
+        first = a.leads()
+        assert first.token >= 1 and 0 < first.left <= 5
+        assert a.is_leader and a.status().role is conclave.Role.LEADER
+        with conclave.Election("job", address(folder), node="b") as b:
+            assert b.wait_leader(LIMIT) and b.status().leader == "a"
+            assert not b.wait(0) and b.leads() is None
+            a.resign("b")
+            assert b.wait(LIMIT)
+            assert b.leads().token > first.token
+            assert a.wait_lost(LIMIT) and a.status().reason == "resigned"
+
+
+def a_resign_request_is_seen_by_the_leader(folder):
+    with conclave.Election("job", address(folder), node="a") as a, \
+            conclave.Election("job", address(folder), node="b") as b:
+        assert a.wait_leader(LIMIT) and b.wait_leader(LIMIT)
+        leader, other = (a, b) if a.is_leader else (b, a)
+        name = other.status().node
+        other.request_resign(name)
+        seen = threading.Event()
+        while not (status := leader.status()).is_resign_requested:
+            seen.wait(0.01)
+        assert status.heir == name
+
+
+def many_elections_share_an_engine(folder):
+    with conclave.Engine() as engine:
+        elections = [conclave.Election(f"shard-{i}", address(folder), engine=engine) for i in range(50)]
+        assert all(e.wait(LIMIT) for e in elections)
+        try:
+            engine.close()
+            assert False, "an engine with open elections was closed"
+        except conclave.Error as error:
+            assert error.code == -7001
+        for election in elections:
+            election.close()
+
+
+def changes_can_be_awaited(folder):
+    async def follow():
+        async with conclave.Election("job", address(folder), node="a") as a:
+            async for status in a.changes():
+                if status.role is conclave.Role.LEADER:
+                    a.resign()
+                if status.reason == "resigned":
+                    return status
+        return None
+
+    status = asyncio.run(asyncio.wait_for(follow(), LIMIT))
+    assert status.role is not conclave.Role.LEADER
+
+
+def the_log_tells_who_was_elected(folder):
+    lines = []
+    with conclave.Election("job", address(folder), node="a",
+                           log=lambda level, line: lines.append((level, line))) as a:
+        assert a.wait(LIMIT)
+    assert any(level >= 1 for level, _ in lines), lines
+
+
+def mistakes_are_told(folder):
+    for arguments in (("",), ("job", "redis://x"), ("job", address(folder) + "/no/such/folder")):
+        try:
+            conclave.Election(*arguments)
+            assert False, f"{arguments} was accepted"
+        except conclave.Error as error:
+            assert str(error) and "\n" not in str(error)
+    for wrong in (lambda: conclave.Election("a\0b"), lambda: conclave.Election("job", lease=-1)):
+        try:
+            wrong()
+            assert False
+        except ValueError:
+            pass
+    with conclave.Election("job", address(folder)) as a:
+        try:
+            a.report("speed", 1)
+            assert False
+        except ValueError as error:
+            assert "request-rate" in str(error)
+    try:
+        a.status()
+        assert False, "a closed election answered"
+    except ValueError:
+        pass
+    a.close()  # once more does no harm
+
+
+def a_killed_leader_is_replaced(folder):
+    program = ("import conclave, sys\n"
+               f"e = conclave.Election('job', {address(folder)!r}, node='child')\n"
+               "e.wait()\nprint('leads', flush=True)\nsys.stdin.read()\n")
+    child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True,
+                             env=dict(os.environ, PYTHONPATH=os.path.dirname(conclave.__file__)))
+    assert child.stdout.readline() == "leads\n"
+    with conclave.Election("job", address(folder), node="a") as a:
+        assert a.wait_leader(LIMIT) and a.status().leader == "child"
+        child.kill()
+        child.wait()
+        assert a.wait(LIMIT)
+
+
+def the_structs_are_those_of_the_header(_):
+    """Fields in the header's order: a field that is added there must be added here."""
+    root = pathlib.Path(__file__).resolve().parent.parent.parent
+    header = (root / "include/conclave/election.h").read_text(encoding="utf-8")
+    header = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
+    for struct, mirror in (("cv_election_options", conclave._Options),
+                           ("cv_election_status", conclave._Status)):
+        body = re.search(rf"struct {struct} \{{(.*?)\n\}};", header, re.DOTALL)[1]
+        names = re.findall(r"(\w+)(?:\[\w+\])?;|\(\*(\w+)\)\(", body)
+        fields = [a or b for a, b in names]
+        assert fields == [name for name, *_ in mirror._fields_], (fields, mirror._fields_)
+
+
+TESTS = [leads_and_hands_over, a_resign_request_is_seen_by_the_leader, many_elections_share_an_engine,
+         changes_can_be_awaited, the_log_tells_who_was_elected, mistakes_are_told,
+         a_killed_leader_is_replaced, the_structs_are_those_of_the_header]
+
+
+def main():
+    print(f"1..{len(TESTS)}")
+    failed = 0
+    for number, test in enumerate(TESTS, 1):
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o700)
+            try:
+                test(folder)
+                print(f"ok {number} - {test.__name__}", flush=True)
+            except Exception:  # pylint: disable=broad-except
+                failed += 1
+                print(f"not ok {number} - {test.__name__}", flush=True)
+                for line in traceback.format_exc().splitlines():
+                    print(f"# {line}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
