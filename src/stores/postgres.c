@@ -806,17 +806,37 @@ static int fail_result(const PGresult *result, struct cv_errtext *reterr)
     return cv__fail(reterr, CV_E_STORE, "%s", why);
 }
 
-/* The tables are made in the first schema of the user's search path. */
-static int pg_create(const char *address, struct cv_errtext *reterr)
+/* Somebody else may have made tables of these names before us, with triggers that run as ours. */
+static const char script_strangers[] =
+    SAFE_PATH "SELECT c.relname, pg_get_userbyid(c.relowner) FROM pg_class c"
+              " JOIN pg_namespace n ON n.oid = c.relnamespace"
+              " WHERE quote_ident(n.nspname) || '.' = @e"
+              " AND c.relname IN ('conclave_lease', 'conclave_history', 'conclave_token')"
+              " AND NOT pg_has_role(current_user, c.relowner, 'MEMBER')";
+
+static int check_owners(PGconn *pg, const char *prefix, struct cv_errtext *reterr)
 {
-    PGconn *pg;
-    char found[PREFIX_BYTES], prefix[PREFIX_BYTES];
-    int code = cv__pg_connect_and_wait(address, &pg, found, sizeof found, reterr);
-    if (code != CV_OK) {
-        return code;
+    PGresult *found = execute(pg, script_strangers, prefix, prefix);
+    int code = CV_OK;
+    if (PQresultStatus(found) != PGRES_TUPLES_OK) {
+        code = fail_result(found, reterr);
+    } else if (PQntuples(found) > 0) {
+        code = cv__fail(reterr, CV_E_STORE,
+                        "PostgreSQL: %s%s belongs to '%s' already, who could run code as every "
+                        "contender; drop it, or run 'conclave store init' as that role",
+                        prefix, PQgetvalue(found, 0, 0), PQgetvalue(found, 0, 1));
     }
+    PQclear(found);
+    return code;
+}
+
+/* The tables are made in the first schema of the user's search path. */
+static int tables_make(PGconn *pg, struct cv_errtext *reterr)
+{
+    char prefix[PREFIX_BYTES];
     PGresult *where = PQexec(pg, "SELECT pg_catalog.format('%I.', pg_catalog.current_schema())"
                                  " WHERE pg_catalog.current_schema() IS NOT NULL");
+    int code = CV_OK;
     if (PQresultStatus(where) != PGRES_TUPLES_OK) {
         code = fail_result(where, reterr);
     } else if (PQntuples(where) != 1) {
@@ -825,15 +845,29 @@ static int pg_create(const char *address, struct cv_errtext *reterr)
     }
     if (code == CV_OK) {
         (void)snprintf(prefix, sizeof prefix, "%s", PQgetvalue(where, 0, 0));
-        PGresult *result = execute(pg, schema, prefix, "");
-        if (PQresultStatus(result) != PGRES_COMMAND_OK &&
-            PQresultStatus(result) != PGRES_TUPLES_OK) {
-            code = fail_result(result, reterr);
-        }
-        PQclear(result);
+        code = check_owners(pg, prefix, reterr);
     }
     PQclear(where);
-    PQfinish(pg);
+    if (code != CV_OK) {
+        return code;
+    }
+    PGresult *result = execute(pg, schema, prefix, "");
+    if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK) {
+        code = fail_result(result, reterr);
+    }
+    PQclear(result);
+    return code;
+}
+
+static int pg_create(const char *address, struct cv_errtext *reterr)
+{
+    PGconn *pg;
+    char found[PREFIX_BYTES];
+    int code = cv__pg_connect_and_wait(address, &pg, found, sizeof found, reterr);
+    if (code == CV_OK) {
+        code = tables_make(pg, reterr);
+        PQfinish(pg);
+    }
     return code;
 }
 

@@ -807,6 +807,19 @@ static void planted_operators_are_not_used(void **unused)
     assert_int_equal(released, CV_STORE_FREE);
 }
 
+/* Tables that a stranger has made first could run its triggers as every contender. */
+static void tables_of_a_stranger_are_refused(void **unused)
+{
+    (void)unused;
+    struct cv_errtext err;
+    psql("ALTER TABLE conclave_history OWNER TO nobody_special");
+    const int code = cv__store_find(address)->create(address, &err);
+    psql("ALTER TABLE conclave_history OWNER TO conclave");
+    assert_int_equal(code, CV_E_STORE);
+    assert_non_null(strstr(err.text, "belongs to 'nobody_special'"));
+    assert_int_equal(cv__store_find(address)->create(address, &err), CV_OK);
+}
+
 /* The port of a server that accepts connections and says nothing. */
 static int hanging_port(int *ret_fd)
 {
@@ -1264,6 +1277,7 @@ int main(int argc, char **argv)
         {is_sql, cmocka_unit_test(sessions_may_be_terminated)},
         {is_sql, cmocka_unit_test(a_deleted_row_does_not_reset_the_token)},
         {is_sql, cmocka_unit_test(planted_operators_are_not_used)},
+        {is_sql, cmocka_unit_test(tables_of_a_stranger_are_refused)},
         {is_sql, cmocka_unit_test(a_host_that_hangs_is_passed)},
         {is_sql, cmocka_unit_test(a_server_that_hung_is_soon_used_again)},
         {is_etcd, cmocka_unit_test(etcd_users_need_their_password)},
