@@ -110,7 +110,8 @@ static void print_sums(const struct sim_scenario *scenario, const struct sim_run
                  "times\n",
                  scenario->name, scenario->protocol->name, scenario->node_count,
                  (unsigned long long)r->run_count, (unsigned long long)r->failed_count,
-                 (unsigned long long)r->event_count, (unsigned long long)r->judged_count);
+                 (unsigned long long)r->event_count,
+                 (unsigned long long)r->judged[CV_PROPERTY_TERMINATION]);
     if (is_quiet) {
         return;
     }
@@ -122,8 +123,11 @@ static void print_sums(const struct sim_scenario *scenario, const struct sim_run
     }
     (void)printf("\n");
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
+        const bool is_promised = (scenario->promises & BIT(i)) != 0;
+        if (is_promised && r->judged[i] == 0 && r->broken[i] == 0) {
+            (void)printf("property %s: not tested\n", cv_property_name((enum cv_property)i));
+        }
         if (r->broken[i] > 0) {
-            const bool is_promised = (scenario->promises & BIT(i)) != 0;
             (void)printf("property %s: broken in %llu run%s%s\n",
                          cv_property_name((enum cv_property)i), (unsigned long long)r->broken[i],
                          r->broken[i] == 1 ? "" : "s", is_promised ? "" : " (not promised)");

@@ -143,6 +143,7 @@ static void judge_order(struct cv_properties *p, cv_id id, const struct cv_belie
     const struct cv_property_node *n = node_of(p, id);
     const uint64_t token = belief->token;
     struct cv_token_owner *owner = owner_find(p, token);
+    p->judged[CV_PROPERTY_LEADER_ORDER]++;
     if (owner->leader == CV_ID_NONE) {
         *owner = (struct cv_token_owner){token, belief->leader, belief->label};
         p->owner_count++;
@@ -163,6 +164,7 @@ static void judge_belief(struct cv_properties *p, cv_id id, const struct cv_beli
     const cv_id leader = belief->leader;
     const cv_id old_leader = node_of(p, id)->leader;
     if (leader != CV_ID_NONE) {
+        p->judged[CV_PROPERTY_VALIDITY]++;
         if (leader > p->setting.node_count || !node_of(p, leader)->has_started) {
             cv__properties_break(p, CV_PROPERTY_VALIDITY,
                                  "node %u takes %u for the leader, which never started", id,
@@ -204,6 +206,8 @@ void cv__properties_begin(struct cv_properties *p, cv_id id, uint64_t token, int
 {
     struct cv_property_node *n = node_of(p, id);
     CV_ASSERT(!n->holds);
+    p->judged[CV_PROPERTY_AT_MOST_ONE_LEADER]++;
+    p->judged[CV_PROPERTY_TOKEN_MONOTONIC] += p->now.has_token;
     for (uint32_t i = 0; i < p->now.holder_count; i++) {
         const cv_id other = p->holder[i];
         if (cv__properties_holds(p, other, p->now.now_ns)) {
@@ -268,8 +272,11 @@ static void judge_inconsistency(struct cv_properties *p, cv_id id)
     }
     for (cv_id other = 1; other <= p->setting.node_count; other++) {
         const int64_t since_ns = cv__connections_since(&p->connections, id, other);
-        if (since_ns != INT64_MAX && since_ns <= p->now.now_ns - p->setting.kappa_ns &&
-            !cv__set_has(members, other)) {
+        if (since_ns == INT64_MAX || since_ns > p->now.now_ns - p->setting.kappa_ns) {
+            continue;
+        }
+        p->judged[CV_PROPERTY_BOUNDED_INCONSISTENCY] += other != id;
+        if (!cv__set_has(members, other)) {
             cv__properties_break(p, CV_PROPERTY_BOUNDED_INCONSISTENCY,
                                  "node %u leads without node %u, connected since %.3f s", id, other,
                                  (double)since_ns / 1e9);
@@ -284,6 +291,7 @@ static void judge_support(struct cv_properties *p, cv_id id)
     if (members == NULL) {
         return;
     }
+    p->judged[CV_PROPERTY_LEADER_SELF_SUPPORT]++;
     if (!cv__set_has(members, id)) {
         cv__properties_break(p, CV_PROPERTY_LEADER_SELF_SUPPORT,
                              "node %u leads without its own support", id);
@@ -294,10 +302,12 @@ static void judge_support(struct cv_properties *p, cv_id id)
         if (other == id || others == NULL || !cv__properties_holds(p, other, p->now.now_ns)) {
             continue;
         }
+        p->judged[CV_PROPERTY_SUPPORT_ONE]++;
         if (share_member(members, others, p->setting.node_count)) {
             cv__properties_break(p, CV_PROPERTY_SUPPORT_ONE,
                                  "a node supports both %u and %u, which lead at once", id, other);
         }
+        p->judged[CV_PROPERTY_PARTITIONS_DISJOINT]++;
         if (cv__set_has(members, other) || cv__set_has(others, id)) {
             cv__properties_break(p, CV_PROPERTY_PARTITIONS_DISJOINT,
                                  "leaders %u and %u are in one logical partition", id, other);
@@ -382,6 +392,7 @@ void cv__properties_stop(struct cv_properties *p, cv_id id)
 
 void cv__properties_send(struct cv_properties *p, cv_id id)
 {
+    p->judged[CV_PROPERTY_COMMUNICATION_EFFICIENT] += p->now.is_settled;
     if (p->now.is_settled && p->node[id - 1].leader != id) {
         cv__properties_break(p, CV_PROPERTY_COMMUNICATION_EFFICIENT,
                              "node %u sends though it does not lead and all is quiet", id);
@@ -472,6 +483,8 @@ static bool can_elect(const struct cv_properties *p, uint16_t part)
 static void judge_part(struct cv_properties *p, cv_id first)
 {
     const uint16_t part = node_of(p, first)->part;
+    p->judged[CV_PROPERTY_TERMINATION]++;
+    p->judged[CV_PROPERTY_AGREEMENT]++;
     for (cv_id id = first; id <= p->setting.node_count; id++) {
         if (node_of(p, id)->takes_part && node_of(p, id)->part == part) {
             judge_node(p, id, first);
@@ -483,7 +496,7 @@ static void judge_part(struct cv_properties *p, cv_id first)
 void cv__properties_judge(struct cv_properties *p)
 {
     p->now.is_settled = true;
-    p->judged_count++;
+    p->judged[CV_PROPERTY_STABILITY]++;
     uint16_t *part_done = cv__allocate(p->setting.node_count, sizeof *part_done);
     uint32_t done_count = 0;
     for (cv_id first = 1; first <= p->setting.node_count; first++) {
@@ -523,7 +536,7 @@ static void judge_partition(struct cv_properties *p, const uint64_t *set, cv_id 
     if (!has_candidate || (needs_majority && 2 * count <= node_count)) {
         return;
     }
-    p->judged_count++;
+    p->judged[CV_PROPERTY_TIMELINESS]++;
     if (led_ns < p->now.now_ns - p->setting.kappa_ns) {
         cv__properties_break(p, CV_PROPERTY_TIMELINESS,
                              "the partition of node %u had no leader for kappa (%u nodes)", first,

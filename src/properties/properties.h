@@ -102,8 +102,8 @@ struct cv_properties {
 
     /* ---- The history of the run ---- */
     struct cv_broken broken[CV_PROPERTY_COUNT]; /* by property */
-    uint64_t judged_count;                      /* how often liveness could be judged */
-    struct cv_token_owner *owner; /* open addressing by token; leader CV_ID_NONE: empty */
+    uint64_t judged[CV_PROPERTY_COUNT]; /* how often each could have broken and was looked at */
+    struct cv_token_owner *owner;       /* open addressing by token; leader CV_ID_NONE: empty */
     uint32_t owner_count, owner_capacity;
 };
 

@@ -196,6 +196,7 @@ static void json_properties(struct cv_json *json, const struct sim_world *w)
         const struct cv_broken *broken = &w->properties.broken[i];
         cv__json_open(json, cv_property_name((enum cv_property)i), '{');
         cv__json_bool(json, "promised", is_promised(w, i));
+        cv__json_uint(json, "judged", w->properties.judged[i]);
         cv__json_bool(json, "ok", !broken->is_broken);
         json_instant(json, "at_s", broken->is_broken ? broken->at_ns : -1);
         cv__json_text(json, "detail", broken->detail);
@@ -254,7 +255,7 @@ void sim_report_json(const struct sim_world *w, double wall_s, FILE *out)
     json_store(&json, w);
     json_elections(&json, w);
     json_faults(&json, w);
-    cv__json_uint(&json, "liveness_judged", w->properties.judged_count);
+    cv__json_uint(&json, "liveness_judged", w->properties.judged[CV_PROPERTY_TERMINATION]);
     json_properties(&json, w);
     json_expects(&json, w);
     cv__json_bool(&json, "ok", sim_world_is_ok(w));
@@ -360,7 +361,7 @@ static void text_property(const struct sim_world *w, uint32_t i, FILE *out)
         cv__print_seconds(out, broken->at_ns);
         (void)fprintf(out, "s in seed %llu: %s", (unsigned long long)w->seed, broken->detail);
     } else {
-        (void)fprintf(out, "holds");
+        (void)fprintf(out, w->properties.judged[i] > 0 ? "holds" : "not tested");
     }
     (void)fprintf(out, is_promised(w, i) ? "\n" : " (not promised)\n");
 }
@@ -376,8 +377,8 @@ void sim_report_text(const struct sim_world *w, FILE *out)
         }
     }
     (void)fprintf(out, "liveness was judged %llu time%s\n",
-                  (unsigned long long)w->properties.judged_count,
-                  w->properties.judged_count == 1 ? "" : "s");
+                  (unsigned long long)w->properties.judged[CV_PROPERTY_TERMINATION],
+                  w->properties.judged[CV_PROPERTY_TERMINATION] == 1 ? "" : "s");
     for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
         const struct sim_expect_result *result = &w->expect_result[i];
         (void)fprintf(out, "%s: %s%s\n", w->scenario->expect[i].text,

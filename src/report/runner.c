@@ -67,12 +67,12 @@ static void add_up(struct runner *r, uint64_t run, const struct sim_world *world
     result->run_count++;
     result->event_count += world->host.counts.steps;
     result->message_count += world->messages.count;
-    result->judged_count += world->properties.judged_count;
     for (uint32_t i = 0; i < SIM_FIRED_COUNT; i++) {
         result->fired[i] += world->fired[i];
     }
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
         result->broken[i] += world->properties.broken[i].is_broken;
+        result->judged[i] += world->properties.judged[i];
     }
     if (!sim_world_is_ok(world)) {
         if (result->failed_count == 0 || world->seed < result->first_failed_seed) {

@@ -15,9 +15,10 @@ struct sim_runner_options {
 struct sim_runner_result {
     uint64_t run_count, failed_count;
     uint64_t first_failed_seed; /* the least, whichever thread found it; if failed_count > 0 */
-    uint64_t event_count, message_count, judged_count;
+    uint64_t event_count, message_count;
     uint64_t fired[SIM_FIRED_COUNT];
     uint64_t broken[CV_PROPERTY_COUNT]; /* in how many runs, promised or not */
+    uint64_t judged[CV_PROPERTY_COUNT]; /* how often in all runs together */
     double wall_s;
 };
 

@@ -151,6 +151,7 @@ void sim_world_run(struct sim_world *w, int64_t until_ns)
         run_events(w, until_ns);
     }
     cv__assert_trap = outer;
+    w->properties.judged[CV_PROPERTY_ASSERTIONS] = w->host.counts.steps;
     const bool is_end = until_ns >= w->scenario->run_ns;
     sim_expect_judge(w, w->now_ns, is_end ? until_ns + 1 : until_ns);
     w->now_ns = cv__max64(w->now_ns, until_ns);

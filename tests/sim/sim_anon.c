@@ -61,7 +61,7 @@ static void keeps_its_promises(void **state)
             kind->sequencer);
     }
     assert_int_equal(r.run_count, options.run_count);
-    assert_true(2 * r.judged_count >= r.run_count);
+    assert_true(2 * r.judged[CV_PROPERTY_TERMINATION] >= r.run_count);
     if (r.run_count >= 20 && kind->nodes > 1) {
         for (uint32_t fault = 0; fault < SIM_FAULT_COUNT; fault++) {
             const bool is_meant = fault != SIM_FAULT_STORE; /* every kind but that of `lease` */

@@ -72,7 +72,7 @@ static void keeps_its_promises(void **state)
     assert_int_equal(scenario->promises & promised, promised);
     assert_int_equal(r.run_count, options.run_count);
     const bool is_quiet = strstr(kind->store, " loss ") == NULL; /* or liveness is never judged */
-    assert_true(!is_quiet || 2 * r.judged_count >= r.run_count);
+    assert_true(!is_quiet || 2 * r.judged[CV_PROPERTY_TERMINATION] >= r.run_count);
     for (uint32_t fault = 0; fault < SIM_FAULT_COUNT && r.run_count >= 20; fault++) {
         const bool is_meant = (scenario->random[0].kinds & BIT(fault)) != 0;
         assert_true(!is_meant || r.fired[sim_fired_by((enum sim_fault)fault)] > 0);

@@ -174,7 +174,7 @@ static void keeps_its_promises(void **state)
                  (unsigned long long)r.first_failed_seed);
     }
     assert_int_equal(r.run_count, options.run_count);
-    assert_true(kind->manner == DISTURBED || r.judged_count >= r.run_count);
+    assert_true(kind->manner == DISTURBED || r.judged[CV_PROPERTY_TERMINATION] >= r.run_count);
     for (uint32_t fault = 0; fault < SIM_FAULT_COUNT && r.run_count >= 20; fault++) {
         if (is_drawn((enum sim_fault)fault)) {
             assert_true(r.fired[sim_fired_by((enum sim_fault)fault)] > 0);
@@ -239,7 +239,8 @@ static void two_lead_when_clocks_drift_twice_the_bound(void **unused)
     const uint32_t runs = test_scale(40);
     const struct sim_runner_result within = run_cut_off(100, runs);
     assert_int_equal(within.failed_count, 0);
-    assert_true(within.judged_count >= runs); /* 2 and 3 had a leader in the end */
+    assert_true(within.judged[CV_PROPERTY_TERMINATION] >=
+                runs); /* 2 and 3 had a leader in the end */
     const uint32_t beyond[] = {200, 300, 1000};
     for (uint32_t i = 0; i < COUNT_OF(beyond); i++) {
         const struct sim_runner_result r = run_cut_off(beyond[i], runs);

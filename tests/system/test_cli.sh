@@ -248,7 +248,7 @@ check 'messages' is_json out 'r["messages"]["total"] == sum(r["messages"]["by_ty
     r["messages"]["bytes"] > 0 and r["messages"]["lost"] == 0'
 check 'elections' is_json out 'r["elections"][1]["fault_t_s"] == 1 and
     1 < r["elections"][1]["detected_s"] <= r["elections"][1]["elected_s"] < 1.3'
-check 'properties' is_json out 'all(list(p) == ["promised", "ok", "at_s", "detail"]
+check 'properties' is_json out 'all(list(p) == ["promised", "judged", "ok", "at_s", "detail"]
     for p in r["properties"].values()) and r["properties"]["agreement"]["promised"] and
     not r["properties"]["at-most-one-leader"]["promised"]'
 check 'expects' is_json out 'r["expects"] == [{"line": 5, "ok": True, "detail": ""}] and r["ok"]'

@@ -188,6 +188,27 @@ static void nobody_changes_its_mind_after_all_is_settled(void **state)
     assert_int_equal(w->told.property, CV_PROPERTY_TERMINATION);
 }
 
+/* Each property counts its own: who looks at leaderships only has not tested liveness. */
+static void judgements_are_counted_apart(void **state)
+{
+    struct watched *w = *state;
+    struct cv_properties *p = &w->properties;
+    cv__properties_begin(p, 1, 7, 50);
+    assert_int_equal(p->judged[CV_PROPERTY_AT_MOST_ONE_LEADER], 1);
+    assert_int_equal(p->judged[CV_PROPERTY_TOKEN_MONOTONIC], 0); /* nothing to compare with */
+    cv__properties_end(p, 1);
+    cv__properties_begin(p, 2, 8, 50);
+    assert_int_equal(p->judged[CV_PROPERTY_TOKEN_MONOTONIC], 1);
+    assert_int_equal(p->judged[CV_PROPERTY_TERMINATION], 0);
+    cv__properties_judge(p);
+    assert_int_equal(p->judged[CV_PROPERTY_TERMINATION], 1);
+    assert_int_equal(p->judged[CV_PROPERTY_STABILITY], 1);
+    assert_int_equal(p->judged[CV_PROPERTY_COMMUNICATION_EFFICIENT], 0);
+    cv__properties_send(p, 2);
+    assert_int_equal(p->judged[CV_PROPERTY_COMMUNICATION_EFFICIENT], 1);
+    assert_int_equal(p->judged[CV_PROPERTY_TIMELINESS], 0);
+}
+
 /* A node in another part, or one that does not take part, is judged apart or not at all. */
 static void parts_are_judged_apart(void **state)
 {
@@ -249,6 +270,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_token_has_one_leader, begin, end),
         cmocka_unit_test_setup_teardown(a_leader_that_is_no_member_is_survived, begin, end),
         cmocka_unit_test_setup_teardown(nobody_changes_its_mind_after_all_is_settled, begin, end),
+        cmocka_unit_test_setup_teardown(judgements_are_counted_apart, begin, end),
         cmocka_unit_test_setup_teardown(parts_are_judged_apart, begin, end),
         cmocka_unit_test_setup_teardown(the_present_state_is_copied_as_bytes, begin, end),
         cmocka_unit_test_setup_teardown(a_node_holds_one_leadership_at_a_time, begin, end),

@@ -182,6 +182,8 @@ static void json_tells_which_properties_are_promised_and_which_broke(void **unus
         (void)snprintf(path, sizeof path, "properties.%s.ok", name);
         assert_int_equal(json_is_true(json, path), !c->world->properties.broken[i].is_broken);
     }
+    assert_true(json_number(json, "properties.termination.judged") > 0);
+    assert_int_equal(json_number(json, "properties.timeliness.judged"), 0);
     assert_false(json_is_true(json, "properties.at-most-one-leader.ok"));
     assert_true(json_number(json, "properties.at-most-one-leader.at_s") > 2);
     assert_int_equal(*json_at(json, "properties.agreement.at_s"), 'n');
@@ -282,6 +284,24 @@ static void assert_has(const char *text, const char *part)
     }
 }
 
+/* Too short to settle, and nobody ever leads again: what was not looked at does not hold. */
+static void what_was_never_judged_is_not_tested(void **unused)
+{
+    (void)unused;
+    struct cluster *c = run("protocol bully\nnodes 2\nrun 500ms\n");
+    char *text = text_of(c->world, sim_report_text);
+    assert_has(text, "property termination: not tested\n");
+    assert_has(text, "property agreement: not tested\n");
+    assert_has(text, "property stability: not tested\n");
+    assert_has(text, "property token-monotonic: not tested (not promised)\n");
+    assert_has(text, "property validity: holds\n");
+    assert_has(text, "property at-most-one-leader: holds (not promised)\n");
+    assert_has(text, "property assertions: holds\n");
+    assert_has(text, "liveness was judged 0 times\n");
+    free(text);
+    cluster_drop(c);
+}
+
 static void text_tells_people_the_same(void **unused)
 {
     (void)unused;
@@ -359,6 +379,7 @@ int main(void)
         cmocka_unit_test(json_has_no_wall_time_unless_it_was_measured),
         cmocka_unit_test(json_survives_strange_names),
         cmocka_unit_test(json_of_random_runs_is_valid_and_adds_up),
+        cmocka_unit_test(what_was_never_judged_is_not_tested),
         cmocka_unit_test(text_tells_people_the_same),
         cmocka_unit_test(failures_name_file_line_and_seed),
         cmocka_unit_test(failures_of_a_good_run_are_none),
