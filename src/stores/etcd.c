@@ -7,7 +7,7 @@
  * and of nothing else [traps.md T12].
  *
  * Answers may be lost [traps.md T11], so everything can be said twice: the key's name follows from
- * label and attempt, and it is put only if it is not there.
+ * label and attempt, and putting it again leaves it where it is in the queue.
  *
  * Why a grant is safe. The key is there as long as its lease is, and etcd_server.h derives how long
  * that is for certain. A linearizable read shows that our key exists, under our lease, and is the
@@ -105,11 +105,13 @@ static void work_fail(struct cv_store *store, const char *why)
 }
 
 /* Asks for a transaction; `then` clears store->txn to begin with. */
-static void ask(struct cv_store *store, struct cv_etcd_body *body, cv_etcd_then then)
+static void ask(struct cv_store *store, enum cv_etcd_txn_kind kind, uint32_t op_count,
+                struct cv_etcd_body *body, cv_etcd_then then)
 {
     CV_ASSERT(store->txn == NULL);
-    store->txn =
-        cv__etcd_txn(cv__etcd_wire_of(&store->election), body, store->deadline_ns, then, store);
+    store->txn = cv__etcd_txn(cv__etcd_wire_of(&store->election), kind, op_count,
+                              kind == CV_ETCD_WRITE ? store->election.queue : NULL, body,
+                              store->deadline_ns, then, store);
     if (store->txn == NULL) {
         work_fail(store, "out of memory");
     }
@@ -181,10 +183,11 @@ static const cJSON *kvs_of(const cJSON *range)
 }
 
 /* The keys of range number `index` in the answer to a transaction. */
-static const cJSON *range_of(const cJSON *reply, int index)
+static const cJSON *range_of(const struct cv_etcd_answer *answer, int index)
 {
-    const cJSON *responses = cJSON_GetObjectItemCaseSensitive(reply, "responses");
-    return cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(responses, index), "response_range");
+    const cJSON *responses = cJSON_GetObjectItemCaseSensitive(answer->reply, "responses");
+    return cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(responses, answer->part + index),
+                                            "response_range");
 }
 
 /* Three ranges: the first key of the queue, ours, the resign request. */
@@ -228,17 +231,17 @@ static bool first_read(struct cv_store *store, const cJSON *range)
 }
 
 /* Goes on with `looked` when it is known who is first. */
-static void look_read(struct cv_store *store, const struct cv_etcd_answer *answer, int first_index)
+static void look_read(struct cv_store *store, const struct cv_etcd_answer *answer)
 {
     struct look *seen = &store->look;
-    const cJSON *range = range_of(answer->reply, first_index);
+    const cJSON *range = range_of(answer, 0);
     const enum look_mode mode = store->look_mode;
     seen->revision = answer->revision;
     const bool is_found = first_read(store, range);
     const bool is_foreign = !is_found && cJSON_GetArraySize(kvs_of(range)) > 0;
-    const cJSON *own = cJSON_GetArrayItem(kvs_of(range_of(answer->reply, first_index + 1)), 0);
+    const cJSON *own = cJSON_GetArrayItem(kvs_of(range_of(answer, 1)), 0);
     (void)our_key_read(store, store->attempt != 0 ? own : NULL, &seen->own, NULL);
-    const cJSON *request = cJSON_GetArrayItem(kvs_of(range_of(answer->reply, first_index + 2)), 0);
+    const cJSON *request = cJSON_GetArrayItem(kvs_of(range_of(answer, 2)), 0);
     seen->request = (struct key){.is_there = request != NULL};
     (void)cv__etcd_decode(cv__etcd_string(request, "value"), seen->request.value,
                           sizeof seen->request.value);
@@ -264,7 +267,7 @@ static void on_look(void *user, const struct cv_etcd_answer *answer)
     if (answer->code != CV_ETCD_OK) {
         work_fail(store, answer->error);
     } else {
-        look_read(store, answer, 0);
+        look_read(store, answer);
     }
 }
 
@@ -277,10 +280,8 @@ static void look(struct cv_store *store, enum look_mode mode,
     }
     store->looked = looked;
     store->look_mode = mode;
-    cv__etcd_body_print(&body, "{\"success\":[");
     body_looks(store, &body);
-    cv__etcd_body_print(&body, "]}");
-    ask(store, &body, on_look);
+    ask(store, CV_ETCD_READ, 3, &body, on_look);
 }
 
 static void record_read(const struct cv_store *store, struct cv_store_record *ret_record)
@@ -325,7 +326,8 @@ static bool own_is_first(const struct cv_store *store)
 {
     const struct look *seen = &store->look;
     return seen->own.is_there && seen->own.lease == cv__etcd_lease_id(&store->election) &&
-           seen->first.create_revision == seen->own.create_revision;
+           seen->first.create_revision == seen->own.create_revision &&
+           strcmp(seen->first_key, store->election.key) == 0;
 }
 
 static void on_updated(void *user, const struct cv_etcd_answer *answer)
@@ -354,8 +356,8 @@ static void update_since(struct cv_store *store)
         "\"}}]}",
         cv__etcd_encode(store->election.key, &key64), store->token, key64.text,
         cv__etcd_encode(value, &value64), cv__etcd_lease_id(&store->election));
-    (void)cv__etcd_txn(cv__etcd_wire_of(&store->election), &body, cv__clock_now_ns() + NS_PER_S,
-                       on_updated, NULL);
+    (void)cv__etcd_txn(cv__etcd_wire_of(&store->election), CV_ETCD_ALONE, 1, NULL, &body,
+                       cv__clock_now_ns() + NS_PER_S, on_updated, NULL);
 }
 
 /* It was granted, and is over. The key, if it is there, is claimed no more. */
@@ -378,7 +380,7 @@ static void on_lapse(uv_timer_t *timer)
         (void)uv_timer_start(&store->lapse, on_lapse, (uint64_t)(pause_ns / NS_PER_MS + 1), 0);
         return;
     }
-    cv__etcd_delete(&store->election, store->election.key, store->token);
+    cv__etcd_delete(&store->election, store->election.key);
     attempt_lose(store);
 }
 
@@ -450,7 +452,7 @@ static void on_before(void *user, const struct cv_etcd_answer *answer)
         return;
     }
     cv__etcd_lease_note(&store->election, answer);
-    const cJSON *range = range_of(answer->reply, 0);
+    const cJSON *range = range_of(answer, 0);
     const cJSON *kv;
     struct key key;
     char before[KEY_BYTES] = "";
@@ -479,13 +481,13 @@ static void acquire_wait(struct cv_store *store)
         return;
     }
     struct cv_etcd_body body = {0};
-    cv__etcd_body_print(&body, "{\"success\":[{\"request_range\":{");
+    cv__etcd_body_print(&body, "{\"request_range\":{");
     cv__etcd_body_range(&body, election->queue);
     cv__etcd_body_print(&body,
                         ",\"limit\":\"%d\",\"keys_only\":true,\"sort_order\":\"DESCEND\","
-                        "\"sort_target\":\"CREATE\",\"max_create_revision\":\"%" PRIu64 "\"}}]}",
+                        "\"sort_target\":\"CREATE\",\"max_create_revision\":\"%" PRIu64 "\"}}",
                         BEFORE_MAX, store->look.own.create_revision - 1);
-    ask(store, &body, on_before);
+    ask(store, CV_ETCD_READ, 1, &body, on_before);
 }
 
 static void acquire_look(void *user, enum cv_etcd_outcome outcome, const char *error)
@@ -504,7 +506,8 @@ static void acquire_evaluate(struct cv_store *store)
     const int64_t half_ns = cv__min64(cv__etcd_lease_ttl_ns(&store->election), store->lease_ns) / 2;
     const bool is_own =
         store->look.own.is_there && store->look.own.lease == cv__etcd_lease_id(&store->election);
-    if (store->token != 0 && store->look.own.create_revision != store->token) {
+    if (store->token != 0 &&
+        (!is_own || until_ns == 0 || store->look.own.create_revision != store->token)) {
         answer_lost(store);
     } else if (!is_own || until_ns == 0) {
         acquire_ensure(store); /* lease or key were lost while we waited: queue again */
@@ -529,33 +532,24 @@ static void on_joined(void *user, const struct cv_etcd_answer *answer)
         work_fail(store, answer->error);
         return;
     }
-    const bool is_put = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(answer->reply, "succeeded"));
-    store->looked = acquire_evaluate;
-    look_read(store, answer, is_put ? 1 : 0);
+    look(store, LOOK_FIRST, acquire_evaluate);
 }
 
-/* Puts our key, unless it is there, and looks. */
+/* Puts our key, and then looks. One that is there keeps its create revision. */
 static void acquire_join(struct cv_store *store)
 {
     struct cv_text64 key64, value64;
     char value[CV_VALUE_BYTES];
     struct cv_etcd_body body = {0};
+    CV_ASSERT(store->token == 0); /* what was granted is not put again */
     store->since_wall_ns = cv__clock_wall_ns();
-    store->look_mode = LOOK_FIRST;
     write_value(store, value);
     cv__etcd_body_print(
-        &body,
-        "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\",\"create_revision\":\"0\"}],"
-        "\"success\":[{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%" PRId64
-        "\"}},",
-        cv__etcd_encode(store->election.key, &key64), key64.text, cv__etcd_encode(value, &value64),
+        &body, "{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%" PRId64 "\"}}",
+        cv__etcd_encode(store->election.key, &key64), cv__etcd_encode(value, &value64),
         cv__etcd_lease_id(&store->election));
-    body_looks(store, &body);
-    cv__etcd_body_print(&body, "],\"failure\":[");
-    body_looks(store, &body);
-    cv__etcd_body_print(&body, "]}");
     store->election.has_key = true;
-    ask(store, &body, on_joined);
+    ask(store, CV_ETCD_WRITE, 1, &body, on_joined);
 }
 
 static void on_acquire_lease(void *user, enum cv_etcd_outcome outcome, const char *error)
@@ -617,30 +611,15 @@ static void on_old_deleted(void *user, const struct cv_etcd_answer *answer)
     }
 }
 
-/* Deletes the key of an attempt, and the resign request, if that was meant for it; then looks. */
 static void delete_attempt(struct cv_store *store, uint64_t attempt, cv_etcd_then then)
 {
     char key[KEY_BYTES];
-    struct cv_text64 key64, request64;
+    struct cv_text64 key64;
     struct cv_etcd_body body = {0};
     key_of(store, attempt, key);
-    cv__etcd_encode(key, &key64);
-    cv__etcd_encode(store->election.request, &request64);
-    store->look_mode = LOOK_FIRST;
-    /* A revision that no key has: only the first deletion. */
-    const uint64_t token = attempt == store->attempt && store->token != 0 ? store->token : 1;
-    cv__etcd_body_print(
-        &body,
-        "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\",\"create_revision\":\"%" PRIu64
-        "\"}],\"success\":[{\"request_delete_range\":{\"key\":\"%s\"}},"
-        "{\"request_delete_range\":{\"key\":\"%s\"}},",
-        key64.text, token, key64.text, request64.text);
-    body_looks(store, &body);
-    cv__etcd_body_print(&body, "],\"failure\":[{\"request_delete_range\":{\"key\":\"%s\"}},",
-                        key64.text);
-    body_looks(store, &body);
-    cv__etcd_body_print(&body, "]}");
-    ask(store, &body, then);
+    cv__etcd_body_print(&body, "{\"request_delete_range\":{\"key\":\"%s\"}}",
+                        cv__etcd_encode(key, &key64));
+    ask(store, CV_ETCD_WRITE, 1, &body, then);
 }
 
 static void acquire(struct cv_store *store, uint64_t attempt)
@@ -651,7 +630,8 @@ static void acquire(struct cv_store *store, uint64_t attempt)
         delete_attempt(store, store->attempt, on_old_deleted);
     } else if (store->is_lost) {
         answer_lost(store);
-    } else if (store->election.has_key && cv__etcd_lease_until_ns(&store->election) > 0) {
+    } else if (store->token != 0 ||
+               (store->election.has_key && cv__etcd_lease_until_ns(&store->election) > 0)) {
         look(store, LOOK_FIRST, acquire_evaluate); /* the common case of one that waited */
     } else {
         acquire_ensure(store);
@@ -705,15 +685,6 @@ static void renew(struct cv_store *store, const struct cv_store_request *request
 
 /* ---- Releasing, asking to resign, reading -------------------------------------------------- */
 
-/* Whoever is first now holds it: one that resigns shall know, and need not stand back. */
-static void released_looked(struct cv_store *store)
-{
-    if (store->attempt == cv__remote_current(&store->remote)->ask.attempt) {
-        attempt_forget(store);
-    }
-    answer_plain(store);
-}
-
 static void on_released(void *user, const struct cv_etcd_answer *answer)
 {
     struct cv_store *store = user;
@@ -722,9 +693,11 @@ static void on_released(void *user, const struct cv_etcd_answer *answer)
         work_fail(store, answer->error);
         return;
     }
-    const bool is_held = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(answer->reply, "succeeded"));
-    store->looked = released_looked;
-    look_read(store, answer, is_held ? 2 : 1);
+    if (store->attempt == cv__remote_current(&store->remote)->ask.attempt) {
+        attempt_forget(store);
+    }
+    /* Whoever is first now holds it: one that resigns shall know, and need not stand back. */
+    look(store, LOOK_FIRST, answer_plain);
 }
 
 static void on_deposed(void *user, const struct cv_etcd_answer *answer)
@@ -736,7 +709,7 @@ static void on_deposed(void *user, const struct cv_etcd_answer *answer)
 }
 
 /* Prints the deletion of ours and of those before the heir's; false: there is no such heir. */
-static bool depose_body(struct cv_store *store, const cJSON *reply, const char *heir,
+static bool depose_body(struct cv_store *store, const cJSON *range, const char *heir,
                         struct cv_etcd_body *body)
 {
     struct cv_text64 key64;
@@ -747,7 +720,7 @@ static bool depose_body(struct cv_store *store, const cJSON *reply, const char *
         "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\",\"create_revision\":\"%" PRIu64
         "\"}],\"success\":[",
         cv__etcd_encode(store->election.key, &key64), store->token);
-    cJSON_ArrayForEach(kv, kvs_of(range_of(reply, 0)))
+    cJSON_ArrayForEach(kv, kvs_of(range))
     {
         struct key key;
         char name[KEY_BYTES];
@@ -774,8 +747,8 @@ static void on_queue(void *user, const struct cv_etcd_answer *answer)
     const struct cv_remote_request *one = cv__remote_current(&store->remote);
     struct cv_etcd_body body = {0};
     store->txn = NULL;
-    if (answer->code == CV_ETCD_OK && depose_body(store, answer->reply, one->heir, &body)) {
-        ask(store, &body, on_deposed);
+    if (answer->code == CV_ETCD_OK && depose_body(store, range_of(answer, 0), one->heir, &body)) {
+        ask(store, CV_ETCD_ALONE, 1, &body, on_deposed);
     } else {
         free(body.text);
         delete_attempt(store, one->ask.attempt, on_released);
@@ -793,12 +766,12 @@ static void release(struct cv_store *store, const struct cv_store_request *reque
         return;
     }
     struct cv_etcd_body body = {0};
-    cv__etcd_body_print(&body, "{\"success\":[{\"request_range\":{");
+    cv__etcd_body_print(&body, "{\"request_range\":{");
     cv__etcd_body_range(&body, store->election.queue);
-    cv__etcd_body_print(
-        &body, ",\"limit\":\"%d\",\"sort_order\":\"ASCEND\",\"sort_target\":\"CREATE\"}}]}",
-        DEPOSED_MAX + 1);
-    ask(store, &body, on_queue);
+    cv__etcd_body_print(&body,
+                        ",\"limit\":\"%d\",\"sort_order\":\"ASCEND\",\"sort_target\":\"CREATE\"}}",
+                        DEPOSED_MAX + 1);
+    ask(store, CV_ETCD_READ, 1, &body, on_queue);
 }
 
 static void on_requested(void *user, const struct cv_etcd_answer *answer)
@@ -837,7 +810,7 @@ static void request_looked(struct cv_store *store)
         cv__etcd_encode(store->look.first_key, &first64), first->create_revision,
         cv__etcd_encode(store->election.request, &key64), cv__etcd_encode(value, &value64),
         first->lease);
-    ask(store, &body, on_requested);
+    ask(store, CV_ETCD_ALONE, 1, &body, on_requested);
 }
 
 static void on_remaining(void *user, const struct cv_etcd_answer *answer)

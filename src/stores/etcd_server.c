@@ -396,27 +396,22 @@ static void on_deleted(void *user, const struct cv_etcd_answer *answer)
     (void)answer;
 }
 
-static void delete_key(struct cv_etcd_server *server, const char *key, int64_t lease_id,
-                       uint64_t create_revision)
+/* Only under this lease: somebody may have put it anew. */
+static void delete_key(struct cv_etcd_server *server, const char *key, int64_t lease_id)
 {
     struct cv_text64 key64;
     struct cv_etcd_body body = {0};
-    cv__etcd_body_print(
-        &body, "{\"compare\":[{\"key\":\"%s\",\"target\":\"LEASE\",\"lease\":\"%" PRId64 "\"}",
-        cv__etcd_encode(key, &key64), lease_id);
-    if (create_revision != 0) {
-        cv__etcd_body_print(
-            &body, ",{\"key\":\"%s\",\"target\":\"CREATE\",\"create_revision\":\"%" PRIu64 "\"}",
-            key64.text, create_revision);
-    }
-    cv__etcd_body_print(&body, "],\"success\":[{\"request_delete_range\":{\"key\":\"%s\"}}]}",
-                        key64.text);
-    (void)cv__etcd_txn(&server->wire, &body, cv__clock_now_ns() + 2 * NS_PER_S, on_deleted, NULL);
+    cv__etcd_body_print(&body,
+                        "{\"compare\":[{\"key\":\"%s\",\"target\":\"LEASE\",\"lease\":\"%" PRId64
+                        "\"}],\"success\":[{\"request_delete_range\":{\"key\":\"%s\"}}]}",
+                        cv__etcd_encode(key, &key64), lease_id, key64.text);
+    (void)cv__etcd_txn(&server->wire, CV_ETCD_ALONE, 1, NULL, &body,
+                       cv__clock_now_ns() + 2 * NS_PER_S, on_deleted, NULL);
 }
 
-void cv__etcd_delete(struct cv_etcd_election *election, const char *key, uint64_t create_revision)
+void cv__etcd_delete(struct cv_etcd_election *election, const char *key)
 {
-    delete_key(election->server, key, cv__etcd_lease_id(election), create_revision);
+    delete_key(election->server, key, cv__etcd_lease_id(election));
 }
 
 static bool is_claimed(const struct cv_etcd_server *server, const char *key)
@@ -447,7 +442,7 @@ static void on_lease_keys(void *user, const struct cv_etcd_answer *answer)
         char key[KEY_BYTES];
         if (key64 != NULL && cv__etcd_decode(key64, key, sizeof key) &&
             !is_claimed(lease->server, key)) {
-            delete_key(lease->server, key, lease->id, 0);
+            delete_key(lease->server, key, lease->id);
         }
     }
 }
@@ -470,7 +465,7 @@ static void orphans_end(struct cv_etcd_server *server)
             at = &orphan->next;
             continue;
         }
-        delete_key(server, orphan->key, orphan->lease->id, 0);
+        delete_key(server, orphan->key, orphan->lease->id);
         *at = orphan->next;
         free(orphan);
     }

@@ -117,8 +117,8 @@ void cv__etcd_lease_note(struct cv_etcd_election *election, const struct cv_etcd
 
 /* ---- Keys and events ------------------------------------------------------------------------- */
 
-/* Deletes a key of ours, without an answer; what fails is found later. Revision 0: whichever. */
-void cv__etcd_delete(struct cv_etcd_election *election, const char *key, uint64_t create_revision);
+/* Deletes a key of ours, without an answer; what fails is found later. */
+void cv__etcd_delete(struct cv_etcd_election *election, const char *key);
 
 /* From now on, after a look at that revision. `before` for WAITING, NULL if it is not known. */
 void cv__etcd_watch(struct cv_etcd_election *election, enum cv_etcd_interest interest,

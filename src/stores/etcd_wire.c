@@ -399,14 +399,19 @@ struct cv_etcd_call *cv__etcd_call(struct cv_etcd_wire *wire, const char *path,
 
 /* ---- Transactions -------------------------------------------------------------------------- */
 
-#define BATCH_MAX 64 /* etcd takes 128 parts, unless it was told to take fewer */
+#define BATCH_MAX 64  /* transactions in one */
+#define OPS_MAX 120   /* etcd takes 128 operations, unless it was told to take fewer */
+#define BATCHES_MAX 2 /* on their way at once: a busy cluster gets fewer and larger ones */
 
 struct cv_etcd_txn {
     struct cv_etcd_wire *wire;
     struct cv_etcd_txn *next;    /* while it waits */
     struct cv_etcd_batch *batch; /* NULL: it waits */
     uint32_t index;              /* in the batch */
-    bool is_alone;
+    enum cv_etcd_txn_kind kind;
+    uint32_t op_count;
+    const char *group;
+    bool is_alone; /* it was refused with others */
     char *body;
     int64_t deadline_ns;
     cv_etcd_then then;
@@ -419,6 +424,7 @@ struct cv_etcd_batch {
     struct cv_etcd_batch *next;
     uint32_t count;
     struct cv_etcd_txn *txn[BATCH_MAX]; /* NULL: cancelled */
+    uint32_t op_count[BATCH_MAX];
 };
 
 static void on_flush(uv_timer_t *timer);
@@ -439,16 +445,24 @@ static void txn_add(struct cv_etcd_txn *txn)
     (void)uv_timer_start(&wire->flush, on_flush, 0, 0);
 }
 
-struct cv_etcd_txn *cv__etcd_txn(struct cv_etcd_wire *wire, struct cv_etcd_body *body,
+struct cv_etcd_txn *cv__etcd_txn(struct cv_etcd_wire *wire, enum cv_etcd_txn_kind kind,
+                                 uint32_t op_count, const char *group, struct cv_etcd_body *body,
                                  int64_t deadline_ns, cv_etcd_then then, void *user)
 {
+    CV_ASSERT(op_count > 0 && op_count <= OPS_MAX);
     struct cv_etcd_txn *txn = body->is_failed ? NULL : calloc(1, sizeof *txn);
     if (txn == NULL) {
         free(body->text);
         return NULL;
     }
-    *txn = (struct cv_etcd_txn){
-        .wire = wire, .body = body->text, .deadline_ns = deadline_ns, .then = then, .user = user};
+    *txn = (struct cv_etcd_txn){.wire = wire,
+                                .kind = kind,
+                                .op_count = op_count,
+                                .group = group,
+                                .body = body->text,
+                                .deadline_ns = deadline_ns,
+                                .then = then,
+                                .user = user};
     txn_add(txn);
     return txn;
 }
@@ -489,21 +503,14 @@ static void txn_end(struct cv_etcd_batch *batch, uint32_t index, struct cv_etcd_
     then(user, &answer);
 }
 
-/* Each part has its own answer. */
+/* All have the same answer, and reads each their part of it. */
 static void batch_tell(struct cv_etcd_batch *batch, const struct cv_etcd_answer *answer)
 {
-    const cJSON *response =
-        answer->reply != NULL && batch->count > 1
-            ? cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(answer->reply, "responses"), 0)
-            : NULL;
+    struct cv_etcd_answer part = *answer;
+    int next = 0;
     for (uint32_t i = 0; i < batch->count; i++) {
-        struct cv_etcd_answer part = *answer;
-        if (batch->count > 1 && answer->reply != NULL) {
-            part.reply = cJSON_GetObjectItemCaseSensitive(response, "response_txn");
-            part.code = part.reply != NULL ? CV_ETCD_OK : CV_ETCD_UNKNOWN;
-            part.error = part.reply != NULL ? NULL : "an answer that is not etcd's";
-            response = response != NULL ? response->next : NULL;
-        }
+        part.part = next;
+        next += (int)batch->op_count[i];
         txn_end(batch, i, part);
     }
 }
@@ -516,6 +523,10 @@ static void on_batch(void *user, const struct cv_etcd_answer *answer)
         at = &(*at)->next;
     }
     *at = batch->next;
+    batch->wire->batch_count--;
+    if (batch->wire->waiting != NULL) {
+        (void)uv_timer_start(&batch->wire->flush, on_flush, 0, 0);
+    }
     if (answer->code == CV_ETCD_OK || answer->code == CV_ETCD_NO_ANSWER || batch->count == 1) {
         batch_tell(batch, answer);
     } else { /* one of them is refused, and all with it */
@@ -529,17 +540,35 @@ static void on_batch(void *user, const struct cv_etcd_answer *answer)
     free(batch);
 }
 
-/* As many as go together. */
+static bool goes_with(const struct cv_etcd_batch *batch, const struct cv_etcd_txn *txn)
+{
+    uint32_t op_count = txn->op_count;
+    if (batch->count == 0) {
+        return true;
+    }
+    if (batch->count == BATCH_MAX || txn->kind == CV_ETCD_ALONE ||
+        txn->kind != batch->txn[0]->kind || txn->is_alone || batch->txn[0]->is_alone) {
+        return false;
+    }
+    for (uint32_t i = 0; i < batch->count; i++) {
+        const char *group = batch->txn[i]->group;
+        if (group != NULL && txn->group != NULL && strcmp(group, txn->group) == 0) {
+            return false;
+        }
+        op_count += batch->op_count[i];
+    }
+    return op_count <= OPS_MAX;
+}
+
+/* As many as go together, from the first one on. */
 static void batch_fill(struct cv_etcd_wire *wire, struct cv_etcd_batch *batch)
 {
-    while (wire->waiting != NULL && batch->count < BATCH_MAX) {
+    while (wire->waiting != NULL && goes_with(batch, wire->waiting)) {
         struct cv_etcd_txn *txn = wire->waiting;
-        if (batch->count > 0 && (txn->is_alone || batch->txn[0]->is_alone)) {
-            break;
-        }
         waiting_remove(wire, txn);
         txn->batch = batch;
         txn->index = batch->count;
+        batch->op_count[batch->count] = txn->op_count;
         batch->txn[batch->count++] = txn;
     }
 }
@@ -547,21 +576,21 @@ static void batch_fill(struct cv_etcd_wire *wire, struct cv_etcd_batch *batch)
 static bool batch_send(struct cv_etcd_batch *batch)
 {
     struct cv_etcd_body body = {0};
-    int64_t deadline_ns = 0;
-    cv__etcd_body_print(&body, "%s", batch->count > 1 ? "{\"success\":[" : "");
+    const bool is_whole = batch->txn[0]->kind == CV_ETCD_ALONE;
+    int64_t deadline_ns = INT64_MAX; /* the first of all: others wait behind it */
+    cv__etcd_body_print(&body, "%s", is_whole ? "" : "{\"success\":[");
     for (uint32_t i = 0; i < batch->count; i++) {
-        deadline_ns = cv__max64(deadline_ns, batch->txn[i]->deadline_ns);
-        cv__etcd_body_print(&body, batch->count > 1 ? "%s{\"request_txn\":%s}" : "%s%s",
-                            i > 0 ? "," : "", batch->txn[i]->body);
+        deadline_ns = cv__min64(deadline_ns, batch->txn[i]->deadline_ns);
+        cv__etcd_body_print(&body, "%s%s", i > 0 ? "," : "", batch->txn[i]->body);
     }
-    cv__etcd_body_print(&body, "%s", batch->count > 1 ? "]}" : "");
+    cv__etcd_body_print(&body, "%s", is_whole ? "" : "]}");
     return cv__etcd_call(batch->wire, "/v3/kv/txn", &body, deadline_ns, on_batch, batch) != NULL;
 }
 
 static void on_flush(uv_timer_t *timer)
 {
     struct cv_etcd_wire *wire = timer->data;
-    while (wire->waiting != NULL) {
+    while (wire->waiting != NULL && wire->batch_count < BATCHES_MAX) {
         struct cv_etcd_batch *batch = calloc(1, sizeof *batch);
         if (batch == NULL) {
             (void)uv_timer_start(&wire->flush, on_flush, 100, 0); /* there may be memory then */
@@ -570,6 +599,7 @@ static void on_flush(uv_timer_t *timer)
         batch->wire = wire;
         batch->next = wire->batches;
         wire->batches = batch;
+        wire->batch_count++;
         batch_fill(wire, batch);
         if (!batch_send(batch)) {
             on_batch(batch,

@@ -36,6 +36,7 @@ struct cv_etcd_answer {
     int code;           /* CV_ETCD_* or another one of gRPC */
     const cJSON *reply; /* NULL unless the code is CV_ETCD_OK */
     const char *error;  /* otherwise: one line */
+    int part;           /* READ: where its ranges begin among the responses */
     uint64_t number;    /* of the call */
     int64_t begin_ns;   /* before it was first sent */
     uint64_t member, term;
@@ -61,7 +62,8 @@ struct cv_etcd_wire {
 
     struct cv_etcd_txn *waiting, **waiting_end; /* transactions of this turn of the loop */
     struct cv_etcd_batch *batches;              /* those on their way */
-    uv_timer_t flush;                           /* its owner closes it, after the wire */
+    uint32_t batch_count;
+    uv_timer_t flush; /* its owner closes it, after the wire */
 
     /* Of the latest answer. */
     uint64_t member, term;
@@ -89,11 +91,22 @@ struct cv_etcd_body {
 };
 void cv__etcd_body_print(struct cv_etcd_body *body, const char *format, ...) CV_PRINTF(2, 3);
 
-/* A transaction, {"compare":..,"success":..,"failure":..}. Those that are asked for in the same
- * turn of the loop travel together, as the parts of one, each with its own conditions; a part gets
- * the answer that it would get alone. If the whole is refused, each is asked again alone. Takes the
- * body; `then` as below. NULL: out of memory, and `then` does not come. */
-struct cv_etcd_txn *cv__etcd_txn(struct cv_etcd_wire *wire, struct cv_etcd_body *body,
+/* Transactions of many elections travel together: those that are asked for in the same turn of the
+ * loop, or while the cluster is busy with two others. What may be joined, and why no more:
+ *   READ    ranges only: all see the same state, and reads are no decisions of the cluster.
+ *   WRITE   puts and deletions without conditions, at most one of each group: all keys that are put
+ *           in one transaction get the same revision, and two of one election must not.
+ *   ALONE   a whole {"compare":..,"success":..,"failure":..}.
+ * Reads and writes are never mixed, and transactions never nested: etcd checks the permission for
+ * a range only at the member that was asked, and none within a nested transaction, so that a
+ * refusal can leave the members of the cluster with different data (seen with etcd 3.4.23).
+ * If the whole is refused, each part is asked again alone. */
+enum cv_etcd_txn_kind { CV_ETCD_READ, CV_ETCD_WRITE, CV_ETCD_ALONE };
+
+/* The body of READ and WRITE is a list of `op_count` operations. `group` is lent until the end;
+ * NULL: none. Takes the body; `then` as below. NULL: out of memory, and `then` does not come. */
+struct cv_etcd_txn *cv__etcd_txn(struct cv_etcd_wire *wire, enum cv_etcd_txn_kind kind,
+                                 uint32_t op_count, const char *group, struct cv_etcd_body *body,
                                  int64_t deadline_ns, cv_etcd_then then, void *user);
 void cv__etcd_txn_cancel(struct cv_etcd_txn *txn); /* it may still be carried out */
 
