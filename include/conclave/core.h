@@ -343,7 +343,7 @@ const char *cv_property_name(enum cv_property property);
 #define CV_PROP(name) (1u << CV_PROPERTY_##name)
 
 #define CV_ASSUME_MAP(X)                                                             \
-    X(BOUNDED_DELAY, "every message takes at most delta")                            \
+    X(BOUNDED_DELAY, "every message arrives on time")                                \
     X(NO_LOSS, "no message is lost between processes that are up")                   \
     X(PROMPT_PROCESSES, "no process pauses for long")                                \
     X(BOUNDED_DRIFT, "no clock drifts by more than the bound")                       \

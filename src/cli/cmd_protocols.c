@@ -66,6 +66,9 @@ static void json_protocol(struct cv_json *json, const struct cv_protocol *protoc
     }
     cv__json_close(json, ']');
     cv__json_seconds(json, "settles_within_s", protocol->settle_ns(config));
+    if (protocol->timely_ns != NULL) {
+        cv__json_seconds(json, "on_time_s", protocol->timely_ns(config));
+    }
     if (protocol->kappa_ns != NULL) {
         cv__json_seconds(json, "kappa_s", protocol->kappa_ns(config));
     }
@@ -105,6 +108,11 @@ static void print_protocol(const struct cv_protocol *protocol, const struct cv_c
     cv_core_contract(protocol, config, &promises, &assumes);
     print_words("  promises: ", promises, CV_PROPERTY_COUNT, property_word, ", ");
     print_words("  assumes:  ", assumes, CV_ASSUME_COUNT, assume_word, "\n            ");
+    if (protocol->timely_ns != NULL) {
+        (void)printf("  on time:  within ");
+        cv__print_seconds(stdout, protocol->timely_ns(config));
+        (void)printf("s\n");
+    }
     if (!(promises & CV_PROP(AT_MOST_ONE_LEADER))) {
         (void)printf("  so:       two leaders at once are possible; fence with the token where it "
                      "matters\n");

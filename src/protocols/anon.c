@@ -23,6 +23,9 @@
  *   must be of a later round, or it may not know yet that its round is closed.
  * - Stubborn proposals: no leader within eps, so propose again; fewer than R living processes still
  *   make progress. `stubborn=no` is the paper's rule, and needs R suspecting processes (lemma 4).
+ * - A process that hears the leader answers a proposal by TRUST, unless another did; that postpones
+ *   the proposer's next number by eps. Otherwise one cut link between the leader and one process
+ *   starts leaderships for ever (lemma 5). TRUST renews no trust: it ends with the leader's life.
  * - A number that comes while a leader is trusted is dropped; one not above the closed is useless.
  * - Stale tokens: a process that hears one below its closed number broadcasts its state (STATE,
  *   which renews no trust), unless another did. Otherwise a deposed leader that cannot hear its
@@ -44,6 +47,7 @@ static const struct cv_message_type anon_messages[ANON_MESSAGE_COUNT] = {
     [ANON_TOKEN] = CV_MESSAGE_TYPE("TOKEN", ANON_FIELDS),
     [ANON_STATE] = CV_MESSAGE_TYPE("STATE", ANON_FIELDS),
     [ANON_GONE] = CV_MESSAGE_TYPE("GONE", ANON_FIELDS),
+    [ANON_TRUST] = CV_MESSAGE_TYPE("TRUST", ANON_FIELDS),
 };
 
 #define GONE_COUNT 3u /* how often a resignation is said */
@@ -369,6 +373,58 @@ static void on_leader(struct anon *a, const struct cv_message *message, int64_t 
     }
 }
 
+/* Has this process heard the leader lead, and does it still trust it? */
+static bool hears_leader(const struct anon *a)
+{
+    return a->role == ANON_TRUSTING && a->heard_count > 0;
+}
+
+/* Another process has said what this one would have said: it sees the same leader. */
+static void on_told(struct anon *a, uint32_t type, int64_t now_ns, struct cv_effects *out)
+{
+    CV_ASSERT(type == ANON_STATE || type == ANON_TRUST);
+    a->telling &= type == ANON_TRUST ? 0 : ~(uint32_t)ANON_TELL_STALE;
+    if (type == ANON_TRUST && a->role == ANON_SUSPECTING && a->proposal != CV_SEQUENCE_NONE) {
+        cv__effect_note(out, "no new number before {time}: another process hears the leader",
+                        CV_ID_NONE, now_ns + a->eps_ns, a->closed.number);
+        arm_suspect(a, now_ns + a->eps_ns, now_ns + a->eps_ns, out);
+    }
+}
+
+static void tell_soon(struct anon *a, uint32_t why, int64_t now_ns, struct cv_effects *out)
+{
+    if (a->telling == 0) {
+        cv__effect_arm(out, ANON_TIMER_TELL, now_ns + 1, now_ns + a->eta_ns);
+    }
+    a->telling |= why;
+}
+
+/* A token of a process that is not the leader here: deposed, or proposing. */
+static void on_other(struct anon *a, const struct anon_pair *owned, int64_t now_ns,
+                     struct cv_effects *out)
+{
+    CV_ASSERT(!anon_is_same(owned, &a->closed));
+    if (anon_is_below(owned, &a->closed)) {
+        cv__effect_note(out, "token {number} is stale: tells everybody the present state",
+                        CV_ID_NONE, 0, owned->number);
+        tell_soon(a, ANON_TELL_STALE, now_ns, out);
+    } else if (a->is_stubborn && hears_leader(a)) {
+        tell_soon(a, ANON_TELL_TRUST, now_ns, out);
+    }
+}
+
+/* What was to be told is told now, as far as it still holds. */
+static void on_tell(struct anon *a, struct cv_effects *out)
+{
+    const uint32_t telling = a->telling;
+    a->telling = 0;
+    if ((telling & ANON_TELL_TRUST) != 0 && hears_leader(a)) {
+        send(a, ANON_TRUST, out);
+    } else if ((telling & ANON_TELL_STALE) != 0) {
+        send(a, ANON_STATE, out);
+    }
+}
+
 /* Does a message make sense here? */
 static bool is_sound(struct anon *a, const struct anon_token *token, struct cv_effects *out)
 {
@@ -402,7 +458,8 @@ static void on_message(struct anon *a, const struct cv_message *message, int64_t
         a->refused_count++;
         return;
     }
-    if (message->type != ANON_STATE && owned.label == a->label) {
+    const bool is_of_its_owner = message->type == ANON_TOKEN || message->type == ANON_GONE;
+    if (is_of_its_owner && owned.label == a->label) {
         return; /* our own, come back to us */
     }
     const struct anon_pair open_before = a->open;
@@ -417,16 +474,13 @@ static void on_message(struct anon *a, const struct cv_message *message, int64_t
         adopt(a, now_ns, out);
     }
     if (anon_is_same(&owned, &a->closed)) {
-        if (message->type == ANON_STATE) {
-            a->is_telling = false; /* another did */
-        } else {
+        if (is_of_its_owner) {
             on_leader(a, message, now_ns, out);
+        } else {
+            on_told(a, message->type, now_ns, out);
         }
-    } else if (message->type == ANON_TOKEN && anon_is_below(&owned, &a->closed) && !a->is_telling) {
-        cv__effect_note(out, "token {number} is stale: tells everybody the present state",
-                        CV_ID_NONE, 0, owned.number);
-        a->is_telling = true;
-        cv__effect_arm(out, ANON_TIMER_TELL, now_ns + 1, now_ns + a->eta_ns);
+    } else if (message->type == ANON_TOKEN) {
+        on_other(a, &owned, now_ns, out);
     }
 }
 
@@ -559,10 +613,7 @@ static void on_timer(struct anon *a, uint32_t timer, int64_t now_ns, struct cv_e
         on_query_timeout(a, now_ns, out);
         break;
     case ANON_TIMER_TELL:
-        if (a->is_telling) {
-            a->is_telling = false;
-            send(a, ANON_STATE, out);
-        }
+        on_tell(a, out);
         break;
     case ANON_TIMER_RESUME:
         on_resume(a, now_ns, out);

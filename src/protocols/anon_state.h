@@ -14,10 +14,11 @@ enum {
     ANON_TOKEN, /* of its owner: a proposal or a heartbeat */
     ANON_STATE, /* of anybody: the closed and the open number */
     ANON_GONE,  /* of its owner, which has resigned */
+    ANON_TRUST, /* as STATE, of a process that has heard the owner of the closed number lead */
     ANON_MESSAGE_COUNT
 };
 
-/* All three: a number with its owner's label, how often the sender has sent, the largest number
+/* All four: a number with its owner's label, how often the sender has sent, the largest number
  * that the sender has seen with its owner's label, and R. */
 #define ANON_FIELDS(FIELD)  \
     FIELD(U64, number)      \
@@ -34,7 +35,7 @@ enum {
     ANON_TIMER_HEARTBEAT,
     ANON_TIMER_SUSPECT,
     ANON_TIMER_QUERY,
-    ANON_TIMER_TELL,   /* STATE is due */
+    ANON_TIMER_TELL,   /* STATE or TRUST is due */
     ANON_TIMER_RESUME, /* a leader that slept has listened for long enough */
     ANON_TIMER_COUNT
 };
@@ -47,6 +48,12 @@ enum anon_role {
     ANON_PAUSED,     /* owns it too, but has slept: silent until it has listened */
     ANON_STOPPED,    /* could not save its numbers, and takes no further part */
     ANON_ROLE_COUNT
+};
+
+/* Why a process is about to tell its state: bits of `telling`. */
+enum {
+    ANON_TELL_STALE = 1u << 0, /* somebody said a number below the closed one: STATE */
+    ANON_TELL_TRUST = 1u << 1, /* somebody proposes though the leader is heard here: TRUST */
 };
 
 /* A number, its owner's label, and is the owner this process? number CV_SEQUENCE_NONE: none. */
@@ -78,7 +85,7 @@ struct anon {
     int64_t rest_until_ns;                                   /* has resigned: proposes not before */
 
     uint32_t has_proposed; /* since there last was a new leader, or one was heard; in any role */
-    uint32_t is_telling;   /* STATE is due; in any role */
+    uint32_t telling;      /* ANON_TELL_*: what is to be told, and why; in any role */
     uint32_t gone_left;    /* so often GONE is still to be said */
 
     uint32_t told_role; /* what the host was told last: SUSPECTING means no leader */

@@ -358,6 +358,81 @@ static void a_stale_token_is_answered_once(void **unused)
     process_end(p);
 }
 
+/* Ours: who hears the leader says so to a proposer, unless another did. */
+static void a_proposal_is_answered_by_who_hears_the_leader(void **unused)
+{
+    (void)unused;
+    struct process *p = process_start(5);
+    hear(p, ANON_TOKEN, 12, 1, 12);
+    assert_null(armed(p, ANON_TIMER_TELL)); /* there is no leader yet */
+    hear(p, ANON_STATE, 8, 40, 12);
+    assert_follows(p, 8);
+    hear(p, ANON_TOKEN, 12, 2, 12);
+    assert_null(armed(p, ANON_TIMER_TELL)); /* it was heard of, but not heard */
+    hear(p, ANON_TOKEN, 8, 40, 12);
+    assert_null(armed(p, ANON_TIMER_TELL));
+    hear(p, ANON_TOKEN, 12, 3, 12);
+    assert_true(armed(p, ANON_TIMER_TELL)->earliest_ns > p->now_ns);
+    assert_int_equal(armed(p, ANON_TIMER_TELL)->latest_ns, p->now_ns + ETA_NS);
+    hear(p, ANON_TOKEN, 13, 3, 13);
+    assert_null(armed(p, ANON_TIMER_TELL)); /* one answer for both */
+    fire(p, ANON_TIMER_TELL);
+    assert_int_equal(sent_token(p, ANON_TRUST).number, 8);
+    assert_int_equal(sent_token(p, ANON_TRUST).open_number, 13);
+    fire(p, ANON_TIMER_TELL);
+    assert_null(sent(p, ANON_TRUST));
+
+    hear(p, ANON_TOKEN, 12, 4, 12);
+    hear(p, ANON_TRUST, 8, 1, 13); /* another was faster */
+    fire(p, ANON_TIMER_TELL);
+    assert_null(sent(p, ANON_TRUST));
+
+    hear(p, ANON_TOKEN, 12, 5, 12); /* a proposal, and a stale token: one answer serves both */
+    hear(p, ANON_TOKEN, 3, 1, 6);
+    hear(p, ANON_STATE, 8, 1, 13); /* which is the answer to the stale token only */
+    fire(p, ANON_TIMER_TELL);
+    assert_non_null(sent(p, ANON_TRUST));
+    assert_null(sent(p, ANON_STATE));
+
+    hear(p, ANON_TOKEN, 12, 6, 12);
+    hear(p, ANON_TOKEN, 3, 2, 6);
+    p->now_ns += EPS_NS;
+    fire(p, ANON_TIMER_SUSPECT); /* it hears the leader no more, but knows who it was */
+    fire(p, ANON_TIMER_TELL);
+    assert_null(sent(p, ANON_TRUST));
+    assert_non_null(sent(p, ANON_STATE));
+    hear(p, ANON_TOKEN, 12, 7, 12);
+    assert_null(armed(p, ANON_TIMER_TELL));
+    process_end(p);
+}
+
+/* Ours: that answer postpones the next number of a stubborn proposer, and renews no trust. */
+static void an_answered_proposal_takes_no_new_number(void **unused)
+{
+    (void)unused;
+    struct process *p = process_start(5);
+    hear(p, ANON_TOKEN, 8, 40, 11);
+    p->now_ns += EPS_NS;
+    hear(p, ANON_TRUST, 8, 1, 11);
+    assert_null(armed(p, ANON_TIMER_SUSPECT));
+    fire(p, ANON_TIMER_SUSPECT);
+    hear(p, ANON_TRUST, 8, 2, 11);
+    assert_null(armed(p, ANON_TIMER_SUSPECT)); /* it has not proposed yet */
+    answer(p, 12);
+    p->now_ns += ETA_NS;
+    hear(p, ANON_STATE, 8, 3, 12);
+    assert_null(armed(p, ANON_TIMER_SUSPECT));
+    hear(p, ANON_TRUST, 8, 3, 12);
+    assert_int_equal(armed(p, ANON_TIMER_SUSPECT)->earliest_ns, p->now_ns + EPS_NS);
+    assert_int_equal(armed(p, ANON_TIMER_SUSPECT)->latest_ns, p->now_ns + EPS_NS);
+    assert_int_equal(p->view.leader, CV_ID_NONE);
+    assert_int_equal(p->asked, 0);
+    p->now_ns += EPS_NS;
+    fire(p, ANON_TIMER_SUSPECT);
+    assert_int_not_equal(p->asked, 0); /* nobody said so for eps: a new number */
+    process_end(p);
+}
+
 /* Ours: a resignation is suspicion at once, and a heartbeat that it overtook does not undo it. */
 static void a_leader_that_is_gone_is_suspected_at_once(void **unused)
 {
@@ -396,8 +471,8 @@ static void what_cannot_be_is_not_believed(void **unused)
         const uint64_t low = test_random_below(&seed, 40);
         const uint64_t high = test_random_below(&seed, 8) == 0 ? test_random(&seed) : low + 7;
         p->now_ns += test_random_below(&seed, 50000000);
-        hear_as(p, test_random_below(&seed, 3), low, test_random_below(&seed, 3), i, high,
-                test_random_below(&seed, 3) + OWN - 1);
+        hear_as(p, test_random_below(&seed, ANON_MESSAGE_COUNT), low, test_random_below(&seed, 3),
+                i, high, test_random_below(&seed, 3) + OWN - 1);
         fire(p, test_random_below(&seed, 5));
         if (p->asked > 0 && test_random_below(&seed, 2) == 0) {
             answer(p, test_random_below(&seed, 60));
@@ -498,25 +573,43 @@ static void a_full_round_of_suspicions_elects(void **unused)
     }
 }
 
-/* [lemma 5] Fewer than R false suspicions: new leaders eventually stop being elected. */
-static void few_false_suspicions_come_to_an_end(void **unused)
+/* The leader is not heard any more by so many of eight; new leaderships come to an end within 20 s. */
+static void cut_links_come_to_an_end(const char *options, uint32_t cut_count)
 {
-    (void)unused;
     for (uint64_t seed = 1; seed <= 10; seed++) {
-        struct cluster *c = settled(8, 6, seed, "stubborn=no");
+        struct cluster *c = settled(8, 6, seed, options);
         const cv_id leader = cluster_leader(c);
-        struct sim_action cut = {.kind = SIM_ACTION_LINK, .at_ns = c->world->now_ns};
-        cut.link = (struct sim_link_change){.first = leader,
-                                            .second = leader % 8 + 1,
-                                            .is_one_way = true,
-                                            .mask = SIM_LINK_DOWN,
-                                            .link = {.is_down = true}};
-        sim_world_schedule_action(c->world, &cut);
+        for (uint32_t i = 1; i <= cut_count; i++) {
+            struct sim_action cut = {.kind = SIM_ACTION_LINK, .at_ns = c->world->now_ns};
+            cut.link = (struct sim_link_change){.first = leader,
+                                                .second = (leader - 1 + i) % 8 + 1,
+                                                .is_one_way = true,
+                                                .mask = SIM_LINK_DOWN,
+                                                .link = {.is_down = true}};
+            sim_world_schedule_action(c->world, &cut);
+        }
         cluster_run_until(c, cluster_now_ms(c) + 20000);
         const uint64_t begun = c->world->begun_count;
         cluster_run_until(c, cluster_now_ms(c) + 20000);
         assert_int_equal(c->world->begun_count, begun);
+        assert_int_equal(cluster_leader_count(c), 1);
         cluster_drop(c);
+    }
+}
+
+/* [lemma 5] Fewer than R false suspicions: new leaders eventually stop being elected. */
+static void few_false_suspicions_come_to_an_end(void **unused)
+{
+    (void)unused;
+    cut_links_come_to_an_end("stubborn=no", 1);
+}
+
+/* [lemma 5; TRUST ours] The same with the default, in which proposals are stubborn. */
+static void few_false_suspicions_of_stubborn_processes_come_to_an_end(void **unused)
+{
+    (void)unused;
+    for (uint32_t cut_count = 1; cut_count < 6; cut_count++) {
+        cut_links_come_to_an_end("", cut_count);
     }
 }
 
@@ -630,6 +723,8 @@ int main(void)
         cmocka_unit_test(a_proposal_is_repeated_until_the_leader_is_heard_to_lead),
         cmocka_unit_test(a_leader_sends_every_eta_until_it_is_superseded),
         cmocka_unit_test(a_stale_token_is_answered_once),
+        cmocka_unit_test(a_proposal_is_answered_by_who_hears_the_leader),
+        cmocka_unit_test(an_answered_proposal_takes_no_new_number),
         cmocka_unit_test(a_leader_that_is_gone_is_suspected_at_once),
         cmocka_unit_test(what_cannot_be_is_not_believed),
         cmocka_unit_test(time_outs_that_make_no_sense_are_refused_by_name),
@@ -637,6 +732,7 @@ int main(void)
         cmocka_unit_test(ignored_numbers_and_tokens_have_a_reason),
         cmocka_unit_test(a_full_round_of_suspicions_elects),
         cmocka_unit_test(few_false_suspicions_come_to_an_end),
+        cmocka_unit_test(few_false_suspicions_of_stubborn_processes_come_to_an_end),
         cmocka_unit_test(a_quiet_minute_has_one_leader_and_one_sender),
         cmocka_unit_test(all_see_leaders_in_the_same_order),
         cmocka_unit_test(processes_that_crash_and_recover_force_no_new_leader),
