@@ -6,7 +6,7 @@
 
 #include <conclave/conclave.h>
 
-/* For cv_election_options.log: prints what the status does not show; the rest is printed already. */
+/* For cv_election_options.log: prints what the status does not show. */
 void cv__print_notice(void *unused, enum cv_log_level level, const char *line);
 
 /* Runs the command; `is_observer`: only watch. Returns the exit status. */
