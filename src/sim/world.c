@@ -25,8 +25,8 @@ enum {
 void sim_world_note(struct sim_world *w, enum cv_record_kind kind, cv_id node, cv_id peer,
                     uint32_t what, uint64_t number, int64_t bound_ns)
 {
-    const struct cv_record record = {w->now_ns, kind, node, peer, what, number, bound_ns, NULL};
-    cv__trace_add(&w->trace, &record, NULL);
+    cv__trace_note(&w->trace,
+                   (struct cv_record){w->now_ns, kind, node, peer, what, number, bound_ns, NULL});
 }
 
 /* ---- The run --------------------------------------------------------------------------------- */
