@@ -15,7 +15,9 @@ struct cv_assert_trap {
 /* The trap of this thread, NULL for none: then a failed assertion prints a line and aborts. */
 extern _Thread_local struct cv_assert_trap *cv__assert_trap;
 
-_Noreturn void cv__assert_fail(const char *expression, const char *file, int line);
+/* Cold: compilers move what leads here out of the way of the rest. */
+__attribute__((cold)) _Noreturn void cv__assert_fail(const char *expression, const char *file,
+                                                     int line);
 
 #define CV_ASSERT(condition) \
     ((condition) ? (void)0 : cv__assert_fail(#condition, __FILE__, __LINE__))

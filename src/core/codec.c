@@ -29,7 +29,7 @@ static void put_number(struct writer *w, uint64_t value)
     *w->at++ = (uint8_t)value;
 }
 
-static bool get_number(struct reader *r, uint64_t *ret_value)
+static bool get_long_number(struct reader *r, uint64_t *ret_value)
 {
     uint64_t value = 0;
     for (uint32_t shift = 0; shift < 64; shift += 7) {
@@ -48,6 +48,15 @@ static bool get_number(struct reader *r, uint64_t *ret_value)
         }
     }
     return false;
+}
+
+static inline bool get_number(struct reader *r, uint64_t *ret_value)
+{
+    if (r->at != r->end && (*r->at & 0x80) == 0) { /* as most numbers are */
+        *ret_value = *r->at++;
+        return true;
+    }
+    return get_long_number(r, ret_value);
 }
 
 static void put_set(struct writer *w, const struct cv_list *set)

@@ -353,11 +353,16 @@ static void step_next_waiting(struct cv_node *node, struct cv_node_host *host)
     host->calls->drop(host->self, next.kept);
 }
 
+static bool has_waiting(const struct cv_node *node)
+{
+    return (node->must_tell_failure || node->waiting_count > 0) && !node->is_closed;
+}
+
 /* Everything that waits, in the order it came; but a broken disk first. */
 static void drain(struct cv_node *node, struct cv_node_host *host)
 {
     CV_ASSERT(!node->is_busy);
-    while ((node->must_tell_failure || node->waiting_count > 0) && !node->is_closed) {
+    while (has_waiting(node)) {
         if (node->must_tell_failure) {
             node->must_tell_failure = false;
             struct cv_event event = {.kind = CV_EVENT_PERSIST_FAILED};
@@ -384,7 +389,9 @@ static void handle(struct cv_node *node, struct cv_node_host *host, struct cv_ev
     } else {
         step(node, host, event);
     }
-    drain(node, host);
+    if (has_waiting(node)) { /* seldom */
+        drain(node, host);
+    }
 }
 
 void cv__node_event(struct cv_node *node, struct cv_node_host *host, struct cv_event *event)

@@ -167,22 +167,6 @@ uint64_t cv__classic_next_term(const struct classic *c)
     return c->term < CLASSIC_TERM_MAX ? c->term + 1 : CLASSIC_TERM_MAX;
 }
 
-enum classic_age cv__classic_age(const struct classic *c, uint64_t term, cv_id leader)
-{
-    CV_ASSERT(leader != CV_ID_NONE);
-    CV_ASSERT(leader <= c->member_count); /* checked by the codec */
-    if (term != c->claim_term) {
-        return term < c->claim_term ? CLASSIC_STALE : CLASSIC_NEWER;
-    }
-    if (term == CLASSIC_TERM_MAX && c->leader == CV_ID_NONE) {
-        return CLASSIC_NEWER; /* there is no larger term to wait for */
-    }
-    if (leader != c->claim_leader) {
-        return leader < c->claim_leader ? CLASSIC_STALE : CLASSIC_NEWER;
-    }
-    return CLASSIC_CURRENT;
-}
-
 static void tell(const struct classic *c, enum cv_reason reason, struct cv_effects *out)
 {
     CV_ASSERT(c->leader == CV_ID_NONE || c->leader == c->claim_leader);

@@ -64,8 +64,8 @@ enum {
     [CLASSIC_RESIGN] = CV_MESSAGE_TYPE("RESIGN", CLASSIC_TERM_FIELDS)
 
 /* Nobody elects that often: larger terms are not believed. A broken peer may say this one. Then the
- * terms end here, and elections go on as the slides have them, without an order in time: who knows no
- * coordinator follows whoever claims. */
+ * terms end here, and elections go on as the slides have them, without an order in time: who knows
+ * no coordinator follows whoever claims. */
 #define CLASSIC_TERM_MAX (UINT64_C(1) << 62)
 
 enum {
@@ -165,7 +165,21 @@ void cv__classic_lead(struct classic *c, const struct classic_rules *rules, uint
 
 /* How a claim compares with the largest one accepted. */
 enum classic_age { CLASSIC_STALE, CLASSIC_CURRENT, CLASSIC_NEWER };
-enum classic_age cv__classic_age(const struct classic *c, uint64_t term, cv_id leader);
+static inline enum classic_age cv__classic_age(const struct classic *c, uint64_t term, cv_id leader)
+{
+    CV_ASSERT(leader != CV_ID_NONE);
+    CV_ASSERT(leader <= c->member_count); /* checked by the codec */
+    if (term != c->claim_term) {
+        return term < c->claim_term ? CLASSIC_STALE : CLASSIC_NEWER;
+    }
+    if (term == CLASSIC_TERM_MAX && c->leader == CV_ID_NONE) {
+        return CLASSIC_NEWER; /* there is no larger term to wait for */
+    }
+    if (leader != c->claim_leader) {
+        return leader < c->claim_leader ? CLASSIC_STALE : CLASSIC_NEWER;
+    }
+    return CLASSIC_CURRENT;
+}
 
 /* A claim was heard: follow it, contest it, or refuse it and tell `from`. */
 void cv__classic_claim(struct classic *c, const struct classic_rules *rules, uint64_t term,

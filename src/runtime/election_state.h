@@ -1,5 +1,6 @@
-/* src/runtime/election_state.h - one election, as its two files know it: election.c opens, closes and
- * hands on requests, election_publish.c publishes what the backend tells and answers questions. */
+/* src/runtime/election_state.h - one election, as its two files know it: election.c opens, closes
+ * and hands on requests, election_publish.c publishes what the backend tells and answers
+ * questions. */
 #ifndef CV_RUNTIME_ELECTION_STATE_H
 #define CV_RUNTIME_ELECTION_STATE_H
 

@@ -175,11 +175,9 @@ static enum cv_save_result call_save(void *self, const uint64_t *word, uint32_t 
     return CV_SAVE_BEGUN;
 }
 
-static void call_stepped(void *self, const struct cv_event *event, const struct cv_effects *out)
+static void write_notes(const struct sim_node *n, const struct cv_effects *out)
 {
-    const struct sim_node *n = self;
     struct sim_world *w = n->world;
-    (void)event;
     for (uint32_t i = 0; i < out->note_count; i++) {
         const struct cv_note *note = &out->note[i];
         const struct cv_record record = {
@@ -192,6 +190,14 @@ static void call_stepped(void *self, const struct cv_event *event, const struct 
             .text = note->text,
         };
         cv__trace_add(&w->trace, &record, NULL);
+    }
+}
+
+static void call_stepped(void *self, const struct cv_event *event, const struct cv_effects *out)
+{
+    (void)event;
+    if (out->note_count > 0) {
+        write_notes(self, out);
     }
 }
 

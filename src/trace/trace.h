@@ -77,7 +77,8 @@ void cv__note_format(const struct cv_record *record, char text[CV_NOTE_BYTES]);
 /* `detail` describes an action or a broken property, NULL otherwise. */
 void cv__trace_add(struct cv_trace *trace, const struct cv_record *record, const char *detail);
 
-/* The same without a detail, at the cost of one copy if nobody looks: most records are like that. */
+/* The same without a detail, at the cost of one copy if nobody looks: most records are like
+ * that. */
 static inline void cv__trace_note(struct cv_trace *trace, const struct cv_record record)
 {
     if (trace->file == NULL && trace->observe == NULL) {
