@@ -294,8 +294,8 @@ static void record_read(const struct cv_store *store, struct cv_store_record *re
         ret_record->remaining_ns = ret_record->lease_ns; /* at most; READ asks */
     }
     if (seen->request.is_there) {
-        cv__value_wish_read(seen->request.value, strlen(seen->request.value), ret_record->token,
-                            ret_record->wish);
+        cv__value_request_read(seen->request.value, strlen(seen->request.value), ret_record->token,
+                               ret_record->wish);
     }
 }
 
@@ -801,7 +801,7 @@ static void request_looked(struct cv_store *store)
     struct cv_text64 first64, key64, value64;
     char value[CV_VALUE_BYTES];
     struct cv_etcd_body body = {0};
-    cv__value_wish_write(first->create_revision, one->heir[0] != '\0' ? one->heir : "*", value);
+    cv__value_request_write(first->create_revision, one->heir[0] != '\0' ? one->heir : "*", value);
     cv__etcd_body_print(
         &body,
         "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\",\"create_revision\":\"%" PRIu64

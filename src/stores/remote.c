@@ -159,7 +159,7 @@ void cv__remote_answer(struct cv_remote *remote, struct cv_store_answer answer)
         return;
     }
     remote->is_at_work = false;
-    kick(remote); /* before the user has the word, who may close the store */
+    kick(remote); /* before the user is called, which may close the store */
     answer_at(remote, 0, answer);
     if (remote->has_news) {
         cv__remote_news(remote);

@@ -2,9 +2,8 @@
  *
  * Requests are taken one after the other. A store is told to begin with one (from the loop, never
  * from within ask()), and ends it with cv__remote_answer(). Each has a deadline, a fifth of its
- * lease: who does not answer by then will hardly do so in time. At the deadline of the one at work
- * the store is told to give it up; it drops whatever connection may still carry out the request,
- * and the answer is FAILED. Those who wait behind it are answered FAILED by themselves.
+ * lease: a server that has not answered by then will hardly do so in time. At the deadline of the
+ * one at work the store is told to give it up, and the answer is FAILED. Requests that wait behind it have deadlines of their own.
  *
  * A server that hangs while the user goes on asking fills the queue. Then a new request takes the
  * place of one that has not begun, which is answered FAILED: of the same kind if there is one, as
@@ -71,7 +70,7 @@ void cv__remote_fail(struct cv_remote *remote, const char *format, ...) CV_PRINT
 void cv__remote_fail_all(struct cv_remote *remote, const char *why);
 
 /* CV_STORE_CHANGED. Not from within ask(). While a request is at work it waits for the answer,
- * which may have been true before the news: who hears the two in this order asks again. */
+ * which may be older than the change: a user that hears the two in this order asks again. */
 void cv__remote_news(struct cv_remote *remote);
 
 /* Closing: stops our timers, and closes each handle of the store; `last` comes when all are gone

@@ -59,7 +59,7 @@ void cv__value_read(const char *text, size_t bytes, struct cv_store_record *ret_
     cJSON_Delete(object);
 }
 
-void cv__value_wish_write(uint64_t token, const char *heir, char ret_text[CV_VALUE_BYTES])
+void cv__value_request_write(uint64_t token, const char *heir, char ret_text[CV_VALUE_BYTES])
 {
     cJSON *object = cJSON_CreateObject();
     const bool is_whole = object != NULL && add_number(object, "token", false, token) &&
@@ -67,8 +67,8 @@ void cv__value_wish_write(uint64_t token, const char *heir, char ret_text[CV_VAL
     print_and_free(object, is_whole, ret_text);
 }
 
-void cv__value_wish_read(const char *text, size_t bytes, uint64_t token,
-                         char ret_heir[CV_NODE_BYTES])
+void cv__value_request_read(const char *text, size_t bytes, uint64_t token,
+                            char ret_heir[CV_NODE_BYTES])
 {
     cJSON *object = cJSON_ParseWithLength(text, bytes);
     const bool is_meant = strtoull(member(object, "token", "0"), NULL, 10) == token;

@@ -2,8 +2,8 @@
  *
  *   {"node":"db1:4711","label":"91ab...","lease_ns":"10000000000","since_ns":"1700000000000000000"}
  *
- * Numbers are strings: JSON's own lose digits beyond 2^53. And a wish, written by somebody else:
- * {"token":"17","heir":"db2"}. */
+ * Numbers are strings: JSON's own lose digits beyond 2^53. And a resign request, written by somebody
+ * else: {"token":"17","heir":"db2"}. */
 #ifndef CV_STORES_VALUE_H
 #define CV_STORES_VALUE_H
 
@@ -19,10 +19,10 @@ void cv__value_write(const char *node, uint64_t label, int64_t lease_ns, int64_t
  * read becomes "?" and 0: somebody holds it, even if we do not understand who. */
 void cv__value_read(const char *text, size_t bytes, struct cv_store_record *ret_record);
 
-void cv__value_wish_write(uint64_t token, const char *heir, char ret_text[CV_VALUE_BYTES]);
+void cv__value_request_write(uint64_t token, const char *heir, char ret_text[CV_VALUE_BYTES]);
 
-/* The heir, or nothing if the wish was meant for another token. */
-void cv__value_wish_read(const char *text, size_t bytes, uint64_t token,
-                         char ret_heir[CV_NODE_BYTES]);
+/* The heir, or nothing if the request was meant for another token. */
+void cv__value_request_read(const char *text, size_t bytes, uint64_t token,
+                            char ret_heir[CV_NODE_BYTES]);
 
 #endif

@@ -41,7 +41,7 @@
 #include <time.h>
 
 #define PATH_BYTES CV_ZK_PATH_BYTES
-#define READER_NS (10 * NS_PER_S) /* the session of one who never acquires */
+#define READER_NS (10 * NS_PER_S) /* the session of an election that is only read */
 #define ROUNDS_MAX 8              /* looks of one request, while others come and go */
 
 /* One name in the queue, taken apart. */
@@ -70,7 +70,7 @@ struct cv_store {
     struct cv_zk_user user;      /* of a session, from the first request on */
     struct cv_zk_orphan *orphan; /* for its node when it is closed: closing must not fail */
     char election[CV_ZK_BASE_BYTES + CV_REMOTE_TEXT_BYTES]; /* the path of the queue */
-    char wish_path[PATH_BYTES];
+    char request_path[PATH_BYTES];
     char node[3 * CV_NODE_BYTES]; /* escaped */
 
     /* The attempt: zero if there is none. */
@@ -88,7 +88,7 @@ struct cv_store {
     bool is_begun;
     uint32_t round_count;
     struct cv_store_record record;
-    char heir_wished[CV_NODE_BYTES];
+    char heir_requested[CV_NODE_BYTES];
 };
 
 /* ---- Small things -------------------------------------------------------------------------- */
@@ -150,7 +150,7 @@ static void attempt_forget(struct cv_store *store)
     store->attempt = 0;
     store->token = 0;
     store->granted_until_ns = 0;
-    store->heir_wished[0] = '\0';
+    store->heir_requested[0] = '\0';
 }
 
 static void request_begin_again(struct cv_store *store)
@@ -400,7 +400,7 @@ static void answer_granted(struct cv_store *store)
                                                              cv__clock_now_ns(),
                                              .since_wall_ns = store->since_wall_ns};
     (void)snprintf(store->record.node, sizeof store->record.node, "%s", store->remote.node);
-    (void)snprintf(store->record.wish, sizeof store->record.wish, "%s", store->heir_wished);
+    (void)snprintf(store->record.wish, sizeof store->record.wish, "%s", store->heir_requested);
     answer(store, CV_STORE_GRANTED, duration_ns);
 }
 
@@ -423,19 +423,20 @@ static void on_confirmed(void *user, const struct cv_zk_op *op)
     }
 }
 
-static void on_wish_seen(void *user, const struct cv_zk_op *op)
+static void on_request_seen(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
-    store->heir_wished[0] = '\0';
+    store->heir_requested[0] = '\0';
     if (op->rc == ZOK) {
-        cv__value_wish_read(op->value, strlen(op->value), store->own_czxid, store->heir_wished);
+        cv__value_request_read(op->value, strlen(op->value), store->own_czxid,
+                               store->heir_requested);
     }
 }
 
-static void on_renewed_wish(void *user, const struct cv_zk_op *op)
+static void on_renewed_request(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
-    on_wish_seen(store, op);
+    on_request_seen(store, op);
     answer_granted(store);
 }
 
@@ -498,7 +499,7 @@ static void on_queue(void *user, const struct cv_zk_op *op)
             store->token = store->own_czxid;
             store->since_wall_ns = cv__clock_wall_ns(); /* written with the next renewal */
         }
-        cv__zk_exists(&store->user, store->wish_path, /* is_watching= */ true, NULL);
+        cv__zk_exists(&store->user, store->request_path, /* is_watching= */ true, NULL);
         answer_granted(store);
         return;
     }
@@ -543,7 +544,7 @@ static void acquire(struct cv_store *store, const struct cv_store_request *ask)
         char value[CV_VALUE_BYTES];
         write_value(store, value);
         cv__zk_set(&store->user, store->own, value, on_confirmed);
-        cv__zk_get(&store->user, store->wish_path, /* is_watching= */ false, on_wish_seen);
+        cv__zk_get(&store->user, store->request_path, /* is_watching= */ false, on_request_seen);
         cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_queue);
     } else if (store->may_exist || store->token != 0) {
         cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_queue);
@@ -552,7 +553,7 @@ static void acquire(struct cv_store *store, const struct cv_store_request *ask)
     }
 }
 
-/* ---- Renewing, releasing, wishing, reading --------------------------------------------------- */
+/* ---- Renewing, releasing, asking to resign, reading ---------------------------------------- */
 
 static void on_names_read(void *user, const struct cv_zk_op *op)
 {
@@ -577,7 +578,7 @@ static void on_names_read(void *user, const struct cv_zk_op *op)
     cv__zk_get(&store->user, path, /* is_watching= */ false, on_first);
 }
 
-/* The wish is on its way behind it, and answers. */
+/* The resign request is on its way behind it, and answers. */
 static void on_renewed(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
@@ -605,7 +606,7 @@ static void renew(struct cv_store *store, const struct cv_store_request *ask)
     char value[CV_VALUE_BYTES];
     write_value(store, value);
     cv__zk_set(&store->user, store->own, value, on_renewed);
-    cv__zk_get(&store->user, store->wish_path, /* is_watching= */ true, on_renewed_wish);
+    cv__zk_get(&store->user, store->request_path, /* is_watching= */ true, on_renewed_request);
 }
 
 static void answer_released(struct cv_store *store)
@@ -723,7 +724,7 @@ static void release(struct cv_store *store, const struct cv_store_request *ask)
     }
 }
 
-static void on_wish_set(void *user, const struct cv_zk_op *op)
+static void on_request_set(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
     if (op->rc != ZOK) {
@@ -733,25 +734,25 @@ static void on_wish_set(void *user, const struct cv_zk_op *op)
     answer(store, CV_STORE_HELD, cv__max64(store->record.lease_ns, NS_PER_S));
 }
 
-static void wish_value(struct cv_store *store, char ret_value[CV_VALUE_BYTES])
+static void request_value(struct cv_store *store, char ret_value[CV_VALUE_BYTES])
 {
     const struct cv_remote_request *one = cv__remote_current(&store->remote);
-    cv__value_wish_write(store->record.token, one->heir[0] != '\0' ? one->heir : "*", ret_value);
+    cv__value_request_write(store->record.token, one->heir[0] != '\0' ? one->heir : "*", ret_value);
 }
 
-static void on_wish_made(void *user, const struct cv_zk_op *op)
+static void on_request_made(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
     if (op->rc == ZNODEEXISTS) {
         char value[CV_VALUE_BYTES];
-        wish_value(store, value);
-        cv__zk_set(&store->user, store->wish_path, value, on_wish_set);
+        request_value(store, value);
+        cv__zk_set(&store->user, store->request_path, value, on_request_set);
     } else {
-        on_wish_set(store, op);
+        on_request_set(store, op);
     }
 }
 
-static void on_wish_first(void *user, const struct cv_zk_op *op)
+static void on_request_first(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
     if (op->rc != ZOK) {
@@ -761,11 +762,11 @@ static void on_wish_first(void *user, const struct cv_zk_op *op)
     store->record = (struct cv_store_record){.token = (uint64_t)op->stat.czxid};
     cv__value_read(op->value, strlen(op->value), &store->record);
     char value[CV_VALUE_BYTES];
-    wish_value(store, value);
-    cv__zk_make(&store->user, store->wish_path, value, ZOO_PERSISTENT, on_wish_made);
+    request_value(store, value);
+    cv__zk_make(&store->user, store->request_path, value, ZOO_PERSISTENT, on_request_made);
 }
 
-static void on_wish_names(void *user, const struct cv_zk_op *op)
+static void on_request_names(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
     struct queue queue = {.first = {.is_ours = false}};
@@ -782,7 +783,7 @@ static void on_wish_names(void *user, const struct cv_zk_op *op)
     }
     char path[PATH_BYTES];
     child_path(store, queue.first.name, path);
-    cv__zk_get(&store->user, path, /* is_watching= */ false, on_wish_first);
+    cv__zk_get(&store->user, path, /* is_watching= */ false, on_request_first);
 }
 
 /* ---- Sessions ------------------------------------------------------------------------------ */
@@ -848,7 +849,7 @@ static void dispatch(struct cv_store *store, const struct cv_remote_request *one
         work_fail(store, ZSYSTEMERROR);
     } else if (one->is_wish) {
         cv__zk_catch_up(&store->user, store->election);
-        cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_wish_names);
+        cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_request_names);
     } else if (one->ask.verb == CV_STORE_READ) {
         cv__zk_catch_up(&store->user, store->election);
         cv__zk_list(&store->user, store->election, /* is_watching= */ store->attempt == 0,
@@ -978,7 +979,7 @@ static int read_path(struct cv_store *store, const struct cv_address *address,
     char escaped[CV_REMOTE_TEXT_BYTES];
     cv__remote_escape(store->remote.election, escaped);
     (void)snprintf(store->election, sizeof store->election, "%s/%s", base, escaped);
-    (void)snprintf(store->wish_path, sizeof store->wish_path, "%s/wish", store->election);
+    (void)snprintf(store->request_path, sizeof store->request_path, "%s/wish", store->election);
     cv__remote_escape(store->remote.node, escaped);
     CV_ASSERT(strlen(escaped) < sizeof store->node); /* three bytes for each */
     memcpy(store->node, escaped, strlen(escaped) + 1);

@@ -35,8 +35,8 @@ static void the_longest_names_fit(void **unused)
     cv__value_read(text, strlen(text), &record);
     assert_string_equal(record.node, node);
     char heir[CV_NODE_BYTES];
-    cv__value_wish_write(UINT64_MAX, node, text);
-    cv__value_wish_read(text, strlen(text), UINT64_MAX, heir);
+    cv__value_request_write(UINT64_MAX, node, text);
+    cv__value_request_read(text, strlen(text), UINT64_MAX, heir);
     assert_string_equal(heir, node);
 }
 
@@ -67,12 +67,12 @@ static void a_wish_is_meant_for_one_token(void **unused)
 {
     (void)unused;
     char text[CV_VALUE_BYTES], heir[CV_NODE_BYTES];
-    cv__value_wish_write(17, "*", text);
-    cv__value_wish_read(text, strlen(text), 17, heir);
+    cv__value_request_write(17, "*", text);
+    cv__value_request_read(text, strlen(text), 17, heir);
     assert_string_equal(heir, "*");
-    cv__value_wish_read(text, strlen(text), 18, heir);
+    cv__value_request_read(text, strlen(text), 18, heir);
     assert_string_equal(heir, "");
-    cv__value_wish_read("nonsense", 8, 17, heir);
+    cv__value_request_read("nonsense", 8, 17, heir);
     assert_string_equal(heir, "");
 }
 
