@@ -10,15 +10,16 @@
 #include <string.h>
 
 const struct cv_option cv__pole_options[] = {
-    [POLE_OPTION_PROFILE] = {"profile", CV_OPTION_CHOICE, 0, 0, 1, "lan|wan",
+    [POLE_OPTION_PROFILE] = {"profile", CV_OPTION_CHOICE, 0, 0, 2, "lan|wan|loopback",
                              "where the defaults of delta, sigma and heartbeat come from"},
-    [POLE_OPTION_DELTA] = {"delta", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, 60 * NS_PER_S,
-                           NULL, "a message takes no longer when all is well (lan 2ms, wan 150ms)"},
+    [POLE_OPTION_DELTA] =
+        {"delta", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, 60 * NS_PER_S, NULL,
+         "a message takes no longer when all is well (lan 2ms, wan 150ms, loopback 500us)"},
     [POLE_OPTION_SIGMA] = {"sigma", CV_OPTION_TIME, CV_OPTION_DERIVED, 0, 60 * NS_PER_S, NULL,
-                           "a process reacts within this (lan 2ms, wan 10ms)"},
+                           "a process reacts within this (lan 2ms, wan 10ms, loopback 500us)"},
     [POLE_OPTION_HEARTBEAT] = {"heartbeat", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US,
                                60 * NS_PER_S, NULL,
-                               "a leader is heard this often (lan 10ms, wan 100ms)"},
+                               "a leader is heard this often (lan 10ms, wan 100ms, loopback 2ms)"},
     [POLE_OPTION_TIMEOUT] = {"timeout", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US,
                              POLE_LEASE_NS_MAX, NULL,
                              "silence after which a leader is suspected (default: the larger of 4 "
@@ -161,6 +162,7 @@ int cv__pole_configure(struct cv_config *config, struct cv_errtext *reterr)
     } profiles[] = {
         {2 * NS_PER_MS, 2 * NS_PER_MS, 10 * NS_PER_MS},
         {150 * NS_PER_MS, 10 * NS_PER_MS, 100 * NS_PER_MS},
+        {500 * NS_PER_US, 500 * NS_PER_US, 2 * NS_PER_MS},
     };
     const int64_t *o = config->option;
     const int64_t profile = o[POLE_OPTION_PROFILE];

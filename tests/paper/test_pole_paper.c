@@ -3,6 +3,7 @@
  * One transmission takes 0.5 ms; T is 10 ms. Scores are a preference list, largest first, so that
  * they are known before the first election. Line numbers are those of Alg. 1. */
 #include "protocols/pole.h"
+#include "protocols/pole_config.h"
 #include "support/cluster.h"
 #include "support/host.h"
 #include "support/solo.h"
@@ -437,6 +438,37 @@ static void inequalities_are_refused_by_name(void **unused)
     }
 }
 
+/* Ours: a profile gives three constants, and the others follow; the defaults pass the checks. */
+static void constants_follow_from_the_profile(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *profile;
+        int64_t delta_us, sigma_us, heartbeat_us, timeout_us, round_us, lease_us;
+    } profiles[] = {
+        {"lan", 2000, 2000, 10000, 40000, 10000, 50000},
+        {"wan", 150000, 10000, 100000, 460000, 470000, 930000},
+        {"loopback", 500, 500, 2000, 8000, 2500, 10500},
+    };
+    const struct cv_protocol *pole = cv_protocol_find("pole");
+    for (uint32_t i = 0; i < COUNT_OF(profiles); i++) {
+        struct cv_config config;
+        cv_config_init(&config, pole, 1, 3);
+        assert_int_equal(cv_config_set(&config, pole, "profile", profiles[i].profile, NULL), CV_OK);
+        assert_int_equal(cv_core_configure(pole, &config, NULL), CV_OK);
+        const int64_t *o = config.option;
+        assert_int_equal(o[POLE_OPTION_DELTA], profiles[i].delta_us * NS_PER_US);
+        assert_int_equal(o[POLE_OPTION_SIGMA], profiles[i].sigma_us * NS_PER_US);
+        assert_int_equal(o[POLE_OPTION_HEARTBEAT], profiles[i].heartbeat_us * NS_PER_US);
+        assert_int_equal(o[POLE_OPTION_TIMEOUT], profiles[i].timeout_us * NS_PER_US);
+        assert_int_equal(o[POLE_OPTION_ROUND], profiles[i].round_us * NS_PER_US);
+        assert_int_equal(o[POLE_OPTION_LEASE], profiles[i].lease_us * NS_PER_US);
+        assert_int_equal(o[POLE_OPTION_RETRY_MAX], 4 * o[POLE_OPTION_ROUND]);
+        assert_int_equal(o[POLE_OPTION_FIRST], 4 * o[POLE_OPTION_ROUND]);
+        assert_int_equal(pole->timely_ns(&config), o[POLE_OPTION_DELTA]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -455,6 +487,7 @@ int main(void)
         cmocka_unit_test(leader_without_a_majority_steps_down_by_its_clock),
         cmocka_unit_test(heir_without_scores_stands_again_after_a_vain_claim),
         cmocka_unit_test(inequalities_are_refused_by_name),
+        cmocka_unit_test(constants_follow_from_the_profile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
