@@ -3,7 +3,8 @@
  * Requests are taken one after the other. A store is told to begin with one (from the loop, never
  * from within ask()), and ends it with cv__remote_answer(). Each has a deadline, a fifth of its
  * lease: a server that has not answered by then will hardly do so in time. At the deadline of the
- * one at work the store is told to give it up, and the answer is FAILED. Requests that wait behind it have deadlines of their own.
+ * one at work the store is told to give it up, and the answer is FAILED. Requests that wait behind
+ * it have deadlines of their own.
  *
  * A server that hangs while the user goes on asking fills the queue. Then a new request takes the
  * place of one that has not begun, which is answered FAILED: of the same kind if there is one, as

@@ -2,8 +2,8 @@
  *
  *   {"node":"db1:4711","label":"91ab...","lease_ns":"10000000000","since_ns":"1700000000000000000"}
  *
- * Numbers are strings: JSON's own lose digits beyond 2^53. And a resign request, written by somebody
- * else: {"token":"17","heir":"db2"}. */
+ * Numbers are strings: JSON's own lose digits beyond 2^53. And a resign request, written
+ * by somebody else: {"token":"17","heir":"db2"}. */
 #ifndef CV_STORES_VALUE_H
 #define CV_STORES_VALUE_H
 
