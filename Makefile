@@ -5,7 +5,7 @@ BUILD   = build
 PREFIX  = /usr/local
 DESTDIR =
 
-.PHONY: all demo test soak mutants bench lab install deb deb-test coverage format clean help
+.PHONY: all demo test soak chaos mutants bench lab install deb deb-test coverage format clean help
 .NOTPARALLEL:
 
 all:
@@ -26,6 +26,16 @@ soak:
 	@tools/configure $(BUILD) -Dtests=enabled
 	@ninja -C $(BUILD) --quiet all meson-test-prereq
 	@CV_TEST_SCALE=100 meson test -C $(BUILD) --no-rebuild --suite sim --timeout-multiplier 10
+
+# Kills, stops, stalls and cuts, one after the other; a failure says what ran when it must not. STORE:
+# sqlite, postgres, etcd or zookeeper. SEED: which faults.
+MINUTES = 5
+STORE   = sqlite
+chaos:
+	@tools/setup test
+	@tools/configure $(BUILD) -Dtests=enabled
+	@ninja -C $(BUILD) --quiet product chaos-parts
+	@tools/chaos $(BUILD) $(STORE) $(MINUTES) $(CHAOS)
 
 # Mistakes made mechanically in the cores, each of which a test should notice. COUNT=0: all of them.
 COUNT = 400
@@ -91,6 +101,7 @@ help:
 	@echo 'make demo       three contenders, one command: killed, asked to resign, stopped'
 	@echo 'make test       every test, also with sanitizers and valgrind'
 	@echo 'make soak       the random fault runs in full: some minutes'
+	@echo 'make chaos      MINUTES=5 STORE=sqlite: processes killed and stopped at random, one leader'
 	@echo 'make mutants    COUNT=400 SEED=1: mistakes in the cores that tests must notice; an hour'
 	@echo 'make bench      the benchmarks'
 	@echo 'make lab        the experiments of docs/lab and their plots'
