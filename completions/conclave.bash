@@ -163,8 +163,8 @@ _conclave()
     run)
         if [[ $cur == -* ]]; then
             words=$(_conclave_options "--via --lease --grace --nonblock --wait --timeout
-                --conflict-exit-code --once --init --on-elected --on-lost --fifo --node --verbose
-                --help")
+                --conflict-exit-code --once --init --on-elected --on-lost --fifo --node
+                --keep-secrets --verbose --help")
         else
             words=$(_conclave_elections)
         fi

@@ -13,16 +13,71 @@
 
 /* ---- Complaints ------------------------------------------------------------------------------ */
 
+#define LINE_BYTES 4096
+
+/* C0, DEL, and C1 in UTF-8 (0xc2 0x80..0x9f) or alone, which some terminals obey as well. Bytes of
+ * other characters stay: in UTF-8 they follow one of at least 0xc2. */
+static size_t control_bytes(const char *at, size_t bytes)
+{
+    const unsigned char first = (unsigned char)at[0];
+    const unsigned char second = bytes > 1 ? (unsigned char)at[1] : 0;
+    if (first == 0xc2 && second >= 0x80 && second < 0xa0) {
+        return 2;
+    }
+    return first < 0x20 || first == 0x7f || (first >= 0x80 && first < 0xa0) ? 1 : 0;
+}
+
+static size_t character_bytes(const char *at, size_t bytes)
+{
+    const unsigned char first = (unsigned char)at[0];
+    size_t length = first < 0xc2 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 1;
+    for (size_t i = 1; i < length; i++) {
+        if (i >= bytes || ((unsigned char)at[i] & 0xc0) != 0x80) {
+            return 1;
+        }
+    }
+    return length;
+}
+
+static void write_visibly(FILE *out, const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes;) {
+        const size_t control = control_bytes(text + i, bytes - i);
+        for (size_t k = 0; k < control; k++) {
+            (void)fprintf(out, "\\x%02x", (unsigned)(unsigned char)text[i + k]);
+        }
+        const size_t plain = control == 0 ? character_bytes(text + i, bytes - i) : 0;
+        (void)fwrite(text + i, 1, plain, out);
+        i += control + plain;
+    }
+}
+
 static void complain(const char *format, va_list args) CV_PRINTF(1, 0);
 
 static void complain(const char *format, va_list args)
 {
-    char line[4096]; /* what is longer says no more */
+    char line[LINE_BYTES]; /* what is longer says no more */
     (void)vsnprintf(line, sizeof line, format, args);
-    for (char *at = line; *at != '\0'; at++) {
-        *at = (unsigned char)*at < 0x20 || *at == 0x7f ? '?' : *at;
+    (void)fputs("conclave: ", stderr);
+    write_visibly(stderr, line, strlen(line));
+    (void)fputc('\n', stderr);
+}
+
+void cv__print(FILE *out, const char *format, ...)
+{
+    char line[LINE_BYTES];
+    const size_t format_bytes = strlen(format);
+    const bool ends_line = format_bytes > 0 && format[format_bytes - 1] == '\n';
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    size_t bytes = strlen(line);
+    bytes -= ends_line && bytes > 0 && line[bytes - 1] == '\n';
+    write_visibly(out, line, bytes);
+    if (ends_line) {
+        (void)fputc('\n', out);
     }
-    (void)fprintf(stderr, "conclave: %s\n", line);
 }
 
 void cv__complain(const char *format, ...)

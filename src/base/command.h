@@ -7,6 +7,8 @@
 
 #include "core/types.h"
 
+#include <stdio.h>
+
 struct option; /* of <getopt.h> */
 
 enum {
@@ -16,8 +18,12 @@ enum {
     EXIT_CANNOT = 2, /* it is right, but what it asks for cannot be done */
 };
 
-/* "conclave: ..." and a newline on stderr. Control characters become question marks, so that it
- * stays one line, whatever names and addresses are repeated in it. */
+/* printf() of one line, or a part of one, in which names from a store or a user are repeated. Control
+ * characters in it are printed as \\xNN, so that a name can neither begin a line of its own nor speak
+ * to the terminal. Only a newline at the end of `format` is one. At most 4095 bytes. */
+void cv__print(FILE *out, const char *format, ...) CV_PRINTF(2, 3);
+
+/* "conclave: ..." and a newline on stderr, with control characters as in cv__print(). */
 void cv__complain(const char *format, ...) CV_PRINTF(1, 2);
 
 /* The command line is wrong: complains, and returns EXIT_USAGE. */

@@ -108,9 +108,8 @@ static void print_text(const struct cv_store_past *past, int64_t now_ns, int64_t
         (void)printf("%-23s", "(still leads)");
     }
     const int64_t to_ns = past->to_wall_ns != 0 ? past->to_wall_ns : now_ns;
-    (void)printf("  %10.3f s  %6llu  %-12s  %s", (double)(to_ns - past->from_wall_ns) / 1e9,
-                 (unsigned long long)past->token, past->to_wall_ns != 0 ? past->why : "",
-                 past->node);
+    cv__print(stdout, "  %10.3f s  %6llu  %-12s  %s", (double)(to_ns - past->from_wall_ns) / 1e9,
+              (unsigned long long)past->token, past->to_wall_ns != 0 ? past->why : "", past->node);
     if (gap_ns >= 0) {
         (void)printf("  (nobody for %.3f s before)", (double)gap_ns / 1e9);
     }
@@ -202,8 +201,7 @@ static int run(int argc, char **argv)
     }
     free(address);
     if (s.shown_count == 0) {
-        (void)fprintf(stderr, "conclave: %s: nobody is known to have led%s\n", argv[optind],
-                      s.has_at ? " then" : "");
+        cv__complain("%s: nobody is known to have led%s", argv[optind], s.has_at ? " then" : "");
         return EXIT_NO;
     }
     return EXIT_FINE;

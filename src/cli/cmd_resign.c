@@ -22,16 +22,16 @@ static int await_change(const struct cv_store_kind *kind, const char *address, c
             return cv__cannot("%s", error.text);
         }
         if (inquiry.verdict == CV_STORE_HELD && inquiry.record.token != token) {
-            (void)printf("%s: %s leads now, token %llu\n", name, inquiry.record.node,
-                         (unsigned long long)inquiry.record.token);
+            cv__print(stdout, "%s: %s leads now, token %llu\n", name, inquiry.record.node,
+                      (unsigned long long)inquiry.record.token);
             return EXIT_FINE;
         }
         if (cv__clock_now_ns() >= until_ns) {
             if (inquiry.verdict != CV_STORE_HELD) {
-                (void)printf("%s: nobody leads now\n", name);
+                cv__print(stdout, "%s: nobody leads now\n", name);
                 return EXIT_FINE;
             }
-            (void)fprintf(stderr, "conclave: %s: %s still leads\n", name, inquiry.record.node);
+            cv__complain("%s: %s still leads", name, inquiry.record.node);
             return EXIT_NO;
         }
         const struct timespec pause = {.tv_nsec = 20 * NS_PER_MS};
@@ -84,7 +84,7 @@ static int run(int argc, char **argv)
         CV_OK) {
         status = cv__cannot("%s", error.text);
     } else if (inquiry.verdict == CV_STORE_FREE) {
-        (void)fprintf(stderr, "conclave: %s: nobody leads\n", name);
+        cv__complain("%s: nobody leads", name);
         status = EXIT_NO;
     } else {
         status = await_change(kind, address, name, inquiry.record.token, wait_ns);

@@ -12,6 +12,7 @@
 #include "core/duration.h"
 #include "os/clock.h"
 #include "runtime/election.h"
+#include "runtime/place.h"
 #include "stores/store.h"
 #include "supervisor/hooks.h"
 #include "supervisor/lease_file.h"
@@ -53,7 +54,7 @@ struct settings {
     int64_t grace_ns;  /* -1: not said */
     int64_t wait_ns;   /* -1: for ever */
     uint64_t conflict; /* exit status */
-    bool is_nonblocking, is_once, is_init, is_verbose, wants_help;
+    bool is_nonblocking, is_once, is_init, is_verbose, keeps_secrets, wants_help;
     char **command;
 };
 
@@ -86,12 +87,12 @@ static void say(const struct run *run, const char *format, ...)
     if (!run->settings->is_verbose) {
         return;
     }
+    char line[1024]; /* what is longer says no more */
     va_list args;
     va_start(args, format);
-    (void)fprintf(stderr, "conclave: %s: ", run->settings->name);
-    (void)vfprintf(stderr, format, args);
-    (void)fputc('\n', stderr);
+    (void)vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    cv__complain("%s: %s", run->settings->name, line);
 }
 
 static void end(struct run *run, int exit_status)
@@ -398,6 +399,34 @@ static void threads_start(void)
     (void)unsetenv(name); /* it is a name */
 }
 
+/* By which a store gets its password. The command has no business with the store, and what it
+ * starts may show its environment to everybody. */
+static const char *const *secrets(const struct settings *settings)
+{
+    static const char *const all[] = {"CONCLAVE_ETCD_PASSWORD", "CONCLAVE_ZOOKEEPER_AUTH",
+                                      "CONCLAVE_SNMP_COMMUNITY", "PGPASSWORD", NULL};
+    static const char *const without_postgres[] = {
+        "CONCLAVE_ETCD_PASSWORD", "CONCLAVE_ZOOKEEPER_AUTH", "CONCLAVE_SNMP_COMMUNITY", NULL};
+    if (settings->keeps_secrets) {
+        return NULL;
+    }
+    /* Of another store, PGPASSWORD is a matter of the command alone. */
+    const bool is_postgres =
+        settings->via != NULL && strncmp(settings->via, "postgres", strlen("postgres")) == 0;
+    return is_postgres ? all : without_postgres;
+}
+
+/* For the lease file, if somebody else has taken our name in /tmp. */
+static const char *state_folder(void)
+{
+    static char *path; /* there is one in a process, and it stays as long */
+    struct cv_errtext error;
+    if (path == NULL && cv__place_file("run", &path, &error) != CV_OK) {
+        path = NULL; /* the complaint about the folder before it says more */
+    }
+    return path;
+}
+
 static int run_command(const struct settings *settings)
 {
     struct run run = {.settings = settings,
@@ -410,6 +439,8 @@ static int run_command(const struct settings *settings)
         .election = settings->name,
         .node = settings->node,
         .grace_ns = settings->grace_ns,
+        .hidden_variables = secrets(settings),
+        .fallback_folder = state_folder,
         .on_event = on_event,
         .user = &run,
     };
@@ -426,6 +457,7 @@ static int run_command(const struct settings *settings)
             .election = settings->name,
             .node = settings->node,
             .lease_path = lease_path,
+            .hidden_variables = secrets(settings),
         };
         code = cv__hooks_open(&run.hooks, &hooks_setting, &error);
     }
@@ -516,6 +548,9 @@ static bool option_take(struct settings *s, int option)
     case 'V':
         s->is_verbose = true;
         return true;
+    case 'k':
+        s->keeps_secrets = true;
+        return true;
     case 'h':
         s->wants_help = true;
         return true;
@@ -540,6 +575,7 @@ static int parse(int argc, char **argv, struct settings *s)
                                           {"on-lost", required_argument, NULL, 'L'},
                                           {"fifo", required_argument, NULL, 'f'},
                                           {"node", required_argument, NULL, 'N'},
+                                          {"keep-secrets", no_argument, NULL, 'k'},
                                           {"verbose", no_argument, NULL, 'V'},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
@@ -634,6 +670,7 @@ const struct cv_verb cv__verb_run = {
         "  --on-elected CMD, --on-lost CMD   hooks, run by /bin/sh\n"
         "  --fifo FILE       write each change of state to this pipe, in keepalived's form\n"
         "  --node NAME       what this contender is called; default: host name and process id\n"
+        "  --keep-secrets    leave the store's passwords in COMMAND's environment\n"
         "  --verbose         say what happens\n\n"
         "COMMAND has CONCLAVE_ELECTION, CONCLAVE_TOKEN, CONCLAVE_NODE and CONCLAVE_LEASE_FILE in\n"
         "its environment; 'conclave check-lease' there tells whether the leadership is valid.\n\n"

@@ -50,19 +50,21 @@ static void print_text(const char *name, const struct cv_inquiry *inquiry)
     const struct cv_store_record *r = &inquiry->record;
     char lease[CV_DURATION_TEXT_BYTES], since[32];
     if (inquiry->verdict != CV_STORE_HELD) {
-        (void)printf("%s: nobody leads (last token %llu)\n", name, (unsigned long long)r->token);
+        cv__print(stdout, "%s: nobody leads (last token %llu)\n", name,
+                  (unsigned long long)r->token);
         return;
     }
     if (r->remaining_ns < 0) {
-        (void)printf("%s: the lease of %s (token %llu) is over, but the store does not give it to "
-                     "another yet: processes of its command still run\n",
-                     name, r->node, (unsigned long long)r->token);
+        cv__print(stdout,
+                  "%s: the lease of %s (token %llu) is over, but the store does not give it to "
+                  "another yet: processes of its command still run\n",
+                  name, r->node, (unsigned long long)r->token);
         return;
     }
-    (void)printf("%s: %s leads, token %llu, since %s, %.1f s left of a lease of %s%s\n", name,
-                 r->node, (unsigned long long)r->token, wall_text(r->since_wall_ns, since),
-                 (double)r->remaining_ns / 1e9, cv__duration_format(r->lease_ns, lease),
-                 r->wish[0] != '\0' ? ", asked to resign" : "");
+    cv__print(stdout, "%s: %s leads, token %llu, since %s, %.1f s left of a lease of %s%s\n", name,
+              r->node, (unsigned long long)r->token, wall_text(r->since_wall_ns, since),
+              (double)r->remaining_ns / 1e9, cv__duration_format(r->lease_ns, lease),
+              r->wish[0] != '\0' ? ", asked to resign" : "");
 }
 
 struct listing {

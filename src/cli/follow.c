@@ -60,15 +60,15 @@ static void print_text(const struct settings *settings, const struct cv_election
     struct tm local;
     (void)localtime_r(&seconds, &local);
     (void)strftime(stamp, sizeof stamp, "%H:%M:%S", &local);
-    (void)printf("%s.%03d  %s: ", stamp, (int)(now_ns % NS_PER_S / NS_PER_MS), settings->name);
+    cv__print(stdout, "%s.%03d  %s: ", stamp, (int)(now_ns % NS_PER_S / NS_PER_MS), settings->name);
     if (status->trouble[0] != '\0') {
-        (void)printf("%s", status->trouble);
+        cv__print(stdout, "%s", status->trouble);
     } else if (status->leader[0] == '\0') {
         (void)printf("nobody leads (%s)", cv_reason_name(status->reason));
     } else {
-        (void)printf("%s leads%s, token %llu (%s)", status->leader,
-                     status->role == CV_ROLE_LEADER ? " (this process)" : "",
-                     (unsigned long long)status->token, cv_reason_name(status->reason));
+        cv__print(stdout, "%s leads%s, token %llu (%s)", status->leader,
+                  status->role == CV_ROLE_LEADER ? " (this process)" : "",
+                  (unsigned long long)status->token, cv_reason_name(status->reason));
     }
     (void)printf("%s\n", status->is_resign_requested ? "; asked to resign" : "");
 }
@@ -139,7 +139,7 @@ void cv__print_notice(void *unused, enum cv_log_level level, const char *line)
 {
     (void)unused;
     if (level == CV_LOG_NOTICE) {
-        (void)fprintf(stderr, "conclave: %s\n", line);
+        cv__complain("%s", line);
     }
 }
 

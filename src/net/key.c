@@ -78,7 +78,8 @@ static bool parse(const char *line, size_t length, struct cv_key *ret_key)
 
 int cv__key_read(const char *path, struct cv_key *ret_key, struct cv_errtext *reterr)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd =
+        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* of a FIFO: at once */
     struct stat status;
     if (fd < 0 || fstat(fd, &status) != 0) {
         const int why = errno;
@@ -87,6 +88,10 @@ int cv__key_read(const char *path, struct cv_key *ret_key, struct cv_errtext *re
         }
         return cv__fail(reterr, CV_E_IO, "cannot read '%s': %s", path, strerror(why));
     }
+    if (!S_ISREG(status.st_mode)) {
+        (void)close(fd); /* only read */
+        return cv__fail(reterr, CV_E_INVALID, "'%s' is not a regular file", path);
+    }
     char line[CV_KEY_LINE_BYTES];
     const ssize_t got = read(fd, line, sizeof line);
     const int why = errno;
@@ -94,7 +99,7 @@ int cv__key_read(const char *path, struct cv_key *ret_key, struct cv_errtext *re
     int result = CV_OK;
     if (got < 0) {
         result = cv__fail(reterr, CV_E_IO, "cannot read '%s': %s", path, strerror(why));
-    } else if (S_ISREG(status.st_mode) && (status.st_mode & S_IRWXO) != 0) {
+    } else if ((status.st_mode & S_IRWXO) != 0) {
         result = cv__fail(reterr, CV_E_INVALID,
                           "everybody may use the key file '%s'; say chmod o= '%s'", path, path);
     } else if (!parse(line, (size_t)got, ret_key)) {

@@ -59,6 +59,30 @@ void cv__pg_explain(const char *message, const PGresult *wrong, char *ret_why, s
 
 /* ---- Addresses ----------------------------------------------------------------------------- */
 
+/* libpq repeats the part of an address that it does not understand, and a password may be in it. A
+ * single word, such as the name of a parameter, is left. */
+static void hide_quoted(char *line)
+{
+    char *to = line;
+    for (const char *from = line; *from != '\0';) {
+        const char *end = *from == '"' ? strchr(from + 1, '"') : NULL;
+        const char *last = end != NULL ? end : from + strlen(from) - 1; /* cut within quotes */
+        const size_t bytes = (size_t)(last + 1 - from);
+        if (*from == '"' && strcspn(from, ":@%/=") < bytes && bytes >= strlen("\"...\"")) {
+            memcpy(to, "\"...\"", strlen("\"...\""));
+            to += strlen("\"...\"");
+            from += bytes;
+        } else if (*from == '"' && end != NULL) {
+            memmove(to, from, bytes);
+            to += bytes;
+            from += bytes;
+        } else {
+            *to++ = *from++;
+        }
+    }
+    *to = '\0';
+}
+
 static PQconninfoOption *address_parse(const char *address, struct cv_errtext *reterr)
 {
     char *message = NULL;
@@ -67,6 +91,7 @@ static PQconninfoOption *address_parse(const char *address, struct cv_errtext *r
         char line[256];
         cv__remote_one_line(message != NULL ? message : "out of memory", line, sizeof line);
         PQfreemem(message);
+        hide_quoted(line);
         (void)cv__fail(reterr, CV_E_INVALID, "address of PostgreSQL: %s", line);
     }
     return options;

@@ -1,22 +1,48 @@
 /* src/supervisor/child.c - see child.h. */
 #include "supervisor/child.h"
 
-static pid_t claims[CV_CLAIMS_MAX]; /* 0: free */
+#include <stdlib.h>
+
+static pid_t *claims; /* 0: free */
+static uint32_t claim_count;
+
+bool cv__child_reserve(uint32_t count)
+{
+    uint32_t free_count = 0;
+    for (uint32_t i = 0; i < claim_count; i++) {
+        free_count += claims[i] == 0;
+    }
+    if (free_count >= count) {
+        return true;
+    }
+    const uint32_t wanted = claim_count + (count - free_count);
+    pid_t *larger = realloc(claims, wanted * sizeof *claims);
+    if (larger == NULL) {
+        return false;
+    }
+    claims = larger;
+    while (claim_count < wanted) {
+        claims[claim_count++] = 0;
+    }
+    return true;
+}
 
 void cv__child_claim(pid_t pid)
 {
     CV_ASSERT(pid > 0);
-    for (uint32_t i = 0; i < CV_CLAIMS_MAX; i++) {
+    bool is_noted = false;
+    for (uint32_t i = 0; i < claim_count && !is_noted; i++) {
         if (claims[i] == 0 || claims[i] == pid) {
             claims[i] = pid;
-            return;
+            is_noted = true;
         }
     }
+    CV_ASSERT(is_noted); /* there is room: the caller has reserved it */
 }
 
 void cv__child_disclaim(pid_t pid)
 {
-    for (uint32_t i = 0; i < CV_CLAIMS_MAX; i++) {
+    for (uint32_t i = 0; i < claim_count; i++) {
         if (claims[i] == pid) {
             claims[i] = 0;
         }
@@ -25,7 +51,7 @@ void cv__child_disclaim(pid_t pid)
 
 bool cv__child_is_claimed(pid_t pid)
 {
-    for (uint32_t i = 0; i < CV_CLAIMS_MAX; i++) {
+    for (uint32_t i = 0; i < claim_count; i++) {
         if (claims[i] == pid) {
             return true;
         }

@@ -11,10 +11,11 @@
 
 #include <sys/types.h>
 
-/* Bounds the list; a hook runs alone, and a process that became `conclave run` by exec may have
- * brought some along. A child that finds no room counts as the command's. */
-#define CV_CLAIMS_MAX 64u
+/* Makes room for so many claims; false: no memory. Before a child is started, as one that cannot be
+ * claimed would be killed with the command's. */
+CV_NODISCARD bool cv__child_reserve(uint32_t count);
 
+/* Room must have been reserved. */
 void cv__child_claim(pid_t pid);
 void cv__child_disclaim(pid_t pid);
 bool cv__child_is_claimed(pid_t pid);

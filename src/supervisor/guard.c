@@ -88,6 +88,10 @@ static void report(struct guard *g, enum cv_guard_report_kind kind, int signo)
 
 static void set_environment(const struct guard *g, uint64_t token)
 {
+    const char *const *hidden = g->setting->of->hidden_variables;
+    for (; hidden != NULL && *hidden != NULL; hidden++) {
+        (void)unsetenv(*hidden); /* it is a name */
+    }
     char number[24];
     (void)snprintf(number, sizeof number, "%" PRIu64, token);
     const struct {

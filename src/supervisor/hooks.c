@@ -70,6 +70,20 @@ static void environment_free(char **variables)
     free(variables);
 }
 
+static bool is_named(const char *variable, const char *name)
+{
+    const size_t bytes = strlen(name);
+    return strncmp(variable, name, bytes) == 0 && variable[bytes] == '=';
+}
+
+static bool is_hidden(const char *const *hidden, const char *variable)
+{
+    while (hidden != NULL && *hidden != NULL && !is_named(variable, *hidden)) {
+        hidden++;
+    }
+    return hidden != NULL && *hidden != NULL;
+}
+
 /* Our environment with the variables of a hook; NULL: no memory. Freed with its first `VARIABLES`
  * texts, which are new; the others are lent. */
 static char **environment(const struct cv_hooks *hooks, const struct hook *hook)
@@ -97,12 +111,11 @@ static char **environment(const struct cv_hooks *hooks, const struct hook *hook)
     }
     size_t next = VARIABLES;
     for (char **at = environ; is_complete && at != NULL && *at != NULL; at++) {
-        bool is_ours = false;
+        bool is_left_out = is_hidden(hooks->setting.hidden_variables, *at);
         for (uint32_t i = 0; i < VARIABLES; i++) {
-            const size_t bytes = strlen(names[i]);
-            is_ours |= strncmp(*at, names[i], bytes) == 0 && (*at)[bytes] == '=';
+            is_left_out |= is_named(*at, names[i]);
         }
-        if (!is_ours) {
+        if (!is_left_out) {
             result[next++] = *at;
         }
     }
@@ -153,7 +166,7 @@ static pid_t spawn(const char *command, char **variables)
 static bool hook_start(struct cv_hooks *hooks, const struct hook *hook)
 {
     CV_ASSERT(hooks->pid == 0);
-    char **variables = environment(hooks, hook);
+    char **variables = cv__child_reserve(1) ? environment(hooks, hook) : NULL;
     hooks->pid = variables != NULL ? spawn(hook->command, variables) : 0;
     environment_free(variables);
     hooks->count.started++;

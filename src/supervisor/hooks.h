@@ -42,8 +42,9 @@ struct cv_hooks_setting {
     const char *on_lost;    /* run on a change from MASTER */
     const char *fifo;       /* gets a line for every change */
     const char *election, *node, *lease_path;
-    uint32_t priority;  /* for the FIFO; 0: 100 */
-    int64_t timeout_ns; /* 0: CV_HOOKS_TIMEOUT_NS */
+    const char *const *hidden_variables; /* as in struct cv_supervisor_setting */
+    uint32_t priority;                   /* for the FIFO; 0: 100 */
+    int64_t timeout_ns;                  /* 0: CV_HOOKS_TIMEOUT_NS */
 };
 
 struct cv_hooks_count {

@@ -1,17 +1,21 @@
 /* src/supervisor/lease_file.c - see lease_file.h.
  *
  * The folder is the first usable one of RUNTIME_DIRECTORY (systemd's, as it is),
- * XDG_RUNTIME_DIR/conclave, /run/conclave (for root), and /tmp/conclave-UID. In /tmp somebody else
- * may have made it before us, so it must be a folder, ours, and writable for nobody else. */
+ * XDG_RUNTIME_DIR/conclave, /run/conclave (for root), /tmp/conclave-UID, and what the caller names.
+ * In /tmp somebody else may have made it before us, so it must be a folder, ours, and writable for
+ * nobody else; under cron, where the others are missing, such a stranger must not stop us. */
 #include "supervisor/lease_file.h"
 
 #include "core/errors.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,8 +27,8 @@ _Static_assert(offsetof(struct cv_lease_page, ended_run) == 112, "documented");
 
 static const char magic[8] = "CVLEASE";
 
-/* So often a reader lets a writer overtake it. Each takes a complete update in between, so a second
- * round is rare and a hundredth means a damaged file. */
+/* How often a reader begins again because a writer was faster. Each time takes a complete update in
+ * between, so a second round is rare and a hundredth means a damaged file. */
 #define READ_ROUNDS_MAX 100
 
 static bool boot_id(char ret_id[CV_BOOT_ID_BYTES])
@@ -39,10 +43,12 @@ static bool boot_id(char ret_id[CV_BOOT_ID_BYTES])
 }
 
 /* The candidates in their order; false past the last. An empty one is to be skipped. */
-static bool folder_candidate(uint32_t index, char ret_folder[CV_LEASE_PATH_BYTES])
+static bool folder_candidate(uint32_t index, const char *(*fallback_folder)(void),
+                             char ret_folder[CV_LEASE_PATH_BYTES])
 {
     const char *systemd = getenv("RUNTIME_DIRECTORY");
     const char *user = getenv("XDG_RUNTIME_DIR");
+    const char *fallback = NULL;
     ret_folder[0] = '\0';
     int bytes = 0;
     switch (index) {
@@ -66,6 +72,12 @@ static bool folder_candidate(uint32_t index, char ret_folder[CV_LEASE_PATH_BYTES
         bytes = snprintf(ret_folder, CV_LEASE_PATH_BYTES, "/tmp/conclave-%lu",
                          (unsigned long)geteuid());
         break;
+    case 4:
+        fallback = fallback_folder != NULL ? fallback_folder() : NULL;
+        if (fallback != NULL) {
+            bytes = snprintf(ret_folder, CV_LEASE_PATH_BYTES, "%s", fallback);
+        }
+        break;
     default:
         return false;
     }
@@ -75,30 +87,66 @@ static bool folder_candidate(uint32_t index, char ret_folder[CV_LEASE_PATH_BYTES
     return true;
 }
 
-static int folder_find(char ret_folder[CV_LEASE_PATH_BYTES], struct cv_errtext *reterr)
+static int folder_try(const char *folder, struct cv_errtext *reterr)
+{
+    struct stat stat;
+    if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
+        return cv__fail(reterr, CV_E_IO, "cannot make the runtime folder '%s': %s", folder,
+                        strerror(errno));
+    }
+    if (lstat(folder, &stat) != 0 || !S_ISDIR(stat.st_mode) || stat.st_uid != geteuid() ||
+        (stat.st_mode & 022) != 0) {
+        return cv__fail(reterr, CV_E_IO,
+                        "the runtime folder '%s' is not a folder that only we can write to",
+                        folder);
+    }
+    if (access(folder, W_OK | X_OK) != 0) {
+        return cv__fail(reterr, CV_E_IO, "cannot write to the runtime folder '%s': %s", folder,
+                        strerror(errno));
+    }
+    return CV_OK;
+}
+
+static int folder_find(char ret_folder[CV_LEASE_PATH_BYTES], const char *(*fallback_folder)(void),
+                       struct cv_errtext *reterr)
 {
     int status = CV_E_IO;
-    for (uint32_t i = 0; folder_candidate(i, ret_folder); i++) {
-        struct stat stat;
-        if (ret_folder[0] == '\0') {
-            continue;
-        }
-        if (mkdir(ret_folder, 0700) != 0 && errno != EEXIST) {
-            status = cv__fail(reterr, CV_E_IO, "cannot make the runtime folder '%s': %s",
-                              ret_folder, strerror(errno));
-        } else if (lstat(ret_folder, &stat) != 0 || !S_ISDIR(stat.st_mode) ||
-                   stat.st_uid != geteuid() || (stat.st_mode & 022) != 0) {
-            status = cv__fail(reterr, CV_E_IO,
-                              "the runtime folder '%s' is not a folder that only we can write to",
-                              ret_folder);
-        } else if (access(ret_folder, W_OK | X_OK) == 0) {
+    for (uint32_t i = 0; folder_candidate(i, fallback_folder, ret_folder); i++) {
+        if (ret_folder[0] != '\0' && (status = folder_try(ret_folder, reterr)) == CV_OK) {
             return CV_OK;
-        } else {
-            status = cv__fail(reterr, CV_E_IO, "cannot write to the runtime folder '%s': %s",
-                              ret_folder, strerror(errno));
         }
     }
     return status;
+}
+
+/* Is this the file of a supervisor that was killed, and its guard too? Earlier versions did not
+ * lock their files, so its process has to be gone as well. */
+static bool is_left_behind(int folder, const char *name)
+{
+    int supervisor;
+    if (sscanf(name, "run-%d-", &supervisor) != 1 || supervisor <= 0 ||
+        kill((pid_t)supervisor, 0) == 0 || errno != ESRCH) {
+        return false;
+    }
+    const int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    const bool is_free = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (fd >= 0) {
+        (void)close(fd); /* only read */
+    }
+    return is_free;
+}
+
+static void folder_clean(const char *path)
+{
+    DIR *folder = opendir(path);
+    for (const struct dirent *one; folder != NULL && (one = readdir(folder)) != NULL;) {
+        if (is_left_behind(dirfd(folder), one->d_name)) {
+            (void)unlinkat(dirfd(folder), one->d_name, 0); /* one that stays does no harm */
+        }
+    }
+    if (folder != NULL) {
+        (void)closedir(folder); /* only read */
+    }
 }
 
 static struct cv_lease_page *map(int fd, int protection)
@@ -107,48 +155,57 @@ static struct cv_lease_page *map(int fd, int protection)
     return page == MAP_FAILED ? NULL : page;
 }
 
-int cv__lease_file_make(struct cv_lease_page **ret_page, char ret_path[CV_LEASE_PATH_BYTES],
-                        const char *election, const char *node, struct cv_errtext *reterr)
+static void page_fill(struct cv_lease_page *page, const char *election, const char *node)
+{
+    (void)boot_id(page->boot_id); /* left empty, readers refuse the file */
+    page->version = CV_LEASE_FILE_VERSION;
+    page->bytes = sizeof *page;
+    (void)snprintf(page->election, sizeof page->election, "%s", election);
+    (void)snprintf(page->node, sizeof page->node, "%s", node);
+    memcpy(page->magic, magic, sizeof magic);
+}
+
+int cv__lease_file_make(struct cv_lease_file *ret_file, const char *election, const char *node,
+                        const char *(*fallback_folder)(void), struct cv_errtext *reterr)
 {
     char folder[CV_LEASE_PATH_BYTES];
-    int status = folder_find(folder, reterr);
+    *ret_file = (struct cv_lease_file){.lock_fd = -1};
+    const int status = folder_find(folder, fallback_folder, reterr);
     if (status != CV_OK) {
         return status;
     }
-    (void)snprintf(ret_path, CV_LEASE_PATH_BYTES, "%.*s/run-%d-XXXXXX", CV_LEASE_PATH_BYTES - 48,
-                   folder, (int)getpid());
-    const int fd = mkostemp(ret_path, O_CLOEXEC); /* mode 0600 */
+    folder_clean(folder);
+    (void)snprintf(ret_file->path, sizeof ret_file->path, "%.*s/run-%d-XXXXXX",
+                   CV_LEASE_PATH_BYTES - 48, folder, (int)getpid());
+    const int fd = mkostemp(ret_file->path, O_CLOEXEC); /* mode 0600 */
     if (fd < 0) {
         return cv__fail(reterr, CV_E_IO, "cannot make a lease file in '%s': %s", folder,
                         strerror(errno));
     }
-    struct cv_lease_page *page = NULL;
-    /* posix_fallocate: a full disk is an answer here and a SIGBUS later. */
+    (void)flock(fd, LOCK_SH | LOCK_NB); /* nobody else knows it; without locks it is not cleaned */
+    /* posix_fallocate: a full disk is reported here, instead of a SIGBUS later. */
     const int failed = posix_fallocate(fd, 0, CV_LEASE_FILE_BYTES);
-    if (failed == 0) {
-        page = map(fd, PROT_READ | PROT_WRITE);
-    }
+    struct cv_lease_page *page = failed == 0 ? map(fd, PROT_READ | PROT_WRITE) : NULL;
     if (page == NULL) {
-        status = cv__fail(reterr, CV_E_IO, "cannot map the lease file '%s': %s", ret_path,
-                          strerror(failed != 0 ? failed : errno));
-        (void)unlink(ret_path);
-    } else {
-        (void)boot_id(page->boot_id); /* left empty, readers refuse the file */
-        page->version = CV_LEASE_FILE_VERSION;
-        page->bytes = sizeof *page;
-        (void)snprintf(page->election, sizeof page->election, "%s", election);
-        (void)snprintf(page->node, sizeof page->node, "%s", node);
-        memcpy(page->magic, magic, sizeof magic);
-        *ret_page = page;
+        const int why = failed != 0 ? failed : errno;
+        (void)close(fd); /* nothing was written */
+        (void)unlink(ret_file->path);
+        return cv__fail(reterr, CV_E_IO, "cannot map the lease file '%s': %s", ret_file->path,
+                        strerror(why));
     }
-    (void)close(fd); /* the mapping stays */
-    return status;
+    page_fill(page, election, node);
+    ret_file->page = page;
+    ret_file->lock_fd = fd;
+    return CV_OK;
 }
 
-void cv__lease_file_unmap(struct cv_lease_page *page)
+void cv__lease_file_remove(struct cv_lease_file *file)
 {
-    if (page != NULL) {
-        (void)munmap(page, CV_LEASE_FILE_BYTES);
+    if (file->page != NULL) {
+        (void)unlink(file->path); /* the guard may have done it */
+        (void)munmap(file->page, CV_LEASE_FILE_BYTES);
+        (void)close(file->lock_fd); /* it was written through the mapping */
+        file->page = NULL;
     }
 }
 

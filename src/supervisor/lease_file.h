@@ -7,8 +7,10 @@
  *
  * Consistent without locks: there are two slots, the sequence number says which of them counts, and
  * a writer fills the other one before it moves the number on. A writer that is stopped halfway
- * therefore stops no reader. The guard writes one word of its own: which run it has ended. A file
- * that was left behind does no harm: its time runs out, and the boot it belongs to is in it. */
+ * therefore stops no reader. The guard writes one word of its own: which run it has ended. The
+ * supervisor keeps the file locked: one that was left behind by a supervisor and a guard that were
+ * killed is not, and the next one that makes a file in the folder removes it. Until then it does no
+ * harm: its time runs out, and the boot it belongs to is in it. */
 #ifndef CV_SUPERVISOR_LEASE_FILE_H
 #define CV_SUPERVISOR_LEASE_FILE_H
 
@@ -47,12 +49,20 @@ struct cv_lease_view {
     bool is_valid; /* at the instant that it was asked for */
 };
 
-/* Makes the file in the folder for such files (see lease_file.c) and maps it. */
-CV_NODISCARD int cv__lease_file_make(struct cv_lease_page **ret_page,
-                                     char ret_path[CV_LEASE_PATH_BYTES], const char *election,
-                                     const char *node, struct cv_errtext *reterr);
-void cv__lease_file_unmap(struct cv_lease_page *page);
+struct cv_lease_file {
+    struct cv_lease_page *page; /* NULL: there is none */
+    int lock_fd;                /* close on exec */
+    char path[CV_LEASE_PATH_BYTES];
+};
 
+/* Makes the file in the folder for such files (see lease_file.c) and maps it. If no such folder can
+ * be used, fallback_folder() names another (NULL: there is none, or the function itself is NULL).
+ */
+CV_NODISCARD int cv__lease_file_make(struct cv_lease_file *ret_file, const char *election,
+                                     const char *node, const char *(*fallback_folder)(void),
+                                     struct cv_errtext *reterr);
+/* Removes it; for one that was never made nothing. */
+void cv__lease_file_remove(struct cv_lease_file *file);
 /* For the one who leads: another run, or the same one with another end. */
 void cv__lease_publish(struct cv_lease_page *page, uint64_t run, uint64_t token,
                        int64_t valid_until_ns);

@@ -39,8 +39,7 @@ struct cv_supervisor {
     struct cv_supervisor_setting setting;
     struct cv_schedule schedule;
     struct cv_control *control; /* shared with the guard */
-    struct cv_lease_page *lease;
-    char lease_path[CV_LEASE_PATH_BYTES];
+    struct cv_lease_file lease;
     sigset_t mask_before;      /* of the caller, and of the command */
     sigset_t ignored;          /* by the caller, and by the command */
     struct sigaction on_child; /* the caller's */
@@ -108,7 +107,7 @@ static void become_idle(struct cv_supervisor *s, struct cv_supervisor_event *gon
 {
     CV_ASSERT(s->is_running);
     cv__terminal_take_from(s->command);
-    cv__lease_end(s->lease, s->run);
+    cv__lease_end(s->lease.page, s->run);
     s->is_running = false;
     s->is_rescue = false;
     s->command = 0;
@@ -165,8 +164,8 @@ static int guard_fork(struct cv_supervisor *s, struct cv_errtext *reterr)
         .of = &s->setting,
         .schedule = s->schedule,
         .control = s->control,
-        .lease = s->lease,
-        .lease_path = s->lease_path,
+        .lease = s->lease.page,
+        .lease_path = s->lease.path,
         .socket_fd = ends[1],
         .supervisor = getpid(),
         .mask = s->mask_before,
@@ -477,7 +476,7 @@ int cv__supervisor_start(struct cv_supervisor *s, uint64_t token, int64_t valid_
     s->status = 0;
     s->is_foreground = s->setting.terminal == CV_TERMINAL_AUTO && cv__terminal_is_ours();
     atomic_store(&s->control->valid_until_ns, valid_until_ns);
-    cv__lease_publish(s->lease, s->run, token, valid_until_ns);
+    cv__lease_publish(s->lease.page, s->run, token, valid_until_ns);
     const struct cv_guard_request request = {
         .kind = CV_GUARD_START,
         .run = s->run,
@@ -486,7 +485,7 @@ int cv__supervisor_start(struct cv_supervisor *s, uint64_t token, int64_t valid_
     };
     if (!guard_ask(s, &request, inherit_fd)) {
         const int failed_errno = errno;
-        cv__lease_end(s->lease, s->run);
+        cv__lease_end(s->lease.page, s->run);
         guard_drop(s);
         return cv__fail(reterr, CV_E_IO, "cannot reach the guard: %s", strerror(failed_errno));
     }
@@ -501,7 +500,7 @@ void cv__supervisor_extend(struct cv_supervisor *s, int64_t valid_until_ns)
         return;
     }
     const int64_t before_ns = atomic_exchange(&s->control->valid_until_ns, valid_until_ns);
-    cv__lease_publish(s->lease, s->run, s->token, valid_until_ns);
+    cv__lease_publish(s->lease.page, s->run, s->token, valid_until_ns);
     if (valid_until_ns < before_ns) { /* otherwise both wake up too early once, and look */
         (void)guard_ask(s, &(struct cv_guard_request){.kind = CV_GUARD_LOOK}, -1);
         arm(s);
@@ -552,7 +551,7 @@ pid_t cv__supervisor_guard_pid(const struct cv_supervisor *s)
 
 const char *cv__supervisor_lease_path(const struct cv_supervisor *s)
 {
-    return s->lease_path;
+    return s->lease.path;
 }
 
 /* ---- open and close -------------------------------------------------------------------------- */
@@ -612,13 +611,17 @@ static int prepare(struct cv_supervisor *s, struct cv_errtext *reterr)
         return cv__fail(reterr, CV_E_IO, "cannot prepare the supervisor: %s", strerror(errno));
     }
     s->control = page;
-    /* Children that somebody had before he became us by exec are not the command's. */
+    /* Children that a program had before it became us by exec are not the command's. */
     cv__tree_collect_children(s->tree, getpid(), NULL);
+    if (s->tree->is_cut || !cv__child_reserve(s->tree->count)) {
+        return cv__fail(reterr, CV_E_LIMIT, "this process has too many children already: %u%s",
+                        s->tree->count, s->tree->is_cut ? " and more" : "");
+    }
     for (uint32_t i = 0; i < s->tree->count; i++) {
         cv__child_claim(s->tree->entry[i].pid);
     }
-    const int failed =
-        cv__lease_file_make(&s->lease, s->lease_path, s->setting.election, s->setting.node, reterr);
+    const int failed = cv__lease_file_make(&s->lease, s->setting.election, s->setting.node,
+                                           s->setting.fallback_folder, reterr);
     return failed != CV_OK ? failed : guard_fork(s, reterr);
 }
 
@@ -686,10 +689,7 @@ void cv__supervisor_close(struct cv_supervisor *s)
         cv__supervisor_dispatch(s);
     }
     guard_dismiss(s);
-    if (s->lease != NULL) {
-        (void)unlink(s->lease_path);
-        cv__lease_file_unmap(s->lease);
-    }
+    cv__lease_file_remove(&s->lease);
     if (s->control != NULL) {
         (void)munmap(s->control, sizeof *s->control);
     }

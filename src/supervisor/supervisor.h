@@ -83,6 +83,9 @@ struct cv_supervisor_setting {
                              at least 5 and at most 100 ms */
     enum cv_terminal terminal;
     bool without_cgroup; /* also where one could be made */
+    /* Removed from the command's environment: secrets that are ours. Ends with NULL; NULL: none. */
+    const char *const *hidden_variables;
+    const char *(*fallback_folder)(void); /* for the lease file: see lease_file.h; may be NULL */
     void (*on_event)(void *user, const struct cv_supervisor_event *event);
     void *user;
 };

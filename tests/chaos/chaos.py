@@ -51,6 +51,11 @@ def stat_of(pid):
         return None
 
 
+def parent_of(pid):
+    stat = stat_of(pid)
+    return stat[1] if stat is not None else 0
+
+
 def is_worker(pid):
     with contextlib.suppress(OSError):
         stat = stat_of(pid)
@@ -91,7 +96,6 @@ class Chaos:
         self.address = f"sqlite:{self.work}/e.db"
         if args.store != "sqlite":
             self.address = os.environ["CV_TEST_" + args.store.upper()]
-            self.election = f"chaos{os.getpid()}"
         self.election = f"chaos{os.getpid()}"
         libc = ctypes.CDLL(None)
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans come to us, and are counted
@@ -176,8 +180,8 @@ class Chaos:
                 continue
             if boot_ns() - note.last > 500_000_000:
                 continue
-            guard = stat_of(note.pid)[1] if stat_of(note.pid) else 0
-            supervisor = stat_of(guard)[1] if guard > 1 and stat_of(guard) else 0
+            guard = parent_of(note.pid)
+            supervisor = parent_of(guard)
             for index, process in enumerate(self.contenders):
                 if process is not None and process.pid == supervisor and process.poll() is None:
                     orphan = [n.pid for n in notes if n.token == note.token and n.role == 2]

@@ -131,7 +131,7 @@ for name in '' "$(printf 'a\nb')" "$(printf 'a\tb')" "$(printf '\177')" "$(print
     fails 2 'the name of one election' history "$name"
     fails 2 "$name_rule" watch "$name"
 done
-fails 2 "'no?such?address' is not an address" run x --via "$(printf 'no\nsuch\taddress')" -- true
+fails 2 "'no.x0asuch.x09address' is not an address" run x --via "$(printf 'no\nsuch\taddress')" -- true
 for name in "$(repeated a 255)" 'a b' ' ' '../../etc/passwd' '/' '.' "o'clock; DROP TABLE x" '%s%n' \
     'Wahl für Ämter ✓' '*'; do
     runs "$name" run "$name" -- sh -c 'printf "%s\n" "$CONCLAVE_ELECTION"'

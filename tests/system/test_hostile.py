@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""tests/system/test_hostile.py CONCLAVE - what strangers can do to the commands, and cannot.
+
+Names in a store that speak to a terminal, secrets in the environment, a pipe in the place of a key, a folder
+in /tmp that somebody else has made, children of a program that becomes `conclave run`. Waits for conditions.
+Prints TAP."""
+
+import os
+import pathlib
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+CONCLAVE = os.path.abspath(sys.argv[1])
+LIMIT = 30
+WORK = tempfile.mkdtemp(prefix="conclave-test-")
+STRANGER = 54321  # a user that need not exist
+os.environ["XDG_RUNTIME_DIR"] = WORK
+os.environ["CONCLAVE_STATE"] = WORK + "/state"
+
+
+class Skipped(Exception):
+    pass
+
+
+def wait_until(what, condition):
+    end = time.monotonic() + LIMIT
+    while not (value := condition()):
+        assert time.monotonic() < end, "never happened: " + what
+        time.sleep(0.005)
+    return value
+
+
+def conclave(*words, **more):
+    return subprocess.run([CONCLAVE, *words], capture_output=True, check=False, timeout=LIMIT, **more)
+
+
+def names_from_a_store_do_not_reach_the_terminal_raw():
+    via = f"sqlite:{WORK}/names.db"
+    assert conclave("run", "job", "--via", via, "--", "true").returncode == 0
+    evil = "a\x1b[2J\nb leads\x07\u009b31m\x7f\u00e9"
+    with sqlite3.connect(WORK + "/names.db") as database:
+        boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        database.execute("UPDATE conclave_election SET node = ?, label = 1, expires_ns = ?, "
+                         "boot = CASE WHEN boot = '' THEN ? ELSE boot END", (evil, 1 << 62, boot))
+        database.execute("UPDATE conclave_history SET node = ?", (evil,))
+    database.close()
+    seen = b"a\\x1b[2J\\x0ab leads\\x07\\xc2\\x9b31m\\x7f\xc3\xa9"
+    waits = conclave("run", "job", "--via", via, "-n", "--verbose", "--", "true")
+    for said in (conclave("status", "job", "--via", via).stdout,
+                 conclave("status", "--via", via).stdout,
+                 conclave("history", "job", "--via", via).stdout,
+                 waits.stderr):
+        assert seen in said and said.count(b"\n") == 1, said
+    with subprocess.Popen([CONCLAVE, "watch", "job", "--via", via], stdout=subprocess.PIPE) as watch:
+        said = watch.stdout.readline()
+        while seen not in said:
+            assert b" leads" not in said and said, said  # nobody is known to lead, at first
+            said = watch.stdout.readline()
+        watch.kill()
+
+
+def the_command_does_not_inherit_secrets_of_the_store():
+    secrets = {"CONCLAVE_ETCD_PASSWORD": "s1", "CONCLAVE_ZOOKEEPER_AUTH": "s2",
+               "CONCLAVE_SNMP_COMMUNITY": "s3"}
+    env = dict(os.environ, **secrets, PGPASSWORD="s4", OTHER="stays")
+    via = f"sqlite:{WORK}/secrets.db"
+    said = conclave("run", "job", "--via", via, "--on-elected", f"env >{WORK}/hook", "--", "env",
+                    env=env).stdout.decode()
+    assert not any(name in said for name in secrets), said
+    assert "OTHER=stays\n" in said and "PGPASSWORD=s4\n" in said, said
+    hook = pathlib.Path(WORK, "hook").read_text()
+    assert "CONCLAVE_ROLE=MASTER\n" in hook and not any(name in hook for name in secrets), hook
+    said = conclave("run", "job", "--via", via, "--keep-secrets", "--", "env", env=env).stdout.decode()
+    assert all(f"{name}={value}\n" in said for name, value in secrets.items()), said
+
+
+def a_mistyped_address_is_not_repeated_with_its_password():
+    for address in ("postgres:/ops:geheim@db/ops", "postgres://ops:ge%zzheim@db/ops",
+                    "postgers://ops:geheim@db/ops", "postgres//ops:geheim@db/ops"):
+        for words in (("status", "job"), ("run", "job", "-n")):
+            rest = ("--", "true") if words[0] == "run" else ()
+            said = conclave(*words, "--via", address, *rest)
+            assert said.returncode != 0 and b"heim" not in said.stderr, said.stderr
+
+
+def a_pipe_in_the_place_of_a_key_is_refused_at_once():
+    os.mkfifo(WORK + "/key")
+    said = conclave("elect", "job", "--via", f"multicast:239.192.0.77:7777?key={WORK}/key")
+    assert said.returncode == 2 and b"is not a regular file" in said.stderr, said
+
+
+def somebody_elses_folder_in_tmp_does_not_stop_us():
+    if os.geteuid() != 0:
+        raise Skipped("only root can be two users")
+    squatted = f"/tmp/conclave-{STRANGER}"
+    if os.path.lexists(squatted):
+        raise Skipped(squatted + " is there")
+    home = WORK + "/home"
+    os.mkdir(home)
+    os.chown(home, STRANGER, STRANGER)
+    os.chmod(WORK, 0o755)
+    os.mkdir(squatted, 0o755)  # root's, not the stranger's
+    try:
+        said = conclave("run", "job", "--", "sh", "-c", "echo $CONCLAVE_LEASE_FILE",
+                        env={"HOME": home, "PATH": os.environ["PATH"]}, user=STRANGER, group=STRANGER,
+                        extra_groups=[], cwd="/")
+        assert said.returncode == 0, said
+        assert said.stdout.decode().startswith(home + "/.local/state/conclave/run/run-"), said
+    finally:
+        os.rmdir(squatted)
+
+
+def children_that_we_had_before_outlive_the_guard():
+    """However many: a shell started them, and became `conclave run` by exec."""
+    script = f'for i in $(seq 80); do sleep 1000 </dev/null >/dev/null 2>&1 & echo $! >>{WORK}/sleeps; done; ' \
+             f'exec "{CONCLAVE}" run many --via sqlite:{WORK}/many.db -- sh -c "echo \\$PPID >{WORK}/guard; read x"'
+    with subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        guard = int(wait_until("the command runs", lambda: os.path.exists(WORK + "/guard") and
+                               pathlib.Path(WORK, "guard").read_text().strip()))
+        sleeps = [int(pid) for pid in pathlib.Path(WORK, "sleeps").read_text().split()]
+        assert len(sleeps) == 80
+        os.kill(guard, signal.SIGKILL)
+        assert run.wait(LIMIT) == 125
+    dead = [pid for pid in sleeps if not os.path.exists(f"/proc/{pid}")]
+    for pid in set(sleeps) - set(dead):
+        os.kill(pid, signal.SIGKILL)
+    assert not dead, f"{len(dead)} of 80 were killed with the guard"
+
+
+def main():
+    tests = [value for name, value in globals().items()
+             if callable(value) and name.count("_") > 2 and getattr(value, "__module__", "") == "__main__"]
+    print(f"1..{len(tests)}", flush=True)
+    failed = 0
+    for number, test in enumerate(tests, 1):
+        try:
+            test()
+            print(f"ok {number} - {test.__name__}", flush=True)
+        except Skipped as why:
+            print(f"ok {number} - {test.__name__} # SKIP {why}", flush=True)
+        except Exception:  # pylint: disable=broad-except
+            failed += 1
+            print(f"not ok {number} - {test.__name__}", flush=True)
+            for line in traceback.format_exc().splitlines():
+                print("# " + line, flush=True)
+    shutil.rmtree(WORK, ignore_errors=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
