@@ -188,7 +188,7 @@ static struct cv_host_services services_of(struct rig *rig)
         .sequencer = {rig, rig_ask},
         .persist = {rig, rig_load, rig_save},
         .told = {rig, rig_told, rig_trouble},
-        .time = {rig, rig_now, rig_random},
+        .time = {.self = rig, .now_ns = rig_now, .random = rig_random},
     };
 }
 
