@@ -5,14 +5,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define TEXT_BYTES 65536
+#define GROUP_PREFIX \
+    "conclave-run." /* "conclave.": of earlier versions, which do not lock theirs */
+#define MAKE_ROUNDS_MAX 3
+/* For those that were killed to be gone. Longer: they cannot be killed now, and nobody can help. */
+#define EMPTY_MS_MAX 1000
 
 /* The line of cgroup v2 is "0::PATH". */
 static bool own_path(const char *text, char ret_path[CV_CGROUP_PATH_BYTES])
@@ -91,54 +97,104 @@ static bool path_of(pid_t guard, char ret_path[CV_CGROUP_PATH_BYTES])
                             read_text("/proc/self/mountinfo", mounts, TEXT_BYTES) &&
                             cv__cgroup_locate(own, mounts, folder);
     free(mounts);
-    return is_located && snprintf(ret_path, CV_CGROUP_PATH_BYTES, "%s/conclave.%d", folder,
+    return is_located && snprintf(ret_path, CV_CGROUP_PATH_BYTES, "%s/" GROUP_PREFIX "%d", folder,
                                   (int)guard) < CV_CGROUP_PATH_BYTES;
-}
-
-/* Removes empty groups of guards that were killed. A mistake here costs nothing but the group. */
-static void remove_old(const char *path)
-{
-    char folder[CV_CGROUP_PATH_BYTES];
-    char old[CV_CGROUP_PATH_BYTES + NAME_MAX + 2];
-    (void)snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
-    DIR *groups = opendir(folder);
-    struct dirent *entry;
-    while (groups != NULL && (entry = readdir(groups)) != NULL) {
-        int guard;
-        if (sscanf(entry->d_name, "conclave.%d", &guard) == 1 && guard > 0 &&
-            kill((pid_t)guard, 0) != 0 && errno == ESRCH) {
-            (void)snprintf(old, sizeof old, "%s/%s", folder, entry->d_name);
-            (void)rmdir(old);
-        }
-    }
-    if (groups != NULL) {
-        (void)closedir(groups); /* only read */
-    }
 }
 
 static struct cv_cgroup open_at(const char *path)
 {
     struct cv_cgroup cgroup = CV_CGROUP_NONE;
     (void)snprintf(cgroup.path, sizeof cgroup.path, "%s", path);
-    cgroup.folder_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cgroup.folder_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (cgroup.folder_fd >= 0) {
         cgroup.kill_fd = openat(cgroup.folder_fd, "cgroup.kill", O_WRONLY | O_CLOEXEC);
     }
     return cgroup;
 }
 
+static bool is_empty(const struct cv_cgroup *cgroup)
+{
+    char text[256];
+    const int fd = openat(cgroup->folder_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
+    const ssize_t got = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+    if (fd >= 0) {
+        (void)close(fd); /* only read */
+    }
+    text[got > 0 ? got : 0] = '\0';
+    return strstr(text, "populated 1") == NULL;
+}
+
+static void await_empty(const struct cv_cgroup *cgroup)
+{
+    for (int ms = 0; ms < EMPTY_MS_MAX && !is_empty(cgroup); ms++) {
+        (void)poll(NULL, 0, 1); /* the file can be polled, but this is rare and short */
+    }
+}
+
+/* A guard keeps its group locked as long as it lives. The lock says it across process namespaces
+ * and whoever has got the guard's number since. */
+static bool is_left_behind(const struct cv_cgroup *cgroup)
+{
+    struct stat stat;
+    return cgroup->folder_fd >= 0 && fstat(cgroup->folder_fd, &stat) == 0 &&
+           stat.st_uid == geteuid() && flock(cgroup->folder_fd, LOCK_EX | LOCK_NB) == 0;
+}
+
+void cv__cgroup_end_others(const struct cv_cgroup *own)
+{
+    char folder[CV_CGROUP_PATH_BYTES];
+    char path[CV_CGROUP_PATH_BYTES + NAME_MAX + 2];
+    if (own->folder_fd < 0) {
+        return;
+    }
+    (void)snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(own->path, '/') - own->path),
+                   own->path);
+    DIR *groups = opendir(folder);
+    for (const struct dirent *entry; groups != NULL && (entry = readdir(groups)) != NULL;) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (strncmp(entry->d_name, GROUP_PREFIX, strlen(GROUP_PREFIX)) != 0 ||
+            strlen(path) >= CV_CGROUP_PATH_BYTES || strcmp(path, own->path) == 0) {
+            continue;
+        }
+        struct cv_cgroup other = open_at(path);
+        if (is_left_behind(&other)) {
+            cv__cgroup_kill(&other);
+            await_empty(&other);
+        } else {
+            other.path[0] = '\0'; /* it is in use: do not remove it */
+        }
+        cv__cgroup_remove(&other);
+    }
+    if (groups != NULL) {
+        (void)closedir(groups); /* only read */
+    }
+}
+
+/* Somebody may remove it as left behind, between making and locking it: then once more. */
 struct cv_cgroup cv__cgroup_make(pid_t guard)
 {
     char path[CV_CGROUP_PATH_BYTES];
-    if (!path_of(guard, path) || mkdir(path, 0755) != 0) {
+    if (!path_of(guard, path)) {
         return CV_CGROUP_NONE;
     }
-    remove_old(path);
-    struct cv_cgroup cgroup = open_at(path);
-    if (cgroup.kill_fd < 0) { /* of no use to us: an older kernel */
+    for (int round = 0; round < MAKE_ROUNDS_MAX; round++) {
+        if (mkdir(path, 0755) != 0 && errno != EEXIST) { /* EEXIST: of one that had our number */
+            return CV_CGROUP_NONE;
+        }
+        struct cv_cgroup cgroup = open_at(path);
+        const bool is_locked =
+            cgroup.folder_fd >= 0 && flock(cgroup.folder_fd, LOCK_EX | LOCK_NB) == 0;
+        if (cgroup.kill_fd < 0) { /* of no use to us: an older kernel */
+            cv__cgroup_remove(&cgroup);
+            return cgroup;
+        }
+        if (is_locked && access(path, F_OK) == 0) {
+            return cgroup;
+        }
+        cgroup.path[0] = '\0';
         cv__cgroup_remove(&cgroup);
     }
-    return cgroup;
+    return CV_CGROUP_NONE; /* the walk through the tree has to do */
 }
 
 struct cv_cgroup cv__cgroup_find(pid_t guard)

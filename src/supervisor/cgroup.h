@@ -2,8 +2,10 @@
  *
  * The kernel kills a whole group at once (cgroup.kill, Linux 5.14), also what is just being forked.
  * It is a help and not a foundation: without permission, without cgroup v2 or with an older kernel,
- * everything works as well by walking the tree. No controllers are used, so nothing is limited or
- * accounted differently than before. */
+ * everything works by walking the tree, except one thing: processes whose supervisor and guard were
+ * killed together are found by nobody else. The next guard below the same group kills them before
+ * its command starts. No controllers are used, so nothing is limited or accounted differently than
+ * before. */
 #ifndef CV_SUPERVISOR_CGROUP_H
 #define CV_SUPERVISOR_CGROUP_H
 
@@ -22,8 +24,13 @@ struct cv_cgroup {
 
 #define CV_CGROUP_NONE ((struct cv_cgroup){.folder_fd = -1, .kill_fd = -1})
 
-/* Below the group that the caller is in, named by `guard`; or CV_CGROUP_NONE. */
+/* Below the group that the caller is in, named by `guard` and locked while it lives; or
+ * CV_CGROUP_NONE. */
 struct cv_cgroup cv__cgroup_make(pid_t guard);
+/* Kills what is left in groups beside `own` whose guards are dead, of this user, and removes them.
+ * Whoever is in there has outlived a guard, and should not live, whichever election it was. Waits
+ * until they are gone, for a second at most. */
+void cv__cgroup_end_others(const struct cv_cgroup *own);
 /* The group that `guard` made, for somebody who has to do the guard's work. */
 struct cv_cgroup cv__cgroup_find(pid_t guard);
 void cv__cgroup_kill(const struct cv_cgroup *cgroup);

@@ -220,6 +220,7 @@ static void start(struct guard *g, const struct cv_guard_request *request)
     g->status = 0;
     g->failed_errno = 0;
     g->end = CV_END_EXITED;
+    cv__cgroup_end_others(&g->cgroup);
     const bool is_late =
         cv__clock_now_ns() >= cv__schedule_term_ns(&g->setting->schedule, deadline_ns(g));
     if (is_late || pipe2(ends, O_CLOEXEC) != 0) {

@@ -30,6 +30,9 @@ import sys
 import tempfile
 import time
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from control_group import own_group  # pylint: disable=wrong-import-position
+
 NODES = 5
 LEASE_S = 1.0
 LIVENESS_S = 30  # after a fault, on a busy machine
@@ -437,7 +440,9 @@ def main():
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--keep", action="store_true", help="keep the folder after a failure")
     parser.add_argument("--verbose", action="store_true")
-    return Chaos(parser.parse_args()).run()
+    args = parser.parse_args()
+    with own_group():
+        return Chaos(args).run()
 
 
 if __name__ == "__main__":

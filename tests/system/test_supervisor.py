@@ -24,6 +24,9 @@ import termios
 import time
 import traceback
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from control_group import own_group  # pylint: disable=wrong-import-position
+
 SUPERVISE, PHOENIX, CONCLAVE = sys.argv[1:4]
 WAIT_S = 30
 WORK = tempfile.mkdtemp(prefix="conclave-test-")
@@ -357,15 +360,34 @@ def the_command_lives_on_when_a_grandchild_is_killed(*options):
 
 def the_lock_is_held_when_supervisor_and_guard_are_killed():
     run, pids = tree(2)
-    run.process.send_signal(signal.SIGSTOP)  # so that it cannot be faster than we are
+    lose_both(run, pids)
+    assert not run.lock_is_free(), "it lives, so nobody may believe it dead"
+    os.kill(pids[1], signal.SIGKILL)
+    wait_until("the lock is free", run.lock_is_free)
+
+
+def lose_both(run, pids):
+    """Supervisor and guard are killed, and the grandchild lives."""
+    run.process.send_signal(signal.SIGSTOP)
     os.kill(run.guard, signal.SIGKILL)
     wait_until("the kernel kills the command", lambda: not is_alive(pids[0]))
     run.process.kill()
     run.status()
     assert is_alive(pids[1]), "nobody was left to kill the grandchild"
-    assert not run.lock_is_free(), "it lives, so nobody may believe it dead"
-    os.kill(pids[1], signal.SIGKILL)
-    wait_until("the lock is free", run.lock_is_free)
+
+
+def the_next_guard_kills_what_two_killed_processes_have_left():
+    if not has_group:
+        raise Skipped("no control group can be made here")
+    run, pids = tree(2)
+    lose_both(run, pids)
+    living, others = tree(2)
+    assert not is_alive(pids[1]), "the next command began while it lived"
+    again = Run("true")  # and leaves those alone whose guard lives
+    assert again.status() == 0
+    assert all(is_alive(pid) for pid in others)
+    living.say("kill")
+    living.event("gone")
 
 
 # ---- both out of action, with a store that knows of descendants -----------------------------------
@@ -791,7 +813,7 @@ def tests():
             yield name + "_without_a_control_group", lambda function=function: function("--no-cgroup")
         elif callable(function) and getattr(function, "__module__", "") == "__main__" \
                 and "_" in name and function.__code__.co_argcount == 0 \
-                and not function.__code__.co_flags & 0x20 and name not in ("start_job",):
+                and not function.__code__.co_flags & 0x20 and name not in ("start_job", "own_group"):
             yield name, function
 
 
@@ -823,4 +845,6 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with own_group() as has_group:
+        STATUS = main()
+    sys.exit(STATUS)
