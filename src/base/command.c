@@ -165,6 +165,20 @@ int cv__next_option(int argc, char **argv, const char *shorts, const struct opti
     return option;
 }
 
+bool cv__option_json(int argc, char **argv, bool *ret_is_json)
+{
+    static const struct option longs[] = {{"json", no_argument, NULL, 'j'}, {0}};
+    int option;
+    *ret_is_json = false;
+    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
+        if (option != 'j') {
+            return false;
+        }
+        *ret_is_json = true;
+    }
+    return true;
+}
+
 bool cv__option_number(const char *option, const char *text, uint64_t min, uint64_t max,
                        uint64_t *ret_value)
 {

@@ -40,6 +40,10 @@ int cv__unknown_word(const char *what, const char *word, const char *const *know
  * everything else. Returns '?' after such a complaint. */
 int cv__next_option(int argc, char **argv, const char *shorts, const struct option *longs);
 
+/* For commands whose only option is --json: reads the options up to the first argument. False: the
+ * command line is wrong, and that was said. */
+bool cv__option_json(int argc, char **argv, bool *ret_is_json);
+
 /* A whole number of an option; false and a complaint if it is none. */
 bool cv__option_number(const char *option, const char *text, uint64_t min, uint64_t max,
                        uint64_t *ret_value);

@@ -49,14 +49,9 @@ static void print_text(void)
 
 static int run(int argc, char **argv)
 {
-    static const struct option longs[] = {{"json", no_argument, NULL, 'j'}, {0}};
-    bool is_json = false;
-    int option;
-    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
-        if (option != 'j') {
-            return EXIT_USAGE;
-        }
-        is_json = true;
+    bool is_json;
+    if (!cv__option_json(argc, argv, &is_json)) {
+        return EXIT_USAGE;
     }
     if (optind < argc) {
         return cv__wrong_usage("oracles takes no argument: '%s'", argv[optind]);

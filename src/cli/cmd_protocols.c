@@ -169,14 +169,9 @@ static int unknown_protocol(const char *name)
 
 static int run(int argc, char **argv)
 {
-    static const struct option longs[] = {{"json", no_argument, NULL, 'j'}, {0}};
-    bool is_json = false;
-    int option;
-    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
-        if (option != 'j') {
-            return EXIT_USAGE;
-        }
-        is_json = true;
+    bool is_json;
+    if (!cv__option_json(argc, argv, &is_json)) {
+        return EXIT_USAGE;
     }
     if (!is_json && optind == argc) {
         print_list();

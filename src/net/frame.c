@@ -1,6 +1,7 @@
 /* src/net/frame.c - a datagram on the wire; see frame.h. */
 #include "net/frame.h"
 
+#include "core/bytes.h"
 #include "core/errors.h"
 #include "core/types.h"
 
@@ -119,9 +120,7 @@ size_t cv__frame_seal(struct cv_frames *f, const uint8_t *payload, size_t payloa
     memcpy(at + CHANNEL_AT, f->channel, CHANNEL_BYTES);
     memcpy(at + SENDER_AT, f->self, CV_FRAME_SENDER_BYTES);
     f->counter++;
-    for (uint32_t i = 0; i < COUNTER_BYTES; i++) {
-        at[COUNTER_AT + i] = (uint8_t)(f->counter >> (8 * i));
-    }
+    cv__bytes_put(at + COUNTER_AT, f->counter, COUNTER_BYTES);
     uint8_t *body = at + CV_FRAME_HEAD_BYTES;
     if (f->is_insecure) {
         memcpy(body, payload, payload_bytes);
@@ -219,10 +218,7 @@ static enum cv_frame_fate open_frame(struct cv_frames *f, const uint8_t *bytes, 
     if (bytes[3] != protection_of(f) || !is_authentic(f, bytes, byte_count, ret_payload)) {
         return CV_FRAME_DAMAGED;
     }
-    uint64_t counter = 0;
-    for (uint32_t i = 0; i < COUNTER_BYTES; i++) {
-        counter |= (uint64_t)bytes[COUNTER_AT + i] << (8 * i);
-    }
+    const uint64_t counter = cv__bytes_get(bytes + COUNTER_AT, COUNTER_BYTES);
     if (counter == 0) {
         return CV_FRAME_DAMAGED; /* our senders count from 1 */
     }

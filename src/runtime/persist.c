@@ -1,6 +1,7 @@
 /* src/runtime/persist.c - what a protocol must not forget, in a small file; see persist.h. */
 #include "runtime/persist.h"
 
+#include "core/bytes.h"
 #include "core/errors.h"
 #include "core/types.h"
 
@@ -29,55 +30,31 @@ struct cv_persist {
 
 /* ---- The bytes of a record ------------------------------------------------------------------- */
 
-static void put(uint8_t *at, uint64_t value, uint32_t byte_count)
-{
-    for (uint32_t i = 0; i < byte_count; i++) {
-        at[i] = (uint8_t)(value >> (8 * i));
-    }
-}
-
-static uint64_t get(const uint8_t *at, uint32_t byte_count)
-{
-    uint64_t value = 0;
-    for (uint32_t i = 0; i < byte_count; i++) {
-        value |= (uint64_t)at[i] << (8 * i);
-    }
-    return value;
-}
-
-static uint64_t sum_of(const uint8_t *bytes, size_t byte_count)
-{
-    uint64_t sum = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < byte_count; i++) {
-        sum = (sum ^ bytes[i]) * UINT64_C(1099511628211);
-    }
-    return sum;
-}
-
 static size_t encode(const struct cv_persist *p, const uint64_t *word, uint32_t word_count,
                      uint8_t bytes[FILE_BYTES_MAX])
 {
     memcpy(bytes, MAGIC, MAGIC_BYTES);
-    put(bytes + MAGIC_BYTES, word_count, 4);
+    cv__bytes_put(bytes + MAGIC_BYTES, word_count, 4);
     memcpy(bytes + MAGIC_BYTES + 4, p->protocol, NAME_BYTES);
     for (uint32_t i = 0; i < word_count; i++) {
-        put(bytes + HEAD_BYTES + 8 * i, word[i], 8);
+        cv__bytes_put(bytes + HEAD_BYTES + 8 * i, word[i], 8);
     }
     const size_t sum_at = HEAD_BYTES + 8 * (size_t)word_count;
-    put(bytes + sum_at, sum_of(bytes, sum_at), SUM_BYTES);
+    cv__bytes_put(bytes + sum_at, cv__bytes_sum(bytes, sum_at), SUM_BYTES);
     return sum_at + SUM_BYTES;
 }
 
 static int decode(const struct cv_persist *p, const uint8_t *bytes, size_t byte_count,
                   uint64_t *word, uint32_t *ret_count, struct cv_errtext *reterr)
 {
-    const uint64_t count = byte_count >= HEAD_BYTES ? get(bytes + MAGIC_BYTES, 4) : UINT64_MAX;
+    const uint64_t count =
+        byte_count >= HEAD_BYTES ? cv__bytes_get(bytes + MAGIC_BYTES, 4) : UINT64_MAX;
     if (count > CV_PERSIST_WORDS_MAX || memcmp(bytes, MAGIC, MAGIC_BYTES) != 0 ||
         byte_count != HEAD_BYTES + 8 * count + SUM_BYTES) {
         return cv__fail(reterr, CV_E_MALFORMED, "'%s' is not a saved state of conclave", p->path);
     }
-    if (get(bytes + HEAD_BYTES + 8 * count, SUM_BYTES) !=
-        sum_of(bytes, HEAD_BYTES + 8 * (size_t)count)) {
+    if (cv__bytes_get(bytes + HEAD_BYTES + 8 * count, SUM_BYTES) !=
+        cv__bytes_sum(bytes, HEAD_BYTES + 8 * (size_t)count)) {
         return cv__fail(reterr, CV_E_MALFORMED, "'%s' is damaged: its check sum is wrong", p->path);
     }
     const char *name = (const char *)bytes + MAGIC_BYTES + 4;
@@ -86,7 +63,7 @@ static int decode(const struct cv_persist *p, const uint8_t *bytes, size_t byte_
                         p->path, (int)NAME_BYTES, name, p->protocol);
     }
     for (uint32_t i = 0; i < count; i++) {
-        word[i] = get(bytes + HEAD_BYTES + 8 * i, 8);
+        word[i] = cv__bytes_get(bytes + HEAD_BYTES + 8 * i, 8);
     }
     *ret_count = (uint32_t)count;
     return CV_OK;

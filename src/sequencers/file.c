@@ -19,6 +19,7 @@
  * too. */
 #include "sequencers/sequencer.h"
 
+#include "core/bytes.h"
 #include "core/errors.h"
 #include "core/sequence.h"
 #include "core/types.h"
@@ -81,39 +82,14 @@ struct file {
 
 /* ---- Records --------------------------------------------------------------------------------- */
 
-static void put(uint8_t *at, uint64_t value)
-{
-    for (uint32_t i = 0; i < 8; i++) {
-        at[i] = (uint8_t)(value >> (8 * i));
-    }
-}
-
-static uint64_t get(const uint8_t *at)
-{
-    uint64_t value = 0;
-    for (uint32_t i = 0; i < 8; i++) {
-        value |= (uint64_t)at[i] << (8 * i);
-    }
-    return value;
-}
-
-static uint64_t sum_of(const uint8_t *bytes, size_t byte_count)
-{
-    uint64_t sum = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < byte_count; i++) {
-        sum = (sum ^ bytes[i]) * UINT64_C(1099511628211);
-    }
-    return sum;
-}
-
 static bool write_record(int fd, uint32_t which, const struct record *record)
 {
     uint8_t bytes[RECORD_BYTES];
     memcpy(bytes, MAGIC, MAGIC_BYTES);
-    put(bytes + 8, record->next);
-    put(bytes + 16, record->reserved);
+    cv__bytes_put(bytes + 8, record->next, 8);
+    cv__bytes_put(bytes + 16, record->reserved, 8);
     memcpy(bytes + 24, record->boot, BOOT_BYTES);
-    put(bytes + 24 + BOOT_BYTES, sum_of(bytes, 24 + BOOT_BYTES));
+    cv__bytes_put(bytes + 24 + BOOT_BYTES, cv__bytes_sum(bytes, 24 + BOOT_BYTES), 8);
     const ssize_t wrote = pwrite(fd, bytes, sizeof bytes, RECORD_AT(which));
     if (wrote >= 0 && wrote != (ssize_t)sizeof bytes) {
         errno = ENOSPC;
@@ -127,11 +103,11 @@ static bool read_record(int fd, uint32_t which, struct record *ret_record)
     uint8_t bytes[RECORD_BYTES];
     if (pread(fd, bytes, sizeof bytes, RECORD_AT(which)) != (ssize_t)sizeof bytes ||
         memcmp(bytes, MAGIC, MAGIC_BYTES) != 0 ||
-        get(bytes + 24 + BOOT_BYTES) != sum_of(bytes, 24 + BOOT_BYTES)) {
+        cv__bytes_get(bytes + 24 + BOOT_BYTES, 8) != cv__bytes_sum(bytes, 24 + BOOT_BYTES)) {
         return false;
     }
-    ret_record->next = get(bytes + 8);
-    ret_record->reserved = get(bytes + 16);
+    ret_record->next = cv__bytes_get(bytes + 8, 8);
+    ret_record->reserved = cv__bytes_get(bytes + 16, 8);
     memcpy(ret_record->boot, bytes + 24, BOOT_BYTES);
     return ret_record->next <= ret_record->reserved && ret_record->reserved < UINT64_MAX - RESERVE;
 }

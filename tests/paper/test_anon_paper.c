@@ -573,7 +573,8 @@ static void a_full_round_of_suspicions_elects(void **unused)
     }
 }
 
-/* The leader is not heard any more by so many of eight; new leaderships come to an end within 20 s. */
+/* The leader is not heard any more by so many of eight; new leaderships come to an end within 20
+ * s. */
 static void cut_links_come_to_an_end(const char *options, uint32_t cut_count)
 {
     for (uint64_t seed = 1; seed <= 10; seed++) {
