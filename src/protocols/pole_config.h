@@ -1,7 +1,7 @@
 /* src/protocols/pole_config.h - the constants of `pole` and what follows from them.
  *
- * Profiles (lan, wan, loopback) give delta, sigma and the heartbeat; everything else is derived. Safety rests
- * on the drift bound alone; the inequalities that are refused concern liveness. */
+ * Profiles (lan, wan, loopback) give delta, sigma and the heartbeat; everything else is derived.
+ * Safety rests on the drift bound alone; the inequalities that are refused concern liveness. */
 #ifndef CV_PROTOCOLS_POLE_CONFIG_H
 #define CV_PROTOCOLS_POLE_CONFIG_H
 
