@@ -202,6 +202,25 @@ static void change_belief(struct cv_properties *p, cv_id id, const struct cv_bel
 
 /* ---- Leaderships ----------------------------------------------------------------------------- */
 
+/* A leadership begins: has every one that a crashed process left behind run out? The process itself
+ * may not lead again before that either: it does not know what it had begun. */
+static void judge_left(struct cv_properties *p, cv_id id, uint64_t token)
+{
+    if (p->now.left_until_ns <= p->now.now_ns) {
+        return;
+    }
+    for (cv_id other = 1; other <= p->setting.node_count; other++) {
+        const struct cv_property_node *n = node_of(p, other);
+        if (n->left_until_ns > p->now.now_ns) {
+            cv__properties_break(
+                p, CV_PROPERTY_AT_MOST_ONE_LEADER,
+                "node %u leads with token %llu while that of node %u, which crashed, with %llu is "
+                "valid",
+                id, (unsigned long long)token, other, (unsigned long long)n->left_token);
+        }
+    }
+}
+
 void cv__properties_begin(struct cv_properties *p, cv_id id, uint64_t token, int64_t until_ns)
 {
     struct cv_property_node *n = node_of(p, id);
@@ -222,6 +241,7 @@ void cv__properties_begin(struct cv_properties *p, cv_id id, uint64_t token, int
                              "node %u leads with token %llu after one with %llu", id,
                              (unsigned long long)token, (unsigned long long)p->now.token_max);
     }
+    judge_left(p, id, token);
     n->holds = true;
     n->held_token = token;
     n->held_from_ns = p->now.now_ns;
@@ -284,6 +304,48 @@ static void judge_inconsistency(struct cv_properties *p, cv_id id)
     }
 }
 
+/* Does a leadership of this node count: does it hold one, or has it left one behind? */
+static bool is_binding(const struct cv_properties *p, cv_id id)
+{
+    const struct cv_property_node *n = &p->node[id - 1];
+    return cv__properties_holds(p, id, p->now.now_ns) ||
+           (!n->holds && n->left_until_ns > p->now.now_ns);
+}
+
+/* [Fetzer99, sec. V] SO, against one other leader. */
+static void judge_support_one(struct cv_properties *p, cv_id id, cv_id other)
+{
+    const uint64_t *members = cv__properties_members(p, id);
+    const uint64_t *others = cv__properties_members(p, other);
+    if (other == id || others == NULL || !is_binding(p, other)) {
+        return;
+    }
+    p->judged[CV_PROPERTY_SUPPORT_ONE]++;
+    if (share_member(members, others, p->setting.node_count)) {
+        cv__properties_break(p, CV_PROPERTY_SUPPORT_ONE,
+                             "a node supports both %u and %u, which lead at once", id, other);
+    }
+}
+
+/* Is `id`, which follows (or is) a leader, in the logical partition of another one as well? What a
+ * process says of itself is compared with what the leaders say of it. */
+static void judge_disjoint(struct cv_properties *p, cv_id id, cv_id supported)
+{
+    const uint64_t *members = cv__properties_members(p, supported);
+    const cv_id followed = node_of(p, id)->leader;
+    if (followed == supported || followed == CV_ID_NONE || followed > p->setting.node_count ||
+        members == NULL || !cv__properties_holds(p, supported, p->now.now_ns) ||
+        !cv__properties_holds(p, followed, p->now.now_ns)) {
+        return;
+    }
+    p->judged[CV_PROPERTY_PARTITIONS_DISJOINT]++;
+    if (cv__set_has(members, id)) {
+        cv__properties_break(p, CV_PROPERTY_PARTITIONS_DISJOINT,
+                             "node %u follows %u and is in the logical partition of %u", id,
+                             followed, supported);
+    }
+}
+
 /* A leadership was begun or renewed with the supporters on record. */
 static void judge_support(struct cv_properties *p, cv_id id)
 {
@@ -296,21 +358,11 @@ static void judge_support(struct cv_properties *p, cv_id id)
         cv__properties_break(p, CV_PROPERTY_LEADER_SELF_SUPPORT,
                              "node %u leads without its own support", id);
     }
-    for (uint32_t i = 0; i < p->now.holder_count; i++) {
-        const cv_id other = p->holder[i];
-        const uint64_t *others = cv__properties_members(p, other);
-        if (other == id || others == NULL || !cv__properties_holds(p, other, p->now.now_ns)) {
-            continue;
-        }
-        p->judged[CV_PROPERTY_SUPPORT_ONE]++;
-        if (share_member(members, others, p->setting.node_count)) {
-            cv__properties_break(p, CV_PROPERTY_SUPPORT_ONE,
-                                 "a node supports both %u and %u, which lead at once", id, other);
-        }
-        p->judged[CV_PROPERTY_PARTITIONS_DISJOINT]++;
-        if (cv__set_has(members, other) || cv__set_has(others, id)) {
-            cv__properties_break(p, CV_PROPERTY_PARTITIONS_DISJOINT,
-                                 "leaders %u and %u are in one logical partition", id, other);
+    const bool has_others = p->now.holder_count > 1 || p->now.left_until_ns > p->now.now_ns;
+    for (cv_id other = 1; has_others && other <= p->setting.node_count; other++) {
+        judge_support_one(p, id, other);
+        if (node_of(p, other)->takes_part) {
+            judge_disjoint(p, other, id);
         }
     }
     judge_inconsistency(p, id);
@@ -328,6 +380,9 @@ unsigned cv__properties_believe(struct cv_properties *p, cv_id id, const struct 
     }
     if (cv__properties_is_new_belief(p, id, belief)) {
         change_belief(p, id, belief);
+        for (uint32_t i = 0; i < p->now.holder_count; i++) {
+            judge_disjoint(p, id, p->holder[i]);
+        }
     }
     if (belief->is_self && belief->members.word_count > 0) {
         n->has_members = true;
@@ -362,14 +417,16 @@ static void forget(struct cv_property_node *n)
     n->label = 0;
 }
 
-void cv__properties_start(struct cv_properties *p, cv_id id)
+void cv__properties_start(struct cv_properties *p, cv_id id, bool remembers)
 {
     struct cv_property_node *n = node_of(p, id);
     n->has_started = true;
     n->takes_part = true;
     n->is_candidate = true;
-    n->token_max = 0;
-    n->label_max = 0;
+    if (!remembers) {
+        n->token_max = 0;
+        n->label_max = 0;
+    }
     forget(n);
 }
 
@@ -377,10 +434,19 @@ void cv__properties_crash(struct cv_properties *p, cv_id id)
 {
     struct cv_property_node *n = node_of(p, id);
     if (n->holds) {
+        const bool has_end = n->held_until_ns != INT64_MAX;
         cv__properties_end(p, id);
+        n->left_token = n->held_token;
+        n->left_until_ns = has_end ? n->held_until_ns : 0;
+        p->now.left_until_ns = cv__max64(p->now.left_until_ns, n->left_until_ns);
     }
     n->takes_part = false;
     forget(n);
+}
+
+void cv__properties_bury(struct cv_properties *p, cv_id id)
+{
+    node_of(p, id)->left_until_ns = 0;
 }
 
 void cv__properties_stop(struct cv_properties *p, cv_id id)

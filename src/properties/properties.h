@@ -62,6 +62,9 @@ struct cv_property_node {
     uint64_t held_token;
     int64_t held_from_ns, held_until_ns;
     int64_t led_ns; /* when it last led; -1: never */
+    /* It crashed while it held this leadership, and what it had started may act on it until then. */
+    uint64_t left_token;
+    int64_t left_until_ns; /* 0: there is none */
 };
 
 struct cv_broken {
@@ -91,6 +94,7 @@ struct cv_properties {
         int64_t looked_ns; /* when timeliness was last looked at */
         uint64_t token_max;
         uint32_t holder_count;
+        int64_t left_until_ns; /* the latest of all nodes */
         bool has_token;
         bool is_settled;
     } now;
@@ -129,10 +133,14 @@ void cv__properties_time(struct cv_properties *properties, int64_t now_ns);
 /* Is somebody without a leader for too long? To be called whenever time has passed. */
 void cv__properties_look(struct cv_properties *properties);
 
-/* A node starts as a candidate that knows nothing; it is gone, with what it believed and held; its
- * disk failed, and it takes no part until it starts again. */
-void cv__properties_start(struct cv_properties *properties, cv_id node);
+/* A node starts as a candidate that knows nothing; `remembers`: it must not go back behind what it
+ * knew in earlier lives. It is gone, with what it believed; a leadership with a valid-until counts
+ * until then, as the application may still act on it. Somebody who knows that the application is
+ * dead as well has told another node, and the leadership counts no longer. Its disk failed, and it
+ * takes no part until it starts again. */
+void cv__properties_start(struct cv_properties *properties, cv_id node, bool remembers);
 void cv__properties_crash(struct cv_properties *properties, cv_id node);
+void cv__properties_bury(struct cv_properties *properties, cv_id node);
 void cv__properties_stop(struct cv_properties *properties, cv_id node);
 
 enum { CV_HOLD_ENDED = 1u, CV_HOLD_BEGUN = 2u };

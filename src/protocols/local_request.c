@@ -217,6 +217,10 @@ bool cv__local_support(struct local *l, cv_id candidate, const struct local_elec
     }
     CV_ASSERT(l->token_seen == token);      /* what is supported is the largest ever accepted ... */
     CV_ASSERT(l->token_owner == candidate); /* ... and nobody else's */
+    if (l->leader != candidate && !is_leading(l)) {
+        /* The lock to it ran out while this process slept, and the timer has not said so yet. */
+        cv__local_forget_leader(l, CV_REASON_SUPERSEDED, out);
+    }
     /* One that was overtaken prolongs the lock, but a RELEASE meant for it alone does not end it.
      */
     const bool is_overtaken = l->locked_to == candidate && l->locked_life == election->life &&

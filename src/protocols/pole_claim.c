@@ -519,14 +519,15 @@ static void consider_following(struct pole *p, cv_id from, const struct pole_hea
                         p->leader, 0, h->epoch);
         return;
     }
-    bool is_heard;
+    /* The application is told of a leader that is followed, whose epoch is saved: who told of one
+     * that it could forget in a crash would go back to an older one afterwards. */
+    bool is_followed = false;
     if (is_bound(p, from, now_ns)) {
         postpone(p, from, &claim, now_ns, out);
-        is_heard = p->leader == from;
     } else {
-        is_heard = follow(p, from, &claim, now_ns, out);
+        is_followed = follow(p, from, &claim, now_ns, out);
     }
-    if (is_heard && h->established && p->leader == from) {
+    if (is_followed && h->established && p->leader == from) {
         p->suspect = CV_ID_NONE;
         see(p, from, h->token, out);
     }

@@ -352,6 +352,9 @@ static void do_node_action(struct sim_world *w, const struct sim_action *a, cv_i
                                                           : a->peer_down.peer;
         event.is_certain = a->peer_down.is_certain;
         if (event.peer != CV_ID_NONE) {
+            if (event.is_certain && !w->node[event.peer - 1].is_up) {
+                cv__properties_bury(&w->properties, event.peer);
+            }
             do_event(w, a, id, &event);
         }
         break;

@@ -35,6 +35,15 @@ void sim_hold_end(struct sim_world *w, cv_id id, const char *reason)
     cv__properties_end(&w->properties, id);
 }
 
+void sim_hold_crash(struct sim_world *w, cv_id id)
+{
+    const struct cv_property_node *n = &w->properties.node[id - 1];
+    if (n->holds) {
+        record_end(w, id, n, "crashed");
+    }
+    cv__properties_crash(&w->properties, id);
+}
+
 /* For the report and for what is expected: a leadership has begun. */
 static void record_begin(struct sim_world *w)
 {

@@ -10,6 +10,9 @@ void sim_hold_believe(struct sim_world *world, cv_id node, const struct cv_leade
 /* A leadership ends now, or ended when its lease ran out. */
 void sim_hold_end(struct sim_world *world, cv_id node, const char *reason);
 
+/* The node crashes, with what it believes and holds. */
+void sim_hold_crash(struct sim_world *world, cv_id node);
+
 /* For the report: the node is up, down or paused from now on. */
 void sim_hold_life(struct sim_world *world, cv_id node, enum sim_life life);
 

@@ -278,7 +278,9 @@ void sim_node_start(struct sim_world *w, cv_id id)
     n->is_paused = false;
     n->has_stopped = false;
     n->life++;
-    cv__properties_start(&w->properties, id);
+    /* A sequencer does not know whom it gave its numbers to; who saved nothing begins anew. */
+    const bool remembers = n->disk.word_count > 0 || w->protocol->sequence_ns == NULL;
+    cv__properties_start(&w->properties, id, remembers);
     struct cv_config config = w->scenario->config;
     config.self = id;
     cv_core_init(w->protocol, n->state, &config);
@@ -302,10 +304,7 @@ void sim_node_crash(struct sim_world *w, cv_id id)
     struct sim_node *n = sim_node_of(w, id);
     CV_ASSERT(n->is_up);
     sim_world_note_life(w, id, SIM_LIFE_DOWN);
-    if (w->properties.node[id - 1].holds) {
-        sim_hold_end(w, id, "crashed");
-    }
-    cv__properties_crash(&w->properties, id);
+    sim_hold_crash(w, id);
     n->is_up = false;
     n->is_paused = false;
     n->disk.has_ended = false;

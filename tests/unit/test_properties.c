@@ -40,7 +40,7 @@ static int begin(void **state)
     memset(&w, 0, sizeof w);
     cv__properties_init(&w.properties, &setting, on_break, &w.told);
     for (cv_id id = 1; id <= NODES; id++) {
-        cv__properties_start(&w.properties, id);
+        cv__properties_start(&w.properties, id, /* remembers= */ true);
     }
     *state = &w;
     return 0;
@@ -188,6 +188,78 @@ static void nobody_changes_its_mind_after_all_is_settled(void **state)
     assert_int_equal(w->told.property, CV_PROPERTY_TERMINATION);
 }
 
+/* The application of a crashed process may act until its valid-until. */
+static void a_crashed_leader_counts_until_its_time_is_over(void **state)
+{
+    struct watched *w = *state;
+    struct cv_properties *p = &w->properties;
+    cv__properties_begin(p, 1, 7, 50);
+    cv__properties_crash(p, 1);
+    assert_false(cv__properties_holds(p, 1, 0));
+    cv__properties_time(p, 49);
+    cv__properties_begin(p, 2, 8, 90);
+    assert_int_equal(w->told.property, CV_PROPERTY_AT_MOST_ONE_LEADER);
+    assert_string_equal(w->told.detail, "node 2 leads with token 8 while that of node 1, which "
+                                        "crashed, with 7 is valid");
+}
+
+static void a_crashed_leader_is_over_in_time_or_when_one_who_knows_says_so(void **state)
+{
+    struct watched *w = *state;
+    struct cv_properties *p = &w->properties;
+    cv__properties_begin(p, 1, 7, 50);
+    cv__properties_crash(p, 1);
+    cv__properties_bury(p, 1);
+    cv__properties_begin(p, 2, 8, 90);
+    cv__properties_crash(p, 2);
+    cv__properties_time(p, 90);
+    cv__properties_begin(p, 3, 9, INT64_MAX);
+    cv__properties_crash(p, 3); /* a leadership without an end is over at once */
+    cv__properties_begin(p, 1, 10, 100);
+    assert_int_equal(w->told.count, 0);
+}
+
+static void a_restarted_process_does_not_go_back(void **state)
+{
+    struct watched *w = *state;
+    struct cv_properties *p = &w->properties;
+    struct cv_belief belief = follow(3, 5);
+    (void)cv__properties_believe(p, 1, &belief);
+    cv__properties_crash(p, 1);
+    cv__properties_start(p, 1, /* remembers= */ false);
+    belief = follow(2, 4);
+    (void)cv__properties_believe(p, 1, &belief);
+    assert_int_equal(w->told.count, 0);
+    belief = follow(3, 5);
+    (void)cv__properties_believe(p, 1, &belief);
+    cv__properties_crash(p, 1);
+    cv__properties_start(p, 1, /* remembers= */ true);
+    belief = follow(2, 4);
+    (void)cv__properties_believe(p, 1, &belief);
+    assert_int_equal(w->told.property, CV_PROPERTY_LEADER_ORDER);
+}
+
+/* What a process says of itself is compared with what the leaders say of it; support-one only
+ * compares the leaders. */
+static void a_follower_of_one_leader_is_no_supporter_of_another(void **state)
+{
+    struct watched *w = *state;
+    struct cv_properties *p = &w->properties;
+    const uint64_t members[] = {1u << 0, 1u << 1 | 1u << 2};
+    struct cv_belief belief = lead(1, 1, 50);
+    belief.members = (struct cv_list){&members[0], 1};
+    (void)cv__properties_believe(p, 1, &belief);
+    belief = follow(1, 1);
+    (void)cv__properties_believe(p, 3, &belief);
+    belief = lead(2, 2, 50);
+    belief.members = (struct cv_list){&members[1], 1};
+    (void)cv__properties_believe(p, 2, &belief);
+    assert_false(p->broken[CV_PROPERTY_SUPPORT_ONE].is_broken);
+    assert_true(p->broken[CV_PROPERTY_PARTITIONS_DISJOINT].is_broken);
+    assert_string_equal(p->broken[CV_PROPERTY_PARTITIONS_DISJOINT].detail,
+                        "node 3 follows 1 and is in the logical partition of 2");
+}
+
 /* Each property counts its own: who looks at leaderships only has not tested liveness. */
 static void judgements_are_counted_apart(void **state)
 {
@@ -271,6 +343,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_leader_that_is_no_member_is_survived, begin, end),
         cmocka_unit_test_setup_teardown(nobody_changes_its_mind_after_all_is_settled, begin, end),
         cmocka_unit_test_setup_teardown(judgements_are_counted_apart, begin, end),
+        cmocka_unit_test_setup_teardown(a_crashed_leader_counts_until_its_time_is_over, begin, end),
+        cmocka_unit_test_setup_teardown(
+            a_crashed_leader_is_over_in_time_or_when_one_who_knows_says_so, begin, end),
+        cmocka_unit_test_setup_teardown(a_restarted_process_does_not_go_back, begin, end),
+        cmocka_unit_test_setup_teardown(a_follower_of_one_leader_is_no_supporter_of_another, begin,
+                                        end),
         cmocka_unit_test_setup_teardown(parts_are_judged_apart, begin, end),
         cmocka_unit_test_setup_teardown(the_present_state_is_copied_as_bytes, begin, end),
         cmocka_unit_test_setup_teardown(a_node_holds_one_leadership_at_a_time, begin, end),
