@@ -18,9 +18,9 @@ enum {
     EXIT_CANNOT = 2, /* it is right, but what it asks for cannot be done */
 };
 
-/* printf() of one line, or a part of one, in which names from a store or a user are repeated. Control
- * characters in it are printed as \\xNN, so that a name can neither begin a line of its own nor speak
- * to the terminal. Only a newline at the end of `format` is one. At most 4095 bytes. */
+/* printf() of one line, or a part of one, in which names from a store or a user are repeated.
+ * Control characters in it are printed as \\xNN, so that a name can neither begin a line of its own
+ * nor speak to the terminal. Only a newline at the end of `format` is one. At most 4095 bytes. */
 void cv__print(FILE *out, const char *format, ...) CV_PRINTF(2, 3);
 
 /* "conclave: ..." and a newline on stderr, with control characters as in cv__print(). */

@@ -51,7 +51,8 @@ static void print(const struct cv_store_kind *kind, const struct cv_protocol *pr
          has_lifeline ? "; milliseconds, as soon as nothing of the leader is left on the host" : "",
          lease_ns + retry_ns + timeout_ns},
         {"resign_takeover_max_s", "resignation: another leads after at most",
-         "; a few round trips, if the store's news come through", poll_ns + retry_ns + timeout_ns},
+         "; a few round trips, if the store's notifications come through",
+         poll_ns + retry_ns + timeout_ns},
         {"outage_tolerated_s", "store outage that a leader survives",
          "; a longer one ends the leadership, and nobody leads until it is over",
          grant_ns - drift_ns - renew_ns - retry_ns},
@@ -72,7 +73,7 @@ static void print(const struct cv_store_kind *kind, const struct cv_protocol *pr
         cv__json_double(&json, "leader_requests_per_s", leader_rate);
         cv__json_double(&json, "waiting_requests_per_s", waiting_rate);
         cv__json_text(&json, "clock", kind->clock);
-        cv__json_text(&json, "news", kind->news);
+        cv__json_text(&json, "notifications", kind->notifications);
         cv__json_close(&json, '}');
         (void)printf("\n");
         return;
@@ -88,7 +89,7 @@ static void print(const struct cv_store_kind *kind, const struct cv_protocol *pr
     (void)printf("  %-46s %.2g of the leader, %.2g of each other contender\n",
                  "requests per second", leader_rate, waiting_rate);
     (void)printf("  %-46s %s\n", "who judges that a lease is over", kind->clock);
-    (void)printf("  %-46s %s\n", "how others learn of it", kind->news);
+    (void)printf("  %-46s %s\n", "how others learn of it", kind->notifications);
     (void)printf(
         "Never two leaders, whatever is lost, slow, stopped or killed, if no clock drifts\n"
         "more than that. A process may be stopped between the question whether it leads\n"

@@ -40,7 +40,7 @@ static void print_json(const char *name, const struct cv_inquiry *inquiry)
         cv__json_null(&json, "since_unix_s");
     }
     cv__json_uint(&json, "token", r->token);
-    cv__json_bool(&json, "asked_to_resign", is_held && r->wish[0] != '\0');
+    cv__json_bool(&json, "asked_to_resign", is_held && r->resign_request[0] != '\0');
     cv__json_close(&json, '}');
     (void)printf("\n");
 }
@@ -64,7 +64,7 @@ static void print_text(const char *name, const struct cv_inquiry *inquiry)
     cv__print(stdout, "%s: %s leads, token %llu, since %s, %.1f s left of a lease of %s%s\n", name,
               r->node, (unsigned long long)r->token, wall_text(r->since_wall_ns, since),
               (double)r->remaining_ns / 1e9, cv__duration_format(r->lease_ns, lease),
-              r->wish[0] != '\0' ? ", asked to resign" : "");
+              r->resign_request[0] != '\0' ? ", asked to resign" : "");
 }
 
 struct listing {

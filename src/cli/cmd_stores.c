@@ -18,7 +18,7 @@ static void print_json(void)
         cv__json_text(&json, "summary", kind->summary);
         cv__json_text(&json, "example", kind->example);
         cv__json_text(&json, "clock", kind->clock);
-        cv__json_text(&json, "news", kind->news);
+        cv__json_text(&json, "notifications", kind->notifications);
         cv__json_seconds(&json, "lease_min_s", kind->lease_ns_min);
         cv__json_bool(&json, "has_history", kind->history != NULL);
         cv__json_close(&json, '}');
@@ -32,9 +32,9 @@ static void print_text(void)
     const struct cv_store_kind *kind;
     for (uint32_t i = 0; (kind = cv__store_at(i)) != NULL; i++) {
         char least[CV_DURATION_TEXT_BYTES];
-        (void)printf("%s\n  %s\n  address: %s\n  clock:   %s\n  news by: %s\n"
+        (void)printf("%s\n  %s\n  address: %s\n  clock:   %s\n  notified by: %s\n"
                      "  lease:   at least %s\n",
-                     kind->scheme, kind->summary, kind->example, kind->clock, kind->news,
+                     kind->scheme, kind->summary, kind->example, kind->clock, kind->notifications,
                      cv__duration_format(kind->lease_ns_min, least));
     }
 }

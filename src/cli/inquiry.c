@@ -105,7 +105,7 @@ int cv__inquire(const struct cv_store_kind *kind, const char *address, const cha
         (void)uv_timer_init(&loop, &asking.patience); /* cannot fail, nor can the start */
         (void)uv_timer_start(&asking.patience, on_patience, CV_INQUIRY_MS, 0);
         if (asks_to_resign) {
-            kind->wish(store, 1, heir);
+            kind->request_resign(store, 1, heir);
         } else {
             kind->ask(store, &(struct cv_store_request){.verb = CV_STORE_READ, .request = 1});
         }

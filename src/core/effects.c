@@ -86,7 +86,7 @@ void cv__effect_ask_sequence(struct cv_effects *out, uint64_t request, uint64_t 
 void cv__effect_ask_store(struct cv_effects *out, enum cv_store_verb verb, uint64_t request,
                           uint64_t attempt, uint64_t token, int64_t lease_ns)
 {
-    CV_ASSERT(request > 0); /* 0 is how news are told from answers */
+    CV_ASSERT(request > 0); /* 0 tells a notification from an answer */
     struct cv_effect *effect = effect_add(out, CV_EFFECT_ASK_STORE);
     effect->verb = verb;
     effect->request = request;

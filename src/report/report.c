@@ -329,7 +329,7 @@ static void text_counts(const struct sim_world *w, FILE *out)
         const struct sim_store *s = &w->store;
         (void)fprintf(out,
                       "store: %llu queries, %llu grants; lost %llu queries, %llu answers; "
-                      "%llu failed; %llu news, lost %llu\n",
+                      "%llu failed; %llu notifications, lost %llu\n",
                       (unsigned long long)s->query_count, (unsigned long long)s->grant_count,
                       (unsigned long long)s->lost_query_count,
                       (unsigned long long)s->lost_answer_count, (unsigned long long)s->failed_count,

@@ -94,12 +94,13 @@ static void ask(void *self, const struct cv_effect *effect)
 static void hear_request(struct cv_backend *b)
 {
     const struct cv_store_record *r = &b->record;
-    if (!b->is_leading || r->wish[0] == '\0' || r->label != cv__host_nonce(b->host) ||
+    if (!b->is_leading || r->resign_request[0] == '\0' || r->label != cv__host_nonce(b->host) ||
         r->token == b->requested_token) {
         return;
     }
     b->requested_token = r->token;
-    b->setting.resign_requested(b->setting.user, strcmp(r->wish, "*") == 0 ? "" : r->wish);
+    b->setting.resign_requested(b->setting.user,
+                                strcmp(r->resign_request, "*") == 0 ? "" : r->resign_request);
 }
 
 static void answered(void *user, const struct cv_store_answer *answer)
@@ -317,7 +318,7 @@ static void lease_resign(struct cv_backend *b, const char *heir)
 
 static void lease_request_resign(struct cv_backend *b, const char *heir)
 {
-    b->kind->wish(b->store, UINT64_MAX - b->own_asked++, heir);
+    b->kind->request_resign(b->store, UINT64_MAX - b->own_asked++, heir);
 }
 
 static void lease_report(struct cv_backend *b, enum cv_input input, int64_t value)

@@ -295,7 +295,7 @@ static void record_read(const struct cv_store *store, struct cv_store_record *re
     }
     if (seen->request.is_there) {
         cv__value_request_read(seen->request.value, strlen(seen->request.value), ret_record->token,
-                               ret_record->wish);
+                               ret_record->resign_request);
     }
 }
 
@@ -849,7 +849,7 @@ static void begin_request(void *user)
     store->work_begin_ns = one->asked_ns;
     store->deadline_ns = one->deadline_ns;
     store->round_count = 0;
-    if (one->is_wish) {
+    if (one->is_resign_request) {
         look(store, LOOK_FIRST, request_looked);
         return;
     }
@@ -888,13 +888,13 @@ static void on_changed(void *user)
 
 static void etcd_ask(struct cv_store *store, const struct cv_store_request *request)
 {
-    cv__remote_add(&store->remote, request, /* is_wish= */ false);
+    cv__remote_add(&store->remote, request, /* is_resign_request= */ false);
 }
 
-static void etcd_wish(struct cv_store *store, uint64_t request, const char *heir)
+static void etcd_request_resign(struct cv_store *store, uint64_t request, const char *heir)
 {
     cv__remote_add(&store->remote, &(struct cv_store_request){.request = request, .heir = heir},
-                   /* is_wish= */ true);
+                   /* is_resign_request= */ true);
 }
 
 static const struct cv_store_kind kind;
@@ -944,13 +944,13 @@ static const struct cv_store_kind kind = {
     .summary = "a queue of keys in etcd, through its JSON gateway (v3)",
     .example = "etcd://10.0.0.1:2379,10.0.0.2:2379?cacert=/etc/ssl/etcd.pem",
     .clock = "that of the cluster's leader, which counts durations",
-    .news = "a watch below the prefix",
+    .notifications = "a watch below the prefix",
     .lease_ns_min = NS_PER_S,
     .lease_ns_step = NS_PER_S,
     .grant_percent = 100,
     .open = etcd_open,
     .ask = etcd_ask,
-    .wish = etcd_wish,
+    .request_resign = etcd_request_resign,
     .close = etcd_close,
 };
 

@@ -179,7 +179,7 @@ static const char script_release[] =
     " AND l.attempt = @a AND l.node = '' AND h.election = l.election"
     " AND h.token = l.token AND h.upto IS NULL;" SELECT_ROW;
 
-static const char script_wish[] =
+static const char script_resign_request[] =
     "UPDATE @sconclave_lease SET wish = @h WHERE election = @e AND node <> ''"
     " AND until > clock_timestamp() RETURNING pg_notify(@c, 'wish');" SELECT_ROW;
 
@@ -241,8 +241,8 @@ static void slots_requeue(struct server *server)
 
 static const char *script_for(const struct cv_remote_request *one)
 {
-    if (one->is_wish) {
-        return script_wish;
+    if (one->is_resign_request) {
+        return script_resign_request;
     }
     static const char *const scripts[] = {[CV_STORE_READ] = script_read,
                                           [CV_STORE_ACQUIRE] = script_acquire,
@@ -284,7 +284,7 @@ static const char *number_write(int64_t number, struct number_text *text)
 /* The token that this attempt has, or had; 0: none yet. */
 static uint64_t known_token(const struct cv_store *store, const struct cv_remote_request *one)
 {
-    const bool is_known = !one->is_wish && store->granted_attempt == one->ask.attempt;
+    const bool is_known = !one->is_resign_request && store->granted_attempt == one->ask.attempt;
     return is_known ? store->granted_token : one->ask.token;
 }
 
@@ -292,7 +292,7 @@ static bool request_write(struct cv_store *store, const struct cv_remote_request
                           char *ret_script)
 {
     const struct cv_remote *remote = &store->remote;
-    const char *other = one->is_wish && one->heir[0] == '\0' ? "*" : one->heir;
+    const char *other = one->is_resign_request && one->heir[0] == '\0' ? "*" : one->heir;
     PGconn *pg = store->server->link.pg;
     char *election = PQescapeLiteral(pg, remote->election, strlen(remote->election));
     char *node = PQescapeLiteral(pg, remote->node, strlen(remote->node));
@@ -326,7 +326,7 @@ static bool message_add(struct cv_store *store, size_t *length)
 {
     struct server *server = store->server;
     const struct cv_remote_request *one = cv__remote_current(&store->remote);
-    if (!one->is_wish) {
+    if (!one->is_resign_request) {
         store->is_reading = one->ask.verb == CV_STORE_READ;
     }
     CV_ASSERT(*length + SCRIPT_BYTES <= MESSAGE_BYTES);
@@ -547,7 +547,7 @@ static void answer_request(struct cv_store *store, const PGresult *rows)
         return;
     }
     text(rows, "node", record.node, sizeof record.node);
-    text(rows, "wish", record.wish, sizeof record.wish);
+    text(rows, "wish", record.resign_request, sizeof record.resign_request);
     record.label = (uint64_t)number(rows, "label");
     record.token = (uint64_t)number(rows, "token");
     record.lease_ns = time_ns(rows, "lease_us");
@@ -561,8 +561,9 @@ static void answer_request(struct cv_store *store, const PGresult *rows)
                          (known == 0 || known == record.token);
 
     answer.token = record.token;
-    const bool is_claim = !one->is_wish && (verb == CV_STORE_ACQUIRE || verb == CV_STORE_RENEW);
-    if (!one->is_wish) {
+    const bool is_claim =
+        !one->is_resign_request && (verb == CV_STORE_ACQUIRE || verb == CV_STORE_RENEW);
+    if (!one->is_resign_request) {
         store->is_holding = is_claim && is_mine && !is_free;
     }
     if (is_claim && is_mine && !is_free) {
@@ -570,16 +571,16 @@ static void answer_request(struct cv_store *store, const PGresult *rows)
         answer.duration_ns = one->ask.lease_ns; /* since the asking; the row's end is later */
         store->granted_attempt = one->ask.attempt;
         store->granted_token = record.token;
-    } else if (!one->is_wish && verb == CV_STORE_ACQUIRE && (is_mine || known != 0)) {
+    } else if (!one->is_resign_request && verb == CV_STORE_ACQUIRE && (is_mine || known != 0)) {
         cv__remote_fail(remote, "PostgreSQL: attempt %" PRIu64 " was lost or released before",
                         one->ask.attempt);
         return;
-    } else if (!one->is_wish && verb == CV_STORE_RELEASE) {
+    } else if (!one->is_resign_request && verb == CV_STORE_RELEASE) {
         answer.verdict = CV_STORE_FREE; /* of us; another may hold it by now */
     } else if (!is_free) {
         answer.verdict = CV_STORE_HELD;
         answer.duration_ns = wait_ns(store, record.remaining_ns, record.lease_ns);
-    } else if (!one->is_wish && verb == CV_STORE_ACQUIRE) {
+    } else if (!one->is_resign_request && verb == CV_STORE_ACQUIRE) {
         answer.verdict = CV_STORE_HELD; /* kept for an heir, or it has become free just now */
         answer.duration_ns = wait_ns(store, kept_ns, record.lease_ns);
     }
@@ -650,7 +651,7 @@ static void on_answered(void *self, const PGresult *wrong)
 static void on_notified(void *self, const char *channel, const char *payload, bool is_ours)
 {
     struct server *server = self;
-    const bool is_wish = strcmp(payload, "wish") == 0;
+    const bool is_resign_request = strcmp(payload, "wish") == 0;
     const bool is_taken = strcmp(payload, "taken") == 0;
     uint32_t listener_count = 0;
     for (const struct cv_store *store = server->stores; store != NULL; store = store->next) {
@@ -662,7 +663,7 @@ static void on_notified(void *self, const char *channel, const char *payload, bo
     for (struct cv_store *store = server->stores, *next; store != NULL; store = next) {
         next = store->next;
         if (strcmp(store->channel, channel) == 0 &&
-            (store->is_reading || (is_wish ? store->is_holding : !is_taken))) {
+            (store->is_reading || (is_resign_request ? store->is_holding : !is_taken))) {
             cv__remote_news(&store->remote);
         }
     }
@@ -672,13 +673,13 @@ static void on_notified(void *self, const char *channel, const char *payload, bo
 
 static void pg_ask(struct cv_store *store, const struct cv_store_request *request)
 {
-    cv__remote_add(&store->remote, request, /* is_wish= */ false);
+    cv__remote_add(&store->remote, request, /* is_resign_request= */ false);
 }
 
-static void pg_wish(struct cv_store *store, uint64_t request, const char *heir)
+static void pg_request_resign(struct cv_store *store, uint64_t request, const char *heir)
 {
     cv__remote_add(&store->remote, &(struct cv_store_request){.request = request, .heir = heir},
-                   /* is_wish= */ true);
+                   /* is_resign_request= */ true);
 }
 
 static const struct cv_store_kind kind;
@@ -930,13 +931,13 @@ static const struct cv_store_kind kind = {
     .summary = "a row in PostgreSQL, also through a transaction pooler",
     .example = "postgres://app@db.example/app?sslmode=verify-full",
     .clock = "the server's (clock_timestamp), which must not leap forward",
-    .news = "LISTEN and NOTIFY; through a pooler, looking often",
+    .notifications = "LISTEN and NOTIFY; through a pooler, looking often",
     .lease_ns_min = 100 * NS_PER_MS,
     .lease_ns_step = NS_PER_US,
     .grant_percent = 100,
     .open = pg_open,
     .ask = pg_ask,
-    .wish = pg_wish,
+    .request_resign = pg_request_resign,
     .close = pg_close,
     .create = pg_create,
     .history = pg_history,

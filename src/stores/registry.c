@@ -40,10 +40,10 @@ static int absent_open(struct cv_store **ret_store, const struct cv_store_settin
     return cv__fail(reterr, CV_E_UNKNOWN, "'%s': try again", setting->address); /* installed now */
 }
 
-#define ABSENT(of)                                                                        \
-    {                                                                                     \
-        .scheme = of, .summary = "not installed", .example = "", .clock = "", .news = "", \
-        .open = absent_open, .lease_ns_step = 1, .grant_percent = 100,                    \
+#define ABSENT(of)                                                                                 \
+    {                                                                                              \
+        .scheme = of, .summary = "not installed", .example = "", .clock = "", .notifications = "", \
+        .open = absent_open, .lease_ns_step = 1, .grant_percent = 100,                             \
     }
 
 static const struct cv_store_kind absent[COUNT_OF(modules)] = {ABSENT("postgres"), ABSENT("etcd"),

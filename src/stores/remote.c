@@ -91,12 +91,13 @@ static void kick(struct cv_remote *remote)
 }
 
 /* Takes one out that has not begun, the oldest of the same kind if there is one. */
-static void replace_one(struct cv_remote *remote, enum cv_store_verb verb, bool is_wish)
+static void replace_one(struct cv_remote *remote, enum cv_store_verb verb, bool is_resign_request)
 {
     const uint32_t first = remote->is_at_work ? 1 : 0;
     uint32_t index = first;
     while (index < remote->count &&
-           (remote->waiting[index].is_wish != is_wish || remote->waiting[index].ask.verb != verb)) {
+           (remote->waiting[index].is_resign_request != is_resign_request ||
+            remote->waiting[index].ask.verb != verb)) {
         index++;
     }
     index = index < remote->count ? index : first;
@@ -108,18 +109,19 @@ static void replace_one(struct cv_remote *remote, enum cv_store_verb verb, bool 
             (remote->count - index) * sizeof remote->waiting[0]);
 }
 
-void cv__remote_add(struct cv_remote *remote, const struct cv_store_request *request, bool is_wish)
+void cv__remote_add(struct cv_remote *remote, const struct cv_store_request *request,
+                    bool is_resign_request)
 {
     CV_ASSERT(!remote->is_closing);
     CV_ASSERT(request->request != 0);
     if (remote->count == CV_REMOTE_WAITING_MAX) {
-        replace_one(remote, request->verb, is_wish);
+        replace_one(remote, request->verb, is_resign_request);
     }
     CV_ASSERT(remote->count < CV_REMOTE_WAITING_MAX);
     struct cv_remote_request *one = &remote->waiting[remote->count++];
     memset(one, 0, sizeof *one);
     one->ask = *request;
-    one->is_wish = is_wish;
+    one->is_resign_request = is_resign_request;
     if (request->heir != NULL) {
         (void)snprintf(one->heir, sizeof one->heir, "%s", request->heir);
     }

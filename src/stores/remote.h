@@ -20,7 +20,7 @@
 
 struct cv_remote_request {
     struct cv_store_request ask; /* heir points to `heir`, or is NULL */
-    bool is_wish;
+    bool is_resign_request;
     int64_t asked_ns, deadline_ns; /* cv__clock_now_ns() */
     char heir[CV_NODE_BYTES];
 };
@@ -58,7 +58,8 @@ void cv__remote_init(struct cv_remote *remote, const struct cv_store_setting *se
                      void (*begin)(void *store), void (*give_up)(void *store));
 
 /* Takes a request, to be begun on the loop; it may take the place of another, see above. */
-void cv__remote_add(struct cv_remote *remote, const struct cv_store_request *request, bool is_wish);
+void cv__remote_add(struct cv_remote *remote, const struct cv_store_request *request,
+                    bool is_resign_request);
 
 /* The one at work; asserts that there is one. */
 struct cv_remote_request *cv__remote_current(struct cv_remote *remote);

@@ -377,7 +377,7 @@ static void sqlite_ask(struct cv_store *store, const struct cv_store_request *re
     request_add(store, request, /* asks_resign= */ false);
 }
 
-static void sqlite_wish(struct cv_store *store, uint64_t request, const char *heir)
+static void sqlite_request_resign(struct cv_store *store, uint64_t request, const char *heir)
 {
     request_add(store, &(struct cv_store_request){.request = request, .heir = heir},
                 /* asks_resign= */ true);
@@ -574,13 +574,13 @@ const struct cv_store_kind cv__store_sqlite = {
     .summary = "a file, for the processes of one host",
     .example = "sqlite:/var/lib/app/elections.db",
     .clock = "the kernel's, which cannot be set (CLOCK_BOOTTIME)",
-    .news = "a pipe that the holder keeps open, and a file that is touched",
+    .notifications = "a pipe that the holder keeps open, and a file that is touched",
     .lease_ns_min = 100 * INT64_C(1000000),
     .lease_ns_step = 1,
     .grant_percent = 100,
     .open = sqlite_open,
     .ask = sqlite_ask,
-    .wish = sqlite_wish,
+    .request_resign = sqlite_request_resign,
     .close = sqlite_close,
     .inherit = sqlite_inherit,
     .create = sqlite_create,

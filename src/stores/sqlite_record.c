@@ -510,7 +510,8 @@ static int row_read(struct cv_sqlite *s, const struct cv_sqlite_contender *c, st
         ret_row->expires_ns = time_column(q, 7);
         ret_row->shown.since_wall_ns = time_column(q, 8);
         ret_row->renewed_wall_ns = time_column(q, 9);
-        text_copy(ret_row->shown.wish, sizeof ret_row->shown.wish, column(q, 10));
+        text_copy(ret_row->shown.resign_request, sizeof ret_row->shown.resign_request,
+                  column(q, 10));
         text_copy(ret_row->heir, sizeof ret_row->heir, column(q, 11));
         ret_row->heir_until_ns = time_column(q, 12);
         text_copy(ret_row->pipe, sizeof ret_row->pipe, column(q, 13));
@@ -639,7 +640,7 @@ static int row_write(struct cv_sqlite *s, const struct cv_sqlite_contender *c,
     sqlite3_bind_int64(q, 9, row->expires_ns);
     sqlite3_bind_int64(q, 10, row->shown.since_wall_ns);
     sqlite3_bind_int64(q, 11, row->renewed_wall_ns);
-    sqlite3_bind_text(q, 12, row->shown.wish, -1, SQLITE_STATIC);
+    sqlite3_bind_text(q, 12, row->shown.resign_request, -1, SQLITE_STATIC);
     sqlite3_bind_text(q, 13, row->heir, -1, SQLITE_STATIC);
     sqlite3_bind_int64(q, 14, row->heir_until_ns);
     sqlite3_bind_text(q, 15, row->pipe, -1, SQLITE_STATIC);
@@ -825,7 +826,7 @@ static int release(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *r
         const int64_t kept_ns =
             row->shown.lease_ns < HEIR_NS_MAX ? row->shown.lease_ns : HEIR_NS_MAX;
         row->shown.node[0] = '\0';
-        row->shown.wish[0] = '\0';
+        row->shown.resign_request[0] = '\0';
         row->shown.remaining_ns = 0;
         row->expires_ns = now_ns;
         text_copy(row->heir, sizeof row->heir, job->heir);
@@ -849,7 +850,8 @@ static int request_resign(struct cv_sqlite *s, struct cv_sqlite_job *job, struct
         answer(job, CV_STORE_FREE, row);
         return CV_OK;
     }
-    text_copy(row->shown.wish, sizeof row->shown.wish, job->heir[0] != '\0' ? job->heir : "*");
+    text_copy(row->shown.resign_request, sizeof row->shown.resign_request,
+              job->heir[0] != '\0' ? job->heir : "*");
     answer_held(job, row, verdict.wait_ns);
     return row_write(s, job->contender, row, &job->error);
 }

@@ -47,8 +47,9 @@ struct cv_store_record {
     int64_t lease_ns;         /* what it asked for */
     int64_t remaining_ns;     /* by the store's clock, when it answered; may be negative */
     int64_t since_wall_ns;    /* CLOCK_REALTIME, when it was acquired; 0: not known */
-    char wish[CV_NODE_BYTES]; /* somebody asked the holder to resign in favour of this node; "*":
-                                 of anybody; empty: nobody did */
+    /* Somebody asked the holder to resign in favour of this node; "*": of anybody; empty: nobody
+     * did. */
+    char resign_request[CV_NODE_BYTES];
 };
 
 struct cv_store_request {
@@ -61,7 +62,7 @@ struct cv_store_request {
 };
 
 struct cv_store_answer {
-    uint64_t request; /* 0: news (CV_STORE_CHANGED) */
+    uint64_t request; /* 0: a notification (CV_STORE_CHANGED) */
     enum cv_store_verdict verdict;
     uint64_t token;
     uint64_t holder;
@@ -99,22 +100,22 @@ struct cv_store_past {
 };
 
 struct cv_store_kind {
-    const char *scheme;    /* "sqlite" */
-    const char *summary;   /* one line for lists */
-    const char *example;   /* an address */
-    const char *clock;     /* whose clock judges that a lease is over */
-    const char *news;      /* how others learn of a release or a death */
-    int64_t lease_ns_min;  /* shorter ones are refused */
-    int64_t lease_ns_step; /* the server rounds up to a multiple of this */
-    int64_t grant_percent; /* a grant is good for about so much of the lease */
+    const char *scheme;        /* "sqlite" */
+    const char *summary;       /* one line for lists */
+    const char *example;       /* an address */
+    const char *clock;         /* whose clock judges that a lease is over */
+    const char *notifications; /* how others learn of a release or a death */
+    int64_t lease_ns_min;      /* shorter ones are refused */
+    int64_t lease_ns_step;     /* the server rounds up to a multiple of this */
+    int64_t grant_percent;     /* a grant is good for about so much of the lease */
 
     /* Checks the address and prepares; does not wait for a server. */
     int (*open)(struct cv_store **ret_store, const struct cv_store_setting *setting,
                 struct cv_errtext *reterr);
     void (*ask)(struct cv_store *store, const struct cv_store_request *request);
     /* Asks the holder to resign, in favour of `heir` (NULL: of anybody). Answered FREE if nobody
-     * holds it, HELD when the wish was left with the holder, or FAILED. */
-    void (*wish)(struct cv_store *store, uint64_t request, const char *heir);
+     * holds it, HELD when the request was left with the holder, or FAILED. */
+    void (*request_resign)(struct cv_store *store, uint64_t request, const char *heir);
     /* Releases nothing; no answer comes after it. `closed` comes on the loop and ends the store. */
     void (*close)(struct cv_store *store, void (*closed)(void *user), void *user);
 

@@ -400,7 +400,8 @@ static void answer_granted(struct cv_store *store)
                                                              cv__clock_now_ns(),
                                              .since_wall_ns = store->since_wall_ns};
     (void)snprintf(store->record.node, sizeof store->record.node, "%s", store->remote.node);
-    (void)snprintf(store->record.wish, sizeof store->record.wish, "%s", store->heir_requested);
+    (void)snprintf(store->record.resign_request, sizeof store->record.resign_request, "%s",
+                   store->heir_requested);
     answer(store, CV_STORE_GRANTED, duration_ns);
 }
 
@@ -826,7 +827,7 @@ static bool session_join(struct cv_store *store, int64_t timeout_ns)
 /* A new attempt may have another lease, and then belongs to another session. */
 static bool session_choose(struct cv_store *store, const struct cv_remote_request *one)
 {
-    const bool is_acquiring = !one->is_wish && one->ask.verb == CV_STORE_ACQUIRE;
+    const bool is_acquiring = !one->is_resign_request && one->ask.verb == CV_STORE_ACQUIRE;
     const int64_t wanted_ns = is_acquiring ? one->ask.lease_ns : 0;
     if (store->user.client != NULL && is_acquiring && store->attempt != one->ask.attempt &&
         store->user.client->asked_ns != wanted_ns) {
@@ -847,7 +848,7 @@ static void dispatch(struct cv_store *store, const struct cv_remote_request *one
 {
     if (store->round_count++ > ROUNDS_MAX) {
         work_fail(store, ZSYSTEMERROR);
-    } else if (one->is_wish) {
+    } else if (one->is_resign_request) {
         cv__zk_catch_up(&store->user, store->election);
         cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_request_names);
     } else if (one->ask.verb == CV_STORE_READ) {
@@ -920,13 +921,13 @@ static const struct cv_store_kind kind;
 
 static void zk_ask(struct cv_store *store, const struct cv_store_request *request)
 {
-    cv__remote_add(&store->remote, request, /* is_wish= */ false);
+    cv__remote_add(&store->remote, request, /* is_resign_request= */ false);
 }
 
-static void zk_wish(struct cv_store *store, uint64_t request, const char *heir)
+static void zk_request_resign(struct cv_store *store, uint64_t request, const char *heir)
 {
     cv__remote_add(&store->remote, &(struct cv_store_request){.request = request, .heir = heir},
-                   /* is_wish= */ true);
+                   /* is_resign_request= */ true);
 }
 
 static int read_hosts(struct server *server, const struct cv_address *address,
@@ -1103,13 +1104,13 @@ static const struct cv_store_kind kind = {
     .summary = "a queue of ephemeral nodes in ZooKeeper",
     .example = "zookeeper://10.0.0.1:2181,10.0.0.2:2181/elections",
     .clock = "that of the ensemble's leader, which counts durations",
-    .news = "a watch on the node before one's own",
+    .notifications = "a watch on the node before one's own",
     .lease_ns_min = 500 * NS_PER_MS,
     .lease_ns_step = NS_PER_MS,
     .grant_percent = 50,
     .open = zk_open,
     .ask = zk_ask,
-    .wish = zk_wish,
+    .request_resign = zk_request_resign,
     .close = zk_close,
 };
 

@@ -216,7 +216,7 @@ static void print_record(const struct cv_trace *trace, const struct cv_record *r
         (void)fprintf(out, "node %u asks the store: %s, request %llu, attempt %lld", r->node,
                       verb_names[r->what], (unsigned long long)r->number, (long long)r->bound_ns);
     } else if (r->kind == CV_RECORD_STORE_ANSWER && r->what == CV_STORE_CHANGED) {
-        (void)fprintf(out, "node %u has news of the store", r->node);
+        (void)fprintf(out, "node %u is notified by the store", r->node);
     } else if (r->kind == CV_RECORD_STORE_ANSWER) {
         (void)fprintf(out, "node %u is told by the store: %s, request %llu, token %lld", r->node,
                       verdict_names[r->what], (unsigned long long)r->number,

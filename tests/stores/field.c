@@ -291,7 +291,7 @@ const struct cv_store_answer *ask(struct contender *c, enum cv_store_verb verb, 
 const struct cv_store_answer *wish(struct contender *c, const char *heir)
 {
     const uint64_t request = note_request(c, CV_STORE_READ, 0);
-    c->field->kind->wish(c->store, request, heir);
+    c->field->kind->request_resign(c->store, request, heir);
     return await(c, request);
 }
 

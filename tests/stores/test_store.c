@@ -227,7 +227,7 @@ static void an_observer_sees_who_holds_it(void **unused)
     assert_int_equal(answer->record->lease_ns, lease_long_ns);
     assert_true(answer->record->remaining_ns > 0);
     assert_true(answer->record->since_wall_ns > INT64_C(1500000000) * NS_PER_S);
-    assert_string_equal(answer->record->wish, "");
+    assert_string_equal(answer->record->resign_request, "");
     if (has_news) {
         run_for(field, 50 * NS_PER_MS);
         b->news_count = 0;
@@ -259,14 +259,14 @@ static void a_wish_reaches_the_holder_and_ends_with_it(void **unused)
     }
     const struct cv_store_answer *answer = ask(a, CV_STORE_RENEW, 1, lease_long_ns);
     assert_int_equal(answer->verdict, CV_STORE_GRANTED);
-    assert_string_equal(answer->record->wish, "b");
+    assert_string_equal(answer->record->resign_request, "b");
     assert_int_equal(wish(b, NULL)->verdict, CV_STORE_HELD);
     answer = ask(a, CV_STORE_RENEW, 1, lease_long_ns);
-    assert_string_equal(answer->record->wish, "*");
+    assert_string_equal(answer->record->resign_request, "*");
     (void)ask(a, CV_STORE_RELEASE, 1, 0);
     (void)acquire(b, 1, lease_long_ns);
     answer = ask(b, CV_STORE_RENEW, 1, lease_long_ns);
-    assert_string_equal(answer->record->wish, "");
+    assert_string_equal(answer->record->resign_request, "");
     field_free(field);
 }
 
@@ -1069,7 +1069,7 @@ static void foreign_keys_hold_nothing(void **unused)
     assert_int_equal(wish(b, "c")->verdict, CV_STORE_HELD);
     answer = ask(a, CV_STORE_RENEW, 1, lease_long_ns);
     assert_int_equal(answer->verdict, CV_STORE_GRANTED);
-    assert_string_equal(answer->record->wish, "c");
+    assert_string_equal(answer->record->resign_request, "c");
     (void)await(a, ask_now(a, CV_STORE_RELEASE, 1, 0, "c"));
     (void)acquire(c, 1, lease_long_ns);
     (void)ask(c, CV_STORE_RELEASE, 1, 0);

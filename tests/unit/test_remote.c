@@ -68,13 +68,14 @@ static void end(struct hanging *h, uv_loop_t *loop)
     assert_int_equal(uv_loop_close(loop), 0);
 }
 
-static void add(struct hanging *h, uint64_t request, enum cv_store_verb verb, bool is_wish)
+static void add(struct hanging *h, uint64_t request, enum cv_store_verb verb,
+                bool is_resign_request)
 {
     h->is_asking = true;
     cv__remote_add(&h->remote,
                    &(struct cv_store_request){
                        .request = request, .verb = verb, .attempt = 1, .lease_ns = 600 * NS_PER_S},
-                   is_wish);
+                   is_resign_request);
     h->is_asking = false;
 }
 
@@ -114,7 +115,7 @@ static void a_flood_of_resign_requests_replaces_only_itself(void **unused)
     (void)uv_run(&loop, UV_RUN_NOWAIT);
     add(&h, 2, CV_STORE_RENEW, false);
     for (uint64_t i = 100; i < 200; i++) {
-        add(&h, i, 0, /* is_wish= */ true);
+        add(&h, i, 0, /* is_resign_request= */ true);
         (void)uv_run(&loop, UV_RUN_NOWAIT);
         h.answered_count = h.answered_count > 16 ? 16 : h.answered_count;
         for (uint32_t k = 0; k < h.answered_count; k++) {

@@ -598,12 +598,12 @@ static void resign_request_is_left_with_the_holder_until_the_next(void **unused)
     const uint64_t token = acquire(f, &f->a, 1);
     assert_int_equal(request_resign(f, &f->b, "b"), CV_STORE_HELD);
     assert_int_equal(ask(f, &f->a, CV_STORE_RENEW, 1, token), CV_STORE_GRANTED);
-    assert_string_equal(f->record.wish, "b");
+    assert_string_equal(f->record.resign_request, "b");
     assert_int_equal(ask(f, &f->a, CV_STORE_RELEASE, 1, token), CV_STORE_FREE);
     acquire(f, &f->b, 1);
-    assert_string_equal(f->record.wish, "");
+    assert_string_equal(f->record.resign_request, "");
     assert_int_equal(request_resign(f, &f->a, ""), CV_STORE_HELD);
-    assert_string_equal(f->record.wish, "*");
+    assert_string_equal(f->record.resign_request, "*");
     fixture_free(f);
 }
 
