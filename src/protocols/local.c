@@ -32,14 +32,23 @@
  *   the lineage of a partition.
  * - Succession: the supporters of a lost leader become candidates one after the other in id order,
  *   not all at once.
- * - Passive processes (resigned, or no candidates): they support and are asked, but do not count
- *   when the lowest is looked for.
+ * - A process that says, in its ELECTIONs, that it has not heard us for `expires` is not alive: it
+ *   hears nobody, and everybody would wait for it. Both ways are needed to be connected.
+ * - Standing aside (fig. 24): who is refused by a process that follows a leader before it is
+ *   passive until no such process is left. It asks those alone, by ECHO. It only supports others
+ *   meanwhile, so that it is safe even if it is wrong about them.
+ * - An ELECTION that its own RELEASE has overtaken is ignored, and so is what comes within Delta of
+ *   a hint that its sender is down: it may have been sent before. Nobody is locked by it, and a
+ *   lock that is missing can only keep somebody from leading.
+ * - Passive processes (aside, resigned, or no candidates): they support and are asked, but do not
+ *   count when the lowest is looked for.
  * - Turns (`rotate`): ids are ordered from the one whose turn it is, which RELEASE and ELECTION
  *   tell.
  * - Collation (`collate`, fig. 28): answers go up a tree over the request's alive set. A supporter
  *   locks when it hears the ELECTION, whichever way its answer takes.
  * - A request can succeed only if the candidate's first one is more than Delta old, the time in
- *   which everybody connected has answered it, however soon the next one followed (BI).
+ *   which everybody connected has answered it, however soon the next one followed (BI). So the
+ *   second one is sent then, and not only after `ep`.
  * - ECHO answers a slow ELECTION, so that the next one has a recent stamp to compute a bound from.
  *   A fast ECHO makes its sender alive like a REPLY: two processes that have not talked for long
  *   are connected all the same, and the second request must not succeed without the other (BI).
@@ -63,7 +72,8 @@ static const struct cv_message_type local_messages[LOCAL_MESSAGE_COUNT] = {
 static size_t local_size(const struct cv_config *config)
 {
     const uint32_t n = config->member_count;
-    return sizeof(struct local) + (SET_COUNT * cv__set_words(n) + n) * sizeof(uint64_t);
+    return sizeof(struct local) + SET_COUNT * cv__set_words(n) * sizeof(uint64_t) +
+           n * sizeof(struct local_peer);
 }
 
 static void local_init(void *state, const struct cv_config *config)
@@ -147,6 +157,25 @@ static bool hand_turn_on(struct local *l, int64_t now_ns, struct cv_effects *out
     return true;
 }
 
+static void send_echo(struct local *l, cv_id to, bool asks, int64_t now_ns, struct cv_effects *out);
+
+/* Are those in our way still alive, and do they still follow a leader before us? */
+static void look_again(struct local *l, int64_t now_ns, struct cv_effects *out)
+{
+    CV_ASSERT(l->role == LOCAL_ASIDE);
+    const uint64_t *taken = set_of(l, SET_TAKEN);
+    for (cv_id id = 1; (id = cv__set_next(taken, id, l->member_count)) != CV_ID_NONE; id++) {
+        send_echo(l, id, /* asks= */ true, now_ns, out);
+    }
+    arm_alive(now_ns + l->expires_ns / 3, out);
+}
+
+/* Nobody stands in our way any more. */
+static bool is_way_free(struct local *l)
+{
+    return l->role == LOCAL_ASIDE && cv__set_count(set_of(l, SET_TAKEN), l->member_count) == 0;
+}
+
 static void on_alive_alarm(struct local *l, int64_t now_ns, struct cv_effects *out)
 {
     if (l->role == LOCAL_RESIGNED && now_ns >= l->resigned_until_ns && l->leader == CV_ID_NONE) {
@@ -154,6 +183,13 @@ static void on_alive_alarm(struct local *l, int64_t now_ns, struct cv_effects *o
     }
     const int64_t first_ns = cv__local_purge(l, now_ns);
     CV_ASSERT(first_ns >= now_ns);
+    if (is_way_free(l)) {
+        cv__local_become(l, LOCAL_FOLLOWING);
+    }
+    if (l->role == LOCAL_ASIDE) {
+        look_again(l, now_ns, out);
+        return;
+    }
     if (is_passive(l)) {
         cv__effect_note(out, "asks for no support: resigned, or is no candidate", CV_ID_NONE, 0, 0);
         arm_alive(now_ns + l->expires_ns, out);
@@ -189,11 +225,34 @@ static bool is_fast(const struct local *l, const struct cv_event *event)
     return event->delay_ns_max - l->delta_min_ns <= l->delta_ns;
 }
 
-/* Nothing is promised on a slow message, but the answer's stamps make the next one fast. */
-static void answer_slow(struct local *l, cv_id to, struct cv_effects *out)
+/* Does this process follow a leader that comes before that one? Then it can support that one as
+ * little as if it were marked in fig. 24. The leader must have asked a moment ago: who is locked to
+ * a dead one will soon be free. */
+static bool is_taken_for(struct local *l, cv_id asker, int64_t now_ns)
 {
+    const cv_id leader = l->leader;
+    if (leader == CV_ID_NONE || leader == asker || leader == l->self ||
+        !cv__local_is_before(l, leader, asker)) {
+        return false;
+    }
+    const int64_t since_ns = now_ns - peer_of(l, leader)->asked_ns;
+    return cv__set_has(set_of(l, SET_ALIVE), leader) &&
+           since_ns <= l->ep_ns + l->sigma_ns + l->wait_ns;
+}
+
+static void send_echo(struct local *l, cv_id to, bool asks, int64_t now_ns, struct cv_effects *out)
+{
+    CV_ASSERT(to != l->self);
     local_echo_write(cv__effect_send(out, to, LOCAL_ECHO),
-                     (struct local_echo){.passive = is_passive(l)});
+                     (struct local_echo){.passive = is_passive(l),
+                                         .taken = is_taken_for(l, to, now_ns),
+                                         .asks = asks});
+}
+
+/* Nothing is promised on a slow message, but the answer's stamps make the next one fast. */
+static void answer_slow(struct local *l, cv_id to, int64_t now_ns, struct cv_effects *out)
+{
+    send_echo(l, to, /* asks= */ false, now_ns, out);
 }
 
 static void answer_directly(struct local *l, const struct cv_event *event, bool supports,
@@ -206,6 +265,7 @@ static void answer_directly(struct local *l, const struct cv_event *event, bool 
                           .token = floor,
                           .supports = supports,
                           .passive = is_passive(l),
+                          .taken = !supports && is_taken_for(l, event->peer, event->now_ns),
                           .turn = l->turn,
                           .turn_token = l->turn_token,
                       });
@@ -234,6 +294,31 @@ static void learn_leader(struct local *l, const struct cv_event *event, struct c
     cv__local_follow(l, event->peer, token, members, out);
 }
 
+/* Does a fast ELECTION show that its sender is connected to us and wants to lead? */
+static bool is_sign_of_life(struct local *l, const struct local_election *election, cv_id from,
+                            int64_t now_ns, struct cv_effects *out)
+{
+    const struct local_peer *peer = peer_of(l, from);
+    if (election->life == peer->released_life && election->request <= peer->released_request) {
+        cv__effect_note(out, "ELECTION of {peer} ignored: overtaken by its RELEASE", from, 0,
+                        election->request);
+        return false;
+    }
+    if (now_ns < peer->gone_until_ns) {
+        cv__effect_note(out, "ELECTION of {peer} ignored until {time}: it was said to be down",
+                        from, peer->gone_until_ns, 0);
+        return false;
+    }
+    if (!cv__local_is_heard_by(l, from, election->alive.word, now_ns)) {
+        cv__effect_note(out, "ELECTION of {peer} ignored: it does not hear our answers", from, 0,
+                        election->request);
+        cv__local_mark_dead(l, from);
+        answer_slow(l, from, now_ns, out); /* if it hears this, its next one counts */
+        return false;
+    }
+    return true;
+}
+
 static void on_election(struct local *l, const struct cv_event *event, struct cv_effects *out)
 {
     const struct local_election election = local_election_read(event->message);
@@ -241,11 +326,14 @@ static void on_election(struct local *l, const struct cv_event *event, struct cv
     CV_ASSERT(from != l->self);
     if (!is_fast(l, event)) {
         cv__effect_note(out, "ELECTION of {peer} ignored: slow", from, 0, election.request);
-        answer_slow(l, from, out);
+        answer_slow(l, from, event->now_ns, out);
+        return;
+    }
+    if (!is_sign_of_life(l, &election, from, event->now_ns, out)) {
         return;
     }
     (void)cv__local_take_turn(l, election.turn, election.turn_token);
-    cv__local_mark_alive(l, from, /* is_passive= */ false, event->now_ns);
+    cv__local_mark_alive(l, from, LOCAL_CANDIDATE, event->now_ns);
     const int64_t first_ns = cv__local_purge(l, event->now_ns);
     if (is_leading(l) && cv__local_first_alive(l) != l->self &&
         cv__local_is_before(l, from, l->self)) {
@@ -255,6 +343,9 @@ static void on_election(struct local *l, const struct cv_event *event, struct cv
     const bool is_old = cv__local_is_old_token(l, from, election.token);
     const uint64_t floor = is_old ? l->token_seen : 0;
     CV_ASSERT(!supports || !is_leading(l)); /* a leader supports itself alone */
+    if (supports && l->role == LOCAL_ASIDE && cv__local_is_before(l, from, l->self)) {
+        cv__local_become(l, LOCAL_FOLLOWING); /* we would not stand up anyway */
+    }
     if (!cv__local_tree_answer(l, event, supports, floor, out)) {
         answer_directly(l, event, supports, floor, out);
     }
@@ -276,11 +367,11 @@ static bool is_open(const struct local *l, uint64_t request)
 }
 
 /* One process's answer to a request of ours, heard directly or by way of the tree. */
-static void count_answer(struct local *l, cv_id from, bool supports, bool is_passive,
+static void count_answer(struct local *l, cv_id from, bool supports, enum local_standing standing,
                          uint64_t request, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(from != l->self); /* it answers itself when it asks */
-    cv__local_mark_alive(l, from, is_passive, now_ns);
+    cv__local_mark_alive(l, from, standing, now_ns);
     if (!is_open(l, request)) {
         cv__effect_note(out, "answer of {peer} not counted: request {number} is no longer open",
                         from, 0, request);
@@ -324,7 +415,8 @@ static void on_reply(struct local *l, const struct cv_event *event, struct cv_ef
         cv__effect_note(out, "REPLY of {peer} ignored: slow", event->peer, 0, reply.request);
         return;
     }
-    count_answer(l, event->peer, reply.supports, reply.passive, reply.request, event->now_ns, out);
+    count_answer(l, event->peer, reply.supports, cv__local_standing(reply.passive, reply.taken),
+                 reply.request, event->now_ns, out);
     learn_floor(l, reply.token, event->now_ns, out);
     if (cv__local_take_turn(l, reply.turn, reply.turn_token)) {
         yield_turn(l, event->now_ns, out);
@@ -337,24 +429,37 @@ static void on_collated(struct local *l, const struct cv_event *event, struct cv
     const struct local_collated answers = local_collated_read(event->message);
     if (!is_fast(l, event)) {
         cv__effect_note(out, "COLLATED of {peer} ignored: slow", event->peer, 0, answers.request);
-        answer_slow(l, event->peer, out); /* a parent says nothing to its children otherwise */
+        answer_slow(l, event->peer, event->now_ns,
+                    out); /* a parent says nothing to its children otherwise */
         return;
     }
     const uint64_t *replied = answers.replied.word;
     const uint64_t *passive = answers.passive.word;
     if (answers.candidate != l->self) {
-        cv__local_mark_alive(l, event->peer, cv__set_has(passive, event->peer), event->now_ns);
+        cv__local_mark_alive(l, event->peer,
+                             cv__local_standing(cv__set_has(passive, event->peer), false),
+                             event->now_ns);
         cv__local_tree_gather(l, event, out);
         return;
     }
     for (cv_id id = 1; (id = cv__set_next(replied, id, l->member_count)) != CV_ID_NONE; id++) {
         if (id != l->self) {
-            count_answer(l, id, cv__set_has(answers.support.word, id), cv__set_has(passive, id),
-                         answers.request, event->now_ns, out);
+            count_answer(l, id, cv__set_has(answers.support.word, id),
+                         cv__local_standing(cv__set_has(passive, id), false), answers.request,
+                         event->now_ns, out);
         }
     }
     learn_floor(l, answers.token, event->now_ns, out);
     cv__local_check_early(l, event->now_ns, out);
+}
+
+static void remember_release(struct local *l, cv_id from, const struct local_release *release)
+{
+    struct local_peer *peer = peer_of(l, from);
+    if (peer->released_life != release->life || peer->released_request < release->request) {
+        peer->released_life = release->life;
+        peer->released_request = release->request;
+    }
 }
 
 /* The sender has given up every request up to this one; whether the message is fast or slow. */
@@ -364,6 +469,7 @@ static void on_release(struct local *l, const struct cv_event *event, struct cv_
     const cv_id from = event->peer;
     CV_ASSERT(from != l->self); /* nobody else ends the lock of a leader to itself */
     (void)cv__local_take_turn(l, release.turn, release.turn_token);
+    remember_release(l, from, &release);
     const bool is_locked = l->locked_to == from;
     if (is_locked && release.life != l->locked_life) {
         cv__effect_note(out, "RELEASE of {peer} ignored: locked to it in another of its lives",
@@ -388,11 +494,19 @@ static void on_release(struct local *l, const struct cv_event *event, struct cv_
 
 static void on_echo(struct local *l, const struct cv_event *event, struct cv_effects *out)
 {
+    const struct local_echo echo = local_echo_read(event->message);
+    if (echo.asks) {
+        send_echo(l, event->peer, /* asks= */ false, event->now_ns, out);
+    }
     if (!is_fast(l, event)) {
         cv__effect_note(out, "ECHO of {peer} ignored: slow", event->peer, 0, 0);
         return;
     }
-    cv__local_mark_alive(l, event->peer, local_echo_read(event->message).passive, event->now_ns);
+    cv__local_mark_alive(l, event->peer, cv__local_standing(echo.passive, echo.taken),
+                         event->now_ns);
+    if (is_way_free(l)) {
+        arm_alive(event->now_ns, out);
+    }
 }
 
 /* The largest token in a message. */
@@ -477,8 +591,10 @@ static void on_start(struct local *l, const struct cv_event *event, struct cv_ef
 static void on_peer_down(struct local *l, const struct cv_event *event, struct cv_effects *out)
 {
     const cv_id dead = event->peer;
-    cv__set_remove(set_of(l, SET_ALIVE), dead);
-    cv__set_remove(set_of(l, SET_PASSIVE), dead);
+    cv__local_mark_dead(l, dead);
+    if (dead != l->self) {
+        peer_of(l, dead)->gone_until_ns = event->now_ns + l->wait_ns / 2;
+    }
     if (event->is_certain && l->locked_to == dead) {
         cv__local_unlock(l);
         if (l->leader == dead) {
@@ -488,7 +604,7 @@ static void on_peer_down(struct local *l, const struct cv_event *event, struct c
         cv__effect_note(out, "only a hint that {peer} is down: stays locked to it until {time}",
                         dead, l->locked_until_ns, 0);
     }
-    if (l->role == LOCAL_FOLLOWING && dead != l->self) {
+    if ((l->role == LOCAL_FOLLOWING || is_way_free(l)) && dead != l->self) {
         arm_alive(cv__local_purge(l, event->now_ns), out);
     }
 }

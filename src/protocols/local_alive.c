@@ -21,12 +21,11 @@ int64_t cv__local_purge(struct local *l, int64_t now_ns)
     uint64_t *alive = set_of(l, SET_ALIVE);
     int64_t first_ns = now_ns;
     for (cv_id id = 1; (id = cv__set_next(alive, id, l->member_count)) != CV_ID_NONE; id++) {
-        CV_ASSERT(*heard_of(l, id) > 0);
-        CV_ASSERT(*heard_of(l, id) <= now_ns);
-        const int64_t until_ns = *heard_of(l, id) + l->expires_ns;
+        CV_ASSERT(peer_of(l, id)->heard_ns > 0);
+        CV_ASSERT(peer_of(l, id)->heard_ns <= now_ns);
+        const int64_t until_ns = peer_of(l, id)->heard_ns + l->expires_ns;
         if (until_ns < now_ns) {
-            cv__set_remove(alive, id);
-            cv__set_remove(set_of(l, SET_PASSIVE), id);
+            cv__local_mark_dead(l, id);
         } else if (cv__local_is_before(l, id, l->self) &&
                    !cv__set_has(set_of(l, SET_PASSIVE), id)) {
             first_ns = cv__max64(first_ns, until_ns + 1);
@@ -35,16 +34,47 @@ int64_t cv__local_purge(struct local *l, int64_t now_ns)
     return first_ns;
 }
 
-void cv__local_mark_alive(struct local *l, cv_id id, bool is_passive, int64_t now_ns)
+static void set_to(struct local *l, uint32_t which, cv_id id, bool is_in)
 {
-    CV_ASSERT(*heard_of(l, id) <= now_ns); /* a local clock is never set back */
-    cv__set_add(set_of(l, SET_ALIVE), id);
-    *heard_of(l, id) = now_ns;
-    if (is_passive) {
-        cv__set_add(set_of(l, SET_PASSIVE), id);
+    if (is_in) {
+        cv__set_add(set_of(l, which), id);
     } else {
-        cv__set_remove(set_of(l, SET_PASSIVE), id);
+        cv__set_remove(set_of(l, which), id);
     }
+}
+
+void cv__local_mark_dead(struct local *l, cv_id id)
+{
+    cv__set_remove(set_of(l, SET_ALIVE), id);
+    cv__set_remove(set_of(l, SET_PASSIVE), id);
+    cv__set_remove(set_of(l, SET_TAKEN), id);
+}
+
+void cv__local_mark_alive(struct local *l, cv_id id, enum local_standing standing, int64_t now_ns)
+{
+    struct local_peer *peer = peer_of(l, id);
+    CV_ASSERT(peer->heard_ns <= now_ns); /* a local clock is never set back */
+    if (now_ns < peer->gone_until_ns) {
+        return; /* it may have been sent before it went down */
+    }
+    peer->heard_ns = now_ns;
+    cv__set_add(set_of(l, SET_ALIVE), id);
+    set_to(l, SET_PASSIVE, id, standing != LOCAL_CANDIDATE);
+    set_to(l, SET_TAKEN, id, standing == LOCAL_TAKEN);
+}
+
+bool cv__local_is_heard_by(struct local *l, cv_id id, const uint64_t *alive, int64_t now_ns)
+{
+    struct local_peer *peer = peer_of(l, id);
+    const bool is_new = now_ns - peer->asked_ns > l->expires_ns; /* or has been silent for long */
+    CV_ASSERT(peer->asked_ns <= now_ns);
+    peer->asked_ns = now_ns;
+    if (cv__set_has(alive, l->self)) {
+        peer->deaf_since_ns = 0;
+    } else if (is_new || peer->deaf_since_ns == 0) {
+        peer->deaf_since_ns = now_ns;
+    }
+    return peer->deaf_since_ns == 0 || now_ns - peer->deaf_since_ns <= l->expires_ns;
 }
 
 cv_id cv__local_first_alive(struct local *l)

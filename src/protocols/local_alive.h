@@ -17,7 +17,22 @@ bool cv__local_is_before(const struct local *l, cv_id a, cv_id b);
  * no earlier candidacy makes sense, so no polling is needed. */
 int64_t cv__local_purge(struct local *l, int64_t now_ns);
 
-void cv__local_mark_alive(struct local *l, cv_id id, bool is_passive, int64_t now_ns);
+/* What a process that is alive can be for us. One that follows a leader before us stands up no more
+ * than a passive one does; and it cannot support us. */
+enum local_standing { LOCAL_CANDIDATE, LOCAL_PASSIVE, LOCAL_TAKEN };
+
+static inline enum local_standing cv__local_standing(bool is_passive, bool is_taken)
+{
+    return is_taken ? LOCAL_TAKEN : is_passive ? LOCAL_PASSIVE : LOCAL_CANDIDATE;
+}
+
+/* Not if it was said to be down a moment ago. */
+void cv__local_mark_alive(struct local *l, cv_id id, enum local_standing standing, int64_t now_ns);
+void cv__local_mark_dead(struct local *l, cv_id id);
+
+/* A process asks and says whom it hears. One that has not heard our answers for `expires` is not
+ * connected to us, however well we hear it; it would be waited for in vain. */
+bool cv__local_is_heard_by(struct local *l, cv_id id, const uint64_t *alive, int64_t now_ns);
 
 /* The first of those alive that are not passive, or none. */
 cv_id cv__local_first_alive(struct local *l);

@@ -8,10 +8,11 @@
 
 static const uint32_t local_role_next[LOCAL_ROLE_COUNT] = {
     [LOCAL_FOLLOWING] = BIT(LOCAL_ASKING) | BIT(LOCAL_WITHDRAWN) | BIT(LOCAL_STOPPED),
-    [LOCAL_ASKING] =
-        BIT(LOCAL_LEADING) | BIT(LOCAL_FOLLOWING) | BIT(LOCAL_WITHDRAWN) | BIT(LOCAL_STOPPED),
+    [LOCAL_ASKING] = BIT(LOCAL_LEADING) | BIT(LOCAL_FOLLOWING) | BIT(LOCAL_ASIDE) |
+                     BIT(LOCAL_WITHDRAWN) | BIT(LOCAL_STOPPED),
     [LOCAL_LEADING] =
         BIT(LOCAL_FOLLOWING) | BIT(LOCAL_RESIGNED) | BIT(LOCAL_WITHDRAWN) | BIT(LOCAL_STOPPED),
+    [LOCAL_ASIDE] = BIT(LOCAL_FOLLOWING) | BIT(LOCAL_WITHDRAWN) | BIT(LOCAL_STOPPED),
     [LOCAL_RESIGNED] = BIT(LOCAL_FOLLOWING) | BIT(LOCAL_WITHDRAWN) | BIT(LOCAL_STOPPED),
     [LOCAL_WITHDRAWN] = BIT(LOCAL_FOLLOWING) | BIT(LOCAL_STOPPED),
     [LOCAL_STOPPED] = 0,
@@ -318,6 +319,25 @@ void cv__local_check_early(struct local *l, int64_t now_ns, struct cv_effects *o
     }
 }
 
+/* [Fetzer99, fig. 24] Somebody that hears us follows a leader before us: no request of ours can
+ * succeed as long as it does. */
+static bool is_blocked(struct local *l)
+{
+    return cv__set_count(set_of(l, SET_TAKEN), l->member_count) > 0;
+}
+
+/* Asking in vain would keep those after us from leading: they would wait for us, and we for
+ * somebody whose leader we do not hear. */
+static void stand_aside(struct local *l, int64_t now_ns, struct cv_effects *out)
+{
+    cv__effect_note(out, "stands aside: {peer} follows a leader before this process",
+                    cv__set_next(set_of(l, SET_TAKEN), 1, l->member_count), 0, 0);
+    cv__local_become(l, LOCAL_ASIDE);
+    cv__set_remove(set_of(l, SET_ALIVE), l->self); /* or we would wait for ourselves to stand up */
+    cv__local_release(l, out);
+    cv__effect_arm(out, LOCAL_TIMER_ALIVE, now_ns + l->expires_ns / 3, now_ns + l->expires_ns / 3);
+}
+
 void cv__local_check_late(struct local *l, int64_t now_ns, struct cv_effects *out)
 {
     if (l->request_ns == 0) {
@@ -329,7 +349,9 @@ void cv__local_check_late(struct local *l, int64_t now_ns, struct cv_effects *ou
         return;
     }
     cv__effect_note(out, why.text, why.peer, why.time_ns, why.number);
-    if (!is_leading(l)) {
+    if (!is_leading(l) && is_blocked(l)) {
+        stand_aside(l, now_ns, out);
+    } else if (!is_leading(l)) {
         const bool has_support = cv__set_count(set_of(l, SET_REPLY), l->member_count) > 0;
         cv__local_become(l, LOCAL_FOLLOWING);
         if (has_support) {
@@ -397,6 +419,11 @@ static struct local_election send_election(struct local *l, struct cv_effects *o
 void cv__local_ask(struct local *l, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(!is_passive(l));
+    if (l->request_ns == 0 && now_ns == l->asked_ns) {
+        /* A request is named by its instant, and this one was given up in the same. */
+        cv__effect_arm(out, LOCAL_TIMER_ALIVE, now_ns + 1, now_ns + 1);
+        return;
+    }
     struct cv_note why;
     if (is_leading(l) && l->request_ns != 0 && may_lead(l, now_ns, &why)) {
         become_leading(l, now_ns, out); /* it waited only for processes that are no longer alive */
@@ -412,10 +439,17 @@ void cv__local_ask(struct local *l, int64_t now_ns, struct cv_effects *out)
         open_request(l, token, now_ns, out);
     }
     const struct local_election election = send_election(l, out);
-    cv__local_mark_alive(l, l->self, /* is_passive= */ false, now_ns);
+    cv__local_mark_alive(l, l->self, LOCAL_CANDIDATE, now_ns);
     if (cv__local_support(l, l->self, &election, now_ns, out)) {
         cv__set_add(set_of(l, SET_REPLY), l->self);
     }
     cv__local_check_early(l, now_ns, out);
-    cv__effect_arm(out, LOCAL_TIMER_ALIVE, now_ns + l->ep_ns, now_ns + l->ep_ns);
+    int64_t next_ns = now_ns + l->ep_ns;
+    if (!is_leading(l) && !cv__set_has(set_of(l, SET_TARGET), l->self)) {
+        /* This one cannot succeed; the next one can, as soon as everybody has had time to answer.
+         */
+        next_ns = cv__min64(next_ns, l->candidate_since_ns + l->wait_ns / 2 + 1);
+        CV_ASSERT(next_ns > now_ns);
+    }
+    cv__effect_arm(out, LOCAL_TIMER_ALIVE, next_ns, next_ns);
 }

@@ -17,7 +17,8 @@ enum {
     LOCAL_REPLY,    /* the answer to a fast ELECTION */
     LOCAL_COLLATED, /* the answers of several processes, on their way up the tree */
     LOCAL_RELEASE,  /* to all: I gave up every request up to this one */
-    LOCAL_ECHO,     /* the answer to a slow ELECTION or COLLATED: refreshes the stamps */
+    LOCAL_ECHO,     /* the answer to a slow ELECTION or COLLATED: refreshes the stamps; and how a
+                       process that stands aside asks those in its way whether they still are */
     LOCAL_MESSAGE_COUNT
 };
 
@@ -40,12 +41,14 @@ CV_MESSAGE_VIEW(local_election, LOCAL_ELECTION_FIELDS)
 
 /* Only a fast answer counts, and its stamps show that its sender had heard this boot of ours
  * before: no `life` is needed to know that `request` is of our present clock.
- * `token`: what the next request must exceed; 0: nothing. `passive`: is no candidate. */
+ * `token`: what the next request must exceed; 0: nothing. `passive`: is no candidate.
+ * `taken`: follows a leader that comes before the process asked by. */
 #define LOCAL_REPLY_FIELDS(FIELD) \
     FIELD(U64, request)           \
     FIELD(U64, token)             \
     FIELD(FLAG, supports)         \
     FIELD(FLAG, passive)          \
+    FIELD(FLAG, taken)            \
     FIELD(ID, turn)               \
     FIELD(U64, turn_token)
 CV_MESSAGE_VIEW(local_reply, LOCAL_REPLY_FIELDS)
@@ -69,7 +72,8 @@ CV_MESSAGE_VIEW(local_collated, LOCAL_COLLATED_FIELDS)
     FIELD(U64, turn_token)
 CV_MESSAGE_VIEW(local_release, LOCAL_RELEASE_FIELDS)
 
-#define LOCAL_ECHO_FIELDS(FIELD) FIELD(FLAG, passive)
+/* `asks`: another ECHO is wanted for an answer. */
+#define LOCAL_ECHO_FIELDS(FIELD) FIELD(FLAG, passive) FIELD(FLAG, taken) FIELD(FLAG, asks)
 CV_MESSAGE_VIEW(local_echo, LOCAL_ECHO_FIELDS)
 
 /* ---- State ----------------------------------------------------------------------------------- */
@@ -89,6 +93,7 @@ enum local_role {
                         request failed, or it waits for its place in the succession */
     LOCAL_ASKING,    /* is a candidate and waits for the answers to its open request */
     LOCAL_LEADING,   /* its renewal may be open */
+    LOCAL_ASIDE,     /* passive while somebody that it hears follows a leader before it */
     LOCAL_RESIGNED,  /* passive until its successor is gone, or nobody succeeded it in time */
     LOCAL_WITHDRAWN, /* passive until it is told to be a candidate again */
     LOCAL_STOPPED,   /* could not save a promise, and takes no further part */
@@ -98,6 +103,7 @@ enum local_role {
 enum {
     SET_ALIVE,
     SET_PASSIVE, /* who of them supports others but is no candidate */
+    SET_TAKEN,   /* who of those follows a leader before us, and can therefore not support us */
     SET_TARGET,  /* who was alive when the request was opened */
     SET_REPLY,   /* who supports the request */
     SET_SUPPORT, /* who supports the leadership */
@@ -108,6 +114,15 @@ enum {
     SET_GATHERED_PASSIVE,
     SET_SCRATCH,
     SET_COUNT
+};
+
+/* What is known of another process; instants are of our own clock. */
+struct local_peer {
+    int64_t heard_ns;      /* its latest sign of life */
+    int64_t asked_ns;      /* its latest fast ELECTION */
+    int64_t deaf_since_ns; /* since then its ELECTIONs have said that it does not hear us; 0: no */
+    int64_t gone_until_ns; /* it was said to be down: what comes before may have been sent before */
+    uint64_t released_life, released_request; /* it gave up all of that life up to this one */
 };
 
 /* Invariants: local_check() in local.c. */
@@ -155,7 +170,7 @@ struct local {
     int64_t gather_request_ns;   /* collation: for whose request answers are being gathered */
     uint64_t gather_token;
     cv_id gather_for, gather_to;
-    uint64_t tail[]; /* SET_COUNT sets, then heard_ns of each member */
+    uint64_t tail[]; /* SET_COUNT sets, then a struct local_peer for each member */
 };
 
 static inline uint64_t *set_of(struct local *l, uint32_t which)
@@ -164,11 +179,12 @@ static inline uint64_t *set_of(struct local *l, uint32_t which)
     return l->tail + which * cv__set_words(l->member_count);
 }
 
-static inline int64_t *heard_of(struct local *l, cv_id id)
+static inline struct local_peer *peer_of(struct local *l, cv_id id)
 {
     CV_ASSERT(id >= 1);
     CV_ASSERT(id <= l->member_count);
-    return (int64_t *)(l->tail + SET_COUNT * cv__set_words(l->member_count)) + (id - 1);
+    uint64_t *peers = l->tail + SET_COUNT * cv__set_words(l->member_count);
+    return (struct local_peer *)(void *)peers + (id - 1);
 }
 
 static inline bool is_leading(const struct local *l)
@@ -180,10 +196,11 @@ static inline bool is_leading(const struct local *l)
  * stand up. */
 static inline bool is_passive(const struct local *l)
 {
-    return l->role >= LOCAL_RESIGNED;
+    return l->role >= LOCAL_ASIDE;
 }
 
-_Static_assert(LOCAL_RESIGNED > LOCAL_LEADING, "the passive roles come last");
+_Static_assert(LOCAL_ASIDE > LOCAL_LEADING, "the passive roles come last");
+_Static_assert(LOCAL_RESIGNED > LOCAL_ASIDE, "the passive roles come last");
 _Static_assert(LOCAL_WITHDRAWN > LOCAL_RESIGNED, "the passive roles come last");
 _Static_assert(LOCAL_STOPPED > LOCAL_WITHDRAWN, "the passive roles come last");
 

@@ -13,6 +13,7 @@ bool local_is_supported(struct solo *c, cv_id candidate, uint64_t request, uint6
     solo_draft(c, "ELECTION");
     solo_put(c, "request", request);
     solo_put(c, "token", token);
+    solo_put_set(c, "alive", BIT(c->config.self)); /* it hears us */
     solo_hear(c, candidate, FAST_NS);
     cv_id to = CV_ID_NONE;
     const struct cv_message *reply = solo_said_to(c, "REPLY", &to);

@@ -4,6 +4,7 @@
  * A single core, to which the test is the rest of the world; see
  * tests/paper/test_local_rules_paper.c for those of the paper. Constants are those of the lan
  * profile: Delta 5 ms, ep 8 ms, expires 92.014408 ms, lock 123.014408 ms. */
+#include "protocols/local_state.h"
 #include "support/local.h"
 #include "support/support.h"
 
@@ -318,6 +319,231 @@ static void resigning_of_a_follower_means_nothing(void **unused)
     solo_free(c);
 }
 
+/* ---- What the second reading found (ours) -----------------------------------------------------
+ */
+
+/* Asks, and says that it hears nobody. */
+static void hear_deaf(struct solo *c, cv_id candidate, uint64_t request)
+{
+    solo_draft(c, "ELECTION");
+    solo_put(c, "request", request);
+    solo_put(c, "token", 1);
+    solo_hear(c, candidate, FAST_NS);
+}
+
+/* A process that hears nobody is heard by all: waiting for it would leave everybody without a
+ * leader. It is told by ECHO that it is ignored: if it hears that, its next ELECTION says so. */
+static void candidate_that_has_not_heard_us_for_expires_is_not_alive(void **unused)
+{
+    (void)unused;
+    struct solo *c = local_process(3, 3, "");
+    const int64_t first_ns = c->now_ns;
+    uint64_t request = 1;
+    for (; c->now_ns - first_ns <= EXPIRES_NS; c->now_ns += 8 * NS_PER_MS) {
+        hear_deaf(c, 1, request++);
+        assert_non_null(solo_said(c, "REPLY")); /* perhaps our answer was lost */
+    }
+    hear_deaf(c, 1, request++);
+    assert_null(solo_said(c, "REPLY"));
+    assert_non_null(solo_said(c, "ECHO"));
+    for (const int64_t until_ns = c->now_ns + LOCK_NS; c->now_ns < until_ns;
+         c->now_ns += 8 * NS_PER_MS) {
+        hear_deaf(c, 1, request++); /* it goes on, but nobody waits for it */
+        assert_null(solo_said(c, "REPLY"));
+    }
+    assert_true(local_is_supported(c, 2, 1, 2));
+    assert_false(local_is_supported(c, 1, request, 3)); /* now it hears us: then it is alive */
+    c->now_ns += LOCK_NS;
+    assert_true(local_is_supported(c, 1, request + 1, 5));
+    solo_free(c);
+}
+
+/* One that asks rarely has forgotten us each time, and hears us all the same. */
+static void candidate_that_was_silent_for_long_may_not_know_us(void **unused)
+{
+    (void)unused;
+    struct solo *c = local_process(3, 3, "");
+    for (uint64_t request = 1; request < 10; request++) {
+        hear_deaf(c, 1, request);
+        assert_int_equal(solo_field(c, solo_said(c, "REPLY"), "supports"), 1);
+        c->now_ns += EXPIRES_NS + 1;
+    }
+    solo_free(c);
+}
+
+/* [Fetzer99, fig. 24] "process is marked": it follows a leader before the one that asks. */
+static void refusal_says_that_we_follow_a_leader_before_the_asker(void **unused)
+{
+    (void)unused;
+    struct solo *c = local_process(4, 5, "");
+    assert_true(local_is_supported(c, 2, 1, 1));
+    assert_false(local_is_supported(c, 3, 1, 2)); /* locked to a candidate, which may yet fail */
+    assert_int_equal(solo_field(c, solo_said(c, "REPLY"), "taken"), 0);
+    solo_draft(c, "ELECTION");
+    solo_put(c, "request", 2);
+    solo_put(c, "token", 1);
+    solo_put(c, "leading", 1);
+    solo_put_set(c, "alive", BIT(2) | BIT(4));
+    solo_put_set(c, "support", BIT(2) | BIT(4));
+    solo_hear(c, 2, FAST_NS);
+    assert_int_equal(solo_field(c, solo_said(c, "REPLY"), "taken"), 0); /* it is our leader */
+    assert_false(local_is_supported(c, 3, 2, 3));
+    assert_int_equal(solo_field(c, solo_said(c, "REPLY"), "taken"), 1);
+    assert_false(local_is_supported(c, 1, 1, 4)); /* comes before our leader: we will be free */
+    assert_int_equal(solo_field(c, solo_said(c, "REPLY"), "taken"), 0);
+    solo_draft(c, "ECHO");
+    solo_put(c, "asks", 1);
+    solo_hear(c, 3, SLOW_NS);
+    assert_int_equal(solo_field(c, solo_said(c, "ECHO"), "taken"), 1);
+    assert_int_equal(solo_field(c, solo_said(c, "ECHO"), "asks"), 0); /* or it would never end */
+    solo_free(c);
+}
+
+/* Process 2 of 4 asks; 3 follows somebody that 2 does not hear. */
+static struct solo *process_that_stands_aside(void)
+{
+    struct solo *c = local_process(2, 4, "");
+    const struct cv_message *m = solo_await(c, "ELECTION", DELTA_NS);
+    solo_draft(c, "REPLY");
+    solo_put(c, "request", solo_field(c, m, "request"));
+    solo_put(c, "taken", 1);
+    solo_hear(c, 3, FAST_NS);
+    m = solo_await(c, "RELEASE", 3 * WAIT_NS);
+    assert_int_equal(solo_field(c, m, "passive"), 1);
+    return c;
+}
+
+static void hear_echo(struct solo *c, cv_id from, bool taken)
+{
+    solo_draft(c, "ECHO");
+    solo_put(c, "taken", taken);
+    solo_hear(c, from, FAST_NS);
+}
+
+/* It asks no more, and supports somebody after it. */
+static void process_with_a_taken_neighbour_stands_aside(void **unused)
+{
+    (void)unused;
+    struct solo *c = process_that_stands_aside();
+    assert_true(local_is_supported(c, 4, 1, 50)); /* though 3, which is taken, comes before it */
+    assert_int_equal(solo_field(c, solo_said(c, "REPLY"), "passive"), 1);
+    const int64_t end_ns = c->now_ns + 3 * EXPIRES_NS;
+    while (c->now_ns < end_ns) {
+        cv_id to = CV_ID_NONE;
+        const struct cv_message *m = solo_await(c, "ECHO", EXPIRES_NS / 3 + 1);
+        assert_int_equal(solo_field(c, m, "asks"), 1);
+        assert_non_null(solo_said_to(c, "ECHO", &to));
+        assert_int_equal(to, 3);
+        assert_null(solo_said(c, "ELECTION"));
+        hear_echo(c, 3, /* taken= */ true);
+    }
+    solo_free(c);
+}
+
+static void process_stands_up_as_soon_as_its_way_is_free(void **unused)
+{
+    (void)unused;
+    struct solo *c = process_that_stands_aside();
+    hear_echo(c, 4, /* taken= */ true); /* that one, too */
+    hear_echo(c, 3, /* taken= */ false);
+    solo_wait_until(c, c->now_ns + 1);
+    assert_null(solo_said(c, "ELECTION"));
+    hear_echo(c, 4, /* taken= */ false);
+    (void)solo_await(c, "ELECTION", 1);
+    solo_free(c);
+}
+
+/* Who stood in its way is gone: nobody tells it, but it asks and hears nothing. */
+static void process_stands_up_when_who_was_in_its_way_is_silent(void **unused)
+{
+    (void)unused;
+    struct solo *c = process_that_stands_aside();
+    (void)solo_await(c, "ELECTION", EXPIRES_NS + EXPIRES_NS / 3 + 1);
+    solo_free(c);
+}
+
+static void process_stands_up_when_who_was_in_its_way_is_said_to_be_down(void **unused)
+{
+    (void)unused;
+    struct solo *c = process_that_stands_aside();
+    is_seen_dead(c, 3);
+    (void)solo_await(c, "ELECTION", 1);
+    solo_free(c);
+}
+
+/* Aside only means that it does not stand up: for one before it, it would not anyway. */
+static void process_that_supports_one_before_it_stands_aside_no_more(void **unused)
+{
+    (void)unused;
+    struct solo *c = process_that_stands_aside();
+    assert_true(local_is_supported(c, 1, 1, 50));
+    is_seen_dead(c, 1);
+    hear_echo(c, 3, /* taken= */ false);
+    (void)solo_await(c, "ELECTION", EXPIRES_NS + 1);
+    solo_free(c);
+}
+
+/* Its sender has given it up: a lock to it would last in vain. */
+static void election_overtaken_by_its_own_release_is_ignored(void **unused)
+{
+    (void)unused;
+    struct solo *c = local_process(3, 3, "");
+    local_hear_release(c, 1, 7);
+    hear_deaf(c, 1, 7);
+    assert_int_equal(solo_send_count(c), 0);
+    assert_non_null(solo_noted(c, "ELECTION of {peer} ignored: overtaken by its RELEASE"));
+    assert_true(local_is_supported(c, 2, 1, 1));
+    local_hear_release(c, 2, 1);
+    local_hear_release(c, 1, 5); /* overtaken, too: no word about 6 and 7 */
+    hear_deaf(c, 1, 7);
+    assert_int_equal(solo_send_count(c), 0);
+    assert_true(local_is_supported(c, 1, 8, 2));
+    solo_free(c);
+}
+
+/* What a process sent before it died may arrive up to Delta after the hint, and is no sign of life.
+ */
+static void late_election_of_the_dead_does_not_undo_a_hint(void **unused)
+{
+    (void)unused;
+    struct solo *c = local_process(3, 3, "");
+    is_seen_dead(c, 1);
+    c->now_ns += WAIT_NS / 2 - 1;
+    hear_deaf(c, 1, 1);
+    assert_int_equal(solo_send_count(c), 0);
+    assert_true(local_is_supported(c, 2, 1, 1));
+    local_hear_release(c, 2, 1);
+    c->now_ns += 1;
+    assert_true(local_is_supported(c, 1, 2, 2)); /* sent after the hint: it lives */
+    solo_free(c);
+}
+
+/* It may be said by mistake that we are down ourselves. */
+static void hint_of_our_own_death_costs_one_request(void **unused)
+{
+    (void)unused;
+    struct solo *c = local_process(1, 1, "");
+    (void)local_elect(c);
+    is_seen_dead(c, 1);
+    const int64_t told_ns = c->now_ns;
+    solo_wait_until(c, told_ns + 3 * LOCK_NS);
+    assert_true(((const struct local *)c->state)->expiration_ns > told_ns + 3 * LOCK_NS);
+    solo_free(c);
+}
+
+/* The first request cannot succeed; the second can once everybody has had Delta to answer. */
+static void second_request_follows_the_first_after_delta(void **unused)
+{
+    (void)unused;
+    struct solo *c = local_process(1, 3, "");
+    const struct cv_message *m = solo_await(c, "ELECTION", DELTA_NS);
+    const int64_t first_ns = (int64_t)solo_field(c, m, "request");
+    m = solo_await(c, "ELECTION", DELTA_NS + NS_PER_MS);
+    assert_int_equal(solo_field(c, m, "request"), first_ns + WAIT_NS / 2 + 1);
+    assert_int_equal(c->timer_ns[LOCAL_TIMER_ALIVE], c->now_ns + 8 * NS_PER_MS);
+    solo_free(c);
+}
+
 /* A passive process is alive and asked for support, but not taken for the lowest. */
 static void passive_process_is_not_waited_for(void **unused)
 {
@@ -620,6 +846,18 @@ int main(void)
         cmocka_unit_test(follower_forgets_its_leader_when_its_lock_ends),
         cmocka_unit_test(resigning_leader_releases_and_is_passive),
         cmocka_unit_test(resigning_of_a_follower_means_nothing),
+        cmocka_unit_test(candidate_that_has_not_heard_us_for_expires_is_not_alive),
+        cmocka_unit_test(candidate_that_was_silent_for_long_may_not_know_us),
+        cmocka_unit_test(refusal_says_that_we_follow_a_leader_before_the_asker),
+        cmocka_unit_test(process_with_a_taken_neighbour_stands_aside),
+        cmocka_unit_test(process_stands_up_as_soon_as_its_way_is_free),
+        cmocka_unit_test(process_stands_up_when_who_was_in_its_way_is_silent),
+        cmocka_unit_test(process_stands_up_when_who_was_in_its_way_is_said_to_be_down),
+        cmocka_unit_test(process_that_supports_one_before_it_stands_aside_no_more),
+        cmocka_unit_test(election_overtaken_by_its_own_release_is_ignored),
+        cmocka_unit_test(late_election_of_the_dead_does_not_undo_a_hint),
+        cmocka_unit_test(hint_of_our_own_death_costs_one_request),
+        cmocka_unit_test(second_request_follows_the_first_after_delta),
         cmocka_unit_test(passive_process_is_not_waited_for),
         cmocka_unit_test(hint_takes_out_of_the_alive_set_and_leaves_the_lock),
         cmocka_unit_test(certain_hint_frees_the_lock),
