@@ -62,7 +62,8 @@ struct cv_property_node {
     uint64_t held_token;
     int64_t held_from_ns, held_until_ns;
     int64_t led_ns; /* when it last led; -1: never */
-    /* It crashed while it held this leadership, and what it had started may act on it until then. */
+    /* It crashed while it held this leadership, and what it had started may act on it until
+     * then. */
     uint64_t left_token;
     int64_t left_until_ns; /* 0: there is none */
 };

@@ -624,7 +624,7 @@ void sim_actions_schedule(struct sim_world *w)
             do_action(w, &s->action[i]);
             sim_properties_update(w);
         } else {
-            sim_world_queue_action(w, i);
+            sim_queue_push(&w->queue, w->action[i].at_ns, SIM_EVENT_ACTION, i);
         }
     }
     for (uint32_t i = 0; i < s->random_count; i++) {

@@ -61,7 +61,7 @@ static void queue_check(struct sim_world *w)
 {
     if (!w->is_check_queued) {
         w->is_check_queued = true;
-        sim_world_queue_check(w, cv__properties_due_ns(&w->properties));
+        sim_queue_push(&w->queue, cv__properties_due_ns(&w->properties), SIM_EVENT_CHECK, 0);
     }
 }
 
@@ -110,7 +110,7 @@ void sim_properties_check(struct sim_world *w)
 {
     const int64_t due_ns = cv__properties_due_ns(&w->properties);
     if (due_ns > w->now_ns) {
-        sim_world_queue_check(w, due_ns);
+        sim_queue_push(&w->queue, due_ns, SIM_EVENT_CHECK, 0);
         return;
     }
     w->is_check_queued = false;

@@ -7,8 +7,39 @@
 #define CV_SIM_SEQUENCER_REQUEST_H
 
 #include "core/types.h"
+#include "sim/rng.h"
+#include "sim/sequencer.h"
 
 struct sim_world;
+
+/* A request to the sequencer, or its answer, under way. */
+struct sim_sequencer_request {
+    cv_id node; /* next free one, while unused */
+    uint64_t life, request, reference;
+    int64_t asked_ns;
+    struct sim_answer answer;
+};
+
+/* What anonymous processes can be known by from outside: their labels and their numbers. */
+struct sim_known {
+    uint64_t number, label; /* number CV_SEQUENCE_NONE: a life of the node has this label */
+    cv_id node;
+};
+
+/* Only sequencer_request.c looks inside. */
+struct sim_sequencer_requests {
+    struct sim_rng rng;
+    struct sim_sequencer_request *item;
+    uint32_t count, capacity, free;
+    uint32_t *waiting; /* answers that arrived while the node was paused */
+    uint32_t waiting_count, waiting_capacity;
+    struct sim_known *known;
+    uint32_t known_count, known_capacity;
+};
+
+void sim_sequencer_requests_init(struct sim_sequencer_requests *requests, uint64_t seed,
+                                 uint64_t stream);
+void sim_sequencer_requests_fini(struct sim_sequencer_requests *requests);
 
 void sim_sequencer_request_ask(struct sim_world *world, cv_id node, uint64_t request,
                                uint64_t reference);

@@ -5,26 +5,28 @@
 #include "sim/sequencer_request.h"
 #include "sim/world.h"
 
+#include <stdlib.h>
+
 #define NONE UINT32_MAX
 
 static uint32_t request_new(struct sim_world *w, const struct sim_store_request *request)
 {
-    uint32_t index = w->store_request_free;
+    uint32_t index = w->store_requests.free;
     if (index != NONE) {
-        w->store_request_free = w->store_request[index].node;
+        w->store_requests.free = w->store_requests.item[index].node;
     } else {
-        w->store_request = cv__grow(w->store_request, &w->store_request_capacity,
-                                    w->store_request_count, sizeof *w->store_request);
-        index = w->store_request_count++;
+        w->store_requests.item = cv__grow(w->store_requests.item, &w->store_requests.capacity,
+                                          w->store_requests.count, sizeof *w->store_requests.item);
+        index = w->store_requests.count++;
     }
-    w->store_request[index] = *request;
+    w->store_requests.item[index] = *request;
     return index;
 }
 
 static void request_free(struct sim_world *w, uint32_t index)
 {
-    w->store_request[index].node = w->store_request_free;
-    w->store_request_free = index;
+    w->store_requests.item[index].node = w->store_requests.free;
+    w->store_requests.free = index;
 }
 
 void sim_store_request_ask(struct sim_world *w, cv_id id, const struct cv_effect *e)
@@ -43,7 +45,7 @@ void sim_store_request_ask(struct sim_world *w, cv_id id, const struct cv_effect
     w->store.query_count++;
     int64_t at_ns;
     const bool arrives =
-        sim_store_travel(&w->store, &w->store_rng, SIM_STORE_QUERY, w->now_ns, &at_ns);
+        sim_store_travel(&w->store, &w->store_requests.rng, SIM_STORE_QUERY, w->now_ns, &at_ns);
     if (!arrives || n->is_cut) {
         w->store.lost_query_count += arrives;
         sim_properties_disturb(w);
@@ -52,7 +54,7 @@ void sim_store_request_ask(struct sim_world *w, cv_id id, const struct cv_effect
     if (at_ns - w->now_ns > w->properties.setting.store_ns) {
         sim_properties_disturb(w); /* now, when it arrives, and when its answer does */
     }
-    sim_world_queue_store_request(w, request_new(w, &request), at_ns);
+    sim_queue_push(&w->queue, at_ns, SIM_EVENT_STORE_REQUEST, request_new(w, &request));
 }
 
 /* Every node that was told to wait learns that asking may succeed now. */
@@ -65,7 +67,8 @@ static void notify_waiting(struct sim_world *w)
             continue;
         }
         w->store.news_count++;
-        if (!sim_store_travel(&w->store, &w->store_rng, SIM_STORE_NEWS, w->now_ns, &at_ns)) {
+        if (!sim_store_travel(&w->store, &w->store_requests.rng, SIM_STORE_NEWS, w->now_ns,
+                              &at_ns)) {
             continue;
         }
         const struct sim_store_request notification = {
@@ -76,7 +79,7 @@ static void notify_waiting(struct sim_world *w)
             .asked_ns = w->now_ns,
             .answer = {.verdict = CV_STORE_CHANGED},
         };
-        sim_world_queue_store_request(w, request_new(w, &notification), at_ns);
+        sim_queue_push(&w->queue, at_ns, SIM_EVENT_STORE_REQUEST, request_new(w, &notification));
     }
 }
 
@@ -84,18 +87,18 @@ static void notify_waiting(struct sim_world *w)
 static void queue_expiry(struct sim_world *w)
 {
     const int64_t end_ns = sim_store_end_ns(&w->store);
-    if (end_ns < w->expiry_queued_ns) {
-        w->expiry_queued_ns = cv__max64(end_ns, w->now_ns);
-        sim_world_queue_expiry(w, w->expiry_queued_ns);
+    if (end_ns < w->store_requests.expiry_queued_ns) {
+        w->store_requests.expiry_queued_ns = cv__max64(end_ns, w->now_ns);
+        sim_queue_push(&w->queue, w->store_requests.expiry_queued_ns, SIM_EVENT_EXPIRY, 0);
     }
 }
 
 void sim_store_request_expire(struct sim_world *w)
 {
-    if (w->expiry_queued_ns != w->now_ns) {
+    if (w->store_requests.expiry_queued_ns != w->now_ns) {
         return; /* an entry that was overtaken by an earlier one */
     }
-    w->expiry_queued_ns = INT64_MAX;
+    w->store_requests.expiry_queued_ns = INT64_MAX;
     if (sim_store_expire(&w->store, w->now_ns)) {
         notify_waiting(w);
     }
@@ -114,22 +117,22 @@ void sim_store_request_changed(struct sim_world *w, bool has_restarted)
 static void fail(struct sim_world *w, uint32_t index, int64_t delay_ns)
 {
     sim_properties_disturb(w);
-    if (sim_rng_range(&w->store_rng, 0, 1) == 0) {
+    if (sim_rng_range(&w->store_requests.rng, 0, 1) == 0) {
         w->store.lost_query_count++;
         request_free(w, index);
         return;
     }
     w->store.failed_count++;
-    struct sim_store_request *e = &w->store_request[index];
+    struct sim_store_request *e = &w->store_requests.item[index];
     e->is_served = true;
     e->boot = w->store.boot;
     e->answer = (struct sim_store_answer){.verdict = CV_STORE_FAILED};
-    sim_world_queue_store_request(w, index, w->now_ns + delay_ns);
+    sim_queue_push(&w->queue, w->now_ns + delay_ns, SIM_EVENT_STORE_REQUEST, index);
 }
 
 static void serve(struct sim_world *w, uint32_t index)
 {
-    struct sim_store_request e = w->store_request[index];
+    struct sim_store_request e = w->store_requests.item[index];
     if (w->store.is_down || e.boot != w->store.boot) {
         fail(w, index, w->store.delay_ns / 2);
         return;
@@ -145,10 +148,10 @@ static void serve(struct sim_world *w, uint32_t index)
     }
     queue_expiry(w);
     e.is_served = true;
-    w->store_request[index] = e;
+    w->store_requests.item[index] = e;
     int64_t at_ns;
     const bool arrives =
-        sim_store_travel(&w->store, &w->store_rng, SIM_STORE_ANSWER, w->now_ns, &at_ns);
+        sim_store_travel(&w->store, &w->store_requests.rng, SIM_STORE_ANSWER, w->now_ns, &at_ns);
     if (!arrives || n->is_cut) {
         w->store.lost_answer_count += arrives;
         sim_properties_disturb(w);
@@ -157,7 +160,7 @@ static void serve(struct sim_world *w, uint32_t index)
         if (at_ns - e.asked_ns > w->properties.setting.store_ns) {
             sim_properties_disturb(w);
         }
-        sim_world_queue_store_request(w, index, at_ns);
+        sim_queue_push(&w->queue, at_ns, SIM_EVENT_STORE_REQUEST, index);
     }
     if (is_notification) {
         notify_waiting(w);
@@ -166,7 +169,7 @@ static void serve(struct sim_world *w, uint32_t index)
 
 void sim_store_request_arrive(struct sim_world *w, uint32_t index)
 {
-    const struct sim_store_request e = w->store_request[index];
+    const struct sim_store_request e = w->store_requests.item[index];
     const struct sim_node *n = &w->node[e.node - 1];
     const bool is_notification = e.answer.verdict == CV_STORE_CHANGED;
     if (!e.is_served) {
@@ -174,10 +177,10 @@ void sim_store_request_arrive(struct sim_world *w, uint32_t index)
         return;
     }
     if (n->is_up && n->is_paused && n->life == e.life) {
-        w->store_answer_waiting =
-            cv__grow(w->store_answer_waiting, &w->store_answer_waiting_capacity,
-                     w->store_answer_waiting_count, sizeof *w->store_answer_waiting);
-        w->store_answer_waiting[w->store_answer_waiting_count++] = index;
+        w->store_requests.waiting =
+            cv__grow(w->store_requests.waiting, &w->store_requests.waiting_capacity,
+                     w->store_requests.waiting_count, sizeof *w->store_requests.waiting);
+        w->store_requests.waiting[w->store_requests.waiting_count++] = index;
         return;
     }
     request_free(w, index);
@@ -210,13 +213,26 @@ void sim_store_request_arrive(struct sim_world *w, uint32_t index)
 void sim_store_request_wake(struct sim_world *w, cv_id id)
 {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < w->store_answer_waiting_count; i++) {
-        const uint32_t index = w->store_answer_waiting[i];
-        if (w->store_request[index].node == id) {
-            sim_world_queue_store_request(w, index, w->now_ns);
+    for (uint32_t i = 0; i < w->store_requests.waiting_count; i++) {
+        const uint32_t index = w->store_requests.waiting[i];
+        if (w->store_requests.item[index].node == id) {
+            sim_queue_push(&w->queue, w->now_ns, SIM_EVENT_STORE_REQUEST, index);
         } else {
-            w->store_answer_waiting[kept++] = index;
+            w->store_requests.waiting[kept++] = index;
         }
     }
-    w->store_answer_waiting_count = kept;
+    w->store_requests.waiting_count = kept;
+}
+
+void sim_store_requests_init(struct sim_store_requests *requests, uint64_t seed, uint64_t stream)
+{
+    sim_rng_init(&requests->rng, seed, stream);
+    requests->expiry_queued_ns = INT64_MAX;
+    requests->free = NONE;
+}
+
+void sim_store_requests_fini(struct sim_store_requests *requests)
+{
+    free(requests->item);
+    free(requests->waiting);
 }

@@ -8,6 +8,7 @@
 #define CV_SIM_STORE_REQUEST_H
 
 #include "core/types.h"
+#include "sim/rng.h"
 #include "sim/store.h"
 
 struct sim_world;
@@ -21,6 +22,19 @@ struct sim_store_request {
     struct sim_store_query query;
     struct sim_store_answer answer;
 };
+
+/* Only store_request.c looks inside. */
+struct sim_store_requests {
+    struct sim_rng rng;
+    int64_t expiry_queued_ns; /* INT64_MAX: it is not */
+    struct sim_store_request *item;
+    uint32_t count, capacity, free;
+    uint32_t *waiting; /* what arrived while the node was paused */
+    uint32_t waiting_count, waiting_capacity;
+};
+
+void sim_store_requests_init(struct sim_store_requests *requests, uint64_t seed, uint64_t stream);
+void sim_store_requests_fini(struct sim_store_requests *requests);
 
 void sim_store_request_ask(struct sim_world *world, cv_id node, const struct cv_effect *effect);
 /* A request has reached the store, or an answer or a notification a node. */

@@ -35,34 +35,7 @@ void sim_world_schedule_action(struct sim_world *w, const struct sim_action *act
 {
     w->action = cv__grow(w->action, &w->action_capacity, w->action_count, sizeof *w->action);
     w->action[w->action_count] = *action;
-    sim_world_queue_action(w, w->action_count++);
-}
-
-void sim_world_queue_action(struct sim_world *w, uint32_t index)
-{
-    sim_queue_push(&w->queue, w->action[index].at_ns, SIM_EVENT_ACTION, index);
-}
-
-void sim_world_queue_sequencer_request(struct sim_world *w, uint32_t request, bool is_answer,
-                                       int64_t at_ns)
-{
-    sim_queue_push(&w->queue, at_ns,
-                   is_answer ? SIM_EVENT_SEQUENCER_ANSWER : SIM_EVENT_SEQUENCER_REQUEST, request);
-}
-
-void sim_world_queue_store_request(struct sim_world *w, uint32_t request, int64_t at_ns)
-{
-    sim_queue_push(&w->queue, at_ns, SIM_EVENT_STORE_REQUEST, request);
-}
-
-void sim_world_queue_expiry(struct sim_world *w, int64_t at_ns)
-{
-    sim_queue_push(&w->queue, at_ns, SIM_EVENT_EXPIRY, 0);
-}
-
-void sim_world_queue_check(struct sim_world *w, int64_t at_ns)
-{
-    sim_queue_push(&w->queue, at_ns, SIM_EVENT_CHECK, 0);
+    sim_queue_push(&w->queue, action->at_ns, SIM_EVENT_ACTION, w->action_count++);
 }
 
 static void dispatch(struct sim_world *w, const struct sim_queue_entry *entry)
@@ -279,13 +252,10 @@ struct sim_world *sim_world_new(const struct sim_scenario *scenario, uint64_t se
     sim_rng_init(&w->timer_rng, seed, STREAM_TIMERS);
     sim_rng_init(&w->fault_rng, seed, STREAM_FAULTS);
     sim_rng_init(&w->wake_rng, seed, STREAM_WAKES);
-    sim_rng_init(&w->sequencer_rng, seed, STREAM_SEQUENCER);
+    sim_sequencer_requests_init(&w->sequencer_requests, seed, STREAM_SEQUENCER);
     sim_sequencer_init(&w->sequencer);
-    w->sequencer_request_free = NONE;
-    sim_rng_init(&w->store_rng, seed, STREAM_STORE);
+    sim_store_requests_init(&w->store_requests, seed, STREAM_STORE);
     sim_store_init(&w->store);
-    w->expiry_queued_ns = INT64_MAX;
-    w->store_request_free = NONE;
 
     w->effects.item = cv__allocate(CV_EFFECTS_MAX, sizeof *w->effects.item);
     w->effects.word_capacity = cv_effects_words(&scenario->config);
@@ -336,11 +306,8 @@ void sim_world_free(struct sim_world *w)
     free(w->node);
     free(w->states);
     free(w->action);
-    free(w->sequencer_request);
-    free(w->sequencer_answer_waiting);
-    free(w->known);
-    free(w->store_request);
-    free(w->store_answer_waiting);
+    sim_sequencer_requests_fini(&w->sequencer_requests);
+    sim_store_requests_fini(&w->store_requests);
     free(w->effects.item);
     free(w->effects.word);
     free(w->effects.note);

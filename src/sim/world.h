@@ -22,25 +22,12 @@
 #include "sim/properties.h"
 #include "sim/queue.h"
 #include "sim/sequencer.h"
+#include "sim/sequencer_request.h"
 #include "sim/store.h"
 #include "sim/store_request.h"
 #include "trace/trace.h"
 
 #include <setjmp.h>
-
-/* A request to the sequencer, or its answer, under way. */
-struct sim_sequencer_request {
-    cv_id node; /* next free one, while unused */
-    uint64_t life, request, reference;
-    int64_t asked_ns;
-    struct sim_answer answer;
-};
-
-/* What anonymous processes can be known by from outside: their labels and their numbers. */
-struct sim_known {
-    uint64_t number, label; /* number CV_SEQUENCE_NONE: a life of the node has this label */
-    cv_id node;
-};
 
 struct sim_expect_result {
     bool is_ok;
@@ -100,23 +87,12 @@ struct sim_world {
     struct sim_messages messages;
 
     struct sim_sequencer sequencer;
-    struct sim_rng sequencer_rng;
+    struct sim_sequencer_requests sequencer_requests;
     uint64_t sequencer_fault[SIM_SEQUENCER_VERB_COUNT];
-    struct sim_sequencer_request *sequencer_request;
-    uint32_t sequencer_request_count, sequencer_request_capacity, sequencer_request_free;
-    uint32_t *sequencer_answer_waiting; /* answers that arrived while the node was paused */
-    uint32_t sequencer_answer_waiting_count, sequencer_answer_waiting_capacity;
-    struct sim_known *known;
-    uint32_t known_count, known_capacity;
 
     struct sim_store store;
-    struct sim_rng store_rng;
+    struct sim_store_requests store_requests;
     uint64_t store_fault[SIM_STORE_VERB_COUNT];
-    int64_t expiry_queued_ns; /* INT64_MAX: it is not */
-    struct sim_store_request *store_request;
-    uint32_t store_request_count, store_request_capacity, store_request_free;
-    uint32_t *store_answer_waiting; /* what arrived while the node was paused */
-    uint32_t store_answer_waiting_count, store_answer_waiting_capacity;
 
     struct cv_node_host host; /* of the node that is stepped; its counts are of all nodes */
     struct cv_effects effects;
@@ -171,20 +147,8 @@ void sim_world_note(struct sim_world *world, enum cv_record_kind kind, cv_id nod
 void sim_world_note_life(struct sim_world *world, cv_id node, enum sim_life life);
 /* A fault that took away this leader (or, CV_ID_NONE, the start) calls for an election. */
 void sim_world_open_election(struct sim_world *world, cv_id leader);
-/* Adds an action and queues it; queues one that is there already. */
+/* Adds an action and queues it. */
 void sim_world_schedule_action(struct sim_world *world, const struct sim_action *action);
-void sim_world_queue_action(struct sim_world *world, uint32_t index);
-
-/* A request reaches the sequencer, or its answer the node. */
-void sim_world_queue_sequencer_request(struct sim_world *world, uint32_t request, bool is_answer,
-                                       int64_t at_ns);
-
-/* A request reaches the store, or an answer or a notification a node; the record runs out. */
-void sim_world_queue_store_request(struct sim_world *world, uint32_t request, int64_t at_ns);
-void sim_world_queue_expiry(struct sim_world *world, int64_t at_ns);
-
-/* For properties.c: sim_properties_check() is called then. */
-void sim_world_queue_check(struct sim_world *world, int64_t at_ns);
 
 /* Draws the random faults of the scenario and schedules every action. */
 void sim_actions_schedule(struct sim_world *world);

@@ -674,7 +674,7 @@ static void ignored_answer_has_a_reason(void **unused)
     solo_free(s);
 }
 
-/* ---- the exact times, and rules that a single answer shows ------------------------------------ */
+/* ---- the exact times, and rules that a single answer shows ----------------------------------- */
 
 /* The latest range for the next question that the latest step asked for; the test fails if none. */
 static const struct cv_effect *turn(const struct solo *s)
