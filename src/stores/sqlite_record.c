@@ -79,7 +79,7 @@ struct row {
 };
 
 /* May the election be acquired, and what became of its last holder? */
-struct verdict {
+struct availability {
     bool is_free;
     int64_t wait_ns;      /* not free: it will be in so long at the latest, if nothing happens */
     const char *why;      /* free, and somebody had it: how that ended */
@@ -525,8 +525,8 @@ static int row_read(struct cv_sqlite *s, const struct cv_sqlite_contender *c, st
 
 /* The holder's clock is not ours: wait for a whole lease without a change, on our clock. The
  * clocks of two machines differ by less than 1 in 1000, or both are broken. */
-static struct verdict judge_strange(struct cv_sqlite_contender *c, const struct row *row,
-                                    int64_t now_ns)
+static struct availability judge_strange(struct cv_sqlite_contender *c, const struct row *row,
+                                         int64_t now_ns)
 {
     if (c->strange_token != row->shown.token || c->strange_expires_ns != row->expires_ns) {
         c->strange_token = row->shown.token;
@@ -535,48 +535,49 @@ static struct verdict judge_strange(struct cv_sqlite_contender *c, const struct 
     }
     const int64_t needed_ns = row->shown.lease_ns + row->shown.lease_ns / 1000;
     const int64_t seen_ns = now_ns - c->strange_since_ns;
-    return (struct verdict){.is_free = seen_ns > needed_ns,
-                            .wait_ns = needed_ns - seen_ns + 1,
-                            .why = cv_reason_name(CV_REASON_EXPIRED)};
+    return (struct availability){.is_free = seen_ns > needed_ns,
+                                 .wait_ns = needed_ns - seen_ns + 1,
+                                 .why = cv_reason_name(CV_REASON_EXPIRED)};
 }
 
-static struct verdict judge(struct cv_sqlite *s, struct cv_sqlite_contender *c,
-                            const struct row *row)
+static struct availability judge(struct cv_sqlite *s, struct cv_sqlite_contender *c,
+                                 const struct row *row)
 {
     const int64_t now_ns = s->now_ns();
     const bool is_this_boot = strcmp(row->boot, s->boot) == 0;
     if (row->shown.node[0] == '\0') {
         const bool is_kept = row->heir[0] != '\0' && strcmp(row->heir, c->node) != 0 &&
                              is_this_boot && now_ns < row->heir_until_ns;
-        return (struct verdict){.is_free = !is_kept, .wait_ns = row->heir_until_ns - now_ns};
+        return (struct availability){.is_free = !is_kept, .wait_ns = row->heir_until_ns - now_ns};
     }
     const bool is_this_kernel = strncmp(row->boot, s->boot, CV_BOOT_ID_BYTES) == 0;
     if (!is_this_boot && is_this_kernel) { /* by the clock of another time namespace */
         return pipe_look(s, row->pipe) == CV_LIFELINE_CUT
-                   ? (struct verdict){.is_free = true, .why = "died"}
+                   ? (struct availability){.is_free = true, .why = "died"}
                    : judge_strange(c, row, now_ns);
     }
     if (!is_this_boot) {
         const bool is_this_machine = s->machine[0] != '\0' && strcmp(row->machine, s->machine) == 0;
-        return is_this_machine ? (struct verdict){.is_free = true, .why = "died"}
+        return is_this_machine ? (struct availability){.is_free = true, .why = "died"}
                                : judge_strange(c, row, now_ns);
     }
     if (pipe_is_inherited(s, row->pipe)) {
         /* Whatever the lease says, and also if it was ours: its supervisor and guard should have
          * ended the command by now, but they may be stopped, dead or late. The kernel knows. */
-        return (struct verdict){.is_free = false,
-                                .wait_ns = cv__max64(row->expires_ns - now_ns, OVERDUE_LOOK_NS)};
+        return (struct availability){
+            .is_free = false, .wait_ns = cv__max64(row->expires_ns - now_ns, OVERDUE_LOOK_NS)};
     }
     if (row->expires_ns <= now_ns) {
-        return (struct verdict){.is_free = true,
-                                .why = cv_reason_name(CV_REASON_EXPIRED),
-                                .ended_ns_ago = now_ns - row->expires_ns};
+        return (struct availability){.is_free = true,
+                                     .why = cv_reason_name(CV_REASON_EXPIRED),
+                                     .ended_ns_ago = now_ns - row->expires_ns};
     }
     if (row->shown.label == c->label) { /* our own, which a new attempt gives up */
-        return (struct verdict){.is_free = true, .why = cv_reason_name(CV_REASON_EXPIRED)};
+        return (struct availability){.is_free = true, .why = cv_reason_name(CV_REASON_EXPIRED)};
     }
     const bool is_cut = pipe_look(s, row->pipe) == CV_LIFELINE_CUT;
-    return (struct verdict){.is_free = is_cut, .wait_ns = row->expires_ns - now_ns, .why = "died"};
+    return (struct availability){
+        .is_free = is_cut, .wait_ns = row->expires_ns - now_ns, .why = "died"};
 }
 
 /* ---- Writing ------------------------------------------------------------------------------- */
@@ -714,25 +715,25 @@ static void look(struct cv_sqlite *s, struct cv_sqlite_job *job)
         answer_failed(job, &job->error);
         return;
     }
-    const struct verdict verdict = judge(s, c, &row);
+    const struct availability availability = judge(s, c, &row);
     if (job->request.verb == CV_STORE_ACQUIRE) {
-        job->is_due = verdict.is_free || is_mine(job, &row);
+        job->is_due = availability.is_free || is_mine(job, &row);
         if (!job->is_due) {
-            answer_held(job, &row, verdict.wait_ns);
+            answer_held(job, &row, availability.wait_ns);
         }
         return;
     }
     const bool is_own = row.shown.label == c->label && row.shown.remaining_ns > 0;
-    if (row.shown.node[0] == '\0' || (verdict.is_free && !is_own)) {
+    if (row.shown.node[0] == '\0' || (availability.is_free && !is_own)) {
         answer(job, CV_STORE_FREE, &row);
     } else {
-        answer_held(job, &row, verdict.wait_ns);
+        answer_held(job, &row, availability.wait_ns);
     }
 }
 
 /* The election is free, and becomes ours. */
 static int take(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row,
-                const struct verdict *was)
+                const struct availability *was)
 {
     struct cv_sqlite_contender *c = job->contender;
     const int64_t wall_ns = cv__clock_wall_ns();
@@ -778,15 +779,15 @@ static int take(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row,
 static int acquire(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row)
 {
     struct cv_sqlite_contender *c = job->contender;
-    const struct verdict verdict = judge(s, c, row);
+    const struct availability availability = judge(s, c, row);
     const bool is_again = is_mine(job, row);
-    if (!is_again && !verdict.is_free) {
-        answer_held(job, row, verdict.wait_ns);
+    if (!is_again && !availability.is_free) {
+        answer_held(job, row, availability.wait_ns);
         return CV_OK;
     }
     int code = CV_OK;
     if (!is_again) {
-        code = take(s, job, row, &verdict);
+        code = take(s, job, row, &availability);
     } else {
         /* The pipe is gone if the first answer was that nobody knows: without one the others would
          * take us for dead. */
@@ -845,14 +846,14 @@ static int release(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *r
 
 static int request_resign(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row)
 {
-    const struct verdict verdict = judge(s, job->contender, row);
-    if (verdict.is_free || row->shown.node[0] == '\0') {
+    const struct availability availability = judge(s, job->contender, row);
+    if (availability.is_free || row->shown.node[0] == '\0') {
         answer(job, CV_STORE_FREE, row);
         return CV_OK;
     }
     text_copy(row->shown.resign_request, sizeof row->shown.resign_request,
               job->heir[0] != '\0' ? job->heir : "*");
-    answer_held(job, row, verdict.wait_ns);
+    answer_held(job, row, availability.wait_ns);
     return row_write(s, job->contender, row, &job->error);
 }
 
