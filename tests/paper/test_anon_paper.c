@@ -44,7 +44,7 @@ static void step(struct process *p, struct cv_event event)
     }
 }
 
-static struct process *process_start(uint32_t round_size)
+static struct process *process_start_with(uint32_t round_size, const char *name, const char *value)
 {
     struct process *p = calloc(1, sizeof *p);
     char text[20];
@@ -54,6 +54,7 @@ static struct process *process_start(uint32_t round_size)
     cv_config_init(&p->config, p->protocol, 1, 1);
     (void)snprintf(text, sizeof text, "%u", round_size);
     assert_int_equal(cv_config_set(&p->config, p->protocol, "R", text, NULL), CV_OK);
+    assert_int_equal(cv_config_set(&p->config, p->protocol, name, value, NULL), CV_OK);
     assert_int_equal(cv_core_configure(p->protocol, &p->config, NULL), CV_OK);
     p->state = malloc(cv_core_size(p->protocol, &p->config));
     assert_non_null(p->state);
@@ -62,6 +63,11 @@ static struct process *process_start(uint32_t round_size)
     cv_core_init(p->protocol, p->state, &p->config);
     step(p, (struct cv_event){.kind = CV_EVENT_START, .nonce = OWN});
     return p;
+}
+
+static struct process *process_start(uint32_t round_size)
+{
+    return process_start_with(round_size, "stubborn", "yes");
 }
 
 static void process_end(struct process *p)
@@ -369,7 +375,7 @@ static void a_proposal_is_answered_by_who_hears_the_leader(void **unused)
     assert_follows(p, 8);
     hear(p, ANON_TOKEN, 12, 2, 12);
     assert_null(armed(p, ANON_TIMER_TELL)); /* it was heard of, but not heard */
-    hear(p, ANON_TOKEN, 8, 40, 12);
+    hear(p, ANON_TOKEN, 8, 1, 12);
     assert_null(armed(p, ANON_TIMER_TELL));
     hear(p, ANON_TOKEN, 12, 3, 12);
     assert_true(armed(p, ANON_TIMER_TELL)->earliest_ns > p->now_ns);
@@ -430,6 +436,255 @@ static void an_answered_proposal_takes_no_new_number(void **unused)
     p->now_ns += EPS_NS;
     fire(p, ANON_TIMER_SUSPECT);
     assert_int_not_equal(p->asked, 0); /* nobody said so for eps: a new number */
+    process_end(p);
+}
+
+/* Did the latest step disarm that timer, or save? */
+static bool has_effect(const struct process *p, enum cv_effect_kind kind, uint32_t timer)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < p->out.item_count; i++) {
+        const struct cv_effect *e = &p->out.item[i];
+        has = has || (e->kind == kind && (kind == CV_EFFECT_PERSIST || e->timer == timer));
+    }
+    return has;
+}
+
+/* Leads with number 9. */
+static struct process *leading_process(void)
+{
+    struct process *p = process_start(5);
+    p->now_ns += EPS_NS;
+    fire(p, ANON_TIMER_SUSPECT);
+    answer(p, 9);
+    hear(p, ANON_TOKEN, 10, 1, 10);
+    assert_int_equal(p->view.leader, 1);
+    return p;
+}
+
+static void starts_by_listening_for_half_of_eps_to_eps(void **unused)
+{
+    (void)unused;
+    struct process *p = process_start(5);
+    assert_int_equal(armed(p, ANON_TIMER_SUSPECT)->earliest_ns, p->now_ns + EPS_NS / 2);
+    assert_int_equal(armed(p, ANON_TIMER_SUSPECT)->latest_ns, p->now_ns + EPS_NS);
+    p->now_ns += EPS_NS + ETA_NS + 1; /* more than eta late: it slept, and listens again */
+    fire(p, ANON_TIMER_SUSPECT);
+    assert_int_equal(p->asked, 0);
+    assert_int_equal(armed(p, ANON_TIMER_SUSPECT)->earliest_ns, p->now_ns + EPS_NS / 2);
+    p->now_ns += EPS_NS + ETA_NS; /* just not late */
+    fire(p, ANON_TIMER_SUSPECT);
+    assert_int_equal(p->asked, 1);
+    process_end(p);
+    p = process_start_with(5, "start", "paper");
+    assert_int_equal(armed(p, ANON_TIMER_SUSPECT)->earliest_ns, p->now_ns + 1);
+    assert_int_equal(armed(p, ANON_TIMER_SUSPECT)->latest_ns, p->now_ns + EPS_NS);
+    process_end(p);
+}
+
+static void any_number_will_do_for_the_first(void **unused)
+{
+    (void)unused;
+    struct process *p = process_start(5);
+    p->now_ns += EPS_NS;
+    fire(p, ANON_TIMER_SUSPECT);
+    answer(p, 0);
+    assert_int_equal(sent_token(p, ANON_TOKEN).number, 0);
+    assert_int_equal(sent_token(p, ANON_TOKEN).label, OWN);
+    assert_int_equal(armed(p, ANON_TIMER_SUSPECT)->earliest_ns, p->now_ns + EPS_NS);
+    assert_int_equal(armed(p, ANON_TIMER_HEARTBEAT)->earliest_ns, p->now_ns + ETA_NS);
+    process_end(p);
+}
+
+static void a_leader_that_slept_is_silent_for_half_of_eps_to_eps(void **unused)
+{
+    (void)unused;
+    struct process *p = leading_process();
+    p->now_ns += ETA_NS + EPS_NS; /* just not too late */
+    fire(p, ANON_TIMER_HEARTBEAT);
+    assert_non_null(sent(p, ANON_TOKEN));
+    p->now_ns += ETA_NS + EPS_NS + 1;
+    fire(p, ANON_TIMER_HEARTBEAT);
+    assert_null(sent(p, ANON_TOKEN));
+    assert_int_equal(p->view.leader, CV_ID_NONE);
+    assert_int_equal(p->view.reason, CV_REASON_EXPIRED);
+    assert_true(has_effect(p, CV_EFFECT_DISARM, ANON_TIMER_HEARTBEAT));
+    assert_int_equal(armed(p, ANON_TIMER_RESUME)->earliest_ns, p->now_ns + EPS_NS / 2);
+    assert_int_equal(armed(p, ANON_TIMER_RESUME)->latest_ns, p->now_ns + EPS_NS);
+    p->now_ns += 2 * EPS_NS + 1; /* slept again */
+    fire(p, ANON_TIMER_RESUME);
+    assert_int_equal(p->view.leader, CV_ID_NONE);
+    assert_non_null(armed(p, ANON_TIMER_RESUME));
+    p->now_ns += 2 * EPS_NS;
+    fire(p, ANON_TIMER_RESUME);
+    assert_int_equal(p->view.leader, 1); /* still the owner */
+    assert_int_equal(p->view.reason, CV_REASON_RENEWED);
+    assert_non_null(sent(p, ANON_TOKEN));
+    fire(p, ANON_TIMER_RESUME);
+    assert_int_equal(p->out.item_count, 0);
+    process_end(p);
+
+    p = leading_process();
+    p->now_ns += ETA_NS + EPS_NS + 1;
+    fire(p, ANON_TIMER_HEARTBEAT);
+    hear(p, ANON_TOKEN, 15, 1, 15); /* it was succeeded while it slept */
+    assert_follows(p, 10);
+    assert_true(has_effect(p, CV_EFFECT_DISARM, ANON_TIMER_RESUME));
+    assert_true(has_effect(p, CV_EFFECT_DISARM, ANON_TIMER_HEARTBEAT));
+    process_end(p);
+}
+
+static void who_resigns_says_so_three_times_and_rests(void **unused)
+{
+    (void)unused;
+    struct process *p = leading_process();
+    step(p, (struct cv_event){.kind = CV_EVENT_RESIGN});
+    const int64_t resigned_ns = p->now_ns;
+    assert_int_equal(p->view.leader, CV_ID_NONE);
+    assert_int_equal(p->view.reason, CV_REASON_RESIGNED);
+    assert_int_equal(sent_token(p, ANON_GONE).number, 9);
+    assert_int_equal(armed(p, ANON_TIMER_SUSPECT)->earliest_ns, p->now_ns + 2 * EPS_NS);
+    assert_int_equal(armed(p, ANON_TIMER_SUSPECT)->latest_ns, p->now_ns + 2 * EPS_NS);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(armed(p, ANON_TIMER_HEARTBEAT)->earliest_ns, p->now_ns + ETA_NS);
+        p->now_ns += ETA_NS;
+        fire(p, ANON_TIMER_HEARTBEAT);
+        assert_non_null(sent(p, ANON_GONE));
+    }
+    p->now_ns += ETA_NS;
+    fire(p, ANON_TIMER_HEARTBEAT);
+    assert_int_equal(p->out.item_count, 0);
+    step(p, (struct cv_event){.kind = CV_EVENT_RESIGN});
+    assert_int_equal(p->out.item_count, 0); /* nothing to resign from */
+    p->now_ns = resigned_ns + 2 * EPS_NS;
+    fire(p, ANON_TIMER_SUSPECT);
+    assert_int_not_equal(p->asked, 0);
+    answer(p, 12);
+    assert_int_equal(sent_token(p, ANON_TOKEN).number, 12);
+    process_end(p);
+}
+
+static void who_rests_or_is_no_candidate_proposes_nothing(void **unused)
+{
+    (void)unused;
+    struct process *p = leading_process();
+    step(p, (struct cv_event){.kind = CV_EVENT_RESIGN});
+    const int64_t rest_ns = p->now_ns + 2 * EPS_NS;
+    hear(p, ANON_TOKEN, 15, 1, 15);
+    assert_follows(p, 10);
+    p->asked = 0;
+    p->now_ns += EPS_NS;
+    fire(p, ANON_TIMER_SUSPECT);
+    assert_int_equal(p->view.leader, CV_ID_NONE);
+    assert_int_equal(p->asked, 0);
+    assert_int_equal(armed(p, ANON_TIMER_SUSPECT)->earliest_ns, rest_ns);
+    step(p, (struct cv_event){.kind = CV_EVENT_CAMPAIGN, .is_candidate = false});
+    p->now_ns = rest_ns;
+    fire(p, ANON_TIMER_SUSPECT);
+    assert_int_equal(p->asked, 0);
+    step(p, (struct cv_event){.kind = CV_EVENT_CAMPAIGN, .is_candidate = true});
+    assert_int_equal(armed(p, ANON_TIMER_SUSPECT)->earliest_ns, p->now_ns + EPS_NS / 2);
+    step(p, (struct cv_event){.kind = CV_EVENT_CAMPAIGN, .is_candidate = true});
+    assert_int_equal(p->out.item_count, 0);
+    process_end(p);
+
+    p = leading_process();
+    step(p, (struct cv_event){.kind = CV_EVENT_CAMPAIGN, .is_candidate = false});
+    assert_int_equal(p->view.reason, CV_REASON_RESIGNED);
+    assert_non_null(sent(p, ANON_GONE));
+    process_end(p);
+}
+
+/* The paper's rule: one proposal for each suspicion. */
+static void without_stubbornness_it_proposes_once(void **unused)
+{
+    (void)unused;
+    struct process *p = process_start_with(5, "stubborn", "no");
+    p->now_ns += EPS_NS;
+    fire(p, ANON_TIMER_SUSPECT);
+    answer(p, 12);
+    p->now_ns += EPS_NS;
+    fire(p, ANON_TIMER_SUSPECT);
+    assert_int_equal(p->asked, 0);
+    hear(p, ANON_TOKEN, 8, 1, 13); /* a leader, ... */
+    hear(p, ANON_TOKEN, 13, 1, 13);
+    assert_null(armed(p, ANON_TIMER_TELL)); /* proposals need no answer: nobody repeats them */
+    p->now_ns += EPS_NS;
+    fire(p, ANON_TIMER_SUSPECT);
+    assert_int_not_equal(p->asked, 0); /* ... and a new suspicion */
+    process_end(p);
+}
+
+static void a_sequencer_that_fails_is_asked_again_later_and_later(void **unused)
+{
+    (void)unused;
+    struct process *p = process_start(5);
+    p->now_ns += EPS_NS;
+    fire(p, ANON_TIMER_SUSPECT);
+    const uint64_t first = p->asked;
+    assert_int_equal(armed(p, ANON_TIMER_QUERY)->earliest_ns, p->now_ns + EPS_NS);
+    answer(p, CV_SEQUENCE_END);
+    assert_int_equal(p->out.item_count, 0);
+    for (int64_t factor = 2; factor <= 16; factor *= 2) {
+        fire(p, ANON_TIMER_QUERY);
+        const int64_t wait_ns = cv__min64(factor, 8) * EPS_NS;
+        assert_int_equal(armed(p, ANON_TIMER_QUERY)->earliest_ns, p->now_ns + wait_ns);
+    }
+    assert_int_equal(p->asked, first + 4);
+    p->asked = first; /* a late answer will do */
+    answer(p, 9);
+    assert_int_equal(sent_token(p, ANON_TOKEN).number, 9);
+    assert_true(has_effect(p, CV_EFFECT_DISARM, ANON_TIMER_QUERY));
+    p->now_ns += EPS_NS;
+    fire(p, ANON_TIMER_SUSPECT);
+    assert_int_equal(armed(p, ANON_TIMER_QUERY)->earliest_ns, p->now_ns + EPS_NS);
+    process_end(p);
+}
+
+static void a_late_number_of_no_use_does_not_end_the_waiting(void **unused)
+{
+    (void)unused;
+    struct process *p = process_start(5);
+    hear(p, ANON_TOKEN, 8, 40, 11);
+    p->now_ns += EPS_NS;
+    fire(p, ANON_TIMER_SUSPECT);
+    const uint64_t first = p->asked;
+    fire(p, ANON_TIMER_QUERY);
+    const uint64_t second = p->asked;
+    p->asked = first;
+    answer(p, 8);
+    assert_int_equal(p->out.item_count, 0); /* not above the closed number; the second may be */
+    p->asked = second + 1;
+    answer(p, 12);
+    assert_int_equal(p->out.item_count, 0); /* nobody asked for that */
+    p->asked = second;
+    answer(p, 8);
+    assert_int_equal(p->asked, second + 1); /* of no use either: asks again */
+    answer(p, 12);
+    assert_int_equal(sent_token(p, ANON_TOKEN).number, 12);
+    process_end(p);
+}
+
+static void with_persist_it_saves_what_has_changed(void **unused)
+{
+    (void)unused;
+    struct process *p = process_start_with(5, "persist", "yes");
+    hear(p, ANON_TOKEN, 8, 40, 11);
+    assert_true(has_effect(p, CV_EFFECT_PERSIST, 0));
+    hear(p, ANON_TOKEN, 8, 41, 11);
+    assert_false(has_effect(p, CV_EFFECT_PERSIST, 0));
+    hear(p, ANON_TOKEN, 8, 42, 12); /* a larger open number */
+    assert_true(has_effect(p, CV_EFFECT_PERSIST, 0));
+    p->now_ns += EPS_NS;
+    fire(p, ANON_TIMER_SUSPECT);
+    answer(p, 13);
+    assert_true(has_effect(p, CV_EFFECT_PERSIST, 0));
+    step(p, (struct cv_event){.kind = CV_EVENT_PERSIST_FAILED});
+    for (uint32_t timer = 0; timer < ANON_TIMER_COUNT; timer++) {
+        assert_true(has_effect(p, CV_EFFECT_DISARM, timer));
+    }
+    hear(p, ANON_TOKEN, 20, 40, 21);
+    assert_int_equal(p->out.item_count, 0); /* takes no further part */
     process_end(p);
 }
 
@@ -726,6 +981,15 @@ int main(void)
         cmocka_unit_test(a_stale_token_is_answered_once),
         cmocka_unit_test(a_proposal_is_answered_by_who_hears_the_leader),
         cmocka_unit_test(an_answered_proposal_takes_no_new_number),
+        cmocka_unit_test(starts_by_listening_for_half_of_eps_to_eps),
+        cmocka_unit_test(any_number_will_do_for_the_first),
+        cmocka_unit_test(a_leader_that_slept_is_silent_for_half_of_eps_to_eps),
+        cmocka_unit_test(who_resigns_says_so_three_times_and_rests),
+        cmocka_unit_test(who_rests_or_is_no_candidate_proposes_nothing),
+        cmocka_unit_test(without_stubbornness_it_proposes_once),
+        cmocka_unit_test(a_sequencer_that_fails_is_asked_again_later_and_later),
+        cmocka_unit_test(a_late_number_of_no_use_does_not_end_the_waiting),
+        cmocka_unit_test(with_persist_it_saves_what_has_changed),
         cmocka_unit_test(a_leader_that_is_gone_is_suspected_at_once),
         cmocka_unit_test(what_cannot_be_is_not_believed),
         cmocka_unit_test(time_outs_that_make_no_sense_are_refused_by_name),
