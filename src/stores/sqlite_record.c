@@ -819,20 +819,29 @@ static int renew(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row
     return CV_OK;
 }
 
+/* A supervisor that releases has seen that nothing of its command is left. If the kernel knows
+ * better, the lease is over and the record stays, with the pipe that the others wait for. */
+static void row_release(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row)
+{
+    const int64_t now_ns = s->now_ns();
+    const int64_t kept_ns = row->shown.lease_ns < HEIR_NS_MAX ? row->shown.lease_ns : HEIR_NS_MAX;
+    row->shown.resign_request[0] = '\0';
+    row->shown.remaining_ns = 0;
+    row->expires_ns = now_ns;
+    job->is_outlived = pipe_is_inherited(s, row->pipe);
+    if (!job->is_outlived) {
+        row->shown.node[0] = '\0';
+        text_copy(row->heir, sizeof row->heir, job->heir);
+        row->heir_until_ns = row->heir[0] != '\0' ? now_ns + kept_ns : 0;
+        row->pipe[0] = '\0';
+    }
+}
+
 static int release(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row)
 {
     int code = CV_OK;
     if (is_mine(job, row)) {
-        const int64_t now_ns = s->now_ns();
-        const int64_t kept_ns =
-            row->shown.lease_ns < HEIR_NS_MAX ? row->shown.lease_ns : HEIR_NS_MAX;
-        row->shown.node[0] = '\0';
-        row->shown.resign_request[0] = '\0';
-        row->shown.remaining_ns = 0;
-        row->expires_ns = now_ns;
-        text_copy(row->heir, sizeof row->heir, job->heir);
-        row->heir_until_ns = row->heir[0] != '\0' ? now_ns + kept_ns : 0;
-        row->pipe[0] = '\0';
+        row_release(s, job, row);
         code = row_write(s, job->contender, row, &job->error);
         if (code == CV_OK) {
             code = past_close(s, row->shown.token, cv__clock_wall_ns(),
@@ -887,7 +896,7 @@ static void finish(struct cv_sqlite *s, struct cv_sqlite_job *job)
 {
     struct cv_sqlite_contender *c = job->contender;
     job->is_due = false;
-    if (job->is_released && c->held >= 0) {
+    if (job->is_released && c->held >= 0 && !job->is_outlived) {
         pipe_unlink(s, c->pipe);
     }
     if (job->is_released) {

@@ -97,6 +97,7 @@ struct cv_sqlite_job {
 
     bool is_due;                       /* it has to write, and has not yet */
     bool is_taken, is_released;        /* what it has written, if that can be committed */
+    bool is_outlived;                  /* released, and a process of its command still runs */
     char unused[CV_SQLITE_PIPE_BYTES]; /* the pipe of a former leadership, to be removed then */
 };
 

@@ -49,6 +49,16 @@ void cv__child_disclaim(pid_t pid)
     }
 }
 
+bool cv__child_has_claims(void)
+{
+    for (uint32_t i = 0; i < claim_count; i++) {
+        if (claims[i] != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool cv__child_is_claimed(pid_t pid)
 {
     for (uint32_t i = 0; i < claim_count; i++) {

@@ -18,6 +18,7 @@ CV_NODISCARD bool cv__child_reserve(uint32_t count);
 /* Room must have been reserved. */
 void cv__child_claim(pid_t pid);
 void cv__child_disclaim(pid_t pid);
+bool cv__child_has_claims(void);
 bool cv__child_is_claimed(pid_t pid);
 
 #endif

@@ -1,8 +1,7 @@
 /* src/supervisor/supervisor.c - the supervisor's side: see supervisor.h, and guard.c for the other.
  *
- * Everything that is to be done for a run is done by the guard. Here we pass requests on, tell the
- * caller what the guard reports, and are ready for the case that the guard does not do its work:
- * the rescue. It begins when the guard is dead, or when half of the margin has passed since the
+ * The guard does the work of a run. This side sends it requests, turns its reports into events, and
+ * takes over if the guard fails: the rescue. It begins when the guard is dead, or when half of the margin has passed since the
  * guard should have killed. Then we kill the guard too, adopt all of its descendants (we are the
  * next subreaper above it) and sweep until we have no child left that is not claimed (child.h). */
 #include "supervisor/supervisor.h"
@@ -29,10 +28,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LOOK_NS (50 * NS_PER_MS) /* the guard sweeps every 20 ms; so long without is too long */
+#define LOOK_NS (50 * NS_PER_MS) /* the guard sweeps every 20 ms; without a sweep it has failed */
 #define SWEEP_NS (2 * NS_PER_MS)
 #define PLAIN_SWEEPS 3u    /* then freeze first */
-#define EMPTY_LISTS_MIN 2u /* a list may miss somebody while others end; not twice */
+#define EMPTY_LISTS_MIN 2u /* see is_nobody_left() */
 #define KILLED_STATUS (128 + SIGKILL)
 
 struct cv_supervisor {
@@ -57,11 +56,11 @@ struct cv_supervisor {
     uint64_t run, token;
     pid_t command; /* 0: not known to run */
     int64_t stop_ns;
-    int64_t look_ns;       /* not before then we look again whether the guard is at work */
-    uint64_t guard_sweeps; /* the last that we know of */
+    int64_t look_ns;       /* earliest time of the next check whether the guard is at work */
+    uint64_t guard_sweeps; /* number of its sweeps at the last check */
     int status;
 
-    /* Only when the guard failed. */
+    /* In a rescue. */
     bool is_rescue;
     uint32_t sweep_count, empty_count;
     int64_t sweep_ns;
@@ -181,7 +180,7 @@ static int guard_fork(struct cv_supervisor *s, struct cv_errtext *reterr)
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)close(ends[1]);
     if (pid < 0 || guard_watch(s, ends[0]) != 0) {
-        (void)close(ends[0]); /* ends a guard that there may be */
+        (void)close(ends[0]); /* if the guard runs, this ends it */
         return cv__fail(reterr, CV_E_IO, "cannot start the guard: %s",
                         strerror(pid < 0 ? failed_errno : errno));
     }
@@ -202,8 +201,8 @@ static void guard_drop(struct cv_supervisor *s)
     }
 }
 
-/* Requests are few and short. If there is no room, the guard has not read for long, or is dead: the
- * rescue will come. */
+/* Requests are few and short. If the socket is full, the guard has not read for a long time or is
+ * dead, and the rescue will begin. */
 static bool guard_ask(struct cv_supervisor *s, const struct cv_guard_request *request, int fd)
 {
     union {
@@ -239,9 +238,9 @@ static void begin_rescue(struct cv_supervisor *s)
     s->sweep_ns = cv__clock_now_ns();
 }
 
-/* The guard should be done by now. If it is at work, and only those that it has killed take their
- * time, we help: everybody has SIGKILL before the deadline, whoever sent it. If not, we take over.
- */
+/* The guard should be done by now. If it sweeps, and the killed processes only need time to die, the
+ * supervisor sends SIGKILL too, so that every process has it before the deadline. If it does not
+ * sweep, the supervisor takes over. */
 static void help_or_rescue(struct cv_supervisor *s, int64_t now_ns)
 {
     const uint64_t guard_sweeps = atomic_load(&s->control->sweep_count);
@@ -315,7 +314,7 @@ static void on_report(struct cv_supervisor *s, const struct cv_guard_report *rep
     }
 }
 
-/* Reads what the guard says; what it said before it died comes first. */
+/* Reads the guard's reports. Those from before its death are read before its death is noticed. */
 static void guard_listen(struct cv_supervisor *s)
 {
     while (s->socket_fd >= 0 && !s->is_rescue) {
@@ -324,7 +323,7 @@ static void guard_listen(struct cv_supervisor *s)
         if (got == (ssize_t)sizeof report) {
             on_report(s, &report);
         } else if (got < 0 && (errno == EINTR || errno == ECONNRESET)) {
-            continue; /* a reset is told once; what was sent before it can still be read */
+            continue; /* a reset is reported once; earlier reports can still be read */
         } else if (got < 0 && errno == EAGAIN) {
             return;
         } else {
@@ -344,7 +343,8 @@ static void reap(struct cv_supervisor *s)
     siginfo_t info = {0};
     if (s->guard != 0 && waitid(P_PID, (id_t)s->guard, &info, WSTOPPED | WNOHANG) == 0 &&
         info.si_pid != 0) {
-        (void)kill(s->guard, SIGCONT); /* whoever stopped it: a guard must not sleep */
+        (void)kill(s->guard,
+                   SIGCONT); /* whoever stopped it: without it nobody keeps the deadline */
     }
     cv__tree_collect_children(s->tree, getpid(), cv__child_is_claimed);
     for (uint32_t i = 0; i < s->tree->count; i++) {
@@ -361,6 +361,20 @@ static void reap(struct cv_supervisor *s)
             emit_exited(s, cv__exit_status(info.si_code, info.si_status));
         }
     }
+}
+
+/* No process of the command is left. The kernel knows it exactly, unless we have children of our
+ * own; then two lists of /proc have to do, as a list may miss somebody while others end. */
+static bool is_nobody_left(const struct cv_supervisor *s)
+{
+    siginfo_t info = {0};
+    if (s->guard != 0) {
+        return false;
+    }
+    if (cv__child_has_claims()) {
+        return s->empty_count >= EMPTY_LISTS_MIN;
+    }
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
 }
 
 static void rescue(struct cv_supervisor *s)
@@ -382,13 +396,13 @@ static void rescue(struct cv_supervisor *s)
     if (s->empty_count == 1) {
         s->sweep_ns = now_ns; /* look again at once */
     }
-    if (s->empty_count >= EMPTY_LISTS_MIN && s->guard == 0) {
+    if (is_nobody_left(s)) {
         struct cv_supervisor_event gone = {
             .pid = s->command,
             .end = CV_END_GUARD_DIED,
             .was_killed = true,
         };
-        emit_exited(s, KILLED_STATUS); /* unless it was reaped, and so reported, before */
+        emit_exited(s, KILLED_STATUS); /* no effect if its end was reported already */
         gone.status = s->is_exited ? s->status : KILLED_STATUS;
         cv__cgroup_remove(&s->cgroup);
         become_idle(s, &gone);
@@ -401,7 +415,7 @@ static void on_signal(struct cv_supervisor *s, int signo)
 {
     switch (signo) {
     case SIGCHLD:
-        break; /* reap() looks anyway */
+        break; /* dispatch() calls reap() */
     case SIGCONT:
         if (s->is_running && s->is_suspended) {
             s->is_suspended = false;
@@ -433,7 +447,7 @@ void cv__supervisor_dispatch(struct cv_supervisor *s)
     uint64_t ticks;
     const bool has_tick = read(s->timer_fd, &ticks, sizeof ticks) == (ssize_t)sizeof ticks;
     const bool has_child = take_signals(s);
-    guard_listen(s); /* first: what looks like a late guard may only be a late supervisor */
+    guard_listen(s); /* first: the guard may have reported while this process was late */
     if (has_child || s->is_rescue) {
         reap(s);
     }
@@ -457,7 +471,7 @@ int cv__supervisor_start(struct cv_supervisor *s, uint64_t token, int64_t valid_
     CV_ASSERT(!s->is_running);
     if (s->socket_fd < 0) { /* the guard was killed in an earlier run, or while nothing ran */
         while (s->guard != 0 && waitpid(s->guard, NULL, 0) < 0 && errno == EINTR) {
-            /* it was killed: no long wait */
+            /* it was killed, so this does not take long */
         }
         s->guard = 0;
         const int failed = guard_fork(s, reterr);
@@ -501,7 +515,8 @@ void cv__supervisor_extend(struct cv_supervisor *s, int64_t valid_until_ns)
     }
     const int64_t before_ns = atomic_exchange(&s->control->valid_until_ns, valid_until_ns);
     cv__lease_publish(s->lease.page, s->run, s->token, valid_until_ns);
-    if (valid_until_ns < before_ns) { /* otherwise both wake up too early once, and look */
+    if (valid_until_ns <
+        before_ns) { /* a later end needs no wake-up: both look again when the earlier one comes */
         (void)guard_ask(s, &(struct cv_guard_request){.kind = CV_GUARD_LOOK}, -1);
         arm(s);
     }
@@ -519,7 +534,7 @@ void cv__supervisor_stop(struct cv_supervisor *s)
 void cv__supervisor_kill(struct cv_supervisor *s)
 {
     if (s->is_running) {
-        /* As if its grace were over now, so that the rescue does not wait either. */
+        /* As if the grace were over now, so that the rescue does not wait for it. */
         s->stop_ns = cv__min64(s->stop_ns, cv__clock_now_ns() - s->schedule.grace_ns);
         (void)guard_ask(s, &(struct cv_guard_request){.kind = CV_GUARD_KILL}, -1);
         arm(s);
@@ -556,7 +571,8 @@ const char *cv__supervisor_lease_path(const struct cv_supervisor *s)
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
-/* A descriptor of ours must not become somebody's standard output. */
+/* If descriptors 0 to 2 are closed, the next that we open would become the standard output of the
+ * command. */
 static void fill_standard_fds(void)
 {
     int fd;
@@ -585,7 +601,7 @@ static void block_signals(struct cv_supervisor *s)
         }
     }
     for (uint32_t i = 0; i < COUNT_OF(taken); i++) {
-        /* Ignored (nohup): it stays so. Children we must hear of, though. */
+        /* An ignored signal (nohup) stays ignored; SIGCHLD is needed. */
         if (sigismember(&s->ignored, taken[i]) != 1 || taken[i] == SIGCHLD) {
             (void)sigaddset(&set, taken[i]);
         }
@@ -659,14 +675,14 @@ static void close_if_open(int fd)
     }
 }
 
-/* Nothing runs, so the guard may go at once; what it would have removed, we remove. To ask it and
- * wait would be to wait for ever if somebody stops it just then. */
+/* Nothing runs, so the guard can be killed, and its control group is removed here. To ask it to end
+ * and wait for it could take for ever, if somebody stops it at that moment. */
 static void guard_dismiss(struct cv_supervisor *s)
 {
     CV_ASSERT(!s->is_running);
     guard_drop(s);
     while (s->guard != 0 && waitpid(s->guard, NULL, 0) < 0 && errno == EINTR) {
-        /* it was killed: no long wait */
+        /* it was killed, so this does not take long */
     }
     if (s->guard != 0 && !s->setting.without_cgroup) {
         struct cv_cgroup cgroup = cv__cgroup_find(s->guard);

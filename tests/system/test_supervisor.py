@@ -622,6 +622,18 @@ def those_who_fork_and_end_all_the_time_are_killed(*options):
     run.all_gone([pid])
 
 
+def gone_is_not_said_too_early_when_the_guard_is_killed():
+    """A list of processes that fork and end all the time may be empty though some live."""
+    for _ in range(5):
+        run = Run(PHOENIX, "12", "60", options=["--no-cgroup"])
+        run.event("started")
+        wait_until("ready", lambda: "ready" in run.output())
+        os.kill(run.guard, signal.SIGKILL)
+        assert run.event("gone")[1] == "guard-died"
+        run.status()  # it ends at once, and has the last copy of the lock
+        assert run.lock_is_free(), "somebody lives"
+
+
 def the_command_may_run_again():
     run = Run("sh", "-c", "echo $CONCLAVE_TOKEN; exit $CONCLAVE_TOKEN")
     run.say("again")

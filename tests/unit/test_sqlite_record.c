@@ -303,6 +303,20 @@ static void expired_lease_waits_for_the_command(void **unused)
     fixture_free(f);
 }
 
+static void release_while_the_command_runs_frees_nothing(void **unused)
+{
+    (void)unused;
+    struct fixture *f = fixture_new();
+    const uint64_t token = acquire(f, &f->a, 1);
+    const int inherited = cv__lifeline_bequeath(f->a.is.held);
+    assert_true(inherited >= 0);
+    assert_int_equal(ask(f, &f->a, CV_STORE_RELEASE, 1, token), CV_STORE_FREE);
+    assert_int_equal(ask(f, &f->b, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
+    assert_int_equal(close(inherited), 0);
+    (void)acquire(f, &f->b, 1);
+    fixture_free(f);
+}
+
 static void after_a_reboot_nobody_holds_it(void **unused)
 {
     (void)unused;
@@ -852,6 +866,7 @@ int main(void)
         cmocka_unit_test(grant_that_was_found_again_has_a_lifeline),
         cmocka_unit_test(copies_of_a_lifeline_keep_it),
         cmocka_unit_test(expired_lease_waits_for_the_command),
+        cmocka_unit_test(release_while_the_command_runs_frees_nothing),
         cmocka_unit_test(after_a_reboot_nobody_holds_it),
         cmocka_unit_test(record_of_another_machine_is_watched_for_a_whole_lease),
         cmocka_unit_test(record_of_another_time_namespace_is_watched_for_a_whole_lease),
