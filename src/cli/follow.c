@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -147,6 +148,8 @@ static int follow(struct settings *settings, int signal_fd)
 {
     struct follower f = {.settings = settings};
     struct cv_errtext error;
+    /* It starts no programs. If somebody makes it do so all the same, they get no more rights. */
+    (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* a precaution: it works without */
     settings->options.log = cv__print_notice;
     /* This process only prints who leads: two leaders at the same time do no harm. */
     settings->options.accepts_two_leaders = true;

@@ -65,6 +65,16 @@ def names_from_a_store_do_not_reach_the_terminal_raw():
         watch.kill()
 
 
+def watch_and_elect_give_up_new_rights():
+    for verb in ("watch", "elect"):
+        with subprocess.Popen([CONCLAVE, verb, "job", "--via", f"sqlite:{WORK}/rights.db"],
+                              stdout=subprocess.PIPE) as process:
+            process.stdout.readline()  # it takes part
+            status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+            process.kill()
+        assert "\nNoNewPrivs:\t1\n" in status, verb
+
+
 def the_command_does_not_inherit_secrets_of_the_store():
     secrets = {"CONCLAVE_ETCD_PASSWORD": "s1", "CONCLAVE_ZOOKEEPER_AUTH": "s2",
                "CONCLAVE_SNMP_COMMUNITY": "s3"}
