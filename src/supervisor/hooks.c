@@ -84,8 +84,8 @@ static bool is_hidden(const char *const *hidden, const char *variable)
     return hidden != NULL && *hidden != NULL;
 }
 
-/* Our environment with the variables of a hook; NULL: no memory. Freed with its first `VARIABLES`
- * texts, which are new; the others are lent. */
+/* Our environment with the variables of a hook; NULL: no memory. The first `VARIABLES` entries are
+ * allocated here and freed by environment_free(); the others point into our own environment. */
 static char **environment(const struct cv_hooks *hooks, const struct hook *hook)
 {
     static const char *const names[VARIABLES] = {"CONCLAVE_ELECTION",   "CONCLAVE_NODE",
@@ -126,7 +126,7 @@ static char **environment(const struct cv_hooks *hooks, const struct hook *hook)
     return result;
 }
 
-/* posix_spawn() does not copy the memory of the caller, so its time does not grow with it. */
+/* posix_spawn() does not copy page tables as fork() does: it is as fast in a large process. */
 static pid_t spawn(const char *command, char **variables)
 {
     posix_spawnattr_t attributes;
@@ -188,10 +188,10 @@ static bool hook_start(struct cv_hooks *hooks, const struct hook *hook)
 static void hook_kill(const struct cv_hooks *hooks)
 {
     CV_ASSERT(hooks->pid > 0);
-    (void)kill(-hooks->pid, SIGKILL); /* not reaped yet, so the number is still its group's */
+    (void)kill(-hooks->pid, SIGKILL); /* it is not reaped yet, so nobody else has this number */
 }
 
-/* True: the one that ran is over. */
+/* True: the hook has ended. */
 static bool hook_reap(struct cv_hooks *hooks, int how)
 {
     siginfo_t info = {0};
@@ -218,7 +218,7 @@ static void arm(struct cv_hooks *hooks)
     if (hooks->pid != 0 && !hooks->is_killed) {
         at_ns = hooks->kill_ns;
     }
-    if (hooks->pid != 0 && hooks->pid_fd < 0) { /* before Linux 5.3: look now and then */
+    if (hooks->pid != 0 && hooks->pid_fd < 0) { /* before Linux 5.3: check at intervals */
         at_ns = cv__min64(at_ns, cv__clock_now_ns() + LOOK_NS);
     }
     if (hooks->fifo.is_waiting) {
@@ -286,7 +286,7 @@ void cv__hooks_change(struct cv_hooks *hooks, enum cv_hook_state state, uint64_t
     if (hooks->has_state && hooks->state == state && (!is_master || hooks->token == token)) {
         return;
     }
-    if (was_master) { /* also between two leaderships of our own */
+    if (was_master) { /* also if the next leadership is ours again */
         enqueue(hooks, hooks->setting.on_lost, is_master ? CV_HOOK_BACKUP : state, hooks->token,
                 reason);
     }

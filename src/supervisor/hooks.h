@@ -1,9 +1,9 @@
-/* src/supervisor/hooks.h - commands and a FIFO that are told when the leadership changes.
+/* src/supervisor/hooks.h - runs commands and writes to a FIFO when the leadership changes.
  *
  * Hooks run through /bin/sh -c, one after the other, in the order of the changes, beside the
- * protocol and the guarded command: nothing waits for them. A hook may take `timeout_ns`, then its
+ * protocol and the guarded command, which do not wait for them. A hook may take `timeout_ns`, then its
  * process group is killed. At most CV_HOOKS_WAITING_MAX wait; if there are more, the oldest is
- * dropped and counted, so that the latest change is always told.
+ * dropped and counted, so the hook for the latest change always runs.
  *
  * A hook gets /dev/null as standard input, our output, and in its environment
  *   CONCLAVE_ELECTION, CONCLAVE_NODE, CONCLAVE_LEASE_FILE   as the command does
@@ -12,7 +12,7 @@
  *   CONCLAVE_REASON   why, one word: a cv_reason_name() or a cv__end_name()
  *
  * It is not part of the command's tree: it may outlive the leadership, so whatever needs to be
- * guarded belongs into the command.
+ * guarded belongs in the command.
  *
  * How to use it: poll fd() for reading and call dispatch(), as for the supervisor. */
 #ifndef CV_SUPERVISOR_HOOKS_H
@@ -49,7 +49,7 @@ struct cv_hooks_setting {
 
 struct cv_hooks_count {
     uint64_t started;
-    uint64_t failed;       /* another exit status than 0, or not started at all */
+    uint64_t failed;       /* ended with another status than 0, or could not be started */
     uint64_t timed_out;    /* of the failed */
     uint64_t dropped;      /* not started, because too many were waiting */
     uint64_t fifo_dropped; /* lines */
@@ -62,12 +62,12 @@ CV_NODISCARD int cv__hooks_open(struct cv_hooks **ret_hooks, const struct cv_hoo
 int cv__hooks_fd(const struct cv_hooks *hooks);
 void cv__hooks_dispatch(struct cv_hooks *hooks);
 
-/* Tells everybody; the same state with the same token again is no change. The first state is one.
- */
+/* Runs the hooks and writes the line for this change. The first call is a change; the same state
+ * with the same token again is not. */
 void cv__hooks_change(struct cv_hooks *hooks, enum cv_hook_state state, uint64_t token,
                       const char *reason);
 
-/* No hook runs or waits: a good moment to close. */
+/* No hook runs or waits. */
 bool cv__hooks_is_idle(const struct cv_hooks *hooks);
 struct cv_hooks_count cv__hooks_count(const struct cv_hooks *hooks);
 

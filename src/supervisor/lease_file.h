@@ -1,13 +1,12 @@
-/* src/supervisor/lease_file.h - the leadership as a small file that anybody may look at, at any
- * time.
+/* src/supervisor/lease_file.h - the leadership as a small file that the command can read.
  *
  * `conclave run` maps it and keeps it up to date; its path is the command's CONCLAVE_LEASE_FILE,
  * and `conclave check-lease` reads it. One page, fixed layout, native byte order: it never leaves
  * the machine. Mode 0600 in a folder of the user's own.
  *
  * Consistent without locks: there are two slots, the sequence number says which of them counts, and
- * a writer fills the other one before it moves the number on. A writer that is stopped halfway
- * therefore stops no reader. The guard writes one word of its own: which run it has ended. The
+ * a writer fills the other one before it increments the number. A writer that is stopped halfway
+ * therefore blocks no reader. The guard writes one word of its own: which run it has ended. The
  * supervisor keeps the file locked: one that was left behind by a supervisor and a guard that were
  * killed is not, and the next one that makes a file in the folder removes it. Until then it does no
  * harm: its time runs out, and the boot it belongs to is in it. */
@@ -63,13 +62,13 @@ CV_NODISCARD int cv__lease_file_make(struct cv_lease_file *ret_file, const char 
                                      struct cv_errtext *reterr);
 /* Removes it; for one that was never made nothing. */
 void cv__lease_file_remove(struct cv_lease_file *file);
-/* For the one who leads: another run, or the same one with another end. */
+/* The supervisor calls it for a new run, and when the end of the lease has moved. */
 void cv__lease_publish(struct cv_lease_page *page, uint64_t run, uint64_t token,
                        int64_t valid_until_ns);
-/* For the guard: that run has ended, whatever its time. */
+/* The guard calls it: this run has ended, also if its lease has not. */
 void cv__lease_end(struct cv_lease_page *page, uint64_t run);
 
-/* Torn-read safe. */
+/* Never mixes two updates. */
 struct cv_lease_view cv__lease_read(const struct cv_lease_page *page, int64_t now_ns);
 
 /* Maps a file for reading. CV_E_IO: it cannot be opened; CV_E_MALFORMED: it is not such a file, or

@@ -19,14 +19,14 @@ bool cv__notify_address(const char *text, struct sockaddr_un *ret_address, sockl
     memcpy(ret_address->sun_path, text, length);
     *ret_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
     if (text[0] == '@') {
-        ret_address->sun_path[0] = '\0'; /* its length is its end */
+        ret_address->sun_path[0] = '\0'; /* an abstract name ends by its length, not by a zero */
     } else {
         *ret_bytes += 1; /* the final zero */
     }
     return true;
 }
 
-/* Half of it, as systemd advises; only if it is meant for this process. */
+/* Half of systemd's limit, as systemd advises; 0 if the limit is for another process. */
 static int64_t watchdog_ns(void)
 {
     const char *pid = getenv("WATCHDOG_PID");
@@ -79,7 +79,7 @@ static void send_status(const struct cv_notify *notify, const char *before, cons
     (void)vsnprintf(text + bytes, sizeof text - (size_t)bytes, format, args);
     for (char *at = text + bytes; *at != '\0'; at++) {
         if (*at == '\n') {
-            *at = ' '; /* a line of its own would be another assignment */
+            *at = ' '; /* after a newline, the rest would be read as another assignment */
         }
     }
     send_text(notify, text);

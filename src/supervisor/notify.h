@@ -1,8 +1,8 @@
-/* src/supervisor/notify.h - telling systemd how we are: one datagram, no library.
+/* src/supervisor/notify.h - reports the state to systemd: one datagram each, no library.
  *
  * Open it before the supervisor: it takes NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID out of the
- * environment, so that the command does not speak in our name. Without NOTIFY_SOCKET everything
- * here does nothing. A message that cannot be sent is lost; nothing waits for systemd. */
+ * environment, so that the command cannot send reports as if it were us. Without NOTIFY_SOCKET
+ * these functions do nothing. A message that cannot be sent is lost; nothing waits for systemd. */
 #ifndef CV_SUPERVISOR_NOTIFY_H
 #define CV_SUPERVISOR_NOTIFY_H
 
@@ -14,11 +14,11 @@
 #define CV_NOTIFY_BYTES 512 /* longer messages are cut */
 
 struct cv_notify {
-    int fd; /* -1: nobody wants to know */
+    int fd; /* -1: there is no NOTIFY_SOCKET */
     struct sockaddr_un address;
     socklen_t address_bytes;
     int64_t
-        watchdog_ns; /* WATCHDOG=1 is wanted at least so often: half of what systemd said; 0: not */
+        watchdog_ns; /* longest time between two WATCHDOG=1: half of systemd's limit; 0: no limit */
 };
 
 void cv__notify_open(struct cv_notify *notify);
@@ -30,7 +30,7 @@ void cv__notify_status(const struct cv_notify *notify, const char *format, ...) 
 void cv__notify_stopping(const struct cv_notify *notify);
 void cv__notify_watchdog(const struct cv_notify *notify);
 
-/* A path, or '@' and an abstract name. False: neither, or too long. For tests apart. */
+/* A path, or '@' and an abstract name. False: neither, or too long. Public for tests. */
 bool cv__notify_address(const char *text, struct sockaddr_un *ret_address, socklen_t *ret_bytes);
 
 #endif

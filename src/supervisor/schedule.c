@@ -11,7 +11,7 @@ struct cv_schedule cv__schedule(int64_t grace_ns, int64_t margin_ns)
     return (struct cv_schedule){.grace_ns = grace_ns, .margin_ns = margin_ns};
 }
 
-/* "Never" stays never, and a deadline at the beginning of time does not wrap around. */
+/* CV_NEVER_NS minus a span is still never, and a very early time does not overflow. */
 static int64_t before(int64_t at_ns, int64_t span_ns)
 {
     if (at_ns == CV_NEVER_NS) {

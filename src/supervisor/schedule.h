@@ -1,5 +1,4 @@
-/* src/supervisor/schedule.h - when a command that runs until a deadline is told, and forced, to
- * stop.
+/* src/supervisor/schedule.h - when a command with a deadline gets SIGTERM and SIGKILL.
  *
  *   ---------------+------------------------+---------+------> time
  *                  |<-------- grace ------------------>|
@@ -7,8 +6,8 @@
  *                                           |<-margin->|
  *
  * The margin is for what comes after SIGKILL: the kernel ends a process when it runs it next, and a
- * large memory takes milliseconds to give back. Half of it is the guard's, then the supervisor
- * stops believing in the guard. Pure: time is an argument. */
+ * large memory takes milliseconds to give back. The guard has half of it; then the
+ * supervisor takes over. Pure: time is an argument. */
 #ifndef CV_SUPERVISOR_SCHEDULE_H
 #define CV_SUPERVISOR_SCHEDULE_H
 
@@ -16,7 +15,7 @@
 
 #define CV_MARGIN_NS_MIN (5 * NS_PER_MS)
 #define CV_MARGIN_NS_MAX (100 * NS_PER_MS)
-/* Far from the deadline the guard may take its time: a tree with a large memory dies slowly. */
+/* Far from the deadline the guard gets this much longer: processes with much memory die slowly. */
 #define CV_PATIENCE_NS NS_PER_S
 #define CV_NEVER_NS INT64_MAX
 
@@ -26,17 +25,17 @@ struct cv_schedule {
     int64_t margin_ns;
 };
 
-/* margin_ns of 0 chooses one. */
+/* margin_ns of 0: a quarter of the grace, within the bounds above. */
 struct cv_schedule cv__schedule(int64_t grace_ns, int64_t margin_ns);
 
-/* SIGTERM, if the deadline is not moved. Also the last instant to start a command at. */
+/* When SIGTERM is sent, if the deadline is not moved. After that no command is started. */
 int64_t cv__schedule_term_ns(const struct cv_schedule *schedule, int64_t valid_until_ns);
 
-/* SIGKILL; stop_ns: when SIGTERM was sent, CV_NEVER_NS if it was not. */
+/* When SIGKILL is sent. stop_ns: when SIGTERM was sent; CV_NEVER_NS: not yet. */
 int64_t cv__schedule_kill_ns(const struct cv_schedule *schedule, int64_t valid_until_ns,
                              int64_t stop_ns);
 
-/* If the guard has not done it by then, the supervisor does. */
+/* When the supervisor takes over, if the guard has not killed the command by then. */
 int64_t cv__schedule_rescue_ns(const struct cv_schedule *schedule, int64_t valid_until_ns,
                                int64_t stop_ns);
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""tests/chaos/chaos.py CONCLAVE WORKER STALL RELAY [--store KIND] [--seconds S] [--seed N] - torture.
+"""tests/chaos/chaos.py CONCLAVE WORKER STALL RELAY [--store KIND] [--seconds S] [--seed N] [--only WORD]
+- torture `conclave run`.
 
 Five `conclave run` of one election, each ready to run WORKER (tests/chaos/worker.c), which notes the time
 every millisecond. One fault at a time: a process is killed or stopped (supervisor, guard, command,
@@ -368,7 +369,12 @@ class Chaos:
             return False
         is_double = self.random.randrange(8) == 0
         table = self.double_faults() if is_double else self.faults()
+        if self.args.only:
+            table = {**self.faults(), **self.double_faults()}
+            table = {name: fault for name, fault in table.items() if self.args.only in name}
+            is_double = False
         name = self.random.choice(sorted(table))
+        is_double = is_double or name in self.double_faults()
         self.counts[name] = self.counts.get(name, 0) + 1
         if is_double:
             self.doubles.add(leader[0])
@@ -438,6 +444,7 @@ def main():
     parser.add_argument("--store", default="sqlite")
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--only", help="faults with this in their name, double ones too")
     parser.add_argument("--keep", action="store_true", help="keep the folder after a failure")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()

@@ -6,8 +6,10 @@
 
 #include <conclave/conclave.h>
 #include <ctype.h>
+#include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -330,6 +332,39 @@ static void any_thread_may_ask(void **unused)
     cv_close(a);
 }
 
+/* Signals of the application are not for the library's threads, libuv's pool included: one that got
+ * SIGTERM there would end the program, or run its handler on a thread of ours. */
+static void threads_of_the_library_take_no_signals(void **unused)
+{
+    (void)unused;
+    struct cv_election *e = contender("signals", "a", 0);
+    (void)await(e, leads, NULL); /* the disk was used: the pool is there */
+    uint32_t thread_count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    for (const struct dirent *task; (task = readdir(tasks)) != NULL;) {
+        if (task->d_name[0] == '.' || atoi(task->d_name) == getpid()) {
+            continue;
+        }
+        char path[320], line[256];
+        unsigned long long blocked = 0;
+        (void)snprintf(path, sizeof path, "/proc/self/task/%s/status", task->d_name);
+        FILE *status = fopen(path, "re");
+        while (status != NULL && fgets(line, sizeof line, status) != NULL) {
+            (void)sscanf(line, "SigBlk: %llx", &blocked);
+        }
+        if (status != NULL) {
+            (void)fclose(status);
+            assert_true((blocked & 1ull << (SIGTERM - 1)) != 0);
+            assert_true((blocked & 1ull << (SIGCHLD - 1)) != 0);
+            thread_count++;
+        }
+    }
+    (void)closedir(tasks);
+    assert_true(thread_count >= 2); /* one for elections, one of the pool at least */
+    cv_close(e);
+}
+
 static void refuse(const char *name, const char *where, const struct cv_election_options *options,
                    int code, const char *part)
 {
@@ -442,6 +477,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(slow_watcher_delays_nothing),
         cmocka_unit_test(descriptor_is_quiet_after_reading),
         cmocka_unit_test(any_thread_may_ask),
+        cmocka_unit_test(threads_of_the_library_take_no_signals),
         cmocka_unit_test(bad_arguments_are_refused_with_a_line),
         cmocka_unit_test(closing_while_the_store_is_slow_is_harmless),
     };
