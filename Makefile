@@ -20,7 +20,7 @@ test:
 	@tools/setup test
 	@tools/run-tests
 
-# The random fault runs in full: more than 20,000 seeds for each protocol that promises one leader.
+# The random fault runs in full: 20,000 drawn scenarios for each protocol, and the fixed shapes beside them.
 soak:
 	@tools/setup test
 	@tools/configure $(BUILD) -Dtests=enabled

@@ -223,7 +223,7 @@ _conclave()
     sim)
         if [[ $cur == -* ]]; then
             words=$(_conclave_options "--seed --runs --threads --json --timing --trace --timeline
-                --shrink --quiet --help")
+                --shrink --swarm --quiet --help")
         else
             compopt -o filenames 2>/dev/null
             mapfile -t COMPREPLY < <(

@@ -3,6 +3,7 @@
 #include "report/runner.h"
 #include "report/timeline.h"
 #include "sim/shrink.h"
+#include "sim/swarm.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -16,6 +17,7 @@ struct settings {
     uint64_t seed, run_count, thread_count;
     bool has_seed, is_json, is_timed, is_quiet, shrinks, draws;
     const char *trace_path;
+    const char *swarm; /* a protocol; NULL: scenarios are given */
 };
 
 static double now_s(void)
@@ -34,17 +36,11 @@ static uint32_t terminal_columns(void)
     return 100;
 }
 
-static int shrink(const char *path, uint64_t seed)
+static int shrink_text(const char *name, const char *text, uint64_t seed)
 {
-    char *text;
-    size_t length;
     struct cv_errtext why;
     struct sim_shrunk shrunk;
-    int error = cv__text_load(path, &text, &length, &why);
-    if (error == CV_OK) {
-        error = sim_shrink(path, text, length, seed, &shrunk, &why);
-        free(text);
-    }
+    const int error = sim_shrink(name, text, strlen(text), seed, &shrunk, &why);
     if (error == CV_E_INVALID) {
         (void)fprintf(stderr, "conclave: %s: nothing to shrink\n", why.text);
         return EXIT_FINE;
@@ -56,6 +52,19 @@ static int shrink(const char *path, uint64_t seed)
                  shrunk.actions_before, shrunk.actions_after, shrunk.trials, shrunk.text);
     free(shrunk.text);
     return EXIT_NO;
+}
+
+static int shrink(const char *path, uint64_t seed)
+{
+    char *text;
+    size_t length;
+    struct cv_errtext why;
+    if (cv__text_load(path, &text, &length, &why) != CV_OK) {
+        return cv__cannot("%s", why.text);
+    }
+    const int status = shrink_text(path, text, seed);
+    free(text);
+    return status;
 }
 
 static int run_one(const struct sim_scenario *scenario, const struct settings *settings,
@@ -103,12 +112,11 @@ static int run_one(const struct sim_scenario *scenario, const struct settings *s
     return status;
 }
 
-static void print_sums(const struct sim_scenario *scenario, const struct sim_runner_result *r,
+/* `what` was run; `promises` are those of all runs. */
+static void print_sums(const char *what, uint32_t promises, const struct sim_runner_result *r,
                        bool is_quiet)
 {
-    (void)printf("%s: %s, %u nodes: %llu runs, %llu failed; %llu events, liveness judged %llu "
-                 "times\n",
-                 scenario->name, scenario->protocol->name, scenario->node_count,
+    (void)printf("%s: %llu runs, %llu failed; %llu events, liveness judged %llu times\n", what,
                  (unsigned long long)r->run_count, (unsigned long long)r->failed_count,
                  (unsigned long long)r->event_count,
                  (unsigned long long)r->judged[CV_PROPERTY_TERMINATION]);
@@ -123,7 +131,7 @@ static void print_sums(const struct sim_scenario *scenario, const struct sim_run
     }
     (void)printf("\n");
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
-        const bool is_promised = (scenario->promises & BIT(i)) != 0;
+        const bool is_promised = (promises & BIT(i)) != 0;
         if (is_promised && r->judged[i] == 0 && r->broken[i] == 0) {
             (void)printf("property %s: not tested\n", cv_property_name((enum cv_property)i));
         }
@@ -173,7 +181,10 @@ static int run_many(const struct sim_scenario *scenario, const struct settings *
     sim_runner_run(scenario, &options, &result);
     const bool is_idle = has_idle_fault(scenario, &result, settings->is_json ? stderr : stdout);
     if (!settings->is_json) {
-        print_sums(scenario, &result, settings->is_quiet);
+        char what[300];
+        (void)snprintf(what, sizeof what, "%s: %s, %u nodes", scenario->name,
+                       scenario->protocol->name, scenario->node_count);
+        print_sums(what, scenario->promises, &result, settings->is_quiet);
         if (settings->is_timed) {
             (void)printf("in %.3f s, %.2f million events/s\n", result.wall_s,
                          (double)result.event_count / result.wall_s / 1e6);
@@ -230,14 +241,99 @@ static int run_file(const char *path, const struct settings *settings)
     return status;
 }
 
+/* ---- Drawn scenarios ------------------------------------------------------------------------- */
+
+/* A run of a swarm that failed: its scenario, and why. */
+static void print_drawn(const struct cv_protocol *protocol, uint64_t seed, bool is_explained)
+{
+    char *text = sim_swarm_text(protocol, seed);
+    (void)printf("# the scenario that seed %llu stands for:\n%s", (unsigned long long)seed, text);
+    free(text);
+    if (is_explained) {
+        struct sim_scenario *scenario = sim_swarm_scenario(protocol, seed);
+        const struct sim_world_options options = {.takes_notes = true};
+        struct sim_world *world = sim_world_new(scenario, seed, &options);
+        (void)sim_world_run_all(world); /* it fails: that is why it is run again */
+        sim_report_failures(world, stdout);
+        sim_world_free(world);
+        sim_scenario_free(scenario);
+    }
+}
+
+static int run_swarm_once(const struct cv_protocol *protocol, const struct settings *settings,
+                          uint64_t seed)
+{
+    if (settings->shrinks) {
+        char *text = sim_swarm_text(protocol, seed);
+        const int status = shrink_text("swarm", text, seed);
+        free(text);
+        return status;
+    }
+    struct sim_scenario *scenario = sim_swarm_scenario(protocol, seed);
+    const int status = run_one(scenario, settings, seed);
+    sim_scenario_free(scenario);
+    if (status == EXIT_NO && !settings->is_json) {
+        print_drawn(protocol, seed, /* is_explained= */ false);
+    }
+    return status;
+}
+
+static int run_swarm(const struct settings *settings)
+{
+    const struct cv_protocol *protocol = cv_protocol_find(settings->swarm);
+    if (protocol == NULL) {
+        return cv__wrong_usage("unknown protocol '%s'; 'conclave protocols' lists them",
+                               settings->swarm);
+    }
+    const uint64_t seed = settings->has_seed ? settings->seed : 1;
+    if (settings->run_count == 1) {
+        return run_swarm_once(protocol, settings, seed);
+    }
+    const struct sim_runner_options options = {
+        .first_seed = seed,
+        .run_count = settings->run_count,
+        .thread_count = (uint32_t)settings->thread_count,
+        .is_timed = settings->is_timed,
+        .shows_progress = isatty(STDERR_FILENO) == 1,
+        .swarm = protocol,
+        .json = settings->is_json ? stdout : NULL,
+    };
+    struct sim_runner_result result;
+    sim_runner_run(NULL, &options, &result);
+    if (settings->shrinks && result.failed_count > 0) {
+        return run_swarm_once(protocol, settings, result.first_failed_seed);
+    }
+    if (!settings->is_json) {
+        char what[80];
+        (void)snprintf(what, sizeof what, "swarm: %s", protocol->name);
+        print_sums(what, protocol->promises, &result, settings->is_quiet);
+    }
+    if (result.failed_count == 0) {
+        return EXIT_FINE;
+    }
+    if (!settings->is_json) {
+        print_drawn(protocol, result.first_failed_seed, /* is_explained= */ true);
+    }
+    (void)fprintf(settings->is_json ? stderr : stdout,
+                  "first failure: conclave sim --swarm %s --seed %llu   (smaller: add --shrink)\n",
+                  protocol->name, (unsigned long long)result.first_failed_seed);
+    return EXIT_NO;
+}
+
 static bool parse_options(int argc, char **argv, struct settings *settings)
 {
     static const struct option longs[] = {
-        {"seed", required_argument, NULL, 's'},    {"runs", required_argument, NULL, 'r'},
-        {"threads", required_argument, NULL, 'T'}, {"json", no_argument, NULL, 'j'},
-        {"trace", required_argument, NULL, 't'},   {"timing", no_argument, NULL, 'w'},
-        {"shrink", no_argument, NULL, 'S'},        {"timeline", no_argument, NULL, 'd'},
-        {"quiet", no_argument, NULL, 'q'},         {0},
+        {"seed", required_argument, NULL, 's'},
+        {"runs", required_argument, NULL, 'r'},
+        {"threads", required_argument, NULL, 'T'},
+        {"json", no_argument, NULL, 'j'},
+        {"trace", required_argument, NULL, 't'},
+        {"timing", no_argument, NULL, 'w'},
+        {"shrink", no_argument, NULL, 'S'},
+        {"timeline", no_argument, NULL, 'd'},
+        {"quiet", no_argument, NULL, 'q'},
+        {"swarm", required_argument, NULL, 'W'},
+        {0},
     };
     int option;
     while ((option = cv__next_option(argc, argv, "q", longs)) != -1) {
@@ -268,6 +364,9 @@ static bool parse_options(int argc, char **argv, struct settings *settings)
         case 'd':
             settings->draws = true;
             break;
+        case 'W':
+            settings->swarm = optarg;
+            break;
         case 'q':
             settings->is_quiet = true;
             break;
@@ -287,7 +386,10 @@ static int run(int argc, char **argv)
     if (!parse_options(argc, argv, &settings)) {
         return EXIT_USAGE;
     }
-    if (optind == argc) {
+    if (settings.swarm != NULL && optind < argc) {
+        return cv__wrong_usage("--swarm draws its scenarios: leave out '%s'", argv[optind]);
+    }
+    if (settings.swarm == NULL && optind == argc) {
         return cv__wrong_usage("which scenario? usage: conclave sim FILE...");
     }
     if (settings.trace_path != NULL && (settings.run_count > 1 || argc - optind > 1)) {
@@ -299,7 +401,7 @@ static int run(int argc, char **argv)
     if (settings.draws && (settings.run_count > 1 || settings.shrinks)) {
         return cv__wrong_usage("--timeline draws one run: leave out --runs and --shrink");
     }
-    int worst = EXIT_FINE;
+    int worst = settings.swarm != NULL ? run_swarm(&settings) : EXIT_FINE;
     for (int i = optind; i < argc; i++) {
         const int status = run_file(argv[i], &settings);
         worst = status > worst ? status : worst;
@@ -311,11 +413,14 @@ const struct cv_verb cv__verb_sim = {
     .name = "sim",
     .summary = "runs scenarios of faults in the simulator and checks what was promised",
     .help =
-        "usage: conclave sim FILE... [options]\n\n"
+        "usage: conclave sim FILE... [options]\n"
+        "       conclave sim --swarm PROTOCOL [options]\n\n"
         "Runs each scenario and checks the properties that its protocol promises and what the\n"
         "scenario expects. 'man 5 conclave-scenario' describes the language.\n\n"
         "  --seed N       the seed of the (first) run; default: the scenario's, or 1\n"
         "  --runs K       run K seeds from there, on all cores; name the first that fails\n"
+        "  --swarm P      draw the whole scenario of protocol P from each seed: nodes, options,\n"
+        "                 speeds, which faults there are; a failure prints the scenario\n"
         "  --threads N    use N threads for that\n"
         "  --json         an object for each run; the same seed gives the same bytes\n"
         "  --timing       print how long it took (in JSON: wall_s, otherwise null)\n"

@@ -3,6 +3,7 @@
 #include "report/runner.h"
 
 #include "base/memory.h"
+#include "sim/swarm.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -103,8 +104,11 @@ static void *work(void *argument)
             return NULL;
         }
         const double begin_s = now_s();
+        const uint64_t seed = options->first_seed + run;
+        struct sim_scenario *drawn =
+            options->swarm != NULL ? sim_swarm_scenario(options->swarm, seed) : NULL;
         struct sim_world *world =
-            sim_world_new(r->scenario, options->first_seed + run, &world_options);
+            sim_world_new(drawn != NULL ? drawn : r->scenario, seed, &world_options);
         (void)sim_world_run_all(world); /* asked again when adding up */
         char *json = NULL;
         if (options->json != NULL) {
@@ -114,6 +118,7 @@ static void *work(void *argument)
         add_up(r, run, world, json);
         (void)pthread_mutex_unlock(&r->mutex);
         sim_world_free(world);
+        sim_scenario_free(drawn);
     }
 }
 

@@ -6,10 +6,11 @@
 
 struct sim_runner_options {
     uint64_t first_seed, run_count;
-    uint32_t thread_count; /* 0: one for each core */
-    bool is_timed;         /* wall_s in the reports */
-    bool shows_progress;   /* a bar on stderr */
-    FILE *json;            /* each run as a line, in the order of seeds; NULL: none */
+    uint32_t thread_count;           /* 0: one for each core */
+    bool is_timed;                   /* wall_s in the reports */
+    bool shows_progress;             /* a bar on stderr */
+    const struct cv_protocol *swarm; /* not NULL: a drawn scenario of it for each seed */
+    FILE *json;                      /* each run as a line, in the order of seeds; NULL: none */
 };
 
 struct sim_runner_result {
@@ -22,6 +23,7 @@ struct sim_runner_result {
     double wall_s;
 };
 
+/* `scenario` is NULL if a swarm is run. */
 void sim_runner_run(const struct sim_scenario *scenario, const struct sim_runner_options *options,
                     struct sim_runner_result *ret_result);
 
