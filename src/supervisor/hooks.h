@@ -1,8 +1,8 @@
 /* src/supervisor/hooks.h - runs commands and writes to a FIFO when the leadership changes.
  *
  * Hooks run through /bin/sh -c, one after the other, in the order of the changes, beside the
- * protocol and the guarded command, which do not wait for them. A hook may take `timeout_ns`, then its
- * process group is killed. At most CV_HOOKS_WAITING_MAX wait; if there are more, the oldest is
+ * protocol and the guarded command, which do not wait for them. A hook may take `timeout_ns`, then
+ * its process group is killed. At most CV_HOOKS_WAITING_MAX wait; if there are more, the oldest is
  * dropped and counted, so the hook for the latest change always runs.
  *
  * A hook gets /dev/null as standard input, our output, and in its environment

@@ -1,9 +1,10 @@
 /* src/supervisor/supervisor.c - the supervisor's side: see supervisor.h, and guard.c for the other.
  *
  * The guard does the work of a run. This side sends it requests, turns its reports into events, and
- * takes over if the guard fails: the rescue. It begins when the guard is dead, or when half of the margin has passed since the
- * guard should have killed. Then we kill the guard too, adopt all of its descendants (we are the
- * next subreaper above it) and sweep until we have no child left that is not claimed (child.h). */
+ * takes over if the guard fails: the rescue. It begins when the guard is dead, or when half of the
+ * margin has passed since the guard should have killed. Then we kill the guard too, adopt all of
+ * its descendants (we are the next subreaper above it) and sweep until we have no child left that
+ * is not claimed (child.h). */
 #include "supervisor/supervisor.h"
 
 #include "core/errors.h"
@@ -238,9 +239,9 @@ static void begin_rescue(struct cv_supervisor *s)
     s->sweep_ns = cv__clock_now_ns();
 }
 
-/* The guard should be done by now. If it sweeps, and the killed processes only need time to die, the
- * supervisor sends SIGKILL too, so that every process has it before the deadline. If it does not
- * sweep, the supervisor takes over. */
+/* The guard should be done by now. If it sweeps, and the killed processes only need time to die,
+ * the supervisor sends SIGKILL too, so that every process has it before the deadline. If it does
+ * not sweep, the supervisor takes over. */
 static void help_or_rescue(struct cv_supervisor *s, int64_t now_ns)
 {
     const uint64_t guard_sweeps = atomic_load(&s->control->sweep_count);

@@ -1,8 +1,8 @@
 /* tests/paper/test_pole_rules.c - the rules of `pole` that are ours, one test each: docs/pole.md.
  *
  * One core of three, to which the test is the others. Constants of the lan profile: delta and sigma
- * 2 ms, heartbeat 10 ms, timeout 40 ms, round 10 ms, lease 50 ms, which a leader counts as 50 ms less
- * 10 us. Its nonce is 0. */
+ * 2 ms, heartbeat 10 ms, timeout 40 ms, round 10 ms, lease 50 ms, which a leader counts as 50 ms
+ * less 10 us. Its nonce is 0. */
 #include "protocols/pole.h"
 #include "support/solo.h"
 #include "support/support.h"
