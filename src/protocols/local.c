@@ -53,9 +53,9 @@
  *   A fast ECHO makes its sender alive like a REPLY: two processes that have not talked for long
  *   are connected all the same, and the second request must not succeed without the other (BI).
  *
- * Assumed: clocks drift by at most rho (safety); messages within delta and prompt processes for
- * kappa (liveness). What a process accepted survives its crash; if it may not, it takes part no
- * more. */
+ * Assumed: clocks drift by at most rho (safety); messages within about delta/2 each way
+ * (cv__local_timely_ns) and prompt processes for kappa (liveness). What a process accepted survives
+ * its crash; if it may not, it takes part no more. */
 #include "protocols/local_alive.h"
 #include "protocols/local_config.h"
 #include "protocols/local_request.h"

@@ -9,7 +9,7 @@ const struct cv_option cv__local_options[] = {
                               "where the defaults of delta, sigma and ep come from"},
     [LOCAL_OPTION_DELTA] = {"delta", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, 60 * NS_PER_S,
                             NULL,
-                            "a message within this is fast (lan 5ms, wan 150ms, loopback 1ms)"},
+                            "Delta: twice what a message takes (lan 5ms, wan 150ms, loopback 1ms)"},
     [LOCAL_OPTION_DELTA_MIN] = {"delta-min", CV_OPTION_TIME, 0, 0, 60 * NS_PER_S, NULL,
                                 "no message takes less"},
     [LOCAL_OPTION_SIGMA] = {"sigma", CV_OPTION_TIME, CV_OPTION_DERIVED, 0, 60 * NS_PER_S, NULL,
@@ -78,14 +78,20 @@ int64_t cv__local_settle_ns(const struct cv_config *config)
            2 * (config->option[LOCAL_OPTION_EP] + config->option[LOCAL_OPTION_DELTA]);
 }
 
+/* 4 rho expires: what two clocks may drift apart since the last frame the other way, stretched on
+ * both sides of a bound. */
+static int64_t drift_apart_ns(const struct cv_config *config)
+{
+    const int64_t expires_ns = config->option[LOCAL_OPTION_EXPIRES];
+    return (int64_t)((__int128)expires_ns * 4 * config->drift_ppb / NS_PER_S);
+}
+
 /* A bound adds up two delays and what the clocks drift apart meanwhile: to be known as fast, each
  * must be half of Delta, less the drift since the last frame the other way. */
 int64_t cv__local_timely_ns(const struct cv_config *config)
 {
     const int64_t *o = config->option;
-    const int64_t drift =
-        (int64_t)((__int128)o[LOCAL_OPTION_EXPIRES] * 4 * config->drift_ppb / NS_PER_S);
-    return (o[LOCAL_OPTION_DELTA] + o[LOCAL_OPTION_DELTA_MIN] - drift) / 2;
+    return (o[LOCAL_OPTION_DELTA] + o[LOCAL_OPTION_DELTA_MIN] - drift_apart_ns(config)) / 2;
 }
 
 int64_t cv__local_fast_ns(const struct cv_config *config)
@@ -129,8 +135,9 @@ int cv__local_configure(struct cv_config *config, struct cv_errtext *reterr)
                                  o[LOCAL_OPTION_EXPIRES], least_expires_ns(config));
     }
     if (cv__local_timely_ns(config) <= 0) {
-        return cv__config_broken(reterr, "delta + delta-min > 4 rho expires", o[LOCAL_OPTION_DELTA],
-                                 o[LOCAL_OPTION_EXPIRES]);
+        return cv__config_broken(reterr, "delta + delta-min > 4 rho expires",
+                                 o[LOCAL_OPTION_DELTA] + o[LOCAL_OPTION_DELTA_MIN],
+                                 drift_apart_ns(config));
     }
     return CV_OK;
 }

@@ -121,6 +121,7 @@ static void json_messages(struct cv_json *json, const struct sim_world *w)
     cv__json_uint(json, "total", w->messages.count);
     cv__json_uint(json, "bytes", w->messages.byte_count);
     cv__json_uint(json, "lost", w->messages.lost_count);
+    cv__json_uint(json, "late", w->messages.late_count);
     cv__json_open(json, "by_type", '{');
     for (uint32_t i = 0; i < w->protocol->message_count; i++) {
         cv__json_uint(json, w->protocol->messages[i].name, w->messages.count_by_type[i]);
@@ -318,6 +319,14 @@ static void text_counts(const struct sim_world *w, FILE *out)
         }
     }
     (void)fprintf(out, "; lost %llu\n", (unsigned long long)w->messages.lost_count);
+    if (w->messages.late_count > 0) {
+        char bound[CV_DURATION_TEXT_BYTES];
+        (void)fprintf(out,
+                      "assumption violated: %llu messages took longer than %s (bounded delay); "
+                      "nothing is judged while they do\n",
+                      (unsigned long long)w->messages.late_count,
+                      cv__duration_format(w->properties.setting.delta_ns, bound));
+    }
     if (w->protocol->sequence_ns != NULL) {
         const struct sim_sequencer *s = &w->sequencer;
         (void)fprintf(

@@ -78,6 +78,7 @@ static void depart(struct sim_world *w, cv_id from, cv_id to, uint32_t payload, 
 {
     const int64_t delta_ns = w->properties.setting.delta_ns;
     if (delta_ns > 0 && delay_ns > delta_ns) {
+        w->messages.late_count++;
         sim_properties_lose(w, from, to); /* and a disturbance again when it arrives */
     }
     const uint32_t index = flight_new(w);

@@ -37,6 +37,7 @@ struct sim_messages {
     uint8_t *encoded;
 
     uint64_t count, byte_count, lost_count; /* sent, to each receiver; of these, lost */
+    uint64_t late_count; /* took longer than the protocol assumes, if it assumes a bound */
     uint64_t count_by_type[SIM_TYPES_MAX];
 };
 

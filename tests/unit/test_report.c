@@ -333,6 +333,24 @@ static void failures_name_file_line_and_seed(void **unused)
     cluster_drop(c);
 }
 
+/* Nothing is judged while messages are late: that must not look like success. */
+static void broken_assumption_is_told(void **unused)
+{
+    (void)unused;
+    struct cluster *c = run("protocol local\nnodes 3\nlink * delay 2.6ms\nrun 1s\n");
+    char *text = text_of(c->world, sim_report_text);
+    assert_non_null(strstr(text, "\nassumption violated: "));
+    assert_non_null(strstr(text, " messages took longer than 2.4"));
+    free(text);
+    assert_true(c->world->messages.late_count == c->world->messages.count);
+    cluster_drop(c);
+    c = run("protocol local\nnodes 3\nlink * delay 2.4ms\nrun 1s\n");
+    text = text_of(c->world, sim_report_text);
+    assert_null(strstr(text, "assumption violated"));
+    free(text);
+    cluster_drop(c);
+}
+
 static void failures_of_a_good_run_are_none(void **unused)
 {
     (void)unused;
@@ -382,6 +400,7 @@ int main(void)
         cmocka_unit_test(what_was_never_judged_is_not_tested),
         cmocka_unit_test(text_tells_people_the_same),
         cmocka_unit_test(failures_name_file_line_and_seed),
+        cmocka_unit_test(broken_assumption_is_told),
         cmocka_unit_test(failures_of_a_good_run_are_none),
         cmocka_unit_test(each_kind_of_fault_is_counted_under_a_name_of_its_own),
     };
