@@ -5,12 +5,14 @@
 #include "os/clock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #define PATIENCE_NS_MIN (NS_PER_S / 2)
 #define PATIENCE_NS_MAX (5 * NS_PER_S)
@@ -286,12 +288,22 @@ int cv__remote_secret(const char *path, const char *variable, char *ret_text, si
         memcpy(ret_text, value, strlen(value) + 1);
         return CV_OK;
     }
-    FILE *file = fopen(path, "re");
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* of a FIFO: at once */
+    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
     if (file == NULL) {
-        return cv__fail(reterr, CV_E_IO, "cannot read '%s': %s", path, strerror(errno));
+        const int why = errno;
+        if (fd >= 0) {
+            (void)close(fd); /* it was only read */
+        }
+        return cv__fail(reterr, CV_E_IO, "cannot read '%s': %s", path, strerror(why));
     }
     struct stat mode;
-    if (fstat(fileno(file), &mode) != 0 || (mode.st_mode & (S_IROTH | S_IWOTH)) != 0) {
+    const bool is_known = fstat(fileno(file), &mode) == 0;
+    if (!is_known || !S_ISREG(mode.st_mode)) {
+        (void)fclose(file); /* it was only read */
+        return cv__fail(reterr, CV_E_INVALID, "'%s' is not a regular file", path);
+    }
+    if ((mode.st_mode & (S_IROTH | S_IWOTH)) != 0) {
         (void)fclose(file); /* it was only read */
         return cv__fail(reterr, CV_E_INVALID,
                         "'%s' holds a secret that every user can read or change; chmod o= it",

@@ -100,10 +100,13 @@ def a_mistyped_address_is_not_repeated_with_its_password():
             assert said.returncode != 0 and b"heim" not in said.stderr, said.stderr
 
 
-def a_pipe_in_the_place_of_a_key_is_refused_at_once():
+def a_pipe_in_the_place_of_a_key_or_password_is_refused_at_once():
     os.mkfifo(WORK + "/key")
     said = conclave("elect", "job", "--via", f"multicast:239.192.0.77:7777?key={WORK}/key")
     assert said.returncode == 2 and b"is not a regular file" in said.stderr, said
+    said = conclave("status", "job", "--via", f"etcd://ops@127.0.0.1:1?password-file={WORK}/key")
+    if b"not built in" not in said.stderr and b"module" not in said.stderr:
+        assert said.returncode == 2 and b"is not a regular file" in said.stderr, said
 
 
 def somebody_elses_folder_in_tmp_does_not_stop_us():
