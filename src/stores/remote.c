@@ -288,7 +288,8 @@ int cv__remote_secret(const char *path, const char *variable, char *ret_text, si
         memcpy(ret_text, value, strlen(value) + 1);
         return CV_OK;
     }
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* of a FIFO: at once */
+    /* A FIFO is opened without waiting for a writer, and refused. */
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
     if (file == NULL) {
         const int why = errno;
