@@ -186,7 +186,7 @@ _conclave()
     check-lease) words=$(_conclave_options "--min --json --quiet --help") ;;
     explain)
         if [[ $cur == -* ]]; then
-            words=$(_conclave_options "--lease --json --help")
+            words=$(_conclave_options "--lease --grace --json --help")
         else
             compopt -o nospace 2>/dev/null
             words="sqlite: postgres:// etcd:// zookeeper://"

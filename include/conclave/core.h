@@ -75,18 +75,21 @@ struct cv_message_type {
 
 /* ---- Leadership ---------------------------------------------------------------------------- */
 
-#define CV_REASON_MAP(X)                                                  \
-    X(STARTED, "started")       /* nothing is known yet */                \
-    X(ELECTED, "elected")       /* a new leader */                        \
-    X(RENEWED, "renewed")       /* the same leadership, prolonged */      \
-    X(EXPIRED, "expired")       /* its time ran out */                    \
-    X(SUSPECTED, "suspected")   /* the leader fell silent */              \
-    X(SUPERSEDED, "superseded") /* a newer or stronger claim was heard */ \
-    X(RESIGNED, "resigned")     /* it stepped down by request */          \
-    X(LOST_QUORUM, "lost-quorum")                                         \
-    X(STORE_UNREACHABLE, "store-unreachable")                             \
-    X(STOPPED, "stopped")         /* this node takes no part any more */  \
-    X(NO_PROGRESS, "no-progress") /* its work was stuck: see progress_ns */
+#define CV_REASON_MAP(X)                                                                   \
+    X(STARTED, "started")       /* nothing is known yet */                                 \
+    X(ELECTED, "elected")       /* a new leader */                                         \
+    X(RENEWED, "renewed")       /* the same leadership, prolonged */                       \
+    X(EXPIRED, "expired")       /* its time ran out */                                     \
+    X(SUSPECTED, "suspected")   /* the leader fell silent */                               \
+    X(SUPERSEDED, "superseded") /* a newer or stronger claim was heard */                  \
+    X(RESIGNED, "resigned")     /* it stepped down by request */                           \
+    X(LOST_QUORUM, "lost-quorum")                                                          \
+    X(STORE_UNREACHABLE, "store-unreachable")                                              \
+    X(STOPPED, "stopped")         /* this node takes no part any more */                   \
+    X(NO_PROGRESS, "no-progress") /* its work was stuck: see progress_ns */                \
+    X(DIED, "died")               /* its process is gone, and so is what it had started */ \
+    X(FINISHED, "finished")       /* its work is done, and it gave the leadership back */  \
+    X(GONE, "gone")               /* nobody holds it any more; the store does not say why */
 
 enum cv_reason {
 #define CV_REASON_ENUM(name, text) CV_REASON_##name,
@@ -199,9 +202,10 @@ struct cv_event {
 
     /* STORE */
     enum cv_store_verdict verdict;
-    uint64_t token;      /* GRANTED, HELD: of the leadership; grows with each, never repeats */
-    uint64_t holder;     /* HELD: its label */
-    int64_t duration_ns; /* GRANTED, HELD: see there */
+    uint64_t token;        /* GRANTED, HELD: of the leadership; grows with each, never repeats */
+    uint64_t holder;       /* HELD: its label */
+    int64_t duration_ns;   /* GRANTED, HELD: see there */
+    enum cv_reason reason; /* FREE: why the last leadership ended; CV_REASON_STARTED: not known */
 };
 
 /* ---- Effects ------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* src/base/command.c - see command.h. */
 #include "base/command.h"
 
+#include "core/duration.h"
 #include "core/errors.h"
 #include "core/text.h"
 
@@ -193,6 +194,16 @@ bool cv__option_number(const char *option, const char *text, uint64_t min, uint6
     }
     *ret_value = value;
     return true;
+}
+
+bool cv__option_time(const char *option, const char *text, int64_t *ret_ns)
+{
+    const char *rest = cv__decimal_parse(text, ret_ns);
+    if ((rest != NULL && *rest == '\0') || cv__duration_parse(text, ret_ns)) {
+        return true;
+    }
+    cv__complain("%s takes a time like 5s, not '%s'", option, text);
+    return false;
 }
 
 /* ---- Output ---------------------------------------------------------------------------------- */

@@ -48,6 +48,10 @@ bool cv__option_json(int argc, char **argv, bool *ret_is_json);
 bool cv__option_number(const char *option, const char *text, uint64_t min, uint64_t max,
                        uint64_t *ret_value);
 
+/* A time such as 5s or 500ms of an option, or a number of seconds as with flock(1); false and a
+ * complaint if it is none. */
+bool cv__option_time(const char *option, const char *text, int64_t *ret_ns);
+
 /* Whether the output could be written: `status`, or EXIT_CANNOT and a complaint if it could not. */
 int cv__flush_output(int status);
 

@@ -75,8 +75,8 @@ static int run(int argc, char **argv)
             is_quiet = true;
             break;
         case 'm':
-            if (!cv__duration_parse(optarg, &min_ns)) {
-                return cv__wrong_usage("--min takes a time such as 2s or 500ms, not '%s'", optarg);
+            if (!cv__option_time("--min", optarg, &min_ns)) {
+                return EXIT_USAGE;
             }
             break;
         default:

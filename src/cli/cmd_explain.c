@@ -4,8 +4,12 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/inquiry.h"
+#include "cli/reasons.h"
 #include "core/duration.h"
+#include "core/errors.h"
 #include "core/options.h"
+#include "core/text.h"
+#include "supervisor/schedule.h"
 
 #include <conclave/conclave.h>
 #include <getopt.h>
@@ -30,13 +34,19 @@ static int64_t option_ns(const struct cv_protocol *protocol, const struct cv_con
     return 0;
 }
 
+static int64_t grant_of(const struct cv_store_kind *kind, int64_t asked_ns)
+{
+    const int64_t step_ns = kind->lease_ns_step;
+    return (asked_ns + step_ns - 1) / step_ns * step_ns / 100 * kind->grant_percent;
+}
+
 static void print(const struct cv_store_kind *kind, const struct cv_protocol *protocol,
-                  const struct cv_config *config, bool is_json)
+                  const struct cv_config *config, int64_t grace_ns, bool is_json)
 {
     const int64_t asked_ns = option_ns(protocol, config, "lease");
     const int64_t step_ns = kind->lease_ns_step;
     const int64_t lease_ns = (asked_ns + step_ns - 1) / step_ns * step_ns;
-    const int64_t grant_ns = lease_ns / 100 * kind->grant_percent;
+    const int64_t grant_ns = grant_of(kind, asked_ns);
     const int64_t renew_asked_ns = option_ns(protocol, config, "renew");
     const int64_t renew_ns = renew_asked_ns < grant_ns / 2 ? renew_asked_ns : grant_ns / 2;
     const int64_t retry_ns = option_ns(protocol, config, "retry");
@@ -44,21 +54,32 @@ static void print(const struct cv_store_kind *kind, const struct cv_protocol *pr
     const int64_t poll_ns = option_ns(protocol, config, "poll");
     const int64_t drift_ns = lease_ns / 1000 * (2 * config->drift_ppb) / 1000000;
     const bool has_lifeline = kind->inherit != NULL;
+    /* The last request that is lost in an outage is repeated when its time is over. */
+    const int64_t again_ns = cv__max64(retry_ns, timeout_ns);
+    const int64_t left_ns = grant_ns - drift_ns - renew_ns;
+    const struct cv_schedule schedule = cv__schedule(grace_ns, 0);
+    const int64_t run_left_ns = cv__schedule_term_ns(&schedule, left_ns);
     const struct fact facts[] = {
         {"lease_s", "lease, as the store keeps it", "", lease_ns},
         {"grant_s", "of which a leader may rely on", "", grant_ns},
         {"crash_takeover_max_s", "crash: another leads after at most",
-         has_lifeline ? "; milliseconds, as soon as nothing of the leader is left on the host" : "",
-         lease_ns + retry_ns + timeout_ns},
+         has_lifeline ? "; milliseconds, as soon as nothing of the leader is left on the host"
+         : kind->counts_anew ? "; one lease less, unless the servers elect a leader meanwhile"
+                             : "",
+         (kind->counts_anew ? 2 : 1) * lease_ns + retry_ns + timeout_ns},
         {"resign_takeover_max_s", "resignation: another leads after at most",
          "; a few round trips, if the store's notifications come through",
          poll_ns + retry_ns + timeout_ns},
         {"outage_tolerated_s", "store outage that a leader survives",
          "; a longer one ends the leadership, and nobody leads until it is over",
-         grant_ns - drift_ns - renew_ns - retry_ns},
+         left_ns - again_ns},
         {"pause_tolerated_s", "pause of the leader that it survives",
-         "; a longer one ends the leadership before it can act again",
-         grant_ns - drift_ns - renew_ns},
+         "; a longer one ends the leadership before it can act again", left_ns},
+        {"run_grace_s", "'run': SIGTERM before the end of the lease by", "", grace_ns},
+        {"run_outage_tolerated_s", "'run': store outage that the command survives",
+         "; a longer one may end it", cv__max64(run_left_ns - again_ns, 0)},
+        {"run_pause_tolerated_s", "'run': pause of it that the command survives",
+         "; its guard ends it in a longer one", run_left_ns},
         {"drift_allowance_s", "of the lease set aside for clocks that drift", "", drift_ns},
     };
     const double leader_rate = 1e9 / (double)renew_ns, waiting_rate = 1e9 / (double)poll_ns;
@@ -97,17 +118,60 @@ static void print(const struct cv_store_kind *kind, const struct cv_protocol *pr
         "seen.\n");
 }
 
+static void print_reason(enum cv_reason reason, bool is_json)
+{
+    const struct cv_reason_text *text = cv__reason_text(reason);
+    if (!is_json) {
+        (void)printf("%s: %s.\nWhat to do: %s.\n", cv_reason_name(reason), text->meaning,
+                     text->advice);
+        return;
+    }
+    struct cv_json json = {.out = stdout};
+    cv__json_open(&json, NULL, '{');
+    cv__json_text(&json, "reason", cv_reason_name(reason));
+    cv__json_text(&json, "meaning", text->meaning);
+    cv__json_text(&json, "advice", text->advice);
+    cv__json_close(&json, '}');
+    (void)printf("\n");
+}
+
+/* A reason, or nearly one. False: it is something else. */
+static bool explain_reason(const char *word, bool is_json, int *ret_status)
+{
+    const char *known[CV_REASON_COUNT + 1] = {0};
+    for (uint32_t i = 0; i < CV_REASON_COUNT; i++) {
+        known[i] = cv_reason_name((enum cv_reason)i);
+    }
+    const enum cv_reason reason = cv__reason_find(word);
+    if (reason == CV_REASON_COUNT) {
+        *ret_status = EXIT_USAGE;
+        return cv__nearest_word(word, known) != NULL && cv__unknown_word("reason", word, known);
+    }
+    print_reason(reason, is_json);
+    *ret_status = EXIT_FINE;
+    return true;
+}
+
 static int run(int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"lease", required_argument, NULL, 'l'}, {"json", no_argument, NULL, 'j'}, {0}};
-    const char *lease = "5s";
+    static const struct option longs[] = {{"lease", required_argument, NULL, 'l'},
+                                          {"grace", required_argument, NULL, 'g'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {0}};
+    int64_t lease_ns = 5 * NS_PER_S, grace_ns = -1;
     bool is_json = false;
     int option;
     while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
         switch (option) {
         case 'l':
-            lease = optarg;
+            if (!cv__option_time("--lease", optarg, &lease_ns)) {
+                return EXIT_USAGE;
+            }
+            break;
+        case 'g':
+            if (!cv__option_time("--grace", optarg, &grace_ns)) {
+                return EXIT_USAGE;
+            }
             break;
         case 'j':
             is_json = true;
@@ -119,6 +183,10 @@ static int run(int argc, char **argv)
     if (argc - optind > 1) {
         return cv__wrong_usage("explain takes one address: '%s'", argv[optind + 1]);
     }
+    int status;
+    if (optind < argc && explain_reason(argv[optind], is_json, &status)) {
+        return status;
+    }
     char *address;
     const struct cv_store_kind *kind =
         cv__inquiry_kind(optind < argc ? argv[optind] : NULL, &address);
@@ -129,18 +197,24 @@ static int run(int argc, char **argv)
     const struct cv_protocol *protocol = cv_protocol_find("lease");
     struct cv_config config;
     struct cv_errtext error;
-    int64_t lease_ns;
-    if (!cv__duration_parse(lease, &lease_ns) || lease_ns < kind->lease_ns_min) {
-        char least[CV_DURATION_TEXT_BYTES];
+    char lease[CV_DURATION_TEXT_BYTES], least[CV_DURATION_TEXT_BYTES];
+    (void)cv__duration_format(lease_ns, lease);
+    if (lease_ns < kind->lease_ns_min) {
         return cv__wrong_usage("--lease takes a time of %s at least with %s, not '%s'",
                                cv__duration_format(kind->lease_ns_min, least), kind->scheme, lease);
     }
+    const int64_t grant_ns = grant_of(kind, lease_ns);
+    if (grace_ns > cv__schedule_grace_ns_max(grant_ns)) {
+        return cv__wrong_usage("--grace takes a time of %s at most with this lease",
+                               cv__duration_format(cv__schedule_grace_ns_max(grant_ns), least));
+    }
+    grace_ns = grace_ns >= 0 ? grace_ns : cv__schedule_grace_ns(grant_ns);
     cv_config_init(&config, protocol, 1, 1);
     if (cv_config_set(&config, protocol, "lease", lease, &error) != CV_OK ||
         cv_core_configure(protocol, &config, &error) != CV_OK) {
         return cv__cannot("%s", error.text);
     }
-    print(kind, protocol, &config, is_json);
+    print(kind, protocol, &config, grace_ns, is_json);
     return EXIT_FINE;
 }
 
@@ -148,11 +222,15 @@ const struct cv_verb cv__verb_explain = {
     .name = "explain",
     .summary = "what a configuration promises: take-over, outages, drift",
     .help =
-        "usage: conclave explain [ADDRESS] [--lease TIME] [--json]\n\n"
+        "usage: conclave explain [ADDRESS] [--lease TIME] [--grace TIME] [--json]\n"
+        "       conclave explain REASON [--json]\n\n"
         "Prints what an election at ADDRESS (default: a file of this user) promises: how soon\n"
         "another leads after a crash or a resignation, which outage, pause and drift it bears,\n"
         "and what it costs.\n\n"
+        "With a REASON, as 'history', 'watch' and hooks tell it, such as 'expired': what it means\n"
+        "and what to do.\n\n"
         "  --lease TIME   default 5s\n"
+        "  --grace TIME   of 'conclave run'; default as there\n"
         "  --json         the same for programs\n",
     .run = run,
 };

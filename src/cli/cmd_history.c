@@ -15,7 +15,7 @@ struct settings {
     bool has_at, is_json;
     int64_t at_ns, since_ns, now_ns;
     /* The previous line: the next one says for how long nobody led between them. */
-    int64_t last_to_ns;
+    struct cv_store_past last;
     bool has_last;
     uint64_t shown_count;
     struct cv_json json;
@@ -77,7 +77,22 @@ static void print_instant(int64_t wall_ns)
     (void)printf("%s.%03d", text, (int)(wall_ns % NS_PER_S / NS_PER_MS));
 }
 
-static void print_json(struct settings *s, const struct cv_store_past *past, int64_t gap_ns)
+/* For how long nobody led before a leadership; negative: not known. That a leader died is noticed
+ * later than it happens: all that is known is when its lease was renewed last. */
+struct gap {
+    int64_t ns;
+    bool is_upper_bound;
+};
+
+static struct gap gap_before(const struct settings *s, const struct cv_store_past *past)
+{
+    const bool has_died = strcmp(s->last.why, cv_reason_name(CV_REASON_DIED)) == 0;
+    const int64_t since_ns = has_died ? s->last.alive_wall_ns : s->last.to_wall_ns;
+    const bool is_known = s->has_last && since_ns != 0 && past->from_wall_ns >= since_ns;
+    return (struct gap){is_known ? past->from_wall_ns - since_ns : -1, has_died};
+}
+
+static void print_json(struct settings *s, const struct cv_store_past *past, struct gap gap)
 {
     cv__json_open(&s->json, NULL, '{');
     cv__json_text(&s->json, "leader", past->node);
@@ -90,15 +105,27 @@ static void print_json(struct settings *s, const struct cv_store_past *past, int
         cv__json_null(&s->json, "to_unix_s");
         cv__json_null(&s->json, "why");
     }
-    if (gap_ns >= 0) {
-        cv__json_seconds(&s->json, "nobody_before_s", gap_ns);
+    if (past->alive_wall_ns != 0) {
+        cv__json_seconds(&s->json, "last_renewed_unix_s", past->alive_wall_ns);
+    } else {
+        cv__json_null(&s->json, "last_renewed_unix_s");
+    }
+    if (gap.ns >= 0) {
+        cv__json_seconds(&s->json, "nobody_before_s", gap.ns);
     } else {
         cv__json_null(&s->json, "nobody_before_s");
     }
+    cv__json_bool(&s->json, "nobody_before_is_at_most", gap.is_upper_bound);
     cv__json_close(&s->json, '}');
 }
 
-static void print_text(const struct cv_store_past *past, int64_t now_ns, int64_t gap_ns)
+static void print_header(void)
+{
+    (void)printf("%-23s  %-23s  %12s  %6s  %-17s  %s\n", "from", "to", "lasted", "token",
+                 "why ended", "leader");
+}
+
+static void print_text(const struct cv_store_past *past, int64_t now_ns, struct gap gap)
 {
     print_instant(past->from_wall_ns);
     (void)printf("  ");
@@ -108,10 +135,16 @@ static void print_text(const struct cv_store_past *past, int64_t now_ns, int64_t
         (void)printf("%-23s", "(still leads)");
     }
     const int64_t to_ns = past->to_wall_ns != 0 ? past->to_wall_ns : now_ns;
-    cv__print(stdout, "  %10.3f s  %6llu  %-12s  %s", (double)(to_ns - past->from_wall_ns) / 1e9,
+    cv__print(stdout, "  %10.3f s  %6llu  %-17s  %s", (double)(to_ns - past->from_wall_ns) / 1e9,
               (unsigned long long)past->token, past->to_wall_ns != 0 ? past->why : "", past->node);
-    if (gap_ns >= 0) {
-        (void)printf("  (nobody for %.3f s before)", (double)gap_ns / 1e9);
+    const bool has_died = strcmp(past->why, cv_reason_name(CV_REASON_DIED)) == 0;
+    if (has_died && past->alive_wall_ns != 0) {
+        (void)printf("  (last renewed %.3f s before its end)",
+                     (double)(past->to_wall_ns - past->alive_wall_ns) / 1e9);
+    }
+    if (gap.ns >= 0) {
+        (void)printf("  (nobody for %s%.3f s before)", gap.is_upper_bound ? "at most " : "",
+                     (double)gap.ns / 1e9);
     }
     (void)printf("\n");
 }
@@ -119,10 +152,8 @@ static void print_text(const struct cv_store_past *past, int64_t now_ns, int64_t
 static void on_past(void *user, const struct cv_store_past *past)
 {
     struct settings *s = user;
-    const int64_t gap_ns = s->has_last && past->from_wall_ns >= s->last_to_ns
-                               ? past->from_wall_ns - s->last_to_ns
-                               : -1;
-    s->last_to_ns = past->to_wall_ns;
+    const struct gap gap = gap_before(s, past);
+    s->last = *past;
     s->has_last = past->to_wall_ns != 0;
     const int64_t to_ns = past->to_wall_ns != 0 ? past->to_wall_ns : INT64_MAX;
     const bool is_wanted =
@@ -130,12 +161,15 @@ static void on_past(void *user, const struct cv_store_past *past)
     if (!is_wanted) {
         return;
     }
-    s->shown_count++;
     if (s->is_json) {
-        print_json(s, past, gap_ns);
+        print_json(s, past, gap);
     } else {
-        print_text(past, s->now_ns, gap_ns);
+        if (s->shown_count == 0) {
+            print_header();
+        }
+        print_text(past, s->now_ns, gap);
     }
+    s->shown_count++;
 }
 
 static int parse(int argc, char **argv, struct settings *s, const char **ret_via)
@@ -212,10 +246,11 @@ const struct cv_verb cv__verb_history = {
     .summary = "who led when, and why it changed",
     .help = "usage: conclave history NAME [--at TIME] [--since TIME] [--via ADDRESS] [--json]\n\n"
             "Prints every leadership: from, to, how long, token, why it ended, who; and for how\n"
-            "long nobody led before it.\n\n"
+            "long nobody led before it. 'conclave explain REASON' says what a reason means.\n\n"
             "  --at TIME      only who led at that instant\n"
             "  --since TIME   only what lasted until then or longer\n"
-            "  --via ADDRESS  where the election is held; default: a file of this user\n"
+            "  --via ADDRESS  where the election is held; default: CONCLAVE_VIA, or a file of this "
+            "user\n"
             "  --json         a list of objects\n\n"
             "TIME is '2026-01-31 14:00[:05]' in local time, '2026-01-31T14:00:05Z', @SECONDS of\n"
             "Unix time, or a duration like 10min, for that long ago.\n"

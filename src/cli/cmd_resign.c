@@ -39,6 +39,17 @@ static int await_change(const struct cv_store_kind *kind, const char *address, c
     }
 }
 
+/* Then nothing has to be done, and the leader is left alone. */
+static bool leads_already(const struct cv_store_kind *kind, const char *address, const char *name,
+                          const char *heir)
+{
+    struct cv_inquiry inquiry;
+    struct cv_errtext unused; /* the request that follows will say what is wrong */
+    return cv__inquire(kind, address, name, /* asks_to_resign= */ false, NULL, &inquiry, &unused) ==
+               CV_OK &&
+           inquiry.verdict == CV_STORE_HELD && strcmp(inquiry.record.node, heir) == 0;
+}
+
 static int run(int argc, char **argv)
 {
     static const struct option longs[] = {{"via", required_argument, NULL, 'v'},
@@ -57,8 +68,8 @@ static int run(int argc, char **argv)
             heir = optarg;
             break;
         case 'w':
-            if (!cv__duration_parse(optarg, &wait_ns)) {
-                return cv__wrong_usage("--wait takes a time like 5s, not '%s'", optarg);
+            if (!cv__option_time("--wait", optarg, &wait_ns)) {
+                return EXIT_USAGE;
             }
             break;
         default:
@@ -80,8 +91,11 @@ static int run(int argc, char **argv)
     struct cv_inquiry inquiry;
     struct cv_errtext error;
     int status;
-    if (cv__inquire(kind, address, name, /* asks_to_resign= */ true, heir, &inquiry, &error) !=
-        CV_OK) {
+    if (heir != NULL && leads_already(kind, address, name, heir)) {
+        (void)printf("%s: %s leads already\n", name, heir);
+        status = EXIT_FINE;
+    } else if (cv__inquire(kind, address, name, /* asks_to_resign= */ true, heir, &inquiry,
+                           &error) != CV_OK) {
         status = cv__cannot("%s", error.text);
     } else if (inquiry.verdict == CV_STORE_FREE) {
         cv__complain("%s: nobody leads", name);
@@ -102,7 +116,8 @@ const struct cv_verb cv__verb_resign = {
         "leads. The leader stops its command first; nothing is taken from it by force.\n\n"
         "  --to NODE      in favour of this one, if it is a candidate\n"
         "  --wait TIME    how long to wait; default 10s\n"
-        "  --via ADDRESS  where the election is held; default: a file of this user\n\n"
+        "  --via ADDRESS  where the election is held; default: CONCLAVE_VIA, or a file of this "
+        "user\n\n"
         "Exit status: 0 handed over, 1 nobody leads or it still does, 2 wrong usage.\n",
     .run = run,
 };

@@ -9,7 +9,7 @@
  * the lease is not renewed either and runs out. */
 #include "cli/cli.h"
 #include "cli/follow.h"
-#include "core/duration.h"
+#include "cli/inquiry.h"
 #include "os/clock.h"
 #include "runtime/election.h"
 #include "runtime/place.h"
@@ -17,6 +17,7 @@
 #include "supervisor/hooks.h"
 #include "supervisor/lease_file.h"
 #include "supervisor/notify.h"
+#include "supervisor/schedule.h"
 #include "supervisor/supervisor.h"
 
 #include <conclave/conclave.h>
@@ -40,7 +41,6 @@ enum {
 };
 
 #define LEASE_NS_DEFAULT (5 * NS_PER_S)
-#define GRACE_NS_DEFAULT (2 * NS_PER_S)
 #define OVERDUE_NS \
     (5 * NS_PER_S) /* a command that was killed and is not gone after this is stuck */
 #define HOOKS_NS_MAX (5 * NS_PER_S)
@@ -69,13 +69,18 @@ struct run {
     struct cv_election_status status;
 
     enum stage stage;
-    uint64_t token;   /* of the run that is under way, or of the last one */
-    int64_t stop_ns;  /* when it was told to stop */
-    bool must_resign; /* somebody asked for it */
-    bool has_led;     /* at least once */
-    bool has_trouble; /* the store cannot be used, and it was said */
-    int end_signal;   /* told to end, while the command was ending anyway; 0: not so */
-    bool is_over;     /* exit with exit_status */
+    uint64_t token;         /* of the run that is under way, or of the last one */
+    int64_t stop_ns;        /* when it was told to stop */
+    bool must_resign;       /* somebody asked for it */
+    bool is_finished;       /* the command has ended by itself */
+    int64_t valid_until_ns; /* as of the latest renewal */
+    int64_t turn_ns;        /* when the loop had its latest turn */
+    bool was_paused;        /* since the last renewal: this process did not run */
+    enum cv_reason why;     /* the leadership that is under way ends, or the last one ended */
+    bool has_led;           /* at least once */
+    bool has_trouble;       /* the store cannot be used, and it was said */
+    int end_signal;         /* told to end, while the command was ending anyway; 0: not so */
+    bool is_over;           /* exit with exit_status */
     int exit_status;
     int64_t give_up_ns; /* without having led; INT64_MAX: never */
 };
@@ -122,6 +127,9 @@ static void start(struct run *run)
     run->stage = STAGE_RUNNING;
     run->token = s->token;
     run->must_resign = false;
+    run->why = CV_REASON_STARTED;
+    run->was_paused = false;
+    run->valid_until_ns = s->valid_until_ns;
     say(run, "elected, token %llu", (unsigned long long)s->token);
     cv__hooks_change(run->hooks, CV_HOOK_MASTER, s->token, cv_reason_name(s->reason));
     cv__notify_status(&run->notify, "leading, token %llu", (unsigned long long)s->token);
@@ -138,12 +146,29 @@ static void stop(struct run *run, const char *why)
     cv__supervisor_stop(run->supervisor);
 }
 
+/* The leadership of the command is over, or the time for it is: why? While the election says that
+ * we lead, the command was stopped in time because the lease was not renewed: this process did not
+ * run, or it did and the store did not answer. */
+static enum cv_reason why_lost(const struct run *run)
+{
+    const struct cv_election_status *s = &run->status;
+    if (run->must_resign) {
+        return CV_REASON_RESIGNED;
+    }
+    if (s->role == CV_ROLE_LEADER && s->token == run->token) {
+        return run->was_paused ? CV_REASON_EXPIRED : CV_REASON_STORE_UNREACHABLE;
+    }
+    const bool is_of_another = s->reason == CV_REASON_ELECTED || s->reason == CV_REASON_RENEWED;
+    return is_of_another ? CV_REASON_EXPIRED : s->reason;
+}
+
 static void on_gone(struct run *run, const struct cv_supervisor_event *event)
 {
     const bool was_asked = run->must_resign;
     run->stage = STAGE_WAITING;
     switch (event->end) {
     case CV_END_EXITED:
+        run->is_finished = true;
         end(run, event->status);
         return;
     case CV_END_NOT_STARTED:
@@ -161,9 +186,10 @@ static void on_gone(struct run *run, const struct cv_supervisor_event *event)
     default:
         break;
     }
-    cv__hooks_change(run->hooks, CV_HOOK_BACKUP, run->token,
-                     was_asked ? cv_reason_name(CV_REASON_RESIGNED)
-                               : cv_reason_name(run->status.reason));
+    if (run->why == CV_REASON_STARTED) {
+        run->why = why_lost(run);
+    }
+    cv__hooks_change(run->hooks, CV_HOOK_BACKUP, run->token, cv_reason_name(run->why));
     cv__notify_status(&run->notify, "waiting");
     if (was_asked) {
         run->must_resign = false;
@@ -171,7 +197,7 @@ static void on_gone(struct run *run, const struct cv_supervisor_event *event)
         cv_resign(run->election, heir[0] != '\0' ? heir : NULL);
         say(run, "resigned, as it was asked to");
     } else {
-        say(run, "leadership lost (%s)", cv_reason_name(run->status.reason));
+        say(run, "leadership lost (%s)", cv_reason_name(run->why));
     }
     if (run->end_signal != 0) {
         end(run, EXIT_SIGNAL + run->end_signal);
@@ -242,16 +268,20 @@ static void on_change(struct run *run)
         if (is_leader && s->is_resign_requested) {
             cv_resign(run->election, s->heir[0] != '\0' ? s->heir : NULL);
         } else if (is_leader && s->token == run->token) {
-            cv_resign(run->election, NULL); /* one run for each token: fencing relies on it */
+            /* One run for each token: fencing relies on it. */
+            cv__election_resign(run->election, NULL, run->why);
         } else if (is_leader) {
             start(run);
         }
         break;
     case STAGE_RUNNING:
         if (!is_leader || s->token != run->token) {
+            run->why = why_lost(run);
             stop(run, "leadership lost");
         } else {
             cv__supervisor_extend(run->supervisor, s->valid_until_ns);
+            run->was_paused = run->was_paused && s->valid_until_ns == run->valid_until_ns;
+            run->valid_until_ns = s->valid_until_ns;
             if (s->is_resign_requested) {
                 run->must_resign = true;
                 stop(run, "asked to resign");
@@ -307,9 +337,20 @@ static int poll_ms(const struct run *run)
     return ms < 0 ? 0 : ms > 60000 ? 60000 : (int)ms;
 }
 
+/* The loop has a turn at least four times in a lease, unless this process was stopped. */
+static void note_turn(struct run *run)
+{
+    const int64_t now_ns = cv__clock_now_ns();
+    run->was_paused =
+        run->was_paused || now_ns - run->turn_ns > run->settings->options.lease_ns / 2;
+    run->turn_ns = now_ns;
+}
+
 static void loop(struct run *run)
 {
+    run->turn_ns = cv__clock_now_ns();
     while (!run->is_over) {
+        note_turn(run);
         const bool is_overdue =
             run->stage == STAGE_STOPPING &&
             cv__clock_now_ns() - run->stop_ns > run->settings->grace_ns + OVERDUE_NS;
@@ -478,7 +519,10 @@ static int run_command(const struct settings *settings)
         run.exit_status = code == CV_E_INVALID ? EXIT_USAGE : EXIT_OWN;
     }
     cv__supervisor_close(run.supervisor); /* nothing of the command is left, ... */
-    cv_close(run.election);               /* ... and then the next one may lead */
+    if (run.is_finished) {
+        cv__election_resign(run.election, NULL, CV_REASON_FINISHED);
+    }
+    cv_close(run.election); /* ... and then the next one may lead */
     if (run.hooks != NULL) {
         await_hooks(&run);
     }
@@ -488,17 +532,6 @@ static int run_command(const struct settings *settings)
 }
 
 /* ---- The command line ------------------------------------------------------------------------ */
-
-/* A time, or a number of seconds as with flock(1). */
-static bool time_parse(const char *option, const char *text, int64_t *ret_ns)
-{
-    const char *rest = cv__decimal_parse(text, ret_ns);
-    if ((rest != NULL && *rest == '\0') || cv__duration_parse(text, ret_ns)) {
-        return true;
-    }
-    cv__complain("%s takes a time like 5s, not '%s'", option, text);
-    return false;
-}
 
 /* In the library 0 stands for the default, but a user who writes 0 does not mean that. */
 static bool lease_is_some(const struct settings *s)
@@ -517,14 +550,14 @@ static bool option_take(struct settings *s, int option)
         s->via = optarg;
         return true;
     case 'l':
-        return time_parse("--lease", optarg, &s->options.lease_ns) && lease_is_some(s);
+        return cv__option_time("--lease", optarg, &s->options.lease_ns) && lease_is_some(s);
     case 'g':
-        return time_parse("--grace", optarg, &s->grace_ns);
+        return cv__option_time("--grace", optarg, &s->grace_ns);
     case 'n':
         s->is_nonblocking = true;
         return true;
     case 'w':
-        return time_parse("--wait", optarg, &s->wait_ns);
+        return cv__option_time("--wait", optarg, &s->wait_ns);
     case 'E':
         return cv__option_number("-E", optarg, 0, 255, &s->conflict);
     case 'o':
@@ -599,6 +632,9 @@ static int parse(int argc, char **argv, struct settings *s)
         (void)fputs(cv__verb_run.help, stdout);
         return EXIT_FINE;
     }
+    if (s->is_nonblocking && s->wait_ns >= 0) {
+        return cv__wrong_usage("-n does not wait, and -w does: use one of them");
+    }
     if (s->name == NULL || s->command[0] == NULL) {
         return cv__wrong_usage("use: conclave run NAME [OPTIONS] -- COMMAND [ARGUMENTS]");
     }
@@ -608,23 +644,24 @@ static int parse(int argc, char **argv, struct settings *s)
 static int complete(struct settings *s)
 {
     struct cv_errtext error;
+    s->via = cv__via(s->via);
     if (s->options.lease_ns == 0) {
         s->options.lease_ns = LEASE_NS_DEFAULT;
     }
     const int64_t lease_ns = s->options.lease_ns;
-    /* SIGTERM is sent that long before the grant ends. It must not be sent before the renewal could
-     * be answered, which is requested when half of the grant is over, or sooner. */
     const struct cv_store_kind *kind = s->via != NULL ? cv__store_find(s->via) : NULL;
     const int64_t grant_ns = kind != NULL ? lease_ns / 100 * kind->grant_percent : lease_ns;
-    const int64_t grace_ns_max = grant_ns / 5 * 2;
+    const int64_t grace_ns_max = cv__schedule_grace_ns_max(grant_ns);
     if (s->grace_ns < 0) {
-        s->grace_ns = grace_ns_max < GRACE_NS_DEFAULT ? grace_ns_max : GRACE_NS_DEFAULT;
+        s->grace_ns = cv__schedule_grace_ns(grant_ns);
     }
     if (s->grace_ns > grace_ns_max) {
-        return cv__wrong_usage("a grace of %g s is too long for a lease of %g s, of which a grant "
-                               "is good for %g s: two fifths of that at most, %g s",
-                               (double)s->grace_ns / 1e9, (double)lease_ns / 1e9,
-                               (double)grant_ns / 1e9, (double)grace_ns_max / 1e9);
+        return cv__wrong_usage(
+            "--grace %g s is too long for --lease %g s: the command would be "
+            "stopped before its lease could be renewed; use --grace %g s or "
+            "less, or --lease %g s or more",
+            (double)s->grace_ns / 1e9, (double)lease_ns / 1e9, (double)grace_ns_max / 1e9,
+            (double)s->grace_ns / 1e9 * 2.5 * (double)lease_ns / (double)grant_ns);
     }
     s->options.progress_ns = lease_ns;
     s->options.log = cv__print_notice;
@@ -658,8 +695,9 @@ const struct cv_verb cv__verb_run = {
         "COMMAND and everything it started gets SIGTERM, and SIGKILL before another may lead, "
         "also\n"
         "if this process is stopped or killed. When COMMAND ends, so does 'run'.\n\n"
-        "  --via ADDRESS     where the election is held; default: a file of this user, for the\n"
-        "                    processes of this host; 'conclave stores' lists the kinds\n"
+        "  --via ADDRESS     where the election is held; default: CONCLAVE_VIA, or a file of this\n"
+        "                    user, for the processes of this host; 'conclave stores' lists the "
+        "kinds\n"
         "  --lease TIME      a leader that is not heard of is replaced after this; default 5s\n"
         "  --grace TIME      from SIGTERM to SIGKILL; default 2s, at most two fifths of the lease\n"
         "  -n, --nonblock    do not wait: fail if another leads\n"

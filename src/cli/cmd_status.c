@@ -148,7 +148,8 @@ const struct cv_verb cv__verb_status = {
     .help = "usage: conclave status [NAME] [--via ADDRESS] [--json]\n\n"
             "Prints who leads, since when, the fencing token and how much of the lease is left.\n"
             "Without NAME: every election that the store knows.\n\n"
-            "  --via ADDRESS  where the election is held; default: a file of this user\n"
+            "  --via ADDRESS  where the election is held; default: CONCLAVE_VIA, or a file of this "
+            "user\n"
             "  --json         one object for each election\n\n"
             "Exit status: 0 somebody leads, 1 nobody does, 2 wrong usage or no answer.\n",
     .run = run,

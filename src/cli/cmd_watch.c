@@ -12,7 +12,8 @@ const struct cv_verb cv__verb_watch = {
     .summary = "follow an election without taking part",
     .help = "usage: conclave watch NAME [--via ADDRESS] [--json]\n\n"
             "Prints one line for each change of the leader, until interrupted.\n\n"
-            "  --via ADDRESS  where the election is held; default: a file of this user\n"
+            "  --via ADDRESS  where the election is held; default: CONCLAVE_VIA, or a file of this "
+            "user\n"
             "  --lease TIME   how often to ask if the store sends no notification; default 5s\n"
             "  --changes N    stop after N changes\n"
             "  --json         one object for each change\n\n"

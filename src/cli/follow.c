@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/inquiry.h"
 #include "core/duration.h"
 #include "os/clock.h"
 #include "runtime/election.h"
@@ -187,9 +188,11 @@ static int parse(int argc, char **argv, bool is_observer, struct settings *setti
             settings->via = optarg;
             break;
         case 'l':
-            if (!cv__duration_parse(optarg, &settings->options.lease_ns) ||
-                settings->options.lease_ns == 0) {
-                return cv__wrong_usage("--lease takes a time like 5s, not '%s'", optarg);
+            if (!cv__option_time("--lease", optarg, &settings->options.lease_ns)) {
+                return EXIT_USAGE;
+            }
+            if (settings->options.lease_ns == 0) {
+                return cv__wrong_usage("a lease of 0 s is too short");
             }
             break;
         case 'N':
@@ -213,6 +216,7 @@ static int parse(int argc, char **argv, bool is_observer, struct settings *setti
                                is_observer ? "watch" : "elect");
     }
     settings->name = argv[optind];
+    settings->via = cv__via(settings->via);
     return EXIT_FINE;
 }
 

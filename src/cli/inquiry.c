@@ -61,10 +61,16 @@ static void fail_storeless(const char *address, struct cv_errtext *reterr)
     }
 }
 
+const char *cv__via(const char *given)
+{
+    const char *set = getenv("CONCLAVE_VIA");
+    return given != NULL ? given : set != NULL && set[0] != '\0' ? set : NULL;
+}
+
 const struct cv_store_kind *cv__inquiry_kind(const char *via, char **ret_address)
 {
     struct cv_errtext error;
-    if (cv__place_address(via, ret_address, &error) != CV_OK) {
+    if (cv__place_address(cv__via(via), ret_address, &error) != CV_OK) {
         cv__complain("%s", error.text);
         return NULL;
     }

@@ -12,7 +12,10 @@ struct cv_inquiry {
     struct cv_store_record record;
 };
 
-/* The kind of store for an address (NULL: the user's own file) and the address itself, which the
+/* What --via said, or else CONCLAVE_VIA; NULL: neither did. */
+const char *cv__via(const char *given);
+
+/* The kind of store for an address (NULL: that of CONCLAVE_VIA, or the user's own file) and the address itself, which the
  * caller frees; or NULL and a message. */
 const struct cv_store_kind *cv__inquiry_kind(const char *via, char **ret_address);
 

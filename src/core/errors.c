@@ -8,6 +8,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 const char *cv_strerror(int code)
 {
@@ -45,6 +46,15 @@ const char *cv_reason_name(enum cv_reason reason)
 #undef CV_REASON_TEXT
     };
     return (uint32_t)reason < CV_REASON_COUNT ? names[reason] : "unknown";
+}
+
+enum cv_reason cv__reason_find(const char *name)
+{
+    uint32_t reason = 0;
+    while (reason < CV_REASON_COUNT && strcmp(cv_reason_name((enum cv_reason)reason), name) != 0) {
+        reason++;
+    }
+    return (enum cv_reason)reason;
 }
 
 const char *cv_property_name(enum cv_property property)

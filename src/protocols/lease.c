@@ -781,6 +781,9 @@ static void lease_step(void *state, const struct cv_event *event, struct cv_effe
     handle(l, event, has_just_ended, &lost, out);
     if (l->view == VIEW_OTHER && l->failure_count > 0) {
         lost = CV_REASON_STORE_UNREACHABLE; /* that is why it is not known any more */
+    } else if (l->view == VIEW_OTHER && event->kind == CV_EVENT_STORE &&
+               event->verdict == CV_STORE_FREE) {
+        lost = event->reason != CV_REASON_STARTED ? event->reason : CV_REASON_GONE;
     }
     tell(l, lost, out); /* first: what is asked next may be to give the record away */
     if (l->is_due && l->open_request == 0) {

@@ -60,7 +60,8 @@ struct cv_backend_kind {
     /* The name by which the others know this process. */
     const char *(*self)(const struct cv_backend *backend);
     void (*campaign)(struct cv_backend *backend, bool is_candidate);
-    void (*resign)(struct cv_backend *backend, const char *heir);
+    /* `why` is kept for those who ask later. */
+    void (*resign)(struct cv_backend *backend, const char *heir, enum cv_reason why);
     /* Asks the leader, whichever process it is, to resign; heir may be NULL. */
     void (*request_resign)(struct cv_backend *backend, const char *heir);
     void (*report)(struct cv_backend *backend, enum cv_input input, int64_t value);

@@ -86,7 +86,7 @@ static void on_job(void *user)
     }
     const char *heir = wanted.has_heir ? wanted.heir : NULL;
     if (wanted.has_resign) {
-        e->kind->resign(e->backend, heir);
+        e->kind->resign(e->backend, heir, wanted.resign_reason);
     }
     if (wanted.has_campaign) {
         e->kind->campaign(e->backend, wanted.is_candidate);
@@ -412,15 +412,21 @@ int cv_campaign(struct cv_election *e, bool is_candidate)
 
 int cv_resign(struct cv_election *e, const char *heir)
 {
+    return cv__election_resign(e, heir, CV_REASON_RESIGNED);
+}
+
+int cv__election_resign(struct cv_election *e, const char *heir, enum cv_reason why)
+{
     if (e == NULL) {
         return CV_E_INVALID;
     }
     cv__election_lock(e);
     e->wanted.has_resign = true;
+    e->wanted.resign_reason = why;
     const bool is_valid = heir_set(&e->wanted, heir);
     if (e->status.role == CV_ROLE_LEADER) {
         e->is_resigning = true;
-        cv__election_end_leading(e, CV_REASON_RESIGNED);
+        cv__election_end_leading(e, why);
         cv__election_announce(e);
     }
     cv__election_unlock(e);

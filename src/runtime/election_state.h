@@ -18,6 +18,7 @@
 struct cv_wanted {
     bool has_campaign, is_candidate;
     bool has_resign;
+    enum cv_reason resign_reason;
     bool has_request; /* that the leader resign */
     bool has_heir;    /* of the resignation or the request */
     char heir[CV_NODE_BYTES];

@@ -324,7 +324,8 @@ void cv__host_store(struct cv_host *h, const struct cv_event *answer)
                              .verdict = answer->verdict,
                              .token = answer->token,
                              .holder = answer->holder,
-                             .duration_ns = answer->duration_ns};
+                             .duration_ns = answer->duration_ns,
+                             .reason = answer->reason};
     handle(h, &event);
 }
 

@@ -30,6 +30,7 @@ struct cv_backend {
     uint64_t requested_token; /* this leadership was told already that it is asked to resign */
     char heir[CV_NODE_BYTES]; /* of the next release */
     bool has_heir;
+    enum cv_reason why; /* of the next release; CV_REASON_STARTED: it just resigns */
     uint64_t release;   /* a RELEASE that was asked for and not answered; 0: none */
     bool has_trouble;   /* and the application was told */
     bool is_stuck;      /* a renewal was left out since the application made no progress */
@@ -87,6 +88,7 @@ static void ask(void *self, const struct cv_effect *effect)
         .token = effect->token,
         .lease_ns = effect->lease_ns,
         .heir = is_release && b->has_heir ? b->heir : NULL,
+        .reason = is_release ? b->why : CV_REASON_STARTED,
     };
     b->kind->ask(b->store, &request);
 }
@@ -124,12 +126,16 @@ static void answered(void *user, const struct cv_store_answer *answer)
         answer->verdict != CV_STORE_FAILED) {
         b->release = 0;
         b->has_heir = false;
+        b->why = CV_REASON_STARTED;
     }
-    cv__host_store(b->host, &(struct cv_event){.request = answer->request,
-                                               .verdict = answer->verdict,
-                                               .token = answer->token,
-                                               .holder = answer->holder,
-                                               .duration_ns = answer->duration_ns});
+    cv__host_store(b->host,
+                   &(struct cv_event){.request = answer->request,
+                                      .verdict = answer->verdict,
+                                      .token = answer->token,
+                                      .holder = answer->holder,
+                                      .duration_ns = answer->duration_ns,
+                                      .reason = answer->record != NULL ? answer->record->ended
+                                                                       : CV_REASON_STARTED});
     hear_request(b);
 }
 
@@ -150,7 +156,7 @@ static void note(struct cv_backend *b, const struct cv_leadership *leadership, c
     }
     if (b->noted_token != 0) {
         const enum cv_reason why =
-            token == 0 ? leadership->reason : CV_REASON_SUPERSEDED; /* how is not known */
+            token == 0 ? leadership->reason : CV_REASON_GONE; /* how is not known */
         cv__trail_note(b->setting.loop, b->address, b->election, "", b->noted_token,
                        cv_reason_name(why));
     }
@@ -166,6 +172,8 @@ static void told(void *self, const struct cv_leadership *leadership)
     struct cv_leadership known = *leadership;
     if (b->is_leading && !known.is_self && b->is_stuck) {
         known.reason = CV_REASON_NO_PROGRESS; /* the core knows only that nothing was renewed */
+    } else if (b->is_leading && known.reason == CV_REASON_RESIGNED && b->why != CV_REASON_STARTED) {
+        known.reason = b->why; /* and only that it was given back */
     }
     b->is_leading = known.is_self;
     const char *name = "";
@@ -307,8 +315,9 @@ static void lease_campaign(struct cv_backend *b, bool is_candidate)
     cv__host_campaign(b->host, is_candidate);
 }
 
-static void lease_resign(struct cv_backend *b, const char *heir)
+static void lease_resign(struct cv_backend *b, const char *heir, enum cv_reason why)
 {
+    b->why = why;
     b->has_heir = heir != NULL && heir[0] != '\0';
     if (b->has_heir) {
         (void)snprintf(b->heir, sizeof b->heir, "%s", heir);

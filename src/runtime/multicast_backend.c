@@ -178,8 +178,9 @@ static void group_campaign(struct cv_backend *b, bool is_candidate)
     cv__host_campaign(cv__member_host(b->member), is_candidate);
 }
 
-static void group_resign(struct cv_backend *b, const char *heir)
+static void group_resign(struct cv_backend *b, const char *heir, enum cv_reason why)
 {
+    (void)why;  /* the others hear only that it is gone */
     (void)heir; /* nobody has a name here */
     leave_begin(b);
     cv__host_resign(cv__member_host(b->member), CV_ID_NONE);

@@ -69,14 +69,15 @@ static void note_write(uv_work_t *work)
     const struct note *note = work->data;
     /* Several contenders of a machine see the same: the first one tells when it began and ended.
      * Who sees a token knows that all earlier ones are over, though not for how long. */
-    static const char replaces[] = "UPDATE conclave_seen SET to_wall_ns = ?5, why = 'superseded'"
+    static const char replaces[] = "UPDATE conclave_seen SET to_wall_ns = ?5, why = 'gone'"
                                    " WHERE address = ?1 AND election = ?2 AND to_wall_ns IS NULL"
                                    " AND token < ?3 AND ?4 IS NOT NULL";
     static const char begins[] = "INSERT OR IGNORE INTO conclave_seen (address, election, token,"
                                  " node, from_wall_ns) VALUES (?1, ?2, ?3, ?4, ?5)";
+    /* Those who only watched say 'gone'; the leader itself, if it comes later, knows why. */
     static const char ends[] = "UPDATE conclave_seen SET to_wall_ns = ?5, why = ?4 WHERE"
-                               " address = ?1 AND election = ?2 AND to_wall_ns IS NULL"
-                               " AND token <= ?3";
+                               " address = ?1 AND election = ?2 AND (to_wall_ns IS NULL AND"
+                               " token <= ?3 OR token = ?3 AND why = 'gone' AND ?4 <> 'gone')";
     struct cv_errtext unused;
     sqlite3 *db = trail_open(&unused);
     if (db == NULL) {

@@ -96,6 +96,7 @@ bool sim_store_expire(struct sim_store *s, int64_t now_ns)
         return false;
     }
     s->holder = 0;
+    s->ended = CV_REASON_EXPIRED;
     return true;
 }
 
@@ -136,9 +137,11 @@ bool sim_store_serve(struct sim_store *s, const struct sim_store_query *q, int64
     }
     if (q->verb == CV_STORE_RELEASE && is_holder) {
         s->holder = 0;
+        s->ended = CV_REASON_RESIGNED;
         has_become_free = true;
     }
     ret_answer->verdict = s->holder != 0 ? CV_STORE_HELD : CV_STORE_FREE;
+    ret_answer->reason = s->ended;
     if (s->holder != 0) {
         ret_answer->token = s->token;
         ret_answer->holder = s->holder;

@@ -29,6 +29,7 @@ struct sim_store {
     uint64_t token;           /* the latest that was given */
     int64_t until_ns;         /* the store's clock */
     int64_t lease_ns;         /* what the holder asked for */
+    enum cv_reason ended;     /* nobody holds it: why */
 
     uint64_t query_count, grant_count, lost_query_count, lost_answer_count, failed_count;
     uint64_t news_count, lost_news_count;
@@ -44,6 +45,7 @@ struct sim_store_answer {
     enum cv_store_verdict verdict;
     uint64_t token, holder;
     int64_t duration_ns;
+    enum cv_reason reason; /* FREE: why the last leadership ended */
 };
 
 /* 2 ms there and back, no jitter, no loss, no drift. */

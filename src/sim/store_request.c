@@ -198,6 +198,7 @@ void sim_store_request_arrive(struct sim_world *w, uint32_t index)
         .token = e.answer.token,
         .holder = e.answer.holder,
         .duration_ns = e.answer.duration_ns,
+        .reason = e.answer.reason,
     };
     if (!is_notification && e.boot != w->store.boot) {
         event = (struct cv_event){

@@ -948,6 +948,7 @@ static const struct cv_store_kind kind = {
     .lease_ns_min = NS_PER_S,
     .lease_ns_step = NS_PER_S,
     .grant_percent = 100,
+    .counts_anew = true,
     .open = etcd_open,
     .ask = etcd_ask,
     .request_resign = etcd_request_resign,

@@ -118,7 +118,7 @@ static const char schema[] = SAFE_PATH
     " PRIMARY KEY (election, token));";
 
 /* In the scripts, @e is the election, @n the node, @c the channel, @h the heir (all of them
- * quoted), @l the label, @a the attempt, @u the lease in us, @t the token, @q the sequence. */
+ * quoted), @r a reason, @l the label, @a the attempt, @u the lease in us, @t the token, @q the sequence. */
 /* @p is how long to wait for locks: a statement that the client has given up shall not be carried
  * out much later. */
 static const char prologue[] = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;" SAFE_PATH
@@ -132,8 +132,10 @@ static const char prologue[] = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;"
     " (extract(epoch FROM since) * 1000000)::bigint AS since_us, wish,"                   \
     " CASE WHEN node = '' AND heir NOT IN ('', @n)"                                       \
     "  THEN (extract(epoch FROM heir_until - clock_timestamp()) * 1000000)::bigint"       \
-    "  ELSE 0 END AS kept_us"                                                             \
-    " FROM @sconclave_lease WHERE election = @e;"
+    "  ELSE 0 END AS kept_us,"                                                            \
+    " coalesce((SELECT why FROM @sconclave_history h WHERE h.election = @e"               \
+    "  AND h.token = l.token), '') AS ended"                                              \
+    " FROM @sconclave_lease l WHERE election = @e;"
 #define IS_MINE "election = @e AND label = @l AND attempt = @a"
 #define LEASE_END "clock_timestamp() + @u * interval '1 microsecond'"
 
@@ -174,7 +176,7 @@ static const char script_release[] =
     " heir = @h, heir_until = clock_timestamp()"
     "  + least(lease_us, 2000000) * interval '1 microsecond'"
     " WHERE " IS_MINE " AND node <> '' RETURNING pg_notify(@c, 'free');"
-    "UPDATE @sconclave_history h SET upto = greatest(h.since, l.until), why = 'resigned'"
+    "UPDATE @sconclave_history h SET upto = greatest(h.since, l.until), why = '@r'"
     " FROM @sconclave_lease l WHERE l.election = @e AND l.label = @l"
     " AND l.attempt = @a AND l.node = '' AND h.election = l.election"
     " AND h.token = l.token AND h.upto IS NULL;" SELECT_ROW;
@@ -300,6 +302,8 @@ static bool request_write(struct cv_store *store, const struct cv_remote_request
     char channel[40];
     (void)snprintf(channel, sizeof channel, "'%s'", store->channel);
     const bool is_fine = election != NULL && node != NULL && heir != NULL;
+    const enum cv_reason reason =
+        one->ask.reason != CV_REASON_STARTED ? one->ask.reason : CV_REASON_RESIGNED;
     if (is_fine) {
         struct number_text label, attempt, lease, token;
         const char *const value[26] = {
@@ -307,6 +311,7 @@ static bool request_write(struct cv_store *store, const struct cv_remote_request
             ['n' - 'a'] = node,
             ['c' - 'a'] = channel,
             ['h' - 'a'] = heir,
+            ['r' - 'a'] = cv_reason_name(reason),
             ['s' - 'a'] = store->server->link.prefix,
             ['q' - 'a'] = store->server->link.token,
             ['l' - 'a'] = number_write((int64_t)remote->label, &label),
@@ -526,6 +531,14 @@ static void text(const PGresult *rows, const char *name, char *ret_text, size_t 
     (void)snprintf(ret_text, bytes, "%s", value(rows, name));
 }
 
+/* Nobody holds the row: why? A holder whose lease is over did not say. */
+static enum cv_reason ended(const PGresult *rows, bool has_holder)
+{
+    const enum cv_reason why =
+        has_holder ? CV_REASON_EXPIRED : cv__reason_find(value(rows, "ended"));
+    return why != CV_REASON_COUNT ? why : CV_REASON_STARTED;
+}
+
 /* How long until it is worth asking again: until the end, or less if notifications do not reach
  * us. */
 static int64_t wait_ns(const struct cv_store *store, int64_t remaining_ns, int64_t lease_ns)
@@ -553,6 +566,7 @@ static void answer_request(struct cv_store *store, const PGresult *rows)
     record.lease_ns = time_ns(rows, "lease_us");
     record.remaining_ns = time_ns(rows, "remaining_us");
     record.since_wall_ns = time_ns(rows, "since_us");
+    record.ended = ended(rows, record.node[0] != '\0');
     const int64_t kept_ns = time_ns(rows, "kept_us");
     const bool is_free = record.node[0] == '\0' || record.remaining_ns <= 0;
     const uint64_t known = known_token(store, one);

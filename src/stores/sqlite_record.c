@@ -46,13 +46,24 @@ static const char schema[] =
     "CREATE TABLE IF NOT EXISTS conclave_history ("
     " token INTEGER PRIMARY KEY AUTOINCREMENT, election TEXT NOT NULL, node TEXT NOT NULL,"
     " from_wall_ns INTEGER NOT NULL, to_wall_ns INTEGER, why TEXT NOT NULL DEFAULT '');"
-    "CREATE INDEX IF NOT EXISTS conclave_history_of ON conclave_history (election, token);";
+    "CREATE INDEX IF NOT EXISTS conclave_history_of ON conclave_history (election, token);"
+    /* When one that did not resign was last renewed: all that is known of the time of its death. */
+    "CREATE TABLE IF NOT EXISTS conclave_alive ("
+    " token INTEGER PRIMARY KEY, alive_wall_ns INTEGER NOT NULL);";
 
 /* For files of earlier versions. A record without a pipe is waited for until its lease is over. */
 static const char schema_pipe[] =
     "ALTER TABLE conclave_election ADD COLUMN pipe TEXT NOT NULL DEFAULT ''";
 
-enum statement { READ_RECORD, WRITE_RECORD, BEGIN_PAST, CLOSE_PAST, FIND_PIPE };
+enum statement {
+    READ_RECORD,
+    WRITE_RECORD,
+    BEGIN_PAST,
+    CLOSE_PAST,
+    FIND_PIPE,
+    FIND_WHY,
+    NOTE_ALIVE
+};
 
 static const char *const statements[CV_SQLITE_STATEMENTS] = {
     [READ_RECORD] =
@@ -66,6 +77,8 @@ static const char *const statements[CV_SQLITE_STATEMENTS] = {
     [BEGIN_PAST] = "INSERT INTO conclave_history (election, node, from_wall_ns) VALUES (?, ?, ?)",
     [CLOSE_PAST] = ("UPDATE conclave_history SET to_wall_ns = max(?, from_wall_ns), why = ?"
                     " WHERE token = ? AND to_wall_ns IS NULL"),
+    [FIND_WHY] = "SELECT why FROM conclave_history WHERE token = ?",
+    [NOTE_ALIVE] = "INSERT OR REPLACE INTO conclave_alive (token, alive_wall_ns) VALUES (?, ?)",
     [FIND_PIPE] = "SELECT 1 FROM conclave_election WHERE pipe = ? LIMIT 1",
 };
 
@@ -82,7 +95,7 @@ struct row {
 struct availability {
     bool is_free;
     int64_t wait_ns;      /* not free: it will be in so long at the latest, if nothing happens */
-    const char *why;      /* free, and somebody had it: how that ended */
+    enum cv_reason why;   /* free, and somebody had it: how that ended; STARTED: it resigned */
     int64_t ended_ns_ago; /* and when */
 };
 
@@ -537,7 +550,7 @@ static struct availability judge_strange(struct cv_sqlite_contender *c, const st
     const int64_t seen_ns = now_ns - c->strange_since_ns;
     return (struct availability){.is_free = seen_ns > needed_ns,
                                  .wait_ns = needed_ns - seen_ns + 1,
-                                 .why = cv_reason_name(CV_REASON_EXPIRED)};
+                                 .why = CV_REASON_EXPIRED};
 }
 
 static struct availability judge(struct cv_sqlite *s, struct cv_sqlite_contender *c,
@@ -553,12 +566,12 @@ static struct availability judge(struct cv_sqlite *s, struct cv_sqlite_contender
     const bool is_this_kernel = strncmp(row->boot, s->boot, CV_BOOT_ID_BYTES) == 0;
     if (!is_this_boot && is_this_kernel) { /* by the clock of another time namespace */
         return pipe_look(s, row->pipe) == CV_LIFELINE_CUT
-                   ? (struct availability){.is_free = true, .why = "died"}
+                   ? (struct availability){.is_free = true, .why = CV_REASON_DIED}
                    : judge_strange(c, row, now_ns);
     }
     if (!is_this_boot) {
         const bool is_this_machine = s->machine[0] != '\0' && strcmp(row->machine, s->machine) == 0;
-        return is_this_machine ? (struct availability){.is_free = true, .why = "died"}
+        return is_this_machine ? (struct availability){.is_free = true, .why = CV_REASON_DIED}
                                : judge_strange(c, row, now_ns);
     }
     if (pipe_is_inherited(s, row->pipe)) {
@@ -568,16 +581,15 @@ static struct availability judge(struct cv_sqlite *s, struct cv_sqlite_contender
             .is_free = false, .wait_ns = cv__max64(row->expires_ns - now_ns, OVERDUE_LOOK_NS)};
     }
     if (row->expires_ns <= now_ns) {
-        return (struct availability){.is_free = true,
-                                     .why = cv_reason_name(CV_REASON_EXPIRED),
-                                     .ended_ns_ago = now_ns - row->expires_ns};
+        return (struct availability){
+            .is_free = true, .why = CV_REASON_EXPIRED, .ended_ns_ago = now_ns - row->expires_ns};
     }
     if (row->shown.label == c->label) { /* our own, which a new attempt gives up */
-        return (struct availability){.is_free = true, .why = cv_reason_name(CV_REASON_EXPIRED)};
+        return (struct availability){.is_free = true, .why = CV_REASON_EXPIRED};
     }
     const bool is_cut = pipe_look(s, row->pipe) == CV_LIFELINE_CUT;
     return (struct availability){
-        .is_free = is_cut, .wait_ns = row->expires_ns - now_ns, .why = "died"};
+        .is_free = is_cut, .wait_ns = row->expires_ns - now_ns, .why = CV_REASON_DIED};
 }
 
 /* ---- Writing ------------------------------------------------------------------------------- */
@@ -595,7 +607,7 @@ static int write_step(struct cv_sqlite *s, sqlite3_stmt *q, struct cv_errtext *r
     return code;
 }
 
-static int past_close(struct cv_sqlite *s, uint64_t token, int64_t to_wall_ns, const char *why,
+static int past_close(struct cv_sqlite *s, uint64_t token, int64_t to_wall_ns, enum cv_reason why,
                       struct cv_errtext *reterr)
 {
     sqlite3_stmt *q = statement(s, CLOSE_PAST);
@@ -603,8 +615,20 @@ static int past_close(struct cv_sqlite *s, uint64_t token, int64_t to_wall_ns, c
         return failed(s, "write", reterr);
     }
     sqlite3_bind_int64(q, 1, to_wall_ns);
-    sqlite3_bind_text(q, 2, why, -1, SQLITE_STATIC);
+    sqlite3_bind_text(q, 2, cv_reason_name(why), -1, SQLITE_STATIC);
     sqlite3_bind_int64(q, 3, (int64_t)token);
+    return write_step(s, q, reterr);
+}
+
+static int alive_note(struct cv_sqlite *s, uint64_t token, int64_t alive_wall_ns,
+                      struct cv_errtext *reterr)
+{
+    sqlite3_stmt *q = statement(s, NOTE_ALIVE);
+    if (q == NULL) {
+        return failed(s, "write", reterr);
+    }
+    sqlite3_bind_int64(q, 1, (int64_t)token);
+    sqlite3_bind_int64(q, 2, alive_wall_ns);
     return write_step(s, q, reterr);
 }
 
@@ -700,6 +724,24 @@ static void answer_failed(struct cv_sqlite_job *job, const struct cv_errtext *wh
         .request = job->request.request, .verdict = CV_STORE_FAILED, .why = job->error.text};
 }
 
+/* Nobody holds the election: why? Not known is an answer, too. */
+static enum cv_reason find_why(struct cv_sqlite *s, const struct row *row,
+                               const struct availability *seen)
+{
+    if (row->shown.node[0] != '\0') {
+        return seen->why;
+    }
+    sqlite3_stmt *q = row->shown.token != 0 ? statement(s, FIND_WHY) : NULL;
+    if (q == NULL) {
+        return CV_REASON_STARTED;
+    }
+    sqlite3_bind_int64(q, 1, (int64_t)row->shown.token);
+    const enum cv_reason why =
+        sqlite3_step(q) == SQLITE_ROW ? cv__reason_find(column(q, 0)) : CV_REASON_COUNT;
+    (void)sqlite3_reset(q);
+    return why != CV_REASON_COUNT ? why : CV_REASON_STARTED;
+}
+
 /* What can be answered without writing is; the others are due to write. A contender that waits only
  * reads, and one that has seen a free record looks again when it has the write lock. */
 static void look(struct cv_sqlite *s, struct cv_sqlite_job *job)
@@ -726,6 +768,7 @@ static void look(struct cv_sqlite *s, struct cv_sqlite_job *job)
     const bool is_own = row.shown.label == c->label && row.shown.remaining_ns > 0;
     if (row.shown.node[0] == '\0' || (availability.is_free && !is_own)) {
         answer(job, CV_STORE_FREE, &row);
+        job->record.ended = find_why(s, &row, &availability);
     } else {
         answer_held(job, &row, availability.wait_ns);
     }
@@ -737,12 +780,14 @@ static int take(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row,
 {
     struct cv_sqlite_contender *c = job->contender;
     const int64_t wall_ns = cv__clock_wall_ns();
-    if (was->why != NULL) {
+    if (was->why != CV_REASON_STARTED) {
         const int64_t lapsed_ns = row->renewed_wall_ns + row->shown.lease_ns;
         const int64_t ended_ns = wall_ns - was->ended_ns_ago;
-        const int code =
-            past_close(s, row->shown.token, ended_ns < lapsed_ns ? ended_ns : lapsed_ns, was->why,
-                       &job->error);
+        int code = past_close(s, row->shown.token, ended_ns < lapsed_ns ? ended_ns : lapsed_ns,
+                              was->why, &job->error);
+        if (code == CV_OK) {
+            code = alive_note(s, row->shown.token, row->renewed_wall_ns, &job->error);
+        }
         if (code != CV_OK) {
             return code;
         }
@@ -841,11 +886,13 @@ static int release(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *r
 {
     int code = CV_OK;
     if (is_mine(job, row)) {
+        const enum cv_reason reason = job->request.reason;
         row_release(s, job, row);
         code = row_write(s, job->contender, row, &job->error);
         if (code == CV_OK) {
-            code = past_close(s, row->shown.token, cv__clock_wall_ns(),
-                              cv_reason_name(CV_REASON_RESIGNED), &job->error);
+            code =
+                past_close(s, row->shown.token, cv__clock_wall_ns(),
+                           reason != CV_REASON_STARTED ? reason : CV_REASON_RESIGNED, &job->error);
         }
     }
     job->is_released = true;
@@ -1028,11 +1075,15 @@ int cv__sqlite_history(struct cv_sqlite *s, const char *election,
                        void (*past)(void *user, const struct cv_store_past *past), void *user,
                        struct cv_errtext *reterr)
 {
+#define SELECT_PAST(more, joined)                                                               \
+    "SELECT node, token, from_wall_ns, to_wall_ns, why, " more " FROM conclave_history " joined \
+    " WHERE election = ? ORDER BY token"
+    static const char now[] =
+        SELECT_PAST("alive_wall_ns", "LEFT JOIN conclave_alive USING (token)");
+    static const char before[] = SELECT_PAST("0", ""); /* a file that we may only read */
     sqlite3_stmt *q = NULL;
-    if (sqlite3_prepare_v2(s->db,
-                           "SELECT node, token, from_wall_ns, to_wall_ns, why FROM conclave_history"
-                           " WHERE election = ? ORDER BY token",
-                           -1, &q, NULL) != SQLITE_OK) {
+    if (sqlite3_prepare_v2(s->db, now, -1, &q, NULL) != SQLITE_OK &&
+        sqlite3_prepare_v2(s->db, before, -1, &q, NULL) != SQLITE_OK) {
         return failed(s, "read", reterr);
     }
     sqlite3_bind_text(q, 1, election, -1, SQLITE_STATIC);
@@ -1040,7 +1091,8 @@ int cv__sqlite_history(struct cv_sqlite *s, const char *election,
     for (; stepped == SQLITE_ROW; stepped = sqlite3_step(q)) {
         struct cv_store_past one = {.token = (uint64_t)sqlite3_column_int64(q, 1),
                                     .from_wall_ns = sqlite3_column_int64(q, 2),
-                                    .to_wall_ns = sqlite3_column_int64(q, 3)};
+                                    .to_wall_ns = sqlite3_column_int64(q, 3),
+                                    .alive_wall_ns = sqlite3_column_int64(q, 5)};
         text_copy(one.node, sizeof one.node, column(q, 0));
         text_copy(one.why, sizeof one.why, column(q, 4));
         past(user, &one);

@@ -45,7 +45,7 @@
 #define CV_SQLITE_MARKER_BYTES 20
 #define CV_MACHINE_BYTES 40
 
-#define CV_SQLITE_STATEMENTS 5
+#define CV_SQLITE_STATEMENTS 7
 
 /* A connection to a file, for all contenders of one loop. */
 struct cv_sqlite {

@@ -50,6 +50,7 @@ struct cv_store_record {
     /* Somebody asked the holder to resign in favour of this node; "*": of anybody; empty: nobody
      * did. */
     char resign_request[CV_NODE_BYTES];
+    enum cv_reason ended; /* nobody holds it: why; CV_REASON_STARTED: not known */
 };
 
 struct cv_store_request {
@@ -59,6 +60,7 @@ struct cv_store_request {
     uint64_t token;
     int64_t lease_ns;
     const char *heir; /* RELEASE: who should be next, if it wants to; NULL: whoever comes first */
+    enum cv_reason reason; /* RELEASE: for the audit trail; CV_REASON_STARTED: it resigned */
 };
 
 struct cv_store_answer {
@@ -96,7 +98,8 @@ struct cv_store_past {
     char node[CV_NODE_BYTES];
     uint64_t token;
     int64_t from_wall_ns, to_wall_ns; /* to: 0 while it lasts */
-    char why[32];                     /* a cv_reason_name(), or "died"; empty while it lasts */
+    int64_t alive_wall_ns;            /* it was last renewed then; 0: not known, or it resigned */
+    char why[32];                     /* a cv_reason_name(); empty while it lasts */
 };
 
 struct cv_store_kind {
@@ -108,6 +111,7 @@ struct cv_store_kind {
     int64_t lease_ns_min;      /* shorter ones are refused */
     int64_t lease_ns_step;     /* the server rounds up to a multiple of this */
     int64_t grant_percent;     /* a grant is good for about so much of the lease */
+    bool counts_anew; /* when the servers elect a leader of their own, each lease begins anew */
 
     /* Checks the address and prepares; does not wait for a server. */
     int (*open)(struct cv_store **ret_store, const struct cv_store_setting *setting,

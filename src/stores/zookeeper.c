@@ -1108,6 +1108,7 @@ static const struct cv_store_kind kind = {
     .lease_ns_min = 500 * NS_PER_MS,
     .lease_ns_step = NS_PER_MS,
     .grant_percent = 50,
+    .counts_anew = true,
     .open = zk_open,
     .ask = zk_ask,
     .request_resign = zk_request_resign,

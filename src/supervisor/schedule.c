@@ -1,6 +1,16 @@
 /* src/supervisor/schedule.c - see schedule.h. */
 #include "supervisor/schedule.h"
 
+int64_t cv__schedule_grace_ns_max(int64_t grant_ns)
+{
+    return grant_ns / 5 * 2;
+}
+
+int64_t cv__schedule_grace_ns(int64_t grant_ns)
+{
+    return cv__min64(cv__schedule_grace_ns_max(grant_ns), CV_GRACE_NS_DEFAULT);
+}
+
 struct cv_schedule cv__schedule(int64_t grace_ns, int64_t margin_ns)
 {
     CV_ASSERT(grace_ns >= 0);

@@ -25,6 +25,16 @@ struct cv_schedule {
     int64_t margin_ns;
 };
 
+#define CV_GRACE_NS_DEFAULT (2 * NS_PER_S)
+
+/* The longest grace for a leadership that is granted for so long at a time. SIGTERM must not come
+ * before a renewal could be answered, which is asked for when half of the grant is over, or
+ * sooner. */
+int64_t cv__schedule_grace_ns_max(int64_t grant_ns);
+
+/* The grace if none is asked for. */
+int64_t cv__schedule_grace_ns(int64_t grant_ns);
+
 /* margin_ns of 0: a quarter of the grace, within the bounds above. */
 struct cv_schedule cv__schedule(int64_t grace_ns, int64_t margin_ns);
 

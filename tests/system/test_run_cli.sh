@@ -103,10 +103,10 @@ done
 fails 2 'a lease of 0 s is too short' run x --lease 0 -- true
 fails 2 'a lease of 0.001 s is too short for sqlite: at least 0.1 s' run x --lease 1ms -- true
 fails 2 'lease=.* is outside' run x --lease 2000000s -- true
-fails 2 'a grace of 3 s is too long for a lease of 5 s' run x --grace 3s -- true
-fails 2 'a grace of 1 s is too long for a lease of 1 s' run x --lease 1s --grace 1s -- true
+fails 2 '--grace 3 s is too long for --lease 5 s' run x --grace 3s -- true
+fails 2 '--grace 1 s is too long for --lease 1 s' run x --lease 1s --grace 1s -- true
 if has_store zookeeper; then # a grant is good for half of the lease there
-    fails 2 'a grace of 2 s is too long' run x --grace 2s --via zookeeper://127.0.0.1:1/x -- true
+    fails 2 '--grace 2 s is too long' run x --grace 2s --via zookeeper://127.0.0.1:1/x -- true
 fi
 
 # The name may stand anywhere before the command; what is behind the command's name is its own.
@@ -138,7 +138,7 @@ for name in "$(repeated a 255)" 'a b' ' ' '../../etc/passwd' '/' '.' "o'clock; D
     run 1 status "$name"
     check "status of '$name'" grep -qF -e "$name: nobody leads (last token " out
     run 0 history "$name"
-    check "one leadership of '$name'" [ "$(wc -l <out)" -eq 1 ]
+    check "one leadership of '$name'" [ "$(wc -l <out)" -eq 2 ]
 done
 node_rule="the node's name must be 1 to 127 bytes of text, and not '\\*'"
 for node in '' '*' "$(printf 'a\nb')" "$(repeated n 128)"; do
@@ -289,11 +289,11 @@ if mount -t tmpfs -o size=1m tmpfs "$small" 2>/dev/null; then
     fails 125 "cannot .* '.*elections.db': .*\(disk is full\|disk I/O error\)" \
         run x -n --via "sqlite:$small/elections.db" -- echo second
     run 0 history x --via "sqlite:$small/x.db"
-    check 'the trail can be read on a full disk' [ "$(wc -l <out)" -eq 1 ]
+    check 'the trail can be read on a full disk' [ "$(wc -l <out)" -eq 2 ]
     rm "$small/filling"
     runs third run x --via "sqlite:$small/x.db" -- echo third
     run 0 history x --via "sqlite:$small/x.db"
-    check 'and goes on afterwards' [ "$(wc -l <out)" -eq 2 ]
+    check 'and goes on afterwards' [ "$(wc -l <out)" -eq 3 ]
     mount -o remount,ro "$small"
     fails 125 'Read-only file system' run x -n --via "sqlite:$small/x.db" -- echo fourth
     umount "$small"
@@ -336,6 +336,10 @@ quietly() { # quietly STATUS ARGUMENT...: an answer, not a failure: nothing is s
     run "$@"
     [ ! -s out ] && [ ! -s err ] || fail "conclave $*: not silent"
 }
+run 0 resign held --to first
+check 'who leads already is left alone' [ "$(cat out)" = 'held: first leads already' ]
+check 'and is not asked to resign' sh -c '! "$CONCLAVE" status held | grep -q asked'
+fails 2 '-n does not wait, and -w does' run held -n -w 1s -- echo no
 quietly 1 run held -n -- echo no
 quietly 1 run held --nonblock -- echo no
 quietly 1 run held -w 0.2 -- echo no
@@ -411,23 +415,139 @@ for instant in '2001-01-31' '2001-01-31 14:00' '2001-01-31T14:00:05' '2001-01-31
     '2001-01-31 14:00:05.25' @1000000000 @1000000000.5 10min 36h; do
     fails 1 'nobody is known to have led then' history x --at "$instant"
     run 0 history x --since "$instant"
-    check "one leadership since $instant" [ "$(wc -l <out)" -eq 1 ]
+    check "a header, and one leadership since $instant" [ "$(wc -l <out)" -eq 2 ]
 done
 run 0 history x --json
 middle=$(python3 -c 'import json
 x, = json.load(open("out"))
 print((x["from_unix_s"] + x["to_unix_s"]) / 2)')
 run 0 history x --at "@$middle"
-check 'one led then' [ "$(wc -l <out)" -eq 1 ]
+check 'the list has a header' grep -q '^from  *to  *lasted  *token  *why ended  *leader$' out
+check 'one led then' [ "$(wc -l <out)" -eq 2 ]
 for zone in UTC Asia/Kolkata; do
     TZ=$zone date -d "@$middle" '+%Y-%m-%d %H:%M:%S.%N' >instant
     export TZ=$zone
     run 0 history x --at "$(cat instant)"
     unset TZ
-    check "in the local time of $zone too" [ "$(wc -l <out)" -eq 1 ]
+    check "in the local time of $zone too" [ "$(wc -l <out)" -eq 2 ]
 done
 run 0 history x --at "$(TZ=UTC date -d "@$middle" '+%Y-%m-%dT%H:%M:%S.%NZ')"
-check 'and in universal time' [ "$(wc -l <out)" -eq 1 ]
+check 'and in universal time' [ "$(wc -l <out)" -eq 2 ]
+
+# ---- where, if --via does not say it -----------------------------------------------------------------
+
+run 0 run elsewhere --via "sqlite:$work/else.db" -- true
+export CONCLAVE_VIA="sqlite:$work/else.db"
+run 1 status elsewhere
+check 'CONCLAVE_VIA stands for --via' grep -q 'last token 1' out
+run 0 run elsewhere -- true
+run 0 history elsewhere
+check 'also for run and history' [ "$(wc -l <out)" -eq 3 ]
+fails 1 'x: nobody is known to have led' history x
+export CONCLAVE_VIA=
+run 0 history x
+
+# ---- what explain promises -------------------------------------------------------------------------
+
+run 0 explain --lease 2 --json
+python3 -c 'import json
+e = json.load(open("out"))
+print(e["run_outage_tolerated_s"], e["run_pause_tolerated_s"], e["run_grace_s"])' >promised
+read -r outage pause grace <promised
+"$CONCLAVE" run kept --lease 2 --verbose -- sleep 60 >kept.out 2>kept.err &
+holder=$!
+told_lock() { # told_lock SECONDS: nobody else may use the file for so long
+    python3 -c 'import sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=10)
+db.execute("BEGIN IMMEDIATE")
+time.sleep(float(sys.argv[2]))' "$CONCLAVE_STATE/elections.db" "$1"
+}
+tries=0
+until grep -q 'runs as process' kept.err || [ $tries -ge 200 ]; do
+    tries=$((tries + 1))
+    sleep 0.05
+done
+renewed() { # what was suffered is over
+    tries=0
+    until "$CONCLAVE" status kept --json | grep -q '"remaining_s": 1.[5-9]' || [ $tries -ge 200 ]; do
+        tries=$((tries + 1))
+    done
+}
+for turn in 1 2 3; do
+    renewed
+    told_lock "$(python3 -c "print($outage * 0.7)")"
+    renewed
+    kill -STOP "$holder"
+    sleep "$(python3 -c "print($pause * 0.7)")"
+    kill -CONT "$holder"
+done
+check 'what explain promises is survived' sh -c '! grep -q stopping kept.err'
+told_lock 2.5
+tries=0
+until grep -q 'leadership lost' kept.err || [ $tries -ge 200 ]; do
+    tries=$((tries + 1))
+    sleep 0.05
+done
+check 'an outage is told as one' grep -q 'leadership lost (store-unreachable)' kept.err
+kill "$holder"
+wait "$holder" 2>/dev/null
+holder=
+run 0 history kept
+check 'and the trail does not call it a resignation' [ "$(sed -n '2s/.* s  *[0-9]*  //; 2s/ .*//p' out)" = store-unreachable ]
+
+# ---- why it ended ---------------------------------------------------------------------------------
+
+# leads NAME NODE: waits until it does.
+leads() {
+    tries=0
+    until "$CONCLAVE" status "$1" 2>err | grep -q "$2 leads" || [ $tries -ge 200 ]; do
+        tries=$((tries + 1))
+        sleep 0.05
+    done
+    check "$2 leads $1" [ $tries -lt 200 ]
+}
+# told FILE TEXT: waits for a line of another program.
+told() {
+    tries=0
+    until grep -q "$2" "$1" || [ $tries -ge 200 ]; do
+        tries=$((tries + 1))
+        sleep 0.05
+    done
+    check "$1 says '$2'" [ $tries -lt 200 ]
+}
+"$CONCLAVE" watch why >watched 2>&1 &
+watcher=$!
+run 0 run why --node a -- sleep 0.3
+told watched 'nobody leads (finished)'
+"$CONCLAVE" run why --node b --lease 2s -- sleep 60 >/dev/null 2>&1 &
+holder=$!
+leads why b
+kill -9 "$holder"
+wait "$holder" 2>/dev/null
+told watched 'nobody leads (died)'
+"$CONCLAVE" run why --node c --once -- sleep 60 >/dev/null 2>&1 &
+holder=$!
+leads why c
+run 0 resign why --wait 0.2s
+wait "$holder"
+holder=
+told watched 'nobody leads (resigned)'
+kill "$watcher"
+wait "$watcher"
+check 'watch does not guess' sh -c '! grep -q expired watched'
+run 0 history why
+check 'why each ended' [ "$(sed 's/.* s  *[0-9]*  //; s/ .*//; 1d' out | tr '\n' ' ')" = 'finished died resigned ' ]
+check 'a dead leader was last known alive then' grep -q ' died  *b  (last renewed [0-9.]* s before its end)' out
+check 'after a death a bound is known' grep -q ' resigned  *c  (nobody for at most [0-9.]* s before)$' out
+run 0 history why --json
+check 'the same for programs' python3 -c 'import json
+a, b, c = json.load(open("out"))
+assert a["last_renewed_unix_s"] is None and a["why"] == "finished"
+assert b["from_unix_s"] <= b["last_renewed_unix_s"] <= b["to_unix_s"]
+assert c["nobody_before_is_at_most"] and c["nobody_before_s"] > 0'
+run 0 explain died
+check 'a reason is explained' grep -q '^What to do: ' out
+fails 2 "unknown reason 'expird'; did you mean 'expired'?" explain expird
 
 echo "$checks checks, $failures failed"
 [ "$failures" -eq 0 ]

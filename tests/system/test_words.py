@@ -156,6 +156,17 @@ def check_table():
     point("the table of docs/architecture.md is that of tools/check-includes", wrong)
 
 
+def check_reasons():
+    """conclave-explain(1) says of each reason what the program says."""
+    text = page_text(manual / "conclave-explain.1")
+    table = " ".join(text.split(".SH REASONS")[1].split(".SH")[0].split())
+    header = (root / "include" / "conclave" / "core.h").read_text(encoding="utf-8")
+    names = re.findall(r'^ *X\([A-Z_]+, "([a-z-]+)"\)', header.split("CV_REASON_MAP(X)")[1].split("enum")[0], re.M)
+    wrong = [name for name in names
+             if f".B {name} {' '.join(ask('explain', name).split(': ', 1)[1].split())}" not in table]
+    point("conclave-explain(1) has the table of reasons", wrong if len(names) > 10 else "no names")
+
+
 def check_traps():
     """docs/traps.md has a row for each of the thirty, and the tests that it names are there."""
     text = (root / "docs" / "traps.md").read_text(encoding="utf-8")
@@ -180,6 +191,7 @@ def main():
     check_pages()
     check_table()
     check_traps()
+    check_reasons()
     print(f"1..{len(points)}")
     return 0 if all(points) else 1
 

@@ -13,6 +13,15 @@ static void the_margin_follows_the_grace_within_bounds(void **unused)
     assert_int_equal(cv__schedule(60 * NS_PER_S, 7).margin_ns, 7);
 }
 
+static void the_grace_leaves_time_for_a_renewal(void **unused)
+{
+    (void)unused;
+    assert_int_equal(cv__schedule_grace_ns(5 * NS_PER_S), 2 * NS_PER_S);
+    assert_int_equal(cv__schedule_grace_ns(60 * NS_PER_S), CV_GRACE_NS_DEFAULT);
+    assert_int_equal(cv__schedule_grace_ns(NS_PER_S), 400 * NS_PER_MS);
+    assert_int_equal(cv__schedule_grace_ns_max(60 * NS_PER_S), 24 * NS_PER_S);
+}
+
 static void sigterm_comes_one_grace_before_the_deadline(void **unused)
 {
     (void)unused;
@@ -72,6 +81,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_margin_follows_the_grace_within_bounds),
+        cmocka_unit_test(the_grace_leaves_time_for_a_renewal),
         cmocka_unit_test(sigterm_comes_one_grace_before_the_deadline),
         cmocka_unit_test(sigkill_comes_after_the_grace_or_before_the_deadline),
         cmocka_unit_test(the_rescue_is_after_sigkill_and_before_the_deadline),
