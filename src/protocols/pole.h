@@ -201,6 +201,14 @@ struct pole {
     cv_id heir; /* LEAVING: whom to name */
     uint64_t leader_epoch;
 
+    /* How much later than expected claims were seen to come: disks are slow. */
+    cv_id awaited; /* the latest choice, until its claim is heard; also when it was passed over */
+    uint32_t reserved2;
+    int64_t awaited_ns; /* since when */
+    int64_t slow_ns;
+    uint64_t vain_epoch; /* of the own claim that was given up last, made at ... */
+    int64_t stood_ns;
+
     /* Following. The pair, the lease promised and the largest epoch claimed survive a crash. */
     uint64_t followed_epoch;
     cv_id followed;

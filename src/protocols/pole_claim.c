@@ -26,9 +26,14 @@
  *   because a refusal would make that process begin its claim again.
  * - A claimant that was not established in time stands back for two to four leases (one-way links).
  * - A smaller claim yields to a larger, every claim to an established leader.
+ * - The waiting for a claim, and for answers to one, follows how late they were seen to come: both
+ *   wait for a disk. Otherwise nobody is ever elected where a save takes 40 ms (lan).
  * - An established leader with an older token than one seen is a late message, not a leader. */
 #include "protocols/pole.h"
 #include "protocols/pole_config.h"
+
+/* Slower disks than this many leases are not waited for: then the lease is too short. */
+#define POLE_SLOW_LEASES 2
 
 /* ---- What the application is told ------------------------------------------------------------ */
 
@@ -272,7 +277,8 @@ void cv__pole_stand(struct pole *p, int64_t now_ns, struct cv_effects *out)
     CV_ASSERT(p->role == POLE_BOUND);
     CV_ASSERT(p->promise.to != p->self);
     p->valid_until_ns = 0;
-    p->claim_until_ns = now_ns + p->lease_ns + 2 * p->round_ns;
+    p->claim_until_ns = now_ns + p->lease_ns + 2 * p->round_ns + 4 * p->slow_ns;
+    p->stood_ns = now_ns;
     take_epoch(p, p->leader_epoch);
     follow_self(p, now_ns, out);
     beat(p, now_ns, out);
@@ -330,6 +336,7 @@ void cv__pole_on_claim_end(struct pole *p, int64_t now_ns, struct cv_effects *ou
     }
     cv__effect_note(out, "gives up its claim of epoch {number}: no majority followed by {time}",
                     p->self, p->claim_until_ns, p->leader_epoch);
+    p->vain_epoch = p->leader_epoch;
     p->stands_back = true;
     pole_arm(p, POLE_TIMER_BACK, now_ns + 2 * p->lease_ns, now_ns + 4 * p->lease_ns, out);
     cv__pole_abdicate(p, CV_REASON_LOST_QUORUM, CV_ID_NONE, now_ns, out);
@@ -346,11 +353,22 @@ static void refuse(struct pole *p, cv_id claimant, struct cv_effects *out)
                      (struct pole_epoch){p->followed_epoch});
 }
 
+/* Something that should have come within `expected_ns` came after `ns`, by a message that was not
+ * late itself: a disk is that slow, or a process was paused. */
+static void note_slow(struct pole *p, const struct cv_event *event, int64_t ns, int64_t expected_ns)
+{
+    if (event->delay_ns_max <= 4 * p->delta_ns) {
+        const int64_t slow_ns = cv__max64(ns - expected_ns, p->slow_ns / 2);
+        p->slow_ns = cv__min64(slow_ns, POLE_SLOW_LEASES * p->lease_ns);
+    }
+}
+
 /* The choice has been heard. */
 static void listen(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(p->leader != CV_ID_NONE);
     CV_ASSERT(p->leader != p->self);
+    p->awaited = CV_ID_NONE;
     cv__pole_become(p, POLE_FOLLOWING, p->leader);
     pole_arm(p, POLE_TIMER_SILENCE, now_ns + p->epsilon_ns, now_ns + p->epsilon_ns, out);
 }
@@ -547,6 +565,12 @@ void cv__pole_on_heartbeat(struct pole *p, const struct cv_event *event, struct 
         cv__effect_note(out, reason, from, 0, h.epoch);
         return;
     }
+    if (from == p->awaited) {
+        if (!h.established) {
+            note_slow(p, event, event->now_ns - p->awaited_ns, p->wait_ns / 2);
+        }
+        p->awaited = CV_ID_NONE;
+    }
     if (h.established) {
         p->token_max = h.token;
         p->epoch = p->epoch > h.token ? p->epoch : h.token;
@@ -592,6 +616,9 @@ void cv__pole_on_follow(struct pole *p, const struct cv_event *event, struct cv_
     const char *reason = reason_not_to_count(p, &f);
     if (reason != NULL) {
         cv__effect_note(out, reason, event->peer, 0, f.epoch);
+        if (!pole_is_claimant(p) && f.nonce == p->nonce && f.epoch == p->vain_epoch) {
+            note_slow(p, event, (event->now_ns - p->stood_ns) / 2, 0); /* two have to save */
+        }
         return;
     }
     struct pole_peer *peer = pole_peer(p, event->peer);

@@ -183,7 +183,10 @@ void cv__pole_select(struct pole *p, cv_id leader, uint64_t epoch, int64_t now_n
     if (leader == p->self) {
         cv__pole_stand(p, now_ns, out);
     } else {
-        pole_arm(p, POLE_TIMER_SILENCE, now_ns + p->wait_ns, now_ns + p->wait_ns, out);
+        const int64_t until_ns = now_ns + p->wait_ns + 2 * p->slow_ns;
+        p->awaited = leader;
+        p->awaited_ns = now_ns;
+        pole_arm(p, POLE_TIMER_SILENCE, until_ns, until_ns, out);
     }
 }
 
