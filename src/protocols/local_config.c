@@ -7,18 +7,18 @@
 const struct cv_option cv__local_options[] = {
     [LOCAL_OPTION_PROFILE] = {"profile", CV_OPTION_CHOICE, 0, 0, 2, "lan|wan|loopback",
                               "where the defaults of delta, sigma and ep come from"},
-    [LOCAL_OPTION_DELTA] = {"delta", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, 60 * NS_PER_S,
-                            NULL,
-                            "Delta: twice what a message takes (lan 5ms, wan 150ms, loopback 1ms)"},
+    [LOCAL_OPTION_DELTA] =
+        {"delta", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, 60 * NS_PER_S, NULL,
+         "Delta: twice what a message takes (lan 5ms, wan 150ms, loopback 0.75ms)"},
     [LOCAL_OPTION_DELTA_MIN] = {"delta-min", CV_OPTION_TIME, 0, 0, 60 * NS_PER_S, NULL,
                                 "no message takes less"},
     [LOCAL_OPTION_SIGMA] = {"sigma", CV_OPTION_TIME, CV_OPTION_DERIVED, 0, 60 * NS_PER_S, NULL,
                             "a process reacts within this (lan 5ms, wan 5ms, loopback 1ms)"},
     [LOCAL_OPTION_EP] = {"ep", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, 3600 * NS_PER_S, NULL,
-                         "a candidate asks this often (lan 8ms, wan 50ms, loopback 2ms)"},
-    [LOCAL_OPTION_EXPIRES] = {"expires", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US,
-                              36000 * NS_PER_S, NULL,
-                              "unheard for so long is not alive (default: 4 times the least)"},
+                         "a candidate asks this often (lan 8ms, wan 50ms, loopback 1ms)"},
+    [LOCAL_OPTION_EXPIRES] =
+        {"expires", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, 36000 * NS_PER_S, NULL,
+         "unheard for so long is not alive (default: 4 times the least; loopback: 1.5)"},
     [LOCAL_OPTION_LOCK] = {"lock", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, 36000 * NS_PER_S,
                            NULL,
                            "support lasts this long (default: expires + 2 ep + 2 delta + sigma)"},
@@ -103,10 +103,11 @@ int cv__local_configure(struct cv_config *config, struct cv_errtext *reterr)
 {
     static const struct {
         int64_t delta, sigma, ep;
+        int64_t expires_percent; /* of the least: how many lost messages in a row are borne */
     } profiles[] = {
-        {5 * NS_PER_MS, 5 * NS_PER_MS, 8 * NS_PER_MS},
-        {150 * NS_PER_MS, 5 * NS_PER_MS, 50 * NS_PER_MS},
-        {1 * NS_PER_MS, 1 * NS_PER_MS, 2 * NS_PER_MS},
+        {5 * NS_PER_MS, 5 * NS_PER_MS, 8 * NS_PER_MS, 400},
+        {150 * NS_PER_MS, 5 * NS_PER_MS, 50 * NS_PER_MS, 400},
+        {750 * NS_PER_US, 1 * NS_PER_MS, 1 * NS_PER_MS, 150}, /* one host loses next to nothing */
     };
     const int64_t *o = config->option;
     const int64_t profile = o[LOCAL_OPTION_PROFILE];
@@ -117,7 +118,8 @@ int cv__local_configure(struct cv_config *config, struct cv_errtext *reterr)
         return cv__config_broken(reterr, "delta > delta-min", o[LOCAL_OPTION_DELTA],
                                  o[LOCAL_OPTION_DELTA_MIN]);
     }
-    cv__config_derive(config, LOCAL_OPTION_EXPIRES, 4 * least_expires_ns(config));
+    cv__config_derive(config, LOCAL_OPTION_EXPIRES,
+                      least_expires_ns(config) * profiles[profile].expires_percent / 100);
     /* So long that a follower's crash does not end the leadership: it expires before the lock. */
     cv__config_derive(config, LOCAL_OPTION_LOCK,
                       o[LOCAL_OPTION_EXPIRES] + 2 * (o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_DELTA]) +
