@@ -83,6 +83,8 @@ static struct solo *claimant(void)
     assert_int_equal(solo_field(s, claim, "epoch"), 1);
     assert_int_equal(solo_field(s, claim, "seq"), 1);
     assert_int_equal(solo_field(s, claim, "established"), 0);
+    assert_int_equal(s->timer_ns[POLE_TIMER_RETRY], 0);
+    assert_int_equal(s->timer_ns[POLE_TIMER_ELECT], 0);
     return s;
 }
 
@@ -336,6 +338,8 @@ static void what_is_followed_is_saved_before_it_is_promised(void **unused)
     for (uint32_t i = 0; i < s->out.item_count; i++) {
         assert_int_not_equal(s->out.item[i].kind, CV_EFFECT_PERSIST); /* the same pair again */
     }
+    heartbeat(s, 2, 4, true);
+    assert_null(solo_told(s)); /* and nothing new to tell */
     draft_heartbeat(s, 4, true);
     solo_put(s, "lease", 2 * LEASE_NS);
     solo_hear(s, 2, 0);
@@ -626,6 +630,8 @@ static void a_round_is_not_prolonged_by_later_proposals(void **unused)
     propose(s, 2, 1, 3);
     assert_int_equal(s->timer_ns[POLE_TIMER_ELECT], 0);
     propose(s, 3, 1, 3);
+    const struct cv_message *heard = solo_said(s, "PROPOSE"); /* says that it has heard a quorum */
+    assert_int_equal(solo_field(s, heard, "heard"), 1);
     const int64_t elect_ns = s->now_ns + ROUND_NS;
     assert_int_equal(s->timer_ns[POLE_TIMER_ELECT], elect_ns);
     s->now_ns += 5 * NS_PER_MS;
@@ -702,6 +708,7 @@ static void who_resigns_releases_names_its_heir_and_stands_back(void **unused)
     assert_int_equal(s->timer_ns[POLE_TIMER_BEAT], 0);
     assert_int_equal(s->timer_ns[POLE_TIMER_CLAIM], 0);
     assert_null(solo_said(s, "PROPOSE")); /* it waits for its heir */
+    assert_int_equal(s->timer_ns[POLE_TIMER_SILENCE], s->now_ns + 2 * ROUND_NS);
     heartbeat(s, 2, 2, false);
     assert_non_null(solo_said(s, "FOLLOW")); /* its promise to itself has ended */
     resign(s, 2);
@@ -739,6 +746,15 @@ static void who_cannot_save_stops_for_good(void **unused)
     solo_free(s);
 }
 
+static void constants_that_just_work_are_accepted(void **unused)
+{
+    (void)unused;
+    solo_free(solo_new("pole", 1, 3, "delta=1ms sigma=1ms heartbeat=10ms timeout=22ms round=4ms"));
+    solo_free(solo_new("pole", 1, 3, "delta=1ms sigma=1ms heartbeat=10ms lease=23005us"));
+    solo_free(solo_new("pole", 1, 3, "round=10ms retry-max=10ms"));
+    solo_free(solo_new("pole", 1, 3, "delta=27500us sigma=1ms heartbeat=1ms"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -774,6 +790,7 @@ int main(void)
         cmocka_unit_test(who_resigns_releases_names_its_heir_and_stands_back),
         cmocka_unit_test(who_is_no_candidate_does_not_claim),
         cmocka_unit_test(who_cannot_save_stops_for_good),
+        cmocka_unit_test(constants_that_just_work_are_accepted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
