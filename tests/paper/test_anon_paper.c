@@ -466,6 +466,7 @@ static void starts_by_listening_for_half_of_eps_to_eps(void **unused)
 {
     (void)unused;
     struct process *p = process_start(5);
+    assert_int_equal(p->protocol->settle_ns(&p->config), 6300 * NS_PER_MS); /* docs/anon.md */
     assert_int_equal(armed(p, ANON_TIMER_SUSPECT)->earliest_ns, p->now_ns + EPS_NS / 2);
     assert_int_equal(armed(p, ANON_TIMER_SUSPECT)->latest_ns, p->now_ns + EPS_NS);
     p->now_ns += EPS_NS + ETA_NS + 1; /* more than eta late: it slept, and listens again */

@@ -973,6 +973,11 @@ static void who_cannot_go_on_stops_for_good_and_releases_nothing(void **unused)
 static void what_just_works_is_accepted(void **unused)
 {
     (void)unused;
+    struct solo *s = solo_new("lease", 1, 1, "");
+    assert_int_equal(s->protocol->settle_ns(&s->config),
+                     45 * NS_PER_S); /* as docs/lease.md has it */
+    assert_int_equal(s->protocol->store_ns(&s->config), NS_PER_S);
+    solo_free(s);
     solo_free(solo_new("lease", 1, 1, "lease=1s retry=100ms retry-max=100ms poll=100ms"));
     /* 1 s less 200 us and 1 ns, for max(600, 200) + 200 + what is left */
     solo_free(solo_new("lease", 1, 1, "lease=1s renew=600ms timeout=200ms retry=199799us"));

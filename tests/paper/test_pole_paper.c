@@ -466,6 +466,9 @@ static void constants_follow_from_the_profile(void **unused)
         assert_int_equal(o[POLE_OPTION_RETRY_MAX], 4 * o[POLE_OPTION_ROUND]);
         assert_int_equal(o[POLE_OPTION_FIRST], 4 * o[POLE_OPTION_ROUND]);
         assert_int_equal(pole->timely_ns(&config), o[POLE_OPTION_DELTA]);
+        assert_int_equal(pole->settle_ns(&config),
+                         6 * (o[POLE_OPTION_LEASE] + o[POLE_OPTION_ROUND]) +
+                             12 * o[POLE_OPTION_ROUND] + o[POLE_OPTION_TIMEOUT]);
     }
 }
 
