@@ -652,6 +652,42 @@ static void leaf_answers_to_its_parent(void **unused)
     }
 }
 
+/* An answer by way of the tree may be a refusal: it is collated as what it is. */
+static void refusal_goes_up_the_tree_as_a_refusal(void **unused)
+{
+    (void)unused;
+    struct solo *c = local_process(4, 7, "collate=2");
+    assert_true(local_is_supported(c, 2, 1, 5)); /* locked to 2 */
+    hear_renewal(c, 9, tree_of_seven);
+    const struct cv_message *m = solo_said(c, "COLLATED");
+    assert_non_null(m);
+    assert_int_equal(solo_set(c, m, "replied"), BIT(4));
+    assert_int_equal(solo_set(c, m, "support"), 0);
+    assert_int_equal(solo_field(c, m, "token"), 5);
+    solo_free(c);
+}
+
+/* Two halves of four could lead at the same time. */
+static void half_of_an_even_number_is_no_majority(void **unused)
+{
+    (void)unused;
+    struct solo *c = local_process(1, 4, "majority=yes");
+    for (uint32_t round = 0; round < 6; round++) {
+        const struct cv_message *m = solo_await(c, "ELECTION", EXPIRES_NS);
+        local_hear_reply(c, 2, solo_field(c, m, "request"), true);
+        assert_null(solo_told(c));
+    }
+    for (uint32_t round = 0; round < 6 && solo_told(c) == NULL; round++) {
+        const struct cv_message *m = solo_await(c, "ELECTION", EXPIRES_NS);
+        const uint64_t request = solo_field(c, m, "request");
+        local_hear_reply(c, 2, request, true);
+        local_hear_reply(c, 3, request, true);
+    }
+    assert_non_null(solo_told(c));
+    assert_int_equal(solo_told(c)->leader, 1);
+    solo_free(c);
+}
+
 static void hear_collated(struct solo *c, cv_id from, uint64_t request, uint64_t supporters)
 {
     solo_draft(c, "COLLATED");
@@ -864,6 +900,8 @@ int main(void)
         cmocka_unit_test(certain_hint_frees_no_lock_to_another),
         cmocka_unit_test(orphans_stand_up_one_after_the_other),
         cmocka_unit_test(leaf_answers_to_its_parent),
+        cmocka_unit_test(refusal_goes_up_the_tree_as_a_refusal),
+        cmocka_unit_test(half_of_an_even_number_is_no_majority),
         cmocka_unit_test(inner_node_waits_for_its_children),
         cmocka_unit_test(inner_node_passes_on_what_it_has_when_a_child_is_silent),
         cmocka_unit_test(process_outside_the_tree_answers_directly),
