@@ -6,6 +6,7 @@ Prints TAP, one point per test."""
 import importlib.machinery
 import importlib.util
 import io
+import os
 import pathlib
 import subprocess
 import sys
@@ -256,6 +257,54 @@ class CountTests(unittest.TestCase):
         self.assertEqual(self.count("exitcode", "OK", "ok 1\nok 2\n"), (1, 0, 0))
         self.assertEqual(self.count("exitcode", "TIMEOUT"), (0, 1, 0))
         self.assertEqual(self.count("exitcode", "SKIP"), (0, 0, 1))
+
+
+class Setup(InTemporaryFolder):
+    """tools/setup, with an apt-get and a dpkg-query of ours: curl and udev would be upgraded."""
+
+    APT = """#!/bin/sh
+echo "$@" >>"$LOG"
+pins=$(echo " $*" | sed -n 's/.*Dir::Etc::Preferences=\\([^ ]*\\).*/\\1/p')
+case " $*" in
+*" -s "*) ;;
+*" install "*) [ -z "$pins" ] || cat "$pins" >"$LOG.pins"; exit 0 ;;
+*) exit 0 ;;
+esac
+[ -n "$pins" ] && grep -q "Package: $NEEDED" "$pins" && exit 100
+for one in curl udev; do
+    { [ -n "$pins" ] && grep -q "Package: $one" "$pins"; } || echo "Inst $one [1.0] (2.0 Debian)"
+done
+"""
+    DPKG = """#!/bin/sh
+for last; do :; done
+case "$3" in
+Package*) printf 'Package: %s\\nPin: version 1.0\\nPin-Priority: 1001\\n\\n' "$last" ;;
+esac
+"""
+
+    def pinned(self, needed):
+        for name, text in (("apt-get", self.APT), ("dpkg-query", self.DPKG), ("id", "#!/bin/sh\necho 0\n")):
+            self.write(f"bin/{name}", text).chmod(0o755)
+        log = self.folder / "log"
+        path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
+        done = run("sh", ROOT / "tools/setup", "build",
+                   env={**os.environ, "PATH": path, "LOG": str(log), "NEEDED": needed})
+        self.assertEqual(done.returncode, 0, done.stdout)
+        pins = pathlib.Path(f"{log}.pins")
+        return pins.read_text(encoding="utf-8"), done.stdout
+
+    def test_what_is_installed_is_not_upgraded(self):
+        pins, said = self.pinned(needed="nothing")
+        self.assertIn("Package: curl\nPin: version 1.0\n", pins)
+        self.assertIn("Package: udev\nPin: version 1.0\n", pins)
+        self.assertNotIn("must be upgraded", said)
+
+    def test_only_what_is_needed_is_upgraded_and_that_is_said(self):
+        pins, said = self.pinned(needed="curl")
+        self.assertNotIn("Package: curl", pins)
+        self.assertIn("Package: udev", pins)
+        self.assertIn("curl must be upgraded", said)
+        self.assertNotIn("udev must", said)
 
 
 def main():
