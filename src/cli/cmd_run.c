@@ -77,6 +77,7 @@ struct run {
     int64_t turn_ns;        /* when the loop had its latest turn */
     bool was_paused;        /* since the last renewal: this process did not run */
     enum cv_reason why;     /* the leadership that is under way ends, or the last one ended */
+    uint64_t said_token;    /* of the leader that is waited for; 0: it was not said */
     bool has_led;           /* at least once */
     bool has_trouble;       /* the store cannot be used, and it was said */
     int end_signal;         /* told to end, while the command was ending anyway; 0: not so */
@@ -257,6 +258,17 @@ static void say_trouble(struct run *run)
     run->has_trouble = has_trouble;
 }
 
+/* What a contender waits for, once for each leader. */
+static void say_leader(struct run *run)
+{
+    const struct cv_election_status *s = &run->status;
+    const bool waits = s->role != CV_ROLE_LEADER && !run->settings->is_nonblocking;
+    if (waits && s->leader[0] != '\0' && s->token != run->said_token) {
+        say(run, "waiting: %s leads, token %llu", s->leader, (unsigned long long)s->token);
+        run->said_token = s->token;
+    }
+}
+
 static void on_change(struct run *run)
 {
     cv_status(run->election, &run->status);
@@ -265,6 +277,7 @@ static void on_change(struct run *run)
     say_trouble(run);
     switch (run->stage) {
     case STAGE_WAITING:
+        say_leader(run);
         if (is_leader && s->is_resign_requested) {
             cv_resign(run->election, s->heir[0] != '\0' ? s->heir : NULL);
         } else if (is_leader && s->token == run->token) {

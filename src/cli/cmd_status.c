@@ -40,6 +40,11 @@ static void print_json(const char *name, const struct cv_inquiry *inquiry)
         cv__json_null(&json, "since_unix_s");
     }
     cv__json_uint(&json, "token", r->token);
+    if (!is_held && r->ended != CV_REASON_STARTED) {
+        cv__json_text(&json, "ended", cv_reason_name(r->ended));
+    } else {
+        cv__json_null(&json, "ended");
+    }
     cv__json_bool(&json, "asked_to_resign", is_held && r->resign_request[0] != '\0');
     cv__json_close(&json, '}');
     (void)printf("\n");
@@ -50,8 +55,9 @@ static void print_text(const char *name, const struct cv_inquiry *inquiry)
     const struct cv_store_record *r = &inquiry->record;
     char lease[CV_DURATION_TEXT_BYTES], since[32];
     if (inquiry->verdict != CV_STORE_HELD) {
-        cv__print(stdout, "%s: nobody leads (last token %llu)\n", name,
-                  (unsigned long long)r->token);
+        cv__print(stdout, "%s: nobody leads (last token %llu%s%s)\n", name,
+                  (unsigned long long)r->token, r->ended != CV_REASON_STARTED ? ", " : "",
+                  r->ended != CV_REASON_STARTED ? cv_reason_name(r->ended) : "");
         return;
     }
     if (r->remaining_ns < 0) {

@@ -20,8 +20,9 @@ static const struct cv_reason_text texts[] = {
                             "nothing"},
     [CV_REASON_LOST_QUORUM] = {"the leader does not reach a majority of the members any more",
                                "see which members are down or cut off"},
-    [CV_REASON_STORE_UNREACHABLE] = {"the store did not answer until the lease was nearly over",
-                                     "'conclave doctor' says what is wrong with the store"},
+    [CV_REASON_STORE_UNREACHABLE] =
+        {"the store did not answer until the lease was nearly over",
+         "'conclave status' says whether the store answers now; see its log and the network"},
     [CV_REASON_STOPPED] = {"this process takes no part any more",
                            "if nobody stopped it: what it must remember could not be saved; see "
                            "its messages"},

@@ -353,6 +353,8 @@ one_line 'run -n --verbose' 'held: first leads'
 run 0 history held --at @"$(date +%s).999"
 check 'who leads now' grep -q '(still leads) .* first$' out
 fails 1 'held: first still leads' resign held --wait 0s
+run 1 run held -w 300ms --verbose -- echo no
+check 'run --verbose says what it waits for' grep -q 'held: waiting: first leads, token ' err
 kill "$holder"
 wait "$holder"
 check 'SIGTERM is passed on' [ $? -eq 143 ]
@@ -535,6 +537,11 @@ told watched 'nobody leads (resigned)'
 kill "$watcher"
 wait "$watcher"
 check 'watch does not guess' sh -c '! grep -q expired watched'
+run 0 history why
+run 1 status why
+check 'status says why nobody leads' grep -q '^why: nobody leads (last token [0-9]*, resigned)$' out
+run 1 status why --json
+check 'also for programs' grep -q '"ended": "resigned"' out
 run 0 history why
 check 'why each ended' [ "$(sed 's/.* s  *[0-9]*  //; s/ .*//; 1d' out | tr '\n' ' ')" = 'finished died resigned ' ]
 check 'a dead leader was last known alive then' grep -q ' died  *b  (last renewed [0-9.]* s before its end)' out
