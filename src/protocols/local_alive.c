@@ -82,8 +82,10 @@ cv_id cv__local_first_alive(struct local *l)
     uint64_t *scratch = set_of(l, SET_SCRATCH);
     const uint64_t *alive = set_of(l, SET_ALIVE);
     const uint64_t *passive = set_of(l, SET_PASSIVE);
+    const uint64_t *taken = set_of(l, SET_TAKEN);
     for (uint32_t i = 0; i < cv__set_words(l->member_count); i++) {
         CV_ASSERT((passive[i] & ~alive[i]) == 0); /* who is not alive is not kept as passive */
+        CV_ASSERT((taken[i] & ~passive[i]) == 0); /* and who is taken does not stand up */
         scratch[i] = alive[i] & ~passive[i];
     }
     return first_of(l, scratch);

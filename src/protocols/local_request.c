@@ -291,8 +291,10 @@ static void become_leading(struct local *l, int64_t now_ns, struct cv_effects *o
     const bool is_renewal = is_leading(l) && l->request_token == l->token;
     const int64_t expiration_ns = l->request_ns + l->lead_ns;
     cv__set_copy(set_of(l, SET_SUPPORT), set_of(l, SET_REPLY), l->member_count);
-    CV_ASSERT(cv__set_has(set_of(l, SET_SUPPORT), l->self));  /* LS */
-    CV_ASSERT(l->locked_to == l->self);                       /* LS, too */
+    CV_ASSERT(cv__set_has(set_of(l, SET_SUPPORT), l->self)); /* LS */
+    CV_ASSERT(l->locked_to == l->self);                      /* LS, too */
+    CV_ASSERT(l->locked_life == l->life);             /* a RELEASE of no other life frees it */
+    CV_ASSERT(l->locked_request_ns >= l->request_ns); /* nor one of an earlier request */
     CV_ASSERT(is_renewal || l->request_token > l->led_token); /* no token leads twice */
     CV_ASSERT(now_ns < expiration_ns);
     CV_ASSERT(!is_leading(l) || expiration_ns >= l->expiration_ns); /* never moves backwards */
@@ -330,6 +332,8 @@ static bool is_blocked(struct local *l)
  * somebody whose leader we do not hear. */
 static void stand_aside(struct local *l, int64_t now_ns, struct cv_effects *out)
 {
+    CV_ASSERT(l->role == LOCAL_ASKING); /* a leader keeps its supporters' locks to their end */
+    CV_ASSERT(is_blocked(l));
     cv__effect_note(out, "stands aside: {peer} follows a leader before this process",
                     cv__set_next(set_of(l, SET_TAKEN), 1, l->member_count), 0, 0);
     cv__local_become(l, LOCAL_ASIDE);
