@@ -42,8 +42,7 @@ static int shrink_text(const char *name, const char *text, uint64_t seed)
     struct sim_shrunk shrunk;
     const int error = sim_shrink(name, text, strlen(text), seed, &shrunk, &why);
     if (error == CV_E_INVALID) {
-        (void)fprintf(stderr, "conclave: %s: nothing to shrink\n", why.text);
-        return EXIT_FINE;
+        return cv__cannot("%s: nothing to shrink", why.text);
     }
     if (error != CV_OK) {
         return cv__cannot("%s", why.text);

@@ -15,8 +15,8 @@ struct cv_inquiry {
 /* What --via said, or else CONCLAVE_VIA; NULL: neither did. */
 const char *cv__via(const char *given);
 
-/* The kind of store for an address (NULL: that of CONCLAVE_VIA, or the user's own file) and the address itself, which the
- * caller frees; or NULL and a message. */
+/* The kind of store for an address (NULL: that of CONCLAVE_VIA, or the user's own file) and the
+ * address itself, which the caller frees; or NULL and a message. */
 const struct cv_store_kind *cv__inquiry_kind(const char *via, char **ret_address);
 
 /* Reads the record, or (asks_to_resign) asks the holder to resign. CV_OK, or a code and why. */

@@ -1,6 +1,7 @@
 /* src/cli/reasons.h - what a reason means, and what an operator does about it.
  *
- * One table, for `conclave explain REASON`; conclave-explain(1) has the same, and a test compares. */
+ * One table, for `conclave explain REASON`; conclave-explain(1) has the same, and a test compares
+ * them. */
 #ifndef CV_CLI_REASONS_H
 #define CV_CLI_REASONS_H
 

@@ -80,6 +80,15 @@ static void dispatch(struct sim_world *w, const struct sim_queue_entry *entry)
     }
 }
 
+static int by_start(const void *a, const void *b)
+{
+    const struct sim_leadership_span *x = a, *y = b;
+    if (x->from_ns != y->from_ns) {
+        return x->from_ns < y->from_ns ? -1 : 1;
+    }
+    return x->node < y->node ? -1 : x->node > y->node;
+}
+
 static void finish(struct sim_world *w)
 {
     sim_expect_finish(w);
@@ -87,6 +96,9 @@ static void finish(struct sim_world *w)
         if (w->properties.node[id - 1].holds) {
             sim_hold_end(w, id, "running");
         }
+    }
+    if (w->history.span_count > 0) { /* they were recorded as they ended */
+        qsort(w->history.span, w->history.span_count, sizeof *w->history.span, by_start);
     }
 }
 

@@ -310,7 +310,18 @@ check 'shrunk without chance' sh -c '! grep -q "^random" small.scn'
 check 'shrunk from the first failing seed' grep -q "^seed $seed\$" small.scn
 run 1 sim small.scn
 says 'expect property token-monotonic: NO: '
-run 0 sim --shrink good.scn
+cat >overlap.scn <<'SCENARIO'
+protocol bully
+nodes 5
+at 1s partition 1 2 | 3 4 5
+at 2s heal
+at 3s crash 5
+run 5s
+SCENARIO
+run 0 sim --json overlap.scn
+check 'leaderships are told in the order of their start' is_json out 'len(r["leaderships"]) >= 3 and
+    [s["from_s"] for s in r["leaderships"]] == sorted(s["from_s"] for s in r["leaderships"])'
+run 2 sim --shrink good.scn
 check 'a run that does not fail is not shrunk' [ ! -s out ]
 check 'and that is said' grep -q 'good.scn does not fail with seed 1: nothing to shrink' err
 run 0 sim --shrink --runs 3 good.scn
