@@ -474,6 +474,14 @@ static void on_release(struct local *l, const struct cv_event *event, struct cv_
     if (is_locked && release.life != l->locked_life) {
         cv__effect_note(out, "RELEASE of {peer} ignored: locked to it in another of its lives",
                         from, 0, release.life);
+    } else if (is_locked && (uint64_t)l->locked_request_ns <= release.request &&
+               event->now_ns < l->earlier_until_ns) {
+        /* It speaks for its present life, and an earlier one may have led with our support: who
+         * crashed does not know what it had begun. */
+        l->locked_until_ns = l->earlier_until_ns;
+        cv__effect_arm(out, LOCAL_TIMER_LOCK, l->locked_until_ns, l->locked_until_ns);
+        cv__effect_note(out, "RELEASE of {peer}: stays locked to its earlier life until {time}",
+                        from, l->locked_until_ns, 0);
     } else if (is_locked && (uint64_t)l->locked_request_ns <= release.request) {
         cv__local_unlock(l);
     } else if (is_locked) {

@@ -113,6 +113,7 @@ void cv__local_unlock(struct local *l)
     l->locked_until_ns = 0;
     l->locked_request_ns = 0;
     l->locked_life = 0;
+    l->earlier_until_ns = 0;
 }
 
 void cv__local_release(struct local *l, struct cv_effects *out)
@@ -226,6 +227,11 @@ bool cv__local_support(struct local *l, cv_id candidate, const struct local_elec
      */
     const bool is_overtaken = l->locked_to == candidate && l->locked_life == election->life &&
                               request_ns < l->locked_request_ns;
+    if (l->locked_to != candidate) {
+        l->earlier_until_ns = 0;
+    } else if (l->locked_life != election->life && now_ns < l->locked_until_ns) {
+        l->earlier_until_ns = l->locked_until_ns; /* what its earlier life began may go on */
+    }
     l->locked_request_ns = is_overtaken ? l->locked_request_ns : request_ns;
     l->locked_life = election->life;
     l->locked_to = candidate;

@@ -148,6 +148,7 @@ struct local {
     int64_t
         locked_request_ns; /* on the clock of the process locked to; and in which of its lives */
     uint64_t locked_life;
+    int64_t earlier_until_ns; /* until then an earlier life of it may lead by this lock */
     uint64_t token_seen; /* the largest accepted, saved before anybody is told; and whose it is */
     cv_id locked_to, token_owner;
 
