@@ -332,6 +332,7 @@ struct cv_config {
     X(BOUNDED_INCONSISTENCY, "bounded-inconsistency")     \
     X(TIMELINESS, "timeliness")                           \
     X(PARTITIONS_DISJOINT, "partitions-disjoint")         \
+    X(RIGHTFUL_LEADER, "rightful-leader")                 \
     X(ASSERTIONS, "assertions")
 
 enum cv_property {
@@ -365,6 +366,13 @@ enum cv_assume {
 
 /* The sentence for an assumption. */
 const char *cv_assume_text(enum cv_assume assume);
+
+/* Who is to lead when all is quiet, where a protocol promises rightful-leader. */
+enum cv_rightful {
+    CV_RIGHTFUL_ANY, /* nobody in particular */
+    CV_RIGHTFUL_HIGHEST_ID,
+    CV_RIGHTFUL_LOWEST_ID,
+};
 
 struct cv_protocol {
     const char *name;    /* stable: addresses, scenarios, traces and tests use it */
@@ -400,6 +408,7 @@ struct cv_protocol {
     int64_t (*sequence_ns)(const struct cv_config *config);
     /* The store is assumed to answer within this; NULL: it is never asked. */
     int64_t (*store_ns)(const struct cv_config *config);
+    enum cv_rightful rightful; /* of the candidates that are connected to each other */
 };
 
 /* The protocol of that name, or NULL. cv_protocol_at() walks all of them: NULL past the last. */

@@ -24,6 +24,7 @@ struct cv_properties_setting cv__properties_setting(const struct cv_protocol *pr
         .promises = promises,
         .assumes = assumes,
         .is_anonymous = protocol->is_anonymous,
+        .rightful = protocol->rightful,
         .settle_ns = protocol->settle_ns(config),
         .delta_ns = (assumes & BIT(CV_ASSUME_BOUNDED_DELAY)) != 0 ? timely_ns : 0,
         .sequence_ns = bound(protocol->sequence_ns, config),
@@ -423,6 +424,7 @@ void cv__properties_start(struct cv_properties *p, cv_id id, bool remembers)
     n->has_started = true;
     n->takes_part = true;
     n->is_candidate = true;
+    n->has_resigned = false;
     if (!remembers) {
         n->token_max = 0;
         n->label_max = 0;
@@ -546,6 +548,31 @@ static bool can_elect(const struct cv_properties *p, uint16_t part)
     return has_candidate && (!needs_majority || 2 * count > p->setting.node_count);
 }
 
+/* Is it the right one that leads the part? Who has resigned may lead, and may stand back. */
+static void judge_rightful(struct cv_properties *p, cv_id first)
+{
+    const struct cv_property_node *f = node_of(p, first);
+    const bool is_highest = p->setting.rightful == CV_RIGHTFUL_HIGHEST_ID;
+    cv_id best = CV_ID_NONE;
+    for (cv_id id = 1; id <= p->setting.node_count; id++) {
+        const struct cv_property_node *n = node_of(p, id);
+        if (n->takes_part && n->is_candidate && !n->has_resigned && n->part == f->part &&
+            (best == CV_ID_NONE || is_highest)) {
+            best = id;
+        }
+    }
+    if (p->setting.rightful == CV_RIGHTFUL_ANY || best == CV_ID_NONE || f->leader == CV_ID_NONE ||
+        f->leader > p->setting.node_count) {
+        return;
+    }
+    p->judged[CV_PROPERTY_RIGHTFUL_LEADER]++;
+    const bool is_better = is_highest ? f->leader > best : f->leader < best;
+    if (f->leader != best && !(is_better && node_of(p, f->leader)->has_resigned)) {
+        cv__properties_break(p, CV_PROPERTY_RIGHTFUL_LEADER, "node %u leads, and not %u", f->leader,
+                             best);
+    }
+}
+
 static void judge_part(struct cv_properties *p, cv_id first)
 {
     const uint16_t part = node_of(p, first)->part;
@@ -556,6 +583,7 @@ static void judge_part(struct cv_properties *p, cv_id first)
             judge_node(p, id, first);
         }
     }
+    judge_rightful(p, first);
 }
 
 /* Every node against the first of its part: linear for one part, and parts are few. */

@@ -28,6 +28,7 @@ struct cv_properties_setting {
     uint32_t node_count;
     uint32_t promises, assumes; /* CV_PROP(...); bits of cv_assume */
     bool is_anonymous;
+    enum cv_rightful rightful;
     int64_t settle_ns;   /* after so long without a disturbance everybody agrees on a leader */
     int64_t delta_ns;    /* a message that takes longer is a disturbance; 0: none is */
     int64_t sequence_ns; /* the same of the sequencer's answers; 0: it is not asked */
@@ -52,6 +53,7 @@ struct cv_property_node {
     bool has_started;  /* ever */
     bool takes_part;   /* it is up, and its disk has not failed it */
     bool is_candidate; /* it would lead */
+    bool has_resigned; /* ... but was asked not to, since it started or last led */
     bool has_members;  /* it has said who supports it */
     bool holds;        /* a leadership, possibly one that has expired */
     uint16_t part;     /* nodes with the same number reach each other */

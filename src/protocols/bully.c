@@ -224,6 +224,7 @@ const struct cv_protocol cv__proto_bully = {
     .leads = "highest id alive",
     .cites = "[NITR] [Garcia-Molina82]",
     .promises = CLASSIC_PROMISES,
+    .rightful = CV_RIGHTFUL_HIGHEST_ID,
     .assumes = CLASSIC_ASSUMES,
     .options = cv__classic_options,
     .messages = bully_messages,

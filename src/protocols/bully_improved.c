@@ -109,6 +109,7 @@ const struct cv_protocol cv__proto_bully_improved = {
     .leads = "the heir, else the highest id alive",
     .cites = "[NITR] [Arghavani11]",
     .promises = CLASSIC_PROMISES,
+    .rightful = CV_RIGHTFUL_HIGHEST_ID,
     .assumes = CLASSIC_ASSUMES,
     .options = cv__classic_options,
     .messages = improved_messages,

@@ -270,6 +270,7 @@ const struct cv_protocol cv__proto_bully_modified = {
     .leads = "highest priority (id) that answered",
     .cites = "[NITR] [Kordafshari05]",
     .promises = CLASSIC_PROMISES,
+    .rightful = CV_RIGHTFUL_HIGHEST_ID,
     .assumes = CLASSIC_ASSUMES,
     .options = cv__classic_options,
     .messages = modified_messages,

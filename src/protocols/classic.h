@@ -38,8 +38,9 @@ enum {
 };
 extern const struct cv_option cv__classic_options[];
 
-#define CLASSIC_PROMISES \
-    (CV_PROP(VALIDITY) | CV_PROP(AGREEMENT) | CV_PROP(TERMINATION) | CV_PROP(STABILITY))
+#define CLASSIC_PROMISES                                                                  \
+    (CV_PROP(VALIDITY) | CV_PROP(AGREEMENT) | CV_PROP(TERMINATION) | CV_PROP(STABILITY) | \
+     CV_PROP(RIGHTFUL_LEADER))
 #define CLASSIC_ASSUMES                                                                        \
     (BIT(CV_ASSUME_BOUNDED_DELAY) | BIT(CV_ASSUME_NO_LOSS) | BIT(CV_ASSUME_PROMPT_PROCESSES) | \
      BIT(CV_ASSUME_BOUNDED_DRIFT) | BIT(CV_ASSUME_TRANSITIVE_LINKS))

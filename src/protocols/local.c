@@ -755,6 +755,7 @@ const struct cv_protocol cv__proto_local = {
     .init = local_init,
     .step = local_step,
     .check = local_check,
+    .rightful = CV_RIGHTFUL_LOWEST_ID,
     .settle_ns = cv__local_settle_ns,
     .timely_ns = cv__local_timely_ns,
     .fast_ns = cv__local_fast_ns,

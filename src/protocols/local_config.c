@@ -157,7 +157,7 @@ void cv__local_contract(const struct cv_config *config, uint32_t *promises, uint
         *assumes |= BIT(CV_ASSUME_MAJORITY);
     }
     if (config->option[LOCAL_OPTION_ROTATE] == 0) {
-        *promises |= CV_PROP(STABILITY);
+        *promises |= CV_PROP(STABILITY) | CV_PROP(RIGHTFUL_LEADER);
     } else {
         *promises &= ~(CV_PROP(AGREEMENT) | CV_PROP(TERMINATION)); /* between two turns */
     }

@@ -308,6 +308,7 @@ static void do_event(struct sim_world *w, const struct sim_action *a, cv_id id,
     if (event->kind == CV_EVENT_RESIGN ||
         (event->kind == CV_EVENT_CAMPAIGN && !event->is_candidate)) {
         loses_leader(w, id);
+        w->properties.node[id - 1].has_resigned = true;
     }
     record_action(w, a);
     sim_node_step(w, id, event);

@@ -260,6 +260,49 @@ static void a_follower_of_one_leader_is_no_supporter_of_another(void **state)
                         "node 3 follows 1 and is in the logical partition of 2");
 }
 
+static void the_right_one_leads(void **state)
+{
+    struct watched *w = *state;
+    struct cv_properties *p = &w->properties;
+    struct cv_belief belief = lead(2, 1, INT64_MAX);
+    (void)cv__properties_believe(p, 2, &belief);
+    belief = follow(2, 1);
+    (void)cv__properties_believe(p, 1, &belief);
+    (void)cv__properties_believe(p, 3, &belief);
+    cv__properties_judge(p);
+    assert_int_equal(p->judged[CV_PROPERTY_RIGHTFUL_LEADER], 0); /* nobody is promised */
+    p->setting.rightful = CV_RIGHTFUL_HIGHEST_ID;
+    p->node[2].has_resigned = true; /* 3 may stand back */
+    cv__properties_judge(p);
+    p->node[2].is_candidate = false;
+    p->node[2].has_resigned = false;
+    cv__properties_judge(p);
+    assert_int_equal(p->judged[CV_PROPERTY_RIGHTFUL_LEADER], 2);
+    assert_int_equal(w->told.count, 0);
+    p->node[2].is_candidate = true;
+    cv__properties_judge(p);
+    assert_int_equal(w->told.property, CV_PROPERTY_RIGHTFUL_LEADER);
+    assert_string_equal(w->told.detail, "node 2 leads, and not 3");
+}
+
+static void the_lowest_leads_where_that_is_promised(void **state)
+{
+    struct watched *w = *state;
+    struct cv_properties *p = &w->properties;
+    struct cv_belief belief = lead(2, 1, INT64_MAX);
+    p->setting.rightful = CV_RIGHTFUL_LOWEST_ID;
+    cv__properties_stop(p, 1);
+    (void)cv__properties_believe(p, 2, &belief);
+    belief = follow(2, 1);
+    (void)cv__properties_believe(p, 3, &belief);
+    cv__properties_judge(p);
+    assert_int_equal(w->told.count, 0);
+    (void)cv__properties_believe(p, 1, &belief);
+    p->node[0].takes_part = true;
+    cv__properties_judge(p);
+    assert_int_equal(w->told.property, CV_PROPERTY_RIGHTFUL_LEADER);
+}
+
 /* Each property counts its own: who looks at leaderships only has not tested liveness. */
 static void judgements_are_counted_apart(void **state)
 {
@@ -343,6 +386,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_leader_that_is_no_member_is_survived, begin, end),
         cmocka_unit_test_setup_teardown(nobody_changes_its_mind_after_all_is_settled, begin, end),
         cmocka_unit_test_setup_teardown(judgements_are_counted_apart, begin, end),
+        cmocka_unit_test_setup_teardown(the_right_one_leads, begin, end),
+        cmocka_unit_test_setup_teardown(the_lowest_leads_where_that_is_promised, begin, end),
         cmocka_unit_test_setup_teardown(a_crashed_leader_counts_until_its_time_is_over, begin, end),
         cmocka_unit_test_setup_teardown(
             a_crashed_leader_is_over_in_time_or_when_one_who_knows_says_so, begin, end),
