@@ -90,16 +90,21 @@ static void release_of_another_life_frees_no_lock(void **unused)
     solo_free(c);
 }
 
-/* And what the new life gives up is free at once, though its instants are smaller. */
-static void release_of_the_new_life_frees_the_lock(void **unused)
+/* What the new life gives up does not end the promise to the earlier one, which may have led by it;
+ * when that is over it is free, though the lock to the new life would have lasted longer. */
+static void release_of_the_new_life_leaves_the_lock_to_the_earlier_one(void **unused)
 {
     (void)unused;
     struct solo *c = local_process(3, 3, "");
+    const int64_t supported_ns = c->now_ns;
     assert_true(local_is_supported(c, 1, 900, 1));
+    c->now_ns += NS_PER_MS;
     hear_after_a_reboot(c, "ELECTION", 5);
     hear_after_a_reboot(c, "RELEASE", 5);
     is_seen_dead(c, 1);
-    assert_true(local_is_supported(c, 2, 1, 2));
+    assert_false(local_is_supported(c, 2, 1, 2));
+    c->now_ns = supported_ns + LOCK_NS;
+    assert_true(local_is_supported(c, 2, 2, 2));
     solo_free(c);
 }
 
@@ -869,7 +874,7 @@ int main(void)
         cmocka_unit_test(restarted_process_that_never_supported_does_not_wait),
         cmocka_unit_test(restarted_candidate_does_not_support_itself_for_lock),
         cmocka_unit_test(release_of_another_life_frees_no_lock),
-        cmocka_unit_test(release_of_the_new_life_frees_the_lock),
+        cmocka_unit_test(release_of_the_new_life_leaves_the_lock_to_the_earlier_one),
         cmocka_unit_test(token_is_saved_before_the_answer),
         cmocka_unit_test(token_that_is_not_larger_is_refused),
         cmocka_unit_test(refusal_tells_the_token),
