@@ -840,6 +840,93 @@ static void read_looked(struct cv_store *store)
     }
 }
 
+/* ---- The runs of a job ----------------------------------------------------------------------- */
+
+static void answer_runs(struct cv_store *store, enum cv_store_verdict verdict)
+{
+    cv__remote_answer(&store->remote, (struct cv_store_answer){.verdict = verdict});
+}
+
+static void on_runs_read(void *user, const struct cv_etcd_answer *answer)
+{
+    struct cv_store *store = user;
+    struct cv_store_runs *runs = cv__remote_current(&store->remote)->ask.runs;
+    store->txn = NULL;
+    if (answer->code != CV_ETCD_OK) {
+        work_fail(store, answer->error);
+        return;
+    }
+    const cJSON *kv = cJSON_GetArrayItem(kvs_of(range_of(answer, 0)), 0);
+    runs->version = cv__etcd_number(kv, "mod_revision"); /* 0: there is none */
+    (void)cv__etcd_decode(cv__etcd_string(kv, "value"), runs->text, sizeof runs->text);
+    answer_runs(store, CV_STORE_GRANTED);
+}
+
+static void on_runs_written(void *user, const struct cv_etcd_answer *answer)
+{
+    struct cv_store *store = user;
+    store->txn = NULL;
+    if (answer->code != CV_ETCD_OK) {
+        work_fail(store, answer->error);
+        return;
+    }
+    const bool is_written =
+        cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(answer->reply, "succeeded"));
+    /* Or the holder has gone just now: who tries again will hear it. */
+    answer_runs(store, is_written ? CV_STORE_GRANTED : CV_STORE_CHANGED);
+}
+
+/* The key that was made with the token's revision is the holder's: it was the first one when it was
+ * granted, and those that came later are behind it. */
+static void on_runs_holder(void *user, const struct cv_etcd_answer *answer)
+{
+    struct cv_store *store = user;
+    const struct cv_store_runs *runs = cv__remote_current(&store->remote)->ask.runs;
+    struct cv_text64 holder64, key64;
+    struct cv_etcd_body body = {0};
+    char holder[KEY_BYTES];
+    struct key key;
+    store->txn = NULL;
+    if (answer->code != CV_ETCD_OK) {
+        work_fail(store, answer->error);
+        return;
+    }
+    const cJSON *kv = cJSON_GetArrayItem(kvs_of(range_of(answer, 0)), 0);
+    if (!our_key_read(store, kv, &key, holder) || key.create_revision != runs->token) {
+        answer_runs(store, CV_STORE_HELD);
+        return;
+    }
+    cv__etcd_body_print(
+        &body,
+        "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\",\"create_revision\":\"%" PRIu64 "\"},",
+        cv__etcd_encode(holder, &holder64), runs->token);
+    cv__etcd_body_print(&body,
+                        "{\"key\":\"%s\",\"target\":\"MOD\",\"mod_revision\":\"%" PRIu64 "\"}],"
+                        "\"success\":[{\"request_put\":{\"key\":\"%s\",\"value\":\"",
+                        cv__etcd_encode(store->election.runs, &key64), runs->version, key64.text);
+    cv__etcd_body_text64(&body, runs->text);
+    cv__etcd_body_print(&body, "\"}}]}");
+    ask(store, CV_ETCD_ALONE, 1, &body, on_runs_written);
+}
+
+static void runs_begin(struct cv_store *store, const struct cv_store_runs *runs)
+{
+    struct cv_text64 key64;
+    struct cv_etcd_body body = {0};
+    cv__etcd_body_print(&body, "{\"request_range\":{");
+    if (runs->token == 0) {
+        cv__etcd_body_print(&body, "\"key\":\"%s\"}}",
+                            cv__etcd_encode(store->election.runs, &key64));
+    } else {
+        cv__etcd_body_range(&body, store->election.queue);
+        cv__etcd_body_print(&body,
+                            ",\"limit\":\"1\",\"min_create_revision\":\"%" PRIu64
+                            "\",\"max_create_revision\":\"%" PRIu64 "\"}}",
+                            runs->token, runs->token);
+    }
+    ask(store, CV_ETCD_READ, 1, &body, runs->token == 0 ? on_runs_read : on_runs_holder);
+}
+
 /* ---- The table ----------------------------------------------------------------------------- */
 
 static void begin_request(void *user)
@@ -849,6 +936,10 @@ static void begin_request(void *user)
     store->work_begin_ns = one->asked_ns;
     store->deadline_ns = one->deadline_ns;
     store->round_count = 0;
+    if (one->ask.runs != NULL) {
+        runs_begin(store, one->ask.runs);
+        return;
+    }
     if (one->is_resign_request) {
         look(store, LOOK_FIRST, request_looked);
         return;
@@ -895,6 +986,12 @@ static void etcd_request_resign(struct cv_store *store, uint64_t request, const 
 {
     cv__remote_add(&store->remote, &(struct cv_store_request){.request = request, .heir = heir},
                    /* is_resign_request= */ true);
+}
+
+static void etcd_runs(struct cv_store *store, uint64_t request, struct cv_store_runs *runs)
+{
+    cv__remote_add(&store->remote, &(struct cv_store_request){.request = request, .runs = runs},
+                   /* is_resign_request= */ false);
 }
 
 static const struct cv_store_kind kind;
@@ -952,6 +1049,7 @@ static const struct cv_store_kind kind = {
     .open = etcd_open,
     .ask = etcd_ask,
     .request_resign = etcd_request_resign,
+    .runs = etcd_runs,
     .close = etcd_close,
 };
 

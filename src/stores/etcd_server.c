@@ -839,6 +839,7 @@ int cv__etcd_join(struct cv_etcd_election *election, const struct cv_store_setti
     (void)snprintf(election->queue, sizeof election->queue, "%s/%s/", server->prefix, escaped);
     (void)snprintf(election->request, sizeof election->request, "%s.wish/%s", server->prefix,
                    escaped);
+    (void)snprintf(election->runs, sizeof election->runs, "%s.runs/%s", server->prefix, escaped);
     election->server = server;
     election->label = setting->label;
     for (const struct cv_etcd_election *e = server->elections; e != NULL; e = e->next) {

@@ -126,6 +126,16 @@ void cv__etcd_body_print(struct cv_etcd_body *body, const char *format, ...)
     va_end(again);
 }
 
+void cv__etcd_body_text64(struct cv_etcd_body *body, const char *text)
+{
+    char part[256 * 3 + 1]; /* of whole groups of three, so that the parts can be joined */
+    struct cv_text64 part64;
+    for (; *text != '\0'; text += strlen(part)) {
+        (void)snprintf(part, sizeof part, "%s", text);
+        cv__etcd_body_print(body, "%s", cv__etcd_encode(part, &part64));
+    }
+}
+
 /* ---- Calls --------------------------------------------------------------------------------- */
 
 struct cv_etcd_call {

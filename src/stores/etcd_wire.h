@@ -90,6 +90,8 @@ struct cv_etcd_body {
     bool is_failed;
 };
 void cv__etcd_body_print(struct cv_etcd_body *body, const char *format, ...) CV_PRINTF(2, 3);
+/* A text of any length, in base64. */
+void cv__etcd_body_text64(struct cv_etcd_body *body, const char *text);
 
 /* Transactions of many elections travel together: those that are asked for in the same turn of the
  * loop, or while the cluster is busy with two others. What may be joined, and why no more:

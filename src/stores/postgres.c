@@ -115,7 +115,12 @@ static const char schema[] = SAFE_PATH
     " since timestamptz NOT NULL,"
     " upto timestamptz,"
     " why text NOT NULL DEFAULT '',"
-    " PRIMARY KEY (election, token));";
+    " PRIMARY KEY (election, token));"
+    "CREATE TABLE IF NOT EXISTS @sconclave_runs ("
+    " election text PRIMARY KEY,"
+    " token bigint NOT NULL," /* who wrote it */
+    " version bigint NOT NULL,"
+    " text text NOT NULL);";
 
 /* In the scripts, @e is the election, @n the node, @c the channel, @h the heir (all of them
  * quoted), @r a reason, @l the label, @a the attempt, @u the lease in us, @t the token, @q the sequence. */
@@ -185,6 +190,24 @@ static const char script_resign_request[] =
     "UPDATE @sconclave_lease SET wish = @h WHERE election = @e AND node <> ''"
     " AND until > clock_timestamp() RETURNING pg_notify(@c, 'wish');" SELECT_ROW;
 
+/* About runs: @t is the token that wants to write, @v the version of the text that it knows, @j the
+ * text. The answers have `remaining_us` as all others: by that they are known (pg_link.c). */
+static const char script_runs_read[] =
+    "SELECT coalesce(max(text), '') AS text, coalesce(max(version), 0) AS version,"
+    " 0 AS remaining_us FROM @sconclave_runs WHERE election = @e;";
+
+#define IS_HELD "l.election = @e AND l.token = @t AND l.node <> ''"
+
+static const char script_runs_write[] =
+    /* The lock on the row is had before its token is judged, and kept until the commit. */
+    "WITH written AS (INSERT INTO @sconclave_runs AS r (election, token, version, text)"
+    " SELECT @e, @t, @v + 1, @j FROM @sconclave_lease l WHERE " IS_HELD " FOR UPDATE OF l"
+    " ON CONFLICT (election) DO UPDATE SET token = excluded.token, version = excluded.version,"
+    " text = excluded.text WHERE r.version = @v RETURNING 1)"
+    "SELECT EXISTS (SELECT FROM written)::int AS is_written,"
+    " EXISTS (SELECT FROM @sconclave_lease l WHERE " IS_HELD ")::int AS is_held,"
+    " 0 AS remaining_us;";
+
 /* ---- The queue ----------------------------------------------------------------------------- */
 
 static void server_work(struct server *server);
@@ -243,6 +266,9 @@ static void slots_requeue(struct server *server)
 
 static const char *script_for(const struct cv_remote_request *one)
 {
+    if (one->ask.runs != NULL) {
+        return one->ask.runs->token == 0 ? script_runs_read : script_runs_write;
+    }
     if (one->is_resign_request) {
         return script_resign_request;
     }
@@ -286,6 +312,9 @@ static const char *number_write(int64_t number, struct number_text *text)
 /* The token that this attempt has, or had; 0: none yet. */
 static uint64_t known_token(const struct cv_store *store, const struct cv_remote_request *one)
 {
+    if (one->ask.runs != NULL) {
+        return one->ask.runs->token;
+    }
     const bool is_known = !one->is_resign_request && store->granted_attempt == one->ask.attempt;
     return is_known ? store->granted_token : one->ask.token;
 }
@@ -301,11 +330,14 @@ static bool request_write(struct cv_store *store, const struct cv_remote_request
     char *heir = PQescapeLiteral(pg, other, strlen(other));
     char channel[40];
     (void)snprintf(channel, sizeof channel, "'%s'", store->channel);
-    const bool is_fine = election != NULL && node != NULL && heir != NULL;
     const enum cv_reason reason =
         one->ask.reason != CV_REASON_STARTED ? one->ask.reason : CV_REASON_RESIGNED;
+    const struct cv_store_runs *about = one->ask.runs;
+    const char *told = about != NULL && about->token != 0 ? about->text : "";
+    char *runs = PQescapeLiteral(pg, told, strlen(told));
+    const bool is_fine = election != NULL && node != NULL && heir != NULL && runs != NULL;
     if (is_fine) {
-        struct number_text label, attempt, lease, token;
+        struct number_text label, attempt, lease, token, version;
         const char *const value[26] = {
             ['e' - 'a'] = election,
             ['n' - 'a'] = node,
@@ -317,12 +349,15 @@ static bool request_write(struct cv_store *store, const struct cv_remote_request
             ['l' - 'a'] = number_write((int64_t)remote->label, &label),
             ['a' - 'a'] = number_write((int64_t)one->ask.attempt, &attempt),
             ['u' - 'a'] = number_write((one->ask.lease_ns + NS_PER_US - 1) / NS_PER_US, &lease),
-            ['t' - 'a'] = number_write((int64_t)known_token(store, one), &token)};
+            ['t' - 'a'] = number_write((int64_t)known_token(store, one), &token),
+            ['j' - 'a'] = runs,
+            ['v' - 'a'] = number_write(about != NULL ? (int64_t)about->version : 0, &version)};
         fill(ret_script, script_for(one), value);
     }
     PQfreemem(election);
     PQfreemem(node);
     PQfreemem(heir);
+    PQfreemem(runs);
     return is_fine;
 }
 
@@ -331,7 +366,7 @@ static bool message_add(struct cv_store *store, size_t *length)
 {
     struct server *server = store->server;
     const struct cv_remote_request *one = cv__remote_current(&store->remote);
-    if (!one->is_resign_request) {
+    if (!one->is_resign_request && one->ask.runs == NULL) {
         store->is_reading = one->ask.verb == CV_STORE_READ;
     }
     CV_ASSERT(*length + SCRIPT_BYTES <= MESSAGE_BYTES);
@@ -548,10 +583,26 @@ static int64_t wait_ns(const struct cv_store *store, int64_t remaining_ns, int64
     return store->server->link.is_direct ? left_ns : cv__min64(left_ns, look_ns);
 }
 
+static void answer_runs(struct cv_remote *remote, const PGresult *rows, struct cv_store_runs *runs)
+{
+    enum cv_store_verdict verdict = CV_STORE_GRANTED;
+    if (runs->token == 0) {
+        runs->version = (uint64_t)number(rows, "version");
+        text(rows, "text", runs->text, sizeof runs->text);
+    } else if (number(rows, "is_written") == 0) {
+        verdict = number(rows, "is_held") == 0 ? CV_STORE_HELD : CV_STORE_CHANGED;
+    }
+    cv__remote_answer(remote, (struct cv_store_answer){.verdict = verdict, .token = runs->token});
+}
+
 static void answer_request(struct cv_store *store, const PGresult *rows)
 {
     struct cv_remote *remote = &store->remote;
     const struct cv_remote_request *one = cv__remote_current(remote);
+    if (one->ask.runs != NULL) {
+        answer_runs(remote, rows, one->ask.runs);
+        return;
+    }
     const enum cv_store_verb verb = one->ask.verb;
     struct cv_store_record record = {0};
     struct cv_store_answer answer = {.verdict = CV_STORE_FREE, .record = &record};
@@ -696,6 +747,12 @@ static void pg_request_resign(struct cv_store *store, uint64_t request, const ch
                    /* is_resign_request= */ true);
 }
 
+static void pg_runs(struct cv_store *store, uint64_t request, struct cv_store_runs *runs)
+{
+    cv__remote_add(&store->remote, &(struct cv_store_request){.request = request, .runs = runs},
+                   /* is_resign_request= */ false);
+}
+
 static const struct cv_store_kind kind;
 
 static int server_open(struct server **ret_server, const struct cv_store_setting *setting,
@@ -826,7 +883,8 @@ static const char script_strangers[] =
     SAFE_PATH "SELECT c.relname, pg_get_userbyid(c.relowner) FROM pg_class c"
               " JOIN pg_namespace n ON n.oid = c.relnamespace"
               " WHERE quote_ident(n.nspname) || '.' = @e"
-              " AND c.relname IN ('conclave_lease', 'conclave_history', 'conclave_token')"
+              " AND c.relname IN ('conclave_lease', 'conclave_history',"
+              "  'conclave_token', 'conclave_runs')"
               " AND NOT pg_has_role(current_user, c.relowner, 'MEMBER')";
 
 static int check_owners(PGconn *pg, const char *prefix, struct cv_errtext *reterr)
@@ -952,6 +1010,7 @@ static const struct cv_store_kind kind = {
     .open = pg_open,
     .ask = pg_ask,
     .request_resign = pg_request_resign,
+    .runs = pg_runs,
     .close = pg_close,
     .create = pg_create,
     .history = pg_history,

@@ -21,8 +21,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WAITING_MAX 5 /* one of each verb, and a resign request: a later one replaces its like */
-#define JOBS_MAX 128  /* so many requests share a transaction: others wait for it, a few ms */
+/* One of each verb, a resign request, and one about runs: a later one replaces its like. */
+#define WAITING_MAX 6
+#define JOBS_MAX 128 /* so many requests share a transaction: others wait for it, a few ms */
 
 struct file;
 
@@ -279,14 +280,15 @@ static void store_answer(struct cv_store *store)
 {
     struct cv_sqlite_job *job = &store->job;
     store->held = store->contender.held;
-    if (job->answer.verdict == CV_STORE_HELD) {
+    const bool must_wait = job->answer.verdict == CV_STORE_HELD && job->request.runs == NULL;
+    if (must_wait) {
         bound_wait(store->file, &job->answer);
     }
     store->answered(store->user, &job->answer);
     if (store->is_closing) {
         return;
     }
-    if (job->answer.verdict == CV_STORE_HELD) {
+    if (must_wait) {
         line_follow(store, job->answer.token, job->pipe);
     }
     if (!store->is_closing) {
@@ -355,6 +357,7 @@ static void request_add(struct cv_store *store, const struct cv_store_request *r
     for (uint32_t i = 0; i < store->waiting_count; i++) {
         const struct waiting *one = &store->waiting[i];
         if (one->asks_resign == asks_resign &&
+            (one->request.runs != NULL) == (request->runs != NULL) &&
             (asks_resign || one->request.verb == request->verb)) {
             store->waiting_count--; /* the disk is slow, and the asker did not want to wait */
             memmove(store->waiting + i, store->waiting + i + 1,
@@ -381,6 +384,12 @@ static void sqlite_request_resign(struct cv_store *store, uint64_t request, cons
 {
     request_add(store, &(struct cv_store_request){.request = request, .heir = heir},
                 /* asks_resign= */ true);
+}
+
+static void sqlite_runs(struct cv_store *store, uint64_t request, struct cv_store_runs *runs)
+{
+    request_add(store, &(struct cv_store_request){.request = request, .runs = runs},
+                /* asks_resign= */ false);
 }
 
 /* ---- Opening and closing ------------------------------------------------------------------- */
@@ -581,6 +590,7 @@ const struct cv_store_kind cv__store_sqlite = {
     .open = sqlite_open,
     .ask = sqlite_ask,
     .request_resign = sqlite_request_resign,
+    .runs = sqlite_runs,
     .close = sqlite_close,
     .inherit = sqlite_inherit,
     .create = sqlite_create,

@@ -49,7 +49,10 @@ static const char schema[] =
     "CREATE INDEX IF NOT EXISTS conclave_history_of ON conclave_history (election, token);"
     /* When one that did not resign was last renewed: all that is known of the time of its death. */
     "CREATE TABLE IF NOT EXISTS conclave_alive ("
-    " token INTEGER PRIMARY KEY, alive_wall_ns INTEGER NOT NULL);";
+    " token INTEGER PRIMARY KEY, alive_wall_ns INTEGER NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS conclave_runs ("
+    " election TEXT PRIMARY KEY, token INTEGER NOT NULL, version INTEGER NOT NULL,"
+    " text TEXT NOT NULL) WITHOUT ROWID;";
 
 /* For files of earlier versions. A record without a pipe is waited for until its lease is over. */
 static const char schema_pipe[] =
@@ -1052,7 +1055,9 @@ void cv__sqlite_do(struct cv_sqlite *s, struct cv_sqlite_job *jobs)
         CV_ASSERT(job->request.request != 0);
         job->is_due = job->is_taken = job->is_released = false;
         job->unused[0] = '\0';
-        if (is_there) {
+        if (is_there && job->request.runs != NULL) {
+            cv__sqlite_runs(s, job);
+        } else if (is_there) {
             look(s, job);
         } else {
             answer_failed(job, &error);

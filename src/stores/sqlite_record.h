@@ -115,6 +115,9 @@ void cv__sqlite_leave(struct cv_sqlite_contender *c);
 /* Carries out a list of requests, at most one of each contender, and answers them. */
 void cv__sqlite_do(struct cv_sqlite *s, struct cv_sqlite_job *jobs);
 
+/* Reads or writes the text about runs that the request lends, in a transaction of its own. */
+void cv__sqlite_runs(struct cv_sqlite *s, struct cv_sqlite_job *job);
+
 /* The folder of pipes and markers, and the path of a pipe in it. */
 void cv__sqlite_folder(const struct cv_sqlite *s, char ret_path[CV_SQLITE_PATH_BYTES]);
 void cv__sqlite_pipe(const struct cv_sqlite *s, const char *pipe,

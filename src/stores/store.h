@@ -53,6 +53,16 @@ struct cv_store_record {
     enum cv_reason ended; /* nobody holds it: why; CV_REASON_STARTED: not known */
 };
 
+/* What is kept beside the record of an election: a text about the runs of its job (runtime/runs.h),
+ * which only the holder may change. `version` is that of the text that was read (0: there was
+ * none), so that a copy of an earlier request that arrives late changes nothing. */
+#define CV_STORE_RUNS_BYTES 4096
+struct cv_store_runs {
+    uint64_t token; /* 0: to read; otherwise to write, if this leadership holds the election */
+    uint64_t version;
+    char text[CV_STORE_RUNS_BYTES];
+};
+
 struct cv_store_request {
     enum cv_store_verb verb;
     uint64_t request; /* never 0 */
@@ -61,6 +71,7 @@ struct cv_store_request {
     int64_t lease_ns;
     const char *heir; /* RELEASE: who should be next, if it wants to; NULL: whoever comes first */
     enum cv_reason reason; /* RELEASE: for the audit trail; CV_REASON_STARTED: it resigned */
+    struct cv_store_runs *runs; /* only within a store: what runs() was asked for */
 };
 
 struct cv_store_answer {
@@ -120,6 +131,11 @@ struct cv_store_kind {
     /* Asks the holder to resign, in favour of `heir` (NULL: of anybody). Answered FREE if nobody
      * holds it, HELD when the request was left with the holder, or FAILED. */
     void (*request_resign)(struct cv_store *store, uint64_t request, const char *heir);
+    /* Reads or writes the text about runs, which is lent until the answer. GRANTED: done (to read
+     * fills in version and text). A write is refused with HELD if that token does not hold the
+     * election, and with CHANGED if the text has changed since that version. Nobody else's
+     * leadership can begin between the check and the write. */
+    void (*runs)(struct cv_store *store, uint64_t request, struct cv_store_runs *runs);
     /* Releases nothing; no answer comes after it. `closed` comes on the loop and ends the store. */
     void (*close)(struct cv_store *store, void (*closed)(void *user), void *user);
 

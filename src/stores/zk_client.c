@@ -24,6 +24,12 @@ struct cv_zk_removal {
     char paths[CV_ZK_DELETES_MAX][CV_ZK_PATH_BYTES];
 };
 
+struct cv_zk_exchange {
+    zoo_op_t ops[2];
+    zoo_op_result_t results[2];
+    char guard[CV_ZK_PATH_BYTES], path[CV_ZK_PATH_BYTES], text[CV_STORE_RUNS_BYTES];
+};
+
 static struct cv_zk_op *op_of(struct cv_zk *client)
 {
     struct cv_zk_op *op = calloc(1, sizeof *op);
@@ -62,6 +68,8 @@ static void op_free(struct cv_zk_op *op)
     }
     (void)deallocate_String_vector(&op->names); /* cannot fail */
     free(op->removal);
+    free(op->exchange);
+    free(op->text);
     free(op);
 }
 
@@ -117,6 +125,10 @@ static void on_data(int rc, const char *value, int value_bytes, const struct Sta
         op->stat = *stat;
         (void)snprintf(op->value, sizeof op->value, "%.*s", value_bytes > 0 ? value_bytes : 0,
                        value != NULL ? value : "");
+    }
+    if (rc == ZOK && value != NULL && value_bytes >= (int)sizeof op->value) {
+        op->text = strndup(value, (size_t)value_bytes);
+        rc = op->text != NULL ? ZOK : ZSYSTEMERROR;
     }
     op_done(op, rc);
 }
@@ -237,15 +249,18 @@ void cv__zk_remove(struct cv_zk_user *user, const char *path, cv_zk_then then)
     }
 }
 
+static const struct ACL_vector *acl_of(const struct cv_zk *client)
+{
+    return client->auth[0] != '\0' ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
+}
+
 void cv__zk_make(struct cv_zk_user *user, const char *path, const char *value, int mode,
                  cv_zk_then then)
 {
     struct cv_zk_op *op = op_new(user, then);
     if (op != NULL) {
-        const struct ACL_vector *acl =
-            user->client->auth[0] != '\0' ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
-        op_sent(op, zoo_acreate2(user->client->zk, path, value, (int)strlen(value), acl, mode,
-                                 on_made, op));
+        op_sent(op, zoo_acreate2(user->client->zk, path, value, (int)strlen(value),
+                                 acl_of(user->client), mode, on_made, op));
     }
 }
 
@@ -267,6 +282,31 @@ void cv__zk_remove_all(struct cv_zk_user *user, const char *paths, uint32_t coun
     }
     op_sent(op, zoo_amulti(user->client->zk, (int)count, op->removal->ops, op->removal->results,
                            on_void, op));
+}
+
+void cv__zk_write_if(struct cv_zk_user *user, const char *guard, const char *path, const char *text,
+                     int version, cv_zk_then then)
+{
+    struct cv_zk_op *op = op_new(user, then);
+    if (op == NULL) {
+        return;
+    }
+    struct cv_zk_exchange *e = op->exchange = calloc(1, sizeof *e);
+    if (e == NULL) {
+        op_done(op, ZSYSTEMERROR);
+        return;
+    }
+    (void)snprintf(e->guard, sizeof e->guard, "%s", guard);
+    (void)snprintf(e->path, sizeof e->path, "%s", path);
+    (void)snprintf(e->text, sizeof e->text, "%s", text);
+    zoo_check_op_init(&e->ops[0], e->guard, -1);
+    if (version < 0) {
+        zoo_create_op_init(&e->ops[1], e->path, e->text, (int)strlen(e->text), acl_of(user->client),
+                           ZOO_PERSISTENT, NULL, 0);
+    } else {
+        zoo_set_op_init(&e->ops[1], e->path, e->text, (int)strlen(e->text), version, NULL);
+    }
+    op_sent(op, zoo_amulti(user->client->zk, 2, e->ops, e->results, on_void, op));
 }
 
 bool cv__zk_is_owner(const struct cv_zk *client, const struct Stat *stat)

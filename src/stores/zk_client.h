@@ -59,8 +59,10 @@ struct cv_zk_op {
     struct Stat stat;
     char path[CV_ZK_PATH_BYTES];
     char value[CV_VALUE_BYTES];
+    char *text;                 /* a value that is longer than that; otherwise NULL */
     struct String_vector names; /* ours to free */
     struct cv_zk_removal *removal;
+    struct cv_zk_exchange *exchange;
 };
 
 /* What the client tells its users, always from the loop. */
@@ -168,5 +170,10 @@ void cv__zk_watch_end(struct cv_zk_user *user, const char *path, cv_zk_then then
 void cv__zk_catch_up(struct cv_zk_user *user, const char *path);
 /* All of them or none: paths are CV_ZK_PATH_BYTES apart. */
 void cv__zk_remove_all(struct cv_zk_user *user, const char *paths, uint32_t count, cv_zk_then then);
+
+/* Writes a text (shorter than CV_STORE_RUNS_BYTES) if the node `guard` is there, in one step.
+ * `version` is that of the node; -1: it is made. */
+void cv__zk_write_if(struct cv_zk_user *user, const char *guard, const char *path, const char *text,
+                     int version, cv_zk_then then);
 
 #endif

@@ -787,6 +787,97 @@ static void on_request_names(void *user, const struct cv_zk_op *op)
     cv__zk_get(&store->user, path, /* is_watching= */ false, on_request_first);
 }
 
+/* ---- The runs of a job ----------------------------------------------------------------------- */
+
+static void runs_path(const struct cv_store *store, char ret_path[PATH_BYTES])
+{
+    child_path(store, "runs", ret_path);
+}
+
+static void answer_runs(struct cv_store *store, enum cv_store_verdict verdict)
+{
+    work_end(store);
+    cv__remote_answer(&store->remote, (struct cv_store_answer){.verdict = verdict});
+}
+
+static void on_runs_read(void *user, const struct cv_zk_op *op)
+{
+    struct cv_store *store = user;
+    struct cv_store_runs *runs = cv__remote_current(&store->remote)->ask.runs;
+    if (op->rc != ZOK && op->rc != ZNONODE) {
+        work_fail(store, op->rc);
+        return;
+    }
+    const bool is_there = op->rc == ZOK;
+    runs->version = is_there ? (uint64_t)op->stat.version + 1 : 0;
+    (void)snprintf(runs->text, sizeof runs->text, "%s",
+                   !is_there          ? ""
+                   : op->text != NULL ? op->text
+                                      : op->value);
+    answer_runs(store, CV_STORE_GRANTED);
+}
+
+static void on_runs_written(void *user, const struct cv_zk_op *op)
+{
+    struct cv_store *store = user;
+    const bool is_refused = op->rc == ZBADVERSION || op->rc == ZNODEEXISTS || op->rc == ZNONODE;
+    if (op->rc != ZOK && !is_refused) {
+        work_fail(store, op->rc);
+        return;
+    }
+    /* Or the holder has gone just now: who tries again will hear it. */
+    answer_runs(store, is_refused ? CV_STORE_CHANGED : CV_STORE_GRANTED);
+}
+
+static void on_runs_first(void *user, const struct cv_zk_op *op)
+{
+    struct cv_store *store = user;
+    const struct cv_store_runs *runs = cv__remote_current(&store->remote)->ask.runs;
+    if (op->rc != ZOK && op->rc != ZNONODE) {
+        work_fail(store, op->rc);
+        return;
+    }
+    if (op->rc == ZNONODE || (uint64_t)op->stat.czxid != runs->token) {
+        answer_runs(store, CV_STORE_HELD);
+        return;
+    }
+    char path[PATH_BYTES];
+    runs_path(store, path);
+    cv__zk_write_if(&store->user, op->path, path, runs->text, (int)runs->version - 1,
+                    on_runs_written);
+}
+
+static void on_runs_names(void *user, const struct cv_zk_op *op)
+{
+    struct cv_store *store = user;
+    struct queue queue = {.first = {.is_ours = false}};
+    if (op->rc == ZOK) {
+        queue_read(store, &op->names, &queue);
+    } else if (op->rc != ZNONODE) {
+        work_fail(store, op->rc);
+        return;
+    }
+    if (!queue.first.is_ours) {
+        answer_runs(store, CV_STORE_HELD);
+        return;
+    }
+    char path[PATH_BYTES];
+    child_path(store, queue.first.name, path);
+    cv__zk_exists(&store->user, path, /* is_watching= */ false, on_runs_first);
+}
+
+static void runs_begin(struct cv_store *store, const struct cv_store_runs *runs)
+{
+    char path[PATH_BYTES];
+    cv__zk_catch_up(&store->user, store->election);
+    if (runs->token == 0) {
+        runs_path(store, path);
+        cv__zk_get(&store->user, path, /* is_watching= */ false, on_runs_read);
+    } else {
+        cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_runs_names);
+    }
+}
+
 /* ---- Sessions ------------------------------------------------------------------------------ */
 
 static void session_leave(struct cv_store *store)
@@ -848,6 +939,8 @@ static void dispatch(struct cv_store *store, const struct cv_remote_request *one
 {
     if (store->round_count++ > ROUNDS_MAX) {
         work_fail(store, ZSYSTEMERROR);
+    } else if (one->ask.runs != NULL) {
+        runs_begin(store, one->ask.runs);
     } else if (one->is_resign_request) {
         cv__zk_catch_up(&store->user, store->election);
         cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_request_names);
@@ -928,6 +1021,12 @@ static void zk_request_resign(struct cv_store *store, uint64_t request, const ch
 {
     cv__remote_add(&store->remote, &(struct cv_store_request){.request = request, .heir = heir},
                    /* is_resign_request= */ true);
+}
+
+static void zk_runs(struct cv_store *store, uint64_t request, struct cv_store_runs *runs)
+{
+    cv__remote_add(&store->remote, &(struct cv_store_request){.request = request, .runs = runs},
+                   /* is_resign_request= */ false);
 }
 
 static int read_hosts(struct server *server, const struct cv_address *address,
@@ -1112,6 +1211,7 @@ static const struct cv_store_kind kind = {
     .open = zk_open,
     .ask = zk_ask,
     .request_resign = zk_request_resign,
+    .runs = zk_runs,
     .close = zk_close,
 };
 

@@ -140,7 +140,7 @@ static void on_answer(void *user, const struct cv_store_answer *answer)
         (void)snprintf(c->asked[at].why, sizeof c->asked[at].why, "%s", answer->why);
         c->asked[at].answer.why = c->asked[at].why;
     }
-    if (answer->verdict == CV_STORE_GRANTED) {
+    if (answer->verdict == CV_STORE_GRANTED && !c->asked[at].is_runs) {
         note_grant(c, c->asked[at].attempt, c->asked[at].asked_ns, answer);
     }
     if (c->is_campaigning && answer->request == c->waits_for) {
@@ -293,6 +293,18 @@ const struct cv_store_answer *wish(struct contender *c, const char *heir)
     const uint64_t request = note_request(c, CV_STORE_READ, 0);
     c->field->kind->request_resign(c->store, request, heir);
     return await(c, request);
+}
+
+enum cv_store_verdict ask_runs(struct contender *c, struct cv_store_runs *runs)
+{
+    enum cv_store_verdict verdict;
+    do {
+        const uint64_t request = note_request(c, CV_STORE_READ, 0);
+        c->asked[request % FIELD_REQUESTS_MAX].is_runs = true;
+        c->field->kind->runs(c->store, request, runs);
+        verdict = await(c, request)->verdict;
+    } while (verdict == CV_STORE_FAILED);
+    return verdict;
 }
 
 struct pause {

@@ -32,6 +32,7 @@ struct contender {
         uint64_t attempt;
         int64_t asked_ns;
         bool is_answered;
+        bool is_runs;                  /* its GRANTED is no leadership */
         struct cv_store_answer answer; /* `record` points to the one below */
         struct cv_store_record record;
         char why[512];
@@ -96,6 +97,8 @@ const struct cv_store_answer *ask_once(struct contender *c, enum cv_store_verb v
 const struct cv_store_answer *ask(struct contender *c, enum cv_store_verb verb, uint64_t attempt,
                                   int64_t lease_ns);
 const struct cv_store_answer *wish(struct contender *c, const char *heir);
+/* About the runs of a job, until it is not FAILED. */
+enum cv_store_verdict ask_runs(struct contender *c, struct cv_store_runs *runs);
 
 /* Asks for it, again and again as the answers and the news advise, until it is granted. */
 const struct cv_store_answer *acquire(struct contender *c, uint64_t attempt, int64_t lease_ns);

@@ -332,6 +332,64 @@ static void the_history_says_who_led_and_why_it_ended(void **unused)
     field_free(field);
 }
 
+static void text_of_runs(struct cv_store_runs *runs, const char *what, size_t bytes)
+{
+    (void)snprintf(runs->text, sizeof runs->text, "%s 'quoted' \"%%41\" \\n\n", what);
+    for (size_t i = strlen(runs->text); i < bytes; i++) {
+        runs->text[i] = (char)('a' + i % 26);
+        runs->text[i + 1] = '\0';
+    }
+}
+
+static void only_the_holder_writes_about_runs(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *b = field_join(field, "b", NULL);
+    struct contender *reader = field_join(field, "reader", NULL);
+    struct cv_store_runs mine = {.token = 0}, seen = {.token = 0};
+    assert_int_equal(ask_runs(reader, &seen), CV_STORE_GRANTED);
+    assert_int_equal(seen.version, 0);
+    assert_string_equal(seen.text, "");
+
+    const uint64_t first = acquire(a, 1, lease_long_ns)->token;
+    mine.token = first;
+    text_of_runs(&mine, "first", 0);
+    assert_int_equal(ask_runs(reader, &mine),
+                     CV_STORE_GRANTED); /* the token counts, not who asks */
+    assert_int_equal(ask_runs(reader, &seen), CV_STORE_GRANTED);
+    assert_string_equal(seen.text, mine.text);
+    assert_true(seen.version != 0);
+
+    /* A copy of that write, or one that knows an older text, changes nothing. */
+    text_of_runs(&mine, "late", 0);
+    assert_int_equal(ask_runs(a, &mine), CV_STORE_CHANGED);
+    mine.version = seen.version;
+    text_of_runs(&mine, "long", CV_STORE_RUNS_BYTES - 1);
+    assert_int_equal(ask_runs(a, &mine), CV_STORE_GRANTED);
+    assert_int_equal(ask_runs(reader, &seen), CV_STORE_GRANTED);
+    assert_string_equal(seen.text, mine.text);
+
+    /* Nor does the token of a leadership that is over, nor one that never was. */
+    (void)ask(a, CV_STORE_RELEASE, 1, 0);
+    struct cv_store_runs fenced = {.token = first, .version = seen.version, .text = "fenced"};
+    assert_int_equal(ask_runs(a, &fenced), CV_STORE_HELD);
+    const uint64_t second = acquire(b, 1, lease_long_ns)->token;
+    assert_int_equal(ask_runs(a, &fenced), CV_STORE_HELD);
+    fenced.token = second + 1;
+    assert_int_equal(ask_runs(a, &fenced), CV_STORE_HELD);
+    assert_int_equal(ask_runs(reader, &seen), CV_STORE_GRANTED);
+    assert_string_equal(seen.text, mine.text);
+
+    /* The next leadership goes on where the last one stopped. */
+    fenced.token = second;
+    assert_int_equal(ask_runs(b, &fenced), CV_STORE_GRANTED);
+    assert_int_equal(ask_runs(reader, &seen), CV_STORE_GRANTED);
+    assert_string_equal(seen.text, "fenced");
+    field_free(field);
+}
+
 static void names_may_be_odd(void **unused)
 {
     (void)unused;
@@ -1275,6 +1333,7 @@ int main(int argc, char **argv)
         {true, cmocka_unit_test(a_wish_reaches_the_holder_and_ends_with_it)},
         {true, cmocka_unit_test(an_heir_comes_before_those_who_wait_longer)},
         {has_history(), cmocka_unit_test(the_history_says_who_led_and_why_it_ended)},
+        {true, cmocka_unit_test(only_the_holder_writes_about_runs)},
         {true, cmocka_unit_test(names_may_be_odd)},
         {true, cmocka_unit_test(a_store_can_be_closed_in_the_middle)},
         {true, cmocka_unit_test(one_of_twenty_holds_it_through_fifty_changes)},

@@ -1,0 +1,156 @@
+/* src/runtime/period.c - see period.h. */
+#include "runtime/period.h"
+
+#include "core/duration.h"
+#include "core/errors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DAY_S INT64_C(86400)
+#define EVERY_S_MAX (366 * DAY_S)
+#define TOLERANCE_MS_MAX (5 * 60 * INT64_C(1000))
+#define MONDAY_S (4 * DAY_S) /* the first one after the begin of Unix time */
+
+bool cv__period_parse(const char *text, int64_t *ret_s)
+{
+    int64_t value;
+    const char *unit = cv__decimal_parse(text, &value);
+    if (unit != NULL && (strcmp(unit, "d") == 0 || strcmp(unit, "w") == 0)) {
+        *ret_s = value / NS_PER_S * (*unit == 'd' ? DAY_S : 7 * DAY_S);
+        return value % NS_PER_S == 0 && value / NS_PER_S <= EVERY_S_MAX;
+    }
+    if (!cv__duration_parse(text, &value) || value % NS_PER_S != 0) {
+        return false;
+    }
+    *ret_s = value / NS_PER_S;
+    return true;
+}
+
+int cv__period_check(struct cv_period_rule *rule, struct cv_errtext *reterr)
+{
+    const int64_t every_s = rule->every_s;
+    if (every_s < 1 || every_s > EVERY_S_MAX) {
+        return cv__fail(reterr, CV_E_INVALID, "a period has 1 s to 366 days");
+    }
+    if (every_s > DAY_S ? every_s % DAY_S != 0 : DAY_S % every_s != 0) {
+        return cv__fail(reterr, CV_E_INVALID,
+                        "a period divides a day (1h, 6h, 30min) or is a whole number of days (1d, "
+                        "1w), so that it begins at the same time of day");
+    }
+    if (rule->offset_s < 0 || rule->offset_s >= every_s) {
+        return cv__fail(reterr, CV_E_INVALID, "the offset is shorter than the period");
+    }
+    if (rule->tolerance_ms < 0) {
+        rule->tolerance_ms = cv__min64(every_s * 1000 / 10, TOLERANCE_MS_MAX);
+    }
+    if (rule->tolerance_ms > every_s * 1000 / 2) {
+        return cv__fail(reterr, CV_E_INVALID, "the tolerance is at most half the period");
+    }
+    return CV_OK;
+}
+
+/* Needs no database. */
+static bool is_utc(const char *zone)
+{
+    return strcmp(zone, "UTC") == 0;
+}
+
+int cv__period_zone_check(const char *zone, struct cv_errtext *reterr)
+{
+    const char *folder = getenv("TZDIR");
+    char path[512];
+    const int length =
+        snprintf(path, sizeof path, "%s/%s", folder != NULL ? folder : "/usr/share/zoneinfo", zone);
+    const bool is_name = zone[0] != '\0' && zone[0] != '/' && zone[0] != '.' &&
+                         strstr(zone, "..") == NULL && length < (int)sizeof path;
+    if (!is_utc(zone) && (!is_name || access(path, R_OK) != 0)) {
+        return cv__fail(reterr, CV_E_INVALID,
+                        "no time zone '%s' is known here; write it like Europe/Berlin, or UTC",
+                        zone);
+    }
+    return CV_OK;
+}
+
+int cv__period_zone_enter(const char *zone, struct cv_errtext *reterr)
+{
+    /* What the C library does not find it takes for UTC, without a word: so we looked first. */
+    const int code = cv__period_zone_check(zone, reterr);
+    if (code != CV_OK) {
+        return code;
+    }
+    if (setenv("TZ", is_utc(zone) ? "UTC0" : zone, /* overwrite= */ 1) != 0) {
+        return cv__fail(reterr, CV_E_MEMORY, "out of memory");
+    }
+    tzset();
+    return CV_OK;
+}
+
+/* How far the clocks on the wall are ahead of UTC then. */
+static int64_t zone_s(int64_t at_s)
+{
+    const time_t at = (time_t)at_s;
+    struct tm local;
+    return localtime_r(&at, &local) != NULL ? local.tm_gmtoff : 0;
+}
+
+static int64_t floor_to(int64_t value, int64_t step)
+{
+    const int64_t rest = value % step;
+    return value - (rest < 0 ? rest + step : rest);
+}
+
+/* The first second of (from, to] with the offset that is in force at `to`. */
+static int64_t change_find(int64_t from_s, int64_t to_s)
+{
+    const int64_t new_s = zone_s(to_s);
+    while (to_s - from_s > 1) {
+        const int64_t middle_s = from_s + (to_s - from_s) / 2;
+        if (zone_s(middle_s) == new_s) {
+            to_s = middle_s;
+        } else {
+            from_s = middle_s;
+        }
+    }
+    return to_s;
+}
+
+/* Where the clock on the wall reads this, at which reading did the period begin? */
+static int64_t reading_floor(const struct cv_period_rule *rule, int64_t shown_s)
+{
+    const int64_t anchor_s = MONDAY_S + rule->offset_s;
+    return floor_to(shown_s - anchor_s, rule->every_s) + anchor_s;
+}
+
+int64_t cv__period_begin_s(const struct cv_period_rule *rule, int64_t wall_ms)
+{
+    const int64_t at_s = floor_to(wall_ms, 1000) / 1000;
+    const int64_t shown_s = at_s + zone_s(at_s);
+    const int64_t begin_shown_s = reading_floor(rule, shown_s);
+    const int64_t begin_s = at_s - (shown_s - begin_shown_s);
+    /* A day whose midnight is repeated is one day; an hour that is repeated is two. */
+    const int64_t before_s = rule->every_s >= DAY_S ? begin_s - 1 : begin_s;
+    if (zone_s(before_s) == zone_s(at_s)) {
+        return begin_s;
+    }
+    /* The offset of the zone has changed since. If the clock read the same period just before the
+     * change, that goes on; otherwise this one began with the change. */
+    const int64_t change_s = change_find(before_s, at_s);
+    const int64_t old_s = zone_s(change_s - 1);
+    const bool goes_on = reading_floor(rule, change_s - 1 + old_s) == begin_shown_s;
+    return goes_on ? begin_shown_s - old_s : change_s;
+}
+
+const char *cv__period_text(int64_t begin_s, char text[CV_PERIOD_TEXT_BYTES])
+{
+    const time_t at = (time_t)begin_s;
+    struct tm local;
+    if (localtime_r(&at, &local) == NULL ||
+        strftime(text, CV_PERIOD_TEXT_BYTES, "%Y-%m-%d %H:%M:%S %z", &local) == 0) {
+        (void)snprintf(text, CV_PERIOD_TEXT_BYTES, "@%lld", (long long)begin_s);
+    }
+    return text;
+}
