@@ -164,7 +164,8 @@ _conclave()
         if [[ $cur == -* ]]; then
             words=$(_conclave_options "--via --lease --grace --nonblock --wait --timeout
                 --conflict-exit-code --once --init --on-elected --on-lost --fifo --node
-                --keep-secrets --verbose --help")
+                --keep-secrets --verbose --check --every --offset --zone --tolerance --retry
+                --at-most-once --help")
         else
             words=$(_conclave_elections)
         fi

@@ -4,6 +4,7 @@
 #include "cli/inquiry.h"
 #include "core/duration.h"
 #include "os/clock.h"
+#include "runtime/runs.h"
 #include "runtime/trail.h"
 
 #include <getopt.h>
@@ -172,6 +173,80 @@ static void on_past(void *user, const struct cv_store_past *past)
     s->shown_count++;
 }
 
+/* ---- Runs of `conclave run --every` ---------------------------------------------------------- */
+
+static void print_run_json(struct settings *s, const struct cv_job_run *run)
+{
+    cv__json_open(&s->json, NULL, '{');
+    cv__json_seconds(&s->json, "period_unix_s", run->period_s * NS_PER_S);
+    cv__json_text(&s->json, "node", run->node);
+    cv__json_uint(&s->json, "token", run->token);
+    cv__json_seconds(&s->json, "start_unix_s", run->start_ms * NS_PER_MS);
+    if (run->status >= 0) {
+        cv__json_seconds(&s->json, "end_unix_s", run->end_ms * NS_PER_MS);
+        cv__json_uint(&s->json, "status", (uint64_t)run->status);
+    } else {
+        cv__json_null(&s->json, "end_unix_s");
+        cv__json_null(&s->json, "status");
+    }
+    cv__json_close(&s->json, '}');
+}
+
+static void print_run(const struct cv_job_run *run)
+{
+    char period[CV_PERIOD_TEXT_BYTES];
+    (void)printf("%s  ", cv__period_text(run->period_s, period));
+    print_instant(run->start_ms * NS_PER_MS);
+    (void)printf("  ");
+    if (run->status >= 0) {
+        print_instant(run->end_ms * NS_PER_MS);
+        (void)printf("  %6d", run->status);
+    } else {
+        (void)printf("%-23s  %6s", "(not ended)", "-");
+    }
+    (void)printf("  %6llu  %s\n", (unsigned long long)run->token, run->node);
+}
+
+static bool run_is_wanted(const struct settings *s, const struct cv_job_run *run)
+{
+    const int64_t end_ns = run->status >= 0 ? run->end_ms * NS_PER_MS : INT64_MAX;
+    return s->has_at ? run->start_ms * NS_PER_MS <= s->at_ns && s->at_ns < end_ns
+                     : end_ns >= s->since_ns;
+}
+
+/* A store that cannot be asked now does not take back what the trail has told. */
+static void show_runs(struct settings *s, const struct cv_store_kind *kind, const char *address,
+                      const char *election)
+{
+    static struct cv_store_runs stored;
+    static struct cv_runs runs;
+    enum cv_store_verdict verdict;
+    struct cv_errtext error;
+    if (cv__inquire_runs(kind, address, election, &stored, CV_INQUIRY_MS, &verdict, &error) !=
+        CV_OK) {
+        cv__complain("no runs can be shown: %s", error.text);
+        return;
+    }
+    bool has_head = s->is_json;
+    cv__runs_read(stored.text, &runs);
+    for (uint32_t i = 0; i < runs.count; i++) {
+        if (!run_is_wanted(s, &runs.run[i])) {
+            continue;
+        }
+        if (!has_head) {
+            (void)printf("%s%-25s  %-23s  %-23s  %6s  %6s  %s\n", s->shown_count > 0 ? "\n" : "",
+                         "PERIOD", "START", "END", "STATUS", "TOKEN", "NODE");
+            has_head = true;
+        }
+        s->shown_count++;
+        if (s->is_json) {
+            print_run_json(s, &runs.run[i]);
+        } else {
+            print_run(&runs.run[i]);
+        }
+    }
+}
+
 static int parse(int argc, char **argv, struct settings *s, const char **ret_via)
 {
     static const struct option longs[] = {{"via", required_argument, NULL, 'v'},
@@ -229,6 +304,7 @@ static int run(int argc, char **argv)
         free(address);
         return cv__cannot("%s", error.text);
     }
+    show_runs(&s, kind, address, argv[optind]);
     if (s.is_json) {
         cv__json_close(&s.json, ']');
         (void)printf("\n");
@@ -246,7 +322,8 @@ const struct cv_verb cv__verb_history = {
     .summary = "who led when, and why it changed",
     .help = "usage: conclave history NAME [--at TIME] [--since TIME] [--via ADDRESS] [--json]\n\n"
             "Prints every leadership: from, to, how long, token, why it ended, who; and for how\n"
-            "long nobody led before it. 'conclave explain REASON' says what a reason means.\n\n"
+            "long nobody led before it. 'conclave explain REASON' says what a reason means.\n"
+            "Below them the latest runs of 'conclave run --every'.\n\n"
             "  --at TIME      only who led at that instant\n"
             "  --since TIME   only what lasted until then or longer\n"
             "  --via ADDRESS  where the election is held; default: CONCLAVE_VIA, or a file of this "

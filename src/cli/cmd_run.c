@@ -8,9 +8,11 @@
  * T14]. While a command survives although it was killed, this loop does not call cv_progress(), so
  * the lease is not renewed either and runs out. */
 #include "cli/cli.h"
+#include "cli/every.h"
 #include "cli/follow.h"
 #include "cli/inquiry.h"
 #include "os/clock.h"
+#include "runtime/backend.h"
 #include "runtime/election.h"
 #include "runtime/place.h"
 #include "stores/store.h"
@@ -44,6 +46,7 @@ enum {
 #define OVERDUE_NS \
     (5 * NS_PER_S) /* a command that was killed and is not gone after this is stuck */
 #define HOOKS_NS_MAX (5 * NS_PER_S)
+#define LOOK_NS (100 * NS_PER_MS) /* --every: how soon a store that failed is asked again */
 #define FIRST_ANSWER_NS \
     (5 * NS_PER_S) /* -n waits so long for a store that does not answer at all */
 
@@ -54,11 +57,17 @@ struct settings {
     int64_t grace_ns;  /* -1: not said */
     int64_t wait_ns;   /* -1: for ever */
     uint64_t conflict; /* exit status */
-    bool is_nonblocking, is_once, is_init, is_verbose, keeps_secrets, wants_help;
+    struct cv_every_setting every;
+    bool is_nonblocking, is_once, is_init, is_verbose, keeps_secrets, is_check, wants_help;
     char **command;
 };
 
-enum stage { STAGE_WAITING, STAGE_RUNNING, STAGE_STOPPING };
+enum stage {
+    STAGE_WAITING,
+    STAGE_RUNNING,
+    STAGE_STOPPING,
+    STAGE_RECORDING, /* --every: the command has ended, and that is to be written down */
+};
 
 struct run {
     const struct settings *settings;
@@ -80,8 +89,12 @@ struct run {
     uint64_t said_token;    /* of the leader that is waited for; 0: it was not said */
     bool has_led;           /* at least once */
     bool has_trouble;       /* the store cannot be used, and it was said */
-    int end_signal;         /* told to end, while the command was ending anyway; 0: not so */
-    bool is_over;           /* exit with exit_status */
+    struct cv_every every;
+    bool must_look; /* --every: the store is to be asked once more, though nothing changed */
+    int job_status; /* RECORDING: what is to be written down */
+    int got_signal; /* the last one that asks to end; 0: none */
+    int end_signal; /* told to end, while the command was ending anyway; 0: not so */
+    bool is_over;   /* exit with exit_status */
     int exit_status;
     int64_t give_up_ns; /* without having led; INT64_MAX: never */
 };
@@ -109,8 +122,78 @@ static void end(struct run *run, int exit_status)
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
+/* --every: may this leadership run the command? False: not, or not yet. */
+static bool period_begin(struct run *run)
+{
+    switch (cv__every_begin(&run->every, run->status.token)) {
+    case CV_EVERY_GO:
+        return true;
+    case CV_EVERY_DONE:
+        say(run, "%s", run->every.line);
+        end(run, EXIT_FINE);
+        break;
+    case CV_EVERY_FAILED:
+        cv__complain("%s: %s", run->settings->name, run->every.line);
+        end(run, (int)run->settings->conflict);
+        break;
+    case CV_EVERY_BROKEN:
+        cv__complain("%s: %s", run->settings->name, run->every.line);
+        end(run, EXIT_LOST);
+        break;
+    case CV_EVERY_FENCED: /* the election will say so, too */
+    case CV_EVERY_LATER:
+        run->must_look = true;
+        break;
+    }
+    return false;
+}
+
+/* --every: the run has ended with run->job_status. Writes that down, or is called again. */
+static void period_end(struct run *run)
+{
+    const enum cv_every_outcome outcome = cv__every_end(&run->every, run->job_status);
+    if (outcome == CV_EVERY_LATER && run->got_signal == 0 && run->status.role == CV_ROLE_LEADER &&
+        run->status.token == run->token) {
+        run->must_look = true;
+    } else if (outcome != CV_EVERY_GO) {
+        cv__complain("%s: the command ended with status %d, which could not be written down: %s; "
+                     "another may run it once more",
+                     run->settings->name, run->job_status,
+                     outcome == CV_EVERY_FENCED ? "the leadership was lost before"
+                                                : "the store does not answer");
+        end(run, EXIT_LOST);
+    } else if (run->job_status == 0 || run->got_signal != 0 || run->settings->is_once ||
+               !cv__every_is_due(&run->every)) {
+        end(run, run->job_status);
+    } else {
+        cv__complain("%s: the command failed with status %d, and is tried again",
+                     run->settings->name, run->job_status);
+        run->is_finished = false;
+        run->why = CV_REASON_FINISHED;
+        run->stage = STAGE_WAITING; /* for another token, of whoever leads next */
+        run->must_look = true;
+    }
+}
+
+/* The command is over. Without --every, so are we. A run that ended because somebody wanted us to
+ * end is neither done nor failed: the next one runs it. */
+static void finish(struct run *run, int status)
+{
+    const bool is_interrupted = run->got_signal != 0 && status != 0;
+    if (!run->settings->every.is_on || is_interrupted) {
+        end(run, status);
+        return;
+    }
+    run->stage = STAGE_RECORDING;
+    run->job_status = status;
+    run->must_look = true;
+}
+
 static void start(struct run *run)
 {
+    if (run->settings->every.is_on && !period_begin(run)) {
+        return;
+    }
     struct cv_errtext error;
     const struct cv_election_status *s = &run->status;
     const int lifeline = cv__election_lifeline(run->election);
@@ -170,12 +253,12 @@ static void on_gone(struct run *run, const struct cv_supervisor_event *event)
     switch (event->end) {
     case CV_END_EXITED:
         run->is_finished = true;
-        end(run, event->status);
+        finish(run, event->status);
         return;
     case CV_END_NOT_STARTED:
         cv__complain("cannot run '%s': %s", run->settings->command[0],
                      strerror(event->failed_errno));
-        end(run, event->status);
+        finish(run, event->status);
         return;
     case CV_END_TOO_LATE:
         run->token = 0; /* the next renewal leaves more time */
@@ -213,6 +296,7 @@ static void on_gone(struct run *run, const struct cv_supervisor_event *event)
 static void on_signal(struct run *run, int signo)
 {
     const bool is_end = signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT;
+    run->got_signal = is_end ? signo : run->got_signal;
     if (run->stage == STAGE_WAITING && is_end) {
         end(run, EXIT_SIGNAL + signo);
     } else if (run->stage == STAGE_STOPPING ? is_end : signo == SIGTERM) {
@@ -306,6 +390,9 @@ static void on_change(struct run *run)
             cv__supervisor_extend(run->supervisor, s->valid_until_ns);
         }
         break;
+    case STAGE_RECORDING:
+        period_end(run);
+        break;
     }
 }
 
@@ -342,6 +429,9 @@ static int poll_ms(const struct run *run)
     int64_t wait_ns = run->settings->options.lease_ns / 4; /* to show progress */
     if (run->stage == STAGE_WAITING && !run->has_led && run->give_up_ns - now_ns < wait_ns) {
         wait_ns = run->give_up_ns - now_ns;
+    }
+    if (run->must_look) {
+        wait_ns = cv__min64(wait_ns, LOOK_NS);
     }
     if (run->notify.watchdog_ns != 0 && run->notify.watchdog_ns < wait_ns) {
         wait_ns = run->notify.watchdog_ns;
@@ -381,7 +471,8 @@ static void loop(struct run *run)
             end(run, EXIT_OWN);
             return;
         }
-        if (waits[0].revents != 0) {
+        if (waits[0].revents != 0 || run->must_look) {
+            run->must_look = false;
             on_change(run);
         }
         if (waits[1].revents != 0) {
@@ -481,8 +572,32 @@ static const char *state_folder(void)
     return path;
 }
 
+/* --every: false if there is nothing to be done, and the exit status says so. */
+static bool period_is_open(struct run *run)
+{
+    const struct settings *settings = run->settings;
+    run->exit_status = cv__every_open(&run->every, &settings->every, settings->via, settings->name,
+                                      settings->node, settings->options.lease_ns);
+    if (run->exit_status != EXIT_FINE) {
+        return false;
+    }
+    switch (cv__every_look(&run->every)) {
+    case CV_EVERY_DONE:
+        say(run, "%s", run->every.line);
+        return false;
+    case CV_EVERY_FAILED:
+        cv__complain("%s: %s", settings->name, run->every.line);
+        run->exit_status = (int)settings->conflict;
+        return false;
+    default:
+        run->exit_status = EXIT_OWN;
+        return true;
+    }
+}
+
 static int run_command(const struct settings *settings)
 {
+    bool is_over = false;
     struct run run = {.settings = settings,
                       .status = CV_ELECTION_STATUS_INIT,
                       .give_up_ns = INT64_MAX,
@@ -520,14 +635,19 @@ static int run_command(const struct settings *settings)
     if (code == CV_OK && kind != NULL && kind->create != NULL) {
         code = kind->create(settings->via, &error);
     }
-    if (code == CV_OK) {
+    if (code == CV_OK && settings->every.is_on) {
         threads_start();
+        is_over = !period_is_open(&run);
+    } else if (code == CV_OK) {
+        threads_start();
+    }
+    if (code == CV_OK && !is_over) {
         code = cv__election_open(&run.election, settings->name, settings->via, &settings->options,
                                  &error);
     }
-    if (code == CV_OK) {
+    if (code == CV_OK && !is_over) {
         take_part(&run);
-    } else {
+    } else if (code != CV_OK) {
         cv__complain("%s", error.text);
         run.exit_status = code == CV_E_INVALID ? EXIT_USAGE : EXIT_OWN;
     }
@@ -540,6 +660,7 @@ static int run_command(const struct settings *settings)
         await_hooks(&run);
     }
     cv__hooks_close(run.hooks);
+    cv__every_close(&run.every);
     cv__notify_close(&run.notify);
     return run.exit_status;
 }
@@ -555,6 +676,15 @@ static bool lease_is_some(const struct settings *s)
     }
     return true;
 }
+
+enum { /* options without a letter */
+       OPTION_EVERY = 256,
+       OPTION_OFFSET,
+       OPTION_ZONE,
+       OPTION_TOLERANCE,
+       OPTION_RETRY,
+       OPTION_AT_MOST_ONCE,
+};
 
 static bool option_take(struct settings *s, int option)
 {
@@ -597,6 +727,27 @@ static bool option_take(struct settings *s, int option)
     case 'k':
         s->keeps_secrets = true;
         return true;
+    case 'c':
+        s->is_check = true;
+        return true;
+    case OPTION_EVERY:
+        s->every.every = optarg;
+        return true;
+    case OPTION_OFFSET:
+        s->every.offset = optarg;
+        return true;
+    case OPTION_ZONE:
+        s->every.zone = optarg;
+        return true;
+    case OPTION_TOLERANCE:
+        s->every.tolerance = optarg;
+        return true;
+    case OPTION_RETRY:
+        s->every.retry = optarg;
+        return true;
+    case OPTION_AT_MOST_ONCE:
+        s->every.at_most_once = true;
+        return true;
     case 'h':
         s->wants_help = true;
         return true;
@@ -623,6 +774,13 @@ static int parse(int argc, char **argv, struct settings *s)
                                           {"node", required_argument, NULL, 'N'},
                                           {"keep-secrets", no_argument, NULL, 'k'},
                                           {"verbose", no_argument, NULL, 'V'},
+                                          {"check", no_argument, NULL, 'c'},
+                                          {"every", required_argument, NULL, OPTION_EVERY},
+                                          {"offset", required_argument, NULL, OPTION_OFFSET},
+                                          {"zone", required_argument, NULL, OPTION_ZONE},
+                                          {"tolerance", required_argument, NULL, OPTION_TOLERANCE},
+                                          {"retry", required_argument, NULL, OPTION_RETRY},
+                                          {"at-most-once", no_argument, NULL, OPTION_AT_MOST_ONCE},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
     while (!s->wants_help) {
@@ -682,6 +840,22 @@ static int complete(struct settings *s)
         return cv__wrong_usage("%s", error.text);
     }
     s->options.node = s->node;
+    return cv__every_check(&s->every);
+}
+
+/* --check: what open() would refuse without asking a server. */
+static int check(const struct settings *s)
+{
+    struct cv_errtext error;
+    const struct cv_backend_kind *backend;
+    struct cv_backend_contract contract;
+    if (!cv__election_name_is_valid(s->name)) {
+        return cv__wrong_usage("'%s' is not a name of an election", s->name);
+    }
+    if (s->via != NULL && cv__backend_find(s->via, /* accepts_two_leaders= */ false, &backend,
+                                           &contract, &error) != CV_OK) {
+        return cv__wrong_usage("%s", error.text);
+    }
     return EXIT_FINE;
 }
 
@@ -695,7 +869,10 @@ static int run(int argc, char **argv)
     if (status == EXIT_FINE && !settings.wants_help) {
         status = complete(&settings);
     }
-    return status == EXIT_FINE && !settings.wants_help ? run_command(&settings) : status;
+    if (status != EXIT_FINE || settings.wants_help) {
+        return status;
+    }
+    return settings.is_check ? check(&settings) : run_command(&settings);
 }
 
 const struct cv_verb cv__verb_run = {
@@ -717,17 +894,27 @@ const struct cv_verb cv__verb_run = {
         "  -w, --wait TIME   fail if not elected within this time\n"
         "  -E CODE           exit status when that fails; default 1\n"
         "  --once            do not wait for another turn when the leadership was lost\n"
+        "  --every TIME      a job: of all contenders, one runs it to success in each period of\n"
+        "                    1d, 1h, 1w ..., and all who come later end with 0\n"
+        "  --offset TIME     periods begin so much after midnight, the full hour, Monday\n"
+        "  --zone ZONE       of this time zone, e.g. UTC or Europe/Berlin; default: local time\n"
+        "  --tolerance TIME  starts so close together are one, also across the end of a period;\n"
+        "                    default: a tenth of the period, at most 5min\n"
+        "  --retry N         a run that fails is repeated so often; default 2\n"
+        "  --at-most-once    never run it twice in a period, also if it failed or died\n"
         "  --init            make what the store needs, such as tables, if it is not there\n"
         "  --on-elected CMD, --on-lost CMD   hooks, run by /bin/sh\n"
         "  --fifo FILE       write each change of state to this pipe, in keepalived's form\n"
         "  --node NAME       what this contender is called; default: host name and process id\n"
         "  --keep-secrets    leave the store's passwords in COMMAND's environment\n"
-        "  --verbose         say what happens\n\n"
+        "  --verbose         say what happens\n"
+        "  --check           only check this line: 0 it is fine, 2 it is wrong\n\n"
         "COMMAND has CONCLAVE_ELECTION, CONCLAVE_TOKEN, CONCLAVE_NODE and CONCLAVE_LEASE_FILE in\n"
         "its environment; 'conclave check-lease' there tells whether the leadership is valid.\n\n"
         "Exit status: that of COMMAND (128+N if signal N ended it); 1 (or -E) not elected, 2 "
         "wrong\n"
-        "usage, 124 leadership lost with --once, 125 conclave failed, 126 COMMAND cannot be run,\n"
+        "usage, 124 leadership lost with --once or before a run could be written down, 125 "
+        "conclave failed, 126 COMMAND cannot be run,\n"
         "127 it was not found.\n",
     .run = run,
     .has_command = true,

@@ -84,9 +84,29 @@ const struct cv_store_kind *cv__inquiry_kind(const char *via, char **ret_address
     return kind;
 }
 
-int cv__inquire(const struct cv_store_kind *kind, const char *address, const char *election,
-                bool asks_to_resign, const char *heir, struct cv_inquiry *ret_inquiry,
-                struct cv_errtext *reterr)
+/* One of the three things that can be asked. */
+struct question {
+    bool asks_to_resign;
+    const char *heir;
+    struct cv_store_runs *runs; /* not NULL: about runs */
+    int patience_ms;
+};
+
+static void question_ask(const struct cv_store_kind *kind, struct cv_store *store,
+                         const struct question *question)
+{
+    if (question->runs != NULL) {
+        kind->runs(store, 1, question->runs);
+    } else if (question->asks_to_resign) {
+        kind->request_resign(store, 1, question->heir);
+    } else {
+        kind->ask(store, &(struct cv_store_request){.verb = CV_STORE_READ, .request = 1});
+    }
+}
+
+static int inquire(const struct cv_store_kind *kind, const char *address, const char *election,
+                   const struct question *question, struct cv_inquiry *ret_inquiry,
+                   struct cv_errtext *reterr)
 {
     uv_loop_t loop;
     if (uv_loop_init(&loop) != 0) {
@@ -109,19 +129,15 @@ int cv__inquire(const struct cv_store_kind *kind, const char *address, const cha
     int code = kind->open(&store, &setting, reterr);
     if (code == CV_OK) {
         (void)uv_timer_init(&loop, &asking.patience); /* cannot fail, nor can the start */
-        (void)uv_timer_start(&asking.patience, on_patience, CV_INQUIRY_MS, 0);
-        if (asks_to_resign) {
-            kind->request_resign(store, 1, heir);
-        } else {
-            kind->ask(store, &(struct cv_store_request){.verb = CV_STORE_READ, .request = 1});
-        }
+        (void)uv_timer_start(&asking.patience, on_patience, (uint64_t)question->patience_ms, 0);
+        question_ask(kind, store, question);
         (void)uv_run(&loop, UV_RUN_DEFAULT);
         kind->close(store, on_closed, NULL);
         uv_close((uv_handle_t *)&asking.patience, NULL);
         if (!asking.is_answered) {
             /* Not the address: it may have a password. */
-            code = cv__fail(reterr, CV_E_STORE, "no answer from the %s: store within %d s",
-                            kind->scheme, CV_INQUIRY_MS / 1000);
+            code = cv__fail(reterr, CV_E_STORE, "no answer from the %s: store within %g s",
+                            kind->scheme, question->patience_ms / 1e3);
         } else if (ret_inquiry->verdict == CV_STORE_FAILED) {
             code = cv__fail(reterr, CV_E_STORE, "%s", asking.why.text);
         }
@@ -129,5 +145,25 @@ int cv__inquire(const struct cv_store_kind *kind, const char *address, const cha
     asking.is_answered = true;
     (void)uv_run(&loop, UV_RUN_DEFAULT); /* what is closing */
     (void)uv_loop_close(&loop);          /* the process ends soon, whatever is left */
+    return code;
+}
+
+int cv__inquire(const struct cv_store_kind *kind, const char *address, const char *election,
+                bool asks_to_resign, const char *heir, struct cv_inquiry *ret_inquiry,
+                struct cv_errtext *reterr)
+{
+    const struct question question = {
+        .asks_to_resign = asks_to_resign, .heir = heir, .patience_ms = CV_INQUIRY_MS};
+    return inquire(kind, address, election, &question, ret_inquiry, reterr);
+}
+
+int cv__inquire_runs(const struct cv_store_kind *kind, const char *address, const char *election,
+                     struct cv_store_runs *runs, int patience_ms,
+                     enum cv_store_verdict *ret_verdict, struct cv_errtext *reterr)
+{
+    const struct question question = {.runs = runs, .patience_ms = patience_ms};
+    struct cv_inquiry inquiry;
+    const int code = inquire(kind, address, election, &question, &inquiry, reterr);
+    *ret_verdict = inquiry.verdict;
     return code;
 }

@@ -70,7 +70,7 @@ struct cv_store_request {
     uint64_t token;
     int64_t lease_ns;
     const char *heir; /* RELEASE: who should be next, if it wants to; NULL: whoever comes first */
-    enum cv_reason reason; /* RELEASE: for the audit trail; CV_REASON_STARTED: it resigned */
+    enum cv_reason reason;      /* RELEASE: for the audit trail; CV_REASON_STARTED: it resigned */
     struct cv_store_runs *runs; /* only within a store: what runs() was asked for */
 };
 

@@ -325,11 +325,94 @@ def exit_statuses(stage):
             raise Failure(f"{options}: exit status {found}, not {expected}")
 
 
+def a_period_is_run_once(stage):
+    """Three together, one that comes later, and all of the next period of another name."""
+    job = ["sh", "-c", f'echo "ran $CONCLAVE_NODE $CONCLAVE_TOKEN" >>{stage.log}']
+    every = ["--every", "1d"]
+    nodes = [stage.spawn(command=job, options=every) for _ in range(3)]
+    found = [stage.process[node].wait(timeout=LIMIT) for node in nodes]
+    later = stage.spawn(command=job, options=every)
+    found.append(stage.process[later].wait(timeout=LIMIT))
+    if found != [0, 0, 0, 0] or len(stage.lines("ran")) != 1:
+        raise Failure(f"exit statuses {found}, runs {stage.lines('ran')}")
+    if "is done" not in (stage.folder / f"{later}.err").read_text():
+        raise Failure("the later one does not say why it does nothing")
+    _, node, token = stage.lines("ran")[0]
+    history = stage.conclave("history", "--json")
+    runs = [row for row in json.loads(history.stdout) if "period_unix_s" in row]
+    if len(runs) != 1 or (runs[0]["node"], runs[0]["token"], runs[0]["status"]) != (node, int(token), 0):
+        raise Failure(f"history says {history.stdout}")
+
+
+def a_job_whose_runner_is_killed_is_run_by_another(stage):
+    """The first run never ends by itself; whoever finds its mark ends at once."""
+    job = ["sh", "-c", f"""echo "ran $CONCLAVE_NODE $CONCLAVE_TOKEN" >>{stage.log}
+        if mkdir {stage.folder}/first 2>/dev/null; then sleep 1000; fi"""]
+    nodes = [stage.spawn(command=job, options=["--every", "1d"]) for _ in range(3)]
+    await_that(lambda: stage.lines("ran"), "a run")
+    runner = stage.lines("ran")[0][1]
+    stage.process[runner].kill()
+    found = [stage.process[node].wait(timeout=LIMIT) for node in nodes if node != runner]
+    runs = stage.lines("ran")
+    if found != [0, 0] or len(runs) != 2 or runs[1][1] == runner:
+        raise Failure(f"exit statuses {found}, runs {runs}")
+
+
+def a_job_that_fails_is_tried_again_by_whoever_leads(stage):
+    job = ["sh", "-c", f'echo "ran $CONCLAVE_NODE $CONCLAVE_TOKEN" >>{stage.log}; exit 7']
+    nodes = [stage.spawn(command=job, options=["--every", "1d", "--retry", "1"]) for _ in range(2)]
+    found = sorted(stage.process[node].wait(timeout=LIMIT) for node in nodes)
+    runs = stage.lines("ran")
+    if len(runs) != 2 or len({run[2] for run in runs}) != 2 or found not in ([1, 7], [7, 7]):
+        raise Failure(f"exit statuses {found}, runs {runs}")
+    late = stage.spawn(command=job, options=["--every", "1d", "--retry", "1", "-E", "42"])
+    if stage.process[late].wait(timeout=LIMIT) != 42 or len(stage.lines("ran")) != 2:
+        raise Failure("what failed as often as it may was tried again")
+
+
+def at_most_once_is_not_repeated_when_the_runner_died(stage):
+    job = ["sh", "-c", f'echo "ran $CONCLAVE_NODE $CONCLAVE_TOKEN" >>{stage.log}; sleep 1000']
+    options = ["--every", "1d", "--at-most-once"]
+    first = stage.spawn(command=job, options=options)
+    await_that(lambda: stage.lines("ran"), "a run")
+    second = stage.spawn(command=job, options=options)
+    stage.process[first].kill()
+    found = stage.process[second].wait(timeout=LIMIT)
+    told = (stage.folder / f"{second}.err").read_text()
+    if found != 124 or len(stage.lines("ran")) != 1 or "did not end" not in told:
+        raise Failure(f"exit status {found}, runs {stage.lines('ran')}, said: {told}")
+
+
+def a_runner_that_was_replaced_cannot_write_it_down(stage):
+    """Stopped as a whole while it runs: another one runs it, and the first one learns of that."""
+    mark = stage.folder / "go"
+    job = ["sh", "-c", f"""echo "ran $CONCLAVE_NODE $CONCLAVE_TOKEN" >>{stage.log}
+        if mkdir {stage.folder}/first 2>/dev/null; then
+            trap '' TERM; while [ ! -e {mark} ]; do sleep 0.05; done; fi"""]
+    first = stage.spawn(command=job, options=["--every", "1d", "--once"])
+    await_that(lambda: stage.lines("ran"), "a run")
+    stage.stop(stage.process[first].pid)
+    second = stage.spawn(command=job, options=["--every", "1d"])
+    if stage.process[second].wait(timeout=LIMIT) != 0:
+        raise Failure("nobody ran it instead")
+    mark.touch()
+    os.kill(stage.process[first].pid, signal.SIGCONT)
+    found = stage.process[first].wait(timeout=LIMIT)
+    runs = [row for row in json.loads(stage.conclave("history", "--json").stdout)
+            if "period_unix_s" in row]
+    if found != 124 or [run["node"] for run in runs] != [second]:
+        raise Failure(f"the one that was replaced ended with {found}; runs {runs}")
+
+
 TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_killed,
          guard_stopped_then_supervisor_killed, child_killed, child_stopped_then_supervisor_killed,
          grandchild_killed_then_supervisor_killed, killed_again_and_again,
          leases_of_different_lengths, resigns_to_a_named_node, resignations_in_a_row,
-         status_history_and_watch, exit_statuses]
+         status_history_and_watch, exit_statuses, a_period_is_run_once,
+         a_job_whose_runner_is_killed_is_run_by_another,
+         a_job_that_fails_is_tried_again_by_whoever_leads,
+         at_most_once_is_not_repeated_when_the_runner_died,
+         a_runner_that_was_replaced_cannot_write_it_down]
 
 
 def address_of(kind, folder):

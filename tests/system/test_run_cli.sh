@@ -305,6 +305,33 @@ fails 125 "cannot make the FIFO 'no/such/fifo': No such file or directory" run x
 : >file
 fails 125 "'file' is there, but it is not a FIFO" run x --fifo file -- true
 
+# ---- jobs ------------------------------------------------------------------------------------------
+
+fails 2 "'5h'\|divides a day" run x --every 5h -- true
+fails 2 '1 s to 366 days' run x --every 0s -- true
+fails 2 "not 'often'" run x --every often -- true
+fails 2 "not '0.5s'" run x --every 0.5s -- true
+fails 2 'the offset is shorter' run x --every 1d --offset 1d -- true
+fails 2 'half the period' run x --every 1h --tolerance 31min -- true
+fails 2 "no time zone 'Mars/Olympus'" run x --every 1d --zone Mars/Olympus -- true
+fails 2 'no time zone' run x --every 1d --zone ../../etc/passwd -- true
+fails 2 '\-\-retry takes a whole number' run x --every 1d --retry often -- true
+fails 2 'leave out --retry' run x --every 1d --at-most-once --retry 1 -- true
+fails 2 'zone needs --every' run x --zone UTC -- true
+fails 2 'at-most-once needs --every' run x --at-most-once -- true
+fails 2 'keeps no record' run x --every 1d --via 'multicast:239.1.2.3:4567?insecure=yes' -- true
+run 0 run job --every 1d --zone Europe/Berlin --node one -- sh -c 'echo "${TZ-none}" >>jobs'
+run 0 run job --every 1d --zone Europe/Berlin -- sh -c 'echo twice >>jobs'
+check 'a job is run once, and the command has its own zone' [ "$(cat jobs)" = "${TZ-none}" ]
+run 0 history job
+check 'the history has the run' grep -q '00:00:00 +0[12]00 .* 0 *[0-9]* *one$\|one$' out
+fails 127 "cannot run 'no-such-command'" run broken --every 1d --retry 0 -- no-such-command
+fails 1 'failed with status 127, and is not repeated' run broken --every 1d --retry 0 -- true
+run 0 run broken --every 1d --retry 1 -- true
+run 0 run --check job --every 1d -- no-such-command
+fails 2 'unknown store' run --check job --via nowhere: -- true
+fails 2 "not 'never'" run --check job --lease never -- true
+
 # ---- commands that cannot be run ------------------------------------------------------------------
 
 fails 127 "cannot run 'no-such-command': No such file or directory" run x -- no-such-command
