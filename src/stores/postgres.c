@@ -123,7 +123,8 @@ static const char schema[] = SAFE_PATH
     " text text NOT NULL);";
 
 /* In the scripts, @e is the election, @n the node, @c the channel, @h the heir (all of them
- * quoted), @r a reason, @l the label, @a the attempt, @u the lease in us, @t the token, @q the sequence. */
+ * quoted), @r a reason, @l the label, @a the attempt, @u the lease in us, @t the token, @q the
+ * sequence. */
 /* @p is how long to wait for locks: a statement that the client has given up shall not be carried
  * out much later. */
 static const char prologue[] = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;" SAFE_PATH
