@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define RETRIES_DEFAULT 2u /* so that one machine with a full disk does not decide for all */
-#define RETRIES_MAX 50u    /* all of a period's runs are looked at, see CV_RUNS_MAX */
+#define RETRIES_MAX 10u    /* all runs of a period have to fit into the text, with long names too */
 #define WRITES_MAX 4u      /* a write that finds the text changed is made again so often */
 #define PATIENCE_MS_MIN 500
 #define PATIENCE_MS_MAX 5000
