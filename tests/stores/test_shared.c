@@ -415,9 +415,11 @@ static void a_row_that_is_locked_holds_nobody_else_up(void **unused)
         }
         assert_true(now_ns() - begin_ns < 2 * NS_PER_S);
     }
-    (void)system("psql -XAtq \"$CV_TEST_POSTGRES_ADMIN\" -c \"SELECT pg_terminate_backend(pid)"
-                 " FROM pg_stat_activity WHERE query LIKE '%pg_sleep(60)%'"
-                 " AND pid <> pg_backend_pid()\" >/dev/null 2>&1");
+    const int ended =
+        system("psql -XAtq \"$CV_TEST_POSTGRES_ADMIN\" -c \"SELECT pg_terminate_backend(pid)"
+               " FROM pg_stat_activity WHERE query LIKE '%pg_sleep(60)%'"
+               " AND pid <> pg_backend_pid()\" >/dev/null 2>&1");
+    assert_int_equal(ended, 0);
     (void)pclose(psql);
     ask_all(crowd, CV_STORE_RENEW, CV_STORE_GRANTED);
     ask_all(crowd, CV_STORE_RELEASE, CV_STORE_FREE);
