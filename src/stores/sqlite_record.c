@@ -130,6 +130,10 @@ static int failed(struct cv_sqlite *s, const char *doing, struct cv_errtext *ret
         return cv__fail(reterr, CV_E_STORE, "cannot %s '%s': it is locked%s", doing, s->path,
                         locker);
     }
+    if (s->db != NULL && sqlite3_errcode(s->db) == SQLITE_READONLY && access(s->path, W_OK) != 0) {
+        /* The file was opened for reading only; the kernel knows why. */
+        return cv__fail(reterr, CV_E_STORE, "cannot %s '%s': %s", doing, s->path, strerror(errno));
+    }
     return cv__fail(reterr, CV_E_STORE, "cannot %s '%s': %s", doing, s->path,
                     s->db != NULL ? sqlite3_errmsg(s->db) : "out of memory");
 }

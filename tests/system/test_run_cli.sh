@@ -266,7 +266,7 @@ for file in foreign short damaged; do
     fails 2 "'.*$file.db': .*\(not a database\|malformed\)" status x --via sqlite:$file.db
     check "$file.db is left as it is" cmp -s $file.db $file.copy
 done
-: >empty.db
+(umask 077 && : >empty.db)
 runs fine run x --via sqlite:empty.db -- echo fine
 
 # A disk that is full: what was there before is there afterwards.
