@@ -265,9 +265,9 @@ def resigns_to_a_named_node(stage):
 def resignations_in_a_row(stage):
     """Nobody stands back for long when all have resigned lately: the lease is longer than the wait."""
     for _ in range(3):
-        stage.spawn(command=["sleep", "1000"], options=["--lease", "60s"])
-    await_that(lambda: stage.conclave("status").returncode == 0, "a leader")
+        stage.spawn(command=["sleep", "1000"], options=["--lease", "120s"])
     for number in range(8):
+        await_that(lambda: stage.conclave("status").returncode == 0, f"leader {number}")
         done = stage.conclave("resign", "--wait", "20s")
         if done.returncode != 0:
             raise Failure(f"resignation {number}: {done.stdout}{done.stderr}")

@@ -83,6 +83,7 @@ static void finds_children_and_their_children_both_ways(void **unused)
     cv__tree_collect_children(&tree, getpid(), NULL);
     assert_true(has(&tree, child) && !has(&tree, grandchild));
 
+    assert_true(cv__child_reserve(1));
     cv__child_claim(child); /* then it is somebody else's, with all below it */
     cv__tree_collect(&tree, getpid(), cv__child_is_claimed);
     assert_false(has(&tree, child) || has(&tree, grandchild));
