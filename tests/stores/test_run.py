@@ -431,8 +431,8 @@ def main():
     subprocess.run([program, "store", "init", address], check=True, stdout=subprocess.DEVNULL)
     failed = number = 0
     for test in TESTS:
-        if only not in test.__name__:
-            continue
+        if only not in test.__name__ or (test is resignations_in_a_row and sys.argv[2] == "pooler"):
+            continue  # through a pooler nobody is notified: contenders ask a few times per lease only
         number += 1
         name = test.__name__.replace("_", " ")
         try:
