@@ -2,9 +2,11 @@
 #include "supervisor/child.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-static pid_t *claims; /* 0: free */
-static uint32_t claim_count;
+static pid_t few[16];       /* enough for most programs: those need no memory */
+static pid_t *claims = few; /* 0: free */
+static uint32_t claim_count = COUNT_OF(few);
 
 bool cv__child_reserve(uint32_t count)
 {
@@ -16,9 +18,12 @@ bool cv__child_reserve(uint32_t count)
         return true;
     }
     const uint32_t wanted = claim_count + (count - free_count);
-    pid_t *larger = realloc(claims, wanted * sizeof *claims);
+    pid_t *larger = realloc(claims == few ? NULL : claims, wanted * sizeof *claims);
     if (larger == NULL) {
         return false;
+    }
+    if (claims == few) {
+        memcpy(larger, few, sizeof few);
     }
     claims = larger;
     while (claim_count < wanted) {
