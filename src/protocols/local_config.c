@@ -38,12 +38,21 @@ int64_t cv__local_stretch(const struct cv_config *config, int64_t ns)
     return ns + (int64_t)((__int128)ns * config->drift_ppb / NS_PER_S) + 1;
 }
 
-static int64_t least_expires_ns(const struct cv_config *config)
+/* The time in which everybody connected is heard if that takes so many requests. */
+static int64_t heard_within_ns(const struct cv_config *config, int64_t requests)
 {
     const int64_t *o = config->option;
-    const int64_t asking = cv__local_stretch(config, o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_SIGMA]);
+    const int64_t asking =
+        cv__local_stretch(config, requests * (o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_SIGMA]));
     return cv__local_stretch(config,
                              asking + 2 * (o[LOCAL_OPTION_DELTA] - o[LOCAL_OPTION_DELTA_MIN]));
+}
+
+/* Up a tree an answer can get lost between two processes that are connected to the leader but not
+ * to each other. The request that is repeated for want of it is answered directly. */
+static int64_t least_expires_ns(const struct cv_config *config)
+{
+    return heard_within_ns(config, config->option[LOCAL_OPTION_COLLATE] > 0 ? 2 : 1);
 }
 
 int64_t cv__local_lead_ns(const struct cv_config *config)
@@ -99,6 +108,37 @@ int64_t cv__local_fast_ns(const struct cv_config *config)
     return config->option[LOCAL_OPTION_DELTA] + config->option[LOCAL_OPTION_DELTA_MIN];
 }
 
+static int check_times(const struct cv_config *config, struct cv_errtext *reterr)
+{
+    const int64_t *o = config->option;
+    const bool has_tree = o[LOCAL_OPTION_COLLATE] > 0;
+    const int64_t period_ns = o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_SIGMA];
+    /* Otherwise each renewal, asked for after ep, is answered when the leadership is over. */
+    const int64_t renewal_ns = period_ns + cv__local_stretch(config, 2 * o[LOCAL_OPTION_DELTA]);
+    if (cv__local_lead_ns(config) <= renewal_ns) {
+        return cv__config_broken(reterr, "lock(1-2rho) > ep + sigma + 2 delta(1+rho)",
+                                 cv__local_lead_ns(config), renewal_ns);
+    }
+    if (has_tree && o[LOCAL_OPTION_LOCK] / 2 <= period_ns) {
+        /* A leader repeats a request for half of the lock; after that it opens another. */
+        return cv__config_broken(reterr, "with collate: lock/2 > ep + sigma",
+                                 o[LOCAL_OPTION_LOCK] / 2, period_ns);
+    }
+    if (o[LOCAL_OPTION_EXPIRES] < least_expires_ns(config)) {
+        return cv__config_broken(
+            reterr,
+            has_tree ? "with collate: expires >= (1+rho)(2(ep+sigma)(1+rho) + 2(delta-delta_min))"
+                     : "expires >= (1+rho)((ep+sigma)(1+rho) + 2(delta-delta_min))",
+            o[LOCAL_OPTION_EXPIRES], least_expires_ns(config));
+    }
+    if (cv__local_timely_ns(config) <= 0) {
+        return cv__config_broken(reterr, "delta + delta-min > 4 rho expires",
+                                 o[LOCAL_OPTION_DELTA] + o[LOCAL_OPTION_DELTA_MIN],
+                                 drift_apart_ns(config));
+    }
+    return CV_OK;
+}
+
 int cv__local_configure(struct cv_config *config, struct cv_errtext *reterr)
 {
     static const struct {
@@ -118,30 +158,14 @@ int cv__local_configure(struct cv_config *config, struct cv_errtext *reterr)
         return cv__config_broken(reterr, "delta > delta-min", o[LOCAL_OPTION_DELTA],
                                  o[LOCAL_OPTION_DELTA_MIN]);
     }
+    const int64_t expires_ns = heard_within_ns(config, 1) * profiles[profile].expires_percent / 100;
     cv__config_derive(config, LOCAL_OPTION_EXPIRES,
-                      least_expires_ns(config) * profiles[profile].expires_percent / 100);
+                      cv__max64(expires_ns, least_expires_ns(config)));
     /* So long that a follower's crash does not end the leadership: it expires before the lock. */
     cv__config_derive(config, LOCAL_OPTION_LOCK,
                       o[LOCAL_OPTION_EXPIRES] + 2 * (o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_DELTA]) +
                           o[LOCAL_OPTION_SIGMA]);
-    /* Otherwise each renewal, asked for after ep, is answered when the leadership is over. */
-    const int64_t renewal_ns = o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_SIGMA] +
-                               cv__local_stretch(config, 2 * o[LOCAL_OPTION_DELTA]);
-    if (cv__local_lead_ns(config) <= renewal_ns) {
-        return cv__config_broken(reterr, "lock(1-2rho) > ep + sigma + 2 delta(1+rho)",
-                                 cv__local_lead_ns(config), renewal_ns);
-    }
-    if (o[LOCAL_OPTION_EXPIRES] < least_expires_ns(config)) {
-        return cv__config_broken(reterr,
-                                 "expires >= (1+rho)((ep+sigma)(1+rho) + 2(delta-delta_min))",
-                                 o[LOCAL_OPTION_EXPIRES], least_expires_ns(config));
-    }
-    if (cv__local_timely_ns(config) <= 0) {
-        return cv__config_broken(reterr, "delta + delta-min > 4 rho expires",
-                                 o[LOCAL_OPTION_DELTA] + o[LOCAL_OPTION_DELTA_MIN],
-                                 drift_apart_ns(config));
-    }
-    return CV_OK;
+    return check_times(config, reterr);
 }
 
 void cv__local_contract(const struct cv_config *config, uint32_t *promises, uint32_t *assumes)

@@ -106,10 +106,12 @@ static void draw_local(struct swarm *s)
     (void)fprintf(s->out, " delta=%lldus sigma=%lldus ep=%lldus majority=%s succession=%s",
                   (long long)delta_us, (long long)sigma_us, (long long)ep_us,
                   coin(s) ? "yes" : "no", draw(s, 0, 3) == 0 ? "no" : "yes");
-    if (draw(s, 0, 3) == 0) {
+    const bool has_tree = draw(s, 0, 3) == 0;
+    if (has_tree) {
         (void)fprintf(s->out, " collate=%lld", (long long)draw(s, 2, 4));
     }
-    const int64_t least_us = (ep_us + sigma_us + 2 * delta_us) * 26 / 25 + 1;
+    const int64_t asking_us = (has_tree ? 2 : 1) * (ep_us + sigma_us);
+    const int64_t least_us = (asking_us + 2 * delta_us) * 26 / 25 + 1;
     const int64_t expires_us = draw_edge(s, "expires", least_us, 4 * least_us);
     s->scale_us = expires_us + 2 * ep_us + 2 * delta_us + sigma_us;
     s->delay_us = delta_us * 2 / 5; /* a round trip must be fast */

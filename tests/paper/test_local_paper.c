@@ -496,6 +496,13 @@ static void sec_9_violated_inequalities_are_refused_by_name(void **unused)
         {"expires=23.003602ms", NULL, NULL, NULL},
         {"expires=23.003601ms", "expires >= (1+rho)((ep+sigma)(1+rho) + 2(delta-delta_min))",
          "23.003601ms", "23.003602ms"},
+        {"collate=2 expires=36.006202ms", NULL, NULL, NULL},
+        {"collate=2 expires=36.006201ms",
+         "with collate: expires >= (1+rho)(2(ep+sigma)(1+rho) + 2(delta-delta_min))", "36.006201ms",
+         "36.006202ms"},
+        {"collate=2 lock=26ms", "with collate: lock/2 > ep + sigma", "13ms", "13ms"},
+        {"collate=2 lock=26.000002ms", NULL, NULL, NULL},
+        {"lock=26ms", NULL, NULL, NULL}, /* without a tree a new request does as well */
         {"expires=20ms delta-min=2ms", NULL, NULL, NULL}, /* the least delay is gained twice */
         {"delta-min=5ms", "delta > delta-min", "5ms", "5ms"},
         {"delta-min=6ms", "delta > delta-min", "5ms", "6ms"},
