@@ -37,8 +37,8 @@ chaos:
 	@ninja -C $(BUILD) --quiet product chaos-parts
 	@tools/chaos $(BUILD) $(STORE) $(MINUTES) $(CHAOS)
 
-# Mistakes made mechanically in the cores, each of which a test should notice. COUNT=0: all of them.
-COUNT = 400
+# Mistakes made mechanically in the cores, each of which a test should notice: COUNT of each protocol, 0: all.
+COUNT = 100
 SEED  = 1
 mutants:
 	@tools/setup test
@@ -102,7 +102,7 @@ help:
 	@echo 'make test       every test, also with sanitizers and valgrind'
 	@echo 'make soak       the random fault runs in full: some minutes'
 	@echo 'make chaos      MINUTES=5 STORE=sqlite: processes killed and stopped at random, one leader'
-	@echo 'make mutants    COUNT=400 SEED=1: mistakes in the cores that tests must notice; an hour'
+	@echo 'make mutants    COUNT=100 SEED=1: mistakes in the cores that tests must notice; an hour'
 	@echo 'make bench      the benchmarks'
 	@echo 'make lab        the experiments of docs/lab and their plots'
 	@echo 'make install    PREFIX=/usr/local DESTDIR=: program, libraries, headers, man pages'
