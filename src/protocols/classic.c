@@ -157,7 +157,7 @@ void cv__classic_await(struct classic *c, const struct classic_rules *rules, uin
 static void learn(struct classic *c, uint64_t term)
 {
     CV_ASSERT(term <= CLASSIC_TERM_MAX); /* checked where messages come in */
-    c->term = term > c->term ? term : c->term;
+    c->term = cv__max_u64(c->term, term);
     CV_ASSERT(c->term >= c->claim_term);
 }
 

@@ -408,7 +408,7 @@ static void on_news(struct lease *l, int64_t now_ns, struct cv_effects *out)
 static void end_attempt(struct lease *l)
 {
     if (is_leading(l)) {
-        l->token_max = l->token > l->token_max ? l->token : l->token_max;
+        l->token_max = cv__max_u64(l->token_max, l->token);
     }
     become(l, LEASE_LOOKING);
     l->attempt++;
@@ -614,7 +614,7 @@ static void on_answer(struct lease *l, const struct cv_event *event, enum cv_rea
         }
         return;
     }
-    l->answered = event->request > l->answered ? event->request : l->answered;
+    l->answered = cv__max_u64(l->answered, event->request);
     l->asked[event->request % ASKS_KEPT].request = 0;
     l->open_request = event->request == l->open_request ? 0 : l->open_request;
     l->failure_count = 0;

@@ -541,7 +541,7 @@ static uint64_t largest_token(const struct cv_message *message)
     default:
         break;
     }
-    return token > turn_token ? token : turn_token;
+    return cv__max_u64(token, turn_token);
 }
 
 #define TOKEN_MAX (UINT64_C(1) << 62) /* so many are never used, and there is room above it */

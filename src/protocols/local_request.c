@@ -380,7 +380,7 @@ static uint64_t token_to_propose(const struct local *l)
     }
     const bool is_own_unused =
         l->token_owner == l->self && l->token_seen > l->led_token && l->token_seen > l->token_floor;
-    const uint64_t largest = l->token_floor > l->token_seen ? l->token_floor : l->token_seen;
+    const uint64_t largest = cv__max_u64(l->token_floor, l->token_seen);
     return is_own_unused ? l->token_seen : largest + 1;
 }
 

@@ -147,7 +147,7 @@ void cv__local_tree_gather(struct local *l, const struct cv_event *event, struct
     cv__set_unite(set_of(l, SET_GATHERED), answers.replied.word, l->member_count);
     cv__set_unite(set_of(l, SET_GATHERED_SUPPORT), answers.support.word, l->member_count);
     cv__set_unite(set_of(l, SET_GATHERED_PASSIVE), answers.passive.word, l->member_count);
-    l->gather_token = answers.token > l->gather_token ? answers.token : l->gather_token;
+    l->gather_token = cv__max_u64(l->gather_token, answers.token);
     cv__set_remove(set_of(l, SET_WAITED), event->peer);
     if (cv__set_count(set_of(l, SET_WAITED), l->member_count) == 0) {
         cv__local_tree_pass_up(l, out);

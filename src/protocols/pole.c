@@ -170,7 +170,7 @@ static void on_start(struct pole *p, const struct cv_event *event, struct cv_eff
         p->followed = (cv_id)event->persisted[1];
         p->followed_lease_ns = (int64_t)event->persisted[2];
         p->claimed_epoch = event->persisted[3];
-        p->epoch = p->claimed_epoch > p->followed_epoch ? p->claimed_epoch : p->followed_epoch;
+        p->epoch = cv__max_u64(p->claimed_epoch, p->followed_epoch);
         p->quarantine_ns = now_ns + cv__max64(p->followed_lease_ns, p->lease_ns);
         if (p->followed != CV_ID_NONE) {
             p->promise = (struct pole_promise){CV_ID_NONE, now_ns + p->followed_lease_ns};

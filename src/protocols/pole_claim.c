@@ -259,11 +259,11 @@ static void forget_answers(struct pole *p)
 static void take_epoch(struct pole *p, uint64_t epoch)
 {
     CV_ASSERT(pole_is_claimant(p));
-    epoch = epoch > p->followed_epoch ? epoch : p->followed_epoch + 1;
-    epoch = epoch > p->claimed_epoch ? epoch : p->claimed_epoch + 1;
+    epoch = cv__max_u64(epoch, p->followed_epoch + 1);
+    epoch = cv__max_u64(epoch, p->claimed_epoch + 1);
     p->leader_epoch = epoch;
     p->claimed_epoch = epoch;
-    p->epoch = p->epoch > epoch ? p->epoch : epoch;
+    p->epoch = cv__max_u64(p->epoch, epoch);
     if (!pole_is_leading(p)) {
         p->token = epoch;
         forget_answers(p);
@@ -392,7 +392,7 @@ static bool follow(struct pole *p, cv_id leader, const struct pole_claim *claim,
         refuse(p, leader, out);
         return false;
     }
-    p->epoch = p->epoch > epoch ? p->epoch : epoch;
+    p->epoch = cv__max_u64(p->epoch, epoch);
     if (!is_same || lease_ns != p->followed_lease_ns) {
         p->followed_epoch = epoch;
         p->followed = leader;
@@ -573,7 +573,7 @@ void cv__pole_on_heartbeat(struct pole *p, const struct cv_event *event, struct 
     }
     if (h.established) {
         p->token_max = h.token;
-        p->epoch = p->epoch > h.token ? p->epoch : h.token;
+        p->epoch = cv__max_u64(p->epoch, h.token);
         clear_doubts(p);
     }
     if (pole_is_leading(p)) {
@@ -634,7 +634,7 @@ void cv__pole_on_refuse(struct pole *p, const struct cv_event *event, struct cv_
     CV_ASSERT(followed < POLE_EPOCH_MAX);
     if (!pole_is_claimant(p)) {
         cv__effect_note(out, "REFUSE of {peer} ignored: not claiming", event->peer, 0, followed);
-        p->epoch = p->epoch > followed ? p->epoch : followed;
+        p->epoch = cv__max_u64(p->epoch, followed);
         return;
     }
     if (followed >= p->leader_epoch) {
@@ -678,7 +678,7 @@ void cv__pole_on_release(struct pole *p, const struct cv_event *event, struct cv
     const cv_id from = event->peer;
     CV_ASSERT(from != p->self); /* only the process that a promise is for releases it */
     struct pole_peer *peer = pole_peer(p, from);
-    peer->released_epoch = peer->released_epoch > epoch ? peer->released_epoch : epoch;
+    peer->released_epoch = cv__max_u64(peer->released_epoch, epoch);
     const bool was_leader = p->leader == from && p->leader_epoch <= epoch;
     if (p->promise.until_ns != 0 && p->promise.to == from && p->followed == from &&
         p->followed_epoch <= epoch) {
@@ -691,6 +691,6 @@ void cv__pole_on_release(struct pole *p, const struct cv_event *event, struct cv
         return;
     }
     cv__pole_forget(p, CV_REASON_RESIGNED, out);
-    p->epoch = p->epoch > epoch ? p->epoch : epoch;
+    p->epoch = cv__max_u64(p->epoch, epoch);
     succeed(p, r.heir, epoch, event->now_ns, out);
 }

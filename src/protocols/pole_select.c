@@ -155,7 +155,7 @@ void cv__pole_new_election(struct pole *p, int64_t now_ns, struct cv_effects *ou
 {
     CV_ASSERT(!pole_is_claimant(p)); /* what it claimed was released before */
     cv__pole_forget(p, CV_REASON_SUSPECTED, out);
-    p->epoch = (p->epoch > p->leader_epoch ? p->epoch : p->leader_epoch) + 1;
+    p->epoch = cv__max_u64(p->epoch, p->leader_epoch) + 1;
     p->retry_ns = p->round_ns;
     CV_ASSERT(p->epoch > p->leader_epoch);
     CV_ASSERT(p->epoch > p->followed_epoch);
