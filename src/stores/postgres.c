@@ -31,16 +31,15 @@
 #include "core/errors.h"
 #include "modules/module.h"
 #include "os/clock.h"
-#include "stores/pg_link.h"
+#include "stores/pg_commands.h"
+#include "stores/pg_script.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SCRIPT_BYTES 16384                /* longer than any request with the longest names */
-#define MESSAGE_BYTES (16 * SCRIPT_BYTES) /* of typical requests it takes CV_PG_RESULTS_MAX */
-#define PREFIX_BYTES 200
+#define MESSAGE_BYTES (16 * CV_PG_SCRIPT_BYTES) /* of typical requests it takes CV_PG_RESULTS_MAX */
 #define CHANNEL_BYTES 32
 #define UNHEARD_MAX 64 /* channels to stop listening to; more only cost needless looks */
 #define LOCK_NS_MIN (20 * NS_PER_MS)
@@ -82,132 +81,6 @@ struct server {
     uint32_t unheard_count;
     char message[MESSAGE_BYTES];
 };
-
-/* ---- SQL ----------------------------------------------------------------------------------- */
-
-/* Each message begins with this: the names of functions and operators below need no schema then, as
- * nobody else creates any there. See pg_link.c. */
-#define SAFE_PATH "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);"
-
-/* @s is the prefix of our tables, e.g. `public.`, here and below. */
-static const char schema[] = SAFE_PATH
-    /* IF NOT EXISTS is no protection from somebody who creates the same at the same time. */
-    "SELECT pg_advisory_xact_lock(CAST(hashtext('conclave store init') AS bigint));"
-    "CREATE SEQUENCE IF NOT EXISTS @sconclave_token;"
-    "CREATE TABLE IF NOT EXISTS @sconclave_lease ("
-    " election text PRIMARY KEY,"
-    " token bigint NOT NULL DEFAULT 0,"
-    " node text NOT NULL DEFAULT ''," /* empty: nobody holds it */
-    " label bigint NOT NULL DEFAULT 0,"
-    " attempt bigint NOT NULL DEFAULT 0,"
-    " lease_us bigint NOT NULL DEFAULT 0,"
-    " until timestamptz NOT NULL DEFAULT 'epoch',"
-    " since timestamptz NOT NULL DEFAULT 'epoch',"
-    " wish text NOT NULL DEFAULT '',"
-    " heir text NOT NULL DEFAULT '',"
-    " heir_until timestamptz NOT NULL DEFAULT 'epoch',"
-    " lapsed_token bigint NOT NULL DEFAULT 0," /* the one before, if it did not release, ... */
-    " lapsed_at timestamptz NOT NULL DEFAULT 'epoch');" /* ... for the next statement */
-    "CREATE TABLE IF NOT EXISTS @sconclave_history ("
-    " election text NOT NULL,"
-    " token bigint NOT NULL,"
-    " node text NOT NULL,"
-    " since timestamptz NOT NULL,"
-    " upto timestamptz,"
-    " why text NOT NULL DEFAULT '',"
-    " PRIMARY KEY (election, token));"
-    "CREATE TABLE IF NOT EXISTS @sconclave_runs ("
-    " election text PRIMARY KEY,"
-    " token bigint NOT NULL," /* who wrote it */
-    " version bigint NOT NULL,"
-    " text text NOT NULL);";
-
-/* In the scripts, @e is the election, @n the node, @c the channel, @h the heir (all of them
- * quoted), @r a reason, @l the label, @a the attempt, @u the lease in us, @t the token, @q the
- * sequence. */
-/* @p is how long to wait for locks: a statement that the client has given up shall not be carried
- * out much later. */
-static const char prologue[] = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;" SAFE_PATH
-                               "SELECT set_config('synchronous_commit', 'on', true) WHERE"
-                               " current_setting('synchronous_commit') = 'off';"
-                               "SELECT set_config('lock_timeout', @p, true);";
-
-#define SELECT_ROW                                                                        \
-    "SELECT token, node, label, attempt, lease_us,"                                       \
-    " (extract(epoch FROM until - clock_timestamp()) * 1000000)::bigint AS remaining_us," \
-    " (extract(epoch FROM since) * 1000000)::bigint AS since_us, wish,"                   \
-    " CASE WHEN node = '' AND heir NOT IN ('', @n)"                                       \
-    "  THEN (extract(epoch FROM heir_until - clock_timestamp()) * 1000000)::bigint"       \
-    "  ELSE 0 END AS kept_us,"                                                            \
-    " coalesce((SELECT why FROM @sconclave_history h WHERE h.election = @e"               \
-    "  AND h.token = l.token), '') AS ended"                                              \
-    " FROM @sconclave_lease l WHERE election = @e;"
-#define IS_MINE "election = @e AND label = @l AND attempt = @a"
-#define LEASE_END "clock_timestamp() + @u * interval '1 microsecond'"
-
-static const char script_read[] = SELECT_ROW;
-
-static const char script_acquire[] =
-    "INSERT INTO @sconclave_lease (election) VALUES (@e) ON CONFLICT DO NOTHING;"
-    /* The same attempt again. */
-    "UPDATE @sconclave_lease SET until = greatest(until, " LEASE_END "), lease_us = @u"
-    " WHERE " IS_MINE " AND node <> '' AND @t IN (0, token);"
-    /* Free, run out, or our own of an earlier attempt; and not kept for an heir. An attempt that
-     * was granted before (@t) and lost is not granted again: it would have another token. */
-    "UPDATE @sconclave_lease SET"
-    " lapsed_token = CASE WHEN node = '' THEN 0 ELSE token END,"
-    " lapsed_at = least(until, clock_timestamp()),"
-    " token = greatest(token + 1, nextval(@q)), node = @n,"
-    " label = @l, attempt = @a, lease_us = @u,"
-    " until = " LEASE_END ", since = clock_timestamp(), wish = '', heir = ''"
-    " WHERE election = @e AND NOT (label = @l AND attempt = @a) AND @t = 0"
-    " AND (node = '' OR until <= clock_timestamp()"
-    "  OR label = @l AND attempt < @a)"
-    " AND (node <> '' OR heir IN ('', @n) OR heir_until <= clock_timestamp())"
-    " RETURNING pg_notify(@c, 'taken');"
-    "UPDATE @sconclave_history h SET upto = greatest(h.since, l.lapsed_at), why = 'expired'"
-    " FROM @sconclave_lease l WHERE l.election = @e AND l.label = @l"
-    " AND l.attempt = @a AND h.election = l.election AND h.token = l.lapsed_token"
-    " AND h.upto IS NULL;"
-    "INSERT INTO @sconclave_history (election, token, node, since)"
-    " SELECT election, token, node, since FROM @sconclave_lease WHERE " IS_MINE " AND node <> ''"
-    " ON CONFLICT DO NOTHING;" SELECT_ROW;
-
-static const char script_renew[] =
-    "UPDATE @sconclave_lease SET until = greatest(until, " LEASE_END "), lease_us = @u"
-    " WHERE " IS_MINE " AND node <> '' AND @t IN (0, token);" SELECT_ROW;
-
-static const char script_release[] =
-    "UPDATE @sconclave_lease SET node = '', until = least(until, clock_timestamp()), wish = '',"
-    " heir = @h, heir_until = clock_timestamp()"
-    "  + least(lease_us, 2000000) * interval '1 microsecond'"
-    " WHERE " IS_MINE " AND node <> '' RETURNING pg_notify(@c, 'free');"
-    "UPDATE @sconclave_history h SET upto = greatest(h.since, l.until), why = '@r'"
-    " FROM @sconclave_lease l WHERE l.election = @e AND l.label = @l"
-    " AND l.attempt = @a AND l.node = '' AND h.election = l.election"
-    " AND h.token = l.token AND h.upto IS NULL;" SELECT_ROW;
-
-static const char script_resign_request[] =
-    "UPDATE @sconclave_lease SET wish = @h WHERE election = @e AND node <> ''"
-    " AND until > clock_timestamp() RETURNING pg_notify(@c, 'wish');" SELECT_ROW;
-
-/* About runs: @t is the token that wants to write, @v the version of the text that it knows, @j the
- * text. The answers have `remaining_us` as all others: by that they are known (pg_link.c). */
-static const char script_runs_read[] =
-    "SELECT coalesce(max(text), '') AS text, coalesce(max(version), 0) AS version,"
-    " 0 AS remaining_us FROM @sconclave_runs WHERE election = @e;";
-
-#define IS_HELD "l.election = @e AND l.token = @t AND l.node <> ''"
-
-static const char script_runs_write[] =
-    /* The lock on the row is had before its token is judged, and kept until the commit. */
-    "WITH written AS (INSERT INTO @sconclave_runs AS r (election, token, version, text)"
-    " SELECT @e, @t, @v + 1, @j FROM @sconclave_lease l WHERE " IS_HELD " FOR UPDATE OF l"
-    " ON CONFLICT (election) DO UPDATE SET token = excluded.token, version = excluded.version,"
-    " text = excluded.text WHERE r.version = @v RETURNING 1)"
-    "SELECT EXISTS (SELECT FROM written)::int AS is_written,"
-    " EXISTS (SELECT FROM @sconclave_lease l WHERE " IS_HELD ")::int AS is_held,"
-    " 0 AS remaining_us;";
 
 /* ---- The queue ----------------------------------------------------------------------------- */
 
@@ -265,51 +138,6 @@ static void slots_requeue(struct server *server)
 
 /* ---- Requests ------------------------------------------------------------------------------ */
 
-static const char *script_for(const struct cv_remote_request *one)
-{
-    if (one->ask.runs != NULL) {
-        return one->ask.runs->token == 0 ? script_runs_read : script_runs_write;
-    }
-    if (one->is_resign_request) {
-        return script_resign_request;
-    }
-    static const char *const scripts[] = {[CV_STORE_READ] = script_read,
-                                          [CV_STORE_ACQUIRE] = script_acquire,
-                                          [CV_STORE_RENEW] = script_renew,
-                                          [CV_STORE_RELEASE] = script_release};
-    return scripts[one->ask.verb];
-}
-
-/* Puts the values in their places: @x stands for value[x - 'a']. */
-static void fill(char *ret_script, const char *script, const char *const value[26])
-{
-    size_t length = 0;
-    for (const char *at = script; *at != '\0'; at++) {
-        if (*at != '@') {
-            ret_script[length++] = *at;
-        } else {
-            at++;
-            const char *text = value[*at - 'a'];
-            const size_t bytes = strlen(text);
-            CV_ASSERT(length + bytes < SCRIPT_BYTES);
-            memcpy(ret_script + length, text, bytes);
-            length += bytes;
-        }
-        CV_ASSERT(length < SCRIPT_BYTES);
-    }
-    ret_script[length] = '\0';
-}
-
-struct number_text {
-    char text[24];
-};
-
-static const char *number_write(int64_t number, struct number_text *text)
-{
-    (void)snprintf(text->text, sizeof text->text, "%" PRId64, number);
-    return text->text;
-}
-
 /* The token that this attempt has, or had; 0: none yet. */
 static uint64_t known_token(const struct cv_store *store, const struct cv_remote_request *one)
 {
@@ -320,48 +148,6 @@ static uint64_t known_token(const struct cv_store *store, const struct cv_remote
     return is_known ? store->granted_token : one->ask.token;
 }
 
-static bool request_write(struct cv_store *store, const struct cv_remote_request *one,
-                          char *ret_script)
-{
-    const struct cv_remote *remote = &store->remote;
-    const char *other = one->is_resign_request && one->heir[0] == '\0' ? "*" : one->heir;
-    PGconn *pg = store->server->link.pg;
-    char *election = PQescapeLiteral(pg, remote->election, strlen(remote->election));
-    char *node = PQescapeLiteral(pg, remote->node, strlen(remote->node));
-    char *heir = PQescapeLiteral(pg, other, strlen(other));
-    char channel[40];
-    (void)snprintf(channel, sizeof channel, "'%s'", store->channel);
-    const enum cv_reason reason =
-        one->ask.reason != CV_REASON_STARTED ? one->ask.reason : CV_REASON_RESIGNED;
-    const struct cv_store_runs *about = one->ask.runs;
-    const char *told = about != NULL && about->token != 0 ? about->text : "";
-    char *runs = PQescapeLiteral(pg, told, strlen(told));
-    const bool is_fine = election != NULL && node != NULL && heir != NULL && runs != NULL;
-    if (is_fine) {
-        struct number_text label, attempt, lease, token, version;
-        const char *const value[26] = {
-            ['e' - 'a'] = election,
-            ['n' - 'a'] = node,
-            ['c' - 'a'] = channel,
-            ['h' - 'a'] = heir,
-            ['r' - 'a'] = cv_reason_name(reason),
-            ['s' - 'a'] = store->server->link.prefix,
-            ['q' - 'a'] = store->server->link.token,
-            ['l' - 'a'] = number_write((int64_t)remote->label, &label),
-            ['a' - 'a'] = number_write((int64_t)one->ask.attempt, &attempt),
-            ['u' - 'a'] = number_write((one->ask.lease_ns + NS_PER_US - 1) / NS_PER_US, &lease),
-            ['t' - 'a'] = number_write((int64_t)known_token(store, one), &token),
-            ['j' - 'a'] = runs,
-            ['v' - 'a'] = number_write(about != NULL ? (int64_t)about->version : 0, &version)};
-        fill(ret_script, script_for(one), value);
-    }
-    PQfreemem(election);
-    PQfreemem(node);
-    PQfreemem(heir);
-    PQfreemem(runs);
-    return is_fine;
-}
-
 /* Puts one request into the message. False: there is no memory. */
 static bool message_add(struct cv_store *store, size_t *length)
 {
@@ -370,8 +156,12 @@ static bool message_add(struct cv_store *store, size_t *length)
     if (!one->is_resign_request && one->ask.runs == NULL) {
         store->is_reading = one->ask.verb == CV_STORE_READ;
     }
-    CV_ASSERT(*length + SCRIPT_BYTES <= MESSAGE_BYTES);
-    if (!request_write(store, one, server->message + *length)) {
+    CV_ASSERT(*length + CV_PG_SCRIPT_BYTES <= MESSAGE_BYTES);
+    const struct cv_pg_asker asker = {.link = &server->link,
+                                      .remote = &store->remote,
+                                      .channel = store->channel,
+                                      .token = known_token(store, one)};
+    if (!cv__pg_request_write(&asker, one, server->message + *length)) {
         return false;
     }
     *length += strlen(server->message + *length);
@@ -407,19 +197,16 @@ static uint32_t choose(struct server *server, struct cv_store *ret_chosen[CV_PG_
     return count;
 }
 
-/* A lock that somebody keeps must not hold up everybody else for long. */
-static void prologue_write(struct server *server, struct cv_store *const *chosen, uint32_t count)
+/* How long the statements may wait for locks: one that somebody keeps must not hold up everybody
+ * else for long. */
+static int64_t choose_patience_ns(struct cv_store *const *chosen, uint32_t count)
 {
     int64_t left_ns = INT64_MAX;
     for (uint32_t i = 0; i < count; i++) {
         const struct cv_remote_request *one = cv__remote_current(&chosen[i]->remote);
         left_ns = cv__min64(left_ns, one->deadline_ns - cv__clock_now_ns());
     }
-    char patience[40];
-    (void)snprintf(patience, sizeof patience, "'%" PRId64 "ms'",
-                   cv__max64(LOCK_NS_MIN, left_ns / 4) / NS_PER_MS);
-    const char *const value[26] = {['p' - 'a'] = patience};
-    fill(server->message, prologue, value);
+    return cv__max64(LOCK_NS_MIN, left_ns / 4);
 }
 
 /* Stores that are new on this connection listen before their first request: they miss nothing. */
@@ -431,7 +218,7 @@ static bool listen_write(struct server *server)
                                   server->unheard[server->unheard_count - 1]);
     }
     for (struct cv_store *store = server->stores; store != NULL; store = store->next) {
-        if (!store->is_listening && length + SCRIPT_BYTES < MESSAGE_BYTES) {
+        if (!store->is_listening && length + CV_PG_SCRIPT_BYTES < MESSAGE_BYTES) {
             length += (size_t)sprintf(server->message + length, "LISTEN %s;", store->channel);
             store->is_listening = true;
         }
@@ -466,9 +253,9 @@ static void server_work(struct server *server)
     }
     struct cv_store *chosen[CV_PG_RESULTS_MAX];
     const uint32_t count = choose(server, chosen);
-    prologue_write(server, chosen, count);
+    cv__pg_prologue_write(choose_patience_ns(chosen, count), server->message);
     size_t length = strlen(server->message);
-    for (uint32_t i = 0; i < count && length + SCRIPT_BYTES <= MESSAGE_BYTES; i++) {
+    for (uint32_t i = 0; i < count && length + CV_PG_SCRIPT_BYTES <= MESSAGE_BYTES; i++) {
         queue_remove(chosen[i]);
         if (!message_add(chosen[i], &length)) {
             cv__remote_fail(&chosen[i]->remote, "PostgreSQL: %s", "out of memory");
@@ -854,151 +641,6 @@ static void pg_close(struct cv_store *store, void (*closed)(void *user), void *u
     cv__remote_close_end(&store->remote, pg_last);
 }
 
-/* ---- For commands, which wait ---------------------------------------------------------------- */
-
-/* The script with the prefix of the tables, in a transaction with a safe search path. */
-static PGresult *execute(PGconn *pg, const char *script, const char *prefix, const char *election)
-{
-    char *text = malloc(SCRIPT_BYTES);
-    char *quoted = PQescapeLiteral(pg, election, strlen(election));
-    PGresult *result = NULL;
-    if (text != NULL && quoted != NULL) {
-        const char *const value[26] = {['s' - 'a'] = prefix, ['e' - 'a'] = quoted};
-        fill(text, script, value);
-        result = PQexec(pg, text);
-    }
-    PQfreemem(quoted);
-    free(text);
-    return result; /* NULL is a failure, too */
-}
-
-static int fail_result(const PGresult *result, struct cv_errtext *reterr)
-{
-    char why[CV_REMOTE_WHY_BYTES];
-    cv__pg_explain(PQresultErrorMessage(result), result, why, sizeof why);
-    return cv__fail(reterr, CV_E_STORE, "%s", why);
-}
-
-/* Somebody else may have made tables of these names before us, with triggers that run as ours. */
-static const char script_strangers[] =
-    SAFE_PATH "SELECT c.relname, pg_get_userbyid(c.relowner) FROM pg_class c"
-              " JOIN pg_namespace n ON n.oid = c.relnamespace"
-              " WHERE quote_ident(n.nspname) || '.' = @e"
-              " AND c.relname IN ('conclave_lease', 'conclave_history',"
-              "  'conclave_token', 'conclave_runs')"
-              " AND NOT pg_has_role(current_user, c.relowner, 'MEMBER')";
-
-static int check_owners(PGconn *pg, const char *prefix, struct cv_errtext *reterr)
-{
-    PGresult *found = execute(pg, script_strangers, prefix, prefix);
-    int code = CV_OK;
-    if (PQresultStatus(found) != PGRES_TUPLES_OK) {
-        code = fail_result(found, reterr);
-    } else if (PQntuples(found) > 0) {
-        code = cv__fail(reterr, CV_E_STORE,
-                        "PostgreSQL: %s%s belongs to '%s' already, who could run code as every "
-                        "contender; drop it, or run 'conclave store init' as that role",
-                        prefix, PQgetvalue(found, 0, 0), PQgetvalue(found, 0, 1));
-    }
-    PQclear(found);
-    return code;
-}
-
-/* The tables are made in the first schema of the user's search path. */
-static int tables_make(PGconn *pg, struct cv_errtext *reterr)
-{
-    char prefix[PREFIX_BYTES];
-    PGresult *where = PQexec(pg, "SELECT pg_catalog.format('%I.', pg_catalog.current_schema())"
-                                 " WHERE pg_catalog.current_schema() IS NOT NULL");
-    int code = CV_OK;
-    if (PQresultStatus(where) != PGRES_TUPLES_OK) {
-        code = fail_result(where, reterr);
-    } else if (PQntuples(where) != 1) {
-        code = cv__fail(reterr, CV_E_STORE,
-                        "PostgreSQL: no schema of the search path exists, to make tables in");
-    }
-    if (code == CV_OK) {
-        (void)snprintf(prefix, sizeof prefix, "%s", PQgetvalue(where, 0, 0));
-        code = check_owners(pg, prefix, reterr);
-    }
-    PQclear(where);
-    if (code != CV_OK) {
-        return code;
-    }
-    PGresult *result = execute(pg, schema, prefix, "");
-    if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK) {
-        code = fail_result(result, reterr);
-    }
-    PQclear(result);
-    return code;
-}
-
-static int pg_create(const char *address, struct cv_errtext *reterr)
-{
-    PGconn *pg;
-    char found[PREFIX_BYTES];
-    int code = cv__pg_connect_and_wait(address, &pg, found, sizeof found, reterr);
-    if (code == CV_OK) {
-        code = tables_make(pg, reterr);
-        PQfinish(pg);
-    }
-    return code;
-}
-
-static int pg_history(const char *address, const char *election,
-                      void (*past)(void *user, const struct cv_store_past *past), void *user,
-                      struct cv_errtext *reterr)
-{
-    PGconn *pg;
-    char prefix[PREFIX_BYTES];
-    int code = cv__pg_connect_and_wait(address, &pg, prefix, sizeof prefix, reterr);
-    if (code != CV_OK) {
-        return code;
-    }
-    static const char script[] =
-        SAFE_PATH "SELECT node, token, (extract(epoch FROM since) * 1000000)::bigint,"
-                  " coalesce((extract(epoch FROM upto) * 1000000)::bigint, 0), why"
-                  " FROM @sconclave_history WHERE election = @e ORDER BY token";
-    PGresult *rows = execute(pg, script, prefix, election);
-    if (PQresultStatus(rows) != PGRES_TUPLES_OK) {
-        code = fail_result(rows, reterr);
-    }
-    for (int i = 0; code == CV_OK && i < PQntuples(rows); i++) {
-        struct cv_store_past one = {
-            .token = (uint64_t)strtoll(PQgetvalue(rows, i, 1), NULL, 10),
-            .from_wall_ns = strtoll(PQgetvalue(rows, i, 2), NULL, 10) * NS_PER_US,
-            .to_wall_ns = strtoll(PQgetvalue(rows, i, 3), NULL, 10) * NS_PER_US};
-        (void)snprintf(one.node, sizeof one.node, "%s", PQgetvalue(rows, i, 0));
-        (void)snprintf(one.why, sizeof one.why, "%s", PQgetvalue(rows, i, 4));
-        past(user, &one);
-    }
-    PQclear(rows);
-    PQfinish(pg);
-    return code;
-}
-
-static int pg_names(const char *address, void (*name)(void *user, const char *name), void *user,
-                    struct cv_errtext *reterr)
-{
-    PGconn *pg;
-    char prefix[PREFIX_BYTES];
-    int code = cv__pg_connect_and_wait(address, &pg, prefix, sizeof prefix, reterr);
-    if (code != CV_OK) {
-        return code;
-    }
-    PGresult *rows = execute(
-        pg, SAFE_PATH "SELECT election FROM @sconclave_lease ORDER BY election", prefix, "");
-    if (PQresultStatus(rows) != PGRES_TUPLES_OK) {
-        code = fail_result(rows, reterr);
-    }
-    for (int i = 0; code == CV_OK && i < PQntuples(rows); i++) {
-        name(user, PQgetvalue(rows, i, 0));
-    }
-    PQclear(rows);
-    PQfinish(pg);
-    return code;
-}
-
 static const struct cv_store_kind kind = {
     .scheme = "postgres",
     .summary = "a row in PostgreSQL, also through a transaction pooler",
@@ -1013,9 +655,9 @@ static const struct cv_store_kind kind = {
     .request_resign = pg_request_resign,
     .runs = pg_runs,
     .close = pg_close,
-    .create = pg_create,
-    .history = pg_history,
-    .names = pg_names,
+    .create = cv__pg_create,
+    .history = cv__pg_history,
+    .names = cv__pg_names,
 };
 
 CV_MODULE(kind)

@@ -1,0 +1,189 @@
+/* src/stores/pg_commands.c - PostgreSQL for commands, which connect, ask and wait: making the tables,
+ * the trail of an election, the names of all elections. */
+#include "stores/pg_commands.h"
+
+#include "core/errors.h"
+#include "stores/pg_link.h"
+#include "stores/pg_script.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PREFIX_BYTES 200
+
+/* @s is the prefix of our tables, e.g. `public.`. */
+static const char schema[] = CV_PG_SAFE_PATH
+    /* IF NOT EXISTS is no protection from somebody who creates the same at the same time. */
+    "SELECT pg_advisory_xact_lock(CAST(hashtext('conclave store init') AS bigint));"
+    "CREATE SEQUENCE IF NOT EXISTS @sconclave_token;"
+    "CREATE TABLE IF NOT EXISTS @sconclave_lease ("
+    " election text PRIMARY KEY,"
+    " token bigint NOT NULL DEFAULT 0,"
+    " node text NOT NULL DEFAULT ''," /* empty: nobody holds it */
+    " label bigint NOT NULL DEFAULT 0,"
+    " attempt bigint NOT NULL DEFAULT 0,"
+    " lease_us bigint NOT NULL DEFAULT 0,"
+    " until timestamptz NOT NULL DEFAULT 'epoch',"
+    " since timestamptz NOT NULL DEFAULT 'epoch',"
+    " wish text NOT NULL DEFAULT '',"
+    " heir text NOT NULL DEFAULT '',"
+    " heir_until timestamptz NOT NULL DEFAULT 'epoch',"
+    " lapsed_token bigint NOT NULL DEFAULT 0," /* the one before, if it did not release, ... */
+    " lapsed_at timestamptz NOT NULL DEFAULT 'epoch');" /* ... for the next statement */
+    "CREATE TABLE IF NOT EXISTS @sconclave_history ("
+    " election text NOT NULL,"
+    " token bigint NOT NULL,"
+    " node text NOT NULL,"
+    " since timestamptz NOT NULL,"
+    " upto timestamptz,"
+    " why text NOT NULL DEFAULT '',"
+    " PRIMARY KEY (election, token));"
+    "CREATE TABLE IF NOT EXISTS @sconclave_runs ("
+    " election text PRIMARY KEY,"
+    " token bigint NOT NULL," /* who wrote it */
+    " version bigint NOT NULL,"
+    " text text NOT NULL);";
+
+/* The script with the prefix of the tables, in a transaction with a safe search path. */
+static PGresult *execute(PGconn *pg, const char *script, const char *prefix, const char *election)
+{
+    char *text = malloc(CV_PG_SCRIPT_BYTES);
+    char *quoted = PQescapeLiteral(pg, election, strlen(election));
+    PGresult *result = NULL;
+    if (text != NULL && quoted != NULL) {
+        const char *const value[26] = {['s' - 'a'] = prefix, ['e' - 'a'] = quoted};
+        cv__pg_fill(text, script, value);
+        result = PQexec(pg, text);
+    }
+    PQfreemem(quoted);
+    free(text);
+    return result; /* NULL is a failure, too */
+}
+
+static int fail_result(const PGresult *result, struct cv_errtext *reterr)
+{
+    char why[CV_REMOTE_WHY_BYTES];
+    cv__pg_explain(PQresultErrorMessage(result), result, why, sizeof why);
+    return cv__fail(reterr, CV_E_STORE, "%s", why);
+}
+
+/* Somebody else may have made tables of these names before us, with triggers that run as ours. */
+static const char script_strangers[] =
+    CV_PG_SAFE_PATH "SELECT c.relname, pg_get_userbyid(c.relowner) FROM pg_class c"
+                    " JOIN pg_namespace n ON n.oid = c.relnamespace"
+                    " WHERE quote_ident(n.nspname) || '.' = @e"
+                    " AND c.relname IN ('conclave_lease', 'conclave_history',"
+                    "  'conclave_token', 'conclave_runs')"
+                    " AND NOT pg_has_role(current_user, c.relowner, 'MEMBER')";
+
+static int check_owners(PGconn *pg, const char *prefix, struct cv_errtext *reterr)
+{
+    PGresult *found = execute(pg, script_strangers, prefix, prefix);
+    int code = CV_OK;
+    if (PQresultStatus(found) != PGRES_TUPLES_OK) {
+        code = fail_result(found, reterr);
+    } else if (PQntuples(found) > 0) {
+        code = cv__fail(reterr, CV_E_STORE,
+                        "PostgreSQL: %s%s belongs to '%s' already, who could run code as every "
+                        "contender; drop it, or run 'conclave store init' as that role",
+                        prefix, PQgetvalue(found, 0, 0), PQgetvalue(found, 0, 1));
+    }
+    PQclear(found);
+    return code;
+}
+
+/* The tables are made in the first schema of the user's search path. */
+static int tables_make(PGconn *pg, struct cv_errtext *reterr)
+{
+    char prefix[PREFIX_BYTES];
+    PGresult *where = PQexec(pg, "SELECT pg_catalog.format('%I.', pg_catalog.current_schema())"
+                                 " WHERE pg_catalog.current_schema() IS NOT NULL");
+    int code = CV_OK;
+    if (PQresultStatus(where) != PGRES_TUPLES_OK) {
+        code = fail_result(where, reterr);
+    } else if (PQntuples(where) != 1) {
+        code = cv__fail(reterr, CV_E_STORE,
+                        "PostgreSQL: no schema of the search path exists, to make tables in");
+    }
+    if (code == CV_OK) {
+        (void)snprintf(prefix, sizeof prefix, "%s", PQgetvalue(where, 0, 0));
+        code = check_owners(pg, prefix, reterr);
+    }
+    PQclear(where);
+    if (code != CV_OK) {
+        return code;
+    }
+    PGresult *result = execute(pg, schema, prefix, "");
+    if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK) {
+        code = fail_result(result, reterr);
+    }
+    PQclear(result);
+    return code;
+}
+
+int cv__pg_create(const char *address, struct cv_errtext *reterr)
+{
+    PGconn *pg;
+    char found[PREFIX_BYTES];
+    int code = cv__pg_connect_and_wait(address, &pg, found, sizeof found, reterr);
+    if (code == CV_OK) {
+        code = tables_make(pg, reterr);
+        PQfinish(pg);
+    }
+    return code;
+}
+
+int cv__pg_history(const char *address, const char *election,
+                   void (*past)(void *user, const struct cv_store_past *past), void *user,
+                   struct cv_errtext *reterr)
+{
+    PGconn *pg;
+    char prefix[PREFIX_BYTES];
+    int code = cv__pg_connect_and_wait(address, &pg, prefix, sizeof prefix, reterr);
+    if (code != CV_OK) {
+        return code;
+    }
+    static const char script[] =
+        CV_PG_SAFE_PATH "SELECT node, token, (extract(epoch FROM since) * 1000000)::bigint,"
+                        " coalesce((extract(epoch FROM upto) * 1000000)::bigint, 0), why"
+                        " FROM @sconclave_history WHERE election = @e ORDER BY token";
+    PGresult *rows = execute(pg, script, prefix, election);
+    if (PQresultStatus(rows) != PGRES_TUPLES_OK) {
+        code = fail_result(rows, reterr);
+    }
+    for (int i = 0; code == CV_OK && i < PQntuples(rows); i++) {
+        struct cv_store_past one = {
+            .token = (uint64_t)strtoll(PQgetvalue(rows, i, 1), NULL, 10),
+            .from_wall_ns = strtoll(PQgetvalue(rows, i, 2), NULL, 10) * NS_PER_US,
+            .to_wall_ns = strtoll(PQgetvalue(rows, i, 3), NULL, 10) * NS_PER_US};
+        (void)snprintf(one.node, sizeof one.node, "%s", PQgetvalue(rows, i, 0));
+        (void)snprintf(one.why, sizeof one.why, "%s", PQgetvalue(rows, i, 4));
+        past(user, &one);
+    }
+    PQclear(rows);
+    PQfinish(pg);
+    return code;
+}
+
+int cv__pg_names(const char *address, void (*name)(void *user, const char *name), void *user,
+                 struct cv_errtext *reterr)
+{
+    PGconn *pg;
+    char prefix[PREFIX_BYTES];
+    int code = cv__pg_connect_and_wait(address, &pg, prefix, sizeof prefix, reterr);
+    if (code != CV_OK) {
+        return code;
+    }
+    PGresult *rows = execute(
+        pg, CV_PG_SAFE_PATH "SELECT election FROM @sconclave_lease ORDER BY election", prefix, "");
+    if (PQresultStatus(rows) != PGRES_TUPLES_OK) {
+        code = fail_result(rows, reterr);
+    }
+    for (int i = 0; code == CV_OK && i < PQntuples(rows); i++) {
+        name(user, PQgetvalue(rows, i, 0));
+    }
+    PQclear(rows);
+    PQfinish(pg);
+    return code;
+}

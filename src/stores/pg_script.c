@@ -1,0 +1,190 @@
+/* src/stores/pg_script.c - the SQL of each request, and how its values are filled in. */
+#include "stores/pg_script.h"
+
+#include "core/assert.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* In the scripts, @e is the election, @n the node, @c the channel, @h the heir (all of them
+ * quoted), @r a reason, @l the label, @a the attempt, @u the lease in us, @t the token, @q the
+ * sequence, @s the prefix of our tables, e.g. `public.`. */
+/* @p is how long to wait for locks: a statement that the client has given up shall not be carried
+ * out much later. */
+static const char prologue[] = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;" CV_PG_SAFE_PATH
+                               "SELECT set_config('synchronous_commit', 'on', true) WHERE"
+                               " current_setting('synchronous_commit') = 'off';"
+                               "SELECT set_config('lock_timeout', @p, true);";
+
+#define SELECT_ROW                                                                        \
+    "SELECT token, node, label, attempt, lease_us,"                                       \
+    " (extract(epoch FROM until - clock_timestamp()) * 1000000)::bigint AS remaining_us," \
+    " (extract(epoch FROM since) * 1000000)::bigint AS since_us, wish,"                   \
+    " CASE WHEN node = '' AND heir NOT IN ('', @n)"                                       \
+    "  THEN (extract(epoch FROM heir_until - clock_timestamp()) * 1000000)::bigint"       \
+    "  ELSE 0 END AS kept_us,"                                                            \
+    " coalesce((SELECT why FROM @sconclave_history h WHERE h.election = @e"               \
+    "  AND h.token = l.token), '') AS ended"                                              \
+    " FROM @sconclave_lease l WHERE election = @e;"
+#define IS_MINE "election = @e AND label = @l AND attempt = @a"
+#define LEASE_END "clock_timestamp() + @u * interval '1 microsecond'"
+
+static const char script_read[] = SELECT_ROW;
+
+static const char script_acquire[] =
+    "INSERT INTO @sconclave_lease (election) VALUES (@e) ON CONFLICT DO NOTHING;"
+    /* The same attempt again. */
+    "UPDATE @sconclave_lease SET until = greatest(until, " LEASE_END "), lease_us = @u"
+    " WHERE " IS_MINE " AND node <> '' AND @t IN (0, token);"
+    /* Free, run out, or our own of an earlier attempt; and not kept for an heir. An attempt that
+     * was granted before (@t) and lost is not granted again: it would have another token. */
+    "UPDATE @sconclave_lease SET"
+    " lapsed_token = CASE WHEN node = '' THEN 0 ELSE token END,"
+    " lapsed_at = least(until, clock_timestamp()),"
+    " token = greatest(token + 1, nextval(@q)), node = @n,"
+    " label = @l, attempt = @a, lease_us = @u,"
+    " until = " LEASE_END ", since = clock_timestamp(), wish = '', heir = ''"
+    " WHERE election = @e AND NOT (label = @l AND attempt = @a) AND @t = 0"
+    " AND (node = '' OR until <= clock_timestamp()"
+    "  OR label = @l AND attempt < @a)"
+    " AND (node <> '' OR heir IN ('', @n) OR heir_until <= clock_timestamp())"
+    " RETURNING pg_notify(@c, 'taken');"
+    "UPDATE @sconclave_history h SET upto = greatest(h.since, l.lapsed_at), why = 'expired'"
+    " FROM @sconclave_lease l WHERE l.election = @e AND l.label = @l"
+    " AND l.attempt = @a AND h.election = l.election AND h.token = l.lapsed_token"
+    " AND h.upto IS NULL;"
+    "INSERT INTO @sconclave_history (election, token, node, since)"
+    " SELECT election, token, node, since FROM @sconclave_lease WHERE " IS_MINE " AND node <> ''"
+    " ON CONFLICT DO NOTHING;" SELECT_ROW;
+
+static const char script_renew[] =
+    "UPDATE @sconclave_lease SET until = greatest(until, " LEASE_END "), lease_us = @u"
+    " WHERE " IS_MINE " AND node <> '' AND @t IN (0, token);" SELECT_ROW;
+
+static const char script_release[] =
+    "UPDATE @sconclave_lease SET node = '', until = least(until, clock_timestamp()), wish = '',"
+    " heir = @h, heir_until = clock_timestamp()"
+    "  + least(lease_us, 2000000) * interval '1 microsecond'"
+    " WHERE " IS_MINE " AND node <> '' RETURNING pg_notify(@c, 'free');"
+    "UPDATE @sconclave_history h SET upto = greatest(h.since, l.until), why = '@r'"
+    " FROM @sconclave_lease l WHERE l.election = @e AND l.label = @l"
+    " AND l.attempt = @a AND l.node = '' AND h.election = l.election"
+    " AND h.token = l.token AND h.upto IS NULL;" SELECT_ROW;
+
+static const char script_resign_request[] =
+    "UPDATE @sconclave_lease SET wish = @h WHERE election = @e AND node <> ''"
+    " AND until > clock_timestamp() RETURNING pg_notify(@c, 'wish');" SELECT_ROW;
+
+/* About runs: @t is the token that wants to write, @v the version of the text that it knows, @j the
+ * text. The answers have `remaining_us` as all others: by that they are known (pg_link.c). */
+static const char script_runs_read[] =
+    "SELECT coalesce(max(text), '') AS text, coalesce(max(version), 0) AS version,"
+    " 0 AS remaining_us FROM @sconclave_runs WHERE election = @e;";
+
+#define IS_HELD "l.election = @e AND l.token = @t AND l.node <> ''"
+
+static const char script_runs_write[] =
+    /* The lock on the row is had before its token is judged, and kept until the commit. */
+    "WITH written AS (INSERT INTO @sconclave_runs AS r (election, token, version, text)"
+    " SELECT @e, @t, @v + 1, @j FROM @sconclave_lease l WHERE " IS_HELD " FOR UPDATE OF l"
+    " ON CONFLICT (election) DO UPDATE SET token = excluded.token, version = excluded.version,"
+    " text = excluded.text WHERE r.version = @v RETURNING 1)"
+    "SELECT EXISTS (SELECT FROM written)::int AS is_written,"
+    " EXISTS (SELECT FROM @sconclave_lease l WHERE " IS_HELD ")::int AS is_held,"
+    " 0 AS remaining_us;";
+
+static const char *script_for(const struct cv_remote_request *one)
+{
+    if (one->ask.runs != NULL) {
+        return one->ask.runs->token == 0 ? script_runs_read : script_runs_write;
+    }
+    if (one->is_resign_request) {
+        return script_resign_request;
+    }
+    static const char *const scripts[] = {[CV_STORE_READ] = script_read,
+                                          [CV_STORE_ACQUIRE] = script_acquire,
+                                          [CV_STORE_RENEW] = script_renew,
+                                          [CV_STORE_RELEASE] = script_release};
+    return scripts[one->ask.verb];
+}
+
+void cv__pg_fill(char ret_script[CV_PG_SCRIPT_BYTES], const char *script,
+                 const char *const value[26])
+{
+    size_t length = 0;
+    for (const char *at = script; *at != '\0'; at++) {
+        if (*at != '@') {
+            ret_script[length++] = *at;
+        } else {
+            at++;
+            const char *text = value[*at - 'a'];
+            const size_t bytes = strlen(text);
+            CV_ASSERT(length + bytes < CV_PG_SCRIPT_BYTES);
+            memcpy(ret_script + length, text, bytes);
+            length += bytes;
+        }
+        CV_ASSERT(length < CV_PG_SCRIPT_BYTES);
+    }
+    ret_script[length] = '\0';
+}
+
+struct number_text {
+    char text[24];
+};
+
+static const char *number_write(int64_t number, struct number_text *text)
+{
+    (void)snprintf(text->text, sizeof text->text, "%" PRId64, number);
+    return text->text;
+}
+
+bool cv__pg_request_write(const struct cv_pg_asker *asker, const struct cv_remote_request *one,
+                          char ret_script[CV_PG_SCRIPT_BYTES])
+{
+    const struct cv_remote *remote = asker->remote;
+    const char *other = one->is_resign_request && one->heir[0] == '\0' ? "*" : one->heir;
+    PGconn *pg = asker->link->pg;
+    char *election = PQescapeLiteral(pg, remote->election, strlen(remote->election));
+    char *node = PQescapeLiteral(pg, remote->node, strlen(remote->node));
+    char *heir = PQescapeLiteral(pg, other, strlen(other));
+    char channel[40];
+    (void)snprintf(channel, sizeof channel, "'%s'", asker->channel);
+    const enum cv_reason reason =
+        one->ask.reason != CV_REASON_STARTED ? one->ask.reason : CV_REASON_RESIGNED;
+    const struct cv_store_runs *about = one->ask.runs;
+    const char *told = about != NULL && about->token != 0 ? about->text : "";
+    char *runs = PQescapeLiteral(pg, told, strlen(told));
+    const bool is_fine = election != NULL && node != NULL && heir != NULL && runs != NULL;
+    if (is_fine) {
+        struct number_text label, attempt, lease, token, version;
+        const char *const value[26] = {
+            ['e' - 'a'] = election,
+            ['n' - 'a'] = node,
+            ['c' - 'a'] = channel,
+            ['h' - 'a'] = heir,
+            ['r' - 'a'] = cv_reason_name(reason),
+            ['s' - 'a'] = asker->link->prefix,
+            ['q' - 'a'] = asker->link->token,
+            ['l' - 'a'] = number_write((int64_t)remote->label, &label),
+            ['a' - 'a'] = number_write((int64_t)one->ask.attempt, &attempt),
+            ['u' - 'a'] = number_write((one->ask.lease_ns + NS_PER_US - 1) / NS_PER_US, &lease),
+            ['t' - 'a'] = number_write((int64_t)asker->token, &token),
+            ['j' - 'a'] = runs,
+            ['v' - 'a'] = number_write(about != NULL ? (int64_t)about->version : 0, &version)};
+        cv__pg_fill(ret_script, script_for(one), value);
+    }
+    PQfreemem(election);
+    PQfreemem(node);
+    PQfreemem(heir);
+    PQfreemem(runs);
+    return is_fine;
+}
+
+void cv__pg_prologue_write(int64_t patience_ns, char ret_script[CV_PG_SCRIPT_BYTES])
+{
+    char patience[40];
+    (void)snprintf(patience, sizeof patience, "'%" PRId64 "ms'", patience_ns / NS_PER_MS);
+    const char *const value[26] = {['p' - 'a'] = patience};
+    cv__pg_fill(ret_script, prologue, value);
+}
