@@ -35,87 +35,19 @@
 #include "core/errors.h"
 #include "modules/module.h"
 #include "os/clock.h"
-#include "stores/etcd_server.h"
+#include "stores/etcd_store.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define KEY_BYTES CV_ETCD_KEY_BYTES
 #define DEPOSED_MAX 24 /* keys that wait before an heir's and can be deleted at once */
-#define ROUNDS_MAX 8   /* proofs and looks of one request that others may spoil */
 #define BEFORE_MAX 16  /* foreign keys that may stand between ours and the one before it */
 #define FRESH_PART 10  /* a lease that was proved within this part of its length is fresh */
 #define TTL_S_MAX (1000 * 24 * 3600)
-#define FOREIGN_MAX 2000 /* foreign keys that may stand before the first of ours */
-
-struct key {
-    bool is_there;
-    uint64_t create_revision;
-    int64_t lease;
-    char value[CV_VALUE_BYTES];
-};
-
-/* What one linearizable transaction saw. */
-struct look {
-    struct key first, own, request;
-    char first_key[KEY_BYTES];
-    int64_t revision;
-};
-
-/* How the first key is looked for. */
-enum look_mode {
-    LOOK_FIRST, /* the one with the lowest revision */
-    LOOK_ALL,   /* that one is foreign: the names of all */
-    LOOK_KNOWN, /* LOOK_ALL has found it: what does it say? */
-};
-
-struct cv_store {
-    struct cv_remote remote;
-    struct cv_etcd_election election;
-    struct cv_shared_list *shared;
-
-    /* The attempt: all zero if there is none. */
-    uint64_t attempt;
-    int64_t lease_ns;
-    uint64_t token;           /* once it was granted */
-    int64_t granted_until_ns; /* what the core was told */
-    bool is_lost;             /* it was granted, and is over */
-    bool is_queued;           /* it has waited */
-    int64_t since_wall_ns;
-    uv_timer_t lapse; /* rings at granted_until_ns */
-
-    /* The request at work. */
-    struct cv_etcd_txn *txn;
-    struct cv_etcd_call *call;
-    uint32_t round_count;
-    int64_t work_begin_ns, deadline_ns;
-    enum look_mode look_mode;
-    struct look look;
-    void (*looked)(struct cv_store *store);
-};
 
 /* ---- Calls --------------------------------------------------------------------------------- */
-
-static void work_fail(struct cv_store *store, const char *why)
-{
-    cv__remote_fail(&store->remote, "etcd %s: %s",
-                    cv__etcd_wire_host(cv__etcd_wire_of(&store->election)), why);
-}
-
-/* Asks for a transaction; `then` clears store->txn to begin with. */
-static void ask(struct cv_store *store, enum cv_etcd_txn_kind kind, uint32_t op_count,
-                struct cv_etcd_body *body, cv_etcd_then then)
-{
-    CV_ASSERT(store->txn == NULL);
-    store->txn = cv__etcd_txn(cv__etcd_wire_of(&store->election), kind, op_count,
-                              kind == CV_ETCD_WRITE ? store->election.queue : NULL, body,
-                              store->deadline_ns, then, store);
-    if (store->txn == NULL) {
-        work_fail(store, "out of memory");
-    }
-}
 
 static void calls_cancel(struct cv_store *store)
 {
@@ -129,202 +61,11 @@ static void calls_cancel(struct cv_store *store)
     }
 }
 
-/* False: too many rounds; the request is answered. */
-static bool round_begin(struct cv_store *store)
-{
-    if (store->round_count++ < ROUNDS_MAX) {
-        return true;
-    }
-    work_fail(store, "the cluster keeps changing its leader, or the lease is lost again and again");
-    return false;
-}
-
-/* ---- Looking ------------------------------------------------------------------------------- */
-
-/* Sixteen digits, a dash, a number: the shape of our keys, below the queue's name. */
-static bool is_our_key(const struct cv_store *store, const char *key)
-{
-    const size_t length = strlen(store->election.queue);
-    if (strncmp(key, store->election.queue, length) != 0) {
-        return false;
-    }
-    key += length;
-    const size_t digits = strspn(key, "0123456789abcdef");
-    return digits == 16 && key[16] == '-' && key[17] != '\0' &&
-           key[17 + strspn(key + 17, "0123456789")] == '\0';
-}
-
-/* False: there is none, or it is not one of ours. Its name goes to ret_name unless that is NULL. */
-static bool our_key_read(const struct cv_store *store, const cJSON *kv, struct key *ret_key,
-                         char *ret_name)
-{
-    char name[KEY_BYTES];
-    *ret_key = (struct key){.is_there = false};
-    const int64_t lease = cv__etcd_number_to(kv, "lease", INT64_MAX);
-    const uint64_t create_revision = cv__etcd_number(kv, "create_revision");
-    if (lease == 0 || create_revision == 0 ||
-        !cv__etcd_decode(cv__etcd_string(kv, "key"), name, sizeof name) ||
-        !is_our_key(store, name)) {
-        return false;
-    }
-    ret_key->is_there = true;
-    ret_key->create_revision = create_revision;
-    ret_key->lease = lease;
-    (void)cv__etcd_decode(cv__etcd_string(kv, "value"), ret_key->value, sizeof ret_key->value);
-    if (ret_name != NULL) {
-        memcpy(ret_name, name, strlen(name) + 1);
-    }
-    return true;
-}
-
-static const cJSON *kvs_of(const cJSON *range)
-{
-    return cJSON_GetObjectItemCaseSensitive(range, "kvs");
-}
-
-/* The keys of range number `index` in the answer to a transaction. */
-static const cJSON *range_of(const struct cv_etcd_answer *answer, int index)
-{
-    const cJSON *responses = cJSON_GetObjectItemCaseSensitive(answer->reply, "responses");
-    return cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(responses, answer->part + index),
-                                            "response_range");
-}
-
-/* Three ranges: the first key of the queue, ours, the resign request. */
-static void body_looks(const struct cv_store *store, struct cv_etcd_body *body)
-{
-    struct cv_text64 key64;
-    cv__etcd_body_print(body, "{\"request_range\":{");
-    if (store->look_mode == LOOK_KNOWN) {
-        cv__etcd_body_print(body, "\"key\":\"%s\"", cv__etcd_encode(store->look.first_key, &key64));
-    } else {
-        cv__etcd_body_range(body, store->election.queue);
-        cv__etcd_body_print(body,
-                            ",\"limit\":\"%d\",\"sort_order\":\"ASCEND\",\"sort_target\":"
-                            "\"CREATE\",\"keys_only\":%s",
-                            store->look_mode == LOOK_ALL ? FOREIGN_MAX : 1,
-                            store->look_mode == LOOK_ALL ? "true" : "false");
-    }
-    cv__etcd_body_print(
-        body, "}},{\"request_range\":{\"key\":\"%s\"}},",
-        cv__etcd_encode(store->attempt != 0 ? store->election.key : store->election.request,
-                        &key64));
-    cv__etcd_body_print(body, "{\"request_range\":{\"key\":\"%s\"}}",
-                        cv__etcd_encode(store->election.request, &key64));
-}
-
-static void look(struct cv_store *store, enum look_mode mode,
-                 void (*looked)(struct cv_store *store));
-
-/* The first of ours among all that came; false: there are none but foreign ones. */
-static bool first_read(struct cv_store *store, const cJSON *range)
-{
-    const cJSON *kv;
-    store->look.first = (struct key){.is_there = false};
-    cJSON_ArrayForEach(kv, kvs_of(range))
-    {
-        if (our_key_read(store, kv, &store->look.first, store->look.first_key)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Goes on with `looked` when it is known who is first. */
-static void look_read(struct cv_store *store, const struct cv_etcd_answer *answer)
-{
-    struct look *seen = &store->look;
-    const cJSON *range = range_of(answer, 0);
-    const enum look_mode mode = store->look_mode;
-    seen->revision = answer->revision;
-    const bool is_found = first_read(store, range);
-    const bool is_foreign = !is_found && cJSON_GetArraySize(kvs_of(range)) > 0;
-    const cJSON *own = cJSON_GetArrayItem(kvs_of(range_of(answer, 1)), 0);
-    (void)our_key_read(store, store->attempt != 0 ? own : NULL, &seen->own, NULL);
-    const cJSON *request = cJSON_GetArrayItem(kvs_of(range_of(answer, 2)), 0);
-    seen->request = (struct key){.is_there = request != NULL};
-    (void)cv__etcd_decode(cv__etcd_string(request, "value"), seen->request.value,
-                          sizeof seen->request.value);
-    cv__etcd_lease_note(&store->election, answer);
-    if (mode == LOOK_FIRST && is_foreign) {
-        look(store, LOOK_ALL, store->looked);
-    } else if (mode == LOOK_ALL && is_foreign &&
-               cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(range, "more"))) {
-        work_fail(store, "too many keys below the prefix are not Conclave's");
-    } else if (mode == LOOK_ALL && is_found) {
-        look(store, LOOK_KNOWN, store->looked);
-    } else if (mode == LOOK_KNOWN && !is_found) {
-        look(store, LOOK_ALL, store->looked); /* it has gone meanwhile */
-    } else {
-        store->looked(store);
-    }
-}
-
-static void on_look(void *user, const struct cv_etcd_answer *answer)
-{
-    struct cv_store *store = user;
-    store->txn = NULL;
-    if (answer->code != CV_ETCD_OK) {
-        work_fail(store, answer->error);
-    } else {
-        look_read(store, answer);
-    }
-}
-
-static void look(struct cv_store *store, enum look_mode mode,
-                 void (*looked)(struct cv_store *store))
-{
-    struct cv_etcd_body body = {0};
-    if (!round_begin(store)) {
-        return;
-    }
-    store->looked = looked;
-    store->look_mode = mode;
-    body_looks(store, &body);
-    ask(store, CV_ETCD_READ, 3, &body, on_look);
-}
-
-static void record_read(const struct cv_store *store, struct cv_store_record *ret_record)
-{
-    const struct look *seen = &store->look;
-    *ret_record = (struct cv_store_record){0};
-    if (seen->first.is_there) {
-        cv__value_read(seen->first.value, strlen(seen->first.value), ret_record);
-        ret_record->token = seen->first.create_revision;
-        ret_record->remaining_ns = ret_record->lease_ns; /* at most; READ asks */
-    }
-    if (seen->request.is_there) {
-        cv__value_request_read(seen->request.value, strlen(seen->request.value), ret_record->token,
-                               ret_record->resign_request);
-    }
-}
-
-/* HELD or FREE, as the last look has it. */
-static void answer_seen(struct cv_store *store, int64_t remaining_ns)
-{
-    struct cv_store_record record;
-    record_read(store, &record);
-    struct cv_store_answer answer = {.verdict = CV_STORE_FREE, .record = &record};
-    if (store->look.first.is_there) {
-        record.remaining_ns = remaining_ns >= 0 ? remaining_ns : record.remaining_ns;
-        answer.verdict = CV_STORE_HELD;
-        answer.token = record.token;
-        answer.holder = record.label;
-        answer.duration_ns = cv__max64(record.lease_ns, NS_PER_S);
-    }
-    cv__remote_answer(&store->remote, answer);
-}
-
-static void answer_plain(struct cv_store *store)
-{
-    answer_seen(store, /* remaining_ns= */ -1);
-}
-
 /* ---- Granting ------------------------------------------------------------------------------ */
 
 static bool own_is_first(const struct cv_store *store)
 {
-    const struct look *seen = &store->look;
+    const struct cv_etcd_look *seen = &store->look;
     return seen->own.is_there && seen->own.lease == cv__etcd_lease_id(&store->election) &&
            seen->first.create_revision == seen->own.create_revision &&
            strcmp(seen->first_key, store->election.key) == 0;
@@ -393,7 +134,7 @@ static void answer_granted(struct cv_store *store)
     const int64_t duration_ns = until_ns - store->work_begin_ns;
     const int64_t now_ns = cv__clock_now_ns();
     if (until_ns <= now_ns) {
-        work_fail(store, "it took longer than the lease");
+        cv__etcd_fail(store, "it took longer than the lease");
         return;
     }
     CV_ASSERT(store->token == 0 || store->token == store->look.own.create_revision);
@@ -408,7 +149,7 @@ static void answer_granted(struct cv_store *store)
     }
     cv__etcd_watch(&store->election, CV_ETCD_LEADING, NULL, store->look.revision);
     struct cv_store_record record;
-    record_read(store, &record);
+    cv__etcd_record_read(store, &record);
     record.remaining_ns = until_ns - now_ns;
     record.since_wall_ns = store->since_wall_ns;
     cv__remote_answer(&store->remote, (struct cv_store_answer){.verdict = CV_STORE_GRANTED,
@@ -426,7 +167,7 @@ static void answer_lost(struct cv_store *store)
         cv__remote_fail(&store->remote, "etcd: attempt %" PRIu64 " was lost before",
                         store->attempt);
     } else {
-        answer_plain(store);
+        cv__etcd_answer_plain(store);
     }
 }
 
@@ -437,7 +178,7 @@ static void on_acquire_lease(void *user, enum cv_etcd_outcome outcome, const cha
 
 static void acquire_ensure(struct cv_store *store)
 {
-    if (round_begin(store)) {
+    if (cv__etcd_round_begin(store)) {
         cv__etcd_lease_ensure(&store->election, on_acquire_lease);
     }
 }
@@ -448,26 +189,26 @@ static void on_before(void *user, const struct cv_etcd_answer *answer)
     struct cv_store *store = user;
     store->txn = NULL;
     if (answer->code != CV_ETCD_OK) {
-        work_fail(store, answer->error);
+        cv__etcd_fail(store, answer->error);
         return;
     }
     cv__etcd_lease_note(&store->election, answer);
-    const cJSON *range = range_of(answer, 0);
+    const cJSON *range = cv__etcd_range(answer, 0);
     const cJSON *kv;
-    struct key key;
-    char before[KEY_BYTES] = "";
-    cJSON_ArrayForEach(kv, kvs_of(range))
+    struct cv_etcd_key key;
+    char before[CV_ETCD_KEY_BYTES] = "";
+    cJSON_ArrayForEach(kv, cv__etcd_kvs(range))
     {
-        if (our_key_read(store, kv, &key, before)) {
+        if (cv__etcd_key_read(store, kv, &key, before)) {
             break;
         }
     }
     if (before[0] == '\0' && !cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(range, "more"))) {
-        look(store, LOOK_FIRST, acquire_evaluate); /* gone already, and we are the first */
+        cv__etcd_look(store, acquire_evaluate); /* gone already, and we are the first */
         return;
     }
     cv__etcd_watch(&store->election, CV_ETCD_WAITING, before, answer->revision);
-    answer_plain(store);
+    cv__etcd_answer_plain(store);
 }
 
 static void acquire_wait(struct cv_store *store)
@@ -477,7 +218,7 @@ static void acquire_wait(struct cv_store *store)
     if (election->interest == CV_ETCD_WAITING && election->before[0] != '\0' &&
         election->deleted_revision <= store->look.revision && !election->has_changed) {
         /* The one before us is watched already, and still there. */
-        answer_plain(store);
+        cv__etcd_answer_plain(store);
         return;
     }
     struct cv_etcd_body body = {0};
@@ -487,16 +228,16 @@ static void acquire_wait(struct cv_store *store)
                         ",\"limit\":\"%d\",\"keys_only\":true,\"sort_order\":\"DESCEND\","
                         "\"sort_target\":\"CREATE\",\"max_create_revision\":\"%" PRIu64 "\"}}",
                         BEFORE_MAX, store->look.own.create_revision - 1);
-    ask(store, CV_ETCD_READ, 1, &body, on_before);
+    cv__etcd_ask(store, CV_ETCD_READ, 1, &body, on_before);
 }
 
 static void acquire_look(void *user, enum cv_etcd_outcome outcome, const char *error)
 {
     struct cv_store *store = user;
     if (outcome == CV_ETCD_LEASE_FAILED) {
-        work_fail(store, error);
+        cv__etcd_fail(store, error);
     } else {
-        look(store, LOOK_FIRST, acquire_evaluate);
+        cv__etcd_look(store, acquire_evaluate);
     }
 }
 
@@ -529,10 +270,10 @@ static void on_joined(void *user, const struct cv_etcd_answer *answer)
         return;
     }
     if (answer->code != CV_ETCD_OK) {
-        work_fail(store, answer->error);
+        cv__etcd_fail(store, answer->error);
         return;
     }
-    look(store, LOOK_FIRST, acquire_evaluate);
+    cv__etcd_look(store, acquire_evaluate);
 }
 
 /* Puts our key, and then looks. One that is there keeps its create revision. */
@@ -549,14 +290,14 @@ static void acquire_join(struct cv_store *store)
         cv__etcd_encode(store->election.key, &key64), cv__etcd_encode(value, &value64),
         cv__etcd_lease_id(&store->election));
     store->election.has_key = true;
-    ask(store, CV_ETCD_WRITE, 1, &body, on_joined);
+    cv__etcd_ask(store, CV_ETCD_WRITE, 1, &body, on_joined);
 }
 
 static void on_acquire_lease(void *user, enum cv_etcd_outcome outcome, const char *error)
 {
     struct cv_store *store = user;
     if (outcome == CV_ETCD_LEASE_FAILED) {
-        work_fail(store, error);
+        cv__etcd_fail(store, error);
     } else if (outcome == CV_ETCD_LEASE_GONE) {
         acquire_ensure(store);
     } else {
@@ -564,11 +305,11 @@ static void on_acquire_lease(void *user, enum cv_etcd_outcome outcome, const cha
     }
 }
 
-static void key_of(const struct cv_store *store, uint64_t attempt, char ret_key[KEY_BYTES])
+static void key_of(const struct cv_store *store, uint64_t attempt, char ret_key[CV_ETCD_KEY_BYTES])
 {
-    const int length = snprintf(ret_key, KEY_BYTES, "%s%016" PRIx64 "-%" PRIu64,
+    const int length = snprintf(ret_key, CV_ETCD_KEY_BYTES, "%s%016" PRIx64 "-%" PRIu64,
                                 store->election.queue, store->remote.label, attempt);
-    CV_ASSERT(length > 0 && (size_t)length < KEY_BYTES);
+    CV_ASSERT(length > 0 && (size_t)length < CV_ETCD_KEY_BYTES);
 }
 
 static void attempt_forget(struct cv_store *store)
@@ -590,12 +331,12 @@ static void acquire_new(struct cv_store *store)
     const struct cv_store_request *one = &cv__remote_current(&store->remote)->ask;
     attempt_forget(store);
     if (one->lease_ns <= 0 || !cv__etcd_lease_use(&store->election, one->lease_ns)) {
-        work_fail(store, "out of memory");
+        cv__etcd_fail(store, "out of memory");
         return;
     }
     store->attempt = one->attempt;
     store->lease_ns = one->lease_ns;
-    store->look = (struct look){.first = {.is_there = false}};
+    store->look = (struct cv_etcd_look){.first = {.is_there = false}};
     key_of(store, store->attempt, store->election.key);
     acquire_ensure(store);
 }
@@ -605,7 +346,7 @@ static void on_old_deleted(void *user, const struct cv_etcd_answer *answer)
     struct cv_store *store = user;
     store->txn = NULL;
     if (answer->code != CV_ETCD_OK) {
-        work_fail(store, answer->error);
+        cv__etcd_fail(store, answer->error);
     } else {
         acquire_new(store);
     }
@@ -613,13 +354,13 @@ static void on_old_deleted(void *user, const struct cv_etcd_answer *answer)
 
 static void delete_attempt(struct cv_store *store, uint64_t attempt, cv_etcd_then then)
 {
-    char key[KEY_BYTES];
+    char key[CV_ETCD_KEY_BYTES];
     struct cv_text64 key64;
     struct cv_etcd_body body = {0};
     key_of(store, attempt, key);
     cv__etcd_body_print(&body, "{\"request_delete_range\":{\"key\":\"%s\"}}",
                         cv__etcd_encode(key, &key64));
-    ask(store, CV_ETCD_WRITE, 1, &body, then);
+    cv__etcd_ask(store, CV_ETCD_WRITE, 1, &body, then);
 }
 
 static void acquire(struct cv_store *store, uint64_t attempt)
@@ -632,7 +373,7 @@ static void acquire(struct cv_store *store, uint64_t attempt)
         answer_lost(store);
     } else if (store->token != 0 ||
                (store->election.has_key && cv__etcd_lease_until_ns(&store->election) > 0)) {
-        look(store, LOOK_FIRST, acquire_evaluate); /* the common case of one that waited */
+        cv__etcd_look(store, acquire_evaluate); /* the common case of one that waited */
     } else {
         acquire_ensure(store);
     }
@@ -659,9 +400,9 @@ static void on_renew_lease(void *user, enum cv_etcd_outcome outcome, const char 
 {
     struct cv_store *store = user;
     if (outcome == CV_ETCD_LEASE_FAILED) {
-        work_fail(store, error);
+        cv__etcd_fail(store, error);
     } else {
-        look(store, LOOK_FIRST, renew_evaluate);
+        cv__etcd_look(store, renew_evaluate);
     }
 }
 
@@ -670,14 +411,14 @@ static void renew(struct cv_store *store, const struct cv_store_request *request
     const bool is_ours = store->attempt == request->attempt && store->token != 0 &&
                          !store->is_lost && (request->token == 0 || request->token == store->token);
     if (!is_ours) {
-        look(store, LOOK_FIRST, answer_plain); /* tells who has it */
+        cv__etcd_look(store, cv__etcd_answer_plain); /* tells who has it */
         return;
     }
     /* What another election has just proved counts for this one too. */
     const int64_t ttl_ns = cv__etcd_lease_ttl_ns(&store->election);
     const int64_t left_ns = cv__etcd_lease_until_ns(&store->election) - store->work_begin_ns;
     if (left_ns >= ttl_ns - ttl_ns / FRESH_PART) {
-        look(store, LOOK_FIRST, renew_evaluate);
+        cv__etcd_look(store, renew_evaluate);
     } else {
         cv__etcd_lease_prolong(&store->election, on_renew_lease);
     }
@@ -690,14 +431,14 @@ static void on_released(void *user, const struct cv_etcd_answer *answer)
     struct cv_store *store = user;
     store->txn = NULL;
     if (answer->code != CV_ETCD_OK) {
-        work_fail(store, answer->error);
+        cv__etcd_fail(store, answer->error);
         return;
     }
     if (store->attempt == cv__remote_current(&store->remote)->ask.attempt) {
         attempt_forget(store);
     }
     /* Whoever is first now holds it: one that resigns shall know, and need not stand back. */
-    look(store, LOOK_FIRST, answer_plain);
+    cv__etcd_look(store, cv__etcd_answer_plain);
 }
 
 static void on_deposed(void *user, const struct cv_etcd_answer *answer)
@@ -720,12 +461,12 @@ static bool depose_body(struct cv_store *store, const cJSON *range, const char *
         "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\",\"create_revision\":\"%" PRIu64
         "\"}],\"success\":[",
         cv__etcd_encode(store->election.key, &key64), store->token);
-    cJSON_ArrayForEach(kv, kvs_of(range))
+    cJSON_ArrayForEach(kv, cv__etcd_kvs(range))
     {
-        struct key key;
-        char name[KEY_BYTES];
+        struct cv_etcd_key key;
+        char name[CV_ETCD_KEY_BYTES];
         struct cv_store_record record = {0};
-        if (!our_key_read(store, kv, &key, name)) {
+        if (!cv__etcd_key_read(store, kv, &key, name)) {
             continue;
         }
         cv__value_read(key.value, strlen(key.value), &record);
@@ -747,8 +488,9 @@ static void on_queue(void *user, const struct cv_etcd_answer *answer)
     const struct cv_remote_request *one = cv__remote_current(&store->remote);
     struct cv_etcd_body body = {0};
     store->txn = NULL;
-    if (answer->code == CV_ETCD_OK && depose_body(store, range_of(answer, 0), one->heir, &body)) {
-        ask(store, CV_ETCD_ALONE, 1, &body, on_deposed);
+    if (answer->code == CV_ETCD_OK &&
+        depose_body(store, cv__etcd_range(answer, 0), one->heir, &body)) {
+        cv__etcd_ask(store, CV_ETCD_ALONE, 1, &body, on_deposed);
     } else {
         free(body.text);
         delete_attempt(store, one->ask.attempt, on_released);
@@ -771,7 +513,7 @@ static void release(struct cv_store *store, const struct cv_store_request *reque
     cv__etcd_body_print(&body,
                         ",\"limit\":\"%d\",\"sort_order\":\"ASCEND\",\"sort_target\":\"CREATE\"}}",
                         DEPOSED_MAX + 1);
-    ask(store, CV_ETCD_READ, 1, &body, on_queue);
+    cv__etcd_ask(store, CV_ETCD_READ, 1, &body, on_queue);
 }
 
 static void on_requested(void *user, const struct cv_etcd_answer *answer)
@@ -779,7 +521,7 @@ static void on_requested(void *user, const struct cv_etcd_answer *answer)
     struct cv_store *store = user;
     store->txn = NULL;
     if (answer->code != CV_ETCD_OK && answer->code != CV_ETCD_NOT_FOUND) {
-        work_fail(store, answer->error);
+        cv__etcd_fail(store, answer->error);
         return;
     }
     const bool is_left = answer->code == CV_ETCD_OK &&
@@ -787,15 +529,15 @@ static void on_requested(void *user, const struct cv_etcd_answer *answer)
     if (!is_left) {
         store->look.first.is_there = false; /* the holder has gone meanwhile */
     }
-    answer_plain(store);
+    cv__etcd_answer_plain(store);
 }
 
 static void request_looked(struct cv_store *store)
 {
     const struct cv_remote_request *one = cv__remote_current(&store->remote);
-    const struct key *first = &store->look.first;
+    const struct cv_etcd_key *first = &store->look.first;
     if (!first->is_there) {
-        answer_plain(store);
+        cv__etcd_answer_plain(store);
         return;
     }
     struct cv_text64 first64, key64, value64;
@@ -810,7 +552,7 @@ static void request_looked(struct cv_store *store)
         cv__etcd_encode(store->look.first_key, &first64), first->create_revision,
         cv__etcd_encode(store->election.request, &key64), cv__etcd_encode(value, &value64),
         first->lease);
-    ask(store, CV_ETCD_ALONE, 1, &body, on_requested);
+    cv__etcd_ask(store, CV_ETCD_ALONE, 1, &body, on_requested);
 }
 
 static void on_remaining(void *user, const struct cv_etcd_answer *answer)
@@ -819,7 +561,7 @@ static void on_remaining(void *user, const struct cv_etcd_answer *answer)
     store->call = NULL;
     const int64_t ttl_s =
         answer->code == CV_ETCD_OK ? cv__etcd_number_to(answer->reply, "TTL", TTL_S_MAX) : 0;
-    answer_seen(store, (ttl_s + 1) * NS_PER_S); /* it is cut to whole seconds */
+    cv__etcd_answer_seen(store, (ttl_s + 1) * NS_PER_S); /* it is cut to whole seconds */
 }
 
 static void read_looked(struct cv_store *store)
@@ -828,7 +570,7 @@ static void read_looked(struct cv_store *store)
         cv__etcd_watch(&store->election, CV_ETCD_READING, NULL, store->look.revision);
     }
     if (!store->look.first.is_there) {
-        answer_plain(store);
+        cv__etcd_answer_plain(store);
         return;
     }
     struct cv_etcd_body body = {0};
@@ -836,95 +578,8 @@ static void read_looked(struct cv_store *store)
     store->call = cv__etcd_call(cv__etcd_wire_of(&store->election), "/v3/lease/timetolive", &body,
                                 store->deadline_ns, on_remaining, store);
     if (store->call == NULL) {
-        work_fail(store, "out of memory");
+        cv__etcd_fail(store, "out of memory");
     }
-}
-
-/* ---- The runs of a job ----------------------------------------------------------------------- */
-
-static void answer_runs(struct cv_store *store, enum cv_store_verdict verdict)
-{
-    cv__remote_answer(&store->remote, (struct cv_store_answer){.verdict = verdict});
-}
-
-static void on_runs_read(void *user, const struct cv_etcd_answer *answer)
-{
-    struct cv_store *store = user;
-    struct cv_store_runs *runs = cv__remote_current(&store->remote)->ask.runs;
-    store->txn = NULL;
-    if (answer->code != CV_ETCD_OK) {
-        work_fail(store, answer->error);
-        return;
-    }
-    const cJSON *kv = cJSON_GetArrayItem(kvs_of(range_of(answer, 0)), 0);
-    runs->version = cv__etcd_number(kv, "mod_revision"); /* 0: there is none */
-    (void)cv__etcd_decode(cv__etcd_string(kv, "value"), runs->text, sizeof runs->text);
-    answer_runs(store, CV_STORE_GRANTED);
-}
-
-static void on_runs_written(void *user, const struct cv_etcd_answer *answer)
-{
-    struct cv_store *store = user;
-    store->txn = NULL;
-    if (answer->code != CV_ETCD_OK) {
-        work_fail(store, answer->error);
-        return;
-    }
-    const bool is_written =
-        cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(answer->reply, "succeeded"));
-    /* Or the holder has gone just now: who tries again will hear it. */
-    answer_runs(store, is_written ? CV_STORE_GRANTED : CV_STORE_CHANGED);
-}
-
-/* The key that was made with the token's revision is the holder's: it was the first one when it was
- * granted, and those that came later are behind it. */
-static void on_runs_holder(void *user, const struct cv_etcd_answer *answer)
-{
-    struct cv_store *store = user;
-    const struct cv_store_runs *runs = cv__remote_current(&store->remote)->ask.runs;
-    struct cv_text64 holder64, key64;
-    struct cv_etcd_body body = {0};
-    char holder[KEY_BYTES];
-    struct key key;
-    store->txn = NULL;
-    if (answer->code != CV_ETCD_OK) {
-        work_fail(store, answer->error);
-        return;
-    }
-    const cJSON *kv = cJSON_GetArrayItem(kvs_of(range_of(answer, 0)), 0);
-    if (!our_key_read(store, kv, &key, holder) || key.create_revision != runs->token) {
-        answer_runs(store, CV_STORE_HELD);
-        return;
-    }
-    cv__etcd_body_print(
-        &body,
-        "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\",\"create_revision\":\"%" PRIu64 "\"},",
-        cv__etcd_encode(holder, &holder64), runs->token);
-    cv__etcd_body_print(&body,
-                        "{\"key\":\"%s\",\"target\":\"MOD\",\"mod_revision\":\"%" PRIu64 "\"}],"
-                        "\"success\":[{\"request_put\":{\"key\":\"%s\",\"value\":\"",
-                        cv__etcd_encode(store->election.runs, &key64), runs->version, key64.text);
-    cv__etcd_body_text64(&body, runs->text);
-    cv__etcd_body_print(&body, "\"}}]}");
-    ask(store, CV_ETCD_ALONE, 1, &body, on_runs_written);
-}
-
-static void runs_begin(struct cv_store *store, const struct cv_store_runs *runs)
-{
-    struct cv_text64 key64;
-    struct cv_etcd_body body = {0};
-    cv__etcd_body_print(&body, "{\"request_range\":{");
-    if (runs->token == 0) {
-        cv__etcd_body_print(&body, "\"key\":\"%s\"}}",
-                            cv__etcd_encode(store->election.runs, &key64));
-    } else {
-        cv__etcd_body_range(&body, store->election.queue);
-        cv__etcd_body_print(&body,
-                            ",\"limit\":\"1\",\"min_create_revision\":\"%" PRIu64
-                            "\",\"max_create_revision\":\"%" PRIu64 "\"}}",
-                            runs->token, runs->token);
-    }
-    ask(store, CV_ETCD_READ, 1, &body, runs->token == 0 ? on_runs_read : on_runs_holder);
 }
 
 /* ---- The table ----------------------------------------------------------------------------- */
@@ -937,16 +592,16 @@ static void begin_request(void *user)
     store->deadline_ns = one->deadline_ns;
     store->round_count = 0;
     if (one->ask.runs != NULL) {
-        runs_begin(store, one->ask.runs);
+        cv__etcd_runs_begin(store, one->ask.runs);
         return;
     }
     if (one->is_resign_request) {
-        look(store, LOOK_FIRST, request_looked);
+        cv__etcd_look(store, request_looked);
         return;
     }
     switch (one->ask.verb) {
     case CV_STORE_READ:
-        look(store, LOOK_FIRST, read_looked);
+        cv__etcd_look(store, read_looked);
         break;
     case CV_STORE_ACQUIRE:
         acquire(store, one->ask.attempt);

@@ -1,5 +1,5 @@
-/* src/stores/pg_commands.c - PostgreSQL for commands, which connect, ask and wait: making the tables,
- * the trail of an election, the names of all elections. */
+/* src/stores/pg_commands.c - PostgreSQL for commands, which connect, ask and wait: making the
+ * tables, the trail of an election, the names of all elections. */
 #include "stores/pg_commands.h"
 
 #include "core/errors.h"

@@ -1,0 +1,88 @@
+/* src/stores/etcd_store.h - what the parts of the etcd store share: etcd.c (requests), etcd_look.c
+ * (the queue as it is), etcd_runs.c (the runs of a job). Nobody else includes it. */
+#ifndef CV_STORES_ETCD_STORE_H
+#define CV_STORES_ETCD_STORE_H
+
+#include "stores/etcd_server.h"
+
+/* One of our keys. */
+struct cv_etcd_key {
+    bool is_there;
+    uint64_t create_revision;
+    int64_t lease;
+    char value[CV_VALUE_BYTES];
+};
+
+/* What one linearizable transaction saw. */
+struct cv_etcd_look {
+    struct cv_etcd_key first, own, request;
+    char first_key[CV_ETCD_KEY_BYTES];
+    int64_t revision;
+};
+
+/* How the first key is looked for. */
+enum cv_etcd_look_mode {
+    CV_ETCD_LOOK_FIRST, /* the one with the lowest revision */
+    CV_ETCD_LOOK_ALL,   /* that one is foreign: the names of all */
+    CV_ETCD_LOOK_KNOWN, /* CV_ETCD_LOOK_ALL has found it: what does it say? */
+};
+
+/* One contender in one election. */
+struct cv_store {
+    struct cv_remote remote;
+    struct cv_etcd_election election;
+    struct cv_shared_list *shared;
+
+    /* The attempt: all zero if there is none. */
+    uint64_t attempt;
+    int64_t lease_ns;
+    uint64_t token;           /* once it was granted */
+    int64_t granted_until_ns; /* what the core was told */
+    bool is_lost;             /* it was granted, and is over */
+    bool is_queued;           /* it has waited */
+    int64_t since_wall_ns;
+    uv_timer_t lapse; /* rings at granted_until_ns */
+
+    /* The request at work. */
+    struct cv_etcd_txn *txn;
+    struct cv_etcd_call *call;
+    uint32_t round_count;
+    int64_t work_begin_ns, deadline_ns;
+    enum cv_etcd_look_mode look_mode;
+    struct cv_etcd_look look;
+    void (*looked)(struct cv_store *store);
+};
+
+/* Answers the request at work: FAILED. */
+void cv__etcd_fail(struct cv_store *store, const char *why);
+
+/* Asks for a transaction; `then` clears store->txn to begin with. */
+void cv__etcd_ask(struct cv_store *store, enum cv_etcd_txn_kind kind, uint32_t op_count,
+                  struct cv_etcd_body *body, cv_etcd_then then);
+
+/* Counts one more proof or look of the request at work. False: too many; it is answered. */
+bool cv__etcd_round_begin(struct cv_store *store);
+
+/* Looks, and goes on with `looked` when store->look is filled in. If that fails, or has been tried
+ * too often for this request, the request is answered instead. */
+void cv__etcd_look(struct cv_store *store, void (*looked)(struct cv_store *store));
+
+/* Answers HELD or FREE, as the last look has it; remaining_ns < 0: not known. */
+void cv__etcd_answer_seen(struct cv_store *store, int64_t remaining_ns);
+void cv__etcd_answer_plain(struct cv_store *store);
+
+/* The record as the last look has it. */
+void cv__etcd_record_read(const struct cv_store *store, struct cv_store_record *ret_record);
+
+/* The keys of range number `index` in the answer to a transaction. */
+const cJSON *cv__etcd_range(const struct cv_etcd_answer *answer, int index);
+const cJSON *cv__etcd_kvs(const cJSON *range);
+
+/* False: there is none, or it is not one of ours. Its name goes to ret_name unless that is NULL. */
+bool cv__etcd_key_read(const struct cv_store *store, const cJSON *kv, struct cv_etcd_key *ret_key,
+                       char *ret_name);
+
+/* Reads or writes the text about runs, and answers. */
+void cv__etcd_runs_begin(struct cv_store *store, const struct cv_store_runs *runs);
+
+#endif
