@@ -60,7 +60,7 @@ struct cv_sqlite {
 
     int held;                        /* the pipe of all contenders, or -1: none was needed yet */
     char pipe[CV_SQLITE_PIPE_BYTES]; /* its name */
-    bool is_ready;                   /* to take over: see make_ready() */
+    bool is_ready;                   /* to take over: see cv__sqlite_make_ready() */
     bool is_hasty;                   /* commits do not wait for the disk */
     int log_pages;                   /* as of our latest commit, and not written back since */
 };

@@ -1,0 +1,197 @@
+/* src/stores/sqlite_pipes.c - the folder beside a SQLite file: pipes that tell of death, and a
+ * marker for each election that is touched when its record changes. Why that is safe:
+ * sqlite_record.h. */
+#include "stores/sqlite_parts.h"
+
+#include "core/assert.h"
+#include "core/errors.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PIPE_PREFIX "pipe."
+
+static uint64_t name_hash(const char *name)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a: only to tell elections apart */
+    for (; *name != '\0'; name++) {
+        hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+void cv__sqlite_folder(const struct cv_sqlite *s, char ret_path[CV_SQLITE_PATH_BYTES])
+{
+    const int length = snprintf(ret_path, CV_SQLITE_PATH_BYTES, "%s.alive", s->path);
+    CV_ASSERT(length < CV_SQLITE_PATH_BYTES); /* cv__sqlite_open() left room */
+}
+
+void cv__sqlite_pipe(const struct cv_sqlite *s, const char *pipe,
+                     char ret_path[CV_SQLITE_PATH_BYTES])
+{
+    const int length = snprintf(ret_path, CV_SQLITE_PATH_BYTES, "%s.alive/%s", s->path, pipe);
+    CV_ASSERT(length < CV_SQLITE_PATH_BYTES);
+}
+
+bool cv__sqlite_pipe_is_valid(const char *pipe)
+{
+    return strncmp(pipe, PIPE_PREFIX, strlen(PIPE_PREFIX)) == 0 && strchr(pipe, '/') == NULL;
+}
+
+enum cv_lifeline_state cv__sqlite_pipe_look(const struct cv_sqlite *s, const char *pipe)
+{
+    if (s->held >= 0 && strcmp(pipe, s->pipe) == 0) {
+        return CV_LIFELINE_HELD; /* by ourselves */
+    }
+    if (!cv__sqlite_pipe_is_valid(pipe)) {
+        return CV_LIFELINE_UNKNOWN;
+    }
+    char path[CV_SQLITE_PATH_BYTES];
+    cv__sqlite_pipe(s, pipe, path);
+    return cv__lifeline_look(path);
+}
+
+bool cv__sqlite_pipe_is_inherited(const struct cv_sqlite *s, const char *pipe)
+{
+    if (!cv__sqlite_pipe_is_valid(pipe)) {
+        return false;
+    }
+    char path[CV_SQLITE_PATH_BYTES];
+    cv__sqlite_pipe(s, pipe, path);
+    return cv__lifeline_is_inherited(path);
+}
+
+void cv__sqlite_pipe_unlink(const struct cv_sqlite *s, const char *pipe)
+{
+    if (cv__sqlite_pipe_is_valid(pipe)) {
+        char path[CV_SQLITE_PATH_BYTES];
+        cv__sqlite_pipe(s, pipe, path);
+        (void)unlink(path); /* a name that stays disturbs nobody */
+    }
+}
+
+/* A pipe of a name that was never used before. */
+static int pipe_make(const struct cv_sqlite *s, char ret_pipe[CV_SQLITE_PIPE_BYTES], int *ret_held,
+                     struct cv_errtext *reterr)
+{
+    char path[CV_SQLITE_PATH_BYTES];
+    int held;
+    do {
+        uint64_t number;
+        sqlite3_randomness(sizeof number, &number);
+        (void)snprintf(ret_pipe, CV_SQLITE_PIPE_BYTES, PIPE_PREFIX "%016" PRIx64, number);
+        cv__sqlite_pipe(s, ret_pipe, path);
+        held = cv__lifeline_hold(path);
+    } while (held == -EEXIST);
+    if (held < 0) {
+        return cv__fail(reterr, CV_E_STORE, "cannot make '%s': %s", path, strerror(-held));
+    }
+    *ret_held = held;
+    return CV_OK;
+}
+
+/* Is the name of the common pipe still there? Without it nobody hears our end. */
+static bool pipe_is_there(const struct cv_sqlite *s)
+{
+    char path[CV_SQLITE_PATH_BYTES];
+    cv__sqlite_pipe(s, s->pipe, path);
+    struct stat held, named;
+    return fstat(s->held, &held) == 0 && lstat(path, &named) == 0 && held.st_ino == named.st_ino &&
+           held.st_dev == named.st_dev;
+}
+
+bool cv__sqlite_pipe_is_named(struct cv_sqlite *s, const char *pipe)
+{
+    sqlite3_stmt *q = cv__sqlite_statement(s, CV_SQLITE_FIND_PIPE);
+    if (q == NULL) {
+        return true;
+    }
+    sqlite3_bind_text(q, 1, pipe, -1, SQLITE_STATIC);
+    const int stepped = sqlite3_step(q);
+    (void)sqlite3_reset(q); /* repeats an error that we took for a yes */
+    return stepped != SQLITE_DONE;
+}
+
+/* Within a transaction, as making a pipe is: removes those that dead processes have left behind. */
+static void pipes_clean(struct cv_sqlite *s)
+{
+    char folder[CV_SQLITE_PATH_BYTES];
+    cv__sqlite_folder(s, folder);
+    DIR *all = opendir(folder);
+    if (all == NULL) {
+        return; /* they do no harm */
+    }
+    for (const struct dirent *one; (one = readdir(all)) != NULL;) {
+        if (cv__sqlite_pipe_is_valid(one->d_name) && strlen(one->d_name) < CV_SQLITE_PIPE_BYTES &&
+            cv__sqlite_pipe_look(s, one->d_name) == CV_LIFELINE_CUT &&
+            !cv__sqlite_pipe_is_named(s, one->d_name)) {
+            cv__sqlite_pipe_unlink(s, one->d_name);
+        }
+    }
+    (void)closedir(all); /* it was only read */
+}
+
+int cv__sqlite_pipe_take(struct cv_sqlite *s, struct cv_sqlite_contender *c, uint64_t token,
+                         char ret_pipe[CV_SQLITE_PIPE_BYTES], struct cv_errtext *reterr)
+{
+    cv__sqlite_leave(c);
+    if (c->pipe[0] != '\0' && !cv__sqlite_pipe_is_named(s, c->pipe)) {
+        cv__sqlite_pipe_unlink(s, c->pipe); /* of a leadership that ended without a release */
+        c->pipe[0] = '\0';
+    }
+    int code = CV_OK;
+    if (!c->has_descendants && s->held < 0) {
+        pipes_clean(s);
+        code = pipe_make(s, s->pipe, &s->held, reterr);
+    }
+    if (code == CV_OK && (c->has_descendants || !pipe_is_there(s))) {
+        code = pipe_make(s, c->pipe, &c->held, reterr);
+    }
+    if (code == CV_OK) {
+        c->held_token = token;
+        memcpy(ret_pipe, c->held >= 0 ? c->pipe : s->pipe, CV_SQLITE_PIPE_BYTES);
+    }
+    return code;
+}
+
+/* The name stays: a contender that opens it finds that nobody holds the pipe. */
+void cv__sqlite_leave(struct cv_sqlite_contender *c)
+{
+    if (c->held >= 0) {
+        (void)close(c->held); /* the last copy wakes the others */
+        c->held = -1;
+    }
+    c->held_token = 0;
+}
+
+void cv__sqlite_join(struct cv_sqlite_contender *c, const char *election, const char *node,
+                     uint64_t label, bool has_descendants)
+{
+    memset(c, 0, sizeof *c);
+    cv__sqlite_text(c->election, sizeof c->election, election);
+    cv__sqlite_text(c->node, sizeof c->node, node);
+    c->label = label;
+    c->has_descendants = has_descendants;
+    c->held = -1;
+    (void)snprintf(c->marker, sizeof c->marker, "%016" PRIx64, name_hash(election));
+}
+
+void cv__sqlite_wake_others(const struct cv_sqlite *s, const struct cv_sqlite_contender *c)
+{
+    char path[CV_SQLITE_PATH_BYTES];
+    cv__sqlite_pipe(s, c->marker, path);
+    if (utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT) {
+        const int made = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0660);
+        if (made >= 0) {
+            (void)close(made); /* it is empty */
+        }
+        (void)utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW); /* creating does not count */
+    }
+    /* A notification may be lost: everybody asks now and then. */
+}
