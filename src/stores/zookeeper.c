@@ -22,109 +22,20 @@
  * The session may live on for other elections. So a node that is not renewed in time is removed,
  * a third of T after the end that the core was told, and so is the node of a store that was closed,
  * at that end: both as orphans, see zk_client.h. From then on the attempt is lost, even if its node
- * is still there.
- *
- * An heir: whoever releases deletes, in one transaction with its own node, those that wait before
- * the heir's; they notice and queue again. A resign request is a node beside the queue, meant for
- * one token. Nodes with other names are not ours and are passed over. */
-#include "core/address.h"
+ * is still there. */
 #include "core/errors.h"
 #include "modules/module.h"
 #include "os/clock.h"
-#include "stores/zk_client.h"
+#include "stores/zk_store.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#define PATH_BYTES CV_ZK_PATH_BYTES
 #define READER_NS (10 * NS_PER_S) /* the session of an election that is only read */
 #define ROUNDS_MAX 8              /* looks of one request, while others come and go */
-
-/* One name in the queue, taken apart. */
-struct place {
-    bool is_ours; /* of this kind of name */
-    uint64_t label, attempt;
-    int64_t sequence;
-    char node[3 * CV_NODE_BYTES]; /* escaped */
-    const char *name;
-};
-
-/* One ensemble and its sessions, for all elections of a loop. */
-struct server {
-    struct cv_shared shared; /* first: the list knows this only */
-    uv_loop_t *loop;
-    struct cv_zk *sessions; /* at most one for each time-out */
-    char hosts[CV_ZK_HOSTS_BYTES];
-    uint32_t host_count;
-    char auth[256]; /* user:password; empty: none */
-};
-
-struct cv_store {
-    struct cv_remote remote;
-    struct server *server;
-    struct cv_shared_list *list;
-    struct cv_zk_user user;      /* of a session, from the first request on */
-    struct cv_zk_orphan *orphan; /* for its node when it is closed: closing must not fail */
-    char election[CV_ZK_BASE_BYTES + CV_REMOTE_TEXT_BYTES]; /* the path of the queue */
-    char request_path[PATH_BYTES];
-    char node[3 * CV_NODE_BYTES]; /* escaped */
-
-    /* The attempt: zero if there is none. */
-    uint64_t attempt;
-    int64_t lease_ns;
-    uint64_t token;           /* once it was granted */
-    int64_t granted_until_ns; /* what the core believes */
-    char own[PATH_BYTES];     /* the node; empty: none that we know of */
-    uint64_t own_czxid;       /* of the node, as its last write showed */
-    bool may_exist;           /* `create` was sent: look before it is sent again */
-    int64_t since_wall_ns;
-    char watched[PATH_BYTES]; /* the node before ours */
-
-    /* The request at work. */
-    bool is_begun;
-    uint32_t round_count;
-    struct cv_store_record record;
-    char heir_requested[CV_NODE_BYTES];
-};
-
-/* ---- Small things -------------------------------------------------------------------------- */
-
-/* c-, sixteen digits, a number, the contender's name, and the sequence: what else is below the
- * queue is not ours. */
-static void place_read(const char *name, struct place *ret_place)
-{
-    memset(ret_place, 0, sizeof *ret_place);
-    ret_place->name = name;
-    const char *last = strrchr(name, '-');
-    if (strncmp(name, "c-", 2) != 0 || strspn(name + 2, "0123456789abcdef") != 16 ||
-        name[18] != '-') {
-        return;
-    }
-    const char *attempt = name + 19;
-    const size_t attempt_bytes = strspn(attempt, "0123456789");
-    const char *node = attempt + attempt_bytes + 1;
-    if (attempt_bytes == 0 || attempt_bytes > 20 || attempt[attempt_bytes] != '-' || last < node ||
-        strspn(last + 1, "0123456789") != 10 || last[11] != '\0') {
-        return;
-    }
-    ret_place->label = strtoull(name + 2, NULL, 16);
-    ret_place->attempt = strtoull(attempt, NULL, 10);
-    (void)snprintf(ret_place->node, sizeof ret_place->node, "%.*s", (int)(last - node), node);
-    ret_place->sequence = strtoll(last + 1, NULL, 10);
-    ret_place->is_ours = true;
-}
-
-static void child_path(const struct cv_store *store, const char *name, char ret_path[PATH_BYTES])
-{
-    const int length = snprintf(ret_path, PATH_BYTES, "%s/%s", store->election, name);
-    if (length < 0 || length >= PATH_BYTES) {
-        ret_path[0] = '\0'; /* nobody of ours makes such long names */
-    }
-}
 
 static void write_value(struct cv_store *store, char ret_value[CV_VALUE_BYTES])
 {
@@ -144,7 +55,7 @@ static void own_forget(struct cv_store *store)
     store->may_exist = false;
 }
 
-static void attempt_forget(struct cv_store *store)
+void cv__zk_attempt_forget(struct cv_store *store)
 {
     own_forget(store);
     store->attempt = 0;
@@ -250,23 +161,23 @@ static const struct cv_zk_hooks hooks = {.connected = on_connected,
 
 /* ---- Answers ------------------------------------------------------------------------------- */
 
-static void work_end(struct cv_store *store)
+void cv__zk_work_end(struct cv_store *store)
 {
     store->user.epoch++; /* what is still on its way is of no interest */
     store->user.waits = false;
     store->is_begun = false;
 }
 
-static void work_fail(struct cv_store *store, int rc)
+void cv__zk_fail(struct cv_store *store, int rc)
 {
-    work_end(store);
+    cv__zk_work_end(store);
     cv__remote_fail(&store->remote, "ZooKeeper %s: %s", store->server->hosts,
                     rc == ZNOAUTH ? "no permission; see the option auth-file" : zerror(rc));
 }
 
-static void answer(struct cv_store *store, enum cv_store_verdict verdict, int64_t duration_ns)
+void cv__zk_answer(struct cv_store *store, enum cv_store_verdict verdict, int64_t duration_ns)
 {
-    work_end(store);
+    cv__zk_work_end(store);
     cv__remote_answer(&store->remote, (struct cv_store_answer){.verdict = verdict,
                                                                .token = store->record.token,
                                                                .holder = store->record.label,
@@ -274,48 +185,14 @@ static void answer(struct cv_store *store, enum cv_store_verdict verdict, int64_
                                                                .record = &store->record});
 }
 
-/* ---- The queue ----------------------------------------------------------------------------- */
-
-struct queue {
-    struct place first, own, before; /* is_ours: it is there */
-};
-
-/* Sequence numbers grow with the czxid: both count what was made under this parent. */
-static void queue_read(struct cv_store *store, const struct String_vector *names,
-                       struct queue *ret_queue)
-{
-    memset(ret_queue, 0, sizeof *ret_queue);
-    struct place place;
-    for (int pass = 0; pass < 2; pass++) { /* ours first, then the one before it */
-        for (int i = 0; i < names->count; i++) {
-            place_read(names->data[i], &place);
-            if (!place.is_ours) {
-                continue;
-            }
-            const bool is_own = store->attempt != 0 && place.label == store->remote.label &&
-                                place.attempt == store->attempt;
-            if (pass == 0 && is_own &&
-                (!ret_queue->own.is_ours || place.sequence < ret_queue->own.sequence)) {
-                ret_queue->own = place;
-            }
-            if (pass == 0 &&
-                (!ret_queue->first.is_ours || place.sequence < ret_queue->first.sequence)) {
-                ret_queue->first = place;
-            }
-            if (pass == 1 && ret_queue->own.is_ours && place.sequence < ret_queue->own.sequence &&
-                (!ret_queue->before.is_ours || place.sequence > ret_queue->before.sequence)) {
-                ret_queue->before = place;
-            }
-        }
-    }
-}
+/* ---- Acquiring ----------------------------------------------------------------------------- */
 
 /* Makes the parents, one below the other, and then begins again. */
 static void on_parents(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
     if (op->rc != ZOK && op->rc != ZNODEEXISTS) {
-        work_fail(store, op->rc);
+        cv__zk_fail(store, op->rc);
         return;
     }
     store->is_begun = false;
@@ -325,10 +202,10 @@ static void on_parents(void *user, const struct cv_zk_op *op)
 static void make_parents(struct cv_store *store)
 {
     if (store->round_count++ > ROUNDS_MAX) {
-        work_fail(store, ZNONODE);
+        cv__zk_fail(store, ZNONODE);
         return;
     }
-    char path[PATH_BYTES];
+    char path[CV_ZK_PATH_BYTES];
     for (const char *at = store->election + 1; (at = strchr(at, '/')) != NULL; at++) {
         (void)snprintf(path, sizeof path, "%.*s", (int)(at - store->election), store->election);
         cv__zk_make(&store->user, path, "", ZOO_PERSISTENT, NULL);
@@ -336,14 +213,12 @@ static void make_parents(struct cv_store *store)
     cv__zk_make(&store->user, store->election, "", ZOO_PERSISTENT, on_parents);
 }
 
-/* ---- Acquiring ----------------------------------------------------------------------------- */
-
 static void on_queue(void *user, const struct cv_zk_op *op);
 static void on_first(void *user, const struct cv_zk_op *op);
 
 static void answer_lost(struct cv_store *store)
 {
-    work_end(store);
+    cv__zk_work_end(store);
     cv__remote_fail(&store->remote, "ZooKeeper: attempt %" PRIu64 " was lost before",
                     store->attempt);
 }
@@ -357,7 +232,7 @@ static void on_created(void *user, const struct cv_zk_op *op)
         return;
     }
     if (op->rc != ZOK) {
-        work_fail(store, op->rc);
+        cv__zk_fail(store, op->rc);
         return;
     }
     (void)snprintf(store->own, sizeof store->own, "%s", op->path);
@@ -367,11 +242,11 @@ static void on_created(void *user, const struct cv_zk_op *op)
 
 static void create(struct cv_store *store)
 {
-    char path[PATH_BYTES], value[CV_VALUE_BYTES];
+    char path[CV_ZK_PATH_BYTES], value[CV_VALUE_BYTES];
     char name[CV_ZK_NAME_BYTES];
     (void)snprintf(name, sizeof name, "c-%016" PRIx64 "-%" PRIu64 "-%s-", store->remote.label,
                    store->attempt, store->node);
-    child_path(store, name, path);
+    cv__zk_child_path(store, name, path);
     store->since_wall_ns = cv__clock_wall_ns();
     write_value(store, value);
     store->may_exist = true;
@@ -386,7 +261,7 @@ static void answer_granted(struct cv_store *store)
     const int64_t proved_ns = store->user.client->alive_until_ns - one->asked_ns;
     const int64_t duration_ns = cv__min64(proved_ns, store->lease_ns); /* no more than was asked */
     if (proved_ns < store->user.client->timeout_ns / 4) {
-        work_end(store); /* the beat will have touched it when we are asked again */
+        cv__zk_work_end(store); /* the beat will have touched it when we are asked again */
         cv__remote_fail(&store->remote,
                         "ZooKeeper %s: it is not certain how long the session lives",
                         store->server->hosts);
@@ -402,7 +277,7 @@ static void answer_granted(struct cv_store *store)
     (void)snprintf(store->record.node, sizeof store->record.node, "%s", store->remote.node);
     (void)snprintf(store->record.resign_request, sizeof store->record.resign_request, "%s",
                    store->heir_requested);
-    answer(store, CV_STORE_GRANTED, duration_ns);
+    cv__zk_answer(store, CV_STORE_GRANTED, duration_ns);
 }
 
 /* The write to our own node came back. The list is on its way behind it. */
@@ -412,7 +287,7 @@ static void on_confirmed(void *user, const struct cv_zk_op *op)
     const bool is_ours = op->rc == ZOK && cv__zk_is_owner(store->user.client, &op->stat) &&
                          (store->token == 0 || store->token == (uint64_t)op->stat.czxid);
     if (op->rc != ZOK && op->rc != ZNONODE) {
-        work_fail(store, op->rc);
+        cv__zk_fail(store, op->rc);
     } else if (is_ours) {
         store->own_czxid = (uint64_t)op->stat.czxid;
         cv__zk_prove(store->user.client, op->sent_ns);
@@ -463,19 +338,19 @@ static void on_queue(void *user, const struct cv_zk_op *op)
         return;
     }
     if (op->rc != ZOK) {
-        work_fail(store, op->rc);
+        cv__zk_fail(store, op->rc);
         return;
     }
-    struct queue queue;
-    queue_read(store, &op->names, &queue);
-    char path[PATH_BYTES];
+    struct cv_zk_queue queue;
+    cv__zk_queue_read(store, &op->names, &queue);
+    char path[CV_ZK_PATH_BYTES];
     for (int i = 0; i < op->names.count; i++) { /* what earlier attempts of ours left behind */
-        struct place place;
-        place_read(op->names.data[i], &place);
+        struct cv_zk_place place;
+        cv__zk_place_read(op->names.data[i], &place);
         const bool is_stale = place.is_ours && place.label == store->remote.label &&
                               (!queue.own.is_ours || place.sequence != queue.own.sequence);
         if (is_stale) {
-            child_path(store, place.name, path);
+            cv__zk_child_path(store, place.name, path);
             cv__zk_remove(&store->user, path, NULL);
         }
     }
@@ -484,17 +359,17 @@ static void on_queue(void *user, const struct cv_zk_op *op)
             answer_lost(store);
         } else if (queue.own.is_ours) {
             /* Made, but the answer was lost [T11]: is it this session's? */
-            child_path(store, queue.own.name, store->own);
+            cv__zk_child_path(store, queue.own.name, store->own);
             store->is_begun = false;
             request_begin_again(store);
         } else if (store->round_count++ > ROUNDS_MAX) {
-            work_fail(store, ZNONODE);
+            cv__zk_fail(store, ZNONODE);
         } else {
             create(store);
         }
         return;
     }
-    child_path(store, queue.first.name, path);
+    cv__zk_child_path(store, queue.first.name, path);
     if (strcmp(path, store->own) == 0) { /* first, and it stays so */
         if (store->token == 0) {
             store->token = store->own_czxid;
@@ -504,8 +379,8 @@ static void on_queue(void *user, const struct cv_zk_op *op)
         answer_granted(store);
         return;
     }
-    char before[PATH_BYTES];
-    child_path(store, queue.before.name, before);
+    char before[CV_ZK_PATH_BYTES];
+    cv__zk_child_path(store, queue.before.name, before);
     if (strcmp(before, store->watched) != 0) {
         cv__zk_watch_end(&store->user, before, on_before);
     }
@@ -522,13 +397,13 @@ static void on_first(void *user, const struct cv_zk_op *op)
         return;
     }
     if (op->rc != ZOK) {
-        work_fail(store, op->rc);
+        cv__zk_fail(store, op->rc);
         return;
     }
     store->record = (struct cv_store_record){.token = (uint64_t)op->stat.czxid};
     cv__value_read(op->value, strlen(op->value), &store->record);
     store->record.remaining_ns = store->record.lease_ns; /* at most: the server does not say */
-    answer(store, CV_STORE_HELD, cv__max64(store->record.lease_ns, NS_PER_S));
+    cv__zk_answer(store, CV_STORE_HELD, cv__max64(store->record.lease_ns, NS_PER_S));
 }
 
 static void acquire(struct cv_store *store, const struct cv_store_request *ask)
@@ -537,7 +412,7 @@ static void acquire(struct cv_store *store, const struct cv_store_request *ask)
         if (store->own[0] != '\0') { /* which the new one gives up */
             cv__zk_remove(&store->user, store->own, NULL);
         }
-        attempt_forget(store);
+        cv__zk_attempt_forget(store);
         store->attempt = ask->attempt;
         store->lease_ns = ask->lease_ns;
     }
@@ -554,16 +429,16 @@ static void acquire(struct cv_store *store, const struct cv_store_request *ask)
     }
 }
 
-/* ---- Renewing, releasing, asking to resign, reading ---------------------------------------- */
+/* ---- Renewing, reading --------------------------------------------------------------------- */
 
-static void on_names_read(void *user, const struct cv_zk_op *op)
+void cv__zk_on_names_read(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
-    struct queue queue = {.first = {.is_ours = false}};
+    struct cv_zk_queue queue = {.first = {.is_ours = false}};
     if (op->rc == ZOK) {
-        queue_read(store, &op->names, &queue);
+        cv__zk_queue_read(store, &op->names, &queue);
     } else if (op->rc != ZNONODE) {
-        work_fail(store, op->rc);
+        cv__zk_fail(store, op->rc);
         return;
     }
     store->record = (struct cv_store_record){.token = 0};
@@ -571,11 +446,11 @@ static void on_names_read(void *user, const struct cv_zk_op *op)
         if (op->rc == ZNONODE) {
             cv__zk_exists(&store->user, store->election, /* is_watching= */ true, NULL);
         }
-        answer(store, CV_STORE_FREE, 0);
+        cv__zk_answer(store, CV_STORE_FREE, 0);
         return;
     }
-    char path[PATH_BYTES];
-    child_path(store, queue.first.name, path);
+    char path[CV_ZK_PATH_BYTES];
+    cv__zk_child_path(store, queue.first.name, path);
     cv__zk_get(&store->user, path, /* is_watching= */ false, on_first);
 }
 
@@ -586,11 +461,11 @@ static void on_renewed(void *user, const struct cv_zk_op *op)
     const bool is_ours = op->rc == ZOK && cv__zk_is_owner(store->user.client, &op->stat) &&
                          (uint64_t)op->stat.czxid == store->token;
     if (op->rc != ZOK && op->rc != ZNONODE) {
-        work_fail(store, op->rc);
+        cv__zk_fail(store, op->rc);
     } else if (!is_ours) {
         own_forget(store);
         store->user.epoch++;
-        cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_names_read);
+        cv__zk_list(&store->user, store->election, /* is_watching= */ false, cv__zk_on_names_read);
     } else {
         cv__zk_prove(store->user.client, op->sent_ns);
     }
@@ -601,281 +476,13 @@ static void renew(struct cv_store *store, const struct cv_store_request *ask)
     const bool is_ours = store->attempt == ask->attempt && store->token != 0 &&
                          store->own[0] != '\0' && (ask->token == 0 || ask->token == store->token);
     if (!is_ours) {
-        cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_names_read);
+        cv__zk_list(&store->user, store->election, /* is_watching= */ false, cv__zk_on_names_read);
         return;
     }
     char value[CV_VALUE_BYTES];
     write_value(store, value);
     cv__zk_set(&store->user, store->own, value, on_renewed);
     cv__zk_get(&store->user, store->request_path, /* is_watching= */ true, on_renewed_request);
-}
-
-static void answer_released(struct cv_store *store)
-{
-    const struct cv_remote_request *one = cv__remote_current(&store->remote);
-    if (store->attempt == one->ask.attempt) {
-        attempt_forget(store);
-    }
-    /* Whoever is first now holds it: one that resigns shall know, and need not stand back. */
-    cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_names_read);
-}
-
-static void on_removed(void *user, const struct cv_zk_op *op)
-{
-    struct cv_store *store = user;
-    if (op->rc != ZOK && op->rc != ZNONODE) {
-        work_fail(store, op->rc);
-    } else {
-        answer_released(store);
-    }
-}
-
-static void on_deposed(void *user, const struct cv_zk_op *op)
-{
-    struct cv_store *store = user;
-    if (op->rc == ZOK) {
-        answer_released(store);
-    } else {
-        /* Somebody left meanwhile: no heir, then. */
-        cv__zk_remove(&store->user, store->own, on_removed);
-    }
-}
-
-static int compare_places(const void *a, const void *b)
-{
-    const struct place *left = a;
-    const struct place *right = b;
-    return left->sequence < right->sequence ? -1 : left->sequence > right->sequence;
-}
-
-/* Deletes our node and those before the heir's in one transaction; false: there is no heir. */
-static bool depose(struct cv_store *store, const struct String_vector *names, const char *heir)
-{
-    char escaped[CV_REMOTE_TEXT_BYTES];
-    cv__remote_escape(heir, escaped);
-    struct place *places = calloc((size_t)names->count + 1, sizeof *places);
-    if (places == NULL) {
-        return false;
-    }
-    int count = 0;
-    for (int i = 0; i < names->count; i++) {
-        place_read(names->data[i], &places[count]);
-        count += places[count].is_ours;
-    }
-    qsort(places, (size_t)count, sizeof *places, compare_places);
-    int heir_at = 1; /* the first one are we, or this is in vain */
-    while (heir_at < count && strcmp(places[heir_at].node, escaped) != 0) {
-        heir_at++;
-    }
-    char path[PATH_BYTES];
-    child_path(store, count > 0 ? places[0].name : "", path);
-    const bool is_fine =
-        heir_at < count && heir_at <= CV_ZK_DELETES_MAX && strcmp(path, store->own) == 0;
-    char *paths = is_fine ? calloc((size_t)heir_at, PATH_BYTES) : NULL;
-    for (int i = 0; paths != NULL && i < heir_at; i++) {
-        child_path(store, places[i].name, paths + (size_t)i * PATH_BYTES);
-    }
-    if (paths != NULL) {
-        cv__zk_remove_all(&store->user, paths, (uint32_t)heir_at, on_deposed);
-    }
-    const bool is_asked = paths != NULL;
-    free(paths);
-    free(places);
-    return is_asked;
-}
-
-static void on_release_names(void *user, const struct cv_zk_op *op)
-{
-    struct cv_store *store = user;
-    const struct cv_remote_request *one = cv__remote_current(&store->remote);
-    if (op->rc != ZOK && op->rc != ZNONODE) {
-        work_fail(store, op->rc);
-        return;
-    }
-    if (store->own[0] != '\0' && one->heir[0] != '\0' && depose(store, &op->names, one->heir)) {
-        return;
-    }
-    if (store->own[0] != '\0') {
-        cv__zk_remove(&store->user, store->own, on_removed);
-        return;
-    }
-    char path[PATH_BYTES] = "";
-    for (int i = 0; i < op->names.count; i++) {
-        struct place place;
-        place_read(op->names.data[i], &place);
-        if (place.is_ours && place.label == store->remote.label &&
-            place.attempt == one->ask.attempt) {
-            child_path(store, place.name, path);
-        }
-    }
-    if (path[0] != '\0') {
-        cv__zk_remove(&store->user, path, on_removed);
-    } else {
-        answer_released(store);
-    }
-}
-
-static void release(struct cv_store *store, const struct cv_store_request *ask)
-{
-    const bool is_known = store->attempt == ask->attempt && store->own[0] != '\0';
-    if (is_known && ask->heir == NULL) {
-        cv__zk_remove(&store->user, store->own, on_removed);
-    } else {
-        cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_release_names);
-    }
-}
-
-static void on_request_set(void *user, const struct cv_zk_op *op)
-{
-    struct cv_store *store = user;
-    if (op->rc != ZOK) {
-        work_fail(store, op->rc);
-        return;
-    }
-    answer(store, CV_STORE_HELD, cv__max64(store->record.lease_ns, NS_PER_S));
-}
-
-static void request_value(struct cv_store *store, char ret_value[CV_VALUE_BYTES])
-{
-    const struct cv_remote_request *one = cv__remote_current(&store->remote);
-    cv__value_request_write(store->record.token, one->heir[0] != '\0' ? one->heir : "*", ret_value);
-}
-
-static void on_request_made(void *user, const struct cv_zk_op *op)
-{
-    struct cv_store *store = user;
-    if (op->rc == ZNODEEXISTS) {
-        char value[CV_VALUE_BYTES];
-        request_value(store, value);
-        cv__zk_set(&store->user, store->request_path, value, on_request_set);
-    } else {
-        on_request_set(store, op);
-    }
-}
-
-static void on_request_first(void *user, const struct cv_zk_op *op)
-{
-    struct cv_store *store = user;
-    if (op->rc != ZOK) {
-        work_fail(store, op->rc);
-        return;
-    }
-    store->record = (struct cv_store_record){.token = (uint64_t)op->stat.czxid};
-    cv__value_read(op->value, strlen(op->value), &store->record);
-    char value[CV_VALUE_BYTES];
-    request_value(store, value);
-    cv__zk_make(&store->user, store->request_path, value, ZOO_PERSISTENT, on_request_made);
-}
-
-static void on_request_names(void *user, const struct cv_zk_op *op)
-{
-    struct cv_store *store = user;
-    struct queue queue = {.first = {.is_ours = false}};
-    if (op->rc == ZOK) {
-        queue_read(store, &op->names, &queue);
-    } else if (op->rc != ZNONODE) {
-        work_fail(store, op->rc);
-        return;
-    }
-    store->record = (struct cv_store_record){.token = 0};
-    if (!queue.first.is_ours) {
-        answer(store, CV_STORE_FREE, 0);
-        return;
-    }
-    char path[PATH_BYTES];
-    child_path(store, queue.first.name, path);
-    cv__zk_get(&store->user, path, /* is_watching= */ false, on_request_first);
-}
-
-/* ---- The runs of a job ----------------------------------------------------------------------- */
-
-static void runs_path(const struct cv_store *store, char ret_path[PATH_BYTES])
-{
-    child_path(store, "runs", ret_path);
-}
-
-static void answer_runs(struct cv_store *store, enum cv_store_verdict verdict)
-{
-    work_end(store);
-    cv__remote_answer(&store->remote, (struct cv_store_answer){.verdict = verdict});
-}
-
-static void on_runs_read(void *user, const struct cv_zk_op *op)
-{
-    struct cv_store *store = user;
-    struct cv_store_runs *runs = cv__remote_current(&store->remote)->ask.runs;
-    if (op->rc != ZOK && op->rc != ZNONODE) {
-        work_fail(store, op->rc);
-        return;
-    }
-    const bool is_there = op->rc == ZOK;
-    runs->version = is_there ? (uint64_t)op->stat.version + 1 : 0;
-    (void)snprintf(runs->text, sizeof runs->text, "%s",
-                   !is_there          ? ""
-                   : op->text != NULL ? op->text
-                                      : op->value);
-    answer_runs(store, CV_STORE_GRANTED);
-}
-
-static void on_runs_written(void *user, const struct cv_zk_op *op)
-{
-    struct cv_store *store = user;
-    const bool is_refused = op->rc == ZBADVERSION || op->rc == ZNODEEXISTS || op->rc == ZNONODE;
-    if (op->rc != ZOK && !is_refused) {
-        work_fail(store, op->rc);
-        return;
-    }
-    /* Or the holder has gone just now: who tries again will hear it. */
-    answer_runs(store, is_refused ? CV_STORE_CHANGED : CV_STORE_GRANTED);
-}
-
-static void on_runs_first(void *user, const struct cv_zk_op *op)
-{
-    struct cv_store *store = user;
-    const struct cv_store_runs *runs = cv__remote_current(&store->remote)->ask.runs;
-    if (op->rc != ZOK && op->rc != ZNONODE) {
-        work_fail(store, op->rc);
-        return;
-    }
-    if (op->rc == ZNONODE || (uint64_t)op->stat.czxid != runs->token) {
-        answer_runs(store, CV_STORE_HELD);
-        return;
-    }
-    char path[PATH_BYTES];
-    runs_path(store, path);
-    cv__zk_write_if(&store->user, op->path, path, runs->text, (int)runs->version - 1,
-                    on_runs_written);
-}
-
-static void on_runs_names(void *user, const struct cv_zk_op *op)
-{
-    struct cv_store *store = user;
-    struct queue queue = {.first = {.is_ours = false}};
-    if (op->rc == ZOK) {
-        queue_read(store, &op->names, &queue);
-    } else if (op->rc != ZNONODE) {
-        work_fail(store, op->rc);
-        return;
-    }
-    if (!queue.first.is_ours) {
-        answer_runs(store, CV_STORE_HELD);
-        return;
-    }
-    char path[PATH_BYTES];
-    child_path(store, queue.first.name, path);
-    cv__zk_exists(&store->user, path, /* is_watching= */ false, on_runs_first);
-}
-
-static void runs_begin(struct cv_store *store, const struct cv_store_runs *runs)
-{
-    char path[PATH_BYTES];
-    cv__zk_catch_up(&store->user, store->election);
-    if (runs->token == 0) {
-        runs_path(store, path);
-        cv__zk_get(&store->user, path, /* is_watching= */ false, on_runs_read);
-    } else {
-        cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_runs_names);
-    }
 }
 
 /* ---- Sessions ------------------------------------------------------------------------------ */
@@ -897,7 +504,7 @@ static void session_leave(struct cv_store *store)
 /* The session for this time-out; 0: any. False: out of memory. */
 static bool session_join(struct cv_store *store, int64_t timeout_ns)
 {
-    struct server *server = store->server;
+    struct cv_zk_server *server = store->server;
     struct cv_zk *client = server->sessions;
     while (client != NULL && timeout_ns != 0 && client->asked_ns != timeout_ns) {
         client = client->next;
@@ -927,7 +534,7 @@ static bool session_choose(struct cv_store *store, const struct cv_remote_reques
         if (orphan != NULL) {
             own_orphan(store, orphan, 0); /* which the new attempt gives up */
         }
-        attempt_forget(store);
+        cv__zk_attempt_forget(store);
         session_leave(store);
     }
     return store->user.client != NULL || session_join(store, wanted_ns);
@@ -938,22 +545,23 @@ static bool session_choose(struct cv_store *store, const struct cv_remote_reques
 static void dispatch(struct cv_store *store, const struct cv_remote_request *one)
 {
     if (store->round_count++ > ROUNDS_MAX) {
-        work_fail(store, ZSYSTEMERROR);
+        cv__zk_fail(store, ZSYSTEMERROR);
     } else if (one->ask.runs != NULL) {
-        runs_begin(store, one->ask.runs);
+        cv__zk_runs_begin(store, one->ask.runs);
     } else if (one->is_resign_request) {
         cv__zk_catch_up(&store->user, store->election);
-        cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_request_names);
+        cv__zk_list(&store->user, store->election, /* is_watching= */ false,
+                    cv__zk_on_request_names);
     } else if (one->ask.verb == CV_STORE_READ) {
         cv__zk_catch_up(&store->user, store->election);
         cv__zk_list(&store->user, store->election, /* is_watching= */ store->attempt == 0,
-                    on_names_read);
+                    cv__zk_on_names_read);
     } else if (one->ask.verb == CV_STORE_ACQUIRE) {
         acquire(store, &one->ask);
     } else if (one->ask.verb == CV_STORE_RENEW) {
         renew(store, &one->ask);
     } else {
-        release(store, &one->ask);
+        cv__zk_release(store, &one->ask);
     }
 }
 
@@ -1001,7 +609,7 @@ static void give_up(void *user)
     struct cv_store *store = user;
     const char *why = store->user.client != NULL ? store->user.client->why : "";
     const bool is_asked = store->is_begun;
-    work_end(store);
+    cv__zk_work_end(store);
     cv__remote_fail(&store->remote, "ZooKeeper %s: %s", store->server->hosts,
                     is_asked         ? "no answer in time"
                     : why[0] != '\0' ? why
@@ -1029,104 +637,15 @@ static void zk_runs(struct cv_store *store, uint64_t request, struct cv_store_ru
                    /* is_resign_request= */ false);
 }
 
-static int read_hosts(struct server *server, const struct cv_address *address,
-                      struct cv_errtext *reterr)
-{
-    server->host_count = cv__address_host_count(address);
-    if (server->host_count == 0) {
-        return cv__fail(reterr, CV_E_INVALID, "write zookeeper://host:port[,host:port...]/path");
-    }
-    size_t length = 0;
-    for (uint32_t i = 0; i < server->host_count; i++) {
-        char host[256];
-        uint32_t port;
-        if (!cv__address_host(address, i, host, sizeof host, &port)) {
-            return cv__fail(reterr, CV_E_INVALID,
-                            "number %u of the hosts in a zookeeper: address is not host:port",
-                            (unsigned)i + 1);
-        }
-        const bool is_v6 = strchr(host, ':') != NULL;
-        const int more = snprintf(server->hosts + length, sizeof server->hosts - length,
-                                  "%s%s%s%s:%u", i > 0 ? "," : "", is_v6 ? "[" : "", host,
-                                  is_v6 ? "]" : "", port != 0 ? (unsigned)port : 2181u);
-        length += (size_t)more;
-        if (length >= sizeof server->hosts) {
-            return cv__fail(reterr, CV_E_INVALID, "too many hosts in a zookeeper: address");
-        }
-    }
-    return CV_OK;
-}
-
-static int read_path(struct cv_store *store, const struct cv_address *address,
-                     struct cv_errtext *reterr)
-{
-    char base[CV_ZK_BASE_BYTES];
-    if (!cv__address_decode(address->path, base, sizeof base)) {
-        return cv__fail(reterr, CV_E_INVALID, "the path in a zookeeper: address is too long");
-    }
-    if (base[0] == '\0') {
-        (void)snprintf(base, sizeof base, "/conclave");
-    }
-    const size_t length = strlen(base);
-    if (base[length - 1] == '/') {
-        base[length - 1] = '\0'; /* also the root alone */
-    }
-    if (strstr(base, "//") != NULL || strstr(base, "/.") != NULL) {
-        return cv__fail(reterr, CV_E_INVALID,
-                        "the path '%s' in a zookeeper: address has an empty part or one with a dot",
-                        base);
-    }
-    char escaped[CV_REMOTE_TEXT_BYTES];
-    cv__remote_escape(store->remote.election, escaped);
-    (void)snprintf(store->election, sizeof store->election, "%s/%s", base, escaped);
-    (void)snprintf(store->request_path, sizeof store->request_path, "%s/wish", store->election);
-    cv__remote_escape(store->remote.node, escaped);
-    CV_ASSERT(strlen(escaped) < sizeof store->node); /* three bytes for each */
-    memcpy(store->node, escaped, strlen(escaped) + 1);
-    return CV_OK;
-}
-
-static int read_server(struct server *server, const struct cv_address *address,
-                       struct cv_errtext *reterr)
-{
-    static const char *const known[] = {"auth-file", "tls", NULL};
-    struct cv_span value;
-    char file[256] = "";
-    int code = cv__address_check_options(address, known, reterr);
-    code = code != CV_OK ? code : read_hosts(server, address, reterr);
-    if (code != CV_OK) {
-        return code;
-    }
-    if (cv__address_option(address, "tls", &value) && !(value.bytes == 2 && value.at[0] == 'n')) {
-        return cv__fail(reterr, CV_E_INVALID,
-                        "the ZooKeeper client of this build has no TLS; use a tunnel, or tls=no");
-    }
-    if (address->user.bytes > 0) {
-        return cv__fail(reterr, CV_E_INVALID,
-                        "a zookeeper: address names no user; give user:password by "
-                        "?auth-file=FILE or CONCLAVE_ZOOKEEPER_AUTH");
-    }
-    if (cv__address_option(address, "auth-file", &value) &&
-        (!cv__address_decode(value, file, sizeof file) || file[0] == '\0')) {
-        return cv__fail(reterr, CV_E_INVALID, "option 'auth-file' is empty or too long");
-    }
-    code = cv__remote_secret(file, "CONCLAVE_ZOOKEEPER_AUTH", server->auth, sizeof server->auth,
-                             reterr);
-    if (code == CV_OK && server->auth[0] != '\0' && strchr(server->auth, ':') == NULL) {
-        return cv__fail(reterr, CV_E_INVALID, "ZooKeeper's credentials are written user:password");
-    }
-    return code;
-}
-
 /* Finds or makes the server of an address, with one user more. */
 static int server_join(struct cv_store *store, const struct cv_store_setting *setting,
                        const struct cv_address *address, struct cv_errtext *reterr)
 {
-    struct server *server = calloc(1, sizeof *server);
+    struct cv_zk_server *server = calloc(1, sizeof *server);
     if (server == NULL) {
         return cv__fail(reterr, CV_E_MEMORY, "out of memory");
     }
-    int code = read_server(server, address, reterr);
+    int code = cv__zk_read_server(server, address, reterr);
     char key[CV_ZK_HOSTS_BYTES + sizeof server->auth + 1];
     (void)snprintf(key, sizeof key, "%s\n%s", server->hosts, server->auth);
     struct cv_shared *found = code == CV_OK ? cv__shared_join(setting->shared, &kind, key) : NULL;
@@ -1138,7 +657,7 @@ static int server_join(struct cv_store *store, const struct cv_store_setting *se
     if (code != CV_OK || found != NULL) {
         free(server);
     }
-    store->server = found != NULL ? (struct server *)found : server;
+    store->server = found != NULL ? (struct cv_zk_server *)found : server;
     return code;
 }
 
@@ -1155,7 +674,7 @@ static int zk_open(struct cv_store **ret_store, const struct cv_store_setting *s
         (void)snprintf(store->remote.election, sizeof store->remote.election, "%s",
                        setting->election);
         (void)snprintf(store->remote.node, sizeof store->remote.node, "%s", setting->node);
-        code = read_path(store, &address, reterr);
+        code = cv__zk_read_path(store, &address, reterr);
     }
     code = code != CV_OK ? code : server_join(store, setting, &address, reterr);
     if (code != CV_OK) {

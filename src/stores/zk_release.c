@@ -1,0 +1,188 @@
+/* src/stores/zk_release.c - how a leadership in ZooKeeper ends: its holder releases, perhaps for an
+ * heir, or is asked to resign.
+ *
+ * An heir: whoever releases deletes, in one transaction with its own node, those that wait before
+ * the heir's; they notice and queue again. A resign request is a node beside the queue, meant for
+ * one token. */
+#include "stores/zk_store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void answer_released(struct cv_store *store)
+{
+    const struct cv_remote_request *one = cv__remote_current(&store->remote);
+    if (store->attempt == one->ask.attempt) {
+        cv__zk_attempt_forget(store);
+    }
+    /* Whoever is first now holds it: one that resigns shall know, and need not stand back. */
+    cv__zk_list(&store->user, store->election, /* is_watching= */ false, cv__zk_on_names_read);
+}
+
+static void on_removed(void *user, const struct cv_zk_op *op)
+{
+    struct cv_store *store = user;
+    if (op->rc != ZOK && op->rc != ZNONODE) {
+        cv__zk_fail(store, op->rc);
+    } else {
+        answer_released(store);
+    }
+}
+
+static void on_deposed(void *user, const struct cv_zk_op *op)
+{
+    struct cv_store *store = user;
+    if (op->rc == ZOK) {
+        answer_released(store);
+    } else {
+        /* Somebody left meanwhile: no heir, then. */
+        cv__zk_remove(&store->user, store->own, on_removed);
+    }
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    const struct cv_zk_place *left = a;
+    const struct cv_zk_place *right = b;
+    return left->sequence < right->sequence ? -1 : left->sequence > right->sequence;
+}
+
+/* Deletes our node and those before the heir's in one transaction; false: there is no heir. */
+static bool depose(struct cv_store *store, const struct String_vector *names, const char *heir)
+{
+    char escaped[CV_REMOTE_TEXT_BYTES];
+    cv__remote_escape(heir, escaped);
+    struct cv_zk_place *places = calloc((size_t)names->count + 1, sizeof *places);
+    if (places == NULL) {
+        return false;
+    }
+    int count = 0;
+    for (int i = 0; i < names->count; i++) {
+        cv__zk_place_read(names->data[i], &places[count]);
+        count += places[count].is_ours;
+    }
+    qsort(places, (size_t)count, sizeof *places, compare_places);
+    int heir_at = 1; /* the first one are we, or this is in vain */
+    while (heir_at < count && strcmp(places[heir_at].node, escaped) != 0) {
+        heir_at++;
+    }
+    char path[CV_ZK_PATH_BYTES];
+    cv__zk_child_path(store, count > 0 ? places[0].name : "", path);
+    const bool is_fine =
+        heir_at < count && heir_at <= CV_ZK_DELETES_MAX && strcmp(path, store->own) == 0;
+    char *paths = is_fine ? calloc((size_t)heir_at, CV_ZK_PATH_BYTES) : NULL;
+    for (int i = 0; paths != NULL && i < heir_at; i++) {
+        cv__zk_child_path(store, places[i].name, paths + (size_t)i * CV_ZK_PATH_BYTES);
+    }
+    if (paths != NULL) {
+        cv__zk_remove_all(&store->user, paths, (uint32_t)heir_at, on_deposed);
+    }
+    const bool is_asked = paths != NULL;
+    free(paths);
+    free(places);
+    return is_asked;
+}
+
+static void on_release_names(void *user, const struct cv_zk_op *op)
+{
+    struct cv_store *store = user;
+    const struct cv_remote_request *one = cv__remote_current(&store->remote);
+    if (op->rc != ZOK && op->rc != ZNONODE) {
+        cv__zk_fail(store, op->rc);
+        return;
+    }
+    if (store->own[0] != '\0' && one->heir[0] != '\0' && depose(store, &op->names, one->heir)) {
+        return;
+    }
+    if (store->own[0] != '\0') {
+        cv__zk_remove(&store->user, store->own, on_removed);
+        return;
+    }
+    char path[CV_ZK_PATH_BYTES] = "";
+    for (int i = 0; i < op->names.count; i++) {
+        struct cv_zk_place place;
+        cv__zk_place_read(op->names.data[i], &place);
+        if (place.is_ours && place.label == store->remote.label &&
+            place.attempt == one->ask.attempt) {
+            cv__zk_child_path(store, place.name, path);
+        }
+    }
+    if (path[0] != '\0') {
+        cv__zk_remove(&store->user, path, on_removed);
+    } else {
+        answer_released(store);
+    }
+}
+
+void cv__zk_release(struct cv_store *store, const struct cv_store_request *ask)
+{
+    const bool is_known = store->attempt == ask->attempt && store->own[0] != '\0';
+    if (is_known && ask->heir == NULL) {
+        cv__zk_remove(&store->user, store->own, on_removed);
+    } else {
+        cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_release_names);
+    }
+}
+
+static void on_request_set(void *user, const struct cv_zk_op *op)
+{
+    struct cv_store *store = user;
+    if (op->rc != ZOK) {
+        cv__zk_fail(store, op->rc);
+        return;
+    }
+    cv__zk_answer(store, CV_STORE_HELD, cv__max64(store->record.lease_ns, NS_PER_S));
+}
+
+static void request_value(struct cv_store *store, char ret_value[CV_VALUE_BYTES])
+{
+    const struct cv_remote_request *one = cv__remote_current(&store->remote);
+    cv__value_request_write(store->record.token, one->heir[0] != '\0' ? one->heir : "*", ret_value);
+}
+
+static void on_request_made(void *user, const struct cv_zk_op *op)
+{
+    struct cv_store *store = user;
+    if (op->rc == ZNODEEXISTS) {
+        char value[CV_VALUE_BYTES];
+        request_value(store, value);
+        cv__zk_set(&store->user, store->request_path, value, on_request_set);
+    } else {
+        on_request_set(store, op);
+    }
+}
+
+static void on_request_first(void *user, const struct cv_zk_op *op)
+{
+    struct cv_store *store = user;
+    if (op->rc != ZOK) {
+        cv__zk_fail(store, op->rc);
+        return;
+    }
+    store->record = (struct cv_store_record){.token = (uint64_t)op->stat.czxid};
+    cv__value_read(op->value, strlen(op->value), &store->record);
+    char value[CV_VALUE_BYTES];
+    request_value(store, value);
+    cv__zk_make(&store->user, store->request_path, value, ZOO_PERSISTENT, on_request_made);
+}
+
+void cv__zk_on_request_names(void *user, const struct cv_zk_op *op)
+{
+    struct cv_store *store = user;
+    struct cv_zk_queue queue = {.first = {.is_ours = false}};
+    if (op->rc == ZOK) {
+        cv__zk_queue_read(store, &op->names, &queue);
+    } else if (op->rc != ZNONODE) {
+        cv__zk_fail(store, op->rc);
+        return;
+    }
+    store->record = (struct cv_store_record){.token = 0};
+    if (!queue.first.is_ours) {
+        cv__zk_answer(store, CV_STORE_FREE, 0);
+        return;
+    }
+    char path[CV_ZK_PATH_BYTES];
+    cv__zk_child_path(store, queue.first.name, path);
+    cv__zk_get(&store->user, path, /* is_watching= */ false, on_request_first);
+}

@@ -1,0 +1,93 @@
+/* src/stores/zk_store.h - what the parts of the ZooKeeper store share: zookeeper.c (requests),
+ * zk_queue.c (the names in the queue), zk_release.c (releasing and asking to resign), zk_runs.c
+ * (the runs of a job), zk_address.c. Nobody else includes it. */
+#ifndef CV_STORES_ZK_STORE_H
+#define CV_STORES_ZK_STORE_H
+
+#include "core/address.h"
+#include "stores/zk_client.h"
+
+/* One name in the queue, taken apart. */
+struct cv_zk_place {
+    bool is_ours; /* of this kind of name */
+    uint64_t label, attempt;
+    int64_t sequence;
+    char node[3 * CV_NODE_BYTES]; /* escaped */
+    const char *name;
+};
+
+/* The queue as a list of its names shows it. */
+struct cv_zk_queue {
+    struct cv_zk_place first, own, before; /* is_ours: it is there */
+};
+
+/* One ensemble and its sessions, for all elections of a loop. */
+struct cv_zk_server {
+    struct cv_shared shared; /* first: the list knows this only */
+    uv_loop_t *loop;
+    struct cv_zk *sessions; /* at most one for each time-out */
+    char hosts[CV_ZK_HOSTS_BYTES];
+    uint32_t host_count;
+    char auth[256]; /* user:password; empty: none */
+};
+
+/* One contender in one election. */
+struct cv_store {
+    struct cv_remote remote;
+    struct cv_zk_server *server;
+    struct cv_shared_list *list;
+    struct cv_zk_user user;      /* of a session, from the first request on */
+    struct cv_zk_orphan *orphan; /* for its node when it is closed: closing must not fail */
+    char election[CV_ZK_BASE_BYTES + CV_REMOTE_TEXT_BYTES]; /* the path of the queue */
+    char request_path[CV_ZK_PATH_BYTES];
+    char node[3 * CV_NODE_BYTES]; /* escaped */
+
+    /* The attempt: zero if there is none. */
+    uint64_t attempt;
+    int64_t lease_ns;
+    uint64_t token;             /* once it was granted */
+    int64_t granted_until_ns;   /* what the core believes */
+    char own[CV_ZK_PATH_BYTES]; /* the node; empty: none that we know of */
+    uint64_t own_czxid;         /* of the node, as its last write showed */
+    bool may_exist;             /* `create` was sent: look before it is sent again */
+    int64_t since_wall_ns;
+    char watched[CV_ZK_PATH_BYTES]; /* the node before ours */
+
+    /* The request at work. */
+    bool is_begun;
+    uint32_t round_count;
+    struct cv_store_record record;
+    char heir_requested[CV_NODE_BYTES];
+};
+
+/* Takes a name apart; is_ours is false for one that is not a contender's. Lends the name. */
+void cv__zk_place_read(const char *name, struct cv_zk_place *ret_place);
+void cv__zk_child_path(const struct cv_store *store, const char *name,
+                       char ret_path[CV_ZK_PATH_BYTES]);
+void cv__zk_queue_read(const struct cv_store *store, const struct String_vector *names,
+                       struct cv_zk_queue *ret_queue);
+
+/* The request at work is over: answers to what it asked are dropped from now on. */
+void cv__zk_work_end(struct cv_store *store);
+/* ... and is answered, FAILED or with store->record. */
+void cv__zk_fail(struct cv_store *store, int rc);
+void cv__zk_answer(struct cv_store *store, enum cv_store_verdict verdict, int64_t duration_ns);
+
+void cv__zk_attempt_forget(struct cv_store *store);
+
+/* A list of the queue came: answers who holds the election. */
+void cv__zk_on_names_read(void *store, const struct cv_zk_op *op);
+
+void cv__zk_release(struct cv_store *store, const struct cv_store_request *ask);
+/* A list of the queue came: asks the holder to resign. */
+void cv__zk_on_request_names(void *store, const struct cv_zk_op *op);
+/* Reads or writes the text about runs. */
+void cv__zk_runs_begin(struct cv_store *store, const struct cv_store_runs *runs);
+
+/* Hosts and credentials; the path of an election and what goes with it. */
+CV_NODISCARD int cv__zk_read_server(struct cv_zk_server *server, const struct cv_address *address,
+                                    struct cv_errtext *reterr);
+CV_NODISCARD int cv__zk_read_path(struct cv_store *store, const struct cv_address *address,
+                                  struct cv_errtext *reterr);
+
+#endif
