@@ -384,6 +384,12 @@ static bool is_past(void *user)
     return field_now_ns() >= *(const int64_t *)user;
 }
 
+bool has_news_now(void *contender)
+{
+    const struct contender *c = contender;
+    return c->news_count > 0;
+}
+
 void run_for(struct field *field, int64_t ns)
 {
     int64_t end_ns = field_now_ns() + ns;

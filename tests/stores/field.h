@@ -106,6 +106,8 @@ const struct cv_store_answer *acquire(struct contender *c, uint64_t attempt, int
 /* Runs the loop until the condition holds; the test fails after a generous bound, or as soon as a
  * promise is broken. */
 void run_until(struct field *field, bool (*is_true)(void *user), void *user, const char *what);
+/* Such a condition: a contender was told that something has changed. */
+bool has_news_now(void *contender);
 void run_for(struct field *field, int64_t ns);
 
 /* Acquires, renews so many times, releases, and begins again. */

@@ -1,0 +1,52 @@
+/* tests/stores/test_store.h - what the parts of test_store share: the store under test, and the
+ * tests that main() lists. */
+#ifndef CV_TESTS_STORES_TEST_STORE_H
+#define CV_TESTS_STORES_TEST_STORE_H
+
+#include "stores/field.h"
+#include "stores/proxy.h"
+
+extern const char *kind_name;
+extern char address[512];
+extern bool has_server;  /* that can be killed, and reached through a proxy */
+extern bool has_members; /* that elect a leader among themselves */
+extern bool has_news;    /* pushed, not looked for */
+extern int64_t lease_short_ns, lease_long_ns;
+
+/* Chooses the store by its name; false: there is none, or its servers do not run. */
+bool choose(const char *kind);
+int set_up(void **unused);
+int clean_up(void **unused);
+bool has_history(void);
+
+/* One line to tools/with-servers; returns the number that it says, or 0. */
+int servers(const char *format, ...) CV_PRINTF(1, 2);
+const char *server_name(void);
+/* The address with one host only: the proxy's, in front of host number `index`. */
+struct proxy *proxy_to(struct field *field, uint32_t index, char ret_address[512]);
+
+/* faults.c */
+void a_lost_answer_leaves_nothing_behind(void **unused);
+void a_late_answer_counts_from_the_asking(void **unused);
+void a_hand_over_takes_less_than_three_round_trips(void **unused);
+void a_dropped_connection_is_survived(void **unused);
+void one_that_is_cut_off_loses_it(void **unused);
+void the_servers_may_be_killed_and_come_back(void **unused);
+void the_leader_of_the_servers_may_be_killed(void **unused);
+void a_frozen_member_holds_nobody_up(void **unused);
+
+/* kinds.c */
+void sessions_may_be_terminated(void **unused);
+void a_deleted_row_does_not_reset_the_token(void **unused);
+void planted_operators_are_not_used(void **unused);
+void tables_of_a_stranger_are_refused(void **unused);
+void a_host_that_hangs_is_passed(void **unused);
+void a_server_that_hung_is_soon_used_again(void **unused);
+void etcd_users_need_their_password(void **unused);
+void etcd_is_reached_by_certificates(void **unused);
+void zookeeper_nodes_belong_to_their_maker(void **unused);
+void a_lease_is_never_longer_than_asked(void **unused);
+void foreign_keys_hold_nothing(void **unused);
+void bad_addresses_are_told_in_one_line(void **unused);
+
+#endif
