@@ -1,108 +1,19 @@
-/* tests/paper/test_lease_rules.c - the rules of `lease`, one test each: docs/lease.md.
- *
- * One core, to which the test is the store; its own label is 0 here. With lease=1s and the usual
- * drift bound of 1e-4 a grant counts for 1 s less 200 us. */
+/* tests/paper/test_lease_rules.c - the rules of `lease`, one test each: docs/lease.md. */
 #include "sim/store.h"
-#include "support/solo.h"
-#include "support/support.h"
+#include "support/lease.h"
 
 #include <string.h>
-
-#define OPTIONS "lease=1s renew=300ms retry=100ms timeout=200ms poll=1s rest=1200ms"
-#define LEASE_NS NS_PER_S
-#define SURE_NS (NS_PER_S - 200 * NS_PER_US - 1)
-
-/* What the latest step asked the store; NULL: nothing. */
-static const struct cv_effect *asked(const struct solo *s)
-{
-    const struct cv_effect *found = NULL;
-    for (uint32_t i = 0; i < s->out.item_count; i++) {
-        if (s->out.item[i].kind == CV_EFFECT_ASK_STORE) {
-            assert_null(found); /* one at a time */
-            found = &s->out.item[i];
-        }
-    }
-    return found;
-}
-
-static void assert_asks(const struct solo *s, enum cv_store_verb verb)
-{
-    const struct cv_effect *e = asked(s);
-    assert_non_null(e);
-    assert_int_equal(e->verb, verb);
-}
-
-static void answer(struct solo *s, uint64_t request, enum cv_store_verdict verdict, uint64_t token,
-                   uint64_t holder, int64_t duration_ns)
-{
-    solo_step(s, (struct cv_event){.kind = CV_EVENT_STORE,
-                                   .request = request,
-                                   .verdict = verdict,
-                                   .token = token,
-                                   .holder = holder,
-                                   .duration_ns = duration_ns});
-}
-
-static void grant(struct solo *s, uint64_t request, uint64_t token)
-{
-    answer(s, request, CV_STORE_GRANTED, token, 0, LEASE_NS);
-}
-
-static void news(struct solo *s)
-{
-    answer(s, 0, CV_STORE_CHANGED, 0, 0, 0);
-}
-
-/* The next timers ring until something is asked, which is returned; the test fails if nothing is.
- */
-static struct cv_effect await(struct solo *s, int64_t limit_ns)
-{
-    const int64_t end_ns = s->now_ns + limit_ns;
-    while (s->now_ns < end_ns) {
-        int64_t next_ns = end_ns;
-        for (uint32_t t = 0; t < CV_TIMERS_MAX; t++) {
-            next_ns = s->timer_ns[t] != 0 ? cv__min64(next_ns, s->timer_ns[t]) : next_ns;
-        }
-        s->out.item_count = 0;
-        solo_wait_until(s, next_ns);
-        if (asked(s) != NULL) {
-            return *asked(s);
-        }
-    }
-    fail_msg("nothing was asked within %.3f ms", (double)limit_ns / 1e6);
-    return (struct cv_effect){0};
-}
-
-static struct solo *contender(void)
-{
-    return solo_new("lease", 1, 1, OPTIONS);
-}
-
-/* Granted with token 7 after 2 ms. */
-static struct solo *leader(void)
-{
-    struct solo *s = contender();
-    s->now_ns += 2 * NS_PER_MS;
-    grant(s, 1, 7);
-    assert_int_equal(s->leader, 1);
-    return s;
-}
-
-static void event(struct solo *s, enum cv_event_kind kind, bool is_candidate)
-{
-    solo_step(s, (struct cv_event){.kind = kind, .is_candidate = is_candidate});
-}
 
 /* ---- leading --------------------------------------------------------------------------------- */
 
 static void asks_for_the_record_when_it_starts(void **unused)
 {
     (void)unused;
-    struct solo *s = contender();
-    assert_asks(s, CV_STORE_ACQUIRE);
-    assert_int_equal(asked(s)->request, 1);
-    assert_int_equal(asked(s)->attempt, 1);
-    assert_int_equal(asked(s)->lease_ns, LEASE_NS);
+    struct solo *s = lease_contender();
+    lease_assert_asks(s, CV_STORE_ACQUIRE);
+    assert_int_equal(lease_asked(s)->request, 1);
+    assert_int_equal(lease_asked(s)->attempt, 1);
+    assert_int_equal(lease_asked(s)->lease_ns, LEASE_NS);
     assert_int_equal(s->leader, CV_ID_NONE);
     solo_free(s);
 }
@@ -111,35 +22,35 @@ static void asks_for_the_record_when_it_starts(void **unused)
 static void counts_from_its_request_less_twice_the_drift(void **unused)
 {
     (void)unused;
-    struct solo *s = contender();
+    struct solo *s = lease_contender();
     const int64_t asked_ns = s->now_ns;
     s->now_ns += 150 * NS_PER_MS;
-    grant(s, 1, 7);
+    lease_grant(s, 1, 7);
     const struct cv_leadership *told = solo_told(s);
     assert_non_null(told);
     assert_int_equal(told->leader, 1);
     assert_int_equal(told->token, 7);
     assert_int_equal(told->reason, CV_REASON_ELECTED);
     assert_true(told->has_majority);
-    assert_int_equal(told->valid_until_ns, asked_ns + SURE_NS);
+    assert_int_equal(told->valid_until_ns, asked_ns + LEASE_SURE_NS);
     solo_free(s);
 }
 
 static void renews_in_time_and_says_for_how_long(void **unused)
 {
     (void)unused;
-    struct solo *s = leader();
-    const struct cv_effect renew = await(s, 300 * NS_PER_MS);
+    struct solo *s = lease_leader();
+    const struct cv_effect renew = lease_await(s, 300 * NS_PER_MS);
     const int64_t asked_ns = s->now_ns;
     assert_int_equal(renew.verb, CV_STORE_RENEW);
     assert_int_equal(renew.attempt, 1);
     assert_int_equal(renew.token, 7);
     s->now_ns += 90 * NS_PER_MS;
-    grant(s, renew.request, 7);
+    lease_grant(s, renew.request, 7);
     const struct cv_leadership *told = solo_told(s);
     assert_non_null(told);
     assert_int_equal(told->reason, CV_REASON_RENEWED);
-    assert_int_equal(told->valid_until_ns, asked_ns + SURE_NS);
+    assert_int_equal(told->valid_until_ns, asked_ns + LEASE_SURE_NS);
     solo_free(s);
 }
 
@@ -147,23 +58,23 @@ static void renews_in_time_and_says_for_how_long(void **unused)
 static void is_over_at_its_end_before_anything_else_is_heard(void **unused)
 {
     (void)unused;
-    struct solo *s = leader();
-    const struct cv_effect renew = await(s, 300 * NS_PER_MS);
+    struct solo *s = lease_leader();
+    const struct cv_effect renew = lease_await(s, 300 * NS_PER_MS);
     solo_pause(s, 5 * NS_PER_S);
-    grant(s, renew.request, 7); /* it was in time; the process was not */
+    lease_grant(s, renew.request, 7); /* it was in time; the process was not */
     assert_int_equal(s->leader, CV_ID_NONE);
     assert_int_equal(solo_told(s)->reason, CV_REASON_STORE_UNREACHABLE);
-    assert_asks(s, CV_STORE_ACQUIRE);
-    assert_int_equal(asked(s)->attempt, 2);
+    lease_assert_asks(s, CV_STORE_ACQUIRE);
+    assert_int_equal(lease_asked(s)->attempt, 2);
     solo_free(s);
 }
 
 static void a_sleeper_that_asked_nothing_has_just_expired(void **unused)
 {
     (void)unused;
-    struct solo *s = leader();
+    struct solo *s = lease_leader();
     solo_pause(s, 5 * NS_PER_S);
-    news(s);
+    lease_news(s);
     assert_int_equal(s->leader, CV_ID_NONE);
     assert_int_equal(solo_told(s)->reason, CV_REASON_EXPIRED);
     solo_free(s);
@@ -172,14 +83,14 @@ static void a_sleeper_that_asked_nothing_has_just_expired(void **unused)
 static void a_grant_that_comes_after_its_end_is_worth_nothing(void **unused)
 {
     (void)unused;
-    struct solo *s = contender();
-    solo_pause(s, SURE_NS);
-    grant(s, 1, 7);
+    struct solo *s = lease_contender();
+    solo_pause(s, LEASE_SURE_NS);
+    lease_grant(s, 1, 7);
     assert_int_equal(s->leader, CV_ID_NONE);
-    const struct cv_effect again = await(s, NS_PER_S); /* the same again, sooner */
+    const struct cv_effect again = lease_await(s, NS_PER_S); /* the same again, sooner */
     assert_int_equal(again.verb, CV_STORE_ACQUIRE);
     assert_int_equal(again.attempt, 1);
-    grant(s, again.request, 7);
+    lease_grant(s, again.request, 7);
     assert_int_equal(s->leader, 1);
     solo_free(s);
 }
@@ -189,14 +100,14 @@ static void durations_without_sense_do_no_harm(void **unused)
     (void)unused;
     const int64_t durations[] = {INT64_MIN, -1, 0, 1, INT64_MAX};
     for (uint32_t i = 0; i < COUNT_OF(durations); i++) {
-        struct solo *s = contender();
-        answer(s, 1, CV_STORE_GRANTED, 7, 0, durations[i]);
+        struct solo *s = lease_contender();
+        lease_answer(s, 1, CV_STORE_GRANTED, 7, 0, durations[i]);
         assert_int_equal(s->leader, durations[i] > 1 ? 1 : CV_ID_NONE);
         solo_free(s);
-        s = contender();
-        answer(s, 1, CV_STORE_HELD, 7, 9, durations[i]);
+        s = lease_contender();
+        lease_answer(s, 1, CV_STORE_HELD, 7, 9, durations[i]);
         assert_int_equal(s->leader, CV_ID_ANONYMOUS);
-        (void)await(s, 2 * NS_PER_S);
+        (void)lease_await(s, 2 * NS_PER_S);
         solo_free(s);
     }
 }
@@ -207,8 +118,8 @@ static void durations_without_sense_do_no_harm(void **unused)
 static void repeats_what_was_not_answered_with_the_same_attempt(void **unused)
 {
     (void)unused;
-    struct solo *s = contender();
-    const struct cv_effect again = await(s, NS_PER_S);
+    struct solo *s = lease_contender();
+    const struct cv_effect again = lease_await(s, NS_PER_S);
     assert_int_equal(again.verb, CV_STORE_ACQUIRE);
     assert_int_equal(again.request, 2);
     assert_int_equal(again.attempt, 1);
@@ -218,24 +129,24 @@ static void repeats_what_was_not_answered_with_the_same_attempt(void **unused)
 static void a_late_answer_counts_from_its_own_request(void **unused)
 {
     (void)unused;
-    struct solo *s = contender();
+    struct solo *s = lease_contender();
     const int64_t first_ns = s->now_ns;
-    (void)await(s, NS_PER_S);
+    (void)lease_await(s, NS_PER_S);
     s->now_ns += 10 * NS_PER_MS;
-    grant(s, 1, 7);
+    lease_grant(s, 1, 7);
     assert_int_equal(s->leader, 1);
-    assert_int_equal(solo_told(s)->valid_until_ns, first_ns + SURE_NS);
+    assert_int_equal(solo_told(s)->valid_until_ns, first_ns + LEASE_SURE_NS);
     solo_free(s);
 }
 
 static void an_answer_that_was_overtaken_does_not_count(void **unused)
 {
     (void)unused;
-    struct solo *s = contender();
-    const struct cv_effect second = await(s, NS_PER_S);
-    answer(s, second.request, CV_STORE_HELD, 8, 9, LEASE_NS);
+    struct solo *s = lease_contender();
+    const struct cv_effect second = lease_await(s, NS_PER_S);
+    lease_answer(s, second.request, CV_STORE_HELD, 8, 9, LEASE_NS);
     assert_int_equal(s->leader, CV_ID_ANONYMOUS);
-    grant(s, 1, 7);
+    lease_grant(s, 1, 7);
     assert_int_equal(s->leader, CV_ID_ANONYMOUS);
     solo_free(s);
 }
@@ -243,13 +154,13 @@ static void an_answer_that_was_overtaken_does_not_count(void **unused)
 static void an_older_renewal_does_not_shorten_a_newer_one(void **unused)
 {
     (void)unused;
-    struct solo *s = leader();
-    const struct cv_effect first = await(s, 300 * NS_PER_MS);
-    const struct cv_effect second = await(s, 300 * NS_PER_MS);
+    struct solo *s = lease_leader();
+    const struct cv_effect first = lease_await(s, 300 * NS_PER_MS);
+    const struct cv_effect second = lease_await(s, 300 * NS_PER_MS);
     const int64_t second_ns = s->now_ns;
-    grant(s, second.request, 7);
-    assert_int_equal(solo_told(s)->valid_until_ns, second_ns + SURE_NS);
-    grant(s, first.request, 7);
+    lease_grant(s, second.request, 7);
+    assert_int_equal(solo_told(s)->valid_until_ns, second_ns + LEASE_SURE_NS);
+    lease_grant(s, first.request, 7);
     assert_null(solo_told(s));
     solo_free(s);
 }
@@ -257,11 +168,11 @@ static void an_older_renewal_does_not_shorten_a_newer_one(void **unused)
 static void that_it_does_not_hold_the_record_is_believed_whenever_it_comes(void **unused)
 {
     (void)unused;
-    struct solo *s = leader();
-    const struct cv_effect first = await(s, 300 * NS_PER_MS);
-    const struct cv_effect second = await(s, 300 * NS_PER_MS);
-    grant(s, second.request, 7);
-    answer(s, first.request, CV_STORE_FREE, 0, 0, 0);
+    struct solo *s = lease_leader();
+    const struct cv_effect first = lease_await(s, 300 * NS_PER_MS);
+    const struct cv_effect second = lease_await(s, 300 * NS_PER_MS);
+    lease_grant(s, second.request, 7);
+    lease_answer(s, first.request, CV_STORE_FREE, 0, 0, 0);
     assert_int_equal(s->leader, CV_ID_NONE);
     solo_free(s);
 }
@@ -269,10 +180,10 @@ static void that_it_does_not_hold_the_record_is_believed_whenever_it_comes(void 
 static void answers_to_requests_that_were_never_made_are_ignored(void **unused)
 {
     (void)unused;
-    struct solo *s = contender();
-    grant(s, 2, 7);
-    grant(s, 9, 7);
-    grant(s, UINT64_MAX, 7);
+    struct solo *s = lease_contender();
+    lease_grant(s, 2, 7);
+    lease_grant(s, 9, 7);
+    lease_grant(s, UINT64_MAX, 7);
     assert_int_equal(s->leader, CV_ID_NONE);
     solo_free(s);
 }
@@ -280,10 +191,10 @@ static void answers_to_requests_that_were_never_made_are_ignored(void **unused)
 static void the_same_answer_twice_counts_once(void **unused)
 {
     (void)unused;
-    struct solo *s = contender();
-    grant(s, 1, 7);
-    event(s, CV_EVENT_RESIGN, false);
-    grant(s, 1, 7);
+    struct solo *s = lease_contender();
+    lease_grant(s, 1, 7);
+    lease_event(s, CV_EVENT_RESIGN, false);
+    lease_grant(s, 1, 7);
     assert_int_equal(s->leader, CV_ID_NONE);
     solo_free(s);
 }
@@ -293,17 +204,17 @@ static void the_same_answer_twice_counts_once(void **unused)
 static void superseded_it_follows_and_waits(void **unused)
 {
     (void)unused;
-    struct solo *s = leader();
-    const struct cv_effect renew = await(s, 300 * NS_PER_MS);
-    answer(s, renew.request, CV_STORE_HELD, 8, 9, 500 * NS_PER_MS);
+    struct solo *s = lease_leader();
+    const struct cv_effect renew = lease_await(s, 300 * NS_PER_MS);
+    lease_answer(s, renew.request, CV_STORE_HELD, 8, 9, 500 * NS_PER_MS);
     const struct cv_leadership *told = solo_told(s);
     assert_int_equal(told->leader, CV_ID_ANONYMOUS);
     assert_int_equal(told->label, 9);
     assert_int_equal(told->token, 8);
     assert_int_equal(told->reason, CV_REASON_SUPERSEDED);
-    assert_null(asked(s));
+    assert_null(lease_asked(s));
     const int64_t now_ns = s->now_ns;
-    const struct cv_effect next = await(s, NS_PER_S);
+    const struct cv_effect next = lease_await(s, NS_PER_S);
     assert_in_range(s->now_ns - now_ns, 500 * NS_PER_MS, 600 * NS_PER_MS);
     assert_int_equal(next.verb, CV_STORE_ACQUIRE);
     assert_int_equal(next.attempt, 2); /* a new leadership, so a new token */
@@ -313,13 +224,13 @@ static void superseded_it_follows_and_waits(void **unused)
 static void whose_record_is_gone_asks_for_it_anew(void **unused)
 {
     (void)unused;
-    struct solo *s = leader();
-    const struct cv_effect renew = await(s, 300 * NS_PER_MS);
-    answer(s, renew.request, CV_STORE_FREE, 0, 0, 0);
+    struct solo *s = lease_leader();
+    const struct cv_effect renew = lease_await(s, 300 * NS_PER_MS);
+    lease_answer(s, renew.request, CV_STORE_FREE, 0, 0, 0);
     assert_int_equal(s->leader, CV_ID_NONE);
     assert_int_equal(solo_told(s)->reason, CV_REASON_EXPIRED);
-    assert_asks(s, CV_STORE_ACQUIRE);
-    assert_int_equal(asked(s)->attempt, 2);
+    lease_assert_asks(s, CV_STORE_ACQUIRE);
+    assert_int_equal(lease_asked(s)->attempt, 2);
     solo_free(s);
 }
 
@@ -327,14 +238,14 @@ static void whose_record_is_gone_asks_for_it_anew(void **unused)
 static void a_store_that_fails_is_asked_until_the_end(void **unused)
 {
     (void)unused;
-    struct solo *s = leader();
-    const int64_t end_ns = s->now_ns - 2 * NS_PER_MS + SURE_NS;
+    struct solo *s = lease_leader();
+    const int64_t end_ns = s->now_ns - 2 * NS_PER_MS + LEASE_SURE_NS;
     uint32_t count = 0;
     while (s->leader == 1) {
-        const struct cv_effect e = await(s, NS_PER_S);
+        const struct cv_effect e = lease_await(s, NS_PER_S);
         if (s->leader == 1) {
             assert_int_equal(e.verb, CV_STORE_RENEW);
-            answer(s, e.request, CV_STORE_FAILED, 0, 0, 0);
+            lease_answer(s, e.request, CV_STORE_FAILED, 0, 0, 0);
             count++;
         }
     }
@@ -348,9 +259,9 @@ static void a_store_that_fails_is_asked_until_the_end(void **unused)
 static void what_ran_out_is_not_released(void **unused)
 {
     (void)unused;
-    struct solo *s = leader();
+    struct solo *s = lease_leader();
     for (uint32_t i = 0; i < 10; i++) {
-        assert_int_not_equal(await(s, 5 * NS_PER_S).verb, CV_STORE_RELEASE);
+        assert_int_not_equal(lease_await(s, 5 * NS_PER_S).verb, CV_STORE_RELEASE);
     }
     assert_int_equal(s->leader, CV_ID_NONE);
     solo_free(s);
@@ -359,13 +270,14 @@ static void what_ran_out_is_not_released(void **unused)
 static void its_own_former_attempt_is_nobody(void **unused)
 {
     (void)unused;
-    struct solo *s = leader();
+    struct solo *s = lease_leader();
     solo_pause(s, 2 * NS_PER_S);
-    news(s); /* expired; attempt 2 is asked for */
-    answer(s, asked(s)->request, CV_STORE_HELD, 7, /* its own label */ 0, 700 * NS_PER_MS);
+    lease_news(s); /* expired; attempt 2 is asked for */
+    lease_answer(s, lease_asked(s)->request, CV_STORE_HELD, 7, /* its own label */ 0,
+                 700 * NS_PER_MS);
     assert_int_equal(s->leader, CV_ID_NONE);
     const int64_t now_ns = s->now_ns;
-    assert_int_equal(await(s, 2 * NS_PER_S).attempt, 2);
+    assert_int_equal(lease_await(s, 2 * NS_PER_S).attempt, 2);
     assert_in_range(s->now_ns - now_ns, 700 * NS_PER_MS, 800 * NS_PER_MS);
     solo_free(s);
 }
@@ -373,25 +285,26 @@ static void its_own_former_attempt_is_nobody(void **unused)
 static void a_token_that_is_not_new_is_given_back(void **unused)
 {
     (void)unused;
-    struct solo *s = contender();
-    answer(s, 1, CV_STORE_HELD, 8, 9, 10 * NS_PER_MS);
-    const struct cv_effect e = await(s, NS_PER_S);
-    grant(s, e.request, 8);
+    struct solo *s = lease_contender();
+    lease_answer(s, 1, CV_STORE_HELD, 8, 9, 10 * NS_PER_MS);
+    const struct cv_effect e = lease_await(s, NS_PER_S);
+    lease_grant(s, e.request, 8);
     assert_int_not_equal(s->leader, 1);
-    assert_asks(s, CV_STORE_RELEASE);
-    assert_int_equal(asked(s)->attempt, 1);
+    lease_assert_asks(s, CV_STORE_RELEASE);
+    assert_int_equal(lease_asked(s)->attempt, 1);
     solo_free(s);
 }
 
 static void a_leadership_has_one_token(void **unused)
 {
     (void)unused;
-    struct solo *s = leader();
-    const struct cv_effect renew = await(s, 300 * NS_PER_MS);
-    grant(s, renew.request, 8);
+    struct solo *s = lease_leader();
+    const struct cv_effect renew = lease_await(s, 300 * NS_PER_MS);
+    lease_grant(s, renew.request, 8);
     assert_int_equal(s->leader, CV_ID_NONE);
     assert_int_equal(solo_told(s)->reason, CV_REASON_SUPERSEDED);
-    assert_asks(s, CV_STORE_ACQUIRE); /* and not RELEASE: nobody said that the work has stopped */
+    lease_assert_asks(
+        s, CV_STORE_ACQUIRE); /* and not RELEASE: nobody said that the work has stopped */
     solo_free(s);
 }
 
@@ -401,12 +314,12 @@ static void a_leadership_has_one_token(void **unused)
 static void resigning_ends_the_leadership_and_then_releases(void **unused)
 {
     (void)unused;
-    struct solo *s = leader();
-    event(s, CV_EVENT_RESIGN, false);
+    struct solo *s = lease_leader();
+    lease_event(s, CV_EVENT_RESIGN, false);
     assert_int_equal(solo_told(s)->reason, CV_REASON_RESIGNED);
-    assert_asks(s, CV_STORE_RELEASE);
-    assert_int_equal(asked(s)->attempt, 1);
-    assert_int_equal(asked(s)->token, 7);
+    lease_assert_asks(s, CV_STORE_RELEASE);
+    assert_int_equal(lease_asked(s)->attempt, 1);
+    assert_int_equal(lease_asked(s)->token, 7);
     bool has_told = false;
     for (uint32_t i = 0; i < s->out.item_count; i++) {
         has_told = has_told || s->out.item[i].kind == CV_EFFECT_LEADERSHIP;
@@ -418,17 +331,17 @@ static void resigning_ends_the_leadership_and_then_releases(void **unused)
 static void after_resigning_it_only_looks_for_a_while(void **unused)
 {
     (void)unused;
-    struct solo *s = leader();
+    struct solo *s = lease_leader();
     const int64_t resigned_ns = s->now_ns;
-    event(s, CV_EVENT_RESIGN, false);
-    answer(s, asked(s)->request, CV_STORE_FREE, 0, 0, 0);
+    lease_event(s, CV_EVENT_RESIGN, false);
+    lease_answer(s, lease_asked(s)->request, CV_STORE_FREE, 0, 0, 0);
     for (;;) {
-        const struct cv_effect e = await(s, 2 * NS_PER_S);
+        const struct cv_effect e = lease_await(s, 2 * NS_PER_S);
         if (e.verb == CV_STORE_ACQUIRE) {
             break;
         }
         assert_int_equal(e.verb, CV_STORE_READ);
-        answer(s, e.request, CV_STORE_FREE, 0, 0, 0);
+        lease_answer(s, e.request, CV_STORE_FREE, 0, 0, 0);
     }
     assert_in_range(s->now_ns - resigned_ns, 1200 * NS_PER_MS, 1300 * NS_PER_MS);
     solo_free(s);
@@ -437,12 +350,13 @@ static void after_resigning_it_only_looks_for_a_while(void **unused)
 static void its_rest_ends_when_another_leads(void **unused)
 {
     (void)unused;
-    struct solo *s = leader();
-    event(s, CV_EVENT_RESIGN, false);
-    answer(s, asked(s)->request, CV_STORE_HELD, 8, 9, 100 * NS_PER_MS);
+    struct solo *s = lease_leader();
+    lease_event(s, CV_EVENT_RESIGN, false);
+    lease_answer(s, lease_asked(s)->request, CV_STORE_HELD, 8, 9, 100 * NS_PER_MS);
     assert_int_equal(s->leader, CV_ID_ANONYMOUS);
-    assert_asks(s, CV_STORE_ACQUIRE); /* at once: where there is a queue, it has a place in it */
-    answer(s, asked(s)->request, CV_STORE_HELD, 8, 9, 100 * NS_PER_MS);
+    lease_assert_asks(s,
+                      CV_STORE_ACQUIRE); /* at once: where there is a queue, it has a place in it */
+    lease_answer(s, lease_asked(s)->request, CV_STORE_HELD, 8, 9, 100 * NS_PER_MS);
     assert_int_equal(s->out.item_count, 1); /* the next one in its time: it does not insist */
     assert_int_equal(s->out.item[0].kind, CV_EFFECT_ARM);
     solo_free(s);
@@ -452,16 +366,16 @@ static void its_rest_ends_when_another_leads(void **unused)
 static void who_may_hold_it_releases_it_too(void **unused)
 {
     (void)unused;
-    struct solo *s = contender();
-    event(s, CV_EVENT_CAMPAIGN, false);
-    assert_asks(s, CV_STORE_RELEASE);
-    assert_int_equal(asked(s)->token, 0);
-    grant(s, 1, 7); /* on its way when it gave up */
+    struct solo *s = lease_contender();
+    lease_event(s, CV_EVENT_CAMPAIGN, false);
+    lease_assert_asks(s, CV_STORE_RELEASE);
+    assert_int_equal(lease_asked(s)->token, 0);
+    lease_grant(s, 1, 7); /* on its way when it gave up */
     assert_int_equal(s->leader, CV_ID_NONE);
     const int64_t given_up_ns = s->now_ns;
     uint32_t releases = 0;
     for (;;) {
-        const struct cv_effect e = await(s, 5 * NS_PER_S);
+        const struct cv_effect e = lease_await(s, 5 * NS_PER_S);
         if (e.verb != CV_STORE_RELEASE) {
             assert_int_equal(e.verb, CV_STORE_READ);
             break;
@@ -476,30 +390,30 @@ static void who_may_hold_it_releases_it_too(void **unused)
 static void who_waits_leaves_the_queue(void **unused)
 {
     (void)unused;
-    struct solo *s = contender();
-    answer(s, 1, CV_STORE_HELD, 8, 9, LEASE_NS);
-    event(s, CV_EVENT_RESIGN, false);
-    assert_null(asked(s)); /* nothing to hand over, and it stays a candidate */
-    event(s, CV_EVENT_CAMPAIGN, false);
-    assert_asks(s, CV_STORE_RELEASE);
-    answer(s, asked(s)->request, CV_STORE_HELD, 8, 9, LEASE_NS);
-    assert_int_equal(await(s, 2 * NS_PER_S).verb, CV_STORE_READ);
-    event(s, CV_EVENT_CAMPAIGN, true);
-    assert_asks(s, CV_STORE_ACQUIRE);
-    assert_int_equal(asked(s)->attempt, 2);
+    struct solo *s = lease_contender();
+    lease_answer(s, 1, CV_STORE_HELD, 8, 9, LEASE_NS);
+    lease_event(s, CV_EVENT_RESIGN, false);
+    assert_null(lease_asked(s)); /* nothing to hand over, and it stays a candidate */
+    lease_event(s, CV_EVENT_CAMPAIGN, false);
+    lease_assert_asks(s, CV_STORE_RELEASE);
+    lease_answer(s, lease_asked(s)->request, CV_STORE_HELD, 8, 9, LEASE_NS);
+    assert_int_equal(lease_await(s, 2 * NS_PER_S).verb, CV_STORE_READ);
+    lease_event(s, CV_EVENT_CAMPAIGN, true);
+    lease_assert_asks(s, CV_STORE_ACQUIRE);
+    assert_int_equal(lease_asked(s)->attempt, 2);
     solo_free(s);
 }
 
 static void what_is_owed_is_paid_before_asking_anew(void **unused)
 {
     (void)unused;
-    struct solo *s = leader();
-    event(s, CV_EVENT_CAMPAIGN, false);
-    event(s, CV_EVENT_CAMPAIGN, true);
-    assert_asks(s, CV_STORE_RELEASE);
-    answer(s, asked(s)->request, CV_STORE_FREE, 0, 0, 0);
-    assert_asks(s, CV_STORE_ACQUIRE);
-    assert_int_equal(asked(s)->attempt, 2);
+    struct solo *s = lease_leader();
+    lease_event(s, CV_EVENT_CAMPAIGN, false);
+    lease_event(s, CV_EVENT_CAMPAIGN, true);
+    lease_assert_asks(s, CV_STORE_RELEASE);
+    lease_answer(s, lease_asked(s)->request, CV_STORE_FREE, 0, 0, 0);
+    lease_assert_asks(s, CV_STORE_ACQUIRE);
+    assert_int_equal(lease_asked(s)->attempt, 2);
     solo_free(s);
 }
 
@@ -510,10 +424,10 @@ static void waits_as_long_as_the_record_is_held_but_not_longer_than_poll(void **
     (void)unused;
     const int64_t durations[] = {150 * NS_PER_MS, 700 * NS_PER_MS, 30 * NS_PER_S};
     for (uint32_t i = 0; i < COUNT_OF(durations); i++) {
-        struct solo *s = contender();
+        struct solo *s = lease_contender();
         const int64_t now_ns = s->now_ns;
         const int64_t wait_ns = cv__min64(durations[i], NS_PER_S);
-        answer(s, 1, CV_STORE_HELD, 8, 9, durations[i]);
+        lease_answer(s, 1, CV_STORE_HELD, 8, 9, durations[i]);
         const struct cv_effect *arm = NULL;
         for (uint32_t j = 0; j < s->out.item_count; j++) {
             arm = s->out.item[j].kind == CV_EFFECT_ARM ? &s->out.item[j] : arm;
@@ -528,15 +442,15 @@ static void waits_as_long_as_the_record_is_held_but_not_longer_than_poll(void **
 static void pauses_grow_while_the_store_fails(void **unused)
 {
     (void)unused;
-    struct solo *s = contender();
+    struct solo *s = lease_contender();
     int64_t at_ns = s->now_ns;
-    answer(s, 1, CV_STORE_FAILED, 0, 0, 0);
+    lease_answer(s, 1, CV_STORE_FAILED, 0, 0, 0);
     const int64_t pauses_ms[] = {100, 200, 400, 800, 800, 800};
     for (uint32_t i = 0; i < COUNT_OF(pauses_ms); i++) {
-        const struct cv_effect e = await(s, 2 * NS_PER_S);
+        const struct cv_effect e = lease_await(s, 2 * NS_PER_S);
         assert_int_equal(s->now_ns - at_ns, pauses_ms[i] * NS_PER_MS);
         at_ns = s->now_ns;
-        answer(s, e.request, CV_STORE_FAILED, 0, 0, 0);
+        lease_answer(s, e.request, CV_STORE_FAILED, 0, 0, 0);
     }
     solo_free(s);
 }
@@ -544,15 +458,15 @@ static void pauses_grow_while_the_store_fails(void **unused)
 static void news_are_asked_about_at_once(void **unused)
 {
     (void)unused;
-    struct solo *s = contender();
-    answer(s, 1, CV_STORE_HELD, 8, 9, LEASE_NS);
+    struct solo *s = lease_contender();
+    lease_answer(s, 1, CV_STORE_HELD, 8, 9, LEASE_NS);
     s->now_ns += 20 * NS_PER_MS;
-    news(s);
-    assert_asks(s, CV_STORE_ACQUIRE);
-    news(s); /* meanwhile: the answer on its way may be older */
-    assert_null(asked(s));
-    answer(s, 2, CV_STORE_HELD, 8, 9, LEASE_NS);
-    assert_asks(s, CV_STORE_ACQUIRE);
+    lease_news(s);
+    lease_assert_asks(s, CV_STORE_ACQUIRE);
+    lease_news(s); /* meanwhile: the answer on its way may be older */
+    assert_null(lease_asked(s));
+    lease_answer(s, 2, CV_STORE_HELD, 8, 9, LEASE_NS);
+    lease_assert_asks(s, CV_STORE_ACQUIRE);
     solo_free(s);
 }
 
@@ -560,16 +474,16 @@ static void news_are_asked_about_at_once(void **unused)
 static void a_leader_that_has_news_makes_sure(void **unused)
 {
     (void)unused;
-    struct solo *s = leader();
-    news(s);
-    assert_asks(s, CV_STORE_RENEW);
+    struct solo *s = lease_leader();
+    lease_news(s);
+    lease_assert_asks(s, CV_STORE_RENEW);
     solo_free(s);
 }
 
 static void a_flood_of_news_is_no_flood_of_questions(void **unused)
 {
     (void)unused;
-    struct solo *s = contender();
+    struct solo *s = lease_contender();
     uint32_t questions = 0;
     uint64_t open = 1;
     const int64_t end_ns = s->now_ns + 10 * NS_PER_S;
@@ -577,16 +491,16 @@ static void a_flood_of_news_is_no_flood_of_questions(void **unused)
         if (open != 0) {
             const uint64_t request = open;
             open = 0;
-            answer(s, request, CV_STORE_HELD, 8, 9, LEASE_NS);
+            lease_answer(s, request, CV_STORE_HELD, 8, 9, LEASE_NS);
         } else {
-            news(s);
+            lease_news(s);
         }
-        if (asked(s) == NULL) {
+        if (lease_asked(s) == NULL) {
             s->out.item_count = 0;
             solo_wait_until(s, s->now_ns + NS_PER_MS);
         }
-        if (asked(s) != NULL) {
-            open = asked(s)->request;
+        if (lease_asked(s) != NULL) {
+            open = lease_asked(s)->request;
             questions++;
         }
     }
@@ -623,12 +537,12 @@ static void refuses_what_cannot_work_and_says_why(void **unused)
 /* Carries what was asked to a store and the answer back, at once. */
 static void carry(struct solo *s, struct sim_store *store, uint64_t label, int64_t now_ns)
 {
-    while (asked(s) != NULL) {
-        const struct cv_effect e = *asked(s);
+    while (lease_asked(s) != NULL) {
+        const struct cv_effect e = *lease_asked(s);
         const struct sim_store_query query = {e.verb, label, e.attempt, e.lease_ns};
         struct sim_store_answer a;
         (void)sim_store_serve(store, &query, now_ns, &a);
-        answer(s, e.request, a.verdict, a.token, a.holder, a.duration_ns);
+        lease_answer(s, e.request, a.verdict, a.token, a.holder, a.duration_ns);
     }
 }
 
@@ -645,7 +559,7 @@ static int64_t taken_over_after(const char *first_options, const char *second_op
     assert_int_equal(first->leader, 1);
     assert_int_equal(second->leader, CV_ID_ANONYMOUS);
     while (second->leader != 1) {
-        (void)await(second, 60 * NS_PER_S);
+        (void)lease_await(second, 60 * NS_PER_S);
         carry(second, &store, 9, second->now_ns - start_ns);
     }
     const int64_t after_ns = second->now_ns - start_ns;
@@ -668,329 +582,11 @@ static void ignored_answer_has_a_reason(void **unused)
 {
     (void)unused;
     struct solo *s = solo_new("lease", 1, 1, "");
-    grant(s, 77, 1);
+    lease_grant(s, 77, 1);
     assert_int_equal(solo_noted(s, "answer ignored: request {number} is no longer open")->number,
                      77);
     solo_free(s);
 }
-
-/* ---- the exact times, and rules that a single answer shows ----------------------------------- */
-
-/* The latest range for the next question that the latest step asked for; the test fails if none. */
-static const struct cv_effect *turn(const struct solo *s)
-{
-    const struct cv_effect *arm = NULL;
-    for (uint32_t i = 0; i < s->out.item_count; i++) {
-        const struct cv_effect *e = &s->out.item[i];
-        arm = e->kind == CV_EFFECT_ARM && e->timer == 0 ? e : arm;
-    }
-    assert_non_null(arm);
-    return arm;
-}
-
-static void assert_turn(const struct solo *s, int64_t earliest_ns, int64_t latest_ns)
-{
-    assert_int_equal(turn(s)->earliest_ns - s->now_ns, earliest_ns);
-    assert_int_equal(turn(s)->latest_ns - s->now_ns, latest_ns);
-}
-
-static void pauses_are_ranges_so_that_not_all_ask_at_once(void **unused)
-{
-    (void)unused;
-    struct solo *s = contender();
-    assert_turn(s, 200 * NS_PER_MS, 200 * NS_PER_MS); /* the time-out */
-    answer(s, 1, CV_STORE_FAILED, 0, 0, 0);
-    assert_turn(s, 50 * NS_PER_MS, 100 * NS_PER_MS);
-    const struct cv_effect again = await(s, NS_PER_S);
-    grant(s, again.request, 7);
-    assert_turn(s, 300 * NS_PER_MS - 300 * NS_PER_MS / 8, 300 * NS_PER_MS); /* the renewal */
-    const struct cv_effect renew = await(s, NS_PER_S);
-    answer(s, renew.request, CV_STORE_FAILED, 0, 0, 0);
-    assert_turn(s, 50 * NS_PER_MS, 100 * NS_PER_MS); /* a leader does not wait longer and longer */
-    answer(s, await(s, NS_PER_S).request, CV_STORE_FAILED, 0, 0, 0);
-    assert_turn(s, 50 * NS_PER_MS, 100 * NS_PER_MS);
-    solo_free(s);
-}
-
-static void a_short_grant_is_renewed_after_half_of_it(void **unused)
-{
-    (void)unused;
-    struct solo *s = contender();
-    answer(s, 1, CV_STORE_GRANTED, 7, 0, 200 * NS_PER_MS);
-    assert_turn(s, 100 * NS_PER_MS - 300 * NS_PER_MS / 8, 100 * NS_PER_MS);
-    solo_free(s);
-    s = contender();
-    s->now_ns += 190 * NS_PER_MS;
-    answer(s, 1, CV_STORE_GRANTED, 7, 0, 300 * NS_PER_MS);
-    assert_turn(s, 0, 0); /* it is overdue, and must not be asked for in the past */
-    solo_free(s);
-}
-
-static void who_looks_at_a_free_record_looks_less_and_less_often(void **unused)
-{
-    (void)unused;
-    struct solo *s = leader();
-    event(s, CV_EVENT_CAMPAIGN, false);
-    answer(s, asked(s)->request, CV_STORE_FREE, 0, 0, 0);
-    const int64_t pauses_ms[] = {100, 200, 400, 800, 1000, 1000};
-    for (uint32_t i = 0; i < COUNT_OF(pauses_ms); i++) {
-        assert_turn(s, pauses_ms[i] * NS_PER_MS / 2, pauses_ms[i] * NS_PER_MS);
-        const struct cv_effect e = await(s, 2 * NS_PER_S);
-        assert_int_equal(e.verb, CV_STORE_READ);
-        answer(s, e.request, CV_STORE_FREE, 0, 0, 0);
-    }
-    answer(s, await(s, 2 * NS_PER_S).request, CV_STORE_HELD, 8, 9, 10 * NS_PER_MS);
-    answer(s, await(s, 2 * NS_PER_S).request, CV_STORE_FREE, 0, 0, 0);
-    assert_turn(s, 50 * NS_PER_MS, 100 * NS_PER_MS); /* somebody led meanwhile: as at first */
-    solo_free(s);
-}
-
-static void a_rest_ends_in_time_though_the_record_is_free(void **unused)
-{
-    (void)unused;
-    struct solo *s = solo_new("lease", 1, 1, "lease=1s retry=100ms poll=5s rest=150ms");
-    grant(s, 1, 7);
-    event(s, CV_EVENT_RESIGN, false);
-    const int64_t resigned_ns = s->now_ns;
-    answer(s, asked(s)->request, CV_STORE_FREE, 0, 0, 0);
-    answer(s, await(s, NS_PER_S).request, CV_STORE_FREE, 0, 0, 0); /* after 100 ms */
-    assert_int_equal(await(s, NS_PER_S).verb, CV_STORE_ACQUIRE);
-    assert_int_equal(s->now_ns, resigned_ns + 150 * NS_PER_MS); /* and not after 100 + 200 */
-    solo_free(s);
-}
-
-static void while_the_store_fails_it_knows_the_leader_as_long_as_that_is_sure(void **unused)
-{
-    (void)unused;
-    struct solo *s = contender();
-    answer(s, 1, CV_STORE_HELD, 8, 9, 500 * NS_PER_MS);
-    news(s);
-    s->now_ns += 499 * NS_PER_MS;
-    answer(s, 2, CV_STORE_FAILED, 0, 0, 0);
-    assert_int_equal(s->leader, CV_ID_ANONYMOUS);
-    answer(s, await(s, 2 * NS_PER_S).request, CV_STORE_FAILED, 0, 0, 0);
-    assert_int_equal(s->leader, CV_ID_NONE);
-    assert_int_equal(solo_told(s)->reason, CV_REASON_STORE_UNREACHABLE);
-    assert_int_equal(solo_told(s)->token, 0);
-    assert_int_equal(solo_told(s)->label, 0);
-    assert_false(solo_told(s)->has_majority);
-    solo_free(s);
-}
-
-static void what_is_told_of_another_leader_has_no_end(void **unused)
-{
-    (void)unused;
-    struct solo *s = contender();
-    answer(s, 1, CV_STORE_HELD, 8, 9, LEASE_NS);
-    const struct cv_leadership *told = solo_told(s);
-    assert_false(told->is_self);
-    assert_int_equal(told->leader, CV_ID_ANONYMOUS);
-    assert_int_equal(told->label, 9);
-    assert_int_equal(told->token, 8);
-    assert_int_equal(told->valid_until_ns, 0);
-    assert_int_equal(told->reason, CV_REASON_ELECTED);
-    assert_false(told->has_majority);
-    news(s);
-    answer(s, 2, CV_STORE_HELD, 8, 9, LEASE_NS);
-    assert_null(solo_told(s)); /* the same again is nothing to tell */
-    solo_free(s);
-}
-
-static void news_beyond_the_allowance_are_asked_about_soon(void **unused)
-{
-    (void)unused;
-    struct solo *s = contender();
-    uint64_t request = 1;
-    for (;;) {
-        answer(s, request, CV_STORE_HELD, 8, 9, LEASE_NS);
-        news(s);
-        if (asked(s) == NULL) {
-            break;
-        }
-        request = asked(s)->request;
-    }
-    assert_int_equal(request, 5); /* four in a row after the first question */
-    assert_turn(s, 25 * NS_PER_MS, 25 * NS_PER_MS);
-    news(s);
-    assert_int_equal(s->out.item_count, 0); /* that turn will do */
-    solo_free(s);
-}
-
-static void a_place_behind_its_successor_is_not_charged_to_the_news(void **unused)
-{
-    (void)unused;
-    struct solo *s = leader();
-    event(s, CV_EVENT_RESIGN, false);
-    answer(s, asked(s)->request, CV_STORE_HELD, 8, 9, LEASE_NS);
-    assert_asks(s, CV_STORE_ACQUIRE);
-    uint32_t questions = 0;
-    for (uint64_t request = asked(s)->request;; request = asked(s)->request) {
-        answer(s, request, CV_STORE_HELD, 8, 9, LEASE_NS);
-        news(s);
-        if (asked(s) == NULL) {
-            break;
-        }
-        questions++;
-    }
-    assert_int_equal(questions, 3);
-    solo_free(s);
-}
-
-static void its_own_former_attempt_ends_the_view_of_another(void **unused)
-{
-    (void)unused;
-    struct solo *s = contender();
-    answer(s, 1, CV_STORE_HELD, 8, 9, 10 * NS_PER_MS);
-    assert_int_equal(s->leader, CV_ID_ANONYMOUS);
-    answer(s, await(s, NS_PER_S).request, CV_STORE_HELD, 9, /* its own label */ 0, LEASE_NS);
-    assert_int_equal(s->leader, CV_ID_NONE);
-    solo_free(s);
-}
-
-static void an_older_holder_than_one_seen_is_not_news(void **unused)
-{
-    (void)unused;
-    struct solo *s = contender();
-    answer(s, 1, CV_STORE_HELD, 8, 9, 10 * NS_PER_MS);
-    answer(s, await(s, NS_PER_S).request, CV_STORE_HELD, 7, 5, 10 * NS_PER_MS);
-    assert_null(solo_told(s));
-    answer(s, await(s, NS_PER_S).request, CV_STORE_HELD, 8, 5, 10 * NS_PER_MS);
-    assert_int_equal(solo_told(s)->label, 5);
-    solo_free(s);
-}
-
-static void a_leader_that_is_told_of_a_holder_asks_and_leads_on(void **unused)
-{
-    (void)unused;
-    struct solo *s = contender();
-    const struct cv_effect second = await(s, NS_PER_S);
-    grant(s, 1, 7);
-    assert_int_equal(s->leader, 1);
-    answer(s, second.request, CV_STORE_HELD, 8, 9, LEASE_NS);
-    assert_int_equal(s->leader, 1);
-    assert_asks(s, CV_STORE_RENEW);
-    solo_free(s);
-}
-
-static void a_grant_that_was_overtaken_does_not_count_though_its_token_is_new(void **unused)
-{
-    (void)unused;
-    struct solo *s = contender();
-    const struct cv_effect second = await(s, NS_PER_S);
-    answer(s, second.request, CV_STORE_HELD, 8, 9, LEASE_NS);
-    grant(s, 1, 9);
-    assert_int_equal(s->leader, CV_ID_ANONYMOUS);
-    assert_null(asked(s));
-    solo_free(s);
-}
-
-static void a_copy_of_an_answer_changes_nothing(void **unused)
-{
-    (void)unused;
-    struct solo *s = contender();
-    answer(s, 1, CV_STORE_HELD, 8, 9, LEASE_NS);
-    answer(s, 1, CV_STORE_HELD, 8, 9, LEASE_NS);
-    assert_int_equal(s->out.item_count, 0);
-    solo_free(s);
-}
-
-static void who_resigns_too_late_rests_all_the_same(void **unused)
-{
-    (void)unused;
-    struct solo *s = leader();
-    solo_pause(s, 5 * NS_PER_S);
-    event(s, CV_EVENT_RESIGN, false);
-    assert_int_equal(s->leader, CV_ID_NONE);
-    assert_int_equal(solo_told(s)->reason, CV_REASON_EXPIRED);
-    assert_asks(s, CV_STORE_READ); /* nothing is released: its time is over */
-    answer(s, asked(s)->request, CV_STORE_FREE, 0, 0, 0);
-    assert_null(asked(s));
-    solo_free(s);
-}
-
-static void who_is_a_candidate_already_goes_on(void **unused)
-{
-    (void)unused;
-    struct solo *s = leader();
-    event(s, CV_EVENT_CAMPAIGN, true);
-    assert_int_equal(s->leader, 1);
-    assert_int_equal(s->out.item_count, 0);
-    event(s, CV_EVENT_CAMPAIGN, false);
-    assert_int_equal(solo_told(s)->reason, CV_REASON_RESIGNED);
-    assert_asks(s, CV_STORE_RELEASE);
-    event(s, CV_EVENT_CAMPAIGN, false);
-    assert_int_equal(s->out.item_count, 0);
-    solo_free(s);
-}
-
-static void standing_again_ends_a_rest(void **unused)
-{
-    (void)unused;
-    struct solo *s = leader();
-    event(s, CV_EVENT_RESIGN, false);
-    answer(s, asked(s)->request, CV_STORE_FREE, 0, 0, 0);
-    event(s, CV_EVENT_CAMPAIGN, false);
-    event(s, CV_EVENT_CAMPAIGN, true);
-    assert_asks(s, CV_STORE_ACQUIRE);
-    solo_free(s);
-}
-
-static void the_end_of_a_leadership_that_is_over_does_not_ring(void **unused)
-{
-    (void)unused;
-    struct solo *s = leader();
-    assert_int_not_equal(s->timer_ns[1], 0);
-    solo_step(s, (struct cv_event){.kind = CV_EVENT_TIMER, .timer = 1}); /* before its time */
-    assert_int_equal(s->out.item_count, 0);
-    event(s, CV_EVENT_RESIGN, false);
-    assert_int_equal(s->timer_ns[1], 0);
-    solo_free(s);
-}
-
-static void who_cannot_go_on_stops_for_good_and_releases_nothing(void **unused)
-{
-    (void)unused;
-    struct solo *s = leader();
-    event(s, CV_EVENT_PERSIST_FAILED, false);
-    assert_int_equal(s->leader, CV_ID_NONE);
-    assert_int_equal(solo_told(s)->reason, CV_REASON_STOPPED);
-    assert_null(asked(s));
-    assert_int_equal(s->timer_ns[0], 0);
-    assert_int_equal(s->timer_ns[1], 0);
-    news(s);
-    assert_int_equal(s->out.item_count, 0);
-    event(s, CV_EVENT_CAMPAIGN, true);
-    assert_int_equal(s->out.item_count, 0);
-    solo_free(s);
-    s = contender();
-    answer(s, 1, CV_STORE_HELD, 8, 9, LEASE_NS);
-    event(s, CV_EVENT_PERSIST_FAILED, false);
-    assert_int_equal(s->leader, CV_ID_NONE);
-    assert_int_equal(solo_told(s)->reason, CV_REASON_STOPPED);
-    solo_free(s);
-}
-
-static void what_just_works_is_accepted(void **unused)
-{
-    (void)unused;
-    struct solo *s = solo_new("lease", 1, 1, "");
-    assert_int_equal(s->protocol->settle_ns(&s->config),
-                     45 * NS_PER_S); /* as docs/lease.md has it */
-    assert_int_equal(s->protocol->store_ns(&s->config), NS_PER_S);
-    solo_free(s);
-    solo_free(solo_new("lease", 1, 1, "lease=1s retry=100ms retry-max=100ms poll=100ms"));
-    /* 1 s less 200 us and 1 ns, for max(600, 200) + 200 + what is left */
-    solo_free(solo_new("lease", 1, 1, "lease=1s renew=600ms timeout=200ms retry=199799us"));
-    struct cv_config config;
-    const struct cv_protocol *p = cv_protocol_find("lease");
-    cv_config_init(&config, p, 1, 1);
-    assert_int_equal(cv_config_set(&config, p, "lease", "1s", NULL), CV_OK);
-    assert_int_equal(cv_config_set(&config, p, "renew", "600ms", NULL), CV_OK);
-    assert_int_equal(cv_config_set(&config, p, "timeout", "200ms", NULL), CV_OK);
-    assert_int_equal(cv_config_set(&config, p, "retry", "199799999ns", NULL), CV_OK);
-    assert_int_equal(cv_core_configure(p, &config, NULL), CV_E_INVALID);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1029,25 +625,6 @@ int main(void)
         cmocka_unit_test(a_flood_of_news_is_no_flood_of_questions),
         cmocka_unit_test(refuses_what_cannot_work_and_says_why),
         cmocka_unit_test(the_holders_own_lease_governs),
-        cmocka_unit_test(pauses_are_ranges_so_that_not_all_ask_at_once),
-        cmocka_unit_test(a_short_grant_is_renewed_after_half_of_it),
-        cmocka_unit_test(who_looks_at_a_free_record_looks_less_and_less_often),
-        cmocka_unit_test(a_rest_ends_in_time_though_the_record_is_free),
-        cmocka_unit_test(while_the_store_fails_it_knows_the_leader_as_long_as_that_is_sure),
-        cmocka_unit_test(what_is_told_of_another_leader_has_no_end),
-        cmocka_unit_test(news_beyond_the_allowance_are_asked_about_soon),
-        cmocka_unit_test(a_place_behind_its_successor_is_not_charged_to_the_news),
-        cmocka_unit_test(its_own_former_attempt_ends_the_view_of_another),
-        cmocka_unit_test(an_older_holder_than_one_seen_is_not_news),
-        cmocka_unit_test(a_leader_that_is_told_of_a_holder_asks_and_leads_on),
-        cmocka_unit_test(a_grant_that_was_overtaken_does_not_count_though_its_token_is_new),
-        cmocka_unit_test(a_copy_of_an_answer_changes_nothing),
-        cmocka_unit_test(who_resigns_too_late_rests_all_the_same),
-        cmocka_unit_test(who_is_a_candidate_already_goes_on),
-        cmocka_unit_test(standing_again_ends_a_rest),
-        cmocka_unit_test(the_end_of_a_leadership_that_is_over_does_not_ring),
-        cmocka_unit_test(who_cannot_go_on_stops_for_good_and_releases_nothing),
-        cmocka_unit_test(what_just_works_is_accepted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

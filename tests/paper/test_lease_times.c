@@ -1,0 +1,346 @@
+/* tests/paper/test_lease_times.c - the exact times of `lease`, and rules that a single answer
+ * shows: docs/lease.md. */
+#include "support/lease.h"
+
+#include <string.h>
+
+/* The latest range for the next question that the latest step asked for; the test fails if none. */
+static const struct cv_effect *turn(const struct solo *s)
+{
+    const struct cv_effect *arm = NULL;
+    for (uint32_t i = 0; i < s->out.item_count; i++) {
+        const struct cv_effect *e = &s->out.item[i];
+        arm = e->kind == CV_EFFECT_ARM && e->timer == 0 ? e : arm;
+    }
+    assert_non_null(arm);
+    return arm;
+}
+
+static void assert_turn(const struct solo *s, int64_t earliest_ns, int64_t latest_ns)
+{
+    assert_int_equal(turn(s)->earliest_ns - s->now_ns, earliest_ns);
+    assert_int_equal(turn(s)->latest_ns - s->now_ns, latest_ns);
+}
+
+static void pauses_are_ranges_so_that_not_all_ask_at_once(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_contender();
+    assert_turn(s, 200 * NS_PER_MS, 200 * NS_PER_MS); /* the time-out */
+    lease_answer(s, 1, CV_STORE_FAILED, 0, 0, 0);
+    assert_turn(s, 50 * NS_PER_MS, 100 * NS_PER_MS);
+    const struct cv_effect again = lease_await(s, NS_PER_S);
+    lease_grant(s, again.request, 7);
+    assert_turn(s, 300 * NS_PER_MS - 300 * NS_PER_MS / 8, 300 * NS_PER_MS); /* the renewal */
+    const struct cv_effect renew = lease_await(s, NS_PER_S);
+    lease_answer(s, renew.request, CV_STORE_FAILED, 0, 0, 0);
+    assert_turn(s, 50 * NS_PER_MS, 100 * NS_PER_MS); /* a leader does not wait longer and longer */
+    lease_answer(s, lease_await(s, NS_PER_S).request, CV_STORE_FAILED, 0, 0, 0);
+    assert_turn(s, 50 * NS_PER_MS, 100 * NS_PER_MS);
+    solo_free(s);
+}
+
+static void a_short_grant_is_renewed_after_half_of_it(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_contender();
+    lease_answer(s, 1, CV_STORE_GRANTED, 7, 0, 200 * NS_PER_MS);
+    assert_turn(s, 100 * NS_PER_MS - 300 * NS_PER_MS / 8, 100 * NS_PER_MS);
+    solo_free(s);
+    s = lease_contender();
+    s->now_ns += 190 * NS_PER_MS;
+    lease_answer(s, 1, CV_STORE_GRANTED, 7, 0, 300 * NS_PER_MS);
+    assert_turn(s, 0, 0); /* it is overdue, and must not be asked for in the past */
+    solo_free(s);
+}
+
+static void who_looks_at_a_free_record_looks_less_and_less_often(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_leader();
+    lease_event(s, CV_EVENT_CAMPAIGN, false);
+    lease_answer(s, lease_asked(s)->request, CV_STORE_FREE, 0, 0, 0);
+    const int64_t pauses_ms[] = {100, 200, 400, 800, 1000, 1000};
+    for (uint32_t i = 0; i < COUNT_OF(pauses_ms); i++) {
+        assert_turn(s, pauses_ms[i] * NS_PER_MS / 2, pauses_ms[i] * NS_PER_MS);
+        const struct cv_effect e = lease_await(s, 2 * NS_PER_S);
+        assert_int_equal(e.verb, CV_STORE_READ);
+        lease_answer(s, e.request, CV_STORE_FREE, 0, 0, 0);
+    }
+    lease_answer(s, lease_await(s, 2 * NS_PER_S).request, CV_STORE_HELD, 8, 9, 10 * NS_PER_MS);
+    lease_answer(s, lease_await(s, 2 * NS_PER_S).request, CV_STORE_FREE, 0, 0, 0);
+    assert_turn(s, 50 * NS_PER_MS, 100 * NS_PER_MS); /* somebody led meanwhile: as at first */
+    solo_free(s);
+}
+
+static void a_rest_ends_in_time_though_the_record_is_free(void **unused)
+{
+    (void)unused;
+    struct solo *s = solo_new("lease", 1, 1, "lease=1s retry=100ms poll=5s rest=150ms");
+    lease_grant(s, 1, 7);
+    lease_event(s, CV_EVENT_RESIGN, false);
+    const int64_t resigned_ns = s->now_ns;
+    lease_answer(s, lease_asked(s)->request, CV_STORE_FREE, 0, 0, 0);
+    lease_answer(s, lease_await(s, NS_PER_S).request, CV_STORE_FREE, 0, 0, 0); /* after 100 ms */
+    assert_int_equal(lease_await(s, NS_PER_S).verb, CV_STORE_ACQUIRE);
+    assert_int_equal(s->now_ns, resigned_ns + 150 * NS_PER_MS); /* and not after 100 + 200 */
+    solo_free(s);
+}
+
+static void while_the_store_fails_it_knows_the_leader_as_long_as_that_is_sure(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_contender();
+    lease_answer(s, 1, CV_STORE_HELD, 8, 9, 500 * NS_PER_MS);
+    lease_news(s);
+    s->now_ns += 499 * NS_PER_MS;
+    lease_answer(s, 2, CV_STORE_FAILED, 0, 0, 0);
+    assert_int_equal(s->leader, CV_ID_ANONYMOUS);
+    lease_answer(s, lease_await(s, 2 * NS_PER_S).request, CV_STORE_FAILED, 0, 0, 0);
+    assert_int_equal(s->leader, CV_ID_NONE);
+    assert_int_equal(solo_told(s)->reason, CV_REASON_STORE_UNREACHABLE);
+    assert_int_equal(solo_told(s)->token, 0);
+    assert_int_equal(solo_told(s)->label, 0);
+    assert_false(solo_told(s)->has_majority);
+    solo_free(s);
+}
+
+static void what_is_told_of_another_leader_has_no_end(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_contender();
+    lease_answer(s, 1, CV_STORE_HELD, 8, 9, LEASE_NS);
+    const struct cv_leadership *told = solo_told(s);
+    assert_false(told->is_self);
+    assert_int_equal(told->leader, CV_ID_ANONYMOUS);
+    assert_int_equal(told->label, 9);
+    assert_int_equal(told->token, 8);
+    assert_int_equal(told->valid_until_ns, 0);
+    assert_int_equal(told->reason, CV_REASON_ELECTED);
+    assert_false(told->has_majority);
+    lease_news(s);
+    lease_answer(s, 2, CV_STORE_HELD, 8, 9, LEASE_NS);
+    assert_null(solo_told(s)); /* the same again is nothing to tell */
+    solo_free(s);
+}
+
+static void news_beyond_the_allowance_are_asked_about_soon(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_contender();
+    uint64_t request = 1;
+    for (;;) {
+        lease_answer(s, request, CV_STORE_HELD, 8, 9, LEASE_NS);
+        lease_news(s);
+        if (lease_asked(s) == NULL) {
+            break;
+        }
+        request = lease_asked(s)->request;
+    }
+    assert_int_equal(request, 5); /* four in a row after the first question */
+    assert_turn(s, 25 * NS_PER_MS, 25 * NS_PER_MS);
+    lease_news(s);
+    assert_int_equal(s->out.item_count, 0); /* that turn will do */
+    solo_free(s);
+}
+
+static void a_place_behind_its_successor_is_not_charged_to_the_news(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_leader();
+    lease_event(s, CV_EVENT_RESIGN, false);
+    lease_answer(s, lease_asked(s)->request, CV_STORE_HELD, 8, 9, LEASE_NS);
+    lease_assert_asks(s, CV_STORE_ACQUIRE);
+    uint32_t questions = 0;
+    for (uint64_t request = lease_asked(s)->request;; request = lease_asked(s)->request) {
+        lease_answer(s, request, CV_STORE_HELD, 8, 9, LEASE_NS);
+        lease_news(s);
+        if (lease_asked(s) == NULL) {
+            break;
+        }
+        questions++;
+    }
+    assert_int_equal(questions, 3);
+    solo_free(s);
+}
+
+static void its_own_former_attempt_ends_the_view_of_another(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_contender();
+    lease_answer(s, 1, CV_STORE_HELD, 8, 9, 10 * NS_PER_MS);
+    assert_int_equal(s->leader, CV_ID_ANONYMOUS);
+    lease_answer(s, lease_await(s, NS_PER_S).request, CV_STORE_HELD, 9, /* its own label */ 0,
+                 LEASE_NS);
+    assert_int_equal(s->leader, CV_ID_NONE);
+    solo_free(s);
+}
+
+static void an_older_holder_than_one_seen_is_not_news(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_contender();
+    lease_answer(s, 1, CV_STORE_HELD, 8, 9, 10 * NS_PER_MS);
+    lease_answer(s, lease_await(s, NS_PER_S).request, CV_STORE_HELD, 7, 5, 10 * NS_PER_MS);
+    assert_null(solo_told(s));
+    lease_answer(s, lease_await(s, NS_PER_S).request, CV_STORE_HELD, 8, 5, 10 * NS_PER_MS);
+    assert_int_equal(solo_told(s)->label, 5);
+    solo_free(s);
+}
+
+static void a_leader_that_is_told_of_a_holder_asks_and_leads_on(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_contender();
+    const struct cv_effect second = lease_await(s, NS_PER_S);
+    lease_grant(s, 1, 7);
+    assert_int_equal(s->leader, 1);
+    lease_answer(s, second.request, CV_STORE_HELD, 8, 9, LEASE_NS);
+    assert_int_equal(s->leader, 1);
+    lease_assert_asks(s, CV_STORE_RENEW);
+    solo_free(s);
+}
+
+static void a_grant_that_was_overtaken_does_not_count_though_its_token_is_new(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_contender();
+    const struct cv_effect second = lease_await(s, NS_PER_S);
+    lease_answer(s, second.request, CV_STORE_HELD, 8, 9, LEASE_NS);
+    lease_grant(s, 1, 9);
+    assert_int_equal(s->leader, CV_ID_ANONYMOUS);
+    assert_null(lease_asked(s));
+    solo_free(s);
+}
+
+static void a_copy_of_an_answer_changes_nothing(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_contender();
+    lease_answer(s, 1, CV_STORE_HELD, 8, 9, LEASE_NS);
+    lease_answer(s, 1, CV_STORE_HELD, 8, 9, LEASE_NS);
+    assert_int_equal(s->out.item_count, 0);
+    solo_free(s);
+}
+
+static void who_resigns_too_late_rests_all_the_same(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_leader();
+    solo_pause(s, 5 * NS_PER_S);
+    lease_event(s, CV_EVENT_RESIGN, false);
+    assert_int_equal(s->leader, CV_ID_NONE);
+    assert_int_equal(solo_told(s)->reason, CV_REASON_EXPIRED);
+    lease_assert_asks(s, CV_STORE_READ); /* nothing is released: its time is over */
+    lease_answer(s, lease_asked(s)->request, CV_STORE_FREE, 0, 0, 0);
+    assert_null(lease_asked(s));
+    solo_free(s);
+}
+
+static void who_is_a_candidate_already_goes_on(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_leader();
+    lease_event(s, CV_EVENT_CAMPAIGN, true);
+    assert_int_equal(s->leader, 1);
+    assert_int_equal(s->out.item_count, 0);
+    lease_event(s, CV_EVENT_CAMPAIGN, false);
+    assert_int_equal(solo_told(s)->reason, CV_REASON_RESIGNED);
+    lease_assert_asks(s, CV_STORE_RELEASE);
+    lease_event(s, CV_EVENT_CAMPAIGN, false);
+    assert_int_equal(s->out.item_count, 0);
+    solo_free(s);
+}
+
+static void standing_again_ends_a_rest(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_leader();
+    lease_event(s, CV_EVENT_RESIGN, false);
+    lease_answer(s, lease_asked(s)->request, CV_STORE_FREE, 0, 0, 0);
+    lease_event(s, CV_EVENT_CAMPAIGN, false);
+    lease_event(s, CV_EVENT_CAMPAIGN, true);
+    lease_assert_asks(s, CV_STORE_ACQUIRE);
+    solo_free(s);
+}
+
+static void the_end_of_a_leadership_that_is_over_does_not_ring(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_leader();
+    assert_int_not_equal(s->timer_ns[1], 0);
+    solo_step(s, (struct cv_event){.kind = CV_EVENT_TIMER, .timer = 1}); /* before its time */
+    assert_int_equal(s->out.item_count, 0);
+    lease_event(s, CV_EVENT_RESIGN, false);
+    assert_int_equal(s->timer_ns[1], 0);
+    solo_free(s);
+}
+
+static void who_cannot_go_on_stops_for_good_and_releases_nothing(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_leader();
+    lease_event(s, CV_EVENT_PERSIST_FAILED, false);
+    assert_int_equal(s->leader, CV_ID_NONE);
+    assert_int_equal(solo_told(s)->reason, CV_REASON_STOPPED);
+    assert_null(lease_asked(s));
+    assert_int_equal(s->timer_ns[0], 0);
+    assert_int_equal(s->timer_ns[1], 0);
+    lease_news(s);
+    assert_int_equal(s->out.item_count, 0);
+    lease_event(s, CV_EVENT_CAMPAIGN, true);
+    assert_int_equal(s->out.item_count, 0);
+    solo_free(s);
+    s = lease_contender();
+    lease_answer(s, 1, CV_STORE_HELD, 8, 9, LEASE_NS);
+    lease_event(s, CV_EVENT_PERSIST_FAILED, false);
+    assert_int_equal(s->leader, CV_ID_NONE);
+    assert_int_equal(solo_told(s)->reason, CV_REASON_STOPPED);
+    solo_free(s);
+}
+
+static void what_just_works_is_accepted(void **unused)
+{
+    (void)unused;
+    struct solo *s = solo_new("lease", 1, 1, "");
+    assert_int_equal(s->protocol->settle_ns(&s->config),
+                     45 * NS_PER_S); /* as docs/lease.md has it */
+    assert_int_equal(s->protocol->store_ns(&s->config), NS_PER_S);
+    solo_free(s);
+    solo_free(solo_new("lease", 1, 1, "lease=1s retry=100ms retry-max=100ms poll=100ms"));
+    /* 1 s less 200 us and 1 ns, for max(600, 200) + 200 + what is left */
+    solo_free(solo_new("lease", 1, 1, "lease=1s renew=600ms timeout=200ms retry=199799us"));
+    struct cv_config config;
+    const struct cv_protocol *p = cv_protocol_find("lease");
+    cv_config_init(&config, p, 1, 1);
+    assert_int_equal(cv_config_set(&config, p, "lease", "1s", NULL), CV_OK);
+    assert_int_equal(cv_config_set(&config, p, "renew", "600ms", NULL), CV_OK);
+    assert_int_equal(cv_config_set(&config, p, "timeout", "200ms", NULL), CV_OK);
+    assert_int_equal(cv_config_set(&config, p, "retry", "199799999ns", NULL), CV_OK);
+    assert_int_equal(cv_core_configure(p, &config, NULL), CV_E_INVALID);
+}
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pauses_are_ranges_so_that_not_all_ask_at_once),
+        cmocka_unit_test(a_short_grant_is_renewed_after_half_of_it),
+        cmocka_unit_test(who_looks_at_a_free_record_looks_less_and_less_often),
+        cmocka_unit_test(a_rest_ends_in_time_though_the_record_is_free),
+        cmocka_unit_test(while_the_store_fails_it_knows_the_leader_as_long_as_that_is_sure),
+        cmocka_unit_test(what_is_told_of_another_leader_has_no_end),
+        cmocka_unit_test(news_beyond_the_allowance_are_asked_about_soon),
+        cmocka_unit_test(a_place_behind_its_successor_is_not_charged_to_the_news),
+        cmocka_unit_test(its_own_former_attempt_ends_the_view_of_another),
+        cmocka_unit_test(an_older_holder_than_one_seen_is_not_news),
+        cmocka_unit_test(a_leader_that_is_told_of_a_holder_asks_and_leads_on),
+        cmocka_unit_test(a_grant_that_was_overtaken_does_not_count_though_its_token_is_new),
+        cmocka_unit_test(a_copy_of_an_answer_changes_nothing),
+        cmocka_unit_test(who_resigns_too_late_rests_all_the_same),
+        cmocka_unit_test(who_is_a_candidate_already_goes_on),
+        cmocka_unit_test(standing_again_ends_a_rest),
+        cmocka_unit_test(the_end_of_a_leadership_that_is_over_does_not_ring),
+        cmocka_unit_test(who_cannot_go_on_stops_for_good_and_releases_nothing),
+        cmocka_unit_test(what_just_works_is_accepted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
