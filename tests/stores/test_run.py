@@ -346,8 +346,9 @@ def a_period_is_run_once(stage):
 
 def a_job_whose_runner_is_killed_is_run_by_another(stage):
     """The first run never ends by itself; whoever finds its mark ends at once."""
-    job = ["sh", "-c", f"""echo "ran $CONCLAVE_NODE $CONCLAVE_TOKEN" >>{stage.log}
-        if mkdir {stage.folder}/first 2>/dev/null; then sleep 1000; fi"""]
+    job = ["sh", "-c", f"""mkdir {stage.folder}/first 2>/dev/null; is_first=$?
+        echo "ran $CONCLAVE_NODE $CONCLAVE_TOKEN" >>{stage.log}
+        if [ $is_first = 0 ]; then sleep 1000; fi"""]
     nodes = [stage.spawn(command=job, options=["--every", "1d"]) for _ in range(3)]
     await_that(lambda: stage.lines("ran"), "a run")
     runner = stage.lines("ran")[0][1]
