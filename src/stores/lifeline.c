@@ -1,6 +1,8 @@
 /* src/stores/lifeline.c - named pipes that living processes hold open for writing. */
 #include "stores/lifeline.h"
 
+#include "os/descriptor.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,7 +21,7 @@ int cv__lifeline_hold(const char *path)
         (void)unlink(path); /* best effort: nobody knows the name yet */
         return -error;
     }
-    return held;
+    return cv__descriptor_raise(held); /* others wait for it to be closed */
 }
 
 /* A copy made by dup() would share its lock with our own descriptor, which would keep it. */

@@ -55,6 +55,7 @@ struct cv_store {
 
     struct cv_sqlite_job job;
     bool is_at_work;
+    bool must_tidy; /* its job was answered and has an end, which comes before the next one */
     struct waiting waiting[WAITING_MAX];
     uint32_t waiting_count;
     bool is_queued;
@@ -227,7 +228,13 @@ static void line_follow(struct cv_store *store, uint64_t token, const char *pipe
 static void job_do(uv_work_t *work)
 {
     struct file *file = work->data;
-    cv__sqlite_do(&file->sqlite, file->jobs);
+    if (!file->jobs->is_untidy) { /* all of them are, or none */
+        cv__sqlite_do(&file->sqlite, file->jobs);
+        return;
+    }
+    for (struct cv_sqlite_job *job = file->jobs; job != NULL; job = job->next) {
+        cv__sqlite_tidy(&file->sqlite, job);
+    }
 }
 
 static struct cv_store *store_of(struct cv_sqlite_job *job)
@@ -241,7 +248,8 @@ static void close_end(struct cv_store *store);
 static void queue_add(struct cv_store *store)
 {
     struct file *file = store->file;
-    if (store->is_queued || store->is_at_work || store->waiting_count == 0) {
+    const bool has_work = store->waiting_count > 0 || store->must_tidy;
+    if (store->is_queued || store->is_at_work || !has_work) {
         return;
     }
     store->is_queued = true;
@@ -281,6 +289,7 @@ static void store_answer(struct cv_store *store)
     struct cv_sqlite_job *job = &store->job;
     store->held = store->contender.held;
     const bool must_wait = job->answer.verdict == CV_STORE_HELD && job->request.runs == NULL;
+    store->must_tidy = job->is_untidy;
     if (must_wait) {
         bound_wait(store->file, &job->answer);
     }
@@ -303,9 +312,13 @@ static void job_done(uv_work_t *work, int status)
     while (file->jobs != NULL) { /* busy meanwhile: requests from within answers wait */
         struct cv_store *store = store_of(file->jobs);
         file->jobs = file->jobs->next;
+        const bool was_tidied = store->must_tidy;
         store->is_at_work = false;
+        store->must_tidy = false;
         if (store->is_closing) {
             close_end(store);
+        } else if (was_tidied) {
+            queue_add(store); /* it was answered before */
         } else {
             store_answer(store);
         }
@@ -314,12 +327,17 @@ static void job_done(uv_work_t *work, int status)
     file_work(file);
 }
 
-/* The next request of this store becomes its job. */
+/* The next request of this store becomes its job, or the end of the last one. */
 static void job_begin(struct cv_store *store)
 {
     const struct waiting *first = &store->waiting[0];
     struct cv_sqlite_job *job = &store->job;
     CV_ASSERT(!store->is_at_work);
+    store->is_at_work = true;
+    if (store->must_tidy) {
+        job->next = NULL;
+        return;
+    }
     CV_ASSERT(store->waiting_count > 0);
     memset(job, 0, sizeof *job);
     job->contender = &store->contender;
@@ -328,7 +346,6 @@ static void job_begin(struct cv_store *store)
     memcpy(job->heir, first->heir, sizeof job->heir);
     store->waiting_count--;
     memmove(store->waiting, store->waiting + 1, store->waiting_count * sizeof store->waiting[0]);
-    store->is_at_work = true;
 }
 
 static void file_work(struct file *file)
@@ -337,8 +354,12 @@ static void file_work(struct file *file)
         return;
     }
     struct cv_sqlite_job **end = &file->jobs;
+    const bool must_tidy = file->queue->must_tidy;
     for (uint32_t count = 0; count < JOBS_MAX && file->queue != NULL; count++) {
         struct cv_store *store = file->queue;
+        if (store->must_tidy != must_tidy) {
+            break;
+        }
         queue_remove(store);
         job_begin(store);
         *end = &store->job;

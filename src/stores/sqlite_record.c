@@ -494,13 +494,21 @@ static void finish(struct cv_sqlite *s, struct cv_sqlite_job *job)
     if (job->is_released) {
         cv__sqlite_leave(c);
     }
+    job->is_untidy = job->is_taken;
+    if (job->is_released || job->asks_resign) {
+        cv__sqlite_wake_others(s, c);
+    }
+}
+
+void cv__sqlite_tidy(struct cv_sqlite *s, struct cv_sqlite_job *job)
+{
+    CV_ASSERT(job->is_untidy);
+    job->is_untidy = false;
     if (job->unused[0] != '\0' && cv__sqlite_pipe_look(s, job->unused) == CV_LIFELINE_CUT &&
         !cv__sqlite_pipe_is_named(s, job->unused)) {
         cv__sqlite_pipe_unlink(s, job->unused);
     }
-    if (job->is_taken || job->is_released || job->asks_resign) {
-        cv__sqlite_wake_others(s, c);
-    }
+    cv__sqlite_wake_others(s, job->contender);
 }
 
 /* Nothing was written, as far as we know. If it was all the same, others need not wait for us. */
@@ -595,7 +603,7 @@ void cv__sqlite_do(struct cv_sqlite *s, struct cv_sqlite_job *jobs)
     const bool is_there = cv__sqlite_file_check(s->path, &s->file, &error) == CV_OK;
     for (struct cv_sqlite_job *job = jobs; job != NULL; job = job->next) {
         CV_ASSERT(job->request.request != 0);
-        job->is_due = job->is_taken = job->is_released = false;
+        job->is_due = job->is_taken = job->is_released = job->is_untidy = false;
         job->unused[0] = '\0';
         if (is_there && job->request.runs != NULL) {
             cv__sqlite_runs(s, job);

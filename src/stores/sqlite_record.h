@@ -98,6 +98,7 @@ struct cv_sqlite_job {
     bool is_due;                       /* it has to write, and has not yet */
     bool is_taken, is_released;        /* what it has written, if that can be committed */
     bool is_outlived;                  /* released, and a process of its command still runs */
+    bool is_untidy;                    /* answered, and cv__sqlite_tidy() is to follow */
     char unused[CV_SQLITE_PIPE_BYTES]; /* the pipe of a former leadership, to be removed then */
 };
 
@@ -114,6 +115,10 @@ void cv__sqlite_leave(struct cv_sqlite_contender *c);
 
 /* Carries out a list of requests, at most one of each contender, and answers them. */
 void cv__sqlite_do(struct cv_sqlite *s, struct cv_sqlite_job *jobs);
+
+/* What a new leader need not wait for: removes the pipe of the former one, and tells those who
+ * watch. To be called after the answer of a job that is_untidy was passed on. */
+void cv__sqlite_tidy(struct cv_sqlite *s, struct cv_sqlite_job *job);
 
 /* Reads or writes the text about runs that the request lends, in a transaction of its own. */
 void cv__sqlite_runs(struct cv_sqlite *s, struct cv_sqlite_job *job);

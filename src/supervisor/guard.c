@@ -186,9 +186,20 @@ static void close_if_open(int *fd)
     }
 }
 
+/* What is left for us to do is of no importance, and must not keep the processor from the next
+ * leader, who may wait on the same one. */
+static void hurry_no_more(void)
+{
+    const struct sched_param ordinary = {.sched_priority = 0};
+    (void)sched_setscheduler(0, SCHED_OTHER, &ordinary);
+}
+
 /* The last thing of a run: no descendant lives. */
 static void become_idle(struct guard *g)
 {
+    if (g->is_orphan) {
+        hurry_no_more();
+    }
     close_if_open(&g->exec_fd);
     close_if_open(&g->inherit_fd); /* before the report: whoever reads it has the only copy */
     cv__lease_end(g->setting->lease, g->run);
@@ -302,6 +313,7 @@ static void sweep(struct guard *g, int64_t now_ns)
     g->sweep_count++;
     if (g->command != 0) {
         (void)kill(-g->command, SIGKILL); /* most of them, with one call */
+        cv__tree_hurry(g->command);
     }
     cv__cgroup_kill(&g->cgroup);
     if (g->sweep_count <= PLAIN_SWEEPS) {

@@ -9,6 +9,7 @@
 
 #include "core/errors.h"
 #include "os/clock.h"
+#include "os/descriptor.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/child.h"
 #include "supervisor/guard.h"
@@ -160,6 +161,7 @@ static int guard_fork(struct cv_supervisor *s, struct cv_errtext *reterr)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         return cv__fail(reterr, CV_E_IO, "cannot make a socket for the guard: %s", strerror(errno));
     }
+    ends[0] = cv__descriptor_raise(ends[0]); /* its end tells the guard that we are dead */
     const struct cv_guard_setting setting = {
         .of = &s->setting,
         .schedule = s->schedule,

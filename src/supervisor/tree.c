@@ -190,9 +190,7 @@ void cv__tree_collect_children(struct cv_tree *tree, pid_t root, bool (*is_forei
     }
 }
 
-/* A killed process needs CPU time once more, to die, and on a busy machine it waits for it. If we
- * are allowed to, we raise its priority. */
-static void hurry(pid_t pid)
+void cv__tree_hurry(pid_t pid)
 {
     const struct sched_param first = {.sched_priority = 1};
     (void)sched_setscheduler(pid, SCHED_RR, &first);
@@ -215,7 +213,7 @@ static bool entry_signal(const struct cv_tree *tree, const struct cv_tree_entry 
         const int failed = pidfd >= 0 ? (int)syscall(SYS_pidfd_send_signal, pidfd, signo, NULL, 0)
                                       : kill(entry->pid, signo);
         if (signo == SIGKILL && failed == 0) {
-            hurry(entry->pid);
+            cv__tree_hurry(entry->pid);
         }
         is_sent = failed == 0 && strchr("TtZX", stat.state) == NULL;
     }

@@ -58,4 +58,8 @@ void cv__tree_signal(const struct cv_tree *tree, int signo, pid_t except_group);
  * one does not. */
 void cv__tree_freeze_and_kill(struct cv_tree *tree, pid_t root, bool (*is_foreign)(pid_t pid));
 
+/* A killed process needs CPU time once more, to die, and on a busy machine it waits for it. If we
+ * are allowed to, this raises its priority. */
+void cv__tree_hurry(pid_t pid);
+
 #endif

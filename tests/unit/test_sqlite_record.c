@@ -83,6 +83,9 @@ static enum cv_store_verdict carry_out(struct fixture *f, struct seat *s, struct
 {
     job.contender = &s->is;
     cv__sqlite_do(&s->file, &job);
+    if (job.is_untidy) {
+        cv__sqlite_tidy(&s->file, &job);
+    }
     f->answer = job.answer;
     f->record = job.record;
     f->error = job.error;
@@ -824,6 +827,41 @@ static void removed_pipe_is_made_up_for(void **unused)
     free(crowd);
 }
 
+/* A new leader waits for the disk and for nothing else: what can be done later is. */
+static void grant_is_answered_before_the_rest_is_tidied(void **unused)
+{
+    (void)unused;
+    struct fixture *f = fixture_new();
+    assert_int_equal(ask(f, &f->a, CV_STORE_ACQUIRE, 1, 0), CV_STORE_GRANTED);
+    char before[CV_SQLITE_PATH_BYTES];
+    cv__sqlite_pipe(&f->a.file, f->a.is.pipe, before);
+    cv__sqlite_leave(&f->a.is); /* it is dead */
+    struct cv_sqlite_job job = {
+        .contender = &f->b.is,
+        .request = {.verb = CV_STORE_ACQUIRE, .request = 7, .attempt = 1, .lease_ns = LEASE}};
+    cv__sqlite_do(&f->b.file, &job);
+    assert_int_equal(job.answer.verdict, CV_STORE_GRANTED);
+    assert_true(job.is_untidy);
+    assert_int_equal(access(before, F_OK), 0);
+    cv__sqlite_tidy(&f->b.file, &job);
+    assert_false(job.is_untidy);
+    assert_int_equal(access(before, F_OK), -1);
+    fixture_free(f);
+}
+
+/* The kernel closes the highest numbers of a killed process first. */
+static void pipe_of_a_holder_has_a_high_number(void **unused)
+{
+    (void)unused;
+    struct fixture *f = fixture_new();
+    const int low = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(ask(f, &f->a, CV_STORE_ACQUIRE, 1, 0), CV_STORE_GRANTED);
+    assert_true(f->a.is.held > low + 100);
+    assert_int_equal(fcntl(f->a.is.held, F_GETFD), FD_CLOEXEC);
+    (void)close(low);
+    fixture_free(f);
+}
+
 /* The file cannot store the row of one election; the others are carried out all the same. */
 static void one_that_fails_does_not_fail_the_others(void **unused)
 {
@@ -899,6 +937,8 @@ int main(void)
         cmocka_unit_test(elections_of_one_process_share_a_pipe),
         cmocka_unit_test(end_of_the_process_frees_all_its_elections),
         cmocka_unit_test(removed_pipe_is_made_up_for),
+        cmocka_unit_test(grant_is_answered_before_the_rest_is_tidied),
+        cmocka_unit_test(pipe_of_a_holder_has_a_high_number),
         cmocka_unit_test(one_that_fails_does_not_fail_the_others),
         cmocka_unit_test(names_are_text),
     };
