@@ -43,6 +43,10 @@ for page in "$SOURCE_ROOT"/docs/man/*.[1-9]; do
     [ -n "$(find "$prefix/share/man" -name "$name*")" ] || fail "man page $name is not installed"
 done
 
+for name in $(sed -n 's/^ *\(cv_[a-z0-9_]*\);$/\1/p' "$SOURCE_ROOT/conclave.map"); do
+    [ -n "$(find "$prefix/share/man/man3" -name "$name.3*")" ] || fail "no man page of $name"
+done
+
 # The shared library shows cv_* and nothing else: not cv__*, and nobody's ring_init.
 shown=$(nm -D --defined-only --format=posix "$lib/libconclave.so.0" |
     awk '$2 != "A" { sub(/@.*/, "", $1); print $1 }')
