@@ -54,7 +54,7 @@ _conclave_command()
     for ((i = 2; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
         --) echo $((i + 1)) && return ;;
-        --via | --lease | --grace | --wait | --timeout | --conflict-exit-code | --on-elected | \
+        --via | --lease | --grace | --cleanup | --cleanup-time | --wait | --timeout | --conflict-exit-code | --on-elected | \
             --on-lost | --fifo | --node | -w | -E)
             ((i++))
             while [[ ${COMP_WORDS[i + 1]} == [:=]* || ${COMP_WORDS[i]} == *[:=] ]]; do
@@ -126,7 +126,7 @@ _conclave()
     --seed | --runs | --threads | --random | --count | --clients | --changes | -E | --conflict-exit-code)
         return # a number
         ;;
-    --lease | --grace | --wait | --timeout | -w | --min | --at | --since) return ;;   # a time
+    --lease | --grace | --cleanup-time | --wait | --timeout | -w | --min | --at | --since) return ;;   # a time
     --node | --to) return ;;                                                          # a name
     --on-elected | --on-lost)
         mapfile -t COMPREPLY < <(compgen -c -- "$cur")
@@ -162,7 +162,7 @@ _conclave()
     help) words=$verbs ;;
     run)
         if [[ $cur == -* ]]; then
-            words=$(_conclave_options "--via --lease --grace --nonblock --wait --timeout
+            words=$(_conclave_options "--via --lease --grace --cleanup --cleanup-time --nonblock --wait --timeout
                 --conflict-exit-code --once --init --on-elected --on-lost --fifo --node
                 --keep-secrets --verbose --check --every --offset --zone --tolerance --retry
                 --at-most-once --help")
@@ -187,7 +187,7 @@ _conclave()
     check-lease) words=$(_conclave_options "--min --json --quiet --help") ;;
     explain)
         if [[ $cur == -* ]]; then
-            words=$(_conclave_options "--lease --grace --json --help")
+            words=$(_conclave_options "--lease --grace --cleanup-time --json --help")
         else
             compopt -o nospace 2>/dev/null
             words="sqlite: postgres:// etcd:// zookeeper://"

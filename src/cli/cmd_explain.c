@@ -41,7 +41,8 @@ static int64_t grant_of(const struct cv_store_kind *kind, int64_t asked_ns)
 }
 
 static void print(const struct cv_store_kind *kind, const struct cv_protocol *protocol,
-                  const struct cv_config *config, int64_t grace_ns, bool is_json)
+                  const struct cv_config *config, int64_t grace_ns, int64_t cleanup_ns,
+                  bool is_json)
 {
     const int64_t asked_ns = option_ns(protocol, config, "lease");
     const int64_t step_ns = kind->lease_ns_step;
@@ -57,7 +58,7 @@ static void print(const struct cv_store_kind *kind, const struct cv_protocol *pr
     /* The last request that is lost in an outage is repeated when its time is over. */
     const int64_t again_ns = cv__max64(retry_ns, timeout_ns);
     const int64_t left_ns = grant_ns - drift_ns - renew_ns;
-    const struct cv_schedule schedule = cv__schedule(grace_ns, 0);
+    const struct cv_schedule schedule = cv__schedule(grace_ns, cleanup_ns, 0);
     const int64_t run_left_ns = cv__schedule_term_ns(&schedule, left_ns);
     const struct fact facts[] = {
         {"lease_s", "lease, as the store keeps it", "", lease_ns},
@@ -75,7 +76,7 @@ static void print(const struct cv_store_kind *kind, const struct cv_protocol *pr
          left_ns - again_ns},
         {"pause_tolerated_s", "pause of the leader that it survives",
          "; a longer one ends the leadership before it can act again", left_ns},
-        {"run_grace_s", "'run': SIGTERM before the end of the lease by", "", grace_ns},
+        {"run_grace_s", "'run': SIGTERM before the end of the lease by", "", grace_ns + cleanup_ns},
         {"run_outage_tolerated_s", "'run': store outage that the command survives",
          "; a longer one may end it", cv__max64(run_left_ns - again_ns, 0)},
         {"run_pause_tolerated_s", "'run': pause of it that the command survives",
@@ -156,9 +157,10 @@ static int run(int argc, char **argv)
 {
     static const struct option longs[] = {{"lease", required_argument, NULL, 'l'},
                                           {"grace", required_argument, NULL, 'g'},
+                                          {"cleanup-time", required_argument, NULL, 'c'},
                                           {"json", no_argument, NULL, 'j'},
                                           {0}};
-    int64_t lease_ns = 5 * NS_PER_S, grace_ns = -1;
+    int64_t lease_ns = 5 * NS_PER_S, grace_ns = -1, cleanup_ns = 0;
     bool is_json = false;
     int option;
     while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
@@ -170,6 +172,11 @@ static int run(int argc, char **argv)
             break;
         case 'g':
             if (!cv__option_time("--grace", optarg, &grace_ns)) {
+                return EXIT_USAGE;
+            }
+            break;
+        case 'c':
+            if (!cv__option_time("--cleanup-time", optarg, &cleanup_ns)) {
                 return EXIT_USAGE;
             }
             break;
@@ -204,17 +211,22 @@ static int run(int argc, char **argv)
                                cv__duration_format(kind->lease_ns_min, least), kind->scheme, lease);
     }
     const int64_t grant_ns = grant_of(kind, lease_ns);
-    if (grace_ns > cv__schedule_grace_ns_max(grant_ns)) {
-        return cv__wrong_usage("--grace takes a time of %s at most with this lease",
-                               cv__duration_format(cv__schedule_grace_ns_max(grant_ns), least));
+    const int64_t both_ns_max = cv__schedule_grace_ns_max(grant_ns);
+    if (grace_ns < 0) {
+        grace_ns =
+            cv__max64(cv__min64(cv__schedule_grace_ns(grant_ns), both_ns_max - cleanup_ns), 0);
     }
-    grace_ns = grace_ns >= 0 ? grace_ns : cv__schedule_grace_ns(grant_ns);
+    if (grace_ns + cleanup_ns > both_ns_max) {
+        return cv__wrong_usage("%s takes a time of %s at most with this lease",
+                               cleanup_ns > 0 ? "--grace together with --cleanup-time" : "--grace",
+                               cv__duration_format(both_ns_max, least));
+    }
     cv_config_init(&config, protocol, 1, 1);
     if (cv_config_set(&config, protocol, "lease", lease, &error) != CV_OK ||
         cv_core_configure(protocol, &config, &error) != CV_OK) {
         return cv__cannot("%s", error.text);
     }
-    print(kind, protocol, &config, grace_ns, is_json);
+    print(kind, protocol, &config, grace_ns, cleanup_ns, is_json);
     return EXIT_FINE;
 }
 
@@ -222,7 +234,8 @@ const struct cv_verb cv__verb_explain = {
     .name = "explain",
     .summary = "what a configuration promises: take-over, outages, drift",
     .help =
-        "usage: conclave explain [ADDRESS] [--lease TIME] [--grace TIME] [--json]\n"
+        "usage: conclave explain [ADDRESS] [--lease TIME] [--grace TIME]\n"
+        "                        [--cleanup-time TIME] [--json]\n"
         "       conclave explain REASON [--json]\n\n"
         "Prints what an election at ADDRESS (default: a file of this user) promises: how soon\n"
         "another leads after a crash or a resignation, which outage, pause and drift it bears,\n"
@@ -231,6 +244,7 @@ const struct cv_verb cv__verb_explain = {
         "and what to do.\n\n"
         "  --lease TIME   default 5s\n"
         "  --grace TIME   of 'conclave run'; default as there\n"
+        "  --cleanup-time TIME   likewise; default: without a cleanup\n"
         "  --json         the same for programs\n",
     .run = run,
 };

@@ -9,22 +9,19 @@
  * the lease is not renewed either and runs out. */
 #include "cli/cli.h"
 #include "cli/every.h"
-#include "cli/follow.h"
 #include "cli/inquiry.h"
+#include "cli/run_settings.h"
 #include "os/clock.h"
-#include "runtime/backend.h"
 #include "runtime/election.h"
 #include "runtime/place.h"
 #include "stores/store.h"
 #include "supervisor/hooks.h"
 #include "supervisor/lease_file.h"
 #include "supervisor/notify.h"
-#include "supervisor/schedule.h"
 #include "supervisor/supervisor.h"
 
 #include <conclave/conclave.h>
 #include <errno.h>
-#include <getopt.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -42,25 +39,12 @@ enum {
     EXIT_SIGNAL = 128, /* and the number of the signal */
 };
 
-#define LEASE_NS_DEFAULT (5 * NS_PER_S)
 #define OVERDUE_NS \
     (5 * NS_PER_S) /* a command that was killed and is not gone after this is stuck */
 #define HOOKS_NS_MAX (5 * NS_PER_S)
 #define LOOK_NS (100 * NS_PER_MS) /* --every: how soon a store that failed is asked again */
 #define FIRST_ANSWER_NS \
     (5 * NS_PER_S) /* -n waits so long for a store that does not answer at all */
-
-struct settings {
-    const char *name, *via, *on_elected, *on_lost, *fifo;
-    struct cv_election_options options;
-    char node[CV_NODE_BYTES];
-    int64_t grace_ns;  /* -1: not said */
-    int64_t wait_ns;   /* -1: for ever */
-    uint64_t conflict; /* exit status */
-    struct cv_every_setting every;
-    bool is_nonblocking, is_once, is_init, is_verbose, keeps_secrets, is_check, wants_help;
-    char **command;
-};
 
 enum stage {
     STAGE_WAITING,
@@ -70,7 +54,7 @@ enum stage {
 };
 
 struct run {
-    const struct settings *settings;
+    const struct cv_run_settings *settings;
     struct cv_supervisor *supervisor;
     struct cv_election *election;
     struct cv_hooks *hooks;
@@ -246,8 +230,27 @@ static enum cv_reason why_lost(const struct run *run)
     return is_of_another ? CV_REASON_EXPIRED : s->reason;
 }
 
+/* The leadership passes on all the same: what is left behind is the operator's to know. */
+static void say_cleanup(const struct run *run, const struct cv_supervisor_event *event)
+{
+    const bool was_run = event->end != CV_END_NOT_STARTED && event->end != CV_END_TOO_LATE;
+    if (run->settings->cleanup == NULL || !was_run || event->cleanup_status == 0) {
+        return;
+    }
+    if (event->cleanup_status == CV_CLEANUP_NONE) {
+        cv__complain("%s: the cleanup was not run to its end", run->settings->name);
+    } else {
+        cv__complain("%s: the cleanup failed with status %d%s", run->settings->name,
+                     event->cleanup_status,
+                     event->cleanup_status == EXIT_SIGNAL + SIGKILL
+                         ? "; if it takes longer than --cleanup-time, it is killed"
+                         : "");
+    }
+}
+
 static void on_gone(struct run *run, const struct cv_supervisor_event *event)
 {
+    say_cleanup(run, event);
     const bool was_asked = run->must_resign;
     run->stage = STAGE_WAITING;
     switch (event->end) {
@@ -454,9 +457,10 @@ static void loop(struct run *run)
     run->turn_ns = cv__clock_now_ns();
     while (!run->is_over) {
         note_turn(run);
-        const bool is_overdue =
-            run->stage == STAGE_STOPPING &&
-            cv__clock_now_ns() - run->stop_ns > run->settings->grace_ns + OVERDUE_NS;
+        const bool is_overdue = run->stage == STAGE_STOPPING &&
+                                cv__clock_now_ns() - run->stop_ns > run->settings->grace_ns +
+                                                                        run->settings->cleanup_ns +
+                                                                        OVERDUE_NS;
         if (!is_overdue) {
             cv_progress(run->election);
             cv__notify_watchdog(&run->notify);
@@ -499,7 +503,7 @@ static void await_hooks(struct run *run)
 
 static void take_part(struct run *run)
 {
-    const struct settings *settings = run->settings;
+    const struct cv_run_settings *settings = run->settings;
     cv__notify_ready(&run->notify, "waiting");
     cv__hooks_change(run->hooks, CV_HOOK_BACKUP, 0, cv_reason_name(CV_REASON_STARTED));
     if (settings->wait_ns >= 0) {
@@ -546,7 +550,7 @@ static void threads_start(void)
 
 /* By which a store gets its password. The command has no business with the store, and what it
  * starts may show its environment to everybody. */
-static const char *const *secrets(const struct settings *settings)
+static const char *const *secrets(const struct cv_run_settings *settings)
 {
     static const char *const all[] = {"CONCLAVE_ETCD_PASSWORD", "CONCLAVE_ZOOKEEPER_AUTH",
                                       "CONCLAVE_SNMP_COMMUNITY", "PGPASSWORD", NULL};
@@ -575,7 +579,7 @@ static const char *state_folder(void)
 /* --every: false if there is nothing to be done, and the exit status says so. */
 static bool period_is_open(struct run *run)
 {
-    const struct settings *settings = run->settings;
+    const struct cv_run_settings *settings = run->settings;
     run->exit_status = cv__every_open(&run->every, &settings->every, settings->via, settings->name,
                                       settings->node, settings->options.lease_ns);
     if (run->exit_status != EXIT_FINE) {
@@ -595,7 +599,7 @@ static bool period_is_open(struct run *run)
     }
 }
 
-static int run_command(const struct settings *settings)
+static int run_command(const struct cv_run_settings *settings)
 {
     bool is_over = false;
     struct run run = {.settings = settings,
@@ -608,6 +612,8 @@ static int run_command(const struct settings *settings)
         .election = settings->name,
         .node = settings->node,
         .grace_ns = settings->grace_ns,
+        .cleanup = settings->cleanup,
+        .cleanup_ns = settings->cleanup_ns,
         .hidden_variables = secrets(settings),
         .fallback_folder = state_folder,
         .on_event = on_event,
@@ -665,214 +671,21 @@ static int run_command(const struct settings *settings)
     return run.exit_status;
 }
 
-/* ---- The command line ------------------------------------------------------------------------ */
-
-/* In the library 0 stands for the default, but a user who writes 0 does not mean that. */
-static bool lease_is_some(const struct settings *s)
-{
-    if (s->options.lease_ns == 0) {
-        cv__complain("a lease of 0 s is too short");
-        return false;
-    }
-    return true;
-}
-
-enum { /* options without a letter */
-       OPTION_EVERY = 256,
-       OPTION_OFFSET,
-       OPTION_ZONE,
-       OPTION_TOLERANCE,
-       OPTION_RETRY,
-       OPTION_AT_MOST_ONCE,
-};
-
-static bool option_take(struct settings *s, int option)
-{
-    switch (option) {
-    case 'v':
-        s->via = optarg;
-        return true;
-    case 'l':
-        return cv__option_time("--lease", optarg, &s->options.lease_ns) && lease_is_some(s);
-    case 'g':
-        return cv__option_time("--grace", optarg, &s->grace_ns);
-    case 'n':
-        s->is_nonblocking = true;
-        return true;
-    case 'w':
-        return cv__option_time("--wait", optarg, &s->wait_ns);
-    case 'E':
-        return cv__option_number("-E", optarg, 0, 255, &s->conflict);
-    case 'o':
-        s->is_once = true;
-        return true;
-    case 'i':
-        s->is_init = true;
-        return true;
-    case 'e':
-        s->on_elected = optarg;
-        return true;
-    case 'L':
-        s->on_lost = optarg;
-        return true;
-    case 'f':
-        s->fifo = optarg;
-        return true;
-    case 'N':
-        s->options.node = optarg;
-        return true;
-    case 'V':
-        s->is_verbose = true;
-        return true;
-    case 'k':
-        s->keeps_secrets = true;
-        return true;
-    case 'c':
-        s->is_check = true;
-        return true;
-    case OPTION_EVERY:
-        s->every.every = optarg;
-        return true;
-    case OPTION_OFFSET:
-        s->every.offset = optarg;
-        return true;
-    case OPTION_ZONE:
-        s->every.zone = optarg;
-        return true;
-    case OPTION_TOLERANCE:
-        s->every.tolerance = optarg;
-        return true;
-    case OPTION_RETRY:
-        s->every.retry = optarg;
-        return true;
-    case OPTION_AT_MOST_ONCE:
-        s->every.at_most_once = true;
-        return true;
-    case 'h':
-        s->wants_help = true;
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* The name may stand before, between or behind the options; the command is what comes after. */
-static int parse(int argc, char **argv, struct settings *s)
-{
-    static const struct option longs[] = {{"via", required_argument, NULL, 'v'},
-                                          {"lease", required_argument, NULL, 'l'},
-                                          {"grace", required_argument, NULL, 'g'},
-                                          {"nonblock", no_argument, NULL, 'n'},
-                                          {"wait", required_argument, NULL, 'w'},
-                                          {"timeout", required_argument, NULL, 'w'},
-                                          {"conflict-exit-code", required_argument, NULL, 'E'},
-                                          {"once", no_argument, NULL, 'o'},
-                                          {"init", no_argument, NULL, 'i'},
-                                          {"on-elected", required_argument, NULL, 'e'},
-                                          {"on-lost", required_argument, NULL, 'L'},
-                                          {"fifo", required_argument, NULL, 'f'},
-                                          {"node", required_argument, NULL, 'N'},
-                                          {"keep-secrets", no_argument, NULL, 'k'},
-                                          {"verbose", no_argument, NULL, 'V'},
-                                          {"check", no_argument, NULL, 'c'},
-                                          {"every", required_argument, NULL, OPTION_EVERY},
-                                          {"offset", required_argument, NULL, OPTION_OFFSET},
-                                          {"zone", required_argument, NULL, OPTION_ZONE},
-                                          {"tolerance", required_argument, NULL, OPTION_TOLERANCE},
-                                          {"retry", required_argument, NULL, OPTION_RETRY},
-                                          {"at-most-once", no_argument, NULL, OPTION_AT_MOST_ONCE},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
-    while (!s->wants_help) {
-        const int option = cv__next_option(argc, argv, "+hnw:E:", longs);
-        if (option == -1) {
-            const bool is_end = optind > 1 && strcmp(argv[optind - 1], "--") == 0;
-            if (s->name != NULL || optind >= argc) {
-                break;
-            }
-            if (is_end) {
-                return cv__wrong_usage("run takes the name of an election before '--'");
-            }
-            s->name = argv[optind++];
-        } else if (!option_take(s, option)) {
-            return EXIT_USAGE;
-        }
-    }
-    s->command = argv + optind;
-    if (s->wants_help) {
-        (void)fputs(cv__verb_run.help, stdout);
-        return EXIT_FINE;
-    }
-    if (s->is_nonblocking && s->wait_ns >= 0) {
-        return cv__wrong_usage("-n does not wait, and -w does: use one of them");
-    }
-    if (s->name == NULL || s->command[0] == NULL) {
-        return cv__wrong_usage("use: conclave run NAME [OPTIONS] -- COMMAND [ARGUMENTS]");
-    }
-    return EXIT_FINE;
-}
-
-static int complete(struct settings *s)
-{
-    struct cv_errtext error;
-    s->via = cv__via(s->via);
-    if (s->options.lease_ns == 0) {
-        s->options.lease_ns = LEASE_NS_DEFAULT;
-    }
-    const int64_t lease_ns = s->options.lease_ns;
-    const struct cv_store_kind *kind = s->via != NULL ? cv__store_find(s->via) : NULL;
-    const int64_t grant_ns = kind != NULL ? lease_ns / 100 * kind->grant_percent : lease_ns;
-    const int64_t grace_ns_max = cv__schedule_grace_ns_max(grant_ns);
-    if (s->grace_ns < 0) {
-        s->grace_ns = cv__schedule_grace_ns(grant_ns);
-    }
-    if (s->grace_ns > grace_ns_max) {
-        return cv__wrong_usage(
-            "--grace %g s is too long for --lease %g s: the command would be "
-            "stopped before its lease could be renewed; use --grace %g s or "
-            "less, or --lease %g s or more",
-            (double)s->grace_ns / 1e9, (double)lease_ns / 1e9, (double)grace_ns_max / 1e9,
-            (double)s->grace_ns / 1e9 * 2.5 * (double)lease_ns / (double)grant_ns);
-    }
-    s->options.progress_ns = lease_ns;
-    s->options.log = cv__print_notice;
-    if (cv__node_name(s->node, s->options.node, &error) != CV_OK) {
-        return cv__wrong_usage("%s", error.text);
-    }
-    s->options.node = s->node;
-    return cv__every_check(&s->every);
-}
-
-/* --check: what open() would refuse without asking a server. */
-static int check(const struct settings *s)
-{
-    struct cv_errtext error;
-    const struct cv_backend_kind *backend;
-    struct cv_backend_contract contract;
-    if (!cv__election_name_is_valid(s->name)) {
-        return cv__wrong_usage("'%s' is not a name of an election", s->name);
-    }
-    if (s->via != NULL && cv__backend_find(s->via, /* accepts_two_leaders= */ false, &backend,
-                                           &contract, &error) != CV_OK) {
-        return cv__wrong_usage("%s", error.text);
-    }
-    return EXIT_FINE;
-}
-
 static int run(int argc, char **argv)
 {
-    struct settings settings = {.options = CV_ELECTION_OPTIONS_INIT,
-                                .grace_ns = -1,
-                                .wait_ns = -1,
-                                .conflict = EXIT_CONFLICT};
-    int status = parse(argc, argv, &settings);
+    struct cv_run_settings settings = {.options = CV_ELECTION_OPTIONS_INIT,
+                                       .grace_ns = -1,
+                                       .cleanup_ns = -1,
+                                       .wait_ns = -1,
+                                       .conflict = EXIT_CONFLICT};
+    int status = cv__run_parse(argc, argv, &settings);
     if (status == EXIT_FINE && !settings.wants_help) {
-        status = complete(&settings);
+        status = cv__run_complete(&settings);
     }
     if (status != EXIT_FINE || settings.wants_help) {
         return status;
     }
-    return settings.is_check ? check(&settings) : run_command(&settings);
+    return settings.is_check ? cv__run_check(&settings) : run_command(&settings);
 }
 
 const struct cv_verb cv__verb_run = {
@@ -889,7 +702,13 @@ const struct cv_verb cv__verb_run = {
         "                    user, for the processes of this host; 'conclave stores' lists the "
         "kinds\n"
         "  --lease TIME      a leader that is not heard of is replaced after this; default 5s\n"
-        "  --grace TIME      from SIGTERM to SIGKILL; default 2s, at most two fifths of the lease\n"
+        "  --grace TIME      from SIGTERM to SIGKILL; default 2s, at most two fifths of the "
+        "lease,\n"
+        "                    with the time for --cleanup\n"
+        "  --cleanup CMD     run by /bin/sh when nothing of COMMAND is left and before another "
+        "may\n"
+        "                    lead, also if this process was killed; e.g. removes an address\n"
+        "  --cleanup-time TIME   how long that may take; default: half of the grace\n"
         "  -n, --nonblock    do not wait: fail if another leads\n"
         "  -w, --wait TIME   fail if not elected within this time\n"
         "  -E CODE           exit status when that fails; default 1\n"

@@ -5,12 +5,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/sched.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define TEXT_BYTES 65536
@@ -170,6 +174,39 @@ void cv__cgroup_end_others(const struct cv_cgroup *own)
     }
 }
 
+pid_t cv__cgroup_fork(const struct cv_cgroup *cgroup)
+{
+    if (cgroup->folder_fd >= 0) {
+        struct clone_args args = {
+            .flags = CLONE_INTO_CGROUP,
+            .exit_signal = SIGCHLD,
+            .cgroup = (uint64_t)cgroup->folder_fd,
+        };
+        const pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+        if (pid >= 0) {
+            return pid;
+        }
+    }
+    return fork();
+}
+
+/* Linux counts how often a group was killed, and a fork that overlaps with a kill is found by that.
+ * But for a fork into another group, as of 6.14 and at least up to 6.18, it compares the counts of
+ * the parent's group and of the new one: unless both were killed equally often, the child is killed
+ * although nobody meant it. Nobody can read the counts, so we try. */
+static bool is_deadly(const struct cv_cgroup *cgroup)
+{
+    siginfo_t info = {0};
+    const pid_t pid = cv__cgroup_fork(cgroup);
+    if (pid == 0) {
+        _exit(0);
+    }
+    while (pid > 0 && waitid(P_PID, (id_t)pid, &info, WEXITED) != 0 && errno == EINTR) {
+        /* it ends at once, one way or the other */
+    }
+    return pid > 0 && info.si_code == CLD_KILLED;
+}
+
 /* Somebody may remove it as left behind, between making and locking it: then once more. */
 struct cv_cgroup cv__cgroup_make(pid_t guard)
 {
@@ -185,6 +222,10 @@ struct cv_cgroup cv__cgroup_make(pid_t guard)
         const bool is_locked =
             cgroup.folder_fd >= 0 && flock(cgroup.folder_fd, LOCK_EX | LOCK_NB) == 0;
         if (cgroup.kill_fd < 0) { /* of no use to us: an older kernel */
+            cv__cgroup_remove(&cgroup);
+            return cgroup;
+        }
+        if (is_locked && is_deadly(&cgroup)) {
             cv__cgroup_remove(&cgroup);
             return cgroup;
         }

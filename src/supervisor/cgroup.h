@@ -25,8 +25,10 @@ struct cv_cgroup {
 #define CV_CGROUP_NONE ((struct cv_cgroup){.folder_fd = -1, .kill_fd = -1})
 
 /* Below the group that the caller is in, named by `guard` and locked while it lives; or
- * CV_CGROUP_NONE. */
+ * CV_CGROUP_NONE, also where the kernel would kill whoever is started in it. */
 struct cv_cgroup cv__cgroup_make(pid_t guard);
+/* fork(), into the group if there is one: moving a process later would cost milliseconds. */
+pid_t cv__cgroup_fork(const struct cv_cgroup *cgroup);
 /* Kills what is left in groups beside `own` whose guards are dead, of this user, and removes them.
  * Whoever is in there has outlived a guard, and should not live, whichever election it was. Waits
  * until they are gone, for a second at most. */

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/sched.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
@@ -50,7 +49,15 @@ struct guard {
     int64_t sweep_ns; /* the next one */
     int status, failed_errno;
     enum cv_end end;
+    uint64_t token;
 
+    /* The cleanup, after the command. */
+    bool has_run;     /* the command was executed: there may be something to clean up */
+    bool is_cleaning; /* nothing of the command is left */
+    pid_t cleanup;    /* 0: it was reaped, or could not be started */
+    int cleanup_status;
+
+    bool is_group_killed; /* at least once */
     struct cv_cgroup cgroup;
     struct cv_tree tree;
 };
@@ -80,20 +87,21 @@ static void report(struct guard *g, enum cv_guard_report_kind kind, int signo)
         .failed_errno = g->failed_errno,
         .end = g->end,
         .was_killed = g->is_killing,
+        .cleanup_status = g->cleanup_status,
     };
     (void)send(g->socket_fd, &out, sizeof out, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* ---- the command, before exec ---------------------------------------------------------------- */
+/* ---- the command and the cleanup, before exec ------------------------------------------------ */
 
-static void set_environment(const struct guard *g, uint64_t token)
+static void set_environment(const struct guard *g)
 {
     const char *const *hidden = g->setting->of->hidden_variables;
     for (; hidden != NULL && *hidden != NULL; hidden++) {
         (void)unsetenv(*hidden); /* it is a name */
     }
     char number[24];
-    (void)snprintf(number, sizeof number, "%" PRIu64, token);
+    (void)snprintf(number, sizeof number, "%" PRIu64, g->token);
     const struct {
         const char *name, *value;
     } variables[] = {
@@ -131,14 +139,19 @@ static _Noreturn void command_fail(int exec_fd, int why)
     _exit(127);
 }
 
-static _Noreturn void command_run(const struct guard *g, const struct cv_guard_request *request,
-                                  int exec_fd)
+/* The order matters: first ask the kernel to kill us when the guard dies, then check that it still
+ * lives. The kernel looks at the parent's thread; the guard has only one. */
+static void die_with_the_guard(const struct guard *g)
 {
-    /* The order matters: first ask the kernel to kill us when the guard dies, then check that it
-     * still lives. The kernel looks at the parent's thread; the guard has only one. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != g->pid) {
         _exit(127);
     }
+}
+
+static _Noreturn void command_run(const struct guard *g, const struct cv_guard_request *request,
+                                  int exec_fd)
+{
+    die_with_the_guard(g);
     (void)setpgid(0, 0);
     if (request->is_foreground) {
         (void)tcsetpgrp(STDIN_FILENO,
@@ -147,7 +160,7 @@ static _Noreturn void command_run(const struct guard *g, const struct cv_guard_r
     if (g->inherit_fd >= 0 && fcntl(g->inherit_fd, F_SETFD, 0) != 0) {
         command_fail(exec_fd, errno);
     }
-    set_environment(g, request->token);
+    set_environment(g);
     reset_signals(g);
     /* Last, so that no pause before it counts: guard and supervisor may have been stopped
      * meanwhile. */
@@ -158,22 +171,34 @@ static _Noreturn void command_run(const struct guard *g, const struct cv_guard_r
     command_fail(exec_fd, errno);
 }
 
-/* fork(), into the control group if there is one: moving a process later would cost milliseconds.
- */
-static pid_t fork_into(const struct cv_cgroup *cgroup)
+/* It may read nothing: in a group of its own it would be stopped at a terminal. */
+static _Noreturn void cleanup_run(const struct guard *g)
 {
-    if (cgroup->folder_fd >= 0) {
-        struct clone_args args = {
-            .flags = CLONE_INTO_CGROUP,
-            .exit_signal = SIGCHLD,
-            .cgroup = (uint64_t)cgroup->folder_fd,
-        };
-        const pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
-        if (pid >= 0) {
-            return pid;
-        }
+    die_with_the_guard(g);
+    (void)setpgid(0, 0);
+    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 ||
+        (g->inherit_fd >= 0 && fcntl(g->inherit_fd, F_SETFD, 0) != 0) ||
+        setenv("CONCLAVE_REASON", g->is_orphan ? "died" : cv__end_name(g->end),
+               /* overwrite= */ 1) != 0) {
+        _exit(126);
     }
-    return fork();
+    set_environment(g);
+    reset_signals(g);
+    (void)execl("/bin/sh", "sh", "-c", g->setting->of->cleanup, (char *)NULL);
+    _exit(127);
+}
+
+/* A group that was killed once may kill whoever is started in it later: see cgroup.c. It is empty,
+ * so another one takes its place. */
+static pid_t fork_into_group(struct guard *g)
+{
+    if (g->is_group_killed && g->cgroup.folder_fd >= 0) {
+        cv__cgroup_remove(&g->cgroup);
+        g->cgroup = cv__cgroup_make(g->pid);
+    }
+    g->is_group_killed = false;
+    return cv__cgroup_fork(&g->cgroup);
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
@@ -207,6 +232,38 @@ static void become_idle(struct guard *g)
     report(g, CV_GUARD_GONE, 0);
 }
 
+/* Nothing of the command is left. The cleanup has its time from now on, also if the deadline has
+ * passed already, as after a suspend: late is better than never. */
+static void begin_cleanup(struct guard *g)
+{
+    CV_ASSERT(!g->is_cleaning);
+    const int64_t now_ns = cv__clock_now_ns();
+    g->is_cleaning = true;
+    g->sweep_count = 0;
+    g->sweep_ns = now_ns + g->setting->schedule.cleanup_ns;
+    atomic_store(&g->setting->control->cleanup_until_ns, g->sweep_ns);
+    const pid_t pid = fork_into_group(g);
+    if (pid == 0) {
+        cleanup_run(g);
+    }
+    if (pid < 0) {
+        become_idle(g); /* the report says that it was not run */
+        return;
+    }
+    (void)setpgid(pid, pid); /* both do it: whoever comes first */
+    g->cleanup = pid;
+}
+
+/* Nothing of the command is left, nor of the cleanup if it has begun. */
+static void end_run(struct guard *g)
+{
+    if (g->has_run && !g->is_cleaning && g->setting->of->cleanup != NULL) {
+        begin_cleanup(g);
+    } else {
+        become_idle(g);
+    }
+}
+
 static void not_started(struct guard *g, int why)
 {
     g->failed_errno = why == TOO_LATE_CODE ? 0 : why;
@@ -215,11 +272,10 @@ static void not_started(struct guard *g, int why)
     g->is_reported = true; /* nothing of the user's has run, so it did not exit */
 }
 
-static void start(struct guard *g, const struct cv_guard_request *request)
+static void begin_run(struct guard *g, const struct cv_guard_request *request)
 {
     CV_ASSERT(!g->is_running); /* the supervisor waits for GONE */
     CV_ASSERT(request->run > g->run);
-    int ends[2];
     g->is_running = true;
     g->is_reported = false;
     g->is_killing = false;
@@ -231,6 +287,17 @@ static void start(struct guard *g, const struct cv_guard_request *request)
     g->status = 0;
     g->failed_errno = 0;
     g->end = CV_END_EXITED;
+    g->token = request->token;
+    g->has_run = false;
+    g->is_cleaning = false;
+    g->cleanup = 0;
+    g->cleanup_status = CV_CLEANUP_NONE;
+}
+
+static void start(struct guard *g, const struct cv_guard_request *request)
+{
+    int ends[2];
+    begin_run(g, request);
     cv__cgroup_end_others(&g->cgroup);
     const bool is_late =
         cv__clock_now_ns() >= cv__schedule_term_ns(&g->setting->schedule, deadline_ns(g));
@@ -239,7 +306,7 @@ static void start(struct guard *g, const struct cv_guard_request *request)
         become_idle(g);
         return;
     }
-    const pid_t pid = fork_into(&g->cgroup);
+    const pid_t pid = fork_into_group(g);
     if (pid == 0) {
         command_run(g, request, ends[1]);
     }
@@ -257,6 +324,19 @@ static void start(struct guard *g, const struct cv_guard_request *request)
     g->started = pid;
 }
 
+/* An earlier guard has run the command, and was killed with it. */
+static void clean(struct guard *g, const struct cv_guard_request *request)
+{
+    begin_run(g, request);
+    g->is_reported = true;
+    g->is_killing = true;
+    g->started = request->pid;
+    g->status = request->status;
+    g->end = CV_END_GUARD_DIED;
+    g->has_run = true;
+    end_run(g);
+}
+
 /* The command's side of the pipe is closed, or says what went wrong. */
 static void on_exec(struct guard *g)
 {
@@ -269,6 +349,7 @@ static void on_exec(struct guard *g)
     if (got == (ssize_t)sizeof why) {
         not_started(g, why);
     } else {
+        g->has_run = true;
         report(g, CV_GUARD_STARTED, 0);
     }
 }
@@ -315,7 +396,11 @@ static void sweep(struct guard *g, int64_t now_ns)
         (void)kill(-g->command, SIGKILL); /* most of them, with one call */
         cv__tree_hurry(g->command);
     }
+    if (g->cleanup != 0) {
+        (void)kill(-g->cleanup, SIGKILL);
+    }
     cv__cgroup_kill(&g->cgroup);
+    g->is_group_killed = true;
     if (g->sweep_count <= PLAIN_SWEEPS) {
         cv__tree_collect(&g->tree, g->pid, NULL);
         cv__tree_signal(&g->tree, SIGKILL, 0);
@@ -368,7 +453,23 @@ static bool reap(struct guard *g)
         }
         if (info.si_pid == g->command) {
             on_command(g, &info);
+        } else if (info.si_pid == g->cleanup && info.si_code != CLD_STOPPED &&
+                   info.si_code != CLD_TRAPPED && info.si_code != CLD_CONTINUED) {
+            g->cleanup = 0;
+            g->cleanup_status = cv__exit_status(info.si_code, info.si_status);
+            g->sweep_ns = cv__clock_now_ns(); /* what it has left in the background */
         }
+    }
+}
+
+/* The cleanup runs, or what it has started does. sweep_ns is the end of its time. */
+static void step_cleanup(struct guard *g)
+{
+    if (cv__clock_now_ns() >= g->sweep_ns) {
+        sweep(g, cv__clock_now_ns());
+    }
+    if (!reap(g)) {
+        end_run(g);
     }
 }
 
@@ -376,6 +477,10 @@ static bool reap(struct guard *g)
 static void step(struct guard *g)
 {
     if (!g->is_running) {
+        return;
+    }
+    if (g->is_cleaning) {
+        step_cleanup(g);
         return;
     }
     const int64_t valid_until_ns = deadline_ns(g);
@@ -393,7 +498,7 @@ static void step(struct guard *g)
         sweep(g, now_ns);
     }
     if (!reap(g)) {
-        become_idle(g);
+        end_run(g);
     } else if (g->command == 0) {
         begin_stop(g, CV_END_EXITED, now_ns); /* what the command left behind */
     }
@@ -404,7 +509,7 @@ static int64_t next_ns(const struct guard *g)
     if (!g->is_running) {
         return CV_NEVER_NS;
     }
-    if (g->is_killing) {
+    if (g->is_killing || g->is_cleaning) {
         return g->sweep_ns;
     }
     if (g->stop_ns != CV_NEVER_NS) {
@@ -422,8 +527,12 @@ static void on_request(struct guard *g, const struct cv_guard_request *request)
         start(g, request);
         return;
     }
-    if (!g->is_running) {
-        return; /* it ended while the request was on its way */
+    if (request->kind == CV_GUARD_CLEAN) {
+        clean(g, request);
+        return;
+    }
+    if (!g->is_running || g->is_cleaning) {
+        return; /* the command ended while the request was on its way */
     }
     switch (request->kind) {
     case CV_GUARD_STOP:
@@ -439,6 +548,7 @@ static void on_request(struct guard *g, const struct cv_guard_request *request)
         break;
     case CV_GUARD_LOOK: /* step() does */
     case CV_GUARD_START:
+    case CV_GUARD_CLEAN:
         break;
     }
 }

@@ -19,6 +19,7 @@
 struct cv_control {
     _Atomic int64_t valid_until_ns; /* written by the supervisor */
     _Atomic uint64_t sweep_count; /* written by the guard: a sign of life when it is needed most */
+    _Atomic int64_t cleanup_until_ns; /* the guard lets the cleanup run so long; 0: none runs */
 };
 
 enum cv_guard_request_kind {
@@ -26,7 +27,8 @@ enum cv_guard_request_kind {
     CV_GUARD_STOP,
     CV_GUARD_KILL,
     CV_GUARD_SIGNAL,
-    CV_GUARD_LOOK, /* the deadline was moved to an earlier instant */
+    CV_GUARD_LOOK,  /* the deadline was moved to an earlier instant */
+    CV_GUARD_CLEAN, /* an earlier guard was killed, and the command with it: only the cleanup */
 };
 
 struct cv_guard_request {
@@ -35,6 +37,8 @@ struct cv_guard_request {
     uint64_t run;
     uint64_t token;
     bool is_foreground;
+    pid_t pid;  /* CLEAN: of the command, for the report */
+    int status; /* CLEAN: of the command */
 };
 
 enum cv_guard_report_kind {
@@ -53,6 +57,7 @@ struct cv_guard_report {
     int failed_errno;
     enum cv_end end;
     bool was_killed;
+    int cleanup_status;
 };
 
 /* Everything that the guard takes along from the supervisor. */

@@ -1,13 +1,14 @@
 /* src/supervisor/schedule.h - when a command with a deadline gets SIGTERM and SIGKILL.
  *
- *   ---------------+------------------------+---------+------> time
- *                  |<-------- grace ------------------>|
- *                SIGTERM                 SIGKILL    deadline
- *                                           |<-margin->|
+ *   ---------------+------------------------+-------------+---------+------> time
+ *                  |<-------------- grace + cleanup -------------->|
+ *                SIGTERM                 SIGKILL                deadline
+ *                                           |<- cleanup ->|<-margin->|
  *
  * The margin is for what comes after SIGKILL: the kernel ends a process when it runs it next, and a
  * large memory takes milliseconds to give back. The guard has half of it; then the
- * supervisor takes over. Pure: time is an argument. */
+ * supervisor takes over. The cleanup (0: there is none) may begin when nothing of the command is
+ * left, and has its time from then on. Pure: time is an argument. */
 #ifndef CV_SUPERVISOR_SCHEDULE_H
 #define CV_SUPERVISOR_SCHEDULE_H
 
@@ -19,24 +20,26 @@
 #define CV_PATIENCE_NS NS_PER_S
 #define CV_NEVER_NS INT64_MAX
 
-/* Invariants: grace_ns >= 0, margin_ns > 0. */
+/* Invariants: grace_ns >= 0, cleanup_ns >= 0, margin_ns > 0. */
 struct cv_schedule {
     int64_t grace_ns;
+    int64_t cleanup_ns;
     int64_t margin_ns;
 };
 
 #define CV_GRACE_NS_DEFAULT (2 * NS_PER_S)
 
-/* The longest grace for a leadership that is granted for so long at a time. SIGTERM must not come
+/* The longest grace, with the time for the cleanup, for a leadership that is granted for so long at
+ * a time. SIGTERM must not come
  * before a renewal could be answered, which is asked for when half of the grant is over, or
  * sooner. */
 int64_t cv__schedule_grace_ns_max(int64_t grant_ns);
 
-/* The grace if none is asked for. */
+/* The grace, with the time for the cleanup, if none is asked for. */
 int64_t cv__schedule_grace_ns(int64_t grant_ns);
 
 /* margin_ns of 0: a quarter of the grace, within the bounds above. */
-struct cv_schedule cv__schedule(int64_t grace_ns, int64_t margin_ns);
+struct cv_schedule cv__schedule(int64_t grace_ns, int64_t cleanup_ns, int64_t margin_ns);
 
 /* When SIGTERM is sent, if the deadline is not moved. After that no command is started. */
 int64_t cv__schedule_term_ns(const struct cv_schedule *schedule, int64_t valid_until_ns);

@@ -64,6 +64,7 @@ struct cv_supervisor {
 
     /* In a rescue. */
     bool is_rescue;
+    bool is_cleaned; /* another guard was made for the cleanup */
     uint32_t sweep_count, empty_count;
     int64_t sweep_ns;
     struct cv_cgroup cgroup;
@@ -121,7 +122,10 @@ static void become_idle(struct cv_supervisor *s, struct cv_supervisor_event *gon
 static int64_t rescue_ns(const struct cv_supervisor *s)
 {
     const int64_t valid_until_ns = atomic_load(&s->control->valid_until_ns);
-    return cv__max64(s->look_ns, cv__schedule_rescue_ns(&s->schedule, valid_until_ns, s->stop_ns));
+    const int64_t cleaned_ns =
+        atomic_load(&s->control->cleanup_until_ns) + s->schedule.margin_ns / 2;
+    const int64_t at_ns = cv__schedule_rescue_ns(&s->schedule, valid_until_ns, s->stop_ns);
+    return cv__max64(s->look_ns, cv__max64(at_ns, cleaned_ns));
 }
 
 static void arm(struct cv_supervisor *s)
@@ -129,10 +133,7 @@ static void arm(struct cv_supervisor *s)
     struct itimerspec when = {0}; /* disarmed */
     int64_t at_ns = CV_NEVER_NS;
     if (s->is_running) {
-        at_ns = s->is_rescue
-                    ? s->sweep_ns
-                    : cv__schedule_rescue_ns(&s->schedule, atomic_load(&s->control->valid_until_ns),
-                                             s->stop_ns);
+        at_ns = s->is_rescue ? s->sweep_ns : rescue_ns(s);
     }
     if (at_ns != CV_NEVER_NS) {
         at_ns = cv__max64(at_ns, 1);
@@ -291,6 +292,7 @@ static void on_report(struct cv_supervisor *s, const struct cv_guard_report *rep
         .end = report->end,
         .failed_errno = report->failed_errno,
         .was_killed = report->was_killed,
+        .cleanup_status = report->cleanup_status,
     };
     switch (report->kind) {
     case CV_GUARD_STARTED:
@@ -380,6 +382,31 @@ static bool is_nobody_left(const struct cv_supervisor *s)
     return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
 }
 
+/* The cleanup is left to a new guard, which keeps its deadline and outlives us. False: there is
+ * none to be done, or it cannot be. */
+static bool rescue_clean(struct cv_supervisor *s)
+{
+    const struct cv_guard_request request = {
+        .kind = CV_GUARD_CLEAN,
+        .run = s->run,
+        .token = s->token,
+        .pid = s->command,
+        .status = s->is_exited ? s->status : KILLED_STATUS,
+    };
+    if (s->setting.cleanup == NULL || s->is_cleaned) {
+        return false;
+    }
+    s->is_cleaned = true;
+    if (guard_fork(s, NULL) != CV_OK || !guard_ask(s, &request, -1)) {
+        guard_drop(s);
+        return false;
+    }
+    s->is_rescue = false;
+    atomic_store(&s->control->cleanup_until_ns, cv__clock_now_ns() + s->schedule.cleanup_ns);
+    arm(s);
+    return true;
+}
+
 static void rescue(struct cv_supervisor *s)
 {
     const int64_t now_ns = cv__clock_now_ns();
@@ -404,11 +431,14 @@ static void rescue(struct cv_supervisor *s)
             .pid = s->command,
             .end = CV_END_GUARD_DIED,
             .was_killed = true,
+            .cleanup_status = CV_CLEANUP_NONE,
         };
         emit_exited(s, KILLED_STATUS); /* no effect if its end was reported already */
         gone.status = s->is_exited ? s->status : KILLED_STATUS;
         cv__cgroup_remove(&s->cgroup);
-        become_idle(s, &gone);
+        if (!rescue_clean(s)) {
+            become_idle(s, &gone);
+        }
     }
 }
 
@@ -489,6 +519,8 @@ int cv__supervisor_start(struct cv_supervisor *s, uint64_t token, int64_t valid_
     s->is_suspended = false;
     s->stop_ns = CV_NEVER_NS;
     s->look_ns = 0;
+    s->is_cleaned = false;
+    atomic_store(&s->control->cleanup_until_ns, 0);
     s->guard_sweeps = atomic_load(&s->control->sweep_count);
     s->status = 0;
     s->is_foreground = s->setting.terminal == CV_TERMINAL_AUTO && cv__terminal_is_ours();
@@ -649,8 +681,8 @@ int cv__supervisor_open(struct cv_supervisor **ret_supervisor,
 {
     CV_ASSERT(setting->on_event != NULL);
     if (setting->argv == NULL || setting->argv[0] == NULL || setting->grace_ns < 0 ||
-        setting->margin_ns < 0) {
-        return cv__fail(reterr, CV_E_INVALID, "a command, and a grace and margin of at least 0");
+        setting->margin_ns < 0 || setting->cleanup_ns < 0) {
+        return cv__fail(reterr, CV_E_INVALID, "a command, and times of at least 0");
     }
     struct cv_supervisor *s = calloc(1, sizeof *s);
     if (s == NULL || (s->tree = malloc(sizeof *s->tree)) == NULL) {
@@ -659,7 +691,7 @@ int cv__supervisor_open(struct cv_supervisor **ret_supervisor,
     }
     fill_standard_fds();
     s->setting = *setting;
-    s->schedule = cv__schedule(setting->grace_ns, setting->margin_ns);
+    s->schedule = cv__schedule(setting->grace_ns, setting->cleanup_ns, setting->margin_ns);
     s->cgroup = CV_CGROUP_NONE;
     s->socket_fd = -1;
     const int failed = prepare(s, reterr);

@@ -11,6 +11,8 @@
  *   guard stopped        the supervisor continues it; if that does not help, it kills the guard
  *                        and the tree, before the deadline
  *
+ * A cleanup is run in all of these cases: by the guard, or by a new guard if the first was killed.
+ *
  * The deadline is a shared word in memory, so that extending it costs nothing and works while the
  * guard is busy. Times are CLOCK_BOOTTIME, in nanoseconds. See docs/supervisor.md for what is
  * promised when several of them are killed at once.
@@ -72,7 +74,12 @@ struct cv_supervisor_event {
     enum cv_end end;  /* GONE */
     int failed_errno; /* GONE, NOT_STARTED: why */
     bool was_killed;  /* GONE: SIGKILL was needed */
+    /* GONE: the exit status of the cleanup, as above (137: it took too long), or
+     * CV_CLEANUP_NONE. */
+    int cleanup_status;
 };
+
+#define CV_CLEANUP_NONE (-1) /* it was not run, or its end is not known */
 
 struct cv_supervisor_setting {
     char *const *argv;    /* the command, found by PATH; lent until close() */
@@ -81,6 +88,11 @@ struct cv_supervisor_setting {
     int64_t grace_ns;     /* from SIGTERM to SIGKILL, if the deadline leaves so much */
     int64_t margin_ns;    /* SIGKILL comes so long before the deadline; 0: a quarter of the grace,
                              at least 5 and at most 100 ms */
+    /* Run by the guard through /bin/sh when nothing of the command is left, and before GONE, so
+     * before anybody else can lead; for at most cleanup_ns. It gets what the command got, and
+     * CONCLAVE_REASON: a cv__end_name(), or `died` if the supervisor is gone. NULL: none. */
+    const char *cleanup;
+    int64_t cleanup_ns;
     enum cv_terminal terminal;
     bool without_cgroup; /* also where one could be made */
     /* Removed from the command's environment: secrets that are ours. Ends with NULL; NULL: none. */

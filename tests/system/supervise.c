@@ -3,6 +3,7 @@
  * usage: supervise [OPTIONS] -- COMMAND...
  *   --lease T --renew T   valid for so long, extended so often; --renew 0s: never
  *   --grace T --margin T  as in struct cv_supervisor_setting
+ *   --cleanup CMD --cleanup-time T
  *   --lock FILE           flock()ed, and inherited by the command
  *   --talk FD             a stream socket: events out, one a line; in, words: stop, kill, silent
  * (no more renewals), shorten (the leadership ends in one grace), again (start once more when it is
@@ -85,8 +86,9 @@ static void on_event(void *user, const struct cv_supervisor_event *event)
             (void)fprintf(stderr, "supervise: cannot start it: %s\n",
                           strerror(event->failed_errno));
         }
-        say("gone %s %d %s %" PRId64 "\n", cv__end_name(event->end), event->status,
-            event->was_killed ? "killed" : "mildly", me.valid_until_ns - cv__clock_now_ns());
+        say("gone %s %d %s %" PRId64 " %d\n", cv__end_name(event->end), event->status,
+            event->was_killed ? "killed" : "mildly", me.valid_until_ns - cv__clock_now_ns(),
+            event->cleanup_status);
         if (me.is_again) {
             me.is_again = false;
             start();
@@ -161,6 +163,8 @@ int main(int argc, char **argv)
                                           {"renew", required_argument, NULL, 'r'},
                                           {"grace", required_argument, NULL, 'g'},
                                           {"margin", required_argument, NULL, 'm'},
+                                          {"cleanup", required_argument, NULL, 'C'},
+                                          {"cleanup-time", required_argument, NULL, 'K'},
                                           {"lock", required_argument, NULL, 'L'},
                                           {"talk", required_argument, NULL, 't'},
                                           {"no-cgroup", no_argument, NULL, 'c'},
@@ -182,6 +186,12 @@ int main(int argc, char **argv)
             break;
         case 'm':
             setting.margin_ns = duration(optarg);
+            break;
+        case 'C':
+            setting.cleanup = optarg;
+            break;
+        case 'K':
+            setting.cleanup_ns = duration(optarg);
             break;
         case 'L':
             me.lock_fd = open(optarg, O_RDWR | O_CREAT | O_CLOEXEC, 0600);

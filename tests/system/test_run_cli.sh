@@ -77,6 +77,20 @@ has_store() {
     "$CONCLAVE" stores | grep -A 1 "^$1\$" | grep -qv -e "^$1\$" -e 'not installed'
 }
 
+# ---- the cleanup ------------------------------------------------------------------------------------
+
+runs 'work
+clean exited 1 tidy' run tidy --cleanup 'echo clean $CONCLAVE_REASON $CONCLAVE_TOKEN $CONCLAVE_ELECTION' -- echo work
+run 3 run tidy --cleanup 'exit 7' -- sh -c 'exit 3'
+one_line 'a cleanup that fails' 'tidy: the cleanup failed with status 7$'
+run 0 run tidy --lease 1s --cleanup 'sleep 99' --cleanup-time 50ms -- true
+one_line 'a cleanup that hangs' 'tidy: the cleanup failed with status 137; if it takes longer than'
+fails 127 'cannot run' run tidy --cleanup 'echo clean' -- ./not-there
+fails 2 'cleanup-time is for --cleanup' run tidy --cleanup-time 1s -- true
+fails 2 'longer than 0' run tidy --cleanup true --cleanup-time 0 -- true
+fails 2 'grace 2 s and --cleanup-time 1 s together is too long for --lease 5 s.*use 2 s or less, or --lease 7.5 s' \
+    run tidy --grace 2s --cleanup true --cleanup-time 1s -- true
+
 # ---- the command line -----------------------------------------------------------------------------
 
 use='use: conclave run NAME \[OPTIONS\] -- COMMAND'

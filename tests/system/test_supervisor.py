@@ -90,6 +90,7 @@ class Run:
         self.talk = ours
         self.buffer = b""
         command = [word.replace("PIDS", self.pid_file) for word in command]
+        options = [word.replace("PIDS", self.pid_file) for word in options]
         self.process = subprocess.Popen(
             [SUPERVISE, "--talk", str(theirs.fileno()), "--lock", self.lock, *options, "--", *command],
             stdin=stdin, stdout=self.out, stderr=self.err,
@@ -539,6 +540,98 @@ def a_stopped_command_is_ended_too():
     assert run.event("exited")[2] == "7" and run.output() == "bye\n"
 
 
+# ---- the cleanup ------------------------------------------------------------------------------------
+
+# Says who of the command still lives, and whether the lock is still held.
+CLEANUP = '''for pid in $(cat PIDS); do ! kill -0 $pid 2>/dev/null || echo alive; done
+lock=$(echo PIDS | sed 's/pids$/lock/')
+flock -n "$lock" echo free
+echo "clean $CONCLAVE_REASON $CONCLAVE_TOKEN $CONCLAVE_ELECTION"'''
+
+
+def tree_with_cleanup(*options):
+    return tree(3, "--cleanup", CLEANUP, "--cleanup-time", "10s", "--lease", "20s", *options)
+
+
+def the_cleanup_follows_the_tree_when_the_supervisor_is_killed(*options):
+    run, pids = tree_with_cleanup(*options)
+    run.process.kill()
+    run.all_gone(pids)
+    assert run.output() == "clean died 1 nightly\n", run.output()
+
+
+def the_cleanup_follows_the_tree_when_the_guard_is_killed(*options):
+    run, pids = tree_with_cleanup(*options)
+    os.kill(run.guard, signal.SIGKILL)
+    words = run.event("gone")
+    assert words[1:4] + words[5:] == ["guard-died", "137", "killed", "0"], words
+    # The lock is the caller's again when its guard is dead; the caller still has it.
+    assert run.output() == "clean guard-died 1 nightly\n", run.output()
+    run.status()
+    run.all_gone(pids)
+
+
+def the_cleanup_follows_the_tree_when_it_is_stopped(*options):
+    run, pids = tree_with_cleanup("--grace", "10ms", *options)
+    run.say("stop")
+    words = run.event("gone")
+    assert words[1:4] + words[5:] == ["stopped", "137", "killed", "0"], words
+    assert run.output() == "clean stopped 1 nightly\n", run.output()
+    assert run.status() == 137
+    run.all_gone(pids)
+
+
+def the_cleanup_follows_a_command_that_ends():
+    run = Run("sh", "-c", "exit 3",
+              options=["--cleanup", "echo $CONCLAVE_REASON; exit 4", "--cleanup-time", "10s",
+                       "--lease", "20s"])
+    words = run.event("gone")
+    assert words[1:3] + words[5:] == ["exited", "3", "4"], words
+    assert run.output() == "exited\n" and run.status() == 3
+
+
+def the_cleanup_is_over_before_the_deadline_of_a_stopped_supervisor():
+    run, pids = tree(3, "--cleanup", CLEANUP + "; date +%s.%N >>PIDS.cleaned; sleep 99",
+                     "--cleanup-time", "1s", "--lease", "3s")
+    run.process.send_signal(signal.SIGSTOP)
+    wait_until("it is stopped", lambda: state(run.process.pid) == "T")
+    deadline = run.lease()[2]
+    wait_until("the cleanup", lambda: lines_of(run.pid_file + ".cleaned"))
+    begun = time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert run.output() == "clean deadline 1 nightly\n", run.output()
+    assert begun < deadline, f"it began {begun - deadline} s after the deadline"
+    run.process.send_signal(signal.SIGCONT)
+    words = run.event("gone")
+    assert words[1:4] + words[5:] == ["deadline", "137", "killed", "137"], words
+    run.all_gone(pids)
+
+
+def what_a_cleanup_leaves_behind_is_killed():
+    run = Run("true", options=["--cleanup", "sleep 99 & echo $! >PIDS", "--cleanup-time", "10s",
+                               "--lease", "20s"])
+    assert run.event("gone")[5] == "0"
+    assert not is_alive(run.pids(1)[0])
+
+
+def a_command_that_was_not_started_needs_no_cleanup():
+    run = Run("/nowhere", options=["--cleanup", "echo clean", "--cleanup-time", "10s",
+                                   "--lease", "20s"])
+    words = run.event("gone")
+    assert words[1:3] + words[5:] == ["not-started", "127", "-1"], words
+    assert run.output() == ""
+
+
+def a_cleanup_whose_guard_is_killed_is_repeated_once():
+    run, _ = tree(2, "--cleanup", "echo $PPID >>PIDS.guards; sleep 99",
+                  "--cleanup-time", "30s", "--lease", "60s")
+    os.kill(run.guard, signal.SIGKILL)
+    second = wait_until("the cleanup", lambda: lines_of(run.pid_file + ".guards"))
+    os.kill(int(second[0]), signal.SIGKILL)
+    words = run.event("gone")
+    assert words[1:4] + words[5:] == ["guard-died", "137", "killed", "-1"], words
+    assert len(lines_of(run.pid_file + ".guards")) == 1
+
+
 # ---- the deadline -----------------------------------------------------------------------------------
 
 def a_deadline_that_is_not_extended_ends_the_command():
@@ -644,6 +737,17 @@ def the_command_may_run_again():
             assert int(second[1]) == run.guard, "the same guard"
             words.append(run.event("gone")[2])
     assert words in (["1"], ["1", "2"]), words  # the first may be over before we said `again`
+
+
+def the_command_may_run_again_after_a_kill(*options):
+    run, _ = tree(2, *options)
+    run.say("again")
+    run.say("kill")
+    assert run.event("gone")[1:3] == ["stopped", "137"]
+    run.event("started")
+    run.stepping(4)
+    run.say("kill")
+    assert run.event("gone")[1:3] == ["stopped", "137"]
 
 
 def a_new_guard_is_made_when_the_old_one_was_killed():
@@ -817,6 +921,10 @@ def tests():
             nothing_lives_when_the_command_is_killed,
             the_command_lives_on_when_a_grandchild_is_killed,
             a_stopped_supervisor_does_not_prolong_the_command,
+            the_cleanup_follows_the_tree_when_the_supervisor_is_killed,
+            the_cleanup_follows_the_tree_when_the_guard_is_killed,
+            the_cleanup_follows_the_tree_when_it_is_stopped,
+            the_command_may_run_again_after_a_kill,
             who_ignores_sigterm_is_killed_before_the_deadline, stop_kills_who_does_not_listen,
             stop_reaches_those_who_left_the_group, those_who_fork_and_end_all_the_time_are_killed)
     for name, function in list(globals().items()):
@@ -825,7 +933,8 @@ def tests():
             yield name + "_without_a_control_group", lambda function=function: function("--no-cgroup")
         elif callable(function) and getattr(function, "__module__", "") == "__main__" \
                 and "_" in name and function.__code__.co_argcount == 0 \
-                and not function.__code__.co_flags & 0x20 and name not in ("start_job", "own_group"):
+                and not function.__code__.co_flags & 0x20 and name not in (
+                    "start_job", "own_group", "tree_with_cleanup"):
             yield name, function
 
 

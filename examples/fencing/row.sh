@@ -1,0 +1,24 @@
+#!/bin/sh
+# row.sh AMOUNT - adds AMOUNT to the row of row.sql, unless a later leader was there already.
+#
+# How to tell: the UPDATE changes one row, or none. None means that this leader was replaced; nothing
+# was changed, and it has to stop. SQL is the client and the database:
+#
+#   SQL='psql -qAtX -v ON_ERROR_STOP=1 postgres://ops@db/ops' conclave run job -- ./row.sh 100
+#   SQL='sqlite3 -bail -cmd ".timeout 5000" ops.db' conclave run job -- ./row.sh 100
+#
+# Several statements that belong together go into one transaction, the UPDATE of the fence first: it
+# locks the row until the end, so a later leader waits for it, and an earlier one changes nothing.
+set -eu
+amount=${1:?usage: row.sh AMOUNT}
+case $amount$CONCLAVE_TOKEN in *[!0-9]*) echo "$0: not a number" >&2 && exit 2 ;; esac
+
+changed=$(eval "$SQL" <<SQL
+UPDATE job SET fence = $CONCLAVE_TOKEN, balance = balance + $amount
+    WHERE id = 1 AND fence <= $CONCLAVE_TOKEN RETURNING fence;
+SQL
+)
+if [ "$changed" != "$CONCLAVE_TOKEN" ]; then
+    echo "$0: token $CONCLAVE_TOKEN is of the past; nothing was changed" >&2
+    exit 75 # EX_TEMPFAIL
+fi

@@ -1,0 +1,30 @@
+#!/bin/sh
+# script.sh STATE COMMAND... - runs COMMAND, unless a later leader was here already.
+#
+# For anything that a script changes and that cannot check a token itself: a tape drive, a remote host,
+# a device. STATE is a file beside it, on the machine (or the shared disk) where the changes are made; it
+# keeps the largest token that was seen. The lock is held while COMMAND runs, so a later leader waits
+# for it to end and an earlier one is refused from then on.
+#
+#   conclave run tape -- ./script.sh /var/lib/tape.fence ./write-tape
+set -eu
+state=${1:?usage: script.sh STATE COMMAND...}
+shift
+: "${CONCLAVE_TOKEN:?is not set: start this by conclave run}"
+
+exec 9>>"$state.lock"
+flock 9
+seen=0
+[ ! -e "$state" ] || read -r seen <"$state"
+if [ "$CONCLAVE_TOKEN" -lt "$seen" ]; then
+    echo "$0: token $CONCLAVE_TOKEN is of the past: $seen was here" >&2
+    exit 75 # EX_TEMPFAIL
+fi
+if [ "$CONCLAVE_TOKEN" -gt "$seen" ]; then
+    # On the disk before anything is changed: a machine that crashes must not forget it.
+    echo "$CONCLAVE_TOKEN" >"$state.new"
+    sync "$state.new"
+    mv "$state.new" "$state"
+    sync "$(dirname "$state")"
+fi
+"$@" 9>&- # what it leaves in the background does not keep the lock
