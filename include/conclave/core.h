@@ -202,7 +202,8 @@ struct cv_event {
 
     /* STORE */
     enum cv_store_verdict verdict;
-    uint64_t token;        /* GRANTED, HELD: of the leadership; grows with each, never repeats */
+    uint64_t token;        /* of the leadership; grows with each, never repeats; FREE: of the last
+                            * one, 0: not known */
     uint64_t holder;       /* HELD: its label */
     int64_t duration_ns;   /* GRANTED, HELD: see there */
     enum cv_reason reason; /* FREE: why the last leadership ended; CV_REASON_STARTED: not known */

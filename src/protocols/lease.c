@@ -39,8 +39,8 @@
  * somebody who does not lead: nobody leads meanwhile, which is safe.
  *
  * Ours besides: news (CHANGED) are answered by a question at once, but no more than a few in a row
- * (a token bucket); after a resignation a contender stands back until it sees another lead, at most
- * for `rest`; a grant whose token is not larger than those seen before is given back, because the
+ * (a token bucket); after a resignation a contender stands back until another has led, at most for
+ * `rest`; a grant whose token is not larger than those seen before is given back, because the
  * resources that fence by it would refuse its work.
  *
  * Assumed: the store keeps its four promises, and no clock drifts by more than rho. Whatever the
@@ -89,7 +89,8 @@ enum { TIMER_TURN, TIMER_END };
 
 #define ASKS_KEPT 8u     /* so many requests are remembered; older answers are ignored */
 #define NEWS_IN_A_ROW 4  /* so many questions at once, if news come one after the other ... */
-#define NEWS_PER_RETRY 4 /* ... and then so many in a time of `retry` */
+#define NEWS_PER_RETRY 4 /* ... and then so many in a time of `retry`, ... */
+#define NEWS_GAP_NS_MAX (125 * NS_PER_MS) /* ... but eight in a second however long the lease is */
 #define GRANT_NS_MAX (2 * LEASE_NS_MAX)
 
 /* A request that was made; request 0: an empty place. */
@@ -307,7 +308,7 @@ static enum cv_store_verb next_verb(const struct lease *l, int64_t now_ns)
 
 static int64_t gap_ns(const struct lease *l)
 {
-    return cv__max64(l->retry_ns / NEWS_PER_RETRY, 1);
+    return cv__max64(cv__min64(l->retry_ns / NEWS_PER_RETRY, NEWS_GAP_NS_MAX), 1);
 }
 
 static void arm_turn(struct lease *l, int64_t earliest_ns, int64_t latest_ns,
@@ -514,10 +515,16 @@ static void on_held(struct lease *l, const struct cv_event *event, struct cv_eff
     wait_between(l, now_ns + wait_ns, now_ns + wait_ns + l->retry_ns, out);
 }
 
-/* Nobody holds it. A candidate asks for it; who only looks looks again, less and less often. */
-static void on_free(struct lease *l, int64_t now_ns, struct cv_effects *out)
+/* Nobody holds it. A candidate asks for it; who only looks looks again, less and less often. A
+ * token that grew tells of a leadership that began and ended unseen: others have had their turn. */
+static void on_free(struct lease *l, const struct cv_event *event, struct cv_effects *out)
 {
+    const int64_t now_ns = event->now_ns;
     l->sees_other = false;
+    if (event->token > l->token_max) {
+        l->token_max = event->token;
+        l->rest_until_ns = 0;
+    }
     if (stands(l, now_ns)) {
         l->is_due = true;
         return;
@@ -574,7 +581,7 @@ static void on_look_answer(struct lease *l, const struct cv_event *event, struct
     if (event->verdict == CV_STORE_HELD) {
         on_held(l, event, out);
     } else if (event->verdict == CV_STORE_FREE) {
-        on_free(l, event->now_ns, out);
+        on_free(l, event, out);
     } else {
         on_failure(l, event->now_ns, out);
     }
@@ -627,6 +634,9 @@ static void on_answer(struct lease *l, const struct cv_event *event, enum cv_rea
         on_renew_answer(l, &asked, event, ret_lost, out);
         break;
     case CV_STORE_RELEASE:
+        if (l->debt_token == 0 && event->verdict == CV_STORE_FREE && event->token > l->token_max) {
+            l->token_max = event->token; /* of the very grant that is given back, unheard of */
+        }
         l->debt_attempt = 0;
         on_look_answer(l, event, out);
         break;

@@ -142,8 +142,8 @@ bool sim_store_serve(struct sim_store *s, const struct sim_store_query *q, int64
     }
     ret_answer->verdict = s->holder != 0 ? CV_STORE_HELD : CV_STORE_FREE;
     ret_answer->reason = s->ended;
+    ret_answer->token = s->token;
     if (s->holder != 0) {
-        ret_answer->token = s->token;
         ret_answer->holder = s->holder;
         ret_answer->duration_ns = s->until_ns - local_ns;
     }

@@ -362,6 +362,33 @@ static void its_rest_ends_when_another_leads(void **unused)
     solo_free(s);
 }
 
+static void its_rest_ends_when_another_has_led_unseen(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_leader();
+    lease_event(s, CV_EVENT_RESIGN, false);
+    lease_answer(s, lease_asked(s)->request, CV_STORE_FREE, /* its own token */ 7, 0, 0);
+    const struct cv_effect look = lease_await(s, NS_PER_S);
+    assert_int_equal(look.verb, CV_STORE_READ);
+    lease_answer(s, look.request, CV_STORE_FREE, 8, 0, 0);
+    lease_assert_asks(s, CV_STORE_ACQUIRE);
+    solo_free(s);
+}
+
+static void a_grant_given_back_unheard_of_is_nobody_elses(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_contender();
+    lease_event(s, CV_EVENT_RESIGN, false);
+    lease_answer(s, lease_asked(s)->request, CV_STORE_FREE, 7, 0, 0);
+    const struct cv_effect look = lease_await(s, NS_PER_S);
+    assert_int_equal(look.verb, CV_STORE_READ);
+    lease_answer(s, look.request, CV_STORE_FREE, 7, 0, 0);
+    assert_int_equal(s->out.item_count, 1); /* the next look: it still lets others go first */
+    assert_int_equal(s->out.item[0].kind, CV_EFFECT_ARM);
+    solo_free(s);
+}
+
 /* T11 */
 static void who_may_hold_it_releases_it_too(void **unused)
 {
@@ -615,6 +642,8 @@ int main(void)
         cmocka_unit_test(resigning_ends_the_leadership_and_then_releases),
         cmocka_unit_test(after_resigning_it_only_looks_for_a_while),
         cmocka_unit_test(its_rest_ends_when_another_leads),
+        cmocka_unit_test(its_rest_ends_when_another_has_led_unseen),
+        cmocka_unit_test(a_grant_given_back_unheard_of_is_nobody_elses),
         cmocka_unit_test(who_may_hold_it_releases_it_too),
         cmocka_unit_test(who_waits_leaves_the_queue),
         cmocka_unit_test(what_is_owed_is_paid_before_asking_anew),

@@ -144,6 +144,23 @@ static void news_beyond_the_allowance_are_asked_about_soon(void **unused)
     solo_free(s);
 }
 
+static void a_long_lease_does_not_slow_down_the_answer_to_news(void **unused)
+{
+    (void)unused;
+    struct solo *s = solo_new("lease", 1, 1, "lease=120s");
+    uint64_t request = 1;
+    for (;; request = lease_asked(s)->request) {
+        lease_answer(s, request, CV_STORE_HELD, 8, 9, 120 * NS_PER_S);
+        lease_news(s);
+        if (lease_asked(s) == NULL) {
+            break;
+        }
+    }
+    assert_int_equal(request, 5);
+    assert_turn(s, 125 * NS_PER_MS, 125 * NS_PER_MS);
+    solo_free(s);
+}
+
 static void a_place_behind_its_successor_is_not_charged_to_the_news(void **unused)
 {
     (void)unused;
@@ -329,6 +346,7 @@ int main(void)
         cmocka_unit_test(while_the_store_fails_it_knows_the_leader_as_long_as_that_is_sure),
         cmocka_unit_test(what_is_told_of_another_leader_has_no_end),
         cmocka_unit_test(news_beyond_the_allowance_are_asked_about_soon),
+        cmocka_unit_test(a_long_lease_does_not_slow_down_the_answer_to_news),
         cmocka_unit_test(a_place_behind_its_successor_is_not_charged_to_the_news),
         cmocka_unit_test(its_own_former_attempt_ends_the_view_of_another),
         cmocka_unit_test(an_older_holder_than_one_seen_is_not_news),
