@@ -410,6 +410,16 @@ struct cv_protocol {
     /* The store is assumed to answer within this; NULL: it is never asked. */
     int64_t (*store_ns)(const struct cv_config *config);
     enum cv_rightful rightful; /* of the candidates that are connected to each other */
+
+    /* For hosts whose members may lose their durable record; NULL: it cannot run there. The largest
+     * token, epoch or term that a record was saved for; and a record that refuses all up to `floor`
+     * and keeps what `word` promises besides, if there is one (no words: NULL). Returns how many
+     * words it wrote. */
+    uint64_t (*floor)(const uint64_t *word, uint32_t word_count);
+    uint32_t (*restore)(const uint64_t *word, uint32_t word_count, uint64_t floor,
+                        uint64_t ret_word[CV_PERSIST_WORDS_MAX]);
+    /* A leadership that is not renewed is over after this; NULL: only a message ends it. */
+    int64_t (*lease_ns)(const struct cv_config *config);
 };
 
 /* The protocol of that name, or NULL. cv_protocol_at() walks all of them: NULL past the last. */

@@ -38,6 +38,8 @@ struct sender {
 struct cv_frames {
     bool is_insecure;
     struct cv_key key;
+    struct cv_key other_key; /* accepted as well */
+    bool has_other_key;
     uint8_t channel[CHANNEL_BYTES];
     uint8_t self[CV_FRAME_SENDER_BYTES];
     uint64_t counter;
@@ -91,8 +93,26 @@ void cv__frames_free(struct cv_frames *f)
 {
     if (f != NULL) {
         cv__key_forget(&f->key);
+        cv__key_forget(&f->other_key);
         free(f);
     }
+}
+
+void cv__frames_accept(struct cv_frames *f, const struct cv_key *key)
+{
+    CV_ASSERT(!f->is_insecure);
+    f->other_key = *key;
+    f->has_other_key = true;
+}
+
+const uint8_t *cv__frame_sender(const uint8_t *bytes)
+{
+    return bytes + SENDER_AT;
+}
+
+const uint8_t *cv__frames_self(const struct cv_frames *f)
+{
+    return f->self;
 }
 
 /* ---- Sealing --------------------------------------------------------------------------------- */
@@ -181,6 +201,15 @@ static bool is_replay(struct cv_frames *f, const uint8_t *id, uint64_t counter)
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
+static bool opens_with(const struct cv_key *key, const uint8_t *bytes, size_t byte_count,
+                       uint8_t *ret_payload)
+{
+    return crypto_aead_xchacha20poly1305_ietf_decrypt(
+               ret_payload, NULL, NULL, bytes + CV_FRAME_HEAD_BYTES,
+               byte_count - CV_FRAME_HEAD_BYTES, bytes, CV_FRAME_HEAD_BYTES, bytes + SENDER_AT,
+               key->bytes) == 0;
+}
+
 static bool is_authentic(const struct cv_frames *f, const uint8_t *bytes, size_t byte_count,
                          uint8_t *ret_payload)
 {
@@ -192,9 +221,8 @@ static bool is_authentic(const struct cv_frames *f, const uint8_t *bytes, size_t
         memcpy(ret_payload, body, payload_bytes);
         return memcmp(tag, body + payload_bytes, sizeof tag) == 0;
     }
-    return crypto_aead_xchacha20poly1305_ietf_decrypt(
-               ret_payload, NULL, NULL, body, byte_count - CV_FRAME_HEAD_BYTES, bytes,
-               CV_FRAME_HEAD_BYTES, bytes + SENDER_AT, f->key.bytes) == 0;
+    return opens_with(&f->key, bytes, byte_count, ret_payload) ||
+           (f->has_other_key && opens_with(&f->other_key, bytes, byte_count, ret_payload));
 }
 
 static enum cv_frame_fate open_frame(struct cv_frames *f, const uint8_t *bytes, size_t byte_count,

@@ -62,7 +62,10 @@ struct cv_frames;
 /* `key` NULL: insecure. Returns CV_OK, CV_E_IO (no crypto library) or CV_E_MEMORY. */
 CV_NODISCARD int cv__frames_new(const char *election, const struct cv_key *key,
                                 struct cv_frames **ret_frames, struct cv_errtext *reterr);
-/* NULL is fine; the key is wiped. */
+/* Opens frames of this key, too, from now on: while the members of a group replace their key, some
+ * seal with the old one and some with the new one. Not for insecure frames. */
+void cv__frames_accept(struct cv_frames *frames, const struct cv_key *key);
+/* NULL is fine; the keys are wiped. */
 void cv__frames_free(struct cv_frames *frames);
 
 /* Makes a frame of at most CV_FRAME_PAYLOAD_MAX bytes in `ret_bytes`, which has room for
@@ -74,6 +77,10 @@ size_t cv__frame_seal(struct cv_frames *frames, const uint8_t *payload, size_t p
  * Every call is counted. */
 enum cv_frame_fate cv__frame_open(struct cv_frames *frames, const uint8_t *bytes, size_t byte_count,
                                   uint8_t *ret_payload, size_t *ret_payload_bytes);
+
+/* The sender of a frame that was accepted, and of our own frames: CV_FRAME_SENDER_BYTES, lent. */
+const uint8_t *cv__frame_sender(const uint8_t *bytes);
+const uint8_t *cv__frames_self(const struct cv_frames *frames);
 
 /* How many frames met each fate. */
 uint64_t cv__frames_count(const struct cv_frames *frames, enum cv_frame_fate fate);

@@ -236,4 +236,6 @@ const struct cv_protocol cv__proto_bully = {
     .check = cv__bully_check,
     .settle_ns = cv__bully_settle_ns,
     .timely_ns = cv__classic_timely_ns,
+    .floor = cv__classic_floor,
+    .restore = cv__classic_restore,
 };

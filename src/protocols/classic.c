@@ -83,6 +83,18 @@ int64_t cv__classic_detection_ns(const struct cv_config *config)
     return 4 * config->option[CLASSIC_OPTION_TIMEOUT] + config->option[CLASSIC_OPTION_DELTA];
 }
 
+uint64_t cv__classic_floor(const uint64_t *word, uint32_t word_count)
+{
+    return word_count > 0 ? word[0] : 0;
+}
+
+uint32_t cv__classic_restore(const uint64_t *word, uint32_t word_count, uint64_t floor,
+                             uint64_t ret_word[CV_PERSIST_WORDS_MAX])
+{
+    ret_word[0] = word_count > 0 && word[0] > floor ? word[0] : floor;
+    return 1;
+}
+
 int64_t cv__classic_timely_ns(const struct cv_config *config)
 {
     CV_ASSERT(config->option[CLASSIC_OPTION_DELTA] > 0);

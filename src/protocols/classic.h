@@ -133,6 +133,10 @@ int64_t cv__classic_answer_ns(const struct cv_config *config);
 int64_t cv__classic_detection_ns(const struct cv_config *config);
 
 /* timely_ns: delta. */
+/* The record is one word, the largest term. */
+uint64_t cv__classic_floor(const uint64_t *word, uint32_t word_count);
+uint32_t cv__classic_restore(const uint64_t *word, uint32_t word_count, uint64_t floor,
+                             uint64_t ret_word[CV_PERSIST_WORDS_MAX]);
 int64_t cv__classic_timely_ns(const struct cv_config *config);
 
 void cv__classic_init(struct classic *c, const struct cv_config *config);

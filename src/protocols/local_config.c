@@ -186,3 +186,23 @@ void cv__local_contract(const struct cv_config *config, uint32_t *promises, uint
         *promises &= ~(CV_PROP(AGREEMENT) | CV_PROP(TERMINATION)); /* between two turns */
     }
 }
+
+int64_t cv__local_lease_ns(const struct cv_config *config)
+{
+    return config->option[LOCAL_OPTION_LOCK];
+}
+
+/* The record: the largest token supported, and whose it was. */
+uint64_t cv__local_floor(const uint64_t *word, uint32_t word_count)
+{
+    return word_count == 2 ? word[0] : 0;
+}
+
+uint32_t cv__local_restore(const uint64_t *word, uint32_t word_count, uint64_t floor,
+                           uint64_t ret_word[CV_PERSIST_WORDS_MAX])
+{
+    const bool is_newer = word_count == 2 && word[0] > floor;
+    ret_word[0] = is_newer ? word[0] : floor;
+    ret_word[1] = is_newer ? word[1] : CV_ID_NONE; /* of nobody: it is not supported again */
+    return 2;
+}

@@ -35,5 +35,9 @@ int64_t cv__local_kappa_ns(const struct cv_config *config);
 int64_t cv__local_settle_ns(const struct cv_config *config);
 int64_t cv__local_timely_ns(const struct cv_config *config);
 int64_t cv__local_fast_ns(const struct cv_config *config);
+int64_t cv__local_lease_ns(const struct cv_config *config);
+uint64_t cv__local_floor(const uint64_t *word, uint32_t word_count);
+uint32_t cv__local_restore(const uint64_t *word, uint32_t word_count, uint64_t floor,
+                           uint64_t ret_word[CV_PERSIST_WORDS_MAX]);
 
 #endif

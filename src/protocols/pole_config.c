@@ -94,6 +94,33 @@ int64_t cv__pole_timely_ns(const struct cv_config *config)
     return config->option[POLE_OPTION_DELTA];
 }
 
+/* The record: epoch followed, whom, the lease promised, epoch claimed. */
+uint64_t cv__pole_floor(const uint64_t *word, uint32_t word_count)
+{
+    if (word_count != 4) {
+        return 0;
+    }
+    return word[0] > word[3] ? word[0] : word[3];
+}
+
+/* The promise that is in the record, if there is one, still binds for its lease. Nobody ever claims
+ * the very epoch `floor`, so that it is followed of nobody again. */
+uint32_t cv__pole_restore(const uint64_t *word, uint32_t word_count, uint64_t floor,
+                          uint64_t ret_word[CV_PERSIST_WORDS_MAX])
+{
+    const bool is_there = word_count == 4;
+    ret_word[0] = is_there && word[0] > floor ? word[0] : floor;
+    ret_word[1] = is_there ? word[1] : CV_ID_NONE;
+    ret_word[2] = is_there ? word[2] : 0;
+    ret_word[3] = is_there && word[3] > floor ? word[3] : floor;
+    return 4;
+}
+
+int64_t cv__pole_lease_ns(const struct cv_config *config)
+{
+    return config->option[POLE_OPTION_LEASE];
+}
+
 int cv__pole_preference(const struct cv_config *config, uint32_t *ret_place,
                         struct cv_errtext *reterr)
 {

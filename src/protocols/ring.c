@@ -328,4 +328,6 @@ const struct cv_protocol cv__proto_ring = {
     .check = ring_check,
     .settle_ns = ring_settle_ns,
     .timely_ns = cv__classic_timely_ns,
+    .floor = cv__classic_floor,
+    .restore = cv__classic_restore,
 };

@@ -280,4 +280,6 @@ const struct cv_protocol cv__proto_ring_modified = {
     .check = modified_check,
     .settle_ns = modified_settle_ns,
     .timely_ns = cv__classic_timely_ns,
+    .floor = cv__classic_floor,
+    .restore = cv__classic_restore,
 };

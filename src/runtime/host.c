@@ -227,10 +227,13 @@ static void finish_close(struct cv_host *h);
 static void call_disk_failed(void *self, const char *why)
 {
     struct cv_host *h = self;
+    if (why == NULL) {
+        why = h->save_result != CV_OK
+                  ? h->save_error.text
+                  : "there is no place to save what this protocol must remember";
+    }
     if (h->services.told.trouble != NULL) {
-        h->services.told.trouble(
-            h->services.told.self,
-            why != NULL ? why : "there is no place to save what this protocol must remember");
+        h->services.told.trouble(h->services.told.self, why);
     }
 }
 
@@ -265,6 +268,11 @@ static enum cv_save_result call_save(void *self, const uint64_t *word, uint32_t 
         return CV_SAVE_FAILED;
     }
     CV_ASSERT(!h->is_saving);
+    if (h->services.persist.is_quick) {
+        h->save_result =
+            h->services.persist.save(h->services.persist.self, word, word_count, &h->save_error);
+        return h->save_result == CV_OK ? CV_SAVE_DONE : CV_SAVE_FAILED;
+    }
     h->is_saving = true;
     h->saving_word = word;
     h->saving_count = word_count;

@@ -4,15 +4,14 @@
 #include "core/bytes.h"
 #include "core/errors.h"
 #include "core/types.h"
+#include "os/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #define MAGIC "CVP1"
@@ -23,7 +22,7 @@
 #define FILE_BYTES_MAX (HEAD_BYTES + 8u * CV_PERSIST_WORDS_MAX + SUM_BYTES)
 
 struct cv_persist {
-    char path[PATH_MAX], temporary[PATH_MAX], folder[PATH_MAX];
+    char path[PATH_MAX];
     char protocol[NAME_BYTES];
     int lock_fd; /* locked as long as this exists */
 };
@@ -80,28 +79,14 @@ int cv__persist_open(const char *path, const char *protocol, struct cv_persist *
     }
     p->lock_fd = -1;
     int result = CV_OK;
-    char lock[PATH_MAX];
-    if (path[0] == '\0' || strlen(path) + sizeof ".lock" > PATH_MAX ||
-        strlen(protocol) >= NAME_BYTES) {
+    if (strlen(protocol) >= NAME_BYTES || strlen(path) >= sizeof p->path) {
         result = cv__fail(reterr, CV_E_INVALID, "'%s' cannot be the name of a file", path);
         goto failed;
     }
     (void)snprintf(p->path, sizeof p->path, "%s", path);
-    (void)snprintf(p->temporary, sizeof p->temporary, "%s.new", path);
-    (void)snprintf(lock, sizeof lock, "%s.lock", path);
     (void)snprintf(p->protocol, sizeof p->protocol, "%s", protocol);
-    char copy[PATH_MAX]; /* dirname() writes into its argument */
-    (void)snprintf(copy, sizeof copy, "%s", path);
-    (void)snprintf(p->folder, sizeof p->folder, "%s", dirname(copy));
-
-    p->lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (p->lock_fd < 0) {
-        result = cv__fail(reterr, CV_E_STORE, "cannot open '%s': %s", lock, strerror(errno));
-        goto failed;
-    }
-    if (flock(p->lock_fd, LOCK_EX | LOCK_NB) != 0) {
-        result = cv__fail(reterr, CV_E_STORE, "'%s' is %s", path,
-                          errno == EWOULDBLOCK ? "in use by another process" : strerror(errno));
+    result = cv__file_lock(path, &p->lock_fd, reterr);
+    if (result != CV_OK) {
         goto failed;
     }
     *ret_persist = p;
@@ -146,52 +131,13 @@ int cv__persist_load(struct cv_persist *p, uint64_t *word, uint32_t *ret_count,
     return result;
 }
 
-/* False and errno: not all of it is on the disk. */
-static bool write_whole(int fd, const uint8_t *bytes, size_t byte_count)
-{
-    for (size_t done = 0; done < byte_count;) {
-        const ssize_t wrote = write(fd, bytes + done, byte_count - done);
-        if (wrote < 0 && errno != EINTR) {
-            return false;
-        }
-        done += wrote > 0 ? (size_t)wrote : 0;
-    }
-    return fsync(fd) == 0;
-}
-
-static bool sync_folder(const char *folder)
-{
-    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
-    }
-    const bool is_fine = fsync(fd) == 0;
-    const int why = errno;
-    (void)close(fd); /* a folder */
-    errno = why;
-    return is_fine;
-}
-
 int cv__persist_save(struct cv_persist *p, const uint64_t *word, uint32_t word_count,
                      struct cv_errtext *reterr)
 {
     CV_ASSERT(word_count <= CV_PERSIST_WORDS_MAX);
     uint8_t bytes[FILE_BYTES_MAX];
     const size_t byte_count = encode(p, word, word_count, bytes);
-    const int fd = open(p->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    bool is_fine = fd >= 0 && write_whole(fd, bytes, byte_count);
-    int why = errno;
-    if (fd >= 0 && close(fd) != 0 && is_fine) {
-        is_fine = false;
-        why = errno;
-    }
-    if (is_fine && (rename(p->temporary, p->path) != 0 || !sync_folder(p->folder))) {
-        is_fine = false;
-        why = errno;
-    }
-    return is_fine
-               ? CV_OK
-               : cv__fail(reterr, CV_E_STORE, "cannot save to '%s': %s", p->path, strerror(why));
+    return cv__file_replace(p->path, bytes, byte_count, reterr);
 }
 
 /* ---- As a service ---------------------------------------------------------------------------- */

@@ -316,6 +316,37 @@ static void a_claimant_yields_to_larger_claims_and_to_leaders_only(void **unused
     solo_free(s);
 }
 
+/* Ours: a member of a cluster whose record was lost begins with a restored one. */
+static void restored_record_refuses_every_epoch_up_to_its_floor(void **unused)
+{
+    (void)unused;
+    struct solo *s = one_of_three(1);
+    s->persisted_count = s->protocol->restore(NULL, 0, 9, s->persisted);
+    solo_restart(s);
+    for (cv_id from = 2; from <= 3; from++) {
+        heartbeat(s, from, 9, true);
+        assert_null(solo_said(s, "FOLLOW"));
+        assert_int_equal(solo_field(s, solo_said(s, "REFUSE"), "epoch"), 9);
+    }
+    heartbeat(s, 2, 10, false);
+    assert_non_null(solo_said(s, "FOLLOW"));
+    solo_free(s);
+
+    /* Of an earlier generation: the promise to 2 binds until its lease is over. */
+    s = follower();
+    s->persisted_count = s->protocol->restore(s->persisted, s->persisted_count, 1000, s->persisted);
+    solo_restart(s);
+    heartbeat(s, 3, 1001, false);
+    assert_null(solo_said(s, "FOLLOW"));
+    assert_null(solo_said(s, "REFUSE"));
+    heartbeat(s, 2, 4, true);
+    assert_null(solo_said(s, "FOLLOW"));
+    solo_wait_until(s, s->now_ns + LEASE_NS + NS_PER_MS);
+    heartbeat(s, 3, 2000, true);
+    assert_non_null(solo_said(s, "FOLLOW"));
+    solo_free(s);
+}
+
 static void what_is_followed_is_saved_before_it_is_promised(void **unused)
 {
     (void)unused;
@@ -767,6 +798,7 @@ int main(void)
         cmocka_unit_test(a_refused_leader_keeps_its_token),
         cmocka_unit_test(a_claim_that_nobody_follows_ends_and_stands_back),
         cmocka_unit_test(a_claimant_yields_to_larger_claims_and_to_leaders_only),
+        cmocka_unit_test(restored_record_refuses_every_epoch_up_to_its_floor),
         cmocka_unit_test(what_is_followed_is_saved_before_it_is_promised),
         cmocka_unit_test(a_promise_keeps_it_from_following_others_until_it_ends),
         cmocka_unit_test(the_newest_claim_is_answered_when_the_promise_ends),

@@ -618,6 +618,28 @@ static void what_a_failed_save_held_back_never_leaves(void **unused)
     rig_end(&rig);
 }
 
+static void quick_disk_is_waited_for_on_the_spot(void **unused)
+{
+    (void)unused;
+    struct rig rig = {.now_ns = 1000};
+    struct cv_host_services services = services_of(&rig);
+    services.persist.is_quick = true;
+    rig_open(&rig, &services, promise);
+    struct cv_errtext why;
+    assert_int_equal(cv__host_start(rig.host, &why), CV_OK);
+    cv__host_report(rig.host, CV_INPUT_LOAD, 1); /* the loop does not turn */
+    assert_int_equal(rig.save_calls, 1);
+    assert_int_equal(rig.sent_at_save, 1); /* what was promised left after it */
+    assert_int_equal(rig.sent_count, 2);
+    assert_int_equal(rig.told_count, 1);
+    rig.disk_fails = true;
+    cv__host_report(rig.host, CV_INPUT_LOAD, 2);
+    assert_int_equal(seen[seen_count - 1].kind, CV_EVENT_PERSIST_FAILED);
+    assert_string_equal(rig.trouble, "the disk is full");
+    assert_int_equal(rig.told_count, 1);
+    rig_end(&rig);
+}
+
 static void without_a_disk_a_protocol_that_needs_one_stops(void **unused)
 {
     (void)unused;
@@ -765,6 +787,7 @@ int main(void)
         cmocka_unit_test(a_gain_that_was_given_up_before_it_was_saved_is_never_told),
         cmocka_unit_test(records_that_follow_each_other_are_saved_together),
         cmocka_unit_test(what_a_failed_save_held_back_never_leaves),
+        cmocka_unit_test(quick_disk_is_waited_for_on_the_spot),
         cmocka_unit_test(without_a_disk_a_protocol_that_needs_one_stops),
         cmocka_unit_test(a_disk_that_hangs_holds_a_bounded_number),
         cmocka_unit_test(a_start_gets_what_was_saved),

@@ -126,6 +126,32 @@ static void each_accepts_its_defaults_for_1_to_4096_members(void **unused)
     }
 }
 
+/* What a member of a cluster needs that has lost its record, or whose generation is over. */
+static void each_that_knows_its_members_restores_a_record(void **unused)
+{
+    (void)unused;
+    uint32_t count = 0;
+    FOR_EACH_PROTOCOL(p)
+    {
+        assert_int_equal(p->floor != NULL, p->restore != NULL);
+        assert_int_equal(p->floor != NULL, !p->is_anonymous && p->message_count > 0);
+        if (p->floor == NULL) {
+            continue;
+        }
+        uint64_t word[CV_PERSIST_WORDS_MAX], raised[CV_PERSIST_WORDS_MAX];
+        const uint32_t word_count = p->restore(NULL, 0, 70, word);
+        assert_true(word_count <= CV_PERSIST_WORDS_MAX);
+        assert_int_equal(p->floor(word, word_count), 70);
+        assert_int_equal(p->floor(NULL, 0), 0);
+        assert_int_equal(p->restore(word, word_count, 90, raised), word_count);
+        assert_int_equal(p->floor(raised, word_count), 90);
+        assert_int_equal(p->restore(word, word_count, 50, raised), word_count);
+        assert_int_equal(p->floor(raised, word_count), 70); /* it never falls */
+        count++;
+    }
+    assert_int_equal(count, 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -135,6 +161,7 @@ int main(void)
         cmocka_unit_test(each_option_fits_its_own_range),
         cmocka_unit_test(each_message_fits_into_the_decoded_form),
         cmocka_unit_test(each_accepts_its_defaults_for_1_to_4096_members),
+        cmocka_unit_test(each_that_knows_its_members_restores_a_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,56 @@
+/* src/runtime/slots.h - what a member of a cluster must not forget, in a file with two slots.
+ *
+ * A save writes one block of 512 bytes over the older of the two slots and returns when it is on
+ * the disk (O_DSYNC): one system call, no new file. The file is made once, when the member joins;
+ * so there is a difference between a member that never joined and one that lost its state, which
+ * joining.h needs.
+ *
+ * A slot is whole or never written. Anything else is damage, also if the other slot is whole: the
+ * damaged one may have been the newer, and who may have forgotten a promise must not make one. Such
+ * a file is reported and never replaced; whoever removes it makes the member join anew. So is one
+ * that belongs to another member, cluster, protocol or a later generation.
+ *
+ * PATH.lock is locked as long as this is open: a member that is started twice is refused. */
+#ifndef CV_RUNTIME_SLOTS_H
+#define CV_RUNTIME_SLOTS_H
+
+#include "core/types.h"
+
+/* Whose state it is. */
+struct cv_slots_owner {
+    const char *cluster;
+    const char *protocol;
+    cv_id self;
+    uint32_t member_count;
+    uint32_t generation;
+    int64_t lease_ns; /* a promise of this record binds for so long at most */
+};
+
+/* What was saved last; the words are lent until the next save. */
+struct cv_slots_record {
+    const uint64_t *word;
+    uint32_t word_count;
+    uint32_t generation; /* may be an earlier one ... */
+    bool is_of_protocol; /* ... and then of another protocol, whose words are no use */
+    int64_t lease_ns;
+};
+
+struct cv_slots;
+
+/* Opens and reads. CV_E_STORE (it cannot be used, or is in use), CV_E_MALFORMED (damaged, or of
+ * somebody else), CV_E_INVALID or CV_E_MEMORY. */
+CV_NODISCARD int cv__slots_open(const char *path, const struct cv_slots_owner *owner,
+                                struct cv_slots **ret_slots, struct cv_errtext *reterr);
+void cv__slots_close(struct cv_slots *slots); /* NULL is fine */
+
+/* False: there is no file, this member has not joined. */
+bool cv__slots_latest(const struct cv_slots *slots, struct cv_slots_record *ret_record);
+
+/* Makes the file with its first record. */
+CV_NODISCARD int cv__slots_create(struct cv_slots *slots, const uint64_t *word, uint32_t word_count,
+                                  struct cv_errtext *reterr);
+/* Replaces the record. After a failure the file must not be used any more. */
+CV_NODISCARD int cv__slots_save(struct cv_slots *slots, const uint64_t *word, uint32_t word_count,
+                                struct cv_errtext *reterr);
+
+#endif
