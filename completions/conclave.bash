@@ -89,7 +89,7 @@ _conclave()
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
     local verb="" words="" i
     local verbs="run elect watch status resign history check-lease explain stores store protocols
-        oracles sequencer keygen sim lab"
+        oracles sequencer members keygen sim lab"
     COMPREPLY=()
 
     # --option=value is three words for bash.
@@ -134,6 +134,7 @@ _conclave()
         ;;
     --via)
         [[ $verb == elect || $verb == watch ]] && words="multicast:"
+        [[ $verb == elect || $verb == run || $verb == watch || $verb == status || $verb == resign ]] && words+=" peers:"
         compopt -o nospace 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -W "$words sqlite: postgres:// etcd:// zookeeper://" -- "$cur")
         return
@@ -210,6 +211,15 @@ _conclave()
             words=$(_conclave_options "--count --clients --list --json --help")
         else
             words="snmp: file:"
+        fi
+        ;;
+    members)
+        if [[ $cur == -* ]]; then
+            words=$(_conclave_options "--check --json --help")
+        else
+            compopt -o filenames 2>/dev/null
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return
         fi
         ;;
     keygen)

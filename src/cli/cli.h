@@ -18,6 +18,7 @@ extern const struct cv_verb cv__verb_explain;
 extern const struct cv_verb cv__verb_history;
 extern const struct cv_verb cv__verb_keygen;
 extern const struct cv_verb cv__verb_lab;
+extern const struct cv_verb cv__verb_members;
 extern const struct cv_verb cv__verb_oracles;
 extern const struct cv_verb cv__verb_protocols;
 extern const struct cv_verb cv__verb_resign;

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/inquiry.h"
+#include "cli/peers.h"
 #include "cli/reasons.h"
 #include "core/duration.h"
 #include "core/errors.h"
@@ -193,6 +194,10 @@ static int run(int argc, char **argv)
     int status;
     if (optind < argc && explain_reason(argv[optind], is_json, &status)) {
         return status;
+    }
+    const char *via = cv__via(optind < argc ? argv[optind] : NULL);
+    if (cv__peers_is(via)) {
+        return cv__peers_explain(via, is_json);
     }
     char *address;
     const struct cv_store_kind *kind =

@@ -1,6 +1,7 @@
 /* src/cli/cmd_resign.c - `conclave resign NAME [--to NODE]`: asks the leader to hand over. */
 #include "cli/cli.h"
 #include "cli/inquiry.h"
+#include "cli/peers.h"
 #include "core/duration.h"
 #include "os/clock.h"
 
@@ -83,6 +84,9 @@ static int run(int argc, char **argv)
         return cv__wrong_usage("'%s' cannot be the name of a node", heir);
     }
     const char *name = argv[optind];
+    if (cv__peers_is(cv__via(via))) {
+        return cv__peers_resign(cv__via(via), name, heir, wait_ns);
+    }
     char *address;
     const struct cv_store_kind *kind = cv__inquiry_kind(via, &address);
     if (kind == NULL) {

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/inquiry.h"
+#include "cli/peers.h"
 #include "core/duration.h"
 #include "os/clock.h"
 #include "runtime/election.h"
@@ -226,6 +227,11 @@ int cv__follow(int argc, char **argv, bool is_observer)
     int status = parse(argc, argv, is_observer, &settings);
     if (status != EXIT_FINE) {
         return status;
+    }
+    if (is_observer && cv__peers_is(settings.via)) {
+        /* The address belongs to the member that runs here: an observer is a guest. */
+        return cv__peers_watch(settings.via, settings.name, settings.is_json,
+                               settings.change_count_max);
     }
     sigset_t ends;
     (void)sigemptyset(&ends);

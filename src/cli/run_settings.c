@@ -204,12 +204,33 @@ static bool complete_times(struct cv_run_settings *s, int64_t grant_ns)
     return true;
 }
 
+/* --lease, or else what the address says, or a default. */
+static bool complete_lease(struct cv_run_settings *s)
+{
+    const struct cv_backend_kind *backend;
+    struct cv_backend_contract contract = {0};
+    struct cv_errtext unused; /* whoever opens it says what is wrong with the address */
+    if (s->via != NULL && cv__backend_find(s->via, /* accepts_two_leaders= */ true, &backend,
+                                           &contract, &unused) != CV_OK) {
+        contract.lease_ns = 0;
+    }
+    if (contract.lease_ns != 0 && s->options.lease_ns != 0) {
+        cv__complain("--lease cannot be used with '%s', which says itself: %g s", s->via,
+                     (double)contract.lease_ns / 1e9);
+        return false;
+    }
+    if (s->options.lease_ns == 0) {
+        s->options.lease_ns = contract.lease_ns != 0 ? contract.lease_ns : LEASE_NS_DEFAULT;
+    }
+    return true;
+}
+
 int cv__run_complete(struct cv_run_settings *s)
 {
     struct cv_errtext error;
     s->via = cv__via(s->via);
-    if (s->options.lease_ns == 0) {
-        s->options.lease_ns = LEASE_NS_DEFAULT;
+    if (!complete_lease(s)) {
+        return EXIT_USAGE;
     }
     const int64_t lease_ns = s->options.lease_ns;
     const struct cv_store_kind *kind = s->via != NULL ? cv__store_find(s->via) : NULL;
@@ -219,7 +240,9 @@ int cv__run_complete(struct cv_run_settings *s)
     }
     s->options.progress_ns = lease_ns;
     s->options.log = cv__print_notice;
-    if (cv__node_name(s->node, s->options.node, &error) != CV_OK) {
+    const int code = s->via != NULL ? cv__backend_name(s->via, s->options.node, s->node, &error)
+                                    : cv__node_name(s->node, s->options.node, &error);
+    if (code != CV_OK) {
         return cv__wrong_usage("%s", error.text);
     }
     s->options.node = s->node;

@@ -24,6 +24,7 @@ struct cv_backend_contract {
     uint32_t assumes;  /* CV_ASSUME bits: what the promises rest on */
     const char *words; /* for people: what a leader may rely on, or may not; a literal */
     bool has_lease;    /* a leadership ends by the clock: lease_ns and progress_ns apply */
+    int64_t lease_ns;  /* not 0: the address says it, and the caller does not */
 };
 
 /* Texts are copied by open(). */
@@ -52,9 +53,14 @@ struct cv_backend_kind {
     /* The schemes of its addresses; NULL past the last. serves() may know other spellings. */
     const char *(*scheme_at)(uint32_t index);
     bool (*serves)(const char *address);
-    /* Checks the address as far as that needs neither file nor network. CV_OK or CV_E_INVALID. */
+    /* Checks the address as far as that needs no network, and no file but one that it is about.
+     * CV_OK or CV_E_INVALID. */
     int (*contract)(const char *address, struct cv_backend_contract *ret_contract,
                     struct cv_errtext *reterr);
+    /* Not NULL: the address says which names there are. Finds the one that is wanted; NULL: the one
+     * that belongs to this host. CV_OK or CV_E_INVALID. */
+    int (*name)(const char *address, const char *wanted, char ret_node[CV_NODE_BYTES],
+                struct cv_errtext *reterr);
     int (*open)(struct cv_backend **ret_backend, const struct cv_backend_setting *setting,
                 struct cv_errtext *reterr);
     /* The name by which the others know this process. */
@@ -74,6 +80,7 @@ struct cv_backend_kind {
 
 extern const struct cv_backend_kind cv__backend_lease; /* every address of stores/store.h */
 extern const struct cv_backend_kind cv__backend_multicast;
+extern const struct cv_backend_kind cv__backend_peers;
 
 /* Finds the backend of an address and what it promises there. CV_E_INVALID: no backend serves the
  * address, something in it is wrong, or it does not promise at-most-one-leader and the caller does
@@ -82,5 +89,10 @@ CV_NODISCARD int cv__backend_find(const char *address, bool accepts_two_leaders,
                                   const struct cv_backend_kind **ret_kind,
                                   struct cv_backend_contract *ret_contract,
                                   struct cv_errtext *reterr);
+
+/* The name by which the others will know this process: see `name` above. Where an address has none,
+ * what is wanted, if it can be a name; NULL: host name and process id. CV_OK or CV_E_INVALID. */
+CV_NODISCARD int cv__backend_name(const char *address, const char *wanted,
+                                  char ret_node[CV_NODE_BYTES], struct cv_errtext *reterr);
 
 #endif

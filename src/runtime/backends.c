@@ -3,12 +3,14 @@
 #include "core/errors.h"
 #include "core/text.h"
 #include "runtime/backend.h"
+#include "runtime/election.h"
 
 #include <string.h>
 
 static const struct cv_backend_kind *const backends[] = {
     &cv__backend_lease,
     &cv__backend_multicast,
+    &cv__backend_peers,
 };
 
 static int fail_unserved(const char *address, struct cv_errtext *reterr)
@@ -36,14 +38,29 @@ static int refuse(const char *address, const struct cv_backend_contract *contrac
                     cv_property_name(CV_PROPERTY_AT_MOST_ONE_LEADER), contract->words);
 }
 
+static const struct cv_backend_kind *kind_of(const char *address)
+{
+    for (uint32_t i = 0; i < COUNT_OF(backends); i++) {
+        if (backends[i]->serves(address)) {
+            return backends[i];
+        }
+    }
+    return NULL;
+}
+
+int cv__backend_name(const char *address, const char *wanted, char ret_node[CV_NODE_BYTES],
+                     struct cv_errtext *reterr)
+{
+    const struct cv_backend_kind *kind = kind_of(address);
+    return kind != NULL && kind->name != NULL ? kind->name(address, wanted, ret_node, reterr)
+                                              : cv__node_name(ret_node, wanted, reterr);
+}
+
 int cv__backend_find(const char *address, bool accepts_two_leaders,
                      const struct cv_backend_kind **ret_kind,
                      struct cv_backend_contract *ret_contract, struct cv_errtext *reterr)
 {
-    const struct cv_backend_kind *kind = NULL;
-    for (uint32_t i = 0; i < COUNT_OF(backends) && kind == NULL; i++) {
-        kind = backends[i]->serves(address) ? backends[i] : NULL;
-    }
+    const struct cv_backend_kind *kind = kind_of(address);
     if (kind == NULL) {
         return fail_unserved(address, reterr);
     }

@@ -153,9 +153,9 @@ static int check(struct cv_election *e, const char *name, const char *address,
     e->lease_ns = options->lease_ns != 0 ? options->lease_ns : LEASE_NS_DEFAULT;
     e->progress_limit_ns = options->progress_ns;
     atomic_store_explicit(&e->progress_ns, cv__clock_now_ns(), memory_order_relaxed);
-    int code = cv__node_name(e->node, options->node, reterr);
+    int code = cv__place_address(address, &e->address, reterr);
     if (code == CV_OK) {
-        code = cv__place_address(address, &e->address, reterr);
+        code = cv__backend_name(e->address, options->node, e->node, reterr);
     }
     if (code != CV_OK) {
         return code;
@@ -168,6 +168,15 @@ static int check(struct cv_election *e, const char *name, const char *address,
                         "'%.*s' has no lease that could be set or held back; its times are options "
                         "of the address",
                         (int)strcspn(e->address, "?"), e->address);
+    }
+    if (code == CV_OK && contract.lease_ns != 0) {
+        if (options->lease_ns != 0 && options->lease_ns != contract.lease_ns) {
+            return cv__fail(reterr, CV_E_INVALID,
+                            "'%.*s' sets the lease itself, to %g s: it cannot be set here",
+                            (int)strcspn(e->address, "?"), e->address,
+                            (double)contract.lease_ns / 1e9);
+        }
+        e->lease_ns = contract.lease_ns;
     }
     return code;
 }

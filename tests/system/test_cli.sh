@@ -134,6 +134,35 @@ run 0 keygen k1
 check 'a key file is for its owner only' [ "$(stat -c %a k1)" = 600 ]
 refuses "cannot make 'k1': File exists" keygen k1
 refuses 'keygen takes the name of a file' keygen a b
+cat >peers.ini <<'END'
+[cluster]
+name = orders
+generation = 1
+key = k1
+state = .
+[member a]
+id = 1
+address = 127.0.0.1:7101
+[member b]
+id = 2
+address = 127.0.0.1:7102
+END
+run 0 members peers.ini --check
+says '^cluster orders, generation 1, protocol pole, 2 members$'
+says '^   2  b  *127.0.0.1:7102$'
+run 0 members peers.ini --json
+says '^{"cluster": "orders", "generation": 1, "protocol": "pole", "members": \[{"id": 1, "name": "a",'
+cp k1 k2 && chmod 644 k2
+sed 's/key = k1/key = k2/' peers.ini >open.ini
+run 0 members open.ini
+refuses "everybody may use the key file './k2'" members open.ini --check
+sed 's/^state = ./state = no/' peers.ini >nowhere.ini
+refuses "the state folder './no' cannot be used: No such file or directory" members nowhere.ini --check
+printf 'colour = red\nport = 7\n' >>peers.ini
+run 2 members peers.ini
+says "peers.ini:12: unknown key of .member b. 'colour'; known: id, address, site, preference" err
+says "peers.ini:13: unknown key of .member b. 'port'" err
+refuses 'members takes the file of one cluster, and an election' members
 run 0 sequencer file:numbers --count 50 --clients 3
 says '50 numbers for 3 clients'
 says '^gaps  *0 numbers missing in 0 gaps; 0 questions without an answer; 0 numbers given twice$'

@@ -1,0 +1,141 @@
+/* src/cli/cmd_members.c - `conclave members FILE`: is the file of a cluster right, who is in it,
+ * and how are they? */
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/peers.h"
+#include "net/cluster.h"
+#include "net/key.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <string.h>
+#include <unistd.h>
+
+static void say(void *user, uint32_t line, const char *text)
+{
+    const char *path = user;
+    if (line > 0) {
+        cv__complain("%s:%u: %s", path, line, text);
+    } else {
+        cv__complain("%s: %s", path, text);
+    }
+}
+
+/* A key that this user may not read, or that others may, would be found out at the start only. */
+static bool key_is_fine(const char *path)
+{
+    struct cv_key key;
+    struct cv_errtext why;
+    if (cv__key_read(path, &key, &why) != CV_OK) {
+        cv__complain("%s", why.text);
+        return false;
+    }
+    cv__key_forget(&key);
+    return true;
+}
+
+/* What the file names on this host. */
+static bool surroundings_are_fine(const struct cv_cluster *cluster)
+{
+    bool is_fine = key_is_fine(cluster->key);
+    if (cluster->next_key[0] != '\0') {
+        is_fine = key_is_fine(cluster->next_key) && is_fine;
+    }
+    if (access(cluster->state, W_OK | X_OK) != 0) {
+        cv__complain("the state folder '%s' cannot be used: %s", cluster->state, strerror(errno));
+        is_fine = false;
+    }
+    return is_fine;
+}
+
+static void print_text(const struct cv_cluster *c)
+{
+    cv__print(stdout, "cluster %s, generation %u, protocol %s, %u members\n", c->name,
+              c->generation, c->protocol->name, c->member_count);
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        const struct cv_cluster_member *m = &c->member[i];
+        const bool is_ipv6 = strchr(m->host, ':') != NULL;
+        cv__print(stdout, "  %2u  %-16s %s%s%s:%u%s%s\n", m->id, m->name, is_ipv6 ? "[" : "",
+                  m->host, is_ipv6 ? "]" : "", m->port, m->site[0] != '\0' ? "  " : "", m->site);
+    }
+}
+
+static void print_json(const struct cv_cluster *c)
+{
+    struct cv_json json = {.out = stdout};
+    cv__json_open(&json, NULL, '{');
+    cv__json_text(&json, "cluster", c->name);
+    cv__json_uint(&json, "generation", c->generation);
+    cv__json_text(&json, "protocol", c->protocol->name);
+    cv__json_open(&json, "members", '[');
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        const struct cv_cluster_member *m = &c->member[i];
+        cv__json_open(&json, NULL, '{');
+        cv__json_uint(&json, "id", m->id);
+        cv__json_text(&json, "name", m->name);
+        cv__json_text(&json, "host", m->host);
+        cv__json_uint(&json, "port", m->port);
+        if (m->site[0] != '\0') {
+            cv__json_text(&json, "site", m->site);
+        } else {
+            cv__json_null(&json, "site");
+        }
+        cv__json_close(&json, '}');
+    }
+    cv__json_close(&json, ']');
+    cv__json_close(&json, '}');
+    (void)printf("\n");
+}
+
+static int run(int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"check", no_argument, NULL, 'c'}, {"json", no_argument, NULL, 'j'}, {0}};
+    bool is_json = false, is_check = false;
+    int option;
+    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
+        switch (option) {
+        case 'c':
+            is_check = true;
+            break;
+        case 'j':
+            is_json = true;
+            break;
+        default:
+            return EXIT_USAGE;
+        }
+    }
+    if (argc - optind != 1 && argc - optind != 2) {
+        return cv__wrong_usage("members takes the file of one cluster, and an election");
+    }
+    static struct cv_cluster cluster; /* some kilobytes */
+    if (cv__cluster_check(argv[optind], &cluster, say, argv[optind]) > 0) {
+        return EXIT_CANNOT;
+    }
+    if (is_check && !surroundings_are_fine(&cluster)) {
+        return EXIT_CANNOT;
+    }
+    if (argc - optind == 2) {
+        return cv__peers_table(argv[optind], argv[optind + 1], is_json);
+    }
+    if (is_json) {
+        print_json(&cluster);
+    } else {
+        print_text(&cluster);
+    }
+    return EXIT_FINE;
+}
+
+const struct cv_verb cv__verb_members = {
+    .name = "members",
+    .summary = "checks the file of a cluster, and asks its members",
+    .help =
+        "usage: conclave members FILE [ELECTION] [--check] [--json]\n\n"
+        "Reads the file of a cluster (conclave-cluster(5)). Each mistake in it is one line;\n"
+        "without any, the members are printed. With an ELECTION they are asked: who leads, who\n"
+        "hears whom, how long messages take, and what is lost.\n\n"
+        "  --check  also look at the key files and the state folder, as a member would\n"
+        "  --json   for programs\n\n"
+        "Exit status: 0 fine, 1 a member does not answer, 2 there is a mistake.\n",
+    .run = run,
+};

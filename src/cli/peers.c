@@ -1,0 +1,462 @@
+/* src/cli/peers.c - see peers.h. */
+#include "cli/peers.h"
+
+#include "base/command.h"
+#include "base/json.h"
+#include "core/duration.h"
+#include "os/clock.h"
+#include "runtime/guest.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define SCHEME "peers:"
+#define WAIT_NS NS_PER_S               /* for members that do not answer */
+#define LOOK_NS (50 * NS_PER_MS)       /* between two looks */
+#define RESIGN_LOOK_NS (5 * NS_PER_MS) /* a hand-over takes a millisecond */
+
+/* One question to a cluster. */
+struct asking {
+    struct cv_cluster cluster;
+    struct cv_guest *guest;
+    struct cv_guest_status status[CV_CLUSTER_MEMBERS_MAX];
+    uint32_t answered;
+    cv_id leader;
+};
+
+bool cv__peers_is(const char *address)
+{
+    return address != NULL && strncmp(address, SCHEME, strlen(SCHEME)) == 0;
+}
+
+static void asking_free(struct asking *a)
+{
+    if (a != NULL) {
+        cv__guest_close(a->guest);
+        free(a);
+    }
+}
+
+/* NULL: it was said why. */
+static struct asking *asking_new(const char *path, const char *election)
+{
+    struct cv_errtext why = {""};
+    struct asking *a = calloc(1, sizeof *a);
+    if (a == NULL || cv__cluster_read(path, &a->cluster, &why) != CV_OK ||
+        cv__guest_open(&a->cluster, election, &a->guest, &why) != CV_OK) {
+        cv__complain("%s", a == NULL ? "out of memory" : why.text);
+        asking_free(a);
+        return NULL;
+    }
+    return a;
+}
+
+static void ask(struct asking *a, int64_t wait_ns)
+{
+    a->answered = cv__guest_ask(a->guest, wait_ns, a->status);
+    a->leader = cv__guest_leader(a->status, a->cluster.member_count);
+}
+
+static const char *name_of(const struct asking *a, cv_id id)
+{
+    return a->cluster.member[id - 1].name;
+}
+
+static uint64_t token_of(const struct asking *a)
+{
+    uint64_t token = 0;
+    for (uint32_t i = 0; i < a->cluster.member_count && a->leader == CV_ID_NONE; i++) {
+        token = a->status[i].token > token ? a->status[i].token : token;
+    }
+    return a->leader != CV_ID_NONE ? a->status[a->leader - 1].token : token;
+}
+
+static int64_t lease_of(const struct asking *a)
+{
+    const struct cv_protocol *protocol = a->cluster.protocol;
+    return protocol->lease_ns != NULL ? protocol->lease_ns(&a->cluster.config) : 0;
+}
+
+/* ---- status ---------------------------------------------------------------------------------- */
+
+/* The same keys as for a store. */
+static void print_json(const struct asking *a, const char *election)
+{
+    struct cv_json json = {.out = stdout};
+    const bool is_held = a->leader != CV_ID_NONE;
+    cv__json_open(&json, NULL, '{');
+    cv__json_text(&json, "election", election);
+    if (is_held) {
+        cv__json_text(&json, "leader", name_of(a, a->leader));
+    } else {
+        cv__json_null(&json, "leader");
+    }
+    if (is_held && lease_of(a) != 0) {
+        cv__json_seconds(&json, "remaining_s", a->status[a->leader - 1].left_ns);
+        cv__json_seconds(&json, "lease_s", lease_of(a));
+    } else {
+        cv__json_null(&json, "remaining_s");
+        cv__json_null(&json, "lease_s");
+    }
+    cv__json_null(&json, "since_unix_s");
+    cv__json_uint(&json, "token", token_of(a));
+    cv__json_null(&json, "ended");
+    cv__json_bool(&json, "asked_to_resign", false);
+    cv__json_uint(&json, "answered", a->answered);
+    cv__json_uint(&json, "members", a->cluster.member_count);
+    cv__json_close(&json, '}');
+    (void)printf("\n");
+}
+
+static void print_text(const struct asking *a, const char *election)
+{
+    char lease[CV_DURATION_TEXT_BYTES], left[CV_DURATION_TEXT_BYTES];
+    if (a->leader == CV_ID_NONE) {
+        cv__print(stdout, "%s: nobody leads (last token %llu)", election,
+                  (unsigned long long)token_of(a));
+    } else {
+        cv__print(stdout, "%s: %s leads, token %llu", election, name_of(a, a->leader),
+                  (unsigned long long)token_of(a));
+    }
+    if (a->leader != CV_ID_NONE && lease_of(a) != 0) {
+        const int64_t left_ms = a->status[a->leader - 1].left_ns / NS_PER_MS;
+        cv__print(stdout, ", %s left of a lease of %s",
+                  cv__duration_format(left_ms * NS_PER_MS, left),
+                  cv__duration_format(lease_of(a), lease));
+    }
+    cv__print(stdout, "; %u of %u members answer\n", a->answered, a->cluster.member_count);
+}
+
+static int fail_silent(const struct asking *a)
+{
+    return cv__cannot("none of the %u members of '%s' answers: they do not run, cannot be reached, "
+                      "or have another key or election",
+                      a->cluster.member_count, a->cluster.name);
+}
+
+int cv__peers_status(const char *address, const char *election, bool is_json)
+{
+    struct asking *a = asking_new(address + strlen(SCHEME), election);
+    if (a == NULL) {
+        return EXIT_CANNOT;
+    }
+    ask(a, WAIT_NS);
+    int status = a->leader != CV_ID_NONE ? EXIT_FINE : EXIT_NO;
+    if (a->answered == 0) {
+        status = fail_silent(a);
+    } else if (is_json) {
+        print_json(a, election);
+    } else {
+        print_text(a, election);
+    }
+    asking_free(a);
+    return status;
+}
+
+/* ---- resign ---------------------------------------------------------------------------------- */
+
+static void pause_for(int64_t ns)
+{
+    const struct timespec pause = {.tv_nsec = (long)ns};
+    (void)nanosleep(&pause, NULL); /* a shorter one only asks sooner */
+}
+
+/* Until another leads; the leader may need a while to stop its work. */
+static int await_change(struct asking *a, const char *election, cv_id heir, int64_t wait_ns)
+{
+    const int64_t until_ns = cv__clock_now_ns() + wait_ns;
+    const cv_id old = a->leader;
+    const uint64_t token = token_of(a);
+    for (;;) {
+        if (a->leader == old && token_of(a) == token) {
+            cv__guest_request_resign(a->guest, old, token, heir); /* datagrams are lost */
+        }
+        pause_for(RESIGN_LOOK_NS);
+        ask(a, NS_PER_S / 5);
+        if (a->leader != CV_ID_NONE && token_of(a) != token) {
+            cv__print(stdout, "%s: %s leads now, token %llu\n", election, name_of(a, a->leader),
+                      (unsigned long long)token_of(a));
+            return EXIT_FINE;
+        }
+        if (cv__clock_now_ns() >= until_ns) {
+            break;
+        }
+    }
+    if (a->leader == CV_ID_NONE) {
+        cv__print(stdout, "%s: nobody leads now\n", election);
+        return EXIT_FINE;
+    }
+    cv__complain("%s: %s still leads", election, name_of(a, a->leader));
+    return EXIT_NO;
+}
+
+int cv__peers_resign(const char *address, const char *election, const char *heir, int64_t wait_ns)
+{
+    struct asking *a = asking_new(address + strlen(SCHEME), election);
+    if (a == NULL) {
+        return EXIT_CANNOT;
+    }
+    const struct cv_cluster_member *to = heir != NULL ? cv__cluster_find(&a->cluster, heir) : NULL;
+    struct cv_errtext why;
+    int status;
+    ask(a, WAIT_NS);
+    if (heir != NULL && to == NULL) {
+        (void)cv__cluster_fail_member(&a->cluster, heir, &why);
+        status = cv__wrong_usage("%s", why.text);
+    } else if (a->answered == 0) {
+        status = fail_silent(a);
+    } else if (a->leader == CV_ID_NONE) {
+        cv__complain("%s: nobody leads", election);
+        status = EXIT_NO;
+    } else if (to != NULL && to->id == a->leader) {
+        cv__print(stdout, "%s: %s leads already\n", election, heir);
+        status = EXIT_FINE;
+    } else {
+        status = await_change(a, election, to != NULL ? to->id : CV_ID_NONE, wait_ns);
+    }
+    asking_free(a);
+    return status;
+}
+
+/* ---- watch ----------------------------------------------------------------------------------- */
+
+static void print_change_json(const struct asking *a, const char *election)
+{
+    struct cv_json json = {.out = stdout};
+    cv__json_open(&json, NULL, '{');
+    cv__json_seconds(&json, "t_unix_s", cv__clock_wall_ns());
+    cv__json_text(&json, "election", election);
+    cv__json_text(&json, "role", "observer");
+    if (a->leader != CV_ID_NONE) {
+        cv__json_text(&json, "leader", name_of(a, a->leader));
+    } else {
+        cv__json_null(&json, "leader");
+    }
+    cv__json_uint(&json, "token", token_of(a));
+    cv__json_close(&json, '}');
+    (void)printf("\n");
+}
+
+int cv__peers_watch(const char *address, const char *election, bool is_json, uint64_t change_max)
+{
+    struct asking *a = asking_new(address + strlen(SCHEME), election);
+    if (a == NULL) {
+        return EXIT_CANNOT;
+    }
+    sigset_t ends;
+    (void)sigemptyset(&ends);
+    (void)sigaddset(&ends, SIGINT);
+    (void)sigaddset(&ends, SIGTERM);
+    (void)sigaddset(&ends, SIGHUP);
+    (void)sigprocmask(SIG_BLOCK, &ends, NULL); /* a valid set */
+    const struct timespec look = {.tv_nsec = LOOK_NS};
+    cv_id shown_leader = CV_ID_NONE;
+    uint64_t shown_token = UINT64_MAX, shown_count = 0;
+    int status = EXIT_FINE;
+    do {
+        ask(a, 2 * LOOK_NS);
+        if (a->answered > 0 && (a->leader != shown_leader || token_of(a) != shown_token)) {
+            shown_leader = a->leader;
+            shown_token = token_of(a);
+            shown_count++;
+            if (is_json) {
+                print_change_json(a, election);
+            } else {
+                print_text(a, election);
+            }
+            status = cv__flush_output(status);
+        }
+    } while (status == EXIT_FINE && (change_max == 0 || shown_count < change_max) &&
+             sigtimedwait(&ends, NULL, &look) < 0);
+    asking_free(a);
+    return status;
+}
+
+/* ---- members --------------------------------------------------------------------------------- */
+
+/* How the others hear one member, and it them: the worst of them. */
+struct hearing {
+    uint32_t hears, is_heard_by;
+    int64_t delay_ns, round_ns;
+    uint64_t received, lost;
+    bool differs;
+};
+
+static struct hearing hearing_of(const struct asking *a, cv_id id)
+{
+    struct hearing h = {0};
+    for (uint32_t i = 0; i < a->cluster.member_count; i++) {
+        const struct cv_guest_link *ours = &a->status[id - 1].link[i];
+        const struct cv_guest_link *theirs = &a->status[i].link[id - 1];
+        if (i + 1 == id) {
+            continue;
+        }
+        h.hears += ours->is_heard && ours->ago_ns < 5 * NS_PER_S;
+        h.is_heard_by +=
+            a->status[i].has_answered && theirs->is_heard && theirs->ago_ns < 5 * NS_PER_S;
+        h.differs = h.differs || ours->differs;
+        if (ours->is_heard && ours->delay_ns != INT64_MAX) {
+            h.delay_ns = cv__max64(h.delay_ns, ours->delay_ns);
+            h.round_ns = cv__max64(h.round_ns, ours->round_ns);
+        }
+        h.received += ours->received;
+        h.lost += ours->lost;
+    }
+    return h;
+}
+
+static double loss_percent(const struct hearing *h)
+{
+    const uint64_t sent = h->received + h->lost;
+    return sent > 0 ? 100.0 * (double)h->lost / (double)sent : 0;
+}
+
+static const char *state_of(const struct cv_guest_status *s, const struct hearing *h)
+{
+    return !s->has_answered ? "no answer"
+           : h->differs     ? "differs"
+           : !s->has_joined ? "joining"
+           : s->is_leading  ? "leads"
+                            : "follows";
+}
+
+static void print_table(const struct asking *a)
+{
+    (void)printf("%-16s %-10s %-16s %8s %6s %9s %9s %7s  %s\n", "member", "state", "leader",
+                 "token", "hears", "heard by", "delay", "loss", "version");
+    for (cv_id id = 1; id <= a->cluster.member_count; id++) {
+        const struct cv_guest_status *s = &a->status[id - 1];
+        const struct hearing h = hearing_of(a, id);
+        if (!s->has_answered) {
+            cv__print(stdout, "%-16s no answer\n", name_of(a, id));
+            continue;
+        }
+        cv__print(
+            stdout, "%-16s %-10s %-16s %8llu %4u/%u %6u/%-2u %6.2f ms %6.2f%%  %s\n",
+            name_of(a, id), state_of(s, &h), s->leader != CV_ID_NONE ? name_of(a, s->leader) : "-",
+            (unsigned long long)s->token, h.hears, a->cluster.member_count - 1, h.is_heard_by,
+            a->cluster.member_count - 1, (double)h.delay_ns / 1e6, loss_percent(&h), s->version);
+    }
+}
+
+static void print_table_json(const struct asking *a, const char *election)
+{
+    struct cv_json json = {.out = stdout};
+    cv__json_open(&json, NULL, '{');
+    cv__json_text(&json, "cluster", a->cluster.name);
+    cv__json_text(&json, "election", election);
+    cv__json_open(&json, "members", '[');
+    for (cv_id id = 1; id <= a->cluster.member_count; id++) {
+        const struct cv_guest_status *s = &a->status[id - 1];
+        const struct hearing h = hearing_of(a, id);
+        char life[20];
+        (void)snprintf(life, sizeof life, "%016llx", (unsigned long long)s->life);
+        cv__json_open(&json, NULL, '{');
+        cv__json_text(&json, "name", name_of(a, id));
+        cv__json_text(&json, "state", state_of(s, &h));
+        if (s->leader != CV_ID_NONE) {
+            cv__json_text(&json, "leader", name_of(a, s->leader));
+        } else {
+            cv__json_null(&json, "leader");
+        }
+        cv__json_uint(&json, "token", s->token);
+        cv__json_uint(&json, "hears", h.hears);
+        cv__json_uint(&json, "heard_by", h.is_heard_by);
+        cv__json_seconds(&json, "delay_max_s", h.delay_ns);
+        cv__json_seconds(&json, "round_trip_s", h.round_ns);
+        cv__json_uint(&json, "received", h.received);
+        cv__json_uint(&json, "lost", h.lost);
+        cv__json_text(&json, "start", life);
+        cv__json_text(&json, "version", s->version);
+        cv__json_close(&json, '}');
+    }
+    cv__json_close(&json, ']');
+    cv__json_close(&json, '}');
+    (void)printf("\n");
+}
+
+int cv__peers_table(const char *path, const char *election, bool is_json)
+{
+    struct asking *a = asking_new(path, election);
+    if (a == NULL) {
+        return EXIT_CANNOT;
+    }
+    ask(a, WAIT_NS);
+    if (is_json) {
+        print_table_json(a, election);
+    } else {
+        print_table(a);
+    }
+    const int status = a->answered == a->cluster.member_count ? EXIT_FINE : EXIT_NO;
+    asking_free(a);
+    return status;
+}
+
+/* ---- explain --------------------------------------------------------------------------------- */
+
+static void explain_json(const struct cv_cluster *c, bool is_exclusive, int64_t lease_ns)
+{
+    struct cv_json json = {.out = stdout};
+    cv__json_open(&json, NULL, '{');
+    cv__json_text(&json, "store", "peers");
+    cv__json_text(&json, "protocol", c->protocol->name);
+    cv__json_uint(&json, "members", c->member_count);
+    cv__json_uint(&json, "members_needed", c->member_count / 2 + 1);
+    cv__json_bool(&json, "at_most_one_leader", is_exclusive);
+    if (lease_ns != 0) {
+        cv__json_seconds(&json, "lease_s", lease_ns);
+    } else {
+        cv__json_null(&json, "lease_s");
+    }
+    cv__json_seconds(&json, "crash_takeover_max_s", c->protocol->settle_ns(&c->config));
+    cv__json_double(&json, "drift_tolerated_ppm", (double)c->config.drift_ppb / 1e3);
+    cv__json_close(&json, '}');
+    (void)printf("\n");
+}
+
+static void explain_text(const struct cv_cluster *c, bool is_exclusive, int64_t lease_ns)
+{
+    char text[CV_DURATION_TEXT_BYTES];
+    const uint32_t needed = c->member_count / 2 + 1;
+    cv__print(stdout, "peers: %s among the %u members of %s, generation %u\n", c->protocol->name,
+              c->member_count, c->name, c->generation);
+    (void)printf("  %-46s %s\n", "two leaders at once",
+                 is_exclusive ? "never, whatever is lost, slow, stopped or killed" : "possible");
+    if (is_exclusive) {
+        (void)printf("  %-46s %u of %u, which %u may fail of\n", "members that must be connected",
+                     needed, c->member_count, c->member_count - needed);
+        (void)printf("  %-46s %g ppm for each clock\n", "drift that is safe",
+                     (double)c->config.drift_ppb / 1e3);
+    }
+    if (lease_ns != 0) {
+        (void)printf("  %-46s %s\n", "lease", cv__duration_format(lease_ns, text));
+    }
+    (void)printf("  %-46s %s; usually soon after the lease\n", "crash: another leads after at most",
+                 cv__duration_format(c->protocol->settle_ns(&c->config), text));
+    (void)printf(
+        "That time is kept while those members run promptly and messages arrive in the time\n"
+        "that the options of the protocol say.\n");
+}
+
+int cv__peers_explain(const char *address, bool is_json)
+{
+    static struct cv_cluster cluster; /* some kilobytes */
+    struct cv_errtext why;
+    if (cv__cluster_read(address + strlen(SCHEME), &cluster, &why) != CV_OK) {
+        return cv__cannot("%s", why.text);
+    }
+    uint32_t promises, assumes;
+    cv_core_contract(cluster.protocol, &cluster.config, &promises, &assumes);
+    const bool is_exclusive = (promises & CV_PROP(AT_MOST_ONE_LEADER)) != 0;
+    const int64_t lease_ns =
+        cluster.protocol->lease_ns != NULL ? cluster.protocol->lease_ns(&cluster.config) : 0;
+    if (is_json) {
+        explain_json(&cluster, is_exclusive, lease_ns);
+    } else {
+        explain_text(&cluster, is_exclusive, lease_ns);
+    }
+    return EXIT_FINE;
+}

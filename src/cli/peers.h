@@ -1,0 +1,22 @@
+/* src/cli/peers.h - commands about elections among peers: there is no store to ask, but members. */
+#ifndef CV_CLI_PEERS_H
+#define CV_CLI_PEERS_H
+
+#include "core/types.h"
+
+/* Is it an address of peers? NULL is not. */
+bool cv__peers_is(const char *address);
+
+/* `conclave status`, `resign` and `watch` for such an address; they return the exit status. */
+int cv__peers_status(const char *address, const char *election, bool is_json);
+int cv__peers_resign(const char *address, const char *election, const char *heir, int64_t wait_ns);
+/* Until interrupted, or so many changes were printed (0: no limit). */
+int cv__peers_watch(const char *address, const char *election, bool is_json, uint64_t change_max);
+
+/* `conclave explain`: what the file promises; asks nobody. */
+int cv__peers_explain(const char *address, bool is_json);
+
+/* `conclave members FILE NAME`: the table of who hears whom. */
+int cv__peers_table(const char *path, const char *election, bool is_json);
+
+#endif

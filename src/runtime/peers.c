@@ -1,0 +1,816 @@
+/* src/runtime/peers.c - one member of a cluster; see peers.h. */
+#include "runtime/peers.h"
+
+#include "core/bytes.h"
+#include "core/errors.h"
+#include "core/options.h"
+#include "core/types.h"
+#include "os/clock.h"
+#include "os/schedule.h"
+#include "runtime/guest.h"
+#include "runtime/joining.h"
+#include "runtime/slots.h"
+
+#include <conclave/conclave.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define READS_MAX 256u   /* datagrams in one turn of the loop, so that timers are not delayed */
+#define JOINING_MS 50u   /* between two questions of a member that joins */
+#define WAIT_SHARE 50    /* waiting is longer than needed by this part: clocks drift */
+#define GREETING_MS 250u /* between two greetings of a peer that does not answer */
+
+#define MEMORY_BYTES 17u
+
+/* Invariant: parts that are not there are NULL or negative, so that a half-built one can be closed.
+ */
+struct cv_peering {
+    struct cv_peering_setting setting; /* loop, timers, told; the rest is not used any more */
+    struct cv_cluster cluster;
+    cv_id self;
+    bool is_candidate;
+    int fd;
+    struct cv_peers *peers;
+    struct cv_slots *slots;
+    struct cv_host *host;
+    bool is_taking_part;    /* the core was started */
+    bool is_joining;        /* it has no state: see joining.h */
+    int64_t bound_until_ns; /* by a promise of an earlier generation; 0: none */
+    struct cv_joining joining;
+    struct cv_joining_answer answer[CV_CLUSTER_MEMBERS_MAX];
+    struct cv_leadership leadership; /* the latest that was told; its list is not kept */
+
+    uv_poll_t poll;
+    uv_check_t turn;
+    uv_timer_t tick;
+    uint32_t handle_count, closing_count; /* of the three above; of all parts */
+    uint32_t told_fates;                  /* bit f: a datagram of that fate was reported */
+    struct cv_peers_same told_same[CV_CLUSTER_MEMBERS_MAX]; /* what was said of whom */
+    char told_trouble[CV_ERRTEXT_BYTES];
+    bool is_closing;
+    void (*closed)(void *data);
+    void *closed_data;
+    uint8_t received[CV_PEERS_FRAME_BYTES_MAX + 1];
+};
+
+static void say(struct cv_peering *p, const char *line)
+{
+    p->setting.told.log(p->setting.told.self, line);
+}
+
+/* Why it takes no part, or why not any more; the same is not told twice. */
+static void tell_trouble(struct cv_peering *p, const char *line)
+{
+    if (strcmp(line, p->told_trouble) != 0) {
+        (void)snprintf(p->told_trouble, sizeof p->told_trouble, "%s", line);
+        p->setting.told.trouble(p->setting.told.self, p->told_trouble);
+    }
+}
+
+static uint64_t base_of(const struct cv_cluster *cluster)
+{
+    return (uint64_t)(cluster->generation - 1) << CV_CLUSTER_TOKEN_BITS;
+}
+
+/* No promise of a core with this configuration binds for longer. */
+static int64_t promise_ns(const struct cv_cluster *c)
+{
+    const int64_t lease_ns = c->protocol->lease_ns != NULL ? c->protocol->lease_ns(&c->config) : 0;
+    return cv__max64(lease_ns, c->protocol->settle_ns(&c->config));
+}
+
+/* ---- What must be the same everywhere -------------------------------------------------------- */
+
+static uint32_t hash_add(uint32_t hash, const char *text)
+{
+    const uint64_t sum = cv__bytes_sum((const uint8_t *)text, strlen(text));
+    return (hash ^ (uint32_t)sum ^ (uint32_t)(sum >> 32)) * UINT32_C(16777619);
+}
+
+static struct cv_peers_same same_of(const struct cv_cluster *c)
+{
+    struct cv_peers_same same = {.generation = c->generation};
+    char line[CV_TEXT_BYTES + 64];
+    same.protocol = hash_add(1, c->protocol->name);
+    for (uint32_t i = 0; c->protocol->options[i].name != NULL; i++) {
+        struct cv_option_text text;
+        (void)snprintf(line, sizeof line, "%s=%s", c->protocol->options[i].name,
+                       cv__config_format(&c->config, &c->protocol->options[i], i, &text));
+        same.options = hash_add(same.options, line);
+    }
+    (void)snprintf(line, sizeof line, "drift=%lld", (long long)c->config.drift_ppb);
+    same.options = hash_add(same.options, line);
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        (void)snprintf(line, sizeof line, "%u=%s", c->member[i].id, c->member[i].name);
+        same.members = hash_add(same.members, line);
+    }
+    return same;
+}
+
+/* A member with another file, once for each file of it. */
+static void say_differs(struct cv_peering *p, cv_id id)
+{
+    const struct cv_peers_view view = cv__peers_view(p->peers, id);
+    const struct cv_peers_same ours = same_of(&p->cluster);
+    const char *name = p->cluster.member[id - 1].name;
+    char line[CV_ERRTEXT_BYTES];
+    if (memcmp(&p->told_same[id - 1], &view.said, sizeof view.said) == 0) {
+        return;
+    }
+    p->told_same[id - 1] = view.said;
+    if (view.said.generation != ours.generation) {
+        (void)snprintf(line, sizeof line,
+                       "member '%s' is of generation %u and this one of %u: they do not hear each "
+                       "other",
+                       name, view.said.generation, ours.generation);
+    } else {
+        (void)snprintf(
+            line, sizeof line,
+            "member '%s' has %s%s%s%s%s than this one, in the same generation %u: they "
+            "do not hear each other",
+            name, view.said.protocol != ours.protocol ? "another protocol" : "",
+            view.said.protocol != ours.protocol && view.said.options != ours.options ? ", " : "",
+            view.said.protocol == ours.protocol && view.said.options != ours.options
+                ? "other options"
+                : "",
+            view.said.members != ours.members &&
+                    (view.said.options != ours.options || view.said.protocol != ours.protocol)
+                ? " and "
+                : "",
+            view.said.members != ours.members ? "other members" : "", ours.generation);
+    }
+    say(p, line);
+}
+
+/* ---- The network ----------------------------------------------------------------------------- */
+
+static void send_frame(void *user, const struct cv_udp_address *to, const uint8_t *bytes,
+                       size_t byte_count)
+{
+    const struct cv_peering *p = user;
+    (void)cv__udp_send(p->fd, to, bytes, byte_count); /* a failure is a lost message */
+}
+
+static void send_core(void *self, cv_id first, cv_id last, const uint8_t *bytes, size_t byte_count)
+{
+    struct cv_peering *p = self;
+    CV_ASSERT(byte_count <= CV_PEERS_ITEM_BYTES_MAX);
+    if (!p->setting.told.may_send(p->setting.told.self)) {
+        return;
+    }
+    const int64_t now_ns = cv__clock_now_ns();
+    for (cv_id id = first; id <= last && id <= p->cluster.member_count; id++) {
+        if (id != p->self) {
+            cv__peers_add(p->peers, id, CV_ITEM_CORE, bytes, byte_count, now_ns);
+        }
+    }
+}
+
+/* One line for the first datagram of each kind that is dropped. */
+static void say_fate(struct cv_peering *p, enum cv_peers_fate fate)
+{
+    static const char *const what[CV_PEERS_FATE_COUNT] = {
+        [CV_PEERS_OVERSIZED] = "datagrams that are longer than any frame",
+        [CV_PEERS_FRAME] = "datagrams that do not authenticate: of another cluster, election or "
+                           "key, replayed, or rubbish",
+        [CV_PEERS_MEMBER] = "frames of no member, or for another one",
+        [CV_PEERS_ADDRESS] = "frames of a member that come from an address that is not its own",
+        [CV_PEERS_MALFORMED] = "frames whose content does not add up",
+    };
+    if (what[fate] == NULL || (p->told_fates & BIT(fate)) != 0) {
+        return;
+    }
+    p->told_fates |= BIT(fate);
+    char line[160];
+    (void)snprintf(line, sizeof line, "dropping %s", what[fate]);
+    say(p, line);
+}
+
+static void say_all_that_differ(struct cv_peering *p)
+{
+    for (cv_id id = 1; id <= p->cluster.member_count; id++) {
+        if (id != p->self && cv__peers_view(p->peers, id).differs) {
+            say_differs(p, id);
+        }
+    }
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    (void)events;
+    struct cv_peering *p = poll->data;
+    struct cv_udp_address from;
+    size_t byte_count;
+    if (status != 0 && !p->is_closing) { /* an error of the socket: libuv has stopped polling */
+        (void)uv_poll_start(poll, UV_READABLE, on_readable); /* and reading clears it */
+    }
+    for (uint32_t i = 0; i < READS_MAX && !p->is_closing; i++) {
+        if (!cv__udp_receive(p->fd, &from, p->received, sizeof p->received, &byte_count)) {
+            break;
+        }
+        const enum cv_peers_fate fate =
+            cv__peers_receive(p->peers, &from, p->received, byte_count, cv__clock_now_ns());
+        if (fate == CV_PEERS_GENERATION || fate == CV_PEERS_SETTINGS) {
+            say_all_that_differ(p);
+        } else {
+            say_fate(p, fate);
+        }
+    }
+}
+
+/* What one turn of the loop has to say to a peer goes in one frame. */
+static void on_turn(uv_check_t *turn)
+{
+    struct cv_peering *p = turn->data;
+    cv__peers_flush(p->peers, cv__clock_now_ns());
+}
+
+/* ---- Joining --------------------------------------------------------------------------------- */
+
+/* The names of those that have not answered. */
+static void name_silent(const struct cv_peering *p, char *text, size_t text_bytes)
+{
+    size_t length = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < p->cluster.member_count && length < text_bytes; i++) {
+        if (i + 1 != p->self && !p->answer[i].is_there) {
+            length += (size_t)snprintf(text + length, text_bytes - length, "%s%s",
+                                       length > 0 ? ", " : "", p->cluster.member[i].name);
+        }
+    }
+}
+
+static void tell_waiting(struct cv_peering *p)
+{
+    char names[256], line[CV_ERRTEXT_BYTES];
+    name_silent(p, names, sizeof names);
+    (void)snprintf(
+        line, sizeof line,
+        "this member has no state: it joins when all others have answered that they have "
+        "none, or %u of those that have one%s%s",
+        (p->cluster.member_count + 1) / 2, names[0] != '\0' ? "; no answer yet from " : "", names);
+    tell_trouble(p, line);
+}
+
+static void on_tick(uv_timer_t *tick);
+
+static void take_part(struct cv_peering *p)
+{
+    struct cv_errtext why;
+    CV_ASSERT(!p->is_taking_part);
+    p->is_taking_part = true;
+    tell_trouble(p, "");
+    const int code = cv__host_start(p->host, &why);
+    CV_ASSERT(code == CV_OK); /* its record is in memory */
+    if (!p->is_candidate) {
+        cv__host_campaign(p->host, false);
+    }
+    (void)uv_timer_start(&p->tick, on_tick, GREETING_MS, GREETING_MS); /* has a callback */
+}
+
+static void look_whether_to_join(struct cv_peering *p)
+{
+    uint64_t floor, word[CV_PERSIST_WORDS_MAX];
+    struct cv_errtext why;
+    CV_ASSERT(p->is_joining);
+    if (p->is_taking_part || cv__joining_decide(&p->joining, &floor) == CV_JOINING_WAIT) {
+        return;
+    }
+    const uint32_t word_count = p->cluster.protocol->restore(NULL, 0, floor, word);
+    if (cv__slots_create(p->slots, word, word_count, &why) != CV_OK) {
+        tell_trouble(p, why.text); /* and tries again */
+        return;
+    }
+    take_part(p);
+}
+
+static void ask_all(struct cv_peering *p)
+{
+    uint8_t bytes[8];
+    cv__bytes_put(bytes, p->joining.question, sizeof bytes);
+    for (cv_id id = 1; id <= p->cluster.member_count; id++) {
+        if (id != p->self && !p->answer[id - 1].has_state) { /* it may have one by now */
+            cv__peers_add(p->peers, id, CV_ITEM_ASK, bytes, sizeof bytes, cv__clock_now_ns());
+        }
+    }
+}
+
+static void answer_memory(struct cv_peering *p, const struct cv_peers_item *item)
+{
+    uint8_t bytes[MEMORY_BYTES];
+    struct cv_slots_record r;
+    const bool has_state = cv__slots_latest(p->slots, &r);
+    uint64_t floor = base_of(&p->cluster); /* all that an earlier generation remembers is below */
+    if (has_state && r.generation == p->cluster.generation) {
+        floor = p->cluster.protocol->floor(r.word, r.word_count);
+    }
+    memcpy(bytes, item->bytes, 8);
+    bytes[8] = has_state;
+    cv__bytes_put(bytes + 9, floor, 8);
+    cv__peers_add(p->peers, item->from, CV_ITEM_MEMORY, bytes, sizeof bytes, cv__clock_now_ns());
+}
+
+static void on_memory(struct cv_peering *p, const struct cv_peers_item *item)
+{
+    if (p->is_joining && !p->is_taking_part) {
+        cv__joining_hear(&p->joining, item->from, cv__bytes_get(item->bytes, 8),
+                         item->bytes[8] != 0, cv__bytes_get(item->bytes + 9, 8));
+        look_whether_to_join(p);
+    }
+}
+
+/* A record of an earlier generation: its tokens are over, but what it promised binds until its
+ * lease is. Others may not have heard of the new generation yet. */
+static int raise_record(struct cv_peering *p, const struct cv_slots_record *r,
+                        struct cv_errtext *reterr)
+{
+    const struct cv_protocol *protocol = p->cluster.protocol;
+    uint64_t word[CV_PERSIST_WORDS_MAX];
+    const uint32_t word_count =
+        r->is_of_protocol ? protocol->restore(r->word, r->word_count, base_of(&p->cluster), word)
+                          : protocol->restore(NULL, 0, base_of(&p->cluster), word);
+    return cv__slots_save(p->slots, word, word_count, reterr);
+}
+
+static void wait_for_old_promises(struct cv_peering *p)
+{
+    struct cv_slots_record record;
+    struct cv_errtext why;
+    if (cv__clock_now_ns() < p->bound_until_ns) {
+        tell_trouble(p, "this member has just changed to a new generation: it waits until what it "
+                        "promised in the old one binds no longer");
+    } else if (cv__slots_latest(p->slots, &record) && raise_record(p, &record, &why) != CV_OK) {
+        tell_trouble(p, why.text); /* and tries again */
+    } else {
+        take_part(p);
+    }
+}
+
+static void go_on_joining(struct cv_peering *p)
+{
+    (void)cv__joining_at(&p->joining, cv__clock_now_ns(), cv__clock_random());
+    ask_all(p);
+    look_whether_to_join(p);
+    if (!p->is_taking_part) {
+        tell_waiting(p);
+    }
+}
+
+static void greet_the_silent(struct cv_peering *p)
+{
+    for (cv_id id = 1; id <= p->cluster.member_count; id++) {
+        if (id != p->self && cv__peers_view(p->peers, id).life == 0) {
+            cv__peers_greet(p->peers, id);
+        }
+    }
+}
+
+static void on_tick(uv_timer_t *tick)
+{
+    struct cv_peering *p = tick->data;
+    if (p->is_taking_part) {
+        greet_the_silent(p);
+    } else if (p->is_joining) {
+        go_on_joining(p);
+    } else {
+        wait_for_old_promises(p);
+    }
+    cv__peers_flush(p->peers, cv__clock_now_ns()); /* libuv runs timers after the check */
+}
+
+/* ---- What others say ------------------------------------------------------------------------- */
+
+static void on_resign_item(struct cv_peering *p, const struct cv_peers_item *item)
+{
+    const uint64_t token = cv__bytes_get(item->bytes, 8);
+    const cv_id heir = (cv_id)cv__bytes_get(item->bytes + 8, 2);
+    if (p->leadership.is_self && p->leadership.token == token && heir <= p->cluster.member_count) {
+        p->setting.told.resign_requested(p->setting.told.self, token, heir);
+    }
+}
+
+static struct cv_guest_status status_of(const struct cv_peering *p)
+{
+    const struct cv_leadership *l = &p->leadership;
+    const int64_t now_ns = cv__clock_now_ns();
+    struct cv_guest_status status = {
+        .has_joined = p->is_taking_part,
+        .is_leading = l->is_self && (l->valid_until_ns == 0 || l->valid_until_ns > now_ns),
+        .has_majority = l->has_majority,
+        .leader = l->leader,
+        .token = l->token,
+        .left_ns = l->is_self && l->valid_until_ns != 0 ? l->valid_until_ns - now_ns : 0,
+        .life = cv__peers_life(p->peers),
+        .generation = p->cluster.generation,
+        .version = CV_VERSION,
+    };
+    for (uint32_t i = 0; i < p->cluster.member_count; i++) {
+        const struct cv_peers_view view = cv__peers_view(p->peers, i + 1);
+        status.link[i] = (struct cv_guest_link){
+            .is_heard = view.life != 0,
+            .differs = view.differs,
+            .ago_ns = view.life != 0 ? now_ns - view.heard_ns : 0,
+            .delay_ns = view.delay_ns,
+            .round_ns = view.round_ns,
+            .received = (uint32_t)view.received,
+            .lost = (uint32_t)view.lost,
+        };
+    }
+    return status;
+}
+
+static void take_guest_item(struct cv_peering *p, const struct cv_peers_item *item)
+{
+    uint8_t bytes[CV_GUEST_STATUS_BYTES_MAX];
+    if (item->kind == CV_ITEM_QUESTION) {
+        const struct cv_guest_status status = status_of(p);
+        const size_t byte_count = cv__guest_encode(&status, p->cluster.member_count, bytes);
+        cv__peers_answer(p->peers, item, CV_ITEM_STATUS, bytes, byte_count, cv__clock_now_ns());
+    } else if (item->kind == CV_ITEM_RESIGN && item->byte_count == CV_ITEM_RESIGN_BYTES) {
+        on_resign_item(p, item);
+    }
+}
+
+static void take_item(void *user, const struct cv_peers_item *item)
+{
+    struct cv_peering *p = user;
+    if (p->is_closing) {
+        return;
+    }
+    if (item->from == CV_ID_NONE) {
+        take_guest_item(p, item);
+        return;
+    }
+    switch (item->kind) {
+    case CV_ITEM_CORE:
+        cv__host_message(p->host, item->from, item->bytes, item->byte_count, item->delay_ns_max);
+        break;
+    case CV_ITEM_ASK:
+        if (item->byte_count == 8) {
+            answer_memory(p, item);
+        }
+        break;
+    case CV_ITEM_MEMORY:
+        if (item->byte_count == MEMORY_BYTES) {
+            on_memory(p, item);
+        }
+        break;
+    case CV_ITEM_RESIGN:
+        if (item->byte_count == CV_ITEM_RESIGN_BYTES) {
+            on_resign_item(p, item);
+        }
+        break;
+    default:
+        break; /* of a later version */
+    }
+}
+
+/* ---- The other services ---------------------------------------------------------------------- */
+
+static void on_leadership(void *self, const struct cv_leadership *leadership)
+{
+    struct cv_peering *p = self;
+    p->leadership = *leadership;
+    p->leadership.members = (struct cv_list){0};
+    p->setting.told.leadership(p->setting.told.self, leadership);
+}
+
+static void on_trouble(void *self, const char *line)
+{
+    say(self, line);
+}
+
+static int load(void *self, uint64_t ret_word[CV_PERSIST_WORDS_MAX], uint32_t *ret_count,
+                struct cv_errtext *reterr)
+{
+    const struct cv_peering *p = self;
+    struct cv_slots_record r;
+    const bool has_state = cv__slots_latest(p->slots, &r);
+    (void)reterr;
+    CV_ASSERT(has_state); /* it has joined */
+    memcpy(ret_word, r.word, r.word_count * sizeof *r.word);
+    *ret_count = r.word_count;
+    return CV_OK;
+}
+
+static int save(void *self, const uint64_t *word, uint32_t word_count, struct cv_errtext *reterr)
+{
+    return cv__slots_save(((struct cv_peering *)self)->slots, word, word_count, reterr);
+}
+
+/* ---- Beginning and end ----------------------------------------------------------------------- */
+
+static int resolve(const struct cv_cluster *c, cv_id id, int family,
+                   struct cv_udp_address *ret_address, struct cv_errtext *reterr)
+{
+    const struct cv_cluster_member *m = &c->member[id - 1];
+    return cv__udp_resolve(m->host, (uint16_t)m->port, family, ret_address, reterr);
+}
+
+int cv__peering_self(const struct cv_cluster *c, const char *name, cv_id *ret_self,
+                     struct cv_errtext *reterr)
+{
+    if (name != NULL) {
+        const struct cv_cluster_member *m = cv__cluster_find(c, name);
+        if (m == NULL) {
+            return cv__cluster_fail_member(c, name, reterr);
+        }
+        *ret_self = m->id;
+        return CV_OK;
+    }
+    *ret_self = CV_ID_NONE;
+    for (cv_id id = 1; id <= c->member_count; id++) {
+        struct cv_udp_address address;
+        if (resolve(c, id, AF_UNSPEC, &address, NULL) != CV_OK || !cv__udp_is_local(&address)) {
+            continue;
+        }
+        if (*ret_self != CV_ID_NONE) {
+            return cv__fail(reterr, CV_E_INVALID,
+                            "members '%s' and '%s' are both on this host; say --node NAME",
+                            c->member[*ret_self - 1].name, c->member[id - 1].name);
+        }
+        *ret_self = id;
+    }
+    return *ret_self != CV_ID_NONE
+               ? CV_OK
+               : cv__fail(reterr, CV_E_INVALID,
+                          "this host has the address of no member of '%s'; say --node NAME",
+                          c->name);
+}
+
+int cv__peering_addresses(const struct cv_cluster *c, cv_id self,
+                          struct cv_udp_address ret_address[], struct cv_errtext *reterr)
+{
+    int code = resolve(c, self, AF_UNSPEC, &ret_address[self - 1], reterr);
+    const int family = code == CV_OK ? ret_address[self - 1].any.sa_family : AF_UNSPEC;
+    for (cv_id id = 1; id <= c->member_count && code == CV_OK; id++) {
+        if (id != self) {
+            code = resolve(c, id, family, &ret_address[id - 1], reterr);
+        }
+    }
+    return code;
+}
+
+static int read_key(const char *path, struct cv_key *ret_key, struct cv_errtext *reterr)
+{
+    return path[0] != '\0' ? cv__key_read(path, ret_key, reterr) : CV_OK;
+}
+
+int cv__peering_frames(const struct cv_cluster *c, const char *election,
+                       const struct cv_peers_setting *setting, struct cv_peers **ret_peers,
+                       struct cv_errtext *reterr)
+{
+    struct cv_peers_setting full = *setting;
+    struct cv_key key = {{0}}, next_key = {{0}};
+    char channel[CV_CLUSTER_NAME_BYTES + CV_ELECTION_BYTES];
+    (void)snprintf(channel, sizeof channel, "%s\n%s", c->name, election);
+    int code = read_key(c->key, &key, reterr);
+    if (code == CV_OK) {
+        code = read_key(c->next_key, &next_key, reterr);
+    }
+    if (code == CV_OK) {
+        full.channel = channel;
+        full.key = &key;
+        full.next_key = c->next_key[0] != '\0' ? &next_key : NULL;
+        full.same = same_of(c);
+        full.member_count = c->member_count;
+        full.boot = cv__clock_boot();
+        full.drift_ppb = c->config.drift_ppb;
+        code = cv__peers_new(&full, ret_peers, reterr);
+    }
+    cv__key_forget(&key);
+    cv__key_forget(&next_key);
+    return code;
+}
+
+static int open_network(struct cv_peering *p, const char *election, struct cv_errtext *reterr)
+{
+    struct cv_udp_address address[CV_CLUSTER_MEMBERS_MAX];
+    int code = cv__peering_addresses(&p->cluster, p->self, address, reterr);
+    if (code == CV_OK) {
+        code = cv__udp_open(&address[p->self - 1], &p->fd, reterr);
+    }
+    const struct cv_peers_setting setting = {
+        .self = p->self, .address = address, .user = p, .send = send_frame, .take = take_item};
+    return code == CV_OK ? cv__peering_frames(&p->cluster, election, &setting, &p->peers, reterr)
+                         : code;
+}
+
+static int open_state(struct cv_peering *p, struct cv_errtext *reterr)
+{
+    const struct cv_cluster *c = &p->cluster;
+    char path[PATH_MAX];
+    const int length = snprintf(path, sizeof path, "%s/%s.%s.state", c->state, c->name,
+                                c->member[p->self - 1].name);
+    if (length < 0 || (size_t)length >= sizeof path) {
+        return cv__fail(reterr, CV_E_INVALID, "the name of the state folder is too long");
+    }
+    const struct cv_slots_owner owner = {.cluster = c->name,
+                                         .protocol = c->protocol->name,
+                                         .self = p->self,
+                                         .member_count = c->member_count,
+                                         .generation = c->generation,
+                                         .lease_ns = promise_ns(c)};
+    struct cv_slots_record record;
+    const int code = cv__slots_open(path, &owner, &p->slots, reterr);
+    if (code == CV_OK && cv__slots_latest(p->slots, &record) && record.generation < c->generation) {
+        p->bound_until_ns = cv__clock_now_ns() + record.lease_ns + record.lease_ns / WAIT_SHARE;
+    }
+    return code;
+}
+
+static int make_host(struct cv_peering *p, struct cv_errtext *reterr)
+{
+    struct cv_config config = p->cluster.config;
+    config.self = p->self;
+    const int code = cv_core_configure(p->cluster.protocol, &config, reterr);
+    if (code != CV_OK) {
+        return code;
+    }
+    const struct cv_host_services services = {
+        .transport = {p, send_core},
+        .persist = {.self = p, .load = load, .save = save, .is_quick = true},
+        .told = {p, on_leadership, on_trouble},
+        .time = {.timers = p->setting.timers},
+    };
+    return cv__host_new(p->setting.loop, p->cluster.protocol, &config, &services, &p->host, reterr);
+}
+
+static int add_handles(struct cv_peering *p, struct cv_errtext *reterr)
+{
+    if (uv_poll_init(p->setting.loop, &p->poll, p->fd) != 0) {
+        return cv__fail(reterr, CV_E_IO, "cannot watch the socket of this member");
+    }
+    (void)uv_check_init(p->setting.loop, &p->turn); /* these two cannot fail */
+    (void)uv_timer_init(p->setting.loop, &p->tick);
+    p->poll.data = p;
+    p->turn.data = p;
+    p->tick.data = p;
+    p->handle_count = 3;
+    if (uv_poll_start(&p->poll, UV_READABLE, on_readable) != 0) {
+        return cv__fail(reterr, CV_E_IO, "cannot watch the socket of this member");
+    }
+    (void)uv_check_start(&p->turn, on_turn); /* these have callbacks: cannot fail */
+    uv_update_time(p->setting.loop);         /* the turn may have begun long ago */
+    (void)uv_timer_start(&p->tick, on_tick, 0, JOINING_MS);
+    return CV_OK;
+}
+
+/* It works without, too, with longer leases; so this is only said. */
+static void ask_for_realtime(struct cv_peering *p)
+{
+    struct cv_errtext why;
+    if (p->cluster.is_realtime && cv__schedule_realtime(&why) != CV_OK) {
+        char line[2 * CV_ERRTEXT_BYTES];
+        (void)snprintf(line, sizeof line,
+                       "%s; on a busy machine leases below about 100 ms change hands without a "
+                       "fault",
+                       why.text);
+        say(p, line);
+    }
+}
+
+static int start(struct cv_peering *p, const char *election, struct cv_errtext *reterr)
+{
+    int code = open_network(p, election, reterr);
+    if (code == CV_OK) {
+        code = open_state(p, reterr);
+    }
+    if (code == CV_OK) {
+        code = make_host(p, reterr);
+    }
+    if (code == CV_OK) {
+        code = add_handles(p, reterr);
+    }
+    if (code != CV_OK) {
+        return code;
+    }
+    ask_for_realtime(p);
+    struct cv_slots_record record;
+    if (!cv__slots_latest(p->slots, &record)) {
+        const int64_t wait_ns = promise_ns(&p->cluster);
+        cv__joining_begin(&p->joining, p->self, p->cluster.member_count, base_of(&p->cluster),
+                          cv__clock_now_ns() + wait_ns + wait_ns / WAIT_SHARE, cv__clock_random(),
+                          p->answer);
+        p->is_joining = true;
+    } else if (p->bound_until_ns == 0) {
+        take_part(p);
+    }
+    return CV_OK;
+}
+
+int cv__peering_open(const struct cv_peering_setting *setting, struct cv_peering **ret_peering,
+                     struct cv_errtext *reterr)
+{
+    struct cv_peering *p = calloc(1, sizeof *p);
+    if (p == NULL) {
+        return cv__fail(reterr, CV_E_MEMORY, "no memory to take part in '%s'", setting->election);
+    }
+    p->setting = *setting;
+    p->cluster = *setting->cluster;
+    p->self = setting->self;
+    p->is_candidate = setting->is_candidate;
+    p->fd = -1;
+    const int code = start(p, setting->election, reterr);
+    if (code != CV_OK) {
+        cv__peering_close(p, NULL, NULL);
+        return code;
+    }
+    *ret_peering = p;
+    return CV_OK;
+}
+
+static void on_part_closed(void *data)
+{
+    struct cv_peering *p = data;
+    CV_ASSERT(p->closing_count > 0);
+    p->closing_count--;
+    if (p->closing_count > 0) {
+        return;
+    }
+    if (p->fd >= 0) {
+        (void)close(p->fd); /* a socket has nothing left to write */
+    }
+    cv__peers_free(p->peers);
+    cv__slots_close(p->slots);
+    void (*closed)(void *data) = p->closed;
+    void *closed_data = p->closed_data;
+    free(p);
+    if (closed != NULL) {
+        closed(closed_data);
+    }
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    on_part_closed(handle->data);
+}
+
+void cv__peering_close(struct cv_peering *p, void (*closed)(void *data), void *data)
+{
+    CV_ASSERT(!p->is_closing);
+    p->is_closing = true;
+    p->closed = closed;
+    p->closed_data = data;
+    p->closing_count = 1 + p->handle_count; /* this function, and the handles */
+    if (p->peers != NULL) {
+        cv__peers_flush(p->peers, cv__clock_now_ns());
+    }
+    if (p->handle_count > 0) {
+        uv_close((uv_handle_t *)&p->poll, on_handle_closed);
+        uv_close((uv_handle_t *)&p->turn, on_handle_closed);
+        uv_close((uv_handle_t *)&p->tick, on_handle_closed);
+    }
+    if (p->host != NULL) {
+        p->closing_count++;
+        cv__host_free(p->host, on_part_closed, p);
+    }
+    on_part_closed(p);
+}
+
+/* ---- What the application wants -------------------------------------------------------------- */
+
+void cv__peering_campaign(struct cv_peering *p, bool is_candidate)
+{
+    p->is_candidate = is_candidate;
+    cv__host_campaign(p->host, is_candidate); /* take_part() does it for one that joins */
+}
+
+void cv__peering_resign(struct cv_peering *p, cv_id heir)
+{
+    cv__host_resign(p->host, heir != p->self ? heir : CV_ID_NONE);
+}
+
+bool cv__peering_request_resign(struct cv_peering *p, cv_id heir)
+{
+    const struct cv_leadership *l = &p->leadership;
+    uint8_t bytes[CV_ITEM_RESIGN_BYTES];
+    if (l->leader == CV_ID_NONE) {
+        return false;
+    }
+    if (l->is_self) {
+        p->setting.told.resign_requested(p->setting.told.self, l->token, heir);
+        return true;
+    }
+    cv__bytes_put(bytes, l->token, 8);
+    cv__bytes_put(bytes + 8, heir, 2);
+    cv__peers_add(p->peers, l->leader, CV_ITEM_RESIGN, bytes, sizeof bytes, cv__clock_now_ns());
+    return true;
+}
+
+void cv__peering_report(struct cv_peering *p, enum cv_input input, int64_t value)
+{
+    cv__host_report(p->host, input, value);
+}
+
+const struct cv_peers *cv__peering_peers(const struct cv_peering *p)
+{
+    return p->peers;
+}
+
+const struct cv_node_counts *cv__peering_counts(const struct cv_peering *p)
+{
+    return cv__host_counts(p->host);
+}

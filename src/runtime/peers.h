@@ -1,0 +1,74 @@
+/* src/runtime/peers.h - one member of a cluster (net/cluster.h): a core among its peers, no store.
+ *
+ * Brings together a host, a socket, frames (net/peers.h) and the state file (slots.h). A member
+ * without a state asks the others first (joining.h); until then it takes no part, says why, and
+ * nothing of it could make a leader. Saves are made on the loop's thread: the one block of a slot
+ * is written in less time than another thread takes to begin.
+ *
+ * What is refused is counted, and reported once for each reason; a member with another file is
+ * named. */
+#ifndef CV_RUNTIME_PEERS_H
+#define CV_RUNTIME_PEERS_H
+
+#include "net/cluster.h"
+#include "net/peers.h"
+#include "runtime/host.h"
+
+struct cv_peering;
+
+/* What the owner is told; all of them on the loop's thread. */
+struct cv_peering_told {
+    void *self;
+    void (*leadership)(void *self, const struct cv_leadership *leadership);
+    void (*trouble)(void *self, const char *line); /* why it takes no part; empty: it does */
+    void (*log)(void *self, const char *line);
+    /* The leader with this token is asked to resign; heir may be CV_ID_NONE. */
+    void (*resign_requested)(void *self, uint64_t token, cv_id heir);
+    /* May the core's messages leave? False: the application is stuck, and its leadership must not
+     * be prolonged. */
+    bool (*may_send)(void *self);
+};
+
+struct cv_peering_setting {
+    uv_loop_t *loop;
+    struct cv_timers *timers;
+    const char *election;
+    const struct cv_cluster *cluster; /* copied */
+    cv_id self;
+    bool is_candidate;
+    struct cv_peering_told told;
+};
+
+/* Which member this process is: the one of that name; NULL: the one whose address this host has.
+ * CV_OK or CV_E_INVALID. */
+CV_NODISCARD int cv__peering_self(const struct cv_cluster *cluster, const char *name,
+                                  cv_id *ret_self, struct cv_errtext *reterr);
+
+/* The addresses of all members, of the family of the one's own. Asks the resolver. */
+CV_NODISCARD int cv__peering_addresses(const struct cv_cluster *cluster, cv_id self,
+                                       struct cv_udp_address ret_address[],
+                                       struct cv_errtext *reterr);
+/* Frames of an election of this cluster; reads its keys. Of the setting: self, addresses and the
+ * functions; the rest is filled in. */
+CV_NODISCARD int cv__peering_frames(const struct cv_cluster *cluster, const char *election,
+                                    const struct cv_peers_setting *setting,
+                                    struct cv_peers **ret_peers, struct cv_errtext *reterr);
+
+/* On failure nothing is left, but the loop must be turned once more for handles to be closed. */
+CV_NODISCARD int cv__peering_open(const struct cv_peering_setting *setting,
+                                  struct cv_peering **ret_peering, struct cv_errtext *reterr);
+/* Ends it without telling the others; what was said before is sent. `closed` is called by the loop.
+ */
+void cv__peering_close(struct cv_peering *peering, void (*closed)(void *data), void *data);
+
+void cv__peering_campaign(struct cv_peering *peering, bool is_candidate);
+void cv__peering_resign(struct cv_peering *peering, cv_id heir);
+/* Asks the leader that this member knows. False: it knows none. */
+bool cv__peering_request_resign(struct cv_peering *peering, cv_id heir);
+void cv__peering_report(struct cv_peering *peering, enum cv_input input, int64_t value);
+
+/* For reports at the end. */
+const struct cv_peers *cv__peering_peers(const struct cv_peering *peering);
+const struct cv_node_counts *cv__peering_counts(const struct cv_peering *peering);
+
+#endif
