@@ -186,7 +186,7 @@ static struct cv_host_services services_of(struct rig *rig)
     return (struct cv_host_services){
         .transport = {rig, rig_send},
         .sequencer = {rig, rig_ask},
-        .persist = {rig, rig_load, rig_save},
+        .persist = {.self = rig, .load = rig_load, .save = rig_save},
         .told = {rig, rig_told, rig_trouble},
         .time = {.self = rig, .now_ns = rig_now, .random = rig_random},
     };
