@@ -1,18 +1,19 @@
 /* src/stores/etcd.c - `etcd://host:port,...[/prefix]`: a queue of keys, through the v3 JSON
  * gateway.
  *
- * A contender puts the key PREFIX/ELECTION/LABEL-ATTEMPT under the lease that its loop has for this
- * lease length (etcd_server.h). The key with the lowest create revision holds the election, and
- * that revision is the token. A waiting contender hears when the key before its own is deleted,
+ * A contender puts the key PREFIX/ELECTION/LABEL-ATTEMPT under the waiting lease that its loop has
+ * for this lease length (etcd_server.h). The key with the lowest create revision holds the
+ * election, and that revision is the token. The holder puts its key again with each renewal, under
+ * a lease that was just granted; the key keeps its revision. A waiting contender hears when the key before its own is deleted,
  * and of nothing else [traps.md T12].
  *
  * Answers may be lost [traps.md T11], so everything can be said twice: the key's name follows from
  * label and attempt, and putting it again leaves it where it is in the queue.
  *
  * Why a grant is safe. The key is there as long as its lease is, and etcd_server.h derives how long
- * that is for certain. A linearizable read shows that our key exists, under our lease, and is the
- * first one [traps.md T9]; which it stays, as new keys have higher revisions. It is deleted only by
- * us:
+ * that is for certain. A linearizable read shows that our key exists, under which of our leases,
+ * and is the first one [traps.md T9]; which it stays, as new keys have higher revisions. It is
+ * deleted only by us:
  *   - by RELEASE, or by a new attempt, whose asking says that the old one is over;
  *   - by ourselves when the grant has run out, because the core did not renew it [traps.md T6]. The
  *     lease may live on for other elections, so this is how the key goes. Until that instant, which
@@ -44,7 +45,6 @@
 
 #define DEPOSED_MAX 24 /* keys that wait before an heir's and can be deleted at once */
 #define BEFORE_MAX 16  /* foreign keys that may stand between ours and the one before it */
-#define FRESH_PART 10  /* a lease that was proved within this part of its length is fresh */
 #define TTL_S_MAX (1000 * 24 * 3600)
 
 /* ---- Calls --------------------------------------------------------------------------------- */
@@ -63,42 +63,97 @@ static void calls_cancel(struct cv_store *store)
 
 /* ---- Granting ------------------------------------------------------------------------------ */
 
+/* So long our key is there for certain, as the last look has it. */
+static int64_t own_until_ns(const struct cv_store *store)
+{
+    CV_ASSERT(store->look.own.is_there);
+    return cv__etcd_until_ns(&store->election, store->look.own.lease);
+}
+
 static bool own_is_first(const struct cv_store *store)
 {
     const struct cv_etcd_look *seen = &store->look;
-    return seen->own.is_there && seen->own.lease == cv__etcd_lease_id(&store->election) &&
-           seen->first.create_revision == seen->own.create_revision &&
+    return seen->own.is_there && seen->first.create_revision == seen->own.create_revision &&
            strcmp(seen->first_key, store->election.key) == 0;
 }
 
-static void on_updated(void *user, const struct cv_etcd_answer *answer)
+/* Is what is left worth a grant? */
+static bool is_long_enough(const struct cv_store *store, int64_t until_ns)
 {
-    (void)user; /* for people only: since when it holds the election */
-    (void)answer;
+    const int64_t whole_ns = cv__min64(cv__etcd_lease_ttl_ns(&store->election), store->lease_ns);
+    return until_ns - store->work_begin_ns >= whole_ns / 2;
 }
 
-static void write_value(const struct cv_store *store, char ret_value[CV_VALUE_BYTES])
-{
-    cv__value_write(store->remote.node, store->remote.label, store->lease_ns, store->since_wall_ns,
-                    ret_value);
-}
-
-/* A contender that waited wrote the time at which it began to wait. */
-static void update_since(struct cv_store *store)
+/* Prints a put of our key, which tells what was there. One that is there keeps its revision. */
+static void body_put(const struct cv_store *store, int64_t lease_id, struct cv_etcd_body *body)
 {
     struct cv_text64 key64, value64;
     char value[CV_VALUE_BYTES];
+    cv__value_write(store->remote.node, store->remote.label, store->lease_ns, store->since_wall_ns,
+                    value);
+    cv__etcd_body_print(body,
+                        "{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%" PRId64
+                        "\",\"prev_kv\":true}}",
+                        cv__etcd_encode(store->election.key, &key64),
+                        cv__etcd_encode(value, &value64), lease_id);
+}
+
+static void on_hold(void *user, enum cv_etcd_outcome outcome, const char *error);
+
+/* Puts our key under a fresh lease and goes on with `evaluate`. */
+static void hold(struct cv_store *store, void (*evaluate)(struct cv_store *store))
+{
+    store->looked = evaluate;
+    if (cv__etcd_round_begin(store)) {
+        cv__etcd_hold(&store->election, on_hold);
+    }
+}
+
+/* Did the put find the key that the look of this request has seen? Then it was there all the time,
+ * and as it was first, it still is. */
+static bool is_as_seen(const struct cv_store *store, const struct cv_etcd_answer *answer)
+{
+    const cJSON *responses = cJSON_GetObjectItemCaseSensitive(answer->reply, "responses");
+    const cJSON *put = cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(responses, answer->part),
+                                                        "response_put");
+    const cJSON *before = cJSON_GetObjectItemCaseSensitive(put, "prev_kv");
+    return store->has_looked && own_is_first(store) &&
+           cv__etcd_number(before, "create_revision") == store->look.own.create_revision;
+}
+
+static void on_moved(void *user, const struct cv_etcd_answer *answer)
+{
+    struct cv_store *store = user;
+    store->txn = NULL;
+    if (answer->code == CV_ETCD_NOT_FOUND) { /* the lease */
+        cv__etcd_hold_drop(&store->election, store->hold_id);
+        hold(store, store->looked);
+    } else if (answer->code != CV_ETCD_OK) {
+        cv__etcd_fail(store, answer->error);
+    } else if (is_as_seen(store, answer)) {
+        store->is_queued = false;
+        store->look.own.lease = store->hold_id;
+        store->looked(store);
+    } else {
+        store->is_queued = false;
+        cv__etcd_look(store, store->looked);
+    }
+}
+
+static void on_hold(void *user, enum cv_etcd_outcome outcome, const char *error)
+{
+    struct cv_store *store = user;
     struct cv_etcd_body body = {0};
-    write_value(store, value);
-    cv__etcd_body_print(
-        &body,
-        "{\"compare\":[{\"key\":\"%s\",\"target\":\"CREATE\",\"create_revision\":\"%" PRIu64
-        "\"}],\"success\":[{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%" PRId64
-        "\"}}]}",
-        cv__etcd_encode(store->election.key, &key64), store->token, key64.text,
-        cv__etcd_encode(value, &value64), cv__etcd_lease_id(&store->election));
-    (void)cv__etcd_txn(cv__etcd_wire_of(&store->election), CV_ETCD_ALONE, 1, NULL, &body,
-                       cv__clock_now_ns() + NS_PER_S, on_updated, NULL);
+    if (outcome != CV_ETCD_LEASE_ALIVE) {
+        cv__etcd_fail(store, error);
+        return;
+    }
+    if (store->is_queued) { /* it wrote the time at which it began to wait */
+        store->since_wall_ns = cv__clock_wall_ns();
+    }
+    store->hold_id = cv__etcd_hold_id(&store->election);
+    body_put(store, store->hold_id, &body);
+    cv__etcd_ask(store, CV_ETCD_WRITE, 1, &body, on_moved);
 }
 
 /* It was granted, and is over. The key, if it is there, is claimed no more. */
@@ -121,7 +176,7 @@ static void on_lapse(uv_timer_t *timer)
         (void)uv_timer_start(&store->lapse, on_lapse, (uint64_t)(pause_ns / NS_PER_MS + 1), 0);
         return;
     }
-    cv__etcd_delete(&store->election, store->election.key);
+    cv__etcd_delete(&store->election);
     attempt_lose(store);
 }
 
@@ -129,8 +184,7 @@ static void answer_granted(struct cv_store *store)
 {
     CV_ASSERT(own_is_first(store));
     CV_ASSERT(!store->is_lost);
-    const int64_t until_ns = cv__min64(cv__etcd_lease_until_ns(&store->election),
-                                       store->work_begin_ns + store->lease_ns);
+    const int64_t until_ns = cv__min64(own_until_ns(store), store->work_begin_ns + store->lease_ns);
     const int64_t duration_ns = until_ns - store->work_begin_ns;
     const int64_t now_ns = cv__clock_now_ns();
     if (until_ns <= now_ns) {
@@ -142,11 +196,7 @@ static void answer_granted(struct cv_store *store)
     store->granted_until_ns = cv__max64(store->granted_until_ns, until_ns);
     (void)uv_timer_start(&store->lapse, on_lapse,
                          (uint64_t)((store->granted_until_ns - now_ns) / NS_PER_MS + 1), 0);
-    if (store->is_queued) {
-        store->is_queued = false;
-        store->since_wall_ns = cv__clock_wall_ns();
-        update_since(store);
-    }
+    CV_ASSERT(!store->is_queued);
     cv__etcd_watch(&store->election, CV_ETCD_LEADING, NULL, store->look.revision);
     struct cv_store_record record;
     cv__etcd_record_read(store, &record);
@@ -159,9 +209,13 @@ static void answer_granted(struct cv_store *store)
                                                                .record = &record});
 }
 
-/* An attempt that was granted and lost its key is over: it must not queue under another token. */
+/* An attempt that was granted and lost its key is over: it must not queue under another token. A
+ * renewal that came too late may have put the key anew. */
 static void answer_lost(struct cv_store *store)
 {
+    if (!store->is_lost && store->look.own.is_there) {
+        cv__etcd_delete(&store->election);
+    }
     attempt_lose(store);
     if (cv__remote_current(&store->remote)->ask.verb == CV_STORE_ACQUIRE) {
         cv__remote_fail(&store->remote, "etcd: attempt %" PRIu64 " was lost before",
@@ -192,7 +246,6 @@ static void on_before(void *user, const struct cv_etcd_answer *answer)
         cv__etcd_fail(store, answer->error);
         return;
     }
-    cv__etcd_lease_note(&store->election, answer);
     const cJSON *range = cv__etcd_range(answer, 0);
     const cJSON *kv;
     struct cv_etcd_key key;
@@ -231,31 +284,19 @@ static void acquire_wait(struct cv_store *store)
     cv__etcd_ask(store, CV_ETCD_READ, 1, &body, on_before);
 }
 
-static void acquire_look(void *user, enum cv_etcd_outcome outcome, const char *error)
-{
-    struct cv_store *store = user;
-    if (outcome == CV_ETCD_LEASE_FAILED) {
-        cv__etcd_fail(store, error);
-    } else {
-        cv__etcd_look(store, acquire_evaluate);
-    }
-}
-
 static void acquire_evaluate(struct cv_store *store)
 {
-    const int64_t until_ns = cv__etcd_lease_until_ns(&store->election);
-    const int64_t half_ns = cv__min64(cv__etcd_lease_ttl_ns(&store->election), store->lease_ns) / 2;
-    const bool is_own =
-        store->look.own.is_there && store->look.own.lease == cv__etcd_lease_id(&store->election);
-    if (store->token != 0 &&
-        (!is_own || until_ns == 0 || store->look.own.create_revision != store->token)) {
+    const struct cv_etcd_key *own = &store->look.own;
+    const bool is_own = own->is_there && (own->lease == cv__etcd_lease_id(&store->election) ||
+                                          own_until_ns(store) > 0);
+    if (store->token != 0 && (!own->is_there || own->create_revision != store->token)) {
         answer_lost(store);
-    } else if (!is_own || until_ns == 0) {
+    } else if (store->token == 0 && (!is_own || !cv__etcd_lease_is_there(&store->election))) {
         acquire_ensure(store); /* lease or key were lost while we waited: queue again */
     } else if (!own_is_first(store)) {
         acquire_wait(store);
-    } else if (until_ns - store->work_begin_ns < half_ns) {
-        cv__etcd_lease_prolong(&store->election, acquire_look); /* it was some time ago */
+    } else if (store->is_queued || !is_long_enough(store, own_until_ns(store))) {
+        hold(store, acquire_evaluate); /* that lease was granted some time ago */
     } else {
         answer_granted(store);
     }
@@ -276,19 +317,13 @@ static void on_joined(void *user, const struct cv_etcd_answer *answer)
     cv__etcd_look(store, acquire_evaluate);
 }
 
-/* Puts our key, and then looks. One that is there keeps its create revision. */
+/* Puts our key, and then looks. */
 static void acquire_join(struct cv_store *store)
 {
-    struct cv_text64 key64, value64;
-    char value[CV_VALUE_BYTES];
     struct cv_etcd_body body = {0};
-    CV_ASSERT(store->token == 0); /* what was granted is not put again */
+    CV_ASSERT(store->token == 0); /* what was granted does not queue again */
     store->since_wall_ns = cv__clock_wall_ns();
-    write_value(store, value);
-    cv__etcd_body_print(
-        &body, "{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%" PRId64 "\"}}",
-        cv__etcd_encode(store->election.key, &key64), cv__etcd_encode(value, &value64),
-        cv__etcd_lease_id(&store->election));
+    body_put(store, cv__etcd_lease_id(&store->election), &body);
     store->election.has_key = true;
     cv__etcd_ask(store, CV_ETCD_WRITE, 1, &body, on_joined);
 }
@@ -372,7 +407,10 @@ static void acquire(struct cv_store *store, uint64_t attempt)
     } else if (store->is_lost) {
         answer_lost(store);
     } else if (store->token != 0 ||
-               (store->election.has_key && cv__etcd_lease_until_ns(&store->election) > 0)) {
+               (store->election.has_key && cv__etcd_lease_is_there(&store->election))) {
+        if (store->is_queued && store->election.deleted_revision > store->look.revision) {
+            cv__etcd_hold_prepare(&store->election); /* we may be the first now */
+        }
         cv__etcd_look(store, acquire_evaluate); /* the common case of one that waited */
     } else {
         acquire_ensure(store);
@@ -381,28 +419,14 @@ static void acquire(struct cv_store *store, uint64_t attempt)
 
 /* ---- Renewing ------------------------------------------------------------------------------ */
 
-static void on_renew_lease(void *user, enum cv_etcd_outcome outcome, const char *error);
-
 static void renew_evaluate(struct cv_store *store)
 {
-    const int64_t until_ns = cv__etcd_lease_until_ns(&store->election);
-    const int64_t half_ns = cv__min64(cv__etcd_lease_ttl_ns(&store->election), store->lease_ns) / 2;
-    if (until_ns == 0 || !own_is_first(store) || store->look.own.create_revision != store->token) {
+    if (!own_is_first(store) || store->look.own.create_revision != store->token) {
         answer_lost(store);
-    } else if (until_ns - store->work_begin_ns < half_ns) { /* not proved, say another term */
-        cv__etcd_lease_prolong(&store->election, on_renew_lease);
+    } else if (!is_long_enough(store, own_until_ns(store))) {
+        hold(store, renew_evaluate);
     } else {
         answer_granted(store);
-    }
-}
-
-static void on_renew_lease(void *user, enum cv_etcd_outcome outcome, const char *error)
-{
-    struct cv_store *store = user;
-    if (outcome == CV_ETCD_LEASE_FAILED) {
-        cv__etcd_fail(store, error);
-    } else {
-        cv__etcd_look(store, renew_evaluate);
     }
 }
 
@@ -414,14 +438,7 @@ static void renew(struct cv_store *store, const struct cv_store_request *request
         cv__etcd_look(store, cv__etcd_answer_plain); /* tells who has it */
         return;
     }
-    /* What another election has just proved counts for this one too. */
-    const int64_t ttl_ns = cv__etcd_lease_ttl_ns(&store->election);
-    const int64_t left_ns = cv__etcd_lease_until_ns(&store->election) - store->work_begin_ns;
-    if (left_ns >= ttl_ns - ttl_ns / FRESH_PART) {
-        cv__etcd_look(store, renew_evaluate);
-    } else {
-        cv__etcd_lease_prolong(&store->election, on_renew_lease);
-    }
+    hold(store, renew_evaluate);
 }
 
 /* ---- Releasing, asking to resign, reading -------------------------------------------------- */
@@ -591,6 +608,7 @@ static void begin_request(void *user)
     store->work_begin_ns = one->asked_ns;
     store->deadline_ns = one->deadline_ns;
     store->round_count = 0;
+    store->has_looked = false;
     if (one->ask.runs != NULL) {
         cv__etcd_runs_begin(store, one->ask.runs);
         return;

@@ -135,6 +135,7 @@ static void look_read(struct cv_store *store, const struct cv_etcd_answer *answe
     const cJSON *range = cv__etcd_range(answer, 0);
     const enum cv_etcd_look_mode mode = store->look_mode;
     seen->revision = answer->revision;
+    store->has_looked = true;
     const bool is_found = first_read(store, range);
     const bool is_foreign = !is_found && cJSON_GetArraySize(cv__etcd_kvs(range)) > 0;
     const cJSON *own = cJSON_GetArrayItem(cv__etcd_kvs(cv__etcd_range(answer, 1)), 0);
@@ -143,7 +144,6 @@ static void look_read(struct cv_store *store, const struct cv_etcd_answer *answe
     seen->request = (struct cv_etcd_key){.is_there = request != NULL};
     (void)cv__etcd_decode(cv__etcd_string(request, "value"), seen->request.value,
                           sizeof seen->request.value);
-    cv__etcd_lease_note(&store->election, answer);
     if (mode == CV_ETCD_LOOK_FIRST && is_foreign) {
         look(store, CV_ETCD_LOOK_ALL, store->looked);
     } else if (mode == CV_ETCD_LOOK_ALL && is_foreign &&

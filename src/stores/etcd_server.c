@@ -10,31 +10,43 @@
 #include <string.h>
 
 #define KEY_BYTES CV_ETCD_KEY_BYTES
-#define SWEEP_BEATS 4 /* the lease's keys are looked through at every so many-th beat */
+#define SWEEP_BEATS 4 /* the waiting lease's keys are looked through at each fourth beat */
+#define FRESH_PART \
+    10 /* a holding lease is used for this part of its length, then there is a new one */
 #define PATIENCE_NS_MIN (NS_PER_S / 2)
 #define WATCH_PAUSE_MS_MIN 100 /* between two streams that do not last */
 #define WATCH_PAUSE_MS_MAX 5000
 
 enum lease_work { WORK_NONE, WORK_GRANT, WORK_PROLONG };
 
-/* Invariants: a call is on its way exactly while work is not WORK_NONE. */
+/* A lease that was granted and is never prolonged. */
+struct holding {
+    int64_t id;       /* 0: none */
+    int64_t until_ns; /* so long it protects what is under it */
+};
+
+/* Invariants: a call for the waiting lease is on its way exactly while work is not WORK_NONE, one
+ * for a holding lease exactly while hold_number is not 0. */
 struct cv_etcd_lease {
     struct cv_etcd_lease *next;
     struct cv_etcd_server *server;
-    int64_t ttl_s; /* as we ask for it */
-    int64_t id;
-    int64_t ttl_ns;         /* what counts: no more than was asked, no more than was answered */
-    int64_t alive_until_ns; /* proved; 0: nothing is */
+    int64_t ttl_s;  /* as we ask for it */
+    int64_t ttl_ns; /* what counts: no more than was asked, no more than was answered */
     uint32_t user_count;
+    uint64_t call_count; /* elections wait for one of these numbers */
 
+    /* The waiting lease, which is kept alive. */
+    int64_t id;
+    bool is_there;
+    int64_t heard_ns; /* it was there so late: when the latest call that found it was sent */
+    int64_t until_ns; /* so long it protects what is under it, by its grant alone */
     enum lease_work work;
-    uint64_t work_count; /* elections wait for one of these numbers */
-    int64_t sent_ns;     /* of the latest keep-alive or grant */
+    uint64_t work_number;
+    int64_t sent_ns; /* of the latest keep-alive or grant */
 
-    /* A keep-alive was answered, and waits for its proof. */
-    int64_t pending_until_ns; /* 0: none does */
-    uint64_t pending_number;  /* calls after this one may prove it */
-    uint64_t member, term;    /* of the answer before it, and of its own */
+    struct holding holding, former;
+    int64_t asked_id;     /* of the holding lease that is asked for */
+    uint64_t hold_number; /* of that call; 0: none is */
 
     uv_timer_t beat;
     uint32_t beat_count;
@@ -43,7 +55,6 @@ struct cv_etcd_lease {
 /* The key of an election that was closed. */
 struct cv_etcd_orphan {
     struct cv_etcd_orphan *next;
-    const struct cv_etcd_lease *lease;
     int64_t until_ns;
     char key[KEY_BYTES];
 };
@@ -122,14 +133,24 @@ int64_t cv__etcd_lease_id(const struct cv_etcd_election *election)
     return election->lease->id;
 }
 
+bool cv__etcd_lease_is_there(const struct cv_etcd_election *election)
+{
+    return election->lease->is_there;
+}
+
 int64_t cv__etcd_lease_ttl_ns(const struct cv_etcd_election *election)
 {
     return election->lease->ttl_ns;
 }
 
-int64_t cv__etcd_lease_until_ns(const struct cv_etcd_election *election)
+int64_t cv__etcd_until_ns(const struct cv_etcd_election *election, int64_t lease_id)
 {
-    return election->lease->alive_until_ns;
+    const struct cv_etcd_lease *lease = election->lease;
+    CV_ASSERT(lease_id != 0);
+    return lease_id == lease->id           ? lease->until_ns
+           : lease_id == lease->holding.id ? lease->holding.until_ns
+           : lease_id == lease->former.id  ? lease->former.until_ns
+                                           : 0;
 }
 
 static uint64_t mix(uint64_t x) /* splitmix64's last steps */
@@ -222,20 +243,36 @@ static void lease_call(struct cv_etcd_lease *lease, enum lease_work work, const 
 {
     CV_ASSERT(lease->work == WORK_NONE);
     lease->work = work;
-    lease->work_count++;
+    lease->work_number = ++lease->call_count;
     lease->sent_ns = cv__clock_now_ns();
-    lease->pending_until_ns = 0;
     if (cv__etcd_call(&lease->server->wire, path, body, lease->sent_ns + patience_ns(lease), then,
                       lease) == NULL) {
         lease->work = WORK_NONE; /* those that wait run into their deadlines */
     }
 }
 
-/* No more than was asked: a server that says two days is not believed. */
-static void ttl_note(struct cv_etcd_lease *lease, int64_t ttl_s)
+/* Those that wait for one call wait for another one instead. */
+static void lease_pass_on(struct cv_etcd_lease *lease, uint64_t number, uint64_t next_number)
 {
-    CV_ASSERT(ttl_s >= 0 && ttl_s <= lease->ttl_s);
-    lease->ttl_ns = ttl_s * NS_PER_S;
+    for (struct cv_etcd_election *e = lease->server->elections; e != NULL; e = e->next) {
+        e->waits_for = e->lease == lease && e->waits_for == number ? next_number : e->waits_for;
+    }
+}
+
+/* No more than was asked: a server that says two days is not believed. False: there is none. */
+static bool ttl_read(struct cv_etcd_lease *lease, const struct cv_etcd_answer *answer)
+{
+    const int64_t ttl_s =
+        answer->code == CV_ETCD_OK ? cv__etcd_number_to(answer->reply, "TTL", lease->ttl_s) : 0;
+    if (ttl_s > 0) {
+        lease->ttl_ns = ttl_s * NS_PER_S;
+    }
+    return ttl_s > 0;
+}
+
+static void body_grant(const struct cv_etcd_lease *lease, int64_t id, struct cv_etcd_body *body)
+{
+    cv__etcd_body_print(body, "{\"TTL\":\"%" PRId64 "\",\"ID\":\"%" PRId64 "\"}", lease->ttl_s, id);
 }
 
 static void lease_prolong(struct cv_etcd_lease *lease);
@@ -243,149 +280,157 @@ static void lease_prolong(struct cv_etcd_lease *lease);
 static void on_grant(void *user, const struct cv_etcd_answer *answer)
 {
     struct cv_etcd_lease *lease = user;
+    const uint64_t number = lease->work_number;
     lease->work = WORK_NONE;
     if (answer->code == CV_ETCD_PRECONDITION) { /* it exists: an answer was lost before */
-        const uint64_t number = lease->work_count;
         lease_prolong(lease);
-        for (struct cv_etcd_election *e = lease->server->elections; e != NULL; e = e->next) {
-            e->waits_for =
-                e->lease == lease && e->waits_for == number ? lease->work_count : e->waits_for;
-        }
+        lease_pass_on(lease, number, lease->work_number);
         return;
     }
-    const int64_t ttl_s =
-        answer->code == CV_ETCD_OK ? cv__etcd_number_to(answer->reply, "TTL", lease->ttl_s) : 0;
-    if (ttl_s <= 0) {
-        (void)lease_tell(lease, lease->work_count, CV_ETCD_LEASE_FAILED, answer->error);
+    if (!ttl_read(lease, answer)) {
+        (void)lease_tell(lease, number, CV_ETCD_LEASE_FAILED, answer->error);
         return;
     }
-    ttl_note(lease, ttl_s);
-    lease->alive_until_ns = answer->begin_ns + lease->ttl_ns;
-    (void)lease_tell(lease, lease->work_count, CV_ETCD_LEASE_ALIVE, NULL);
+    lease->is_there = true;
+    lease->heard_ns = answer->begin_ns;
+    lease->until_ns = answer->begin_ns + lease->ttl_ns;
+    (void)lease_tell(lease, number, CV_ETCD_LEASE_ALIVE, NULL);
 }
 
 static void lease_grant(struct cv_etcd_lease *lease)
 {
     struct cv_etcd_body body = {0};
-    cv__etcd_body_print(&body, "{\"TTL\":\"%" PRId64 "\",\"ID\":\"%" PRId64 "\"}", lease->ttl_s,
-                        lease->id);
+    body_grant(lease, lease->id, &body);
     lease_call(lease, WORK_GRANT, "/v3/lease/grant", &body, on_grant);
-}
-
-static void on_proof(void *user, const struct cv_etcd_answer *answer);
-
-/* Nobody looks at once: a read of our own. */
-static void lease_read(struct cv_etcd_lease *lease)
-{
-    struct cv_etcd_election *e = lease->server->elections;
-    while (e != NULL && e->lease != lease) {
-        e = e->next;
-    }
-    if (e == NULL) {
-        return;
-    }
-    struct cv_etcd_body body = {0};
-    cv__etcd_body_print(&body, "{");
-    cv__etcd_body_range(&body, e->queue);
-    cv__etcd_body_print(&body, ",\"limit\":\"1\",\"keys_only\":true}");
-    (void)cv__etcd_call(&lease->server->wire, "/v3/kv/range", &body,
-                        cv__clock_now_ns() + patience_ns(lease), on_proof, lease);
 }
 
 static void on_prolonged(void *user, const struct cv_etcd_answer *answer)
 {
     struct cv_etcd_lease *lease = user;
     struct cv_etcd_server *server = lease->server;
-    const uint64_t number = lease->work_count;
+    const uint64_t number = lease->work_number;
     lease->work = WORK_NONE;
     if (answer->code != CV_ETCD_OK && answer->code != CV_ETCD_NOT_FOUND) {
         (void)lease_tell(lease, number, CV_ETCD_LEASE_FAILED, answer->error);
         return;
     }
-    const int64_t ttl_s =
-        answer->code == CV_ETCD_OK ? cv__etcd_number_to(answer->reply, "TTL", lease->ttl_s) : 0;
-    if (ttl_s <= 0) {
-        lease->alive_until_ns = 0;
+    if (!ttl_read(lease, answer)) {
+        lease->is_there = false;
+        lease->until_ns = 0;
         (void)lease_tell(lease, number, CV_ETCD_LEASE_GONE, NULL);
         tell_changed(server, lease);
         return;
     }
-    ttl_note(lease, ttl_s);
-    if (answer->member == lease->member && answer->term == lease->term) {
-        lease->pending_until_ns = answer->begin_ns + lease->ttl_ns;
-        lease->pending_number = server->wire.call_count;
-    } /* otherwise another one answered: no proof, the next may be one */
-    if (!lease_tell(lease, number, CV_ETCD_LEASE_ALIVE, NULL)) {
-        lease_read(lease);
-    }
+    lease->is_there = true;
+    lease->heard_ns = answer->begin_ns; /* which protects nothing: see etcd_server.h */
+    (void)lease_tell(lease, number, CV_ETCD_LEASE_ALIVE, NULL);
 }
 
 static void lease_prolong(struct cv_etcd_lease *lease)
 {
-    lease->member = lease->server->wire.member; /* of an answer before this one */
-    lease->term = lease->server->wire.term;
     struct cv_etcd_body body = {0};
     cv__etcd_body_print(&body, "{\"ID\":\"%" PRId64 "\"}", lease->id);
     lease_call(lease, WORK_PROLONG, "/v3/lease/keepalive", &body, on_prolonged);
 }
 
-/* A linearizable answer to a call that was sent after the keep-alive had been answered. */
-static void proof_note(struct cv_etcd_lease *lease, const struct cv_etcd_answer *answer)
-{
-    if (lease->pending_until_ns != 0 && answer->number > lease->pending_number &&
-        answer->member == lease->member && answer->term == lease->term) {
-        lease->alive_until_ns = cv__max64(lease->alive_until_ns, lease->pending_until_ns);
-        lease->pending_until_ns = 0;
-    }
-}
-
-static void on_proof(void *user, const struct cv_etcd_answer *answer)
-{
-    if (answer->code == CV_ETCD_OK) {
-        proof_note(user, answer);
-    }
-}
-
-void cv__etcd_lease_note(struct cv_etcd_election *election, const struct cv_etcd_answer *answer)
-{
-    CV_ASSERT(answer->code == CV_ETCD_OK);
-    if (election->lease != NULL) {
-        proof_note(election->lease, answer);
-    }
-}
-
-void cv__etcd_lease_ensure(struct cv_etcd_election *election,
-                           void (*then)(void *store, enum cv_etcd_outcome outcome,
-                                        const char *error))
+void cv__etcd_lease_ensure(struct cv_etcd_election *election, cv_etcd_lease_then then)
 {
     struct cv_etcd_lease *lease = election->lease;
-    const int64_t left_ns = lease->alive_until_ns - cv__clock_now_ns();
-    if (left_ns >= lease->ttl_ns / 2 && lease->ttl_ns > 0) {
+    if (lease->is_there && cv__clock_now_ns() - lease->heard_ns < lease->ttl_ns / 2) {
         then(election->store, CV_ETCD_LEASE_ALIVE, NULL);
         return;
     }
     if (lease->work == WORK_NONE) {
-        if (left_ns > 0) {
+        if (lease->is_there) {
             lease_prolong(lease);
         } else {
-            lease->alive_until_ns = 0;
             lease_grant(lease);
         }
     }
-    election->waits_for = lease->work_count;
+    election->waits_for = lease->work_number;
     election->lease_then = then;
 }
 
-void cv__etcd_lease_prolong(struct cv_etcd_election *election,
-                            void (*then)(void *store, enum cv_etcd_outcome outcome,
-                                         const char *error))
+void cv__etcd_lease_prolong(struct cv_etcd_election *election, cv_etcd_lease_then then)
 {
     struct cv_etcd_lease *lease = election->lease;
     if (lease->work == WORK_NONE) {
         lease_prolong(lease);
     }
-    election->waits_for = lease->work_count;
+    election->waits_for = lease->work_number;
     election->lease_then = then;
+}
+
+static void hold_grant(struct cv_etcd_lease *lease);
+
+static void on_hold(void *user, const struct cv_etcd_answer *answer)
+{
+    struct cv_etcd_lease *lease = user;
+    const uint64_t number = lease->hold_number;
+    lease->hold_number = 0;
+    if (answer->code == CV_ETCD_PRECONDITION) { /* granted, but how long it is was not heard */
+        hold_grant(lease);
+        lease_pass_on(lease, number, lease->hold_number);
+        return;
+    }
+    if (!ttl_read(lease, answer)) {
+        (void)lease_tell(lease, number, CV_ETCD_LEASE_FAILED, answer->error);
+        return;
+    }
+    lease->former = lease->holding;
+    lease->holding = (struct holding){lease->asked_id, answer->begin_ns + lease->ttl_ns};
+    (void)lease_tell(lease, number, CV_ETCD_LEASE_ALIVE, NULL);
+}
+
+/* Each has an id of its own, so that a grant that is heard of is the one that was asked for. */
+static void hold_grant(struct cv_etcd_lease *lease)
+{
+    struct cv_etcd_body body = {0};
+    CV_ASSERT(lease->hold_number == 0);
+    lease->asked_id = lease_id_of(lease->server->label, ++lease->server->lease_count);
+    body_grant(lease, lease->asked_id, &body);
+    if (cv__etcd_call(&lease->server->wire, "/v3/lease/grant", &body,
+                      cv__clock_now_ns() + patience_ns(lease), on_hold, lease) != NULL) {
+        lease->hold_number = ++lease->call_count;
+    } /* otherwise those that wait run into their deadlines */
+}
+
+static bool has_fresh_hold(const struct cv_etcd_lease *lease)
+{
+    const int64_t left_ns = lease->holding.until_ns - cv__clock_now_ns();
+    return lease->holding.id != 0 && left_ns >= lease->ttl_ns - lease->ttl_ns / FRESH_PART;
+}
+
+void cv__etcd_hold(struct cv_etcd_election *election, cv_etcd_lease_then then)
+{
+    struct cv_etcd_lease *lease = election->lease;
+    if (has_fresh_hold(lease)) {
+        then(election->store, CV_ETCD_LEASE_ALIVE, NULL);
+        return;
+    }
+    cv__etcd_hold_prepare(election);
+    election->waits_for = lease->hold_number;
+    election->lease_then = then;
+}
+
+void cv__etcd_hold_prepare(struct cv_etcd_election *election)
+{
+    struct cv_etcd_lease *lease = election->lease;
+    if (lease->hold_number == 0 && !has_fresh_hold(lease)) {
+        hold_grant(lease);
+    }
+}
+
+int64_t cv__etcd_hold_id(const struct cv_etcd_election *election)
+{
+    return election->lease->holding.id;
+}
+
+void cv__etcd_hold_drop(struct cv_etcd_election *election, int64_t lease_id)
+{
+    if (election->lease->holding.id == lease_id) {
+        election->lease->holding = (struct holding){0};
+    }
 }
 
 /* ---- Keys that nobody wants any more --------------------------------------------------------- */
@@ -396,8 +441,18 @@ static void on_deleted(void *user, const struct cv_etcd_answer *answer)
     (void)answer;
 }
 
+static void delete_key(struct cv_etcd_server *server, const char *key)
+{
+    struct cv_text64 key64;
+    struct cv_etcd_body body = {0};
+    cv__etcd_body_print(&body, "{\"request_delete_range\":{\"key\":\"%s\"}}",
+                        cv__etcd_encode(key, &key64));
+    (void)cv__etcd_txn(&server->wire, CV_ETCD_WRITE, 1, NULL, &body,
+                       cv__clock_now_ns() + 2 * NS_PER_S, on_deleted, NULL);
+}
+
 /* Only under this lease: somebody may have put it anew. */
-static void delete_key(struct cv_etcd_server *server, const char *key, int64_t lease_id)
+static void delete_swept(struct cv_etcd_server *server, const char *key, int64_t lease_id)
 {
     struct cv_text64 key64;
     struct cv_etcd_body body = {0};
@@ -409,9 +464,9 @@ static void delete_key(struct cv_etcd_server *server, const char *key, int64_t l
                        cv__clock_now_ns() + 2 * NS_PER_S, on_deleted, NULL);
 }
 
-void cv__etcd_delete(struct cv_etcd_election *election, const char *key)
+void cv__etcd_delete(struct cv_etcd_election *election)
 {
-    delete_key(election->server, key, cv__etcd_lease_id(election));
+    delete_key(election->server, election->key);
 }
 
 static bool is_claimed(const struct cv_etcd_server *server, const char *key)
@@ -442,7 +497,7 @@ static void on_lease_keys(void *user, const struct cv_etcd_answer *answer)
         char key[KEY_BYTES];
         if (key64 != NULL && cv__etcd_decode(key64, key, sizeof key) &&
             !is_claimed(lease->server, key)) {
-            delete_key(lease->server, key, lease->id);
+            delete_swept(lease->server, key, lease->id);
         }
     }
 }
@@ -465,13 +520,13 @@ static void orphans_end(struct cv_etcd_server *server)
             at = &orphan->next;
             continue;
         }
-        delete_key(server, orphan->key, orphan->lease->id);
+        delete_key(server, orphan->key);
         *at = orphan->next;
         free(orphan);
     }
 }
 
-/* Every sixth of the length; whoever renews prolongs the lease too, and then this does not. */
+/* Every sixth of the length. */
 static void on_beat(uv_timer_t *timer)
 {
     struct cv_etcd_lease *lease = timer->data;
@@ -481,7 +536,7 @@ static void on_beat(uv_timer_t *timer)
     if (++lease->beat_count % SWEEP_BEATS == 0) {
         sweep(lease);
     }
-    if (lease->work == WORK_NONE && lease->alive_until_ns > 0 &&
+    if (lease->work == WORK_NONE && lease->is_there &&
         now_ns - lease->sent_ns >= lease->ttl_ns / 4) {
         lease_prolong(lease);
     }
@@ -876,7 +931,6 @@ void cv__etcd_leave(struct cv_etcd_election *election, struct cv_shared_list *li
     if (!election->has_key) {
         free(orphan);
     } else {
-        orphan->lease = election->lease;
         orphan->until_ns = granted_until_ns;
         (void)snprintf(orphan->key, sizeof orphan->key, "%s", election->key);
         orphan->next = server->orphans;

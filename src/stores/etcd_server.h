@@ -1,31 +1,32 @@
 /* src/stores/etcd_server.h - what all elections of a loop on one etcd cluster share: few
- * connections, one lease for each lease length, and one watch.
+ * connections, a few leases for each lease length, and one watch.
  *
- * **Leases.** The keys of all elections with the same lease length (in whole seconds, as the
- * cluster counts) are under one lease. Lengths are not mixed: a key must not outlive the length
- * that its holder asked for, and a short lease would let go of keys whose holder asked for a long
- * one. A lease is kept alive while any election uses it.
+ * **Leases.** A key that waits in a queue is under the *waiting lease* of its length (in whole
+ * seconds, as the cluster counts), which is kept alive while any election uses it. A key that holds
+ * its election is moved, with each renewal, to a *holding lease* that was granted a moment ago and
+ * is never prolonged; elections that renew at about the same time share it. Lengths are not mixed:
+ * a key must not outlive the length that its holder asked for, and a short lease would let go of
+ * keys whose holder asked for a long one.
  *
- * How long a lease lives for certain. A lease that was granted lives for TTL since the asking:
- * granting is a decision of the cluster. A keep-alive is not: it is answered by whichever member
- * believes to lead the cluster, and one that was deposed, say with a stuck disk, goes on believing
- * [traps.md T7]. So it counts only if it stands between two answers of the same member in the same
- * term, the later of which is a linearizable read: then the leader of that term led the cluster
- * when it was asked for the read, after it had prolonged the lease, and nobody else can have judged
- * the lease meanwhile. Which election's read that is does not matter. The time counts from before
- * the keep-alive was sent [traps.md T3], and never for more than was asked, whatever the server
- * says. After a change of its leader the cluster begins to count anew [traps.md T27], which errs on
- * the late side.
+ * How long a lease protects the keys under it. For TTL since its grant was asked for, and keep-
+ * alives add nothing to that. A grant is a decision of the cluster: every member begins to count
+ * when it learns of it, which is after we asked [traps.md T3], and none revokes the lease before
+ * TTL have passed on its own clock. A keep-alive is no decision. It is known only to the member
+ * that answered, which may have been deposed and not know it [traps.md T7]; and a former leader
+ * that was stopped for a while revokes, when it goes on, what it did not see being kept alive, and
+ * the cluster obeys (etcd#15247, also in Debian 12). What it can revoke then is an old lease, under
+ * which the key of a leader is no more. If it is the waiting lease, keys lose their place, and are
+ * put again. A lease never counts for more than was asked, whatever the server says. After a change
+ * of its leader the cluster begins to count anew [traps.md T27], which errs on the late side.
  *
  * What a shared lease must not do is keep a key that nobody wants any more:
  *   - A grant that its election does not renew is ended by the election itself, see etcd.c.
  *   - The key of an election that was closed is deleted when its grant has run out, or at once if
  *     it had none (an orphan).
- *   - Whatever else is under the lease without an election that claims it, say a key whose `put`
- *     was carried out after the election had given up, is found by asking for the lease's keys
- *     every other beat, and deleted.
- * If the process dies or hangs, nothing keeps the lease alive, and all its keys go together
- * [traps.md T6].
+ *   - Whatever else is under the waiting lease without an election that claims it, say a key whose
+ *     `put` was carried out after the election had given up, is found by asking for the lease's
+ *     keys now and then, and deleted. Under a holding lease it goes with the lease.
+ * If the process dies or hangs, nothing keeps its leases alive, and all its keys go [traps.md T6].
  *
  * **The watch.** One stream tells of all keys below the prefix (of the only election, if there is
  * just one), and each election hears what concerns it. A stream begins at a revision; an election
@@ -42,6 +43,7 @@ struct cv_etcd_lease;
 struct cv_etcd_orphan;
 
 enum cv_etcd_outcome { CV_ETCD_LEASE_ALIVE, CV_ETCD_LEASE_GONE, CV_ETCD_LEASE_FAILED };
+typedef void (*cv_etcd_lease_then)(void *store, enum cv_etcd_outcome outcome, const char *error);
 
 /* What an election wants to hear of. */
 enum cv_etcd_interest {
@@ -67,10 +69,10 @@ struct cv_etcd_election {
     char key[CV_ETCD_KEY_BYTES];   /* of the present attempt */
     bool has_key;                  /* it is claimed: it may be there, and shall be */
     struct cv_etcd_orphan *orphan; /* what becomes of the key when the election is closed */
-    struct cv_etcd_lease *lease;   /* of the present attempt; NULL: none */
+    struct cv_etcd_lease *lease;   /* those of its length, while there is an attempt; NULL: none */
 
-    uint64_t waits_for; /* number of the lease's call; 0: it waits for none */
-    void (*lease_then)(void *store, enum cv_etcd_outcome outcome, const char *error);
+    uint64_t waits_for; /* number of a lease's call; 0: it waits for none */
+    cv_etcd_lease_then lease_then;
 
     enum cv_etcd_interest interest;
     char before[CV_ETCD_KEY_BYTES]; /* WAITING: empty: not known, every deletion counts */
@@ -94,32 +96,35 @@ struct cv_etcd_wire *cv__etcd_wire_of(struct cv_etcd_election *election);
 
 /* ---- Leases ---------------------------------------------------------------------------------- */
 
-/* Chooses the lease for this length; false: out of memory. */
+/* Chooses the leases of this length; false: out of memory. */
 CV_NODISCARD bool cv__etcd_lease_use(struct cv_etcd_election *election, int64_t lease_ns);
 /* Not needed any more: there is no key. */
 void cv__etcd_lease_leave(struct cv_etcd_election *election);
 
-int64_t cv__etcd_lease_id(const struct cv_etcd_election *election);
 int64_t cv__etcd_lease_ttl_ns(const struct cv_etcd_election *election);
-/* Proved so far; 0: nothing is. */
-int64_t cv__etcd_lease_until_ns(const struct cv_etcd_election *election);
+/* So long the lease of that id protects the keys under it; 0: it is not known to be ours. */
+int64_t cv__etcd_until_ns(const struct cv_etcd_election *election, int64_t lease_id);
 
-/* Goes on with `then` when the lease is there for at least half its length, at once if it is. */
-void cv__etcd_lease_ensure(struct cv_etcd_election *election,
-                           void (*then)(void *store, enum cv_etcd_outcome outcome,
-                                        const char *error));
-/* The same after a keep-alive, one for all that wait for it. The next linearizable answer may prove
- * it. */
-void cv__etcd_lease_prolong(struct cv_etcd_election *election,
-                            void (*then)(void *store, enum cv_etcd_outcome outcome,
-                                         const char *error));
-/* A linearizable answer came. */
-void cv__etcd_lease_note(struct cv_etcd_election *election, const struct cv_etcd_answer *answer);
+/* The waiting lease. */
+int64_t cv__etcd_lease_id(const struct cv_etcd_election *election);
+bool cv__etcd_lease_is_there(const struct cv_etcd_election *election); /* as far as is known */
+/* Goes on with `then` when it is there for at least half its length, at once if it is. */
+void cv__etcd_lease_ensure(struct cv_etcd_election *election, cv_etcd_lease_then then);
+/* The same after a keep-alive, one for all that wait for it. */
+void cv__etcd_lease_prolong(struct cv_etcd_election *election, cv_etcd_lease_then then);
+
+/* Goes on with `then` when there is a fresh holding lease, at once if there is. */
+void cv__etcd_hold(struct cv_etcd_election *election, cv_etcd_lease_then then);
+/* Asks for one if there is none, because it may be needed soon. */
+void cv__etcd_hold_prepare(struct cv_etcd_election *election);
+int64_t cv__etcd_hold_id(const struct cv_etcd_election *election);
+/* The cluster does not know that one any more: the next holding lease is a new one. */
+void cv__etcd_hold_drop(struct cv_etcd_election *election, int64_t lease_id);
 
 /* ---- Keys and events ------------------------------------------------------------------------- */
 
-/* Deletes a key of ours, without an answer; what fails is found later. */
-void cv__etcd_delete(struct cv_etcd_election *election, const char *key);
+/* Deletes the key of the present attempt, without an answer; if that fails, its lease ends it. */
+void cv__etcd_delete(struct cv_etcd_election *election);
 
 /* From now on, after a look at that revision. `before` for WAITING, NULL if it is not known. */
 void cv__etcd_watch(struct cv_etcd_election *election, enum cv_etcd_interest interest,

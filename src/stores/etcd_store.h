@@ -41,6 +41,7 @@ struct cv_store {
     bool is_lost;             /* it was granted, and is over */
     bool is_queued;           /* it has waited */
     int64_t since_wall_ns;
+    int64_t hold_id;  /* the holding lease that its key was put under, or is about to be */
     uv_timer_t lapse; /* rings at granted_until_ns */
 
     /* The request at work. */
@@ -48,6 +49,7 @@ struct cv_store {
     struct cv_etcd_call *call;
     uint32_t round_count;
     int64_t work_begin_ns, deadline_ns;
+    bool has_looked; /* `look` is of this request */
     enum cv_etcd_look_mode look_mode;
     struct cv_etcd_look look;
     void (*looked)(struct cv_store *store);

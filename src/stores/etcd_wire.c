@@ -185,7 +185,6 @@ static void call_end(struct cv_etcd_call *call, struct cv_etcd_answer answer)
 {
     const cv_etcd_then then = call->then;
     void *user = call->user;
-    answer.number = call->number;
     answer.begin_ns = call->begin_ns;
     call_free(call);
     then(user, &answer);
@@ -300,8 +299,6 @@ static void answer_read(const struct cv_http_result *result, const cJSON *whole,
                                                     : CV_ETCD_UNKNOWN,
                                 .reply = is_fine ? reply : NULL,
                                 .error = error,
-                                .member = cv__etcd_number(header, "member_id"),
-                                .term = cv__etcd_number(header, "raft_term"),
                                 .revision = cv__etcd_number_to(header, "revision", INT64_MAX - 1)};
 }
 
@@ -341,8 +338,6 @@ static void on_reply(void *user, const struct cv_http_result *result)
     answer_read(result, whole, error, &answer);
     const bool is_stranger = answer.code == CV_ETCD_UNAUTHENTICATED || result->status == 401;
     if (answer.code == CV_ETCD_OK) {
-        wire->member = answer.member;
-        wire->term = answer.term;
         wire->revision = answer.revision > wire->revision ? answer.revision : wire->revision;
         call_end(call, answer);
     } else if (is_passing(result, answer.code)) {

@@ -36,10 +36,8 @@ struct cv_etcd_answer {
     int code;           /* CV_ETCD_* or another one of gRPC */
     const cJSON *reply; /* NULL unless the code is CV_ETCD_OK */
     const char *error;  /* otherwise: one line */
-    int part;           /* READ: where its ranges begin among the responses */
-    uint64_t number;    /* of the call */
+    int part;           /* READ, WRITE: where its own begin among the responses */
     int64_t begin_ns;   /* before it was first sent */
-    uint64_t member, term;
     int64_t revision;
 };
 typedef void (*cv_etcd_then)(void *user, const struct cv_etcd_answer *answer);
@@ -65,9 +63,7 @@ struct cv_etcd_wire {
     uint32_t batch_count;
     uv_timer_t flush; /* its owner closes it, after the wire */
 
-    /* Of the latest answer. */
-    uint64_t member, term;
-    int64_t revision;
+    int64_t revision; /* of the latest answer */
 
     void *owner;                  /* lent to the next */
     void (*rotated)(void *owner); /* another member will be asked; may not end the wire */

@@ -70,14 +70,15 @@ static bool is_granted(void *user)
     return c->held_until_ns > 0;
 }
 
-/* Answers take 100 ms, and so does a round trip. From the asking of the release to the grant. */
-void a_hand_over_takes_less_than_three_round_trips(void **unused)
+/* Answers take 100 ms, and so does a round trip. From the asking of the release to the grant. etcd
+ * takes one more, to grant the lease that protects the new holder. */
+void a_hand_over_takes_few_round_trips(void **unused)
 {
     (void)unused;
     const int64_t trip_ns = 100 * NS_PER_MS;
+    const int64_t most_ns = (strcmp(kind_name, "etcd") == 0 ? 4 : 3) * trip_ns;
     int64_t best_ns = INT64_MAX;
-    for (uint32_t i = 0; i < 5 && best_ns >= 3 * trip_ns;
-         i++) { /* a busy machine has its moments */
+    for (uint32_t i = 0; i < 5 && best_ns >= most_ns; i++) { /* a busy machine has its moments */
         struct field *field = field_new(address, NULL);
         char by_proxy[512];
         struct proxy *proxy = proxy_to(field, 0, by_proxy);
@@ -99,7 +100,7 @@ void a_hand_over_takes_less_than_three_round_trips(void **unused)
     }
     print_message("# %s: a hand-over takes %.2f round trips\n", kind_name,
                   (double)best_ns / (double)trip_ns);
-    assert_true(best_ns < 3 * trip_ns);
+    assert_true(best_ns < most_ns);
 }
 
 /* [T10] The connection drops, for less than the lease. */

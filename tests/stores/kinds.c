@@ -357,6 +357,39 @@ void foreign_keys_hold_nothing(void **unused)
     field_free(field);
 }
 
+/* [T7] A leader of the cluster that was stopped revokes, when it goes on, the leases that it did not
+ * see being kept alive (etcd#15247). What it knows is older than the latest renewal. */
+void leases_of_the_past_may_be_revoked(void **unused)
+{
+    (void)unused;
+    char known[] = "/tmp/conclave-test-XXXXXX";
+    const int file = mkstemp(known);
+    assert_true(file >= 0);
+    (void)close(file);
+    assert_int_equal(setenv("KNOWN", known, 1), 0);
+    struct field *field = field_new(address, NULL);
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *b = field_join(field, "b", NULL);
+    const uint64_t token = acquire(a, 1, 3 * NS_PER_S)->token;
+    assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, 3 * NS_PER_S)->verdict, CV_STORE_HELD);
+    for (uint32_t round = 0; round < 2; round++) {
+        shell("ETCDCTL_API=3 etcdctl --endpoints \"${CV_TEST_ETCD#etcd://}\" lease list"
+              " | tail -n +2 >\"$KNOWN\"");
+        run_for(field, NS_PER_S); /* a third of the lease: a renewal is due */
+        assert_int_equal(ask(a, CV_STORE_RENEW, 1, 3 * NS_PER_S)->verdict, CV_STORE_GRANTED);
+        shell("exec >/dev/null 2>&1; for id in $(cat \"$KNOWN\"); do ETCDCTL_API=3 etcdctl"
+              " --endpoints \"${CV_TEST_ETCD#etcd://}\" lease revoke $id; done; true");
+        assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, 3 * NS_PER_S)->verdict, CV_STORE_HELD);
+        const struct cv_store_answer *answer = ask(a, CV_STORE_RENEW, 1, 3 * NS_PER_S);
+        assert_int_equal(answer->verdict, CV_STORE_GRANTED);
+        assert_int_equal(answer->token, token);
+    }
+    (void)ask(a, CV_STORE_RELEASE, 1, 0);
+    (void)acquire(b, 1, 3 * NS_PER_S); /* its place was lost, and taken again */
+    field_free(field);
+    assert_int_equal(unlink(known), 0);
+}
+
 /* ---- Bad addresses ------------------------------------------------------------------------- */
 
 struct bad {

@@ -28,7 +28,7 @@ struct proxy *proxy_to(struct field *field, uint32_t index, char ret_address[512
 /* faults.c */
 void a_lost_answer_leaves_nothing_behind(void **unused);
 void a_late_answer_counts_from_the_asking(void **unused);
-void a_hand_over_takes_less_than_three_round_trips(void **unused);
+void a_hand_over_takes_few_round_trips(void **unused);
 void a_dropped_connection_is_survived(void **unused);
 void one_that_is_cut_off_loses_it(void **unused);
 void the_servers_may_be_killed_and_come_back(void **unused);
@@ -47,6 +47,7 @@ void etcd_is_reached_by_certificates(void **unused);
 void zookeeper_nodes_belong_to_their_maker(void **unused);
 void a_lease_is_never_longer_than_asked(void **unused);
 void foreign_keys_hold_nothing(void **unused);
+void leases_of_the_past_may_be_revoked(void **unused);
 void bad_addresses_are_told_in_one_line(void **unused);
 
 #endif
