@@ -14,7 +14,7 @@
  * Nothing that an application does delays it, and it never calls the application; callbacks have a
  * thread of their own. Each election has its own engine, unless the application shares one.
  *
- * All functions may be called from any thread at any time, except that cv_close() must be the last
+ * All functions may be called from any thread at any time, except that closing must be the last
  * call for its election. A child made by fork() must not use an election of its parent. NULL or a
  * value out of range is answered with CV_E_INVALID or with "no", never with an abort.
  *
@@ -179,6 +179,10 @@ int cv_report(struct cv_election *election, enum cv_input input, int64_t value);
  * frees everything. Callbacks that run, and lines for `log`, are waited for, unless it is a
  * callback that calls this. NULL is no election. */
 void cv_close(struct cv_election *election);
+
+/* The same for several elections together: they resign at once and are waited for once. Entries
+ * may be NULL. */
+void cv_close_all(struct cv_election *const *elections, size_t count);
 
 #ifdef __cplusplus
 }

@@ -363,11 +363,8 @@ int cv__election_open(struct cv_election **ret_election, const char *name, const
     return open_election(ret_election, name, address, options, /* has_descendants= */ true, reterr);
 }
 
-void cv_close(struct cv_election *e)
+static void close_ask(struct cv_election *e)
 {
-    if (e == NULL) {
-        return;
-    }
     cv__election_lock(e);
     e->is_resigning = true;
     e->wanted.must_close = true;
@@ -375,11 +372,34 @@ void cv_close(struct cv_election *e)
     cv__election_end_leading(e, CV_REASON_RESIGNED);
     cv__election_unlock(e);
     cv__engine_post(e->engine, &e->job);
+}
+
+static void close_await(struct cv_election *e)
+{
     cv__engine_await(e->engine, &e->is_gone);
     cv__engine_finish_call(e->engine, &e->call); /* nobody queues it any more */
     cv__engine_leave(e->engine);
     engine_exit(e);
     free_all(e);
+}
+
+void cv_close(struct cv_election *e)
+{
+    cv_close_all(&e, 1);
+}
+
+void cv_close_all(struct cv_election *const *elections, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (elections[i] != NULL) {
+            close_ask(elections[i]);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (elections[i] != NULL) {
+            close_await(elections[i]);
+        }
+    }
 }
 
 /* ---- Requests -------------------------------------------------------------------------------- */

@@ -221,6 +221,48 @@ static void one_thread_calls_the_watchers_of_all_elections(void **unused)
     assert_int_equal(cv_engine_free(engine), CV_OK);
 }
 
+struct companion {
+    struct cv_election *other;
+    atomic_bool is_inside, saw_end;
+};
+
+/* Does not return before the other election's leadership has ended. */
+static void await_the_others_end(void *user, const struct cv_election_status *status)
+{
+    struct companion *companion = user;
+    if (status->role != CV_ROLE_LEADER || atomic_exchange(&companion->is_inside, true)) {
+        return;
+    }
+    for (int64_t waited_ns = 0; waited_ns < PATIENCE_NS; waited_ns += MS) {
+        if (!cv_is_leader(companion->other)) {
+            atomic_store(&companion->saw_end, true);
+            return;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = MS}, NULL);
+    }
+}
+
+/* The first one is waited for, as its callback runs; the second one has resigned by then. */
+static void elections_that_are_closed_together_resign_at_once(void **unused)
+{
+    (void)unused;
+    struct cv_engine *engine = engine_new();
+    struct cv_election *elections[] = {open_in(engine, "together 0", "n"), NULL,
+                                       open_in(engine, "together 1", "n")};
+    struct companion companion = {.other = elections[2]};
+    must_lead(elections[2]);
+    assert_int_equal(cv_watch(elections[0], await_the_others_end, &companion), CV_OK);
+    must_lead(elections[0]);
+    await_flag(&companion.is_inside);
+    cv_close_all(elections, 3);
+    assert_true(atomic_load(&companion.saw_end));
+    assert_int_equal(cv_engine_free(engine), CV_OK);
+    struct cv_election *next = open_in(NULL, "together 1", "next");
+    must_lead(next);
+    cv_close(next);
+    cv_close_all(NULL, 0);
+}
+
 struct closer {
     struct cv_election *election;
     struct cv_engine *engine; /* NULL: the election's own */
@@ -577,6 +619,7 @@ int main(void)
         cmocka_unit_test(any_thread_opens_and_closes_while_others_lead),
         cmocka_unit_test(open_that_fails_leaves_the_engine_usable),
         cmocka_unit_test(one_thread_calls_the_watchers_of_all_elections),
+        cmocka_unit_test(elections_that_are_closed_together_resign_at_once),
         cmocka_unit_test(callback_may_close_its_own_election),
         cmocka_unit_test(waiting_ends_when_it_is_so_or_the_time_is_over),
         cmocka_unit_test(descriptor_made_late_tells_of_a_state_nobody_has_read),
