@@ -10,34 +10,45 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void answer_released(struct cv_store *store)
+static void released(struct cv_store *store)
 {
     const struct cv_remote_request *one = cv__remote_current(&store->remote);
     if (store->attempt == one->ask.attempt) {
         cv__zk_attempt_forget(store);
     }
-    /* Whoever is first now holds it: one that resigns shall know, and need not stand back. */
+}
+
+/* Whoever is first now holds it: one that resigns shall know, and need not stand back. */
+static void answer_first(struct cv_store *store)
+{
     cv__zk_list(&store->user, store->election, /* is_watching= */ false, cv__zk_on_names_read);
 }
 
+/* The list is on its way behind it, and answers. */
 static void on_removed(void *user, const struct cv_zk_op *op)
 {
-    struct cv_store *store = user;
     if (op->rc != ZOK && op->rc != ZNONODE) {
-        cv__zk_fail(store, op->rc);
+        cv__zk_fail(user, op->rc);
     } else {
-        answer_released(store);
+        released(user);
     }
+}
+
+static void remove_and_answer(struct cv_store *store, const char *path)
+{
+    cv__zk_remove(&store->user, path, on_removed);
+    answer_first(store);
 }
 
 static void on_deposed(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
     if (op->rc == ZOK) {
-        answer_released(store);
+        released(store);
+        answer_first(store);
     } else {
         /* Somebody left meanwhile: no heir, then. */
-        cv__zk_remove(&store->user, store->own, on_removed);
+        remove_and_answer(store, store->own);
     }
 }
 
@@ -96,7 +107,7 @@ static void on_release_names(void *user, const struct cv_zk_op *op)
         return;
     }
     if (store->own[0] != '\0') {
-        cv__zk_remove(&store->user, store->own, on_removed);
+        remove_and_answer(store, store->own);
         return;
     }
     char path[CV_ZK_PATH_BYTES] = "";
@@ -109,9 +120,10 @@ static void on_release_names(void *user, const struct cv_zk_op *op)
         }
     }
     if (path[0] != '\0') {
-        cv__zk_remove(&store->user, path, on_removed);
+        remove_and_answer(store, path);
     } else {
-        answer_released(store);
+        released(store);
+        answer_first(store);
     }
 }
 
@@ -119,7 +131,7 @@ void cv__zk_release(struct cv_store *store, const struct cv_store_request *ask)
 {
     const bool is_known = store->attempt == ask->attempt && store->own[0] != '\0';
     if (is_known && ask->heir == NULL) {
-        cv__zk_remove(&store->user, store->own, on_removed);
+        remove_and_answer(store, store->own);
     } else {
         cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_release_names);
     }

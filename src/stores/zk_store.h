@@ -56,6 +56,7 @@ struct cv_store {
     /* The request at work. */
     bool is_begun;
     uint32_t round_count;
+    bool is_queue_made; /* by this request: if it is still missing, so are its parents */
     struct cv_store_record record;
     char heir_requested[CV_NODE_BYTES];
 };

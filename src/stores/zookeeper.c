@@ -187,32 +187,33 @@ void cv__zk_answer(struct cv_store *store, enum cv_store_verdict verdict, int64_
 
 /* ---- Acquiring ----------------------------------------------------------------------------- */
 
-/* Makes the parents, one below the other, and then begins again. */
-static void on_parents(void *user, const struct cv_zk_op *op)
+static void on_queue_made(void *user, const struct cv_zk_op *op)
 {
-    struct cv_store *store = user;
-    if (op->rc != ZOK && op->rc != ZNODEEXISTS) {
-        cv__zk_fail(store, op->rc);
-        return;
+    if (op->rc != ZOK && op->rc != ZNODEEXISTS && op->rc != ZNONODE) {
+        cv__zk_fail(user, op->rc); /* otherwise the answer to `create` comes behind it */
     }
-    store->is_begun = false;
-    request_begin_again(store);
 }
 
-static void make_parents(struct cv_store *store)
+/* The parents, one below the other, and then the queue itself, which is mostly all that is missing:
+ * the parents are made once it has turned out that they are missing, too. False: answered. */
+static bool make_queue(struct cv_store *store)
 {
     if (store->round_count++ > ROUNDS_MAX) {
         cv__zk_fail(store, ZNONODE);
-        return;
+        return false;
     }
     char path[CV_ZK_PATH_BYTES];
-    for (const char *at = store->election + 1; (at = strchr(at, '/')) != NULL; at++) {
+    const char *at = store->is_queue_made ? store->election + 1 : "";
+    for (; (at = strchr(at, '/')) != NULL; at++) {
         (void)snprintf(path, sizeof path, "%.*s", (int)(at - store->election), store->election);
         cv__zk_make(&store->user, path, "", ZOO_PERSISTENT, NULL);
     }
-    cv__zk_make(&store->user, store->election, "", ZOO_PERSISTENT, on_parents);
+    cv__zk_make(&store->user, store->election, "", ZOO_PERSISTENT, on_queue_made);
+    store->is_queue_made = true;
+    return true;
 }
 
+static void create(struct cv_store *store);
 static void on_queue(void *user, const struct cv_zk_op *op);
 static void on_first(void *user, const struct cv_zk_op *op);
 
@@ -228,7 +229,9 @@ static void on_created(void *user, const struct cv_zk_op *op)
     struct cv_store *store = user;
     if (op->rc == ZNONODE) {
         store->user.epoch++; /* the list is in vain */
-        make_parents(store);
+        if (make_queue(store)) {
+            create(store);
+        }
         return;
     }
     if (op->rc != ZOK) {
@@ -333,8 +336,13 @@ static void on_before(void *user, const struct cv_zk_op *op)
 static void on_queue(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
-    if (op->rc == ZNONODE) {
-        make_parents(store);
+    if (op->rc == ZNONODE && store->token != 0) {
+        answer_lost(store);
+        return;
+    }
+    if (op->rc == ZNONODE) { /* and so no node of ours */
+        own_forget(store);
+        create(store);
         return;
     }
     if (op->rc != ZOK) {
@@ -601,6 +609,7 @@ static void begin_first(void *user)
 {
     struct cv_store *store = user;
     store->round_count = 0;
+    store->is_queue_made = false;
     begin_request(store);
 }
 
