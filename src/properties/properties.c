@@ -652,18 +652,8 @@ static void judge_timeliness(struct cv_properties *p)
     }
 }
 
-void cv__properties_time(struct cv_properties *p, int64_t now_ns)
+void cv__properties_look_now(struct cv_properties *p)
 {
-    CV_ASSERT(now_ns >= p->now.now_ns);
-    p->now.now_ns = now_ns;
-}
-
-/* Looks often enough that a violation that lasts an eighth of kappa is seen. */
-void cv__properties_look(struct cv_properties *p)
-{
-    if (cv__connections_is_kept(&p->connections) &&
-        p->now.now_ns >= p->now.looked_ns + p->setting.kappa_ns / 8) {
-        p->now.looked_ns = p->now.now_ns;
-        judge_timeliness(p);
-    }
+    p->now.looked_ns = p->now.now_ns;
+    judge_timeliness(p);
 }

@@ -132,9 +132,22 @@ void cv__properties_break(struct cv_properties *properties, enum cv_property pro
 /* ---- What the host tells ---- */
 
 /* It is that late now; instants never go back. */
-void cv__properties_time(struct cv_properties *properties, int64_t now_ns);
-/* Is somebody without a leader for too long? To be called whenever time has passed. */
-void cv__properties_look(struct cv_properties *properties);
+static inline void cv__properties_time(struct cv_properties *properties, int64_t now_ns)
+{
+    CV_ASSERT(now_ns >= properties->now.now_ns);
+    properties->now.now_ns = now_ns;
+}
+
+/* Is somebody without a leader for too long? To be called whenever time has passed: it looks often
+ * enough that a violation that lasts an eighth of kappa is seen. */
+void cv__properties_look_now(struct cv_properties *properties);
+static inline void cv__properties_look(struct cv_properties *properties)
+{
+    if (cv__connections_is_kept(&properties->connections) &&
+        properties->now.now_ns >= properties->now.looked_ns + properties->setting.kappa_ns / 8) {
+        cv__properties_look_now(properties);
+    }
+}
 
 /* A node starts as a candidate that knows nothing; `remembers`: it must not go back behind what it
  * knew in earlier lives. It is gone, with what it believed; a leadership with a valid-until counts

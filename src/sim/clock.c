@@ -5,14 +5,9 @@
 
 #define PPB INT64_C(1000000000)
 
-int64_t sim_clock_local(const struct sim_clock *clock, int64_t real_ns)
+int64_t sim_clock_stretch(const struct sim_clock *clock, int64_t elapsed_ns)
 {
-    const int64_t elapsed = real_ns - clock->real_base_ns;
-    CV_ASSERT(elapsed >= 0);
-    if (clock->drift_ppb == 0) {
-        return clock->local_base_ns + elapsed;
-    }
-    return clock->local_base_ns + (int64_t)((__int128)elapsed * (PPB + clock->drift_ppb) / PPB);
+    return (int64_t)((__int128)elapsed_ns * (PPB + clock->drift_ppb) / PPB);
 }
 
 int64_t sim_clock_real(const struct sim_clock *clock, int64_t local_ns)

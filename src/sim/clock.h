@@ -7,6 +7,8 @@
 #ifndef CV_SIM_CLOCK_H
 #define CV_SIM_CLOCK_H
 
+#include "core/assert.h"
+
 #include <stdint.h>
 
 struct sim_clock {
@@ -14,7 +16,16 @@ struct sim_clock {
     int64_t drift_ppb;
 };
 
-int64_t sim_clock_local(const struct sim_clock *clock, int64_t real_ns);
+/* So long for the clock, when that much real time has passed. */
+int64_t sim_clock_stretch(const struct sim_clock *clock, int64_t elapsed_ns);
+
+static inline int64_t sim_clock_local(const struct sim_clock *clock, int64_t real_ns)
+{
+    const int64_t elapsed_ns = real_ns - clock->real_base_ns;
+    CV_ASSERT(elapsed_ns >= 0);
+    return clock->local_base_ns +
+           (clock->drift_ppb == 0 ? elapsed_ns : sim_clock_stretch(clock, elapsed_ns));
+}
 
 /* The earliest real instant, not before real_base_ns, at which the local clock shows local_ns. */
 int64_t sim_clock_real(const struct sim_clock *clock, int64_t local_ns);

@@ -193,11 +193,12 @@ static bool waits_for_turn(struct sim_world *w, uint32_t index)
 
 void sim_message_deliver(struct sim_world *w, uint32_t index)
 {
-    const struct sim_flight f = w->messages.flight[index];
-    const struct sim_payload *p = &w->messages.payload[f.payload];
-    struct sim_node *n = sim_node_of(w, f.to);
-    if (!n->is_up || (f.life != 0 && f.life != n->life)) { /* or it waited when the node crashed */
-        sim_world_note(w, CV_RECORD_DROPPED, f.to, f.from, p->type, f.number, 0);
+    /* Both may move once the core sends something; the bytes do not. */
+    const struct sim_flight *f = &w->messages.flight[index];
+    const struct sim_payload *p = &w->messages.payload[f->payload];
+    struct sim_node *n = sim_node_of(w, f->to);
+    if (!n->is_up || (f->life != 0 && f->life != n->life)) { /* it waited when the node crashed */
+        sim_world_note(w, CV_RECORD_DROPPED, f->to, f->from, p->type, f->number, 0);
         flight_free(w, index);
         return;
     }
@@ -210,12 +211,12 @@ void sim_message_deliver(struct sim_world *w, uint32_t index)
     if (waits_for_turn(w, index)) {
         return;
     }
-    const int64_t bound_ns = bound_delay(w, &f, sim_clock_local(&n->clock, w->now_ns));
-    sim_world_note(w, CV_RECORD_DELIVER, f.to, f.from, p->type, f.number, bound_ns);
-    sim_properties_arrive(w, f.from, f.to, w->now_ns - f.sent_ns);
+    const int64_t bound_ns = bound_delay(w, f, sim_clock_local(&n->clock, w->now_ns));
+    sim_world_note(w, CV_RECORD_DELIVER, f->to, f->from, p->type, f->number, bound_ns);
+    sim_properties_arrive(w, f->from, f->to, w->now_ns - f->sent_ns);
     struct cv_event event = {
         .kind = CV_EVENT_MESSAGE,
-        .peer = w->protocol->is_anonymous ? CV_ID_NONE : f.from,
+        .peer = w->protocol->is_anonymous ? CV_ID_NONE : f->from,
         .delay_ns_max = bound_ns,
     };
     cv__node_message(&n->host, sim_node_host(n), &event, p->bytes, p->byte_count);

@@ -262,9 +262,14 @@ static int64_t draw_pareto(struct sim_rng *rng, int64_t mean_ns)
 
 static int64_t jitter_of(const struct sim_link *link)
 {
-    return link->jitter_ppb > 0
-               ? (int64_t)((__int128)link->delay_ns * link->jitter_ppb / SIM_PPB_ONE)
-               : link->jitter_ns;
+    if (link->jitter_ppb <= 0) {
+        return link->jitter_ns;
+    }
+    const int64_t small_ns = INT64_C(1) << 33; /* 8.6 s: the product fits into 64 bits */
+    if (link->delay_ns < small_ns && link->jitter_ppb <= SIM_PPB_ONE) {
+        return link->delay_ns * link->jitter_ppb / SIM_PPB_ONE; /* which is much cheaper */
+    }
+    return (int64_t)((__int128)link->delay_ns * link->jitter_ppb / SIM_PPB_ONE);
 }
 
 int64_t sim_network_mean_ns(const struct sim_network *network, cv_id from, cv_id to)

@@ -9,16 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct cv_node_host *sim_node_host(struct sim_node *n)
-{
-    struct cv_node_host *host = &n->world->host;
-    CV_ASSERT(!n->host.is_busy);
-    host->self = n;
-    host->core = n->state;
-    host->held = n->held;
-    return host;
-}
-
 /* ---- Timers ---------------------------------------------------------------------------------- */
 
 static void queue_timer(struct sim_world *w, cv_id id, uint32_t timer)

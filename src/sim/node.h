@@ -57,9 +57,6 @@ struct sim_node {
 
 extern const struct cv_node_calls sim_node_calls;
 
-/* The one host of all nodes, turned to this one: nobody steps a node from within another's step. */
-struct cv_node_host *sim_node_host(struct sim_node *node);
-
 /* Gives an event to a node that is up and carries out what comes back. */
 void sim_node_step(struct sim_world *world, cv_id node, struct cv_event *event);
 void sim_node_start(struct sim_world *world, cv_id node);

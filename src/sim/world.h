@@ -118,6 +118,17 @@ static inline struct sim_node *sim_node_of(struct sim_world *w, cv_id id)
     return &w->node[id - 1];
 }
 
+/* The one host of all nodes, turned to this one: nobody steps a node from within another's step. */
+static inline struct cv_node_host *sim_node_host(struct sim_node *n)
+{
+    struct cv_node_host *host = &n->world->host;
+    CV_ASSERT(!n->host.is_busy);
+    host->self = n;
+    host->core = n->state;
+    host->held = n->held;
+    return host;
+}
+
 /* `scenario` is lent for the world's life. */
 struct sim_world *sim_world_new(const struct sim_scenario *scenario, uint64_t seed,
                                 const struct sim_world_options *options);
