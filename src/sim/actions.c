@@ -39,7 +39,7 @@ static void record_action(struct sim_world *w, const struct sim_action *a)
     } else if (a->kind == SIM_ACTION_LINK && a->ends == 0 && a->link.is_one_way) {
         w->fired[SIM_FIRED_ONEWAY]++;
     }
-    w->fault_count++;
+    w->faults.count++;
     trace_action(w, a);
     sim_properties_disturb(w);
     if (w->options.keeps_history && a->at_ns != SIM_SETUP) {
@@ -68,7 +68,7 @@ static void end_later(struct sim_world *w, const struct sim_action *a, enum sim_
     end.kind = kind;
     end.line = 0;
     end.node = node;
-    end.ends = w->fault_count;
+    end.ends = w->faults.count;
     if (kind == SIM_ACTION_LINK) {
         end.link.link.is_down = false;
     } else if (kind == SIM_ACTION_OVERLAY) {
@@ -93,7 +93,7 @@ static void do_crash(struct sim_world *w, const struct sim_action *a, cv_id id)
     }
     loses_leader(w, id);
     record_action(w, a);
-    n->fault = w->fault_count;
+    n->fault = w->faults.count;
     if (a->kind == SIM_ACTION_REBOOT) {
         sim_node_reboot(w, id);
     } else {
@@ -121,7 +121,7 @@ static void do_pause(struct sim_world *w, const struct sim_action *a, cv_id id)
     }
     loses_leader(w, id);
     record_action(w, a);
-    n->fault = w->fault_count;
+    n->fault = w->faults.count;
     n->is_paused = true;
     sim_world_note_life(w, id, SIM_LIFE_PAUSED);
     end_later(w, a, SIM_ACTION_RESUME, id);
@@ -144,7 +144,7 @@ static void do_partition(struct sim_world *w, const struct sim_action *a)
         loses_leader(w, id);
     }
     record_action(w, a);
-    w->partition_fault = w->fault_count;
+    w->faults.partition = w->faults.count;
     sim_network_partition(w->network, a->group);
     end_later(w, a, SIM_ACTION_HEAL, CV_ID_NONE);
 }
@@ -154,7 +154,7 @@ static void do_heal(struct sim_world *w, const struct sim_action *a)
     if (a->ends == 0) {
         record_action(w, a);
         sim_network_heal(w->network);
-    } else if (w->partition_fault == a->ends) {
+    } else if (w->faults.partition == a->ends) {
         record_action(w, a);
         uint16_t *group = cv__allocate(w->node_count, sizeof *group);
         sim_network_partition(w->network, group); /* links that are down stay so */
@@ -175,7 +175,7 @@ static void do_overlay(struct sim_world *w, const struct sim_action *a)
 {
     const enum sim_overlay kind = a->overlay.kind;
     if (a->ends != 0) {
-        if (w->overlay_fault[kind] == a->ends) {
+        if (w->faults.overlay[kind] == a->ends) {
             sim_network_overlay(w->network, kind, a->overlay.amount);
             sim_properties_disturb(w);
             trace_action(w, a);
@@ -183,7 +183,7 @@ static void do_overlay(struct sim_world *w, const struct sim_action *a)
         return;
     }
     record_action(w, a);
-    w->overlay_fault[kind] = w->fault_count;
+    w->faults.overlay[kind] = w->faults.count;
     sim_network_overlay(w->network, kind, a->overlay.amount);
     end_later(w, a, SIM_ACTION_OVERLAY, CV_ID_NONE);
 }
@@ -192,14 +192,14 @@ static void do_sequencer(struct sim_world *w, const struct sim_action *a)
 {
     const enum sim_sequencer_verb verb = a->sequencer.verb;
     if (a->ends != 0) {
-        if (w->sequencer_fault[verb] == a->ends) {
+        if (w->faults.sequencer[verb] == a->ends) {
             sim_sequencer_restore(&w->sequencer, verb);
             sim_properties_disturb(w);
         }
         return;
     }
     record_action(w, a);
-    w->sequencer_fault[verb] = w->fault_count;
+    w->faults.sequencer[verb] = w->faults.count;
     sim_sequencer_change(&w->sequencer, &a->sequencer, a->for_ns > 0);
     end_later(w, a, SIM_ACTION_SEQUENCER, CV_ID_NONE);
 }
@@ -235,7 +235,7 @@ static void do_store_cut(struct sim_world *w, const struct sim_action *a)
     }
     record_action(w, a);
     n->is_cut = is_cut;
-    n->cut_fault = w->fault_count;
+    n->cut_fault = w->faults.count;
     end_later(w, a, SIM_ACTION_STORE, a->node);
 }
 
@@ -251,14 +251,14 @@ static void do_store(struct sim_world *w, const struct sim_action *a)
         return;
     }
     if (a->ends != 0) {
-        if (w->store_fault[verb] == a->ends) {
+        if (w->faults.store[verb] == a->ends) {
             sim_store_restore(&w->store, verb);
             sim_properties_disturb(w);
         }
         return;
     }
     record_action(w, a);
-    w->store_fault[verb] = w->fault_count;
+    w->faults.store[verb] = w->faults.count;
     sim_store_change(&w->store, &w->wake_rng, w->now_ns, &a->store, a->for_ns > 0);
     sim_store_request_changed(w, verb == SIM_STORE_RESTART);
     end_later(w, a, SIM_ACTION_STORE, CV_ID_NONE);

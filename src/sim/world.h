@@ -59,6 +59,16 @@ struct sim_world_options {
 /* Entries of `fired`: the actions, then the overlays by kind, then links cut in one direction. */
 enum { SIM_FIRED_ONEWAY = SIM_ACTION_COUNT + SIM_OVERLAY_COUNT, SIM_FIRED_COUNT };
 
+/* A fault that lasts a while ends what it began, unless a later one of its kind has begun since:
+ * each has a number, and here are the latest ones. Those of single nodes are in struct sim_node. */
+struct sim_faults {
+    uint64_t count;
+    uint64_t partition;
+    uint64_t overlay[SIM_OVERLAY_COUNT];
+    uint64_t sequencer[SIM_SEQUENCER_VERB_COUNT];
+    uint64_t store[SIM_STORE_VERB_COUNT];
+};
+
 struct sim_world {
     const struct sim_scenario *scenario;
     const struct cv_protocol *protocol;
@@ -79,20 +89,16 @@ struct sim_world {
 
     struct sim_action *action; /* the scenario's and the drawn ones */
     uint32_t action_count, action_capacity;
-    uint64_t fault_count;
-    uint64_t partition_fault;
-    uint64_t overlay_fault[SIM_OVERLAY_COUNT];
+    struct sim_faults faults;
     uint64_t fired[SIM_FIRED_COUNT]; /* how often each action, each overlay really did something */
 
     struct sim_messages messages;
 
     struct sim_sequencer sequencer;
     struct sim_sequencer_requests sequencer_requests;
-    uint64_t sequencer_fault[SIM_SEQUENCER_VERB_COUNT];
 
     struct sim_store store;
     struct sim_store_requests store_requests;
-    uint64_t store_fault[SIM_STORE_VERB_COUNT];
 
     struct cv_node_host host; /* of the node that is stepped; its counts are of all nodes */
     struct cv_effects effects;
