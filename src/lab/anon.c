@@ -14,7 +14,6 @@
 #include "lab/lab.h"
 #include "sim/world.h"
 
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -219,60 +218,15 @@ static bool plot_fig3(const struct cv_table *fast, const struct cv_table *slow, 
     return cv__plot_close(script, name);
 }
 
-struct settings {
-    uint64_t runs;
-    const char *folder; /* for plots; NULL: none */
-    const char *live;   /* the address of a sequencer; NULL: in the simulator */
-    bool is_json;
-};
-
-static bool parse(int argc, char **argv, struct settings *settings)
-{
-    static const struct option longs[] = {
-        {"plots", required_argument, NULL, 'p'},
-        {"runs", required_argument, NULL, 'r'},
-        {"json", no_argument, NULL, 'j'},
-        {"live", required_argument, NULL, 'l'},
-        {0},
-    };
-    int option;
-    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
-        switch (option) {
-        case 'p':
-            settings->folder = optarg;
-            break;
-        case 'r':
-            if (!cv__option_number("--runs", optarg, 2, 100000, &settings->runs)) {
-                return false;
-            }
-            break;
-        case 'j':
-            settings->is_json = true;
-            break;
-        case 'l':
-            settings->live = optarg;
-            break;
-        default:
-            return false; /* what is wrong was said */
-        }
-    }
-    if (optind < argc) {
-        cv__complain("lab anon takes options only, not '%s'", argv[optind]);
-        return false;
-    }
-    return true;
-}
-
 int cv__lab_anon(int argc, char **argv)
 {
-    struct settings settings = {.runs = 300};
-    if (!parse(argc, argv, &settings) ||
-        (settings.folder != NULL && !cv__plot_is_folder(settings.folder))) {
+    struct cv_lab_options settings;
+    if (!cv__lab_options_read(argc, argv, "anon", "l", 2, 100000, &settings)) {
         return EXIT_USAGE;
     }
+    const uint64_t runs = settings.run_count > 0 ? settings.run_count : 300;
     if (settings.live != NULL) {
-        const struct cv_anon_live live = {settings.live, settings.runs, settings.folder,
-                                          settings.is_json};
+        const struct cv_anon_live live = {settings.live, runs, settings.folder, settings.is_json};
         return cv__lab_anon_live(&live);
     }
     const bool draws = settings.folder != NULL && cv__plot_can();
@@ -297,9 +251,9 @@ int cv__lab_anon(int argc, char **argv)
         &report, "The measurements of [Wiesmann07, sec. 7] with `anon` in the simulator: ten "
                  "processes,\nbroadcasts of 0.15 ms, and a sequencer that takes 5 ms in parallel "
                  "and 5 ms one after\nthe other, as the paper's second switch does.");
-    run_fig3("3a", 10, 30, settings.runs, &fast, &report);
-    run_fig3("3b", 50, 150, settings.runs, &slow, &report);
-    run_eq1(settings.runs, &eq1, &report);
+    run_fig3("3a", 10, 30, runs, &fast, &report);
+    run_fig3("3b", 50, 150, runs, &slow, &report);
+    run_eq1(runs, &eq1, &report);
     int status = cv__lab_report_end(&report);
     if (draws && !plot_fig3(&fast, &slow, settings.folder)) {
         status = EXIT_USAGE;

@@ -6,12 +6,66 @@
 #include "base/memory.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+static bool option_apply(int option, uint64_t runs_min, uint64_t runs_max, struct cv_lab_options *o)
+{
+    switch (option) {
+    case 'p':
+        o->folder = optarg;
+        return true;
+    case 'r':
+        return cv__option_number("--runs", optarg, runs_min, runs_max, &o->run_count);
+    case 'n':
+        return cv__option_number("--random", optarg, 1, 1000000, &o->random_count);
+    case 'l':
+        o->live = optarg;
+        return true;
+    case 'j':
+        o->is_json = true;
+        return true;
+    case 't':
+        o->is_tiny = true;
+        return true;
+    default:
+        return false; /* what is wrong was said */
+    }
+}
+
+bool cv__lab_options_read(int argc, char **argv, const char *experiment, const char *more,
+                          uint64_t runs_min, uint64_t runs_max, struct cv_lab_options *ret_options)
+{
+    static const struct option known[] = {
+        {"plots", required_argument, NULL, 'p'},  {"runs", required_argument, NULL, 'r'},
+        {"json", no_argument, NULL, 'j'},         {"live", required_argument, NULL, 'l'},
+        {"random", required_argument, NULL, 'n'}, {"tiny", no_argument, NULL, 't'},
+    };
+    struct option longs[COUNT_OF(known) + 1] = {{0}};
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < COUNT_OF(known); i++) {
+        if (strchr("prj", known[i].val) != NULL || strchr(more, known[i].name[0]) != NULL) {
+            longs[count++] = known[i];
+        }
+    }
+    *ret_options = (struct cv_lab_options){0};
+    int option;
+    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
+        if (!option_apply(option, runs_min, runs_max, ret_options)) {
+            return false;
+        }
+    }
+    if (optind < argc) {
+        cv__complain("lab %s takes options only, not '%s'", experiment, argv[optind]);
+        return false;
+    }
+    return ret_options->folder == NULL || cv__plot_is_folder(ret_options->folder);
+}
 
 struct sim_scenario *cv__lab_scenario(const char *format, ...)
 {

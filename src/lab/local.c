@@ -9,7 +9,6 @@
 #include "base/command.h"
 #include "lab/local_run.h"
 
-#include <getopt.h>
 #include <math.h>
 #include <string.h>
 
@@ -17,8 +16,7 @@ struct settings {
     uint64_t run_count; /* of each case in which a leader is lost */
     uint32_t election_count;
     uint32_t tree_rounds;
-    const char *folder; /* for plots; NULL: none */
-    bool is_tiny, is_json;
+    bool is_tiny;
 };
 
 /* Of nothing nothing is known: an experiment that failed is told as such. */
@@ -445,61 +443,30 @@ static void measure_stable(const struct settings *settings, struct cv_lab_local 
 
 /* ---- The experiment -------------------------------------------------------------------------- */
 
-static bool parse(int argc, char **argv, struct settings *settings)
+static struct settings settings_of(const struct cv_lab_options *options)
 {
-    static const struct option longs[] = {
-        {"plots", required_argument, NULL, 'p'},
-        {"runs", required_argument, NULL, 'r'},
-        {"json", no_argument, NULL, 'j'},
-        {"tiny", no_argument, NULL, 't'},
-        {0},
-    };
-    uint64_t run_count = 0;
-    int option;
-    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
-        switch (option) {
-        case 'p':
-            settings->folder = optarg;
-            break;
-        case 'r':
-            if (!cv__option_number("--runs", optarg, 1, 100000, &run_count)) {
-                return false;
-            }
-            break;
-        case 'j':
-            settings->is_json = true;
-            break;
-        case 't':
-            settings->is_tiny = true;
-            break;
-        default:
-            return false; /* what is wrong was said */
-        }
-    }
-    if (optind < argc) {
-        cv__complain("lab local takes options only, not '%s'", argv[optind]);
-        return false;
-    }
-    settings->run_count = run_count > 0 ? run_count : settings->is_tiny ? 10 : 1000;
-    settings->election_count = 10 * (uint32_t)settings->run_count;
-    settings->tree_rounds = settings->is_tiny ? 20 : 60;
-    return true;
+    const uint64_t run_count = options->run_count > 0 ? options->run_count
+                               : options->is_tiny     ? 10
+                                                      : 1000;
+    return (struct settings){.run_count = run_count,
+                             .election_count = 10 * (uint32_t)run_count,
+                             .tree_rounds = options->is_tiny ? 20 : 60,
+                             .is_tiny = options->is_tiny};
 }
 
 int cv__lab_local(int argc, char **argv)
 {
-    struct settings settings = {0};
-    /* Before minutes of work, not after them. */
-    if (!parse(argc, argv, &settings) ||
-        (settings.folder != NULL && !cv__plot_is_folder(settings.folder))) {
+    struct cv_lab_options options;
+    if (!cv__lab_options_read(argc, argv, "local", "t", 1, 100000, &options)) {
         return EXIT_USAGE;
     }
-    const bool draws = settings.folder != NULL && cv__plot_can();
+    const struct settings settings = settings_of(&options);
+    const bool draws = options.folder != NULL && cv__plot_can();
     struct cv_lab_local l = cv__lab_local_empty;
     for (uint32_t i = 0; i < COUNT_OF(loss_cases); i++) {
         l.waits.column[i + 1].name = loss_cases[i].fault_name; /* by their place */
     }
-    struct cv_lab_report report = {.experiment = "local", .is_json = settings.is_json};
+    struct cv_lab_report report = {.experiment = "local", .is_json = options.is_json};
     cv__lab_report_begin(&report,
                          "The measurements of [Fetzer99, sec. XI] with `local`: " CV_LAB_PAPER ".\n"
                          "Modelled: delays of 1 ms (normal, deviation 0.15 ms), and " CV_LAB_COST
@@ -511,7 +478,7 @@ int cv__lab_local(int argc, char **argv)
     measure_reach(&settings, &l, &report);
     measure_stable(&settings, &l, &report);
     int status = cv__lab_report_end(&report);
-    if (draws && !cv__lab_local_plot(&l, settings.folder)) {
+    if (draws && !cv__lab_local_plot(&l, options.folder)) {
         status = EXIT_USAGE;
     }
     struct cv_table *const tables[] = {&l.election,  &l.histogram, &l.new_leader, &l.waits,

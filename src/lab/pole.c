@@ -10,15 +10,12 @@
 #include "base/command.h"
 #include "lab/pole_run.h"
 
-#include <getopt.h>
 #include <math.h>
 #include <string.h>
 
 struct settings {
     uint64_t run_count, setting_count; /* runs of a case; random settings */
-    uint64_t random_count;             /* not 0: the table of random networks instead */
-    const char *folder;                /* for plots; NULL: none */
-    bool is_tiny, is_json;
+    bool is_tiny;
 };
 
 struct lab {
@@ -567,50 +564,6 @@ static void measure_resignation(struct lab *lab)
 
 /* ---- The experiment -------------------------------------------------------------------------- */
 
-static bool parse(int argc, char **argv, struct settings *settings)
-{
-    static const struct option longs[] = {
-        {"plots", required_argument, NULL, 'p'}, {"random", required_argument, NULL, 'n'},
-        {"runs", required_argument, NULL, 'r'},  {"json", no_argument, NULL, 'j'},
-        {"tiny", no_argument, NULL, 't'},        {0},
-    };
-    int option;
-    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
-        switch (option) {
-        case 'p':
-            settings->folder = optarg;
-            break;
-        case 'n':
-            if (!cv__option_number("--random", optarg, 1, 1000000, &settings->random_count)) {
-                return false;
-            }
-            break;
-        case 'r':
-            if (!cv__option_number("--runs", optarg, 1, RUNS_MAX, &settings->run_count)) {
-                return false;
-            }
-            break;
-        case 'j':
-            settings->is_json = true;
-            break;
-        case 't':
-            settings->is_tiny = true;
-            break;
-        default:
-            return false; /* what is wrong was said */
-        }
-    }
-    if (optind < argc) {
-        cv__complain("lab pole takes options only, not '%s'", argv[optind]);
-        return false;
-    }
-    if (settings->run_count == 0) {
-        settings->run_count = settings->is_tiny ? 1 : 5; /* five, as in the paper */
-    }
-    settings->setting_count = settings->is_tiny ? 20 : 1000;
-    return true;
-}
-
 static void repeat_figures(struct lab *lab)
 {
     by_share two, first, third;
@@ -652,20 +605,24 @@ static void repeat_figures(struct lab *lab)
 int cv__lab_pole(int argc, char **argv)
 {
     struct lab lab = {.pole = cv__lab_pole_empty, .is_sound = true};
-    /* Before minutes of work, not after them. */
-    if (!parse(argc, argv, &lab.settings) ||
-        (lab.settings.folder != NULL && !cv__plot_is_folder(lab.settings.folder))) {
+    struct cv_lab_options options;
+    if (!cv__lab_options_read(argc, argv, "pole", "rt", 1, RUNS_MAX, &options)) {
         return EXIT_USAGE;
     }
-    const bool draws = lab.settings.folder != NULL && cv__plot_can();
-    lab.report = (struct cv_lab_report){.experiment = "pole", .is_json = lab.settings.is_json};
-    if (lab.settings.random_count > 0) {
-        cv__lab_pole_random(&lab.pole, &lab.report, lab.settings.random_count);
+    const uint64_t run_count = options.is_tiny ? 1 : 5; /* five, as in the paper */
+    lab.settings =
+        (struct settings){.run_count = options.run_count > 0 ? options.run_count : run_count,
+                          .setting_count = options.is_tiny ? 20 : 1000,
+                          .is_tiny = options.is_tiny};
+    const bool draws = options.folder != NULL && cv__plot_can();
+    lab.report = (struct cv_lab_report){.experiment = "pole", .is_json = options.is_json};
+    if (options.random_count > 0) { /* the table of random networks instead */
+        cv__lab_pole_random(&lab.pole, &lab.report, options.random_count);
     } else {
         repeat_figures(&lab);
     }
     int status = cv__lab_report_end(&lab.report);
-    if (draws && !cv__lab_pole_plot(&lab.pole, lab.settings.folder)) {
+    if (draws && !cv__lab_pole_plot(&lab.pole, options.folder)) {
         status = EXIT_USAGE;
     }
     cv__lab_pole_fini(&lab.pole);

@@ -8,6 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of figures 7a to c: what each oracle's leader costs. */
+#define LATENCY_COLUMNS                                                                          \
+    {                                                                                            \
+        {"where", 12, 0, true}, {"p", 5, 2, false}, {"history", 8, 1, false},                    \
+            {"rotating", 8, 1, false}, {"consensus", 9, 1, false}, {"worst_case", 10, 1, false}, \
+            {"request", 8, 1, false}, {"latency", 8, 1, false},                                  \
+    }
+
 const struct cv_lab_pole cv__lab_pole_empty = {
     .figures = {.name = "figures",
                 .about = "1. What the paper prints. elected: who was, in how many runs if not in "
@@ -45,25 +53,11 @@ const struct cv_lab_pole cv__lab_pole_empty = {
     .mean = {.name = "mean",
              .about = "3. Figs. 7a and b: mean latency in ms; a share p of the requests arrives at "
                       "D2 (two sites), D3\n(deployment 1) or D2 (deployment 3).",
-             .column = {{"where", 12, 0, true},
-                        {"p", 5, 2, false},
-                        {"history", 8, 1, false},
-                        {"rotating", 8, 1, false},
-                        {"consensus", 9, 1, false},
-                        {"worst_case", 10, 1, false},
-                        {"request", 8, 1, false},
-                        {"latency", 8, 1, false}}},
+             .column = LATENCY_COLUMNS},
     .worst = {.name = "worst",
               .about = "4. Fig. 7c: latency in ms at the slowest site, whether or not requests "
                        "arrive there.",
-              .column = {{"where", 12, 0, true},
-                         {"p", 5, 2, false},
-                         {"history", 8, 1, false},
-                         {"rotating", 8, 1, false},
-                         {"consensus", 9, 1, false},
-                         {"worst_case", 10, 1, false},
-                         {"request", 8, 1, false},
-                         {"latency", 8, 1, false}}},
+              .column = LATENCY_COLUMNS},
     .snapshot = {.name = "snapshot",
                  .about = "5. Fig. 8a: recovery time in ms; two sites, and p1 misses a snapshot of "
                           "so many MB. A leader fetches from\nthe largest id that has it, which "
