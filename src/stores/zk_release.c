@@ -182,19 +182,14 @@ static void on_request_first(void *user, const struct cv_zk_op *op)
 void cv__zk_on_request_names(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
-    struct cv_zk_queue queue = {.first = {.is_ours = false}};
-    if (op->rc == ZOK) {
-        cv__zk_queue_read(store, &op->names, &queue);
-    } else if (op->rc != ZNONODE) {
-        cv__zk_fail(store, op->rc);
+    char path[CV_ZK_PATH_BYTES];
+    if (!cv__zk_first_path(store, op, path)) {
         return;
     }
     store->record = (struct cv_store_record){.token = 0};
-    if (!queue.first.is_ours) {
+    if (path[0] == '\0') {
         cv__zk_answer(store, CV_STORE_FREE, 0);
         return;
     }
-    char path[CV_ZK_PATH_BYTES];
-    cv__zk_child_path(store, queue.first.name, path);
     cv__zk_get(&store->user, path, /* is_watching= */ false, on_request_first);
 }

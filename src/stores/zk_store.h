@@ -76,6 +76,10 @@ void cv__zk_answer(struct cv_store *store, enum cv_store_verdict verdict, int64_
 
 void cv__zk_attempt_forget(struct cv_store *store);
 
+/* A list of the queue came: the path of the first node; empty: there is none. False: it failed, and
+ * that is answered. */
+bool cv__zk_first_path(struct cv_store *store, const struct cv_zk_op *op,
+                       char ret_path[CV_ZK_PATH_BYTES]);
 /* A list of the queue came: answers who holds the election. */
 void cv__zk_on_names_read(void *store, const struct cv_zk_op *op);
 

@@ -439,26 +439,38 @@ static void acquire(struct cv_store *store, const struct cv_store_request *ask)
 
 /* ---- Renewing, reading --------------------------------------------------------------------- */
 
-void cv__zk_on_names_read(void *user, const struct cv_zk_op *op)
+bool cv__zk_first_path(struct cv_store *store, const struct cv_zk_op *op,
+                       char ret_path[CV_ZK_PATH_BYTES])
 {
-    struct cv_store *store = user;
     struct cv_zk_queue queue = {.first = {.is_ours = false}};
+    ret_path[0] = '\0';
     if (op->rc == ZOK) {
         cv__zk_queue_read(store, &op->names, &queue);
     } else if (op->rc != ZNONODE) {
         cv__zk_fail(store, op->rc);
+        return false;
+    }
+    if (queue.first.is_ours) {
+        cv__zk_child_path(store, queue.first.name, ret_path);
+    }
+    return true;
+}
+
+void cv__zk_on_names_read(void *user, const struct cv_zk_op *op)
+{
+    struct cv_store *store = user;
+    char path[CV_ZK_PATH_BYTES];
+    if (!cv__zk_first_path(store, op, path)) {
         return;
     }
     store->record = (struct cv_store_record){.token = 0};
-    if (!queue.first.is_ours) {
+    if (path[0] == '\0') {
         if (op->rc == ZNONODE) {
             cv__zk_exists(&store->user, store->election, /* is_watching= */ true, NULL);
         }
         cv__zk_answer(store, CV_STORE_FREE, 0);
         return;
     }
-    char path[CV_ZK_PATH_BYTES];
-    cv__zk_child_path(store, queue.first.name, path);
     cv__zk_get(&store->user, path, /* is_watching= */ false, on_first);
 }
 
