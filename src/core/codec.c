@@ -29,22 +29,51 @@ static void put_number(struct writer *w, uint64_t value)
     *w->at++ = (uint8_t)value;
 }
 
+/* The groups of eight bytes as one number of 56 bits: pairs become one each, three times. */
+static uint64_t join_groups(uint64_t bytes)
+{
+    uint64_t groups = bytes & UINT64_C(0x7f7f7f7f7f7f7f7f);
+    groups = (groups & UINT64_C(0x007f007f007f007f)) | (groups & UINT64_C(0x7f007f007f007f00)) >> 1;
+    groups = (groups & UINT64_C(0x00003fff00003fff)) | (groups & UINT64_C(0x3fff00003fff0000)) >> 2;
+    return (groups & UINT64_C(0x000000000fffffff)) | (groups & UINT64_C(0x0fffffff00000000)) >> 4;
+}
+
+static uint64_t eight_bytes(const uint8_t *at)
+{
+    return (uint64_t)at[0] | (uint64_t)at[1] << 8 | (uint64_t)at[2] << 16 | (uint64_t)at[3] << 24 |
+           (uint64_t)at[4] << 32 | (uint64_t)at[5] << 40 | (uint64_t)at[6] << 48 |
+           (uint64_t)at[7] << 56; /* the compiler makes one load of it */
+}
+
+/* Instants and nonces are long: up to eight bytes are read at once, if there are as many. */
 static bool get_long_number(struct reader *r, uint64_t *ret_value)
 {
+    const uint8_t *at = r->at;
+    const size_t left = (size_t)(r->end - at);
+    const uint32_t most = left < VARINT_BYTES_MAX ? (uint32_t)left : VARINT_BYTES_MAX;
     uint64_t value = 0;
-    for (uint32_t shift = 0; shift < 64; shift += 7) {
-        if (r->at == r->end) {
-            return false;
+    uint32_t i = 0;
+    if (left >= 8) {
+        const uint64_t bytes = eight_bytes(at);
+        const uint64_t ends = ~bytes & UINT64_C(0x8080808080808080); /* of numbers */
+        if (ends != 0) {
+            const uint32_t count = (uint32_t)__builtin_ctzll(ends) / 8 + 1;
+            r->at = at + count;
+            *ret_value = join_groups(bytes & (UINT64_MAX >> (64 - 8 * count)));
+            return at[count - 1] != 0 || count == 1; /* otherwise a second spelling */
         }
-        const uint8_t byte = *r->at++;
-        const uint64_t group = byte & 0x7f;
-        if (shift == 63 && group > 1) {
-            return false; /* more than 64 bits */
-        }
-        value |= group << shift;
-        if ((byte & 0x80) == 0) {
+        value = join_groups(bytes);
+        i = 8;
+    }
+    for (; i < most; i++) {
+        const uint64_t byte = at[i];
+        value |= (byte & 0x7f) << (7 * i);
+        if (byte < 0x80) {
+            const bool is_short = byte != 0 || i == 0; /* otherwise a second spelling */
+            const bool fits = i < VARINT_BYTES_MAX - 1 || byte <= 1; /* into 64 bits */
+            r->at = at + i + 1;
             *ret_value = value;
-            return byte != 0 || shift == 0; /* a final zero group would be a second spelling */
+            return is_short && fits;
         }
     }
     return false;
@@ -200,7 +229,8 @@ int cv_message_decode(const struct cv_protocol *protocol, uint32_t member_count,
             word += count;
         } else {
             if (!get_number(&r, &ret_message->field[scalar]) ||
-                !is_in_range(f->kind, ret_message->field[scalar], member_count)) {
+                (f->kind != CV_FIELD_U64 &&
+                 !is_in_range(f->kind, ret_message->field[scalar], member_count))) {
                 return CV_E_MALFORMED;
             }
             scalar++;

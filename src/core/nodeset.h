@@ -43,7 +43,25 @@ uint32_t cv__set_count(const uint64_t *set, uint32_t member_count);
 bool cv__set_is_subset(const uint64_t *set, const uint64_t *of, uint32_t member_count);
 
 /* The smallest member >= from, the largest member <= upto; CV_ID_NONE if there is none. */
-cv_id cv__set_next(const uint64_t *set, cv_id from, uint32_t member_count);
+static inline cv_id cv__set_next(const uint64_t *set, cv_id from, uint32_t member_count)
+{
+    CV_ASSERT(from != CV_ID_NONE);
+    if (from > member_count) {
+        return CV_ID_NONE;
+    }
+    const uint32_t words = cv__set_words(member_count);
+    uint32_t at = (from - 1) / 64;
+    uint64_t word = set[at] & (~UINT64_C(0) << ((from - 1) % 64));
+    while (word == 0) {
+        if (++at == words) {
+            return CV_ID_NONE;
+        }
+        word = set[at];
+    }
+    const cv_id found = at * 64 + (uint32_t)__builtin_ctzll(word) + 1;
+    CV_ASSERT(found >= from && found <= member_count);
+    return found;
+}
 cv_id cv__set_last(const uint64_t *set, cv_id upto, uint32_t member_count);
 
 #endif

@@ -8,14 +8,6 @@ static cv_id first_of(const struct local *l, const uint64_t *set)
     return id != CV_ID_NONE ? id : cv__set_next(set, 1, l->member_count);
 }
 
-bool cv__local_is_before(const struct local *l, cv_id a, cv_id b)
-{
-    CV_ASSERT(a >= 1);
-    CV_ASSERT(b >= 1);
-    return (a + l->member_count - l->turn) % l->member_count <
-           (b + l->member_count - l->turn) % l->member_count;
-}
-
 int64_t cv__local_purge(struct local *l, int64_t now_ns)
 {
     uint64_t *alive = set_of(l, SET_ALIVE);

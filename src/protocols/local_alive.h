@@ -9,8 +9,18 @@
 
 #include "protocols/local_state.h"
 
+/* How many come before this one in the order of turns, if all are alive. */
+static inline uint32_t cv__local_place(const struct local *l, cv_id id)
+{
+    CV_ASSERT(id >= 1 && id <= l->member_count);
+    return id >= l->turn ? id - l->turn : id + l->member_count - l->turn;
+}
+
 /* Does a come before b, by whose turn it is? */
-bool cv__local_is_before(const struct local *l, cv_id a, cv_id b);
+static inline bool cv__local_is_before(const struct local *l, cv_id a, cv_id b)
+{
+    return cv__local_place(l, a) < cv__local_place(l, b);
+}
 
 /* Removes who was not heard for `expires`, this process included. Returns the first instant at
  * which this process could be the first of those alive, if it hears none of those before it again:

@@ -157,19 +157,35 @@ static void beat(struct pole *p, int64_t now_ns, struct cv_effects *out)
     pole_arm(p, POLE_TIMER_BEAT, now_ns + p->eta_ns, now_ns + p->eta_ns, out);
 }
 
-/* How many others follow a heartbeat that was sent after that. */
-static uint32_t count_newer(struct pole *p, int64_t sent_ns)
+/* How many others follow a heartbeat that was sent after that; and of those that are followed, the
+ * first one after it and the last one until it. */
+struct newer {
+    uint32_t count;
+    int64_t first_ns, last_before_ns;
+};
+
+static struct newer look_newer(struct pole *p, int64_t sent_ns)
 {
-    uint32_t count = 0;
+    struct newer newer = {.first_ns = INT64_MAX};
     for (cv_id id = 1; id <= p->member_count; id++) {
-        count += id != p->self && pole_peer(p, id)->acked_ns > sent_ns;
+        const int64_t acked_ns = pole_peer(p, id)->acked_ns;
+        if (id == p->self) {
+            continue;
+        }
+        if (acked_ns > sent_ns) {
+            newer.count++;
+            newer.first_ns = cv__min64(newer.first_ns, acked_ns);
+        } else {
+            newer.last_before_ns = cv__max64(newer.last_before_ns, acked_ns);
+        }
     }
-    return count;
+    return newer;
 }
 
 /* The send time that a majority has answered: with oneself, who answers at once, the (quorum-1)-th
  * newest of the others; 0 if none is newer than `known_ns`. Most FOLLOWs complete no majority and
- * cost one look at each member; one that does is found by halving the time since `known_ns`. */
+ * cost one look at each member; one that does is found by halving the time since `known_ns`, and
+ * each half is cut to the send times that are in it. */
 static int64_t answered_ns(struct pole *p, int64_t known_ns, int64_t now_ns)
 {
     const uint32_t others = p->quorum - 1;
@@ -178,20 +194,22 @@ static int64_t answered_ns(struct pole *p, int64_t known_ns, int64_t now_ns)
     if (others == 0) {
         return now_ns;
     }
-    if (count_newer(p, known_ns) < others) {
+    if (look_newer(p, known_ns).count < others) {
         return 0;
     }
     int64_t low = known_ns; /* enough are newer than this ... */
     int64_t high = now_ns;  /* ... and not than this */
     while (high - low > 1) {
         const int64_t middle = low + (high - low) / 2;
-        if (count_newer(p, middle) >= others) {
-            low = middle;
+        const struct newer newer = look_newer(p, middle);
+        if (newer.count >= others) {
+            low = newer.first_ns - 1;
         } else {
-            high = middle;
+            high = newer.last_before_ns;
         }
+        CV_ASSERT(low < high);
     }
-    CV_ASSERT(count_newer(p, high) < others);
+    CV_ASSERT(look_newer(p, high).count < others);
     CV_ASSERT(high <= now_ns); /* nobody answers what was not sent yet */
     return high;
 }

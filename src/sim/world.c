@@ -276,8 +276,12 @@ struct sim_world *sim_world_new(const struct sim_scenario *scenario, uint64_t se
         w->effects.note = cv__allocate(CV_NOTES_MAX, sizeof *w->effects.note);
     }
     sim_messages_init(&w->messages, cv_message_bytes_max(w->protocol, w->node_count));
+    w->calls = sim_node_calls;
+    if (w->effects.note == NULL) {
+        w->calls.stepped = NULL; /* which is for notes */
+    }
     w->host = (struct cv_node_host){
-        .calls = &sim_node_calls,
+        .calls = &w->calls,
         .protocol = w->protocol,
         .member_count = w->node_count,
         .out = &w->effects,

@@ -101,6 +101,7 @@ struct sim_world {
     struct sim_store_requests store_requests;
 
     struct cv_node_host host; /* of the node that is stepped; its counts are of all nodes */
+    struct cv_node_calls calls;
     struct cv_effects effects;
 
     uint64_t begun_count;  /* leaderships */
