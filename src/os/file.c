@@ -49,7 +49,7 @@ static bool write_whole(int fd, const uint8_t *bytes, size_t byte_count)
 }
 
 /* The folder that the file is in: its entry must be durable, too. */
-static bool sync_folder(const char *path)
+bool cv__file_sync_name(const char *path)
 {
     char copy[PATH_MAX]; /* dirname() writes into its argument */
     (void)snprintf(copy, sizeof copy, "%s", path);
@@ -77,7 +77,7 @@ int cv__file_replace(const char *path, const uint8_t *bytes, size_t byte_count,
         is_fine = false;
         why = errno;
     }
-    if (is_fine && (rename(temporary, path) != 0 || !sync_folder(path))) {
+    if (is_fine && (rename(temporary, path) != 0 || !cv__file_sync_name(path))) {
         is_fine = false;
         why = errno;
     }

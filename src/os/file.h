@@ -5,6 +5,7 @@
 #include <conclave/errors.h>
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,5 +18,9 @@ CV_NODISCARD int cv__file_lock(const char *path, int *ret_fd, struct cv_errtext 
  * or the new one, whole. Uses PATH.new. CV_OK or CV_E_STORE. */
 CV_NODISCARD int cv__file_replace(const char *path, const uint8_t *bytes, size_t byte_count,
                                   struct cv_errtext *reterr);
+
+/* A file that was made or renamed keeps its name only once its folder is on the disk. False: errno
+ * says why. */
+bool cv__file_sync_name(const char *path);
 
 #endif

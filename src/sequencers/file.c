@@ -23,10 +23,10 @@
 #include "core/errors.h"
 #include "core/sequence.h"
 #include "core/types.h"
+#include "os/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -152,28 +152,13 @@ static bool load(struct file *f, struct record *ret_record)
     return true;
 }
 
-static bool sync_folder(const char *path)
-{
-    char copy[PATH_MAX]; /* dirname() writes into its argument */
-    (void)snprintf(copy, sizeof copy, "%s", path);
-    const int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
-    }
-    const bool is_fine = fsync(fd) == 0;
-    const int why = errno;
-    (void)close(fd); /* a folder */
-    errno = why;
-    return is_fine;
-}
-
 /* Reserves numbers, on the disk, before the first of them is returned. */
 static bool reserve(struct file *f, struct record *record)
 {
     const struct record before = *record;
     record->reserved = record->next + RESERVE;
     return write_record(f->fd, 1, &before) && fdatasync(f->fd) == 0 &&
-           write_record(f->fd, 0, record) && fdatasync(f->fd) == 0 && sync_folder(f->path);
+           write_record(f->fd, 0, record) && fdatasync(f->fd) == 0 && cv__file_sync_name(f->path);
 }
 
 static uint64_t take(struct file *f)
