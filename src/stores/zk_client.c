@@ -57,11 +57,16 @@ static struct cv_zk_op *op_new(struct cv_zk_user *user, cv_zk_then then)
     op->user = user;
     op->epoch = user->epoch;
     op->then = then;
+    user->awaited_count += then != NULL;
     return op;
 }
 
 static void op_free(struct cv_zk_op *op)
 {
+    if (op->user != NULL && op->then != NULL) {
+        CV_ASSERT(op->user->awaited_count > 0);
+        op->user->awaited_count--;
+    }
     *op->all_at = op->all_next;
     if (op->all_next != NULL) {
         op->all_next->all_at = op->all_at;
@@ -478,6 +483,11 @@ static void state_note(struct cv_zk *client, int64_t before_ns)
     client->state = state;
 }
 
+bool cv__zk_may_begin(const struct cv_zk_user *user)
+{
+    return user->client->is_connected && user->awaited_count == 0;
+}
+
 void cv__zk_flush(struct cv_zk *client)
 {
     if (!client->is_pumping && !client->is_closing) {
@@ -532,7 +542,7 @@ static struct cv_zk_user *user_to_tell(const struct cv_zk *client)
 {
     struct cv_zk_user *user = client->users;
     while (user != NULL && !user->has_changed && !user->is_broken && !user->is_ended &&
-           !user->is_cut && !(user->waits && client->is_connected)) {
+           !user->is_cut && !(user->waits && cv__zk_may_begin(user))) {
         user = user->next;
     }
     return user;
@@ -805,5 +815,6 @@ void cv__zk_leave(struct cv_zk_user *user)
         op->user = op->user == user ? NULL : op->user;
     }
     user->client = NULL;
+    user->awaited_count = 0;
     user->epoch++;
 }

@@ -84,7 +84,8 @@ struct cv_zk_user {
     void *store;          /* lent to the hooks */
     const struct cv_zk_hooks *hooks;
     uint64_t epoch;
-    bool waits;                                    /* for its turn, when there is a connection */
+    uint32_t awaited_count; /* operations of any epoch whose results it asked for */
+    bool waits;             /* for its turn: see cv__zk_may_begin() */
     bool has_changed, is_broken, is_ended, is_cut; /* to be told */
 };
 
@@ -148,6 +149,11 @@ struct cv_zk_orphan {
     char name[CV_ZK_NAME_BYTES];
 };
 void cv__zk_orphan_add(struct cv_zk *client, struct cv_zk_orphan *orphan); /* takes it */
+
+/* Is there a connection, and is nothing of this user under way? A server that is slow, but answers,
+ * would become slower with each request that is repeated while the first one waits there. If not,
+ * the user sets `waits`, and hears `turn` when it may. */
+bool cv__zk_may_begin(const struct cv_zk_user *user);
 
 /* To be called after operations were asked for, unless from within `then`. */
 void cv__zk_flush(struct cv_zk *client);

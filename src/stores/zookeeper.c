@@ -604,7 +604,7 @@ static void begin_request(void *user)
                         is_nowhere ? "no such host" : strerror(errno));
         return;
     }
-    if (!client->is_connected) {
+    if (!cv__zk_may_begin(&store->user)) {
         store->user.waits = true; /* on_turn() comes back here */
         cv__zk_flush(client);
         return;
@@ -629,7 +629,7 @@ static void give_up(void *user)
 {
     struct cv_store *store = user;
     const char *why = store->user.client != NULL ? store->user.client->why : "";
-    const bool is_asked = store->is_begun;
+    const bool is_asked = store->is_begun || store->user.awaited_count > 0;
     cv__zk_work_end(store);
     cv__remote_fail(&store->remote, "ZooKeeper %s: %s", store->server->hosts,
                     is_asked         ? "no answer in time"
