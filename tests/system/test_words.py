@@ -121,9 +121,9 @@ def check_zsh():
 
 def check_pages():
     """Every page that another one names is there, and the build installs all of them."""
-    pages = {path.name for path in manual.iterdir()}
+    pages = {path.name for path in manual.glob("*.[0-9]")}
     named = set()
-    for path in sorted(manual.iterdir()):
+    for path in sorted(manual.glob("*.[0-9]")):
         named |= {f"{name}.{section}" for name, section in
                   re.findall(r"^\.BR (conclave[a-z-]*) \((\d)\)", page_text(path), re.M)}
     point("pages that are named are there", sorted(named - pages))
