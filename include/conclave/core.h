@@ -10,8 +10,9 @@
  *   3. calls cv_core_step() for each event and carries out the effects, in their order.
  *
  * What the host owes the core: a send never overtakes a persist issued before it, in that step or
- * an earlier one; a persist that failed comes back as CV_EVENT_PERSIST_FAILED; a timer fires once,
- * not before the earliest instant asked for; messages went through cv_message_decode().
+ * an earlier one, unless its type promises nothing (is_free); a persist that failed comes back as
+ * CV_EVENT_PERSIST_FAILED; a timer fires once, not before the earliest instant asked for; messages
+ * went through cv_message_decode().
  *
  * The state is one flat block: a snapshot is memcpy. It points to nothing but the embedding
  * program's own oracles, if the configuration has some. A core has one thread. */
@@ -71,6 +72,7 @@ struct cv_field {
 struct cv_message_type {
     const char *name; /* stable: scenarios, traces and counts use it */
     struct cv_field fields[CV_FIELDS_MAX + CV_LISTS_MAX + 1];
+    bool is_free; /* promises nothing: it is sent although a record before it is being saved */
 };
 
 /* ---- Leadership ---------------------------------------------------------------------------- */
@@ -215,7 +217,7 @@ enum cv_effect_kind {
     CV_EFFECT_SEND,
     CV_EFFECT_ARM,          /* (re-)arm a timer at an instant of the host's choice in a range */
     CV_EFFECT_DISARM,       /* that timer will not fire */
-    CV_EFFECT_PERSIST,      /* replace the durable record; later sends wait for it */
+    CV_EFFECT_PERSIST,      /* replace the durable record; later sends wait, if they promise */
     CV_EFFECT_LEADERSHIP,   /* what this node believes has changed, or was prolonged */
     CV_EFFECT_ASK_SEQUENCE, /* ask the sequencer for a number; the answer is an event */
     CV_EFFECT_ASK_STORE,    /* ask the store; the answer is an event */

@@ -21,7 +21,8 @@ struct cv_list cv__effect_list(struct cv_effects *out, const uint64_t *word, uin
 void cv__effect_arm(struct cv_effects *out, uint32_t timer, int64_t earliest_ns, int64_t latest_ns);
 void cv__effect_disarm(struct cv_effects *out, uint32_t timer);
 
-/* Replaces the durable record. Sends that follow, in this step or later, wait for it. */
+/* Replaces the durable record. Sends that follow, in this step or later, wait for it, unless their
+ * type promises nothing (is_free). */
 void cv__effect_persist(struct cv_effects *out, const uint64_t *word, uint32_t word_count);
 
 void cv__effect_leadership(struct cv_effects *out, const struct cv_leadership *leadership);

@@ -91,12 +91,12 @@
     }
 
 #define CV__TABLE(kind, name) {#name, CV_FIELD_##kind},
-#define CV_MESSAGE_TYPE(text, FIELDS) \
-    {                                 \
-        text,                         \
-        {                             \
-            FIELDS(CV__TABLE)         \
-        }                             \
+#define CV__MESSAGE_TYPE(text, FIELDS, is_free) \
+    {                                           \
+        text, {FIELDS(CV__TABLE)}, is_free      \
     }
+#define CV_MESSAGE_TYPE(text, FIELDS) CV__MESSAGE_TYPE(text, FIELDS, false)
+/* Of a type that promises nothing, and does not wait for the disk. */
+#define CV_MESSAGE_TYPE_FREE(text, FIELDS) CV__MESSAGE_TYPE(text, FIELDS, true)
 
 #endif

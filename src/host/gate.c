@@ -50,7 +50,7 @@ struct cv_held *cv__gate_at(const struct cv_gate *gate, struct cv_held *place, u
 struct cv_held *cv__gate_hold(struct cv_gate *gate, struct cv_held *place)
 {
     CV_ASSERT(gate->is_saving); /* otherwise nothing would ever let it go */
-    if (gate->count == gate->capacity) {
+    if (cv__gate_is_full(gate)) {
         return NULL;
     }
     gate->count++;
@@ -116,10 +116,10 @@ void cv__gate_fail(struct cv_gate *gate)
 
 bool cv__gate_drop(struct cv_gate *gate, const struct cv_held *place, struct cv_held *ret_held)
 {
-    CV_ASSERT(gate->has_failed);
     if (gate->count == 0) {
         return false;
     }
+    gate->count_saving -= gate->count_saving > 0;
     *ret_held = take(gate, place);
     return true;
 }

@@ -70,6 +70,11 @@ static inline bool cv__gate_is_open(const struct cv_gate *gate)
     return !gate->is_saving && !gate->has_failed;
 }
 
+static inline bool cv__gate_is_full(const struct cv_gate *gate)
+{
+    return gate->count == gate->capacity;
+}
+
 /* A record was asked for. True: the caller starts to save gate->saving now. Not after a failure. */
 CV_NODISCARD bool cv__gate_ask(struct cv_gate *gate, const uint64_t *word, uint32_t word_count);
 
@@ -85,8 +90,8 @@ CV_NODISCARD bool cv__gate_release(struct cv_gate *gate, const struct cv_held *p
                                    struct cv_held *ret_held);
 CV_NODISCARD bool cv__gate_next(struct cv_gate *gate);
 
-/* The record cannot be saved: what waits is taken out by cv__gate_drop(), until that returns false,
- * and never leaves. */
+/* The record cannot be saved. What waits is then taken out by cv__gate_drop(), until that returns
+ * false, and never leaves. Before a failure that makes room: the record is saved all the same. */
 void cv__gate_fail(struct cv_gate *gate);
 CV_NODISCARD bool cv__gate_drop(struct cv_gate *gate, const struct cv_held *place,
                                 struct cv_held *ret_held);

@@ -40,17 +40,19 @@ static void send_now(struct cv_node_host *host, uint32_t kept, cv_id first, cv_i
     host->calls->drop(host->self, kept);
 }
 
-/* Every send waits for the record before it. A core could say of a message that it promises nothing
- * (a question, a heartbeat without a promise): this is the place to let such a one pass. */
-static bool send_must_wait(const struct cv_node *node, const struct cv_effect *effect)
+/* A send waits for the record before it, unless its type promises nothing. After the disk failed
+ * nothing is sent at all: this process takes no further part. */
+static bool send_must_wait(const struct cv_node *node, const struct cv_node_host *host,
+                           const struct cv_effect *effect)
 {
-    (void)effect;
-    return !cv__gate_is_open(&node->gate);
+    CV_ASSERT(effect->message.type < host->protocol->message_count);
+    const bool is_free = host->protocol->messages[effect->message.type].is_free;
+    return node->gate.has_failed || (!is_free && !cv__gate_is_open(&node->gate));
 }
 
 static void on_send(struct cv_node *node, struct cv_node_host *host, const struct cv_effect *effect)
 {
-    const bool must_wait = send_must_wait(node, effect);
+    const bool must_wait = send_must_wait(node, host, effect);
     if (must_wait && node->gate.has_failed) {
         return; /* it would promise what may be forgotten */
     }
@@ -98,22 +100,40 @@ static void withdraw_leaderships(struct cv_node *node, struct cv_node_host *host
     }
 }
 
+/* The disk is stalled: what waits for it is dropped, as if the network had lost it, so that the
+ * latest belief has a place. It replaces the beliefs that are dropped. */
+static void drop_held(struct cv_node *node, struct cv_node_host *host)
+{
+    struct cv_held held;
+    while (cv__gate_drop(&node->gate, host->held, &held)) {
+        host->counts.dropped += held.kind == CV_HELD_SEND;
+        drop_kept(host, held.kept);
+    }
+    cv__gate_check(&node->gate);
+}
+
 static void hold_leadership(struct cv_node *node, struct cv_node_host *host,
                             const struct cv_leadership *leadership)
 {
     const struct cv_list *members = &leadership->members;
+    const size_t byte_count = members->word_count * sizeof *members->word;
+    if (cv__gate_is_full(&node->gate)) {
+        drop_held(node, host);
+    }
     uint32_t kept = CV_KEPT_NONE;
     if (members->word_count > 0) {
-        kept = host->calls->keep(host->self, members->word,
-                                 members->word_count * sizeof *members->word);
+        kept = host->calls->keep(host->self, members->word, byte_count);
     }
-    const bool is_kept = members->word_count == 0 || kept != CV_KEPT_NONE;
-    struct cv_held *held = is_kept ? cv__gate_hold(&node->gate, host->held) : NULL;
-    if (held == NULL) {
-        drop_kept(host, kept);
-        fail(node, host, "the disk does not keep up with the records to be saved");
-        return;
+    if (members->word_count > 0 && kept == CV_KEPT_NONE) {
+        drop_held(node, host); /* their bytes make room */
+        kept = host->calls->keep(host->self, members->word, byte_count);
+        if (kept == CV_KEPT_NONE) {
+            fail(node, host, "there is no memory for a leadership that waits for the disk");
+            return;
+        }
     }
+    struct cv_held *held = cv__gate_hold(&node->gate, host->held);
+    CV_ASSERT(held != NULL); /* room was made */
     held->kind = CV_HELD_LEADERSHIP;
     held->kept = kept;
     held->word_count = members->word_count;

@@ -206,6 +206,7 @@ struct pole {
     uint32_t reserved2;
     int64_t awaited_ns; /* since when */
     int64_t slow_ns;
+    int64_t patience_ns; /* doubles each time that nobody came to lead */
     uint64_t vain_epoch; /* of the own claim that was given up last, made at ... */
     int64_t stood_ns;
 
@@ -315,6 +316,10 @@ void cv__pole_on_follow(struct pole *p, const struct cv_event *event, struct cv_
 void cv__pole_on_refuse(struct pole *p, const struct cv_event *event, struct cv_effects *out);
 void cv__pole_on_release(struct pole *p, const struct cv_event *event, struct cv_effects *out);
 void cv__pole_on_beat(struct pole *p, int64_t now_ns, struct cv_effects *out);
+/* How much longer than usual to wait for a claim, since disks may be slow. */
+int64_t cv__pole_extra_ns(const struct pole *p);
+/* A claim, our own or one that was waited for, came to nothing: the next is given more time. */
+void cv__pole_wait_longer(struct pole *p);
 void cv__pole_on_claim_end(struct pole *p, int64_t now_ns, struct cv_effects *out);
 void cv__pole_on_promise_end(struct pole *p, int64_t now_ns, struct cv_effects *out);
 

@@ -26,14 +26,20 @@
  *   because a refusal would make that process begin its claim again.
  * - A claimant that was not established in time stands back for two to four leases (one-way links).
  * - A smaller claim yields to a larger, every claim to an established leader.
- * - The waiting for a claim, and for answers to one, follows how late they were seen to come: both
- *   wait for a disk. Otherwise nobody is ever elected where a save takes 40 ms (lan).
+ * - The waiting for a claim, and for answers to one, follows how late they were seen to come, and
+ *   doubles each time that nobody came to lead: both wait for a disk. Otherwise nobody is ever
+ *   elected where a save takes 40 ms (lan).
+ * - Who refuses a claim waits for the one that it makes the claimant raise. If it chose itself
+ *   meanwhile, it would have followed itself by then, and refuse the raised claim as well: with
+ *   slow disks for ever.
  * - An established leader with an older token than one seen is a late message, not a leader. */
 #include "protocols/pole.h"
 #include "protocols/pole_config.h"
 
-/* Slower disks than this many leases are not waited for: then the lease is too short. */
+/* What was seen to be late is believed up to so many leases, since a pause looks the same; what
+ * failed again and again is waited for longer. */
 #define POLE_SLOW_LEASES 2
+#define POLE_PATIENCE_LEASES 40
 
 /* ---- What the application is told ------------------------------------------------------------ */
 
@@ -77,6 +83,7 @@ static void see(struct pole *p, cv_id leader, uint64_t token, struct cv_effects 
 /* Somebody leads: who was passed over and who was suspected may be well again. */
 static void clear_doubts(struct pole *p)
 {
+    p->patience_ns = 0;
     cv__set_clear(pole_set(p, POLE_SET_DOUBTED), p->member_count);
 }
 
@@ -132,6 +139,16 @@ static void follow_self(struct pole *p, int64_t now_ns, struct cv_effects *out)
         cv__pole_become(p, POLE_CLAIMING, p->self);
     }
     p->promise = (struct pole_promise){.to = p->self, .until_ns = INT64_MAX};
+}
+
+int64_t cv__pole_extra_ns(const struct pole *p)
+{
+    return 2 * p->slow_ns + p->patience_ns;
+}
+
+void cv__pole_wait_longer(struct pole *p)
+{
+    p->patience_ns = cv__min64(2 * p->patience_ns + p->wait_ns, POLE_PATIENCE_LEASES * p->lease_ns);
 }
 
 /* ---- Claiming and leading -------------------------------------------------------------------- */
@@ -295,7 +312,7 @@ void cv__pole_stand(struct pole *p, int64_t now_ns, struct cv_effects *out)
     CV_ASSERT(p->role == POLE_BOUND);
     CV_ASSERT(p->promise.to != p->self);
     p->valid_until_ns = 0;
-    p->claim_until_ns = now_ns + p->lease_ns + 2 * p->round_ns + 4 * p->slow_ns;
+    p->claim_until_ns = now_ns + p->lease_ns + 2 * p->round_ns + 2 * cv__pole_extra_ns(p);
     p->stood_ns = now_ns;
     take_epoch(p, p->leader_epoch);
     follow_self(p, now_ns, out);
@@ -355,6 +372,7 @@ void cv__pole_on_claim_end(struct pole *p, int64_t now_ns, struct cv_effects *ou
     cv__effect_note(out, "gives up its claim of epoch {number}: no majority followed by {time}",
                     p->self, p->claim_until_ns, p->leader_epoch);
     p->vain_epoch = p->leader_epoch;
+    cv__pole_wait_longer(p);
     p->stands_back = true;
     pole_arm(p, POLE_TIMER_BACK, now_ns + 2 * p->lease_ns, now_ns + 4 * p->lease_ns, out);
     cv__pole_abdicate(p, CV_REASON_LOST_QUORUM, CV_ID_NONE, now_ns, out);
@@ -388,7 +406,9 @@ static void listen(struct pole *p, int64_t now_ns, struct cv_effects *out)
     CV_ASSERT(p->leader != p->self);
     p->awaited = CV_ID_NONE;
     cv__pole_become(p, POLE_FOLLOWING, p->leader);
-    pole_arm(p, POLE_TIMER_SILENCE, now_ns + p->epsilon_ns, now_ns + p->epsilon_ns, out);
+    const int64_t until_ns =
+        now_ns + p->epsilon_ns + (p->view == p->leader ? 0 : cv__pole_extra_ns(p));
+    pole_arm(p, POLE_TIMER_SILENCE, until_ns, until_ns, out);
 }
 
 /* No promise is in the way: promise, and answer. */
@@ -408,6 +428,10 @@ static bool follow(struct pole *p, cv_id leader, const struct pole_claim *claim,
     }
     if (epoch <= p->followed_epoch && !is_same) {
         refuse(p, leader, out);
+        if (p->role == POLE_SELECTING) {
+            /* It claims again, above what we have followed. */
+            cv__pole_select(p, leader, p->followed_epoch + 1, now_ns, out);
+        }
         return false;
     }
     p->epoch = cv__max_u64(p->epoch, epoch);

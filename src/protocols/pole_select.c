@@ -183,7 +183,7 @@ void cv__pole_select(struct pole *p, cv_id leader, uint64_t epoch, int64_t now_n
     if (leader == p->self) {
         cv__pole_stand(p, now_ns, out);
     } else {
-        const int64_t until_ns = now_ns + p->wait_ns + 2 * p->slow_ns;
+        const int64_t until_ns = now_ns + p->wait_ns + cv__pole_extra_ns(p);
         p->awaited = leader;
         p->awaited_ns = now_ns;
         pole_arm(p, POLE_TIMER_SILENCE, until_ns, until_ns, out);
@@ -315,6 +315,9 @@ void cv__pole_on_silence(struct pole *p, int64_t now_ns, struct cv_effects *out)
         return;
     }
     CV_ASSERT(p->leader != p->self);
+    if (p->view != p->leader) { /* a claimant, not an established leader */
+        cv__pole_wait_longer(p);
+    }
     if (p->role == POLE_FOLLOWING) {
         p->suspect = p->leader;
     } else {

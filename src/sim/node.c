@@ -161,6 +161,7 @@ static enum cv_save_result call_save(void *self, const uint64_t *word, uint32_t 
         n->held = cv__allocate(SIM_HELD_MAX, sizeof *n->held);
         n->world->host.held = n->held;
     }
+    n->disk.saving_ns = n->disk.delay_ns;
     queue_disk(n->world, n->id, n->disk.delay_ns);
     return CV_SAVE_BEGUN;
 }
@@ -232,6 +233,9 @@ void sim_node_on_disk(struct sim_world *w, uint32_t ref)
     const struct cv_gate *gate = &n->host.gate;
     if (!n->is_up || n->life % DISK_LIFE != ref / DISK_LIFE || !gate->is_saving) {
         return; /* it crashed meanwhile */
+    }
+    if (sim_properties_is_slow_save(w, n)) {
+        sim_properties_disturb(w); /* from now on it is prompt, perhaps */
     }
     if (n->is_paused) {
         n->disk.has_ended = true; /* it learns of this when it wakes */

@@ -22,7 +22,8 @@ struct sim_timer {
 
 /* Survives crashes. */
 struct sim_disk {
-    int64_t delay_ns; /* how long saving takes */
+    int64_t delay_ns;  /* how long saving takes */
+    int64_t saving_ns; /* how long the save under way takes */
     bool fails;
     bool has_ended;      /* a save, while the node was paused: it learns of that when it wakes */
     uint32_t word_count; /* the record */

@@ -84,6 +84,11 @@ void sim_properties_arrive(struct sim_world *w, cv_id from, cv_id to, int64_t de
     }
 }
 
+bool sim_properties_is_slow_save(const struct sim_world *w, const struct sim_node *n)
+{
+    return n->host.gate.is_saving && n->disk.saving_ns > w->properties.setting.delta_ns;
+}
+
 /* Conditions that last, as opposed to single events such as a lost message. */
 static bool is_behaving(const struct sim_world *w)
 {
@@ -96,7 +101,8 @@ static bool is_behaving(const struct sim_world *w)
     }
     for (uint32_t i = 0; i < w->node_count; i++) {
         const struct sim_node *n = &w->node[i];
-        const bool is_stuck = n->disk.fails || n->disk.delay_ns > setting->delta_ns;
+        const bool is_stuck = n->disk.fails || n->disk.delay_ns > setting->delta_ns ||
+                              sim_properties_is_slow_save(w, n);
         const bool is_cut = asks_store && n->is_cut;
         if (n->is_up && !n->has_stopped &&
             (n->is_paused || is_stuck || is_drifting(w, &n->clock) || is_cut)) {

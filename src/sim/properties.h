@@ -8,6 +8,7 @@
 
 #include "core/types.h"
 
+struct sim_node;
 struct sim_world;
 
 void sim_properties_init(struct sim_world *world);
@@ -18,6 +19,9 @@ void sim_properties_disturb(struct sim_world *world);
  * sent. */
 void sim_properties_lose(struct sim_world *world, cv_id from, cv_id to);
 void sim_properties_arrive(struct sim_world *world, cv_id from, cv_id to, int64_t delay_ns);
+
+/* Does the node wait for a save that takes longer than its protocol assumes? */
+bool sim_properties_is_slow_save(const struct sim_world *world, const struct sim_node *node);
 
 /* Links, nodes or clocks have changed. */
 void sim_properties_update(struct sim_world *world);

@@ -282,7 +282,18 @@ static void a_claim_that_nobody_follows_ends_and_stands_back(void **unused)
     propose(s, 1, 2, 1);
     propose(s, 2, 2, 1); /* all are in, and its own score is the best: it is not quorate */
     assert_null(solo_said(s, "HEARTBEAT"));
-    assert_int_equal(s->timer_ns[POLE_TIMER_SILENCE], s->now_ns + 2 * ROUND_NS); /* chosen: 1 */
+    /* 1 is chosen, and waited for twice as long as usual, since a claim came to nothing; then 2,
+     * which is next, even longer. */
+    assert_int_equal(s->timer_ns[POLE_TIMER_SILENCE], s->now_ns + 4 * ROUND_NS);
+    solo_wait_until(s, s->timer_ns[POLE_TIMER_SILENCE]);
+    propose(s, 1, 3, 2);
+    propose(s, 2, 3, 2);
+    assert_int_equal(s->timer_ns[POLE_TIMER_SILENCE], s->now_ns + 8 * ROUND_NS);
+    heartbeat(s, 2, 3, true); /* somebody leads: from now on as usual */
+    solo_wait_until(s, s->timer_ns[POLE_TIMER_SILENCE]);
+    propose(s, 1, 4, 1);
+    propose(s, 2, 4, 1);
+    assert_int_equal(s->timer_ns[POLE_TIMER_SILENCE], s->now_ns + 2 * ROUND_NS);
     solo_free(s);
 }
 
