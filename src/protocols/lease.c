@@ -105,8 +105,8 @@ enum view { VIEW_NONE, VIEW_OTHER, VIEW_SELF };
 /* What the present attempt is. */
 enum lease_role {
     LEASE_LOOKING,   /* nothing was asked for with it */
-    LEASE_ACQUIRING, /* ACQUIRE was asked for and not answered since: it may hold the record */
-    LEASE_WAITING,   /* ACQUIRE was answered: another holds the record */
+    LEASE_ACQUIRING, /* its latest ACQUIRE was not answered yet: it may hold the record */
+    LEASE_WAITING,   /* its latest ACQUIRE was answered: another holds the record */
     LEASE_LEADING,   /* it holds the record, until valid_until_ns */
     LEASE_STOPPED,   /* the host can do no more for this core */
     LEASE_ROLE_COUNT
@@ -566,7 +566,9 @@ static void on_acquire_answer(struct lease *l, const struct asked *asked,
          * came first. It still holds by the store's promise; but asking is better than arguing. */
         l->is_due = l->open_request == 0;
     } else if (event->verdict == CV_STORE_HELD) {
-        become(l, LEASE_WAITING);
+        if (event->request == l->request) { /* a later one may still be carried out */
+            become(l, LEASE_WAITING);
+        }
         on_held(l, event, out);
     } else {
         on_failure(l, event->now_ns, out); /* free, yet not granted: no answer to this question */

@@ -414,6 +414,21 @@ static void who_may_hold_it_releases_it_too(void **unused)
     solo_free(s);
 }
 
+/* The answer to its first request comes late; the second one may still be carried out. */
+static void who_may_hold_it_by_a_later_request_releases_it(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_contender();
+    const struct cv_effect second = lease_await(s, NS_PER_S);
+    lease_answer(s, 1, CV_STORE_HELD, 8, 9, LEASE_NS);
+    assert_int_equal(s->leader, CV_ID_ANONYMOUS);
+    lease_event(s, CV_EVENT_RESIGN, false);
+    lease_assert_asks(s, CV_STORE_RELEASE);
+    lease_grant(s, second.request, 9);
+    assert_int_not_equal(s->leader, 1);
+    solo_free(s);
+}
+
 static void who_waits_leaves_the_queue(void **unused)
 {
     (void)unused;
@@ -645,6 +660,7 @@ int main(void)
         cmocka_unit_test(its_rest_ends_when_another_has_led_unseen),
         cmocka_unit_test(a_grant_given_back_unheard_of_is_nobody_elses),
         cmocka_unit_test(who_may_hold_it_releases_it_too),
+        cmocka_unit_test(who_may_hold_it_by_a_later_request_releases_it),
         cmocka_unit_test(who_waits_leaves_the_queue),
         cmocka_unit_test(what_is_owed_is_paid_before_asking_anew),
         cmocka_unit_test(waits_as_long_as_the_record_is_held_but_not_longer_than_poll),
