@@ -71,6 +71,8 @@ CV_MESSAGE_VIEW(pole_follow, POLE_FOLLOW_FIELDS)
 #define POLE_RELEASE_FIELDS(FIELD) FIELD(U64, epoch) FIELD(ID_NONE, heir)
 CV_MESSAGE_VIEW(pole_release, POLE_RELEASE_FIELDS)
 
+/* `stamp`: when PROBE was sent, by its sender's clock, combined with the nonce of its life: the
+ * clock of a machine that boots begins anew, and may pass the same instants again. */
 #define POLE_ECHO_FIELDS(FIELD) FIELD(U64, stamp) FIELD(U64, rate) FIELD(U64, history)
 CV_MESSAGE_VIEW(pole_echo, POLE_ECHO_FIELDS)
 

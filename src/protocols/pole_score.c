@@ -124,8 +124,10 @@ void cv__pole_on_probe_time(struct pole *p, int64_t now_ns, struct cv_effects *o
     cv__pole_get_score(p, p->epoch, now_ns, &score);
     p->probed_ns = now_ns;
     p->first_probed_ns = p->first_probed_ns != 0 ? p->first_probed_ns : now_ns;
-    const struct pole_probe probe = {
-        .stamp = (uint64_t)now_ns, .rate = p->rate, .history = p->history, POLE_SCORE_INIT(score)};
+    const struct pole_probe probe = {.stamp = (uint64_t)now_ns ^ p->nonce,
+                                     .rate = p->rate,
+                                     .history = p->history,
+                                     POLE_SCORE_INIT(score)};
     pole_probe_write(cv__effect_send_all(out, POLE_PROBE), probe);
     /* Often until the first scores are known; then a little apart from everybody else's. */
     const int64_t period_ns = p->is_ready ? p->probe_ns : cv__min64(p->probe_ns, p->eta_ns);
@@ -169,10 +171,10 @@ void cv__pole_on_echo(struct pole *p, const struct cv_event *event, struct cv_ef
     struct pole_peer *peer = pole_peer(p, event->peer);
     peer->rate = echo.rate;
     peer->history = echo.history;
-    const uint64_t stamp = echo.stamp;
+    const uint64_t stamp = echo.stamp ^ p->nonce; /* of another life: none of our instants */
     if (!is_measure(p, peer, stamp, event->now_ns)) {
         cv__effect_note(out, "ECHO of {peer} measures nothing: late, repeated or not ours",
-                        event->peer, 0, stamp);
+                        event->peer, 0, echo.stamp);
         return;
     }
     const int64_t rtt_ns = event->now_ns - (int64_t)stamp;

@@ -797,9 +797,33 @@ static void constants_that_just_work_are_accepted(void **unused)
     solo_free(solo_new("pole", 1, 3, "delta=27500us sigma=1ms heartbeat=1ms"));
 }
 
+/* A machine that boots begins to count time anew, and an ECHO of its earlier life may come late. */
+static void an_echo_of_an_earlier_life_measures_nothing(void **unused)
+{
+    (void)unused;
+    static const char *const nothing =
+        "ECHO of {peer} measures nothing: late, repeated or not ours";
+    struct solo *s = solo_new("pole", 1, 3, "oracle=latency");
+    const uint64_t before = solo_field(s, solo_said(s, "PROBE"), "stamp");
+    s->nonce = UINT64_C(0x123456789abcdef0);
+    solo_restart(s); /* at the same instant of its clock */
+    const uint64_t now = solo_field(s, solo_said(s, "PROBE"), "stamp");
+    s->now_ns += NS_PER_MS;
+    solo_draft(s, "ECHO");
+    solo_put(s, "stamp", before);
+    solo_hear(s, 2, 0);
+    assert_int_equal(solo_noted(s, nothing)->peer, 2);
+    solo_draft(s, "ECHO");
+    solo_put(s, "stamp", now);
+    solo_hear(s, 2, 0);
+    assert_int_equal(s->out.note_count, 0);
+    solo_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_echo_of_an_earlier_life_measures_nothing),
         cmocka_unit_test(a_leadership_counts_from_when_the_heartbeat_was_sent),
         cmocka_unit_test(a_leader_sends_every_heartbeat_and_stops_at_its_end),
         cmocka_unit_test(follows_that_waited_through_a_pause_revive_nothing),

@@ -44,6 +44,7 @@ static void start(struct solo *s)
     uint64_t persisted[CV_PERSIST_WORDS_MAX];
     memcpy(persisted, s->persisted, sizeof persisted);
     solo_step(s, (struct cv_event){.kind = CV_EVENT_START,
+                                   .nonce = s->nonce,
                                    .persisted = persisted,
                                    .persisted_count = s->persisted_count});
 }

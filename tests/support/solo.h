@@ -18,7 +18,8 @@ struct solo {
     int64_t timer_ns[CV_TIMERS_MAX]; /* when each rings; 0: not armed */
     uint64_t persisted[CV_PERSIST_WORDS_MAX];
     uint32_t persisted_count;
-    cv_id leader; /* whom it believes in */
+    cv_id leader;   /* whom it believes in */
+    uint64_t nonce; /* of its next life; 0 unless a test sets it */
     struct cv_message draft;
     uint64_t draft_word[CV_LISTS_MAX];
 };
