@@ -10,6 +10,14 @@ bool sim_world_holds(const struct sim_world *w, cv_id id)
     return cv__properties_holds(&w->properties, id, w->now_ns);
 }
 
+/* What is told of the end of a leadership, if not by its node: what happens to one whose time is
+ * over is not the reason. */
+static const char *reason_to_end(const struct sim_world *w, const struct cv_property_node *held,
+                                 const char *reason)
+{
+    return held->held_until_ns <= w->now_ns ? cv_reason_name(CV_REASON_EXPIRED) : reason;
+}
+
 /* For the report: a leadership ends now, or ended when its lease ran out. */
 static void record_end(struct sim_world *w, cv_id id, const struct cv_property_node *held,
                        const char *reason)
@@ -17,21 +25,21 @@ static void record_end(struct sim_world *w, cv_id id, const struct cv_property_n
     if (!w->options.keeps_history) {
         return;
     }
-    const bool has_expired = held->held_until_ns <= w->now_ns;
     w->history.span = cv__grow(w->history.span, &w->history.span_capacity, w->history.span_count,
                                sizeof *w->history.span);
     w->history.span[w->history.span_count++] = (struct sim_leadership_span){
         .node = id,
         .from_ns = held->held_from_ns,
-        .to_ns = has_expired ? held->held_until_ns : w->now_ns,
+        .to_ns = cv__min64(held->held_until_ns, w->now_ns),
         .token = held->held_token,
-        .reason = has_expired ? cv_reason_name(CV_REASON_EXPIRED) : reason,
+        .reason = reason,
     };
 }
 
 void sim_hold_end(struct sim_world *w, cv_id id, const char *reason)
 {
-    record_end(w, id, &w->properties.node[id - 1], reason);
+    const struct cv_property_node *held = &w->properties.node[id - 1];
+    record_end(w, id, held, reason_to_end(w, held, reason));
     cv__properties_end(&w->properties, id);
 }
 
@@ -39,7 +47,7 @@ void sim_hold_crash(struct sim_world *w, cv_id id)
 {
     const struct cv_property_node *n = &w->properties.node[id - 1];
     if (n->holds) {
-        record_end(w, id, n, "crashed");
+        record_end(w, id, n, reason_to_end(w, n, "crashed"));
     }
     cv__properties_crash(&w->properties, id);
 }
@@ -155,8 +163,9 @@ void sim_hold_believe(struct sim_world *w, cv_id id, const struct cv_leadership 
     const struct cv_property_node before = w->properties.node[id - 1];
     const unsigned change = cv__properties_believe(&w->properties, id, &belief);
     if ((change & CV_HOLD_ENDED) != 0) {
-        const enum cv_reason reason = l->is_self ? CV_REASON_SUPERSEDED : l->reason;
-        record_end(w, id, &before, cv_reason_name(reason));
+        const char *superseded = cv_reason_name(CV_REASON_SUPERSEDED);
+        record_end(w, id, &before,
+                   l->is_self ? reason_to_end(w, &before, superseded) : cv_reason_name(l->reason));
     }
     if ((change & CV_HOLD_BEGUN) != 0) {
         record_begin(w);

@@ -100,6 +100,21 @@ static void json_tells_who_led_when_and_why_it_ended(void **unused)
     cluster_drop(c);
 }
 
+/* Its time runs out at the very instant at which it hands over. */
+static void json_tells_a_hand_over_from_a_lease_that_ran_out(void **unused)
+{
+    (void)unused;
+    struct cluster *c = run("protocol pole oracle=reported resign-margin=20 resign-hold=500ms "
+                            "probe=50ms\nnodes 3\nlink * delay 0.5ms\n"
+                            "at 100ms report 3 score 100\nat 1s report 2 score 150\nrun 3s\n");
+    char *json = json_of(c->world, -1);
+    assert_int_equal(json_number(json, "leaderships.0.node"), 3);
+    assert_true(json_is_text(json, "leaderships.0.reason", "resigned"));
+    assert_int_equal(json_number(json, "leaderships.1.node"), 2);
+    free(json);
+    cluster_drop(c);
+}
+
 static void json_views_end_with_what_is_final(void **unused)
 {
     (void)unused;
@@ -389,6 +404,7 @@ int main(void)
         cmocka_unit_test(json_has_the_documented_keys_in_their_order),
         cmocka_unit_test(json_is_one_line),
         cmocka_unit_test(json_tells_who_led_when_and_why_it_ended),
+        cmocka_unit_test(json_tells_a_hand_over_from_a_lease_that_ran_out),
         cmocka_unit_test(json_views_end_with_what_is_final),
         cmocka_unit_test(json_counts_messages_by_type),
         cmocka_unit_test(json_tells_how_long_elections_took),
