@@ -407,6 +407,9 @@ struct cv_protocol {
     int64_t (*fast_ns)(const struct cv_config *config);
     /* The bound of timeliness and bounded-inconsistency; NULL where they are not promised. */
     int64_t (*kappa_ns)(const struct cv_config *config);
+    /* Within this time after some links went down and the others began to be timely, those lead
+     * that the protocol promises where not everybody reaches everybody; 0 or NULL: nobody. */
+    int64_t (*graph_ns)(const struct cv_config *config);
     /* The sequencer is assumed to answer within this; NULL: it is never asked. */
     int64_t (*sequence_ns)(const struct cv_config *config);
     /* The store is assumed to answer within this; NULL: it is never asked. */

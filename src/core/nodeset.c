@@ -43,6 +43,16 @@ bool cv__set_is_subset(const uint64_t *set, const uint64_t *of, uint32_t member_
     return true;
 }
 
+bool cv__set_meets(const uint64_t *set, const uint64_t *other, uint32_t member_count)
+{
+    for (uint32_t i = 0; i < cv__set_words(member_count); i++) {
+        if ((set[i] & other[i]) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 cv_id cv__set_last(const uint64_t *set, cv_id upto, uint32_t member_count)
 {
     CV_ASSERT(upto <= member_count);

@@ -40,6 +40,8 @@ void cv__set_copy(uint64_t *set, const uint64_t *from, uint32_t member_count);
 void cv__set_unite(uint64_t *set, const uint64_t *other, uint32_t member_count);
 
 uint32_t cv__set_count(const uint64_t *set, uint32_t member_count);
+/* Have they a member in common? */
+bool cv__set_meets(const uint64_t *set, const uint64_t *other, uint32_t member_count);
 bool cv__set_is_subset(const uint64_t *set, const uint64_t *of, uint32_t member_count);
 
 /* The smallest member >= from, the largest member <= upto; CV_ID_NONE if there is none. */

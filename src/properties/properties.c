@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "core/nodeset.h"
+#include "properties/graph.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,6 +33,7 @@ struct cv_properties_setting cv__properties_setting(const struct cv_protocol *pr
         .timely_ns = timely_ns,
         .fast_ns = bound(protocol->fast_ns, config),
         .kappa_ns = bound(protocol->kappa_ns, config),
+        .graph_ns = bound(protocol->graph_ns, config),
     };
 }
 
@@ -273,16 +275,6 @@ void cv__properties_end(struct cv_properties *p, cv_id id)
     p->holder[at] = p->holder[--p->now.holder_count];
 }
 
-static bool share_member(const uint64_t *a, const uint64_t *b, uint32_t member_count)
-{
-    for (uint32_t i = 0; i < cv__set_words(member_count); i++) {
-        if ((a[i] & b[i]) != 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* [Fetzer99, sec. V] BI: who has been connected to a leader for kappa supports it. */
 static void judge_inconsistency(struct cv_properties *p, cv_id id)
 {
@@ -322,7 +314,7 @@ static void judge_support_one(struct cv_properties *p, cv_id id, cv_id other)
         return;
     }
     p->judged[CV_PROPERTY_SUPPORT_ONE]++;
-    if (share_member(members, others, p->setting.node_count)) {
+    if (cv__set_meets(members, others, p->setting.node_count)) {
         cv__properties_break(p, CV_PROPERTY_SUPPORT_ONE,
                              "a node supports both %u and %u, which lead at once", id, other);
     }
@@ -500,6 +492,12 @@ int64_t cv__properties_due_ns(const struct cv_properties *p)
     return p->now.disturbed_ns + p->setting.settle_ns;
 }
 
+int64_t cv__properties_graph_due_ns(const struct cv_properties *p)
+{
+    CV_ASSERT(p->setting.graph_ns > 0);
+    return p->now.disturbed_ns + cv__max64(p->setting.graph_ns, p->setting.settle_ns);
+}
+
 /* One node against the first of its part. */
 static void judge_node(struct cv_properties *p, cv_id id, cv_id first)
 {
@@ -608,6 +606,85 @@ void cv__properties_judge(struct cv_properties *p)
         }
     }
     free(part_done);
+}
+
+/* ---- Liveness where not everybody reaches everybody ----------------------------------------- */
+
+/* A process that a majority hears, and that hears them, can lead: then somebody does. */
+static void judge_center(struct cv_properties *p, const uint64_t *graph, const uint64_t *candidates)
+{
+    const cv_id center = cv__graph_center(graph, candidates, p->setting.node_count);
+    if (center == CV_ID_NONE) {
+        return;
+    }
+    p->judged[CV_PROPERTY_TERMINATION]++;
+    bool is_led = false;
+    for (cv_id id = 1; id <= p->setting.node_count; id++) {
+        is_led = is_led || cv__properties_holds(p, id, p->now.now_ns);
+    }
+    if (!is_led) {
+        cv__properties_break(p, CV_PROPERTY_TERMINATION,
+                             "nobody leads though node %u is connected to a majority", center);
+    }
+}
+
+/* One process against what fig. 24 says of it. */
+static void judge_marked(struct cv_properties *p, const uint64_t *graph, const uint64_t *leaders,
+                         cv_id id)
+{
+    const uint32_t count = p->setting.node_count;
+    const bool holds = cv__properties_holds(p, id, p->now.now_ns);
+    const uint64_t *near = cv__graph_near(graph, count, id);
+    if (!cv__set_has(leaders, id)) {
+        if (holds) {
+            cv__properties_break(p, CV_PROPERTY_RIGHTFUL_LEADER,
+                                 "node %u leads, though one before it does or must", id);
+        }
+        return;
+    }
+    if (!holds) {
+        cv__properties_break(p, CV_PROPERTY_TERMINATION,
+                             "node %u does not lead those that it is connected to", id);
+    }
+    for (cv_id other = 1; (other = cv__set_next(near, other, count)) != CV_ID_NONE; other++) {
+        if (holds && node_of(p, other)->leader != id) {
+            cv__properties_break(p, CV_PROPERTY_AGREEMENT,
+                                 "node %u follows %u and not %u, which leads it", other,
+                                 node_of(p, other)->leader, id);
+        }
+    }
+}
+
+/* [Fetzer99, fig. 24] Exactly these lead, each those that it is connected to. */
+static void judge_leaders(struct cv_properties *p, const uint64_t *graph,
+                          const uint64_t *candidates)
+{
+    uint64_t leaders[CV_MEMBERS_MAX / 64];
+    cv__graph_leaders(graph, candidates, p->setting.node_count, leaders);
+    p->judged[CV_PROPERTY_TERMINATION]++;
+    p->judged[CV_PROPERTY_AGREEMENT]++;
+    p->judged[CV_PROPERTY_RIGHTFUL_LEADER]++;
+    for (cv_id id = 1; id <= p->setting.node_count; id++) {
+        judge_marked(p, graph, leaders, id);
+    }
+}
+
+void cv__properties_judge_graph(struct cv_properties *p, const uint64_t *graph)
+{
+    uint64_t candidates[CV_MEMBERS_MAX / 64] = {0};
+    bool has_resigned = false;
+    for (cv_id id = 1; id <= p->setting.node_count; id++) {
+        const struct cv_property_node *n = node_of(p, id);
+        has_resigned = has_resigned || (n->takes_part && n->has_resigned);
+        if (n->takes_part && n->is_candidate && !n->has_resigned) {
+            cv__set_add(candidates, id);
+        }
+    }
+    if (p->setting.rightful != CV_RIGHTFUL_LOWEST_ID) {
+        judge_center(p, graph, candidates);
+    } else if (!has_resigned) { /* who may lead or stand back decides who else does */
+        judge_leaders(p, graph, candidates);
+    }
 }
 
 /* ---- Timeliness ------------------------------------------------------------------------------ */

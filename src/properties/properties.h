@@ -36,6 +36,7 @@ struct cv_properties_setting {
     int64_t timely_ns;   /* two nodes are not connected while a message takes longer */
     int64_t fast_ns;     /* a message that takes no longer shows that two are not disconnected */
     int64_t kappa_ns;    /* bound of timeliness and bounded-inconsistency; 0: there is none */
+    int64_t graph_ns;    /* the same as settle_ns while links are down; 0: nothing is promised */
 };
 
 /* What the node says: all instants are the run's, not its own clock's. */
@@ -188,6 +189,11 @@ void cv__properties_disturb(struct cv_properties *properties);
 int64_t cv__properties_due_ns(const struct cv_properties *properties);
 /* The assumptions have held until that instant, and hold now. */
 void cv__properties_judge(struct cv_properties *properties);
+
+/* The same where links are down, in any graph: who is connected to whom, both ways, by
+ * properties/graph.h. */
+int64_t cv__properties_graph_due_ns(const struct cv_properties *properties);
+void cv__properties_judge_graph(struct cv_properties *properties, const uint64_t *graph);
 
 /* ---- What the host may ask ---- */
 

@@ -760,6 +760,7 @@ const struct cv_protocol cv__proto_local = {
     .timely_ns = cv__local_timely_ns,
     .fast_ns = cv__local_fast_ns,
     .kappa_ns = cv__local_kappa_ns,
+    .graph_ns = cv__local_graph_ns,
     .floor = cv__local_floor,
     .restore = cv__local_restore,
     .lease_ns = cv__local_lease_ns,

@@ -80,6 +80,17 @@ int64_t cv__local_kappa_ns(const struct cv_config *config)
            2 * cv__local_stretch(config, 2 * o[LOCAL_OPTION_DELTA]);
 }
 
+/* [Fetzer99, fig. 24] Who comes after a leader waits for those that wait for it, and so on: one
+ * after the other in the worst graph. Where a leader needs a majority, or ids take turns, the
+ * figure does not hold. */
+int64_t cv__local_graph_ns(const struct cv_config *config)
+{
+    const bool is_as_in_the_figure =
+        !config->option[LOCAL_OPTION_MAJORITY] && config->option[LOCAL_OPTION_ROTATE] == 0;
+    const int64_t steps = 5 + config->member_count / 8;
+    return is_as_in_the_figure ? steps * cv__local_kappa_ns(config) : 0;
+}
+
 int64_t cv__local_settle_ns(const struct cv_config *config)
 {
     /* The others learn who leads by its next request. */

@@ -33,6 +33,7 @@ int cv__local_configure(struct cv_config *config, struct cv_errtext *reterr);
 void cv__local_contract(const struct cv_config *config, uint32_t *promises, uint32_t *assumes);
 int64_t cv__local_kappa_ns(const struct cv_config *config);
 int64_t cv__local_settle_ns(const struct cv_config *config);
+int64_t cv__local_graph_ns(const struct cv_config *config);
 int64_t cv__local_timely_ns(const struct cv_config *config);
 int64_t cv__local_fast_ns(const struct cv_config *config);
 int64_t cv__local_lease_ns(const struct cv_config *config);

@@ -405,6 +405,7 @@ const struct cv_protocol cv__proto_pole = {
     .check = pole_check,
     .settle_ns = cv__pole_settle_ns,
     .timely_ns = cv__pole_timely_ns,
+    .graph_ns = cv__pole_graph_ns,
     .floor = cv__pole_floor,
     .restore = cv__pole_restore,
     .lease_ns = cv__pole_lease_ns,

@@ -45,6 +45,7 @@ CV_NODISCARD int cv__pole_preference(const struct cv_config *config, uint32_t *r
 int cv__pole_configure(struct cv_config *config, struct cv_errtext *reterr);
 void cv__pole_contract(const struct cv_config *config, uint32_t *promises, uint32_t *assumes);
 int64_t cv__pole_settle_ns(const struct cv_config *config);
+int64_t cv__pole_graph_ns(const struct cv_config *config);
 int64_t cv__pole_timely_ns(const struct cv_config *config);
 int64_t cv__pole_lease_ns(const struct cv_config *config);
 uint64_t cv__pole_floor(const uint64_t *word, uint32_t word_count);

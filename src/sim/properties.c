@@ -1,7 +1,11 @@
 /* src/sim/properties.c - what the simulator tells the properties of its world. */
 #include "sim/properties.h"
 
+#include "base/memory.h"
+#include "core/nodeset.h"
 #include "sim/world.h"
+
+#include <stdlib.h>
 
 static void on_break(void *context, enum cv_property property, const char *detail)
 {
@@ -39,6 +43,13 @@ static bool is_steady(const struct sim_world *w, const struct sim_node *n)
            !is_drifting(w, &n->clock);
 }
 
+/* Both ways. */
+static bool is_connected(const struct sim_world *w, cv_id a, cv_id b)
+{
+    return a == b ||
+           (sim_network_reaches(w->network, a, b) && sim_network_reaches(w->network, b, a));
+}
+
 void sim_properties_update(struct sim_world *w)
 {
     struct cv_connections *c = &w->properties.connections;
@@ -48,9 +59,7 @@ void sim_properties_update(struct sim_world *w)
     for (cv_id a = 1; a <= w->node_count; a++) {
         cv__connections_set_steady(c, w->now_ns, a, is_steady(w, &w->node[a - 1]));
         for (cv_id b = 1; b <= w->node_count; b++) {
-            const bool is_linked = a == b || (sim_network_reaches(w->network, a, b) &&
-                                              sim_network_reaches(w->network, b, a));
-            cv__connections_set_linked(c, w->now_ns, a, b, is_linked);
+            cv__connections_set_linked(c, w->now_ns, a, b, is_connected(w, a, b));
         }
     }
 }
@@ -95,7 +104,7 @@ static bool is_behaving(const struct sim_world *w)
     const struct cv_properties_setting *setting = &w->properties.setting;
     const bool asks_sequencer = setting->sequence_ns > 0;
     const bool asks_store = setting->store_ns > 0;
-    if (sim_network_has_cuts(w->network) || (asks_sequencer && w->sequencer.is_down) ||
+    if ((asks_sequencer && w->sequencer.is_down) ||
         (asks_store && (w->store.is_down || is_drifting(w, &w->store.clock)))) {
         return false;
     }
@@ -112,6 +121,32 @@ static bool is_behaving(const struct sim_world *w)
     return true;
 }
 
+/* Links are down: what does the protocol promise in such a graph? */
+static void check_graph(struct sim_world *w)
+{
+    if (w->properties.setting.graph_ns == 0) {
+        return;
+    }
+    const int64_t due_ns = cv__properties_graph_due_ns(&w->properties);
+    if (due_ns > w->now_ns) {
+        w->is_check_queued = true;
+        sim_queue_push(&w->queue, due_ns, SIM_EVENT_CHECK, 0);
+        return;
+    }
+    const size_t words = cv__set_words(w->node_count);
+    uint64_t *graph = cv__allocate(w->node_count * words, sizeof *graph);
+    for (cv_id a = 1; a <= w->node_count; a++) {
+        for (cv_id b = 1; b <= w->node_count; b++) {
+            if (w->properties.node[a - 1].takes_part && w->properties.node[b - 1].takes_part &&
+                is_connected(w, a, b)) {
+                cv__set_add(graph + (a - 1) * words, b);
+            }
+        }
+    }
+    cv__properties_judge_graph(&w->properties, graph);
+    free(graph);
+}
+
 void sim_properties_check(struct sim_world *w)
 {
     const int64_t due_ns = cv__properties_due_ns(&w->properties);
@@ -121,6 +156,10 @@ void sim_properties_check(struct sim_world *w)
     }
     w->is_check_queued = false;
     if (!is_behaving(w)) {
+        return;
+    }
+    if (sim_network_has_cuts(w->network)) {
+        check_graph(w);
         return;
     }
     for (cv_id id = 1; id <= w->node_count; id++) {

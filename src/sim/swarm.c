@@ -74,7 +74,8 @@ static void draw_pole(struct swarm *s)
 {
     static const int64_t deltas_us[] = {500, 1000, 2000, 10000};
     static const char *const oracles[] = {
-        "history", "rotating", "consensus", "worst-case", "latency/1ms,history", "request"};
+        "history", "rotating", "consensus", "worst-case", "latency/1ms,history",
+        "request", "reported"};
     const int64_t delta_us = one_of(s, deltas_us, COUNT_OF(deltas_us));
     const int64_t sigma_us = draw(s, 1, 4) * delta_us / 2;
     const int64_t beat_us = draw(s, 2, 6) * delta_us;
@@ -93,6 +94,10 @@ static void draw_pole(struct swarm *s)
     } else {
         (void)fprintf(s->out, " oracle=%s probe=%lldus", oracles[oracle],
                       (long long)(10 * beat_us));
+    }
+    if (draw(s, 0, 5) == 0) { /* a leader hands over to who is better for long enough */
+        (void)fprintf(s->out, " resign-margin=%lld resign-hold=%lldus", (long long)draw(s, 1, 40),
+                      (long long)draw(s, 0, 4 * s->scale_us));
     }
     s->delay_us = delta_us;
 }
@@ -114,6 +119,9 @@ static void draw_local(struct swarm *s)
     const int64_t least_us = (asking_us + 2 * delta_us) * 26 / 25 + 1;
     const int64_t expires_us = draw_edge(s, "expires", least_us, 4 * least_us);
     s->scale_us = expires_us + 2 * ep_us + 2 * delta_us + sigma_us;
+    if (draw(s, 0, 5) == 0) {
+        (void)fprintf(s->out, " rotate=%lldus", (long long)draw(s, s->scale_us, 8 * s->scale_us));
+    }
     s->delay_us = delta_us * 2 / 5; /* a round trip must be fast */
 }
 
@@ -254,9 +262,43 @@ static int64_t draw_faults(struct swarm *s)
     return until_us + longest_us;
 }
 
-/* A scenario that lasts `quiet_us` longer than its faults. */
+/* What applications say of themselves; it moves the scores of `pole`. */
+static void draw_reports(struct swarm *s, int64_t until_us)
+{
+    static const char *const inputs[] = {"history-length", "request-rate", "capacity", "load",
+                                         "score"};
+    const int64_t count = draw(s, 0, 3) == 0 ? draw(s, 1, 12) : 0;
+    for (int64_t i = 0; i < count; i++) {
+        (void)fprintf(s->out, "at %lldus report %lld %s %lld\n", (long long)draw(s, 0, until_us),
+                      (long long)draw(s, 1, s->nodes), inputs[draw(s, 0, COUNT_OF(inputs) - 1)],
+                      (long long)draw(s, 0, 1000));
+    }
+}
+
+/* Links that go down for good when all else is over, one way or both. Returns how much longer it
+ * takes until those lead that lead in such a graph. */
+static int64_t draw_graph(struct swarm *s, int64_t at_us, int64_t graph_us)
+{
+    if (graph_us == 0 || draw(s, 0, 3) != 0) {
+        return 0;
+    }
+    const int64_t down_pct = draw(s, 5, 60);
+    const int64_t one_way_pct = draw(s, 0, 1) * 30;
+    for (cv_id a = 1; a <= s->nodes; a++) {
+        for (cv_id b = a + 1; b <= s->nodes; b++) {
+            if (draw(s, 1, 100) <= down_pct) {
+                const char *way = draw(s, 1, 100) > one_way_pct ? "-" : ">";
+                (void)fprintf(s->out, "at %lldus link %u%s%u down\n", (long long)at_us, a, way, b);
+            }
+        }
+    }
+    return graph_us;
+}
+
+/* A scenario that lasts `quiet_us` longer than its faults, and `graph_us` longer still if links
+ * are left down. */
 static char *compose(const struct cv_protocol *protocol, uint64_t seed, uint64_t attempt,
-                     int64_t quiet_us)
+                     int64_t quiet_us, int64_t graph_us)
 {
     struct swarm s = {.protocol = protocol};
     char *text = NULL;
@@ -275,7 +317,9 @@ static char *compose(const struct cv_protocol *protocol, uint64_t seed, uint64_t
     }
     draw_clocks(&s);
     draw_ways(&s);
-    const int64_t end_us = draw_faults(&s);
+    const int64_t faults_us = draw_faults(&s);
+    draw_reports(&s, faults_us);
+    const int64_t end_us = faults_us + draw_graph(&s, faults_us, graph_us);
     (void)fprintf(s.out, "seed %llu\nrun %lldus\n", (unsigned long long)seed,
                   (long long)(end_us + quiet_us));
     (void)fclose(s.out);
@@ -289,13 +333,15 @@ char *sim_swarm_text(const struct cv_protocol *protocol, uint64_t seed)
     for (uint64_t attempt = 0; attempt < TRIES_MAX; attempt++) {
         struct sim_scenario *scenario = NULL;
         struct cv_errtext why;
-        char *text = compose(protocol, seed, attempt, /* quiet_us= */ 1);
+        char *text = compose(protocol, seed, attempt, /* quiet_us= */ 1, /* graph_us= */ 0);
         const int error = sim_scenario_parse("swarm", text, strlen(text), &scenario, &why);
         free(text);
         if (error == CV_OK) {
             const int64_t settle_us = protocol->settle_ns(&scenario->config) / 1000;
+            const int64_t graph_us =
+                protocol->graph_ns != NULL ? protocol->graph_ns(&scenario->config) / 1000 : 0;
             sim_scenario_free(scenario);
-            return compose(protocol, seed, attempt, 2 * settle_us + 1000);
+            return compose(protocol, seed, attempt, 2 * settle_us + 1000, graph_us);
         }
     }
     CV_ASSERT(!"options are valid more often than that"); /* tests/unit/test_swarm.c */

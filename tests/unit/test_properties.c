@@ -2,6 +2,7 @@
  *
  * A search through all runs, or a checker of claims that real processes recorded, feeds them the
  * same way. What they say about whole simulated runs is tested by the scenarios. */
+#include "properties/graph.h"
 #include "properties/properties.h"
 #include "support/support.h"
 
@@ -303,6 +304,69 @@ static void the_lowest_leads_where_that_is_promised(void **state)
     assert_int_equal(w->told.property, CV_PROPERTY_RIGHTFUL_LEADER);
 }
 
+/* [Fetzer99, fig. 24] In the chain 1-2-3-4-5, 1 leads 2; 3 cannot, since 2 is locked; 4 leads. */
+static void a_chain_has_the_leaders_of_fig_24(void **state)
+{
+    (void)state;
+    const uint64_t chain[] = {0x03, 0x07, 0x0e, 0x1c, 0x18};
+    const uint64_t all[] = {0x1f};
+    const uint64_t without_1[] = {0x1e};
+    uint64_t leaders[1];
+    cv__graph_leaders(chain, all, 5, leaders);
+    assert_int_equal(leaders[0], 0x09);
+    cv__graph_leaders(chain, without_1, 5, leaders); /* 1 supports 2 */
+    assert_int_equal(leaders[0], 0x12);
+    const uint64_t only_1[] = {0x01};
+    assert_int_equal(cv__graph_center(chain, all, 5), 2);
+    assert_int_equal(cv__graph_center(chain, only_1, 5), CV_ID_NONE);
+}
+
+static const uint64_t chain_of_three[] = {0x3, 0x7, 0x6};
+
+static void somebody_leads_where_one_is_connected_to_a_majority(void **state)
+{
+    struct watched *w = *state;
+    struct cv_properties *p = &w->properties;
+    const uint64_t apart[] = {0x1, 0x2, 0x4};
+    cv__properties_judge_graph(p, apart);
+    assert_int_equal(p->judged[CV_PROPERTY_TERMINATION], 0);
+    cv__properties_begin(p, 3, 7, 50);
+    cv__properties_judge_graph(p, chain_of_three);
+    assert_int_equal(p->judged[CV_PROPERTY_TERMINATION], 1);
+    assert_int_equal(w->told.count, 0);
+    cv__properties_end(p, 3);
+    cv__properties_judge_graph(p, chain_of_three);
+    assert_int_equal(w->told.property, CV_PROPERTY_TERMINATION);
+}
+
+static void those_of_fig_24_lead_and_are_followed(void **state)
+{
+    struct watched *w = *state;
+    struct cv_properties *p = &w->properties;
+    p->setting.rightful = CV_RIGHTFUL_LOWEST_ID;
+    struct cv_belief belief = lead(1, 1, INT64_MAX);
+    (void)cv__properties_believe(p, 1, &belief);
+    belief = follow(1, 1);
+    (void)cv__properties_believe(p, 2, &belief);
+    cv__properties_judge_graph(p, chain_of_three); /* 3 stands aside */
+    assert_int_equal(w->told.count, 0);
+    assert_int_equal(p->judged[CV_PROPERTY_RIGHTFUL_LEADER], 1);
+    belief = follow(CV_ID_NONE, 0);
+    (void)cv__properties_believe(p, 2, &belief);
+    cv__properties_judge_graph(p, chain_of_three);
+    assert_int_equal(w->told.property, CV_PROPERTY_AGREEMENT);
+    cv__properties_begin(p, 3, 7, 50);
+    cv__properties_judge_graph(p, chain_of_three);
+    assert_true(p->broken[CV_PROPERTY_RIGHTFUL_LEADER].is_broken);
+    p->node[2].has_resigned = true;
+    cv__properties_end(p, 1);
+    cv__properties_judge_graph(p, chain_of_three);
+    assert_false(p->broken[CV_PROPERTY_TERMINATION].is_broken); /* it may have to do with 3 */
+    p->node[2].has_resigned = false;
+    cv__properties_judge_graph(p, chain_of_three);
+    assert_true(p->broken[CV_PROPERTY_TERMINATION].is_broken);
+}
+
 /* Each property counts its own: who looks at leaderships only has not tested liveness. */
 static void judgements_are_counted_apart(void **state)
 {
@@ -385,6 +449,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_token_has_one_leader, begin, end),
         cmocka_unit_test_setup_teardown(a_leader_that_is_no_member_is_survived, begin, end),
         cmocka_unit_test_setup_teardown(nobody_changes_its_mind_after_all_is_settled, begin, end),
+        cmocka_unit_test_setup_teardown(a_chain_has_the_leaders_of_fig_24, begin, end),
+        cmocka_unit_test_setup_teardown(somebody_leads_where_one_is_connected_to_a_majority, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(those_of_fig_24_lead_and_are_followed, begin, end),
         cmocka_unit_test_setup_teardown(judgements_are_counted_apart, begin, end),
         cmocka_unit_test_setup_teardown(the_right_one_leads, begin, end),
         cmocka_unit_test_setup_teardown(the_lowest_leads_where_that_is_promised, begin, end),
