@@ -11,7 +11,8 @@
  * safe across pauses and restarts. Our amendments are listed at the head of the two files. Where a
  * run shows what breaks without one, it is a planted bug in tests/planted; each of the others
  * (votes are no proposals, the round is not restarted, nobody waits for a suspect, nonces,
- * yielding) has a test of one core in tests/paper/test_pole_rules.c.
+ * yielding, FOLLOWs of an older epoch, an epoch is claimed once) has a test of one core in
+ * tests/paper/test_pole_rules.c.
  *
  * Assumed: clocks drift by at most rho (safety rests on this alone); a majority connected by timely
  * links, prompt processes (liveness). What a process promised survives its crash; if it may not, it

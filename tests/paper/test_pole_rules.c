@@ -244,11 +244,35 @@ static void a_refused_claim_goes_on_above_and_forgets_its_answers(void **unused)
     const uint64_t seq = solo_field(s, claim, "seq");
     follow(s, 2, 7, 0, seq);
     assert_int_equal(s->leader, CV_ID_NONE); /* what 1 followed was epoch 1 */
+    follow(s, 1, 1, 0, 1);                   /* ... and says so late */
+    assert_int_equal(s->leader, CV_ID_NONE);
     say(s, 4, "REFUSE", 6);
     assert_null(solo_said(s, "HEARTBEAT")); /* about an earlier claim */
     follow(s, 4, 7, 0, seq);
     assert_int_equal(s->leader, 5);
     assert_int_equal(solo_told(s)->token, 7);
+    solo_free(s);
+}
+
+/* It released what it had claimed: nobody would listen to a second claim of the same epoch. */
+static void a_second_claim_is_of_a_new_epoch(void **unused)
+{
+    (void)unused;
+    struct solo *s = one_of_three(2);
+    heartbeat(s, 3, 1, true);
+    draft_heartbeat(s, 2, true); /* 3 was refused by somebody, and keeps its token */
+    solo_put(s, "token", 1);
+    solo_hear(s, 3, 0);
+    solo_step(s, (struct cv_event){.kind = CV_EVENT_PEER_DOWN, .peer = 3});
+    propose(s, 1, 3, 1);
+    const struct cv_message *claim = solo_said(s, "HEARTBEAT");
+    assert_non_null(claim);
+    const uint64_t epoch = solo_field(s, claim, "epoch");
+    heartbeat(s, 3, 1, true); /* late, of the very leader that it is bound to: it yields */
+    assert_int_equal(solo_field(s, solo_said(s, "RELEASE"), "epoch"), epoch);
+    propose(s, 1, epoch, 1);
+    claim = solo_await(s, "HEARTBEAT", 10 * ROUND_NS);
+    assert_true(solo_field(s, claim, "epoch") > epoch);
     solo_free(s);
 }
 
@@ -830,6 +854,7 @@ int main(void)
         cmocka_unit_test(follows_that_answer_nothing_of_today_do_not_count),
         cmocka_unit_test(follows_of_heartbeats_whose_time_is_forgotten_do_not_count),
         cmocka_unit_test(a_refused_claim_goes_on_above_and_forgets_its_answers),
+        cmocka_unit_test(a_second_claim_is_of_a_new_epoch),
         cmocka_unit_test(a_refused_leader_keeps_its_token),
         cmocka_unit_test(a_claim_that_nobody_follows_ends_and_stands_back),
         cmocka_unit_test(a_claimant_yields_to_larger_claims_and_to_leaders_only),
