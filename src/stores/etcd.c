@@ -4,8 +4,8 @@
  * A contender puts the key PREFIX/ELECTION/LABEL-ATTEMPT under the waiting lease that its loop has
  * for this lease length (etcd_server.h). The key with the lowest create revision holds the
  * election, and that revision is the token. The holder puts its key again with each renewal, under
- * a lease that was just granted; the key keeps its revision. A waiting contender hears when the key before its own is deleted,
- * and of nothing else [traps.md T12].
+ * a lease that was just granted; the key keeps its revision. A waiting contender hears when the key
+ * before its own is deleted, and of nothing else [traps.md T12].
  *
  * Answers may be lost [traps.md T11], so everything can be said twice: the key's name follows from
  * label and attempt, and putting it again leaves it where it is in the queue.

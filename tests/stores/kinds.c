@@ -357,8 +357,8 @@ void foreign_keys_hold_nothing(void **unused)
     field_free(field);
 }
 
-/* [T7] A leader of the cluster that was stopped revokes, when it goes on, the leases that it did not
- * see being kept alive (etcd#15247). What it knows is older than the latest renewal. */
+/* [T7] A leader of the cluster that was stopped revokes, when it goes on, the leases that it did
+ * not see being kept alive (etcd#15247). What it knows is older than the latest renewal. */
 void leases_of_the_past_may_be_revoked(void **unused)
 {
     (void)unused;
