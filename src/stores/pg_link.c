@@ -83,6 +83,16 @@ static void hide_quoted(char *line)
     *to = '\0';
 }
 
+static const char *option(const PQconninfoOption *options, const char *keyword)
+{
+    for (; options->keyword != NULL; options++) {
+        if (strcmp(options->keyword, keyword) == 0) {
+            return options->val;
+        }
+    }
+    return NULL;
+}
+
 static PQconninfoOption *address_parse(const char *address, struct cv_errtext *reterr)
 {
     char *message = NULL;
@@ -93,18 +103,14 @@ static PQconninfoOption *address_parse(const char *address, struct cv_errtext *r
         PQfreemem(message);
         hide_quoted(line);
         (void)cv__fail(reterr, CV_E_INVALID, "address of PostgreSQL: %s", line);
+    } else if (option(options, "password") != NULL || option(options, "sslpassword") != NULL) {
+        (void)cv__fail(reterr, CV_E_INVALID,
+                       "a postgres: address has no password, everybody can read a command line; "
+                       "give it by ~/.pgpass, ?passfile=FILE or PGPASSWORD");
+        PQconninfoFree(options);
+        options = NULL;
     }
     return options;
-}
-
-static const char *option(const PQconninfoOption *options, const char *keyword)
-{
-    for (; options->keyword != NULL; options++) {
-        if (strcmp(options->keyword, keyword) == 0) {
-            return options->val;
-        }
-    }
-    return NULL;
 }
 
 static uint32_t part_count(const char *list)

@@ -447,25 +447,32 @@ void bad_addresses_are_told_in_one_line(void **unused)
         assert_int_equal(cv__address_split(address, &parts, NULL), CV_OK);
         assert_true(cv__address_host(&parts, 0, host, sizeof host, &port));
         (void)snprintf(refused, sizeof refused, "postgres://a@127.0.0.1:1/x");
-        (void)snprintf(wrong, sizeof wrong, "postgres://conclave:no@127.0.0.1:%u/conclave",
+        (void)snprintf(wrong, sizeof wrong, "postgres://conclave@127.0.0.1:%u/conclave",
                        (unsigned)port);
         (void)snprintf(missing, sizeof missing, "postgres://postgres@127.0.0.1:%u/postgres",
                        (unsigned)port);
         (void)snprintf(forbidden, sizeof forbidden,
-                       "postgres://nobody_special:secret@127.0.0.1:%u/conclave", (unsigned)port);
+                       "postgres://nobody_special@127.0.0.1:%u/conclave", (unsigned)port);
         const struct bad bad[] = {
             {"postgres://h/x?nonsense=1", "nonsense", true},
+            {"postgres://u:geheim@h/x", "everybody can read a command line", true},
+            {"postgres://u@h/x?password=geheim", "everybody can read a command line", true},
             {refused, "Connection refused", false},
             {wrong, "password authentication failed", false},
             {missing, "conclave store init", false},
             {forbidden, "permission denied", false},
         };
+        char password[64];
+        (void)snprintf(password, sizeof password, "%s", getenv("PGPASSWORD"));
         for (uint32_t i = 0; i < COUNT_OF(bad); i++) {
+            (void)setenv("PGPASSWORD", bad[i].address == wrong ? "no" : password, 1);
             assert_bad(&bad[i]);
         }
         struct cv_errtext err;
+        (void)setenv("PGPASSWORD", "no", 1);
         assert_int_equal(cv__store_find(wrong)->create(wrong, &err), CV_E_STORE);
         assert_non_null(strstr(err.text, "password authentication failed"));
+        (void)setenv("PGPASSWORD", password, 1);
         assert_int_equal(cv__store_find(missing)->history(missing, "x", on_no_past, NULL, &err),
                          CV_E_STORE);
         assert_non_null(strstr(err.text, "conclave store init"));

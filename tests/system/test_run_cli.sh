@@ -203,6 +203,10 @@ if has_store postgres; then
     fails 2 "$refused" history x --via postgres://127.0.0.1:1/x
     fails 2 "$refused" store init postgres://127.0.0.1:1/x
     fails 2 'address of PostgreSQL: ' run x --via postgres://h/x?nosuch=1 -- true
+    for address in postgres://root:secret@127.0.0.1:1/x 'postgres://127.0.0.1:1/x?password=secret'; do
+        fails 2 'everybody can read a command line' run x --via "$address" -- true
+        fails 2 'everybody can read a command line' store init "$address"
+    done
 fi
 if has_store etcd; then
     fails 2 'everybody can read a command line' run x --via etcd://root:secret@127.0.0.1:1 -- true
