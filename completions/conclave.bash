@@ -88,8 +88,8 @@ _conclave()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
     local verb="" words="" i
-    local verbs="run elect watch status resign history check-lease explain stores store protocols
-        oracles sequencer members keygen sim lab"
+    local verbs="run elect watch status resign history check-lease explain doctor forget stores store
+        protocols oracles sequencer members keygen sim lab"
     COMPREPLY=()
 
     # --option=value is three words for bash.
@@ -172,13 +172,15 @@ _conclave()
         fi
         ;;
     elect) words=$(_conclave_options "--via --lease --node --changes --json --help") ;;
-    watch | status | resign | history)
+    doctor) words=$(_conclave_options "--via --lease --json --help") ;;
+    watch | status | resign | history | forget)
         if [[ $cur == -* ]]; then
             case $verb in
             watch) words="--via --lease --changes --json --help" ;;
             status) words="--via --json --help" ;;
             resign) words="--to --wait --via --help" ;;
             history) words="--at --since --via --json --help" ;;
+            forget) words="--via --help" ;;
             esac
             words=$(_conclave_options "$words")
         else

@@ -13,8 +13,10 @@ struct cv_verb {
 };
 
 extern const struct cv_verb cv__verb_check_lease;
+extern const struct cv_verb cv__verb_doctor;
 extern const struct cv_verb cv__verb_elect;
 extern const struct cv_verb cv__verb_explain;
+extern const struct cv_verb cv__verb_forget;
 extern const struct cv_verb cv__verb_history;
 extern const struct cv_verb cv__verb_keygen;
 extern const struct cv_verb cv__verb_lab;

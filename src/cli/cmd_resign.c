@@ -10,6 +10,9 @@
 #include <string.h>
 #include <time.h>
 
+#define WAIT_NS_DEFAULT (10 * NS_PER_S)
+#define CUT_BYTES 37 /* postgres: what is left of the name of a session */
+
 /* Until another leads, or nobody; the leader may need a while to stop its work. */
 static int await_change(const struct cv_store_kind *kind, const char *address, const char *name,
                         uint64_t token, int64_t wait_ns)
@@ -51,6 +54,71 @@ static bool leads_already(const struct cv_store_kind *kind, const char *address,
            inquiry.verdict == CV_STORE_HELD && strcmp(inquiry.record.node, heir) == 0;
 }
 
+/* A store may keep only the begin of a long name. */
+static bool is_listed(const struct cv_store_list *list, const char *node)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        const char *name = list->entry[i].name;
+        if (strcmp(name, node) == 0 ||
+            (strlen(name) >= CUT_BYTES && strncmp(name, node, strlen(name)) == 0)) {
+            return true;
+        }
+    }
+    return list->is_partial || list->is_cut;
+}
+
+static void say_who_waits(const char *name, const char *heir, const struct cv_store_list *list)
+{
+    char names[512] = "";
+    size_t length = 0;
+    for (uint32_t i = 0; i < list->count && length < sizeof names; i++) {
+        length += (size_t)snprintf(names + length, sizeof names - length, "%s%s", i > 0 ? ", " : "",
+                                   list->entry[i].name);
+    }
+    cv__complain("%s: %s does not wait for it, so nobody was asked to resign; waiting: %s", name,
+                 heir, list->count > 0 ? names : "nobody");
+}
+
+/* EXIT_FINE: the heir waits for its turn, before that instant. */
+static int await_heir(const struct cv_store_kind *kind, const char *address, const char *name,
+                      const char *heir, int64_t until_ns)
+{
+    struct cv_store_list *list = calloc(1, sizeof *list);
+    int status = list == NULL ? cv__cannot("out of memory") : EXIT_NO;
+    while (status == EXIT_NO) {
+        struct cv_errtext error;
+        if (cv__inquire_list(kind, address, name, list, &error) != CV_OK) {
+            status = cv__cannot("%s", error.text);
+        } else if (is_listed(list, heir)) {
+            status = EXIT_FINE;
+        } else if (cv__clock_now_ns() >= until_ns) {
+            say_who_waits(name, heir, list);
+            break;
+        } else {
+            const struct timespec pause = {.tv_nsec = 100 * NS_PER_MS};
+            (void)nanosleep(&pause, NULL); /* a shorter one only asks sooner */
+        }
+    }
+    free(list);
+    return status;
+}
+
+static int ask(const struct cv_store_kind *kind, const char *address, const char *name,
+               const char *heir, int64_t wait_ns)
+{
+    struct cv_inquiry inquiry;
+    struct cv_errtext error;
+    if (cv__inquire(kind, address, name, /* asks_to_resign= */ true, heir, &inquiry, &error) !=
+        CV_OK) {
+        return cv__cannot("%s", error.text);
+    }
+    if (inquiry.verdict == CV_STORE_FREE) {
+        cv__complain("%s: nobody leads", name);
+        return EXIT_NO;
+    }
+    return await_change(kind, address, name, inquiry.record.token, wait_ns);
+}
+
 static int run(int argc, char **argv)
 {
     static const struct option longs[] = {{"via", required_argument, NULL, 'v'},
@@ -58,7 +126,7 @@ static int run(int argc, char **argv)
                                           {"wait", required_argument, NULL, 'w'},
                                           {0}};
     const char *via = NULL, *heir = NULL;
-    int64_t wait_ns = 10 * NS_PER_S;
+    int64_t wait_ns = -1;
     int option;
     while ((option = cv__next_option(argc, argv, "w:", longs)) != -1) {
         switch (option) {
@@ -92,20 +160,18 @@ static int run(int argc, char **argv)
     if (kind == NULL) {
         return EXIT_USAGE;
     }
-    struct cv_inquiry inquiry;
-    struct cv_errtext error;
-    int status;
+    const int64_t begin_ns = cv__clock_now_ns();
+    int status = EXIT_FINE;
     if (heir != NULL && leads_already(kind, address, name, heir)) {
         (void)printf("%s: %s leads already\n", name, heir);
-        status = EXIT_FINE;
-    } else if (cv__inquire(kind, address, name, /* asks_to_resign= */ true, heir, &inquiry,
-                           &error) != CV_OK) {
-        status = cv__cannot("%s", error.text);
-    } else if (inquiry.verdict == CV_STORE_FREE) {
-        cv__complain("%s: nobody leads", name);
-        status = EXIT_NO;
     } else {
-        status = await_change(kind, address, name, inquiry.record.token, wait_ns);
+        if (heir != NULL) {
+            status = await_heir(kind, address, name, heir, begin_ns + cv__max64(wait_ns, 0));
+        }
+        if (status == EXIT_FINE) {
+            const int64_t until_ns = begin_ns + (wait_ns >= 0 ? wait_ns : WAIT_NS_DEFAULT);
+            status = ask(kind, address, name, heir, until_ns - cv__clock_now_ns());
+        }
     }
     free(address);
     return status;
@@ -118,10 +184,14 @@ const struct cv_verb cv__verb_resign = {
         "usage: conclave resign NAME [--to NODE] [--wait TIME] [--via ADDRESS]\n\n"
         "Asks the leader of an election to stop its work and to resign, and waits until another\n"
         "leads. The leader stops its command first; nothing is taken from it by force.\n\n"
-        "  --to NODE      in favour of this one, if it is a candidate\n"
-        "  --wait TIME    how long to wait; default 10s\n"
+        "  --to NODE      in favour of this one, which has to be waiting: if it is not, nobody is\n"
+        "                 asked to resign\n"
+        "  --wait TIME    how long to wait until another leads, default 10s; with --to also for\n"
+        "                 NODE to wait for its turn\n"
         "  --via ADDRESS  where the election is held; default: CONCLAVE_VIA, or a file of this "
         "user\n\n"
-        "Exit status: 0 handed over, 1 nobody leads or it still does, 2 wrong usage.\n",
+        "Exit status: 0 handed over, 1 nobody leads, it still does or NODE is not waiting, 2 "
+        "wrong\n"
+        "usage or no answer.\n",
     .run = run,
 };

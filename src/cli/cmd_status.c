@@ -1,10 +1,11 @@
-/* src/cli/cmd_status.c - `conclave status [NAME]`: who leads, since when, and until when. */
+/* src/cli/cmd_status.c - `conclave status [NAME]`: who leads, since when and until when, who waits,
+ * and who led before. */
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/inquiry.h"
 #include "cli/peers.h"
 #include "core/duration.h"
-#include "runtime/place.h"
+#include "runtime/trail.h"
 
 #include <getopt.h>
 #include <stdlib.h>
@@ -22,13 +23,39 @@ static const char *wall_text(int64_t wall_ns, char buffer[32])
     return buffer;
 }
 
-static void print_json(const char *name, const struct cv_inquiry *inquiry)
+/* What is known of an election. */
+struct known {
+    const char *name;
+    struct cv_inquiry inquiry;
+    struct cv_store_list *waiting;
+    struct cv_store_past last; /* the latest leadership that has ended; token 0: not known */
+};
+
+static void json_text_or_null(struct cv_json *json, const char *key, const char *text)
 {
-    const struct cv_store_record *r = &inquiry->record;
-    const bool is_held = inquiry->verdict == CV_STORE_HELD;
+    if (text[0] != '\0') {
+        cv__json_text(json, key, text);
+    } else {
+        cv__json_null(json, key);
+    }
+}
+
+static void json_instant(struct cv_json *json, const char *key, int64_t wall_ns)
+{
+    if (wall_ns != 0) {
+        cv__json_seconds(json, key, wall_ns);
+    } else {
+        cv__json_null(json, key);
+    }
+}
+
+static void print_json(const struct known *known)
+{
+    const struct cv_store_record *r = &known->inquiry.record;
+    const bool is_held = known->inquiry.verdict == CV_STORE_HELD;
     struct cv_json json = {.out = stdout};
     cv__json_open(&json, NULL, '{');
-    cv__json_text(&json, "election", name);
+    cv__json_text(&json, "election", known->name);
     if (is_held) {
         cv__json_text(&json, "leader", r->node);
         cv__json_seconds(&json, "remaining_s", r->remaining_ns);
@@ -41,22 +68,30 @@ static void print_json(const char *name, const struct cv_inquiry *inquiry)
         cv__json_null(&json, "since_unix_s");
     }
     cv__json_uint(&json, "token", r->token);
-    if (!is_held && r->ended != CV_REASON_STARTED) {
-        cv__json_text(&json, "ended", cv_reason_name(r->ended));
-    } else {
-        cv__json_null(&json, "ended");
-    }
+    json_text_or_null(&json, "ended",
+                      !is_held && r->ended != CV_REASON_STARTED ? cv_reason_name(r->ended) : "");
     cv__json_bool(&json, "asked_to_resign", is_held && r->resign_request[0] != '\0');
+    cv__json_open(&json, "waiting", '[');
+    for (uint32_t i = 0; i < known->waiting->count; i++) {
+        cv__json_open(&json, NULL, '{');
+        cv__json_text(&json, "node", known->waiting->entry[i].name);
+        json_instant(&json, "since_unix_s", known->waiting->entry[i].since_wall_ns);
+        cv__json_close(&json, '}');
+    }
+    cv__json_close(&json, ']');
+    json_text_or_null(&json, "last_leader", known->last.node);
+    json_text_or_null(&json, "last_reason", known->last.why);
+    json_instant(&json, "last_end_unix_s", known->last.to_wall_ns);
     cv__json_close(&json, '}');
     (void)printf("\n");
 }
 
-static void print_text(const char *name, const struct cv_inquiry *inquiry)
+static void print_leader(const struct known *known)
 {
-    const struct cv_store_record *r = &inquiry->record;
+    const struct cv_store_record *r = &known->inquiry.record;
     char lease[CV_DURATION_TEXT_BYTES], since[32];
-    if (inquiry->verdict != CV_STORE_HELD) {
-        cv__print(stdout, "%s: nobody leads (last token %llu%s%s)\n", name,
+    if (known->inquiry.verdict != CV_STORE_HELD) {
+        cv__print(stdout, "%s: nobody leads (last token %llu%s%s)\n", known->name,
                   (unsigned long long)r->token, r->ended != CV_REASON_STARTED ? ", " : "",
                   r->ended != CV_REASON_STARTED ? cv_reason_name(r->ended) : "");
         return;
@@ -65,13 +100,34 @@ static void print_text(const char *name, const struct cv_inquiry *inquiry)
         cv__print(stdout,
                   "%s: the lease of %s (token %llu) is over, but the store does not give it to "
                   "another yet: processes of its command still run\n",
-                  name, r->node, (unsigned long long)r->token);
+                  known->name, r->node, (unsigned long long)r->token);
         return;
     }
-    cv__print(stdout, "%s: %s leads, token %llu, since %s, %.1f s left of a lease of %s%s\n", name,
-              r->node, (unsigned long long)r->token, wall_text(r->since_wall_ns, since),
-              (double)r->remaining_ns / 1e9, cv__duration_format(r->lease_ns, lease),
+    cv__print(stdout, "%s: %s leads, token %llu, since %s, %.1f s left of a lease of %s%s\n",
+              known->name, r->node, (unsigned long long)r->token,
+              wall_text(r->since_wall_ns, since), (double)r->remaining_ns / 1e9,
+              cv__duration_format(r->lease_ns, lease),
               r->resign_request[0] != '\0' ? ", asked to resign" : "");
+}
+
+static void print_text(const struct known *known)
+{
+    char since[32];
+    print_leader(known);
+    for (uint32_t i = 0; i < known->waiting->count; i++) {
+        const struct cv_store_listed *one = &known->waiting->entry[i];
+        cv__print(stdout, "  waiting: %s%s%s\n", one->name,
+                  one->since_wall_ns != 0 ? " since " : "",
+                  one->since_wall_ns != 0 ? wall_text(one->since_wall_ns, since) : "");
+    }
+    if (known->waiting->is_cut) {
+        (void)printf("  waiting: ... and more\n");
+    }
+    if (known->last.token != 0 && known->inquiry.verdict == CV_STORE_HELD) {
+        cv__print(stdout, "  before: %s, token %llu, until %s (%s)\n", known->last.node,
+                  (unsigned long long)known->last.token, wall_text(known->last.to_wall_ns, since),
+                  known->last.why);
+    }
 }
 
 struct listing {
@@ -81,24 +137,55 @@ struct listing {
     int status;
 };
 
+static void on_past(void *user, const struct cv_store_past *past)
+{
+    struct known *known = user;
+    if (past->to_wall_ns != 0 && past->token > known->last.token) {
+        known->last = *past;
+    }
+}
+
+static void show_unreachable(const struct listing *listing, const char *name, const char *why)
+{
+    struct cv_json json = {.out = stdout};
+    if (listing->is_json) { /* a program that reads this wants to know, too */
+        cv__json_open(&json, NULL, '{');
+        cv__json_text(&json, "election", name);
+        cv__json_text(&json, "trouble", why);
+        cv__json_close(&json, '}');
+        (void)printf("\n");
+    }
+}
+
 static void show(void *user, const char *name)
 {
     struct listing *listing = user;
-    struct cv_inquiry inquiry;
     struct cv_errtext error;
-    if (cv__inquire(listing->kind, listing->address, name, /* asks_to_resign= */ false, NULL,
-                    &inquiry, &error) != CV_OK) {
-        listing->status = cv__cannot("%s", error.text);
+    struct known known = {.name = name, .waiting = calloc(1, sizeof *known.waiting)};
+    if (known.waiting == NULL) {
+        listing->status = cv__cannot("out of memory");
         return;
     }
-    if (listing->is_json) {
-        print_json(name, &inquiry);
-    } else {
-        print_text(name, &inquiry);
+    if (cv__inquire(listing->kind, listing->address, name, /* asks_to_resign= */ false, NULL,
+                    &known.inquiry, &error) != CV_OK ||
+        cv__inquire_list(listing->kind, listing->address, name, known.waiting, &error) != CV_OK) {
+        show_unreachable(listing, name, error.text);
+        listing->status = cv__cannot("%s", error.text);
+        free(known.waiting);
+        return;
     }
-    if (inquiry.verdict != CV_STORE_HELD && listing->status == EXIT_FINE) {
+    if (cv__trail_read(listing->kind, listing->address, name, on_past, &known, &error) != CV_OK) {
+        known.last.token = 0; /* without a trail it is not known */
+    }
+    if (listing->is_json) {
+        print_json(&known);
+    } else {
+        print_text(&known);
+    }
+    if (known.inquiry.verdict != CV_STORE_HELD && listing->status == EXIT_FINE) {
         listing->status = EXIT_NO;
     }
+    free(known.waiting);
 }
 
 static int run(int argc, char **argv)
@@ -139,12 +226,9 @@ static int run(int argc, char **argv)
     listing.address = address;
     if (optind < argc) {
         show(&listing, argv[optind]);
-    } else if (listing.kind->names == NULL) {
-        listing.status =
-            cv__cannot("%s: addresses cannot list their elections: name one", listing.kind->scheme);
     } else {
         struct cv_errtext error;
-        if (listing.kind->names(address, show, &listing, &error) != CV_OK) {
+        if (cv__inquire_names(listing.kind, address, show, &listing, &error) != CV_OK) {
             listing.status = cv__cannot("%s", error.text);
         } else if (listing.status == EXIT_NO) {
             listing.status = EXIT_FINE; /* a list is an answer, whoever leads */
@@ -157,12 +241,14 @@ static int run(int argc, char **argv)
 const struct cv_verb cv__verb_status = {
     .name = "status",
     .summary = "who leads an election, or each of them",
-    .help = "usage: conclave status [NAME] [--via ADDRESS] [--json]\n\n"
-            "Prints who leads, since when, the fencing token and how much of the lease is left.\n"
-            "Without NAME: every election that the store knows.\n\n"
-            "  --via ADDRESS  where the election is held; default: CONCLAVE_VIA, or a file of this "
-            "user\n"
-            "  --json         one object for each election\n\n"
-            "Exit status: 0 somebody leads, 1 nobody does, 2 wrong usage or no answer.\n",
+    .help =
+        "usage: conclave status [NAME] [--via ADDRESS] [--json]\n\n"
+        "Prints who leads, since when, the fencing token and how much of the lease is left; who\n"
+        "waits and since when; who led before, and why that ended. What a store does not know is\n"
+        "left out. Without NAME: every election that the store knows.\n\n"
+        "  --via ADDRESS  where the election is held; default: CONCLAVE_VIA, or a file of this "
+        "user\n"
+        "  --json         one object for each election\n\n"
+        "Exit status: 0 somebody leads, 1 nobody does, 2 wrong usage or no answer.\n",
     .run = run,
 };

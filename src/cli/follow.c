@@ -8,6 +8,7 @@
 #include "core/duration.h"
 #include "os/clock.h"
 #include "runtime/election.h"
+#include "runtime/place.h"
 
 #include <conclave/conclave.h>
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -138,6 +140,31 @@ static void leave(struct follower *f)
     }
 }
 
+/* An election that nobody leads does not change, and a reader wants to know that, too. Who leads is
+ * told by the election itself. */
+static void show_nobody(struct follower *f)
+{
+    char *address;
+    struct cv_errtext unused; /* what is wrong will be said when it is opened */
+    struct cv_inquiry inquiry;
+    if (cv__place_address(f->settings->via, &address, &unused) != CV_OK) {
+        return;
+    }
+    const struct cv_store_kind *kind = cv__store_find(address);
+    if (kind != NULL && cv__election_name_is_valid(f->settings->name) &&
+        cv__inquire(kind, address, f->settings->name, /* asks_to_resign= */ false, NULL, &inquiry,
+                    &unused) == CV_OK &&
+        inquiry.verdict == CV_STORE_FREE) {
+        struct cv_election_status now = CV_ELECTION_STATUS_INIT;
+        now.role = CV_ROLE_OBSERVER;
+        now.token = inquiry.record.token;
+        now.reason = inquiry.record.ended;
+        show(f, &now);
+        f->is_over = f->is_over || f->shown_count == f->settings->change_count_max;
+    }
+    free(address);
+}
+
 void cv__print_notice(void *unused, enum cv_log_level level, const char *line)
 {
     (void)unused;
@@ -153,6 +180,12 @@ static int follow(struct settings *settings, int signal_fd)
     /* It starts no programs. If somebody makes it do so all the same, they get no more rights. */
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* a precaution: it works without */
     settings->options.log = cv__print_notice;
+    if (settings->options.is_observer) {
+        show_nobody(&f);
+    }
+    if (f.is_over) {
+        return f.exit_status;
+    }
     /* This process only prints who leads: two leaders at the same time do no harm. */
     settings->options.accepts_two_leaders = true;
     if (cv_open(&f.election, settings->name, settings->via, &settings->options, &error) != CV_OK) {

@@ -84,9 +84,10 @@ const struct cv_store_kind *cv__inquiry_kind(const char *via, char **ret_address
     return kind;
 }
 
-/* One of the three things that can be asked. */
+/* One of the things that can be asked. */
 struct question {
-    bool asks_to_resign;
+    bool asks_to_resign, forgets;
+    struct cv_store_list *list; /* not NULL: for a list */
     const char *heir;
     struct cv_store_runs *runs; /* not NULL: about runs */
     int patience_ms;
@@ -97,6 +98,10 @@ static void question_ask(const struct cv_store_kind *kind, struct cv_store *stor
 {
     if (question->runs != NULL) {
         kind->runs(store, 1, question->runs);
+    } else if (question->list != NULL) {
+        kind->list(store, 1, question->list);
+    } else if (question->forgets) {
+        kind->forget(store, 1);
     } else if (question->asks_to_resign) {
         kind->request_resign(store, 1, question->heir);
     } else {
@@ -165,5 +170,50 @@ int cv__inquire_runs(const struct cv_store_kind *kind, const char *address, cons
     struct cv_inquiry inquiry;
     const int code = inquire(kind, address, election, &question, &inquiry, reterr);
     *ret_verdict = inquiry.verdict;
+    return code;
+}
+
+int cv__inquire_list(const struct cv_store_kind *kind, const char *address, const char *election,
+                     struct cv_store_list *list, struct cv_errtext *reterr)
+{
+    const struct question question = {.list = list, .patience_ms = CV_INQUIRY_MS};
+    struct cv_inquiry inquiry;
+    list->count = 0;
+    list->is_cut = false;
+    return inquire(kind, address, election, &question, &inquiry, reterr);
+}
+
+int cv__inquire_forget(const struct cv_store_kind *kind, const char *address, const char *election,
+                       bool *ret_is_held, struct cv_errtext *reterr)
+{
+    const struct question question = {.forgets = true, .patience_ms = CV_INQUIRY_MS};
+    struct cv_inquiry inquiry;
+    const int code = inquire(kind, address, election, &question, &inquiry, reterr);
+    *ret_is_held = inquiry.verdict == CV_STORE_HELD;
+    return code;
+}
+
+int cv__inquire_names(const struct cv_store_kind *kind, const char *address,
+                      void (*name)(void *user, const char *name), void *user,
+                      struct cv_errtext *reterr)
+{
+    if (kind->names != NULL) {
+        return kind->names(address, name, user, reterr);
+    }
+    struct cv_store_list *list = calloc(1, sizeof *list);
+    if (list == NULL) {
+        return cv__fail(reterr, CV_E_MEMORY, "out of memory");
+    }
+    list->of = CV_STORE_LIST_NAMES;
+    const int code = cv__inquire_list(kind, address, "conclave", list, reterr);
+    for (uint32_t i = 0; code == CV_OK && i < list->count; i++) {
+        if (cv__election_name_is_valid(list->entry[i].name)) { /* others may write there, too */
+            name(user, list->entry[i].name);
+        }
+    }
+    if (list->is_cut) {
+        cv__complain("there are more elections than are listed here");
+    }
+    free(list);
     return code;
 }

@@ -30,4 +30,19 @@ CV_NODISCARD int cv__inquire_runs(const struct cv_store_kind *kind, const char *
                                   const char *election, struct cv_store_runs *runs, int patience_ms,
                                   enum cv_store_verdict *ret_verdict, struct cv_errtext *reterr);
 
+/* Fills in a list, which says of what. */
+CV_NODISCARD int cv__inquire_list(const struct cv_store_kind *kind, const char *address,
+                                  const char *election, struct cv_store_list *list,
+                                  struct cv_errtext *reterr);
+
+/* Removes what is known of an election. *ret_is_held: it is held, and nothing was removed. */
+CV_NODISCARD int cv__inquire_forget(const struct cv_store_kind *kind, const char *address,
+                                    const char *election, bool *ret_is_held,
+                                    struct cv_errtext *reterr);
+
+/* Calls `name` for each election of the store. */
+CV_NODISCARD int cv__inquire_names(const struct cv_store_kind *kind, const char *address,
+                                   void (*name)(void *user, const char *name), void *user,
+                                   struct cv_errtext *reterr);
+
 #endif

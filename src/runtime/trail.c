@@ -157,3 +157,26 @@ int cv__trail_read(const struct cv_store_kind *kind, const char *address, const 
     (void)sqlite3_close(db);
     return code;
 }
+
+int cv__trail_forget(const char *address, const char *election, struct cv_errtext *reterr)
+{
+    sqlite3 *db = trail_open(reterr);
+    if (db == NULL) {
+        return CV_E_STORE;
+    }
+    sqlite3_stmt *q = NULL;
+    int stepped = sqlite3_prepare_v2(
+        db, "DELETE FROM conclave_seen WHERE address = ? AND election = ?", -1, &q, NULL);
+    if (stepped == SQLITE_OK) {
+        sqlite3_bind_text(q, 1, address, -1, SQLITE_STATIC);
+        sqlite3_bind_text(q, 2, election, -1, SQLITE_STATIC);
+        stepped = sqlite3_step(q);
+    }
+    const int code =
+        stepped == SQLITE_DONE
+            ? CV_OK
+            : cv__fail(reterr, CV_E_STORE, "cannot change the audit trail: %s", sqlite3_errmsg(db));
+    (void)sqlite3_finalize(q); /* repeats the error that was told */
+    (void)sqlite3_close(db);
+    return code;
+}

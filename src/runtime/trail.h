@@ -19,4 +19,8 @@ CV_NODISCARD int cv__trail_read(const struct cv_store_kind *kind, const char *ad
                                 void (*past)(void *user, const struct cv_store_past *past),
                                 void *user, struct cv_errtext *reterr);
 
+/* Removes from our trail what is known of an election. */
+CV_NODISCARD int cv__trail_forget(const char *address, const char *election,
+                                  struct cv_errtext *reterr);
+
 #endif

@@ -613,6 +613,14 @@ static void begin_request(void *user)
         cv__etcd_runs_begin(store, one->ask.runs);
         return;
     }
+    if (one->ask.list != NULL) {
+        cv__etcd_list_begin(store, one->ask.list);
+        return;
+    }
+    if (one->ask.forgets) {
+        cv__etcd_forget_begin(store);
+        return;
+    }
     if (one->is_resign_request) {
         cv__etcd_look(store, request_looked);
         return;
@@ -665,6 +673,16 @@ static void etcd_runs(struct cv_store *store, uint64_t request, struct cv_store_
 {
     cv__remote_add(&store->remote, &(struct cv_store_request){.request = request, .runs = runs},
                    /* is_resign_request= */ false);
+}
+
+static void etcd_list(struct cv_store *store, uint64_t request, struct cv_store_list *list)
+{
+    cv__remote_list(&store->remote, request, list);
+}
+
+static void etcd_forget(struct cv_store *store, uint64_t request)
+{
+    cv__remote_forget(&store->remote, request);
 }
 
 static const struct cv_store_kind kind;
@@ -723,6 +741,8 @@ static const struct cv_store_kind kind = {
     .ask = etcd_ask,
     .request_resign = etcd_request_resign,
     .runs = etcd_runs,
+    .list = etcd_list,
+    .forget = etcd_forget,
     .close = etcd_close,
 };
 

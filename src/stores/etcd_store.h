@@ -1,5 +1,6 @@
 /* src/stores/etcd_store.h - what the parts of the etcd store share: etcd.c (requests), etcd_look.c
- * (the queue as it is), etcd_runs.c (the runs of a job). Nobody else includes it. */
+ * (the queue as it is), etcd_runs.c (the runs of a job), etcd_list.c (who waits, which elections
+ * there are, forgetting one). Nobody else includes it. */
 #ifndef CV_STORES_ETCD_STORE_H
 #define CV_STORES_ETCD_STORE_H
 
@@ -86,5 +87,9 @@ bool cv__etcd_key_read(const struct cv_store *store, const cJSON *kv, struct cv_
 
 /* Reads or writes the text about runs, and answers. */
 void cv__etcd_runs_begin(struct cv_store *store, const struct cv_store_runs *runs);
+
+/* Fills in a list; removes what is known of the election. Both answer. */
+void cv__etcd_list_begin(struct cv_store *store, const struct cv_store_list *list);
+void cv__etcd_forget_begin(struct cv_store *store);
 
 #endif

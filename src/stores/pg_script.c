@@ -7,8 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SESSION_BYTES 64 /* NAMEDATALEN, with the final zero */
+
 /* In the scripts, @e is the election, @n the node, @c the channel, @h the heir (all of them
- * quoted), @r a reason, @l the label, @a the attempt, @u the lease in us, @t the token, @q the
+ * quoted), @w what the session of one that waits is called, @k whether that ends with the
+ * transaction, @r a reason, @l the label, @a the attempt, @u the lease in us, @t the token, @q the
  * sequence, @s the prefix of our tables, e.g. `public.`. */
 /* @p is how long to wait for locks: a statement that the client has given up shall not be carried
  * out much later. */
@@ -56,7 +59,10 @@ static const char script_acquire[] =
     " AND h.upto IS NULL;"
     "INSERT INTO @sconclave_history (election, token, node, since)"
     " SELECT election, token, node, since FROM @sconclave_lease WHERE " IS_MINE " AND node <> ''"
-    " ON CONFLICT DO NOTHING;" SELECT_ROW;
+    " ON CONFLICT DO NOTHING;"
+    /* For people: the name of the session says that it waits, and for what. */
+    "SELECT set_config('application_name', CASE WHEN EXISTS (SELECT FROM @sconclave_lease "
+    "WHERE " IS_MINE " AND node <> '') THEN 'conclave' ELSE @w END, @k);" SELECT_ROW;
 
 static const char script_renew[] =
     "UPDATE @sconclave_lease SET until = greatest(until, " LEASE_END "), lease_us = @u"
@@ -70,7 +76,8 @@ static const char script_release[] =
     "UPDATE @sconclave_history h SET upto = greatest(h.since, l.until), why = '@r'"
     " FROM @sconclave_lease l WHERE l.election = @e AND l.label = @l"
     " AND l.attempt = @a AND l.node = '' AND h.election = l.election"
-    " AND h.token = l.token AND h.upto IS NULL;" SELECT_ROW;
+    " AND h.token = l.token AND h.upto IS NULL;"
+    "SELECT set_config('application_name', 'conclave', @k);" SELECT_ROW;
 
 static const char script_resign_request[] =
     "UPDATE @sconclave_lease SET wish = @h WHERE election = @e AND node <> ''"
@@ -81,6 +88,26 @@ static const char script_resign_request[] =
 static const char script_runs_read[] =
     "SELECT coalesce(max(text), '') AS text, coalesce(max(version), 0) AS version,"
     " 0 AS remaining_us FROM @sconclave_runs WHERE election = @e;";
+
+/* Who waits: by the names of their sessions, see script_acquire. The answer has a row for each.
+ * Since when is not known, but since when it is connected. */
+static const char script_waiting[] =
+    "SELECT substr(application_name, length(@c) + 2) AS waits,"
+    " coalesce((extract(epoch FROM backend_start) * 1000000)::bigint, 0) AS waits_us,"
+    " 0 AS remaining_us FROM pg_stat_activity"
+    " WHERE datname = current_database() AND left(application_name, length(@c) + 1) = @c || ' '"
+    " ORDER BY backend_start;";
+
+/* The sequence must not be behind the token of a row that is removed: tokens do not go back. */
+static const char script_forget[] =
+    "SELECT setval(@q, token) FROM @sconclave_lease WHERE election = @e"
+    " AND token > (SELECT last_value FROM @sconclave_token) FOR UPDATE;"
+    "DELETE FROM @sconclave_lease WHERE election = @e"
+    " AND (node = '' OR until <= clock_timestamp());"
+    "DELETE FROM @sconclave_history WHERE election = @e"
+    " AND NOT EXISTS (SELECT FROM @sconclave_lease WHERE election = @e);"
+    "DELETE FROM @sconclave_runs WHERE election = @e"
+    " AND NOT EXISTS (SELECT FROM @sconclave_lease WHERE election = @e);" SELECT_ROW;
 
 #define IS_HELD "l.election = @e AND l.token = @t AND l.node <> ''"
 
@@ -98,6 +125,12 @@ static const char *script_for(const struct cv_remote_request *one)
 {
     if (one->ask.runs != NULL) {
         return one->ask.runs->token == 0 ? script_runs_read : script_runs_write;
+    }
+    if (one->ask.list != NULL) {
+        return script_waiting;
+    }
+    if (one->ask.forgets) {
+        return script_forget;
     }
     if (one->is_resign_request) {
         return script_resign_request;
@@ -129,6 +162,22 @@ void cv__pg_fill(char ret_script[CV_PG_SCRIPT_BYTES], const char *script,
     ret_script[length] = '\0';
 }
 
+/* Without a character that was cut at the end: the server refuses half of one. */
+static size_t utf8_bytes(const char *text)
+{
+    size_t bytes = strlen(text);
+    size_t begin = bytes;
+    while (begin > 0 && ((unsigned char)text[begin - 1] & 0xc0) == 0x80) {
+        begin--;
+    }
+    if (begin > 0 && (unsigned char)text[begin - 1] >= 0xc0) {
+        const unsigned char lead = (unsigned char)text[begin - 1];
+        const size_t wanted = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+        bytes = bytes - (begin - 1) < wanted ? begin - 1 : bytes;
+    }
+    return bytes;
+}
+
 struct number_text {
     char text[24];
 };
@@ -150,12 +199,16 @@ bool cv__pg_request_write(const struct cv_pg_asker *asker, const struct cv_remot
     char *heir = PQescapeLiteral(pg, other, strlen(other));
     char channel[40];
     (void)snprintf(channel, sizeof channel, "'%s'", asker->channel);
+    char waits[SESSION_BYTES]; /* a longer one would be cut by the server, with a notice */
+    (void)snprintf(waits, sizeof waits, "%s %s", asker->channel, remote->node);
+    char *session = PQescapeLiteral(pg, waits, utf8_bytes(waits));
     const enum cv_reason reason =
         one->ask.reason != CV_REASON_STARTED ? one->ask.reason : CV_REASON_RESIGNED;
     const struct cv_store_runs *about = one->ask.runs;
     const char *told = about != NULL && about->token != 0 ? about->text : "";
     char *runs = PQescapeLiteral(pg, told, strlen(told));
-    const bool is_fine = election != NULL && node != NULL && heir != NULL && runs != NULL;
+    const bool is_fine =
+        election != NULL && node != NULL && heir != NULL && runs != NULL && session != NULL;
     if (is_fine) {
         struct number_text label, attempt, lease, token, version;
         const char *const value[26] = {
@@ -171,6 +224,9 @@ bool cv__pg_request_write(const struct cv_pg_asker *asker, const struct cv_remot
             ['u' - 'a'] = number_write((one->ask.lease_ns + NS_PER_US - 1) / NS_PER_US, &lease),
             ['t' - 'a'] = number_write((int64_t)asker->token, &token),
             ['j' - 'a'] = runs,
+            ['w' - 'a'] = session,
+            /* The sessions of a pooler are not ours to name. */
+            ['k' - 'a'] = asker->link->is_direct ? "false" : "true",
             ['v' - 'a'] = number_write(about != NULL ? (int64_t)about->version : 0, &version)};
         cv__pg_fill(ret_script, script_for(one), value);
     }
@@ -178,6 +234,7 @@ bool cv__pg_request_write(const struct cv_pg_asker *asker, const struct cv_remot
     PQfreemem(node);
     PQfreemem(heir);
     PQfreemem(runs);
+    PQfreemem(session);
     return is_fine;
 }
 

@@ -144,6 +144,9 @@ static uint64_t known_token(const struct cv_store *store, const struct cv_remote
     if (one->ask.runs != NULL) {
         return one->ask.runs->token;
     }
+    if (one->ask.list != NULL || one->ask.forgets) {
+        return 0;
+    }
     const bool is_known = !one->is_resign_request && store->granted_attempt == one->ask.attempt;
     return is_known ? store->granted_token : one->ask.token;
 }
@@ -153,7 +156,8 @@ static bool message_add(struct cv_store *store, size_t *length)
 {
     struct server *server = store->server;
     const struct cv_remote_request *one = cv__remote_current(&store->remote);
-    if (!one->is_resign_request && one->ask.runs == NULL) {
+    const bool is_aside = one->ask.runs != NULL || one->ask.list != NULL || one->ask.forgets;
+    if (!one->is_resign_request && !is_aside) {
         store->is_reading = one->ask.verb == CV_STORE_READ;
     }
     CV_ASSERT(*length + CV_PG_SCRIPT_BYTES <= MESSAGE_BYTES);
@@ -383,12 +387,38 @@ static void answer_runs(struct cv_remote *remote, const PGresult *rows, struct c
     cv__remote_answer(remote, (struct cv_store_answer){.verdict = verdict, .token = runs->token});
 }
 
+static void answer_list(struct cv_remote *remote, const PGresult *rows, struct cv_store_list *list)
+{
+    const int name = PQfnumber(rows, "waits"), since = PQfnumber(rows, "waits_us");
+    for (int i = 0; rows != NULL && name >= 0 && since >= 0 && i < PQntuples(rows); i++) {
+        cv__store_list_add(list, PQgetvalue(rows, i, name),
+                           strtoll(PQgetvalue(rows, i, since), NULL, 10) * NS_PER_US);
+    }
+    cv__remote_answer(remote, (struct cv_store_answer){.verdict = CV_STORE_GRANTED});
+}
+
+static void answer_forget(struct cv_remote *remote, const PGresult *rows)
+{
+    const bool is_held = rows != NULL && PQntuples(rows) > 0;
+    cv__remote_answer(
+        remote, (struct cv_store_answer){.verdict = is_held ? CV_STORE_HELD : CV_STORE_GRANTED});
+}
+
 static void answer_request(struct cv_store *store, const PGresult *rows)
 {
     struct cv_remote *remote = &store->remote;
     const struct cv_remote_request *one = cv__remote_current(remote);
     if (one->ask.runs != NULL) {
         answer_runs(remote, rows, one->ask.runs);
+        return;
+    }
+    if (one->ask.list != NULL) {
+        one->ask.list->is_partial = !store->server->link.is_direct; /* see pg_script.c: @k */
+        answer_list(remote, rows, one->ask.list);
+        return;
+    }
+    if (one->ask.forgets) {
+        answer_forget(remote, rows);
         return;
     }
     const enum cv_store_verb verb = one->ask.verb;
@@ -541,6 +571,16 @@ static void pg_runs(struct cv_store *store, uint64_t request, struct cv_store_ru
                    /* is_resign_request= */ false);
 }
 
+static void pg_list(struct cv_store *store, uint64_t request, struct cv_store_list *list)
+{
+    cv__remote_list(&store->remote, request, list);
+}
+
+static void pg_forget(struct cv_store *store, uint64_t request)
+{
+    cv__remote_forget(&store->remote, request);
+}
+
 static const struct cv_store_kind kind;
 
 static int server_open(struct server **ret_server, const struct cv_store_setting *setting,
@@ -654,6 +694,8 @@ static const struct cv_store_kind kind = {
     .ask = pg_ask,
     .request_resign = pg_request_resign,
     .runs = pg_runs,
+    .list = pg_list,
+    .forget = pg_forget,
     .close = pg_close,
     .create = cv__pg_create,
     .history = cv__pg_history,

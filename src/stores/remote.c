@@ -135,6 +135,18 @@ void cv__remote_add(struct cv_remote *remote, const struct cv_store_request *req
     kick(remote);
 }
 
+void cv__remote_list(struct cv_remote *remote, uint64_t request, struct cv_store_list *list)
+{
+    cv__remote_add(remote, &(struct cv_store_request){.request = request, .list = list},
+                   /* is_resign_request= */ false);
+}
+
+void cv__remote_forget(struct cv_remote *remote, uint64_t request)
+{
+    cv__remote_add(remote, &(struct cv_store_request){.request = request, .forgets = true},
+                   /* is_resign_request= */ false);
+}
+
 struct cv_remote_request *cv__remote_current(struct cv_remote *remote)
 {
     CV_ASSERT(remote->is_at_work);
@@ -271,6 +283,28 @@ void cv__remote_escape(const char *name, char ret_text[CV_REMOTE_TEXT_BYTES])
         }
     }
     ret_text[length] = '\0';
+}
+
+bool cv__remote_unescape(const char *text, char *ret_name, size_t name_bytes)
+{
+    size_t length = 0;
+    for (const char *at = text; *at != '\0'; at++) {
+        char byte = *at;
+        if (byte == '%') {
+            const char digits[3] = {at[1], at[1] != '\0' ? at[2] : '\0', '\0'};
+            if (strspn(digits, "0123456789ABCDEF") != 2) {
+                return false;
+            }
+            byte = (char)strtol(digits, NULL, 16);
+            at += 2;
+        }
+        if (length + 1 >= name_bytes || (unsigned char)byte < ' ') {
+            return false;
+        }
+        ret_name[length++] = byte;
+    }
+    ret_name[length] = '\0';
+    return length > 0;
 }
 
 int cv__remote_secret(const char *path, const char *variable, char *ret_text, size_t text_bytes,

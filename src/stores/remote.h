@@ -61,6 +61,10 @@ void cv__remote_init(struct cv_remote *remote, const struct cv_store_setting *se
 void cv__remote_add(struct cv_remote *remote, const struct cv_store_request *request,
                     bool is_resign_request);
 
+/* The same for what a list() and a forget() ask for. */
+void cv__remote_list(struct cv_remote *remote, uint64_t request, struct cv_store_list *list);
+void cv__remote_forget(struct cv_remote *remote, uint64_t request);
+
 /* The one at work; asserts that there is one. */
 struct cv_remote_request *cv__remote_current(struct cv_remote *remote);
 
@@ -84,6 +88,9 @@ void cv__remote_close_end(struct cv_remote *remote, void (*last)(void *store));
 /* Everything but letters, digits, '-', '_', '.' and '~' as %XX, and a dot in front too: a name for
  * any kind of tree, whose slashes mean nothing. */
 void cv__remote_escape(const char *name, char ret_text[CV_REMOTE_TEXT_BYTES]);
+
+/* The other way. False: it is too long, or no such name. */
+bool cv__remote_unescape(const char *text, char *ret_name, size_t name_bytes);
 
 /* A secret from the file `path` (its first line) or, without one, from the environment. CV_OK with
  * an empty text: neither says anything. A file that every user can read or change is refused. */

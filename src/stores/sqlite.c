@@ -21,8 +21,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One of each verb, a resign request, and one about runs: a later one replaces its like. */
-#define WAITING_MAX 6
+/* One of each verb, a resign request, one about runs, a list and forgetting: a later one replaces
+ * its like. */
+#define WAITING_MAX 8
 #define JOBS_MAX 128 /* so many requests share a transaction: others wait for it, a few ms */
 
 struct file;
@@ -288,7 +289,7 @@ static void store_answer(struct cv_store *store)
 {
     struct cv_sqlite_job *job = &store->job;
     store->held = store->contender.held;
-    const bool must_wait = job->answer.verdict == CV_STORE_HELD && job->request.runs == NULL;
+    const bool must_wait = job->answer.verdict == CV_STORE_HELD && job->answer.record != NULL;
     store->must_tidy = job->is_untidy;
     if (must_wait) {
         bound_wait(store->file, &job->answer);
@@ -371,14 +372,19 @@ static void file_work(struct file *file)
     CV_ASSERT(queued == 0); /* fails without a callback only */
 }
 
+static bool is_alike(const struct cv_store_request *a, const struct cv_store_request *b)
+{
+    return (a->runs != NULL) == (b->runs != NULL) && (a->list != NULL) == (b->list != NULL) &&
+           a->forgets == b->forgets;
+}
+
 static void request_add(struct cv_store *store, const struct cv_store_request *request,
                         bool asks_resign)
 {
     CV_ASSERT(!store->is_closing);
     for (uint32_t i = 0; i < store->waiting_count; i++) {
         const struct waiting *one = &store->waiting[i];
-        if (one->asks_resign == asks_resign &&
-            (one->request.runs != NULL) == (request->runs != NULL) &&
+        if (one->asks_resign == asks_resign && is_alike(&one->request, request) &&
             (asks_resign || one->request.verb == request->verb)) {
             store->waiting_count--; /* the disk is slow, and the asker did not want to wait */
             memmove(store->waiting + i, store->waiting + i + 1,
@@ -410,6 +416,18 @@ static void sqlite_request_resign(struct cv_store *store, uint64_t request, cons
 static void sqlite_runs(struct cv_store *store, uint64_t request, struct cv_store_runs *runs)
 {
     request_add(store, &(struct cv_store_request){.request = request, .runs = runs},
+                /* asks_resign= */ false);
+}
+
+static void sqlite_list(struct cv_store *store, uint64_t request, struct cv_store_list *list)
+{
+    request_add(store, &(struct cv_store_request){.request = request, .list = list},
+                /* asks_resign= */ false);
+}
+
+static void sqlite_forget(struct cv_store *store, uint64_t request)
+{
+    request_add(store, &(struct cv_store_request){.request = request, .forgets = true},
                 /* asks_resign= */ false);
 }
 
@@ -537,6 +555,7 @@ static void close_end(struct cv_store *store)
     line_leave(store);
     queue_remove(store);
     cv__sqlite_leave(&store->contender);
+    cv__sqlite_wait_end(&store->file->sqlite, &store->contender);
     struct cv_store **at = &file->stores;
     while (*at != store) {
         at = &(*at)->next;
@@ -612,6 +631,8 @@ const struct cv_store_kind cv__store_sqlite = {
     .ask = sqlite_ask,
     .request_resign = sqlite_request_resign,
     .runs = sqlite_runs,
+    .list = sqlite_list,
+    .forget = sqlite_forget,
     .close = sqlite_close,
     .inherit = sqlite_inherit,
     .create = sqlite_create,

@@ -179,6 +179,7 @@ void cv__sqlite_join(struct cv_sqlite_contender *c, const char *election, const 
     c->label = label;
     c->has_descendants = has_descendants;
     c->held = -1;
+    c->waiting = -1;
     (void)snprintf(c->marker, sizeof c->marker, "%016" PRIx64, name_hash(election));
 }
 

@@ -291,7 +291,7 @@ static enum cv_reason find_why(struct cv_sqlite *s, const struct row *row,
  * reads, and one that has seen a free record looks again when it has the write lock. */
 static void look(struct cv_sqlite *s, struct cv_sqlite_job *job)
 {
-    job->is_due = job->asks_resign || job->request.verb == CV_STORE_RENEW ||
+    job->is_due = job->asks_resign || job->request.forgets || job->request.verb == CV_STORE_RENEW ||
                   job->request.verb == CV_STORE_RELEASE;
     if (job->is_due) {
         return;
@@ -307,6 +307,7 @@ static void look(struct cv_sqlite *s, struct cv_sqlite_job *job)
         job->is_due = availability.is_free || is_mine(job, &row);
         if (!job->is_due) {
             answer_held(job, &row, availability.wait_ns);
+            cv__sqlite_wait_begin(s, c);
         }
         return;
     }
@@ -458,6 +459,35 @@ static int request_resign(struct cv_sqlite *s, struct cv_sqlite_job *job, struct
     return row_write(s, job->contender, row, &job->error);
 }
 
+/* Rows of the trail are removed too. Their numbers, the tokens, are not given out again: see
+ * sqlite_record.h. */
+static int forget(struct cv_sqlite *s, struct cv_sqlite_job *job, const struct row *row)
+{
+    static const char *const scripts[] = {
+        "DELETE FROM conclave_alive WHERE token IN"
+        " (SELECT token FROM conclave_history WHERE election = ?)",
+        "DELETE FROM conclave_history WHERE election = ?",
+        "DELETE FROM conclave_runs WHERE election = ?",
+        "DELETE FROM conclave_election WHERE election = ?"};
+    int code = CV_OK;
+    if (row->shown.node[0] != '\0' && !judge(s, job->contender, row).is_free) {
+        answer(job, CV_STORE_HELD, row);
+        return code;
+    }
+    for (uint32_t i = 0; code == CV_OK && i < COUNT_OF(scripts); i++) {
+        sqlite3_stmt *q = NULL;
+        if (sqlite3_prepare_v2(s->db, scripts[i], -1, &q, NULL) != SQLITE_OK) {
+            return cv__sqlite_failed(s, "write to", &job->error);
+        }
+        sqlite3_bind_text(q, 1, job->contender->election, -1, SQLITE_STATIC);
+        code =
+            sqlite3_step(q) == SQLITE_DONE ? CV_OK : cv__sqlite_failed(s, "write to", &job->error);
+        (void)sqlite3_finalize(q); /* repeats the error that was told */
+    }
+    answer(job, CV_STORE_GRANTED, row);
+    return code;
+}
+
 /* Within a transaction. */
 static int write_one(struct cv_sqlite *s, struct cv_sqlite_job *job)
 {
@@ -468,6 +498,9 @@ static int write_one(struct cv_sqlite *s, struct cv_sqlite_job *job)
     }
     if (job->asks_resign) {
         return request_resign(s, job, &row);
+    }
+    if (job->request.forgets) {
+        return forget(s, job, &row);
     }
     switch (job->request.verb) {
     case CV_STORE_ACQUIRE:
@@ -493,6 +526,7 @@ static void finish(struct cv_sqlite *s, struct cv_sqlite_job *job)
     }
     if (job->is_released) {
         cv__sqlite_leave(c);
+        cv__sqlite_wait_end(s, c);
     }
     job->is_untidy = job->is_taken;
     if (job->is_released || job->asks_resign) {
@@ -504,6 +538,7 @@ void cv__sqlite_tidy(struct cv_sqlite *s, struct cv_sqlite_job *job)
 {
     CV_ASSERT(job->is_untidy);
     job->is_untidy = false;
+    cv__sqlite_wait_end(s, job->contender);
     if (job->unused[0] != '\0' && cv__sqlite_pipe_look(s, job->unused) == CV_LIFELINE_CUT &&
         !cv__sqlite_pipe_is_named(s, job->unused)) {
         cv__sqlite_pipe_unlink(s, job->unused);
@@ -578,8 +613,8 @@ static void write_all(struct cv_sqlite *s, struct cv_sqlite_job *jobs)
     bool is_hasty = true;
     for (const struct cv_sqlite_job *job = jobs; job != NULL; job = job->next) {
         due_count += job->is_due;
-        is_hasty = is_hasty &&
-                   !(job->is_due && !job->asks_resign && job->request.verb == CV_STORE_ACQUIRE);
+        is_hasty = is_hasty && !(job->is_due && !job->asks_resign &&
+                                 (job->request.verb == CV_STORE_ACQUIRE || job->request.forgets));
     }
     struct cv_errtext why = {""};
     if (due_count == 0 || write_due(s, jobs, NULL, is_hasty, &why)) {
@@ -607,6 +642,8 @@ void cv__sqlite_do(struct cv_sqlite *s, struct cv_sqlite_job *jobs)
         job->unused[0] = '\0';
         if (is_there && job->request.runs != NULL) {
             cv__sqlite_runs(s, job);
+        } else if (is_there && job->request.list != NULL) {
+            cv__sqlite_list(s, job);
         } else if (is_there) {
             look(s, job);
         } else {

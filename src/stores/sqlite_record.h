@@ -63,6 +63,7 @@ struct cv_sqlite {
     bool is_ready;                   /* to take over: see cv__sqlite_make_ready() */
     bool is_hasty;                   /* commits do not wait for the disk */
     int log_pages;                   /* as of our latest commit, and not written back since */
+    _Atomic uint32_t waiting_count;  /* contenders that have a file which says that they wait */
 };
 
 /* What takes part in one election of the file. */
@@ -76,6 +77,9 @@ struct cv_sqlite_contender {
     uint64_t held_token;             /* of the present grant, whose pipe is open; 0: none */
     int held;                        /* its pipe, if that belongs to this leadership alone; or -1 */
     char pipe[CV_SQLITE_PIPE_BYTES]; /* the name of that */
+
+    bool is_waiting; /* somebody else had it when we last asked for it */
+    int waiting;     /* the locked file that says so; or -1 */
 
     /* A record of another machine: since when it has been seen unchanged. */
     uint64_t strange_token;
@@ -122,6 +126,15 @@ void cv__sqlite_tidy(struct cv_sqlite *s, struct cv_sqlite_job *job);
 
 /* Reads or writes the text about runs that the request lends, in a transaction of its own. */
 void cv__sqlite_runs(struct cv_sqlite *s, struct cv_sqlite_job *job);
+
+/* Fills in the list of those who wait. */
+void cv__sqlite_list(struct cv_sqlite *s, struct cv_sqlite_job *job);
+
+/* The contender waits, which others may want to know; it is closed. Only the first
+ * CV_SQLITE_WAITING_MAX contenders of a connection say so: each needs a descriptor. */
+#define CV_SQLITE_WAITING_MAX 32
+void cv__sqlite_wait_begin(struct cv_sqlite *s, struct cv_sqlite_contender *c);
+void cv__sqlite_wait_end(struct cv_sqlite *s, struct cv_sqlite_contender *c);
 
 /* The folder of pipes and markers, and the path of a pipe in it. */
 void cv__sqlite_folder(const struct cv_sqlite *s, char ret_path[CV_SQLITE_PATH_BYTES]);

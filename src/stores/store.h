@@ -34,6 +34,7 @@
 
 #include <conclave/conclave.h>
 
+#include <stdio.h>
 #include <uv.h>
 
 /* A name is 1..255 bytes of UTF-8 without control characters. */
@@ -63,6 +64,37 @@ struct cv_store_runs {
     char text[CV_STORE_RUNS_BYTES];
 };
 
+/* A list that a store is asked for. Those who wait come in the order of their turns, where the
+ * store has a queue. */
+enum cv_store_listing {
+    CV_STORE_LIST_WAITING, /* contenders of the election that do not hold it */
+    CV_STORE_LIST_NAMES,   /* all elections of the address */
+};
+
+#define CV_STORE_LIST_MAX 256
+struct cv_store_list {
+    enum cv_store_listing of;
+    bool is_cut;     /* there are more */
+    bool is_partial; /* WAITING: others may wait, of whom the store does not know */
+    uint32_t count;
+    struct cv_store_listed {
+        char name[CV_ELECTION_BYTES]; /* of a node, or of an election */
+        int64_t since_wall_ns;        /* WAITING: since then; 0: not known */
+    } entry[CV_STORE_LIST_MAX];
+};
+
+static inline void cv__store_list_add(struct cv_store_list *list, const char *name,
+                                      int64_t since_wall_ns)
+{
+    if (list->count == CV_STORE_LIST_MAX) {
+        list->is_cut = true;
+        return;
+    }
+    struct cv_store_listed *last = &list->entry[list->count++];
+    (void)snprintf(last->name, sizeof last->name, "%s", name);
+    last->since_wall_ns = since_wall_ns;
+}
+
 struct cv_store_request {
     enum cv_store_verb verb;
     uint64_t request; /* never 0 */
@@ -70,8 +102,11 @@ struct cv_store_request {
     uint64_t token;
     int64_t lease_ns;
     const char *heir; /* RELEASE: who should be next, if it wants to; NULL: whoever comes first */
-    enum cv_reason reason;      /* RELEASE: for the audit trail; CV_REASON_STARTED: it resigned */
-    struct cv_store_runs *runs; /* only within a store: what runs() was asked for */
+    enum cv_reason reason; /* RELEASE: for the audit trail; CV_REASON_STARTED: it resigned */
+    /* Only within a store: what runs(), list() and forget() were asked for. */
+    struct cv_store_runs *runs;
+    struct cv_store_list *list;
+    bool forgets;
 };
 
 struct cv_store_answer {
@@ -136,6 +171,12 @@ struct cv_store_kind {
      * election, and with CHANGED if the text has changed since that version. Nobody else's
      * leadership can begin between the check and the write. */
     void (*runs)(struct cv_store *store, uint64_t request, struct cv_store_runs *runs);
+    /* Fills in a list, which is lent until the answer: GRANTED, or FAILED. */
+    void (*list)(struct cv_store *store, uint64_t request, struct cv_store_list *list);
+    /* Removes everything that is known of the election: GRANTED. HELD: somebody holds it, or waits
+     * in a queue of the store, and nothing was removed. Tokens do not go back: those of a new
+     * election of the same name are larger, too. */
+    void (*forget)(struct cv_store *store, uint64_t request);
     /* Releases nothing; no answer comes after it. `closed` comes on the loop and ends the store. */
     void (*close)(struct cv_store *store, void (*closed)(void *user), void *user);
 
@@ -149,7 +190,7 @@ struct cv_store_kind {
     int (*history)(const char *address, const char *election,
                    void (*past)(void *user, const struct cv_store_past *past), void *user,
                    struct cv_errtext *reterr);
-    /* Every election that the store knows of. */
+    /* Every election that the store knows of; NULL: list() can be asked. */
     int (*names)(const char *address, void (*name)(void *user, const char *name), void *user,
                  struct cv_errtext *reterr);
 };

@@ -1,6 +1,7 @@
 /* src/stores/zk_store.h - what the parts of the ZooKeeper store share: zookeeper.c (requests),
  * zk_queue.c (the names in the queue), zk_release.c (releasing and asking to resign), zk_runs.c
- * (the runs of a job), zk_address.c. Nobody else includes it. */
+ * (the runs of a job), zk_list.c (who waits, which elections there are, forgetting one),
+ * zk_address.c. Nobody else includes it. */
 #ifndef CV_STORES_ZK_STORE_H
 #define CV_STORES_ZK_STORE_H
 
@@ -59,6 +60,8 @@ struct cv_store {
     bool is_queue_made; /* by this request: if it is still missing, so are its parents */
     struct cv_store_record record;
     char heir_requested[CV_NODE_BYTES];
+    struct cv_zk_waiter *waiters; /* list(): those whose times are still to be asked for */
+    uint32_t waiter_count, waiter_next;
 };
 
 /* Takes a name apart; is_ours is false for one that is not a contender's. Lends the name. */
@@ -88,6 +91,9 @@ void cv__zk_release(struct cv_store *store, const struct cv_store_request *ask);
 void cv__zk_on_request_names(void *store, const struct cv_zk_op *op);
 /* Reads or writes the text about runs. */
 void cv__zk_runs_begin(struct cv_store *store, const struct cv_store_runs *runs);
+/* Fills in a list; removes what is known of the election. */
+void cv__zk_list_begin(struct cv_store *store, const struct cv_store_list *list);
+void cv__zk_forget_begin(struct cv_store *store);
 
 /* Hosts and credentials; the path of an election and what goes with it. */
 CV_NODISCARD int cv__zk_read_server(struct cv_zk_server *server, const struct cv_address *address,

@@ -568,6 +568,10 @@ static void dispatch(struct cv_store *store, const struct cv_remote_request *one
         cv__zk_fail(store, ZSYSTEMERROR);
     } else if (one->ask.runs != NULL) {
         cv__zk_runs_begin(store, one->ask.runs);
+    } else if (one->ask.list != NULL) {
+        cv__zk_list_begin(store, one->ask.list);
+    } else if (one->ask.forgets) {
+        cv__zk_forget_begin(store);
     } else if (one->is_resign_request) {
         cv__zk_catch_up(&store->user, store->election);
         cv__zk_list(&store->user, store->election, /* is_watching= */ false,
@@ -658,6 +662,16 @@ static void zk_runs(struct cv_store *store, uint64_t request, struct cv_store_ru
                    /* is_resign_request= */ false);
 }
 
+static void zk_list(struct cv_store *store, uint64_t request, struct cv_store_list *list)
+{
+    cv__remote_list(&store->remote, request, list);
+}
+
+static void zk_forget(struct cv_store *store, uint64_t request)
+{
+    cv__remote_forget(&store->remote, request);
+}
+
 /* Finds or makes the server of an address, with one user more. */
 static int server_join(struct cv_store *store, const struct cv_store_setting *setting,
                        const struct cv_address *address, struct cv_errtext *reterr)
@@ -718,6 +732,7 @@ static void zk_last(void *user)
     void (*closed)(void *user) = store->remote.closed;
     void *closed_user = store->remote.closed_user;
     free(store->orphan);
+    free(store->waiters);
     free(store);
     closed(closed_user);
 }
@@ -752,6 +767,8 @@ static const struct cv_store_kind kind = {
     .ask = zk_ask,
     .request_resign = zk_request_resign,
     .runs = zk_runs,
+    .list = zk_list,
+    .forget = zk_forget,
     .close = zk_close,
 };
 

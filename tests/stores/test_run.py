@@ -76,7 +76,8 @@ def children(pid):
 class Stage:
     """Contenders of one election, their log, and the end of them all."""
 
-    def __init__(self, program, address, folder, name, lease="2s"):
+    def __init__(self, program, kind, address, folder, name, lease="2s"):
+        self.kind = kind
         self.program, self.address, self.lease = program, address, lease
         self.name = f"{name} {os.getpid()}"  # stores live on between suites
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=folder))
@@ -307,6 +308,97 @@ def status_history_and_watch(stage):
         raise Failure(f"history --at says {at.stdout}")
 
 
+def told(stage, *arguments):
+    done = stage.conclave("status", "--json", *arguments)
+    return json.loads(done.stdout) if done.stdout else {}
+
+
+def status_names_those_who_wait(stage):
+    """A pooler's sessions cannot be told apart, so there nobody is known to wait."""
+    begin = time.time()
+    stage.spawn()
+    stage.await_start()
+    for _ in range(2):
+        stage.spawn()
+    expected = [] if stage.kind == "pooler" else ["n1", "n2"]
+    seen = await_that(lambda: (told(stage) if sorted(one["node"] for one in told(stage)["waiting"]) ==
+                               expected else None), "both are known to wait")
+    if seen["leader"] != "n0" or any(not begin - 5 < one["since_unix_s"] < time.time() + 5
+                                     for one in seen["waiting"]):
+        raise Failure(f"status says {seen}")
+    for name in ("n2", "n1"):
+        os.kill(stage.process[name].pid, signal.SIGKILL)
+    await_that(lambda: told(stage)["waiting"] == [], "the killed are not known to wait")
+
+
+def an_absent_heir_disturbs_nobody(stage):
+    stage.spawn()
+    _, token, _, _ = stage.await_start()
+    stage.spawn()
+    await_that(lambda: told(stage)["waiting"] or stage.kind == "pooler", "the other waits")
+    if stage.kind == "pooler":
+        return  # it is not known who waits, so nobody is refused
+    for options in ([], ["--wait", "0.3s"]):
+        done = stage.conclave("resign", "--to", "nobody", *options)
+        if done.returncode != 1 or "waiting: n1" not in done.stderr or told(stage)["token"] != token:
+            raise Failure(f"resign: {done.returncode} {done.stdout}{done.stderr}")
+    late = subprocess.Popen([stage.program, "resign", stage.name, "--via", stage.address, "--to", "n2",
+                             "--wait", "60s"], env=stage.environment, stdout=subprocess.PIPE, text=True)
+    stage.spawn()
+    said, _ = late.communicate(timeout=LIMIT)
+    if late.returncode != 0 or "n2 leads now" not in said:
+        raise Failure(f"resign --wait: {late.returncode} {said}")
+
+
+def names_are_listed_and_forgotten(stage):
+    def names():
+        done = subprocess.run([stage.program, "status", "--via", stage.address, "--json"],
+                              env=stage.environment, capture_output=True, text=True, check=True,
+                              timeout=LIMIT)
+        return [json.loads(line)["election"] for line in done.stdout.splitlines()]
+
+    job = stage.spawn(command=["true"], options=["--every", "1d"])
+    if stage.process[job].wait(timeout=LIMIT) != 0 or stage.name not in names():
+        raise Failure(f"not listed: {names()}")
+    node = stage.spawn()
+    _, token, _, _ = stage.await_start()
+    refused = stage.conclave("forget")
+    if refused.returncode != 1 or "takes part" not in refused.stderr:
+        raise Failure(f"forget: {refused.returncode} {refused.stderr}")
+    if stage.name not in names() or not json.loads(stage.conclave("history", "--json").stdout):
+        raise Failure("it was forgotten all the same")
+    os.kill(stage.process[node].pid, signal.SIGKILL)
+    await_that(lambda: stage.conclave("forget").returncode == 0, "the end of it")
+    left = stage.conclave("history", "--json")
+    if stage.name in names() or left.returncode != 1:
+        raise Failure(f"it is not forgotten: {names()} {left.stdout}")
+    if stage.conclave("forget").returncode != 0:
+        raise Failure("what is not there cannot be forgotten once more")
+    again = stage.spawn(command=["sh", "-c", f'echo "job $CONCLAVE_NODE $CONCLAVE_TOKEN" >>{stage.log}'],
+                        options=["--every", "1d"])
+    if stage.process[again].wait(timeout=LIMIT) != 0:
+        raise Failure("the job fails")
+    if [int(row[2]) > token for row in stage.lines("job")] != [True]:
+        raise Failure(f"after {token}: {stage.lines('job')}")
+
+
+def watch_says_first_that_nobody_leads(stage):
+    done = stage.conclave("watch", "--changes", "1", "--json")
+    seen = json.loads(done.stdout)
+    if done.returncode != 0 or seen["leader"] is not None:
+        raise Failure(f"watch says {seen}")
+
+
+def the_doctor_finds_nothing_wrong(stage):
+    done = subprocess.run([stage.program, "doctor", "--via", stage.address, "--json", "--lease", "60s"],
+                          env=stage.environment, capture_output=True, text=True, timeout=LIMIT,
+                          check=False)
+    found = {one["check"]: one["finding"] for one in json.loads(done.stdout)}
+    if done.returncode != 0 or "wrong" in found.values() or \
+            not {"clock", "folder", "store", "version", "permissions", "latency"} <= found.keys():
+        raise Failure(f"doctor: {done.returncode} {done.stdout} {done.stderr}")
+
+
 def exit_statuses(stage):
     def status(*options, command):
         node = stage.spawn(command=command, options=options)
@@ -413,6 +505,8 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          a_job_whose_runner_is_killed_is_run_by_another,
          a_job_that_fails_is_tried_again_by_whoever_leads,
          at_most_once_is_not_repeated_when_the_runner_died,
+         status_names_those_who_wait, an_absent_heir_disturbs_nobody, names_are_listed_and_forgotten,
+         watch_says_first_that_nobody_leads, the_doctor_finds_nothing_wrong,
          a_runner_that_was_replaced_cannot_write_it_down]
 
 
@@ -437,7 +531,7 @@ def main():
         number += 1
         name = test.__name__.replace("_", " ")
         try:
-            with Stage(program, address, folder, test.__name__) as stage:
+            with Stage(program, sys.argv[2], address, folder, test.__name__) as stage:
                 test(stage)
                 stage.check()
             print(f"ok {number} - {name}", flush=True)

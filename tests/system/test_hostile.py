@@ -132,6 +132,58 @@ def somebody_elses_folder_in_tmp_does_not_stop_us():
         os.rmdir(squatted)
 
 
+class Users:
+    """Users that need not exist, all of them in one group."""
+
+    GROUP = 54300
+
+    def __init__(self, count):
+        if os.geteuid() != 0:
+            raise Skipped("only root can be several users")
+        os.chmod(WORK, 0o755)
+        self.homes = [f"{WORK}/home{i}" for i in range(count)]
+        for i, home in enumerate(self.homes):
+            os.makedirs(home, exist_ok=True)
+            os.chown(home, STRANGER + i, STRANGER + i)
+
+    def setting(self, number, umask, in_group=True):
+        return {"user": STRANGER + number, "group": STRANGER + number, "cwd": "/", "umask": umask,
+                "extra_groups": [self.GROUP] if in_group else [],
+                "env": {"HOME": self.homes[number], "PATH": os.environ["PATH"]}}
+
+    def own(self, path, mode):
+        os.chown(path, 0, self.GROUP)
+        os.chmod(path, mode)
+
+    def folder(self, name, mode):
+        path = f"{WORK}/{name}"
+        os.mkdir(path)
+        self.own(path, mode)
+        return f"{path}/elections.db"
+
+
+def two_users_of_a_group_share_a_file():
+    users = Users(2)
+    via = "sqlite:" + users.folder("jobs", 0o2770)  # as docs/run.md says it
+    runs = []
+    try:
+        for i in range(2):
+            runs.append(subprocess.Popen(
+                [CONCLAVE, "run", "job", "--via", via, "--node", f"n{i}", "--", "sleep", "1000"],
+                stderr=subprocess.PIPE, **users.setting(i, 0o007)))
+            wait_until("it takes part", lambda: b"n%d" % i in conclave(
+                "status", "job", "--via", via, **users.setting(0, 0o007)).stdout)
+        seen = conclave("status", "job", "--via", via, **users.setting(1, 0o007))
+        assert b"n0 leads" in seen.stdout and b"waiting: n1" in seen.stdout, seen
+        runs[0].kill()
+        wait_until("the other leads", lambda: b"n1 leads" in conclave(
+            "status", "job", "--via", via, **users.setting(0, 0o007)).stdout)
+    finally:
+        for run in runs:
+            run.kill()
+            run.communicate()
+
+
 def children_that_we_had_before_outlive_the_guard():
     """However many: a shell started them, and became `conclave run` by exec."""
     script = f'for i in $(seq 80); do sleep 1000 </dev/null >/dev/null 2>&1 & echo $! >>{WORK}/sleeps; done; ' \

@@ -141,12 +141,32 @@ static void nothing_is_answered_after_closing(void **unused)
     assert_int_equal(h.answered_count, 0);
 }
 
+/* Names of trees are read back as they were, and what nobody of ours has written is refused. */
+static void an_escaped_name_is_read_back(void **unused)
+{
+    (void)unused;
+    static const char *const names[] = {"job", "a b/c%", ".hidden", "n\303\244chtlich", "%"};
+    char escaped[CV_REMOTE_TEXT_BYTES], name[CV_ELECTION_BYTES];
+    for (uint32_t i = 0; i < COUNT_OF(names); i++) {
+        cv__remote_escape(names[i], escaped);
+        assert_true(cv__remote_unescape(escaped, name, sizeof name));
+        assert_string_equal(name, names[i]);
+    }
+    assert_false(cv__remote_unescape("", name, sizeof name));
+    assert_false(cv__remote_unescape("a%", name, sizeof name));
+    assert_false(cv__remote_unescape("a%4", name, sizeof name));
+    assert_false(cv__remote_unescape("a%0A", name, sizeof name));
+    assert_false(cv__remote_unescape("a%zz", name, sizeof name));
+    assert_false(cv__remote_unescape("too long", name, 8));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_full_queue_answers_what_it_replaces),
         cmocka_unit_test(a_flood_of_resign_requests_replaces_only_itself),
         cmocka_unit_test(nothing_is_answered_after_closing),
+        cmocka_unit_test(an_escaped_name_is_read_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

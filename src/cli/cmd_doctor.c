@@ -1,0 +1,381 @@
+/* src/cli/cmd_doctor.c - `conclave doctor`: what is wrong here, and what to do about it.
+ *
+ * Holds an election of its own in the store, with a name that nobody else uses: it asks for it,
+ * renews it a few times, gives it back and removes it. So it needs what a contender needs, and
+ * measures what a contender would see. */
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/inquiry.h"
+#include "core/duration.h"
+#include "core/errors.h"
+#include "os/clock.h"
+#include "runtime/place.h"
+
+#include <conclave/conclave.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/timex.h>
+#include <unistd.h>
+
+#define RENEWALS 5u
+#define PATIENCE_MS 8000
+#define WALL_ERROR_NS_MAX NS_PER_S /* jobs tolerate more; people who read times do not */
+
+enum finding { FINE, WARNING, WRONG };
+
+struct doctor {
+    const char *via;
+    int64_t lease_ns;
+    bool is_json;
+    struct cv_json json;
+    uint32_t wrong_count;
+};
+
+/* ---- What is told ---------------------------------------------------------------------------- */
+
+static void tell(struct doctor *d, enum finding finding, const char *check, const char *what,
+                 const char *advice)
+{
+    static const char *const words[] = {[FINE] = "ok", [WARNING] = "warning", [WRONG] = "WRONG"};
+    d->wrong_count += finding == WRONG;
+    if (d->is_json) {
+        cv__json_open(&d->json, NULL, '{');
+        cv__json_text(&d->json, "check", check);
+        cv__json_text(&d->json, "finding", finding == WRONG ? "wrong" : words[finding]);
+        cv__json_text(&d->json, "what", what);
+        if (advice != NULL) {
+            cv__json_text(&d->json, "advice", advice);
+        } else {
+            cv__json_null(&d->json, "advice");
+        }
+        cv__json_close(&d->json, '}');
+        return;
+    }
+    cv__print(stdout, "%-8s %-12s %s\n", words[finding], check, what);
+    if (advice != NULL) {
+        cv__print(stdout, "%-8s %-12s to do: %s\n", "", "", advice);
+    }
+}
+
+/* ---- The clock ------------------------------------------------------------------------------- */
+
+static void check_clock(struct doctor *d)
+{
+    struct timex state = {.modes = 0};
+    char what[200];
+    if (adjtimex(&state) < 0) {
+        tell(d, WARNING, "clock", "the kernel does not say how its clock is kept", NULL);
+        return;
+    }
+    struct cv_config config;
+    cv_config_init(&config, cv_protocol_find("lease"), 1, 1);
+    const double drift_ppm = (double)state.freq / 65536.0;
+    const double allowed_ppm = (double)config.drift_ppb / 1e3;
+    if (drift_ppm > allowed_ppm || drift_ppm < -allowed_ppm) {
+        (void)snprintf(what, sizeof what,
+                       "it is corrected by %.0f ppm; leases allow for %.0f: two might lead",
+                       drift_ppm, allowed_ppm);
+        tell(d, WRONG, "clock", what,
+             "find out why the clock runs so badly (hardware, virtual machine), before relying on "
+             "leases here");
+        return;
+    }
+    const int64_t error_ns = state.maxerror * NS_PER_US;
+    const bool is_loose = (state.status & STA_UNSYNC) != 0 || error_ns > WALL_ERROR_NS_MAX;
+    (void)snprintf(what, sizeof what, "corrected by %.1f ppm of the %.0f that leases allow for%s",
+                   drift_ppm, allowed_ppm, is_loose ? "; the time of day is not synchronised" : "");
+    tell(d, is_loose ? WARNING : FINE, "clock", what,
+         is_loose ? "run an NTP client; leadership does not depend on the time of day, but history "
+                    "and --every do"
+                  : NULL);
+}
+
+/* ---- The state folder ------------------------------------------------------------------------ */
+
+static void check_folder(struct doctor *d)
+{
+    struct cv_errtext error;
+    char *path;
+    char what[CV_ERRTEXT_BYTES];
+    if (cv__place_file("history.db", &path, &error) != CV_OK) {
+        tell(d, WARNING, "folder", error.text,
+             "set CONCLAVE_STATE to a folder that this user may write to");
+        return;
+    }
+    *strrchr(path, '/') = '\0'; /* it is the path of a file in the folder */
+    const bool is_usable = access(path, R_OK | W_OK | X_OK) == 0;
+    (void)snprintf(what, sizeof what, "%s%s", path, is_usable ? "" : " cannot be written");
+    tell(d, is_usable ? FINE : WARNING, "folder", what,
+         is_usable ? NULL : "set CONCLAVE_STATE to a folder that this user may write to");
+    free(path);
+}
+
+/* ---- The store ------------------------------------------------------------------------------- */
+
+enum stage { READING, RUNS, ACQUIRING, RENEWING, RELEASING, FORGETTING, DONE };
+
+/* An election of our own. */
+struct probe {
+    const struct cv_store_kind *kind;
+    struct cv_store *store;
+    uv_loop_t loop;
+    uv_timer_t patience;
+    int64_t lease_ns;
+    enum stage stage;
+    uint64_t request, token;
+    uint32_t renewal_count;
+    int64_t asked_ns;
+    int64_t longest_ns, sum_ns; /* of the renewals */
+    struct cv_store_runs runs;
+    struct cv_errtext why; /* why it did not come further */
+};
+
+static void ask(struct probe *p)
+{
+    static const enum cv_store_verb verbs[] = {[READING] = CV_STORE_READ,
+                                               [RUNS] = CV_STORE_READ,
+                                               [ACQUIRING] = CV_STORE_ACQUIRE,
+                                               [RENEWING] = CV_STORE_RENEW,
+                                               [RELEASING] = CV_STORE_RELEASE};
+    p->asked_ns = cv__clock_now_ns();
+    p->request++;
+    if (p->stage == RUNS) {
+        p->runs.token = 0;
+        p->kind->runs(p->store, p->request, &p->runs);
+    } else if (p->stage == FORGETTING) {
+        p->kind->forget(p->store, p->request);
+    } else {
+        const struct cv_store_request request = {.verb = verbs[p->stage],
+                                                 .request = p->request,
+                                                 .attempt = 1,
+                                                 .token = p->token,
+                                                 .lease_ns = p->lease_ns};
+        p->kind->ask(p->store, &request);
+    }
+}
+
+static bool is_expected(const struct probe *p, enum cv_store_verdict verdict)
+{
+    static const enum cv_store_verdict wanted[] = {
+        [READING] = CV_STORE_FREE,      [RUNS] = CV_STORE_GRANTED,
+        [ACQUIRING] = CV_STORE_GRANTED, [RENEWING] = CV_STORE_GRANTED,
+        [RELEASING] = CV_STORE_FREE,    [FORGETTING] = CV_STORE_GRANTED};
+    return verdict == wanted[p->stage];
+}
+
+static void on_answer(void *user, const struct cv_store_answer *answer)
+{
+    struct probe *p = user;
+    if (answer->request != p->request) {
+        return; /* a notification */
+    }
+    if (!is_expected(p, answer->verdict)) {
+        (void)cv__fail(&p->why, CV_E_STORE, "%s",
+                       answer->why != NULL ? answer->why
+                                           : "it gives an answer that makes no sense");
+        uv_stop(&p->loop);
+        return;
+    }
+    if (p->stage == ACQUIRING) {
+        p->token = answer->token;
+    }
+    if (p->stage == RENEWING) {
+        const int64_t taken_ns = cv__clock_now_ns() - p->asked_ns;
+        p->longest_ns = cv__max64(p->longest_ns, taken_ns);
+        p->sum_ns += taken_ns;
+        p->renewal_count++;
+    }
+    if (p->stage != RENEWING || p->renewal_count == RENEWALS) {
+        p->stage++;
+    }
+    if (p->stage == DONE) {
+        uv_stop(&p->loop);
+    } else {
+        ask(p);
+    }
+}
+
+static void on_patience(uv_timer_t *timer)
+{
+    struct probe *p = timer->data;
+    (void)cv__fail(&p->why, CV_E_STORE, "no answer within %d s", PATIENCE_MS / 1000);
+    uv_stop(timer->loop);
+}
+
+static void on_closed(void *user)
+{
+    (void)user; /* the loop ends when nothing is left */
+}
+
+static bool probe_run(struct probe *p, const char *address)
+{
+    struct cv_shared_list shared = {0};
+    char name[64], node[64];
+    (void)snprintf(name, sizeof name, "conclave-doctor-%016" PRIx64, cv__clock_random());
+    (void)snprintf(node, sizeof node, "doctor:%ld", (long)getpid());
+    const struct cv_store_setting setting = {.loop = &p->loop,
+                                             .shared = &shared,
+                                             .address = address,
+                                             .election = name,
+                                             .node = node,
+                                             .label = cv__clock_random() | 1,
+                                             .answered = on_answer,
+                                             .user = p};
+    if (uv_loop_init(&p->loop) != 0) {
+        (void)cv__fail(&p->why, CV_E_LIMIT, "no descriptors left");
+        return false;
+    }
+    if (p->kind->open(&p->store, &setting, &p->why) == CV_OK) {
+        (void)uv_timer_init(&p->loop, &p->patience); /* cannot fail, nor can the start */
+        p->patience.data = p;
+        (void)uv_timer_start(&p->patience, on_patience, PATIENCE_MS, 0);
+        ask(p);
+        (void)uv_run(&p->loop, UV_RUN_DEFAULT);
+        p->request = 0;
+        p->kind->close(p->store, on_closed, NULL);
+        uv_close((uv_handle_t *)&p->patience, NULL);
+    }
+    (void)uv_run(&p->loop, UV_RUN_DEFAULT); /* what is closing */
+    (void)uv_loop_close(&p->loop);          /* the process ends soon, whatever is left */
+    return p->stage == DONE;
+}
+
+static void tell_latency(struct doctor *d, const struct probe *p)
+{
+    char what[200], advice[200], longest[CV_DURATION_TEXT_BYTES], lease[CV_DURATION_TEXT_BYTES];
+    const int64_t rounded_ns = (p->longest_ns + NS_PER_US - 1) / NS_PER_US * NS_PER_US;
+    /* A request has a fifth of the lease; twice the longest of five is not much of a reserve. */
+    const bool is_late = p->longest_ns > d->lease_ns / 5;
+    const bool is_slow = p->longest_ns > d->lease_ns / 20;
+    (void)snprintf(what, sizeof what,
+                   "%u renewals took %.1f ms on average, %s at most, with a "
+                   "lease of %s",
+                   RENEWALS, (double)p->sum_ns / 1e6 / RENEWALS,
+                   cv__duration_format(rounded_ns, longest),
+                   cv__duration_format(d->lease_ns, lease));
+    (void)snprintf(advice, sizeof advice,
+                   "use --lease %.0fs or more, or find out why the store is slow",
+                   (double)p->longest_ns * 20 / 1e9 + 1);
+    tell(d,
+         is_late   ? WRONG
+         : is_slow ? WARNING
+                   : FINE,
+         "latency", what, is_late || is_slow ? advice : NULL);
+}
+
+static void check_store(struct doctor *d, const struct cv_store_kind *kind, const char *address)
+{
+    struct probe *p = calloc(1, sizeof *p);
+    char what[CV_ERRTEXT_BYTES + 32];
+    if (p == NULL) {
+        tell(d, WRONG, "store", "out of memory", NULL);
+        return;
+    }
+    p->kind = kind;
+    p->lease_ns = d->lease_ns;
+    const bool is_fine = probe_run(p, address);
+    (void)snprintf(what, sizeof what, "%s: %s", kind->scheme,
+                   p->stage > READING ? "it answers" : p->why.text);
+    tell(d, p->stage > READING ? FINE : WRONG, "store", what,
+         p->stage > READING
+             ? NULL
+             : "check the address, the network and that the server runs; 'conclave store init' "
+               "makes what is missing in it");
+    if (p->stage == RUNS) {
+        tell(d, WRONG, "version", p->why.text,
+             "the store was prepared by an older version: run 'conclave store init' once more");
+    } else if (p->stage > RUNS) {
+        (void)snprintf(what, sizeof what, "conclave %s; the store has all that it needs",
+                       cv_version());
+        tell(d, FINE, "version", what, NULL);
+    }
+    if (p->stage > RUNS) {
+        tell(d, is_fine ? FINE : WRONG, "permissions",
+             is_fine ? "this user may take part in elections" : p->why.text,
+             is_fine ? NULL
+                     : "contenders need to write: check the file's and its folder's owner, group "
+                       "and mode, or the rights of the user of the server");
+    }
+    if (p->stage > RENEWING) {
+        tell_latency(d, p);
+    }
+    free(p);
+}
+
+/* ---- The command line ------------------------------------------------------------------------ */
+
+static int examine(struct doctor *d)
+{
+    char *address;
+    const struct cv_store_kind *kind = cv__inquiry_kind(d->via, &address);
+    if (kind == NULL) {
+        return EXIT_USAGE;
+    }
+    d->lease_ns = cv__max64(d->lease_ns, kind->lease_ns_min);
+    d->json.out = stdout;
+    if (d->is_json) {
+        cv__json_open(&d->json, NULL, '[');
+    }
+    check_clock(d);
+    check_folder(d);
+    check_store(d, kind, address);
+    if (d->is_json) {
+        cv__json_close(&d->json, ']');
+        (void)printf("\n");
+    }
+    free(address);
+    return d->wrong_count > 0 ? EXIT_NO : EXIT_FINE;
+}
+
+static int run(int argc, char **argv)
+{
+    static const struct option longs[] = {{"via", required_argument, NULL, 'v'},
+                                          {"lease", required_argument, NULL, 'l'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {0}};
+    struct doctor doctor = {.lease_ns = 5 * NS_PER_S};
+    int option;
+    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
+        switch (option) {
+        case 'v':
+            doctor.via = optarg;
+            break;
+        case 'l':
+            if (!cv__option_time("--lease", optarg, &doctor.lease_ns)) {
+                return EXIT_USAGE;
+            }
+            break;
+        case 'j':
+            doctor.is_json = true;
+            break;
+        default:
+            return EXIT_USAGE;
+        }
+    }
+    if (optind < argc) {
+        return cv__wrong_usage("doctor takes no argument: '%s'", argv[optind]);
+    }
+    return examine(&doctor);
+}
+
+const struct cv_verb cv__verb_doctor = {
+    .name = "doctor",
+    .summary = "what is wrong here, and what to do about it",
+    .help =
+        "usage: conclave doctor [--via ADDRESS] [--lease TIME] [--json]\n\n"
+        "Checks what an election needs: the clock, the folder of this user, and the store: can\n"
+        "it be reached, was it prepared for this version, may this user write, and does it "
+        "answer\n"
+        "soon enough for the lease. It takes part in an election of its own for a moment, and\n"
+        "removes it.\n\n"
+        "  --via ADDRESS  where elections are held; default: CONCLAVE_VIA, or a file of this "
+        "user\n"
+        "  --lease TIME   as for 'conclave run'; default 5s\n"
+        "  --json         a list of objects\n\n"
+        "Exit status: 0 nothing is wrong (there may be warnings), 1 something is, 2 wrong "
+        "usage.\n",
+    .run = run,
+};
