@@ -196,7 +196,8 @@ def members_elect_and_survive_kills_and_restarts(protocol="pole", options=PACE):
 
 def local_with_a_majority_elects_and_survives_kills_and_restarts():
     members_elect_and_survive_kills_and_restarts(
-        "local", "majority = yes\ndelta = 40ms\nsigma = 20ms\nep = 60ms\n")
+        "local", "majority = yes\ndelta = 40ms\nsigma = 20ms\nep = 60ms\n"
+        "expires = 640ms\nlock = 860ms\n")  # for a busy machine
 
 
 def classical_protocol_elects_where_two_leaders_are_accepted():
