@@ -5,6 +5,9 @@
 #include "core/duration.h"
 #include "core/options.h"
 
+#include <conclave/oracle.h>
+#include <string.h>
+
 const char *sim_fired_name(uint32_t index)
 {
     static const char *const names[SIM_FIRED_COUNT] = {
@@ -69,6 +72,19 @@ static void json_options(struct cv_json *json, const struct sim_scenario *s)
     cv__json_close(json, '}');
 }
 
+static void json_score(struct cv_json *json, const struct sim_score *score)
+{
+    cv__json_open(json, "score", '[');
+    for (uint32_t i = 0; i < score->count; i++) {
+        if (score->part[i] == CV_SCORE_UNKNOWN) {
+            cv__json_null(json, NULL);
+        } else {
+            cv__json_uint(json, NULL, (uint64_t)score->part[i]);
+        }
+    }
+    cv__json_close(json, ']');
+}
+
 static void json_history(struct cv_json *json, const struct sim_world *w)
 {
     cv__json_open(json, "leaderships", '[');
@@ -80,6 +96,9 @@ static void json_history(struct cv_json *json, const struct sim_world *w)
         cv__json_seconds(json, "to_s", span->to_ns);
         cv__json_uint(json, "token", span->token);
         cv__json_text(json, "reason", span->reason);
+        if (span->score.count > 0) {
+            json_score(json, &span->score);
+        }
         cv__json_close(json, '}');
     }
     cv__json_close(json, ']');
@@ -298,7 +317,12 @@ static void text_leaderships(const struct sim_world *w, FILE *out)
         cv__print_seconds(out, span->from_ns);
         (void)fprintf(out, "s .. ");
         cv__print_seconds(out, span->to_ns);
-        (void)fprintf(out, "s  token %llu  %s\n", (unsigned long long)span->token, span->reason);
+        (void)fprintf(out, "s  token %llu  %s", (unsigned long long)span->token, span->reason);
+        for (uint32_t part = 0; part < span->score.count; part++) {
+            (void)fprintf(out, part == 0 ? "  score %lld" : ", %lld",
+                          (long long)span->score.part[part]);
+        }
+        (void)fputc('\n', out);
     }
     if (w->history.span_count > most) {
         (void)fprintf(out, "  ... and %u more\n", w->history.span_count - most);
@@ -306,6 +330,47 @@ static void text_leaderships(const struct sim_world *w, FILE *out)
     if (w->history.span_count == 0) {
         (void)fprintf(out, "  none\n");
     }
+}
+
+/* The option of that name; NULL: the protocol has none. */
+static const struct cv_option *option_find(const struct cv_protocol *protocol, const char *name)
+{
+    const struct cv_option *option = protocol->options;
+    while (option->name != NULL && strcmp(option->name, name) != 0) {
+        option++;
+    }
+    return option->name != NULL ? option : NULL;
+}
+
+/* Does the protocol have a profile for networks with such delays? */
+static bool is_for_wan(const struct sim_world *w)
+{
+    struct cv_config wan;
+    cv_config_init(&wan, w->protocol, /* self= */ 1, w->node_count);
+    return option_find(w->protocol, "profile") != NULL &&
+           cv_config_set(&wan, w->protocol, "profile", "wan", NULL) == CV_OK &&
+           cv_core_configure(w->protocol, &wan, NULL) == CV_OK &&
+           w->protocol->timely_ns(&wan) >= w->messages.late_max_ns;
+}
+
+/* Where late messages are common, it is not a fault that makes them late: the scenario's delays
+ * contradict the protocol's options. */
+static void text_delay_hint(const struct sim_world *w, FILE *out)
+{
+    const struct cv_option *delta = option_find(w->protocol, "delta");
+    if (delta == NULL || w->messages.late_count < w->messages.count / 10) {
+        return;
+    }
+    const int64_t delta_ns = w->scenario->config.option[delta - w->protocol->options];
+    const int64_t timely_ns = w->properties.setting.delta_ns;
+    char rtt[CV_DURATION_TEXT_BYTES], now[CV_DURATION_TEXT_BYTES], better[CV_DURATION_TEXT_BYTES];
+    /* As much longer as the slowest message was too late, in whole milliseconds. */
+    const double needed_ns = (double)delta_ns * (double)w->messages.late_max_ns / (double)timely_ns;
+    const int64_t better_ns = ((int64_t)needed_ns / NS_PER_MS + 1) * NS_PER_MS;
+    (void)fprintf(out, "  rtt %s but delta %s: try %s%s\n",
+                  cv__duration_format(2 * w->messages.late_max_ns, rtt),
+                  cv__duration_format(delta_ns, now), is_for_wan(w) ? "profile=wan" : "delta=",
+                  is_for_wan(w) ? "" : cv__duration_format(better_ns, better));
 }
 
 static void text_counts(const struct sim_world *w, FILE *out)
@@ -326,6 +391,7 @@ static void text_counts(const struct sim_world *w, FILE *out)
                       "nothing is judged while they do\n",
                       (unsigned long long)w->messages.late_count,
                       cv__duration_format(w->properties.setting.delta_ns, bound));
+        text_delay_hint(w, out);
     }
     if (w->protocol->sequence_ns != NULL) {
         const struct sim_sequencer *s = &w->sequencer;

@@ -9,6 +9,8 @@
 
 #define LABEL_COLUMNS 10u
 #define ROWS_MAX 64u /* more rows would not fit a screen */
+#define WIDTH_MIN 10u
+#define AXIS_STEP_MIN 9u /* an instant fits into it */
 
 struct canvas {
     const struct sim_world *world;
@@ -34,15 +36,52 @@ static void fill(struct canvas *c, cv_id node, int64_t from_ns, int64_t to_ns, c
     memset(row + first, what, last - first + 1);
 }
 
-/* From each change of a node to its next one. */
+/* From each change of a node to its next one. To know no leader is drawn over following one, so
+ * that it is seen however short it was. */
 static void paint_beliefs(struct canvas *c)
 {
     const struct sim_world *w = c->world;
+    const int64_t known = -1;
+    int64_t unknown_ns[ROWS_MAX]; /* since when the node knows no leader */
+    for (uint32_t i = 0; i < ROWS_MAX; i++) {
+        unknown_ns[i] = known;
+    }
     for (uint32_t i = 0; i < w->history.view_count; i++) {
         const struct sim_view *v = &w->history.view[i];
-        if (v->node <= ROWS_MAX) {
-            fill(c, v->node, v->at_ns, w->scenario->run_ns, v->leader != CV_ID_NONE ? '-' : '.');
+        if (v->node <= ROWS_MAX && v->leader != CV_ID_NONE) {
+            fill(c, v->node, v->at_ns, w->scenario->run_ns, '-');
         }
+        if (v->node <= ROWS_MAX && unknown_ns[v->node - 1] != known) {
+            fill(c, v->node, unknown_ns[v->node - 1], v->at_ns, '.');
+        }
+        if (v->node <= ROWS_MAX) {
+            unknown_ns[v->node - 1] = v->leader == CV_ID_NONE ? v->at_ns : known;
+        }
+    }
+    for (uint32_t i = 0; i < w->node_count && i < ROWS_MAX; i++) {
+        if (unknown_ns[i] != known) {
+            fill(c, i + 1, unknown_ns[i], w->scenario->run_ns, '.');
+        }
+    }
+}
+
+static void paint_leaderships(struct canvas *c)
+{
+    const struct sim_history *h = &c->world->history;
+    for (uint32_t i = 0; i < h->span_count; i++) {
+        if (h->span[i].node <= ROWS_MAX) {
+            fill(c, h->span[i].node, h->span[i].from_ns, h->span[i].to_ns, '#');
+        }
+    }
+}
+
+/* Fills like fill(), but a paused leader still holds its leadership: shows both. */
+static void fill_pause(struct canvas *c, cv_id node, int64_t from_ns, int64_t to_ns)
+{
+    char *row = c->cell + (node - 1) * (size_t)c->width;
+    const uint32_t last = to_ns > from_ns ? cell_at(c, to_ns - 1) : cell_at(c, from_ns);
+    for (uint32_t at = cell_at(c, from_ns); at <= last; at++) {
+        row[at] = row[at] == '#' ? '%' : '~';
     }
 }
 
@@ -61,35 +100,32 @@ static void paint_lives(struct canvas *c)
                 break;
             }
         }
-        fill(c, l->node, l->at_ns, to_ns, l->life == SIM_LIFE_DOWN ? 'x' : '~');
+        if (l->life == SIM_LIFE_DOWN) {
+            fill(c, l->node, l->at_ns, to_ns, 'x');
+        } else {
+            fill_pause(c, l->node, l->at_ns, to_ns);
+        }
     }
 }
 
-static void paint_leaderships(struct canvas *c)
+/* A leadership so short that its node's crash or pause hides it is marked all the same. */
+static void paint_hidden(struct canvas *c)
 {
-    const struct sim_world *w = c->world;
-    for (uint32_t i = 0; i < w->history.span_count; i++) {
-        if (w->history.span[i].node <= ROWS_MAX) {
-            fill(c, w->history.span[i].node, w->history.span[i].from_ns, w->history.span[i].to_ns,
-                 '#');
-        }
-    }
-    for (uint32_t i = 0; i < w->history.life_count; i++) {
-        /* A paused leader still holds its leadership: show both. */
-        const struct sim_life_change *l = &w->history.life[i];
-        if (l->node > ROWS_MAX || l->life != SIM_LIFE_PAUSED) {
+    const struct sim_history *h = &c->world->history;
+    for (uint32_t i = 0; i < h->span_count; i++) {
+        const struct sim_leadership_span *span = &h->span[i];
+        if (span->node > ROWS_MAX) {
             continue;
         }
-        char *row = c->cell + (l->node - 1) * (size_t)c->width;
-        uint32_t last = c->width - 1;
-        for (uint32_t j = i + 1; j < w->history.life_count; j++) {
-            if (w->history.life[j].node == l->node) {
-                last = cell_at(c, w->history.life[j].at_ns);
-                break;
-            }
+        char *row = c->cell + (span->node - 1) * (size_t)c->width;
+        const uint32_t first = cell_at(c, span->from_ns);
+        const uint32_t last = span->to_ns > span->from_ns ? cell_at(c, span->to_ns - 1) : first;
+        bool is_seen = false;
+        for (uint32_t at = first; at <= last; at++) {
+            is_seen = is_seen || row[at] == '#' || row[at] == '%' || row[at] == '*';
         }
-        for (uint32_t at = cell_at(c, l->at_ns); at < last; at++) {
-            row[at] = row[at] == '#' ? '%' : row[at];
+        if (!is_seen) {
+            row[first] = '*';
         }
     }
 }
@@ -100,6 +136,7 @@ static const char *cell_colour(char what)
     case '#':
         return "\033[1;32m";
     case '%':
+    case '*':
         return "\033[1;33m";
     case 'x':
         return "\033[31m";
@@ -131,7 +168,7 @@ static void draw_axis(const struct canvas *c)
 {
     const int64_t run_ns = c->world->scenario->run_ns;
     (void)fprintf(c->out, "%-*s", (int)LABEL_COLUMNS, "");
-    const uint32_t step = c->width / 5 > 0 ? c->width / 5 : 1;
+    const uint32_t step = c->width / 5 > AXIS_STEP_MIN ? c->width / 5 : AXIS_STEP_MIN;
     for (uint32_t at = 0; at + 8 <= c->width; at += step) {
         char label[32];
         (void)snprintf(label, sizeof label, "|%.3gs",
@@ -186,16 +223,42 @@ static void list_elections(const struct canvas *c)
     }
 }
 
+/* As many in a line as fit. */
+static void draw_legend(const struct canvas *c)
+{
+    static const char *const texts[] = {"# leads",
+                                        "- follows",
+                                        ". knows no leader",
+                                        "x down",
+                                        "~ paused",
+                                        "% paused while leading",
+                                        "* led less than a character"};
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < COUNT_OF(texts); i++) {
+        const uint32_t length = (uint32_t)strlen(texts[i]);
+        const bool fits = used > 0 && used + 2 + length <= c->width;
+        if (fits) {
+            (void)fprintf(c->out, "  %s", texts[i]);
+        } else {
+            (void)fprintf(c->out, "%s%*s%s", used > 0 ? "\n" : "", (int)LABEL_COLUMNS, "",
+                          texts[i]);
+        }
+        used = fits ? used + 2 + length : length;
+    }
+    (void)fputc('\n', c->out);
+}
+
 void sim_timeline_draw(const struct sim_world *w, uint32_t columns, bool has_colour, FILE *out)
 {
     struct canvas c = {.world = w, .out = out, .has_colour = has_colour};
-    c.width = columns > LABEL_COLUMNS + 20 ? columns - LABEL_COLUMNS : 20;
+    c.width = columns > LABEL_COLUMNS + WIDTH_MIN ? columns - LABEL_COLUMNS : WIDTH_MIN;
     const uint32_t rows = w->node_count < ROWS_MAX ? w->node_count : ROWS_MAX;
     c.cell = cv__allocate(rows, c.width);
     memset(c.cell, '.', (size_t)rows * c.width);
     paint_beliefs(&c);
-    paint_lives(&c);
     paint_leaderships(&c);
+    paint_lives(&c);
+    paint_hidden(&c);
 
     draw_axis(&c);
     for (uint32_t i = 0; i < rows; i++) {
@@ -207,10 +270,7 @@ void sim_timeline_draw(const struct sim_world *w, uint32_t columns, bool has_col
         (void)fprintf(out, "... and %u nodes more\n", w->node_count - rows);
     }
     draw_faults(&c);
-    (void)fprintf(out,
-                  "%-*s# leads  - follows  . knows no leader  x down  ~ paused  %% paused "
-                  "while leading\n",
-                  (int)LABEL_COLUMNS, "");
+    draw_legend(&c);
     list_faults(&c);
     list_elections(&c);
     free(c.cell);

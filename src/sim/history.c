@@ -11,4 +11,5 @@ void sim_history_fini(struct sim_history *history)
     free(history->life);
     free(history->done_action);
     free(history->ask);
+    free(history->score);
 }

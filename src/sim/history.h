@@ -7,11 +7,19 @@
 
 #include "scenario/scenario.h"
 
+/* What a node said of itself last, where messages have scores. */
+#define SIM_SCORE_PARTS 4u
+struct sim_score {
+    uint32_t count;                /* of its parts; 0: it has said nothing, or there are none */
+    int64_t part[SIM_SCORE_PARTS]; /* CV_SCORE_UNKNOWN: it cannot say */
+};
+
 struct sim_leadership_span {
     cv_id node;
     int64_t from_ns, to_ns;
     uint64_t token;
     const char *reason; /* why it ended */
+    struct sim_score score;
 };
 
 struct sim_view {
@@ -58,6 +66,7 @@ struct sim_history {
     uint32_t done_action_count, done_action_capacity;
     struct sim_ask *ask;
     uint32_t ask_count, ask_capacity;
+    struct sim_score *score; /* by node; NULL: nobody has said one */
 };
 
 void sim_history_fini(struct sim_history *history);

@@ -33,6 +33,7 @@ static void record_end(struct sim_world *w, cv_id id, const struct cv_property_n
         .to_ns = cv__min64(held->held_until_ns, w->now_ns),
         .token = held->held_token,
         .reason = reason,
+        .score = w->history.score != NULL ? w->history.score[id - 1] : (struct sim_score){0},
     };
 }
 

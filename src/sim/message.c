@@ -4,6 +4,8 @@
 #include "base/memory.h"
 #include "sim/world.h"
 
+#include <conclave/oracle.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,6 +81,7 @@ static void depart(struct sim_world *w, cv_id from, cv_id to, uint32_t payload, 
     const int64_t delta_ns = w->properties.setting.delta_ns;
     if (delta_ns > 0 && delay_ns > delta_ns) {
         w->messages.late_count++;
+        w->messages.late_max_ns = cv__max64(w->messages.late_max_ns, delay_ns);
         sim_properties_lose(w, from, to); /* and a disturbance again when it arrives */
     }
     const uint32_t index = flight_new(w);
@@ -112,11 +115,82 @@ static void count_message(struct sim_world *w, const struct sim_payload *p)
     }
 }
 
+/* What a payload says. The caller frees the words, which its lists point to. */
+static uint64_t *payload_decode(const struct sim_world *w, const struct sim_payload *p,
+                                struct cv_message *ret_message)
+{
+    uint64_t *word = cv__allocate(cv_message_words_max(w->node_count), sizeof *word);
+    const int code =
+        cv_message_decode(w->protocol, w->node_count, p->bytes, p->byte_count, word, ret_message);
+    CV_ASSERT(code == CV_OK); /* our own encoding */
+    return word;
+}
+
+/* With a trace file also what it says. */
+static void note_send(struct sim_world *w, cv_id from, cv_id to, const struct sim_payload *p)
+{
+    struct cv_message message;
+    struct cv_record record = {.at_ns = w->now_ns,
+                               .kind = CV_RECORD_SEND,
+                               .node = to,
+                               .peer = from,
+                               .what = p->type,
+                               .number = w->messages.count};
+    uint64_t *word = NULL;
+    if (w->trace.file != NULL) {
+        word = payload_decode(w, p, &message);
+        record.message = &message;
+    }
+    cv__trace_note(&w->trace, record);
+    free(word);
+}
+
+/* Which scalar of a message type has this name; CV_FIELDS_MAX: none. */
+static uint32_t scalar_find(const struct cv_message_type *type, const char *name)
+{
+    uint32_t scalar = 0;
+    for (const struct cv_field *f = type->fields; f->kind != CV_FIELD_END; f++) {
+        const bool is_list = f->kind == CV_FIELD_SET || f->kind == CV_FIELD_VALUES;
+        if (!is_list && strcmp(f->name, name) == 0) {
+            return scalar;
+        }
+        scalar += !is_list;
+    }
+    return CV_FIELDS_MAX;
+}
+
+/* For the report: the score that a node says it has. One of a proposal may be somebody else's, whom
+ * the field `id` names. A score travels plus one: 0 is unknown. */
+static void note_score(struct sim_world *w, cv_id from, const struct sim_payload *p)
+{
+    const struct cv_message_type *type = &w->protocol->messages[p->type];
+    const uint32_t first = w->options.keeps_history ? scalar_find(type, "score_1") : CV_FIELDS_MAX;
+    if (first + SIM_SCORE_PARTS > CV_FIELDS_MAX) {
+        return;
+    }
+    struct cv_message message;
+    uint64_t *word = payload_decode(w, p, &message);
+    const uint32_t owner = scalar_find(type, "id");
+    if (owner == CV_FIELDS_MAX || message.field[owner] == from) {
+        if (w->history.score == NULL) {
+            w->history.score = cv__allocate(w->node_count, sizeof *w->history.score);
+        }
+        struct sim_score *score = &w->history.score[from - 1];
+        score->count = 0;
+        for (uint32_t i = 0; i < SIM_SCORE_PARTS; i++) {
+            score->part[i] = (int64_t)message.field[first + i] - 1;
+            const bool is_said = i == 0 || score->part[i] > 0; /* parts that are not used are 0 */
+            score->count = is_said ? i + 1 : score->count;
+        }
+    }
+    free(word);
+}
+
 static void send_one(struct sim_world *w, cv_id from, cv_id to, uint32_t payload)
 {
     const uint32_t type = w->messages.payload[payload].type;
     count_message(w, &w->messages.payload[payload]);
-    sim_world_note(w, CV_RECORD_SEND, to, from, type, w->messages.count, 0);
+    note_send(w, from, to, &w->messages.payload[payload]);
     int64_t delay_ns[2];
     switch (sim_network_send(w->network, &w->net_rng, from, to, delay_ns)) {
     case SIM_FATE_UNREACHABLE:
@@ -143,6 +217,7 @@ void sim_message_send(struct sim_world *w, cv_id from, uint32_t payload, cv_id f
                       bool to_self)
 {
     last = last < w->node_count ? last : w->node_count;
+    note_score(w, from, &w->messages.payload[payload]);
     for (cv_id to = first; to <= last; to++) {
         if (to != from) {
             send_one(w, from, to, payload);

@@ -38,6 +38,7 @@ struct sim_messages {
 
     uint64_t count, byte_count, lost_count; /* sent, to each receiver; of these, lost */
     uint64_t late_count; /* took longer than the protocol assumes, if it assumes a bound */
+    int64_t late_max_ns; /* how long the slowest of these took */
     uint64_t count_by_type[SIM_TYPES_MAX];
 };
 

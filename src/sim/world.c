@@ -25,8 +25,13 @@ enum {
 void sim_world_note(struct sim_world *w, enum cv_record_kind kind, cv_id node, cv_id peer,
                     uint32_t what, uint64_t number, int64_t bound_ns)
 {
-    cv__trace_note(&w->trace,
-                   (struct cv_record){w->now_ns, kind, node, peer, what, number, bound_ns, NULL});
+    cv__trace_note(&w->trace, (struct cv_record){.at_ns = w->now_ns,
+                                                 .kind = kind,
+                                                 .node = node,
+                                                 .peer = peer,
+                                                 .what = what,
+                                                 .number = number,
+                                                 .bound_ns = bound_ns});
 }
 
 /* ---- The run --------------------------------------------------------------------------------- */

@@ -122,6 +122,46 @@ static bool is_message(enum cv_record_kind kind)
     return kind <= CV_RECORD_DROPPED;
 }
 
+static void write_list(struct cv_json *json, const struct cv_field *field,
+                       const struct cv_list *list)
+{
+    cv__json_open(json, field->name, '[');
+    for (uint32_t i = 0; i < list->word_count; i++) {
+        if (field->kind == CV_FIELD_VALUES) {
+            cv__json_uint(json, NULL, list->word[i]);
+        }
+        for (uint32_t bit = 0; field->kind == CV_FIELD_SET && bit < 64; bit++) {
+            if ((list->word[i] >> bit & 1) != 0) {
+                cv__json_uint(json, NULL, i * 64 + bit + 1);
+            }
+        }
+    }
+    cv__json_close(json, ']');
+}
+
+/* Scalars and lists are kept apart in a message, each in the order of the table. */
+static void write_fields(struct cv_json *json, const struct cv_message_type *type,
+                         const struct cv_message *message)
+{
+    uint32_t scalar = 0, list = 0;
+    cv__json_open(json, "fields", '{');
+    for (const struct cv_field *field = type->fields; field->kind != CV_FIELD_END; field++) {
+        switch (field->kind) {
+        case CV_FIELD_SET:
+        case CV_FIELD_VALUES:
+            write_list(json, field, &message->list[list++]);
+            break;
+        case CV_FIELD_FLAG:
+            cv__json_bool(json, field->name, message->field[scalar++] != 0);
+            break;
+        default:
+            cv__json_uint(json, field->name, message->field[scalar++]);
+            break;
+        }
+    }
+    cv__json_close(json, '}');
+}
+
 static void write_record(const struct cv_trace *trace, const struct cv_record *r,
                          const char *detail)
 {
@@ -134,6 +174,9 @@ static void write_record(const struct cv_trace *trace, const struct cv_record *r
         cv__json_uint(&json, "to", r->node);
         cv__json_text(&json, "type", trace->protocol->messages[r->what].name);
         cv__json_uint(&json, "message", r->number);
+        if (r->message != NULL) {
+            write_fields(&json, &trace->protocol->messages[r->what], r->message);
+        }
     } else if (r->node != CV_ID_NONE) {
         cv__json_uint(&json, "node", r->node);
     }
@@ -186,7 +229,9 @@ static void write_record(const struct cv_trace *trace, const struct cv_record *r
 
 void cv__trace_add(struct cv_trace *trace, const struct cv_record *record, const char *detail)
 {
-    trace->tail[trace->count++ % CV_TRACE_TAIL] = *record;
+    struct cv_record *last = &trace->tail[trace->count++ % CV_TRACE_TAIL];
+    *last = *record;
+    last->message = NULL;
     if (trace->file != NULL) {
         write_record(trace, record, detail);
     }

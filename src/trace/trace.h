@@ -38,6 +38,7 @@ struct cv_record {
     uint64_t number;  /* message: which; BELIEF: token; *ASK, STORE_ANSWER: request; ANSWER: it */
     int64_t bound_ns; /* DELIVER: bound on its delay; STORE_*: attempt, token; NOTE: its time */
     const char *text; /* NOTE: with the places of struct cv_note; a literal */
+    const struct cv_message *message; /* SEND, to be written: lent; NULL: its fields are not told */
 };
 
 #define CV_TRACE_TAIL 64u

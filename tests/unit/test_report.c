@@ -1,5 +1,6 @@
 /* tests/unit/test_report.c - what is told of a run, to programs and to people. */
 #include "report/report.h"
+#include "report/timeline.h"
 #include "support/cluster.h"
 #include "support/jsonread.h"
 #include "support/support.h"
@@ -398,6 +399,109 @@ static void each_kind_of_fault_is_counted_under_a_name_of_its_own(void **unused)
     }
 }
 
+static void delays_that_contradict_delta_are_told(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *scenario, *hint;
+    } cases[] = {
+        {"protocol pole profile=loopback\nnodes 3\nlink * delay 27ms\nrun 5s\n",
+         ": try profile=wan\n"},
+        {"protocol bully delta=2ms\nnodes 3\nlink * delay 27ms\nrun 5s\n",
+         "  rtt 54ms but delta 2ms: try delta="},
+        {"protocol bully\nnodes 3\nlink * delay 1ms\nat 1s slow 100ms for 20ms\nrun 5s\n", NULL},
+    };
+    for (uint32_t i = 0; i < COUNT_OF(cases); i++) {
+        struct cluster *c = run(cases[i].scenario);
+        char *text = text_of(c->world, sim_report_text);
+        if (cases[i].hint != NULL) {
+            assert_has(text, cases[i].hint);
+        } else {
+            assert_null(strstr(text, ": try "));
+        }
+        free(text);
+        cluster_drop(c);
+    }
+}
+
+static void leaderships_have_the_scores_of_their_leaders(void **unused)
+{
+    (void)unused;
+    struct cluster *c = run("protocol pole oracle=load\nnodes 3\nlink * delay 1ms\n"
+                            "at 10ms report 1 capacity 7\nat 10ms report 2 capacity 7\n"
+                            "at 10ms report 3 capacity 7\nat 1s crash leader\nrun 5s\n");
+    char *json = json_of(c->world, -1);
+    assert_int_equal(json_number(json, "leaderships.0.score.0"), 0); /* when it was elected */
+    assert_int_equal(json_number(json, "leaderships.1.score.0"), 7);
+    assert_int_equal(json_count(json, "leaderships.1.score"), 1);
+    free(json);
+    char *text = text_of(c->world, sim_report_text);
+    assert_has(text, "running  score 7\n");
+    free(text);
+    cluster_drop(c);
+    c = run(crash_and_partition);
+    json = json_of(c->world, -1);
+    assert_null(strstr(json, "\"score\""));
+    free(json);
+    cluster_drop(c);
+}
+
+/* ---- The timeline ---------------------------------------------------------------------------- */
+
+/* The row of a node in a drawing of so many columns. */
+static char *row_of(const char *scenario, const char *node, uint32_t columns)
+{
+    struct cluster *c = run(scenario);
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    assert_non_null(out);
+    sim_timeline_draw(c->world, columns, /* has_colour= */ false, out);
+    assert_int_equal(fclose(out), 0);
+    cluster_end(c);
+    const char *at = strstr(text, node);
+    assert_non_null(at);
+    char *row = strndup(at, strcspn(at, "\n"));
+    assert_non_null(row);
+    free(text);
+    return row;
+}
+
+/* Of 100 s in 40 characters, each stands for 2.5 s. */
+static void what_lasts_less_than_a_character_is_drawn(void **unused)
+{
+    (void)unused;
+    static const char bully[] = "protocol bully\nnodes 3\nlink * delay 1ms\n";
+    static const struct {
+        const char *faults, *node, *shows, *shows_not;
+    } cases[] = {
+        {"at 51s crash 2\nat 51.1s recover 2\n", "node 2 ", "x", NULL},
+        {"at 51s crash 3\nat 51.1s recover 3\n", "node 3 ", "x", NULL},
+        {"at 51s pause 2 for 10ms\n", "node 2 ", "~", "%"},
+        {"at 51s pause 3 for 10ms\n", "node 3 ", "%", "~"},
+        {"at 51s crash 3\nat 51.5s recover 3\n", "node 2 ", "#", NULL},
+        {"at 51s crash 3\nat 51.5s crash 2\nat 52s recover 3\n", "node 2 ", "*x", "#"},
+    };
+    for (uint32_t i = 0; i < COUNT_OF(cases); i++) {
+        char scenario[256];
+        (void)snprintf(scenario, sizeof scenario, "%s%srun 100s\n", bully, cases[i].faults);
+        char *row = row_of(scenario, cases[i].node, 50);
+        if (strstr(row, cases[i].shows) == NULL ||
+            (cases[i].shows_not != NULL && strstr(row, cases[i].shows_not) != NULL)) {
+            fail_msg("%s: %s", cases[i].faults, row);
+        }
+        free(row);
+    }
+}
+
+static void narrow_drawing_is_narrow(void **unused)
+{
+    (void)unused;
+    char *row = row_of("protocol bully\nnodes 3\nrun 2s\n", "node 3 ", 30);
+    assert_int_equal(strlen(row), 30);
+    free(row);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -419,6 +523,10 @@ int main(void)
         cmocka_unit_test(broken_assumption_is_told),
         cmocka_unit_test(failures_of_a_good_run_are_none),
         cmocka_unit_test(each_kind_of_fault_is_counted_under_a_name_of_its_own),
+        cmocka_unit_test(delays_that_contradict_delta_are_told),
+        cmocka_unit_test(leaderships_have_the_scores_of_their_leaders),
+        cmocka_unit_test(what_lasts_less_than_a_character_is_drawn),
+        cmocka_unit_test(narrow_drawing_is_narrow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -365,6 +365,44 @@ static void notes_are_taken_only_if_somebody_reads_them(void **unused)
     sim_scenario_free(scenario);
 }
 
+/* The fields of the first message of this type that is sent, as JSON. */
+static char *first_sent(const char *scenario, const char *type)
+{
+    struct cluster *c = cluster_start("%s", scenario);
+    cluster_run_until(c, 900);
+    const char *at = c->trace;
+    char *found = NULL;
+    for (char *line; found == NULL && (line = next_line(&at)) != NULL;) {
+        if (strstr(line, "\"event\"") != NULL && json_is_text(line, "event", "send") &&
+            json_is_text(line, "type", type)) {
+            found = line;
+        } else {
+            free(line);
+        }
+    }
+    assert_non_null(found);
+    cluster_drop(c);
+    return found;
+}
+
+static void sent_messages_have_their_fields(void **unused)
+{
+    (void)unused;
+    char *line = first_sent("protocol bully\nnodes 3\nrun 1s\n", "HEARTBEAT");
+    assert_int_equal(json_number(line, "fields.term"), 1);
+    assert_int_equal(json_count(line, "fields"), 2);
+    free(line);
+    line = first_sent("protocol ring\nnodes 3\nrun 1s\n", "ELECTION");
+    assert_true(json_count(line, "fields") > 0);
+    free(line);
+    line = first_sent("protocol pole oracle=load\nnodes 3\nat 10ms report 1 load 7\nrun 1s\n",
+                      "PROPOSE");
+    assert_true(json_number(line, "fields.epoch") >= 1);
+    assert_true(json_number(line, "fields.id") >= 1);
+    assert_non_null(strstr(line, "\"score_1\""));
+    free(line);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -380,6 +418,7 @@ int main(void)
         cmocka_unit_test(tail_leaves_out_sends),
         cmocka_unit_test(notes_have_their_values_in_place),
         cmocka_unit_test(a_trace_has_the_notes_of_the_cores_in_the_time_of_the_run),
+        cmocka_unit_test(sent_messages_have_their_fields),
         cmocka_unit_test(notes_are_taken_only_if_somebody_reads_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
