@@ -4,6 +4,7 @@
 #include "cli/inquiry.h"
 #include "core/duration.h"
 #include "os/clock.h"
+#include "runtime/period.h"
 #include "runtime/runs.h"
 #include "runtime/trail.h"
 
@@ -23,12 +24,17 @@ struct settings {
 };
 
 /* 2026-11-16T01:02:03[.5][Z], with a blank for the T and without seconds too; @SECONDS; or a time
- * like 10min, for that long ago. */
+ * like 10min or 3d, for that long ago. */
 static bool instant_parse(const char *text, int64_t now_ns, int64_t *ret_ns)
 {
     int64_t value_ns;
+    int64_t value_s;
     if (cv__duration_parse(text, &value_ns)) {
         *ret_ns = now_ns - value_ns;
+        return true;
+    }
+    if (cv__period_parse(text, &value_s)) { /* days and weeks */
+        *ret_ns = now_ns - value_s * NS_PER_S;
         return true;
     }
     if (text[0] == '@') {
@@ -264,7 +270,7 @@ static int parse(int argc, char **argv, struct settings *s, const char **ret_via
         case 's':
             if (!instant_parse(optarg, s->now_ns, option == 'a' ? &s->at_ns : &s->since_ns)) {
                 return cv__wrong_usage("--%s takes an instant like '2026-01-31 14:00', @SECONDS or "
-                                       "10min (ago), not '%s'",
+                                       "10min, 2h, 3d (ago), not '%s'",
                                        option == 'a' ? "at" : "since", optarg);
             }
             s->has_at = s->has_at || option == 'a';
@@ -330,7 +336,7 @@ const struct cv_verb cv__verb_history = {
             "user\n"
             "  --json         a list of objects\n\n"
             "TIME is '2026-01-31 14:00[:05]' in local time, '2026-01-31T14:00:05Z', @SECONDS of\n"
-            "Unix time, or a duration like 10min, for that long ago.\n"
+            "Unix time, or a duration like 10min, 2h or 3d, for that long ago.\n"
             "Exit status: 0 found, 1 nobody led, 2 wrong usage or no answer.\n",
     .run = run,
 };

@@ -1,4 +1,5 @@
 /* src/cli/cmd_sim.c - `conclave sim FILE...`: runs scenarios. */
+#include "base/screen.h"
 #include "cli/cli.h"
 #include "report/runner.h"
 #include "report/timeline.h"
@@ -9,7 +10,6 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,15 +25,6 @@ static double now_s(void)
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now); /* always there on Linux */
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-static uint32_t terminal_columns(void)
-{
-    struct winsize size;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40) {
-        return size.ws_col;
-    }
-    return 100;
 }
 
 static int shrink_text(const char *name, const char *text, uint64_t seed)
@@ -89,7 +80,7 @@ static int run_one(const struct sim_scenario *scenario, const struct settings *s
     if (settings->is_json) {
         sim_report_json(world, settings->is_timed ? wall_s : -1, stdout);
     } else if (settings->draws) {
-        sim_timeline_draw(world, terminal_columns(), isatty(STDOUT_FILENO) == 1, stdout);
+        sim_timeline_draw(world, cv__screen_columns(), cv__screen_has_colour(stdout), stdout);
         if (!is_ok) {
             sim_report_failures(world, stdout);
         }
@@ -173,7 +164,7 @@ static int run_many(const struct sim_scenario *scenario, const struct settings *
         .run_count = settings->run_count,
         .thread_count = (uint32_t)settings->thread_count,
         .is_timed = settings->is_timed,
-        .shows_progress = isatty(STDERR_FILENO) == 1,
+        .shows_progress = cv__screen_shows_progress(),
         .json = settings->is_json ? stdout : NULL,
     };
     struct sim_runner_result result;
@@ -220,7 +211,7 @@ static int run_file(const char *path, const struct settings *settings)
             const struct sim_runner_options options = {
                 .first_seed = seed,
                 .run_count = settings->run_count,
-                .shows_progress = isatty(STDERR_FILENO) == 1,
+                .shows_progress = cv__screen_shows_progress(),
             };
             sim_runner_run(scenario, &options, &result);
         }
@@ -293,7 +284,7 @@ static int run_swarm(const struct settings *settings)
         .run_count = settings->run_count,
         .thread_count = (uint32_t)settings->thread_count,
         .is_timed = settings->is_timed,
-        .shows_progress = isatty(STDERR_FILENO) == 1,
+        .shows_progress = cv__screen_shows_progress(),
         .swarm = protocol,
         .json = settings->is_json ? stdout : NULL,
     };

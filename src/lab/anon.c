@@ -71,7 +71,7 @@ static const struct sim_world_options with_history = {.keeps_history = true};
 
 static void measure_fig3(struct sim_scenario *scenario, uint64_t seed, struct fig3 *f)
 {
-    struct sim_world *w = sim_world_new(scenario, seed, &with_history);
+    struct sim_world *w = cv__lab_world(scenario, seed, &with_history);
     sim_world_run(w, scenario->run_ns);
     bool has_asked[CV_ANON_NODES] = {false};
     uint32_t asked = 0;
@@ -146,7 +146,7 @@ static double measure_eq1(uint32_t r, uint64_t seed)
         "at %dms resign leader\nrun %dms\n",
         r, NODES + 1, NET_MS, PAR_MS, SEQ_MS, (unsigned long long)(1000 + seed), RESIGN_MS,
         RESIGN_MS + 2000);
-    struct sim_world *w = sim_world_new(scenario, seed, &with_history);
+    struct sim_world *w = cv__lab_world(scenario, seed, &with_history);
     sim_world_run(w, scenario->run_ns);
     double took_ms = INFINITY;
     for (uint32_t i = 0; i < w->history.election_count; i++) {

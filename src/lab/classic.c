@@ -10,6 +10,8 @@
 #include "lab/lab.h"
 #include "sim/world.h"
 
+#include <getopt.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -75,7 +77,7 @@ static struct measured measure(const char *protocol, enum detector who, const ch
         "at %dms crash %u\nat %dms peer-down %u at %s\nrun %dms\n",
         protocol, node_count, CRASH_MS, dead, CRASH_MS, dead, told, CRASH_MS + 900);
     const struct sim_world_options options = {.keeps_history = true};
-    struct sim_world *world = sim_world_new(scenario, scenario->seed, &options);
+    struct sim_world *world = cv__lab_world(scenario, scenario->seed, &options);
     sim_world_run(world, CRASH_MS * NS_PER_MS - 1);
     uint64_t before[SIM_TYPES_MAX];
     memcpy(before, world->messages.count_by_type, sizeof before);
@@ -117,7 +119,7 @@ static bool agrees(const struct claim *claim, uint32_t node_count, const struct 
     return m->is_elected && count_agrees && time_agrees;
 }
 
-static bool print_claim(const struct claim *claim)
+static bool add_claim(struct cv_table *table, const struct claim *claim)
 {
     static const char *const who[] = {"best", "worst", "all"};
     bool all_agree = true;
@@ -128,61 +130,109 @@ static bool print_claim(const struct claim *claim)
         all_agree = all_agree && is_ok;
         const int64_t halves =
             claim->square_halves * n * n + claim->linear_halves * n + claim->constant_halves;
-        char said[32] = "";
-        if (claim->transmissions > 0) {
-            (void)snprintf(said, sizeof said, "%lld", (long long)claim->transmissions);
-        }
-        (void)printf("%-15s %-6s %3u  %-9s %5llu  %s %-9s %5lld  %6llu  %9.1f  %5s  %s\n",
-                     claim->protocol, who[claim->who], n, claim->what != NULL ? claim->what : "all",
-                     (unsigned long long)m.counted,
-                     claim->relation == EXACTLY ? "= " : "<=", claim->formula,
-                     (long long)(halves / 2), (unsigned long long)m.total, m.transmissions, said,
-                     is_ok ? "agrees" : "DISAGREES");
+        cv__table_row(
+            table, CV_TEXT(claim->protocol), CV_TEXT(who[claim->who]), CV_NUMBER(n),
+            CV_TEXT(claim->what != NULL ? claim->what : "all"), CV_NUMBER((double)m.counted),
+            CV_TEXT(claim->relation == EXACTLY ? "=" : "<="), CV_TEXT(claim->formula),
+            CV_NUMBER((double)(halves / 2)), CV_NUMBER((double)m.total), CV_NUMBER(m.transmissions),
+            CV_NUMBER(claim->transmissions > 0 ? (double)claim->transmissions : NAN),
+            CV_TEXT(is_ok ? "agrees" : "DISAGREES"));
     }
     return all_agree;
 }
 
-/* A plain scenario in which two lead at once; false if they do not. */
-static bool show_two_leaders(const char *protocol, const char *name, const char *faults)
+/* How a plain scenario leads to two leaders at once; false if it does not. */
+struct two_leaders {
+    char detail[sizeof((struct cv_broken){0}.detail)];
+};
+
+static bool add_two_leaders(struct cv_table *table, const char *protocol, const char *name,
+                            const char *faults, struct two_leaders *kept)
 {
     struct sim_scenario *scenario =
         cv__lab_scenario("protocol %s\nnodes 5\nlink * delay 1ms\n%s\nrun 3s\n"
                          "expect broken at-most-one-leader\n",
                          protocol, faults);
     const struct sim_world_options options = {0};
-    struct sim_world *world = sim_world_new(scenario, scenario->seed, &options);
+    struct sim_world *world = cv__lab_world(scenario, scenario->seed, &options);
     const bool is_ok = sim_world_run_all(world);
     const struct cv_broken *broken = &world->properties.broken[CV_PROPERTY_AT_MOST_ONE_LEADER];
-    (void)printf("%-15s %-10s at %.3f s: %s\n", protocol, name, (double)broken->at_ns / 1e9,
-                 broken->is_broken ? broken->detail : "NOT SHOWN");
+    (void)snprintf(kept->detail, sizeof kept->detail, "%s",
+                   broken->is_broken ? broken->detail : "NOT SHOWN");
+    cv__table_row(table, CV_TEXT(protocol), CV_TEXT(name), CV_NUMBER((double)broken->at_ns / 1e9),
+                  CV_TEXT(kept->detail));
     sim_world_free(world);
     sim_scenario_free(scenario);
     return is_ok;
 }
 
-int cv__lab_classic(int argc, char **argv)
+static void report_formulas(struct cv_lab_report *report)
 {
-    if (argc > 1) {
-        return cv__wrong_usage("lab classic takes no argument: '%s'", argv[1]);
-    }
+    struct cv_table table = {.name = "elections",
+                             .about = "One transmission takes 1 ms, T = 3.",
+                             .column = {{"protocol", 15, 0, true},
+                                        {"case", 5, 0, true},
+                                        {"N", 3, 0, false},
+                                        {"messages", 9, 0, true},
+                                        {"sent", 5, 0, false},
+                                        {"is", 2, 0, true},
+                                        {"said", 9, 0, true},
+                                        {"said_messages", 13, 0, false},
+                                        {"in_all", 6, 0, false},
+                                        {"time_transmissions", 18, 1, false},
+                                        {"said_time", 9, 0, false},
+                                        {"verdict", 0, 0, true}}};
     bool all_agree = true;
-    (void)printf("The coordinator crashes; `best`: the second highest learns of it, `worst`: the "
-                 "lowest alone,\n`all`: everybody at once. One transmission takes 1 ms, T = 3.\n\n"
-                 "%-15s %-6s %3s  %-9s %5s  %-12s %5s  %6s  %9s  %5s\n",
-                 "protocol", "case", "N", "messages", "sent", "said", "", "in all", "time (tr.)",
-                 "said");
     for (uint32_t i = 0; i < COUNT_OF(claims); i++) {
-        all_agree = print_claim(&claims[i]) && all_agree;
+        all_agree = add_claim(&table, &claims[i]) && all_agree;
     }
-    (void)printf("\nTwo leaders at once, which none of them can exclude:\n");
+    cv__lab_report_table(report, &table);
+    cv__lab_report_claim(report, CV_JUDGED(all_agree), "messages and times are as the formulas say",
+                         "%s", all_agree ? "all of them" : "not so: see the table");
+    cv__table_fini(&table);
+}
+
+static void report_two_leaders(struct cv_lab_report *report)
+{
+    struct two_leaders kept[2 * COUNT_OF(claims)];
+    struct cv_table table = {.name = "two_leaders",
+                             .about = "Two leaders at once, which none of them can exclude:",
+                             .column = {{"protocol", 15, 0, true},
+                                        {"fault", 10, 0, true},
+                                        {"at_s", 6, 3, false},
+                                        {"what", 0, 0, true}}};
+    bool all_shown = true;
     for (uint32_t i = 0; i < COUNT_OF(claims); i++) {
         const char *protocol = claims[i].protocol;
         if (i > 0 && strcmp(protocol, claims[i - 1].protocol) == 0) {
             continue; /* the claims are sorted by protocol: once for each */
         }
-        const bool splits = show_two_leaders(protocol, "partition", "at 1s partition 1 2 | 3 4 5");
-        const bool sleeps = show_two_leaders(protocol, "pause", "at 1s pause leader for 1s");
-        all_agree = all_agree && splits && sleeps;
+        const bool splits = add_two_leaders(&table, protocol, "partition",
+                                            "at 1s partition 1 2 | 3 4 5", &kept[2 * i]);
+        const bool sleeps = add_two_leaders(&table, protocol, "pause", "at 1s pause leader for 1s",
+                                            &kept[2 * i + 1]);
+        all_shown = all_shown && splits && sleeps;
     }
-    return all_agree ? EXIT_FINE : EXIT_NO;
+    cv__lab_report_table(report, &table);
+    cv__lab_report_claim(report, CV_JUDGED(all_shown),
+                         "a partition or a pause leads to two leaders", "%s",
+                         all_shown ? "with each of them" : "not so: see the table");
+    cv__table_fini(&table);
+}
+
+int cv__lab_classic(int argc, char **argv)
+{
+    struct cv_lab_report report = {.experiment = "classic"};
+    if (!cv__option_json(argc, argv, &report.is_json)) {
+        return EXIT_USAGE;
+    }
+    if (optind < argc) {
+        return cv__wrong_usage("lab classic takes options only, not '%s'", argv[optind]);
+    }
+    cv__lab_report_begin(&report,
+                         "The coordinator crashes; `best`: the second highest learns of it, "
+                         "`worst`: the lowest alone,\n`all`: everybody at once.");
+    report_formulas(&report);
+    report_two_leaders(&report);
+    return cv__lab_report_end(&report);
 }

@@ -4,6 +4,8 @@
 #include "base/command.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/screen.h"
+#include "os/clock.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -82,6 +84,41 @@ struct sim_scenario *cv__lab_scenario(const char *format, ...)
         abort(); /* the text is ours */
     }
     return scenario;
+}
+
+/* ---- Progress -------------------------------------------------------------------------------- */
+
+#define PROGRESS_NS (100 * NS_PER_MS)
+
+/* Of the experiment that this process runs; experiments run their worlds in one thread. */
+static struct {
+    uint64_t run_count;
+    int64_t begin_ns, shown_ns;
+    bool is_shown;
+} progress;
+
+struct sim_world *cv__lab_world(const struct sim_scenario *scenario, uint64_t seed,
+                                const struct sim_world_options *options)
+{
+    const int64_t now_ns = cv__clock_now_ns();
+    progress.begin_ns = progress.run_count == 0 ? now_ns : progress.begin_ns;
+    progress.run_count++;
+    if (now_ns - progress.shown_ns >= PROGRESS_NS && cv__screen_shows_progress()) {
+        progress.is_shown = true;
+        progress.shown_ns = now_ns;
+        (void)fprintf(stderr, "\r%llu runs, %lld s ", (unsigned long long)progress.run_count,
+                      (long long)((now_ns - progress.begin_ns) / NS_PER_S));
+    }
+    return sim_world_new(scenario, seed, options);
+}
+
+/* Before a result is printed in its place. */
+static void progress_clear(void)
+{
+    if (progress.is_shown) {
+        progress.is_shown = false;
+        (void)fprintf(stderr, "\r%*s\r", 40, "");
+    }
 }
 
 /* ---- Samples --------------------------------------------------------------------------------- */
@@ -256,6 +293,7 @@ void cv__lab_report_begin(struct cv_lab_report *report, const char *about)
 
 void cv__lab_report_table(struct cv_lab_report *report, const struct cv_table *table)
 {
+    progress_clear();
     if (report->is_json) {
         json_table(table);
     } else {
@@ -313,6 +351,7 @@ static void json_claims(const struct cv_lab_report *report)
 
 int cv__lab_report_end(struct cv_lab_report *report)
 {
+    progress_clear();
     if (report->is_json) {
         json_claims(report);
     } else {

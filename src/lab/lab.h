@@ -2,16 +2,23 @@
  * tables and claims that are printed for people or as JSON, and plots drawn by gnuplot.
  *
  * An experiment fills tables and judges claims; a report tells both in the way that was asked for.
- * Equal inputs give equal bytes, in tables and plots alike: nothing here looks at a clock. Memory
- * grows with what was measured; running out of it ends the program. */
+ * Equal inputs give equal bytes, in tables and plots alike. Memory grows with what was measured;
+ * running out of it ends the program. Progress is shown at a terminal only, and is no part of the
+ * output. */
 #ifndef CV_LAB_LAB_H
 #define CV_LAB_LAB_H
 
 #include "scenario/scenario.h"
+#include "sim/world.h"
 
 /* A scenario from text, as printf() makes it. The text is ours: a mistake in it ends the program.
  */
 struct sim_scenario *cv__lab_scenario(const char *format, ...) CV_PRINTF(1, 2);
+
+/* sim_world_new(), counted: at a terminal a line on standard error tells how many runs there were.
+ */
+struct sim_world *cv__lab_world(const struct sim_scenario *scenario, uint64_t seed,
+                                const struct sim_world_options *options);
 
 /* ---- Options --------------------------------------------------------------------------------- */
 

@@ -121,7 +121,7 @@ void cv__lab_measure_stable(const struct cv_lab_rounds *rounds, struct cv_lab_st
     struct sim_scenario *scenario = stable_scenario(rounds, &from_ns);
     struct counter counter = {.stable = ret_stable, .round_count = rounds->round_count};
     const struct sim_world_options options = {.observe = count_record, .context = &counter};
-    struct sim_world *w = sim_world_new(scenario, scenario->seed, &options);
+    struct sim_world *w = cv__lab_world(scenario, scenario->seed, &options);
     counter.world = w;
     memset(ret_stable, 0, sizeof *ret_stable);
     sim_world_run(w, from_ns);
@@ -242,7 +242,7 @@ struct cv_lab_recovery cv__lab_measure_loss(const struct cv_lab_loss *loss, uint
         .excluded_ns = -1,
     };
     const struct sim_world_options options = {.observe = watch_orphans, .context = &o};
-    struct sim_world *w = sim_world_new(scenario, seed, &options);
+    struct sim_world *w = cv__lab_world(scenario, seed, &options);
     o.world = w;
     sim_world_run(w, o.fault_ns);
 

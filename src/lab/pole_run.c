@@ -218,7 +218,7 @@ struct cv_lab_outcome cv__lab_pole_run(const struct cv_lab_setting *setting, uin
     const struct cv_lab_wan *wan = &setting->wan;
     struct sim_scenario *scenario = scenario_of(wan, setting->oracle, setting->preference);
     const struct sim_world_options world_options = {0};
-    struct sim_world *w = sim_world_new(scenario, seed, &world_options);
+    struct sim_world *w = cv__lab_world(scenario, seed, &world_options);
     struct meter m = {.on_request = on_request, .context = context};
     struct sim_service_options options = options_for(seed);
     options.every = setting->every;
@@ -323,7 +323,7 @@ struct cv_lab_handover cv__lab_pole_resign(const struct cv_lab_wan *wan, uint32_
     CV_ASSERT(length > 0 && (size_t)length < sizeof oracle);
     struct sim_scenario *scenario = scenario_of(wan, oracle, NULL);
     const struct sim_world_options world_options = {0};
-    struct sim_world *w = sim_world_new(scenario, seed, &world_options);
+    struct sim_world *w = cv__lab_world(scenario, seed, &world_options);
     struct moved m = {.handed_ns = 0};
     struct sim_service_options service_options = options_for(seed);
     service_options.every = 10;
@@ -410,7 +410,7 @@ cv_id cv__lab_pole_elect(const struct cv_lab_wan *wan, const char *oracle, uint6
 {
     struct sim_scenario *scenario = scenario_of(wan, oracle, NULL);
     const struct sim_world_options world_options = {0};
-    struct sim_world *w = sim_world_new(scenario, seed, &world_options);
+    struct sim_world *w = cv__lab_world(scenario, seed, &world_options);
     struct sim_service_options options = options_for(seed);
     options.report_ns = 0; /* there are no clients, and histories are as drawn */
     struct sim_service *s = sim_service_new(w, &options);

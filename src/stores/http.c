@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define BODY_BYTES_MAX (16u << 20) /* more than any answer about one election */
 #define CONNECTIONS_MAX 8L         /* to one server; further calls wait for their turn */
@@ -34,6 +35,7 @@ struct cv_http {
     uv_timer_t timer;
     struct cv_http_tls tls;
     struct cv_http_call *calls;
+    bool has_answer; /* a server has spoken HTTP to us */
     bool is_closing;
 };
 
@@ -90,19 +92,46 @@ static bool tell_line(struct cv_http_call *call)
     return true;
 }
 
+/* A server that wants TLS and gets HTTP says so in plain text (those written in Go do), answers
+ * with something else, or just closes the connection. The last is no sign once it has answered. */
+static bool may_want_tls(const struct cv_http_call *call)
+{
+    char *scheme = NULL;
+    (void)curl_easy_getinfo(call->curl, CURLINFO_SCHEME, &scheme);
+    if (scheme == NULL || strcasecmp(scheme, "http") != 0) {
+        return false;
+    }
+    switch (call->code) {
+    case CURLE_OK:
+        return call->body != NULL && strstr(call->body, "HTTPS server") != NULL;
+    case CURLE_GOT_NOTHING:
+    case CURLE_RECV_ERROR:
+    case CURLE_SEND_ERROR:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_UNRECOVERABLE_POLL:
+    case CURLE_WEIRD_SERVER_REPLY:
+        return !call->http->has_answer;
+    default:
+        return false;
+    }
+}
+
 static void tell_done(struct cv_http_call *call)
 {
+    const bool may_be_tls = may_want_tls(call);
     struct cv_http_result result = {.body = call->body != NULL ? call->body : "",
                                     .body_bytes = call->body_bytes,
                                     .why = call->error[0] != '\0' ? call->error
                                                                   : curl_easy_strerror(call->code)};
-    if (call->code == CURLE_OK) {
+    if (call->code == CURLE_OK && !may_be_tls) {
         (void)curl_easy_getinfo(call->curl, CURLINFO_RESPONSE_CODE, &result.status);
+        call->http->has_answer = true;
     }
     void (*done)(void *user, const struct cv_http_result *result) = call->done;
     void *user = call->user;
-    char why[CURL_ERROR_SIZE + 1];
-    (void)snprintf(why, sizeof why, "%s", result.why);
+    char why[CURL_ERROR_SIZE + 64];
+    (void)snprintf(why, sizeof why, "%s%s", call->code == CURLE_OK ? "no HTTP" : result.why,
+                   may_be_tls ? "; if it is a TLS port, add tls=yes" : "");
     result.why = why;
     char *body = call->body;
     call->body = NULL;

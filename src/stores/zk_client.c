@@ -331,8 +331,12 @@ static void on_log(const char *message)
     const char *at = strstr(message, "errno=");
     if (pumped != NULL && at != NULL) {
         const int number = atoi(at + strlen("errno="));
+        /* A server that wants TLS closes the connection when it hears something else. */
+        const bool may_be_tls = number == ECONNRESET && !pumped->was_connected;
         if (number != 0) {
-            (void)snprintf(pumped->why, sizeof pumped->why, "%s", strerror(number));
+            (void)snprintf(
+                pumped->why, sizeof pumped->why, "%s%s", strerror(number),
+                may_be_tls ? "; if it is a TLS port: this client has no TLS, use a tunnel" : "");
         }
     }
 }

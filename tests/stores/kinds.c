@@ -266,7 +266,7 @@ void etcd_is_reached_by_certificates(void **unused)
     (void)snprintf(bare, sizeof bare, "%.*s", (int)strcspn(at, "&"), at);
     assert_fails(bare, "etcd 127.0.0.1"); /* we have none to show */
     (void)snprintf(bare, sizeof bare, "%.*s", (int)strcspn(at, "?"), at);
-    assert_fails(bare, "etcd 127.0.0.1"); /* not even TLS */
+    assert_fails(bare, "add tls=yes"); /* not even TLS */
 }
 
 void zookeeper_nodes_belong_to_their_maker(void **unused)

@@ -260,7 +260,7 @@ refuses '--json goes with neither' sim --json --shrink wrong.scn
 refuses '--timeline draws one run' sim --timeline --runs 2 good.scn
 refuses "unknown experiment 'modern'; known: anon, classic, local, pole" lab modern
 refuses "lab anon takes options only, not 'x'" lab anon x
-refuses "lab classic takes no argument: 'x'" lab classic x
+refuses "lab classic takes options only, not 'x'" lab classic x
 
 # ---- JSON -----------------------------------------------------------------------------------------
 
@@ -391,6 +391,20 @@ check 'a timeline is 100 columns wide' sh -c '[ "$(grep "^node" out | wc -L)" -l
 if command -v script >/dev/null; then
     TERM=xterm script -qec "'$CONCLAVE' sim --timeline good.scn" /dev/null >out 2>err </dev/null
     check 'a terminal gets colours' grep -q "$escape" out
+    NO_COLOR=1 TERM=xterm script -qec "'$CONCLAVE' sim --timeline good.scn" /dev/null >out 2>err </dev/null
+    check 'NO_COLOR is obeyed' sh -c "! grep -q '$escape' out"
+    TERM=dumb script -qec "'$CONCLAVE' sim --timeline good.scn" /dev/null >out 2>err </dev/null
+    check 'TERM=dumb is obeyed' sh -c "! grep -q '$escape' out"
+    TERM=xterm script -qec "'$CONCLAVE' sim --runs 50 good.scn" /dev/null >out 2>err </dev/null
+    check 'a terminal sees progress' grep -q ' of 50 runs' out
+    TERM=dumb script -qec "'$CONCLAVE' sim --runs 50 good.scn" /dev/null >out 2>err </dev/null
+    check 'a terminal that cannot go back sees none' sh -c '! grep -q " of 50 runs" out'
+    TERM=xterm script -qec "'$CONCLAVE' lab classic" /dev/null >out 2>err </dev/null
+    check 'an experiment shows progress' grep -q ' runs, ' out
+    NO_COLOR=1 script -qec "stty cols 38; '$CONCLAVE' sim --timeline $SOURCE_ROOT/tests/scenario/demo.scn" \
+        /dev/null 2>err </dev/null | tr -d '\r' >out
+    check 'a narrow terminal gets narrow rows' \
+        sh -c '[ "$(sed -n "/!.*at /q; p" out | wc -L)" -le 38 ] && grep -q "^node 5" out'
 fi
 
 # ---- lab ------------------------------------------------------------------------------------------

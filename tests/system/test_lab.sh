@@ -19,6 +19,14 @@ fail() {
 [ "$(grep -c ' agrees$' "$work/classic")" -eq 75 ] || fail "lab classic: not 75 figures"
 [ "$(grep -c ' while node ' "$work/classic")" -eq 10 ] || fail "lab classic: not 10 pairs of leaders"
 
+"$CONCLAVE" lab classic --json >"$work/classic" || fail "lab classic --json: exit status $?"
+python3 - "$work/classic" <<'PYTHON' || fail "lab classic --json"
+import json, sys
+told = json.load(open(sys.argv[1], encoding="utf-8"))
+assert told["experiment"] == "classic" and told["ok"] is True
+assert len(told["elections"]) == 75 and len(told["two_leaders"]) == 10
+PYTHON
+
 # ---- local ----------------------------------------------------------------------------------------
 
 "$CONCLAVE" lab local --tiny >"$work/local" || { tail -n 45 "$work/local"; fail "lab local: $?"; }

@@ -459,7 +459,7 @@ for instant in x '' @ @x '2026-13-01' '2026-01-31 14' '2026-01-31 14:00 x' '2026
     fails 2 "--since takes an instant like '2026-01-31 14:00'" history x --since "$instant"
 done
 for instant in '2001-01-31' '2001-01-31 14:00' '2001-01-31T14:00:05' '2001-01-31T14:00:05Z' \
-    '2001-01-31 14:00:05.25' @1000000000 @1000000000.5 10min 36h; do
+    '2001-01-31 14:00:05.25' @1000000000 @1000000000.5 10min 36h 3d 1w; do
     fails 1 'nobody is known to have led then' history x --at "$instant"
     run 0 history x --since "$instant"
     check "a header, and one leadership since $instant" [ "$(wc -l <out)" -eq 2 ]

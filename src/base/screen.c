@@ -1,0 +1,33 @@
+/* src/base/screen.c - see screen.h. */
+#include "base/screen.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define COLUMNS_DEFAULT 100
+
+uint32_t cv__screen_columns(void)
+{
+    struct winsize size;
+    const bool is_told = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    return is_told ? size.ws_col : COLUMNS_DEFAULT;
+}
+
+static bool is_clever_terminal(int fd)
+{
+    const char *term = getenv("TERM");
+    return isatty(fd) == 1 && (term == NULL || strcmp(term, "dumb") != 0);
+}
+
+bool cv__screen_has_colour(FILE *out)
+{
+    const char *refused = getenv("NO_COLOR");
+    return is_clever_terminal(fileno(out)) && (refused == NULL || refused[0] == '\0');
+}
+
+bool cv__screen_shows_progress(void)
+{
+    return is_clever_terminal(STDERR_FILENO);
+}
