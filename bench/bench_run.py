@@ -260,7 +260,8 @@ class Bench:
             leader = contest.owner(contest.stamps.expect()[1])
             contest.settle(leader, pause_s=0.5)
             waiting, = [pid for pid in contest.pids if pid != leader]
-            of = {"supervisor": waiting, "guard": children(waiting)[0]}
+            guard, = children(waiting)
+            of = {"supervisor": waiting, "guard": guard, "next": children(guard)[0]}
             before = {name: self.cpu_ns(pid) for name, pid in of.items()}
             begin = time.monotonic_ns()
             time.sleep(0.3 if self.is_tiny else 20)

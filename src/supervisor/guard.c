@@ -26,6 +26,9 @@
 #define SWEEP_NS_MIN (1 * NS_PER_MS)
 #define SWEEP_NS_MAX (20 * NS_PER_MS)
 #define PLAIN_SWEEPS 3u /* then freeze first */
+/* After a run the supervisor usually ends; and a process that could not be made is tried again. */
+#define PREPARE_NS (20 * NS_PER_MS)
+#define PREPARE_AGAIN_NS (1 * NS_PER_S)
 
 #define TOO_LATE_CODE INT32_MAX /* not an errno */
 
@@ -36,6 +39,11 @@ struct guard {
     int inherit_fd; /* -1: none */
     pid_t pid;      /* of the guard */
     bool is_orphan; /* the supervisor is gone */
+
+    /* The next command's process, which waits for its START; between runs only. */
+    pid_t next;         /* 0: none */
+    int next_fd;        /* to it; becomes exec_fd */
+    int64_t prepare_ns; /* when to make one */
 
     /* One run. */
     bool is_running;  /* from START until GONE */
@@ -94,30 +102,34 @@ static void report(struct guard *g, enum cv_guard_report_kind kind, int signo)
 
 /* ---- the command and the cleanup, before exec ------------------------------------------------ */
 
+static void set_variable(const char *name, const char *value)
+{
+    if (setenv(name, value, /* overwrite= */ 1) != 0) {
+        _exit(127); /* no memory at all: nothing runs */
+    }
+}
+
+/* All that is known before the leadership is. */
 static void set_environment(const struct guard *g)
 {
     const char *const *hidden = g->setting->of->hidden_variables;
     for (; hidden != NULL && *hidden != NULL; hidden++) {
         (void)unsetenv(*hidden); /* it is a name */
     }
-    char number[24];
-    (void)snprintf(number, sizeof number, "%" PRIu64, g->token);
-    const struct {
-        const char *name, *value;
-    } variables[] = {
-        {"CONCLAVE_ELECTION", g->setting->of->election},
-        {"CONCLAVE_NODE", g->setting->of->node},
-        {"CONCLAVE_TOKEN", number},
-        {"CONCLAVE_LEASE_FILE", g->setting->lease_path},
-    };
-    for (uint32_t i = 0; i < COUNT_OF(variables); i++) {
-        if (setenv(variables[i].name, variables[i].value, /* overwrite= */ 1) != 0) {
-            _exit(127); /* no memory at all: nothing runs */
-        }
-    }
+    set_variable("CONCLAVE_ELECTION", g->setting->of->election);
+    set_variable("CONCLAVE_NODE", g->setting->of->node);
+    set_variable("CONCLAVE_LEASE_FILE", g->setting->lease_path);
 }
 
-static void reset_signals(const struct guard *g)
+static void set_token(uint64_t token)
+{
+    char number[24];
+    (void)snprintf(number, sizeof number, "%" PRIu64, token);
+    set_variable("CONCLAVE_TOKEN", number);
+}
+
+/* Signals stay blocked. */
+static void reset_handlers(const struct guard *g)
 {
     for (int signo = 1; signo < NSIG; signo++) {
         struct sigaction now;
@@ -126,6 +138,10 @@ static void reset_signals(const struct guard *g)
             (void)signal(signo, SIG_DFL);
         }
     }
+}
+
+static void reset_mask(const struct guard *g)
+{
     (void)sigprocmask(SIG_SETMASK, &g->setting->mask, NULL);
 }
 
@@ -148,11 +164,30 @@ static void die_with_the_guard(const struct guard *g)
     }
 }
 
+/* What the supervisor opened for itself (a lock, a connection) must not live on in the guard, nor
+ * what the guard has in the next command's process: all of that closes on exec. What it was started
+ * with is the command's to have, as with any other program that starts one. */
+static void close_own(int except_fd)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    if (folder == NULL) {
+        return; /* without /proc: they close in the command, at least */
+    }
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        const int fd = atoi(entry->d_name);
+        const int flags = entry->d_name[0] == '.' ? -1 : fcntl(fd, F_GETFD);
+        if (flags >= 0 && (flags & FD_CLOEXEC) != 0 && fd != except_fd && fd != dirfd(folder)) {
+            (void)close(fd); /* nothing was written by us */
+        }
+    }
+    (void)closedir(folder);
+}
+
+/* The leadership has begun. */
 static _Noreturn void command_run(const struct guard *g, const struct cv_guard_request *request,
                                   int exec_fd)
 {
-    die_with_the_guard(g);
-    (void)setpgid(0, 0);
+    die_with_the_guard(g); /* it may have died while we were waiting */
     if (request->is_foreground) {
         (void)tcsetpgrp(STDIN_FILENO,
                         getpid()); /* SIGTTOU is blocked; a lost terminal is no reason */
@@ -160,8 +195,8 @@ static _Noreturn void command_run(const struct guard *g, const struct cv_guard_r
     if (g->inherit_fd >= 0 && fcntl(g->inherit_fd, F_SETFD, 0) != 0) {
         command_fail(exec_fd, errno);
     }
-    set_environment(g);
-    reset_signals(g);
+    set_token(request->token);
+    reset_mask(g);
     /* Last, so that no pause before it counts: guard and supervisor may have been stopped
      * meanwhile. */
     if (cv__clock_now_ns() >= cv__schedule_term_ns(&g->setting->schedule, deadline_ns(g))) {
@@ -169,6 +204,28 @@ static _Noreturn void command_run(const struct guard *g, const struct cv_guard_r
     }
     (void)execvp(g->setting->of->argv[0], g->setting->of->argv);
     command_fail(exec_fd, errno);
+}
+
+/* The next command's process: everything that can be done before the leadership is done, and then
+ * it waits, with all signals blocked. It has no descriptor of the guard's. */
+static _Noreturn void next_run(struct guard *g, int fd)
+{
+    die_with_the_guard(g);
+    (void)setpgid(0, 0);
+    (void)prctl(PR_SET_NAME, "conclave-next");
+    close_own(fd);
+    set_environment(g);
+    reset_handlers(g);
+    struct cv_guard_request request;
+    g->inherit_fd = -1; /* the guard's copy was closed above */
+    ssize_t got;
+    do {
+        got = cv__guard_receive(fd, &request, &g->inherit_fd, /* waits= */ true);
+    } while (got < 0 && errno == EINTR);
+    if (got != (ssize_t)sizeof request) {
+        _exit(0); /* it is not needed any more */
+    }
+    command_run(g, &request, fd);
 }
 
 /* It may read nothing: in a group of its own it would be stopped at a terminal. */
@@ -184,7 +241,9 @@ static _Noreturn void cleanup_run(const struct guard *g)
         _exit(126);
     }
     set_environment(g);
-    reset_signals(g);
+    set_token(g->token);
+    reset_handlers(g);
+    reset_mask(g);
     (void)execl("/bin/sh", "sh", "-c", g->setting->of->cleanup, (char *)NULL);
     _exit(127);
 }
@@ -229,6 +288,7 @@ static void become_idle(struct guard *g)
     close_if_open(&g->inherit_fd); /* before the report: whoever reads it has the only copy */
     cv__lease_end(g->setting->lease, g->run);
     g->is_running = false;
+    g->prepare_ns = cv__clock_now_ns() + PREPARE_NS;
     report(g, CV_GUARD_GONE, 0);
 }
 
@@ -294,39 +354,82 @@ static void begin_run(struct guard *g, const struct cv_guard_request *request)
     g->cleanup_status = CV_CLEANUP_NONE;
 }
 
-static void start(struct guard *g, const struct cv_guard_request *request)
+/* Makes the next command's process; false: errno says why not. */
+static bool next_make(struct guard *g)
 {
+    CV_ASSERT(g->next == 0);
     int ends[2];
-    begin_run(g, request);
-    cv__cgroup_end_others(&g->cgroup);
-    const bool is_late =
-        cv__clock_now_ns() >= cv__schedule_term_ns(&g->setting->schedule, deadline_ns(g));
-    if (is_late || pipe2(ends, O_CLOEXEC) != 0) {
-        not_started(g, is_late ? TOO_LATE_CODE : errno);
-        become_idle(g);
-        return;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+        return false;
     }
     const pid_t pid = fork_into_group(g);
     if (pid == 0) {
-        command_run(g, request, ends[1]);
+        next_run(g, ends[1]);
     }
     const int failed_errno = errno;
     (void)close(ends[1]);
     if (pid < 0) {
         (void)close(ends[0]);
-        not_started(g, failed_errno);
+        errno = failed_errno;
+        return false;
+    }
+    (void)setpgid(pid, pid); /* both do it: whoever comes first */
+    g->next = pid;
+    g->next_fd = ends[0];
+    return true;
+}
+
+/* It has ended, or is ended: nothing of the user's has run. */
+static void next_drop(struct guard *g)
+{
+    if (g->next == 0) {
+        return;
+    }
+    (void)kill(g->next, SIGKILL); /* not reaped yet, so it is that one */
+    while (waitpid(g->next, NULL, 0) < 0 && errno == EINTR) {
+        /* once more */
+    }
+    close_if_open(&g->next_fd);
+    g->next = 0;
+}
+
+/* False: it is dead. */
+static bool next_start(const struct guard *g, const struct cv_guard_request *request)
+{
+    return g->next != 0 && cv__guard_send(g->next_fd, request, g->inherit_fd);
+}
+
+static void start(struct guard *g, const struct cv_guard_request *request)
+{
+    begin_run(g, request);
+    cv__cgroup_end_others(&g->cgroup);
+    const bool is_late =
+        cv__clock_now_ns() >= cv__schedule_term_ns(&g->setting->schedule, deadline_ns(g));
+    if (is_late) {
+        not_started(g, TOO_LATE_CODE);
         become_idle(g);
         return;
     }
-    (void)setpgid(pid, pid); /* both do it: whoever comes first */
-    g->exec_fd = ends[0];
-    g->command = pid;
-    g->started = pid;
+    if (!next_start(g, request)) { /* there is none yet, or somebody has killed it */
+        next_drop(g);
+        if (!next_make(g) || !next_start(g, request)) {
+            not_started(g, errno);
+            next_drop(g);
+            become_idle(g);
+            return;
+        }
+    }
+    g->exec_fd = g->next_fd;
+    g->command = g->next;
+    g->started = g->next;
+    g->next_fd = -1;
+    g->next = 0;
 }
 
 /* An earlier guard has run the command, and was killed with it. */
 static void clean(struct guard *g, const struct cv_guard_request *request)
 {
+    next_drop(g); /* this run ends when there is no child */
     begin_run(g, request);
     g->is_reported = true;
     g->is_killing = true;
@@ -473,10 +576,26 @@ static void step_cleanup(struct guard *g)
     }
 }
 
+/* Between runs: there is a process for the next command. */
+static void step_idle(struct guard *g)
+{
+    const int64_t now_ns = cv__clock_now_ns();
+    siginfo_t info = {0};
+    if (g->next != 0 && waitid(P_PID, (id_t)g->next, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        info.si_pid != 0) {
+        next_drop(g); /* somebody has killed it */
+        g->prepare_ns = now_ns + PREPARE_AGAIN_NS;
+    }
+    if (g->next == 0 && now_ns >= g->prepare_ns && !g->is_orphan && !next_make(g)) {
+        g->prepare_ns = now_ns + PREPARE_AGAIN_NS; /* START tries again, and tells */
+    }
+}
+
 /* Does what has become necessary because time has passed or a process has ended. */
 static void step(struct guard *g)
 {
     if (!g->is_running) {
+        step_idle(g);
         return;
     }
     if (g->is_cleaning) {
@@ -507,7 +626,7 @@ static void step(struct guard *g)
 static int64_t next_ns(const struct guard *g)
 {
     if (!g->is_running) {
-        return CV_NEVER_NS;
+        return g->next == 0 ? g->prepare_ns : CV_NEVER_NS;
     }
     if (g->is_killing || g->is_cleaning) {
         return g->sweep_ns;
@@ -557,29 +676,14 @@ static void on_request(struct guard *g, const struct cv_guard_request *request)
 static bool receive(struct guard *g)
 {
     struct cv_guard_request request;
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct iovec part = {.iov_base = &request, .iov_len = sizeof request};
-    struct msghdr message = {
-        .msg_iov = &part,
-        .msg_iovlen = 1,
-        .msg_control = &control,
-        .msg_controllen = sizeof control,
-    };
-    const ssize_t got = recvmsg(g->socket_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    const ssize_t got =
+        cv__guard_receive(g->socket_fd, &request, &g->inherit_fd, /* waits= */ false);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
         return errno == EINTR;
     }
     if (got != (ssize_t)sizeof request) {
         g->is_orphan = true; /* the other side is closed */
         return false;
-    }
-    const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    if (header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
-        close_if_open(&g->inherit_fd);
-        memcpy(&g->inherit_fd, CMSG_DATA(header), sizeof g->inherit_fd);
     }
     on_request(g, &request);
     return true;
@@ -615,25 +719,6 @@ static void hurry(void)
     (void)sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &first);
 }
 
-/* What the supervisor opened for itself (a lock, a connection) must not live on here: all of that
- * closes on exec. What it was started with is the command's to have, as with any other program that
- * starts one. */
-static void close_own(int except_fd)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    if (folder == NULL) {
-        return; /* without /proc: they close in the command, at least */
-    }
-    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
-        const int fd = atoi(entry->d_name);
-        const int flags = entry->d_name[0] == '.' ? -1 : fcntl(fd, F_GETFD);
-        if (flags >= 0 && (flags & FD_CLOEXEC) != 0 && fd != except_fd && fd != dirfd(folder)) {
-            (void)close(fd); /* nothing was written by us */
-        }
-    }
-    (void)closedir(folder);
-}
-
 static bool setup(struct guard *g, const struct cv_guard_setting *setting)
 {
     sigset_t child;
@@ -645,6 +730,7 @@ static bool setup(struct guard *g, const struct cv_guard_setting *setting)
     g->pid = getpid();
     g->exec_fd = -1;
     g->inherit_fd = -1;
+    g->next_fd = -1;
     g->socket_fd = setting->socket_fd;
     close_own(g->socket_fd);
     (void)sigemptyset(&child);
@@ -696,6 +782,7 @@ _Noreturn void cv__guard_run(const struct cv_guard_setting *setting)
         }
         step(g);
     }
+    next_drop(g);
     (void)unlink(setting->lease_path);
     cv__cgroup_remove(&g->cgroup);
     _exit(0); /* closes the rest */

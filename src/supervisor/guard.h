@@ -1,11 +1,13 @@
 /* src/supervisor/guard.h - the guard: the command's parent, which outlives a supervisor that was
  * killed.
  *
- * See supervisor.h for what it is for. It is one thread, allocates next to nothing, and waits in
- * poll() for: a request, the end of the supervisor (the socket closes; its pidfd too), a child, and
- * the clock. It blocks all signals and has a process group of its own, so that nothing a terminal
- * sends reaches it; it stays in the supervisor's session, because only there the command can be
- * given the terminal. The supervisor's side of the socket never blocks, nor does this one. */
+ * See supervisor.h for what it is for. While nothing runs, it has a child that waits to become the
+ * next command: forked, set up, and without any descriptor of ours. It is one thread, allocates
+ * next to nothing, and waits in poll() for: a request, the end of the supervisor (the socket
+ * closes; its pidfd too), a child, and the clock. It blocks all signals and has a process group of
+ * its own, so that nothing a terminal sends reaches it; it stays in the supervisor's session,
+ * because only there the command can be given the terminal. The supervisor's side of the socket
+ * never blocks, nor does this one. */
 #ifndef CV_SUPERVISOR_GUARD_H
 #define CV_SUPERVISOR_GUARD_H
 
@@ -76,6 +78,15 @@ struct cv_guard_setting {
 /* In the fork of the supervisor, with all signals blocked. Closes what closes on exec, but for the
  * socket. */
 _Noreturn void cv__guard_run(const struct cv_guard_setting *setting);
+
+/* Requests are few and short. False: the socket is full, so the receiver has not read for a long
+ * time, or it is dead; errno. */
+bool cv__guard_send(int socket_fd, const struct cv_guard_request *request, int inherit_fd);
+
+/* What recvmsg(2) returns: the size of a request if there is one, 0 if the other side is closed. A
+ * descriptor that comes with it, which closes on exec, takes the place of *ret_inherit_fd. */
+ssize_t cv__guard_receive(int socket_fd, struct cv_guard_request *ret_request, int *ret_inherit_fd,
+                          bool waits);
 
 /* An exit status as a shell gives it. */
 int cv__exit_status(int wait_code, int wait_status);

@@ -205,28 +205,9 @@ static void guard_drop(struct cv_supervisor *s)
     }
 }
 
-/* Requests are few and short. If the socket is full, the guard has not read for a long time or is
- * dead, and the rescue will begin. */
 static bool guard_ask(struct cv_supervisor *s, const struct cv_guard_request *request, int fd)
 {
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct iovec part = {.iov_len = sizeof *request};
-    struct cv_guard_request copy = *request;
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    part.iov_base = &copy;
-    if (fd >= 0) {
-        message.msg_control = &control;
-        message.msg_controllen = sizeof control;
-        control.header.cmsg_level = SOL_SOCKET;
-        control.header.cmsg_type = SCM_RIGHTS;
-        control.header.cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
-    }
-    return s->socket_fd >= 0 &&
-           sendmsg(s->socket_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof copy;
+    return s->socket_fd >= 0 && cv__guard_send(s->socket_fd, request, fd);
 }
 
 static void begin_rescue(struct cv_supervisor *s)

@@ -767,6 +767,76 @@ def a_new_guard_is_made_when_the_old_one_was_killed():
     assert run.status() == 137
 
 
+# ---- the next command's process ---------------------------------------------------------------------
+
+def contender(*command):
+    """A `conclave run` of an election that is this test's own, by its file."""
+    return subprocess.Popen([CONCLAVE, "run", "next", "--via", f"sqlite:{WORK}/next.{Run.count}", "--",
+                             *command], stdin=subprocess.DEVNULL)
+
+
+def child_of(pid, name):
+    """Its child that is called so."""
+    def find():
+        for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text("utf-8").split():
+            try:
+                if pathlib.Path(f"/proc/{child}/comm").read_text("utf-8").strip() == name:
+                    return int(child)
+            except OSError:
+                pass
+        return 0
+    return wait_until(name, find)
+
+
+def leader_and_waiting():
+    """A contender that leads, and one that waits: its process for the next command."""
+    Run.count += 1
+    done = os.path.join(WORK, f"done{Run.count}")
+    leader = contender("sleep", "600")
+    child_of(child_of(leader.pid, "conclave-guard"), "sleep")
+    waiting = contender("sh", "-c", f"echo $CONCLAVE_TOKEN >{done}")
+    prepared = child_of(child_of(waiting.pid, "conclave-guard"), "conclave-next")
+    return leader, waiting, prepared, done
+
+
+def a_process_for_the_next_command_waits_and_is_executed():
+    leader, waiting, prepared, done = leader_and_waiting()
+    wait_until("it has closed the guard's descriptors",
+               lambda: len(os.listdir(f"/proc/{prepared}/fd")) == 4)  # the three, and one to the guard
+    assert not os.path.exists(done)
+    leader.terminate()
+    leader.wait()
+    assert waiting.wait() == 0
+    assert lines_of(done) == ["2"]
+
+
+def another_is_made_when_that_process_is_killed():
+    leader, waiting, prepared, done = leader_and_waiting()
+    os.kill(prepared, signal.SIGKILL)
+    wait_until("it is reaped", lambda: not os.path.exists(f"/proc/{prepared}"))
+    leader.terminate()
+    leader.wait()
+    assert waiting.wait() == 0
+    assert lines_of(done) == ["2"]
+
+
+def that_process_dies_with_its_supervisor_and_with_its_guard():
+    leader, waiting, prepared, done = leader_and_waiting()
+    guard = parent(prepared)
+    os.kill(guard, signal.SIGKILL)
+    wait_until("it is gone", lambda: not is_alive(prepared))
+    waiting.kill()
+    waiting.wait()
+    other = contender("sh", "-c", "exit 1")
+    prepared = child_of(child_of(other.pid, "conclave-guard"), "conclave-next")
+    other.kill()
+    other.wait()
+    wait_until("it is gone", lambda: not is_alive(prepared))
+    leader.terminate()
+    leader.wait()
+    assert not os.path.exists(done)
+
+
 # ---- the terminal -----------------------------------------------------------------------------------
 
 class Skipped(Exception):
@@ -934,7 +1004,7 @@ def tests():
         elif callable(function) and getattr(function, "__module__", "") == "__main__" \
                 and "_" in name and function.__code__.co_argcount == 0 \
                 and not function.__code__.co_flags & 0x20 and name not in (
-                    "start_job", "own_group", "tree_with_cleanup"):
+                    "start_job", "own_group", "tree_with_cleanup", "leader_and_waiting"):
             yield name, function
 
 
