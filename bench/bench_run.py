@@ -218,7 +218,7 @@ class Bench:
                      is_ready=self.listens) as contest:
             times = contest.measure(runs, kills_command=False, pause_s=0.5)
         say(f"takeover by=conclave store=sqlite kill=supervisor contenders=3 {spread(times)} "
-            "asked_p50_ms=5 asked_max_ms=20")
+            "asked_p50_ms=4 asked_max_ms=20")
         if not self.flock:
             say("takeover by=flock skipped=not-installed")
             return
@@ -274,7 +274,7 @@ class Bench:
                 say(f"idle of={name} over_s={taken_ns / 1e9:.1f} cpu_percent={percent:.4f} rss_kib={rss} "
                     f"pss_kib={pss} private_kib={private}")
             say(f"idle of=contender cpu_percent={sums[1]:.4f} pss_kib={sums[0]} asked_cpu_percent=0.1 "
-                "asked_resident_kib=4096")
+                "asked_pss_kib=4096")
 
     def disk(self):
         """What a grant waits for, once: 28 KiB of the log, written and flushed."""
