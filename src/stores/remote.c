@@ -102,10 +102,14 @@ static void replace_one(struct cv_remote *remote, enum cv_store_verb verb, bool 
             remote->waiting[index].ask.verb != verb)) {
         index++;
     }
-    index = index < remote->count ? index : first;
-    /* The loop turns between the requests of its users, and empties this list. */
-    CV_ASSERT(remote->replaced_count < CV_REMOTE_WAITING_MAX);
-    remote->replaced[remote->replaced_count++] = remote->waiting[index].ask.request;
+    /* Places are kept for those that something else replaces, for nobody answers in their stead.
+     * There are few of them in a turn: after one of each kind, each replaces its like. */
+    const bool is_like = index < remote->count;
+    const uint32_t room = is_like ? CV_REMOTE_WAITING_MAX : CV_REMOTE_REPLACED_MAX;
+    index = is_like ? index : first;
+    if (remote->replaced_count < room) {
+        remote->replaced[remote->replaced_count++] = remote->waiting[index].ask.request;
+    }
     remote->count--;
     memmove(remote->waiting + index, remote->waiting + index + 1,
             (remote->count - index) * sizeof remote->waiting[0]);

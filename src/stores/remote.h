@@ -8,13 +8,15 @@
  *
  * A server that hangs while the user goes on asking fills the queue. Then a new request takes the
  * place of one that has not begun, which is answered FAILED: of the same kind if there is one, as
- * the later question is the one that matters. */
+ * the later question is the one that matters. If that happens more often in one turn of the loop
+ * than there are places for it, the later one's answer stands for both (store.h). */
 #ifndef CV_STORES_REMOTE_H
 #define CV_STORES_REMOTE_H
 
 #include "stores/store.h"
 
 #define CV_REMOTE_WAITING_MAX 16 /* the core has one or two, a command a few */
+#define CV_REMOTE_REPLACED_MAX (2 * CV_REMOTE_WAITING_MAX)
 #define CV_REMOTE_WHY_BYTES 512
 #define CV_REMOTE_TEXT_BYTES (3 * CV_ELECTION_BYTES) /* a name with everything odd as %XX */
 
@@ -40,7 +42,7 @@ struct cv_remote {
     void (*give_up)(void *store); /* waiting[0] is out of time; has to end in an answer */
     struct cv_remote_request waiting[CV_REMOTE_WAITING_MAX];
     uint32_t count;
-    uint64_t replaced[CV_REMOTE_WAITING_MAX]; /* request numbers, answered when the loop turns */
+    uint64_t replaced[CV_REMOTE_REPLACED_MAX]; /* request numbers, answered when the loop turns */
     uint32_t replaced_count;
     bool is_at_work;
     bool has_news; /* to be told after the answer that is at work */

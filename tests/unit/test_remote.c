@@ -11,7 +11,7 @@
 struct hanging {
     struct cv_remote remote;
     uint64_t begun;
-    uint64_t answered[2 * CV_REMOTE_WAITING_MAX];
+    uint64_t answered[2 * CV_REMOTE_REPLACED_MAX];
     uint32_t answered_count, failed_count;
     bool is_asking;
     bool is_closed;
@@ -127,6 +127,31 @@ static void a_flood_of_resign_requests_replaces_only_itself(void **unused)
     end(&h, &loop);
 }
 
+/* One that is asked hundreds of times before the loop turns: nothing from outside is an assertion. */
+static void a_flood_in_one_turn_is_answered_as_far_as_there_is_room(void **unused)
+{
+    (void)unused;
+    struct hanging h;
+    uv_loop_t loop;
+    hang(&h, &loop);
+    add(&h, 1, CV_STORE_RENEW, false);
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    for (uint64_t i = 0; i < 500; i++) {
+        add(&h, 1000 + i, CV_STORE_READ, false);
+    }
+    add(&h, 2, CV_STORE_RELEASE, false); /* takes the place of a READ, which is answered */
+    add(&h, 3, 0, /* is_resign_request= */ true);
+    const uint64_t first = h.remote.replaced[CV_REMOTE_WAITING_MAX];
+    const uint64_t second = h.remote.replaced[CV_REMOTE_WAITING_MAX + 1];
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    assert_int_equal(h.failed_count, CV_REMOTE_WAITING_MAX + 2);
+    assert_true(first >= 1000 && second >= 1000 && first != second);
+    assert_int_equal(h.remote.count, CV_REMOTE_WAITING_MAX);
+    assert_int_equal(h.remote.waiting[CV_REMOTE_WAITING_MAX - 2].ask.request, 2);
+    assert_int_equal(h.remote.waiting[CV_REMOTE_WAITING_MAX - 1].ask.request, 3);
+    end(&h, &loop);
+}
+
 /* Closing forgets what was replaced and not told yet. */
 static void nothing_is_answered_after_closing(void **unused)
 {
@@ -165,6 +190,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_full_queue_answers_what_it_replaces),
         cmocka_unit_test(a_flood_of_resign_requests_replaces_only_itself),
+        cmocka_unit_test(a_flood_in_one_turn_is_answered_as_far_as_there_is_room),
         cmocka_unit_test(nothing_is_answered_after_closing),
         cmocka_unit_test(an_escaped_name_is_read_back),
     };
