@@ -87,7 +87,7 @@ static int check_owners(PGconn *pg, const char *prefix, struct cv_errtext *reter
         code = cv__fail(reterr, CV_E_STORE,
                         "PostgreSQL: %s%s belongs to '%s' already, who could run code as every "
                         "contender; drop it, or run 'conclave store init' as that role",
-                        prefix, PQgetvalue(found, 0, 0), PQgetvalue(found, 0, 1));
+                        prefix, cv__pg_value(found, 0, 0), cv__pg_value(found, 0, 1));
     }
     PQclear(found);
     return code;
@@ -107,7 +107,7 @@ static int tables_make(PGconn *pg, struct cv_errtext *reterr)
                         "PostgreSQL: no schema of the search path exists, to make tables in");
     }
     if (code == CV_OK) {
-        (void)snprintf(prefix, sizeof prefix, "%s", PQgetvalue(where, 0, 0));
+        (void)snprintf(prefix, sizeof prefix, "%s", cv__pg_value(where, 0, 0));
         code = check_owners(pg, prefix, reterr);
     }
     PQclear(where);
@@ -154,11 +154,11 @@ int cv__pg_history(const char *address, const char *election,
     }
     for (int i = 0; code == CV_OK && i < PQntuples(rows); i++) {
         struct cv_store_past one = {
-            .token = (uint64_t)strtoll(PQgetvalue(rows, i, 1), NULL, 10),
-            .from_wall_ns = strtoll(PQgetvalue(rows, i, 2), NULL, 10) * NS_PER_US,
-            .to_wall_ns = strtoll(PQgetvalue(rows, i, 3), NULL, 10) * NS_PER_US};
-        (void)snprintf(one.node, sizeof one.node, "%s", PQgetvalue(rows, i, 0));
-        (void)snprintf(one.why, sizeof one.why, "%s", PQgetvalue(rows, i, 4));
+            .token = (uint64_t)strtoll(cv__pg_value(rows, i, 1), NULL, 10),
+            .from_wall_ns = cv__pg_time_ns(cv__pg_value(rows, i, 2)),
+            .to_wall_ns = cv__pg_time_ns(cv__pg_value(rows, i, 3))};
+        (void)snprintf(one.node, sizeof one.node, "%s", cv__pg_value(rows, i, 0));
+        (void)snprintf(one.why, sizeof one.why, "%s", cv__pg_value(rows, i, 4));
         past(user, &one);
     }
     PQclear(rows);
@@ -181,7 +181,7 @@ int cv__pg_names(const char *address, void (*name)(void *user, const char *name)
         code = fail_result(rows, reterr);
     }
     for (int i = 0; code == CV_OK && i < PQntuples(rows); i++) {
-        name(user, PQgetvalue(rows, i, 0));
+        name(user, cv__pg_value(rows, i, 0));
     }
     PQclear(rows);
     PQfinish(pg);

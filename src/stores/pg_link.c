@@ -57,6 +57,22 @@ void cv__pg_explain(const char *message, const PGresult *wrong, char *ret_why, s
     }
 }
 
+/* ---- Values in answers --------------------------------------------------------------------- */
+
+const char *cv__pg_value(const PGresult *rows, int row, int column)
+{
+    const bool is_there =
+        column >= 0 && column < PQnfields(rows) && row >= 0 && row < PQntuples(rows);
+    const char *text = is_there ? PQgetvalue(rows, row, column) : NULL;
+    return text != NULL ? text : "";
+}
+
+int64_t cv__pg_time_ns(const char *text)
+{
+    const int64_t most_us = INT64_MAX / NS_PER_US / 4;
+    return cv__max64(-most_us, cv__min64(strtoll(text, NULL, 10), most_us)) * NS_PER_US;
+}
+
 /* ---- Addresses ----------------------------------------------------------------------------- */
 
 /* libpq repeats the part of an address that it does not understand, and a password may be in it. A
@@ -93,9 +109,37 @@ static const char *option(const PQconninfoOption *options, const char *keyword)
     return NULL;
 }
 
+/* Has it a password with / or @? libpq would take a part of that for a port, a host or a database,
+ * try to connect there, and repeat it in its complaint. */
+static bool is_torn(const char *address)
+{
+    const char *scheme_end = strstr(address, "://");
+    if (scheme_end == NULL) {
+        return false;
+    }
+    const char *authority = scheme_end + strlen("://");
+    const size_t bytes = strcspn(authority, "?"); /* options may have anything behind them */
+    const char *slash = memchr(authority, '/', bytes);
+    const char *authority_end = slash != NULL ? slash : authority + bytes;
+    const char *first = memchr(authority, '@', (size_t)(authority_end - authority));
+    const char *from = first != NULL ? first + 1 : authority_end;
+    return memchr(from, '@', (size_t)(authority + bytes - from)) != NULL;
+}
+
+static PQconninfoOption *fail_password(struct cv_errtext *reterr)
+{
+    (void)cv__fail(reterr, CV_E_INVALID,
+                   "a postgres: address has no password, everybody can read a command line; "
+                   "give it by ~/.pgpass, ?passfile=FILE or PGPASSWORD");
+    return NULL;
+}
+
 static PQconninfoOption *address_parse(const char *address, struct cv_errtext *reterr)
 {
     char *message = NULL;
+    if (is_torn(address)) {
+        return fail_password(reterr);
+    }
     PQconninfoOption *options = PQconninfoParse(address, &message);
     if (options == NULL) {
         char line[256];
@@ -104,11 +148,8 @@ static PQconninfoOption *address_parse(const char *address, struct cv_errtext *r
         hide_quoted(line);
         (void)cv__fail(reterr, CV_E_INVALID, "address of PostgreSQL: %s", line);
     } else if (option(options, "password") != NULL || option(options, "sslpassword") != NULL) {
-        (void)cv__fail(reterr, CV_E_INVALID,
-                       "a postgres: address has no password, everybody can read a command line; "
-                       "give it by ~/.pgpass, ?passfile=FILE or PGPASSWORD");
         PQconninfoFree(options);
-        options = NULL;
+        return fail_password(reterr);
     }
     return options;
 }

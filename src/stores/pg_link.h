@@ -86,6 +86,11 @@ void cv__pg_explain(const char *message, const PGresult *wrong, char *ret_why, s
 /* Is it the error of a table or column that does not exist? */
 bool cv__pg_is_missing(const PGresult *wrong);
 
+/* A server that is none of ours may answer anything: what is missing is empty. */
+const char *cv__pg_value(const PGresult *rows, int row, int column);
+/* A time in us, as ns that can be added to others. */
+int64_t cv__pg_time_ns(const char *text);
+
 /* For commands: waits until it is connected. *ret_prefix as above. */
 CV_NODISCARD int cv__pg_connect_and_wait(const char *address, PGconn **ret_pg, char *ret_prefix,
                                          size_t prefix_bytes, struct cv_errtext *reterr);

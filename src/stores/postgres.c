@@ -333,12 +333,9 @@ static void on_failed(void *self, const char *why)
     }
 }
 
-/* A server that is none of ours may answer anything: what is missing is empty. */
 static const char *value(const PGresult *rows, const char *name)
 {
-    const int index = PQfnumber(rows, name);
-    const char *text = index >= 0 ? PQgetvalue(rows, 0, index) : NULL;
-    return text != NULL ? text : "";
+    return cv__pg_value(rows, 0, PQfnumber(rows, name));
 }
 
 static int64_t number(const PGresult *rows, const char *name)
@@ -346,11 +343,9 @@ static int64_t number(const PGresult *rows, const char *name)
     return strtoll(value(rows, name), NULL, 10);
 }
 
-/* A time in us, as ns that can be added to others. */
 static int64_t time_ns(const PGresult *rows, const char *name)
 {
-    const int64_t most_us = INT64_MAX / NS_PER_US / 4;
-    return cv__max64(-most_us, cv__min64(number(rows, name), most_us)) * NS_PER_US;
+    return cv__pg_time_ns(value(rows, name));
 }
 
 static void text(const PGresult *rows, const char *name, char *ret_text, size_t bytes)
