@@ -154,6 +154,13 @@ static void on_synced(int rc, const char *path, const void *data)
     op_done((struct cv_zk_op *)(uintptr_t)data, rc);
 }
 
+static void on_names_stat(int rc, const struct String_vector *names, const struct Stat *stat,
+                          const void *data)
+{
+    (void)names;
+    on_stat(rc, stat, data);
+}
+
 static void on_names(int rc, const struct String_vector *names, const void *data)
 {
     struct cv_zk_op *op = (struct cv_zk_op *)(uintptr_t)data;
@@ -213,8 +220,8 @@ void cv__zk_watch_end(struct cv_zk_user *user, const char *path, cv_zk_then then
     struct cv_zk_op *op = op_new(user, then);
     if (op != NULL) {
         (void)snprintf(op->path, sizeof op->path, "%s", path);
-        op_sent(op, zoo_awget_children(user->client->zk, path, on_node_watch, user->client,
-                                       on_names, op));
+        op_sent(op, zoo_awget_children2(user->client->zk, path, on_node_watch, user->client,
+                                        on_names_stat, op));
     }
 }
 

@@ -170,7 +170,8 @@ void cv__zk_set(struct cv_zk_user *user, const char *path, const char *value, cv
 void cv__zk_remove(struct cv_zk_user *user, const char *path, cv_zk_then then);
 void cv__zk_make(struct cv_zk_user *user, const char *path, const char *value, int mode,
                  cv_zk_then then);
-/* Watches for the end of an ephemeral node, and for nothing else that happens to it. */
+/* Watches for the end of an ephemeral node, and for nothing else that happens to it. The result has
+ * its stat. */
 void cv__zk_watch_end(struct cv_zk_user *user, const char *path, cv_zk_then then);
 /* What is asked next is answered by a server that is not behind the others. */
 void cv__zk_catch_up(struct cv_zk_user *user, const char *path);

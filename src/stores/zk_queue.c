@@ -1,5 +1,8 @@
 /* src/stores/zk_queue.c - the names below an election in ZooKeeper, taken apart: who is first, and
- * which node is before our own. Other names are not ours and are passed over. */
+ * which node is before our own. Other names are not ours and are passed over; so are nodes that only
+ * look like ours and are not ephemeral, as a copy of the tree has them: they would never go away. A
+ * list of names does not show the difference. It shows when such a node is looked at, because it is
+ * the first or stands before ours; then its name is remembered until the next connection. */
 #include "stores/zk_store.h"
 
 #include <stdio.h>
@@ -31,6 +34,23 @@ void cv__zk_place_read(const char *name, struct cv_zk_place *ret_place)
     ret_place->is_ours = true;
 }
 
+static bool is_stranger(const struct cv_store *store, const char *name)
+{
+    for (uint32_t i = 0; i < store->stranger_count; i++) {
+        if (strcmp(store->strangers[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool cv__zk_place_find(const struct cv_store *store, const char *name,
+                       struct cv_zk_place *ret_place)
+{
+    cv__zk_place_read(name, ret_place);
+    return ret_place->is_ours && !is_stranger(store, name);
+}
+
 void cv__zk_child_path(const struct cv_store *store, const char *name,
                        char ret_path[CV_ZK_PATH_BYTES])
 {
@@ -48,8 +68,7 @@ void cv__zk_queue_read(const struct cv_store *store, const struct String_vector 
     struct cv_zk_place place;
     for (int pass = 0; pass < 2; pass++) { /* ours first, then the one before it */
         for (int i = 0; i < names->count; i++) {
-            cv__zk_place_read(names->data[i], &place);
-            if (!place.is_ours) {
+            if (!cv__zk_place_find(store, names->data[i], &place)) {
                 continue;
             }
             const bool is_own = store->attempt != 0 && place.label == store->remote.label &&

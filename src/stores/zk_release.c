@@ -70,8 +70,7 @@ static bool depose(struct cv_store *store, const struct String_vector *names, co
     }
     int count = 0;
     for (int i = 0; i < names->count; i++) {
-        cv__zk_place_read(names->data[i], &places[count]);
-        count += places[count].is_ours;
+        count += cv__zk_place_find(store, names->data[i], &places[count]);
     }
     qsort(places, (size_t)count, sizeof *places, compare_places);
     int heir_at = 1; /* the first one are we, or this is in vain */
@@ -170,6 +169,9 @@ static void on_request_first(void *user, const struct cv_zk_op *op)
     struct cv_store *store = user;
     if (op->rc != ZOK) {
         cv__zk_fail(store, op->rc);
+        return;
+    }
+    if (cv__zk_is_passed_over(store, op)) {
         return;
     }
     store->record = (struct cv_store_record){.token = (uint64_t)op->stat.czxid};

@@ -54,6 +54,9 @@ static void on_runs_first(void *user, const struct cv_zk_op *op)
         cv__zk_fail(store, op->rc);
         return;
     }
+    if (cv__zk_is_passed_over(store, op)) {
+        return;
+    }
     if (op->rc == ZNONODE || (uint64_t)op->stat.czxid != runs->token) {
         answer_runs(store, CV_STORE_HELD);
         return;

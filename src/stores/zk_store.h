@@ -22,11 +22,14 @@ struct cv_zk_queue {
     struct cv_zk_place first, own, before; /* is_ours: it is there */
 };
 
+#define CV_ZK_STRANGERS_MAX 8 /* nodes that only look like ours */
+
 /* One ensemble and its sessions, for all elections of a loop. */
 struct cv_zk_server {
     struct cv_shared shared; /* first: the list knows this only */
     uv_loop_t *loop;
     struct cv_zk *sessions; /* at most one for each time-out */
+    struct cv_store *stores;
     char hosts[CV_ZK_HOSTS_BYTES];
     uint32_t host_count;
     char auth[256]; /* user:password; empty: none */
@@ -36,6 +39,7 @@ struct cv_zk_server {
 struct cv_store {
     struct cv_remote remote;
     struct cv_zk_server *server;
+    struct cv_store *next; /* of the server's stores */
     struct cv_shared_list *list;
     struct cv_zk_user user;      /* of a session, from the first request on */
     struct cv_zk_orphan *orphan; /* for its node when it is closed: closing must not fail */
@@ -53,6 +57,8 @@ struct cv_store {
     bool may_exist;             /* `create` was sent: look before it is sent again */
     int64_t since_wall_ns;
     char watched[CV_ZK_PATH_BYTES]; /* the node before ours */
+    char strangers[CV_ZK_STRANGERS_MAX][CV_ZK_NAME_BYTES];
+    uint32_t stranger_count;
 
     /* The request at work. */
     bool is_begun;
@@ -66,6 +72,9 @@ struct cv_store {
 
 /* Takes a name apart; is_ours is false for one that is not a contender's. Lends the name. */
 void cv__zk_place_read(const char *name, struct cv_zk_place *ret_place);
+/* The same; true only for one that takes part in the election. */
+bool cv__zk_place_find(const struct cv_store *store, const char *name,
+                       struct cv_zk_place *ret_place);
 void cv__zk_child_path(const struct cv_store *store, const char *name,
                        char ret_path[CV_ZK_PATH_BYTES]);
 void cv__zk_queue_read(const struct cv_store *store, const struct String_vector *names,
@@ -78,6 +87,9 @@ void cv__zk_fail(struct cv_store *store, int rc);
 void cv__zk_answer(struct cv_store *store, enum cv_store_verdict verdict, int64_t duration_ns);
 
 void cv__zk_attempt_forget(struct cv_store *store);
+/* Is this node, which was looked at, no contender's, because it would outlive its session? Then the
+ * request is begun again without it, or has failed. */
+bool cv__zk_is_passed_over(struct cv_store *store, const struct cv_zk_op *op);
 
 /* A list of the queue came: the path of the first node; empty: there is none. False: it failed, and
  * that is answered. */

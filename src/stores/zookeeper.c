@@ -115,6 +115,7 @@ static void on_connected(void *user)
 {
     struct cv_store *store = user;
     store->watched[0] = '\0';
+    store->stranger_count = 0;
 }
 
 /* It begins again when there is a connection. */
@@ -183,6 +184,27 @@ void cv__zk_answer(struct cv_store *store, enum cv_store_verdict verdict, int64_
                                                                .holder = store->record.label,
                                                                .duration_ns = duration_ns,
                                                                .record = &store->record});
+}
+
+bool cv__zk_is_passed_over(struct cv_store *store, const struct cv_zk_op *op)
+{
+    const char *name = strrchr(op->path, '/');
+    if (op->rc != ZOK || op->stat.ephemeralOwner != 0 || name == NULL) {
+        return false;
+    }
+    if (store->stranger_count == CV_ZK_STRANGERS_MAX) {
+        cv__zk_work_end(store);
+        cv__remote_fail(&store->remote,
+                        "ZooKeeper: more than %d nodes below %s look like contenders and are not "
+                        "ephemeral; remove them",
+                        CV_ZK_STRANGERS_MAX, store->election);
+        return true;
+    }
+    (void)snprintf(store->strangers[store->stranger_count++], CV_ZK_NAME_BYTES, "%s", name + 1);
+    store->round_count = 0; /* there are not many of them */
+    store->is_begun = false;
+    request_begin_again(store);
+    return true;
 }
 
 /* ---- Acquiring ----------------------------------------------------------------------------- */
@@ -327,7 +349,7 @@ static void on_before(void *user, const struct cv_zk_op *op)
         request_begin_again(store);
         return;
     }
-    if (op->rc == ZOK) {
+    if (op->rc == ZOK && !cv__zk_is_passed_over(store, op)) {
         (void)snprintf(store->watched, sizeof store->watched, "%s", op->path);
     }
 }
@@ -406,6 +428,9 @@ static void on_first(void *user, const struct cv_zk_op *op)
     }
     if (op->rc != ZOK) {
         cv__zk_fail(store, op->rc);
+        return;
+    }
+    if (cv__zk_is_passed_over(store, op)) {
         return;
     }
     store->record = (struct cv_store_record){.token = (uint64_t)op->stat.czxid};
@@ -696,6 +721,27 @@ static int server_join(struct cv_store *store, const struct cv_store_setting *se
     return code;
 }
 
+/* A node of one would be taken for one of the other. */
+static int check_label(const struct cv_store *store, const struct cv_store_setting *setting,
+                       struct cv_errtext *reterr)
+{
+    for (const struct cv_store *one = store->server->stores; one != NULL; one = one->next) {
+        if (one->remote.label == setting->label && strcmp(one->election, store->election) == 0) {
+            return cv__fail(reterr, CV_E_INVALID,
+                            "election '%s' is open already under the same label",
+                            setting->election);
+        }
+    }
+    return CV_OK;
+}
+
+static void server_leave(struct cv_zk_server *server, struct cv_shared_list *list)
+{
+    if (cv__shared_leave(list, &server->shared)) {
+        free(server);
+    }
+}
+
 static int zk_open(struct cv_store **ret_store, const struct cv_store_setting *setting,
                    struct cv_errtext *reterr)
 {
@@ -712,6 +758,12 @@ static int zk_open(struct cv_store **ret_store, const struct cv_store_setting *s
         code = cv__zk_read_path(store, &address, reterr);
     }
     code = code != CV_OK ? code : server_join(store, setting, &address, reterr);
+    if (code == CV_OK) {
+        code = check_label(store, setting, reterr);
+        if (code != CV_OK) {
+            server_leave(store->server, setting->shared);
+        }
+    }
     if (code != CV_OK) {
         free(orphan);
         free(store);
@@ -722,6 +774,8 @@ static int zk_open(struct cv_store **ret_store, const struct cv_store_setting *s
     store->orphan = orphan;
     store->user.store = store;
     store->user.hooks = &hooks;
+    store->next = store->server->stores;
+    store->server->stores = store;
     *ret_store = store;
     return CV_OK;
 }
@@ -747,9 +801,12 @@ static void zk_close(struct cv_store *store, void (*closed)(void *user), void *u
         }
         session_leave(store);
     }
-    if (cv__shared_leave(store->list, &store->server->shared)) {
-        free(store->server);
+    struct cv_store **at = &store->server->stores;
+    while (*at != store) {
+        at = &(*at)->next;
     }
+    *at = store->next;
+    server_leave(store->server, store->list);
     cv__remote_close_end(&store->remote, zk_last);
 }
 

@@ -390,6 +390,61 @@ void leases_of_the_past_may_be_revoked(void **unused)
     assert_int_equal(unlink(known), 0);
 }
 
+/* Nodes that look like those of contenders but belong to no session, first in the queue and amidst:
+ * a copy of a tree has them. They would block the election for ever. */
+void nodes_of_no_session_hold_nothing(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, "copied");
+    shell("at=${CV_TEST_ZOOKEEPER#zookeeper://}; at=${at%%[,/]*}; q=/conclave/copied;"
+          "\"$SOURCE_ROOT/tests/stores/zk_put.py\" $at /conclave $q"
+          " $q/c-0123456789abcdef-1-old-0000000000 $q/c-0123456789abcdef-2-c-0000000001"
+          " $q/other");
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *b = field_join(field, "b", NULL);
+    struct contender *c = field_join(field, "c", NULL);
+    const uint64_t token = acquire(a, 1, lease_long_ns)->token;
+    shell("at=${CV_TEST_ZOOKEEPER#zookeeper://}; q=/conclave/copied;"
+          "\"$SOURCE_ROOT/tests/stores/zk_put.py\" ${at%%[,/]*}"
+          " $q/c-0123456789abcdef-3-old-0000000004 $q/c-0123456789abcdef-4-old-0000000009");
+    const struct cv_store_answer *answer = ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns);
+    assert_int_equal(answer->verdict, CV_STORE_HELD);
+    assert_int_equal(answer->token, token);
+    assert_string_equal(answer->record->node, "a");
+    assert_int_equal(ask(c, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    assert_string_equal(ask(field_join(field, "observer", NULL), CV_STORE_READ, 0, 0)->record->node,
+                        "a");
+    assert_int_equal(wish(b, "c")->verdict, CV_STORE_HELD);
+    assert_string_equal(ask(a, CV_STORE_RENEW, 1, lease_long_ns)->record->resign_request, "c");
+    (void)await(a, ask_now(a, CV_STORE_RELEASE, 1, 0, "c"));
+    (void)acquire(c, 1, lease_long_ns);
+    (void)ask(c, CV_STORE_RELEASE, 1, 0);
+    (void)acquire(b, 1, lease_long_ns);
+    (void)ask(b, CV_STORE_RELEASE, 1, 0);
+    assert_int_equal(ask(a, CV_STORE_READ, 0, 0)->verdict, CV_STORE_FREE);
+    field_free(field);
+}
+
+/* Two of the same label would take each other's places in the queue for their own. */
+void an_election_is_open_once_under_one_label(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    struct contender *a = field_join(field, "a", NULL);
+    struct cv_store_setting setting = {.loop = &field->loop,
+                                       .shared = a->list,
+                                       .address = address,
+                                       .election = a->election,
+                                       .node = "b",
+                                       .label = a->label};
+    struct cv_store *store = NULL;
+    struct cv_errtext err;
+    assert_int_equal(field->kind->open(&store, &setting, &err), CV_E_INVALID);
+    assert_non_null(strstr(err.text, "open already"));
+    (void)acquire(a, 1, lease_long_ns); /* which has taken no harm */
+    field_free(field);
+}
+
 /* ---- Bad addresses ------------------------------------------------------------------------- */
 
 struct bad {

@@ -550,6 +550,8 @@ int main(int argc, char **argv)
         {is_etcd, cmocka_unit_test(leases_of_the_past_may_be_revoked)},
         {is_etcd || is_zookeeper, cmocka_unit_test(a_lease_is_never_longer_than_asked)},
         {is_zookeeper, cmocka_unit_test(zookeeper_nodes_belong_to_their_maker)},
+        {is_zookeeper, cmocka_unit_test(nodes_of_no_session_hold_nothing)},
+        {is_etcd || is_zookeeper, cmocka_unit_test(an_election_is_open_once_under_one_label)},
         {has_server && has_news, cmocka_unit_test(bad_addresses_are_told_in_one_line)},
         {has_server, cmocka_unit_test(the_servers_may_be_killed_and_come_back)},
         {has_members, cmocka_unit_test(the_leader_of_the_servers_may_be_killed)},

@@ -48,6 +48,8 @@ void zookeeper_nodes_belong_to_their_maker(void **unused);
 void a_lease_is_never_longer_than_asked(void **unused);
 void foreign_keys_hold_nothing(void **unused);
 void leases_of_the_past_may_be_revoked(void **unused);
+void nodes_of_no_session_hold_nothing(void **unused);
+void an_election_is_open_once_under_one_label(void **unused);
 void bad_addresses_are_told_in_one_line(void **unused);
 
 #endif
