@@ -203,6 +203,16 @@ void cv__etcd_call_cancel(struct cv_etcd_call *call)
     call_free(call);
 }
 
+/* What the server or libcurl said, in one line that is never empty. */
+static void say_why(const struct cv_http_result *result, const char *message, char *ret_why,
+                    size_t why_bytes)
+{
+    cv__remote_one_line(result->status == 0 ? result->why : message, ret_why, why_bytes);
+    if (ret_why[0] == '\0') {
+        (void)snprintf(ret_why, why_bytes, "an answer that is not etcd's");
+    }
+}
+
 /* ---- The ticket ---------------------------------------------------------------------------- */
 
 /* One of those that wait for the ticket and were there when its answer came. */
@@ -238,8 +248,7 @@ static void on_login(void *user, const struct cv_http_result *result)
         (void)snprintf(wire->authorization, sizeof wire->authorization, "%s", ticket);
         wire->ticket++;
     } else {
-        const char *message = cv__etcd_string(reply, "message");
-        cv__remote_one_line(message[0] != '\0' ? message : result->why, why, sizeof why);
+        say_why(result, cv__etcd_string(reply, "message"), why, sizeof why);
     }
     cJSON_Delete(reply);
     if (result->status == 0) {
@@ -287,11 +296,7 @@ static void answer_read(const struct cv_http_result *result, const cJSON *whole,
     const cJSON *said = cJSON_IsObject(fault) ? fault : whole;
     int64_t code = cv__etcd_number_to(said, "code", INT16_MAX);
     code = code != 0 ? code : cv__etcd_number_to(said, "grpc_code", INT16_MAX);
-    const char *message = cv__etcd_string(said, "message");
-    cv__remote_one_line(result->status == 0  ? result->why
-                        : message[0] != '\0' ? message
-                                             : "an answer that is not etcd's",
-                        error, 256);
+    say_why(result, cv__etcd_string(said, "message"), error, 256);
     const cJSON *header = cJSON_GetObjectItemCaseSensitive(reply, "header");
     *ret_answer =
         (struct cv_etcd_answer){.code = is_fine     ? CV_ETCD_OK
