@@ -585,9 +585,10 @@ static void on_start(struct local *l, const struct cv_event *event, struct cv_ef
 {
     CV_ASSERT(l->role == LOCAL_FOLLOWING);
     l->life = event->nonce;
-    if (event->persisted_count == 2) {
-        l->token_seen = event->persisted[0];
-        l->token_owner = (cv_id)event->persisted[1];
+    if (event->persisted_count == 2) { /* of a larger group, or changed by somebody: in range */
+        const uint64_t owner = event->persisted[1];
+        l->token_seen = event->persisted[0] < TOKEN_MAX ? event->persisted[0] : TOKEN_MAX;
+        l->token_owner = owner <= l->member_count ? (cv_id)owner : CV_ID_NONE;
         l->led_token = l->token_seen; /* it may have led with it: never again */
         l->boot_until_ns = event->now_ns + l->lock_ns;
     }

@@ -160,6 +160,21 @@ static void become_ready(struct pole *p, int64_t now_ns, struct cv_effects *out)
     }
 }
 
+/* Of a larger group, or changed by somebody: what is impossible in the record is brought into range,
+ * so that rather too much is promised. */
+static void record_take(struct pole *p, const uint64_t word[4], int64_t now_ns)
+{
+    p->followed_epoch = word[0] < POLE_EPOCH_MAX ? word[0] : POLE_EPOCH_MAX;
+    p->followed = word[1] <= p->member_count ? (cv_id)word[1] : CV_ID_NONE;
+    p->followed_lease_ns = word[2] < POLE_LEASE_NS_MAX ? (int64_t)word[2] : POLE_LEASE_NS_MAX;
+    p->claimed_epoch = word[3] < POLE_EPOCH_MAX ? word[3] : POLE_EPOCH_MAX;
+    p->epoch = cv__max_u64(p->claimed_epoch, p->followed_epoch);
+    p->quarantine_ns = now_ns + cv__max64(p->followed_lease_ns, p->lease_ns);
+    if (word[1] != CV_ID_NONE) {
+        p->promise = (struct pole_promise){CV_ID_NONE, now_ns + p->followed_lease_ns};
+    }
+}
+
 static void on_start(struct pole *p, const struct cv_event *event, struct cv_effects *out)
 {
     const int64_t now_ns = event->now_ns;
@@ -167,15 +182,7 @@ static void on_start(struct pole *p, const struct cv_event *event, struct cv_eff
     CV_ASSERT(p->epoch == 0); /* START is the first event of a life */
     p->nonce = event->nonce;
     if (event->persisted_count == 4) {
-        p->followed_epoch = event->persisted[0];
-        p->followed = (cv_id)event->persisted[1];
-        p->followed_lease_ns = (int64_t)event->persisted[2];
-        p->claimed_epoch = event->persisted[3];
-        p->epoch = cv__max_u64(p->claimed_epoch, p->followed_epoch);
-        p->quarantine_ns = now_ns + cv__max64(p->followed_lease_ns, p->lease_ns);
-        if (p->followed != CV_ID_NONE) {
-            p->promise = (struct pole_promise){CV_ID_NONE, now_ns + p->followed_lease_ns};
-        }
+        record_take(p, event->persisted, now_ns);
     }
     if (p->has_probes) {
         cv__pole_on_probe_time(p, now_ns, out);

@@ -5,6 +5,7 @@
  * whatever its numbers are and in whatever state the core is. */
 #include "support/draw.h"
 #include "support/host.h"
+#include "support/solo.h"
 #include "support/support.h"
 
 #define NODES 5u
@@ -66,10 +67,39 @@ static void no_message_of_a_peer_trips_an_assertion(void **unused)
     }
 }
 
+/* What a record may say that is not of this group, or that somebody has changed. */
+static uint64_t strange_word(uint64_t *seed)
+{
+    static const uint64_t words[] = {
+        0, 1, NODES, NODES + 1, UINT32_MAX, UINT64_C(1) << 62, INT64_MAX, UINT64_MAX};
+    const uint32_t which = test_random_below(seed, COUNT_OF(words) + 1);
+    return which < COUNT_OF(words) ? words[which] : test_random(seed);
+}
+
+static void no_saved_record_trips_an_assertion(void **unused)
+{
+    (void)unused;
+    const struct cv_protocol *protocol;
+    uint64_t seed = 1;
+    for (uint32_t i = 0; (protocol = cv_protocol_at(i)) != NULL; i++) {
+        for (uint32_t turn = 0; turn < test_scale(400) + 40; turn++) {
+            struct solo *s = solo_new(protocol->name, 1, NODES, "");
+            s->persisted_count = turn % (CV_PERSIST_WORDS_MAX + 1);
+            for (uint32_t k = 0; k < s->persisted_count; k++) {
+                s->persisted[k] = strange_word(&seed);
+            }
+            solo_restart(s);
+            solo_wait_until(s, s->now_ns + 2 * NS_PER_S);
+            solo_free(s);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_message_of_a_peer_trips_an_assertion),
+        cmocka_unit_test(no_saved_record_trips_an_assertion),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
