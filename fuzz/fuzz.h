@@ -1,0 +1,54 @@
+/* fuzz/fuzz.h - what the fuzz targets share: an input of lines, a clock of their own, a store that
+ * is asked what the input says and whose answers are checked.
+ *
+ * Inputs of targets that tell a story are text, one step in each line: a person can read a finding,
+ * and the fuzzer's dictionaries fit. While fuzz_clock_start() is in force, every clock of the
+ * process but that on the wall shows the target's own time, so that an hour passes in no time and a run repeats. */
+#ifndef CV_FUZZ_FUZZ_H
+#define CV_FUZZ_FUZZ_H
+
+#include "stores/store.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Memory, or the end of the target. */
+void *fuzz_must(void *memory);
+/* The target has found something. */
+_Noreturn void fuzz_found(const char *what);
+
+struct fuzz_input {
+    const uint8_t *at;
+    size_t bytes;
+};
+uint8_t fuzz_byte(struct fuzz_input *in);                         /* 0: nothing is left */
+uint64_t fuzz_number(struct fuzz_input *in, uint32_t byte_count); /* little endian */
+char *fuzz_line(struct fuzz_input *in);                           /* NULL: nothing is left */
+char *fuzz_rest(struct fuzz_input *in);                           /* as a text */
+
+void fuzz_clock_start(void);
+void fuzz_clock_pass_ms(int64_t ms);
+void fuzz_clock_stop(void);
+
+/* A file of that content, at a path of this process; the path is the same each time. */
+const char *fuzz_file(const char *name, const void *bytes, size_t byte_count);
+
+/* ---- A store ------------------------------------------------------------------------------- */
+
+/* The module's table, which the target is linked with. */
+const void *cv_module_table(void);
+
+/* Two elections of one loop. Steps, by the first letter of a line:
+ *   a acquire   n the same with a new attempt   r renew   f [HEIR] release   g read
+ *   q [HEIR] ask to resign   u read runs   w [TEXT] write runs
+ *   s switch to the other election   c close this one   t MS let time pass
+ * All others are for the target. After each step the loop turns. */
+struct fuzz_story {
+    const struct cv_store_kind *kind;
+    const char *address;
+    void (*step)(const char *line); /* of the target; the text may be kept until the next */
+    int64_t turn_ms;                /* passes with each turn of the loop */
+};
+void fuzz_story_tell(const struct fuzz_story *story, const uint8_t *data, size_t size);
+uv_loop_t *fuzz_loop(void);
+
+#endif

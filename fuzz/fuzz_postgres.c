@@ -1,0 +1,337 @@
+/* fuzz/fuzz_postgres.c - whatever a server answers that speaks PostgreSQL's language, store and
+ * commands have an answer of their own.
+ *
+ * The connection of libpq is done here, its results are libpq's own:
+ *   P N           how connecting goes on: 0 failed, 1 reading, 2 writing, 3 there
+ *   R NAME=VALUE|NAME=VALUE...   a row comes    Z NAME|NAME...  a result without rows
+ *   E STATE TEXT  an error comes                .  the message has been answered
+ *   B             the connection breaks         N CHANNEL TEXT  a notification
+ *   H, M, I       the history is read, the names are, the tables are made: from the results there
+ * are */
+#include "fuzz.h"
+
+#include <libpq-fe.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define RESULTS_MAX 32u
+#define FIELDS_MAX 16
+
+/* libpq's results begin with numbers of their own; an error's words are kept beside. */
+struct queued {
+    PGresult *result; /* NULL: the message has been answered */
+    char state[8];
+};
+
+struct pg_conn {
+    int fd;
+};
+
+static struct queued queue[RESULTS_MAX];
+static uint32_t queue_count;
+static PostgresPollingStatusType polling;
+static bool is_broken;
+static PGnotify *notify;
+static char error_state[8];
+
+/* ---- The connection ------------------------------------------------------------------------ */
+
+PGconn *PQconnectStartParams(const char *const *keywords, const char *const *values, int expand)
+{
+    (void)keywords;
+    (void)values;
+    (void)expand;
+    struct pg_conn *pg = fuzz_must(calloc(1, sizeof *pg));
+    pg->fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK); /* can be read and written */
+    is_broken = false;
+    return (PGconn *)pg;
+}
+
+PGconn *PQconnectdbParams(const char *const *keywords, const char *const *values, int expand)
+{
+    return PQconnectStartParams(keywords, values, expand);
+}
+
+void PQfinish(PGconn *conn)
+{
+    struct pg_conn *pg = (struct pg_conn *)conn;
+    if (pg != NULL) {
+        (void)close(pg->fd);
+        free(pg);
+    }
+}
+
+PostgresPollingStatusType PQconnectPoll(PGconn *conn)
+{
+    (void)conn;
+    return polling;
+}
+
+ConnStatusType PQstatus(const PGconn *conn)
+{
+    (void)conn;
+    return is_broken ? CONNECTION_BAD : CONNECTION_OK;
+}
+
+char *PQerrorMessage(const PGconn *conn)
+{
+    (void)conn;
+    static char text[] = "words of the library.\nmore of them";
+    return text;
+}
+
+int PQsocket(const PGconn *conn)
+{
+    return ((const struct pg_conn *)conn)->fd;
+}
+
+int PQbackendPID(const PGconn *conn)
+{
+    (void)conn;
+    return 17;
+}
+
+int PQsetnonblocking(PGconn *conn, int arg)
+{
+    (void)conn;
+    (void)arg;
+    return 0;
+}
+
+PQnoticeReceiver PQsetNoticeReceiver(PGconn *conn, PQnoticeReceiver proc, void *arg)
+{
+    (void)conn;
+    (void)proc;
+    (void)arg;
+    return NULL;
+}
+
+int PQsendQuery(PGconn *conn, const char *query)
+{
+    (void)conn;
+    (void)query;
+    return 1;
+}
+
+int PQflush(PGconn *conn)
+{
+    (void)conn;
+    return 0;
+}
+
+int PQconsumeInput(PGconn *conn)
+{
+    (void)conn;
+    return !is_broken;
+}
+
+int PQisBusy(PGconn *conn)
+{
+    (void)conn;
+    return queue_count == 0 && !is_broken;
+}
+
+static PGresult *queue_take(void)
+{
+    if (queue_count == 0) {
+        return NULL;
+    }
+    PGresult *result = queue[0].result;
+    memcpy(error_state, queue[0].state, sizeof error_state);
+    queue_count--;
+    memmove(queue, queue + 1, queue_count * sizeof queue[0]);
+    return result;
+}
+
+PGresult *PQgetResult(PGconn *conn)
+{
+    (void)conn;
+    return queue_take();
+}
+
+PGresult *PQexec(PGconn *conn, const char *query)
+{
+    (void)conn;
+    (void)query;
+    return queue_take();
+}
+
+char *PQresultErrorField(const PGresult *result, int field)
+{
+    if (PQresultStatus(result) != PGRES_FATAL_ERROR) {
+        return NULL;
+    }
+    return field == PG_DIAG_SQLSTATE ? error_state : NULL;
+}
+
+char *PQresultErrorMessage(const PGresult *result)
+{
+    (void)result;
+    static char text[64];
+    (void)snprintf(text, sizeof text, "%s", error_state);
+    return text;
+}
+
+PGnotify *PQnotifies(PGconn *conn)
+{
+    (void)conn;
+    PGnotify *one = notify;
+    notify = NULL;
+    return one;
+}
+
+char *PQescapeLiteral(PGconn *conn, const char *text, size_t bytes)
+{
+    (void)conn;
+    char *quoted = fuzz_must(malloc(2 * bytes + 3)), *to = quoted;
+    *to++ = '\'';
+    for (size_t i = 0; i < bytes; i++) {
+        *to++ = text[i];
+        if (text[i] == '\'') {
+            *to++ = '\'';
+        }
+    }
+    *to++ = '\'';
+    *to = '\0';
+    return quoted;
+}
+
+/* ---- Steps --------------------------------------------------------------------------------- */
+
+static void queue_add(PGresult *result, const char *state)
+{
+    if (queue_count == RESULTS_MAX) {
+        PQclear(result);
+        return;
+    }
+    struct queued *one = &queue[queue_count++];
+    one->result = result;
+    (void)snprintf(one->state, sizeof one->state, "%s", state);
+}
+
+/* Names and values of one row; without '=' there is no value. */
+static void queue_row(const char *line, bool has_row)
+{
+    char *text = fuzz_must(strdup(line));
+    char *value[FIELDS_MAX];
+    PGresAttDesc desc[FIELDS_MAX];
+    memset(desc, 0, sizeof desc);
+    int count = 0;
+    char *rest = NULL;
+    for (char *field = strtok_r(text, "|", &rest); field != NULL && count < FIELDS_MAX;
+         field = strtok_r(NULL, "|", &rest)) {
+        value[count] = strchr(field, '=');
+        if (value[count] != NULL) {
+            *value[count]++ = '\0';
+        }
+        desc[count++].name = field;
+    }
+    PGresult *result = fuzz_must(PQmakeEmptyPGresult(NULL, PGRES_TUPLES_OK));
+    if (count > 0 && PQsetResultAttrs(result, count, desc) == 0) {
+        abort();
+    }
+    for (int i = 0; has_row && i < count; i++) {
+        if (PQsetvalue(result, 0, i, value[i], value[i] != NULL ? (int)strlen(value[i]) : -1) ==
+            0) {
+            abort();
+        }
+    }
+    queue_add(result, "");
+    free(text);
+}
+
+static void notification(const char *line)
+{
+    const size_t channel_bytes = strcspn(line, " ");
+    const char *payload = line + channel_bytes + (line[channel_bytes] == ' ');
+    PQfreemem(notify);
+    notify = fuzz_must(calloc(1, sizeof *notify + strlen(line) + 2));
+    notify->relname = (char *)(notify + 1);
+    memcpy(notify->relname, line, channel_bytes);
+    notify->extra = notify->relname + channel_bytes + 1;
+    memcpy(notify->extra, payload, strlen(payload));
+}
+
+static void on_past(void *user, const struct cv_store_past *past)
+{
+    (void)user;
+    if (memchr(past->node, '\0', sizeof past->node) == NULL ||
+        memchr(past->why, '\0', sizeof past->why) == NULL) {
+        fuzz_found("a name without an end");
+    }
+}
+
+static void on_name(void *user, const char *name)
+{
+    (void)user;
+    if (name == NULL) {
+        fuzz_found("an election without a name");
+    }
+}
+
+static void command(char letter)
+{
+    static const char address[] = "postgres://h/d";
+    const struct cv_store_kind *kind = cv_module_table();
+    struct cv_errtext err = {""};
+    const int code = letter == 'H'   ? kind->history(address, "e", on_past, NULL, &err)
+                     : letter == 'M' ? kind->names(address, on_name, NULL, &err)
+                                     : kind->create(address, &err);
+    if (code != CV_OK && err.text[0] == '\0') {
+        fuzz_found("a failure without a reason");
+    }
+}
+
+static void step(const char *line)
+{
+    const char *rest = line[0] != '\0' ? line + 1 + (line[1] == ' ') : line;
+    switch (line[0]) {
+    case 'P':
+        polling = (PostgresPollingStatusType)(strtoul(rest, NULL, 10) % 4);
+        break;
+    case 'R':
+    case 'Z':
+        queue_row(rest, line[0] == 'R');
+        break;
+    case 'E':
+        queue_add(fuzz_must(PQmakeEmptyPGresult(NULL, PGRES_FATAL_ERROR)), rest);
+        break;
+    case 'K':
+        queue_add(fuzz_must(PQmakeEmptyPGresult(NULL, PGRES_COMMAND_OK)), "");
+        break;
+    case '.':
+        queue_add(NULL, "");
+        break;
+    case 'B':
+        is_broken = true;
+        break;
+    case 'N':
+        notification(rest);
+        break;
+    case 'H':
+    case 'M':
+    case 'I':
+        command(line[0]);
+        break;
+    default:
+        break;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const struct fuzz_story story = {
+        .kind = cv_module_table(), .address = "postgres://h1,h2/d", .step = step, .turn_ms = 1};
+    polling = PGRES_POLLING_OK;
+    is_broken = false;
+    fuzz_story_tell(&story, data, size);
+    while (queue_count > 0) {
+        PQclear(queue_take());
+    }
+    PQfreemem(notify);
+    notify = NULL;
+    return 0;
+}

@@ -1,0 +1,28 @@
+/* fuzz/fuzz_value.c - what somebody wrote into a key or a node of a tree is read, or is not. */
+#include "fuzz.h"
+
+#include "stores/value.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_input in = {data, size};
+    char *text = fuzz_rest(&in);
+    struct cv_store_record record = {0}, again = {0};
+    char heir[CV_NODE_BYTES], written[CV_VALUE_BYTES];
+    cv__value_read(text, size, &record);
+    cv__value_request_read(text, size, 1, heir);
+    if (memchr(record.node, '\0', sizeof record.node) == NULL ||
+        memchr(heir, '\0', sizeof heir) == NULL || record.node[0] == '\0' || record.lease_ns < 0) {
+        fuzz_found("a record that cannot be");
+    }
+    cv__value_write(record.node, record.label, record.lease_ns, record.since_wall_ns, written);
+    cv__value_read(written, strlen(written), &again);
+    if (written[0] != '\0' && (again.label != record.label || again.lease_ns != record.lease_ns)) {
+        fuzz_found("what is written is read as something else");
+    }
+    free(text);
+    return 0;
+}
