@@ -449,6 +449,7 @@ static void log_that_hangs_delays_nothing_and_loses_lines(void **unused)
     atomic_store(&lines.is_blocked, true);
     options.log = keep_line;
     options.log_user = &lines;
+    options.lease_ns = 1000 * MS; /* who gave it back stands back for a part of it */
     struct cv_election *a = open_with("slow log", &options);
     for (int i = 0; i < 20; i++) { /* two lines each: elected, resigned */
         must_lead(a);
