@@ -5,7 +5,7 @@ BUILD   = build
 PREFIX  = /usr/local
 DESTDIR =
 
-.PHONY: all demo test soak chaos mutants bench lab install deb deb-test coverage format clean help
+.PHONY: all demo test soak chaos fuzz traps unprotected mutants bench lab install deb deb-test coverage format lint clean help
 .NOTPARALLEL:
 
 all:
@@ -36,6 +36,29 @@ chaos:
 	@tools/configure $(BUILD) -Dtests=enabled
 	@ninja -C $(BUILD) --quiet product chaos-parts
 	@tools/chaos $(BUILD) $(STORE) $(MINUTES) $(CHAOS)
+
+# Every parser that a stranger can reach, fed with whatever libFuzzer comes up with. Stops at the first
+# finding. SECONDS: for each of them; TARGETS=etcd,core: only those.
+SECONDS = 60
+TARGETS =
+fuzz:
+	@tools/setup test
+	@tools/configure build-asan -Dtests=enabled
+	@ninja -C build-asan --quiet fuzz-programs
+	@tools/fuzz build-asan --seconds $(SECONDS) --only '$(TARGETS)'
+
+# The tests that provoke the traps of docs/traps.md, and the table of what came of each.
+traps:
+	@tools/setup test
+	@tools/configure $(BUILD) -Dtests=enabled
+	@ninja -C $(BUILD) --quiet all meson-test-prereq
+	@tools/traps $(BUILD)
+
+# Protections of stores, supervisor and commands, taken out one by one: their tests must fail.
+unprotected:
+	@tools/setup test
+	@mkdir -p $(BUILD)
+	@tests/unprotected/run.py $(BUILD)
 
 # Mistakes made mechanically in the cores, each of which a test should notice: COUNT of each protocol, 0: all.
 COUNT = 100
@@ -93,6 +116,13 @@ format:
 	@tools/setup test
 	@tools/format
 
+# clang-tidy, and gcc's analyzer where it is of use; what has passed is not looked at again.
+lint:
+	@tools/setup test
+	@tools/configure $(BUILD) -Dtests=enabled
+	@ninja -C $(BUILD) --quiet product
+	@tools/lint $(BUILD)
+
 clean:
 	rm -rf build build-asan build-clang build-coverage build-deb
 
@@ -102,6 +132,9 @@ help:
 	@echo 'make test       every test, also with sanitizers and valgrind'
 	@echo 'make soak       the random fault runs in full: some minutes'
 	@echo 'make chaos      MINUTES=5 STORE=sqlite: processes killed and stopped at random, one leader'
+	@echo 'make fuzz       SECONDS=60: search for inputs that break a parser; minutes'
+	@echo 'make traps      the tests of docs/traps.md, and the table'
+	@echo 'make unprotected protections taken out one by one, which their tests must notice'
 	@echo 'make mutants    COUNT=100 SEED=1: mistakes in the cores that tests must notice; an hour'
 	@echo 'make bench      the benchmarks'
 	@echo 'make lab        the experiments of docs/lab and their plots'
@@ -109,4 +142,5 @@ help:
 	@echo 'make deb        Debian packages, into build-deb/; deb-test tries them in a fresh Debian'
 	@echo 'make coverage   which lines the tests run: build-coverage/report'
 	@echo 'make format     lay out the sources with clang-format'
+	@echo 'make lint       clang-tidy and gcc -fanalyzer on what has changed'
 	@echo 'make clean      remove the build trees'

@@ -3,7 +3,8 @@
  *
  * Inputs of targets that tell a story are text, one step in each line: a person can read a finding,
  * and the fuzzer's dictionaries fit. While fuzz_clock_start() is in force, every clock of the
- * process but that on the wall shows the target's own time, so that an hour passes in no time and a run repeats. */
+ * process but that on the wall shows the target's own time, so that an hour passes in no time and a
+ * run repeats. */
 #ifndef CV_FUZZ_FUZZ_H
 #define CV_FUZZ_FUZZ_H
 

@@ -1,5 +1,5 @@
-/* fuzz/fuzz_address.c - the address of an election, as given to --via: it is taken apart, and opened
- * by whatever serves it, without a server.
+/* fuzz/fuzz_address.c - the address of an election, as given to --via: it is taken apart, and
+ * opened by whatever serves it, without a server.
  *
  * Names of hosts are not looked up, and sqlite: is only taken apart: it would make files. */
 #include "fuzz.h"

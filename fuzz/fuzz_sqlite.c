@@ -2,8 +2,8 @@
  * has an answer of its own.
  *
  * Steps: a n r f g q u w as in fuzz.h; then
- *   e COLUMN TVALUE, h COLUMN TVALUE, j COLUMN TVALUE   set a column of the record, the history, the
- *                  runs; T is i, r, t, b or 0: integer, real, text, blob, NULL
+ *   e, h, j COLUMN TVALUE   set a column of the record, the history, the runs; T is i, r, t, b or
+ *                  0: integer, real, text, blob, NULL
  *   + ELECTION     a row of the history          t MS  time passes
  *   H, M           the history is read, the names are */
 #include "fuzz.h"

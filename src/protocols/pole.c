@@ -160,8 +160,8 @@ static void become_ready(struct pole *p, int64_t now_ns, struct cv_effects *out)
     }
 }
 
-/* Of a larger group, or changed by somebody: what is impossible in the record is brought into range,
- * so that rather too much is promised. */
+/* Of a larger group, or changed by somebody: what is impossible in the record is brought into
+ * range, so that rather too much is promised. */
 static void record_take(struct pole *p, const uint64_t word[4], int64_t now_ns)
 {
     p->followed_epoch = word[0] < POLE_EPOCH_MAX ? word[0] : POLE_EPOCH_MAX;

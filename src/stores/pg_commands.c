@@ -153,10 +153,9 @@ int cv__pg_history(const char *address, const char *election,
         code = fail_result(rows, reterr);
     }
     for (int i = 0; code == CV_OK && i < PQntuples(rows); i++) {
-        struct cv_store_past one = {
-            .token = (uint64_t)strtoll(cv__pg_value(rows, i, 1), NULL, 10),
-            .from_wall_ns = cv__pg_time_ns(cv__pg_value(rows, i, 2)),
-            .to_wall_ns = cv__pg_time_ns(cv__pg_value(rows, i, 3))};
+        struct cv_store_past one = {.token = (uint64_t)strtoll(cv__pg_value(rows, i, 1), NULL, 10),
+                                    .from_wall_ns = cv__pg_time_ns(cv__pg_value(rows, i, 2)),
+                                    .to_wall_ns = cv__pg_time_ns(cv__pg_value(rows, i, 3))};
         (void)snprintf(one.node, sizeof one.node, "%s", cv__pg_value(rows, i, 0));
         (void)snprintf(one.why, sizeof one.why, "%s", cv__pg_value(rows, i, 4));
         past(user, &one);

@@ -1,8 +1,9 @@
 /* src/stores/zk_queue.c - the names below an election in ZooKeeper, taken apart: who is first, and
- * which node is before our own. Other names are not ours and are passed over; so are nodes that only
- * look like ours and are not ephemeral, as a copy of the tree has them: they would never go away. A
- * list of names does not show the difference. It shows when such a node is looked at, because it is
- * the first or stands before ours; then its name is remembered until the next connection. */
+ * which node is before our own. Other names are not ours and are passed over; so are nodes that
+ * only look like ours and are not ephemeral, as a copy of the tree has them: they would never go
+ * away. A list of names does not show the difference. It shows when such a node is looked at,
+ * because it is the first or stands before ours; then its name is remembered until the next
+ * connection. */
 #include "stores/zk_store.h"
 
 #include <stdio.h>

@@ -1,39 +1,83 @@
-/* tests/chaos/stall.c - LD_PRELOAD: a disk that stalls when the chaos run says so.
+/* tests/chaos/stall.c - LD_PRELOAD: a disk that stalls, and a wall clock that is set, when a test
+ * says so.
  *
- * CV_CHAOS_STALL names a file of eight bytes: until when (CLOCK_BOOTTIME, ns) writing to the disk
- * takes no end. Every process that was started with the same file stalls. */
+ * CV_CHAOS_STALL names a file of two numbers: until when (CLOCK_BOOTTIME, ns) writing to the disk
+ * takes no end, and by how much (ns) the wall clock is wrong. It is for every process that was
+ * started with the same file. The second may be left out. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
 
-static _Atomic int64_t *until_ns;
+static struct {
+    _Atomic int64_t until_ns, wall_ns;
+} * faults;
 
 __attribute__((constructor)) static void open_switch(void)
 {
     const char *path = getenv("CV_CHAOS_STALL");
     const int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (fd >= 0) {
-        void *page = mmap(NULL, sizeof *until_ns, PROT_READ, MAP_SHARED, fd, 0);
-        until_ns = page != MAP_FAILED ? page : NULL;
+        void *page = mmap(NULL, sizeof *faults, PROT_READ, MAP_SHARED, fd, 0);
+        faults = page != MAP_FAILED ? page : NULL;
         (void)close(fd);
     }
+}
+
+static int64_t clock_ns(clockid_t clock)
+{
+    struct timespec now = {0};
+    (void)syscall(SYS_clock_gettime, clock, &now); /* ours below would call the library's */
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 static void stall(void)
 {
     const struct timespec pause = {.tv_nsec = 2000000};
-    struct timespec now;
-    while (until_ns != NULL && clock_gettime(CLOCK_BOOTTIME, &now) == 0 &&
-           (int64_t)now.tv_sec * 1000000000 + now.tv_nsec < atomic_load(until_ns)) {
+    while (faults != NULL && clock_ns(CLOCK_BOOTTIME) < atomic_load(&faults->until_ns)) {
         (void)nanosleep(&pause, NULL);
     }
 }
+
+/* ---- The wall clock -------------------------------------------------------------------------- */
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    const bool is_wall = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
+    const int64_t ns =
+        clock_ns(clock) + (is_wall && faults != NULL ? atomic_load(&faults->wall_ns) : 0);
+    *now = (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    return 0;
+}
+
+time_t time(time_t *ret_time)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    if (ret_time != NULL) {
+        *ret_time = now.tv_sec;
+    }
+    return now.tv_sec;
+}
+
+int gettimeofday(struct timeval *restrict now, void *restrict zone)
+{
+    struct timespec wall;
+    (void)zone;
+    (void)clock_gettime(CLOCK_REALTIME, &wall);
+    *now = (struct timeval){.tv_sec = wall.tv_sec, .tv_usec = wall.tv_nsec / 1000};
+    return 0;
+}
+
+/* ---- The disk -------------------------------------------------------------------------------- */
 
 /* ISO C has no conversion from void * to a function; POSIX promises this one. */
 #define REAL(name)                                 \

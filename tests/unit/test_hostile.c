@@ -82,7 +82,7 @@ static void no_saved_record_trips_an_assertion(void **unused)
     const struct cv_protocol *protocol;
     uint64_t seed = 1;
     for (uint32_t i = 0; (protocol = cv_protocol_at(i)) != NULL; i++) {
-        for (uint32_t turn = 0; turn < test_scale(400) + 40; turn++) {
+        for (uint32_t turn = 0; turn < test_scale(100) + 20; turn++) {
             struct solo *s = solo_new(protocol->name, 1, NODES, "");
             s->persisted_count = turn % (CV_PERSIST_WORDS_MAX + 1);
             for (uint32_t k = 0; k < s->persisted_count; k++) {

@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+"""tests/system/test_faults.py CONCLAVE WORKER STALL - `conclave run` when the machine misbehaves.
+
+A disk stalls, a wall clock is set, and a machine stops just between the question "do I lead?" and the
+action: traps.md T7, T4 and T2. STALL (tests/chaos/stall.c) is preloaded, WORKER (tests/chaos/worker.c) notes
+the time every millisecond. Speaks TAP. Waits for conditions with generous limits and judges no speed."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import sqlite3
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+LIMIT = 60   # seconds; only a failure takes so long
+LEASE_S = 1.0
+NOTE = struct.Struct("=Q7q")
+CONCLAVE, WORKER, STALL = sys.argv[1:4]
+
+
+class Failure(Exception):
+    pass
+
+
+def boot_ns():
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def await_that(condition, what):
+    deadline = time.monotonic() + LIMIT
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise Failure(f"not within {LIMIT} s: {what}")
+
+
+class Contender:
+    """One `conclave run`, with a disk and a wall clock of its own."""
+
+    def __init__(self, stage, name, *command):
+        self.switch = stage.work / f"{name}.faults"
+        self.switch.write_bytes(bytes(16))
+        env = dict(os.environ, CV_CHAOS_STALL=str(self.switch), LD_PRELOAD=STALL,
+                   XDG_RUNTIME_DIR=str(stage.work), CONCLAVE_STATE=str(stage.work))
+        with open(stage.work / f"{name}.log", "wb") as log:
+            self.process = subprocess.Popen(
+                [CONCLAVE, "run", "job", "--via", f"sqlite:{stage.work}/e.db", "--node", name,
+                 "--lease", f"{LEASE_S}s", "--grace", "200ms", "--",
+                 *(command or (WORKER, str(stage.notes)))],
+                env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def stall_disk(self, seconds):
+        """Returns when it begins."""
+        begin_ns = boot_ns()
+        with open(self.switch, "r+b") as file:
+            file.write(struct.pack("=q", begin_ns + int(seconds * 1e9)))
+        return boot_ns()
+
+    def set_wall_clock(self, seconds):
+        with open(self.switch, "r+b") as file:
+            file.seek(8)
+            file.write(struct.pack("=q", int(seconds * 1e9)))
+
+    def check_alive(self):
+        if self.process.poll() is not None:
+            raise Failure(f"it ended with status {self.process.returncode}")
+
+
+class Stage:
+    def __init__(self):
+        self.work = pathlib.Path(tempfile.mkdtemp(prefix="conclave-faults-"))
+        self.notes = self.work / "notes"
+        self.notes.mkdir()
+        self.contenders = []
+
+    def start(self, name, *command):
+        contender = Contender(self, name, *command)
+        self.contenders.append(contender)
+        return contender
+
+    def leaderships(self):
+        """token: (first, last) of all its processes."""
+        found = {}
+        for path in self.notes.iterdir():
+            data = path.read_bytes()
+            if len(data) == NOTE.size:
+                token, _, _, _, first, last, _, overlap_pid = NOTE.unpack(data)
+                if overlap_pid:
+                    raise Failure(f"process {overlap_pid} lived when token {token} began")
+                if first:
+                    known = found.get(token, (first, last))
+                    found[token] = min(known[0], first), max(known[1], last)
+        return found
+
+    def await_token(self, above=0):
+        return await_that(lambda: max((t for t in self.leaderships() if t > above), default=0),
+                          f"a leader with a token above {above}")
+
+    def end(self):
+        for contender in self.contenders:
+            contender.stall_disk(0)
+            with contextlib.suppress(ProcessLookupError):
+                contender.process.send_signal(signal.SIGCONT)
+                contender.process.terminate()
+        for contender in self.contenders:
+            contender.process.wait(LIMIT)
+        shutil.rmtree(self.work, ignore_errors=True)
+
+
+def a_leader_whose_disk_stalls_stops_in_time(stage):  # T7
+    leader = stage.start("a")
+    token = stage.await_token()
+    waiting = stage.start("b")
+    begin_ns = leader.stall_disk(3 * LEASE_S)
+    # What it holds was asked for before the disk stalled: no process of its command may run longer.
+    deadline_ns = begin_ns + int(LEASE_S * 1e9)
+    await_that(lambda: boot_ns() > deadline_ns + 300_000_000, "the end of the lease")
+    last_ns = stage.leaderships()[token][1]
+    if last_ns > deadline_ns:
+        raise Failure(f"it ran {(last_ns - deadline_ns) / 1e6:.1f} ms beyond its lease")
+    leader.check_alive()
+    waiting.check_alive()
+    later = stage.await_token(above=token)
+    if stage.leaderships()[later][0] <= last_ns:
+        raise Failure("two led at once")
+    leader.check_alive()
+    waiting.check_alive()
+
+
+def everybodys_disk_stalls_and_nobody_aborts(stage):  # T7
+    contenders = [stage.start(name) for name in "abc"]
+    token = stage.await_token()
+    for contender in contenders:
+        contender.stall_disk(3 * LEASE_S)
+    stage.await_token(above=token)
+    for contender in contenders:
+        contender.check_alive()
+
+
+def a_wall_clock_that_is_set_changes_nothing(stage):  # T4
+    leader = stage.start("a")
+    token = stage.await_token()
+    waiting = stage.start("b")
+    for jump_s in (3600, -7200, 86400, 0):
+        leader.set_wall_clock(jump_s)
+        waiting.set_wall_clock(-jump_s)
+        now_ns = boot_ns()
+        await_that(lambda n=now_ns: stage.leaderships()[token][1] > n + int(0.7 * LEASE_S * 1e9),
+                   f"that the leader goes on after a jump of {jump_s} s")
+        leader.check_alive()
+        waiting.check_alive()
+    if len(stage.leaderships()) != 1:
+        raise Failure("the leadership has changed")
+
+
+# A worker that looks at its lease, and then says what it is about to do. It does nothing more: its action is
+# on the way.
+ASKS = """
+"$CONCLAVE" check-lease && echo "$CONCLAVE_TOKEN" >>"$1"
+while :; do sleep 1; done
+"""
+
+
+class Resource:
+    """Something that leaders write to; whether it looks at the token is what this is about."""
+
+    def __init__(self, path, is_fenced):
+        self.db = sqlite3.connect(path)
+        self.db.execute("CREATE TABLE resource (token INTEGER, value TEXT)")
+        self.db.execute("INSERT INTO resource VALUES (0, '')")
+        self.is_fenced = is_fenced
+
+    def write(self, token, value):
+        where = "WHERE token <= ?1" if self.is_fenced else "WHERE ?1 = ?1"
+        done = self.db.execute(f"UPDATE resource SET token = ?1, value = ?2 {where}", (token, value))
+        return done.rowcount == 1
+
+    def value(self):
+        return self.db.execute("SELECT value FROM resource").fetchone()[0]
+
+
+def tree_of(pid):
+    with contextlib.suppress(OSError):
+        for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            yield from tree_of(int(child))
+    yield pid
+
+
+def a_pause_between_question_and_action_is_fenced(stage):  # T2
+    asked = stage.work / "asked"
+    os.environ["CONCLAVE"] = CONCLAVE
+    command = ("sh", "-c", ASKS, "-", str(asked))
+
+    def tokens():
+        return [int(line) for line in asked.read_text().split()] if asked.exists() else []
+
+    old = stage.start("a", *command)
+    first = await_that(tokens, "the question")[0]
+    # Right behind the question the whole machine stops: supervisor, guard and command. What the command
+    # was about to do is on its way already. (On this store the next one waits until they are gone.)
+    for pid in list(tree_of(old.process.pid)):
+        os.kill(pid, signal.SIGKILL)
+    stage.start("b", *command)
+    second = await_that(lambda: [t for t in tokens() if t != first], "the next leader")[0]
+    if second <= first:
+        raise Failure(f"token {second} after {first}")
+    fenced = Resource(stage.work / "fenced.db", is_fenced=True)
+    open_to_all = Resource(stage.work / "open.db", is_fenced=False)
+    for resource in (fenced, open_to_all):
+        if not resource.write(second, "new"):
+            raise Failure("the leader was refused")
+    # The action of the first one was on the way all the time, and arrives now.
+    if fenced.write(first, "old") or fenced.value() != "new":
+        raise Failure("an action of a past leadership was accepted")
+    if not open_to_all.write(first, "old") or open_to_all.value() != "old":
+        raise Failure("this test could not have failed")
+
+
+TESTS = [
+    a_leader_whose_disk_stalls_stops_in_time,
+    everybodys_disk_stalls_and_nobody_aborts,
+    a_wall_clock_that_is_set_changes_nothing,
+    a_pause_between_question_and_action_is_fenced,
+]
+
+
+def main():
+    print(f"1..{len(TESTS)}")
+    failed = 0
+    for number, test in enumerate(TESTS, 1):
+        stage = Stage()
+        why = None
+        try:
+            test(stage)
+        except Failure as failure:
+            why = str(failure)
+        finally:
+            stage.end()
+        failed += why is not None
+        print(f"{'not ' if why else ''}ok {number} - {test.__name__}", flush=True)
+        if why:
+            print(f"# {why}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""tests/unprotected/run.py BUILD [NAME...] - take a protection out, and see that its test fails.
+
+tests/planted does this for the cores, in every `make test`. These are the protections outside of them: in the
+stores, the supervisor, the commands. Each edit is made in a copy of the sources below BUILD, what its test needs is
+built there, the test is run, and the point that is named has to fail. Takes minutes: `make unprotected`.
+Without NAME, all of them. Exit status: 0 all tests failed as they should, 1 one did not."""
+
+import collections
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+SECONDS = 240
+
+Edit = collections.namedtuple("Edit", "name file pairs test point")
+
+MODULES = ["conclave-etcd.so", "conclave-postgres.so", "conclave-zookeeper.so"]
+# What a test needs, if it is not a program of its own name.
+NEEDS = {
+    "test_hostile": ["conclave", *MODULES],
+    "test_supervisor": ["tests/supervise", "tests/phoenix", "conclave"],
+    "test_faults": ["conclave", "tests/chaos_worker", "tests/libchaos_stall.so"],
+    "store_etcd": ["tests/test_store", *MODULES],
+    "store_zookeeper": ["tests/test_store", *MODULES],
+    "store_postgres": ["tests/test_store", *MODULES],
+}
+
+SQLITE_FILE = "src/stores/sqlite_file.c"
+GUARD = "src/supervisor/guard.c"
+EDITS = [
+    # ---- sqlite
+    Edit("hard-links", SQLITE_FILE,
+         [("    if (is.stx_nlink > 1) {\n", "    if (is.stx_nlink > 99) {\n"),
+          ("is.st_nlink > 1 ?", "is.st_nlink > 99 ?")],
+         "test_sqlite_record", "file_with_two_names_is_refused"),
+    Edit("mounted-alone", SQLITE_FILE,
+         [("if ((is.stx_attributes_mask & is.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0) {",
+           "if (is.stx_mode == 0) {")],
+         "test_sqlite_record", "file_that_is_mounted_alone_is_refused"),
+    Edit("replaced-file", SQLITE_FILE,
+         [("    if (is.st_dev != file->device || is.st_ino != file->inode) {",
+           "    if (is.st_dev != file->device) {")],
+         "test_sqlite_record", "file_that_was_removed_or_replaced_renews_nobody"),
+    Edit("open-folder", SQLITE_FILE,
+         [("    if ((is.st_mode & S_IWOTH) != 0) {", "    if (is.st_mode == 0) {")],
+         "test_sqlite_record", "folder_that_others_can_write_to_is_refused"),
+    Edit("who-has-the-lock", SQLITE_FILE,
+         [("    FILE *locks = fopen(\"/proc/locks\", \"re\");", "    FILE *locks = fopen(\"/\", \"re+\");")],
+         "test_sqlite_record", "trouble_says_who_has_the_lock"),
+    # ---- remote stores
+    Edit("full-queue", "src/stores/remote.c",
+         [("    if (remote->replaced_count < room) {\n", "    CV_ASSERT(remote->replaced_count < CV_REMOTE_WAITING_MAX);\n"
+           "    if (remote->replaced_count < room) {\n")],
+         "test_remote", "a_flood_in_one_turn_is_answered_as_far_as_there_is_room"),
+    Edit("etcd-foreign-keys", "src/stores/etcd_look.c",
+         [("    return digits == 16 && key[16] == '-'", "    return key[0] != '\\0' || digits == 16 && key[16] == '-'")],
+         "store_etcd", "foreign_keys_hold_nothing"),
+    Edit("etcd-one-label", "src/stores/etcd_server.c",
+         [("        if (e->label == election->label && ", "        if (e->label == 0 && ")],
+         "store_etcd", "an_election_is_open_once_under_one_label"),
+    Edit("etcd-wakes-everybody", "src/stores/etcd_server.c",
+         [("        e->has_changed = e->has_changed || is_concerned(e, key, is_deleted, is_request);",
+           "        e->has_changed = e->has_changed || e->interest != CV_ETCD_NOTHING ||\n"
+           "                         is_concerned(e, key, is_deleted, is_request);")],
+         "store_etcd", "one_of_twenty_holds_it_through_fifty_changes"),
+    Edit("etcd-password", "src/stores/etcd_wire.c",
+         [("wire->authorization : NULL,\n                               .body = call->body,",
+           "NULL : NULL,\n                               .body = call->body,")],
+         "store_etcd", "etcd_users_need_their_password"),
+    Edit("etcd-lease-longer-than-asked", "src/stores/etcd.c",
+         [("cv__min64(own_until_ns(store), store->work_begin_ns + store->lease_ns);",
+           "own_until_ns(store) + 60 * NS_PER_S;")],
+         "store_etcd", "a_lease_is_never_longer_than_asked"),
+    Edit("zookeeper-lease-longer-than-asked", "src/stores/zookeeper.c",
+         [("cv__min64(proved_ns, store->lease_ns); /* no more", "cv__max64(proved_ns, 0); /* no more")],
+         "store_zookeeper", "a_lease_is_never_longer_than_asked"),
+    Edit("zookeeper-one-label", "src/stores/zookeeper.c",
+         [("        if (one->remote.label == setting->label && ", "        if (one->remote.label == 0 && ")],
+         "store_zookeeper", "an_election_is_open_once_under_one_label"),
+    Edit("zookeeper-nodes-of-nobody", "src/stores/zookeeper.c",
+         [("    if (op->rc != ZOK || op->stat.ephemeralOwner != 0 || name == NULL) {",
+           "    if (op->rc == ZOK || op->stat.ephemeralOwner != 0 || name == NULL) {")],
+         "store_zookeeper", "nodes_of_no_session_hold_nothing"),
+    Edit("zookeeper-open-nodes", "src/stores/zk_client.c",
+         [("    return client->auth[0] != '\\0' ? &ZOO_CREATOR_ALL_ACL", "    return client->auth == NULL ? &ZOO_CREATOR_ALL_ACL")],
+         "store_zookeeper", "zookeeper_nodes_belong_to_their_maker"),
+    Edit("postgres-search-path", "src/stores/pg_script.h",
+         [('#define CV_PG_SAFE_PATH "SELECT pg_catalog.set_config(\'search_path\', \'pg_catalog, pg_temp\', true);"',
+           '#define CV_PG_SAFE_PATH ""')],
+         "store_postgres", "planted_operators_are_not_used"),
+    Edit("postgres-owners", "src/stores/pg_commands.c",
+         [("    } else if (PQntuples(found) > 0) {", "    } else if (PQntuples(found) > 9) {")],
+         "store_postgres", "tables_of_a_stranger_are_refused"),
+    Edit("postgres-hanging-host", "src/stores/pg_link.c",
+         [("    if (seconds > 0 && seconds < 3600) {\n        return (uint64_t)seconds * 1000;\n    }\n    return link->bound_ms;",
+           "    return (uint64_t)(seconds > 0 ? 600000 : 600000);")],
+         "store_postgres", "a_host_that_hangs_is_passed"),
+    Edit("postgres-torn-address", "src/stores/pg_link.c",
+         [("    if (is_torn(address)) {", "    if (is_torn(\"\") && is_torn(address)) {")],
+         "test_hostile", "a_mistyped_address_is_not_repeated_with_its_password"),
+    # ---- commands
+    Edit("escapes", "src/base/command.c",
+         [("    return first < 0x20 || first == 0x7f || (first >= 0x80 && first < 0xa0) ? 1 : 0;", "    return 0;")],
+         "test_hostile", "names_from_a_store_do_not_reach_the_terminal_raw"),
+    Edit("secrets", GUARD,
+         [("        (void)unsetenv(*hidden); /* it is a name */", "        (void)getenv(*hidden);")],
+         "test_hostile", "the_command_does_not_inherit_secrets_of_the_store"),
+    Edit("fifo-for-a-key", "src/net/key.c",
+         [("    if (!S_ISREG(status.st_mode)) {", "    if (status.st_mode == 0) {")],
+         "test_hostile", "a_pipe_in_the_place_of_a_key_or_password_is_refused_at_once"),
+    # ---- supervisor
+    Edit("supervisor-dies", GUARD,
+         [("        begin_kill(g, CV_END_STOPPED, now_ns);\n    } else if (now_ns >= cv__schedule_term_ns",
+           "        begin_stop(g, CV_END_STOPPED, now_ns);\n    } else if (now_ns >= cv__schedule_term_ns")],
+         "test_supervisor", "nothing_lives_when_the_supervisor_is_killed"),
+    Edit("deadline-of-the-guard", GUARD,
+         [("    } else if (now_ns >= cv__schedule_term_ns(schedule, valid_until_ns)) {",
+           "    } else if (now_ns >= cv__schedule_term_ns(schedule, valid_until_ns) + 5 * NS_PER_S) {"),
+          ("    if (now_ns >= cv__schedule_kill_ns(schedule, valid_until_ns, g->stop_ns)) {",
+           "    if (now_ns >= cv__schedule_kill_ns(schedule, valid_until_ns, g->stop_ns) + 5 * NS_PER_S) {")],
+         "test_supervisor", "a_stopped_supervisor_does_not_prolong_the_command"),
+    Edit("those-who-left-the-group", GUARD,
+         [("    cv__tree_collect(&g->tree, g->pid, NULL);\n    cv__tree_signal(&g->tree, signo, g->command);", "    (void)signo;")],
+         "test_supervisor", "stop_reaches_those_who_left_the_group"),
+    Edit("stopped-command", GUARD,
+         [("    signal_all(g, SIGCONT); /* a stopped process would not notice */", "")],
+         "test_supervisor", "a_stopped_command_is_ended_too"),
+    # ---- traps
+    Edit("end-of-the-lease", "src/protocols/lease.c",
+         [("    const int64_t until_ns = asked->at_ns + sure_ns(duration_ns, l->drift_ppb);",
+           "    const int64_t until_ns = asked->at_ns + sure_ns(duration_ns, l->drift_ppb) + 10 * NS_PER_S;")],
+         "test_faults", "a_leader_whose_disk_stalls_stops_in_time"),
+    Edit("wall-clock", "src/os/clock.c",
+         [("    return read_ns(CLOCK_BOOTTIME);", "    return read_ns(CLOCK_REALTIME);")],
+         "test_faults", "a_wall_clock_that_is_set_changes_nothing"),
+    Edit("renewals-spread", "src/protocols/lease.c",
+         [("    wait_between(l, cv__max64(renew_ns - l->renew_ns / 8, now_ns), renew_ns, out);",
+           "    wait_between(l, renew_ns, renew_ns, out);")],
+         "test_crowd", "leases_granted_together_are_not_renewed_together"),
+    Edit("news-in-a-row", "src/protocols/lease.c",
+         [("    if (now_ns >= allowed_ns) {\n        l->is_due = true;", "    if (now_ns >= allowed_ns || l->turn_ns >= 0) {\n        l->is_due = true;")],
+         "test_crowd", "a_release_costs_one_request_of_each_contender"),
+]
+
+
+def call(words, folder, **more):
+    return subprocess.run(words, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          errors="replace", check=False, **more)
+
+
+def prepare(build):
+    """The copy, configured; what is in it from the last time is brought up to date."""
+    copy = build / "unprotected"
+    copy.mkdir(exist_ok=True)
+    files = call(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], ROOT).stdout.split("\0")
+    for name in filter(None, files):
+        source, target = ROOT / name, copy / name
+        if source.is_file() and (not target.exists() or target.read_bytes() != source.read_bytes()):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+            target.touch()
+    done = call(["tools/configure", "build", "-Dtests=enabled"], copy)
+    if done.returncode != 0:
+        sys.exit(done.stdout + done.stderr)
+    return copy
+
+
+def verdict(copy, edit):
+    """None: the point failed, as it should; otherwise what happened instead."""
+    done = call(["ninja", "-C", "build", *NEEDS.get(edit.test, [f"tests/{edit.test}"])], copy)
+    if done.returncode != 0:
+        return "it does not build: " + "\n".join(done.stdout.splitlines()[-12:])
+    log = copy / "build" / "meson-logs" / "testlog.json"
+    log.unlink(missing_ok=True)
+    call(["meson", "test", "-C", "build", "--no-rebuild", "--quiet", edit.test], copy, timeout=3 * SECONDS)
+    for line in log.read_text(encoding="utf-8").splitlines():
+        said = json.loads(line)
+        text = said.get("stdout") or ""
+        point = re.search(rf"^(not )?ok \d+ -? ?{edit.point}\b", text, re.MULTILINE)
+        if point:
+            return None if point[1] else "the point passed"
+        if said["result"] != "OK":
+            return None  # it hung, or ended the program: that is a failure, too
+    return "the point was not run"
+
+
+def main():
+    build = (ROOT / sys.argv[1]).resolve()
+    names = set(sys.argv[2:])
+    copy = prepare(build)
+    failed = 0
+    for edit in EDITS:
+        if names and edit.name not in names:
+            continue
+        path = copy / edit.file
+        before = path.read_text(encoding="utf-8")
+        after = before
+        for old, new in edit.pairs:
+            if after.count(old) != 1:
+                sys.exit(f"{edit.name}: this text occurs {after.count(old)} times in {edit.file}, not once:\n{old}")
+            after = after.replace(old, new)
+        path.write_text(after, encoding="utf-8")
+        try:
+            why = verdict(copy, edit)
+        finally:
+            path.write_text(before, encoding="utf-8")
+        failed += why is not None
+        print(f"{'noticed' if why is None else 'NOT NOTICED':12} {edit.name:36} {edit.test}: {edit.point}"
+              + (f"\n    {why}" if why else ""), flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
