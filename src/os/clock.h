@@ -14,8 +14,8 @@ int64_t cv__clock_now_ns(void);
 /* CLOCK_REALTIME, which anybody may set: for people to read, never to decide by. */
 int64_t cv__clock_wall_ns(void);
 
-/* A number that differs between any two boots of a machine, and is the same for all processes of
- * one boot; drawn at random where the kernel does not tell. Never 0. */
+/* A number that differs between any two boots of a machine, and any two time namespaces, and is the
+ * same for all processes of one; drawn at random where the kernel does not tell. Never 0. */
 uint64_t cv__clock_boot(void);
 
 /* 64 bits that nobody can foretell, for nonces and for instants within a range. */
