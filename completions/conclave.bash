@@ -89,7 +89,7 @@ _conclave()
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
     local verb="" words="" i
     local verbs="run elect watch status resign history check-lease explain doctor forget stores store
-        protocols oracles sequencer members keygen sim lab"
+        protocols oracles sequencer members report keygen sim lab"
     COMPREPLY=()
 
     # --option=value is three words for bash.
@@ -123,7 +123,7 @@ _conclave()
     fi
 
     case $prev in
-    --seed | --runs | --threads | --random | --count | --clients | --changes | -E | --conflict-exit-code)
+    --seed | --runs | --threads | --random | --count | --clients | --changes | --history | --request-rate | --capacity | --load | -E | --conflict-exit-code)
         return # a number
         ;;
     --lease | --grace | --cleanup-time | --wait | --timeout | -w | --min | --at | --since) return ;;   # a time
@@ -134,7 +134,7 @@ _conclave()
         ;;
     --via)
         [[ $verb == elect || $verb == watch ]] && words="multicast:"
-        [[ $verb == elect || $verb == run || $verb == watch || $verb == status || $verb == resign ]] && words+=" peers:"
+        [[ $verb == elect || $verb == run || $verb == watch || $verb == status || $verb == resign || $verb == report ]] && words+=" peers:"
         compopt -o nospace 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -W "$words sqlite: postgres:// etcd:// zookeeper://" -- "$cur")
         return
@@ -223,6 +223,9 @@ _conclave()
             mapfile -t COMPREPLY < <(compgen -f -- "$cur")
             return
         fi
+        ;;
+    report)
+        words=$(_conclave_options "--via --node --history --request-rate --capacity --load --help")
         ;;
     keygen)
         if [[ $cur == -* ]]; then

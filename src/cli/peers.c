@@ -6,6 +6,7 @@
 #include "core/duration.h"
 #include "os/clock.h"
 #include "runtime/guest.h"
+#include "runtime/peers.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -391,6 +392,31 @@ int cv__peers_table(const char *path, const char *election, bool is_json)
         print_table(a);
     }
     const int status = a->answered == a->cluster.member_count ? EXIT_FINE : EXIT_NO;
+    asking_free(a);
+    return status;
+}
+
+/* ---- report ---------------------------------------------------------------------------------- */
+
+int cv__peers_report(const char *address, const char *election, const char *node,
+                     const bool has_value[CV_INPUT_COUNT], const int64_t value[CV_INPUT_COUNT])
+{
+    struct asking *a = asking_new(address + strlen(SCHEME), election);
+    if (a == NULL) {
+        return EXIT_CANNOT;
+    }
+    struct cv_errtext why;
+    cv_id member;
+    int status = EXIT_FINE;
+    if (cv__peering_self(&a->cluster, node, &member, &why) != CV_OK) {
+        status = cv__wrong_usage("%s", why.text);
+    }
+    for (uint32_t i = 0; i < CV_INPUT_COUNT && status == EXIT_FINE; i++) {
+        if (has_value[i] &&
+            !cv__guest_report(a->guest, member, (enum cv_input)i, value[i], WAIT_NS)) {
+            status = cv__cannot("member '%s' does not answer", name_of(a, member));
+        }
+    }
     asking_free(a);
     return status;
 }

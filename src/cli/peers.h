@@ -13,6 +13,10 @@ int cv__peers_resign(const char *address, const char *election, const char *heir
 /* Until interrupted, or so many changes were printed (0: no limit). */
 int cv__peers_watch(const char *address, const char *election, bool is_json, uint64_t change_max);
 
+/* `conclave report`: to the member of that name; NULL: the one of this host. */
+int cv__peers_report(const char *address, const char *election, const char *node,
+                     const bool has_value[CV_INPUT_COUNT], const int64_t value[CV_INPUT_COUNT]);
+
 /* `conclave explain`: what the file promises; asks nobody. */
 int cv__peers_explain(const char *address, bool is_json);
 

@@ -163,12 +163,14 @@ void cv__guest_close(struct cv_guest *g)
     free(g);
 }
 
-static void ask_the_silent(struct cv_guest *g)
+/* Says once more to those that have not answered what they are to be told. */
+static void ask_the_silent(struct cv_guest *g, const struct cv_peers_item *item)
 {
     const int64_t now_ns = cv__clock_now_ns();
     for (cv_id id = 1; id <= g->cluster.member_count; id++) {
-        if (!g->status[id - 1].has_answered) {
-            cv__peers_add(g->peers, id, CV_ITEM_QUESTION, NULL, 0, now_ns);
+        const bool is_meant = item->from == CV_ID_NONE || item->from == id;
+        if (is_meant && !g->status[id - 1].has_answered) {
+            cv__peers_add(g->peers, id, item->kind, item->bytes, item->byte_count, now_ns);
         }
     }
     cv__peers_flush(g->peers, now_ns);
@@ -184,8 +186,9 @@ static void receive_all(struct cv_guest *g)
     }
 }
 
-uint32_t cv__guest_ask(struct cv_guest *g, int64_t wait_ns,
-                       struct cv_guest_status status[CV_CLUSTER_MEMBERS_MAX])
+/* Until so many have answered, or for wait_ns. The item is for the member `from`, or for all. */
+static uint32_t converse(struct cv_guest *g, const struct cv_peers_item *item, uint32_t wanted,
+                         int64_t wait_ns, struct cv_guest_status *status)
 {
     const int64_t end_ns = cv__clock_now_ns() + wait_ns;
     int64_t asked_ns = 0;
@@ -194,12 +197,12 @@ uint32_t cv__guest_ask(struct cv_guest *g, int64_t wait_ns,
     g->answered = 0;
     for (;;) {
         const int64_t now_ns = cv__clock_now_ns();
-        if (g->answered == g->cluster.member_count || now_ns >= end_ns) {
+        if (g->answered >= wanted || now_ns >= end_ns) {
             break;
         }
         if (asked_ns == 0 || now_ns - asked_ns >= ASK_AGAIN_NS) {
             asked_ns = now_ns;
-            ask_the_silent(g);
+            ask_the_silent(g, item);
         }
         struct pollfd wait = {.fd = g->fd, .events = POLLIN};
         const int64_t next_ns = cv__min64(end_ns, asked_ns + ASK_AGAIN_NS);
@@ -208,6 +211,25 @@ uint32_t cv__guest_ask(struct cv_guest *g, int64_t wait_ns,
     }
     g->status = NULL;
     return g->answered;
+}
+
+uint32_t cv__guest_ask(struct cv_guest *g, int64_t wait_ns,
+                       struct cv_guest_status status[CV_CLUSTER_MEMBERS_MAX])
+{
+    const struct cv_peers_item question = {.kind = CV_ITEM_QUESTION};
+    return converse(g, &question, g->cluster.member_count, wait_ns, status);
+}
+
+bool cv__guest_report(struct cv_guest *g, cv_id member, enum cv_input input, int64_t value,
+                      int64_t wait_ns)
+{
+    static struct cv_guest_status unused[CV_CLUSTER_MEMBERS_MAX];
+    uint8_t bytes[CV_ITEM_REPORT_BYTES];
+    bytes[0] = (uint8_t)input;
+    cv__bytes_put(bytes + 1, (uint64_t)value, 8);
+    const struct cv_peers_item report = {
+        .kind = CV_ITEM_REPORT, .from = member, .bytes = bytes, .byte_count = sizeof bytes};
+    return converse(g, &report, /* wanted= */ 1, wait_ns, unused) > 0;
 }
 
 void cv__guest_request_resign(struct cv_guest *g, cv_id leader, uint64_t token, cv_id heir)

@@ -15,9 +15,11 @@ enum {
     CV_ITEM_MEMORY,   /* that number, has-state, floor */
     CV_ITEM_RESIGN,   /* token of the leader that is asked to resign, heir */
     CV_ITEM_QUESTION, /* of a guest: how is it? */
-    CV_ITEM_STATUS,   /* the answer */
+    CV_ITEM_STATUS,   /* the answer, also to a report */
+    CV_ITEM_REPORT,   /* of a guest: a score input and its value */
 };
 #define CV_ITEM_RESIGN_BYTES 10u
+#define CV_ITEM_REPORT_BYTES 9u
 
 /* How one member is heard by another. */
 struct cv_guest_link {
@@ -62,6 +64,10 @@ void cv__guest_close(struct cv_guest *guest); /* NULL is fine */
  * of member i + 1. */
 uint32_t cv__guest_ask(struct cv_guest *guest, int64_t wait_ns,
                        struct cv_guest_status status[CV_CLUSTER_MEMBERS_MAX]);
+
+/* Reports a score input to a member (cv_report()). False: it did not answer within wait_ns. */
+bool cv__guest_report(struct cv_guest *guest, cv_id member, enum cv_input input, int64_t value,
+                      int64_t wait_ns);
 
 /* Asks the leader with that token to resign. Nobody answers: ask how it is. */
 void cv__guest_request_resign(struct cv_guest *guest, cv_id leader, uint64_t token, cv_id heir);

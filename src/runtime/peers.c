@@ -421,13 +421,23 @@ static struct cv_guest_status status_of(const struct cv_peering *p)
     return status;
 }
 
-static void take_guest_item(struct cv_peering *p, const struct cv_peers_item *item)
+static void answer_guest(struct cv_peering *p, const struct cv_peers_item *item)
 {
     uint8_t bytes[CV_GUEST_STATUS_BYTES_MAX];
+    const struct cv_guest_status status = status_of(p);
+    const size_t byte_count = cv__guest_encode(&status, p->cluster.member_count, bytes);
+    cv__peers_answer(p->peers, item, CV_ITEM_STATUS, bytes, byte_count, cv__clock_now_ns());
+}
+
+static void take_guest_item(struct cv_peering *p, const struct cv_peers_item *item)
+{
     if (item->kind == CV_ITEM_QUESTION) {
-        const struct cv_guest_status status = status_of(p);
-        const size_t byte_count = cv__guest_encode(&status, p->cluster.member_count, bytes);
-        cv__peers_answer(p->peers, item, CV_ITEM_STATUS, bytes, byte_count, cv__clock_now_ns());
+        answer_guest(p, item);
+    } else if (item->kind == CV_ITEM_REPORT && item->byte_count == CV_ITEM_REPORT_BYTES &&
+               item->bytes[0] < CV_INPUT_COUNT) {
+        cv__host_report(p->host, (enum cv_input)item->bytes[0],
+                        (int64_t)cv__bytes_get(item->bytes + 1, 8));
+        answer_guest(p, item);
     } else if (item->kind == CV_ITEM_RESIGN && item->byte_count == CV_ITEM_RESIGN_BYTES) {
         on_resign_item(p, item);
     }

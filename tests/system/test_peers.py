@@ -22,6 +22,9 @@ CONCLAVE, CLAIMS = sys.argv[1:3]
 PATIENCE_S = 90  # nothing takes so long, unless it never happens
 # Slow enough for a machine that is busy with other things; what is promised does not depend on it.
 PACE = "heartbeat = 30ms\ntimeout = 200ms\nround = 30ms\nlease = 300ms\ndelta = 5ms\nsigma = 5ms\n"
+# The same, where a test waits for leases again and again; and where a leader must not change.
+QUICK = "heartbeat = 20ms\ntimeout = 100ms\nround = 20ms\nlease = 120ms\ndelta = 4ms\nsigma = 4ms\n"
+STEADY = "heartbeat = 200ms\ntimeout = 2s\nround = 60ms\nlease = 3s\ndelta = 10ms\nsigma = 10ms\n"
 
 work = pathlib.Path(tempfile.mkdtemp())
 running = []
@@ -238,7 +241,7 @@ def stopped_leader_does_not_lead_when_it_wakes_up():
 
 
 def member_without_its_state_joins_anew_above_all_tokens():
-    cluster = Cluster(3)
+    cluster = Cluster(3, options=QUICK)
     cluster.start("a", "b")
     until("a waits for c", lambda: "no answer yet from c" in cluster.sees("a")[2])
     check("no state, no leader", cluster.agreed() is None)
@@ -264,7 +267,7 @@ def member_without_its_state_joins_anew_above_all_tokens():
     # A new generation ends that; its tokens are larger.
     for name in cluster.names:
         cluster.end(name)
-        cluster.write(name, generation=2)
+        cluster.write(name, QUICK, generation=2)
     cluster.start()
     _, token = cluster.agree()
     check(f"token {token} is of generation 2", token > 1 << 40)
@@ -324,7 +327,7 @@ def five_members_lose_messages_and_each_other():
     cluster.proxy.loss = 0.1
     cluster.start()
     leader, token = cluster.agree()
-    for _ in range(3):
+    for _ in range(2):
         cluster.proxy.isolate(leader)
         old = leader
         leader, token = cluster.agree(cluster.others(old), token)
@@ -339,8 +342,56 @@ def five_members_lose_messages_and_each_other():
     cluster.close()
 
 
+def random_faults_never_make_two_leaders(seconds=3.0, seed=1):
+    """For longer: CHAOS_SECONDS=300 CHAOS_SEED=7 test_peers.py ... random_faults_never_make_two_leaders"""
+    seconds, seed = float(os.environ.get("CHAOS_SECONDS", seconds)), int(os.environ.get("CHAOS_SEED", seed))
+    cluster = Cluster(5, proxied=True, options=QUICK)
+    chance = random.Random(seed)
+    cluster.start()
+    cluster.agree()
+    end = time.monotonic() + seconds
+    counts = {}
+    while time.monotonic() < end:
+        name, other = chance.sample(cluster.names, 2)
+        if chance.random() < 0.5 and cluster.sees(name)[1] in cluster.names:
+            name = cluster.sees(name)[1]  # the leader, as somebody sees it
+        action = chance.choice(["kill", "stop", "isolate", "deaf", "mute", "cut", "lose", "wipe"])
+        counts[action] = counts.get(action, 0) + 1
+        pause = chance.random() * 0.4
+        if action == "kill":
+            cluster.end(name)
+            time.sleep(pause)
+            cluster.start(name)
+        elif action == "stop":
+            cluster.processes[name].send_signal(signal.SIGSTOP)
+            time.sleep(pause)
+            cluster.processes[name].send_signal(signal.SIGCONT)
+        elif action == "wipe":  # one at a time: fewer than a majority
+            cluster.proxy.cuts, cluster.proxy.loss = set(), 0.0
+            cluster.end(name)
+            for path in (cluster.folder / f"state-{name}").iterdir():
+                path.unlink()
+            cluster.start(name)
+            until(f"{name} has joined", lambda: (cluster.folder / f"state-{name}" / f"test.{name}.state").exists())
+        elif action == "lose":
+            cluster.proxy.loss = chance.random() * 0.3
+            time.sleep(pause)
+            cluster.proxy.loss = 0.0
+        else:
+            pairs = cluster.proxy.sockets
+            cluster.proxy.cuts = {(i, j) for i, j in pairs if {
+                "isolate": name in (i, j), "deaf": j == name, "mute": i == name, "cut": {i, j} == {name, other}}[action]}
+            time.sleep(pause)
+            if chance.random() < 0.7:  # otherwise the next fault comes on top
+                cluster.proxy.cuts = set()
+    cluster.proxy.cuts, cluster.proxy.loss = set(), 0.0
+    cluster.agree()
+    print(f"# seed {seed}: {counts}")
+    cluster.close()
+
+
 def flood_moves_no_leader():
-    cluster = Cluster(3)
+    cluster = Cluster(3, options=STEADY)
     cluster.start()
     leader, token = cluster.agree()
     spy = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -358,8 +409,7 @@ def flood_moves_no_leader():
                 sent += 1
     spy.close()
     print(f"# {sent} datagrams")
-    cluster.end(cluster.others(leader)[0])  # a follower: the rest must still be able to elect
-    _, after = cluster.agree(above=token - 1)
+    check("the same leader", cluster.agree(above=token - 1) == (leader, token))
     check("it is counted", "dropping datagrams that do not authenticate" in cluster.said(leader))
     cluster.close()
 
@@ -411,7 +461,23 @@ def guests_see_who_leads_and_ask_it_to_resign():
     subprocess.run([CONCLAVE, "keygen", str(cluster.folder / "other")], check=True)
     cluster.write(leader, key="other")
     ask("status", "e", "--via", f"peers:{cluster.file(leader)}", status=2)  # without the key, no answer
+    other = cluster.others(leader)[0]
+    ask("report", "e", "--via", via, "--node", other, "--history", "7", "--load", "3")
+    check("nobody there", f"member '{leader}' does not answer" in ask(
+        "report", "e", "--via", via, "--node", leader, "--load", "3", status=2))
     check("explain", "never, whatever is lost" in ask("explain", via))
+    cluster.close()
+
+
+def reported_history_decides_who_leads_next():
+    cluster = Cluster(3)
+    cluster.start()
+    leader, token = cluster.agree()
+    fewer, more = cluster.others(leader)
+    for name, length in ((fewer, "5"), (more, "100")):
+        ask("report", "e", "--via", f"peers:{cluster.file('a')}", "--node", name, "--history", length)
+    cluster.end(leader)
+    check("the longer history leads", cluster.agree([fewer, more], token)[0] == more)
     cluster.close()
 
 
@@ -452,9 +518,11 @@ TESTS = [
     member_without_its_state_joins_anew_above_all_tokens,
     what_could_make_two_leaders_does_not_start,
     five_members_lose_messages_and_each_other,
+    random_faults_never_make_two_leaders,
     flood_moves_no_leader,
     key_is_replaced_member_by_member,
     guests_see_who_leads_and_ask_it_to_resign,
+    reported_history_decides_who_leads_next,
     run_moves_the_command_to_another_member,
 ]
 

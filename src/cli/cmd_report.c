@@ -1,0 +1,65 @@
+/* src/cli/cmd_report.c - `conclave report NAME`: tells a member what its score is made of. */
+#include "cli/cli.h"
+#include "cli/inquiry.h"
+#include "cli/peers.h"
+
+#include <getopt.h>
+#include <stdint.h>
+
+static int run(int argc, char **argv)
+{
+    enum { FIRST = 256 }; /* options without a letter: FIRST + input */
+    static const struct option longs[] = {
+        {"via", required_argument, NULL, 'v'},
+        {"node", required_argument, NULL, 'N'},
+        {"history", required_argument, NULL, FIRST + CV_INPUT_HISTORY_LENGTH},
+        {"request-rate", required_argument, NULL, FIRST + CV_INPUT_REQUEST_RATE},
+        {"capacity", required_argument, NULL, FIRST + CV_INPUT_CAPACITY},
+        {"load", required_argument, NULL, FIRST + CV_INPUT_LOAD},
+        {0}};
+    bool has_value[CV_INPUT_COUNT] = {false}, has_any = false;
+    int64_t value[CV_INPUT_COUNT] = {0};
+    const char *via = NULL, *node = NULL;
+    int option;
+    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
+        uint64_t number;
+        if (option == 'v') {
+            via = optarg;
+        } else if (option == 'N') {
+            node = optarg;
+        } else if (option >= FIRST && option < FIRST + (int)CV_INPUT_COUNT) {
+            if (!cv__option_number("a report", optarg, 0, INT64_MAX, &number)) {
+                return EXIT_USAGE;
+            }
+            has_value[option - FIRST] = true;
+            value[option - FIRST] = (int64_t)number;
+            has_any = true;
+        } else {
+            return EXIT_USAGE;
+        }
+    }
+    if (argc - optind != 1 || !has_any) {
+        return cv__wrong_usage("report takes the name of one election, and something to report, "
+                               "such as --load 5");
+    }
+    if (!cv__peers_is(cv__via(via))) {
+        return cv__wrong_usage("leaders are elected by scores among peers only: --via peers:FILE");
+    }
+    return cv__peers_report(cv__via(via), argv[optind], node, has_value, value);
+}
+
+const struct cv_verb cv__verb_report = {
+    .name = "report",
+    .summary = "tells a member what its score is made of",
+    .help = "usage: conclave report NAME [--via ADDRESS] [--node MEMBER] [OPTIONS]\n\n"
+            "Tells a member of a cluster what the score is made of by which 'pole' elects; see\n"
+            "'conclave oracles'. What was told counts until something else is.\n\n"
+            "  --via ADDRESS     peers:FILE; default: CONCLAVE_VIA\n"
+            "  --node MEMBER     which member; default: the one whose address this host has\n"
+            "  --history N       length of its history\n"
+            "  --request-rate N  requests that arrive there in a second\n"
+            "  --capacity N      what it could do\n"
+            "  --load N          what it does already\n\n"
+            "Exit status: 0 the member has heard it, 2 it does not answer, or wrong usage.\n",
+    .run = run,
+};
