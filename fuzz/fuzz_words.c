@@ -55,8 +55,8 @@ static void option_word(uint8_t number, char *word)
         for (uint32_t i = 0; protocol->options[i].name != NULL; i++) {
             (void)cv__config_format(&config, &protocol->options[i], i, &text);
         }
-    } else if (err.text[0] == '\0' || strchr(err.text, '\n') != NULL) {
-        fuzz_found("an error is one line, and not an empty one");
+    } else if (err.text[0] == '\0') { /* what was written is repeated; printing makes it one line */
+        fuzz_found("a failure without a reason");
     }
 }
 
