@@ -464,8 +464,8 @@ static int request_resign(struct cv_sqlite *s, struct cv_sqlite_job *job, struct
 static int forget(struct cv_sqlite *s, struct cv_sqlite_job *job, const struct row *row)
 {
     static const char *const scripts[] = {
-        "DELETE FROM conclave_alive WHERE token IN"
-        " (SELECT token FROM conclave_history WHERE election = ?)",
+        ("DELETE FROM conclave_alive WHERE token IN"
+         " (SELECT token FROM conclave_history WHERE election = ?)"),
         "DELETE FROM conclave_history WHERE election = ?",
         "DELETE FROM conclave_runs WHERE election = ?",
         "DELETE FROM conclave_election WHERE election = ?"};
