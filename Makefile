@@ -5,7 +5,7 @@ BUILD   = build
 PREFIX  = /usr/local
 DESTDIR =
 
-.PHONY: all demo test soak chaos fuzz traps unprotected mutants bench lab install deb deb-test coverage format lint clean help
+.PHONY: all demo test soak chaos fuzz traps unprotected mutants bench explore lab install deb deb-test coverage format lint clean help
 .NOTPARALLEL:
 
 all:
@@ -82,6 +82,11 @@ lab: all
 	@$(BUILD)/conclave lab pole --plots docs/lab
 	@$(BUILD)/conclave lab pole --random 1000 --plots docs/lab
 
+# The tables of docs/explore.md; some of it takes hours.
+explore: all
+	@tools/explore-tables $(BUILD)/conclave --nodes 2 --pairs --limit 600s
+	@tools/explore-tables $(BUILD)/conclave --nodes 3 --limit 600s
+
 # The prefix is compiled in, so it is set before building; only a new one configures again.
 # ldconfig: so that a program finds the library at once.
 install:
@@ -137,6 +142,7 @@ help:
 	@echo 'make unprotected protections taken out one by one, which their tests must notice'
 	@echo 'make mutants    COUNT=100 SEED=1: mistakes in the cores that tests must notice; an hour'
 	@echo 'make bench      the benchmarks'
+	@echo 'make explore    every run of small clusters: the tables of docs/explore.md; hours'
 	@echo 'make lab        the experiments of docs/lab and their plots'
 	@echo 'make install    PREFIX=/usr/local DESTDIR=: program, libraries, headers, man pages'
 	@echo 'make deb        Debian packages, into build-deb/; deb-test tries them in a fresh Debian'

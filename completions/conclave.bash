@@ -89,7 +89,7 @@ _conclave()
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
     local verb="" words="" i
     local verbs="run elect watch status resign history check-lease explain doctor forget stores store
-        protocols oracles sequencer members report keygen sim lab"
+        protocols oracles sequencer members report keygen sim explore lab"
     COMPREPLY=()
 
     # --option=value is three words for bash.
@@ -247,6 +247,18 @@ _conclave()
                 compgen -d -- "$cur"
             )
             return
+        fi
+        ;;
+    explore)
+        if [[ $prev == --property ]]; then
+            words="validity agreement termination at-most-one-leader token-monotonic leader-order
+                stability communication-efficient support-one leader-self-support
+                partitions-disjoint rightful-leader assertions"
+        elif [[ $cur == -* ]]; then
+            words=$(_conclave_options "--nodes --budget --property --settle --drift --option --delay
+                --horizon --states --time --memory --scenario --json --help")
+        else
+            words=$(_conclave_protocols)
         fi
         ;;
     protocols)

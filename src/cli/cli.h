@@ -17,6 +17,7 @@ extern const struct cv_verb cv__verb_doctor;
 extern const struct cv_verb cv__verb_elect;
 extern const struct cv_verb cv__verb_explain;
 extern const struct cv_verb cv__verb_forget;
+extern const struct cv_verb cv__verb_explore;
 extern const struct cv_verb cv__verb_history;
 extern const struct cv_verb cv__verb_keygen;
 extern const struct cv_verb cv__verb_lab;

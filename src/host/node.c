@@ -428,6 +428,16 @@ void cv__node_message(struct cv_node *node, struct cv_node_host *host, struct cv
     handle(node, host, event, bytes, byte_count);
 }
 
+void cv__node_decoded_message(struct cv_node *node, struct cv_node_host *host,
+                              struct cv_event *event)
+{
+    CV_ASSERT(event->kind == CV_EVENT_MESSAGE);
+    CV_ASSERT(event->message != NULL);
+    CV_ASSERT(!node->is_busy); /* a queue would have to keep the message */
+    host->counts.received++;
+    handle(node, host, event, NULL, 0);
+}
+
 void cv__node_saved(struct cv_node *node, struct cv_node_host *host)
 {
     if (node->is_closed || node->gate.has_failed) {

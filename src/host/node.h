@@ -118,6 +118,10 @@ void cv__node_close(struct cv_node *node, struct cv_node_host *host);
 void cv__node_event(struct cv_node *node, struct cv_node_host *host, struct cv_event *event);
 void cv__node_message(struct cv_node *node, struct cv_node_host *host, struct cv_event *event,
                       const uint8_t *bytes, size_t byte_count);
+/* The same for a host that keeps messages decoded, as a core of ours wrote them: event->message is
+ * lent until the step is over. Not from within a call of the host. */
+void cv__node_decoded_message(struct cv_node *node, struct cv_node_host *host,
+                              struct cv_event *event);
 
 /* When the next timer is due by the local clock; 0: none is armed. */
 int64_t cv__node_next_due_ns(const struct cv_node *node);

@@ -75,7 +75,7 @@ class CheckIncludes(InTemporaryFolder):
         self.assert_wrong("src/agent/agent.c", '"cli/cli.h"')
 
     def test_the_hosts_do_not_know_each_other(self):
-        self.assert_wrong("src/check/explore.c", '"sim/world.h"')
+        self.assert_wrong("src/explore/explore.c", '"sim/world.h"')
         self.assert_wrong("src/runtime/host.c", '"sim/world.h"')
 
     def test_a_pure_part_may_not_include_a_clock_a_file_or_malloc(self):

@@ -1,0 +1,460 @@
+/* src/cli/cmd_explore.c - `conclave explore PROTOCOL`: every run within bounds. */
+#include "base/json.h"
+#include "base/memory.h"
+#include "cli/cli.h"
+#include "explore/search.h"
+#include "explore/story.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct settings {
+    struct explore_setting explored;
+    struct explore_limits limits;
+    bool is_json, drifts;
+    const char *scenario_path; /* NULL: none is written */
+};
+
+/* What all searches of one command found together; with --drift there are several. */
+struct total {
+    struct explore_result result; /* the last one's verdict */
+    uint64_t states, transitions, depth;
+    double wall_s, miss;
+    uint32_t searches;
+    char rates[EXPLORE_NODES_MAX + 1]; /* of the last one; empty: no drift */
+};
+
+static volatile sig_atomic_t is_interrupted;
+
+static void on_interrupt(int signal)
+{
+    (void)signal;
+    is_interrupted = 1;
+}
+
+/* ---- The command line ------------------------------------------------------------------------ */
+
+static int unknown_budget(const char *word)
+{
+    const char *known[EXPLORE_BUDGET_COUNT + 1] = {0};
+    for (uint32_t i = 0; i < EXPLORE_BUDGET_COUNT; i++) {
+        known[i] = explore_budget_name((enum explore_budget)i);
+    }
+    return cv__unknown_word("budget", word, known);
+}
+
+static bool parse_one_budget(struct explore_setting *setting, char *word)
+{
+    uint64_t count = 1;
+    char *equals = strchr(word, '=');
+    if (equals != NULL) {
+        *equals = '\0';
+        if (!cv__option_number("--budget", equals + 1, 0, 9, &count)) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < EXPLORE_BUDGET_COUNT; i++) {
+        if (strcmp(word, explore_budget_name((enum explore_budget)i)) == 0) {
+            setting->budget[i] = (uint8_t)count;
+            return true;
+        }
+    }
+    (void)unknown_budget(word);
+    return false;
+}
+
+static bool parse_budget(struct explore_setting *setting, char *text)
+{
+    char *rest = NULL;
+    for (char *word = strtok_r(text, ",", &rest); word != NULL; word = strtok_r(NULL, ",", &rest)) {
+        if (!parse_one_budget(setting, word)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool parse_property(struct explore_setting *setting, const char *word)
+{
+    const char *known[CV_PROPERTY_COUNT + 1] = {0};
+    for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
+        known[i] = cv_property_name((enum cv_property)i);
+        if (strcmp(word, known[i]) == 0) {
+            setting->only |= BIT(i);
+            return true;
+        }
+    }
+    (void)cv__unknown_word("property", word, known);
+    return false;
+}
+
+static bool add_option(struct explore_setting *setting, const char *text)
+{
+    if (setting->option_count == EXPLORE_OPTIONS_MAX) {
+        (void)cv__wrong_usage("--option can be given %u times", EXPLORE_OPTIONS_MAX);
+        return false;
+    }
+    setting->option[setting->option_count++] = text;
+    return true;
+}
+
+static bool parse_number(const char *option, uint64_t max, uint32_t *ret_number)
+{
+    uint64_t number;
+    if (!cv__option_number(option, optarg, 1, max, &number)) {
+        return false;
+    }
+    *ret_number = (uint32_t)number;
+    return true;
+}
+
+static bool parse_limit(int option, struct explore_limits *limits)
+{
+    uint64_t number = 0;
+    int64_t ns = 0;
+    bool is_ok = false;
+    switch (option) {
+    case 's':
+        is_ok = cv__option_number("--states", optarg, 1, 2000000000, &number);
+        limits->states_max = number;
+        break;
+    case 'm':
+        is_ok = cv__option_number("--memory", optarg, 1, 1u << 20, &number);
+        limits->bytes_max = number << 20;
+        break;
+    default:
+        is_ok = cv__option_time("--time", optarg, &ns);
+        limits->wall_s_max = (double)ns / 1e9;
+        break;
+    }
+    return is_ok;
+}
+
+static bool parse_option(int option, struct settings *settings)
+{
+    struct explore_setting *explored = &settings->explored;
+    switch (option) {
+    case 'n':
+        return parse_number("--nodes", EXPLORE_NODES_MAX, &explored->node_count);
+    case 'b':
+        return parse_budget(explored, optarg);
+    case 'p':
+        return parse_property(explored, optarg);
+    case 'o':
+        return add_option(explored, optarg);
+    case 'd':
+        return parse_number("--delay", 16, &explored->delay_max_ticks);
+    case 'h':
+        return parse_number("--horizon", 1000, &explored->horizon_ticks);
+    case 'D':
+        settings->drifts = true;
+        return true;
+    case 'l':
+        explored->judges_liveness = true;
+        return true;
+    case 'j':
+        settings->is_json = true;
+        return true;
+    case 'S':
+        settings->scenario_path = optarg;
+        return true;
+    case 's':
+    case 'm':
+    case 't':
+        return parse_limit(option, &settings->limits);
+    default:
+        return false; /* what is wrong was said */
+    }
+}
+
+static bool parse_options(int argc, char **argv, struct settings *settings)
+{
+    static const struct option longs[] = {
+        {"nodes", required_argument, NULL, 'n'},    {"budget", required_argument, NULL, 'b'},
+        {"property", required_argument, NULL, 'p'}, {"option", required_argument, NULL, 'o'},
+        {"delay", required_argument, NULL, 'd'},    {"horizon", required_argument, NULL, 'h'},
+        {"drift", no_argument, NULL, 'D'},          {"settle", no_argument, NULL, 'l'},
+        {"json", no_argument, NULL, 'j'},           {"states", required_argument, NULL, 's'},
+        {"memory", required_argument, NULL, 'm'},   {"time", required_argument, NULL, 't'},
+        {"scenario", required_argument, NULL, 'S'}, {0},
+    };
+    int option;
+    while ((option = cv__next_option(argc, argv, "n:o:", longs)) != -1) {
+        if (!parse_option(option, settings)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- Telling --------------------------------------------------------------------------------- */
+
+static void show_progress(void *context, const struct explore_progress *p)
+{
+    (void)context;
+    (void)fprintf(stderr, "\r%.0f s  %llu states  %.0f/s  %llu waiting  depth %llu  %llu MB \033[K",
+                  p->wall_s, (unsigned long long)p->states, (double)p->states / p->wall_s,
+                  (unsigned long long)p->frontier, (unsigned long long)p->depth,
+                  (unsigned long long)(p->bytes >> 20));
+}
+
+static void print_line(void *context, int64_t at_ns, const char *line)
+{
+    (void)context;
+    (void)printf("%10.3f  %s\n", (double)at_ns / 1e6, line);
+}
+
+static void add_line(void *context, int64_t at_ns, const char *line)
+{
+    struct cv_json *json = context;
+    cv__json_open(json, NULL, '{');
+    cv__json_seconds(json, "t_s", at_ns);
+    cv__json_text(json, "what", line);
+    cv__json_close(json, '}');
+}
+
+static const char *verdict_name(enum explore_verdict verdict)
+{
+    static const char *const names[] = {"exhausted", "broken", "not exhausted"};
+    return names[verdict];
+}
+
+static void print_head(const struct settings *settings)
+{
+    const struct explore_setting *e = &settings->explored;
+    (void)printf("%s, %u node%s", e->protocol->name, e->node_count, e->node_count == 1 ? "" : "s");
+    const char *separator = "; budget ";
+    for (uint32_t i = 0; i < EXPLORE_BUDGET_COUNT; i++) {
+        if (e->budget[i] > 0) {
+            (void)printf("%s%s=%u", separator, explore_budget_name((enum explore_budget)i),
+                         e->budget[i]);
+            separator = ",";
+        }
+    }
+    (void)printf("%s\n", settings->drifts ? "; clocks slow, exact or fast" : "");
+}
+
+static void print_judged(const struct explore_model *model)
+{
+    (void)printf("judged:");
+    for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
+        if ((model->judged & BIT(i)) != 0) {
+            (void)printf(" %s", cv_property_name((enum cv_property)i));
+        }
+    }
+    (void)printf("\n");
+}
+
+static void print_text(struct explore_model *model, const struct settings *settings,
+                       const struct total *total)
+{
+    const struct explore_result *r = &total->result;
+    print_head(settings);
+    print_judged(model);
+    (void)printf("%llu states, %llu transitions, depth %llu, %.2f s\n",
+                 (unsigned long long)total->states, (unsigned long long)total->transitions,
+                 (unsigned long long)total->depth, total->wall_s);
+    switch (r->verdict) {
+    case EXPLORE_EXHAUSTED:
+        (void)printf("exhausted: no property that is judged breaks within these bounds; messages "
+                     "take 1 to %u ticks.\nThe probability that a state was missed is below "
+                     "%.0e.\n",
+                     settings->explored.delay_max_ticks, total->miss);
+        break;
+    case EXPLORE_STOPPED:
+        (void)printf("not exhausted: stopped by %s%s%s; nothing was broken so far, and nothing is "
+                     "shown\n",
+                     r->why, r->detail[0] != '\0' ? ": " : "", r->detail);
+        break;
+    case EXPLORE_BROKEN:
+        (void)printf("broken: %s: %s\n", cv_property_name(r->property), r->detail);
+        if (total->rates[0] != '\0') {
+            (void)printf("clocks: %s (slow, exact, fast)\n", total->rates);
+        }
+        (void)printf("shortest trace, %u choices; a tick is %g ms:\n        ms\n", r->path_count,
+                     (double)model->tick_ns / 1e6);
+        explore_replay(model, r->path, r->path_count, print_line, NULL);
+        break;
+    }
+}
+
+static void print_json(struct explore_model *model, const struct settings *settings,
+                       const struct total *total)
+{
+    const struct explore_result *r = &total->result;
+    struct cv_json json = {.out = stdout};
+    cv__json_open(&json, NULL, '{');
+    cv__json_text(&json, "protocol", settings->explored.protocol->name);
+    cv__json_uint(&json, "nodes", settings->explored.node_count);
+    cv__json_open(&json, "budget", '{');
+    for (uint32_t i = 0; i < EXPLORE_BUDGET_COUNT; i++) {
+        if (settings->explored.budget[i] > 0) {
+            cv__json_uint(&json, explore_budget_name((enum explore_budget)i),
+                          settings->explored.budget[i]);
+        }
+    }
+    cv__json_close(&json, '}');
+    cv__json_bool(&json, "drift", settings->drifts);
+    cv__json_open(&json, "judged", '[');
+    for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
+        if ((model->judged & BIT(i)) != 0) {
+            cv__json_text(&json, NULL, cv_property_name((enum cv_property)i));
+        }
+    }
+    cv__json_close(&json, ']');
+    cv__json_text(&json, "verdict", verdict_name(r->verdict));
+    cv__json_uint(&json, "states", total->states);
+    cv__json_uint(&json, "transitions", total->transitions);
+    cv__json_uint(&json, "depth", total->depth);
+    cv__json_double(&json, "miss_probability_below", total->miss);
+    if (r->verdict == EXPLORE_STOPPED) {
+        cv__json_text(&json, "stopped_by", r->why);
+    }
+    if (r->verdict == EXPLORE_BROKEN) {
+        cv__json_text(&json, "property", cv_property_name(r->property));
+        cv__json_text(&json, "detail", r->detail);
+        cv__json_uint(&json, "choices", r->path_count);
+        cv__json_open(&json, "trace", '[');
+        explore_replay(model, r->path, r->path_count, add_line, &json);
+        cv__json_close(&json, ']');
+    }
+    cv__json_close(&json, '}');
+    (void)printf("\n");
+}
+
+/* ---- Searching ------------------------------------------------------------------------------- */
+
+/* The index-th way to give each node one of the three rates. */
+static void name_rates(uint32_t index, uint32_t node_count, char *ret_rates)
+{
+    for (uint32_t i = 0; i < node_count; i++, index /= 3) {
+        ret_rates[i] = "esf"[index % 3];
+    }
+    ret_rates[node_count] = '\0';
+}
+
+static void add_up(struct total *total, const struct explore_limits *limits)
+{
+    const struct explore_progress *p = &total->result.progress;
+    total->states += p->states;
+    total->transitions += p->transitions;
+    total->depth = p->depth > total->depth ? p->depth : total->depth;
+    total->wall_s += p->wall_s;
+    total->miss += total->result.miss;
+    total->searches++;
+    if (limits->progress != NULL) {
+        (void)fprintf(stderr, "\r\033[K");
+    }
+}
+
+static int write_scenario(struct explore_model *model, const struct explore_result *result,
+                          const char *path)
+{
+    FILE *out = fopen(path, "w");
+    if (out == NULL) {
+        return cv__cannot("cannot write '%s': %s", path, strerror(errno));
+    }
+    struct cv_errtext why;
+    const int error = explore_story(model, result, out, &why);
+    if ((ferror(out) | fclose(out)) != 0) {
+        return cv__cannot("cannot write '%s'", path);
+    }
+    return error == CV_OK ? EXIT_NO : cv__cannot("%s", why.text);
+}
+
+static int explore(struct settings *settings)
+{
+    struct explore_model *model = cv__allocate(1, sizeof *model);
+    struct total total = {0};
+    uint32_t ways = 1;
+    for (uint32_t i = 0; settings->drifts && i < settings->explored.node_count; i++) {
+        ways *= 3;
+    }
+    for (uint32_t way = 0; way < ways; way++) {
+        struct cv_errtext why;
+        if (settings->drifts) {
+            name_rates(way, settings->explored.node_count, total.rates);
+            settings->explored.rates = total.rates;
+        }
+        if (explore_open(&settings->explored, model, &why) != CV_OK) {
+            free(model);
+            return cv__wrong_usage("%s", why.text);
+        }
+        struct explore_limits limits = settings->limits;
+        limits.wall_s_max -= total.wall_s;
+        explore_search(model, &limits, &total.result);
+        add_up(&total, &limits);
+        if (total.result.verdict != EXPLORE_EXHAUSTED || way + 1 == ways) {
+            break;
+        }
+        explore_model_fini(model);
+    }
+    (settings->is_json ? print_json : print_text)(model, settings, &total);
+    const int statuses[] = {EXIT_FINE, EXIT_NO, EXIT_CANNOT};
+    int status = statuses[total.result.verdict];
+    if (total.result.verdict == EXPLORE_BROKEN && settings->scenario_path != NULL) {
+        status = write_scenario(model, &total.result, settings->scenario_path);
+    }
+    explore_model_fini(model);
+    free(total.result.path);
+    free(model);
+    return status;
+}
+
+static int run(int argc, char **argv)
+{
+    struct settings settings = {
+        .explored = {.node_count = 2, .delay_max_ticks = 1},
+        .limits = {.states_max = 100000000,
+                   .bytes_max = (uint64_t)4 << 30,
+                   .wall_s_max = 1e9,
+                   .stop = &is_interrupted,
+                   .progress = isatty(STDERR_FILENO) == 1 ? show_progress : NULL},
+    };
+    if (!parse_options(argc, argv, &settings)) {
+        return EXIT_USAGE;
+    }
+    if (argc - optind != 1) {
+        return cv__wrong_usage("which protocol? usage: conclave explore PROTOCOL [options]");
+    }
+    settings.explored.protocol = cv_protocol_find(argv[optind]);
+    if (settings.explored.protocol == NULL) {
+        return cv__wrong_usage("unknown protocol '%s'; 'conclave protocols' lists them",
+                               argv[optind]);
+    }
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESETHAND};
+    (void)sigaction(SIGINT, &action, NULL); /* a second one ends the program at once */
+    (void)sigaction(SIGTERM, &action, NULL);
+    return explore(&settings);
+}
+
+const struct cv_verb cv__verb_explore = {
+    .name = "explore",
+    .summary = "tries every run of a small cluster within a budget of faults",
+    .help =
+        "usage: conclave explore PROTOCOL [options]\n\n"
+        "Goes through everything that can happen in a small cluster that runs the real protocol\n"
+        "code, with as many faults as the budget allows, and judges the properties that the\n"
+        "protocol promises. A violation is shown with the shortest trace that leads to it.\n\n"
+        "  -n, --nodes N    1 to 4 nodes; default 2\n"
+        "  --budget LIST    how many faults of each kind, as in crash=1,recover=1,loss=2:\n"
+        "                   crash recover loss late duplicate reorder pause partition resign\n"
+        "  --property NAME  judge this one, promised or not; may be given several times\n"
+        "  --settle         judge liveness too: after the settling time without a fault\n"
+        "  --drift          each clock slow, exact or fast by 1/11, in all combinations\n"
+        "  -o, --option X=Y an option of the protocol; times also in ticks, as in lease=8t\n"
+        "  --delay TICKS    a message takes 1 to so many ticks; default 1\n"
+        "  --horizon TICKS  instants older than this are not told apart; default 16, pole 40\n"
+        "  --states N       stop after so many states; default 100 million\n"
+        "  --time T         stop after so long, as in 60s\n"
+        "  --memory MB      stop when so much memory is used; default 4096\n"
+        "  --scenario FILE  write a violation as a scenario that 'conclave sim' replays, if it can "
+        "be\n"
+        "  --json           one object\n\n"
+        "Exit status: 0 exhausted and nothing broken, 1 a property breaks, 2 wrong usage, or not\n"
+        "exhausted: a limit was reached, or it was interrupted.\n",
+    .run = run,
+};

@@ -1,0 +1,234 @@
+/* src/explore/canonical.c - one form for worlds that will behave alike; see canonical.h. */
+#include "explore/canonical.h"
+
+#include <string.h>
+
+#define CLASSIC_SMALL "delta=1t heartbeat=2t timeout=5t"
+
+static const struct explore_row rows[] = {
+    {"bully", CLASSIC_SMALL, 16, false, NULL},
+    {"bully-improved", CLASSIC_SMALL, 16, false, NULL},
+    {"bully-modified", CLASSIC_SMALL, 16, false, NULL},
+    {"ring", CLASSIC_SMALL, 16, false, explore_canonical_ring},
+    {"ring-modified", CLASSIC_SMALL, 16, false, explore_canonical_ring},
+    {"pole", "delta=1t sigma=0t heartbeat=2t timeout=5t lease=8t round=3t",
+     40 /* four leases: how slow a claim was is noted up to two, and half of that is told */, true,
+     explore_canonical_pole},
+    {"local", "delta=2t ep=2t sigma=0t expires=7t lock=8t", 16, true, explore_canonical_local},
+};
+
+const struct explore_row *explore_row_find(const struct cv_protocol *protocol)
+{
+    for (uint32_t i = 0; i < COUNT_OF(rows); i++) {
+        if (strcmp(rows[i].protocol, protocol->name) == 0) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- Nodes ----------------------------------------------------------------------------------- */
+
+static void canonical_timers(struct explore_node *n, uint32_t node)
+{
+    const int64_t now_ns = explore_now_ns(node);
+    for (uint32_t i = 0; i < CV_TIMERS_MAX; i++) {
+        if (n->host.due_ns[i] == 0) {
+            n->latest_ns[i] = 0;
+        } else { /* how long it has been due does not matter */
+            n->host.due_ns[i] = cv__max64(n->host.due_ns[i], now_ns);
+            n->latest_ns[i] = cv__max64(n->latest_ns[i], now_ns);
+        }
+    }
+}
+
+static void canonical_judged(const struct explore_model *model, struct explore_world *w,
+                             uint32_t node)
+{
+    struct cv_property_node *judged = explore_judged_at(w, node);
+    uint64_t *members = (uint64_t *)(explore_judged_at(w, 0) + model->node_count) + node;
+    judged->led_ns = -1;
+    judged->held_from_ns = 0;
+    if (!judged->holds) {
+        judged->held_token = 0;
+        judged->held_until_ns = 0;
+    }
+    if (judged->left_until_ns <= explore_now_ns(EXPLORE_REAL)) {
+        judged->left_until_ns = 0;
+        judged->left_token = 0;
+    }
+    if (!judged->holds && judged->left_until_ns == 0) {
+        judged->has_members = false;
+        *members = 0;
+    }
+    if ((model->judged & CV_PROP(LEADER_ORDER)) == 0) {
+        judged->token_max = 0;
+        judged->label_max = 0;
+    }
+}
+
+/* ---- What the properties remember ------------------------------------------------------------ */
+
+static void canonical_owners(const struct explore_model *model, struct explore_header *h)
+{
+    if ((model->judged & CV_PROP(LEADER_ORDER)) == 0) {
+        memset(h->owner, 0, sizeof h->owner);
+        h->owner_count = 0;
+        return;
+    }
+    for (uint32_t i = 0; i < EXPLORE_TOKENS; i++) { /* an assignment may copy padding */
+        struct cv_token_owner *owner = &h->owner[i];
+        const uint64_t token = owner->token;
+        const uint64_t label = owner->label;
+        const cv_id leader = owner->leader;
+        memset(owner, 0, sizeof *owner);
+        owner->token = token;
+        owner->label = label;
+        owner->leader = leader;
+    }
+}
+
+static void canonical_holders(const struct explore_model *model, struct explore_world *w)
+{
+    cv_id *holder =
+        (cv_id *)((uint64_t *)(explore_judged_at(w, 0) + model->node_count) + model->node_count);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < model->node_count; i++) {
+        if (explore_judged_at(w, i)->holds) {
+            holder[count++] = i + 1;
+        }
+    }
+    CV_ASSERT(count == w->h.holder_count);
+    memset(holder + count, 0, (model->node_count - count) * sizeof *holder);
+}
+
+static void canonical_header(const struct explore_model *model, struct explore_header *h)
+{
+    const int64_t now_ns = explore_now_ns(EXPLORE_REAL);
+    const int64_t settle_ns = model->properties.setting.settle_ns;
+    canonical_owners(model, h);
+    if ((model->judged & CV_PROP(TOKEN_MONOTONIC)) == 0) {
+        h->has_token = 0;
+        h->token_max = 0;
+    }
+    if (h->left_until_ns <= now_ns) {
+        h->left_until_ns = 0;
+    }
+    if (!model->judges_liveness) {
+        h->disturbed_ns = now_ns;
+    } else if (h->is_settled || h->disturbed_ns < now_ns - settle_ns) {
+        h->disturbed_ns = now_ns - settle_ns;
+    }
+}
+
+/* ---- Messages -------------------------------------------------------------------------------- */
+
+/* Those of a link keep their order; late ones have none. */
+static int compare_messages(const struct explore_model *model, const struct explore_message *a,
+                            const struct explore_message *b)
+{
+    const int keys[] = {a->to - b->to, a->from - b->from, a->is_late - b->is_late};
+    for (uint32_t i = 0; i < COUNT_OF(keys); i++) {
+        if (keys[i] != 0) {
+            return keys[i];
+        }
+    }
+    return a->is_late ? memcmp(a, b, model->message_bytes) : 0;
+}
+
+void explore_canonical_order(const struct explore_model *model, struct explore_world *w)
+{
+    uint64_t
+        moving[(sizeof(struct explore_message) / sizeof(uint64_t)) + CV_FIELDS_MAX + CV_LISTS_MAX];
+    CV_ASSERT(model->message_bytes <= sizeof moving);
+    for (uint32_t i = 1; i < w->h.message_count; i++) {
+        uint32_t at = i;
+        memcpy(moving, explore_message_at(model, w, i), model->message_bytes);
+        while (at > 0 && compare_messages(model, explore_message_at(model, w, at - 1),
+                                          (const struct explore_message *)moving) > 0) {
+            memcpy(explore_message_at(model, w, at), explore_message_at(model, w, at - 1),
+                   model->message_bytes);
+            at--;
+        }
+        memcpy(explore_message_at(model, w, at), moving, model->message_bytes);
+    }
+}
+
+/* Nobody will take it: its receiver is down for good. */
+static bool is_dead(const struct explore_model *model, struct explore_world *w,
+                    const struct explore_message *m)
+{
+    return !explore_node_at(model, w, m->to)->is_up && w->h.budget[EXPLORE_RECOVER] == 0;
+}
+
+static void canonical_messages(const struct explore_model *model, struct explore_world *w)
+{
+    const int64_t now_ns = explore_now_ns(EXPLORE_REAL);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < w->h.message_count; i++) {
+        struct explore_message *m = explore_message_at(model, w, i);
+        if (!is_dead(model, w, m)) {
+            /* One that is due has no age. */
+            m->sent_ns = cv__max64(m->sent_ns, now_ns - model->delay_max_ns);
+            if (kept != i) {
+                memcpy(explore_message_at(model, w, kept), m, model->message_bytes);
+            }
+            kept++;
+        }
+    }
+    w->h.message_count = (uint16_t)kept;
+}
+
+/* ---- Stamps ---------------------------------------------------------------------------------- */
+
+/* While clocks do not drift, the age of a stamp does not matter, only what it says: how much longer
+ * the way there took than the clocks differ. */
+static void make_younger(struct cv_echo *echo, int64_t now_ns)
+{
+    if (echo->peer_sent_ns != 0) {
+        const int64_t later_ns = now_ns - echo->received_ns;
+        echo->received_ns += later_ns;
+        echo->peer_sent_ns += later_ns;
+    }
+}
+
+static void canonical_stamps(const struct explore_model *model, struct explore_world *w)
+{
+    for (uint32_t i = 0; i < model->node_count; i++) {
+        for (uint32_t j = 0; j < model->node_count; j++) {
+            make_younger(&explore_node_at(model, w, i)->echo[j], explore_now_ns(i));
+        }
+    }
+    for (uint32_t i = 0; i < w->h.message_count; i++) {
+        struct explore_message *m = explore_message_at(model, w, i);
+        make_younger(&m->stamp.echo, m->stamp.sent_ns);
+    }
+}
+
+void explore_canonical(const struct explore_model *model, struct explore_world *world)
+{
+    bool is_anybody_down = false;
+    for (uint32_t i = 0; i < model->node_count; i++) {
+        struct explore_node *n = explore_node_at(model, world, i);
+        canonical_timers(n, i);
+        canonical_judged(model, world, i);
+        is_anybody_down = is_anybody_down || !n->is_up;
+        const bool asks =
+            (world->h.budget[EXPLORE_CRASH] > 0 && world->h.budget[EXPLORE_RECOVER] > 0) ||
+            world->h.budget[EXPLORE_RESIGN] > 0;
+        n->has_acted = asks ? n->has_acted : 0;
+    }
+    if (!is_anybody_down && world->h.budget[EXPLORE_CRASH] == 0) {
+        world->h.budget[EXPLORE_RECOVER] = 0;
+    }
+    canonical_holders(model, world);
+    canonical_header(model, &world->h);
+    canonical_messages(model, world);
+    if (model->uses_bounds && model->config[0].drift_ppb == 0) {
+        canonical_stamps(model, world);
+    }
+    if (model->canonical != NULL) {
+        model->canonical(model, world);
+    }
+    explore_canonical_order(model, world);
+}

@@ -1,0 +1,95 @@
+/* src/explore/canonical_pole.c - numbers of heartbeats, and times that are over; see canonical.h.
+ *
+ * Heartbeats are numbered without end, and the send times of the latest are kept in a ring. The
+ * latest number is always SEQ here; what was sent before counts down, and the ring turns along. */
+#include "explore/canonical.h"
+#include "protocols/pole.h"
+
+#include <string.h>
+
+#define SEQ 192u /* a multiple of the ring's size, larger than it */
+_Static_assert(SEQ % POLE_BEATS_KEPT == 0, "the ring has a fixed place for it");
+_Static_assert(SEQ > POLE_BEATS_KEPT, "what is older than the ring has a number too");
+
+static struct pole *pole_at(const struct explore_model *model, struct explore_world *w,
+                            uint32_t node)
+{
+    return (struct pole *)explore_node_at(model, w, node)->core;
+}
+
+/* Of heartbeats that the ring has forgotten it is only known that they are old. */
+static uint64_t turned(uint64_t seq, uint64_t shift)
+{
+    const uint64_t result = seq - shift;
+    return result > SEQ || result < SEQ - POLE_BEATS_KEPT ? SEQ - POLE_BEATS_KEPT : result;
+}
+
+static void turn_ring(struct pole *p, uint64_t shift, int64_t now_ns)
+{
+    int64_t sent_ns[POLE_BEATS_KEPT];
+    for (uint32_t i = 0; i < POLE_BEATS_KEPT; i++) {
+        sent_ns[(i - shift) % POLE_BEATS_KEPT] = p->sent_ns[i];
+    }
+    for (uint32_t i = 0; i < POLE_BEATS_KEPT; i++) {
+        /* Whoever follows it now prolongs nothing: a lease has passed since. */
+        p->sent_ns[i] = sent_ns[i] + p->lease_ns <= now_ns ? 0 : sent_ns[i];
+    }
+    p->seq = SEQ;
+}
+
+static void forget_past(struct pole *p, int64_t now_ns)
+{
+    for (cv_id id = 1; id <= p->member_count; id++) {
+        struct pole_peer *peer = pole_peer(p, id);
+        if (peer->acked_ns + p->lease_ns <= now_ns) {
+            peer->acked_ns = 0;
+        }
+    }
+    if (p->pending == CV_ID_NONE || now_ns - p->pending_ns >= p->epsilon_ns) {
+        p->pending = CV_ID_NONE;
+        p->pending_claim = (struct pole_claim){0};
+        p->pending_ns = 0;
+    }
+    p->established_ns = 0; /* nobody reads it */
+    if (!pole_is_leading(p)) {
+        p->valid_until_ns = 0;
+    }
+    if (p->role != POLE_BOUND && p->role != POLE_CLAIMING) {
+        p->claim_until_ns = 0;
+    }
+    if (p->awaited == CV_ID_NONE) {
+        p->awaited_ns = 0;
+    }
+    memset(pole_inputs(p), 0, p->member_count * sizeof *pole_inputs(p)); /* scratch */
+}
+
+void explore_canonical_pole(const struct explore_model *model, struct explore_world *w)
+{
+    uint64_t shift[EXPLORE_NODES_MAX] = {0};
+    uint64_t nonce[EXPLORE_NODES_MAX] = {0};
+    for (uint32_t i = 0; i < model->node_count; i++) {
+        struct pole *p = pole_at(model, w, i);
+        if (explore_node_at(model, w, i)->is_up) {
+            shift[i] = p->seq - SEQ;
+            nonce[i] = p->nonce;
+            turn_ring(p, shift[i], explore_now_ns(i));
+            forget_past(p, explore_now_ns(i));
+        }
+    }
+    for (uint32_t i = 0; i < model->node_count; i++) {
+        struct pole *p = pole_at(model, w, i);
+        if (explore_node_at(model, w, i)->is_up && p->pending != CV_ID_NONE) {
+            const uint32_t of = p->pending - 1;
+            struct pole_claim *claim = &p->pending_claim;
+            claim->seq = claim->nonce == nonce[of] ? turned(claim->seq, shift[of]) : 0;
+        }
+    }
+    for (uint32_t i = 0; i < w->h.message_count; i++) {
+        struct explore_message *m = explore_message_at(model, w, i);
+        const bool is_beat = m->type == POLE_HEARTBEAT;
+        if (is_beat || m->type == POLE_FOLLOW) { /* epoch, nonce and seq come first in both */
+            const uint32_t of = is_beat ? m->from : m->to;
+            m->word[2] = m->word[1] == nonce[of] ? turned(m->word[2], shift[of]) : 0;
+        }
+    }
+}

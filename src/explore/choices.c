@@ -1,0 +1,509 @@
+/* src/explore/choices.c - what may happen next, and doing it; see choices.h. */
+#include "explore/choices.h"
+
+#include "explore/canonical.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct list {
+    struct explore_choice *item;
+    uint32_t count;
+};
+
+static void add(struct list *list, enum explore_act act, uint32_t node, uint32_t what)
+{
+    CV_ASSERT(list->count < EXPLORE_CHOICES_MAX);
+    CV_ASSERT(what <= UINT8_MAX);
+    list->item[list->count++] = (struct explore_choice){(uint8_t)act, (uint8_t)node, (uint8_t)what};
+}
+
+static bool has(const struct explore_model *model, enum explore_budget budget)
+{
+    return model->world->h.budget[budget] > 0;
+}
+
+/* ---- What may, and what must, happen in this instant ----------------------------------------- */
+
+static bool timer_may_fire(const struct explore_node *n, uint32_t node, uint32_t timer)
+{
+    return n->host.due_ns[timer] != 0 && n->host.due_ns[timer] <= explore_now_ns(node);
+}
+
+/* It cannot wait for the next tick. */
+static bool timer_must_fire(const struct explore_model *model, const struct explore_node *n,
+                            uint32_t node, uint32_t timer)
+{
+    return n->latest_ns[timer] < explore_now_ns(node) + model->tick_ns;
+}
+
+static bool message_may_arrive(const struct explore_model *model, const struct explore_message *m)
+{
+    return m->sent_ns + model->delay_min_ns <= explore_now_ns(EXPLORE_REAL);
+}
+
+static bool message_must_arrive(const struct explore_model *model, const struct explore_message *m)
+{
+    return !m->is_late && m->sent_ns + model->delay_max_ns <
+                              explore_now_ns(EXPLORE_REAL) + model->period_ns[m->to];
+}
+
+static bool is_same_message(const struct explore_model *model, uint32_t a, uint32_t b)
+{
+    struct explore_world *w = model->world;
+    return memcmp(explore_message_at(model, w, a), explore_message_at(model, w, b),
+                  model->message_bytes) == 0;
+}
+
+/* Is a message under way that was sent before it on the same link, and is not late? */
+static bool has_predecessor(const struct explore_model *model, uint32_t index)
+{
+    const struct explore_message *m = explore_message_at(model, model->world, index);
+    for (uint32_t i = 0; i < index; i++) {
+        const struct explore_message *other = explore_message_at(model, model->world, i);
+        if (other->from == m->from && other->to == m->to && !other->is_late) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_copy_before(const struct explore_model *model, uint32_t index)
+{
+    for (uint32_t i = 0; i < index; i++) {
+        if (is_same_message(model, i, index)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- The choices of one actor ---------------------------------------------------------------- */
+
+/* Doing nothing comes first: of two traces that are as short, the one with less in it is shown. */
+static void add_environment(const struct explore_model *model, struct list *list)
+{
+    if (model->world->h.partition != 0) {
+        add(list, EXPLORE_ACT_END, 0, 0);
+        add(list, EXPLORE_ACT_HEAL, 0, 0);
+    } else if (has(model, EXPLORE_PARTITION)) {
+        add(list, EXPLORE_ACT_END, 0, 0);
+        for (uint32_t group = 1; group < 1u << (model->node_count - 1); group++) {
+            add(list, EXPLORE_ACT_CUT, 0, group);
+        }
+    }
+}
+
+static void drop_overdue(struct explore_model *model, uint32_t node, uint32_t keep)
+{
+    uint32_t overdue = 0;
+    for (uint32_t i = 0; i < model->world->h.message_count;) {
+        const struct explore_message *m = explore_message_at(model, model->world, i);
+        const bool is_overdue = m->to == node && message_must_arrive(model, m);
+        if (is_overdue && ++overdue > keep) {
+            explore_message_remove(model, i);
+        } else {
+            i++;
+        }
+    }
+}
+
+static void add_down(struct explore_model *model, uint32_t node, struct list *list)
+{
+    drop_overdue(model, node, 0);
+    if (has(model, EXPLORE_RECOVER)) {
+        add(list, EXPLORE_ACT_RECOVER, node, 0);
+        add(list, EXPLORE_ACT_END, node, 0);
+    }
+}
+
+static void add_paused(struct explore_model *model, uint32_t node, struct list *list)
+{
+    drop_overdue(model, node, EXPLORE_INBOX_MAX);
+    add(list, EXPLORE_ACT_WAKE, node, 0);
+    add(list, EXPLORE_ACT_END, node, 0);
+    if (has(model, EXPLORE_CRASH)) {
+        add(list, EXPLORE_ACT_CRASH, node, 0);
+    }
+}
+
+/* What matters of a crash in the middle of a step is only what a recovered node remembers. */
+static bool may_crash_at_record(const struct explore_model *model)
+{
+    return has(model, EXPLORE_CRASH) && has(model, EXPLORE_RECOVER);
+}
+
+static bool add_timers(const struct explore_model *model, uint32_t node, struct list *list)
+{
+    const struct explore_node *n = explore_node_at(model, model->world, node);
+    bool must = false;
+    for (uint32_t timer = 0; timer < CV_TIMERS_MAX; timer++) {
+        if (!timer_may_fire(n, node, timer)) {
+            continue;
+        }
+        must = must || timer_must_fire(model, n, node, timer);
+        add(list, EXPLORE_ACT_TIMER, node, timer);
+        if (may_crash_at_record(model)) {
+            add(list, EXPLORE_ACT_TIMER_CRASH, node, timer);
+        }
+    }
+    return must;
+}
+
+static void add_arrival(const struct explore_model *model, uint32_t node, uint32_t index,
+                        struct list *list)
+{
+    const struct explore_message *m = explore_message_at(model, model->world, index);
+    add(list, EXPLORE_ACT_DELIVER, node, index);
+    if (may_crash_at_record(model)) {
+        add(list, EXPLORE_ACT_DELIVER_CRASH, node, index);
+    }
+    if (m->is_late) {
+        add(list, EXPLORE_ACT_FORGET, node, index);
+        return;
+    }
+    if (has(model, EXPLORE_DUPLICATE)) {
+        add(list, EXPLORE_ACT_DUPLICATE, node, index);
+    }
+    if (message_must_arrive(model, m)) {
+        if (has(model, EXPLORE_LOSS)) {
+            add(list, EXPLORE_ACT_LOSE, node, index);
+        }
+        if (has(model, EXPLORE_LATE)) {
+            add(list, EXPLORE_ACT_DELAY, node, index);
+        }
+    }
+}
+
+static bool add_messages(const struct explore_model *model, uint32_t node, struct list *list)
+{
+    bool must = false;
+    for (uint32_t i = 0; i < model->world->h.message_count; i++) {
+        const struct explore_message *m = explore_message_at(model, model->world, i);
+        if (m->to != node || !message_may_arrive(model, m)) {
+            continue;
+        }
+        must = must || message_must_arrive(model, m);
+        if (!m->is_late && has_predecessor(model, i)) {
+            if (has(model, EXPLORE_REORDER)) {
+                add(list, EXPLORE_ACT_OVERTAKE, node, i);
+            }
+        } else if (!has_copy_before(model, i)) {
+            add_arrival(model, node, i, list);
+        }
+    }
+    return must;
+}
+
+/* A crash, like a pause, matters only with what it prevents: it comes right before an event. One
+ * right after an event differs if the node may be back before the next. */
+static void add_up(const struct explore_model *model, uint32_t node, struct list *list)
+{
+    const struct explore_node *n = explore_node_at(model, model->world, node);
+    const bool must_fire = add_timers(model, node, list);
+    const bool must = add_messages(model, node, list) || must_fire;
+    const bool has_event = list->count > 0;
+    if (has(model, EXPLORE_CRASH) && (has_event || (n->has_acted && has(model, EXPLORE_RECOVER)))) {
+        add(list, EXPLORE_ACT_CRASH, node, 0);
+    }
+    if (has(model, EXPLORE_PAUSE) && must) {
+        add(list, EXPLORE_ACT_PAUSE, node, 0);
+    }
+    if (has(model, EXPLORE_RESIGN) && (has_event || n->has_acted) &&
+        cv__properties_holds(&model->properties, node + 1, explore_now_ns(EXPLORE_REAL))) {
+        add(list, EXPLORE_ACT_RESIGN, node, 0);
+    }
+    if (list->count > 0 && !must) {
+        add(list, EXPLORE_ACT_END, node, 0);
+    }
+}
+
+static void add_turn(struct explore_model *model, struct list *list)
+{
+    const uint32_t turn = model->world->h.turn;
+    if (turn == 0) {
+        add_environment(model, list);
+        return;
+    }
+    const struct explore_node *n = explore_node_at(model, model->world, turn - 1);
+    if (n->next_tick_ns != explore_now_ns(EXPLORE_REAL)) {
+        return; /* it acts at its own ticks only */
+    }
+    if (!n->is_up) {
+        add_down(model, turn - 1, list);
+    } else if (n->is_paused) {
+        add_paused(model, turn - 1, list);
+    } else {
+        add_up(model, turn - 1, list);
+    }
+}
+
+/* ---- Time goes on ---------------------------------------------------------------------------- */
+
+/* `count` periods from `from`, as many as are needed to reach `at`. */
+static int64_t reach(int64_t from, int64_t at, int64_t period)
+{
+    return at <= from ? from : from + (at - from + period - 1) / period * period;
+}
+
+/* The first tick after this instant at which the node may have to act; INT64_MAX: none. */
+static int64_t next_act_ns(const struct explore_model *model, uint32_t node)
+{
+    struct explore_world *w = model->world;
+    const struct explore_node *n = explore_node_at(model, w, node);
+    const int64_t now_ns = explore_now_ns(EXPLORE_REAL);
+    const int64_t period_ns = model->period_ns[node];
+    const int64_t tick_ns = n->next_tick_ns > now_ns ? n->next_tick_ns : now_ns + period_ns;
+    if (n->is_paused || (!n->is_up && has(model, EXPLORE_RECOVER))) {
+        return tick_ns;
+    }
+    const int64_t local_ns = explore_now_ns(node) + (tick_ns - now_ns) * model->tick_ns / period_ns;
+    int64_t next_ns = INT64_MAX;
+    for (uint32_t i = 0; n->is_up && i < CV_TIMERS_MAX; i++) {
+        if (n->host.due_ns[i] != 0) {
+            const int64_t due_ns = reach(local_ns, n->host.due_ns[i], model->tick_ns);
+            const int64_t ticks = (due_ns - local_ns) / model->tick_ns;
+            next_ns = cv__min64(next_ns, tick_ns + ticks * period_ns);
+        }
+    }
+    for (uint32_t i = 0; i < w->h.message_count; i++) {
+        const struct explore_message *m = explore_message_at(model, w, i);
+        if (m->to == node) {
+            next_ns =
+                cv__min64(next_ns, reach(tick_ns, m->sent_ns + model->delay_min_ns, period_ns));
+        }
+    }
+    return next_ns;
+}
+
+/* False: nothing will ever happen again. */
+static bool advance(struct explore_model *model)
+{
+    struct explore_world *w = model->world;
+    const int64_t now_ns = explore_now_ns(EXPLORE_REAL);
+    int64_t next_ns = INT64_MAX;
+    for (uint32_t i = 0; i < model->node_count; i++) {
+        next_ns = cv__min64(next_ns, next_act_ns(model, i));
+        explore_node_at(model, w, i)->has_acted = 0;
+    }
+    if (next_ns == INT64_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < model->node_count; i++) {
+        struct explore_node *n = explore_node_at(model, w, i);
+        n->next_tick_ns = reach(n->next_tick_ns, next_ns, model->period_ns[i]);
+    }
+    explore_world_pass(model, next_ns - now_ns);
+    explore_world_look(model);
+    w->h.turn = 0;
+    return true;
+}
+
+static bool find_turn(struct explore_model *model)
+{
+    struct explore_choice choice[EXPLORE_CHOICES_MAX];
+    for (;;) {
+        while (model->world->h.turn <= model->node_count) {
+            struct list list = {choice, 0};
+            add_turn(model, &list);
+            if (list.count > 0) {
+                return true;
+            }
+            model->world->h.turn++;
+        }
+        if (!advance(model) || model->end.is_broken) {
+            return false;
+        }
+    }
+}
+
+bool explore_settle(struct explore_model *model, struct explore_world *world)
+{
+    explore_world_lend(model, world);
+    const bool is_turn = find_turn(model);
+    explore_world_take(model);
+    if (is_turn) {
+        (model->is_raw ? explore_canonical_order : explore_canonical)(model, world);
+    }
+    return is_turn && !model->end.is_bound;
+}
+
+uint32_t explore_choices(struct explore_model *model, struct explore_world *world,
+                         struct explore_choice *ret_choice)
+{
+    struct list list = {ret_choice, 0};
+    explore_world_lend(model, world);
+    add_turn(model, &list);
+    CV_ASSERT(list.count > 0);
+    return list.count;
+}
+
+/* ---- Doing it -------------------------------------------------------------------------------- */
+
+static const uint8_t price[EXPLORE_ACT_COUNT] = {
+    [EXPLORE_ACT_OVERTAKE] = EXPLORE_REORDER + 1,  [EXPLORE_ACT_DUPLICATE] = EXPLORE_DUPLICATE + 1,
+    [EXPLORE_ACT_TIMER_CRASH] = EXPLORE_CRASH + 1, [EXPLORE_ACT_DELIVER_CRASH] = EXPLORE_CRASH + 1,
+    [EXPLORE_ACT_LOSE] = EXPLORE_LOSS + 1,         [EXPLORE_ACT_DELAY] = EXPLORE_LATE + 1,
+    [EXPLORE_ACT_CRASH] = EXPLORE_CRASH + 1,       [EXPLORE_ACT_RECOVER] = EXPLORE_RECOVER + 1,
+    [EXPLORE_ACT_PAUSE] = EXPLORE_PAUSE + 1,       [EXPLORE_ACT_RESIGN] = EXPLORE_RESIGN + 1,
+    [EXPLORE_ACT_CUT] = EXPLORE_PARTITION + 1,
+};
+
+static void describe_message(struct explore_model *model, const char *verb, uint32_t index)
+{
+    const struct explore_message *m = explore_message_at(model, model->world, index);
+    const struct cv_message_type *type = &model->protocol->messages[m->type];
+    char text[160] = "";
+    size_t length = 0;
+    for (uint32_t i = 0; type->fields[i].kind != CV_FIELD_END && length < sizeof text; i++) {
+        uint32_t clock;
+        const bool is_instant = explore_is_instant(m->word[i], &clock);
+        const double value = is_instant
+                                 ? (double)((int64_t)m->word[i] - explore_now_ns(clock)) / 1e6
+                                 : (double)m->word[i];
+        const int written =
+            snprintf(text + length, sizeof text - length, is_instant ? " %s=%+gms" : " %s=%.17g",
+                     type->fields[i].name, value);
+        length += written > 0 ? (size_t)written : 0;
+    }
+    explore_tell(model, "%s from %u %s node %u:%s", type->name, m->from + 1u, verb, m->to + 1u,
+                 text);
+}
+
+static void describe(struct explore_model *model, const struct explore_choice *choice)
+{
+    static const char *const verbs[EXPLORE_ACT_COUNT] = {
+        [EXPLORE_ACT_DELIVER] = "reaches",
+        [EXPLORE_ACT_OVERTAKE] = "overtakes and reaches",
+        [EXPLORE_ACT_DUPLICATE] = "reaches, and will once more,",
+        [EXPLORE_ACT_DELIVER_CRASH] = "reaches, which crashes at its record,",
+        [EXPLORE_ACT_LOSE] = "is lost on its way to",
+        [EXPLORE_ACT_DELAY] = "will be late at",
+        [EXPLORE_ACT_FORGET] = "was late and never reaches",
+        [EXPLORE_ACT_CRASH] = "crashes",
+        [EXPLORE_ACT_RECOVER] = "recovers",
+        [EXPLORE_ACT_PAUSE] = "is paused",
+        [EXPLORE_ACT_WAKE] = "goes on",
+        [EXPLORE_ACT_RESIGN] = "is asked to resign",
+    };
+    switch (choice->act) {
+    case EXPLORE_ACT_END:
+        break;
+    case EXPLORE_ACT_TIMER:
+    case EXPLORE_ACT_TIMER_CRASH:
+        explore_tell(model, "node %u: timer %u%s", choice->node + 1u, choice->what,
+                     choice->act == EXPLORE_ACT_TIMER ? "" : ", and it crashes at its record");
+        break;
+    case EXPLORE_ACT_CUT: {
+        char group[40] = "";
+        for (uint32_t i = 0; i < model->node_count; i++) {
+            const size_t length = strlen(group);
+            if ((choice->what >> i & 1) != 0) {
+                (void)snprintf(group + length, sizeof group - length, " %u", i + 1);
+            }
+        }
+        explore_tell(model, "partition:%s apart from the others", group);
+        break;
+    }
+    case EXPLORE_ACT_HEAL:
+        explore_tell(model, "the partition heals");
+        break;
+    case EXPLORE_ACT_CRASH:
+    case EXPLORE_ACT_RECOVER:
+    case EXPLORE_ACT_PAUSE:
+    case EXPLORE_ACT_WAKE:
+    case EXPLORE_ACT_RESIGN:
+        explore_tell(model, "node %u %s", choice->node + 1u, verbs[choice->act]);
+        break;
+    default:
+        describe_message(model, verbs[choice->act], choice->what);
+    }
+}
+
+static void do_at_node(struct explore_model *model, const struct explore_choice *choice)
+{
+    struct explore_node *n = explore_node_at(model, model->world, choice->node);
+    switch (choice->act) {
+    case EXPLORE_ACT_TIMER:
+    case EXPLORE_ACT_TIMER_CRASH:
+        explore_world_fire(model, choice->node, choice->what);
+        break;
+    case EXPLORE_ACT_CRASH:
+        explore_world_crash(model, choice->node);
+        break;
+    case EXPLORE_ACT_RECOVER:
+        explore_world_recover(model, choice->node);
+        break;
+    case EXPLORE_ACT_PAUSE:
+        n->is_paused = 1;
+        model->world->h.turn++;
+        break;
+    case EXPLORE_ACT_WAKE:
+        n->is_paused = 0;
+        explore_world_disturb(model);
+        break;
+    case EXPLORE_ACT_RESIGN:
+        explore_world_resign(model, choice->node);
+        break;
+    default:
+        CV_ASSERT(!"an act at a node");
+    }
+}
+
+static void do_it(struct explore_model *model, const struct explore_choice *choice)
+{
+    struct explore_world *w = model->world;
+    switch (choice->act) {
+    case EXPLORE_ACT_END:
+        w->h.turn++;
+        break;
+    case EXPLORE_ACT_DELIVER:
+    case EXPLORE_ACT_OVERTAKE:
+    case EXPLORE_ACT_DUPLICATE:
+    case EXPLORE_ACT_DELIVER_CRASH:
+        explore_world_deliver(model, choice->what, choice->act == EXPLORE_ACT_DUPLICATE);
+        break;
+    case EXPLORE_ACT_LOSE:
+    case EXPLORE_ACT_FORGET:
+        explore_message_remove(model, choice->what);
+        break;
+    case EXPLORE_ACT_DELAY:
+        explore_message_at(model, w, choice->what)->is_late = 1;
+        break;
+    case EXPLORE_ACT_CUT:
+        w->h.partition = choice->what;
+        w->h.turn++;
+        break;
+    case EXPLORE_ACT_HEAL:
+        w->h.partition = 0;
+        w->h.turn++;
+        explore_world_disturb(model);
+        break;
+    default:
+        do_at_node(model, choice);
+    }
+}
+
+bool explore_do(struct explore_model *model, struct explore_world *world,
+                const struct explore_choice *choice)
+{
+    explore_world_lend(model, world);
+    describe(model, choice);
+    if (price[choice->act] > 0) {
+        world->h.budget[price[choice->act] - 1]--;
+        explore_world_disturb(model);
+    }
+    model->crashes_at_record =
+        choice->act == EXPLORE_ACT_TIMER_CRASH || choice->act == EXPLORE_ACT_DELIVER_CRASH;
+    model->has_saved = false;
+    cv__assert_trap = &model->trap.trap;
+    if (setjmp(model->on_assert) == 0) {
+        do_it(model, choice);
+        if (model->crashes_at_record) {
+            explore_world_crash(model, choice->node);
+        }
+    }
+    cv__assert_trap = NULL;
+    explore_world_take(model);
+    return !model->crashes_at_record || model->has_saved;
+}

@@ -1,0 +1,73 @@
+/* src/explore/search.h - through all worlds that can be reached, the nearest first.
+ *
+ * Breadth first: the first world in which a property breaks is one of those that the fewest choices
+ * lead to, and its way back is the shortest trace. A search that ends without one has looked at
+ * every world within the bounds (explore_verdict); one that was stopped or hit a bound says so and
+ * shows nothing.
+ * Memory: visited.h for each world, pack.h for each that waits to be looked at. */
+#ifndef CV_EXPLORE_SEARCH_H
+#define CV_EXPLORE_SEARCH_H
+
+#include "explore/world.h"
+
+#include <signal.h>
+
+#define EXPLORE_OPTIONS_MAX 24u
+
+/* What is to be explored. */
+struct explore_setting {
+    const struct cv_protocol *protocol;
+    uint32_t node_count;
+    const char *option[EXPLORE_OPTIONS_MAX]; /* name=value; times may be in ticks, as in 2t */
+    uint32_t option_count;
+    uint8_t budget[EXPLORE_BUDGET_COUNT];
+    uint32_t only; /* CV_PROP bits: judge these, promised or not; 0: all that are promised */
+    bool judges_liveness;
+    uint32_t delay_max_ticks; /* a message takes 1 to so many */
+    uint32_t horizon_ticks;   /* 0: as long as the protocol needs with its usual times */
+    const char *rates;        /* a letter for each node: s slow, e exact, f fast; NULL: no drift */
+};
+
+struct explore_progress {
+    uint64_t states, transitions, frontier, depth, bytes;
+    double wall_s;
+};
+
+struct explore_limits {
+    uint64_t states_max;
+    uint64_t bytes_max;
+    double wall_s_max;
+    const volatile sig_atomic_t *stop; /* not 0: stop; may be NULL */
+    void (*progress)(void *context, const struct explore_progress *progress); /* may be NULL */
+    void *context;
+};
+
+enum explore_verdict {
+    EXPLORE_EXHAUSTED,
+    EXPLORE_BROKEN,
+    EXPLORE_STOPPED, /* not exhausted: `why` says which bound was hit */
+};
+
+struct explore_result {
+    enum explore_verdict verdict;
+    const char *why;
+    char detail[200]; /* BROKEN: how; STOPPED by a bound of the world: which */
+    enum cv_property property;
+    struct explore_progress progress;
+    double miss;    /* the probability that a world was missed is below this */
+    uint32_t *path; /* BROKEN: the choices from the beginning; to be freed */
+    uint32_t path_count;
+};
+
+/* Makes a model from a setting. CV_E_INVALID or CV_E_UNKNOWN with a reason. */
+CV_NODISCARD int explore_open(const struct explore_setting *setting, struct explore_model *model,
+                              struct cv_errtext *reterr);
+
+void explore_search(struct explore_model *model, const struct explore_limits *limits,
+                    struct explore_result *ret_result);
+
+/* Goes a path again and tells what happens. */
+void explore_replay(struct explore_model *model, const uint32_t *path, uint32_t path_count,
+                    explore_say *say, void *context);
+
+#endif

@@ -1,0 +1,142 @@
+/* src/explore/setting.c - makes a model from what was asked for; see search.h. */
+#include "core/duration.h"
+#include "core/errors.h"
+#include "explore/canonical.h"
+#include "explore/search.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* With drift, a tick of a slow clock takes 11/10 of a tick, of a fast one 11/12: rates of 1 - rho
+ * and 1 + rho with rho = 1/11. All are whole numbers of nanoseconds. */
+#define TICK_NS NS_PER_MS
+#define DRIFTING_TICK_NS (1200 * NS_PER_US)
+#define DRIFT_PPB 90909091
+
+/* Sets one option of all nodes, from name=value. */
+static int set_option(struct explore_model *model, const char *text, struct cv_errtext *reterr)
+{
+    char name[64];
+    char value[96];
+    const char *equals = strchr(text, '=');
+    if (equals == NULL || (size_t)(equals - text) >= sizeof name ||
+        strlen(equals + 1) >= sizeof value - 8) {
+        return cv__fail(reterr, CV_E_INVALID, "'%s' is not NAME=VALUE", text);
+    }
+    (void)snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
+    char *end;
+    const long ticks = strtol(equals + 1, &end, 10);
+    if (end != equals + 1 && strcmp(end, "t") == 0 && ticks >= 0 && ticks <= 1000000) {
+        (void)snprintf(value, sizeof value, "%lldns", (long long)(ticks * model->tick_ns));
+    } else {
+        (void)snprintf(value, sizeof value, "%s", equals + 1);
+    }
+    for (uint32_t i = 0; i < model->node_count; i++) {
+        const int error = cv_config_set(&model->config[i], model->protocol, name, value, reterr);
+        if (error != CV_OK) {
+            return error;
+        }
+    }
+    return CV_OK;
+}
+
+static int set_defaults(struct explore_model *model, const char *options, struct cv_errtext *reterr)
+{
+    char words[160];
+    (void)snprintf(words, sizeof words, "%s", options);
+    char *rest = NULL;
+    for (char *word = strtok_r(words, " ", &rest); word != NULL;
+         word = strtok_r(NULL, " ", &rest)) {
+        const int error = set_option(model, word, reterr);
+        if (error != CV_OK) {
+            return error;
+        }
+    }
+    return CV_OK;
+}
+
+static int configure(struct explore_model *model, const struct explore_setting *setting,
+                     const struct explore_row *row, struct cv_errtext *reterr)
+{
+    for (uint32_t i = 0; i < model->node_count; i++) {
+        cv_config_init(&model->config[i], model->protocol, i + 1, model->node_count);
+        model->config[i].drift_ppb = setting->rates != NULL ? DRIFT_PPB : 0;
+    }
+    int error = set_defaults(model, row->options, reterr);
+    for (uint32_t i = 0; error == CV_OK && i < setting->option_count; i++) {
+        error = set_option(model, setting->option[i], reterr);
+    }
+    for (uint32_t i = 0; error == CV_OK && i < model->node_count; i++) {
+        error = cv_core_configure(model->protocol, &model->config[i], reterr);
+    }
+    return error;
+}
+
+static void set_times(struct explore_model *model, const struct explore_setting *setting,
+                      const struct explore_row *row)
+{
+    for (uint32_t i = 0; i < EXPLORE_CLOCKS; i++) {
+        const char rate = setting->rates != NULL && i < model->node_count ? setting->rates[i] : 'e';
+        model->period_ns[i] = rate == 's'   ? model->tick_ns / 10 * 11
+                              : rate == 'f' ? model->tick_ns / 12 * 11
+                                            : model->tick_ns;
+    }
+    model->delay_min_ns = model->tick_ns;
+    model->delay_max_ns = setting->delay_max_ticks * model->tick_ns;
+    model->horizon_ns =
+        model->tick_ns * (setting->horizon_ticks > 0 ? setting->horizon_ticks : row->horizon_ticks);
+}
+
+/* Judged at every instant; the others when nothing has disturbed for the settling time. */
+#define SAFETY                                                                     \
+    (CV_PROP(VALIDITY) | CV_PROP(AT_MOST_ONE_LEADER) | CV_PROP(TOKEN_MONOTONIC) |  \
+     CV_PROP(LEADER_ORDER) | CV_PROP(SUPPORT_ONE) | CV_PROP(LEADER_SELF_SUPPORT) | \
+     CV_PROP(PARTITIONS_DISJOINT))
+#define LIVENESS                                                      \
+    (CV_PROP(AGREEMENT) | CV_PROP(TERMINATION) | CV_PROP(STABILITY) | \
+     CV_PROP(COMMUNICATION_EFFICIENT) | CV_PROP(RIGHTFUL_LEADER))
+
+static int set_judged(struct explore_model *model, const struct explore_setting *setting,
+                      struct cv_errtext *reterr)
+{
+    const uint32_t can = SAFETY | LIVENESS | CV_PROP(ASSERTIONS);
+    uint32_t promises;
+    uint32_t assumes;
+    cv_core_contract(model->protocol, &model->config[0], &promises, &assumes);
+    for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
+        if ((setting->only & ~can & BIT(i)) != 0) {
+            return cv__fail(reterr, CV_E_INVALID,
+                            "%s is not explored: it depends on who has been "
+                            "connected to whom, which is no part of an explored state",
+                            cv_property_name(i));
+        }
+    }
+    model->judges_liveness = setting->judges_liveness || (setting->only & LIVENESS) != 0;
+    const uint32_t wanted = model->judges_liveness ? SAFETY | LIVENESS : SAFETY;
+    model->judged = setting->only != 0 ? setting->only : promises & wanted;
+    model->judged |= CV_PROP(ASSERTIONS);
+    return CV_OK;
+}
+
+int explore_open(const struct explore_setting *setting, struct explore_model *model,
+                 struct cv_errtext *reterr)
+{
+    memset(model, 0, sizeof *model);
+    model->protocol = setting->protocol;
+    model->node_count = setting->node_count;
+    const struct explore_row *row = explore_row_find(setting->protocol);
+    if (row == NULL) {
+        return cv__fail(reterr, CV_E_INVALID, "%s is not explored yet", setting->protocol->name);
+    }
+    model->tick_ns = setting->rates != NULL ? DRIFTING_TICK_NS : TICK_NS;
+    model->uses_bounds = row->uses_bounds;
+    model->canonical = row->canonical;
+    memcpy(model->budget, setting->budget, sizeof model->budget);
+    set_times(model, setting, row);
+    int error = configure(model, setting, row, reterr);
+    if (error == CV_OK) {
+        error = set_judged(model, setting, reterr);
+    }
+    return error == CV_OK ? explore_model_init(model, reterr) : error;
+}

@@ -1,0 +1,236 @@
+/* src/explore/world.h - the world that is explored: nodes, messages under way, what was judged.
+ *
+ * A world is one flat block. It is copied with memcpy, changed by one choice at a time (choices.h),
+ * brought into its canonical form (canonical.h) and then compared as bytes.
+ *
+ * TIME. No clock goes on. The clock of actor j always shows explore_now_ns(j); when time passes,
+ * every stored instant is moved back instead. So two worlds that differ only in when they happened
+ * have the same bytes. In the cores and in messages, instants are found by their value: each
+ * clock shows a number that nothing else looks like ((j + 1) << 48 and something). What belongs to
+ * the host and to the properties is named, field by field. docs/explore.md says what is covered;
+ * docs/adr/0030 says why instants are found this way.
+ *
+ * The cores are hosted by src/host, as in the simulator and in a real process, and judged by
+ * src/properties.
+ *
+ * Memory: the model has pointers and scratch and exists once; a world has none. */
+#ifndef CV_EXPLORE_WORLD_H
+#define CV_EXPLORE_WORLD_H
+
+#include "core/failaware.h"
+#include "host/node.h"
+#include "properties/properties.h"
+
+#include <setjmp.h>
+
+#define EXPLORE_NODES_MAX 4u
+#define EXPLORE_REAL 7u          /* the clock of the real time, beside those of the actors */
+#define EXPLORE_CLOCKS 8u        /* actors and real time */
+#define EXPLORE_MESSAGES_MAX 96u /* under way at once */
+#define EXPLORE_TOKENS 32u       /* places of the table of token owners, a power of two */
+#define EXPLORE_TOKENS_MAX 12u   /* of them in use; see cv_properties.owner */
+#define EXPLORE_INBOX_MAX 4u  /* messages that wait for a paused node; further ones are dropped */
+#define EXPLORE_TYPES_MAX 16u /* message types of one protocol */
+
+#define EXPLORE_BUDGET_MAP(X)                                             \
+    X(CRASH, "crash")         /* also between a record and its message */ \
+    X(RECOVER, "recover")     /* of a crashed node */                     \
+    X(LOSS, "loss")           /* of a message */                          \
+    X(LATE, "late")           /* a message comes at any later time */     \
+    X(DUPLICATE, "duplicate") /* a message comes again, at any time */    \
+    X(REORDER, "reorder")     /* a message overtakes those before it */   \
+    X(PAUSE, "pause")         /* of a node, for any time */               \
+    X(PARTITION, "partition") /* any split into two, for any time */      \
+    X(RESIGN, "resign")       /* the leader is asked to */
+
+enum explore_budget {
+#define EXPLORE_BUDGET_ENUM(name, text) EXPLORE_##name,
+    EXPLORE_BUDGET_MAP(EXPLORE_BUDGET_ENUM)
+#undef EXPLORE_BUDGET_ENUM
+        EXPLORE_BUDGET_COUNT
+};
+
+const char *explore_budget_name(enum explore_budget budget);
+
+/* How many scalars and lists (each of one word: members are few) a message type has. */
+struct explore_shape {
+    uint32_t scalar_count, list_count;
+};
+
+/* One line of a trace: what happened, so many nanoseconds after the beginning. */
+typedef void explore_say(void *context, int64_t at_ns, const char *line);
+
+/* Why a path ended: a property that is judged is broken, or a bound of this program was hit. */
+struct explore_end {
+    bool is_broken, is_bound;
+    enum cv_property property;
+    char detail[200];
+};
+
+struct explore_world;
+
+/* All that stays the same during a search, and scratch. */
+struct explore_model {
+    const struct cv_protocol *protocol;
+    uint32_t node_count;
+    struct cv_config config[EXPLORE_NODES_MAX];
+    int64_t tick_ns;                      /* of a node's own clock */
+    int64_t period_ns[EXPLORE_CLOCKS];    /* real time of a tick of each clock */
+    int64_t delay_min_ns, delay_max_ns;   /* of a message, real time */
+    int64_t horizon_ns;                   /* instants older than this are not told apart */
+    uint32_t judged;                      /* CV_PROP bits: these end the search */
+    bool judges_liveness;                 /* after the settling time */
+    bool uses_bounds;                     /* cores look at the bound on a message's delay */
+    bool is_raw;                          /* no canonical form: for the test of it */
+    uint8_t budget[EXPLORE_BUDGET_COUNT]; /* at the beginning */
+    void (*canonical)(const struct explore_model *model, struct explore_world *world);
+
+    struct explore_shape shape[EXPLORE_TYPES_MAX];
+    size_t core_bytes, node_bytes, fixed_bytes, message_bytes;
+    uint32_t message_words;
+
+    /* Scratch of the step that runs. */
+    struct explore_world *world;
+    uint32_t actor;
+    bool crashes_at_record; /* nothing leaves behind the first record of this step */
+    bool has_saved;
+    struct explore_end end;
+    struct cv_properties properties;
+    struct cv_property_node *own_block; /* what cv__properties_init() has allocated */
+    struct cv_node_host host;
+    struct cv_effects effects;
+    struct cv_held held[CV_EFFECTS_MAX];
+    struct cv_note note[CV_NOTES_MAX];
+    struct explore_kept *kept;
+    uint32_t kept_count;
+    jmp_buf on_assert;
+    struct explore_trap {
+        struct cv_assert_trap trap;
+        struct explore_model *model;
+    } trap;
+
+    /* Somebody watches, while a path is repeated. */
+    explore_say *say;
+    void *say_context;
+    int64_t elapsed_ns;
+};
+
+/* No padding: the bytes are compared. */
+struct explore_header {
+    uint16_t message_count;
+    uint8_t turn;      /* whose choices come next: 0 the environment, then the nodes */
+    uint8_t partition; /* bit i: node i is in the second group; 0: no partition */
+    uint32_t owner_count;
+    uint8_t budget[16];
+    struct cv_token_owner owner[EXPLORE_TOKENS];
+    /* properties.now, without what is the same in every world */
+    int64_t disturbed_ns, left_until_ns;
+    uint64_t token_max;
+    uint32_t holder_count;
+    uint8_t has_token, is_settled, zero[2];
+};
+
+struct explore_node {
+    struct cv_node host;              /* due_ns: the earliest instant of each timer, ... */
+    int64_t latest_ns[CV_TIMERS_MAX]; /* ... and the latest */
+    int64_t next_tick_ns;             /* real time; the node acts at its ticks only */
+    uint64_t disk[CV_PERSIST_WORDS_MAX];
+    struct cv_echo echo[EXPLORE_NODES_MAX];
+    uint32_t disk_count;
+    uint32_t life;
+    uint8_t is_up, is_paused, has_acted, zero[5];
+    uint64_t core[];
+};
+
+struct explore_message {
+    uint8_t from, to, type;
+    uint8_t is_late; /* a budget was paid: it comes at any time, or never */
+    uint32_t zero;
+    int64_t sent_ns;       /* real time */
+    struct cv_stamp stamp; /* zero where nobody looks at it */
+    uint64_t word[];       /* scalars, then lists */
+};
+
+struct explore_world {
+    struct explore_header h;
+    uint64_t block[]; /* of the properties; then nodes with their cores; then messages */
+};
+
+static inline int64_t explore_now_ns(uint32_t clock)
+{
+    return ((int64_t)(clock + 1) << 48) + (INT64_C(1) << 46);
+}
+
+/* Is this word an instant, and of which clock? */
+static inline bool explore_is_instant(uint64_t word, uint32_t *ret_clock)
+{
+    *ret_clock = (uint32_t)(word >> 48) - 1;
+    return word >> 48 >= 1 && word >> 48 <= EXPLORE_CLOCKS;
+}
+
+static inline uint64_t explore_nonce(uint32_t node, uint32_t life)
+{
+    return (uint64_t)(node + 1) << 44 | (uint64_t)life << 40 | UINT64_C(1) << 39;
+}
+
+static inline struct explore_node *explore_node_at(const struct explore_model *model,
+                                                   struct explore_world *world, uint32_t node)
+{
+    return (struct explore_node *)((uint8_t *)world->block + model->properties.block_bytes +
+                                   node * model->node_bytes);
+}
+
+static inline struct cv_property_node *explore_judged_at(struct explore_world *world, uint32_t node)
+{
+    return (struct cv_property_node *)(void *)world->block + node;
+}
+
+static inline struct explore_message *explore_message_at(const struct explore_model *model,
+                                                         struct explore_world *world,
+                                                         uint32_t index)
+{
+    return (struct explore_message *)((uint8_t *)world + model->fixed_bytes +
+                                      index * model->message_bytes);
+}
+
+static inline size_t explore_world_bytes(const struct explore_model *model,
+                                         const struct explore_world *world)
+{
+    return model->fixed_bytes + world->h.message_count * model->message_bytes;
+}
+
+/* The model's configuration, shapes and budgets are set by the caller; the rest is computed.
+ * CV_E_INVALID: this protocol cannot be explored, or not with so many nodes. */
+CV_NODISCARD int explore_model_init(struct explore_model *model, struct cv_errtext *reterr);
+void explore_model_fini(struct explore_model *model);
+
+struct explore_world *explore_world_new(const struct explore_model *model);
+void explore_world_copy(const struct explore_model *model, struct explore_world *to,
+                        const struct explore_world *from);
+
+/* Everybody starts. */
+void explore_world_begin(struct explore_model *model, struct explore_world *world);
+
+/* Events at one node. In all of them an assertion that fails ends in model->end. */
+void explore_world_fire(struct explore_model *model, uint32_t node, uint32_t timer);
+/* `keeps`: the message stays under way, to come again. */
+void explore_world_deliver(struct explore_model *model, uint32_t index, bool keeps);
+void explore_world_crash(struct explore_model *model, uint32_t node);
+void explore_world_recover(struct explore_model *model, uint32_t node);
+void explore_world_resign(struct explore_model *model, uint32_t node);
+void explore_message_remove(struct explore_model *model, uint32_t index);
+/* A fault, which liveness must be given time for. */
+void explore_world_disturb(struct explore_model *model);
+/* So much real time passes: every instant moves back. */
+void explore_world_pass(struct explore_model *model, int64_t real_ns);
+/* What was there before is over: leaderships, and the wait for liveness. Judges what is due. */
+void explore_world_look(struct explore_model *model);
+
+/* The properties of src/properties look at this world from now on; and no longer. */
+void explore_world_lend(struct explore_model *model, struct explore_world *world);
+void explore_world_take(struct explore_model *model);
+
+/* A line of the trace, if somebody watches. */
+void explore_tell(struct explore_model *model, const char *format, ...) CV_PRINTF(2, 3);
+
+#endif

@@ -1,0 +1,286 @@
+/* tests/unit/test_explore.c - the exhaustive search: what it finds, what it says when it ends. */
+#include "explore/choices.h"
+#include "explore/pack.h"
+#include "explore/search.h"
+#include "explore/story.h"
+#include "explore/visited.h"
+#include "sim/world.h"
+#include "support/scenarios.h"
+#include "support/support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct explore_setting small(const char *protocol)
+{
+    return (struct explore_setting){
+        .protocol = cv_protocol_find(protocol),
+        .node_count = 2,
+        .delay_max_ticks = 1,
+    };
+}
+
+static struct explore_result search(const struct explore_setting *setting, uint64_t states_max,
+                                    struct explore_model *model)
+{
+    const struct explore_limits limits = {
+        .states_max = states_max, .bytes_max = (uint64_t)1 << 30, .wall_s_max = 1e9};
+    struct cv_errtext why = {""};
+    if (explore_open(setting, model, &why) != CV_OK) {
+        fail_msg("%s: %s", setting->protocol->name, why.text);
+    }
+    struct explore_result result;
+    explore_search(model, &limits, &result);
+    return result;
+}
+
+/* Runs one and expects nothing to break; returns how many states there are. */
+static uint64_t exhaust(const struct explore_setting *setting)
+{
+    struct explore_model *model = calloc(1, sizeof *model);
+    assert_non_null(model);
+    const struct explore_result r = search(setting, 10000000, model);
+    if (r.verdict != EXPLORE_EXHAUSTED) {
+        fail_msg("%s: %s%s: %s", setting->protocol->name, r.why != NULL ? r.why : "",
+                 r.verdict == EXPLORE_BROKEN ? cv_property_name(r.property) : "", r.detail);
+    }
+    explore_model_fini(model);
+    free(model);
+    return r.progress.states;
+}
+
+/* ---- The five classical protocols ------------------------------------------------------------ */
+
+static const char *const classical[] = {"bully", "bully-improved", "bully-modified", "ring",
+                                        "ring-modified"};
+
+static void count_lines(void *context, int64_t at_ns, const char *line)
+{
+    (void)at_ns;
+    uint32_t *leads = context;
+    *leads += strstr(line, " LEADS ") != NULL;
+}
+
+static void finds_two_leaders_of_each_classical_protocol(void **unused)
+{
+    (void)unused;
+    for (uint32_t i = 0; i < COUNT_OF(classical); i++) {
+        struct explore_setting setting = small(classical[i]);
+        setting.budget[EXPLORE_PARTITION] = 1;
+        setting.only = CV_PROP(AT_MOST_ONE_LEADER);
+        struct explore_model *model = calloc(1, sizeof *model);
+        struct explore_result r = search(&setting, 1000000, model);
+        assert_int_equal(r.verdict, EXPLORE_BROKEN);
+        assert_int_equal(r.property, CV_PROPERTY_AT_MOST_ONE_LEADER);
+        assert_in_range(r.path_count, 1, 40);
+        uint32_t leads = 0;
+        explore_replay(model, r.path, r.path_count, count_lines, &leads);
+        assert_true(model->end.is_broken); /* the way back leads to the same violation */
+        assert_string_equal(model->end.detail, r.detail);
+        assert_in_range(leads, 2, 9);
+        free(r.path);
+        explore_model_fini(model);
+        free(model);
+    }
+}
+
+/* Two leaders are found with that budget, and the simulator finds them too. */
+static void replay_two_leaders(const char *protocol, enum explore_budget budget)
+{
+    struct explore_setting setting = small(protocol);
+    setting.budget[budget] = 1;
+    setting.only = CV_PROP(AT_MOST_ONE_LEADER);
+    struct explore_model *model = calloc(1, sizeof *model);
+    struct explore_result r = search(&setting, 1000000, model);
+    assert_int_equal(r.verdict, EXPLORE_BROKEN);
+    char *text;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    struct cv_errtext why = {""};
+    assert_int_equal(explore_story(model, &r, out, &why), CV_OK);
+    assert_int_equal(fclose(out), 0);
+    struct sim_scenario *scenario = scenario_read("%s", text);
+    const struct sim_world_options options = {0};
+    struct sim_world *world = sim_world_new(scenario, 1, &options);
+    if (!sim_world_run_all(world)) {
+        fail_msg("%s with %s does not break in the simulator:\n%s", protocol,
+                 explore_budget_name(budget), text);
+    }
+    sim_world_free(world);
+    sim_scenario_free(scenario);
+    free(text);
+    free(r.path);
+    explore_model_fini(model);
+    free(model);
+}
+
+static void the_simulator_replays_the_shortest_traces(void **unused)
+{
+    (void)unused;
+    for (uint32_t i = 0; i < COUNT_OF(classical); i++) {
+        replay_two_leaders(classical[i], EXPLORE_PARTITION);
+        replay_two_leaders(classical[i], EXPLORE_PAUSE);
+    }
+}
+
+static void the_classical_protocols_keep_their_promises_after_a_crash(void **unused)
+{
+    (void)unused;
+    for (uint32_t i = 0; i < COUNT_OF(classical); i++) {
+        struct explore_setting setting = small(classical[i]);
+        setting.node_count = 3;
+        setting.budget[EXPLORE_CRASH] = 1;
+        setting.judges_liveness = true;
+        (void)exhaust(&setting);
+    }
+}
+
+/* ---- pole and local -------------------------------------------------------------------------- */
+
+static void exhausts_pole_with_two_nodes(void **unused)
+{
+    (void)unused;
+    struct explore_setting setting = small("pole");
+    (void)exhaust(&setting);
+    setting.budget[EXPLORE_CRASH] = 1;
+    setting.budget[EXPLORE_RECOVER] = 1;
+    (void)exhaust(&setting);
+}
+
+static void exhausts_local_with_two_nodes(void **unused)
+{
+    (void)unused;
+    struct explore_setting setting = small("local");
+    (void)exhaust(&setting);
+    setting.option[setting.option_count++] = "majority=yes";
+    setting.budget[EXPLORE_LOSS] = 1;
+    (void)exhaust(&setting);
+}
+
+/* ---- Verdicts -------------------------------------------------------------------------------- */
+
+static void says_not_exhausted_at_a_bound(void **unused)
+{
+    (void)unused;
+    struct explore_setting setting = small("pole");
+    struct explore_model *model = calloc(1, sizeof *model);
+    const struct explore_result r = search(&setting, 50, model);
+    assert_int_equal(r.verdict, EXPLORE_STOPPED);
+    assert_non_null(strstr(r.why, "--states"));
+    explore_model_fini(model);
+    free(model);
+}
+
+static void refuses_what_it_cannot_explore(void **unused)
+{
+    (void)unused;
+    struct explore_setting setting = small("lease");
+    struct explore_model *model = calloc(1, sizeof *model);
+    struct cv_errtext why;
+    assert_int_equal(explore_open(&setting, model, &why), CV_E_INVALID);
+    setting = small("local");
+    setting.only = CV_PROP(TIMELINESS);
+    assert_int_equal(explore_open(&setting, model, &why), CV_E_INVALID);
+    assert_non_null(strstr(why.text, "timeliness"));
+    setting = small("bully");
+    setting.option[setting.option_count++] = "heartbeat";
+    assert_int_equal(explore_open(&setting, model, &why), CV_E_INVALID);
+    free(model);
+}
+
+/* A larger budget reaches every state of a smaller one. */
+static void a_budget_that_is_not_spent_changes_nothing(void **unused)
+{
+    (void)unused;
+    struct explore_setting setting = small("bully");
+    const uint64_t without = exhaust(&setting);
+    setting.budget[EXPLORE_LOSS] = 1;
+    const uint64_t with = exhaust(&setting);
+    assert_true(with > without);
+}
+
+/* ---- The parts ------------------------------------------------------------------------------- */
+
+static void a_packed_world_is_the_same_world(void **unused)
+{
+    (void)unused;
+    struct explore_setting setting = small("local");
+    struct explore_model *model = calloc(1, sizeof *model);
+    struct cv_errtext why;
+    assert_int_equal(explore_open(&setting, model, &why), CV_OK);
+    struct explore_world *first = explore_world_new(model);
+    struct explore_world *world = explore_world_new(model);
+    struct explore_world *again = explore_world_new(model);
+    uint8_t *bytes = malloc(explore_pack_bytes_max(model));
+    explore_world_begin(model, first);
+    explore_world_copy(model, world, first);
+    struct explore_choice choice[EXPLORE_CHOICES_MAX];
+    for (uint32_t i = 0; i < 100 && explore_settle(model, world); i++) {
+        const size_t packed = explore_pack(model, first, world, bytes);
+        assert_in_range(packed, 1, explore_world_bytes(model, world) / 2);
+        explore_unpack(model, first, bytes, again);
+        assert_memory_equal(again, world, explore_world_bytes(model, world));
+        (void)explore_choices(model, world, choice);
+        (void)explore_do(model, world, &choice[0]);
+    }
+    free(first);
+    free(world);
+    free(again);
+    free(bytes);
+    explore_model_fini(model);
+    free(model);
+}
+
+static void a_queue_returns_what_came_first(void **unused)
+{
+    (void)unused;
+    struct explore_fifo fifo = {0};
+    uint8_t bytes[300];
+    uint32_t id;
+    for (uint32_t i = 0; i < 20000; i++) { /* several chunks */
+        memset(bytes, (int)(i % 251), sizeof bytes);
+        explore_fifo_push(&fifo, i, bytes, 1 + i % sizeof bytes);
+    }
+    for (uint32_t i = 0; i < 20000; i++) {
+        assert_true(explore_fifo_pop(&fifo, &id, bytes));
+        assert_int_equal(id, i);
+        assert_int_equal(bytes[i % sizeof bytes], i % 251);
+    }
+    assert_false(explore_fifo_pop(&fifo, &id, bytes));
+    explore_fifo_fini(&fifo);
+}
+
+static void visited_knows_what_it_met(void **unused)
+{
+    (void)unused;
+    struct explore_visited visited = {0};
+    uint64_t word[3] = {0};
+    for (uint32_t round = 0; round < 2; round++) {
+        for (word[1] = 0; word[1] < 100000; word[1]++) {
+            const bool is_new =
+                explore_visited_add(&visited, explore_hash(word, sizeof word), 0, 0);
+            assert_int_equal(is_new, round == 0);
+        }
+    }
+    assert_int_equal(visited.count, 100000);
+    assert_true(explore_visited_miss(&visited) < 1e-9);
+    explore_visited_fini(&visited);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finds_two_leaders_of_each_classical_protocol),
+        cmocka_unit_test(the_simulator_replays_the_shortest_traces),
+        cmocka_unit_test(the_classical_protocols_keep_their_promises_after_a_crash),
+        cmocka_unit_test(exhausts_pole_with_two_nodes),
+        cmocka_unit_test(exhausts_local_with_two_nodes),
+        cmocka_unit_test(says_not_exhausted_at_a_bound),
+        cmocka_unit_test(refuses_what_it_cannot_explore),
+        cmocka_unit_test(a_budget_that_is_not_spent_changes_nothing),
+        cmocka_unit_test(a_packed_world_is_the_same_world),
+        cmocka_unit_test(a_queue_returns_what_came_first),
+        cmocka_unit_test(visited_knows_what_it_met),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
