@@ -2,8 +2,8 @@
  * service, claim by claim, in the order of its sections.
  *
  * Figures are reconstructed, since the seed's text lost its symbols: docs/protocols.md. The paper's
- * processes p, q, r ... are 1, 2, 3 ... One message takes 1 ms; Delta and sigma are those of the lan
- * profile, and kappa is 0.389 s. Each story also ends with the judgement of the simulator's
+ * processes p, q, r ... are 1, 2, 3 ... One message takes 1 ms; Delta and sigma are those of the
+ * lan profile, and kappa is 0.389 s. Each story also ends with the judgement of the simulator's
  * properties. Sec. VIII, the pseudocode, is in test_local_rules_paper.c, and fig. 24 over random
  * graphs in tests/property/prop_local_graphs.c. */
 #include "core/nodeset.h"
