@@ -13,10 +13,13 @@ static const struct cv_message_type messages[] = {
                {{"number", CV_FIELD_U64},
                 {"flag", CV_FIELD_FLAG},
                 {"id", CV_FIELD_ID},
-                {"id-or-none", CV_FIELD_ID_NONE}}},
-    [EMPTY] = {"EMPTY", {{NULL, CV_FIELD_END}}},
-    [SETS] = {"SETS", {{"a", CV_FIELD_SET}, {"number", CV_FIELD_U64}, {"b", CV_FIELD_SET}}},
-    [LISTS] = {"LISTS", {{"a", CV_FIELD_VALUES}, {"b", CV_FIELD_VALUES}, {"c", CV_FIELD_VALUES}}},
+                {"id-or-none", CV_FIELD_ID_NONE}},
+               false},
+    [EMPTY] = {"EMPTY", {{NULL, CV_FIELD_END}}, false},
+    [SETS] = {"SETS", {{"a", CV_FIELD_SET}, {"number", CV_FIELD_U64}, {"b", CV_FIELD_SET}}, false},
+    [LISTS] = {"LISTS",
+               {{"a", CV_FIELD_VALUES}, {"b", CV_FIELD_VALUES}, {"c", CV_FIELD_VALUES}},
+               false},
 };
 static const struct cv_protocol protocol = {
     .name = "codec-test",
