@@ -199,8 +199,7 @@ def members_elect_and_survive_kills_and_restarts(protocol="pole", options=PACE):
 
 def local_with_a_majority_elects_and_survives_kills_and_restarts():
     members_elect_and_survive_kills_and_restarts(
-        "local", "majority = yes\ndelta = 40ms\nsigma = 20ms\nep = 60ms\n"
-        "expires = 640ms\nlock = 860ms\n")  # for a busy machine
+        "local", "majority = yes\ndelta = 40ms\nsigma = 20ms\nep = 60ms\n")
 
 
 def classical_protocol_elects_where_two_leaders_are_accepted():
@@ -450,9 +449,10 @@ def guests_see_who_leads_and_ask_it_to_resign():
             json.loads(ask("members", str(cluster.file("b")), "e", "--json"))))
     check(f"{table}", sorted(m["state"] for m in table["members"]) == ["follows", "follows", "leads"])
     heir = cluster.others(leader)[1]
-    check("resign", f"e: {heir} leads now" in ask("resign", "e", "--to", heir, "--via", via))
+    # On a busy machine a lease may run out meanwhile, and then whoever is there first leads.
+    until("the heir leads", lambda: f"e: {heir} leads" in ask("resign", "e", "--to", heir, "--via", via))
     leader, token = cluster.agree(above=token)
-    check("the heir leads", leader == heir)
+    check(f"{leader} leads, not {heir}", leader == heir)
     check("already", "leads already" in ask("resign", "e", "--to", heir, "--via", via))
     check("unknown", "unknown member 'x'; known: a, b, c" in ask("resign", "e", "--to", "x", "--via", via, status=2))
     cluster.end(leader)

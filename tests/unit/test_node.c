@@ -200,6 +200,7 @@ static struct hosted *hosted_new(const struct cv_protocol *protocol, const struc
     struct hosted *h = malloc(sizeof *h);
     assert_non_null(h);
     memset(h, rubbish, sizeof *h);
+    h->gets_decoded = false;
     h->config = *config;
     h->core_bytes = cv_core_size(protocol, config);
     h->core = malloc(h->core_bytes);
