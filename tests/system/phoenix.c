@@ -1,8 +1,10 @@
 /* tests/system/phoenix.c - a process that is never there any more when somebody comes to kill it.
  *
  * usage: phoenix COUNT SECONDS. COUNT lines of processes: each forks its successor, into a session
- * of its own, and ends. A list of them is out of date before it is complete. After so many seconds
- * the lines end by themselves. The first process says "ready" and waits for ever. */
+ * of its own, and ends after half a millisecond. A list of them is out of date before it is
+ * complete, and those who collect the dead still keep up, so that process numbers do not run out on
+ * a busy machine. After so many seconds the lines end by themselves. The first process says "ready"
+ * and waits for ever. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -27,6 +29,8 @@ int main(int argc, char **argv)
         while (now_s() < end_s) {
             const pid_t successor = fork();
             if (successor > 0) {
+                const struct timespec life = {.tv_nsec = 500000};
+                (void)nanosleep(&life, NULL);
                 _exit(0);
             }
             (void)setsid();

@@ -160,8 +160,9 @@ sed 's/^state = ./state = no/' peers.ini >nowhere.ini
 refuses "the state folder './no' cannot be used: No such file or directory" members nowhere.ini --check
 printf 'colour = red\nport = 7\n' >>peers.ini
 run 2 members peers.ini
-says "peers.ini:12: unknown key of [member b] 'colour'; known: id, address, site, preference" err
-says "peers.ini:13: unknown key of [member b] 'port'" err
+check "the first unknown key is named" grep -q \
+    "peers.ini:12: unknown key of .member b. 'colour'; known: id, address, site, preference" err
+check "and the second" grep -q "peers.ini:13: unknown key of .member b. 'port'" err
 refuses 'members takes the file of one cluster, and an election' members
 run 0 sequencer file:numbers --count 50 --clients 3
 says '50 numbers for 3 clients'
