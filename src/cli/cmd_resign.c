@@ -153,7 +153,7 @@ static int run(int argc, char **argv)
     }
     const char *name = argv[optind];
     if (cv__peers_is(cv__via(via))) {
-        return cv__peers_resign(cv__via(via), name, heir, wait_ns);
+        return cv__peers_resign(cv__via(via), name, heir, wait_ns >= 0 ? wait_ns : WAIT_NS_DEFAULT);
     }
     char *address;
     const struct cv_store_kind *kind = cv__inquiry_kind(via, &address);
