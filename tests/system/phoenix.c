@@ -27,10 +27,10 @@ int main(int argc, char **argv)
             continue;
         }
         while (now_s() < end_s) {
+            const struct timespec life = {.tv_nsec = 500000};
+            (void)nanosleep(&life, NULL);
             const pid_t successor = fork();
             if (successor > 0) {
-                const struct timespec life = {.tv_nsec = 500000};
-                (void)nanosleep(&life, NULL);
                 _exit(0);
             }
             (void)setsid();
