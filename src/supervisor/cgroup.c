@@ -191,7 +191,7 @@ pid_t cv__cgroup_fork(const struct cv_cgroup *cgroup)
 }
 
 /* Linux counts how often a group was killed, and a fork that overlaps with a kill is found by that.
- * But for a fork into another group, as of 6.14 and at least up to 6.18, it compares the counts of
+ * But for a fork into another group, in recent kernels (seen in 6.18), it compares the counts of
  * the parent's group and of the new one: unless both were killed equally often, the child is killed
  * although nobody meant it. Nobody can read the counts, so we try. */
 static bool is_deadly(const struct cv_cgroup *cgroup)
