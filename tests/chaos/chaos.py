@@ -203,7 +203,27 @@ class Chaos:
                 return leader
             time.sleep(0.01)
         self.violation(f"nobody leads {LIVENESS_S} s after '{after}'")
+        self.tell_processes()
         return None
+
+    def tell_processes(self):
+        """Who lives, and below whom: a violation can only be traced while they do."""
+        def line(pid):
+            with contextlib.suppress(OSError):
+                comm = pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+                where = pathlib.Path(f"/proc/{pid}/wchan").read_text().strip()
+                return f"{pid} ({comm}) {stat_of(pid)} {where}"
+            return f"{pid} is gone"
+
+        for index, process in enumerate(self.contenders):
+            print(f"#   n{index}: {line(process.pid)}", flush=True)
+            for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+                if parent_of(pid) == process.pid or parent_of(parent_of(pid)) == process.pid:
+                    print(f"#       {line(pid)}", flush=True)
+        for note in self.read_notes():
+            print(f"#   token {note.token}, role {note.role}: {line(note.pid)}, "
+                  f"began {(boot_ns() - note.first) / 1e9:.3f} s ago, "
+                  f"last seen {(boot_ns() - note.last) / 1e9:.3f} s ago", flush=True)
 
     # ---- the judge
 
