@@ -74,7 +74,7 @@ static void a_sleeper_that_asked_nothing_has_just_expired(void **unused)
     (void)unused;
     struct solo *s = lease_leader();
     solo_pause(s, 5 * NS_PER_S);
-    lease_news(s);
+    lease_notify(s);
     assert_int_equal(s->leader, CV_ID_NONE);
     assert_int_equal(solo_told(s)->reason, CV_REASON_EXPIRED);
     solo_free(s);
@@ -272,7 +272,7 @@ static void its_own_former_attempt_is_nobody(void **unused)
     (void)unused;
     struct solo *s = lease_leader();
     solo_pause(s, 2 * NS_PER_S);
-    lease_news(s); /* expired; attempt 2 is asked for */
+    lease_notify(s); /* expired; attempt 2 is asked for */
     lease_answer(s, lease_asked(s)->request, CV_STORE_HELD, 7, /* its own label */ 0,
                  700 * NS_PER_MS);
     assert_int_equal(s->leader, CV_ID_NONE);
@@ -497,15 +497,15 @@ static void pauses_grow_while_the_store_fails(void **unused)
     solo_free(s);
 }
 
-static void news_are_asked_about_at_once(void **unused)
+static void notifications_are_asked_about_at_once(void **unused)
 {
     (void)unused;
     struct solo *s = lease_contender();
     lease_answer(s, 1, CV_STORE_HELD, 8, 9, LEASE_NS);
     s->now_ns += 20 * NS_PER_MS;
-    lease_news(s);
+    lease_notify(s);
     lease_assert_asks(s, CV_STORE_ACQUIRE);
-    lease_news(s); /* meanwhile: the answer on its way may be older */
+    lease_notify(s); /* meanwhile: the answer on its way may be older */
     assert_null(lease_asked(s));
     lease_answer(s, 2, CV_STORE_HELD, 8, 9, LEASE_NS);
     lease_assert_asks(s, CV_STORE_ACQUIRE);
@@ -513,16 +513,16 @@ static void news_are_asked_about_at_once(void **unused)
 }
 
 /* T10 */
-static void a_leader_that_has_news_makes_sure(void **unused)
+static void a_leader_that_is_notified_makes_sure(void **unused)
 {
     (void)unused;
     struct solo *s = lease_leader();
-    lease_news(s);
+    lease_notify(s);
     lease_assert_asks(s, CV_STORE_RENEW);
     solo_free(s);
 }
 
-static void a_flood_of_news_is_no_flood_of_questions(void **unused)
+static void a_flood_of_notifications_is_no_flood_of_requests(void **unused)
 {
     (void)unused;
     struct solo *s = lease_contender();
@@ -535,7 +535,7 @@ static void a_flood_of_news_is_no_flood_of_questions(void **unused)
             open = 0;
             lease_answer(s, request, CV_STORE_HELD, 8, 9, LEASE_NS);
         } else {
-            lease_news(s);
+            lease_notify(s);
         }
         if (lease_asked(s) == NULL) {
             s->out.item_count = 0;
@@ -619,20 +619,9 @@ static void the_holders_own_lease_governs(void **unused)
     assert_in_range(short_ns, 10 * NS_PER_S, 13 * NS_PER_S);
 }
 
-/* What an operator reads when an answer led to nothing. */
-static void ignored_answer_has_a_reason(void **unused)
-{
-    (void)unused;
-    struct solo *s = solo_new("lease", 1, 1, "");
-    lease_grant(s, 77, 1);
-    assert_int_equal(solo_noted(s, "answer ignored: request {number} is no longer open")->number,
-                     77);
-    solo_free(s);
-}
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ignored_answer_has_a_reason),
         cmocka_unit_test(asks_for_the_record_when_it_starts),
         cmocka_unit_test(counts_from_its_request_less_twice_the_drift),
         cmocka_unit_test(renews_in_time_and_says_for_how_long),
@@ -665,9 +654,9 @@ int main(void)
         cmocka_unit_test(what_is_owed_is_paid_before_asking_anew),
         cmocka_unit_test(waits_as_long_as_the_record_is_held_but_not_longer_than_poll),
         cmocka_unit_test(pauses_grow_while_the_store_fails),
-        cmocka_unit_test(news_are_asked_about_at_once),
-        cmocka_unit_test(a_leader_that_has_news_makes_sure),
-        cmocka_unit_test(a_flood_of_news_is_no_flood_of_questions),
+        cmocka_unit_test(notifications_are_asked_about_at_once),
+        cmocka_unit_test(a_leader_that_is_notified_makes_sure),
+        cmocka_unit_test(a_flood_of_notifications_is_no_flood_of_requests),
         cmocka_unit_test(refuses_what_cannot_work_and_says_why),
         cmocka_unit_test(the_holders_own_lease_governs),
     };

@@ -92,7 +92,7 @@ static void while_the_store_fails_it_knows_the_leader_as_long_as_that_is_sure(vo
     (void)unused;
     struct solo *s = lease_contender();
     lease_answer(s, 1, CV_STORE_HELD, 8, 9, 500 * NS_PER_MS);
-    lease_news(s);
+    lease_notify(s);
     s->now_ns += 499 * NS_PER_MS;
     lease_answer(s, 2, CV_STORE_FAILED, 0, 0, 0);
     assert_int_equal(s->leader, CV_ID_ANONYMOUS);
@@ -118,20 +118,20 @@ static void what_is_told_of_another_leader_has_no_end(void **unused)
     assert_int_equal(told->valid_until_ns, 0);
     assert_int_equal(told->reason, CV_REASON_ELECTED);
     assert_false(told->has_majority);
-    lease_news(s);
+    lease_notify(s);
     lease_answer(s, 2, CV_STORE_HELD, 8, 9, LEASE_NS);
     assert_null(solo_told(s)); /* the same again is nothing to tell */
     solo_free(s);
 }
 
-static void news_beyond_the_allowance_are_asked_about_soon(void **unused)
+static void notifications_beyond_the_allowance_are_asked_about_soon(void **unused)
 {
     (void)unused;
     struct solo *s = lease_contender();
     uint64_t request = 1;
     for (;;) {
         lease_answer(s, request, CV_STORE_HELD, 8, 9, LEASE_NS);
-        lease_news(s);
+        lease_notify(s);
         if (lease_asked(s) == NULL) {
             break;
         }
@@ -139,19 +139,19 @@ static void news_beyond_the_allowance_are_asked_about_soon(void **unused)
     }
     assert_int_equal(request, 5); /* four in a row after the first question */
     assert_turn(s, 25 * NS_PER_MS, 25 * NS_PER_MS);
-    lease_news(s);
+    lease_notify(s);
     assert_int_equal(s->out.item_count, 0); /* that turn will do */
     solo_free(s);
 }
 
-static void a_long_lease_does_not_slow_down_the_answer_to_news(void **unused)
+static void a_long_lease_does_not_slow_down_the_answer_to_notifications(void **unused)
 {
     (void)unused;
     struct solo *s = solo_new("lease", 1, 1, "lease=120s");
     uint64_t request = 1;
     for (;; request = lease_asked(s)->request) {
         lease_answer(s, request, CV_STORE_HELD, 8, 9, 120 * NS_PER_S);
-        lease_news(s);
+        lease_notify(s);
         if (lease_asked(s) == NULL) {
             break;
         }
@@ -161,7 +161,7 @@ static void a_long_lease_does_not_slow_down_the_answer_to_news(void **unused)
     solo_free(s);
 }
 
-static void a_place_behind_its_successor_is_not_charged_to_the_news(void **unused)
+static void a_place_behind_its_successor_is_not_charged_to_the_notifications(void **unused)
 {
     (void)unused;
     struct solo *s = lease_leader();
@@ -171,7 +171,7 @@ static void a_place_behind_its_successor_is_not_charged_to_the_news(void **unuse
     uint32_t questions = 0;
     for (uint64_t request = lease_asked(s)->request;; request = lease_asked(s)->request) {
         lease_answer(s, request, CV_STORE_HELD, 8, 9, LEASE_NS);
-        lease_news(s);
+        lease_notify(s);
         if (lease_asked(s) == NULL) {
             break;
         }
@@ -193,7 +193,7 @@ static void its_own_former_attempt_ends_the_view_of_another(void **unused)
     solo_free(s);
 }
 
-static void an_older_holder_than_one_seen_is_not_news(void **unused)
+static void an_older_holder_than_one_seen_is_ignored(void **unused)
 {
     (void)unused;
     struct solo *s = lease_contender();
@@ -303,7 +303,7 @@ static void who_cannot_go_on_stops_for_good_and_releases_nothing(void **unused)
     assert_null(lease_asked(s));
     assert_int_equal(s->timer_ns[0], 0);
     assert_int_equal(s->timer_ns[1], 0);
-    lease_news(s);
+    lease_notify(s);
     assert_int_equal(s->out.item_count, 0);
     lease_event(s, CV_EVENT_CAMPAIGN, true);
     assert_int_equal(s->out.item_count, 0);
@@ -336,6 +336,129 @@ static void what_just_works_is_accepted(void **unused)
     assert_int_equal(cv_config_set(&config, p, "retry", "199799999ns", NULL), CV_OK);
     assert_int_equal(cv_core_configure(p, &config, NULL), CV_E_INVALID);
 }
+/* ---- why an answer led to nothing: what an operator reads ----------------------------------- */
+
+static void assert_noted(const struct solo *s, const char *text, int64_t time_ns, uint64_t number)
+{
+    const struct cv_note *note = solo_noted(s, text);
+    assert_int_equal(note->time_ns, time_ns);
+    assert_int_equal(note->number, number);
+}
+
+static void each_answer_that_is_ignored_has_its_reason(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_contender();
+    lease_grant(s, 77, 1);
+    assert_noted(s, "answer ignored: request {number} was answered before, or is forgotten", 0, 77);
+    const struct cv_effect second = lease_await(s, NS_PER_S);
+    lease_answer(s, 1, CV_STORE_FAILED, 0, 0, 0);
+    assert_noted(s, "failure ignored: request {number} is no longer waited for", 0, 1);
+    lease_answer(s, second.request, CV_STORE_HELD, 8, 9, LEASE_NS);
+    lease_answer(s, 1, CV_STORE_HELD, 7, 5, LEASE_NS);
+    assert_noted(s, "answer ignored: a later request than {number} was answered before", 0, 1);
+    lease_notify(s);
+    const uint64_t third = lease_asked(s)->request;
+    lease_event(s, CV_EVENT_CAMPAIGN, false); /* the attempt is over; RELEASE is asked */
+    const uint64_t release = lease_asked(s)->request;
+    lease_grant(s, third, 10);
+    assert_noted(s, "answer ignored: the attempt of request {number} is over", 0, third);
+    const struct cv_effect again = lease_await(s, NS_PER_S);
+    assert_int_equal(again.verb, CV_STORE_RELEASE);
+    lease_answer(s, release, CV_STORE_FREE, 0, 0, 0);
+    lease_answer(s, again.request, CV_STORE_FREE, 0, 0, 0);
+    assert_noted(s, "answer ignored: what request {number} gave back is settled", 0, again.request);
+    solo_free(s);
+}
+
+static void waiting_has_its_reason(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_contender();
+    lease_answer(s, 1, CV_STORE_HELD, 8, 9, 10 * NS_PER_MS);
+    const int64_t until_ns = s->now_ns + 25 * NS_PER_MS; /* the least time between two requests */
+    assert_noted(s, "waits until {time}: another holds the record, with token {number}", until_ns,
+                 8);
+    lease_answer(s, lease_await(s, NS_PER_S).request, CV_STORE_HELD, 7, 5, 10 * NS_PER_MS);
+    assert_noted(s, "holder not believed: its token {number} is older than one seen", 0, 7);
+    lease_answer(s, lease_await(s, NS_PER_S).request, CV_STORE_HELD, 9, 0, 50 * NS_PER_MS);
+    assert_noted(s, "waits until {time}: an earlier attempt of its own holds the record",
+                 s->now_ns + 50 * NS_PER_MS, 9);
+    const struct cv_effect unanswered = lease_await(s, NS_PER_S);
+    (void)lease_await(s, NS_PER_S); /* two timers: the time-out, then the pause */
+    lease_answer(s, unanswered.request, CV_STORE_FREE, 0, 0, 0);
+    assert_noted(s, "no answer to ACQUIRE: free, yet not granted", 0, unanswered.request);
+    solo_free(s);
+}
+
+static void failing_has_its_reason(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_contender();
+    solo_wait_until(s, s->timer_ns[0]);
+    assert_noted(s, "request {number} was not answered in time", 0, 1);
+    const struct cv_effect second = lease_await(s, NS_PER_S);
+    lease_answer(s, second.request, CV_STORE_HELD, 8, 9, 10 * NS_PER_MS);
+    const int64_t sure_ns = s->now_ns + 10 * NS_PER_MS;
+    const struct cv_effect third = lease_await(s, NS_PER_S);
+    lease_answer(s, third.request, CV_STORE_FAILED, 0, 0, 0);
+    assert_noted(s, "request {number} failed: the store is asked again after a while", 0,
+                 third.request);
+    assert_noted(s, "holder of token {number} not believed in any more: unconfirmed since {time}",
+                 sure_ns, 8);
+    solo_free(s);
+}
+
+static void the_end_of_a_leadership_has_its_reason(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_leader();
+    const int64_t end_ns = s->now_ns - 2 * NS_PER_MS + LEASE_SURE_NS;
+    solo_pause(s, 5 * NS_PER_S);
+    lease_notify(s);
+    assert_noted(s, "leadership {number} is over: nothing was granted in time before {time}",
+                 end_ns, 7);
+    solo_free(s);
+    s = lease_leader();
+    lease_answer(s, lease_await(s, NS_PER_S).request, CV_STORE_FREE, 0, 0, 0);
+    assert_noted(s, "leadership {number} is over: the store knows of no holder", 0, 7);
+    solo_free(s);
+    s = lease_leader();
+    lease_grant(s, lease_await(s, NS_PER_S).request, 8);
+    assert_noted(s, "leadership is over: the store granted token {number}, not the same", 0, 8);
+    solo_free(s);
+    s = lease_contender();
+    const struct cv_effect second = lease_await(s, NS_PER_S);
+    lease_grant(s, 1, 7);
+    lease_answer(s, second.request, CV_STORE_HELD, 8, 9, LEASE_NS);
+    assert_noted(s, "answer doubted: the attempt was granted meanwhile, asks again", 0,
+                 second.request);
+    solo_free(s);
+}
+
+static void not_asking_for_the_record_has_its_reason(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_leader();
+    lease_event(s, CV_EVENT_RESIGN, false);
+    const int64_t rest_ns = s->now_ns + 1200 * NS_PER_MS;
+    lease_event(s, CV_EVENT_RESIGN, false);
+    assert_noted(s, "resignation ignored: does not lead", 0, 0);
+    lease_answer(s, lease_await(s, NS_PER_S).request, CV_STORE_FREE, 0, 0, 0);
+    (void)lease_await(s, NS_PER_S);
+    assert_noted(s, "does not ask for the record: resigned, others go first until {time}", rest_ns,
+                 0);
+    lease_event(s, CV_EVENT_CAMPAIGN, false);
+    (void)lease_await(s, NS_PER_S);
+    assert_noted(s, "does not ask for the record: is no candidate", 0, 0);
+    lease_grant(s, s->out.item[0].request, 9);
+    assert_noted(s, "granted, though nothing was asked for: asks again", 0, s->out.item[0].request);
+    lease_event(s, CV_EVENT_PERSIST_FAILED, false);
+    lease_notify(s);
+    assert_noted(s, "ignored: this contender was stopped by its host", 0, 0);
+    solo_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,11 +468,11 @@ int main(void)
         cmocka_unit_test(a_rest_ends_in_time_though_the_record_is_free),
         cmocka_unit_test(while_the_store_fails_it_knows_the_leader_as_long_as_that_is_sure),
         cmocka_unit_test(what_is_told_of_another_leader_has_no_end),
-        cmocka_unit_test(news_beyond_the_allowance_are_asked_about_soon),
-        cmocka_unit_test(a_long_lease_does_not_slow_down_the_answer_to_news),
-        cmocka_unit_test(a_place_behind_its_successor_is_not_charged_to_the_news),
+        cmocka_unit_test(notifications_beyond_the_allowance_are_asked_about_soon),
+        cmocka_unit_test(a_long_lease_does_not_slow_down_the_answer_to_notifications),
+        cmocka_unit_test(a_place_behind_its_successor_is_not_charged_to_the_notifications),
         cmocka_unit_test(its_own_former_attempt_ends_the_view_of_another),
-        cmocka_unit_test(an_older_holder_than_one_seen_is_not_news),
+        cmocka_unit_test(an_older_holder_than_one_seen_is_ignored),
         cmocka_unit_test(a_leader_that_is_told_of_a_holder_asks_and_leads_on),
         cmocka_unit_test(a_grant_that_was_overtaken_does_not_count_though_its_token_is_new),
         cmocka_unit_test(a_copy_of_an_answer_changes_nothing),
@@ -359,6 +482,11 @@ int main(void)
         cmocka_unit_test(the_end_of_a_leadership_that_is_over_does_not_ring),
         cmocka_unit_test(who_cannot_go_on_stops_for_good_and_releases_nothing),
         cmocka_unit_test(what_just_works_is_accepted),
+        cmocka_unit_test(each_answer_that_is_ignored_has_its_reason),
+        cmocka_unit_test(waiting_has_its_reason),
+        cmocka_unit_test(failing_has_its_reason),
+        cmocka_unit_test(the_end_of_a_leadership_has_its_reason),
+        cmocka_unit_test(not_asking_for_the_record_has_its_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,7 +36,7 @@ void lease_grant(struct solo *s, uint64_t request, uint64_t token)
     lease_answer(s, request, CV_STORE_GRANTED, token, 0, LEASE_NS);
 }
 
-void lease_news(struct solo *s)
+void lease_notify(struct solo *s)
 {
     lease_answer(s, 0, CV_STORE_CHANGED, 0, 0, 0);
 }

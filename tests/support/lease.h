@@ -17,7 +17,7 @@ void lease_assert_asks(const struct solo *s, enum cv_store_verb verb);
 void lease_answer(struct solo *s, uint64_t request, enum cv_store_verdict verdict, uint64_t token,
                   uint64_t holder, int64_t duration_ns);
 void lease_grant(struct solo *s, uint64_t request, uint64_t token);
-void lease_news(struct solo *s);
+void lease_notify(struct solo *s);
 /* The next timers ring until something is asked, which is returned; the test fails if nothing is.
  */
 struct cv_effect lease_await(struct solo *s, int64_t limit_ns);

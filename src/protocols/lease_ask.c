@@ -1,0 +1,173 @@
+/* src/protocols/lease_ask.c - what `lease` asks the store next, and when.
+ *
+ * A request that fails is repeated with the same attempt, which to the store is the same request.
+ * A leader repeats it every `retry` until its end; the others double the pause. Notifications are
+ * answered by a request at once, a few in a row, and then at most so many in each `retry` (a token
+ * bucket): a store that notifies all the time must not be asked all the time. */
+#include "protocols/lease_ask.h"
+
+#define NOTIFIED_IN_A_ROW \
+    4 /* so many requests at once, if one notification follows the other ... */
+#define NOTIFIED_PER_RETRY 4         /* ... and then so many in a time of `retry`, ... */
+#define GAP_NS_MAX (125 * NS_PER_MS) /* ... but eight in a second however long the lease is */
+
+static const uint32_t lease_role_next[LEASE_ROLE_COUNT] = {
+    [LEASE_LOOKING] = BIT(LEASE_ACQUIRING) | BIT(LEASE_STOPPED),
+    [LEASE_ACQUIRING] =
+        BIT(LEASE_WAITING) | BIT(LEASE_LEADING) | BIT(LEASE_LOOKING) | BIT(LEASE_STOPPED),
+    [LEASE_WAITING] =
+        BIT(LEASE_ACQUIRING) | BIT(LEASE_LEADING) | BIT(LEASE_LOOKING) | BIT(LEASE_STOPPED),
+    [LEASE_LEADING] = BIT(LEASE_LOOKING) | BIT(LEASE_STOPPED),
+    [LEASE_STOPPED] = 0,
+};
+
+void cv__lease_become(struct lease *l, enum lease_role role)
+{
+    CV_ASSERT(role < LEASE_ROLE_COUNT);
+    CV_ASSERT(l->role == role || (lease_role_next[l->role] & BIT(role)) != 0);
+    l->role = role;
+}
+
+bool cv__lease_stands(const struct lease *l, int64_t now_ns)
+{
+    CV_ASSERT(l->role != LEASE_STOPPED);
+    return l->is_candidate && now_ns >= l->rest_until_ns;
+}
+
+int64_t cv__lease_gap_ns(const struct lease *l)
+{
+    CV_ASSERT(l->retry_ns >= NOTIFIED_PER_RETRY); /* the least that can be configured is more */
+    return cv__min64(l->retry_ns / NOTIFIED_PER_RETRY, GAP_NS_MAX);
+}
+
+/* ---- What ------------------------------------------------------------------------------------ */
+
+static enum cv_store_verb next_verb(const struct lease *l, int64_t now_ns)
+{
+    if (l->debt_attempt != 0) {
+        CV_ASSERT(!is_sought(l)); /* nothing is led or asked for before that is given back */
+        return CV_STORE_RELEASE;
+    }
+    if (is_leading(l)) {
+        CV_ASSERT(now_ns < l->valid_until_ns); /* what is over is not renewed */
+        return CV_STORE_RENEW;
+    }
+    return cv__lease_stands(l, now_ns) ? CV_STORE_ACQUIRE : CV_STORE_READ;
+}
+
+static void arm_turn(struct lease *l, int64_t earliest_ns, int64_t latest_ns,
+                     struct cv_effects *out)
+{
+    CV_ASSERT(earliest_ns <= latest_ns);
+    CV_ASSERT(latest_ns > 0); /* 0 would mean that there is no next request */
+    l->turn_ns = latest_ns;
+    cv__effect_arm(out, LEASE_TIMER_TURN, earliest_ns, latest_ns);
+}
+
+/* Why a contender asks who holds the record, and not for the record. */
+static void note_looking(const struct lease *l, struct cv_effects *out)
+{
+    if (l->is_candidate) {
+        cv__effect_note(out, "does not ask for the record: resigned, others go first until {time}",
+                        CV_ID_NONE, l->rest_until_ns, 0);
+    } else {
+        cv__effect_note(out, "does not ask for the record: is no candidate", CV_ID_NONE, 0, 0);
+    }
+}
+
+static void give_up_debt(struct lease *l, struct cv_effects *out)
+{
+    cv__effect_note(out, "RELEASE of attempt {number} is given up: the record has run out",
+                    CV_ID_NONE, l->debt_until_ns, l->debt_attempt);
+    l->debt_attempt = 0;
+}
+
+void cv__lease_ask(struct lease *l, int64_t now_ns, struct cv_effects *out)
+{
+    CV_ASSERT(l->open_request == 0);
+    CV_ASSERT(l->role != LEASE_STOPPED);
+    if (l->debt_attempt != 0 && now_ns >= l->debt_until_ns) {
+        give_up_debt(l, out);
+    }
+    const enum cv_store_verb verb = next_verb(l, now_ns);
+    const bool is_release = verb == CV_STORE_RELEASE;
+    const bool is_hold = verb == CV_STORE_ACQUIRE || verb == CV_STORE_RENEW;
+    const uint64_t attempt = is_release ? l->debt_attempt : l->attempt;
+    const uint64_t token = is_release ? l->debt_token : is_leading(l) ? l->token : 0;
+    if (verb == CV_STORE_ACQUIRE) {
+        cv__lease_become(l, LEASE_ACQUIRING);
+    } else if (verb == CV_STORE_READ) {
+        note_looking(l, out);
+    }
+    CV_ASSERT(is_hold == is_sought(l));
+    CV_ASSERT(!is_release || attempt < l->attempt); /* only what is over is given back */
+    l->open_request = ++l->request;
+    l->made[l->request % LEASE_REQUESTS_KEPT] =
+        (struct lease_request){l->request, attempt, now_ns, verb, 0};
+    l->is_notified = false;
+    l->bucket_ns = cv__max64(l->bucket_ns, now_ns) + cv__lease_gap_ns(l);
+    cv__effect_ask_store(out, verb, l->request, attempt, token, is_hold ? l->lease_ns : 0);
+    arm_turn(l, now_ns + l->timeout_ns, now_ns + l->timeout_ns, out);
+}
+
+/* ---- When ------------------------------------------------------------------------------------ */
+
+void cv__lease_ask_anew(struct lease *l)
+{
+    l->open_request = 0;
+    l->failure_pause_ns = 0;
+    l->free_pause_ns = 0;
+    l->is_due = true;
+}
+
+void cv__lease_ask_between(struct lease *l, int64_t earliest_ns, int64_t latest_ns,
+                           struct cv_effects *out)
+{
+    if (l->open_request == 0 && !l->is_due) { /* else its answer or its time-out decides */
+        arm_turn(l, earliest_ns, latest_ns, out);
+    }
+}
+
+int64_t cv__lease_longer_ns(const struct lease *l, int64_t pause_ns, int64_t limit_ns)
+{
+    CV_ASSERT(pause_ns >= 0);
+    CV_ASSERT(limit_ns >= l->retry_ns);
+    const int64_t longer_ns = pause_ns == 0 ? l->retry_ns : cv__min64(2 * pause_ns, limit_ns);
+    CV_ASSERT(longer_ns >= l->retry_ns);
+    return longer_ns;
+}
+
+void cv__lease_on_failure(struct lease *l, int64_t now_ns, struct cv_effects *out)
+{
+    l->failure_pause_ns = cv__lease_longer_ns(l, l->failure_pause_ns, l->retry_max_ns);
+    if (is_leading(l)) { /* it has no time to lose */
+        cv__lease_ask_between(l, now_ns + l->retry_ns / 2, now_ns + l->retry_ns, out);
+        return;
+    }
+    if (l->sees_other && now_ns >= l->other_until_ns) {
+        cv__effect_note(
+            out, "holder of token {number} not believed in any more: unconfirmed since {time}",
+            CV_ID_NONE, l->other_until_ns, l->other_token);
+        l->sees_other = false;
+    }
+    const int64_t pause_ns = l->failure_pause_ns;
+    cv__lease_ask_between(l, now_ns + pause_ns / 2, now_ns + pause_ns, out);
+}
+
+void cv__lease_on_notification(struct lease *l, int64_t now_ns, struct cv_effects *out)
+{
+    if (l->open_request != 0) {
+        l->is_notified = true; /* the answer on its way may be older than the notification */
+        return;
+    }
+    const int64_t allowed_ns = l->bucket_ns - NOTIFIED_IN_A_ROW * cv__lease_gap_ns(l);
+    if (now_ns >= allowed_ns) {
+        l->is_due = true;
+        return;
+    }
+    cv__effect_note(out, "notification answered at {time}: too many in a row", CV_ID_NONE,
+                    cv__min64(l->turn_ns, allowed_ns), 0);
+    if (l->turn_ns > allowed_ns) {
+        arm_turn(l, allowed_ns, allowed_ns, out);
+    }
+}
