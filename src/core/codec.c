@@ -116,6 +116,7 @@ static bool get_set(struct reader *r, uint32_t member_count, uint64_t *word)
         return false; /* a trailing zero would be a second spelling */
     }
     r->at += byte_count;
+    CV_ASSERT(r->at <= r->end);
     const uint32_t used = member_count % 64;
     return used == 0 || (word[member_count / 64] >> used) == 0;
 }
@@ -140,6 +141,7 @@ static bool get_values(struct reader *r, uint32_t member_count, uint64_t *word,
             return false;
         }
     }
+    CV_ASSERT(r->at <= r->end);
     *ret_word_count = (uint32_t)count;
     return true;
 }
@@ -198,6 +200,9 @@ size_t cv_message_encode(const struct cv_protocol *protocol, uint32_t member_cou
             break;
         }
     }
+    CV_ASSERT(scalar <= CV_FIELDS_MAX);
+    CV_ASSERT(list <= CV_LISTS_MAX);
+    CV_ASSERT((size_t)(w.at - ret_bytes) <= cv_message_bytes_max(protocol, member_count));
     return (size_t)(w.at - ret_bytes);
 }
 
@@ -236,5 +241,8 @@ int cv_message_decode(const struct cv_protocol *protocol, uint32_t member_count,
             scalar++;
         }
     }
+    CV_ASSERT(scalar <= CV_FIELDS_MAX);
+    CV_ASSERT(list <= CV_LISTS_MAX);
+    CV_ASSERT(r.at <= r.end); /* no byte was read that is not there */
     return r.at == r.end ? CV_OK : CV_E_MALFORMED;
 }

@@ -41,6 +41,8 @@ void cv_core_contract(const struct cv_protocol *protocol, const struct cv_config
     if (protocol->contract != NULL) {
         protocol->contract(config, ret_promises, ret_assumes);
     }
+    CV_ASSERT(*ret_promises < BIT(CV_PROPERTY_COUNT));
+    CV_ASSERT(*ret_assumes < BIT(CV_ASSUME_COUNT));
 }
 
 size_t cv_core_size(const struct cv_protocol *protocol, const struct cv_config *config)
@@ -58,10 +60,13 @@ void cv_core_step(const struct cv_protocol *protocol, void *state, const struct 
                   struct cv_effects *out)
 {
     CV_ASSERT(event->now_ns > 0);
+    CV_ASSERT(event->kind != CV_EVENT_MESSAGE || event->message != NULL);
     out->item_count = 0;
     out->word_count = 0;
     out->note_count = 0;
     protocol->step(state, event, out);
+    CV_ASSERT(out->item_count <= CV_EFFECTS_MAX);
+    CV_ASSERT(out->word_count <= out->word_capacity);
     protocol->check(state);
 }
 

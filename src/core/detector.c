@@ -40,6 +40,8 @@ void cv__detector_heard(struct cv_detector *detector, int64_t now_ns)
         } else {
             detector->gap_count++;
         }
+        CV_ASSERT(detector->gap_next < DETECTOR_GAPS);
+        CV_ASSERT(detector->gap_sum >= 0);
         detector->gap_ns[detector->gap_next] = gap;
         detector->gap_sum += gap;
         detector->gap_next = (detector->gap_next + 1) % DETECTOR_GAPS;
@@ -60,11 +62,14 @@ static int64_t root(unsigned __int128 square)
             high = middle - 1;
         }
     }
+    CV_ASSERT(low * low <= square);
     return (int64_t)low;
 }
 
 static int64_t deviation(const struct cv_detector *detector, int64_t mean)
 {
+    CV_ASSERT(detector->gap_count > 0);
+    CV_ASSERT(mean >= 0);
     unsigned __int128 squares = 0;
     for (uint32_t i = 0; i < detector->gap_count; i++) {
         const __int128 off = detector->gap_ns[i] - mean;
@@ -83,6 +88,7 @@ int64_t cv__detector_deadline(const struct cv_detector *detector)
     const int64_t mean = detector->gap_sum / detector->gap_count;
     const int64_t sigma = cv__max64(deviation(detector, mean), mean / 10);
     const __int128 wait = mean + (__int128)sigma * z_thousandths[detector->phi] / 1000;
+    CV_ASSERT(wait >= mean); /* a deadline is not before the usual gap is over */
     const int64_t wait_max = 2 * detector->timeout_ns;
     const int64_t bounded = wait < wait_max ? (int64_t)wait : wait_max;
     return detector->heard_ns + cv__max64(bounded, detector->least_ns);

@@ -44,6 +44,8 @@ static const char *parse_parts(const char *text, int64_t *ret_whole, int64_t *re
             billionths += weight * (*at - '0');
         }
     }
+    CV_ASSERT(whole >= 0);
+    CV_ASSERT(billionths < NS_PER_S);
     *ret_whole = whole;
     *ret_billionths = billionths;
     return at;
@@ -76,6 +78,7 @@ bool cv__duration_parse(const char *text, int64_t *ret_ns)
         if (whole > INT64_MAX / 2 / units[i].ns || !is_whole) {
             return false;
         }
+        CV_ASSERT(part_ns < units[i].ns); /* a part of one unit */
         *ret_ns = whole * units[i].ns + part_ns;
         return true;
     }

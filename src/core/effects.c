@@ -37,6 +37,7 @@ struct cv_message *cv__effect_send_all(struct cv_effects *out, uint32_t type)
 
 struct cv_list cv__effect_list(struct cv_effects *out, const uint64_t *word, uint32_t word_count)
 {
+    CV_ASSERT(out->word_count <= out->word_capacity);
     CV_ASSERT(word_count <= out->word_capacity - out->word_count);
     uint64_t *copy = out->word + out->word_count;
     memcpy(copy, word, word_count * sizeof *word);
@@ -72,6 +73,10 @@ void cv__effect_persist(struct cv_effects *out, const uint64_t *word, uint32_t w
 void cv__effect_leadership(struct cv_effects *out, const struct cv_leadership *leadership)
 {
     CV_ASSERT(leadership->reason < CV_REASON_COUNT);
+    CV_ASSERT(!leadership->is_self || leadership->leader != CV_ID_NONE);
+    CV_ASSERT(!leadership->is_self || leadership->leader != CV_ID_ANONYMOUS);
+    CV_ASSERT(leadership->leader != CV_ID_NONE || leadership->token == 0);
+    CV_ASSERT(leadership->is_self || leadership->valid_until_ns == 0); /* only one's own is known */
     effect_add(out, CV_EFFECT_LEADERSHIP)->leadership = *leadership;
 }
 
@@ -87,6 +92,9 @@ void cv__effect_ask_store(struct cv_effects *out, enum cv_store_verb verb, uint6
                           uint64_t attempt, uint64_t token, int64_t lease_ns)
 {
     CV_ASSERT(request > 0); /* 0 tells a notification from an answer */
+    CV_ASSERT(attempt > 0);
+    CV_ASSERT(verb <= CV_STORE_RELEASE);
+    CV_ASSERT(lease_ns >= 0);
     struct cv_effect *effect = effect_add(out, CV_EFFECT_ASK_STORE);
     effect->verb = verb;
     effect->request = request;

@@ -6,6 +6,8 @@
 /* t(1+rho) and t(1-rho), rounded up and down: rounding must not make a bound too small. */
 static int64_t drift_ns(int64_t ns, int64_t drift_ppb)
 {
+    CV_ASSERT(ns >= 0);
+    CV_ASSERT(drift_ppb >= 0);
     const int64_t ns_small = INT64_C(1) << 43; /* 2.4 hours: the product fits into 64 bits */
     if (ns < ns_small && drift_ppb < 1 << 20) {
         return (ns * drift_ppb + PPB - 1) / PPB;
@@ -46,6 +48,7 @@ void cv__echo_update(struct cv_echo *echo, const struct cv_stamp *stamp, int64_t
             return;
         }
     }
+    CV_ASSERT(is_stamp(peer_sent_ns)); /* what is echoed is what a clock can show */
     echo->peer_sent_ns = peer_sent_ns;
     echo->received_ns = received_ns;
     echo->peer_boot = stamp->boot;

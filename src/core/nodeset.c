@@ -5,11 +5,13 @@
 
 void cv__set_clear(uint64_t *set, uint32_t member_count)
 {
+    CV_ASSERT(member_count <= CV_MEMBERS_MAX);
     memset(set, 0, cv__set_words(member_count) * sizeof *set);
 }
 
 void cv__set_copy(uint64_t *set, const uint64_t *from, uint32_t member_count)
 {
+    CV_ASSERT(member_count <= CV_MEMBERS_MAX);
     memmove(set, from, cv__set_words(member_count) * sizeof *set);
 }
 

@@ -18,18 +18,21 @@ static inline uint32_t cv__set_words(uint32_t member_count)
 static inline bool cv__set_has(const uint64_t *set, cv_id id)
 {
     CV_ASSERT(id != CV_ID_NONE);
+    CV_ASSERT(id <= CV_MEMBERS_MAX);
     return (set[(id - 1) / 64] >> ((id - 1) % 64)) & 1u;
 }
 
 static inline void cv__set_add(uint64_t *set, cv_id id)
 {
     CV_ASSERT(id != CV_ID_NONE);
+    CV_ASSERT(id <= CV_MEMBERS_MAX);
     set[(id - 1) / 64] |= UINT64_C(1) << ((id - 1) % 64);
 }
 
 static inline void cv__set_remove(uint64_t *set, cv_id id)
 {
     CV_ASSERT(id != CV_ID_NONE);
+    CV_ASSERT(id <= CV_MEMBERS_MAX);
     set[(id - 1) / 64] &= ~(UINT64_C(1) << ((id - 1) % 64));
 }
 

@@ -112,6 +112,9 @@ static int text_set(struct cv_config *config, const struct cv_option *option, co
         return cv__fail(reterr, CV_E_INVALID, "%s takes at most %d bytes", option->name,
                         CV_TEXT_BYTES - 1);
     }
+    CV_ASSERT(option->kind == CV_OPTION_TEXT);
+    CV_ASSERT(option->initial >= 0);
+    CV_ASSERT(option->initial < CV_TEXTS_MAX);
     char *text = config->text[option->initial];
     memset(text, 0, CV_TEXT_BYTES);
     memcpy(text, value, length);
@@ -144,6 +147,7 @@ int cv_config_set(struct cv_config *config, const struct cv_protocol *protocol, 
                             protocol->name, name, pair[1]);
         }
     }
+    CV_ASSERT(at <= CV_OPTIONS_MAX);
     const char *known[CV_OPTIONS_MAX + 1];
     for (uint32_t i = 0; i <= at; i++) {
         known[i] = protocol->options[i].name; /* the last is NULL */
@@ -163,6 +167,7 @@ const char *cv__option_format(const struct cv_option *option, int64_t value,
     case CV_OPTION_TIME:
         return cv__duration_format(value, text->text);
     case CV_OPTION_COUNT:
+        CV_ASSERT(value >= 0);
         for (int64_t left = value; left > 0 || length == 0; left /= 10) {
             digits[length++] = (char)('0' + left % 10);
         }
@@ -204,6 +209,7 @@ const char *cv__config_format(const struct cv_config *config, const struct cv_op
 void cv__config_derive(struct cv_config *config, uint32_t at, int64_t value)
 {
     CV_ASSERT(at < CV_OPTIONS_MAX);
+    CV_ASSERT(value != CV_OPTION_DERIVED);
     if (config->option[at] == CV_OPTION_DERIVED) {
         config->option[at] = value;
     }

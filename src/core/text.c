@@ -42,6 +42,7 @@ const char *cv__nearest_word(const char *word, const char *const *known)
             continue;
         }
         const uint32_t edits = distance(word, *known);
+        CV_ASSERT(edits <= WORD_BYTES_MAX);
         if (edits < least && edits < length) { /* else nothing of the word would be left */
             least = edits;
             nearest = *known;
@@ -54,6 +55,7 @@ const char *cv__nearest_word(const char *word, const char *const *known)
 static void join(const char *const *known, char *list, size_t list_bytes)
 {
     size_t length = 0;
+    CV_ASSERT(list_bytes > 0);
     list[0] = '\0';
     for (uint32_t i = 0; known[i] != NULL; i++) {
         const size_t bytes = strlen(known[i]);

@@ -5,6 +5,7 @@
 
 void cv__gate_init(struct cv_gate *gate, uint32_t capacity)
 {
+    CV_ASSERT(capacity > 0);
     memset(gate, 0, sizeof *gate);
     gate->capacity = capacity;
 }
@@ -21,6 +22,7 @@ void cv__gate_check(const struct cv_gate *gate)
 
 static void record_set(struct cv_gate_record *record, const uint64_t *word, uint32_t word_count)
 {
+    CV_ASSERT(word_count > 0); /* a record says something */
     CV_ASSERT(word_count <= CV_PERSIST_WORDS_MAX);
     memset(record, 0, sizeof *record);
     record->word_count = word_count;
@@ -64,6 +66,8 @@ struct cv_held *cv__gate_hold(struct cv_gate *gate, struct cv_held *place)
 
 static struct cv_held take(struct cv_gate *gate, const struct cv_held *place)
 {
+    CV_ASSERT(gate->count > 0);
+    CV_ASSERT(gate->first < gate->capacity);
     const struct cv_held held = place[gate->first];
     gate->count--;
     /* An empty ring begins anew: it touches little memory, and equal states have equal bytes. */
@@ -82,6 +86,8 @@ void cv__gate_saved(struct cv_gate *gate)
 bool cv__gate_release(struct cv_gate *gate, const struct cv_held *place, struct cv_held *ret_held)
 {
     CV_ASSERT(!gate->is_saving); /* nothing leaves before its record is saved */
+    CV_ASSERT(!gate->has_failed);
+    CV_ASSERT(gate->count_saving <= gate->count);
     if (gate->count_saving == 0) {
         return false;
     }
@@ -112,6 +118,7 @@ void cv__gate_fail(struct cv_gate *gate)
     gate->is_saving = false;
     gate->has_next = false;
     gate->count_saving = 0;
+    CV_ASSERT(!cv__gate_is_open(gate));
 }
 
 bool cv__gate_drop(struct cv_gate *gate, const struct cv_held *place, struct cv_held *ret_held)

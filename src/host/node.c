@@ -21,20 +21,25 @@ static void close_gate(struct cv_node *node, struct cv_node_host *host)
         drop_kept(host, held.kept);
     }
     cv__gate_check(&node->gate);
+    CV_ASSERT(node->gate.count == 0);
 }
 
 static void fail(struct cv_node *node, struct cv_node_host *host, const char *why)
 {
     close_gate(node, host);
+    CV_ASSERT(node->gate.has_failed); /* for the rest of this life */
     node->must_tell_failure = true;
     host->calls->disk_failed(host->self, why);
 }
 
 /* ---- Effects --------------------------------------------------------------------------------- */
 
-static void send_now(struct cv_node_host *host, uint32_t kept, cv_id first, cv_id last,
-                     bool to_self)
+static void send_now(struct cv_node *node, struct cv_node_host *host, uint32_t kept, cv_id first,
+                     cv_id last, bool to_self)
 {
+    CV_ASSERT(cv__gate_is_open(&node->gate)); /* what it promises is durable */
+    CV_ASSERT(kept != CV_KEPT_NONE);
+    CV_ASSERT(first != CV_ID_NONE);
     host->counts.sent++;
     host->calls->send(host->self, kept, first, last, to_self);
     host->calls->drop(host->self, kept);
@@ -62,9 +67,10 @@ static void on_send(struct cv_node *node, struct cv_node_host *host, const struc
         return;
     }
     if (!must_wait) {
-        send_now(host, kept, effect->first, effect->last, effect->to_self);
+        send_now(node, host, kept, effect->first, effect->last, effect->to_self);
         return;
     }
+    CV_ASSERT(node->gate.is_saving); /* what it waits for */
     struct cv_held *held = cv__gate_hold(&node->gate, host->held);
     if (held == NULL) {
         host->counts.dropped++;
@@ -81,6 +87,9 @@ static void on_send(struct cv_node *node, struct cv_node_host *host, const struc
 static void tell_now(struct cv_node *node, struct cv_node_host *host,
                      const struct cv_leadership *leadership)
 {
+    CV_ASSERT(!leadership->is_self || !node->gate.has_failed); /* nobody leads on a dead disk */
+    CV_ASSERT(!leadership->is_self || cv__gate_is_open(&node->gate) || node->is_leading);
+    CV_ASSERT(!node->is_closed);
     node->is_leading = leadership->is_self;
     node->told_token = leadership->token;
     host->calls->tell(host->self, leadership);
@@ -121,6 +130,7 @@ static void hold_leadership(struct cv_node *node, struct cv_node_host *host,
         drop_held(node, host);
     }
     uint32_t kept = CV_KEPT_NONE;
+    CV_ASSERT(node->gate.is_saving); /* what it waits for */
     if (members->word_count > 0) {
         kept = host->calls->keep(host->self, members->word, byte_count);
     }
@@ -167,6 +177,7 @@ static void on_leadership(struct cv_node *node, struct cv_node_host *host,
                           const struct cv_leadership *leadership)
 {
     const bool is_loss = node->is_leading && !leadership->is_self;
+    CV_ASSERT(leadership->reason < CV_REASON_COUNT);
     const bool is_renewal = node->is_leading && leadership->is_self &&
                             leadership->token == node->told_token &&
                             !has_held_leadership(node, host);
@@ -188,6 +199,7 @@ static void on_leadership(struct cv_node *node, struct cv_node_host *host,
 
 static void tell_held(struct cv_node *node, struct cv_node_host *host, const struct cv_held *held)
 {
+    CV_ASSERT(held->kind == CV_HELD_LEADERSHIP);
     struct cv_leadership leadership = {
         .is_self = held->is_self,
         .leader = held->first,
@@ -214,7 +226,7 @@ static void let_go(struct cv_node *node, struct cv_node_host *host)
     struct cv_held held;
     while (!node->is_closed && cv__gate_release(&node->gate, host->held, &held)) {
         if (held.kind == CV_HELD_SEND) {
-            send_now(host, held.kept, held.first, held.last, held.to_self);
+            send_now(node, host, held.kept, held.first, held.last, held.to_self);
         } else if (held.kind == CV_HELD_LEADERSHIP) {
             tell_held(node, host, &held);
         }
@@ -224,6 +236,7 @@ static void let_go(struct cv_node *node, struct cv_node_host *host)
 /* The record under way is durable; true: there is a next one to be saved. */
 static bool finish_save(struct cv_node *node, struct cv_node_host *host)
 {
+    CV_ASSERT(node->is_busy); /* what the host brings meanwhile waits */
     host->counts.saved++;
     cv__gate_saved(&node->gate);
     let_go(node, host);
@@ -300,8 +313,9 @@ static void carry_out(struct cv_node *node, struct cv_node_host *host,
 
 static void step(struct cv_node *node, struct cv_node_host *host, struct cv_event *event)
 {
-    CV_ASSERT(!node->is_busy);
+    CV_ASSERT(!node->is_busy); /* nobody calls back into the middle of a step */
     CV_ASSERT(!node->is_closed);
+    CV_ASSERT((event->kind == CV_EVENT_MESSAGE) == (event->message != NULL));
     node->is_busy = true;
     event->now_ns = host->calls->now_ns(host->self);
     host->counts.steps++;
@@ -334,6 +348,8 @@ static void push(struct cv_node *node, struct cv_node_host *host, const struct c
                  const uint8_t *bytes, size_t byte_count)
 {
     CV_ASSERT(event->kind != CV_EVENT_START); /* which lends words, and is the first */
+    CV_ASSERT(node->is_busy);
+    CV_ASSERT(node->waiting_count <= node->waiting_capacity);
     const uint32_t room = node->waiting_capacity - node->waiting_count;
     uint32_t kept = CV_KEPT_NONE;
     if (bytes != NULL && room > CV_NODE_SPARE_PLACES) {
@@ -353,6 +369,7 @@ static void push(struct cv_node *node, struct cv_node_host *host, const struct c
 static struct cv_waiting take_waiting(struct cv_node *node, const struct cv_node_host *host)
 {
     CV_ASSERT(node->waiting_count > 0);
+    CV_ASSERT(node->waiting_first < node->waiting_capacity);
     const struct cv_waiting next = host->waiting[node->waiting_first];
     node->waiting_count--;
     node->waiting_first =
@@ -369,6 +386,8 @@ static void step_next_waiting(struct cv_node *node, struct cv_node_host *host)
     }
     size_t byte_count = 0;
     const uint8_t *bytes = host->calls->kept(host->self, next.kept, &byte_count);
+    CV_ASSERT(bytes != NULL);
+    CV_ASSERT(next.event.kind == CV_EVENT_MESSAGE);
     step_message(node, host, &next.event, bytes, byte_count);
     host->calls->drop(host->self, next.kept);
 }
@@ -475,6 +494,7 @@ int64_t cv__node_next_due_ns(const struct cv_node *node)
             next_ns = node->due_ns[i];
         }
     }
+    CV_ASSERT(next_ns >= 0);
     return next_ns;
 }
 
@@ -497,6 +517,7 @@ void cv__node_fire_due(struct cv_node *node, struct cv_node_host *host)
         uint32_t timer = 0;
         while (node->due_ns[timer] != next_ns) {
             timer++;
+            CV_ASSERT(timer < CV_TIMERS_MAX); /* one of them is due then */
         }
         cv__node_fire(node, host, timer);
     }
@@ -524,4 +545,6 @@ void cv__node_close(struct cv_node *node, struct cv_node_host *host)
     while (node->waiting_count > 0) {
         drop_kept(host, take_waiting(node, host).kept);
     }
+    CV_ASSERT(!cv__gate_is_open(&node->gate));
+    CV_ASSERT(node->gate.count == 0);
 }

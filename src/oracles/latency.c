@@ -22,6 +22,7 @@ static int64_t latency_score(const struct cv_oracle_view *view)
     }
     CV_ASSERT(consensus_ns >= 0);
     CV_ASSERT(weighted >= 0);
+    CV_ASSERT(total >= 0);
     const int64_t mean_ns = total > 0 ? (int64_t)(weighted / total) : 0;
     return cv__min64(consensus_ns + mean_ns, CV_SCORE_MAX);
 }

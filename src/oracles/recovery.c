@@ -26,6 +26,7 @@ static int64_t transfer_ns(const struct cv_oracle_view *view, uint64_t entries, 
     }
     bandwidth = bandwidth > 0 ? bandwidth : 1;
     const __int128 ns = rtt_ns + bytes * NS_PER_S / bandwidth;
+    CV_ASSERT(ns >= rtt_ns);
     return ns < NEVER_NS ? (int64_t)ns : NEVER_NS;
 }
 
@@ -36,6 +37,7 @@ static uint64_t longest_history(const struct cv_oracle_view *view)
         const struct cv_oracle_peer *peer = &view->peer[i];
         longest = peer->rtt_ns >= 0 && peer->history > longest ? peer->history : longest;
     }
+    CV_ASSERT(longest >= view->peer[view->self - 1].history); /* it has answered itself */
     return longest;
 }
 
@@ -50,6 +52,8 @@ struct sync {
 static int64_t synced_ns(const void *context, cv_id id)
 {
     const struct sync *sync = context;
+    CV_ASSERT(id >= 1);
+    CV_ASSERT(id <= sync->view->member_count);
     const struct cv_oracle_peer *peer = &sync->view->peer[id - 1];
     if (peer->rtt_ns < 0) {
         return CV_SCORE_UNKNOWN;

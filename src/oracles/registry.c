@@ -79,6 +79,8 @@ static int64_t rtt_ns(const void *context, cv_id id)
 
 int64_t cv__oracle_consensus_ns(const struct cv_oracle_view *view)
 {
+    CV_ASSERT(view->self >= 1);
+    CV_ASSERT(view->self <= view->member_count);
     CV_ASSERT(view->peer[view->self - 1].rtt_ns == 0);
     return cv__oracle_nth(view->member_count, view->member_count / 2 + 1, rtt_ns, view);
 }

@@ -141,6 +141,8 @@ static int compare_part(const struct cv_scoring *scoring, uint32_t part, int64_t
 int cv__scoring_compare(const struct cv_scoring *scoring, const struct cv_score *a,
                         const struct cv_score *b)
 {
+    CV_ASSERT(scoring->part_count >= 1);
+    CV_ASSERT(scoring->part_count <= CV_SCORE_PARTS_MAX);
     for (uint32_t i = 0; i < scoring->part_count; i++) {
         const int order = compare_part(scoring, i, a->part[i], b->part[i]);
         if (order != 0) {
@@ -154,6 +156,7 @@ bool cv__scoring_is_better_by(const struct cv_scoring *scoring, const struct cv_
                               const struct cv_score *own, int64_t percent)
 {
     CV_ASSERT(percent >= 0);
+    CV_ASSERT(scoring->part_count >= 1);
     const int64_t a = other->part[0];
     const int64_t b = own->part[0];
     if (compare_part(scoring, 0, a, b) <= 0) {

@@ -190,6 +190,8 @@ static void send(struct anon *a, uint32_t type, struct cv_effects *out)
     CV_ASSERT(!anon_is_none(&a->open));
     CV_ASSERT(!is_closed || !anon_is_none(&a->closed));
     CV_ASSERT(is_closed || a->proposal != CV_SEQUENCE_NONE); /* a token has an owner: its sender */
+    CV_ASSERT(type != ANON_TOKEN || a->role != ANON_PAUSED); /* who slept listens first */
+    CV_ASSERT(type != ANON_GONE || !is_owner(a)); /* it has stopped leading before it says so */
     anon_token_write(cv__effect_send_all(out, type),
                      (struct anon_token){
                          .number = is_closed ? a->closed.number : a->proposal,
@@ -226,6 +228,7 @@ static void send_token(struct anon *a, int64_t now_ns, struct cv_effects *out)
 static void become_paused(struct anon *a, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(is_owner(a));
+    CV_ASSERT(a->proposal == CV_SEQUENCE_NONE);
     become(a, ANON_PAUSED);
     a->resume_due_ns = now_ns + a->eps_ns;
     cv__effect_note(out, "does not lead for now: slept, and listens until {time}", CV_ID_NONE,
@@ -236,6 +239,8 @@ static void become_paused(struct anon *a, int64_t now_ns, struct cv_effects *out
 
 static void save(const struct anon *a, struct cv_effects *out)
 {
+    CV_ASSERT(!anon_is_none(&a->open));
+    CV_ASSERT(anon_is_below(&a->closed, &a->open)); /* what is taken up again is in order */
     if (a->is_persistent) {
         const uint64_t record[] = {a->closed.number, a->closed.label, a->open.number,
                                    a->open.label};
@@ -248,6 +253,8 @@ static void save(const struct anon *a, struct cv_effects *out)
 static void become_leading(struct anon *a, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(a->closed.is_mine);
+    CV_ASSERT(a->closed.label == a->label);
+    CV_ASSERT(a->is_candidate);
     become(a, ANON_LEADING);
     send_token(a, now_ns, out);
 }
@@ -256,6 +263,7 @@ static void become_leading(struct anon *a, int64_t now_ns, struct cv_effects *ou
 static void become_trusting(struct anon *a, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(!anon_is_none(&a->closed));
+    CV_ASSERT(!a->closed.is_mine); /* nobody trusts itself */
     become(a, ANON_TRUSTING);
     arm_suspect(a, now_ns + a->eps_ns, now_ns + a->eps_ns, out);
 }
@@ -263,6 +271,7 @@ static void become_trusting(struct anon *a, int64_t now_ns, struct cv_effects *o
 /* The closed number has changed. A new leader that is another is trusted, to begin with. */
 static void adopt(struct anon *a, int64_t now_ns, struct cv_effects *out)
 {
+    CV_ASSERT(!anon_is_none(&a->closed));
     a->heard_count = 0;
     a->has_proposed = false;
     a->gone_left = 0;
@@ -280,12 +289,15 @@ static void adopt(struct anon *a, int64_t now_ns, struct cv_effects *out)
     if (a->proposal == CV_SEQUENCE_NONE) {
         cv__effect_disarm(out, ANON_TIMER_HEARTBEAT);
     }
+    CV_ASSERT(a->proposal == CV_SEQUENCE_NONE || a->proposal >= a->closed.number);
 }
 
 static void ask(struct anon *a, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(a->role == ANON_SUSPECTING); /* numbers are taken only while nobody is trusted */
+    CV_ASSERT(may_propose(a, now_ns));
     CV_ASSERT(a->open_request == 0);
+    CV_ASSERT(a->query_wait_ns >= a->query_ns);
     a->open_request = ++a->request;
     cv__effect_ask_sequence(out, a->request, a->open.number);
     cv__effect_arm(out, ANON_TIMER_QUERY, now_ns + a->query_wait_ns, now_ns + a->query_wait_ns);
@@ -350,6 +362,7 @@ static void on_leader(struct anon *a, const struct cv_message *message, int64_t 
 {
     const struct anon_token token = anon_token_read(message);
     CV_ASSERT(token.number == a->closed.number);
+    CV_ASSERT(token.label == a->closed.label);
     if (is_owner(a)) {
         cv__effect_note(out, "token ignored: it has the number {number} of this process",
                         CV_ID_NONE, 0, token.number);
@@ -383,6 +396,7 @@ static bool hears_leader(const struct anon *a)
 static void on_told(struct anon *a, uint32_t type, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(type == ANON_STATE || type == ANON_TRUST);
+    CV_ASSERT(!anon_is_none(&a->closed));
     a->telling &= type == ANON_TRUST ? 0 : ~(uint32_t)ANON_TELL_STALE;
     if (type == ANON_TRUST && a->role == ANON_SUSPECTING && a->proposal != CV_SEQUENCE_NONE) {
         cv__effect_note(out, "no new number before {time}: another process hears the leader",
@@ -393,6 +407,8 @@ static void on_told(struct anon *a, uint32_t type, int64_t now_ns, struct cv_eff
 
 static void tell_soon(struct anon *a, uint32_t why, int64_t now_ns, struct cv_effects *out)
 {
+    CV_ASSERT(why == ANON_TELL_STALE || why == ANON_TELL_TRUST);
+    CV_ASSERT(!anon_is_none(&a->closed)); /* which is what it tells */
     if (a->telling == 0) {
         cv__effect_arm(out, ANON_TIMER_TELL, now_ns + 1, now_ns + a->eta_ns);
     }
@@ -491,6 +507,8 @@ static void propose(struct anon *a, uint64_t number, int64_t now_ns, struct cv_e
     const struct anon_pair own = {number, a->label, /* is_mine= */ true, 0};
     const struct anon_pair closed_before = a->closed;
     CV_ASSERT(a->role == ANON_SUSPECTING);
+    CV_ASSERT(may_propose(a, now_ns));
+    CV_ASSERT(number < CV_SEQUENCE_END);
     CV_ASSERT(anon_is_none(&a->closed) || number > a->closed.number);
     CV_ASSERT(a->proposal == CV_SEQUENCE_NONE || number > a->proposal); /* proposals grow */
     a->proposal = number;
@@ -582,6 +600,7 @@ static void on_query_timeout(struct anon *a, int64_t now_ns, struct cv_effects *
 {
     a->open_request = 0;
     a->query_wait_ns = cv__min64(2 * a->query_wait_ns, ANON_QUERY_FACTOR_MAX * a->query_ns);
+    CV_ASSERT(a->query_wait_ns > a->query_ns); /* a sequencer that fails is asked less often */
     cv__effect_note(out, "request {number} was not answered in time", CV_ID_NONE, 0, a->request);
     if (a->role == ANON_SUSPECTING) {
         become_suspecting(a, now_ns, out);
@@ -657,11 +676,13 @@ static void on_campaign(struct anon *a, const struct cv_event *event, struct cv_
     } else if (!was_candidate && a->role == ANON_SUSPECTING) {
         listen_first(a, event->now_ns, out);
     }
+    CV_ASSERT(a->is_candidate || !is_owner(a));
 }
 
 static void become_stopped(struct anon *a, struct cv_effects *out)
 {
     give_up(a, ANON_STOPPED, out);
+    CV_ASSERT(!is_owner(a)); /* what may be forgotten is not led by */
     for (uint32_t timer = 0; timer < ANON_TIMER_COUNT; timer++) {
         cv__effect_disarm(out, timer);
     }
@@ -674,6 +695,7 @@ static void anon_step(void *state, const struct cv_event *event, struct cv_effec
     if (a->role == ANON_STOPPED) {
         return;
     }
+    const struct anon_pair closed_before = a->closed;
     switch (event->kind) {
     case CV_EVENT_START:
         on_start(a, event, out);
@@ -706,6 +728,8 @@ static void anon_step(void *state, const struct cv_event *event, struct cv_effec
     case CV_EVENT_STORE:
         break;
     }
+    CV_ASSERT(!anon_is_below(&a->closed, &closed_before)); /* leaders come in order (lemma 8) */
+    CV_ASSERT(a->role != ANON_LEADING || a->closed.label == a->label);
     tell(a, lost, out);
 }
 

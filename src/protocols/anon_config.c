@@ -25,6 +25,8 @@ const char *const cv__anon_renamed[] = {"oracle", "sequencer-time", NULL};
 
 int64_t cv__anon_query_ns(const struct cv_config *config)
 {
+    CV_ASSERT(config->option[ANON_OPTION_EPS] > 0); /* derived by now */
+    CV_ASSERT(config->option[ANON_OPTION_SEQUENCER_TIME] > 0);
     return cv__max64(config->option[ANON_OPTION_EPS],
                      2 * config->option[ANON_OPTION_SEQUENCER_TIME]);
 }

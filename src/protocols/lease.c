@@ -78,6 +78,9 @@ static void lease_init(void *state, const struct cv_config *config)
     l->rest_ns = o[LEASE_OPTION_REST];
     l->attempt = 1;
     l->is_candidate = o[LEASE_OPTION_CANDIDATE] != 0;
+    CV_ASSERT(l->renew_ns + l->timeout_ns < l->lease_ns); /* a renewal can be answered in time */
+    CV_ASSERT(l->retry_ns <= l->retry_max_ns);
+    CV_ASSERT(l->retry_ns <= l->poll_ns);
 }
 
 /* What holds while nothing is led, and while something is. */
@@ -145,6 +148,7 @@ static bool has_ended(struct lease *l, int64_t now_ns, enum cv_reason *ret_lost,
     if (!is_leading(l) || now_ns < l->valid_until_ns) {
         return false;
     }
+    CV_ASSERT(l->valid_until_ns == l->view_until_ns); /* the host knew of this end */
     const bool was_asking = l->open_request != 0 || l->failure_pause_ns > 0;
     *ret_lost = was_asking ? CV_REASON_STORE_UNREACHABLE : CV_REASON_EXPIRED;
     cv__effect_note(out, "leadership {number} is over: nothing was granted in time before {time}",
@@ -157,6 +161,7 @@ static bool has_ended(struct lease *l, int64_t now_ns, enum cv_reason *ret_lost,
 static void stand_back(struct lease *l, int64_t now_ns)
 {
     renounce(l, now_ns);
+    CV_ASSERT(!is_leading(l));
     l->rest_until_ns = now_ns + l->rest_ns;
 }
 
@@ -442,6 +447,7 @@ static void on_campaign(struct lease *l, const struct cv_event *event)
     l->is_candidate = event->is_candidate;
     if (was_candidate && !l->is_candidate && is_sought(l)) {
         renounce(l, event->now_ns);
+        CV_ASSERT(!is_sought(l));
     } else if (!was_candidate && l->is_candidate) {
         l->rest_until_ns = 0;
         cv__lease_ask_anew(l);
@@ -452,6 +458,7 @@ static void on_campaign(struct lease *l, const struct cv_event *event)
 static void stop(struct lease *l, struct cv_effects *out)
 {
     end_attempt(l);
+    CV_ASSERT(!is_leading(l));
     cv__lease_become(l, LEASE_STOPPED);
     l->is_due = false;
     l->sees_other = false;
@@ -485,6 +492,8 @@ static void tell(struct lease *l, enum cv_reason lost, struct cv_effects *out)
         .valid_until_ns = until_ns,
         .has_majority = view == LEASE_VIEW_SELF,
     };
+    CV_ASSERT(!leadership.is_self || token >= l->view_token); /* own tokens grow */
+    CV_ASSERT(!is_same || until_ns >= l->view_until_ns);      /* and a valid-until never falls */
     if (l->view == LEASE_VIEW_SELF && view != LEASE_VIEW_SELF) {
         cv__effect_disarm(out, LEASE_TIMER_END);
     }

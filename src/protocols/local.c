@@ -110,6 +110,7 @@ static void local_check(const void *state)
     CV_ASSERT(l->turn <= l->member_count);
     CV_ASSERT(l->leader <= l->member_count);
     CV_ASSERT(l->leader != CV_ID_NONE || l->leader_token == 0);
+    CV_ASSERT(l->leader == CV_ID_NONE || l->locked_to == l->leader); /* follows whom it supports */
     CV_ASSERT(l->locked_to <= l->member_count);
     CV_ASSERT(l->locked_to != CV_ID_NONE || l->locked_until_ns == 0);
 }
@@ -134,6 +135,7 @@ static int64_t succession_ns(struct local *l)
         places += cv__local_is_before(l, id, l->self);
     }
     CV_ASSERT(places < l->member_count); /* nobody comes before itself */
+    CV_ASSERT(places >= 0);
     return cv__min64(places * (l->delta_ns + l->sigma_ns), l->expires_ns);
 }
 
@@ -149,10 +151,12 @@ static bool hand_turn_on(struct local *l, int64_t now_ns, struct cv_effects *out
     if (heir == l->self) {
         return false;
     }
+    CV_ASSERT(l->token >= l->turn_token); /* turns are set in the order of tokens */
     l->turn = heir;
     l->turn_token = l->token;
     l->has_waited = false;
     cv__local_step_down(l, LOCAL_FOLLOWING, CV_REASON_RESIGNED, out);
+    CV_ASSERT(!cv__local_is_before(l, l->self, heir)); /* the heir comes first now */
     arm_alive(now_ns + l->ep_ns, out);
     return true;
 }
@@ -236,6 +240,7 @@ static bool is_taken_for(struct local *l, cv_id asker, int64_t now_ns)
         return false;
     }
     const int64_t since_ns = now_ns - peer_of(l, leader)->asked_ns;
+    CV_ASSERT(since_ns >= 0);
     return cv__set_has(set_of(l, SET_ALIVE), leader) &&
            since_ns <= l->ep_ns + l->sigma_ns + l->wait_ns;
 }
@@ -259,6 +264,8 @@ static void answer_directly(struct local *l, const struct cv_event *event, bool 
                             uint64_t floor, struct cv_effects *out)
 {
     CV_ASSERT(!supports || floor == 0); /* a token that is supported is not too small */
+    CV_ASSERT(!supports || l->locked_to == event->peer); /* locked before the answer leaves */
+    CV_ASSERT(event->peer != l->self);
     local_reply_write(cv__effect_send(out, event->peer, LOCAL_REPLY),
                       (struct local_reply){
                           .request = local_election_read(event->message).request,
@@ -335,6 +342,7 @@ static void on_election(struct local *l, const struct cv_event *event, struct cv
     (void)cv__local_take_turn(l, election.turn, election.turn_token);
     cv__local_mark_alive(l, from, LOCAL_CANDIDATE, event->now_ns);
     const int64_t first_ns = cv__local_purge(l, event->now_ns);
+    CV_ASSERT(first_ns >= event->now_ns);
     if (is_leading(l) && cv__local_first_alive(l) != l->self &&
         cv__local_is_before(l, from, l->self)) {
         cv__local_step_down(l, LOCAL_FOLLOWING, CV_REASON_SUPERSEDED, out); /* why wait */
@@ -378,6 +386,7 @@ static void count_answer(struct local *l, cv_id from, bool supports, enum local_
     } else if (!supports) {
         cv__effect_note(out, "{peer} refuses its support", from, 0, request);
     } else {
+        CV_ASSERT(l->role == LOCAL_ASKING || is_leading(l));
         cv__set_add(set_of(l, SET_REPLY), from);
     }
 }
@@ -400,6 +409,7 @@ static void learn_floor(struct local *l, uint64_t token, int64_t now_ns, struct 
 static void yield_turn(struct local *l, int64_t now_ns, struct cv_effects *out)
 {
     const int64_t first_ns = cv__local_purge(l, now_ns);
+    CV_ASSERT(first_ns >= now_ns);
     if (is_leading(l) && first_ns > now_ns) {
         cv__local_step_down(l, LOCAL_FOLLOWING, CV_REASON_SUPERSEDED, out);
     } else if (!is_leading(l)) {
@@ -460,6 +470,7 @@ static void remember_release(struct local *l, cv_id from, const struct local_rel
         peer->released_life = release->life;
         peer->released_request = release->request;
     }
+    CV_ASSERT(peer->released_request >= release->request); /* of one life it never falls */
 }
 
 /* The sender has given up every request up to this one; whether the message is fast or slow. */
@@ -488,6 +499,7 @@ static void on_release(struct local *l, const struct cv_event *event, struct cv_
         cv__effect_note(out, "RELEASE of {peer} ignored: locked to a later request than {number}",
                         from, 0, release.request);
     }
+    CV_ASSERT(!is_leading(l) || l->locked_to == l->self);
     if (l->leader == from && l->locked_to != from) {
         cv__local_forget_leader(l, CV_REASON_SUPERSEDED, out);
     }
@@ -640,6 +652,7 @@ static void on_resign(struct local *l, int64_t now_ns, struct cv_effects *out)
     }
     l->resigned_until_ns = now_ns + 2 * l->expires_ns;
     become_passive(l, LOCAL_RESIGNED, out);
+    CV_ASSERT(l->leader == CV_ID_NONE);
 }
 
 static void on_campaign(struct local *l, const struct cv_event *event, struct cv_effects *out)
@@ -649,6 +662,7 @@ static void on_campaign(struct local *l, const struct cv_event *event, struct cv
     } else if (is_passive(l)) {
         cv__local_become(l, LOCAL_FOLLOWING);
     }
+    CV_ASSERT(is_passive(l) == !event->is_candidate);
     arm_alive(event->now_ns, out);
 }
 
@@ -690,6 +704,7 @@ static void become_stopped(struct local *l, struct cv_effects *out)
 {
     cv__local_become(l, LOCAL_STOPPED);
     cv__local_forget_leader(l, CV_REASON_STOPPED, out);
+    CV_ASSERT(l->leader == CV_ID_NONE);
     for (uint32_t timer = 0; timer < CV_TIMERS_MAX; timer++) {
         cv__effect_disarm(out, timer);
     }
@@ -737,7 +752,9 @@ static void local_step(void *state, const struct cv_event *event, struct cv_effe
         cv__local_step_down(l, LOCAL_FOLLOWING, CV_REASON_EXPIRED, out);
     }
     const uint64_t token_before = l->token_seen;
+    const uint64_t led_before = l->led_token;
     handle(l, event, out);
+    CV_ASSERT(l->led_token >= led_before);    /* no token leads twice */
     CV_ASSERT(l->token_seen >= token_before); /* what was accepted is never taken back */
     CV_ASSERT(!is_leading(l) || event->now_ns < l->expiration_ns);
 }

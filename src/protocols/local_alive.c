@@ -23,6 +23,7 @@ int64_t cv__local_purge(struct local *l, int64_t now_ns)
             first_ns = cv__max64(first_ns, until_ns + 1);
         }
     }
+    CV_ASSERT(first_ns >= now_ns);
     return first_ns;
 }
 
@@ -91,6 +92,7 @@ bool cv__local_take_turn(struct local *l, cv_id turn, uint64_t turn_token)
     if (turn_token < l->turn_token || (turn_token == l->turn_token && turn <= l->turn)) {
         return false;
     }
+    CV_ASSERT(turn_token >= l->turn_token); /* turns are never taken back */
     l->turn = turn;
     l->turn_token = turn_token;
     return true;

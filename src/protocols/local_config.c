@@ -35,6 +35,7 @@ const struct cv_option cv__local_options[] = {
 
 int64_t cv__local_stretch(const struct cv_config *config, int64_t ns)
 {
+    CV_ASSERT(ns >= 0);
     return ns + (int64_t)((__int128)ns * config->drift_ppb / NS_PER_S) + 1;
 }
 
@@ -42,6 +43,7 @@ int64_t cv__local_stretch(const struct cv_config *config, int64_t ns)
 static int64_t heard_within_ns(const struct cv_config *config, int64_t requests)
 {
     const int64_t *o = config->option;
+    CV_ASSERT(o[LOCAL_OPTION_DELTA] > o[LOCAL_OPTION_DELTA_MIN]);
     const int64_t asking =
         cv__local_stretch(config, requests * (o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_SIGMA]));
     return cv__local_stretch(config,
@@ -58,6 +60,7 @@ static int64_t least_expires_ns(const struct cv_config *config)
 int64_t cv__local_lead_ns(const struct cv_config *config)
 {
     const int64_t lock = config->option[LOCAL_OPTION_LOCK];
+    CV_ASSERT(lock > 0); /* derived by now */
     return lock - (int64_t)((__int128)lock * 2 * config->drift_ppb / NS_PER_S) - 1;
 }
 

@@ -62,6 +62,7 @@ static void tell(struct local *l, enum cv_reason reason, const uint64_t *members
 {
     CV_ASSERT(is_leading(l) == (l->leader == l->self));
     CV_ASSERT(l->leader != CV_ID_NONE || l->leader_token == 0);
+    CV_ASSERT(members != NULL || l->leader == CV_ID_NONE);
     struct cv_leadership leadership = {
         .is_self = is_leading(l),
         .leader = l->leader,
@@ -91,6 +92,9 @@ void cv__local_follow(struct local *l, cv_id leader, uint64_t token, const uint6
                       struct cv_effects *out)
 {
     CV_ASSERT(leader != l->self);
+    CV_ASSERT(!is_leading(l));
+    CV_ASSERT(token > 0);
+    CV_ASSERT(l->leader != leader || token >= l->leader_token); /* never back to an older one */
     CV_ASSERT(l->locked_to == leader);        /* we follow the process that we support */
     CV_ASSERT(cv__set_has(members, l->self)); /* ... and that counts on our support */
     const bool is_new = l->leader != leader || l->leader_token != token;
@@ -154,13 +158,17 @@ void cv__local_step_down(struct local *l, enum local_role role, enum cv_reason r
     }
     cv__effect_disarm(out, LOCAL_TIMER_LAPSE);
     cv__local_forget_leader(l, reason, out);
-    cv__local_release(l, out);
+    cv__local_release(l, out); /* after the host was told that it leads no more */
+    CV_ASSERT(l->leader == CV_ID_NONE);
+    CV_ASSERT(l->locked_to != l->self);
 }
 
 /* ---- Supporting ------------------------------------------------------------------------------ */
 
 static void save(const struct local *l, struct cv_effects *out)
 {
+    CV_ASSERT(l->token_seen > 0);
+    CV_ASSERT(l->token_owner != CV_ID_NONE);
     const uint64_t record[] = {l->token_seen, l->token_owner};
     cv__effect_persist(out, record, COUNT_OF(record));
 }
@@ -219,6 +227,7 @@ bool cv__local_support(struct local *l, cv_id candidate, const struct local_elec
     }
     CV_ASSERT(l->token_seen == token);      /* what is supported is the largest ever accepted ... */
     CV_ASSERT(l->token_owner == candidate); /* ... and nobody else's */
+    CV_ASSERT(!is_leading(l) || candidate == l->self); /* a leader supports itself alone */
     if (l->leader != candidate && !is_leading(l)) {
         /* The lock to it ran out while this process slept, and the timer has not said so yet. */
         cv__local_forget_leader(l, CV_REASON_SUPERSEDED, out);
@@ -237,6 +246,7 @@ bool cv__local_support(struct local *l, cv_id candidate, const struct local_elec
     l->locked_to = candidate;
     CV_ASSERT(l->locked_until_ns <= now_ns + l->lock_ns); /* a lock is only ever prolonged */
     l->locked_until_ns = now_ns + l->lock_ns;
+    CV_ASSERT(l->earlier_until_ns <= l->locked_until_ns);
     cv__effect_arm(out, LOCAL_TIMER_LOCK, l->locked_until_ns, l->locked_until_ns);
     return true;
 }
@@ -287,6 +297,7 @@ static bool may_lead(struct local *l, int64_t now_ns, struct cv_note *ret_why)
     } else if (now_ns >= l->request_ns + l->lead_ns) {
         why = "request failed: its answers came too late";
     }
+    CV_ASSERT(why != NULL || 2 * count > l->member_count || l->min_supporters == 1); /* quorum */
     *ret_why = (struct cv_note){why, peer, now_ns, is_fresh ? count : l->request_token};
     return why == NULL;
 }
@@ -381,6 +392,7 @@ static uint64_t token_to_propose(const struct local *l)
     const bool is_own_unused =
         l->token_owner == l->self && l->token_seen > l->led_token && l->token_seen > l->token_floor;
     const uint64_t largest = cv__max_u64(l->token_floor, l->token_seen);
+    CV_ASSERT(largest < UINT64_MAX); /* messages with impossible tokens were ignored */
     return is_own_unused ? l->token_seen : largest + 1;
 }
 
@@ -388,6 +400,8 @@ static uint64_t token_to_propose(const struct local *l)
 static void open_request(struct local *l, uint64_t token, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(now_ns >= l->asked_ns); /* requests are named by their time: they grow */
+    CV_ASSERT(token > 0);
+    CV_ASSERT(!is_passive(l));
     if (!is_leading(l)) {
         cv__local_become(l, LOCAL_ASKING);
     }
@@ -408,6 +422,8 @@ static void open_request(struct local *l, uint64_t token, int64_t now_ns, struct
 /* Sends the open request to everybody, and returns what it says. */
 static struct local_election send_election(struct local *l, struct cv_effects *out)
 {
+    CV_ASSERT(l->request_ns != 0);
+    CV_ASSERT(l->request_token >= l->token_seen);
     const uint32_t words = cv__set_words(l->member_count);
     if (!is_leading(l)) {
         cv__set_clear(set_of(l, SET_SUPPORT), l->member_count);

@@ -103,6 +103,7 @@ bool cv__local_tree_answer(struct local *l, const struct cv_event *event, bool s
     CV_ASSERT(place < count);
     gather_own(l, &election, root, supports, floor);
     l->gather_to = id_at(l, tree, root, (place - 1) / l->collate);
+    CV_ASSERT(l->gather_to != l->self); /* a parent's place is smaller than its child's */
     uint32_t height = 0;
     for (uint32_t child = place * l->collate + 1; child < count; child = child * l->collate + 1) {
         height++;
@@ -147,6 +148,7 @@ void cv__local_tree_gather(struct local *l, const struct cv_event *event, struct
     cv__set_unite(set_of(l, SET_GATHERED), answers.replied.word, l->member_count);
     cv__set_unite(set_of(l, SET_GATHERED_SUPPORT), answers.support.word, l->member_count);
     cv__set_unite(set_of(l, SET_GATHERED_PASSIVE), answers.passive.word, l->member_count);
+    CV_ASSERT(cv__set_has(set_of(l, SET_GATHERED), l->self)); /* its own answer is among them */
     l->gather_token = cv__max_u64(l->gather_token, answers.token);
     cv__set_remove(set_of(l, SET_WAITED), event->peer);
     if (cv__set_count(set_of(l, SET_WAITED), l->member_count) == 0) {
