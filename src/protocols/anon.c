@@ -158,7 +158,7 @@ static void tell(struct anon *a, enum cv_reason lost, struct cv_effects *out)
 {
     const bool is_known = a->role == ANON_LEADING || a->role == ANON_TRUSTING;
     const uint32_t role = is_known ? a->role : ANON_SUSPECTING;
-    const struct anon_pair told = {a->told_number, a->told_label, 0, 0};
+    const struct anon_pair told = anon_pair_of(a->told_number, a->told_label);
     const bool is_same = anon_is_same(&told, &a->closed);
     if (role == a->told_role && (!is_known || is_same)) {
         return;
@@ -276,7 +276,7 @@ static void adopt(struct anon *a, int64_t now_ns, struct cv_effects *out)
     a->has_proposed = false;
     a->gone_left = 0;
     cv__effect_disarm(out, ANON_TIMER_RESUME);
-    const struct anon_pair own = {a->proposal, a->label, 0, 0};
+    const struct anon_pair own = anon_pair_of(a->proposal, a->label);
     if (a->closed.is_mine || !anon_is_below(&a->closed, &own)) {
         a->proposal = CV_SEQUENCE_NONE;
     }
@@ -363,11 +363,7 @@ static void on_leader(struct anon *a, const struct cv_message *message, int64_t 
     const struct anon_token token = anon_token_read(message);
     CV_ASSERT(token.number == a->closed.number);
     CV_ASSERT(token.label == a->closed.label);
-    if (is_owner(a)) {
-        cv__effect_note(out, "token ignored: it has the number {number} of this process",
-                        CV_ID_NONE, 0, token.number);
-        return;
-    }
+    CV_ASSERT(!is_owner(a)); /* what carries its own label was ignored */
     if (token.sent <= a->heard_count) {
         cv__effect_note(out, "token ignored: a copy, or overtaken by a later one ({number})",
                         CV_ID_NONE, 0, token.sent);
@@ -444,16 +440,16 @@ static void on_tell(struct anon *a, struct cv_effects *out)
 /* Does a message make sense here? */
 static bool is_sound(struct anon *a, const struct anon_token *token, struct cv_effects *out)
 {
-    const struct anon_pair owned = {token->number, token->label, 0, 0};
-    const struct anon_pair open = {token->open_number, token->open_label, 0, 0};
+    const struct anon_pair owned = anon_pair_of(token->number, token->label);
+    const struct anon_pair open = anon_pair_of(token->open_number, token->open_label);
     if (token->round != a->round_size) {
         cv__effect_note(out, "message ignored: rounds of another size, R={number}", CV_ID_NONE, 0,
                         token->round);
         return false;
     }
-    if (owned.number >= CV_SEQUENCE_END || open.number >= CV_SEQUENCE_END) {
+    if (open.number >= CV_SEQUENCE_END) { /* and with it whatever is below */
         cv__effect_note(out, "message ignored: {number} is not a number of a sequencer", CV_ID_NONE,
-                        0, anon_is_below(&open, &owned) ? owned.number : open.number);
+                        0, open.number);
         return false;
     }
     if (anon_is_below(&open, &owned)) {
@@ -468,15 +464,17 @@ static void on_message(struct anon *a, const struct cv_message *message, int64_t
                        struct cv_effects *out)
 {
     const struct anon_token token = anon_token_read(message);
-    const struct anon_pair owned = {token.number, token.label, 0, 0};
-    const struct anon_pair open = {token.open_number, token.open_label, 0, 0};
+    const struct anon_pair owned = anon_pair_of(token.number, token.label);
+    const struct anon_pair open = anon_pair_of(token.open_number, token.open_label);
     if (!is_sound(a, &token, out)) {
         a->refused_count++;
         return;
     }
     const bool is_of_its_owner = message->type == ANON_TOKEN || message->type == ANON_GONE;
     if (is_of_its_owner && owned.label == a->label) {
-        return; /* our own, come back to us */
+        cv__effect_note(out, "message ignored: it comes from this process itself", CV_ID_NONE, 0,
+                        owned.number);
+        return;
     }
     const struct anon_pair open_before = a->open;
     const struct anon_pair closed_before = a->closed;
@@ -504,7 +502,7 @@ static void on_message(struct anon *a, const struct cv_message *message, int64_t
 
 static void propose(struct anon *a, uint64_t number, int64_t now_ns, struct cv_effects *out)
 {
-    const struct anon_pair own = {number, a->label, /* is_mine= */ true, 0};
+    const struct anon_pair own = {.number = number, .label = a->label, .is_mine = true};
     const struct anon_pair closed_before = a->closed;
     CV_ASSERT(a->role == ANON_SUSPECTING);
     CV_ASSERT(may_propose(a, now_ns));
@@ -651,7 +649,8 @@ static void on_start(struct anon *a, const struct cv_event *event, struct cv_eff
     a->label = event->nonce;
     if (a->is_persistent && event->persisted_count == 4) {
         for (uint32_t i = 0; i < 4; i += 2) {
-            const struct anon_pair pair = {event->persisted[i], event->persisted[i + 1], 0, 0};
+            const struct anon_pair pair =
+                anon_pair_of(event->persisted[i], event->persisted[i + 1]);
             if (pair.number < CV_SEQUENCE_END) {
                 cv__anon_take(a, &pair); /* the label is new: neither of them is ours */
             }
@@ -682,10 +681,10 @@ static void on_campaign(struct anon *a, const struct cv_event *event, struct cv_
 static void become_stopped(struct anon *a, struct cv_effects *out)
 {
     give_up(a, ANON_STOPPED, out);
-    CV_ASSERT(!is_owner(a)); /* what may be forgotten is not led by */
-    for (uint32_t timer = 0; timer < ANON_TIMER_COUNT; timer++) {
-        cv__effect_disarm(out, timer);
-    }
+    CV_ASSERT(!is_owner(a));                    /* what may be forgotten is not led by */
+    cv__effect_disarm(out, ANON_TIMER_SUSPECT); /* the other two have just been */
+    cv__effect_disarm(out, ANON_TIMER_QUERY);
+    cv__effect_disarm(out, ANON_TIMER_TELL);
 }
 
 static void anon_step(void *state, const struct cv_event *event, struct cv_effects *out)

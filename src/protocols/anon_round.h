@@ -9,6 +9,12 @@
 #include "core/sequence.h"
 #include "protocols/anon_state.h"
 
+/* A number with its owner, which is another process. */
+static inline struct anon_pair anon_pair_of(uint64_t number, uint64_t label)
+{
+    return (struct anon_pair){.number = number, .label = label};
+}
+
 static inline bool anon_is_none(const struct anon_pair *pair)
 {
     return pair->number == CV_SEQUENCE_NONE;

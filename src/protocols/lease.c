@@ -36,8 +36,8 @@
  *
  * An ACQUIRE whose answer never came may have been carried out, or be carried out at any later
  * time. A contender that gives up therefore asks for RELEASE also then, again and again until it is
- * answered or a lease has passed. If the ACQUIRE arrives after the RELEASE, the record is held for one lease by
- * somebody who does not lead: nobody leads meanwhile, which is safe.
+ * answered or a lease has passed. If the ACQUIRE arrives after the RELEASE, the record is held for
+ * one lease by somebody who does not lead: nobody leads meanwhile, which is safe.
  *
  * Ours besides: a notification (CHANGED) is answered by a request at once, but only a few in a row
  * (lease_ask.c); after a resignation a contender stands back until another has led, at most for
@@ -179,12 +179,18 @@ static void lead_until(struct lease *l, uint64_t token, int64_t until_ns, struct
     cv__effect_arm(out, LEASE_TIMER_END, l->valid_until_ns, l->valid_until_ns);
 }
 
+/* How long the store says that something holds, within reason. */
+static int64_t duration_ns_of(const struct cv_event *event)
+{
+    return cv__min64(cv__max64(event->duration_ns, 0), GRANT_NS_MAX);
+}
+
 /* A grant to the present attempt, asked for at `asked->at_ns`. */
 static void on_granted(struct lease *l, const struct lease_request *asked,
                        const struct cv_event *event, enum cv_reason *ret_lost,
                        struct cv_effects *out)
 {
-    const int64_t duration_ns = cv__min64(cv__max64(event->duration_ns, 0), GRANT_NS_MAX);
+    const int64_t duration_ns = duration_ns_of(event);
     const int64_t until_ns = asked->at_ns + cv__lease_sure_ns(duration_ns, l->drift_ppb);
     const int64_t now_ns = event->now_ns;
     CV_ASSERT(asked->attempt == l->attempt); /* an attempt that is over is never revived */
@@ -239,7 +245,7 @@ static void see_other(struct lease *l, const struct cv_event *event, int64_t hel
 static void on_held(struct lease *l, const struct cv_event *event, struct cv_effects *out)
 {
     const int64_t now_ns = event->now_ns;
-    const int64_t held_ns = cv__min64(cv__max64(event->duration_ns, 0), GRANT_NS_MAX);
+    const int64_t held_ns = duration_ns_of(event);
     const int64_t wait_ns = cv__max64(cv__min64(held_ns, l->poll_ns), cv__lease_gap_ns(l));
     CV_ASSERT(!is_leading(l));
     if (event->holder == l->label) {
@@ -258,8 +264,8 @@ static void on_held(struct lease *l, const struct cv_event *event, struct cv_eff
     cv__lease_ask_between(l, now_ns + wait_ns, now_ns + wait_ns + l->retry_ns, out);
 }
 
-/* Nobody holds it. A candidate asks for it; one that only looks does so less and less often. A token
- * that grew tells of a leadership that began and ended unseen: others have had their turn. */
+/* Nobody holds it. A candidate asks for it; one that only looks does so less and less often. A
+ * token that grew tells of a leadership that began and ended unseen: others have had their turn. */
 static void on_free(struct lease *l, const struct cv_event *event, struct cv_effects *out)
 {
     const int64_t now_ns = event->now_ns;

@@ -49,7 +49,6 @@ static enum cv_store_verb next_verb(const struct lease *l, int64_t now_ns)
         return CV_STORE_RELEASE;
     }
     if (is_leading(l)) {
-        CV_ASSERT(now_ns < l->valid_until_ns); /* what is over is not renewed */
         return CV_STORE_RENEW;
     }
     return cv__lease_stands(l, now_ns) ? CV_STORE_ACQUIRE : CV_STORE_READ;
@@ -102,8 +101,8 @@ void cv__lease_ask(struct lease *l, int64_t now_ns, struct cv_effects *out)
     CV_ASSERT(is_hold == is_sought(l));
     CV_ASSERT(!is_release || attempt < l->attempt); /* only what is over is given back */
     l->open_request = ++l->request;
-    l->made[l->request % LEASE_REQUESTS_KEPT] =
-        (struct lease_request){l->request, attempt, now_ns, verb, 0};
+    l->made[l->request % LEASE_REQUESTS_KEPT] = (struct lease_request){
+        .request = l->request, .attempt = attempt, .at_ns = now_ns, .verb = verb};
     l->is_notified = false;
     l->bucket_ns = cv__max64(l->bucket_ns, now_ns) + cv__lease_gap_ns(l);
     cv__effect_ask_store(out, verb, l->request, attempt, token, is_hold ? l->lease_ns : 0);

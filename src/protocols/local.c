@@ -110,9 +110,13 @@ static void local_check(const void *state)
     CV_ASSERT(l->turn <= l->member_count);
     CV_ASSERT(l->leader <= l->member_count);
     CV_ASSERT(l->leader != CV_ID_NONE || l->leader_token == 0);
-    CV_ASSERT(l->leader == CV_ID_NONE || l->locked_to == l->leader); /* follows whom it supports */
     CV_ASSERT(l->locked_to <= l->member_count);
-    CV_ASSERT(l->locked_to != CV_ID_NONE || l->locked_until_ns == 0);
+    if (l->locked_to == CV_ID_NONE) { /* nothing is left of a lock that was released */
+        CV_ASSERT(l->locked_until_ns == 0);
+        CV_ASSERT(l->locked_request_ns == 0);
+        CV_ASSERT(l->locked_life == 0);
+        CV_ASSERT(l->earlier_until_ns == 0);
+    }
 }
 
 /* ---- Candidacy ------------------------------------------------------------------------------- */
@@ -154,7 +158,6 @@ static bool hand_turn_on(struct local *l, int64_t now_ns, struct cv_effects *out
     CV_ASSERT(l->token >= l->turn_token); /* turns are set in the order of tokens */
     l->turn = heir;
     l->turn_token = l->token;
-    l->has_waited = false;
     cv__local_step_down(l, LOCAL_FOLLOWING, CV_REASON_RESIGNED, out);
     CV_ASSERT(!cv__local_is_before(l, l->self, heir)); /* the heir comes first now */
     arm_alive(now_ns + l->ep_ns, out);
@@ -616,7 +619,7 @@ static void on_peer_down(struct local *l, const struct cv_event *event, struct c
     if (dead != l->self) {
         peer_of(l, dead)->gone_until_ns = event->now_ns + l->wait_ns / 2;
     }
-    if (event->is_certain && l->locked_to == dead) {
+    if (event->is_certain && l->locked_to == dead && dead != l->self) {
         cv__local_unlock(l);
         if (l->leader == dead) {
             cv__local_forget_leader(l, CV_REASON_SUSPECTED, out);
@@ -668,8 +671,8 @@ static void on_campaign(struct local *l, const struct cv_event *event, struct cv
 
 static void on_lock_alarm(struct local *l, int64_t now_ns, struct cv_effects *out)
 {
-    if (is_leading(l) || now_ns < l->locked_until_ns) {
-        return;
+    if (is_leading(l) || l->locked_to == CV_ID_NONE || now_ns < l->locked_until_ns) {
+        return; /* it was released or prolonged, and the timer rang all the same */
     }
     if (l->role == LOCAL_RESIGNED) {
         cv__local_become(l, LOCAL_FOLLOWING); /* our successor is gone too */

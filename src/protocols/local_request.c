@@ -23,15 +23,14 @@ void cv__local_become(struct local *l, enum local_role role)
     CV_ASSERT(role < LOCAL_ROLE_COUNT);
     CV_ASSERT(l->role == role || (local_role_next[l->role] & BIT(role)) != 0);
     l->role = role;
-    if (role != LOCAL_ASKING && role != LOCAL_LEADING) {
-        l->request_ns = 0;
-    }
+    l->request_ns = 0;
 }
 
 void cv__local_check_role(const struct local *l)
 {
     CV_ASSERT(l->role < LOCAL_ROLE_COUNT);
     CV_ASSERT((l->role == LOCAL_LEADING) == (l->leader == l->self));
+    CV_ASSERT(l->leader == CV_ID_NONE || l->locked_to == l->leader); /* follows whom it supports */
     switch (l->role) {
     case LOCAL_ASKING:
         CV_ASSERT(l->request_ns != 0);
@@ -94,7 +93,6 @@ void cv__local_follow(struct local *l, cv_id leader, uint64_t token, const uint6
     CV_ASSERT(leader != l->self);
     CV_ASSERT(!is_leading(l));
     CV_ASSERT(token > 0);
-    CV_ASSERT(l->leader != leader || token >= l->leader_token); /* never back to an older one */
     CV_ASSERT(l->locked_to == leader);        /* we follow the process that we support */
     CV_ASSERT(cv__set_has(members, l->self)); /* ... and that counts on our support */
     const bool is_new = l->leader != leader || l->leader_token != token;
@@ -317,7 +315,6 @@ static void become_leading(struct local *l, int64_t now_ns, struct cv_effects *o
     CV_ASSERT(!is_leading(l) || expiration_ns >= l->expiration_ns); /* never moves backwards */
     cv__local_become(l, LOCAL_LEADING);
     l->expiration_ns = expiration_ns;
-    l->request_ns = 0;
     l->token = l->request_token;
     l->led_token = l->token;
     l->turn_began_ns = is_renewal ? l->turn_began_ns : now_ns;

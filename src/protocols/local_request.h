@@ -5,7 +5,7 @@
 
 #include "protocols/local_state.h"
 
-/* The one place where the role changes. A role without requests closes the open one. */
+/* The one place where the role changes, and with it the open request is closed. */
 void cv__local_become(struct local *l, enum local_role role);
 
 /* Asserts what each role implies. */

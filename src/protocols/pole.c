@@ -386,10 +386,6 @@ static void pole_step(void *state, const struct cv_event *event, struct cv_effec
         const bool is_leaving = p->role == POLE_LEAVING;
         cv__pole_abdicate(p, is_leaving ? CV_REASON_RESIGNED : CV_REASON_LOST_QUORUM,
                           is_leaving ? p->heir : CV_ID_NONE, event->now_ns, out);
-        if (event->kind == CV_EVENT_TIMER &&
-            (event->timer == POLE_TIMER_BEAT || event->timer == POLE_TIMER_CLAIM)) {
-            return; /* what it was for has just ended */
-        }
     }
     dispatch(p, event, out);
     CV_ASSERT(p->epoch >= epoch_before);

@@ -101,7 +101,7 @@ static void save(const struct pole *p, struct cv_effects *out)
 /* Does a promise to another one run? */
 static bool is_bound(const struct pole *p, cv_id leader, int64_t now_ns)
 {
-    return p->promise.until_ns != 0 && p->promise.to != leader && now_ns < p->promise.until_ns;
+    return p->promise.to != leader && now_ns < p->promise.until_ns;
 }
 
 static void arm_promise(struct pole *p, struct cv_effects *out)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define PROBES_MISSED_MAX 3
+#define RTT_UNKNOWN (-1)
 #define RTT_WEIGHT 8 /* a new sample moves the mean by one eighth */
 
 /* Who has not answered for so long is not there. */
@@ -34,8 +35,9 @@ static void fill_inputs(struct pole *p, int64_t now_ns)
     for (cv_id id = 1; id <= p->member_count; id++) {
         const struct pole_peer *peer = pole_peer(p, id);
         const bool counts = is_fresh(p, peer, now_ns) && id != p->suspect;
-        input[id - 1] = (struct cv_oracle_peer){
-            .rtt_ns = counts ? peer->rtt_ns : -1, .rate = peer->rate, .history = peer->history};
+        input[id - 1] = (struct cv_oracle_peer){.rtt_ns = counts ? peer->rtt_ns : RTT_UNKNOWN,
+                                                .rate = peer->rate,
+                                                .history = peer->history};
     }
     input[p->self - 1] =
         (struct cv_oracle_peer){.rtt_ns = 0, .rate = p->rate, .history = p->history};
@@ -107,6 +109,7 @@ static void consider_resigning(struct pole *p, int64_t now_ns)
         }
     }
     if (best != NULL) {
+        CV_ASSERT(p->heir != CV_ID_NONE);
         CV_ASSERT(p->heir != p->self);
         cv__pole_become(p, POLE_LEAVING, p->self);
     }
@@ -158,9 +161,8 @@ static bool is_measure(const struct pole *p, const struct pole_peer *peer, uint6
 {
     CV_ASSERT(p->first_probed_ns <= p->probed_ns);
     CV_ASSERT(p->probed_ns <= now_ns);
-    if (p->first_probed_ns == 0 || stamp < (uint64_t)p->first_probed_ns ||
-        stamp > (uint64_t)p->probed_ns) {
-        return false; /* not ours */
+    if (stamp < (uint64_t)p->first_probed_ns || stamp > (uint64_t)p->probed_ns) {
+        return false; /* not ours; before the first probe both are 0, and so is peer->stamp_ns */
     }
     return (int64_t)stamp > peer->stamp_ns && now_ns - (int64_t)stamp <= patience_ns(p);
 }

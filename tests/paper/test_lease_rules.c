@@ -14,6 +14,7 @@ static void asks_for_the_record_when_it_starts(void **unused)
     assert_int_equal(lease_asked(s)->request, 1);
     assert_int_equal(lease_asked(s)->attempt, 1);
     assert_int_equal(lease_asked(s)->lease_ns, LEASE_NS);
+    assert_int_equal(lease_asked(s)->token, 0); /* it has none */
     assert_int_equal(s->leader, CV_ID_NONE);
     solo_free(s);
 }
@@ -251,6 +252,7 @@ static void a_store_that_fails_is_asked_until_the_end(void **unused)
     }
     assert_in_range(count, 5, 12);
     assert_int_equal(s->now_ns, end_ns);
+    lease_assert_asks(s, CV_STORE_ACQUIRE);
     assert_int_equal(solo_told(s)->reason, CV_REASON_STORE_UNREACHABLE);
     solo_free(s);
 }
@@ -370,8 +372,12 @@ static void its_rest_ends_when_another_has_led_unseen(void **unused)
     lease_answer(s, lease_asked(s)->request, CV_STORE_FREE, /* its own token */ 7, 0, 0);
     const struct cv_effect look = lease_await(s, NS_PER_S);
     assert_int_equal(look.verb, CV_STORE_READ);
+    assert_int_equal(look.lease_ns, 0); /* it only looks */
+    assert_int_equal(look.token, 0);
     lease_answer(s, look.request, CV_STORE_FREE, 8, 0, 0);
     lease_assert_asks(s, CV_STORE_ACQUIRE);
+    lease_grant(s, lease_asked(s)->request, 8);
+    lease_assert_asks(s, CV_STORE_RELEASE); /* that token was another's */
     solo_free(s);
 }
 

@@ -336,6 +336,57 @@ static void what_just_works_is_accepted(void **unused)
     assert_int_equal(cv_config_set(&config, p, "retry", "199799999ns", NULL), CV_OK);
     assert_int_equal(cv_core_configure(p, &config, NULL), CV_E_INVALID);
 }
+/* The failures of a leader are no reason to wait longer as a contender. */
+static void pauses_begin_anew_when_a_leadership_is_over(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_leader();
+    while (s->leader == 1) {
+        const struct cv_effect renew = lease_await(s, NS_PER_S);
+        if (s->leader == 1) {
+            lease_answer(s, renew.request, CV_STORE_FAILED, 0, 0, 0);
+        }
+    }
+    lease_answer(s, lease_asked(s)->request, CV_STORE_FAILED, 0, 0, 0);
+    assert_turn(s, 50 * NS_PER_MS, 100 * NS_PER_MS);
+    solo_free(s);
+}
+
+static void a_holder_that_has_no_time_left_is_not_known_any_more_after_a_failure(void **unused)
+{
+    (void)unused;
+    const int64_t durations[] = {-1, 0, 1};
+    for (uint32_t i = 0; i < COUNT_OF(durations); i++) {
+        struct solo *s = lease_contender();
+        lease_answer(s, 1, CV_STORE_HELD, 8, 9, durations[i]);
+        lease_notify(s);
+        lease_answer(s, lease_asked(s)->request, CV_STORE_FAILED, 0, 0, 0);
+        assert_int_equal(s->leader, durations[i] > 0 ? CV_ID_ANONYMOUS : CV_ID_NONE);
+        solo_free(s);
+    }
+}
+
+static void the_end_of_another_leadership_has_the_reason_that_the_store_knows(void **unused)
+{
+    (void)unused;
+    const enum cv_reason reasons[] = {CV_REASON_STARTED, CV_REASON_RESIGNED, CV_REASON_EXPIRED};
+    for (uint32_t i = 0; i < COUNT_OF(reasons); i++) {
+        struct solo *s = solo_new("lease", 1, 1, LEASE_OPTIONS " candidate=no");
+        lease_answer(s, 1, CV_STORE_HELD, 8, 9, LEASE_NS);
+        assert_int_equal(s->leader, CV_ID_ANONYMOUS);
+        lease_notify(s);
+        solo_step(s, (struct cv_event){.kind = CV_EVENT_STORE,
+                                       .request = lease_asked(s)->request,
+                                       .verdict = CV_STORE_FREE,
+                                       .token = 8,
+                                       .reason = reasons[i]});
+        assert_int_equal(s->leader, CV_ID_NONE);
+        assert_int_equal(solo_told(s)->reason,
+                         i == 0 ? CV_REASON_GONE : reasons[i]); /* STARTED: it does not know */
+        solo_free(s);
+    }
+}
+
 /* ---- why an answer led to nothing: what an operator reads ----------------------------------- */
 
 static void assert_noted(const struct solo *s, const char *text, int64_t time_ns, uint64_t number)
@@ -482,6 +533,9 @@ int main(void)
         cmocka_unit_test(the_end_of_a_leadership_that_is_over_does_not_ring),
         cmocka_unit_test(who_cannot_go_on_stops_for_good_and_releases_nothing),
         cmocka_unit_test(what_just_works_is_accepted),
+        cmocka_unit_test(pauses_begin_anew_when_a_leadership_is_over),
+        cmocka_unit_test(a_holder_that_has_no_time_left_is_not_known_any_more_after_a_failure),
+        cmocka_unit_test(the_end_of_another_leadership_has_the_reason_that_the_store_knows),
         cmocka_unit_test(each_answer_that_is_ignored_has_its_reason),
         cmocka_unit_test(waiting_has_its_reason),
         cmocka_unit_test(failing_has_its_reason),

@@ -180,7 +180,7 @@ const struct cv_note *solo_noted(const struct solo *s, const char *text)
         if (strcmp(s->out.note[i].text, text) == 0) {
             return &s->out.note[i];
         }
-        print_message("noted: %s\n", s->out.note[i].text);
+        print_message("# noted: %s\n", s->out.note[i].text);
     }
     fail_msg("not noted: %s", text);
     return NULL;
