@@ -43,20 +43,32 @@ static size_t encode(const struct cv_persist *p, const uint64_t *word, uint32_t 
     return sum_at + SUM_BYTES;
 }
 
+/* A file of other bytes may have our check sum, too; its name must not reach a terminal. */
+static bool is_name(const char *name)
+{
+    const size_t length = strnlen(name, NAME_BYTES);
+    for (size_t i = 0; i < length; i++) {
+        if (name[i] <= ' ' || name[i] > '~') {
+            return false;
+        }
+    }
+    return length > 0;
+}
+
 static int decode(const struct cv_persist *p, const uint8_t *bytes, size_t byte_count,
                   uint64_t *word, uint32_t *ret_count, struct cv_errtext *reterr)
 {
     const uint64_t count =
         byte_count >= HEAD_BYTES ? cv__bytes_get(bytes + MAGIC_BYTES, 4) : UINT64_MAX;
+    const char *name = (const char *)bytes + MAGIC_BYTES + 4;
     if (count > CV_PERSIST_WORDS_MAX || memcmp(bytes, MAGIC, MAGIC_BYTES) != 0 ||
-        byte_count != HEAD_BYTES + 8 * count + SUM_BYTES) {
+        byte_count != HEAD_BYTES + 8 * count + SUM_BYTES || !is_name(name)) {
         return cv__fail(reterr, CV_E_MALFORMED, "'%s' is not a saved state of conclave", p->path);
     }
     if (cv__bytes_get(bytes + HEAD_BYTES + 8 * count, SUM_BYTES) !=
         cv__bytes_sum(bytes, HEAD_BYTES + 8 * (size_t)count)) {
         return cv__fail(reterr, CV_E_MALFORMED, "'%s' is damaged: its check sum is wrong", p->path);
     }
-    const char *name = (const char *)bytes + MAGIC_BYTES + 4;
     if (memcmp(name, p->protocol, NAME_BYTES) != 0) {
         return cv__fail(reterr, CV_E_MALFORMED, "'%s' is the state of protocol '%.*s', not '%s'",
                         p->path, (int)NAME_BYTES, name, p->protocol);
