@@ -1,8 +1,9 @@
 /* tests/system/peers_claims.c - a member that records when it may act as the leader, and a judge of
  * what several of them recorded.
  *
- *   peers_claims member ELECTION FILE NODE LOG   takes part until it is killed
- *   peers_claims judge LOG...                    one log for each member, in the order of their ids
+ *   peers_claims member ELECTION FILE NODE LOG [allows-two]
+ *                                takes part until it is killed
+ *   peers_claims judge LOG...    one log for each member, in the order of their ids
  *
  * The member asks cv_leads() again and again, as an application would, and writes one line for each
  * change: "claim PID T TOKEN UNTIL" (from T on it may act, until UNTIL at least), "end PID T". All
@@ -76,7 +77,13 @@ static void look_at_others(struct cv_election *e)
     }
 }
 
-static int member(char **argument)
+/* A leadership without an end of its own: adding to what is left of it would not be a number. */
+static int64_t end_of(int64_t now_ns, int64_t left_ns)
+{
+    return left_ns < INT64_MAX / 2 ? now_ns + left_ns : INT64_MAX;
+}
+
+static int member(char **argument, bool allows_two)
 {
     struct cv_election *e;
     struct cv_errtext why;
@@ -84,6 +91,7 @@ static int member(char **argument)
     char address[4096], line[160];
     options.node = argument[2];
     options.log = log_trouble;
+    options.accepts_two_leaders = allows_two;
     log_fd = open(argument[3], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     (void)snprintf(address, sizeof address, "peers:%s", argument[1]);
     if (log_fd < 0 || cv_open(&e, argument[0], address, &options, &why) != CV_OK) {
@@ -95,9 +103,9 @@ static int member(char **argument)
         int64_t left_ns;
         const bool leads = cv_leads(e, &token, &left_ns);
         const int64_t now_ns = cv__clock_now_ns();
-        if (leads && (token != claimed || now_ns + left_ns > until_ns)) {
+        if (leads && (token != claimed || end_of(now_ns, left_ns) > until_ns)) {
             claimed = token;
-            until_ns = now_ns + left_ns;
+            until_ns = end_of(now_ns, left_ns);
             (void)snprintf(line, sizeof line, "claim %ld %" PRId64 " %" PRIu64 " %" PRId64 "\n",
                            (long)getpid(), now_ns, token, until_ns);
             write_line(line);
@@ -193,8 +201,9 @@ static int judge(uint32_t node_count, char **path)
 int main(int argc, char **argv)
 {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nothing is left of a test that is killed */
-    if (argc == 6 && strcmp(argv[1], "member") == 0) {
-        return member(argv + 2);
+    const bool allows_two = argc == 7 && strcmp(argv[6], "allows-two") == 0;
+    if ((argc == 6 || allows_two) && strcmp(argv[1], "member") == 0) {
+        return member(argv + 2, allows_two);
     }
     if (argc > 2 && strcmp(argv[1], "judge") == 0) {
         return judge((uint32_t)argc - 2, argv + 2);

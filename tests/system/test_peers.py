@@ -2,190 +2,27 @@
 """Real members of a cluster on loopback: they elect, are killed, stopped, restarted with and without
 their state, cut off and flooded; every claim that one of them ever made is recorded and judged.
 
-test_peers.py CONCLAVE PEERS_CLAIMS. It waits for conditions, not for times; ends only what it started,
-and prints TAP. Between the members is a proxy where a test needs one: it loses and cuts."""
+test_peers.py CONCLAVE PEERS_CLAIMS [TEST...]; see peer_cluster.py."""
 
 import json
 import os
 import pathlib
 import random
-import select
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
-import threading
 import time
 
-CONCLAVE, CLAIMS = sys.argv[1:3]
-PATIENCE_S = 90  # nothing takes so long, unless it never happens
-# Slow enough for a machine that is busy with other things; what is promised does not depend on it.
-PACE = "heartbeat = 30ms\ntimeout = 200ms\nround = 30ms\nlease = 300ms\ndelta = 5ms\nsigma = 5ms\n"
-# The same, where a test waits for leases again and again; and where a leader must not change.
-QUICK = "heartbeat = 20ms\ntimeout = 100ms\nround = 20ms\nlease = 120ms\ndelta = 4ms\nsigma = 4ms\n"
-STEADY = "heartbeat = 200ms\ntimeout = 2s\nround = 60ms\nlease = 3s\ndelta = 10ms\nsigma = 10ms\n"
-
-work = pathlib.Path(tempfile.mkdtemp())
-running = []
-points = []
-
-
-class Failed(Exception):
-    pass
-
-
-def check(what, condition):
-    if not condition:
-        raise Failed(what)
-
-
-def until(what, condition):
-    """Waits until the condition is true, and returns its value."""
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.01)
-    raise Failed(f"never happened: {what}")
-
-
-def free_ports(count):
-    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
-
-
-class Proxy(threading.Thread):
-    """Between each two members. Member i knows j by a port of the proxy, and the other way round."""
-
-    def __init__(self, members):
-        super().__init__(daemon=True)
-        self.members, self.loss, self.cuts, self.over = members, 0.0, set(), False
-        self.chance = random.Random(1)
-        self.sockets = {}
-        for i in members:
-            for j in members:
-                if i != j:
-                    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-                    s.bind(("127.0.0.1", 0))
-                    s.setblocking(False)
-                    self.sockets[i, j] = s  # what i takes for j
-
-    def port(self, i, j):
-        return self.sockets[i, j].getsockname()[1]
-
-    def run(self):
-        places = {s: pair for pair, s in self.sockets.items()}
-        while not self.over:
-            for s in select.select(list(places), [], [], 0.05)[0]:
-                i, j = places[s]
-                try:
-                    data = s.recv(65536)
-                    if (i, j) not in self.cuts and self.chance.random() >= self.loss:
-                        self.sockets[j, i].sendto(data, ("127.0.0.1", self.members[j]))
-                except OSError:
-                    pass  # the late answer to an earlier datagram, whose receiver is gone
-
-    def isolate(self, who):
-        self.cuts = {(i, j) for i, j in self.sockets if who in (i, j)}
-
-
-class Cluster:
-    def __init__(self, count=3, proxied=False, options=PACE, protocol="pole", more=""):
-        self.folder = pathlib.Path(tempfile.mkdtemp(dir=work))
-        self.names = [chr(ord("a") + i) for i in range(count)]
-        self.ports = dict(zip(self.names, free_ports(count)))
-        self.proxy = Proxy(self.ports) if proxied else None
-        if self.proxy:
-            self.proxy.start()
-        subprocess.run([CONCLAVE, "keygen", str(self.folder / "key")], check=True)
-        self.processes = {}
-        for name in self.names:
-            (self.folder / f"state-{name}").mkdir()
-            self.write(name, options, protocol, more)
-
-    def write(self, name, options=PACE, protocol="pole", more="", generation=1, key="key"):
-        """The file of one member: its own, because the proxy gives the others other ports."""
-        text = (f"[cluster]\nname = test\ngeneration = {generation}\nkey = {key}\nprotocol = {protocol}\n"
-                f"state = state-{name}\n{more}[options]\n{options}")
-        for i, other in enumerate(self.names):
-            port = (self.ports[other] if other == name or not self.proxy
-                    else self.proxy.port(name, other))
-            text += f"[member {other}]\nid = {i + 1}\naddress = 127.0.0.1:{port}\n"
-        self.file(name).write_text(text)
-
-    def file(self, name):
-        return self.folder / f"{name}.ini"
-
-    def log(self, name):
-        return self.folder / f"{name}.log"
-
-    def said(self, name):
-        path = self.folder / f"{name}.err"
-        return path.read_text() if path.exists() else ""
-
-    def start(self, *names):
-        for name in names or self.names:
-            with open(self.folder / f"{name}.err", "a") as err:
-                process = subprocess.Popen([CLAIMS, "member", "e", str(self.file(name)), name,
-                                            str(self.log(name))], stdin=subprocess.DEVNULL, stderr=err)
-            running.append(process)
-            self.processes[name] = process
-
-    def end(self, name, how=signal.SIGKILL):
-        process = self.processes.pop(name)
-        process.send_signal(how)
-        process.wait()
-        running.remove(process)
-
-    def sees(self, name):
-        """What the present process of a member said last: token, leader, trouble."""
-        if not self.log(name).exists() or name not in self.processes:
-            return 0, "-", ""
-        pid = str(self.processes[name].pid)
-        for line in reversed(self.log(name).read_text().splitlines()):
-            words = line.split(" ", 4)
-            if words[0] == "sees" and words[1] == pid and len(words) == 5:
-                return int(words[2]), words[3], words[4]
-        return 0, "-", ""
-
-    def agreed(self, names=None, above=0):
-        seen = {self.sees(name)[:2] for name in names or self.processes}
-        if len(seen) != 1:
-            return None
-        token, leader = seen.pop()
-        return (leader, token) if leader != "-" and token > above else None
-
-    def agree(self, names=None, above=0):
-        return until(f"{names or list(self.processes)} agree on a leader above {above}: "
-                     f"{[self.sees(n) for n in self.names]} {[self.said(n) for n in self.names]}",
-                     lambda: self.agreed(names, above))
-
-    def others(self, name):
-        return [n for n in self.names if n != name]
-
-    def close(self):
-        for name in list(self.processes):
-            self.end(name)
-        if self.proxy:
-            self.proxy.over = True
-            self.proxy.join()
-        result = subprocess.run([CLAIMS, "judge"] + [str(self.log(n)) for n in self.names],
-                                capture_output=True, text=True)
-        print(f"# {result.stdout.strip()}")
-        check(f"at most one leader, and tokens grow: {result.stdout}", result.returncode == 0)
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from peer_cluster import (  # pylint: disable=wrong-import-position
+    CONCLAVE, PACE, PATIENCE_S, QUICK, STEADY, Cluster, ask, check, run, running, until)
 
 
 # ---- the tests ------------------------------------------------------------------------------------
 
-def members_elect_and_survive_kills_and_restarts(protocol="pole", options=PACE):
-    cluster = Cluster(3, protocol=protocol, options=options)
+def members_elect_and_survive_kills_and_restarts():
+    cluster = Cluster(3)
     cluster.start()
     leader, token = cluster.agree()
     for _ in range(2):
@@ -195,34 +32,6 @@ def members_elect_and_survive_kills_and_restarts(protocol="pole", options=PACE):
         cluster.start(dead)  # with its state
         leader, token = cluster.agree(above=token - 1)
     cluster.close()
-
-
-def local_with_a_majority_elects_and_survives_kills_and_restarts():
-    members_elect_and_survive_kills_and_restarts(
-        "local", "majority = yes\ndelta = 40ms\nsigma = 20ms\nep = 60ms\n")
-
-
-def classical_protocol_elects_where_two_leaders_are_accepted():
-    cluster = Cluster(3, protocol="bully", options="")
-    for name in cluster.names:
-        refused = subprocess.run([CONCLAVE, "run", "e", "--via", f"peers:{cluster.file(name)}", "--node",
-                                  name, "--", "true"], capture_output=True, text=True)
-        check(f"run refuses it: {refused.stderr}", refused.returncode != 0 and
-              "does not promise at-most-one-leader" in refused.stderr)
-    processes = []
-    for name in cluster.names:
-        out = open(cluster.folder / f"{name}.out", "w")
-        process = subprocess.Popen([CONCLAVE, "elect", "e", "--via", f"peers:{cluster.file(name)}", "--node",
-                                    name, "--json"], stdout=out, stderr=subprocess.DEVNULL)
-        out.close()
-        running.append(process)
-        processes.append(process)
-    until("all follow c, the highest id", lambda: all(
-        '"leader": "c"' in (cluster.folder / f"{n}.out").read_text() for n in cluster.names))
-    for process in processes:
-        process.kill()
-        process.wait()
-        running.remove(process)
 
 
 def stopped_leader_does_not_lead_when_it_wakes_up():
@@ -248,8 +57,7 @@ def member_without_its_state_joins_anew_above_all_tokens():
     leader, token = cluster.agree()
     for wiped in (cluster.others(leader)[0], leader):
         cluster.end(wiped)
-        for path in (cluster.folder / f"state-{wiped}").iterdir():
-            path.unlink()
+        cluster.wipe(wiped)
         _, token = cluster.agree(cluster.others(wiped), 0)
         cluster.start(wiped)
         _, token = cluster.agree(above=token - 1)
@@ -257,9 +65,8 @@ def member_without_its_state_joins_anew_above_all_tokens():
     first, second = "a", "b"
     cluster.end(first)
     cluster.end(second)
-    for name in (first, second):
-        for path in (cluster.folder / f"state-{name}").iterdir():
-            path.unlink()
+    cluster.wipe(first)
+    cluster.wipe(second)
     cluster.start(first, second)
     until("both wait", lambda: all("no state" in cluster.sees(n)[2] for n in (first, second)))
     until("c has no leader", lambda: cluster.sees("c")[1] == "-")
@@ -427,12 +234,6 @@ def key_is_replaced_member_by_member():
     cluster.close()
 
 
-def ask(*arguments, status=0):
-    result = subprocess.run([CONCLAVE, *arguments], capture_output=True, text=True, timeout=PATIENCE_S)
-    check(f"{arguments}: {result}", result.returncode == status)
-    return result.stdout + result.stderr
-
-
 def guests_see_who_leads_and_ask_it_to_resign():
     cluster = Cluster(3)
     via = f"peers:{cluster.file('a')}"
@@ -496,6 +297,7 @@ def run_moves_the_command_to_another_member():
     def starts():
         return [line.split() for line in ran.read_text().splitlines()] if ran.exists() else []
 
+    until("all have joined: the first start needs all members", lambda: all(map(cluster.has_state, cluster.names)))
     first = until("the command runs", starts)[0]
     processes[first[0]].kill()
     processes[first[0]].wait()
@@ -511,8 +313,6 @@ def run_moves_the_command_to_another_member():
 
 TESTS = [
     members_elect_and_survive_kills_and_restarts,
-    local_with_a_majority_elects_and_survives_kills_and_restarts,
-    classical_protocol_elects_where_two_leaders_are_accepted,
     stopped_leader_does_not_lead_when_it_wakes_up,
     member_without_its_state_joins_anew_above_all_tokens,
     what_could_make_two_leaders_does_not_start,
@@ -526,29 +326,4 @@ TESTS = [
 ]
 
 
-def main():
-    wanted = sys.argv[3:]
-    tests = [test for test in TESTS if not wanted or test.__name__ in wanted]
-    print(f"1..{len(tests)}")
-    for number, test in enumerate(tests, 1):
-        wrong = None
-        began = time.monotonic()
-        try:
-            test()
-        except (Failed, subprocess.SubprocessError, OSError) as why:
-            wrong = str(why)
-        for process in list(running):
-            process.send_signal(signal.SIGCONT)
-            process.kill()
-            process.wait()
-            running.remove(process)
-        points.append(wrong is None)
-        print(f"{'not ok' if wrong else 'ok'} {number} - {test.__name__} # {time.monotonic() - began:.1f} s",
-              flush=True)
-        if wrong:
-            print(f"# {wrong}", flush=True)
-    subprocess.run(["rm", "-rf", str(work)], check=False)
-    return 0 if all(points) else 1
-
-
-sys.exit(main())
+sys.exit(run(TESTS))

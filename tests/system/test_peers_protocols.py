@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Every protocol among real members on loopback: elects, and again after a leader was killed, stopped and
+continued, restarted, and after members lost their states.
+
+test_peers_protocols.py CONCLAVE PEERS_CLAIMS [TEST...]; see peer_cluster.py. What promises at most one
+leader is judged by it; the others are refused by `conclave run` and by cv_open(), unless that was allowed."""
+
+import pathlib
+import signal
+import subprocess
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from peer_cluster import CLAIMS, QUICK, Cluster, ask, check, run, until  # pylint: disable=wrong-import-position
+
+# Short, because they wait for leases again and again; what is judged does not depend on it.
+LOCAL = "delta = 10ms\nsigma = 10ms\nep = 15ms\n"
+CLASSIC = "heartbeat = 30ms\ntimeout = 120ms\ndelta = 15ms\n"
+
+
+def refuse(cluster):
+    """What may have two leaders is for those who say that they accept it."""
+    name = cluster.names[0]
+    part = "does not promise at-most-one-leader"
+    said = ask("run", "e", "--via", f"peers:{cluster.file(name)}", "--node", name, "--", "true", status=2)
+    check(f"run refuses it: {said}", part in said)
+    refused = subprocess.run([CLAIMS, "member", "e", str(cluster.file(name)), name, str(cluster.log(name))],
+                             capture_output=True, text=True)
+    check(f"cv_open() refuses it: {refused}", refused.returncode == 2 and part in refused.stderr)
+    cluster.log(name).unlink()
+
+
+def agree_without(cluster, leader):
+    """The others follow one of them."""
+    others = cluster.others(leader)
+
+    def agreed():
+        found = cluster.agreed(others)
+        return found if found and found[0] != leader else None
+    return until(f"{others} agree on one of them: {[cluster.sees(n) for n in others]}", agreed)
+
+
+def story(protocol, options, allows_two):
+    cluster = Cluster(3, protocol=protocol, options=options, allows_two=allows_two)
+    if allows_two:
+        refuse(cluster)
+    cluster.start()
+    leader, _ = cluster.agree()
+    stopped = cluster.processes[leader]
+    stopped.send_signal(signal.SIGSTOP)
+    agree_without(cluster, leader)
+    stopped.send_signal(signal.SIGCONT)
+    leader, _ = cluster.agree()
+    cluster.end(leader)
+    agree_without(cluster, leader)
+    cluster.start(leader)  # with its state
+    leader, _ = cluster.agree()
+    for name in (leader, cluster.others(leader)[0]):
+        cluster.end(name)
+        cluster.wipe(name)
+        agree_without(cluster, name)
+        cluster.start(name)
+        cluster.agree()
+    for name in cluster.names:  # all at once, with their states
+        cluster.end(name)
+    cluster.start()
+    cluster.agree()
+    cluster.close()
+
+
+def pole():
+    story("pole", QUICK, allows_two=False)
+
+
+def local_with_a_majority():
+    story("local", "majority = yes\n" + LOCAL, allows_two=False)
+
+
+def local():
+    story("local", LOCAL, allows_two=True)
+
+
+def bully():
+    story("bully", CLASSIC, allows_two=True)
+
+
+def bully_improved():
+    story("bully-improved", CLASSIC, allows_two=True)
+
+
+def bully_modified():
+    story("bully-modified", CLASSIC, allows_two=True)
+
+
+def ring():
+    story("ring", CLASSIC, allows_two=True)
+
+
+def ring_modified():
+    story("ring-modified", CLASSIC, allows_two=True)
+
+
+sys.exit(run([pole, local_with_a_majority, local, bully, bully_improved, bully_modified, ring, ring_modified],
+             at_once=8))
