@@ -24,7 +24,7 @@ struct total {
     uint64_t states, transitions, depth;
     double wall_s, miss;
     uint32_t searches;
-    char rates[EXPLORE_NODES_MAX + 1]; /* of the last one; empty: no drift */
+    char rates[EXPLORE_NODES_MAX + 2]; /* of the last one; empty: no drift */
 };
 
 static volatile sig_atomic_t is_interrupted;
@@ -309,6 +309,7 @@ static void print_json(struct explore_model *model, const struct settings *setti
     cv__json_uint(&json, "states", total->states);
     cv__json_uint(&json, "transitions", total->transitions);
     cv__json_uint(&json, "depth", total->depth);
+    cv__json_double(&json, "seconds", total->wall_s);
     cv__json_double(&json, "miss_probability_below", total->miss);
     if (r->verdict == EXPLORE_STOPPED) {
         cv__json_text(&json, "stopped_by", r->why);
@@ -327,13 +328,13 @@ static void print_json(struct explore_model *model, const struct settings *setti
 
 /* ---- Searching ------------------------------------------------------------------------------- */
 
-/* The index-th way to give each node one of the three rates. */
-static void name_rates(uint32_t index, uint32_t node_count, char *ret_rates)
+/* The index-th way to give each clock one of the three rates. */
+static void name_rates(uint32_t index, uint32_t clock_count, char *ret_rates)
 {
-    for (uint32_t i = 0; i < node_count; i++, index /= 3) {
+    for (uint32_t i = 0; i < clock_count; i++, index /= 3) {
         ret_rates[i] = "esf"[index % 3];
     }
-    ret_rates[node_count] = '\0';
+    ret_rates[clock_count] = '\0';
 }
 
 static void add_up(struct total *total, const struct explore_limits *limits)
@@ -370,13 +371,15 @@ static int explore(struct settings *settings)
     struct explore_model *model = cv__allocate(1, sizeof *model);
     struct total total = {0};
     uint32_t ways = 1;
-    for (uint32_t i = 0; settings->drifts && i < settings->explored.node_count; i++) {
+    const struct explore_setting *explored = &settings->explored;
+    const uint32_t clocks = explored->node_count + (explored->protocol->store_ns != NULL);
+    for (uint32_t i = 0; settings->drifts && i < clocks; i++) {
         ways *= 3;
     }
     for (uint32_t way = 0; way < ways; way++) {
         struct cv_errtext why;
         if (settings->drifts) {
-            name_rates(way, settings->explored.node_count, total.rates);
+            name_rates(way, clocks, total.rates);
             settings->explored.rates = total.rates;
         }
         if (explore_open(&settings->explored, model, &why) != CV_OK) {
@@ -442,6 +445,7 @@ const struct cv_verb cv__verb_explore = {
         "  -n, --nodes N    1 to 4 nodes; default 2\n"
         "  --budget LIST    how many faults of each kind, as in crash=1,recover=1,loss=2:\n"
         "                   crash recover loss late duplicate reorder pause partition resign\n"
+        "                   restart\n"
         "  --property NAME  judge this one, promised or not; may be given several times\n"
         "  --settle         judge liveness too: after the settling time without a fault\n"
         "  --drift          each clock slow, exact or fast by 1/11, in all combinations\n"

@@ -1,6 +1,8 @@
 /* src/explore/canonical.c - one form for worlds that will behave alike; see canonical.h. */
 #include "explore/canonical.h"
 
+#include "explore/service.h"
+
 #include <string.h>
 
 #define CLASSIC_SMALL "delta=1t heartbeat=2t timeout=5t"
@@ -14,6 +16,9 @@ static const struct explore_row rows[] = {
     {"pole", "delta=1t sigma=0t heartbeat=2t timeout=5t lease=8t round=3t",
      40 /* four leases: how slow a claim was is noted up to two, and half of that is told */, true,
      explore_canonical_pole},
+    {"lease", "lease=9t renew=3t retry=1t retry-max=2t timeout=3t poll=9t rest=11t", 24, false,
+     explore_canonical_lease},
+    {"anon", "eta=2t eps=6t sequencer-time=2t R=2", 24, false, explore_canonical_anon},
     {"local", "delta=2t ep=2t sigma=0t expires=7t lock=8t", 16, true, explore_canonical_local},
 };
 
@@ -158,6 +163,9 @@ void explore_canonical_order(const struct explore_model *model, struct explore_w
 static bool is_dead(const struct explore_model *model, struct explore_world *w,
                     const struct explore_message *m)
 {
+    if (m->to == EXPLORE_SERVICE) {
+        return false;
+    }
     return !explore_node_at(model, w, m->to)->is_up && w->h.budget[EXPLORE_RECOVER] == 0;
 }
 
@@ -224,6 +232,7 @@ void explore_canonical(const struct explore_model *model, struct explore_world *
     canonical_holders(model, world);
     canonical_header(model, &world->h);
     canonical_messages(model, world);
+    explore_service_canonical(model, world);
     if (model->uses_bounds && model->config[0].drift_ppb == 0) {
         canonical_stamps(model, world);
     }

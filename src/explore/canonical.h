@@ -32,6 +32,8 @@ void explore_canonical_order(const struct explore_model *model, struct explore_w
 /* Those of single protocols. */
 void explore_canonical_ring(const struct explore_model *model, struct explore_world *world);
 void explore_canonical_pole(const struct explore_model *model, struct explore_world *world);
+void explore_canonical_lease(const struct explore_model *model, struct explore_world *world);
+void explore_canonical_anon(const struct explore_model *model, struct explore_world *world);
 void explore_canonical_local(const struct explore_model *model, struct explore_world *world);
 
 #endif

@@ -2,6 +2,7 @@
 #include "explore/choices.h"
 
 #include "explore/canonical.h"
+#include "explore/service.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -88,7 +89,7 @@ static void add_environment(const struct explore_model *model, struct list *list
         add(list, EXPLORE_ACT_HEAL, 0, 0);
     } else if (has(model, EXPLORE_PARTITION)) {
         add(list, EXPLORE_ACT_END, 0, 0);
-        for (uint32_t group = 1; group < 1u << (model->node_count - 1); group++) {
+        for (uint32_t group = 1; group < 1u << (explore_actor_count(model) - 1); group++) {
             add(list, EXPLORE_ACT_CUT, 0, group);
         }
     }
@@ -155,14 +156,14 @@ static void add_arrival(const struct explore_model *model, uint32_t node, uint32
 {
     const struct explore_message *m = explore_message_at(model, model->world, index);
     add(list, EXPLORE_ACT_DELIVER, node, index);
-    if (may_crash_at_record(model)) {
+    if (may_crash_at_record(model) && node != EXPLORE_SERVICE) {
         add(list, EXPLORE_ACT_DELIVER_CRASH, node, index);
     }
     if (m->is_late) {
         add(list, EXPLORE_ACT_FORGET, node, index);
         return;
     }
-    if (has(model, EXPLORE_DUPLICATE)) {
+    if (has(model, EXPLORE_DUPLICATE) && m->kind != EXPLORE_ANSWER) {
         add(list, EXPLORE_ACT_DUPLICATE, node, index);
     }
     if (message_must_arrive(model, m)) {
@@ -218,11 +219,38 @@ static void add_up(const struct explore_model *model, uint32_t node, struct list
     }
 }
 
+static void add_service(const struct explore_model *model, struct list *list)
+{
+    const struct explore_service *s = &model->world->h.service;
+    bool must = explore_service_is_expired(model, model->world);
+    if (must) {
+        add(list, EXPLORE_ACT_EXPIRE, EXPLORE_SERVICE, 0);
+    } else {
+        must = add_messages(model, EXPLORE_SERVICE, list);
+    }
+    if (has(model, EXPLORE_RESTART) && (list->count > 0 || s->has_acted)) {
+        add(list, EXPLORE_ACT_RESTART, EXPLORE_SERVICE, EXPLORE_RESTART_FAILS);
+        add(list, EXPLORE_ACT_RESTART, EXPLORE_SERVICE, EXPLORE_RESTART_SILENTLY);
+        if (model->service == EXPLORE_STORE && s->record.holder != 0) {
+            add(list, EXPLORE_ACT_RESTART, EXPLORE_SERVICE, EXPLORE_RESTART_EXTENDS);
+        }
+    }
+    if (list->count > 0 && !must) {
+        add(list, EXPLORE_ACT_END, EXPLORE_SERVICE, 0);
+    }
+}
+
 static void add_turn(struct explore_model *model, struct list *list)
 {
     const uint32_t turn = model->world->h.turn;
     if (turn == 0) {
         add_environment(model, list);
+        return;
+    }
+    if (turn > model->node_count) {
+        if (model->world->h.service.next_tick_ns == explore_now_ns(EXPLORE_REAL)) {
+            add_service(model, list);
+        }
         return;
     }
     const struct explore_node *n = explore_node_at(model, model->world, turn - 1);
@@ -246,6 +274,38 @@ static int64_t reach(int64_t from, int64_t at, int64_t period)
     return at <= from ? from : from + (at - from + period - 1) / period * period;
 }
 
+/* The first tick of an actor, from that one on, at which a message can reach it. */
+static int64_t next_arrival_ns(const struct explore_model *model, uint32_t actor, int64_t tick_ns)
+{
+    int64_t next_ns = INT64_MAX;
+    for (uint32_t i = 0; i < model->world->h.message_count; i++) {
+        const struct explore_message *m = explore_message_at(model, model->world, i);
+        if (m->to == actor) {
+            next_ns = cv__min64(
+                next_ns, reach(tick_ns, m->sent_ns + model->delay_min_ns, model->period_ns[actor]));
+        }
+    }
+    return next_ns;
+}
+
+/* As next_act_ns(), of the store or the sequencer. */
+static int64_t next_service_ns(const struct explore_model *model)
+{
+    const struct explore_service *s = &model->world->h.service;
+    const int64_t now_ns = explore_now_ns(EXPLORE_REAL);
+    const int64_t period_ns = model->period_ns[EXPLORE_SERVICE];
+    const int64_t tick_ns = s->next_tick_ns > now_ns ? s->next_tick_ns : now_ns + period_ns;
+    int64_t next_ns = next_arrival_ns(model, EXPLORE_SERVICE, tick_ns);
+    if (s->record.holder != 0 && s->waiting != 0) {
+        const int64_t local_ns =
+            explore_now_ns(EXPLORE_SERVICE) + (tick_ns - now_ns) * model->tick_ns / period_ns;
+        const int64_t ticks =
+            (reach(local_ns, s->record.until_ns, model->tick_ns) - local_ns) / model->tick_ns;
+        next_ns = cv__min64(next_ns, tick_ns + ticks * period_ns);
+    }
+    return next_ns;
+}
+
 /* The first tick after this instant at which the node may have to act; INT64_MAX: none. */
 static int64_t next_act_ns(const struct explore_model *model, uint32_t node)
 {
@@ -258,19 +318,12 @@ static int64_t next_act_ns(const struct explore_model *model, uint32_t node)
         return tick_ns;
     }
     const int64_t local_ns = explore_now_ns(node) + (tick_ns - now_ns) * model->tick_ns / period_ns;
-    int64_t next_ns = INT64_MAX;
+    int64_t next_ns = next_arrival_ns(model, node, tick_ns);
     for (uint32_t i = 0; n->is_up && i < CV_TIMERS_MAX; i++) {
         if (n->host.due_ns[i] != 0) {
             const int64_t due_ns = reach(local_ns, n->host.due_ns[i], model->tick_ns);
             const int64_t ticks = (due_ns - local_ns) / model->tick_ns;
             next_ns = cv__min64(next_ns, tick_ns + ticks * period_ns);
-        }
-    }
-    for (uint32_t i = 0; i < w->h.message_count; i++) {
-        const struct explore_message *m = explore_message_at(model, w, i);
-        if (m->to == node) {
-            next_ns =
-                cv__min64(next_ns, reach(tick_ns, m->sent_ns + model->delay_min_ns, period_ns));
         }
     }
     return next_ns;
@@ -286,8 +339,16 @@ static bool advance(struct explore_model *model)
         next_ns = cv__min64(next_ns, next_act_ns(model, i));
         explore_node_at(model, w, i)->has_acted = 0;
     }
+    struct explore_service *s = &w->h.service;
+    if (model->service != EXPLORE_NO_SERVICE) {
+        next_ns = cv__min64(next_ns, next_service_ns(model));
+        s->has_acted = 0;
+    }
     if (next_ns == INT64_MAX) {
         return false;
+    }
+    if (model->service != EXPLORE_NO_SERVICE) {
+        s->next_tick_ns = reach(s->next_tick_ns, next_ns, model->period_ns[EXPLORE_SERVICE]);
     }
     for (uint32_t i = 0; i < model->node_count; i++) {
         struct explore_node *n = explore_node_at(model, w, i);
@@ -303,7 +364,7 @@ static bool find_turn(struct explore_model *model)
 {
     struct explore_choice choice[EXPLORE_CHOICES_MAX];
     for (;;) {
-        while (model->world->h.turn <= model->node_count) {
+        while (model->world->h.turn <= explore_actor_count(model)) {
             struct list list = {choice, 0};
             add_turn(model, &list);
             if (list.count > 0) {
@@ -346,12 +407,19 @@ static const uint8_t price[EXPLORE_ACT_COUNT] = {
     [EXPLORE_ACT_LOSE] = EXPLORE_LOSS + 1,         [EXPLORE_ACT_DELAY] = EXPLORE_LATE + 1,
     [EXPLORE_ACT_CRASH] = EXPLORE_CRASH + 1,       [EXPLORE_ACT_RECOVER] = EXPLORE_RECOVER + 1,
     [EXPLORE_ACT_PAUSE] = EXPLORE_PAUSE + 1,       [EXPLORE_ACT_RESIGN] = EXPLORE_RESIGN + 1,
-    [EXPLORE_ACT_CUT] = EXPLORE_PARTITION + 1,
+    [EXPLORE_ACT_CUT] = EXPLORE_PARTITION + 1,     [EXPLORE_ACT_RESTART] = EXPLORE_RESTART + 1,
 };
 
 static void describe_message(struct explore_model *model, const char *verb, uint32_t index)
 {
     const struct explore_message *m = explore_message_at(model, model->world, index);
+    if (m->kind != EXPLORE_PEER) {
+        const bool is_query = m->kind == EXPLORE_QUERY;
+        const char *name = explore_service_message_name(model, m);
+        explore_tell(model, is_query ? "%s of node %u %s the service" : "%s for node %u %s it",
+                     name, (is_query ? m->from : m->to) + 1u, verb);
+        return;
+    }
     const struct cv_message_type *type = &model->protocol->messages[m->type];
     char text[160] = "";
     size_t length = 0;
@@ -407,6 +475,16 @@ static void describe(struct explore_model *model, const struct explore_choice *c
     }
     case EXPLORE_ACT_HEAL:
         explore_tell(model, "the partition heals");
+        break;
+    case EXPLORE_ACT_EXPIRE:
+        explore_tell(model, "the record's time is over");
+        break;
+    case EXPLORE_ACT_RESTART:
+        explore_tell(model, "the %s restarts%s",
+                     model->service == EXPLORE_STORE ? "store" : "sequencer",
+                     choice->what == EXPLORE_RESTART_SILENTLY  ? ", silently"
+                     : choice->what == EXPLORE_RESTART_EXTENDS ? " and extends the lease"
+                                                               : "");
         break;
     case EXPLORE_ACT_CRASH:
     case EXPLORE_ACT_RECOVER:
@@ -478,6 +556,12 @@ static void do_it(struct explore_model *model, const struct explore_choice *choi
         w->h.partition = 0;
         w->h.turn++;
         explore_world_disturb(model);
+        break;
+    case EXPLORE_ACT_EXPIRE:
+        explore_service_expire(model);
+        break;
+    case EXPLORE_ACT_RESTART:
+        explore_service_restart(model, choice->what);
         break;
     default:
         do_at_node(model, choice);

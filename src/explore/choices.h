@@ -1,6 +1,7 @@
 /* src/explore/choices.h - what may happen next in a world, and doing it.
  *
- * In one instant the environment acts first and then the nodes in the order of their ids. A message
+ * In one instant the environment acts first and then the nodes in the order of their ids, and last
+ * a store or sequencer. A message
  * takes at least a tick, so nothing that one node does in an instant reaches another in the same
  * instant: any other order of the nodes leads to the same worlds, and one order is enough. A node's
  * own events (its timers that may fire, the messages that may arrive) are tried in every order.
@@ -32,13 +33,15 @@ enum explore_act {
     EXPLORE_ACT_RESIGN,
     EXPLORE_ACT_CUT,
     EXPLORE_ACT_HEAL,
+    EXPLORE_ACT_EXPIRE, /* the store notices that the record's time is over */
+    EXPLORE_ACT_RESTART,
     EXPLORE_ACT_COUNT
 };
 
 struct explore_choice {
     uint8_t act;
     uint8_t node;
-    uint8_t what; /* the timer, the message's index, or the nodes of the second group */
+    uint8_t what; /* the timer, the message's index, the nodes of the second group, or how */
 };
 
 /* Lets time go on, if nothing may happen now, until something may; and brings the world into its

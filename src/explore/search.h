@@ -25,7 +25,8 @@ struct explore_setting {
     bool judges_liveness;
     uint32_t delay_max_ticks; /* a message takes 1 to so many */
     uint32_t horizon_ticks;   /* 0: as long as the protocol needs with its usual times */
-    const char *rates;        /* a letter for each node: s slow, e exact, f fast; NULL: no drift */
+    const char *rates;        /* a letter for each node, and for a store: s slow, e exact, f
+                               fast; NULL: no drift */
 };
 
 struct explore_progress {

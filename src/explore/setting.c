@@ -77,7 +77,10 @@ static void set_times(struct explore_model *model, const struct explore_setting 
                       const struct explore_row *row)
 {
     for (uint32_t i = 0; i < EXPLORE_CLOCKS; i++) {
-        const char rate = setting->rates != NULL && i < model->node_count ? setting->rates[i] : 'e';
+        const char *rates = setting->rates != NULL ? setting->rates : "";
+        const uint32_t place = i == EXPLORE_SERVICE ? model->node_count : i;
+        const bool is_drifting = place < strlen(rates) && i != EXPLORE_REAL;
+        const char rate = is_drifting ? rates[place] : 'e';
         model->period_ns[i] = rate == 's'   ? model->tick_ns / 10 * 11
                               : rate == 'f' ? model->tick_ns / 12 * 11
                                             : model->tick_ns;

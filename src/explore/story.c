@@ -35,6 +35,19 @@ static void write_loss(FILE *out, const struct explore_model *model,
     (void)fprintf(out, "link %u>%u up\n", m->from + 1u, m->to + 1u);
 }
 
+/* Nodes that reach the store no more, or again. A sequencer cannot be cut off from single nodes. */
+static bool write_store_cut(FILE *out, const struct explore_model *model, uint32_t group,
+                            const char *verb)
+{
+    for (uint32_t i = 0; i < model->node_count; i++) {
+        if ((group >> i & 1) != 0) {
+            write_at(out, model->elapsed_ns);
+            (void)fprintf(out, "store %s %u\n", verb, i + 1);
+        }
+    }
+    return model->service == EXPLORE_STORE;
+}
+
 /* False: no scenario can say it. */
 static bool write_choice(FILE *out, const struct explore_model *model, struct explore_world *world,
                          const struct explore_choice *choice)
@@ -50,10 +63,18 @@ static bool write_choice(FILE *out, const struct explore_model *model, struct ex
     case EXPLORE_ACT_TIMER:
     case EXPLORE_ACT_DELIVER:
         return true;
+    case EXPLORE_ACT_EXPIRE:
+        return true;
     case EXPLORE_ACT_LOSE:
+        if (explore_message_at(model, world, choice->what)->kind != EXPLORE_PEER) {
+            return false;
+        }
         write_loss(out, model, explore_message_at(model, world, choice->what));
         return true;
     case EXPLORE_ACT_CUT:
+        if (model->service != EXPLORE_NO_SERVICE) {
+            return write_store_cut(out, model, choice->what, "cut");
+        }
         write_at(out, model->elapsed_ns);
         (void)fprintf(out, "partition");
         write_group(out, model, choice->what, 0);
@@ -62,6 +83,9 @@ static bool write_choice(FILE *out, const struct explore_model *model, struct ex
         (void)fprintf(out, "\n");
         return true;
     case EXPLORE_ACT_HEAL:
+        if (model->service != EXPLORE_NO_SERVICE) {
+            return write_store_cut(out, model, world->h.partition, "mend");
+        }
         write_at(out, model->elapsed_ns);
         (void)fprintf(out, "heal\n");
         return true;

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "core/errors.h"
+#include "explore/service.h"
 #include "trace/trace.h"
 
 #include <stdarg.h>
@@ -115,7 +116,7 @@ static int64_t real_of(const struct explore_model *model, uint32_t node, int64_t
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-static struct explore_message *message_add(struct explore_model *model)
+struct explore_message *explore_message_add(struct explore_model *model)
 {
     struct explore_world *w = model->world;
     if (w->h.message_count == EXPLORE_MESSAGES_MAX) {
@@ -138,22 +139,17 @@ void explore_message_remove(struct explore_model *model, uint32_t index)
             (w->h.message_count - index) * model->message_bytes);
 }
 
-static bool is_cut(const struct explore_world *w, uint32_t a, uint32_t b)
-{
-    return ((w->h.partition >> a ^ w->h.partition >> b) & 1) != 0;
-}
-
 static void send_one(struct explore_model *model, uint32_t to, const struct explore_kept *kept)
 {
     struct explore_world *w = model->world;
     const uint32_t from = model->actor;
     const char *name = model->protocol->messages[kept->message.type].name;
-    if (is_cut(w, from, to)) {
+    if (explore_is_cut(w, from, to)) {
         explore_tell(model, "  %s to %u is cut off", name, to + 1);
         return;
     }
     explore_tell(model, "  sends %s to %u", name, to + 1);
-    struct explore_message *m = message_add(model);
+    struct explore_message *m = explore_message_add(model);
     const struct explore_shape *shape = &model->shape[kept->message.type];
     m->from = (uint8_t)from;
     m->to = (uint8_t)to;
@@ -256,7 +252,8 @@ static void call_tell(void *self, const struct cv_leadership *leadership)
     struct explore_model *model = self;
     const struct cv_belief belief = {
         .named = leadership->leader,
-        .leader = leadership->leader,
+        .leader = leadership->leader == CV_ID_ANONYMOUS ? explore_label_owner(leadership->label)
+                                                        : leadership->leader,
         .token = leadership->token,
         .label = leadership->label,
         .is_self = leadership->is_self,
@@ -274,17 +271,12 @@ static void call_tell(void *self, const struct cv_leadership *leadership)
 
 static void call_ask_sequence(void *self, uint64_t request, uint64_t reference)
 {
-    (void)self;
-    (void)request;
-    (void)reference;
-    CV_ASSERT(!"explore_model_init() refuses a protocol with a sequencer");
+    explore_service_ask_sequence(self, request, reference);
 }
 
 static void call_ask_store(void *self, const struct cv_effect *effect)
 {
-    (void)self;
-    (void)effect;
-    CV_ASSERT(!"explore_model_init() refuses a protocol with a store");
+    explore_service_ask_store(self, effect);
 }
 
 static enum cv_save_result call_save(void *self, const uint64_t *word, uint32_t word_count)
@@ -343,7 +335,7 @@ static const struct cv_node_calls calls = {
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-static struct explore_node *enter(struct explore_model *model, uint32_t node)
+struct explore_node *explore_world_enter(struct explore_model *model, uint32_t node)
 {
     struct explore_node *n = explore_node_at(model, model->world, node);
     model->actor = node;
@@ -355,7 +347,7 @@ static struct explore_node *enter(struct explore_model *model, uint32_t node)
 
 void explore_world_fire(struct explore_model *model, uint32_t node, uint32_t timer)
 {
-    struct explore_node *n = enter(model, node);
+    struct explore_node *n = explore_world_enter(model, node);
     n->latest_ns[timer] = 0;
     n->has_acted = 1;
     cv__node_fire(&n->host, &model->host, timer);
@@ -363,7 +355,7 @@ void explore_world_fire(struct explore_model *model, uint32_t node, uint32_t tim
 
 void explore_world_resign(struct explore_model *model, uint32_t node)
 {
-    struct explore_node *n = enter(model, node);
+    struct explore_node *n = explore_world_enter(model, node);
     explore_judged_at(model->world, node)->has_resigned = true;
     n->has_acted = 1;
     struct cv_event event = {.kind = CV_EVENT_RESIGN};
@@ -390,8 +382,13 @@ void explore_world_deliver(struct explore_model *model, uint32_t index, bool kee
     const struct explore_message *m = (const struct explore_message *)copy;
     if (keeps) {
         explore_message_at(model, model->world, index)->is_late = 1;
+        explore_message_at(model, model->world, index)->is_repeat = 1;
     } else {
         explore_message_remove(model, index);
+    }
+    if (m->kind != EXPLORE_PEER) {
+        explore_service_deliver(model, m);
+        return;
     }
     const struct explore_shape *shape = &model->shape[m->type];
     struct cv_message message = {.type = m->type};
@@ -399,7 +396,7 @@ void explore_world_deliver(struct explore_model *model, uint32_t index, bool kee
     for (uint32_t i = 0; i < shape->list_count; i++) {
         message.list[i] = (struct cv_list){&m->word[shape->scalar_count + i], 1};
     }
-    struct explore_node *n = enter(model, m->to);
+    struct explore_node *n = explore_world_enter(model, m->to);
     n->has_acted = 1;
     if (m->is_late) {
         explore_world_disturb(model);
@@ -408,7 +405,7 @@ void explore_world_deliver(struct explore_model *model, uint32_t index, bool kee
                                 explore_now_ns(EXPLORE_REAL) - m->sent_ns);
     struct cv_event event = {
         .kind = CV_EVENT_MESSAGE,
-        .peer = m->from + 1u,
+        .peer = model->protocol->is_anonymous ? CV_ID_NONE : m->from + 1u,
         .message = &message,
         .delay_ns_max = bound_delay(model, n, m),
     };
@@ -417,8 +414,9 @@ void explore_world_deliver(struct explore_model *model, uint32_t index, bool kee
 
 void explore_world_crash(struct explore_model *model, uint32_t node)
 {
-    struct explore_node *n = enter(model, node);
+    struct explore_node *n = explore_world_enter(model, node);
     cv__properties_crash(&model->properties, node + 1);
+    explore_service_forget(model, node);
     cv__node_close(&n->host, &model->host);
     memset(&n->host, 0, sizeof n->host);
     memset(n->latest_ns, 0, sizeof n->latest_ns);
@@ -431,7 +429,7 @@ void explore_world_crash(struct explore_model *model, uint32_t node)
 
 void explore_world_recover(struct explore_model *model, uint32_t node)
 {
-    struct explore_node *n = enter(model, node);
+    struct explore_node *n = explore_world_enter(model, node);
     n->is_up = 1;
     n->has_acted = 1;
     n->life++;
@@ -519,6 +517,11 @@ void explore_world_pass(struct explore_model *model, int64_t real_ns)
         move_words(model, (uint64_t *)&m->stamp.sent_ns, 1, passed_ns);
         move_words(model, m->word, model->message_words, passed_ns);
     }
+    if (model->service != EXPLORE_NO_SERVICE) {
+        struct explore_service *s = &w->h.service;
+        s->next_tick_ns -= real_ns;
+        move_words(model, (uint64_t *)&s->record.until_ns, 1, passed_ns);
+    }
     p->now.disturbed_ns -= real_ns;
     if (p->now.left_until_ns != 0) {
         p->now.left_until_ns = moved(model, p->now.left_until_ns, EXPLORE_REAL, real_ns);
@@ -582,7 +585,7 @@ static int make_shapes(struct explore_model *model, struct cv_errtext *reterr)
 {
     const struct cv_protocol *protocol = model->protocol;
     CV_ASSERT(protocol->message_count <= EXPLORE_TYPES_MAX);
-    model->message_words = 0;
+    model->message_words = model->service != EXPLORE_NO_SERVICE ? EXPLORE_SERVICE_WORDS : 0;
     for (uint32_t type = 0; type < protocol->message_count; type++) {
         struct explore_shape *shape = &model->shape[type];
         *shape = (struct explore_shape){0};
@@ -624,10 +627,9 @@ static void make_host(struct explore_model *model)
 int explore_model_init(struct explore_model *model, struct cv_errtext *reterr)
 {
     const struct cv_protocol *protocol = model->protocol;
-    if (protocol->store_ns != NULL || protocol->sequence_ns != NULL) {
-        return cv__fail(reterr, CV_E_INVALID, "%s asks a %s, which is not explored yet",
-                        protocol->name, protocol->store_ns != NULL ? "store" : "sequencer");
-    }
+    model->service = protocol->store_ns != NULL      ? EXPLORE_STORE
+                     : protocol->sequence_ns != NULL ? EXPLORE_SEQUENCER
+                                                     : EXPLORE_NO_SERVICE;
     CV_ASSERT(model->node_count >= 1 && model->node_count <= EXPLORE_NODES_MAX);
     const int error = make_shapes(model, reterr);
     if (error != CV_OK) {
@@ -680,6 +682,7 @@ void explore_world_begin(struct explore_model *model, struct explore_world *worl
     memcpy(world->h.budget, model->budget, sizeof model->budget);
     world->h.disturbed_ns = explore_now_ns(EXPLORE_REAL);
     explore_world_lend(model, world);
+    explore_service_begin(model);
     for (uint32_t i = 0; i < model->node_count; i++) {
         explore_node_at(model, world, i)->next_tick_ns = explore_now_ns(EXPLORE_REAL);
         explore_judged_at(world, i)->led_ns = -1;

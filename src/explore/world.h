@@ -19,11 +19,13 @@
 
 #include "core/failaware.h"
 #include "host/node.h"
+#include "host/record.h"
 #include "properties/properties.h"
 
 #include <setjmp.h>
 
 #define EXPLORE_NODES_MAX 4u
+#define EXPLORE_SERVICE 6u       /* the store or sequencer, an actor with a clock of its own */
 #define EXPLORE_REAL 7u          /* the clock of the real time, beside those of the actors */
 #define EXPLORE_CLOCKS 8u        /* actors and real time */
 #define EXPLORE_MESSAGES_MAX 96u /* under way at once */
@@ -41,7 +43,8 @@
     X(REORDER, "reorder")     /* a message overtakes those before it */   \
     X(PAUSE, "pause")         /* of a node, for any time */               \
     X(PARTITION, "partition") /* any split into two, for any time */      \
-    X(RESIGN, "resign")       /* the leader is asked to */
+    X(RESIGN, "resign")       /* the leader is asked to */                \
+    X(RESTART, "restart")     /* of the store or the sequencer */
 
 enum explore_budget {
 #define EXPLORE_BUDGET_ENUM(name, text) EXPLORE_##name,
@@ -69,10 +72,14 @@ struct explore_end {
 
 struct explore_world;
 
+/* Whom the cores ask. */
+enum explore_service_kind { EXPLORE_NO_SERVICE, EXPLORE_STORE, EXPLORE_SEQUENCER };
+
 /* All that stays the same during a search, and scratch. */
 struct explore_model {
     const struct cv_protocol *protocol;
     uint32_t node_count;
+    enum explore_service_kind service;
     struct cv_config config[EXPLORE_NODES_MAX];
     int64_t tick_ns;                      /* of a node's own clock */
     int64_t period_ns[EXPLORE_CLOCKS];    /* real time of a tick of each clock */
@@ -115,6 +122,15 @@ struct explore_model {
     int64_t elapsed_ns;
 };
 
+/* The store or the sequencer; zero where there is none. */
+struct explore_service {
+    struct cv_store_record record; /* of a store */
+    uint64_t counter, boots;       /* of a sequencer */
+    int64_t next_tick_ns;          /* real time; it acts at its ticks only */
+    uint32_t waiting;              /* bit i: node i is told when the record becomes free */
+    uint32_t has_acted;
+};
+
 /* No padding: the bytes are compared. */
 struct explore_header {
     uint16_t message_count;
@@ -128,6 +144,7 @@ struct explore_header {
     uint64_t token_max;
     uint32_t holder_count;
     uint8_t has_token, is_settled, zero[2];
+    struct explore_service service;
 };
 
 struct explore_node {
@@ -142,10 +159,20 @@ struct explore_node {
     uint64_t core[];
 };
 
+enum explore_message_kind {
+    EXPLORE_PEER,   /* of one node to another */
+    EXPLORE_QUERY,  /* of a node to the service: words as in service.h */
+    EXPLORE_ANSWER, /* to it */
+    EXPLORE_NEWS,   /* the record has become free */
+};
+
 struct explore_message {
     uint8_t from, to, type;
-    uint8_t is_late; /* a budget was paid: it comes at any time, or never */
-    uint32_t zero;
+    uint8_t is_late;   /* a budget was paid: it comes at any time, or never */
+    uint8_t kind;      /* enum explore_message_kind */
+    uint8_t life;      /* of the node at the other end of the service; otherwise 0 */
+    uint8_t is_repeat; /* it was delivered before; a repeated query gets no second answer */
+    uint8_t zero;
     int64_t sent_ns;       /* real time */
     struct cv_stamp stamp; /* zero where nobody looks at it */
     uint64_t word[];       /* scalars, then lists */
@@ -168,9 +195,21 @@ static inline bool explore_is_instant(uint64_t word, uint32_t *ret_clock)
     return word >> 48 >= 1 && word >> 48 <= EXPLORE_CLOCKS;
 }
 
+/* Who takes turns: the nodes, and the service if there is one. */
+static inline uint32_t explore_actor_count(const struct explore_model *model)
+{
+    return model->node_count + (model->service != EXPLORE_NO_SERVICE);
+}
+
+/* The nonce also is the label of an anonymous process. */
 static inline uint64_t explore_nonce(uint32_t node, uint32_t life)
 {
     return (uint64_t)(node + 1) << 44 | (uint64_t)life << 40 | UINT64_C(1) << 39;
+}
+
+static inline cv_id explore_label_owner(uint64_t label)
+{
+    return (cv_id)(label >> 44);
 }
 
 static inline struct explore_node *explore_node_at(const struct explore_model *model,
@@ -218,6 +257,15 @@ void explore_world_deliver(struct explore_model *model, uint32_t index, bool kee
 void explore_world_crash(struct explore_model *model, uint32_t node);
 void explore_world_recover(struct explore_model *model, uint32_t node);
 void explore_world_resign(struct explore_model *model, uint32_t node);
+/* A message under way, sent now, to be filled in. */
+struct explore_message *explore_message_add(struct explore_model *model);
+/* Are these two actors separated by the partition? The service is in the first group. */
+static inline bool explore_is_cut(const struct explore_world *world, uint32_t a, uint32_t b)
+{
+    return ((world->h.partition >> a ^ world->h.partition >> b) & 1) != 0;
+}
+/* The event is for this node, which acts. */
+struct explore_node *explore_world_enter(struct explore_model *model, uint32_t node);
 void explore_message_remove(struct explore_model *model, uint32_t index);
 /* A fault, which liveness must be given time for. */
 void explore_world_disturb(struct explore_model *model);

@@ -35,9 +35,7 @@ void sim_store_change(struct sim_store *s, struct sim_rng *rng, int64_t now_ns,
         break;
     case SIM_STORE_RESTART:
         s->boot++;
-        if (change->extends && s->holder != 0 && !sim_store_expire(s, now_ns)) {
-            s->until_ns = sim_clock_local(&s->clock, now_ns) + s->lease_ns;
-        }
+        cv__store_record_restart(&s->record, change->extends, sim_clock_local(&s->clock, now_ns));
         break;
     case SIM_STORE_DOWN:
         s->is_down = true;
@@ -92,60 +90,20 @@ bool sim_store_travel(struct sim_store *s, struct sim_rng *rng, enum sim_store_p
 
 bool sim_store_expire(struct sim_store *s, int64_t now_ns)
 {
-    if (s->holder == 0 || sim_clock_local(&s->clock, now_ns) < s->until_ns) {
-        return false;
-    }
-    s->holder = 0;
-    s->ended = CV_REASON_EXPIRED;
-    return true;
+    return cv__store_record_expire(&s->record, sim_clock_local(&s->clock, now_ns));
 }
 
 int64_t sim_store_end_ns(const struct sim_store *s)
 {
-    return s->holder == 0 ? INT64_MAX : sim_clock_real(&s->clock, s->until_ns);
+    return s->record.holder == 0 ? INT64_MAX : sim_clock_real(&s->clock, s->record.until_ns);
 }
 
-static void grant(struct sim_store *s, const struct sim_store_query *q, int64_t local_ns)
+bool sim_store_serve(struct sim_store *s, const struct cv_store_query *q, int64_t now_ns,
+                     struct cv_store_answer *ret_answer)
 {
-    CV_ASSERT(s->holder == 0);
-    CV_ASSERT(q->label != 0);
-    s->holder = q->label;
-    s->attempt = q->attempt;
-    s->until_ns = local_ns;
-    s->token++; /* from the last token alone, never from a clock */
-    s->grant_count++;
-}
-
-bool sim_store_serve(struct sim_store *s, const struct sim_store_query *q, int64_t now_ns,
-                     struct sim_store_answer *ret_answer)
-{
+    const uint64_t token_before = s->record.token;
     const int64_t local_ns = sim_clock_local(&s->clock, now_ns);
-    bool has_become_free = sim_store_expire(s, now_ns);
-    const bool wants = q->verb == CV_STORE_ACQUIRE || q->verb == CV_STORE_RENEW;
-    if (q->verb == CV_STORE_ACQUIRE && s->holder == 0) {
-        grant(s, q, local_ns);
-    }
-    const bool is_holder = s->holder == q->label && s->attempt == q->attempt;
-    *ret_answer = (struct sim_store_answer){0};
-    if (wants && is_holder) {
-        s->lease_ns = q->lease_ns;
-        s->until_ns = cv__max64(s->until_ns, local_ns + q->lease_ns); /* never less than before */
-        ret_answer->verdict = CV_STORE_GRANTED;
-        ret_answer->token = s->token;
-        ret_answer->duration_ns = q->lease_ns;
-        return has_become_free;
-    }
-    if (q->verb == CV_STORE_RELEASE && is_holder) {
-        s->holder = 0;
-        s->ended = CV_REASON_RESIGNED;
-        has_become_free = true;
-    }
-    ret_answer->verdict = s->holder != 0 ? CV_STORE_HELD : CV_STORE_FREE;
-    ret_answer->reason = s->ended;
-    ret_answer->token = s->token;
-    if (s->holder != 0) {
-        ret_answer->holder = s->holder;
-        ret_answer->duration_ns = s->until_ns - local_ns;
-    }
+    const bool has_become_free = cv__store_record_serve(&s->record, q, local_ns, ret_answer);
+    s->grant_count += s->record.token != token_before;
     return has_become_free;
 }

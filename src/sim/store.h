@@ -1,8 +1,6 @@
 /* src/sim/store.h - the simulated store of the lease protocol: one record, and its own clock.
  *
- * It keeps what src/stores/store.h promises: the record is given to nobody else before its time is
- * over by the store's clock, tokens count from 1 and never repeat, the same attempt again is the
- * same grant, and the lease that was asked for governs. Everything around it may fail: a query
+ * The record itself is host/record.h. Everything around it may fail: a query
  * takes half of `delay` and up to `jitter` more to get there, and its answer as much back; either
  * may be lost or delayed on its own; a request whose answer is lost was carried out all the same. A
  * restart keeps the record and drops every connection: a node that waits for an answer is told that
@@ -12,6 +10,7 @@
 #ifndef CV_SIM_STORE_H
 #define CV_SIM_STORE_H
 
+#include "host/record.h"
 #include "scenario/change.h"
 #include "sim/clock.h"
 #include "sim/rng.h"
@@ -25,27 +24,10 @@ struct sim_store {
     bool is_down;
     uint64_t boot; /* how often it has restarted */
 
-    uint64_t holder, attempt; /* holder 0: nobody */
-    uint64_t token;           /* the latest that was given */
-    int64_t until_ns;         /* the store's clock */
-    int64_t lease_ns;         /* what the holder asked for */
-    enum cv_reason ended;     /* nobody holds it: why */
+    struct cv_store_record record;
 
     uint64_t query_count, grant_count, lost_query_count, lost_answer_count, failed_count;
     uint64_t news_count, lost_news_count;
-};
-
-struct sim_store_query {
-    enum cv_store_verb verb;
-    uint64_t label, attempt;
-    int64_t lease_ns;
-};
-
-struct sim_store_answer {
-    enum cv_store_verdict verdict;
-    uint64_t token, holder;
-    int64_t duration_ns;
-    enum cv_reason reason; /* FREE: why the last leadership ended */
 };
 
 /* 2 ms there and back, no jitter, no loss, no drift. */
@@ -62,8 +44,8 @@ bool sim_store_travel(struct sim_store *store, struct sim_rng *rng, enum sim_sto
                       int64_t now_ns, int64_t *ret_at_ns);
 
 /* Carries out a request. True: the record has become free, and those that wait are notified. */
-bool sim_store_serve(struct sim_store *store, const struct sim_store_query *query, int64_t now_ns,
-                     struct sim_store_answer *ret_answer);
+bool sim_store_serve(struct sim_store *store, const struct cv_store_query *query, int64_t now_ns,
+                     struct cv_store_answer *ret_answer);
 
 /* Is the lease of the holder over? Then nobody holds the record any more. */
 bool sim_store_expire(struct sim_store *store, int64_t now_ns);

@@ -126,7 +126,7 @@ static void fail(struct sim_world *w, uint32_t index, int64_t delay_ns)
     struct sim_store_request *e = &w->store_requests.item[index];
     e->is_served = true;
     e->boot = w->store.boot;
-    e->answer = (struct sim_store_answer){.verdict = CV_STORE_FAILED};
+    e->answer = (struct cv_store_answer){.verdict = CV_STORE_FAILED};
     sim_queue_push(&w->queue, w->now_ns + delay_ns, SIM_EVENT_STORE_REQUEST, index);
 }
 
@@ -137,14 +137,14 @@ static void serve(struct sim_world *w, uint32_t index)
         fail(w, index, w->store.delay_ns / 2);
         return;
     }
-    const uint64_t token_before = w->store.token;
+    const uint64_t token_before = w->store.record.token;
     const bool is_notification = sim_store_serve(&w->store, &e.query, w->now_ns, &e.answer);
     struct sim_node *n = &w->node[e.node - 1];
     if (n->life == e.life) {
         n->waiting_life = e.answer.verdict == CV_STORE_GRANTED ? 0 : e.life;
     }
-    if (w->store.token != token_before) {
-        sim_known_add(w, w->store.token, e.query.label, e.node);
+    if (w->store.record.token != token_before) {
+        sim_known_add(w, w->store.record.token, e.query.label, e.node);
     }
     queue_expiry(w);
     e.is_served = true;

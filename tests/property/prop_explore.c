@@ -130,7 +130,7 @@ static void walk(struct pair *p, const char *name, uint64_t seed)
 static void walk_protocol(const char *name, const char *option)
 {
     static const uint8_t budgets[][EXPLORE_BUDGET_COUNT] = {
-        {[EXPLORE_LOSS] = 3, [EXPLORE_REORDER] = 2},
+        {[EXPLORE_LOSS] = 3, [EXPLORE_REORDER] = 2, [EXPLORE_RESTART] = 1},
         {[EXPLORE_CRASH] = 2, [EXPLORE_RECOVER] = 2, [EXPLORE_PARTITION] = 1},
         {[EXPLORE_PAUSE] = 2, [EXPLORE_LATE] = 1},
         {[EXPLORE_DUPLICATE] = 1, [EXPLORE_RESIGN] = 1, [EXPLORE_LOSS] = 1},
@@ -185,6 +185,20 @@ static void canonical_local_worlds_behave_the_same(void **unused)
     walk_protocol("local", "majority=yes");
 }
 
+static void canonical_lease_worlds_behave_the_same(void **unused)
+{
+    (void)unused;
+    walk_protocol("lease", NULL);
+}
+
+static void canonical_anon_worlds_behave_the_same(void **unused)
+{
+    (void)unused;
+    walk_protocol("anon", NULL);
+    walk_protocol("anon", "R=1");
+    walk_protocol("anon", "persist=yes");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +206,8 @@ int main(void)
         cmocka_unit_test(canonical_rings_behave_the_same),
         cmocka_unit_test(canonical_pole_worlds_behave_the_same),
         cmocka_unit_test(canonical_local_worlds_behave_the_same),
+        cmocka_unit_test(canonical_lease_worlds_behave_the_same),
+        cmocka_unit_test(canonical_anon_worlds_behave_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,72 @@
+/* src/explore/service.h - the store and the sequencer of an explored world.
+ *
+ * Either is an actor like a node: queries travel to it and answers back as messages do, so that
+ * they can be lost, late or reordered; a query may be carried out twice. A process gets at most one
+ * answer to a request (conclave/core.h), so that repeated answers end at its host and are not
+ * explored. A store has a clock of its own and notifies those that wait when its record becomes
+ * free.
+ *
+ * A restart keeps a store's record. What is on its way to and from it fails: those who asked are
+ * told so, or get no answer; and who waits for a notification is forgotten. It may also extend the
+ * lease, as some servers do. A sequencer that restarts counts from 0; it tells that it has started
+ * once more, or has forgotten how often it has. */
+#ifndef CV_EXPLORE_SERVICE_H
+#define CV_EXPLORE_SERVICE_H
+
+#include "explore/world.h"
+
+/* Words of a query: the first in those of both, and ... */
+enum {
+    EXPLORE_QUERY_REQUEST,
+    EXPLORE_QUERY_REFERENCE, /* ... of a sequencer */
+    EXPLORE_QUERY_VERB = 1,  /* ... of a store */
+    EXPLORE_QUERY_ATTEMPT,
+    EXPLORE_QUERY_LEASE,
+    EXPLORE_QUERY_LABEL,
+};
+
+/* Words of an answer, likewise. */
+enum {
+    EXPLORE_ANSWER_REQUEST,
+    EXPLORE_ANSWER_NUMBER,
+    EXPLORE_ANSWER_VERDICT = 1,
+    EXPLORE_ANSWER_TOKEN,
+    EXPLORE_ANSWER_HOLDER,
+    EXPLORE_ANSWER_DURATION,
+    EXPLORE_ANSWER_REASON,
+    EXPLORE_SERVICE_WORDS
+};
+
+/* How it restarts: `what` of EXPLORE_ACT_RESTART. */
+enum {
+    EXPLORE_RESTART_FAILS,    /* a store: those who asked are told; a sequencer counts boots */
+    EXPLORE_RESTART_SILENTLY, /* they are not; it has forgotten its boots */
+    EXPLORE_RESTART_EXTENDS,  /* a store only: as the first, and the lease begins again */
+};
+
+void explore_service_begin(struct explore_model *model);
+
+/* The acting node asks. */
+void explore_service_ask_store(struct explore_model *model, const struct cv_effect *effect);
+void explore_service_ask_sequence(struct explore_model *model, uint64_t request,
+                                  uint64_t reference);
+
+/* A message of kind QUERY, ANSWER or NEWS has arrived. */
+void explore_service_deliver(struct explore_model *model, const struct explore_message *message);
+/* A message of a service, in words of the trace. */
+const char *explore_service_message_name(const struct explore_model *model,
+                                         const struct explore_message *message);
+
+void explore_service_restart(struct explore_model *model, uint32_t how);
+/* Is the time of the record over, and does somebody wait to be told? And telling them. */
+bool explore_service_is_expired(const struct explore_model *model,
+                                const struct explore_world *world);
+void explore_service_expire(struct explore_model *model);
+
+/* A process is gone, and with it its connection: nothing comes back over it. */
+void explore_service_forget(struct explore_model *model, uint32_t node);
+
+/* One form for what will behave alike (canonical.h). */
+void explore_service_canonical(const struct explore_model *model, struct explore_world *world);
+
+#endif
