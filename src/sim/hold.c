@@ -160,6 +160,10 @@ void sim_hold_believe(struct sim_world *w, cv_id id, const struct cv_leadership 
     };
     if (cv__properties_is_new_belief(&w->properties, id, &belief)) {
         record_belief(w, id, &belief, l->reason);
+    } else if (belief.is_self &&
+               w->trace.file != NULL) { /* the tail has better use for its places */
+        sim_world_note(w, CV_RECORD_RENEW, id, belief.leader, 0, belief.token,
+                       belief.until_ns == INT64_MAX ? 0 : belief.until_ns);
     }
     const struct cv_property_node before = w->properties.node[id - 1];
     const unsigned change = cv__properties_believe(&w->properties, id, &belief);

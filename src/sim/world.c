@@ -1,6 +1,7 @@
 /* src/sim/world.c - the events of a run in their order, its beginning and its end. */
 #include "sim/world.h"
 
+#include "base/guard.h"
 #include "base/memory.h"
 #include "core/nodeset.h"
 #include "sim/expect.h"
@@ -107,19 +108,16 @@ static void finish(struct sim_world *w)
     }
 }
 
-static void on_assert(struct cv_assert_trap *trap, const char *expression, const char *file,
-                      int line)
-{
-    struct sim_world *w = (struct sim_world *)((char *)trap - offsetof(struct sim_world, trap));
-    const char *slash = strrchr(file, '/');
-    w->is_over = true;
-    cv__properties_break(&w->properties, CV_PROPERTY_ASSERTIONS, "%s (%s:%d)", expression,
-                         slash != NULL ? slash + 1 : file, line);
-    longjmp(w->on_assert, 1);
-}
+struct stretch {
+    struct sim_world *world;
+    int64_t until_ns;
+};
 
-static void run_events(struct sim_world *w, int64_t until_ns)
+static void run_events(void *context)
 {
+    const struct stretch *stretch = context;
+    struct sim_world *w = stretch->world;
+    const int64_t until_ns = stretch->until_ns;
     while (!w->is_over && w->queue.count > 0 && w->queue.entry[0].at_ns <= until_ns) {
         const struct sim_queue_entry entry = sim_queue_pop(&w->queue);
         if (entry.at_ns > w->now_ns) {
@@ -136,13 +134,13 @@ static void run_events(struct sim_world *w, int64_t until_ns)
 
 void sim_world_run(struct sim_world *w, int64_t until_ns)
 {
-    struct cv_assert_trap *outer = cv__assert_trap;
-    w->trap.fail = on_assert;
-    cv__assert_trap = &w->trap;
-    if (setjmp(w->on_assert) == 0) {
-        run_events(w, until_ns);
+    struct stretch stretch = {w, until_ns};
+    struct cv_failure failure;
+    if (!cv__guard(run_events, &stretch, &failure)) {
+        w->is_over = true;
+        cv__properties_break(&w->properties, CV_PROPERTY_ASSERTIONS, "%s (%s:%d)",
+                             failure.expression, failure.file, failure.line);
     }
-    cv__assert_trap = outer;
     w->properties.judged[CV_PROPERTY_ASSERTIONS] = w->host.counts.steps;
     const bool is_end = until_ns >= w->scenario->run_ns;
     sim_expect_judge(w, w->now_ns, is_end ? until_ns + 1 : until_ns);

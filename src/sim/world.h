@@ -27,8 +27,6 @@
 #include "sim/store_request.h"
 #include "trace/trace.h"
 
-#include <setjmp.h>
-
 struct sim_expect_result {
     bool is_ok;
     char detail[120];
@@ -114,9 +112,6 @@ struct sim_world {
     struct cv_trace trace;
 
     struct sim_history history; /* empty unless the options ask for one */
-
-    struct cv_assert_trap trap;
-    jmp_buf on_assert;
 };
 
 static inline struct sim_node *sim_node_of(struct sim_world *w, cv_id id)

@@ -30,6 +30,7 @@ static const char *const kind_names[] = {
     [CV_RECORD_STORE_ASK] = "store-ask",
     [CV_RECORD_STORE_ANSWER] = "store-answer",
     [CV_RECORD_NOTE] = "note",
+    [CV_RECORD_RENEW] = "renew",
 };
 
 static const char *const verb_names[] = {
@@ -162,6 +163,15 @@ static void write_fields(struct cv_json *json, const struct cv_message_type *typ
     cv__json_close(json, '}');
 }
 
+static void write_valid_until(struct cv_json *json, const struct cv_record *r)
+{
+    if (r->bound_ns == 0) {
+        cv__json_null(json, "valid_until_s");
+    } else {
+        cv__json_seconds(json, "valid_until_s", r->bound_ns);
+    }
+}
+
 static void write_record(const struct cv_trace *trace, const struct cv_record *r,
                          const char *detail)
 {
@@ -206,11 +216,11 @@ static void write_record(const struct cv_trace *trace, const struct cv_record *r
         cv__json_uint(&json, "leader", r->peer);
         cv__json_uint(&json, "token", r->number);
         cv__json_text(&json, "reason", cv_reason_name((enum cv_reason)r->what));
-        if (r->bound_ns == 0) {
-            cv__json_null(&json, "valid_until_s");
-        } else {
-            cv__json_seconds(&json, "valid_until_s", r->bound_ns);
-        }
+        write_valid_until(&json, r);
+    }
+    if (r->kind == CV_RECORD_RENEW) {
+        cv__json_uint(&json, "token", r->number);
+        write_valid_until(&json, r);
     }
     if (r->kind == CV_RECORD_BROKEN) {
         cv__json_text(&json, "property", cv_property_name((enum cv_property)r->what));

@@ -28,6 +28,7 @@ enum cv_record_kind {
     CV_RECORD_STORE_ASK,    /* the store is asked ... */
     CV_RECORD_STORE_ANSWER, /* ... and has answered, or notifies */
     CV_RECORD_NOTE,         /* why the core refused or ignored something */
+    CV_RECORD_RENEW,        /* a leader may lead for longer: its new valid-until */
 };
 
 struct cv_record {

@@ -403,6 +403,28 @@ static void sent_messages_have_their_fields(void **unused)
     free(line);
 }
 
+/* A player can show what is left of a lease only if each renewal is told. */
+static void renewals_move_the_end_of_a_leadership(void **unused)
+{
+    (void)unused;
+    struct cluster *c = cluster_start("protocol pole\nnodes 3\nrun 1s\n");
+    cluster_run_until(c, 999);
+    const char *at = c->trace;
+    double until_s = 0;
+    uint32_t renewals = 0;
+    for (char *line; (line = next_line(&at)) != NULL;) {
+        if (strstr(line, "\"event\": \"renew\"") != NULL) {
+            assert_true(json_number(line, "valid_until_s") >= until_s);
+            assert_true(json_number(line, "valid_until_s") > json_number(line, "t_s"));
+            until_s = json_number(line, "valid_until_s");
+            renewals++;
+        }
+        free(line);
+    }
+    assert_true(renewals > 10);
+    cluster_drop(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -419,6 +441,7 @@ int main(void)
         cmocka_unit_test(notes_have_their_values_in_place),
         cmocka_unit_test(a_trace_has_the_notes_of_the_cores_in_the_time_of_the_run),
         cmocka_unit_test(sent_messages_have_their_fields),
+        cmocka_unit_test(renewals_move_the_end_of_a_leadership),
         cmocka_unit_test(notes_are_taken_only_if_somebody_reads_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,23 @@
+/* src/base/guard.h - work that a failed assertion ends, and the program goes on.
+ *
+ * The simulator reports a failed assertion of a core as a broken property instead of ending. What
+ * was under way is left as it is: nothing that the work has changed can be trusted any more.
+ *
+ * guard.c jumps back with longjmp(3). WebAssembly has none: there web/engine/guard.c takes its
+ * place, and the page unwinds the stack by an exception of its own. */
+#ifndef CV_BASE_GUARD_H
+#define CV_BASE_GUARD_H
+
+#include <stdbool.h>
+
+/* The assertion that failed. */
+struct cv_failure {
+    const char *expression, *file; /* literals; the file without its folder */
+    int line;
+};
+
+/* Calls work(context). True: it came to its end. False: an assertion failed in it, *ret_failure
+ * says which. A guard may run within the work of another. */
+bool cv__guard(void (*work)(void *context), void *context, struct cv_failure *ret_failure);
+
+#endif

@@ -1,0 +1,47 @@
+/* web/engine/guard.c - the guard of base/guard.h where there is no longjmp: the page unwinds.
+ *
+ * The work is called by way of JavaScript (web_try), which catches what web_throw throws. That
+ * leaves the frames of the work behind, as longjmp would. */
+#include "base/guard.h"
+
+#include "core/assert.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* Calls web_call(work, context). 1: it came to its end, 0: web_throw() was called meanwhile; the
+ * stack pointer is then again what it was before. */
+__attribute__((import_module("page"), import_name("try"))) extern int web_try(
+    void (*work)(void *context), void *context);
+__attribute__((import_module("page"), import_name("throw"))) extern _Noreturn void web_throw(void);
+
+/* A function of this module can be called from outside by its pointer only through another. */
+__attribute__((export_name("web_call"))) void web_call(void (*work)(void *context), void *context);
+void web_call(void (*work)(void *context), void *context)
+{
+    work(context);
+}
+
+struct guard {
+    struct cv_assert_trap trap;
+    struct cv_failure *failure;
+};
+
+static void on_assert(struct cv_assert_trap *trap, const char *expression, const char *file,
+                      int line)
+{
+    struct guard *guard = (struct guard *)((char *)trap - offsetof(struct guard, trap));
+    const char *slash = strrchr(file, '/');
+    *guard->failure = (struct cv_failure){expression, slash != NULL ? slash + 1 : file, line};
+    web_throw();
+}
+
+bool cv__guard(void (*work)(void *context), void *context, struct cv_failure *ret_failure)
+{
+    struct guard guard = {.trap = {on_assert}, .failure = ret_failure};
+    struct cv_assert_trap *outer = cv__assert_trap;
+    cv__assert_trap = &guard.trap;
+    const bool is_done = web_try(work, context) != 0;
+    cv__assert_trap = outer;
+    return is_done;
+}
