@@ -32,7 +32,9 @@
  * before it: what it says of others may be old by now, and what it grants was asked for again
  * since. Only "you do not hold it" is believed whenever it comes: a record that was lost is never
  * held again by the same attempt, except as an answer to an ACQUIRE, which a leader does not ask
- * for.
+ * for. A store that has granted the attempt before, unheard or heard too late, and does not do so
+ * again, answers ACQUIRE with FREE: the next attempt takes over, or else this process would ask in
+ * vain for ever.
  *
  * An ACQUIRE whose answer never came may have been carried out, or be carried out at any later
  * time. A contender that gives up therefore asks for RELEASE also then, again and again until it is
@@ -326,8 +328,10 @@ static void on_acquire_answer(struct lease *l, const struct lease_request *asked
         }
         on_held(l, event, out);
     } else {
-        cv__effect_note(out, "no answer to ACQUIRE: free, yet not granted", CV_ID_NONE, 0,
-                        event->request);
+        cv__effect_note(out, "attempt {number} is over: granted before, and held no more",
+                        CV_ID_NONE, 0, l->attempt);
+        end_attempt(l);
+        l->is_due = false; /* not at once: a store could say so of every attempt */
         cv__lease_on_failure(l, event->now_ns, out);
     }
 }

@@ -218,8 +218,8 @@ static void answer_lost(struct cv_store *store)
     }
     attempt_lose(store);
     if (cv__remote_current(&store->remote)->ask.verb == CV_STORE_ACQUIRE) {
-        cv__remote_fail(&store->remote, "etcd: attempt %" PRIu64 " was lost before",
-                        store->attempt);
+        cv__remote_answer(&store->remote, (struct cv_store_answer){.verdict = CV_STORE_FREE,
+                                                                   .token = store->token});
     } else {
         cv__etcd_answer_plain(store);
     }

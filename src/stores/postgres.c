@@ -450,9 +450,7 @@ static void answer_request(struct cv_store *store, const PGresult *rows)
         store->granted_attempt = one->ask.attempt;
         store->granted_token = record.token;
     } else if (!one->is_resign_request && verb == CV_STORE_ACQUIRE && (is_mine || known != 0)) {
-        cv__remote_fail(remote, "PostgreSQL: attempt %" PRIu64 " was lost or released before",
-                        one->ask.attempt);
-        return;
+        answer.verdict = CV_STORE_FREE; /* it was lost or released before */
     } else if (!one->is_resign_request && verb == CV_STORE_RELEASE) {
         answer.verdict = CV_STORE_FREE; /* of us; another may hold it by now */
     } else if (!is_free) {

@@ -21,8 +21,8 @@
  * RELEASE is answered FREE also if another holds the election: it is free of us. A store with a
  * queue answers HELD with the contender that is first now, so that one that resigned knows its
  * successor. An attempt that was granted and is held by nobody any more need not be granted again:
- * FAILED is an answer, too. A notification that comes while a request is at work may be told after
- * its answer.
+ * then ACQUIRE is answered FREE, and the core goes on to its next attempt. A notification that
+ * comes while a request is at work may be told after its answer.
  *
  * A store is used from one thread, that of its loop. */
 #ifndef CV_STORES_STORE_H

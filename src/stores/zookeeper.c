@@ -239,11 +239,11 @@ static void create(struct cv_store *store);
 static void on_queue(void *user, const struct cv_zk_op *op);
 static void on_first(void *user, const struct cv_zk_op *op);
 
+/* The attempt was granted before, and is over. */
 static void answer_lost(struct cv_store *store)
 {
-    cv__zk_work_end(store);
-    cv__remote_fail(&store->remote, "ZooKeeper: attempt %" PRIu64 " was lost before",
-                    store->attempt);
+    store->record = (struct cv_store_record){.token = store->token};
+    cv__zk_answer(store, CV_STORE_FREE, 0);
 }
 
 static void on_created(void *user, const struct cv_zk_op *op)
@@ -291,6 +291,10 @@ static void answer_granted(struct cv_store *store)
                         "ZooKeeper %s: it is not certain how long the session lives",
                         store->server->hosts);
         return;
+    }
+    if (store->token == 0) {
+        store->token = store->own_czxid;
+        store->since_wall_ns = cv__clock_wall_ns(); /* written with the next renewal */
     }
     store->granted_until_ns = one->asked_ns + duration_ns;
     store->record = (struct cv_store_record){.label = store->remote.label,
@@ -401,10 +405,6 @@ static void on_queue(void *user, const struct cv_zk_op *op)
     }
     cv__zk_child_path(store, queue.first.name, path);
     if (strcmp(path, store->own) == 0) { /* first, and it stays so */
-        if (store->token == 0) {
-            store->token = store->own_czxid;
-            store->since_wall_ns = cv__clock_wall_ns(); /* written with the next renewal */
-        }
         cv__zk_exists(&store->user, store->request_path, /* is_watching= */ true, NULL);
         answer_granted(store);
         return;

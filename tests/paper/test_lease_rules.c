@@ -96,6 +96,24 @@ static void a_grant_that_comes_after_its_end_is_worth_nothing(void **unused)
     solo_free(s);
 }
 
+static void an_attempt_that_the_store_grants_no_more_is_over(void **unused)
+{
+    (void)unused;
+    struct solo *s = lease_contender();
+    solo_pause(s, LEASE_SURE_NS);
+    lease_grant(s, 1, 7); /* too late, and so the record runs out */
+    const struct cv_effect again = lease_await(s, NS_PER_S);
+    assert_int_equal(again.attempt, 1);
+    lease_answer(s, again.request, CV_STORE_FREE, 7, 0, 0);
+    assert_null(lease_asked(s)); /* not at once */
+    const struct cv_effect next = lease_await(s, NS_PER_S);
+    assert_int_equal(next.verb, CV_STORE_ACQUIRE);
+    assert_int_equal(next.attempt, 2);
+    lease_grant(s, next.request, 8);
+    assert_int_equal(s->leader, 1);
+    solo_free(s);
+}
+
 static void durations_without_sense_do_no_harm(void **unused)
 {
     (void)unused;
@@ -634,6 +652,7 @@ int main(void)
         cmocka_unit_test(is_over_at_its_end_before_anything_else_is_heard),
         cmocka_unit_test(a_sleeper_that_asked_nothing_has_just_expired),
         cmocka_unit_test(a_grant_that_comes_after_its_end_is_worth_nothing),
+        cmocka_unit_test(an_attempt_that_the_store_grants_no_more_is_over),
         cmocka_unit_test(durations_without_sense_do_no_harm),
         cmocka_unit_test(repeats_what_was_not_answered_with_the_same_attempt),
         cmocka_unit_test(a_late_answer_counts_from_its_own_request),

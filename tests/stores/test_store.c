@@ -88,6 +88,24 @@ static void a_renewal_after_the_loss_is_refused(void **unused)
     field_free(field);
 }
 
+/* A grant that was not heard of in time, as after a pause: the core asks with the same attempt
+ * again, and must learn that it is in vain. */
+static void an_attempt_that_was_lost_does_not_fail_for_ever(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *b = field_join(field, "b", NULL);
+    (void)acquire(a, 1, lease_short_ns);
+    (void)acquire(b, 1, lease_long_ns); /* the ledger sees that a's time is over */
+    const struct cv_store_answer *answer = ask(a, CV_STORE_ACQUIRE, 1, lease_short_ns);
+    assert_true(answer->verdict == CV_STORE_HELD || answer->verdict == CV_STORE_FREE);
+    assert_int_equal(ask(a, CV_STORE_ACQUIRE, 2, lease_short_ns)->verdict, CV_STORE_HELD);
+    (void)ask(b, CV_STORE_RELEASE, 1, 0);
+    (void)acquire(a, 2, lease_short_ns);
+    field_free(field);
+}
+
 /* [T26] Configurations differ; the holder's counts. */
 static void the_holders_lease_governs(void **unused)
 {
@@ -519,6 +537,7 @@ int main(int argc, char **argv)
     } all[] = {
         {true, cmocka_unit_test(the_same_attempt_again_is_the_same_grant)},
         {true, cmocka_unit_test(a_renewal_after_the_loss_is_refused)},
+        {true, cmocka_unit_test(an_attempt_that_was_lost_does_not_fail_for_ever)},
         {true, cmocka_unit_test(the_holders_lease_governs)},
         {true, cmocka_unit_test(a_release_is_news_to_those_who_wait)},
         {true, cmocka_unit_test(an_observer_sees_who_holds_it)},
