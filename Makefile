@@ -5,7 +5,7 @@ BUILD   = build
 PREFIX  = /usr/local
 DESTDIR =
 
-.PHONY: all demo test soak chaos fuzz traps unprotected mutants bench explore lab install deb deb-test coverage format lint clean help
+.PHONY: all demo test soak chaos peers-soak fuzz traps unprotected mutants bench explore lab install deb deb-test coverage format lint clean help
 .NOTPARALLEL:
 
 all:
@@ -36,6 +36,14 @@ chaos:
 	@tools/configure $(BUILD) -Dtests=enabled
 	@ninja -C $(BUILD) --quiet product chaos-parts
 	@tools/chaos $(BUILD) $(STORE) $(MINUTES) $(CHAOS)
+
+# Members of clusters in network namespaces, with random faults; as root.
+peers-soak:
+	@tools/setup test
+	@tools/configure $(BUILD) -Dtests=enabled
+	@ninja -C $(BUILD) --quiet peers-parts
+	@CHAOS_SECONDS=$$(($(MINUTES) * 60)) CHAOS_SEED=$(SEED) tests/system/test_peers_wan.py $(BUILD)/conclave \
+		$(BUILD)/tests/peers_claims random_faults_of_three random_faults_of_five_with_local random_faults_of_seven
 
 # Every parser that a stranger can reach, fed with whatever libFuzzer comes up with. Stops at the first
 # finding. SECONDS: for each of them; TARGETS=etcd,core: only those.
@@ -137,6 +145,7 @@ help:
 	@echo 'make test       every test, also with sanitizers and valgrind'
 	@echo 'make soak       the random fault runs in full: some minutes'
 	@echo 'make chaos      MINUTES=5 STORE=sqlite: processes killed and stopped at random, one leader'
+	@echo 'make peers-soak MINUTES=5 SEED=1: clusters in network namespaces, with random faults; as root'
 	@echo 'make fuzz       SECONDS=60: search for inputs that break a parser; minutes'
 	@echo 'make traps      the tests of docs/traps.md, and the table'
 	@echo 'make unprotected protections taken out one by one, which their tests must notice'

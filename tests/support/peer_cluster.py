@@ -33,6 +33,10 @@ class Failed(Exception):
     pass
 
 
+class Skipped(Exception):
+    pass
+
+
 def check(what, condition):
     if not condition:
         raise Failed(what)
@@ -80,9 +84,20 @@ class Proxy(threading.Thread):
                     s.bind(("127.0.0.1", 0))
                     s.setblocking(False)
                     self.sockets[i, j] = s  # what i takes for j
+        self.pairs = list(self.sockets)
+        self.start()
 
-    def port(self, i, j):
-        return self.sockets[i, j].getsockname()[1]
+    def address(self, i, j):
+        """Of j, as i knows it."""
+        return f"127.0.0.1:{self.members[j] if i == j else self.sockets[i, j].getsockname()[1]}"
+
+    def inside(self, name):  # pylint: disable=unused-argument
+        """What a command of that member begins with."""
+        return []
+
+    def close(self):
+        self.over = True
+        self.join()
 
     def run(self):
         places = {s: pair for pair, s in self.sockets.items()}
@@ -96,21 +111,63 @@ class Proxy(threading.Thread):
                 except OSError:
                     pass  # the late answer to an earlier datagram, whose receiver is gone
 
-    def isolate(self, who):
-        self.cuts = {(i, j) for i, j in self.sockets if who in (i, j)}
+
+
+class Wan:
+    """A namespace for each member, and the switch of src/lab/wan.c between them: delays, loses and cuts. To a
+    test it is like a Proxy."""
+
+    def __init__(self, members):
+        program = pathlib.Path(CLAIMS).parent / "wan_switch"
+        self.names = list(members)
+        self.pairs = [(i, j) for i in members for j in members if i != j]
+        self.delay_us, self.jitter, self.state = 0, 0, ({}, 0.0)
+        self.switch = subprocess.Popen([program, str(len(self.names))], stdin=subprocess.PIPE,
+                                       stdout=subprocess.PIPE, text=True)
+        running.append(self.switch)
+        words = self.switch.stdout.readline().split()
+        if words[0] != "ready":
+            raise Skipped(" ".join(words))
+        self.spaces = dict(zip(self.names, words[1:]))
+        self.apply(set(), 0.0)
+
+    def apply(self, cuts, loss):
+        for i, j in self.pairs:
+            self.switch.stdin.write(f"{self.names.index(i) + 1} {self.names.index(j) + 1} {self.delay_us} {self.jitter} "
+                                    f"{int(loss * 100)} {int((i, j) in cuts)}\n")
+        self.switch.stdin.flush()
+        for _ in self.pairs:
+            check("the switch obeys", self.switch.stdout.readline() == "ok\n")
+        self.state = cuts, loss
+
+    def delay(self, delay_us, jitter):
+        self.delay_us, self.jitter = delay_us, jitter
+        self.apply(*self.state)
+
+    cuts = property(lambda self: self.state[0], lambda self, cuts: self.apply(cuts, self.state[1]))
+    loss = property(lambda self: self.state[1], lambda self, loss: self.apply(self.state[0], loss))
+
+    def address(self, _, j):
+        return f"10.77.0.{self.names.index(j) + 1}:7100"
+
+    def inside(self, name):
+        return ["nsenter", f"--net=/proc/{self.switch.pid}/fd/{self.spaces[name]}"]
+
+    def close(self):
+        self.switch.stdin.close()
+        self.switch.wait()
+        running.remove(self.switch)
 
 
 class Cluster:
     """Each member has a file of its own, and a state folder."""
 
-    def __init__(self, count=3, proxied=False, options=PACE, protocol="pole", more="", allows_two=False):
+    def __init__(self, count=3, between=None, options=PACE, protocol="pole", more="", allows_two=False):
         self.options, self.protocol, self.allows_two = options, protocol, allows_two
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=work))
         self.names = [chr(ord("a") + i) for i in range(count)]
         self.ports = dict(zip(self.names, free_ports(count)))
-        self.proxy = Proxy(self.ports) if proxied else None
-        if self.proxy:
-            self.proxy.start()
+        self.proxy = between(self.ports) if between else None  # Proxy or Wan
         subprocess.run([CONCLAVE, "keygen", str(self.folder / "key")], check=True)
         self.processes = {}
         for name in self.names:
@@ -124,9 +181,8 @@ class Cluster:
         text = (f"[cluster]\nname = test\ngeneration = {generation}\nkey = {key}\nprotocol = {protocol}\n"
                 f"state = state-{name}\n{more}[options]\n{options}")
         for i, other in enumerate(self.names):
-            port = (self.ports[other] if other == name or not self.proxy
-                    else self.proxy.port(name, other))
-            text += f"[member {other}]\nid = {i + 1}\naddress = 127.0.0.1:{port}\n"
+            address = self.proxy.address(name, other) if self.proxy else f"127.0.0.1:{self.ports[other]}"
+            text += f"[member {other}]\nid = {i + 1}\naddress = {address}\n"
         self.file(name).write_text(text)
 
     def file(self, name):
@@ -143,6 +199,7 @@ class Cluster:
         for name in names or self.names:
             with open(self.folder / f"{name}.err", "a") as err:
                 process = subprocess.Popen(
+                    (self.proxy.inside(name) if self.proxy else []) +
                     [CLAIMS, "member", "e", str(self.file(name)), name, str(self.log(name))] +
                     (["allows-two"] if self.allows_two else []), stdin=subprocess.DEVNULL, stderr=err)
             running.append(process)
@@ -180,6 +237,13 @@ class Cluster:
     def others(self, name):
         return [n for n in self.names if n != name]
 
+    def cut(self, is_cut):
+        """Cuts the directions (from, to) for which that is true, and no others."""
+        self.proxy.cuts = {(i, j) for i, j in self.proxy.pairs if is_cut(i, j)}
+
+    def heal(self):
+        self.proxy.cuts = set()
+
     def has_state(self, name):
         return (self.folder / f"state-{name}" / f"test.{name}.state").exists()
 
@@ -192,23 +256,67 @@ class Cluster:
         for name in list(self.processes):
             self.end(name)
         if self.proxy:
-            self.proxy.over = True
-            self.proxy.join()
+            self.proxy.close()
         result = subprocess.run([CLAIMS, "judge"] + [str(self.log(n)) for n in self.names],
                                 capture_output=True, text=True)
         print(f"# {self.protocol}: {result.stdout.splitlines()[-1]}")
         check(f"at most one leader, and tokens grow: {result.stdout}", self.allows_two or result.returncode == 0)
 
 
+def random_faults(cluster, seconds, seed):
+    """Kills, stops, cuts, loses and forgets, one after the other, and heals all at the end."""
+    chance = random.Random(seed)
+    cluster.start()
+    cluster.agree()
+    end = time.monotonic() + seconds
+    counts = {}
+    while time.monotonic() < end:
+        name, other = chance.sample(cluster.names, 2)
+        if chance.random() < 0.5 and cluster.sees(name)[1] in cluster.names:
+            name = cluster.sees(name)[1]  # the leader, as somebody sees it
+        action = chance.choice(["kill", "stop", "isolate", "deaf", "mute", "cut", "lose", "wipe"])
+        counts[action] = counts.get(action, 0) + 1
+        pause = chance.random() * 0.4
+        if action == "kill":
+            cluster.end(name)
+            time.sleep(pause)
+            cluster.start(name)
+        elif action == "stop":
+            cluster.processes[name].send_signal(signal.SIGSTOP)
+            time.sleep(pause)
+            cluster.processes[name].send_signal(signal.SIGCONT)
+        elif action == "wipe":  # one at a time: fewer than a majority
+            cluster.proxy.cuts, cluster.proxy.loss = set(), 0.0
+            cluster.end(name)
+            cluster.wipe(name)
+            cluster.start(name)
+            until(f"{name} has joined", lambda: cluster.has_state(name))
+        elif action == "lose":
+            cluster.proxy.loss = chance.random() * 0.3
+            time.sleep(pause)
+            cluster.proxy.loss = 0.0
+        else:
+            cluster.cut(lambda i, j: {
+                "isolate": name in (i, j), "deaf": j == name, "mute": i == name, "cut": {i, j} == {name, other}}[action])
+            time.sleep(pause)
+            if chance.random() < 0.7:  # otherwise the next fault comes on top
+                cluster.heal()
+    cluster.proxy.cuts, cluster.proxy.loss = set(), 0.0
+    cluster.agree()
+    print(f"# seed {seed}: {counts}")
+
+
 def attempt(test):
-    """What went wrong, or None; and how long it took."""
+    """What went wrong, or None; how long it took; what cannot be done here."""
     began = time.monotonic()
-    wrong = None
+    wrong, skipped = None, ""
     try:
         test()
+    except Skipped as why:
+        skipped = f" # SKIP {why}"
     except (Failed, subprocess.SubprocessError, OSError) as why:
         wrong = str(why)
-    return wrong, time.monotonic() - began
+    return wrong, skipped or f" # {time.monotonic() - began:.1f} s"
 
 
 def run(all_tests, at_once=1):
@@ -226,8 +334,8 @@ def run(all_tests, at_once=1):
             process.kill()
             process.wait()
             running.remove(process)
-        for number, (test, (wrong, seconds)) in enumerate(zip(batch, results), first + 1):
-            print(f"{'not ok' if wrong else 'ok'} {number} - {test.__name__} # {seconds:.1f} s", flush=True)
+        for number, (test, (wrong, remark)) in enumerate(zip(batch, results), first + 1):
+            print(f"{'not ok' if wrong else 'ok'} {number} - {test.__name__}{remark}", flush=True)
             if wrong:
                 print(f"# {wrong}", flush=True)
                 is_fine = False

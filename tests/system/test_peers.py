@@ -7,7 +7,6 @@ test_peers.py CONCLAVE PEERS_CLAIMS [TEST...]; see peer_cluster.py."""
 import json
 import os
 import pathlib
-import random
 import signal
 import socket
 import subprocess
@@ -16,7 +15,7 @@ import time
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 from peer_cluster import (  # pylint: disable=wrong-import-position
-    CONCLAVE, PACE, PATIENCE_S, QUICK, STEADY, Cluster, ask, check, run, running, until)
+    CONCLAVE, PACE, PATIENCE_S, QUICK, STEADY, Cluster, Proxy, ask, check, random_faults, run, running, until)
 
 
 # ---- the tests ------------------------------------------------------------------------------------
@@ -129,21 +128,21 @@ def what_could_make_two_leaders_does_not_start():
 
 
 def five_members_lose_messages_and_each_other():
-    cluster = Cluster(5, proxied=True)
+    cluster = Cluster(5, Proxy)
     cluster.proxy.loss = 0.1
     cluster.start()
     leader, token = cluster.agree()
     for _ in range(2):
-        cluster.proxy.isolate(leader)
+        cluster.cut(lambda i, j: leader in (i, j))
         old = leader
         leader, token = cluster.agree(cluster.others(old), token)
-        cluster.proxy.cuts = set()
+        cluster.heal()
         leader, token = cluster.agree(above=token - 1)
         # One way only: the leader is not heard, but hears.
         old = leader
-        cluster.proxy.cuts = {(i, j) for i, j in cluster.proxy.sockets if i == leader}
+        cluster.cut(lambda i, j: i == leader)
         leader, token = cluster.agree(cluster.others(old), token)
-        cluster.proxy.cuts = set()
+        cluster.heal()
         leader, token = cluster.agree(above=token - 1)
     cluster.close()
 
@@ -151,48 +150,8 @@ def five_members_lose_messages_and_each_other():
 def random_faults_never_make_two_leaders(seconds=3.0, seed=1):
     """For longer: CHAOS_SECONDS=300 CHAOS_SEED=7 test_peers.py ... random_faults_never_make_two_leaders"""
     seconds, seed = float(os.environ.get("CHAOS_SECONDS", seconds)), int(os.environ.get("CHAOS_SEED", seed))
-    cluster = Cluster(5, proxied=True, options=QUICK)
-    chance = random.Random(seed)
-    cluster.start()
-    cluster.agree()
-    end = time.monotonic() + seconds
-    counts = {}
-    while time.monotonic() < end:
-        name, other = chance.sample(cluster.names, 2)
-        if chance.random() < 0.5 and cluster.sees(name)[1] in cluster.names:
-            name = cluster.sees(name)[1]  # the leader, as somebody sees it
-        action = chance.choice(["kill", "stop", "isolate", "deaf", "mute", "cut", "lose", "wipe"])
-        counts[action] = counts.get(action, 0) + 1
-        pause = chance.random() * 0.4
-        if action == "kill":
-            cluster.end(name)
-            time.sleep(pause)
-            cluster.start(name)
-        elif action == "stop":
-            cluster.processes[name].send_signal(signal.SIGSTOP)
-            time.sleep(pause)
-            cluster.processes[name].send_signal(signal.SIGCONT)
-        elif action == "wipe":  # one at a time: fewer than a majority
-            cluster.proxy.cuts, cluster.proxy.loss = set(), 0.0
-            cluster.end(name)
-            for path in (cluster.folder / f"state-{name}").iterdir():
-                path.unlink()
-            cluster.start(name)
-            until(f"{name} has joined", lambda: (cluster.folder / f"state-{name}" / f"test.{name}.state").exists())
-        elif action == "lose":
-            cluster.proxy.loss = chance.random() * 0.3
-            time.sleep(pause)
-            cluster.proxy.loss = 0.0
-        else:
-            pairs = cluster.proxy.sockets
-            cluster.proxy.cuts = {(i, j) for i, j in pairs if {
-                "isolate": name in (i, j), "deaf": j == name, "mute": i == name, "cut": {i, j} == {name, other}}[action]}
-            time.sleep(pause)
-            if chance.random() < 0.7:  # otherwise the next fault comes on top
-                cluster.proxy.cuts = set()
-    cluster.proxy.cuts, cluster.proxy.loss = set(), 0.0
-    cluster.agree()
-    print(f"# seed {seed}: {counts}")
+    cluster = Cluster(5, Proxy, options=QUICK)
+    random_faults(cluster, seconds, seed)
     cluster.close()
 
 

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Real members of a cluster in network namespaces of their own: cut off from each other in every way, with
+losses and delays, restarted one after the other, with a new key. All that they claim is judged.
+
+test_peers_wan.py CONCLAVE PEERS_CLAIMS [TEST...]; see peer_cluster.py. Skipped where namespaces cannot be
+made. `make peers-soak` runs the random faults for longer: CHAOS_SECONDS, CHAOS_SEED."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from peer_cluster import (  # pylint: disable=wrong-import-position
+    CONCLAVE, PACE, QUICK, Cluster, Wan, random_faults, run)
+
+LOCAL = "majority = yes\ndelta = 20ms\nsigma = 10ms\nep = 20ms\n"
+SECONDS, SEED = float(os.environ.get("CHAOS_SECONDS", 2)), int(os.environ.get("CHAOS_SEED", 1))
+
+
+def elect_in_spite_of_cuts(cluster):
+    """The leader cut off wholly, not heard, not hearing: the others elect another."""
+    cluster.start()
+    leader, token = cluster.agree()
+    for is_cut in (lambda i, j: leader in (i, j), lambda i, j: i == leader, lambda i, j: j == leader):
+        cluster.cut(is_cut)
+        leader, token = cluster.agree(cluster.others(leader), token)
+        cluster.heal()
+        leader, token = cluster.agree(above=token - 1)
+    return leader, token
+
+
+def three_members_whose_leader_is_cut_off():
+    cluster = Cluster(3, Wan, options=QUICK)
+    elect_in_spite_of_cuts(cluster)
+    cluster.close()
+
+
+def five_members_in_a_star_and_in_a_chain():
+    cluster = Cluster(5, Wan, options=QUICK)
+    cluster.start()
+    leader, token = cluster.agree()
+    for _ in range(2):
+        hub = cluster.others(leader)[0]
+        cluster.cut(lambda i, j: hub not in (i, j))
+        leader, token = cluster.agree([hub], token)  # only the hub hears a majority, and is heard by it
+        cluster.heal()
+        leader, token = cluster.agree(above=token - 1)
+        cluster.cut(lambda i, j: abs(ord(i) - ord(j)) > 1)
+        leader, token = cluster.agree(["c"], token - 1)  # in the middle
+        cluster.heal()
+        leader, token = cluster.agree(above=token - 1)
+    cluster.close()
+
+
+def seven_members_lose_a_tenth_and_restart_one_by_one():
+    cluster = Cluster(7, Wan, options=PACE)
+    cluster.proxy.delay(2000, 20)
+    cluster.proxy.loss = 0.1
+    cluster.start()
+    leader, token = cluster.agree()
+    for name in [leader] + cluster.others(leader)[:2]:
+        cluster.end(name)
+        _, token = cluster.agree(cluster.others(name), token if name == leader else token - 1)
+        cluster.start(name)
+        _, token = cluster.agree(above=token - 1)
+    cluster.close()
+
+
+def local_majority_whose_leader_is_cut_off():
+    cluster = Cluster(3, Wan, options=LOCAL, protocol="local")
+    elect_in_spite_of_cuts(cluster)
+    cluster.close()
+
+
+def key_is_replaced_while_messages_are_lost():
+    cluster = Cluster(3, Wan, options=QUICK)
+    subprocess.run([CONCLAVE, "keygen", str(cluster.folder / "key2")], check=True)
+    cluster.proxy.loss = 0.1
+    cluster.start()
+    _, token = cluster.agree()
+    for key, more in (("key", "next-key = key2\n"), ("key2", "next-key = key\n"), ("key2", "")):
+        for name in cluster.names:
+            cluster.end(name)
+            cluster.write(name, key=key, more=more)
+            cluster.start(name)
+            _, token = cluster.agree(above=token - 1)
+    cluster.close()
+
+
+def random_faults_of(count, protocol, options):
+    cluster = Cluster(count, Wan, options=options, protocol=protocol)
+    cluster.proxy.delay(1000, 30)
+    random_faults(cluster, SECONDS, SEED)
+    cluster.close()
+
+
+def random_faults_of_three():
+    random_faults_of(3, "pole", QUICK)
+
+
+def random_faults_of_seven():
+    random_faults_of(7, "pole", QUICK)
+
+
+def random_faults_of_five_with_local():
+    random_faults_of(5, "local", LOCAL)
+
+
+sys.exit(run([three_members_whose_leader_is_cut_off, five_members_in_a_star_and_in_a_chain,
+              seven_members_lose_a_tenth_and_restart_one_by_one, local_majority_whose_leader_is_cut_off,
+              key_is_replaced_while_messages_are_lost, random_faults_of_three, random_faults_of_seven,
+              random_faults_of_five_with_local], at_once=3))
