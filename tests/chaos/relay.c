@@ -4,6 +4,7 @@
  * delay MS, swallow, refuse, cut, heal. Ends with its standard input. */
 #include "stores/proxy.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +66,7 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
 
 int main(int argc, char **argv)
 {
+    (void)signal(SIGPIPE, SIG_IGN); /* a connection that breaks while it is written to */
     uv_loop_t *loop = uv_default_loop();
     uv_pipe_t input;
     for (int i = 1; i < argc && proxy_count < PROXIES_MAX; i++) {
