@@ -39,6 +39,7 @@ LEASE_S = 1.0
 LIVENESS_S = 30  # after a fault, on a busy machine
 NOTE = struct.Struct("=Q7q")
 PR_SET_CHILD_SUBREAPER = 36
+ENDING = {"kill supervisor", "kill guard", "kill command", "terminate supervisor"}  # a leadership
 ABORTS = {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, 134, 139, 135, 132}
 
 
@@ -205,6 +206,17 @@ class Chaos:
         self.violation(f"nobody leads {LIVENESS_S} s after '{after}'")
         self.tell_processes()
         return None
+
+    def await_end(self, command, after):
+        """Who is killed on a busy machine still looks like the leader for a while: the next fault
+        must not hit what is left of this one, or two faults would be taken for one."""
+        begin = time.monotonic()
+        while is_worker(command):
+            if time.monotonic() > begin + LIVENESS_S:
+                self.violation(f"process {command} lives {LIVENESS_S} s after '{after}'")
+                self.tell_processes()
+                return
+            time.sleep(0.001)
 
     def tell_processes(self):
         """Who lives, and below whom: a violation can only be traced while they do."""
@@ -402,6 +414,8 @@ class Chaos:
             print(f"# {boot_ns() / 1e9:.3f} {name}: {leader}", flush=True)
         self.pause(0, 0.2)
         table[name](leader)
+        if name in ENDING:
+            self.await_end(leader[1], name)
         if is_double:
             self.pause(0, 2 * LEASE_S)  # long enough for a lease to run out beside them
             self.strays()
