@@ -121,6 +121,14 @@ static bool parse_limit(int option, struct explore_limits *limits)
         is_ok = cv__option_number("--states", optarg, 1, 2000000000, &number);
         limits->states_max = number;
         break;
+    case 'B':
+        is_ok = cv__option_number("--bitstate", optarg, 1, 1u << 20, &number);
+        limits->bit_bytes = number << 20;
+        break;
+    case 'T':
+        is_ok = cv__option_number("--threads", optarg, 1, 64, &number);
+        limits->threads = (uint32_t)number;
+        break;
     case 'm':
         is_ok = cv__option_number("--memory", optarg, 1, 1u << 20, &number);
         limits->bytes_max = number << 20;
@@ -161,9 +169,14 @@ static bool parse_option(int option, struct settings *settings)
     case 'S':
         settings->scenario_path = optarg;
         return true;
+    case 'R':
+        settings->limits.save_path = optarg;
+        return true;
     case 's':
     case 'm':
     case 't':
+    case 'B':
+    case 'T':
         return parse_limit(option, &settings->limits);
     default:
         return false; /* what is wrong was said */
@@ -173,13 +186,23 @@ static bool parse_option(int option, struct settings *settings)
 static bool parse_options(int argc, char **argv, struct settings *settings)
 {
     static const struct option longs[] = {
-        {"nodes", required_argument, NULL, 'n'},    {"budget", required_argument, NULL, 'b'},
-        {"property", required_argument, NULL, 'p'}, {"option", required_argument, NULL, 'o'},
-        {"delay", required_argument, NULL, 'd'},    {"horizon", required_argument, NULL, 'h'},
-        {"drift", no_argument, NULL, 'D'},          {"settle", no_argument, NULL, 'l'},
-        {"json", no_argument, NULL, 'j'},           {"states", required_argument, NULL, 's'},
-        {"memory", required_argument, NULL, 'm'},   {"time", required_argument, NULL, 't'},
-        {"scenario", required_argument, NULL, 'S'}, {0},
+        {"nodes", required_argument, NULL, 'n'},
+        {"budget", required_argument, NULL, 'b'},
+        {"property", required_argument, NULL, 'p'},
+        {"option", required_argument, NULL, 'o'},
+        {"delay", required_argument, NULL, 'd'},
+        {"horizon", required_argument, NULL, 'h'},
+        {"drift", no_argument, NULL, 'D'},
+        {"settle", no_argument, NULL, 'l'},
+        {"json", no_argument, NULL, 'j'},
+        {"states", required_argument, NULL, 's'},
+        {"memory", required_argument, NULL, 'm'},
+        {"time", required_argument, NULL, 't'},
+        {"scenario", required_argument, NULL, 'S'},
+        {"bitstate", required_argument, NULL, 'B'},
+        {"resume", required_argument, NULL, 'R'},
+        {"threads", required_argument, NULL, 'T'},
+        {0},
     };
     int option;
     while ((option = cv__next_option(argc, argv, "n:o:", longs)) != -1) {
@@ -195,10 +218,12 @@ static bool parse_options(int argc, char **argv, struct settings *settings)
 static void show_progress(void *context, const struct explore_progress *p)
 {
     (void)context;
-    (void)fprintf(stderr, "\r%.0f s  %llu states  %.0f/s  %llu waiting  depth %llu  %llu MB \033[K",
-                  p->wall_s, (unsigned long long)p->states, (double)p->states / p->wall_s,
-                  (unsigned long long)p->frontier, (unsigned long long)p->depth,
-                  (unsigned long long)(p->bytes >> 20));
+    (void)fprintf(
+        stderr,
+        "\r%.0f s  %llu states  %.0f/s  %llu waiting  depth %llu  %llu MB, %llu on disk \033[K",
+        p->wall_s, (unsigned long long)p->states, (double)p->states / p->wall_s,
+        (unsigned long long)p->frontier, (unsigned long long)p->depth,
+        (unsigned long long)(p->bytes >> 20), (unsigned long long)(p->disk_bytes >> 20));
 }
 
 static void print_line(void *context, int64_t at_ns, const char *line)
@@ -254,9 +279,10 @@ static void print_text(struct explore_model *model, const struct settings *setti
     const struct explore_result *r = &total->result;
     print_head(settings);
     print_judged(model);
-    (void)printf("%llu states, %llu transitions, depth %llu, %.2f s\n",
+    (void)printf("%llu states, %llu transitions, depth %llu, %.2f s, %llu bytes a state\n",
                  (unsigned long long)total->states, (unsigned long long)total->transitions,
-                 (unsigned long long)total->depth, total->wall_s);
+                 (unsigned long long)total->depth, total->wall_s,
+                 (unsigned long long)(r->progress.bytes / (r->progress.states + 1)));
     switch (r->verdict) {
     case EXPLORE_EXHAUSTED:
         (void)printf("exhausted: no property that is judged breaks within these bounds; messages "
@@ -310,6 +336,8 @@ static void print_json(struct explore_model *model, const struct settings *setti
     cv__json_uint(&json, "transitions", total->transitions);
     cv__json_uint(&json, "depth", total->depth);
     cv__json_double(&json, "seconds", total->wall_s);
+    cv__json_uint(&json, "bytes", r->progress.bytes);
+    cv__json_uint(&json, "disk_bytes", r->progress.disk_bytes);
     cv__json_double(&json, "miss_probability_below", total->miss);
     if (r->verdict == EXPLORE_STOPPED) {
         cv__json_text(&json, "stopped_by", r->why);
@@ -388,7 +416,11 @@ static int explore(struct settings *settings)
         }
         struct explore_limits limits = settings->limits;
         limits.wall_s_max -= total.wall_s;
-        explore_search(model, &limits, &total.result);
+        if (explore_search(model, &limits, &total.result, &why) != CV_OK) {
+            explore_model_fini(model);
+            free(model);
+            return cv__cannot("%s", why.text);
+        }
         add_up(&total, &limits);
         if (total.result.verdict != EXPLORE_EXHAUSTED || way + 1 == ways) {
             break;
@@ -407,6 +439,12 @@ static int explore(struct settings *settings)
     return status;
 }
 
+static uint32_t processor_count(void)
+{
+    const long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count > 0 && count <= 64 ? (uint32_t)count : 1;
+}
+
 static int run(int argc, char **argv)
 {
     struct settings settings = {
@@ -414,11 +452,16 @@ static int run(int argc, char **argv)
         .limits = {.states_max = 100000000,
                    .bytes_max = (uint64_t)4 << 30,
                    .wall_s_max = 1e9,
+                   .threads = processor_count(),
                    .stop = &is_interrupted,
                    .progress = isatty(STDERR_FILENO) == 1 ? show_progress : NULL},
     };
     if (!parse_options(argc, argv, &settings)) {
         return EXIT_USAGE;
+    }
+    if (settings.limits.save_path != NULL && (settings.limits.bit_bytes > 0 || settings.drifts)) {
+        return cv__wrong_usage("--resume is for one search with whole hashes: neither with "
+                               "--bitstate nor with --drift");
     }
     if (argc - optind != 1) {
         return cv__wrong_usage("which protocol? usage: conclave explore PROTOCOL [options]");
@@ -454,7 +497,14 @@ const struct cv_verb cv__verb_explore = {
         "  --horizon TICKS  instants older than this are not told apart; default 16, pole 40\n"
         "  --states N       stop after so many states; default 100 million\n"
         "  --time T         stop after so long, as in 60s\n"
-        "  --memory MB      stop when so much memory is used; default 4096\n"
+        "  --memory MB      states that wait go to disk, and then it stops, when so much is used;\n"
+        "                   default 4096\n"
+        "  --threads N      default: one for each processor\n"
+        "  --bitstate MB    keep three bits of each state, in so much memory: more states, some "
+        "of\n"
+        "                   which are missed\n"
+        "  --resume FILE    go on with the search that was saved there; save it when it is "
+        "stopped\n"
         "  --scenario FILE  write a violation as a scenario that 'conclave sim' replays, if it can "
         "be\n"
         "  --json           one object\n\n"

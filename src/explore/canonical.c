@@ -8,18 +8,20 @@
 #define CLASSIC_SMALL "delta=1t heartbeat=2t timeout=5t"
 
 static const struct explore_row rows[] = {
-    {"bully", CLASSIC_SMALL, 16, false, NULL},
-    {"bully-improved", CLASSIC_SMALL, 16, false, NULL},
-    {"bully-modified", CLASSIC_SMALL, 16, false, NULL},
-    {"ring", CLASSIC_SMALL, 16, false, explore_canonical_ring},
-    {"ring-modified", CLASSIC_SMALL, 16, false, explore_canonical_ring},
+    {"bully", CLASSIC_SMALL, "", 16, false, NULL},
+    {"bully-improved", CLASSIC_SMALL, "", 16, false, NULL},
+    {"bully-modified", CLASSIC_SMALL, "", 16, false, NULL},
+    {"ring", CLASSIC_SMALL, "", 16, false, explore_canonical_ring},
+    {"ring-modified", CLASSIC_SMALL, "", 16, false, explore_canonical_ring},
     {"pole", "delta=1t sigma=0t heartbeat=2t timeout=5t lease=8t round=3t",
+     "timeout=6t lease=10t round=4t",
      40 /* four leases: how slow a claim was is noted up to two, and half of that is told */, true,
      explore_canonical_pole},
-    {"lease", "lease=9t renew=3t retry=1t retry-max=2t timeout=3t poll=9t rest=11t", 24, false,
-     explore_canonical_lease},
-    {"anon", "eta=2t eps=6t sequencer-time=2t R=2", 24, false, explore_canonical_anon},
-    {"local", "delta=2t ep=2t sigma=0t expires=7t lock=8t", 16, true, explore_canonical_local},
+    {"lease", "lease=9t renew=3t retry=1t retry-max=2t timeout=3t poll=9t rest=11t",
+     "lease=12t poll=12t rest=14t", 24, false, explore_canonical_lease},
+    {"anon", "eta=2t eps=6t sequencer-time=2t R=2", "eps=18t", 24, false, explore_canonical_anon},
+    {"local", "delta=2t ep=2t sigma=0t expires=7t lock=8t", "delta=4t expires=10t lock=14t", 16,
+     true, explore_canonical_local},
 };
 
 const struct explore_row *explore_row_find(const struct cv_protocol *protocol)
@@ -77,12 +79,17 @@ static void canonical_judged(const struct explore_model *model, struct explore_w
 static void canonical_owners(const struct explore_model *model, struct explore_header *h)
 {
     if ((model->judged & CV_PROP(LEADER_ORDER)) == 0) {
-        memset(h->owner, 0, sizeof h->owner);
+        if (h->owner_count > 0) {
+            memset(h->owner, 0, sizeof h->owner);
+        }
         h->owner_count = 0;
         return;
     }
     for (uint32_t i = 0; i < EXPLORE_TOKENS; i++) { /* an assignment may copy padding */
         struct cv_token_owner *owner = &h->owner[i];
+        if (owner->leader == CV_ID_NONE) {
+            continue;
+        }
         const uint64_t token = owner->token;
         const uint64_t label = owner->label;
         const cv_id leader = owner->leader;

@@ -17,6 +17,7 @@
 struct explore_row {
     const char *protocol;
     const char *options;    /* as in name=value name=value; times in ticks: 2t */
+    const char *drifting;   /* besides, where clocks drift by 1/11: longer times bear that */
     uint32_t horizon_ticks; /* no core looks at how much older than this an instant is */
     bool uses_bounds;       /* its core looks at the bound on a message's delay */
     void (*canonical)(const struct explore_model *model, struct explore_world *world);

@@ -27,12 +27,15 @@ static uint64_t turned(uint64_t seq, uint64_t shift)
 static void turn_ring(struct pole *p, uint64_t shift, int64_t now_ns)
 {
     int64_t sent_ns[POLE_BEATS_KEPT];
-    for (uint32_t i = 0; i < POLE_BEATS_KEPT; i++) {
-        sent_ns[(i - shift) % POLE_BEATS_KEPT] = p->sent_ns[i];
+    const uint32_t turn = (uint32_t)(shift % POLE_BEATS_KEPT);
+    if (turn != 0) {
+        memcpy(sent_ns, p->sent_ns + turn, sizeof sent_ns - turn * sizeof *sent_ns);
+        memcpy(sent_ns + (POLE_BEATS_KEPT - turn), p->sent_ns, turn * sizeof *sent_ns);
+        memcpy(p->sent_ns, sent_ns, sizeof sent_ns);
     }
     for (uint32_t i = 0; i < POLE_BEATS_KEPT; i++) {
         /* Whoever follows it now prolongs nothing: a lease has passed since. */
-        p->sent_ns[i] = sent_ns[i] + p->lease_ns <= now_ns ? 0 : sent_ns[i];
+        p->sent_ns[i] = p->sent_ns[i] + p->lease_ns <= now_ns ? 0 : p->sent_ns[i];
     }
     p->seq = SEQ;
 }

@@ -454,6 +454,9 @@ static void describe(struct explore_model *model, const struct explore_choice *c
         [EXPLORE_ACT_WAKE] = "goes on",
         [EXPLORE_ACT_RESIGN] = "is asked to resign",
     };
+    if (model->say == NULL) {
+        return;
+    }
     switch (choice->act) {
     case EXPLORE_ACT_END:
         break;

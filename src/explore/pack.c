@@ -1,9 +1,6 @@
 /* src/explore/pack.c - worlds in few bytes; see pack.h. */
 #include "explore/pack.h"
 
-#include "base/memory.h"
-
-#include <stdlib.h>
 #include <string.h>
 
 /* The low four bits of a value say what the rest is: 0 a number, 1 to 8 the distance to what that
@@ -68,29 +65,96 @@ static const uint8_t *get_word(const uint8_t *at, uint64_t *ret_word)
 
 size_t explore_pack_bytes_max(const struct explore_model *model)
 {
-    const size_t words =
-        (model->fixed_bytes + EXPLORE_MESSAGES_MAX * model->message_bytes) / sizeof(uint64_t);
-    return 16 + words * 20; /* ten bytes for each of the two numbers */
+    return 16 + explore_words_max(model) * 20; /* ten bytes for each of the two numbers */
 }
 
-size_t explore_pack(const struct explore_model *model, const struct explore_world *first,
-                    const struct explore_world *world, uint8_t *ret_bytes)
+uint32_t explore_words_max(const struct explore_model *model)
 {
-    const uint64_t *word = (const uint64_t *)world;
-    const uint64_t *same = (const uint64_t *)first;
-    const size_t fixed = model->fixed_bytes / sizeof *word;
-    const size_t count = explore_world_bytes(model, world) / sizeof *word;
-    uint8_t *at = put(ret_bytes, count);
-    size_t skipped = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (word[i] == (i < fixed ? same[i] : 0)) {
-            skipped++;
-        } else {
-            at = put_word(put(at, skipped), word[i]);
-            skipped = 0;
+    return (uint32_t)((model->fixed_bytes + EXPLORE_MESSAGES_MAX * model->message_bytes) /
+                      sizeof(uint64_t));
+}
+
+/* Which of eight words differ, as bits. */
+static inline uint32_t differing(const uint64_t *word, const uint64_t *same)
+{
+    uint32_t bits = 0;
+    for (uint32_t i = 0; i < 8; i++) {
+        bits |= (uint32_t)(word[i] != same[i]) << i;
+    }
+    return bits;
+}
+
+/* Eight words at a time: most are as at the beginning. */
+static uint32_t compare(const uint64_t *word, const uint64_t *same, uint32_t count, uint32_t first,
+                        uint16_t *ret_place)
+{
+    uint32_t found = 0;
+    uint32_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        for (uint32_t bits = differing(word + i, same + i); bits != 0; bits &= bits - 1) {
+            ret_place[found++] = (uint16_t)(first + i + (uint32_t)__builtin_ctz(bits));
         }
     }
-    at = put(at, skipped);
+    for (; i < count; i++) {
+        ret_place[found] = (uint16_t)(first + i);
+        found += word[i] != same[i];
+    }
+    return found;
+}
+
+uint32_t explore_differences(const struct explore_model *model, const struct explore_world *first,
+                             const struct explore_world *world, uint16_t *ret_place)
+{
+    static const uint64_t zero[64]; /* a message has fewer words */
+    const uint64_t *word = (const uint64_t *)world;
+    const uint32_t fixed = (uint32_t)(model->fixed_bytes / sizeof *word);
+    const uint32_t one = (uint32_t)(model->message_bytes / sizeof *word);
+    CV_ASSERT(one <= COUNT_OF(zero));
+    uint32_t count = compare(word, (const uint64_t *)first, fixed, 0, ret_place);
+    for (uint32_t i = 0; i < world->h.message_count; i++) {
+        const uint32_t at = fixed + i * one;
+        count += compare(word + at, zero, one, at, ret_place + count);
+    }
+    return count;
+}
+
+/* Both halves of the product: each bit of the result depends on every bit of both. */
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+    const unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+uint64_t explore_hash(const struct explore_world *world, const uint16_t *place, uint32_t count)
+{
+    const uint64_t *word = (const uint64_t *)world;
+    uint64_t a = UINT64_C(0xa0761d6478bd642f) ^ world->h.message_count;
+    uint64_t b = UINT64_C(0xe7037ed1a0b428db) ^ count;
+    uint32_t i = 0;
+    for (; i + 2 <= count; i += 2) { /* two lanes, so that one product need not wait for another */
+        const uint64_t place_a = place[i] * UINT64_C(0x9e3779b97f4a7c15);
+        const uint64_t place_b = place[i + 1] * UINT64_C(0xc2b2ae3d27d4eb4f);
+        a = mix(a ^ word[place[i]], UINT64_C(0x8ebc6af09c88c6e3) + place_a);
+        b = mix(b ^ word[place[i + 1]], UINT64_C(0x589965cc75374cc3) + place_b);
+    }
+    if (i < count) {
+        a = mix(a ^ word[place[i]] ^ place[i], UINT64_C(0x1d8e4e27c47d124f));
+    }
+    return mix(a ^ UINT64_C(0xeb44accab455d165), mix(b, UINT64_C(0x9e3779b97f4a7c15)) | 1);
+}
+
+size_t explore_pack(const struct explore_model *model, const struct explore_world *world,
+                    const uint16_t *place, uint32_t count, uint8_t *ret_bytes)
+{
+    const uint64_t *word = (const uint64_t *)world;
+    const uint32_t all = (uint32_t)(explore_world_bytes(model, world) / sizeof *word);
+    uint8_t *at = put(ret_bytes, all);
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        at = put_word(put(at, place[i] - next), word[place[i]]);
+        next = place[i] + 1u;
+    }
+    at = put(at, all - next);
     return (size_t)(at - ret_bytes);
 }
 
@@ -112,68 +176,5 @@ void explore_unpack(const struct explore_model *model, const struct explore_worl
         }
         CV_ASSERT(i < count);
         at = get_word(at, &word[i++]);
-    }
-}
-
-/* ---- The queue ------------------------------------------------------------------------------- */
-
-#define CHUNK_BYTES (1u << 20)
-
-struct explore_chunk {
-    struct explore_chunk *next;
-    size_t begin, end;
-    uint8_t bytes[CHUNK_BYTES];
-};
-
-void explore_fifo_push(struct explore_fifo *fifo, uint32_t id, const uint8_t *bytes, size_t count)
-{
-    const uint32_t head[2] = {id, (uint32_t)count};
-    const size_t needed = sizeof head + count;
-    CV_ASSERT(needed <= CHUNK_BYTES);
-    if (fifo->last == NULL || fifo->last->end + needed > CHUNK_BYTES) {
-        struct explore_chunk *chunk = cv__allocate(1, sizeof *chunk);
-        if (fifo->last != NULL) {
-            fifo->last->next = chunk;
-        } else {
-            fifo->first = chunk;
-        }
-        fifo->last = chunk;
-        fifo->bytes += sizeof *chunk;
-    }
-    struct explore_chunk *chunk = fifo->last;
-    memcpy(chunk->bytes + chunk->end, head, sizeof head);
-    memcpy(chunk->bytes + chunk->end + sizeof head, bytes, count);
-    chunk->end += needed;
-    fifo->count++;
-}
-
-bool explore_fifo_pop(struct explore_fifo *fifo, uint32_t *ret_id, uint8_t *ret_bytes)
-{
-    struct explore_chunk *chunk = fifo->first;
-    if (chunk != NULL && chunk->begin == chunk->end) {
-        fifo->first = chunk->next;
-        fifo->last = chunk->next != NULL ? fifo->last : NULL;
-        fifo->bytes -= sizeof *chunk;
-        free(chunk);
-        chunk = fifo->first;
-    }
-    if (chunk == NULL) {
-        return false;
-    }
-    uint32_t head[2];
-    memcpy(head, chunk->bytes + chunk->begin, sizeof head);
-    memcpy(ret_bytes, chunk->bytes + chunk->begin + sizeof head, head[1]);
-    *ret_id = head[0];
-    chunk->begin += sizeof head + head[1];
-    fifo->count--;
-    return true;
-}
-
-void explore_fifo_fini(struct explore_fifo *fifo)
-{
-    while (fifo->first != NULL) {
-        struct explore_chunk *next = fifo->first->next;
-        free(fifo->first);
-        fifo->first = next;
     }
 }

@@ -8,23 +8,20 @@
 
 #include "explore/world.h"
 
-/* An upper bound on the bytes of one. */
+/* Words of a world, at most; and an upper bound on the bytes of a packed one. */
+uint32_t explore_words_max(const struct explore_model *model);
 size_t explore_pack_bytes_max(const struct explore_model *model);
 
-size_t explore_pack(const struct explore_model *model, const struct explore_world *first,
-                    const struct explore_world *world, uint8_t *ret_bytes);
+/* Places of the words that differ from those of the first world, in ret_place[words_max]. */
+uint32_t explore_differences(const struct explore_model *model, const struct explore_world *first,
+                             const struct explore_world *world, uint16_t *ret_place);
+
+/* Of all that differs, and so of the whole world. */
+uint64_t explore_hash(const struct explore_world *world, const uint16_t *place, uint32_t count);
+
+size_t explore_pack(const struct explore_model *model, const struct explore_world *world,
+                    const uint16_t *place, uint32_t count, uint8_t *ret_bytes);
 void explore_unpack(const struct explore_model *model, const struct explore_world *first,
                     const uint8_t *bytes, struct explore_world *ret_world);
-
-/* Packed worlds in the order in which they came. */
-struct explore_fifo {
-    struct explore_chunk *first, *last;
-    uint64_t count, bytes;
-};
-
-void explore_fifo_push(struct explore_fifo *fifo, uint32_t id, const uint8_t *bytes, size_t count);
-/* False: it is empty. */
-bool explore_fifo_pop(struct explore_fifo *fifo, uint32_t *ret_id, uint8_t *ret_bytes);
-void explore_fifo_fini(struct explore_fifo *fifo);
 
 #endif

@@ -2,25 +2,45 @@
 #include "explore/search.h"
 
 #include "base/memory.h"
+#include "explore/checkpoint.h"
 #include "explore/choices.h"
 #include "explore/pack.h"
-#include "explore/visited.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#define THREADS_MAX 64u
+#define SHARED_FROM 64u /* fewer worlds of one distance are not worth a second thread */
+
 struct search {
-    struct explore_model *model;
     const struct explore_limits *limits;
     struct explore_result *result;
-    struct explore_visited visited;
-    struct explore_fifo fifo;
-    struct explore_world *first, *from, *to;
+    struct explore_state s;      /* what a checkpoint keeps */
+    struct explore_world *first; /* what worlds are packed against; never changes */
+    double began_s;
+
+    _Atomic bool is_stopping;
+    _Atomic uint64_t transitions, waiting; /* waiting: found in this round */
+    pthread_mutex_t lock;                  /* of all that follows, and of s.level and s.spool */
+    const char *why;
+    struct explore_end end; /* why a path ended: of a violation, or of a bound of the world */
+    uint32_t end_id;
+    uint32_t end_choice; /* EXPLORE_NO_WORLD: it was broken from the beginning */
+    double told_s;
+};
+
+/* One thread. */
+struct worker {
+    struct search *search;
+    struct explore_model *model;
+    struct explore_world *from, *to;
+    struct explore_fifo next;
+    uint16_t *place;
     uint8_t *packed;
-    uint32_t level_end; /* the worlds from here on are one choice further away */
-    double began_s, told_s;
+    pthread_t thread;
 };
 
 static double now_s(void)
@@ -30,160 +50,319 @@ static double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static void break_at(struct search *s, uint32_t id, const uint32_t *last_choice)
+/* ---- The end --------------------------------------------------------------------------------- */
+
+static void note_end(struct search *s, const struct explore_end *end, uint32_t id, uint32_t choice)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    if (!s->end.is_broken) { /* the first violation counts, and more than any bound */
+        s->end = *end;
+        s->end_id = id;
+        s->end_choice = choice;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    s->is_stopping = s->is_stopping || end->is_broken;
+}
+
+/* The way from the beginning to a violation. */
+static void trace_back(struct search *s)
 {
     struct explore_result *r = s->result;
-    r->verdict = EXPLORE_BROKEN;
-    r->property = s->model->end.property;
-    (void)snprintf(r->detail, sizeof r->detail, "%s", s->model->end.detail);
-    uint32_t count = last_choice != NULL;
-    for (uint32_t at = id; at != 0; at = s->visited.item[at].parent) {
-        count++;
+    uint32_t count = s->end_choice != EXPLORE_NO_WORLD;
+    for (uint32_t at = s->end_id; at != EXPLORE_NO_WORLD && count > 0;) {
+        at = explore_visited_at(&s->s.visited, at).parent;
+        count += at != EXPLORE_NO_WORLD;
     }
     r->path = cv__allocate(count + 1, sizeof *r->path);
     r->path_count = count;
-    if (last_choice != NULL) {
-        r->path[--count] = *last_choice;
-    }
-    for (uint32_t at = id; at != 0; at = s->visited.item[at].parent) {
-        r->path[--count] = s->visited.item[at].choice;
-    }
-    CV_ASSERT(count == 0);
-}
-
-/* A world that was reached and may go on. */
-static void meet(struct search *s, struct explore_world *world, uint32_t parent, uint32_t choice)
-{
-    const uint64_t hash = explore_hash(world, explore_world_bytes(s->model, world));
-    if (explore_visited_add(&s->visited, hash, parent, choice)) {
-        const size_t bytes = explore_pack(s->model, s->first, world, s->packed);
-        explore_fifo_push(&s->fifo, s->visited.count - 1, s->packed, bytes);
+    uint32_t choice = s->end_choice;
+    for (uint32_t at = s->end_id; count > 0;) {
+        r->path[--count] = choice;
+        const struct explore_step step = explore_visited_at(&s->s.visited, at);
+        choice = step.choice;
+        at = step.parent;
     }
 }
 
-static void note_bound(struct search *s)
+static void conclude(struct search *s)
 {
     struct explore_result *r = s->result;
-    r->why = "a bound of the explored world";
-    (void)snprintf(r->detail, sizeof r->detail, "%s", s->model->end.detail);
-}
-
-/* All that may happen in one world. False: a property broke. */
-static bool expand(struct search *s, uint32_t id)
-{
-    struct explore_choice choice[EXPLORE_CHOICES_MAX];
-    const uint32_t count = explore_choices(s->model, s->from, choice);
-    for (uint32_t i = 0; i < count; i++) {
-        s->result->progress.transitions++;
-        memset(&s->model->end, 0, sizeof s->model->end);
-        explore_world_copy(s->model, s->to, s->from);
-        const bool is_new = explore_do(s->model, s->to, &choice[i]);
-        const bool goes_on = is_new && !s->model->end.is_broken && !s->model->end.is_bound &&
-                             explore_settle(s->model, s->to);
-        if (s->model->end.is_broken) {
-            break_at(s, id, &i);
-            return false;
-        }
-        if (s->model->end.is_bound) {
-            note_bound(s);
-        } else if (goes_on) {
-            meet(s, s->to, id, i);
-        }
+    (void)snprintf(r->detail, sizeof r->detail, "%s", s->end.detail);
+    if (s->end.is_broken) {
+        r->verdict = EXPLORE_BROKEN;
+        r->property = s->end.property;
+        trace_back(s);
+        return;
     }
-    return true;
+    r->why = s->why;
+    if (r->why == NULL && s->end.is_bound) {
+        r->why = "a bound of the explored world";
+    }
+    if (r->why == NULL && s->limits->bit_bytes > 0) {
+        r->why = "being a bit-state search, which may have missed states (--bitstate)";
+    }
+    r->verdict = r->why == NULL ? EXPLORE_EXHAUSTED : EXPLORE_STOPPED;
 }
 
 static void measure(struct search *s)
 {
     struct explore_progress *p = &s->result->progress;
-    p->states = s->visited.count;
-    p->frontier = s->fifo.count;
-    p->bytes = explore_visited_bytes(&s->visited) + s->fifo.bytes;
-    p->wall_s = now_s() - s->began_s;
+    p->states = s->s.visited.count;
+    p->transitions = s->transitions;
+    p->frontier = s->s.level.count + s->waiting;
+    p->bytes = explore_visited_bytes(&s->s.visited) + s->s.level.bytes;
+    p->disk_bytes = s->s.spool.written_bytes;
+    p->depth = s->s.depth;
+    p->wall_s = s->s.earlier_s + now_s() - s->began_s;
 }
 
-/* Why the search must stop now; NULL: it need not. */
+/* Why the search must stop now; NULL: it need not. With the lock. */
 static const char *reason_to_stop(struct search *s)
 {
     const struct explore_limits *limits = s->limits;
-    if (limits->stop != NULL && *limits->stop != 0) {
-        return "it was interrupted";
-    }
-    if (s->visited.count >= limits->states_max) {
-        return "the number of states (--states)";
-    }
-    if (s->result->progress.transitions % 64 != 0) {
-        return NULL; /* the clock is not looked at for every world */
-    }
     measure(s);
     const struct explore_progress *p = &s->result->progress;
     if (limits->progress != NULL && p->wall_s - s->told_s >= 1) {
         s->told_s = p->wall_s;
         limits->progress(limits->context, p);
     }
-    if (p->bytes > limits->bytes_max) {
+    if (limits->stop != NULL && *limits->stop != 0) {
+        return "it was interrupted";
+    }
+    if (p->states >= limits->states_max) {
+        return "the number of states (--states)";
+    }
+    if (p->bytes - s->s.level.bytes > limits->bytes_max) {
         return "memory (--memory)";
     }
     return p->wall_s > limits->wall_s_max ? "time (--time)" : NULL;
 }
 
-static void run(struct search *s)
+static void look_around(struct worker *w)
 {
-    struct explore_result *r = s->result;
-    memset(&s->model->end, 0, sizeof s->model->end);
-    explore_world_begin(s->model, s->first);
-    const bool goes_on = !s->model->end.is_broken && explore_settle(s->model, s->first);
-    if (s->model->end.is_broken) {
-        break_at(s, 0, NULL);
-        return;
+    struct search *s = w->search;
+    (void)pthread_mutex_lock(&s->lock);
+    const char *why = reason_to_stop(s);
+    const uint64_t bytes = s->result->progress.bytes + w->next.bytes;
+    if (why == NULL && bytes > s->limits->bytes_max &&
+        !(explore_fifo_spill(&s->s.level, &s->s.spool) &&
+          explore_fifo_spill(&w->next, &s->s.spool))) {
+        why = "memory, and no room on disk for what waits (--memory)";
     }
-    if (goes_on) {
-        meet(s, s->first, 0, 0);
+    if (why != NULL && s->why == NULL) {
+        s->why = why;
+        s->is_stopping = true;
     }
-    s->level_end = 1;
-    uint32_t id;
-    while (explore_fifo_pop(&s->fifo, &id, s->packed)) {
-        if (id == s->level_end) {
-            s->level_end = s->visited.count;
-            r->progress.depth++;
-        }
-        explore_unpack(s->model, s->first, s->packed, s->from);
-        if (!expand(s, id)) {
-            return;
-        }
-        const char *why = reason_to_stop(s);
-        if (why != NULL) {
-            r->why = why;
-            r->verdict = EXPLORE_STOPPED;
-            return;
-        }
-    }
-    r->verdict = r->why == NULL ? EXPLORE_EXHAUSTED : EXPLORE_STOPPED;
+    (void)pthread_mutex_unlock(&s->lock);
 }
 
-void explore_search(struct explore_model *model, const struct explore_limits *limits,
-                    struct explore_result *ret_result)
+/* ---- Looking at worlds ----------------------------------------------------------------------- */
+
+/* A world that was reached and may go on. */
+static void meet(struct worker *w, uint32_t parent, uint32_t choice)
 {
+    struct search *s = w->search;
+    const uint32_t count = explore_differences(w->model, s->first, w->to, w->place);
+    uint32_t id;
+    if (explore_visited_add(&s->s.visited, explore_hash(w->to, w->place, count), parent, choice,
+                            &id)) {
+        const size_t bytes = explore_pack(w->model, w->to, w->place, count, w->packed);
+        explore_fifo_push(&w->next, id, w->packed, bytes);
+        (void)atomic_fetch_add(&s->waiting, 1);
+    }
+}
+
+/* All that may happen in one world. */
+static void expand(struct worker *w, uint32_t id)
+{
+    struct explore_choice choice[EXPLORE_CHOICES_MAX];
+    struct explore_model *model = w->model;
+    const uint32_t count = explore_choices(model, w->from, choice);
+    for (uint32_t i = 0; i < count; i++) {
+        memset(&model->end, 0, offsetof(struct explore_end, detail) + 1);
+        struct explore_world *to = w->to;
+        explore_world_copy(model, to, w->from);
+        const bool is_new = explore_do(model, to, &choice[i]);
+        const bool goes_on =
+            is_new && !model->end.is_broken && !model->end.is_bound && explore_settle(model, to);
+        if (model->end.is_broken || model->end.is_bound) {
+            note_end(w->search, &model->end, id, i);
+        } else if (goes_on) {
+            meet(w, id, i);
+        }
+    }
+    (void)atomic_fetch_add(&w->search->transitions, count);
+}
+
+static struct explore_chunk *take(struct search *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    struct explore_chunk *chunk = explore_fifo_take(&s->s.level, &s->s.spool);
+    (void)pthread_mutex_unlock(&s->lock);
+    return chunk;
+}
+
+static void *work(void *argument)
+{
+    struct worker *w = argument;
+    struct search *s = w->search;
+    struct explore_chunk *chunk = NULL;
+    uint32_t looked = 0;
+    while (!s->is_stopping && (chunk = take(s)) != NULL) {
+        uint32_t id;
+        const uint8_t *bytes;
+        while (!s->is_stopping && explore_chunk_next(chunk, &id, &bytes)) {
+            explore_unpack(w->model, s->first, bytes, w->from);
+            expand(w, id);
+            if (++looked % 32 == 0 || s->s.visited.count >= s->limits->states_max) {
+                look_around(w);
+            }
+        }
+        if (s->is_stopping) {
+            (void)pthread_mutex_lock(&s->lock);
+            explore_fifo_put_back(&s->s.level, chunk);
+            (void)pthread_mutex_unlock(&s->lock);
+        } else {
+            explore_chunk_free(chunk);
+        }
+    }
+    return NULL;
+}
+
+/* ---- Beginning ------------------------------------------------------------------------------- */
+
+static void worker_init(struct worker *w, struct search *s, struct explore_model *model,
+                        bool is_first)
+{
+    w->search = s;
+    w->model = model;
+    if (!is_first) {
+        struct cv_errtext why;
+        w->model = cv__allocate(1, sizeof *w->model);
+        *w->model = *model;
+        const int error = explore_model_init(w->model, &why);
+        CV_ASSERT(error == CV_OK); /* as it was for the first */
+    }
+    w->from = explore_world_new(model);
+    w->to = explore_world_new(model);
+    w->place = cv__allocate(explore_words_max(model) + 1, sizeof *w->place);
+    w->packed = cv__allocate(1, explore_pack_bytes_max(model));
+}
+
+static void worker_fini(struct worker *w, bool is_first)
+{
+    if (!is_first) {
+        explore_model_fini(w->model);
+        free(w->model);
+    }
+    explore_fifo_fini(&w->next);
+    free(w->from);
+    free(w->to);
+    free(w->place);
+    free(w->packed);
+}
+
+/* What one worker found is the next round's, or, if it was stopped, waits beside what is left. */
+static void collect(struct search *s, struct worker *worker, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        explore_fifo_join(&s->s.next, &worker[i].next);
+    }
+    if (s->s.level.count == 0) {
+        explore_fifo_fini(&s->s.level); /* an empty chunk may be left */
+        s->s.level = s->s.next;
+        s->s.next = (struct explore_fifo){0};
+        s->waiting = 0;
+        s->s.depth += s->s.level.count > 0;
+    }
+}
+
+static void look_at_all(struct search *s, struct worker *worker, uint32_t count)
+{
+    while (s->s.level.count > 0 && !s->is_stopping) {
+        uint32_t running = 1;
+        while (running < count && s->s.level.count >= SHARED_FROM * running &&
+               pthread_create(&worker[running].thread, NULL, work, &worker[running]) == 0) {
+            running++;
+        }
+        (void)work(&worker[0]);
+        for (uint32_t i = 1; i < running; i++) {
+            (void)pthread_join(worker[i].thread, NULL);
+        }
+        collect(s, worker, count);
+    }
+}
+
+/* The first world; all others are packed against it. */
+static void begin(struct search *s, struct worker *w)
+{
+    struct explore_model *model = w->model;
+    memset(&model->end, 0, sizeof model->end);
+    explore_world_begin(model, s->first);
+    const bool goes_on = !model->end.is_broken && explore_settle(model, s->first);
+    if (model->end.is_broken) {
+        note_end(s, &model->end, EXPLORE_NO_WORLD, EXPLORE_NO_WORLD);
+    } else if (goes_on && s->s.visited.count == 0) {
+        explore_world_copy(model, w->to, s->first);
+        meet(w, EXPLORE_NO_WORLD, 0);
+        explore_fifo_join(&s->s.level, &w->next);
+        s->waiting = 0;
+    }
+}
+
+static int search_all(struct search *s, struct explore_model *model, struct cv_errtext *reterr)
+{
+    const char *path = s->limits->save_path;
+    int error = path != NULL ? explore_checkpoint_read(model, &s->s, path, reterr) : CV_OK;
+    if (error != CV_OK) {
+        return error;
+    }
+    s->transitions = s->s.transitions;
+    const uint32_t asked = s->limits->threads > 0 ? s->limits->threads : 1;
+    const uint32_t count = asked < THREADS_MAX ? asked : THREADS_MAX;
+    struct worker *worker = cv__allocate(count, sizeof *worker);
+    for (uint32_t i = 0; i < count; i++) {
+        worker_init(&worker[i], s, model, i == 0);
+    }
+    begin(s, &worker[0]);
+    look_at_all(s, worker, count);
+    measure(s);
+    conclude(s);
+    s->result->miss = explore_visited_miss(&s->s.visited);
+    s->s.transitions = s->transitions;
+    s->s.earlier_s = s->result->progress.wall_s;
+    if (path != NULL && s->result->verdict == EXPLORE_STOPPED && s->why != NULL) {
+        error = explore_checkpoint_write(model, &s->s, path, reterr);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        worker_fini(&worker[i], i == 0);
+    }
+    free(worker);
+    return error;
+}
+
+int explore_search(struct explore_model *model, const struct explore_limits *limits,
+                   struct explore_result *ret_result, struct cv_errtext *reterr)
+{
+    CV_ASSERT(limits->bit_bytes == 0 || limits->save_path == NULL);
     memset(ret_result, 0, sizeof *ret_result);
-    struct search s = {
-        .model = model,
-        .limits = limits,
-        .result = ret_result,
-        .first = explore_world_new(model),
-        .from = explore_world_new(model),
-        .to = explore_world_new(model),
-        .packed = cv__allocate(1, explore_pack_bytes_max(model)),
-        .began_s = now_s(),
-    };
-    run(&s);
-    measure(&s);
-    ret_result->miss = explore_visited_miss(&s.visited);
-    explore_visited_fini(&s.visited);
-    explore_fifo_fini(&s.fifo);
-    free(s.first);
-    free(s.from);
-    free(s.to);
-    free(s.packed);
+    struct search *s = cv__allocate(1, sizeof *s);
+    s->limits = limits;
+    s->result = ret_result;
+    s->first = explore_world_new(model);
+    s->began_s = now_s();
+    s->s.spool.descriptor = -1;
+    (void)pthread_mutex_init(&s->lock, NULL); /* cannot fail for such a one */
+    explore_visited_init(&s->s.visited, limits->bit_bytes);
+    const int error = search_all(s, model, reterr);
+    explore_visited_fini(&s->s.visited);
+    explore_fifo_fini(&s->s.level);
+    explore_fifo_fini(&s->s.next);
+    explore_spool_fini(&s->s.spool);
+    (void)pthread_mutex_destroy(&s->lock);
+    free(s->first);
+    free(s);
+    return error;
 }
 
 void explore_replay(struct explore_model *model, const uint32_t *path, uint32_t path_count,

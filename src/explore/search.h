@@ -4,7 +4,12 @@
  * lead to, and its way back is the shortest trace. A search that ends without one has looked at
  * every world within the bounds (explore_verdict); one that was stopped or hit a bound says so and
  * shows nothing.
- * Memory: visited.h for each world, pack.h for each that waits to be looked at. */
+ *
+ * All worlds of one distance are looked at before the next: several threads share them, each with a
+ * model of its own. With more than one thread it is not always the same shortest trace that is
+ * found; everything else is the same.
+ * Memory: visited.h for each world, pack.h for each that waits to be looked at; those are moved to
+ * disk when memory ends. */
 #ifndef CV_EXPLORE_SEARCH_H
 #define CV_EXPLORE_SEARCH_H
 
@@ -30,7 +35,7 @@ struct explore_setting {
 };
 
 struct explore_progress {
-    uint64_t states, transitions, frontier, depth, bytes;
+    uint64_t states, transitions, frontier, depth, bytes, disk_bytes;
     double wall_s;
 };
 
@@ -38,6 +43,9 @@ struct explore_limits {
     uint64_t states_max;
     uint64_t bytes_max;
     double wall_s_max;
+    uint32_t threads;      /* 0: one */
+    uint64_t bit_bytes;    /* > 0: a bit-state search with so much memory for its bits */
+    const char *save_path; /* goes on from there, and is saved there when stopped; may be NULL */
     const volatile sig_atomic_t *stop; /* not 0: stop; may be NULL */
     void (*progress)(void *context, const struct explore_progress *progress); /* may be NULL */
     void *context;
@@ -64,8 +72,10 @@ struct explore_result {
 CV_NODISCARD int explore_open(const struct explore_setting *setting, struct explore_model *model,
                               struct cv_errtext *reterr);
 
-void explore_search(struct explore_model *model, const struct explore_limits *limits,
-                    struct explore_result *ret_result);
+/* CV_E_MALFORMED or CV_E_STORE: save_path cannot be read, is of another search, or cannot be
+ * written; then there is no result. */
+CV_NODISCARD int explore_search(struct explore_model *model, const struct explore_limits *limits,
+                                struct explore_result *ret_result, struct cv_errtext *reterr);
 
 /* Goes a path again and tells what happens. */
 void explore_replay(struct explore_model *model, const uint32_t *path, uint32_t path_count,

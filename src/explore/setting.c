@@ -64,6 +64,9 @@ static int configure(struct explore_model *model, const struct explore_setting *
         model->config[i].drift_ppb = setting->rates != NULL ? DRIFT_PPB : 0;
     }
     int error = set_defaults(model, row->options, reterr);
+    if (error == CV_OK && setting->rates != NULL) {
+        error = set_defaults(model, row->drifting, reterr);
+    }
     for (uint32_t i = 0; error == CV_OK && i < setting->option_count; i++) {
         error = set_option(model, setting->option[i], reterr);
     }
@@ -87,8 +90,9 @@ static void set_times(struct explore_model *model, const struct explore_setting 
     }
     model->delay_min_ns = model->tick_ns;
     model->delay_max_ns = setting->delay_max_ticks * model->tick_ns;
+    const uint32_t usual_ticks = row->horizon_ticks * (setting->rates != NULL ? 2 : 1);
     model->horizon_ns =
-        model->tick_ns * (setting->horizon_ticks > 0 ? setting->horizon_ticks : row->horizon_ticks);
+        model->tick_ns * (setting->horizon_ticks > 0 ? setting->horizon_ticks : usual_ticks);
 }
 
 /* Judged at every instant; the others when nothing has disturbed for the settling time. */

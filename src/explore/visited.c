@@ -7,81 +7,151 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Both halves of the product: each bit of the result depends on every bit of both. */
-static uint64_t mix(uint64_t a, uint64_t b)
+void explore_visited_init(struct explore_visited *v, uint64_t bit_bytes)
 {
-    const unsigned __int128 product = (unsigned __int128)a * b;
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
-uint64_t explore_hash(const void *bytes, size_t byte_count)
-{
-    CV_ASSERT(byte_count % 16 == 0 || byte_count % 8 == 0);
-    const uint64_t *word = bytes;
-    const size_t count = byte_count / sizeof *word;
-    uint64_t a = UINT64_C(0xa0761d6478bd642f) ^ count;
-    uint64_t b = UINT64_C(0xe7037ed1a0b428db);
-    size_t i = 0;
-    for (; i + 2 <= count; i += 2) { /* two lanes, so that one product need not wait for another */
-        a = mix(a ^ word[i], UINT64_C(0x8ebc6af09c88c6e3)) + b;
-        b = mix(b ^ word[i + 1], UINT64_C(0x589965cc75374cc3)) ^ a;
+    memset(v, 0, sizeof *v);
+    for (uint32_t i = 0; i < EXPLORE_SHARDS; i++) {
+        (void)pthread_mutex_init(&v->shard[i].lock, NULL); /* cannot fail for such a one */
     }
-    if (i < count) {
-        a = mix(a ^ word[i], UINT64_C(0x1d8e4e27c47d124f)) + b;
+    uint64_t words = 1;
+    while (bit_bytes > 0 && words * 2 * sizeof *v->bit <= bit_bytes) {
+        words *= 2;
     }
-    return mix(a ^ UINT64_C(0xeb44accab455d165), b ^ UINT64_C(0x9e3779b97f4a7c15));
-}
-
-static void enter(struct explore_visited *v, uint32_t index)
-{
-    uint32_t at = (uint32_t)v->item[index].hash & (v->slot_count - 1);
-    while (v->slot[at] != 0) {
-        at = (at + 1) & (v->slot_count - 1);
+    if (bit_bytes > 0) {
+        v->bit = cv__allocate(words, sizeof *v->bit);
+        v->bit_mask = words * 64 - 1;
     }
-    v->slot[at] = index + 1;
-}
-
-static void grow(struct explore_visited *v)
-{
-    free(v->slot);
-    v->slot_count = v->slot_count > 0 ? 2 * v->slot_count : 1u << 12;
-    CV_ASSERT(v->slot_count != 0);
-    v->slot = cv__allocate(v->slot_count, sizeof *v->slot);
-    for (uint32_t i = 0; i < v->count; i++) {
-        enter(v, i);
-    }
-}
-
-bool explore_visited_add(struct explore_visited *v, uint64_t hash, uint32_t parent, uint32_t choice)
-{
-    if (v->count + v->count / 2 >= v->slot_count) {
-        grow(v);
-    }
-    uint32_t at = (uint32_t)hash & (v->slot_count - 1);
-    while (v->slot[at] != 0) {
-        if (v->item[v->slot[at] - 1].hash == hash) {
-            return false;
-        }
-        at = (at + 1) & (v->slot_count - 1);
-    }
-    v->item = cv__grow(v->item, &v->capacity, v->count, sizeof *v->item);
-    v->item[v->count] = (struct explore_visit){hash, parent, choice};
-    v->slot[at] = ++v->count;
-    return true;
-}
-
-double explore_visited_miss(const struct explore_visited *v)
-{
-    return (double)v->count * (double)v->count / 36893488147419103232.0; /* 2^65 */
-}
-
-size_t explore_visited_bytes(const struct explore_visited *v)
-{
-    return v->capacity * sizeof *v->item + v->slot_count * sizeof *v->slot;
 }
 
 void explore_visited_fini(struct explore_visited *v)
 {
-    free(v->item);
-    free(v->slot);
+    for (uint32_t i = 0; i < EXPLORE_SHARDS; i++) {
+        free(v->shard[i].step);
+        free(v->shard[i].hash);
+        free(v->shard[i].slot);
+        (void)pthread_mutex_destroy(&v->shard[i].lock);
+    }
+    free(v->bit);
+}
+
+/* The low bits choose the shard, the next ones the place. */
+static uint32_t place_of(const struct explore_shard *s, uint64_t hash)
+{
+    return (uint32_t)(hash >> EXPLORE_SHARD_BITS) & (s->slot_count - 1);
+}
+
+static void enter(struct explore_shard *s, uint32_t index)
+{
+    uint32_t at = place_of(s, s->hash[index]);
+    while (s->slot[at] != 0) {
+        at = (at + 1) & (s->slot_count - 1);
+    }
+    s->slot[at] = index + 1;
+}
+
+static void make_room(struct explore_shard *s)
+{
+    if (s->count + s->count / 2 < s->slot_count) {
+        return;
+    }
+    free(s->slot);
+    s->slot_count = s->slot_count > 0 ? 2 * s->slot_count : 1u << 8;
+    CV_ASSERT(s->slot_count != 0);
+    s->slot = cv__allocate(s->slot_count, sizeof *s->slot);
+    for (uint32_t i = 0; i < s->count; i++) {
+        enter(s, i);
+    }
+}
+
+static bool is_known(const struct explore_shard *s, uint64_t hash)
+{
+    for (uint32_t at = place_of(s, hash); s->slot[at] != 0; at = (at + 1) & (s->slot_count - 1)) {
+        if (s->hash[s->slot[at] - 1] == hash) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Sets the three bits of a hash. True: all of them were set before. */
+static bool are_bits_set(struct explore_visited *v, uint64_t hash)
+{
+    bool are_set = true;
+    for (uint32_t i = 0; i < 3; i++) {
+        const uint64_t bit = (hash >> (i * 11) ^ hash << (i * 17)) & v->bit_mask;
+        const uint64_t mask = UINT64_C(1) << (bit & 63);
+        are_set = (atomic_fetch_or(&v->bit[bit >> 6], mask) & mask) != 0 && are_set;
+    }
+    return are_set;
+}
+
+static void append_step(struct explore_shard *s, const struct explore_step *step)
+{
+    s->step = cv__grow(s->step, &s->step_capacity, s->count, sizeof *s->step);
+    s->step[s->count++] = *step;
+    CV_ASSERT(s->count < UINT32_MAX >> EXPLORE_SHARD_BITS);
+}
+
+static void append(struct explore_visited *v, struct explore_shard *s, uint64_t hash,
+                   const struct explore_step *step)
+{
+    if (v->bit == NULL) {
+        s->hash = cv__grow(s->hash, &s->hash_capacity, s->count, sizeof *s->hash);
+        s->hash[s->count] = hash;
+        enter(s, s->count);
+    }
+    append_step(s, step);
+    (void)atomic_fetch_add(&v->count, 1);
+}
+
+bool explore_visited_add(struct explore_visited *v, uint64_t hash, uint32_t parent, uint32_t choice,
+                         uint32_t *ret_id)
+{
+    const uint32_t shard = (uint32_t)hash & (EXPLORE_SHARDS - 1);
+    struct explore_shard *s = &v->shard[shard];
+    (void)pthread_mutex_lock(&s->lock);
+    if (v->bit == NULL) {
+        make_room(s);
+    }
+    const bool is_new = v->bit != NULL ? !are_bits_set(v, hash) : !is_known(s, hash);
+    if (is_new) {
+        *ret_id = s->count << EXPLORE_SHARD_BITS | shard;
+        append(v, s, hash, &(struct explore_step){parent, choice});
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return is_new;
+}
+
+void explore_visited_restore(struct explore_visited *v, uint32_t shard, uint64_t hash,
+                             const struct explore_step *step)
+{
+    CV_ASSERT(v->bit == NULL);
+    make_room(&v->shard[shard]);
+    append(v, &v->shard[shard], hash, step);
+}
+
+struct explore_step explore_visited_at(const struct explore_visited *v, uint32_t id)
+{
+    const struct explore_shard *s = &v->shard[id & (EXPLORE_SHARDS - 1)];
+    CV_ASSERT(id >> EXPLORE_SHARD_BITS < s->count);
+    return s->step[id >> EXPLORE_SHARD_BITS];
+}
+
+double explore_visited_miss(const struct explore_visited *v)
+{
+    const double count = (double)v->count;
+    return v->bit != NULL ? 1 : count * count / 36893488147419103232.0; /* 2^65 */
+}
+
+size_t explore_visited_bytes(struct explore_visited *v)
+{
+    size_t bytes = v->bit != NULL ? (v->bit_mask + 1) / 8 : 0;
+    for (uint32_t i = 0; i < EXPLORE_SHARDS; i++) {
+        struct explore_shard *s = &v->shard[i];
+        (void)pthread_mutex_lock(&s->lock);
+        bytes += s->step_capacity * sizeof *s->step + s->hash_capacity * sizeof *s->hash +
+                 s->slot_count * sizeof *s->slot;
+        (void)pthread_mutex_unlock(&s->lock);
+    }
+    return bytes;
 }

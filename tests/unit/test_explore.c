@@ -1,5 +1,6 @@
 /* tests/unit/test_explore.c - the exhaustive search: what it finds, what it says when it ends. */
 #include "explore/choices.h"
+#include "explore/frontier.h"
 #include "explore/pack.h"
 #include "explore/search.h"
 #include "explore/story.h"
@@ -10,6 +11,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct explore_setting small(const char *protocol)
 {
@@ -30,7 +32,7 @@ static struct explore_result search(const struct explore_setting *setting, uint6
         fail_msg("%s: %s", setting->protocol->name, why.text);
     }
     struct explore_result result;
-    explore_search(model, &limits, &result);
+    assert_int_equal(explore_search(model, &limits, &result, &why), CV_OK);
     return result;
 }
 
@@ -232,12 +234,14 @@ static void a_packed_world_is_the_same_world(void **unused)
     struct explore_world *first = explore_world_new(model);
     struct explore_world *world = explore_world_new(model);
     struct explore_world *again = explore_world_new(model);
+    uint16_t *place = calloc(explore_words_max(model) + 1, sizeof *place);
     uint8_t *bytes = malloc(explore_pack_bytes_max(model));
     explore_world_begin(model, first);
     explore_world_copy(model, world, first);
     struct explore_choice choice[EXPLORE_CHOICES_MAX];
     for (uint32_t i = 0; i < 100 && explore_settle(model, world); i++) {
-        const size_t packed = explore_pack(model, first, world, bytes);
+        const uint32_t count = explore_differences(model, first, world, place);
+        const size_t packed = explore_pack(model, world, place, count, bytes);
         assert_in_range(packed, 1, explore_world_bytes(model, world) / 2);
         explore_unpack(model, first, bytes, again);
         assert_memory_equal(again, world, explore_world_bytes(model, world));
@@ -247,45 +251,216 @@ static void a_packed_world_is_the_same_world(void **unused)
     free(first);
     free(world);
     free(again);
+    free(place);
     free(bytes);
     explore_model_fini(model);
     free(model);
+}
+
+/* Takes all that is there, in order. */
+static void expect_worlds(struct explore_fifo *fifo, struct explore_spool *spool, uint32_t count)
+{
+    uint32_t expected = 0;
+    struct explore_chunk *chunk;
+    while ((chunk = explore_fifo_take(fifo, spool)) != NULL) {
+        uint32_t id;
+        const uint8_t *bytes;
+        while (explore_chunk_next(chunk, &id, &bytes)) {
+            assert_int_equal(id, expected);
+            assert_int_equal(bytes[expected % 300], expected % 251);
+            expected++;
+        }
+        explore_chunk_free(chunk);
+    }
+    assert_int_equal(expected, count);
+    assert_int_equal(fifo->count, 0);
+    assert_int_equal(fifo->bytes, 0);
+}
+
+static void push_worlds(struct explore_fifo *fifo, uint32_t count)
+{
+    uint8_t bytes[300];
+    for (uint32_t i = 0; i < count; i++) { /* several chunks */
+        memset(bytes, (int)(i % 251), sizeof bytes);
+        explore_fifo_push(fifo, i, bytes, 1 + i % sizeof bytes);
+    }
 }
 
 static void a_queue_returns_what_came_first(void **unused)
 {
     (void)unused;
     struct explore_fifo fifo = {0};
-    uint8_t bytes[300];
-    uint32_t id;
-    for (uint32_t i = 0; i < 20000; i++) { /* several chunks */
-        memset(bytes, (int)(i % 251), sizeof bytes);
-        explore_fifo_push(&fifo, i, bytes, 1 + i % sizeof bytes);
-    }
-    for (uint32_t i = 0; i < 20000; i++) {
-        assert_true(explore_fifo_pop(&fifo, &id, bytes));
-        assert_int_equal(id, i);
-        assert_int_equal(bytes[i % sizeof bytes], i % 251);
-    }
-    assert_false(explore_fifo_pop(&fifo, &id, bytes));
-    explore_fifo_fini(&fifo);
+    struct explore_spool spool = {.descriptor = -1};
+    push_worlds(&fifo, 20000);
+    assert_int_equal(fifo.count, 20000);
+    expect_worlds(&fifo, &spool, 20000);
+}
+
+static void a_queue_goes_to_disk_and_comes_back(void **unused)
+{
+    (void)unused;
+    struct explore_fifo fifo = {0};
+    struct explore_spool spool = {.descriptor = -1};
+    push_worlds(&fifo, 10000);
+    const uint64_t before = fifo.bytes;
+    assert_true(explore_fifo_spill(&fifo, &spool));
+    assert_true(spool.written_bytes > 1000000);
+    assert_in_range(fifo.bytes, 1, before / 4);
+    struct explore_fifo later = {0};
+    FILE *file = tmpfile();
+    assert_true(explore_fifo_write(&fifo, &spool, file)); /* a checkpoint reads it from disk */
+    rewind(file);
+    assert_true(explore_fifo_read(&later, file));
+    assert_int_equal(fclose(file), 0);
+    expect_worlds(&fifo, &spool, 10000);
+    expect_worlds(&later, &spool, 10000);
+    explore_spool_fini(&spool);
+}
+
+static uint64_t scattered(uint64_t i)
+{
+    return (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 static void visited_knows_what_it_met(void **unused)
 {
     (void)unused;
-    struct explore_visited visited = {0};
-    uint64_t word[3] = {0};
+    struct explore_visited *visited = malloc(sizeof *visited);
+    explore_visited_init(visited, 0);
+    uint32_t id = 0;
     for (uint32_t round = 0; round < 2; round++) {
-        for (word[1] = 0; word[1] < 100000; word[1]++) {
-            const bool is_new =
-                explore_visited_add(&visited, explore_hash(word, sizeof word), 0, 0);
-            assert_int_equal(is_new, round == 0);
+        for (uint32_t i = 0; i < 100000; i++) {
+            assert_int_equal(explore_visited_add(visited, scattered(i), i, 7, &id), round == 0);
+            assert_true(round == 1 || explore_visited_at(visited, id).parent == i);
         }
     }
-    assert_int_equal(visited.count, 100000);
-    assert_true(explore_visited_miss(&visited) < 1e-9);
-    explore_visited_fini(&visited);
+    assert_int_equal(visited->count, 100000);
+    assert_true(explore_visited_miss(visited) < 1e-9);
+    assert_in_range(explore_visited_bytes(visited), 1, 100000 * 60); /* the promise per state */
+    explore_visited_fini(visited);
+    free(visited);
+}
+
+/* ---- Limits, threads, disk, bits, resuming --------------------------------------------------- */
+
+/* A search with many states: partitions of local. */
+static struct explore_result search_within(const struct explore_limits *limits, int expected)
+{
+    struct explore_setting setting = small("local");
+    setting.budget[EXPLORE_LOSS] = 1;
+    setting.budget[EXPLORE_RESIGN] = 1;
+    struct explore_model *model = calloc(1, sizeof *model);
+    struct cv_errtext why = {""};
+    assert_int_equal(explore_open(&setting, model, &why), CV_OK);
+    struct explore_result result = {0};
+    if (explore_search(model, limits, &result, &why) != expected) {
+        fail_msg("%s", why.text);
+    }
+    explore_model_fini(model);
+    free(model);
+    free(result.path);
+    return result;
+}
+
+static const struct explore_limits no_limits = {
+    .states_max = UINT64_MAX, .bytes_max = (uint64_t)1 << 30, .wall_s_max = 1e9};
+
+static void threads_and_disk_find_the_same_states(void **unused)
+{
+    (void)unused;
+    const struct explore_result alone = search_within(&no_limits, CV_OK);
+    assert_int_equal(alone.verdict, EXPLORE_EXHAUSTED);
+    struct explore_limits limits = no_limits;
+    limits.threads = 3;
+    const struct explore_result together = search_within(&limits, CV_OK);
+    assert_int_equal(together.verdict, EXPLORE_EXHAUSTED);
+    assert_int_equal(together.progress.states, alone.progress.states);
+    assert_int_equal(together.progress.transitions, alone.progress.transitions);
+    assert_int_equal(together.progress.depth, alone.progress.depth);
+    limits = no_limits;
+    limits.bytes_max =
+        alone.progress.bytes + (1u << 18); /* what is met fits, what waits does not */
+    const struct explore_result small = search_within(&limits, CV_OK);
+    assert_int_equal(small.verdict, EXPLORE_EXHAUSTED);
+    assert_int_equal(small.progress.states, alone.progress.states);
+    assert_true(small.progress.disk_bytes > 0);
+}
+
+static void a_stopped_search_says_so_and_goes_on_later(void **unused)
+{
+    (void)unused;
+    const struct explore_result alone = search_within(&no_limits, CV_OK);
+    char path[] = "/tmp/explore-XXXXXX";
+    const int descriptor = mkstemp(path);
+    assert_true(descriptor >= 0);
+    assert_int_equal(close(descriptor), 0);
+    assert_int_equal(unlink(path), 0);
+    struct explore_limits limits = no_limits;
+    limits.save_path = path;
+    struct explore_result r = {0};
+    uint32_t rounds = 0;
+    do {
+        limits.states_max = r.progress.states + alone.progress.states / 3;
+        r = search_within(&limits, CV_OK);
+        rounds++;
+    } while (r.verdict == EXPLORE_STOPPED && rounds < 10);
+    assert_int_equal(r.verdict, EXPLORE_EXHAUSTED);
+    assert_in_range(rounds, 3, 5);
+    assert_int_equal(r.progress.states, alone.progress.states);
+    assert_int_equal(r.progress.transitions, alone.progress.transitions);
+    FILE *file = fopen(path, "r+"); /* another search, or not one at all */
+    assert_non_null(file);
+    assert_true(fputs("something else", file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    (void)search_within(&limits, CV_E_MALFORMED);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void an_interrupt_ends_it_with_a_partial_verdict(void **unused)
+{
+    (void)unused;
+    const volatile sig_atomic_t interrupted = 1;
+    struct explore_limits limits = no_limits;
+    limits.stop = &interrupted;
+    const struct explore_result r = search_within(&limits, CV_OK);
+    assert_int_equal(r.verdict, EXPLORE_STOPPED);
+    assert_string_equal(r.why, "it was interrupted");
+    limits.stop = NULL;
+    limits.wall_s_max = 0;
+    assert_non_null(strstr(search_within(&limits, CV_OK).why, "--time"));
+    limits.wall_s_max = 1e9;
+    limits.bytes_max = 1;
+    assert_non_null(strstr(search_within(&limits, CV_OK).why, "--memory"));
+}
+
+static void a_bit_state_search_is_never_called_exhaustive(void **unused)
+{
+    (void)unused;
+    const struct explore_result alone = search_within(&no_limits, CV_OK);
+    struct explore_limits limits = no_limits;
+    limits.bit_bytes = 1u << 20;
+    const struct explore_result r = search_within(&limits, CV_OK);
+    assert_int_equal(r.verdict, EXPLORE_STOPPED);
+    assert_non_null(strstr(r.why, "--bitstate"));
+    assert_in_range(r.progress.states, alone.progress.states * 9 / 10, alone.progress.states);
+}
+
+/* Clocks at the bound, and nobody leads too long by them. */
+static void slow_and_fast_clocks_break_nothing(void **unused)
+{
+    (void)unused;
+    struct explore_setting setting = small("lease");
+    setting.rates = "sff";
+    (void)exhaust(&setting);
+    setting = small("pole");
+    setting.rates = "sf";
+    (void)exhaust(&setting);
+    setting = small("anon");
+    setting.rates = "fs";
+    (void)exhaust(&setting);
+    setting = small("bully");
+    setting.rates = "sf";
+    (void)exhaust(&setting);
 }
 
 int main(void)
@@ -303,7 +478,13 @@ int main(void)
         cmocka_unit_test(a_budget_that_is_not_spent_changes_nothing),
         cmocka_unit_test(a_packed_world_is_the_same_world),
         cmocka_unit_test(a_queue_returns_what_came_first),
+        cmocka_unit_test(a_queue_goes_to_disk_and_comes_back),
         cmocka_unit_test(visited_knows_what_it_met),
+        cmocka_unit_test(threads_and_disk_find_the_same_states),
+        cmocka_unit_test(a_stopped_search_says_so_and_goes_on_later),
+        cmocka_unit_test(an_interrupt_ends_it_with_a_partial_verdict),
+        cmocka_unit_test(a_bit_state_search_is_never_called_exhaustive),
+        cmocka_unit_test(slow_and_fast_clocks_break_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

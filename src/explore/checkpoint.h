@@ -1,0 +1,29 @@
+/* src/explore/checkpoint.h - what is known of a search that goes on later.
+ *
+ * A file has the worlds that were met and those that wait, in this machine's byte order, and for
+ * exactly one search: it begins with a line that says which, with sizes of the cores' states. */
+#ifndef CV_EXPLORE_CHECKPOINT_H
+#define CV_EXPLORE_CHECKPOINT_H
+
+#include "explore/frontier.h"
+#include "explore/visited.h"
+#include "explore/world.h"
+
+struct explore_state {
+    struct explore_visited visited;
+    struct explore_fifo level, next; /* next: one choice further away */
+    struct explore_spool spool;
+    uint64_t depth, transitions;
+    double earlier_s; /* how long was searched before */
+};
+
+/* A file that is not there is the beginning of a search. CV_E_MALFORMED: it is of another one. */
+CV_NODISCARD int explore_checkpoint_read(const struct explore_model *model,
+                                         struct explore_state *state, const char *path,
+                                         struct cv_errtext *reterr);
+/* Replaces the file. CV_E_STORE: it cannot be written. */
+CV_NODISCARD int explore_checkpoint_write(const struct explore_model *model,
+                                          struct explore_state *state, const char *path,
+                                          struct cv_errtext *reterr);
+
+#endif

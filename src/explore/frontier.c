@@ -1,0 +1,208 @@
+/* src/explore/frontier.c - packed worlds that wait; see frontier.h. */
+#include "explore/frontier.h"
+
+#include "base/memory.h"
+#include "core/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- Chunks ---------------------------------------------------------------------------------- */
+
+static struct explore_chunk *chunk_new(void)
+{
+    struct explore_chunk *chunk = cv__allocate(1, sizeof *chunk);
+    chunk->bytes = cv__allocate(1, EXPLORE_CHUNK_BYTES);
+    return chunk;
+}
+
+void explore_chunk_free(struct explore_chunk *chunk)
+{
+    if (chunk != NULL) {
+        free(chunk->bytes);
+        free(chunk);
+    }
+}
+
+bool explore_chunk_next(struct explore_chunk *chunk, uint32_t *ret_id, const uint8_t **ret_bytes)
+{
+    if (chunk->begin == chunk->end) {
+        return false;
+    }
+    uint32_t head[2];
+    memcpy(head, chunk->bytes + chunk->begin, sizeof head);
+    *ret_id = head[0];
+    *ret_bytes = chunk->bytes + chunk->begin + sizeof head;
+    chunk->begin += sizeof head + head[1];
+    CV_ASSERT(chunk->begin <= chunk->end);
+    chunk->count--;
+    return true;
+}
+
+/* ---- The queue ------------------------------------------------------------------------------- */
+
+static void append(struct explore_fifo *fifo, struct explore_chunk *chunk)
+{
+    if (fifo->last != NULL) {
+        fifo->last->next = chunk;
+    } else {
+        fifo->first = chunk;
+    }
+    fifo->last = chunk;
+    fifo->count += chunk->count;
+    fifo->bytes += chunk->bytes != NULL ? EXPLORE_CHUNK_BYTES : 0;
+}
+
+void explore_fifo_push(struct explore_fifo *fifo, uint32_t id, const uint8_t *bytes, size_t count)
+{
+    const uint32_t head[2] = {id, (uint32_t)count};
+    const size_t needed = sizeof head + count;
+    CV_ASSERT(needed <= EXPLORE_CHUNK_BYTES);
+    if (fifo->last == NULL || fifo->last->bytes == NULL ||
+        fifo->last->end + needed > EXPLORE_CHUNK_BYTES) {
+        append(fifo, chunk_new());
+    }
+    struct explore_chunk *chunk = fifo->last;
+    memcpy(chunk->bytes + chunk->end, head, sizeof head);
+    memcpy(chunk->bytes + chunk->end + sizeof head, bytes, count);
+    chunk->end += needed;
+    chunk->count++;
+    fifo->count++;
+}
+
+static void load(struct explore_chunk *chunk, const struct explore_spool *spool)
+{
+    chunk->bytes = cv__allocate(1, EXPLORE_CHUNK_BYTES);
+    const ssize_t got = pread(spool->descriptor, chunk->bytes, chunk->end, chunk->offset);
+    CV_ASSERT(got == (ssize_t)chunk->end); /* written by us, and the file has no name */
+}
+
+struct explore_chunk *explore_fifo_take(struct explore_fifo *fifo, struct explore_spool *spool)
+{
+    struct explore_chunk *chunk = fifo->first;
+    if (chunk == NULL) {
+        return NULL;
+    }
+    fifo->first = chunk->next;
+    fifo->last = fifo->first != NULL ? fifo->last : NULL;
+    fifo->count -= chunk->count;
+    chunk->next = NULL;
+    if (chunk->bytes == NULL) {
+        load(chunk, spool);
+    } else {
+        fifo->bytes -= EXPLORE_CHUNK_BYTES;
+    }
+    return chunk;
+}
+
+void explore_fifo_put_back(struct explore_fifo *fifo, struct explore_chunk *chunk)
+{
+    struct explore_fifo one = {0};
+    append(&one, chunk);
+    explore_fifo_join(&one, fifo);
+    *fifo = one;
+}
+
+void explore_fifo_join(struct explore_fifo *to, struct explore_fifo *from)
+{
+    if (from->first != NULL) {
+        if (to->last != NULL) {
+            to->last->next = from->first;
+        } else {
+            to->first = from->first;
+        }
+        to->last = from->last;
+        to->count += from->count;
+        to->bytes += from->bytes;
+    }
+    *from = (struct explore_fifo){0};
+}
+
+void explore_fifo_fini(struct explore_fifo *fifo)
+{
+    while (fifo->first != NULL) {
+        struct explore_chunk *next = fifo->first->next;
+        explore_chunk_free(fifo->first);
+        fifo->first = next;
+    }
+    *fifo = (struct explore_fifo){0};
+}
+
+/* ---- On disk --------------------------------------------------------------------------------- */
+
+static bool spool_open(struct explore_spool *spool)
+{
+    if (spool->descriptor < 0) {
+        FILE *file = tmpfile(); /* it has no name and goes with the process */
+        if (file == NULL) {
+            return false;
+        }
+        spool->descriptor = dup(fileno(file));
+        (void)fclose(file);
+    }
+    return spool->descriptor >= 0;
+}
+
+bool explore_fifo_spill(struct explore_fifo *fifo, struct explore_spool *spool)
+{
+    if (!spool_open(spool)) {
+        return false;
+    }
+    for (struct explore_chunk *c = fifo->first; c != NULL && c != fifo->last; c = c->next) {
+        if (c->bytes == NULL) {
+            continue;
+        }
+        if (pwrite(spool->descriptor, c->bytes, c->end, spool->end) != (ssize_t)c->end) {
+            return false;
+        }
+        c->offset = spool->end;
+        spool->end += (int64_t)c->end;
+        spool->written_bytes += c->end;
+        free(c->bytes);
+        c->bytes = NULL;
+        fifo->bytes -= EXPLORE_CHUNK_BYTES;
+    }
+    return true;
+}
+
+void explore_spool_fini(struct explore_spool *spool)
+{
+    if (spool->descriptor >= 0) {
+        (void)close(spool->descriptor);
+    }
+}
+
+bool explore_fifo_write(const struct explore_fifo *fifo, struct explore_spool *spool, FILE *out)
+{
+    bool is_ok = fwrite(&fifo->count, sizeof fifo->count, 1, out) == 1;
+    for (struct explore_chunk *c = fifo->first; c != NULL && is_ok; c = c->next) {
+        const bool is_away = c->bytes == NULL;
+        if (is_away) {
+            load(c, spool);
+        }
+        is_ok = fwrite(c->bytes + c->begin, 1, c->end - c->begin, out) == c->end - c->begin;
+        if (is_away) {
+            free(c->bytes);
+            c->bytes = NULL;
+        }
+    }
+    return is_ok;
+}
+
+bool explore_fifo_read(struct explore_fifo *fifo, FILE *in)
+{
+    uint64_t count;
+    uint8_t *bytes = cv__allocate(1, EXPLORE_CHUNK_BYTES);
+    bool is_ok = fread(&count, sizeof count, 1, in) == 1;
+    for (uint64_t i = 0; is_ok && i < count; i++) {
+        uint32_t head[2];
+        is_ok = fread(head, sizeof head, 1, in) == 1 && head[1] <= EXPLORE_CHUNK_BYTES / 2 &&
+                fread(bytes, 1, head[1], in) == head[1];
+        if (is_ok) {
+            explore_fifo_push(fifo, head[0], bytes, head[1]);
+        }
+    }
+    free(bytes);
+    return is_ok;
+}

@@ -1,0 +1,55 @@
+/* src/explore/frontier.h - packed worlds that wait to be looked at, in the order of their coming.
+ *
+ * They are kept in chunks. A worker takes a chunk at a time, so that several can share a queue.
+ * When memory ends, chunks go to a file that has no name, and are read back when they are taken. */
+#ifndef CV_EXPLORE_FRONTIER_H
+#define CV_EXPLORE_FRONTIER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define EXPLORE_CHUNK_BYTES (1u << 18)
+
+struct explore_chunk {
+    struct explore_chunk *next;
+    size_t begin, end;
+    uint64_t count;
+    uint8_t *bytes; /* NULL: they are in the file, ... */
+    int64_t offset; /* ... here */
+};
+
+struct explore_fifo {
+    struct explore_chunk *first, *last;
+    uint64_t count, bytes; /* bytes: in memory */
+};
+
+/* The file; descriptor -1: it was not needed yet. */
+struct explore_spool {
+    int descriptor;
+    int64_t end;
+    uint64_t written_bytes;
+};
+
+void explore_fifo_push(struct explore_fifo *fifo, uint32_t id, const uint8_t *bytes, size_t count);
+/* The first chunk, with its bytes; NULL: the queue is empty. To be freed, or put back. */
+struct explore_chunk *explore_fifo_take(struct explore_fifo *fifo, struct explore_spool *spool);
+void explore_fifo_put_back(struct explore_fifo *fifo, struct explore_chunk *chunk);
+/* Moves all of `from` behind `to`. */
+void explore_fifo_join(struct explore_fifo *to, struct explore_fifo *from);
+void explore_fifo_fini(struct explore_fifo *fifo);
+
+/* The next world of a chunk, lent; false: there is none. */
+bool explore_chunk_next(struct explore_chunk *chunk, uint32_t *ret_id, const uint8_t **ret_bytes);
+void explore_chunk_free(struct explore_chunk *chunk);
+
+/* Writes chunks that are full to the file. False: that is not possible. */
+bool explore_fifo_spill(struct explore_fifo *fifo, struct explore_spool *spool);
+void explore_spool_fini(struct explore_spool *spool);
+
+/* Writes a queue to a file, and appends what was written so; false: it failed. */
+bool explore_fifo_write(const struct explore_fifo *fifo, struct explore_spool *spool, FILE *out);
+bool explore_fifo_read(struct explore_fifo *fifo, FILE *in);
+
+#endif
