@@ -46,9 +46,11 @@
  *   tell.
  * - Collation (`collate`, fig. 28): answers go up a tree over the request's alive set. A supporter
  *   locks when it hears the ELECTION, whichever way its answer takes.
- * - A request can succeed only if the candidate's first one is more than Delta old, the time in
- *   which everybody connected has answered it, however soon the next one followed (BI). So the
- *   second one is sent then, and not only after `ep`.
+ * - A request can succeed only if the first of an unbroken row of them is more than Delta old, the
+ *   time in which everybody connected has answered it, however soon the next one followed (BI). So
+ *   the second one is sent then, and not only after `ep`. A RELEASE breaks the row, because nobody
+ *   answers an ELECTION that it has overtaken: is_row_unbroken() in local_request.c has the
+ *   argument.
  * - ECHO answers a slow ELECTION, so that the next one has a recent stamp to compute a bound from.
  *   A fast ECHO makes its sender alive like a REPLY: two processes that have not talked for long
  *   are connected all the same, and the second request must not succeed without the other (BI).
@@ -637,7 +639,6 @@ static void on_peer_down(struct local *l, const struct cv_event *event, struct c
 static void become_passive(struct local *l, enum local_role role, struct cv_effects *out)
 {
     CV_ASSERT(role == LOCAL_RESIGNED || role == LOCAL_WITHDRAWN);
-    cv__set_remove(set_of(l, SET_ALIVE), l->self); /* or we would wait for ourselves to stand up */
     if (is_leading(l)) {
         cv__local_step_down(l, role, CV_REASON_RESIGNED, out);
     } else {
@@ -645,6 +646,7 @@ static void become_passive(struct local *l, enum local_role role, struct cv_effe
         cv__local_release(l, out);
     }
     CV_ASSERT(l->leader != l->self);
+    CV_ASSERT(!cv__set_has(set_of(l, SET_ALIVE), l->self)); /* it waits not for itself to stand up */
 }
 
 static void on_resign(struct local *l, int64_t now_ns, struct cv_effects *out)

@@ -138,6 +138,8 @@ void cv__local_release(struct local *l, struct cv_effects *out)
                             .turn = l->turn,
                             .turn_token = l->turn_token,
                         });
+    /* Who hears this before our latest ELECTIONs will not answer them: see is_row_unbroken(). */
+    cv__set_remove(set_of(l, SET_ALIVE), l->self);
     if (l->locked_to == l->self) {
         cv__local_unlock(l);
     }
@@ -149,11 +151,6 @@ void cv__local_step_down(struct local *l, enum local_role role, enum cv_reason r
     CV_ASSERT(is_leading(l));
     CV_ASSERT(role != LOCAL_LEADING);
     cv__local_become(l, role);
-    if (l->collate > 0) {
-        /* Answers to our latest request may have been lost on their way up the tree: the next one
-         * is a first one again, which everybody answers directly (BI). */
-        cv__set_remove(set_of(l, SET_ALIVE), l->self);
-    }
     cv__effect_disarm(out, LOCAL_TIMER_LAPSE);
     cv__local_forget_leader(l, reason, out);
     cv__local_release(l, out); /* after the host was told that it leads no more */
@@ -351,7 +348,6 @@ static void stand_aside(struct local *l, int64_t now_ns, struct cv_effects *out)
     cv__effect_note(out, "stands aside: {peer} follows a leader before this process",
                     cv__set_next(set_of(l, SET_TAKEN), 1, l->member_count), 0, 0);
     cv__local_become(l, LOCAL_ASIDE);
-    cv__set_remove(set_of(l, SET_ALIVE), l->self); /* or we would wait for ourselves to stand up */
     cv__local_release(l, out);
     cv__effect_arm(out, LOCAL_TIMER_ALIVE, now_ns + l->expires_ns / 3, now_ns + l->expires_ns / 3);
 }
@@ -374,6 +370,9 @@ void cv__local_check_late(struct local *l, int64_t now_ns, struct cv_effects *ou
         cv__local_become(l, LOCAL_FOLLOWING);
         if (has_support) {
             cv__local_release(l, out);
+            /* Everybody connected has answered the request itself, if not its repetitions. */
+            peer_of(l, l->self)->heard_ns = l->asked_ns;
+            cv__set_add(set_of(l, SET_ALIVE), l->self);
         }
     } /* else: the locks are what the leadership rests on; ask again at the next alarm */
 }
@@ -393,6 +392,23 @@ static uint64_t token_to_propose(const struct local *l)
     return is_own_unused ? l->token_seen : largest + 1;
 }
 
+/* [Fetzer99, sec. IX.D; ours] (BI) Nobody who is connected to this process may be missing in the
+ * alive set when a request is opened, since a request succeeds as soon as those in the set have
+ * answered. Who is connected answers each ELECTION of ours within Delta, and is alive for `expires`
+ * from then on. So one ELECTION of ours must be more than Delta and at most `expires` old. There is
+ * one if we have asked in a row that began more than Delta ago and in which no two that follow each
+ * other are more than expires - Delta apart: it is the latest that is more than Delta old, because
+ * its successor, or the present instant, is at most Delta later than expires - Delta after it.
+ *
+ * Two things break a row: silence for longer than that, and a RELEASE, since whoever hears it first
+ * does not answer the ELECTIONs before it. The first request of a row cannot succeed. */
+static bool is_row_unbroken(struct local *l, int64_t now_ns)
+{
+    CV_ASSERT(l->expires_ns > l->wait_ns / 2); /* or nobody could ever ask in a row */
+    return cv__set_has(set_of(l, SET_ALIVE), l->self) &&
+           now_ns - peer_of(l, l->self)->heard_ns <= l->expires_ns - l->wait_ns / 2;
+}
+
 /* The open request, if any, is replaced by a new one. */
 static void open_request(struct local *l, uint64_t token, int64_t now_ns, struct cv_effects *out)
 {
@@ -406,9 +422,6 @@ static void open_request(struct local *l, uint64_t token, int64_t now_ns, struct
     l->asked_ns = now_ns;
     l->request_token = token;
     cv__set_copy(set_of(l, SET_TARGET), set_of(l, SET_ALIVE), l->member_count);
-    if (!cv__set_has(set_of(l, SET_ALIVE), l->self)) {
-        l->candidate_since_ns = now_ns;
-    }
     if (now_ns - l->candidate_since_ns <= l->wait_ns / 2) {
         cv__set_remove(set_of(l, SET_TARGET), l->self); /* not everybody can have answered */
     }
@@ -451,6 +464,7 @@ void cv__local_ask(struct local *l, int64_t now_ns, struct cv_effects *out)
     if (is_leading(l) && l->request_ns != 0 && may_lead(l, now_ns, &why)) {
         become_leading(l, now_ns, out); /* it waited only for processes that are no longer alive */
     }
+    l->candidate_since_ns = is_row_unbroken(l, now_ns) ? l->candidate_since_ns : now_ns;
     const uint64_t token = token_to_propose(l);
     CV_ASSERT(token >= l->token_seen);
     CV_ASSERT(token > l->token_floor); /* what was refused is not proposed again */

@@ -138,7 +138,7 @@ struct local {
     int64_t resigned_until_ns;
     int64_t boot_until_ns; /* supports nobody before: it may have promised before a crash */
 
-    int64_t candidate_since_ns; /* its first ELECTION since it was last unheard of */
+    int64_t candidate_since_ns; /* the first ELECTION of the present row: is_row_unbroken() */
     int64_t request_ns;         /* the open request, on the own clock; 0: none */
     int64_t asked_ns;           /* the latest request sent, open or not */
     uint64_t request_token;

@@ -53,7 +53,8 @@ static struct sim_scenario *scenario_from(const char *file, const char *protocol
     assert_non_null(out);
     char *rest;
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        if (strncmp(line, "protocol ", 9) == 0) {
+        const bool is_that = strlen(line) > 9 && strncmp(line + 9, protocol, strlen(protocol)) == 0;
+        if (strncmp(line, "protocol ", 9) == 0 && !is_that) {
             (void)fprintf(out, "protocol %s\n", protocol);
         } else if (strncmp(line, "nodes ", 6) == 0 && nodes > 0) {
             (void)fprintf(out, "nodes %u\n", nodes);

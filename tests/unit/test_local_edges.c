@@ -36,6 +36,41 @@ static void candidate_that_hears_one_before_it_gives_its_request_up(void **unuse
     solo_free(c);
 }
 
+/* [BI] 3 has heard RELEASE before the latest ELECTION, and did not answer that. When 1 resigns, 3 has
+ * not been heard for `expires` although it is connected: a request succeeds only after it has had the
+ * time to answer. */
+static void request_after_a_release_waits_for_answers_again(void **unused)
+{
+    (void)unused;
+    struct solo *c = local_process(2, 3, "succession=no");
+    uint64_t request = solo_field(c, solo_await(c, "ELECTION", EXPIRES_NS), "request");
+    local_hear_reply(c, 3, request, true);
+    const int64_t heard_ns = c->now_ns;
+    (void)solo_await(c, "ELECTION", EXPIRES_NS);
+    const int64_t asked_ns = c->now_ns;
+    hear_first(c, 1, 9, 9);
+    assert_non_null(solo_said(c, "RELEASE"));
+    solo_wait_until(c, heard_ns + EXPIRES_NS - NS_PER_MS);
+    hear_first(c, 2, 9, 9);
+    solo_wait_until(c, heard_ns + EXPIRES_NS + 1);
+    assert_true(c->now_ns < asked_ns + EXPIRES_NS);
+    solo_draft(c, "RELEASE");
+    solo_put(c, "request", 2);
+    solo_put(c, "token", 9);
+    solo_put(c, "passive", 1);
+    solo_hear(c, 1, FAST_NS);
+    request = solo_field(c, solo_await(c, "ELECTION", NS_PER_MS), "request");
+    solo_draft(c, "REPLY");
+    solo_put(c, "request", request);
+    solo_put(c, "supports", 1);
+    solo_put(c, "passive", 1);
+    solo_hear(c, 1, FAST_NS);
+    assert_null(solo_told(c));
+    (void)solo_await(c, "ELECTION", DELTA_NS + NS_PER_MS);
+    assert_in_range(c->now_ns - (int64_t)request, DELTA_NS, DELTA_NS + NS_PER_MS);
+    solo_free(c);
+}
+
 /* It has asked for itself before; it is an orphan like any other all the same. */
 static void former_candidate_waits_for_its_place_in_the_succession(void **unused)
 {
@@ -359,6 +394,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(candidate_that_hears_one_before_it_gives_its_request_up),
+        cmocka_unit_test(request_after_a_release_waits_for_answers_again),
         cmocka_unit_test(former_candidate_waits_for_its_place_in_the_succession),
         cmocka_unit_test(new_token_of_the_same_leader_is_told),
         cmocka_unit_test(lock_that_a_release_shortens_ends_when_it_says),
