@@ -646,7 +646,8 @@ static void become_passive(struct local *l, enum local_role role, struct cv_effe
         cv__local_release(l, out);
     }
     CV_ASSERT(l->leader != l->self);
-    CV_ASSERT(!cv__set_has(set_of(l, SET_ALIVE), l->self)); /* it waits not for itself to stand up */
+    CV_ASSERT(
+        !cv__set_has(set_of(l, SET_ALIVE), l->self)); /* it waits not for itself to stand up */
 }
 
 static void on_resign(struct local *l, int64_t now_ns, struct cv_effects *out)

@@ -15,10 +15,10 @@ const struct cv_option cv__local_options[] = {
     [LOCAL_OPTION_SIGMA] = {"sigma", CV_OPTION_TIME, CV_OPTION_DERIVED, 0, 60 * NS_PER_S, NULL,
                             "a process reacts within this (lan 5ms, wan 5ms, loopback 1ms)"},
     [LOCAL_OPTION_EP] = {"ep", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, 3600 * NS_PER_S, NULL,
-                         "a candidate asks this often (lan 8ms, wan 50ms, loopback 1ms)"},
+                         "a candidate asks this often (lan 5ms, wan 50ms, loopback 1ms)"},
     [LOCAL_OPTION_EXPIRES] =
         {"expires", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, 36000 * NS_PER_S, NULL,
-         "unheard for so long is not alive (default: 4 times the least; loopback: 1.5)"},
+         "unheard for so long is not alive (default: 1.5 times the least; wan: 4)"},
     [LOCAL_OPTION_LOCK] = {"lock", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, 36000 * NS_PER_S,
                            NULL,
                            "support lasts this long (default: expires + 2 ep + 2 delta + sigma)"},
@@ -157,11 +157,12 @@ int cv__local_configure(struct cv_config *config, struct cv_errtext *reterr)
 {
     static const struct {
         int64_t delta, sigma, ep;
-        int64_t expires_percent; /* of the least: how many lost messages in a row are borne */
+        /* Of the least. How many requests in a row may be lost is decided by lock / ep: ten. */
+        int64_t expires_percent;
     } profiles[] = {
-        {5 * NS_PER_MS, 5 * NS_PER_MS, 8 * NS_PER_MS, 400},
+        {5 * NS_PER_MS, 5 * NS_PER_MS, 5 * NS_PER_MS, 150},
         {150 * NS_PER_MS, 5 * NS_PER_MS, 50 * NS_PER_MS, 400},
-        {750 * NS_PER_US, 1 * NS_PER_MS, 1 * NS_PER_MS, 150}, /* one host loses next to nothing */
+        {750 * NS_PER_US, 1 * NS_PER_MS, 1 * NS_PER_MS, 150},
     };
     const int64_t *o = config->option;
     const int64_t profile = o[LOCAL_OPTION_PROFILE];

@@ -2,9 +2,10 @@
  * is asked [Fetzer99, sec. VIII].
  *
  * A single core, to which the test is the rest of the world: it asks for support, answers requests,
- * releases, and lets timers ring; and sees exactly what the core says. Constants are those of the
- * lan profile: Delta 5 ms, ep 8 ms, expires 92.014408 ms, lock 123.014408 ms. test_local_paper.c
- * has the claims about several processes, tests/unit/test_local.c the rules that are ours. */
+ * releases, and lets timers ring; and sees exactly what the core says. Constants are those of
+ * support/local.h: Delta 5 ms, ep 8 ms, expires 92.014408 ms, lock 123.014408 ms.
+ * test_local_paper.c has the claims about several processes, tests/unit/test_local.c the rules that
+ * are ours. */
 #include "support/local.h"
 #include "support/support.h"
 

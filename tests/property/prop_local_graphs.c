@@ -2,7 +2,7 @@
  * graph.
  *
  * Random graphs of 2 to 14 processes: each link is up or down, both ways, with a constant delay of
- * its own. Half of them are so from the start; the others come about after 1.2 s, out of another
+ * its own. Half of them are so from the start; the others come about after 0.6 s, out of another
  * random graph. The graph algorithm of fig. 24 is the oracle: after kappa the smallest process of
  * each maximum connected set leads; after a few times kappa exactly those lead that the figure
  * names, at each instant sampled.
@@ -22,8 +22,8 @@
 
 #define GRAPHS 20000u /* `make test` runs a quarter of them: 5,000 */
 #define NODES_MAX 14u
-#define CHANGE_MS 1200  /* when the second kind of graph comes about */
-#define WATCHED_MS 3200 /* more than eight times kappa */
+#define CHANGE_MS 600   /* when the second kind of graph comes about */
+#define WATCHED_MS 1600 /* more than eight times kappa */
 
 struct graph {
     uint32_t nodes;

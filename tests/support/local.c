@@ -3,9 +3,13 @@
 
 #include "support/support.h"
 
+#include <stdio.h>
+
 struct solo *local_process(cv_id self, uint32_t members, const char *options)
 {
-    return solo_new("local", self, members, options);
+    char text[200];
+    (void)snprintf(text, sizeof text, "ep=8ms expires=92.014408ms lock=123.014408ms %s", options);
+    return solo_new("local", self, members, text);
 }
 
 bool local_is_supported(struct solo *c, cv_id candidate, uint64_t request, uint64_t token)

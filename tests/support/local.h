@@ -1,7 +1,7 @@
 /* tests/support/local.h - a single core of `local`, and what its peers say to it; see solo.h.
  *
- * Constants are those of the lan profile: Delta 5 ms, ep 8 ms, expires 92.014408 ms, lock
- * 123.014408 ms. */
+ * Delta is 5 ms as in the lan profile; ep 8 ms, expires 92.014408 ms and lock 123.014408 ms are
+ * longer, so that what happens in turn can be told apart. */
 #ifndef CV_TESTS_LOCAL_H
 #define CV_TESTS_LOCAL_H
 

@@ -1,7 +1,7 @@
 /* tests/unit/test_connect.c - the observer of who is connected to whom, and of Delta-partitions.
  *
  * [Fetzer99, sec. III and IV] The worlds are small ones of `local` with its lan profile: a message
- * within 2.48 ms is timely, one beyond 5 ms is slow, and the leader talks to everybody each 8 ms.
+ * within 2.48 ms is timely, one beyond 5 ms is slow, and the leader talks to everybody each 5 ms.
  * Links that must not be noticed by others are those between followers: these exchange nothing. */
 #include "core/nodeset.h"
 #include "sim/world.h"

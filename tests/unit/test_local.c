@@ -2,8 +2,8 @@
  * tokens, who knows its partition, resigning, hints, succession, collation.
  *
  * A single core, to which the test is the rest of the world; see
- * tests/paper/test_local_rules_paper.c for those of the paper. Constants are those of the lan
- * profile: Delta 5 ms, ep 8 ms, expires 92.014408 ms, lock 123.014408 ms. */
+ * tests/paper/test_local_rules_paper.c for those of the paper. Constants are those of
+ * support/local.h: Delta 5 ms, ep 8 ms, expires 92.014408 ms, lock 123.014408 ms. */
 #include "protocols/local_state.h"
 #include "support/local.h"
 #include "support/support.h"
