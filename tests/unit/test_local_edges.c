@@ -36,9 +36,9 @@ static void candidate_that_hears_one_before_it_gives_its_request_up(void **unuse
     solo_free(c);
 }
 
-/* [BI] 3 has heard RELEASE before the latest ELECTION, and did not answer that. When 1 resigns, 3 has
- * not been heard for `expires` although it is connected: a request succeeds only after it has had the
- * time to answer. */
+/* [BI] 3 has heard RELEASE before the latest ELECTION, and did not answer that. When 1 resigns, 3
+ * has not been heard for `expires` although it is connected: a request succeeds only after it has
+ * had the time to answer. */
 static void request_after_a_release_waits_for_answers_again(void **unused)
 {
     (void)unused;
