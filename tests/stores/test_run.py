@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """tests/stores/test_run.py CONCLAVE KIND - `conclave run` on a store, for real.
 
-The same suite for each KIND: `sqlite` on a file of its own, or what tools/with-servers has started
-(postgres, pooler, etcd, zookeeper). Real contenders run a worker; holders,
+The same suite for each KIND: `sqlite` on a file of its own, what tools/with-servers has started
+(postgres, pooler, etcd, zookeeper), or `peers`, the members of a cluster, which has no store. Real contenders run a worker; holders,
 supervisors, guards, children and grandchildren are killed and stopped; the worker itself tells if
 another one lived when it started, and a guarded counter if a leader of the past got through.
 Speaks TAP. Waits for conditions with generous limits and judges no speed."""
@@ -13,6 +13,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -107,12 +108,18 @@ class Stage:
                 process.wait()
         return False
 
-    def spawn(self, command=None, options=()):
-        node = f"n{self.count}"
+    def lease_options(self):
+        return ["--lease", self.lease]
+
+    def next_node(self):
         self.count += 1
+        return f"n{self.count - 1}"
+
+    def spawn(self, command=None, options=()):
+        node = self.next_node()
         command = command or ["sh", "-c", WORKER, "worker", str(self.log)]
         arguments = [self.program, "run", self.name, "--via", self.address, "--node", node,
-                     "--lease", self.lease, "--verbose", *options, "--", *command]
+                     *self.lease_options(), "--verbose", *options, "--", *command]
         with open(self.folder / f"{node}.err", "w") as errors:
             self.process[node] = subprocess.Popen(arguments, stdin=subprocess.DEVNULL,
                                                   env=self.environment, stderr=errors)
@@ -158,6 +165,43 @@ class Stage:
         starts = [start[1] for start in self.starts()]
         if len(set(starts)) != len(starts) or starts != sorted(starts):
             raise Failure(f"tokens of workers do not grow: {starts}")
+
+
+class Members(Stage):
+    """The same among the members of a cluster. Members are those of its file, and the lease is in there, too; a
+    majority must run for anybody to lead."""
+
+    def __init__(self, program, kind, folder, name, count, lease_ms):
+        super().__init__(program, kind, "", folder, name)
+        (self.folder / "states").mkdir()
+        subprocess.run([program, "keygen", str(self.folder / "key")], check=True)
+        text = ("[cluster]\nname = test\ngeneration = 1\nkey = key\nstate = states\n[options]\n"
+                f"lease = {lease_ms}ms\nheartbeat = {lease_ms // 10}ms\ntimeout = {lease_ms * 2 // 3}ms\n"
+                "round = 60ms\ndelta = 10ms\nsigma = 10ms\n")
+        sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
+        for number, one in enumerate(sockets):
+            one.bind(("127.0.0.1", 0))
+            text += f"[member n{number}]\nid = {number + 1}\naddress = 127.0.0.1:{one.getsockname()[1]}\n"
+        for one in sockets:
+            one.close()
+        (self.folder / "cluster.ini").write_text(text)
+        self.address, self.member_count = f"peers:{self.folder}/cluster.ini", count
+
+    def lease_options(self):
+        return []
+
+    def next_node(self):
+        """One that never ran, or whose process is dead."""
+        if len(self.process) < self.member_count:
+            return f"n{len(self.process)}"
+        return await_that(lambda: next((n for n, p in self.process.items() if p.poll() is not None), None),
+                          "the death of a member")
+
+    def await_start(self, after=0):
+        if after == 0:  # the first start needs all members
+            await_that(lambda: len(list((self.folder / "states").glob("*.state"))) == self.member_count,
+                       "all members to join")
+        return super().await_start(after)
 
 
 # ---- the tests -------------------------------------------------------------------------------------
@@ -510,6 +554,18 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          a_runner_that_was_replaced_cannot_write_it_down]
 
 
+# Those that need neither a store nor contenders with names of their own: how many members they have, and a
+# lease in milliseconds, which is long where nobody else may lead for a while.
+AMONG_PEERS = {test: (3, 600) for test in TESTS[:TESTS.index(leases_of_different_lengths)]}
+AMONG_PEERS.update({exclusive_among_twenty: (20, 3000), resigns_to_a_named_node: (4, 2000)})
+
+
+def stage_of(test, program, kind, address, folder):
+    if kind == "peers":
+        return Members(program, kind, folder, test.__name__, *AMONG_PEERS[test])
+    return Stage(program, kind, address, folder, test.__name__)
+
+
 def address_of(kind, folder):
     if kind == "sqlite":
         return f"sqlite:{folder}/elections.db"
@@ -522,16 +578,18 @@ def main():
     program = str(pathlib.Path(sys.argv[1]).resolve())
     only = os.environ.get("CV_TEST_ONLY", "")
     folder = tempfile.mkdtemp(prefix="conclave-run-")
-    address = address_of(sys.argv[2], folder)
-    subprocess.run([program, "store", "init", address], check=True, stdout=subprocess.DEVNULL)
+    address = ""
+    if sys.argv[2] != "peers":
+        address = address_of(sys.argv[2], folder)
+        subprocess.run([program, "store", "init", address], check=True, stdout=subprocess.DEVNULL)
     failed = number = 0
-    for test in TESTS:
+    for test in TESTS if sys.argv[2] != "peers" else AMONG_PEERS:
         if only not in test.__name__ or (test is resignations_in_a_row and sys.argv[2] == "pooler"):
             continue  # through a pooler nobody is notified: contenders ask a few times per lease only
         number += 1
         name = test.__name__.replace("_", " ")
         try:
-            with Stage(program, sys.argv[2], address, folder, test.__name__) as stage:
+            with stage_of(test, program, sys.argv[2], address, folder) as stage:
                 test(stage)
                 stage.check()
             print(f"ok {number} - {name}", flush=True)
