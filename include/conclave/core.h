@@ -425,6 +425,10 @@ struct cv_protocol {
                         uint64_t ret_word[CV_PERSIST_WORDS_MAX]);
     /* A leadership that is not renewed is over after this; NULL: only a message ends it. */
     int64_t (*lease_ns)(const struct cv_config *config);
+    /* What may be said to all in this process's name once it is dead, and nothing is left of what
+     * it did as a leader; the host may ask after any step whose record is durable. False: nothing,
+     * and NULL: never anything. Beside that, the others may get a certain PEER_DOWN. */
+    bool (*farewell)(const void *state, int64_t now_ns, struct cv_message *ret_message);
 };
 
 /* The protocol of that name, or NULL. cv_protocol_at() walks all of them: NULL past the last. */

@@ -42,12 +42,14 @@ enum {
     KEY_PROTOCOL,
     KEY_DRIFT,
     KEY_REALTIME,
+    KEY_WITNESS,
 };
 enum { KEY_ID, KEY_ADDRESS, KEY_SITE, KEY_PREFERENCE };
 #define KEY_NONE UINT32_MAX
 
-static const char *const cluster_keys[] = {
-    "name", "generation", "key", "next-key", "state", "protocol", "drift", "realtime", NULL};
+static const char *const cluster_keys[] = {"name",    "generation", "key",   "next-key",
+                                           "state",   "protocol",   "drift", "realtime",
+                                           "witness", NULL};
 static const char *const member_keys[] = {"id", "address", "site", "preference", NULL};
 
 struct reading {
@@ -141,6 +143,14 @@ static void set_number(struct reading *r, const char *name, const char *value, u
         return;
     }
     *ret_value = number;
+}
+
+static void set_flag(struct reading *r, const char *name, const char *value, bool *ret_flag)
+{
+    *ret_flag = strcmp(value, "yes") == 0;
+    if (!*ret_flag && strcmp(value, "no") != 0) {
+        mistake(r, r->line, "%s = %s: yes or no is wanted", name, value);
+    }
 }
 
 static void set_path(struct reading *r, const char *name, const char *value,
@@ -255,10 +265,10 @@ static void on_cluster_key(struct reading *r, const char *name, const char *valu
         r->drift_ppb = INT64_C(1000) * ppm;
         break;
     case KEY_REALTIME:
-        c->is_realtime = strcmp(value, "yes") == 0;
-        if (!c->is_realtime && strcmp(value, "no") != 0) {
-            mistake(r, r->line, "realtime = %s: yes or no is wanted", value);
-        }
+        set_flag(r, name, value, &c->is_realtime);
+        break;
+    case KEY_WITNESS:
+        set_flag(r, name, value, &c->has_witness);
         break;
     default:
         break; /* it was said */
@@ -536,6 +546,9 @@ static void check_whole(struct reading *r)
     qsort(c->member, c->member_count, sizeof c->member[0], by_id);
     if (!has(r->cluster_seen, KEY_PROTOCOL)) {
         set_protocol(r, "pole");
+    }
+    if (!has(r->cluster_seen, KEY_WITNESS)) {
+        c->has_witness = true;
     }
     if (r->mistake_count == 0) {
         configure(r);

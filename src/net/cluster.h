@@ -54,6 +54,7 @@ struct cv_cluster {
     uint32_t generation;
     char key[PATH_MAX], next_key[PATH_MAX], state[PATH_MAX]; /* next_key may be empty */
     bool is_realtime;
+    bool has_witness; /* unless the file says no: see runtime/witness.h */
     const struct cv_protocol *protocol;
     struct cv_config config;
     uint32_t member_count;

@@ -18,6 +18,7 @@
 #define COUNTER_AT 28u
 #define COUNTER_BYTES 8u
 #define WINDOW 64u
+#define LAST_COUNTERS (UINT64_C(1) << 63) /* frames that others send after our end */
 
 _Static_assert(SENDER_AT == CHANNEL_AT + CHANNEL_BYTES, "the head of frame.h");
 _Static_assert(COUNTER_AT == SENDER_AT + CV_FRAME_SENDER_BYTES, "the head of frame.h");
@@ -42,7 +43,7 @@ struct cv_frames {
     bool has_other_key;
     uint8_t channel[CHANNEL_BYTES];
     uint8_t self[CV_FRAME_SENDER_BYTES];
-    uint64_t counter;
+    uint64_t counter, last_counter;
     uint64_t heard;
     uint64_t count[CV_FRAME_FATE_COUNT];
     struct sender sender[CV_FRAME_SENDERS_MAX];
@@ -128,10 +129,11 @@ static void hash_of(const uint8_t *bytes, size_t byte_count, uint8_t ret_tag[CV_
     (void)crypto_generichash(ret_tag, CV_FRAME_TAG_BYTES, bytes, byte_count, NULL, 0);
 }
 
-size_t cv__frame_seal(struct cv_frames *f, const uint8_t *payload, size_t payload_bytes,
-                      uint8_t *ret_bytes)
+static size_t seal(const struct cv_frames *f, uint64_t counter, const uint8_t *payload,
+                   size_t payload_bytes, uint8_t *ret_bytes)
 {
     CV_ASSERT(payload_bytes <= CV_FRAME_PAYLOAD_MAX);
+    CV_ASSERT(counter > 0);
     uint8_t *at = ret_bytes;
     at[0] = 'C';
     at[1] = 'V';
@@ -139,8 +141,7 @@ size_t cv__frame_seal(struct cv_frames *f, const uint8_t *payload, size_t payloa
     at[3] = protection_of(f);
     memcpy(at + CHANNEL_AT, f->channel, CHANNEL_BYTES);
     memcpy(at + SENDER_AT, f->self, CV_FRAME_SENDER_BYTES);
-    f->counter++;
-    cv__bytes_put(at + COUNTER_AT, f->counter, COUNTER_BYTES);
+    cv__bytes_put(at + COUNTER_AT, counter, COUNTER_BYTES);
     uint8_t *body = at + CV_FRAME_HEAD_BYTES;
     if (f->is_insecure) {
         memcpy(body, payload, payload_bytes);
@@ -151,6 +152,22 @@ size_t cv__frame_seal(struct cv_frames *f, const uint8_t *payload, size_t payloa
                                                          f->key.bytes);
     }
     return CV_FRAME_EXTRA_BYTES + payload_bytes;
+}
+
+size_t cv__frame_seal(struct cv_frames *f, const uint8_t *payload, size_t payload_bytes,
+                      uint8_t *ret_bytes)
+{
+    f->counter++;
+    CV_ASSERT(f->counter < LAST_COUNTERS); /* no nonce is used twice */
+    return seal(f, f->counter, payload, payload_bytes, ret_bytes);
+}
+
+size_t cv__frame_seal_last(struct cv_frames *f, const uint8_t *payload, size_t payload_bytes,
+                           uint8_t *ret_bytes)
+{
+    f->last_counter++;
+    CV_ASSERT(f->last_counter < LAST_COUNTERS);
+    return seal(f, LAST_COUNTERS + f->last_counter, payload, payload_bytes, ret_bytes);
 }
 
 /* ---- Replays --------------------------------------------------------------------------------- */

@@ -73,6 +73,12 @@ void cv__frames_free(struct cv_frames *frames);
 size_t cv__frame_seal(struct cv_frames *frames, const uint8_t *payload, size_t payload_bytes,
                       uint8_t *ret_bytes);
 
+/* The same for a frame that is kept, to be sent by another process when this one is dead. Its
+ * counter is above those of all frames that we send ourselves: whoever receives it hears none of
+ * them any more, whether it was under way or is replayed. */
+size_t cv__frame_seal_last(struct cv_frames *frames, const uint8_t *payload, size_t payload_bytes,
+                           uint8_t *ret_bytes);
+
 /* Opens a frame. ACCEPTED: the payload is in `ret_payload`, which has room for byte_count bytes.
  * Every call is counted. */
 enum cv_frame_fate cv__frame_open(struct cv_frames *frames, const uint8_t *bytes, size_t byte_count,

@@ -29,6 +29,7 @@ struct cv_peers {
     struct cv_peers_setting setting; /* its keys, channel and addresses are not used any more */
     struct cv_frames *frames;
     uint64_t life;
+    uint64_t lives; /* of all peers, that ever were known */
     uint64_t count[CV_PEERS_FATE_COUNT];
     uint8_t payload[CV_PEERS_FRAME_BYTES_MAX], sealed[CV_PEERS_FRAME_BYTES_MAX];
     struct peer peer[]; /* of member i + 1 */
@@ -172,7 +173,7 @@ static void send_to(struct cv_peers *p, cv_id to, uint64_t to_life, size_t item_
     send_payload(p, &head, &peer->address, item_bytes);
 }
 
-static void put_item(uint8_t *at, uint32_t kind, const uint8_t *bytes, size_t byte_count)
+size_t cv__peers_put_item(uint8_t *at, uint32_t kind, const uint8_t *bytes, size_t byte_count)
 {
     CV_ASSERT(kind > 0);
     CV_ASSERT(kind <= UINT8_MAX);
@@ -182,6 +183,7 @@ static void put_item(uint8_t *at, uint32_t kind, const uint8_t *bytes, size_t by
     if (byte_count > 0) {
         memcpy(at + CV_PEERS_ITEM_BYTES, bytes, byte_count);
     }
+    return CV_PEERS_ITEM_BYTES + byte_count;
 }
 
 static void flush_one(struct cv_peers *p, cv_id to, int64_t now_ns)
@@ -211,12 +213,11 @@ void cv__peers_add(struct cv_peers *p, cv_id to, uint32_t kind, const uint8_t *b
         flush_one(p, to, now_ns);
     }
     if (needed > sizeof peer->item) {
-        put_item(p->payload + CV_PEERS_HEAD_BYTES, kind, bytes, byte_count);
+        (void)cv__peers_put_item(p->payload + CV_PEERS_HEAD_BYTES, kind, bytes, byte_count);
         send_to(p, to, peer->life != 0 ? peer->life : peer->guessed_life, needed, now_ns);
         return;
     }
-    put_item(peer->item + peer->item_bytes, kind, bytes, byte_count);
-    peer->item_bytes += needed;
+    peer->item_bytes += cv__peers_put_item(peer->item + peer->item_bytes, kind, bytes, byte_count);
 }
 
 void cv__peers_greet(struct cv_peers *p, cv_id to)
@@ -238,8 +239,25 @@ void cv__peers_answer(struct cv_peers *p, const struct cv_peers_item *question, 
 {
     CV_ASSERT(question->from == CV_ID_NONE);
     const struct head head = new_head(p, CV_ID_NONE, question->life, now_ns);
-    put_item(p->payload + CV_PEERS_HEAD_BYTES, kind, bytes, byte_count);
-    send_payload(p, &head, question->source, CV_PEERS_ITEM_BYTES + byte_count);
+    const size_t item_bytes =
+        cv__peers_put_item(p->payload + CV_PEERS_HEAD_BYTES, kind, bytes, byte_count);
+    send_payload(p, &head, question->source, item_bytes);
+}
+
+/* It has no echo, so nobody computes a delay from a stamp that is old when it is sent. */
+size_t cv__peers_seal_last(struct cv_peers *p, cv_id to, const uint8_t *items, size_t item_bytes,
+                           int64_t now_ns, uint8_t ret_bytes[CV_PEERS_FRAME_BYTES_MAX])
+{
+    const struct peer *peer = peer_of(p, to);
+    CV_ASSERT(CV_PEERS_HEAD_BYTES + item_bytes + CV_FRAME_EXTRA_BYTES <= CV_PEERS_FRAME_BYTES_MAX);
+    if (peer->life == 0) {
+        return 0;
+    }
+    struct head head = new_head(p, to, peer->life, now_ns);
+    head.number = peer->number + 1;
+    put_head(p->payload, &head);
+    memcpy(p->payload + CV_PEERS_HEAD_BYTES, items, item_bytes);
+    return cv__frame_seal_last(p->frames, p->payload, CV_PEERS_HEAD_BYTES + item_bytes, ret_bytes);
 }
 
 /* ---- Receiving ------------------------------------------------------------------------------- */
@@ -283,6 +301,7 @@ static void learn(struct cv_peers *p, cv_id from, const struct head *h, uint64_t
     if (peer->life != life) {
         peer->old_life = peer->life;
         peer->life = life;
+        p->lives++;
         peer->first_number = h->number;
         peer->largest_number = h->number - 1;
         peer->view.received = 0;
@@ -397,6 +416,18 @@ struct cv_peers_view cv__peers_view(const struct cv_peers *p, cv_id id)
 uint64_t cv__peers_life(const struct cv_peers *p)
 {
     return p->life;
+}
+
+uint64_t cv__peers_lives(const struct cv_peers *p)
+{
+    return p->lives;
+}
+
+const struct cv_udp_address *cv__peers_address(const struct cv_peers *p, cv_id id)
+{
+    CV_ASSERT(id >= 1);
+    CV_ASSERT(id <= p->setting.member_count);
+    return &p->peer[id - 1].address;
 }
 
 uint64_t cv__peers_count(const struct cv_peers *p, enum cv_peers_fate fate)

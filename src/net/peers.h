@@ -122,6 +122,17 @@ void cv__peers_add(struct cv_peers *peers, cv_id to, uint32_t kind, const uint8_
 void cv__peers_greet(struct cv_peers *peers, cv_id to);
 void cv__peers_flush(struct cv_peers *peers, int64_t now_ns);
 
+/* A frame that somebody else sends when this process is dead (cv__frame_seal_last()): some items,
+ * each put by cv__peers_put_item(), which returns its length. Returns the frame's length; 0: no
+ * life of that peer is known, so it would not count. */
+size_t cv__peers_put_item(uint8_t *at, uint32_t kind, const uint8_t *bytes, size_t byte_count);
+size_t cv__peers_seal_last(struct cv_peers *peers, cv_id to, const uint8_t *items,
+                           size_t item_bytes, int64_t now_ns,
+                           uint8_t ret_bytes[CV_PEERS_FRAME_BYTES_MAX]);
+/* How often a peer was known by a new life: such frames must be sealed again. */
+uint64_t cv__peers_lives(const struct cv_peers *peers);
+const struct cv_udp_address *cv__peers_address(const struct cv_peers *peers, cv_id id);
+
 /* Answers a guest: one frame with one item. */
 void cv__peers_answer(struct cv_peers *peers, const struct cv_peers_item *question, uint32_t kind,
                       const uint8_t *bytes, size_t byte_count, int64_t now_ns);

@@ -413,4 +413,5 @@ const struct cv_protocol cv__proto_pole = {
     .floor = cv__pole_floor,
     .restore = cv__pole_restore,
     .lease_ns = cv__pole_lease_ns,
+    .farewell = cv__pole_farewell,
 };

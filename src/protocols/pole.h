@@ -317,6 +317,8 @@ void cv__pole_on_heartbeat(struct pole *p, const struct cv_event *event, struct 
 void cv__pole_on_follow(struct pole *p, const struct cv_event *event, struct cv_effects *out);
 void cv__pole_on_refuse(struct pole *p, const struct cv_event *event, struct cv_effects *out);
 void cv__pole_on_release(struct pole *p, const struct cv_event *event, struct cv_effects *out);
+/* The RELEASE that a witness may send when this process is dead; false: none. */
+bool cv__pole_farewell(const void *state, int64_t now_ns, struct cv_message *ret_message);
 void cv__pole_on_beat(struct pole *p, int64_t now_ns, struct cv_effects *out);
 /* How much longer than usual to wait for a claim, since disks may be slow. */
 int64_t cv__pole_extra_ns(const struct pole *p);

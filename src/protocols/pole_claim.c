@@ -338,6 +338,23 @@ static void release(struct pole *p, cv_id heir, int64_t now_ns, struct cv_effect
     }
 }
 
+/* It releases what release() would, with the same two conditions. The epoch is the largest that was
+ * ever claimed, and saved: a later life claims larger ones, so that this RELEASE cannot free a
+ * promise to it, however late it comes. The leadership on these promises is over because nobody is
+ * left who could act by it; for what an earlier life did nobody can tell that. */
+bool cv__pole_farewell(const void *state, int64_t now_ns, struct cv_message *ret_message)
+{
+    const struct pole *p = state;
+    CV_ASSERT(p->claimed_epoch <= p->epoch);
+    if (p->role == POLE_STOPPED || p->claimed_epoch == 0 || now_ns < p->quarantine_ns) {
+        return false;
+    }
+    *ret_message = (struct cv_message){.type = POLE_RELEASE};
+    pole_release_write(ret_message,
+                       (struct pole_release){.epoch = p->claimed_epoch, .heir = CV_ID_NONE});
+    return true;
+}
+
 void cv__pole_abdicate(struct pole *p, enum cv_reason reason, cv_id heir, int64_t now_ns,
                        struct cv_effects *out)
 {

@@ -17,6 +17,7 @@ enum {
     CV_ITEM_QUESTION, /* of a guest: how is it? */
     CV_ITEM_STATUS,   /* the answer, also to a report */
     CV_ITEM_REPORT,   /* of a guest: a score input and its value */
+    CV_ITEM_DOWN,     /* of a witness: the sender is dead; 1: that is certain, 0: a hint */
 };
 #define CV_ITEM_RESIGN_BYTES 10u
 #define CV_ITEM_REPORT_BYTES 9u

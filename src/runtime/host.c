@@ -551,6 +551,19 @@ const struct cv_node_counts *cv__host_counts(const struct cv_host *h)
     return &h->node_host.counts;
 }
 
+size_t cv__host_farewell(struct cv_host *h, const uint8_t **ret_bytes)
+{
+    const struct cv_protocol *protocol = h->node_host.protocol;
+    struct cv_message message;
+    CV_ASSERT(h->services.persist.is_quick);
+    if (!h->is_started || protocol->farewell == NULL ||
+        !protocol->farewell(h->node_host.core, call_now_ns(h), &message)) {
+        return 0;
+    }
+    *ret_bytes = h->encoded;
+    return cv_message_encode(protocol, h->config.member_count, &message, h->encoded);
+}
+
 uint64_t cv__host_nonce(const struct cv_host *h)
 {
     CV_ASSERT(h->nonce != 0);

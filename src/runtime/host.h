@@ -127,6 +127,11 @@ int64_t cv__host_next_due_ns(const struct cv_host *host);
 const struct cv_leadership *cv__host_leadership(const struct cv_host *host);
 const struct cv_node_counts *cv__host_counts(const struct cv_host *host);
 
+/* What a witness may say to all when this process is dead (see `farewell` of struct cv_protocol):
+ * the length of the message; 0: nothing. The bytes are lent until the next call. For hosts whose
+ * saves are quick: all that the core relies on is durable. */
+size_t cv__host_farewell(struct cv_host *host, const uint8_t **ret_bytes);
+
 /* The nonce of this start, from cv__host_new() on and never 0: the label by which others know this
  * process in anonymous protocols and in stores. */
 uint64_t cv__host_nonce(const struct cv_host *host);

@@ -7,19 +7,22 @@
 #include "core/types.h"
 #include "os/clock.h"
 #include "os/schedule.h"
+#include "runtime/farewell.h"
 #include "runtime/guest.h"
 #include "runtime/joining.h"
 #include "runtime/slots.h"
 
 #include <conclave/conclave.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define READS_MAX 256u   /* datagrams in one turn of the loop, so that timers are not delayed */
-#define JOINING_MS 50u   /* between two questions of a member that joins */
-#define WAIT_SHARE 50    /* waiting is longer than needed by this part: clocks drift */
+#define READS_MAX 256u /* datagrams in one turn of the loop, so that timers are not delayed */
+#define JOINING_MS 50u /* between two questions of a member that joins */
+#define WAIT_SHARE 50  /* waiting is longer than needed by this part: clocks drift */
+#define PORT_NS_MAX (250 * NS_PER_MS)
 #define GREETING_MS 250u /* between two greetings of a peer that does not answer */
 
 #define MEMORY_BYTES 17u
@@ -35,6 +38,7 @@ struct cv_peering {
     struct cv_peers *peers;
     struct cv_slots *slots;
     struct cv_host *host;
+    struct cv_farewell farewell;
     bool is_taking_part;    /* the core was started */
     bool is_joining;        /* it has no state: see joining.h */
     int64_t bound_until_ns; /* by a promise of an earlier generation; 0: none */
@@ -220,11 +224,20 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     }
 }
 
+/* The witness knows of a claim before the peers do. */
+static void flush(struct cv_peering *p)
+{
+    const int64_t now_ns = cv__clock_now_ns();
+    if (p->host != NULL) {
+        cv__farewell_renew(&p->farewell, p->peers, p->host, now_ns);
+    }
+    cv__peers_flush(p->peers, now_ns);
+}
+
 /* What one turn of the loop has to say to a peer goes in one frame. */
 static void on_turn(uv_check_t *turn)
 {
-    struct cv_peering *p = turn->data;
-    cv__peers_flush(p->peers, cv__clock_now_ns());
+    flush(turn->data);
 }
 
 /* ---- Joining --------------------------------------------------------------------------------- */
@@ -367,17 +380,29 @@ static void greet_the_silent(struct cv_peering *p)
     }
 }
 
+/* Whoever kills one process of a member may kill the other. */
+static void look_at_witness(struct cv_peering *p)
+{
+    if (p->farewell.witness != NULL && !cv__witness_look(p->farewell.witness)) {
+        say(p,
+            "the witness of this member was killed, and cannot be started again: if this process "
+            "is killed, the others wait for its lease");
+        cv__farewell_close(&p->farewell);
+    }
+}
+
 static void on_tick(uv_timer_t *tick)
 {
     struct cv_peering *p = tick->data;
     if (p->is_taking_part) {
         greet_the_silent(p);
+        look_at_witness(p);
     } else if (p->is_joining) {
         go_on_joining(p);
     } else {
         wait_for_old_promises(p);
     }
-    cv__peers_flush(p->peers, cv__clock_now_ns()); /* libuv runs timers after the check */
+    flush(p); /* libuv runs timers after the check */
 }
 
 /* ---- What others say ------------------------------------------------------------------------- */
@@ -470,6 +495,11 @@ static void take_item(void *user, const struct cv_peers_item *item)
     case CV_ITEM_RESIGN:
         if (item->byte_count == CV_ITEM_RESIGN_BYTES) {
             on_resign_item(p, item);
+        }
+        break;
+    case CV_ITEM_DOWN:
+        if (item->byte_count == 1) {
+            cv__host_peer_down(p->host, item->from, item->bytes[0] == 1);
         }
         break;
     default:
@@ -595,12 +625,26 @@ int cv__peering_frames(const struct cv_cluster *c, const char *election,
     return code;
 }
 
+/* The witness of this member's former process has the socket for some milliseconds after its end.
+ */
+static int open_socket(struct cv_peering *p, const struct cv_udp_address *address,
+                       struct cv_errtext *reterr)
+{
+    const int64_t until_ns = cv__clock_now_ns() + PORT_NS_MAX;
+    int code = cv__udp_open(address, &p->fd, reterr);
+    while (code == CV_E_INVALID && cv__udp_is_local(address) && cv__clock_now_ns() < until_ns) {
+        (void)poll(NULL, 0, /* timeout_ms= */ 5);
+        code = cv__udp_open(address, &p->fd, reterr);
+    }
+    return code;
+}
+
 static int open_network(struct cv_peering *p, const char *election, struct cv_errtext *reterr)
 {
     struct cv_udp_address address[CV_CLUSTER_MEMBERS_MAX];
     int code = cv__peering_addresses(&p->cluster, p->self, address, reterr);
     if (code == CV_OK) {
-        code = cv__udp_open(&address[p->self - 1], &p->fd, reterr);
+        code = open_socket(p, &address[p->self - 1], reterr);
     }
     const struct cv_peers_setting setting = {
         .self = p->self, .address = address, .user = p, .send = send_frame, .take = take_item};
@@ -682,6 +726,25 @@ static void ask_for_realtime(struct cv_peering *p)
     }
 }
 
+/* It works without, too: then a leader that is killed is replaced when its lease is over. */
+static void start_witness(struct cv_peering *p)
+{
+    struct cv_errtext why;
+    const struct cv_cluster *c = &p->cluster;
+    const int64_t wait_ns =
+        c->protocol->lease_ns != NULL ? c->protocol->lease_ns(&c->config) : promise_ns(c);
+    const int64_t certain_ns = cv__clock_now_ns() + wait_ns + wait_ns / WAIT_SHARE;
+    if (c->has_witness && cv__farewell_open(&p->farewell, p->fd, p->self, c->member_count,
+                                            certain_ns, &why) != CV_OK) {
+        char line[2 * CV_ERRTEXT_BYTES];
+        (void)snprintf(line, sizeof line,
+                       "no witness for this member (%s): if it is killed, the others wait for its "
+                       "lease",
+                       why.text);
+        say(p, line);
+    }
+}
+
 static int start(struct cv_peering *p, const char *election, struct cv_errtext *reterr)
 {
     int code = open_network(p, election, reterr);
@@ -697,6 +760,7 @@ static int start(struct cv_peering *p, const char *election, struct cv_errtext *
     if (code != CV_OK) {
         return code;
     }
+    start_witness(p); /* before memory is locked */
     ask_for_realtime(p);
     struct cv_slots_record record;
     if (!cv__slots_latest(p->slots, &record)) {
@@ -768,6 +832,7 @@ void cv__peering_close(struct cv_peering *p, void (*closed)(void *data), void *d
     if (p->peers != NULL) {
         cv__peers_flush(p->peers, cv__clock_now_ns());
     }
+    cv__farewell_close(&p->farewell); /* what there was to say has been said */
     if (p->handle_count > 0) {
         uv_close((uv_handle_t *)&p->poll, on_handle_closed);
         uv_close((uv_handle_t *)&p->turn, on_handle_closed);
@@ -813,6 +878,11 @@ bool cv__peering_request_resign(struct cv_peering *p, cv_id heir)
 void cv__peering_report(struct cv_peering *p, enum cv_input input, int64_t value)
 {
     cv__host_report(p->host, input, value);
+}
+
+int cv__peering_lifeline(const struct cv_peering *p)
+{
+    return p->farewell.witness != NULL ? cv__witness_lifeline(p->farewell.witness) : -1;
 }
 
 const struct cv_peers *cv__peering_peers(const struct cv_peering *p)

@@ -67,6 +67,9 @@ void cv__peering_resign(struct cv_peering *peering, cv_id heir);
 bool cv__peering_request_resign(struct cv_peering *peering, cv_id heir);
 void cv__peering_report(struct cv_peering *peering, enum cv_input input, int64_t value);
 
+/* A descriptor for those who do this leader's work (witness.h), or -1. */
+int cv__peering_lifeline(const struct cv_peering *peering);
+
 /* For reports at the end. */
 const struct cv_peers *cv__peering_peers(const struct cv_peering *peering);
 const struct cv_node_counts *cv__peering_counts(const struct cv_peering *peering);

@@ -319,8 +319,7 @@ static bool peers_is_released(const struct cv_backend *b)
 
 static int peers_inherit(struct cv_backend *b)
 {
-    (void)b;
-    return -1;
+    return b->peering != NULL ? cv__peering_lifeline(b->peering) : -1;
 }
 
 const struct cv_backend_kind cv__backend_peers = {

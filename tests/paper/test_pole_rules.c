@@ -667,6 +667,26 @@ static void a_restarted_process_releases_nothing_for_a_lease(void **unused)
     }
 }
 
+/* What the witness of a process may say when it is dead. */
+static void a_dead_process_releases_what_it_claimed_but_nothing_of_an_earlier_life(void **unused)
+{
+    (void)unused;
+    struct cv_message farewell;
+    struct solo *s = leader();
+    const uint64_t epoch = s->persisted[3];
+    assert_true(s->protocol->farewell(s->state, s->now_ns + LEASE_NS, &farewell));
+    assert_string_equal(s->protocol->messages[farewell.type].name, "RELEASE");
+    assert_int_equal(solo_field(s, &farewell, "epoch"), epoch);
+    assert_int_equal(solo_field(s, &farewell, "heir"), CV_ID_NONE);
+    solo_restart(s);
+    assert_false(s->protocol->farewell(s->state, s->now_ns + LEASE_NS - 1, &farewell));
+    assert_true(s->protocol->farewell(s->state, s->now_ns + LEASE_NS, &farewell));
+    assert_int_equal(solo_field(s, &farewell, "epoch"), epoch); /* it claims above that */
+    solo_step(s, (struct cv_event){.kind = CV_EVENT_PERSIST_FAILED});
+    assert_false(s->protocol->farewell(s->state, s->now_ns + LEASE_NS, &farewell));
+    solo_free(s);
+}
+
 /* ---- choosing -------------------------------------------------------------------------------- */
 
 static void a_choice_that_does_not_claim_is_passed_over(void **unused)
@@ -906,6 +926,7 @@ int main(void)
         cmocka_unit_test(what_was_claimed_is_not_claimed_again_after_a_restart),
         cmocka_unit_test(a_bound_claimant_counts_itself_when_its_promise_ends),
         cmocka_unit_test(a_restarted_process_releases_nothing_for_a_lease),
+        cmocka_unit_test(a_dead_process_releases_what_it_claimed_but_nothing_of_an_earlier_life),
         cmocka_unit_test(a_choice_that_does_not_claim_is_passed_over),
         cmocka_unit_test(a_round_is_not_prolonged_by_later_proposals),
         cmocka_unit_test(nobody_waits_for_a_leader_that_fell_silent),

@@ -13,8 +13,9 @@ A plant is a text file:
     +++ new
     what stands there instead
 
-The scenario's path is relative to the plant. `runs` may be left out and is then 1. Several --- / +++
-pairs are allowed. Each old text must occur exactly once: when the source has moved on, the build
+The scenario's path is relative to the plant. `runs` may be left out and is then 1. Instead of a
+scenario, `program: NAME` says that the bug breaks a test of that program, which `breaks` names (see
+run_test.py). Several --- / +++ pairs are allowed. Each old text must occur exactly once: when the source has moved on, the build
 says so, instead of testing a bug that is no longer planted."""
 
 import argparse
@@ -22,7 +23,7 @@ import pathlib
 import re
 import sys
 
-KEYS = {"file", "breaks", "scenario", "runs"}
+KEYS = {"file", "breaks", "scenario", "runs", "program"}
 
 
 class Plant:
@@ -55,7 +56,8 @@ class Plant:
                 if not colon or key not in KEYS:
                     self._fail(number, f"expected one of {', '.join(sorted(KEYS))}, not '{text}'")
                 self.values[key] = value.strip()
-        missing = KEYS - self.values.keys()
+        unused = {"scenario"} if "program" in self.values else {"program"}
+        missing = KEYS - self.values.keys() - unused
         if missing or not self.pairs or part != 1 or not all(old for old, _ in self.pairs):
             self._fail(1, f"incomplete: {', '.join(sorted(missing)) or 'an --- old with its +++ new'}")
         if not self.why:

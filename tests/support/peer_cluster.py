@@ -207,9 +207,12 @@ class Cluster:
 
     def end(self, name, how=signal.SIGKILL):
         process = self.processes.pop(name)
+        now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         process.send_signal(how)
         process.wait()
         running.remove(process)
+        with open(self.log(name), "a") as log:  # who is dead does not act by its lease any more
+            log.write(f"end {process.pid} {now_ns}\n")
 
     def sees(self, name):
         """What the present process of a member said last: token, leader, trouble."""

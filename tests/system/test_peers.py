@@ -47,6 +47,31 @@ def stopped_leader_does_not_lead_when_it_wakes_up():
     cluster.close()
 
 
+def claims(cluster, name, pid):
+    """Of one process of a member: from, token, until."""
+    lines = [line.split() for line in cluster.log(name).read_text().splitlines()]
+    return [tuple(map(int, words[2:5])) for words in lines if words[:2] == ["claim", str(pid)] and len(words) == 5]
+
+
+def killed_leader_is_replaced_before_its_lease_is_over():
+    """By its witness: without one, a claim never begins before the one before it has ended."""
+    cluster = Cluster(3, options=STEADY.replace("timeout = 2s", "timeout = 1500ms")
+                      .replace("lease = 3s", "lease = 1600ms"))
+    cluster.start()
+    leader, token = cluster.agree()
+    pid = cluster.processes[leader].pid
+    starts = lambda: [since for since, _, _ in claims(cluster, leader, pid)] or [0]
+    until("it has lived for longer than a promise to an earlier life may bind",
+          lambda: max(starts()) - min(starts()) > 2.2e9)
+    cluster.end(leader)
+    successor, new_token = cluster.agree(cluster.others(leader), token)
+    old_until = max(end for _, _, end in claims(cluster, leader, pid))
+    new_from = min(since for since, number, _ in claims(cluster, successor, cluster.processes[successor].pid)
+                   if number == new_token)
+    check(f"{(old_until - new_from) / 1e6} ms before the end of its lease", new_from < old_until)
+    cluster.close()
+
+
 def member_without_its_state_joins_anew_above_all_tokens():
     cluster = Cluster(3, options=QUICK)
     cluster.start("a", "b")
@@ -273,6 +298,7 @@ def run_moves_the_command_to_another_member():
 TESTS = [
     members_elect_and_survive_kills_and_restarts,
     stopped_leader_does_not_lead_when_it_wakes_up,
+    killed_leader_is_replaced_before_its_lease_is_over,
     member_without_its_state_joins_anew_above_all_tokens,
     what_could_make_two_leaders_does_not_start,
     five_members_lose_messages_and_each_other,

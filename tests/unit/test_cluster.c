@@ -107,6 +107,9 @@ static void defaults_are_pole_and_its_own(void **unused)
     assert_false(c.is_realtime);
     accept(HEAD "realtime = yes\n" MEMBERS, &c);
     assert_true(c.is_realtime);
+    assert_true(c.has_witness);
+    accept(HEAD "witness = no\n" MEMBERS, &c);
+    assert_false(c.has_witness);
     accept(HEAD "protocol = local\n[options]\nmajority = yes\n" MEMBERS, &c);
     assert_string_equal(c.protocol->name, "local");
     accept(HEAD "protocol = bully\n" MEMBERS, &c);
@@ -118,7 +121,7 @@ static void each_mistake_is_one_line(void **unused)
     (void)unused;
     refuse(HEAD "colour = red\nnme = x\n" MEMBERS,
            "6: unknown key of [cluster] 'colour'; known: name, generation, key, next-key, state, "
-           "protocol, drift, realtime\n"
+           "protocol, drift, realtime, witness\n"
            "7: unknown key of [cluster] 'nme'; did you mean 'name'?\n");
     refuse(HEAD MEMBERS "[member d]\nid = 3\naddress = c.example:7100\n",
            "15: members 'c' and 'd' both have id 3\n"

@@ -140,6 +140,29 @@ static void is_replayed(const struct cv_key *key)
     cv__frames_free(b);
 }
 
+static void after_the_last_frame_nothing_of_its_sender_counts(void **unused)
+{
+    (void)unused;
+    const struct cv_key key = new_key();
+    struct cv_frames *a = end_of("nightly", &key);
+    struct cv_frames *b = end_of("nightly", &key);
+    uint8_t early[ROOM], late[ROOM], last[2][ROOM];
+    char text[ROOM];
+    const size_t early_bytes = seal(a, "early", early);
+    const size_t last_bytes = cv__frame_seal_last(a, (const uint8_t *)"last", 5, last[0]);
+    assert_int_equal(cv__frame_seal_last(a, (const uint8_t *)"last", 5, last[1]), last_bytes);
+    assert_memory_not_equal(last[0], last[1], last_bytes); /* each can be sent */
+    const size_t late_bytes = seal(a, "late", late);
+    assert_int_equal(open_it(b, last[0], last_bytes, text), CV_FRAME_ACCEPTED);
+    assert_string_equal(text, "last");
+    assert_int_equal(open_it(b, early, early_bytes, text), CV_FRAME_REPLAYED);
+    assert_int_equal(open_it(b, late, late_bytes, text), CV_FRAME_REPLAYED);
+    assert_int_equal(open_it(b, last[1], last_bytes, text), CV_FRAME_ACCEPTED);
+    assert_int_equal(open_it(b, last[0], last_bytes, text), CV_FRAME_REPLAYED);
+    cv__frames_free(a);
+    cv__frames_free(b);
+}
+
 static void a_frame_is_accepted_once(void **unused)
 {
     (void)unused;
@@ -306,6 +329,7 @@ int main(void)
         cmocka_unit_test(a_frame_arrives_as_it_was_sent),
         cmocka_unit_test(every_damaged_bit_is_noticed),
         cmocka_unit_test(a_frame_is_accepted_once),
+        cmocka_unit_test(after_the_last_frame_nothing_of_its_sender_counts),
         cmocka_unit_test(who_has_another_key_is_not_heard),
         cmocka_unit_test(other_elections_and_other_traffic_are_foreign),
         cmocka_unit_test(the_payload_cannot_be_read_without_the_key),

@@ -1,0 +1,42 @@
+/* src/runtime/farewell.h - what a member's witness (witness.h) is to say, kept up to date.
+ *
+ * One frame for each peer: that this member is down, and the core's farewell (conclave/core.h), for
+ * `pole` the RELEASE of the largest epoch that it claimed. The frames name the peer's present life,
+ * so they are sealed again when a life or the farewell changes, which is seldom. That must happen
+ * before a claim is sent, and after it was saved: cv__farewell_renew() is called between a step and
+ * the flush of its frames.
+ *
+ * Why it makes no second leader is in docs/peers.md. A certain "down" frees what others promised to
+ * this member, also to an earlier life of it, whose work may still go on for a lease; so it is a
+ * mere hint until no promise to an earlier life can bind any more. */
+#ifndef CV_RUNTIME_FAREWELL_H
+#define CV_RUNTIME_FAREWELL_H
+
+#include "net/peers.h"
+#include "runtime/host.h"
+#include "runtime/witness.h"
+
+struct cv_farewell {
+    struct cv_witness *witness; /* NULL: there is none */
+    cv_id self;
+    uint32_t member_count;
+    int64_t certain_ns; /* from then on the death of this process is all that matters */
+
+    /* What was sealed. */
+    bool is_sealed;
+    uint64_t lives;
+    uint8_t items[64];
+    size_t item_bytes;
+};
+
+/* Starts the witness. After a failure nothing is said at the end, and all else works. */
+CV_NODISCARD int cv__farewell_open(struct cv_farewell *farewell, int socket_fd, cv_id self,
+                                   uint32_t member_count, int64_t certain_ns,
+                                   struct cv_errtext *reterr);
+/* Nothing is said any more. */
+void cv__farewell_close(struct cv_farewell *farewell);
+
+void cv__farewell_renew(struct cv_farewell *farewell, struct cv_peers *peers, struct cv_host *host,
+                        int64_t now_ns);
+
+#endif
