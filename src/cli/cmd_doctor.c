@@ -9,6 +9,7 @@
 #include "core/duration.h"
 #include "core/errors.h"
 #include "os/clock.h"
+#include "os/loop.h"
 #include "runtime/place.h"
 
 #include <conclave/conclave.h>
@@ -224,8 +225,7 @@ static bool probe_run(struct probe *p, const char *address)
                                              .label = cv__clock_random() | 1,
                                              .answered = on_answer,
                                              .user = p};
-    if (uv_loop_init(&p->loop) != 0) {
-        (void)cv__fail(&p->why, CV_E_LIMIT, "no descriptors left");
+    if (cv__loop_init(&p->loop, &p->why) != CV_OK) {
         return false;
     }
     if (p->kind->open(&p->store, &setting, &p->why) == CV_OK) {

@@ -11,6 +11,7 @@
 #include "cli/every.h"
 #include "cli/inquiry.h"
 #include "cli/run_settings.h"
+#include "core/errors.h"
 #include "os/clock.h"
 #include "runtime/election.h"
 #include "runtime/place.h"
@@ -29,7 +30,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <uv.h>
 
 /* Beside those of cli.h, and those of the command. */
 enum {
@@ -264,6 +264,10 @@ static void on_gone(struct run *run, const struct cv_supervisor_event *event)
         finish(run, event->status);
         return;
     case CV_END_TOO_LATE:
+        if (event->failed_errno != 0) {
+            cv__complain("%s: cannot start the command now, only later: %s", run->settings->name,
+                         strerror(event->failed_errno));
+        }
         run->token = 0; /* the next renewal leaves more time */
         return;
     case CV_END_GUARD_DIED:
@@ -516,38 +520,6 @@ static void take_part(struct run *run)
     cv__hooks_change(run->hooks, CV_HOOK_STOP, run->token, cv_reason_name(CV_REASON_STOPPED));
 }
 
-static void nothing(uv_work_t *work)
-{
-    (void)work;
-}
-
-static void nothing_done(uv_work_t *work, int status)
-{
-    (void)work;
-    (void)status; /* nobody cancels it */
-}
-
-/* One election has at most one disk request at a time; starting the four threads that libuv would
- * use takes as long as opening the file. libuv reads their number from the environment when it
- * needs the first one. So we set it and use the pool now, while no other thread reads the
- * environment, and unset it before a hook could inherit it. The guard and the command were forked
- * before. */
-static void threads_start(void)
-{
-    static const char name[] = "UV_THREADPOOL_SIZE";
-    uv_loop_t loop;
-    uv_work_t work;
-    if (getenv(name) != NULL || setenv(name, "1", /* overwrite= */ 0) != 0) {
-        return;
-    }
-    if (uv_loop_init(&loop) == 0) {
-        (void)uv_queue_work(&loop, &work, nothing, nothing_done); /* has a callback: cannot fail */
-        (void)uv_run(&loop, UV_RUN_DEFAULT);
-        (void)uv_loop_close(&loop); /* nothing is left in it */
-    }
-    (void)unsetenv(name); /* it is a name */
-}
-
 /* By which a store gets its password. The command has no business with the store, and what it
  * starts may show its environment to everybody. */
 static const char *const *secrets(const struct cv_run_settings *settings)
@@ -642,14 +614,14 @@ static int run_command(const struct cv_run_settings *settings)
         code = kind->create(settings->via, &error);
     }
     if (code == CV_OK && settings->every.is_on) {
-        threads_start();
         is_over = !period_is_open(&run);
-    } else if (code == CV_OK) {
-        threads_start();
     }
     if (code == CV_OK && !is_over) {
         code = cv__election_open(&run.election, settings->name, settings->via, &settings->options,
                                  &error);
+    }
+    if (code == CV_OK && !is_over && cv_fd(run.election) < 0) { /* we would hear of nothing */
+        code = cv__fail(&error, CV_E_LIMIT, "no descriptors left (ulimit -n)");
     }
     if (code == CV_OK && !is_over) {
         take_part(&run);

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/loop.h"
 #include "sequencers/sequencer.h"
 
 #include <getopt.h>
@@ -247,8 +248,8 @@ static bool measure(struct measurement *m, const char *address)
 {
     bool is_open = true;
     struct cv_errtext why;
-    if (uv_loop_init(&m->loop) != 0) {
-        cv__complain("cannot make an event loop");
+    if (cv__loop_init(&m->loop, &why) != CV_OK) {
+        cv__complain("%s", why.text);
         return false;
     }
     uint32_t opened = 0;

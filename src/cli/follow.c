@@ -191,6 +191,10 @@ static int follow(struct settings *settings, int signal_fd)
     if (cv_open(&f.election, settings->name, settings->via, &settings->options, &error) != CV_OK) {
         return cv__cannot("%s", error.text);
     }
+    if (cv_fd(f.election) < 0) { /* we would hear of nothing */
+        cv_close(f.election);
+        return cv__cannot("no descriptors left (ulimit -n)");
+    }
     while (!f.is_over) {
         struct pollfd waits[] = {{.fd = cv_fd(f.election), .events = POLLIN},
                                  {.fd = signal_fd, .events = POLLIN}};

@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "core/errors.h"
 #include "os/clock.h"
+#include "os/loop.h"
 #include "runtime/backend.h"
 #include "runtime/place.h"
 
@@ -114,8 +115,9 @@ static int inquire(const struct cv_store_kind *kind, const char *address, const 
                    struct cv_errtext *reterr)
 {
     uv_loop_t loop;
-    if (uv_loop_init(&loop) != 0) {
-        return cv__fail(reterr, CV_E_LIMIT, "no descriptors left");
+    int code = cv__loop_init(&loop, reterr);
+    if (code != CV_OK) {
+        return code;
     }
     struct cv_shared_list shared = {0};
     struct asking asking = {.inquiry = ret_inquiry};
@@ -131,7 +133,7 @@ static int inquire(const struct cv_store_kind *kind, const char *address, const 
         .user = &asking,
     };
     struct cv_store *store;
-    int code = kind->open(&store, &setting, reterr);
+    code = kind->open(&store, &setting, reterr);
     if (code == CV_OK) {
         (void)uv_timer_init(&loop, &asking.patience); /* cannot fail, nor can the start */
         (void)uv_timer_start(&asking.patience, on_patience, (uint64_t)question->patience_ms, 0);

@@ -7,13 +7,11 @@
 
 #include "core/errors.h"
 #include "core/types.h"
+#include "os/loop.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define STACK_BYTES ((size_t)256 * 1024) /* of a thread; SQLite and libpq need a tenth of it */
 
 /* First in, first out. */
 struct queue {
@@ -243,32 +241,12 @@ static void *run_calls(void *data)
     return NULL;
 }
 
-/* The threads are for elections: signals are for the application's threads. */
-static int thread_start(pthread_t *ret_thread, void *(*function)(void *), void *data,
-                        struct cv_errtext *reterr)
-{
-    sigset_t all, before;
-    (void)sigfillset(&all);
-    pthread_attr_t attributes;
-    if (pthread_attr_init(&attributes) != 0) {
-        return cv__fail(reterr, CV_E_MEMORY, "out of memory");
-    }
-    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES); /* a valid size */
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);         /* cannot fail */
-    const int failed = pthread_create(ret_thread, &attributes, function, data);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attributes);
-    return failed == 0 ? CV_OK
-                       : cv__fail(reterr, CV_E_LIMIT, "cannot start a thread for elections: %s",
-                                  strerror(failed));
-}
-
 int cv__engine_start_calls(struct cv_engine *engine)
 {
     lock(engine);
     int code = CV_OK;
     if (!engine->has_callback_thread) {
-        code = thread_start(&engine->callback_thread, run_calls, engine, NULL);
+        code = cv__thread_start(&engine->callback_thread, run_calls, engine, NULL);
         engine->has_callback_thread = code == CV_OK;
     }
     unlock(engine);
@@ -317,12 +295,6 @@ void cv__engine_leave(struct cv_engine *engine)
     unlock(engine);
 }
 
-static int uv_failure(struct cv_errtext *reterr, int uv_code)
-{
-    return cv__fail(reterr, uv_code == UV_ENOMEM ? CV_E_MEMORY : CV_E_LIMIT,
-                    "cannot make a loop for elections: %s", uv_strerror(uv_code));
-}
-
 int cv_engine_new(struct cv_engine **ret_engine, struct cv_errtext *reterr)
 {
     if (ret_engine == NULL) {
@@ -332,22 +304,23 @@ int cv_engine_new(struct cv_engine **ret_engine, struct cv_errtext *reterr)
     if (engine == NULL) {
         return cv__fail(reterr, CV_E_MEMORY, "out of memory");
     }
-    int failed = uv_loop_init(&engine->loop);
-    if (failed != 0) {
+    int code = cv__loop_init(&engine->loop, reterr);
+    if (code != CV_OK) {
         free(engine);
-        return uv_failure(reterr, failed);
+        return code;
     }
     (void)pthread_mutex_init(&engine->lock, NULL); /* with defaults neither can fail */
     (void)pthread_cond_init(&engine->changed, NULL);
-    failed = uv_async_init(&engine->loop, &engine->wake, on_wake);
+    const int failed = uv_async_init(&engine->loop, &engine->wake, on_wake);
     if (failed != 0) {
         release(engine);
-        return uv_failure(reterr, failed);
+        return cv__fail(reterr, CV_E_LIMIT, "cannot make a loop for elections: %s",
+                        uv_strerror(failed));
     }
     engine->wake.data = engine;
-    int code = cv__timers_new(&engine->loop, &engine->timers, reterr);
+    code = cv__timers_new(&engine->loop, &engine->timers, reterr);
     if (code == CV_OK) {
-        code = thread_start(&engine->thread, run_loop, engine, reterr);
+        code = cv__thread_start(&engine->thread, run_loop, engine, reterr);
     }
     if (code != CV_OK) {
         close_handles(engine);

@@ -9,6 +9,7 @@
 #include "core/types.h"
 #include "host/node.h"
 #include "os/clock.h"
+#include "os/worker.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,8 @@ struct kept {
 
 /* Invariant: nothing is stepped before the start or after the end. */
 struct cv_host {
-    uv_work_t save_work;
+    struct cv_worker *saver; /* NULL: it saves quickly, or not at all */
+    struct cv_work save_work;
     uv_idle_t ending; /* never active: its closing is what the loop calls at the end */
     uv_loop_t *loop;
     struct cv_timers *timers;     /* NULL: the clock was given, and its owner fires the timers */
@@ -57,7 +59,7 @@ struct cv_host {
     uint64_t *member_word;
     uint64_t nonce;
 
-    uint32_t open_parts; /* while it closes: the handle above, and timers of its own */
+    uint32_t open_parts; /* while it closes: `ending`, `saver` and `own_timers` */
     bool is_started, is_closing;
     bool is_saving; /* on a thread */
     void (*closed)(void *data);
@@ -222,8 +224,6 @@ static void call_ask_store(void *self, const struct cv_effect *effect)
 
 /* ---- The disk -------------------------------------------------------------------------------- */
 
-static void finish_close(struct cv_host *h);
-
 static void call_disk_failed(void *self, const char *why)
 {
     struct cv_host *h = self;
@@ -237,22 +237,20 @@ static void call_disk_failed(void *self, const char *why)
     }
 }
 
-static void save_on_a_thread(uv_work_t *work)
+static void save_on_a_thread(void *data)
 {
-    struct cv_host *h = work->data;
+    struct cv_host *h = data;
     h->save_result = h->services.persist.save(h->services.persist.self, h->saving_word,
                                               h->saving_count, &h->save_error);
 }
 
-static void on_saved(uv_work_t *work, int status)
+static void on_saved(void *data)
 {
-    struct cv_host *h = work->data;
+    struct cv_host *h = data;
     h->is_saving = false;
     if (h->is_closing) {
-        finish_close(h);
-        return;
+        return; /* the end of the saver is waited for */
     }
-    CV_ASSERT(status == 0); /* nobody cancels it */
     if (h->save_result == CV_OK) {
         cv__node_saved(&h->node, &h->node_host);
     } else {
@@ -276,9 +274,8 @@ static enum cv_save_result call_save(void *self, const uint64_t *word, uint32_t 
     h->is_saving = true;
     h->saving_word = word;
     h->saving_count = word_count;
-    h->save_work.data = h;
-    const int result = uv_queue_work(h->loop, &h->save_work, save_on_a_thread, on_saved);
-    CV_ASSERT(result == 0); /* fails for a missing function only */
+    h->save_work = (struct cv_work){.run = save_on_a_thread, .done = on_saved, .data = h};
+    cv__worker_do(h->saver, &h->save_work);
     return CV_SAVE_BEGUN;
 }
 
@@ -390,25 +387,20 @@ static void host_release(struct cv_host *h)
     free(h);
 }
 
-static void finish_close(struct cv_host *h)
-{
-    if (h->is_saving || h->open_parts > 0) {
-        return;
-    }
-    void (*closed)(void *data) = h->closed;
-    void *data = h->closed_data;
-    host_release(h);
-    if (closed != NULL) {
-        closed(data);
-    }
-}
-
 static void on_part_closed(void *data)
 {
     struct cv_host *h = data;
     CV_ASSERT(h->open_parts > 0);
     h->open_parts--;
-    finish_close(h);
+    if (h->open_parts > 0) {
+        return;
+    }
+    void (*closed)(void *data) = h->closed;
+    void *closed_data = h->closed_data;
+    host_release(h);
+    if (closed != NULL) {
+        closed(closed_data);
+    }
 }
 
 static void on_ending_closed(uv_handle_t *handle)
@@ -433,6 +425,7 @@ void cv__host_free(struct cv_host *h, void (*closed)(void *data), void *data)
         cv__timers_remove(h->timers, &h->timers_user);
     }
     uv_close((uv_handle_t *)&h->ending, on_ending_closed);
+    cv__worker_free(h->saver, on_part_closed, h);
     cv__timers_free(h->own_timers, on_part_closed, h);
 }
 
@@ -499,7 +492,10 @@ int cv__host_new(uv_loop_t *loop, const struct cv_protocol *protocol,
         result = cv__fail(reterr, CV_E_MEMORY, "no memory for a core of '%s'", protocol->name);
         goto failed;
     }
-    result = host_add_timers(h, reterr);
+    if (services->persist.save != NULL && !services->persist.is_quick) {
+        result = cv__worker_new(loop, &h->saver, reterr);
+    }
+    result = result == CV_OK ? host_add_timers(h, reterr) : result;
     if (result != CV_OK) {
         goto failed;
     }
@@ -507,10 +503,11 @@ int cv__host_new(uv_loop_t *loop, const struct cv_protocol *protocol,
     cv__node_init(&h->node, CV_HOST_QUEUE_MAX, WAITING_MAX);
     (void)uv_idle_init(loop, &h->ending); /* cannot fail */
     h->ending.data = h;
-    h->open_parts = 2;
+    h->open_parts = 3;
     *ret_host = h;
     return CV_OK;
 failed:
+    cv__worker_free(h->saver, NULL, NULL);
     host_release(h);
     return result;
 }

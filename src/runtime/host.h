@@ -7,7 +7,7 @@
  * - The clock is read afresh for each event, so that a process that slept learns of it with the
  *   first thing it does.
  * - A timer is due at an instant drawn at random from the range that was asked for.
- * - Saving is done in libuv's thread pool and does not stop the loop, unless it is quick.
+ * - Saving is done by a thread of the host's own and does not stop the loop, unless it is quick.
  *
  * The services are tables of functions with the object they belong to; what a protocol does not use
  * may be left out. They are called on the loop's thread, from within a step, except `save`.
@@ -50,7 +50,7 @@ struct cv_host_store {
 /* The durable record. `load` is called once, at the start; *ret_count is 0 if nothing was ever
  * saved. `save` returns when the record is durable, and may block: it runs on another thread, but
  * never twice at once. If it is quick, it runs on the loop's thread: where a leadership waits for
- * the record, a thread of the pool begins too late on a busy machine. */
+ * the record, another thread begins too late on a busy machine. */
 struct cv_host_persist {
     void *self;
     int (*load)(void *self, uint64_t ret_word[CV_PERSIST_WORDS_MAX], uint32_t *ret_count,

@@ -20,6 +20,7 @@ struct cv_backend {
     const struct cv_store_kind *kind;
     struct cv_store *store;
     struct cv_host *host;
+    struct cv_trail *trail; /* NULL: the store has its own */
 
     char *address;
     char election[CV_ELECTION_BYTES];
@@ -151,17 +152,16 @@ static void logged(void *user, const char *line)
 static void note(struct cv_backend *b, const struct cv_leadership *leadership, const char *name)
 {
     const uint64_t token = leadership->leader != CV_ID_NONE ? leadership->token : 0;
-    if (b->kind->history != NULL || token == b->noted_token) {
+    if (b->trail == NULL || token == b->noted_token) {
         return;
     }
     if (b->noted_token != 0) {
         const enum cv_reason why =
             token == 0 ? leadership->reason : CV_REASON_GONE; /* how is not known */
-        cv__trail_note(b->setting.loop, b->address, b->election, "", b->noted_token,
-                       cv_reason_name(why));
+        cv__trail_note(b->trail, b->address, b->election, "", b->noted_token, cv_reason_name(why));
     }
     if (token != 0) {
-        cv__trail_note(b->setting.loop, b->address, b->election, name, token, NULL);
+        cv__trail_note(b->trail, b->address, b->election, name, token, NULL);
     }
     b->noted_token = token;
 }
@@ -234,6 +234,7 @@ static void on_host_closed(void *data)
     struct cv_backend *b = data;
     void (*closed)(void *user) = b->closed;
     void *user = b->closed_user;
+    cv__trail_close(b->trail);
     free(b->address);
     free(b);
     closed(user);
@@ -250,6 +251,15 @@ static void lease_close(struct cv_backend *b, void (*closed)(void *user), void *
     b->closed = closed;
     b->closed_user = user;
     b->kind->close(b->store, on_store_closed, b);
+}
+
+static int lease_not_open(struct cv_backend *b, int code)
+{
+    cv__host_free(b->host, NULL, NULL); /* the loop has to run once more */
+    cv__trail_close(b->trail);
+    free(b->address);
+    free(b);
+    return code;
 }
 
 static int lease_open(struct cv_backend **ret_backend, const struct cv_backend_setting *setting,
@@ -278,10 +288,11 @@ static int lease_open(struct cv_backend **ret_backend, const struct cv_backend_s
     if (code == CV_OK) {
         code = cv__host_new(setting->loop, protocol, &config, &services, &b->host, reterr);
     }
+    if (code == CV_OK && b->kind->history == NULL) {
+        code = cv__trail_open(setting->loop, setting->shared, &b->trail, reterr);
+    }
     if (code != CV_OK) {
-        free(b->address);
-        free(b);
-        return code;
+        return lease_not_open(b, code);
     }
     const struct cv_store_setting store_setting = {
         .loop = setting->loop,
@@ -297,10 +308,7 @@ static int lease_open(struct cv_backend **ret_backend, const struct cv_backend_s
     };
     code = b->kind->open(&b->store, &store_setting, reterr);
     if (code != CV_OK) {
-        cv__host_free(b->host, NULL, NULL); /* the loop has to run once more */
-        free(b->address);
-        free(b);
-        return code;
+        return lease_not_open(b, code);
     }
     code = cv__host_start(b->host, reterr);
     CV_ASSERT(code == CV_OK); /* it has no record to load */

@@ -4,6 +4,7 @@
 #include "core/errors.h"
 #include "core/types.h"
 #include "os/clock.h"
+#include "os/worker.h"
 #include "runtime/place.h"
 
 #include <sqlite3.h>
@@ -14,8 +15,15 @@
 
 #define BUSY_MS 2000
 
+/* One for all elections of a loop that need it. */
+struct cv_trail {
+    struct cv_shared shared;
+    struct cv_shared_list *list;
+    struct cv_worker *worker;
+};
+
 struct note {
-    uv_work_t work;
+    struct cv_work work;
     char *address;
     char election[CV_ELECTION_BYTES], node[CV_NODE_BYTES], why[32];
     uint64_t token;
@@ -64,9 +72,9 @@ static void write_one(sqlite3 *db, const char *sql, const struct note *note, con
     (void)sqlite3_finalize(q);
 }
 
-static void note_write(uv_work_t *work)
+static void note_write(void *data)
 {
-    const struct note *note = work->data;
+    const struct note *note = data;
     /* Several contenders of a machine see the same: the first one tells when it began and ended.
      * Who sees a token knows that all earlier ones are over, though not for how long. */
     static const char replaces[] = "UPDATE conclave_seen SET to_wall_ns = ?5, why = 'gone'"
@@ -92,16 +100,47 @@ static void note_write(uv_work_t *work)
     (void)sqlite3_close(db);
 }
 
-static void note_done(uv_work_t *work, int status)
+int cv__trail_open(uv_loop_t *loop, struct cv_shared_list *list, struct cv_trail **ret_trail,
+                   struct cv_errtext *reterr)
 {
-    struct note *note = work->data;
-    (void)status;
+    static const char kind; /* its address is all that is needed */
+    struct cv_shared *shared = cv__shared_join(list, &kind, "");
+    if (shared != NULL) {
+        *ret_trail = (struct cv_trail *)((char *)shared - offsetof(struct cv_trail, shared));
+        return CV_OK;
+    }
+    struct cv_trail *trail = calloc(1, sizeof *trail);
+    if (trail == NULL || !cv__shared_add(list, &trail->shared, &kind, "")) {
+        free(trail);
+        return cv__fail(reterr, CV_E_MEMORY, "out of memory");
+    }
+    trail->list = list;
+    const int code = cv__worker_new(loop, &trail->worker, reterr);
+    if (code != CV_OK) {
+        cv__trail_close(trail);
+        return code;
+    }
+    *ret_trail = trail;
+    return CV_OK;
+}
+
+void cv__trail_close(struct cv_trail *trail)
+{
+    if (trail != NULL && cv__shared_leave(trail->list, &trail->shared)) {
+        cv__worker_free(trail->worker, NULL, NULL); /* writes first what was noted */
+        free(trail);
+    }
+}
+
+static void note_done(void *data)
+{
+    struct note *note = data;
     free(note->address);
     free(note);
 }
 
-void cv__trail_note(uv_loop_t *loop, const char *address, const char *election, const char *node,
-                    uint64_t token, const char *why)
+void cv__trail_note(struct cv_trail *trail, const char *address, const char *election,
+                    const char *node, uint64_t token, const char *why)
 {
     struct note *note = calloc(1, sizeof *note);
     if (note == NULL) {
@@ -110,14 +149,15 @@ void cv__trail_note(uv_loop_t *loop, const char *address, const char *election, 
     note->wall_ns = cv__clock_wall_ns();
     note->address = strdup(address);
     note->token = token;
-    note->work.data = note;
+    note->work = (struct cv_work){.run = note_write, .done = note_done, .data = note};
     (void)snprintf(note->election, sizeof note->election, "%s", election);
     (void)snprintf(note->node, sizeof note->node, "%s", node);
     (void)snprintf(note->why, sizeof note->why, "%s", why != NULL ? why : "");
-    if (note->address == NULL || uv_queue_work(loop, &note->work, note_write, note_done) != 0) {
-        free(note->address);
+    if (note->address == NULL) {
         free(note);
+        return;
     }
+    cv__worker_do(trail->worker, &note->work);
 }
 
 int cv__trail_read(const struct cv_store_kind *kind, const char *address, const char *election,

@@ -1,8 +1,7 @@
 /* src/sequencers/file.c - a counter in a file, for the processes of one host.
  *
- * The file is locked, read, written and unlocked for each number, in libuv's thread pool, because
- * it may have to wait for the lock. It does not wait for ever: a process may be stopped while it
- * has the lock.
+ * The file is locked, read, written and unlocked for each number, by a thread, because it may have
+ * to wait for the lock. It does not wait for ever: a process may be stopped while it has the lock.
  *
  * Killed processes: a number is written before it is returned, so that none is returned twice.
  * Power failures: syncing each number to the disk would take milliseconds, so numbers are reserved
@@ -24,6 +23,7 @@
 #include "core/sequence.h"
 #include "core/types.h"
 #include "os/file.h"
+#include "os/worker.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -57,8 +57,8 @@ struct question {
 
 /* Invariant: while work is under way (is_busy) the thread owns `asked`, `number` and `why`. */
 struct file {
-    uv_loop_t *loop;
-    uv_work_t work;
+    struct cv_worker *worker;
+    struct cv_work work;
     struct cv_sequencer_events events;
     struct cv_sequencer_counts counts;
     enum cv_sequencer_trouble trouble;
@@ -75,7 +75,6 @@ struct file {
     bool is_busy;
 
     atomic_bool is_closing; /* the thread looks at it while it waits for the lock */
-    uv_check_t ending;      /* only to be closed: its callback is the end */
     void (*closed)(void *data);
     void *closed_data;
 };
@@ -190,9 +189,9 @@ static uint64_t take(struct file *f)
     return number;
 }
 
-static void work_on_a_thread(uv_work_t *work)
+static void work_on_a_thread(void *data)
 {
-    struct file *f = work->data;
+    struct file *f = data;
     f->number = CV_SEQUENCE_NONE;
     if (!lock(f)) {
         (void)cv__fail(&f->why, CV_E_STORE, "cannot lock '%s': %s", f->path,
@@ -208,26 +207,24 @@ static void work_on_a_thread(uv_work_t *work)
 
 static void next_question(struct file *f);
 
-static void on_ended(uv_handle_t *handle)
+static void on_ended(void *data)
 {
-    struct file *f = handle->data;
+    struct file *f = data;
     void (*closed)(void *data) = f->closed;
-    void *data = f->closed_data;
+    void *closed_data = f->closed_data;
     (void)close(f->fd); /* all was written, and checked */
     free(f);
     if (closed != NULL) {
-        closed(data);
+        closed(closed_data);
     }
 }
 
-static void on_done(uv_work_t *work, int status)
+static void on_done(void *data)
 {
-    (void)status; /* nobody cancels it */
-    struct file *f = work->data;
+    struct file *f = data;
     f->is_busy = false;
     if (f->is_closing) {
-        uv_close((uv_handle_t *)&f->ending, on_ended);
-        return;
+        return; /* the end of the worker is waited for */
     }
     const struct question asked = f->asked;
     const uint64_t number = f->number;
@@ -253,9 +250,8 @@ static void next_question(struct file *f)
     f->pending_first = (f->pending_first + 1) % PENDING_MAX;
     f->pending_count--;
     f->is_busy = true;
-    f->work.data = f;
-    const int result = uv_queue_work(f->loop, &f->work, work_on_a_thread, on_done);
-    CV_ASSERT(result == 0); /* fails for a missing function only */
+    f->work = (struct cv_work){.run = work_on_a_thread, .done = on_done, .data = f};
+    cv__worker_do(f->worker, &f->work);
 }
 
 static void file_ask(void *self, uint64_t request, uint64_t reference)
@@ -286,9 +282,7 @@ static void file_close(void *self, void (*closed)(void *data), void *data)
     f->closed = closed;
     f->closed_data = data;
     f->pending_count = 0;
-    if (!f->is_busy) {
-        uv_close((uv_handle_t *)&f->ending, on_ended);
-    }
+    cv__worker_free(f->worker, on_ended, f);
 }
 
 /* The boot id of the machine. */
@@ -317,7 +311,6 @@ static int file_open(uv_loop_t *loop, const char *where, const struct cv_sequenc
     if (f == NULL) {
         return cv__fail(reterr, CV_E_MEMORY, "no memory for the sequencer 'file:%s'", where);
     }
-    f->loop = loop;
     f->events = *events;
     (void)snprintf(f->path, sizeof f->path, "%s", where);
     int result = CV_OK;
@@ -331,8 +324,10 @@ static int file_open(uv_loop_t *loop, const char *where, const struct cv_sequenc
                           strerror(errno));
         goto failed;
     }
-    (void)uv_check_init(loop, &f->ending); /* cannot fail */
-    f->ending.data = f;
+    result = cv__worker_new(loop, &f->worker, reterr);
+    if (result != CV_OK) {
+        goto failed;
+    }
     *ret_self = f;
     return CV_OK;
 failed:

@@ -7,10 +7,11 @@
  * by a watch on the folder of the pipes, where each election has a marker file that is touched.
  *
  * All elections of a loop on one file share one connection to it, one watch, and one descriptor for
- * each holder's pipe they listen to. The disk may keep us waiting, so it is asked by a thread of
- * the loop's pool: one job at a time, with the next request of each election that has one. */
+ * each holder's pipe they listen to. The disk may keep us waiting, so it is asked by a thread: one
+ * job at a time, with the next request of each election that has one. */
 #include "core/assert.h"
 #include "core/errors.h"
+#include "os/worker.h"
 #include "stores/kinds.h"
 #include "stores/lifeline.h"
 #include "stores/sqlite_record.h"
@@ -80,7 +81,8 @@ struct file {
     struct cv_shared_list *list;
     uv_loop_t *loop;
     struct cv_sqlite sqlite; /* belongs to the thread at work while is_busy */
-    uv_work_t work;
+    struct cv_worker *worker;
+    struct cv_work work;
     bool is_busy;
     struct cv_sqlite_job *jobs; /* at work, or not answered yet */
     struct cv_store *queue, **queue_end;
@@ -88,6 +90,7 @@ struct file {
     struct line *lines;
     uv_fs_event_t folder;
     bool is_watched;
+    uint32_t open_parts; /* while it closes: folder and worker */
 };
 
 /* ---- Notifications ------------------------------------------------------------------------- */
@@ -226,9 +229,9 @@ static void line_follow(struct cv_store *store, uint64_t token, const char *pipe
 
 /* ---- Requests ------------------------------------------------------------------------------ */
 
-static void job_do(uv_work_t *work)
+static void job_do(void *data)
 {
-    struct file *file = work->data;
+    struct file *file = data;
     if (!file->jobs->is_untidy) { /* all of them are, or none */
         cv__sqlite_do(&file->sqlite, file->jobs);
         return;
@@ -306,10 +309,9 @@ static void store_answer(struct cv_store *store)
     }
 }
 
-static void job_done(uv_work_t *work, int status)
+static void job_done(void *data)
 {
-    struct file *file = work->data;
-    CV_ASSERT(status == 0);      /* no job is ever cancelled */
+    struct file *file = data;
     while (file->jobs != NULL) { /* busy meanwhile: requests from within answers wait */
         struct cv_store *store = store_of(file->jobs);
         file->jobs = file->jobs->next;
@@ -367,9 +369,8 @@ static void file_work(struct file *file)
         end = &store->job.next;
     }
     file->is_busy = true;
-    file->work.data = file;
-    const int queued = uv_queue_work(file->loop, &file->work, job_do, job_done);
-    CV_ASSERT(queued == 0); /* fails without a callback only */
+    file->work = (struct cv_work){.run = job_do, .done = job_done, .data = file};
+    cv__worker_do(file->worker, &file->work);
 }
 
 static bool is_alike(const struct cv_store_request *a, const struct cv_store_request *b)
@@ -438,9 +439,17 @@ static const char *address_path(const char *address)
     return address + strlen("sqlite:");
 }
 
-static void on_file_closed(uv_handle_t *handle)
+static void on_part_closed(void *data)
 {
-    free(handle->data);
+    struct file *file = data;
+    if (--file->open_parts == 0) {
+        free(file);
+    }
+}
+
+static void on_folder_closed(uv_handle_t *handle)
+{
+    on_part_closed(handle->data);
 }
 
 /* Nobody uses it any more. */
@@ -449,7 +458,9 @@ static void file_close(struct file *file)
     CV_ASSERT(file->jobs == NULL);
     CV_ASSERT(file->lines == NULL && file->queue == NULL);
     cv__sqlite_close(&file->sqlite);
-    uv_close((uv_handle_t *)&file->folder, on_file_closed);
+    file->open_parts = 2;
+    uv_close((uv_handle_t *)&file->folder, on_folder_closed);
+    cv__worker_free(file->worker, on_part_closed, file);
 }
 
 static int file_open(struct file **ret_file, const char *path,
@@ -463,14 +474,15 @@ static int file_open(struct file **ret_file, const char *path,
     file->loop = setting->loop;
     file->queue_end = &file->queue;
     int code = cv__sqlite_open(&file->sqlite, path, reterr);
-    if (code == CV_OK && uv_fs_event_init(file->loop, &file->folder) != 0) {
-        code = cv__fail(reterr, CV_E_MEMORY, "out of memory");
+    if (code == CV_OK) {
+        code = cv__worker_new(file->loop, &file->worker, reterr);
     }
     if (code != CV_OK) {
         cv__sqlite_close(&file->sqlite);
         free(file);
         return code;
     }
+    (void)uv_fs_event_init(file->loop, &file->folder); /* cannot fail */
     file->folder.data = file;
     if (!cv__shared_add(file->list, &file->shared, &cv__store_sqlite, file->sqlite.path)) {
         file_close(file);

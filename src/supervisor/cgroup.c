@@ -183,8 +183,8 @@ pid_t cv__cgroup_fork(const struct cv_cgroup *cgroup)
             .cgroup = (uint64_t)cgroup->folder_fd,
         };
         const pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
-        if (pid >= 0) {
-            return pid;
+        if (pid >= 0 || errno == EAGAIN || errno == ENOMEM) {
+            return pid; /* outside of the group only where there is none: nobody would find it */
         }
     }
     return fork();
@@ -193,7 +193,7 @@ pid_t cv__cgroup_fork(const struct cv_cgroup *cgroup)
 /* Linux counts how often a group was killed, and a fork that overlaps with a kill is found by that.
  * But for a fork into another group, in recent kernels (seen in 6.18), it compares the counts of
  * the parent's group and of the new one: unless both were killed equally often, the child is killed
- * although nobody meant it. Nobody can read the counts, so we try. */
+ * although nobody meant it. Nobody can read the counts, so we try; if that fails, we do without. */
 static bool is_deadly(const struct cv_cgroup *cgroup)
 {
     siginfo_t info = {0};
@@ -204,7 +204,7 @@ static bool is_deadly(const struct cv_cgroup *cgroup)
     while (pid > 0 && waitid(P_PID, (id_t)pid, &info, WEXITED) != 0 && errno == EINTR) {
         /* it ends at once, one way or the other */
     }
-    return pid > 0 && info.si_code == CLD_KILLED;
+    return pid < 0 || info.si_code == CLD_KILLED;
 }
 
 /* Somebody may remove it as left behind, between making and locking it: then once more. */

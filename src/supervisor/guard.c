@@ -302,7 +302,12 @@ static void begin_cleanup(struct guard *g)
     g->sweep_count = 0;
     g->sweep_ns = now_ns + g->setting->schedule.cleanup_ns;
     atomic_store(&g->setting->control->cleanup_until_ns, g->sweep_ns);
-    const pid_t pid = fork_into_group(g);
+    pid_t pid = fork_into_group(g);
+    while (pid < 0 && errno == EAGAIN && cv__clock_now_ns() < g->sweep_ns) {
+        const struct timespec pause = {.tv_nsec = 5 * NS_PER_MS}; /* no process number is left */
+        (void)nanosleep(&pause, NULL);
+        pid = fork_into_group(g);
+    }
     if (pid == 0) {
         cleanup_run(g);
     }
@@ -324,10 +329,13 @@ static void end_run(struct guard *g)
     }
 }
 
+/* If the machine has no process number or memory left, that is not the command's fault, and passes:
+ * whoever leads tries again. */
 static void not_started(struct guard *g, int why)
 {
+    const bool may_pass = why == TOO_LATE_CODE || why == EAGAIN || why == ENOMEM;
     g->failed_errno = why == TOO_LATE_CODE ? 0 : why;
-    g->end = why == TOO_LATE_CODE ? CV_END_TOO_LATE : CV_END_NOT_STARTED;
+    g->end = may_pass ? CV_END_TOO_LATE : CV_END_NOT_STARTED;
     g->status = why == ENOENT ? 127 : 126;
     g->is_reported = true; /* nothing of the user's has run, so it did not exit */
 }

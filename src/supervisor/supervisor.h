@@ -42,7 +42,7 @@ enum cv_terminal {
     X(STOPPED, "stopped")         /* cv__supervisor_stop() */                          \
     X(DEADLINE, "deadline")       /* the leadership was not extended in time */        \
     X(GUARD_DIED, "guard-died")   /* or had to be killed, because it did not answer */ \
-    X(TOO_LATE, "too-late")       /* nothing was started: the deadline was too near */ \
+    X(TOO_LATE, "too-late")       /* nothing was started: it may be, later */          \
     X(NOT_STARTED, "not-started") /* nothing was started: no process, or exec failed */
 
 enum cv_end {
@@ -72,7 +72,7 @@ struct cv_supervisor_event {
     int status; /* EXITED, GONE: an exit status: the command's own, 128 + N if signal N killed it,
                    127 it was not found, 126 it could not be started for another reason */
     enum cv_end end;  /* GONE */
-    int failed_errno; /* GONE, NOT_STARTED: why */
+    int failed_errno; /* GONE, NOT_STARTED and TOO_LATE: why; 0: the deadline was too near */
     bool was_killed;  /* GONE: SIGKILL was needed */
     /* GONE: the exit status of the cleanup, as above (137: it took too long), or
      * CV_CLEANUP_NONE. */

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""tests/system/test_faults.py CONCLAVE WORKER STALL - `conclave run` when the machine misbehaves.
+"""tests/system/test_faults.py CONCLAVE WORKER STALL SCARCE - `conclave run` when the machine misbehaves.
 
 A disk stalls, a wall clock is set, and a machine stops just between the question "do I lead?" and the
-action: traps.md T7, T4 and T2. STALL (tests/chaos/stall.c) is preloaded, WORKER (tests/chaos/worker.c) notes
-the time every millisecond. Speaks TAP. Waits for conditions with generous limits and judges no speed."""
+action: traps.md T7, T4 and T2. No process, thread or descriptor is left. STALL and SCARCE (tests/chaos/stall.c,
+scarce.c) are preloaded, WORKER (tests/chaos/worker.c) notes the time every millisecond. Speaks TAP. Waits for
+conditions with generous limits and judges no speed."""
 
 import contextlib
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import sqlite3
@@ -20,7 +22,8 @@ import time
 LIMIT = 60   # seconds; only a failure takes so long
 LEASE_S = 1.0
 NOTE = struct.Struct("=Q7q")
-CONCLAVE, WORKER, STALL = sys.argv[1:4]
+CONCLAVE, WORKER, STALL, SCARCE = sys.argv[1:5]
+SCARCITY = struct.Struct("=3q")  # until (ns), which one fails, how many there were
 
 
 class Failure(Exception):
@@ -47,9 +50,12 @@ class Contender:
     def __init__(self, stage, name, *command):
         self.switch = stage.work / f"{name}.faults"
         self.switch.write_bytes(bytes(16))
-        env = dict(os.environ, CV_CHAOS_STALL=str(self.switch), LD_PRELOAD=STALL,
-                   XDG_RUNTIME_DIR=str(stage.work), CONCLAVE_STATE=str(stage.work))
-        with open(stage.work / f"{name}.log", "wb") as log:
+        self.scarce = stage.work / f"{name}.scarce"
+        self.scarce.write_bytes(bytes(SCARCITY.size))
+        env = dict(stage.env, CV_CHAOS_STALL=str(self.switch), CV_CHAOS_SCARCE=str(self.scarce),
+                   LD_PRELOAD=f"{STALL}:{SCARCE}")
+        self.log = stage.work / f"{name}.log"
+        with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 [CONCLAVE, "run", "job", "--via", f"sqlite:{stage.work}/e.db", "--node", name,
                  "--lease", f"{LEASE_S}s", "--grace", "200ms", "--",
@@ -63,6 +69,10 @@ class Contender:
             file.write(struct.pack("=q", begin_ns + int(seconds * 1e9)))
         return boot_ns()
 
+    def run_out_of_processes(self, seconds):
+        with open(self.scarce, "r+b") as file:
+            file.write(struct.pack("=q", boot_ns() + int(seconds * 1e9)))
+
     def set_wall_clock(self, seconds):
         with open(self.switch, "r+b") as file:
             file.seek(8)
@@ -70,7 +80,7 @@ class Contender:
 
     def check_alive(self):
         if self.process.poll() is not None:
-            raise Failure(f"it ended with status {self.process.returncode}")
+            raise Failure(f"it ended with status {self.process.returncode}: {self.log.read_text()}")
 
 
 class Stage:
@@ -79,6 +89,7 @@ class Stage:
         self.notes = self.work / "notes"
         self.notes.mkdir()
         self.contenders = []
+        self.env = dict(os.environ, XDG_RUNTIME_DIR=str(self.work), CONCLAVE_STATE=str(self.work), CONCLAVE=CONCLAVE)
 
     def start(self, name, *command):
         contender = Contender(self, name, *command)
@@ -106,6 +117,7 @@ class Stage:
     def end(self):
         for contender in self.contenders:
             contender.stall_disk(0)
+            contender.run_out_of_processes(0)
             with contextlib.suppress(ProcessLookupError):
                 contender.process.send_signal(signal.SIGCONT)
                 contender.process.terminate()
@@ -195,7 +207,6 @@ def tree_of(pid):
 
 def a_pause_between_question_and_action_is_fenced(stage):  # T2
     asked = stage.work / "asked"
-    os.environ["CONCLAVE"] = CONCLAVE
     command = ("sh", "-c", ASKS, "-", str(asked))
 
     def tokens():
@@ -224,7 +235,75 @@ def a_pause_between_question_and_action_is_fenced(stage):  # T2
         raise Failure("this test could not have failed")
 
 
+def check_outcome(command, env, what, **more):
+    """It works, or says in one line why not; it is not killed by a signal, nor silent. True: it works."""
+    done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=LIMIT, check=False, **more)
+    said = done.stdout.splitlines()
+    is_said = len(said) == 1 and said[0].startswith("conclave: ")
+    works = done.returncode == 0 or (command[1] == "status" and done.returncode == 1 and not is_said)
+    if not works and (done.returncode not in (2, 125) or not is_said):
+        raise Failure(f"{what}: status {done.returncode}, said {said}")
+    return works
+
+
+def commands(stage):
+    via = f"sqlite:{stage.work}/e.db"
+    return [[CONCLAVE, "run", "job", "--via", via, "-n", "--on-elected", ":", "--", "true"],
+            [CONCLAVE, "run", "job", "--via", via, "--every", "1s", "--", "true"],
+            [CONCLAVE, "status", "job", "--via", via],
+            [CONCLAVE, "elect", "job", "--via", via, "--once"]]
+
+
+def a_start_without_processes_or_threads_says_so(stage):
+    switch = stage.work / "scarce"
+    env = dict(stage.env, CV_CHAOS_SCARCE=str(switch), LD_PRELOAD=SCARCE)
+    for command in commands(stage):
+        failures, fail_at = 0, 1
+        while True:
+            switch.write_bytes(SCARCITY.pack(0, fail_at, 0))
+            failures += not check_outcome(command, env, f"{command[1]}, beginning {fail_at} fails")
+            if SCARCITY.unpack(switch.read_bytes())[2] < fail_at:
+                break  # there are no more
+            fail_at += 1
+        if failures == 0:
+            raise Failure(f"{command[1]}: it never mattered")
+
+
+def a_start_without_descriptors_says_so(stage):
+    for command in commands(stage)[::2]:  # run, and what a command without an engine needs
+        works = [check_outcome(command, stage.env, f"{command[1]}, {limit} descriptors",
+                               preexec_fn=lambda n=limit: resource.setrlimit(resource.RLIMIT_NOFILE, (n, n)))
+                 for limit in range(5, 31)]
+        if works[0] or not works[-1]:
+            raise Failure(f"{command[1]}: {works}")
+
+
+def contenders_live_through_a_lack_of_processes(stage):
+    led = stage.work / "led"
+    # It begins nothing itself: that would fail, and be its own end.
+    contenders = [stage.start(name, "sh", "-c", 'echo "$CONCLAVE_TOKEN" >>"$1"; exec sleep 1000', "-", str(led))
+                  for name in "ab"]
+
+    def tokens():
+        return led.read_text().split() if led.exists() else []
+
+    await_that(tokens, "a leader")
+    for contender in contenders:
+        contender.run_out_of_processes(2 * LEASE_S)
+    resigned = subprocess.run([CONCLAVE, "resign", "job", "--via", f"sqlite:{stage.work}/e.db"], env=stage.env,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT, check=False)
+    if resigned.returncode != 0:
+        raise Failure(f"resign: {resigned.stderr.decode()}")
+    await_that(lambda: len(tokens()) > 1, "the next leader")
+    for contender in contenders:
+        contender.check_alive()
+
+
 TESTS = [
+    a_start_without_processes_or_threads_says_so,
+    a_start_without_descriptors_says_so,
+    contenders_live_through_a_lack_of_processes,
     a_leader_whose_disk_stalls_stops_in_time,
     everybodys_disk_stalls_and_nobody_aborts,
     a_wall_clock_that_is_set_changes_nothing,

@@ -651,9 +651,9 @@ def who_ignores_sigterm_is_killed_before_the_deadline(*options):
 
 
 def a_deadline_that_is_extended_does_not_matter():
-    run, pids = tree(1, "--lease", "300ms", "--renew", "50ms", "--grace", "100ms")
+    run, pids = tree(1, "--lease", "700ms", "--renew", "50ms", "--grace", "100ms")
     first = run.lease()[2]
-    wait_until("three leases", lambda: run.last_step(pids) > first + 0.6)
+    wait_until("two leases", lambda: run.last_step(pids) > first + 0.7)
     run.say("kill")
     assert run.event("gone")[1] == "stopped"
 

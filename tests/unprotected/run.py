@@ -24,7 +24,7 @@ MODULES = ["conclave-etcd.so", "conclave-postgres.so", "conclave-zookeeper.so"]
 NEEDS = {
     "test_hostile": ["conclave", *MODULES],
     "test_supervisor": ["tests/supervise", "tests/phoenix", "conclave"],
-    "test_faults": ["conclave", "tests/chaos_worker", "tests/libchaos_stall.so"],
+    "test_faults": ["conclave", "tests/chaos_worker", "tests/libchaos_stall.so", "tests/libchaos_scarce.so"],
     "store_etcd": ["tests/test_store", *MODULES],
     "store_zookeeper": ["tests/test_store", *MODULES],
     "store_postgres": ["tests/test_store", *MODULES],

@@ -1,0 +1,21 @@
+/* src/os/loop.h - loops and threads whose beginning may fail, and says so.
+ *
+ * A machine may have no descriptor, process number or memory left at any moment. libuv answers some
+ * of that with abort(), which an embedding program could not survive. */
+#ifndef CV_OS_LOOP_H
+#define CV_OS_LOOP_H
+
+#include <conclave/errors.h>
+
+#include <pthread.h>
+#include <uv.h>
+
+/* uv_loop_init(), which would abort in a process whose first loop finds no descriptor left. CV_OK,
+ * CV_E_MEMORY or CV_E_LIMIT. */
+CV_NODISCARD int cv__loop_init(uv_loop_t *loop, struct cv_errtext *reterr);
+
+/* A thread that blocks all signals: they are for the application's threads. CV_OK or CV_E_LIMIT. */
+CV_NODISCARD int cv__thread_start(pthread_t *ret_thread, void *(*function)(void *), void *data,
+                                  struct cv_errtext *reterr);
+
+#endif

@@ -1,0 +1,102 @@
+/* tests/unit/test_worker.c - one work after the other, on a thread. */
+#include "os/worker.h"
+#include "support/support.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#define WORKS 5
+
+struct scene {
+    struct cv_worker *worker;
+    struct one {
+        struct scene *of;
+        struct cv_work work;
+        bool is_elsewhere; /* run on another thread than the loop's */
+        uint32_t times;
+    } one[WORKS];
+    pthread_t loop_thread;
+    uint32_t done_count;
+    uint32_t order[WORKS];
+    bool frees_at_last, is_closed;
+};
+
+static void on_closed(void *data)
+{
+    ((struct scene *)data)->is_closed = true;
+}
+
+static void run(void *data)
+{
+    struct one *one = data;
+    one->is_elsewhere = !pthread_equal(pthread_self(), one->of->loop_thread);
+    one->times++;
+}
+
+static void done(void *data)
+{
+    struct one *one = data;
+    struct scene *s = one->of;
+    assert_true(pthread_equal(pthread_self(), s->loop_thread));
+    assert_false(s->is_closed);
+    s->order[s->done_count++] = (uint32_t)(one - s->one);
+    if (s->frees_at_last && s->done_count == WORKS) {
+        cv__worker_free(s->worker, on_closed, s);
+    }
+}
+
+static void begin(struct scene *s, uv_loop_t *loop)
+{
+    struct cv_errtext error;
+    memset(s, 0, sizeof *s);
+    s->loop_thread = pthread_self();
+    assert_int_equal(uv_loop_init(loop), 0);
+    assert_int_equal(cv__worker_new(loop, &s->worker, &error), CV_OK);
+    for (uint32_t i = 0; i < WORKS; i++) {
+        s->one[i].of = s;
+        s->one[i].work = (struct cv_work){.run = run, .done = done, .data = &s->one[i]};
+        cv__worker_do(s->worker, &s->one[i].work);
+    }
+}
+
+static void end(struct scene *s, uv_loop_t *loop)
+{
+    assert_int_equal(uv_run(loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(uv_loop_close(loop), 0);
+    assert_true(s->is_closed);
+    assert_int_equal(s->done_count, WORKS);
+    for (uint32_t i = 0; i < WORKS; i++) {
+        assert_int_equal(s->order[i], i);
+        assert_int_equal(s->one[i].times, 1);
+        assert_true(s->one[i].is_elsewhere);
+    }
+}
+
+static void work_that_is_queued_is_done_before_the_end(void **unused)
+{
+    (void)unused;
+    struct scene s;
+    uv_loop_t loop;
+    begin(&s, &loop);
+    cv__worker_free(s.worker, on_closed, &s);
+    end(&s, &loop);
+}
+
+static void the_last_work_may_free_its_worker(void **unused)
+{
+    (void)unused;
+    struct scene s;
+    uv_loop_t loop;
+    begin(&s, &loop);
+    s.frees_at_last = true;
+    end(&s, &loop);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(work_that_is_queued_is_done_before_the_end),
+        cmocka_unit_test(the_last_work_may_free_its_worker),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
