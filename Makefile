@@ -5,13 +5,22 @@ BUILD   = build
 PREFIX  = /usr/local
 DESTDIR =
 
-.PHONY: all demo test soak chaos peers-soak fuzz traps unprotected mutants bench explore lab install deb deb-test coverage format lint clean help
+.PHONY: all web demo test soak chaos peers-soak fuzz traps unprotected mutants bench explore lab install deb deb-test coverage format lint clean help
 .NOTPARALLEL:
 
 all:
 	@tools/setup build
 	@tools/configure $(BUILD)
 	@ninja -C $(BUILD) product
+
+# The playground, for `conclave play` and as a folder that any file server can serve.
+web: all
+	@tools/setup web
+	@tools/configure $(BUILD) -Dweb=enabled
+	@ninja -C $(BUILD) web
+	@rm -rf web/dist
+	@cp -r $(BUILD)/web/dist web/dist
+	@echo 'web/dist has it; $(BUILD)/conclave play shows it'
 
 demo: all
 	@tools/demo $(BUILD)/conclave
@@ -100,7 +109,7 @@ explore: all
 install:
 	@tools/setup build
 	@tools/configure $(BUILD) -Dprefix=$(PREFIX)
-	@ninja -C $(BUILD) product
+	@ninja -C $(BUILD) installable
 	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --no-rebuild --quiet
 	@if [ -z "$(DESTDIR)" ] && [ "$(PREFIX)" = /usr/local ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
@@ -137,10 +146,11 @@ lint:
 	@tools/lint $(BUILD)
 
 clean:
-	rm -rf build build-asan build-clang build-coverage build-deb
+	rm -rf web/dist build build-asan build-clang build-coverage build-deb
 
 help:
 	@echo 'make            build/conclave and the libraries'
+	@echo 'make web        the playground: web/dist, which conclave play serves'
 	@echo 'make demo       three contenders, one command: killed, asked to resign, stopped'
 	@echo 'make test       every test, also with sanitizers and valgrind'
 	@echo 'make soak       the random fault runs in full: some minutes'

@@ -89,7 +89,7 @@ _conclave()
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
     local verb="" words="" i
     local verbs="run elect watch status resign history check-lease explain doctor forget stores store
-        protocols oracles sequencer members report keygen sim explore lab"
+        protocols oracles sequencer members report keygen sim explore lab play"
     COMPREPLY=()
 
     # --option=value is three words for bash.
@@ -266,6 +266,15 @@ _conclave()
             words=$(_conclave_options "--json --help")
         else
             words=$(_conclave_protocols)
+        fi
+        ;;
+    play)
+        if [[ $cur == -* ]]; then
+            words=$(_conclave_options "--port --help")
+        else
+            compopt -o filenames 2>/dev/null
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+            return
         fi
         ;;
     lab)

@@ -23,6 +23,7 @@ extern const struct cv_verb cv__verb_keygen;
 extern const struct cv_verb cv__verb_lab;
 extern const struct cv_verb cv__verb_members;
 extern const struct cv_verb cv__verb_oracles;
+extern const struct cv_verb cv__verb_play;
 extern const struct cv_verb cv__verb_protocols;
 extern const struct cv_verb cv__verb_report;
 extern const struct cv_verb cv__verb_resign;

@@ -15,7 +15,7 @@ static const struct cv_verb *const verbs[] = {
     &cv__verb_doctor,    &cv__verb_stores,  &cv__verb_store,       &cv__verb_forget,
     &cv__verb_protocols, &cv__verb_oracles, &cv__verb_sequencer,   &cv__verb_members,
     &cv__verb_report,    &cv__verb_keygen,  &cv__verb_sim,         &cv__verb_explore,
-    &cv__verb_lab,
+    &cv__verb_lab,       &cv__verb_play,
 };
 
 static void print_help(FILE *out)

@@ -5,6 +5,7 @@ import assert from "node:assert";
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Engine, ScenarioError } from "../../web/page/engine.js";
+import { ACTIONS, STATEMENTS, complete, highlight } from "../../web/page/language.js";
 import { run as runPoints } from "./tap.mjs";
 
 const [wasm, planted, folder] = process.argv.slice(2);
@@ -126,10 +127,37 @@ const points = [
             }
         }
     }],
+    ["what ends the simulator is told, and the next run gets a new one", async () => {
+        const fresh = await Engine.load(readFileSync(wasm));
+        const run = fresh.open(TEXT);
+        const nowhere = { ...run, pointer: 0xfffffff0 }; // a pointer gone wrong: the module traps
+        assert.throws(() => fresh.runTo(nowhere, 1 * S), /memory access out of bounds/);
+        await fresh.restarted;
+        assert.throws(() => fresh.runTo(run, 1 * S), /this run is gone/);
+        fresh.close(run);
+        const next = fresh.open(TEXT);
+        fresh.runTo(next, 2 * S);
+        assert.strictEqual(JSON.parse(fresh.report(next)).ok, true);
+    }],
     ["the editor gets its words", () => {
         const words = engine.words();
         assert.ok(words.protocols.some((one) => one.name === "pole" && one.options.some((o) => o.name === "oracle")));
         assert.ok(words.properties.includes("at-most-one-leader"));
+    }],
+    ["the editor knows every word of the scenarios", () => {
+        for (const name of readdirSync(folder, { recursive: true }).filter((one) => one.endsWith(".scn"))) {
+            for (const line of readFileSync(join(folder, name), "utf8").split("\n")) {
+                const [first, , action] = line.replace(/#.*/, "").trim().split(/\s+/);
+                assert.ok(first === "" || STATEMENTS.includes(first), `${name}: ${line}`);
+                assert.ok(first !== "at" || ACTIONS.includes(action), `${name}: ${line}`);
+                assert.strictEqual(highlight(line).replace(/<[^>]*>/g, "").replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&"), line);
+            }
+        }
+        const known = engine.words();
+        assert.deepStrictEqual(complete("protocol po", known).candidates, ["pole"]);
+        assert.deepStrictEqual(complete("at 1s cr", known).candidates, ["crash"]);
+        assert.ok(complete("protocol pole oracle", known).candidates[0].startsWith("oracle="));
+        assert.ok(complete("expect property at-", known).candidates.includes("at-most-one-leader"));
     }],
 ];
 process.exit(await runPoints(points));

@@ -116,11 +116,19 @@ export class Engine {
         return bytes.length;
     }
 
+    // A run is known by its address in the instance that made it; with that one it is gone.
     #made(pointer) {
         if (pointer === 0) {
             throw this.#error();
         }
-        return pointer;
+        return { pointer, state: this.#state };
+    }
+
+    #pointer(run) {
+        if (run.state !== this.#state) {
+            throw new Error("the simulator had to be started again: this run is gone");
+        }
+        return run.pointer;
     }
 
     // A run of a scenario; `seed` undefined: the scenario's own. Throws ScenarioError.
@@ -132,18 +140,18 @@ export class Engine {
     // Another run: the same with one action more.
     inject(run, atNs, action) {
         const length = this.#input(action);
-        return this.#made(this.#call("web_run_inject", run, atNs, length));
+        return this.#made(this.#call("web_run_inject", this.#pointer(run), atNs, length));
     }
 
     runTo(run, untilNs) {
-        if (this.#call("web_run_to", run, untilNs) === 0) {
+        if (this.#call("web_run_to", this.#pointer(run), untilNs) === 0) {
             throw this.#error();
         }
     }
 
     // The trace from that byte on.
     trace(run, from) {
-        return this.#text(this.#call("web_run_trace", run, from));
+        return this.#text(this.#call("web_run_trace", this.#pointer(run), from));
     }
 
     memoryBytes() {
@@ -151,19 +159,19 @@ export class Engine {
     }
 
     text(run) {
-        return this.#text(this.#call("web_run_text", run));
+        return this.#text(this.#call("web_run_text", this.#pointer(run)));
     }
 
     report(run) {
-        return this.#text(this.#call("web_run_report", run));
+        return this.#text(this.#call("web_run_report", this.#pointer(run)));
     }
 
     properties(run) {
-        return JSON.parse(this.#text(this.#call("web_run_properties", run)));
+        return JSON.parse(this.#text(this.#call("web_run_properties", this.#pointer(run))));
     }
 
     node(run, id) {
-        return JSON.parse(this.#text(this.#call("web_run_node", run, id)));
+        return JSON.parse(this.#text(this.#call("web_run_node", this.#pointer(run), id)));
     }
 
     words() {
@@ -171,6 +179,8 @@ export class Engine {
     }
 
     close(run) {
-        this.#call("web_run_free", run);
+        if (run.state === this.#state) {
+            this.#call("web_run_free", run.pointer);
+        }
     }
 }

@@ -1,0 +1,147 @@
+/* src/cli/cmd_play.c - `conclave play [FILE]`: the playground, in a browser on this machine. */
+#include "cli/cli.h"
+#include "cli/site.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Has the folder the page in it? */
+static bool is_page(const char *folder)
+{
+    char path[PATH_MAX];
+    const int length = snprintf(path, sizeof path, "%s/conclave.wasm", folder);
+    return length > 0 && (size_t)length < sizeof path && access(path, R_OK) == 0;
+}
+
+/* Where the page is: as the user says, in the build tree of this program, or as installed. */
+static bool find_page(char ret_folder[PATH_MAX])
+{
+    const char *said = secure_getenv("CONCLAVE_WEB");
+    if (said != NULL && strlen(said) < PATH_MAX) {
+        memcpy(ret_folder, said, strlen(said) + 1);
+        return is_page(ret_folder);
+    }
+    static const char beside[] = "/web/dist";
+    const ssize_t length = readlink("/proc/self/exe", ret_folder, PATH_MAX - sizeof beside);
+    if (length > 0) {
+        ret_folder[length] = '\0';
+        char *slash = strrchr(ret_folder, '/');
+        if (slash != NULL) {
+            memcpy(slash, beside, sizeof beside);
+            if (is_page(ret_folder)) {
+                return true;
+            }
+        }
+    }
+    (void)snprintf(ret_folder, PATH_MAX, "%s", CV_WEB_FOLDER);
+    return is_page(ret_folder);
+}
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+    (void)number;
+    uv_stop(signal->loop);
+}
+
+/* A name in an address: what is not a letter, digit or one of "-_." is written as %NN. */
+static void print_escaped(const char *text)
+{
+    for (const char *at = text; *at != '\0'; at++) {
+        const unsigned char one = (unsigned char)*at;
+        const bool is_plain = (one >= '0' && one <= '9') || (one >= 'a' && one <= 'z') ||
+                              (one >= 'A' && one <= 'Z') || strchr("-_.", one) != NULL;
+        (void)printf(is_plain ? "%c" : "%%%02X", one);
+    }
+}
+
+static void print_address(const struct cv_site *site)
+{
+    (void)printf("http://127.0.0.1:%u/", site->port);
+    if (site->file != NULL) {
+        const char *slash = strrchr(site->file, '/');
+        (void)printf("?file=");
+        print_escaped(slash != NULL ? slash + 1 : site->file);
+    }
+    (void)printf("\n");
+    (void)fflush(stdout); /* somebody may wait for it behind a pipe */
+    cv__complain("open this address in a browser; Ctrl-C ends");
+}
+
+static int serve(const char *folder, const char *file, uint16_t port)
+{
+    (void)signal(SIGPIPE, SIG_IGN); /* a browser may go away at any time */
+    uv_loop_t loop;
+    struct cv_site site;
+    struct cv_errtext why;
+    uv_signal_t signals[2];
+    if (uv_loop_init(&loop) != 0) {
+        return cv__cannot("cannot make an event loop: %s", strerror(errno));
+    }
+    int status = EXIT_FINE;
+    const bool is_open = cv__site_open(&site, &loop, folder, file, port, &why) == CV_OK;
+    if (is_open) {
+        static const int numbers[] = {SIGINT, SIGTERM};
+        for (uint32_t i = 0; i < COUNT_OF(signals); i++) {
+            (void)uv_signal_init(&loop, &signals[i]);
+            (void)uv_signal_start(&signals[i], on_signal, numbers[i]);
+        }
+        print_address(&site);
+        (void)uv_run(&loop, UV_RUN_DEFAULT);
+        for (uint32_t i = 0; i < COUNT_OF(signals); i++) {
+            uv_close((uv_handle_t *)&signals[i], NULL);
+        }
+    } else {
+        status = cv__cannot("%s", why.text);
+    }
+    cv__site_close(&site);
+    (void)uv_run(&loop, UV_RUN_DEFAULT); /* until all is closed */
+    (void)uv_loop_close(&loop);
+    return status;
+}
+
+static int run(int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"port", required_argument, NULL, 'p'},
+        {0},
+    };
+    uint64_t port = 0;
+    int option;
+    while ((option = cv__next_option(argc, argv, "p:", longs)) != -1) {
+        if (option != 'p' || !cv__option_number("--port", optarg, 0, 65535, &port)) {
+            return EXIT_USAGE;
+        }
+    }
+    if (argc - optind > 1) {
+        return cv__wrong_usage("play shows one file; leave out '%s'", argv[optind + 1]);
+    }
+    const char *file = optind < argc ? argv[optind] : NULL;
+    if (file != NULL && access(file, R_OK) != 0) {
+        return cv__cannot("cannot read '%s': %s", file, strerror(errno));
+    }
+    char folder[PATH_MAX];
+    if (!find_page(folder)) {
+        return cv__cannot("this build has no playground ('%s'): 'make web' builds it", folder);
+    }
+    return serve(folder, file, (uint16_t)port);
+}
+
+const struct cv_verb cv__verb_play = {
+    .name = "play",
+    .summary = "shows elections in a browser: stories, scenarios, recorded runs",
+    .help =
+        "usage: conclave play [FILE] [--port N]\n\n"
+        "Serves the playground on 127.0.0.1 and prints its address; Ctrl-C ends. The page runs\n"
+        "the simulator itself, in the browser: change anything, go back, branch, ask why.\n\n"
+        "FILE is a scenario, also a failed one that 'conclave sim --shrink' wrote, or a trace\n"
+        "of 'conclave sim --trace'. Without one the page begins with its gallery of stories.\n\n"
+        "  -p, --port N   listen on this port; default: any that is free\n\n"
+        "Exit status: 0 it was ended, 2 bad input or no playground in this build.\n",
+    .run = run,
+};

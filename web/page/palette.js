@@ -1,0 +1,18 @@
+// Colours that people with any kind of colour vision can tell apart [Okabe and Ito, 2008]. What a
+// colour says is also said by a shape or a word. The plots of docs/lab use
+// gnuplot's default colours, which are of the same set.
+export const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d1f", "#5a5a9c"];
+
+// A leader's colour, and that of those who follow it.
+export const ofNode = (id) => COLOURS[(id - 1) % COLOURS.length];
+// What is readable on it.
+const LIGHT = new Set(["#e69f00", "#56b4e9", "#cc79a7"]);
+export const inkOn = (colour) => LIGHT.has(colour) ? "#111" : "#fff";
+export const ofType = (number) => COLOURS[number % COLOURS.length];
+
+// What the style sheet says for the theme in use.
+export function theme() {
+    const style = getComputedStyle(document.documentElement);
+    const value = (name) => style.getPropertyValue(name).trim();
+    return { ink: value("--ink"), quiet: value("--quiet"), line: value("--line"), ground: value("--ground"), panel: value("--panel"), bad: value("--bad") };
+}
