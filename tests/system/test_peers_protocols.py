@@ -14,7 +14,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 from peer_cluster import CLAIMS, QUICK, Cluster, ask, check, run, until  # pylint: disable=wrong-import-position
 
 # Short, because they wait for leases again and again; what is judged does not depend on it.
-LOCAL = "delta = 10ms\nsigma = 10ms\nep = 15ms\n"
+LOCAL = "delta = 10ms\nsigma = 10ms\nep = 15ms\nexpires = 180ms\n"
 CLASSIC = "heartbeat = 30ms\ntimeout = 120ms\ndelta = 15ms\n"
 
 

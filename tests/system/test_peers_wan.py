@@ -14,7 +14,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 from peer_cluster import (  # pylint: disable=wrong-import-position
     CONCLAVE, PACE, QUICK, Cluster, Wan, random_faults, run)
 
-LOCAL = "majority = yes\ndelta = 20ms\nsigma = 10ms\nep = 20ms\n"
+LOCAL = "majority = yes\ndelta = 20ms\nsigma = 10ms\nep = 20ms\nexpires = 280ms\n"
 SECONDS, SEED = float(os.environ.get("CHAOS_SECONDS", 2)), int(os.environ.get("CHAOS_SEED", 1))
 
 
