@@ -103,6 +103,33 @@ void a_hand_over_takes_few_round_trips(void **unused)
     assert_true(best_ns < most_ns);
 }
 
+/* A request that was given up is still under way at the server: repeating it would make a slow
+ * server slower. */
+void a_slow_server_is_not_asked_the_same_again(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    char by_proxy[512];
+    struct proxy *proxy = proxy_to(field, 0, by_proxy);
+    struct contender *a = field_join(field, "a", by_proxy);
+    (void)acquire(a, 1, lease_long_ns);
+    proxy_delay_answers(proxy, 1500);
+    const uint64_t before = proxy_asked(proxy);
+    assert_int_equal(ask_once(a, CV_STORE_RENEW, 1, NS_PER_S)->verdict, CV_STORE_FAILED);
+    const uint64_t once = proxy_asked(proxy) - before;
+    for (uint32_t i = 0; i < 4; i++) { /* each waits for a fifth of a second */
+        (void)ask_once(a, CV_STORE_RENEW, 1, NS_PER_S);
+    }
+    const uint64_t again = proxy_asked(proxy) - before - once;
+    print_message("# %s: asked %u bytes once, %u more in four repetitions\n", kind_name,
+                  (uint32_t)once, (uint32_t)again);
+    assert_true(again < 2 * once);
+    proxy_delay_answers(proxy, 0);
+    assert_int_equal(ask(a, CV_STORE_RENEW, 1, lease_long_ns)->verdict, CV_STORE_GRANTED);
+    proxy_free(proxy);
+    field_free(field);
+}
+
 /* [T10] The connection drops, for less than the lease. */
 void a_dropped_connection_is_survived(void **unused)
 {

@@ -551,6 +551,7 @@ int main(int argc, char **argv)
         {has_server, cmocka_unit_test(a_lost_answer_leaves_nothing_behind)},
         {has_server, cmocka_unit_test(a_late_answer_counts_from_the_asking)},
         {has_server && has_news, cmocka_unit_test(a_hand_over_takes_few_round_trips)},
+        {is_zookeeper, cmocka_unit_test(a_slow_server_is_not_asked_the_same_again)},
         {has_server, cmocka_unit_test(a_dropped_connection_is_survived)},
         {has_server, cmocka_unit_test(one_that_is_cut_off_loses_it)},
         {true, cmocka_unit_test(elections_of_one_loop_share_a_connection)},

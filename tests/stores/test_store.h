@@ -29,6 +29,7 @@ struct proxy *proxy_to(struct field *field, uint32_t index, char ret_address[512
 void a_lost_answer_leaves_nothing_behind(void **unused);
 void a_late_answer_counts_from_the_asking(void **unused);
 void a_hand_over_takes_few_round_trips(void **unused);
+void a_slow_server_is_not_asked_the_same_again(void **unused);
 void a_dropped_connection_is_survived(void **unused);
 void one_that_is_cut_off_loses_it(void **unused);
 void the_servers_may_be_killed_and_come_back(void **unused);
