@@ -67,9 +67,10 @@ export class Engine {
     #module;
     #state;
 
+    // From the bytes of the module, or compiled already.
     static async load(source) {
         const engine = new Engine();
-        engine.#module = await WebAssembly.compile(source);
+        engine.#module = source instanceof WebAssembly.Module ? source : await WebAssembly.compile(source);
         await engine.#start();
         return engine;
     }

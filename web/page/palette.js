@@ -10,8 +10,17 @@ const LIGHT = new Set(["#e69f00", "#56b4e9", "#cc79a7"]);
 export const inkOn = (colour) => LIGHT.has(colour) ? "#111" : "#fff";
 export const ofType = (number) => COLOURS[number % COLOURS.length];
 
-// What the style sheet says for the theme in use.
+// What the style sheet says for the theme in use. Asked for with every picture, so it is kept.
+let kept = null;
 export function theme() {
+    const { theme: name } = document.documentElement.dataset;
+    if (kept?.name !== name) {
+        kept = { name, look: read() };
+    }
+    return kept.look;
+}
+
+function read() {
     const style = getComputedStyle(document.documentElement);
     const value = (name) => style.getPropertyValue(name).trim();
     return { ink: value("--ink"), quiet: value("--quiet"), line: value("--line"), ground: value("--ground"), panel: value("--panel"), bad: value("--bad") };

@@ -1,5 +1,9 @@
 // Asks the worker for runs and tells who asked what comes back.
 const worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
+// Compiled while the worker is still being loaded.
+WebAssembly.compileStreaming(fetch(new URL("./conclave.wasm", import.meta.url))).then(
+    (module) => worker.postMessage({ module }),
+    (error) => worker.onerror({ message: `the simulator could not be loaded: ${error.message}` }));
 const waiting = new Map(); // request -> what to call
 let last = 0;
 

@@ -53,7 +53,6 @@ export class Timeline {
         this.scale = scale;
         this.width = width;
         this.height = height;
-        this.isDirty = true;
         this.draw();
     }
 
@@ -84,10 +83,29 @@ export class Timeline {
         if (!this.trace?.header || !this.width) {
             return;
         }
-        const pen = this.canvas.getContext("2d");
         const look = theme();
+        this.#drawAllButPlayhead(look);
+        const pen = this.canvas.getContext("2d");
+        pen.setTransform(1, 0, 0, 1, 0, 0);
+        pen.clearRect(0, 0, this.canvas.width, this.canvas.height);
+        pen.drawImage(this.picture, 0, 0);
         pen.setTransform(this.scale, 0, 0, this.scale, 0, 0);
-        pen.clearRect(0, 0, this.width, this.height);
+        this.#drawPlayhead(pen, look);
+    }
+
+    // Kept as a picture, and drawn anew only when something of it has changed: the playhead moves
+    // sixty times a second, the rest stays.
+    #drawAllButPlayhead(look) {
+        const key = [this.from, this.to, this.canvas.width, this.canvas.height, this.trace.records.length, this.trace.nowS, look.ink].join();
+        if (this.drawnKey === key && this.drawnTrace === this.trace) {
+            return;
+        }
+        this.drawnKey = key;
+        this.drawnTrace = this.trace;
+        this.picture ??= document.createElement("canvas");
+        Object.assign(this.picture, { width: this.canvas.width, height: this.canvas.height });
+        const pen = this.picture.getContext("2d");
+        pen.setTransform(this.scale, 0, 0, this.scale, 0, 0);
         pen.font = "12px system-ui, sans-serif";
         this.#drawLanes(pen, look);
         this.#drawLives(pen, look);
@@ -95,7 +113,6 @@ export class Timeline {
         this.#drawLeaderships(pen);
         this.#drawFaults(pen, look);
         this.#drawScale(pen, look);
-        this.#drawPlayhead(pen, look);
     }
 
     #drawLanes(pen, look) {

@@ -8,7 +8,8 @@ import { Engine, ScenarioError } from "./engine.js";
 
 const SLICES = 60; // of a run: after each the page gets what has happened
 
-const ready = fetch(new URL("./conclave.wasm", import.meta.url)).then((response) => response.arrayBuffer()).then((bytes) => Engine.load(bytes));
+let load; // is called with the module, which the page compiles
+const ready = new Promise((resolve) => load = resolve).then((module) => Engine.load(module));
 const stopped = new Set();
 
 const pause = () => new Promise((resolve) => setTimeout(resolve, 0));
@@ -64,6 +65,10 @@ function look(engine, { id, text, seed, look: { node, atS } }) {
 
 onmessage = async ({ data: request }) => {
     const { id } = request;
+    if (request.module) {
+        load(request.module);
+        return;
+    }
     try {
         const engine = await ready;
         await engine.restarted;
