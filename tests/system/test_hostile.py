@@ -5,6 +5,7 @@ Names in a store that speak to a terminal, secrets in the environment, a pipe in
 in /tmp that somebody else has made, children of a program that becomes `conclave run`. Waits for conditions.
 Prints TAP."""
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -165,25 +166,39 @@ class Users:
 
 
 def two_users_of_a_group_share_a_file():
-    users = Users(2)
-    via = "sqlite:" + users.folder("jobs", 0o2770)  # as docs/run.md says it
-    runs = []
-    try:
-        for i in range(2):
-            runs.append(subprocess.Popen(
-                [CONCLAVE, "run", "job", "--via", via, "--node", f"n{i}", "--", "sleep", "1000"],
-                stderr=subprocess.PIPE, **users.setting(i, 0o007)))
-            wait_until("it takes part", lambda: b"n%d" % i in conclave(
-                "status", "job", "--via", via, **users.setting(0, 0o007)).stdout)
-        seen = conclave("status", "job", "--via", via, **users.setting(1, 0o007))
-        assert b"n0 leads" in seen.stdout and b"waiting: n1" in seen.stdout, seen
-        runs[0].kill()
-        wait_until("the other leads", lambda: b"n1 leads" in conclave(
-            "status", "job", "--via", via, **users.setting(0, 0o007)).stdout)
-    finally:
-        for run in runs:
-            run.kill()
-            run.communicate()
+    users = Users(3)
+    # As docs/run.md says it; the third user may only read.
+    for mode, reads in ((0o2770, False), (0o2775, True)):
+        umask = 0o007
+        path = users.folder(f"jobs{mode:o}", mode)
+        via = "sqlite:" + path
+        if reads:  # made by the first of them, and opened to all
+            made = conclave("run", "other", "--via", via, "--", "true", **users.setting(0, umask))
+            assert made.returncode == 0, made
+            for end in ("", "-wal", "-shm"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.chmod(path + end, 0o664)
+        runs = []
+        try:
+            for i in range(2):
+                runs.append(subprocess.Popen(
+                    [CONCLAVE, "run", "job", "--via", via, "--node", f"n{i}", "--", "sleep", "1000"],
+                    stderr=subprocess.PIPE, **users.setting(i, umask)))
+                wait_until("it takes part", lambda: b"n%d" % i in conclave(
+                    "status", "job", "--via", via, **users.setting(0, umask)).stdout)
+            seen = conclave("status", "job", "--via", via, **users.setting(1, umask))
+            assert b"n0 leads" in seen.stdout and b"waiting: n1" in seen.stdout, seen
+            if reads:
+                for verb in ("status", "history"):
+                    seen = conclave(verb, "job", "--via", via, **users.setting(2, umask, in_group=False))
+                    assert seen.returncode == 0 and b"n0" in seen.stdout, seen
+            runs[0].kill()
+            wait_until("the other leads", lambda: b"n1 leads" in conclave(
+                "status", "job", "--via", via, **users.setting(0, umask)).stdout)
+        finally:
+            for run in runs:
+                run.kill()
+                run.communicate()
 
 
 def children_that_we_had_before_outlive_the_guard():
