@@ -1,0 +1,44 @@
+/* tests/support/sqlite_seats.h - two processes with a contender each, at one SQLite file and with a
+ * clock of the test's. */
+#ifndef CV_TESTS_SQLITE_SEATS_H
+#define CV_TESTS_SQLITE_SEATS_H
+
+#include "stores/sqlite_record.h"
+#include "support/support.h"
+
+#define SECOND INT64_C(1000000000)
+#define LEASE (5 * SECOND)
+
+extern int64_t fake_now_ns;
+int64_t fake_now(void);
+
+/* A process with one contender. */
+struct seat {
+    struct cv_sqlite file;
+    struct cv_sqlite_contender is;
+};
+
+struct fixture {
+    char folder[64];
+    char path[96];
+    struct seat a, b;
+    struct cv_store_answer answer;
+    struct cv_store_record record;
+    struct cv_errtext error;
+};
+
+void contender(struct fixture *f, struct seat *s, const char *election, const char *node,
+               uint64_t label);
+void leave(struct seat *s);
+struct fixture *fixture_new(void);
+void fixture_free(struct fixture *f);
+
+/* Each does what is asked for at once; the answer is in the fixture, too. */
+enum cv_store_verdict carry_out(struct fixture *f, struct seat *s, struct cv_sqlite_job job);
+enum cv_store_verdict ask(struct fixture *f, struct seat *s, enum cv_store_verb verb,
+                          uint64_t attempt, uint64_t token);
+enum cv_store_verdict request_resign(struct fixture *f, struct seat *s, const char *heir);
+uint64_t acquire(struct fixture *f, struct seat *s, uint64_t attempt); /* the token */
+void sql(struct fixture *f, const char *text);
+
+#endif
