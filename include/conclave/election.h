@@ -74,11 +74,14 @@ struct cv_election_options {
      * callbacks. Lines that come faster than this function takes them are counted and left out. */
     void (*log)(void *log_user, enum cv_log_level level, const char *line);
     void *log_user; /* for `log` */
+    /* cv_fd(), cv_wait() and cv_watch() are not told that a leadership was renewed, which among
+     * peers happens hundreds of times in a second. cv_leads() and cv_status() know of it. */
+    bool ignores_renewals;
 };
 
 /* clang-format off */
 #define CV_ELECTION_OPTIONS_INIT \
-    {sizeof(struct cv_election_options), NULL, 0, false, 0, false, NULL, NULL, NULL}
+    {sizeof(struct cv_election_options), NULL, 0, false, 0, false, NULL, NULL, NULL, false}
 /* clang-format on */
 
 /* One consistent view. Begin with CV_ELECTION_STATUS_INIT. */

@@ -188,6 +188,7 @@ static int follow(struct settings *settings, int signal_fd)
     }
     /* This process only prints who leads: two leaders at the same time do no harm. */
     settings->options.accepts_two_leaders = true;
+    settings->options.ignores_renewals = true; /* it prints changes */
     if (cv_open(&f.election, settings->name, settings->via, &settings->options, &error) != CV_OK) {
         return cv__cannot("%s", error.text);
     }

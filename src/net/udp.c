@@ -102,20 +102,40 @@ bool cv__udp_send(int fd, const struct cv_udp_address *to, const uint8_t *bytes,
            (ssize_t)byte_count;
 }
 
+uint32_t cv__udp_receive_many(int fd, struct cv_udp_datagram datagram[], uint32_t count)
+{
+    struct mmsghdr message[CV_UDP_DATAGRAMS_MAX] = {0};
+    struct iovec part[CV_UDP_DATAGRAMS_MAX];
+    CV_ASSERT(count <= CV_UDP_DATAGRAMS_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        struct cv_udp_datagram *d = &datagram[i];
+        memset(&d->from, 0, sizeof d->from);
+        part[i] = (struct iovec){.iov_base = d->buffer, .iov_len = d->buffer_bytes};
+        message[i].msg_hdr = (struct msghdr){.msg_name = &d->from.any,
+                                             .msg_namelen = sizeof d->from.v6,
+                                             .msg_iov = &part[i],
+                                             .msg_iovlen = 1};
+    }
+    int got;
+    do {
+        got = recvmmsg(fd, message, count, MSG_TRUNC | MSG_DONTWAIT, NULL);
+        /* ECONNREFUSED is the late answer to an earlier send, to whomever that went. */
+    } while (got < 0 && (errno == EINTR || errno == ECONNREFUSED));
+    for (int i = 0; i < got; i++) {
+        datagram[i].from.bytes = message[i].msg_hdr.msg_namelen;
+        datagram[i].byte_count = message[i].msg_len;
+    }
+    return got > 0 ? (uint32_t)got : 0;
+}
+
 bool cv__udp_receive(int fd, struct cv_udp_address *ret_from, uint8_t *buffer, size_t buffer_bytes,
                      size_t *ret_byte_count)
 {
-    ssize_t got;
-    do {
-        memset(ret_from, 0, sizeof *ret_from);
-        ret_from->bytes = sizeof ret_from->v6;
-        got = recvfrom(fd, buffer, buffer_bytes, MSG_TRUNC | MSG_DONTWAIT, &ret_from->any,
-                       &ret_from->bytes);
-        /* ECONNREFUSED is the late answer to an earlier send, to whomever that went. */
-    } while (got < 0 && (errno == EINTR || errno == ECONNREFUSED));
-    if (got < 0) {
+    struct cv_udp_datagram one = {.buffer = buffer, .buffer_bytes = buffer_bytes};
+    if (cv__udp_receive_many(fd, &one, 1) == 0) {
         return false;
     }
-    *ret_byte_count = (size_t)got;
+    *ret_from = one.from;
+    *ret_byte_count = one.byte_count;
     return true;
 }

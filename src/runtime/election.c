@@ -326,6 +326,7 @@ static int open_election(struct cv_election **ret_election, const char *name, co
         return cv__fail(reterr, CV_E_MEMORY, "out of memory");
     }
     e->status.role = options.is_observer ? CV_ROLE_OBSERVER : CV_ROLE_WAITING;
+    e->ignores_renewals = options.ignores_renewals;
     code = check(e, name, address, &options, reterr);
     if (code == CV_OK) {
         code = engine_enter(e, &options, reterr);

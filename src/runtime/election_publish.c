@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define RENEWED_LOG_NS NS_PER_S     /* between two lines about renewals */
 #define WAIT_NS_MAX (60 * NS_PER_S) /* cv_wait() looks at the clock that often: see there */
 
 /* ---- What is published ----------------------------------------------------------------------- */
@@ -95,11 +96,26 @@ void cv__election_end_leading(struct cv_election *e, enum cv_reason reason)
     e->status.reason = reason;
 }
 
-/* With the lock. */
-static void lead(struct cv_election *e, const struct cv_leadership *leadership, int lifeline)
+/* With the lock. Renewals may come every few milliseconds, and a line wakes the thread for
+ * callbacks up: so only some of them are logged. */
+static void log_leading(struct cv_election *e, bool is_new, uint64_t token)
+{
+    const int64_t now_ns = cv__clock_now_ns();
+    if (is_new) {
+        log_line(e, CV_LOG_INFO, "this process leads, token %llu", (unsigned long long)token);
+        e->renewed_log_ns = 0;
+    } else if (e->renewed_log_ns == 0 || now_ns - e->renewed_log_ns >= RENEWED_LOG_NS) {
+        log_line(e, CV_LOG_DEBUG, "renewed, token %llu", (unsigned long long)token);
+        e->renewed_log_ns = now_ns;
+    }
+}
+
+/* With the lock. Returns whether it is a renewal. */
+static bool lead(struct cv_election *e, const struct cv_leadership *leadership, int lifeline)
 {
     struct cv_election_status *s = &e->status;
     const bool is_new = s->role != CV_ROLE_LEADER || s->token != leadership->token;
+    const bool is_renewal = !is_new && s->has_majority == leadership->has_majority;
     s->role = CV_ROLE_LEADER;
     s->is_resign_requested = s->is_resign_requested && !is_new;
     s->valid_until_ns = leadership->valid_until_ns;
@@ -111,8 +127,8 @@ static void lead(struct cv_election *e, const struct cv_leadership *leadership, 
     /* Without a lease it ends when the backend says so: that is all that was promised. */
     const int64_t until_ns = leadership->valid_until_ns;
     publish_leadership(e, leadership->token, until_ns != 0 ? until_ns : INT64_MAX);
-    log_line(e, is_new ? CV_LOG_INFO : CV_LOG_DEBUG, "%s, token %llu",
-             is_new ? "this process leads" : "renewed", (unsigned long long)leadership->token);
+    log_leading(e, is_new, leadership->token);
+    return is_renewal;
 }
 
 /* ---- What the backend tells ------------------------------------------------------------------ */
@@ -124,12 +140,13 @@ static void on_told(void *user, const struct cv_leadership *leadership, const ch
     const int lifeline = is_leading && e->backend != NULL ? e->kind->inherit(e->backend) : -1;
     cv__election_lock(e);
     struct cv_election_status *s = &e->status;
+    bool is_renewal = false;
     if (is_leading && e->is_resigning) {
         cv__election_unlock(e); /* it has resigned; the engine's thread will see that in a moment */
         return;
     }
     if (is_leading) {
-        lead(e, leadership, lifeline);
+        is_renewal = lead(e, leadership, lifeline);
     } else if (s->role == CV_ROLE_LEADER) {
         cv__election_end_leading(e, leadership->reason);
     } else if (leader[0] != '\0' && strcmp(leader, s->leader) != 0) {
@@ -143,7 +160,9 @@ static void on_told(void *user, const struct cv_leadership *leadership, const ch
     }
     s->reason = leadership->reason;
     (void)snprintf(s->leader, sizeof s->leader, "%s", leader);
-    cv__election_announce(e);
+    if (!is_renewal || !e->ignores_renewals) {
+        cv__election_announce(e);
+    }
     cv__election_unlock(e);
 }
 

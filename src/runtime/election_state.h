@@ -69,6 +69,8 @@ struct cv_election {
     bool is_resigning; /* until the engine's thread has heard of it */
     int lifeline;      /* of the present leadership; the backend's */
     int change_fd;     /* -1: nobody asked for it yet */
+    bool ignores_renewals;
+    int64_t renewed_log_ns; /* when a renewal was last logged; 0: not in this leadership */
     void (*watch)(void *user, const struct cv_election_status *status);
     void *watch_user;
     uint64_t watched; /* sequence number of the state that `watch` was called with last */

@@ -19,9 +19,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define READS_MAX 256u /* datagrams in one turn of the loop, so that timers are not delayed */
-#define JOINING_MS 50u /* between two questions of a member that joins */
-#define WAIT_SHARE 50  /* waiting is longer than needed by this part: clocks drift */
+#define READS_MAX 256u  /* datagrams in one turn of the loop, so that timers are not delayed */
+#define RECEIVED_MAX 4u /* of these, with one system call */
+#define JOINING_MS 50u  /* between two questions of a member that joins */
+#define WAIT_SHARE 50   /* waiting is longer than needed by this part: clocks drift */
 #define PORT_NS_MAX (250 * NS_PER_MS)
 #define GREETING_MS 250u /* between two greetings of a peer that does not answer */
 
@@ -56,7 +57,7 @@ struct cv_peering {
     bool is_closing;
     void (*closed)(void *data);
     void *closed_data;
-    uint8_t received[CV_PEERS_FRAME_BYTES_MAX + 1];
+    uint8_t received[RECEIVED_MAX][CV_PEERS_FRAME_BYTES_MAX + 1];
 };
 
 static void say(struct cv_peering *p, const char *line)
@@ -201,25 +202,35 @@ static void say_all_that_differ(struct cv_peering *p)
     }
 }
 
+static void take_datagram(struct cv_peering *p, const struct cv_udp_datagram *d)
+{
+    const enum cv_peers_fate fate =
+        cv__peers_receive(p->peers, &d->from, d->buffer, d->byte_count, cv__clock_now_ns());
+    if (fate == CV_PEERS_GENERATION || fate == CV_PEERS_SETTINGS) {
+        say_all_that_differ(p);
+    } else {
+        say_fate(p, fate);
+    }
+}
+
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     (void)events;
     struct cv_peering *p = poll->data;
-    struct cv_udp_address from;
-    size_t byte_count;
+    struct cv_udp_datagram datagram[RECEIVED_MAX];
+    uint32_t count = RECEIVED_MAX;
     if (status != 0 && !p->is_closing) { /* an error of the socket: libuv has stopped polling */
         (void)uv_poll_start(poll, UV_READABLE, on_readable); /* and reading clears it */
     }
-    for (uint32_t i = 0; i < READS_MAX && !p->is_closing; i++) {
-        if (!cv__udp_receive(p->fd, &from, p->received, sizeof p->received, &byte_count)) {
-            break;
-        }
-        const enum cv_peers_fate fate =
-            cv__peers_receive(p->peers, &from, p->received, byte_count, cv__clock_now_ns());
-        if (fate == CV_PEERS_GENERATION || fate == CV_PEERS_SETTINGS) {
-            say_all_that_differ(p);
-        } else {
-            say_fate(p, fate);
+    for (uint32_t i = 0; i < RECEIVED_MAX; i++) {
+        datagram[i] = (struct cv_udp_datagram){.buffer = p->received[i],
+                                               .buffer_bytes = sizeof p->received[i]};
+    }
+    for (uint32_t read = 0; read < READS_MAX && count == RECEIVED_MAX && !p->is_closing;
+         read += count) {
+        count = cv__udp_receive_many(p->fd, datagram, RECEIVED_MAX);
+        for (uint32_t i = 0; i < count && !p->is_closing; i++) {
+            take_datagram(p, &datagram[i]);
         }
     }
 }

@@ -11,7 +11,9 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-/* Invariant: outside of run_due() the kernel's timer is set to the earliest of the users'. */
+/* Invariant: outside of run_due() the kernel's timer is set to the earliest of the users', or to an
+ * instant before that. A timer that is moved to later, as that of a follower is by each heartbeat,
+ * costs no system call: the kernel's goes off at the old instant, and is set anew then. */
 struct cv_timers {
     uv_poll_t poll; /* its data is this */
     int fd;
@@ -53,10 +55,8 @@ void cv__timers_set(struct cv_timers *t, struct cv_timers_user *user, int64_t du
 {
     CV_ASSERT(user->link != NULL); /* it was added */
     CV_ASSERT(due_ns >= 0);
-    const bool was_earliest = user->due_ns != 0 && user->due_ns == t->set_ns;
-    const bool is_changed = user->due_ns != due_ns;
     user->due_ns = due_ns;
-    if (is_changed && (was_earliest || (due_ns != 0 && (t->set_ns == 0 || due_ns < t->set_ns)))) {
+    if (due_ns != 0 && (t->set_ns == 0 || due_ns < t->set_ns)) {
         set_kernel_timer(t);
     }
 }

@@ -114,6 +114,51 @@ static bool leads_not(const struct cv_election_status *status, const char *unuse
     return status->role != CV_ROLE_LEADER;
 }
 
+/* Lines about renewals, and when the first came. */
+static atomic_uint renewed_count;
+
+static void count_renewed(void *unused, enum cv_log_level level, const char *line)
+{
+    (void)unused;
+    if (level == CV_LOG_DEBUG && strstr(line, "renewed") != NULL) {
+        atomic_fetch_add(&renewed_count, 1);
+    }
+}
+
+/* A process that only waits for changes is not woken up by renewals, neither by the descriptor nor
+ * by a line for each of them. */
+static void renewals_are_no_changes_for_those_who_say_so(void **unused)
+{
+    (void)unused;
+    struct cv_election *e = NULL;
+    struct cv_errtext error;
+    const struct cv_election_options options = {.size = sizeof options,
+                                                .lease_ns = short_ns,
+                                                .log = count_renewed,
+                                                .ignores_renewals = true};
+    if (cv_open(&e, "renewals", address, &options, &error) != CV_OK) {
+        fail_msg("%s", error.text);
+    }
+    const struct cv_election_status first = await(e, leads, NULL);
+    struct cv_election_status status = CV_ELECTION_STATUS_INIT;
+    struct timespec began, now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &began);
+    int64_t last_ns = first.valid_until_ns;
+    for (uint32_t renewals = 0; renewals < 4;) {
+        cv_status(e, &status);
+        if (status.role != CV_ROLE_LEADER || status.token != first.token) {
+            break; /* lost on a busy machine: that is a change */
+        }
+        assert_int_equal(status.sequence, first.sequence);
+        renewals += status.valid_until_ns != last_ns;
+        last_ns = status.valid_until_ns;
+        (void)usleep(1000);
+    }
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    assert_true(atomic_load(&renewed_count) <= 2 + (unsigned)(now.tv_sec - began.tv_sec));
+    cv_close(e);
+}
+
 static bool sees(const struct cv_election_status *status, const char *leader)
 {
     return strcmp(status->leader, leader) == 0;
@@ -476,6 +521,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(leader_whose_work_is_stuck_is_not_renewed),
         cmocka_unit_test(slow_watcher_delays_nothing),
         cmocka_unit_test(descriptor_is_quiet_after_reading),
+        cmocka_unit_test(renewals_are_no_changes_for_those_who_say_so),
         cmocka_unit_test(any_thread_may_ask),
         cmocka_unit_test(threads_of_the_library_take_no_signals),
         cmocka_unit_test(bad_arguments_are_refused_with_a_line),
