@@ -229,7 +229,7 @@ _conclave()
         ;;
     keygen)
         if [[ $cur == -* ]]; then
-            words="--help"
+            words="--rotate --help"
         else
             compopt -o filenames 2>/dev/null
             mapfile -t COMPREPLY < <(compgen -f -- "$cur")

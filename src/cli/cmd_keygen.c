@@ -3,10 +3,48 @@
 
 #include "net/key.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <string.h>
+
+/* The rotation of a key, step by step: every member accepts both keys until all use the new one. */
+static void print_steps(const char *old, const char *new)
+{
+    cv__print(stdout, "made '%s'; in the file of each member, one member after the other:\n", new);
+    cv__print(stdout, "1. next-key = %s            and restart it, until all have it\n", new);
+    cv__print(stdout, "2. key = %s, next-key = %s  and restart it, until all have it\n", new, old);
+    cv__print(stdout, "3. no next-key any more, and restart it\n");
+}
+
+static int rotate(const char *old)
+{
+    char path[PATH_MAX];
+    struct cv_key key = {{0}};
+    struct cv_errtext why;
+    const int length = snprintf(path, sizeof path, "%s.next", old);
+    if (length < 0 || (size_t)length >= sizeof path) {
+        return cv__wrong_usage("the name of the key file is too long");
+    }
+    int code = cv__key_read(old, &key, &why); /* what is to be replaced must be there */
+    if (code == CV_OK) {
+        code = cv__key_generate(&key, &why);
+    }
+    if (code == CV_OK) {
+        code = cv__key_write(&key, path, &why);
+    }
+    cv__key_forget(&key);
+    if (code != CV_OK) {
+        return cv__cannot("%s", why.text);
+    }
+    print_steps(old, path);
+    return EXIT_FINE;
+}
 
 static int run(int argc, char **argv)
 {
+    if (argc == 3 && strcmp(argv[1], "--rotate") == 0) {
+        return rotate(argv[2]);
+    }
     if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
         return cv__wrong_usage("keygen takes the name of a file, or nothing: '%s'",
                                argv[argc > 2 ? 2 : 1]);
@@ -31,10 +69,13 @@ static int run(int argc, char **argv)
 const struct cv_verb cv__verb_keygen = {
     .name = "keygen",
     .summary = "makes a key that the members of a group share",
-    .help = "usage: conclave keygen [FILE]\n\n"
+    .help = "usage: conclave keygen [FILE]\n"
+            "       conclave keygen --rotate FILE\n\n"
             "Makes FILE, readable by its owner only, with a new key; an existing file is not\n"
             "changed. Without FILE the key is printed. Copy the file to all members over a secure\n"
             "channel, and name it in the address: 'conclave elect NAME --via\n"
-            "multicast:GROUP:PORT?key=FILE&...'.\n",
+            "multicast:GROUP:PORT?key=FILE&...', or in the file of a cluster.\n\n"
+            "  --rotate FILE  makes FILE.next, which is to replace the key FILE of a cluster, and\n"
+            "                 says what to change in the files of its members, while it runs\n",
     .run = run,
 };

@@ -133,6 +133,9 @@ says '^conclave-key-1 [0-9a-f]\{64\}$'
 run 0 keygen k1
 check 'a key file is for its owner only' [ "$(stat -c %a k1)" = 600 ]
 refuses "cannot make 'k1': File exists" keygen k1
+run 0 keygen --rotate k1
+refuses "cannot make 'k1.next': File exists" keygen --rotate k1
+refuses "cannot read 'no-key'" keygen --rotate no-key
 refuses 'keygen takes the name of a file' keygen a b
 cat >peers.ini <<'END'
 [cluster]

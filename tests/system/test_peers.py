@@ -206,10 +206,11 @@ def flood_moves_no_leader():
 
 def key_is_replaced_member_by_member():
     cluster = Cluster(3)
-    subprocess.run([CONCLAVE, "keygen", str(cluster.folder / "key2")], check=True)
+    steps = ask("keygen", "--rotate", str(cluster.folder / "key"))
+    check(steps, "key.next'; in the file of each member" in steps)
     cluster.start()
     _, token = cluster.agree()
-    for key, more in (("key", "next-key = key2\n"), ("key2", "next-key = key\n"), ("key2", "")):
+    for key, more in (("key", "next-key = key.next\n"), ("key.next", "next-key = key\n"), ("key.next", "")):
         for name in cluster.names:
             cluster.end(name)
             cluster.write(name, key=key, more=more)
