@@ -46,8 +46,8 @@ bool cv__udp_send(int fd, const struct cv_udp_address *to, const uint8_t *bytes,
 bool cv__udp_receive(int fd, struct cv_udp_address *ret_from, uint8_t *buffer, size_t buffer_bytes,
                      size_t *ret_byte_count);
 
-/* The same for several with one system call; returns how many came. Fewer than `count`: there are no
- * more at present. */
+/* The same for several with one system call; returns how many came. Fewer than `count`: there are
+ * no more at present. */
 #define CV_UDP_DATAGRAMS_MAX 16u
 struct cv_udp_datagram {
     uint8_t *buffer; /* the caller's */
