@@ -181,6 +181,7 @@ static void a_saved_number_that_cannot_be_is_not_taken_up(void **unused)
     const uint64_t record[] = {CV_SEQUENCE_END, 1, CV_SEQUENCE_END, 1};
     memcpy(s->persisted, record, sizeof record);
     s->persisted_count = COUNT_OF(record);
+    s->persisted[COUNT_OF(record)] = CV_SEQUENCE_END - 1; /* behind its end */
     solo_restart(s);
     hear(s, "TOKEN", 8, 1, 11);
     assert_int_equal(s->leader, CV_ID_ANONYMOUS);

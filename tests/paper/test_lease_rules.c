@@ -1,4 +1,5 @@
 /* tests/paper/test_lease_rules.c - the rules of `lease`, one test each: docs/lease.md. */
+#include "protocols/lease_state.h"
 #include "sim/store.h"
 #include "support/lease.h"
 
@@ -438,6 +439,28 @@ static void who_may_hold_it_releases_it_too(void **unused)
     solo_free(s);
 }
 
+/* By then the store has given it to nobody or to another. At that very instant, not the next. */
+static void release_is_given_up_after_exactly_a_lease(void **unused)
+{
+    (void)unused;
+    int64_t pause_ns = 0;
+    for (int64_t late_ns = 1; late_ns >= 0; late_ns--) { /* first to see how long it pauses */
+        struct solo *s = lease_leader();
+        lease_event(s, CV_EVENT_RESIGN, false);
+        lease_assert_asks(s, CV_STORE_RELEASE);
+        const int64_t end_ns = s->now_ns + LEASE_NS;
+        s->timer_ns[LEASE_TIMER_TURN] = 0; /* the store answers, as late as the test wants */
+        s->now_ns = end_ns - pause_ns;
+        lease_answer(s, lease_asked(s)->request, CV_STORE_FAILED, 0, 0, 0);
+        pause_ns = s->timer_ns[LEASE_TIMER_TURN] - s->now_ns;
+        assert_true(pause_ns > 0);
+        const struct cv_effect e = lease_await(s, NS_PER_S);
+        assert_true(s->now_ns == end_ns || late_ns > 0);
+        assert_int_not_equal(e.verb, CV_STORE_RELEASE);
+        solo_free(s);
+    }
+}
+
 /* The answer to its first request comes late; the second one may still be carried out. */
 static void who_may_hold_it_by_a_later_request_releases_it(void **unused)
 {
@@ -674,6 +697,7 @@ int main(void)
         cmocka_unit_test(its_rest_ends_when_another_has_led_unseen),
         cmocka_unit_test(a_grant_given_back_unheard_of_is_nobody_elses),
         cmocka_unit_test(who_may_hold_it_releases_it_too),
+        cmocka_unit_test(release_is_given_up_after_exactly_a_lease),
         cmocka_unit_test(who_may_hold_it_by_a_later_request_releases_it),
         cmocka_unit_test(who_waits_leaves_the_queue),
         cmocka_unit_test(what_is_owed_is_paid_before_asking_anew),

@@ -616,6 +616,19 @@ static void a_restarted_process_follows_nobody_for_the_lease_it_promised(void **
     solo_free(s);
 }
 
+/* It waits for the next claim of that one, and does not elect another meanwhile. */
+static void restarted_process_awaits_whom_it_refuses(void **unused)
+{
+    (void)unused;
+    struct solo *s = follower();
+    solo_restart(s);
+    s->now_ns += 2 * LEASE_NS;
+    heartbeat(s, 3, 4, true); /* 4 was followed of 2 */
+    assert_int_equal(solo_field(s, solo_said(s, "REFUSE"), "epoch"), 4);
+    assert_int_equal(((const struct pole *)s->state)->awaited, 3);
+    solo_free(s);
+}
+
 static void what_was_claimed_is_not_claimed_again_after_a_restart(void **unused)
 {
     (void)unused;
@@ -923,6 +936,7 @@ int main(void)
         cmocka_unit_test(heartbeats_that_cannot_be_are_ignored),
         cmocka_unit_test(a_leader_with_an_older_token_than_one_seen_is_late),
         cmocka_unit_test(a_restarted_process_follows_nobody_for_the_lease_it_promised),
+        cmocka_unit_test(restarted_process_awaits_whom_it_refuses),
         cmocka_unit_test(what_was_claimed_is_not_claimed_again_after_a_restart),
         cmocka_unit_test(a_bound_claimant_counts_itself_when_its_promise_ends),
         cmocka_unit_test(a_restarted_process_releases_nothing_for_a_lease),

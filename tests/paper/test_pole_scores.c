@@ -266,6 +266,7 @@ static void a_leader_resigns_to_one_that_was_better_for_the_whole_hold(void **un
     (void)unused;
     struct solo *s =
         solo_new("pole", 3, 3, "oracle=reported resign-margin=10 resign-hold=300ms probe=100ms");
+    echo(s, 1, s->now_ns, 0); /* it is there when the leader first compares */
     solo_draft(s, "PROBE");
     solo_put(s, "score_1", 101);
     solo_hear(s, 1, 0);

@@ -1,5 +1,5 @@
 /* tests/unit/test_local.c - the rules of `local` that are ours (protocols.md, section 2): recovery,
- * tokens, who knows its partition, resigning, hints, succession, collation.
+ * tokens, who knows its partition, resigning, hints, succession. Collation is in test_local_tree.c.
  *
  * A single core, to which the test is the rest of the world; see
  * tests/paper/test_local_rules_paper.c for those of the paper. Constants are those of
@@ -622,56 +622,6 @@ static void orphans_stand_up_one_after_the_other(void **unused)
     }
 }
 
-/* ---- sec. XI, fig. 28: collation ------------------------------------------------------------- */
-
-/* The renewal of a leader that this process supports, with `alive` as the tree. */
-static void hear_renewal(struct solo *c, uint64_t request, uint64_t tree)
-{
-    solo_draft(c, "ELECTION");
-    solo_put(c, "request", request);
-    solo_put(c, "token", 1);
-    solo_put(c, "leading", 1);
-    solo_put_set(c, "alive", tree);
-    solo_put_set(c, "support", tree);
-    solo_hear(c, 1, FAST_NS);
-}
-
-static const uint64_t tree_of_seven = 0xfe; /* 1 | 2 3 | 4 5 under 2, 6 7 under 3 */
-
-/* [Fetzer99, fig. 28] "a process that is a leaf of the tree replies to its parent node" */
-static void leaf_answers_to_its_parent(void **unused)
-{
-    (void)unused;
-    for (cv_id self = 4; self <= 7; self++) {
-        struct solo *c = local_process(self, 7, "collate=2");
-        hear_renewal(c, 9, tree_of_seven);
-        assert_null(solo_said(c, "REPLY"));
-        cv_id to;
-        const struct cv_message *m = solo_said_to(c, "COLLATED", &to);
-        assert_non_null(m);
-        assert_int_equal(to, self / 2);
-        assert_int_equal(solo_field(c, m, "candidate"), 1);
-        assert_int_equal(solo_field(c, m, "request"), 9);
-        assert_int_equal(solo_set(c, m, "support"), BIT(self));
-        solo_free(c);
-    }
-}
-
-/* An answer by way of the tree may be a refusal: it is collated as what it is. */
-static void refusal_goes_up_the_tree_as_a_refusal(void **unused)
-{
-    (void)unused;
-    struct solo *c = local_process(4, 7, "collate=2");
-    assert_true(local_is_supported(c, 2, 1, 5)); /* locked to 2 */
-    hear_renewal(c, 9, tree_of_seven);
-    const struct cv_message *m = solo_said(c, "COLLATED");
-    assert_non_null(m);
-    assert_int_equal(solo_set(c, m, "replied"), BIT(4));
-    assert_int_equal(solo_set(c, m, "support"), 0);
-    assert_int_equal(solo_field(c, m, "token"), 5);
-    solo_free(c);
-}
-
 /* Two halves of four could lead at the same time. */
 static void half_of_an_even_number_is_no_majority(void **unused)
 {
@@ -690,111 +640,6 @@ static void half_of_an_even_number_is_no_majority(void **unused)
     }
     assert_non_null(solo_told(c));
     assert_int_equal(solo_told(c)->leader, 1);
-    solo_free(c);
-}
-
-static void hear_collated(struct solo *c, cv_id from, uint64_t request, uint64_t supporters)
-{
-    solo_draft(c, "COLLATED");
-    solo_put(c, "request", request);
-    solo_put(c, "candidate", 1);
-    solo_put_set(c, "replied", supporters);
-    solo_put_set(c, "support", supporters);
-    solo_hear(c, from, FAST_NS);
-}
-
-/* [Fetzer99, fig. 28] "an inner node waits for the replies of its children and replies to its
- * parent node" */
-static void inner_node_waits_for_its_children(void **unused)
-{
-    (void)unused;
-    struct solo *c = local_process(3, 7, "collate=2");
-    hear_renewal(c, 9, tree_of_seven);
-    assert_null(solo_said(c, "COLLATED"));
-    assert_null(solo_said(c, "REPLY"));
-    hear_collated(c, 7, 9, BIT(7));
-    assert_null(solo_said(c, "COLLATED"));
-    hear_collated(c, 6, 9, BIT(6));
-    cv_id to;
-    const struct cv_message *m = solo_said_to(c, "COLLATED", &to);
-    assert_non_null(m);
-    assert_int_equal(to, 1);
-    assert_int_equal(solo_set(c, m, "support"), BIT(3) | BIT(6) | BIT(7));
-    solo_free(c);
-}
-
-/* "an inner node that does not hear its children in time passes on what it has" */
-static void inner_node_passes_on_what_it_has_when_a_child_is_silent(void **unused)
-{
-    (void)unused;
-    struct solo *c = local_process(3, 7, "collate=2");
-    hear_renewal(c, 9, tree_of_seven);
-    hear_collated(c, 6, 9, BIT(6));
-    const int64_t asked_ns = c->now_ns;
-    const struct cv_message *m = solo_await(c, "COLLATED", DELTA_NS);
-    assert_true(c->now_ns <= asked_ns + DELTA_NS); /* early enough for the leader */
-    assert_int_equal(solo_set(c, m, "support"), BIT(3) | BIT(6));
-    /* The late one is not kept back. */
-    hear_collated(c, 7, 9, BIT(7));
-    cv_id to;
-    m = solo_said_to(c, "COLLATED", &to);
-    assert_non_null(m);
-    assert_int_equal(to, 1);
-    assert_int_equal(solo_set(c, m, "support"), BIT(7));
-    solo_free(c);
-}
-
-/* [Fetzer99, fig. 28] "processes outside the aliveSet of 0 reply directly to 0" */
-static void process_outside_the_tree_answers_directly(void **unused)
-{
-    (void)unused;
-    struct solo *c = local_process(5, 7, "collate=2");
-    hear_renewal(c, 9, tree_of_seven & ~BIT(5));
-    assert_null(solo_said(c, "COLLATED"));
-    cv_id to;
-    assert_non_null(solo_said_to(c, "REPLY", &to));
-    assert_int_equal(to, 1);
-    solo_free(c);
-}
-
-/* [Ours] A request that comes again was not answered completely: the way up may be broken. Other
- * candidates' requests in between do not hide it. */
-static void repeated_request_is_answered_directly(void **unused)
-{
-    (void)unused;
-    for (uint32_t has_rival = 0; has_rival < 2; has_rival++) {
-        struct solo *c = local_process(5, 7, "collate=2");
-        hear_renewal(c, 9, tree_of_seven);
-        assert_non_null(solo_said(c, "COLLATED"));
-        if (has_rival) {
-            (void)local_is_supported(c, 6, 4, 1);
-        }
-        hear_renewal(c, 9, tree_of_seven);
-        assert_null(solo_said(c, "COLLATED"));
-        assert_non_null(solo_said(c, "REPLY"));
-        hear_renewal(c, 10, tree_of_seven); /* for a while */
-        assert_non_null(solo_said(c, "REPLY"));
-        c->now_ns += EXPIRES_NS;
-        hear_renewal(c, 11, tree_of_seven);
-        assert_non_null(solo_said(c, "COLLATED"));
-        solo_free(c);
-    }
-}
-
-/* The root counts what its children gathered. */
-static void root_counts_the_answers_that_its_children_gathered(void **unused)
-{
-    (void)unused;
-    struct solo *c = local_process(1, 7, "collate=2");
-    (void)local_elect(c);
-    const struct cv_message *m = solo_await(c, "ELECTION", 8 * NS_PER_MS);
-    const uint64_t request = solo_field(c, m, "request");
-    hear_collated(c, 2, request, BIT(2) | BIT(4) | BIT(5));
-    assert_null(solo_told(c));
-    hear_collated(c, 3, request, BIT(3) | BIT(6) | BIT(7));
-    assert_non_null(solo_told(c));
-    assert_int_equal(solo_told(c)->reason, CV_REASON_RENEWED);
-    assert_int_equal(solo_told(c)->members.word[0] << 1, tree_of_seven);
     solo_free(c);
 }
 
@@ -904,14 +749,7 @@ int main(void)
         cmocka_unit_test(certain_hint_frees_the_lock),
         cmocka_unit_test(certain_hint_frees_no_lock_to_another),
         cmocka_unit_test(orphans_stand_up_one_after_the_other),
-        cmocka_unit_test(leaf_answers_to_its_parent),
-        cmocka_unit_test(refusal_goes_up_the_tree_as_a_refusal),
         cmocka_unit_test(half_of_an_even_number_is_no_majority),
-        cmocka_unit_test(inner_node_waits_for_its_children),
-        cmocka_unit_test(inner_node_passes_on_what_it_has_when_a_child_is_silent),
-        cmocka_unit_test(process_outside_the_tree_answers_directly),
-        cmocka_unit_test(repeated_request_is_answered_directly),
-        cmocka_unit_test(root_counts_the_answers_that_its_children_gathered),
         cmocka_unit_test(refusal_of_support_has_a_reason),
         cmocka_unit_test(ignored_message_has_a_reason),
         cmocka_unit_test(failed_request_has_a_reason),

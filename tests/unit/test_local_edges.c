@@ -193,6 +193,21 @@ static void hint_changes_no_leaders_plans(void **unused)
     solo_free(c);
 }
 
+/* A request is named by its instant, and what was released in that instant is not asked again. */
+static void candidate_again_in_the_same_instant_asks_in_the_next(void **unused)
+{
+    (void)unused;
+    struct solo *c = local_process(1, 3, "");
+    (void)solo_await(c, "ELECTION", EXPIRES_NS);
+    const int64_t asked_ns = c->now_ns;
+    solo_step(c, (struct cv_event){.kind = CV_EVENT_CAMPAIGN, .is_candidate = false});
+    solo_step(c, (struct cv_event){.kind = CV_EVENT_CAMPAIGN, .is_candidate = true});
+    assert_int_equal(c->now_ns, asked_ns);
+    const struct cv_message *m = solo_await(c, "ELECTION", EXPIRES_NS);
+    assert_int_equal(solo_field(c, m, "request"), asked_ns + 1);
+    solo_free(c);
+}
+
 static void candidate_no_more_asks_no_more(void **unused)
 {
     (void)unused;
@@ -207,16 +222,6 @@ static void candidate_no_more_asks_no_more(void **unused)
     }
     solo_step(c, (struct cv_event){.kind = CV_EVENT_CAMPAIGN, .is_candidate = true});
     (void)solo_await(c, "ELECTION", 1);
-    solo_free(c);
-}
-
-/* A host may have queued a timer that a step before it disarmed. */
-static void timer_that_rings_though_nothing_is_gathered_means_nothing(void **unused)
-{
-    (void)unused;
-    struct solo *c = local_process(3, 7, "collate=2");
-    solo_step(c, (struct cv_event){.kind = CV_EVENT_TIMER, .timer = LOCAL_TIMER_COLLATE});
-    assert_int_equal(c->out.item_count, 0);
     solo_free(c);
 }
 
@@ -240,49 +245,6 @@ static void renewal_is_repeated_for_half_of_the_lock(void **unused)
     }
     assert_int_equal(solo_field(c, m, "request"), c->now_ns);
     assert_int_equal(c->leader, 1);
-    solo_free(c);
-}
-
-static void root_learns_by_the_tree_which_token_to_exceed(void **unused)
-{
-    (void)unused;
-    struct solo *c = local_process(1, 7, "collate=2");
-    (void)local_elect(c);
-    const struct cv_message *m = solo_await(c, "ELECTION", 8 * NS_PER_MS);
-    const uint64_t request = solo_field(c, m, "request");
-    solo_draft(c, "COLLATED");
-    solo_put(c, "request", request);
-    solo_put(c, "candidate", 1);
-    solo_put(c, "token", 50);
-    solo_put_set(c, "replied", BIT(2));
-    solo_hear(c, 2, FAST_NS);
-    m = solo_await(c, "ELECTION", 8 * NS_PER_MS);
-    assert_int_equal(solo_field(c, m, "token"), 51);
-    solo_free(c);
-}
-
-/* What a message points to is lent for the step; what is said about it is carried out later. */
-static void answers_that_are_passed_on_are_copied(void **unused)
-{
-    (void)unused;
-    struct solo *c = local_process(3, 7, "collate=2");
-    solo_draft(c, "COLLATED");
-    solo_put(c, "request", 9);
-    solo_put(c, "candidate", 1);
-    solo_put(c, "token", 4);
-    solo_put_set(c, "replied", BIT(5) | BIT(6) | BIT(7));
-    solo_put_set(c, "support", BIT(6) | BIT(7));
-    solo_put_set(c, "passive", BIT(7));
-    solo_hear(c, 6, FAST_NS);
-    memset(c->draft_word, 0, sizeof c->draft_word);
-    cv_id to = CV_ID_NONE;
-    const struct cv_message *m = solo_said_to(c, "COLLATED", &to);
-    assert_non_null(m);
-    assert_int_equal(to, 1);
-    assert_int_equal(solo_field(c, m, "token"), 4);
-    assert_int_equal(solo_set(c, m, "replied"), BIT(5) | BIT(6) | BIT(7));
-    assert_int_equal(solo_set(c, m, "support"), BIT(6) | BIT(7));
-    assert_int_equal(solo_set(c, m, "passive"), BIT(7));
     solo_free(c);
 }
 
@@ -368,6 +330,23 @@ static void kappa_follows_from_the_times(void **unused)
     solo_free(c);
 }
 
+/* [Fetzer99, fig. 24] ... which holds for any number of supporters and for ids in their order. */
+static void graph_takes_longer_the_more_members_there_are(void **unused)
+{
+    (void)unused;
+    const struct {
+        const char *options;
+        uint32_t members;
+        int64_t kappas;
+    } kinds[] = {{"", 7, 5}, {"", 8, 6}, {"", 17, 7}, {"majority=yes", 7, 0}, {"rotate=1s", 7, 0}};
+    for (uint32_t i = 0; i < COUNT_OF(kinds); i++) {
+        struct solo *c = local_process(1, kinds[i].members, kinds[i].options);
+        const int64_t kappa_ns = c->protocol->kappa_ns(&c->config);
+        assert_int_equal(c->protocol->graph_ns(&c->config), kinds[i].kappas * kappa_ns);
+        solo_free(c);
+    }
+}
+
 static void majority_promises_more_and_turns_promise_less(void **unused)
 {
     (void)unused;
@@ -403,14 +382,13 @@ int main(void)
         cmocka_unit_test(one_that_stands_aside_asks_the_first_in_its_way),
         cmocka_unit_test(certain_hint_of_its_own_death_ends_no_leadership),
         cmocka_unit_test(hint_changes_no_leaders_plans),
+        cmocka_unit_test(candidate_again_in_the_same_instant_asks_in_the_next),
         cmocka_unit_test(candidate_no_more_asks_no_more),
-        cmocka_unit_test(timer_that_rings_though_nothing_is_gathered_means_nothing),
         cmocka_unit_test(renewal_is_repeated_for_half_of_the_lock),
-        cmocka_unit_test(root_learns_by_the_tree_which_token_to_exceed),
-        cmocka_unit_test(answers_that_are_passed_on_are_copied),
         cmocka_unit_test(times_that_just_work_are_accepted_and_others_refused_with_their_numbers),
         cmocka_unit_test(profiles_give_the_times),
         cmocka_unit_test(kappa_follows_from_the_times),
+        cmocka_unit_test(graph_takes_longer_the_more_members_there_are),
         cmocka_unit_test(majority_promises_more_and_turns_promise_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
