@@ -520,6 +520,9 @@ static void configure(struct reading *r)
     cv_config_init(&c->config, c->protocol, /* self= */ 1, c->member_count);
     c->config.drift_ppb = r->drift_ppb != 0 ? r->drift_ppb : c->config.drift_ppb;
     const uint32_t before = r->mistake_count;
+    /* A protocol that can reserve epochs does, unless the file says otherwise. */
+    const int code = cv_config_set(&c->config, c->protocol, "epochs", "64", &why);
+    CV_ASSERT(code == CV_OK || code == CV_E_UNKNOWN); /* it has no such option */
     set_preference(r);
     for (uint32_t i = 0; i < r->option_count; i++) {
         const struct setting *o = &r->options[i];

@@ -85,6 +85,7 @@ static void pole_init(void *state, const struct cv_config *config)
     p->first_ns = o[POLE_OPTION_FIRST];
     p->resign_margin = o[POLE_OPTION_RESIGN_MARGIN];
     p->resign_hold_ns = o[POLE_OPTION_RESIGN_HOLD];
+    p->reserve_count = (uint64_t)o[POLE_OPTION_EPOCHS];
     p->history_unit_bytes = o[POLE_OPTION_HISTORY_UNIT];
     p->window_bytes = o[POLE_OPTION_WINDOW];
     p->bandwidth_bytes = o[POLE_OPTION_BANDWIDTH];
@@ -169,6 +170,8 @@ static void record_take(struct pole *p, const uint64_t word[4], int64_t now_ns)
     p->followed_lease_ns = word[2] < POLE_LEASE_NS_MAX ? (int64_t)word[2] : POLE_LEASE_NS_MAX;
     p->claimed_epoch = word[3] < POLE_EPOCH_MAX ? word[3] : POLE_EPOCH_MAX;
     p->epoch = cv__max_u64(p->claimed_epoch, p->followed_epoch);
+    p->reserved_epoch = p->epoch; /* all up to it: nothing of it may be used any more */
+    p->reserved_lease_ns = p->followed_lease_ns;
     p->quarantine_ns = now_ns + cv__max64(p->followed_lease_ns, p->lease_ns);
     if (word[1] != CV_ID_NONE) {
         p->promise = (struct pole_promise){CV_ID_NONE, now_ns + p->followed_lease_ns};

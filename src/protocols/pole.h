@@ -15,6 +15,9 @@
 /* Of so many latest heartbeats the send time is known; FOLLOWs of older ones do not count. */
 #define POLE_BEATS_KEPT 64
 
+/* In the record: followed somebody, of whom nothing is known. */
+#define POLE_FOLLOWED_UNKNOWN UINT64_MAX
+
 /* Nobody elects that often in the life of a universe: larger epochs are not believed. */
 #define POLE_EPOCH_MAX (UINT64_C(1) << 62)
 
@@ -218,6 +221,9 @@ struct pole {
     cv_id pending; /* whose claim a promise keeps us from answering: the newest; or CV_ID_NONE */
     int64_t followed_lease_ns;
     uint64_t claimed_epoch;
+    uint64_t reserve_count;    /* epochs in a block; 0: each is saved on its own */
+    uint64_t reserved_epoch;   /* blocks: below it all is saved, ... */
+    int64_t reserved_lease_ns; /* ... with promises of this lease at most */
     struct pole_promise promise;
     int64_t quarantine_ns; /* no RELEASE before: it might free what an earlier life relied on */
 

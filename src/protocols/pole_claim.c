@@ -32,7 +32,16 @@
  * - Who refuses a claim waits for the one that it makes the claimant raise. If it chose itself
  *   meanwhile, it would have followed itself by then, and refuse the raised claim as well: with
  *   slow disks for ever.
- * - An established leader with an older token than one seen is a late message, not a leader. */
+ * - An established leader with an older token than one seen is a late message, not a leader.
+ * - Epochs can be reserved in blocks (option `epochs`), so that no save stands between a dead leader
+ *   and its successor. What a process saves then is a bound: it follows and claims below it without
+ *   saving again, and saves a larger one when it comes near, while a leader sits. Why that is as
+ *   good as the pair: the pair is only ever used to refuse, and a process that restarts refuses more.
+ *   It takes all epochs up to the bound for followed, of somebody unknown, and for claimed: so it
+ *   follows no epoch twice, claims none twice, and no RELEASE of an earlier life frees a promise to
+ *   it. It follows nobody for the longest lease that it may have promised, as before. What is lost
+ *   is that it may go on with the leader it followed: it refuses, and that leader raises its claim
+ *   above the bound and keeps its token. */
 #include "protocols/pole.h"
 #include "protocols/pole_config.h"
 
@@ -89,10 +98,47 @@ static void clear_doubts(struct pole *p)
 
 /* ---- Promises -------------------------------------------------------------------------------- */
 
-static void save(const struct pole *p, struct cv_effects *out)
+static uint64_t epoch_used(const struct pole *p)
+{
+    return cv__max_u64(p->followed_epoch, p->claimed_epoch);
+}
+
+/* Is what the process has promised and claimed within what it has saved? */
+static bool is_reserved(const struct pole *p, uint64_t more)
+{
+    return epoch_used(p) + more < p->reserved_epoch && p->followed_lease_ns <= p->reserved_lease_ns;
+}
+
+/* Saves that all epochs below the bound may have been promised to somebody, or claimed. */
+static void reserve(struct pole *p, struct cv_effects *out)
+{
+    CV_ASSERT(p->reserve_count > 0);
+    p->reserved_epoch = cv__max_u64(p->reserved_epoch, epoch_used(p)) + p->reserve_count;
+    p->reserved_lease_ns = cv__max64(p->reserved_lease_ns, p->followed_lease_ns);
+    const uint64_t record[] = {p->reserved_epoch, POLE_FOLLOWED_UNKNOWN,
+                               (uint64_t)p->reserved_lease_ns, p->reserved_epoch};
+    cv__effect_persist(out, record, COUNT_OF(record));
+}
+
+/* When all is quiet: the next elections shall find their epochs reserved. */
+static void reserve_ahead(struct pole *p, struct cv_effects *out)
+{
+    if (p->reserve_count > 0 && !is_reserved(p, p->reserve_count / 2)) {
+        reserve(p, out);
+    }
+}
+
+static void save(struct pole *p, struct cv_effects *out)
 {
     CV_ASSERT(p->followed_epoch <= p->epoch);
     CV_ASSERT(p->claimed_epoch <= p->epoch);
+    if (p->reserve_count > 0) {
+        if (!is_reserved(p, 0)) {
+            reserve(p, out);
+        }
+        CV_ASSERT(is_reserved(p, 0));
+        return;
+    }
     const uint64_t record[] = {p->followed_epoch, p->followed, (uint64_t)p->followed_lease_ns,
                                p->claimed_epoch};
     cv__effect_persist(out, record, COUNT_OF(record));
@@ -248,6 +294,7 @@ static void establish(struct pole *p, int64_t now_ns, struct cv_effects *out)
     p->view_token = p->token;
     tell(p, CV_REASON_ELECTED, out);
     beat(p, now_ns, out); /* the followers wait for it */
+    reserve_ahead(p, out);
 }
 
 /* Is there a majority, and until when? */
@@ -607,6 +654,7 @@ static void consider_following(struct pole *p, cv_id from, const struct pole_hea
     if (is_followed && h->established && p->leader == from) {
         p->suspect = CV_ID_NONE;
         see(p, from, h->token, out);
+        reserve_ahead(p, out);
     }
 }
 

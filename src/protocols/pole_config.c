@@ -54,6 +54,10 @@ const struct cv_option cv__pole_options[] = {
                             "bytes in flight on one connection, for recovery"},
     [POLE_OPTION_BANDWIDTH] = {"bandwidth", CV_OPTION_COUNT, 118000000, 1, INT64_C(1) << 40, NULL,
                                "bytes per second of a line, for recovery"},
+    [POLE_OPTION_EPOCHS] =
+        {"epochs", CV_OPTION_COUNT, 0, 0, 4096, NULL,
+         "reserved with one save, so that an election waits for no disk; 0: each "
+         "is saved on its own"},
     {0},
 };
 
@@ -100,7 +104,8 @@ int64_t cv__pole_timely_ns(const struct cv_config *config)
     return config->option[POLE_OPTION_DELTA];
 }
 
-/* The record: epoch followed, whom, the lease promised, epoch claimed. */
+/* The record: epoch followed, whom, the lease promised, epoch claimed. With blocks: the bound,
+ * POLE_FOLLOWED_UNKNOWN, the longest lease promised, the bound. */
 uint64_t cv__pole_floor(const uint64_t *word, uint32_t word_count)
 {
     if (word_count != 4) {

@@ -25,6 +25,7 @@ enum {
     POLE_OPTION_HISTORY_UNIT,
     POLE_OPTION_WINDOW,
     POLE_OPTION_BANDWIDTH,
+    POLE_OPTION_EPOCHS, /* reserved with one save */
 };
 enum { POLE_TEXT_ORACLE, POLE_TEXT_PREFERENCE };
 extern const struct cv_option cv__pole_options[];

@@ -1,8 +1,8 @@
 /* tests/sim/sim_pole.c - `pole` under every kind of fault, over seeds, and on every small topology.
  *
- * tests/scenario/random has three schedules of random faults for it: everything (pole), clocks far
- * apart and slow disks (pole-drift), lives shorter than a lease (pole-restarts). Each is run with
- * 3, 5 and 7 nodes. Then every one-way pattern of links between three nodes (T19): whoever can have
+ * tests/scenario/random has four schedules of random faults for it: everything (pole), clocks far
+ * apart and slow disks (pole-drift), lives shorter than a lease (pole-restarts), epochs reserved in
+ * blocks (pole-blocks). Each is run with 3, 5 and 7 nodes. Then every one-way pattern of links between three nodes (T19): whoever can have
  * a majority, somebody has it, and nobody takes it away. 20,000 seeds ran before this was
  * committed; here are fewer, so that the tests stay quick: CV_TEST_SCALE multiplies. */
 #include "report/runner.h"
@@ -220,9 +220,9 @@ static void every_majority_is_led_by_its_best(void **unused)
 int main(void)
 {
     static const struct schedule schedules[] = {
-        {"pole", 3},          {"pole", 5},          {"pole", 7},
-        {"pole-drift", 3},    {"pole-drift", 5},    {"pole-drift", 7},
-        {"pole-restarts", 3}, {"pole-restarts", 5}, {"pole-restarts", 7},
+        {"pole", 3},          {"pole", 5},        {"pole", 7},          {"pole-drift", 3},
+        {"pole-drift", 5},    {"pole-drift", 7},  {"pole-restarts", 3}, {"pole-restarts", 5},
+        {"pole-restarts", 7}, {"pole-blocks", 3}, {"pole-blocks", 5},   {"pole-blocks", 7},
     };
     struct CMUnitTest tests[COUNT_OF(schedules) + 2];
     char names[COUNT_OF(schedules)][80];
