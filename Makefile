@@ -103,6 +103,9 @@ lab: all
 explore: all
 	@tools/explore-tables $(BUILD)/conclave --nodes 2 --pairs --limit 600s
 	@tools/explore-tables $(BUILD)/conclave --nodes 3 --limit 600s
+	@tools/configure $(BUILD) -Dtests=enabled
+	@ninja -C $(BUILD) --quiet all meson-test-prereq
+	@tools/explore-plants $(BUILD)
 
 # The prefix is compiled in, so it is set before building; only a new one configures again.
 # ldconfig: so that a program finds the library at once.

@@ -15,7 +15,8 @@ A plant is a text file:
 
 The scenario's path is relative to the plant. `runs` may be left out and is then 1. Instead of a
 scenario, `program: NAME` says that the bug breaks a test of that program, which `breaks` names (see
-run_test.py). Several --- / +++ pairs are allowed. Each old text must occur exactly once: when the source has moved on, the build
+run_test.py). `explore: WORDS`: `conclave explore` with these words must find the bug, and nothing without it.
+Several --- / +++ pairs are allowed. Each old text must occur exactly once: when the source has moved on, the build
 says so, instead of testing a bug that is no longer planted."""
 
 import argparse
@@ -24,6 +25,7 @@ import re
 import sys
 
 KEYS = {"file", "breaks", "scenario", "runs", "program"}
+SEARCH_KEYS = {"explore"}  # may be left out; see tools/explore-plants
 
 
 class Plant:
@@ -53,8 +55,9 @@ class Plant:
                 self.why.append(text.lstrip("# "))
             elif text.strip():
                 key, colon, value = text.partition(":")
-                if not colon or key not in KEYS:
-                    self._fail(number, f"expected one of {', '.join(sorted(KEYS))}, not '{text}'")
+                if not colon or key not in KEYS | SEARCH_KEYS:
+                    known = ", ".join(sorted(KEYS | SEARCH_KEYS))
+                    self._fail(number, f"expected one of {known}, not '{text}'")
                 self.values[key] = value.strip()
         unused = {"scenario"} if "program" in self.values else {"program"}
         missing = KEYS - self.values.keys() - unused

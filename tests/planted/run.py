@@ -3,7 +3,9 @@
 
 Runs the plant's scenario with both programs and prints two TAP points: the real program finds nothing
 wrong, the one with the bug exits with 1 and says that the property of `breaks` is BROKEN; or, if that
-begins with `expect`, that this expectation is not met."""
+begins with `expect`, that this expectation is not met. A plant with `explore` has a third point: the
+exhaustive search finds a violation, too. That it finds none in the real program is for tools/explore-plants,
+because it takes longer."""
 
 import argparse
 import shlex
@@ -25,8 +27,11 @@ def main():
     plant = Plant(args.plant)
     breaks = plant.values["breaks"]
 
-    def point(number, program, name, is_right):
-        command = [program, "sim", str(plant.scenario), "--runs", plant.values["runs"]]
+    simulation = ["sim", str(plant.scenario), "--runs", plant.values["runs"]]
+    search = ["explore"] + shlex.split(plant.values.get("explore", ""))
+
+    def point(number, program, words, name, is_right):
+        command = [program] + words
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               errors="replace", stdin=subprocess.DEVNULL, timeout=110)
         is_ok = is_right(done.returncode, done.stdout.splitlines())
@@ -42,12 +47,18 @@ def main():
                                                                              "BROKEN")
         return status == 1 and any(what in line and verdict in line for line in lines)
 
-    print("1..2")
+    is_explored = "explore" in plant.values
+    print("1..3" if is_explored else "1..2")
     results = [
-        point(1, args.conclave, f"without the bug {plant.scenario.name} is fine",
+        point(1, args.conclave, simulation, f"without the bug {plant.scenario.name} is fine",
               lambda status, lines: status == 0),
-        point(2, args.planted, f"{plant.name} breaks {breaks}", is_caught),
+        point(2, args.planted, simulation, f"{plant.name} breaks {breaks}", is_caught),
     ]
+    if is_explored:
+        results += [
+            point(3, args.planted, search, f"{plant.name} is found by the exhaustive search",
+                  lambda status, lines: status == 1 and any(l.startswith("broken:") for l in lines)),
+        ]
     return 0 if all(results) else 1
 
 
