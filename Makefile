@@ -5,7 +5,7 @@ BUILD   = build
 PREFIX  = /usr/local
 DESTDIR =
 
-.PHONY: all web demo test soak chaos peers-soak fuzz traps unprotected mutants bench explore lab install deb deb-test coverage format lint clean help
+.PHONY: all web demo test soak chaos peers-soak fuzz traps unprotected mutants bench explore verify lab install deb deb-test coverage format lint clean help
 .NOTPARALLEL:
 
 all:
@@ -107,6 +107,11 @@ explore: all
 	@ninja -C $(BUILD) --quiet all meson-test-prereq
 	@tools/explore-plants $(BUILD)
 
+# Models of pole and local, written from the papers, checked by spin; each rule switched off must be missed.
+verify:
+	@tools/setup verify
+	@tools/verify
+
 # The prefix is compiled in, so it is set before building; only a new one configures again.
 # ldconfig: so that a program finds the library at once.
 install:
@@ -165,6 +170,7 @@ help:
 	@echo 'make mutants    COUNT=100 SEED=1: mistakes in the cores that tests must notice; an hour'
 	@echo 'make bench      the benchmarks'
 	@echo 'make explore    every run of small clusters: the tables of docs/explore.md; hours'
+	@echo 'make verify     models of pole and local, checked by spin; minutes'
 	@echo 'make lab        the experiments of docs/lab and their plots'
 	@echo 'make install    PREFIX=/usr/local DESTDIR=: program, libraries, headers, man pages'
 	@echo 'make deb        Debian packages, into build-deb/; deb-test tries them in a fresh Debian'
