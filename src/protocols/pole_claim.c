@@ -33,15 +33,15 @@
  *   meanwhile, it would have followed itself by then, and refuse the raised claim as well: with
  *   slow disks for ever.
  * - An established leader with an older token than one seen is a late message, not a leader.
- * - Epochs can be reserved in blocks (option `epochs`), so that no save stands between a dead leader
- *   and its successor. What a process saves then is a bound: it follows and claims below it without
- *   saving again, and saves a larger one when it comes near, while a leader sits. Why that is as
- *   good as the pair: the pair is only ever used to refuse, and a process that restarts refuses more.
- *   It takes all epochs up to the bound for followed, of somebody unknown, and for claimed: so it
- *   follows no epoch twice, claims none twice, and no RELEASE of an earlier life frees a promise to
- *   it. It follows nobody for the longest lease that it may have promised, as before. What is lost
- *   is that it may go on with the leader it followed: it refuses, and that leader raises its claim
- *   above the bound and keeps its token. */
+ * - Epochs can be reserved in blocks (option `epochs`), so that no save stands between a dead
+ *   leader and its successor. What a process saves then is a bound: it follows and claims below it
+ *   without saving again, and saves a larger one when it comes near, while a leader sits. Why that
+ *   is as good as the pair: the pair is only ever used to refuse, and a process that restarts
+ *   refuses more. It takes all epochs up to the bound for followed, of somebody unknown, and for
+ *   claimed: so it follows no epoch twice, claims none twice, and no RELEASE of an earlier life
+ *   frees a promise to it. It follows nobody for the longest lease that it may have promised, as
+ *   before. What is lost is that it may go on with the leader it followed: it refuses, and that
+ *   leader raises its claim above the bound and keeps its token. */
 #include "protocols/pole.h"
 #include "protocols/pole_config.h"
 

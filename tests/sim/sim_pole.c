@@ -2,9 +2,10 @@
  *
  * tests/scenario/random has four schedules of random faults for it: everything (pole), clocks far
  * apart and slow disks (pole-drift), lives shorter than a lease (pole-restarts), epochs reserved in
- * blocks (pole-blocks). Each is run with 3, 5 and 7 nodes. Then every one-way pattern of links between three nodes (T19): whoever can have
- * a majority, somebody has it, and nobody takes it away. 20,000 seeds ran before this was
- * committed; here are fewer, so that the tests stay quick: CV_TEST_SCALE multiplies. */
+ * blocks (pole-blocks). Each is run with 3, 5 and 7 nodes. Then every one-way pattern of links
+ * between three nodes (T19): whoever can have a majority, somebody has it, and nobody takes it
+ * away. 20,000 seeds ran before this was committed; here are fewer, so that the tests stay quick:
+ * CV_TEST_SCALE multiplies. */
 #include "report/runner.h"
 #include "sim/world.h"
 #include "support/support.h"
