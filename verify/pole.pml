@@ -16,8 +16,8 @@
  * Time is one clock that goes on in ticks at any moment: messages take any time, are lost, and come in any order.
  * Not modelled: drift, scores and selection, reserved epochs, the witness.
  *
- * Switched off by a macro, P1 to P5 lead to an error; `make verify` checks that as well. P6 and P8 can be switched off,
- * but no error was found within the bounds that were tried; P7 has no switch. */
+ * Switched off by a macro, P1 to P5 lead to an error; `make verify` checks that as well. P8 can be switched off without an
+ * error for two processes; without P6 no search has ended yet; P7 has no switch. */
 
 #ifndef N
 #define N 3
