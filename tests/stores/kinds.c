@@ -325,11 +325,13 @@ void foreign_keys_hold_nothing(void **unused)
     (void)unused;
     char command[1024];
     struct field *field = field_new(address, "foreign keys");
-    (void)snprintf(command, sizeof command,
-                   "exec >/dev/null; export ETCDCTL_API=3; e() { etcdctl --endpoints"
-                   " \"${CV_TEST_ETCD#etcd://}\" \"$@\"; }; q=conclave/foreign%%20keys/;"
-                   "long=$(head -c 60000 /dev/zero | tr '\\0' x);"
-                   "e put $q$long x && e put ${q}zzz $long && e put ${q}0123456789abcdef-1 x");
+    (void)snprintf(
+        command, sizeof command,
+        "exec >/dev/null; export ETCDCTL_API=3; e() { etcdctl --endpoints"
+        " \"${CV_TEST_ETCD#etcd://}\" \"$@\"; }; q=conclave/foreign%%20keys/;"
+        "long=$(head -c 60000 /dev/zero | tr '\\0' x);"
+        "lease=$(e lease grant 300 | cut -d' ' -f2);"
+        "e put $q$long x && e put --lease=$lease ${q}zzz $long && e put ${q}0123456789abcdef-1 x");
     shell(command);
     struct contender *a = field_join(field, "a", NULL);
     struct contender *b = field_join(field, "b", NULL);
