@@ -44,8 +44,9 @@
  *   count when the lowest is looked for.
  * - Turns (`rotate`): ids are ordered from the one whose turn it is, which RELEASE and ELECTION
  *   tell.
- * - Collation (`collate`, fig. 28): answers go up a tree over the request's alive set. A supporter
- *   locks when it hears the ELECTION, whichever way its answer takes.
+ * - Collation (`collate`, fig. 28): answers to renewals go up a tree over the request's alive set.
+ *   A supporter locks when it hears the ELECTION, whichever way its answer takes. Why no two in a
+ *   row get lost there (BI): is_way_up() in local_tree.c.
  * - A request can succeed only if the first of an unbroken row of them is more than Delta old, the
  *   time in which everybody connected has answered it, however soon the next one followed (BI). So
  *   the second one is sent then, and not only after `ep`. A RELEASE breaks the row, because nobody

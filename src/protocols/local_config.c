@@ -51,7 +51,7 @@ static int64_t heard_within_ns(const struct cv_config *config, int64_t requests)
 }
 
 /* Up a tree an answer can get lost between two processes that are connected to the leader but not
- * to each other. The request that is repeated for want of it is answered directly. */
+ * to each other. The next request is answered directly: is_way_up() in local_tree.c. */
 static int64_t least_expires_ns(const struct cv_config *config)
 {
     return heard_within_ns(config, config->option[LOCAL_OPTION_COLLATE] > 0 ? 2 : 1);

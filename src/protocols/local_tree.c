@@ -49,14 +49,23 @@ void cv__local_tree_pass_up(struct local *l, struct cv_effects *out)
     cv__effect_disarm(out, LOCAL_TIMER_COLLATE);
 }
 
-/* The tree is for renewals of a leader that has our support. A request that comes again was not
- * answered completely: then directly, and for a while, since our way up the tree may be broken. */
+/* The tree is for renewals of a leader that has our support: it asks for the token it leads with.
+ *
+ * (BI) An answer that gets lost in the tree must be followed by a direct one to the next ELECTION,
+ * because `expires` covers two of them: least_expires_ns() in local_config.c. The next one is
+ * - the same request: it comes again because it was not answered completely. Then directly, and for
+ *   a while, since our way up the tree may be broken;
+ * - a request for another token: a refusal put an end to the one before, whoever had answered it;
+ * - of a process that leads no longer;
+ * - another renewal. Then the one before has succeeded, for which our answer was needed, since we
+ *   are alive; or it was given up after lock/2, so that the lost answer was to a repetition, since
+ *   lock/2 > ep + sigma, and repetitions are answered directly. */
 static bool is_way_up(struct local *l, const struct local_election *election, cv_id from,
                       int64_t now_ns)
 {
     const uint64_t *tree = election->alive.word;
-    if (l->collate == 0 || election->leading == 0 ||
-        !cv__set_has(election->support.word, l->self)) {
+    const bool is_renewal = election->leading != 0 && election->token == election->leading;
+    if (l->collate == 0 || !is_renewal || !cv__set_has(election->support.word, l->self)) {
         return false; /* what others ask in between must not hide that our leader asks again */
     }
     const bool is_repeat = election->request == (uint64_t)l->answered_request_ns;

@@ -8,16 +8,22 @@
 
 #include <string.h>
 
-/* The renewal of a leader that this process supports, with `alive` as the tree. */
-static void hear_renewal(struct solo *c, uint64_t request, uint64_t tree)
+/* A request for `token` of the leader that this process supports, with `tree` as its alive set. */
+static void hear_leader(struct solo *c, uint64_t request, uint64_t token, uint64_t leading,
+                        uint64_t tree)
 {
     solo_draft(c, "ELECTION");
     solo_put(c, "request", request);
-    solo_put(c, "token", 1);
-    solo_put(c, "leading", 1);
+    solo_put(c, "token", token);
+    solo_put(c, "leading", leading);
     solo_put_set(c, "alive", tree);
     solo_put_set(c, "support", tree);
     solo_hear(c, 1, FAST_NS);
+}
+
+static void hear_renewal(struct solo *c, uint64_t request, uint64_t tree)
+{
+    hear_leader(c, request, 1, 1, tree);
 }
 
 static const uint64_t tree_of_seven = 0xfe; /* 1 | 2 3 | 4 5 under 2, 6 7 under 3 */
@@ -144,6 +150,27 @@ static void repeated_request_is_answered_directly(void **unused)
     }
 }
 
+/* [Ours] A leader asks for a larger token when its renewal was refused: our answer to that one may
+ * have been lost on its way up. */
+static void request_for_another_token_is_answered_directly(void **unused)
+{
+    (void)unused;
+    struct solo *c = local_process(5, 7, "collate=2");
+    hear_renewal(c, 9, tree_of_seven);
+    assert_non_null(solo_said(c, "COLLATED"));
+    hear_leader(c, 10, 3, 1, tree_of_seven);
+    assert_null(solo_said(c, "COLLATED"));
+    cv_id to;
+    const struct cv_message *m = solo_said_to(c, "REPLY", &to);
+    assert_non_null(m);
+    assert_int_equal(to, 1);
+    assert_int_equal(solo_field(c, m, "request"), 10);
+    assert_true(solo_field(c, m, "supports"));
+    hear_leader(c, 11, 3, 3, tree_of_seven); /* it leads with that one: a renewal again */
+    assert_non_null(solo_said(c, "COLLATED"));
+    solo_free(c);
+}
+
 /* The root counts what its children gathered. */
 static void root_counts_the_answers_that_its_children_gathered(void **unused)
 {
@@ -244,6 +271,7 @@ int main(void)
         cmocka_unit_test(inner_node_passes_on_what_it_has_when_a_child_is_silent),
         cmocka_unit_test(process_outside_the_tree_answers_directly),
         cmocka_unit_test(repeated_request_is_answered_directly),
+        cmocka_unit_test(request_for_another_token_is_answered_directly),
         cmocka_unit_test(root_counts_the_answers_that_its_children_gathered),
         cmocka_unit_test(timer_that_rings_though_nothing_is_gathered_means_nothing),
         cmocka_unit_test(root_learns_by_the_tree_which_token_to_exceed),
