@@ -52,6 +52,7 @@ class _Options(ctypes.Structure):
         ("engine", ctypes.c_void_p),
         ("log", _LOG),
         ("log_user", ctypes.c_void_p),
+        ("ignores_renewals", ctypes.c_bool),
     ]
 
 

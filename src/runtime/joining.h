@@ -6,7 +6,11 @@
  * others what they remember, and waits:
  *
  * - *Founding*: every other member has answered, and none remembers anything. Then there is nothing
- *   to forget. The first start of a cluster needs all its members.
+ *   to forget, and this member is *ready*. It begins when all others are ready, too, or when one of
+ *   them has begun. Had it not waited for them, it could lead before they have heard that it
+ *   remembers nothing; from then on it remembers something, and they would wait for ever. Once
+ *   ready is ready: who has a state later got it after all were, by founding. The first start of a
+ *   cluster needs all its members.
  * - *Rejoining*: no promise of its earlier life can bind any more (it has waited for `wait_ns`
  *   since its start), and members with a state, at least half of all (rounded up), have answered
  *   questions asked after that. It begins above the largest token that one of them remembers.
@@ -34,9 +38,16 @@ enum cv_joining_verdict {
     CV_JOINING_REJOIN,
 };
 
+enum cv_joining_memory { /* as it is sent */
+                         CV_JOINING_NOTHING = 0,
+                         CV_JOINING_STATE = 1,
+                         CV_JOINING_READY =
+                             2, /* nothing, and all others have said that they remember nothing */
+};
+
 struct cv_joining_answer {
     bool is_there;
-    bool has_state;
+    enum cv_joining_memory memory;
     uint64_t floor; /* nothing above was promised or used; at least the base of the generation */
 };
 
@@ -46,6 +57,7 @@ struct cv_joining {
     uint64_t base;                    /* tokens of this generation are above it */
     int64_t promise_ns;               /* the instant after which no earlier promise binds */
     bool is_past_promises;            /* the question was asked after it */
+    bool is_ready;                    /* to found: all others have said that they know nothing */
     uint64_t question;                /* answers to another one do not count */
     struct cv_joining_answer *answer; /* of member i + 1; the caller's memory */
 };
@@ -57,8 +69,8 @@ void cv__joining_begin(struct cv_joining *joining, cv_id self, uint32_t member_c
  * promises are over. */
 bool cv__joining_at(struct cv_joining *joining, int64_t now_ns, uint64_t fresh);
 
-void cv__joining_hear(struct cv_joining *joining, cv_id from, uint64_t question, bool has_state,
-                      uint64_t floor);
+void cv__joining_hear(struct cv_joining *joining, cv_id from, uint64_t question,
+                      enum cv_joining_memory memory, uint64_t floor);
 
 /* FOUND: begin at the base. REJOIN: begin above *ret_floor. */
 enum cv_joining_verdict cv__joining_decide(const struct cv_joining *joining, uint64_t *ret_floor);

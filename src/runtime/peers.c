@@ -23,7 +23,7 @@
 #define RECEIVED_MAX 4u /* of these, with one system call */
 #define JOINING_MS 50u  /* between two questions of a member that joins */
 #define WAIT_SHARE 50   /* waiting is longer than needed by this part: clocks drift */
-#define PORT_NS_MAX (250 * NS_PER_MS)
+#define PORT_NS_MAX (2 * NS_PER_S)
 #define GREETING_MS 250u /* between two greetings of a peer that does not answer */
 
 #define MEMORY_BYTES 17u
@@ -315,7 +315,8 @@ static void ask_all(struct cv_peering *p)
     uint8_t bytes[8];
     cv__bytes_put(bytes, p->joining.question, sizeof bytes);
     for (cv_id id = 1; id <= p->cluster.member_count; id++) {
-        if (id != p->self && !p->answer[id - 1].has_state) { /* it may have one by now */
+        if (id != p->self &&
+            p->answer[id - 1].memory != CV_JOINING_STATE) { /* it may have one by now */
             cv__peers_add(p->peers, id, CV_ITEM_ASK, bytes, sizeof bytes, cv__clock_now_ns());
         }
     }
@@ -331,16 +332,18 @@ static void answer_memory(struct cv_peering *p, const struct cv_peers_item *item
         floor = p->cluster.protocol->floor(r.word, r.word_count);
     }
     memcpy(bytes, item->bytes, 8);
-    bytes[8] = has_state;
+    bytes[8] = has_state                              ? CV_JOINING_STATE
+               : p->is_joining && p->joining.is_ready ? CV_JOINING_READY
+                                                      : CV_JOINING_NOTHING;
     cv__bytes_put(bytes + 9, floor, 8);
     cv__peers_add(p->peers, item->from, CV_ITEM_MEMORY, bytes, sizeof bytes, cv__clock_now_ns());
 }
 
 static void on_memory(struct cv_peering *p, const struct cv_peers_item *item)
 {
-    if (p->is_joining && !p->is_taking_part) {
+    if (p->is_joining && !p->is_taking_part && item->bytes[8] <= CV_JOINING_READY) {
         cv__joining_hear(&p->joining, item->from, cv__bytes_get(item->bytes, 8),
-                         item->bytes[8] != 0, cv__bytes_get(item->bytes + 9, 8));
+                         (enum cv_joining_memory)item->bytes[8], cv__bytes_get(item->bytes + 9, 8));
         look_whether_to_join(p);
     }
 }

@@ -5,6 +5,8 @@ not for times, and ends only what it started; run() prints TAP. Between the memb
 test needs one: it loses and cuts."""
 
 import concurrent.futures
+import contextlib
+import itertools
 import os
 import pathlib
 import random
@@ -43,23 +45,28 @@ def check(what, condition):
 
 
 def until(what, condition):
-    """Waits until the condition is true, and returns its value."""
+    """Waits until the condition is true, and returns its value. `what` may be a function: what is so in the end."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         value = condition()
         if value:
             return value
         time.sleep(0.01)
-    raise Failed(f"never happened: {what}")
+    raise Failed(f"never happened: {what() if callable(what) else what}")
+
+
+first_port = 15000 + os.getpid() % 250 * 64  # programs that run at the same time have neighbouring numbers
+candidates = itertools.chain(range(first_port, first_port + 64), iter(lambda: random.randrange(15000, 31000), 0))
 
 
 def free_ports(count):
-    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
+    """Below those that the kernel gives to others who ask for any, and apart from other tests."""
+    ports = []
+    while len(ports) < count:
+        port = next(candidates)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            ports.append(port)
     return ports
 
 
@@ -233,8 +240,9 @@ class Cluster:
         return (leader, token) if leader != "-" and token > above else None
 
     def agree(self, names=None, above=0):
-        return until(f"{names or list(self.processes)} agree on a leader above {above}: "
-                     f"{[self.sees(n) for n in self.names]} {[self.said(n) for n in self.names]}",
+        return until(lambda: f"{names or list(self.processes)} agree on a leader above {above}: "
+                     f"{[self.sees(n) for n in self.names]} {[self.said(n) for n in self.names]} "
+                     f"{[(n, p.poll()) for n, p in self.processes.items()]}",
                      lambda: self.agreed(names, above))
 
     def others(self, name):

@@ -288,7 +288,13 @@ def contenders_live_through_a_lack_of_processes(stage):
     def tokens():
         return led.read_text().split() if led.exists() else []
 
+    def is_waiting():
+        status = subprocess.run([CONCLAVE, "status", "job", "--via", f"sqlite:{stage.work}/e.db"], env=stage.env,
+                                stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT, check=False)
+        return b"waiting: " in status.stdout
+
     await_that(tokens, "a leader")
+    await_that(is_waiting, "the other one")  # it has begun, too
     for contender in contenders:
         contender.run_out_of_processes(2 * LEASE_S)
     resigned = subprocess.run([CONCLAVE, "resign", "job", "--via", f"sqlite:{stage.work}/e.db"], env=stage.env,

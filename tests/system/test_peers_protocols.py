@@ -37,7 +37,7 @@ def agree_without(cluster, leader):
     def agreed():
         found = cluster.agreed(others)
         return found if found and found[0] != leader else None
-    return until(f"{others} agree on one of them: {[cluster.sees(n) for n in others]}", agreed)
+    return until(lambda: f"{others} agree on one of them: {[cluster.sees(n) for n in others]}", agreed)
 
 
 def story(protocol, options, allows_two):

@@ -27,9 +27,15 @@ static void all_without_a_state_found_the_cluster(void **unused)
     (void)unused;
     struct cv_joining j = begin(3, 0);
     assert_int_equal(decide(&j), CV_JOINING_WAIT);
-    cv__joining_hear(&j, 2, 5, false, 0);
+    cv__joining_hear(&j, 2, 5, CV_JOINING_NOTHING, 0);
     assert_int_equal(decide(&j), CV_JOINING_WAIT);
-    cv__joining_hear(&j, 3, 5, false, 0);
+    assert_false(j.is_ready);
+    cv__joining_hear(&j, 3, 5, CV_JOINING_NOTHING, 0);
+    assert_true(j.is_ready);
+    assert_int_equal(decide(&j), CV_JOINING_WAIT); /* they may not know of each other yet */
+    cv__joining_hear(&j, 3, 5, CV_JOINING_READY, 0);
+    assert_int_equal(decide(&j), CV_JOINING_WAIT);
+    cv__joining_hear(&j, 2, 5, CV_JOINING_READY, 0);
     assert_int_equal(decide(&j), CV_JOINING_FOUND);
     j = begin(1, 0);
     assert_int_equal(decide(&j), CV_JOINING_FOUND);
@@ -39,8 +45,21 @@ static void founders_that_remember_nothing_do_not_stop_the_last(void **unused)
 {
     (void)unused;
     struct cv_joining j = begin(3, 1000);
-    cv__joining_hear(&j, 2, 5, true, 1000);
-    cv__joining_hear(&j, 3, 5, false, 0);
+    cv__joining_hear(&j, 2, 5, CV_JOINING_STATE, 1000);
+    cv__joining_hear(&j, 3, 5, CV_JOINING_NOTHING, 0);
+    assert_int_equal(decide(&j), CV_JOINING_FOUND);
+}
+
+/* Another has begun, and leads alone, as a protocol without majorities allows: it knew that all
+ * were ready. */
+static void who_is_ready_begins_after_another(void **unused)
+{
+    (void)unused;
+    struct cv_joining j = begin(3, 0);
+    cv__joining_hear(&j, 2, 5, CV_JOINING_READY, 0);
+    cv__joining_hear(&j, 3, 5, CV_JOINING_NOTHING, 0);
+    assert_true(j.is_ready);
+    cv__joining_hear(&j, 2, 5, CV_JOINING_STATE, 1);
     assert_int_equal(decide(&j), CV_JOINING_FOUND);
 }
 
@@ -48,12 +67,12 @@ static void one_member_that_remembers_stops_founding(void **unused)
 {
     (void)unused;
     struct cv_joining j = begin(3, 0);
-    cv__joining_hear(&j, 2, 5, true, 7);
-    cv__joining_hear(&j, 3, 5, false, 0);
+    cv__joining_hear(&j, 2, 5, CV_JOINING_STATE, 7);
+    cv__joining_hear(&j, 3, 5, CV_JOINING_NOTHING, 0);
     assert_int_equal(decide(&j), CV_JOINING_WAIT);
     assert_true(cv__joining_at(&j, WAIT_NS, 6));
-    cv__joining_hear(&j, 2, 6, true, 7);
-    cv__joining_hear(&j, 3, 6, false, 0); /* a majority has lost its state: 1 and 3 */
+    cv__joining_hear(&j, 2, 6, CV_JOINING_STATE, 7);
+    cv__joining_hear(&j, 3, 6, CV_JOINING_NOTHING, 0); /* a majority has lost its state: 1 and 3 */
     assert_int_equal(decide(&j), CV_JOINING_WAIT);
 }
 
@@ -61,18 +80,18 @@ static void rejoins_above_all_that_the_others_remember(void **unused)
 {
     (void)unused;
     struct cv_joining j = begin(5, 0);
-    cv__joining_hear(&j, 2, 5, true, 7);
-    cv__joining_hear(&j, 3, 5, true, 9);
-    cv__joining_hear(&j, 4, 5, true, 8);
+    cv__joining_hear(&j, 2, 5, CV_JOINING_STATE, 7);
+    cv__joining_hear(&j, 3, 5, CV_JOINING_STATE, 9);
+    cv__joining_hear(&j, 4, 5, CV_JOINING_STATE, 8);
     assert_int_equal(decide(&j), CV_JOINING_WAIT); /* an earlier promise may still bind */
     assert_false(cv__joining_at(&j, WAIT_NS - 1, 6));
     assert_true(cv__joining_at(&j, WAIT_NS, 6));
     assert_int_equal(decide(&j), CV_JOINING_WAIT); /* what was said before that does not count */
-    cv__joining_hear(&j, 2, 5, true, 7);
-    cv__joining_hear(&j, 2, 6, true, 7);
-    cv__joining_hear(&j, 3, 6, true, 10);
+    cv__joining_hear(&j, 2, 5, CV_JOINING_STATE, 7);
+    cv__joining_hear(&j, 2, 6, CV_JOINING_STATE, 7);
+    cv__joining_hear(&j, 3, 6, CV_JOINING_STATE, 10);
     assert_int_equal(decide(&j), CV_JOINING_WAIT);
-    cv__joining_hear(&j, 4, 6, true, 8);
+    cv__joining_hear(&j, 4, 6, CV_JOINING_STATE, 8);
     uint64_t floor = 0;
     assert_int_equal(cv__joining_decide(&j, &floor), CV_JOINING_REJOIN);
     assert_int_equal(floor, 10);
@@ -94,7 +113,8 @@ static void no_token_is_repeated_whoever_answers(void **unused)
                 (void)cv__joining_at(&j, WAIT_NS, 6);
                 for (uint32_t i = 1; i < n; i++) {
                     if ((answers & BIT(i)) != 0) {
-                        cv__joining_hear(&j, i + 1, 6, true, (majority & BIT(i)) != 0 ? 50 : 3);
+                        cv__joining_hear(&j, i + 1, 6, CV_JOINING_STATE,
+                                         (majority & BIT(i)) != 0 ? 50 : 3);
                     }
                 }
                 uint64_t floor = 0;
@@ -110,6 +130,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_without_a_state_found_the_cluster),
         cmocka_unit_test(founders_that_remember_nothing_do_not_stop_the_last),
+        cmocka_unit_test(who_is_ready_begins_after_another),
         cmocka_unit_test(one_member_that_remembers_stops_founding),
         cmocka_unit_test(rejoins_above_all_that_the_others_remember),
         cmocka_unit_test(no_token_is_repeated_whoever_answers),
