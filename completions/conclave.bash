@@ -171,7 +171,7 @@ _conclave()
             words=$(_conclave_elections)
         fi
         ;;
-    elect) words=$(_conclave_options "--via --lease --node --changes --json --help") ;;
+    elect) words=$(_conclave_options "--via --lease --node --changes --json --trace --help") ;;
     doctor) words=$(_conclave_options "--via --lease --json --help") ;;
     watch | status | resign | history | forget)
         if [[ $cur == -* ]]; then

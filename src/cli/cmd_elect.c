@@ -11,7 +11,8 @@ const struct cv_verb cv__verb_elect = {
     .name = "elect",
     .summary = "take part in an election, and print each change",
     .help =
-        "usage: conclave elect NAME [--via ADDRESS] [--lease TIME] [--node NAME] [--json]\n\n"
+        "usage: conclave elect NAME [--via ADDRESS] [--lease TIME] [--node NAME] [--json]\n"
+        "                           [--trace FILE]\n\n"
         "Campaigns until interrupted, prints one line for each change, and resigns at the end.\n"
         "To run a command while leading, use 'conclave run'.\n\n"
         "  --via ADDRESS  where the election is held; default: CONCLAVE_VIA, or a file of this "
@@ -19,7 +20,8 @@ const struct cv_verb cv__verb_elect = {
         "  --lease TIME   a leader that is not heard of is replaced after this; default 5s\n"
         "  --node NAME    what this contender is called; default: host name and process id\n"
         "  --changes N    stop after N changes\n"
-        "  --json         one object for each change\n\n"
+        "  --json         one object for each change\n"
+        "  --trace FILE   write what this contender gets and does, for 'conclave play FILE...'\n\n"
         "--via multicast:GROUP:PORT?OPTIONS elects among the members of a multicast group, who "
         "need\n"
         "not know each other (see 'conclave protocols anon'). OPTIONS, joined by '&':\n"

@@ -1,4 +1,4 @@
-/* src/cli/cmd_play.c - `conclave play [FILE]`: the playground, in a browser on this machine. */
+/* src/cli/cmd_play.c - `conclave play [FILE...]`: the playground, in a browser on this machine. */
 #include "cli/cli.h"
 #include "cli/site.h"
 
@@ -63,17 +63,17 @@ static void print_escaped(const char *text)
 static void print_address(const struct cv_site *site)
 {
     (void)printf("http://127.0.0.1:%u/", site->port);
-    if (site->file != NULL) {
-        const char *slash = strrchr(site->file, '/');
-        (void)printf("?file=");
-        print_escaped(slash != NULL ? slash + 1 : site->file);
+    for (uint32_t i = 0; i < site->file_count; i++) {
+        const char *slash = strrchr(site->files[i], '/');
+        (void)printf("%cfile=", i == 0 ? '?' : '&');
+        print_escaped(slash != NULL ? slash + 1 : site->files[i]);
     }
     (void)printf("\n");
     (void)fflush(stdout); /* somebody may wait for it behind a pipe */
     cv__complain("open this address in a browser; Ctrl-C ends");
 }
 
-static int serve(const char *folder, const char *file, uint16_t port)
+static int serve(const char *folder, char *const *files, uint32_t file_count, uint16_t port)
 {
     (void)signal(SIGPIPE, SIG_IGN); /* a browser may go away at any time */
     uv_loop_t loop;
@@ -84,7 +84,8 @@ static int serve(const char *folder, const char *file, uint16_t port)
         return cv__cannot("cannot make an event loop: %s", strerror(errno));
     }
     int status = EXIT_FINE;
-    const bool is_open = cv__site_open(&site, &loop, folder, file, port, &why) == CV_OK;
+    const bool is_open =
+        cv__site_open(&site, &loop, folder, files, file_count, port, &why) == CV_OK;
     if (is_open) {
         static const int numbers[] = {SIGINT, SIGTERM};
         for (uint32_t i = 0; i < COUNT_OF(signals); i++) {
@@ -118,29 +119,28 @@ static int run(int argc, char **argv)
             return EXIT_USAGE;
         }
     }
-    if (argc - optind > 1) {
-        return cv__wrong_usage("play shows one file; leave out '%s'", argv[optind + 1]);
-    }
-    const char *file = optind < argc ? argv[optind] : NULL;
-    if (file != NULL && access(file, R_OK) != 0) {
-        return cv__cannot("cannot read '%s': %s", file, strerror(errno));
+    for (int i = optind; i < argc; i++) {
+        if (access(argv[i], R_OK) != 0) {
+            return cv__cannot("cannot read '%s': %s", argv[i], strerror(errno));
+        }
     }
     char folder[PATH_MAX];
     if (!find_page(folder)) {
         return cv__cannot("this build has no playground ('%s'): 'make web' builds it", folder);
     }
-    return serve(folder, file, (uint16_t)port);
+    return serve(folder, argv + optind, (uint32_t)(argc - optind), (uint16_t)port);
 }
 
 const struct cv_verb cv__verb_play = {
     .name = "play",
     .summary = "shows elections in a browser: stories, scenarios, recorded runs",
     .help =
-        "usage: conclave play [FILE] [--port N]\n\n"
+        "usage: conclave play [FILE...] [--port N]\n\n"
         "Serves the playground on 127.0.0.1 and prints its address; Ctrl-C ends. The page runs\n"
         "the simulator itself, in the browser: change anything, go back, branch, ask why.\n\n"
         "FILE is a scenario, also a failed one that 'conclave sim --shrink' wrote, or a trace\n"
-        "of 'conclave sim --trace'. Without one the page begins with its gallery of stories.\n\n"
+        "of 'conclave sim --trace'. Several FILEs are traces of 'conclave elect --trace', one of\n"
+        "each process, and are shown together. Without one the page begins with its stories.\n\n"
         "  -p, --port N   listen on this port; default: any that is free\n\n"
         "Exit status: 0 it was ended, 2 bad input or no playground in this build.\n",
     .run = run,

@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/inquiry.h"
 #include "cli/peers.h"
+#include "cli/tracing.h"
 #include "core/duration.h"
 #include "os/clock.h"
 #include "runtime/election.h"
@@ -29,6 +30,7 @@ struct settings {
     struct cv_election_options options;
     uint64_t change_count_max; /* 0: no limit */
     bool is_json;
+    const char *trace_path; /* NULL: no trace */
 };
 
 static void print_json(const struct settings *settings, const struct cv_election_status *status)
@@ -173,7 +175,7 @@ void cv__print_notice(void *unused, enum cv_log_level level, const char *line)
     }
 }
 
-static int follow(struct settings *settings, int signal_fd)
+static int follow(struct settings *settings, int signal_fd, const struct cv_watcher *watcher)
 {
     struct follower f = {.settings = settings};
     struct cv_errtext error;
@@ -189,7 +191,8 @@ static int follow(struct settings *settings, int signal_fd)
     /* This process only prints who leads: two leaders at the same time do no harm. */
     settings->options.accepts_two_leaders = true;
     settings->options.ignores_renewals = true; /* it prints changes */
-    if (cv_open(&f.election, settings->name, settings->via, &settings->options, &error) != CV_OK) {
+    if (cv__election_open_watched(&f.election, settings->name, settings->via, &settings->options,
+                                  watcher, &error) != CV_OK) {
         return cv__cannot("%s", error.text);
     }
     if (cv_fd(f.election) < 0) { /* we would hear of nothing */
@@ -213,12 +216,29 @@ static int follow(struct settings *settings, int signal_fd)
     return f.exit_status;
 }
 
+static int follow_traced(struct settings *settings, int signal_fd)
+{
+    struct cv_tracing tracing;
+    struct cv_errtext error;
+    if (cv__tracing_open(&tracing, settings->trace_path, settings->name, &error) != CV_OK) {
+        return cv__cannot("%s", error.text);
+    }
+    const int status = follow(settings, signal_fd, &tracing.watcher);
+    if (cv__tracing_close(&tracing, &error) != CV_OK) {
+        return cv__cannot("%s", error.text);
+    }
+    return status;
+}
+
 static int parse(int argc, char **argv, bool is_observer, struct settings *settings)
 {
-    static const struct option longs[] = {
-        {"via", required_argument, NULL, 'v'},  {"lease", required_argument, NULL, 'l'},
-        {"node", required_argument, NULL, 'N'}, {"changes", required_argument, NULL, 'c'},
-        {"json", no_argument, NULL, 'j'},       {0}};
+    static const struct option longs[] = {{"via", required_argument, NULL, 'v'},
+                                          {"lease", required_argument, NULL, 'l'},
+                                          {"node", required_argument, NULL, 'N'},
+                                          {"changes", required_argument, NULL, 'c'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"trace", required_argument, NULL, 't'},
+                                          {0}};
     settings->options.is_observer = is_observer;
     int option;
     while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
@@ -245,6 +265,12 @@ static int parse(int argc, char **argv, bool is_observer, struct settings *setti
             break;
         case 'j':
             settings->is_json = true;
+            break;
+        case 't':
+            if (is_observer) {
+                return cv__wrong_usage("only a contender can be traced, not who watches");
+            }
+            settings->trace_path = optarg;
             break;
         default:
             return EXIT_USAGE;
@@ -282,7 +308,8 @@ int cv__follow(int argc, char **argv, bool is_observer)
     if (signal_fd < 0) {
         return cv__cannot("cannot wait for signals: %s", strerror(errno));
     }
-    status = follow(&settings, signal_fd);
+    status = settings.trace_path != NULL ? follow_traced(&settings, signal_fd)
+                                         : follow(&settings, signal_fd, /* watcher= */ NULL);
     (void)close(signal_fd);
     return status;
 }

@@ -125,21 +125,36 @@ static bool is_plain_name(const char *name)
     return name[0] != '\0' && name[0] != '.';
 }
 
+/* The file that the user has named, if this is its name here; or NULL. */
+static const char *given_file(const struct cv_site *site, const char *name)
+{
+    char expected[32] = "file";
+    for (uint32_t i = 0; i < site->file_count; i++) {
+        if (i > 0) {
+            (void)snprintf(expected, sizeof expected, "file-%u", i + 1);
+        }
+        if (strcmp(name, expected) == 0) {
+            return site->files[i];
+        }
+    }
+    return NULL;
+}
+
 static void answer_name(struct connection *c, const char *name, bool has_body)
 {
     char path[PATH_MAX];
-    const bool is_file = strcmp(name, "file") == 0 && c->site->file != NULL;
+    const char *file = given_file(c->site, name);
     if (!is_plain_name(name)) {
         refuse(c, "404 Not Found");
         return;
     }
-    const int length = is_file ? snprintf(path, sizeof path, "%s", c->site->file)
-                               : snprintf(path, sizeof path, "%s/%s", c->site->folder, name);
+    const int length = file != NULL ? snprintf(path, sizeof path, "%s", file)
+                                    : snprintf(path, sizeof path, "%s/%s", c->site->folder, name);
     if (length < 0 || (size_t)length >= sizeof path || !load(path, &c->body, &c->body_bytes)) {
         refuse(c, "404 Not Found");
         return;
     }
-    answer(c, "200 OK", is_file ? "text/plain; charset=utf-8" : type_of(name), has_body);
+    answer(c, "200 OK", file != NULL ? "text/plain; charset=utf-8" : type_of(name), has_body);
 }
 
 /* The value of a header field, without blanks at its ends; false: there is none, or it is too
@@ -235,10 +250,11 @@ static void on_connection(uv_stream_t *server, int status)
     }
 }
 
-int cv__site_open(struct cv_site *site, uv_loop_t *loop, const char *folder, const char *file,
-                  uint16_t port, struct cv_errtext *reterr)
+int cv__site_open(struct cv_site *site, uv_loop_t *loop, const char *folder, char *const *files,
+                  uint32_t file_count, uint16_t port, struct cv_errtext *reterr)
 {
-    *site = (struct cv_site){.loop = loop, .folder = folder, .file = file};
+    *site =
+        (struct cv_site){.loop = loop, .folder = folder, .files = files, .file_count = file_count};
     struct sockaddr_in address;
     (void)uv_ip4_addr("127.0.0.1", port, &address); /* which is one */
     (void)uv_tcp_init(loop, &site->server);

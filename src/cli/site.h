@@ -17,14 +17,16 @@ struct cv_site {
     uv_loop_t *loop;
     uv_tcp_t server;
     const char *folder;
-    const char *file; /* what /file is; NULL: there is none */
+    char *const *files;  /* what /file, /file-2, /file-3 ... are */
+    uint32_t file_count; /* 0: there is none */
     uint16_t port;
     uint32_t connection_count;
 };
 
-/* Listens; port 0: any that is free, and site->port says which. `folder` and `file` are lent. */
+/* Listens; port 0: any that is free, and site->port says which. `folder` and `files` are lent. */
 CV_NODISCARD int cv__site_open(struct cv_site *site, uv_loop_t *loop, const char *folder,
-                               const char *file, uint16_t port, struct cv_errtext *reterr);
+                               char *const *files, uint32_t file_count, uint16_t port,
+                               struct cv_errtext *reterr);
 /* Ends when the loop has run on; connections end with it. */
 void cv__site_close(struct cv_site *site);
 

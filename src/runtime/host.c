@@ -59,6 +59,8 @@ struct cv_host {
     uint64_t *member_word;
     uint64_t nonce;
 
+    struct cv_watch *watch; /* NULL: nobody looks */
+
     uint32_t open_parts; /* while it closes: `ending`, `saver` and `own_timers` */
     bool is_started, is_closing;
     bool is_saving; /* on a thread */
@@ -251,6 +253,9 @@ static void on_saved(void *data)
     if (h->is_closing) {
         return; /* the end of the saver is waited for */
     }
+    if (h->watch != NULL) { /* what it lets go happens now */
+        h->watch->step_ns = call_now_ns(h);
+    }
     if (h->save_result == CV_OK) {
         cv__node_saved(&h->node, &h->node_host);
     } else {
@@ -292,6 +297,72 @@ static const struct cv_node_calls host_calls = {
     .ask_store = call_ask_store,
     .save = call_save,
     .disk_failed = call_disk_failed,
+};
+
+/* ---- For those who watch --------------------------------------------------------------------- */
+
+/* The same calls, shown first. They have a table of their own, so that without a watcher nothing is
+ * even asked. */
+
+static void watched_send(void *self, uint32_t index, cv_id first, cv_id last, bool to_self)
+{
+    const struct cv_host *h = self;
+    const struct kept *k = &h->kept[index];
+    cv__watch_sent(h->watch, k->bytes, k->byte_count, first, last);
+    call_send(self, index, first, last, to_self);
+}
+
+static void watched_tell(void *self, const struct cv_leadership *leadership)
+{
+    cv__watch_told(((struct cv_host *)self)->watch, leadership);
+    call_tell(self, leadership);
+}
+
+static void watched_ask_sequence(void *self, uint64_t request, uint64_t reference)
+{
+    cv__watch_note(((struct cv_host *)self)->watch, CV_RECORD_ASK, request);
+    call_ask_sequence(self, request, reference);
+}
+
+static void watched_ask_store(void *self, const struct cv_effect *effect)
+{
+    cv__watch_asked_store(((struct cv_host *)self)->watch, effect);
+    call_ask_store(self, effect);
+}
+
+static void watched_disk_failed(void *self, const char *why)
+{
+    cv__watch_note(((struct cv_host *)self)->watch, CV_RECORD_PERSIST_FAILED, 0);
+    call_disk_failed(self, why);
+}
+
+static void watched_step(void *self, const struct cv_event *event, const struct cv_effects *out)
+{
+    cv__watch_stepped(((struct cv_host *)self)->watch, event, out);
+}
+
+static void watched_record(void *self, const uint64_t *word, uint32_t word_count)
+{
+    (void)word;
+    (void)word_count;
+    cv__watch_note(((struct cv_host *)self)->watch, CV_RECORD_PERSIST, 0);
+}
+
+static const struct cv_node_calls watched_calls = {
+    .now_ns = call_now_ns,
+    .arm = call_arm,
+    .encode = call_encode,
+    .keep = call_keep,
+    .kept = call_kept,
+    .drop = call_drop,
+    .send = watched_send,
+    .tell = watched_tell,
+    .ask_sequence = watched_ask_sequence,
+    .ask_store = watched_ask_store,
+    .save = call_save,
+    .disk_failed = watched_disk_failed,
+    .stepped = watched_step,
+    .record_asked = watched_record,
 };
 
 /* ---- Events from outside --------------------------------------------------------------------- */
@@ -384,6 +455,7 @@ static void host_release(struct cv_host *h)
     free(h->out.item);
     free(h->out.word);
     free(h->member_word);
+    cv__watch_free(h->watch);
     free(h);
 }
 
@@ -453,6 +525,19 @@ static bool host_allocate(struct cv_host *h, const struct cv_protocol *protocol)
            h->out.word != NULL && h->encoded != NULL && h->member_word != NULL;
 }
 
+static bool host_add_watch(struct cv_host *h, const struct cv_protocol *protocol)
+{
+    if (h->services.watcher == NULL) {
+        return true;
+    }
+    h->watch = cv__watch_new(h->services.watcher, protocol, &h->config);
+    if (h->watch != NULL) {
+        h->out.note = h->watch->note;
+        h->node_host.calls = &watched_calls;
+    }
+    return h->watch != NULL;
+}
+
 /* A host with a clock of its own needs no timer of the kernel. */
 static int host_add_timers(struct cv_host *h, struct cv_errtext *reterr)
 {
@@ -488,7 +573,7 @@ int cv__host_new(uv_loop_t *loop, const struct cv_protocol *protocol,
     const uint64_t drawn = draw(h);
     h->nonce = drawn != 0 ? drawn : 1;
     int result = CV_OK;
-    if (!host_allocate(h, protocol)) {
+    if (!host_allocate(h, protocol) || !host_add_watch(h, protocol)) {
         result = cv__fail(reterr, CV_E_MEMORY, "no memory for a core of '%s'", protocol->name);
         goto failed;
     }
@@ -526,6 +611,10 @@ int cv__host_start(struct cv_host *h, struct cv_errtext *reterr)
         CV_ASSERT(persisted_count <= CV_PERSIST_WORDS_MAX);
     }
     h->is_started = true;
+    if (h->watch != NULL) {
+        const struct cv_watcher *watcher = h->services.watcher;
+        watcher->began(watcher->self, h->node_host.protocol, &h->config, h->nonce);
+    }
     struct cv_event event = {
         .kind = CV_EVENT_START,
         .persisted = persisted,

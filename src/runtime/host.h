@@ -19,6 +19,7 @@
 
 #include "host/node.h"
 #include "runtime/timers.h"
+#include "runtime/watch.h"
 
 #include <uv.h>
 
@@ -84,6 +85,7 @@ struct cv_host_services {
     struct cv_host_persist persist;
     struct cv_host_told told;
     struct cv_host_time time;
+    const struct cv_watcher *watcher; /* lent; NULL: nobody looks */
 };
 
 /* A host for a configuration that passed cv_core_configure(). Returns CV_OK, CV_E_MEMORY or

@@ -118,7 +118,7 @@ static int group_open(struct cv_backend **ret_backend, const struct cv_backend_s
     }
     b->setting = *setting;
     const struct cv_member_told told = {
-        .self = b, .leadership = on_leadership, .trouble = on_trouble};
+        .self = b, .leadership = on_leadership, .trouble = on_trouble, .watcher = setting->watcher};
     const int code = cv__member_open(setting->loop, setting->timers, setting->election,
                                      setting->address, &told, &b->member, reterr);
     if (code != CV_OK) {

@@ -45,6 +45,14 @@ static const char *const verdict_names[] = {
     [CV_STORE_FAILED] = "failed",   [CV_STORE_CHANGED] = "changed",
 };
 
+/* As text: it has more digits than a number of JavaScript. */
+static void write_label(struct cv_json *json, uint64_t label)
+{
+    char text[20];
+    (void)snprintf(text, sizeof text, "%016llx", (unsigned long long)label);
+    cv__json_text(json, "label", text);
+}
+
 void cv__trace_header(struct cv_trace *trace, const struct cv_trace_header *header)
 {
     if (trace->file == NULL) {
@@ -79,6 +87,11 @@ void cv__trace_header(struct cv_trace *trace, const struct cv_trace_header *head
         cv__json_close(&json, '}');
     }
     cv__json_close(&json, ']');
+    if (header->self != CV_ID_NONE) {
+        cv__json_uint(&json, "self", header->self);
+        write_label(&json, header->label);
+        cv__json_seconds(&json, "began_s", header->began_ns);
+    }
     cv__json_close(&json, '}');
     (void)fputc('\n', trace->file);
 }
@@ -217,6 +230,9 @@ static void write_record(const struct cv_trace *trace, const struct cv_record *r
         cv__json_uint(&json, "token", r->number);
         cv__json_text(&json, "reason", cv_reason_name((enum cv_reason)r->what));
         write_valid_until(&json, r);
+        if (r->label != 0) {
+            write_label(&json, r->label);
+        }
     }
     if (r->kind == CV_RECORD_RENEW) {
         cv__json_uint(&json, "token", r->number);

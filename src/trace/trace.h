@@ -3,49 +3,11 @@
 #ifndef CV_TRACE_TRACE_H
 #define CV_TRACE_TRACE_H
 
-#include "core/types.h"
+#include "core/record.h"
 
 #include <stdio.h>
 
-enum cv_record_kind {
-    CV_RECORD_SEND,
-    CV_RECORD_DELIVER,
-    CV_RECORD_LOST,        /* by the network's loss */
-    CV_RECORD_UNREACHABLE, /* no way from here to there */
-    CV_RECORD_DROPPED,     /* the receiver is down */
-    CV_RECORD_TIMER,
-    CV_RECORD_START,
-    CV_RECORD_CRASH,
-    CV_RECORD_PAUSE,
-    CV_RECORD_WAKE,
-    CV_RECORD_PERSIST,
-    CV_RECORD_PERSIST_FAILED,
-    CV_RECORD_BELIEF,       /* the node's leader, token and why */
-    CV_RECORD_ACTION,       /* what the scenario, or chance, did */
-    CV_RECORD_BROKEN,       /* a property */
-    CV_RECORD_ASK,          /* the sequencer is asked ... */
-    CV_RECORD_ANSWER,       /* ... and has answered */
-    CV_RECORD_STORE_ASK,    /* the store is asked ... */
-    CV_RECORD_STORE_ANSWER, /* ... and has answered, or notifies */
-    CV_RECORD_NOTE,         /* why the core refused or ignored something */
-    CV_RECORD_RENEW,        /* a leader may lead for longer: its new valid-until */
-};
-
-struct cv_record {
-    int64_t at_ns;
-    enum cv_record_kind kind;
-    cv_id node, peer;
-    uint32_t what;    /* message type, timer, reason, action kind, property, verb or verdict */
-    uint64_t number;  /* message: which; BELIEF: token; *ASK, STORE_ANSWER: request; ANSWER: it */
-    int64_t bound_ns; /* DELIVER: bound on its delay; STORE_*: attempt, token; NOTE: its time */
-    const char *text; /* NOTE: with the places of struct cv_note; a literal */
-    const struct cv_message *message; /* SEND, to be written: lent; NULL: its fields are not told */
-};
-
 #define CV_TRACE_TAIL 64u
-
-/* Is shown each record as it is made; for measurements. It must not change the world. */
-typedef void cv_observe(void *context, const struct cv_record *record);
 
 /* A trace keeps the latest records; with a file it also writes each. */
 struct cv_trace {
@@ -67,6 +29,9 @@ struct cv_trace_header {
     const char *const *site; /* names of sites, from 1 to site_count */
     uint32_t site_count;
     const uint8_t *site_of; /* by node: number of its site; 0: none */
+    cv_id self;             /* of one process: which node it is; CV_ID_NONE: all are in the trace */
+    uint64_t label;         /* of one process: by which others know it where nobody has an id */
+    int64_t began_ns;       /* of one process: time 0, on the clock of its machine */
 };
 
 void cv__trace_header(struct cv_trace *trace, const struct cv_trace_header *header);

@@ -72,6 +72,14 @@ class Play(unittest.TestCase):
         self.assertTrue(address.endswith("/?file=my%20run.trace"), address)
         self.assertEqual(self.ask("/file")[2], b"{}\n")
 
+    def test_several_files_have_a_name_each(self):
+        for name in ("a.trace", "b.trace"):
+            (self.folder / name).write_text(name, encoding="utf-8")
+        _, address = self.play(str(self.folder / "a.trace"), str(self.folder / "b.trace"))
+        self.assertTrue(address.endswith("/?file=a.trace&file=b.trace"), address)
+        self.assertEqual([self.ask(f"/{name}")[2] for name in ("file", "file-2")], [b"a.trace", b"b.trace"])
+        self.assertEqual(self.ask("/file-3")[0], 404)
+
     def test_a_request_without_an_end_is_refused_and_others_are_served(self):
         self.play()
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -90,7 +98,7 @@ class Play(unittest.TestCase):
             self.assertEqual(done.returncode, 2, done.stderr)
             return done.stderr
         self.assertIn("cannot read", fails(str(self.folder / "nothing")))
-        self.assertIn("one file", fails("a", "b"))
+        self.assertIn("cannot read 'b'", fails(str(self.folder / "secret"), "b"))
         self.assertIn("make web", fails(CONCLAVE_WEB=str(self.folder)))
         self.assertIn("--port", fails("--port", "70000"))
 

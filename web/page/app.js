@@ -3,6 +3,7 @@ import { variant } from "./compare.js";
 import { Editor } from "./editor.js";
 import { instant, scenarioTime, seconds } from "./format.js";
 import { showGallery, showStory, stories } from "./gallery.js";
+import { join } from "./join.js";
 import { linkMenu, nodeMenu } from "./menu.js";
 import { showLegend, showProperties, showWhy } from "./panels.js";
 import { Player } from "./player.js";
@@ -201,12 +202,16 @@ function endCompare() {
 
 // ---- Files and links ----
 
-function openText(text, name) {
+// A scenario, a trace, or the traces of several processes: [text, name] of each.
+function openTexts(files) {
+    const [[text]] = files;
+    const name = files.map(([, one]) => one).join(", ");
     try {
-        if (/^\s*\{/.test(text)) {
+        if (files.length > 1 || /^\s*\{/.test(text)) {
+            const trace = join(files.map(([one]) => one));
             endCompare();
             views[0].stop?.();
-            views[0].open(text);
+            views[0].open(trace);
             showStory(byId("story"), { title: `Trace ${name}`, text: "A recorded run: it plays and explains itself, and nothing in it can be changed." });
             editor.text = "";
             player.pause();
@@ -217,6 +222,12 @@ function openText(text, name) {
         notice("");
     } catch (error) {
         notice(`${name}: ${error.message}`);
+    }
+}
+
+async function openFiles(files) {
+    if (files.length > 0) {
+        openTexts(await Promise.all([...files].map(async (file) => [await file.text(), file.name])));
     }
 }
 
@@ -311,10 +322,7 @@ function listen() {
     byId("speed").addEventListener("change", (event) => player.speed = Number(event.target.value));
     byId("seed").addEventListener("change", edited);
     byId("file").addEventListener("change", async (event) => {
-        const [file] = event.target.files;
-        if (file) {
-            openText(await file.text(), file.name);
-        }
+        await openFiles(event.target.files);
     });
     document.addEventListener("keydown", (event) => {
         if (!event.target.closest("textarea, input, select, .menu") && KEYS[event.key] && !event.ctrlKey && !event.metaKey &&
@@ -336,10 +344,7 @@ function listenForDrops() {
     addEventListener("drop", async (event) => {
         event.preventDefault();
         document.body.classList.remove("drop");
-        const [file] = event.dataTransfer.files;
-        if (file) {
-            openText(await file.text(), file.name);
-        }
+        await openFiles(event.dataTransfer.files);
     });
 }
 
@@ -363,10 +368,12 @@ showGallery(byId("gallery"), list, (story) => {
     load(story.scenario, undefined, story);
     byId("story").scrollIntoView({ block: "nearest" }); // on a phone it is above the list
 });
-const asked = new URLSearchParams(location.search).get("file");
-if (asked !== null) { // of `conclave play FILE`
-    const response = await fetch(new URL("./file", import.meta.url));
-    openText(await response.text(), asked);
+const asked = new URLSearchParams(location.search).getAll("file");
+if (asked.length > 0) { // of `conclave play FILE...`
+    openTexts(await Promise.all(asked.map(async (name, i) => {
+        const response = await fetch(new URL(i === 0 ? "./file" : `./file-${i + 1}`, import.meta.url));
+        return [await response.text(), name];
+    })));
 } else if (!await openFragment()) {
     load(list[0].scenario, undefined, list[0]);
 }

@@ -1,7 +1,8 @@
 // A trace as the page shows it: the records in their order, and what follows from them.
 //
 // docs/scenarios.md describes the format. A trace comes from the simulator in this page, from
-// `conclave sim --trace` or from anything else that writes these lines; it may still be growing.
+// `conclave sim --trace`, from real processes (join.js) or from anything else that writes these lines;
+// it may still be growing.
 
 const ENDS_FLIGHT = new Set(["deliver", "lost", "unreachable", "dropped"]);
 const SILENT = new Set(["send", "deliver", "lost", "unreachable", "dropped", "timer", "persist", "renew"]);
@@ -108,6 +109,9 @@ export class Trace {
     #send(record) {
         this.#name(record.type);
         const flight = { from: record.from, to: record.to, type: record.type, sent: record.t_s, ends: null, fate: "", record };
+        if (this.header.traced?.includes(record.to) === false) {
+            Object.assign(flight, { ends: record.t_s, fate: "deliver" }); // nobody knows: drawn as if
+        }
         this.flights.push(flight);
         this.#byNumber.set(record.message, flight);
     }

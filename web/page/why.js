@@ -8,7 +8,7 @@ import { instant, span } from "./format.js";
 
 const STEPS_MAX = 40;
 const TRIGGERS = new Set(["deliver", "timer", "start", "wake", "answer", "store-answer"]);
-const AT_NODE = /^at \S+ (crash|reboot|recover|start|pause|resume|resign|campaign|report) (\d+)/;
+const AT_NODE = /^at \S+ (crash|reboot|recover|start|pause|resume|resign|campaign|report|told) (\d+)/;
 
 const acts = (record) => record.event === "deliver" ? record.to : record.node;
 

@@ -1,0 +1,22 @@
+/* src/cli/tracing.h - writes what the core of this process gets and does as a trace, as
+ * `conclave sim --trace` does for all nodes of a simulated run. */
+#ifndef CV_CLI_TRACING_H
+#define CV_CLI_TRACING_H
+
+#include "runtime/watch.h"
+#include "trace/trace.h"
+
+struct cv_tracing {
+    struct cv_watcher watcher; /* for cv__election_open_watched(); `self` is this */
+    struct cv_trace trace;
+    const char *path, *election; /* lent */
+    int64_t began_ns;            /* time 0 */
+};
+
+/* It stays where it is until it is closed. CV_OK or CV_E_IO. */
+CV_NODISCARD int cv__tracing_open(struct cv_tracing *tracing, const char *path,
+                                  const char *election, struct cv_errtext *reterr);
+/* After the election is closed. CV_E_IO: not all could be written. */
+CV_NODISCARD int cv__tracing_close(struct cv_tracing *tracing, struct cv_errtext *reterr);
+
+#endif

@@ -1,0 +1,48 @@
+/* src/runtime/watch.h - shows what one core gets and does, record by record, to somebody who looks.
+ *
+ * The records are those of the simulator (core/record.h); whoever writes them as a trace can play
+ * what real processes did. A host without a watcher has no watch and does nothing for it. */
+#ifndef CV_RUNTIME_WATCH_H
+#define CV_RUNTIME_WATCH_H
+
+#include "core/record.h"
+
+/* Called on the thread of the host, from within a step: quick, and without a call back. */
+struct cv_watcher {
+    void *self;
+    /* Before the first record, at the host's start. `label` is the nonce of this start. */
+    void (*began)(void *self, const struct cv_protocol *protocol, const struct cv_config *config,
+                  uint64_t label);
+    /* Instants are of the local clock. A message that was received has no number (0): its sender
+     * counts. An ACTION is an event from outside; `what` is its kind, `number` is_candidate. */
+    cv_observe *observe;
+};
+
+struct cv_watch {
+    const struct cv_watcher *watcher; /* lent */
+    const struct cv_protocol *protocol;
+    const struct cv_config *config; /* lent */
+    uint64_t *word;                 /* owned: lists of a message that is sent */
+    struct cv_note note[CV_NOTES_MAX];
+    int64_t step_ns; /* what a step does happens at the instant of its event */
+    uint64_t sent_count;
+    cv_id leader; /* the belief that was told last */
+    uint64_t token, label;
+};
+
+/* NULL: no memory. Both pointers are lent. */
+struct cv_watch *cv__watch_new(const struct cv_watcher *watcher, const struct cv_protocol *protocol,
+                               const struct cv_config *config);
+void cv__watch_free(struct cv_watch *watch); /* NULL is none */
+
+void cv__watch_stepped(struct cv_watch *watch, const struct cv_event *event,
+                       const struct cv_effects *out);
+/* To first..last; the bytes are ours. */
+void cv__watch_sent(struct cv_watch *watch, const uint8_t *bytes, size_t byte_count, cv_id first,
+                    cv_id last);
+void cv__watch_told(struct cv_watch *watch, const struct cv_leadership *leadership);
+void cv__watch_asked_store(struct cv_watch *watch, const struct cv_effect *effect);
+/* PERSIST, PERSIST_FAILED or ASK. */
+void cv__watch_note(struct cv_watch *watch, enum cv_record_kind kind, uint64_t number);
+
+#endif

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Traces of real members of a cluster: the lines of the simulator's, and the beliefs that the members print.
+
+test_traces.py CONCLAVE PEERS_CLAIMS [TEST...]; see peer_cluster.py. Where there is node, the page's own code
+puts the traces together: JOIN names the program that does."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
+from peer_cluster import CONCLAVE, PATIENCE_S, Cluster, check, run, running, until, work  # pylint: disable=wrong-import-position
+
+REQUIRED = {"send", "deliver", "timer", "start", "persist", "belief", "renew"}
+
+
+def lines(path):
+    """Whole lines only: a killed process may leave a part of one."""
+    return [json.loads(line) for line in path.read_text().split("\n")[:-1]]
+
+
+def schema():
+    """The fields that the simulator writes for each event of the same protocol."""
+    scenario, trace = work / "pole.scn", work / "sim.trace"
+    scenario.write_text("protocol pole lease=300ms delta=5ms sigma=5ms heartbeat=30ms round=30ms timeout=200ms\nnodes 3\n"
+                        "link * delay 1ms jitter 50%\nat 2s resign leader\nat 4s crash leader\nrun 8s\n")
+    subprocess.run([CONCLAVE, "sim", str(scenario), "--trace", str(trace)], check=True, stdout=subprocess.DEVNULL)
+    header, *records = lines(trace)
+    fields, types = {}, {}
+    for record in records:
+        fields.setdefault(record["event"], set()).update(record)
+        if record["event"] == "send":
+            types[record["type"]] = set(record["fields"])
+    return set(header), fields, types
+
+
+class Members:
+    """Each runs `conclave elect` and writes a trace; stdout is one object for each change."""
+
+    def __init__(self):
+        self.cluster = Cluster()
+        self.processes = {}
+        for name in self.cluster.names:
+            with open(self.shown_path(name), "w") as out:
+                self.processes[name] = subprocess.Popen(
+                    [CONCLAVE, "elect", "e", "--via", f"peers:{self.cluster.file(name)}", "--node", name, "--json",
+                     "--trace", str(self.trace_path(name))], stdin=subprocess.DEVNULL, stdout=out)
+            running.append(self.processes[name])
+
+    def shown_path(self, name):
+        return self.cluster.folder / f"{name}.out"
+
+    def trace_path(self, name):
+        return self.cluster.folder / f"{name}.trace"
+
+    def shown(self, name):
+        """What it printed: leader and token of each change."""
+        number = {None: 0, **{n: i + 1 for i, n in enumerate(self.cluster.names)}}
+        return [(number[one["leader"]], one["token"]) for one in lines(self.shown_path(name))]
+
+    def agree(self, names):
+        def agreed():
+            last = {self.shown(name)[-1] if self.shown(name) else (0, 0) for name in names}
+            return last.pop() if len(last) == 1 and (0, 0) not in last else None
+        until(f"{names} agree", lambda: (agreed() or (0, 0))[0] != 0)
+        return self.cluster.names[agreed()[0] - 1] if agreed() else self.agree(names)
+
+    def last_s(self, name):
+        """When something happened there last, by the machine's clock."""
+        header, *records = lines(self.trace_path(name))
+        return header["began_s"] + records[-1]["t_s"]
+
+    def end(self, name, how):
+        self.processes[name].send_signal(how)
+        status = self.processes[name].wait(PATIENCE_S)
+        running.remove(self.processes.pop(name))
+        return status
+
+
+def check_lines(header, records, known):
+    known_header, fields, types = known
+    check("header", header.keys() == known_header | {"self", "label", "began_s"})
+    seen = set()
+    last_s = 0
+    for record in records:
+        event = record["event"]
+        seen.add(event)
+        if event == "action":
+            continue
+        optional = {"deliver": {"fields", "delay_max_s"}}.get(event, set())
+        check(f"{event} is one of the simulator's", event in fields)
+        check(f"{record} has the fields of the simulator's", fields[event] - optional <= record.keys() <= fields[event] | optional)
+        if event in ("send", "deliver") and record["type"] in types:
+            check(f"{record} says what its type says", record["fields"].keys() == types[record["type"]])
+        check("time goes on", 0 <= last_s <= record["t_s"])
+        last_s = record["t_s"]
+    return seen
+
+
+def three_members_write_what_they_do():
+    known = schema()
+    members = Members()
+    leader = members.agree(members.cluster.names)
+    members.end(leader, signal.SIGKILL)
+    others = members.cluster.others(leader)
+    until("another leads", lambda: members.agree(others) != leader)
+    until("that is long enough for the page to see who has ended",
+          lambda: min(map(members.last_s, others)) > members.last_s(leader) + 1.1)
+    for name in others:
+        check("it ends well", members.end(name, signal.SIGTERM) == 0)
+    seen = set()
+    for i, name in enumerate(members.cluster.names):
+        header, *records = lines(members.trace_path(name))
+        check("who it is", (header["self"], header["nodes"], header["protocol"]) == (i + 1, 3, "pole"))
+        seen |= check_lines(header, records, known)
+        beliefs = [(one["leader"], one["token"]) for one in records if one["event"] == "belief"]
+        shown = [pair for pair in members.shown(name) if pair[0] != 0]
+        check(f"{name} believed what it printed: {shown} of {beliefs}", shown and set(shown) <= set(beliefs))
+    check(f"all that a core does is told: {REQUIRED - seen} is not", REQUIRED <= seen)
+    join(members, members.cluster.names.index(leader) + 1)
+
+
+def join(members, first_leader):
+    """The page shows one trace of all three, in which messages have found their senders."""
+    node = shutil.which("node")
+    if node is None or "JOIN" not in os.environ:
+        print("# node is missing: the page's reader is not tried")
+        return
+    paths = [str(members.trace_path(name)) for name in members.cluster.names]
+    result = subprocess.run([node, os.environ["JOIN"], *paths], capture_output=True, text=True, timeout=PATIENCE_S)
+    check(result.stderr, result.returncode == 0)
+    told = json.loads(result.stdout)
+    check(f"{told}: both leaders", {first_leader} < set(told["leaders"]))
+    check(f"{told}: messages have their senders", told["matched"] > 0.9 * told["delivered"] > 0)
+    check(f"{told}: one node ended", told["crashed"] == [first_leader])
+    check(f"{told}: a change of mind leads back to another node's message", told["deepest"] >= 3)
+
+
+sys.exit(run([three_members_write_what_they_do]))
