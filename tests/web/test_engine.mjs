@@ -6,6 +6,8 @@ import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Engine, ScenarioError } from "../../web/page/engine.js";
 import { ACTIONS, STATEMENTS, complete, highlight } from "../../web/page/language.js";
+import { Moment } from "../../web/page/moment.js";
+import { Trace } from "../../web/page/trace.js";
 import { run as runPoints } from "./tap.mjs";
 
 const [wasm, planted, folder] = process.argv.slice(2);
@@ -138,6 +140,17 @@ const points = [
         const next = fresh.open(TEXT);
         fresh.runTo(next, 2 * S);
         assert.strictEqual(JSON.parse(fresh.report(next)).ok, true);
+    }],
+    ["a partition's own end leaves links cut, a heal does not", () => {
+        const run = engine.open("protocol bully\nnodes 3\nat 1s link 1>2 down\nat 2s partition 1 2 | 3 for 2s\nat 6s heal\nrun 8s\n");
+        engine.runTo(run, 8 * S);
+        const trace = new Trace();
+        trace.add(engine.trace(run, 0));
+        engine.close(run);
+        const cutAt = (atS) => [[1, 2], [2, 1], [1, 3]].map(([a, b]) => new Moment(trace).seek(atS).isCut(a, b));
+        assert.deepStrictEqual(cutAt(3), [true, false, true]);
+        assert.deepStrictEqual(cutAt(5), [true, false, false]);
+        assert.deepStrictEqual(cutAt(7), [false, false, false]);
     }],
     ["the editor gets its words", () => {
         const words = engine.words();

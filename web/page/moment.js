@@ -2,6 +2,7 @@
 //
 // Forwards that is a few records for each picture; backwards it begins again, which even for long
 // traces takes less than a picture lasts.
+import { seconds } from "./format.js";
 import { promiseOf } from "./promises.js";
 
 function freshNode(id) {
@@ -39,6 +40,7 @@ export class Moment {
         this.atS = 0;
         this.nodes = Array.from({ length: this.trace.nodeCount }, (_, i) => freshNode(i + 1));
         this.groups = null; // by node, while there is a partition
+        this.partEndsS = null; // when it ends by itself
         this.cuts = new Set(); // "1>2"
         this.weak = new Map(); // "1>2" -> what was said about the link
         this.store = { isUp: true };
@@ -76,7 +78,7 @@ export class Moment {
             Object.assign(node, { leader: record.leader, token: record.token });
             break;
         case "action":
-            this.#act(record.detail ?? "");
+            this.#act(record.detail ?? "", record.t_s);
             break;
         case "send":
         case "deliver":
@@ -85,13 +87,23 @@ export class Moment {
         }
     }
 
-    #act(detail) {
+    // A partition that was made for a time ends by a heal, too, but links that were cut stay so.
+    #heal(atS) {
+        const isItsEnd = this.groups !== null && this.partEndsS !== null && Math.abs(atS - this.partEndsS) < 1e-6;
+        this.groups = null;
+        if (!isItsEnd) {
+            this.cuts.clear();
+        }
+    }
+
+    #act(detail, atS) {
         const [verb, ...words] = detail.replace(/^at \S+ /, "").split(" ");
         if (verb === "partition") {
             this.groups = this.#parts(words);
+            const lasts = words.indexOf("for");
+            this.partEndsS = lasts >= 0 ? atS + seconds(words[lasts + 1]) : null;
         } else if (verb === "heal") {
-            this.groups = null;
-            this.cuts.clear();
+            this.#heal(atS);
         } else if (verb === "link") {
             this.#link(words);
         } else if (verb === "store" && (words[0] === "down" || words[0] === "up")) {
