@@ -174,10 +174,10 @@ struct pole_claim {
 /* Invariants: leading implies token <= leader_epoch and now < valid_until_ns at the end of every
  * step; epoch >= followed_epoch; what each role implies is in pole_check().
  *
- * Three facts are no part of the role, because each outlives changes of it: is_candidate (what the
+ * Four facts are no part of the role, because each outlives changes of it: is_candidate (what the
  * operator wants), stands_back (claimed in vain or resigned: not to be chosen for a while, but it
- * selects and follows meanwhile) and is_ready (the first scores are known; a leader that is heard
- * before is followed without them). */
+ * selects and follows meanwhile), has_had_turn (claimed in vain: others go first) and is_ready (the
+ * first scores are known; a leader that is heard before is followed without them). */
 struct pole {
     cv_id self;
     uint32_t member_count, quorum;
@@ -208,8 +208,8 @@ struct pole {
 
     /* How much later than expected claims were seen to come: disks are slow. */
     cv_id awaited; /* the latest choice, until its claim is heard; also when it was passed over */
-    uint32_t reserved2;
-    int64_t awaited_ns; /* since when */
+    uint32_t has_had_turn; /* its claim was in vain: others that may stand go first */
+    int64_t awaited_ns;    /* since when */
     int64_t slow_ns;
     int64_t patience_ns; /* doubles each time that nobody came to lead */
     uint64_t vain_epoch; /* of the own claim that was given up last, made at ... */

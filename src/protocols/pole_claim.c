@@ -24,7 +24,8 @@
  * - A refusal raises the claim above the refused epoch. A leader keeps its token.
  * - An older claim of the very process that is followed is late, not a rival: it is not refused,
  *   because a refusal would make that process begin its claim again.
- * - A claimant that was not established in time stands back for two to four leases (one-way links).
+ * - A claimant that was not established in time stands back for two to four leases (one-way links),
+ *   and after that lets others go first: pole_select.c.
  * - A smaller claim yields to a larger, every claim to an established leader.
  * - The waiting for a claim, and for answers to one, follows how late they were seen to come, and
  *   doubles each time that nobody came to lead: both wait for a disk. Otherwise nobody is ever
@@ -93,6 +94,7 @@ static void see(struct pole *p, cv_id leader, uint64_t token, struct cv_effects 
 static void clear_doubts(struct pole *p)
 {
     p->patience_ns = 0;
+    p->has_had_turn = false;
     cv__set_clear(pole_set(p, POLE_SET_DOUBTED), p->member_count);
 }
 
@@ -437,6 +439,7 @@ void cv__pole_on_claim_end(struct pole *p, int64_t now_ns, struct cv_effects *ou
                     p->self, p->claim_until_ns, p->leader_epoch);
     p->vain_epoch = p->leader_epoch;
     cv__pole_wait_longer(p);
+    p->has_had_turn = true;
     p->stands_back = true;
     pole_arm(p, POLE_TIMER_BACK, now_ns + 2 * p->lease_ns, now_ns + 4 * p->lease_ns, out);
     cv__pole_abdicate(p, CV_REASON_LOST_QUORUM, CV_ID_NONE, now_ns, out);

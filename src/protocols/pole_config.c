@@ -92,7 +92,9 @@ int64_t cv__pole_settle_ns(const struct cv_config *config)
            (waits ? o[POLE_OPTION_FIRST] : 0);
 }
 
-/* Each process that is not heard by a majority may be chosen once, claim in vain and stand back. */
+/* Each process that is not heard by a majority may be chosen once, claim in vain and stand back;
+ * then come those that have not claimed yet. No strict bound: docs/pole.md says what was measured.
+ */
 int64_t cv__pole_graph_ns(const struct cv_config *config)
 {
     return config->member_count * cv__pole_settle_ns(config);

@@ -8,6 +8,11 @@
  * - The round is not restarted by later proposals; the back-off is capped.
  * - All but a leader that fell silent are enough to choose at once.
  * - A choice that does not claim in time is passed over until an established leader is seen.
+ * - Who claimed in vain has had its turn: it proposes as if it had not heard a quorum, until a
+ *   leader is established or a round ends in which nobody else has heard one either. So everybody
+ *   that may stand claims once before anybody claims again. Where links are cut one way, a process
+ *   may hear a majority that does not hear it: without turns, two of those with good scores claim
+ *   in vain by turns for ever, the one back before the other gives up.
  * Safe because a choice binds nobody; see pole_claim.c. */
 #include "protocols/pole.h"
 
@@ -31,6 +36,11 @@ static bool is_doubted(struct pole *p, cv_id id)
 static bool may_stand(const struct pole *p)
 {
     return p->is_candidate && !p->stands_back;
+}
+
+static void arm_elect(struct pole *p, int64_t now_ns, struct cv_effects *out)
+{
+    pole_arm(p, POLE_TIMER_ELECT, now_ns + p->round_ns, now_ns + p->round_ns, out);
 }
 
 /* The best proposal that this process knows. */
@@ -58,21 +68,7 @@ static void answer(struct pole *p, cv_id to, struct cv_effects *out)
     fill_proposal(p, cv__effect_send(out, to, POLE_PROPOSE));
 }
 
-static void elect(struct pole *p, int64_t now_ns, struct cv_effects *out)
-{
-    CV_ASSERT(p->role == POLE_SELECTING);
-    CV_ASSERT(cv__set_has(pole_set(p, POLE_SET_QUORATE), p->self)); /* it has heard a quorum */
-    if (p->best.id == p->self && !may_stand(p)) {                   /* the retries go on */
-        cv__effect_note(out,
-                        p->is_candidate ? "best proposal, but does not claim: stands back"
-                                        : "best proposal, but does not claim: not a candidate",
-                        p->self, 0, p->epoch);
-        return;
-    }
-    cv__pole_select(p, p->best.id, p->epoch, now_ns, out);
-}
-
-/* This process has heard a quorum, or may stand again: its proposal says so. */
+/* This process has heard a quorum, and may stand: its proposal says so. */
 static bool become_quorate(struct pole *p)
 {
     CV_ASSERT(p->own.id == p->self);
@@ -85,6 +81,26 @@ static bool become_quorate(struct pole *p)
         p->best = p->own;
     }
     return true;
+}
+
+static void elect(struct pole *p, int64_t now_ns, struct cv_effects *out)
+{
+    CV_ASSERT(p->role == POLE_SELECTING);
+    CV_ASSERT(cv__set_has(pole_set(p, POLE_SET_QUORATE), p->self)); /* it has heard a quorum */
+    if (p->best.id == p->self && !may_stand(p)) {                   /* the retries go on */
+        cv__effect_note(out,
+                        p->is_candidate ? "best proposal, but does not claim: stands back"
+                                        : "best proposal, but does not claim: not a candidate",
+                        p->self, 0, p->epoch);
+        return;
+    }
+    if (!p->best.is_quorate && become_quorate(p)) {
+        p->has_had_turn = false; /* so have all others that may stand: the next turns begin */
+        broadcast(p, out);
+        arm_elect(p, now_ns, out);
+        return;
+    }
+    cv__pole_select(p, p->best.id, p->epoch, now_ns, out);
 }
 
 /* Have all proposed and heard a quorum, or at least all that are worth waiting for? */
@@ -112,9 +128,11 @@ static void count(struct pole *p, cv_id id, bool has_heard_quorum, int64_t now_n
     }
     if (!cv__set_has(heard, p->self)) {
         cv__set_add(heard, p->self);
-        (void)become_quorate(p);
+        if (!p->has_had_turn) {
+            (void)become_quorate(p);
+        }
         broadcast(p, out);
-        pole_arm(p, POLE_TIMER_ELECT, now_ns + p->round_ns, now_ns + p->round_ns, out);
+        arm_elect(p, now_ns, out);
     }
     if (is_complete(p)) {
         elect(p, now_ns, out);
@@ -329,11 +347,19 @@ void cv__pole_on_silence(struct pole *p, int64_t now_ns, struct cv_effects *out)
 void cv__pole_on_back(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
     p->stands_back = false;
-    if (p->role == POLE_SELECTING && cv__set_has(pole_set(p, POLE_SET_QUORATE), p->self) &&
-        become_quorate(p)) {
+    if (p->role != POLE_SELECTING || !may_stand(p) ||
+        !cv__set_has(pole_set(p, POLE_SET_QUORATE), p->self)) {
+        return;
+    }
+    const bool has_round = (p->armed & BIT(POLE_TIMER_ELECT)) != 0;
+    if (p->has_had_turn) { /* the end of a round shows whether there is somebody to go first */
+        if (!has_round) {  /* what it heard may be old: the others may follow somebody by now */
+            cv__pole_new_election(p, now_ns, out);
+        }
+    } else if (become_quorate(p)) {
         broadcast(p, out);
-        if ((p->armed & BIT(POLE_TIMER_ELECT)) == 0) {
-            pole_arm(p, POLE_TIMER_ELECT, now_ns + p->round_ns, now_ns + p->round_ns, out);
+        if (!has_round) {
+            arm_elect(p, now_ns, out);
         }
     }
 }

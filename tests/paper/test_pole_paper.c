@@ -407,6 +407,48 @@ static void heir_without_scores_stands_again_after_a_vain_claim(void **unused)
     solo_free(s);
 }
 
+static void hear_proposal(struct solo *s, cv_id from, uint64_t epoch, bool is_quorate)
+{
+    solo_draft(s, "PROPOSE");
+    solo_put(s, "epoch", epoch);
+    solo_put(s, "heard", is_quorate);
+    solo_put(s, "id", from);
+    solo_put(s, "quorate", is_quorate);
+    solo_put(s, "score_1", 1);
+    solo_hear(s, from, 0);
+}
+
+/* [ours] Who claimed in vain has had its turn: whoever else has heard a quorum goes first, whatever
+ * its score. If nobody has, the best score counts again, a round later. */
+static void who_claimed_in_vain_lets_others_go_first(void **unused)
+{
+    (void)unused;
+    struct solo *s = solo_new("pole", 3, 3, "oracle=preference preference=3");
+    hear_proposal(s, 1, 1, true);
+    hear_proposal(s, 2, 1, true);
+    assert_non_null(solo_said(s, "HEARTBEAT"));
+    (void)solo_await(s, "RELEASE", 100 * NS_PER_MS);
+    solo_wait_until(s, s->timer_ns[POLE_TIMER_BACK]); /* it may stand again */
+    uint64_t epoch = solo_field(s, solo_await(s, "PROPOSE", NS_PER_S), "epoch");
+
+    hear_proposal(s, 1, epoch, true);
+    assert_int_equal(solo_field(s, solo_said(s, "PROPOSE"), "id"), 1);
+    solo_wait_until(s, s->timer_ns[POLE_TIMER_ELECT]);
+    assert_null(solo_said(s, "HEARTBEAT"));
+    assert_true(s->timer_ns[POLE_TIMER_SILENCE] > s->now_ns); /* 1 is waited for, in vain */
+    solo_wait_until(s, s->timer_ns[POLE_TIMER_SILENCE]);
+
+    hear_proposal(s, 2, ++epoch, false);
+    assert_int_equal(solo_field(s, solo_said(s, "PROPOSE"), "quorate"), 0);
+    solo_wait_until(s, s->timer_ns[POLE_TIMER_ELECT]);
+    assert_int_equal(solo_field(s, solo_said(s, "PROPOSE"), "id"), 3);
+    assert_int_equal(solo_field(s, solo_said(s, "PROPOSE"), "quorate"), 1);
+    assert_null(solo_said(s, "HEARTBEAT"));
+    solo_wait_until(s, s->timer_ns[POLE_TIMER_ELECT]);
+    assert_non_null(solo_said(s, "HEARTBEAT"));
+    solo_free(s);
+}
+
 /* [sec. 5] The configuration is refused by the name of what does not hold. */
 static void inequalities_are_refused_by_name(void **unused)
 {
@@ -489,6 +531,7 @@ int main(void)
         cmocka_unit_test(what_is_not_answered_is_noted_with_the_reason),
         cmocka_unit_test(leader_without_a_majority_steps_down_by_its_clock),
         cmocka_unit_test(heir_without_scores_stands_again_after_a_vain_claim),
+        cmocka_unit_test(who_claimed_in_vain_lets_others_go_first),
         cmocka_unit_test(inequalities_are_refused_by_name),
         cmocka_unit_test(constants_follow_from_the_profile),
     };
