@@ -5,7 +5,7 @@ BUILD   = build
 PREFIX  = /usr/local
 DESTDIR =
 
-.PHONY: all web demo test soak chaos peers-soak fuzz traps unprotected mutants bench explore verify lab install deb deb-test coverage format lint clean help
+.PHONY: all web demo test soak chaos stalled peers-soak fuzz traps unprotected mutants bench explore verify lab install deb deb-test coverage format lint clean help
 .NOTPARALLEL:
 
 all:
@@ -45,6 +45,13 @@ chaos:
 	@tools/configure $(BUILD) -Dtests=enabled
 	@ninja -C $(BUILD) --quiet product chaos-parts
 	@tools/chaos $(BUILD) $(STORE) $(MINUTES) $(CHAOS)
+
+# The tests of stores, processes and files, while their disk stalls again and again.
+stalled:
+	@tools/setup test
+	@tools/configure $(BUILD) -Dtests=enabled
+	@ninja -C $(BUILD) --quiet all meson-test-prereq
+	@meson test -C $(BUILD) --no-rebuild --setup stalled
 
 # Members of clusters in network namespaces, with random faults; as root.
 peers-soak:
@@ -163,6 +170,7 @@ help:
 	@echo 'make test       every test, also with sanitizers and valgrind'
 	@echo 'make soak       the random fault runs in full: some minutes'
 	@echo 'make chaos      MINUTES=5 STORE=sqlite: processes killed and stopped at random, one leader'
+	@echo 'make stalled    the tests of stores and processes on a disk that stalls again and again; minutes'
 	@echo 'make peers-soak MINUTES=5 SEED=1: clusters in network namespaces, with random faults; as root'
 	@echo 'make fuzz       SECONDS=60: search for inputs that break a parser; minutes'
 	@echo 'make traps      the tests of docs/traps.md, and the table'

@@ -1,9 +1,10 @@
 /* tests/chaos/stall.c - LD_PRELOAD: a disk that stalls, and a wall clock that is set, when a test
  * says so.
  *
- * CV_CHAOS_STALL names a file of two numbers: until when (CLOCK_BOOTTIME, ns) writing to the disk
- * takes no end, and by how much (ns) the wall clock is wrong. It is for every process that was
- * started with the same file. The second may be left out. */
+ * CV_CHAOS_STALL names a file of three numbers: until when (CLOCK_BOOTTIME, ns) writing to the disk
+ * takes no end, by how much (ns) the wall clock is wrong, and how many calls have waited for the
+ * disk, which is counted here. It is for every process that was started with the same file. The
+ * second and third may be left out. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -18,15 +19,15 @@
 #include <unistd.h>
 
 static struct {
-    _Atomic int64_t until_ns, wall_ns;
+    _Atomic int64_t until_ns, wall_ns, waited_count;
 } * faults;
 
 __attribute__((constructor)) static void open_switch(void)
 {
     const char *path = getenv("CV_CHAOS_STALL");
-    const int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    const int fd = path != NULL ? open(path, O_RDWR | O_CLOEXEC) : -1;
     if (fd >= 0) {
-        void *page = mmap(NULL, sizeof *faults, PROT_READ, MAP_SHARED, fd, 0);
+        void *page = mmap(NULL, sizeof *faults, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         faults = page != MAP_FAILED ? page : NULL;
         (void)close(fd);
     }
@@ -42,7 +43,11 @@ static int64_t clock_ns(clockid_t clock)
 static void stall(void)
 {
     const struct timespec pause = {.tv_nsec = 2000000};
-    while (faults != NULL && clock_ns(CLOCK_BOOTTIME) < atomic_load(&faults->until_ns)) {
+    if (faults == NULL || clock_ns(CLOCK_BOOTTIME) >= atomic_load(&faults->until_ns)) {
+        return;
+    }
+    (void)atomic_fetch_add(&faults->waited_count, 1);
+    while (clock_ns(CLOCK_BOOTTIME) < atomic_load(&faults->until_ns)) {
         (void)nanosleep(&pause, NULL);
     }
 }
