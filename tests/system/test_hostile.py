@@ -220,7 +220,8 @@ def children_that_we_had_before_outlive_the_guard():
 
 def main():
     tests = [value for name, value in globals().items()
-             if callable(value) and name.count("_") > 2 and getattr(value, "__module__", "") == "__main__"]
+             if callable(value) and name.count("_") > 2 and getattr(value, "__module__", "") == "__main__"
+             and os.environ.get("CV_TEST_ONLY", "") in name]
     print(f"1..{len(tests)}", flush=True)
     failed = 0
     for number, test in enumerate(tests, 1):

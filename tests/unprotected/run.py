@@ -8,6 +8,7 @@ Without NAME, all of them. Exit status: 0 all tests failed as they should, 1 one
 
 import collections
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -29,6 +30,8 @@ NEEDS = {
     "store_zookeeper": ["tests/test_store", *MODULES],
     "store_postgres": ["tests/test_store", *MODULES],
 }
+# A unit test may have the same name.
+SYSTEM = ["test_hostile", "test_supervisor", "test_faults"]
 
 SQLITE_FILE = "src/stores/sqlite_file.c"
 GUARD = "src/supervisor/guard.c"
@@ -112,7 +115,7 @@ EDITS = [
          [("    return first < 0x20 || first == 0x7f || (first >= 0x80 && first < 0xa0) ? 1 : 0;", "    return 0;")],
          "test_hostile", "names_from_a_store_do_not_reach_the_terminal_raw"),
     Edit("secrets", GUARD,
-         [("        (void)unsetenv(*hidden); /* it is a name */", "        (void)getenv(*hidden);")],
+         [("        (void)unsetenv(*hidden); /* it is a name */", "        (void)hidden;")],
          "test_hostile", "the_command_does_not_inherit_secrets_of_the_store"),
     Edit("fifo-for-a-key", "src/net/key.c",
          [("    if (!S_ISREG(status.st_mode)) {", "    if (status.st_mode == 0) {")],
@@ -181,7 +184,9 @@ def verdict(copy, edit):
         return "it does not build: " + "\n".join(done.stdout.splitlines()[-12:])
     log = copy / "build" / "meson-logs" / "testlog.json"
     log.unlink(missing_ok=True)
-    call(["meson", "test", "-C", "build", "--no-rebuild", "--quiet", edit.test], copy, timeout=3 * SECONDS)
+    suite = ["--suite", "system"] if edit.test in SYSTEM else []
+    call(["meson", "test", "-C", "build", "--no-rebuild", "--quiet", *suite, edit.test], copy, timeout=3 * SECONDS,
+         env=dict(os.environ, CV_TEST_ONLY=edit.point))  # where the program knows it, the others take seconds
     for line in log.read_text(encoding="utf-8").splitlines():
         said = json.loads(line)
         text = said.get("stdout") or ""
