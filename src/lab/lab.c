@@ -407,15 +407,16 @@ FILE *cv__plot_open(const char *folder, const char *name)
     for (const char *at = folder; *at != '\0'; at++) {
         (void)fprintf(script, *at == '\'' ? "''" : "%c", *at);
     }
+    /* The colours are those of the playground (web/page/palette.js). */
     (void)fprintf(
         script,
         "/%s.svg'\n"
         "set encoding utf8\nset datafile missing '?'\nset style data linespoints\n"
         "set grid linetype 1 linecolor rgb '#dddddd'\n"
         "set key outside top center horizontal\n"
-        "set linetype 1 linecolor rgb '#2060a0'\nset linetype 2 linecolor rgb '#c05020'\n"
-        "set linetype 3 linecolor rgb '#208050'\nset linetype 4 linecolor rgb '#8040a0'\n"
-        "set linetype 5 linecolor rgb '#b08000'\nset linetype 6 linecolor rgb '#505050'\n",
+        "set linetype 1 linecolor rgb '#0072b2'\nset linetype 2 linecolor rgb '#d55e00'\n"
+        "set linetype 3 linecolor rgb '#009e73'\nset linetype 4 linecolor rgb '#cc79a7'\n"
+        "set linetype 5 linecolor rgb '#e69f00'\nset linetype 6 linecolor rgb '#56b4e9'\n",
         name);
     return script;
 }

@@ -1,6 +1,6 @@
 // Colours that people with any kind of colour vision can tell apart [Okabe and Ito, 2008]. What a
-// colour says is also said by a shape or a word. The plots of docs/lab use
-// gnuplot's default colours, which are of the same set.
+// colour says is also said by a shape or a word. The plots of docs/lab have
+// the same colours (src/lab/lab.c).
 export const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d1f", "#5a5a9c"];
 
 // A leader's colour, and that of those who follow it.
