@@ -21,10 +21,11 @@ export function layout(header) {
     const homeless = Array.from({ length: header.nodes }, (_, i) => i + 1).filter((id) => !sites.some((site) => site.nodes.includes(id)));
     const places = homeless.length === 0 ? sites : [...sites, { name: "elsewhere", nodes: homeless }];
     const centres = onCircle(places.length, places.length === 1 ? 0 : 0.28, centre);
+    const room = places.length === 1 ? 0.16 : Math.min(0.16, 0.28 * Math.sin(TURN / 2 / places.length)); // they do not overlap
     const nodes = [];
     places.forEach((site, i) => {
-        const around = onCircle(site.nodes.length, site.nodes.length === 1 ? 0 : 0.1, centres[i]);
+        const around = onCircle(site.nodes.length, site.nodes.length === 1 ? 0 : Math.max(0.06, room - 0.06), centres[i]);
         site.nodes.forEach((id, j) => nodes[id - 1] = around[j]);
     });
-    return { nodes, sites: places.map((site, i) => ({ name: site.name, ...centres[i], r: 0.16 })), size: Math.min(size, 0.042) };
+    return { nodes, sites: places.map((site, i) => ({ name: site.name, ...centres[i], r: room })), size: Math.min(size, 0.042) };
 }

@@ -89,6 +89,7 @@ export class Stage {
         const pen = this.canvas.getContext("2d");
         pen.setTransform(this.scale, 0, 0, this.scale, 0, 0);
         pen.clearRect(0, 0, this.canvas.width, this.canvas.height);
+        pen.textAlign = "center";
         const look = theme();
         this.leads = this.moment.trace.leaderships.filter((one) => isValid(one, atS));
         this.#drawSites(pen, look);
@@ -98,13 +99,12 @@ export class Stage {
         this.#drawFollowing(pen);
         this.#drawLeases(pen, atS);
         this.#drawFlights(pen, atS, speed, look);
+        this.#nameSites(pen, look);
         this.#drawDrag(pen, look);
         this.moment.nodes.forEach((node, index) => this.#updateNode(node, this.layer.children[index], atS));
     }
 
     #drawSites(pen, look) {
-        pen.font = "12px system-ui, sans-serif";
-        pen.textAlign = "center";
         for (const site of this.layout.sites) {
             const [x, y, r] = [this.left + site.x * this.side, this.top + site.y * this.side, site.r * this.side];
             pen.beginPath();
@@ -113,9 +113,31 @@ export class Stage {
             pen.setLineDash([2, 4]);
             pen.stroke();
             pen.setLineDash([]);
-            pen.fillStyle = look.quiet;
-            pen.fillText(site.name, x, y + (y > this.top + this.side / 2 ? r + 14 : -r - 6));
         }
+    }
+
+    // After links and messages, with a border of the ground's colour: nothing runs through a name.
+    #nameSites(pen, look) {
+        pen.font = "12px system-ui, sans-serif";
+        for (const site of this.layout.sites) {
+            const [x, y, r] = [this.left + site.x * this.side, this.top + site.y * this.side, site.r * this.side];
+            this.#label(pen, look, site.name, x, y - r - 6); // below are the words of nodes
+        }
+    }
+
+    // A word as near to that place as the canvas has room for it.
+    #label(pen, look, text, x, y) {
+        const [width, height] = [this.canvas.width / this.scale, this.canvas.height / this.scale];
+        const half = pen.measureText(text).width / 2 + 3;
+        const at = [Math.max(half, Math.min(width - half, x)), Math.max(14, Math.min(height - 5, y))];
+        pen.textAlign = "center";
+        pen.lineJoin = "round";
+        pen.lineWidth = 4;
+        pen.strokeStyle = look.ground;
+        pen.strokeText(text, ...at);
+        pen.fillStyle = look.quiet;
+        pen.fillText(text, ...at);
+        pen.lineWidth = 1;
     }
 
     // The parts of a partition, each shaded around its nodes and with its letter.
@@ -129,9 +151,8 @@ export class Stage {
             const points = groups.flatMap((one, i) => one === group ? [this.#at(i + 1)] : []);
             this.#shade(pen, convexHull(points), ofType(index + 4));
             const top = points.reduce((best, p) => p.y < best.y ? p : best);
-            pen.fillStyle = look.quiet;
             pen.font = "bold 13px system-ui, sans-serif";
-            pen.fillText(`part ${String.fromCharCode(65 + index)}`, top.x, top.y - this.#radius - 12);
+            this.#label(pen, look, `part ${String.fromCharCode(65 + index)}`, top.x, top.y - this.#radius - 12);
         });
     }
 
