@@ -325,7 +325,8 @@ def signals_are_passed_on():
 # ---- somebody is killed ---------------------------------------------------------------------------
 
 def nothing_lives_when_the_supervisor_is_killed(*options):
-    run, pids = tree(3, *options)
+    """At once: neither the end of the lease nor that of the grace period is waited for."""
+    run, pids = tree(3, "--lease", "1000s", "--grace", "500s", *options)
     assert not run.lock_is_free()
     run.process.kill()
     run.all_gone(pids)
