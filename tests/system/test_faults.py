@@ -326,8 +326,8 @@ def main():
         why = None
         try:
             test(stage)
-        except Failure as failure:
-            why = str(failure)
+        except Exception as failure:  # pylint: disable=broad-except
+            why = str(failure) if isinstance(failure, Failure) else repr(failure)
         finally:
             stage.end()
         failed += why is not None

@@ -143,7 +143,11 @@ EDITS = [
            "    const int64_t until_ns = asked->at_ns + cv__lease_sure_ns(duration_ns, l->drift_ppb) + 10 * NS_PER_S;")],
          "test_faults", "a_leader_whose_disk_stalls_stops_in_time"),
     Edit("wall-clock", "src/os/clock.c",
-         [("    return read_ns(CLOCK_BOOTTIME);", "    return read_ns(CLOCK_REALTIME);")],
+         [("    return read_ns(CLOCK_BOOTTIME);",  # it begins like that one, and follows the wall clock
+           "    static int64_t begin_ns;\n"
+           "    const int64_t wall_ns = read_ns(CLOCK_REALTIME);\n"
+           "    begin_ns = begin_ns == 0 ? wall_ns - read_ns(CLOCK_BOOTTIME) : begin_ns;\n"
+           "    return wall_ns - begin_ns;")],
          "test_faults", "a_wall_clock_that_is_set_changes_nothing"),
     Edit("renewals-spread", "src/protocols/lease.c",
          [("    cv__lease_ask_between(l, cv__max64(renew_ns - l->renew_ns / 8, now_ns), renew_ns, out);",
