@@ -130,11 +130,12 @@ static bool add_claim(struct cv_table *table, const struct claim *claim)
         all_agree = all_agree && is_ok;
         const int64_t halves =
             claim->square_halves * n * n + claim->linear_halves * n + claim->constant_halves;
+        const int64_t claimed = halves / 2;
         cv__table_row(
             table, CV_TEXT(claim->protocol), CV_TEXT(who[claim->who]), CV_NUMBER(n),
             CV_TEXT(claim->what != NULL ? claim->what : "all"), CV_NUMBER((double)m.counted),
             CV_TEXT(claim->relation == EXACTLY ? "=" : "<="), CV_TEXT(claim->formula),
-            CV_NUMBER((double)(halves / 2)), CV_NUMBER((double)m.total), CV_NUMBER(m.transmissions),
+            CV_NUMBER((double)claimed), CV_NUMBER((double)m.total), CV_NUMBER(m.transmissions),
             CV_NUMBER(claim->transmissions > 0 ? (double)claim->transmissions : NAN),
             CV_TEXT(is_ok ? "agrees" : "DISAGREES"));
     }
