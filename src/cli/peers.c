@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "core/duration.h"
 #include "os/clock.h"
+#include "os/schedule.h"
 #include "runtime/guest.h"
 #include "runtime/peers.h"
 
@@ -423,6 +424,19 @@ int cv__peers_report(const char *address, const char *election, const char *node
 
 /* ---- explain --------------------------------------------------------------------------------- */
 
+/* The shortest lease that is kept on this machine when it is busy; *ret_why says why. */
+static int64_t lease_floor_ns(const struct cv_cluster *c, struct cv_errtext *ret_why)
+{
+    if (!c->is_realtime) {
+        (void)snprintf(ret_why->text, sizeof ret_why->text, "realtime = no");
+    } else if (cv__schedule_may_be_realtime(ret_why) == CV_OK) {
+        (void)snprintf(ret_why->text, sizeof ret_why->text,
+                       "real-time scheduling is permitted here");
+        return CV_LEASE_FLOOR_NS_REALTIME;
+    }
+    return CV_LEASE_FLOOR_NS_USUAL;
+}
+
 static void explain_json(const struct cv_cluster *c, bool is_exclusive, int64_t lease_ns)
 {
     struct cv_json json = {.out = stdout};
@@ -437,6 +451,8 @@ static void explain_json(const struct cv_cluster *c, bool is_exclusive, int64_t 
     } else {
         cv__json_null(&json, "lease_s");
     }
+    struct cv_errtext why;
+    cv__json_seconds(&json, "lease_floor_s", lease_floor_ns(c, &why));
     cv__json_seconds(&json, "crash_takeover_max_s", c->protocol->settle_ns(&c->config));
     cv__json_double(&json, "drift_tolerated_ppm", (double)c->config.drift_ppb / 1e3);
     cv__json_close(&json, '}');
@@ -458,7 +474,11 @@ static void explain_text(const struct cv_cluster *c, bool is_exclusive, int64_t 
                      (double)c->config.drift_ppb / 1e3);
     }
     if (lease_ns != 0) {
+        struct cv_errtext why;
+        const int64_t floor_ns = lease_floor_ns(c, &why);
         (void)printf("  %-46s %s\n", "lease", cv__duration_format(lease_ns, text));
+        (void)printf("  %-46s %s: %s\n", "shortest lease that a busy machine keeps",
+                     cv__duration_format(floor_ns, text), why.text);
     }
     (void)printf("  %-46s %s; usually soon after the lease\n", "crash: another leads after at most",
                  cv__duration_format(c->protocol->settle_ns(&c->config), text));

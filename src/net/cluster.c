@@ -553,6 +553,9 @@ static void check_whole(struct reading *r)
     if (!has(r->cluster_seen, KEY_WITNESS)) {
         c->has_witness = true;
     }
+    if (!has(r->cluster_seen, KEY_REALTIME)) {
+        c->is_realtime = true;
+    }
     if (r->mistake_count == 0) {
         configure(r);
     }

@@ -7,7 +7,7 @@
  *   next-key = orders.key.new       ; also accepted, while keys are replaced
  *   state = /var/lib/conclave       ; folder for what a member must not forget
  *   protocol = pole                 ; the default
- *   realtime = yes                  ; ask for real-time scheduling; default no
+ *   realtime = yes                  ; real-time scheduling where it is permitted; the default
  *   drift = 100                     ; ppm that a clock may gain or lose; the default
  *
  *   [options]                       ; of the protocol, as 'conclave protocols' lists them
@@ -53,7 +53,7 @@ struct cv_cluster {
     char name[CV_CLUSTER_NAME_BYTES];
     uint32_t generation;
     char key[PATH_MAX], next_key[PATH_MAX], state[PATH_MAX]; /* next_key may be empty */
-    bool is_realtime;
+    bool is_realtime; /* unless the file says no: see os/schedule.h */
     bool has_witness; /* unless the file says no: see runtime/witness.h */
     const struct cv_protocol *protocol;
     struct cv_config config;

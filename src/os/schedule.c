@@ -7,10 +7,11 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #define PRIORITY 10 /* above usual threads, below those that serve the hardware (50) */
 
-int cv__schedule_realtime(struct cv_errtext *reterr)
+static int set_fifo(struct cv_errtext *reterr)
 {
     const struct sched_param wanted = {.sched_priority = PRIORITY};
     /* 0 is this thread, not the process. */
@@ -18,10 +19,34 @@ int cv__schedule_realtime(struct cv_errtext *reterr)
         return cv__fail(reterr, CV_E_LIMIT,
                         "real-time scheduling is not permitted: %s (LimitRTPRIO)", strerror(errno));
     }
-    /* A page is locked when it is first used: the process does not grow by what it never needs. */
-    if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0) {
-        return cv__fail(reterr, CV_E_LIMIT, "memory cannot be locked: %s (LimitMEMLOCK)",
+    return CV_OK;
+}
+
+int cv__schedule_realtime(struct cv_errtext *reterr)
+{
+    const int code = set_fifo(reterr);
+    /* With a finite limit a later allocation could fail because of it; so only without one. A page
+     * is locked when it is first used: the process does not grow by what it never needs. */
+    struct rlimit limit;
+    if (code == CV_OK && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 &&
+        limit.rlim_cur == RLIM_INFINITY) {
+        (void)mlockall(MCL_CURRENT | MCL_FUTURE |
+                       MCL_ONFAULT); /* swapping is rare: no more than that */
+    }
+    return code;
+}
+
+int cv__schedule_may_be_realtime(struct cv_errtext *reterr)
+{
+    struct sched_param before;
+    const int policy = sched_getscheduler(0);
+    if (policy < 0 || sched_getparam(0, &before) != 0) {
+        return cv__fail(reterr, CV_E_LIMIT, "the scheduling policy cannot be read: %s",
                         strerror(errno));
     }
-    return CV_OK;
+    const int code = set_fifo(reterr);
+    if (code == CV_OK) {
+        (void)sched_setscheduler(0, policy, &before); /* what it was before is permitted */
+    }
+    return code;
 }

@@ -2,6 +2,7 @@
 #include "runtime/peers.h"
 
 #include "core/bytes.h"
+#include "core/duration.h"
 #include "core/errors.h"
 #include "core/options.h"
 #include "core/types.h"
@@ -727,16 +728,15 @@ static int add_handles(struct cv_peering *p, struct cv_errtext *reterr)
     return CV_OK;
 }
 
-/* It works without, too, with longer leases; so this is only said. */
+/* It works without it, with longer leases; so a refusal is only said. */
 static void ask_for_realtime(struct cv_peering *p)
 {
     struct cv_errtext why;
     if (p->cluster.is_realtime && cv__schedule_realtime(&why) != CV_OK) {
-        char line[2 * CV_ERRTEXT_BYTES];
+        char line[2 * CV_ERRTEXT_BYTES], floor[CV_DURATION_TEXT_BYTES];
         (void)snprintf(line, sizeof line,
-                       "%s; on a busy machine leases below about 100 ms change hands without a "
-                       "fault",
-                       why.text);
+                       "%s; on a busy machine leases below about %s change hands without a fault",
+                       why.text, cv__duration_format(CV_LEASE_FLOOR_NS_USUAL, floor));
         say(p, line);
     }
 }

@@ -254,6 +254,18 @@ def guests_see_who_leads_and_ask_it_to_resign():
     cluster.close()
 
 
+def lease_floor_depends_on_real_time_scheduling():
+    cluster = Cluster(3)
+    via = f"peers:{cluster.file('a')}"
+    floor = lambda: json.loads(ask("explain", via, "--json"))["lease_floor_s"]
+    may = subprocess.run(["chrt", "-f", "10", "true"], stderr=subprocess.DEVNULL).returncode == 0
+    check("as this user may", floor() == (0.015 if may else 0.1))
+    file = pathlib.Path(cluster.file("a"))
+    file.write_text(file.read_text().replace("[cluster]\n", "[cluster]\nrealtime = no\n"))
+    check("not asked for", floor() == 0.1 and "100ms: realtime = no" in ask("explain", via))
+    cluster.close()
+
+
 def reported_history_decides_who_leads_next():
     cluster = Cluster(3)
     cluster.start()
@@ -307,6 +319,7 @@ TESTS = [
     flood_moves_no_leader,
     key_is_replaced_member_by_member,
     guests_see_who_leads_and_ask_it_to_resign,
+    lease_floor_depends_on_real_time_scheduling,
     reported_history_decides_who_leads_next,
     run_moves_the_command_to_another_member,
 ]

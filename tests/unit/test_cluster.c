@@ -104,9 +104,9 @@ static void defaults_are_pole_and_its_own(void **unused)
     assert_string_equal(c.protocol->name, "pole");
     assert_int_equal(c.config.drift_ppb, 100000);
     assert_string_equal(c.next_key, "");
-    assert_false(c.is_realtime);
-    accept(HEAD "realtime = yes\n" MEMBERS, &c);
     assert_true(c.is_realtime);
+    accept(HEAD "realtime = no\n" MEMBERS, &c);
+    assert_false(c.is_realtime);
     assert_true(c.has_witness);
     accept(HEAD "witness = no\n" MEMBERS, &c);
     assert_false(c.has_witness);
