@@ -195,7 +195,8 @@ size_t cv_message_encode(const struct cv_protocol *protocol, uint32_t member_cou
             put_values(&w, &message->list[list++]);
             break;
         default:
-            CV_ASSERT(is_in_range(f->kind, message->field[scalar], member_count));
+            CV_ASSERT(f->kind == CV_FIELD_U64 ||
+                      is_in_range(f->kind, message->field[scalar], member_count));
             put_number(&w, message->field[scalar++]);
             break;
         }

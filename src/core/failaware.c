@@ -4,13 +4,13 @@
 #define PPB INT64_C(1000000000)
 
 /* t(1+rho) and t(1-rho), rounded up and down: rounding must not make a bound too small. */
-static int64_t drift_ns(int64_t ns, int64_t drift_ppb)
+static inline int64_t drift_ns(int64_t ns, int64_t drift_ppb)
 {
     CV_ASSERT(ns >= 0);
     CV_ASSERT(drift_ppb >= 0);
     const int64_t ns_small = INT64_C(1) << 43; /* 2.4 hours: the product fits into 64 bits */
     if (ns < ns_small && drift_ppb < 1 << 20) {
-        return (ns * drift_ppb + PPB - 1) / PPB;
+        return (int64_t)(((uint64_t)ns * (uint64_t)drift_ppb + PPB - 1) / PPB);
     }
     return (int64_t)(((__int128)ns * drift_ppb + PPB - 1) / PPB);
 }

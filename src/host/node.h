@@ -103,7 +103,8 @@ struct cv_node_host {
     struct cv_held *held;       /* gate.capacity places; NULL: none */
     struct cv_waiting *waiting; /* waiting_capacity places; NULL: none */
     struct cv_effects *out;
-    uint64_t *decoded_word; /* cv_message_words_max(member_count) */
+    uint64_t
+        *decoded_word; /* cv_message_words_max(member_count), for messages that come as bytes */
     struct cv_node_counts counts;
 };
 

@@ -19,10 +19,10 @@ static double ms(int64_t ns)
 /* True: one more instant was run. */
 static bool run_next(struct sim_world *w, int64_t until_ns)
 {
-    if (w->is_over || w->queue.count == 0 || w->queue.entry[0].at_ns > until_ns) {
+    if (w->is_over || sim_queue_next_ns(&w->queue) > until_ns) {
         return false;
     }
-    sim_world_run(w, w->queue.entry[0].at_ns);
+    sim_world_run(w, sim_queue_next_ns(&w->queue));
     return true;
 }
 

@@ -13,6 +13,26 @@
 
 /* ---- Payloads and flights: pools, so that a message in flight costs no allocation ------------ */
 
+static void forget_decoded(struct sim_decoded *decoded, uint32_t payload)
+{
+    decoded->payload = decoded->payload == payload ? NONE : decoded->payload;
+}
+
+/* What a payload says, there from now on. */
+static const struct cv_message *payload_decode(const struct sim_world *w, uint32_t payload,
+                                               struct sim_decoded *decoded)
+{
+    const struct sim_payload *p = &w->messages.payload[payload];
+    CV_ASSERT(p->reference_count > 0);
+    if (decoded->payload != payload) {
+        const int code = cv_message_decode(w->protocol, w->node_count, p->bytes, p->byte_count,
+                                           decoded->word, &decoded->message);
+        CV_ASSERT(code == CV_OK); /* it was encoded, and the network damages nothing */
+        decoded->payload = payload;
+    }
+    return &decoded->message;
+}
+
 uint32_t sim_message_keep(struct sim_world *w, const void *bytes, size_t byte_count)
 {
     uint32_t index = w->messages.payload_free;
@@ -30,6 +50,8 @@ uint32_t sim_message_keep(struct sim_world *w, const void *bytes, size_t byte_co
         p->byte_capacity = (uint32_t)(byte_count > 32 ? byte_count : 32);
         p->bytes = cv__allocate(p->byte_capacity, 1);
     }
+    forget_decoded(&w->messages.arriving[index % SIM_DECODED_COUNT], index);
+    forget_decoded(&w->messages.leaving, index);
     memcpy(p->bytes, bytes, byte_count);
     p->byte_count = (uint32_t)byte_count;
     p->reference_count = 1;
@@ -115,34 +137,19 @@ static void count_message(struct sim_world *w, const struct sim_payload *p)
     }
 }
 
-/* What a payload says. The caller frees the words, which its lists point to. */
-static uint64_t *payload_decode(const struct sim_world *w, const struct sim_payload *p,
-                                struct cv_message *ret_message)
-{
-    uint64_t *word = cv__allocate(cv_message_words_max(w->node_count), sizeof *word);
-    const int code =
-        cv_message_decode(w->protocol, w->node_count, p->bytes, p->byte_count, word, ret_message);
-    CV_ASSERT(code == CV_OK); /* our own encoding */
-    return word;
-}
-
 /* With a trace file also what it says. */
-static void note_send(struct sim_world *w, cv_id from, cv_id to, const struct sim_payload *p)
+static void note_send(struct sim_world *w, cv_id from, cv_id to, uint32_t payload)
 {
-    struct cv_message message;
     struct cv_record record = {.at_ns = w->now_ns,
                                .kind = CV_RECORD_SEND,
                                .node = to,
                                .peer = from,
-                               .what = p->type,
+                               .what = w->messages.payload[payload].type,
                                .number = w->messages.count};
-    uint64_t *word = NULL;
     if (w->trace.file != NULL) {
-        word = payload_decode(w, p, &message);
-        record.message = &message;
+        record.message = payload_decode(w, payload, &w->messages.leaving);
     }
     cv__trace_note(&w->trace, record);
-    free(word);
 }
 
 /* Which scalar of a message type has this name; CV_FIELDS_MAX: none. */
@@ -161,36 +168,34 @@ static uint32_t scalar_find(const struct cv_message_type *type, const char *name
 
 /* For the report: the score that a node says it has. One of a proposal may be somebody else's, whom
  * the field `id` names. A score travels plus one: 0 is unknown. */
-static void note_score(struct sim_world *w, cv_id from, const struct sim_payload *p)
+static void note_score(struct sim_world *w, cv_id from, uint32_t payload)
 {
-    const struct cv_message_type *type = &w->protocol->messages[p->type];
-    const uint32_t first = w->options.keeps_history ? scalar_find(type, "score_1") : CV_FIELDS_MAX;
-    if (first + SIM_SCORE_PARTS > CV_FIELDS_MAX) {
+    const struct sim_score_place *place =
+        &w->messages.score_place[w->messages.payload[payload].type];
+    if (!w->options.keeps_history || place->first + SIM_SCORE_PARTS > CV_FIELDS_MAX) {
         return;
     }
-    struct cv_message message;
-    uint64_t *word = payload_decode(w, p, &message);
-    const uint32_t owner = scalar_find(type, "id");
-    if (owner == CV_FIELDS_MAX || message.field[owner] == from) {
-        if (w->history.score == NULL) {
-            w->history.score = cv__allocate(w->node_count, sizeof *w->history.score);
-        }
-        struct sim_score *score = &w->history.score[from - 1];
-        score->count = 0;
-        for (uint32_t i = 0; i < SIM_SCORE_PARTS; i++) {
-            score->part[i] = (int64_t)message.field[first + i] - 1;
-            const bool is_said = i == 0 || score->part[i] > 0; /* parts that are not used are 0 */
-            score->count = is_said ? i + 1 : score->count;
-        }
+    const struct cv_message *message = payload_decode(w, payload, &w->messages.leaving);
+    if (place->owner != CV_FIELDS_MAX && message->field[place->owner] != from) {
+        return;
     }
-    free(word);
+    if (w->history.score == NULL) {
+        w->history.score = cv__allocate(w->node_count, sizeof *w->history.score);
+    }
+    struct sim_score *score = &w->history.score[from - 1];
+    score->count = 0;
+    for (uint32_t i = 0; i < SIM_SCORE_PARTS; i++) {
+        score->part[i] = (int64_t)message->field[place->first + i] - 1;
+        const bool is_said = i == 0 || score->part[i] > 0; /* parts that are not used are 0 */
+        score->count = is_said ? i + 1 : score->count;
+    }
 }
 
 static void send_one(struct sim_world *w, cv_id from, cv_id to, uint32_t payload)
 {
     const uint32_t type = w->messages.payload[payload].type;
     count_message(w, &w->messages.payload[payload]);
-    note_send(w, from, to, &w->messages.payload[payload]);
+    note_send(w, from, to, payload);
     int64_t delay_ns[2];
     switch (sim_network_send(w->network, &w->net_rng, from, to, delay_ns)) {
     case SIM_FATE_UNREACHABLE:
@@ -217,7 +222,7 @@ void sim_message_send(struct sim_world *w, cv_id from, uint32_t payload, cv_id f
                       bool to_self)
 {
     last = last < w->node_count ? last : w->node_count;
-    note_score(w, from, &w->messages.payload[payload]);
+    note_score(w, from, payload);
     for (cv_id to = first; to <= last; to++) {
         if (to != from) {
             send_one(w, from, to, payload);
@@ -268,7 +273,7 @@ static bool waits_for_turn(struct sim_world *w, uint32_t index)
 
 void sim_message_deliver(struct sim_world *w, uint32_t index)
 {
-    /* Both may move once the core sends something; the bytes do not. */
+    /* Both may move once the core sends something. */
     const struct sim_flight *f = &w->messages.flight[index];
     const struct sim_payload *p = &w->messages.payload[f->payload];
     struct sim_node *n = sim_node_of(w, f->to);
@@ -293,9 +298,10 @@ void sim_message_deliver(struct sim_world *w, uint32_t index)
         .kind = CV_EVENT_MESSAGE,
         .peer = w->protocol->is_anonymous ? CV_ID_NONE : f->from,
         .delay_ns_max = bound_ns,
+        .message =
+            payload_decode(w, f->payload, &w->messages.arriving[f->payload % SIM_DECODED_COUNT]),
     };
-    cv__node_message(&n->host, sim_node_host(n), &event, p->bytes, p->byte_count);
-    CV_ASSERT(w->host.counts.malformed == 0); /* it was encoded, and the network damages nothing */
+    cv__node_decoded_message(&n->host, sim_node_host(n), &event);
     flight_free(w, index);
 }
 
@@ -307,11 +313,27 @@ void sim_message_drop_backlog(struct sim_world *w, struct sim_node *n)
     n->backlog_count = 0;
 }
 
-void sim_messages_init(struct sim_messages *m, size_t message_bytes_max)
+static void decoded_init(struct sim_decoded *decoded, uint32_t node_count)
 {
+    decoded->payload = NONE;
+    decoded->word = cv__allocate(cv_message_words_max(node_count), sizeof *decoded->word);
+}
+
+void sim_messages_init(struct sim_messages *m, const struct cv_protocol *protocol,
+                       uint32_t node_count)
+{
+    CV_ASSERT(protocol->message_count <= SIM_TYPES_MAX);
     m->payload_free = NONE;
     m->flight_free = NONE;
-    m->encoded = cv__allocate(message_bytes_max, 1);
+    m->encoded = cv__allocate(cv_message_bytes_max(protocol, node_count), 1);
+    for (uint32_t i = 0; i < SIM_DECODED_COUNT; i++) {
+        decoded_init(&m->arriving[i], node_count);
+    }
+    decoded_init(&m->leaving, node_count);
+    for (uint32_t i = 0; i < protocol->message_count; i++) {
+        m->score_place[i].first = scalar_find(&protocol->messages[i], "score_1");
+        m->score_place[i].owner = scalar_find(&protocol->messages[i], "id");
+    }
 }
 
 void sim_messages_fini(struct sim_messages *m)
@@ -319,6 +341,10 @@ void sim_messages_fini(struct sim_messages *m)
     for (uint32_t i = 0; i < m->payload_count; i++) {
         free(m->payload[i].bytes);
     }
+    for (uint32_t i = 0; i < SIM_DECODED_COUNT; i++) {
+        free(m->arriving[i].word);
+    }
+    free(m->leaving.word);
     free(m->payload);
     free(m->flight);
     free(m->encoded);

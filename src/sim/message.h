@@ -29,12 +29,33 @@ struct sim_flight {
     struct cv_stamp stamp;
 };
 
+/* What a payload says. */
+struct sim_decoded {
+    uint32_t payload; /* UINT32_MAX: none */
+    struct cv_message message;
+    uint64_t *word; /* what its lists point to */
+};
+
+#define SIM_DECODED_COUNT 8u
+
+/* Where a message type says the score of a node, among its scalars; CV_FIELDS_MAX: nowhere. */
+struct sim_score_place {
+    uint32_t first;
+    uint32_t owner; /* whose score it is; CV_FIELDS_MAX: the sender's */
+};
+
 struct sim_messages {
     struct sim_payload *payload;
     uint32_t payload_count, payload_capacity, payload_free;
     struct sim_flight *flight;
     uint32_t flight_count, flight_capacity, flight_free;
     uint8_t *encoded;
+    /* A message to many is decoded once, as a rule: they all receive it within moments. By payload,
+     * modulo their count. One that is sent has a place of its own, because the one that is being
+     * delivered is lent to a core meanwhile. */
+    struct sim_decoded arriving[SIM_DECODED_COUNT];
+    struct sim_decoded leaving;
+    struct sim_score_place score_place[SIM_TYPES_MAX];
 
     uint64_t count, byte_count, lost_count; /* sent, to each receiver; of these, lost */
     uint64_t late_count; /* took longer than the protocol assumes, if it assumes a bound */
@@ -42,7 +63,8 @@ struct sim_messages {
     uint64_t count_by_type[SIM_TYPES_MAX];
 };
 
-void sim_messages_init(struct sim_messages *messages, size_t message_bytes_max);
+void sim_messages_init(struct sim_messages *messages, const struct cv_protocol *protocol,
+                       uint32_t node_count);
 void sim_messages_fini(struct sim_messages *messages);
 
 /* A payload with one reference: of a message, or of any bytes. */

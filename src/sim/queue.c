@@ -1,4 +1,4 @@
-/* src/sim/queue.c - what happens next: a heap of instants. */
+/* src/sim/queue.c - what happens next: instants in their order; see queue.h. */
 #include "sim/queue.h"
 
 #include "base/memory.h"
@@ -7,6 +7,8 @@
 #include <stdlib.h>
 
 #define CHILDREN 4u
+#define NEAR_NS \
+    INT64_C(1000000000) /* longer than nearly all timers that are armed again and again */
 
 static __int128 key(const struct sim_queue_entry *e)
 {
@@ -19,27 +21,22 @@ static bool is_before(const struct sim_queue_entry *a, const struct sim_queue_en
     return key(a) < key(b);
 }
 
-void sim_queue_fini(struct sim_queue *queue)
+/* Inline, as is the next: each message goes through both. */
+static inline void heap_push(struct sim_heap *heap, const struct sim_queue_entry *entry)
 {
-    free(queue->entry);
-}
-
-void sim_queue_push(struct sim_queue *queue, int64_t at_ns, uint32_t kind, uint32_t ref)
-{
-    if (queue->count == queue->capacity) {
-        queue->entry = cv__grow(queue->entry, &queue->capacity, queue->count, sizeof *queue->entry);
+    if (heap->count == heap->capacity) {
+        heap->entry = cv__grow(heap->entry, &heap->capacity, heap->count, sizeof *heap->entry);
     }
-    const struct sim_queue_entry entry = {at_ns, queue->number++, kind, ref};
-    uint32_t at = queue->count++;
+    uint32_t at = heap->count++;
     while (at > 0) {
         const uint32_t parent = (at - 1) / CHILDREN;
-        if (!is_before(&entry, &queue->entry[parent])) {
+        if (!is_before(entry, &heap->entry[parent])) {
             break;
         }
-        queue->entry[at] = queue->entry[parent];
+        heap->entry[at] = heap->entry[parent];
         at = parent;
     }
-    queue->entry[at] = entry;
+    heap->entry[at] = *entry;
 }
 
 /* The earliest of up to four entries from `first` on. Most nodes have four: two pairs, then one. */
@@ -57,13 +54,13 @@ static uint32_t least_child(const struct sim_queue_entry *entry, uint32_t first,
     return least;
 }
 
-struct sim_queue_entry sim_queue_pop(struct sim_queue *queue)
+/* Takes out the first. */
+static inline void heap_pop(struct sim_heap *heap)
 {
-    CV_ASSERT(queue->count > 0);
-    struct sim_queue_entry *entry = queue->entry;
-    const struct sim_queue_entry top = entry[0];
-    const struct sim_queue_entry last = entry[--queue->count];
-    const uint32_t count = queue->count;
+    CV_ASSERT(heap->count > 0);
+    struct sim_queue_entry *entry = heap->entry;
+    const struct sim_queue_entry last = entry[--heap->count];
+    const uint32_t count = heap->count;
     uint32_t at = 0;
     for (uint32_t first = 1; first < count; first = at * CHILDREN + 1) {
         const uint32_t least = least_child(entry, first, count);
@@ -74,5 +71,50 @@ struct sim_queue_entry sim_queue_pop(struct sim_queue *queue)
         at = least;
     }
     entry[at] = last;
+}
+
+void sim_queue_fini(struct sim_queue *queue)
+{
+    free(queue->near.entry);
+    free(queue->far.entry);
+}
+
+/* From here on, near is what is due in the moments after this instant. */
+static void look_ahead(struct sim_queue *queue, int64_t from_ns)
+{
+    CV_ASSERT(queue->near.count == 0);
+    queue->far_ns = from_ns < INT64_MAX - NEAR_NS ? from_ns + NEAR_NS : INT64_MAX;
+}
+
+/* The first one comes in any case: it may be due at the end of time. */
+static void __attribute__((noinline)) refill(struct sim_queue *queue)
+{
+    look_ahead(queue, queue->far.entry[0].at_ns);
+    do {
+        const struct sim_queue_entry entry = queue->far.entry[0];
+        heap_pop(&queue->far);
+        heap_push(&queue->near, &entry);
+    } while (queue->far.count > 0 && queue->far.entry[0].at_ns < queue->far_ns);
+}
+
+void sim_queue_push(struct sim_queue *queue, int64_t at_ns, uint32_t kind, uint32_t ref)
+{
+    const struct sim_queue_entry entry = {at_ns, queue->number++, kind, ref};
+    if (queue->near.count == 0) {
+        CV_ASSERT(queue->far.count == 0);
+        look_ahead(queue, at_ns);
+    }
+    const bool is_near = at_ns < queue->far_ns || queue->near.count == 0;
+    heap_push(is_near ? &queue->near : &queue->far, &entry);
+}
+
+struct sim_queue_entry sim_queue_pop(struct sim_queue *queue)
+{
+    CV_ASSERT(queue->near.count > 0);
+    const struct sim_queue_entry top = queue->near.entry[0];
+    heap_pop(&queue->near);
+    if (queue->near.count == 0 && queue->far.count > 0) {
+        refill(queue);
+    }
     return top;
 }

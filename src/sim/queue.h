@@ -1,7 +1,9 @@
-/* src/sim/queue.h - what happens next: a heap of instants.
+/* src/sim/queue.h - what happens next: instants in their order.
  *
  * Equal times come out in the order they went in, which is what makes a run replay to the byte.
- * Four children a node: fewer cache misses than two. Memory: 24 bytes an entry, linear. */
+ * Two heaps: messages and timers come within moments, faults are known for hours ahead, and what is
+ * far off need not be passed by for each message. Four children a node: fewer cache misses than
+ * two. Memory: 24 bytes an entry, linear. */
 #ifndef CV_SIM_QUEUE_H
 #define CV_SIM_QUEUE_H
 
@@ -15,9 +17,15 @@ struct sim_queue_entry {
     uint32_t ref;
 };
 
-struct sim_queue {
+struct sim_heap {
     struct sim_queue_entry *entry;
     uint32_t count, capacity;
+};
+
+/* Invariants: nothing of `far` comes before anything of `near`, which is empty only if both are. */
+struct sim_queue {
+    struct sim_heap near, far;
+    int64_t far_ns; /* what is due then or later goes to `far` */
     uint64_t number;
 };
 
@@ -26,5 +34,16 @@ void sim_queue_fini(struct sim_queue *queue);
 /* A zeroed queue is empty. Aborts the process if memory runs out: there is no run without it. */
 void sim_queue_push(struct sim_queue *queue, int64_t at_ns, uint32_t kind, uint32_t ref);
 struct sim_queue_entry sim_queue_pop(struct sim_queue *queue);
+
+static inline uint32_t sim_queue_count(const struct sim_queue *queue)
+{
+    return queue->near.count + queue->far.count;
+}
+
+/* When the next entry is due; INT64_MAX: there is none. */
+static inline int64_t sim_queue_next_ns(const struct sim_queue *queue)
+{
+    return queue->near.count > 0 ? queue->near.entry[0].at_ns : INT64_MAX;
+}
 
 #endif

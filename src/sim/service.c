@@ -488,9 +488,7 @@ static void step(struct sim_service *s)
 /* When something happens next, here or in the world. */
 static int64_t next_ns(const struct sim_service *s)
 {
-    const struct sim_queue *queue = &s->world->queue;
-    int64_t ns = queue->count > 0 ? queue->entry[0].at_ns : NEVER;
-    ns = cv__min64(ns, s->report_ns);
+    int64_t ns = cv__min64(sim_queue_next_ns(&s->world->queue), s->report_ns);
     for (uint32_t site = 1; site <= s->site_count; site++) {
         ns = cv__min64(ns, s->next_ns[site]);
     }

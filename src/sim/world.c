@@ -118,7 +118,7 @@ static void run_events(void *context)
     const struct stretch *stretch = context;
     struct sim_world *w = stretch->world;
     const int64_t until_ns = stretch->until_ns;
-    while (!w->is_over && w->queue.count > 0 && w->queue.entry[0].at_ns <= until_ns) {
+    while (!w->is_over && w->queue.near.count > 0 && sim_queue_next_ns(&w->queue) <= until_ns) {
         const struct sim_queue_entry entry = sim_queue_pop(&w->queue);
         if (entry.at_ns > w->now_ns) {
             if (w->scenario->expect_count > 0) {
@@ -262,7 +262,6 @@ struct sim_world *sim_world_new(const struct sim_scenario *scenario, uint64_t se
     w->options = *options;
     w->seed = seed;
     w->node_count = scenario->node_count;
-    CV_ASSERT(w->protocol->message_count <= SIM_TYPES_MAX);
     sim_rng_init(&w->net_rng, seed, STREAM_NETWORK);
     sim_rng_init(&w->timer_rng, seed, STREAM_TIMERS);
     sim_rng_init(&w->fault_rng, seed, STREAM_FAULTS);
@@ -278,7 +277,7 @@ struct sim_world *sim_world_new(const struct sim_scenario *scenario, uint64_t se
     if (options->trace != NULL || options->observe != NULL || options->takes_notes) {
         w->effects.note = cv__allocate(CV_NOTES_MAX, sizeof *w->effects.note);
     }
-    sim_messages_init(&w->messages, cv_message_bytes_max(w->protocol, w->node_count));
+    sim_messages_init(&w->messages, w->protocol, w->node_count);
     w->calls = sim_node_calls;
     if (w->effects.note == NULL) {
         w->calls.stepped = NULL; /* which is for notes */
@@ -288,7 +287,6 @@ struct sim_world *sim_world_new(const struct sim_scenario *scenario, uint64_t se
         .protocol = w->protocol,
         .member_count = w->node_count,
         .out = &w->effects,
-        .decoded_word = cv__allocate(cv_message_words_max(w->node_count), sizeof(uint64_t)),
     };
     w->expect_seen = cv__allocate(scenario->expect_count, sizeof *w->expect_seen);
     w->expect_result = cv__allocate(scenario->expect_count, sizeof *w->expect_result);
@@ -330,7 +328,6 @@ void sim_world_free(struct sim_world *w)
     free(w->effects.item);
     free(w->effects.word);
     free(w->effects.note);
-    free(w->host.decoded_word);
     sim_messages_fini(&w->messages);
     sim_history_fini(&w->history);
     free(w->expect_seen);

@@ -14,7 +14,7 @@ static void returns_the_earliest_first(void **unused)
     for (uint32_t i = 0; i < COUNT_OF(sorted); i++) {
         assert_int_equal(sim_queue_pop(&queue).at_ns, sorted[i]);
     }
-    assert_int_equal(queue.count, 0);
+    assert_int_equal(sim_queue_count(&queue), 0);
     sim_queue_fini(&queue);
 }
 
@@ -52,7 +52,7 @@ static void never_goes_back_while_it_is_used(void **unused)
     uint32_t pushed = 0;
     uint32_t popped = 0;
     for (uint32_t i = 0; i < test_scale(100000); i++) {
-        const uint32_t count = queue.count == 0 ? 1 : test_random_below(&seed, 3);
+        const uint32_t count = sim_queue_count(&queue) == 0 ? 1 : test_random_below(&seed, 3);
         for (uint32_t j = 0; j < count; j++) {
             sim_queue_push(&queue, now_ns + test_random_below(&seed, 20), 0, 0);
             pushed++;
@@ -66,7 +66,7 @@ static void never_goes_back_while_it_is_used(void **unused)
         now_ns = entry.at_ns;
         number = entry.number;
     }
-    assert_int_equal(queue.count, pushed - popped);
+    assert_int_equal(sim_queue_count(&queue), pushed - popped);
     sim_queue_fini(&queue);
 }
 
