@@ -9,6 +9,7 @@
 #include "core/options.h"
 #include "core/text.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -445,6 +446,35 @@ static bool has(uint32_t seen, uint32_t key)
     return (seen & BIT(key)) != 0;
 }
 
+/* Of an address in digits: 4 or 6; 0: a name, which is looked up later. */
+static uint32_t ip_version(const char *host)
+{
+    struct in_addr four;
+    if (strchr(host, ':') != NULL) {
+        return 6;
+    }
+    return inet_pton(AF_INET, host, &four) == 1 ? 4 : 0;
+}
+
+/* A member has one socket, and that reaches addresses of its own kind only. */
+static void check_ip_versions(struct reading *r)
+{
+    const struct cv_cluster_member *first = NULL;
+    for (uint32_t i = 0; i < r->cluster->member_count; i++) {
+        const struct cv_cluster_member *m = &r->cluster->member[i];
+        const uint32_t version = ip_version(m->host);
+        if (version != 0 && first == NULL) {
+            first = m;
+        } else if (version != 0 && version != ip_version(first->host)) {
+            mistake(r, m->line,
+                    "member '%s' has an IPv%u address and '%s' an IPv%u one: all must be of one "
+                    "kind",
+                    first->name, ip_version(first->host), m->name, version);
+            return;
+        }
+    }
+}
+
 static void check_member(struct reading *r, uint32_t index)
 {
     const struct cv_cluster *c = r->cluster;
@@ -546,6 +576,7 @@ static void check_whole(struct reading *r)
     for (uint32_t i = 0; i < c->member_count; i++) {
         check_member(r, i);
     }
+    check_ip_versions(r);
     qsort(c->member, c->member_count, sizeof c->member[0], by_id);
     if (!has(r->cluster_seen, KEY_PROTOCOL)) {
         set_protocol(r, "pole");

@@ -120,6 +120,22 @@ class Proxy(threading.Thread):
 
 
 
+class Version6:
+    """Members that know each other by addresses of IPv6. To a test it is like a Proxy that does nothing."""
+
+    def __init__(self, members):
+        self.members = members
+
+    def address(self, _, j):
+        return f"[::1]:{self.members[j]}"
+
+    def inside(self, name):  # pylint: disable=unused-argument
+        return []
+
+    def close(self):
+        pass
+
+
 class Wan:
     """A namespace for each member, and the switch of src/lab/wan.c between them: delays, loses and cuts. To a
     test it is like a Proxy."""

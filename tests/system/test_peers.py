@@ -15,7 +15,8 @@ import time
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 from peer_cluster import (  # pylint: disable=wrong-import-position
-    CONCLAVE, PACE, PATIENCE_S, QUICK, STEADY, Cluster, Proxy, ask, check, random_faults, run, running, until)
+    CONCLAVE, PACE, PATIENCE_S, QUICK, STEADY, Cluster, Proxy, Skipped, Version6, ask, check, random_faults, run,
+    running, until)
 
 
 # ---- the tests ------------------------------------------------------------------------------------
@@ -149,6 +150,20 @@ def what_could_make_two_leaders_does_not_start():
     refused = subprocess.run([CONCLAVE, "elect", "e", "--via", f"peers:{cluster.file('a')}", "--node", "x"],
                              capture_output=True, text=True)
     check(refused.stderr, "unknown member 'x'; known: a, b, c" in refused.stderr)
+    cluster.close()
+
+
+def members_have_addresses_of_ipv6():
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as s:
+        try:
+            s.bind(("::1", 0))
+        except OSError as why:
+            raise Skipped(f"no IPv6 here: {why}") from why
+    cluster = Cluster(3, Version6, options=QUICK)
+    cluster.start()
+    leader, token = cluster.agree()
+    cluster.end(leader)
+    cluster.agree(cluster.others(leader), token)
     cluster.close()
 
 
@@ -314,6 +329,7 @@ TESTS = [
     killed_leader_is_replaced_before_its_lease_is_over,
     member_without_its_state_joins_anew_above_all_tokens,
     what_could_make_two_leaders_does_not_start,
+    members_have_addresses_of_ipv6,
     five_members_lose_messages_and_each_other,
     random_faults_never_make_two_leaders,
     flood_moves_no_leader,

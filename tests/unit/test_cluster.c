@@ -11,9 +11,9 @@
 #define HEAD                     \
     "[cluster]\nname = orders\n" \
     "generation = 2\nkey = a.key\nstate = /var/lib/x\n" /* lines 1 to 5 */
-#define MEMBERS                                      \
-    "[member a]\nid = 1\naddress = 10.0.0.1:7100\n"  \
-    "[member b]\nid = 2\naddress = [fd00::2]:7100\n" \
+#define MEMBERS                                     \
+    "[member a]\nid = 1\naddress = 10.0.0.1:7100\n" \
+    "[member b]\nid = 2\naddress = 10.0.0.2:7100\n" \
     "[member c]\nid = 3\naddress = c.example:7100\n"
 
 struct said {
@@ -65,7 +65,7 @@ static void file_says_who_and_how(void **unused)
            "[options]\n  heartbeat = 20ms\noracle = preference\n" /* indented is fine */
            "[member b]\nid=2\naddress=[fd00::2]:7100\nsite = north\n\n# the third\n"
            "[member c]\r\nid = 3\r\naddress = c.example:7101\r\npreference = 9\r\n"
-           "[member a]\nid = 1\naddress = 10.0.0.1:7100\npreference = 7",
+           "[member a]\nid = 1\naddress = [fd00::1]:7100\npreference = 7",
            &c);
     assert_string_equal(c.name, "orders");
     assert_int_equal(c.generation, 2);
@@ -134,6 +134,9 @@ static void each_mistake_is_one_line(void **unused)
     refuse(HEAD MEMBERS "[member d]\n", "15: [member d] is empty\n"
                                         "15: the id of member 'd' is missing\n"
                                         "15: the address of member 'd' is missing\n");
+    refuse(HEAD "[member a]\nid = 1\naddress = a.example:1\n[member b]\nid = 2\n"
+                "address = 10.0.0.1:1\n[member c]\nid = 3\naddress = [fd00::1]:1\n",
+           "12: member 'b' has an IPv4 address and 'c' an IPv6 one: all must be of one kind\n");
     refuse(HEAD "name = y\n" MEMBERS, "6: 'name' is given twice in [cluster]\n");
     refuse(HEAD "protocol = pol\n" MEMBERS, "6: unknown protocol 'pol'; did you mean 'pole'?\n");
     refuse("", "0: name of [cluster] is missing\n0: generation of [cluster] is missing\n"
