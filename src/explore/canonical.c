@@ -155,6 +155,10 @@ void explore_canonical_order(const struct explore_model *model, struct explore_w
     CV_ASSERT(model->message_bytes <= sizeof moving);
     for (uint32_t i = 1; i < w->h.message_count; i++) {
         uint32_t at = i;
+        if (compare_messages(model, explore_message_at(model, w, i - 1),
+                             explore_message_at(model, w, i)) <= 0) {
+            continue; /* as most are */
+        }
         memcpy(moving, explore_message_at(model, w, i), model->message_bytes);
         while (at > 0 && compare_messages(model, explore_message_at(model, w, at - 1),
                                           (const struct explore_message *)moving) > 0) {

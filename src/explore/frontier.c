@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "core/assert.h"
+#include "explore/pack.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,9 +59,9 @@ void explore_fifo_push(struct explore_fifo *fifo, uint32_t id, const uint8_t *by
 {
     const uint32_t head[2] = {id, (uint32_t)count};
     const size_t needed = sizeof head + count;
-    CV_ASSERT(needed <= EXPLORE_CHUNK_BYTES);
-    if (fifo->last == NULL || fifo->last->bytes == NULL ||
-        fifo->last->end + needed > EXPLORE_CHUNK_BYTES) {
+    const size_t room = EXPLORE_CHUNK_BYTES - EXPLORE_PACK_SLACK;
+    CV_ASSERT(needed <= room);
+    if (fifo->last == NULL || fifo->last->bytes == NULL || fifo->last->end + needed > room) {
         append(fifo, chunk_new());
     }
     struct explore_chunk *chunk = fifo->last;

@@ -1,122 +1,286 @@
-/* src/explore/pack.c - worlds in few bytes; see pack.h. */
+/* src/explore/pack.c - worlds in few bytes; see pack.h.
+ *
+ * A packed world: how many bytes each part has, two bytes each; then the parts; then the messages,
+ * to the end. A part lists its words that differ from the first world's: how many were skipped (255:
+ * two bytes follow that say it), a tag, the value in as many bytes as it needs. The tag's low four
+ * bits say what the value is, 0 a number, 1 to 8 the distance to what that clock shows now; the high
+ * ones how many bytes it has. Values are written and read eight bytes at a time. */
 #include "explore/pack.h"
 
 #include <string.h>
 
-/* The low four bits of a value say what the rest is: 0 a number, 1 to 8 the distance to what that
- * clock shows now, 15 eight bytes follow. */
-enum { PACK_NUMBER = 0, PACK_WHOLE = 15 };
+#define PARTS_MAX (1 + EXPLORE_NODES_MAX)
+#define FAR_SKIP 255u
+#define KNOWN_NEAR 3u /* messages keep their order, and few are gone at a time */
 
-static uint8_t *put(uint8_t *at, uint64_t value)
+/* A part of a world: the header with what is judged, then each node. */
+struct part {
+    size_t at, count; /* words */
+};
+
+static uint32_t part_count(const struct explore_model *model)
 {
-    while (value >= 0x80) {
-        *at++ = (uint8_t)(value | 0x80);
-        value >>= 7;
-    }
-    *at++ = (uint8_t)value;
-    return at;
+    return 1 + model->node_count;
 }
 
-static const uint8_t *get(const uint8_t *at, uint64_t *ret_value)
+static struct part part_at(const struct explore_model *model, uint32_t index)
 {
-    *ret_value = 0;
-    for (uint32_t shift = 0;; shift += 7) {
-        *ret_value |= (uint64_t)(*at & 0x7f) << shift;
-        if ((*at++ & 0x80) == 0) {
-            return at;
-        }
+    const size_t head = sizeof(struct explore_world) + model->properties.block_bytes;
+    if (index == 0) {
+        return (struct part){0, head / sizeof(uint64_t)};
     }
+    return (struct part){(head + (index - 1) * model->node_bytes) / sizeof(uint64_t),
+                         model->node_bytes / sizeof(uint64_t)};
 }
 
-static uint8_t *put_word(uint8_t *at, uint64_t word)
+static size_t prefix_bytes(const struct explore_model *model)
+{
+    return part_count(model) * sizeof(uint16_t);
+}
+
+static uint32_t length_at(const uint8_t *packed, uint32_t part)
+{
+    uint16_t length;
+    memcpy(&length, packed + part * sizeof length, sizeof length);
+    return length;
+}
+
+/* ---- Words ----------------------------------------------------------------------------------- */
+
+static uint8_t *put_word(uint8_t *at, size_t skipped, uint64_t word)
 {
     uint32_t clock;
+    uint64_t value = word;
+    uint32_t kind = 0;
     if (explore_is_instant(word, &clock)) {
         const int64_t ahead = (int64_t)word - explore_now_ns(clock);
-        const uint64_t folded = ahead < 0 ? (uint64_t)-ahead << 1 | 1 : (uint64_t)ahead << 1;
-        return put(at, folded << 4 | (clock + 1));
+        value = (uint64_t)ahead << 1 ^ (uint64_t)(ahead >> 63);
+        kind = clock + 1;
     }
-    if (word >> 60 != 0) {
-        *at = PACK_WHOLE;
-        memcpy(at + 1, &word, sizeof word);
-        return at + 1 + sizeof word;
-    }
-    return put(at, word << 4 | PACK_NUMBER);
-}
-
-static const uint8_t *get_word(const uint8_t *at, uint64_t *ret_word)
-{
-    if (*at == PACK_WHOLE) {
-        memcpy(ret_word, at + 1, sizeof *ret_word);
-        return at + 1 + sizeof *ret_word;
-    }
-    uint64_t value;
-    at = get(at, &value);
-    const uint32_t kind = value & 15;
-    value >>= 4;
-    if (kind == PACK_NUMBER) {
-        *ret_word = value;
+    if (skipped < FAR_SKIP) {
+        *at++ = (uint8_t)skipped;
     } else {
-        const int64_t ahead = (value & 1) != 0 ? -(int64_t)(value >> 1) : (int64_t)(value >> 1);
-        *ret_word = (uint64_t)(explore_now_ns(kind - 1) + ahead);
+        const uint16_t far = (uint16_t)skipped;
+        *at++ = FAR_SKIP;
+        memcpy(at, &far, sizeof far);
+        at += sizeof far;
     }
-    return at;
+    const uint32_t bytes = value != 0 ? (71 - (uint32_t)__builtin_clzll(value)) / 8 : 0;
+    *at++ = (uint8_t)(bytes << 4 | kind);
+    memcpy(at, &value, sizeof value);
+    return at + bytes;
 }
 
-size_t explore_pack_bytes_max(const struct explore_model *model)
+/* Words in bytes; what they are skipped from is already there. */
+static void get_words(const uint8_t *at, const uint8_t *end, uint64_t *word)
 {
-    return 16 + explore_words_max(model) * 20; /* ten bytes for each of the two numbers */
+    static const uint64_t mask[9] = {0,          0xff,         0xffff,         0xffffff,
+                                     0xffffffff, 0xffffffffff, 0xffffffffffff, 0xffffffffffffff,
+                                     UINT64_MAX};
+    while (at < end) {
+        size_t skipped = *at++;
+        if (skipped == FAR_SKIP) {
+            uint16_t far;
+            memcpy(&far, at, sizeof far);
+            skipped = far;
+            at += sizeof far;
+        }
+        const uint32_t kind = *at & 15u;
+        const uint32_t bytes = *at++ >> 4;
+        uint64_t value;
+        memcpy(&value, at, sizeof value);
+        value &= mask[bytes];
+        at += bytes;
+        word += skipped;
+        *word++ =
+            kind == 0 ? value : (uint64_t)explore_now_ns(kind - 1) + (value >> 1 ^ -(value & 1));
+    }
 }
 
-uint32_t explore_words_max(const struct explore_model *model)
-{
-    return (uint32_t)((model->fixed_bytes + EXPLORE_MESSAGES_MAX * model->message_bytes) /
-                      sizeof(uint64_t));
-}
+typedef uint64_t two_words __attribute__((vector_size(16), aligned(8), may_alias));
 
 /* Which of eight words differ, as bits. */
 static inline uint32_t differing(const uint64_t *word, const uint64_t *same)
 {
+    const two_words *a = (const two_words *)word;
+    const two_words *b = (const two_words *)same;
+    const two_words any = (a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]);
     uint32_t bits = 0;
-    for (uint32_t i = 0; i < 8; i++) {
+    for (uint32_t i = 0; (any[0] | any[1]) != 0 && i < 8; i++) {
         bits |= (uint32_t)(word[i] != same[i]) << i;
     }
     return bits;
 }
 
 /* Eight words at a time: most are as at the beginning. */
-static uint32_t compare(const uint64_t *word, const uint64_t *same, uint32_t count, uint32_t first,
-                        uint16_t *ret_place)
+static uint8_t *put_words(uint8_t *at, const uint64_t *word, const uint64_t *same, size_t count)
 {
-    uint32_t found = 0;
-    uint32_t i = 0;
+    size_t next = 0;
+    size_t i = 0;
     for (; i + 8 <= count; i += 8) {
         for (uint32_t bits = differing(word + i, same + i); bits != 0; bits &= bits - 1) {
-            ret_place[found++] = (uint16_t)(first + i + (uint32_t)__builtin_ctz(bits));
+            const size_t place = i + (uint32_t)__builtin_ctz(bits);
+            at = put_word(at, place - next, word[place]);
+            next = place + 1;
         }
     }
     for (; i < count; i++) {
-        ret_place[found] = (uint16_t)(first + i);
-        found += word[i] != same[i];
+        if (word[i] != same[i]) {
+            at = put_word(at, i - next, word[i]);
+            next = i + 1;
+        }
     }
-    return found;
+    return at;
 }
 
-uint32_t explore_differences(const struct explore_model *model, const struct explore_world *first,
-                             const struct explore_world *world, uint16_t *ret_place)
+/* ---- Worlds ---------------------------------------------------------------------------------- */
+
+size_t explore_pack_bytes_max(const struct explore_model *model)
+{
+    const size_t bytes = model->fixed_bytes + EXPLORE_MESSAGES_MAX * model->message_bytes;
+    return PARTS_MAX * sizeof(uint16_t) + bytes / sizeof(uint64_t) * 12 + EXPLORE_PACK_SLACK;
+}
+
+/* Messages of another world and their packed bytes; those of `at` are the first that are left. */
+struct known_messages {
+    const struct explore_message *m;
+    uint32_t left;
+    const uint8_t *at;
+};
+
+/* The packed bytes of a message that is among the next known ones; NULL: it is not. */
+static const uint8_t *find_known(const struct explore_model *model, struct known_messages *known,
+                                 const struct explore_message *m)
+{
+    struct known_messages k = *known;
+    for (uint32_t i = 0; i < KNOWN_NEAR && k.left > 0; i++) {
+        const uint8_t *bytes = k.at;
+        const bool is_it = memcmp(k.m, m, model->message_bytes) == 0;
+        k.m = (const struct explore_message *)((const uint8_t *)k.m + model->message_bytes);
+        k.at += 1 + *k.at;
+        k.left--;
+        if (is_it) {
+            *known = k;
+            return bytes;
+        }
+    }
+    return NULL;
+}
+
+static uint8_t *put_messages(const struct explore_model *model, const struct explore_world *world,
+                             struct known_messages known, uint8_t *at)
 {
     static const uint64_t zero[64]; /* a message has fewer words */
-    const uint64_t *word = (const uint64_t *)world;
-    const uint32_t fixed = (uint32_t)(model->fixed_bytes / sizeof *word);
-    const uint32_t one = (uint32_t)(model->message_bytes / sizeof *word);
-    CV_ASSERT(one <= COUNT_OF(zero));
-    uint32_t count = compare(word, (const uint64_t *)first, fixed, 0, ret_place);
-    for (uint32_t i = 0; i < world->h.message_count; i++) {
-        const uint32_t at = fixed + i * one;
-        count += compare(word + at, zero, one, at, ret_place + count);
+    const size_t count = model->message_bytes / sizeof(uint64_t);
+    const uint64_t *word = (const uint64_t *)world + model->fixed_bytes / sizeof *word;
+    CV_ASSERT(count <= COUNT_OF(zero));
+    for (uint32_t i = 0; i < world->h.message_count; i++, word += count) {
+        const uint8_t *bytes = find_known(model, &known, (const struct explore_message *)word);
+        if (bytes != NULL) {
+            memcpy(at, bytes, 1u + *bytes);
+            at += 1 + *bytes;
+            continue;
+        }
+        uint8_t *length = at++;
+        at = put_words(at, word, zero, count);
+        CV_ASSERT(at - length - 1 <= UINT8_MAX);
+        *length = (uint8_t)(at - length - 1);
     }
-    return count;
+    return at;
 }
+
+size_t explore_pack(const struct explore_model *model, const struct explore_world *first,
+                    const struct explore_world *world, const struct explore_packed *like,
+                    uint8_t *ret_bytes, uint32_t *ret_same)
+{
+    uint8_t *at = ret_bytes + prefix_bytes(model);
+    const uint8_t *known = like->bytes != NULL ? like->bytes + prefix_bytes(model) : NULL;
+    *ret_same = 0;
+    for (uint32_t i = 0; i < part_count(model); i++) {
+        const struct part part = part_at(model, i);
+        const uint64_t *word = (const uint64_t *)world + part.at;
+        uint8_t *begin = at;
+        if (known != NULL &&
+            memcmp(word, (const uint64_t *)like->world + part.at, part.count * sizeof *word) == 0) {
+            const uint32_t length = length_at(like->bytes, i);
+            memcpy(at, known, length);
+            at += length;
+            *ret_same |= BIT(i);
+        } else {
+            at = put_words(at, word, (const uint64_t *)first + part.at, part.count);
+        }
+        known = known != NULL ? known + length_at(like->bytes, i) : NULL;
+        CV_ASSERT(at - begin <= UINT16_MAX);
+        const uint16_t length = (uint16_t)(at - begin);
+        memcpy(ret_bytes + i * sizeof length, &length, sizeof length);
+    }
+    struct known_messages messages = {0};
+    if (known != NULL) {
+        messages.m =
+            (const struct explore_message *)((const uint8_t *)like->world + model->fixed_bytes);
+        messages.left = like->world->h.message_count;
+        messages.at = known;
+    }
+    at = put_messages(model, world, messages, at);
+    return (size_t)(at - ret_bytes);
+}
+
+static bool is_same_blob(const uint8_t *a, const uint8_t *b, uint32_t length_a, uint32_t length_b)
+{
+    return length_a == length_b && memcmp(a, b, length_a) == 0;
+}
+
+static void get_messages(const struct explore_model *model, const uint8_t *at, const uint8_t *was,
+                         uint32_t was_count, struct explore_world *world)
+{
+    for (uint32_t i = 0; i < world->h.message_count; i++) {
+        struct explore_message *m = explore_message_at(model, world, i);
+        const uint32_t length = *at++;
+        if (i >= was_count || !is_same_blob(at, was + 1, length, *was)) {
+            memset(m, 0, model->message_bytes);
+            get_words(at, at + length, (uint64_t *)m);
+        }
+        was += i < was_count ? 1u + *was : 0;
+        at += length;
+    }
+}
+
+void explore_unpack(const struct explore_model *model, const struct explore_world *first,
+                    const uint8_t *bytes, const uint8_t *was, struct explore_world *world)
+{
+    const uint8_t *at = bytes + prefix_bytes(model);
+    const uint8_t *was_at = was != NULL ? was + prefix_bytes(model) : NULL;
+    const uint32_t was_count = was != NULL ? world->h.message_count : 0;
+    for (uint32_t i = 0; i < part_count(model); i++) {
+        const struct part part = part_at(model, i);
+        const uint32_t length = length_at(bytes, i);
+        const uint32_t was_length = was != NULL ? length_at(was, i) : 0;
+        if (was == NULL || !is_same_blob(at, was_at, length, was_length)) {
+            uint64_t *word = (uint64_t *)world + part.at;
+            memcpy(word, (const uint64_t *)first + part.at, part.count * sizeof *word);
+            get_words(at, at + length, word);
+        }
+        at += length;
+        was_at = was != NULL ? was_at + was_length : NULL;
+    }
+    get_messages(model, at, was_at, was_count, world);
+}
+
+void explore_unpack_parts(const struct explore_model *model, const struct explore_world *from,
+                          uint32_t same, struct explore_world *to)
+{
+    for (uint32_t i = 0; i < part_count(model); i++) {
+        const struct part part = part_at(model, i);
+        if ((same & BIT(i)) == 0) {
+            memcpy((uint64_t *)to + part.at, (const uint64_t *)from + part.at,
+                   part.count * sizeof(uint64_t));
+        }
+    }
+    memcpy((uint8_t *)to + model->fixed_bytes, (const uint8_t *)from + model->fixed_bytes,
+           from->h.message_count * model->message_bytes);
+}
+
+/* ---- Hashes ---------------------------------------------------------------------------------- */
 
 /* Both halves of the product: each bit of the result depends on every bit of both. */
 static uint64_t mix(uint64_t a, uint64_t b)
@@ -125,56 +289,20 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-uint64_t explore_hash(const struct explore_world *world, const uint16_t *place, uint32_t count)
+uint64_t explore_hash(const uint8_t *bytes, size_t count)
 {
-    const uint64_t *word = (const uint64_t *)world;
-    uint64_t a = UINT64_C(0xa0761d6478bd642f) ^ world->h.message_count;
+    uint64_t a = UINT64_C(0xa0761d6478bd642f);
     uint64_t b = UINT64_C(0xe7037ed1a0b428db) ^ count;
-    uint32_t i = 0;
-    for (; i + 2 <= count; i += 2) { /* two lanes, so that one product need not wait for another */
-        const uint64_t place_a = place[i] * UINT64_C(0x9e3779b97f4a7c15);
-        const uint64_t place_b = place[i + 1] * UINT64_C(0xc2b2ae3d27d4eb4f);
-        a = mix(a ^ word[place[i]], UINT64_C(0x8ebc6af09c88c6e3) + place_a);
-        b = mix(b ^ word[place[i + 1]], UINT64_C(0x589965cc75374cc3) + place_b);
+    uint64_t word[4];
+    size_t i = 0;
+    for (; i + sizeof word <= count; i += sizeof word) { /* two lanes, which need not wait */
+        memcpy(word, bytes + i, sizeof word);
+        a = mix(a ^ word[0], word[1] ^ UINT64_C(0x8ebc6af09c88c6e3));
+        b = mix(b ^ word[2], word[3] ^ UINT64_C(0x589965cc75374cc3));
     }
-    if (i < count) {
-        a = mix(a ^ word[place[i]] ^ place[i], UINT64_C(0x1d8e4e27c47d124f));
-    }
-    return mix(a ^ UINT64_C(0xeb44accab455d165), mix(b, UINT64_C(0x9e3779b97f4a7c15)) | 1);
-}
-
-size_t explore_pack(const struct explore_model *model, const struct explore_world *world,
-                    const uint16_t *place, uint32_t count, uint8_t *ret_bytes)
-{
-    const uint64_t *word = (const uint64_t *)world;
-    const uint32_t all = (uint32_t)(explore_world_bytes(model, world) / sizeof *word);
-    uint8_t *at = put(ret_bytes, all);
-    uint32_t next = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        at = put_word(put(at, place[i] - next), word[place[i]]);
-        next = place[i] + 1u;
-    }
-    at = put(at, all - next);
-    return (size_t)(at - ret_bytes);
-}
-
-void explore_unpack(const struct explore_model *model, const struct explore_world *first,
-                    const uint8_t *bytes, struct explore_world *ret_world)
-{
-    uint64_t *word = (uint64_t *)ret_world;
-    const size_t fixed = model->fixed_bytes / sizeof *word;
-    uint64_t count;
-    const uint8_t *at = get(bytes, &count);
-    memcpy(word, first, model->fixed_bytes);
-    memset(word + fixed, 0, (count - fixed) * sizeof *word);
-    for (uint64_t i = 0;;) {
-        uint64_t skipped;
-        at = get(at, &skipped);
-        i += skipped;
-        if (i == count) {
-            return;
-        }
-        CV_ASSERT(i < count);
-        at = get_word(at, &word[i++]);
-    }
+    memset(word, 0, sizeof word);
+    memcpy(word, bytes + i, count - i);
+    a = mix(a ^ word[0], word[1] ^ UINT64_C(0x1d8e4e27c47d124f));
+    b = mix(b ^ word[2], word[3] ^ UINT64_C(0xeb44accab455d165));
+    return mix(a ^ UINT64_C(0x9e3779b97f4a7c15), b ^ UINT64_C(0xc2b2ae3d27d4eb4f));
 }

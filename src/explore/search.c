@@ -38,8 +38,8 @@ struct worker {
     struct explore_model *model;
     struct explore_world *from, *to;
     struct explore_fifo next;
-    uint16_t *place;
     uint8_t *packed;
+    uint32_t same; /* these parts of `to` are as in `from` (pack.h) */
     pthread_t thread;
 };
 
@@ -158,37 +158,39 @@ static void look_around(struct worker *w)
 
 /* ---- Looking at worlds ----------------------------------------------------------------------- */
 
-/* A world that was reached and may go on. */
-static void meet(struct worker *w, uint32_t parent, uint32_t choice)
+/* A world that was reached and may go on; and the one that it came from, if there is one. */
+static void meet(struct worker *w, const struct explore_packed *like, uint32_t parent,
+                 uint32_t choice)
 {
     struct search *s = w->search;
-    const uint32_t count = explore_differences(w->model, s->first, w->to, w->place);
+    const size_t bytes = explore_pack(w->model, s->first, w->to, like, w->packed, &w->same);
     uint32_t id;
-    if (explore_visited_add(&s->s.visited, explore_hash(w->to, w->place, count), parent, choice,
-                            &id)) {
-        const size_t bytes = explore_pack(w->model, w->to, w->place, count, w->packed);
+    if (explore_visited_add(&s->s.visited, explore_hash(w->packed, bytes), parent, choice, &id)) {
         explore_fifo_push(&w->next, id, w->packed, bytes);
         (void)atomic_fetch_add(&s->waiting, 1);
     }
 }
 
-/* All that may happen in one world. */
-static void expand(struct worker *w, uint32_t id)
+/* All that may happen in one world, which is in `from`. */
+static void expand(struct worker *w, uint32_t id, const uint8_t *bytes)
 {
+    const struct explore_packed like = {w->from, bytes};
     struct explore_choice choice[EXPLORE_CHOICES_MAX];
     struct explore_model *model = w->model;
     const uint32_t count = explore_choices(model, w->from, choice);
+    w->same = 0;
     for (uint32_t i = 0; i < count; i++) {
         memset(&model->end, 0, offsetof(struct explore_end, detail) + 1);
         struct explore_world *to = w->to;
-        explore_world_copy(model, to, w->from);
+        explore_unpack_parts(model, w->from, w->same, to);
+        w->same = 0;
         const bool is_new = explore_do(model, to, &choice[i]);
         const bool goes_on =
             is_new && !model->end.is_broken && !model->end.is_bound && explore_settle(model, to);
         if (model->end.is_broken || model->end.is_bound) {
             note_end(w->search, &model->end, id, i);
         } else if (goes_on) {
-            meet(w, id, i);
+            meet(w, &like, id, i);
         }
     }
     (void)atomic_fetch_add(&w->search->transitions, count);
@@ -211,9 +213,11 @@ static void *work(void *argument)
     while (!s->is_stopping && (chunk = take(s)) != NULL) {
         uint32_t id;
         const uint8_t *bytes;
+        const uint8_t *was = NULL;
         while (!s->is_stopping && explore_chunk_next(chunk, &id, &bytes)) {
-            explore_unpack(w->model, s->first, bytes, w->from);
-            expand(w, id);
+            explore_unpack(w->model, s->first, bytes, was, w->from);
+            was = bytes;
+            expand(w, id, bytes);
             if (++looked % 32 == 0 || s->s.visited.count >= s->limits->states_max) {
                 look_around(w);
             }
@@ -245,7 +249,6 @@ static void worker_init(struct worker *w, struct search *s, struct explore_model
     }
     w->from = explore_world_new(model);
     w->to = explore_world_new(model);
-    w->place = cv__allocate(explore_words_max(model) + 1, sizeof *w->place);
     w->packed = cv__allocate(1, explore_pack_bytes_max(model));
 }
 
@@ -258,7 +261,6 @@ static void worker_fini(struct worker *w, bool is_first)
     explore_fifo_fini(&w->next);
     free(w->from);
     free(w->to);
-    free(w->place);
     free(w->packed);
 }
 
@@ -304,7 +306,7 @@ static void begin(struct search *s, struct worker *w)
         note_end(s, &model->end, EXPLORE_NO_WORLD, EXPLORE_NO_WORLD);
     } else if (goes_on && s->s.visited.count == 0) {
         explore_world_copy(model, w->to, s->first);
-        meet(w, EXPLORE_NO_WORLD, 0);
+        meet(w, &(struct explore_packed){0}, EXPLORE_NO_WORLD, 0);
         explore_fifo_join(&s->s.level, &w->next);
         s->waiting = 0;
     }
