@@ -225,6 +225,15 @@ void cv__peers_greet(struct cv_peers *p, cv_id to)
     peer_of(p, to)->must_greet = true;
 }
 
+bool cv__peers_has_items(const struct cv_peers *p)
+{
+    bool has_items = false;
+    for (uint32_t i = 0; i < p->setting.member_count; i++) {
+        has_items = has_items || p->peer[i].item_bytes > 0;
+    }
+    return has_items;
+}
+
 void cv__peers_flush(struct cv_peers *p, int64_t now_ns)
 {
     for (cv_id id = 1; id <= p->setting.member_count; id++) {

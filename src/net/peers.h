@@ -120,6 +120,8 @@ void cv__peers_add(struct cv_peers *peers, cv_id to, uint32_t kind, const uint8_
                    size_t byte_count, int64_t now_ns);
 /* The next frame to it is sent even without an item. */
 void cv__peers_greet(struct cv_peers *peers, cv_id to);
+/* Is there one that waits for cv__peers_flush()? */
+bool cv__peers_has_items(const struct cv_peers *peers);
 void cv__peers_flush(struct cv_peers *peers, int64_t now_ns);
 
 /* A frame that somebody else sends when this process is dead (cv__frame_seal_last()): some items,

@@ -109,17 +109,17 @@ bool cv__udp_send(int fd, const struct cv_udp_address *to, const uint8_t *bytes,
 
 uint32_t cv__udp_receive_many(int fd, struct cv_udp_datagram datagram[], uint32_t count)
 {
-    struct mmsghdr message[CV_UDP_DATAGRAMS_MAX] = {0};
+    struct mmsghdr message[CV_UDP_DATAGRAMS_MAX];
     struct iovec part[CV_UDP_DATAGRAMS_MAX];
     CV_ASSERT(count <= CV_UDP_DATAGRAMS_MAX);
     for (uint32_t i = 0; i < count; i++) {
         struct cv_udp_datagram *d = &datagram[i];
         memset(&d->from, 0, sizeof d->from);
         part[i] = (struct iovec){.iov_base = d->buffer, .iov_len = d->buffer_bytes};
-        message[i].msg_hdr = (struct msghdr){.msg_name = &d->from.any,
-                                             .msg_namelen = sizeof d->from.v6,
-                                             .msg_iov = &part[i],
-                                             .msg_iovlen = 1};
+        message[i] = (struct mmsghdr){.msg_hdr = {.msg_name = &d->from.any,
+                                                  .msg_namelen = sizeof d->from.v6,
+                                                  .msg_iov = &part[i],
+                                                  .msg_iovlen = 1}};
     }
     int got;
     do {

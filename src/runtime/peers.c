@@ -236,11 +236,11 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     }
 }
 
-/* The witness knows of a claim before the peers do. */
+/* The witness knows of a claim before the peers do; who says nothing claims nothing. */
 static void flush(struct cv_peering *p)
 {
     const int64_t now_ns = cv__clock_now_ns();
-    if (p->host != NULL) {
+    if (cv__peers_has_items(p->peers) || p->farewell.lives != cv__peers_lives(p->peers)) {
         cv__farewell_renew(&p->farewell, p->peers, p->host, now_ns);
     }
     cv__peers_flush(p->peers, now_ns);

@@ -11,13 +11,19 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#define SPENT (-1) /* it has gone off, and its descriptor is readable until it is set anew */
+/* A wake-up in vain costs more than setting the timer while awake: so it is set once the time that
+ * is left is less than this part of the time that will be needed. */
+#define LEFT_SHARE 2
+
 /* Invariant: outside of run_due() the kernel's timer is set to the earliest of the users', or to an
  * instant before that. A timer that is moved to later, as that of a follower is by each heartbeat,
- * costs no system call: the kernel's goes off at the old instant, and is set anew then. */
+ * costs a system call every few times only. */
 struct cv_timers {
     uv_poll_t poll; /* its data is this */
     int fd;
-    int64_t set_ns; /* what the kernel's timer is set to; 0: nothing */
+    int64_t set_ns; /* what the kernel's timer is set to; 0: nothing; or SPENT */
+    const struct cv_timers_user *set_for; /* whose it was when it was set; NULL: nobody's */
     struct cv_timers_user *first;
     uint64_t round;
     bool is_telling;
@@ -49,6 +55,14 @@ static void set_kernel_timer(struct cv_timers *t)
     const int result = timerfd_settime(t->fd, TFD_TIMER_ABSTIME, &when, NULL);
     CV_ASSERT(result == 0); /* the descriptor and the time are ours */
     t->set_ns = next_ns;
+    t->set_for = next;
+}
+
+/* The user's timer, for which the kernel's is set, was moved to later. */
+static bool would_wake_in_vain(const struct cv_timers *t, int64_t due_ns)
+{
+    const int64_t now_ns = cv__clock_now_ns();
+    return t->set_ns > 0 && (t->set_ns - now_ns) * LEFT_SHARE < due_ns - now_ns;
 }
 
 void cv__timers_set(struct cv_timers *t, struct cv_timers_user *user, int64_t due_ns)
@@ -56,7 +70,8 @@ void cv__timers_set(struct cv_timers *t, struct cv_timers_user *user, int64_t du
     CV_ASSERT(user->link != NULL); /* it was added */
     CV_ASSERT(due_ns >= 0);
     user->due_ns = due_ns;
-    if (due_ns != 0 && (t->set_ns == 0 || due_ns < t->set_ns)) {
+    if (due_ns != 0 && (t->set_ns == 0 || due_ns < t->set_ns ||
+                        (user == t->set_for && would_wake_in_vain(t, due_ns)))) {
         set_kernel_timer(t);
     }
 }
@@ -76,6 +91,7 @@ void cv__timers_add(struct cv_timers *t, struct cv_timers_user *user)
 void cv__timers_remove(struct cv_timers *t, struct cv_timers_user *user)
 {
     cv__timers_set(t, user, 0);
+    t->set_for = t->set_for != user ? t->set_for : NULL;
     *user->link = user->next;
     if (user->next != NULL) {
         user->next->link = user->link;
@@ -108,10 +124,7 @@ static void on_kernel_timer(uv_poll_t *poll, int status, int events)
     (void)status;
     (void)events;
     struct cv_timers *t = poll->data;
-    uint64_t expirations = 0;
-    if (read(t->fd, &expirations, sizeof expirations) == (ssize_t)sizeof expirations) {
-        t->set_ns = 0; /* it is set once, and was spent */
-    }
+    t->set_ns = SPENT; /* setting it anew, even to nothing, is as good as reading it */
     run_due(t);
 }
 
