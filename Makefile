@@ -53,13 +53,17 @@ stalled:
 	@ninja -C $(BUILD) --quiet all meson-test-prereq
 	@meson test -C $(BUILD) --no-rebuild --setup stalled
 
-# Members of clusters in network namespaces, with random faults; as root.
+# Members of clusters in network namespaces, with random faults; as root. Then leaders that are stopped and
+# woken up, with a lease of 15 ms: none of them leads or writes after another did.
+STOPS = 1000
 peers-soak:
 	@tools/setup test
 	@tools/configure $(BUILD) -Dtests=enabled
 	@ninja -C $(BUILD) --quiet peers-parts
 	@CHAOS_SECONDS=$$(($(MINUTES) * 60)) CHAOS_SEED=$(SEED) tests/system/test_peers_wan.py $(BUILD)/conclave \
 		$(BUILD)/tests/peers_claims random_faults_of_three random_faults_of_five_with_local random_faults_of_seven
+	@STOPS=$(STOPS) STOPS_OPTIONS='profile = loopback,heartbeat = 3ms,timeout = 12ms,round = 2500us,lease = 15ms' \
+		tests/system/test_peers.py $(BUILD)/conclave $(BUILD)/tests/peers_claims woken_leader_neither_leads_nor_writes
 
 # Every parser that a stranger can reach, fed with whatever libFuzzer comes up with. Stops at the first
 # finding. SECONDS: for each of them; TARGETS=etcd,core: only those.

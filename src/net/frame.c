@@ -252,7 +252,7 @@ static enum cv_frame_fate open_frame(struct cv_frames *f, const uint8_t *bytes, 
         return CV_FRAME_VERSION;
     }
     if (byte_count < CV_FRAME_EXTRA_BYTES) {
-        return CV_FRAME_DAMAGED;
+        return CV_FRAME_TRUNCATED;
     }
     if (memcmp(bytes + CHANNEL_AT, f->channel, CHANNEL_BYTES) != 0) {
         return CV_FRAME_FOREIGN;

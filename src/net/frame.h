@@ -38,13 +38,14 @@
 #define CV_FRAME_SENDERS_MAX 1024u
 
 /* What became of a datagram. */
-#define CV_FRAME_FATE_MAP(X)                                          \
-    X(ACCEPTED, "accepted")                                           \
-    X(OWN, "own")           /* came back to its sender */             \
-    X(FOREIGN, "foreign")   /* not ours, or of another election */    \
-    X(VERSION, "version")   /* ours, of a version we do not know */   \
-    X(DAMAGED, "damaged")   /* does not authenticate, or too short */ \
-    X(REPLAYED, "replayed") /* received before, or too old */
+#define CV_FRAME_FATE_MAP(X)                                                  \
+    X(ACCEPTED, "accepted")                                                   \
+    X(OWN, "own")             /* came back to its sender */                   \
+    X(FOREIGN, "foreign")     /* not ours, or of another election */          \
+    X(VERSION, "version")     /* ours, of a version we do not know */         \
+    X(TRUNCATED, "truncated") /* shorter than any frame */                    \
+    X(DAMAGED, "damaged")     /* does not authenticate: changed, other key */ \
+    X(REPLAYED, "replayed")   /* received before, or too old */
 
 enum cv_frame_fate {
 #define CV_FRAME_FATE_ENUM(name, text) CV_FRAME_##name,

@@ -62,6 +62,7 @@ static void tell_fate(struct cv_member *m, enum cv_frame_fate fate)
     static const char *const what[CV_FRAME_FATE_COUNT] = {
         [CV_FRAME_FOREIGN] = "datagrams that are not of this election",
         [CV_FRAME_VERSION] = "frames of a version that this program does not know",
+        [CV_FRAME_TRUNCATED] = "frames that were cut off",
         [CV_FRAME_DAMAGED] = "frames that do not authenticate: damaged, or of another key",
         [CV_FRAME_REPLAYED] =
             "frames that were received before: the network repeats them, or somebody does",

@@ -119,12 +119,12 @@ static struct cv_peers_same same_of(const struct cv_cluster *c)
 static void say_differs(struct cv_peering *p, cv_id id)
 {
     const struct cv_peers_view view = cv__peers_view(p->peers, id);
-    const struct cv_peers_same ours = same_of(&p->cluster);
     const char *name = p->cluster.member[id - 1].name;
     char line[CV_ERRTEXT_BYTES];
     if (memcmp(&p->told_same[id - 1], &view.said, sizeof view.said) == 0) {
         return;
     }
+    const struct cv_peers_same ours = same_of(&p->cluster);
     p->told_same[id - 1] = view.said;
     if (view.said.generation != ours.generation) {
         (void)snprintf(line, sizeof line,

@@ -2,7 +2,7 @@
  * what several of them recorded.
  *
  *   peers_claims member ELECTION FILE NODE LOG [allows-two]
- *                                takes part until it is killed
+ *                                takes part until it is killed; SIGTERM: closes the election
  *   peers_claims judge LOG...    one log for each member, in the order of their ids
  *
  * The member asks cv_leads() again and again, as an application would, and writes one line for each
@@ -30,9 +30,16 @@
 
 /* ---- A member -------------------------------------------------------------------------------- */
 
+static volatile sig_atomic_t is_over;
 static int log_fd;
 static uint64_t claimed; /* the token of the claim that was written last; 0: it has ended */
 static int64_t until_ns;
+
+static void on_terminate(int unused)
+{
+    (void)unused;
+    is_over = 1;
+}
 
 static void write_line(const char *line)
 {
@@ -98,7 +105,8 @@ static int member(char **argument, bool allows_two)
         (void)fprintf(stderr, "%s\n", log_fd < 0 ? "no log" : why.text);
         return 2;
     }
-    for (;;) {
+    (void)signal(SIGTERM, on_terminate);
+    while (!is_over) {
         uint64_t token;
         int64_t left_ns;
         const bool leads = cv_leads(e, &token, &left_ns);
@@ -116,6 +124,11 @@ static int member(char **argument, bool allows_two)
         struct pollfd wait = {.fd = cv_fd(e), .events = POLLIN};
         (void)poll(&wait, 1, LOOK_MS);
     }
+    if (claimed != 0) {
+        write_end();
+    }
+    cv_close(e);
+    return 0;
 }
 
 /* ---- The judge ------------------------------------------------------------------------------- */

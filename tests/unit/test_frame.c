@@ -102,6 +102,7 @@ static void is_damaged(const struct cv_key *key)
     }
     assert_int_equal(cv__frames_count(b, CV_FRAME_VERSION) > 0, true);
     assert_int_equal(cv__frames_count(b, CV_FRAME_FOREIGN) > 0, true);
+    assert_int_equal(cv__frames_count(b, CV_FRAME_TRUNCATED), CV_FRAME_EXTRA_BYTES - 3);
     assert_int_equal(cv__frames_count(b, CV_FRAME_DAMAGED) > 0, true);
     /* None of that has touched the window. */
     assert_int_equal(open_it(b, frame, bytes, text), CV_FRAME_ACCEPTED);
