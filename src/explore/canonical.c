@@ -227,18 +227,28 @@ static void canonical_stamps(const struct explore_model *model, struct explore_w
 void explore_canonical(const struct explore_model *model, struct explore_world *world)
 {
     bool is_anybody_down = false;
+    if (world->h.budget[EXPLORE_CRASH] == 0) {
+        world->h.budget[EXPLORE_WITNESS] = 0;
+    }
     for (uint32_t i = 0; i < model->node_count; i++) {
         struct explore_node *n = explore_node_at(model, world, i);
         canonical_timers(n, i);
         canonical_judged(model, world, i);
         is_anybody_down = is_anybody_down || !n->is_up;
         const bool asks =
-            (world->h.budget[EXPLORE_CRASH] > 0 && world->h.budget[EXPLORE_RECOVER] > 0) ||
+            (world->h.budget[EXPLORE_CRASH] > 0 &&
+             (world->h.budget[EXPLORE_RECOVER] > 0 || world->h.budget[EXPLORE_WITNESS] > 0)) ||
             world->h.budget[EXPLORE_RESIGN] > 0;
+        if (world->h.budget[EXPLORE_WITNESS] == 0 || n->certain_ns <= explore_now_ns(i)) {
+            n->certain_ns = 0;
+        }
         n->has_acted = asks ? n->has_acted : 0;
     }
     if (!is_anybody_down && world->h.budget[EXPLORE_CRASH] == 0) {
         world->h.budget[EXPLORE_RECOVER] = 0;
+    }
+    if (world->h.budget[EXPLORE_RECOVER] == 0) {
+        world->h.budget[EXPLORE_REBOOT] = 0;
     }
     canonical_holders(model, world);
     canonical_header(model, &world->h);

@@ -87,10 +87,16 @@ static void add_environment(const struct explore_model *model, struct list *list
     if (model->world->h.partition != 0) {
         add(list, EXPLORE_ACT_END, 0, 0);
         add(list, EXPLORE_ACT_HEAL, 0, 0);
-    } else if (has(model, EXPLORE_PARTITION)) {
+    } else if (has(model, EXPLORE_PARTITION) || has(model, EXPLORE_ONE_WAY)) {
         add(list, EXPLORE_ACT_END, 0, 0);
         for (uint32_t group = 1; group < 1u << (explore_actor_count(model) - 1); group++) {
-            add(list, EXPLORE_ACT_CUT, 0, group);
+            if (has(model, EXPLORE_PARTITION)) {
+                add(list, EXPLORE_ACT_CUT, 0, group);
+            }
+            if (has(model, EXPLORE_ONE_WAY)) {
+                add(list, EXPLORE_ACT_CUT_FROM, 0, group);
+                add(list, EXPLORE_ACT_CUT_TO, 0, group);
+            }
         }
     }
 }
@@ -114,7 +120,18 @@ static void add_down(struct explore_model *model, uint32_t node, struct list *li
     drop_overdue(model, node, 0);
     if (has(model, EXPLORE_RECOVER)) {
         add(list, EXPLORE_ACT_RECOVER, node, 0);
+        if (has(model, EXPLORE_REBOOT)) {
+            add(list, EXPLORE_ACT_REBOOT, node, 0);
+        }
         add(list, EXPLORE_ACT_END, node, 0);
+    }
+}
+
+static void add_crash(const struct explore_model *model, uint32_t node, struct list *list)
+{
+    add(list, EXPLORE_ACT_CRASH, node, 0);
+    if (has(model, EXPLORE_WITNESS)) {
+        add(list, EXPLORE_ACT_CRASH_WITNESSED, node, 0);
     }
 }
 
@@ -124,7 +141,7 @@ static void add_paused(struct explore_model *model, uint32_t node, struct list *
     add(list, EXPLORE_ACT_WAKE, node, 0);
     add(list, EXPLORE_ACT_END, node, 0);
     if (has(model, EXPLORE_CRASH)) {
-        add(list, EXPLORE_ACT_CRASH, node, 0);
+        add_crash(model, node, list);
     }
 }
 
@@ -147,6 +164,10 @@ static bool add_timers(const struct explore_model *model, uint32_t node, struct 
         if (may_crash_at_record(model)) {
             add(list, EXPLORE_ACT_TIMER_CRASH, node, timer);
         }
+        if (has(model, EXPLORE_DISK)) {
+            add(list, EXPLORE_ACT_TIMER_FAIL, node, timer);
+            add(list, EXPLORE_ACT_TIMER_FAIL_LATE, node, timer);
+        }
     }
     return must;
 }
@@ -158,6 +179,10 @@ static void add_arrival(const struct explore_model *model, uint32_t node, uint32
     add(list, EXPLORE_ACT_DELIVER, node, index);
     if (may_crash_at_record(model) && node != EXPLORE_SERVICE) {
         add(list, EXPLORE_ACT_DELIVER_CRASH, node, index);
+    }
+    if (has(model, EXPLORE_DISK) && node != EXPLORE_SERVICE) {
+        add(list, EXPLORE_ACT_DELIVER_FAIL, node, index);
+        add(list, EXPLORE_ACT_DELIVER_FAIL_LATE, node, index);
     }
     if (m->is_late) {
         add(list, EXPLORE_ACT_FORGET, node, index);
@@ -204,8 +229,9 @@ static void add_up(const struct explore_model *model, uint32_t node, struct list
     const bool must_fire = add_timers(model, node, list);
     const bool must = add_messages(model, node, list) || must_fire;
     const bool has_event = list->count > 0;
-    if (has(model, EXPLORE_CRASH) && (has_event || (n->has_acted && has(model, EXPLORE_RECOVER)))) {
-        add(list, EXPLORE_ACT_CRASH, node, 0);
+    const bool is_more = has(model, EXPLORE_RECOVER) || has(model, EXPLORE_WITNESS);
+    if (has(model, EXPLORE_CRASH) && (has_event || (n->has_acted && is_more))) {
+        add_crash(model, node, list);
     }
     if (has(model, EXPLORE_PAUSE) && must) {
         add(list, EXPLORE_ACT_PAUSE, node, 0);
@@ -402,17 +428,38 @@ uint32_t explore_choices(struct explore_model *model, struct explore_world *worl
 /* ---- Doing it -------------------------------------------------------------------------------- */
 
 static const uint8_t price[EXPLORE_ACT_COUNT] = {
-    [EXPLORE_ACT_OVERTAKE] = EXPLORE_REORDER + 1,  [EXPLORE_ACT_DUPLICATE] = EXPLORE_DUPLICATE + 1,
-    [EXPLORE_ACT_TIMER_CRASH] = EXPLORE_CRASH + 1, [EXPLORE_ACT_DELIVER_CRASH] = EXPLORE_CRASH + 1,
-    [EXPLORE_ACT_LOSE] = EXPLORE_LOSS + 1,         [EXPLORE_ACT_DELAY] = EXPLORE_LATE + 1,
-    [EXPLORE_ACT_CRASH] = EXPLORE_CRASH + 1,       [EXPLORE_ACT_RECOVER] = EXPLORE_RECOVER + 1,
-    [EXPLORE_ACT_PAUSE] = EXPLORE_PAUSE + 1,       [EXPLORE_ACT_RESIGN] = EXPLORE_RESIGN + 1,
-    [EXPLORE_ACT_CUT] = EXPLORE_PARTITION + 1,     [EXPLORE_ACT_RESTART] = EXPLORE_RESTART + 1,
+    [EXPLORE_ACT_OVERTAKE] = EXPLORE_REORDER + 1,
+    [EXPLORE_ACT_DUPLICATE] = EXPLORE_DUPLICATE + 1,
+    [EXPLORE_ACT_TIMER_CRASH] = EXPLORE_CRASH + 1,
+    [EXPLORE_ACT_DELIVER_CRASH] = EXPLORE_CRASH + 1,
+    [EXPLORE_ACT_LOSE] = EXPLORE_LOSS + 1,
+    [EXPLORE_ACT_DELAY] = EXPLORE_LATE + 1,
+    [EXPLORE_ACT_CRASH] = EXPLORE_CRASH + 1,
+    [EXPLORE_ACT_RECOVER] = EXPLORE_RECOVER + 1,
+    [EXPLORE_ACT_PAUSE] = EXPLORE_PAUSE + 1,
+    [EXPLORE_ACT_RESIGN] = EXPLORE_RESIGN + 1,
+    [EXPLORE_ACT_CUT] = EXPLORE_PARTITION + 1,
+    [EXPLORE_ACT_RESTART] = EXPLORE_RESTART + 1,
+    [EXPLORE_ACT_CUT_FROM] = EXPLORE_ONE_WAY + 1,
+    [EXPLORE_ACT_CUT_TO] = EXPLORE_ONE_WAY + 1,
+    [EXPLORE_ACT_CRASH_WITNESSED] = EXPLORE_CRASH + 1,
+    [EXPLORE_ACT_REBOOT] = EXPLORE_RECOVER + 1,
+    [EXPLORE_ACT_TIMER_FAIL] = EXPLORE_DISK + 1,
+    [EXPLORE_ACT_DELIVER_FAIL] = EXPLORE_DISK + 1,
+    [EXPLORE_ACT_TIMER_FAIL_LATE] = EXPLORE_DISK + 1,
+    [EXPLORE_ACT_DELIVER_FAIL_LATE] = EXPLORE_DISK + 1,
 };
 
 static void describe_message(struct explore_model *model, const char *verb, uint32_t index)
 {
     const struct explore_message *m = explore_message_at(model, model->world, index);
+    if (m->kind == EXPLORE_DEATH) {
+        static const char *const says[] = {"a hint that it is down", "its certain death",
+                                           "its certain death and its farewell"};
+        explore_tell(model, "the witness of node %u (%s) %s node %u", m->from + 1u, says[m->life],
+                     verb, m->to + 1u);
+        return;
+    }
     if (m->kind != EXPLORE_PEER) {
         const bool is_query = m->kind == EXPLORE_QUERY;
         const char *name = explore_service_message_name(model, m);
@@ -445,11 +492,15 @@ static void describe(struct explore_model *model, const struct explore_choice *c
         [EXPLORE_ACT_OVERTAKE] = "overtakes and reaches",
         [EXPLORE_ACT_DUPLICATE] = "reaches, and will once more,",
         [EXPLORE_ACT_DELIVER_CRASH] = "reaches, which crashes at its record,",
+        [EXPLORE_ACT_DELIVER_FAIL] = "reaches, whose disk fails,",
+        [EXPLORE_ACT_DELIVER_FAIL_LATE] = "reaches, whose disk fails though the record is durable,",
         [EXPLORE_ACT_LOSE] = "is lost on its way to",
         [EXPLORE_ACT_DELAY] = "will be late at",
         [EXPLORE_ACT_FORGET] = "was late and never reaches",
         [EXPLORE_ACT_CRASH] = "crashes",
+        [EXPLORE_ACT_CRASH_WITNESSED] = "crashes, and its witness sees it",
         [EXPLORE_ACT_RECOVER] = "recovers",
+        [EXPLORE_ACT_REBOOT] = "recovers, and its clock begins anew",
         [EXPLORE_ACT_PAUSE] = "is paused",
         [EXPLORE_ACT_WAKE] = "goes on",
         [EXPLORE_ACT_RESIGN] = "is asked to resign",
@@ -462,10 +513,18 @@ static void describe(struct explore_model *model, const struct explore_choice *c
         break;
     case EXPLORE_ACT_TIMER:
     case EXPLORE_ACT_TIMER_CRASH:
+    case EXPLORE_ACT_TIMER_FAIL:
+    case EXPLORE_ACT_TIMER_FAIL_LATE:
         explore_tell(model, "node %u: timer %u%s", choice->node + 1u, choice->what,
-                     choice->act == EXPLORE_ACT_TIMER ? "" : ", and it crashes at its record");
+                     choice->act == EXPLORE_ACT_TIMER         ? ""
+                     : choice->act == EXPLORE_ACT_TIMER_CRASH ? ", and it crashes at its record"
+                     : choice->act == EXPLORE_ACT_TIMER_FAIL
+                         ? ", and its disk fails"
+                         : ", and its disk fails though the record is durable");
         break;
-    case EXPLORE_ACT_CUT: {
+    case EXPLORE_ACT_CUT:
+    case EXPLORE_ACT_CUT_FROM:
+    case EXPLORE_ACT_CUT_TO: {
         char group[40] = "";
         for (uint32_t i = 0; i < model->node_count; i++) {
             const size_t length = strlen(group);
@@ -473,7 +532,12 @@ static void describe(struct explore_model *model, const struct explore_choice *c
                 (void)snprintf(group + length, sizeof group - length, " %u", i + 1);
             }
         }
-        explore_tell(model, "partition:%s apart from the others", group);
+        explore_tell(model,
+                     choice->act == EXPLORE_ACT_CUT ? "partition:%s apart from the others"
+                     : choice->act == EXPLORE_ACT_CUT_FROM
+                         ? "one-way cut: nobody else hears%s"
+                         : "one-way cut: nobody else is heard by%s",
+                     group);
         break;
     }
     case EXPLORE_ACT_HEAL:
@@ -490,7 +554,9 @@ static void describe(struct explore_model *model, const struct explore_choice *c
                                                                : "");
         break;
     case EXPLORE_ACT_CRASH:
+    case EXPLORE_ACT_CRASH_WITNESSED:
     case EXPLORE_ACT_RECOVER:
+    case EXPLORE_ACT_REBOOT:
     case EXPLORE_ACT_PAUSE:
     case EXPLORE_ACT_WAKE:
     case EXPLORE_ACT_RESIGN:
@@ -501,16 +567,40 @@ static void describe(struct explore_model *model, const struct explore_choice *c
     }
 }
 
+/* The witness waits until nothing is left of what the process did, so its leadership counts no longer
+ * when somebody hears of it. That it counts before is explored with a crash without a witness. */
+static void crash_witnessed(struct explore_model *model, uint32_t node)
+{
+    const bool is_certain =
+        explore_node_at(model, model->world, node)->certain_ns <= explore_now_ns(node);
+    explore_world_bequeath(model, node);
+    explore_world_crash(model, node);
+    if (is_certain) {
+        cv__properties_bury(&model->properties, node + 1);
+    }
+}
+
 static void do_at_node(struct explore_model *model, const struct explore_choice *choice)
 {
     struct explore_node *n = explore_node_at(model, model->world, choice->node);
     switch (choice->act) {
     case EXPLORE_ACT_TIMER:
     case EXPLORE_ACT_TIMER_CRASH:
+    case EXPLORE_ACT_TIMER_FAIL:
+    case EXPLORE_ACT_TIMER_FAIL_LATE:
         explore_world_fire(model, choice->node, choice->what);
         break;
     case EXPLORE_ACT_CRASH:
         explore_world_crash(model, choice->node);
+        break;
+    case EXPLORE_ACT_CRASH_WITNESSED:
+        model->world->h.budget[EXPLORE_WITNESS]--;
+        crash_witnessed(model, choice->node);
+        break;
+    case EXPLORE_ACT_REBOOT:
+        model->world->h.budget[EXPLORE_REBOOT]--;
+        explore_world_reboot(model, choice->node);
+        explore_world_recover(model, choice->node);
         break;
     case EXPLORE_ACT_RECOVER:
         explore_world_recover(model, choice->node);
@@ -542,6 +632,8 @@ static void do_it(struct explore_model *model, const struct explore_choice *choi
     case EXPLORE_ACT_OVERTAKE:
     case EXPLORE_ACT_DUPLICATE:
     case EXPLORE_ACT_DELIVER_CRASH:
+    case EXPLORE_ACT_DELIVER_FAIL:
+    case EXPLORE_ACT_DELIVER_FAIL_LATE:
         explore_world_deliver(model, choice->what, choice->act == EXPLORE_ACT_DUPLICATE);
         break;
     case EXPLORE_ACT_LOSE:
@@ -552,11 +644,17 @@ static void do_it(struct explore_model *model, const struct explore_choice *choi
         explore_message_at(model, w, choice->what)->is_late = 1;
         break;
     case EXPLORE_ACT_CUT:
+    case EXPLORE_ACT_CUT_FROM:
+    case EXPLORE_ACT_CUT_TO:
         w->h.partition = choice->what;
+        w->h.way = choice->act == EXPLORE_ACT_CUT        ? EXPLORE_BOTH_WAYS
+                   : choice->act == EXPLORE_ACT_CUT_FROM ? EXPLORE_FROM_GROUP
+                                                         : EXPLORE_TO_GROUP;
         w->h.turn++;
         break;
     case EXPLORE_ACT_HEAL:
         w->h.partition = 0;
+        w->h.way = 0;
         w->h.turn++;
         explore_world_disturb(model);
         break;
@@ -582,6 +680,10 @@ bool explore_do(struct explore_model *model, struct explore_world *world,
     }
     model->crashes_at_record =
         choice->act == EXPLORE_ACT_TIMER_CRASH || choice->act == EXPLORE_ACT_DELIVER_CRASH;
+    model->writes_at_failure =
+        choice->act == EXPLORE_ACT_TIMER_FAIL_LATE || choice->act == EXPLORE_ACT_DELIVER_FAIL_LATE;
+    model->fails_at_record = model->writes_at_failure || choice->act == EXPLORE_ACT_TIMER_FAIL ||
+                             choice->act == EXPLORE_ACT_DELIVER_FAIL;
     model->has_saved = false;
     cv__assert_trap = &model->trap.trap;
     if (setjmp(model->on_assert) == 0) {
@@ -592,5 +694,6 @@ bool explore_do(struct explore_model *model, struct explore_world *world,
     }
     cv__assert_trap = NULL;
     explore_world_take(model);
-    return !model->crashes_at_record || model->has_saved;
+    const bool is_about_record = model->crashes_at_record || model->fails_at_record;
+    return !is_about_record || model->has_saved;
 }

@@ -23,15 +23,23 @@ enum explore_act {
     EXPLORE_ACT_DUPLICATE,
     EXPLORE_ACT_TIMER_CRASH, /* crash when the record is saved and nothing that follows has left */
     EXPLORE_ACT_DELIVER_CRASH,
+    EXPLORE_ACT_TIMER_FAIL, /* its record cannot be saved, ... */
+    EXPLORE_ACT_DELIVER_FAIL,
+    EXPLORE_ACT_TIMER_FAIL_LATE, /* ... but is durable all the same */
+    EXPLORE_ACT_DELIVER_FAIL_LATE,
     EXPLORE_ACT_LOSE,
     EXPLORE_ACT_DELAY,
     EXPLORE_ACT_FORGET, /* a late message never comes */
     EXPLORE_ACT_CRASH,
+    EXPLORE_ACT_CRASH_WITNESSED, /* and its witness tells the others */
     EXPLORE_ACT_RECOVER,
+    EXPLORE_ACT_REBOOT, /* recover, with a clock that has begun anew */
     EXPLORE_ACT_PAUSE,
     EXPLORE_ACT_WAKE,
     EXPLORE_ACT_RESIGN,
     EXPLORE_ACT_CUT,
+    EXPLORE_ACT_CUT_FROM, /* what they send */
+    EXPLORE_ACT_CUT_TO,   /* what is sent to them */
     EXPLORE_ACT_HEAL,
     EXPLORE_ACT_EXPIRE, /* the store notices that the record's time is over */
     EXPLORE_ACT_RESTART,

@@ -1,8 +1,9 @@
 /* src/explore/pack.h - worlds in few bytes, for those that wait to be looked at.
  *
  * Most words of a world are the same as at the beginning, and most others are small or instants
- * near to now. A packed world lists the words that differ from the beginning's. Typically a tenth of
- * the world's size. Two worlds have the same packed bytes if they are the same: those are hashed.
+ * near to now. A packed world lists the words that differ from the beginning's. Typically a tenth
+ * of the world's size. Two worlds have the same packed bytes if they are the same: those are
+ * hashed.
  *
  * A choice changes little: one node and the messages, unless time passes. So a world is packed
  * against the one that it came from, whose bytes are taken over for every part (the header, each

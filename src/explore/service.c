@@ -81,7 +81,7 @@ static void notify(struct explore_model *model)
     for (uint32_t i = 0; i < model->node_count; i++) {
         const struct explore_node *n = explore_node_at(model, model->world, i);
         if ((s->waiting >> i & 1) != 0 && n->is_up &&
-            !explore_is_cut(model->world, i, EXPLORE_SERVICE)) {
+            !explore_is_cut(model->world, EXPLORE_SERVICE, i)) {
             (void)send(model, EXPLORE_SERVICE, i, EXPLORE_NEWS, n->life);
         }
     }
@@ -103,7 +103,7 @@ static struct explore_message *answer(struct explore_model *model,
 {
     const struct explore_node *n = explore_node_at(model, model->world, query->from);
     if (query->is_repeat || !n->is_up || n->life != query->life ||
-        explore_is_cut(model->world, query->from, EXPLORE_SERVICE)) {
+        explore_is_cut(model->world, EXPLORE_SERVICE, query->from)) {
         return NULL;
     }
     struct explore_message *m =
@@ -176,7 +176,7 @@ static void give_to_node(struct explore_model *model, const struct explore_messa
 
 void explore_service_deliver(struct explore_model *model, const struct explore_message *m)
 {
-    CV_ASSERT(m->kind != EXPLORE_PEER);
+    CV_ASSERT(explore_is_of_service(m));
     if (m->is_late || m->is_repeat) {
         explore_world_disturb(model);
     }
@@ -221,7 +221,7 @@ static void fail_all(struct explore_model *model, bool are_told)
     uint32_t count = 0;
     for (uint32_t i = 0; i < w->h.message_count;) {
         const struct explore_message *m = explore_message_at(model, w, i);
-        if (m->kind == EXPLORE_PEER) {
+        if (!explore_is_of_service(m)) {
             i++;
             continue;
         }
@@ -235,7 +235,7 @@ static void fail_all(struct explore_model *model, bool are_told)
         explore_message_remove(model, i);
     }
     for (uint32_t i = 0; are_told && i < count; i++) {
-        if (!explore_is_cut(w, asked[i], EXPLORE_SERVICE)) {
+        if (!explore_is_cut(w, EXPLORE_SERVICE, asked[i])) {
             struct explore_message *m = send(model, EXPLORE_SERVICE, asked[i], EXPLORE_ANSWER,
                                              explore_node_at(model, w, asked[i])->life);
             m->word[EXPLORE_ANSWER_REQUEST] = request[i];
@@ -278,7 +278,7 @@ void explore_service_forget(struct explore_model *model, uint32_t node)
     w->h.service.waiting &= ~(1u << node);
     for (uint32_t i = 0; i < w->h.message_count;) {
         const struct explore_message *m = explore_message_at(model, w, i);
-        if (m->kind != EXPLORE_PEER && m->to == node) {
+        if (explore_is_of_service(m) && m->to == node) {
             explore_message_remove(model, i);
         } else {
             i++;

@@ -48,6 +48,20 @@ static bool write_store_cut(FILE *out, const struct explore_model *model, uint32
     return model->service == EXPLORE_STORE;
 }
 
+static bool write_one_way(FILE *out, const struct explore_model *model, uint32_t group,
+                          bool is_from, const char *state)
+{
+    for (uint32_t i = 0; i < model->node_count; i++) {
+        for (uint32_t j = 0; j < model->node_count; j++) {
+            if ((group >> i & 1) == is_from && (group >> j & 1) != is_from) {
+                write_at(out, model->elapsed_ns);
+                (void)fprintf(out, "link %u>%u %s\n", i + 1, j + 1, state);
+            }
+        }
+    }
+    return model->service == EXPLORE_NO_SERVICE;
+}
+
 /* False: no scenario can say it. */
 static bool write_choice(FILE *out, const struct explore_model *model, struct explore_world *world,
                          const struct explore_choice *choice)
@@ -82,7 +96,14 @@ static bool write_choice(FILE *out, const struct explore_model *model, struct ex
         write_group(out, model, choice->what, 1);
         (void)fprintf(out, "\n");
         return true;
+    case EXPLORE_ACT_CUT_FROM:
+    case EXPLORE_ACT_CUT_TO:
+        return write_one_way(out, model, choice->what, choice->act == EXPLORE_ACT_CUT_FROM, "down");
     case EXPLORE_ACT_HEAL:
+        if (world->h.way != EXPLORE_BOTH_WAYS) {
+            return write_one_way(out, model, world->h.partition, world->h.way == EXPLORE_FROM_GROUP,
+                                 "up");
+        }
         if (model->service != EXPLORE_NO_SERVICE) {
             return write_store_cut(out, model, world->h.partition, "mend");
         }
@@ -165,5 +186,6 @@ int explore_story(struct explore_model *model, const struct explore_result *resu
                ? CV_OK
                : cv__fail(reterr, CV_E_INVALID,
                           "this trace cannot be written as a scenario: it needs a late, repeated "
-                          "or overtaking message, a crash in the middle of a step, or drift");
+                          "or overtaking message, a crash in the middle of a step, a witness, a "
+                          "reboot, a disk that fails, or drift");
 }

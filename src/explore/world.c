@@ -159,7 +159,7 @@ static void send_one(struct explore_model *model, uint32_t to, const struct expl
     memcpy(m->word + shape->scalar_count, kept->word, shape->list_count * sizeof *m->word);
     if (model->uses_bounds) {
         m->stamp.sent_ns = explore_now_ns(from);
-        m->stamp.boot = 1;
+        m->stamp.boot = explore_node_at(model, w, from)->boot;
         m->stamp.echo = explore_node_at(model, w, from)->echo[to];
     }
 }
@@ -283,18 +283,24 @@ static enum cv_save_result call_save(void *self, const uint64_t *word, uint32_t 
 {
     struct explore_model *model = self;
     struct explore_node *n = explore_node_at(model, model->world, model->actor);
-    memset(n->disk, 0, sizeof n->disk);
-    memcpy(n->disk, word, word_count * sizeof *word);
-    n->disk_count = word_count;
     model->has_saved = true;
+    if (!model->fails_at_record || model->writes_at_failure) {
+        memset(n->disk, 0, sizeof n->disk);
+        memcpy(n->disk, word, word_count * sizeof *word);
+        n->disk_count = word_count;
+    }
+    if (model->fails_at_record) {
+        return CV_SAVE_FAILED;
+    }
     return model->crashes_at_record ? CV_SAVE_BEGUN : CV_SAVE_DONE;
 }
 
 static void call_disk_failed(void *self, const char *why)
 {
-    (void)self;
-    (void)why;
-    CV_ASSERT(!"no disk fails here");
+    struct explore_model *model = self;
+    CV_ASSERT(model->fails_at_record);
+    explore_tell(model, "  its disk fails%s", why != NULL ? why : "");
+    cv__properties_stop(&model->properties, model->actor + 1);
 }
 
 static void call_stepped(void *self, const struct cv_event *event, const struct cv_effects *out)
@@ -371,7 +377,25 @@ static int64_t bound_delay(struct explore_model *model, struct explore_node *n,
     const int64_t drift_ppb = model->config[0].drift_ppb;
     const int64_t now_ns = explore_now_ns(m->to);
     cv__echo_update(&n->echo[m->from], &m->stamp, now_ns, drift_ppb);
-    return cv__delay_bound(&m->stamp, /* boot= */ 1, now_ns, drift_ppb, /* delay_ns_min= */ 0);
+    return cv__delay_bound(&m->stamp, n->boot, now_ns, drift_ppb, /* delay_ns_min= */ 0);
+}
+
+static void give_message(struct explore_model *model, struct explore_node *n,
+                         const struct explore_message *m, int64_t delay_ns_max)
+{
+    const struct explore_shape *shape = &model->shape[m->type];
+    struct cv_message message = {.type = m->type};
+    memcpy(message.field, m->word, shape->scalar_count * sizeof *m->word);
+    for (uint32_t i = 0; i < shape->list_count; i++) {
+        message.list[i] = (struct cv_list){&m->word[shape->scalar_count + i], 1};
+    }
+    struct cv_event event = {
+        .kind = CV_EVENT_MESSAGE,
+        .peer = model->protocol->is_anonymous ? CV_ID_NONE : m->from + 1u,
+        .message = &message,
+        .delay_ns_max = delay_ns_max,
+    };
+    cv__node_decoded_message(&n->host, &model->host, &event);
 }
 
 void explore_world_deliver(struct explore_model *model, uint32_t index, bool keeps)
@@ -386,30 +410,59 @@ void explore_world_deliver(struct explore_model *model, uint32_t index, bool kee
     } else {
         explore_message_remove(model, index);
     }
-    if (m->kind != EXPLORE_PEER) {
+    if (explore_is_of_service(m)) {
         explore_service_deliver(model, m);
         return;
-    }
-    const struct explore_shape *shape = &model->shape[m->type];
-    struct cv_message message = {.type = m->type};
-    memcpy(message.field, m->word, shape->scalar_count * sizeof *m->word);
-    for (uint32_t i = 0; i < shape->list_count; i++) {
-        message.list[i] = (struct cv_list){&m->word[shape->scalar_count + i], 1};
     }
     struct explore_node *n = explore_world_enter(model, m->to);
     n->has_acted = 1;
     if (m->is_late) {
         explore_world_disturb(model);
     }
-    (void)cv__properties_arrive(&model->properties, m->from + 1u, m->to + 1u,
-                                explore_now_ns(EXPLORE_REAL) - m->sent_ns);
+    if (m->kind == EXPLORE_PEER) {
+        (void)cv__properties_arrive(&model->properties, m->from + 1u, m->to + 1u,
+                                    explore_now_ns(EXPLORE_REAL) - m->sent_ns);
+        give_message(model, n, m, bound_delay(model, n, m));
+        return;
+    }
     struct cv_event event = {
-        .kind = CV_EVENT_MESSAGE,
-        .peer = model->protocol->is_anonymous ? CV_ID_NONE : m->from + 1u,
-        .message = &message,
-        .delay_ns_max = bound_delay(model, n, m),
-    };
-    cv__node_decoded_message(&n->host, &model->host, &event);
+        .kind = CV_EVENT_PEER_DOWN, .peer = m->from + 1u, .is_certain = m->life != EXPLORE_HINT};
+    cv__node_event(&n->host, &model->host, &event);
+    if (m->life == EXPLORE_FAREWELL) {
+        model->kept_count = 0;
+        give_message(model, n, m, CV_DELAY_UNKNOWN);
+    }
+}
+
+void explore_world_bequeath(struct explore_model *model, uint32_t node)
+{
+    struct explore_world *w = model->world;
+    const struct cv_protocol *protocol = model->protocol;
+    const struct explore_node *n = explore_node_at(model, w, node);
+    struct cv_message last = {0};
+    enum explore_witness says = EXPLORE_HINT;
+    if (n->certain_ns <= explore_now_ns(node)) {
+        const bool is_more =
+            protocol->farewell != NULL && protocol->farewell(n->core, explore_now_ns(node), &last);
+        says = is_more ? EXPLORE_FAREWELL : EXPLORE_CERTAIN;
+    }
+    for (uint32_t to = 0; to < model->node_count; to++) {
+        if (to == node) {
+            continue;
+        }
+        struct explore_message *m = explore_message_add(model);
+        m->kind = EXPLORE_DEATH;
+        m->from = (uint8_t)node;
+        m->to = (uint8_t)to;
+        m->life = (uint8_t)says;
+        m->is_late = 1;
+        m->sent_ns = explore_now_ns(EXPLORE_REAL);
+        if (says == EXPLORE_FAREWELL) {
+            CV_ASSERT(model->shape[last.type].list_count == 0);
+            m->type = (uint8_t)last.type;
+            memcpy(m->word, last.field, model->shape[last.type].scalar_count * sizeof *m->word);
+        }
+    }
 }
 
 void explore_world_crash(struct explore_model *model, uint32_t node)
@@ -422,6 +475,7 @@ void explore_world_crash(struct explore_model *model, uint32_t node)
     memset(n->latest_ns, 0, sizeof n->latest_ns);
     memset(n->echo, 0, sizeof n->echo);
     memset(n->core, 0, model->core_bytes);
+    n->certain_ns = 0;
     n->is_up = 0;
     n->is_paused = 0;
     n->has_acted = 0;
@@ -432,7 +486,11 @@ void explore_world_recover(struct explore_model *model, uint32_t node)
     struct explore_node *n = explore_world_enter(model, node);
     n->is_up = 1;
     n->has_acted = 1;
+    n->boot = n->boot > 0 ? n->boot : 1;
     n->life++;
+    if (n->life > 1 && model->witness_ns > 0) {
+        n->certain_ns = explore_now_ns(node) + model->witness_ns;
+    }
     cv__properties_start(&model->properties, node + 1, /* remembers= */ true);
     cv_core_init(model->protocol, n->core, &model->config[node]);
     cv__node_init(&n->host, CV_EFFECTS_MAX, /* waiting_capacity= */ 0);
@@ -448,6 +506,37 @@ void explore_world_recover(struct explore_model *model, uint32_t node)
 }
 
 /* ---- Time ------------------------------------------------------------------------------------ */
+
+static void leap_words(uint64_t *word, size_t count, uint32_t clock, int64_t by_ns)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t of;
+        if (explore_is_instant(word[i], &of) && of == clock) {
+            word[i] += (uint64_t)by_ns;
+        }
+    }
+}
+
+void explore_world_reboot(struct explore_model *model, uint32_t node)
+{
+    struct explore_world *w = model->world;
+    const int64_t by_ns = EXPLORE_REBOOT_TICKS * model->tick_ns;
+    explore_node_at(model, w, node)->boot++;
+    for (uint32_t i = 0; i < model->node_count; i++) {
+        struct explore_node *n = explore_node_at(model, w, i);
+        leap_words(n->disk, CV_PERSIST_WORDS_MAX, node, by_ns);
+        leap_words(n->core, model->core_bytes / sizeof(uint64_t), node, by_ns);
+        for (uint32_t j = 0; model->uses_bounds && j < model->node_count; j++) {
+            leap_words((uint64_t *)&n->echo[j], 2, node, by_ns);
+        }
+    }
+    for (uint32_t i = 0; i < w->h.message_count; i++) {
+        struct explore_message *m = explore_message_at(model, w, i);
+        leap_words((uint64_t *)&m->stamp, 2, node, by_ns);
+        leap_words((uint64_t *)&m->stamp.sent_ns, 1, node, by_ns);
+        leap_words(m->word, model->message_words, node, by_ns);
+    }
+}
 
 /* An instant of that clock, after so much of its time has passed. */
 static int64_t moved(const struct explore_model *model, int64_t at_ns, uint32_t clock,
@@ -477,6 +566,7 @@ static void move_node(const struct explore_model *model, struct explore_node *n,
         }
     }
     n->next_tick_ns -= passed_ns[EXPLORE_REAL];
+    move_words(model, (uint64_t *)&n->certain_ns, 1, passed_ns);
     move_words(model, n->disk, CV_PERSIST_WORDS_MAX, passed_ns);
     move_words(model, n->core, model->core_bytes / sizeof(uint64_t), passed_ns);
     for (uint32_t i = 0; model->uses_bounds && i < model->node_count; i++) {
@@ -651,6 +741,13 @@ int explore_model_init(struct explore_model *model, struct cv_errtext *reterr)
     model->fixed_bytes = sizeof(struct explore_world) + model->properties.block_bytes +
                          model->node_count * model->node_bytes;
     model->message_bytes = sizeof(struct explore_message) + model->message_words * sizeof(uint64_t);
+    if (model->service != EXPLORE_NO_SERVICE || protocol->is_anonymous) {
+        model->budget[EXPLORE_WITNESS] = 0; /* members among peers have one */
+    }
+    if (model->budget[EXPLORE_WITNESS] > 0 && protocol->lease_ns != NULL) {
+        const int64_t lease_ns = protocol->lease_ns(&model->config[0]);
+        model->witness_ns = lease_ns + lease_ns / EXPLORE_WITNESS_SHARE;
+    }
     make_host(model);
     return CV_OK;
 }

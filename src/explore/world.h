@@ -31,20 +31,26 @@
 #define EXPLORE_MESSAGES_MAX 96u /* under way at once */
 #define EXPLORE_TOKENS 32u       /* places of the table of token owners, a power of two */
 #define EXPLORE_TOKENS_MAX 12u   /* of them in use; see cv_properties.owner */
-#define EXPLORE_INBOX_MAX 4u  /* messages that wait for a paused node; further ones are dropped */
-#define EXPLORE_TYPES_MAX 16u /* message types of one protocol */
+#define EXPLORE_INBOX_MAX 4u    /* messages that wait for a paused node; further ones are dropped */
+#define EXPLORE_TYPES_MAX 16u   /* message types of one protocol */
+#define EXPLORE_REBOOT_TICKS 12 /* so much earlier does a clock begin again */
+#define EXPLORE_WITNESS_SHARE 50 /* as the host of members: see start_witness() in peers.c */
 
-#define EXPLORE_BUDGET_MAP(X)                                             \
-    X(CRASH, "crash")         /* also between a record and its message */ \
-    X(RECOVER, "recover")     /* of a crashed node */                     \
-    X(LOSS, "loss")           /* of a message */                          \
-    X(LATE, "late")           /* a message comes at any later time */     \
-    X(DUPLICATE, "duplicate") /* a message comes again, at any time */    \
-    X(REORDER, "reorder")     /* a message overtakes those before it */   \
-    X(PAUSE, "pause")         /* of a node, for any time */               \
-    X(PARTITION, "partition") /* any split into two, for any time */      \
-    X(RESIGN, "resign")       /* the leader is asked to */                \
-    X(RESTART, "restart")     /* of the store or the sequencer */
+#define EXPLORE_BUDGET_MAP(X)                                                  \
+    X(CRASH, "crash")         /* also between a record and its message */      \
+    X(RECOVER, "recover")     /* of a crashed node */                          \
+    X(LOSS, "loss")           /* of a message */                               \
+    X(LATE, "late")           /* a message comes at any later time */          \
+    X(DUPLICATE, "duplicate") /* a message comes again, at any time */         \
+    X(REORDER, "reorder")     /* a message overtakes those before it */        \
+    X(PAUSE, "pause")         /* of a node, for any time */                    \
+    X(PARTITION, "partition") /* any split into two, for any time */           \
+    X(RESIGN, "resign")       /* the leader is asked to */                     \
+    X(RESTART, "restart")     /* of the store or the sequencer */              \
+    X(WITNESS, "witness")     /* of a crash: tells the others, any time */     \
+    X(ONE_WAY, "one-way")     /* a split of which one side hears nothing */    \
+    X(REBOOT, "reboot")       /* of a crashed node, whose clock starts anew */ \
+    X(DISK, "disk")           /* a save fails */
 
 enum explore_budget {
 #define EXPLORE_BUDGET_ENUM(name, text) EXPLORE_##name,
@@ -81,14 +87,15 @@ struct explore_model {
     uint32_t node_count;
     enum explore_service_kind service;
     struct cv_config config[EXPLORE_NODES_MAX];
-    int64_t tick_ns;                      /* of a node's own clock */
-    int64_t period_ns[EXPLORE_CLOCKS];    /* real time of a tick of each clock */
-    int64_t delay_min_ns, delay_max_ns;   /* of a message, real time */
-    int64_t horizon_ns;                   /* instants older than this are not told apart */
-    uint32_t judged;                      /* CV_PROP bits: these end the search */
-    bool judges_liveness;                 /* after the settling time */
-    bool uses_bounds;                     /* cores look at the bound on a message's delay */
-    bool is_raw;                          /* no canonical form: for the test of it */
+    int64_t tick_ns;                    /* of a node's own clock */
+    int64_t period_ns[EXPLORE_CLOCKS];  /* real time of a tick of each clock */
+    int64_t delay_min_ns, delay_max_ns; /* of a message, real time */
+    int64_t horizon_ns;                 /* instants older than this are not told apart */
+    uint32_t judged;                    /* CV_PROP bits: these end the search */
+    bool judges_liveness;               /* after the settling time */
+    bool uses_bounds;                   /* cores look at the bound on a message's delay */
+    bool is_raw;                        /* no canonical form: for the test of it */
+    int64_t witness_ns; /* for so long a restarted process's witness gives hints only */
     uint8_t budget[EXPLORE_BUDGET_COUNT]; /* at the beginning */
     void (*canonical)(const struct explore_model *model, struct explore_world *world);
 
@@ -100,6 +107,8 @@ struct explore_model {
     struct explore_world *world;
     uint32_t actor;
     bool crashes_at_record; /* nothing leaves behind the first record of this step */
+    bool fails_at_record;   /* this step's record cannot be saved */
+    bool writes_at_failure; /* it is durable all the same */
     bool has_saved;
     struct explore_end end;
     struct cv_properties properties;
@@ -131,6 +140,13 @@ struct explore_service {
     uint32_t has_acted;
 };
 
+/* What a partition cuts. */
+enum explore_way {
+    EXPLORE_BOTH_WAYS,
+    EXPLORE_FROM_GROUP, /* what the second group sends */
+    EXPLORE_TO_GROUP,   /* what is sent to it */
+};
+
 /* No padding: the bytes are compared. */
 struct explore_header {
     uint16_t message_count;
@@ -143,7 +159,9 @@ struct explore_header {
     int64_t disturbed_ns, left_until_ns;
     uint64_t token_max;
     uint32_t holder_count;
-    uint8_t has_token, is_settled, zero[2];
+    uint8_t has_token, is_settled;
+    uint8_t way; /* of a partition: enum explore_way */
+    uint8_t zero;
     struct explore_service service;
 };
 
@@ -153,17 +171,28 @@ struct explore_node {
     int64_t next_tick_ns;             /* real time; the node acts at its ticks only */
     uint64_t disk[CV_PERSIST_WORDS_MAX];
     struct cv_echo echo[EXPLORE_NODES_MAX];
+    int64_t
+        certain_ns; /* local clock; from then on a witness knows what its death ends; 0: it does */
     uint32_t disk_count;
     uint32_t life;
-    uint8_t is_up, is_paused, has_acted, zero[5];
+    uint32_t boot; /* how often its clock has begun */
+    uint8_t is_up, is_paused, has_acted, zero;
     uint64_t core[];
 };
 
 enum explore_message_kind {
     EXPLORE_PEER,   /* of one node to another */
+    EXPLORE_DEATH,  /* the sender is dead; life: enum explore_witness */
     EXPLORE_QUERY,  /* of a node to the service: words as in service.h */
     EXPLORE_ANSWER, /* to it */
     EXPLORE_NEWS,   /* the record has become free */
+};
+
+/* What the witness of a dead process says. */
+enum explore_witness {
+    EXPLORE_HINT,     /* it is down */
+    EXPLORE_CERTAIN,  /* and nothing is left of what it did */
+    EXPLORE_FAREWELL, /* and this message is its last (`farewell` of struct cv_protocol) */
 };
 
 struct explore_message {
@@ -255,14 +284,26 @@ void explore_world_fire(struct explore_model *model, uint32_t node, uint32_t tim
 /* `keeps`: the message stays under way, to come again. */
 void explore_world_deliver(struct explore_model *model, uint32_t index, bool keeps);
 void explore_world_crash(struct explore_model *model, uint32_t node);
+/* Before the crash: its witness will tell the others, each at any time or never. */
+void explore_world_bequeath(struct explore_model *model, uint32_t node);
 void explore_world_recover(struct explore_model *model, uint32_t node);
+/* Its clock has begun anew: what it showed before looks as if it were to come. */
+void explore_world_reboot(struct explore_model *model, uint32_t node);
 void explore_world_resign(struct explore_model *model, uint32_t node);
 /* A message under way, sent now, to be filled in. */
 struct explore_message *explore_message_add(struct explore_model *model);
-/* Are these two actors separated by the partition? The service is in the first group. */
-static inline bool explore_is_cut(const struct explore_world *world, uint32_t a, uint32_t b)
+/* Does the partition cut what one actor sends to another? The service is in the first group. */
+static inline bool explore_is_cut(const struct explore_world *world, uint32_t from, uint32_t to)
 {
-    return ((world->h.partition >> a ^ world->h.partition >> b) & 1) != 0;
+    const uint32_t is_from_group = world->h.partition >> from & 1u;
+    const uint32_t is_to_group = world->h.partition >> to & 1u;
+    return is_from_group != is_to_group && (world->h.way == EXPLORE_BOTH_WAYS ||
+                                            is_from_group == (world->h.way == EXPLORE_FROM_GROUP));
+}
+/* Is it about the store or the sequencer? */
+static inline bool explore_is_of_service(const struct explore_message *m)
+{
+    return m->kind >= EXPLORE_QUERY;
 }
 /* The event is for this node, which acts. */
 struct explore_node *explore_world_enter(struct explore_model *model, uint32_t node);

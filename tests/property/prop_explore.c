@@ -65,6 +65,7 @@ static bool is_about_message(uint8_t act)
 {
     return act == EXPLORE_ACT_DELIVER || act == EXPLORE_ACT_OVERTAKE ||
            act == EXPLORE_ACT_DUPLICATE || act == EXPLORE_ACT_DELIVER_CRASH ||
+           act == EXPLORE_ACT_DELIVER_FAIL || act == EXPLORE_ACT_DELIVER_FAIL_LATE ||
            act == EXPLORE_ACT_LOSE || act == EXPLORE_ACT_DELAY || act == EXPLORE_ACT_FORGET;
 }
 
@@ -134,6 +135,8 @@ static void walk_protocol(const char *name, const char *option)
         {[EXPLORE_CRASH] = 2, [EXPLORE_RECOVER] = 2, [EXPLORE_PARTITION] = 1},
         {[EXPLORE_PAUSE] = 2, [EXPLORE_LATE] = 1},
         {[EXPLORE_DUPLICATE] = 1, [EXPLORE_RESIGN] = 1, [EXPLORE_LOSS] = 1},
+        {[EXPLORE_CRASH] = 2, [EXPLORE_RECOVER] = 2, [EXPLORE_WITNESS] = 2, [EXPLORE_ONE_WAY] = 1},
+        {[EXPLORE_CRASH] = 2, [EXPLORE_RECOVER] = 2, [EXPLORE_REBOOT] = 1, [EXPLORE_DISK] = 1},
     };
     struct pair *p = calloc(1, sizeof *p);
     assert_non_null(p);
@@ -176,6 +179,7 @@ static void canonical_pole_worlds_behave_the_same(void **unused)
 {
     (void)unused;
     walk_protocol("pole", NULL);
+    walk_protocol("pole", "epochs=2");
 }
 
 static void canonical_local_worlds_behave_the_same(void **unused)

@@ -122,6 +122,7 @@ static void the_simulator_replays_the_shortest_traces(void **unused)
     for (uint32_t i = 0; i < COUNT_OF(classical); i++) {
         replay_two_leaders(classical[i], EXPLORE_PARTITION);
         replay_two_leaders(classical[i], EXPLORE_PAUSE);
+        replay_two_leaders(classical[i], EXPLORE_ONE_WAY);
     }
 }
 
@@ -220,6 +221,34 @@ static void a_budget_that_is_not_spent_changes_nothing(void **unused)
     setting.budget[EXPLORE_LOSS] = 1;
     const uint64_t with = exhaust(&setting);
     assert_true(with > without);
+}
+
+/* ---- Witnesses, reboots, disks ---------------------------------------------------------------- */
+
+static void a_witness_is_heard_and_breaks_nothing(void **unused)
+{
+    (void)unused;
+    struct explore_setting setting = small("pole");
+    setting.option[setting.option_count++] = "epochs=2";
+    setting.budget[EXPLORE_CRASH] = 1;
+    const uint64_t without = exhaust(&setting);
+    setting.budget[EXPLORE_WITNESS] = 1;
+    assert_true(exhaust(&setting) > without);
+}
+
+static void a_reboot_and_a_failing_disk_break_nothing(void **unused)
+{
+    (void)unused;
+    struct explore_setting setting = small("pole");
+    const uint64_t none = exhaust(&setting);
+    setting.budget[EXPLORE_DISK] = 1;
+    assert_true(exhaust(&setting) > none);
+    setting.budget[EXPLORE_DISK] = 0;
+    setting.budget[EXPLORE_CRASH] = 1;
+    setting.budget[EXPLORE_RECOVER] = 1;
+    const uint64_t same_clock = exhaust(&setting);
+    setting.budget[EXPLORE_REBOOT] = 1;
+    assert_true(exhaust(&setting) > same_clock);
 }
 
 /* ---- The parts ------------------------------------------------------------------------------- */
@@ -488,6 +517,8 @@ int main(void)
         cmocka_unit_test(says_not_exhausted_at_a_bound),
         cmocka_unit_test(refuses_what_it_cannot_explore),
         cmocka_unit_test(a_budget_that_is_not_spent_changes_nothing),
+        cmocka_unit_test(a_witness_is_heard_and_breaks_nothing),
+        cmocka_unit_test(a_reboot_and_a_failing_disk_break_nothing),
         cmocka_unit_test(a_packed_world_is_the_same_world),
         cmocka_unit_test(a_queue_returns_what_came_first),
         cmocka_unit_test(a_queue_goes_to_disk_and_comes_back),
