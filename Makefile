@@ -112,8 +112,9 @@ lab: all
 
 # The tables of docs/explore.md; some of it takes hours.
 explore: all
-	@tools/explore-tables $(BUILD)/conclave --nodes 2 --pairs --limit 600s
-	@tools/explore-tables $(BUILD)/conclave --nodes 3 --limit 600s
+	@tools/explore-tables $(BUILD)/conclave --nodes 2 --limit 600s --results $(BUILD)/explore.results
+	@tools/explore-tables $(BUILD)/conclave --nodes 3 --limit 600s --results $(BUILD)/explore.results
+	@tools/explore-tables $(BUILD)/conclave --nodes 2 --limit 600s --pairs --results $(BUILD)/explore.results
 	@tools/configure $(BUILD) -Dtests=enabled
 	@ninja -C $(BUILD) --quiet all meson-test-prereq
 	@tools/explore-plants $(BUILD)

@@ -567,8 +567,9 @@ static void describe(struct explore_model *model, const struct explore_choice *c
     }
 }
 
-/* The witness waits until nothing is left of what the process did, so its leadership counts no longer
- * when somebody hears of it. That it counts before is explored with a crash without a witness. */
+/* The witness waits until nothing is left of what the process did, so its leadership counts no
+ * longer when somebody hears of it. That it counts before is explored with a crash without a
+ * witness. */
 static void crash_witnessed(struct explore_model *model, uint32_t node)
 {
     const bool is_certain =

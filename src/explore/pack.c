@@ -1,10 +1,10 @@
 /* src/explore/pack.c - worlds in few bytes; see pack.h.
  *
  * A packed world: how many bytes each part has, two bytes each; then the parts; then the messages,
- * to the end. A part lists its words that differ from the first world's: how many were skipped (255:
- * two bytes follow that say it), a tag, the value in as many bytes as it needs. The tag's low four
- * bits say what the value is: 0 a number, 1 to 8 the distance to what that clock shows now; the
- * high ones how many bytes it has. Values are written and read eight bytes at a time. */
+ * to the end. A part lists its words that differ from the first world's: how many were skipped
+ * (255: two bytes follow that say it), a tag, the value in as many bytes as it needs. The tag's low
+ * four bits say what the value is: 0 a number, 1 to 8 the distance to what that clock shows now;
+ * the high ones how many bytes it has. Values are written and read eight bytes at a time. */
 #include "explore/pack.h"
 
 #include <string.h>

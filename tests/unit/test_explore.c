@@ -223,7 +223,7 @@ static void a_budget_that_is_not_spent_changes_nothing(void **unused)
     assert_true(with > without);
 }
 
-/* ---- Witnesses, reboots, disks ---------------------------------------------------------------- */
+/* ---- Witnesses, reboots, disks --------------------------------------------------------------- */
 
 static void a_witness_is_heard_and_breaks_nothing(void **unused)
 {
