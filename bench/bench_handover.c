@@ -4,11 +4,12 @@
  * the leader calls cv_resign(), and the time counts until cv_is_leader() of the other is true. The
  * unit is one round trip to the same store in the same run (round_trip.h): the record changes twice
  * in a hand-over, so that two writes, and the notification between them, are the least there can
- * be. Servers are asked twice: on the loopback interface, where nothing but their own work takes
- * time, and behind a network (a proxy) on which answers take NETWORK_MS, as a round trip there
- * does. On SQLite besides: a leader in a process of its own is killed with -9, until the other one
- * leads. The servers are those of tools/with-servers; without it, SQLite only. Tiny: the same in
- * miniature, to see that it still works; its figures mean nothing. */
+ * be. `rested` is that write after a pause as long as the one before each hand-over: what has slept
+ * takes longer. Servers are asked twice: on the loopback interface, where nothing but their own
+ * work takes time, and behind a network (a proxy) on which answers take NETWORK_MS, as a round trip
+ * there does. On SQLite besides: a leader in a process of its own is killed with -9, until the
+ * other one leads. The servers are those of tools/with-servers; without it, SQLite only. Tiny: the
+ * same in miniature, to see that it still works; its figures mean nothing. */
 #include "figures.h"
 #include "round_trip.h"
 #include "stores/proxy.h"
@@ -72,6 +73,13 @@ static int64_t await_leading(struct cv_election *election)
     return figures_now_ns();
 }
 
+/* Between two hand-overs everything rests, and what rests has to wake up and find its memory again:
+ * the same for one write by the store's own client. */
+static void rest(bool is_tiny)
+{
+    (void)usleep(is_tiny ? 50000 : 200000);
+}
+
 /* Until it knows who leads, and has settled down behind. */
 static void await_following(struct cv_election *election, bool is_tiny)
 {
@@ -89,10 +97,29 @@ static void await_following(struct cv_election *election, bool is_tiny)
         (void)poll(&wait, 1, 1000);
     }
     /* Leaderships change seldom; a contender that is notified all the time asks less often. */
-    (void)usleep(is_tiny ? 50000 : 200000);
+    rest(is_tiny);
 }
 
 /* ---- Round trips ----------------------------------------------------------------------------- */
+
+static double rested_ms(const struct round_trip *kind, const char *address, bool is_tiny)
+{
+    static double ms[ROUNDS_MAX];
+    void *client = kind->open(address, 0);
+    if (client == NULL) {
+        die(address, "cannot be reached");
+    }
+    for (int i = -1; i < handovers; i++) { /* one to warm up */
+        rest(is_tiny);
+        const int64_t begin_ns = figures_now_ns();
+        if (!kind->ask(client, /* is_write= */ true)) {
+            die(address, "a plain question failed");
+        }
+        ms[i < 0 ? 0 : i] = (double)(figures_now_ns() - begin_ns) / 1e6;
+    }
+    kind->close(client);
+    return figures_median(ms, (size_t)handovers);
+}
 
 static double trip_ms(const struct round_trip *kind, const char *address, bool is_write)
 {
@@ -151,13 +178,14 @@ static void bench_handover(const char *scheme, const char *address, int network_
     cv_close(one[1]);
     const double later_ms = trip_ms(trip, address, true); /* before and after: a noisy machine */
     const double read_ms = trip_ms(trip, address, false);
+    const double cold_ms = rested_ms(trip, address, is_tiny);
     const double unit_ms = (write_ms + later_ms) / 2;
     const double middle_ms = figures_median(ms, (size_t)handovers);
     (void)printf(
         "handover store=%s network_ms=%d runs=%d p50_ms=%.3f min_ms=%.3f max_ms=%.3f %s_ms=%.3f "
-        "%s_ms=%.3f p50_round_trips=%.2f asked_round_trips=3\n",
+        "%s_ms=%.3f rested_%s_ms=%.3f p50_round_trips=%.2f asked_round_trips=3\n",
         scheme, network_ms, handovers, middle_ms, ms[0], ms[handovers - 1], trip->write, unit_ms,
-        trip->read, read_ms, middle_ms / unit_ms);
+        trip->read, read_ms, trip->write, cold_ms, middle_ms / unit_ms);
     (void)fflush(stdout);
 }
 
