@@ -21,7 +21,8 @@
 #define CONNECT_MS_MAX 5000 /* ... doubled up to this while servers are slow */
 #define PAUSE_MS_MIN 50
 #define PAUSE_MS_MAX 1000 /* a lease lasts a few seconds: who pauses for long misses the repair */
-#define OPTIONS_MAX 64    /* of an address; libpq has about 45 */
+#define PREPARE_VERSION_MIN 120000 /* the first that has plan_cache_mode */
+#define OPTIONS_MAX 64             /* of an address; libpq has about 45 */
 
 static const char greeting_sql[] =
     "SELECT pg_catalog.pg_backend_pid(),"
@@ -37,10 +38,20 @@ static const char greeting_sql[] =
 
 /* ---- Words about failures ------------------------------------------------------------------ */
 
-bool cv__pg_is_missing(const PGresult *wrong)
+static bool is_state(const PGresult *wrong, const char *one, const char *other)
 {
     const char *state = wrong != NULL ? PQresultErrorField(wrong, PG_DIAG_SQLSTATE) : NULL;
-    return state != NULL && (strcmp(state, "42P01") == 0 || strcmp(state, "42703") == 0);
+    return state != NULL && (strcmp(state, one) == 0 || strcmp(state, other) == 0);
+}
+
+bool cv__pg_is_missing(const PGresult *wrong)
+{
+    return is_state(wrong, "42P01", "42703");
+}
+
+bool cv__pg_is_unprepared(const PGresult *wrong)
+{
+    return is_state(wrong, "26000", "0A000");
 }
 
 void cv__pg_explain(const char *message, const PGresult *wrong, char *ret_why, size_t why_bytes)
@@ -241,6 +252,7 @@ static uint64_t connect_ms(const struct cv_pg_link *link)
 struct cv_pg_poll { /* a uv handle outlives its descriptor */
     uv_poll_t poll;
     struct cv_pg_link *link;
+    int events;
 };
 
 static void on_poll(uv_poll_t *handle, int status, int events);
@@ -276,6 +288,10 @@ static bool poll_start(struct cv_pg_link *link, int events)
         box->link = link;
         link->poll = box;
     }
+    if (events == link->poll->events) {
+        return true; /* libuv would ask the kernel for the same again */
+    }
+    link->poll->events = events;
     return uv_poll_start(&link->poll->poll, events, on_poll) == 0;
 }
 
@@ -298,7 +314,7 @@ static void disconnect(struct cv_pg_link *link)
     PQfinish(link->pg);
     link->pg = NULL;
     link->state = CV_PG_DOWN;
-    link->is_direct = false;
+    link->is_direct = link->may_prepare = link->is_prepared = false;
 }
 
 void cv__pg_drop(struct cv_pg_link *link)
@@ -422,6 +438,8 @@ static void on_greeted(struct cv_pg_link *link)
         return;
     }
     results_clear(link);
+    link->may_prepare = link->is_direct && link->prefix[0] != '\0' &&
+                        PQserverVersion(link->pg) >= PREPARE_VERSION_MIN;
     link->state = CV_PG_READY;
     link->pause_ms = PAUSE_MS_MIN;
     link->bound_ms = CONNECT_MS_MIN;

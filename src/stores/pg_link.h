@@ -52,6 +52,8 @@ struct cv_pg_link {
     uint32_t tried_count;            /* since the last success, or the last pause */
     bool was_ready;
     bool is_direct;   /* no pooler stands between, so LISTEN works */
+    bool may_prepare; /* statements can be prepared in this session ... */
+    bool is_prepared; /* ... and are */
     char prefix[200]; /* of the tables, e.g. `public.`; empty: they do not exist */
     char token[200];  /* the sequence as a literal, e.g. `'public.conclave_token'` */
 
@@ -85,6 +87,10 @@ void cv__pg_explain(const char *message, const PGresult *wrong, char *ret_why, s
 
 /* Is it the error of a table or column that does not exist? */
 bool cv__pg_is_missing(const PGresult *wrong);
+
+/* Is it the error of a prepared statement that this session does not know, or that does not fit its
+ * table any more? */
+bool cv__pg_is_unprepared(const PGresult *wrong);
 
 /* A server that is none of ours may answer anything: what is missing is empty. */
 const char *cv__pg_value(const PGresult *rows, int row, int column);

@@ -1,4 +1,9 @@
-/* src/stores/pg_script.c - the SQL of each request, and how its values are filled in. */
+/* src/stores/pg_script.c - the SQL of each request, and how its values are filled in.
+ *
+ * Most of what a request costs the server is reading and planning its statements. In a session that
+ * is ours alone they are prepared once, and a request only names them with its values: the same
+ * statements, in the same order and transaction. Behind a pooler the next transaction may have
+ * another session, which does not know them, so there the text itself is sent. */
 #include "stores/pg_script.h"
 
 #include "core/assert.h"
@@ -15,12 +20,17 @@
  * sequence, @s the prefix of our tables, e.g. `public.`. */
 /* @p is how long to wait for locks: a statement that the client has given up shall not be carried
  * out much later. */
-static const char prologue[] = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;" CV_PG_SAFE_PATH
-                               "SELECT set_config('synchronous_commit', 'on', true) WHERE"
-                               " current_setting('synchronous_commit') = 'off';"
-                               "SELECT set_config('lock_timeout', @p, true);";
+static const char prologue[] =
+    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;"
+    "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),"
+    " pg_catalog.set_config('lock_timeout', @p, true), CASE WHEN"
+    "  pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'off'"
+    "  THEN pg_catalog.set_config('synchronous_commit', 'on', true) END@g;";
+/* @g, for prepared statements: their plans are made once, whatever the values are. */
+static const char general_plans[] =
+    ", pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', true)";
 
-#define SELECT_ROW                                                                        \
+#define SELECT_ROW_AND(more)                                                              \
     "SELECT token, node, label, attempt, lease_us,"                                       \
     " (extract(epoch FROM until - clock_timestamp()) * 1000000)::bigint AS remaining_us," \
     " (extract(epoch FROM since) * 1000000)::bigint AS since_us, wish,"                   \
@@ -28,8 +38,8 @@ static const char prologue[] = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;"
     "  THEN (extract(epoch FROM heir_until - clock_timestamp()) * 1000000)::bigint"       \
     "  ELSE 0 END AS kept_us,"                                                            \
     " coalesce((SELECT why FROM @sconclave_history h WHERE h.election = @e"               \
-    "  AND h.token = l.token), '') AS ended"                                              \
-    " FROM @sconclave_lease l WHERE election = @e;"
+    "  AND h.token = l.token), '') AS ended" more " FROM @sconclave_lease l WHERE election = @e;"
+#define SELECT_ROW SELECT_ROW_AND("")
 #define IS_MINE "election = @e AND label = @l AND attempt = @a"
 #define LEASE_END "clock_timestamp() + @u * interval '1 microsecond'"
 
@@ -53,31 +63,31 @@ static const char script_acquire[] =
     "  OR label = @l AND attempt < @a)"
     " AND (node <> '' OR heir IN ('', @n) OR heir_until <= clock_timestamp())"
     " RETURNING pg_notify(@c, 'taken');"
-    "UPDATE @sconclave_history h SET upto = greatest(h.since, l.lapsed_at), why = 'expired'"
-    " FROM @sconclave_lease l WHERE l.election = @e AND l.label = @l"
+    /* Not in one statement with that: this one sees what was committed while that one waited. */
+    "WITH lapsed AS (UPDATE @sconclave_history h SET upto = greatest(h.since, l.lapsed_at),"
+    " why = 'expired' FROM @sconclave_lease l WHERE l.election = @e AND l.label = @l"
     " AND l.attempt = @a AND h.election = l.election AND h.token = l.lapsed_token"
-    " AND h.upto IS NULL;"
+    " AND h.upto IS NULL)"
     "INSERT INTO @sconclave_history (election, token, node, since)"
     " SELECT election, token, node, since FROM @sconclave_lease WHERE " IS_MINE " AND node <> ''"
     " ON CONFLICT DO NOTHING;"
     /* For people: the name of the session says that it waits, and for what. */
-    "SELECT set_config('application_name', CASE WHEN EXISTS (SELECT FROM @sconclave_lease "
-    "WHERE " IS_MINE " AND node <> '') THEN 'conclave' ELSE @w END, @k);" SELECT_ROW;
+    SELECT_ROW_AND(", set_config('application_name', CASE WHEN label = @l AND attempt = @a"
+                   " AND node <> '' THEN 'conclave' ELSE @w END, @k)");
 
 static const char script_renew[] =
     "UPDATE @sconclave_lease SET until = greatest(until, " LEASE_END "), lease_us = @u"
     " WHERE " IS_MINE " AND node <> '' AND @t IN (0, token);" SELECT_ROW;
 
 static const char script_release[] =
-    "UPDATE @sconclave_lease SET node = '', until = least(until, clock_timestamp()), wish = '',"
+    "WITH freed AS (UPDATE @sconclave_lease SET node = '', until = least(until, "
+    "clock_timestamp()), wish = '',"
     " heir = @h, heir_until = clock_timestamp()"
     "  + least(lease_us, 2000000) * interval '1 microsecond'"
-    " WHERE " IS_MINE " AND node <> '' RETURNING pg_notify(@c, 'free');"
-    "UPDATE @sconclave_history h SET upto = greatest(h.since, l.until), why = '@r'"
-    " FROM @sconclave_lease l WHERE l.election = @e AND l.label = @l"
-    " AND l.attempt = @a AND l.node = '' AND h.election = l.election"
-    " AND h.token = l.token AND h.upto IS NULL;"
-    "SELECT set_config('application_name', 'conclave', @k);" SELECT_ROW;
+    " WHERE " IS_MINE " AND node <> '' RETURNING token, until, pg_notify(@c, 'free'))"
+    "UPDATE @sconclave_history h SET upto = greatest(h.since, freed.until), why = @r"
+    " FROM freed WHERE h.election = @e AND h.token = freed.token AND h.upto IS "
+    "NULL;" SELECT_ROW_AND(", set_config('application_name', 'conclave', @k)");
 
 static const char script_resign_request[] =
     "UPDATE @sconclave_lease SET wish = @h WHERE election = @e AND node <> ''"
@@ -121,6 +131,11 @@ static const char script_runs_write[] =
     " EXISTS (SELECT FROM @sconclave_lease l WHERE " IS_HELD ")::int AS is_held,"
     " 0 AS remaining_us;";
 
+static const char *const verb_scripts[] = {[CV_STORE_READ] = script_read,
+                                           [CV_STORE_ACQUIRE] = script_acquire,
+                                           [CV_STORE_RENEW] = script_renew,
+                                           [CV_STORE_RELEASE] = script_release};
+
 static const char *script_for(const struct cv_remote_request *one)
 {
     if (one->ask.runs != NULL) {
@@ -135,18 +150,15 @@ static const char *script_for(const struct cv_remote_request *one)
     if (one->is_resign_request) {
         return script_resign_request;
     }
-    static const char *const scripts[] = {[CV_STORE_READ] = script_read,
-                                          [CV_STORE_ACQUIRE] = script_acquire,
-                                          [CV_STORE_RENEW] = script_renew,
-                                          [CV_STORE_RELEASE] = script_release};
-    return scripts[one->ask.verb];
+    return verb_scripts[one->ask.verb];
 }
 
-void cv__pg_fill(char ret_script[CV_PG_SCRIPT_BYTES], const char *script,
-                 const char *const value[26])
+/* Puts the values into the part of a script before `end`. Returns its length. */
+static size_t fill_part(char *ret_script, const char *script, const char *end,
+                        const char *const value[26])
 {
     size_t length = 0;
-    for (const char *at = script; *at != '\0'; at++) {
+    for (const char *at = script; at < end; at++) {
         if (*at != '@') {
             ret_script[length++] = *at;
         } else {
@@ -160,7 +172,107 @@ void cv__pg_fill(char ret_script[CV_PG_SCRIPT_BYTES], const char *script,
         CV_ASSERT(length < CV_PG_SCRIPT_BYTES);
     }
     ret_script[length] = '\0';
+    return length;
 }
+
+void cv__pg_fill(char ret_script[CV_PG_SCRIPT_BYTES], const char *script,
+                 const char *const value[26])
+{
+    (void)fill_part(ret_script, script, script + strlen(script), value);
+}
+
+/* ---- Prepared statements --------------------------------------------------------------------- */
+
+/* The type of the parameter that stands for a letter; NULL: it stands in the text, as a name. */
+static const char *letter_type(char letter)
+{
+    return strchr("sq", letter) != NULL       ? NULL
+           : strchr("cehnrw", letter) != NULL ? "text"
+           : letter == 'k'                    ? "boolean"
+                                              : "bigint";
+}
+
+/* The letters of a statement that are its parameters, each once, in the order of the alphabet. */
+static uint32_t letters_of(const char *statement, const char *end, char ret_letters[26])
+{
+    bool is_used[26] = {false};
+    uint32_t count = 0;
+    for (const char *at = statement; at < end; at++) {
+        if (*at == '@') {
+            is_used[at[1] - 'a'] = letter_type(at[1]) != NULL;
+        }
+    }
+    for (int i = 0; i < 26; i++) {
+        if (is_used[i]) {
+            ret_letters[count++] = (char)('a' + i);
+        }
+    }
+    return count;
+}
+
+static size_t name_write(enum cv_store_verb verb, uint32_t index, char *ret_text)
+{
+    static const char *const names[] = {[CV_STORE_READ] = "read",
+                                        [CV_STORE_ACQUIRE] = "acquire",
+                                        [CV_STORE_RENEW] = "renew",
+                                        [CV_STORE_RELEASE] = "release"};
+    return (size_t)sprintf(ret_text, "conclave_%s_%" PRIu32, names[verb], index);
+}
+
+size_t cv__pg_prepare_write(const struct cv_pg_link *link, enum cv_store_verb verb,
+                            char ret_script[CV_PG_SCRIPT_BYTES])
+{
+    const char *at = verb_scripts[verb];
+    size_t length = 0;
+    for (uint32_t index = 0; *at != '\0'; index++) {
+        const char *end = strchr(at, ';'); /* none of our texts has one within a statement */
+        char letters[26], number[26][8];
+        const char *value[26] = {['s' - 'a'] = link->prefix, ['q' - 'a'] = link->token};
+        const uint32_t count = letters_of(at, end, letters);
+        length += (size_t)sprintf(ret_script + length, "PREPARE ");
+        length += name_write(verb, index, ret_script + length);
+        for (uint32_t i = 0; i < count; i++) {
+            (void)snprintf(number[i], sizeof number[i], "$%" PRIu32, i + 1);
+            value[letters[i] - 'a'] = number[i];
+            length += (size_t)sprintf(ret_script + length, "%s%s", i == 0 ? "(" : ",",
+                                      letter_type(letters[i]));
+        }
+        length += (size_t)sprintf(ret_script + length, "%s AS ", count > 0 ? ")" : "");
+        length += fill_part(ret_script + length, at, end + 1, value);
+        CV_ASSERT(length < CV_PG_SCRIPT_BYTES);
+        at = end + 1;
+    }
+    return length;
+}
+
+/* The same as filling in the script of this verb, by the names of its statements. The row is not
+ * made where it was seen before; if somebody has removed it since, the answer will say so. */
+static void execute_write(enum cv_store_verb verb, bool has_row, const char *const value[26],
+                          char ret_script[CV_PG_SCRIPT_BYTES])
+{
+    const char *at = verb_scripts[verb];
+    size_t length = 0;
+    for (uint32_t index = 0; *at != '\0'; index++) {
+        const char *end = strchr(at, ';');
+        char letters[26];
+        if (verb == CV_STORE_ACQUIRE && index == 0 && has_row) {
+            at = end + 1; /* which would make the row */
+            continue;
+        }
+        const uint32_t count = letters_of(at, end, letters);
+        length += (size_t)sprintf(ret_script + length, "EXECUTE ");
+        length += name_write(verb, index, ret_script + length);
+        for (uint32_t i = 0; i < count; i++) {
+            const char *text = value[letters[i] - 'a'];
+            CV_ASSERT(length + strlen(text) + 64 < CV_PG_SCRIPT_BYTES);
+            length += (size_t)sprintf(ret_script + length, "%s%s", i == 0 ? "(" : ",", text);
+        }
+        length += (size_t)sprintf(ret_script + length, "%s;", count > 0 ? ")" : "");
+        at = end + 1;
+    }
+}
+
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 /* Without a character that was cut at the end: the server refuses half of one. */
 static size_t utf8_bytes(const char *text)
@@ -197,13 +309,14 @@ bool cv__pg_request_write(const struct cv_pg_asker *asker, const struct cv_remot
     char *election = PQescapeLiteral(pg, remote->election, strlen(remote->election));
     char *node = PQescapeLiteral(pg, remote->node, strlen(remote->node));
     char *heir = PQescapeLiteral(pg, other, strlen(other));
-    char channel[40];
+    char channel[40], why[40];
     (void)snprintf(channel, sizeof channel, "'%s'", asker->channel);
     char waits[SESSION_BYTES]; /* a longer one would be cut by the server, with a notice */
     (void)snprintf(waits, sizeof waits, "%s %s", asker->channel, remote->node);
     char *session = PQescapeLiteral(pg, waits, utf8_bytes(waits));
     const enum cv_reason reason =
         one->ask.reason != CV_REASON_STARTED ? one->ask.reason : CV_REASON_RESIGNED;
+    (void)snprintf(why, sizeof why, "'%s'", cv_reason_name(reason));
     const struct cv_store_runs *about = one->ask.runs;
     const char *told = about != NULL && about->token != 0 ? about->text : "";
     char *runs = PQescapeLiteral(pg, told, strlen(told));
@@ -216,7 +329,7 @@ bool cv__pg_request_write(const struct cv_pg_asker *asker, const struct cv_remot
             ['n' - 'a'] = node,
             ['c' - 'a'] = channel,
             ['h' - 'a'] = heir,
-            ['r' - 'a'] = cv_reason_name(reason),
+            ['r' - 'a'] = why,
             ['s' - 'a'] = asker->link->prefix,
             ['q' - 'a'] = asker->link->token,
             ['l' - 'a'] = number_write((int64_t)remote->label, &label),
@@ -228,7 +341,12 @@ bool cv__pg_request_write(const struct cv_pg_asker *asker, const struct cv_remot
             /* The sessions of a pooler are not ours to name. */
             ['k' - 'a'] = asker->link->is_direct ? "false" : "true",
             ['v' - 'a'] = number_write(about != NULL ? (int64_t)about->version : 0, &version)};
-        cv__pg_fill(ret_script, script_for(one), value);
+        const char *script = script_for(one);
+        if (asker->link->is_prepared && script == verb_scripts[one->ask.verb]) {
+            execute_write(one->ask.verb, asker->has_row, value, ret_script);
+        } else {
+            cv__pg_fill(ret_script, script, value);
+        }
     }
     PQfreemem(election);
     PQfreemem(node);
@@ -238,10 +356,12 @@ bool cv__pg_request_write(const struct cv_pg_asker *asker, const struct cv_remot
     return is_fine;
 }
 
-void cv__pg_prologue_write(int64_t patience_ns, char ret_script[CV_PG_SCRIPT_BYTES])
+void cv__pg_prologue_write(const struct cv_pg_link *link, int64_t patience_ns,
+                           char ret_script[CV_PG_SCRIPT_BYTES])
 {
     char patience[40];
     (void)snprintf(patience, sizeof patience, "'%" PRId64 "ms'", patience_ns / NS_PER_MS);
-    const char *const value[26] = {['p' - 'a'] = patience};
+    const char *const value[26] = {['p' - 'a'] = patience,
+                                   ['g' - 'a'] = link->is_prepared ? general_plans : ""};
     cv__pg_fill(ret_script, prologue, value);
 }

@@ -19,7 +19,12 @@ void cv__pg_fill(char ret_script[CV_PG_SCRIPT_BYTES], const char *script,
                  const char *const value[26]);
 
 /* The begin of a message whose statements wait for locks at most so long. */
-void cv__pg_prologue_write(int64_t patience_ns, char ret_script[CV_PG_SCRIPT_BYTES]);
+void cv__pg_prologue_write(const struct cv_pg_link *link, int64_t patience_ns,
+                           char ret_script[CV_PG_SCRIPT_BYTES]);
+
+/* Prepares the statements of a verb in this session; returns the length. */
+size_t cv__pg_prepare_write(const struct cv_pg_link *link, enum cv_store_verb verb,
+                            char ret_script[CV_PG_SCRIPT_BYTES]);
 
 /* Who asks, by which connection. */
 struct cv_pg_asker {
@@ -27,6 +32,7 @@ struct cv_pg_asker {
     const struct cv_remote *remote;
     const char *channel;
     uint64_t token; /* that this attempt has, or had; 0: none yet */
+    bool has_row;   /* the last answer had the election's row */
 };
 
 /* False: there is no memory. */

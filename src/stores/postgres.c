@@ -60,6 +60,7 @@ struct cv_store {
     bool is_listening; /* on this connection */
     bool is_reading;   /* the last one asked READ only, so that every change matters */
     bool is_holding;   /* the last answer was GRANTED */
+    bool has_row;      /* the last answer had the election's row */
     uint64_t granted_attempt, granted_token;
     char channel[CHANNEL_BYTES];
 };
@@ -76,6 +77,7 @@ struct server {
     struct cv_store *asked[CV_PG_RESULTS_MAX]; /* by the message at the server; NULL: given up */
     uint32_t asked_count;
     bool is_listen;              /* the message is about channels */
+    bool was_prepared;           /* the server has confirmed link.is_prepared */
     int64_t sent_ns, slowest_ns; /* slowest: of late, fading */
     char unheard[UNHEARD_MAX][CHANNEL_BYTES];
     uint32_t unheard_count;
@@ -164,7 +166,8 @@ static bool message_add(struct cv_store *store, size_t *length)
     const struct cv_pg_asker asker = {.link = &server->link,
                                       .remote = &store->remote,
                                       .channel = store->channel,
-                                      .token = known_token(store, one)};
+                                      .token = known_token(store, one),
+                                      .has_row = store->has_row};
     if (!cv__pg_request_write(&asker, one, server->message + *length)) {
         return false;
     }
@@ -213,10 +216,19 @@ static int64_t choose_patience_ns(struct cv_store *const *chosen, uint32_t count
     return cv__max64(LOCK_NS_MIN, left_ns / 4);
 }
 
-/* Stores that are new on this connection listen before their first request: they miss nothing. */
+/* Stores that are new on this connection listen before their first request: they miss nothing. The
+ * first of them has our statements prepared. */
 static bool listen_write(struct server *server)
 {
     size_t length = 0;
+    if (server->link.may_prepare && !server->link.is_prepared) {
+        length = (size_t)sprintf(server->message, "%s", CV_PG_SAFE_PATH);
+        for (int verb = CV_STORE_READ; verb <= CV_STORE_RELEASE; verb++) {
+            length += cv__pg_prepare_write(&server->link, (enum cv_store_verb)verb,
+                                           server->message + length);
+        }
+        server->link.is_prepared = true;
+    }
     for (; server->unheard_count > 0; server->unheard_count--) {
         length += (size_t)sprintf(server->message + length, "UNLISTEN %s;",
                                   server->unheard[server->unheard_count - 1]);
@@ -257,7 +269,7 @@ static void server_work(struct server *server)
     }
     struct cv_store *chosen[CV_PG_RESULTS_MAX];
     const uint32_t count = choose(server, chosen);
-    cv__pg_prologue_write(choose_patience_ns(chosen, count), server->message);
+    cv__pg_prologue_write(&server->link, choose_patience_ns(chosen, count), server->message);
     size_t length = strlen(server->message);
     for (uint32_t i = 0; i < count && length + CV_PG_SCRIPT_BYTES <= MESSAGE_BYTES; i++) {
         queue_remove(chosen[i]);
@@ -307,6 +319,7 @@ static void on_lost(void *self)
     struct server *server = self;
     slots_requeue(server);
     server->unheard_count = 0;
+    server->was_prepared = false;
     for (struct cv_store *store = server->stores; store != NULL; store = store->next) {
         store->is_listening = false;
     }
@@ -419,7 +432,13 @@ static void answer_request(struct cv_store *store, const PGresult *rows)
     const enum cv_store_verb verb = one->ask.verb;
     struct cv_store_record record = {0};
     struct cv_store_answer answer = {.verdict = CV_STORE_FREE, .record = &record};
-    if (rows == NULL || PQntuples(rows) == 0) { /* nobody ever asked for this election */
+    const bool had_row = store->has_row;
+    store->has_row = rows != NULL && PQntuples(rows) > 0;
+    if (had_row && !store->has_row && verb == CV_STORE_ACQUIRE && !one->is_resign_request) {
+        queue_add(store); /* it was forgotten meanwhile: once more, and make the row */
+        return;
+    }
+    if (!store->has_row) { /* nobody ever asked for this election */
         cv__remote_answer(remote, answer);
         return;
     }
@@ -464,13 +483,36 @@ static void answer_request(struct cv_store *store, const PGresult *rows)
     cv__remote_answer(remote, answer);
 }
 
+/* From now on this connection is sent whole statements. */
+static void stop_preparing(struct server *server)
+{
+    server->link.may_prepare = server->link.is_prepared = false;
+}
+
+static void listen_answered(struct server *server, const PGresult *wrong)
+{
+    server->is_listen = false;
+    if (wrong != NULL && server->link.is_prepared && !server->was_prepared) {
+        stop_preparing(server); /* which may have been at fault: once more without it */
+        for (struct cv_store *store = server->stores; store != NULL; store = store->next) {
+            store->is_listening = false;
+        }
+    } else {
+        server->link.is_direct = wrong == NULL; /* otherwise we look often */
+        server->was_prepared = server->link.is_prepared;
+    }
+}
+
 /* Nothing of the message was carried out. */
 static void message_failed(struct server *server, struct cv_store *const *asked, uint32_t count,
                            const PGresult *wrong)
 {
     char why[CV_REMOTE_WHY_BYTES];
     cv__pg_explain(PQresultErrorMessage(wrong), wrong, why, sizeof why);
-    if (cv__pg_is_missing(wrong)) {
+    const bool is_again = server->link.is_prepared && cv__pg_is_unprepared(wrong);
+    if (is_again) {
+        stop_preparing(server);
+    } else if (cv__pg_is_missing(wrong)) {
         cv__pg_drop(&server->link); /* the next greeting finds tables that were made meanwhile */
         on_lost(server);
     }
@@ -479,7 +521,9 @@ static void message_failed(struct server *server, struct cv_store *const *asked,
         if (store == NULL || store->remote.is_closing) {
             continue;
         }
-        if (count > 1 && !cv__pg_is_missing(wrong)) {
+        if (is_again) {
+            queue_add(store);
+        } else if (count > 1 && !cv__pg_is_missing(wrong)) {
             store->is_suspect = true;
             queue_add(store);
         } else {
@@ -503,8 +547,7 @@ static void on_answered(void *self, const PGresult *wrong)
     const int64_t taken_ns = cv__clock_now_ns() - server->sent_ns;
     server->slowest_ns = cv__max64(taken_ns, server->slowest_ns - server->slowest_ns / 8);
     if (server->is_listen) {
-        server->is_listen = false;
-        server->link.is_direct = wrong == NULL; /* otherwise we look often */
+        listen_answered(server, wrong);
     } else if (wrong != NULL || server->link.row_count != count) {
         message_failed(server, asked, count, wrong);
     } else {

@@ -92,6 +92,24 @@ void planted_operators_are_not_used(void **unused)
     assert_int_equal(released, CV_STORE_FREE);
 }
 
+/* Statements that were prepared before the table was changed do not fit it any more. */
+void a_changed_table_is_noticed(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    struct contender *a = field_join(field, "a", NULL);
+    const uint64_t token = acquire(a, 1, lease_long_ns)->token;
+    psql("ALTER TABLE conclave_lease ALTER lease_us TYPE numeric");
+    const enum cv_store_verdict renewed = ask_once(a, CV_STORE_RENEW, 1, lease_long_ns)->verdict;
+    psql("ALTER TABLE conclave_lease ALTER lease_us TYPE bigint");
+    assert_int_equal(renewed, CV_STORE_GRANTED);
+    const struct cv_store_answer *answer = ask_once(a, CV_STORE_RENEW, 1, lease_long_ns);
+    assert_int_equal(answer->verdict, CV_STORE_GRANTED);
+    assert_int_equal(answer->token, token);
+    assert_int_equal(ask_once(a, CV_STORE_RELEASE, 1, 0)->verdict, CV_STORE_FREE);
+    field_free(field);
+}
+
 /* Tables that a stranger has made first could run its triggers as every contender. */
 void tables_of_a_stranger_are_refused(void **unused)
 {
@@ -356,6 +374,38 @@ void foreign_keys_hold_nothing(void **unused)
     assert_int_equal(ask(a, CV_STORE_READ, 0, 0)->verdict, CV_STORE_FREE);
     shell("ETCDCTL_API=3 etcdctl --endpoints \"${CV_TEST_ETCD#etcd://}\" get --prefix --keys-only"
           " conclave/foreign%20keys/ | grep -c . | grep -qx 3");
+    field_free(field);
+}
+
+/* One that was next in the queue moves its key without looking when the holder's key is deleted. If
+ * its own was deleted, too, somebody else is first. */
+void one_that_lost_its_place_is_not_next(void **unused)
+{
+    (void)unused;
+    char command[512];
+    struct field *field = field_new(address, "lost place");
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *b = field_join(field, "b", NULL);
+    struct contender *c = field_join(field, "c", NULL);
+    (void)acquire(a, 1, lease_long_ns);
+    assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    assert_int_equal(ask(c, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    b->news_count = 0;
+    (void)snprintf(command, sizeof command,
+                   "ETCDCTL_API=3 etcdctl --endpoints \"${CV_TEST_ETCD#etcd://}\" del"
+                   " conclave/lost%%20place/%016" PRIx64 "-1 | grep -qx 1",
+                   b->label);
+    shell(command);
+    run_until(field, has_news_now, b, "news of its deleted key");
+    b->news_count = 0;
+    (void)ask(a, CV_STORE_RELEASE, 1, 0);
+    run_for(field, 200 * NS_PER_MS); /* whatever b hears of that */
+    const struct cv_store_answer *answer = ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns);
+    assert_int_equal(answer->verdict, CV_STORE_HELD);
+    assert_string_equal(answer->record->node, "c");
+    (void)acquire(c, 1, lease_long_ns);
+    (void)ask(c, CV_STORE_RELEASE, 1, 0);
+    (void)acquire(b, 1, lease_long_ns);
     field_free(field);
 }
 
