@@ -29,6 +29,12 @@
  * and nobody waits for an heir that is not there. A resign request is a key under the holder's
  * lease, meant for one token.
  *
+ * A hand-over takes two round trips and a notification. Whoever is next in the queue knows that it
+ * is, and keeps a holding lease ready. When it hears that the holder's key was deleted, it puts its
+ * own key under that lease, and needs no look: the keys before its own can only become fewer, the
+ * last of them is gone, and the put tells whether its own was there all the time. What is left of
+ * that lease is shorter than what was asked for, so the grant is renewed at once.
+ *
  * Keys below the prefix that are not of this shape, or under no lease, are not ours and are passed
  * over: they hold nothing and are never deleted.
  *
@@ -202,6 +208,10 @@ static void answer_granted(struct cv_store *store)
     cv__etcd_record_read(store, &record);
     record.remaining_ns = until_ns - now_ns;
     record.since_wall_ns = store->since_wall_ns;
+    if (store->is_taken) {
+        store->is_taken = false;
+        store->remote.has_news = true; /* the lease was granted a while ago: renew it at once */
+    }
     cv__remote_answer(&store->remote, (struct cv_store_answer){.verdict = CV_STORE_GRANTED,
                                                                .token = store->token,
                                                                .holder = store->remote.label,
@@ -237,6 +247,21 @@ static void acquire_ensure(struct cv_store *store)
     }
 }
 
+/* Nobody but the holder is before us: its end makes us the first. */
+static bool is_next(const struct cv_store *store)
+{
+    return store->election.before[0] != '\0' &&
+           strcmp(store->election.before, store->look.first_key) == 0;
+}
+
+static void answer_waiting(struct cv_store *store)
+{
+    if (is_next(store)) {
+        cv__etcd_hold_keep(&store->election);
+    }
+    cv__etcd_answer_plain(store);
+}
+
 /* The key just before ours is known: wait for its end. */
 static void on_before(void *user, const struct cv_etcd_answer *answer)
 {
@@ -261,7 +286,8 @@ static void on_before(void *user, const struct cv_etcd_answer *answer)
         return;
     }
     cv__etcd_watch(&store->election, CV_ETCD_WAITING, before, answer->revision);
-    cv__etcd_answer_plain(store);
+    store->before_of = store->look.own.create_revision;
+    answer_waiting(store);
 }
 
 static void acquire_wait(struct cv_store *store)
@@ -269,9 +295,10 @@ static void acquire_wait(struct cv_store *store)
     const struct cv_etcd_election *election = &store->election;
     store->is_queued = true;
     if (election->interest == CV_ETCD_WAITING && election->before[0] != '\0' &&
+        store->before_of == store->look.own.create_revision && !election->is_before_deleted &&
         election->deleted_revision <= store->look.revision && !election->has_changed) {
         /* The one before us is watched already, and still there. */
-        cv__etcd_answer_plain(store);
+        answer_waiting(store);
         return;
     }
     struct cv_etcd_body body = {0};
@@ -293,6 +320,9 @@ static void acquire_evaluate(struct cv_store *store)
         answer_lost(store);
     } else if (store->token == 0 && (!is_own || !cv__etcd_lease_is_there(&store->election))) {
         acquire_ensure(store); /* lease or key were lost while we waited: queue again */
+    } else if (!own_is_first(store) && own->lease != cv__etcd_lease_id(&store->election) &&
+               store->token == 0) {
+        acquire_ensure(store); /* it was put under a holding lease in vain, which will run out */
     } else if (!own_is_first(store)) {
         acquire_wait(store);
     } else if (store->is_queued || !is_long_enough(store, own_until_ns(store))) {
@@ -358,7 +388,7 @@ static void attempt_forget(struct cv_store *store)
     store->token = 0;
     store->granted_until_ns = 0;
     store->is_lost = false;
-    store->is_queued = false;
+    store->is_queued = store->is_taken = false;
 }
 
 static void acquire_new(struct cv_store *store)
@@ -398,6 +428,24 @@ static void delete_attempt(struct cv_store *store, uint64_t attempt, cv_etcd_the
     cv__etcd_ask(store, CV_ETCD_WRITE, 1, &body, then);
 }
 
+/* We were next, and the holder's key has been deleted since: then ours is the first, if it is there
+ * still; the put will tell. Which keys are before ours can only become fewer. */
+static bool is_first_by_events(const struct cv_store *store)
+{
+    return store->is_queued && store->election.is_before_deleted && is_next(store) &&
+           store->look.own.is_there && store->before_of == store->look.own.create_revision;
+}
+
+/* Moves our key to the lease that was kept for this, without another look. */
+static void take(struct cv_store *store)
+{
+    store->look.first = store->look.own;
+    memcpy(store->look.first_key, store->election.key, sizeof store->look.first_key);
+    store->has_looked = store->is_taken = true;
+    store->looked = acquire_evaluate;
+    on_hold(store, CV_ETCD_LEASE_ALIVE, NULL);
+}
+
 static void acquire(struct cv_store *store, uint64_t attempt)
 {
     if (store->attempt == 0 || (store->attempt != attempt && !store->election.has_key)) {
@@ -408,6 +456,11 @@ static void acquire(struct cv_store *store, uint64_t attempt)
         answer_lost(store);
     } else if (store->token != 0 ||
                (store->election.has_key && cv__etcd_lease_is_there(&store->election))) {
+        if (store->token == 0 && is_first_by_events(store) &&
+            cv__etcd_hold_is_ready(&store->election)) {
+            take(store);
+            return;
+        }
         if (store->is_queued && store->election.deleted_revision > store->look.revision) {
             cv__etcd_hold_prepare(&store->election); /* we may be the first now */
         }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BEATS 6       /* in the length of a lease */
 #define SWEEP_BEATS 4 /* the waiting lease's keys are looked through at each fourth beat */
 #define FRESH_PART \
     10 /* a holding lease is used for this part of its length, then there is a new one */
@@ -82,7 +83,7 @@ bool cv__etcd_lease_use(struct cv_etcd_election *election, int64_t lease_ns)
         lease->beat.data = lease;
     }
     if (lease->user_count++ == 0) {
-        const uint64_t beat_ms = (uint64_t)(lease->ttl_ns / 6 / NS_PER_MS);
+        const uint64_t beat_ms = (uint64_t)(lease->ttl_ns / BEATS / NS_PER_MS);
         (void)uv_timer_start(&lease->beat, on_beat, beat_ms, beat_ms);
     }
     election->lease = lease;
@@ -285,10 +286,34 @@ static void hold_grant(struct cv_etcd_lease *lease)
     } /* otherwise those that wait run into their deadlines */
 }
 
-static bool has_fresh_hold(const struct cv_etcd_lease *lease)
+/* Is there a holding lease of which no more than this part of its length has gone? */
+static bool has_hold(const struct cv_etcd_lease *lease, int64_t part)
 {
     const int64_t left_ns = lease->holding.until_ns - cv__clock_now_ns();
-    return lease->holding.id != 0 && left_ns >= lease->ttl_ns - lease->ttl_ns / FRESH_PART;
+    return lease->holding.id != 0 && left_ns >= lease->ttl_ns - lease->ttl_ns / part;
+}
+
+static bool has_fresh_hold(const struct cv_etcd_lease *lease)
+{
+    return has_hold(lease, FRESH_PART);
+}
+
+static void hold_refresh(struct cv_etcd_lease *lease, int64_t part)
+{
+    if (lease->hold_number == 0 && !has_hold(lease, part)) {
+        hold_grant(lease);
+    }
+}
+
+void cv__etcd_hold_keep(struct cv_etcd_election *election)
+{
+    election->is_next = true;
+    hold_refresh(election->lease, BEATS);
+}
+
+bool cv__etcd_hold_is_ready(const struct cv_etcd_election *election)
+{
+    return election->lease != NULL && has_hold(election->lease, /* part= */ 2);
 }
 
 void cv__etcd_hold(struct cv_etcd_election *election, cv_etcd_lease_then then)
@@ -305,10 +330,7 @@ void cv__etcd_hold(struct cv_etcd_election *election, cv_etcd_lease_then then)
 
 void cv__etcd_hold_prepare(struct cv_etcd_election *election)
 {
-    struct cv_etcd_lease *lease = election->lease;
-    if (lease->hold_number == 0 && !has_fresh_hold(lease)) {
-        hold_grant(lease);
-    }
+    hold_refresh(election->lease, FRESH_PART);
 }
 
 int64_t cv__etcd_hold_id(const struct cv_etcd_election *election)
@@ -416,7 +438,15 @@ void cv__etcd_orphans_end(struct cv_etcd_server *server)
     }
 }
 
-/* Every sixth of the length. */
+static bool is_anybody_next(const struct cv_etcd_lease *lease)
+{
+    const struct cv_etcd_election *e = lease->server->elections;
+    while (e != NULL && (e->lease != lease || !e->is_next)) {
+        e = e->next;
+    }
+    return e != NULL;
+}
+
 static void on_beat(uv_timer_t *timer)
 {
     struct cv_etcd_lease *lease = timer->data;
@@ -429,5 +459,8 @@ static void on_beat(uv_timer_t *timer)
     if (lease->work == WORK_NONE && lease->is_there &&
         now_ns - lease->sent_ns >= lease->ttl_ns / 4) {
         lease_prolong(lease);
+    }
+    if (is_anybody_next(lease)) {
+        hold_refresh(lease, BEATS); /* about every second time: it was granted after a beat */
     }
 }

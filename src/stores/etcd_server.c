@@ -102,6 +102,10 @@ static void event_note(struct cv_etcd_server *server, const cJSON *event)
         } else if (!is_deleted && is_request) {
             e->requested_revision = cv__max64(e->requested_revision, revision);
         }
+        /* An event from before the look is about another key of that name, which was there then. */
+        e->is_before_deleted =
+            e->is_before_deleted || (e->interest == CV_ETCD_WAITING && is_deleted &&
+                                     revision > e->before_revision && strcmp(key, e->before) == 0);
         e->has_changed = e->has_changed || is_concerned(e, key, is_deleted, is_request);
     }
 }
@@ -212,6 +216,9 @@ void cv__etcd_watch(struct cv_etcd_election *election, enum cv_etcd_interest int
     struct cv_etcd_server *server = election->server;
     election->interest = interest;
     (void)snprintf(election->before, sizeof election->before, "%s", before != NULL ? before : "");
+    election->before_revision = revision;
+    election->is_before_deleted = false;
+    election->is_next = false;
     if (interest == CV_ETCD_NOTHING) {
         return;
     }

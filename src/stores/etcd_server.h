@@ -4,7 +4,8 @@
  * **Leases.** A key that waits in a queue is under the *waiting lease* of its length (in whole
  * seconds, as the cluster counts), which is kept alive while any election uses it. A key that holds
  * its election is moved, with each renewal, to a *holding lease* that was granted a moment ago and
- * is never prolonged; elections that renew at about the same time share it. Lengths are not mixed:
+ * is never prolonged; elections that renew at about the same time share it. Whoever is next in a
+ * queue keeps one ready, see etcd.c. Lengths are not mixed:
  * a key must not outlive the length that its holder asked for, and a short lease would let go of
  * keys whose holder asked for a long one.
  *
@@ -76,6 +77,9 @@ struct cv_etcd_election {
 
     enum cv_etcd_interest interest;
     char before[CV_ETCD_KEY_BYTES]; /* WAITING: empty: not known, every deletion counts */
+    int64_t before_revision;        /* it was there at this revision ... */
+    bool is_before_deleted;         /* ... and was deleted later */
+    bool is_next;                   /* it will need a holding lease: one is kept ready */
     bool has_changed;               /* to be told */
     /* Of the latest events in this election: a key of the queue was deleted, somebody was asked to
      * resign, anything. */
@@ -112,6 +116,12 @@ bool cv__etcd_lease_is_there(const struct cv_etcd_election *election); /* as far
 void cv__etcd_lease_ensure(struct cv_etcd_election *election, cv_etcd_lease_then then);
 /* The same after a keep-alive, one for all that wait for it. */
 void cv__etcd_lease_prolong(struct cv_etcd_election *election, cv_etcd_lease_then then);
+
+/* From now on, until its interest changes, a holding lease is kept ready for this election: one
+ * that was granted at most a third of its length ago, a bit more if the cluster is slow. */
+void cv__etcd_hold_keep(struct cv_etcd_election *election);
+/* Is there one of which at least half is left? */
+bool cv__etcd_hold_is_ready(const struct cv_etcd_election *election);
 
 /* Goes on with `then` when there is a fresh holding lease, at once if there is. */
 void cv__etcd_hold(struct cv_etcd_election *election, cv_etcd_lease_then then);

@@ -41,6 +41,8 @@ struct cv_store {
     int64_t granted_until_ns; /* what the core was told */
     bool is_lost;             /* it was granted, and is over */
     bool is_queued;           /* it has waited */
+    bool is_taken;            /* its key was moved to a lease that was kept ready */
+    uint64_t before_of;       /* the create revision of our key when election.before was found */
     int64_t since_wall_ns;
     int64_t hold_id;  /* the holding lease that its key was put under, or is about to be */
     uv_timer_t lapse; /* rings at granted_until_ns */
