@@ -15,6 +15,7 @@ struct settings {
     struct explore_setting explored;
     struct explore_limits limits;
     bool is_json, drifts;
+    const char *rates;         /* of --drift; NULL: all combinations */
     const char *scenario_path; /* NULL: none is written */
 };
 
@@ -159,6 +160,7 @@ static bool parse_option(int option, struct settings *settings)
         return parse_number("--horizon", 1000, &explored->horizon_ticks);
     case 'D':
         settings->drifts = true;
+        settings->rates = optarg;
         return true;
     case 'l':
         explored->judges_liveness = true;
@@ -192,7 +194,7 @@ static bool parse_options(int argc, char **argv, struct settings *settings)
         {"option", required_argument, NULL, 'o'},
         {"delay", required_argument, NULL, 'd'},
         {"horizon", required_argument, NULL, 'h'},
-        {"drift", no_argument, NULL, 'D'},
+        {"drift", optional_argument, NULL, 'D'},
         {"settle", no_argument, NULL, 'l'},
         {"json", no_argument, NULL, 'j'},
         {"states", required_argument, NULL, 's'},
@@ -286,9 +288,11 @@ static void print_text(struct explore_model *model, const struct settings *setti
     switch (r->verdict) {
     case EXPLORE_EXHAUSTED:
         (void)printf("exhausted: no property that is judged breaks within these bounds; messages "
-                     "take 1 to %u ticks.\nThe probability that a state was missed is below "
+                     "take %s%u tick%s.\nThe probability that a state was missed is below "
                      "%.0e.\n",
-                     settings->explored.delay_max_ticks, total->miss);
+                     settings->explored.delay_max_ticks > 1 ? "1 to " : "",
+                     settings->explored.delay_max_ticks,
+                     settings->explored.delay_max_ticks > 1 ? "s" : "", total->miss);
         break;
     case EXPLORE_STOPPED:
         (void)printf("not exhausted: stopped by %s%s%s; nothing was broken so far, and nothing is "
@@ -401,13 +405,23 @@ static int explore(struct settings *settings)
     uint32_t ways = 1;
     const struct explore_setting *explored = &settings->explored;
     const uint32_t clocks = explored->node_count + (explored->protocol->store_ns != NULL);
-    for (uint32_t i = 0; settings->drifts && i < clocks; i++) {
+    if (settings->rates != NULL &&
+        (strlen(settings->rates) != clocks || strspn(settings->rates, "sef") != clocks)) {
+        free(model);
+        return cv__wrong_usage("--drift=RATES takes a letter for each of the %u clocks: s slow, e "
+                               "exact or f fast, not '%s'",
+                               clocks, settings->rates);
+    }
+    for (uint32_t i = 0; settings->drifts && settings->rates == NULL && i < clocks; i++) {
         ways *= 3;
     }
     for (uint32_t way = 0; way < ways; way++) {
         struct cv_errtext why;
         if (settings->drifts) {
             name_rates(way, clocks, total.rates);
+            if (settings->rates != NULL) {
+                memcpy(total.rates, settings->rates, clocks + 1);
+            }
             settings->explored.rates = total.rates;
         }
         if (explore_open(&settings->explored, model, &why) != CV_OK) {
@@ -459,9 +473,10 @@ static int run(int argc, char **argv)
     if (!parse_options(argc, argv, &settings)) {
         return EXIT_USAGE;
     }
-    if (settings.limits.save_path != NULL && (settings.limits.bit_bytes > 0 || settings.drifts)) {
+    if (settings.limits.save_path != NULL &&
+        (settings.limits.bit_bytes > 0 || (settings.drifts && settings.rates == NULL))) {
         return cv__wrong_usage("--resume is for one search with whole hashes: neither with "
-                               "--bitstate nor with --drift");
+                               "--bitstate nor with --drift without RATES");
     }
     if (argc - optind != 1) {
         return cv__wrong_usage("which protocol? usage: conclave explore PROTOCOL [options]");
@@ -491,7 +506,8 @@ const struct cv_verb cv__verb_explore = {
         "                   restart witness one-way reboot disk\n"
         "  --property NAME  judge this one, promised or not; may be given several times\n"
         "  --settle         judge liveness too: after the settling time without a fault\n"
-        "  --drift          each clock slow, exact or fast by 1/11, in all combinations\n"
+        "  --drift[=RATES]  each clock slow, exact or fast by 1/11, in all combinations; or with\n"
+        "                   these rates, a letter (s e f) for each node, and for a store\n"
         "  -o, --option X=Y an option of the protocol; times also in ticks, as in lease=8t\n"
         "  --delay TICKS    a message takes 1 to so many ticks; default 1\n"
         "  --horizon TICKS  instants older than this are not told apart; default 16, pole 40\n"

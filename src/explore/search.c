@@ -99,7 +99,7 @@ static void conclude(struct search *s)
         r->why = "a bound of the explored world";
     }
     if (r->why == NULL && s->limits->bit_bytes > 0) {
-        r->why = "being a bit-state search, which may have missed states (--bitstate)";
+        r->why = "nothing, but a bit-state search may have missed states (--bitstate)";
     }
     r->verdict = r->why == NULL ? EXPLORE_EXHAUSTED : EXPLORE_STOPPED;
 }
@@ -127,7 +127,7 @@ static const char *reason_to_stop(struct search *s)
         limits->progress(limits->context, p);
     }
     if (limits->stop != NULL && *limits->stop != 0) {
-        return "it was interrupted";
+        return "an interruption";
     }
     if (p->states >= limits->states_max) {
         return "the number of states (--states)";

@@ -465,7 +465,7 @@ static void an_interrupt_ends_it_with_a_partial_verdict(void **unused)
     limits.stop = &interrupted;
     const struct explore_result r = search_within(&limits, CV_OK);
     assert_int_equal(r.verdict, EXPLORE_STOPPED);
-    assert_string_equal(r.why, "it was interrupted");
+    assert_string_equal(r.why, "an interruption");
     limits.stop = NULL;
     limits.wall_s_max = 0;
     assert_non_null(strstr(search_within(&limits, CV_OK).why, "--time"));
