@@ -423,8 +423,10 @@ struct cv_protocol {
     uint64_t (*floor)(const uint64_t *word, uint32_t word_count);
     uint32_t (*restore)(const uint64_t *word, uint32_t word_count, uint64_t floor,
                         uint64_t ret_word[CV_PERSIST_WORDS_MAX]);
-    /* A leadership that is not renewed is over after this; NULL: only a message ends it. */
+    /* A leadership that is not renewed is over after this; NULL: only a message ends it. Where
+     * leases vary this is the longest, and the other the shortest (NULL: they do not vary). */
     int64_t (*lease_ns)(const struct cv_config *config);
+    int64_t (*lease_ns_min)(const struct cv_config *config);
     /* What may be said to all in this process's name once it is dead, and nothing is left of what
      * it did as a leader; the host may ask after any step whose record is durable. False: nothing,
      * and NULL: never anything. Beside that, the others may get a certain PEER_DOWN. */

@@ -23,6 +23,11 @@ static inline int64_t cv__max64(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+static inline uint64_t cv__min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 static inline uint64_t cv__max_u64(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;

@@ -24,28 +24,45 @@ static uint64_t turned(uint64_t seq, uint64_t shift)
     return result > SEQ || result < SEQ - POLE_BEATS_KEPT ? SEQ - POLE_BEATS_KEPT : result;
 }
 
-static void turn_ring(struct pole *p, uint64_t shift, int64_t now_ns)
+static void turn_ring(int64_t ring_ns[POLE_BEATS_KEPT], uint64_t shift)
 {
-    int64_t sent_ns[POLE_BEATS_KEPT];
+    int64_t turned_ns[POLE_BEATS_KEPT];
     const uint32_t turn = (uint32_t)(shift % POLE_BEATS_KEPT);
     if (turn != 0) {
-        memcpy(sent_ns, p->sent_ns + turn, sizeof sent_ns - turn * sizeof *sent_ns);
-        memcpy(sent_ns + (POLE_BEATS_KEPT - turn), p->sent_ns, turn * sizeof *sent_ns);
-        memcpy(p->sent_ns, sent_ns, sizeof sent_ns);
+        memcpy(turned_ns, ring_ns + turn, sizeof turned_ns - turn * sizeof *turned_ns);
+        memcpy(turned_ns + (POLE_BEATS_KEPT - turn), ring_ns, turn * sizeof *turned_ns);
+        memcpy(ring_ns, turned_ns, sizeof turned_ns);
     }
+}
+
+static void turn_rings(struct pole *p, uint64_t shift, int64_t now_ns)
+{
+    turn_ring(p->sent_ns, shift);
+    turn_ring(p->ends_ns, shift);
     for (uint32_t i = 0; i < POLE_BEATS_KEPT; i++) {
-        /* Whoever follows it now prolongs nothing: a lease has passed since. */
-        p->sent_ns[i] = p->sent_ns[i] + p->lease_ns <= now_ns ? 0 : p->sent_ns[i];
+        /* Whoever follows it now prolongs nothing: the lease that was in it has passed since. */
+        p->ends_ns[i] = p->ends_ns[i] <= now_ns ? 0 : p->ends_ns[i];
+        /* Only profile=auto measures by it, also when it is too late to count. */
+        p->sent_ns[i] = p->ends_ns[i] == 0 && !p->tuning.is_auto ? 0 : p->sent_ns[i];
     }
     p->seq = SEQ;
+}
+
+/* Numbers of heartbeats that were answered; they are kept with profile=auto only. */
+static void turn_answers(struct pole *p, uint64_t shift)
+{
+    for (cv_id id = 1; id <= p->member_count; id++) {
+        struct pole_peer *peer = pole_peer(p, id);
+        peer->trip_seq = peer->trip_seq != 0 ? turned(peer->trip_seq, shift) : 0;
+    }
 }
 
 static void forget_past(struct pole *p, int64_t now_ns)
 {
     for (cv_id id = 1; id <= p->member_count; id++) {
         struct pole_peer *peer = pole_peer(p, id);
-        if (peer->acked_ns + p->lease_ns <= now_ns) {
-            peer->acked_ns = 0;
+        if (peer->carries_ns <= now_ns) {
+            peer->carries_ns = 0;
         }
     }
     if (p->pending == CV_ID_NONE || now_ns - p->pending_ns >= p->epsilon_ns) {
@@ -75,7 +92,8 @@ void explore_canonical_pole(const struct explore_model *model, struct explore_wo
         if (explore_node_at(model, w, i)->is_up) {
             shift[i] = p->seq - SEQ;
             nonce[i] = p->nonce;
-            turn_ring(p, shift[i], explore_now_ns(i));
+            turn_rings(p, shift[i], explore_now_ns(i));
+            turn_answers(p, shift[i]);
             forget_past(p, explore_now_ns(i));
         }
     }

@@ -96,6 +96,7 @@ static void pole_init(void *state, const struct cv_config *config)
     p->needs_peers = cv__scoring_needs_peers(&p->scoring);
     p->has_probes = p->needs_peers || p->resign_margin > 0;
     p->is_candidate = true;
+    cv__pole_tune_init(p, config);
 }
 
 static void check_leading(const struct pole *p)
@@ -172,7 +173,7 @@ static void record_take(struct pole *p, const uint64_t word[4], int64_t now_ns)
     p->epoch = cv__max_u64(p->claimed_epoch, p->followed_epoch);
     p->reserved_epoch = p->epoch; /* all up to it: nothing of it may be used any more */
     p->reserved_lease_ns = p->followed_lease_ns;
-    p->quarantine_ns = now_ns + cv__max64(p->followed_lease_ns, p->lease_ns);
+    p->quarantine_ns = now_ns + cv__max64(p->followed_lease_ns, p->tuning.lease_ns_max);
     if (word[1] != CV_ID_NONE) {
         p->promise = (struct pole_promise){CV_ID_NONE, now_ns + p->followed_lease_ns};
     }
@@ -208,6 +209,7 @@ static void on_message(struct pole *p, const struct cv_event *event, struct cv_e
                         pole_epoch_read(event->message).epoch);
         return;
     }
+    cv__pole_tune_heard(p, event->delay_ns_max);
     switch (type) {
     case POLE_PROPOSE:
         cv__pole_on_propose(p, event, out);
@@ -382,11 +384,15 @@ static void pole_step(void *state, const struct cv_event *event, struct cv_effec
     }
     if (event->kind == CV_EVENT_TIMER) {
         p->armed &= ~BIT(event->timer);
+        cv__pole_tune_fired(p, event->timer, event->now_ns);
     }
     /* First of all: a leadership whose time is over is over. After a pause, FOLLOWs that waited in
      * the queue must not revive it. */
     if (pole_is_leading(p) && event->now_ns >= p->valid_until_ns) {
         const bool is_leaving = p->role == POLE_LEAVING;
+        if (!is_leaving) {
+            cv__pole_tune_failed(p);
+        }
         cv__pole_abdicate(p, is_leaving ? CV_REASON_RESIGNED : CV_REASON_LOST_QUORUM,
                           is_leaving ? p->heir : CV_ID_NONE, event->now_ns, out);
     }
@@ -416,5 +422,6 @@ const struct cv_protocol cv__proto_pole = {
     .floor = cv__pole_floor,
     .restore = cv__pole_restore,
     .lease_ns = cv__pole_lease_ns,
+    .lease_ns_min = cv__pole_lease_ns_min,
     .farewell = cv__pole_farewell,
 };

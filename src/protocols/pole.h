@@ -1,8 +1,9 @@
 /* src/protocols/pole.h - what the files of `pole` share: the state of one process, its messages.
  *
  * pole_select.c chooses a leader (Alg. 1), pole_claim.c makes the choice a leadership (promises,
- * lease, release), pole_score.c measures and scores, pole.c takes the events apart. A choice binds
- * nobody: what is followed is a heartbeat, and only what is followed by a majority leads. */
+ * lease, release), pole_score.c measures and scores, pole_tune.c chooses times, pole.c takes the
+ * events apart. A choice binds nobody: what is followed is a heartbeat, and only what is followed
+ * by a majority leads. */
 #ifndef CV_PROTOCOLS_POLE_H
 #define CV_PROTOCOLS_POLE_H
 
@@ -11,6 +12,7 @@
 #include "core/nodeset.h"
 #include "core/types.h"
 #include "oracles/oracle.h"
+#include "protocols/pole_tune.h"
 
 /* Of so many latest heartbeats the send time is known; FOLLOWs of older ones do not count. */
 #define POLE_BEATS_KEPT 64
@@ -56,6 +58,7 @@ CV_MESSAGE_VIEW(pole_propose, POLE_PROPOSE_FIELDS)
 #define POLE_VOTE_FIELDS(FIELD) FIELD(U64, epoch) FIELD(ID, leader)
 CV_MESSAGE_VIEW(pole_vote, POLE_VOTE_FIELDS)
 
+/* `lease`: what FOLLOW promises that answers it; `beat`: the next is sent after this. */
 #define POLE_HEARTBEAT_FIELDS(FIELD) \
     FIELD(U64, epoch)                \
     FIELD(U64, nonce)                \
@@ -63,12 +66,18 @@ CV_MESSAGE_VIEW(pole_vote, POLE_VOTE_FIELDS)
     FIELD(FLAG, established)         \
     FIELD(U64, token)                \
     FIELD(U64, lease)                \
+    FIELD(U64, beat)                 \
     FIELD(FLAG, quorate)             \
     POLE_SCORE_FIELDS(FIELD)
 CV_MESSAGE_VIEW(pole_heartbeat, POLE_HEARTBEAT_FIELDS)
 
-/* Nonce and seq of the heartbeat that is answered. */
-#define POLE_FOLLOW_FIELDS(FIELD) FIELD(U64, epoch) FIELD(U64, nonce) FIELD(U64, seq)
+/* Nonce and seq of the heartbeat that is answered; profile=auto: how late the sender's timers were
+ * of late, in nanoseconds. */
+#define POLE_FOLLOW_FIELDS(FIELD) \
+    FIELD(U64, epoch)             \
+    FIELD(U64, nonce)             \
+    FIELD(U64, seq)               \
+    FIELD(U64, late)
 CV_MESSAGE_VIEW(pole_follow, POLE_FOLLOW_FIELDS)
 
 #define POLE_RELEASE_FIELDS(FIELD) FIELD(U64, epoch) FIELD(ID_NONE, heir)
@@ -143,7 +152,7 @@ struct pole_proposal {
 };
 
 struct pole_peer {
-    int64_t acked_ns;        /* own send time of the newest heartbeat it follows; 0: none */
+    int64_t carries_ns;      /* a leadership with its FOLLOWs lasts until then; 0: none */
     uint64_t released_epoch; /* it released us up to here: heartbeats up to it are over */
     uint64_t vote_epoch;     /* its newest vote; leader CV_ID_NONE: none */
     int64_t echoed_ns;       /* when it last answered a probe; 0: never */
@@ -154,6 +163,10 @@ struct pole_peer {
     struct cv_score score;   /* before-resignation, as it said last */
     cv_id vote_leader;
     uint32_t has_score;
+
+    /* profile=auto: how long an answer takes, how late it says it is, the share that is lost. */
+    int64_t trip_ns, late_ns, loss;
+    uint64_t trip_seq; /* of the newest heartbeat that it answered */
 };
 
 enum { POLE_SET_PROPOSED, POLE_SET_QUORATE, POLE_SET_DOUBTED, POLE_SET_COUNT };
@@ -168,7 +181,18 @@ struct pole_promise {
 /* What FOLLOW answers: the heartbeat of a claimant or leader. */
 struct pole_claim {
     uint64_t epoch, nonce, seq;
-    int64_t lease_ns;
+    int64_t lease_ns, beat_ns;
+};
+
+/* profile=auto; otherwise all but lease_ns_max is 0. See pole_tune.c. */
+struct pole_tuning {
+    uint32_t is_auto, reserved;
+    int64_t drift_ppb;
+    int64_t lease_ns_min, lease_ns_max; /* no promise is for longer, in any life */
+    int64_t late_ns;                    /* of the own timers: the worst that was seen of late */
+    int64_t decayed_ns;                 /* when that was made smaller last */
+    int64_t widen_ns, narrow_ns;        /* not before */
+    int64_t due_ns[POLE_TIMER_COUNT];   /* of the timers that are armed */
 };
 
 /* Invariants: leading implies token <= leader_epoch and now < valid_until_ns at the end of every
@@ -185,6 +209,7 @@ struct pole {
         wait_ns;
     int64_t probe_ns, first_ns, resign_margin, resign_hold_ns;
     int64_t history_unit_bytes, window_bytes, bandwidth_bytes;
+    struct pole_tuning tuning; /* with it, the times of the first two lines change */
     struct cv_scoring scoring;
     uint32_t preference;
     uint32_t needs_peers, has_probes;
@@ -236,6 +261,7 @@ struct pole {
     int64_t valid_until_ns, claim_until_ns, established_ns;
     uint64_t seq;
     int64_t sent_ns[POLE_BEATS_KEPT]; /* of heartbeat seq, at seq % POLE_BEATS_KEPT */
+    int64_t ends_ns[POLE_BEATS_KEPT]; /* sent_ns + lease(1-2 rho), with the lease that was in it */
 
     /* What the application was told. */
     cv_id view;
@@ -276,6 +302,7 @@ static inline void pole_arm(struct pole *p, uint32_t timer, int64_t earliest_ns,
                             struct cv_effects *out)
 {
     p->armed |= BIT(timer);
+    p->tuning.due_ns[timer] = p->tuning.is_auto ? latest_ns : 0;
     cv__effect_arm(out, timer, earliest_ns, latest_ns);
 }
 
@@ -283,6 +310,7 @@ static inline void pole_disarm(struct pole *p, uint32_t timer, struct cv_effects
 {
     if (p->armed & BIT(timer)) {
         p->armed &= ~BIT(timer);
+        p->tuning.due_ns[timer] = 0;
         cv__effect_disarm(out, timer);
     }
 }

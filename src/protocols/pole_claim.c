@@ -166,6 +166,13 @@ static void end_promise(struct pole *p)
     p->promise = (struct pole_promise){0};
 }
 
+/* The longest lease that a promise saved now may come to be for: with profile=auto the next
+ * heartbeat may carry another one. */
+static int64_t lease_to_save(const struct pole *p, int64_t lease_ns)
+{
+    return p->tuning.is_auto ? cv__max64(lease_ns, p->tuning.lease_ns_max) : lease_ns;
+}
+
 /* Follows oneself, unless a promise to another runs. Saves what must be saved of the claim. */
 static void follow_self(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
@@ -181,7 +188,7 @@ static void follow_self(struct pole *p, int64_t now_ns, struct cv_effects *out)
     CV_ASSERT(p->leader_epoch > p->followed_epoch);
     p->followed_epoch = p->leader_epoch;
     p->followed = p->self;
-    p->followed_lease_ns = p->lease_ns;
+    p->followed_lease_ns = lease_to_save(p, p->lease_ns);
     save(p, out);
     if (p->role == POLE_BOUND) {
         cv__pole_become(p, POLE_CLAIMING, p->self);
@@ -197,6 +204,7 @@ int64_t cv__pole_extra_ns(const struct pole *p)
 void cv__pole_wait_longer(struct pole *p)
 {
     p->patience_ns = cv__min64(2 * p->patience_ns + p->wait_ns, POLE_PATIENCE_LEASES * p->lease_ns);
+    cv__pole_tune_failed(p);
 }
 
 /* ---- Claiming and leading -------------------------------------------------------------------- */
@@ -206,8 +214,10 @@ static void beat(struct pole *p, int64_t now_ns, struct cv_effects *out)
     CV_ASSERT(pole_is_claimant(p));
     CV_ASSERT(p->token <= p->leader_epoch);
     CV_ASSERT(p->leader_epoch == p->claimed_epoch); /* follow_self() saved it before this is sent */
+    cv__pole_tune_beat(p, now_ns);
     p->seq++;
     p->sent_ns[p->seq % POLE_BEATS_KEPT] = now_ns;
+    p->ends_ns[p->seq % POLE_BEATS_KEPT] = now_ns + p->lead_ns;
     const struct pole_heartbeat heartbeat = {
         .epoch = p->leader_epoch,
         .nonce = p->nonce,
@@ -215,6 +225,7 @@ static void beat(struct pole *p, int64_t now_ns, struct cv_effects *out)
         .established = pole_is_leading(p),
         .token = p->token,
         .lease = (uint64_t)p->lease_ns,
+        .beat = (uint64_t)p->eta_ns,
         .quorate = p->own.is_quorate,
         POLE_SCORE_INIT(p->own.score),
     };
@@ -222,60 +233,58 @@ static void beat(struct pole *p, int64_t now_ns, struct cv_effects *out)
     pole_arm(p, POLE_TIMER_BEAT, now_ns + p->eta_ns, now_ns + p->eta_ns, out);
 }
 
-/* How many others follow a heartbeat that was sent after that; and of those that are followed, the
- * first one after it and the last one until it. */
-struct newer {
+/* How many of the others carry a leadership beyond an instant; and of the ends there are, the first
+ * one after it and the last one until it. */
+struct longer {
     uint32_t count;
     int64_t first_ns, last_before_ns;
 };
 
-static struct newer look_newer(struct pole *p, int64_t sent_ns)
+static struct longer look_longer(struct pole *p, int64_t until_ns)
 {
-    struct newer newer = {.first_ns = INT64_MAX};
+    struct longer longer = {.first_ns = INT64_MAX};
     for (cv_id id = 1; id <= p->member_count; id++) {
-        const int64_t acked_ns = pole_peer(p, id)->acked_ns;
+        const int64_t carries_ns = pole_peer(p, id)->carries_ns;
         if (id == p->self) {
             continue;
         }
-        if (acked_ns > sent_ns) {
-            newer.count++;
-            newer.first_ns = cv__min64(newer.first_ns, acked_ns);
+        if (carries_ns > until_ns) {
+            longer.count++;
+            longer.first_ns = cv__min64(longer.first_ns, carries_ns);
         } else {
-            newer.last_before_ns = cv__max64(newer.last_before_ns, acked_ns);
+            longer.last_before_ns = cv__max64(longer.last_before_ns, carries_ns);
         }
     }
-    return newer;
+    return longer;
 }
 
-/* The send time that a majority has answered: with oneself, who answers at once, the (quorum-1)-th
- * newest of the others; 0 if none is newer than `known_ns`. Most FOLLOWs complete no majority and
- * cost one look at each member; one that does is found by halving the time since `known_ns`, and
- * each half is cut to the send times that are in it. */
-static int64_t answered_ns(struct pole *p, int64_t known_ns, int64_t now_ns)
+/* Until when a majority carries: with oneself, who is bound as long as it claims, the (quorum-1)-th
+ * latest end of the others; 0 if that is not after `known_ns`. Most FOLLOWs complete no majority
+ * and cost one look at each member; one that does is found by halving the time since `known_ns`,
+ * and each half is cut to the ends that are in it. */
+static int64_t carried_ns(struct pole *p, int64_t known_ns, int64_t now_ns)
 {
     const uint32_t others = p->quorum - 1;
     CV_ASSERT(2 * p->quorum > p->member_count); /* any two majorities share a process */
-    CV_ASSERT(known_ns <= now_ns);
     if (others == 0) {
-        return now_ns;
+        return now_ns + p->lead_ns;
     }
-    if (look_newer(p, known_ns).count < others) {
+    if (look_longer(p, known_ns).count < others) {
         return 0;
     }
-    int64_t low = known_ns; /* enough are newer than this ... */
-    int64_t high = now_ns;  /* ... and not than this */
+    int64_t low = known_ns;                                  /* enough are longer than this ... */
+    int64_t high = look_longer(p, INT64_MAX).last_before_ns; /* ... and not than this */
     while (high - low > 1) {
         const int64_t middle = low + (high - low) / 2;
-        const struct newer newer = look_newer(p, middle);
-        if (newer.count >= others) {
-            low = newer.first_ns - 1;
+        const struct longer longer = look_longer(p, middle);
+        if (longer.count >= others) {
+            low = longer.first_ns - 1;
         } else {
-            high = newer.last_before_ns;
+            high = longer.last_before_ns;
         }
         CV_ASSERT(low < high);
     }
-    CV_ASSERT(look_newer(p, high).count < others);
-    CV_ASSERT(high <= now_ns); /* nobody answers what was not sent yet */
+    CV_ASSERT(look_longer(p, high).count < others);
     return high;
 }
 
@@ -286,6 +295,7 @@ static void establish(struct pole *p, int64_t now_ns, struct cv_effects *out)
     CV_ASSERT(now_ns < p->valid_until_ns);
     cv__pole_become(p, POLE_LEADING, p->self);
     p->established_ns = now_ns;
+    cv__pole_tune_established(p, now_ns);
     p->token_max = p->token;
     p->suspect = CV_ID_NONE;
     clear_doubts(p);
@@ -308,11 +318,12 @@ static void look_for_majority(struct pole *p, int64_t now_ns, struct cv_effects 
     }
     CV_ASSERT(p->promise.to == p->self); /* a majority includes the leader itself */
     const bool is_leading = p->role == POLE_LEADING;
-    const int64_t known_ns = is_leading ? p->valid_until_ns - p->lead_ns : 0;
-    const int64_t sent_ns = answered_ns(p, known_ns, now_ns);
-    const int64_t until_ns = sent_ns + p->lead_ns;
-    if (sent_ns == 0 || until_ns <= now_ns) {
+    const int64_t until_ns = carried_ns(p, is_leading ? p->valid_until_ns : 0, now_ns);
+    if (until_ns <= now_ns) {
         return;
+    }
+    if (!is_leading && cv__pole_tune_is_early(p, until_ns, now_ns)) {
+        return; /* it would be lost at once; later heartbeats carry a longer lease */
     }
     if (!is_leading) {
         if (p->token <= p->token_max) { /* it will yield or give up */
@@ -335,7 +346,7 @@ static void forget_answers(struct pole *p)
 {
     CV_ASSERT(!pole_is_leading(p)); /* a leadership rests on them */
     for (cv_id id = 1; id <= p->member_count; id++) {
-        pole_peer(p, id)->acked_ns = 0;
+        pole_peer(p, id)->carries_ns = 0;
     }
 }
 
@@ -361,6 +372,7 @@ void cv__pole_stand(struct pole *p, int64_t now_ns, struct cv_effects *out)
     CV_ASSERT(p->role == POLE_BOUND);
     CV_ASSERT(p->promise.to != p->self);
     p->valid_until_ns = 0;
+    cv__pole_tune_beat(p, now_ns); /* what was measured at the last claim counts */
     p->claim_until_ns = now_ns + p->lease_ns + 2 * p->round_ns + 2 * cv__pole_extra_ns(p);
     p->stood_ns = now_ns;
     take_epoch(p, p->leader_epoch);
@@ -502,10 +514,14 @@ static bool follow(struct pole *p, cv_id leader, const struct pole_claim *claim,
         return false;
     }
     p->epoch = cv__max_u64(p->epoch, epoch);
-    if (!is_same || lease_ns != p->followed_lease_ns) {
+    int64_t saved_lease_ns = lease_to_save(p, lease_ns);
+    if (p->promise.to == leader) { /* an earlier heartbeat of it may have carried a longer one */
+        saved_lease_ns = cv__max64(saved_lease_ns, p->followed_lease_ns);
+    }
+    if (!is_same || saved_lease_ns != p->followed_lease_ns) {
         p->followed_epoch = epoch;
         p->followed = leader;
-        p->followed_lease_ns = lease_ns;
+        p->followed_lease_ns = saved_lease_ns;
         save(p, out); /* before the answer that promises it */
     }
     if (p->view != leader) {
@@ -515,12 +531,17 @@ static bool follow(struct pole *p, cv_id leader, const struct pole_claim *claim,
     p->leader_epoch = epoch;
     pole_disarm(p, POLE_TIMER_RETRY, out);
     pole_disarm(p, POLE_TIMER_ELECT, out);
-    p->promise = (struct pole_promise){.to = leader, .until_ns = now_ns + lease_ns};
+    const int64_t bound_ns = p->promise.to == leader ? p->promise.until_ns : 0;
+    p->promise = (struct pole_promise){leader, cv__max64(bound_ns, now_ns + lease_ns)};
     CV_ASSERT(p->followed == leader); /* the pair that was saved is the one that is promised */
-    CV_ASSERT(p->followed_lease_ns == lease_ns);
-    pole_follow_write(
-        cv__effect_send(out, leader, POLE_FOLLOW),
-        (struct pole_follow){.epoch = epoch, .nonce = claim->nonce, .seq = claim->seq});
+    CV_ASSERT(p->followed_lease_ns >= lease_ns);
+    CV_ASSERT(p->promise.until_ns <= now_ns + p->followed_lease_ns); /* a restart waits for it */
+    pole_follow_write(cv__effect_send(out, leader, POLE_FOLLOW),
+                      (struct pole_follow){.epoch = epoch,
+                                           .nonce = claim->nonce,
+                                           .seq = claim->seq,
+                                           .late = (uint64_t)p->tuning.late_ns});
+    cv__pole_tune_adopt(p, lease_ns, claim->beat_ns);
     listen(p, now_ns, out);
     return true;
 }
@@ -602,8 +623,8 @@ static bool yields_to(const struct pole *p, const struct pole_heartbeat *h,
 /* Why a heartbeat is not taken for one of a claimant or leader of today; NULL: it is. */
 static const char *reason_to_ignore(struct pole *p, cv_id from, const struct pole_heartbeat *h)
 {
-    if (h->lease < 1 || h->lease > POLE_LEASE_NS_MAX || h->token > h->epoch) {
-        return "HEARTBEAT of {peer} ignored: its lease or token cannot be";
+    if (h->lease < 1 || h->lease > POLE_LEASE_NS_MAX || h->beat > h->lease || h->token > h->epoch) {
+        return "HEARTBEAT of {peer} ignored: its lease, beat or token cannot be";
     }
     if (pole_peer(p, from)->released_epoch >= h->epoch) {
         return "HEARTBEAT of {peer} ignored: it has released epoch {number}";
@@ -634,8 +655,11 @@ static void consider_following(struct pole *p, cv_id from, const struct pole_hea
 {
     CV_ASSERT(!pole_is_claimant(p));
     CV_ASSERT(from != p->self);
-    const struct pole_claim claim = {
-        .epoch = h->epoch, .nonce = h->nonce, .seq = h->seq, .lease_ns = (int64_t)h->lease};
+    const struct pole_claim claim = {.epoch = h->epoch,
+                                     .nonce = h->nonce,
+                                     .seq = h->seq,
+                                     .lease_ns = (int64_t)h->lease,
+                                     .beat_ns = (int64_t)h->beat};
     if (p->leader == from && p->leader_epoch <= h->epoch) {
         listen(p, now_ns, out);
     }
@@ -701,6 +725,12 @@ void cv__pole_on_heartbeat(struct pole *p, const struct cv_event *event, struct 
     consider_following(p, from, &h, event->now_ns, out);
 }
 
+/* Is it known when this heartbeat was sent, and with which lease? */
+static bool is_kept(const struct pole *p, uint64_t seq)
+{
+    return seq <= p->seq && seq + POLE_BEATS_KEPT > p->seq;
+}
+
 /* Why a FOLLOW does not count; NULL: it does. */
 static const char *reason_not_to_count(const struct pole *p, const struct pole_follow *f)
 {
@@ -713,17 +743,21 @@ static const char *reason_not_to_count(const struct pole *p, const struct pole_f
     if (f->epoch < p->token || f->epoch > p->leader_epoch) {
         return "FOLLOW of {peer} ignored: epoch {number} is not claimed now";
     }
-    if (f->seq > p->seq || f->seq + POLE_BEATS_KEPT <= p->seq) {
+    if (!is_kept(p, f->seq)) {
         return "FOLLOW of {peer} ignored: it answers a heartbeat that is too old";
     }
     return NULL;
 }
 
-/* [lease ours] Counted from when the heartbeat was sent, by our own record of it (T3). */
+/* [lease ours] Counted from when the heartbeat was sent, and with the lease that it carried, by our
+ * own record of both (T3). */
 void cv__pole_on_follow(struct pole *p, const struct cv_event *event, struct cv_effects *out)
 {
     const struct pole_follow f = pole_follow_read(event->message);
     const char *reason = reason_not_to_count(p, &f);
+    if (f.nonce == p->nonce && is_kept(p, f.seq)) { /* also if it comes too late to count */
+        cv__pole_tune_answered(p, event->peer, f.seq, f.late, event->now_ns);
+    }
     if (reason != NULL) {
         cv__effect_note(out, reason, event->peer, 0, f.epoch);
         if (!pole_is_claimant(p) && f.nonce == p->nonce && f.epoch == p->vain_epoch) {
@@ -734,7 +768,7 @@ void cv__pole_on_follow(struct pole *p, const struct cv_event *event, struct cv_
     struct pole_peer *peer = pole_peer(p, event->peer);
     CV_ASSERT(event->peer != p->self);
     CV_ASSERT(p->sent_ns[f.seq % POLE_BEATS_KEPT] <= event->now_ns);
-    peer->acked_ns = cv__max64(peer->acked_ns, p->sent_ns[f.seq % POLE_BEATS_KEPT]);
+    peer->carries_ns = cv__max64(peer->carries_ns, p->ends_ns[f.seq % POLE_BEATS_KEPT]);
     look_for_majority(p, event->now_ns, out);
 }
 

@@ -6,12 +6,14 @@
 #include "core/options.h"
 #include "oracles/oracle.h"
 #include "protocols/pole.h"
+#include "protocols/pole_tune.h"
 
 #include <string.h>
 
 const struct cv_option cv__pole_options[] = {
-    [POLE_OPTION_PROFILE] = {"profile", CV_OPTION_CHOICE, 0, 0, 2, "lan|wan|loopback",
-                             "where the defaults of delta, sigma and heartbeat come from"},
+    [POLE_OPTION_PROFILE] = {"profile", CV_OPTION_CHOICE, 0, 0, 3, "lan|wan|loopback|auto",
+                             "where the defaults of delta, sigma and heartbeat come from; auto: "
+                             "the leader measures, and chooses heartbeat and lease"},
     [POLE_OPTION_DELTA] =
         {"delta", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, 60 * NS_PER_S, NULL,
          "a message takes no longer when all is well (lan 2ms, wan 150ms, loopback 500us)"},
@@ -58,15 +60,26 @@ const struct cv_option cv__pole_options[] = {
         {"epochs", CV_OPTION_COUNT, 0, 0, 4096, NULL,
          "reserved with one save, so that an election waits for no disk; 0: each "
          "is saved on its own"},
+    [POLE_OPTION_LEASE_MIN] = {"lease-min", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_MS,
+                               POLE_LEASE_NS_MAX, NULL,
+                               "profile=auto chooses no shorter lease (default: 10ms)"},
+    [POLE_OPTION_LEASE_MAX] = {"lease-max", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_MS,
+                               POLE_LEASE_NS_MAX, NULL,
+                               "profile=auto chooses no longer lease, and begins with it (default: "
+                               "the larger of 1s and 2 lease-min)"},
     {0},
 };
 
+int64_t cv__pole_lead_of(int64_t lease_ns, int64_t drift_ppb)
+{
+    CV_ASSERT(drift_ppb >= 0); /* safety rests on it alone */
+    return lease_ns - (int64_t)((__int128)lease_ns * 2 * drift_ppb / NS_PER_S) - 1;
+}
+
 int64_t cv__pole_lead_ns(const struct cv_config *config)
 {
-    const int64_t lease = config->option[POLE_OPTION_LEASE];
-    CV_ASSERT(lease != CV_OPTION_DERIVED);
-    CV_ASSERT(config->drift_ppb >= 0); /* safety rests on it alone */
-    return lease - (int64_t)((__int128)lease * 2 * config->drift_ppb / NS_PER_S) - 1;
+    CV_ASSERT(config->option[POLE_OPTION_LEASE] != CV_OPTION_DERIVED);
+    return cv__pole_lead_of(config->option[POLE_OPTION_LEASE], config->drift_ppb);
 }
 
 int64_t cv__pole_wait_ns(const struct cv_config *config)
@@ -131,7 +144,12 @@ uint32_t cv__pole_restore(const uint64_t *word, uint32_t word_count, uint64_t fl
 
 int64_t cv__pole_lease_ns(const struct cv_config *config)
 {
-    return config->option[POLE_OPTION_LEASE];
+    return config->option[POLE_OPTION_LEASE_MAX];
+}
+
+int64_t cv__pole_lease_ns_min(const struct cv_config *config)
+{
+    return config->option[POLE_OPTION_LEASE_MIN];
 }
 
 int cv__pole_preference(const struct cv_config *config, uint32_t *ret_place,
@@ -195,17 +213,73 @@ static int check_times(const struct cv_config *config, struct cv_errtext *reterr
     return CV_OK;
 }
 
-int cv__pole_configure(struct cv_config *config, struct cv_errtext *reterr)
+/* Times that follow from lease-max, until somebody has measured. A configuration that was derived
+ * before has the same. */
+static int configure_auto(struct cv_config *config, struct cv_errtext *reterr)
+{
+    const int64_t *o = config->option;
+    cv__config_derive(config, POLE_OPTION_LEASE_MIN, 10 * NS_PER_MS);
+    cv__config_derive(
+        config, POLE_OPTION_LEASE_MAX,
+        cv__min64(cv__max64(NS_PER_S, 2 * o[POLE_OPTION_LEASE_MIN]), POLE_LEASE_NS_MAX));
+    const int64_t lease = o[POLE_OPTION_LEASE_MAX];
+    const struct {
+        uint32_t option;
+        int64_t value;
+    } times[] = {
+        {POLE_OPTION_LEASE, lease},
+        {POLE_OPTION_DELTA, cv__pole_tune_delta_ns(lease)},
+        {POLE_OPTION_SIGMA, cv__pole_tune_sigma_ns(lease)},
+        {POLE_OPTION_HEARTBEAT, cv__pole_tune_beat_ns(lease, lease / 8)},
+        {POLE_OPTION_TIMEOUT, cv__pole_tune_timeout_ns(lease)},
+        {POLE_OPTION_ROUND, cv__pole_tune_round_ns(lease)},
+        {POLE_OPTION_RETRY_MAX, 4 * cv__pole_tune_round_ns(lease)},
+    };
+    if (o[POLE_OPTION_LEASE_MIN] > lease) {
+        return cv__config_broken(reterr, "lease-min <= lease-max", o[POLE_OPTION_LEASE_MIN], lease);
+    }
+    for (uint32_t i = 0; i < COUNT_OF(times); i++) {
+        cv__config_derive(config, times[i].option, times[i].value);
+        if (o[times[i].option] != times[i].value) {
+            return cv__fail(reterr, CV_E_INVALID,
+                            "profile=auto chooses %s itself: give lease-min and lease-max, or "
+                            "another profile",
+                            cv__pole_options[times[i].option].name);
+        }
+    }
+    return CV_OK;
+}
+
+/* With fixed times the bounds are the lease itself. */
+static int check_bounds(struct cv_config *config, struct cv_errtext *reterr)
+{
+    const int64_t *o = config->option;
+    cv__config_derive(config, POLE_OPTION_LEASE_MIN, o[POLE_OPTION_LEASE]);
+    cv__config_derive(config, POLE_OPTION_LEASE_MAX, o[POLE_OPTION_LEASE]);
+    if (o[POLE_OPTION_PROFILE] != POLE_PROFILE_AUTO &&
+        (o[POLE_OPTION_LEASE_MIN] != o[POLE_OPTION_LEASE] ||
+         o[POLE_OPTION_LEASE_MAX] != o[POLE_OPTION_LEASE])) {
+        return cv__fail(reterr, CV_E_INVALID,
+                        "lease-min and lease-max are for profile=auto; with another profile the "
+                        "lease is fixed");
+    }
+    return CV_OK;
+}
+
+static int configure_times(struct cv_config *config, struct cv_errtext *reterr)
 {
     static const struct {
         int64_t delta, sigma, eta;
     } profiles[] = {
-        {2 * NS_PER_MS, 2 * NS_PER_MS, 10 * NS_PER_MS},
-        {150 * NS_PER_MS, 10 * NS_PER_MS, 100 * NS_PER_MS},
-        {500 * NS_PER_US, 500 * NS_PER_US, 2 * NS_PER_MS},
+        [POLE_PROFILE_LAN] = {2 * NS_PER_MS, 2 * NS_PER_MS, 10 * NS_PER_MS},
+        [POLE_PROFILE_WAN] = {150 * NS_PER_MS, 10 * NS_PER_MS, 100 * NS_PER_MS},
+        [POLE_PROFILE_LOOPBACK] = {500 * NS_PER_US, 500 * NS_PER_US, 2 * NS_PER_MS},
     };
     const int64_t *o = config->option;
     const int64_t profile = o[POLE_OPTION_PROFILE];
+    if (profile == POLE_PROFILE_AUTO) {
+        return configure_auto(config, reterr);
+    }
     CV_ASSERT(profile >= 0);
     CV_ASSERT(profile < (int64_t)COUNT_OF(profiles)); /* one of the words of the option */
     cv__config_derive(config, POLE_OPTION_DELTA, profiles[profile].delta);
@@ -218,10 +292,22 @@ int cv__pole_configure(struct cv_config *config, struct cv_errtext *reterr)
                       cv__max64(4 * eta, 3 * eta + o[POLE_OPTION_DELTA] + o[POLE_OPTION_SIGMA]));
     cv__config_derive(config, POLE_OPTION_LEASE, o[POLE_OPTION_TIMEOUT] + o[POLE_OPTION_ROUND]);
     cv__config_derive(config, POLE_OPTION_RETRY_MAX, 4 * o[POLE_OPTION_ROUND]);
-    cv__config_derive(config, POLE_OPTION_FIRST, 4 * o[POLE_OPTION_ROUND]);
+    return CV_OK;
+}
+
+int cv__pole_configure(struct cv_config *config, struct cv_errtext *reterr)
+{
+    const int64_t *o = config->option;
     struct cv_scoring scoring;
     uint32_t place;
-    int error = cv__oracles_check(config, reterr);
+    int error = configure_times(config, reterr);
+    cv__config_derive(config, POLE_OPTION_FIRST, 4 * o[POLE_OPTION_ROUND]);
+    if (error == CV_OK) {
+        error = check_bounds(config, reterr);
+    }
+    if (error == CV_OK) {
+        error = cv__oracles_check(config, reterr);
+    }
     if (error == CV_OK) {
         error = cv__scoring_parse(config->text[POLE_TEXT_ORACLE], config, &scoring, reterr);
     }

@@ -93,8 +93,8 @@ static void consider_resigning(struct pole *p, int64_t now_ns)
     for (cv_id id = 1; id <= p->member_count; id++) {
         struct pole_peer *peer = pole_peer(p, id);
         const bool is_better =
-            id != p->self && peer->has_score && is_fresh(p, peer, now_ns) && peer->acked_ns != 0 &&
-            now_ns - peer->acked_ns < p->lease_ns &&
+            id != p->self && peer->has_score && is_fresh(p, peer, now_ns) &&
+            now_ns < peer->carries_ns &&
             cv__scoring_is_better_by(&p->scoring, &peer->score, &own, p->resign_margin);
         if (!is_better) {
             peer->better_since_ns = 0;

@@ -2,7 +2,8 @@
  *
  * tests/scenario/random has four schedules of random faults for it: everything (pole), clocks far
  * apart and slow disks (pole-drift), lives shorter than a lease (pole-restarts), epochs reserved in
- * blocks (pole-blocks). Each is run with 3, 5 and 7 nodes. Then every one-way pattern of links
+ * blocks (pole-blocks). Each is run with 3, 5 and 7 nodes. Two more are for leases that change
+ * (pole-auto, pole-auto-long). Then every one-way pattern of links
  * between three nodes (T19): whoever can have a majority, somebody has it, and nobody takes it
  * away. 20,000 seeds ran before this was committed; here are fewer, so that the tests stay quick:
  * CV_TEST_SCALE multiplies. */
@@ -221,9 +222,10 @@ static void every_majority_is_led_by_its_best(void **unused)
 int main(void)
 {
     static const struct schedule schedules[] = {
-        {"pole", 3},          {"pole", 5},        {"pole", 7},          {"pole-drift", 3},
-        {"pole-drift", 5},    {"pole-drift", 7},  {"pole-restarts", 3}, {"pole-restarts", 5},
-        {"pole-restarts", 7}, {"pole-blocks", 3}, {"pole-blocks", 5},   {"pole-blocks", 7},
+        {"pole", 3},          {"pole", 5},        {"pole", 7},           {"pole-drift", 3},
+        {"pole-drift", 5},    {"pole-drift", 7},  {"pole-restarts", 3},  {"pole-restarts", 5},
+        {"pole-restarts", 7}, {"pole-blocks", 3}, {"pole-blocks", 5},    {"pole-blocks", 7},
+        {"pole-auto", 3},     {"pole-auto", 5},   {"pole-auto-long", 3},
     };
     struct CMUnitTest tests[COUNT_OF(schedules) + 2];
     char names[COUNT_OF(schedules)][80];

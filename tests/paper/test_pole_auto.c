@@ -1,0 +1,294 @@
+/* tests/paper/test_pole_auto.c - profile=auto of `pole`, rule by rule: src/protocols/pole_tune.c.
+ *
+ * One core of three, to which the test is the others. It begins with lease-max, 1 s; its clock may
+ * drift by 100 ppm, so a leader counts 1 s as 1 s less 200 us. Its nonce is 0. */
+#include "core/errors.h"
+#include "protocols/pole.h"
+#include "support/solo.h"
+#include "support/support.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LEASE_NS_MAX NS_PER_S
+#define LEASE_NS_MIN (10 * NS_PER_MS)
+#define LEAD_NS(lease) ((lease) - (lease) / 5000 - 1)
+
+static void propose(struct solo *s, cv_id from)
+{
+    solo_draft(s, "PROPOSE");
+    solo_put(s, "epoch", 1);
+    solo_put(s, "heard", 1);
+    solo_put(s, "id", from);
+    solo_put(s, "quorate", 1);
+    solo_put(s, "score_1", 1);
+    solo_hear(s, from, 0);
+}
+
+static void follow(struct solo *s, cv_id from, uint64_t seq, int64_t late_ns)
+{
+    solo_draft(s, "FOLLOW");
+    solo_put(s, "epoch", 1);
+    solo_put(s, "seq", seq);
+    solo_put(s, "late", (uint64_t)late_ns);
+    solo_hear(s, from, 0);
+}
+
+static void heartbeat(struct solo *s, cv_id from, uint64_t epoch, int64_t lease_ns)
+{
+    solo_draft(s, "HEARTBEAT");
+    solo_put(s, "epoch", epoch);
+    solo_put(s, "nonce", 77);
+    solo_put(s, "seq", 5);
+    solo_put(s, "established", 1);
+    solo_put(s, "token", epoch);
+    solo_put(s, "lease", (uint64_t)lease_ns);
+    solo_put(s, "beat", (uint64_t)lease_ns / 8);
+    solo_put(s, "quorate", 1);
+    solo_hear(s, from, 0);
+}
+
+static struct solo *leader(void)
+{
+    struct solo *s = solo_new("pole", 3, 3, "profile=auto");
+    propose(s, 1);
+    propose(s, 2);
+    assert_non_null(solo_said(s, "HEARTBEAT"));
+    assert_int_equal(solo_field(s, solo_said(s, "HEARTBEAT"), "lease"), LEASE_NS_MAX);
+    follow(s, 1, 1, 0);
+    assert_int_equal(s->leader, 3);
+    return s;
+}
+
+/* The next heartbeat, with its lease. */
+static int64_t next_lease_ns(struct solo *s)
+{
+    return (int64_t)solo_field(s, solo_await(s, "HEARTBEAT", NS_PER_S), "lease");
+}
+
+/* Both others answer every heartbeat, `trip_ns` after it was sent, for so long. Returns the last
+ * lease that was sent. */
+static int64_t answer_for(struct solo *s, int64_t ns, int64_t trip_ns, int64_t late_ns)
+{
+    const int64_t until_ns = s->now_ns + ns;
+    int64_t lease_ns = 0;
+    while (s->now_ns < until_ns) {
+        const struct cv_message *beat = solo_await(s, "HEARTBEAT", NS_PER_S);
+        const uint64_t seq = solo_field(s, beat, "seq");
+        lease_ns = (int64_t)solo_field(s, beat, "lease");
+        assert_true((int64_t)solo_field(s, beat, "beat") <= lease_ns / 5);
+        s->now_ns += trip_ns;
+        follow(s, 1, seq, late_ns);
+        follow(s, 2, seq, 0);
+        assert_int_equal(s->leader, 3);
+    }
+    return lease_ns;
+}
+
+static void a_leader_narrows_by_an_eighth_in_a_second(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    const int64_t first_ns = answer_for(s, 1100 * NS_PER_MS, NS_PER_US, 0);
+    assert_int_equal(first_ns, LEASE_NS_MAX - LEASE_NS_MAX / 8);
+    assert_in_range(answer_for(s, 5 * NS_PER_S, NS_PER_US, 0), first_ns / 3, first_ns * 2 / 3);
+    assert_int_equal(answer_for(s, 60 * NS_PER_S, NS_PER_US, 0), LEASE_NS_MIN);
+    solo_free(s);
+}
+
+static void round_trips_and_lateness_keep_it_wider(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    assert_in_range(answer_for(s, 60 * NS_PER_S, 4 * NS_PER_MS, 3 * NS_PER_MS),
+                    (2 * 4 + 5 * 3) * NS_PER_MS, (2 * 4 + 5 * 3 + 1) * NS_PER_MS);
+    solo_free(s);
+}
+
+static void it_widens_at_once_and_twofold_at_most_in_a_lease(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    assert_int_equal(answer_for(s, 90 * NS_PER_S, NS_PER_US, 0), LEASE_NS_MIN);
+    solo_pause(s, 6500 * NS_PER_US); /* its heartbeat is 4.5 ms late */
+    assert_int_equal(next_lease_ns(s), 2 * LEASE_NS_MIN);
+    assert_int_equal(next_lease_ns(s), 2 * LEASE_NS_MIN);
+    solo_free(s);
+}
+
+static void lateness_of_a_follower_widens_it(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    assert_int_equal(answer_for(s, 90 * NS_PER_S, NS_PER_US, 0), LEASE_NS_MIN);
+    assert_in_range(answer_for(s, 100 * NS_PER_MS, NS_PER_US, 6 * NS_PER_MS), 25 * NS_PER_MS,
+                    31 * NS_PER_MS);
+    solo_free(s);
+}
+
+/* Every other heartbeat is answered: the lease has room for more of them. */
+static void losses_widen_it(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    int64_t lease_ns = 0;
+    const int64_t until_ns = s->now_ns + 90 * NS_PER_S;
+    while (s->now_ns < until_ns) {
+        const struct cv_message *beat = solo_await(s, "HEARTBEAT", NS_PER_S);
+        const uint64_t seq = solo_field(s, beat, "seq");
+        lease_ns = (int64_t)solo_field(s, beat, "lease");
+        if (seq % 2 == 0) {
+            follow(s, 1, seq, 0);
+            follow(s, 2, seq, 0);
+        }
+    }
+    assert_in_range(lease_ns, 2 * LEASE_NS_MIN, 5 * LEASE_NS_MIN);
+    solo_free(s);
+}
+
+static void an_answer_counts_for_the_lease_that_was_in_its_heartbeat(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    assert_int_equal(answer_for(s, 90 * NS_PER_S, NS_PER_US, 0), LEASE_NS_MIN);
+    const struct cv_message *beat = solo_await(s, "HEARTBEAT", NS_PER_S);
+    const uint64_t seq = solo_field(s, beat, "seq");
+    const int64_t sent_ns = s->now_ns;
+    solo_pause(s, 6500 * NS_PER_US);
+    assert_int_equal(next_lease_ns(s), 2 * LEASE_NS_MIN); /* it has chosen another one since */
+    const int64_t later_ns = s->now_ns;
+    follow(s, 1, seq, 0);
+    assert_int_equal(solo_told(s)->valid_until_ns, sent_ns + LEAD_NS(LEASE_NS_MIN));
+    follow(s, 1, seq + 1, 0);
+    assert_int_equal(solo_told(s)->valid_until_ns, later_ns + LEAD_NS(2 * LEASE_NS_MIN));
+    follow(s, 2, seq, 0); /* what a majority carries already is not shortened */
+    assert_null(solo_told(s));
+    solo_free(s);
+}
+
+static void a_shorter_lease_does_not_end_a_longer_promise(void **unused)
+{
+    (void)unused;
+    struct solo *s = solo_new("pole", 1, 3, "profile=auto");
+    heartbeat(s, 2, 4, 300 * NS_PER_MS);
+    assert_non_null(solo_said(s, "FOLLOW"));
+    const int64_t bound_ns = s->now_ns + 300 * NS_PER_MS;
+    s->now_ns += 50 * NS_PER_MS;
+    heartbeat(s, 2, 4, 100 * NS_PER_MS);
+    assert_non_null(solo_said(s, "FOLLOW"));
+    s->now_ns = bound_ns - 10 * NS_PER_MS;
+    heartbeat(s, 3, 9, 100 * NS_PER_MS);
+    assert_null(solo_said(s, "FOLLOW"));
+    solo_noted(s, "HEARTBEAT not answered yet: promised to {peer} until {time}");
+    s->now_ns = bound_ns;
+    heartbeat(s, 3, 9, 100 * NS_PER_MS);
+    assert_non_null(solo_said(s, "FOLLOW"));
+    solo_free(s);
+}
+
+static void a_changed_lease_is_not_saved_and_a_restart_waits_for_the_longest(void **unused)
+{
+    (void)unused;
+    struct solo *s = solo_new("pole", 1, 3, "profile=auto");
+    heartbeat(s, 2, 4, 20 * NS_PER_MS);
+    assert_int_equal(s->persisted[2], LEASE_NS_MAX);
+    heartbeat(s, 2, 4, 500 * NS_PER_MS);
+    for (uint32_t i = 0; i < s->out.item_count; i++) {
+        assert_int_not_equal(s->out.item[i].kind, CV_EFFECT_PERSIST);
+    }
+    solo_restart(s);
+    const int64_t started_ns = s->now_ns;
+    heartbeat(s, 3, 9, 20 * NS_PER_MS);
+    assert_null(solo_said(s, "FOLLOW"));
+    s->now_ns = started_ns + LEASE_NS_MAX - NS_PER_MS;
+    heartbeat(s, 3, 9, 20 * NS_PER_MS);
+    assert_null(solo_said(s, "FOLLOW"));
+    s->now_ns = started_ns + LEASE_NS_MAX;
+    heartbeat(s, 3, 9, 20 * NS_PER_MS);
+    assert_non_null(solo_said(s, "FOLLOW"));
+    solo_free(s);
+}
+
+static void a_follower_takes_its_times_from_the_heartbeat(void **unused)
+{
+    (void)unused;
+    struct solo *s = solo_new("pole", 1, 3, "profile=auto");
+    heartbeat(s, 2, 4, 40 * NS_PER_MS);
+    assert_int_equal(s->timer_ns[POLE_TIMER_SILENCE], s->now_ns + 30 * NS_PER_MS);
+    heartbeat(s, 2, 4, 80 * NS_PER_MS);
+    assert_int_equal(s->timer_ns[POLE_TIMER_SILENCE], s->now_ns + 60 * NS_PER_MS);
+    solo_free(s);
+}
+
+static void a_follower_says_how_late_its_timers_are(void **unused)
+{
+    (void)unused;
+    struct solo *s = solo_new("pole", 1, 3, "profile=auto");
+    heartbeat(s, 2, 4, 40 * NS_PER_MS);
+    assert_int_equal(solo_field(s, solo_said(s, "FOLLOW"), "late"), 0);
+    solo_pause(s, 35 * NS_PER_MS); /* 5 ms more than its time-out */
+    solo_wait_until(s, s->now_ns);
+    heartbeat(s, 2, 4, 40 * NS_PER_MS);
+    assert_int_equal(solo_field(s, solo_said(s, "FOLLOW"), "late"), 5 * NS_PER_MS);
+    solo_free(s);
+}
+
+static void fixed_profiles_say_nothing_of_lateness_and_change_nothing(void **unused)
+{
+    (void)unused;
+    struct solo *s = solo_new("pole", 1, 3, "");
+    heartbeat(s, 2, 4, 50 * NS_PER_MS);
+    solo_pause(s, 45 * NS_PER_MS);
+    solo_wait_until(s, s->now_ns);
+    heartbeat(s, 2, 4, 80 * NS_PER_MS);
+    assert_int_equal(solo_field(s, solo_said(s, "FOLLOW"), "late"), 0);
+    assert_int_equal(s->timer_ns[POLE_TIMER_SILENCE], s->now_ns + 40 * NS_PER_MS);
+    solo_free(s);
+}
+
+static void refuses(const char *options, const char *why)
+{
+    const struct cv_protocol *protocol = cv_protocol_find("pole");
+    struct cv_config config;
+    struct cv_errtext error = {""};
+    char text[200], *rest = text;
+    (void)snprintf(text, sizeof text, "%s", options);
+    cv_config_init(&config, protocol, 1, 3);
+    for (char *word; (word = strsep(&rest, " ")) != NULL;) {
+        char *value = strchr(word, '=');
+        *value++ = '\0';
+        assert_int_equal(cv_config_set(&config, protocol, word, value, &error), CV_OK);
+    }
+    assert_int_equal(cv_core_configure(protocol, &config, &error), CV_E_INVALID);
+    if (strstr(error.text, why) == NULL) {
+        fail_msg("'%s' does not say '%s'", error.text, why);
+    }
+}
+
+static void options_that_contradict_are_refused_in_one_line(void **unused)
+{
+    (void)unused;
+    refuses("profile=auto heartbeat=20ms", "profile=auto chooses heartbeat itself");
+    refuses("profile=auto lease=1s lease-max=2s", "profile=auto chooses lease itself");
+    refuses("profile=auto lease-min=2s lease-max=1s", "lease-min <= lease-max");
+    refuses("profile=lan lease-min=20ms", "lease-min and lease-max are for profile=auto");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_leader_narrows_by_an_eighth_in_a_second),
+        cmocka_unit_test(round_trips_and_lateness_keep_it_wider),
+        cmocka_unit_test(it_widens_at_once_and_twofold_at_most_in_a_lease),
+        cmocka_unit_test(lateness_of_a_follower_widens_it),
+        cmocka_unit_test(losses_widen_it),
+        cmocka_unit_test(an_answer_counts_for_the_lease_that_was_in_its_heartbeat),
+        cmocka_unit_test(a_shorter_lease_does_not_end_a_longer_promise),
+        cmocka_unit_test(a_changed_lease_is_not_saved_and_a_restart_waits_for_the_longest),
+        cmocka_unit_test(a_follower_takes_its_times_from_the_heartbeat),
+        cmocka_unit_test(a_follower_says_how_late_its_timers_are),
+        cmocka_unit_test(fixed_profiles_say_nothing_of_lateness_and_change_nothing),
+        cmocka_unit_test(options_that_contradict_are_refused_in_one_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
