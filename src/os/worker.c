@@ -4,6 +4,7 @@
 #include "core/assert.h"
 #include "core/errors.h"
 #include "os/loop.h"
+#include "os/wake.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@ struct queue {
 };
 
 struct cv_worker {
-    uv_async_t wake; /* something is done, or the thread is over */
+    struct cv_wake wake; /* something is done, or the thread is over */
     pthread_t thread;
     void (*closed)(void *data);
     void *closed_data;
@@ -73,7 +74,7 @@ static void *work_until_stopped(void *data)
             work->run(work->data);
             lock(worker);
             queue_push(&worker->done, work);
-            (void)uv_async_send(&worker->wake); /* cannot fail: it is not closed before we end */
+            cv__wake_send(&worker->wake);
         } else if (worker->must_stop) {
             break;
         } else {
@@ -81,7 +82,7 @@ static void *work_until_stopped(void *data)
         }
     }
     worker->is_over = true;
-    (void)uv_async_send(&worker->wake);
+    cv__wake_send(&worker->wake);
     unlock(worker);
     return NULL;
 }
@@ -95,9 +96,9 @@ static void worker_release(struct cv_worker *worker)
     free(worker);
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_closed(void *data_of_wake)
 {
-    struct cv_worker *worker = handle->data;
+    struct cv_worker *worker = data_of_wake;
     void (*closed)(void *data) = worker->closed;
     void *data = worker->closed_data;
     worker_release(worker);
@@ -106,9 +107,9 @@ static void on_closed(uv_handle_t *handle)
     }
 }
 
-static void on_wake(uv_async_t *wake)
+static void on_wake(void *data)
 {
-    struct cv_worker *worker = wake->data;
+    struct cv_worker *worker = data;
     lock(worker);
     for (struct cv_work *work; (work = queue_pop(&worker->done)) != NULL;) {
         unlock(worker);
@@ -117,9 +118,9 @@ static void on_wake(uv_async_t *wake)
     }
     const bool is_over = worker->is_over;
     unlock(worker);
-    if (is_over && !uv_is_closing((const uv_handle_t *)wake)) {
+    if (is_over) {
         (void)pthread_join(worker->thread, NULL); /* it has nothing left to do */
-        uv_close((uv_handle_t *)wake, on_closed);
+        cv__wake_close(&worker->wake, on_closed);
     }
 }
 
@@ -129,18 +130,18 @@ int cv__worker_new(uv_loop_t *loop, struct cv_worker **ret_worker, struct cv_err
     if (worker == NULL) {
         return cv__fail(reterr, CV_E_MEMORY, "out of memory");
     }
-    (void)pthread_mutex_init(&worker->lock, NULL); /* with defaults neither can fail */
-    (void)pthread_cond_init(&worker->changed, NULL);
+    cv__mutex_init(&worker->lock);
+    (void)pthread_cond_init(&worker->changed, NULL); /* with defaults it cannot fail */
     queue_init(&worker->waiting);
     queue_init(&worker->done);
-    worker->wake.data = worker;
-    if (uv_async_init(loop, &worker->wake, on_wake) != 0) {
-        worker_release(worker);
-        return cv__fail(reterr, CV_E_LIMIT, "no descriptors left (ulimit -n)");
-    }
-    const int code = cv__thread_start(&worker->thread, work_until_stopped, worker, reterr);
+    int code = cv__wake_init(loop, &worker->wake, on_wake, worker, reterr);
     if (code != CV_OK) {
-        uv_close((uv_handle_t *)&worker->wake, on_closed);
+        worker_release(worker);
+        return code;
+    }
+    code = cv__thread_start(&worker->thread, work_until_stopped, worker, reterr);
+    if (code != CV_OK) {
+        cv__wake_close(&worker->wake, on_closed);
         return code;
     }
     *ret_worker = worker;

@@ -7,6 +7,7 @@
 #include "runtime/election.h"
 #include "core/types.h"
 #include "os/clock.h"
+#include "os/wake.h"
 #include "runtime/election_state.h"
 #include "runtime/place.h"
 #include "stores/lifeline.h"
@@ -307,7 +308,7 @@ static struct cv_election *election_new(void)
     (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&e->changed, &attributes);
     (void)pthread_condattr_destroy(&attributes);
-    (void)pthread_mutex_init(&e->lock, NULL);
+    cv__mutex_init(&e->lock);
     return e;
 }
 

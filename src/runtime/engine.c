@@ -8,6 +8,7 @@
 #include "core/errors.h"
 #include "core/types.h"
 #include "os/loop.h"
+#include "os/wake.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ struct queue {
 
 struct cv_engine {
     uv_loop_t loop;
-    uv_async_t wake; /* there are jobs, or it is over */
+    struct cv_wake wake; /* there are jobs, or it is over */
     struct cv_shared_list shared;
     struct cv_timers *timers;
     pthread_t thread;
@@ -105,14 +106,14 @@ static void queue_remove(struct queue *queue, struct cv_engine_job *job)
 static void close_handles(struct cv_engine *engine)
 {
     cv__timers_free(engine->timers, NULL, NULL);
-    uv_close((uv_handle_t *)&engine->wake, NULL);
+    cv__wake_close(&engine->wake, NULL);
 }
 
 /* Takes the jobs that are there now: what they post comes in the next turn, so that sockets and
  * timers have theirs. */
-static void on_wake(uv_async_t *wake)
+static void on_wake(void *data)
 {
-    struct cv_engine *engine = wake->data;
+    struct cv_engine *engine = data;
     lock(engine);
     struct cv_engine_job *const last = engine->jobs.last;
     for (bool is_last = last == NULL; !is_last;) {
@@ -141,7 +142,7 @@ void cv__engine_post(struct cv_engine *engine, struct cv_engine_job *job)
     lock(engine);
     CV_ASSERT(!engine->must_stop);
     queue_push(&engine->jobs, job);
-    (void)uv_async_send(&engine->wake); /* fails for a closed one only */
+    cv__wake_send(&engine->wake);
     unlock(engine);
 }
 
@@ -309,15 +310,13 @@ int cv_engine_new(struct cv_engine **ret_engine, struct cv_errtext *reterr)
         free(engine);
         return code;
     }
-    (void)pthread_mutex_init(&engine->lock, NULL); /* with defaults neither can fail */
-    (void)pthread_cond_init(&engine->changed, NULL);
-    const int failed = uv_async_init(&engine->loop, &engine->wake, on_wake);
-    if (failed != 0) {
+    cv__mutex_init(&engine->lock);
+    (void)pthread_cond_init(&engine->changed, NULL); /* with defaults it cannot fail */
+    code = cv__wake_init(&engine->loop, &engine->wake, on_wake, engine, reterr);
+    if (code != CV_OK) {
         release(engine);
-        return cv__fail(reterr, CV_E_LIMIT, "cannot make a loop for elections: %s",
-                        uv_strerror(failed));
+        return code;
     }
-    engine->wake.data = engine;
     code = cv__timers_new(&engine->loop, &engine->timers, reterr);
     if (code == CV_OK) {
         code = cv__thread_start(&engine->thread, run_loop, engine, reterr);
@@ -343,7 +342,7 @@ int cv_engine_free(struct cv_engine *engine)
         return CV_E_INVALID;
     }
     engine->must_stop = true;
-    (void)uv_async_send(&engine->wake);
+    cv__wake_send(&engine->wake);
     unlock(engine);
     (void)pthread_join(engine->thread, NULL); /* ours, and joined once */
     lock(engine);

@@ -313,7 +313,8 @@ def guests_see_who_leads_and_ask_it_to_resign():
             json.loads(ask("members", str(cluster.file("b")), "e", "--json"))))
     check(f"{table}", sorted(m["state"] for m in table["members"]) == ["follows", "follows", "leads"])
     heir = cluster.others(leader)[1]
-    check("resign", f"e: {heir} leads now" in ask("resign", "e", "--to", heir, "--via", via))
+    said = ask("resign", "e", "--to", heir, "--via", via)
+    check(f"resign: {said}", f"e: {heir} leads now" in said)
     leader, token = cluster.agree(above=token)
     check("the heir leads", leader == heir)
     check("already", "leads already" in ask("resign", "e", "--to", heir, "--via", via))

@@ -3,7 +3,9 @@
 #include "support/support.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
+#include <time.h>
 
 #define WORKS 5
 
@@ -92,11 +94,44 @@ static void the_last_work_may_free_its_worker(void **unused)
     end(&s, &loop);
 }
 
+/* A loop that waits for the thread that has woken it, with a priority above it and on the same
+ * processor, spins until the kernel takes the processor away: for 0.95 s. */
+static void loop_with_real_time_priority_does_not_spin(void **unused)
+{
+    (void)unused;
+    struct scene s;
+    uv_loop_t loop;
+    cpu_set_t before, one;
+    const struct sched_param usual = {0}, high = {.sched_priority = 10};
+    struct timespec used[2];
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    CPU_ZERO(&one);
+    CPU_SET((unsigned)sched_getcpu(), &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &high) != 0) {
+        (void)sched_setaffinity(0, sizeof before, &before);
+        skip(); /* not permitted */
+    }
+    assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used[0]), 0);
+    begin(&s, &loop);
+    s.frees_at_last = true;
+    end(&s, &loop);
+    assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used[1]), 0);
+    assert_int_equal(sched_setscheduler(0, SCHED_OTHER, &usual), 0);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    const double used_s = (double)(used[1].tv_sec - used[0].tv_sec) +
+                          (double)(used[1].tv_nsec - used[0].tv_nsec) / 1e9;
+    if (used_s > 0.5) {
+        fail_msg("%u works took %.2f s of the loop's processor time", WORKS, used_s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_that_is_queued_is_done_before_the_end),
         cmocka_unit_test(the_last_work_may_free_its_worker),
+        cmocka_unit_test(loop_with_real_time_priority_does_not_spin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
