@@ -179,7 +179,7 @@ _conclave()
             watch) words="--via --lease --changes --json --help" ;;
             status) words="--via --json --help" ;;
             resign) words="--to --wait --via --help" ;;
-            history) words="--at --since --via --json --help" ;;
+            history) words="--at --since --via --node --json --help" ;;
             forget) words="--via --help" ;;
             esac
             words=$(_conclave_options "$words")

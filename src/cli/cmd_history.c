@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/inquiry.h"
+#include "cli/peers.h"
 #include "core/duration.h"
 #include "os/clock.h"
 #include "runtime/period.h"
@@ -14,6 +15,7 @@
 #include <time.h>
 
 struct settings {
+    const char *via, *node;
     bool has_at, is_json;
     int64_t at_ns, since_ns, now_ns;
     /* The previous line: the next one says for how long nobody led between them. */
@@ -84,19 +86,25 @@ static void print_instant(int64_t wall_ns)
     (void)printf("%s.%03d", text, (int)(wall_ns % NS_PER_S / NS_PER_MS));
 }
 
-/* For how long nobody led before a leadership; negative: not known. That a leader died is noticed
- * later than it happens: all that is known is when its lease was renewed last. */
+/* For how long nobody led before a leadership; negative: not known. That a leader died or fell
+ * silent is noticed later than it happens: all that is known is when it was alive. */
 struct gap {
     int64_t ns;
     bool is_upper_bound;
 };
 
+static bool is_noticed_late(const struct cv_store_past *past)
+{
+    return strcmp(past->why, cv_reason_name(CV_REASON_DIED)) == 0 ||
+           strcmp(past->why, cv_reason_name(CV_REASON_SUSPECTED)) == 0;
+}
+
 static struct gap gap_before(const struct settings *s, const struct cv_store_past *past)
 {
-    const bool has_died = strcmp(s->last.why, cv_reason_name(CV_REASON_DIED)) == 0;
-    const int64_t since_ns = has_died ? s->last.alive_wall_ns : s->last.to_wall_ns;
+    const bool is_late = is_noticed_late(&s->last);
+    const int64_t since_ns = is_late ? s->last.alive_wall_ns : s->last.to_wall_ns;
     const bool is_known = s->has_last && since_ns != 0 && past->from_wall_ns >= since_ns;
-    return (struct gap){is_known ? past->from_wall_ns - since_ns : -1, has_died};
+    return (struct gap){is_known ? past->from_wall_ns - since_ns : -1, is_late};
 }
 
 static void print_json(struct settings *s, const struct cv_store_past *past, struct gap gap)
@@ -144,8 +152,7 @@ static void print_text(const struct cv_store_past *past, int64_t now_ns, struct 
     const int64_t to_ns = past->to_wall_ns != 0 ? past->to_wall_ns : now_ns;
     cv__print(stdout, "  %10.3f s  %6llu  %-17s  %s", (double)(to_ns - past->from_wall_ns) / 1e9,
               (unsigned long long)past->token, past->to_wall_ns != 0 ? past->why : "", past->node);
-    const bool has_died = strcmp(past->why, cv_reason_name(CV_REASON_DIED)) == 0;
-    if (has_died && past->alive_wall_ns != 0) {
+    if (is_noticed_late(past) && past->alive_wall_ns != 0) {
         (void)printf("  (last renewed %.3f s before its end)",
                      (double)(past->to_wall_ns - past->alive_wall_ns) / 1e9);
     }
@@ -253,18 +260,20 @@ static void show_runs(struct settings *s, const struct cv_store_kind *kind, cons
     }
 }
 
-static int parse(int argc, char **argv, struct settings *s, const char **ret_via)
+static int parse(int argc, char **argv, struct settings *s)
 {
-    static const struct option longs[] = {{"via", required_argument, NULL, 'v'},
-                                          {"at", required_argument, NULL, 'a'},
-                                          {"since", required_argument, NULL, 's'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {0}};
+    static const struct option longs[] = {
+        {"via", required_argument, NULL, 'v'}, {"node", required_argument, NULL, 'n'},
+        {"at", required_argument, NULL, 'a'},  {"since", required_argument, NULL, 's'},
+        {"json", no_argument, NULL, 'j'},      {0}};
     int option;
     while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
         switch (option) {
         case 'v':
-            *ret_via = optarg;
+            s->via = optarg;
+            break;
+        case 'n':
+            s->node = optarg;
             break;
         case 'a':
         case 's':
@@ -285,39 +294,54 @@ static int parse(int argc, char **argv, struct settings *s, const char **ret_via
     if (argc - optind != 1 || !cv__election_name_is_valid(argv[optind])) {
         return cv__wrong_usage("history takes the name of one election");
     }
+    s->via = cv__via(s->via);
+    if (s->node != NULL && !cv__peers_is(s->via)) {
+        return cv__wrong_usage("--node is for clusters (--via peers:FILE): whose trail is read");
+    }
     return EXIT_FINE;
 }
 
-static int run(int argc, char **argv)
+static int show_store(struct settings *s, const char *election)
 {
-    struct settings s = {.now_ns = cv__clock_wall_ns(), .since_ns = INT64_MIN};
-    const char *via = NULL;
-    int status = parse(argc, argv, &s, &via);
-    if (status != EXIT_FINE) {
-        return status;
-    }
     char *address;
-    const struct cv_store_kind *kind = cv__inquiry_kind(via, &address);
+    const struct cv_store_kind *kind = cv__inquiry_kind(s->via, &address);
     if (kind == NULL) {
         return EXIT_USAGE;
     }
     struct cv_errtext error;
-    s.json.out = stdout;
+    int status = EXIT_FINE;
+    if (cv__trail_read(kind, address, election, on_past, s, &error) == CV_OK) {
+        show_runs(s, kind, address, election);
+    } else {
+        status = cv__cannot("%s", error.text);
+    }
+    free(address);
+    return status;
+}
+
+static int run(int argc, char **argv)
+{
+    struct settings s = {
+        .now_ns = cv__clock_wall_ns(), .since_ns = INT64_MIN, .json = {.out = stdout}};
+    int status = parse(argc, argv, &s);
+    if (status != EXIT_FINE) {
+        return status;
+    }
+    const char *election = argv[optind];
     if (s.is_json) {
         cv__json_open(&s.json, NULL, '[');
     }
-    if (cv__trail_read(kind, address, argv[optind], on_past, &s, &error) != CV_OK) {
-        free(address);
-        return cv__cannot("%s", error.text);
+    status = cv__peers_is(s.via) ? cv__peers_history(s.via, s.node, election, on_past, &s)
+                                 : show_store(&s, election);
+    if (status != EXIT_FINE) {
+        return status;
     }
-    show_runs(&s, kind, address, argv[optind]);
     if (s.is_json) {
         cv__json_close(&s.json, ']');
         (void)printf("\n");
     }
-    free(address);
     if (s.shown_count == 0) {
-        cv__complain("%s: nobody is known to have led%s", argv[optind], s.has_at ? " then" : "");
+        cv__complain("%s: nobody is known to have led%s", election, s.has_at ? " then" : "");
         return EXIT_NO;
     }
     return EXIT_FINE;
@@ -326,17 +350,21 @@ static int run(int argc, char **argv)
 const struct cv_verb cv__verb_history = {
     .name = "history",
     .summary = "who led when, and why it changed",
-    .help = "usage: conclave history NAME [--at TIME] [--since TIME] [--via ADDRESS] [--json]\n\n"
-            "Prints every leadership: from, to, how long, token, why it ended, who; and for how\n"
-            "long nobody led before it. 'conclave explain REASON' says what a reason means.\n"
-            "Below them the latest runs of 'conclave run --every'.\n\n"
-            "  --at TIME      only who led at that instant\n"
-            "  --since TIME   only what lasted until then or longer\n"
-            "  --via ADDRESS  where the election is held; default: CONCLAVE_VIA, or a file of this "
-            "user\n"
-            "  --json         a list of objects\n\n"
-            "TIME is '2026-01-31 14:00[:05]' in local time, '2026-01-31T14:00:05Z', @SECONDS of\n"
-            "Unix time, or a duration like 10min, 2h or 3d, for that long ago.\n"
-            "Exit status: 0 found, 1 nobody led, 2 wrong usage or no answer.\n",
+    .help =
+        "usage: conclave history NAME [--at TIME] [--since TIME] [--via ADDRESS] [--node NAME]\n"
+        "                        [--json]\n\n"
+        "Prints every leadership: from, to, how long, token, why it ended, who; and for how\n"
+        "long nobody led before it. 'conclave explain REASON' says what a reason means.\n"
+        "Below them the latest runs of 'conclave run --every'.\n\n"
+        "  --at TIME      only who led at that instant\n"
+        "  --since TIME   only what lasted until then or longer\n"
+        "  --via ADDRESS  where the election is held; default: CONCLAVE_VIA, or a file of this "
+        "user\n"
+        "  --node NAME    of a cluster, only what this member saw; default: all members whose\n"
+        "                 trails are on this host\n"
+        "  --json         a list of objects\n\n"
+        "TIME is '2026-01-31 14:00[:05]' in local time, '2026-01-31T14:00:05Z', @SECONDS of\n"
+        "Unix time, or a duration like 10min, 2h or 3d, for that long ago.\n"
+        "Exit status: 0 found, 1 nobody led, 2 wrong usage or no answer.\n",
     .run = run,
 };

@@ -8,6 +8,7 @@
 #include "os/schedule.h"
 #include "runtime/guest.h"
 #include "runtime/peers.h"
+#include "runtime/peers_trail.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -420,6 +421,26 @@ int cv__peers_report(const char *address, const char *election, const char *node
     }
     asking_free(a);
     return status;
+}
+
+/* ---- history --------------------------------------------------------------------------------- */
+
+static void complain(void *user, const char *line)
+{
+    (void)user;
+    cv__complain("%s", line);
+}
+
+int cv__peers_history(const char *address, const char *node, const char *election,
+                      void (*past)(void *user, const struct cv_store_past *past), void *user)
+{
+    static struct cv_cluster cluster; /* some kilobytes */
+    struct cv_errtext why;
+    if (cv__cluster_read(address + strlen(SCHEME), &cluster, &why) != CV_OK ||
+        cv__peers_trail_read(&cluster, node, election, past, complain, user, &why) != CV_OK) {
+        return cv__cannot("%s", why.text);
+    }
+    return EXIT_FINE;
 }
 
 /* ---- explain --------------------------------------------------------------------------------- */

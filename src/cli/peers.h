@@ -2,7 +2,7 @@
 #ifndef CV_CLI_PEERS_H
 #define CV_CLI_PEERS_H
 
-#include "core/types.h"
+#include "stores/store.h"
 
 /* Is it an address of peers? NULL is not. */
 bool cv__peers_is(const char *address);
@@ -16,6 +16,11 @@ int cv__peers_watch(const char *address, const char *election, bool is_json, uin
 /* `conclave report`: to the member of that name; NULL: the one of this host. */
 int cv__peers_report(const char *address, const char *election, const char *node,
                      const bool has_value[CV_INPUT_COUNT], const int64_t value[CV_INPUT_COUNT]);
+
+/* `conclave history`: what the member of that name saw; NULL: all whose trails are on this host.
+ * Asks nobody. */
+int cv__peers_history(const char *address, const char *node, const char *election,
+                      void (*past)(void *user, const struct cv_store_past *past), void *user);
 
 /* `conclave explain`: what the file promises; asks nobody. */
 int cv__peers_explain(const char *address, bool is_json);

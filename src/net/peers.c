@@ -318,6 +318,7 @@ static void learn(struct cv_peers *p, cv_id from, const struct head *h, uint64_t
     }
     peer->largest_number = h->number > peer->largest_number ? h->number : peer->largest_number;
     peer->view.life = life;
+    peer->view.heard_before_ns = peer->view.heard_ns;
     peer->view.heard_ns = now_ns;
     peer->view.received++;
     const uint64_t sent = (uint64_t)peer->largest_number - peer->first_number + 1;

@@ -46,7 +46,8 @@ struct cv_peering {
     int64_t bound_until_ns; /* by a promise of an earlier generation; 0: none */
     struct cv_joining joining;
     struct cv_joining_answer answer[CV_CLUSTER_MEMBERS_MAX];
-    struct cv_leadership leadership; /* the latest that was told; its list is not kept */
+    uint64_t dead[CV_CLUSTER_MEMBERS_MAX]; /* the life that its witness said is over; 0: none */
+    struct cv_leadership leadership;       /* the latest that was told; its list is not kept */
 
     uv_poll_t poll;
     uv_check_t turn;
@@ -514,6 +515,7 @@ static void take_item(void *user, const struct cv_peers_item *item)
         break;
     case CV_ITEM_DOWN:
         if (item->byte_count == 1) {
+            p->dead[item->from - 1] = item->bytes[0] == 1 ? item->life : 0;
             cv__host_peer_down(p->host, item->from, item->bytes[0] == 1);
         }
         break;
@@ -898,6 +900,12 @@ void cv__peering_report(struct cv_peering *p, enum cv_input input, int64_t value
 int cv__peering_lifeline(const struct cv_peering *p)
 {
     return p->farewell.witness != NULL ? cv__witness_lifeline(p->farewell.witness) : -1;
+}
+
+bool cv__peering_is_dead(const struct cv_peering *p, cv_id member)
+{
+    const uint64_t life = p->dead[member - 1];
+    return life != 0 && life == cv__peers_view(p->peers, member).life;
 }
 
 const struct cv_peers *cv__peering_peers(const struct cv_peering *p)

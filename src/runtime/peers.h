@@ -71,7 +71,10 @@ void cv__peering_report(struct cv_peering *peering, enum cv_input input, int64_t
 /* A descriptor for those who do this leader's work (witness.h), or -1. */
 int cv__peering_lifeline(const struct cv_peering *peering);
 
-/* For reports at the end. */
+/* Its witness said that this process of it is dead, and no other has spoken since. */
+bool cv__peering_is_dead(const struct cv_peering *peering, cv_id member);
+
+/* For reports. */
 const struct cv_peers *cv__peering_peers(const struct cv_peering *peering);
 const struct cv_node_counts *cv__peering_counts(const struct cv_peering *peering);
 

@@ -8,8 +8,10 @@
  * then. Afterwards this member follows others, and is a candidate again with the next progress. */
 #include "core/errors.h"
 #include "core/types.h"
+#include "os/clock.h"
 #include "runtime/backend.h"
 #include "runtime/peers.h"
+#include "runtime/peers_trail.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,6 +22,10 @@ struct cv_backend {
     struct cv_backend_setting setting; /* its texts are not used after open() */
     struct cv_cluster cluster;
     struct cv_peering *peering;
+    struct cv_peers_trail *trail; /* NULL: it could not be opened, which was said */
+    cv_id noted_leader;           /* of the leadership in the trail that lasts; 0: none does */
+    uint64_t noted_token;
+    int64_t valid_until_ns; /* of this member's leadership, as told last; INT64_MAX: no limit */
     cv_id self;
     bool is_candidate;
     bool is_leading;
@@ -40,6 +46,49 @@ static const char *name_of(const struct cv_backend *b, cv_id id)
 
 /* ---- What the application hears of ----------------------------------------------------------- */
 
+/* What a follower knows of an end: by the witness of a dead leader that it is dead, otherwise what
+ * its core says, which is less if another leads already. */
+static struct cv_peers_trail_end ending_of(const struct cv_backend *b,
+                                           const struct cv_leadership *l)
+{
+    const cv_id old = b->noted_leader;
+    struct cv_peers_trail_end end = {.why = l->reason, .is_own = old == b->self, .heard_ns = -1};
+    if (end.is_own) {
+        end.over_ns = cv__max64(0, cv__clock_now_ns() - b->valid_until_ns);
+        return end;
+    }
+    if (cv__peering_is_dead(b->peering, old)) {
+        end.why = CV_REASON_DIED;
+    } else if (l->leader != CV_ID_NONE) {
+        end.why = CV_REASON_GONE;
+    }
+    if (end.why == CV_REASON_DIED || end.why == CV_REASON_SUSPECTED) {
+        const struct cv_peers_view view = cv__peers_view(cv__peering_peers(b->peering), old);
+        const int64_t heard_ns =
+            end.why == CV_REASON_DIED ? view.heard_before_ns : view.heard_ns; /* not its witness */
+        end.heard_ns = heard_ns != 0 ? cv__clock_now_ns() - heard_ns : -1;
+    }
+    return end;
+}
+
+/* Leaderships that are only prolonged are no news. */
+static void note(struct cv_backend *b, const struct cv_leadership *l)
+{
+    const uint64_t token = l->leader != CV_ID_NONE ? l->token : 0;
+    if (b->trail == NULL || (l->leader == b->noted_leader && token == b->noted_token)) {
+        return;
+    }
+    if (b->noted_leader != CV_ID_NONE) {
+        const struct cv_peers_trail_end end = ending_of(b, l);
+        cv__peers_trail_note(b->trail, name_of(b, b->noted_leader), b->noted_token, &end);
+    }
+    if (l->leader != CV_ID_NONE) {
+        cv__peers_trail_note(b->trail, name_of(b, l->leader), token, NULL);
+    }
+    b->noted_leader = l->leader;
+    b->noted_token = token;
+}
+
 static void on_leadership(void *self, const struct cv_leadership *leadership)
 {
     struct cv_backend *b = self;
@@ -51,6 +100,10 @@ static void on_leadership(void *self, const struct cv_leadership *leadership)
         known.reason = b->why;
     }
     b->is_leading = known.is_self;
+    note(b, &known);
+    if (known.is_self) {
+        b->valid_until_ns = known.valid_until_ns != 0 ? known.valid_until_ns : INT64_MAX;
+    }
     b->setting.told(b->setting.user, &known, name_of(b, known.leader));
     if (is_lost && b->is_stuck) {
         b->is_stuck = false;
@@ -228,7 +281,14 @@ static int open_peering(struct cv_backend *b, const struct cv_backend_setting *s
                  .resign_requested = on_resign_requested,
                  .may_send = may_send},
     };
-    return cv__peering_open(&peering, &b->peering, reterr);
+    code = cv__peering_open(&peering, &b->peering, reterr);
+    struct cv_errtext why;
+    if (code == CV_OK &&
+        cv__peers_trail_open(setting->loop, &b->cluster, b->self, setting->election, on_log, b,
+                             &b->trail, &why) != CV_OK) {
+        setting->log(setting->user, why.text); /* it takes part all the same */
+    }
+    return code;
 }
 
 static int peers_open(struct cv_backend **ret_backend, const struct cv_backend_setting *setting,
@@ -249,13 +309,19 @@ static int peers_open(struct cv_backend **ret_backend, const struct cv_backend_s
     return CV_OK;
 }
 
-static void on_peering_closed(void *data)
+static void on_trail_closed(void *data)
 {
     struct cv_backend *b = data;
     void (*closed)(void *user) = b->closed;
     void *user = b->closed_user;
     free(b);
     closed(user);
+}
+
+static void on_peering_closed(void *data)
+{
+    struct cv_backend *b = data;
+    cv__peers_trail_close(b->trail, on_trail_closed, b);
 }
 
 static void peers_close(struct cv_backend *b, void (*closed)(void *user), void *user)

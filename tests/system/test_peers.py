@@ -345,6 +345,49 @@ def lease_floor_depends_on_real_time_scheduling():
     cluster.close()
 
 
+def history_tells_what_the_members_saw():
+    cluster = Cluster(3)
+    cluster.start()
+    leader, token = cluster.agree()
+    other, third = cluster.others(leader)
+    via = f"peers:{cluster.file(other)}"
+    check("an election that nobody held", "other: nobody is known to have led" in
+          ask("history", "other", "--via", via, status=1))
+    check("this host has no trail of it", f"no audit trail of member '{leader}'" in
+          ask("history", "e", "--via", via, "--node", leader, status=2))
+    check("--node is for clusters", "--node is for clusters" in
+          ask("history", "e", "--via", "sqlite:x.db", "--node", "a", status=2))
+    until("its witness is certain", lambda: time.time() > 0.5 + json.loads(
+        ask("history", "e", "--via", via, "--json"))[-1]["from_unix_s"])
+    cluster.end(leader)
+    second, token2 = cluster.agree(above=token)
+    ask("resign", "e", "--via", via)
+    _, token3 = cluster.agree(above=token2)
+
+    def story():
+        past = json.loads(ask("history", "e", "--via", via, "--json"))
+        return past if past[-1]["token"] == token3 and past[-1]["why"] is None else None
+
+    past = until("the trail has it all", story)
+    of = {p["token"]: p for p in past}
+    check(f"{past}", [p["token"] for p in past] == sorted(of) and of[token]["leader"] == leader)
+    check(f"{of[token]}", of[token]["why"] == "died" and of[token]["last_renewed_unix_s"] <= of[token]["to_unix_s"])
+    check(f"{of[token2]}", of[token2]["leader"] == second and of[token2]["why"] == "resigned")
+    check("nobody led for a while", all(p["nobody_before_s"] is None or p["nobody_before_s"] >= 0 for p in past))
+    middle = (of[token2]["from_unix_s"] + of[token2]["to_unix_s"]) / 2
+    at = json.loads(ask("history", "e", "--via", via, "--json", "--at", f"@{middle:.6f}"))
+    check(f"{at}", [p["token"] for p in at] == [token2])
+    trail = cluster.folder / f"state-{other}" / f"test.{other}.trail"
+    cluster.end(other)
+    trail.write_bytes(trail.read_bytes().replace(b"begin", b"beGin", 1))
+    check("damage is said", "is damaged: 1 of its lines are left out" in ask("history", "e", "--via", via))
+    cluster.start(other)  # and stops nobody
+    until("damage is said", lambda: "is damaged: 1 of its lines" in cluster.said(other))
+    cluster.agree()
+    check(f"{third} saw it, too", f" {token} " in ask("history", "e", "--via", f"peers:{cluster.file(third)}"))
+    cluster.close()
+
+
 def reported_history_decides_who_leads_next():
     cluster = Cluster(3)
     cluster.start()
@@ -401,6 +444,7 @@ TESTS = [
     key_is_replaced_member_by_member,
     guests_see_who_leads_and_ask_it_to_resign,
     lease_floor_depends_on_real_time_scheduling,
+    history_tells_what_the_members_saw,
     reported_history_decides_who_leads_next,
     run_moves_the_command_to_another_member,
 ]
