@@ -5,6 +5,7 @@
 #include "cli/peers.h"
 #include "net/cluster.h"
 #include "net/key.h"
+#include "runtime/peers.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -43,6 +44,12 @@ static bool surroundings_are_fine(const struct cv_cluster *cluster)
     }
     if (access(cluster->state, W_OK | X_OK) != 0) {
         cv__complain("the state folder '%s' cannot be used: %s", cluster->state, strerror(errno));
+        is_fine = false;
+    }
+    struct cv_udp_address address[CV_CLUSTER_MEMBERS_MAX];
+    struct cv_errtext why;
+    if (cv__peering_addresses(cluster, /* self= */ 1, address, &why) != CV_OK) {
+        cv__complain("%s", why.text);
         is_fine = false;
     }
     return is_fine;
@@ -134,7 +141,8 @@ const struct cv_verb cv__verb_members = {
         "Reads the file of a cluster (conclave-cluster(5)). Each mistake in it is one line;\n"
         "without any, the members are printed. With an ELECTION they are asked: who leads, who\n"
         "hears whom, how long messages take, and what is lost.\n\n"
-        "  --check  also look at the key files and the state folder, as a member would\n"
+        "  --check  also look at the key files and the state folder, and find the addresses, as a\n"
+        "           member would\n"
         "  --json   for programs\n\n"
         "Exit status: 0 fine, 1 a member does not answer, 2 there is a mistake.\n",
     .run = run,

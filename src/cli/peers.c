@@ -284,13 +284,14 @@ int cv__peers_watch(const char *address, const char *election, bool is_json, uin
 struct hearing {
     uint32_t hears, is_heard_by;
     int64_t delay_ns, round_ns;
+    int64_t drift_ppb; /* INT64_MIN: not known */
     uint64_t received, lost;
     bool differs;
 };
 
 static struct hearing hearing_of(const struct asking *a, cv_id id)
 {
-    struct hearing h = {0};
+    struct hearing h = {.drift_ppb = INT64_MIN};
     for (uint32_t i = 0; i < a->cluster.member_count; i++) {
         const struct cv_guest_link *ours = &a->status[id - 1].link[i];
         const struct cv_guest_link *theirs = &a->status[i].link[id - 1];
@@ -304,6 +305,10 @@ static struct hearing hearing_of(const struct asking *a, cv_id id)
         if (ours->is_heard && ours->delay_ns != INT64_MAX) {
             h.delay_ns = cv__max64(h.delay_ns, ours->delay_ns);
             h.round_ns = cv__max64(h.round_ns, ours->round_ns);
+        }
+        if (ours->is_heard && ours->drift_ppb != INT64_MIN &&
+            (h.drift_ppb == INT64_MIN || llabs(ours->drift_ppb) > llabs(h.drift_ppb))) {
+            h.drift_ppb = ours->drift_ppb;
         }
         h.received += ours->received;
         h.lost += ours->lost;
@@ -326,10 +331,21 @@ static const char *state_of(const struct cv_guest_status *s, const struct hearin
                             : "follows";
 }
 
+/* "-" where nothing is known. */
+static void print_drift(const struct hearing *h)
+{
+    if (h->drift_ppb != INT64_MIN) {
+        cv__print(stdout, " %+7.1f ppm", (double)h->drift_ppb / 1e3);
+    } else {
+        cv__print(stdout, " %11s", "-");
+    }
+}
+
 static void print_table(const struct asking *a)
 {
-    (void)printf("%-16s %-10s %-16s %8s %6s %9s %9s %7s  %s\n", "member", "state", "leader",
-                 "token", "hears", "heard by", "delay", "loss", "version");
+    (void)printf("%-16s %-10s %-16s %8s %6s %9s %9s %11s %7s %11s  %-8s  %s\n", "member", "state",
+                 "leader", "token", "hears", "heard by", "delay", "round trip", "loss", "drift",
+                 "boot", "version");
     for (cv_id id = 1; id <= a->cluster.member_count; id++) {
         const struct cv_guest_status *s = &a->status[id - 1];
         const struct hearing h = hearing_of(a, id);
@@ -337,11 +353,14 @@ static void print_table(const struct asking *a)
             cv__print(stdout, "%-16s no answer\n", name_of(a, id));
             continue;
         }
-        cv__print(
-            stdout, "%-16s %-10s %-16s %8llu %4u/%u %6u/%-2u %6.2f ms %6.2f%%  %s\n",
-            name_of(a, id), state_of(s, &h), s->leader != CV_ID_NONE ? name_of(a, s->leader) : "-",
-            (unsigned long long)s->token, h.hears, a->cluster.member_count - 1, h.is_heard_by,
-            a->cluster.member_count - 1, (double)h.delay_ns / 1e6, loss_percent(&h), s->version);
+        cv__print(stdout, "%-16s %-10s %-16s %8llu %4u/%u %6u/%-2u %6.2f ms %8.2f ms %6.2f%%",
+                  name_of(a, id), state_of(s, &h),
+                  s->leader != CV_ID_NONE ? name_of(a, s->leader) : "-",
+                  (unsigned long long)s->token, h.hears, a->cluster.member_count - 1, h.is_heard_by,
+                  a->cluster.member_count - 1, (double)h.delay_ns / 1e6, (double)h.round_ns / 1e6,
+                  loss_percent(&h));
+        print_drift(&h);
+        cv__print(stdout, "  %08llx  %s\n", (unsigned long long)(s->life & UINT32_MAX), s->version);
     }
 }
 
@@ -370,6 +389,11 @@ static void print_table_json(const struct asking *a, const char *election)
         cv__json_uint(&json, "heard_by", h.is_heard_by);
         cv__json_seconds(&json, "delay_max_s", h.delay_ns);
         cv__json_seconds(&json, "round_trip_s", h.round_ns);
+        if (h.drift_ppb != INT64_MIN) {
+            cv__json_double(&json, "clock_drift_ppm", (double)h.drift_ppb / 1e3);
+        } else {
+            cv__json_null(&json, "clock_drift_ppm");
+        }
         cv__json_uint(&json, "received", h.received);
         cv__json_uint(&json, "lost", h.lost);
         cv__json_text(&json, "start", life);

@@ -4,6 +4,7 @@
 #include "core/bytes.h"
 #include "core/errors.h"
 #include "core/types.h"
+#include "net/drift.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,8 @@ struct peer {
     uint64_t guessed_life; /* of a frame that did not; used until a life is known */
     uint64_t greet_life;   /* what the next greeting answers; 0: nothing special */
     struct cv_echo echo;
+    struct cv_drift drift;
+    uint64_t drift_boot; /* of the clock that it compares ours with */
     struct cv_peers_view view;
     uint32_t first_number, largest_number; /* of its frames to us, in this life of it */
     uint32_t number;                       /* of our frames to it */
@@ -171,6 +174,7 @@ static void send_to(struct cv_peers *p, cv_id to, uint64_t to_life, size_t item_
     head.number = ++peer->number;
     head.stamp.echo = peer->echo;
     send_payload(p, &head, &peer->address, item_bytes);
+    peer->view.sent_ns = now_ns;
 }
 
 size_t cv__peers_put_item(uint8_t *at, uint32_t kind, const uint8_t *bytes, size_t byte_count)
@@ -330,6 +334,11 @@ static void learn(struct cv_peers *p, cv_id from, const struct head *h, uint64_t
             now_ns - h->stamp.echo.peer_sent_ns - (h->stamp.sent_ns - h->stamp.echo.received_ns);
         peer->view.round_ns +=
             peer->view.round_ns == 0 ? round_ns : (round_ns - peer->view.round_ns) / ROUND_SHARE;
+        if (peer->drift_boot != h->stamp.boot) {
+            peer->drift = (struct cv_drift){0};
+            peer->drift_boot = h->stamp.boot;
+        }
+        cv__drift_add(&peer->drift, now_ns, h->stamp.sent_ns, round_ns);
     }
     cv__echo_update(&peer->echo, &h->stamp, now_ns, p->setting.drift_ppb);
 }
@@ -420,7 +429,9 @@ struct cv_peers_view cv__peers_view(const struct cv_peers *p, cv_id id)
 {
     CV_ASSERT(id >= 1);
     CV_ASSERT(id <= p->setting.member_count);
-    return p->peer[id - 1].view;
+    struct cv_peers_view view = p->peer[id - 1].view;
+    view.drift_ppb = cv__drift_ppb(&p->peer[id - 1].drift);
+    return view;
 }
 
 uint64_t cv__peers_life(const struct cv_peers *p)

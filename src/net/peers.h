@@ -100,8 +100,10 @@ struct cv_peers_view {
     uint64_t life;           /* 0: it never spoke to this life of ours */
     int64_t heard_ns;        /* when it last did ... */
     int64_t heard_before_ns; /* ... and the time before that; 0: never */
+    int64_t sent_ns;         /* when it was last sent something; 0: never */
     int64_t delay_ns;        /* the latest bound on a delay; CV_DELAY_UNKNOWN: none yet */
     int64_t round_ns;  /* a mean of round trips without what the peer sat on it; 0: none yet */
+    int64_t drift_ppb; /* how much faster its clock runs (drift.h); INT64_MIN: not known */
     uint64_t received; /* frames of this life of it ... */
     uint64_t lost;     /* ... and those that never came */
     struct cv_peers_same said; /* what it said last, also if it was refused */

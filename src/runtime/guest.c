@@ -14,9 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STATUS_VERSION 1u
+#define STATUS_VERSION 2u
 #define STATUS_HEAD_BYTES 48u
-#define LINK_BYTES 33u
+#define LINK_BYTES 41u
 #define ASK_AGAIN_NS (100 * NS_PER_MS) /* datagrams are lost */
 
 _Static_assert(CV_GUEST_STATUS_BYTES_MAX >= STATUS_HEAD_BYTES + CV_CLUSTER_MEMBERS_MAX * LINK_BYTES,
@@ -60,6 +60,7 @@ size_t cv__guest_encode(const struct cv_guest_status *s, uint32_t member_count,
         cv__bytes_put(to + 17, (uint64_t)link->round_ns, 8);
         cv__bytes_put(to + 25, link->received, 4);
         cv__bytes_put(to + 29, link->lost, 4);
+        cv__bytes_put(to + 33, (uint64_t)link->drift_ppb, 8);
     }
     return STATUS_HEAD_BYTES + (size_t)member_count * LINK_BYTES;
 }
@@ -93,6 +94,7 @@ bool cv__guest_decode(const uint8_t *at, size_t byte_count, uint32_t member_coun
             .round_ns = (int64_t)cv__bytes_get(from + 17, 8),
             .received = (uint32_t)cv__bytes_get(from + 25, 4),
             .lost = (uint32_t)cv__bytes_get(from + 29, 4),
+            .drift_ppb = (int64_t)cv__bytes_get(from + 33, 8),
         };
     }
     return true;

@@ -27,8 +27,9 @@ struct cv_guest_link {
     bool is_heard; /* in this life of both */
     bool differs;  /* it is refused: another generation, protocol, options or members */
     int64_t ago_ns;
-    int64_t delay_ns; /* the latest bound; INT64_MAX: none */
-    int64_t round_ns; /* mean round trip; 0: not known */
+    int64_t delay_ns;  /* the latest bound; INT64_MAX: none */
+    int64_t round_ns;  /* mean round trip; 0: not known */
+    int64_t drift_ppb; /* how much faster its clock runs; INT64_MIN: not known */
     uint32_t received, lost;
 };
 
@@ -47,7 +48,7 @@ struct cv_guest_status {
     struct cv_guest_link link[CV_CLUSTER_MEMBERS_MAX]; /* of member i + 1 */
 };
 
-#define CV_GUEST_STATUS_BYTES_MAX (64u + CV_CLUSTER_MEMBERS_MAX * 33u)
+#define CV_GUEST_STATUS_BYTES_MAX (64u + CV_CLUSTER_MEMBERS_MAX * 41u)
 
 size_t cv__guest_encode(const struct cv_guest_status *status, uint32_t member_count,
                         uint8_t ret_bytes[CV_GUEST_STATUS_BYTES_MAX]);

@@ -25,6 +25,7 @@
 #define JOINING_MS 50u  /* between two questions of a member that joins */
 #define WAIT_SHARE 50   /* waiting is longer than needed by this part: clocks drift */
 #define PORT_NS_MAX (2 * NS_PER_S)
+#define SILENCE_NS_MAX (2 * NS_PER_S)
 #define GREETING_MS 250u /* between two greetings of a peer that does not answer */
 
 #define MEMORY_BYTES 17u
@@ -387,10 +388,14 @@ static void go_on_joining(struct cv_peering *p)
     }
 }
 
+/* Followers may have nothing to say to each other; so that it is known who is reachable, they greet
+ * each other. */
 static void greet_the_silent(struct cv_peering *p)
 {
+    const int64_t now_ns = cv__clock_now_ns();
     for (cv_id id = 1; id <= p->cluster.member_count; id++) {
-        if (id != p->self && cv__peers_view(p->peers, id).life == 0) {
+        const struct cv_peers_view view = cv__peers_view(p->peers, id);
+        if (id != p->self && (view.life == 0 || now_ns - view.sent_ns > SILENCE_NS_MAX)) {
             cv__peers_greet(p->peers, id);
         }
     }
@@ -455,6 +460,7 @@ static struct cv_guest_status status_of(const struct cv_peering *p)
             .ago_ns = view.life != 0 ? now_ns - view.heard_ns : 0,
             .delay_ns = view.delay_ns,
             .round_ns = view.round_ns,
+            .drift_ppb = view.drift_ppb,
             .received = (uint32_t)view.received,
             .lost = (uint32_t)view.lost,
         };
@@ -605,6 +611,16 @@ int cv__peering_addresses(const struct cv_cluster *c, cv_id self,
     for (cv_id id = 1; id <= c->member_count && code == CV_OK; id++) {
         if (id != self) {
             code = resolve(c, id, family, &ret_address[id - 1], reterr);
+        }
+    }
+    for (cv_id id = 2; id <= c->member_count && code == CV_OK; id++) {
+        for (cv_id other = 1; other < id && code == CV_OK; other++) {
+            if (cv__udp_equal(&ret_address[id - 1], &ret_address[other - 1])) {
+                code = cv__fail(reterr, CV_E_INVALID,
+                                "members '%s' (%s) and '%s' (%s) have one address and port",
+                                c->member[other - 1].name, c->member[other - 1].host,
+                                c->member[id - 1].name, c->member[id - 1].host);
+            }
         }
     }
     return code;

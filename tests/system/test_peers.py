@@ -194,6 +194,14 @@ def what_could_make_two_leaders_does_not_start():
     os.chmod(cluster.folder / "key2", 0o644)
     cluster.write(down, key="key2")
     refuse_to_start(cluster, down, "everybody may use the key file")
+    whole = cluster.file(down).read_text().replace("key2", "key")
+    other = cluster.others(down)[0]
+    cluster.file(down).write_text(whole.replace(f"127.0.0.1:{cluster.ports[other]}",
+                                                f"localhost:{cluster.ports[down]}"))
+    first, second = sorted([down, other])
+    refuse_to_start(cluster, down, f"members '{first}' (")
+    check("one address behind two names", f"and '{second}' (" in
+          ask("members", str(cluster.file(down)), "--check", status=2))
     check("the others went on", cluster.agreed(cluster.others(down)) == (leader, token))
     refused = subprocess.run([CONCLAVE, "elect", "e", "--via", f"peers:{cluster.file('a')}"],
                              capture_output=True, text=True)
@@ -312,6 +320,15 @@ def guests_see_who_leads_and_ask_it_to_resign():
         m["hears"] == m["heard_by"] == 2 and m["leader"] == leader for m in t["members"]) else None)(
             json.loads(ask("members", str(cluster.file("b")), "e", "--json"))))
     check(f"{table}", sorted(m["state"] for m in table["members"]) == ["follows", "follows", "leads"])
+    check(f"{table}", all(m["round_trip_s"] > 0 and m["delay_max_s"] > 0 and m["version"] and m["lost"] == 0 and
+                          "clock_drift_ppm" in m for m in table["members"]) and
+          len({m["start"] for m in table["members"]}) == 3)
+    until("followers hear each other although they have nothing to say", lambda: (
+        lambda h, t: time.time() > h[-1]["from_unix_s"] + 6 and all(
+            m["hears"] == m["heard_by"] == 2 for m in t["members"]))(
+                json.loads(ask("history", "e", "--via", via, "--json")),
+                json.loads(ask("members", str(cluster.file("b")), "e", "--json"))))
+    leader, token = cluster.agree()
     heir = cluster.others(leader)[1]
     said = ask("resign", "e", "--to", heir, "--via", via)
     check(f"resign: {said}", f"e: {heir} leads now" in said)
