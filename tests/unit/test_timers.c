@@ -1,4 +1,4 @@
-/* tests/unit/test_timers.c - the kernel's timer wakes the loop when somebody is due, and not else. */
+/* tests/unit/test_timers.c - the timer of the kernel wakes the loop when somebody is due. */
 #include "core/types.h"
 #include "os/clock.h"
 #include "runtime/timers.h"
