@@ -85,6 +85,22 @@ class Stamps:
         return stamp
 
 
+class Disk:
+    """What a grant waits for, once, without any code of ours: 28 KiB of a log, written and flushed."""
+
+    BYTES = 28672
+
+    def __init__(self, folder):
+        self.fd = os.open(f"{folder}/flushed", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self.times = []
+
+    def flush(self):
+        os.pwrite(self.fd, b"x" * self.BYTES, 0)
+        begin = time.monotonic_ns()
+        os.fdatasync(self.fd)
+        self.times.append((time.monotonic_ns() - begin) / 1e6)
+
+
 class Contest:
     """Some contenders, each of which runs the command as soon as it may."""
 
@@ -135,8 +151,8 @@ class Contest:
         os.waitpid(pid, 0)
         self.pids.remove(pid)
 
-    def measure(self, runs, kills_command, pause_s):
-        """From the signal until the next command begins, in ms, again and again."""
+    def measure(self, runs, kills_command, pause_s, after=None):
+        """From the signal until the next command begins, in ms, again and again. `after`: done once after each."""
         times = []
         self.fill()
         _, command = self.stamps.expect()
@@ -152,6 +168,8 @@ class Contest:
             instant, command = self.stamps.expect()
             times.append((instant - begin) / 1e6)
             self.gone(leader)
+            if after is not None:
+                after()
         return times
 
 
@@ -216,9 +234,11 @@ class Bench:
         # has renewed its lease keeps the log short. With a short lease that needs less time.
         with Contest(self.folder, self.run("takeover", f"sqlite:{self.folder}/takeover", "--lease", "1s"),
                      is_ready=self.listens) as contest:
-            times = contest.measure(runs, kills_command=False, pause_s=0.5)
+            disk = Disk(self.folder)  # in between, so that a disk that stalls now and then stalls both
+            times = contest.measure(runs, kills_command=False, pause_s=0.5, after=disk.flush)
         say(f"takeover by=conclave store=sqlite kill=supervisor contenders=3 {spread(times)} "
             "asked_p50_ms=4 asked_max_ms=20")
+        say(f"disk call=fdatasync bytes={Disk.BYTES} between=takeovers {spread(disk.times)}")
         if not self.flock:
             say("takeover by=flock skipped=not-installed")
             return
@@ -276,25 +296,9 @@ class Bench:
             say(f"idle of=contender cpu_percent={sums[1]:.4f} pss_kib={sums[0]} asked_cpu_percent=0.1 "
                 "asked_pss_kib=4096")
 
-    def disk(self):
-        """What a grant waits for, once: 28 KiB of the log, written and flushed."""
-        path = f"{self.folder}/flushed"
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-        times = []
-        for _ in range(self.scaled(30)):
-            time.sleep(0.02)
-            os.pwrite(fd, b"x" * 28672, 0)
-            begin = time.monotonic_ns()
-            os.fdatasync(fd)
-            times.append((time.monotonic_ns() - begin) / 1e6)
-        os.close(fd)
-        say(f"disk call=fdatasync {spread(times)}")
-
     def host(self):
-        self.disk()
         self.start()
         self.takeover()
-        self.disk()
         self.idle()
 
     # ---- with servers ----------------------------------------------------------------------------
