@@ -541,6 +541,10 @@ static void tell_results(struct cv_zk *client)
         }
         if (op->orphan != NULL) {
             orphan_told(client, op);
+        } else if (op->is_proof) {
+            if (op->rc == ZOK && cv__zk_is_owner(client, &op->stat)) {
+                cv__zk_prove(client, op->sent_ns);
+            }
         } else {
             op_tell(op);
         }
@@ -668,6 +672,15 @@ void cv__zk_prove(struct cv_zk *client, int64_t sent_ns)
         }
     }
     client->alive_until_ns = cv__max64(client->alive_until_ns, heard_ns + client->timeout_ns);
+}
+
+void cv__zk_keep(struct cv_zk *client, const char *path, const char *value)
+{
+    struct cv_zk_op *op = op_of(client);
+    if (op != NULL) {
+        op->is_proof = true;
+        op_sent(op, zoo_aset(client->zk, path, value, (int)strlen(value), -1, on_stat, op));
+    }
 }
 
 /* A read that touches the session, so that there is always a touch of the right age. */

@@ -55,6 +55,7 @@ struct cv_zk_op {
     uint64_t epoch; /* of the user when it was asked */
     int64_t sent_ns;
     cv_zk_then then; /* NULL: nobody waits for it */
+    bool is_proof;   /* a write whose only use is cv__zk_prove() */
     int rc;
     struct Stat stat;
     char path[CV_ZK_PATH_BYTES];
@@ -160,6 +161,9 @@ void cv__zk_flush(struct cv_zk *client);
 
 /* A write that was sent then is committed: prolongs alive_until_ns by what that proves. */
 void cv__zk_prove(struct cv_zk *client, int64_t sent_ns);
+
+/* Writes to a node of this session for the sake of that proof. Nobody waits for it. */
+void cv__zk_keep(struct cv_zk *client, const char *path, const char *value);
 
 bool cv__zk_is_owner(const struct cv_zk *client, const struct Stat *stat);
 

@@ -54,6 +54,9 @@ struct cv_store {
     int64_t granted_until_ns;   /* what the core believes */
     char own[CV_ZK_PATH_BYTES]; /* the node; empty: none that we know of */
     uint64_t own_czxid;         /* of the node, as its last write showed */
+    bool is_confirmed;          /* this session has made it, or was seen to own it */
+    bool is_next;               /* nobody but the holder is before it, as the last list had it */
+    bool is_taken;              /* granted by a proof that is a while old */
     bool may_exist;             /* `create` was sent: look before it is sent again */
     int64_t since_wall_ns;
     char watched[CV_ZK_PATH_BYTES]; /* the node before ours */

@@ -19,6 +19,9 @@
  * Successors wait for T. What other elections do in the same session changes nothing of this; two
  * contenders of the same election have nodes of their own, and one of them is first.
  *
+ * Whoever is next in the queue writes to its node at each T/6, so that it can take over after one
+ * read, see acquire().
+ *
  * The session may live on for other elections. So a node that is not renewed in time is removed,
  * a third of T after the end that the core was told, and so is the node of a store that was closed,
  * at that end: both as orphans, see zk_client.h. From then on the attempt is lost, even if its node
@@ -52,7 +55,7 @@ static void own_forget(struct cv_store *store)
 {
     store->own[0] = '\0';
     store->watched[0] = '\0';
-    store->may_exist = false;
+    store->may_exist = store->is_confirmed = store->is_next = store->is_taken = false;
 }
 
 void cv__zk_attempt_forget(struct cv_store *store)
@@ -82,10 +85,16 @@ static void own_orphan(struct cv_store *store, struct cv_zk_orphan *orphan, int6
     own_forget(store);
 }
 
-/* Takes back a grant that the core does not renew [traps.md T6]. */
+/* Takes back a grant that the core does not renew [traps.md T6]; and whoever is next proves that
+ * its session lives, see acquire(). */
 static void on_beat(void *user)
 {
     struct cv_store *store = user;
+    if (store->is_next && store->is_confirmed && store->token == 0) {
+        char value[CV_VALUE_BYTES];
+        write_value(store, value);
+        cv__zk_keep(store->user.client, store->own, value);
+    }
     const int64_t late_ns = store->user.client->timeout_ns / 3;
     if (store->token == 0 || store->own[0] == '\0' ||
         cv__clock_now_ns() <= store->granted_until_ns + late_ns) {
@@ -262,6 +271,7 @@ static void on_created(void *user, const struct cv_zk_op *op)
     }
     (void)snprintf(store->own, sizeof store->own, "%s", op->path);
     store->own_czxid = (uint64_t)op->stat.czxid;
+    store->is_confirmed = true;
     cv__zk_prove(store->user.client, op->sent_ns);
 }
 
@@ -306,6 +316,8 @@ static void answer_granted(struct cv_store *store)
     (void)snprintf(store->record.node, sizeof store->record.node, "%s", store->remote.node);
     (void)snprintf(store->record.resign_request, sizeof store->record.resign_request, "%s",
                    store->heir_requested);
+    store->remote.has_news = store->remote.has_news || store->is_taken; /* renew it at once */
+    store->is_taken = false;
     cv__zk_answer(store, CV_STORE_GRANTED, duration_ns);
 }
 
@@ -319,6 +331,7 @@ static void on_confirmed(void *user, const struct cv_zk_op *op)
         cv__zk_fail(store, op->rc);
     } else if (is_ours) {
         store->own_czxid = (uint64_t)op->stat.czxid;
+        store->is_confirmed = true;
         cv__zk_prove(store->user.client, op->sent_ns);
     } else { /* gone, or left behind by a session before this one */
         if (op->rc == ZOK) {
@@ -394,6 +407,7 @@ static void on_queue(void *user, const struct cv_zk_op *op)
         } else if (queue.own.is_ours) {
             /* Made, but the answer was lost [T11]: is it this session's? */
             cv__zk_child_path(store, queue.own.name, store->own);
+            store->is_confirmed = false;
             store->is_begun = false;
             request_begin_again(store);
         } else if (store->round_count++ > ROUNDS_MAX) {
@@ -405,12 +419,16 @@ static void on_queue(void *user, const struct cv_zk_op *op)
     }
     cv__zk_child_path(store, queue.first.name, path);
     if (strcmp(path, store->own) == 0) { /* first, and it stays so */
+        CV_ASSERT(store->is_confirmed);
+        store->is_next = false;
         cv__zk_exists(&store->user, store->request_path, /* is_watching= */ true, NULL);
         answer_granted(store);
         return;
     }
     char before[CV_ZK_PATH_BYTES];
     cv__zk_child_path(store, queue.before.name, before);
+    store->is_next = strcmp(before, path) == 0;
+    store->is_taken = false;
     if (strcmp(before, store->watched) != 0) {
         cv__zk_watch_end(&store->user, before, on_before);
     }
@@ -439,6 +457,19 @@ static void on_first(void *user, const struct cv_zk_op *op)
     cv__zk_answer(store, CV_STORE_HELD, cv__max64(store->record.lease_ns, NS_PER_S));
 }
 
+/* Is it proved, without another write, that our node will be there for a while? */
+static bool is_proved(struct cv_store *store)
+{
+    const struct cv_zk *client = store->user.client;
+    const int64_t proved_ns = client->alive_until_ns - cv__remote_current(&store->remote)->asked_ns;
+    return store->is_next && store->is_confirmed && store->token == 0 &&
+           proved_ns >= client->timeout_ns / 4;
+}
+
+/* Whoever is next needs no write of its own when the holder has gone, only a list in which its node
+ * is the first. Other than with its session, which is proved to live, the node goes only if a
+ * holder with an heir deletes those between, together with its own node, which would be in the
+ * list; so it does not matter if the server that made the list is behind. */
 static void acquire(struct cv_store *store, const struct cv_store_request *ask)
 {
     if (store->attempt != ask->attempt) {
@@ -449,7 +480,10 @@ static void acquire(struct cv_store *store, const struct cv_store_request *ask)
         store->attempt = ask->attempt;
         store->lease_ns = ask->lease_ns;
     }
-    if (store->own[0] != '\0') {
+    store->is_taken = store->own[0] != '\0' && is_proved(store);
+    if (store->is_taken) {
+        cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_queue);
+    } else if (store->own[0] != '\0') {
         char value[CV_VALUE_BYTES];
         write_value(store, value);
         cv__zk_set(&store->user, store->own, value, on_confirmed);
