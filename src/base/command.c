@@ -116,6 +116,14 @@ int cv__unknown_word(const char *what, const char *word, const char *const *know
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
+/* Is this word that option, written in full? */
+static bool is_in_full(const char *word, const char *name)
+{
+    const size_t bytes = strlen(name);
+    return strncmp(word, "--", 2) == 0 && strncmp(word + 2, name, bytes) == 0 &&
+           (word[2 + bytes] == '\0' || word[2 + bytes] == '=');
+}
+
 /* `name` is what stands between "--" and "=", of which getopt accepts the beginning of one option
  * only. */
 static void complain_long(const char *name, const struct option *longs, bool is_known)
@@ -148,7 +156,15 @@ static void complain_long(const char *name, const struct option *longs, bool is_
 int cv__next_option(int argc, char **argv, const char *shorts, const struct option *longs)
 {
     opterr = 0; /* getopt(3) is not to complain by itself */
-    const int option = getopt_long(argc, argv, shorts, longs, NULL);
+    int index = -1;
+    const int option = getopt_long(argc, argv, shorts, longs, &index);
+    if (option != '?' && option != -1 && index >= 0 &&
+        !is_in_full(argv[optind - 1], longs[index].name) &&
+        !is_in_full(argv[optind - 2], longs[index].name)) {
+        /* getopt takes `--at` for `--at-most-once`; somebody may have meant a time. */
+        cv__complain("options are written in full: '--%s'", longs[index].name);
+        return '?';
+    }
     if (option != '?') {
         return option;
     }

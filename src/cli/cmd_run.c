@@ -150,7 +150,8 @@ static void period_end(struct run *run)
                !cv__every_is_due(&run->every)) {
         end(run, run->job_status);
     } else {
-        cv__complain("%s: the command failed with status %d, and is tried again",
+        cv__complain("%s: the command failed with status %d, and is tried again by "
+                     "whoever leads next",
                      run->settings->name, run->job_status);
         run->is_finished = false;
         run->why = CV_REASON_FINISHED;

@@ -1,6 +1,7 @@
-/* src/cli/cmd_stores.c - `conclave stores` and `conclave store init ADDRESS`. */
+/* src/cli/cmd_stores.c - `conclave stores` and `conclave store init [ADDRESS]`. */
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/inquiry.h"
 #include "core/duration.h"
 #include "stores/store.h"
 
@@ -45,6 +46,9 @@ static int run_stores(int argc, char **argv)
     if (!cv__option_json(argc, argv, &is_json)) {
         return EXIT_USAGE;
     }
+    if (optind < argc && strcmp(argv[optind], "init") == 0) {
+        return cv__wrong_usage("use: conclave store init ADDRESS, without an s");
+    }
     if (optind < argc) {
         return cv__wrong_usage("stores takes no argument: '%s'", argv[optind]);
     }
@@ -58,14 +62,21 @@ static int run_stores(int argc, char **argv)
 
 static int run_store(int argc, char **argv)
 {
-    static const struct option longs[] = {{0}};
-    if (cv__next_option(argc, argv, "", longs) != -1) {
-        return EXIT_USAGE;
+    static const struct option longs[] = {{"via", required_argument, NULL, 'v'}, {0}};
+    const char *given = NULL;
+    int option;
+    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
+        if (option != 'v') {
+            return EXIT_USAGE;
+        }
+        given = optarg;
     }
-    if (argc - optind != 2 || strcmp(argv[optind], "init") != 0) {
+    const int count = argc - optind; /* of words: init, and perhaps the address */
+    const char *address = count == 2 && given == NULL ? argv[optind + 1] : cv__via(given);
+    if (count < 1 || strcmp(argv[optind], "init") != 0 || count > (given == NULL ? 2 : 1) ||
+        address == NULL) {
         return cv__wrong_usage("use: conclave store init ADDRESS");
     }
-    const char *address = argv[optind + 1];
     const struct cv_store_kind *kind = cv__store_find(address);
     struct cv_errtext error;
     if (kind == NULL) {
@@ -97,8 +108,9 @@ const struct cv_verb cv__verb_store = {
     .name = "store",
     .summary = "prepare a store: make its tables",
     .help =
-        "usage: conclave store init ADDRESS\n\n"
+        "usage: conclave store init [ADDRESS]\n\n"
         "Prepares a store for its first election, such as by making the tables in a PostgreSQL\n"
-        "database. Existing tables and data are kept.\n",
+        "database. Existing tables and data are kept.\n\n"
+        "  --via ADDRESS  the same as ADDRESS; default: CONCLAVE_VIA\n",
     .run = run_store,
 };

@@ -446,6 +446,10 @@ fails 2 '--changes takes a whole number from 1' watch x --changes 0
 fails 2 "stores takes no argument: 'x'" stores x
 fails 2 'use: conclave store init ADDRESS' store
 fails 2 'use: conclave store init ADDRESS' store make sqlite:x
+fails 2 'use: conclave store init ADDRESS' store init sqlite:x --via sqlite:y
+fails 2 'use: conclave store init ADDRESS, without an s' stores init sqlite:x
+fails 2 "options are written in full: '--at-most-once'" run x --every 1d --at 02:00 -- true
+fails 2 "unknown store 'nosuch'" store init --via nosuch:x
 fails 2 'explain takes one address' explain sqlite:x sqlite:y
 fails 2 "--lease takes a time of 100ms at least with sqlite, not '1ms'" explain --lease 1ms
 fails 2 'CONCLAVE_LEASE_FILE is not set' check-lease
