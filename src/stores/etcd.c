@@ -49,6 +49,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define STALE_PART 10  /* a prepared lease of which more than this has gone is soon replaced */
 #define DEPOSED_MAX 24 /* keys that wait before an heir's and can be deleted at once */
 #define BEFORE_MAX 16  /* foreign keys that may stand between ours and the one before it */
 #define TTL_S_MAX (1000 * 24 * 3600)
@@ -208,10 +209,10 @@ static void answer_granted(struct cv_store *store)
     cv__etcd_record_read(store, &record);
     record.remaining_ns = until_ns - now_ns;
     record.since_wall_ns = store->since_wall_ns;
-    if (store->is_taken) {
-        store->is_taken = false;
+    if (store->is_taken && duration_ns < store->lease_ns - store->lease_ns / STALE_PART) {
         store->remote.has_news = true; /* the lease was granted a while ago: renew it at once */
     }
+    store->is_taken = false;
     cv__remote_answer(&store->remote, (struct cv_store_answer){.verdict = CV_STORE_GRANTED,
                                                                .token = store->token,
                                                                .holder = store->remote.label,
