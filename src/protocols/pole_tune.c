@@ -6,7 +6,7 @@
  * a lease within lease-min and lease-max and how often it is heard; both travel in the heartbeat,
  * and whoever follows takes its own times from the lease. What was measured is kept as a peak that
  * decays, so it widens at once (twofold at most within one lease: one stop of a process looks like
- * a slow network, and is over) and narrows by an eighth in a second.
+ * a slow network, and is over) and narrows by a sixteenth in a second.
  *
  * Nobody has measured before the first election, so everybody begins with lease-max. An election
  * waits for time-outs only if somebody is missing, so on a fast network it is fast all the same.
@@ -34,8 +34,8 @@
 
 #define SECOND NS_PER_S
 #define TRIP_DECAY 8  /* round trips: the peak loses an eighth in a second */
-#define LATE_DECAY 16 /* lateness comes in bursts, with longer pauses between them */
-#define NARROW 8      /* the lease loses at most an eighth in a second */
+#define LATE_DECAY 64 /* lateness comes in bursts, with long pauses between them */
+#define NARROW 16     /* the lease loses at most a sixteenth in a second */
 #define DECAY_STEPS_MAX 128
 #define LOSS_UNIT INT64_C(1000000)
 #define LOSS_WEIGHT 64 /* the share of lost heartbeats is a mean over about so many */

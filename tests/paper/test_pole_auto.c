@@ -85,14 +85,14 @@ static int64_t answer_for(struct solo *s, int64_t ns, int64_t trip_ns, int64_t l
     return lease_ns;
 }
 
-static void a_leader_narrows_by_an_eighth_in_a_second(void **unused)
+static void a_leader_narrows_by_a_sixteenth_in_a_second(void **unused)
 {
     (void)unused;
     struct solo *s = leader();
     const int64_t first_ns = answer_for(s, 1100 * NS_PER_MS, NS_PER_US, 0);
-    assert_int_equal(first_ns, LEASE_NS_MAX - LEASE_NS_MAX / 8);
-    assert_in_range(answer_for(s, 5 * NS_PER_S, NS_PER_US, 0), first_ns / 3, first_ns * 2 / 3);
-    assert_int_equal(answer_for(s, 60 * NS_PER_S, NS_PER_US, 0), LEASE_NS_MIN);
+    assert_int_equal(first_ns, LEASE_NS_MAX - LEASE_NS_MAX / 16);
+    assert_in_range(answer_for(s, 10 * NS_PER_S, NS_PER_US, 0), first_ns / 3, first_ns * 2 / 3);
+    assert_int_equal(answer_for(s, 120 * NS_PER_S, NS_PER_US, 0), LEASE_NS_MIN);
     solo_free(s);
 }
 
@@ -100,7 +100,7 @@ static void round_trips_and_lateness_keep_it_wider(void **unused)
 {
     (void)unused;
     struct solo *s = leader();
-    assert_in_range(answer_for(s, 60 * NS_PER_S, 4 * NS_PER_MS, 3 * NS_PER_MS),
+    assert_in_range(answer_for(s, 120 * NS_PER_S, 4 * NS_PER_MS, 3 * NS_PER_MS),
                     (2 * 4 + 5 * 3) * NS_PER_MS, (2 * 4 + 5 * 3 + 1) * NS_PER_MS);
     solo_free(s);
 }
@@ -109,7 +109,7 @@ static void it_widens_at_once_and_twofold_at_most_in_a_lease(void **unused)
 {
     (void)unused;
     struct solo *s = leader();
-    assert_int_equal(answer_for(s, 90 * NS_PER_S, NS_PER_US, 0), LEASE_NS_MIN);
+    assert_int_equal(answer_for(s, 120 * NS_PER_S, NS_PER_US, 0), LEASE_NS_MIN);
     solo_pause(s, 6500 * NS_PER_US); /* its heartbeat is 4.5 ms late */
     assert_int_equal(next_lease_ns(s), 2 * LEASE_NS_MIN);
     assert_int_equal(next_lease_ns(s), 2 * LEASE_NS_MIN);
@@ -120,7 +120,7 @@ static void lateness_of_a_follower_widens_it(void **unused)
 {
     (void)unused;
     struct solo *s = leader();
-    assert_int_equal(answer_for(s, 90 * NS_PER_S, NS_PER_US, 0), LEASE_NS_MIN);
+    assert_int_equal(answer_for(s, 120 * NS_PER_S, NS_PER_US, 0), LEASE_NS_MIN);
     assert_in_range(answer_for(s, 100 * NS_PER_MS, NS_PER_US, 6 * NS_PER_MS), 25 * NS_PER_MS,
                     31 * NS_PER_MS);
     solo_free(s);
@@ -132,7 +132,7 @@ static void losses_widen_it(void **unused)
     (void)unused;
     struct solo *s = leader();
     int64_t lease_ns = 0;
-    const int64_t until_ns = s->now_ns + 90 * NS_PER_S;
+    const int64_t until_ns = s->now_ns + 120 * NS_PER_S;
     while (s->now_ns < until_ns) {
         const struct cv_message *beat = solo_await(s, "HEARTBEAT", NS_PER_S);
         const uint64_t seq = solo_field(s, beat, "seq");
@@ -150,7 +150,7 @@ static void an_answer_counts_for_the_lease_that_was_in_its_heartbeat(void **unus
 {
     (void)unused;
     struct solo *s = leader();
-    assert_int_equal(answer_for(s, 90 * NS_PER_S, NS_PER_US, 0), LEASE_NS_MIN);
+    assert_int_equal(answer_for(s, 120 * NS_PER_S, NS_PER_US, 0), LEASE_NS_MIN);
     const struct cv_message *beat = solo_await(s, "HEARTBEAT", NS_PER_S);
     const uint64_t seq = solo_field(s, beat, "seq");
     const int64_t sent_ns = s->now_ns;
@@ -277,7 +277,7 @@ static void options_that_contradict_are_refused_in_one_line(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_leader_narrows_by_an_eighth_in_a_second),
+        cmocka_unit_test(a_leader_narrows_by_a_sixteenth_in_a_second),
         cmocka_unit_test(round_trips_and_lateness_keep_it_wider),
         cmocka_unit_test(it_widens_at_once_and_twofold_at_most_in_a_lease),
         cmocka_unit_test(lateness_of_a_follower_widens_it),
