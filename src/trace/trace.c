@@ -66,6 +66,7 @@ void cv__trace_header(struct cv_trace *trace, const struct cv_trace_header *head
     cv__json_uint(&json, "nodes", header->node_count);
     cv__json_uint(&json, "seed", header->seed);
     cv__json_seconds(&json, "duration_s", header->duration_ns);
+    cv__json_uint(&json, "drift_ppb", header->config->drift_ppb);
     cv__json_open(&json, "options", '{');
     uint32_t at = 0;
     for (const struct cv_option *o = trace->protocol->options; o->name != NULL; o++, at++) {
