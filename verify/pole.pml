@@ -340,12 +340,17 @@ active proctype world()
         choose(b, N);
         if
         :: a == 0 && b == 0 -> pass(1)
+#ifdef STRAIGHT /* fewer ways, for three processes */
+        :: a == b && followed_epoch[a] < EPOCHS && MAY_STAND(a, followed_epoch[a] + 1) && IS_FREE(a, a) ->
+            e = followed_epoch[a] + 1; stand(a, e); follow_self(a)
+#else
         :: a == b && MAY_STAND(a, followed_epoch[a] + 1) -> choose(e, EPOCHS); e++;
             if :: MAY_STAND(a, e) -> stand(a, e) :: else -> skip fi
         :: a == b && claim[a] > 0 && claim[a] < EPOCHS && MAY_RAISE(a, claim[a] + 1) -> e = claim[a] + 1; raise(a, e)
         :: a == b && MAY_FOLLOW_SELF(a) -> follow_self(a)
-        :: a == b && MAY_LEAD(a) -> lead(a)
         :: a == b && MAY_GIVE_UP(a) -> give_up(a)
+#endif
+        :: a == b && MAY_LEAD(a) -> lead(a)
         :: a != b && is_up[a] && claim[a] > 0 -> /* sends, before or after what is under way, or that is lost */
             beat_epoch[a].at[b] = claim[a];
             beat_left[a].at[b] = LEASE

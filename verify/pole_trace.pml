@@ -10,7 +10,6 @@ int lease;
 #include "steps.pml"
 
 int flight_epoch[FLIGHTS], flight_left[FLIGHTS]; /* messages under way that the trace names later; 0 is not used */
-bool is_decided[FLIGHTS];
 
 inline load_beat(from, who, flight)
 {
@@ -91,7 +90,6 @@ active proctype follower()
             :: beat_epoch[b].at[a] = 0; beat_left[b].at[a] = 0
             fi
         :: op == DECIDED && is_decided[d] && flight_epoch[d] == x -> is_decided[d] = false
-        :: op == FORGOTTEN -> is_decided[d] = false /* it crashed before the answer left */
         :: op == ANSWER && is_up[a] ->
             follow_epoch[b].at[a] = flight_epoch[d];
             follow_left[b].at[a] = flight_left[d];

@@ -47,6 +47,7 @@ c_decl {
 int at; /* steps that were done */
 byte op, a, b, c, d;
 int x, y;
+bool is_decided[FLIGHTS]; /* answers that wait for a disk: see TRY */
 
 #define FETCH c_code { \
     now.op = (unsigned char)steps[now.at][0]; \
@@ -66,7 +67,6 @@ int x, y;
 #define LOST 5
 #define TRY 6
 #define DECIDED 7
-#define FORGOTTEN 8
 #define FREED 9
 #define BEAT 10
 #define FOLLOW 11
@@ -77,3 +77,4 @@ int x, y;
 #define NEVER 16 /* no model allows it */
 #define ASK 17
 #define SUPPORT 18
+#define HEARD 19

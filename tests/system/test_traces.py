@@ -2,7 +2,8 @@
 """Traces of real members of a cluster: the lines of the simulator's, and the beliefs that the members print.
 
 test_traces.py CONCLAVE PEERS_CLAIMS [TEST...]; see peer_cluster.py. Where there is node, the page's own code
-puts the traces together: JOIN names the program that does."""
+puts the traces together: JOIN names the program that does. Where there is spin, its model of pole must be able to do
+what the members did: VALIDATE names the program that finds out."""
 
 import json
 import os
@@ -13,7 +14,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
-from peer_cluster import CONCLAVE, PATIENCE_S, Cluster, check, run, running, until, work  # pylint: disable=wrong-import-position
+from peer_cluster import CONCLAVE, PATIENCE_S, Cluster, Skipped, check, run, running, until, work  # pylint: disable=wrong-import-position
 
 REQUIRED = {"send", "deliver", "timer", "start", "persist", "belief", "renew"}
 
@@ -44,18 +45,23 @@ class Members:
     def __init__(self):
         self.cluster = Cluster()
         self.processes = {}
+        self.traces = {}
         for name in self.cluster.names:
-            with open(self.shown_path(name), "w") as out:
-                self.processes[name] = subprocess.Popen(
-                    [CONCLAVE, "elect", "e", "--via", f"peers:{self.cluster.file(name)}", "--node", name, "--json",
-                     "--trace", str(self.trace_path(name))], stdin=subprocess.DEVNULL, stdout=out)
-            running.append(self.processes[name])
+            self.begin(name, f"{name}.trace")
+
+    def begin(self, name, trace):
+        self.traces[name] = self.cluster.folder / trace
+        with open(self.shown_path(name), "w") as out:
+            self.processes[name] = subprocess.Popen(
+                [CONCLAVE, "elect", "e", "--via", f"peers:{self.cluster.file(name)}", "--node", name, "--json",
+                 "--trace", str(self.traces[name])], stdin=subprocess.DEVNULL, stdout=out)
+        running.append(self.processes[name])
 
     def shown_path(self, name):
         return self.cluster.folder / f"{name}.out"
 
     def trace_path(self, name):
-        return self.cluster.folder / f"{name}.trace"
+        return self.traces[name]
 
     def shown(self, name):
         """What it printed: leader and token of each change."""
@@ -65,9 +71,8 @@ class Members:
     def agree(self, names):
         def agreed():
             last = {self.shown(name)[-1] if self.shown(name) else (0, 0) for name in names}
-            return last.pop() if len(last) == 1 and (0, 0) not in last else None
-        until(f"{names} agree", lambda: (agreed() or (0, 0))[0] != 0)
-        return self.cluster.names[agreed()[0] - 1] if agreed() else self.agree(names)
+            return last.pop()[0] if len(last) == 1 else 0
+        return self.cluster.names[until(f"{names} agree", agreed) - 1]
 
     def last_s(self, name):
         """When something happened there last, by the machine's clock."""
@@ -140,4 +145,28 @@ def join(members, first_leader):
     check(f"{told}: a change of mind leads back to another node's message", told["deepest"] >= 3)
 
 
-sys.exit(run([three_members_write_what_they_do]))
+def the_model_can_do_what_they_did():
+    if shutil.which("spin") is None or "VALIDATE" not in os.environ:
+        raise Skipped("spin is missing")
+    members = Members()
+    names = members.cluster.names
+    killed = members.agree(names)
+    first_trace = members.trace_path(killed)
+    members.end(killed, signal.SIGKILL)
+    others = members.cluster.others(killed)
+    until("another leads", lambda: members.agree(others) != killed)
+    members.begin(killed, f"{killed}-again.trace")
+    stopped = members.agree(names)
+    members.processes[stopped].send_signal(signal.SIGSTOP)
+    others = members.cluster.others(stopped)
+    until("a third leadership", lambda: members.agree(others) != stopped)
+    members.processes[stopped].send_signal(signal.SIGCONT)
+    members.agree(names)
+    for name in names:
+        check("it ends well", members.end(name, signal.SIGTERM) == 0)
+    paths = [str(path) for path in [first_trace, *map(members.trace_path, names)]]
+    result = subprocess.run([os.environ["VALIDATE"], "--merge", *paths], capture_output=True, text=True, timeout=PATIENCE_S)
+    check(result.stdout + result.stderr, result.returncode == 0)
+
+
+sys.exit(run([three_members_write_what_they_do, the_model_can_do_what_they_did]))
