@@ -192,6 +192,7 @@ class Cluster:
         self.ports = dict(zip(self.names, free_ports(count)))
         self.proxy = between(self.ports) if between else None  # Proxy or Wan
         subprocess.run([CONCLAVE, "keygen", str(self.folder / "key")], check=True)
+        self.program = CLAIMS  # of members that are started from now on
         self.processes = {}
         for name in self.names:
             (self.folder / f"state-{name}").mkdir()
@@ -223,7 +224,7 @@ class Cluster:
             with open(self.folder / f"{name}.err", "a") as err:
                 process = subprocess.Popen(
                     (self.proxy.inside(name) if self.proxy else []) +
-                    [CLAIMS, "member", "e", str(self.file(name)), name, str(self.log(name))] +
+                    [self.program, "member", "e", str(self.file(name)), name, str(self.log(name))] +
                     (["allows-two"] if self.allows_two else []), stdin=subprocess.DEVNULL, stderr=err)
             running.append(process)
             self.processes[name] = process

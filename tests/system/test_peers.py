@@ -305,6 +305,26 @@ def key_is_replaced_member_by_member():
     cluster.close()
 
 
+def new_version_is_installed_member_by_member():
+    cluster = Cluster(3)
+    cluster.start()
+    _, token = cluster.agree()
+    cluster.program = pathlib.Path(CLAIMS).parent / "peers_next"
+    for count, name in enumerate(cluster.names, 1):
+        cluster.end(name)
+        cluster.start(name)
+        leader, token = cluster.agree(above=token - 1)
+        table = json.loads(ask("members", str(cluster.file(name)), "e", "--json"))
+        new = [m["name"] for m in table["members"] if m["version"] == "99.1.0"]
+        check(f"{count} of them are new: {table}", len(new) == count)
+        until("old and new hear each other", lambda: all(
+            m["hears"] == m["heard_by"] == 2 for m in json.loads(
+                ask("members", str(cluster.file("a")), "e", "--json"))["members"]))
+    cluster.end(leader)
+    cluster.agree(cluster.others(leader), token)
+    cluster.close()
+
+
 def guests_see_who_leads_and_ask_it_to_resign():
     cluster = Cluster(3)
     via = f"peers:{cluster.file('a')}"
@@ -459,6 +479,7 @@ TESTS = [
     random_faults_never_make_two_leaders,
     flood_moves_no_leader,
     key_is_replaced_member_by_member,
+    new_version_is_installed_member_by_member,
     guests_see_who_leads_and_ask_it_to_resign,
     lease_floor_depends_on_real_time_scheduling,
     history_tells_what_the_members_saw,

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Every protocol among real members on loopback: elects, and again after a leader was killed, stopped and
-continued, restarted, and after members lost their states.
+"""Every protocol among real members: three on loopback elect, and again after a leader was killed, stopped and
+continued, restarted, and after members lost their states; so do five in network namespaces, where these can
+be made, after their leader was cut off, and seven on loopback after it was killed.
 
 test_peers_protocols.py CONCLAVE PEERS_CLAIMS [TEST...]; see peer_cluster.py. What promises at most one
 leader is judged by it; the others are refused by `conclave run` and by cv_open(), unless that was allowed."""
@@ -11,7 +12,7 @@ import subprocess
 import sys
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from peer_cluster import CLAIMS, QUICK, Cluster, ask, check, run, until  # pylint: disable=wrong-import-position
+from peer_cluster import CLAIMS, QUICK, Cluster, Wan, ask, check, run, until  # pylint: disable=wrong-import-position
 
 # Short, because they wait for leases again and again; what is judged does not depend on it.
 LOCAL = "delta = 10ms\nsigma = 10ms\nep = 15ms\nexpires = 180ms\n"
@@ -68,37 +69,49 @@ def story(protocol, options, allows_two):
     cluster.close()
 
 
-def pole():
-    story("pole", QUICK, allows_two=False)
+KINDS = {
+    "pole": ("pole", QUICK, False),
+    "local_with_a_majority": ("local", "majority = yes\n" + LOCAL, False),
+    "local": ("local", LOCAL, True),
+    "bully": ("bully", CLASSIC, True),
+    "bully_improved": ("bully-improved", CLASSIC, True),
+    "bully_modified": ("bully-modified", CLASSIC, True),
+    "ring": ("ring", CLASSIC, True),
+    "ring_modified": ("ring-modified", CLASSIC, True),
+}
 
 
-def local_with_a_majority():
-    story("local", "majority = yes\n" + LOCAL, allows_two=False)
+def five_in_namespaces(protocol, options, allows_two):
+    cluster = Cluster(5, Wan, protocol=protocol, options=options, allows_two=allows_two)
+    cluster.start()
+    leader, _ = cluster.agree()
+    cluster.cut(lambda i, j: leader in (i, j))
+    agree_without(cluster, leader)
+    cluster.heal()
+    cluster.agree()
+    cluster.close()
 
 
-def local():
-    story("local", LOCAL, allows_two=True)
+def seven(protocol, options, allows_two):
+    cluster = Cluster(7, protocol=protocol, options=options, allows_two=allows_two)
+    cluster.start()
+    leader, _ = cluster.agree()
+    cluster.end(leader)
+    agree_without(cluster, leader)
+    cluster.start(leader)
+    cluster.agree()
+    cluster.close()
 
 
-def bully():
-    story("bully", CLASSIC, allows_two=True)
+def tests_of(function, suffix):
+    """One for each protocol, with its name."""
+    def make(name, kind):
+        def test():
+            function(*kind)
+        test.__name__ = name + suffix
+        return test
+    return [make(name, kind) for name, kind in KINDS.items()]
 
 
-def bully_improved():
-    story("bully-improved", CLASSIC, allows_two=True)
-
-
-def bully_modified():
-    story("bully-modified", CLASSIC, allows_two=True)
-
-
-def ring():
-    story("ring", CLASSIC, allows_two=True)
-
-
-def ring_modified():
-    story("ring-modified", CLASSIC, allows_two=True)
-
-
-sys.exit(run([pole, local_with_a_majority, local, bully, bully_improved, bully_modified, ring, ring_modified],
-             at_once=8))
+sys.exit(run(tests_of(story, "") + tests_of(five_in_namespaces, "_of_five_in_namespaces") + tests_of(seven, "_of_seven"),
+             at_once=4))
