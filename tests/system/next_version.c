@@ -1,4 +1,4 @@
-/* tests/system/next_version.c - a member of a later version of Conclave, for restarts one by one. */
+/* tests/system/next_version.c - a member of a later version, for restarts one by one. */
 #include <conclave/conclave.h>
 
 #undef CV_VERSION
