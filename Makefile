@@ -99,6 +99,7 @@ mutants:
 
 bench:
 	@tools/setup test
+	@tools/setup bench || echo 'make bench: without what could not be installed' >&2
 	@tools/configure $(BUILD) -Dtests=enabled
 	@ninja -C $(BUILD) --quiet all meson-test-prereq
 	@tools/bench $(BUILD)

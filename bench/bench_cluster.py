@@ -3,7 +3,8 @@
 
 Members are tests/system/peers_claims.c: they write the instant from which cv_leads() is true, so a
 take-over is measured from the signal to the next claim, all on CLOCK_BOOTTIME.
-  stop    the leader gets SIGSTOP: nobody tells the others, as if its host were cut off
+  stop    the leader gets SIGSTOP: nobody tells the others
+  cut     the leader's cable is pulled out: members in network namespaces behind a bridge; as root
   kill    the leader gets SIGKILL
   resign  `conclave resign`, from the old leader's last instant to the next one's first
   idle    processor and memory of all three together while nothing happens
@@ -20,13 +21,21 @@ import sys
 import tempfile
 import time
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent))
+from namespaces import Network  # pylint: disable=wrong-import-position
+
 CONCLAVE, CLAIMS = sys.argv[1:3]
 TINY = "--tiny" in sys.argv
 LIMIT_S = 60  # only a failure takes so long
 NAMES = ["a", "b", "c"]
+AGE_S = 0.02 if "--tiny" in sys.argv else 0.3  # a witness speaks for certain once its member is older than a lease
 # What is asked of each, in milliseconds: median and maximum.
 ASKED = {("pole", "loopback", "stop"): (15, 20), ("pole", "lan", "stop"): (50, 60),
+         ("pole", "loopback", "cut"): (15, 20), ("pole", "lan", "cut"): (50, 60),
          ("local", "loopback", "stop"): (12, 30), ("pole", "loopback", "resign"): (1, None)}
+ASKED.update({(protocol, profile, "kill"): (1, 5) for protocol, profile in
+              (("pole", "lan"), ("pole", "loopback"), ("local", "loopback"))})
+LOOPBACK = "profile = loopback\nheartbeat = 3ms\ntimeout = 12ms\nround = 2500us\nlease = 15ms"
 
 
 def now_ns():
@@ -44,7 +53,8 @@ def ports(count):
 
 
 class Cluster:
-    def __init__(self, folder, protocol, options, is_plain=False):
+    def __init__(self, folder, protocol, options, is_plain=False, network=None):
+        self.network = network  # None: all are on loopback
         self.is_plain = is_plain  # `conclave elect`, which does not look at the clock all the time
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=folder))
         subprocess.run([CONCLAVE, "keygen", str(self.folder / "key")], check=True)
@@ -52,15 +62,18 @@ class Cluster:
         text = (f"[cluster]\nname = bench\ngeneration = 1\nkey = key\nstate = .\nprotocol = {protocol}\n"
                 f"[options]\n{options}\n")
         for i, (name, port) in enumerate(zip(NAMES, ports(len(NAMES)))):
-            text += f"[member {name}]\nid = {i + 1}\naddress = 127.0.0.1:{port}\n"
+            host = network.address(i) if network else "127.0.0.1"
+            text += f"[member {name}]\nid = {i + 1}\naddress = {host}:{port}\n"
         self.file.write_text(text)
-        self.processes = {}
+        self.processes, self.started = {}, {}
         for name in NAMES:
             self.start(name)
 
     def start(self, name):
         command = ([CONCLAVE, "elect", "e", "--via", f"peers:{self.file}", "--node", name] if self.is_plain else
                    [CLAIMS, "member", "e", str(self.file), name, str(self.folder / f"{name}.log")])
+        self.started[name] = time.monotonic()
+        command = (self.network.inside(NAMES.index(name)) if self.network else []) + command
         self.processes[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                                 stderr=subprocess.DEVNULL)
 
@@ -116,11 +129,17 @@ def take_over(cluster, how, runs):
     latest = cluster.settled(cluster.next(0)[0])
     for _ in range(runs):
         process = cluster.processes[latest[2]]
+        time.sleep(max(0, cluster.started[latest[2]] + AGE_S - time.monotonic()))
         began = now_ns()
-        process.send_signal(how)
+        if how == "cut":
+            cluster.network.plug(NAMES.index(latest[2]), False)
+        else:
+            process.send_signal(how)
         following = cluster.next(latest[0])
         times.append((following[1] - began) / 1e6)
-        if how == signal.SIGSTOP:
+        if how == "cut":
+            cluster.network.plug(NAMES.index(latest[2]), True)
+        elif how == signal.SIGSTOP:
             process.send_signal(signal.SIGCONT)
         else:
             process.wait()
@@ -171,6 +190,22 @@ def report(name, protocol, profile, times):
           f"p50_ms={statistics.median(times):.2f} min_ms={min(times):.2f} max_ms={max(times):.2f}{beside}", flush=True)
 
 
+def cut(folder, protocol, profile, options, runs):
+    try:
+        network = Network(len(NAMES))
+    except (subprocess.CalledProcessError, OSError) as why:
+        print(f"# cut: left out, no network namespaces here: {why}", flush=True)
+        return
+    try:
+        cluster = Cluster(folder, protocol, options, network=network)
+        try:
+            report("cut", protocol, profile, take_over(cluster, "cut", runs))
+        finally:
+            cluster.close()
+    finally:
+        network.close()
+
+
 def main():
     runs = 1 if TINY else 20
     folder = tempfile.mkdtemp()
@@ -179,7 +214,7 @@ def main():
     try:
         kinds = [("pole", "profile = lan", "lan")] if TINY else [
             ("pole", "profile = lan", "lan"),
-            ("pole", "profile = loopback\nheartbeat = 3ms\ntimeout = 12ms\nround = 2500us\nlease = 15ms", "loopback"),
+            ("pole", LOOPBACK, "loopback"),
             ("local", "profile = loopback\nmajority = yes", "loopback")]
         for protocol, options, profile in kinds:
             cluster = Cluster(folder, protocol, options)
@@ -190,6 +225,8 @@ def main():
                     report("resign", protocol, profile, resign(cluster, runs))
             finally:
                 cluster.close()
+            if protocol == "pole":
+                cut(folder, protocol, profile, options, runs)
             cluster = Cluster(folder, protocol, options, is_plain=True)
             try:
                 percent, resident = idle(cluster, 0.2 if TINY else 5)
@@ -201,4 +238,5 @@ def main():
         shutil.rmtree(folder)
 
 
-main()
+if __name__ == "__main__":
+    main()
