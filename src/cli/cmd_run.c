@@ -434,7 +434,7 @@ static void consider_giving_up(struct run *run)
 static int poll_ms(const struct run *run)
 {
     const int64_t now_ns = cv__clock_now_ns();
-    int64_t wait_ns = run->settings->options.lease_ns / 4; /* to show progress */
+    int64_t wait_ns = run->settings->options.progress_ns / 4;
     if (run->stage == STAGE_WAITING && !run->has_led && run->give_up_ns - now_ns < wait_ns) {
         wait_ns = run->give_up_ns - now_ns;
     }
@@ -448,12 +448,12 @@ static int poll_ms(const struct run *run)
     return ms < 0 ? 0 : ms > 60000 ? 60000 : (int)ms;
 }
 
-/* The loop has a turn at least four times in a lease, unless this process was stopped. */
+/* The loop has a turn at least four times in the longest lease, unless this process was stopped. */
 static void note_turn(struct run *run)
 {
     const int64_t now_ns = cv__clock_now_ns();
     run->was_paused =
-        run->was_paused || now_ns - run->turn_ns > run->settings->options.lease_ns / 2;
+        run->was_paused || now_ns - run->turn_ns > run->settings->options.progress_ns / 2;
     run->turn_ns = now_ns;
 }
 

@@ -504,6 +504,20 @@ static void explain_json(const struct cv_cluster *c, bool is_exclusive, int64_t 
     (void)printf("\n");
 }
 
+static void print_lease(const struct cv_cluster *c, int64_t lease_ns)
+{
+    char least[CV_DURATION_TEXT_BYTES], text[CV_DURATION_TEXT_BYTES];
+    const int64_t least_ns =
+        c->protocol->lease_ns_min != NULL ? c->protocol->lease_ns_min(&c->config) : lease_ns;
+    (void)cv__duration_format(lease_ns, text);
+    if (least_ns < lease_ns) {
+        (void)printf("  %-46s %s to %s, as the leader measures\n", "lease",
+                     cv__duration_format(least_ns, least), text);
+    } else {
+        (void)printf("  %-46s %s\n", "lease", text);
+    }
+}
+
 static void explain_text(const struct cv_cluster *c, bool is_exclusive, int64_t lease_ns)
 {
     char text[CV_DURATION_TEXT_BYTES];
@@ -521,7 +535,7 @@ static void explain_text(const struct cv_cluster *c, bool is_exclusive, int64_t 
     if (lease_ns != 0) {
         struct cv_errtext why;
         const int64_t floor_ns = lease_floor_ns(c, &why);
-        (void)printf("  %-46s %s\n", "lease", cv__duration_format(lease_ns, text));
+        print_lease(c, lease_ns);
         (void)printf("  %-46s %s: %s\n", "shortest lease that a busy machine keeps",
                      cv__duration_format(floor_ns, text), why.text);
     }

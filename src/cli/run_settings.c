@@ -222,6 +222,7 @@ static bool complete_lease(struct cv_run_settings *s)
     if (s->options.lease_ns == 0) {
         s->options.lease_ns = contract.lease_ns != 0 ? contract.lease_ns : LEASE_NS_DEFAULT;
     }
+    s->options.progress_ns = cv__max64(s->options.lease_ns, contract.lease_ns_max);
     return true;
 }
 
@@ -238,7 +239,6 @@ int cv__run_complete(struct cv_run_settings *s)
     if (!complete_times(s, grant_ns)) {
         return EXIT_USAGE;
     }
-    s->options.progress_ns = lease_ns;
     s->options.log = cv__print_notice;
     const int code = s->via != NULL ? cv__backend_name(s->via, s->options.node, s->node, &error)
                                     : cv__node_name(s->node, s->options.node, &error);

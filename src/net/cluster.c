@@ -543,6 +543,25 @@ static void set_preference(struct reading *r)
     }
 }
 
+/* Nobody should have to choose times: a protocol that can measure them does, unless the file says a
+ * profile or a time of its own. */
+static void choose_profile(struct reading *r)
+{
+    static const char *const fixed[] = {"profile", "delta", "sigma", "heartbeat",
+                                        "timeout", "lease", "round", "retry-max"};
+    struct cv_cluster *c = r->cluster;
+    for (uint32_t i = 0; i < r->option_count; i++) {
+        for (uint32_t j = 0; j < COUNT_OF(fixed); j++) {
+            if (strcmp(r->options[i].name, fixed[j]) == 0) {
+                return;
+            }
+        }
+    }
+    struct cv_errtext why; /* most protocols have no such profile */
+    const int code = cv_config_set(&c->config, c->protocol, "profile", "auto", &why);
+    CV_ASSERT(code == CV_OK || code == CV_E_UNKNOWN || code == CV_E_INVALID);
+}
+
 static void configure(struct reading *r)
 {
     struct cv_cluster *c = r->cluster;
@@ -553,6 +572,7 @@ static void configure(struct reading *r)
     /* A protocol that can reserve epochs does, unless the file says otherwise. */
     const int code = cv_config_set(&c->config, c->protocol, "epochs", "64", &why);
     CV_ASSERT(code == CV_OK || code == CV_E_UNKNOWN); /* it has no such option */
+    choose_profile(r);
     set_preference(r);
     for (uint32_t i = 0; i < r->option_count; i++) {
         const struct setting *o = &r->options[i];

@@ -21,11 +21,12 @@ struct cv_backend; /* each family has its own */
 
 /* What an election at one address promises. */
 struct cv_backend_contract {
-    uint32_t promises; /* CV_PROP bits */
-    uint32_t assumes;  /* CV_ASSUME bits: what the promises rest on */
-    const char *words; /* for people: what a leader may rely on, or may not; a literal */
-    bool has_lease;    /* a leadership ends by the clock: lease_ns and progress_ns apply */
-    int64_t lease_ns;  /* not 0: the address says it, and the caller does not */
+    uint32_t promises;    /* CV_PROP bits */
+    uint32_t assumes;     /* CV_ASSUME bits: what the promises rest on */
+    const char *words;    /* for people: what a leader may rely on, or may not; a literal */
+    bool has_lease;       /* a leadership ends by the clock: lease_ns and progress_ns apply */
+    int64_t lease_ns;     /* not 0: the address says it, and the caller does not */
+    int64_t lease_ns_max; /* where leases vary: lease_ns is the shortest; otherwise the same */
 };
 
 /* Texts are copied by open(). */

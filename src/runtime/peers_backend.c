@@ -225,8 +225,11 @@ static int peers_contract(const char *address, struct cv_backend_contract *ret_c
         const bool has_lease = protocol->lease_ns != NULL;
         *ret_contract = (struct cv_backend_contract){
             .has_lease = has_lease,
-            .lease_ns = has_lease ? protocol->lease_ns(&cluster->config) : 0,
+            .lease_ns_max = has_lease ? protocol->lease_ns(&cluster->config) : 0,
         };
+        ret_contract->lease_ns = protocol->lease_ns_min != NULL
+                                     ? protocol->lease_ns_min(&cluster->config)
+                                     : ret_contract->lease_ns_max;
         cv_core_contract(protocol, &cluster->config, &ret_contract->promises,
                          &ret_contract->assumes);
         ret_contract->words = (ret_contract->promises & CV_PROP(AT_MOST_ONE_LEADER)) != 0

@@ -1,5 +1,6 @@
 /* tests/unit/test_cluster.c - the file of a cluster: what it says, and a line for each mistake. */
 #include "net/cluster.h"
+#include "protocols/pole_config.h"
 #include "support/support.h"
 
 #include <stdio.h>
@@ -229,6 +230,36 @@ static void file_that_cannot_be_read_is_one_line(void **unused)
     assert_int_equal(rmdir(path), 0);
 }
 
+/* The profile that the configuration of a file has; -1: the protocol has none. */
+static int64_t profile_of(const char *options)
+{
+    struct cv_cluster cluster;
+    char text[1000];
+    (void)snprintf(text, sizeof text, HEAD "%s" MEMBERS, options);
+    accept(text, &cluster);
+    for (uint32_t i = 0; cluster.protocol->options[i].name != NULL; i++) {
+        if (strcmp(cluster.protocol->options[i].name, "profile") == 0) {
+            return cluster.config.option[i];
+        }
+    }
+    return -1;
+}
+
+static void times_are_measured_unless_the_file_says_some(void **unused)
+{
+    (void)unused;
+    assert_int_equal(profile_of(""), POLE_PROFILE_AUTO);
+    assert_int_equal(profile_of("[options]\nlease-min = 2s\n"), POLE_PROFILE_AUTO);
+    assert_int_equal(profile_of("[options]\nprofile = wan\n"), POLE_PROFILE_WAN);
+    assert_int_equal(profile_of("[options]\nlease = 2s\n"), POLE_PROFILE_LAN);
+    assert_int_equal(profile_of("protocol = bully\n"), -1);
+    refuse(HEAD "protocol = local\n[options]\nprofile = auto\n" MEMBERS,
+           "8: profile=auto is none of lan|wan|loopback\n");
+    refuse(HEAD "[options]\nprofile = auto\nlease = 2s\n" MEMBERS,
+           "7: profile=auto chooses lease itself: give lease-min and lease-max, or another "
+           "profile\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +271,7 @@ int main(void)
         cmocka_unit_test(options_that_do_not_fit_each_other_are_told_with_the_inequality),
         cmocka_unit_test(lines_that_the_library_would_misread_are_mistakes),
         cmocka_unit_test(file_that_cannot_be_read_is_one_line),
+        cmocka_unit_test(times_are_measured_unless_the_file_says_some),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
