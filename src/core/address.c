@@ -118,6 +118,8 @@ static size_t scheme_length(const char *text)
 
 int cv__address_fail_scheme(const char *text, const char *const *known, struct cv_errtext *reterr)
 {
+    CV_ASSERT(text != NULL);
+    CV_ASSERT(known != NULL);
     const size_t length = scheme_length(text);
     char scheme[32];
     if (length == 0 || length >= sizeof scheme) {
@@ -135,6 +137,7 @@ int cv__address_fail_scheme(const char *text, const char *const *known, struct c
 static int check_options(const struct cv_address *address, const char *text,
                          struct cv_errtext *reterr)
 {
+    CV_ASSERT(address->scheme.bytes > 0); /* there is no address without */
     struct cv_span rest = address->options;
     while (rest.bytes > 0) {
         struct cv_span option = next_part(&rest, '&');
@@ -219,6 +222,7 @@ static bool parse_port(struct cv_span digits, uint32_t *ret_port)
 bool cv__address_host(const struct cv_address *address, uint32_t index, char *host,
                       size_t host_bytes, uint32_t *ret_port)
 {
+    CV_ASSERT(host_bytes > 0);
     struct cv_span rest = address->hosts;
     struct cv_span part = next_part(&rest, ',');
     for (uint32_t i = 0; i < index; i++) {
@@ -272,6 +276,7 @@ static bool is_known(struct cv_span name, const char *const *known)
 int cv__address_check_options(const struct cv_address *address, const char *const *known,
                               struct cv_errtext *reterr)
 {
+    CV_ASSERT(known != NULL);
     struct cv_span rest = address->options;
     while (rest.bytes > 0) {
         struct cv_span option = next_part(&rest, '&');

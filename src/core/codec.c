@@ -48,6 +48,7 @@ static uint64_t eight_bytes(const uint8_t *at)
 /* Instants and nonces are long: up to eight bytes are read at once, if there are as many. */
 static bool get_long_number(struct reader *r, uint64_t *ret_value)
 {
+    CV_ASSERT(r->at <= r->end);
     const uint8_t *at = r->at;
     const size_t left = (size_t)(r->end - at);
     const uint32_t most = left < VARINT_BYTES_MAX ? (uint32_t)left : VARINT_BYTES_MAX;
@@ -90,6 +91,7 @@ static inline bool get_number(struct reader *r, uint64_t *ret_value)
 
 static void put_set(struct writer *w, const struct cv_list *set)
 {
+    CV_ASSERT(set->word_count <= CV_MEMBERS_MAX / 64);
     uint32_t byte_count = set->word_count * 8;
     while (byte_count > 0 &&
            ((set->word[(byte_count - 1) / 8] >> ((byte_count - 1) % 8 * 8)) & 0xff) == 0) {
@@ -123,6 +125,7 @@ static bool get_set(struct reader *r, uint32_t member_count, uint64_t *word)
 
 static void put_values(struct writer *w, const struct cv_list *values)
 {
+    CV_ASSERT(values->word_count <= CV_MEMBERS_MAX);
     put_number(w, values->word_count);
     for (uint32_t i = 0; i < values->word_count; i++) {
         put_number(w, values->word[i]);

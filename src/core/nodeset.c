@@ -17,6 +17,7 @@ void cv__set_copy(uint64_t *set, const uint64_t *from, uint32_t member_count)
 
 void cv__set_unite(uint64_t *set, const uint64_t *other, uint32_t member_count)
 {
+    CV_ASSERT(member_count <= CV_MEMBERS_MAX);
     const uint32_t words = cv__set_words(member_count);
     for (uint32_t i = 0; i < words; i++) {
         set[i] |= other[i];
@@ -36,6 +37,7 @@ uint32_t cv__set_count(const uint64_t *set, uint32_t member_count)
 
 bool cv__set_is_subset(const uint64_t *set, const uint64_t *of, uint32_t member_count)
 {
+    CV_ASSERT(member_count <= CV_MEMBERS_MAX);
     const uint32_t words = cv__set_words(member_count);
     for (uint32_t i = 0; i < words; i++) {
         if ((set[i] & ~of[i]) != 0) {
@@ -47,6 +49,7 @@ bool cv__set_is_subset(const uint64_t *set, const uint64_t *of, uint32_t member_
 
 bool cv__set_meets(const uint64_t *set, const uint64_t *other, uint32_t member_count)
 {
+    CV_ASSERT(member_count <= CV_MEMBERS_MAX);
     for (uint32_t i = 0; i < cv__set_words(member_count); i++) {
         if ((set[i] & other[i]) != 0) {
             return true;

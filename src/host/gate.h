@@ -67,11 +67,13 @@ void cv__gate_init(struct cv_gate *gate, uint32_t capacity);
 /* True: what is issued now may leave at once. */
 static inline bool cv__gate_is_open(const struct cv_gate *gate)
 {
+    CV_ASSERT(!gate->has_failed || !gate->is_saving); /* a gate that failed saves nothing */
     return !gate->is_saving && !gate->has_failed;
 }
 
 static inline bool cv__gate_is_full(const struct cv_gate *gate)
 {
+    CV_ASSERT(gate->count <= gate->capacity);
     return gate->count == gate->capacity;
 }
 

@@ -158,6 +158,7 @@ static void hold_leadership(struct cv_node *node, struct cv_node_host *host,
 
 static bool has_held_leadership(const struct cv_node *node, struct cv_node_host *host)
 {
+    CV_ASSERT(node->gate.count <= node->gate.capacity);
     for (uint32_t i = 0; i < node->gate.count; i++) {
         if (cv__gate_at(&node->gate, host->held, i)->kind == CV_HELD_LEADERSHIP) {
             return true;
@@ -223,6 +224,7 @@ static void tell_held(struct cv_node *node, struct cv_node_host *host, const str
 
 static void let_go(struct cv_node *node, struct cv_node_host *host)
 {
+    CV_ASSERT(node->is_busy); /* what the host brings meanwhile waits */
     struct cv_held held;
     while (!node->is_closed && cv__gate_release(&node->gate, host->held, &held)) {
         if (held.kind == CV_HELD_SEND) {
@@ -266,6 +268,8 @@ static void save(struct cv_node *node, struct cv_node_host *host)
 static void on_persist(struct cv_node *node, struct cv_node_host *host,
                        const struct cv_effect *effect)
 {
+    CV_ASSERT(effect->persist_count > 0);
+    CV_ASSERT(effect->persist_count <= CV_PERSIST_WORDS_MAX);
     if (host->calls->record_asked != NULL) {
         host->calls->record_asked(host->self, effect->persist, effect->persist_count);
     }
@@ -318,6 +322,7 @@ static void step(struct cv_node *node, struct cv_node_host *host, struct cv_even
     CV_ASSERT((event->kind == CV_EVENT_MESSAGE) == (event->message != NULL));
     node->is_busy = true;
     event->now_ns = host->calls->now_ns(host->self);
+    CV_ASSERT(event->now_ns > 0);
     host->counts.steps++;
     cv_core_step(host->protocol, host->core, event, host->out);
     if (host->calls->stepped != NULL) {
@@ -394,6 +399,7 @@ static void step_next_waiting(struct cv_node *node, struct cv_node_host *host)
 
 static bool has_waiting(const struct cv_node *node)
 {
+    CV_ASSERT(node->waiting_count <= node->waiting_capacity);
     return (node->must_tell_failure || node->waiting_count > 0) && !node->is_closed;
 }
 
@@ -527,6 +533,7 @@ void cv__node_fire_due(struct cv_node *node, struct cv_node_host *host)
 
 void cv__node_init(struct cv_node *node, uint32_t held_capacity, uint32_t waiting_capacity)
 {
+    CV_ASSERT(held_capacity > 0);
     memset(node, 0, sizeof *node);
     cv__gate_init(&node->gate, held_capacity);
     node->waiting_capacity = waiting_capacity;

@@ -160,6 +160,7 @@ static void tell(struct anon *a, enum cv_reason lost, struct cv_effects *out)
     const uint32_t role = is_known ? a->role : ANON_SUSPECTING;
     const struct anon_pair told = anon_pair_of(a->told_number, a->told_label);
     const bool is_same = anon_is_same(&told, &a->closed);
+    CV_ASSERT(role != ANON_LEADING || a->closed.is_mine); /* who leads owns the closed number */
     if (role == a->told_role && (!is_known || is_same)) {
         return;
     }
@@ -214,11 +215,13 @@ static void arm_suspect(struct anon *a, int64_t earliest_ns, int64_t latest_ns,
 /* epsilon_0: in the upper half of eps, so that a heartbeat of a sitting leader comes first. */
 static void listen_first(struct anon *a, int64_t now_ns, struct cv_effects *out)
 {
+    CV_ASSERT(!is_owner(a));
     arm_suspect(a, now_ns + a->eps_ns / 2, now_ns + a->eps_ns, out);
 }
 
 static void send_token(struct anon *a, int64_t now_ns, struct cv_effects *out)
 {
+    CV_ASSERT(a->role != ANON_STOPPED);
     send(a, ANON_TOKEN, out);
     a->heartbeat_due_ns = now_ns + a->eta_ns;
     cv__effect_arm(out, ANON_TIMER_HEARTBEAT, a->heartbeat_due_ns, a->heartbeat_due_ns);
@@ -429,6 +432,7 @@ static void on_other(struct anon *a, const struct anon_pair *owned, int64_t now_
 static void on_tell(struct anon *a, struct cv_effects *out)
 {
     const uint32_t telling = a->telling;
+    CV_ASSERT(telling == 0 || !anon_is_none(&a->closed));
     a->telling = 0;
     if ((telling & ANON_TELL_TRUST) != 0 && hears_leader(a)) {
         send(a, ANON_TRUST, out);
@@ -480,6 +484,7 @@ static void on_message(struct anon *a, const struct cv_message *message, int64_t
     const struct anon_pair closed_before = a->closed;
     cv__anon_take(a, &open);
     cv__anon_take(a, &owned);
+    CV_ASSERT(!anon_is_below(&a->closed, &closed_before)); /* leaders are seen in order (lemma 8) */
     const bool is_news = !anon_is_same(&closed_before, &a->closed);
     if (is_news || !anon_is_same(&open_before, &a->open)) {
         save(a, out);
@@ -610,6 +615,7 @@ static void on_resume(struct anon *a, int64_t now_ns, struct cv_effects *out)
     if (a->role != ANON_PAUSED) {
         return;
     }
+    CV_ASSERT(a->closed.is_mine); /* nobody took it over while this process listened */
     if (now_ns - a->resume_due_ns > a->eps_ns) {
         become_paused(a, now_ns, out); /* slept again */
     } else {
@@ -656,6 +662,8 @@ static void on_start(struct anon *a, const struct cv_event *event, struct cv_eff
             }
         }
     }
+    CV_ASSERT(!a->open.is_mine); /* what an earlier life took, this one does not own */
+    CV_ASSERT(!a->closed.is_mine);
     if (a->is_early) {
         arm_suspect(a, event->now_ns + 1, event->now_ns + a->eps_ns, out);
     } else {

@@ -34,6 +34,8 @@ int64_t cv__anon_query_ns(const struct cv_config *config)
 /* What clocks drift apart within a time of eps, with room to spare. */
 static int64_t drift_ns(const struct cv_config *config)
 {
+    CV_ASSERT(config->option[ANON_OPTION_EPS] > 0); /* derived by now */
+    CV_ASSERT(config->drift_ppb >= 0);
     return config->option[ANON_OPTION_EPS] / NS_PER_US * 4 * config->drift_ppb / NS_PER_MS + 1;
 }
 
@@ -65,8 +67,10 @@ int cv__anon_configure(struct cv_config *config, struct cv_errtext *reterr)
  * may be dead; as many again close the next. */
 int64_t cv__anon_settle_ns(const struct cv_config *config)
 {
+    CV_ASSERT(config->option[ANON_OPTION_R] > 0);
     const int64_t eps_ns = config->option[ANON_OPTION_EPS];
     const int64_t wait_ns = (int64_t)ANON_QUERY_FACTOR_MAX * cv__anon_query_ns(config) + 6 * eps_ns;
+    CV_ASSERT(wait_ns > eps_ns);
     return wait_ns + 2 * (config->option[ANON_OPTION_R] + 2) * (eps_ns + cv__anon_query_ns(config));
 }
 

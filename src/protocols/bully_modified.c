@@ -72,6 +72,7 @@ static int modified_configure(struct cv_config *config, struct cv_errtext *reter
 
 static size_t modified_size(const struct cv_config *config)
 {
+    CV_ASSERT(config->member_count >= 1);
     return sizeof(struct bully_modified) +
            2 * cv__set_words(config->member_count) * sizeof(uint64_t);
 }

@@ -71,6 +71,7 @@ int cv__classic_configure(struct cv_config *config, int64_t coordinator_ns,
 
 int64_t cv__classic_answer_ns(const struct cv_config *config)
 {
+    CV_ASSERT(config->option[CLASSIC_OPTION_DELTA] > 0);
     const int64_t given = config->option[CLASSIC_OPTION_ANSWER];
     return given != CV_OPTION_DERIVED ? given : 3 * config->option[CLASSIC_OPTION_DELTA];
 }
@@ -85,6 +86,7 @@ int64_t cv__classic_detection_ns(const struct cv_config *config)
 
 uint64_t cv__classic_floor(const uint64_t *word, uint32_t word_count)
 {
+    CV_ASSERT(word_count <= CV_PERSIST_WORDS_MAX);
     return word_count > 0 ? word[0] : 0;
 }
 
@@ -92,6 +94,8 @@ uint32_t cv__classic_restore(const uint64_t *word, uint32_t word_count, uint64_t
                              uint64_t ret_word[CV_PERSIST_WORDS_MAX])
 {
     ret_word[0] = word_count > 0 && word[0] > floor ? word[0] : floor;
+    CV_ASSERT(ret_word[0] >= floor);
+    CV_ASSERT(word_count == 0 || ret_word[0] >= word[0]); /* a term that was saved never falls */
     return 1;
 }
 
@@ -247,6 +251,9 @@ static void follow(struct classic *c, const struct classic_rules *rules, uint64_
     if (was_leading) {
         cv__effect_disarm(out, CLASSIC_TIMER_HEARTBEAT);
     }
+    CV_ASSERT(c->leader == leader);
+    CV_ASSERT(c->claim_term == term);
+    CV_ASSERT(c->claim_leader == leader);
 }
 
 void cv__classic_lead(struct classic *c, const struct classic_rules *rules, uint64_t term,
@@ -285,6 +292,7 @@ void cv__classic_elect(struct classic *c, const struct classic_rules *rules, int
                        struct cv_effects *out)
 {
     forget(c, CV_REASON_SUPERSEDED, out);
+    CV_ASSERT(c->leader == CV_ID_NONE); /* the application was told before anybody is asked */
     elect(c, rules, CV_ID_NONE, now_ns, out);
 }
 
@@ -308,6 +316,7 @@ void cv__classic_claim(struct classic *c, const struct classic_rules *rules, uin
 {
     CV_ASSERT(leader != c->self);
     CV_ASSERT(from != c->self);
+    CV_ASSERT(term <= CLASSIC_TERM_MAX); /* checked where messages come in */
     const bool is_stale = cv__classic_age(c, term, leader) == CLASSIC_STALE;
     if (is_stale && leader == c->leader) { /* a refusal would unseat a healthy leader */
         cv__effect_note(out, "claim of {peer} ignored: late, it is followed in term {number}",
@@ -337,6 +346,7 @@ void cv__classic_claim(struct classic *c, const struct classic_rules *rules, uin
 static void on_heartbeat(struct classic *c, const struct classic_rules *rules,
                          const struct cv_event *event, struct cv_effects *out)
 {
+    CV_ASSERT(event->peer != c->self);
     const struct classic_heartbeat heartbeat = classic_heartbeat_read(event->message);
     cv__classic_claim(c, rules, heartbeat.term, event->peer, event->peer, event->now_ns, out);
     if (c->leader == event->peer && c->claim_term == heartbeat.term) {
@@ -439,6 +449,7 @@ static void on_start(struct classic *c, const struct classic_rules *rules,
         c->term = saved < CLASSIC_TERM_MAX ? saved : CLASSIC_TERM_MAX;
         c->claim_term = c->term; /* of nobody: whoever claims this term or a later one is welcome */
     }
+    CV_ASSERT(c->claim_leader == CV_ID_NONE); /* a new life follows nobody yet */
     if (rules->listens_first) {
         cv__detector_reset(&c->detector, event->now_ns);
         arm_suspicion(c, out);
@@ -460,6 +471,8 @@ static void on_resign(struct classic *c, const struct classic_rules *rules, int6
     c->has_resigned = true;
     cv__classic_become(c, rules, CLASSIC_FOLLOWING, out);
     forget(c, CV_REASON_RESIGNED, out);
+    CV_ASSERT(c->leader == CV_ID_NONE);
+    CV_ASSERT(!cv__classic_stands(c)); /* others go first */
     cv__effect_arm(out, CLASSIC_TIMER_SUSPECT, now_ns + 2 * c->timeout_ns,
                    now_ns + 2 * c->timeout_ns + c->delta_ns);
 }

@@ -22,6 +22,7 @@ void cv__hop_init(struct hop *hop, const struct classic *c, bool has_sets)
 {
     hop->has_sets = has_sets;
     hop->next = successor(c, c->self);
+    CV_ASSERT(hop->next != c->self || c->member_count == 1); /* a ring of one has no other */
 }
 
 void cv__hop_check(const struct hop *hop, const struct classic *c)
@@ -86,6 +87,7 @@ bool cv__hop_send(struct hop *hop, const struct classic *c, uint64_t *sets,
     const uint32_t slot = slot_for_next(hop);
     struct hop_slot *s = &hop->slot[slot];
     s->number = ++hop->number;
+    CV_ASSERT(s->number > 0); /* 0 marks a free slot */
     s->type = message->type;
     s->deadline_ns = now_ns + c->answer_ns;
     struct cv_message numbered = *message;
@@ -123,6 +125,7 @@ bool cv__hop_accept(struct hop *hop, const struct classic *c, const struct cv_ev
             return false;
         }
     }
+    CV_ASSERT(hop->seen_next < HOP_SEEN);
     hop->seen[hop->seen_next] = (struct hop_seen){number, event->peer};
     hop->seen_next = (hop->seen_next + 1) % HOP_SEEN;
     return true;

@@ -184,6 +184,7 @@ static void lead_until(struct lease *l, uint64_t token, int64_t until_ns, struct
 /* How long the store says that something holds, within reason. */
 static int64_t duration_ns_of(const struct cv_event *event)
 {
+    CV_ASSERT(event->kind == CV_EVENT_STORE);
     return cv__min64(cv__max64(event->duration_ns, 0), GRANT_NS_MAX);
 }
 
@@ -198,6 +199,8 @@ static void on_granted(struct lease *l, const struct lease_request *asked,
     CV_ASSERT(asked->attempt == l->attempt); /* an attempt that is over is never revived */
     CV_ASSERT(l->is_candidate);
     CV_ASSERT(is_sought(l));
+    CV_ASSERT(until_ns <= asked->at_ns + duration_ns); /* counted from when it was asked for (T3) */
+    CV_ASSERT(asked->at_ns <= now_ns);
     if (is_leading(l) && event->token != l->token) {
         cv__effect_note(out, "leadership is over: the store granted token {number}, not the same",
                         CV_ID_NONE, 0, event->token);
@@ -218,6 +221,8 @@ static void on_granted(struct lease *l, const struct lease_request *asked,
         cv__lease_on_failure(l, now_ns, out); /* the same grant again, sooner */
         return;
     }
+    CV_ASSERT(until_ns > now_ns);
+    CV_ASSERT(event->token > l->token_max);
     lead_until(l, event->token, until_ns, out);
     const int64_t renew_ns =
         cv__max64(asked->at_ns + cv__min64(l->renew_ns, duration_ns / 2), now_ns);
@@ -231,6 +236,7 @@ static void see_other(struct lease *l, const struct cv_event *event, int64_t hel
 {
     const int64_t now_ns = event->now_ns;
     CV_ASSERT(event->token >= l->token_max);
+    CV_ASSERT(!is_leading(l));
     l->token_max = event->token;
     l->sees_other = true;
     l->other_token = event->token;
@@ -273,6 +279,7 @@ static void on_free(struct lease *l, const struct cv_event *event, struct cv_eff
     const int64_t now_ns = event->now_ns;
     CV_ASSERT(!is_leading(l));
     l->sees_other = false;
+    CV_ASSERT(event->verdict == CV_STORE_FREE);
     if (event->token > l->token_max) {
         l->token_max = event->token;
         l->rest_until_ns = 0;
@@ -395,7 +402,8 @@ static void on_answer(struct lease *l, const struct cv_event *event, enum cv_rea
         return;
     }
     l->answered = cv__max_u64(l->answered, event->request);
-    kept->request = 0; /* the same answer twice counts once */
+    CV_ASSERT(l->answered <= l->request); /* no answer comes before its question */
+    kept->request = 0;                    /* the same answer twice counts once */
     l->failure_pause_ns = 0;
     switch (asked.verb) {
     case CV_STORE_ACQUIRE:
@@ -409,6 +417,7 @@ static void on_answer(struct lease *l, const struct cv_event *event, enum cv_rea
             /* The token of the very grant that is given back, unheard of. */
             l->token_max = cv__max_u64(l->token_max, event->token);
         }
+        CV_ASSERT(l->debt_attempt < l->attempt); /* what is given back is over */
         l->debt_attempt = 0;
         on_look_answer(l, event, out);
         break;

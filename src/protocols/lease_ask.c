@@ -66,6 +66,7 @@ static void arm_turn(struct lease *l, int64_t earliest_ns, int64_t latest_ns,
 /* Why a contender asks who holds the record, and not for the record. */
 static void note_looking(const struct lease *l, struct cv_effects *out)
 {
+    CV_ASSERT(!is_sought(l));
     if (l->is_candidate) {
         cv__effect_note(out, "does not ask for the record: resigned, others go first until {time}",
                         CV_ID_NONE, l->rest_until_ns, 0);
@@ -76,6 +77,8 @@ static void note_looking(const struct lease *l, struct cv_effects *out)
 
 static void give_up_debt(struct lease *l, struct cv_effects *out)
 {
+    CV_ASSERT(l->debt_attempt != 0);
+    CV_ASSERT(l->debt_attempt < l->attempt);
     cv__effect_note(out, "RELEASE of attempt {number} is given up: the record has run out",
                     CV_ID_NONE, l->debt_until_ns, l->debt_attempt);
     l->debt_attempt = 0;
@@ -113,6 +116,7 @@ void cv__lease_ask(struct lease *l, int64_t now_ns, struct cv_effects *out)
 
 void cv__lease_ask_anew(struct lease *l)
 {
+    CV_ASSERT(l->role != LEASE_STOPPED);
     l->open_request = 0;
     l->failure_pause_ns = 0;
     l->free_pause_ns = 0;
@@ -122,6 +126,7 @@ void cv__lease_ask_anew(struct lease *l)
 void cv__lease_ask_between(struct lease *l, int64_t earliest_ns, int64_t latest_ns,
                            struct cv_effects *out)
 {
+    CV_ASSERT(earliest_ns <= latest_ns);
     if (l->open_request == 0 && !l->is_due) { /* else its answer or its time-out decides */
         arm_turn(l, earliest_ns, latest_ns, out);
     }
@@ -139,6 +144,7 @@ int64_t cv__lease_longer_ns(const struct lease *l, int64_t pause_ns, int64_t lim
 void cv__lease_on_failure(struct lease *l, int64_t now_ns, struct cv_effects *out)
 {
     l->failure_pause_ns = cv__lease_longer_ns(l, l->failure_pause_ns, l->retry_max_ns);
+    CV_ASSERT(l->failure_pause_ns <= l->retry_max_ns);
     if (is_leading(l)) { /* it has no time to lose */
         cv__lease_ask_between(l, now_ns + l->retry_ns / 2, now_ns + l->retry_ns, out);
         return;
@@ -155,6 +161,7 @@ void cv__lease_on_failure(struct lease *l, int64_t now_ns, struct cv_effects *ou
 
 void cv__lease_on_notification(struct lease *l, int64_t now_ns, struct cv_effects *out)
 {
+    CV_ASSERT(l->role != LEASE_STOPPED);
     if (l->open_request != 0) {
         l->is_notified = true; /* the answer on its way may be older than the notification */
         return;

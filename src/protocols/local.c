@@ -74,6 +74,7 @@ static const struct cv_message_type local_messages[LOCAL_MESSAGE_COUNT] = {
 
 static size_t local_size(const struct cv_config *config)
 {
+    CV_ASSERT(config->member_count >= 1);
     const uint32_t n = config->member_count;
     return sizeof(struct local) + SET_COUNT * cv__set_words(n) * sizeof(uint64_t) +
            n * sizeof(struct local_peer);
@@ -126,6 +127,7 @@ static void local_check(const void *state)
 
 static void arm_alive(int64_t at_ns, struct cv_effects *out)
 {
+    CV_ASSERT(at_ns > 0);
     cv__effect_arm(out, LOCAL_TIMER_ALIVE, at_ns, at_ns);
 }
 
@@ -212,6 +214,7 @@ static void on_alive_alarm(struct local *l, int64_t now_ns, struct cv_effects *o
         arm_alive(first_ns, out);
         return;
     }
+    CV_ASSERT(!is_passive(l)); /* only a candidate asks */
     const int64_t wait_ns = l->has_waited || is_leading(l) ? 0 : succession_ns(l);
     l->has_waited = true;
     if (wait_ns > 0) {
@@ -232,6 +235,7 @@ static void on_alive_alarm(struct local *l, int64_t now_ns, struct cv_effects *o
 
 static bool is_fast(const struct local *l, const struct cv_event *event)
 {
+    CV_ASSERT(event->delay_ns_max >= 0);
     return event->delay_ns_max - l->delta_min_ns <= l->delta_ns;
 }
 
@@ -304,6 +308,7 @@ static void learn_leader(struct local *l, const struct cv_event *event, struct c
                         event->peer, 0, token);
         return;
     }
+    CV_ASSERT(!is_leading(l)); /* it is locked to another */
     cv__local_follow(l, event->peer, token, members, out);
 }
 
@@ -311,6 +316,7 @@ static void learn_leader(struct local *l, const struct cv_event *event, struct c
 static bool is_sign_of_life(struct local *l, const struct local_election *election, cv_id from,
                             int64_t now_ns, struct cv_effects *out)
 {
+    CV_ASSERT(from != l->self);
     const struct local_peer *peer = peer_of(l, from);
     if (election->life == peer->released_life && election->request <= peer->released_request) {
         cv__effect_note(out, "ELECTION of {peer} ignored: overtaken by its RELEASE", from, 0,
@@ -426,6 +432,7 @@ static void yield_turn(struct local *l, int64_t now_ns, struct cv_effects *out)
 
 static void on_reply(struct local *l, const struct cv_event *event, struct cv_effects *out)
 {
+    CV_ASSERT(event->peer != l->self);
     const struct local_reply reply = local_reply_read(event->message);
     if (!is_fast(l, event)) {
         cv__effect_note(out, "REPLY of {peer} ignored: slow", event->peer, 0, reply.request);
@@ -442,6 +449,7 @@ static void on_reply(struct local *l, const struct cv_event *event, struct cv_ef
 
 static void on_collated(struct local *l, const struct cv_event *event, struct cv_effects *out)
 {
+    CV_ASSERT(event->peer != l->self);
     const struct local_collated answers = local_collated_read(event->message);
     if (!is_fast(l, event)) {
         cv__effect_note(out, "COLLATED of {peer} ignored: slow", event->peer, 0, answers.request);
@@ -520,6 +528,7 @@ static void on_release(struct local *l, const struct cv_event *event, struct cv_
 
 static void on_echo(struct local *l, const struct cv_event *event, struct cv_effects *out)
 {
+    CV_ASSERT(event->peer != l->self);
     const struct local_echo echo = local_echo_read(event->message);
     if (echo.asks) {
         send_echo(l, event->peer, /* asks= */ false, event->now_ns, out);
@@ -603,13 +612,15 @@ static void on_start(struct local *l, const struct cv_event *event, struct cv_ef
 {
     CV_ASSERT(l->role == LOCAL_FOLLOWING);
     l->life = event->nonce;
-    if (event->persisted_count == 2) { /* of a larger group, or changed by somebody: in range */
+    CV_ASSERT(l->locked_to == CV_ID_NONE); /* boot_until_ns stands for what it forgot */
+    if (event->persisted_count == 2) {     /* of a larger group, or changed by somebody: in range */
         const uint64_t owner = event->persisted[1];
         l->token_seen = event->persisted[0] < TOKEN_MAX ? event->persisted[0] : TOKEN_MAX;
         l->token_owner = owner <= l->member_count ? (cv_id)owner : CV_ID_NONE;
         l->led_token = l->token_seen; /* it may have led with it: never again */
         l->boot_until_ns = event->now_ns + l->lock_ns;
     }
+    CV_ASSERT(l->led_token <= l->token_seen);
     cv__effect_arm(out, LOCAL_TIMER_ALIVE, event->now_ns, event->now_ns + l->delta_ns);
 }
 
@@ -623,6 +634,7 @@ static void on_peer_down(struct local *l, const struct cv_event *event, struct c
         peer_of(l, dead)->gone_until_ns = event->now_ns + l->wait_ns / 2;
     }
     if (event->is_certain && l->locked_to == dead && dead != l->self) {
+        CV_ASSERT(!is_leading(l)); /* a leader is locked to itself */
         cv__local_unlock(l);
         if (l->leader == dead) {
             cv__local_forget_leader(l, CV_REASON_SUSPECTED, out);

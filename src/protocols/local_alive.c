@@ -4,6 +4,7 @@
 /* The first in the order of turns: from `turn` upwards, then from 1. */
 static cv_id first_of(const struct local *l, const uint64_t *set)
 {
+    CV_ASSERT(l->turn >= 1);
     const cv_id id = cv__set_next(set, l->turn, l->member_count);
     return id != CV_ID_NONE ? id : cv__set_next(set, 1, l->member_count);
 }
@@ -38,6 +39,8 @@ static void set_to(struct local *l, uint32_t which, cv_id id, bool is_in)
 
 void cv__local_mark_dead(struct local *l, cv_id id)
 {
+    CV_ASSERT(id >= 1);
+    CV_ASSERT(id <= l->member_count);
     cv__set_remove(set_of(l, SET_ALIVE), id);
     cv__set_remove(set_of(l, SET_PASSIVE), id);
     cv__set_remove(set_of(l, SET_TAKEN), id);
@@ -58,6 +61,7 @@ void cv__local_mark_alive(struct local *l, cv_id id, enum local_standing standin
 
 bool cv__local_is_heard_by(struct local *l, cv_id id, const uint64_t *alive, int64_t now_ns)
 {
+    CV_ASSERT(id != l->self);
     struct local_peer *peer = peer_of(l, id);
     const bool is_new = now_ns - peer->asked_ns > l->expires_ns; /* or has been silent for long */
     CV_ASSERT(peer->asked_ns <= now_ns);

@@ -61,11 +61,14 @@ int64_t cv__local_lead_ns(const struct cv_config *config)
 {
     const int64_t lock = config->option[LOCAL_OPTION_LOCK];
     CV_ASSERT(lock > 0); /* derived by now */
-    return lock - (int64_t)((__int128)lock * 2 * config->drift_ppb / NS_PER_S) - 1;
+    const int64_t lead = lock - (int64_t)((__int128)lock * 2 * config->drift_ppb / NS_PER_S) - 1;
+    CV_ASSERT(lead < lock); /* a leadership ends before the locks that it rests on */
+    return lead;
 }
 
 static int64_t stagger_ns(const struct cv_config *config)
 {
+    CV_ASSERT(config->option[LOCAL_OPTION_EXPIRES] > 0);
     return config->option[LOCAL_OPTION_SUCCESSION] ? config->option[LOCAL_OPTION_EXPIRES] : 0;
 }
 
@@ -77,6 +80,8 @@ int64_t cv__local_kappa_ns(const struct cv_config *config)
 {
     const int64_t *o = config->option;
     const int64_t asking = cv__local_stretch(config, o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_SIGMA]);
+    /* Rounding makes no bound too small: */
+    CV_ASSERT(asking >= o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_SIGMA]);
     return cv__local_stretch(config, o[LOCAL_OPTION_EXPIRES]) + o[LOCAL_OPTION_SIGMA] +
            stagger_ns(config) + asking + o[LOCAL_OPTION_DELTA] +
            cv__local_stretch(config, o[LOCAL_OPTION_LOCK]) + 3 * asking +
@@ -88,6 +93,7 @@ int64_t cv__local_kappa_ns(const struct cv_config *config)
  * figure does not hold. */
 int64_t cv__local_graph_ns(const struct cv_config *config)
 {
+    CV_ASSERT(config->member_count >= 1);
     const bool is_as_in_the_figure =
         !config->option[LOCAL_OPTION_MAJORITY] && config->option[LOCAL_OPTION_ROTATE] == 0;
     const int64_t steps = 5 + config->member_count / 8;
@@ -119,6 +125,7 @@ int64_t cv__local_timely_ns(const struct cv_config *config)
 
 int64_t cv__local_fast_ns(const struct cv_config *config)
 {
+    CV_ASSERT(config->option[LOCAL_OPTION_DELTA] > config->option[LOCAL_OPTION_DELTA_MIN]);
     return config->option[LOCAL_OPTION_DELTA] + config->option[LOCAL_OPTION_DELTA_MIN];
 }
 
@@ -166,6 +173,8 @@ int cv__local_configure(struct cv_config *config, struct cv_errtext *reterr)
     };
     const int64_t *o = config->option;
     const int64_t profile = o[LOCAL_OPTION_PROFILE];
+    CV_ASSERT(profile >= 0);
+    CV_ASSERT(profile < (int64_t)COUNT_OF(profiles)); /* one of the words of the option */
     cv__config_derive(config, LOCAL_OPTION_DELTA, profiles[profile].delta);
     cv__config_derive(config, LOCAL_OPTION_SIGMA, profiles[profile].sigma);
     cv__config_derive(config, LOCAL_OPTION_EP, profiles[profile].ep);
@@ -204,6 +213,7 @@ void cv__local_contract(const struct cv_config *config, uint32_t *promises, uint
 
 int64_t cv__local_lease_ns(const struct cv_config *config)
 {
+    CV_ASSERT(config->option[LOCAL_OPTION_LOCK] > 0);
     return config->option[LOCAL_OPTION_LOCK];
 }
 
@@ -219,5 +229,7 @@ uint32_t cv__local_restore(const uint64_t *word, uint32_t word_count, uint64_t f
     const bool is_newer = word_count == 2 && word[0] > floor;
     ret_word[0] = is_newer ? word[0] : floor;
     ret_word[1] = is_newer ? word[1] : CV_ID_NONE; /* of nobody: it is not supported again */
+    CV_ASSERT(ret_word[0] >= floor);
+    CV_ASSERT(word_count != 2 || ret_word[0] >= word[0]); /* a token that was accepted stays so */
     return 2;
 }

@@ -273,6 +273,7 @@ struct pole {
 
 static inline uint64_t *pole_set(struct pole *p, uint32_t which)
 {
+    CV_ASSERT(which < POLE_SET_COUNT);
     return p->tail + which * cv__set_words(p->member_count);
 }
 
@@ -283,6 +284,8 @@ static inline struct cv_oracle_peer *pole_inputs(struct pole *p)
 
 static inline struct pole_peer *pole_peer(struct pole *p, cv_id id)
 {
+    CV_ASSERT(id >= 1);
+    CV_ASSERT(id <= p->member_count);
     return (struct pole_peer *)(pole_inputs(p) + p->member_count) + (id - 1);
 }
 
@@ -301,6 +304,7 @@ static inline bool pole_is_claimant(const struct pole *p)
 static inline void pole_arm(struct pole *p, uint32_t timer, int64_t earliest_ns, int64_t latest_ns,
                             struct cv_effects *out)
 {
+    CV_ASSERT(timer < POLE_TIMER_COUNT);
     p->armed |= BIT(timer);
     p->tuning.due_ns[timer] = p->tuning.is_auto ? latest_ns : 0;
     cv__effect_arm(out, timer, earliest_ns, latest_ns);
@@ -308,6 +312,7 @@ static inline void pole_arm(struct pole *p, uint32_t timer, int64_t earliest_ns,
 
 static inline void pole_disarm(struct pole *p, uint32_t timer, struct cv_effects *out)
 {
+    CV_ASSERT(timer < POLE_TIMER_COUNT);
     if (p->armed & BIT(timer)) {
         p->armed &= ~BIT(timer);
         p->tuning.due_ns[timer] = 0;

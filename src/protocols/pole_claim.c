@@ -76,6 +76,7 @@ void cv__pole_forget(struct pole *p, enum cv_reason reason, struct cv_effects *o
         p->view_token = 0;
         tell(p, reason, out);
     }
+    CV_ASSERT(p->view_token == 0); /* a token is told with its leader only */
 }
 
 /* An established leader was heard, by who follows or would follow it. */
@@ -83,6 +84,8 @@ static void see(struct pole *p, cv_id leader, uint64_t token, struct cv_effects 
 {
     CV_ASSERT(leader != p->self);     /* a process is told of itself when it is established */
     CV_ASSERT(token == p->token_max); /* an older leadership is over */
+    CV_ASSERT(p->followed == leader); /* its epoch is saved: a crash does not forget it */
+    CV_ASSERT(token <= p->epoch);
     if (p->view != leader || p->view_token != token) {
         p->view = leader;
         p->view_token = token;
@@ -108,6 +111,7 @@ static uint64_t epoch_used(const struct pole *p)
 /* Is what the process has promised and claimed within what it has saved? */
 static bool is_reserved(const struct pole *p, uint64_t more)
 {
+    CV_ASSERT(p->reserve_count > 0);
     return epoch_used(p) + more < p->reserved_epoch && p->followed_lease_ns <= p->reserved_lease_ns;
 }
 
@@ -115,8 +119,11 @@ static bool is_reserved(const struct pole *p, uint64_t more)
 static void reserve(struct pole *p, struct cv_effects *out)
 {
     CV_ASSERT(p->reserve_count > 0);
+    const uint64_t bound_before = p->reserved_epoch;
     p->reserved_epoch = cv__max_u64(p->reserved_epoch, epoch_used(p)) + p->reserve_count;
     p->reserved_lease_ns = cv__max64(p->reserved_lease_ns, p->followed_lease_ns);
+    CV_ASSERT(p->reserved_epoch > bound_before); /* what was reserved is never given back */
+    CV_ASSERT(p->reserved_epoch > epoch_used(p));
     const uint64_t record[] = {p->reserved_epoch, POLE_FOLLOWED_UNKNOWN,
                                (uint64_t)p->reserved_lease_ns, p->reserved_epoch};
     cv__effect_persist(out, record, COUNT_OF(record));
@@ -128,6 +135,7 @@ static void reserve_ahead(struct pole *p, struct cv_effects *out)
     if (p->reserve_count > 0 && !is_reserved(p, p->reserve_count / 2)) {
         reserve(p, out);
     }
+    CV_ASSERT(p->reserve_count == 0 || is_reserved(p, 0));
 }
 
 static void save(struct pole *p, struct cv_effects *out)
@@ -149,6 +157,7 @@ static void save(struct pole *p, struct cv_effects *out)
 /* Does a promise to another one run? */
 static bool is_bound(const struct pole *p, cv_id leader, int64_t now_ns)
 {
+    CV_ASSERT(leader != CV_ID_NONE);
     return p->promise.to != leader && now_ns < p->promise.until_ns;
 }
 
@@ -194,10 +203,13 @@ static void follow_self(struct pole *p, int64_t now_ns, struct cv_effects *out)
         cv__pole_become(p, POLE_CLAIMING, p->self);
     }
     p->promise = (struct pole_promise){.to = p->self, .until_ns = INT64_MAX};
+    CV_ASSERT(p->followed_epoch == p->claimed_epoch); /* it follows the epoch that it claims */
 }
 
 int64_t cv__pole_extra_ns(const struct pole *p)
 {
+    CV_ASSERT(p->slow_ns >= 0);
+    CV_ASSERT(p->patience_ns >= 0);
     return 2 * p->slow_ns + p->patience_ns;
 }
 
@@ -304,6 +316,7 @@ static void establish(struct pole *p, int64_t now_ns, struct cv_effects *out)
     }
     p->view = p->self;
     p->view_token = p->token;
+    CV_ASSERT(p->view_token == p->token_max); /* no leadership is known that is newer */
     tell(p, CV_REASON_ELECTED, out);
     beat(p, now_ns, out); /* the followers wait for it */
     reserve_ahead(p, out);
@@ -363,6 +376,8 @@ static void take_epoch(struct pole *p, uint64_t epoch)
         p->token = epoch;
         forget_answers(p);
     }
+    CV_ASSERT(p->claimed_epoch > p->followed_epoch); /* no epoch is followed twice */
+    CV_ASSERT(p->epoch >= p->claimed_epoch);
     CV_ASSERT(p->token <=
               p->leader_epoch); /* a leader keeps its token, a claimant takes a new one */
 }
@@ -397,6 +412,7 @@ static void release(struct pole *p, cv_id heir, int64_t now_ns, struct cv_effect
     if (p->promise.to == p->self) {
         end_promise(p);
     }
+    CV_ASSERT(p->promise.to != p->self);
 }
 
 /* It releases what release() would, with the same two conditions. The epoch is the largest that was
@@ -407,6 +423,8 @@ bool cv__pole_farewell(const void *state, int64_t now_ns, struct cv_message *ret
 {
     const struct pole *p = state;
     CV_ASSERT(p->claimed_epoch <= p->epoch);
+    /* all that was claimed */
+    CV_ASSERT(!pole_is_claimant(p) || p->leader_epoch == p->claimed_epoch);
     if (p->role == POLE_STOPPED || p->claimed_epoch == 0 || now_ns < p->quarantine_ns) {
         return false;
     }
@@ -423,6 +441,7 @@ void cv__pole_abdicate(struct pole *p, enum cv_reason reason, cv_id heir, int64_
     cv__pole_become(p, POLE_SELECTING, CV_ID_NONE); /* first: what is released is not led by */
     cv__pole_forget(p, reason, out);
     release(p, heir, now_ns, out);
+    CV_ASSERT(p->view != p->self); /* the application knew before the followers do */
     if (heir == CV_ID_NONE || heir == p->self) {
         cv__pole_new_election(p, now_ns, out);
     } else {
@@ -552,6 +571,7 @@ static void postpone(struct pole *p, cv_id leader, const struct pole_claim *clai
 {
     CV_ASSERT(is_bound(p, leader, now_ns));
     CV_ASSERT(!pole_is_claimant(p));
+    CV_ASSERT(leader != p->self); /* its own claim does not wait for an answer */
     cv__effect_note(out,
                     p->promise.to != CV_ID_NONE
                         ? "HEARTBEAT not answered yet: promised to {peer} until {time}"
@@ -598,6 +618,7 @@ void cv__pole_on_promise_end(struct pole *p, int64_t now_ns, struct cv_effects *
             take_epoch(p, p->followed_epoch + 1);
         }
         follow_self(p, now_ns, out);
+        CV_ASSERT(p->role == POLE_CLAIMING); /* no promise keeps it from following itself now */
         beat(p, now_ns, out);
         look_for_majority(p, now_ns, out);
     } else if (!pole_is_claimant(p)) {
@@ -623,6 +644,7 @@ static bool yields_to(const struct pole *p, const struct pole_heartbeat *h,
 /* Why a heartbeat is not taken for one of a claimant or leader of today; NULL: it is. */
 static const char *reason_to_ignore(struct pole *p, cv_id from, const struct pole_heartbeat *h)
 {
+    CV_ASSERT(from != p->self);
     if (h->lease < 1 || h->lease > POLE_LEASE_NS_MAX || h->beat > h->lease || h->token > h->epoch) {
         return "HEARTBEAT of {peer} ignored: its lease, beat or token cannot be";
     }
@@ -706,6 +728,7 @@ void cv__pole_on_heartbeat(struct pole *p, const struct cv_event *event, struct 
         p->awaited = CV_ID_NONE;
     }
     if (h.established) {
+        CV_ASSERT(h.token >= p->token_max); /* an older leader was ignored: it never falls */
         p->token_max = h.token;
         p->epoch = cv__max_u64(p->epoch, h.token);
         clear_doubts(p);
@@ -734,6 +757,7 @@ static bool is_kept(const struct pole *p, uint64_t seq)
 /* Why a FOLLOW does not count; NULL: it does. */
 static const char *reason_not_to_count(const struct pole *p, const struct pole_follow *f)
 {
+    CV_ASSERT(!pole_is_claimant(p) || p->token <= p->leader_epoch);
     if (!pole_is_claimant(p)) {
         return "FOLLOW of {peer} ignored: not claiming";
     }
@@ -824,6 +848,8 @@ void cv__pole_on_release(struct pole *p, const struct cv_event *event, struct cv
     struct pole_peer *peer = pole_peer(p, from);
     peer->released_epoch = cv__max_u64(peer->released_epoch, epoch);
     const bool was_leader = p->leader == from && p->leader_epoch <= epoch;
+    CV_ASSERT(!was_leader || !pole_is_claimant(p));
+    CV_ASSERT(peer->released_epoch >= epoch); /* it never falls */
     if (p->promise.until_ns != 0 && p->promise.to == from && p->followed == from &&
         p->followed_epoch <= epoch) {
         end_promise(p);

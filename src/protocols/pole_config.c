@@ -110,6 +110,7 @@ int64_t cv__pole_settle_ns(const struct cv_config *config)
  */
 int64_t cv__pole_graph_ns(const struct cv_config *config)
 {
+    CV_ASSERT(config->member_count >= 1);
     return config->member_count * cv__pole_settle_ns(config);
 }
 
@@ -139,6 +140,8 @@ uint32_t cv__pole_restore(const uint64_t *word, uint32_t word_count, uint64_t fl
     ret_word[1] = is_there ? word[1] : CV_ID_NONE;
     ret_word[2] = is_there ? word[2] : 0;
     ret_word[3] = is_there && word[3] > floor ? word[3] : floor;
+    CV_ASSERT(ret_word[0] >= floor); /* nothing below it is followed again, ... */
+    CV_ASSERT(ret_word[3] >= floor); /* ... and nothing is claimed again */
     return 4;
 }
 

@@ -40,6 +40,7 @@ static bool may_stand(const struct pole *p)
 
 static void arm_elect(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
+    CV_ASSERT(p->role == POLE_SELECTING);
     pole_arm(p, POLE_TIMER_ELECT, now_ns + p->round_ns, now_ns + p->round_ns, out);
 }
 
@@ -65,6 +66,7 @@ static void broadcast(struct pole *p, struct cv_effects *out)
 
 static void answer(struct pole *p, cv_id to, struct cv_effects *out)
 {
+    CV_ASSERT(to != p->self);
     fill_proposal(p, cv__effect_send(out, to, POLE_PROPOSE));
 }
 
@@ -106,6 +108,7 @@ static void elect(struct pole *p, int64_t now_ns, struct cv_effects *out)
 /* Have all proposed and heard a quorum, or at least all that are worth waiting for? */
 static bool is_complete(struct pole *p)
 {
+    CV_ASSERT(p->suspect != p->self); /* nobody suspects itself */
     const uint64_t *heard = pole_set(p, POLE_SET_QUORATE);
     const bool misses_suspect = p->suspect != CV_ID_NONE && !cv__set_has(heard, p->suspect);
     return cv__set_count(heard, p->member_count) + misses_suspect == p->member_count;
@@ -142,6 +145,7 @@ static void count(struct pole *p, cv_id id, bool has_heard_quorum, int64_t now_n
 void cv__pole_reset_epoch(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(!pole_is_leading(p)); /* a leadership is ended by cv__pole_abdicate() only */
+    CV_ASSERT(p->epoch >= p->followed_epoch);
     cv__pole_become(p, POLE_SELECTING, CV_ID_NONE);
     CV_ASSERT(p->promise.to != p->self);
     cv__pole_get_score(p, p->epoch, now_ns, &p->own.score);
@@ -190,6 +194,8 @@ void cv__pole_select(struct pole *p, cv_id leader, uint64_t epoch, int64_t now_n
     CV_ASSERT(p->role == POLE_SELECTING);
     CV_ASSERT(leader != CV_ID_NONE);
     CV_ASSERT(leader != p->self || may_stand(p));
+    CV_ASSERT(leader <= p->member_count); /* checked by the codec */
+    CV_ASSERT(p->promise.to != p->self);  /* what it claimed was released before */
     pole_disarm(p, POLE_TIMER_ELECT, out);
     pole_disarm(p, POLE_TIMER_RETRY, out);
     pole_disarm(p, POLE_TIMER_SILENCE, out);
@@ -249,6 +255,7 @@ void cv__pole_on_propose(struct pole *p, const struct cv_event *event, struct cv
         return;
     }
     if (p->role != POLE_SELECTING) {
+        CV_ASSERT(p->leader != CV_ID_NONE); /* a process that does not select has chosen */
         pole_vote_write(cv__effect_send(out, event->peer, POLE_VOTE),
                         (struct pole_vote){.epoch = p->leader_epoch, .leader = p->leader});
         return;
@@ -276,6 +283,7 @@ void cv__pole_on_propose(struct pole *p, const struct cv_event *event, struct cv
  * dead one is not chosen again (line 60). Nobody chooses itself by what others think. */
 void cv__pole_on_vote(struct pole *p, const struct cv_event *event, struct cv_effects *out)
 {
+    CV_ASSERT(event->peer != p->self);
     const struct pole_vote vote = pole_vote_read(event->message);
     const uint64_t epoch = vote.epoch;
     const cv_id leader = vote.leader;
@@ -333,6 +341,7 @@ void cv__pole_on_silence(struct pole *p, int64_t now_ns, struct cv_effects *out)
         return;
     }
     CV_ASSERT(p->leader != p->self);
+    CV_ASSERT(p->view != p->self);
     if (p->view != p->leader) { /* a claimant, not an established leader */
         cv__pole_wait_longer(p);
     }

@@ -89,6 +89,7 @@ static int64_t ring_settle_ns(const struct cv_config *config)
 
 static size_t ring_size(const struct cv_config *config)
 {
+    CV_ASSERT(config->member_count >= 1);
     const uint32_t words =
         cv__hop_words(config->member_count) + cv__set_words(config->member_count);
     return sizeof(struct ring) + words * sizeof(uint64_t);
