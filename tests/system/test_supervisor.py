@@ -1,198 +1,20 @@
 #!/usr/bin/env python3
 """tests/system/test_supervisor.py SUPERVISE PHOENIX CONCLAVE - nothing of a command outlives the leadership.
 
-Real processes, real signals, a pretended election (supervise.c). Waits for conditions, never for time;
-the limit of a wait is only there so that a failure ends. What must not happen after the deadline is
-judged by what the command itself wrote: the time of each of its steps, from /proc/uptime, which is
-CLOCK_BOOTTIME in hundredths of a second. Prints TAP."""
+What the tests share is in tests/support/supervised.py; those in a terminal are in test_supervisor_terminal.py."""
 
-import fcntl
 import json
-import mmap
 import os
 import pathlib
-import pty
-import select
-import shutil
 import signal
-import socket
-import struct
 import subprocess
 import sys
-import tempfile
-import termios
 import time
-import traceback
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 from control_group import own_group  # pylint: disable=wrong-import-position
-
-SUPERVISE, PHOENIX, CONCLAVE = sys.argv[1:4]
-WAIT_S = 30
-WORK = tempfile.mkdtemp(prefix="conclave-test-")
-os.environ["XDG_RUNTIME_DIR"] = WORK
-
-TREE = """#!/bin/sh
-# DEPTH FILE: ignores SIGTERM, starts one like itself as an orphan with its own session, and steps.
-trap '' TERM
-if [ "$1" -gt 1 ]; then (setsid "$0" $(($1 - 1)) "$2" &) ; fi
-echo $$ >>"$2"
-while :; do read -r now rest </proc/uptime; echo "$now" >>"$2.step.$$"; sleep 0.005; done
-"""
-
-
-def wait_until(what, condition):
-    end = time.monotonic() + WAIT_S
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise AssertionError("never happened: " + what)
-        time.sleep(0.002)
-
-
-def is_alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def state(pid):
-    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-        return file.read().rsplit(")", 1)[1].split()[0]
-
-
-def lines_of(path):
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read().split("\n")[:-1]
-    except FileNotFoundError:
-        return []
-
-
-class Run:
-    """One supervise, and all that we know of it."""
-
-    count = 0
-    all = []
-
-    def __init__(self, *command, options=(), stdin=subprocess.DEVNULL, pass_fds=(), **more):
-        Run.count += 1
-        self.name = os.path.join(WORK, f"run{Run.count}")
-        self.lock = self.name + ".lock"
-        self.pid_file = self.name + ".pids"
-        self.out = open(self.name + ".out", "w+", encoding="utf-8")
-        self.err = open(self.name + ".err", "w+", encoding="utf-8")
-        ours, theirs = socket.socketpair()
-        self.talk = ours
-        self.buffer = b""
-        command = [word.replace("PIDS", self.pid_file) for word in command]
-        options = [word.replace("PIDS", self.pid_file) for word in options]
-        self.process = subprocess.Popen(
-            [SUPERVISE, "--talk", str(theirs.fileno()), "--lock", self.lock, *options, "--", *command],
-            stdin=stdin, stdout=self.out, stderr=self.err,
-            pass_fds=[theirs.fileno(), *pass_fds], **more)
-        theirs.close()
-        Run.all.append(self)
-        self.guard = int(self.event("guard")[1])
-
-    def line(self):
-        while b"\n" not in self.buffer:
-            ready, _, _ = select.select([self.talk], [], [], WAIT_S)
-            assert ready, "no event for a long time"
-            got = self.talk.recv(4096)
-            if not got:
-                return None
-            self.buffer += got
-        line, self.buffer = self.buffer.split(b"\n", 1)
-        return line.decode().split()
-
-    def event(self, kind):
-        """Skips others: the next one of that kind."""
-        while True:
-            words = self.line()
-            assert words, f"it ended without '{kind}'"
-            if words[0] == kind:
-                return words
-
-    def say(self, word):
-        self.talk.sendall(word.encode() + b"\n")
-
-    def output(self):
-        with open(self.name + ".out", encoding="utf-8") as file:
-            return file.read()
-
-    def pids(self, count):
-        return wait_until(f"{count} processes", lambda: len(lines_of(self.pid_file)) == count and
-                          [int(pid) for pid in lines_of(self.pid_file)])
-
-    def stepping(self, count):
-        """The processes of TREE, when each of them has done something."""
-        pids = self.pids(count)
-        for pid in pids:
-            wait_until("a step", lambda: lines_of(f"{self.pid_file}.step.{pid}"))
-        return pids
-
-    def last_step(self, pids):
-        return max(float(lines_of(f"{self.pid_file}.step.{pid}")[-1]) for pid in pids)
-
-    def lease(self):
-        path = wait_until("the lease file", lambda: [
-            name for name in os.listdir(os.path.join(WORK, "conclave"))
-            if name.startswith(f"run-{self.process.pid}-")])[0]
-        with open(os.path.join(WORK, "conclave", path), "rb") as file:
-            page = mmap.mmap(file.fileno(), 4096, access=mmap.ACCESS_READ)
-        assert page[:8] == b"CVLEASE\0", page[:8]
-        while True:
-            sequence = struct.unpack_from("=Q", page, 56)[0]
-            run, token, valid_until_ns = struct.unpack_from("=QQq", page, 64 + 24 * (sequence % 2))
-            if struct.unpack_from("=Q", page, 56)[0] == sequence:
-                return run, token, valid_until_ns / 1e9
-
-    def lock_is_free(self):
-        fd = os.open(self.lock, os.O_RDWR)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            return False
-        finally:
-            os.close(fd)
-
-    def all_gone(self, pids):
-        wait_until("the last copy of the lock is closed", self.lock_is_free)
-        for pid in pids:
-            assert not is_alive(pid), f"{pid} lives though nobody has the lock"
-        wait_until("the guard's end", lambda: not is_alive(self.guard))
-        wait_until("no lease file", lambda: not [
-            name for name in os.listdir(os.path.join(WORK, "conclave"))
-            if name.startswith(f"run-{self.process.pid}-")])
-
-    def status(self):
-        return self.process.wait(WAIT_S)
-
-    def clean(self):
-        for pid in [self.process.pid, self.guard] + [int(pid) for pid in lines_of(self.pid_file)]:
-            try:
-                if pid == self.process.pid and self.process.returncode is not None:
-                    continue
-                with open(f"/proc/{pid}/cmdline", "rb") as file:
-                    words = file.read().split(b"\0")
-                if SUPERVISE.encode() in words or any(WORK.encode() in word for word in words):
-                    os.kill(pid, signal.SIGKILL)
-            except (FileNotFoundError, ProcessLookupError):
-                pass
-        self.process.wait(WAIT_S)
-        self.talk.close()
-
-
-def tree(depth, *options, **more):
-    run = Run(os.path.join(WORK, "tree"), str(depth), "PIDS", options=options, **more)
-    command = int(run.event("started")[1])
-    return run, sorted(run.stepping(depth), key=lambda pid: pid != command)  # the command first
+from supervised import (  # pylint: disable=wrong-import-position
+    CONCLAVE, PHOENIX, Run, WAIT_S, WORK, is_alive, lines_of, run_all, state, tree, wait_until)
 
 
 # ---- the exit status ------------------------------------------------------------------------------
@@ -838,153 +660,6 @@ def that_process_dies_with_its_supervisor_and_with_its_guard():
     assert not os.path.exists(done)
 
 
-# ---- the terminal -----------------------------------------------------------------------------------
-
-class Skipped(Exception):
-    pass
-
-
-def in_terminal(run_in_child):
-    """A shell's place: session leader of a new terminal, which starts jobs."""
-    try:
-        pid, master = pty.fork()
-    except OSError as error:  # a chroot without /dev/pts
-        raise Skipped(f"no terminal can be made here: {error}") from error
-    if pid == 0:
-        status = 99
-        try:
-            status = run_in_child()
-        except BaseException:  # pylint: disable=broad-except
-            traceback.print_exc()
-        os._exit(status)
-    return pid, master
-
-
-def start_job(*command, options=()):
-    """In the child of in_terminal(): as a shell with job control does it."""
-    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-    pid = os.fork()
-    if pid == 0:
-        os.setpgid(0, 0)
-        os.tcsetpgrp(0, os.getpid())
-        signal.signal(signal.SIGTTOU, signal.SIG_DFL)
-        os.execv(SUPERVISE, [SUPERVISE, *options, "--", *command])
-    try:
-        os.setpgid(pid, pid)
-    except PermissionError:
-        pass  # it has executed already, so it has done it itself
-    return pid
-
-
-def expect(master, text, seen=b""):
-    end = time.monotonic() + WAIT_S
-    while text.encode() not in seen:
-        ready, _, _ = select.select([master], [], [], max(0, end - time.monotonic()))
-        assert ready, f"the terminal never showed {text!r}, but {seen!r}"
-        seen += os.read(master, 4096)
-    return seen
-
-
-def finish(pid, master):
-    _, status = os.waitpid(pid, 0)
-    os.close(master)
-    return os.waitstatus_to_exitcode(status)
-
-
-def the_terminals_interrupt_reaches_the_command_only():
-    def shell():
-        job = start_job("sh", "-c", "trap 'echo got-int; exit 5' INT; echo ready; "
-                        "while :; do sleep 0.01; done")
-        _, status = os.waitpid(job, os.WUNTRACED)
-        os.tcsetpgrp(0, os.getpgrp())
-        return os.waitstatus_to_exitcode(status)
-    pid, master = in_terminal(shell)
-    seen = expect(master, "ready")
-    os.write(master, b"\x03")
-    expect(master, "got-int", seen)
-    assert finish(pid, master) == 5
-
-
-def the_command_reads_the_terminal():
-    def shell():
-        job = start_job("sh", "-c", "echo ready; read -r x; echo read-$x")
-        _, status = os.waitpid(job, os.WUNTRACED)
-        return 50 if os.WIFSTOPPED(status) else os.waitstatus_to_exitcode(status)
-    pid, master = in_terminal(shell)
-    seen = expect(master, "ready")
-    os.write(master, b"hello\n")
-    expect(master, "read-hello", seen)
-    assert finish(pid, master) == 0
-
-
-def suspend_stops_both_and_fg_continues_both():
-    def shell():
-        job = start_job("sh", "-c", "echo ready; read -r x; echo read-$x; exit 3",
-                        options=["--lease", "60s"])
-        _, status = os.waitpid(job, os.WUNTRACED)
-        if not os.WIFSTOPPED(status):
-            return 50
-        if os.tcgetpgrp(0) != job:  # a shell takes it from there
-            return 51
-        os.tcsetpgrp(0, os.getpgrp())
-        print("shell-again", flush=True)
-        if sys.stdin.readline() != "fg\n":
-            return 52
-        os.tcsetpgrp(0, job)
-        os.kill(-job, signal.SIGCONT)
-        _, status = os.waitpid(job, os.WUNTRACED)
-        os.tcsetpgrp(0, os.getpgrp())
-        return os.waitstatus_to_exitcode(status)
-    pid, master = in_terminal(shell)
-    seen = expect(master, "ready")
-    os.write(master, b"\x1a")
-    seen = expect(master, "shell-again", seen)
-    os.write(master, b"fg\n")
-    wait_until("the command has the terminal", lambda: foreground_reads(master))
-    os.write(master, b"hello\n")
-    expect(master, "read-hello", seen)
-    assert finish(pid, master) == 3
-
-
-def foreground_reads(master):
-    """The foreground group of the terminal is one of a shell that reads."""
-    group = struct.unpack("i", fcntl.ioctl(master, termios.TIOCGPGRP, b"\0\0\0\0"))[0]
-    try:
-        with open(f"/proc/{group}/comm", encoding="utf-8") as file:
-            return file.read() == "sh\n" and state(group) == "S"
-    except FileNotFoundError:
-        return False
-
-
-def the_deadline_holds_while_both_are_suspended():
-    def shell():
-        job = start_job("sh", "-c", "echo $$ >" + WORK + "/suspended; echo ready; read -r x")
-        _, status = os.waitpid(job, os.WUNTRACED)
-        os.tcsetpgrp(0, os.getpgrp())
-        command = int(lines_of(WORK + "/suspended")[0])
-        wait_until("the command's end", lambda: not is_alive(command))
-        if state(job) != "T":
-            return 51
-        os.kill(-job, signal.SIGCONT)
-        _, status = os.waitpid(job, 0)
-        return os.waitstatus_to_exitcode(status)
-    pid, master = in_terminal(shell)
-    expect(master, "ready")
-    os.write(master, b"\x1a")
-    assert finish(pid, master) == 128 + signal.SIGTERM
-
-
-def suspending_does_nothing_where_nobody_could_continue():
-    def shell():
-        os.execv(SUPERVISE, [SUPERVISE, "--", "sh", "-c", "echo ready; read -r x; echo read-$x"])
-    pid, master = in_terminal(shell)
-    seen = expect(master, "ready")
-    os.write(master, b"\x1a")
-    os.write(master, b"hello\n")
-    expect(master, "read-hello", seen)
-    assert finish(pid, master) == 0
-
-
 # ---- all of them --------------------------------------------------------------------------------------
 
 def tests():
@@ -1005,38 +680,11 @@ def tests():
         elif callable(function) and getattr(function, "__module__", "") == "__main__" \
                 and "_" in name and function.__code__.co_argcount == 0 \
                 and not function.__code__.co_flags & 0x20 and name not in (
-                    "start_job", "own_group", "tree_with_cleanup", "leader_and_waiting"):
+                    "tree_with_cleanup", "leader_and_waiting"):
             yield name, function
-
-
-def main():
-    with open(os.path.join(WORK, "tree"), "w", encoding="utf-8") as file:
-        file.write(TREE)
-    os.chmod(os.path.join(WORK, "tree"), 0o755)
-    wanted = sys.argv[4:] or os.environ.get("CV_TEST_ONLY", "").split()
-    chosen = [(name, function) for name, function in tests()
-              if not wanted or any(word in name for word in wanted)]
-    print(f"1..{len(chosen)}", flush=True)
-    failed = 0
-    for number, (name, function) in enumerate(chosen, 1):
-        try:
-            function()
-            print(f"ok {number} - {name}", flush=True)
-        except Skipped as why:
-            print(f"ok {number} - {name} # SKIP {why}", flush=True)
-        except Exception:  # pylint: disable=broad-except
-            failed += 1
-            print(f"not ok {number} - {name}", flush=True)
-            for line in traceback.format_exc().splitlines():
-                print("# " + line, flush=True)
-        for run in Run.all:
-            run.clean()
-        Run.all.clear()
-    shutil.rmtree(WORK, ignore_errors=True)
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":
     with own_group() as has_group:
-        STATUS = main()
+        STATUS = run_all(tests())
     sys.exit(STATUS)
