@@ -74,6 +74,10 @@ const struct cv_verb cv__verb_lab = {
         "               pole: runs of each case (default 5, at most 100)\n"
         "  --random N   pole: instead of the figures, how far each oracle is from the best\n"
         "               possible leader in N random networks\n"
+        "  --live       pole: instead of the figures, five real processes on an emulated "
+        "wide-area\n"
+        "               network: who is elected by which oracle. Needs the rights of root; "
+        "minutes\n"
         "  --json       one object instead of tables\n"
         "  --tiny       few runs of small sizes, within seconds\n",
     .run = run,

@@ -221,7 +221,7 @@ static bool plot_fig3(const struct cv_table *fast, const struct cv_table *slow, 
 int cv__lab_anon(int argc, char **argv)
 {
     struct cv_lab_options settings;
-    if (!cv__lab_options_read(argc, argv, "anon", "l", 2, 100000, &settings)) {
+    if (!cv__lab_options_read(argc, argv, "anon", "lL", 2, 100000, &settings)) {
         return EXIT_USAGE;
     }
     const uint64_t runs = settings.run_count > 0 ? settings.run_count : 300;

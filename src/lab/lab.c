@@ -27,7 +27,8 @@ static bool option_apply(int option, uint64_t runs_min, uint64_t runs_max, struc
     case 'n':
         return cv__option_number("--random", optarg, 1, 1000000, &o->random_count);
     case 'l':
-        o->live = optarg;
+        o->live = optarg; /* NULL: it has none */
+        o->is_live = true;
         return true;
     case 'j':
         o->is_json = true;
@@ -53,6 +54,9 @@ bool cv__lab_options_read(int argc, char **argv, const char *experiment, const c
     for (uint32_t i = 0; i < COUNT_OF(known); i++) {
         if (strchr("prj", known[i].val) != NULL || strchr(more, known[i].name[0]) != NULL) {
             longs[count++] = known[i];
+            if (known[i].val == 'l' && strchr(more, 'L') == NULL) {
+                longs[count - 1].has_arg = no_argument;
+            }
         }
     }
     *ret_options = (struct cv_lab_options){0};

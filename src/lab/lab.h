@@ -27,13 +27,13 @@ struct cv_lab_options {
     uint64_t run_count;    /* --runs */
     uint64_t random_count; /* --random: so many random networks */
     const char *folder;    /* --plots: for plots */
-    const char *live;      /* --live: the address of a sequencer */
-    bool is_tiny, is_json;
+    const char *live;      /* --live: the address of a sequencer, where one is needed */
+    bool is_live, is_tiny, is_json;
 };
 
 /* Every experiment takes --plots, --runs (min..max) and --json; `more` has the first letters of
- * others. False: the command line is wrong, or there is no such folder, and that was said: before
- * minutes of work, not after them. */
+ * others, and L if --live takes an address. False: the command line is wrong, or there is no such
+ * folder, and that was said: before minutes of work, not after them. */
 bool cv__lab_options_read(int argc, char **argv, const char *experiment, const char *more,
                           uint64_t runs_min, uint64_t runs_max, struct cv_lab_options *ret_options);
 

@@ -602,11 +602,57 @@ static void repeat_figures(struct lab *lab)
         lab->is_sound ? "so" : "not so");
 }
 
+/* ---- On a real network ----------------------------------------------------------------------- */
+
+#define LIVE_CASES_MAX 24u
+
+static void add_live(struct cv_lab_live_case *cases, uint32_t *count, uint32_t number, double share,
+                     enum oracle oracle, uint32_t said)
+{
+    CV_ASSERT(*count < LIVE_CASES_MAX);
+    cases[(*count)++] = (struct cv_lab_live_case){
+        .number = number,
+        .share = share,
+        .wan = isnan(share) ? deployment(number) : uneven(number, share),
+        .oracle = oracles[oracle].name,
+        .option = oracles[oracle].option,
+        .goes_round = oracle == ROTATING,
+        .said = said,
+    };
+}
+
+/* Fig. 6 in all deployments, and fig. 7b at its ends; `said` as for the simulator. */
+static int run_live(struct lab *lab)
+{
+    static struct cv_lab_live_case cases[LIVE_CASES_MAX];
+    static const uint32_t consensus[] = {0, P(3) | P(4), ANY, ANY};
+    static const uint32_t worst[] = {0, P(3), P(4), ANY};
+    uint32_t count = 0;
+    if (lab->settings.is_tiny) {
+        add_live(cases, &count, 1, NAN, WORST_CASE, worst[1]);
+        add_live(cases, &count, 1, 1, LATENCY, P(1));
+        return cv__lab_pole_live(&lab->pole, &lab->report, cases, count);
+    }
+    for (uint32_t number = 1; number <= 3; number++) {
+        add_live(cases, &count, number, NAN, HISTORY, P(4));
+        add_live(cases, &count, number, NAN, ROTATING, P(1));
+        add_live(cases, &count, number, NAN, CONSENSUS, consensus[number]);
+        add_live(cases, &count, number, NAN, WORST_CASE, worst[number]);
+    }
+    for (uint32_t p = 0; p <= 1; p++) {
+        add_live(cases, &count, 1, p, REQUEST, ANY);
+        add_live(cases, &count, 1, p, LATENCY, p == 1 ? P(1) : ANY);
+        add_live(cases, &count, 3, p, REQUEST, ANY);
+        add_live(cases, &count, 3, p, LATENCY, p == 1 ? P(2) | P(3) : ANY);
+    }
+    return cv__lab_pole_live(&lab->pole, &lab->report, cases, count);
+}
+
 int cv__lab_pole(int argc, char **argv)
 {
     struct lab lab = {.pole = cv__lab_pole_empty, .is_sound = true};
     struct cv_lab_options options;
-    if (!cv__lab_options_read(argc, argv, "pole", "rt", 1, RUNS_MAX, &options)) {
+    if (!cv__lab_options_read(argc, argv, "pole", "rtl", 1, RUNS_MAX, &options)) {
         return EXIT_USAGE;
     }
     const uint64_t run_count = options.is_tiny ? 1 : 5; /* five, as in the paper */
@@ -616,6 +662,11 @@ int cv__lab_pole(int argc, char **argv)
                           .is_tiny = options.is_tiny};
     const bool draws = options.folder != NULL && cv__plot_can();
     lab.report = (struct cv_lab_report){.experiment = "pole", .is_json = options.is_json};
+    if (options.is_live) {
+        const int status = run_live(&lab);
+        cv__lab_pole_fini(&lab.pole);
+        return status;
+    }
     if (options.random_count > 0) { /* the table of random networks instead */
         cv__lab_pole_random(&lab.pole, &lab.report, options.random_count);
     } else {

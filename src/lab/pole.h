@@ -4,7 +4,7 @@
 #ifndef CV_LAB_POLE_H
 #define CV_LAB_POLE_H
 
-#include "lab/lab.h"
+#include "lab/pole_run.h"
 
 struct cv_lab_pole {
     struct cv_table figures;     /* what the paper prints, beside what was measured */
@@ -15,6 +15,7 @@ struct cv_lab_pole {
     struct cv_table snapshot;    /* fig. 8a */
     struct cv_table sites;       /* fig. 8b */
     struct cv_table resignation; /* requests move, and the leader with them */
+    struct cv_table live;        /* who is elected by real processes */
     struct cv_table random;      /* how far each oracle is from the best possible leader */
     char **text;                 /* what the cells point to */
     uint32_t text_count, text_capacity;
@@ -31,6 +32,19 @@ void cv__lab_pole_fini(struct cv_lab_pole *pole);
 void cv__lab_pole_judge_recovery(struct cv_lab_report *report, uint64_t count);
 /* The same with every oracle, for the table. */
 void cv__lab_pole_random(struct cv_lab_pole *pole, struct cv_lab_report *report, uint64_t count);
+
+/* One election on a real network: who succeeds p5 by this oracle? */
+struct cv_lab_live_case {
+    uint32_t number; /* of the deployment */
+    double share;    /* p of fig. 7; NAN: requests arrive evenly */
+    struct cv_lab_wan wan;
+    const char *oracle, *option; /* its name, and the option's value */
+    bool goes_round;
+    uint32_t said; /* bits 1 << id: whom the paper elects; 0: it does not say */
+};
+/* Runs the cases in namespaces with real processes; returns the exit status. */
+int cv__lab_pole_live(struct cv_lab_pole *pole, struct cv_lab_report *report,
+                      const struct cv_lab_live_case *cases, uint32_t case_count);
 
 /* Draws all plots into the folder; false and a message if one could not be drawn. */
 bool cv__lab_pole_plot(const struct cv_lab_pole *pole, const char *folder);

@@ -97,6 +97,18 @@ const struct cv_lab_pole cv__lab_pole_empty = {
                                {"handed_s", 8, 1, false},
                                {"gap_ms", 6, 0, false},
                                {"changes", 7, 0, false}}},
+    .live = {.name = "live",
+             .about = "Who is elected when p5 is killed; p: the share of the requests at D3 "
+                      "(deployment 1) or D2 (deployment 3),\n-: a third at each site. said: by "
+                      "the paper; elected_ms: until that one leads.",
+             .column = {{"deployment", 10, 0, false},
+                        {"p", 4, 0, false},
+                        {"oracle", 11, 0, true},
+                        {"said", 6, 0, true},
+                        {"simulated", 9, 0, true},
+                        {"elected", 7, 0, true},
+                        {"elected_ms", 10, 1, false},
+                        {"verdict", 7, 0, true}}},
     .random = {.name = "random",
                .about =
                    "How far from the best possible leader: in how many per cent of the networks "
@@ -127,9 +139,9 @@ const char *cv__lab_pole_text(struct cv_lab_pole *pole, const char *format, ...)
 
 void cv__lab_pole_fini(struct cv_lab_pole *pole)
 {
-    struct cv_table *const tables[] = {&pole->figures, &pole->timeline,    &pole->leaders,
-                                       &pole->mean,    &pole->worst,       &pole->snapshot,
-                                       &pole->sites,   &pole->resignation, &pole->random};
+    struct cv_table *const tables[] = {
+        &pole->figures,  &pole->timeline, &pole->leaders,     &pole->mean, &pole->worst,
+        &pole->snapshot, &pole->sites,    &pole->resignation, &pole->live, &pole->random};
     for (uint32_t i = 0; i < COUNT_OF(tables); i++) {
         cv__table_fini(tables[i]);
     }

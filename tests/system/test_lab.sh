@@ -80,6 +80,23 @@ best = {row["oracle"]: row["times"] for row in random["random"] if row["measure"
 assert min(best, key=best.get) == "recovery" and best["recovery"] < 1.01, best
 PYTHON
 
+# ---- pole, with real processes --------------------------------------------------------------------
+
+status=0
+"$CONCLAVE" lab pole --live --tiny --json >"$work/live" 2>"$work/words" || status=$?
+if [ "$status" -eq 2 ] && [ "$(id -u)" -ne 0 ]; then
+    [ "$(wc -l <"$work/words")" -eq 1 ] || fail "lab pole --live: not one line without the rights of root"
+    echo "lab pole --live is skipped: $(cat "$work/words")" >&2
+else
+    [ "$status" -eq 0 ] || { cat "$work/live" "$work/words"; fail "lab pole --live: exit status $status"; }
+    python3 - "$work/live" <<'PYTHON' || fail "lab pole --live"
+import json, sys
+lab = json.load(open(sys.argv[1], encoding="utf-8"))
+assert lab["ok"] is True, lab
+assert [row["elected"] for row in lab["live"]] == ["p3", "p1"], lab
+PYTHON
+fi
+
 # ---- plots ----------------------------------------------------------------------------------------
 
 mkdir "$work/one" "$work/two" "$work/none"
