@@ -225,7 +225,7 @@ _conclave()
         fi
         ;;
     report)
-        words=$(_conclave_options "--via --node --history --request-rate --capacity --load --help")
+        words=$(_conclave_options "--via --node --site --history --request-rate --capacity --load --help")
         ;;
     keygen)
         if [[ $cur == -* ]]; then

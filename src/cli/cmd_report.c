@@ -12,6 +12,7 @@ static int run(int argc, char **argv)
     static const struct option longs[] = {
         {"via", required_argument, NULL, 'v'},
         {"node", required_argument, NULL, 'N'},
+        {"site", required_argument, NULL, 'S'},
         {"history", required_argument, NULL, FIRST + CV_INPUT_HISTORY_LENGTH},
         {"request-rate", required_argument, NULL, FIRST + CV_INPUT_REQUEST_RATE},
         {"capacity", required_argument, NULL, FIRST + CV_INPUT_CAPACITY},
@@ -19,7 +20,7 @@ static int run(int argc, char **argv)
         {0}};
     bool has_value[CV_INPUT_COUNT] = {false}, has_any = false;
     int64_t value[CV_INPUT_COUNT] = {0};
-    const char *via = NULL, *node = NULL;
+    const char *via = NULL, *node = NULL, *site = NULL;
     int option;
     while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
         uint64_t number;
@@ -27,8 +28,10 @@ static int run(int argc, char **argv)
             via = optarg;
         } else if (option == 'N') {
             node = optarg;
+        } else if (option == 'S') {
+            site = optarg;
         } else if (option >= FIRST && option < FIRST + (int)CV_INPUT_COUNT) {
-            if (!cv__option_number("a report", optarg, 0, INT64_MAX, &number)) {
+            if (!cv__option_number("a report", optarg, 0, INT64_MAX / 2, &number)) {
                 return EXIT_USAGE;
             }
             has_value[option - FIRST] = true;
@@ -45,21 +48,34 @@ static int run(int argc, char **argv)
     if (!cv__peers_is(cv__via(via))) {
         return cv__wrong_usage("leaders are elected by scores among peers only: --via peers:FILE");
     }
+    if (site != NULL) {
+        bool has_other = node != NULL;
+        for (uint32_t i = 0; i < CV_INPUT_COUNT; i++) {
+            has_other = has_other || has_value[i] != (i == CV_INPUT_REQUEST_RATE);
+        }
+        return has_other ? cv__wrong_usage("--site goes with --request-rate, and with nothing else")
+                         : cv__peers_report_site(cv__via(via), argv[optind], site,
+                                                 value[CV_INPUT_REQUEST_RATE]);
+    }
     return cv__peers_report(cv__via(via), argv[optind], node, has_value, value);
 }
 
 const struct cv_verb cv__verb_report = {
     .name = "report",
     .summary = "tells a member what its score is made of",
-    .help = "usage: conclave report NAME [--via ADDRESS] [--node MEMBER] [OPTIONS]\n\n"
-            "Tells a member of a cluster what the score is made of by which 'pole' elects; see\n"
-            "'conclave oracles'. What was told counts until something else is.\n\n"
-            "  --via ADDRESS     peers:FILE; default: CONCLAVE_VIA\n"
-            "  --node MEMBER     which member; default: the one whose address this host has\n"
-            "  --history N       length of its history\n"
-            "  --request-rate N  requests that arrive there in a second\n"
-            "  --capacity N      what it could do\n"
-            "  --load N          what it does already\n\n"
-            "Exit status: 0 the member has heard it, 2 it does not answer, or wrong usage.\n",
+    .help =
+        "usage: conclave report NAME [--via ADDRESS] [--node MEMBER] [OPTIONS]\n"
+        "       conclave report NAME [--via ADDRESS] --site SITE --request-rate N\n\n"
+        "Tells a member of a cluster what the score is made of by which 'pole' elects; see\n"
+        "'conclave oracles'. What was told counts until something else is.\n\n"
+        "  --via ADDRESS     peers:FILE; default: CONCLAVE_VIA\n"
+        "  --node MEMBER     which member; default: the one whose address this host has\n"
+        "  --site SITE       a rate of requests is that of the whole site, and is divided among\n"
+        "                    those of its members that answer\n"
+        "  --history N       length of its history\n"
+        "  --request-rate N  requests that arrive there in a second\n"
+        "  --capacity N      what it could do\n"
+        "  --load N          what it does already\n\n"
+        "Exit status: 0 the member has heard it, 2 it does not answer, or wrong usage.\n",
     .run = run,
 };

@@ -447,6 +447,55 @@ int cv__peers_report(const char *address, const char *election, const char *node
     return status;
 }
 
+static uint32_t count_of_site(const struct asking *a, const char *site, bool must_answer)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < a->cluster.member_count; i++) {
+        count += strcmp(a->cluster.member[i].site, site) == 0 &&
+                 (!must_answer || a->status[i].has_answered);
+    }
+    return count;
+}
+
+/* What does not divide evenly goes to the first ones: the sum is the site's. */
+static int report_rate(struct asking *a, const char *site, int64_t rate)
+{
+    int64_t left_count = count_of_site(a, site, /* must_answer= */ true);
+    for (uint32_t i = 0; i < a->cluster.member_count; i++) {
+        if (strcmp(a->cluster.member[i].site, site) != 0 || !a->status[i].has_answered) {
+            continue;
+        }
+        const int64_t share = (rate + left_count - 1) / left_count;
+        const cv_id id = (cv_id)(i + 1);
+        if (!cv__guest_report(a->guest, id, CV_INPUT_REQUEST_RATE, share, WAIT_NS)) {
+            return cv__cannot("member '%s' does not answer any more", name_of(a, id));
+        }
+        rate -= share;
+        left_count--;
+    }
+    return EXIT_FINE;
+}
+
+int cv__peers_report_site(const char *address, const char *election, const char *site,
+                          int64_t request_rate)
+{
+    struct asking *a = asking_new(address + strlen(SCHEME), election);
+    if (a == NULL) {
+        return EXIT_CANNOT;
+    }
+    int status;
+    if (count_of_site(a, site, /* must_answer= */ false) == 0) {
+        status = cv__wrong_usage("no member of '%s' has site = %s", a->cluster.name, site);
+    } else {
+        ask(a, WAIT_NS);
+        status = count_of_site(a, site, /* must_answer= */ true) > 0
+                     ? report_rate(a, site, request_rate)
+                     : cv__cannot("no member of site '%s' answers", site);
+    }
+    asking_free(a);
+    return status;
+}
+
 /* ---- history --------------------------------------------------------------------------------- */
 
 static void complain(void *user, const char *line)

@@ -16,6 +16,9 @@ int cv__peers_watch(const char *address, const char *election, bool is_json, uin
 /* `conclave report`: to the member of that name; NULL: the one of this host. */
 int cv__peers_report(const char *address, const char *election, const char *node,
                      const bool has_value[CV_INPUT_COUNT], const int64_t value[CV_INPUT_COUNT]);
+/* The rate of a whole site, divided among its members that answer. */
+int cv__peers_report_site(const char *address, const char *election, const char *site,
+                          int64_t request_rate);
 
 /* `conclave history`: what the member of that name saw; NULL: all whose trails are on this host.
  * Asks nobody. */

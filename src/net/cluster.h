@@ -16,7 +16,7 @@
  *   [member a]
  *   id = 1                          ; 1 to the number of members, each once
  *   address = 10.0.0.1:7100         ; or [fd00::1]:7100, or name.example:7100
- *   site = north                    ; where it stands, for people; optional
+ *   site = north                    ; where it stands, for people and for report; optional
  *   preference = 2                  ; the largest is wanted most (oracle = preference); optional
  *
  * Every mistake is told with its line; a file with a mistake is not used. Reading opens nothing but

@@ -437,6 +437,40 @@ def reported_history_decides_who_leads_next():
     cluster.close()
 
 
+def requests_of_a_site_decide_who_leads_next():
+    cluster = Cluster(4, options=PACE + "oracle = request\n")
+    site = {"a": "north", "b": "north", "c": "south", "d": "south"}
+    for name in cluster.names:
+        text = cluster.file(name).read_text()
+        for other, where in site.items():
+            text = text.replace(f"[member {other}]\n", f"[member {other}]\nsite = {where}\n")
+        cluster.file(name).write_text(text)
+    cluster.start()
+    via = f"peers:{cluster.file('a')}"
+    leader, token = cluster.agree()
+    report = lambda where, rate, status=0: ask(
+        "report", "e", "--via", via, "--site", where, "--request-rate", rate, status=status)
+    check("unknown", "no member of 'test' has site = east" in report("east", "5", status=2))
+    check("alone", "--site goes with --request-rate" in
+          ask("report", "e", "--via", via, "--site", "north", "--load", "5", status=2))
+    busy = site[leader]  # its other member is the one with most requests
+    calm = "south" if busy == "north" else "north"
+    report(busy, "901")
+    report(calm, "300")
+    cluster.end(leader)
+    heir, token = cluster.agree(cluster.others(leader), token)
+    check(f"{heir} is at {busy}", site[heir] == busy)
+    report(busy, "100")  # all of it is the heir's now, and less than half of the others'
+    cluster.start(leader)
+    cluster.agree(above=token - 1)
+    report(calm, "900")
+    ask("report", "e", "--via", via, "--node", leader, "--request-rate", "0")
+    cluster.end(heir)
+    third, _ = cluster.agree(cluster.others(heir), token)
+    check(f"{third} is at {calm}", site[third] == calm)
+    cluster.close()
+
+
 def run_moves_the_command_to_another_member():
     cluster = Cluster(3, options="heartbeat = 100ms\ntimeout = 500ms\nlease = 1s\nround = 100ms\n"
                       "delta = 20ms\nsigma = 20ms\n")
@@ -484,6 +518,7 @@ TESTS = [
     lease_floor_depends_on_real_time_scheduling,
     history_tells_what_the_members_saw,
     reported_history_decides_who_leads_next,
+    requests_of_a_site_decide_who_leads_next,
     run_moves_the_command_to_another_member,
 ]
 
