@@ -93,7 +93,8 @@ else
 import json, sys
 lab = json.load(open(sys.argv[1], encoding="utf-8"))
 assert lab["ok"] is True, lab
-assert [row["elected"] for row in lab["live"]] == ["p3", "p1"], lab
+worst, latency = (row["elected"] for row in lab["live"])
+assert worst in ("p2", "p3") and latency == "p1", lab  # p2 and p3 stand side by side
 PYTHON
 fi
 
