@@ -199,7 +199,7 @@ _conclave()
     stores) words=$(_conclave_options "--json --help") ;;
     store)
         if [[ $cur == -* ]]; then
-            words="--help"
+            words="--via --help"
         elif [[ $prev == store ]]; then
             words="init"
         else
