@@ -5,7 +5,7 @@
 #include "cli/peers.h"
 #include "net/cluster.h"
 #include "net/key.h"
-#include "runtime/peers.h"
+#include "runtime/reach.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -48,7 +48,7 @@ static bool surroundings_are_fine(const struct cv_cluster *cluster)
     }
     struct cv_udp_address address[CV_CLUSTER_MEMBERS_MAX];
     struct cv_errtext why;
-    if (cv__peering_addresses(cluster, /* self= */ 1, address, &why) != CV_OK) {
+    if (cv__reach_addresses(cluster, /* self= */ 1, address, &why) != CV_OK) {
         cv__complain("%s", why.text);
         is_fine = false;
     }

@@ -9,6 +9,7 @@
 #include "runtime/guest.h"
 #include "runtime/peers.h"
 #include "runtime/peers_trail.h"
+#include "runtime/reach.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -434,7 +435,7 @@ int cv__peers_report(const char *address, const char *election, const char *node
     struct cv_errtext why;
     cv_id member;
     int status = EXIT_FINE;
-    if (cv__peering_self(&a->cluster, node, &member, &why) != CV_OK) {
+    if (cv__reach_self(&a->cluster, node, &member, &why) != CV_OK) {
         status = cv__wrong_usage("%s", why.text);
     }
     for (uint32_t i = 0; i < CV_INPUT_COUNT && status == EXIT_FINE; i++) {

@@ -6,7 +6,7 @@
 #include "core/types.h"
 #include "net/peers.h"
 #include "os/clock.h"
-#include "runtime/peers.h"
+#include "runtime/reach.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -131,7 +131,7 @@ int cv__guest_open(const struct cv_cluster *cluster, const char *election,
     g->cluster = *cluster;
     g->fd = -1;
     struct cv_udp_address address[CV_CLUSTER_MEMBERS_MAX];
-    int code = cv__peering_addresses(cluster, /* self= */ 1, address, reterr);
+    int code = cv__reach_addresses(cluster, /* self= */ 1, address, reterr);
     if (code == CV_OK) {
         struct cv_udp_address any = {.bytes = address[0].bytes};
         any.any.sa_family = address[0].any.sa_family;
@@ -143,7 +143,7 @@ int cv__guest_open(const struct cv_cluster *cluster, const char *election,
                                                  .user = g,
                                                  .send = send_frame,
                                                  .take = take_item};
-        code = cv__peering_frames(cluster, election, &setting, &g->peers, reterr);
+        code = cv__reach_frames(cluster, election, &setting, &g->peers, reterr);
     }
     if (code != CV_OK) {
         cv__guest_close(g);

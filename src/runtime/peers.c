@@ -4,13 +4,13 @@
 #include "core/bytes.h"
 #include "core/duration.h"
 #include "core/errors.h"
-#include "core/options.h"
 #include "core/types.h"
 #include "os/clock.h"
 #include "os/schedule.h"
 #include "runtime/farewell.h"
 #include "runtime/guest.h"
 #include "runtime/joining.h"
+#include "runtime/reach.h"
 #include "runtime/slots.h"
 
 #include <conclave/conclave.h>
@@ -89,33 +89,7 @@ static int64_t promise_ns(const struct cv_cluster *c)
     return cv__max64(lease_ns, c->protocol->settle_ns(&c->config));
 }
 
-/* ---- What must be the same everywhere -------------------------------------------------------- */
-
-static uint32_t hash_add(uint32_t hash, const char *text)
-{
-    const uint64_t sum = cv__bytes_sum((const uint8_t *)text, strlen(text));
-    return (hash ^ (uint32_t)sum ^ (uint32_t)(sum >> 32)) * UINT32_C(16777619);
-}
-
-static struct cv_peers_same same_of(const struct cv_cluster *c)
-{
-    struct cv_peers_same same = {.generation = c->generation};
-    char line[CV_TEXT_BYTES + 64];
-    same.protocol = hash_add(1, c->protocol->name);
-    for (uint32_t i = 0; c->protocol->options[i].name != NULL; i++) {
-        struct cv_option_text text;
-        (void)snprintf(line, sizeof line, "%s=%s", c->protocol->options[i].name,
-                       cv__config_format(&c->config, &c->protocol->options[i], i, &text));
-        same.options = hash_add(same.options, line);
-    }
-    (void)snprintf(line, sizeof line, "drift=%lld", (long long)c->config.drift_ppb);
-    same.options = hash_add(same.options, line);
-    for (uint32_t i = 0; i < c->member_count; i++) {
-        (void)snprintf(line, sizeof line, "%u=%s", c->member[i].id, c->member[i].name);
-        same.members = hash_add(same.members, line);
-    }
-    return same;
-}
+/* ---- The network ----------------------------------------------------------------------------- */
 
 /* A member with another file, once for each file of it. */
 static void say_differs(struct cv_peering *p, cv_id id)
@@ -126,7 +100,7 @@ static void say_differs(struct cv_peering *p, cv_id id)
     if (memcmp(&p->told_same[id - 1], &view.said, sizeof view.said) == 0) {
         return;
     }
-    const struct cv_peers_same ours = same_of(&p->cluster);
+    const struct cv_peers_same ours = cv__reach_same(&p->cluster);
     p->told_same[id - 1] = view.said;
     if (view.said.generation != ours.generation) {
         (void)snprintf(line, sizeof line,
@@ -151,8 +125,6 @@ static void say_differs(struct cv_peering *p, cv_id id)
     }
     say(p, line);
 }
-
-/* ---- The network ----------------------------------------------------------------------------- */
 
 static void send_frame(void *user, const struct cv_udp_address *to, const uint8_t *bytes,
                        size_t byte_count)
@@ -565,99 +537,6 @@ static int save(void *self, const uint64_t *word, uint32_t word_count, struct cv
 
 /* ---- Beginning and end ----------------------------------------------------------------------- */
 
-static int resolve(const struct cv_cluster *c, cv_id id, int family,
-                   struct cv_udp_address *ret_address, struct cv_errtext *reterr)
-{
-    const struct cv_cluster_member *m = &c->member[id - 1];
-    return cv__udp_resolve(m->host, (uint16_t)m->port, family, ret_address, reterr);
-}
-
-int cv__peering_self(const struct cv_cluster *c, const char *name, cv_id *ret_self,
-                     struct cv_errtext *reterr)
-{
-    if (name != NULL) {
-        const struct cv_cluster_member *m = cv__cluster_find(c, name);
-        if (m == NULL) {
-            return cv__cluster_fail_member(c, name, reterr);
-        }
-        *ret_self = m->id;
-        return CV_OK;
-    }
-    *ret_self = CV_ID_NONE;
-    for (cv_id id = 1; id <= c->member_count; id++) {
-        struct cv_udp_address address;
-        if (resolve(c, id, AF_UNSPEC, &address, NULL) != CV_OK || !cv__udp_is_local(&address)) {
-            continue;
-        }
-        if (*ret_self != CV_ID_NONE) {
-            return cv__fail(reterr, CV_E_INVALID,
-                            "members '%s' and '%s' are both on this host; say --node NAME",
-                            c->member[*ret_self - 1].name, c->member[id - 1].name);
-        }
-        *ret_self = id;
-    }
-    return *ret_self != CV_ID_NONE
-               ? CV_OK
-               : cv__fail(reterr, CV_E_INVALID,
-                          "this host has the address of no member of '%s'; say --node NAME",
-                          c->name);
-}
-
-int cv__peering_addresses(const struct cv_cluster *c, cv_id self,
-                          struct cv_udp_address ret_address[], struct cv_errtext *reterr)
-{
-    int code = resolve(c, self, AF_UNSPEC, &ret_address[self - 1], reterr);
-    const int family = code == CV_OK ? ret_address[self - 1].any.sa_family : AF_UNSPEC;
-    for (cv_id id = 1; id <= c->member_count && code == CV_OK; id++) {
-        if (id != self) {
-            code = resolve(c, id, family, &ret_address[id - 1], reterr);
-        }
-    }
-    for (cv_id id = 2; id <= c->member_count && code == CV_OK; id++) {
-        for (cv_id other = 1; other < id && code == CV_OK; other++) {
-            if (cv__udp_equal(&ret_address[id - 1], &ret_address[other - 1])) {
-                code = cv__fail(reterr, CV_E_INVALID,
-                                "members '%s' (%s) and '%s' (%s) have one address and port",
-                                c->member[other - 1].name, c->member[other - 1].host,
-                                c->member[id - 1].name, c->member[id - 1].host);
-            }
-        }
-    }
-    return code;
-}
-
-static int read_key(const char *path, struct cv_key *ret_key, struct cv_errtext *reterr)
-{
-    return path[0] != '\0' ? cv__key_read(path, ret_key, reterr) : CV_OK;
-}
-
-int cv__peering_frames(const struct cv_cluster *c, const char *election,
-                       const struct cv_peers_setting *setting, struct cv_peers **ret_peers,
-                       struct cv_errtext *reterr)
-{
-    struct cv_peers_setting full = *setting;
-    struct cv_key key = {{0}}, next_key = {{0}};
-    char channel[CV_CLUSTER_NAME_BYTES + CV_ELECTION_BYTES];
-    (void)snprintf(channel, sizeof channel, "%s\n%s", c->name, election);
-    int code = read_key(c->key, &key, reterr);
-    if (code == CV_OK) {
-        code = read_key(c->next_key, &next_key, reterr);
-    }
-    if (code == CV_OK) {
-        full.channel = channel;
-        full.key = &key;
-        full.next_key = c->next_key[0] != '\0' ? &next_key : NULL;
-        full.same = same_of(c);
-        full.member_count = c->member_count;
-        full.boot = cv__clock_boot();
-        full.drift_ppb = c->config.drift_ppb;
-        code = cv__peers_new(&full, ret_peers, reterr);
-    }
-    cv__key_forget(&key);
-    cv__key_forget(&next_key);
-    return code;
-}
-
 /* The witness of this member's former process has the socket for some milliseconds after its end.
  */
 static int open_socket(struct cv_peering *p, const struct cv_udp_address *address,
@@ -675,13 +554,13 @@ static int open_socket(struct cv_peering *p, const struct cv_udp_address *addres
 static int open_network(struct cv_peering *p, const char *election, struct cv_errtext *reterr)
 {
     struct cv_udp_address address[CV_CLUSTER_MEMBERS_MAX];
-    int code = cv__peering_addresses(&p->cluster, p->self, address, reterr);
+    int code = cv__reach_addresses(&p->cluster, p->self, address, reterr);
     if (code == CV_OK) {
         code = open_socket(p, &address[p->self - 1], reterr);
     }
     const struct cv_peers_setting setting = {
         .self = p->self, .address = address, .user = p, .send = send_frame, .take = take_item};
-    return code == CV_OK ? cv__peering_frames(&p->cluster, election, &setting, &p->peers, reterr)
+    return code == CV_OK ? cv__reach_frames(&p->cluster, election, &setting, &p->peers, reterr)
                          : code;
 }
 

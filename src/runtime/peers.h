@@ -40,21 +40,6 @@ struct cv_peering_setting {
     struct cv_peering_told told;
 };
 
-/* Which member this process is: the one of that name; NULL: the one whose address this host has.
- * CV_OK or CV_E_INVALID. */
-CV_NODISCARD int cv__peering_self(const struct cv_cluster *cluster, const char *name,
-                                  cv_id *ret_self, struct cv_errtext *reterr);
-
-/* The addresses of all members, of the family of the one's own. Asks the resolver. */
-CV_NODISCARD int cv__peering_addresses(const struct cv_cluster *cluster, cv_id self,
-                                       struct cv_udp_address ret_address[],
-                                       struct cv_errtext *reterr);
-/* Frames of an election of this cluster; reads its keys. Of the setting: self, addresses and the
- * functions; the rest is filled in. */
-CV_NODISCARD int cv__peering_frames(const struct cv_cluster *cluster, const char *election,
-                                    const struct cv_peers_setting *setting,
-                                    struct cv_peers **ret_peers, struct cv_errtext *reterr);
-
 /* On failure nothing is left, but the loop must be turned once more for handles to be closed. */
 CV_NODISCARD int cv__peering_open(const struct cv_peering_setting *setting,
                                   struct cv_peering **ret_peering, struct cv_errtext *reterr);

@@ -12,6 +12,7 @@
 #include "runtime/backend.h"
 #include "runtime/peers.h"
 #include "runtime/peers_trail.h"
+#include "runtime/reach.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -250,7 +251,7 @@ static int peers_name(const char *address, const char *wanted, char ret_node[CV_
     cv_id self;
     int code = read_file(address, cluster, reterr);
     if (code == CV_OK) {
-        code = cv__peering_self(cluster, wanted, &self, reterr);
+        code = cv__reach_self(cluster, wanted, &self, reterr);
     }
     if (code == CV_OK) {
         (void)snprintf(ret_node, CV_NODE_BYTES, "%s", cluster->member[self - 1].name);
@@ -264,7 +265,7 @@ static int open_peering(struct cv_backend *b, const struct cv_backend_setting *s
 {
     int code = read_file(setting->address, &b->cluster, reterr);
     if (code == CV_OK) {
-        code = cv__peering_self(&b->cluster, setting->node, &b->self, reterr);
+        code = cv__reach_self(&b->cluster, setting->node, &b->self, reterr);
     }
     if (code != CV_OK) {
         return code;

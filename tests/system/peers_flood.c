@@ -7,7 +7,7 @@
  * else can do. KEY is the file of another key. Prints how many of each kind were sent. */
 #include "core/types.h"
 #include "os/clock.h"
-#include "runtime/peers.h"
+#include "runtime/reach.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -78,7 +78,7 @@ static void open_end(struct end *end, const struct flood *f, const struct cv_clu
     struct cv_errtext why;
     const struct cv_peers_setting setting = {
         .self = f->as, .address = f->address, .user = end, .send = caught, .take = take};
-    if (cv__peering_frames(cluster, election, &setting, &end->peers, &why) != CV_OK) {
+    if (cv__reach_frames(cluster, election, &setting, &end->peers, &why) != CV_OK) {
         fail(why.text);
     }
 }
@@ -151,7 +151,7 @@ static void open_flood(struct flood *f, char **argument)
     }
     f->as = member_of(&cluster, argument[2]);
     f->target = member_of(&cluster, argument[3]);
-    if (cv__peering_addresses(&cluster, f->as, f->address, &why) != CV_OK ||
+    if (cv__reach_addresses(&cluster, f->as, f->address, &why) != CV_OK ||
         open_as(f, &why) != CV_OK) {
         fail(why.text);
     }

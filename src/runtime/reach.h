@@ -1,0 +1,28 @@
+/* src/runtime/reach.h - how a process reaches the members of a cluster (net/cluster.h): which of them
+ * it is, their addresses, and the frames of an election. For members and for guests. */
+#ifndef CV_RUNTIME_REACH_H
+#define CV_RUNTIME_REACH_H
+
+#include "net/cluster.h"
+#include "net/peers.h"
+
+/* Which member this process is: the one of that name; NULL: the one whose address this host has.
+ * CV_OK or CV_E_INVALID. */
+CV_NODISCARD int cv__reach_self(const struct cv_cluster *cluster, const char *name, cv_id *ret_self,
+                                struct cv_errtext *reterr);
+
+/* The addresses of all members, of the family of the one's own. Asks the resolver. */
+CV_NODISCARD int cv__reach_addresses(const struct cv_cluster *cluster, cv_id self,
+                                     struct cv_udp_address ret_address[],
+                                     struct cv_errtext *reterr);
+
+/* What must be the same in the files of all members. */
+struct cv_peers_same cv__reach_same(const struct cv_cluster *cluster);
+
+/* Frames of an election of this cluster; reads its keys. Of the setting: self, addresses and the
+ * functions; the rest is filled in. */
+CV_NODISCARD int cv__reach_frames(const struct cv_cluster *cluster, const char *election,
+                                  const struct cv_peers_setting *setting,
+                                  struct cv_peers **ret_peers, struct cv_errtext *reterr);
+
+#endif
