@@ -25,6 +25,7 @@ static bool is_letter(char c)
 /* The place of the first `wanted` in a part, or its length. */
 static size_t find(struct cv_span part, char wanted)
 {
+    CV_ASSERT(part.at != NULL || part.bytes == 0);
     size_t i = 0;
     while (i < part.bytes && part.at[i] != wanted) {
         i++;
@@ -43,7 +44,9 @@ static struct cv_span next_part(struct cv_span *rest, char divider)
 {
     const size_t end = find(*rest, divider);
     const struct cv_span part = cut(*rest, 0, end);
+    const size_t before = rest->bytes;
     *rest = cut(*rest, end < rest->bytes ? end + 1 : end, rest->bytes);
+    CV_ASSERT(rest->bytes < before || before == 0); /* so that every loop over parts ends */
     return part;
 }
 
@@ -75,6 +78,7 @@ static bool equals(struct cv_span part, const char *text)
     for (size_t i = 0; i < part.bytes; i++, length++) {
         char c = part.at[i];
         if (c == '%') {
+            CV_ASSERT(i + 2 < part.bytes); /* cv__address_split() looked */
             c = (char)(hex_digit(part.at[i + 1]) * 16 + hex_digit(part.at[i + 2]));
             i += 2;
         }
@@ -199,6 +203,7 @@ int cv__address_split(const char *text, struct cv_address *ret_address, struct c
 
 uint32_t cv__address_host_count(const struct cv_address *address)
 {
+    CV_ASSERT(address->hosts.bytes == 0 || address->has_hosts);
     uint32_t count = address->hosts.bytes > 0 ? 1 : 0;
     for (size_t i = 0; i < address->hosts.bytes; i++) {
         count += address->hosts.at[i] == ',';
@@ -215,6 +220,7 @@ static bool parse_port(struct cv_span digits, uint32_t *ret_port)
         }
         port = port * 10 + (uint32_t)(digits.at[i] - '0');
     }
+    CV_ASSERT(port < 10 * 65536 + 10); /* the loop stops before it could wrap around */
     *ret_port = port;
     return digits.bytes > 0 && port >= 1 && port <= 65535;
 }

@@ -54,6 +54,7 @@ enum cv_reason cv__reason_find(const char *name)
     while (reason < CV_REASON_COUNT && strcmp(cv_reason_name((enum cv_reason)reason), name) != 0) {
         reason++;
     }
+    CV_ASSERT(reason <= CV_REASON_COUNT);
     return (enum cv_reason)reason;
 }
 

@@ -14,7 +14,7 @@ bool cv__store_record_expire(struct cv_store_record *r, int64_t local_ns)
 void cv__store_record_restart(struct cv_store_record *r, bool extends, int64_t local_ns)
 {
     if (extends && r->holder != 0 && !cv__store_record_expire(r, local_ns)) {
-        r->until_ns = local_ns + r->lease_ns;
+        r->until_ns = cv__max64(r->until_ns, local_ns + r->lease_ns);
     }
 }
 
@@ -41,6 +41,7 @@ bool cv__store_record_serve(struct cv_store_record *r, const struct cv_store_que
     if (wants && is_holder) {
         r->lease_ns = q->lease_ns;
         r->until_ns = cv__max64(r->until_ns, local_ns + q->lease_ns); /* never less than before */
+        CV_ASSERT(r->token > 0); /* who holds it was granted it */
         ret_answer->verdict = CV_STORE_GRANTED;
         ret_answer->token = r->token;
         ret_answer->duration_ns = q->lease_ns;
@@ -51,6 +52,7 @@ bool cv__store_record_serve(struct cv_store_record *r, const struct cv_store_que
         r->ended = CV_REASON_RESIGNED;
         has_become_free = true;
     }
+    CV_ASSERT(!(wants && is_holder)); /* whoever holds it was answered above */
     ret_answer->verdict = r->holder != 0 ? CV_STORE_HELD : CV_STORE_FREE;
     ret_answer->reason = (enum cv_reason)r->ended;
     ret_answer->token = r->token;

@@ -112,6 +112,8 @@ int64_t cv__local_settle_ns(const struct cv_config *config)
 static int64_t drift_apart_ns(const struct cv_config *config)
 {
     const int64_t expires_ns = config->option[LOCAL_OPTION_EXPIRES];
+    CV_ASSERT(expires_ns > 0);
+    CV_ASSERT(config->drift_ppb >= 0);
     return (int64_t)((__int128)expires_ns * 4 * config->drift_ppb / NS_PER_S);
 }
 
@@ -120,6 +122,7 @@ static int64_t drift_apart_ns(const struct cv_config *config)
 int64_t cv__local_timely_ns(const struct cv_config *config)
 {
     const int64_t *o = config->option;
+    CV_ASSERT(o[LOCAL_OPTION_DELTA] > o[LOCAL_OPTION_DELTA_MIN]);
     return (o[LOCAL_OPTION_DELTA] + o[LOCAL_OPTION_DELTA_MIN] - drift_apart_ns(config)) / 2;
 }
 

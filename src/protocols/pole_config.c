@@ -73,7 +73,10 @@ const struct cv_option cv__pole_options[] = {
 int64_t cv__pole_lead_of(int64_t lease_ns, int64_t drift_ppb)
 {
     CV_ASSERT(drift_ppb >= 0); /* safety rests on it alone */
-    return lease_ns - (int64_t)((__int128)lease_ns * 2 * drift_ppb / NS_PER_S) - 1;
+    CV_ASSERT(lease_ns > 0);
+    const int64_t lead_ns = lease_ns - (int64_t)((__int128)lease_ns * 2 * drift_ppb / NS_PER_S) - 1;
+    CV_ASSERT(lead_ns < lease_ns); /* a leadership ends before the promises that it rests on */
+    return lead_ns;
 }
 
 int64_t cv__pole_lead_ns(const struct cv_config *config)
@@ -140,18 +143,22 @@ uint32_t cv__pole_restore(const uint64_t *word, uint32_t word_count, uint64_t fl
     ret_word[1] = is_there ? word[1] : CV_ID_NONE;
     ret_word[2] = is_there ? word[2] : 0;
     ret_word[3] = is_there && word[3] > floor ? word[3] : floor;
-    CV_ASSERT(ret_word[0] >= floor); /* nothing below it is followed again, ... */
-    CV_ASSERT(ret_word[3] >= floor); /* ... and nothing is claimed again */
+    CV_ASSERT(!is_there || ret_word[0] >= word[0]); /* an epoch that was followed stays so */
+    CV_ASSERT(!is_there || ret_word[3] >= word[3]); /* one that was claimed, too */
+    CV_ASSERT(ret_word[0] >= floor);                /* nothing below it is followed again, ... */
+    CV_ASSERT(ret_word[3] >= floor);                /* ... and nothing is claimed again */
     return 4;
 }
 
 int64_t cv__pole_lease_ns(const struct cv_config *config)
 {
+    CV_ASSERT(config->option[POLE_OPTION_LEASE_MAX] >= config->option[POLE_OPTION_LEASE]);
     return config->option[POLE_OPTION_LEASE_MAX];
 }
 
 int64_t cv__pole_lease_ns_min(const struct cv_config *config)
 {
+    CV_ASSERT(config->option[POLE_OPTION_LEASE_MIN] <= config->option[POLE_OPTION_LEASE_MAX]);
     return config->option[POLE_OPTION_LEASE_MIN];
 }
 

@@ -55,16 +55,19 @@
 
 int64_t cv__pole_tune_delta_ns(int64_t lease_ns)
 {
+    CV_ASSERT(lease_ns >= 1);
     return lease_ns / 4;
 }
 
 int64_t cv__pole_tune_sigma_ns(int64_t lease_ns)
 {
+    CV_ASSERT(lease_ns >= 1);
     return lease_ns / 8;
 }
 
 int64_t cv__pole_tune_timeout_ns(int64_t lease_ns)
 {
+    CV_ASSERT(lease_ns >= 1);
     return lease_ns - lease_ns / 4;
 }
 
@@ -77,7 +80,10 @@ int64_t cv__pole_tune_round_ns(int64_t lease_ns)
 int64_t cv__pole_tune_beat_ns(int64_t lease_ns, int64_t wanted_ns)
 {
     const int64_t most_ns = cv__min64(lease_ns / 5, BEAT_NS_MAX);
-    return cv__max64(cv__max64(lease_ns / 32, 1), cv__min64(wanted_ns, most_ns));
+    const int64_t beat_ns = cv__max64(cv__max64(lease_ns / 32, 1), cv__min64(wanted_ns, most_ns));
+    CV_ASSERT(beat_ns >= 1);
+    CV_ASSERT(beat_ns >= lease_ns / POLE_BEATS_KEPT); /* a send time is known while it counts */
+    return beat_ns;
 }
 
 static void set_times(struct pole *p, int64_t lease_ns, int64_t beat_ns)
@@ -86,6 +92,7 @@ static void set_times(struct pole *p, int64_t lease_ns, int64_t beat_ns)
     CV_ASSERT(t->is_auto);
     CV_ASSERT(lease_ns >= 1);
     CV_ASSERT(beat_ns >= 1);
+    CV_ASSERT(lease_ns <= t->lease_ns_max); /* a restarted process waits for no more */
     p->lease_ns = lease_ns;
     p->lead_ns = cv__pole_lead_of(lease_ns, t->drift_ppb);
     p->eta_ns = beat_ns;
@@ -117,6 +124,8 @@ void cv__pole_tune_init(struct pole *p, const struct cv_config *config)
 
 static int64_t decayed(int64_t ns, int64_t part)
 {
+    CV_ASSERT(ns >= 0);
+    CV_ASSERT(part > 0);
     return ns - ns / part;
 }
 
@@ -148,6 +157,7 @@ void cv__pole_tune_fired(struct pole *p, uint32_t timer, int64_t now_ns)
     decay(p, now_ns);
     const int64_t late_ns = cv__min64(now_ns - t->due_ns[timer], p->lease_ns / 2);
     t->late_ns = cv__max64(t->late_ns, late_ns);
+    CV_ASSERT(t->late_ns >= 0);
     t->due_ns[timer] = 0;
 }
 
@@ -163,6 +173,8 @@ static void note_loss(struct pole_peer *peer, uint64_t seq)
     }
     peer->loss -= peer->loss / LOSS_WEIGHT;
     peer->trip_seq = seq;
+    CV_ASSERT(peer->loss >= 0);
+    CV_ASSERT(peer->loss <= LOSS_UNIT); /* it is a share */
 }
 
 void cv__pole_tune_answered(struct pole *p, cv_id from, uint64_t seq, uint64_t late, int64_t now_ns)
@@ -188,6 +200,8 @@ void cv__pole_tune_answered(struct pole *p, cv_id from, uint64_t seq, uint64_t l
 /* After so many heartbeats in a row it is as good as certain that one was answered. */
 static int64_t beats_needed(int64_t loss)
 {
+    CV_ASSERT(loss >= 0);
+    CV_ASSERT(loss <= LOSS_UNIT);
     int64_t beats = 1;
     for (int64_t left = loss; left > 1 && beats < BEATS_MAX; left = left * loss / LOSS_UNIT) {
         beats++;
@@ -219,12 +233,15 @@ static struct choice choose(struct pole *p, int64_t now_ns)
     c.lease_ns = cv__max64(c.lease_ns, t->lease_ns_min);
     c.lease_ns = c.lease_ns * (c.beats + BEATS_MIN) / (2 * BEATS_MIN);
     c.lease_ns = cv__min64(c.lease_ns, t->lease_ns_max);
+    CV_ASSERT(c.lease_ns >= 1);
+    CV_ASSERT(c.beats >= BEATS_MIN);
     return c;
 }
 
 /* A claimant has nothing to lose yet, and takes what it has measured. */
 static int64_t widened(const struct pole *p, int64_t lease_ns)
 {
+    CV_ASSERT(lease_ns > p->lease_ns);
     const int64_t most_ns = pole_is_leading(p) ? 2 * p->lease_ns : p->tuning.lease_ns_max;
     return cv__min64(cv__min64(lease_ns, most_ns), p->tuning.lease_ns_max);
 }
@@ -260,6 +277,7 @@ bool cv__pole_tune_is_early(const struct pole *p, int64_t until_ns, int64_t now_
 
 void cv__pole_tune_established(struct pole *p, int64_t now_ns)
 {
+    CV_ASSERT(pole_is_leading(p));
     p->tuning.narrow_ns = p->tuning.is_auto ? now_ns + SECOND : 0;
 }
 
@@ -285,6 +303,7 @@ void cv__pole_tune_heard(struct pole *p, int64_t delay_ns_max)
 
 void cv__pole_tune_failed(struct pole *p)
 {
+    CV_ASSERT(p->lease_ns >= 1);
     if (p->tuning.is_auto) {
         const int64_t lease_ns = cv__min64(2 * p->lease_ns, p->tuning.lease_ns_max);
         set_times(p, lease_ns, cv__pole_tune_beat_ns(lease_ns, p->eta_ns));

@@ -1,5 +1,5 @@
-/* src/runtime/reach.h - how a process reaches the members of a cluster (net/cluster.h): which of them
- * it is, their addresses, and the frames of an election. For members and for guests. */
+/* src/runtime/reach.h - how a process reaches the members of a cluster (net/cluster.h): which of
+ * them it is, their addresses, and the frames of an election. For members and for guests. */
 #ifndef CV_RUNTIME_REACH_H
 #define CV_RUNTIME_REACH_H
 
