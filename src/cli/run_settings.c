@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/follow.h"
 #include "cli/inquiry.h"
+#include "core/duration.h"
 #include "runtime/backend.h"
 #include "runtime/election.h"
 #include "stores/store.h"
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #define LEASE_NS_DEFAULT (5 * NS_PER_S)
+#define GRACE_NS_SHORT (50 * NS_PER_MS)
 
 /* In the library 0 stands for the default, but a user who writes 0 does not mean that. */
 static bool lease_is_some(const struct cv_run_settings *s)
@@ -204,6 +206,17 @@ static bool complete_times(struct cv_run_settings *s, int64_t grant_ns)
     return true;
 }
 
+/* Few commands stop in less; where the address says the lease, nobody may have thought of that. */
+static void say_short_grace(const struct cv_run_settings *s)
+{
+    char lease[CV_DURATION_TEXT_BYTES], grace[CV_DURATION_TEXT_BYTES];
+    cv__complain(
+        "a lease of '%s' may be as short as %s, which leaves the command %s from SIGTERM to "
+        "SIGKILL; give it time by 'lease-min' in [options] of that file, or say --grace",
+        s->via, cv__duration_format(s->options.lease_ns, lease),
+        cv__duration_format(s->grace_ns, grace));
+}
+
 /* --lease, or else what the address says, or a default. */
 static bool complete_lease(struct cv_run_settings *s)
 {
@@ -234,10 +247,14 @@ int cv__run_complete(struct cv_run_settings *s)
         return EXIT_USAGE;
     }
     const int64_t lease_ns = s->options.lease_ns;
+    const bool has_grace = s->grace_ns >= 0;
     const struct cv_store_kind *kind = s->via != NULL ? cv__store_find(s->via) : NULL;
     const int64_t grant_ns = kind != NULL ? lease_ns / 100 * kind->grant_percent : lease_ns;
     if (!complete_times(s, grant_ns)) {
         return EXIT_USAGE;
+    }
+    if (!has_grace && kind == NULL && s->via != NULL && s->grace_ns < GRACE_NS_SHORT) {
+        say_short_grace(s);
     }
     s->options.log = cv__print_notice;
     const int code = s->via != NULL ? cv__backend_name(s->via, s->options.node, s->node, &error)

@@ -471,6 +471,16 @@ def requests_of_a_site_decide_who_leads_next():
     cluster.close()
 
 
+def run_says_that_a_short_lease_leaves_no_time_to_stop():
+    cluster = Cluster(3, options="profile = auto\n")
+    line = ["run", "e", "--via", f"peers:{cluster.file('a')}", "--node", "a", "--check"]
+    check("4ms", "leaves the command 4ms from SIGTERM to SIGKILL" in ask(*line, "--", "true"))
+    check("wanted", ask(*line, "--grace", "1ms", "--", "true") == "")
+    cluster.write("a", options="profile = auto\nlease-min = 2s\n")
+    check("long enough", ask(*line, "--", "true") == "")
+    cluster.close()
+
+
 def run_moves_the_command_to_another_member():
     cluster = Cluster(3, options="heartbeat = 100ms\ntimeout = 500ms\nlease = 1s\nround = 100ms\n"
                       "delta = 20ms\nsigma = 20ms\n")
@@ -520,6 +530,7 @@ TESTS = [
     reported_history_decides_who_leads_next,
     requests_of_a_site_decide_who_leads_next,
     run_moves_the_command_to_another_member,
+    run_says_that_a_short_lease_leaves_no_time_to_stop,
 ]
 
 
