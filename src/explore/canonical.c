@@ -19,7 +19,7 @@ static const struct explore_row rows[] = {
      explore_canonical_pole},
     {"lease", "lease=9t renew=3t retry=1t retry-max=2t timeout=3t poll=9t rest=11t",
      "lease=12t poll=12t rest=14t", 24, false, explore_canonical_lease},
-    {"anon", "eta=2t eps=6t sequencer-time=2t R=2", "eps=18t", 24, false, explore_canonical_anon},
+    {"anon", "eta=2t eps=8t sequencer-time=2t R=2", "eps=24t", 32, false, explore_canonical_anon},
     {"local", "delta=2t ep=2t sigma=0t expires=7t lock=8t", "delta=4t expires=10t lock=14t", 16,
      true, explore_canonical_local},
 };

@@ -126,6 +126,21 @@ static int set_judged(struct explore_model *model, const struct explore_setting 
     return CV_OK;
 }
 
+/* A late message is a disturbance. If each one may be late, nothing ever settles, and a search that
+ * judges nothing must not say that all is well. */
+static int check_settling(const struct explore_model *model, struct cv_errtext *reterr)
+{
+    const int64_t delta_ns = model->properties.setting.delta_ns;
+    if (!model->judges_liveness || delta_ns == 0 || model->delay_max_ns <= delta_ns) {
+        return CV_OK;
+    }
+    return cv__fail(reterr, CV_E_INVALID,
+                    "a message may take %lld ticks here, and %s settles only if it takes %.3g at "
+                    "most; use a smaller --delay or longer times (--option)",
+                    (long long)(model->delay_max_ns / model->tick_ns), model->protocol->name,
+                    (double)delta_ns / (double)model->tick_ns);
+}
+
 int explore_open(const struct explore_setting *setting, struct explore_model *model,
                  struct cv_errtext *reterr)
 {
@@ -145,5 +160,8 @@ int explore_open(const struct explore_setting *setting, struct explore_model *mo
     if (error == CV_OK) {
         error = set_judged(model, setting, reterr);
     }
-    return error == CV_OK ? explore_model_init(model, reterr) : error;
+    if (error == CV_OK) {
+        error = explore_model_init(model, reterr);
+    }
+    return error == CV_OK ? check_settling(model, reterr) : error;
 }

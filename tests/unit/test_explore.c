@@ -209,6 +209,13 @@ static void refuses_what_it_cannot_explore(void **unused)
     setting = small("bully");
     setting.option[setting.option_count++] = "heartbeat";
     assert_int_equal(explore_open(&setting, model, &why), CV_E_INVALID);
+    /* Each message would be a disturbance, so that nothing would be judged. */
+    setting = small("bully");
+    setting.judges_liveness = true;
+    setting.delay_max_ticks = 2;
+    assert_int_equal(explore_open(&setting, model, &why), CV_E_INVALID);
+    assert_non_null(strstr(why.text, "--delay"));
+    explore_model_fini(model);
     free(model);
 }
 
