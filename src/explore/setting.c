@@ -163,5 +163,8 @@ int explore_open(const struct explore_setting *setting, struct explore_model *mo
     if (error == CV_OK) {
         error = explore_model_init(model, reterr);
     }
-    return error == CV_OK ? check_settling(model, reterr) : error;
+    if (error == CV_OK && (error = check_settling(model, reterr)) != CV_OK) {
+        explore_model_fini(model);
+    }
+    return error;
 }

@@ -215,7 +215,6 @@ static void refuses_what_it_cannot_explore(void **unused)
     setting.delay_max_ticks = 2;
     assert_int_equal(explore_open(&setting, model, &why), CV_E_INVALID);
     assert_non_null(strstr(why.text, "--delay"));
-    explore_model_fini(model);
     free(model);
 }
 
