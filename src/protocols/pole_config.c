@@ -311,8 +311,8 @@ int cv__pole_configure(struct cv_config *config, struct cv_errtext *reterr)
     struct cv_scoring scoring;
     uint32_t place;
     int error = configure_times(config, reterr);
-    cv__config_derive(config, POLE_OPTION_FIRST, 4 * o[POLE_OPTION_ROUND]);
     if (error == CV_OK) {
+        cv__config_derive(config, POLE_OPTION_FIRST, 4 * o[POLE_OPTION_ROUND]);
         error = check_bounds(config, reterr);
     }
     if (error == CV_OK) {
