@@ -240,7 +240,9 @@ static void get_messages(const struct explore_model *model, const uint8_t *at, c
             memset(m, 0, model->message_bytes);
             get_words(at, at + length, (uint64_t *)m);
         }
-        was += i < was_count ? 1u + *was : 0;
+        if (i < was_count) {
+            was += 1u + *was;
+        }
         at += length;
     }
 }
