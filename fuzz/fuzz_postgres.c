@@ -94,6 +94,12 @@ int PQbackendPID(const PGconn *conn)
     return 17;
 }
 
+int PQserverVersion(const PGconn *conn)
+{
+    (void)conn;
+    return 150000;
+}
+
 int PQsetnonblocking(PGconn *conn, int arg)
 {
     (void)conn;
