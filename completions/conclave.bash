@@ -279,7 +279,7 @@ _conclave()
         ;;
     lab)
         if [[ $cur == -* ]]; then
-            words=$(_conclave_options "--plots --runs --random --live --json --tiny --help")
+            words=$(_conclave_options "--plots --runs --random --seed --live --json --tiny --help")
         elif [[ $prev == lab ]]; then
             words=$(_conclave_experiments)
         fi

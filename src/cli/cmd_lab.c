@@ -12,6 +12,7 @@ static const struct {
 } experiments[] = {
     {"anon", "election overhead over the size of rounds (fig. 3), and Eq. 1, of [Wiesmann07]",
      cv__lab_anon},
+    {"auto", "profile=auto of 'pole' against the fixed profiles in random networks", cv__lab_auto},
     {"classic", "messages and time of the five classical protocols, and their two leaders",
      cv__lab_classic},
     {"local", "election time, time to a new leader, trees of answers and messages of 'local'",
@@ -54,6 +55,12 @@ const struct cv_verb cv__verb_lab = {
         "met.\n"
         "             --live: ten real processes with that sequencer (snmp:HOST:PORT/COMMUNITY,\n"
         "             file:PATH) and multicast on the loopback interface; nothing is judged.\n"
+        "  auto       profile=auto of pole against the fixed profiles in random networks, from a\n"
+        "             LAN to round trips of 150 ms, lossy and busy ones among them: time from a\n"
+        "             leader's crash to the next, and changes of leader without a fault. Exit\n"
+        "             status 1 if auto is less steady than wan or, in a class of networks, slower "
+        "than\n"
+        "             the best fixed profile for it (in three of nine it is). Takes minutes.\n"
         "  classic [--json]\n"
         "             bully, bully-improved, bully-modified, ring and ring-modified: messages\n"
         "             and time to elect after the coordinator's crash in the best and worst\n"
@@ -67,13 +74,15 @@ const struct cv_verb cv__verb_lab = {
         "  pole       the evaluation of Becker, Junqueira and Serafini: who is elected by which\n"
         "             oracle in their deployments, the latency of requests at each site and the\n"
         "             time to recover, beside their figures. Exit status 1 if one differs.\n\n"
-        "Options of local and pole:\n"
+        "Options of auto, local and pole:\n"
         "  --plots DIR  draw SVG plots into an existing folder (needs gnuplot)\n"
         "  --runs N     local: runs for each case of a lost leader (default 1000), and ten\n"
         "               times as many elections for each number of processes;\n"
-        "               pole: runs of each case (default 5, at most 100)\n"
+        "               pole: runs of each case (default 5, at most 100);\n"
+        "               auto: runs in each network (default 1, at most 100)\n"
         "  --random N   pole: instead of the figures, how far each oracle is from the best\n"
-        "               possible leader in N random networks\n"
+        "               possible leader in N random networks; auto: so many (default 1000)\n"
+        "  --seed N     auto: the first network's; the others have the next ones (default 1)\n"
         "  --live       pole: instead of the figures, five real processes on an emulated "
         "wide-area\n"
         "               network: who is elected by which oracle. Needs the rights of root; "

@@ -26,6 +26,8 @@ static bool option_apply(int option, uint64_t runs_min, uint64_t runs_max, struc
         return cv__option_number("--runs", optarg, runs_min, runs_max, &o->run_count);
     case 'n':
         return cv__option_number("--random", optarg, 1, 1000000, &o->random_count);
+    case 's':
+        return cv__option_number("--seed", optarg, 1, UINT32_MAX, &o->seed);
     case 'l':
         o->live = optarg; /* NULL: it has none */
         o->is_live = true;
@@ -48,6 +50,7 @@ bool cv__lab_options_read(int argc, char **argv, const char *experiment, const c
         {"plots", required_argument, NULL, 'p'},  {"runs", required_argument, NULL, 'r'},
         {"json", no_argument, NULL, 'j'},         {"live", required_argument, NULL, 'l'},
         {"random", required_argument, NULL, 'n'}, {"tiny", no_argument, NULL, 't'},
+        {"seed", required_argument, NULL, 's'},
     };
     struct option longs[COUNT_OF(known) + 1] = {{0}};
     uint32_t count = 0;
@@ -123,6 +126,26 @@ static void progress_clear(void)
         progress.is_shown = false;
         (void)fprintf(stderr, "\r%*s\r", 40, "");
     }
+}
+
+cv_id cv__lab_leader(const struct sim_world *w)
+{
+    for (cv_id id = 1; id <= w->node_count; id++) {
+        if (sim_world_holds(w, id)) {
+            return id;
+        }
+    }
+    return CV_ID_NONE;
+}
+
+bool cv__lab_is_sound(const struct sim_world *w)
+{
+    for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
+        if ((w->scenario->promises & BIT(i)) != 0 && w->properties.broken[i].is_broken) {
+            return false;
+        }
+    }
+    return !w->is_over;
 }
 
 /* ---- Samples --------------------------------------------------------------------------------- */
@@ -451,4 +474,19 @@ bool cv__plot_close(FILE *script, const char *name)
                       status);
     }
     return status == 0;
+}
+
+bool cv__plot_draw(const char *folder, const char *name, const struct cv_table *table,
+                   const char *script_text)
+{
+    if (table->cell_count == 0) {
+        return true;
+    }
+    FILE *script = cv__plot_open(folder, name);
+    if (script == NULL) {
+        return false;
+    }
+    cv__plot_table(script, table);
+    (void)fputs(script_text, script);
+    return cv__plot_close(script, name);
 }

@@ -20,12 +20,18 @@ struct sim_scenario *cv__lab_scenario(const char *format, ...) CV_PRINTF(1, 2);
 struct sim_world *cv__lab_world(const struct sim_scenario *scenario, uint64_t seed,
                                 const struct sim_world_options *options);
 
+/* Who leads now: the first, if several do. CV_ID_NONE: nobody. */
+cv_id cv__lab_leader(const struct sim_world *world);
+/* Was every promise of the protocol kept so far? */
+bool cv__lab_is_sound(const struct sim_world *world);
+
 /* ---- Options --------------------------------------------------------------------------------- */
 
 /* What an experiment is asked for; zero or NULL: nothing is said about that. */
 struct cv_lab_options {
     uint64_t run_count;    /* --runs */
     uint64_t random_count; /* --random: so many random networks */
+    uint64_t seed;         /* --seed: of the first of them */
     const char *folder;    /* --plots: for plots */
     const char *live;      /* --live: the address of a sequencer, where one is needed */
     bool is_live, is_tiny, is_json;
@@ -132,10 +138,14 @@ FILE *cv__plot_open(const char *folder, const char *name);
 void cv__plot_table(FILE *script, const struct cv_table *table);
 /* Draws it. False and a message if gnuplot did not like the script or could not write. */
 bool cv__plot_close(FILE *script, const char *name);
+/* All of that for one table; nothing is drawn of one that has no rows. */
+bool cv__plot_draw(const char *folder, const char *name, const struct cv_table *table,
+                   const char *script_text);
 
 /* ---- The experiments ------------------------------------------------------------------------- */
 
 int cv__lab_anon(int argc, char **argv);
+int cv__lab_auto(int argc, char **argv);
 int cv__lab_classic(int argc, char **argv);
 int cv__lab_local(int argc, char **argv);
 int cv__lab_pole(int argc, char **argv);

@@ -26,16 +26,6 @@ static bool run_next(struct sim_world *w, int64_t until_ns)
     return true;
 }
 
-static bool is_sound(const struct sim_world *w)
-{
-    for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
-        if ((w->scenario->promises & BIT(i)) != 0 && w->properties.broken[i].is_broken) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool is_type(const struct sim_world *w, const struct cv_record *record, const char *name)
 {
     return strcmp(w->protocol->messages[record->what].name, name) == 0;
@@ -144,7 +134,7 @@ void cv__lab_measure_stable(const struct cv_lab_rounds *rounds, struct cv_lab_st
     }
     ret_stable->is_kept = sim_world_holds(w, ROOT) && root->held_token == token &&
                           ret_stable->election_ms.count >= rounds->round_count;
-    ret_stable->is_sound = is_sound(w);
+    ret_stable->is_sound = cv__lab_is_sound(w);
     sim_world_free(w);
     sim_scenario_free(scenario);
 }
@@ -270,7 +260,7 @@ struct cv_lab_recovery cv__lab_measure_loss(const struct cv_lab_loss *loss, uint
     }
     r.excluded_ms = o.excluded_ns < 0 ? -1 : ms(o.excluded_ns - o.fault_ns);
     r.gap_ms = ms(gap_ns);
-    r.is_sound = is_sound(w);
+    r.is_sound = cv__lab_is_sound(w);
     sim_world_free(w);
     sim_scenario_free(scenario);
     return r;

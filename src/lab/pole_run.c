@@ -65,26 +65,6 @@ static struct sim_scenario *scenario_of(const struct cv_lab_wan *wan, const char
                             100 * jitter, t.bytes, RUN_S);
 }
 
-static cv_id holder(const struct sim_world *w)
-{
-    for (cv_id id = 1; id <= w->node_count; id++) {
-        if (sim_world_holds(w, id)) {
-            return id;
-        }
-    }
-    return CV_ID_NONE;
-}
-
-static bool is_sound(const struct sim_world *w)
-{
-    for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
-        if ((w->scenario->promises & BIT(i)) != 0 && w->properties.broken[i].is_broken) {
-            return false;
-        }
-    }
-    return !w->is_over;
-}
-
 static void act(struct sim_world *w, enum sim_action_kind kind, cv_id node, cv_id other)
 {
     const struct sim_action action = {
@@ -98,7 +78,7 @@ static bool bring_to_lead(struct sim_service *s, struct sim_world *w, cv_id firs
 {
     for (uint32_t i = 0; i < 4 * w->node_count; i++) {
         sim_service_run(s, w->now_ns + ns(SETTLE_MS));
-        const cv_id leader = holder(w);
+        const cv_id leader = cv__lab_leader(w);
         if (leader == first) {
             return true;
         }
@@ -193,7 +173,7 @@ static void await_leader(struct sim_service *s, struct sim_world *w, cv_id first
             r = sim_service_recovery_at(s, i);
         }
     }
-    if (r != NULL && r->done_ns <= w->now_ns && holder(w) == r->leader) {
+    if (r != NULL && r->done_ns <= w->now_ns && cv__lab_leader(w) == r->leader) {
         o->leader = r->leader;
         o->elected_ms = ms(r->began_ns - crash_ns);
         o->recovery_ms = ms(r->done_ns - r->began_ns);
@@ -240,7 +220,7 @@ struct cv_lab_outcome cv__lab_pole_run(const struct cv_lab_setting *setting, uin
     sim_service_run(s, crash_ns);
     o.before_ms = metered(&m);
 
-    const bool is_still = holder(w) == wan->first;
+    const bool is_still = cv__lab_leader(w) == wan->first;
     await_leader(s, w, wan->first, &o);
     if (o.leader != CV_ID_NONE) {
         const int64_t from_ns = w->now_ns + 10 * NS_PER_S;
@@ -252,8 +232,8 @@ struct cv_lab_outcome cv__lab_pole_run(const struct cv_lab_setting *setting, uin
         o.mean_ms = metered(&m);
         measure_sites(s, wan, &o);
     }
-    o.is_sound =
-        has_led && is_still && o.leader != CV_ID_NONE && holder(w) == o.leader && is_sound(w);
+    o.is_sound = has_led && is_still && o.leader != CV_ID_NONE && cv__lab_leader(w) == o.leader &&
+                 cv__lab_is_sound(w);
     sim_service_free(s);
     sim_world_free(w);
     sim_scenario_free(scenario);
@@ -301,7 +281,7 @@ static void watch_handover(struct sim_service *s, struct sim_world *w, struct mo
     h->after = h->before;
     while (w->now_ns < end_ns) {
         sim_service_run(s, w->now_ns + NS_PER_MS);
-        const cv_id leader = holder(w);
+        const cv_id leader = cv__lab_leader(w);
         gone_ns += leader == CV_ID_NONE ? NS_PER_MS : 0;
         if (leader != CV_ID_NONE && leader != h->after) {
             h->after = leader;
@@ -336,7 +316,7 @@ struct cv_lab_handover cv__lab_pole_resign(const struct cv_lab_wan *wan, uint32_
     const bool has_led = bring_to_lead(s, w, wan->first, /* goes_round= */ false);
     CV_ASSERT(w->now_ns < MOVE_NS);
     sim_service_run(s, MOVE_NS);
-    struct cv_lab_handover h = {.before = holder(w), .handed_ms = NAN};
+    struct cv_lab_handover h = {.before = cv__lab_leader(w), .handed_ms = NAN};
     for (uint32_t i = 1; i <= wan->site_count; i++) {
         sim_service_set_rate(s, i, i == site ? CV_LAB_RATE : 0);
     }
@@ -344,7 +324,7 @@ struct cv_lab_handover cv__lab_pole_resign(const struct cv_lab_wan *wan, uint32_
     h.before_ms = moved_mean(&m, 0);
     h.moved_ms = moved_mean(&m, 1);
     h.after_ms = moved_mean(&m, 2);
-    h.is_sound = has_led && h.before == wan->first && is_sound(w);
+    h.is_sound = has_led && h.before == wan->first && cv__lab_is_sound(w);
     sim_service_free(s);
     sim_world_free(w);
     sim_scenario_free(scenario);
@@ -418,7 +398,7 @@ cv_id cv__lab_pole_elect(const struct cv_lab_wan *wan, const char *oracle, uint6
     const bool has_led = bring_to_lead(s, w, wan->first, /* goes_round= */ false);
     act(w, SIM_ACTION_CRASH, wan->first, CV_ID_NONE);
     sim_service_run(s, w->now_ns + ns(SETTLE_MS));
-    const cv_id leader = has_led && is_sound(w) ? holder(w) : CV_ID_NONE;
+    const cv_id leader = has_led && cv__lab_is_sound(w) ? cv__lab_leader(w) : CV_ID_NONE;
     if (ret_candidates != NULL) {
         measure_candidates(s, w, wan, seed, ret_candidates);
     }

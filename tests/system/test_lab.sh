@@ -80,6 +80,24 @@ best = {row["oracle"]: row["times"] for row in random["random"] if row["measure"
 assert min(best, key=best.get) == "recovery" and best["recovery"] < 1.01, best
 PYTHON
 
+# ---- auto -----------------------------------------------------------------------------------------
+
+"$CONCLAVE" lab auto --tiny >"$work/auto" || { cat "$work/auto"; fail "lab auto: $?"; }
+[ "$(grep -c '^agrees' "$work/auto")" -eq 3 ] || fail "lab auto: not three claims are judged of few networks"
+"$CONCLAVE" lab auto --tiny >"$work/again"
+cmp -s "$work/auto" "$work/again" || fail "lab auto says something else the second time"
+"$CONCLAVE" lab auto --random 2 --seed 3 --runs 2 --json >"$work/json" || fail "lab auto --json: exit status $?"
+python3 - "$work/json" <<'PYTHON' || fail "lab auto --json"
+import json, sys
+lab = json.load(open(sys.argv[1], encoding="utf-8"))
+assert lab["experiment"] == "auto" and lab["ok"] is True, lab["claims"]
+every = {row["profile"]: row for row in lab["classes"] if row["network"] == "all"}
+assert list(every) == ["loopback", "lan", "wan", "auto"], every
+assert all(row["runs"] == 4 for row in every.values()), "two runs in each of two networks"
+assert every["auto"]["changes"] == 0 and every["auto"]["leaderless"] == 0, every
+assert 5 < every["auto"]["mean_ms"] < every["wan"]["mean_ms"], every
+PYTHON
+
 # ---- pole, with real processes --------------------------------------------------------------------
 
 status=0
@@ -122,6 +140,12 @@ if command -v gnuplot >/dev/null; then
     for plot in "$work"/three/*.svg; do
         grep -q '</svg>' "$plot" && grep -q '<path' "$plot" || fail "$plot is no plot"
     done
+    mkdir "$work/four"
+    "$CONCLAVE" lab auto --random 2 --plots "$work/four" >/dev/null || fail "lab auto --plots"
+    [ "$(ls "$work/four" | wc -l)" -eq 2 ] || fail "not two plots of auto"
+    for plot in "$work"/four/*.svg; do
+        grep -q '</svg>' "$plot" && grep -q '<path' "$plot" || fail "$plot is no plot"
+    done
     status=0
     "$CONCLAVE" lab local --tiny --plots "$work/missing" >/dev/null 2>&1 || status=$?
     [ "$status" -eq 2 ] || fail "a folder that is not there: exit status $status"
@@ -144,7 +168,7 @@ status=0
 
 # ---- wrong use ------------------------------------------------------------------------------------
 
-for wrong in "pole --random 0" "pole --runs 101" "pole --what" "pole more" "local --runs 0" "local --runs x" "local --what" "local more" "nothing"; do
+for wrong in "auto --random 0" "auto --seed 0" "auto more" "pole --seed 1" "pole --random 0" "pole --runs 101" "pole --what" "pole more" "local --runs 0" "local --runs x" "local --what" "local more" "nothing"; do
     status=0
     # Word splitting is meant.
     "$CONCLAVE" lab $wrong >/dev/null 2>"$work/words" || status=$?
