@@ -24,6 +24,10 @@ SUPERVISE, PHOENIX, CONCLAVE = sys.argv[1:4]
 WAIT_S = 30
 WORK = tempfile.mkdtemp(prefix="conclave-test-")
 os.environ["XDG_RUNTIME_DIR"] = WORK
+# What a shell starts in the background ignores these two, and a supervisor leaves an ignored signal ignored.
+for number in (signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 
 TREE = """#!/bin/sh
 # DEPTH FILE: ignores SIGTERM, starts one like itself as an orphan with its own session, and steps.
