@@ -24,8 +24,8 @@ SUPERVISE, PHOENIX, CONCLAVE = sys.argv[1:4]
 WAIT_S = 30
 WORK = tempfile.mkdtemp(prefix="conclave-test-")
 os.environ["XDG_RUNTIME_DIR"] = WORK
-# What a shell starts in the background ignores these two, and a supervisor leaves an ignored signal ignored.
-for number in (signal.SIGINT, signal.SIGQUIT):
+# What nohup or a shell's background starts ignores some of these, and a supervisor leaves an ignored signal ignored.
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, signal.SIG_DFL)
 
