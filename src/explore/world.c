@@ -491,7 +491,9 @@ void explore_world_recover(struct explore_model *model, uint32_t node)
     if (n->life > 1 && model->witness_ns > 0) {
         n->certain_ns = explore_now_ns(node) + model->witness_ns;
     }
-    cv__properties_start(&model->properties, node + 1, /* remembers= */ true);
+    /* As in the simulator: of a number from a sequencer, only what was saved is remembered. */
+    const bool remembers = n->disk_count > 0 || model->protocol->sequence_ns == NULL;
+    cv__properties_start(&model->properties, node + 1, remembers);
     cv_core_init(model->protocol, n->core, &model->config[node]);
     cv__node_init(&n->host, CV_EFFECTS_MAX, /* waiting_capacity= */ 0);
     uint64_t persisted[CV_PERSIST_WORDS_MAX];

@@ -197,6 +197,16 @@ static void says_not_exhausted_at_a_bound(void **unused)
     free(model);
 }
 
+/* The order of leaders is promised to one process, not to the next one that has saved nothing. */
+static void a_process_that_saved_nothing_begins_anew(void **unused)
+{
+    (void)unused;
+    struct explore_setting setting = small("anon");
+    setting.budget[EXPLORE_CRASH] = setting.budget[EXPLORE_RECOVER] = 1;
+    setting.budget[EXPLORE_LOSS] = 1;
+    assert_in_range(exhaust(&setting), 1000, 10000000);
+}
+
 static void refuses_what_it_cannot_explore(void **unused)
 {
     (void)unused;
@@ -521,6 +531,7 @@ int main(void)
         cmocka_unit_test(exhausts_lease_with_two_contenders),
         cmocka_unit_test(exhausts_anon_with_two_processes),
         cmocka_unit_test(says_not_exhausted_at_a_bound),
+        cmocka_unit_test(a_process_that_saved_nothing_begins_anew),
         cmocka_unit_test(refuses_what_it_cannot_explore),
         cmocka_unit_test(a_budget_that_is_not_spent_changes_nothing),
         cmocka_unit_test(a_witness_is_heard_and_breaks_nothing),
