@@ -262,7 +262,7 @@ refuses '--trace is for one run' sim --trace t good.scn good.scn
 refuses '--json goes with neither' sim --json --timeline good.scn
 refuses '--json goes with neither' sim --json --shrink wrong.scn
 refuses '--timeline draws one run' sim --timeline --runs 2 good.scn
-refuses "unknown experiment 'modern'; known: anon, classic, local, pole" lab modern
+refuses "unknown experiment 'modern'; known: anon, auto, classic, local, pole" lab modern
 refuses "lab anon takes options only, not 'x'" lab anon x
 refuses "lab classic takes options only, not 'x'" lab classic x
 
