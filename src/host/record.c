@@ -41,7 +41,7 @@ bool cv__store_record_serve(struct cv_store_record *r, const struct cv_store_que
     if (wants && is_holder) {
         r->lease_ns = q->lease_ns;
         r->until_ns = cv__max64(r->until_ns, local_ns + q->lease_ns); /* never less than before */
-        CV_ASSERT(r->token > 0); /* who holds it was granted it */
+        CV_ASSERT(r->token > 0); /* whoever holds it was granted it */
         ret_answer->verdict = CV_STORE_GRANTED;
         ret_answer->token = r->token;
         ret_answer->duration_ns = q->lease_ns;
