@@ -6,10 +6,12 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/inquiry.h"
+#include "cli/peers.h"
 #include "core/duration.h"
 #include "core/errors.h"
 #include "os/clock.h"
 #include "os/loop.h"
+#include "os/schedule.h"
 #include "runtime/place.h"
 
 #include <conclave/conclave.h>
@@ -29,6 +31,7 @@ enum finding { FINE, WARNING, WRONG };
 
 struct doctor {
     const char *via;
+    const char *file; /* of a cluster of peers */
     int64_t lease_ns;
     bool is_json;
     struct cv_json json;
@@ -305,23 +308,75 @@ static void check_store(struct doctor *d, const struct cv_store_kind *kind, cons
     free(p);
 }
 
+/* ---- The members of a cluster ---------------------------------------------------------------- */
+
+/* In the file. */
+static void tell_mistake(void *user, uint32_t line, const char *text)
+{
+    struct doctor *d = user;
+    char what[2 * CV_ERRTEXT_BYTES];
+    if (line > 0) {
+        (void)snprintf(what, sizeof what, "%s:%u: %s", d->file, line, text);
+    } else {
+        (void)snprintf(what, sizeof what, "%s: %s", d->file, text);
+    }
+    tell(d, WRONG, "cluster", what, NULL);
+}
+
+/* On this host. */
+static void tell_missing(void *user, uint32_t line, const char *text)
+{
+    (void)line;
+    tell(user, WRONG, "cluster", text, NULL);
+}
+
+static void check_peers(struct doctor *d, const char *address)
+{
+    static struct cv_cluster cluster; /* some kilobytes */
+    d->file = strchr(address, ':') + 1;
+    char what[CV_ERRTEXT_BYTES + 80];
+    struct cv_errtext why;
+    if (cv__cluster_check(d->file, &cluster, tell_mistake, d) > 0 ||
+        cv__peers_check_host(&cluster, tell_missing, d) > 0) {
+        return;
+    }
+    tell(d, FINE, "cluster", cv__peers_describe(&cluster, what), NULL);
+    const int64_t floor_ns = cv__peers_lease_floor_ns(&cluster, &why);
+    char floor[CV_DURATION_TEXT_BYTES];
+    const bool is_usual = floor_ns == CV_LEASE_FLOOR_NS_USUAL;
+    (void)snprintf(what, sizeof what, "a busy machine keeps leases of %s or more: %s",
+                   cv__duration_format(floor_ns, floor), why.text);
+    tell(d, is_usual ? WARNING : FINE, "scheduling", what,
+         is_usual ? "permit real-time scheduling (LimitRTPRIO=10 in the unit), or keep to longer "
+                    "leases"
+                  : NULL);
+    (void)snprintf(what, sizeof what, "'conclave members %s ELECTION' asks those that run",
+                   d->file);
+    tell(d, FINE, "members", what, NULL);
+}
+
 /* ---- The command line ------------------------------------------------------------------------ */
 
 static int examine(struct doctor *d)
 {
-    char *address;
-    const struct cv_store_kind *kind = cv__inquiry_kind(d->via, &address);
-    if (kind == NULL) {
+    char *address = NULL;
+    const char *peers = cv__peers_is(cv__via(d->via)) ? cv__via(d->via) : NULL;
+    const struct cv_store_kind *kind = peers != NULL ? NULL : cv__inquiry_kind(d->via, &address);
+    if (kind == NULL && peers == NULL) {
         return EXIT_USAGE;
     }
-    d->lease_ns = cv__max64(d->lease_ns, kind->lease_ns_min);
     d->json.out = stdout;
     if (d->is_json) {
         cv__json_open(&d->json, NULL, '[');
     }
     check_clock(d);
-    check_folder(d);
-    check_store(d, kind, address);
+    if (peers != NULL) {
+        check_peers(d, peers);
+    } else {
+        d->lease_ns = cv__max64(d->lease_ns, kind->lease_ns_min);
+        check_folder(d);
+        check_store(d, kind, address);
+    }
     if (d->is_json) {
         cv__json_close(&d->json, ']');
         (void)printf("\n");
@@ -370,7 +425,8 @@ const struct cv_verb cv__verb_doctor = {
         "it be reached, was it prepared for this version, may this user write, and does it "
         "answer\n"
         "soon enough for the lease. It takes part in an election of its own for a moment, and\n"
-        "removes it.\n\n"
+        "removes it. For peers:FILE it checks the file, its keys, the state folder, the addresses\n"
+        "and whether real-time scheduling is permitted.\n\n"
         "  --via ADDRESS  where elections are held; default: CONCLAVE_VIA, or a file of this "
         "user\n"
         "  --lease TIME   as for 'conclave run'; default 5s\n"

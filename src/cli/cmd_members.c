@@ -4,13 +4,9 @@
 #include "cli/cli.h"
 #include "cli/peers.h"
 #include "net/cluster.h"
-#include "net/key.h"
-#include "runtime/reach.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <string.h>
-#include <unistd.h>
 
 static void say(void *user, uint32_t line, const char *text)
 {
@@ -22,43 +18,17 @@ static void say(void *user, uint32_t line, const char *text)
     }
 }
 
-/* A key that this user may not read, or that others may, would be found out at the start only. */
-static bool key_is_fine(const char *path)
+static void complain(void *user, uint32_t line, const char *text)
 {
-    struct cv_key key;
-    struct cv_errtext why;
-    if (cv__key_read(path, &key, &why) != CV_OK) {
-        cv__complain("%s", why.text);
-        return false;
-    }
-    cv__key_forget(&key);
-    return true;
-}
-
-/* What the file names on this host. */
-static bool surroundings_are_fine(const struct cv_cluster *cluster)
-{
-    bool is_fine = key_is_fine(cluster->key);
-    if (cluster->next_key[0] != '\0') {
-        is_fine = key_is_fine(cluster->next_key) && is_fine;
-    }
-    if (access(cluster->state, W_OK | X_OK) != 0) {
-        cv__complain("the state folder '%s' cannot be used: %s", cluster->state, strerror(errno));
-        is_fine = false;
-    }
-    struct cv_udp_address address[CV_CLUSTER_MEMBERS_MAX];
-    struct cv_errtext why;
-    if (cv__reach_addresses(cluster, /* self= */ 1, address, &why) != CV_OK) {
-        cv__complain("%s", why.text);
-        is_fine = false;
-    }
-    return is_fine;
+    (void)user;
+    (void)line; /* it is not in the file */
+    cv__complain("%s", text);
 }
 
 static void print_text(const struct cv_cluster *c)
 {
-    cv__print(stdout, "cluster %s, generation %u, protocol %s, %u members\n", c->name,
-              c->generation, c->protocol->name, c->member_count);
+    char text[CV_ERRTEXT_BYTES];
+    cv__print(stdout, "%s\n", cv__peers_describe(c, text));
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct cv_cluster_member *m = &c->member[i];
         const bool is_ipv6 = strchr(m->host, ':') != NULL;
@@ -119,7 +89,7 @@ static int run(int argc, char **argv)
     if (cv__cluster_check(argv[optind], &cluster, say, argv[optind]) > 0) {
         return EXIT_CANNOT;
     }
-    if (is_check && !surroundings_are_fine(&cluster)) {
+    if (is_check && cv__peers_check_host(&cluster, complain, NULL) > 0) {
         return EXIT_CANNOT;
     }
     if (argc - optind == 2) {

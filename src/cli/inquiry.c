@@ -47,7 +47,7 @@ static void on_closed(void *user)
     (void)user; /* the loop ends when nothing is left */
 }
 
-/* An address that is known but keeps no record, or one that is not known at all. */
+/* An address that is known but is no store, or one that is not known at all. */
 static void fail_storeless(const char *address, struct cv_errtext *reterr)
 {
     const struct cv_backend_kind *kind;
@@ -55,10 +55,9 @@ static void fail_storeless(const char *address, struct cv_errtext *reterr)
     const int code =
         cv__backend_find(address, /* accepts_two_leaders= */ true, &kind, &contract, reterr);
     if (code == CV_OK) {
-        (void)cv__fail(
-            reterr, CV_E_INVALID,
-            "'%.*s' keeps no record that could be read; 'conclave watch' shows who leads",
-            (int)strcspn(address, "?"), address);
+        (void)cv__fail(reterr, CV_E_INVALID,
+                       "'%.*s' is no store, and this needs one; 'conclave watch' shows who leads",
+                       (int)strcspn(address, "?"), address);
     }
 }
 

@@ -5,7 +5,6 @@
 #include "base/json.h"
 #include "core/duration.h"
 #include "os/clock.h"
-#include "os/schedule.h"
 #include "runtime/guest.h"
 #include "runtime/peers.h"
 #include "runtime/peers_trail.h"
@@ -519,19 +518,6 @@ int cv__peers_history(const char *address, const char *node, const char *electio
 
 /* ---- explain --------------------------------------------------------------------------------- */
 
-/* The shortest lease that is kept on this machine when it is busy; *ret_why says why. */
-static int64_t lease_floor_ns(const struct cv_cluster *c, struct cv_errtext *ret_why)
-{
-    if (!c->is_realtime) {
-        (void)snprintf(ret_why->text, sizeof ret_why->text, "realtime = no");
-    } else if (cv__schedule_may_be_realtime(ret_why) == CV_OK) {
-        (void)snprintf(ret_why->text, sizeof ret_why->text,
-                       "real-time scheduling is permitted here");
-        return CV_LEASE_FLOOR_NS_REALTIME;
-    }
-    return CV_LEASE_FLOOR_NS_USUAL;
-}
-
 static void explain_json(const struct cv_cluster *c, bool is_exclusive, int64_t lease_ns)
 {
     struct cv_json json = {.out = stdout};
@@ -547,7 +533,7 @@ static void explain_json(const struct cv_cluster *c, bool is_exclusive, int64_t 
         cv__json_null(&json, "lease_s");
     }
     struct cv_errtext why;
-    cv__json_seconds(&json, "lease_floor_s", lease_floor_ns(c, &why));
+    cv__json_seconds(&json, "lease_floor_s", cv__peers_lease_floor_ns(c, &why));
     cv__json_seconds(&json, "crash_takeover_max_s", c->protocol->settle_ns(&c->config));
     cv__json_double(&json, "drift_tolerated_ppm", (double)c->config.drift_ppb / 1e3);
     cv__json_close(&json, '}');
@@ -577,14 +563,14 @@ static void explain_text(const struct cv_cluster *c, bool is_exclusive, int64_t 
     (void)printf("  %-46s %s\n", "two leaders at once",
                  is_exclusive ? "never, whatever is lost, slow, stopped or killed" : "possible");
     if (is_exclusive) {
-        (void)printf("  %-46s %u of %u, which %u may fail of\n", "members that must be connected",
-                     needed, c->member_count, c->member_count - needed);
+        (void)printf("  %-46s %u of %u: %u may fail\n", "members that must be connected", needed,
+                     c->member_count, c->member_count - needed);
         (void)printf("  %-46s %g ppm for each clock\n", "drift that is safe",
                      (double)c->config.drift_ppb / 1e3);
     }
     if (lease_ns != 0) {
         struct cv_errtext why;
-        const int64_t floor_ns = lease_floor_ns(c, &why);
+        const int64_t floor_ns = cv__peers_lease_floor_ns(c, &why);
         print_lease(c, lease_ns);
         (void)printf("  %-46s %s: %s\n", "shortest lease that a busy machine keeps",
                      cv__duration_format(floor_ns, text), why.text);

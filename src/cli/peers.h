@@ -2,6 +2,7 @@
 #ifndef CV_CLI_PEERS_H
 #define CV_CLI_PEERS_H
 
+#include "net/cluster.h"
 #include "stores/store.h"
 
 /* Is it an address of peers? NULL is not. */
@@ -27,6 +28,16 @@ int cv__peers_history(const char *address, const char *node, const char *electio
 
 /* `conclave explain`: what the file promises; asks nobody. */
 int cv__peers_explain(const char *address, bool is_json);
+
+/* `conclave members FILE --check` and `doctor`: does this host have what the file names, the keys,
+ * the state folder and the addresses? Returns the number of mistakes. */
+uint32_t cv__peers_check_host(const struct cv_cluster *cluster, cv_cluster_say *say, void *user);
+
+/* One line: "cluster orders, generation 1, protocol pole, 3 members". */
+const char *cv__peers_describe(const struct cv_cluster *cluster, char buffer[CV_ERRTEXT_BYTES]);
+
+/* The shortest lease that is kept on this machine when it is busy; *ret_why says why. */
+int64_t cv__peers_lease_floor_ns(const struct cv_cluster *cluster, struct cv_errtext *ret_why);
 
 /* `conclave members FILE NAME`: the table of who hears whom. */
 int cv__peers_table(const char *path, const char *election, bool is_json);

@@ -167,7 +167,7 @@ def what_could_make_two_leaders_does_not_start():
     cluster = Cluster(3)
     cluster.start()
     leader, token = cluster.agree()
-    refuse_to_start(cluster, "a", "is in use: another process of this member runs")
+    refuse_to_start(cluster, "a", "is in use: this member runs already")
     down = cluster.others(leader)[0]
     cluster.end(down)
     state = cluster.folder / f"state-{down}" / f"test.{down}.state"
@@ -379,6 +379,11 @@ def lease_floor_depends_on_real_time_scheduling():
     file = pathlib.Path(cluster.file("a"))
     file.write_text(file.read_text().replace("[cluster]\n", "[cluster]\nrealtime = no\n"))
     check("not asked for", floor() == 0.1 and "100ms: realtime = no" in ask("explain", via))
+    doctor = lambda status=0: {c["check"]: c for c in json.loads(ask("doctor", "--via", via, "--json", status=status))}
+    found = doctor()
+    check(f"doctor: {found}", found["cluster"]["finding"] == "ok" and found["scheduling"]["finding"] == "warning")
+    (cluster.folder / "key").chmod(0o644)
+    check("doctor looks at the key", "everybody may use the key file" in doctor(status=1)["cluster"]["what"])
     cluster.close()
 
 

@@ -182,7 +182,7 @@ group='multicast:239.1.1.1:7000'
 fails 2 "'$group' does not promise at-most-one-leader: .*; 'conclave elect' takes part" \
     run x --via "$group?insecure" -- true
 for verb in status history resign; do
-    fails 2 "'$group' keeps no record that could be read; 'conclave watch' shows" \
+    fails 2 "'$group' is no store, and this needs one; 'conclave watch' shows" \
         $verb x --via "$group?insecure"
 done
 fails 2 "'$group' has no lease" elect x --via "$group?insecure" --lease 2s
@@ -337,7 +337,7 @@ fails 2 '\-\-retry takes a whole number' run x --every 1d --retry often -- true
 fails 2 'leave out --retry' run x --every 1d --at-most-once --retry 1 -- true
 fails 2 'zone needs --every' run x --zone UTC -- true
 fails 2 'at-most-once needs --every' run x --at-most-once -- true
-fails 2 'keeps no record' run x --every 1d --via 'multicast:239.1.2.3:4567?insecure=yes' -- true
+fails 2 'is no store' run x --every 1d --via 'multicast:239.1.2.3:4567?insecure=yes' -- true
 run 0 run job --every 1d --zone Europe/Berlin --node one -- sh -c 'echo "${TZ-none}" >>jobs'
 run 0 run job --every 1d --zone Europe/Berlin -- sh -c 'echo twice >>jobs'
 check 'a job is run once, and the command has its own zone' [ "$(cat jobs)" = "${TZ-none}" ]
