@@ -1,15 +1,18 @@
 /* bench/bench_handover.c - how soon the next one leads: after a resignation, and after a death.
  *
- * Usage: bench_handover [--tiny] (or, by itself, --lead ADDRESS). Two contenders in one process;
- * the leader calls cv_resign(), and the time counts until cv_is_leader() of the other is true. The
- * unit is one round trip to the same store in the same run (round_trip.h): the record changes twice
- * in a hand-over, so that two writes, and the notification between them, are the least there can
- * be. `rested` is that write after a pause as long as the one before each hand-over: what has slept
- * takes longer. Servers are asked twice: on the loopback interface, where nothing but their own
- * work takes time, and behind a network (a proxy) on which answers take NETWORK_MS, as a round trip
- * there does. On SQLite besides: a leader in a process of its own is killed with -9, until the
- * other one leads. The servers are those of tools/with-servers; without it, SQLite only. Tiny: the
- * same in miniature, to see that it still works; its figures mean nothing. */
+ * Usage: bench_handover [--tiny] [--store SCHEME] (or, by itself, --lead ADDRESS). With a store:
+ * only its hand-overs on this machine, to compare two versions in turn. Tiny: the same in
+ * miniature, to see that it still works; its figures mean nothing.
+ *
+ * Two contenders in one process; the leader calls cv_resign(), and the time counts until
+ * cv_is_leader() of the other is true. The unit is one round trip to the same store in the same run
+ * (round_trip.h): the record changes twice in a hand-over, so that two writes, and the notification
+ * between them, are the least there can be, unless the second is made in advance. `rested` is that
+ * write after a pause as long as the one before each hand-over: what has slept takes longer.
+ * Servers are asked twice: on the loopback interface, where nothing but their own work takes time,
+ * and behind a network (a proxy) on which answers take NETWORK_MS, as a round trip there does. On
+ * SQLite besides: a leader in a process of its own is killed with -9, until the other one leads.
+ * The servers are those of tools/with-servers; without it, SQLite only. */
 #include "figures.h"
 #include "round_trip.h"
 #include "stores/proxy.h"
@@ -32,6 +35,16 @@
 static int handovers = 20, takeovers = 40, trips = 40;
 static char folder[] = "/tmp/conclave-bench-XXXXXX";
 static char own_path[4096];
+
+/* Of bench/stamps.c, if that is preloaded. */
+__attribute__((weak)) void bench_stamp(const char *what);
+
+static void stamp(const char *what)
+{
+    if (bench_stamp != NULL) {
+        bench_stamp(what);
+    }
+}
 
 static void die(const char *what, const char *why)
 {
@@ -169,9 +182,11 @@ static void bench_handover(const char *scheme, const char *address, int network_
     for (int i = -1; i < handovers; i++) { /* one to warm up */
         await_following(one[1 - leader], is_tiny);
         const int64_t begin_ns = figures_now_ns();
+        stamp("resign");
         cv_resign(one[leader], NULL);
         leader = 1 - leader;
         const int64_t end_ns = await_leading(one[leader]);
+        stamp("leads");
         ms[i < 0 ? 0 : i] = (double)(end_ns - begin_ns) / 1e6;
     }
     cv_close(one[0]);
@@ -321,6 +336,7 @@ int main(int argc, char **argv)
         lead(argv[2]);
     }
     const bool is_tiny = argc > 1 && strcmp(argv[1], "--tiny") == 0;
+    const char *only = argc > 2 && strcmp(argv[argc - 2], "--store") == 0 ? argv[argc - 1] : NULL;
     if (is_tiny) {
         handovers = takeovers = trips = 2;
     }
@@ -335,12 +351,18 @@ int main(int argc, char **argv)
     (void)printf("# bench=handover version=%s cc=%s clock=real%s\n", cv_version(), __VERSION__,
                  is_tiny ? " tiny" : "");
     (void)fflush(stdout);
-    bench_takeover(address, is_tiny);
-    bench_handover("sqlite", address, /* network_ms= */ 0, is_tiny);
+    if (only == NULL) {
+        bench_takeover(address, is_tiny);
+    }
+    if (only == NULL || strcmp(only, "sqlite") == 0) {
+        bench_handover("sqlite", address, /* network_ms= */ 0, is_tiny);
+    }
     for (size_t i = 0; i < sizeof servers / sizeof servers[0]; i++) {
         const char *at = getenv(servers[i][1]);
-        if (at != NULL) {
+        if (at != NULL && only == NULL) {
             bench_server(servers[i][0], at, is_tiny);
+        } else if (at != NULL && strcmp(only, servers[i][0]) == 0) {
+            bench_handover(servers[i][0], at, /* network_ms= */ 0, is_tiny);
         }
     }
     (void)snprintf(command, sizeof command, "rm -r %s", folder);
