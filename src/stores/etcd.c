@@ -29,11 +29,13 @@
  * and nobody waits for an heir that is not there. A resign request is a key under the holder's
  * lease, meant for one token.
  *
- * A hand-over takes two round trips and a notification. Whoever is next in the queue knows that it
- * is, and keeps a holding lease ready. When it hears that the holder's key was deleted, it puts its
- * own key under that lease, and needs no look: the keys before its own can only become fewer, the
- * last of them is gone, and the put tells whether its own was there all the time. What is left of
- * that lease is shorter than what was asked for, so the grant is renewed at once.
+ * A hand-over takes one round trip and a notification. Whoever is next in the queue knows that it
+ * is, and has put its key under a holding lease in advance (etcd_ready.c): it leads when it hears
+ * that the holder's key was deleted. If that is not proved, say because the stream of events broke
+ * off meanwhile, it puts its key under the holding lease now, and needs no look: the keys before
+ * its own can only become fewer, the last of them is gone, and the put tells whether its own was
+ * there all the time. What is left of that lease is shorter than what was asked for, so the grant
+ * is renewed at once.
  *
  * Keys below the prefix that are not of this shape, or under no lease, are not ours and are passed
  * over: they hold nothing and are never deleted.
@@ -74,7 +76,9 @@ static void calls_cancel(struct cv_store *store)
 static int64_t own_until_ns(const struct cv_store *store)
 {
     CV_ASSERT(store->look.own.is_there);
-    return cv__etcd_until_ns(&store->election, store->look.own.lease);
+    return store->ready.lease != 0 && store->look.own.lease == store->ready.lease
+               ? store->ready.until_ns
+               : cv__etcd_until_ns(&store->election, store->look.own.lease);
 }
 
 static bool own_is_first(const struct cv_store *store)
@@ -91,8 +95,7 @@ static bool is_long_enough(const struct cv_store *store, int64_t until_ns)
     return until_ns - store->work_begin_ns >= whole_ns / 2;
 }
 
-/* Prints a put of our key, which tells what was there. One that is there keeps its revision. */
-static void body_put(const struct cv_store *store, int64_t lease_id, struct cv_etcd_body *body)
+void cv__etcd_body_put(const struct cv_store *store, int64_t lease_id, struct cv_etcd_body *body)
 {
     struct cv_text64 key64, value64;
     char value[CV_VALUE_BYTES];
@@ -159,7 +162,7 @@ static void on_hold(void *user, enum cv_etcd_outcome outcome, const char *error)
         store->since_wall_ns = cv__clock_wall_ns();
     }
     store->hold_id = cv__etcd_hold_id(&store->election);
-    body_put(store, store->hold_id, &body);
+    cv__etcd_body_put(store, store->hold_id, &body);
     cv__etcd_ask(store, CV_ETCD_WRITE, 1, &body, on_moved);
 }
 
@@ -168,6 +171,7 @@ static void attempt_lose(struct cv_store *store)
 {
     store->is_lost = true;
     store->election.has_key = false;
+    cv__etcd_ready_end(store);
     (void)uv_timer_stop(&store->lapse);
     cv__etcd_lease_leave(&store->election);
     cv__etcd_watch(&store->election, CV_ETCD_NOTHING, NULL, 0);
@@ -259,6 +263,7 @@ static void answer_waiting(struct cv_store *store)
 {
     if (is_next(store)) {
         cv__etcd_hold_keep(&store->election);
+        cv__etcd_ready_make(store);
     }
     cv__etcd_answer_plain(store);
 }
@@ -322,6 +327,7 @@ static void acquire_evaluate(struct cv_store *store)
     } else if (store->token == 0 && (!is_own || !cv__etcd_lease_is_there(&store->election))) {
         acquire_ensure(store); /* lease or key were lost while we waited: queue again */
     } else if (!own_is_first(store) && own->lease != cv__etcd_lease_id(&store->election) &&
+               own->lease != store->ready.lease && own->lease != store->ready.asked_id &&
                store->token == 0) {
         acquire_ensure(store); /* it was put under a holding lease in vain, which will run out */
     } else if (!own_is_first(store)) {
@@ -354,7 +360,7 @@ static void acquire_join(struct cv_store *store)
     struct cv_etcd_body body = {0};
     CV_ASSERT(store->token == 0); /* what was granted does not queue again */
     store->since_wall_ns = cv__clock_wall_ns();
-    body_put(store, cv__etcd_lease_id(&store->election), &body);
+    cv__etcd_body_put(store, cv__etcd_lease_id(&store->election), &body);
     store->election.has_key = true;
     cv__etcd_ask(store, CV_ETCD_WRITE, 1, &body, on_joined);
 }
@@ -380,6 +386,7 @@ static void key_of(const struct cv_store *store, uint64_t attempt, char ret_key[
 
 static void attempt_forget(struct cv_store *store)
 {
+    cv__etcd_ready_end(store);
     (void)uv_timer_stop(&store->lapse);
     cv__etcd_watch(&store->election, CV_ETCD_NOTHING, NULL, 0);
     store->election.has_key = false;
@@ -447,6 +454,20 @@ static void take(struct cv_store *store)
     on_hold(store, CV_ETCD_LEASE_ALIVE, NULL);
 }
 
+/* Our key is under a lease that will do, and was there when the holder's was deleted. */
+static void take_ready(struct cv_store *store)
+{
+    struct cv_etcd_look *seen = &store->look;
+    CV_ASSERT(cv__etcd_ready_is_proved(store));
+    seen->own.lease = store->ready.lease;
+    seen->first = seen->own;
+    memcpy(seen->first_key, store->election.key, sizeof seen->first_key);
+    store->since_wall_ns = cv__clock_wall_ns();
+    store->is_queued = false;
+    store->is_taken = true;
+    answer_granted(store);
+}
+
 static void acquire(struct cv_store *store, uint64_t attempt)
 {
     if (store->attempt == 0 || (store->attempt != attempt && !store->election.has_key)) {
@@ -457,8 +478,13 @@ static void acquire(struct cv_store *store, uint64_t attempt)
         answer_lost(store);
     } else if (store->token != 0 ||
                (store->election.has_key && cv__etcd_lease_is_there(&store->election))) {
-        if (store->token == 0 && is_first_by_events(store) &&
-            cv__etcd_hold_is_ready(&store->election)) {
+        const bool is_first = store->token == 0 && is_first_by_events(store);
+        if (is_first && cv__etcd_ready_is_proved(store) &&
+            is_long_enough(store, store->ready.until_ns)) {
+            take_ready(store);
+            return;
+        }
+        if (is_first && cv__etcd_hold_is_ready(&store->election)) {
             take(store);
             return;
         }
@@ -712,6 +738,11 @@ static void on_changed(void *user)
     cv__remote_news(&store->remote);
 }
 
+static void on_hold_granted(void *user)
+{
+    cv__etcd_ready_make(user);
+}
+
 static void etcd_ask(struct cv_store *store, const struct cv_store_request *request)
 {
     cv__remote_add(&store->remote, request, /* is_resign_request= */ false);
@@ -751,6 +782,7 @@ static int etcd_open(struct cv_store **ret_store, const struct cv_store_setting 
     store->shared = setting->shared;
     store->election.store = store;
     store->election.changed = on_changed;
+    store->election.hold_granted = on_hold_granted;
     const int code = cv__etcd_join(&store->election, setting, &kind, reterr);
     if (code != CV_OK) {
         free(store);
@@ -776,6 +808,7 @@ static void etcd_close(struct cv_store *store, void (*closed)(void *user), void 
 {
     cv__remote_close_begin(&store->remote, closed, user);
     calls_cancel(store);
+    cv__etcd_ready_end(store);
     cv__etcd_leave(&store->election, store->shared, store->granted_until_ns);
     cv__remote_close_handle(&store->remote, (uv_handle_t *)&store->lapse);
     cv__remote_close_end(&store->remote, etcd_last);

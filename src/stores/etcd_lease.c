@@ -270,6 +270,11 @@ static void on_hold(void *user, const struct cv_etcd_answer *answer)
     }
     lease->former = lease->holding;
     lease->holding = (struct holding){lease->asked_id, answer->begin_ns + lease->ttl_ns};
+    for (struct cv_etcd_election *e = lease->server->elections; e != NULL; e = e->next) {
+        if (e->lease == lease && e->is_next) {
+            e->hold_granted(e->store);
+        }
+    }
     (void)lease_tell(lease, number, CV_ETCD_LEASE_ALIVE, NULL);
 }
 
@@ -309,6 +314,15 @@ void cv__etcd_hold_keep(struct cv_etcd_election *election)
 {
     election->is_next = true;
     hold_refresh(election->lease, BEATS);
+}
+
+uint32_t cv__etcd_next_count(const struct cv_etcd_election *election)
+{
+    uint32_t count = 0;
+    for (const struct cv_etcd_election *e = election->server->elections; e != NULL; e = e->next) {
+        count += e->is_next;
+    }
+    return count;
 }
 
 bool cv__etcd_hold_is_ready(const struct cv_etcd_election *election)

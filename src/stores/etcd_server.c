@@ -99,6 +99,9 @@ static void event_note(struct cv_etcd_server *server, const cJSON *event)
         e->event_revision = cv__max64(e->event_revision, revision);
         if (is_deleted && !is_request) {
             e->deleted_revision = cv__max64(e->deleted_revision, revision);
+            if (strcmp(key, e->key) == 0) {
+                e->own_deleted_revision = cv__max64(e->own_deleted_revision, revision);
+            }
         } else if (!is_deleted && is_request) {
             e->requested_revision = cv__max64(e->requested_revision, revision);
         }
@@ -239,6 +242,13 @@ void cv__etcd_watch(struct cv_etcd_election *election, enum cv_etcd_interest int
         election->has_changed = true;
         (void)uv_timer_start(&server->tell, on_tell, 0, 0);
     }
+}
+
+bool cv__etcd_has_told_since(const struct cv_etcd_election *election, int64_t revision)
+{
+    const struct cv_etcd_server *server = election->server;
+    return server->stream != NULL && server->stream_revision <= revision + 1 &&
+           (server->is_whole || server->elections->next == NULL);
 }
 
 /* ---- Opening and closing --------------------------------------------------------------------- */

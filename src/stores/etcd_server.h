@@ -5,7 +5,7 @@
  * seconds, as the cluster counts), which is kept alive while any election uses it. A key that holds
  * its election is moved, with each renewal, to a *holding lease* that was granted a moment ago and
  * is never prolonged; elections that renew at about the same time share it. Whoever is next in a
- * queue keeps one ready, see etcd.c. Lengths are not mixed:
+ * queue has its key under one in advance, see etcd_ready.c. Lengths are not mixed:
  * a key must not outlive the length that its holder asked for, and a short lease would let go of
  * keys whose holder asked for a long one.
  *
@@ -76,14 +76,16 @@ struct cv_etcd_election {
     cv_etcd_lease_then lease_then;
 
     enum cv_etcd_interest interest;
-    char before[CV_ETCD_KEY_BYTES]; /* WAITING: empty: not known, every deletion counts */
-    int64_t before_revision;        /* it was there at this revision ... */
-    bool is_before_deleted;         /* ... and was deleted later */
-    bool is_next;                   /* it will need a holding lease: one is kept ready */
-    bool has_changed;               /* to be told */
+    char before[CV_ETCD_KEY_BYTES];    /* WAITING: empty: not known, every deletion counts */
+    int64_t before_revision;           /* it was there at this revision ... */
+    bool is_before_deleted;            /* ... and was deleted later */
+    bool is_next;                      /* it will need a holding lease: one is kept ready */
+    void (*hold_granted)(void *store); /* is_next: there is a new one; may not end the election */
+    bool has_changed;                  /* to be told */
     /* Of the latest events in this election: a key of the queue was deleted, somebody was asked to
      * resign, anything. */
     int64_t deleted_revision, requested_revision, event_revision;
+    int64_t own_deleted_revision; /* and our own key was deleted */
 };
 
 /* Finds or makes the server of an address. `election` is zero but for store and changed. */
@@ -120,6 +122,8 @@ void cv__etcd_lease_prolong(struct cv_etcd_election *election, cv_etcd_lease_the
 /* From now on, until its interest changes, a holding lease is kept ready for this election: one
  * that was granted at most a third of its length ago, a bit more if the cluster is slow. */
 void cv__etcd_hold_keep(struct cv_etcd_election *election);
+/* How many elections of this server are next. */
+uint32_t cv__etcd_next_count(const struct cv_etcd_election *election);
 /* Is there one of which at least half is left? */
 bool cv__etcd_hold_is_ready(const struct cv_etcd_election *election);
 
@@ -139,6 +143,9 @@ void cv__etcd_delete(struct cv_etcd_election *election);
 /* From now on, after a look at that revision. `before` for WAITING, NULL if it is not known. */
 void cv__etcd_watch(struct cv_etcd_election *election, enum cv_etcd_interest interest,
                     const char *before, int64_t revision);
+
+/* Has the stream, in their order, told of all events after that revision which it has got to? */
+bool cv__etcd_has_told_since(const struct cv_etcd_election *election, int64_t revision);
 
 /* "{"key":..,"range_end":..," for all keys that begin with a text that ends with a slash. */
 void cv__etcd_body_range(struct cv_etcd_body *body, const char *prefix);

@@ -1,6 +1,6 @@
 /* src/stores/etcd_store.h - what the parts of the etcd store share: etcd.c (requests), etcd_look.c
- * (the queue as it is), etcd_runs.c (the runs of a job), etcd_list.c (who waits, which elections
- * there are, forgetting one). Nobody else includes it. */
+ * (the queue as it is), etcd_ready.c (being next), etcd_runs.c (the runs of a job), etcd_list.c
+ * (who waits, which elections there are, forgetting one). Nobody else includes it. */
 #ifndef CV_STORES_ETCD_STORE_H
 #define CV_STORES_ETCD_STORE_H
 
@@ -28,6 +28,16 @@ enum cv_etcd_look_mode {
     CV_ETCD_LOOK_KNOWN, /* CV_ETCD_LOOK_ALL has found it: what does it say? */
 };
 
+/* Our key was put under a holding lease in advance; all zero: it was not. */
+struct cv_etcd_ready {
+    int64_t lease;            /* under which it was seen ... */
+    int64_t revision;         /* ... at this revision; 0: none */
+    int64_t until_ns;         /* so long that lease protects it */
+    uint64_t create_revision; /* of the key */
+    struct cv_etcd_txn *txn;  /* that puts it under the next one; NULL: none is on its way */
+    int64_t asked_id, asked_until_ns;
+};
+
 /* One contender in one election. */
 struct cv_store {
     struct cv_remote remote;
@@ -41,8 +51,9 @@ struct cv_store {
     int64_t granted_until_ns; /* what the core was told */
     bool is_lost;             /* it was granted, and is over */
     bool is_queued;           /* it has waited */
-    bool is_taken;            /* its key was moved to a lease that was kept ready */
-    uint64_t before_of;       /* the create revision of our key when election.before was found */
+    bool is_taken;            /* its grant is by a lease that was kept ready */
+    struct cv_etcd_ready ready;
+    uint64_t before_of; /* the create revision of our key when election.before was found */
     int64_t since_wall_ns;
     int64_t hold_id;  /* the holding lease that its key was put under, or is about to be */
     uv_timer_t lapse; /* rings at granted_until_ns */
@@ -89,6 +100,17 @@ bool cv__etcd_key_read(const struct cv_store *store, const cJSON *kv, struct cv_
 
 /* Reads or writes the text about runs, and answers. */
 void cv__etcd_runs_begin(struct cv_store *store, const struct cv_store_runs *runs);
+
+/* Prints a put of our key, which tells what was there. One that is there keeps its revision. */
+void cv__etcd_body_put(const struct cv_store *store, int64_t lease_id, struct cv_etcd_body *body);
+
+/* We are next in the queue: puts our key under the present holding lease, if it is not yet. */
+void cv__etcd_ready_make(struct cv_store *store);
+/* Nothing is known of that any more. */
+void cv__etcd_ready_end(struct cv_store *store);
+/* If the key before ours was deleted: does what was heard show that ours was there then, under the
+ * lease in store->ready? */
+bool cv__etcd_ready_is_proved(const struct cv_store *store);
 
 /* Fills in a list; removes what is known of the election. Both answer. */
 void cv__etcd_list_begin(struct cv_store *store, const struct cv_store_list *list);

@@ -409,6 +409,137 @@ void one_that_lost_its_place_is_not_next(void **unused)
     field_free(field);
 }
 
+/* ---- etcd: the next in line is ready --------------------------------------------------------- */
+
+/* The status of a script that asks etcdctl about a contender's key. */
+static int etcd_says(const struct contender *c, const char *script)
+{
+    char command[1024];
+    (void)snprintf(command, sizeof command,
+                   "export ETCDCTL_API=3; e() { etcdctl --endpoints \"${CV_TEST_ETCD#etcd://}\" "
+                   "\"$@\"; }; key=conclave/%s/%016" PRIx64 "-1; %s",
+                   c->election, c->label, script);
+    return system(command);
+}
+
+/* Its key was put again, under a lease that will do when it is the first. */
+static bool is_ready(void *contender)
+{
+    return etcd_says(contender, "e get \"$key\" -w fields | grep -Eqx '\"Version\" : [2-9]'") == 0;
+}
+
+static bool is_held(void *contender)
+{
+    return ((const struct contender *)contender)->held_until_ns > 0;
+}
+
+/* a holds it, and b is next and ready. */
+static void get_ready(struct contender *a, struct contender *b)
+{
+    (void)acquire(a, 1, lease_long_ns);
+    assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    run_until(b->field, is_ready, b, "the next in line to be ready");
+    run_for(b->field, 50 * NS_PER_MS); /* it has heard so */
+    b->news_count = 0;
+}
+
+/* One that is ready leads when it hears that the holder's key is gone, and asks nothing. */
+void the_next_in_line_asks_nothing(void **unused)
+{
+    (void)unused;
+    int64_t least = INT64_MAX;                      /* bytes */
+    for (uint32_t i = 0; i < 5 && least > 0; i++) { /* a keep-alive may come in between */
+        char election[32], by_proxy[512];
+        (void)snprintf(election, sizeof election, "ready-%u", (unsigned)i);
+        struct field *field = field_new(address, election);
+        struct proxy *proxy = proxy_to(field, 0, by_proxy);
+        struct contender *a = field_join(field, "a", NULL);
+        struct contender *b = field_join(field, "b", by_proxy);
+        get_ready(a, b);
+        const uint64_t before = proxy_asked(proxy);
+        (void)ask_now(a, CV_STORE_RELEASE, 1, 0, NULL);
+        run_until(field, has_news_now, b, "news of the release");
+        (void)ask_now(b, CV_STORE_ACQUIRE, 1, lease_long_ns, NULL);
+        run_until(field, is_held, b, "the grant");
+        least = cv__min64(least, (int64_t)(proxy_asked(proxy) - before));
+        proxy_free(proxy);
+        field_free(field);
+    }
+    assert_int_equal(least, 0);
+}
+
+/* A holder that resigns in favour of somebody behind the next one deletes both keys at once. */
+void one_that_is_passed_over_is_not_next(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, "passed-over");
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *b = field_join(field, "b", NULL);
+    get_ready(a, b);
+    struct contender *c = field_join(field, "c", NULL);
+    assert_int_equal(ask(c, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    (void)ask_now(a, CV_STORE_RELEASE, 1, 0, "c");
+    run_until(field, has_news_now, b, "news of its deleted key");
+    const struct cv_store_answer *answer = ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns);
+    assert_int_equal(answer->verdict, CV_STORE_HELD);
+    assert_string_equal(answer->record->node, "c");
+    (void)acquire(c, 1, lease_long_ns);
+    (void)ask(c, CV_STORE_RELEASE, 1, 0);
+    (void)acquire(b, 1, lease_long_ns);
+    field_free(field);
+}
+
+/* b is next, and takes over by a lease that was granted a while ago: its grant ends with that. */
+static void assert_ends_with_lease(struct contender *a, struct contender *b)
+{
+    run_for(b->field, lease_long_ns / 7); /* it is replaced after a sixth */
+    b->news_count = 0;
+    (void)ask_now(a, CV_STORE_RELEASE, 1, 0, NULL);
+    run_until(b->field, has_news_now, b, "news of the release");
+    const struct cv_store_answer *answer = ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns);
+    assert_int_equal(answer->verdict, CV_STORE_GRANTED);
+    const int left_s = (int)((b->held_until_ns - field_now_ns()) / NS_PER_S);
+    char script[512];
+    (void)snprintf(script, sizeof script,
+                   "lease=$(e get \"$key\" -w fields | sed -n 's/^\"Lease\" : //p');"
+                   "left=$(e lease timetolive $(printf %%x $lease) |"
+                   " sed -n 's/.*remaining(\\(-*[0-9]*\\)s).*/\\1/p');"
+                   "echo \"# $left s left of the lease, %d of the grant\"; test %d -le $left",
+                   left_s, left_s);
+    assert_int_equal(etcd_says(b, script), 0);
+}
+
+void a_grant_ends_with_the_lease_of_its_ready_key(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, "old-lease");
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *b = field_join(field, "b", NULL);
+    get_ready(a, b);
+    assert_ends_with_lease(a, b);
+    field_free(field);
+}
+
+/* Only a few elections of a loop have their keys ready; the others have a lease. */
+void a_grant_ends_with_the_lease_that_was_kept(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, "kept-lease");
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *b = field_join(field, "b", NULL);
+    for (uint32_t i = 0; i < 9; i++) {
+        char election[16];
+        (void)snprintf(election, sizeof election, "other-%u", (unsigned)i);
+        (void)acquire(field_join_beside(a, "a", election, NULL), 1, lease_long_ns);
+        struct contender *next = field_join_beside(b, "b", election, NULL);
+        assert_int_equal(ask(next, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    }
+    (void)acquire(a, 1, lease_long_ns);
+    assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    assert_ends_with_lease(a, b);
+    field_free(field);
+}
+
 /* [T7] A leader of the cluster that was stopped revokes, when it goes on, the leases that it did
  * not see being kept alive (etcd#15247). What it knows is older than the latest renewal. */
 void leases_of_the_past_may_be_revoked(void **unused)
