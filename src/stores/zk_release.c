@@ -167,15 +167,9 @@ static void on_request_made(void *user, const struct cv_zk_op *op)
 static void on_request_first(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
-    if (op->rc != ZOK) {
-        cv__zk_fail(store, op->rc);
+    if (!cv__zk_read_holder(store, op)) {
         return;
     }
-    if (cv__zk_is_passed_over(store, op)) {
-        return;
-    }
-    store->record = (struct cv_store_record){.token = (uint64_t)op->stat.czxid};
-    cv__value_read(op->value, strlen(op->value), &store->record);
     char value[CV_VALUE_BYTES];
     request_value(store, value);
     cv__zk_make(&store->user, store->request_path, value, ZOO_PERSISTENT, on_request_made);

@@ -42,7 +42,7 @@ static void on_runs_written(void *user, const struct cv_zk_op *op)
         cv__zk_fail(store, op->rc);
         return;
     }
-    /* Or the holder has gone just now: who tries again will hear it. */
+    /* Or the holder has gone just now: the next try will hear it. */
     answer_runs(store, is_refused ? CV_STORE_CHANGED : CV_STORE_GRANTED);
 }
 
@@ -50,14 +50,10 @@ static void on_runs_first(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
     const struct cv_store_runs *runs = cv__remote_current(&store->remote)->ask.runs;
-    if (op->rc != ZOK && op->rc != ZNONODE) {
-        cv__zk_fail(store, op->rc);
+    if (op->rc != ZNONODE && !cv__zk_read_holder(store, op)) {
         return;
     }
-    if (cv__zk_is_passed_over(store, op)) {
-        return;
-    }
-    if (op->rc == ZNONODE || (uint64_t)op->stat.czxid != runs->token) {
+    if (op->rc == ZNONODE || store->record.token != runs->token) {
         answer_runs(store, CV_STORE_HELD);
         return;
     }

@@ -90,9 +90,10 @@ void cv__zk_fail(struct cv_store *store, int rc);
 void cv__zk_answer(struct cv_store *store, enum cv_store_verdict verdict, int64_t duration_ns);
 
 void cv__zk_attempt_forget(struct cv_store *store);
-/* Is this node, which was looked at, no contender's, because it would outlive its session? Then the
- * request is begun again without it, or has failed. */
-bool cv__zk_is_passed_over(struct cv_store *store, const struct cv_zk_op *op);
+/* The first node of the queue was looked at. True: store->record says whose it is. False: it could
+ * not be read, and that is answered; or it is no contender's, because it would outlive its session,
+ * and the request is begun again without it, or has failed. */
+bool cv__zk_read_holder(struct cv_store *store, const struct cv_zk_op *op);
 
 /* A list of the queue came: the path of the first node; empty: there is none. False: it failed, and
  * that is answered. */

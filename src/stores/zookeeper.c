@@ -195,7 +195,9 @@ void cv__zk_answer(struct cv_store *store, enum cv_store_verdict verdict, int64_
                                                                .record = &store->record});
 }
 
-bool cv__zk_is_passed_over(struct cv_store *store, const struct cv_zk_op *op)
+/* Is this node, which was looked at, no contender's, because it would outlive its session? Then the
+ * request is begun again without it, or has failed. */
+static bool is_passed_over(struct cv_store *store, const struct cv_zk_op *op)
 {
     const char *name = strrchr(op->path, '/');
     if (op->rc != ZOK || op->stat.ephemeralOwner != 0 || name == NULL) {
@@ -213,6 +215,20 @@ bool cv__zk_is_passed_over(struct cv_store *store, const struct cv_zk_op *op)
     store->round_count = 0; /* there are not many of them */
     store->is_begun = false;
     request_begin_again(store);
+    return true;
+}
+
+bool cv__zk_read_holder(struct cv_store *store, const struct cv_zk_op *op)
+{
+    if (op->rc != ZOK) {
+        cv__zk_fail(store, op->rc);
+        return false;
+    }
+    if (is_passed_over(store, op)) {
+        return false;
+    }
+    store->record = (struct cv_store_record){.token = (uint64_t)op->stat.czxid};
+    cv__value_read(op->value, strlen(op->value), &store->record);
     return true;
 }
 
@@ -366,7 +382,7 @@ static void on_before(void *user, const struct cv_zk_op *op)
         request_begin_again(store);
         return;
     }
-    if (op->rc == ZOK && !cv__zk_is_passed_over(store, op)) {
+    if (op->rc == ZOK && !is_passed_over(store, op)) {
         (void)snprintf(store->watched, sizeof store->watched, "%s", op->path);
     }
 }
@@ -444,17 +460,10 @@ static void on_first(void *user, const struct cv_zk_op *op)
         request_begin_again(store);
         return;
     }
-    if (op->rc != ZOK) {
-        cv__zk_fail(store, op->rc);
-        return;
+    if (cv__zk_read_holder(store, op)) {
+        store->record.remaining_ns = store->record.lease_ns; /* at most: the server does not say */
+        cv__zk_answer(store, CV_STORE_HELD, cv__max64(store->record.lease_ns, NS_PER_S));
     }
-    if (cv__zk_is_passed_over(store, op)) {
-        return;
-    }
-    store->record = (struct cv_store_record){.token = (uint64_t)op->stat.czxid};
-    cv__value_read(op->value, strlen(op->value), &store->record);
-    store->record.remaining_ns = store->record.lease_ns; /* at most: the server does not say */
-    cv__zk_answer(store, CV_STORE_HELD, cv__max64(store->record.lease_ns, NS_PER_S));
 }
 
 /* Is it proved, without another write, that our node will be there for a while? */
