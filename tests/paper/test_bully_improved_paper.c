@@ -11,21 +11,7 @@
 
 static struct cluster *settled(const char *protocol, uint32_t nodes)
 {
-    struct cluster *c = cluster_start("protocol %s heartbeat=100ms timeout=1s delta=1ms\n"
-                                      "nodes %u\nlink * delay 1ms\nrun 10s\n",
-                                      protocol, nodes);
-    cluster_run_until(c, CRASH_MS);
-    assert_int_equal(cluster_leader(c), nodes);
-    return c;
-}
-
-static void everybody_suspects(struct cluster *c, cv_id dead)
-{
-    for (cv_id id = 1; id <= c->world->node_count; id++) {
-        if (id != dead && c->world->node[id - 1].is_up) {
-            cluster_suspect(c, id, dead);
-        }
-    }
+    return cluster_settled(protocol, /* timeout_s= */ 1, nodes, CRASH_MS);
 }
 
 /* The heir that the coordinator's next heartbeat names. */
@@ -110,10 +96,7 @@ static void others_that_notice_wait_for_the_heir(void **unused)
 {
     (void)unused;
     struct cluster *c = settled("bully-improved", 6);
-    cluster_crash(c, 6);
-    for (cv_id id = 1; id <= 4; id++) {
-        cluster_suspect(c, id, 6);
-    }
+    cluster_orphan(c, BIT(4) - 1);
     cluster_run_until(c, CRASH_MS + T_MS - 0.1);
     assert_int_equal(cluster_sends(c, .since_ms = CRASH_MS), 0);
     cluster_suspect(c, 5, 6);
@@ -152,8 +135,7 @@ static void election_costs_n_minus_2_messages_whoever_notices(void **unused)
         for (uint32_t improved = 0; improved < 2; improved++) {
             struct cluster *c = settled(improved ? "bully-improved" : "bully", n);
             const uint64_t before = cluster_sent(c, NULL);
-            cluster_crash(c, n);
-            everybody_suspects(c, n);
+            cluster_orphan(c, UINT64_MAX);
             cluster_run_until(c, CRASH_MS + 40);
             assert_int_equal(cluster_leader(c), n - 1);
             sent[improved] = cluster_sent(c, NULL) - before;

@@ -12,19 +12,13 @@
 
 static struct cluster *settled(const char *protocol, uint32_t nodes)
 {
-    struct cluster *c = cluster_start("protocol %s heartbeat=100ms timeout=1s delta=1ms\n"
-                                      "nodes %u\nlink * delay 1ms\nrun 10s\n",
-                                      protocol, nodes);
-    cluster_run_until(c, CRASH_MS);
-    assert_int_equal(cluster_leader(c), nodes);
-    return c;
+    return cluster_settled(protocol, /* timeout_s= */ 1, nodes, CRASH_MS);
 }
 
 static struct cluster *orphaned(uint32_t nodes, cv_id detector)
 {
     struct cluster *c = settled("bully-modified", nodes);
-    cluster_crash(c, nodes);
-    cluster_suspect(c, detector, nodes);
+    cluster_orphan(c, BIT(detector - 1));
     return c;
 }
 
@@ -167,19 +161,7 @@ static void ours_if_the_granted_one_is_silent_the_next_is_granted(void **unused)
 static void ours_concurrent_initiators_converge(void **unused)
 {
     (void)unused;
-    for (uint32_t detectors = 1; detectors < BIT(5); detectors++) {
-        struct cluster *c = settled("bully-modified", 6);
-        cluster_crash(c, 6);
-        for (cv_id id = 1; id <= 5; id++) {
-            if (detectors & BIT(id - 1)) {
-                cluster_suspect(c, id, 6);
-            }
-        }
-        cluster_run_until(c, CRASH_MS + 50);
-        assert_int_equal(cluster_leader(c), 5);
-        assert_int_equal(cluster_leader_count(c), 1);
-        cluster_end(c);
-    }
+    claims_any_initiators_agree("bully-modified", /* timeout_s= */ 1, /* within_ms= */ 50);
 }
 
 /* [NITR, Disadvantages of Modified Bully Algorithm] "It is better than bully": a single initiator,
@@ -219,10 +201,7 @@ static void still_of_order_n_squared_when_all_initiate(void **unused)
         const uint32_t n = 32 << i;
         struct cluster *c = settled("bully-modified", n);
         const uint64_t before = cluster_sent(c, NULL);
-        cluster_crash(c, n);
-        for (cv_id id = 1; id < n; id++) {
-            cluster_suspect(c, id, n);
-        }
+        cluster_orphan(c, UINT64_MAX);
         cluster_run_until(c, CRASH_MS + 40);
         sent[i] = cluster_sent(c, NULL) - before;
         assert_true(cluster_sends(c, .type = "ELECTION", .since_ms = CRASH_MS) <= n * (n - 1) / 2);

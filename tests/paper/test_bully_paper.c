@@ -17,20 +17,14 @@
 /* N processes with a coordinator, long before anybody's time-out. */
 static struct cluster *settled(uint32_t nodes)
 {
-    struct cluster *c = cluster_start("protocol bully heartbeat=100ms timeout=1s delta=1ms\n"
-                                      "nodes %u\nlink * delay 1ms\nrun 10s\n",
-                                      nodes);
-    cluster_run_until(c, CRASH_MS);
-    assert_int_equal(cluster_leader(c), nodes);
-    return c;
+    return cluster_settled("bully", /* timeout_s= */ 1, nodes, CRASH_MS);
 }
 
 /* The same, in which the coordinator has just crashed and `detector` knows it. */
 static struct cluster *orphaned(uint32_t nodes, cv_id detector)
 {
     struct cluster *c = settled(nodes);
-    cluster_crash(c, nodes);
-    cluster_suspect(c, detector, nodes);
+    cluster_orphan(c, BIT(detector - 1));
     return c;
 }
 
@@ -100,19 +94,7 @@ static void recovered_process_initiates_an_election(void **unused)
 static void several_may_initiate_at_once_and_agree(void **unused)
 {
     (void)unused;
-    for (uint32_t detectors = 1; detectors < BIT(5); detectors++) {
-        struct cluster *c = settled(6);
-        cluster_crash(c, 6);
-        for (cv_id id = 1; id <= 5; id++) {
-            if (detectors & BIT(id - 1)) {
-                cluster_suspect(c, id, 6);
-            }
-        }
-        cluster_run_until(c, CRASH_MS + 50);
-        assert_int_equal(cluster_leader(c), 5);
-        assert_int_equal(cluster_leader_count(c), 1);
-        cluster_end(c);
-    }
+    claims_any_initiators_agree("bully", /* timeout_s= */ 1, /* within_ms= */ 50);
 }
 
 /* [NITR, Bully Algorithm, Types of Messages] */
@@ -392,8 +374,7 @@ static void best_case_is_n_minus_2_messages_in_one_transmission_time(void **unus
         const uint32_t n = sizes[i];
         struct cluster *c = settled(n);
         const uint64_t before = cluster_sent(c, NULL);
-        cluster_crash(c, n);
-        cluster_suspect(c, n - 1, n);
+        cluster_orphan(c, BIT(n - 2));
         cluster_run_until(c, CRASH_MS + 90);
         assert_int_equal(cluster_sends(c, .type = "COORDINATOR", .since_ms = CRASH_MS), n - 2);
         assert_int_equal(cluster_sent(c, NULL) - before, n - 2);

@@ -11,19 +11,13 @@
 
 static struct cluster *settled(const char *protocol, uint32_t nodes)
 {
-    struct cluster *c = cluster_start("protocol %s heartbeat=100ms timeout=2s delta=1ms\n"
-                                      "nodes %u\nlink * delay 1ms\nrun 20s\n",
-                                      protocol, nodes);
-    cluster_run_until(c, CRASH_MS);
-    assert_int_equal(cluster_leader(c), nodes);
-    return c;
+    return cluster_settled(protocol, /* timeout_s= */ 2, nodes, CRASH_MS);
 }
 
 static struct cluster *orphaned(uint32_t nodes, cv_id detector)
 {
     struct cluster *c = settled("ring-modified", nodes);
-    cluster_crash(c, nodes);
-    cluster_suspect(c, detector, nodes);
+    cluster_orphan(c, BIT(detector - 1));
     return c;
 }
 
@@ -129,10 +123,7 @@ static void smaller_ids_are_swallowed_when_many_notice(void **unused)
 {
     (void)unused;
     struct cluster *c = settled("ring-modified", 6);
-    cluster_crash(c, 6);
-    for (cv_id id = 1; id <= 5; id++) {
-        cluster_suspect(c, id, 6);
-    }
+    cluster_orphan(c, UINT64_MAX);
     /* Each has sent its own id, 5 past the dead to 1. The next one has sent a greater one already
      * and swallows it; only 1 has not, and passes 5 on. */
     cluster_run_until(c, CRASH_MS + 1.5);
@@ -156,14 +147,8 @@ static void m_nodes_that_notice_cost_at_most_m_times_n_messages(void **unused)
     enum { N = 7 };
     for (uint32_t detectors = 1; detectors < BIT(N - 1); detectors++) {
         struct cluster *c = settled("ring-modified", N);
-        cluster_crash(c, N);
-        uint32_t m = 0;
-        for (cv_id id = 1; id < N; id++) {
-            if (detectors & BIT(id - 1)) {
-                cluster_suspect(c, id, N);
-                m++;
-            }
-        }
+        cluster_orphan(c, detectors);
+        const uint32_t m = (uint32_t)__builtin_popcount(detectors);
         cluster_run_until(c, CRASH_MS + 60);
         assert_int_equal(cluster_leader(c), N - 1);
         const uint32_t sent = cluster_sends(c, .type = "ELECTION", .since_ms = CRASH_MS);
@@ -186,10 +171,7 @@ static void overhead_is_far_below_the_rings_when_all_notice(void **unused)
             struct cluster *c = settled(modified ? "ring-modified" : "ring", n);
             const uint64_t before = cluster_sent(c, NULL);
             const uint64_t bytes_before = c->world->messages.byte_count;
-            cluster_crash(c, n);
-            for (cv_id id = 1; id < n; id++) {
-                cluster_suspect(c, id, n);
-            }
+            cluster_orphan(c, UINT64_MAX);
             cluster_run_until(c, CRASH_MS + 200);
             assert_int_equal(cluster_leader(c), n - 1);
             sent[modified] = cluster_sent(c, NULL) - before;
@@ -211,10 +193,7 @@ static void never_more_than_n_squared_elections(void **unused)
     for (uint32_t i = 0; i < COUNT_OF(sizes); i++) {
         const uint32_t n = sizes[i];
         struct cluster *c = settled("ring-modified", n);
-        cluster_crash(c, n);
-        for (cv_id id = 1; id < n; id++) {
-            cluster_suspect(c, id, n);
-        }
+        cluster_orphan(c, UINT64_MAX);
         cluster_run_until(c, CRASH_MS + 200);
         assert_int_equal(cluster_leader(c), n - 1);
         assert_true(cluster_sends(c, .type = "ELECTION", .since_ms = CRASH_MS) <= n * n);

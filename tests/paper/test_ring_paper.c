@@ -13,19 +13,13 @@
 
 static struct cluster *settled(uint32_t nodes)
 {
-    struct cluster *c = cluster_start("protocol ring heartbeat=100ms timeout=2s delta=1ms\n"
-                                      "nodes %u\nlink * delay 1ms\nrun 20s\n",
-                                      nodes);
-    cluster_run_until(c, CRASH_MS);
-    assert_int_equal(cluster_leader(c), nodes);
-    return c;
+    return cluster_settled("ring", /* timeout_s= */ 2, nodes, CRASH_MS);
 }
 
 static struct cluster *orphaned(uint32_t nodes, cv_id detector)
 {
     struct cluster *c = settled(nodes);
-    cluster_crash(c, nodes);
-    cluster_suspect(c, detector, nodes);
+    cluster_orphan(c, BIT(detector - 1));
     return c;
 }
 
@@ -215,19 +209,7 @@ static void example_the_initiator_circulates_the_coordinator(void **unused)
 static void any_set_of_initiators_agrees(void **unused)
 {
     (void)unused;
-    for (uint32_t detectors = 1; detectors < BIT(5); detectors++) {
-        struct cluster *c = settled(6);
-        cluster_crash(c, 6);
-        for (cv_id id = 1; id <= 5; id++) {
-            if (detectors & BIT(id - 1)) {
-                cluster_suspect(c, id, 6);
-            }
-        }
-        cluster_run_until(c, CRASH_MS + 80);
-        assert_int_equal(cluster_leader(c), 5);
-        assert_int_equal(cluster_leader_count(c), 1);
-        cluster_end(c);
-    }
+    claims_any_initiators_agree("ring", /* timeout_s= */ 2, /* within_ms= */ 80);
 }
 
 /* protocols.md, sec. 1: "the highest id of the list is circulated as COORDINATOR with the list (2N

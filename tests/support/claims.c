@@ -156,6 +156,19 @@ void claims_zero_or_two_during_failures(const char *protocol)
     cluster_end(split); /* the properties' judge was content with one leader for each part */
 }
 
+void claims_any_initiators_agree(const char *protocol, uint32_t timeout_s, double within_ms)
+{
+    const double crash_ms = 2550; /* between two heartbeats: none is under way */
+    for (uint64_t initiators = 1; initiators < BIT(5); initiators++) {
+        struct cluster *c = cluster_settled(protocol, timeout_s, 6, crash_ms);
+        cluster_orphan(c, initiators);
+        cluster_run_until(c, crash_ms + within_ms);
+        assert_int_equal(cluster_leader(c), 5);
+        assert_int_equal(cluster_leader_count(c), 1);
+        cluster_end(c);
+    }
+}
+
 void claims_late_claims_are_not_refused(const char *protocol)
 {
     struct solo *s = solo_new(protocol, 2, 3, "");

@@ -6,6 +6,8 @@
 #ifndef CV_TESTS_CLAIMS_H
 #define CV_TESTS_CLAIMS_H
 
+#include <stdint.h>
+
 /* [NITR, Leader Election Algorithms: liveness condition; Validity of LEA: termination] */
 void claims_every_node_decides(const char *protocol);
 /* [NITR, Leader Election Algorithms: safety condition; Validity of LEA: uniqueness] */
@@ -24,6 +26,10 @@ void claims_nothing_beyond_the_bound(const char *protocol);
 void claims_all_within_the_bound(const char *protocol);
 /* [NITR, What happens when leader fails?] zero leaders or two leaders during failures */
 void claims_zero_or_two_during_failures(const char *protocol);
+/* [NITR, Bully, Key idea: "several processes can initiate an election simultaneously"; Example:
+ * Ring Algorithm] Whichever of six learn that the coordinator has crashed, within so many
+ * milliseconds all agree on the highest that lives. */
+void claims_any_initiators_agree(const char *protocol, uint32_t timeout_s, double within_ms);
 /* Ours: an older claim of the very coordinator that is followed is late, not a rival. */
 void claims_late_claims_are_not_refused(const char *protocol);
 /* Ours: a broken peer that says the largest term of all does not end elections. */

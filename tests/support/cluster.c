@@ -30,6 +30,29 @@ struct cluster *cluster_start(const char *format, ...)
     return c;
 }
 
+struct cluster *cluster_settled(const char *protocol, uint32_t timeout_s, uint32_t nodes,
+                                double until_ms)
+{
+    struct cluster *c = cluster_start("protocol %s heartbeat=100ms timeout=%us delta=1ms\n"
+                                      "nodes %u\nlink * delay 1ms\nrun %us\n",
+                                      protocol, timeout_s, nodes, 10 * timeout_s);
+    cluster_run_until(c, until_ms);
+    assert_int_equal(cluster_leader(c), nodes);
+    return c;
+}
+
+void cluster_orphan(struct cluster *c, uint64_t detectors)
+{
+    const cv_id coordinator = c->world->node_count;
+    assert_in_range(coordinator, 2, 64);
+    cluster_crash(c, coordinator);
+    for (cv_id id = 1; id < coordinator; id++) {
+        if ((detectors >> (id - 1) & 1) != 0) {
+            cluster_suspect(c, id, coordinator);
+        }
+    }
+}
+
 void cluster_drop(struct cluster *c)
 {
     sim_world_free(c->world);

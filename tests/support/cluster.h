@@ -21,6 +21,15 @@ struct cluster {
 /* The text is a scenario; a format as for printf. A text that is refused fails the test. */
 struct cluster *cluster_start(const char *format, ...) CV_PRINTF(1, 2);
 
+/* Nodes of a classical protocol, with a transmission time and a bound on delays of 1 ms, that have
+ * settled on the highest id and run until that instant, which lies between two heartbeats. */
+struct cluster *cluster_settled(const char *protocol, uint32_t timeout_s, uint32_t nodes,
+                                double until_ms);
+
+/* Its coordinator, the highest id, crashes now. Those in the set learn of it (bit i - 1: node i);
+ * UINT64_MAX: all. */
+void cluster_orphan(struct cluster *c, uint64_t detectors);
+
 /* Runs to the end, fails the test if a promise of the protocol was broken or an expectation not
  * met, and frees everything. */
 void cluster_end(struct cluster *c);
