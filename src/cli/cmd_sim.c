@@ -1,5 +1,6 @@
 /* src/cli/cmd_sim.c - `conclave sim FILE...`: runs scenarios. */
 #include "base/screen.h"
+#include "base/stopwatch.h"
 #include "cli/cli.h"
 #include "report/runner.h"
 #include "report/timeline.h"
@@ -10,7 +11,6 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 struct settings {
@@ -19,13 +19,6 @@ struct settings {
     const char *trace_path;
     const char *swarm; /* a protocol; NULL: scenarios are given */
 };
-
-static double now_s(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* always there on Linux */
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 static int shrink_text(const char *name, const char *text, uint64_t seed)
 {
@@ -67,10 +60,10 @@ static int run_one(const struct sim_scenario *scenario, const struct settings *s
             return cv__cannot("cannot write '%s': %s", settings->trace_path, strerror(errno));
         }
     }
-    const double begin_s = now_s();
+    const double begin_s = cv__stopwatch_s();
     struct sim_world *world = sim_world_new(scenario, seed, &options);
     const bool is_ok = sim_world_run_all(world);
-    const double wall_s = now_s() - begin_s;
+    const double wall_s = cv__stopwatch_s() - begin_s;
     if (!is_ok && options.trace == NULL) { /* the same run again, to tell why cores refused */
         sim_world_free(world);
         options.takes_notes = true;

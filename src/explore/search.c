@@ -2,6 +2,7 @@
 #include "explore/search.h"
 
 #include "base/memory.h"
+#include "base/stopwatch.h"
 #include "explore/checkpoint.h"
 #include "explore/choices.h"
 #include "explore/pack.h"
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define THREADS_MAX 64u
 #define SHARED_FROM 64u /* fewer worlds of one distance are not worth a second thread */
@@ -42,13 +42,6 @@ struct worker {
     uint32_t same; /* these parts of `to` are as in `from` (pack.h) */
     pthread_t thread;
 };
-
-static double now_s(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* always there on Linux */
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
@@ -113,7 +106,7 @@ static void measure(struct search *s)
     p->bytes = explore_visited_bytes(&s->s.visited) + s->s.level.bytes;
     p->disk_bytes = s->s.spool.written_bytes;
     p->depth = s->s.depth;
-    p->wall_s = s->s.earlier_s + now_s() - s->began_s;
+    p->wall_s = s->s.earlier_s + cv__stopwatch_s() - s->began_s;
 }
 
 /* Why the search must stop now; NULL: it need not. With the lock. */
@@ -352,7 +345,7 @@ int explore_search(struct explore_model *model, const struct explore_limits *lim
     s->limits = limits;
     s->result = ret_result;
     s->first = explore_world_new(model);
-    s->began_s = now_s();
+    s->began_s = cv__stopwatch_s();
     s->s.spool.descriptor = -1;
     (void)pthread_mutex_init(&s->lock, NULL); /* cannot fail for such a one */
     explore_visited_init(&s->s.visited, limits->bit_bytes);

@@ -3,12 +3,12 @@
 #include "report/runner.h"
 
 #include "base/memory.h"
+#include "base/stopwatch.h"
 #include "sim/swarm.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 struct runner {
@@ -22,16 +22,9 @@ struct runner {
     double shown_s;
 };
 
-static double now_s(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* always there on Linux */
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 static void show_progress(struct runner *r, bool is_last)
 {
-    const double now = now_s();
+    const double now = cv__stopwatch_s();
     if (!r->options->shows_progress || (!is_last && now - r->shown_s < 0.1)) {
         return;
     }
@@ -103,7 +96,7 @@ static void *work(void *argument)
         if (run >= options->run_count) {
             return NULL;
         }
-        const double begin_s = now_s();
+        const double begin_s = cv__stopwatch_s();
         const uint64_t seed = options->first_seed + run;
         struct sim_scenario *drawn =
             options->swarm != NULL ? sim_swarm_scenario(options->swarm, seed) : NULL;
@@ -112,7 +105,7 @@ static void *work(void *argument)
         (void)sim_world_run_all(world); /* asked again when adding up */
         char *json = NULL;
         if (options->json != NULL) {
-            json = run_json(world, options->is_timed ? now_s() - begin_s : -1);
+            json = run_json(world, options->is_timed ? cv__stopwatch_s() - begin_s : -1);
         }
         (void)pthread_mutex_lock(&r->mutex);
         add_up(r, run, world, json);
@@ -138,7 +131,7 @@ void sim_runner_run(const struct sim_scenario *scenario, const struct sim_runner
     memset(ret_result, 0, sizeof *ret_result);
     r.output = cv__allocate(options->json != NULL ? options->run_count : 0, sizeof *r.output);
     (void)pthread_mutex_init(&r.mutex, NULL);
-    const double begin_s = now_s();
+    const double begin_s = cv__stopwatch_s();
     const uint32_t threads = thread_count(options);
     pthread_t *thread = cv__allocate(threads, sizeof *thread);
     uint32_t started = 0;
@@ -149,7 +142,7 @@ void sim_runner_run(const struct sim_scenario *scenario, const struct sim_runner
     for (uint32_t i = 0; i < started; i++) {
         (void)pthread_join(thread[i], NULL);
     }
-    ret_result->wall_s = now_s() - begin_s;
+    ret_result->wall_s = cv__stopwatch_s() - begin_s;
     (void)pthread_mutex_destroy(&r.mutex);
     free(thread);
     free(r.output);
