@@ -1,8 +1,8 @@
 /* src/host/node.h - one core with what every host keeps for it: timers, waiting events, the gate.
  *
- * The agent, the simulator and an exhaustive search all owe a core the same (conclave/core.h): one
- * event at a time, timers that fire once and not too early, sends that never overtake a record. It
- * is written here once, so that what is simulated is what ships. The hosts differ in their input
+ * The runtime, the simulator and the exhaustive search all owe a core the same (conclave/core.h):
+ * one event at a time, timers that fire once and not too early, sends that never overtake a record.
+ * It is written here once, so that what is simulated is what ships. The hosts differ in their input
  * and output only, which they bring as a table of functions:
  *
  * - An event that comes while a step runs, or while what waited is let go, is queued; nobody calls

@@ -72,7 +72,7 @@ class CheckIncludes(InTemporaryFolder):
 
     def test_nobody_includes_the_command_line(self):
         self.assert_wrong("src/sim/world.c", '"cli/cli.h"')
-        self.assert_wrong("src/agent/agent.c", '"cli/cli.h"')
+        self.assert_wrong("src/lab/lab.c", '"cli/cli.h"')
 
     def test_the_hosts_do_not_know_each_other(self):
         self.assert_wrong("src/explore/explore.c", '"sim/world.h"')
