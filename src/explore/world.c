@@ -709,7 +709,7 @@ static void make_host(struct explore_model *model)
         .self = model,
         .protocol = model->protocol,
         .member_count = model->node_count,
-        .held = model->held,
+        .deferred = model->deferred,
         .out = &model->effects,
     };
     model->kept = cv__allocate(CV_EFFECTS_MAX, sizeof *model->kept);

@@ -115,7 +115,7 @@ struct explore_model {
     struct cv_property_node *own_block; /* what cv__properties_init() has allocated */
     struct cv_node_host host;
     struct cv_effects effects;
-    struct cv_held held[CV_EFFECTS_MAX];
+    struct cv_deferred deferred[CV_EFFECTS_MAX];
     struct cv_note note[CV_NOTES_MAX];
     struct explore_kept *kept;
     uint32_t kept_count;

@@ -43,13 +43,13 @@ bool cv__gate_ask(struct cv_gate *gate, const uint64_t *word, uint32_t word_coun
     return true;
 }
 
-struct cv_held *cv__gate_at(const struct cv_gate *gate, struct cv_held *place, uint32_t i)
+struct cv_deferred *cv__gate_at(const struct cv_gate *gate, struct cv_deferred *place, uint32_t i)
 {
     CV_ASSERT(i < gate->count);
     return &place[(gate->first + i) % gate->capacity];
 }
 
-struct cv_held *cv__gate_hold(struct cv_gate *gate, struct cv_held *place)
+struct cv_deferred *cv__gate_defer(struct cv_gate *gate, struct cv_deferred *place)
 {
     CV_ASSERT(gate->is_saving); /* otherwise nothing would ever let it go */
     if (cv__gate_is_full(gate)) {
@@ -57,22 +57,22 @@ struct cv_held *cv__gate_hold(struct cv_gate *gate, struct cv_held *place)
     }
     gate->count++;
     gate->count_saving += gate->has_next ? 0 : 1;
-    struct cv_held *held = cv__gate_at(gate, place, gate->count - 1);
-    memset(held, 0, sizeof *held);
-    held->kept = CV_KEPT_NONE;
+    struct cv_deferred *deferred = cv__gate_at(gate, place, gate->count - 1);
+    memset(deferred, 0, sizeof *deferred);
+    deferred->kept = CV_KEPT_NONE;
     cv__gate_check(gate);
-    return held;
+    return deferred;
 }
 
-static struct cv_held take(struct cv_gate *gate, const struct cv_held *place)
+static struct cv_deferred take(struct cv_gate *gate, const struct cv_deferred *place)
 {
     CV_ASSERT(gate->count > 0);
     CV_ASSERT(gate->first < gate->capacity);
-    const struct cv_held held = place[gate->first];
+    const struct cv_deferred deferred = place[gate->first];
     gate->count--;
     /* An empty ring begins anew: it touches little memory, and equal states have equal bytes. */
     gate->first = gate->count > 0 ? (gate->first + 1) % gate->capacity : 0;
-    return held;
+    return deferred;
 }
 
 void cv__gate_saved(struct cv_gate *gate)
@@ -83,7 +83,8 @@ void cv__gate_saved(struct cv_gate *gate)
     gate->is_saving = false;
 }
 
-bool cv__gate_release(struct cv_gate *gate, const struct cv_held *place, struct cv_held *ret_held)
+bool cv__gate_release(struct cv_gate *gate, const struct cv_deferred *place,
+                      struct cv_deferred *ret_deferred)
 {
     CV_ASSERT(!gate->is_saving); /* nothing leaves before its record is saved */
     CV_ASSERT(!gate->has_failed);
@@ -92,7 +93,7 @@ bool cv__gate_release(struct cv_gate *gate, const struct cv_held *place, struct 
         return false;
     }
     gate->count_saving--;
-    *ret_held = take(gate, place);
+    *ret_deferred = take(gate, place);
     return true;
 }
 
@@ -121,12 +122,13 @@ void cv__gate_fail(struct cv_gate *gate)
     CV_ASSERT(!cv__gate_is_open(gate));
 }
 
-bool cv__gate_drop(struct cv_gate *gate, const struct cv_held *place, struct cv_held *ret_held)
+bool cv__gate_drop(struct cv_gate *gate, const struct cv_deferred *place,
+                   struct cv_deferred *ret_deferred)
 {
     if (gate->count == 0) {
         return false;
     }
     gate->count_saving -= gate->count_saving > 0;
-    *ret_held = take(gate, place);
+    *ret_deferred = take(gate, place);
     return true;
 }

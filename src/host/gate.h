@@ -30,28 +30,28 @@ struct cv_gate_record {
     uint64_t word[CV_PERSIST_WORDS_MAX];
 };
 
-enum cv_held_kind {
-    CV_HELD_NOTHING,    /* it was withdrawn: a newer belief went first */
-    CV_HELD_SEND,       /* kept: the encoded message */
-    CV_HELD_LEADERSHIP, /* kept: the words of its members, if it has any */
+enum cv_deferred_kind {
+    CV_DEFERRED_NOTHING,    /* it was withdrawn: a newer belief went first */
+    CV_DEFERRED_SEND,       /* kept: the encoded message */
+    CV_DEFERRED_LEADERSHIP, /* kept: the words of its members, if it has any */
 };
 
 /* A send or a leadership that waits. No padding, no pointer. */
-struct cv_held {
+struct cv_deferred {
     uint64_t token, label;
     int64_t valid_until_ns;
     uint32_t kept; /* the host's index; CV_KEPT_NONE */
     uint32_t word_count;
     cv_id first, last; /* SEND: to whom; LEADERSHIP: first is the leader */
-    uint8_t kind;      /* enum cv_held_kind */
+    uint8_t kind;      /* enum cv_deferred_kind */
     uint8_t reason;    /* enum cv_reason */
     uint8_t to_self, is_self, has_majority;
     uint8_t zero[3];
 };
 
-/* Invariants: `next` exists only while a record is being saved; nothing is held unless a record is
- * being saved; count_saving <= count <= capacity, and they differ only if there is a next record;
- * after a failure nothing is held, saved or let through for the rest of this life. */
+/* Invariants: `next` exists only while a record is being saved; nothing is deferred unless a record
+ * is being saved; count_saving <= count <= capacity, and they differ only if there is a next
+ * record; after a failure nothing is deferred, saved or let through for the rest of this life. */
 struct cv_gate {
     struct cv_gate_record saving, next;
     uint32_t first, count; /* a ring in the caller's places */
@@ -82,24 +82,24 @@ CV_NODISCARD bool cv__gate_ask(struct cv_gate *gate, const uint64_t *word, uint3
 
 /* A zeroed place at the end of the queue, for something that waits for the latest record; NULL: the
  * queue is full. Only while a record is being saved. */
-struct cv_held *cv__gate_hold(struct cv_gate *gate, struct cv_held *place);
+struct cv_deferred *cv__gate_defer(struct cv_gate *gate, struct cv_deferred *place);
 
 /* gate->saving is durable: what waited for it is taken out by calls of cv__gate_release(), until
  * that returns false; then cv__gate_next() says whether gate->saving is to be saved again, with the
  * next record. */
 void cv__gate_saved(struct cv_gate *gate);
-CV_NODISCARD bool cv__gate_release(struct cv_gate *gate, const struct cv_held *place,
-                                   struct cv_held *ret_held);
+CV_NODISCARD bool cv__gate_release(struct cv_gate *gate, const struct cv_deferred *place,
+                                   struct cv_deferred *ret_deferred);
 CV_NODISCARD bool cv__gate_next(struct cv_gate *gate);
 
 /* The record cannot be saved. What waits is then taken out by cv__gate_drop(), until that returns
  * false, and never leaves. Before a failure that makes room: the record is saved all the same. */
 void cv__gate_fail(struct cv_gate *gate);
-CV_NODISCARD bool cv__gate_drop(struct cv_gate *gate, const struct cv_held *place,
-                                struct cv_held *ret_held);
+CV_NODISCARD bool cv__gate_drop(struct cv_gate *gate, const struct cv_deferred *place,
+                                struct cv_deferred *ret_deferred);
 
 /* The i-th of those that wait, counted from the oldest. */
-struct cv_held *cv__gate_at(const struct cv_gate *gate, struct cv_held *place, uint32_t i);
+struct cv_deferred *cv__gate_at(const struct cv_gate *gate, struct cv_deferred *place, uint32_t i);
 
 void cv__gate_check(const struct cv_gate *gate); /* asserts the invariants */
 

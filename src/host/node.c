@@ -16,9 +16,9 @@ static void drop_kept(struct cv_node_host *host, uint32_t kept)
 static void close_gate(struct cv_node *node, struct cv_node_host *host)
 {
     cv__gate_fail(&node->gate);
-    struct cv_held held;
-    while (cv__gate_drop(&node->gate, host->held, &held)) {
-        drop_kept(host, held.kept);
+    struct cv_deferred deferred;
+    while (cv__gate_drop(&node->gate, host->deferred, &deferred)) {
+        drop_kept(host, deferred.kept);
     }
     cv__gate_check(&node->gate);
     CV_ASSERT(node->gate.count == 0);
@@ -71,17 +71,17 @@ static void on_send(struct cv_node *node, struct cv_node_host *host, const struc
         return;
     }
     CV_ASSERT(node->gate.is_saving); /* what it waits for */
-    struct cv_held *held = cv__gate_hold(&node->gate, host->held);
-    if (held == NULL) {
+    struct cv_deferred *deferred = cv__gate_defer(&node->gate, host->deferred);
+    if (deferred == NULL) {
         host->counts.dropped++;
         host->calls->drop(host->self, kept);
         return;
     }
-    held->kind = CV_HELD_SEND;
-    held->kept = kept;
-    held->first = effect->first;
-    held->last = effect->last;
-    held->to_self = effect->to_self;
+    deferred->kind = CV_DEFERRED_SEND;
+    deferred->kept = kept;
+    deferred->first = effect->first;
+    deferred->last = effect->last;
+    deferred->to_self = effect->to_self;
 }
 
 static void tell_now(struct cv_node *node, struct cv_node_host *host,
@@ -99,24 +99,24 @@ static void tell_now(struct cv_node *node, struct cv_node_host *host,
 static void withdraw_leaderships(struct cv_node *node, struct cv_node_host *host, bool only_gains)
 {
     for (uint32_t i = 0; i < node->gate.count; i++) {
-        struct cv_held *held = cv__gate_at(&node->gate, host->held, i);
-        if (held->kind == CV_HELD_LEADERSHIP && (held->is_self || !only_gains)) {
-            drop_kept(host, held->kept);
-            memset(held, 0, sizeof *held);
-            held->kept = CV_KEPT_NONE;
-            CV_ASSERT(held->kind == CV_HELD_NOTHING);
+        struct cv_deferred *deferred = cv__gate_at(&node->gate, host->deferred, i);
+        if (deferred->kind == CV_DEFERRED_LEADERSHIP && (deferred->is_self || !only_gains)) {
+            drop_kept(host, deferred->kept);
+            memset(deferred, 0, sizeof *deferred);
+            deferred->kept = CV_KEPT_NONE;
+            CV_ASSERT(deferred->kind == CV_DEFERRED_NOTHING);
         }
     }
 }
 
 /* The disk is stalled: what waits for it is dropped, as if the network had lost it, so that the
  * latest belief has a place. It replaces the beliefs that are dropped. */
-static void drop_held(struct cv_node *node, struct cv_node_host *host)
+static void drop_deferred(struct cv_node *node, struct cv_node_host *host)
 {
-    struct cv_held held;
-    while (cv__gate_drop(&node->gate, host->held, &held)) {
-        host->counts.dropped += held.kind == CV_HELD_SEND;
-        drop_kept(host, held.kept);
+    struct cv_deferred deferred;
+    while (cv__gate_drop(&node->gate, host->deferred, &deferred)) {
+        host->counts.dropped += deferred.kind == CV_DEFERRED_SEND;
+        drop_kept(host, deferred.kept);
     }
     cv__gate_check(&node->gate);
 }
@@ -127,7 +127,7 @@ static void hold_leadership(struct cv_node *node, struct cv_node_host *host,
     const struct cv_list *members = &leadership->members;
     const size_t byte_count = members->word_count * sizeof *members->word;
     if (cv__gate_is_full(&node->gate)) {
-        drop_held(node, host);
+        drop_deferred(node, host);
     }
     uint32_t kept = CV_KEPT_NONE;
     CV_ASSERT(node->gate.is_saving); /* what it waits for */
@@ -135,32 +135,32 @@ static void hold_leadership(struct cv_node *node, struct cv_node_host *host,
         kept = host->calls->keep(host->self, members->word, byte_count);
     }
     if (members->word_count > 0 && kept == CV_KEPT_NONE) {
-        drop_held(node, host); /* their bytes make room */
+        drop_deferred(node, host); /* their bytes make room */
         kept = host->calls->keep(host->self, members->word, byte_count);
         if (kept == CV_KEPT_NONE) {
             fail(node, host, "there is no memory for a leadership that waits for the disk");
             return;
         }
     }
-    struct cv_held *held = cv__gate_hold(&node->gate, host->held);
-    CV_ASSERT(held != NULL); /* room was made */
-    held->kind = CV_HELD_LEADERSHIP;
-    held->kept = kept;
-    held->word_count = members->word_count;
-    held->first = leadership->leader;
-    held->is_self = leadership->is_self;
-    held->label = leadership->label;
-    held->reason = (uint8_t)leadership->reason;
-    held->token = leadership->token;
-    held->valid_until_ns = leadership->valid_until_ns;
-    held->has_majority = leadership->has_majority;
+    struct cv_deferred *deferred = cv__gate_defer(&node->gate, host->deferred);
+    CV_ASSERT(deferred != NULL); /* room was made */
+    deferred->kind = CV_DEFERRED_LEADERSHIP;
+    deferred->kept = kept;
+    deferred->word_count = members->word_count;
+    deferred->first = leadership->leader;
+    deferred->is_self = leadership->is_self;
+    deferred->label = leadership->label;
+    deferred->reason = (uint8_t)leadership->reason;
+    deferred->token = leadership->token;
+    deferred->valid_until_ns = leadership->valid_until_ns;
+    deferred->has_majority = leadership->has_majority;
 }
 
 static bool has_held_leadership(const struct cv_node *node, struct cv_node_host *host)
 {
     CV_ASSERT(node->gate.count <= node->gate.capacity);
     for (uint32_t i = 0; i < node->gate.count; i++) {
-        if (cv__gate_at(&node->gate, host->held, i)->kind == CV_HELD_LEADERSHIP) {
+        if (cv__gate_at(&node->gate, host->deferred, i)->kind == CV_DEFERRED_LEADERSHIP) {
             return true;
         }
     }
@@ -198,26 +198,27 @@ static void on_leadership(struct cv_node *node, struct cv_node_host *host,
     }
 }
 
-static void tell_held(struct cv_node *node, struct cv_node_host *host, const struct cv_held *held)
+static void tell_deferred(struct cv_node *node, struct cv_node_host *host,
+                          const struct cv_deferred *deferred)
 {
-    CV_ASSERT(held->kind == CV_HELD_LEADERSHIP);
+    CV_ASSERT(deferred->kind == CV_DEFERRED_LEADERSHIP);
     struct cv_leadership leadership = {
-        .is_self = held->is_self,
-        .leader = held->first,
-        .label = held->label,
-        .reason = held->reason,
-        .token = held->token,
-        .valid_until_ns = held->valid_until_ns,
-        .has_majority = held->has_majority,
+        .is_self = deferred->is_self,
+        .leader = deferred->first,
+        .label = deferred->label,
+        .reason = deferred->reason,
+        .token = deferred->token,
+        .valid_until_ns = deferred->valid_until_ns,
+        .has_majority = deferred->has_majority,
     };
-    if (held->kept != CV_KEPT_NONE) {
+    if (deferred->kept != CV_KEPT_NONE) {
         size_t byte_count = 0;
-        leadership.members.word = host->calls->kept(host->self, held->kept, &byte_count);
-        leadership.members.word_count = held->word_count;
-        CV_ASSERT(byte_count == held->word_count * sizeof *leadership.members.word);
+        leadership.members.word = host->calls->kept(host->self, deferred->kept, &byte_count);
+        leadership.members.word_count = deferred->word_count;
+        CV_ASSERT(byte_count == deferred->word_count * sizeof *leadership.members.word);
     }
     tell_now(node, host, &leadership);
-    drop_kept(host, held->kept);
+    drop_kept(host, deferred->kept);
 }
 
 /* ---- The disk: records ----------------------------------------------------------------------- */
@@ -225,12 +226,12 @@ static void tell_held(struct cv_node *node, struct cv_node_host *host, const str
 static void let_go(struct cv_node *node, struct cv_node_host *host)
 {
     CV_ASSERT(node->is_busy); /* what the host brings meanwhile waits */
-    struct cv_held held;
-    while (!node->is_closed && cv__gate_release(&node->gate, host->held, &held)) {
-        if (held.kind == CV_HELD_SEND) {
-            send_now(node, host, held.kept, held.first, held.last, held.to_self);
-        } else if (held.kind == CV_HELD_LEADERSHIP) {
-            tell_held(node, host, &held);
+    struct cv_deferred deferred;
+    while (!node->is_closed && cv__gate_release(&node->gate, host->deferred, &deferred)) {
+        if (deferred.kind == CV_DEFERRED_SEND) {
+            send_now(node, host, deferred.kept, deferred.first, deferred.last, deferred.to_self);
+        } else if (deferred.kind == CV_DEFERRED_LEADERSHIP) {
+            tell_deferred(node, host, &deferred);
         }
     }
 }
@@ -531,11 +532,11 @@ void cv__node_fire_due(struct cv_node *node, struct cv_node_host *host)
 
 /* ---- Beginning and end ----------------------------------------------------------------------- */
 
-void cv__node_init(struct cv_node *node, uint32_t held_capacity, uint32_t waiting_capacity)
+void cv__node_init(struct cv_node *node, uint32_t deferred_capacity, uint32_t waiting_capacity)
 {
-    CV_ASSERT(held_capacity > 0);
+    CV_ASSERT(deferred_capacity > 0);
     memset(node, 0, sizeof *node);
-    cv__gate_init(&node->gate, held_capacity);
+    cv__gate_init(&node->gate, deferred_capacity);
     node->waiting_capacity = waiting_capacity;
 }
 

@@ -12,13 +12,13 @@
  *   must not go on leading because its disk is slow; and a gain that still waits when the core
  *   gives it up is never told. Nor does a renewal of what was told, which must come before its end.
  * - After a failed save nothing that waited ever leaves; the core learns of the failure before any
- *   other event. A disk behind which the queue of held effects overflows counts as failed, if what
- *   found no place was a leadership; a send is dropped, as networks drop messages.
+ *   other event. A disk behind which the queue of deferred effects overflows counts as failed, if
+ *   what found no place was a leadership; a send is dropped, as networks drop messages.
  *
  * struct cv_node has no pointer and no padding that differs: a host that copies and compares it
  * together with the core's state and the two queues' places has the whole state. All that stays the
- * same, or is scratch, is in struct cv_node_host; many nodes may share one whose `core`, `held`,
- * `waiting` and `self` are set before each call.
+ * same, or is scratch, is in struct cv_node_host; many nodes may share one whose `core`,
+ * `deferred`, `waiting` and `self` are set before each call.
  *
  * Pure: no clock, no allocation, one thread. */
 #ifndef CV_HOST_NODE_H
@@ -100,8 +100,8 @@ struct cv_node_host {
     const struct cv_protocol *protocol;
     uint32_t member_count;
     void *core;
-    struct cv_held *held;       /* gate.capacity places; NULL: none */
-    struct cv_waiting *waiting; /* waiting_capacity places; NULL: none */
+    struct cv_deferred *deferred; /* gate.capacity places; NULL: none */
+    struct cv_waiting *waiting;   /* waiting_capacity places; NULL: none */
     struct cv_effects *out;
     uint64_t
         *decoded_word; /* cv_message_words_max(member_count), for messages that come as bytes */
@@ -109,7 +109,7 @@ struct cv_node_host {
 };
 
 /* At the beginning of each life. The core was made by cv_core_init(); its first event is START. */
-void cv__node_init(struct cv_node *node, uint32_t held_capacity, uint32_t waiting_capacity);
+void cv__node_init(struct cv_node *node, uint32_t deferred_capacity, uint32_t waiting_capacity);
 
 /* The life is over, from within a call of the host or from outside: what waits is dropped. */
 void cv__node_close(struct cv_node *node, struct cv_node_host *host);

@@ -44,7 +44,7 @@ struct cv_host {
     struct cv_node_host node_host;
     struct cv_effects out;
     uint8_t *encoded;
-    struct cv_held held[CV_HOST_QUEUE_MAX];
+    struct cv_deferred deferred[CV_HOST_QUEUE_MAX];
     struct cv_waiting waiting[WAITING_MAX];
 
     struct kept kept[KEPT_MAX];
@@ -516,7 +516,7 @@ static bool host_allocate(struct cv_host *h, const struct cv_protocol *protocol)
         .protocol = protocol,
         .member_count = config->member_count,
         .core = malloc(cv_core_size(protocol, config)),
-        .held = h->held,
+        .deferred = h->deferred,
         .waiting = h->waiting,
         .out = &h->out,
         .decoded_word = calloc(cv_message_words_max(config->member_count), sizeof(uint64_t)),

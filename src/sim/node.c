@@ -157,9 +157,9 @@ static enum cv_save_result call_save(void *self, const uint64_t *word, uint32_t 
         write_record(n, word, word_count);
         return CV_SAVE_DONE;
     }
-    if (n->held == NULL) {
-        n->held = cv__allocate(SIM_HELD_MAX, sizeof *n->held);
-        n->world->host.held = n->held;
+    if (n->deferred == NULL) {
+        n->deferred = cv__allocate(SIM_DEFERRED_MAX, sizeof *n->deferred);
+        n->world->host.deferred = n->deferred;
     }
     n->disk.saving_ns = n->disk.delay_ns;
     queue_disk(n->world, n->id, n->disk.delay_ns);
@@ -278,7 +278,7 @@ void sim_node_start(struct sim_world *w, cv_id id)
     struct cv_config config = w->scenario->config;
     config.self = id;
     cv_core_init(w->protocol, n->state, &config);
-    cv__node_init(&n->host, SIM_HELD_MAX, /* waiting_capacity= */ 0);
+    cv__node_init(&n->host, SIM_DEFERRED_MAX, /* waiting_capacity= */ 0);
     sim_world_note_life(w, id, SIM_LIFE_UP);
     uint64_t persisted[CV_PERSIST_WORDS_MAX];
     memcpy(persisted, n->disk.word, sizeof persisted);

@@ -10,7 +10,7 @@
 #include "host/node.h"
 #include "sim/clock.h"
 
-#define SIM_HELD_MAX 256u /* effects of a node that wait for its disk; as in a real process */
+#define SIM_DEFERRED_MAX 256u /* effects of a node that wait for its disk; as in a real process */
 
 struct sim_world;
 
@@ -35,7 +35,7 @@ struct sim_node {
     cv_id id;
     void *state;
     struct cv_node host; /* what every host keeps for a core: timers, and what waits for the disk */
-    struct cv_held *held; /* places for the latter; NULL until something has to wait */
+    struct cv_deferred *deferred; /* places for the latter; NULL until something has to wait */
     struct sim_clock clock;
     uint64_t boot;     /* which of the clocks that the machine has had: one for each boot */
     bool is_rebooting; /* it is down because its machine is */

@@ -307,7 +307,7 @@ void sim_world_free(struct sim_world *w)
         return;
     }
     for (uint32_t i = 0; i < w->node_count; i++) {
-        free(w->node[i].held);
+        free(w->node[i].deferred);
         free(w->node[i].backlog);
         free(w->node[i].echo);
     }

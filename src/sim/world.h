@@ -127,7 +127,7 @@ static inline struct cv_node_host *sim_node_host(struct sim_node *n)
     CV_ASSERT(!n->host.is_busy);
     host->self = n;
     host->core = n->state;
-    host->held = n->held;
+    host->deferred = n->deferred;
     return host;
 }
 

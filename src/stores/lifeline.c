@@ -15,20 +15,20 @@ int cv__lifeline_hold(const char *path)
         return -errno;
     }
     /* For reading, too: opening for writing alone fails while nobody listens. */
-    const int held = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-    if (held < 0) {
+    const int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) {
         const int error = errno;
         (void)unlink(path); /* best effort: nobody knows the name yet */
         return -error;
     }
-    return cv__descriptor_raise(held); /* others wait for it to be closed */
+    return cv__descriptor_raise(fd); /* others wait for it to be closed */
 }
 
 /* A copy made by dup() would share its lock with our own descriptor, which would keep it. */
-int cv__lifeline_bequeath(int held)
+int cv__lifeline_bequeath(int fd)
 {
     char path[32];
-    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", held);
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     const int opened = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (opened >= 0) {
         /* Shared, so that a second one of the same pipe does not fail. */
@@ -36,7 +36,7 @@ int cv__lifeline_bequeath(int held)
         (void)fcntl(opened, F_OFD_SETLK, &lock); /* without it the lease decides, as elsewhere */
         return opened;
     }
-    const int copy = fcntl(held, F_DUPFD_CLOEXEC, 3); /* there is no /proc */
+    const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* there is no /proc */
     return copy >= 0 ? copy : -errno;
 }
 

@@ -29,9 +29,9 @@ enum cv_lifeline_state {
  * is in use. */
 int cv__lifeline_hold(const char *path);
 
-/* Another descriptor (close on exec) of the pipe that `held` has open, for descendants to inherit;
- * `held` is not theirs. -errno: cannot. */
-int cv__lifeline_bequeath(int held);
+/* Another descriptor (close on exec) of the pipe that `fd` has open, for descendants to inherit;
+ * `fd` is not theirs. -errno: cannot. */
+int cv__lifeline_bequeath(int fd);
 
 /* Does anybody have a descriptor of cv__lifeline_bequeath()? False also if it cannot be told. */
 bool cv__lifeline_is_inherited(const char *path);

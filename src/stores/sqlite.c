@@ -63,7 +63,7 @@ struct cv_store {
     bool is_queued;
     struct cv_store *queue_next;
 
-    int held;          /* the pipe for descendants as of the last answer; -1: none */
+    int pipe_fd;       /* the pipe for descendants as of the last answer; -1: none */
     struct line *line; /* NULL: nobody is listened to */
     struct cv_store *line_next;
     uint64_t line_token;  /* the leadership that we listen for */
@@ -202,7 +202,7 @@ static void line_follow(struct cv_store *store, uint64_t token, const char *pipe
         return;
     }
     line_leave(store);
-    const bool is_ours = file->sqlite.held >= 0 && strcmp(pipe, file->sqlite.pipe) == 0;
+    const bool is_ours = file->sqlite.pipe_fd >= 0 && strcmp(pipe, file->sqlite.pipe) == 0;
     if (pipe[0] == '\0' || is_ours) {
         return; /* while we listen, ours is not closed: the marker tells of a release */
     }
@@ -291,7 +291,7 @@ static void bound_wait(const struct file *file, struct cv_store_answer *answer)
 static void store_answer(struct cv_store *store)
 {
     struct cv_sqlite_job *job = &store->job;
-    store->held = store->contender.held;
+    store->pipe_fd = store->contender.pipe_fd;
     const bool must_wait = job->answer.verdict == CV_STORE_HELD && job->answer.record != NULL;
     store->must_tidy = job->is_untidy;
     if (must_wait) {
@@ -542,7 +542,7 @@ static int sqlite_open(struct cv_store **ret_store, const struct cv_store_settin
                     setting->has_descendants);
     store->answered = setting->answered;
     store->user = setting->user;
-    store->held = -1;
+    store->pipe_fd = -1;
     (void)uv_timer_init(setting->loop, &store->end); /* cannot fail */
     store->end.data = store;
     store->next = store->file->stores;
@@ -592,7 +592,7 @@ static void sqlite_close(struct cv_store *store, void (*closed)(void *user), voi
 
 static int sqlite_inherit(struct cv_store *store)
 {
-    return store->held;
+    return store->pipe_fd;
 }
 
 /* ---- For commands, which wait -------------------------------------------------------------- */

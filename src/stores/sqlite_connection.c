@@ -198,7 +198,7 @@ static bool file_prepare(struct cv_sqlite *s)
 int cv__sqlite_open(struct cv_sqlite *s, const char *path, struct cv_errtext *reterr)
 {
     memset(s, 0, sizeof *s);
-    s->held = -1;
+    s->pipe_fd = -1;
     s->now_ns = cv__clock_now_ns;
     cv__sqlite_text(s->path, sizeof s->path, path);
     cv__sqlite_boot(s->boot);
@@ -237,12 +237,12 @@ int cv__sqlite_open(struct cv_sqlite *s, const char *path, struct cv_errtext *re
 
 void cv__sqlite_close(struct cv_sqlite *s)
 {
-    if (s->held >= 0) {
+    if (s->pipe_fd >= 0) {
         if (!cv__sqlite_pipe_is_named(s, s->pipe)) {
             cv__sqlite_pipe_unlink(s, s->pipe);
         }
-        (void)close(s->held); /* wakes those that wait for a contender that did not release */
-        s->held = -1;
+        (void)close(s->pipe_fd); /* wakes those that wait for a contender that did not release */
+        s->pipe_fd = -1;
     }
     cv__sqlite_log_write_back(s, /* is_closing= */ true);
     for (uint32_t i = 0; i < CV_SQLITE_STATEMENTS; i++) {

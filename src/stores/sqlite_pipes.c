@@ -46,7 +46,7 @@ bool cv__sqlite_pipe_is_valid(const char *pipe)
 
 enum cv_lifeline_state cv__sqlite_pipe_look(const struct cv_sqlite *s, const char *pipe)
 {
-    if (s->held >= 0 && strcmp(pipe, s->pipe) == 0) {
+    if (s->pipe_fd >= 0 && strcmp(pipe, s->pipe) == 0) {
         return CV_LIFELINE_HELD; /* by ourselves */
     }
     if (!cv__sqlite_pipe_is_valid(pipe)) {
@@ -77,22 +77,22 @@ void cv__sqlite_pipe_unlink(const struct cv_sqlite *s, const char *pipe)
 }
 
 /* A pipe of a name that was never used before. */
-static int pipe_make(const struct cv_sqlite *s, char ret_pipe[CV_SQLITE_PIPE_BYTES], int *ret_held,
+static int pipe_make(const struct cv_sqlite *s, char ret_pipe[CV_SQLITE_PIPE_BYTES], int *ret_fd,
                      struct cv_errtext *reterr)
 {
     char path[CV_SQLITE_PATH_BYTES];
-    int held;
+    int fd;
     do {
         uint64_t number;
         sqlite3_randomness(sizeof number, &number);
         (void)snprintf(ret_pipe, CV_SQLITE_PIPE_BYTES, PIPE_PREFIX "%016" PRIx64, number);
         cv__sqlite_pipe(s, ret_pipe, path);
-        held = cv__lifeline_hold(path);
-    } while (held == -EEXIST);
-    if (held < 0) {
-        return cv__fail(reterr, CV_E_STORE, "cannot make '%s': %s", path, strerror(-held));
+        fd = cv__lifeline_hold(path);
+    } while (fd == -EEXIST);
+    if (fd < 0) {
+        return cv__fail(reterr, CV_E_STORE, "cannot make '%s': %s", path, strerror(-fd));
     }
-    *ret_held = held;
+    *ret_fd = fd;
     return CV_OK;
 }
 
@@ -101,9 +101,9 @@ static bool pipe_is_there(const struct cv_sqlite *s)
 {
     char path[CV_SQLITE_PATH_BYTES];
     cv__sqlite_pipe(s, s->pipe, path);
-    struct stat held, named;
-    return fstat(s->held, &held) == 0 && lstat(path, &named) == 0 && held.st_ino == named.st_ino &&
-           held.st_dev == named.st_dev;
+    struct stat ours, named;
+    return fstat(s->pipe_fd, &ours) == 0 && lstat(path, &named) == 0 &&
+           ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
 }
 
 bool cv__sqlite_pipe_is_named(struct cv_sqlite *s, const char *pipe)
@@ -146,16 +146,16 @@ int cv__sqlite_pipe_take(struct cv_sqlite *s, struct cv_sqlite_contender *c, uin
         c->pipe[0] = '\0';
     }
     int code = CV_OK;
-    if (!c->has_descendants && s->held < 0) {
+    if (!c->has_descendants && s->pipe_fd < 0) {
         pipes_clean(s);
-        code = pipe_make(s, s->pipe, &s->held, reterr);
+        code = pipe_make(s, s->pipe, &s->pipe_fd, reterr);
     }
     if (code == CV_OK && (c->has_descendants || !pipe_is_there(s))) {
-        code = pipe_make(s, c->pipe, &c->held, reterr);
+        code = pipe_make(s, c->pipe, &c->pipe_fd, reterr);
     }
     if (code == CV_OK) {
-        c->held_token = token;
-        memcpy(ret_pipe, c->held >= 0 ? c->pipe : s->pipe, CV_SQLITE_PIPE_BYTES);
+        c->pipe_token = token;
+        memcpy(ret_pipe, c->pipe_fd >= 0 ? c->pipe : s->pipe, CV_SQLITE_PIPE_BYTES);
     }
     return code;
 }
@@ -163,11 +163,11 @@ int cv__sqlite_pipe_take(struct cv_sqlite *s, struct cv_sqlite_contender *c, uin
 /* The name stays: a contender that opens it finds that nobody holds the pipe. */
 void cv__sqlite_leave(struct cv_sqlite_contender *c)
 {
-    if (c->held >= 0) {
-        (void)close(c->held); /* the last copy wakes the others */
-        c->held = -1;
+    if (c->pipe_fd >= 0) {
+        (void)close(c->pipe_fd); /* the last copy wakes the others */
+        c->pipe_fd = -1;
     }
-    c->held_token = 0;
+    c->pipe_token = 0;
 }
 
 void cv__sqlite_join(struct cv_sqlite_contender *c, const char *election, const char *node,
@@ -178,7 +178,7 @@ void cv__sqlite_join(struct cv_sqlite_contender *c, const char *election, const 
     cv__sqlite_text(c->node, sizeof c->node, node);
     c->label = label;
     c->has_descendants = has_descendants;
-    c->held = -1;
+    c->pipe_fd = -1;
     c->waiting = -1;
     (void)snprintf(c->marker, sizeof c->marker, "%016" PRIx64, name_hash(election));
 }

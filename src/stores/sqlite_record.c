@@ -382,7 +382,7 @@ static int acquire(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *r
     } else {
         /* The pipe is gone if the first answer was that nobody knows: without one the others would
          * take us for dead. */
-        if (c->held_token != row->shown.token) {
+        if (c->pipe_token != row->shown.token) {
             job->is_taken = true;
             code = cv__sqlite_pipe_take(s, c, row->shown.token, row->pipe, &job->error);
         }
@@ -396,8 +396,8 @@ static int acquire(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *r
 static int renew(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row)
 {
     const uint64_t token = job->request.token;
-    const bool is_held = job->contender->held_token == token && token != 0;
-    if (is_held && is_mine(job, row) && row->shown.token == token) {
+    const bool has_pipe = job->contender->pipe_token == token && token != 0;
+    if (has_pipe && is_mine(job, row) && row->shown.token == token) {
         prolong(s, row, job->request.lease_ns);
         answer_granted(job, row);
         return row_write(s, job->contender, row, &job->error);
@@ -521,7 +521,7 @@ static void finish(struct cv_sqlite *s, struct cv_sqlite_job *job)
 {
     struct cv_sqlite_contender *c = job->contender;
     job->is_due = false;
-    if (job->is_released && c->held >= 0 && !job->is_outlived) {
+    if (job->is_released && c->pipe_fd >= 0 && !job->is_outlived) {
         cv__sqlite_pipe_unlink(s, c->pipe);
     }
     if (job->is_released) {

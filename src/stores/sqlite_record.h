@@ -58,7 +58,7 @@ struct cv_sqlite {
     char machine[CV_MACHINE_BYTES]; /* empty: it has no name */
     int64_t (*now_ns)(void);        /* CLOCK_BOOTTIME; tests have their own */
 
-    int held;                        /* the pipe of all contenders, or -1: none was needed yet */
+    int pipe_fd;                     /* the pipe of all contenders, or -1: none was needed yet */
     char pipe[CV_SQLITE_PIPE_BYTES]; /* its name */
     bool is_ready;                   /* to take over: see cv__sqlite_make_ready() */
     bool is_hasty;                   /* commits do not wait for the disk */
@@ -74,8 +74,8 @@ struct cv_sqlite_contender {
     bool has_descendants;
     char marker[CV_SQLITE_MARKER_BYTES]; /* the file that is touched when the record changes */
 
-    uint64_t held_token;             /* of the present grant, whose pipe is open; 0: none */
-    int held;                        /* its pipe, if that belongs to this leadership alone; or -1 */
+    uint64_t pipe_token;             /* of the present grant, whose pipe is open; 0: none */
+    int pipe_fd;                     /* its pipe, if that belongs to this leadership alone; or -1 */
     char pipe[CV_SQLITE_PIPE_BYTES]; /* the name of that */
 
     bool is_waiting; /* somebody else had it when we last asked for it */

@@ -15,7 +15,7 @@
 
 #define NODES 3u
 #define SELF 2u
-#define HELD 8u
+#define DEFERRED 8u
 #define WAITING (CV_NODE_SPARE_PLACES + 4u)
 #define KEPT 32u
 #define KEPT_BYTES 512u
@@ -41,7 +41,7 @@ struct hosted {
     struct cv_node node;
     struct cv_node_host host;
     struct outside outside;
-    struct cv_held held[HELD];
+    struct cv_deferred deferred[DEFERRED];
     struct cv_waiting waiting[WAITING];
     struct cv_effects out;
     uint64_t decoded[256];
@@ -214,7 +214,7 @@ static struct hosted *hosted_new(const struct cv_protocol *protocol, const struc
         .protocol = protocol,
         .member_count = NODES,
         .core = h->core,
-        .held = h->held,
+        .deferred = h->deferred,
         .waiting = h->waiting,
         .out = &h->out,
         .decoded_word = h->decoded,
@@ -235,7 +235,7 @@ static void hosted_start(struct hosted *h, uint64_t seed)
     h->outside.now_ns = NS_PER_S;
     h->outside.seed = seed;
     cv_core_init(h->host.protocol, h->core, &h->config);
-    cv__node_init(&h->node, HELD, WAITING);
+    cv__node_init(&h->node, DEFERRED, WAITING);
     struct cv_event start = {.kind = CV_EVENT_START, .nonce = seed};
     cv__node_event(&h->node, &h->host, &start);
 }
@@ -248,8 +248,8 @@ static struct hosted *hosted_copy(struct hosted *h)
     memcpy(copy->core, h->core, h->core_bytes);
     memcpy(&copy->outside, &h->outside, sizeof copy->outside);
     for (uint32_t i = 0; i < h->node.gate.count; i++) {
-        memcpy(cv__gate_at(&copy->node.gate, copy->held, i), cv__gate_at(&h->node.gate, h->held, i),
-               sizeof *h->held);
+        memcpy(cv__gate_at(&copy->node.gate, copy->deferred, i),
+               cv__gate_at(&h->node.gate, h->deferred, i), sizeof *h->deferred);
     }
     assert_int_equal(h->node.waiting_count, 0); /* between two events nothing waits */
     return copy;
@@ -260,8 +260,8 @@ static void must_equal(struct hosted *a, struct hosted *b)
     assert_memory_equal(&a->node, &b->node, sizeof a->node);
     assert_memory_equal(a->core, b->core, a->core_bytes);
     for (uint32_t i = 0; i < a->node.gate.count; i++) {
-        assert_memory_equal(cv__gate_at(&a->node.gate, a->held, i),
-                            cv__gate_at(&b->node.gate, b->held, i), sizeof *a->held);
+        assert_memory_equal(cv__gate_at(&a->node.gate, a->deferred, i),
+                            cv__gate_at(&b->node.gate, b->deferred, i), sizeof *a->deferred);
     }
     assert_int_equal(a->outside.log, b->outside.log);
     assert_memory_equal(&a->outside, &b->outside, sizeof a->outside);
@@ -366,7 +366,7 @@ static void for_each_run(void (*check)(const struct cv_protocol *protocol,
     }
 }
 
-static uint32_t held_when_copied;
+static uint32_t deferred_when_copied;
 
 static void copy_and_compare(const struct cv_protocol *protocol, const struct cv_config *config,
                              uint64_t seed)
@@ -378,7 +378,7 @@ static void copy_and_compare(const struct cv_protocol *protocol, const struct cv
     for (uint32_t i = 0; i < copied_at; i++) {
         feed(h, test_random(&event_seed));
     }
-    held_when_copied += h->node.gate.count;
+    deferred_when_copied += h->node.gate.count;
     struct hosted *copy = hosted_copy(h);
     for (uint32_t i = copied_at; i < EVENTS; i++) {
         const uint64_t drawn = test_random(&event_seed);
@@ -393,9 +393,9 @@ static void copy_and_compare(const struct cv_protocol *protocol, const struct cv
 static void copied_node_does_the_same_step_by_step(void **unused)
 {
     (void)unused;
-    held_when_copied = 0;
+    deferred_when_copied = 0;
     for_each_run(copy_and_compare);
-    assert_true(held_when_copied > 0); /* something waited for the disk in some of them */
+    assert_true(deferred_when_copied > 0); /* something waited for the disk in some of them */
 }
 
 static void decode_and_compare(const struct cv_protocol *protocol, const struct cv_config *config,

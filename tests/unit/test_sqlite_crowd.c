@@ -19,7 +19,7 @@ struct crowd {
 static void crowd_ask(struct fixture *f, struct crowd *crowd, enum cv_store_verb verb)
 {
     for (uint32_t i = 0; i < CROWD; i++) {
-        const uint64_t token = crowd->is[i].held_token;
+        const uint64_t token = crowd->is[i].pipe_token;
         crowd->job[i] = (struct cv_sqlite_job){
             .next = i + 1 < CROWD ? &crowd->job[i + 1] : NULL,
             .contender = &crowd->is[i],
@@ -129,7 +129,7 @@ static void removed_pipe_is_made_up_for(void **unused)
     crowd->job[0].request.attempt = 2;
     cv__sqlite_do(&f->a.file, &crowd->job[0]);
     assert_int_equal(crowd->job[0].answer.verdict, CV_STORE_GRANTED);
-    assert_true(crowd->is[0].held >= 0);
+    assert_true(crowd->is[0].pipe_fd >= 0);
     assert_int_equal(rival(f, 0), CV_STORE_HELD);
     cv__sqlite_leave(&crowd->is[0]);
     assert_int_equal(rival(f, 0), CV_STORE_GRANTED);
@@ -166,8 +166,8 @@ static void pipe_of_a_holder_has_a_high_number(void **unused)
     struct fixture *f = fixture_new();
     const int low = open("/dev/null", O_RDONLY | O_CLOEXEC);
     assert_int_equal(ask(f, &f->a, CV_STORE_ACQUIRE, 1, 0), CV_STORE_GRANTED);
-    assert_true(f->a.is.held > low + 100);
-    assert_int_equal(fcntl(f->a.is.held, F_GETFD), FD_CLOEXEC);
+    assert_true(f->a.is.pipe_fd > low + 100);
+    assert_int_equal(fcntl(f->a.is.pipe_fd, F_GETFD), FD_CLOEXEC);
     (void)close(low);
     fixture_free(f);
 }

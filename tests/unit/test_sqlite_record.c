@@ -128,7 +128,7 @@ static void cut_lifeline_spares_the_lease(void **unused)
     (void)unused;
     struct fixture *f = fixture_new();
     const uint64_t token = acquire(f, &f->a, 1);
-    const int inherited = dup(f->a.is.held); /* a descendant's copy */
+    const int inherited = dup(f->a.is.pipe_fd); /* a descendant's copy */
     leave(&f->a);
     assert_int_equal(ask(f, &f->b, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
     close(inherited);
@@ -159,12 +159,12 @@ static void copies_of_a_lifeline_keep_it(void **unused)
     assert_int_equal(cv__lifeline_hold(path), -EEXIST);
     assert_int_equal(cv__lifeline_look(path), CV_LIFELINE_UNKNOWN); /* an empty file is no pipe */
     unlink(path);
-    const int held = cv__lifeline_hold(path);
-    assert_true(held >= 0);
+    const int fd = cv__lifeline_hold(path);
+    assert_true(fd >= 0);
     const int listening = cv__lifeline_listen(path);
-    const int copy = dup(held);
+    const int copy = dup(fd);
     assert_int_equal(cv__lifeline_state(listening), CV_LIFELINE_HELD);
-    close(held);
+    close(fd);
     assert_int_equal(cv__lifeline_state(listening), CV_LIFELINE_HELD);
     close(copy);
     assert_int_equal(cv__lifeline_state(listening), CV_LIFELINE_CUT);
@@ -181,7 +181,7 @@ static void expired_lease_waits_for_the_command(void **unused)
     (void)unused;
     struct fixture *f = fixture_new();
     (void)acquire(f, &f->a, 1);
-    const int inherited = cv__lifeline_bequeath(f->a.is.held);
+    const int inherited = cv__lifeline_bequeath(f->a.is.pipe_fd);
     const int grandchild = dup(inherited);
     assert_true(inherited >= 0 && grandchild >= 0);
 
@@ -192,7 +192,7 @@ static void expired_lease_waits_for_the_command(void **unused)
     assert_int_equal(close(inherited), 0);
     assert_int_equal(ask(f, &f->b, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
     assert_int_equal(close(grandchild), 0);
-    assert_true(f->a.is.held >= 0); /* the holder itself is still there, and does not count */
+    assert_true(f->a.is.pipe_fd >= 0); /* the holder itself is still there, and does not count */
     (void)acquire(f, &f->b, 1);
     fixture_free(f);
 }
@@ -202,7 +202,7 @@ static void release_while_the_command_runs_frees_nothing(void **unused)
     (void)unused;
     struct fixture *f = fixture_new();
     const uint64_t token = acquire(f, &f->a, 1);
-    const int inherited = cv__lifeline_bequeath(f->a.is.held);
+    const int inherited = cv__lifeline_bequeath(f->a.is.pipe_fd);
     assert_true(inherited >= 0);
     assert_int_equal(ask(f, &f->a, CV_STORE_RELEASE, 1, token), CV_STORE_FREE);
     assert_int_equal(ask(f, &f->b, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
