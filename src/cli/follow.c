@@ -175,7 +175,7 @@ void cv__print_notice(void *unused, enum cv_log_level level, const char *line)
     }
 }
 
-static int follow(struct settings *settings, int signal_fd, const struct cv_watcher *watcher)
+static int follow(struct settings *settings, int signal_fd, const struct cv_recorder *recorder)
 {
     struct follower f = {.settings = settings};
     struct cv_errtext error;
@@ -191,8 +191,8 @@ static int follow(struct settings *settings, int signal_fd, const struct cv_watc
     /* This process only prints who leads: two leaders at the same time do no harm. */
     settings->options.accepts_two_leaders = true;
     settings->options.ignores_renewals = true; /* it prints changes */
-    if (cv__election_open_watched(&f.election, settings->name, settings->via, &settings->options,
-                                  watcher, &error) != CV_OK) {
+    if (cv__election_open_recorded(&f.election, settings->name, settings->via, &settings->options,
+                                   recorder, &error) != CV_OK) {
         return cv__cannot("%s", error.text);
     }
     if (cv_fd(f.election) < 0) { /* we would hear of nothing */
@@ -223,7 +223,7 @@ static int follow_traced(struct settings *settings, int signal_fd)
     if (cv__tracing_open(&tracing, settings->trace_path, settings->name, &error) != CV_OK) {
         return cv__cannot("%s", error.text);
     }
-    const int status = follow(settings, signal_fd, &tracing.watcher);
+    const int status = follow(settings, signal_fd, &tracing.recorder);
     if (cv__tracing_close(&tracing, &error) != CV_OK) {
         return cv__cannot("%s", error.text);
     }
@@ -309,7 +309,7 @@ int cv__follow(int argc, char **argv, bool is_observer)
         return cv__cannot("cannot wait for signals: %s", strerror(errno));
     }
     status = settings.trace_path != NULL ? follow_traced(&settings, signal_fd)
-                                         : follow(&settings, signal_fd, /* watcher= */ NULL);
+                                         : follow(&settings, signal_fd, /* recorder= */ NULL);
     (void)close(signal_fd);
     return status;
 }

@@ -67,7 +67,7 @@ int cv__tracing_open(struct cv_tracing *t, const char *path, const char *electio
                      struct cv_errtext *reterr)
 {
     *t = (struct cv_tracing){
-        .watcher = {.self = t, .began = on_began, .observe = on_record},
+        .recorder = {.self = t, .began = on_began, .observe = on_record},
         .path = path,
         .election = election,
         .began_ns = cv__clock_now_ns(),

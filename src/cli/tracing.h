@@ -3,11 +3,11 @@
 #ifndef CV_CLI_TRACING_H
 #define CV_CLI_TRACING_H
 
-#include "runtime/watch.h"
+#include "runtime/tap.h"
 #include "trace/trace.h"
 
 struct cv_tracing {
-    struct cv_watcher watcher; /* for cv__election_open_watched(); `self` is this */
+    struct cv_recorder recorder; /* for cv__election_open_recorded(); `self` is this */
     struct cv_trace trace;
     const char *path, *election; /* lent */
     int64_t began_ns;            /* time 0 */

@@ -16,7 +16,7 @@
 
 struct cv_shared_list;
 struct cv_timers;
-struct cv_watcher;
+struct cv_recorder;
 struct cv_backend; /* each family has its own */
 
 /* What an election at one address promises. */
@@ -39,8 +39,9 @@ struct cv_backend_setting {
     const char *node;
     int64_t lease_ns;
     bool is_candidate;
-    bool has_descendants;             /* that inherit a descriptor: see stores/store.h */
-    const struct cv_watcher *watcher; /* of the core; lent until it is closed; NULL: nobody looks */
+    bool has_descendants; /* that inherit a descriptor: see stores/store.h */
+    const struct cv_recorder
+        *recorder; /* of the core; lent until it is closed; NULL: nobody looks */
 
     /* What the application hears of. `leader` is a name, or empty. */
     void *user;

@@ -199,7 +199,7 @@ struct opening {
     struct cv_election *election;
     bool is_candidate;
     bool has_descendants;
-    const struct cv_watcher *watcher;
+    const struct cv_recorder *recorder;
     struct cv_errtext *reterr;
 };
 
@@ -218,7 +218,7 @@ static int open_on_loop(void *user)
         .lease_ns = e->lease_ns,
         .is_candidate = opening->is_candidate,
         .has_descendants = opening->has_descendants,
-        .watcher = opening->watcher,
+        .recorder = opening->recorder,
     };
     cv__election_hear(e, &setting);
     const int code = e->kind->open(&e->backend, &setting, opening->reterr);
@@ -314,7 +314,7 @@ static struct cv_election *election_new(void)
 
 static int open_election(struct cv_election **ret_election, const char *name, const char *address,
                          const struct cv_election_options *given, bool has_descendants,
-                         const struct cv_watcher *watcher, struct cv_errtext *reterr)
+                         const struct cv_recorder *recorder, struct cv_errtext *reterr)
 {
     struct cv_election_options options;
     if (ret_election == NULL || name == NULL) {
@@ -335,7 +335,7 @@ static int open_election(struct cv_election **ret_election, const char *name, co
         code = engine_enter(e, &options, reterr);
     }
     if (code == CV_OK) {
-        struct opening opening = {e, !options.is_observer, has_descendants, watcher, reterr};
+        struct opening opening = {e, !options.is_observer, has_descendants, recorder, reterr};
         cv__engine_join(e->engine);
         code = cv__engine_run(e->engine, open_on_loop, &opening);
         if (code != CV_OK) {
@@ -358,22 +358,22 @@ int cv_open(struct cv_election **ret_election, const char *name, const char *add
             const struct cv_election_options *options, struct cv_errtext *reterr)
 {
     return open_election(ret_election, name, address, options, /* has_descendants= */ false,
-                         /* watcher= */ NULL, reterr);
+                         /* recorder= */ NULL, reterr);
 }
 
-int cv__election_open_watched(struct cv_election **ret_election, const char *name,
-                              const char *address, const struct cv_election_options *options,
-                              const struct cv_watcher *watcher, struct cv_errtext *reterr)
+int cv__election_open_recorded(struct cv_election **ret_election, const char *name,
+                               const char *address, const struct cv_election_options *options,
+                               const struct cv_recorder *recorder, struct cv_errtext *reterr)
 {
     return open_election(ret_election, name, address, options, /* has_descendants= */ false,
-                         watcher, reterr);
+                         recorder, reterr);
 }
 
 int cv__election_open(struct cv_election **ret_election, const char *name, const char *address,
                       const struct cv_election_options *options, struct cv_errtext *reterr)
 {
     return open_election(ret_election, name, address, options, /* has_descendants= */ true,
-                         /* watcher= */ NULL, reterr);
+                         /* recorder= */ NULL, reterr);
 }
 
 static void close_ask(struct cv_election *e)

@@ -10,15 +10,15 @@ CV_NODISCARD int cv__election_open(struct cv_election **ret_election, const char
                                    const char *address, const struct cv_election_options *options,
                                    struct cv_errtext *reterr);
 
-struct cv_watcher;
+struct cv_recorder;
 
-/* cv_open() for one whose core is watched (runtime/watch.h). The watcher is lent until the election
+/* cv_open() for one whose core is recorded (runtime/tap.h). The recorder is lent until the election
  * is closed. */
-CV_NODISCARD int cv__election_open_watched(struct cv_election **ret_election, const char *name,
-                                           const char *address,
-                                           const struct cv_election_options *options,
-                                           const struct cv_watcher *watcher,
-                                           struct cv_errtext *reterr);
+CV_NODISCARD int cv__election_open_recorded(struct cv_election **ret_election, const char *name,
+                                            const char *address,
+                                            const struct cv_election_options *options,
+                                            const struct cv_recorder *recorder,
+                                            struct cv_errtext *reterr);
 
 /* A new descriptor for descendants to inherit, by which the others learn that all of them, and this
  * leader, are gone (stores/lifeline.h); negative: not leading, or there is no such thing. The

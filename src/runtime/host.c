@@ -59,7 +59,7 @@ struct cv_host {
     uint64_t *member_word;
     uint64_t nonce;
 
-    struct cv_watch *watch; /* NULL: nobody looks */
+    struct cv_tap *tap; /* NULL: nobody looks */
 
     uint32_t open_parts; /* while it closes: `ending`, `saver` and `own_timers` */
     bool is_started, is_closing;
@@ -253,8 +253,8 @@ static void on_saved(void *data)
     if (h->is_closing) {
         return; /* the end of the saver is waited for */
     }
-    if (h->watch != NULL) { /* what it lets go happens now */
-        h->watch->step_ns = call_now_ns(h);
+    if (h->tap != NULL) { /* what it lets go happens now */
+        h->tap->step_ns = call_now_ns(h);
     }
     if (h->save_result == CV_OK) {
         cv__node_saved(&h->node, &h->node_host);
@@ -299,70 +299,70 @@ static const struct cv_node_calls host_calls = {
     .disk_failed = call_disk_failed,
 };
 
-/* ---- For those who watch --------------------------------------------------------------------- */
+/* ---- For a recorder -------------------------------------------------------------------------- */
 
-/* The same calls, shown first. They have a table of their own, so that without a watcher nothing is
- * even asked. */
+/* The same calls, shown first. They have a table of their own, so that without a recorder nothing
+ * is even asked. */
 
-static void watched_send(void *self, uint32_t index, cv_id first, cv_id last, bool to_self)
+static void recorded_send(void *self, uint32_t index, cv_id first, cv_id last, bool to_self)
 {
     const struct cv_host *h = self;
     const struct kept *k = &h->kept[index];
-    cv__watch_sent(h->watch, k->bytes, k->byte_count, first, last);
+    cv__tap_sent(h->tap, k->bytes, k->byte_count, first, last);
     call_send(self, index, first, last, to_self);
 }
 
-static void watched_tell(void *self, const struct cv_leadership *leadership)
+static void recorded_tell(void *self, const struct cv_leadership *leadership)
 {
-    cv__watch_told(((struct cv_host *)self)->watch, leadership);
+    cv__tap_told(((struct cv_host *)self)->tap, leadership);
     call_tell(self, leadership);
 }
 
-static void watched_ask_sequence(void *self, uint64_t request, uint64_t reference)
+static void recorded_ask_sequence(void *self, uint64_t request, uint64_t reference)
 {
-    cv__watch_note(((struct cv_host *)self)->watch, CV_RECORD_ASK, request);
+    cv__tap_note(((struct cv_host *)self)->tap, CV_RECORD_ASK, request);
     call_ask_sequence(self, request, reference);
 }
 
-static void watched_ask_store(void *self, const struct cv_effect *effect)
+static void recorded_ask_store(void *self, const struct cv_effect *effect)
 {
-    cv__watch_asked_store(((struct cv_host *)self)->watch, effect);
+    cv__tap_asked_store(((struct cv_host *)self)->tap, effect);
     call_ask_store(self, effect);
 }
 
-static void watched_disk_failed(void *self, const char *why)
+static void recorded_disk_failed(void *self, const char *why)
 {
-    cv__watch_note(((struct cv_host *)self)->watch, CV_RECORD_PERSIST_FAILED, 0);
+    cv__tap_note(((struct cv_host *)self)->tap, CV_RECORD_PERSIST_FAILED, 0);
     call_disk_failed(self, why);
 }
 
-static void watched_step(void *self, const struct cv_event *event, const struct cv_effects *out)
+static void recorded_step(void *self, const struct cv_event *event, const struct cv_effects *out)
 {
-    cv__watch_stepped(((struct cv_host *)self)->watch, event, out);
+    cv__tap_stepped(((struct cv_host *)self)->tap, event, out);
 }
 
-static void watched_record(void *self, const uint64_t *word, uint32_t word_count)
+static void recorded_record(void *self, const uint64_t *word, uint32_t word_count)
 {
     (void)word;
     (void)word_count;
-    cv__watch_note(((struct cv_host *)self)->watch, CV_RECORD_PERSIST, 0);
+    cv__tap_note(((struct cv_host *)self)->tap, CV_RECORD_PERSIST, 0);
 }
 
-static const struct cv_node_calls watched_calls = {
+static const struct cv_node_calls recorded_calls = {
     .now_ns = call_now_ns,
     .arm = call_arm,
     .encode = call_encode,
     .keep = call_keep,
     .kept = call_kept,
     .drop = call_drop,
-    .send = watched_send,
-    .tell = watched_tell,
-    .ask_sequence = watched_ask_sequence,
-    .ask_store = watched_ask_store,
+    .send = recorded_send,
+    .tell = recorded_tell,
+    .ask_sequence = recorded_ask_sequence,
+    .ask_store = recorded_ask_store,
     .save = call_save,
-    .disk_failed = watched_disk_failed,
-    .stepped = watched_step,
-    .record_asked = watched_record,
+    .disk_failed = recorded_disk_failed,
+    .stepped = recorded_step,
+    .record_asked = recorded_record,
 };
 
 /* ---- Events from outside --------------------------------------------------------------------- */
@@ -455,7 +455,7 @@ static void host_release(struct cv_host *h)
     free(h->out.item);
     free(h->out.word);
     free(h->member_word);
-    cv__watch_free(h->watch);
+    cv__tap_free(h->tap);
     free(h);
 }
 
@@ -525,17 +525,17 @@ static bool host_allocate(struct cv_host *h, const struct cv_protocol *protocol)
            h->out.word != NULL && h->encoded != NULL && h->member_word != NULL;
 }
 
-static bool host_add_watch(struct cv_host *h, const struct cv_protocol *protocol)
+static bool host_add_tap(struct cv_host *h, const struct cv_protocol *protocol)
 {
-    if (h->services.watcher == NULL) {
+    if (h->services.recorder == NULL) {
         return true;
     }
-    h->watch = cv__watch_new(h->services.watcher, protocol, &h->config);
-    if (h->watch != NULL) {
-        h->out.note = h->watch->note;
-        h->node_host.calls = &watched_calls;
+    h->tap = cv__tap_new(h->services.recorder, protocol, &h->config);
+    if (h->tap != NULL) {
+        h->out.note = h->tap->note;
+        h->node_host.calls = &recorded_calls;
     }
-    return h->watch != NULL;
+    return h->tap != NULL;
 }
 
 /* A host with a clock of its own needs no timer of the kernel. */
@@ -573,7 +573,7 @@ int cv__host_new(uv_loop_t *loop, const struct cv_protocol *protocol,
     const uint64_t drawn = draw(h);
     h->nonce = drawn != 0 ? drawn : 1;
     int result = CV_OK;
-    if (!host_allocate(h, protocol) || !host_add_watch(h, protocol)) {
+    if (!host_allocate(h, protocol) || !host_add_tap(h, protocol)) {
         result = cv__fail(reterr, CV_E_MEMORY, "no memory for a core of '%s'", protocol->name);
         goto failed;
     }
@@ -611,9 +611,9 @@ int cv__host_start(struct cv_host *h, struct cv_errtext *reterr)
         CV_ASSERT(persisted_count <= CV_PERSIST_WORDS_MAX);
     }
     h->is_started = true;
-    if (h->watch != NULL) {
-        const struct cv_watcher *watcher = h->services.watcher;
-        watcher->began(watcher->self, h->node_host.protocol, &h->config, h->nonce);
+    if (h->tap != NULL) {
+        const struct cv_recorder *recorder = h->services.recorder;
+        recorder->began(recorder->self, h->node_host.protocol, &h->config, h->nonce);
     }
     struct cv_event event = {
         .kind = CV_EVENT_START,

@@ -18,8 +18,8 @@
 #define CV_RUNTIME_HOST_H
 
 #include "host/node.h"
+#include "runtime/tap.h"
 #include "runtime/timers.h"
-#include "runtime/watch.h"
 
 #include <uv.h>
 
@@ -85,7 +85,7 @@ struct cv_host_services {
     struct cv_host_persist persist;
     struct cv_host_told told;
     struct cv_host_time time;
-    const struct cv_watcher *watcher; /* lent; NULL: nobody looks */
+    const struct cv_recorder *recorder; /* lent; NULL: nobody looks */
 };
 
 /* A host for a configuration that passed cv_core_configure(). Returns CV_OK, CV_E_MEMORY or

@@ -281,7 +281,7 @@ static int lease_open(struct cv_backend **ret_backend, const struct cv_backend_s
         .store = {.self = b, .ask = ask},
         .told = {.self = b, .leadership = told},
         .time = {.timers = setting->timers},
-        .watcher = setting->watcher,
+        .recorder = setting->recorder,
     };
     struct cv_config config;
     int code = b->address != NULL ? configure(&config, protocol, b->kind, setting, reterr)

@@ -358,7 +358,7 @@ static int start(struct cv_member *m, uv_loop_t *loop, struct cv_timers *timers,
             m->persist != NULL ? cv__persist_service(m->persist) : (struct cv_host_persist){0},
         .told = {m, on_leadership, trouble},
         .time = {.timers = timers},
-        .watcher = m->told.watcher,
+        .recorder = m->told.recorder,
     };
     result = cv__host_new(loop, protocol, &config, &services, &m->host, reterr);
     if (result != CV_OK) {

@@ -30,7 +30,7 @@ struct cv_member_told {
     void (*trouble)(void *self, const char *line);
     void (*asked)(void *self, uint64_t request);
     void (*answered)(void *self, uint64_t request, uint64_t number);
-    const struct cv_watcher *watcher; /* lent */
+    const struct cv_recorder *recorder; /* lent */
 };
 
 /* What the protocol that the address names promises, with the options that the address sets. Checks

@@ -117,8 +117,10 @@ static int group_open(struct cv_backend **ret_backend, const struct cv_backend_s
         return cv__fail(reterr, CV_E_MEMORY, "out of memory");
     }
     b->setting = *setting;
-    const struct cv_member_told told = {
-        .self = b, .leadership = on_leadership, .trouble = on_trouble, .watcher = setting->watcher};
+    const struct cv_member_told told = {.self = b,
+                                        .leadership = on_leadership,
+                                        .trouble = on_trouble,
+                                        .recorder = setting->recorder};
     const int code = cv__member_open(setting->loop, setting->timers, setting->election,
                                      setting->address, &told, &b->member, reterr);
     if (code != CV_OK) {

@@ -600,7 +600,7 @@ static int make_host(struct cv_peering *p, struct cv_errtext *reterr)
         .persist = {.self = p, .load = load, .save = save, .is_quick = true},
         .told = {p, on_leadership, on_trouble},
         .time = {.timers = p->setting.timers},
-        .watcher = p->setting.watcher,
+        .recorder = p->setting.recorder,
     };
     return cv__host_new(p->setting.loop, p->cluster.protocol, &config, &services, &p->host, reterr);
 }

@@ -36,7 +36,7 @@ struct cv_peering_setting {
     const struct cv_cluster *cluster; /* copied */
     cv_id self;
     bool is_candidate;
-    const struct cv_watcher *watcher; /* lent; NULL: nobody looks */
+    const struct cv_recorder *recorder; /* lent; NULL: nobody looks */
     struct cv_peering_told told;
 };
 

@@ -277,7 +277,7 @@ static int open_peering(struct cv_backend *b, const struct cv_backend_setting *s
         .cluster = &b->cluster,
         .self = b->self,
         .is_candidate = setting->is_candidate,
-        .watcher = setting->watcher,
+        .recorder = setting->recorder,
         .told = {.self = b,
                  .leadership = on_leadership,
                  .trouble = on_trouble,

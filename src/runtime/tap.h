@@ -1,14 +1,14 @@
-/* src/runtime/watch.h - shows what one core gets and does, record by record, to somebody who looks.
+/* src/runtime/tap.h - shows what one core gets and does, record by record, to somebody who looks.
  *
  * The records are those of the simulator (core/record.h); whoever writes them as a trace can play
- * what real processes did. A host without a watcher has no watch and does nothing for it. */
-#ifndef CV_RUNTIME_WATCH_H
-#define CV_RUNTIME_WATCH_H
+ * what real processes did. A host without a recorder has no tap and does nothing for it. */
+#ifndef CV_RUNTIME_TAP_H
+#define CV_RUNTIME_TAP_H
 
 #include "core/record.h"
 
 /* Called on the thread of the host, from within a step: quick, and without a call back. */
-struct cv_watcher {
+struct cv_recorder {
     void *self;
     /* Before the first record, at the host's start. `label` is the nonce of this start. */
     void (*began)(void *self, const struct cv_protocol *protocol, const struct cv_config *config,
@@ -18,8 +18,8 @@ struct cv_watcher {
     cv_observe *observe;
 };
 
-struct cv_watch {
-    const struct cv_watcher *watcher; /* lent */
+struct cv_tap {
+    const struct cv_recorder *recorder; /* lent */
     const struct cv_protocol *protocol;
     const struct cv_config *config; /* lent */
     uint64_t *word;                 /* owned: lists of a message that is sent */
@@ -31,18 +31,18 @@ struct cv_watch {
 };
 
 /* NULL: no memory. Both pointers are lent. */
-struct cv_watch *cv__watch_new(const struct cv_watcher *watcher, const struct cv_protocol *protocol,
-                               const struct cv_config *config);
-void cv__watch_free(struct cv_watch *watch); /* NULL is none */
+struct cv_tap *cv__tap_new(const struct cv_recorder *recorder, const struct cv_protocol *protocol,
+                           const struct cv_config *config);
+void cv__tap_free(struct cv_tap *tap); /* NULL is none */
 
-void cv__watch_stepped(struct cv_watch *watch, const struct cv_event *event,
-                       const struct cv_effects *out);
+void cv__tap_stepped(struct cv_tap *tap, const struct cv_event *event,
+                     const struct cv_effects *out);
 /* To first..last; the bytes are ours. */
-void cv__watch_sent(struct cv_watch *watch, const uint8_t *bytes, size_t byte_count, cv_id first,
-                    cv_id last);
-void cv__watch_told(struct cv_watch *watch, const struct cv_leadership *leadership);
-void cv__watch_asked_store(struct cv_watch *watch, const struct cv_effect *effect);
+void cv__tap_sent(struct cv_tap *tap, const uint8_t *bytes, size_t byte_count, cv_id first,
+                  cv_id last);
+void cv__tap_told(struct cv_tap *tap, const struct cv_leadership *leadership);
+void cv__tap_asked_store(struct cv_tap *tap, const struct cv_effect *effect);
 /* PERSIST, PERSIST_FAILED or ASK. */
-void cv__watch_note(struct cv_watch *watch, enum cv_record_kind kind, uint64_t number);
+void cv__tap_note(struct cv_tap *tap, enum cv_record_kind kind, uint64_t number);
 
 #endif
