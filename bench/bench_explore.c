@@ -68,7 +68,7 @@ static bool run_case(const struct bench_case *c, bool is_tiny)
         }
         rate[i] = (double)result.progress.transitions / result.progress.wall_s / 1e6;
     }
-    const bool is_ok = result.verdict == EXPLORE_EXHAUSTED;
+    const bool is_ok = result.outcome == EXPLORE_EXHAUSTED;
     const double median = figures_median(rate, repeats);
     (void)printf("explore protocol=%s n=%u budget=", c->protocol, c->nodes);
     print_budget(c);

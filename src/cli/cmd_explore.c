@@ -21,7 +21,7 @@ struct settings {
 
 /* What all searches of one command found together; with --drift there are several. */
 struct total {
-    struct explore_result result; /* the last one's verdict */
+    struct explore_result result; /* the last one's outcome */
     uint64_t states, transitions, depth;
     double wall_s, miss;
     uint32_t searches;
@@ -243,10 +243,10 @@ static void add_line(void *context, int64_t at_ns, const char *line)
     cv__json_close(json, '}');
 }
 
-static const char *verdict_name(enum explore_verdict verdict)
+static const char *outcome_name(enum explore_outcome outcome)
 {
     static const char *const names[] = {"exhausted", "broken", "not exhausted"};
-    return names[verdict];
+    return names[outcome];
 }
 
 static void print_head(const struct settings *settings)
@@ -285,7 +285,7 @@ static void print_text(struct explore_model *model, const struct settings *setti
                  (unsigned long long)total->states, (unsigned long long)total->transitions,
                  (unsigned long long)total->depth, total->wall_s,
                  (unsigned long long)(r->progress.bytes / (r->progress.states + 1)));
-    switch (r->verdict) {
+    switch (r->outcome) {
     case EXPLORE_EXHAUSTED:
         (void)printf("exhausted: no property that is judged breaks within these bounds; messages "
                      "take %s%u tick%s.\nThe probability that a state was missed is below "
@@ -335,7 +335,7 @@ static void print_json(struct explore_model *model, const struct settings *setti
         }
     }
     cv__json_close(&json, ']');
-    cv__json_text(&json, "verdict", verdict_name(r->verdict));
+    cv__json_text(&json, "verdict", outcome_name(r->outcome));
     cv__json_uint(&json, "states", total->states);
     cv__json_uint(&json, "transitions", total->transitions);
     cv__json_uint(&json, "depth", total->depth);
@@ -343,10 +343,10 @@ static void print_json(struct explore_model *model, const struct settings *setti
     cv__json_uint(&json, "bytes", r->progress.bytes);
     cv__json_uint(&json, "disk_bytes", r->progress.disk_bytes);
     cv__json_double(&json, "miss_probability_below", total->miss);
-    if (r->verdict == EXPLORE_STOPPED) {
+    if (r->outcome == EXPLORE_STOPPED) {
         cv__json_text(&json, "stopped_by", r->why);
     }
-    if (r->verdict == EXPLORE_BROKEN) {
+    if (r->outcome == EXPLORE_BROKEN) {
         cv__json_text(&json, "property", cv_property_name(r->property));
         cv__json_text(&json, "detail", r->detail);
         cv__json_uint(&json, "choices", r->path_count);
@@ -436,15 +436,15 @@ static int explore(struct settings *settings)
             return cv__cannot("%s", why.text);
         }
         add_up(&total, &limits);
-        if (total.result.verdict != EXPLORE_EXHAUSTED || way + 1 == ways) {
+        if (total.result.outcome != EXPLORE_EXHAUSTED || way + 1 == ways) {
             break;
         }
         explore_model_fini(model);
     }
     (settings->is_json ? print_json : print_text)(model, settings, &total);
     const int statuses[] = {EXIT_FINE, EXIT_NO, EXIT_CANNOT};
-    int status = statuses[total.result.verdict];
-    if (total.result.verdict == EXPLORE_BROKEN && settings->scenario_path != NULL) {
+    int status = statuses[total.result.outcome];
+    if (total.result.outcome == EXPLORE_BROKEN && settings->scenario_path != NULL) {
         status = write_scenario(model, &total.result, settings->scenario_path);
     }
     explore_model_fini(model);

@@ -134,17 +134,17 @@ static enum cv_every_outcome outcome_of(struct cv_every *every, const struct cv_
     char period[CV_PERIOD_TEXT_BYTES];
     char how[64];
     const struct cv_job_run *last = answer->last;
-    if (last == NULL || answer->verdict == CV_RUNS_DUE) {
-        return outcomes[answer->verdict];
+    if (last == NULL || answer->state == CV_RUNS_DUE) {
+        return outcomes[answer->state];
     }
     (void)snprintf(how, sizeof how, "failed with status %d, and is not repeated", last->status);
     (void)snprintf(every->line, sizeof every->line, "the run of %s by %s (token %" PRIu64 ") %s",
                    cv__period_text(answer->period_s, period), last->node, last->token,
-                   answer->verdict == CV_RUNS_DONE ? "is done"
-                   : answer->verdict == CV_RUNS_FAILED
+                   answer->state == CV_RUNS_DONE ? "is done"
+                   : answer->state == CV_RUNS_FAILED
                        ? how
                        : "was begun and did not end; it may be done in part, and is not repeated");
-    return outcomes[answer->verdict];
+    return outcomes[answer->state];
 }
 
 enum cv_every_outcome cv__every_look(struct cv_every *every)
@@ -160,7 +160,7 @@ enum cv_every_outcome cv__every_look(struct cv_every *every)
 
 bool cv__every_is_due(const struct cv_every *every)
 {
-    return judge(every).verdict == CV_RUNS_DUE;
+    return judge(every).state == CV_RUNS_DUE;
 }
 
 /* ---- Writing --------------------------------------------------------------------------------- */

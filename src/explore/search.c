@@ -82,7 +82,7 @@ static void conclude(struct search *s)
     struct explore_result *r = s->result;
     (void)snprintf(r->detail, sizeof r->detail, "%s", s->end.detail);
     if (s->end.is_broken) {
-        r->verdict = EXPLORE_BROKEN;
+        r->outcome = EXPLORE_BROKEN;
         r->property = s->end.property;
         trace_back(s);
         return;
@@ -94,7 +94,7 @@ static void conclude(struct search *s)
     if (r->why == NULL && s->limits->bit_bytes > 0) {
         r->why = "nothing, but a bit-state search may have missed states (--bitstate)";
     }
-    r->verdict = r->why == NULL ? EXPLORE_EXHAUSTED : EXPLORE_STOPPED;
+    r->outcome = r->why == NULL ? EXPLORE_EXHAUSTED : EXPLORE_STOPPED;
 }
 
 static void measure(struct search *s)
@@ -326,7 +326,7 @@ static int search_all(struct search *s, struct explore_model *model, struct cv_e
     s->result->miss = explore_visited_miss(&s->s.visited);
     s->s.transitions = s->transitions;
     s->s.earlier_s = s->result->progress.wall_s;
-    if (path != NULL && s->result->verdict == EXPLORE_STOPPED && s->why != NULL) {
+    if (path != NULL && s->result->outcome == EXPLORE_STOPPED && s->why != NULL) {
         error = explore_checkpoint_write(model, &s->s, path, reterr);
     }
     for (uint32_t i = 0; i < count; i++) {

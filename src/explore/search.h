@@ -2,7 +2,7 @@
  *
  * Breadth first: the first world in which a property breaks is one of those that the fewest choices
  * lead to, and its way back is the shortest trace. A search that ends without one has looked at
- * every world within the bounds (explore_verdict); one that was stopped or hit a bound says so and
+ * every world within the bounds (explore_outcome); one that was stopped or hit a bound says so and
  * shows nothing.
  *
  * All worlds of one distance are looked at before the next: several threads share them, each with a
@@ -51,14 +51,14 @@ struct explore_limits {
     void *context;
 };
 
-enum explore_verdict {
+enum explore_outcome {
     EXPLORE_EXHAUSTED,
     EXPLORE_BROKEN,
     EXPLORE_STOPPED, /* not exhausted: `why` says which bound was hit */
 };
 
 struct explore_result {
-    enum explore_verdict verdict;
+    enum explore_outcome outcome;
     const char *why;
     char detail[200]; /* BROKEN: how; STOPPED by a bound of the world: which */
     enum cv_property property;

@@ -163,7 +163,7 @@ static bool write_path(FILE *out, struct explore_model *model, const struct expl
 int explore_story(struct explore_model *model, const struct explore_result *result, FILE *out,
                   struct cv_errtext *reterr)
 {
-    CV_ASSERT(result->verdict == EXPLORE_BROKEN);
+    CV_ASSERT(result->outcome == EXPLORE_BROKEN);
     char *text = NULL;
     size_t length = 0;
     FILE *story = open_memstream(&text, &length);

@@ -64,7 +64,7 @@ void cv__joining_hear(struct cv_joining *j, cv_id from, uint64_t question,
     j->is_ready = j->is_ready || (c.answered == j->member_count - 1 && c.floor == j->base);
 }
 
-enum cv_joining_verdict cv__joining_decide(const struct cv_joining *j, uint64_t *ret_floor)
+enum cv_joining_decision cv__joining_decide(const struct cv_joining *j, uint64_t *ret_floor)
 {
     const struct count c = count(j);
     *ret_floor = c.floor;

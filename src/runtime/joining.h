@@ -32,17 +32,17 @@
 
 #include "core/types.h"
 
-enum cv_joining_verdict {
+enum cv_joining_decision {
     CV_JOINING_WAIT,
     CV_JOINING_FOUND,
     CV_JOINING_REJOIN,
 };
 
-enum cv_joining_memory { /* as it is sent */
-                         CV_JOINING_NOTHING = 0,
-                         CV_JOINING_STATE = 1,
-                         CV_JOINING_READY =
-                             2, /* nothing, and all others have said that they remember nothing */
+/* As it is sent. */
+enum cv_joining_memory {
+    CV_JOINING_NOTHING = 0,
+    CV_JOINING_STATE = 1,
+    CV_JOINING_READY = 2, /* nothing, and all others have said that they remember nothing */
 };
 
 struct cv_joining_answer {
@@ -73,6 +73,6 @@ void cv__joining_hear(struct cv_joining *joining, cv_id from, uint64_t question,
                       enum cv_joining_memory memory, uint64_t floor);
 
 /* FOUND: begin at the base. REJOIN: begin above *ret_floor. */
-enum cv_joining_verdict cv__joining_decide(const struct cv_joining *joining, uint64_t *ret_floor);
+enum cv_joining_decision cv__joining_decide(const struct cv_joining *joining, uint64_t *ret_floor);
 
 #endif

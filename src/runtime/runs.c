@@ -126,7 +126,7 @@ static const struct cv_job_run *twin_find(const struct cv_runs *runs,
 static struct cv_runs_answer judge_period(const struct cv_runs *runs,
                                           const struct cv_runs_question *q, int64_t period_s)
 {
-    struct cv_runs_answer answer = {.verdict = CV_RUNS_DUE, .period_s = period_s};
+    struct cv_runs_answer answer = {.state = CV_RUNS_DUE, .period_s = period_s};
     uint64_t failed_count = 0;
     for (uint32_t i = 0; i < runs->count; i++) {
         const struct cv_job_run *run = &runs->run[i];
@@ -135,15 +135,15 @@ static struct cv_runs_answer judge_period(const struct cv_runs *runs,
         }
         answer.last = run;
         if (run->status == 0) {
-            answer.verdict = CV_RUNS_DONE;
+            answer.state = CV_RUNS_DONE;
             return answer;
         }
         failed_count += run->status > 0;
-        answer.verdict = run->status < 0 ? CV_RUNS_BROKEN : answer.verdict;
+        answer.state = run->status < 0 ? CV_RUNS_BROKEN : answer.state;
     }
     const uint64_t failed_max = q->at_most_once ? 0 : q->retries;
-    if (answer.verdict == CV_RUNS_DUE && failed_count > failed_max) {
-        answer.verdict = CV_RUNS_FAILED;
+    if (answer.state == CV_RUNS_DUE && failed_count > failed_max) {
+        answer.state = CV_RUNS_FAILED;
     }
     return answer;
 }
@@ -158,7 +158,7 @@ struct cv_runs_answer cv__runs_judge(const struct cv_runs *runs, const struct cv
     const struct cv_runs_answer now = judge_period(runs, q, now_s);
     const int64_t early_ms = cv__min64(q->rule->tolerance_ms, EARLY_MS_MAX);
     const int64_t next_s = cv__period_begin_s(q->rule, q->asked_ms + early_ms);
-    if (now.verdict == CV_RUNS_DUE || next_s == now_s ||
+    if (now.state == CV_RUNS_DUE || next_s == now_s ||
         is_near(now.last->asked_ms, q->asked_ms, q->rule->tolerance_ms)) {
         return now;
     }

@@ -48,7 +48,7 @@ void cv__runs_write(const struct cv_runs *runs, char ret_text[CV_STORE_RUNS_BYTE
 /* Adds a run, or replaces that with the same token. */
 void cv__runs_put(struct cv_runs *runs, const struct cv_job_run *run);
 
-enum cv_runs_verdict {
+enum cv_runs_state {
     CV_RUNS_DUE,    /* nobody has run it to success: the leader runs it */
     CV_RUNS_DONE,   /* it was run to success */
     CV_RUNS_FAILED, /* it failed as often as it may */
@@ -63,7 +63,7 @@ struct cv_runs_question {
 };
 
 struct cv_runs_answer {
-    enum cv_runs_verdict verdict;
+    enum cv_runs_state state;
     int64_t period_s;              /* the one to be run, or that it is about */
     const struct cv_job_run *last; /* in it; NULL: there was none. Points into the runs */
 };

@@ -42,9 +42,9 @@ static uint64_t exhaust(const struct explore_setting *setting)
     struct explore_model *model = calloc(1, sizeof *model);
     assert_non_null(model);
     const struct explore_result r = search(setting, 10000000, model);
-    if (r.verdict != EXPLORE_EXHAUSTED) {
+    if (r.outcome != EXPLORE_EXHAUSTED) {
         fail_msg("%s: %s%s: %s", setting->protocol->name, r.why != NULL ? r.why : "",
-                 r.verdict == EXPLORE_BROKEN ? cv_property_name(r.property) : "", r.detail);
+                 r.outcome == EXPLORE_BROKEN ? cv_property_name(r.property) : "", r.detail);
     }
     explore_model_fini(model);
     free(model);
@@ -72,7 +72,7 @@ static void finds_two_leaders_of_each_classical_protocol(void **unused)
         setting.only = CV_PROP(AT_MOST_ONE_LEADER);
         struct explore_model *model = calloc(1, sizeof *model);
         struct explore_result r = search(&setting, 1000000, model);
-        assert_int_equal(r.verdict, EXPLORE_BROKEN);
+        assert_int_equal(r.outcome, EXPLORE_BROKEN);
         assert_int_equal(r.property, CV_PROPERTY_AT_MOST_ONE_LEADER);
         assert_in_range(r.path_count, 1, 40);
         uint32_t leads = 0;
@@ -94,7 +94,7 @@ static void replay_two_leaders(const char *protocol, enum explore_budget budget)
     setting.only = CV_PROP(AT_MOST_ONE_LEADER);
     struct explore_model *model = calloc(1, sizeof *model);
     struct explore_result r = search(&setting, 1000000, model);
-    assert_int_equal(r.verdict, EXPLORE_BROKEN);
+    assert_int_equal(r.outcome, EXPLORE_BROKEN);
     char *text;
     size_t length;
     FILE *out = open_memstream(&text, &length);
@@ -191,7 +191,7 @@ static void says_not_exhausted_at_a_bound(void **unused)
     struct explore_setting setting = small("pole");
     struct explore_model *model = calloc(1, sizeof *model);
     const struct explore_result r = search(&setting, 50, model);
-    assert_int_equal(r.verdict, EXPLORE_STOPPED);
+    assert_int_equal(r.outcome, EXPLORE_STOPPED);
     assert_non_null(strstr(r.why, "--states"));
     explore_model_fini(model);
     free(model);
@@ -426,11 +426,11 @@ static void threads_and_disk_find_the_same_states(void **unused)
 {
     (void)unused;
     const struct explore_result alone = search_within(&no_limits, CV_OK);
-    assert_int_equal(alone.verdict, EXPLORE_EXHAUSTED);
+    assert_int_equal(alone.outcome, EXPLORE_EXHAUSTED);
     struct explore_limits limits = no_limits;
     limits.threads = 3;
     const struct explore_result together = search_within(&limits, CV_OK);
-    assert_int_equal(together.verdict, EXPLORE_EXHAUSTED);
+    assert_int_equal(together.outcome, EXPLORE_EXHAUSTED);
     assert_int_equal(together.progress.states, alone.progress.states);
     assert_int_equal(together.progress.transitions, alone.progress.transitions);
     assert_int_equal(together.progress.depth, alone.progress.depth);
@@ -438,7 +438,7 @@ static void threads_and_disk_find_the_same_states(void **unused)
     limits.bytes_max =
         alone.progress.bytes + (1u << 18); /* what is met fits, what waits does not */
     const struct explore_result small = search_within(&limits, CV_OK);
-    assert_int_equal(small.verdict, EXPLORE_EXHAUSTED);
+    assert_int_equal(small.outcome, EXPLORE_EXHAUSTED);
     assert_int_equal(small.progress.states, alone.progress.states);
     assert_true(small.progress.disk_bytes > 0);
 }
@@ -460,8 +460,8 @@ static void a_stopped_search_says_so_and_goes_on_later(void **unused)
         limits.states_max = r.progress.states + alone.progress.states / 3;
         r = search_within(&limits, CV_OK);
         rounds++;
-    } while (r.verdict == EXPLORE_STOPPED && rounds < 10);
-    assert_int_equal(r.verdict, EXPLORE_EXHAUSTED);
+    } while (r.outcome == EXPLORE_STOPPED && rounds < 10);
+    assert_int_equal(r.outcome, EXPLORE_EXHAUSTED);
     assert_in_range(rounds, 3, 5);
     assert_int_equal(r.progress.states, alone.progress.states);
     assert_int_equal(r.progress.transitions, alone.progress.transitions);
@@ -480,7 +480,7 @@ static void an_interrupt_ends_it_with_a_partial_verdict(void **unused)
     struct explore_limits limits = no_limits;
     limits.stop = &interrupted;
     const struct explore_result r = search_within(&limits, CV_OK);
-    assert_int_equal(r.verdict, EXPLORE_STOPPED);
+    assert_int_equal(r.outcome, EXPLORE_STOPPED);
     assert_string_equal(r.why, "an interruption");
     limits.stop = NULL;
     limits.wall_s_max = 0;
@@ -497,7 +497,7 @@ static void a_bit_state_search_is_never_called_exhaustive(void **unused)
     struct explore_limits limits = no_limits;
     limits.bit_bytes = 1u << 20;
     const struct explore_result r = search_within(&limits, CV_OK);
-    assert_int_equal(r.verdict, EXPLORE_STOPPED);
+    assert_int_equal(r.outcome, EXPLORE_STOPPED);
     assert_non_null(strstr(r.why, "--bitstate"));
     assert_in_range(r.progress.states, alone.progress.states * 9 / 10, alone.progress.states);
 }

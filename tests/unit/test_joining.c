@@ -16,7 +16,7 @@ static struct cv_joining begin(uint32_t member_count, uint64_t base)
     return j;
 }
 
-static enum cv_joining_verdict decide(const struct cv_joining *j)
+static enum cv_joining_decision decide(const struct cv_joining *j)
 {
     uint64_t floor;
     return cv__joining_decide(j, &floor);
@@ -118,7 +118,7 @@ static void no_token_is_repeated_whoever_answers(void **unused)
                     }
                 }
                 uint64_t floor = 0;
-                const enum cv_joining_verdict verdict = cv__joining_decide(&j, &floor);
+                const enum cv_joining_decision verdict = cv__joining_decide(&j, &floor);
                 assert_true(verdict == CV_JOINING_WAIT || floor == 50);
             }
         }

@@ -268,11 +268,11 @@ static void note(int64_t period_s, int64_t asked_s, int status)
 static void a_period_is_run_to_success_once(void **unused)
 {
     (void)unused;
-    assert_int_equal(judge(&daily, DAY + HOUR).verdict, CV_RUNS_DUE);
+    assert_int_equal(judge(&daily, DAY + HOUR).state, CV_RUNS_DUE);
     assert_int_equal(judge(&daily, DAY + HOUR).period_s, DAY);
     note(DAY, DAY + HOUR, 0);
-    assert_int_equal(judge(&daily, DAY + 9 * HOUR).verdict, CV_RUNS_DONE);
-    assert_int_equal(judge(&daily, 2 * DAY + HOUR).verdict, CV_RUNS_DUE);
+    assert_int_equal(judge(&daily, DAY + 9 * HOUR).state, CV_RUNS_DONE);
+    assert_int_equal(judge(&daily, 2 * DAY + HOUR).state, CV_RUNS_DUE);
     assert_int_equal(judge(&daily, 2 * DAY + HOUR).period_s, 2 * DAY);
 }
 
@@ -280,19 +280,19 @@ static void a_failed_run_is_repeated_as_often_as_said(void **unused)
 {
     (void)unused;
     note(DAY, DAY + HOUR, 7);
-    assert_int_equal(judge(&daily, DAY + HOUR).verdict, CV_RUNS_DUE);
+    assert_int_equal(judge(&daily, DAY + HOUR).state, CV_RUNS_DUE);
     note(DAY, DAY + HOUR, 8);
-    assert_int_equal(judge(&daily, DAY + HOUR).verdict, CV_RUNS_FAILED);
+    assert_int_equal(judge(&daily, DAY + HOUR).state, CV_RUNS_FAILED);
     assert_int_equal(judge(&daily, DAY + HOUR).last->status, 8);
-    assert_int_equal(judge(&daily, 2 * DAY + HOUR).verdict, CV_RUNS_DUE);
+    assert_int_equal(judge(&daily, 2 * DAY + HOUR).state, CV_RUNS_DUE);
 }
 
 static void a_claim_that_did_not_end_is_not_repeated(void **unused)
 {
     (void)unused;
     note(DAY, DAY + HOUR, -1);
-    assert_int_equal(judge(&daily, DAY + 2 * HOUR).verdict, CV_RUNS_BROKEN);
-    assert_int_equal(judge(&daily, 2 * DAY + HOUR).verdict, CV_RUNS_DUE);
+    assert_int_equal(judge(&daily, DAY + 2 * HOUR).state, CV_RUNS_BROKEN);
+    assert_int_equal(judge(&daily, 2 * DAY + HOUR).state, CV_RUNS_DUE);
 }
 
 /* Cron at 00:00 on three machines, whose clocks differ by a minute: each is started when its own
@@ -306,7 +306,7 @@ static void clocks_that_differ_name_the_same_period(void **unused)
         const int64_t shown_s = true_s + skew_s;
         const struct cv_runs_answer first = judge(&daily, shown_s);
         assert_int_equal(first.period_s, 2 * DAY);
-        assert_int_equal(first.verdict, skew_s == -60 ? CV_RUNS_DUE : CV_RUNS_DONE);
+        assert_int_equal(first.state, skew_s == -60 ? CV_RUNS_DUE : CV_RUNS_DONE);
         if (skew_s == -60) {
             note(2 * DAY, shown_s, 0);
         }
@@ -329,14 +329,14 @@ static void starts_on_both_sides_of_a_boundary_are_one(void **unused)
             for (uint32_t k = 0; k < 3; k++) {
                 const int64_t asked_s = 2 * DAY + orders[i][k];
                 const struct cv_runs_answer answer = judge(&daily, asked_s);
-                if (answer.verdict == CV_RUNS_DUE) {
+                if (answer.state == CV_RUNS_DUE) {
                     run_count++;
                     note(answer.period_s, asked_s, 0);
                 }
             }
             assert_int_equal(run_count, 1);
             /* And the next night is not taken for this one. */
-            assert_int_equal(judge(&daily, 3 * DAY).verdict, CV_RUNS_DUE);
+            assert_int_equal(judge(&daily, 3 * DAY).state, CV_RUNS_DUE);
         }
     }
 }
@@ -351,7 +351,7 @@ static void a_late_start_of_the_same_firing_is_not_another_run(void **unused)
         uint32_t run_count = 0;
         for (int64_t late_s = 0; late_s <= 4 * MINUTE; late_s += 30) {
             const struct cv_runs_answer answer = judge(&hourly, due_s + late_s);
-            if (answer.verdict == CV_RUNS_DUE) {
+            if (answer.state == CV_RUNS_DUE) {
                 run_count++;
                 note(answer.period_s, due_s + late_s, 0);
             }
@@ -365,7 +365,7 @@ static void a_clock_that_is_a_year_ahead_stops_nobody(void **unused)
 {
     (void)unused;
     note(365 * DAY, 365 * DAY, 0);
-    assert_int_equal(judge(&daily, DAY).verdict, CV_RUNS_DUE);
+    assert_int_equal(judge(&daily, DAY).state, CV_RUNS_DUE);
     assert_int_equal(judge(&daily, DAY).period_s, DAY);
 }
 
