@@ -91,8 +91,8 @@ static void bully_inherit(struct classic *c, cv_id dead, int64_t now_ns, struct 
     CV_ASSERT(c->leader == CV_ID_NONE);
     CV_ASSERT(dead != c->self);
     if (!cv__classic_stands(c)) {
-        cv__classic_note_aside(c, "does not succeed {peer}: resigned",
-                               "does not succeed {peer}: not a candidate", dead, out);
+        cv__classic_note_passive(c, "does not succeed {peer}: resigned",
+                                 "does not succeed {peer}: not a candidate", dead, out);
         cv__classic_become(c, &cv__bully_rules, CLASSIC_FOLLOWING, out);
     } else if (c->heir == c->self) {
         bully_lead(c, now_ns, out);
@@ -123,9 +123,9 @@ static void bully_on_election(struct classic *c, const struct cv_event *event,
         return;
     }
     if (!cv__classic_stands(c)) {
-        cv__classic_note_aside(c, "ELECTION of {peer} not answered: resigned",
-                               "ELECTION of {peer} not answered: not a candidate", event->peer,
-                               out);
+        cv__classic_note_passive(c, "ELECTION of {peer} not answered: resigned",
+                                 "ELECTION of {peer} not answered: not a candidate", event->peer,
+                                 out);
         return;
     }
     CV_ASSERT(event->peer < c->self);

@@ -168,8 +168,8 @@ static void modified_on_election(struct classic *c, cv_id from, struct cv_effect
     if (from > c->self) {
         cv__effect_note(out, "ELECTION of {peer} ignored: its id is higher than ours", from, 0, 0);
     } else if (!cv__classic_stands(c)) {
-        cv__classic_note_aside(c, "ELECTION of {peer} not answered: resigned",
-                               "ELECTION of {peer} not answered: not a candidate", from, out);
+        cv__classic_note_passive(c, "ELECTION of {peer} not answered: resigned",
+                                 "ELECTION of {peer} not answered: not a candidate", from, out);
     } else {
         CV_ASSERT(from < c->self); /* nobody asks itself */
         modified_ok_write(cv__effect_send(out, from, OK),
@@ -198,8 +198,8 @@ static void modified_on_grant(struct classic *c, const struct cv_event *event,
 {
     CV_ASSERT(event->peer != c->self);
     if (!cv__classic_stands(c)) {
-        cv__classic_note_aside(c, "GRANT of {peer} not taken: resigned",
-                               "GRANT of {peer} not taken: not a candidate", event->peer, out);
+        cv__classic_note_passive(c, "GRANT of {peer} not taken: resigned",
+                                 "GRANT of {peer} not taken: not a candidate", event->peer, out);
         return;
     }
     if (c->role == CLASSIC_LEADING) {

@@ -142,8 +142,8 @@ bool cv__classic_stands(const struct classic *c)
     return c->is_candidate && !c->has_resigned && c->role != CLASSIC_STOPPED;
 }
 
-void cv__classic_note_aside(const struct classic *c, const char *if_resigned,
-                            const char *if_no_candidate, cv_id peer, struct cv_effects *out)
+void cv__classic_note_passive(const struct classic *c, const char *if_resigned,
+                              const char *if_no_candidate, cv_id peer, struct cv_effects *out)
 {
     CV_ASSERT(!cv__classic_stands(c));
     CV_ASSERT(c->role != CLASSIC_STOPPED); /* it is not given events */
@@ -282,8 +282,8 @@ static void elect(struct classic *c, const struct classic_rules *rules, cv_id de
     if (cv__classic_stands(c)) {
         rules->elect(c, dead, now_ns, out);
     } else {
-        cv__classic_note_aside(c, "no election here: resigned, and waits for a successor",
-                               "no election here: not a candidate", dead, out);
+        cv__classic_note_passive(c, "no election here: resigned, and waits for a successor",
+                                 "no election here: not a candidate", dead, out);
         cv__classic_become(c, rules, CLASSIC_FOLLOWING, out);
     }
 }

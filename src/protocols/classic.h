@@ -147,8 +147,8 @@ void cv__classic_step(struct classic *c, const struct classic_rules *rules,
 /* May this process become coordinator now? */
 bool cv__classic_stands(const struct classic *c);
 /* Notes why it did not do what a candidate would have done for that peer. */
-void cv__classic_note_aside(const struct classic *c, const char *if_resigned,
-                            const char *if_no_candidate, cv_id peer, struct cv_effects *out);
+void cv__classic_note_passive(const struct classic *c, const char *if_resigned,
+                              const char *if_no_candidate, cv_id peer, struct cv_effects *out);
 
 /* The one place where the role changes; what the old role waited for is not waited for any more. */
 void cv__classic_become(struct classic *c, const struct classic_rules *rules, uint32_t role,

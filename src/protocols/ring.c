@@ -159,9 +159,9 @@ static void ring_conclude(struct ring *r, const uint64_t *active, int64_t now_ns
                                                                    .leader = highest,
                                                                    .active = list_of(r, active)});
     if (highest == c->self && !cv__classic_stands(c)) { /* somebody will elect again */
-        cv__classic_note_aside(c, "elected, but does not lead: resigned meanwhile",
-                               "elected, but does not lead: not a candidate any more", c->self,
-                               out);
+        cv__classic_note_passive(c, "elected, but does not lead: resigned meanwhile",
+                                 "elected, but does not lead: not a candidate any more", c->self,
+                                 out);
         return;
     }
     if (highest == c->self) {
@@ -238,9 +238,9 @@ static void ring_on_coordinator(struct ring *r, const struct cv_event *event,
     } else if (cv__classic_stands(c)) {
         cv__classic_lead(c, &ring_rules, term, event->now_ns, out);
     } else { /* somebody will elect again */
-        cv__classic_note_aside(c, "elected, but does not lead: resigned meanwhile",
-                               "elected, but does not lead: not a candidate any more", c->self,
-                               out);
+        cv__classic_note_passive(c, "elected, but does not lead: resigned meanwhile",
+                                 "elected, but does not lead: not a candidate any more", c->self,
+                                 out);
         return;
     }
     (void)pass_on(r, event->message, event->now_ns, out);

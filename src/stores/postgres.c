@@ -158,8 +158,9 @@ static bool message_add(struct cv_store *store, size_t *length)
 {
     struct server *server = store->server;
     const struct cv_remote_request *one = cv__remote_current(&store->remote);
-    const bool is_aside = one->ask.runs != NULL || one->ask.list != NULL || one->ask.forgets;
-    if (!one->is_resign_request && !is_aside) {
+    const bool is_of_record = !one->is_resign_request && one->ask.runs == NULL &&
+                              one->ask.list == NULL && !one->ask.forgets;
+    if (is_of_record) {
         store->is_reading = one->ask.verb == CV_STORE_READ;
     }
     CV_ASSERT(*length + CV_PG_SCRIPT_BYTES <= MESSAGE_BYTES);
