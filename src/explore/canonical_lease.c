@@ -97,7 +97,7 @@ void explore_canonical_lease(const struct explore_model *model, struct explore_w
     for (uint32_t i = 0; i < w->h.message_count; i++) {
         struct explore_message *m = explore_message_at(model, w, i);
         const uint32_t node = m->kind == EXPLORE_QUERY ? m->from : m->to;
-        if (m->kind == EXPLORE_NEWS) {
+        if (m->kind == EXPLORE_NOTIFICATION) {
             continue;
         }
         const struct explore_node *n = explore_node_at(model, w, node);

@@ -82,7 +82,7 @@ static void notify(struct explore_model *model)
         const struct explore_node *n = explore_node_at(model, model->world, i);
         if ((s->waiting >> i & 1) != 0 && n->is_up &&
             !explore_is_cut(model->world, EXPLORE_SERVICE, i)) {
-            (void)send(model, EXPLORE_SERVICE, i, EXPLORE_NEWS, n->life);
+            (void)send(model, EXPLORE_SERVICE, i, EXPLORE_NOTIFICATION, n->life);
         }
     }
 }
@@ -121,8 +121,8 @@ static void serve_store(struct explore_model *model, const struct explore_messag
         .lease_ns = (int64_t)query->word[EXPLORE_QUERY_LEASE],
     };
     struct cv_store_answer a;
-    const bool is_news = cv__store_record_serve(&model->world->h.service.record, &q,
-                                                explore_now_ns(EXPLORE_SERVICE), &a);
+    const bool is_freed = cv__store_record_serve(&model->world->h.service.record, &q,
+                                                 explore_now_ns(EXPLORE_SERVICE), &a);
     set_waiting(model, query, a.verdict != CV_STORE_GRANTED);
     struct explore_message *m = answer(model, query);
     if (m != NULL) {
@@ -132,7 +132,7 @@ static void serve_store(struct explore_model *model, const struct explore_messag
         m->word[EXPLORE_ANSWER_DURATION] = (uint64_t)a.duration_ns;
         m->word[EXPLORE_ANSWER_REASON] = a.reason;
     }
-    if (is_news) {
+    if (is_freed) {
         notify(model);
     }
 }
@@ -200,7 +200,7 @@ const char *explore_service_message_name(const struct explore_model *model,
         [CV_STORE_FREE] = "'free'",       [CV_STORE_FAILED] = "'failed'",
         [CV_STORE_CHANGED] = "'changed'",
     };
-    if (m->kind == EXPLORE_NEWS) {
+    if (m->kind == EXPLORE_NOTIFICATION) {
         return "a notification";
     }
     if (model->service == EXPLORE_SEQUENCER) {
@@ -227,7 +227,7 @@ static void fail_all(struct explore_model *model, bool are_told)
         }
         const uint32_t node = m->kind == EXPLORE_QUERY ? m->from : m->to;
         const struct explore_node *n = explore_node_at(model, w, node);
-        if (m->kind != EXPLORE_NEWS && !m->is_repeat && n->is_up && n->life == m->life &&
+        if (m->kind != EXPLORE_NOTIFICATION && !m->is_repeat && n->is_up && n->life == m->life &&
             count < COUNT_OF(asked)) {
             asked[count] = node;
             request[count++] = m->word[EXPLORE_QUERY_REQUEST]; /* the first word of both */

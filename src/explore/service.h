@@ -51,7 +51,7 @@ void explore_service_ask_store(struct explore_model *model, const struct cv_effe
 void explore_service_ask_sequence(struct explore_model *model, uint64_t request,
                                   uint64_t reference);
 
-/* A message of kind QUERY, ANSWER or NEWS has arrived. */
+/* A message of kind QUERY, ANSWER or NOTIFICATION has arrived. */
 void explore_service_deliver(struct explore_model *model, const struct explore_message *message);
 /* A message of a service, in words of the trace. */
 const char *explore_service_message_name(const struct explore_model *model,

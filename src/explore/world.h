@@ -181,11 +181,11 @@ struct explore_node {
 };
 
 enum explore_message_kind {
-    EXPLORE_PEER,   /* of one node to another */
-    EXPLORE_DEATH,  /* the sender is dead; life: enum explore_witness */
-    EXPLORE_QUERY,  /* of a node to the service: words as in service.h */
-    EXPLORE_ANSWER, /* to it */
-    EXPLORE_NEWS,   /* the record has become free */
+    EXPLORE_PEER,         /* of one node to another */
+    EXPLORE_DEATH,        /* the sender is dead; life: enum explore_witness */
+    EXPLORE_QUERY,        /* of a node to the service: words as in service.h */
+    EXPLORE_ANSWER,       /* to it */
+    EXPLORE_NOTIFICATION, /* the record has become free */
 };
 
 /* What the witness of a dead process says. */

@@ -485,11 +485,11 @@ static void on_message(struct anon *a, const struct cv_message *message, int64_t
     cv__anon_take(a, &open);
     cv__anon_take(a, &owned);
     CV_ASSERT(!anon_is_below(&a->closed, &closed_before)); /* leaders are seen in order (lemma 8) */
-    const bool is_news = !anon_is_same(&closed_before, &a->closed);
-    if (is_news || !anon_is_same(&open_before, &a->open)) {
+    const bool is_new = !anon_is_same(&closed_before, &a->closed);
+    if (is_new || !anon_is_same(&open_before, &a->open)) {
         save(a, out);
     }
-    if (is_news) {
+    if (is_new) {
         adopt(a, now_ns, out);
     }
     if (anon_is_same(&owned, &a->closed)) {

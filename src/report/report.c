@@ -176,8 +176,8 @@ static void json_store(struct cv_json *json, const struct sim_world *w)
     cv__json_uint(json, "lost_queries", s->lost_query_count);
     cv__json_uint(json, "lost_answers", s->lost_answer_count);
     cv__json_uint(json, "failed", s->failed_count);
-    cv__json_uint(json, "news", s->news_count);
-    cv__json_uint(json, "lost_news", s->lost_news_count);
+    cv__json_uint(json, "news", s->notification_count);
+    cv__json_uint(json, "lost_news", s->lost_notification_count);
     cv__json_uint(json, "restarts", s->boot);
     cv__json_close(json, '}');
 }
@@ -408,7 +408,8 @@ static void text_counts(const struct sim_world *w, FILE *out)
                       (unsigned long long)s->query_count, (unsigned long long)s->grant_count,
                       (unsigned long long)s->lost_query_count,
                       (unsigned long long)s->lost_answer_count, (unsigned long long)s->failed_count,
-                      (unsigned long long)s->news_count, (unsigned long long)s->lost_news_count);
+                      (unsigned long long)s->notification_count,
+                      (unsigned long long)s->lost_notification_count);
     }
     (void)fprintf(out, "faults:");
     bool has_any = false;

@@ -72,7 +72,7 @@ static struct cv_peers_trail_end ending_of(const struct cv_backend *b,
     return end;
 }
 
-/* Leaderships that are only prolonged are no news. */
+/* Writes to the trail that a leadership ended or began; a renewal is neither. */
 static void note(struct cv_backend *b, const struct cv_leadership *l)
 {
     const uint64_t token = l->leader != CV_ID_NONE ? l->token : 0;

@@ -105,16 +105,16 @@ enum {
     SIM_STORE_ANSWER_DELAY = 8,
     SIM_STORE_QUERY_LOSS = 16,
     SIM_STORE_ANSWER_LOSS = 32,
-    SIM_STORE_NEWS_LOSS = 64,
+    SIM_STORE_NOTIFICATION_LOSS = 64,
     SIM_STORE_DRIFT = 128,
     SIM_STORE_LASTING = SIM_STORE_QUERY_DELAY | SIM_STORE_ANSWER_DELAY | SIM_STORE_QUERY_LOSS |
-                        SIM_STORE_ANSWER_LOSS | SIM_STORE_NEWS_LOSS,
+                        SIM_STORE_ANSWER_LOSS | SIM_STORE_NOTIFICATION_LOSS,
 };
 
 /* What goes wrong on the way: by the setting, or for a while in addition to it. */
 struct sim_store_trouble {
     int64_t query_delay_ns, answer_delay_ns;
-    int64_t query_loss_ppb, answer_loss_ppb, news_loss_ppb;
+    int64_t query_loss_ppb, answer_loss_ppb, notification_loss_ppb;
 };
 
 /* A change, as a scenario writes it. */

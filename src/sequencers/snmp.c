@@ -281,20 +281,20 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 
 static int open_session(struct snmp *s, struct cv_errtext *reterr)
 {
-    netsnmp_session wish;
-    snmp_sess_init(&wish);
-    wish.version = SNMP_VERSION_2c;
-    wish.peername = s->peer;
-    wish.community = (u_char *)s->community;
-    wish.community_len = strlen(s->community);
-    wish.retries = 0;
-    wish.timeout = PATIENCE_S * 1000000L;
-    s->session = snmp_sess_open(&wish);
+    netsnmp_session session;
+    snmp_sess_init(&session);
+    session.version = SNMP_VERSION_2c;
+    session.peername = s->peer;
+    session.community = (u_char *)s->community;
+    session.community_len = strlen(s->community);
+    session.retries = 0;
+    session.timeout = PATIENCE_S * 1000000L;
+    s->session = snmp_sess_open(&session);
     if (s->session == NULL) {
         char *why = NULL;
         int library_errno = 0;
         int system_errno = 0;
-        snmp_error(&wish, &system_errno, &library_errno, &why);
+        snmp_error(&session, &system_errno, &library_errno, &why);
         const int result = cv__fail(reterr, CV_E_IO, "cannot talk SNMP to %s: %s", s->name,
                                     why != NULL ? why : "no reason given");
         free(why);
@@ -445,9 +445,9 @@ static bool split(const char *where, char host[NI_MAXHOST], char port[NI_MAXSERV
 /* Fills in the agent's address and its two spellings. */
 static int look_up(struct snmp *s, const char *host, const char *port, struct cv_errtext *reterr)
 {
-    const struct addrinfo wish = {.ai_socktype = SOCK_DGRAM, .ai_flags = AI_NUMERICSERV};
+    const struct addrinfo hints = {.ai_socktype = SOCK_DGRAM, .ai_flags = AI_NUMERICSERV};
     struct addrinfo *found = NULL;
-    const int result = getaddrinfo(host, port, &wish, &found);
+    const int result = getaddrinfo(host, port, &hints, &found);
     if (result != 0) {
         return cv__fail(reterr, CV_E_INVALID, "cannot find the SNMP agent '%s', port '%s': %s",
                         host, port, gai_strerror(result));

@@ -484,10 +484,10 @@ static void draw_store(struct sim_rng *rng, struct sim_action *a)
     a->kind = SIM_ACTION_STORE;
     change->verb = verbs[sim_rng_range(rng, 0, COUNT_OF(verbs) - 1)];
     if (change->verb == SIM_STORE_SET && sim_rng_range(rng, 0, 1) == 0) {
-        change->mask = SIM_STORE_QUERY_LOSS | SIM_STORE_ANSWER_LOSS | SIM_STORE_NEWS_LOSS;
+        change->mask = SIM_STORE_QUERY_LOSS | SIM_STORE_ANSWER_LOSS | SIM_STORE_NOTIFICATION_LOSS;
         change->trouble.query_loss_ppb = draw_percent(rng, 1, 60);
         change->trouble.answer_loss_ppb = draw_percent(rng, 1, 60);
-        change->trouble.news_loss_ppb = draw_percent(rng, 1, 100);
+        change->trouble.notification_loss_ppb = draw_percent(rng, 1, 100);
     } else if (change->verb == SIM_STORE_SET) {
         change->mask = SIM_STORE_QUERY_DELAY | SIM_STORE_ANSWER_DELAY;
         change->trouble.query_delay_ns = draw_ms(rng, NS_PER_MS, 500 * NS_PER_MS);

@@ -15,7 +15,8 @@ static void set_trouble(struct sim_store_trouble *t, uint32_t mask,
     t->answer_delay_ns = mask & SIM_STORE_ANSWER_DELAY ? to->answer_delay_ns : t->answer_delay_ns;
     t->query_loss_ppb = mask & SIM_STORE_QUERY_LOSS ? to->query_loss_ppb : t->query_loss_ppb;
     t->answer_loss_ppb = mask & SIM_STORE_ANSWER_LOSS ? to->answer_loss_ppb : t->answer_loss_ppb;
-    t->news_loss_ppb = mask & SIM_STORE_NEWS_LOSS ? to->news_loss_ppb : t->news_loss_ppb;
+    t->notification_loss_ppb =
+        mask & SIM_STORE_NOTIFICATION_LOSS ? to->notification_loss_ppb : t->notification_loss_ppb;
 }
 
 void sim_store_change(struct sim_store *s, struct sim_rng *rng, int64_t now_ns,
@@ -65,7 +66,7 @@ static int64_t loss_of(const struct sim_store_trouble *t, enum sim_store_path pa
 {
     return path == SIM_STORE_QUERY    ? t->query_loss_ppb
            : path == SIM_STORE_ANSWER ? t->answer_loss_ppb
-                                      : t->news_loss_ppb;
+                                      : t->notification_loss_ppb;
 }
 
 bool sim_store_travel(struct sim_store *s, struct sim_rng *rng, enum sim_store_path path,
@@ -83,7 +84,7 @@ bool sim_store_travel(struct sim_store *s, struct sim_rng *rng, enum sim_store_p
     *ret_at_ns = now_ns + delay_ns;
     uint64_t *lost_count = path == SIM_STORE_QUERY    ? &s->lost_query_count
                            : path == SIM_STORE_ANSWER ? &s->lost_answer_count
-                                                      : &s->lost_news_count;
+                                                      : &s->lost_notification_count;
     *lost_count += is_lost;
     return !is_lost;
 }

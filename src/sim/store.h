@@ -15,7 +15,7 @@
 #include "sim/clock.h"
 #include "sim/rng.h"
 
-enum sim_store_path { SIM_STORE_QUERY, SIM_STORE_ANSWER, SIM_STORE_NEWS };
+enum sim_store_path { SIM_STORE_QUERY, SIM_STORE_ANSWER, SIM_STORE_NOTIFICATION };
 
 struct sim_store {
     int64_t delay_ns, jitter_ns;
@@ -27,7 +27,7 @@ struct sim_store {
     struct cv_store_record record;
 
     uint64_t query_count, grant_count, lost_query_count, lost_answer_count, failed_count;
-    uint64_t news_count, lost_news_count;
+    uint64_t notification_count, lost_notification_count;
 };
 
 /* 2 ms there and back, no jitter, no loss, no drift. */

@@ -66,8 +66,8 @@ static void notify_waiting(struct sim_world *w)
         if (!n->is_up || n->waiting_life != n->life) {
             continue;
         }
-        w->store.news_count++;
-        if (!sim_store_travel(&w->store, &w->store_requests.rng, SIM_STORE_NEWS, w->now_ns,
+        w->store.notification_count++;
+        if (!sim_store_travel(&w->store, &w->store_requests.rng, SIM_STORE_NOTIFICATION, w->now_ns,
                               &at_ns)) {
             continue;
         }

@@ -214,7 +214,8 @@ static void answer_granted(struct cv_store *store)
     record.remaining_ns = until_ns - now_ns;
     record.since_wall_ns = store->since_wall_ns;
     if (store->is_taken && duration_ns < store->lease_ns - store->lease_ns / STALE_PART) {
-        store->remote.has_news = true; /* the lease was granted a while ago: renew it at once */
+        store->remote.has_notification =
+            true; /* the lease was granted a while ago: renew it at once */
     }
     store->is_taken = false;
     cv__remote_answer(&store->remote, (struct cv_store_answer){.verdict = CV_STORE_GRANTED,
@@ -735,7 +736,7 @@ static void give_up(void *user)
 static void on_changed(void *user)
 {
     struct cv_store *store = user;
-    cv__remote_news(&store->remote);
+    cv__remote_notify(&store->remote);
 }
 
 static void on_hold_granted(void *user)

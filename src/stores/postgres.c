@@ -331,8 +331,8 @@ static void on_ready(void *self, bool is_back)
     struct server *server = self;
     server_work(server);
     for (struct cv_store *store = server->stores, *next; is_back && store != NULL; store = next) {
-        next = store->next;              /* a store that is closed lives until the loop turns */
-        cv__remote_news(&store->remote); /* notifications may have been missed */
+        next = store->next;                /* a store that is closed lives until the loop turns */
+        cv__remote_notify(&store->remote); /* notifications may have been missed */
     }
 }
 
@@ -584,7 +584,7 @@ static void on_notified(void *self, const char *channel, const char *payload, bo
         next = store->next;
         if (strcmp(store->channel, channel) == 0 &&
             (store->is_reading || (is_resign_request ? store->is_holding : !is_taken))) {
-            cv__remote_news(&store->remote);
+            cv__remote_notify(&store->remote);
         }
     }
 }

@@ -181,8 +181,8 @@ void cv__remote_answer(struct cv_remote *remote, struct cv_store_answer answer)
     remote->is_at_work = false;
     kick(remote); /* before the user is called, which may close the store */
     answer_at(remote, 0, answer);
-    if (remote->has_news) {
-        cv__remote_news(remote);
+    if (remote->has_notification) {
+        cv__remote_notify(remote);
     }
 }
 
@@ -227,10 +227,10 @@ static void on_deadline(uv_timer_t *timer)
     }
 }
 
-void cv__remote_news(struct cv_remote *remote)
+void cv__remote_notify(struct cv_remote *remote)
 {
-    remote->has_news = remote->is_at_work;
-    if (!remote->is_closing && !remote->has_news) {
+    remote->has_notification = remote->is_at_work;
+    if (!remote->is_closing && !remote->has_notification) {
         remote->answered(remote->user, &(struct cv_store_answer){.verdict = CV_STORE_CHANGED});
     }
 }

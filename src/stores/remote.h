@@ -45,7 +45,7 @@ struct cv_remote {
     uint64_t replaced[CV_REMOTE_REPLACED_MAX]; /* request numbers, answered when the loop turns */
     uint32_t replaced_count;
     bool is_at_work;
-    bool has_news; /* to be told after the answer that is at work */
+    bool has_notification; /* to be told after the answer that is at work */
     uv_timer_t kick, deadline;
 
     bool is_closing;
@@ -79,7 +79,7 @@ void cv__remote_fail_all(struct cv_remote *remote, const char *why);
 
 /* CV_STORE_CHANGED. Not from within ask(). While a request is at work it waits for the answer,
  * which may be older than the change: a user that hears the two in this order asks again. */
-void cv__remote_news(struct cv_remote *remote);
+void cv__remote_notify(struct cv_remote *remote);
 
 /* Closing: stops our timers, and closes each handle of the store; `last` comes when all are gone
  * and frees the store; it has to call remote->closed(remote->closed_user) after that. */

@@ -152,7 +152,7 @@ static void on_unreachable(void *user, const char *why)
 static void on_changed(void *user)
 {
     struct cv_store *store = user;
-    cv__remote_news(&store->remote);
+    cv__remote_notify(&store->remote);
 }
 
 static void on_turn(void *user)
@@ -332,7 +332,8 @@ static void answer_granted(struct cv_store *store)
     (void)snprintf(store->record.node, sizeof store->record.node, "%s", store->remote.node);
     (void)snprintf(store->record.resign_request, sizeof store->record.resign_request, "%s",
                    store->heir_requested);
-    store->remote.has_news = store->remote.has_news || store->is_taken; /* renew it at once */
+    store->remote.has_notification =
+        store->remote.has_notification || store->is_taken; /* renew it at once */
     store->is_taken = false;
     cv__zk_answer(store, CV_STORE_GRANTED, duration_ns);
 }

@@ -1,10 +1,11 @@
 /* tests/sim/sim_lease.c - `lease` under every kind of fault, over many seeds.
  *
  * tests/scenario/random/lease.scn has the faults: crashes, pauses, resignations, joins, and the
- * store's own (down, losses of queries, answers and news, delays of either longer than a lease,
- * restarts with and without a lease that begins again, contenders cut off). Here it runs with 1 to
- * 40 contenders, short and long leases, a fast and a slow store, losses all the time, no news at
- * all, and clocks at a bound of several per cent. At full scale these are 20,000 runs. */
+ * store's own (down, losses of queries, answers and notifications, delays of either longer than a
+ * lease, restarts with and without a lease that begins again, contenders cut off). Here it runs
+ * with 1 to 40 contenders, short and long leases, a fast and a slow store, losses all the time, no
+ * notifications at all, and clocks at a bound of several per cent. At full scale these are 20,000
+ * runs. */
 #include "report/runner.h"
 #include "support/scenarios.h"
 #include "support/support.h"
@@ -29,7 +30,7 @@ static struct kind kinds[] = {
     {"one_alone_with_losses", "lease=200ms", "delay 2ms loss 10%", "", 1, 0, 1000},
     {"five_with_losses_all_the_time", "lease=300ms", "delay 10ms jitter 10ms loss 20%", "", 5, 1,
      2000},
-    {"no_news_at_all", "lease=200ms", "delay 2ms news-loss 100%", "", 4, 1, 1500},
+    {"no_notifications_at_all", "lease=200ms", "delay 2ms news-loss 100%", "", 4, 1, 1500},
     {"clocks_of_five_per_cent", "lease=300ms", "delay 0.5ms drift 50000ppm",
      "drift-bound 50000ppm\nclock * drift random 50000ppm\nclock 1 drift -50000ppm\n", 5, 2, 2000},
     {"a_store_as_slow_as_it_may_be", "lease=400ms", "delay 40ms jitter 20ms drift 100ppm", "", 5, 2,

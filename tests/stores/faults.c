@@ -87,10 +87,10 @@ void a_hand_over_takes_few_round_trips(void **unused)
         assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
         run_for(field, 50 * NS_PER_MS);
         proxy_delay_answers(proxy, (uint64_t)(trip_ns / NS_PER_MS));
-        b->news_count = 0;
+        b->notification_count = 0;
         const int64_t begin_ns = field_now_ns();
         (void)ask_now(a, CV_STORE_RELEASE, 1, 0, NULL);
-        run_until(field, has_news_now, b, "news of the release");
+        run_until(field, is_notified, b, "a notification of the release");
         (void)ask_now(b, CV_STORE_ACQUIRE, 1, lease_long_ns, NULL);
         run_until(field, is_granted, b, "the grant");
         best_ns = cv__min64(best_ns, field_now_ns() - begin_ns);

@@ -119,7 +119,7 @@ static void on_answer(void *user, const struct cv_store_answer *answer)
     struct contender *c = user;
     if (answer->request == 0) {
         assert_int_equal(answer->verdict, CV_STORE_CHANGED);
-        c->news_count++;
+        c->notification_count++;
         if (c->is_campaigning && c->waits_for == 0) {
             campaign_on(c, 0);
         }
@@ -288,7 +288,7 @@ const struct cv_store_answer *ask(struct contender *c, enum cv_store_verb verb, 
     }
 }
 
-const struct cv_store_answer *wish(struct contender *c, const char *heir)
+const struct cv_store_answer *ask_to_resign(struct contender *c, const char *heir)
 {
     const uint64_t request = note_request(c, CV_STORE_READ, 0);
     c->field->kind->request_resign(c->store, request, heir);
@@ -309,20 +309,21 @@ enum cv_store_verdict ask_runs(struct contender *c, struct cv_store_runs *runs)
 
 struct pause {
     struct contender *c;
-    uint32_t news_count;
+    uint32_t notification_count;
     int64_t end_ns;
 };
 
 static bool is_over(void *user)
 {
     const struct pause *pause = user;
-    return pause->c->news_count != pause->news_count || field_now_ns() >= pause->end_ns;
+    return pause->c->notification_count != pause->notification_count ||
+           field_now_ns() >= pause->end_ns;
 }
 
 const struct cv_store_answer *acquire(struct contender *c, uint64_t attempt, int64_t lease_ns)
 {
     for (;;) {
-        struct pause pause = {c, c->news_count, 0};
+        struct pause pause = {c, c->notification_count, 0};
         const struct cv_store_answer *answer = ask_once(c, CV_STORE_ACQUIRE, attempt, lease_ns);
         if (answer->verdict == CV_STORE_GRANTED) {
             return answer;
@@ -331,7 +332,7 @@ const struct cv_store_answer *acquire(struct contender *c, uint64_t attempt, int
             field_now_ns() + (answer->verdict == CV_STORE_HELD
                                   ? cv__min64(answer->duration_ns, 500 * NS_PER_MS) + NS_PER_MS
                                   : 50 * NS_PER_MS);
-        run_until(c->field, is_over, &pause, "news or the time to ask again");
+        run_until(c->field, is_over, &pause, "a notification or the time to ask again");
     }
 }
 
@@ -384,10 +385,10 @@ static bool is_past(void *user)
     return field_now_ns() >= *(const int64_t *)user;
 }
 
-bool has_news_now(void *contender)
+bool is_notified(void *contender)
 {
     const struct contender *c = contender;
-    return c->news_count > 0;
+    return c->notification_count > 0;
 }
 
 void run_for(struct field *field, int64_t ns)

@@ -37,7 +37,7 @@ struct contender {
         struct cv_store_record record;
         char why[512];
     } asked[FIELD_REQUESTS_MAX];
-    uint32_t news_count;
+    uint32_t notification_count;
     uint32_t log_count; /* lines for the operator */
     char logged[512];   /* the latest */
 
@@ -96,18 +96,18 @@ const struct cv_store_answer *ask_once(struct contender *c, enum cv_store_verb v
                                        uint64_t attempt, int64_t lease_ns);
 const struct cv_store_answer *ask(struct contender *c, enum cv_store_verb verb, uint64_t attempt,
                                   int64_t lease_ns);
-const struct cv_store_answer *wish(struct contender *c, const char *heir);
+const struct cv_store_answer *ask_to_resign(struct contender *c, const char *heir);
 /* About the runs of a job, until it is not FAILED. */
 enum cv_store_verdict ask_runs(struct contender *c, struct cv_store_runs *runs);
 
-/* Asks for it, again and again as the answers and the news advise, until it is granted. */
+/* Asks for it, again and again as answers and notifications advise, until it is granted. */
 const struct cv_store_answer *acquire(struct contender *c, uint64_t attempt, int64_t lease_ns);
 
 /* Runs the loop until the condition holds; the test fails after a generous bound, or as soon as a
  * promise is broken. */
 void run_until(struct field *field, bool (*is_true)(void *user), void *user, const char *what);
 /* Such a condition: a contender was told that something has changed. */
-bool has_news_now(void *contender);
+bool is_notified(void *contender);
 void run_for(struct field *field, int64_t ns);
 
 /* Acquires, renews so many times, releases, and begins again. */

@@ -42,11 +42,11 @@ void sessions_may_be_terminated(void **unused)
     const struct cv_store_answer *answer = ask(a, CV_STORE_RENEW, 1, lease_long_ns);
     assert_int_equal(answer->verdict, CV_STORE_GRANTED);
     assert_int_equal(answer->token, token);
-    if (has_news) { /* also on the new connection */
+    if (has_notifications) { /* also on the new connection */
         run_for(field, 50 * NS_PER_MS);
-        b->news_count = 0;
+        b->notification_count = 0;
         (void)ask_now(a, CV_STORE_RELEASE, 1, 0, NULL);
-        run_until(field, has_news_now, b, "news on the new connection");
+        run_until(field, is_notified, b, "a notification on the new connection");
     }
     field_free(field);
 }
@@ -203,7 +203,7 @@ static void assert_works(const char *at)
     (void)acquire(a, 1, lease_long_ns);
     assert_int_equal(ask(a, CV_STORE_RENEW, 1, lease_long_ns)->verdict, CV_STORE_GRANTED);
     assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
-    assert_int_equal(wish(b, "b")->verdict, CV_STORE_HELD);
+    assert_int_equal(ask_to_resign(b, "b")->verdict, CV_STORE_HELD);
     assert_int_equal(ask(b, CV_STORE_READ, 0, 0)->verdict, CV_STORE_HELD);
     (void)await(a, ask_now(a, CV_STORE_RELEASE, 1, 0, "b"));
     (void)acquire(b, 1, lease_long_ns);
@@ -362,7 +362,7 @@ void foreign_keys_hold_nothing(void **unused)
     assert_int_equal(ask(c, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
     answer = ask(field_join(field, "observer", NULL), CV_STORE_READ, 0, 0);
     assert_string_equal(answer->record->node, "a");
-    assert_int_equal(wish(b, "c")->verdict, CV_STORE_HELD);
+    assert_int_equal(ask_to_resign(b, "c")->verdict, CV_STORE_HELD);
     answer = ask(a, CV_STORE_RENEW, 1, lease_long_ns);
     assert_int_equal(answer->verdict, CV_STORE_GRANTED);
     assert_string_equal(answer->record->resign_request, "c");
@@ -390,14 +390,14 @@ void one_that_lost_its_place_is_not_next(void **unused)
     (void)acquire(a, 1, lease_long_ns);
     assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
     assert_int_equal(ask(c, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
-    b->news_count = 0;
+    b->notification_count = 0;
     (void)snprintf(command, sizeof command,
                    "ETCDCTL_API=3 etcdctl --endpoints \"${CV_TEST_ETCD#etcd://}\" del"
                    " conclave/lost%%20place/%016" PRIx64 "-1 | grep -qx 1",
                    b->label);
     shell(command);
-    run_until(field, has_news_now, b, "news of its deleted key");
-    b->news_count = 0;
+    run_until(field, is_notified, b, "a notification of its deleted key");
+    b->notification_count = 0;
     (void)ask(a, CV_STORE_RELEASE, 1, 0);
     run_for(field, 200 * NS_PER_MS); /* whatever b hears of that */
     const struct cv_store_answer *answer = ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns);
@@ -598,7 +598,7 @@ void nodes_of_no_session_hold_nothing(void **unused)
     assert_int_equal(ask(c, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
     assert_string_equal(ask(field_join(field, "observer", NULL), CV_STORE_READ, 0, 0)->record->node,
                         "a");
-    assert_int_equal(wish(b, "c")->verdict, CV_STORE_HELD);
+    assert_int_equal(ask_to_resign(b, "c")->verdict, CV_STORE_HELD);
     assert_string_equal(ask(a, CV_STORE_RENEW, 1, lease_long_ns)->record->resign_request, "c");
     (void)await(a, ask_now(a, CV_STORE_RELEASE, 1, 0, "c"));
     (void)acquire(c, 1, lease_long_ns);

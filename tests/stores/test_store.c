@@ -29,12 +29,12 @@ static void one_of_twenty_holds_it_through_fifty_changes(void **unused)
         campaign(field_join(field, node, NULL), lease_long_ns, i % 3);
     }
     run_until(field, has_fifty_changes, field, "fifty changes of the holder");
-    uint32_t news_count = 0;
+    uint32_t notification_count = 0;
     for (uint32_t i = 0; i < 20; i++) {
-        news_count += field->contender[i].news_count;
+        notification_count += field->contender[i].notification_count;
     }
     if (has_members) { /* [T12] those have a queue: each change wakes one, not all */
-        assert_true(news_count <= 4 * field->change_count);
+        assert_true(notification_count <= 4 * field->change_count);
     }
     field_free(field);
 }
@@ -128,9 +128,9 @@ static void the_holders_lease_governs(void **unused)
     field_free(field);
 }
 
-/* ---- News, wishes, heirs, history ---------------------------------------------------------- */
+/* ---- Notifications, requests to resign, heirs, history --------------------------------------- */
 
-static void a_release_is_news_to_those_who_wait(void **unused)
+static void waiting_contenders_are_notified_of_a_release(void **unused)
 {
     (void)unused;
     struct field *field = field_new(address, NULL);
@@ -139,11 +139,11 @@ static void a_release_is_news_to_those_who_wait(void **unused)
     (void)acquire(a, 1, lease_long_ns);
     const struct cv_store_answer *answer = ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns);
     assert_int_equal(answer->verdict, CV_STORE_HELD);
-    if (has_news) {
-        run_for(field, 50 * NS_PER_MS); /* news of the past are told */
-        b->news_count = 0;
+    if (has_notifications) {
+        run_for(field, 50 * NS_PER_MS); /* notifications of the past are told */
+        b->notification_count = 0;
         (void)ask_now(a, CV_STORE_RELEASE, 1, 0, NULL);
-        run_until(field, has_news_now, b, "news of the release");
+        run_until(field, is_notified, b, "a notification of the release");
         assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_GRANTED);
     } else {
         assert_true(answer->duration_ns <= NS_PER_S); /* it has to look */
@@ -172,11 +172,11 @@ static void an_observer_sees_who_holds_it(void **unused)
     assert_true(answer->record->remaining_ns > 0);
     assert_true(answer->record->since_wall_ns > INT64_C(1500000000) * NS_PER_S);
     assert_string_equal(answer->record->resign_request, "");
-    if (has_news) {
+    if (has_notifications) {
         run_for(field, 50 * NS_PER_MS);
-        b->news_count = 0;
+        b->notification_count = 0;
         (void)ask_now(a, CV_STORE_RELEASE, 1, 0, NULL);
-        run_until(field, has_news_now, b, "news for an observer");
+        run_until(field, is_notified, b, "a notification for an observer");
     } else {
         (void)ask(a, CV_STORE_RELEASE, 1, 0);
     }
@@ -192,19 +192,19 @@ static void a_wish_reaches_the_holder_and_ends_with_it(void **unused)
     struct field *field = field_new(address, NULL);
     struct contender *a = field_join(field, "a", NULL);
     struct contender *b = field_join(field, "b", NULL);
-    assert_int_equal(wish(b, "b")->verdict, CV_STORE_FREE);
+    assert_int_equal(ask_to_resign(b, "b")->verdict, CV_STORE_FREE);
     (void)acquire(a, 1, lease_long_ns);
     assert_int_equal(ask(a, CV_STORE_RENEW, 1, lease_long_ns)->verdict, CV_STORE_GRANTED);
     run_for(field, 50 * NS_PER_MS);
-    a->news_count = 0;
-    assert_int_equal(wish(b, "b")->verdict, CV_STORE_HELD);
-    if (has_news) {
-        run_until(field, has_news_now, a, "news of the wish");
+    a->notification_count = 0;
+    assert_int_equal(ask_to_resign(b, "b")->verdict, CV_STORE_HELD);
+    if (has_notifications) {
+        run_until(field, is_notified, a, "a notification of the request");
     }
     const struct cv_store_answer *answer = ask(a, CV_STORE_RENEW, 1, lease_long_ns);
     assert_int_equal(answer->verdict, CV_STORE_GRANTED);
     assert_string_equal(answer->record->resign_request, "b");
-    assert_int_equal(wish(b, NULL)->verdict, CV_STORE_HELD);
+    assert_int_equal(ask_to_resign(b, NULL)->verdict, CV_STORE_HELD);
     answer = ask(a, CV_STORE_RENEW, 1, lease_long_ns);
     assert_string_equal(answer->record->resign_request, "*");
     (void)ask(a, CV_STORE_RELEASE, 1, 0);
@@ -539,7 +539,7 @@ int main(int argc, char **argv)
         {true, cmocka_unit_test(a_renewal_after_the_loss_is_refused)},
         {true, cmocka_unit_test(an_attempt_that_was_lost_does_not_fail_for_ever)},
         {true, cmocka_unit_test(the_holders_lease_governs)},
-        {true, cmocka_unit_test(a_release_is_news_to_those_who_wait)},
+        {true, cmocka_unit_test(waiting_contenders_are_notified_of_a_release)},
         {true, cmocka_unit_test(an_observer_sees_who_holds_it)},
         {true, cmocka_unit_test(a_wish_reaches_the_holder_and_ends_with_it)},
         {true, cmocka_unit_test(an_heir_comes_before_those_who_wait_longer)},
@@ -550,7 +550,7 @@ int main(int argc, char **argv)
         {true, cmocka_unit_test(one_of_twenty_holds_it_through_fifty_changes)},
         {has_server, cmocka_unit_test(a_lost_answer_leaves_nothing_behind)},
         {has_server, cmocka_unit_test(a_late_answer_counts_from_the_asking)},
-        {has_server && has_news, cmocka_unit_test(a_hand_over_takes_few_round_trips)},
+        {has_server && has_notifications, cmocka_unit_test(a_hand_over_takes_few_round_trips)},
         {is_zookeeper, cmocka_unit_test(a_slow_server_is_not_asked_the_same_again)},
         {has_server, cmocka_unit_test(a_dropped_connection_is_survived)},
         {has_server, cmocka_unit_test(one_that_is_cut_off_loses_it)},
@@ -578,7 +578,7 @@ int main(int argc, char **argv)
         {is_zookeeper, cmocka_unit_test(zookeeper_nodes_belong_to_their_maker)},
         {is_zookeeper, cmocka_unit_test(nodes_of_no_session_hold_nothing)},
         {is_etcd || is_zookeeper, cmocka_unit_test(an_election_is_open_once_under_one_label)},
-        {has_server && has_news, cmocka_unit_test(bad_addresses_are_told_in_one_line)},
+        {has_server && has_notifications, cmocka_unit_test(bad_addresses_are_told_in_one_line)},
         {has_server, cmocka_unit_test(the_servers_may_be_killed_and_come_back)},
         {has_members, cmocka_unit_test(the_leader_of_the_servers_may_be_killed)},
         {has_members, cmocka_unit_test(a_frozen_member_holds_nobody_up)},

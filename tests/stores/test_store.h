@@ -8,9 +8,9 @@
 
 extern const char *kind_name;
 extern char address[512];
-extern bool has_server;  /* that can be killed, and reached through a proxy */
-extern bool has_members; /* that elect a leader among themselves */
-extern bool has_news;    /* pushed, not looked for */
+extern bool has_server;        /* that can be killed, and reached through a proxy */
+extern bool has_members;       /* that elect a leader among themselves */
+extern bool has_notifications; /* pushed, not looked for */
 extern int64_t lease_short_ns, lease_long_ns;
 
 /* Chooses the store by its name; false: there is none, or its servers do not run. */

@@ -12,9 +12,9 @@
 
 const char *kind_name;
 char address[512];
-bool has_server;  /* that can be killed, and reached through a proxy */
-bool has_members; /* that elect a leader among themselves */
-bool has_news;    /* pushed, not looked for */
+bool has_server;        /* that can be killed, and reached through a proxy */
+bool has_members;       /* that elect a leader among themselves */
+bool has_notifications; /* pushed, not looked for */
 int64_t lease_short_ns, lease_long_ns;
 
 int servers(const char *format, ...)
@@ -102,7 +102,7 @@ bool choose(const char *kind)
 {
     static const struct {
         const char *kind, *variable;
-        bool has_server, has_members, has_news;
+        bool has_server, has_members, has_notifications;
         int64_t lease_short_ns, lease_long_ns;
     } known[] = {
         {"sqlite", "", false, false, true, 500 * NS_PER_MS, 10 * NS_PER_S},
@@ -116,7 +116,7 @@ bool choose(const char *kind)
             kind_name = known[i].kind;
             has_server = known[i].has_server;
             has_members = known[i].has_members;
-            has_news = known[i].has_news;
+            has_notifications = known[i].has_notifications;
             lease_short_ns = known[i].lease_short_ns;
             lease_long_ns = known[i].lease_long_ns;
             const char *value = getenv(known[i].variable);

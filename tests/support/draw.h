@@ -17,7 +17,8 @@ enum draw_manner {
 void draw_message(const struct cv_protocol *protocol, uint32_t members, enum draw_manner manner,
                   uint64_t *seed, uint64_t *word, struct cv_message *ret_message);
 
-/* Draws what a store says: mostly an answer to one of the latest requests, sometimes news. */
+/* Draws what a store says: mostly an answer to one of the latest requests, sometimes a
+ * notification. */
 void draw_answer(enum draw_manner manner, uint64_t *seed, uint64_t latest_request,
                  struct cv_event *ret_event);
 

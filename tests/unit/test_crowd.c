@@ -123,7 +123,7 @@ static void a_release_costs_one_request_of_each_contender(void **unused)
         while (take_request(&crowd, s, &asked)) {
             answer(s, &asked, CV_STORE_HELD, 100);
         }
-        for (uint32_t news = 0; news < 20; news++) { /* that it was taken, and renewed, ... */
+        for (uint32_t count = 0; count < 20; count++) { /* that it was taken, and renewed, ... */
             solo_step(s, (struct cv_event){.kind = CV_EVENT_STORE, .verdict = CV_STORE_CHANGED});
             while (take_request(&crowd, s, &asked)) {
                 answer(s, &asked, CV_STORE_HELD, 100);

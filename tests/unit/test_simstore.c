@@ -55,7 +55,7 @@ static void the_same_attempt_is_the_same_grant(void **unused)
     assert_int_equal(sim_store_end_ns(&s), NS_PER_S + NS_PER_S / 2);
 }
 
-static void a_release_is_for_the_holder_only_and_is_news(void **unused)
+static void a_release_is_for_the_holder_only_and_notifies(void **unused)
 {
     (void)unused;
     struct sim_store s;
@@ -199,7 +199,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_exclusive_until_the_end_of_the_lease),
         cmocka_unit_test(the_same_attempt_is_the_same_grant),
-        cmocka_unit_test(a_release_is_for_the_holder_only_and_is_news),
+        cmocka_unit_test(a_release_is_for_the_holder_only_and_notifies),
         cmocka_unit_test(its_own_clock_decides),
         cmocka_unit_test(a_restart_keeps_the_record_and_may_extend_it),
         cmocka_unit_test(delays_and_losses_are_of_each_way),

@@ -163,7 +163,7 @@ EDITS = [
          [("    cv__lease_ask_between(l, cv__max64(renew_ns - l->renew_ns / 8, now_ns), renew_ns, out);",
            "    cv__lease_ask_between(l, renew_ns, renew_ns, out);")],
          "test_crowd", "leases_granted_together_are_not_renewed_together"),
-    Edit("news-in-a-row", "src/protocols/lease_ask.c",
+    Edit("notifications-in-a-row", "src/protocols/lease_ask.c",
          [("    if (now_ns >= allowed_ns) {\n        l->is_due = true;", "    if (now_ns >= allowed_ns || l->turn_ns >= 0) {\n        l->is_due = true;")],
          "test_crowd", "a_release_costs_one_request_of_each_contender"),
 ]
