@@ -2,7 +2,8 @@
  *
  * Holds an election of its own in the store, with a name that nobody else uses: it asks for it,
  * renews it a few times, gives it back and removes it. So it needs what a contender needs, and
- * measures what a contender would see. */
+ * measures what a contender would see. Then it reads which version each contender of the other
+ * elections runs. */
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/inquiry.h"
@@ -23,6 +24,7 @@
 #include <sys/timex.h>
 #include <unistd.h>
 
+#define PROBE_PREFIX "conclave-doctor-" /* of the names of our own elections */
 #define RENEWALS 5u
 #define PATIENCE_MS 8000
 #define WALL_ERROR_NS_MAX NS_PER_S /* jobs tolerate more; people who read times do not */
@@ -218,7 +220,7 @@ static bool probe_run(struct probe *p, const char *address)
 {
     struct cv_shared_list shared = {0};
     char name[64], node[64];
-    (void)snprintf(name, sizeof name, "conclave-doctor-%016" PRIx64, cv__clock_random());
+    (void)snprintf(name, sizeof name, PROBE_PREFIX "%016" PRIx64, cv__clock_random());
     (void)snprintf(node, sizeof node, "doctor:%ld", (long)getpid());
     const struct cv_store_setting setting = {.loop = &p->loop,
                                              .shared = &shared,
@@ -269,13 +271,14 @@ static void tell_latency(struct doctor *d, const struct probe *p)
          "latency", what, is_late || is_slow ? advice : NULL);
 }
 
-static void check_store(struct doctor *d, const struct cv_store_kind *kind, const char *address)
+/* False: it does not even answer. */
+static bool check_store(struct doctor *d, const struct cv_store_kind *kind, const char *address)
 {
     struct probe *p = calloc(1, sizeof *p);
     char what[CV_ERRTEXT_BYTES + 32];
     if (p == NULL) {
         tell(d, WRONG, "store", "out of memory", NULL);
-        return;
+        return false;
     }
     p->kind = kind;
     p->lease_ns = d->lease_ns;
@@ -283,10 +286,10 @@ static void check_store(struct doctor *d, const struct cv_store_kind *kind, cons
     (void)snprintf(what, sizeof what, "%s: %s", kind->scheme,
                    p->stage > READING ? "it answers" : p->why.text);
     tell(d, p->stage > READING ? FINE : WRONG, "store", what,
-         p->stage > READING
-             ? NULL
-             : "check the address, the network and that the server runs; 'conclave store init' "
-               "makes what is missing in it");
+         p->stage > READING ? NULL
+         : strstr(p->why.text, "store init") != NULL
+             ? "run 'conclave store init ADDRESS' once, as a user who may create tables"
+             : "check the address, the network, and that the server runs");
     if (p->stage == RUNS) {
         tell(d, WRONG, "version", p->why.text,
              "the store was prepared by an older version: run 'conclave store init' once more");
@@ -305,7 +308,102 @@ static void check_store(struct doctor *d, const struct cv_store_kind *kind, cons
     if (p->stage > RENEWING) {
         tell_latency(d, p);
     }
+    const bool is_answering = p->stage > READING;
     free(p);
+    return is_answering;
+}
+
+/* ---- The versions of contenders -------------------------------------------------------------- */
+
+struct versions {
+    struct doctor *doctor;
+    const struct cv_store_kind *kind;
+    const char *address;
+    struct cv_store_list *waiting; /* of one election after the other */
+    uint32_t election_count, contender_count, other_count, silent_count;
+    char silent[200]; /* the names of those that do not tell, as far as they fit */
+};
+
+static void note_silent(struct versions *v, const char *node)
+{
+    const size_t length = strlen(v->silent);
+    if (length + strlen(node) + sizeof ", ..." <= sizeof v->silent) {
+        (void)sprintf(v->silent + length, "%s%s", length > 0 ? ", " : "", node);
+    } else if (length + sizeof ", ..." <= sizeof v->silent &&
+               (length < 3 || strcmp(v->silent + length - 3, "...") != 0)) {
+        (void)strcpy(v->silent + length, ", ...");
+    }
+    v->silent_count++;
+}
+
+static void compare_version(struct versions *v, const char *what, const char *node,
+                            const char *election, const char *version)
+{
+    char text[CV_ERRTEXT_BYTES];
+    v->contender_count++;
+    if (version[0] == '\0') {
+        note_silent(v, node);
+    } else if (strcmp(version, cv_version()) != 0) {
+        v->other_count++;
+        (void)snprintf(text, sizeof text, "%s %s of '%s' runs %s, this is %s", what, node, election,
+                       version, cv_version());
+        tell(v->doctor, WARNING, "contenders", text,
+             "update all contenders of an election to the same version; CHANGELOG says whether "
+             "these two get along");
+    }
+}
+
+static void check_election(void *user, const char *election)
+{
+    struct versions *v = user;
+    struct cv_inquiry inquiry;
+    struct cv_errtext error;
+    if (strncmp(election, PROBE_PREFIX, strlen(PROBE_PREFIX)) == 0) {
+        return; /* of another doctor */
+    }
+    memset(v->waiting, 0, sizeof *v->waiting);
+    if (cv__inquire(v->kind, v->address, election, /* asks_to_resign= */ false, NULL, &inquiry,
+                    &error) != CV_OK ||
+        cv__inquire_list(v->kind, v->address, election, v->waiting, &error) != CV_OK) {
+        tell(v->doctor, WARNING, "contenders", error.text, NULL);
+        return;
+    }
+    v->election_count++;
+    if (inquiry.verdict == CV_STORE_HELD) {
+        compare_version(v, "leader", inquiry.record.node, election, inquiry.record.version);
+    }
+    for (uint32_t i = 0; i < v->waiting->count; i++) {
+        const struct cv_store_listed *one = &v->waiting->entry[i];
+        compare_version(v, "contender", one->name, election, one->version);
+    }
+}
+
+static void check_versions(struct doctor *d, const struct cv_store_kind *kind, const char *address)
+{
+    struct versions v = {
+        .doctor = d, .kind = kind, .address = address, .waiting = calloc(1, sizeof *v.waiting)};
+    struct cv_errtext error;
+    char text[400];
+    if (v.waiting == NULL) {
+        tell(d, WRONG, "contenders", "out of memory", NULL);
+        return;
+    }
+    if (cv__inquire_names(kind, address, check_election, &v, &error) != CV_OK) {
+        tell(d, WARNING, "contenders", error.text, NULL);
+    } else if (v.silent_count > 0) {
+        (void)snprintf(text, sizeof text, "%u of %u do not tell their version: %s", v.silent_count,
+                       v.contender_count, v.silent);
+        tell(d, WARNING, "contenders", text,
+             kind->create == NULL
+                 ? "update them: earlier versions did not"
+                 : "run 'conclave store init' once more and update contenders of earlier versions; "
+                   "with PostgreSQL one that waits and has a long name cannot tell");
+    } else if (v.other_count == 0) {
+        (void)snprintf(text, sizeof text, "%u in %u elections, none of another version",
+                       v.contender_count, v.election_count);
+        tell(d, FINE, "contenders", v.contender_count > 0 ? text : "there are none now", NULL);
+    }
+    free(v.waiting);
 }
 
 /* ---- The members of a cluster ---------------------------------------------------------------- */
@@ -375,7 +473,9 @@ static int examine(struct doctor *d)
     } else {
         d->lease_ns = cv__max64(d->lease_ns, kind->lease_ns_min);
         check_folder(d);
-        check_store(d, kind, address);
+        if (check_store(d, kind, address)) {
+            check_versions(d, kind, address);
+        }
     }
     if (d->is_json) {
         cv__json_close(&d->json, ']');
@@ -424,9 +524,10 @@ const struct cv_verb cv__verb_doctor = {
         "Checks what an election needs: the clock, the folder of this user, and the store: can\n"
         "it be reached, was it prepared for this version, may this user write, and does it "
         "answer\n"
-        "soon enough for the lease. It takes part in an election of its own for a moment, and\n"
-        "removes it. For peers:FILE it checks the file, its keys, the state folder, the addresses\n"
-        "and whether real-time scheduling is permitted.\n\n"
+        "soon enough for the lease. Names contenders that run another version than this one.\n"
+        "It takes part in an election of its own for a moment, and removes it. For peers:FILE it\n"
+        "checks the file, its keys, the state folder, the addresses and whether real-time\n"
+        "scheduling is permitted.\n\n"
         "  --via ADDRESS  where elections are held; default: CONCLAVE_VIA, or a file of this "
         "user\n"
         "  --lease TIME   as for 'conclave run'; default 5s\n"

@@ -58,11 +58,13 @@ static void print_json(const struct known *known)
     cv__json_text(&json, "election", known->name);
     if (is_held) {
         cv__json_text(&json, "leader", r->node);
+        json_text_or_null(&json, "leader_version", r->version);
         cv__json_seconds(&json, "remaining_s", r->remaining_ns);
         cv__json_seconds(&json, "lease_s", r->lease_ns);
         cv__json_seconds(&json, "since_unix_s", r->since_wall_ns);
     } else {
         cv__json_null(&json, "leader");
+        cv__json_null(&json, "leader_version");
         cv__json_null(&json, "remaining_s");
         cv__json_null(&json, "lease_s");
         cv__json_null(&json, "since_unix_s");
@@ -76,6 +78,7 @@ static void print_json(const struct known *known)
         cv__json_open(&json, NULL, '{');
         cv__json_text(&json, "node", known->waiting->entry[i].name);
         json_instant(&json, "since_unix_s", known->waiting->entry[i].since_wall_ns);
+        json_text_or_null(&json, "version", known->waiting->entry[i].version);
         cv__json_close(&json, '}');
     }
     cv__json_close(&json, ']');

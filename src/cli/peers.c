@@ -362,6 +362,13 @@ static void print_table(const struct asking *a)
         print_drift(&h);
         cv__print(stdout, "  %08llx  %s\n", (unsigned long long)(s->life & UINT32_MAX), s->version);
     }
+    for (cv_id id = 1; id <= a->cluster.member_count; id++) {
+        const struct cv_guest_status *s = &a->status[id - 1];
+        if (s->has_answered && strcmp(s->version, cv_version()) != 0) {
+            cv__complain("member '%s' runs %s, this is %s", name_of(a, id), s->version,
+                         cv_version());
+        }
+    }
 }
 
 static void print_table_json(const struct asking *a, const char *election)

@@ -302,6 +302,7 @@ static int lease_open(struct cv_backend **ret_backend, const struct cv_backend_s
         .election = setting->election,
         .node = b->node,
         .label = cv__host_nonce(b->host),
+        .version = CV_VERSION,
         .has_descendants = setting->has_descendants,
         .answered = answered,
         .log = logged,

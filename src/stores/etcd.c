@@ -100,7 +100,7 @@ void cv__etcd_body_put(const struct cv_store *store, int64_t lease_id, struct cv
     struct cv_text64 key64, value64;
     char value[CV_VALUE_BYTES];
     cv__value_write(store->remote.node, store->remote.label, store->lease_ns, store->since_wall_ns,
-                    value);
+                    store->remote.version, value);
     cv__etcd_body_print(body,
                         "{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%" PRId64
                         "\",\"prev_kv\":true}}",

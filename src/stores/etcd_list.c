@@ -29,7 +29,7 @@ static void waiting_read(const struct cv_store *store, const cJSON *range,
         }
         cv__value_read(key.value, strlen(key.value), &record);
         if (has_holder) { /* the first one holds the election, or is about to */
-            cv__store_list_add(list, record.node, record.since_wall_ns);
+            cv__store_list_add(list, record.node, record.since_wall_ns, record.version);
         }
         has_holder = true;
     }
@@ -71,7 +71,7 @@ static void names_read(const struct cv_store *store, const cJSON *range, const c
         char *escaped = key + strlen(prefix);
         escaped[strcspn(escaped, "/")] = '\0';
         if (cv__remote_unescape(escaped, name, sizeof name) && !list_has(list, name)) {
-            cv__store_list_add(list, name, 0);
+            cv__store_list_add(list, name, 0, "");
         }
     }
     list->is_cut = list->is_cut || cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(range, "more"));

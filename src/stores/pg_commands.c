@@ -38,7 +38,10 @@ static const char schema[] = CV_PG_SAFE_PATH
     " since timestamptz NOT NULL,"
     " upto timestamptz,"
     " why text NOT NULL DEFAULT '',"
+    " version text NOT NULL DEFAULT ''," /* of who led */
     " PRIMARY KEY (election, token));"
+    /* Of tables of an earlier version. */
+    "ALTER TABLE @sconclave_history ADD COLUMN IF NOT EXISTS version text NOT NULL DEFAULT '';"
     "CREATE TABLE IF NOT EXISTS @sconclave_runs ("
     " election text PRIMARY KEY,"
     " token bigint NOT NULL," /* who wrote it */

@@ -24,6 +24,8 @@
 #define PREPARE_VERSION_MIN 120000 /* the first that has plan_cache_mode */
 #define OPTIONS_MAX 64             /* of an address; libpq has about 45 */
 
+#define GREETING_FIELDS 4
+#define GREETING_VERSION 3 /* the field that says whether versions can be noted */
 static const char greeting_sql[] =
     "SELECT pg_catalog.pg_backend_pid(),"
     " (SELECT pg_catalog.format('%I.', n.nspname) FROM pg_catalog.pg_class c"
@@ -34,7 +36,11 @@ static const char greeting_sql[] =
     "  FROM pg_catalog.pg_class c"
     "  JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace"
     "  WHERE c.oid OPERATOR(pg_catalog.=)"
-    "   CAST(pg_catalog.to_regclass('conclave_lease') AS pg_catalog.oid))";
+    "   CAST(pg_catalog.to_regclass('conclave_lease') AS pg_catalog.oid)),"
+    " (SELECT pg_catalog.count(*) FROM pg_catalog.pg_attribute a"
+    "  WHERE a.attrelid OPERATOR(pg_catalog.=)"
+    "   CAST(pg_catalog.to_regclass('conclave_history') AS pg_catalog.oid)"
+    "  AND a.attname OPERATOR(pg_catalog.=) 'version')";
 
 /* ---- Words about failures ------------------------------------------------------------------ */
 
@@ -414,7 +420,7 @@ static bool greeting_read(const PGresult *greeting, const PGconn *pg, bool *ret_
                           char *ret_prefix, size_t prefix_bytes, char *ret_token,
                           size_t token_bytes)
 {
-    if (PQntuples(greeting) != 1 || PQnfields(greeting) != 3 ||
+    if (PQntuples(greeting) != 1 || PQnfields(greeting) != GREETING_FIELDS ||
         (size_t)PQgetlength(greeting, 0, 1) >= prefix_bytes ||
         (size_t)PQgetlength(greeting, 0, 2) >= token_bytes) {
         return false;
@@ -436,6 +442,12 @@ static void on_greeted(struct cv_pg_link *link)
         on_unreachable(link, link->wrong != NULL ? PQerrorMessage(link->pg)
                                                  : "the server's greeting makes no sense");
         return;
+    }
+    const bool has_version =
+        link->version[0] != '\0' && atoi(PQgetvalue(link->greeting, 0, GREETING_VERSION)) > 0;
+    link->version_value[0] = '\0';
+    if (has_version) {
+        (void)snprintf(link->version_value, sizeof link->version_value, ", '%s'", link->version);
     }
     results_clear(link);
     link->may_prepare = link->is_direct && link->prefix[0] != '\0' &&

@@ -51,9 +51,13 @@ struct cv_pg_link {
     uint32_t host_index, host_count; /* the one that is tried */
     uint32_t tried_count;            /* since the last success, or the last pause */
     bool was_ready;
-    bool is_direct;   /* no pooler stands between, so LISTEN works */
-    bool may_prepare; /* statements can be prepared in this session ... */
-    bool is_prepared; /* ... and are */
+    bool is_direct;                       /* no pooler stands between, so LISTEN works */
+    bool may_prepare;                     /* statements can be prepared in this session ... */
+    bool is_prepared;                     /* ... and are */
+    char version[CV_STORE_VERSION_BYTES]; /* ours; empty: it is not told */
+    /* The same as a value for SQL, after a comma; empty: not told, or past leaderships have no
+     * column for it. */
+    char version_value[CV_STORE_VERSION_BYTES + 8];
     char prefix[200]; /* of the tables, e.g. `public.`; empty: they do not exist */
     char token[200];  /* the sequence as a literal, e.g. `'public.conclave_token'` */
 

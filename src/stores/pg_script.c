@@ -17,7 +17,8 @@
 /* In the scripts, @e is the election, @n the node, @c the channel, @h the heir (all of them
  * quoted), @w what the session of one that waits is called, @k whether that ends with the
  * transaction, @r a reason, @l the label, @a the attempt, @u the lease in us, @t the token, @q the
- * sequence, @s the prefix of our tables, e.g. `public.`. */
+ * sequence, @s the prefix of our tables, e.g. `public.`, @x and @y the column for versions with a
+ * comma before it, and our version, or nothing where the table does not have it. */
 /* @p is how long to wait for locks: a statement that the client has given up shall not be carried
  * out much later. */
 static const char prologue[] =
@@ -43,7 +44,10 @@ static const char general_plans[] =
 #define IS_MINE "election = @e AND label = @l AND attempt = @a"
 #define LEASE_END "clock_timestamp() + @u * interval '1 microsecond'"
 
-static const char script_read[] = SELECT_ROW;
+/* With the holder's version, also from tables that have no column for it. */
+static const char script_read[] =
+    SELECT_ROW_AND(", (SELECT to_jsonb(h) ->> 'version' FROM @sconclave_history h"
+                   " WHERE h.election = @e AND h.token = l.token) AS holder_version");
 
 static const char script_acquire[] =
     "INSERT INTO @sconclave_lease (election) VALUES (@e) ON CONFLICT DO NOTHING;"
@@ -68,8 +72,8 @@ static const char script_acquire[] =
     " why = 'expired' FROM @sconclave_lease l WHERE l.election = @e AND l.label = @l"
     " AND l.attempt = @a AND h.election = l.election AND h.token = l.lapsed_token"
     " AND h.upto IS NULL)"
-    "INSERT INTO @sconclave_history (election, token, node, since)"
-    " SELECT election, token, node, since FROM @sconclave_lease WHERE " IS_MINE " AND node <> ''"
+    "INSERT INTO @sconclave_history (election, token, node, since@x)"
+    " SELECT election, token, node, since@y FROM @sconclave_lease WHERE " IS_MINE " AND node <> ''"
     " ON CONFLICT DO NOTHING;"
     /* For people: the name of the session says that it waits, and for what. */
     SELECT_ROW_AND(", set_config('application_name', CASE WHEN label = @l AND attempt = @a"
@@ -99,13 +103,15 @@ static const char script_runs_read[] =
     "SELECT coalesce(max(text), '') AS text, coalesce(max(version), 0) AS version,"
     " 0 AS remaining_us FROM @sconclave_runs WHERE election = @e;";
 
-/* Who waits: by the names of their sessions, see script_acquire. The answer has a row for each.
+/* Who waits: by the names of their sessions, see session_write(). The answer has a row for each.
  * Since when is not known, but since when it is connected. */
 static const char script_waiting[] =
-    "SELECT substr(application_name, length(@c) + 2) AS waits,"
+    "SELECT substr(application_name, strpos(application_name, ' ') + 1) AS waits,"
+    " substr(split_part(application_name, ' ', 1), length(@c) + 2) AS waits_version,"
     " coalesce((extract(epoch FROM backend_start) * 1000000)::bigint, 0) AS waits_us,"
     " 0 AS remaining_us FROM pg_stat_activity"
-    " WHERE datname = current_database() AND left(application_name, length(@c) + 1) = @c || ' '"
+    " WHERE datname = current_database()"
+    " AND left(application_name, length(@c) + 1) IN (@c || ' ', @c || '/')"
     " ORDER BY backend_start;";
 
 /* The sequence must not be behind the token of a row that is removed: tokens do not go back. */
@@ -181,12 +187,17 @@ void cv__pg_fill(char ret_script[CV_PG_SCRIPT_BYTES], const char *script,
     (void)fill_part(ret_script, script, script + strlen(script), value);
 }
 
+static const char *version_column(const struct cv_pg_link *link)
+{
+    return link->version_value[0] != '\0' ? ", version" : "";
+}
+
 /* ---- Prepared statements --------------------------------------------------------------------- */
 
 /* The type of the parameter that stands for a letter; NULL: it stands in the text, as a name. */
 static const char *letter_type(char letter)
 {
-    return strchr("sq", letter) != NULL       ? NULL
+    return strchr("sqxy", letter) != NULL     ? NULL
            : strchr("cehnrw", letter) != NULL ? "text"
            : letter == 'k'                    ? "boolean"
                                               : "bigint";
@@ -227,7 +238,10 @@ size_t cv__pg_prepare_write(const struct cv_pg_link *link, enum cv_store_verb ve
     for (uint32_t index = 0; *at != '\0'; index++) {
         const char *end = strchr(at, ';'); /* none of our texts has one within a statement */
         char letters[26], number[26][8];
-        const char *value[26] = {['s' - 'a'] = link->prefix, ['q' - 'a'] = link->token};
+        const char *value[26] = {['s' - 'a'] = link->prefix,
+                                 ['q' - 'a'] = link->token,
+                                 ['x' - 'a'] = version_column(link),
+                                 ['y' - 'a'] = link->version_value};
         const uint32_t count = letters_of(at, end, letters);
         length += (size_t)sprintf(ret_script + length, "PREPARE ");
         length += name_write(verb, index, ret_script + length);
@@ -300,6 +314,23 @@ static const char *number_write(int64_t number, struct number_text *text)
     return text->text;
 }
 
+/* The name of the session of one that waits: the channel, the version if there is room for it, and
+ * the contender's name. The server would cut a longer one, with a notice. Returns its length. */
+static size_t session_write(const struct cv_pg_asker *asker, char ret_name[SESSION_BYTES])
+{
+    const struct cv_remote *remote = asker->remote;
+    const size_t bytes =
+        strlen(asker->channel) + strlen("/ ") + strlen(remote->version) + strlen(remote->node);
+    const bool has_version = remote->version[0] != '\0' && bytes < SESSION_BYTES;
+    const int begin = snprintf(ret_name, SESSION_BYTES, "%s%s%s ", asker->channel,
+                               has_version ? "/" : "", has_version ? remote->version : "");
+    CV_ASSERT(begin > 0 && begin < SESSION_BYTES); /* channels are 25 bytes */
+    const size_t node_bytes = strnlen(remote->node, SESSION_BYTES - 1 - (size_t)begin);
+    memcpy(ret_name + begin, remote->node, node_bytes);
+    ret_name[(size_t)begin + node_bytes] = '\0';
+    return utf8_bytes(ret_name);
+}
+
 bool cv__pg_request_write(const struct cv_pg_asker *asker, const struct cv_remote_request *one,
                           char ret_script[CV_PG_SCRIPT_BYTES])
 {
@@ -311,9 +342,9 @@ bool cv__pg_request_write(const struct cv_pg_asker *asker, const struct cv_remot
     char *heir = PQescapeLiteral(pg, other, strlen(other));
     char channel[40], why[40];
     (void)snprintf(channel, sizeof channel, "'%s'", asker->channel);
-    char waits[SESSION_BYTES]; /* a longer one would be cut by the server, with a notice */
-    (void)snprintf(waits, sizeof waits, "%s %s", asker->channel, remote->node);
-    char *session = PQescapeLiteral(pg, waits, utf8_bytes(waits));
+    char waits[SESSION_BYTES];
+    const size_t waits_bytes = session_write(asker, waits);
+    char *session = PQescapeLiteral(pg, waits, waits_bytes);
     const enum cv_reason reason =
         one->ask.reason != CV_REASON_STARTED ? one->ask.reason : CV_REASON_RESIGNED;
     (void)snprintf(why, sizeof why, "'%s'", cv_reason_name(reason));
@@ -332,6 +363,8 @@ bool cv__pg_request_write(const struct cv_pg_asker *asker, const struct cv_remot
             ['r' - 'a'] = why,
             ['s' - 'a'] = asker->link->prefix,
             ['q' - 'a'] = asker->link->token,
+            ['x' - 'a'] = version_column(asker->link),
+            ['y' - 'a'] = asker->link->version_value,
             ['l' - 'a'] = number_write((int64_t)remote->label, &label),
             ['a' - 'a'] = number_write((int64_t)one->ask.attempt, &attempt),
             ['u' - 'a'] = number_write((one->ask.lease_ns + NS_PER_US - 1) / NS_PER_US, &lease),

@@ -399,9 +399,12 @@ static void answer_runs(struct cv_remote *remote, const PGresult *rows, struct c
 static void answer_list(struct cv_remote *remote, const PGresult *rows, struct cv_store_list *list)
 {
     const int name = PQfnumber(rows, "waits"), since = PQfnumber(rows, "waits_us");
-    for (int i = 0; rows != NULL && name >= 0 && since >= 0 && i < PQntuples(rows); i++) {
+    const int version = PQfnumber(rows, "waits_version");
+    const bool is_whole = rows != NULL && name >= 0 && since >= 0 && version >= 0;
+    for (int i = 0; is_whole && i < PQntuples(rows); i++) {
         cv__store_list_add(list, PQgetvalue(rows, i, name),
-                           strtoll(PQgetvalue(rows, i, since), NULL, 10) * NS_PER_US);
+                           strtoll(PQgetvalue(rows, i, since), NULL, 10) * NS_PER_US,
+                           PQgetvalue(rows, i, version));
     }
     cv__remote_answer(remote, (struct cv_store_answer){.verdict = CV_STORE_GRANTED});
 }
@@ -450,6 +453,7 @@ static void answer_request(struct cv_store *store, const PGresult *rows)
     record.lease_ns = time_ns(rows, "lease_us");
     record.remaining_ns = time_ns(rows, "remaining_us");
     record.since_wall_ns = time_ns(rows, "since_us");
+    text(rows, "holder_version", record.version, sizeof record.version);
     record.ended = ended(rows, record.node[0] != '\0');
     const int64_t kept_ns = time_ns(rows, "kept_us");
     const bool is_free = record.node[0] == '\0' || record.remaining_ns <= 0;
@@ -633,6 +637,8 @@ static int server_open(struct server **ret_server, const struct cv_store_setting
                                     .broken = on_lost,
                                     .answered = on_answered,
                                     .notified = on_notified};
+    (void)snprintf(server->link.version, sizeof server->link.version, "%s",
+                   setting->version != NULL ? setting->version : "");
     server->list = setting->shared;
     server->queue_end = &server->queue;
     const int code = cv__pg_init(&server->link, setting->loop, setting->address, &user, reterr);

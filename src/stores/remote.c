@@ -47,6 +47,8 @@ void cv__remote_init(struct cv_remote *remote, const struct cv_store_setting *se
     remote->user = setting->user;
     (void)snprintf(remote->election, sizeof remote->election, "%s", setting->election);
     (void)snprintf(remote->node, sizeof remote->node, "%s", setting->node);
+    (void)snprintf(remote->version, sizeof remote->version, "%s",
+                   setting->version != NULL ? setting->version : "");
     remote->store = store;
     remote->begin = begin;
     remote->give_up = give_up;

@@ -34,6 +34,7 @@ struct cv_remote {
     char election[CV_ELECTION_BYTES];
     char node[CV_NODE_BYTES];
     uint64_t label;
+    char version[CV_STORE_VERSION_BYTES]; /* empty: it is not told */
     void (*answered)(void *user, const struct cv_store_answer *answer);
     void *user;
 

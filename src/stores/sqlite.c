@@ -540,6 +540,8 @@ static int sqlite_open(struct cv_store **ret_store, const struct cv_store_settin
     }
     cv__sqlite_join(&store->contender, setting->election, setting->node, setting->label,
                     setting->has_descendants);
+    (void)snprintf(store->contender.version, sizeof store->contender.version, "%s",
+                   setting->version != NULL ? setting->version : "");
     store->answered = setting->answered;
     store->user = setting->user;
     store->pipe_fd = -1;

@@ -31,7 +31,8 @@ static const char schema[] =
     " heir_until_ns INTEGER NOT NULL DEFAULT 0, pipe TEXT NOT NULL DEFAULT '') WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS conclave_history ("
     " token INTEGER PRIMARY KEY AUTOINCREMENT, election TEXT NOT NULL, node TEXT NOT NULL,"
-    " from_wall_ns INTEGER NOT NULL, to_wall_ns INTEGER, why TEXT NOT NULL DEFAULT '');"
+    " from_wall_ns INTEGER NOT NULL, to_wall_ns INTEGER, why TEXT NOT NULL DEFAULT '',"
+    " version TEXT NOT NULL DEFAULT '');"
     "CREATE INDEX IF NOT EXISTS conclave_history_of ON conclave_history (election, token);"
     /* When one that did not resign was last renewed: all that is known of the time of its death. */
     "CREATE TABLE IF NOT EXISTS conclave_alive ("
@@ -40,9 +41,17 @@ static const char schema[] =
     " election TEXT PRIMARY KEY, token INTEGER NOT NULL, version INTEGER NOT NULL,"
     " text TEXT NOT NULL) WITHOUT ROWID;";
 
-/* For files of earlier versions. A record without a pipe is waited for until its lease is over. */
-static const char schema_pipe[] =
-    "ALTER TABLE conclave_election ADD COLUMN pipe TEXT NOT NULL DEFAULT ''";
+/* For files of earlier versions, which lack a column: the statement that needs it, and how it is
+ * added. A record without a pipe is waited for until its lease is over. */
+static const struct column {
+    enum cv_sqlite_statement needed_by;
+    const char *sql;
+} columns[] = {
+    {CV_SQLITE_READ_RECORD,
+     "ALTER TABLE conclave_election ADD COLUMN pipe TEXT NOT NULL DEFAULT ''"},
+    {CV_SQLITE_BEGIN_PAST,
+     "ALTER TABLE conclave_history ADD COLUMN version TEXT NOT NULL DEFAULT ''"},
+};
 
 static const char *const statements[CV_SQLITE_STATEMENTS] = {
     [CV_SQLITE_READ_RECORD] =
@@ -55,13 +64,14 @@ static const char *const statements[CV_SQLITE_STATEMENTS] = {
         " renewed_wall_ns, wish, heir, heir_until_ns, pipe)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [CV_SQLITE_BEGIN_PAST] =
-        "INSERT INTO conclave_history (election, node, from_wall_ns) VALUES (?, ?, ?)",
+        "INSERT INTO conclave_history (election, node, from_wall_ns, version) VALUES (?, ?, ?, ?)",
     [CV_SQLITE_CLOSE_PAST] =
         ("UPDATE conclave_history SET to_wall_ns = max(?, from_wall_ns), why = ?"
          " WHERE token = ? AND to_wall_ns IS NULL"),
     [CV_SQLITE_FIND_WHY] = "SELECT why FROM conclave_history WHERE token = ?",
     [CV_SQLITE_NOTE_ALIVE] =
         "INSERT OR REPLACE INTO conclave_alive (token, alive_wall_ns) VALUES (?, ?)",
+    [CV_SQLITE_FIND_VERSION] = "SELECT version FROM conclave_history WHERE token = ?",
     [CV_SQLITE_FIND_PIPE] = "SELECT 1 FROM conclave_election WHERE pipe = ? LIMIT 1",
 };
 
@@ -172,6 +182,16 @@ void cv__sqlite_log_write_back(struct cv_sqlite *s, bool is_closing)
     }
 }
 
+/* Adds a column, unless it is there, or another process is quicker. */
+static int column_add(struct cv_sqlite *s, const struct column *column)
+{
+    if (cv__sqlite_statement(s, column->needed_by) != NULL) {
+        return SQLITE_OK;
+    }
+    const int code = sqlite3_exec(s->db, column->sql, NULL, NULL, NULL);
+    return cv__sqlite_statement(s, column->needed_by) != NULL ? SQLITE_OK : code;
+}
+
 /* The first process makes the tables. Two that begin together may each hold a lock that the other
  * one needs; SQLite sees that and gives up at once, without the patience it was asked for. */
 static bool file_prepare(struct cv_sqlite *s)
@@ -182,11 +202,8 @@ static bool file_prepare(struct cv_sqlite *s)
         if (code == SQLITE_OK) {
             code = sqlite3_exec(s->db, schema, NULL, NULL, NULL);
         }
-        if (code == SQLITE_OK && cv__sqlite_statement(s, CV_SQLITE_READ_RECORD) == NULL) {
-            code = sqlite3_exec(s->db, schema_pipe, NULL, NULL, NULL);
-            code = code != SQLITE_OK && cv__sqlite_statement(s, CV_SQLITE_READ_RECORD) != NULL
-                       ? SQLITE_OK
-                       : code;
+        for (uint32_t i = 0; code == SQLITE_OK && i < COUNT_OF(columns); i++) {
+            code = column_add(s, &columns[i]);
         }
         if (code != SQLITE_BUSY || cv__clock_now_ns() >= give_up_ns) {
             return code == SQLITE_OK;

@@ -187,6 +187,7 @@ static int past_begin(struct cv_sqlite *s, const struct cv_sqlite_contender *c, 
     sqlite3_bind_text(q, 1, c->election, -1, SQLITE_STATIC);
     sqlite3_bind_text(q, 2, c->node, -1, SQLITE_STATIC);
     sqlite3_bind_int64(q, 3, wall_ns);
+    sqlite3_bind_text(q, 4, c->version, -1, SQLITE_STATIC);
     const int code = write_step(s, q, reterr);
     *ret_token = (uint64_t)sqlite3_last_insert_rowid(s->db);
     return code;
@@ -287,6 +288,19 @@ static enum cv_reason find_why(struct cv_sqlite *s, const struct row *row,
     return why != CV_REASON_COUNT ? why : CV_REASON_STARTED;
 }
 
+/* Of the holder. Files that we may only read need not have it. */
+static void find_version(struct cv_sqlite *s, struct cv_store_record *record)
+{
+    sqlite3_stmt *q = cv__sqlite_statement(s, CV_SQLITE_FIND_VERSION);
+    if (q != NULL) {
+        sqlite3_bind_int64(q, 1, (int64_t)record->token);
+        const bool is_found = sqlite3_step(q) == SQLITE_ROW;
+        cv__sqlite_text(record->version, sizeof record->version,
+                        is_found ? cv__sqlite_column(q, 0) : "");
+        (void)sqlite3_reset(q);
+    }
+}
+
 /* What can be answered without writing is; the others are due to write. A contender that waits only
  * reads, and one that has seen a free record looks again when it has the write lock. */
 static void look(struct cv_sqlite *s, struct cv_sqlite_job *job)
@@ -317,6 +331,7 @@ static void look(struct cv_sqlite *s, struct cv_sqlite_job *job)
         job->record.ended = find_why(s, &row, &availability);
     } else {
         answer_held(job, &row, availability.wait_ns);
+        find_version(s, &job->record);
     }
 }
 

@@ -45,7 +45,7 @@
 #define CV_SQLITE_MARKER_BYTES 20
 #define CV_MACHINE_BYTES 40
 
-#define CV_SQLITE_STATEMENTS 7
+#define CV_SQLITE_STATEMENTS 8
 
 /* A connection to a file, for all contenders of one loop. */
 struct cv_sqlite {
@@ -71,6 +71,7 @@ struct cv_sqlite_contender {
     char election[CV_ELECTION_BYTES];
     char node[CV_NODE_BYTES];
     uint64_t label;
+    char version[CV_STORE_VERSION_BYTES]; /* empty: it is not told */
     bool has_descendants;
     char marker[CV_SQLITE_MARKER_BYTES]; /* the file that is touched when the record changes */
 

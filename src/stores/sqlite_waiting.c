@@ -1,9 +1,10 @@
 /* src/stores/sqlite_waiting.c - who waits for an election of a SQLite file.
  *
  * A contender that waits has a file in the folder beside the database, `wait.MARKER.LABEL`, with
- * its name and the time. It keeps the file locked, so one that was killed is not taken for waiting.
- * This is for people only: nothing depends on it, and what cannot be written is not there. A file
- * is locked before it gets its name, so whoever finds one unlocked may remove it. */
+ * the time, its name and its version, a line each. It keeps the file locked, so one that was killed
+ * is not taken for waiting. This is for people only: nothing depends on it, and what cannot be
+ * written is not there. A file is locked before it gets its name, so whoever finds one unlocked may
+ * remove it. */
 #include "stores/sqlite_parts.h"
 
 #include "core/errors.h"
@@ -20,7 +21,7 @@
 #include <unistd.h>
 
 #define WAIT_PREFIX "wait."
-#define WAIT_BYTES (CV_NODE_BYTES + 32)
+#define WAIT_BYTES (CV_NODE_BYTES + CV_STORE_VERSION_BYTES + 32)
 
 static void wait_path(const struct cv_sqlite *s, const struct cv_sqlite_contender *c,
                       const char *prefix, char ret_path[CV_SQLITE_PATH_BYTES])
@@ -56,8 +57,8 @@ void cv__sqlite_wait_begin(struct cv_sqlite *s, struct cv_sqlite_contender *c)
         s->waiting_count += c->waiting >= 0;
     }
     char text[WAIT_BYTES];
-    const int bytes =
-        snprintf(text, sizeof text, "%" PRId64 "\n%s\n", cv__clock_wall_ns(), c->node);
+    const int bytes = snprintf(text, sizeof text, "%" PRId64 "\n%s\n%s\n", cv__clock_wall_ns(),
+                               c->node, c->version);
     if (c->waiting >= 0 && pwrite(c->waiting, text, (size_t)bytes, 0) != bytes) {
         cv__sqlite_wait_end(s, c); /* a full disk: then it is not known */
         c->is_waiting = true;
@@ -79,7 +80,7 @@ void cv__sqlite_wait_end(struct cv_sqlite *s, struct cv_sqlite_contender *c)
 }
 
 /* False: there is nobody behind this file. */
-static bool wait_read(const char *path, char ret_node[CV_NODE_BYTES], int64_t *ret_since_ns)
+static bool wait_read(const char *path, struct cv_store_listed *ret_one)
 {
     char text[WAIT_BYTES];
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -98,8 +99,11 @@ static bool wait_read(const char *path, char ret_node[CV_NODE_BYTES], int64_t *r
         return false;
     }
     *end = '\0';
-    *ret_since_ns = strtoll(text, NULL, 10);
-    cv__sqlite_text(ret_node, CV_NODE_BYTES, node + 1);
+    char *version = end + 1; /* earlier versions write none */
+    version[strcspn(version, "\n")] = '\0';
+    ret_one->since_wall_ns = strtoll(text, NULL, 10);
+    cv__sqlite_text(ret_one->name, CV_NODE_BYTES, node + 1);
+    cv__sqlite_text(ret_one->version, sizeof ret_one->version, version);
     return true;
 }
 
@@ -120,16 +124,16 @@ static void wait_list(const struct cv_sqlite *s, const struct cv_sqlite_contende
     DIR *all = opendir(folder);
     list->is_partial = all == NULL; /* we may not look, or nobody has waited yet */
     for (const struct dirent *one; all != NULL && (one = readdir(all)) != NULL;) {
-        char path[CV_SQLITE_PATH_BYTES], node[CV_NODE_BYTES];
-        int64_t since_ns;
+        char path[CV_SQLITE_PATH_BYTES];
+        struct cv_store_listed found;
         if (strncmp(one->d_name, prefix, strlen(prefix)) != 0 ||
             strlen(one->d_name) >= CV_SQLITE_PIPE_BYTES ||
             strtoull(one->d_name + strlen(prefix), NULL, 16) == holder) {
             continue;
         }
         cv__sqlite_pipe(s, one->d_name, path);
-        if (wait_read(path, node, &since_ns)) {
-            cv__store_list_add(list, node, since_ns);
+        if (wait_read(path, &found)) {
+            cv__store_list_add(list, found.name, found.since_wall_ns, found.version);
         }
     }
     if (all != NULL) {

@@ -40,6 +40,8 @@
 /* A name is 1..255 bytes of UTF-8 without control characters. */
 bool cv__election_name_is_valid(const char *name);
 
+#define CV_STORE_VERSION_BYTES 16 /* of a version of this library, as text */
+
 /* What the record says. Wall-clock times are for people only. */
 struct cv_store_record {
     char node[CV_NODE_BYTES]; /* the holder's name; empty: nobody holds it */
@@ -52,6 +54,8 @@ struct cv_store_record {
      * did. */
     char resign_request[CV_NODE_BYTES];
     enum cv_reason ended; /* nobody holds it: why; CV_REASON_STARTED: not known */
+    /* READ: of the holder's library, e.g. "0.1.0"; empty: not known. For people. */
+    char version[CV_STORE_VERSION_BYTES];
 };
 
 /* What is kept beside the record of an election: a text about the runs of its job (runtime/runs.h),
@@ -80,11 +84,13 @@ struct cv_store_list {
     struct cv_store_listed {
         char name[CV_ELECTION_BYTES]; /* of a node, or of an election */
         int64_t since_wall_ns;        /* WAITING: since then; 0: not known */
+        /* WAITING: as in the record. */
+        char version[CV_STORE_VERSION_BYTES];
     } entry[CV_STORE_LIST_MAX];
 };
 
 static inline void cv__store_list_add(struct cv_store_list *list, const char *name,
-                                      int64_t since_wall_ns)
+                                      int64_t since_wall_ns, const char *version)
 {
     if (list->count == CV_STORE_LIST_MAX) {
         list->is_cut = true;
@@ -93,6 +99,7 @@ static inline void cv__store_list_add(struct cv_store_list *list, const char *na
     struct cv_store_listed *last = &list->entry[list->count++];
     (void)snprintf(last->name, sizeof last->name, "%s", name);
     last->since_wall_ns = since_wall_ns;
+    (void)snprintf(last->version, sizeof last->version, "%s", version);
 }
 
 struct cv_store_request {
@@ -125,8 +132,9 @@ struct cv_store_setting {
     struct cv_shared_list *shared; /* the loop's connections; outlives the store */
     const char *address;           /* whole, with the scheme */
     const char *election;          /* valid by cv__election_name_is_valid() */
-    const char *node; /* a name for people, e.g. host and process id; fits CV_NODE_BYTES */
-    uint64_t label;   /* unique for each start of each process, and never 0 */
+    const char *node;    /* a name for people, e.g. host and process id; fits CV_NODE_BYTES */
+    uint64_t label;      /* unique for each start of each process, and never 0 */
+    const char *version; /* of this library, for others to see; NULL: it is not told */
     /* What the holder starts inherits a descriptor (see `inherit`), and its leadership is not over
      * before all of that is gone, too. */
     bool has_descendants;

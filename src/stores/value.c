@@ -31,13 +31,14 @@ static bool add_number(cJSON *object, const char *name, bool is_hex, uint64_t nu
 }
 
 void cv__value_write(const char *node, uint64_t label, int64_t lease_ns, int64_t since_wall_ns,
-                     char ret_text[CV_VALUE_BYTES])
+                     const char *version, char ret_text[CV_VALUE_BYTES])
 {
     cJSON *object = cJSON_CreateObject();
     const bool is_whole = object != NULL && cJSON_AddStringToObject(object, "node", node) != NULL &&
                           add_number(object, "label", true, label) &&
                           add_number(object, "lease_ns", false, (uint64_t)lease_ns) &&
-                          add_number(object, "since_ns", false, (uint64_t)since_wall_ns);
+                          add_number(object, "since_ns", false, (uint64_t)since_wall_ns) &&
+                          cJSON_AddStringToObject(object, "version", version) != NULL;
     print_and_free(object, is_whole, ret_text);
 }
 
@@ -56,6 +57,8 @@ void cv__value_read(const char *text, size_t bytes, struct cv_store_record *ret_
     ret_record->lease_ns =
         cv__max64(0, cv__min64(strtoll(member(object, "lease_ns", "0"), NULL, 10), LEASE_NS_MAX));
     ret_record->since_wall_ns = strtoll(member(object, "since_ns", "0"), NULL, 10);
+    (void)snprintf(ret_record->version, sizeof ret_record->version, "%s",
+                   member(object, "version", ""));
     cJSON_Delete(object);
 }
 

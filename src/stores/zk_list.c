@@ -37,8 +37,10 @@ static void on_waiter(void *user, const struct cv_zk_op *op)
         return;
     }
     if (op->rc == ZOK) { /* otherwise it has left meanwhile */
+        struct cv_store_record record = {0};
+        cv__value_read(op->value, strlen(op->value), &record);
         cv__store_list_add(list, store->waiters[store->waiter_next].node,
-                           op->stat.ctime * NS_PER_MS);
+                           op->stat.ctime * NS_PER_MS, record.version);
     }
     store->waiter_next++;
     ask_next(store);
@@ -49,8 +51,8 @@ static void ask_next(struct cv_store *store)
     if (store->waiter_next == store->waiter_count) {
         answer(store, CV_STORE_GRANTED);
     } else {
-        cv__zk_exists(&store->user, store->waiters[store->waiter_next].path,
-                      /* is_watching= */ false, on_waiter);
+        cv__zk_get(&store->user, store->waiters[store->waiter_next].path,
+                   /* is_watching= */ false, on_waiter);
     }
 }
 
@@ -107,7 +109,7 @@ static void on_names(void *user, const struct cv_zk_op *op)
     for (int i = 0; op->rc == ZOK && i < op->names.count; i++) {
         char name[CV_ELECTION_BYTES];
         if (cv__remote_unescape(op->names.data[i], name, sizeof name)) {
-            cv__store_list_add(list, name, 0);
+            cv__store_list_add(list, name, 0, "");
         }
     }
     answer(store, CV_STORE_GRANTED);

@@ -43,7 +43,7 @@
 static void write_value(struct cv_store *store, char ret_value[CV_VALUE_BYTES])
 {
     cv__value_write(store->remote.node, store->remote.label, store->lease_ns, store->since_wall_ns,
-                    ret_value);
+                    store->remote.version, ret_value);
 }
 
 /* ---- What the client tells ------------------------------------------------------------------ */

@@ -443,6 +443,40 @@ def the_doctor_finds_nothing_wrong(stage):
         raise Failure(f"doctor: {done.returncode} {done.stdout} {done.stderr}")
 
 
+def the_doctor_names_other_versions(stage):
+    """A leader and a waiting contender of a later version; a pooler's sessions cannot be told apart."""
+    def versions():
+        done = subprocess.run([stage.program, "doctor", "--via", stage.address, "--json", "--lease", "60s"],
+                              env=stage.environment, capture_output=True, text=True, timeout=LIMIT,
+                              check=False)
+        if done.returncode != 0:
+            raise Failure(f"doctor: {done.returncode} {done.stdout} {done.stderr}")
+        return [one["what"] for one in json.loads(done.stdout)
+                if one["check"] == "contenders" and stage.name in one["what"]]
+
+    own = subprocess.run([stage.program, "--version"], capture_output=True, text=True,
+                         check=True).stdout.split()[1]
+    later = str(pathlib.Path(stage.program).parent / "tests" / "conclave_next")
+    stage.environment["CONCLAVE_MODULES"] = str(pathlib.Path(stage.program).parent)
+    stage.spawn(command=["sleep", "1000"])
+    await_that(lambda: told(stage).get("leader") == "n0", "a leader")
+    if versions():
+        raise Failure(f"none of another version is there: {versions()}")
+    same, stage.program = stage.program, later
+    stage.spawn(command=["sleep", "1000"])
+    stage.program = same
+    waiting = [] if stage.kind == "pooler" else [("n1", "99.1.0")]
+    await_that(lambda: [(one["node"], one["version"]) for one in told(stage)["waiting"]] == waiting,
+               "the later version waits")
+    wanted = [f"contender n1 of '{stage.name}' runs 99.1.0, this is {own}"] if waiting else []
+    if versions() != wanted or told(stage)["leader_version"] != own:
+        raise Failure(f"doctor says {versions()}, status {told(stage)}")
+    stage.process["n0"].send_signal(signal.SIGTERM)
+    await_that(lambda: told(stage).get("leader") == "n1", "the later version leads")
+    if versions() != [f"leader n1 of '{stage.name}' runs 99.1.0, this is {own}"]:
+        raise Failure(f"doctor says {versions()}, status {told(stage)}")
+
+
 def exit_statuses(stage):
     def status(*options, command):
         node = stage.spawn(command=command, options=options)
@@ -551,6 +585,7 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          at_most_once_is_not_repeated_when_the_runner_died,
          status_names_those_who_wait, an_absent_heir_disturbs_nobody, names_are_listed_and_forgotten,
          watch_says_first_that_nobody_leads, the_doctor_finds_nothing_wrong,
+         the_doctor_names_other_versions,
          a_runner_that_was_replaced_cannot_write_it_down]
 
 

@@ -576,6 +576,30 @@ static void file_that_is_none_of_ours_is_refused(void **unused)
     fixture_free(f);
 }
 
+/* Of a file that an earlier version has made, whose holder leads on. */
+static void version_of_the_holder_is_told_if_it_is_known(void **unused)
+{
+    (void)unused;
+    struct fixture *f = fixture_new();
+    (void)snprintf(f->a.is.version, sizeof f->a.is.version, "0.1.0");
+    (void)snprintf(f->b.is.version, sizeof f->b.is.version, "0.2.0");
+    const uint64_t token = acquire(f, &f->a, 1);
+    assert_int_equal(ask(f, &f->b, CV_STORE_READ, 1, 0), CV_STORE_HELD);
+    assert_string_equal(f->record.version, "0.1.0");
+    leave(&f->b);
+    sql(f, "ALTER TABLE conclave_history DROP COLUMN version");
+    contender(f, &f->b, "job", "b", UINT64_MAX);
+    (void)snprintf(f->b.is.version, sizeof f->b.is.version, "0.2.0");
+    assert_int_equal(ask(f, &f->b, CV_STORE_READ, 1, 0), CV_STORE_HELD);
+    assert_string_equal(f->record.version, "");
+    assert_int_equal(ask(f, &f->a, CV_STORE_RENEW, 1, token), CV_STORE_GRANTED);
+    assert_int_equal(ask(f, &f->a, CV_STORE_RELEASE, 1, token), CV_STORE_FREE);
+    assert_true(acquire(f, &f->b, 1) > token);
+    assert_int_equal(ask(f, &f->a, CV_STORE_READ, 1, 0), CV_STORE_HELD);
+    assert_string_equal(f->record.version, "0.2.0");
+    fixture_free(f);
+}
+
 static void elections_of_one_file_are_apart(void **unused)
 {
     (void)unused;
@@ -636,6 +660,7 @@ int main(void)
         cmocka_unit_test(resign_request_is_left_with_the_holder_until_the_next),
         cmocka_unit_test(every_leadership_is_in_the_history),
         cmocka_unit_test(file_that_is_none_of_ours_is_refused),
+        cmocka_unit_test(version_of_the_holder_is_told_if_it_is_known),
         cmocka_unit_test(elections_of_one_file_are_apart),
         cmocka_unit_test(names_are_text),
     };

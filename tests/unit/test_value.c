@@ -15,13 +15,27 @@ static void what_was_written_is_read_again(void **unused)
     (void)unused;
     char text[CV_VALUE_BYTES];
     struct cv_store_record record = {.token = 7};
-    cv__value_write("db1:4711 \"\\ Größe", UINT64_MAX, 10 * NS_PER_S, INT64_MAX, text);
+    cv__value_write("db1:4711 \"\\ Größe", UINT64_MAX, 10 * NS_PER_S, INT64_MAX, "0.1.0", text);
     cv__value_read(text, strlen(text), &record);
     assert_string_equal(record.node, "db1:4711 \"\\ Größe");
     assert_true(record.label == UINT64_MAX); /* all 64 bits of it */
     assert_int_equal(record.lease_ns, 10 * NS_PER_S);
     assert_int_equal(record.since_wall_ns, INT64_MAX);
     assert_int_equal(record.token, 7); /* not its business */
+    assert_string_equal(record.version, "0.1.0");
+}
+
+static void values_of_earlier_versions_are_read(void **unused)
+{
+    (void)unused;
+    static const char text[] =
+        "{\"node\":\"db1\",\"label\":\"0a\",\"lease_ns\":\"5000000000\",\"since_ns\":\"7\"}";
+    struct cv_store_record record;
+    memset(&record, 0x55, sizeof record);
+    cv__value_read(text, strlen(text), &record);
+    assert_string_equal(record.node, "db1");
+    assert_int_equal(record.label, 10);
+    assert_string_equal(record.version, ""); /* not known */
 }
 
 static void the_longest_names_fit(void **unused)
@@ -31,7 +45,7 @@ static void the_longest_names_fit(void **unused)
     memset(node, '\x01', sizeof node - 1); /* six bytes each, as JSON */
     node[sizeof node - 1] = '\0';
     struct cv_store_record record;
-    cv__value_write(node, 1, INT64_MAX, INT64_MAX, text);
+    cv__value_write(node, 1, INT64_MAX, INT64_MAX, "0.1.0", text);
     cv__value_read(text, strlen(text), &record);
     assert_string_equal(record.node, node);
     char heir[CV_NODE_BYTES];
@@ -151,6 +165,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_written_is_read_again),
+        cmocka_unit_test(values_of_earlier_versions_are_read),
         cmocka_unit_test(the_longest_names_fit),
         cmocka_unit_test(what_is_not_understood_is_still_somebody),
         cmocka_unit_test(a_wish_is_meant_for_one_token),
