@@ -7,8 +7,15 @@
 
 #define WORD_BYTES_MAX 128u /* a longer word is near to nothing */
 #define EDITS_MAX 2u        /* more than a slip of the finger */
+#define PREFIX_BYTES_MIN 3u /* so much of a word says which one is meant */
 
-/* How many letters to insert, delete or replace to make one word of the other. */
+static char lower(char letter)
+{
+    return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
+}
+
+/* How many letters to insert, delete or replace to make one word of the other; capital letters or
+ * not. */
 static uint32_t distance(const char *a, const char *b)
 {
     uint32_t row[WORD_BYTES_MAX + 1];
@@ -21,7 +28,7 @@ static uint32_t distance(const char *a, const char *b)
         uint32_t diagonal = row[0];
         row[0] = i;
         for (uint32_t j = 1; j <= length_b; j++) {
-            const uint32_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+            const uint32_t replaced = diagonal + (lower(a[i - 1]) != lower(b[j - 1]));
             diagonal = row[j];
             uint32_t best = replaced;
             best = row[j] + 1 < best ? row[j] + 1 : best;
@@ -32,8 +39,41 @@ static uint32_t distance(const char *a, const char *b)
     return row[length_b];
 }
 
+/* Is it the whole of the other, or what stands before, between or after dashes in it? */
+static bool is_part(const char *part, const char *whole)
+{
+    const size_t bytes = strlen(part);
+    for (const char *at = whole; bytes > 0 && at != NULL;) {
+        if (strncmp(at, part, bytes) == 0 && (at[bytes] == '\0' || at[bytes] == '-')) {
+            return true;
+        }
+        at = strchr(at, '-');
+        at = at != NULL ? at + 1 : NULL;
+    }
+    return false;
+}
+
+/* `time-zone` for `zone`, `elected` for `on-elected`, `hist` for `history`: the only word that may
+ * be meant. */
+static const char *only_relative(const char *word, const char *const *known)
+{
+    const char *found = NULL;
+    const size_t length = strlen(word);
+    for (; *known != NULL; known++) {
+        const bool begins = length >= PREFIX_BYTES_MIN && strncmp(*known, word, length) == 0;
+        if (begins || is_part(*known, word) || is_part(word, *known)) {
+            if (found != NULL) {
+                return NULL;
+            }
+            found = *known;
+        }
+    }
+    return found;
+}
+
 const char *cv__nearest_word(const char *word, const char *const *known)
 {
+    const char *const *const all = known;
     const char *nearest = NULL;
     const size_t length = strlen(word);
     uint32_t least = EDITS_MAX + 1;
@@ -48,7 +88,7 @@ const char *cv__nearest_word(const char *word, const char *const *known)
             nearest = *known;
         }
     }
-    return nearest;
+    return nearest != NULL ? nearest : only_relative(word, all);
 }
 
 /* The words with commas between them; those that do not fit are left out. */

@@ -34,21 +34,22 @@ int cv__period_check(struct cv_period_rule *rule, struct cv_errtext *reterr)
 {
     const int64_t every_s = rule->every_s;
     if (every_s < 1 || every_s > EVERY_S_MAX) {
-        return cv__fail(reterr, CV_E_INVALID, "a period has 1 s to 366 days");
+        return cv__fail(reterr, CV_E_INVALID, "--every takes 1s to 366d");
     }
     if (every_s > DAY_S ? every_s % DAY_S != 0 : DAY_S % every_s != 0) {
-        return cv__fail(reterr, CV_E_INVALID,
-                        "a period divides a day (1h, 6h, 30min) or is a whole number of days (1d, "
-                        "1w), so that it begins at the same time of day");
+        return cv__fail(
+            reterr, CV_E_INVALID,
+            "--every takes what divides a day (30min, 1h, 6h) or whole days (1d, 1w), so "
+            "that periods begin at the same times each day");
     }
     if (rule->offset_s < 0 || rule->offset_s >= every_s) {
-        return cv__fail(reterr, CV_E_INVALID, "the offset is shorter than the period");
+        return cv__fail(reterr, CV_E_INVALID, "--offset has to be shorter than --every");
     }
     if (rule->tolerance_ms < 0) {
         rule->tolerance_ms = cv__min64(every_s * 1000 / 10, TOLERANCE_MS_MAX);
     }
     if (rule->tolerance_ms > every_s * 1000 / 2) {
-        return cv__fail(reterr, CV_E_INVALID, "the tolerance is at most half the period");
+        return cv__fail(reterr, CV_E_INVALID, "--tolerance can be at most half of --every");
     }
     return CV_OK;
 }

@@ -326,11 +326,12 @@ fails 125 "'file' is there, but it is not a FIFO" run x --fifo file -- true
 # ---- jobs ------------------------------------------------------------------------------------------
 
 fails 2 "'5h'\|divides a day" run x --every 5h -- true
-fails 2 '1 s to 366 days' run x --every 0s -- true
+fails 2 '1s to 366d' run x --every 0s -- true
+fails 2 "unknown option '--time-zone'; did you mean '--zone'" run x --every 1d --time-zone UTC -- true
 fails 2 "not 'often'" run x --every often -- true
 fails 2 "not '0.5s'" run x --every 0.5s -- true
-fails 2 'the offset is shorter' run x --every 1d --offset 1d -- true
-fails 2 'half the period' run x --every 1h --tolerance 31min -- true
+fails 2 'offset has to be shorter' run x --every 1d --offset 1d -- true
+fails 2 'half of --every' run x --every 1h --tolerance 31min -- true
 fails 2 "no time zone 'Mars/Olympus'" run x --every 1d --zone Mars/Olympus -- true
 fails 2 'no time zone' run x --every 1d --zone ../../etc/passwd -- true
 fails 2 '\-\-retry takes a whole number' run x --every 1d --retry often -- true

@@ -13,6 +13,23 @@ static void slip_of_the_finger_names_what_was_meant(void **unused)
     assert_string_equal(cv__nearest_word("sqllite", stores), "sqlite");
     assert_string_equal(cv__nearest_word("etdc", stores), "etcd");
     assert_string_equal(cv__nearest_word("etcd", stores), "etcd");
+    assert_string_equal(cv__nearest_word("ETCD", stores), "etcd");
+    assert_string_equal(cv__nearest_word("PostgreSQL", stores), "postgres");
+}
+
+static void part_of_a_word_names_the_only_one_that_has_it(void **unused)
+{
+    (void)unused;
+    static const char *const options[] = {"zone",      "on-elected",   "on-lost", "cleanup",
+                                          "tolerance", "cleanup-time", NULL};
+    assert_string_equal(cv__nearest_word("time-zone", options), "zone");
+    assert_string_equal(cv__nearest_word("elected", options), "on-elected");
+    assert_string_equal(cv__nearest_word("tol", options), "tolerance");
+    assert_null(cv__nearest_word("on", options));                       /* which of the two? */
+    assert_string_equal(cv__nearest_word("clean", options), "cleanup"); /* two letters */
+    assert_null(cv__nearest_word("to", options));                       /* too short */
+    assert_null(cv__nearest_word("ozone-hole", options)); /* it is not a part between dashes */
+    assert_null(cv__nearest_word("-", options));
 }
 
 static void what_is_far_from_everything_is_not_guessed(void **unused)
@@ -46,6 +63,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slip_of_the_finger_names_what_was_meant),
+        cmocka_unit_test(part_of_a_word_names_the_only_one_that_has_it),
         cmocka_unit_test(what_is_far_from_everything_is_not_guessed),
         cmocka_unit_test(complaint_names_the_nearest_or_all),
     };
