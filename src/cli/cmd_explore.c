@@ -503,7 +503,7 @@ const struct cv_verb cv__verb_explore = {
         "  -n, --nodes N    1 to 4 nodes; default 2\n"
         "  --budget LIST    how many faults of each kind, as in crash=1,recover=1,loss=2:\n"
         "                   crash recover loss late duplicate reorder pause partition resign\n"
-        "                   restart witness one-way reboot disk\n"
+        "                   restart witness one-way reboot disk slow\n"
         "  --property NAME  judge this one, promised or not; may be given several times\n"
         "  --settle         judge liveness too: after the settling time without a fault\n"
         "  --drift[=RATES]  each clock slow, exact or fast by 1/11, in all combinations; or with\n"

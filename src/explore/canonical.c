@@ -1,6 +1,7 @@
 /* src/explore/canonical.c - one form for worlds that will behave alike; see canonical.h. */
 #include "explore/canonical.h"
 
+#include "explore/disk.h"
 #include "explore/service.h"
 
 #include <string.h>
@@ -8,20 +9,21 @@
 #define CLASSIC_SMALL "delta=1t heartbeat=2t timeout=5t"
 
 static const struct explore_row rows[] = {
-    {"bully", CLASSIC_SMALL, "", 16, false, NULL},
-    {"bully-improved", CLASSIC_SMALL, "", 16, false, NULL},
-    {"bully-modified", CLASSIC_SMALL, "", 16, false, NULL},
-    {"ring", CLASSIC_SMALL, "", 16, false, explore_canonical_ring},
-    {"ring-modified", CLASSIC_SMALL, "", 16, false, explore_canonical_ring},
+    {"bully", CLASSIC_SMALL, "", 16, false, 0, NULL},
+    {"bully-improved", CLASSIC_SMALL, "", 16, false, 0, NULL},
+    {"bully-modified", CLASSIC_SMALL, "", 16, false, 0, NULL},
+    {"ring", CLASSIC_SMALL, "", 16, false, 0, explore_canonical_ring},
+    {"ring-modified", CLASSIC_SMALL, "", 16, false, 0, explore_canonical_ring},
     {"pole", "delta=1t sigma=0t heartbeat=2t timeout=5t lease=8t round=3t",
      "timeout=6t lease=10t round=4t",
      40 /* four leases: how slow a claim was is noted up to two, and half of that is told */, true,
-     explore_canonical_pole},
+     4, explore_canonical_pole},
     {"lease", "lease=9t renew=3t retry=1t retry-max=2t timeout=3t poll=9t rest=11t",
-     "lease=12t poll=12t rest=14t", 24, false, explore_canonical_lease},
-    {"anon", "eta=2t eps=8t sequencer-time=2t R=2", "eps=24t", 32, false, explore_canonical_anon},
+     "lease=12t poll=12t rest=14t", 24, false, 0, explore_canonical_lease},
+    {"anon", "eta=2t eps=8t sequencer-time=2t R=2", "eps=24t", 32, false, 0,
+     explore_canonical_anon},
     {"local", "delta=2t ep=2t sigma=0t expires=7t lock=8t", "delta=4t expires=10t lock=14t", 16,
-     true, explore_canonical_local},
+     true, 2, explore_canonical_local},
 };
 
 const struct explore_row *explore_row_find(const struct cv_protocol *protocol)
@@ -139,7 +141,8 @@ static void canonical_header(const struct explore_model *model, struct explore_h
 static int compare_messages(const struct explore_model *model, const struct explore_message *a,
                             const struct explore_message *b)
 {
-    const int keys[] = {a->to - b->to, a->from - b->from, a->is_late - b->is_late};
+    const int keys[] = {a->to - b->to, a->from - b->from, a->is_late - b->is_late,
+                        a->deferred - b->deferred};
     for (uint32_t i = 0; i < COUNT_OF(keys); i++) {
         if (keys[i] != 0) {
             return keys[i];
@@ -174,8 +177,8 @@ void explore_canonical_order(const struct explore_model *model, struct explore_w
 static bool is_dead(const struct explore_model *model, struct explore_world *w,
                     const struct explore_message *m)
 {
-    if (m->to == EXPLORE_SERVICE) {
-        return false;
+    if (m->to == EXPLORE_SERVICE || m->deferred != 0) {
+        return false; /* what waits for a disk is dropped with its place */
     }
     return !explore_node_at(model, w, m->to)->is_up && w->h.budget[EXPLORE_RECOVER] == 0;
 }
@@ -211,16 +214,44 @@ static void make_younger(struct cv_echo *echo, int64_t now_ns)
     }
 }
 
+/* An echo tells how long a message of the peer took. If that is more than any core asks for, it
+ * does not matter how much more. */
+static void clamp_echo(const struct explore_model *model, struct cv_echo *echo, uint32_t node,
+                       uint32_t peer)
+{
+    const int64_t took_ns =
+        (echo->received_ns - explore_now_ns(node)) - (echo->peer_sent_ns - explore_now_ns(peer));
+    if (echo->peer_sent_ns != 0 && took_ns > model->bound_ns) {
+        echo->peer_sent_ns += took_ns - model->bound_ns;
+    }
+}
+
 static void canonical_stamps(const struct explore_model *model, struct explore_world *w)
 {
     for (uint32_t i = 0; i < model->node_count; i++) {
         for (uint32_t j = 0; j < model->node_count; j++) {
-            make_younger(&explore_node_at(model, w, i)->echo[j], explore_now_ns(i));
+            struct cv_echo *echo = &explore_node_at(model, w, i)->echo[j];
+            make_younger(echo, explore_now_ns(i));
+            clamp_echo(model, echo, i, j);
         }
     }
     for (uint32_t i = 0; i < w->h.message_count; i++) {
         struct explore_message *m = explore_message_at(model, w, i);
+        if (m->kind != EXPLORE_PEER || m->deferred != 0) {
+            continue; /* it has none */
+        }
+        m->stamp.sent_ns = cv__max64(m->stamp.sent_ns, explore_now_ns(m->from) - model->bound_ns);
         make_younger(&m->stamp.echo, m->stamp.sent_ns);
+        clamp_echo(model, &m->stamp.echo, m->from, m->to);
+    }
+}
+
+/* Nobody will start with it. */
+static void forget_record(const struct explore_world *w, struct explore_node *n)
+{
+    if (w->h.budget[EXPLORE_RECOVER] == 0 || (n->is_up && w->h.budget[EXPLORE_CRASH] == 0)) {
+        memset(n->disk, 0, sizeof n->disk);
+        n->disk_count = 0;
     }
 }
 
@@ -233,6 +264,8 @@ void explore_canonical(const struct explore_model *model, struct explore_world *
     for (uint32_t i = 0; i < model->node_count; i++) {
         struct explore_node *n = explore_node_at(model, world, i);
         canonical_timers(n, i);
+        explore_disk_canonical(model, n);
+        forget_record(world, n);
         canonical_judged(model, world, i);
         is_anybody_down = is_anybody_down || !n->is_up;
         const bool asks =

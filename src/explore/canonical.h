@@ -19,7 +19,8 @@ struct explore_row {
     const char *options;    /* as in name=value name=value; times in ticks: 2t */
     const char *drifting;   /* besides, where clocks drift by 1/11: longer times bear that */
     uint32_t horizon_ticks; /* no core looks at how much older than this an instant is */
-    bool uses_bounds;       /* its core looks at the bound on a message's delay */
+    bool uses_bounds;       /* its core looks at the bound on a message's delay, ... */
+    uint32_t bound_deltas;  /* ... which it compares with no more than so many delta */
     void (*canonical)(const struct explore_model *model, struct explore_world *world);
 };
 
@@ -29,6 +30,30 @@ const struct explore_row *explore_row_find(const struct cv_protocol *protocol);
 void explore_canonical(const struct explore_model *model, struct explore_world *world);
 /* The part of it that changes nothing but places: messages by link, in the order of sending. */
 void explore_canonical_order(const struct explore_model *model, struct explore_world *world);
+
+/* Of lives and boots of a process only those count of which something is left. For protocols that
+ * tell lives apart by their nonces, whole ones, and by nothing else; after all that is over. */
+void explore_canonical_lives(const struct explore_model *model, struct explore_world *world);
+
+/* Where the tokens of a world are: those of the core, of records and of messages, which only a
+ * protocol's own file knows. */
+#define EXPLORE_PLACES_MAX 512u
+struct explore_tokens {
+    uint64_t *place[EXPLORE_PLACES_MAX];
+    uint32_t count;
+    bool is_fixed; /* somebody counts from 0, or looks at how large one is */
+};
+
+void explore_tokens_add(struct explore_tokens *tokens, uint64_t *place);
+/* The word with that index of a node's record, and of those that it is saving. */
+void explore_tokens_add_records(struct explore_tokens *tokens, struct explore_node *n,
+                                uint32_t index);
+/* May this node yet start without a record? */
+bool explore_tokens_may_begin(const struct explore_model *model, struct explore_world *world,
+                              uint32_t node);
+/* With those that are judged: the smallest becomes FIRST, and the others keep their distance. */
+void explore_canonical_tokens(const struct explore_model *model, struct explore_world *world,
+                              struct explore_tokens *tokens);
 
 /* Those of single protocols. */
 void explore_canonical_ring(const struct explore_model *model, struct explore_world *world);

@@ -145,4 +145,5 @@ void explore_canonical_anon(const struct explore_model *model, struct explore_wo
             rank_sends(model, w, explore_nonce(i, life));
         }
     }
+    explore_canonical_lives(model, w);
 }

@@ -108,4 +108,5 @@ void explore_canonical_lease(const struct explore_model *model, struct explore_w
             m->life = 0; /* whose answer nobody gets */
         }
     }
+    explore_canonical_lives(model, w);
 }

@@ -19,6 +19,14 @@ static void forget_past(struct local *l, int64_t now_ns)
     }
     if (l->request_ns == 0) {
         cv__set_clear(set_of(l, SET_REPLY), l->member_count);
+        l->request_token = 0;
+    }
+    if (!is_leading(l) && l->led_token < l->token_seen &&
+        (l->request_ns == 0 || l->led_token < l->request_token)) {
+        l->led_token = 0; /* every later request is for a larger one, too */
+    }
+    if (!is_leading(l)) {
+        l->token = 0;
     }
     if (l->candidate_since_ns != 0) {
         l->candidate_since_ns = cv__max64(l->candidate_since_ns, now_ns - l->wait_ns);
@@ -33,4 +41,5 @@ void explore_canonical_local(const struct explore_model *model, struct explore_w
             forget_past((struct local *)n->core, explore_now_ns(i));
         }
     }
+    explore_canonical_lives(model, w);
 }

@@ -57,8 +57,58 @@ static void turn_answers(struct pole *p, uint64_t shift)
     }
 }
 
+/* Can somebody still answer a heartbeat of this node with that epoch (seq 0: any of it), or has
+ * somebody? */
+static bool is_answerable(const struct explore_model *model, struct explore_world *w, uint32_t node,
+                          uint64_t epoch, uint64_t seq)
+{
+    const uint64_t nonce = pole_at(model, w, node)->nonce;
+    for (uint32_t i = 0; i < w->h.message_count; i++) {
+        const struct explore_message *m = explore_message_at(model, w, i);
+        const bool is_of_it = (m->type == POLE_HEARTBEAT && m->from == node) ||
+                              (m->type == POLE_FOLLOW && m->to == node);
+        if (is_of_it && m->kind == EXPLORE_PEER && m->word[1] == nonce &&
+            (seq != 0 ? m->word[2] == seq : m->word[0] == epoch)) {
+            return true;
+        }
+    }
+    for (uint32_t i = 0; i < model->node_count; i++) {
+        const struct pole *p = pole_at(model, w, i);
+        const struct pole_claim *claim = &p->pending_claim;
+        if (explore_node_at(model, w, i)->is_up && p->pending == node + 1 &&
+            claim->nonce == nonce && (seq != 0 ? claim->seq == seq : claim->epoch == epoch)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What is remembered of heartbeats and claims for their answers, of which none will come. */
+static void forget_unanswered(const struct explore_model *model, struct explore_world *w,
+                              uint32_t node)
+{
+    struct pole *p = pole_at(model, w, node);
+    for (uint64_t seq = p->seq; !p->tuning.is_auto && seq > 0 && seq + POLE_BEATS_KEPT > p->seq;
+         seq--) {
+        const uint32_t at = (uint32_t)(seq % POLE_BEATS_KEPT);
+        if (p->ends_ns[at] != 0 && !is_answerable(model, w, node, 0, seq)) {
+            p->sent_ns[at] = 0;
+            p->ends_ns[at] = 0;
+        }
+    }
+    if (p->vain_epoch != 0 && !is_answerable(model, w, node, p->vain_epoch, 0)) {
+        p->vain_epoch = 0;
+    }
+    if (p->vain_epoch == 0 && p->role != POLE_BOUND && p->role != POLE_CLAIMING) {
+        p->stood_ns = 0;
+    }
+}
+
 static void forget_past(struct pole *p, int64_t now_ns)
 {
+    if (p->quarantine_ns <= now_ns) {
+        p->quarantine_ns = 0;
+    }
     for (cv_id id = 1; id <= p->member_count; id++) {
         struct pole_peer *peer = pole_peer(p, id);
         if (peer->carries_ns <= now_ns) {
@@ -83,6 +133,58 @@ static void forget_past(struct pole *p, int64_t now_ns)
     memset(pole_inputs(p), 0, p->member_count * sizeof *pole_inputs(p)); /* scratch */
 }
 
+static bool is_rotating(const struct pole *p)
+{
+    uint32_t rotating;
+    const bool is_there = cv__oracle_named("rotating", strlen("rotating"), &rotating) != NULL;
+    for (uint32_t i = 0; is_there && i < p->scoring.part_count; i++) {
+        if (p->scoring.oracle[i] == rotating) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Epochs, and tokens, which are epochs. An epoch that a score is made from is looked at. */
+static void canonical_epochs(const struct explore_model *model, struct explore_world *w)
+{
+    struct explore_tokens tokens = {.count = 0};
+    for (uint32_t i = 0; i < model->node_count; i++) {
+        struct explore_node *n = explore_node_at(model, w, i);
+        struct pole *p = pole_at(model, w, i);
+        explore_tokens_add_records(&tokens, n, 0);
+        explore_tokens_add_records(&tokens, n, 3);
+        tokens.is_fixed = tokens.is_fixed || explore_tokens_may_begin(model, w, i);
+        if (!n->is_up) {
+            continue;
+        }
+        tokens.is_fixed = tokens.is_fixed || p->epoch == 0 || is_rotating(p);
+        uint64_t *const place[] = {
+            &p->epoch,         &p->leader_epoch,        &p->vain_epoch, &p->followed_epoch,
+            &p->claimed_epoch, &p->reserved_epoch,      &p->token,      &p->token_max,
+            &p->view_token,    &p->pending_claim.epoch,
+        };
+        for (uint32_t j = 0; j < COUNT_OF(place); j++) {
+            explore_tokens_add(&tokens, place[j]);
+        }
+        for (cv_id id = 1; id <= p->member_count; id++) {
+            explore_tokens_add(&tokens, &pole_peer(p, id)->released_epoch);
+            explore_tokens_add(&tokens, &pole_peer(p, id)->vote_epoch);
+        }
+    }
+    for (uint32_t i = 0; i < w->h.message_count; i++) {
+        struct explore_message *m = explore_message_at(model, w, i);
+        const bool is_farewell = m->kind == EXPLORE_DEATH && m->life == EXPLORE_FAREWELL;
+        if (is_farewell || (m->kind == EXPLORE_PEER && m->type < POLE_PROBE)) {
+            explore_tokens_add(&tokens, &m->word[0]);
+        }
+        if (m->kind == EXPLORE_PEER && m->type == POLE_HEARTBEAT) {
+            explore_tokens_add(&tokens, &m->word[4]);
+        }
+    }
+    explore_canonical_tokens(model, w, &tokens);
+}
+
 void explore_canonical_pole(const struct explore_model *model, struct explore_world *w)
 {
     uint64_t shift[EXPLORE_NODES_MAX] = {0};
@@ -90,6 +192,7 @@ void explore_canonical_pole(const struct explore_model *model, struct explore_wo
     for (uint32_t i = 0; i < model->node_count; i++) {
         struct pole *p = pole_at(model, w, i);
         if (explore_node_at(model, w, i)->is_up) {
+            forget_unanswered(model, w, i);
             shift[i] = p->seq - SEQ;
             nonce[i] = p->nonce;
             turn_rings(p, shift[i], explore_now_ns(i));
@@ -112,5 +215,13 @@ void explore_canonical_pole(const struct explore_model *model, struct explore_wo
             const uint32_t of = is_beat ? m->from : m->to;
             m->word[2] = m->word[1] == nonce[of] ? turned(m->word[2], shift[of]) : 0;
         }
+    }
+    canonical_epochs(model, w);
+    bool has_probes = false; /* whose stamps are nonces and instants in one */
+    for (uint32_t i = 0; i < model->node_count; i++) {
+        has_probes = has_probes || pole_at(model, w, i)->has_probes;
+    }
+    if (!has_probes) {
+        explore_canonical_lives(model, w);
     }
 }

@@ -2,6 +2,7 @@
 #include "explore/choices.h"
 
 #include "explore/canonical.h"
+#include "explore/disk.h"
 #include "explore/service.h"
 
 #include <stdio.h>
@@ -62,7 +63,8 @@ static bool has_predecessor(const struct explore_model *model, uint32_t index)
     const struct explore_message *m = explore_message_at(model, model->world, index);
     for (uint32_t i = 0; i < index; i++) {
         const struct explore_message *other = explore_message_at(model, model->world, i);
-        if (other->from == m->from && other->to == m->to && !other->is_late) {
+        if (other->from == m->from && other->to == m->to && !other->is_late &&
+            other->deferred == 0) {
             return true;
         }
     }
@@ -106,7 +108,7 @@ static void drop_overdue(struct explore_model *model, uint32_t node, uint32_t ke
     uint32_t overdue = 0;
     for (uint32_t i = 0; i < model->world->h.message_count;) {
         const struct explore_message *m = explore_message_at(model, model->world, i);
-        const bool is_overdue = m->to == node && message_must_arrive(model, m);
+        const bool is_overdue = m->to == node && m->deferred == 0 && message_must_arrive(model, m);
         if (is_overdue && ++overdue > keep) {
             explore_message_remove(model, i);
         } else {
@@ -168,6 +170,9 @@ static bool add_timers(const struct explore_model *model, uint32_t node, struct 
             add(list, EXPLORE_ACT_TIMER_FAIL, node, timer);
             add(list, EXPLORE_ACT_TIMER_FAIL_LATE, node, timer);
         }
+        if (has(model, EXPLORE_SLOW) && !explore_disk_is_busy(n)) {
+            add(list, EXPLORE_ACT_TIMER_SLOW, node, timer);
+        }
     }
     return must;
 }
@@ -183,6 +188,10 @@ static void add_arrival(const struct explore_model *model, uint32_t node, uint32
     if (has(model, EXPLORE_DISK) && node != EXPLORE_SERVICE) {
         add(list, EXPLORE_ACT_DELIVER_FAIL, node, index);
         add(list, EXPLORE_ACT_DELIVER_FAIL_LATE, node, index);
+    }
+    if (has(model, EXPLORE_SLOW) && node != EXPLORE_SERVICE &&
+        !explore_disk_is_busy(explore_node_at(model, model->world, node))) {
+        add(list, EXPLORE_ACT_DELIVER_SLOW, node, index);
     }
     if (m->is_late) {
         add(list, EXPLORE_ACT_FORGET, node, index);
@@ -206,7 +215,7 @@ static bool add_messages(const struct explore_model *model, uint32_t node, struc
     bool must = false;
     for (uint32_t i = 0; i < model->world->h.message_count; i++) {
         const struct explore_message *m = explore_message_at(model, model->world, i);
-        if (m->to != node || !message_may_arrive(model, m)) {
+        if (m->to != node || m->deferred != 0 || !message_may_arrive(model, m)) {
             continue;
         }
         must = must || message_must_arrive(model, m);
@@ -221,6 +230,19 @@ static bool add_messages(const struct explore_model *model, uint32_t node, struc
     return must;
 }
 
+/* A record that takes its time may become durable now, or fail. */
+static void add_saved(const struct explore_model *model, uint32_t node, struct list *list)
+{
+    add(list, EXPLORE_ACT_SAVED, node, 0);
+    if (may_crash_at_record(model)) {
+        add(list, EXPLORE_ACT_SAVED_CRASH, node, 0);
+    }
+    if (has(model, EXPLORE_DISK)) {
+        add(list, EXPLORE_ACT_SAVE_FAIL, node, 0);
+        add(list, EXPLORE_ACT_SAVE_FAIL_LATE, node, 0);
+    }
+}
+
 /* A crash, like a pause, matters only with what it prevents: it comes right before an event. One
  * right after an event differs if the node may be back before the next. */
 static void add_up(const struct explore_model *model, uint32_t node, struct list *list)
@@ -228,6 +250,9 @@ static void add_up(const struct explore_model *model, uint32_t node, struct list
     const struct explore_node *n = explore_node_at(model, model->world, node);
     const bool must_fire = add_timers(model, node, list);
     const bool must = add_messages(model, node, list) || must_fire;
+    if (explore_disk_is_busy(n)) {
+        add_saved(model, node, list);
+    }
     const bool has_event = list->count > 0;
     const bool is_more = has(model, EXPLORE_RECOVER) || has(model, EXPLORE_WITNESS);
     if (has(model, EXPLORE_CRASH) && (has_event || (n->has_acted && is_more))) {
@@ -306,7 +331,7 @@ static int64_t next_arrival_ns(const struct explore_model *model, uint32_t actor
     int64_t next_ns = INT64_MAX;
     for (uint32_t i = 0; i < model->world->h.message_count; i++) {
         const struct explore_message *m = explore_message_at(model, model->world, i);
-        if (m->to == actor) {
+        if (m->to == actor && m->deferred == 0) {
             next_ns = cv__min64(
                 next_ns, reach(tick_ns, m->sent_ns + model->delay_min_ns, model->period_ns[actor]));
         }
@@ -340,12 +365,15 @@ static int64_t next_act_ns(const struct explore_model *model, uint32_t node)
     const int64_t now_ns = explore_now_ns(EXPLORE_REAL);
     const int64_t period_ns = model->period_ns[node];
     const int64_t tick_ns = n->next_tick_ns > now_ns ? n->next_tick_ns : now_ns + period_ns;
-    if (n->is_paused || (!n->is_up && has(model, EXPLORE_RECOVER))) {
+    if (n->is_paused || explore_disk_is_busy(n)) {
         return tick_ns;
+    }
+    if (!n->is_up) { /* what is under way to one that stays down waits for nothing */
+        return has(model, EXPLORE_RECOVER) ? tick_ns : INT64_MAX;
     }
     const int64_t local_ns = explore_now_ns(node) + (tick_ns - now_ns) * model->tick_ns / period_ns;
     int64_t next_ns = next_arrival_ns(model, node, tick_ns);
-    for (uint32_t i = 0; n->is_up && i < CV_TIMERS_MAX; i++) {
+    for (uint32_t i = 0; i < CV_TIMERS_MAX; i++) {
         if (n->host.due_ns[i] != 0) {
             const int64_t due_ns = reach(local_ns, n->host.due_ns[i], model->tick_ns);
             const int64_t ticks = (due_ns - local_ns) / model->tick_ns;
@@ -448,6 +476,11 @@ static const uint8_t price[EXPLORE_ACT_COUNT] = {
     [EXPLORE_ACT_DELIVER_FAIL] = EXPLORE_DISK + 1,
     [EXPLORE_ACT_TIMER_FAIL_LATE] = EXPLORE_DISK + 1,
     [EXPLORE_ACT_DELIVER_FAIL_LATE] = EXPLORE_DISK + 1,
+    [EXPLORE_ACT_TIMER_SLOW] = EXPLORE_SLOW + 1,
+    [EXPLORE_ACT_DELIVER_SLOW] = EXPLORE_SLOW + 1,
+    [EXPLORE_ACT_SAVED_CRASH] = EXPLORE_CRASH + 1,
+    [EXPLORE_ACT_SAVE_FAIL] = EXPLORE_DISK + 1,
+    [EXPLORE_ACT_SAVE_FAIL_LATE] = EXPLORE_DISK + 1,
 };
 
 static void describe_message(struct explore_model *model, const char *verb, uint32_t index)
@@ -494,6 +527,11 @@ static void describe(struct explore_model *model, const struct explore_choice *c
         [EXPLORE_ACT_DELIVER_CRASH] = "reaches, which crashes at its record,",
         [EXPLORE_ACT_DELIVER_FAIL] = "reaches, whose disk fails,",
         [EXPLORE_ACT_DELIVER_FAIL_LATE] = "reaches, whose disk fails though the record is durable,",
+        [EXPLORE_ACT_DELIVER_SLOW] = "reaches, whose disk is slow,",
+        [EXPLORE_ACT_SAVED] = "has saved its record",
+        [EXPLORE_ACT_SAVED_CRASH] = "crashes when its record is durable",
+        [EXPLORE_ACT_SAVE_FAIL] = "cannot save its record",
+        [EXPLORE_ACT_SAVE_FAIL_LATE] = "learns that its record, which is durable, is not",
         [EXPLORE_ACT_LOSE] = "is lost on its way to",
         [EXPLORE_ACT_DELAY] = "will be late at",
         [EXPLORE_ACT_FORGET] = "was late and never reaches",
@@ -515,9 +553,11 @@ static void describe(struct explore_model *model, const struct explore_choice *c
     case EXPLORE_ACT_TIMER_CRASH:
     case EXPLORE_ACT_TIMER_FAIL:
     case EXPLORE_ACT_TIMER_FAIL_LATE:
+    case EXPLORE_ACT_TIMER_SLOW:
         explore_tell(model, "node %u: timer %u%s", choice->node + 1u, choice->what,
                      choice->act == EXPLORE_ACT_TIMER         ? ""
                      : choice->act == EXPLORE_ACT_TIMER_CRASH ? ", and it crashes at its record"
+                     : choice->act == EXPLORE_ACT_TIMER_SLOW  ? ", and its disk is slow"
                      : choice->act == EXPLORE_ACT_TIMER_FAIL
                          ? ", and its disk fails"
                          : ", and its disk fails though the record is durable");
@@ -560,6 +600,10 @@ static void describe(struct explore_model *model, const struct explore_choice *c
     case EXPLORE_ACT_PAUSE:
     case EXPLORE_ACT_WAKE:
     case EXPLORE_ACT_RESIGN:
+    case EXPLORE_ACT_SAVED:
+    case EXPLORE_ACT_SAVED_CRASH:
+    case EXPLORE_ACT_SAVE_FAIL:
+    case EXPLORE_ACT_SAVE_FAIL_LATE:
         explore_tell(model, "node %u %s", choice->node + 1u, verbs[choice->act]);
         break;
     default:
@@ -589,6 +633,7 @@ static void do_at_node(struct explore_model *model, const struct explore_choice 
     case EXPLORE_ACT_TIMER_CRASH:
     case EXPLORE_ACT_TIMER_FAIL:
     case EXPLORE_ACT_TIMER_FAIL_LATE:
+    case EXPLORE_ACT_TIMER_SLOW:
         explore_world_fire(model, choice->node, choice->what);
         break;
     case EXPLORE_ACT_CRASH:
@@ -617,6 +662,21 @@ static void do_at_node(struct explore_model *model, const struct explore_choice 
     case EXPLORE_ACT_RESIGN:
         explore_world_resign(model, choice->node);
         break;
+    case EXPLORE_ACT_SAVED:
+        explore_disk_end(model, choice->node, /* is_saved= */ true);
+        explore_world_disturb(model);
+        break;
+    case EXPLORE_ACT_SAVED_CRASH:
+        explore_disk_write(model, choice->node);
+        explore_world_crash(model, choice->node);
+        break;
+    case EXPLORE_ACT_SAVE_FAIL_LATE:
+        explore_disk_write(model, choice->node);
+        explore_disk_end(model, choice->node, /* is_saved= */ false);
+        break;
+    case EXPLORE_ACT_SAVE_FAIL:
+        explore_disk_end(model, choice->node, /* is_saved= */ false);
+        break;
     default:
         CV_ASSERT(!"an act at a node");
     }
@@ -635,6 +695,7 @@ static void do_it(struct explore_model *model, const struct explore_choice *choi
     case EXPLORE_ACT_DELIVER_CRASH:
     case EXPLORE_ACT_DELIVER_FAIL:
     case EXPLORE_ACT_DELIVER_FAIL_LATE:
+    case EXPLORE_ACT_DELIVER_SLOW:
         explore_world_deliver(model, choice->what, choice->act == EXPLORE_ACT_DUPLICATE);
         break;
     case EXPLORE_ACT_LOSE:
@@ -685,6 +746,8 @@ bool explore_do(struct explore_model *model, struct explore_world *world,
         choice->act == EXPLORE_ACT_TIMER_FAIL_LATE || choice->act == EXPLORE_ACT_DELIVER_FAIL_LATE;
     model->fails_at_record = model->writes_at_failure || choice->act == EXPLORE_ACT_TIMER_FAIL ||
                              choice->act == EXPLORE_ACT_DELIVER_FAIL;
+    model->waits_at_record =
+        choice->act == EXPLORE_ACT_TIMER_SLOW || choice->act == EXPLORE_ACT_DELIVER_SLOW;
     model->has_saved = false;
     cv__assert_trap = &model->trap.trap;
     if (setjmp(model->on_assert) == 0) {
@@ -692,9 +755,13 @@ bool explore_do(struct explore_model *model, struct explore_world *world,
         if (model->crashes_at_record) {
             explore_world_crash(model, choice->node);
         }
+        for (uint32_t i = 0; model->budget[EXPLORE_SLOW] > 0 && i < model->node_count; i++) {
+            explore_disk_defer(model, i);
+        }
     }
     cv__assert_trap = NULL;
     explore_world_take(model);
-    const bool is_about_record = model->crashes_at_record || model->fails_at_record;
+    const bool is_about_record =
+        model->crashes_at_record || model->fails_at_record || model->waits_at_record;
     return !is_about_record || model->has_saved;
 }

@@ -126,6 +126,14 @@ static int set_judged(struct explore_model *model, const struct explore_setting 
     return CV_OK;
 }
 
+/* A protocol that measures delays to choose its own times looks at larger ones, too. */
+static void set_bound(struct explore_model *model, const struct explore_row *row)
+{
+    const int64_t delta_ns = model->properties.setting.delta_ns;
+    const bool is_known = delta_ns > 0 && model->properties.setting.delta_ns <= model->horizon_ns;
+    model->bound_ns = is_known ? row->bound_deltas * delta_ns + 2 * model->tick_ns : INT64_MAX;
+}
+
 /* A late message is a disturbance. If each one may be late, nothing ever settles, and a search that
  * judges nothing must not say that all is well. */
 static int check_settling(const struct explore_model *model, struct cv_errtext *reterr)
@@ -162,6 +170,9 @@ int explore_open(const struct explore_setting *setting, struct explore_model *mo
     }
     if (error == CV_OK) {
         error = explore_model_init(model, reterr);
+    }
+    if (error == CV_OK) {
+        set_bound(model, row);
     }
     if (error == CV_OK && (error = check_settling(model, reterr)) != CV_OK) {
         explore_model_fini(model);

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "core/errors.h"
+#include "explore/disk.h"
 #include "explore/service.h"
 #include "trace/trace.h"
 
@@ -10,12 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* A message that a step has issued, until it is sent or dropped. */
-struct explore_kept {
-    struct cv_message message;
-    uint64_t word[CV_LISTS_MAX];
-};
 
 const char *explore_budget_name(enum explore_budget budget)
 {
@@ -185,6 +180,7 @@ static uint32_t call_encode(void *self, const struct cv_message *message)
     struct explore_kept *kept = &model->kept[model->kept_count];
     const struct explore_shape *shape = &model->shape[message->type];
     kept->message = *message;
+    kept->are_members = false;
     for (uint32_t i = 0; i < shape->list_count; i++) {
         CV_ASSERT(message->list[i].word_count <= 1);
         kept->word[i] = message->list[i].word_count > 0 ? message->list[i].word[0] : 0;
@@ -192,39 +188,38 @@ static uint32_t call_encode(void *self, const struct cv_message *message)
     return model->kept_count++;
 }
 
-/* Only what waits for a record is kept, and a node that crashes at its record never lets it go. */
+/* Only what waits for a record is kept: the members of a leadership, a set of so few. */
 static uint32_t call_keep(void *self, const void *bytes, size_t byte_count)
 {
-    const struct explore_model *model = self;
-    (void)bytes;
-    (void)byte_count;
-    CV_ASSERT(model->crashes_at_record);
-    return 0;
+    struct explore_model *model = self;
+    CV_ASSERT(model->kept_count < CV_EFFECTS_MAX);
+    CV_ASSERT(byte_count == sizeof(uint64_t));
+    struct explore_kept *kept = &model->kept[model->kept_count];
+    kept->are_members = true;
+    memcpy(kept->word, bytes, byte_count);
+    return model->kept_count++;
 }
 
 static const void *call_kept(void *self, uint32_t kept, size_t *ret_byte_count)
 {
-    (void)self;
-    (void)kept;
-    *ret_byte_count = 0;
-    CV_ASSERT(!"nothing that is kept is ever let go");
-    return NULL;
+    *ret_byte_count = sizeof(uint64_t);
+    return explore_disk_kept(self, kept)->word;
 }
 
 static void call_drop(void *self, uint32_t kept)
 {
-    (void)self;
-    (void)kept; /* all places are free again when the step is over */
+    explore_disk_drop(self, kept);
 }
 
 static void call_send(void *self, uint32_t kept, cv_id first, cv_id last, bool to_self)
 {
     struct explore_model *model = self;
     CV_ASSERT(!to_self); /* no core does */
+    const struct explore_kept *sent = explore_disk_kept(model, kept);
     last = last < model->node_count ? last : model->node_count;
     for (cv_id to = first; to <= last; to++) {
         if (to != model->actor + 1) {
-            send_one(model, to - 1, &model->kept[kept]);
+            send_one(model, to - 1, sent);
         }
     }
     if (first <= last) {
@@ -284,6 +279,10 @@ static enum cv_save_result call_save(void *self, const uint64_t *word, uint32_t 
     struct explore_model *model = self;
     struct explore_node *n = explore_node_at(model, model->world, model->actor);
     model->has_saved = true;
+    if (model->waits_at_record) {
+        explore_tell(model, "  its disk is slow");
+        return CV_SAVE_BEGUN;
+    }
     if (!model->fails_at_record || model->writes_at_failure) {
         memset(n->disk, 0, sizeof n->disk);
         memcpy(n->disk, word, word_count * sizeof *word);
@@ -298,7 +297,6 @@ static enum cv_save_result call_save(void *self, const uint64_t *word, uint32_t 
 static void call_disk_failed(void *self, const char *why)
 {
     struct explore_model *model = self;
-    CV_ASSERT(model->fails_at_record);
     explore_tell(model, "  its disk fails%s", why != NULL ? why : "");
     cv__properties_stop(&model->properties, model->actor + 1);
 }
@@ -347,6 +345,8 @@ struct explore_node *explore_world_enter(struct explore_model *model, uint32_t n
     model->actor = node;
     model->kept_count = 0;
     model->host.core = n->core;
+    model->host.deferred =
+        model->budget[EXPLORE_SLOW] > 0 ? explore_deferred_at(model, n) : model->deferred;
     model->effects.note = model->say != NULL ? model->note : NULL;
     return n;
 }
@@ -474,7 +474,7 @@ void explore_world_crash(struct explore_model *model, uint32_t node)
     memset(&n->host, 0, sizeof n->host);
     memset(n->latest_ns, 0, sizeof n->latest_ns);
     memset(n->echo, 0, sizeof n->echo);
-    memset(n->core, 0, model->core_bytes);
+    memset(n->core, 0, model->node_bytes - sizeof *n); /* and what waited for the disk */
     n->certain_ns = 0;
     n->is_up = 0;
     n->is_paused = 0;
@@ -495,7 +495,8 @@ void explore_world_recover(struct explore_model *model, uint32_t node)
     const bool remembers = n->disk_count > 0 || model->protocol->sequence_ns == NULL;
     cv__properties_start(&model->properties, node + 1, remembers);
     cv_core_init(model->protocol, n->core, &model->config[node]);
-    cv__node_init(&n->host, CV_EFFECTS_MAX, /* waiting_capacity= */ 0);
+    cv__node_init(&n->host, model->budget[EXPLORE_SLOW] > 0 ? EXPLORE_DEFERRED_MAX : CV_EFFECTS_MAX,
+                  /* waiting_capacity= */ 0);
     uint64_t persisted[CV_PERSIST_WORDS_MAX];
     memcpy(persisted, n->disk, sizeof persisted);
     struct cv_event event = {
@@ -519,6 +520,17 @@ static void leap_words(uint64_t *word, size_t count, uint32_t clock, int64_t by_
     }
 }
 
+struct leap {
+    uint32_t clock;
+    int64_t by_ns;
+};
+
+static void leap_deferred(const void *context, uint64_t *word, size_t count)
+{
+    const struct leap *leap = context;
+    leap_words(word, count, leap->clock, leap->by_ns);
+}
+
 void explore_world_reboot(struct explore_model *model, uint32_t node)
 {
     struct explore_world *w = model->world;
@@ -528,6 +540,9 @@ void explore_world_reboot(struct explore_model *model, uint32_t node)
         struct explore_node *n = explore_node_at(model, w, i);
         leap_words(n->disk, CV_PERSIST_WORDS_MAX, node, by_ns);
         leap_words(n->core, model->core_bytes / sizeof(uint64_t), node, by_ns);
+        if (explore_disk_is_busy(n)) {
+            explore_disk_move(model, n, leap_deferred, &(struct leap){node, by_ns});
+        }
         for (uint32_t j = 0; model->uses_bounds && j < model->node_count; j++) {
             leap_words((uint64_t *)&n->echo[j], 2, node, by_ns);
         }
@@ -558,6 +573,17 @@ static void move_words(const struct explore_model *model, uint64_t *word, size_t
     }
 }
 
+struct move {
+    const struct explore_model *model;
+    const int64_t *passed_ns;
+};
+
+static void move_deferred(const void *context, uint64_t *word, size_t count)
+{
+    const struct move *move = context;
+    move_words(move->model, word, count, move->passed_ns);
+}
+
 static void move_node(const struct explore_model *model, struct explore_node *n, uint32_t node,
                       const int64_t *passed_ns)
 {
@@ -571,6 +597,9 @@ static void move_node(const struct explore_model *model, struct explore_node *n,
     move_words(model, (uint64_t *)&n->certain_ns, 1, passed_ns);
     move_words(model, n->disk, CV_PERSIST_WORDS_MAX, passed_ns);
     move_words(model, n->core, model->core_bytes / sizeof(uint64_t), passed_ns);
+    if (explore_disk_is_busy(n)) {
+        explore_disk_move(model, n, move_deferred, &(struct move){model, passed_ns});
+    }
     for (uint32_t i = 0; model->uses_bounds && i < model->node_count; i++) {
         move_words(model, (uint64_t *)&n->echo[i], 2, passed_ns);
     }
@@ -626,7 +655,8 @@ static bool is_behaving(struct explore_model *model)
 {
     struct explore_world *w = model->world;
     for (uint32_t i = 0; i < model->node_count; i++) {
-        if (explore_node_at(model, w, i)->is_paused) {
+        const struct explore_node *n = explore_node_at(model, w, i);
+        if (n->is_paused || explore_disk_is_busy(n)) {
             return false;
         }
     }
@@ -712,7 +742,7 @@ static void make_host(struct explore_model *model)
         .deferred = model->deferred,
         .out = &model->effects,
     };
-    model->kept = cv__allocate(CV_EFFECTS_MAX, sizeof *model->kept);
+    model->kept = cv__allocate(CV_EFFECTS_MAX + 1, sizeof *model->kept);
     model->trap = (struct explore_trap){{on_assert}, model};
 }
 
@@ -739,6 +769,10 @@ int explore_model_init(struct explore_model *model, struct cv_errtext *reterr)
     model->properties.owner_capacity = EXPLORE_TOKENS;
     model->core_bytes = (cv_core_size(protocol, &model->config[0]) + 7) / 8 * 8;
     model->node_bytes = sizeof(struct explore_node) + model->core_bytes;
+    if (model->budget[EXPLORE_SLOW] > 0) {
+        model->node_bytes += EXPLORE_DEFERRED_MAX * sizeof(struct cv_deferred);
+        model->message_words = model->message_words > 0 ? model->message_words : 1;
+    }
     model->properties.block_bytes = (model->properties.block_bytes + 7) / 8 * 8;
     model->fixed_bytes = sizeof(struct explore_world) + model->properties.block_bytes +
                          model->node_count * model->node_bytes;

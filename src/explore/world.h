@@ -33,6 +33,7 @@
 #define EXPLORE_TOKENS_MAX 12u   /* of them in use; see cv_properties.owner */
 #define EXPLORE_INBOX_MAX 4u    /* messages that wait for a paused node; further ones are dropped */
 #define EXPLORE_TYPES_MAX 16u   /* message types of one protocol */
+#define EXPLORE_DEFERRED_MAX 8u /* effects that wait for a slow disk; further sends are dropped */
 #define EXPLORE_REBOOT_TICKS 12 /* so much earlier does a clock begin again */
 #define EXPLORE_WITNESS_SHARE 50 /* as the host of members: see start_witness() in peers.c */
 
@@ -50,7 +51,8 @@
     X(WITNESS, "witness")     /* of a crash: tells the others, any time */     \
     X(ONE_WAY, "one-way")     /* a split of which one side hears nothing */    \
     X(REBOOT, "reboot")       /* of a crashed node, whose clock starts anew */ \
-    X(DISK, "disk")           /* a save fails */
+    X(DISK, "disk")           /* a save fails */                               \
+    X(SLOW, "slow")           /* a save takes any time */
 
 enum explore_budget {
 #define EXPLORE_BUDGET_ENUM(name, text) EXPLORE_##name,
@@ -93,7 +95,8 @@ struct explore_model {
     int64_t horizon_ns;                 /* instants older than this are not told apart */
     uint32_t judged;                    /* CV_PROP bits: these end the search */
     bool judges_liveness;               /* after the settling time */
-    bool uses_bounds;                   /* cores look at the bound on a message's delay */
+    bool uses_bounds;                   /* cores look at the bound on a message's delay, ... */
+    int64_t bound_ns;                   /* ... and do not tell larger ones than this apart */
     bool is_raw;                        /* no canonical form: for the test of it */
     int64_t witness_ns; /* for so long a restarted process's witness gives hints only */
     uint8_t budget[EXPLORE_BUDGET_COUNT]; /* at the beginning */
@@ -109,6 +112,7 @@ struct explore_model {
     bool crashes_at_record; /* nothing leaves behind the first record of this step */
     bool fails_at_record;   /* this step's record cannot be saved */
     bool writes_at_failure; /* it is durable all the same */
+    bool waits_at_record;   /* this step's record takes any time */
     bool has_saved;
     struct explore_end end;
     struct cv_properties properties;
@@ -117,7 +121,7 @@ struct explore_model {
     struct cv_effects effects;
     struct cv_deferred deferred[CV_EFFECTS_MAX];
     struct cv_note note[CV_NOTES_MAX];
-    struct explore_kept *kept;
+    struct explore_kept *kept; /* CV_EFFECTS_MAX of the step that runs, and one that is looked at */
     uint32_t kept_count;
     jmp_buf on_assert;
     struct explore_trap {
@@ -177,12 +181,13 @@ struct explore_node {
     uint32_t life;
     uint32_t boot; /* how often its clock has begun */
     uint8_t is_up, is_paused, has_acted, zero;
-    uint64_t core[];
+    uint64_t core[]; /* and, with slow disks, EXPLORE_DEFERRED_MAX places of a gate (disk.h) */
 };
 
 enum explore_message_kind {
     EXPLORE_PEER,         /* of one node to another */
     EXPLORE_DEATH,        /* the sender is dead; life: enum explore_witness */
+    EXPLORE_MEMBERS,      /* no message: the members of a leadership that waits for the disk */
     EXPLORE_QUERY,        /* of a node to the service: words as in service.h */
     EXPLORE_ANSWER,       /* to it */
     EXPLORE_NOTIFICATION, /* the record has become free */
@@ -201,8 +206,9 @@ struct explore_message {
     uint8_t kind;      /* enum explore_message_kind */
     uint8_t life;      /* of the node at the other end of the service; otherwise 0 */
     uint8_t is_repeat; /* it was delivered before; a repeated query gets no second answer */
-    uint8_t zero;
-    int64_t sent_ns;       /* real time */
+    uint8_t
+        deferred;    /* 0: under way; otherwise it waits for its sender's disk, in this place + 1 */
+    int64_t sent_ns; /* real time */
     struct cv_stamp stamp; /* zero where nobody looks at it */
     uint64_t word[];       /* scalars, then lists */
 };
@@ -259,6 +265,13 @@ static inline struct explore_message *explore_message_at(const struct explore_mo
 {
     return (struct explore_message *)((uint8_t *)world + model->fixed_bytes +
                                       index * model->message_bytes);
+}
+
+/* Where a node's gate keeps what waits, if disks may be slow. */
+static inline struct cv_deferred *explore_deferred_at(const struct explore_model *model,
+                                                      struct explore_node *n)
+{
+    return (struct cv_deferred *)((uint8_t *)n->core + model->core_bytes);
 }
 
 static inline size_t explore_world_bytes(const struct explore_model *model,

@@ -110,14 +110,14 @@ const uint64_t *cv__properties_members(const struct cv_properties *p, cv_id id)
 
 /* ---- Beliefs --------------------------------------------------------------------------------- */
 
-/* The slot of a token: its own, or the empty one where it belongs. */
-static struct cv_token_owner *owner_at(const struct cv_properties *p, uint64_t token)
+struct cv_token_owner *cv__token_owner_at(struct cv_token_owner *owner, uint32_t capacity,
+                                          uint64_t token)
 {
     uint64_t at = token * UINT64_C(0x9e3779b97f4a7c15) >> 20;
     for (;; at++) {
-        struct cv_token_owner *owner = &p->owner[at & (p->owner_capacity - 1)];
-        if (owner->leader == CV_ID_NONE || owner->token == token) {
-            return owner;
+        struct cv_token_owner *place = &owner[at & (capacity - 1)];
+        if (place->leader == CV_ID_NONE || place->token == token) {
+            return place;
         }
     }
 }
@@ -131,12 +131,12 @@ static struct cv_token_owner *owner_find(struct cv_properties *p, uint64_t token
         p->owner = cv__allocate(p->owner_capacity, sizeof *p->owner);
         for (uint32_t i = 0; i < old_capacity; i++) {
             if (old[i].leader != CV_ID_NONE) {
-                *owner_at(p, old[i].token) = old[i];
+                *cv__token_owner_at(p->owner, p->owner_capacity, old[i].token) = old[i];
             }
         }
         free(old);
     }
-    return owner_at(p, token);
+    return cv__token_owner_at(p->owner, p->owner_capacity, token);
 }
 
 /* Leaders are ordered by token, anonymous ones by token and label: two of them may have the same

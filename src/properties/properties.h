@@ -83,6 +83,11 @@ struct cv_token_owner {
     uint64_t label;
 };
 
+/* The slot of a token in a table of so many, a power of two: its own, or the empty one where it
+ * belongs. The table is never full. */
+struct cv_token_owner *cv__token_owner_at(struct cv_token_owner *owner, uint32_t capacity,
+                                          uint64_t token);
+
 /* Is told the first time that each property breaks. */
 typedef void cv_on_break(void *context, enum cv_property property, const char *detail);
 

@@ -66,7 +66,8 @@ static bool is_about_message(uint8_t act)
     return act == EXPLORE_ACT_DELIVER || act == EXPLORE_ACT_OVERTAKE ||
            act == EXPLORE_ACT_DUPLICATE || act == EXPLORE_ACT_DELIVER_CRASH ||
            act == EXPLORE_ACT_DELIVER_FAIL || act == EXPLORE_ACT_DELIVER_FAIL_LATE ||
-           act == EXPLORE_ACT_LOSE || act == EXPLORE_ACT_DELAY || act == EXPLORE_ACT_FORGET;
+           act == EXPLORE_ACT_DELIVER_SLOW || act == EXPLORE_ACT_LOSE || act == EXPLORE_ACT_DELAY ||
+           act == EXPLORE_ACT_FORGET;
 }
 
 static void compare(struct pair *p, const char *name, uint64_t seed, uint32_t step)
@@ -137,6 +138,8 @@ static void walk_protocol(const char *name, const char *option)
         {[EXPLORE_DUPLICATE] = 1, [EXPLORE_RESIGN] = 1, [EXPLORE_LOSS] = 1},
         {[EXPLORE_CRASH] = 2, [EXPLORE_RECOVER] = 2, [EXPLORE_WITNESS] = 2, [EXPLORE_ONE_WAY] = 1},
         {[EXPLORE_CRASH] = 2, [EXPLORE_RECOVER] = 2, [EXPLORE_REBOOT] = 1, [EXPLORE_DISK] = 1},
+        {[EXPLORE_SLOW] = 3, [EXPLORE_LOSS] = 1, [EXPLORE_DISK] = 1},
+        {[EXPLORE_SLOW] = 2, [EXPLORE_CRASH] = 2, [EXPLORE_RECOVER] = 2, [EXPLORE_PAUSE] = 1},
     };
     struct pair *p = calloc(1, sizeof *p);
     assert_non_null(p);

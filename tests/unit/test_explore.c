@@ -188,7 +188,7 @@ static void exhausts_anon_with_two_processes(void **unused)
 static void says_not_exhausted_at_a_bound(void **unused)
 {
     (void)unused;
-    struct explore_setting setting = small("pole");
+    struct explore_setting setting = small("local");
     struct explore_model *model = calloc(1, sizeof *model);
     const struct explore_result r = search(&setting, 50, model);
     assert_int_equal(r.outcome, EXPLORE_STOPPED);
@@ -265,6 +265,34 @@ static void a_reboot_and_a_failing_disk_break_nothing(void **unused)
     const uint64_t same_clock = exhaust(&setting);
     setting.budget[EXPLORE_REBOOT] = 1;
     assert_true(exhaust(&setting) > same_clock);
+}
+
+/* What waits for the disk is told only when the record is durable: local goes on without. */
+static void a_slow_disk_breaks_nothing(void **unused)
+{
+    (void)unused;
+    struct explore_setting setting = small("local");
+    setting.option[setting.option_count++] = "majority=yes";
+    const uint64_t none = exhaust(&setting);
+    setting.budget[EXPLORE_SLOW] = 1;
+    assert_true(exhaust(&setting) > 2 * none);
+    setting = small("bully");
+    setting.budget[EXPLORE_CRASH] = 1;
+    setting.budget[EXPLORE_RECOVER] = 1;
+    const uint64_t fast = exhaust(&setting);
+    setting.budget[EXPLORE_SLOW] = 1;
+    setting.budget[EXPLORE_DISK] = 1;
+    assert_true(exhaust(&setting) > fast);
+}
+
+/* With messages to the dead on their way for ever, the search did not end. */
+static void all_may_die_with_witnesses(void **unused)
+{
+    (void)unused;
+    struct explore_setting setting = small("pole");
+    setting.budget[EXPLORE_CRASH] = 2;
+    setting.budget[EXPLORE_WITNESS] = 2;
+    assert_true(exhaust(&setting) > 0);
 }
 
 /* ---- The parts ------------------------------------------------------------------------------- */
@@ -536,6 +564,8 @@ int main(void)
         cmocka_unit_test(a_budget_that_is_not_spent_changes_nothing),
         cmocka_unit_test(a_witness_is_heard_and_breaks_nothing),
         cmocka_unit_test(a_reboot_and_a_failing_disk_break_nothing),
+        cmocka_unit_test(a_slow_disk_breaks_nothing),
+        cmocka_unit_test(all_may_die_with_witnesses),
         cmocka_unit_test(a_packed_world_is_the_same_world),
         cmocka_unit_test(a_queue_returns_what_came_first),
         cmocka_unit_test(a_queue_goes_to_disk_and_comes_back),

@@ -1,0 +1,46 @@
+/* src/explore/disk.h - a disk that takes time, with what waits for it.
+ *
+ * With the budget `slow` a record may be under way for any time, while the node goes on. The gate
+ * (host/gate.h) is a part of the node. What waits at it is a part of the world too: the places of
+ * its queue follow the core of each node, and a message that waits stands among those under way,
+ * marked with the place that it waits in (struct explore_message, `deferred`). So it is moved in time
+ * and made canonical like any other. */
+#ifndef CV_EXPLORE_DISK_H
+#define CV_EXPLORE_DISK_H
+
+#include "explore/world.h"
+
+/* A message that a step has issued, until it is sent, deferred or dropped; or the members of a
+ * leadership. */
+struct explore_kept {
+    struct cv_message message;
+    uint64_t word[CV_LISTS_MAX];
+    bool are_members;
+};
+
+/* Is a record of this node under way? */
+static inline bool explore_disk_is_busy(const struct explore_node *n)
+{
+    return n->host.gate.is_saving;
+}
+
+/* What a step has left waiting becomes a part of the world. */
+void explore_disk_defer(struct explore_model *model, uint32_t node);
+
+/* What is known by an index of the host (gate.h): of this step, or deferred. Lent until the next
+ * message is added or removed. */
+const struct explore_kept *explore_disk_kept(struct explore_model *model, uint32_t kept);
+void explore_disk_drop(struct explore_model *model, uint32_t kept);
+
+/* The record under way is durable. */
+void explore_disk_write(struct explore_model *model, uint32_t node);
+/* And the node is told; or that it cannot be saved. */
+void explore_disk_end(struct explore_model *model, uint32_t node, bool is_saved);
+
+/* So much time has passed; the clock of a node has leapt; one form for what will behave alike. */
+void explore_disk_move(const struct explore_model *model, struct explore_node *n,
+                       void (*move)(const void *context, uint64_t *word, size_t count),
+                       const void *context);
+void explore_disk_canonical(const struct explore_model *model, struct explore_node *n);
+
+#endif
