@@ -440,7 +440,7 @@ static void get_ready(struct contender *a, struct contender *b)
     assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
     run_until(b->field, is_ready, b, "the next in line to be ready");
     run_for(b->field, 50 * NS_PER_MS); /* it has heard so */
-    b->news_count = 0;
+    b->notification_count = 0;
 }
 
 /* One that is ready leads when it hears that the holder's key is gone, and asks nothing. */
@@ -458,7 +458,7 @@ void the_next_in_line_asks_nothing(void **unused)
         get_ready(a, b);
         const uint64_t before = proxy_asked(proxy);
         (void)ask_now(a, CV_STORE_RELEASE, 1, 0, NULL);
-        run_until(field, has_news_now, b, "news of the release");
+        run_until(field, is_notified, b, "a notification of the release");
         (void)ask_now(b, CV_STORE_ACQUIRE, 1, lease_long_ns, NULL);
         run_until(field, is_held, b, "the grant");
         least = cv__min64(least, (int64_t)(proxy_asked(proxy) - before));
@@ -479,7 +479,7 @@ void one_that_is_passed_over_is_not_next(void **unused)
     struct contender *c = field_join(field, "c", NULL);
     assert_int_equal(ask(c, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
     (void)ask_now(a, CV_STORE_RELEASE, 1, 0, "c");
-    run_until(field, has_news_now, b, "news of its deleted key");
+    run_until(field, is_notified, b, "a notification of its deleted key");
     const struct cv_store_answer *answer = ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns);
     assert_int_equal(answer->verdict, CV_STORE_HELD);
     assert_string_equal(answer->record->node, "c");
@@ -493,9 +493,9 @@ void one_that_is_passed_over_is_not_next(void **unused)
 static void assert_ends_with_lease(struct contender *a, struct contender *b)
 {
     run_for(b->field, lease_long_ns / 7); /* it is replaced after a sixth */
-    b->news_count = 0;
+    b->notification_count = 0;
     (void)ask_now(a, CV_STORE_RELEASE, 1, 0, NULL);
-    run_until(b->field, has_news_now, b, "news of the release");
+    run_until(b->field, is_notified, b, "a notification of the release");
     const struct cv_store_answer *answer = ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns);
     assert_int_equal(answer->verdict, CV_STORE_GRANTED);
     const int left_s = (int)((b->held_until_ns - field_now_ns()) / NS_PER_S);
