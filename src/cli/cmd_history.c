@@ -87,11 +87,19 @@ static void print_instant(int64_t wall_ns)
 }
 
 /* For how long nobody led before a leadership; negative: not known. That a leader died or fell
- * silent is noticed later than it happens: all that is known is when it was alive. */
+ * silent is noticed later than it happens: all that is known is when it was alive. Where even that
+ * was not noted, its work may have ended long before its lease did. */
 struct gap {
     int64_t ns;
-    bool is_upper_bound;
+    bool is_upper_bound, is_lower_bound;
 };
+
+/* Its end is that of its lease, or when its key was gone. */
+static bool may_have_ended_before(const struct cv_store_past *past)
+{
+    return strcmp(past->why, cv_reason_name(CV_REASON_EXPIRED)) == 0 ||
+           strcmp(past->why, cv_reason_name(CV_REASON_GONE)) == 0;
+}
 
 static bool is_noticed_late(const struct cv_store_past *past)
 {
@@ -104,7 +112,9 @@ static struct gap gap_before(const struct settings *s, const struct cv_store_pas
     const bool is_late = is_noticed_late(&s->last);
     const int64_t since_ns = is_late ? s->last.alive_wall_ns : s->last.to_wall_ns;
     const bool is_known = s->has_last && since_ns != 0 && past->from_wall_ns >= since_ns;
-    return (struct gap){is_known ? past->from_wall_ns - since_ns : -1, is_late};
+    return (struct gap){.ns = is_known ? past->from_wall_ns - since_ns : -1,
+                        .is_upper_bound = is_late,
+                        .is_lower_bound = may_have_ended_before(&s->last)};
 }
 
 static void print_json(struct settings *s, const struct cv_store_past *past, struct gap gap)
@@ -131,6 +141,7 @@ static void print_json(struct settings *s, const struct cv_store_past *past, str
         cv__json_null(&s->json, "nobody_before_s");
     }
     cv__json_bool(&s->json, "nobody_before_is_at_most", gap.is_upper_bound);
+    cv__json_bool(&s->json, "nobody_before_is_at_least", gap.is_lower_bound);
     cv__json_close(&s->json, '}');
 }
 
@@ -157,7 +168,10 @@ static void print_text(const struct cv_store_past *past, int64_t now_ns, struct 
                      (double)(past->to_wall_ns - past->alive_wall_ns) / 1e9);
     }
     if (gap.ns >= 0) {
-        (void)printf("  (nobody for %s%.3f s before)", gap.is_upper_bound ? "at most " : "",
+        (void)printf("  (nobody for %s%.3f s before)",
+                     gap.is_upper_bound   ? "at most "
+                     : gap.is_lower_bound ? "at least "
+                                          : "",
                      (double)gap.ns / 1e9);
     }
     (void)printf("\n");

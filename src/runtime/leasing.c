@@ -28,6 +28,7 @@ struct cv_backend {
 
     struct cv_store_record record; /* the latest that was seen */
     bool is_leading;
+    int64_t valid_until_ns;   /* of our own leadership, also when it is over */
     uint64_t requested_token; /* this leadership was told already that it is asked to resign */
     char heir[CV_NODE_BYTES]; /* of the next release */
     bool has_heir;
@@ -148,8 +149,10 @@ static void logged(void *user, const char *line)
     }
 }
 
-/* For stores without a trail of their own. */
-static void note(struct cv_backend *b, const struct cv_leadership *leadership, const char *name)
+/* For stores without a trail of their own. A leader that was stopped learns late that it does not
+ * lead any more, but it was over when its time was. */
+static void note(struct cv_backend *b, const struct cv_leadership *leadership, const char *name,
+                 bool was_leading)
 {
     const uint64_t token = leadership->leader != CV_ID_NONE ? leadership->token : 0;
     if (b->trail == NULL || token == b->noted_token) {
@@ -158,10 +161,12 @@ static void note(struct cv_backend *b, const struct cv_leadership *leadership, c
     if (b->noted_token != 0) {
         const enum cv_reason why =
             token == 0 ? leadership->reason : CV_REASON_GONE; /* how is not known */
-        cv__trail_note(b->trail, b->address, b->election, "", b->noted_token, cv_reason_name(why));
+        const int64_t late_ns = was_leading ? cv__clock_now_ns() - b->valid_until_ns : 0;
+        cv__trail_note(b->trail, b->address, b->election, "", b->noted_token, cv_reason_name(why),
+                       cv__max64(0, late_ns));
     }
     if (token != 0) {
-        cv__trail_note(b->trail, b->address, b->election, name, token, NULL);
+        cv__trail_note(b->trail, b->address, b->election, name, token, NULL, /* ago_ns= */ 0);
     }
     b->noted_token = token;
 }
@@ -175,6 +180,7 @@ static void told(void *self, const struct cv_leadership *leadership)
     } else if (b->is_leading && known.reason == CV_REASON_RESIGNED && b->why != CV_REASON_STARTED) {
         known.reason = b->why; /* and only that it was given back */
     }
+    const bool was_leading = b->is_leading;
     b->is_leading = known.is_self;
     const char *name = "";
     if (b->is_leading) {
@@ -182,7 +188,8 @@ static void told(void *self, const struct cv_leadership *leadership)
     } else if (leadership->leader == CV_ID_ANONYMOUS && leadership->label == b->record.label) {
         name = b->record.node;
     }
-    note(b, &known, name);
+    note(b, &known, name, was_leading);
+    b->valid_until_ns = known.is_self ? known.valid_until_ns : b->valid_until_ns;
     b->setting.told(b->setting.user, &known, name);
 }
 

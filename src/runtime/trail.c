@@ -82,8 +82,10 @@ static void note_write(void *data)
                                    " AND token < ?3 AND ?4 IS NOT NULL";
     static const char begins[] = "INSERT OR IGNORE INTO conclave_seen (address, election, token,"
                                  " node, from_wall_ns) VALUES (?1, ?2, ?3, ?4, ?5)";
-    /* Those who only watched say 'gone'; the leader itself, if it comes later, knows why. */
-    static const char ends[] = "UPDATE conclave_seen SET to_wall_ns = ?5, why = ?4 WHERE"
+    /* Those who only watched say 'gone'; the leader itself, if it comes later, knows why. It was over
+     * when the first one saw that: a leader that was stopped comes to it last. */
+    static const char ends[] = "UPDATE conclave_seen SET why = ?4,"
+                               " to_wall_ns = min(coalesce(to_wall_ns, ?5), ?5) WHERE"
                                " address = ?1 AND election = ?2 AND (to_wall_ns IS NULL AND"
                                " token <= ?3 OR token = ?3 AND why = 'gone' AND ?4 <> 'gone')";
     struct cv_errtext unused;
@@ -140,13 +142,13 @@ static void note_done(void *data)
 }
 
 void cv__trail_note(struct cv_trail *trail, const char *address, const char *election,
-                    const char *node, uint64_t token, const char *why)
+                    const char *node, uint64_t token, const char *why, int64_t ago_ns)
 {
     struct note *note = calloc(1, sizeof *note);
     if (note == NULL) {
         return;
     }
-    note->wall_ns = cv__clock_wall_ns();
+    note->wall_ns = cv__clock_wall_ns() - ago_ns;
     note->address = strdup(address);
     note->token = token;
     note->work = (struct cv_work){.run = note_write, .done = note_done, .data = note};

@@ -352,6 +352,25 @@ def status_history_and_watch(stage):
         raise Failure(f"history --at says {at.stdout}")
 
 
+def a_stopped_leader_ends_in_the_history_before_the_next(stage):
+    """It learns that it was replaced when it goes on; nobody noted when its work ended."""
+    first = stage.spawn(command=["sleep", "1000"])
+    await_that(lambda: told(stage).get("leader") == first, "a leader")
+    second = stage.spawn(command=["sleep", "1000"])
+    stage.stop(stage.process[first].pid)
+    await_that(lambda: told(stage).get("leader") == second, "the other leads")
+    os.kill(stage.process[first].pid, signal.SIGCONT)
+    await_that(lambda: "leadership lost (" in (stage.folder / f"{first}.err").read_text(), "it knows")
+    def ended():
+        rows = json.loads(stage.conclave("history", "--json").stdout)
+        return rows if len(rows) == 2 and rows[0]["why"] != "gone" else None
+    rows = await_that(ended, "it is in the history")
+    if [row["leader"] for row in rows] != [first, second] or \
+            rows[0]["to_unix_s"] > rows[1]["from_unix_s"] or \
+            rows[1]["nobody_before_is_at_least"] != (rows[0]["why"] in ("expired", "gone")):
+        raise Failure(f"history says {rows}")
+
+
 def told(stage, *arguments):
     done = stage.conclave("status", "--json", *arguments)
     return json.loads(done.stdout) if done.stdout else {}
@@ -585,7 +604,7 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          at_most_once_is_not_repeated_when_the_runner_died,
          status_names_those_who_wait, an_absent_heir_disturbs_nobody, names_are_listed_and_forgotten,
          watch_says_first_that_nobody_leads, the_doctor_finds_nothing_wrong,
-         the_doctor_names_other_versions,
+         the_doctor_names_other_versions, a_stopped_leader_ends_in_the_history_before_the_next,
          a_runner_that_was_replaced_cannot_write_it_down]
 
 
