@@ -7,10 +7,16 @@
 #include <unistd.h>
 
 #define COLUMNS_DEFAULT 100
+#define COLUMNS_MAX 1000
 
 uint32_t cv__screen_columns(void)
 {
     struct winsize size;
+    const char *said = getenv("COLUMNS");
+    const unsigned long asked = said != NULL ? strtoul(said, NULL, 10) : 0;
+    if (asked > 0 && asked <= COLUMNS_MAX) {
+        return (uint32_t)asked;
+    }
     const bool is_told = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
     return is_told ? size.ws_col : COLUMNS_DEFAULT;
 }

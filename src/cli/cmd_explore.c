@@ -1,6 +1,7 @@
 /* src/cli/cmd_explore.c - `conclave explore PROTOCOL`: every run within bounds. */
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/screen.h"
 #include "cli/cli.h"
 #include "explore/search.h"
 #include "explore/story.h"
@@ -220,12 +221,14 @@ static bool parse_options(int argc, char **argv, struct settings *settings)
 static void show_progress(void *context, const struct explore_progress *p)
 {
     (void)context;
-    (void)fprintf(
-        stderr,
-        "\r%.0f s  %llu states  %.0f/s  %llu waiting  depth %llu  %llu MB, %llu on disk \033[K",
-        p->wall_s, (unsigned long long)p->states, (double)p->states / p->wall_s,
-        (unsigned long long)p->frontier, (unsigned long long)p->depth,
-        (unsigned long long)(p->bytes >> 20), (unsigned long long)(p->disk_bytes >> 20));
+    char line[200];
+    (void)snprintf(line, sizeof line,
+                   "%.0f s  %llu states  %.0f/s  %llu waiting  depth %llu  %llu MB, %llu on disk",
+                   p->wall_s, (unsigned long long)p->states, (double)p->states / p->wall_s,
+                   (unsigned long long)p->frontier, (unsigned long long)p->depth,
+                   (unsigned long long)(p->bytes >> 20), (unsigned long long)(p->disk_bytes >> 20));
+    /* A line that wraps could not be written over. */
+    (void)fprintf(stderr, "\r%.*s\033[K", (int)cv__screen_columns() - 1, line);
 }
 
 static void print_line(void *context, int64_t at_ns, const char *line)
@@ -468,7 +471,7 @@ static int run(int argc, char **argv)
                    .wall_s_max = 1e9,
                    .threads = processor_count(),
                    .stop = &is_interrupted,
-                   .progress = isatty(STDERR_FILENO) == 1 ? show_progress : NULL},
+                   .progress = cv__screen_shows_progress() ? show_progress : NULL},
     };
     if (!parse_options(argc, argv, &settings)) {
         return EXIT_USAGE;
@@ -483,8 +486,7 @@ static int run(int argc, char **argv)
     }
     settings.explored.protocol = cv_protocol_find(argv[optind]);
     if (settings.explored.protocol == NULL) {
-        return cv__wrong_usage("unknown protocol '%s'; 'conclave protocols' lists them",
-                               argv[optind]);
+        return cv__unknown_protocol(argv[optind]);
     }
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESETHAND};
     (void)sigaction(SIGINT, &action, NULL); /* a second one ends the program at once */

@@ -1,4 +1,5 @@
 /* src/cli/cmd_lab.c - `conclave lab EXPERIMENT`: repeats the experiments of the literature. */
+#include "base/json.h"
 #include "cli/cli.h"
 #include "lab/lab.h"
 
@@ -21,13 +22,34 @@ static const struct {
      cv__lab_pole},
 };
 
+static int list(bool is_json)
+{
+    struct cv_json json = {.out = stdout};
+    if (is_json) {
+        cv__json_open(&json, NULL, '[');
+    }
+    for (uint32_t i = 0; i < COUNT_OF(experiments); i++) {
+        if (!is_json) {
+            (void)printf("%-10s %s\n", experiments[i].name, experiments[i].summary);
+            continue;
+        }
+        cv__json_open(&json, NULL, '{');
+        cv__json_text(&json, "name", experiments[i].name);
+        cv__json_text(&json, "summary", experiments[i].summary);
+        cv__json_close(&json, '}');
+    }
+    if (is_json) {
+        cv__json_close(&json, ']');
+        (void)printf("\n");
+    }
+    return EXIT_FINE;
+}
+
 static int run(int argc, char **argv)
 {
-    if (argc < 2) {
-        for (uint32_t i = 0; i < COUNT_OF(experiments); i++) {
-            (void)printf("%-10s %s\n", experiments[i].name, experiments[i].summary);
-        }
-        return EXIT_FINE;
+    const bool is_json = argc == 2 && strcmp(argv[1], "--json") == 0;
+    if (argc < 2 || is_json) {
+        return list(is_json);
     }
     const char *known[COUNT_OF(experiments) + 1] = {0};
     for (uint32_t i = 0; i < COUNT_OF(experiments); i++) {
@@ -44,7 +66,7 @@ const struct cv_verb cv__verb_lab = {
     .summary = "repeats a paper's experiment and prints paper beside measured",
     .help =
         "usage: conclave lab [EXPERIMENT [OPTIONS]]\n\n"
-        "Without an experiment, lists them.\n\n"
+        "Without an experiment, lists them (--json: a list of objects).\n\n"
         "  anon [--runs K] [--plots FOLDER] [--json] [--live SEQUENCER]\n"
         "             ten processes of [Wiesmann07] start at once, with rounds of 1 to 10\n"
         "             numbers and the paper's sequencer: how long from a process's proposal to\n"

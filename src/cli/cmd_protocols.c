@@ -155,7 +155,7 @@ static void print_list(void)
     (void)printf("\n'conclave protocols NAME' tells what one promises, assumes and can be told.\n");
 }
 
-static int unknown_protocol(const char *name)
+int cv__unknown_protocol(const char *name)
 {
     const char *known[CV_WORDS_MAX + 1];
     uint32_t count = 0;
@@ -179,7 +179,7 @@ static int run(int argc, char **argv)
     }
     for (int i = optind; i < argc; i++) {
         if (cv_protocol_find(argv[i]) == NULL) {
-            return unknown_protocol(argv[i]);
+            return cv__unknown_protocol(argv[i]);
         }
     }
     struct cv_json json = {.out = stdout};

@@ -265,8 +265,7 @@ static int run_swarm(const struct settings *settings)
 {
     const struct cv_protocol *protocol = cv_protocol_find(settings->swarm);
     if (protocol == NULL) {
-        return cv__wrong_usage("unknown protocol '%s'; 'conclave protocols' lists them",
-                               settings->swarm);
+        return cv__unknown_protocol(settings->swarm);
     }
     const uint64_t seed = settings->has_seed ? settings->seed : 1;
     if (settings->run_count == 1) {

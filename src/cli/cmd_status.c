@@ -94,9 +94,14 @@ static void print_leader(const struct known *known)
     const struct cv_store_record *r = &known->inquiry.record;
     char lease[CV_DURATION_TEXT_BYTES], since[32];
     if (known->inquiry.verdict != CV_STORE_HELD) {
+        /* Some stores keep nothing of a leadership that is over; then what was seen from here. */
+        const bool is_kept = r->token != 0;
+        const char *why = !is_kept                        ? known->last.why
+                          : r->ended != CV_REASON_STARTED ? cv_reason_name(r->ended)
+                                                          : "";
         cv__print(stdout, "%s: nobody leads (last token %llu%s%s)\n", known->name,
-                  (unsigned long long)r->token, r->ended != CV_REASON_STARTED ? ", " : "",
-                  r->ended != CV_REASON_STARTED ? cv_reason_name(r->ended) : "");
+                  (unsigned long long)(is_kept ? r->token : known->last.token),
+                  why[0] != '\0' ? ", " : "", why);
         return;
     }
     if (r->remaining_ns < 0) {

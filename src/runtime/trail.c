@@ -82,8 +82,8 @@ static void note_write(void *data)
                                    " AND token < ?3 AND ?4 IS NOT NULL";
     static const char begins[] = "INSERT OR IGNORE INTO conclave_seen (address, election, token,"
                                  " node, from_wall_ns) VALUES (?1, ?2, ?3, ?4, ?5)";
-    /* Those who only watched say 'gone'; the leader itself, if it comes later, knows why. It was over
-     * when the first one saw that: a leader that was stopped comes to it last. */
+    /* Those who only watched say 'gone'; the leader itself, if it comes later, knows why. It was
+     * over when the first one saw that: a leader that was stopped comes to it last. */
     static const char ends[] = "UPDATE conclave_seen SET why = ?4,"
                                " to_wall_ns = min(coalesce(to_wall_ns, ?5), ?5) WHERE"
                                " address = ?1 AND election = ?2 AND (to_wall_ns IS NULL AND"

@@ -114,6 +114,10 @@ check 'protocols --json is JSON' is_json out 'len(r) >= 5 and all(p["name"] and 
 run 0 protocols --json bully
 check 'protocols --json NAME is that one' is_json out '[p["name"] for p in r] == ["bully"]'
 refuses "unknown protocol 'bulli'; did you mean 'bully'?" protocols bulli
+run 0 lab --json
+check 'lab --json lists experiments' is_json out 'r[0]["name"] == "anon" and all(e["summary"] for e in r)'
+refuses "unknown protocol 'poel'; did you mean 'pole'?" explore poel
+refuses "unknown protocol 'pol'; did you mean 'pole'?" sim --swarm pol
 refuses "unknown option '--jsno'; did you mean '--json'?" protocols --jsno
 
 # ---- oracles --------------------------------------------------------------------------------------
@@ -390,6 +394,8 @@ for arguments in 'sim good.scn' 'sim wrong.scn' 'sim --timeline good.scn' 'sim -
     [ ! -s err ] || fail "conclave $arguments: a progress bar though nobody sees it"
 done
 run 0 sim --timeline "$SOURCE_ROOT/tests/scenario/demo.scn"
+check 'COLUMNS is obeyed' sh -c 'COLUMNS=40 "$1" sim --timeline "$2" | grep "^node [0-9]* " |
+    awk "length > 40 {bad = 1} {n++} END {exit bad || n == 0}"' sh "$CONCLAVE" "$SOURCE_ROOT/tests/scenario/demo.scn"
 check 'a timeline has a row for each node' [ "$(grep -c '^node [1-5] ' out)" -eq 5 ]
 check 'a timeline is 100 columns wide' sh -c '[ "$(grep "^node" out | wc -L)" -le 100 ]'
 if command -v script >/dev/null; then
