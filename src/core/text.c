@@ -88,6 +88,7 @@ const char *cv__nearest_word(const char *word, const char *const *known)
             nearest = *known;
         }
     }
+    CV_ASSERT(nearest == NULL || least <= EDITS_MAX); /* nothing far away is suggested */
     return nearest != NULL ? nearest : only_relative(word, all);
 }
 
@@ -109,6 +110,8 @@ static void join(const char *const *known, char *list, size_t list_bytes)
         memcpy(list + length, known[i], bytes + 1);
         length += bytes;
     }
+    CV_ASSERT(length < list_bytes);
+    CV_ASSERT(list[length] == '\0'); /* whatever was left out, it ends where it was written last */
 }
 
 int cv__fail_unknown(struct cv_errtext *reterr, int code, const char *what, const char *word,
