@@ -11,6 +11,7 @@
  * job at a time, with the next request of each election that has one. */
 #include "core/assert.h"
 #include "core/errors.h"
+#include "os/clock.h"
 #include "os/worker.h"
 #include "stores/kinds.h"
 #include "stores/lifeline.h"
@@ -25,6 +26,7 @@
 /* One of each verb, a resign request, one about runs, a list and forgetting: a later one replaces
  * its like. */
 #define WAITING_MAX 8
+#define CALM_MS 20   /* after an answer, and up to as much again */
 #define JOBS_MAX 128 /* so many requests share a transaction: others wait for it, a few ms */
 
 struct file;
@@ -90,7 +92,11 @@ struct file {
     struct line *lines;
     uv_fs_event_t folder;
     bool is_watched;
-    uint32_t open_parts; /* while it closes: folder and worker */
+    uv_timer_t calm;        /* rings when nothing is urgent any more */
+    bool must_prepare;      /* for the next grant */
+    uint64_t prepare_above; /* see cv__sqlite_prepare() */
+    bool must_close;        /* when that is done */
+    uint32_t open_parts;    /* while it closes: folder, timer and worker */
 };
 
 /* ---- Notifications ------------------------------------------------------------------------- */
@@ -247,6 +253,7 @@ static struct cv_store *store_of(struct cv_sqlite_job *job)
 }
 
 static void file_work(struct file *file);
+static void file_close(struct file *file);
 static void close_end(struct cv_store *store);
 
 static void queue_add(struct cv_store *store)
@@ -288,6 +295,46 @@ static void bound_wait(const struct file *file, struct cv_store_answer *answer)
     }
 }
 
+/* The worker is free, and the last election may have been closed meanwhile. */
+static void file_go_on(struct file *file)
+{
+    if (file->must_close) {
+        file_close(file);
+    } else {
+        file_work(file);
+    }
+}
+
+static void on_calm(uv_timer_t *timer)
+{
+    struct file *file = timer->data;
+    file->must_prepare = true;
+    file_work(file);
+}
+
+/* Somebody else may be in a hurry now: others wait for the same, and there is one lock. */
+static void prepare_later(struct file *file, uint64_t above)
+{
+    file->prepare_above = above;
+    if (!uv_is_active((const uv_handle_t *)&file->calm)) {
+        const uint64_t pause_ms = CALM_MS + cv__clock_random() % CALM_MS;
+        (void)uv_timer_start(&file->calm, on_calm, pause_ms, 0);
+    }
+}
+
+static void prepare_do(void *data)
+{
+    struct file *file = data;
+    cv__sqlite_prepare(&file->sqlite, file->prepare_above);
+}
+
+static void prepare_done(void *data)
+{
+    struct file *file = data;
+    file->is_busy = false;
+    file_go_on(file);
+}
+
 static void store_answer(struct cv_store *store)
 {
     struct cv_sqlite_job *job = &store->job;
@@ -296,6 +343,12 @@ static void store_answer(struct cv_store *store)
     store->must_tidy = job->is_untidy;
     if (must_wait) {
         bound_wait(store->file, &job->answer);
+    }
+    if (must_wait && job->request.verb == CV_STORE_ACQUIRE &&
+        store->file->sqlite.reserved_token <= job->answer.token) {
+        prepare_later(store->file, job->answer.token);
+    } else if (store->file->sqlite.must_sync) {
+        prepare_later(store->file, 0);
     }
     store->answered(store->user, &job->answer);
     if (store->is_closing) {
@@ -327,7 +380,7 @@ static void job_done(void *data)
         }
     }
     file->is_busy = false;
-    file_work(file);
+    file_go_on(file);
 }
 
 /* The next request of this store becomes its job, or the end of the last one. */
@@ -353,7 +406,16 @@ static void job_begin(struct cv_store *store)
 
 static void file_work(struct file *file)
 {
-    if (file->is_busy || file->queue == NULL) {
+    if (file->is_busy) {
+        return;
+    }
+    if (file->queue == NULL && file->must_prepare) {
+        file->is_busy = true;
+        file->must_prepare = false;
+        file->work = (struct cv_work){.run = prepare_do, .done = prepare_done, .data = file};
+        cv__worker_do(file->worker, &file->work);
+    }
+    if (file->queue == NULL) {
         return;
     }
     struct cv_sqlite_job **end = &file->jobs;
@@ -447,7 +509,7 @@ static void on_part_closed(void *data)
     }
 }
 
-static void on_folder_closed(uv_handle_t *handle)
+static void on_handle_closed(uv_handle_t *handle)
 {
     on_part_closed(handle->data);
 }
@@ -457,9 +519,14 @@ static void file_close(struct file *file)
 {
     CV_ASSERT(file->jobs == NULL);
     CV_ASSERT(file->lines == NULL && file->queue == NULL);
+    file->must_close = true;
+    if (file->is_busy) {
+        return; /* file_go_on() comes back here */
+    }
     cv__sqlite_close(&file->sqlite);
-    file->open_parts = 2;
-    uv_close((uv_handle_t *)&file->folder, on_folder_closed);
+    file->open_parts = 3;
+    uv_close((uv_handle_t *)&file->folder, on_handle_closed);
+    uv_close((uv_handle_t *)&file->calm, on_handle_closed);
     cv__worker_free(file->worker, on_part_closed, file);
 }
 
@@ -484,6 +551,8 @@ static int file_open(struct file **ret_file, const char *path,
     }
     (void)uv_fs_event_init(file->loop, &file->folder); /* cannot fail */
     file->folder.data = file;
+    (void)uv_timer_init(file->loop, &file->calm); /* cannot fail */
+    file->calm.data = file;
     if (!cv__shared_add(file->list, &file->shared, &cv__store_sqlite, file->sqlite.path)) {
         file_close(file);
         return cv__fail(reterr, CV_E_MEMORY, "out of memory");

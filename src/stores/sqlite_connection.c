@@ -64,7 +64,8 @@ static const char *const statements[CV_SQLITE_STATEMENTS] = {
         " renewed_wall_ns, wish, heir, heir_until_ns, pipe)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [CV_SQLITE_BEGIN_PAST] =
-        "INSERT INTO conclave_history (election, node, from_wall_ns, version) VALUES (?, ?, ?, ?)",
+        ("INSERT INTO conclave_history (election, node, from_wall_ns, version, token)"
+         " VALUES (?, ?, ?, ?, ?)"),
     [CV_SQLITE_CLOSE_PAST] =
         ("UPDATE conclave_history SET to_wall_ns = max(?, from_wall_ns), why = ?"
          " WHERE token = ? AND to_wall_ns IS NULL"),
@@ -72,6 +73,11 @@ static const char *const statements[CV_SQLITE_STATEMENTS] = {
     [CV_SQLITE_NOTE_ALIVE] =
         "INSERT OR REPLACE INTO conclave_alive (token, alive_wall_ns) VALUES (?, ?)",
     [CV_SQLITE_FIND_VERSION] = "SELECT version FROM conclave_history WHERE token = ?",
+    [CV_SQLITE_TAKE_NUMBER] =
+        "UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'conclave_history'",
+    [CV_SQLITE_READ_NUMBER] = "SELECT seq FROM sqlite_sequence WHERE name = 'conclave_history'",
+    [CV_SQLITE_BEGIN] = "BEGIN IMMEDIATE",
+    [CV_SQLITE_COMMIT] = "COMMIT",
     [CV_SQLITE_FIND_PIPE] = "SELECT 1 FROM conclave_election WHERE pipe = ? LIMIT 1",
 };
 
@@ -281,9 +287,5 @@ void cv__sqlite_make_ready(struct cv_sqlite *s)
     for (uint32_t i = 0; i < CV_SQLITE_STATEMENTS; i++) {
         (void)cv__sqlite_statement(s, (enum cv_sqlite_statement)i); /* its user will tell */
     }
-    sqlite3_file *log = NULL;
-    if (sqlite3_file_control(s->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) == SQLITE_OK &&
-        log != NULL && log->pMethods != NULL) {
-        (void)log->pMethods->xSync(log, SQLITE_SYNC_NORMAL); /* if it fails, the grant will tell */
-    }
+    (void)cv__sqlite_log_sync(s); /* if it fails, the grant will tell */
 }

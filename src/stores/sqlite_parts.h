@@ -1,6 +1,6 @@
 /* src/stores/sqlite_parts.h - what the parts of a SQLite store share: sqlite_connection.c (the
  * file, its tables and statements), sqlite_pipes.c (the folder beside it), sqlite_record.c (the
- * records). Nobody else includes it. */
+ * records), sqlite_reserve.c (tokens in advance). Nobody else includes it. */
 #ifndef CV_STORES_SQLITE_PARTS_H
 #define CV_STORES_SQLITE_PARTS_H
 
@@ -15,7 +15,11 @@ enum cv_sqlite_statement {
     CV_SQLITE_FIND_VERSION,
     CV_SQLITE_FIND_PIPE,
     CV_SQLITE_FIND_WHY,
-    CV_SQLITE_NOTE_ALIVE
+    CV_SQLITE_NOTE_ALIVE,
+    CV_SQLITE_TAKE_NUMBER,
+    CV_SQLITE_READ_NUMBER,
+    CV_SQLITE_BEGIN,
+    CV_SQLITE_COMMIT
 };
 
 /* NULL: it cannot be prepared. Its last use was reset; its next one binds everything anew. */
@@ -26,6 +30,17 @@ int cv__sqlite_failed(struct cv_sqlite *s, const char *doing, struct cv_errtext 
 
 const char *cv__sqlite_column(sqlite3_stmt *q, int index);
 void cv__sqlite_text(char *to, size_t bytes, const char *from); /* cut at its bound; NULL: empty */
+
+/* Begins to write; hasty: its commit does not wait for the disk. */
+CV_NODISCARD int cv__sqlite_begin(struct cv_sqlite *s, bool is_hasty, struct cv_errtext *reterr);
+CV_NODISCARD int cv__sqlite_commit(struct cv_sqlite *s, struct cv_errtext *reterr);
+
+/* Waits until everything that was committed is on the disk; false: that is not certain. */
+bool cv__sqlite_log_sync(struct cv_sqlite *s);
+
+/* Is a token reserved that may follow the one in the record? Uses it up. */
+bool cv__sqlite_has_reserved(const struct cv_sqlite *s, uint64_t record_token);
+uint64_t cv__sqlite_use_reserved(struct cv_sqlite *s, uint64_t record_token);
 
 /* For a contender that waits, so that its grant takes no longer than necessary. */
 void cv__sqlite_make_ready(struct cv_sqlite *s);

@@ -145,6 +145,16 @@ static int run(struct cv_sqlite *s, const char *sql, const char *doing, struct c
                : cv__sqlite_failed(s, doing, reterr);
 }
 
+static int run_prepared(struct cv_sqlite *s, enum cv_sqlite_statement which,
+                        struct cv_errtext *reterr)
+{
+    sqlite3_stmt *q = cv__sqlite_statement(s, which);
+    const bool is_done = q != NULL && sqlite3_step(q) == SQLITE_DONE;
+    const int code = is_done ? CV_OK : cv__sqlite_failed(s, "write to", reterr);
+    (void)sqlite3_reset(q); /* repeats the error that was told */
+    return code;
+}
+
 static int write_step(struct cv_sqlite *s, sqlite3_stmt *q, struct cv_errtext *reterr)
 {
     const int code = sqlite3_step(q) == SQLITE_DONE ? CV_OK : cv__sqlite_failed(s, "write", reterr);
@@ -177,12 +187,22 @@ static int alive_note(struct cv_sqlite *s, uint64_t token, int64_t alive_wall_ns
     return write_step(s, q, reterr);
 }
 
+/* With a token that was reserved, or a new one. */
 static int past_begin(struct cv_sqlite *s, const struct cv_sqlite_contender *c, int64_t wall_ns,
-                      uint64_t *ret_token, struct cv_errtext *reterr)
+                      uint64_t record_token, uint64_t *ret_token, struct cv_errtext *reterr)
 {
     sqlite3_stmt *q = cv__sqlite_statement(s, CV_SQLITE_BEGIN_PAST);
     if (q == NULL) {
         return cv__sqlite_failed(s, "write", reterr);
+    }
+    const bool is_reserved = cv__sqlite_has_reserved(s, record_token);
+    CV_ASSERT(is_reserved || !s->is_hasty); /* a new token waits for the disk */
+    if (is_reserved) {
+        const uint64_t token = cv__sqlite_use_reserved(s, record_token);
+        sqlite3_bind_int64(q, 5, (int64_t)token);
+        s->must_sync = true;
+    } else {
+        sqlite3_bind_null(q, 5);
     }
     sqlite3_bind_text(q, 1, c->election, -1, SQLITE_STATIC);
     sqlite3_bind_text(q, 2, c->node, -1, SQLITE_STATIC);
@@ -317,6 +337,7 @@ static void look(struct cv_sqlite *s, struct cv_sqlite_job *job)
         return;
     }
     const struct availability availability = judge(s, c, &row);
+    job->seen_token = row.shown.token;
     if (job->request.verb == CV_STORE_ACQUIRE) {
         job->is_due = availability.is_free || is_mine(job, &row);
         if (!job->is_due) {
@@ -354,7 +375,7 @@ static int take(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row,
         }
     }
     uint64_t token = 0;
-    int code = past_begin(s, c, wall_ns, &token, &job->error);
+    int code = past_begin(s, c, wall_ns, row->shown.token, &token, &job->error);
     if (code != CV_OK) {
         return code;
     }
@@ -390,6 +411,10 @@ static int acquire(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *r
     if (!is_again && !availability.is_free) {
         answer_held(job, row, availability.wait_ns);
         return CV_OK;
+    }
+    if (s->is_hasty && (is_again || !cv__sqlite_has_reserved(s, row->shown.token))) {
+        job->must_wait = true; /* it is not as it was when we looked */
+        return CV_E_STORE;
     }
     int code = CV_OK;
     if (!is_again) {
@@ -434,7 +459,9 @@ static void row_release(struct cv_sqlite *s, struct cv_sqlite_job *job, struct r
     row->shown.resign_request[0] = '\0';
     row->shown.remaining_ns = 0;
     row->expires_ns = now_ns;
-    job->is_outlived = cv__sqlite_pipe_is_inherited(s, row->pipe);
+    const struct cv_sqlite_contender *c = job->contender;
+    const bool has_own_pipe = c->has_descendants || c->pipe_fd >= 0; /* others inherit nothing */
+    job->is_outlived = has_own_pipe && cv__sqlite_pipe_is_inherited(s, row->pipe);
     if (!job->is_outlived) {
         row->shown.node[0] = '\0';
         cv__sqlite_text(row->heir, sizeof row->heir, job->heir);
@@ -572,9 +599,8 @@ static void undo(struct cv_sqlite_job *job)
 }
 
 /* A renewal or release that is lost in a power failure was worth nothing, as the record is then of
- * another boot, and free: only grants wait for the disk. The grant that follows a release is
- * written behind it, and takes it to the disk. */
-static int begin(struct cv_sqlite *s, bool is_hasty, struct cv_errtext *reterr)
+ * another boot, and free: only grants with a new token wait for the disk. */
+int cv__sqlite_begin(struct cv_sqlite *s, bool is_hasty, struct cv_errtext *reterr)
 {
     int code = CV_OK;
     if (s->is_hasty != is_hasty) {
@@ -582,7 +608,12 @@ static int begin(struct cv_sqlite *s, bool is_hasty, struct cv_errtext *reterr)
                    "prepare", reterr);
         s->is_hasty = code == CV_OK ? is_hasty : s->is_hasty;
     }
-    return code == CV_OK ? run(s, "BEGIN IMMEDIATE", "write to", reterr) : code;
+    return code == CV_OK ? run_prepared(s, CV_SQLITE_BEGIN, reterr) : code;
+}
+
+int cv__sqlite_commit(struct cv_sqlite *s, struct cv_errtext *reterr)
+{
+    return run_prepared(s, CV_SQLITE_COMMIT, reterr);
 }
 
 /* Carries out what is due, or only one of it, in one transaction. False: it failed after the write
@@ -590,7 +621,7 @@ static int begin(struct cv_sqlite *s, bool is_hasty, struct cv_errtext *reterr)
 static bool write_due(struct cv_sqlite *s, struct cv_sqlite_job *jobs, struct cv_sqlite_job *only,
                       bool is_hasty, struct cv_errtext *ret_why)
 {
-    int code = begin(s, is_hasty, ret_why);
+    int code = cv__sqlite_begin(s, is_hasty, ret_why);
     const bool is_begun = code == CV_OK;
     for (struct cv_sqlite_job *job = jobs; job != NULL && code == CV_OK; job = job->next) {
         if (job->is_due && (only == NULL || only == job)) {
@@ -599,7 +630,7 @@ static bool write_due(struct cv_sqlite *s, struct cv_sqlite_job *jobs, struct cv
         }
     }
     if (code == CV_OK) {
-        code = run(s, "COMMIT", "write to", ret_why);
+        code = cv__sqlite_commit(s, ret_why);
     }
     if (is_begun && code != CV_OK) {
         (void)run(s, "ROLLBACK", "undo", NULL); /* SQLite may have done it already */
@@ -621,19 +652,48 @@ static bool write_due(struct cv_sqlite *s, struct cv_sqlite_job *jobs, struct cv
     return code == CV_OK || !is_begun;
 }
 
+/* Does nothing of what is due need to wait for the disk? There is one reserved token at most. */
+static bool may_be_hasty(const struct cv_sqlite *s, const struct cv_sqlite_job *jobs)
+{
+    uint32_t grant_count = 0;
+    bool is_hasty = true;
+    for (const struct cv_sqlite_job *job = jobs; job != NULL; job = job->next) {
+        if (!job->is_due || job->asks_resign) {
+            continue;
+        }
+        const bool is_grant = !job->request.forgets && job->request.verb == CV_STORE_ACQUIRE;
+        grant_count += is_grant;
+        is_hasty = is_hasty && !job->request.forgets &&
+                   (!is_grant || cv__sqlite_has_reserved(s, job->seen_token));
+    }
+    return is_hasty && grant_count <= 1;
+}
+
+static bool must_wait(const struct cv_sqlite_job *jobs)
+{
+    while (jobs != NULL && !jobs->must_wait) {
+        jobs = jobs->next;
+    }
+    return jobs != NULL;
+}
+
 /* One that cannot be written must not take the others with it: then each has its own turn. */
 static void write_all(struct cv_sqlite *s, struct cv_sqlite_job *jobs)
 {
     uint32_t due_count = 0;
-    bool is_hasty = true;
     for (const struct cv_sqlite_job *job = jobs; job != NULL; job = job->next) {
         due_count += job->is_due;
-        is_hasty = is_hasty && !(job->is_due && !job->asks_resign &&
-                                 (job->request.verb == CV_STORE_ACQUIRE || job->request.forgets));
     }
     struct cv_errtext why = {""};
+    bool is_hasty = may_be_hasty(s, jobs);
     if (due_count == 0 || write_due(s, jobs, NULL, is_hasty, &why)) {
         return;
+    }
+    if (must_wait(jobs)) {
+        is_hasty = false;
+        if (write_due(s, jobs, NULL, is_hasty, &why)) {
+            return;
+        }
     }
     for (struct cv_sqlite_job *job = jobs; job != NULL; job = job->next) {
         if (job->is_due) {
@@ -653,7 +713,7 @@ void cv__sqlite_do(struct cv_sqlite *s, struct cv_sqlite_job *jobs)
     const bool is_there = cv__sqlite_file_check(s->path, &s->file, &error) == CV_OK;
     for (struct cv_sqlite_job *job = jobs; job != NULL; job = job->next) {
         CV_ASSERT(job->request.request != 0);
-        job->is_due = job->is_taken = job->is_released = job->is_untidy = false;
+        job->is_due = job->is_taken = job->is_released = job->is_untidy = job->must_wait = false;
         job->unused[0] = '\0';
         if (is_there && job->request.runs != NULL) {
             cv__sqlite_runs(s, job);

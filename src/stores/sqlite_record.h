@@ -9,9 +9,11 @@
  * is a part of the boot's name, and its records are treated as those of another machine's clock.
  *
  * The token is the row number of the audit trail, which SQLite never gives out twice
- * (AUTOINCREMENT), also after rows were deleted. A grant is on the disk before it is answered;
- * renewals and releases may be lost in a power failure, which ends all leaderships anyway (the
- * trail then says "died" of one that had resigned just before).
+ * (AUTOINCREMENT), also after rows were deleted. That a token was given out is on the disk before a
+ * grant is answered: by the grant itself, or because it was reserved before (sqlite_reserve.c), so
+ * that a contender which has waited need not wait for the disk. Everything else may be lost in a
+ * power failure, which ends all leaderships anyway (the trail then says "died" of one that had
+ * resigned just before, or does not know of one that had just begun).
  *
  * Each leadership is tied to a pipe (lifeline.h) that its holder keeps open; the record names it. A
  * contender whose descendants inherit the pipe (`has_descendants`) makes one for each leadership,
@@ -45,7 +47,7 @@
 #define CV_SQLITE_MARKER_BYTES 20
 #define CV_MACHINE_BYTES 40
 
-#define CV_SQLITE_STATEMENTS 8
+#define CV_SQLITE_STATEMENTS 12
 
 /* A connection to a file, for all contenders of one loop. */
 struct cv_sqlite {
@@ -62,6 +64,8 @@ struct cv_sqlite {
     char pipe[CV_SQLITE_PIPE_BYTES]; /* its name */
     bool is_ready;                   /* to take over: see cv__sqlite_make_ready() */
     bool is_hasty;                   /* commits do not wait for the disk */
+    uint64_t reserved_token;         /* on the disk as given out, and ours; 0: none */
+    bool must_sync;                  /* a grant was answered that may not be on the disk yet */
     int log_pages;                   /* as of our latest commit, and not written back since */
     _Atomic uint32_t waiting_count;  /* contenders that have a file which says that they wait */
 };
@@ -100,7 +104,9 @@ struct cv_sqlite_job {
     struct cv_errtext error;         /* if FAILED */
     char pipe[CV_SQLITE_PIPE_BYTES]; /* if HELD: of the holder; empty: it has none */
 
+    uint64_t seen_token;               /* of the record, before it was written */
     bool is_due;                       /* it has to write, and has not yet */
+    bool must_wait;                    /* it has to wait for the disk, and its commit would not */
     bool is_taken, is_released;        /* what it has written, if that can be committed */
     bool is_outlived;                  /* released, and a process of its command still runs */
     bool is_untidy;                    /* answered, and cv__sqlite_tidy() is to follow */
@@ -120,6 +126,10 @@ void cv__sqlite_leave(struct cv_sqlite_contender *c);
 
 /* Carries out a list of requests, at most one of each contender, and answers them. */
 void cv__sqlite_do(struct cv_sqlite *s, struct cv_sqlite_job *jobs);
+
+/* When nothing is urgent: reserves a token above this one (0: none), and takes to the disk what was
+ * granted by one. */
+void cv__sqlite_prepare(struct cv_sqlite *s, uint64_t above);
 
 /* What a new leader need not wait for: removes the pipe of the former one, and tells those who
  * watch. To be called after the answer of a job that is_untidy was passed on. */

@@ -1,0 +1,90 @@
+/* src/stores/sqlite_reserve.c - a token in advance, so that a grant need not wait for the disk.
+ *
+ * What must be on the disk before a grant is answered is that its token was given out: after a
+ * power failure the record is of another boot, and free, but a token that was forgotten would be
+ * given out again, and the resources that fence by it would take two leaderships for one. So a
+ * connection with contenders that wait takes a token out of the sequence in advance, waits for the
+ * disk, and keeps the token in its memory:
+ *
+ *   once        the sequence never gives out a number again, and only this connection knows this
+ *               one: it is forgotten when it is used, also if that fails, and with the process.
+ *   growing     it is used only in place of a smaller one that the record of the election has. A
+ *               record that is missing may have been removed, and says nothing.
+ *
+ * The record itself, and the trail, reach the disk a moment later (cv__sqlite_log_sync). If the
+ * power fails before, the trail does not know of a leadership that lasted for that moment. */
+#include "stores/sqlite_parts.h"
+
+#include "core/assert.h"
+#include "core/errors.h"
+
+bool cv__sqlite_log_sync(struct cv_sqlite *s)
+{
+    sqlite3_file *log = NULL;
+    return sqlite3_file_control(s->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) == SQLITE_OK &&
+           log != NULL && log->pMethods != NULL &&
+           log->pMethods->xSync(log, SQLITE_SYNC_NORMAL) == SQLITE_OK;
+}
+
+static bool step(struct cv_sqlite *s, enum cv_sqlite_statement which, int expected, int64_t *ret)
+{
+    sqlite3_stmt *q = cv__sqlite_statement(s, which);
+    const bool is_done = q != NULL && sqlite3_step(q) == expected;
+    if (is_done && ret != NULL) {
+        *ret = sqlite3_column_int64(q, 0);
+    }
+    (void)sqlite3_reset(q); /* repeats an error that was seen */
+    return is_done;
+}
+
+static bool take_number(struct cv_sqlite *s, int64_t *ret_number)
+{
+    if (cv__sqlite_begin(s, /* is_hasty= */ true, NULL) != CV_OK) {
+        return false;
+    }
+    const bool is_taken = step(s, CV_SQLITE_TAKE_NUMBER, SQLITE_DONE, NULL) &&
+                          sqlite3_changes(s->db) == 1 &&
+                          step(s, CV_SQLITE_READ_NUMBER, SQLITE_ROW, ret_number) &&
+                          cv__sqlite_commit(s, NULL) == CV_OK;
+    if (!is_taken) {
+        (void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL); /* it may be done already */
+    }
+    return is_taken;
+}
+
+void cv__sqlite_prepare(struct cv_sqlite *s, uint64_t above)
+{
+    int64_t number = 0;
+    struct cv_errtext error;
+    if (cv__sqlite_file_check(s->path, &s->file, &error) != CV_OK) {
+        return; /* the next request will tell */
+    }
+    cv__sqlite_make_ready(s);
+    const bool must_reserve = above != 0 && s->reserved_token <= above;
+    if (!must_reserve && !s->must_sync) {
+        return;
+    }
+    (void)sqlite3_busy_timeout(s->db, 0); /* others are in more of a hurry; later, then */
+    const bool is_taken = must_reserve && take_number(s, &number);
+    (void)sqlite3_busy_timeout(s->db, CV_SQLITE_BUSY_MS);
+    if (!cv__sqlite_log_sync(s)) {
+        return; /* a number that may be forgotten is not used */
+    }
+    s->must_sync = false;
+    if (is_taken && number > 0) {
+        s->reserved_token = (uint64_t)number;
+    }
+}
+
+bool cv__sqlite_has_reserved(const struct cv_sqlite *s, uint64_t record_token)
+{
+    return record_token != 0 && s->reserved_token > record_token;
+}
+
+uint64_t cv__sqlite_use_reserved(struct cv_sqlite *s, uint64_t record_token)
+{
+    CV_ASSERT(cv__sqlite_has_reserved(s, record_token));
+    const uint64_t token = s->reserved_token;
+    s->reserved_token = 0;
+    return token;
+}
