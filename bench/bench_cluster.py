@@ -128,8 +128,9 @@ def take_over(cluster, how, runs):
     times = []
     latest = cluster.settled(cluster.next(0)[0])
     for _ in range(runs):
+        time.sleep(max(0, max(cluster.started.values()) + AGE_S - time.monotonic()))
+        latest = cluster.settled(latest[0])  # with `local` a lower id that is back leads again
         process = cluster.processes[latest[2]]
-        time.sleep(max(0, cluster.started[latest[2]] + AGE_S - time.monotonic()))
         began = now_ns()
         if how == "cut":
             cluster.network.plug(NAMES.index(latest[2]), False)
