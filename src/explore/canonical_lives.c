@@ -88,6 +88,8 @@ static void go_lives(const struct explore_model *model, struct explore_world *w,
         go_words(model, lives, m->word, model->message_words, is_noting);
         if (explore_is_of_service(m)) {
             go_life(lives, m->kind == EXPLORE_QUERY ? m->from : m->to, &m->life, is_noting);
+        } else {
+            go_life(lives, m->from, &m->life, is_noting);
         }
     }
 }

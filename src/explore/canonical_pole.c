@@ -174,7 +174,7 @@ static void canonical_epochs(const struct explore_model *model, struct explore_w
     }
     for (uint32_t i = 0; i < w->h.message_count; i++) {
         struct explore_message *m = explore_message_at(model, w, i);
-        const bool is_farewell = m->kind == EXPLORE_DEATH && m->life == EXPLORE_FAREWELL;
+        const bool is_farewell = m->kind == EXPLORE_FAREWELL;
         if (is_farewell || (m->kind == EXPLORE_PEER && m->type < POLE_PROBE)) {
             explore_tokens_add(&tokens, &m->word[0]);
         }

@@ -486,10 +486,13 @@ static const uint8_t price[EXPLORE_ACT_COUNT] = {
 static void describe_message(struct explore_model *model, const char *verb, uint32_t index)
 {
     const struct explore_message *m = explore_message_at(model, model->world, index);
-    if (m->kind == EXPLORE_DEATH) {
-        static const char *const says[] = {"a hint that it is down", "its certain death",
-                                           "its certain death and its farewell"};
-        explore_tell(model, "the witness of node %u (%s) %s node %u", m->from + 1u, says[m->life],
+    if (explore_is_of_witness(m)) {
+        static const char *const says[] = {
+            [EXPLORE_HINT] = "a hint that it is down",
+            [EXPLORE_CERTAIN] = "its certain death",
+            [EXPLORE_FAREWELL] = "its certain death and its farewell",
+        };
+        explore_tell(model, "the witness of node %u (%s) %s node %u", m->from + 1u, says[m->kind],
                      verb, m->to + 1u);
         return;
     }

@@ -149,6 +149,8 @@ static void send_one(struct explore_model *model, uint32_t to, const struct expl
     m->from = (uint8_t)from;
     m->to = (uint8_t)to;
     m->type = (uint8_t)kept->message.type;
+    m->life =
+        model->budget[EXPLORE_WITNESS] > 0 ? (uint8_t)explore_node_at(model, w, from)->life : 0;
     m->sent_ns = explore_now_ns(EXPLORE_REAL);
     memcpy(m->word, kept->message.field, shape->scalar_count * sizeof *m->word);
     memcpy(m->word + shape->scalar_count, kept->word, shape->list_count * sizeof *m->word);
@@ -398,6 +400,21 @@ static void give_message(struct explore_model *model, struct explore_node *n,
     cv__node_decoded_message(&n->host, &model->host, &event);
 }
 
+/* Frames name the start of their sender: who has heard a later one accepts nothing more that a
+ * witness says of an earlier one. */
+static void drop_earlier_lives(struct explore_model *model, const struct explore_message *heard)
+{
+    for (uint32_t i = 0; i < model->world->h.message_count;) {
+        const struct explore_message *m = explore_message_at(model, model->world, i);
+        if (explore_is_of_witness(m) && m->from == heard->from && m->to == heard->to &&
+            m->life < heard->life) {
+            explore_message_remove(model, i);
+        } else {
+            i++;
+        }
+    }
+}
+
 void explore_world_deliver(struct explore_model *model, uint32_t index, bool keeps)
 {
     uint64_t
@@ -420,15 +437,16 @@ void explore_world_deliver(struct explore_model *model, uint32_t index, bool kee
         explore_world_disturb(model);
     }
     if (m->kind == EXPLORE_PEER) {
+        drop_earlier_lives(model, m);
         (void)cv__properties_arrive(&model->properties, m->from + 1u, m->to + 1u,
                                     explore_now_ns(EXPLORE_REAL) - m->sent_ns);
         give_message(model, n, m, bound_delay(model, n, m));
         return;
     }
     struct cv_event event = {
-        .kind = CV_EVENT_PEER_DOWN, .peer = m->from + 1u, .is_certain = m->life != EXPLORE_HINT};
+        .kind = CV_EVENT_PEER_DOWN, .peer = m->from + 1u, .is_certain = m->kind != EXPLORE_HINT};
     cv__node_event(&n->host, &model->host, &event);
-    if (m->life == EXPLORE_FAREWELL) {
+    if (m->kind == EXPLORE_FAREWELL) {
         model->kept_count = 0;
         give_message(model, n, m, CV_DELAY_UNKNOWN);
     }
@@ -440,7 +458,7 @@ void explore_world_bequeath(struct explore_model *model, uint32_t node)
     const struct cv_protocol *protocol = model->protocol;
     const struct explore_node *n = explore_node_at(model, w, node);
     struct cv_message last = {0};
-    enum explore_witness says = EXPLORE_HINT;
+    enum explore_message_kind says = EXPLORE_HINT;
     if (n->certain_ns <= explore_now_ns(node)) {
         const bool is_more =
             protocol->farewell != NULL && protocol->farewell(n->core, explore_now_ns(node), &last);
@@ -451,10 +469,10 @@ void explore_world_bequeath(struct explore_model *model, uint32_t node)
             continue;
         }
         struct explore_message *m = explore_message_add(model);
-        m->kind = EXPLORE_DEATH;
+        m->kind = (uint8_t)says;
         m->from = (uint8_t)node;
         m->to = (uint8_t)to;
-        m->life = (uint8_t)says;
+        m->life = (uint8_t)n->life;
         m->is_late = 1;
         m->sent_ns = explore_now_ns(EXPLORE_REAL);
         if (says == EXPLORE_FAREWELL) {

@@ -186,25 +186,21 @@ struct explore_node {
 
 enum explore_message_kind {
     EXPLORE_PEER,         /* of one node to another */
-    EXPLORE_DEATH,        /* the sender is dead; life: enum explore_witness */
+    EXPLORE_HINT,         /* of a witness: the sender is down, ... */
+    EXPLORE_CERTAIN,      /* ... and nothing is left of what it did, ... */
+    EXPLORE_FAREWELL,     /* ... and this is its last message (`farewell` of struct cv_protocol) */
     EXPLORE_MEMBERS,      /* no message: the members of a leadership that waits for the disk */
     EXPLORE_QUERY,        /* of a node to the service: words as in service.h */
     EXPLORE_ANSWER,       /* to it */
     EXPLORE_NOTIFICATION, /* the record has become free */
 };
 
-/* What the witness of a dead process says. */
-enum explore_witness {
-    EXPLORE_HINT,     /* it is down */
-    EXPLORE_CERTAIN,  /* and nothing is left of what it did */
-    EXPLORE_FAREWELL, /* and this message is its last (`farewell` of struct cv_protocol) */
-};
-
 struct explore_message {
     uint8_t from, to, type;
-    uint8_t is_late;   /* a budget was paid: it comes at any time, or never */
-    uint8_t kind;      /* enum explore_message_kind */
-    uint8_t life;      /* of the node at the other end of the service; otherwise 0 */
+    uint8_t is_late; /* a budget was paid: it comes at any time, or never */
+    uint8_t kind;    /* enum explore_message_kind */
+    uint8_t life; /* of the node at the other end of the service; where there are witnesses, of the
+                     sender; otherwise 0 */
     uint8_t is_repeat; /* it was delivered before; a repeated query gets no second answer */
     uint8_t
         deferred;    /* 0: under way; otherwise it waits for its sender's disk, in this place + 1 */
@@ -312,6 +308,11 @@ static inline bool explore_is_cut(const struct explore_world *world, uint32_t fr
     const uint32_t is_to_group = world->h.partition >> to & 1u;
     return is_from_group != is_to_group && (world->h.way == EXPLORE_BOTH_WAYS ||
                                             is_from_group == (world->h.way == EXPLORE_FROM_GROUP));
+}
+/* Does a witness say it? */
+static inline bool explore_is_of_witness(const struct explore_message *m)
+{
+    return m->kind >= EXPLORE_HINT && m->kind <= EXPLORE_FAREWELL;
 }
 /* Is it about the store or the sequencer? */
 static inline bool explore_is_of_service(const struct explore_message *m)
