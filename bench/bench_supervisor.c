@@ -1,12 +1,15 @@
 /* bench/bench_supervisor.c - what the guard costs, and how soon nothing is left.
  *
  * Usage: bench_supervisor [--tiny]. Lines:
+ *   memory   of an idle guard, and of a supervisor that does nothing else: resident, and private of
+ *            it
+ *   open     making guard, lease file and descriptors
+ *   start    from start() until exec succeeded, and until the whole command (`true`) is gone:
+ *            after=start at once after the command before, after=rest a while later, as a contender
+ *            that has waited does; beside it the same command by posix_spawn() and waitpid()
  *   release  from kill -9 of the supervisor until the descriptor that all of them inherited is
- * closed for the last time (a waiting flock() returns): what a take-over has to wait for start from
- * start() until exec succeeded, and until the whole command (`true`) is gone; beside it the same
- * command by posix_spawn() and waitpid() open     making guard, lease file and descriptors memory
- * of an idle guard and of a supervisor that does nothing else: resident, and private of it Tiny:
- * the same in miniature, to see that it still works; its figures mean nothing. */
+ *            closed for the last time (a waiting flock() returns): what a take-over waits for
+ * Tiny: the same in miniature, to see that it still works; its figures mean nothing. */
 #include "os/clock.h"
 #include "supervisor/supervisor.h"
 
@@ -23,6 +26,7 @@
 #include <unistd.h>
 
 #define ROUNDS_MAX 1000
+#define REST_US 5000 /* the process of the next command is forked meanwhile */
 
 static char lock_path[] = "/tmp/conclave-bench-XXXXXX";
 static int rounds = 200;
@@ -172,7 +176,7 @@ static void bench_release(const char *name, const char *script, bool without_cgr
     free(text);
 }
 
-static void bench_start(bool without_cgroup)
+static void bench_start(bool without_cgroup, bool rests)
 {
     static int64_t exec_ns[ROUNDS_MAX], all_ns[ROUNDS_MAX];
     char name[] = "true";
@@ -181,6 +185,9 @@ static void bench_start(bool without_cgroup)
     tell_fd = -1;
     supervisor_make(argv, without_cgroup);
     for (int i = 0; i < rounds; i++) {
+        if (rests) {
+            (void)usleep(REST_US);
+        }
         const int64_t begin_ns = cv__clock_now_ns();
         gone_ns = 0;
         supervisor_start(-1);
@@ -191,11 +198,11 @@ static void bench_start(bool without_cgroup)
         all_ns[i] = gone_ns - begin_ns;
     }
     cv__supervisor_close(supervisor);
-    (void)snprintf(line, sizeof line, "start until=exec cgroup=%s",
-                   without_cgroup ? "no" : "if-possible");
+    (void)snprintf(line, sizeof line, "start after=%s until=exec cgroup=%s",
+                   rests ? "rest" : "start", without_cgroup ? "no" : "if-possible");
     print(line, exec_ns, rounds);
-    (void)snprintf(line, sizeof line, "start until=gone cgroup=%s",
-                   without_cgroup ? "no" : "if-possible");
+    (void)snprintf(line, sizeof line, "start after=%s until=gone cgroup=%s",
+                   rests ? "rest" : "start", without_cgroup ? "no" : "if-possible");
     print(line, all_ns, rounds);
 }
 
@@ -286,7 +293,8 @@ int main(int argc, char **argv)
     bench_memory();
     for (int without_cgroup = 0; without_cgroup < 2; without_cgroup++) {
         bench_open(without_cgroup);
-        bench_start(without_cgroup);
+        bench_start(without_cgroup, /* rests= */ false);
+        bench_start(without_cgroup, /* rests= */ true);
     }
     bench_spawn();
     for (int without_cgroup = 0; without_cgroup < 2; without_cgroup++) {
