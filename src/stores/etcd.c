@@ -101,11 +101,33 @@ void cv__etcd_body_put(const struct cv_store *store, int64_t lease_id, struct cv
     char value[CV_VALUE_BYTES];
     cv__value_write(store->remote.node, store->remote.label, store->lease_ns, store->since_wall_ns,
                     store->remote.version, value);
+    cv__etcd_body_print(
+        body, "{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%" PRId64 "\"}}",
+        cv__etcd_encode(store->election.key, &key64), cv__etcd_encode(value, &value64), lease_id);
+}
+
+/* Prints a put of our key under a lease, if the key is as it was last seen: not there, or under the
+ * lease that it was under. A copy that is carried out late (by a member of the cluster that was
+ * stopped, say) finds it under a newer lease and changes nothing; otherwise it would bring the key
+ * back under one that ends before what was granted since. */
+static void body_put_if_as_seen(const struct cv_store *store, int64_t lease_id,
+                                struct cv_etcd_body *body)
+{
+    const struct cv_etcd_key *own = &store->look.own;
+    struct cv_text64 key64;
     cv__etcd_body_print(body,
-                        "{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%" PRId64
-                        "\",\"prev_kv\":true}}",
+                        "{\"request_txn\":{\"compare\":[{\"key\":\"%s\",\"target\":"
+                        "\"CREATE\",\"create_revision\":\"%" PRIu64 "\"}",
                         cv__etcd_encode(store->election.key, &key64),
-                        cv__etcd_encode(value, &value64), lease_id);
+                        own->is_there ? own->create_revision : 0);
+    if (own->is_there) {
+        cv__etcd_body_print(body,
+                            ",{\"key\":\"%s\",\"target\":\"LEASE\",\"lease\":\"%" PRId64 "\"}",
+                            key64.text, own->lease);
+    }
+    cv__etcd_body_print(body, "],\"success\":[");
+    cv__etcd_body_put(store, lease_id, body);
+    cv__etcd_body_print(body, "]}}");
 }
 
 static void on_hold(void *user, enum cv_etcd_outcome outcome, const char *error);
@@ -124,11 +146,10 @@ static void hold(struct cv_store *store, void (*evaluate)(struct cv_store *store
 static bool is_as_seen(const struct cv_store *store, const struct cv_etcd_answer *answer)
 {
     const cJSON *responses = cJSON_GetObjectItemCaseSensitive(answer->reply, "responses");
-    const cJSON *put = cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(responses, answer->part),
-                                                        "response_put");
-    const cJSON *before = cJSON_GetObjectItemCaseSensitive(put, "prev_kv");
+    const cJSON *moved = cJSON_GetObjectItemCaseSensitive(
+        cJSON_GetArrayItem(responses, answer->part), "response_txn");
     return store->has_looked && own_is_first(store) &&
-           cv__etcd_number(before, "create_revision") == store->look.own.create_revision;
+           cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(moved, "succeeded"));
 }
 
 static void on_moved(void *user, const struct cv_etcd_answer *answer)
@@ -162,7 +183,8 @@ static void on_hold(void *user, enum cv_etcd_outcome outcome, const char *error)
         store->since_wall_ns = cv__clock_wall_ns();
     }
     store->hold_id = cv__etcd_hold_id(&store->election);
-    cv__etcd_body_put(store, store->hold_id, &body);
+    CV_ASSERT(store->look.own.is_there); /* what holds, or is first, was seen */
+    body_put_if_as_seen(store, store->hold_id, &body);
     cv__etcd_ask(store, CV_ETCD_WRITE, 1, &body, on_moved);
 }
 
@@ -361,7 +383,7 @@ static void acquire_join(struct cv_store *store)
     struct cv_etcd_body body = {0};
     CV_ASSERT(store->token == 0); /* what was granted does not queue again */
     store->since_wall_ns = cv__clock_wall_ns();
-    cv__etcd_body_put(store, cv__etcd_lease_id(&store->election), &body);
+    body_put_if_as_seen(store, cv__etcd_lease_id(&store->election), &body);
     store->election.has_key = true;
     cv__etcd_ask(store, CV_ETCD_WRITE, 1, &body, on_joined);
 }
@@ -394,6 +416,7 @@ static void attempt_forget(struct cv_store *store)
     store->election.key[0] = '\0';
     cv__etcd_lease_leave(&store->election);
     store->attempt = 0;
+    store->look.own = (struct cv_etcd_key){.is_there = false};
     store->token = 0;
     store->granted_until_ns = 0;
     store->is_lost = false;
@@ -448,6 +471,9 @@ static bool is_first_by_events(const struct cv_store *store)
 /* Moves our key to the lease that was kept for this, without another look. */
 static void take(struct cv_store *store)
 {
+    if (store->ready.lease != 0) {
+        store->look.own.lease = store->ready.lease; /* seen later than the look */
+    }
     store->look.first = store->look.own;
     memcpy(store->look.first_key, store->election.key, sizeof store->look.first_key);
     store->has_looked = store->is_taken = true;
@@ -519,7 +545,11 @@ static void renew(struct cv_store *store, const struct cv_store_request *request
         cv__etcd_look(store, cv__etcd_answer_plain); /* tells who has it */
         return;
     }
-    hold(store, renew_evaluate);
+    if (store->look.own.is_there) {
+        hold(store, renew_evaluate);
+    } else {
+        cv__etcd_look(store, renew_evaluate);
+    }
 }
 
 /* ---- Releasing, asking to resign, reading -------------------------------------------------- */

@@ -101,7 +101,7 @@ bool cv__etcd_key_read(const struct cv_store *store, const cJSON *kv, struct cv_
 /* Reads or writes the text about runs, and answers. */
 void cv__etcd_runs_begin(struct cv_store *store, const struct cv_store_runs *runs);
 
-/* Prints a put of our key, which tells what was there. One that is there keeps its revision. */
+/* Prints a put of our key. One that is there keeps its revision. */
 void cv__etcd_body_put(const struct cv_store *store, int64_t lease_id, struct cv_etcd_body *body);
 
 /* We are next in the queue: puts our key under the present holding lease, if it is not yet. */

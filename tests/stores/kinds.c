@@ -411,15 +411,32 @@ void one_that_lost_its_place_is_not_next(void **unused)
 
 /* ---- etcd: the next in line is ready --------------------------------------------------------- */
 
-/* The status of a script that asks etcdctl about a contender's key. */
-static int etcd_says(const struct contender *c, const char *script)
+/* A script that asks etcdctl about a contender's key. */
+static void etcd_script(const struct contender *c, const char *script, char ret_command[1024])
 {
-    char command[1024];
-    (void)snprintf(command, sizeof command,
+    (void)snprintf(ret_command, 1024,
                    "export ETCDCTL_API=3; e() { etcdctl --endpoints \"${CV_TEST_ETCD#etcd://}\" "
                    "\"$@\"; }; key=conclave/%s/%016" PRIx64 "-1; %s",
                    c->election, c->label, script);
+}
+
+static int etcd_says(const struct contender *c, const char *script)
+{
+    char command[1024];
+    etcd_script(c, script, command);
     return system(command);
+}
+
+/* The lease of its key. */
+static int64_t etcd_lease_of(const struct contender *c)
+{
+    char command[1024], line[64] = "";
+    etcd_script(c, "e get \"$key\" -w fields | sed -n 's/^\"Lease\" : //p'", command);
+    FILE *output = popen(command, "re");
+    assert_non_null(output);
+    assert_non_null(fgets(line, sizeof line, output));
+    assert_int_equal(pclose(output), 0);
+    return strtoll(line, NULL, 10);
 }
 
 /* Its key was put again, under a lease that will do when it is the first. */
@@ -507,6 +524,37 @@ static void assert_ends_with_lease(struct contender *a, struct contender *b)
                    "echo \"# $left s left of the lease, %d of the grant\"; test %d -le $left",
                    left_s, left_s);
     assert_int_equal(etcd_says(b, script), 0);
+}
+
+static bool is_repeated(void *proxy)
+{
+    return proxy_repeated(proxy) > 0;
+}
+
+/* A member of the cluster that was stopped carries an old renewal out when newer ones have been
+ * granted: the key stays under the lease of the newest. */
+void a_late_renewal_changes_nothing(void **unused)
+{
+    (void)unused;
+    char by_proxy[512];
+    struct field *field = field_new(address, "late-renewal");
+    struct proxy *proxy = proxy_to(field, 0, by_proxy);
+    struct contender *a = field_join(field, "a", by_proxy);
+    (void)acquire(a, 1, lease_long_ns);
+    proxy_copy_request(proxy, "request_put");
+    assert_int_equal(ask(a, CV_STORE_RENEW, 1, lease_long_ns)->verdict, CV_STORE_GRANTED);
+    const int64_t old = etcd_lease_of(a);
+    for (uint32_t i = 0; i < 20 && etcd_lease_of(a) == old; i++) { /* one lease does for a moment */
+        run_for(field, lease_long_ns / 20);
+        assert_int_equal(ask(a, CV_STORE_RENEW, 1, lease_long_ns)->verdict, CV_STORE_GRANTED);
+    }
+    const int64_t newest = etcd_lease_of(a);
+    assert_int_not_equal(newest, old);
+    assert_true(proxy_repeat_request(proxy));
+    run_until(field, is_repeated, proxy, "the answer to the late copy");
+    assert_int_equal(etcd_lease_of(a), newest);
+    proxy_free(proxy);
+    field_free(field);
 }
 
 void a_grant_ends_with_the_lease_of_its_ready_key(void **unused)

@@ -27,6 +27,15 @@ struct chunk {
     char data[];
 };
 
+/* A copy of a request that is sent once more. */
+struct copy {
+    struct proxy *proxy;
+    uv_tcp_t server;
+    uv_connect_t connect;
+    uv_write_t write;
+    struct copy *next;
+};
+
 struct proxy {
     uv_loop_t *loop;
     uv_tcp_t listen;
@@ -37,11 +46,17 @@ struct proxy {
     uint64_t swallowed, asked, rewritten;
     const char *rewrite_from, *rewrite_to; /* NULL: nothing is changed */
     size_t rewrite_bytes;
+    const char *copied_text; /* NULL: nothing is to be copied */
+    char *copied;
+    size_t copied_bytes;
+    struct copy *copies; /* whose connection is open */
+    uint64_t repeated;
 };
 
 static void proxy_end(struct proxy *proxy)
 {
-    if (proxy->is_closing && proxy->is_closed && proxy->links == NULL) {
+    if (proxy->is_closing && proxy->is_closed && proxy->links == NULL && proxy->copies == NULL) {
+        free(proxy->copied);
         free(proxy);
     }
 }
@@ -126,6 +141,20 @@ static void rewrite(struct proxy *proxy, char *data, size_t bytes)
     }
 }
 
+static void copy_keep(struct proxy *proxy, const char *data, size_t bytes)
+{
+    if (proxy->copied_text == NULL ||
+        memmem(data, bytes, proxy->copied_text, strlen(proxy->copied_text)) == NULL) {
+        return;
+    }
+    free(proxy->copied);
+    proxy->copied = malloc(bytes);
+    CV_ASSERT(proxy->copied != NULL);
+    memcpy(proxy->copied, data, bytes);
+    proxy->copied_bytes = bytes;
+    proxy->copied_text = NULL;
+}
+
 static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 {
     struct link *link = stream->data;
@@ -138,6 +167,7 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
     } else if (count > 0) {
         if (from == 0) {
             proxy->asked += (uint64_t)count;
+            copy_keep(proxy, buffer->base, (size_t)count);
         }
         struct chunk *chunk = calloc(1, sizeof *chunk + (size_t)count);
         CV_ASSERT(chunk != NULL);
@@ -260,6 +290,77 @@ uint64_t proxy_asked(const struct proxy *proxy)
     return proxy->asked;
 }
 
+static void on_copy_closed(uv_handle_t *handle)
+{
+    struct copy *copy = handle->data;
+    struct proxy *proxy = copy->proxy;
+    for (struct copy **at = &proxy->copies; *at != NULL; at = &(*at)->next) {
+        if (*at == copy) {
+            *at = copy->next;
+            break;
+        }
+    }
+    free(copy);
+    proxy_end(proxy);
+}
+
+static void copy_close(struct copy *copy)
+{
+    if (!uv_is_closing((uv_handle_t *)&copy->server)) {
+        uv_close((uv_handle_t *)&copy->server, on_copy_closed);
+    }
+}
+
+static void on_copy_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
+{
+    struct copy *copy = stream->data;
+    if (count != 0) {
+        copy->proxy->repeated += count > 0;
+        copy_close(copy);
+    }
+    free(buffer->base);
+}
+
+static void on_copy_connected(uv_connect_t *connect, int status)
+{
+    struct copy *copy = connect->data;
+    const uv_buf_t buffer = uv_buf_init(copy->proxy->copied, (unsigned)copy->proxy->copied_bytes);
+    if (status != 0 ||
+        uv_write(&copy->write, (uv_stream_t *)&copy->server, &buffer, 1, NULL) != 0 ||
+        uv_read_start((uv_stream_t *)&copy->server, on_alloc, on_copy_read) != 0) {
+        copy_close(copy);
+    }
+}
+
+void proxy_copy_request(struct proxy *proxy, const char *text)
+{
+    proxy->copied_text = text;
+}
+
+bool proxy_repeat_request(struct proxy *proxy)
+{
+    if (proxy->copied == NULL) {
+        return false;
+    }
+    struct copy *copy = calloc(1, sizeof *copy);
+    CV_ASSERT(copy != NULL);
+    copy->proxy = proxy;
+    copy->next = proxy->copies;
+    proxy->copies = copy;
+    struct sockaddr_in to;
+    (void)uv_ip4_addr("127.0.0.1", proxy->target_port, &to);
+    (void)uv_tcp_init(proxy->loop, &copy->server);
+    copy->server.data = copy->connect.data = copy;
+    (void)uv_tcp_connect(&copy->connect, &copy->server, (const struct sockaddr *)&to,
+                         on_copy_connected);
+    return true;
+}
+
+uint64_t proxy_repeated(const struct proxy *proxy)
+{
+    return proxy->repeated;
+}
+
 void proxy_cut(struct proxy *proxy)
 {
     for (struct link *link = proxy->links; link != NULL; link = link->next) {
@@ -283,5 +384,8 @@ void proxy_free(struct proxy *proxy)
 {
     proxy->is_closing = true;
     proxy_cut(proxy);
+    for (struct copy *copy = proxy->copies; copy != NULL; copy = copy->next) {
+        copy_close(copy);
+    }
     uv_close((uv_handle_t *)&proxy->listen, on_listen_closed);
 }

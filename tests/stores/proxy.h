@@ -21,6 +21,12 @@ uint64_t proxy_swallowed(const struct proxy *proxy);
  * lent. */
 void proxy_rewrite_answers(struct proxy *proxy, const char *from, const char *to, size_t bytes);
 uint64_t proxy_rewritten(const struct proxy *proxy); /* so often so far */
+/* Keeps a copy of the next bytes of a client that have this text in them; they arrive as well. The
+ * text is lent. */
+void proxy_copy_request(struct proxy *proxy, const char *text);
+/* Sends that copy to the server once more, on a connection of its own; false: there is none. */
+bool proxy_repeat_request(struct proxy *proxy);
+uint64_t proxy_repeated(const struct proxy *proxy); /* copies that the server has answered */
 /* Resets all connections; new ones are welcome, or refused. */
 void proxy_cut(struct proxy *proxy);
 void proxy_refuse(struct proxy *proxy, bool is_refusing);

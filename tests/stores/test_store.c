@@ -572,6 +572,7 @@ int main(int argc, char **argv)
         {is_etcd, cmocka_unit_test(the_next_in_line_asks_nothing)},
         {is_etcd, cmocka_unit_test(one_that_is_passed_over_is_not_next)},
         {is_etcd, cmocka_unit_test(a_grant_ends_with_the_lease_of_its_ready_key)},
+        {is_etcd, cmocka_unit_test(a_late_renewal_changes_nothing)},
         {is_etcd, cmocka_unit_test(a_grant_ends_with_the_lease_that_was_kept)},
         {is_etcd, cmocka_unit_test(leases_of_the_past_may_be_revoked)},
         {is_etcd || is_zookeeper, cmocka_unit_test(a_lease_is_never_longer_than_asked)},
