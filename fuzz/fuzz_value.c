@@ -18,8 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memchr(heir, '\0', sizeof heir) == NULL || record.node[0] == '\0' || record.lease_ns < 0) {
         fuzz_found("a record that cannot be");
     }
-    cv__value_write(record.node, record.label, record.lease_ns, record.since_wall_ns, record.version,
-                    written);
+    cv__value_write(record.node, record.label, record.lease_ns, record.since_wall_ns,
+                    record.version, written);
     cv__value_read(written, strlen(written), &again);
     if (written[0] != '\0' && (again.label != record.label || again.lease_ns != record.lease_ns)) {
         fuzz_found("what is written is read as something else");
