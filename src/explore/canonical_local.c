@@ -17,10 +17,6 @@ static void forget_past(struct local *l, int64_t now_ns)
     if (!is_leading(l)) {
         l->expiration_ns = 0;
     }
-    for (cv_id id = 1; id <= l->member_count; id++) {
-        struct local_peer *peer = peer_of(l, id);
-        peer->died_ns = now_ns - peer->died_ns <= l->expires_ns ? peer->died_ns : 0;
-    }
     if (l->request_ns == 0) {
         cv__set_clear(set_of(l, SET_REPLY), l->member_count);
         l->request_token = 0;

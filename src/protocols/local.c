@@ -30,20 +30,6 @@
  *   lapsed is over before any other event is handled, and its token is not used again. With
  *   `majority` any two leaderships share a supporter, so tokens grow globally; without, only along
  *   the lineage of a partition.
- * - Tokens can be reserved in blocks (option `tokens`, with `majority`), so that no save stands
- *   between a dead leader and its successor. What a process saves then is a bound: it accepts up to
- *   it without saving again, and saves a larger one when it comes near, while a leader sits. Why
- *   that is as good as the token: the record is only ever used to refuse, and a process that
- *   restarts refuses more. It takes all tokens up to the bound for accepted, of somebody unknown,
- *   so it accepts none of them a second time and leads with none. What is lost is that it may go on
- *   with its leader's token: it refuses, and the leader raises what it asks with above the bound
- *   and keeps the token that it leads with. That is safe because a leadership that goes on is no
- *   new one: with a majority no other has begun meanwhile, and all who support it have accepted
- *   more than its token, so that any later one has more still.
- * - A process that restarts says nothing until the locks of its earlier life are over. It could
- *   support nobody, and a leader would wait for it. It listens, so that it does not stand up then.
- * - A leader whose requests all are answered asks less often (`renew`), but again after `ep` what
- *   is not; its supporters are heard within `expires` all the same.
  * - Succession: the supporters of a lost leader become candidates one after the other in id order,
  *   not all at once.
  * - A process that says, in its ELECTIONs, that it has not heard us for `expires` is not alive: it
@@ -65,9 +51,7 @@
  *   time in which everybody connected has answered it, however soon the next one followed (BI). So
  *   the second one is sent then, and not only after `ep`. A RELEASE breaks the row, because nobody
  *   answers an ELECTION that it has overtaken: is_row_unbroken() in local_request.c has the
- *   argument. It can also succeed if all members support it but those whose death was seen a moment
- *   ago, less than `expires`: then nobody is left who could be missing, and who died and is back
- *   has not been connected for kappa.
+ *   argument.
  * - ECHO answers a slow ELECTION, so that the next one has a recent stamp to compute a bound from.
  *   A fast ECHO makes its sender alive like a REPLY: two processes that have not talked for long
  *   are connected all the same, and the second request must not succeed without the other (BI).
@@ -113,9 +97,7 @@ static void local_init(void *state, const struct cv_config *config)
     l->rotate_ns = o[LOCAL_OPTION_ROTATE];
     l->lead_ns = cv__local_lead_ns(config);
     l->wait_ns = cv__local_stretch(config, 2 * o[LOCAL_OPTION_DELTA]);
-    l->renew_ns = cv__local_renew_ns(config);
     l->has_succession = (uint32_t)o[LOCAL_OPTION_SUCCESSION];
-    l->reserve_count = cv__local_reserve_count(config);
     l->role = LOCAL_FOLLOWING;
     l->turn = 1;
     CV_ASSERT(l->lead_ns < l->lock_ns); /* a leadership ends before the locks that it rests on */
@@ -127,9 +109,6 @@ static void local_check(const void *state)
     const struct local *l = state;
     cv__local_check_role(l);
     CV_ASSERT(l->led_token <= l->token_seen); /* who leads has accepted its own token */
-    if (l->reserve_count > 0) {               /* a crash forgets nothing that was accepted */
-        CV_ASSERT(l->token_seen <= l->reserved_token);
-    }
     CV_ASSERT(l->request_ns == 0 || l->request_ns == l->asked_ns);
     CV_ASSERT(l->turn >= 1);
     CV_ASSERT(l->turn <= l->member_count);
@@ -214,11 +193,6 @@ static void on_alive_alarm(struct local *l, int64_t now_ns, struct cv_effects *o
     if (l->role == LOCAL_RESIGNED && now_ns >= l->resigned_until_ns && l->leader == CV_ID_NONE) {
         cv__local_become(l, LOCAL_FOLLOWING); /* nobody succeeded us */
     }
-    if (now_ns <
-        l->boot_until_ns) { /* it cannot support itself before, and is silent: on_message() */
-        arm_alive(l->boot_until_ns, out);
-        return;
-    }
     const int64_t first_ns = cv__local_purge(l, now_ns);
     CV_ASSERT(first_ns >= now_ns);
     if (is_way_free(l)) {
@@ -278,7 +252,7 @@ static bool is_taken_for(struct local *l, cv_id asker, int64_t now_ns)
     const int64_t since_ns = now_ns - peer_of(l, leader)->asked_ns;
     CV_ASSERT(since_ns >= 0);
     return cv__set_has(set_of(l, SET_ALIVE), leader) &&
-           since_ns <= l->renew_ns + l->sigma_ns + l->wait_ns;
+           since_ns <= l->ep_ns + l->sigma_ns + l->wait_ns;
 }
 
 static void send_echo(struct local *l, cv_id to, bool asks, int64_t now_ns, struct cv_effects *out)
@@ -611,17 +585,6 @@ static void on_message(struct local *l, const struct cv_event *event, struct cv_
                         event->peer, 0, token);
         return;
     }
-    if (event->now_ns < l->boot_until_ns && event->message->type != LOCAL_RELEASE) {
-        if (event->message->type == LOCAL_ELECTION) { /* fast or slow: there may be a leader */
-            cv__local_mark_alive(l, event->peer, LOCAL_CANDIDATE, event->now_ns);
-        }
-        cv__effect_note(out,
-                        "message of {peer} not answered: may be locked to another since before its "
-                        "restart, until {time}",
-                        event->peer, l->boot_until_ns, 0);
-        return;
-    }
-    peer_of(l, event->peer)->died_ns = 0; /* it lives, or its death is older than we believed */
     switch (event->message->type) {
     case LOCAL_ELECTION:
         on_election(l, event, out);
@@ -655,7 +618,6 @@ static void on_start(struct local *l, const struct cv_event *event, struct cv_ef
         l->token_seen = event->persisted[0] < TOKEN_MAX ? event->persisted[0] : TOKEN_MAX;
         l->token_owner = owner <= l->member_count ? (cv_id)owner : CV_ID_NONE;
         l->led_token = l->token_seen; /* it may have led with it: never again */
-        l->reserved_token = l->token_seen;
         l->boot_until_ns = event->now_ns + l->lock_ns;
     }
     CV_ASSERT(l->led_token <= l->token_seen);
@@ -670,7 +632,6 @@ static void on_peer_down(struct local *l, const struct cv_event *event, struct c
     cv__local_mark_dead(l, dead);
     if (dead != l->self) {
         peer_of(l, dead)->gone_until_ns = event->now_ns + l->wait_ns / 2;
-        peer_of(l, dead)->died_ns = event->is_certain ? event->now_ns : 0;
     }
     if (event->is_certain && l->locked_to == dead && dead != l->self) {
         CV_ASSERT(!is_leading(l)); /* a leader is locked to itself */

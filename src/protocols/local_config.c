@@ -30,10 +30,6 @@ const struct cv_option cv__local_options[] = {
                               "answers travel up a tree with so many children; 0: directly"},
     [LOCAL_OPTION_ROTATE] = {"rotate", CV_OPTION_TIME, 0, 0, 36000 * NS_PER_S, NULL,
                              "hand over to the next id after so long; 0s: never"},
-    [LOCAL_OPTION_TOKENS] = {"tokens", CV_OPTION_COUNT, 0, 0, 4096, NULL,
-                             "with majority, without collate: so many are saved ahead; 0: none"},
-    [LOCAL_OPTION_RENEW] = {"renew", CV_OPTION_COUNT, 1, 1, 16, NULL,
-                            "a leader asks after up to so many ep while all answer"},
     {0},
 };
 
@@ -70,31 +66,6 @@ int64_t cv__local_lead_ns(const struct cv_config *config)
     return lead;
 }
 
-int64_t cv__local_renew_ns(const struct cv_config *config)
-{
-    const int64_t *o = config->option;
-    const int64_t ep_ns = o[LOCAL_OPTION_EP];
-    CV_ASSERT(o[LOCAL_OPTION_RENEW] >= 1);
-    if (o[LOCAL_OPTION_COLLATE] > 0) {
-        return ep_ns; /* an answer that is lost in the tree must be repeated soon */
-    }
-    const int64_t spare_ns = o[LOCAL_OPTION_EXPIRES] - least_expires_ns(config);
-    CV_ASSERT(spare_ns >= 0); /* check_times() */
-    const int64_t heard_ns = ep_ns + spare_ns - spare_ns / 8;
-    const int64_t most_ns = cv__min64(heard_ns, cv__local_lead_ns(config) / 4);
-    return cv__max64(ep_ns, cv__min64(o[LOCAL_OPTION_RENEW] * ep_ns, most_ns));
-}
-
-/* Without a majority a leader has to change its token where it was refused, and a restarted process
- * would refuse it for no reason; with a tree it is the token that shows what is a renewal. */
-uint64_t cv__local_reserve_count(const struct cv_config *config)
-{
-    const int64_t *o = config->option;
-    CV_ASSERT(o[LOCAL_OPTION_TOKENS] >= 0);
-    const bool is_possible = o[LOCAL_OPTION_MAJORITY] && o[LOCAL_OPTION_COLLATE] == 0;
-    return is_possible ? (uint64_t)o[LOCAL_OPTION_TOKENS] : 0;
-}
-
 static int64_t stagger_ns(const struct cv_config *config)
 {
     CV_ASSERT(config->option[LOCAL_OPTION_EXPIRES] > 0);
@@ -108,8 +79,7 @@ static int64_t stagger_ns(const struct cv_config *config)
 int64_t cv__local_kappa_ns(const struct cv_config *config)
 {
     const int64_t *o = config->option;
-    const int64_t asking =
-        cv__local_stretch(config, cv__local_renew_ns(config) + o[LOCAL_OPTION_SIGMA]);
+    const int64_t asking = cv__local_stretch(config, o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_SIGMA]);
     /* Rounding makes no bound too small: */
     CV_ASSERT(asking >= o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_SIGMA]);
     return cv__local_stretch(config, o[LOCAL_OPTION_EXPIRES]) + o[LOCAL_OPTION_SIGMA] +
@@ -134,7 +104,7 @@ int64_t cv__local_settle_ns(const struct cv_config *config)
 {
     /* The others learn who leads by its next request. */
     return cv__local_kappa_ns(config) +
-           2 * (cv__local_renew_ns(config) + config->option[LOCAL_OPTION_DELTA]);
+           2 * (config->option[LOCAL_OPTION_EP] + config->option[LOCAL_OPTION_DELTA]);
 }
 
 /* 4 rho expires: what two clocks may drift apart since the last frame the other way, stretched on
@@ -250,8 +220,7 @@ int64_t cv__local_lease_ns(const struct cv_config *config)
     return config->option[LOCAL_OPTION_LOCK];
 }
 
-/* The record: the largest token supported, and whose it was; of a block, the largest that may be
- * supported, and nobody's. */
+/* The record: the largest token supported, and whose it was. */
 uint64_t cv__local_floor(const uint64_t *word, uint32_t word_count)
 {
     return word_count == 2 ? word[0] : 0;

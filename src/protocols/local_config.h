@@ -19,8 +19,6 @@ enum {
     LOCAL_OPTION_SUCCESSION,
     LOCAL_OPTION_COLLATE,
     LOCAL_OPTION_ROTATE,
-    LOCAL_OPTION_TOKENS,
-    LOCAL_OPTION_RENEW,
 };
 extern const struct cv_option cv__local_options[];
 
@@ -29,13 +27,6 @@ int64_t cv__local_stretch(const struct cv_config *config, int64_t ns);
 
 /* lock(1 - 2 rho): how long a request can carry a leadership. */
 int64_t cv__local_lead_ns(const struct cv_config *config);
-
-/* How often a leader asks whose requests are answered: after `renew` times ep, but so that its
- * supporters are still heard within `expires`, and four requests are in a lock. */
-int64_t cv__local_renew_ns(const struct cv_config *config);
-
-/* How many tokens are saved ahead with one record; 0: each is saved on its own. */
-uint64_t cv__local_reserve_count(const struct cv_config *config);
 
 /* The protocol's table points to these. */
 int cv__local_configure(struct cv_config *config, struct cv_errtext *reterr);

@@ -54,34 +54,6 @@ void cv__local_check_role(const struct local *l)
     }
 }
 
-/* ---- Tokens in blocks ------------------------------------------------------------------------ */
-
-/* Is what the process has accepted, and may accept next, within what it has saved? */
-static bool is_reserved(const struct local *l, uint64_t more)
-{
-    CV_ASSERT(l->reserve_count > 0);
-    return l->token_seen + more <= l->reserved_token;
-}
-
-/* Saves that all tokens up to a bound may have been accepted, of somebody unknown. */
-static void reserve(struct local *l, struct cv_effects *out)
-{
-    const uint64_t bound_before = l->reserved_token;
-    l->reserved_token = cv__max_u64(l->reserved_token, l->token_seen) + l->reserve_count;
-    CV_ASSERT(l->reserved_token > bound_before); /* what was reserved is never given back */
-    CV_ASSERT(is_reserved(l, 0));
-    const uint64_t record[] = {l->reserved_token, CV_ID_NONE};
-    cv__effect_persist(out, record, COUNT_OF(record));
-}
-
-/* While a leader sits: the next elections shall find their tokens reserved. */
-static void reserve_ahead(struct local *l, struct cv_effects *out)
-{
-    if (l->reserve_count > 0 && !is_reserved(l, l->reserve_count / 2)) {
-        reserve(l, out);
-    }
-}
-
 /* ---- Who leads ------------------------------------------------------------------------------- */
 
 static void tell(struct local *l, enum cv_reason reason, const uint64_t *members,
@@ -131,7 +103,6 @@ void cv__local_follow(struct local *l, cv_id leader, uint64_t token, const uint6
         l->leader_token = token;
         tell(l, CV_REASON_ELECTED, members, out);
     }
-    reserve_ahead(l, out);
 }
 
 /* ---- Giving up ------------------------------------------------------------------------------- */
@@ -189,17 +160,10 @@ void cv__local_step_down(struct local *l, enum local_role role, enum cv_reason r
 
 /* ---- Supporting ------------------------------------------------------------------------------ */
 
-static void save(struct local *l, struct cv_effects *out)
+static void save(const struct local *l, struct cv_effects *out)
 {
     CV_ASSERT(l->token_seen > 0);
     CV_ASSERT(l->token_owner != CV_ID_NONE);
-    if (l->reserve_count > 0) {
-        if (!is_reserved(l, 0)) {
-            reserve(l, out);
-        }
-        CV_ASSERT(is_reserved(l, 0));
-        return;
-    }
     const uint64_t record[] = {l->token_seen, l->token_owner};
     cv__effect_persist(out, record, COUNT_OF(record));
 }
@@ -215,7 +179,13 @@ static bool may_support(struct local *l, cv_id candidate, uint64_t token, int64_
     const bool is_locked_elsewhere =
         l->locked_to != CV_ID_NONE && l->locked_to != candidate && now_ns < l->locked_until_ns;
     const cv_id first = cv__local_first_alive(l);
-    CV_ASSERT(now_ns >= l->boot_until_ns); /* it neither hears ELECTIONs nor asks before */
+    if (now_ns < l->boot_until_ns) {
+        cv__effect_note(out,
+                        "support refused: may be locked to another since before its restart, "
+                        "until {time}",
+                        CV_ID_NONE, l->boot_until_ns, 0);
+        return false;
+    }
     if (is_locked_elsewhere) {
         cv__effect_note(out, "support refused: locked to {peer} until {time}", l->locked_to,
                         l->locked_until_ns, 0);
@@ -294,30 +264,6 @@ static cv_id missing_supporter(struct local *l)
     return id;
 }
 
-/* Does everybody support the open request, except somebody whose death was seen a moment ago? */
-static bool is_unanimous_after_a_death(struct local *l, int64_t now_ns)
-{
-    uint32_t dead_count = 0;
-    for (cv_id id = 1; id <= l->member_count; id++) {
-        const int64_t died_ns = peer_of(l, id)->died_ns;
-        const bool is_dead = died_ns != 0 && now_ns - died_ns <= l->expires_ns;
-        CV_ASSERT(died_ns <= now_ns);
-        dead_count += is_dead;
-        if (!is_dead && !cv__set_has(set_of(l, SET_REPLY), id)) {
-            return false;
-        }
-    }
-    CV_ASSERT(cv__set_has(set_of(l, SET_REPLY), l->self)); /* it never takes itself for dead */
-    return dead_count > 0;
-}
-
-/* Can nobody who is connected to this process be missing among those that it asked? Either because
- * it asks in an unbroken row, or because there is nobody left who could be missing. */
-static bool is_complete(struct local *l, int64_t now_ns)
-{
-    return cv__set_has(set_of(l, SET_TARGET), l->self) || is_unanimous_after_a_death(l, now_ns);
-}
-
 /* [Fetzer99, fig. 30, checkIfLeader] Does the open request carry a leadership? Otherwise *ret_why
  * says why not. */
 static bool may_lead(struct local *l, int64_t now_ns, struct cv_note *ret_why)
@@ -333,7 +279,7 @@ static bool may_lead(struct local *l, int64_t now_ns, struct cv_note *ret_why)
     cv_id peer = CV_ID_NONE;
     if (!is_fresh) {
         why = "request failed: it led before with a token not below {number}";
-    } else if (!is_complete(l, now_ns)) {
+    } else if (!cv__set_has(set_of(l, SET_TARGET), l->self)) {
         why = "request failed: is a candidate for so short a time that some may not have answered";
     } else if (!cv__set_has(reply, l->self)) {
         why = "request failed: may not support itself";
@@ -351,17 +297,10 @@ static bool may_lead(struct local *l, int64_t now_ns, struct cv_note *ret_why)
     return why == NULL;
 }
 
-static void arm_next(struct local *l, int64_t at_ns, struct cv_effects *out)
-{
-    CV_ASSERT(at_ns > 0);
-    CV_ASSERT(!is_passive(l));
-    cv__effect_arm(out, LOCAL_TIMER_ALIVE, at_ns, at_ns);
-}
-
 /* The open request carries a leadership, new or renewed. */
 static void become_leading(struct local *l, int64_t now_ns, struct cv_effects *out)
 {
-    const bool is_renewal = is_leading(l) && (l->request_token == l->token || l->reserve_count > 0);
+    const bool is_renewal = is_leading(l) && l->request_token == l->token;
     const int64_t expiration_ns = l->request_ns + l->lead_ns;
     cv__set_copy(set_of(l, SET_SUPPORT), set_of(l, SET_REPLY), l->member_count);
     CV_ASSERT(cv__set_has(set_of(l, SET_SUPPORT), l->self)); /* LS */
@@ -373,25 +312,20 @@ static void become_leading(struct local *l, int64_t now_ns, struct cv_effects *o
     CV_ASSERT(!is_leading(l) || expiration_ns >= l->expiration_ns); /* never moves backwards */
     cv__local_become(l, LOCAL_LEADING);
     l->expiration_ns = expiration_ns;
-    l->token = is_renewal ? l->token : l->request_token;
+    l->token = l->request_token;
     l->led_token = l->token;
-    CV_ASSERT(l->token <= l->token_seen);
     l->turn_began_ns = is_renewal ? l->turn_began_ns : now_ns;
     l->leader = l->self;
     l->leader_token = l->token;
     tell(l, is_renewal ? CV_REASON_RENEWED : CV_REASON_ELECTED, set_of(l, SET_SUPPORT), out);
     cv__effect_disarm(out, LOCAL_TIMER_RELEASE);
     cv__effect_arm(out, LOCAL_TIMER_LAPSE, l->expiration_ns, l->expiration_ns);
-    if (is_renewal) { /* what is not answered is asked again after `ep`; and a new leader says so */
-        arm_next(l, cv__max64(now_ns, l->asked_ns + l->renew_ns), out);
-    }
-    reserve_ahead(l, out);
 }
 
 void cv__local_check_early(struct local *l, int64_t now_ns, struct cv_effects *out)
 {
     struct cv_note why;
-    if (l->request_ns != 0 && is_complete(l, now_ns) &&
+    if (l->request_ns != 0 && cv__set_has(set_of(l, SET_TARGET), l->self) &&
         cv__set_is_subset(set_of(l, SET_TARGET), set_of(l, SET_REPLY), l->member_count) &&
         may_lead(l, now_ns, &why)) {
         become_leading(l, now_ns, out);
@@ -448,9 +382,8 @@ void cv__local_check_late(struct local *l, int64_t now_ns, struct cv_effects *ou
 static uint64_t token_to_propose(const struct local *l)
 {
     CV_ASSERT(l->led_token <= l->token_seen);
-    if (is_leading(l) && l->token_seen > l->token_floor) {
-        CV_ASSERT(l->token_owner == l->self); /* a leader supports itself alone */
-        return l->token_seen;                 /* renewal: all that support it have accepted it */
+    if (is_leading(l) && l->token == l->token_seen && l->token > l->token_floor) {
+        return l->token; /* renewal */
     }
     const bool is_own_unused =
         l->token_owner == l->self && l->token_seen > l->led_token && l->token_seen > l->token_floor;
@@ -547,15 +480,13 @@ void cv__local_ask(struct local *l, int64_t now_ns, struct cv_effects *out)
     if (cv__local_support(l, l->self, &election, now_ns, out)) {
         cv__set_add(set_of(l, SET_REPLY), l->self);
     }
-    const bool was_leading = is_leading(l);
     cv__local_check_early(l, now_ns, out);
-    const bool is_renewed = was_leading && l->request_ns == 0; /* it needs nobody else */
-    int64_t next_ns = now_ns + (is_renewed ? l->renew_ns : l->ep_ns);
+    int64_t next_ns = now_ns + l->ep_ns;
     if (!is_leading(l) && !cv__set_has(set_of(l, SET_TARGET), l->self)) {
         /* This one cannot succeed; the next one can, as soon as everybody has had time to answer.
          */
         next_ns = cv__min64(next_ns, l->candidate_since_ns + l->wait_ns / 2 + 1);
         CV_ASSERT(next_ns > now_ns);
     }
-    arm_next(l, next_ns, out);
+    cv__effect_arm(out, LOCAL_TIMER_ALIVE, next_ns, next_ns);
 }

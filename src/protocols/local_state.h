@@ -122,7 +122,6 @@ struct local_peer {
     int64_t asked_ns;      /* its latest fast ELECTION */
     int64_t deaf_since_ns; /* since then its ELECTIONs have said that it does not hear us; 0: no */
     int64_t gone_until_ns; /* it was said to be down: what comes before may have been sent before */
-    int64_t died_ns;       /* its host saw it die then, and it was not heard since; 0: no */
     uint64_t released_life, released_request; /* it gave up all of that life up to this one */
 };
 
@@ -131,9 +130,8 @@ struct local {
     cv_id self;
     uint32_t member_count, min_supporters, collate;
     int64_t delta_ns, delta_min_ns, sigma_ns, ep_ns, expires_ns, lock_ns, rotate_ns;
-    int64_t lead_ns;  /* lock(1 - 2 rho): how long a request can carry a leadership */
-    int64_t wait_ns;  /* 2 delta(1 + rho): when answers that are not in are late */
-    int64_t renew_ns; /* how often a leader asks whose requests are answered; others, after ep */
+    int64_t lead_ns; /* lock(1 - 2 rho): how long a request can carry a leadership */
+    int64_t wait_ns; /* 2 delta(1 + rho): when answers that are not in are late */
     uint32_t has_succession;
 
     uint32_t role; /* enum local_role; changed by cv__local_become() alone */
@@ -153,8 +151,6 @@ struct local {
     int64_t earlier_until_ns; /* until then an earlier life of it may lead by this lock */
     uint64_t token_seen; /* the largest accepted, saved before anybody is told; and whose it is */
     cv_id locked_to, token_owner;
-    uint64_t reserve_count;  /* tokens in a block; 0: each is saved on its own */
-    uint64_t reserved_token; /* blocks: up to it all is saved */
 
     uint64_t token_floor; /* somebody refused us because it had accepted this one: to be exceeded */
     uint64_t led_token;   /* the largest this process ever led with */

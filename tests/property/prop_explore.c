@@ -200,7 +200,6 @@ static void canonical_local_worlds_behave_the_same(void **unused)
     (void)unused;
     walk_protocol("local", NULL);
     walk_protocol("local", "majority=yes");
-    walk_protocol("local", "majority=yes tokens=2");
 }
 
 static void canonical_lease_worlds_behave_the_same(void **unused)

@@ -97,24 +97,6 @@ static struct kind kinds[] = {
      "at 1s campaign 1 off\nat 2s campaign 2 off\nat 3s campaign 1 on\nat 4s campaign 2 on\n"
      "at 4.2s campaign 3 off\nat 4.4s campaign 3 on\n",
      500, CALM},
-    {"three_that_reserve_tokens", "majority=yes tokens=4 renew=3", 3, LAN, "disk * delay 0.4ms\n",
-     1000, CALM},
-    {"five_that_reserve_tokens", "majority=yes tokens=3 renew=2", 5, LAN, "disk * delay 0.4ms\n",
-     1000, CALM},
-    {"five_that_reserve_tokens_and_see_deaths", "majority=yes tokens=2", 5, LAN,
-     "at 1s crash 1\nat 1s peer-down 1 certain at *\nat 1.1s recover 1\n"
-     "at 2s crash 2 for 200ms\nat 2s peer-down 2 certain at *\n"
-     "at 3s crash 1\nat 3s peer-down 1 certain at 2 4\nat 3.02s recover 1\n"
-     "at 4s crash 3\nat 4s peer-down 3 certain at *\nat 4.2s recover 3\n",
-     1000, CALM},
-    {"five_that_see_deaths", "renew=3", 5, LAN,
-     "at 1s crash 1\nat 1s peer-down 1 certain at *\nat 1.1s recover 1\n"
-     "at 1.5s campaign 1 off\nat 3s crash 2\nat 3s peer-down 2 certain at *\nat 3.01s recover 2\n"
-     "at 4s crash 3\nat 4s peer-down 3 certain at *\nat 4.2s recover 3\n",
-     1000, CALM},
-    {"three_on_one_host_that_reserve_tokens", "profile=loopback majority=yes tokens=2 renew=3", 3,
-     LOOPBACK, "disk * delay 0.2ms\n", 1000, CALM},
-    {"five_that_ask_less_often", "renew=3", 5, LAN, "", 1000, CALM},
     {"three_on_one_host", "profile=loopback", 3, LOOPBACK, "", 500, CALM},
     {"five_on_one_host", "profile=loopback majority=yes", 5, LOOPBACK, "", 500, CALM},
     {"five_far_apart", "profile=wan", 5, WAN, "", 400, CALM},
