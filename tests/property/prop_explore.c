@@ -9,7 +9,6 @@
 #include "explore/search.h"
 #include "support/support.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,14 +129,8 @@ static void walk(struct pair *p, const char *name, uint64_t seed)
     }
 }
 
-/* `options`: up to two, NAME=VALUE, with a blank between them; NULL: none. */
-static void walk_protocol(const char *name, const char *options)
+static void walk_protocol(const char *name, const char *option)
 {
-    char first[64] = "";
-    char second[64] = "";
-    if (options != NULL) {
-        assert_true(sscanf(options, "%63s %63s", first, second) >= 1);
-    }
     static const uint8_t budgets[][EXPLORE_BUDGET_COUNT] = {
         {[EXPLORE_LOSS] = 3, [EXPLORE_REORDER] = 2, [EXPLORE_RESTART] = 1},
         {[EXPLORE_CRASH] = 2, [EXPLORE_RECOVER] = 2, [EXPLORE_PARTITION] = 1},
@@ -157,11 +150,8 @@ static void walk_protocol(const char *name, const char *options)
             .judges_liveness = i % 4 < 2,
             .delay_max_ticks = 1,
         };
-        for (uint32_t j = 0; j < 2; j++) {
-            const char *option = j == 0 ? first : second;
-            if (option[0] != '\0') {
-                setting.option[setting.option_count++] = option;
-            }
+        if (option != NULL) {
+            setting.option[setting.option_count++] = option;
         }
         memcpy(setting.budget, budgets[i / 4], sizeof setting.budget);
         open_pair(p, &setting);
