@@ -426,7 +426,7 @@ static void a_row_that_is_locked_holds_nobody_else_up(void **unused)
 
 /* ---- Which, and where ---------------------------------------------------------------------- */
 
-static char folder[] = "/tmp/conclave-test-XXXXXX";
+static char folder[TEST_FOLDER_BYTES];
 
 static int set_up(void **unused)
 {
@@ -441,9 +441,7 @@ static int set_up(void **unused)
 static int clean_up(void **unused)
 {
     (void)unused;
-    char command[64];
-    (void)snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
+    return test_folder_remove(folder);
 }
 
 static bool choose(const char *name)
@@ -455,7 +453,7 @@ static bool choose(const char *name)
                  {"postgres", "CV_TEST_POSTGRES", 200},
                  {"etcd", "CV_TEST_ETCD", 100},
                  {"zookeeper", "CV_TEST_ZOOKEEPER", 100}};
-    if (mkdtemp(folder) == NULL) {
+    if (!test_folder_make(folder)) {
         return false;
     }
     for (uint32_t i = 0; i < COUNT_OF(known); i++) {

@@ -73,7 +73,7 @@ bool has_history(void)
     return kind != NULL && kind->history != NULL;
 }
 
-static char folder[] = "/tmp/conclave-test-XXXXXX";
+static char folder[TEST_FOLDER_BYTES];
 
 int set_up(void **unused)
 {
@@ -91,9 +91,7 @@ int clean_up(void **unused)
 {
     (void)unused;
     if (strcmp(kind_name, "sqlite") == 0) {
-        char command[64];
-        (void)snprintf(command, sizeof command, "rm -r %s", folder);
-        return system(command);
+        return test_folder_remove(folder);
     }
     return 0;
 }
@@ -121,7 +119,7 @@ bool choose(const char *kind)
             lease_long_ns = known[i].lease_long_ns;
             const char *value = getenv(known[i].variable);
             if (!has_server) {
-                const bool is_made = mkdtemp(folder) != NULL;
+                const bool is_made = test_folder_make(folder);
                 CV_ASSERT(is_made);
                 (void)snprintf(address, sizeof address, "sqlite:%s/e.db", folder);
             } else if (value != NULL) {

@@ -28,8 +28,7 @@ struct fixture *fixture_new(void)
 {
     struct fixture *f = calloc(1, sizeof *f);
     assert_non_null(f);
-    (void)snprintf(f->folder, sizeof f->folder, "/tmp/conclave-test-XXXXXX");
-    assert_non_null(mkdtemp(f->folder));
+    assert_true(test_folder_make(f->folder));
     (void)snprintf(f->path, sizeof f->path, "%s/e.db", f->folder);
     fake_now_ns = 1000 * SECOND;
     contender(f, &f->a, "job", "a", 0xa);
@@ -41,9 +40,7 @@ void fixture_free(struct fixture *f)
 {
     leave(&f->a);
     leave(&f->b);
-    char command[128];
-    (void)snprintf(command, sizeof command, "rm -r %s", f->folder);
-    assert_int_equal(system(command), 0);
+    assert_int_equal(test_folder_remove(f->folder), 0);
     free(f);
 }
 

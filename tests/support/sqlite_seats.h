@@ -19,7 +19,7 @@ struct seat {
 };
 
 struct fixture {
-    char folder[64];
+    char folder[TEST_FOLDER_BYTES];
     char path[96];
     struct seat a, b;
     struct cv_store_answer answer;

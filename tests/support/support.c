@@ -1,6 +1,7 @@
 /* tests/support/support.c - what the test programs share. */
 #include "support/support.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 uint32_t test_scale(uint32_t usual)
@@ -9,6 +10,19 @@ uint32_t test_scale(uint32_t usual)
     const unsigned long percent = text != NULL ? strtoul(text, NULL, 10) : 100;
     const uint64_t scaled = (uint64_t)usual * percent / 100;
     return scaled > 0 ? (uint32_t)scaled : 1;
+}
+
+bool test_folder_make(char ret_folder[TEST_FOLDER_BYTES])
+{
+    (void)snprintf(ret_folder, TEST_FOLDER_BYTES, "/tmp/conclave-test-XXXXXX");
+    return mkdtemp(ret_folder) != NULL;
+}
+
+int test_folder_remove(const char *folder)
+{
+    char command[TEST_FOLDER_BYTES + 16];
+    (void)snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
 }
 
 uint64_t test_random(uint64_t *state)

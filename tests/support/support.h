@@ -8,6 +8,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,11 @@ uint64_t test_random(uint64_t *state);
 
 /* A number below `bound`. */
 uint32_t test_random_below(uint64_t *state, uint32_t bound);
+
+/* A new folder for a test; false: it cannot be made. Removing it returns 0, as a teardown does. */
+#define TEST_FOLDER_BYTES 64
+bool test_folder_make(char ret_folder[TEST_FOLDER_BYTES]);
+int test_folder_remove(const char *folder);
 
 /* The statement must trip one of our assertions, which then does not end the program. */
 #define assert_trips(statement)                                  \

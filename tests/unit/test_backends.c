@@ -15,21 +15,18 @@
 
 #define PATIENCE_MS 60000 /* only a failure takes so long */
 
-static char folder[64];
+static char folder[TEST_FOLDER_BYTES];
 
 static int setup(void **unused)
 {
     (void)unused;
-    (void)snprintf(folder, sizeof folder, "/tmp/conclave-test-XXXXXX");
-    return mkdtemp(folder) != NULL ? 0 : -1;
+    return test_folder_make(folder) ? 0 : -1;
 }
 
 static int teardown(void **unused)
 {
     (void)unused;
-    char command[96];
-    (void)snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
+    return test_folder_remove(folder);
 }
 
 static void refuse(const char *address, const struct cv_election_options *options, const char *part)

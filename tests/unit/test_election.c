@@ -21,7 +21,7 @@
 #define MS INT64_C(1000000)
 #define PATIENCE_MS 60000 /* only a failure takes so long */
 
-static char folder[64], address[512];
+static char folder[TEST_FOLDER_BYTES], address[512];
 static const char *kind_name = "sqlite";
 static int64_t short_ns; /* a lease that is short for this kind of store */
 
@@ -49,8 +49,7 @@ static bool server_find(void)
 static int setup(void **unused)
 {
     (void)unused;
-    (void)snprintf(folder, sizeof folder, "/tmp/conclave-test-XXXXXX");
-    if (mkdtemp(folder) == NULL) {
+    if (!test_folder_make(folder)) {
         return -1;
     }
     (void)snprintf(address, sizeof address, "sqlite:%s/e.db", folder);
@@ -65,9 +64,7 @@ static int setup(void **unused)
 static int teardown(void **unused)
 {
     (void)unused;
-    char command[96];
-    (void)snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
+    return test_folder_remove(folder);
 }
 
 static struct cv_election *contender(const char *name, const char *node, int64_t lease_ns)

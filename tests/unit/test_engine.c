@@ -18,13 +18,12 @@
 #define MS INT64_C(1000000)
 #define PATIENCE_NS (60000 * MS) /* only a failure takes so long */
 
-static char folder[64], address[512];
+static char folder[TEST_FOLDER_BYTES], address[512];
 
 static int setup(void **unused)
 {
     (void)unused;
-    (void)snprintf(folder, sizeof folder, "/tmp/conclave-test-XXXXXX");
-    if (mkdtemp(folder) == NULL) {
+    if (!test_folder_make(folder)) {
         return -1;
     }
     (void)snprintf(address, sizeof address, "sqlite:%s/e.db", folder);
@@ -34,9 +33,7 @@ static int setup(void **unused)
 static int teardown(void **unused)
 {
     (void)unused;
-    char command[96];
-    (void)snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
+    return test_folder_remove(folder);
 }
 
 static struct cv_engine *engine_new(void)

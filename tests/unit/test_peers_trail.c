@@ -13,7 +13,7 @@
 
 #define STORY_MAX 8192
 
-static char folder[64];
+static char folder[TEST_FOLDER_BYTES];
 static struct cv_cluster cluster;
 static uv_loop_t loop;
 static char logged[1024];
@@ -24,8 +24,7 @@ static int setup(void **unused)
 {
     (void)unused;
     struct cv_errtext why;
-    (void)snprintf(folder, sizeof folder, "/tmp/conclave-test-XXXXXX");
-    if (mkdtemp(folder) == NULL || cv__loop_init(&loop, &why) != CV_OK) {
+    if (!test_folder_make(folder) || cv__loop_init(&loop, &why) != CV_OK) {
         return -1;
     }
     cluster = (struct cv_cluster){.member_count = 3};
@@ -45,13 +44,11 @@ static int setup(void **unused)
 static int teardown(void **unused)
 {
     (void)unused;
-    char command[96];
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     if (uv_loop_close(&loop) != 0) {
         return -1;
     }
-    (void)snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
+    return test_folder_remove(folder);
 }
 
 static void on_log(void *user, const char *line)

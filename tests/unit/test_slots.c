@@ -9,14 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
-static char folder[64], path[80];
+static char folder[TEST_FOLDER_BYTES], path[80];
 static const struct cv_slots_owner owner = {"orders", "pole", 2, 3, 5, 300};
 
 static int setup(void **unused)
 {
     (void)unused;
-    (void)snprintf(folder, sizeof folder, "/tmp/conclave-test-XXXXXX");
-    if (mkdtemp(folder) == NULL) {
+    if (!test_folder_make(folder)) {
         return -1;
     }
     (void)snprintf(path, sizeof path, "%s/s", folder);
@@ -26,9 +25,7 @@ static int setup(void **unused)
 static int teardown(void **unused)
 {
     (void)unused;
-    char command[96];
-    (void)snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
+    return test_folder_remove(folder);
 }
 
 static struct cv_slots *open_as(const struct cv_slots_owner *who)
