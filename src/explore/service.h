@@ -7,7 +7,7 @@
  * free.
  *
  * A restart keeps a store's record. What is on its way to and from it fails: those who asked are
- * told so, or get no answer; and who waits for a notification is forgotten. It may also extend the
+ * told so, or get no answer; and waiting contenders are forgotten. It may also extend the
  * lease, as some servers do. A sequencer that restarts counts from 0; it tells that it has started
  * once more, or has forgotten how often it has. */
 #ifndef CV_EXPLORE_SERVICE_H

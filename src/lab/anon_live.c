@@ -39,7 +39,7 @@ enum task { TASK_BURN, TASK_ELECT, TASK_CALIBRATE_ONE, TASK_CALIBRATE_ALL, TASK_
 /* What one process has seen in one run; 0: it did not happen. */
 struct times {
     int64_t started_ns, asked_ns, leader_ns;
-    int64_t resigned_ns, next_leader_ns; /* of another one than who resigned */
+    int64_t resigned_ns, next_leader_ns; /* of another one than the one that resigned */
     uint64_t answers;
     double response_ms_sum;
     bool has_failed;
@@ -328,7 +328,7 @@ static void add_run(struct point *point, const struct shared *s)
 }
 
 struct calibration {
-    double one_ms, all_ms; /* an answer takes so long: for one who asks, and for ten at once */
+    double one_ms, all_ms; /* an answer takes so long: for one process, and for ten at once */
 };
 
 static bool run_calibration(struct shared *s, struct calibration *c)

@@ -6,7 +6,7 @@
  * loses its lease. Here the sender writes to an eventfd, and nobody waits for it.
  *
  * For the same reason the locks that such a loop shares with other threads lend their holder the
- * priority of who waits. */
+ * priority of the one that waits. */
 #ifndef CV_OS_WAKE_H
 #define CV_OS_WAKE_H
 

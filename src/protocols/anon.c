@@ -160,7 +160,7 @@ static void tell(struct anon *a, enum cv_reason lost, struct cv_effects *out)
     const uint32_t role = is_known ? a->role : ANON_SUSPECTING;
     const struct anon_pair told = anon_pair_of(a->told_number, a->told_label);
     const bool is_same = anon_is_same(&told, &a->closed);
-    CV_ASSERT(role != ANON_LEADING || a->closed.is_mine); /* who leads owns the closed number */
+    CV_ASSERT(role != ANON_LEADING || a->closed.is_mine); /* a leader owns the closed number */
     if (role == a->told_role && (!is_known || is_same)) {
         return;
     }

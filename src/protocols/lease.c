@@ -1,4 +1,4 @@
-/* src/protocols/lease.c - who holds the record of a shared store leads [Gray89, Brooker]: events,
+/* src/protocols/lease.c - the holder of a record in a shared store leads [Gray89, Brooker]: events,
  * grants, answers. Which request is made next, and when: lease_ask.c.
  *
  * A store keeps one record for each election: who holds it, with which token, and until when by the
@@ -593,8 +593,8 @@ static void lease_step(void *state, const struct cv_event *event, struct cv_effe
 
 const struct cv_protocol cv__proto_lease = {
     .name = "lease",
-    .summary = "a record in a shared store: who holds it leads, for as long as its lease lasts",
-    .leads = "who holds the store's record",
+    .summary = "a record in a shared store: its holder leads for as long as its lease lasts",
+    .leads = "the holder of the store's record",
     .cites = "[Gray89] [Brooker]",
     .promises = CV_PROP(VALIDITY) | CV_PROP(AGREEMENT) | CV_PROP(TERMINATION) |
                 CV_PROP(AT_MOST_ONE_LEADER) | CV_PROP(TOKEN_MONOTONIC) | CV_PROP(LEADER_ORDER) |

@@ -108,7 +108,7 @@ static void local_check(const void *state)
 {
     const struct local *l = state;
     cv__local_check_role(l);
-    CV_ASSERT(l->led_token <= l->token_seen); /* who leads has accepted its own token */
+    CV_ASSERT(l->led_token <= l->token_seen); /* a leader has accepted its own token */
     CV_ASSERT(l->request_ns == 0 || l->request_ns == l->asked_ns);
     CV_ASSERT(l->turn >= 1);
     CV_ASSERT(l->turn <= l->member_count);

@@ -88,7 +88,7 @@ int64_t cv__local_kappa_ns(const struct cv_config *config)
            2 * cv__local_stretch(config, 2 * o[LOCAL_OPTION_DELTA]);
 }
 
-/* [Fetzer99, fig. 24] Who comes after a leader waits for those that wait for it, and so on: one
+/* [Fetzer99, fig. 24] A successor waits for those that wait for it, and so on: one
  * after the other in the worst graph. Where a leader needs a majority, or ids take turns, the
  * figure does not hold. */
 int64_t cv__local_graph_ns(const struct cv_config *config)

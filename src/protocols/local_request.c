@@ -138,7 +138,7 @@ void cv__local_release(struct local *l, struct cv_effects *out)
                             .turn = l->turn,
                             .turn_token = l->turn_token,
                         });
-    /* Who hears this before our latest ELECTIONs will not answer them: see is_row_unbroken(). */
+    /* Whoever hears this before our latest ELECTIONs does not answer them: is_row_unbroken(). */
     cv__set_remove(set_of(l, SET_ALIVE), l->self);
     if (l->locked_to == l->self) {
         cv__local_unlock(l);

@@ -54,7 +54,7 @@ enum cv_lifeline_state cv__sqlite_pipe_look(const struct cv_sqlite *s, const cha
 bool cv__sqlite_pipe_is_inherited(const struct cv_sqlite *s, const char *pipe);
 /* Does a record name this pipe? If that cannot be told, yes. */
 bool cv__sqlite_pipe_is_named(struct cv_sqlite *s, const char *pipe);
-/* Who holds or hears it still does. */
+/* Its holder and its listeners keep it. */
 void cv__sqlite_pipe_unlink(const struct cv_sqlite *s, const char *pipe);
 /* Within a transaction: a pipe for a new leadership is open, and ret_pipe its name. */
 CV_NODISCARD int cv__sqlite_pipe_take(struct cv_sqlite *s, struct cv_sqlite_contender *c,
