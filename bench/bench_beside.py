@@ -26,6 +26,7 @@ import time
 sys.path.append(str(pathlib.Path(__file__).resolve().parent))
 from bench_cluster import LIMIT_S, LOOPBACK, TINY, Cluster, take_over  # pylint: disable=wrong-import-position
 from namespaces import Network  # pylint: disable=wrong-import-position
+from ports import free_ports  # pylint: disable=wrong-import-position
 
 RUNS = 1 if TINY else 20
 SLOWER = 10 if TINY else 1  # among the tests the machine may be too busy for times as short as these
@@ -40,16 +41,6 @@ def wait_for(what, condition):
             return value
         time.sleep(0.0005)
     raise SystemExit(f"waited {LIMIT_S} s in vain: {what}")
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    found = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return found
 
 
 class Servers:
@@ -109,7 +100,7 @@ class Etcd(Servers):
         return shutil.which("etcd") is not None
 
     def prepare(self):
-        found = free_ports(6)
+        found = free_ports(6, socket.SOCK_STREAM)
         self.client, self.peer = found[:3], found[3:]
         self.links = [None] * 3
 
@@ -156,7 +147,7 @@ class ZooKeeper(Servers):
         return shutil.which("java") is not None and os.path.exists("/usr/share/java/zookeeper.jar")
 
     def prepare(self):
-        found = free_ports(9)
+        found = free_ports(9, socket.SOCK_STREAM)
         self.client = found[:3]
         servers = "".join(f"server.{i + 1}=127.0.0.1:{found[3 + i]}:{found[6 + i]}\n" for i in range(3))
         for i, port in enumerate(self.client):

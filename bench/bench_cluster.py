@@ -14,7 +14,6 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -23,6 +22,7 @@ import time
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent))
 from namespaces import Network  # pylint: disable=wrong-import-position
+from ports import free_ports  # pylint: disable=wrong-import-position
 
 CONCLAVE, CLAIMS = sys.argv[1:3]
 TINY = "--tiny" in sys.argv
@@ -42,16 +42,6 @@ def now_ns():
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
-def ports(count):
-    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    found = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return found
-
-
 class Cluster:
     def __init__(self, folder, protocol, options, is_plain=False, network=None):
         self.network = network  # None: all are on loopback
@@ -61,7 +51,7 @@ class Cluster:
         self.file = self.folder / "cluster.ini"
         text = (f"[cluster]\nname = bench\ngeneration = 1\nkey = key\nstate = .\nprotocol = {protocol}\n"
                 f"[options]\n{options}\n")
-        for i, (name, port) in enumerate(zip(NAMES, ports(len(NAMES)))):
+        for i, (name, port) in enumerate(zip(NAMES, free_ports(len(NAMES)))):
             host = network.address(i) if network else "127.0.0.1"
             text += f"[member {name}]\nid = {i + 1}\naddress = {host}:{port}\n"
         self.file.write_text(text)

@@ -9,27 +9,19 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent))
+from ports import free_ports  # pylint: disable=wrong-import-position
 
 CONCLAVE = sys.argv[1]
 TINY = "--tiny" in sys.argv
 SECONDS = float(sys.argv[sys.argv.index("--seconds") + 1]) if "--seconds" in sys.argv else 0.5 if TINY else 600
 LIMIT_S = 60  # only a failure takes so long
 NAMES = ["a", "b", "c"]
-
-
-def free_ports():
-    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in NAMES]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    found = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return found
 
 
 def tokens(folder):
@@ -42,7 +34,7 @@ def tokens(folder):
 def measure(folder, processes):
     subprocess.run([CONCLAVE, "keygen", str(folder / "key")], check=True)
     text = "[cluster]\nname = bench\ngeneration = 1\nkey = key\nstate = .\nrealtime = no\n"
-    for i, (name, port) in enumerate(zip(NAMES, free_ports())):
+    for i, (name, port) in enumerate(zip(NAMES, free_ports(len(NAMES)))):
         text += f"[member {name}]\nid = {i + 1}\naddress = 127.0.0.1:{port}\n"
     (folder / "cluster.ini").write_text(text)
     for _ in range(os.cpu_count()):

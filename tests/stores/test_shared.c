@@ -481,10 +481,7 @@ int main(int argc, char **argv)
     }
     const bool has_server = strcmp(kind_name, "sqlite") != 0;
     const bool is_sql = strcmp(kind_name, "postgres") == 0;
-    const struct {
-        bool is_wanted;
-        struct CMUnitTest test;
-    } all[] = {
+    const struct test_choice all[] = {
         {true, cmocka_unit_test(many_elections_share_one_connection)},
         {true, cmocka_unit_test(one_closes_and_the_others_go_on)},
         {true, cmocka_unit_test(the_same_election_twice_is_two_contenders)},
@@ -493,15 +490,5 @@ int main(int argc, char **argv)
         {is_sql, cmocka_unit_test(other_secrets_are_another_connection)},
         {is_sql, cmocka_unit_test(a_row_that_is_locked_holds_nobody_else_up)},
     };
-    struct CMUnitTest tests[COUNT_OF(all)];
-    size_t count = 0;
-    for (uint32_t i = 0; i < COUNT_OF(all); i++) {
-        if (all[i].is_wanted) {
-            tests[count++] = all[i].test;
-        }
-    }
-    if (getenv("CV_TEST_ONLY") != NULL) {
-        cmocka_set_test_filter(getenv("CV_TEST_ONLY")); /* a pattern, while looking for a fault */
-    }
-    return _cmocka_run_group_tests(kind_name, tests, count, set_up, clean_up);
+    return test_run_wanted(kind_name, all, COUNT_OF(all), set_up, clean_up);
 }

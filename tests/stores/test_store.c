@@ -531,10 +531,7 @@ int main(int argc, char **argv)
     const bool is_etcd = strcmp(kind_name, "etcd") == 0;
     const bool is_zookeeper = strcmp(kind_name, "zookeeper") == 0;
     const bool is_sql = strcmp(server_name(), "postgres") == 0;
-    const struct {
-        bool is_wanted;
-        struct CMUnitTest test;
-    } all[] = {
+    const struct test_choice all[] = {
         {true, cmocka_unit_test(the_same_attempt_again_is_the_same_grant)},
         {true, cmocka_unit_test(a_renewal_after_the_loss_is_refused)},
         {true, cmocka_unit_test(an_attempt_that_was_lost_does_not_fail_for_ever)},
@@ -584,15 +581,5 @@ int main(int argc, char **argv)
         {has_members, cmocka_unit_test(the_leader_of_the_servers_may_be_killed)},
         {has_members, cmocka_unit_test(a_frozen_member_holds_nobody_up)},
     };
-    struct CMUnitTest tests[COUNT_OF(all)];
-    size_t count = 0;
-    for (uint32_t i = 0; i < COUNT_OF(all); i++) {
-        if (all[i].is_wanted) {
-            tests[count++] = all[i].test;
-        }
-    }
-    if (getenv("CV_TEST_ONLY") != NULL) {
-        cmocka_set_test_filter(getenv("CV_TEST_ONLY")); /* a pattern, while looking for a fault */
-    }
-    return _cmocka_run_group_tests(kind_name, tests, count, set_up, clean_up);
+    return test_run_wanted(kind_name, all, COUNT_OF(all), set_up, clean_up);
 }

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define TESTS_MAX 100 /* of one table */
+
 uint32_t test_scale(uint32_t usual)
 {
     const char *text = getenv("CV_TEST_SCALE");
@@ -23,6 +25,23 @@ int test_folder_remove(const char *folder)
     char command[TEST_FOLDER_BYTES + 16];
     (void)snprintf(command, sizeof command, "rm -r %s", folder);
     return system(command);
+}
+
+int test_run_wanted(const char *group, const struct test_choice *all, size_t count,
+                    CMFixtureFunction set_up, CMFixtureFunction clean_up)
+{
+    struct CMUnitTest wanted[TESTS_MAX];
+    size_t wanted_count = 0;
+    assert_true(count <= TESTS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        if (all[i].is_wanted) {
+            wanted[wanted_count++] = all[i].test;
+        }
+    }
+    if (getenv("CV_TEST_ONLY") != NULL) {
+        cmocka_set_test_filter(getenv("CV_TEST_ONLY"));
+    }
+    return _cmocka_run_group_tests(group, wanted, wanted_count, set_up, clean_up);
 }
 
 uint64_t test_random(uint64_t *state)

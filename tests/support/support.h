@@ -29,6 +29,15 @@ uint32_t test_random_below(uint64_t *state, uint32_t bound);
 bool test_folder_make(char ret_folder[TEST_FOLDER_BYTES]);
 int test_folder_remove(const char *folder);
 
+/* Runs those tests of a table that are wanted. CV_TEST_ONLY is a pattern, while looking for a
+ * fault. */
+struct test_choice {
+    bool is_wanted;
+    struct CMUnitTest test;
+};
+int test_run_wanted(const char *group, const struct test_choice *all, size_t count,
+                    CMFixtureFunction set_up, CMFixtureFunction clean_up);
+
 /* The statement must trip one of our assertions, which then does not end the program. */
 #define assert_trips(statement)                                  \
     do {                                                         \
