@@ -21,6 +21,8 @@
 #define LOOK_NS (50 * NS_PER_MS)       /* between two looks */
 #define RESIGN_LOOK_NS (5 * NS_PER_MS) /* a hand-over takes a millisecond */
 
+#define LEASE_TEXT_BYTES (2 * CV_DURATION_TEXT_BYTES + 8)
+
 /* One question to a cluster. */
 struct asking {
     struct cv_cluster cluster;
@@ -83,6 +85,20 @@ static int64_t lease_of(const struct asking *a)
     return protocol->lease_ns != NULL ? protocol->lease_ns(&a->cluster.config) : 0;
 }
 
+/* "50ms", or "10ms to 1s" where the leader chooses it. */
+static const char *lease_format(const struct cv_cluster *c, char buffer[LEASE_TEXT_BYTES])
+{
+    const struct cv_protocol *protocol = c->protocol;
+    char least[CV_DURATION_TEXT_BYTES], most[CV_DURATION_TEXT_BYTES];
+    const int64_t most_ns = protocol->lease_ns(&c->config);
+    const int64_t least_ns =
+        protocol->lease_ns_min != NULL ? protocol->lease_ns_min(&c->config) : most_ns;
+    (void)snprintf(buffer, LEASE_TEXT_BYTES, "%s%s%s",
+                   least_ns < most_ns ? cv__duration_format(least_ns, least) : "",
+                   least_ns < most_ns ? " to " : "", cv__duration_format(most_ns, most));
+    return buffer;
+}
+
 /* ---- status ---------------------------------------------------------------------------------- */
 
 /* The same keys as for a store. */
@@ -116,7 +132,7 @@ static void print_json(const struct asking *a, const char *election)
 
 static void print_text(const struct asking *a, const char *election)
 {
-    char lease[CV_DURATION_TEXT_BYTES], left[CV_DURATION_TEXT_BYTES];
+    char lease[LEASE_TEXT_BYTES], left[CV_DURATION_TEXT_BYTES];
     if (a->leader == CV_ID_NONE) {
         cv__print(stdout, "%s: nobody leads (last token %llu)", election,
                   (unsigned long long)token_of(a));
@@ -127,8 +143,7 @@ static void print_text(const struct asking *a, const char *election)
     if (a->leader != CV_ID_NONE && lease_of(a) != 0) {
         const int64_t left_ms = a->status[a->leader - 1].left_ns / NS_PER_MS;
         cv__print(stdout, ", %s left of a lease of %s",
-                  cv__duration_format(left_ms * NS_PER_MS, left),
-                  cv__duration_format(lease_of(a), lease));
+                  cv__duration_format(left_ms * NS_PER_MS, left), lease_format(&a->cluster, lease));
     }
     cv__print(stdout, "; %u of %u members answer\n", a->answered, a->cluster.member_count);
 }
@@ -547,20 +562,6 @@ static void explain_json(const struct cv_cluster *c, bool is_exclusive, int64_t 
     (void)printf("\n");
 }
 
-static void print_lease(const struct cv_cluster *c, int64_t lease_ns)
-{
-    char least[CV_DURATION_TEXT_BYTES], text[CV_DURATION_TEXT_BYTES];
-    const int64_t least_ns =
-        c->protocol->lease_ns_min != NULL ? c->protocol->lease_ns_min(&c->config) : lease_ns;
-    (void)cv__duration_format(lease_ns, text);
-    if (least_ns < lease_ns) {
-        (void)printf("  %-46s %s to %s, as the leader measures\n", "lease",
-                     cv__duration_format(least_ns, least), text);
-    } else {
-        (void)printf("  %-46s %s\n", "lease", text);
-    }
-}
-
 static void explain_text(const struct cv_cluster *c, bool is_exclusive, int64_t lease_ns)
 {
     char text[CV_DURATION_TEXT_BYTES];
@@ -578,7 +579,10 @@ static void explain_text(const struct cv_cluster *c, bool is_exclusive, int64_t 
     if (lease_ns != 0) {
         struct cv_errtext why;
         const int64_t floor_ns = cv__peers_lease_floor_ns(c, &why);
-        print_lease(c, lease_ns);
+        char lease[LEASE_TEXT_BYTES];
+        (void)lease_format(c, lease);
+        (void)printf("  %-46s %s%s\n", "lease", lease,
+                     strchr(lease, ' ') != NULL ? ", as the leader measures" : "");
         (void)printf("  %-46s %s: %s\n", "shortest lease that a busy machine keeps",
                      cv__duration_format(floor_ns, text), why.text);
     }

@@ -8,6 +8,7 @@ import json
 import mmap
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -331,7 +332,8 @@ def guests_see_who_leads_and_ask_it_to_resign():
     check("nobody runs", "none of the 3 members of 'test' answers" in ask("status", "e", "--via", via, status=2))
     cluster.start()
     leader, token = cluster.agree()
-    check("status", f"e: {leader} leads, token {token}, " in ask("status", "e", "--via", via))
+    said = ask("status", "e", "--via", via)
+    check(said, f"e: {leader} leads, token {token}, " in said and "ms left of a lease of 300ms; 3 of 3" in said)
     seen = json.loads(ask("status", "e", "--via", via, "--json"))
     check(f"{seen}", seen["leader"] == leader and seen["token"] == token and seen["answered"] == 3 and
           0 < seen["remaining_s"] <= seen["lease_s"] == 0.3)
@@ -367,6 +369,9 @@ def guests_see_who_leads_and_ask_it_to_resign():
     check("nobody there", f"member '{leader}' does not answer" in ask(
         "report", "e", "--via", via, "--node", leader, "--load", "3", status=2))
     check("explain", "never, whatever is lost" in ask("explain", via))
+    file = pathlib.Path(cluster.file("a"))
+    file.write_text(re.sub(r"(?m)^(heartbeat|timeout|round|lease|profile|delta|sigma) = .*\n", "", file.read_text()))
+    check("a measured lease", "10ms to 1s, as the leader measures" in ask("explain", via))
     cluster.close()
 
 
