@@ -299,6 +299,8 @@ def resigns_to_a_named_node(stage):
         stage.spawn()
     node, token, _, _ = stage.await_start()
     heir = next(name for name in reversed(list(stage.process)) if name != node)
+    if stage.kind not in ("pooler", "peers"):  # there it is not known who waits
+        await_that(lambda: heir in (one["node"] for one in told(stage)["waiting"]), "the heir waits")
     done = stage.conclave("resign", "--to", heir)
     if done.returncode != 0:
         raise Failure(f"resign: {done.stdout}{done.stderr}")
