@@ -40,7 +40,7 @@ static int check(const char *path, int64_t min_ns, bool is_json, bool is_quiet)
         return cv__cannot("%s; 'conclave run' sets CONCLAVE_LEASE_FILE", error.text);
     }
     const int64_t now_ns = cv__clock_now_ns();
-    const struct cv_lease_view view = cv__lease_read(page, now_ns);
+    const struct cv_lease_view view = cv__lease_page_read(page, now_ns);
     const int64_t remaining_ns = view.is_valid ? view.valid_until_ns - now_ns : 0;
     const bool is_enough = view.is_valid && remaining_ns >= min_ns;
     char text[CV_DURATION_TEXT_BYTES];

@@ -12,7 +12,7 @@
 #include "core/errors.h"
 #include "os/clock.h"
 #include "os/loop.h"
-#include "os/schedule.h"
+#include "os/realtime.h"
 #include "runtime/place.h"
 
 #include <conclave/conclave.h>
@@ -435,11 +435,11 @@ static void check_peers(struct doctor *d, const char *address)
     char what[CV_ERRTEXT_BYTES + 80];
     struct cv_errtext why;
     if (cv__cluster_check(d->file, &cluster, tell_mistake, d) > 0 ||
-        cv__peers_check_host(&cluster, tell_missing, d) > 0) {
+        cv__cli_peers_check_host(&cluster, tell_missing, d) > 0) {
         return;
     }
-    tell(d, FINE, "cluster", cv__peers_describe(&cluster, what), NULL);
-    const int64_t floor_ns = cv__peers_lease_floor_ns(&cluster, &why);
+    tell(d, FINE, "cluster", cv__cli_peers_describe(&cluster, what), NULL);
+    const int64_t floor_ns = cv__cli_peers_lease_floor_ns(&cluster, &why);
     char floor[CV_DURATION_TEXT_BYTES];
     const bool is_usual = floor_ns == CV_LEASE_FLOOR_NS_USUAL;
     (void)snprintf(what, sizeof what, "a busy machine keeps leases of %s or more: %s",
@@ -458,7 +458,7 @@ static void check_peers(struct doctor *d, const char *address)
 static int examine(struct doctor *d)
 {
     char *address = NULL;
-    const char *peers = cv__peers_is(cv__via(d->via)) ? cv__via(d->via) : NULL;
+    const char *peers = cv__cli_peers_is(cv__via(d->via)) ? cv__via(d->via) : NULL;
     const struct cv_store_kind *kind = peers != NULL ? NULL : cv__inquiry_kind(d->via, &address);
     if (kind == NULL && peers == NULL) {
         return EXIT_USAGE;

@@ -196,8 +196,8 @@ static int run(int argc, char **argv)
         return status;
     }
     const char *via = cv__via(optind < argc ? argv[optind] : NULL);
-    if (cv__peers_is(via)) {
-        return cv__peers_explain(via, is_json);
+    if (cv__cli_peers_is(via)) {
+        return cv__cli_peers_explain(via, is_json);
     }
     char *address;
     const struct cv_store_kind *kind =

@@ -309,7 +309,7 @@ static int parse(int argc, char **argv, struct settings *s)
         return cv__wrong_usage("history takes the name of one election");
     }
     s->via = cv__via(s->via);
-    if (s->node != NULL && !cv__peers_is(s->via)) {
+    if (s->node != NULL && !cv__cli_peers_is(s->via)) {
         return cv__wrong_usage("--node is for clusters (--via peers:FILE): whose trail is read");
     }
     return EXIT_FINE;
@@ -345,8 +345,8 @@ static int run(int argc, char **argv)
     if (s.is_json) {
         cv__json_open(&s.json, NULL, '[');
     }
-    status = cv__peers_is(s.via) ? cv__peers_history(s.via, s.node, election, on_past, &s)
-                                 : show_store(&s, election);
+    status = cv__cli_peers_is(s.via) ? cv__cli_peers_history(s.via, s.node, election, on_past, &s)
+                                     : show_store(&s, election);
     if (status != EXIT_FINE) {
         return status;
     }

@@ -28,7 +28,7 @@ static void complain(void *user, uint32_t line, const char *text)
 static void print_text(const struct cv_cluster *c)
 {
     char text[CV_ERRTEXT_BYTES];
-    cv__print(stdout, "%s\n", cv__peers_describe(c, text));
+    cv__print(stdout, "%s\n", cv__cli_peers_describe(c, text));
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct cv_cluster_member *m = &c->member[i];
         const bool is_ipv6 = strchr(m->host, ':') != NULL;
@@ -89,11 +89,11 @@ static int run(int argc, char **argv)
     if (cv__cluster_check(argv[optind], &cluster, say, argv[optind]) > 0) {
         return EXIT_CANNOT;
     }
-    if (is_check && cv__peers_check_host(&cluster, complain, NULL) > 0) {
+    if (is_check && cv__cli_peers_check_host(&cluster, complain, NULL) > 0) {
         return EXIT_CANNOT;
     }
     if (argc - optind == 2) {
-        return cv__peers_table(argv[optind], argv[optind + 1], is_json);
+        return cv__cli_peers_table(argv[optind], argv[optind + 1], is_json);
     }
     if (is_json) {
         print_json(&cluster);

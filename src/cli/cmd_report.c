@@ -45,7 +45,7 @@ static int run(int argc, char **argv)
         return cv__wrong_usage("report takes the name of one election, and something to report, "
                                "such as --load 5");
     }
-    if (!cv__peers_is(cv__via(via))) {
+    if (!cv__cli_peers_is(cv__via(via))) {
         return cv__wrong_usage("leaders are elected by scores among peers only: --via peers:FILE");
     }
     if (site != NULL) {
@@ -54,10 +54,10 @@ static int run(int argc, char **argv)
             has_other = has_other || has_value[i] != (i == CV_INPUT_REQUEST_RATE);
         }
         return has_other ? cv__wrong_usage("--site goes with --request-rate, and with nothing else")
-                         : cv__peers_report_site(cv__via(via), argv[optind], site,
-                                                 value[CV_INPUT_REQUEST_RATE]);
+                         : cv__cli_peers_report_site(cv__via(via), argv[optind], site,
+                                                     value[CV_INPUT_REQUEST_RATE]);
     }
-    return cv__peers_report(cv__via(via), argv[optind], node, has_value, value);
+    return cv__cli_peers_report(cv__via(via), argv[optind], node, has_value, value);
 }
 
 const struct cv_verb cv__verb_report = {

@@ -152,8 +152,9 @@ static int run(int argc, char **argv)
         return cv__wrong_usage("'%s' cannot be the name of a node", heir);
     }
     const char *name = argv[optind];
-    if (cv__peers_is(cv__via(via))) {
-        return cv__peers_resign(cv__via(via), name, heir, wait_ns >= 0 ? wait_ns : WAIT_NS_DEFAULT);
+    if (cv__cli_peers_is(cv__via(via))) {
+        return cv__cli_peers_resign(cv__via(via), name, heir,
+                                    wait_ns >= 0 ? wait_ns : WAIT_NS_DEFAULT);
     }
     char *address;
     const struct cv_store_kind *kind = cv__inquiry_kind(via, &address);

@@ -221,8 +221,8 @@ static int run(int argc, char **argv)
     if (optind < argc && !cv__election_name_is_valid(argv[optind])) {
         return cv__wrong_usage("'%s' cannot be the name of an election", argv[optind]);
     }
-    if (cv__peers_is(cv__via(via))) {
-        return optind < argc ? cv__peers_status(cv__via(via), argv[optind], listing.is_json)
+    if (cv__cli_peers_is(cv__via(via))) {
+        return optind < argc ? cv__cli_peers_status(cv__via(via), argv[optind], listing.is_json)
                              : cv__wrong_usage("peers: addresses cannot list their elections: "
                                                "name one");
     }

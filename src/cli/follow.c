@@ -292,10 +292,10 @@ int cv__follow(int argc, char **argv, bool is_observer)
     if (status != EXIT_FINE) {
         return status;
     }
-    if (is_observer && cv__peers_is(settings.via)) {
+    if (is_observer && cv__cli_peers_is(settings.via)) {
         /* The address belongs to the member that runs here: an observer is a guest. */
-        return cv__peers_watch(settings.via, settings.name, settings.is_json,
-                               settings.change_count_max);
+        return cv__cli_peers_watch(settings.via, settings.name, settings.is_json,
+                                   settings.change_count_max);
     }
     sigset_t ends;
     (void)sigemptyset(&ends);

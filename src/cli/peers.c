@@ -32,7 +32,7 @@ struct asking {
     cv_id leader;
 };
 
-bool cv__peers_is(const char *address)
+bool cv__cli_peers_is(const char *address)
 {
     return address != NULL && strncmp(address, SCHEME, strlen(SCHEME)) == 0;
 }
@@ -155,7 +155,7 @@ static int fail_silent(const struct asking *a)
                       a->cluster.member_count, a->cluster.name);
 }
 
-int cv__peers_status(const char *address, const char *election, bool is_json)
+int cv__cli_peers_status(const char *address, const char *election, bool is_json)
 {
     struct asking *a = asking_new(address + strlen(SCHEME), election);
     if (a == NULL) {
@@ -211,7 +211,8 @@ static int await_change(struct asking *a, const char *election, cv_id heir, int6
     return EXIT_NO;
 }
 
-int cv__peers_resign(const char *address, const char *election, const char *heir, int64_t wait_ns)
+int cv__cli_peers_resign(const char *address, const char *election, const char *heir,
+                         int64_t wait_ns)
 {
     struct asking *a = asking_new(address + strlen(SCHEME), election);
     if (a == NULL) {
@@ -258,7 +259,8 @@ static void print_change_json(const struct asking *a, const char *election)
     (void)printf("\n");
 }
 
-int cv__peers_watch(const char *address, const char *election, bool is_json, uint64_t change_max)
+int cv__cli_peers_watch(const char *address, const char *election, bool is_json,
+                        uint64_t change_max)
 {
     struct asking *a = asking_new(address + strlen(SCHEME), election);
     if (a == NULL) {
@@ -427,7 +429,7 @@ static void print_table_json(const struct asking *a, const char *election)
     (void)printf("\n");
 }
 
-int cv__peers_table(const char *path, const char *election, bool is_json)
+int cv__cli_peers_table(const char *path, const char *election, bool is_json)
 {
     struct asking *a = asking_new(path, election);
     if (a == NULL) {
@@ -446,8 +448,8 @@ int cv__peers_table(const char *path, const char *election, bool is_json)
 
 /* ---- report ---------------------------------------------------------------------------------- */
 
-int cv__peers_report(const char *address, const char *election, const char *node,
-                     const bool has_value[CV_INPUT_COUNT], const int64_t value[CV_INPUT_COUNT])
+int cv__cli_peers_report(const char *address, const char *election, const char *node,
+                         const bool has_value[CV_INPUT_COUNT], const int64_t value[CV_INPUT_COUNT])
 {
     struct asking *a = asking_new(address + strlen(SCHEME), election);
     if (a == NULL) {
@@ -498,8 +500,8 @@ static int report_rate(struct asking *a, const char *site, int64_t rate)
     return EXIT_FINE;
 }
 
-int cv__peers_report_site(const char *address, const char *election, const char *site,
-                          int64_t request_rate)
+int cv__cli_peers_report_site(const char *address, const char *election, const char *site,
+                              int64_t request_rate)
 {
     struct asking *a = asking_new(address + strlen(SCHEME), election);
     if (a == NULL) {
@@ -526,8 +528,8 @@ static void complain(void *user, const char *line)
     cv__complain("%s", line);
 }
 
-int cv__peers_history(const char *address, const char *node, const char *election,
-                      void (*past)(void *user, const struct cv_store_past *past), void *user)
+int cv__cli_peers_history(const char *address, const char *node, const char *election,
+                          void (*past)(void *user, const struct cv_store_past *past), void *user)
 {
     static struct cv_cluster cluster; /* some kilobytes */
     struct cv_errtext why;
@@ -555,7 +557,7 @@ static void explain_json(const struct cv_cluster *c, bool is_exclusive, int64_t 
         cv__json_null(&json, "lease_s");
     }
     struct cv_errtext why;
-    cv__json_seconds(&json, "lease_floor_s", cv__peers_lease_floor_ns(c, &why));
+    cv__json_seconds(&json, "lease_floor_s", cv__cli_peers_lease_floor_ns(c, &why));
     cv__json_seconds(&json, "crash_takeover_max_s", c->protocol->settle_ns(&c->config));
     cv__json_double(&json, "drift_tolerated_ppm", (double)c->config.drift_ppb / 1e3);
     cv__json_close(&json, '}');
@@ -578,7 +580,7 @@ static void explain_text(const struct cv_cluster *c, bool is_exclusive, int64_t 
     }
     if (lease_ns != 0) {
         struct cv_errtext why;
-        const int64_t floor_ns = cv__peers_lease_floor_ns(c, &why);
+        const int64_t floor_ns = cv__cli_peers_lease_floor_ns(c, &why);
         char lease[LEASE_TEXT_BYTES];
         (void)lease_format(c, lease);
         (void)printf("  %-46s %s%s\n", "lease", lease,
@@ -593,7 +595,7 @@ static void explain_text(const struct cv_cluster *c, bool is_exclusive, int64_t 
         "that the options of the protocol say.\n");
 }
 
-int cv__peers_explain(const char *address, bool is_json)
+int cv__cli_peers_explain(const char *address, bool is_json)
 {
     static struct cv_cluster cluster; /* some kilobytes */
     struct cv_errtext why;

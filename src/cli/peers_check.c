@@ -2,7 +2,7 @@
 #include "cli/peers.h"
 #include "core/errors.h"
 #include "net/key.h"
-#include "os/schedule.h"
+#include "os/realtime.h"
 #include "runtime/reach.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ static uint32_t check_key(const char *path, cv_cluster_say *say, void *user)
     return 0;
 }
 
-uint32_t cv__peers_check_host(const struct cv_cluster *cluster, cv_cluster_say *say, void *user)
+uint32_t cv__cli_peers_check_host(const struct cv_cluster *cluster, cv_cluster_say *say, void *user)
 {
     uint32_t mistakes = check_key(cluster->key, say, user);
     if (cluster->next_key[0] != '\0') {
@@ -44,7 +44,7 @@ uint32_t cv__peers_check_host(const struct cv_cluster *cluster, cv_cluster_say *
     return mistakes;
 }
 
-const char *cv__peers_describe(const struct cv_cluster *c, char buffer[CV_ERRTEXT_BYTES])
+const char *cv__cli_peers_describe(const struct cv_cluster *c, char buffer[CV_ERRTEXT_BYTES])
 {
     (void)snprintf(buffer, CV_ERRTEXT_BYTES, "cluster %s, generation %u, protocol %s, %u member%s",
                    c->name, c->generation, c->protocol->name, c->member_count,
@@ -52,11 +52,11 @@ const char *cv__peers_describe(const struct cv_cluster *c, char buffer[CV_ERRTEX
     return buffer;
 }
 
-int64_t cv__peers_lease_floor_ns(const struct cv_cluster *cluster, struct cv_errtext *ret_why)
+int64_t cv__cli_peers_lease_floor_ns(const struct cv_cluster *cluster, struct cv_errtext *ret_why)
 {
     if (!cluster->is_realtime) {
         (void)snprintf(ret_why->text, sizeof ret_why->text, "realtime = no");
-    } else if (cv__schedule_may_be_realtime(ret_why) == CV_OK) {
+    } else if (cv__realtime_is_permitted(ret_why) == CV_OK) {
         (void)snprintf(ret_why->text, sizeof ret_why->text,
                        "real-time scheduling is permitted here");
         return CV_LEASE_FLOOR_NS_REALTIME;

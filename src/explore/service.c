@@ -114,14 +114,14 @@ static struct explore_message *answer(struct explore_model *model,
 
 static void serve_store(struct explore_model *model, const struct explore_message *query)
 {
-    const struct cv_store_query q = {
+    const struct cv_model_query q = {
         .verb = (enum cv_store_verb)query->word[EXPLORE_QUERY_VERB],
         .label = query->word[EXPLORE_QUERY_LABEL],
         .attempt = query->word[EXPLORE_QUERY_ATTEMPT],
         .lease_ns = (int64_t)query->word[EXPLORE_QUERY_LEASE],
     };
-    struct cv_store_answer a;
-    const bool is_freed = cv__store_record_serve(&model->world->h.service.record, &q,
+    struct cv_model_answer a;
+    const bool is_freed = cv__model_record_serve(&model->world->h.service.record, &q,
                                                  explore_now_ns(EXPLORE_SERVICE), &a);
     set_waiting(model, query, a.verdict != CV_STORE_GRANTED);
     struct explore_message *m = answer(model, query);
@@ -255,7 +255,7 @@ void explore_service_restart(struct explore_model *model, uint32_t how)
     }
     fail_all(model, how != EXPLORE_RESTART_SILENTLY);
     s->waiting = 0;
-    cv__store_record_restart(&s->record, how == EXPLORE_RESTART_EXTENDS,
+    cv__model_record_restart(&s->record, how == EXPLORE_RESTART_EXTENDS,
                              explore_now_ns(EXPLORE_SERVICE));
 }
 
@@ -268,7 +268,7 @@ bool explore_service_is_expired(const struct explore_model *model, const struct 
 
 void explore_service_expire(struct explore_model *model)
 {
-    (void)cv__store_record_expire(&model->world->h.service.record, explore_now_ns(EXPLORE_SERVICE));
+    (void)cv__model_record_expire(&model->world->h.service.record, explore_now_ns(EXPLORE_SERVICE));
     notify(model);
 }
 
@@ -294,7 +294,7 @@ void explore_service_canonical(const struct explore_model *model, struct explore
     }
     if (model->service == EXPLORE_STORE) {
         if (s->waiting == 0) { /* nobody is told when it ends: it is found to have ended */
-            (void)cv__store_record_expire(&s->record, explore_now_ns(EXPLORE_SERVICE));
+            (void)cv__model_record_expire(&s->record, explore_now_ns(EXPLORE_SERVICE));
         }
         if (s->record.holder == 0) {
             s->record.attempt = 0;

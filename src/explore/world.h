@@ -137,7 +137,7 @@ struct explore_model {
 
 /* The store or the sequencer; zero where there is none. */
 struct explore_service {
-    struct cv_store_record record; /* of a store */
+    struct cv_model_record record; /* of a store */
     uint64_t counter, boots;       /* of a sequencer */
     int64_t next_tick_ns;          /* real time; it acts at its ticks only */
     uint32_t waiting;              /* bit i: node i is told when the record becomes free */

@@ -1,7 +1,7 @@
 /* src/host/record.c - the record of a store; see record.h. */
 #include "host/record.h"
 
-bool cv__store_record_expire(struct cv_store_record *r, int64_t local_ns)
+bool cv__model_record_expire(struct cv_model_record *r, int64_t local_ns)
 {
     if (r->holder == 0 || local_ns < r->until_ns) {
         return false;
@@ -11,14 +11,14 @@ bool cv__store_record_expire(struct cv_store_record *r, int64_t local_ns)
     return true;
 }
 
-void cv__store_record_restart(struct cv_store_record *r, bool extends, int64_t local_ns)
+void cv__model_record_restart(struct cv_model_record *r, bool extends, int64_t local_ns)
 {
-    if (extends && r->holder != 0 && !cv__store_record_expire(r, local_ns)) {
+    if (extends && r->holder != 0 && !cv__model_record_expire(r, local_ns)) {
         r->until_ns = cv__max64(r->until_ns, local_ns + r->lease_ns);
     }
 }
 
-static void grant(struct cv_store_record *r, const struct cv_store_query *q, int64_t local_ns)
+static void grant(struct cv_model_record *r, const struct cv_model_query *q, int64_t local_ns)
 {
     CV_ASSERT(r->holder == 0);
     CV_ASSERT(q->label != 0);
@@ -28,16 +28,16 @@ static void grant(struct cv_store_record *r, const struct cv_store_query *q, int
     r->token++; /* from the last token alone, never from a clock */
 }
 
-bool cv__store_record_serve(struct cv_store_record *r, const struct cv_store_query *q,
-                            int64_t local_ns, struct cv_store_answer *ret_answer)
+bool cv__model_record_serve(struct cv_model_record *r, const struct cv_model_query *q,
+                            int64_t local_ns, struct cv_model_answer *ret_answer)
 {
-    bool has_become_free = cv__store_record_expire(r, local_ns);
+    bool has_become_free = cv__model_record_expire(r, local_ns);
     const bool wants = q->verb == CV_STORE_ACQUIRE || q->verb == CV_STORE_RENEW;
     if (q->verb == CV_STORE_ACQUIRE && r->holder == 0) {
         grant(r, q, local_ns);
     }
     const bool is_holder = r->holder == q->label && r->attempt == q->attempt;
-    *ret_answer = (struct cv_store_answer){0};
+    *ret_answer = (struct cv_model_answer){0};
     if (wants && is_holder) {
         r->lease_ns = q->lease_ns;
         r->until_ns = cv__max64(r->until_ns, local_ns + q->lease_ns); /* never less than before */

@@ -1,6 +1,7 @@
-/* src/host/record.h - the one record of a store that keeps its promises (src/stores/store.h).
+/* src/host/record.h - a model of a store: its one record, and how requests change it.
  *
- * For hosts that have no real store: the simulator and the exhaustive search. The record is given
+ * For hosts that have no real store: the simulator and the exhaustive search. The model keeps the
+ * promises that src/stores/store.h asks of a real one. The record is given
  * to nobody else before its time is over by the store's clock, tokens count from 1 and never
  * repeat, the same attempt again is the same grant, and the lease that was asked for governs.
  *
@@ -10,7 +11,7 @@
 
 #include "core/types.h"
 
-struct cv_store_record {
+struct cv_model_record {
     uint64_t holder, attempt; /* holder 0: nobody */
     uint64_t token;           /* the latest that was given */
     int64_t until_ns;         /* the store's clock */
@@ -18,13 +19,13 @@ struct cv_store_record {
     uint64_t ended;           /* enum cv_reason; nobody holds it: why */
 };
 
-struct cv_store_query {
+struct cv_model_query {
     enum cv_store_verb verb;
     uint64_t label, attempt;
     int64_t lease_ns;
 };
 
-struct cv_store_answer {
+struct cv_model_answer {
     enum cv_store_verdict verdict;
     uint64_t token, holder;
     int64_t duration_ns;
@@ -32,14 +33,14 @@ struct cv_store_answer {
 };
 
 /* Carries out a request. True: the record has become free, and those that wait are notified. */
-bool cv__store_record_serve(struct cv_store_record *record, const struct cv_store_query *query,
-                            int64_t local_ns, struct cv_store_answer *ret_answer);
+bool cv__model_record_serve(struct cv_model_record *record, const struct cv_model_query *query,
+                            int64_t local_ns, struct cv_model_answer *ret_answer);
 
 /* Is the lease of the holder over? Then nobody holds the record any more. */
-bool cv__store_record_expire(struct cv_store_record *record, int64_t local_ns);
+bool cv__model_record_expire(struct cv_model_record *record, int64_t local_ns);
 
 /* The store starts again and keeps the record. `extends`: its lease begins again, as some servers
  * do it. */
-void cv__store_record_restart(struct cv_store_record *record, bool extends, int64_t local_ns);
+void cv__model_record_restart(struct cv_model_record *record, bool extends, int64_t local_ns);
 
 #endif

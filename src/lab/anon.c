@@ -26,7 +26,7 @@
 #define NET_MS 0.15
 #define Z99 2.576 /* two-sided, of the normal distribution: there are hundreds of samples */
 
-void cv__anon_sample_add(struct cv_anon_sample *s, double value)
+void cv__lab_anon_sample_add(struct cv_anon_sample *s, double value)
 {
     s->max = s->count == 0 || value > s->max ? value : s->max;
     s->count++;
@@ -34,17 +34,17 @@ void cv__anon_sample_add(struct cv_anon_sample *s, double value)
     s->square_sum += value * value;
 }
 
-double cv__anon_mean(const struct cv_anon_sample *s)
+double cv__lab_anon_mean(const struct cv_anon_sample *s)
 {
     return s->count > 0 ? s->sum / (double)s->count : 0;
 }
 
-double cv__anon_interval(const struct cv_anon_sample *s)
+double cv__lab_anon_interval(const struct cv_anon_sample *s)
 {
     if (s->count < 2) {
         return 0;
     }
-    const double mean = cv__anon_mean(s);
+    const double mean = cv__lab_anon_mean(s);
     const double n = (double)s->count;
     const double variance = (s->square_sum - n * mean * mean) / (n - 1);
     return Z99 * sqrt(variance > 0 ? variance / n : 0);
@@ -83,11 +83,11 @@ static void measure_fig3(struct sim_scenario *scenario, uint64_t seed, struct fi
         }
         has_asked[ask->node - 1] = true;
         asked++;
-        cv__anon_sample_add(&f->overhead_ms, (double)(led_ns - ask->at_ns) / 1e6);
+        cv__lab_anon_sample_add(&f->overhead_ms, (double)(led_ns - ask->at_ns) / 1e6);
     }
-    cv__anon_sample_add(&f->asked, asked);
-    cv__anon_sample_add(&f->numbers, (double)w->sequencer.number_count);
-    cv__anon_sample_add(&f->first_ms, (double)w->history.election[0].elected_ns / 1e6);
+    cv__lab_anon_sample_add(&f->asked, asked);
+    cv__lab_anon_sample_add(&f->numbers, (double)w->sequencer.number_count);
+    cv__lab_anon_sample_add(&f->first_ms, (double)w->history.election[0].elected_ns / 1e6);
     sim_world_free(w);
     sim_scenario_free(scenario);
 }
@@ -116,12 +116,13 @@ static void run_fig3(const char *figure, int eta_ms, int eps_ms, uint64_t runs,
     for (uint32_t r = 1; r <= ROUND_MAX; r++) {
         const struct fig3 f = fig3_of(eta_ms, eps_ms, r, runs);
         round_size[r - 1] = r;
-        overhead[r - 1] = cv__anon_mean(&f.overhead_ms);
+        overhead[r - 1] = cv__lab_anon_mean(&f.overhead_ms);
         cv__table_row(table, CV_NUMBER(r), CV_NUMBER(overhead[r - 1]),
-                      CV_NUMBER(cv__anon_interval(&f.overhead_ms)),
-                      CV_NUMBER(cv__anon_mean(&f.first_ms)),
-                      CV_NUMBER(cv__anon_interval(&f.first_ms)), CV_NUMBER(cv__anon_mean(&f.asked)),
-                      CV_NUMBER(cv__anon_mean(&f.numbers)));
+                      CV_NUMBER(cv__lab_anon_interval(&f.overhead_ms)),
+                      CV_NUMBER(cv__lab_anon_mean(&f.first_ms)),
+                      CV_NUMBER(cv__lab_anon_interval(&f.first_ms)),
+                      CV_NUMBER(cv__lab_anon_mean(&f.asked)),
+                      CV_NUMBER(cv__lab_anon_mean(&f.numbers)));
     }
     cv__lab_report_table(report, table);
     const struct cv_line line = cv__lab_fit(round_size, overhead, ROUND_MAX);
@@ -169,7 +170,7 @@ static void run_eq1(uint64_t runs, struct cv_table *table, struct cv_lab_report 
         for (uint64_t seed = 1; seed <= runs; seed++) {
             const double ms = measure_eq1(r, seed);
             if (ms < 150) {
-                cv__anon_sample_add(&took, ms);
+                cv__lab_anon_sample_add(&took, ms);
             } else {
                 again++;
             }
@@ -179,7 +180,7 @@ static void run_eq1(uint64_t runs, struct cv_table *table, struct cv_lab_report 
         const bool agrees = took.max < said_ms + 0.05 && took.max > said_ms - SEQ_MS - 0.05;
         all_agree = all_agree && agrees;
         cv__table_row(table, CV_NUMBER(r), CV_NUMBER(said_ms), CV_NUMBER(took.max),
-                      CV_NUMBER(cv__anon_mean(&took)), CV_NUMBER(cv__anon_interval(&took)),
+                      CV_NUMBER(cv__lab_anon_mean(&took)), CV_NUMBER(cv__lab_anon_interval(&took)),
                       CV_NUMBER((double)again), CV_TEXT(agrees ? "agrees" : "DISAGREES"));
     }
     cv__lab_report_table(report, table);

@@ -13,9 +13,9 @@ struct cv_anon_sample {
     double sum, square_sum, max;
 };
 
-void cv__anon_sample_add(struct cv_anon_sample *sample, double value);
-double cv__anon_mean(const struct cv_anon_sample *sample);
-double cv__anon_interval(const struct cv_anon_sample *sample);
+void cv__lab_anon_sample_add(struct cv_anon_sample *sample, double value);
+double cv__lab_anon_mean(const struct cv_anon_sample *sample);
+double cv__lab_anon_interval(const struct cv_anon_sample *sample);
 
 /* The live half: real processes on loopback, with this sequencer. The exit status. */
 struct cv_anon_live {

@@ -307,21 +307,21 @@ static void add_run(struct point *point, const struct shared *s)
         const struct times *t = &s->times[i];
         if (t->asked_ns != 0) {
             asked++;
-            cv__anon_sample_add(&point->overhead_ms, ms_between(t->asked_ns, t->leader_ns));
+            cv__lab_anon_sample_add(&point->overhead_ms, ms_between(t->asked_ns, t->leader_ns));
         }
         if (t->answers > 0) {
-            cv__anon_sample_add(&point->response_ms, t->response_ms_sum / (double)t->answers);
+            cv__lab_anon_sample_add(&point->response_ms, t->response_ms_sum / (double)t->answers);
         }
         if (t->leader_ns != first_ns) {
-            cv__anon_sample_add(&point->spread_ms, ms_between(first_ns, t->leader_ns));
+            cv__lab_anon_sample_add(&point->spread_ms, ms_between(first_ns, t->leader_ns));
         }
         numbers += t->answers;
     }
-    cv__anon_sample_add(&point->asked, asked);
-    cv__anon_sample_add(&point->numbers, (double)numbers);
-    cv__anon_sample_add(&point->first_ms, ms_between(started_ns, first_ns));
+    cv__lab_anon_sample_add(&point->asked, asked);
+    cv__lab_anon_sample_add(&point->numbers, (double)numbers);
+    cv__lab_anon_sample_add(&point->first_ms, ms_between(started_ns, first_ns));
     if (resigned_ns != 0 && ms_between(resigned_ns, next_ns) < s->eps_ms) {
-        cv__anon_sample_add(&point->after_ms, ms_between(resigned_ns, next_ns));
+        cv__lab_anon_sample_add(&point->after_ms, ms_between(resigned_ns, next_ns));
     } else {
         point->again++; /* the next was the one who had resigned, or there was a false suspicion */
     }
@@ -385,17 +385,18 @@ static bool run_figure(struct shared *s, const char *figure, int eta_ms, int eps
             return false;
         }
         round_size[r - 1] = r;
-        overhead[r - 1] = cv__anon_mean(&p.overhead_ms);
-        const double net_ms = cv__anon_mean(&p.spread_ms);
+        overhead[r - 1] = cv__lab_anon_mean(&p.overhead_ms);
+        const double net_ms = cv__lab_anon_mean(&p.spread_ms);
         cv__table_row(
             table, CV_NUMBER(r), CV_NUMBER(overhead[r - 1]),
-            CV_NUMBER(cv__anon_interval(&p.overhead_ms)), CV_NUMBER(cv__anon_mean(&p.first_ms)),
-            CV_NUMBER(cv__anon_interval(&p.first_ms)), CV_NUMBER(cv__anon_mean(&p.asked)),
-            CV_NUMBER(cv__anon_mean(&p.numbers)), CV_NUMBER(cv__anon_mean(&p.response_ms)),
+            CV_NUMBER(cv__lab_anon_interval(&p.overhead_ms)),
+            CV_NUMBER(cv__lab_anon_mean(&p.first_ms)),
+            CV_NUMBER(cv__lab_anon_interval(&p.first_ms)), CV_NUMBER(cv__lab_anon_mean(&p.asked)),
+            CV_NUMBER(cv__lab_anon_mean(&p.numbers)), CV_NUMBER(cv__lab_anon_mean(&p.response_ms)),
             CV_NUMBER(net_ms), CV_NUMBER((double)p.failed));
         cv__table_row(eq1, CV_NUMBER(r), CV_NUMBER(eq1_ms(calibration, r, net_ms)),
-                      CV_NUMBER(cv__anon_mean(&p.after_ms)),
-                      CV_NUMBER(cv__anon_interval(&p.after_ms)), CV_NUMBER(p.after_ms.max),
+                      CV_NUMBER(cv__lab_anon_mean(&p.after_ms)),
+                      CV_NUMBER(cv__lab_anon_interval(&p.after_ms)), CV_NUMBER(p.after_ms.max),
                       CV_NUMBER((double)p.again));
     }
     cv__lab_report_table(report, table);

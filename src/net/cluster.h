@@ -53,7 +53,7 @@ struct cv_cluster {
     char name[CV_CLUSTER_NAME_BYTES];
     uint32_t generation;
     char key[PATH_MAX], next_key[PATH_MAX], state[PATH_MAX]; /* next_key may be empty */
-    bool is_realtime; /* unless the file says no: see os/schedule.h */
+    bool is_realtime; /* unless the file says no: see os/realtime.h */
     bool has_witness; /* unless the file says no: see runtime/witness.h */
     const struct cv_protocol *protocol;
     struct cv_config config;

@@ -6,7 +6,7 @@
 #include "core/errors.h"
 #include "core/types.h"
 #include "os/clock.h"
-#include "os/schedule.h"
+#include "os/realtime.h"
 #include "runtime/farewell.h"
 #include "runtime/guest.h"
 #include "runtime/joining.h"
@@ -629,7 +629,7 @@ static int add_handles(struct cv_peering *p, struct cv_errtext *reterr)
 static void ask_for_realtime(struct cv_peering *p)
 {
     struct cv_errtext why;
-    if (p->cluster.is_realtime && cv__schedule_realtime(&why) != CV_OK) {
+    if (p->cluster.is_realtime && cv__realtime_begin(&why) != CV_OK) {
         char line[2 * CV_ERRTEXT_BYTES], floor[CV_DURATION_TEXT_BYTES];
         (void)snprintf(line, sizeof line,
                        "%s; on a busy machine leases below about %s change hands without a fault",

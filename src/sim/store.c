@@ -36,7 +36,7 @@ void sim_store_change(struct sim_store *s, struct sim_rng *rng, int64_t now_ns,
         break;
     case SIM_STORE_RESTART:
         s->boot++;
-        cv__store_record_restart(&s->record, change->extends, sim_clock_local(&s->clock, now_ns));
+        cv__model_record_restart(&s->record, change->extends, sim_clock_local(&s->clock, now_ns));
         break;
     case SIM_STORE_DOWN:
         s->is_down = true;
@@ -91,7 +91,7 @@ bool sim_store_travel(struct sim_store *s, struct sim_rng *rng, enum sim_store_p
 
 bool sim_store_expire(struct sim_store *s, int64_t now_ns)
 {
-    return cv__store_record_expire(&s->record, sim_clock_local(&s->clock, now_ns));
+    return cv__model_record_expire(&s->record, sim_clock_local(&s->clock, now_ns));
 }
 
 int64_t sim_store_end_ns(const struct sim_store *s)
@@ -99,12 +99,12 @@ int64_t sim_store_end_ns(const struct sim_store *s)
     return s->record.holder == 0 ? INT64_MAX : sim_clock_real(&s->clock, s->record.until_ns);
 }
 
-bool sim_store_serve(struct sim_store *s, const struct cv_store_query *q, int64_t now_ns,
-                     struct cv_store_answer *ret_answer)
+bool sim_store_serve(struct sim_store *s, const struct cv_model_query *q, int64_t now_ns,
+                     struct cv_model_answer *ret_answer)
 {
     const uint64_t token_before = s->record.token;
     const int64_t local_ns = sim_clock_local(&s->clock, now_ns);
-    const bool has_become_free = cv__store_record_serve(&s->record, q, local_ns, ret_answer);
+    const bool has_become_free = cv__model_record_serve(&s->record, q, local_ns, ret_answer);
     s->grant_count += s->record.token != token_before;
     return has_become_free;
 }

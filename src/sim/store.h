@@ -24,7 +24,7 @@ struct sim_store {
     bool is_down;
     uint64_t boot; /* how often it has restarted */
 
-    struct cv_store_record record;
+    struct cv_model_record record;
 
     uint64_t query_count, grant_count, lost_query_count, lost_answer_count, failed_count;
     uint64_t notification_count, lost_notification_count;
@@ -44,8 +44,8 @@ bool sim_store_travel(struct sim_store *store, struct sim_rng *rng, enum sim_sto
                       int64_t now_ns, int64_t *ret_at_ns);
 
 /* Carries out a request. True: the record has become free, and those that wait are notified. */
-bool sim_store_serve(struct sim_store *store, const struct cv_store_query *query, int64_t now_ns,
-                     struct cv_store_answer *ret_answer);
+bool sim_store_serve(struct sim_store *store, const struct cv_model_query *query, int64_t now_ns,
+                     struct cv_model_answer *ret_answer);
 
 /* Is the lease of the holder over? Then nobody holds the record any more. */
 bool sim_store_expire(struct sim_store *store, int64_t now_ns);

@@ -126,7 +126,7 @@ static void fail(struct sim_world *w, uint32_t index, int64_t delay_ns)
     struct sim_store_request *e = &w->store_requests.item[index];
     e->is_served = true;
     e->boot = w->store.boot;
-    e->answer = (struct cv_store_answer){.verdict = CV_STORE_FAILED};
+    e->answer = (struct cv_model_answer){.verdict = CV_STORE_FAILED};
     sim_queue_push(&w->queue, w->now_ns + delay_ns, SIM_EVENT_STORE_REQUEST, index);
 }
 

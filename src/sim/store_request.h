@@ -19,8 +19,8 @@ struct sim_store_request {
     uint64_t life, request, boot;
     bool is_served; /* carried out: its answer is under way; or a notification */
     int64_t asked_ns;
-    struct cv_store_query query;
-    struct cv_store_answer answer;
+    struct cv_model_query query;
+    struct cv_model_answer answer;
 };
 
 /* Only store_request.c looks inside. */

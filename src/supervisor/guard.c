@@ -286,7 +286,7 @@ static void become_idle(struct guard *g)
     }
     close_if_open(&g->exec_fd);
     close_if_open(&g->inherit_fd); /* before the report: whoever reads it has the only copy */
-    cv__lease_end(g->setting->lease, g->run);
+    cv__lease_page_end(g->setting->lease, g->run);
     g->is_running = false;
     g->prepare_ns = cv__clock_now_ns() + PREPARE_NS;
     report(g, CV_GUARD_GONE, 0);

@@ -31,9 +31,9 @@ static const char magic[8] = "CVLEASE";
  * between, so a second round is rare and a hundredth means a damaged file. */
 #define READ_ROUNDS_MAX 100
 
-static bool boot_id(char ret_id[CV_BOOT_ID_BYTES])
+static bool boot_id(char ret_id[CV_LEASE_BOOT_BYTES])
 {
-    memset(ret_id, 0, CV_BOOT_ID_BYTES);
+    memset(ret_id, 0, CV_LEASE_BOOT_BYTES);
     const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     const ssize_t got = fd >= 0 ? read(fd, ret_id, 36) : -1;
     if (fd >= 0) {
@@ -209,8 +209,8 @@ void cv__lease_file_remove(struct cv_lease_file *file)
     }
 }
 
-void cv__lease_publish(struct cv_lease_page *page, uint64_t run, uint64_t token,
-                       int64_t valid_until_ns)
+void cv__lease_page_publish(struct cv_lease_page *page, uint64_t run, uint64_t token,
+                            int64_t valid_until_ns)
 {
     const uint64_t next = atomic_load_explicit(&page->sequence, memory_order_relaxed) + 1;
     struct cv_lease_slot *slot = &page->slot[next % 2];
@@ -223,12 +223,12 @@ void cv__lease_publish(struct cv_lease_page *page, uint64_t run, uint64_t token,
     atomic_store_explicit(&page->sequence, next, memory_order_release);
 }
 
-void cv__lease_end(struct cv_lease_page *page, uint64_t run)
+void cv__lease_page_end(struct cv_lease_page *page, uint64_t run)
 {
     atomic_store(&page->ended_run, run);
 }
 
-struct cv_lease_view cv__lease_read(const struct cv_lease_page *page, int64_t now_ns)
+struct cv_lease_view cv__lease_page_read(const struct cv_lease_page *page, int64_t now_ns)
 {
     for (int round = 0; round < READ_ROUNDS_MAX; round++) {
         const uint64_t sequence = atomic_load_explicit(&page->sequence, memory_order_acquire);
@@ -252,10 +252,10 @@ struct cv_lease_view cv__lease_read(const struct cv_lease_page *page, int64_t no
 
 static bool page_is_ours(const struct cv_lease_page *page)
 {
-    char now_booted[CV_BOOT_ID_BYTES];
+    char now_booted[CV_LEASE_BOOT_BYTES];
     return memcmp(page->magic, magic, sizeof magic) == 0 &&
            page->version == CV_LEASE_FILE_VERSION && page->bytes == sizeof *page &&
-           boot_id(now_booted) && memcmp(page->boot_id, now_booted, CV_BOOT_ID_BYTES) == 0;
+           boot_id(now_booted) && memcmp(page->boot_id, now_booted, CV_LEASE_BOOT_BYTES) == 0;
 }
 
 int cv__lease_file_open(const char *path, const struct cv_lease_page **ret_page,

@@ -20,7 +20,7 @@
 #define CV_LEASE_FILE_BYTES 4096u
 #define CV_LEASE_FILE_VERSION 1u
 #define CV_LEASE_PATH_BYTES 512
-#define CV_BOOT_ID_BYTES 40
+#define CV_LEASE_BOOT_BYTES 40
 
 struct cv_lease_slot {
     _Atomic uint64_t run; /* counts the starts of the command; 0: none yet */
@@ -33,7 +33,7 @@ struct cv_lease_page {
     char magic[8];    /* "CVLEASE" and a zero */
     uint32_t version; /* CV_LEASE_FILE_VERSION */
     uint32_t bytes;   /* sizeof (struct cv_lease_page) */
-    char boot_id[CV_BOOT_ID_BYTES];
+    char boot_id[CV_LEASE_BOOT_BYTES];
     _Atomic uint64_t sequence;    /* offset 56; slot sequence % 2 counts */
     struct cv_lease_slot slot[2]; /* offset 64, 24 bytes each */
     _Atomic uint64_t ended_run;   /* offset 112: written by the guard */
@@ -63,13 +63,13 @@ CV_NODISCARD int cv__lease_file_make(struct cv_lease_file *ret_file, const char 
 /* Removes it; for one that was never made nothing. */
 void cv__lease_file_remove(struct cv_lease_file *file);
 /* The supervisor calls it for a new run, and when the end of the lease has moved. */
-void cv__lease_publish(struct cv_lease_page *page, uint64_t run, uint64_t token,
-                       int64_t valid_until_ns);
+void cv__lease_page_publish(struct cv_lease_page *page, uint64_t run, uint64_t token,
+                            int64_t valid_until_ns);
 /* The guard calls it: this run has ended, also if its lease has not. */
-void cv__lease_end(struct cv_lease_page *page, uint64_t run);
+void cv__lease_page_end(struct cv_lease_page *page, uint64_t run);
 
 /* Never mixes two updates. */
-struct cv_lease_view cv__lease_read(const struct cv_lease_page *page, int64_t now_ns);
+struct cv_lease_view cv__lease_page_read(const struct cv_lease_page *page, int64_t now_ns);
 
 /* Maps a file for reading. CV_E_IO: it cannot be opened; CV_E_MALFORMED: it is not such a file, or
  * of another boot of the machine. */

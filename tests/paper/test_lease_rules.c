@@ -630,8 +630,8 @@ static void carry(struct solo *s, struct sim_store *store, uint64_t label, int64
 {
     while (lease_asked(s) != NULL) {
         const struct cv_effect e = *lease_asked(s);
-        const struct cv_store_query query = {e.verb, label, e.attempt, e.lease_ns};
-        struct cv_store_answer a;
+        const struct cv_model_query query = {e.verb, label, e.attempt, e.lease_ns};
+        struct cv_model_answer a;
         (void)sim_store_serve(store, &query, now_ns, &a);
         lease_answer(s, e.request, a.verdict, a.token, a.holder, a.duration_ns);
     }

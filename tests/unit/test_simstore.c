@@ -11,11 +11,11 @@
 
 /* ---- the store ------------------------------------------------------------------------------- */
 
-static struct cv_store_answer ask(struct sim_store *s, enum cv_store_verb verb, uint64_t label,
+static struct cv_model_answer ask(struct sim_store *s, enum cv_store_verb verb, uint64_t label,
                                   uint64_t attempt, int64_t now_ns)
 {
-    const struct cv_store_query query = {verb, label, attempt, NS_PER_S};
-    struct cv_store_answer answer;
+    const struct cv_model_query query = {verb, label, attempt, NS_PER_S};
+    struct cv_model_answer answer;
     (void)sim_store_serve(s, &query, now_ns, &answer);
     return answer;
 }
@@ -26,17 +26,17 @@ static void is_exclusive_until_the_end_of_the_lease(void **unused)
     struct sim_store s;
     sim_store_init(&s);
     assert_int_equal(ask(&s, CV_STORE_READ, 7, 1, 0).verdict, CV_STORE_FREE);
-    const struct cv_store_answer won = ask(&s, CV_STORE_ACQUIRE, 7, 1, 0);
+    const struct cv_model_answer won = ask(&s, CV_STORE_ACQUIRE, 7, 1, 0);
     assert_int_equal(won.verdict, CV_STORE_GRANTED);
     assert_int_equal(won.duration_ns, NS_PER_S);
-    const struct cv_store_answer held = ask(&s, CV_STORE_ACQUIRE, 8, 1, NS_PER_S / 4);
+    const struct cv_model_answer held = ask(&s, CV_STORE_ACQUIRE, 8, 1, NS_PER_S / 4);
     assert_int_equal(held.verdict, CV_STORE_HELD);
     assert_int_equal(held.holder, 7);
     assert_int_equal(held.token, won.token);
     assert_int_equal(held.duration_ns, NS_PER_S - NS_PER_S / 4);
     assert_int_equal(ask(&s, CV_STORE_ACQUIRE, 7, 2, NS_PER_S / 4).verdict, CV_STORE_HELD);
     assert_int_equal(ask(&s, CV_STORE_ACQUIRE, 8, 1, NS_PER_S - 1).verdict, CV_STORE_HELD);
-    const struct cv_store_answer next = ask(&s, CV_STORE_ACQUIRE, 8, 1, NS_PER_S);
+    const struct cv_model_answer next = ask(&s, CV_STORE_ACQUIRE, 8, 1, NS_PER_S);
     assert_int_equal(next.verdict, CV_STORE_GRANTED);
     assert_true(next.token > won.token);
     assert_int_equal(ask(&s, CV_STORE_RENEW, 7, 1, NS_PER_S).verdict, CV_STORE_HELD);
@@ -48,7 +48,7 @@ static void the_same_attempt_is_the_same_grant(void **unused)
     struct sim_store s;
     sim_store_init(&s);
     const uint64_t token = ask(&s, CV_STORE_ACQUIRE, 7, 1, 0).token;
-    const struct cv_store_answer again = ask(&s, CV_STORE_ACQUIRE, 7, 1, NS_PER_S / 2);
+    const struct cv_model_answer again = ask(&s, CV_STORE_ACQUIRE, 7, 1, NS_PER_S / 2);
     assert_int_equal(again.verdict, CV_STORE_GRANTED);
     assert_int_equal(again.token, token);
     assert_int_equal(s.grant_count, 1);
@@ -59,16 +59,16 @@ static void a_release_is_for_the_holder_only_and_notifies(void **unused)
 {
     (void)unused;
     struct sim_store s;
-    struct cv_store_answer answer;
+    struct cv_model_answer answer;
     sim_store_init(&s);
     (void)ask(&s, CV_STORE_ACQUIRE, 7, 2, 0);
-    const struct cv_store_query wrong[] = {{CV_STORE_RELEASE, 8, 2, 0},
+    const struct cv_model_query wrong[] = {{CV_STORE_RELEASE, 8, 2, 0},
                                            {CV_STORE_RELEASE, 7, 1, 0}};
     for (uint32_t i = 0; i < COUNT_OF(wrong); i++) {
         assert_false(sim_store_serve(&s, &wrong[i], 1, &answer));
         assert_int_equal(answer.verdict, CV_STORE_HELD);
     }
-    const struct cv_store_query right = {CV_STORE_RELEASE, 7, 2, 0};
+    const struct cv_model_query right = {CV_STORE_RELEASE, 7, 2, 0};
     assert_true(sim_store_serve(&s, &right, 1, &answer));
     assert_int_equal(answer.verdict, CV_STORE_FREE);
     assert_false(sim_store_serve(&s, &right, 2, &answer)); /* once more is no error */

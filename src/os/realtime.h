@@ -1,6 +1,6 @@
-/* src/os/schedule.h - how soon a thread runs when it has something to do. */
-#ifndef CV_OS_SCHEDULE_H
-#define CV_OS_SCHEDULE_H
+/* src/os/realtime.h - how soon a thread runs when it has something to do. */
+#ifndef CV_OS_REALTIME_H
+#define CV_OS_REALTIME_H
 
 #include "core/types.h"
 
@@ -12,9 +12,9 @@
 /* From now on the calling thread runs before all usual ones (SCHED_FIFO); its children do not.
  * Where the process may lock any amount of memory (LimitMEMLOCK=infinity), what it uses stays in
  * memory, too. CV_E_LIMIT: real-time scheduling is not permitted. */
-CV_NODISCARD int cv__schedule_realtime(struct cv_errtext *reterr);
+CV_NODISCARD int cv__realtime_begin(struct cv_errtext *reterr);
 
 /* Is it permitted? Changes nothing. CV_OK or CV_E_LIMIT, with the reason. */
-CV_NODISCARD int cv__schedule_may_be_realtime(struct cv_errtext *reterr);
+CV_NODISCARD int cv__realtime_is_permitted(struct cv_errtext *reterr);
 
 #endif

@@ -1,5 +1,5 @@
-/* src/os/schedule.c - see schedule.h. */
-#include "os/schedule.h"
+/* src/os/realtime.c - see realtime.h. */
+#include "os/realtime.h"
 
 #include "core/errors.h"
 
@@ -22,7 +22,7 @@ static int set_fifo(struct cv_errtext *reterr)
     return CV_OK;
 }
 
-int cv__schedule_realtime(struct cv_errtext *reterr)
+int cv__realtime_begin(struct cv_errtext *reterr)
 {
     const int code = set_fifo(reterr);
     /* With a finite limit a later allocation could fail because of it; so only without one. A page
@@ -36,7 +36,7 @@ int cv__schedule_realtime(struct cv_errtext *reterr)
     return code;
 }
 
-int cv__schedule_may_be_realtime(struct cv_errtext *reterr)
+int cv__realtime_is_permitted(struct cv_errtext *reterr)
 {
     struct sched_param before;
     const int policy = sched_getscheduler(0);
