@@ -57,7 +57,7 @@ const struct cv_verb cv__verb_forget = {
         "usage: conclave forget NAME [--via ADDRESS]\n\n"
         "Removes the record of an election, its history and what is known of the runs of its\n"
         "job ('conclave run --every'). Refused while somebody leads it, or waits in a queue of\n"
-        "the store. Tokens do not begin anew: a later election of the same name has larger "
+        "the store. Tokens do not start again at 1: a later election of the same name has larger "
         "ones,\n"
         "so what has refused an old token goes on refusing it. A job that has run in this "
         "period\n"

@@ -103,7 +103,7 @@ const struct cv_verb cv__verb_lab = {
         "               pole: runs of each case (default 5, at most 100);\n"
         "               auto: runs in each network (default 1, at most 100)\n"
         "  --random N   pole: instead of the figures, how far each oracle is from the best\n"
-        "               possible leader in N random networks; auto: so many (default 1000)\n"
+        "               possible leader in N random networks; auto: N of them (default 1000)\n"
         "  --seed N     auto: the first network's; the others have the next ones (default 1)\n"
         "  --live       pole: instead of the figures, five real processes on an emulated "
         "wide-area\n"

@@ -266,7 +266,7 @@ static void on_gone(struct run *run, const struct cv_supervisor_event *event)
         return;
     case CV_END_TOO_LATE:
         if (event->failed_errno != 0) {
-            cv__complain("%s: cannot start the command now, only later: %s", run->settings->name,
+            cv__complain("%s: cannot start the command yet: %s", run->settings->name,
                          strerror(event->failed_errno));
         }
         run->token = 0; /* the next renewal leaves more time */
@@ -688,11 +688,11 @@ const struct cv_verb cv__verb_run = {
         "  --once            do not wait for another turn when the leadership was lost\n"
         "  --every TIME      a job: of all contenders, one runs it to success in each period of\n"
         "                    1d, 1h, 1w ..., and all who come later end with 0\n"
-        "  --offset TIME     periods begin so much after midnight, the full hour, Monday\n"
+        "  --offset TIME     periods begin this long after midnight, the full hour or Monday\n"
         "  --zone ZONE       of this time zone, e.g. UTC or Europe/Berlin; default: local time\n"
-        "  --tolerance TIME  starts so close together are one, also across the end of a period;\n"
+        "  --tolerance TIME  starts this close together count as one, also in two periods;\n"
         "                    default: a tenth of the period, at most 5min\n"
-        "  --retry N         a run that fails is repeated so often; default 2\n"
+        "  --retry N         a run that fails is repeated up to N times; default 2\n"
         "  --at-most-once    never run it twice in a period, also if it failed or died\n"
         "  --init            make what the store needs, such as tables, if it is not there\n"
         "  --on-elected CMD, --on-lost CMD   hooks, run by /bin/sh\n"
@@ -705,9 +705,8 @@ const struct cv_verb cv__verb_run = {
         "its environment; 'conclave check-lease' there tells whether the leadership is valid.\n\n"
         "Exit status: that of COMMAND (128+N if signal N ended it); 1 (or -E) not elected, 2 "
         "wrong\n"
-        "usage, 124 leadership lost with --once or before a run could be written down, 125 "
-        "conclave failed, 126 COMMAND cannot be run,\n"
-        "127 it was not found.\n",
+        "usage, 124 leadership lost with --once or before a run could be recorded,\n"
+        "125 conclave failed, 126 COMMAND cannot be run, 127 it was not found.\n",
     .run = run,
     .has_command = true,
 };

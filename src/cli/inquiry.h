@@ -25,7 +25,7 @@ CV_NODISCARD int cv__inquire(const struct cv_store_kind *kind, const char *addre
                              struct cv_inquiry *ret_inquiry, struct cv_errtext *reterr);
 
 /* Reads or writes what is known about the runs of a job: see stores/store.h, runs. Waits no longer
- * than so many milliseconds. CV_OK: *ret_verdict says what came of it. */
+ * than that number of milliseconds. CV_OK: *ret_verdict says what came of it. */
 CV_NODISCARD int cv__inquire_runs(const struct cv_store_kind *kind, const char *address,
                                   const char *election, struct cv_store_runs *runs, int patience_ms,
                                   enum cv_store_verdict *ret_verdict, struct cv_errtext *reterr);

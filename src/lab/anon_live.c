@@ -51,7 +51,7 @@ struct shared {
     enum task task;
     int eta_ms, eps_ms;
     uint32_t round_size;
-    uint64_t burn; /* so many numbers */
+    uint64_t burn; /* how many numbers */
     uint64_t run;
     uint32_t port;
     atomic_uint with_leader, with_next_leader; /* how many processes */

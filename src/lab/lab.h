@@ -30,7 +30,7 @@ bool cv__lab_is_sound(const struct sim_world *world);
 /* What an experiment is asked for; zero or NULL: nothing is said about that. */
 struct cv_lab_options {
     uint64_t run_count;    /* --runs */
-    uint64_t random_count; /* --random: so many random networks */
+    uint64_t random_count; /* --random: the number of random networks */
     uint64_t seed;         /* --seed: of the first of them */
     const char *folder;    /* --plots: for plots */
     const char *live;      /* --live: the address of a sequencer, where one is needed */
@@ -52,7 +52,7 @@ struct cv_samples {
 };
 
 void cv__samples_add(struct cv_samples *samples, double value);
-/* Of at least one sample. The percentile is the least sample that so many per cent are not above
+/* Of at least one sample. The percentile is the least sample that this share is not above
  * (nearest rank); 0 gives the least, 100 the largest. */
 double cv__samples_mean(const struct cv_samples *samples);
 double cv__samples_percentile(struct cv_samples *samples, double percent);

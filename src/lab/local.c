@@ -1,7 +1,7 @@
 /* src/lab/local.c - `conclave lab local`: the measurements of [Fetzer99, sec. XI], repeated
  * with `local` in the simulator, and carried on to where the paper only guessed.
  *
- * What is fitted, what is assumed: lab_local_run.h. A claim is judged only if the paper (or we, for
+ * What is fitted, what is assumed: local_run.h. A claim is judged only if the paper (or we, for
  * what is ours) says something that a measurement can contradict; the bounds are in the code beside
  * each. The exit status is 1 if one is contradicted. */
 #include "lab/local.h"
@@ -354,7 +354,7 @@ static void measure_collation(const struct settings *settings, struct cv_lab_loc
         begins_at(gain, size_count, 0.5));
 }
 
-/* Does the leader of so many renew in every round with the paper's Delta? */
+/* Does the leader of that number of processes renew in every round with the paper's Delta? */
 static bool is_reached(uint32_t n, uint32_t tree, uint32_t round_count, double *ret_ms)
 {
     const struct cv_lab_rounds rounds = {

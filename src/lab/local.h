@@ -1,6 +1,6 @@
-/* src/lab/local.h - what `conclave lab local` measures, as tables: lab_local.c fills them and
- * judges the claims, lab_local_tables.c says what they look like, lab_local_plot.c draws them, and
- * lab_local_run.c runs the worlds. */
+/* src/lab/local.h - what `conclave lab local` measures, as tables: local.c fills them and
+ * judges the claims, local_tables.c says what they look like, local_plot.c draws them, and
+ * local_run.c runs the worlds. */
 #ifndef CV_LAB_LOCAL_H
 #define CV_LAB_LOCAL_H
 

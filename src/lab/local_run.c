@@ -41,7 +41,7 @@ struct counter {
     int64_t broadcast_ns; /* the latest */
 };
 
-/* From one broadcast on, for so many rounds: the last ends with the next broadcast. */
+/* From one broadcast on, for that number of rounds: the last ends with the next broadcast. */
 static void count_record(void *context, const struct cv_record *record)
 {
     struct counter *c = context;

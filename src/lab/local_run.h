@@ -29,7 +29,7 @@ struct cv_lab_rounds {
     bool is_scaled; /* Delta and EP grow with the nodes (CV_LAB_SCALED_FROM); else the paper's */
 };
 
-/* With the paper's Delta and this cost, the last of so many answers still is a fast message. */
+/* With the paper's Delta and this cost, the last of these answers is still a fast message. */
 #define CV_LAB_SCALED_FROM 16u
 
 struct cv_lab_stable {

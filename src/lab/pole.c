@@ -1,7 +1,7 @@
 /* src/lab/pole.c - `conclave lab pole`: the evaluation of [Becker11, sec. 4], repeated with
  * `pole` and the service of the simulator.
  *
- * What is modelled and what is fitted: lab_pole_run.h, sim/service.h. Every figure that the paper
+ * What is modelled and what is fitted: pole_run.h, sim/service.h. Every figure that the paper
  * prints is judged, and who is elected with it; the exit status is 1 if one differs. The paper
  * takes scores that differ by noise for equal and then elects the larger id; here `consensus` and
  * `worst-case` are used with an equivalence range of 5 ms for that. */

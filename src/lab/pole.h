@@ -1,6 +1,6 @@
-/* src/lab/pole.h - what `conclave lab pole` measures, as tables: lab_pole.c repeats the figures
- * and judges them, lab_pole_random.c draws wide-area networks, lab_pole_tables.c says what the
- * tables look like, lab_pole_plot.c draws them, and lab_pole_run.c runs the worlds. */
+/* src/lab/pole.h - what `conclave lab pole` measures, as tables: pole.c repeats the figures
+ * and judges them, pole_random.c draws wide-area networks, pole_tables.c says what the
+ * tables look like, pole_plot.c draws them, and pole_run.c runs the worlds. */
 #ifndef CV_LAB_POLE_H
 #define CV_LAB_POLE_H
 
@@ -28,7 +28,7 @@ extern const struct cv_lab_pole cv__lab_pole_empty;
 const char *cv__lab_pole_text(struct cv_lab_pole *pole, const char *format, ...) CV_PRINTF(2, 3);
 void cv__lab_pole_fini(struct cv_lab_pole *pole);
 
-/* Elects in so many random networks with `recovery` and `history`, and judges the first. */
+/* Elects in that number of random networks with `recovery` and `history`, and judges the first. */
 void cv__lab_pole_judge_recovery(struct cv_lab_report *report, uint64_t count);
 /* The same with every oracle, for the table. */
 void cv__lab_pole_random(struct cv_lab_pole *pole, struct cv_lab_report *report, uint64_t count);

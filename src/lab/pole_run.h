@@ -43,7 +43,7 @@ struct cv_lab_setting {
     const char *preference; /* or NULL */
     bool goes_round; /* leadership gets to `first` by going round, not by being handed over */
     enum sim_fetch fetch;
-    uint32_t every;        /* one in so many requests is simulated */
+    uint32_t every;        /* one request in this number is simulated */
     double crash_s, end_s; /* latencies count from 10 s after the new leader */
 };
 

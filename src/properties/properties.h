@@ -83,8 +83,8 @@ struct cv_token_owner {
     uint64_t label;
 };
 
-/* The slot of a token in a table of so many, a power of two: its own, or the empty one where it
- * belongs. The table is never full. */
+/* The slot of a token in a table of that capacity, a power of two: its own, or the empty one where
+ * it belongs. The table is never full. */
 struct cv_token_owner *cv__token_owner_at(struct cv_token_owner *owner, uint32_t capacity,
                                           uint64_t token);
 

@@ -95,7 +95,7 @@ struct classic {
     uint64_t term;        /* the largest ever seen */
     uint64_t claim_term;  /* the largest claim accepted, ... */
     cv_id claim_leader;   /* ... and whose it is */
-    cv_id leader;         /* whom this process follows; itself: it leads */
+    cv_id leader;         /* the leader that this process follows; itself: it leads */
     int64_t announced_ns; /* when a coordinator last announced itself, where the protocol looks */
     cv_id heir;           /* named in the coordinator's heartbeats, where the protocol does that */
     uint32_t role;

@@ -2,13 +2,12 @@
  *
  * A request that fails is repeated with the same attempt, which to the store is the same request.
  * A leader repeats it every `retry` until its end; the others double the pause. Notifications are
- * answered by a request at once, a few in a row, and then at most so many in each `retry` (a token
+ * answered by a request at once, a few in a row, and then a few in each `retry` (a token
  * bucket): a store that notifies all the time must not be asked all the time. */
 #include "protocols/lease_ask.h"
 
-#define NOTIFIED_IN_A_ROW \
-    4 /* so many requests at once, if one notification follows the other ... */
-#define NOTIFIED_PER_RETRY 4         /* ... and then so many in a time of `retry`, ... */
+#define NOTIFIED_IN_A_ROW 4          /* requests at once, if notifications follow each other ... */
+#define NOTIFIED_PER_RETRY 4         /* ... and then in a time of `retry`, ... */
 #define GAP_NS_MAX (125 * NS_PER_MS) /* ... but eight in a second however long the lease is */
 
 static const uint32_t lease_role_next[LEASE_ROLE_COUNT] = {

@@ -571,7 +571,7 @@ static uint64_t largest_token(const struct cv_message *message)
     return cv__max_u64(token, turn_token);
 }
 
-#define TOKEN_MAX (UINT64_C(1) << 62) /* so many are never used, and there is room above it */
+#define TOKEN_MAX (UINT64_C(1) << 62) /* never reached in practice, and there is room above it */
 
 static void on_message(struct local *l, const struct cv_event *event, struct cv_effects *out)
 {

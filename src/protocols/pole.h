@@ -14,7 +14,7 @@
 #include "oracles/oracle.h"
 #include "protocols/pole_tune.h"
 
-/* Of so many latest heartbeats the send time is known; FOLLOWs of older ones do not count. */
+/* Send times are kept of this number of heartbeats; FOLLOWs of older ones do not count. */
 #define POLE_BEATS_KEPT 64
 
 /* In the record: followed somebody, of whom nothing is known. */

@@ -38,7 +38,7 @@
 #define NARROW 16     /* the lease loses at most a sixteenth in a second */
 #define DECAY_STEPS_MAX 128
 #define LOSS_UNIT INT64_C(1000000)
-#define LOSS_WEIGHT 64 /* the share of lost heartbeats is a mean over about so many */
+#define LOSS_WEIGHT 64 /* the share of lost heartbeats is a mean over about this number */
 #define LOSS_GAP_MAX 8 /* more in a row: it was cut off or stopped, and that is not loss */
 #define BEATS_MIN 4    /* so many heartbeats are sent while one of them would be enough ... */
 #define BEATS_MAX 24   /* ... and at most so many, where messages are lost */
@@ -76,7 +76,7 @@ int64_t cv__pole_tune_round_ns(int64_t lease_ns)
     return lease_ns - lease_ns / 16; /* at least 3 delta + sigma */
 }
 
-/* Not more than 64 in two leases: of so many the send times are kept. */
+/* Not more than 64 in two leases: the send times of no more are kept. */
 int64_t cv__pole_tune_beat_ns(int64_t lease_ns, int64_t wanted_ns)
 {
     const int64_t most_ns = cv__min64(lease_ns / 5, BEAT_NS_MAX);
@@ -197,7 +197,7 @@ void cv__pole_tune_answered(struct pole *p, cv_id from, uint64_t seq, uint64_t l
 
 /* ---- What is chosen -------------------------------------------------------------------------- */
 
-/* After so many heartbeats in a row it is as good as certain that one was answered. */
+/* After this number of heartbeats in a row it is as good as certain that one was answered. */
 static int64_t beats_needed(int64_t loss)
 {
     CV_ASSERT(loss >= 0);

@@ -188,7 +188,7 @@ static void receive_all(struct cv_guest *g)
     }
 }
 
-/* Until so many have answered, or for wait_ns. The item is for the member `from`, or for all. */
+/* Waits for that number of answers, at most wait_ns. The item is for member `from`, or for all. */
 static uint32_t converse(struct cv_guest *g, const struct cv_peers_item *item, uint32_t wanted,
                          int64_t wait_ns, struct cv_guest_status *status)
 {

@@ -39,7 +39,7 @@ struct cv_guest_status {
     bool has_joined;
     bool is_leading;
     bool has_majority;
-    cv_id leader; /* whom it follows */
+    cv_id leader; /* the leader that it follows */
     uint64_t token;
     int64_t left_ns; /* leading: how long still */
     uint64_t life;

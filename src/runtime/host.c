@@ -107,7 +107,7 @@ static void set_kernel_timer(struct cv_host *h)
 
 /* ---- Bytes that outlive a step --------------------------------------------------------------- */
 
-/* A place with room for so many bytes; CV_KEPT_NONE: there is none. */
+/* A place with room for that number of bytes; CV_KEPT_NONE: there is none. */
 static uint32_t kept_new(struct cv_host *h, size_t byte_count)
 {
     uint32_t index = h->kept_free;

@@ -55,7 +55,7 @@ struct cv_peering {
     uv_timer_t tick;
     uint32_t handle_count, closing_count; /* of the three above; of all parts */
     uint32_t told_fates;                  /* bit f: a datagram of that fate was reported */
-    struct cv_peers_same told_same[CV_CLUSTER_MEMBERS_MAX]; /* what was said of whom */
+    struct cv_peers_same told_same[CV_CLUSTER_MEMBERS_MAX]; /* what was logged about each member */
     char told_trouble[CV_ERRTEXT_BYTES];
     bool is_closing;
     void (*closed)(void *data);

@@ -110,8 +110,8 @@ enum sim_expect_kind {
     SIM_EXPECT_LEADERS,  /* exactly these hold a valid leadership */
     SIM_EXPECT_PROPERTY, /* this property holds */
     SIM_EXPECT_BROKEN,   /* this property does not */
-    SIM_EXPECT_MESSAGES, /* so many messages of a type are sent in a time */
-    SIM_EXPECT_CHANGES,  /* so many leaderships begin in a time */
+    SIM_EXPECT_MESSAGES, /* a number of messages of a type is sent in a time */
+    SIM_EXPECT_CHANGES,  /* a number of leaderships begins in a time */
 };
 
 enum sim_compare { SIM_AT_MOST, SIM_AT_LEAST, SIM_BELOW, SIM_ABOVE, SIM_EQUAL };

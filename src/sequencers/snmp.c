@@ -44,7 +44,7 @@
 #define PENDING_MAX 64u
 #define PATIENCE_S 30
 #define TICK_MS 250u   /* how often we check for overdue answers */
-#define SILENT_TICKS 4 /* without an answer for so many: it is reported */
+#define SILENT_TICKS 4 /* ticks without an answer until it is reported */
 
 struct snmp;
 

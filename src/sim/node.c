@@ -272,7 +272,7 @@ void sim_node_start(struct sim_world *w, cv_id id)
     n->is_paused = false;
     n->has_stopped = false;
     n->life++;
-    /* A sequencer does not know whom it gave its numbers to; who saved nothing begins anew. */
+    /* A sequencer does not know who got its numbers; a node that saved nothing begins anew. */
     const bool remembers = n->disk.word_count > 0 || w->protocol->sequence_ns == NULL;
     cv__properties_start(&w->properties, id, remembers);
     struct cv_config config = w->scenario->config;

@@ -51,7 +51,7 @@ enum sim_fetch { SIM_FETCH_NEAREST, SIM_FETCH_LARGEST_ID };
 struct sim_service_options {
     uint64_t seed;
     int64_t rate[SIM_SITES_MAX]; /* requests per second of each site's clients, by its number */
-    uint32_t every;              /* of so many requests one is simulated; 0 is 1 */
+    uint32_t every;              /* one request in this number is simulated; 0 is 1 */
     int64_t cost_ns;
     int64_t entry_bytes;     /* of the history, for each request */
     int64_t window_bytes;    /* in flight on a connection */
@@ -77,7 +77,7 @@ void sim_service_run(struct sim_service *service, int64_t until_ns);
 uint64_t sim_service_history(const struct sim_service *service, cv_id server);
 void sim_service_set_history(struct sim_service *service, cv_id server, uint64_t entries);
 
-/* From now on that site's clients send so many requests per second. */
+/* From now on that site's clients send requests at this rate per second. */
 void sim_service_set_rate(struct sim_service *service, uint32_t site, int64_t rate);
 
 /* The recoveries so far, oldest first; NULL past the last. Lent until the service runs on. */
@@ -93,7 +93,7 @@ void sim_service_reseed(struct sim_service *service, uint64_t seed);
 int64_t sim_service_draw_request(struct sim_service *service, uint32_t site, cv_id leader);
 int64_t sim_service_draw_recovery(struct sim_service *service, cv_id leader);
 
-/* How long a transfer of so many bytes takes on a connection with that mean round trip. */
+/* How long a transfer of that number of bytes takes on a connection with that mean round trip. */
 int64_t sim_service_transfer_ns(const struct sim_service_options *options, uint64_t bytes,
                                 int64_t rtt_ns);
 

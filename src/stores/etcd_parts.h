@@ -68,7 +68,7 @@ struct cv_etcd_server {
     uv_timer_t tell;             /* tells those that are marked, from the loop */
     uint64_t pause_ms;
 
-    uint32_t handle_count; /* closing: so many are left */
+    uint32_t handle_count; /* closing: how many are still open */
 };
 
 /* Tells all that something may have changed; `lease`: only those that use it. Each may close

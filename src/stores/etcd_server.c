@@ -81,7 +81,7 @@ static bool is_concerned(const struct cv_etcd_election *e, const char *key, bool
     return false;
 }
 
-/* Marks those whom an event concerns. */
+/* Marks the elections that an event concerns. */
 static void event_note(struct cv_etcd_server *server, const cJSON *event)
 {
     const cJSON *kv = cJSON_GetObjectItemCaseSensitive(event, "kv");

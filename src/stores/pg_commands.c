@@ -106,8 +106,9 @@ static int tables_make(PGconn *pg, struct cv_errtext *reterr)
     if (PQresultStatus(where) != PGRES_TUPLES_OK) {
         code = fail_result(where, reterr);
     } else if (PQntuples(where) != 1) {
-        code = cv__fail(reterr, CV_E_STORE,
-                        "PostgreSQL: no schema of the search path exists, to make tables in");
+        code = cv__fail(
+            reterr, CV_E_STORE,
+            "PostgreSQL: no schema of the search path exists, so no tables can be created");
     }
     if (code == CV_OK) {
         (void)snprintf(prefix, sizeof prefix, "%s", cv__pg_value(where, 0, 0));

@@ -2,7 +2,7 @@
  *
  * Who else may create objects in a schema of our search path could plant an operator or a function
  * that fits better than the built-in one and is then run with our rights. So the greeting uses
- * nothing but qualified names, it asks where our tables are, and every message thereafter begins by
+ * only qualified names, it asks where our tables are, and every message after that begins by
  * setting the search path to pg_catalog for its transaction: not for the session, which belongs to
  * others, too, behind a pooler.
  *

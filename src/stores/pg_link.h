@@ -17,7 +17,7 @@
 
 #include <libpq-fe.h>
 
-#define CV_PG_RESULTS_MAX 64 /* rows of so many requests are read from one message */
+#define CV_PG_RESULTS_MAX 64 /* requests whose rows are read from one message */
 
 enum cv_pg_state {
     CV_PG_DOWN,       /* nothing; the next attempt is when the pause is over */

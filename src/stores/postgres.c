@@ -43,7 +43,7 @@
 #define CHANNEL_BYTES 32
 #define UNHEARD_MAX 64 /* channels to stop listening to; more only cost needless looks */
 #define LOCK_NS_MIN (20 * NS_PER_MS)
-#define SLOW_FACTOR 4 /* a server that takes so many times longer than ever is given up */
+#define SLOW_FACTOR 4 /* times the longest answer so far: a slower server is given up */
 
 struct server;
 

@@ -27,7 +27,7 @@
  * its like. */
 #define WAITING_MAX 8
 #define CALM_MS 20   /* after an answer, and up to as much again */
-#define JOBS_MAX 128 /* so many requests share a transaction: others wait for it, a few ms */
+#define JOBS_MAX 128 /* requests in one transaction; the others wait for it, a few ms */
 
 struct file;
 

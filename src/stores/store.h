@@ -79,7 +79,7 @@ enum cv_store_listing {
 struct cv_store_list {
     enum cv_store_listing of;
     bool is_cut;     /* there are more */
-    bool is_partial; /* WAITING: others may wait, of whom the store does not know */
+    bool is_partial; /* WAITING: others may wait that the store does not know of */
     uint32_t count;
     struct cv_store_listed {
         char name[CV_ELECTION_BYTES]; /* of a node, or of an election */

@@ -552,7 +552,7 @@ static void tell_results(struct cv_zk *client)
     }
 }
 
-/* One user to whom something is to be told; it may leave then, and others with it. */
+/* Tells one user what happened; the user may leave then, and others with it. */
 static struct cv_zk_user *user_to_tell(const struct cv_zk *client)
 {
     struct cv_zk_user *user = client->users;

@@ -113,7 +113,7 @@ struct cv_zk {
     int box_fd, box_events;
     ino_t box_inode;
     uv_timer_t timer, beat;
-    uint32_t handle_count; /* closing: so many are left */
+    uint32_t handle_count; /* closing: how many are still open */
     struct cv_zk_op *ready, **ready_end, *all;
     struct cv_zk_orphan *orphans;
 

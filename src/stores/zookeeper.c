@@ -452,7 +452,7 @@ static void on_queue(void *user, const struct cv_zk_op *op)
     cv__zk_get(&store->user, path, /* is_watching= */ false, on_first);
 }
 
-/* HELD by whom? Its data and its czxid say so. */
+/* Who holds it? The data and the czxid of its node say so. */
 static void on_first(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;

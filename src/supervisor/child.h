@@ -11,7 +11,7 @@
 
 #include <sys/types.h>
 
-/* Makes room for so many claims; false: no memory. Before a child is started, as one that cannot be
+/* Makes room for `count` claims; false: no memory. Before a child is started, as one that cannot be
  * claimed would be killed with the command's. */
 CV_NODISCARD bool cv__child_reserve(uint32_t count);
 
