@@ -134,3 +134,20 @@ const char *fuzz_file(const char *name, const void *bytes, size_t byte_count)
     }
     return path;
 }
+
+void fuzz_on_past(void *user, const struct cv_store_past *past)
+{
+    (void)user;
+    if (memchr(past->node, '\0', sizeof past->node) == NULL ||
+        memchr(past->why, '\0', sizeof past->why) == NULL) {
+        fuzz_found("a name without an end");
+    }
+}
+
+void fuzz_on_name(void *user, const char *name)
+{
+    (void)user;
+    if (name == NULL) {
+        fuzz_found("an election without a name");
+    }
+}

@@ -49,6 +49,9 @@ struct fuzz_story {
     void (*step)(const char *line); /* of the target; the text may be kept until the next */
     int64_t turn_ms;                /* passes with each turn of the loop */
 };
+/* For a store's history and names: nothing without an end, nor nothing at all. */
+void fuzz_on_past(void *user, const struct cv_store_past *past);
+void fuzz_on_name(void *user, const char *name);
 void fuzz_story_tell(const struct fuzz_story *story, const uint8_t *data, size_t size);
 uv_loop_t *fuzz_loop(void);
 

@@ -261,30 +261,13 @@ static void notification(const char *line)
     memcpy(notify->extra, payload, strlen(payload));
 }
 
-static void on_past(void *user, const struct cv_store_past *past)
-{
-    (void)user;
-    if (memchr(past->node, '\0', sizeof past->node) == NULL ||
-        memchr(past->why, '\0', sizeof past->why) == NULL) {
-        fuzz_found("a name without an end");
-    }
-}
-
-static void on_name(void *user, const char *name)
-{
-    (void)user;
-    if (name == NULL) {
-        fuzz_found("an election without a name");
-    }
-}
-
 static void command(char letter)
 {
     static const char address[] = "postgres://h/d";
     const struct cv_store_kind *kind = cv_module_table();
     struct cv_errtext err = {""};
-    const int code = letter == 'H'   ? kind->history(address, "e", on_past, NULL, &err)
-                     : letter == 'M' ? kind->names(address, on_name, NULL, &err)
+    const int code = letter == 'H'   ? kind->history(address, "e", fuzz_on_past, NULL, &err)
+                     : letter == 'M' ? kind->names(address, fuzz_on_name, NULL, &err)
                                      : kind->create(address, &err);
     if (code != CV_OK && err.text[0] == '\0') {
         fuzz_found("a failure without a reason");

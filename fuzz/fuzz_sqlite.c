@@ -120,23 +120,6 @@ static void set_column(const char *table, const char *columns, const char *rest)
     (void)sqlite3_finalize(q);
 }
 
-static void on_past(void *user, const struct cv_store_past *past)
-{
-    (void)user;
-    if (memchr(past->node, '\0', sizeof past->node) == NULL ||
-        memchr(past->why, '\0', sizeof past->why) == NULL) {
-        fuzz_found("a name without an end");
-    }
-}
-
-static void on_name(void *user, const char *name)
-{
-    (void)user;
-    if (name == NULL) {
-        fuzz_found("an election without a name");
-    }
-}
-
 static void add_past(const char *rest)
 {
     char *sql = sqlite3_mprintf("INSERT INTO conclave_history (election, node, from_wall_ns)"
@@ -200,10 +183,10 @@ static void tell_line(const char *line)
         now_ns += llabs(strtoll(rest, NULL, 10) % 100000) * NS_PER_MS;
         break;
     case 'H':
-        (void)cv__sqlite_history(&sqlite, "e", on_past, NULL, &err);
+        (void)cv__sqlite_history(&sqlite, "e", fuzz_on_past, NULL, &err);
         break;
     case 'M':
-        (void)cv__sqlite_names(&sqlite, on_name, NULL, &err);
+        (void)cv__sqlite_names(&sqlite, fuzz_on_name, NULL, &err);
         break;
     default:
         break;

@@ -285,6 +285,15 @@ static int parse(int argc, char **argv, bool is_observer, struct settings *setti
     return EXIT_FINE;
 }
 
+void cv__block_ends(sigset_t *ret_ends)
+{
+    (void)sigemptyset(ret_ends);
+    (void)sigaddset(ret_ends, SIGINT);
+    (void)sigaddset(ret_ends, SIGTERM);
+    (void)sigaddset(ret_ends, SIGHUP);
+    (void)sigprocmask(SIG_BLOCK, ret_ends, NULL); /* a valid set */
+}
+
 int cv__follow(int argc, char **argv, bool is_observer)
 {
     struct settings settings = {.options = CV_ELECTION_OPTIONS_INIT};
@@ -298,11 +307,7 @@ int cv__follow(int argc, char **argv, bool is_observer)
                                    settings.change_count_max);
     }
     sigset_t ends;
-    (void)sigemptyset(&ends);
-    (void)sigaddset(&ends, SIGINT);
-    (void)sigaddset(&ends, SIGTERM);
-    (void)sigaddset(&ends, SIGHUP);
-    (void)sigprocmask(SIG_BLOCK, &ends, NULL); /* a valid set */
+    cv__block_ends(&ends);
     (void)signal(SIGPIPE, SIG_IGN); /* a reader that is gone shows as an error of writing */
     const int signal_fd = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signal_fd < 0) {

@@ -5,9 +5,13 @@
 #include "core/types.h"
 
 #include <conclave/conclave.h>
+#include <signal.h>
 
 /* For cv_election_options.log: prints what the status does not show. */
 void cv__print_notice(void *unused, enum cv_log_level level, const char *line);
+
+/* Blocks the signals that end a command, for a descriptor or sigtimedwait() to hear them. */
+void cv__block_ends(sigset_t *ret_ends);
 
 /* Runs the command; `is_observer`: only watch. Returns the exit status. */
 int cv__follow(int argc, char **argv, bool is_observer);

@@ -3,6 +3,7 @@
 
 #include "base/command.h"
 #include "base/json.h"
+#include "cli/follow.h"
 #include "core/duration.h"
 #include "os/clock.h"
 #include "runtime/guest.h"
@@ -267,11 +268,7 @@ int cv__cli_peers_watch(const char *address, const char *election, bool is_json,
         return EXIT_CANNOT;
     }
     sigset_t ends;
-    (void)sigemptyset(&ends);
-    (void)sigaddset(&ends, SIGINT);
-    (void)sigaddset(&ends, SIGTERM);
-    (void)sigaddset(&ends, SIGHUP);
-    (void)sigprocmask(SIG_BLOCK, &ends, NULL); /* a valid set */
+    cv__block_ends(&ends);
     const struct timespec look = {.tv_nsec = LOOK_NS};
     cv_id shown_leader = CV_ID_NONE;
     uint64_t shown_token = UINT64_MAX, shown_count = 0;

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/random.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,6 +27,18 @@ int64_t cv__clock_now_ns(void)
 int64_t cv__clock_wall_ns(void)
 {
     return read_ns(CLOCK_REALTIME);
+}
+
+void cv__clock_arm(int timer_fd, int64_t at_ns)
+{
+    struct itimerspec when = {0}; /* disarmed */
+    if (at_ns != INT64_MAX) {
+        at_ns = cv__max64(at_ns, 1); /* 0 would disarm it */
+        when.it_value.tv_sec = at_ns / NS_PER_S;
+        when.it_value.tv_nsec = at_ns % NS_PER_S;
+    }
+    const int failed = timerfd_settime(timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+    CV_ASSERT(failed == 0); /* the descriptor and the time are ours */
 }
 
 uint64_t cv__clock_random(void)

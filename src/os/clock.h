@@ -15,6 +15,10 @@ int64_t cv__clock_now_ns(void);
 /* CLOCK_REALTIME, which anybody may set: for people to read, never to decide by. */
 int64_t cv__clock_wall_ns(void);
 
+/* A timer of that clock (timerfd) becomes readable at that instant; INT64_MAX: never. One that is
+ * over already is due now. */
+void cv__clock_arm(int timer_fd, int64_t at_ns);
+
 /* A number that differs between any two boots of a machine, and any two time namespaces, and is the
  * same for all processes of one; drawn at random where the kernel does not tell. Never 0. */
 uint64_t cv__clock_boot(void);

@@ -50,10 +50,7 @@ static void set_kernel_timer(struct cv_timers *t)
     if (t->is_telling || next_ns == t->set_ns) {
         return;
     }
-    const struct itimerspec when = {
-        .it_value = {.tv_sec = next_ns / NS_PER_S, .tv_nsec = next_ns % NS_PER_S}};
-    const int result = timerfd_settime(t->fd, TFD_TIMER_ABSTIME, &when, NULL);
-    CV_ASSERT(result == 0); /* the descriptor and the time are ours */
+    cv__clock_arm(t->fd, next != NULL ? next_ns : INT64_MAX);
     t->set_ns = next_ns;
     t->set_for = next;
 }

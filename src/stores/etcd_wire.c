@@ -719,17 +719,13 @@ static int read_hosts(struct cv_etcd_wire *wire, const struct cv_address *addres
                         CV_ETCD_ENDPOINTS_MAX);
     }
     for (uint32_t i = 0; i < wire->endpoint_count; i++) {
-        char host[256];
-        uint32_t port;
-        if (!cv__address_host(address, i, host, sizeof host, &port)) {
-            return cv__fail(reterr, CV_E_INVALID,
-                            "number %u of the hosts in an etcd: address is not host:port",
-                            (unsigned)i + 1);
+        char endpoint[CV_REMOTE_ENDPOINT_BYTES];
+        const int code = cv__remote_endpoint(address, i, 2379, endpoint, reterr);
+        if (code != CV_OK) {
+            return code;
         }
-        const bool is_v6 = strchr(host, ':') != NULL;
-        (void)snprintf(wire->endpoint[i], sizeof wire->endpoint[i], "http%s://%s%s%s:%u",
-                       is_tls ? "s" : "", is_v6 ? "[" : "", host, is_v6 ? "]" : "",
-                       port != 0 ? (unsigned)port : 2379u);
+        (void)snprintf(wire->endpoint[i], sizeof wire->endpoint[i], "http%s://%s",
+                       is_tls ? "s" : "", endpoint);
     }
     return CV_OK;
 }

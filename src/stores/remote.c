@@ -313,6 +313,23 @@ bool cv__remote_unescape(const char *text, char *ret_name, size_t name_bytes)
     return length > 0;
 }
 
+int cv__remote_endpoint(const struct cv_address *address, uint32_t index, uint32_t port,
+                        char ret_text[CV_REMOTE_ENDPOINT_BYTES], struct cv_errtext *reterr)
+{
+    char host[256];
+    uint32_t written;
+    if (!cv__address_host(address, index, host, sizeof host, &written)) {
+        return cv__fail(reterr, CV_E_INVALID, "host %u of the %.*s: address is not host:port",
+                        (unsigned)index + 1, (int)address->scheme.bytes, address->scheme.at);
+    }
+    const bool is_v6 = strchr(host, ':') != NULL;
+    const int length =
+        snprintf(ret_text, CV_REMOTE_ENDPOINT_BYTES, "%s%s%s:%u", is_v6 ? "[" : "", host,
+                 is_v6 ? "]" : "", written != 0 ? (unsigned)written : (unsigned)port);
+    CV_ASSERT(length > 0 && length < CV_REMOTE_ENDPOINT_BYTES);
+    return CV_OK;
+}
+
 int cv__remote_secret(const char *path, const char *variable, char *ret_text, size_t text_bytes,
                       struct cv_errtext *reterr)
 {

@@ -13,6 +13,7 @@
 #ifndef CV_STORES_REMOTE_H
 #define CV_STORES_REMOTE_H
 
+#include "core/address.h"
 #include "stores/store.h"
 
 #define CV_REMOTE_WAITING_MAX 16 /* the core has one or two, a command a few */
@@ -94,6 +95,13 @@ void cv__remote_escape(const char *name, char ret_text[CV_REMOTE_TEXT_BYTES]);
 
 /* The other way. False: it is too long, or no such name. */
 bool cv__remote_unescape(const char *text, char *ret_name, size_t name_bytes);
+
+/* Host number `index` of an address as host:port, with brackets around an IPv6 address; the port is
+ * `port` where none is written. */
+#define CV_REMOTE_ENDPOINT_BYTES 272
+CV_NODISCARD int cv__remote_endpoint(const struct cv_address *address, uint32_t index,
+                                     uint32_t port, char ret_text[CV_REMOTE_ENDPOINT_BYTES],
+                                     struct cv_errtext *reterr);
 
 /* A secret from the file `path` (its first line) or, without one, from the environment. CV_OK with
  * an empty text: neither says anything. A file that every user can read or change is refused. */

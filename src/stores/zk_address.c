@@ -17,17 +17,13 @@ static int read_hosts(struct cv_zk_server *server, const struct cv_address *addr
     }
     size_t length = 0;
     for (uint32_t i = 0; i < server->host_count; i++) {
-        char host[256];
-        uint32_t port;
-        if (!cv__address_host(address, i, host, sizeof host, &port)) {
-            return cv__fail(reterr, CV_E_INVALID,
-                            "number %u of the hosts in a zookeeper: address is not host:port",
-                            (unsigned)i + 1);
+        char endpoint[CV_REMOTE_ENDPOINT_BYTES];
+        const int code = cv__remote_endpoint(address, i, 2181, endpoint, reterr);
+        if (code != CV_OK) {
+            return code;
         }
-        const bool is_v6 = strchr(host, ':') != NULL;
-        const int more = snprintf(server->hosts + length, sizeof server->hosts - length,
-                                  "%s%s%s%s:%u", i > 0 ? "," : "", is_v6 ? "[" : "", host,
-                                  is_v6 ? "]" : "", port != 0 ? (unsigned)port : 2181u);
+        const int more = snprintf(server->hosts + length, sizeof server->hosts - length, "%s%s",
+                                  i > 0 ? "," : "", endpoint);
         length += (size_t)more;
         if (length >= sizeof server->hosts) {
             return cv__fail(reterr, CV_E_INVALID, "too many hosts in a zookeeper: address");

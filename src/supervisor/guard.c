@@ -699,18 +699,6 @@ static bool receive(struct guard *g)
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-static void arm(const struct guard *g, int64_t at_ns)
-{
-    struct itimerspec when = {0}; /* disarmed */
-    if (at_ns != CV_NEVER_NS) {
-        at_ns = cv__max64(at_ns, 1);
-        when.it_value.tv_sec = at_ns / NS_PER_S;
-        when.it_value.tv_nsec = at_ns % NS_PER_S;
-    }
-    const int failed = timerfd_settime(g->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
-    CV_ASSERT(failed == 0);
-}
-
 static void drain(int fd)
 {
     char buffer[8 * sizeof(struct signalfd_siginfo)];
@@ -774,7 +762,7 @@ _Noreturn void cv__guard_run(const struct cv_guard_setting *setting)
             fds[0].fd = -1;
             fds[4].fd = -1;
         }
-        arm(g, next_ns(g));
+        cv__clock_arm(g->timer_fd, next_ns(g));
         (void)poll(fds, COUNT_OF(fds), -1); /* whatever it returns, we check everything */
         if (fds[4].revents != 0) {
             g->is_orphan = true;

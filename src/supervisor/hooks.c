@@ -213,7 +213,6 @@ static bool hook_reap(struct cv_hooks *hooks, int how)
 
 static void arm(struct cv_hooks *hooks)
 {
-    struct itimerspec when = {0}; /* disarmed */
     int64_t at_ns = INT64_MAX;
     if (hooks->pid != 0 && !hooks->is_killed) {
         at_ns = hooks->kill_ns;
@@ -224,12 +223,7 @@ static void arm(struct cv_hooks *hooks)
     if (hooks->fifo.is_waiting) {
         at_ns = cv__min64(at_ns, cv__clock_now_ns() + FIFO_RETRY_NS);
     }
-    if (at_ns != INT64_MAX) {
-        when.it_value.tv_sec = at_ns / NS_PER_S;
-        when.it_value.tv_nsec = at_ns % NS_PER_S;
-    }
-    const int failed = timerfd_settime(hooks->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
-    CV_ASSERT(failed == 0);
+    cv__clock_arm(hooks->timer_fd, at_ns);
 }
 
 static void go_on(struct cv_hooks *hooks)

@@ -130,18 +130,11 @@ static int64_t rescue_ns(const struct cv_supervisor *s)
 
 static void arm(struct cv_supervisor *s)
 {
-    struct itimerspec when = {0}; /* disarmed */
     int64_t at_ns = CV_NEVER_NS;
     if (s->is_running) {
         at_ns = s->is_rescue ? s->sweep_ns : rescue_ns(s);
     }
-    if (at_ns != CV_NEVER_NS) {
-        at_ns = cv__max64(at_ns, 1);
-        when.it_value.tv_sec = at_ns / NS_PER_S;
-        when.it_value.tv_nsec = at_ns % NS_PER_S;
-    }
-    const int failed = timerfd_settime(s->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
-    CV_ASSERT(failed == 0);
+    cv__clock_arm(s->timer_fd, at_ns);
 }
 
 /* ---- the guard ------------------------------------------------------------------------------- */

@@ -5,8 +5,7 @@
  * tests/system/test_elect.py. */
 #include "core/sequence.h"
 #include "modules/module.h"
-#include "sequencers/sequencer.h"
-#include "support/support.h"
+#include "support/asker.h"
 
 #include <arpa/inet.h>
 #include <poll.h>
@@ -127,70 +126,27 @@ static void agent_answer(const struct agent *agent, const struct answer *answer)
     agent_send(agent, out, at);
 }
 
-/* ---- An asker -------------------------------------------------------------------------------- */
+/* ---- One who asks it ------------------------------------------------------------------------- */
 
-struct asker {
-    uv_loop_t loop;
-    struct cv_counter sequencer;
-    struct agent agent;
-    uint64_t request, number;
-    uint32_t answers, troubles;
-    bool is_closed;
-    char trouble[CV_ERRTEXT_BYTES];
-};
+static struct agent the_agent; /* of the test that runs */
 
-static void on_number(void *self, uint64_t request, uint64_t number)
-{
-    struct asker *a = self;
-    a->request = request;
-    a->number = number;
-    a->answers++;
-}
-
-static void on_trouble(void *self, const char *line)
-{
-    struct asker *a = self;
-    (void)snprintf(a->trouble, sizeof a->trouble, "%s", line);
-    a->troubles++;
-}
-
-static void on_closed(void *data)
-{
-    ((struct asker *)data)->is_closed = true;
-}
-
-static void asker_open(struct asker *a)
+static void asker_open_snmp(struct asker *a)
 {
     if (cv__module_table("snmp", NULL) == NULL) {
         skip();
     }
-    memset(a, 0, sizeof *a);
-    agent_open(&a->agent);
+    memset(&the_agent, 0, sizeof the_agent);
+    agent_open(&the_agent);
     char address[64];
-    (void)snprintf(address, sizeof address, "snmp:127.0.0.1:%u/test", a->agent.port);
-    const struct cv_sequencer_events events = {a, on_number, on_trouble};
-    struct cv_errtext why = {""};
-    assert_int_equal(uv_loop_init(&a->loop), 0);
-    const int result = cv__sequencer_open(&a->loop, address, &events, &a->sequencer, &why);
-    assert_string_equal(why.text, "");
-    assert_int_equal(result, CV_OK);
+    (void)snprintf(address, sizeof address, "snmp:127.0.0.1:%u/test", the_agent.port);
+    asker_open(a, address);
 }
 
-static void asker_close(struct asker *a)
+static void asker_close_snmp(struct asker *a)
 {
-    a->sequencer.kind->close(a->sequencer.self, on_closed, a);
-    (void)uv_run(&a->loop, UV_RUN_DEFAULT);
-    assert_true(a->is_closed);
-    assert_int_equal(uv_loop_close(&a->loop), 0);
-    if (a->agent.fd >= 0) {
-        (void)close(a->agent.fd);
-    }
-}
-
-static void turn_until_answered(struct asker *a, uint32_t answers)
-{
-    while (a->answers < answers) {
-        (void)uv_run(&a->loop, UV_RUN_ONCE);
+    asker_close(a);
+    if (the_agent.fd >= 0) {
+        (void)close(the_agent.fd);
     }
 }
 
@@ -203,9 +159,9 @@ static uint64_t ask(struct asker *a, uint64_t reference, const struct answer *an
 {
     const uint32_t answers = a->answers + 1;
     a->sequencer.kind->ask(a->sequencer.self, 5, reference);
-    agent_hear(&a->agent);
-    agent_answer(&a->agent, answer);
-    turn_until_answered(a, answers);
+    agent_hear(&the_agent);
+    agent_answer(&the_agent, answer);
+    asker_turn_until_answered(a, answers);
     assert_int_equal(a->request, 5);
     return a->number;
 }
@@ -216,7 +172,7 @@ static void numbers_are_made_of_counter_and_boots(void **unused)
 {
     (void)unused;
     struct asker a;
-    asker_open(&a);
+    asker_open_snmp(&a);
     assert_int_equal(ask(&a, CV_SEQUENCE_NONE, ANSWER(.counter = 7, .boots = 3)),
                      3 * GENERATION + 7);
     assert_int_equal(ask(&a, 3 * GENERATION + 7, ANSWER(.counter = 9, .boots = 3)),
@@ -230,36 +186,36 @@ static void numbers_are_made_of_counter_and_boots(void **unused)
     assert_int_equal(counts_of(&a)->restarts, 2);
     assert_int_equal(counts_of(&a)->answered, 4);
     assert_int_equal(a.troubles, 0);
-    asker_close(&a);
+    asker_close_snmp(&a);
 }
 
 static void the_counter_wraps_around(void **unused)
 {
     (void)unused;
     struct asker a;
-    asker_open(&a);
+    asker_open_snmp(&a);
     assert_int_equal(ask(&a, CV_SEQUENCE_NONE, ANSWER(.counter = UINT32_MAX, .boots = 1)),
                      GENERATION + UINT32_MAX);
     assert_int_equal(ask(&a, GENERATION + UINT32_MAX, ANSWER(.counter = 2, .boots = 1)),
                      GENERATION + UINT32_MAX + 3);
-    asker_close(&a);
+    asker_close_snmp(&a);
 }
 
 static void an_agent_that_hides_its_boots_will_do(void **unused)
 {
     (void)unused;
     struct asker a;
-    asker_open(&a);
+    asker_open_snmp(&a);
     assert_int_equal(ask(&a, CV_SEQUENCE_NONE, ANSWER(.counter = 7, .boots = -1)), 7);
     assert_int_equal(ask(&a, 7, ANSWER(.counter = 8, .has_no_boots_variable = true)), 8);
-    asker_close(&a);
+    asker_close_snmp(&a);
 }
 
 static void errors_are_counted_and_told_once(void **unused)
 {
     (void)unused;
     struct asker a;
-    asker_open(&a);
+    asker_open_snmp(&a);
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(ask(&a, 7, ANSWER(.counter = 8, .error = 5)), CV_SEQUENCE_NONE);
     }
@@ -269,42 +225,42 @@ static void errors_are_counted_and_told_once(void **unused)
     assert_int_equal(ask(&a, 7, ANSWER(.counter = 8)), 8);
     assert_int_equal(a.troubles, 2);
     assert_non_null(strstr(a.trouble, "answers again"));
-    asker_close(&a);
+    asker_close_snmp(&a);
 }
 
 static void what_is_no_counter_is_strange(void **unused)
 {
     (void)unused;
     struct asker a;
-    asker_open(&a);
+    asker_open_snmp(&a);
     assert_int_equal(ask(&a, 7, ANSWER(.counter = 8, .counter_type = 0x02)), CV_SEQUENCE_NONE);
     assert_int_equal(ask(&a, 7, ANSWER(.counter = 8, .has_other_oid = true)), CV_SEQUENCE_NONE);
     /* More boots than there are generations: the end of all numbers. */
     assert_int_equal(ask(&a, 7, ANSWER(.counter = 8, .boots = INT32_MAX)), CV_SEQUENCE_NONE);
     assert_int_equal(counts_of(&a)->strange, 3);
     assert_non_null(strstr(a.trouble, "does not show the counter"));
-    asker_close(&a);
+    asker_close_snmp(&a);
 }
 
 static void garbage_is_no_answer(void **unused)
 {
     (void)unused;
     struct asker a;
-    asker_open(&a);
+    asker_open_snmp(&a);
     uint64_t seed = 1;
     a.sequencer.kind->ask(a.sequencer.self, 9, 7);
-    agent_hear(&a.agent);
+    agent_hear(&the_agent);
     for (uint32_t i = 0; i < 200; i++) {
         uint8_t bytes[256];
         const size_t byte_count =
-            i < 100 ? 1 + test_random_below(&seed, 255) : a.agent.question_bytes;
-        memcpy(bytes, a.agent.question, i < 100 ? 0 : byte_count); /* the question, damaged */
+            i < 100 ? 1 + test_random_below(&seed, 255) : the_agent.question_bytes;
+        memcpy(bytes, the_agent.question, i < 100 ? 0 : byte_count); /* the question, damaged */
         for (size_t k = 0; k < byte_count; k++) {
             if (i < 100 || test_random_below(&seed, 10) == 0) {
                 bytes[k] = (uint8_t)test_random(&seed);
             }
         }
-        agent_send(&a.agent, bytes, byte_count);
+        agent_send(&the_agent, bytes, byte_count);
         (void)uv_run(&a.loop, UV_RUN_NOWAIT);
         assert_true(a.answers == 0 || a.number == CV_SEQUENCE_NONE);
     }
@@ -312,49 +268,49 @@ static void garbage_is_no_answer(void **unused)
         break;
     }
     /* Somebody else's right answer is not heard either: the socket is connected. */
-    struct agent stranger = a.agent;
+    struct agent stranger = the_agent;
     stranger.port = 0;
     agent_open(&stranger);
     if (a.answers == 0) {
         agent_answer(&stranger, ANSWER(.counter = 1000));
-        agent_answer(&a.agent, ANSWER(.counter = 8));
-        turn_until_answered(&a, 1);
+        agent_answer(&the_agent, ANSWER(.counter = 8));
+        asker_turn_until_answered(&a, 1);
         assert_int_equal(a.number, 8);
     }
     (void)close(stranger.fd);
-    asker_close(&a);
+    asker_close_snmp(&a);
 }
 
 static void late_answers_count_in_any_order(void **unused)
 {
     (void)unused;
     struct asker a;
-    asker_open(&a);
+    asker_open_snmp(&a);
     struct agent first;
     a.sequencer.kind->ask(a.sequencer.self, 1, 7);
-    agent_hear(&a.agent);
-    first = a.agent;
+    agent_hear(&the_agent);
+    first = the_agent;
     a.sequencer.kind->ask(a.sequencer.self, 2, 7);
-    agent_hear(&a.agent);
-    agent_answer(&a.agent, ANSWER(.counter = 9));
-    turn_until_answered(&a, 1);
+    agent_hear(&the_agent);
+    agent_answer(&the_agent, ANSWER(.counter = 9));
+    asker_turn_until_answered(&a, 1);
     assert_int_equal(a.request, 2);
     assert_int_equal(a.number, 9);
     agent_answer(&first, ANSWER(.counter = 8));
-    turn_until_answered(&a, 2);
+    asker_turn_until_answered(&a, 2);
     assert_int_equal(a.request, 1);
     assert_int_equal(a.number, 8);
     agent_answer(&first, ANSWER(.counter = 8)); /* twice is once */
     assert_int_equal(ask(&a, 9, ANSWER(.counter = 10)), 10);
     assert_int_equal(a.answers, 3);
-    asker_close(&a);
+    asker_close_snmp(&a);
 }
 
 static void silence_is_told_and_ends(void **unused)
 {
     (void)unused;
     struct asker a;
-    asker_open(&a);
+    asker_open_snmp(&a);
     a.sequencer.kind->ask(a.sequencer.self, 1, 7);
     while (a.troubles == 0) {
         (void)uv_run(&a.loop, UV_RUN_ONCE);
@@ -367,25 +323,25 @@ static void silence_is_told_and_ends(void **unused)
     assert_true(a.answers >= 100);
     assert_int_equal(a.number, CV_SEQUENCE_NONE);
     assert_int_equal(a.troubles, 1);
-    const struct pollfd wait = {.fd = a.agent.fd, .events = POLLIN};
+    const struct pollfd wait = {.fd = the_agent.fd, .events = POLLIN};
     while (poll((struct pollfd[]){wait}, 1, 0) == 1) {
-        agent_hear(&a.agent);
+        agent_hear(&the_agent);
     }
     const uint32_t answers = a.answers;
-    agent_answer(&a.agent, ANSWER(.counter = 8)); /* to the latest question */
-    turn_until_answered(&a, answers + 1);
+    agent_answer(&the_agent, ANSWER(.counter = 8)); /* to the latest question */
+    asker_turn_until_answered(&a, answers + 1);
     assert_int_equal(a.number, 8);
     assert_non_null(strstr(a.trouble, "answers again"));
-    asker_close(&a);
+    asker_close_snmp(&a);
 }
 
 static void a_host_without_an_agent_says_so_until_there_is_one(void **unused)
 {
     (void)unused;
     struct asker a;
-    asker_open(&a);
-    (void)close(a.agent.fd);
-    a.agent.fd = -1;
+    asker_open_snmp(&a);
+    (void)close(the_agent.fd);
+    the_agent.fd = -1;
     a.sequencer.kind->ask(a.sequencer.self, 1, 7);
     while (a.troubles == 0) {
         (void)uv_run(&a.loop, UV_RUN_ONCE);
@@ -396,7 +352,7 @@ static void a_host_without_an_agent_says_so_until_there_is_one(void **unused)
         (void)uv_run(&a.loop, UV_RUN_NOWAIT);
     }
     assert_int_equal(counts_of(&a)->answered, 0);
-    agent_open(&a.agent); /* there it is */
+    agent_open(&the_agent); /* there it is */
     uint64_t number = CV_SEQUENCE_NONE;
     for (uint32_t i = 0; i < 3 && number == CV_SEQUENCE_NONE; i++) {
         const uint32_t answers = a.answers;
@@ -404,14 +360,14 @@ static void a_host_without_an_agent_says_so_until_there_is_one(void **unused)
         if (a.answers > answers) {
             continue; /* sending was told of an earlier refusal */
         }
-        agent_hear(&a.agent);
-        agent_answer(&a.agent, ANSWER(.counter = 8));
-        turn_until_answered(&a, answers + 1);
+        agent_hear(&the_agent);
+        agent_answer(&the_agent, ANSWER(.counter = 8));
+        asker_turn_until_answered(&a, answers + 1);
         number = a.number;
     }
     assert_int_equal(number, 8);
     assert_non_null(strstr(a.trouble, "answers again"));
-    asker_close(&a);
+    asker_close_snmp(&a);
 }
 
 static void wrong_addresses_are_told(void **unused)
@@ -424,17 +380,9 @@ static void wrong_addresses_are_told(void **unused)
     if (cv__module_table("snmp", NULL) == NULL) {
         skip();
     }
-    uv_loop_t loop;
-    assert_int_equal(uv_loop_init(&loop), 0);
     for (uint32_t i = 0; i < COUNT_OF(wrong); i++) {
-        const struct cv_sequencer_events events = {NULL, on_number, NULL};
-        struct cv_counter sequencer;
-        struct cv_errtext why = {""};
-        assert_int_equal(cv__sequencer_open(&loop, wrong[i], &events, &sequencer, &why),
-                         CV_E_INVALID);
-        assert_string_not_equal(why.text, "");
+        asker_refused(wrong[i], CV_E_INVALID, "");
     }
-    assert_int_equal(uv_loop_close(&loop), 0);
 }
 
 int main(void)

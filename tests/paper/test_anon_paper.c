@@ -112,6 +112,16 @@ static void answer(struct process *p, uint64_t number)
     step(p, (struct cv_event){.kind = CV_EVENT_SEQUENCE, .request = request, .sequence = number});
 }
 
+/* It has suspected everybody, asked for a number and got this one. */
+static struct process *process_proposing(uint32_t round_size, uint64_t number)
+{
+    struct process *p = process_start(round_size);
+    p->now_ns += EPS_NS;
+    fire(p, ANON_TIMER_SUSPECT);
+    answer(p, number);
+    return p;
+}
+
 /* The message of that type that the latest step sent, or NULL. */
 static const struct cv_message *sent(const struct process *p, uint32_t type)
 {
@@ -294,10 +304,7 @@ static void trust_is_renewed_by_new_tokens_only(void **unused)
 static void a_proposal_is_repeated_until_the_leader_is_heard_to_lead(void **unused)
 {
     (void)unused;
-    struct process *p = process_start(5);
-    p->now_ns += EPS_NS;
-    fire(p, ANON_TIMER_SUSPECT);
-    answer(p, 10);
+    struct process *p = process_proposing(5, 10);
     hear(p, ANON_TOKEN, 8, 1, 8); /* its owner does not know yet that the round is closed */
     assert_follows(p, 8);
     p->now_ns += ETA_NS;
@@ -315,10 +322,7 @@ static void a_proposal_is_repeated_until_the_leader_is_heard_to_lead(void **unus
 static void a_leader_sends_every_eta_until_it_is_superseded(void **unused)
 {
     (void)unused;
-    struct process *p = process_start(5);
-    p->now_ns += EPS_NS;
-    fire(p, ANON_TIMER_SUSPECT);
-    answer(p, 9);
+    struct process *p = process_proposing(5, 9);
     hear(p, ANON_TOKEN, 10, 1, 10);
     assert_int_equal(p->view.leader, 1);
     assert_int_equal(p->view.label, OWN);
@@ -453,10 +457,7 @@ static bool has_effect(const struct process *p, enum cv_effect_kind kind, uint32
 /* Leads with number 9. */
 static struct process *leading_process(void)
 {
-    struct process *p = process_start(5);
-    p->now_ns += EPS_NS;
-    fire(p, ANON_TIMER_SUSPECT);
-    answer(p, 9);
+    struct process *p = process_proposing(5, 9);
     hear(p, ANON_TOKEN, 10, 1, 10);
     assert_int_equal(p->view.leader, 1);
     return p;
@@ -486,10 +487,7 @@ static void starts_by_listening_for_half_of_eps_to_eps(void **unused)
 static void any_number_will_do_for_the_first(void **unused)
 {
     (void)unused;
-    struct process *p = process_start(5);
-    p->now_ns += EPS_NS;
-    fire(p, ANON_TIMER_SUSPECT);
-    answer(p, 0);
+    struct process *p = process_proposing(5, 0);
     assert_int_equal(sent_token(p, ANON_TOKEN).number, 0);
     assert_int_equal(sent_token(p, ANON_TOKEN).label, OWN);
     assert_int_equal(armed(p, ANON_TIMER_SUSPECT)->earliest_ns, p->now_ns + EPS_NS);

@@ -14,10 +14,9 @@ static bool has_swallowed(void *user)
 void a_lost_answer_leaves_nothing_behind(void **unused)
 {
     (void)unused;
-    struct field *field = field_new(address, NULL);
-    char by_proxy[512];
-    struct proxy *proxy = proxy_to(field, 0, by_proxy);
-    struct contender *a = field_join(field, "a", by_proxy);
+    struct field *field;
+    struct proxy *proxy;
+    struct contender *a = join_by_proxy(&field, &proxy);
     struct contender *b = field_join(field, "b", NULL);
     (void)ask(a, CV_STORE_READ, 0, 0); /* connected */
     for (uint64_t attempt = 1; attempt <= 3; attempt++) {
@@ -48,10 +47,9 @@ void a_lost_answer_leaves_nothing_behind(void **unused)
 void a_late_answer_counts_from_the_asking(void **unused)
 {
     (void)unused;
-    struct field *field = field_new(address, NULL);
-    char by_proxy[512];
-    struct proxy *proxy = proxy_to(field, 0, by_proxy);
-    struct contender *a = field_join(field, "a", by_proxy);
+    struct field *field;
+    struct proxy *proxy;
+    struct contender *a = join_by_proxy(&field, &proxy);
     struct contender *b = field_join(field, "b", NULL);
     (void)acquire(a, 1, 2 * lease_short_ns);
     proxy_delay_answers(proxy, 200);
@@ -107,10 +105,9 @@ void a_hand_over_takes_few_round_trips(void **unused)
 void a_slow_server_is_not_asked_the_same_again(void **unused)
 {
     (void)unused;
-    struct field *field = field_new(address, NULL);
-    char by_proxy[512];
-    struct proxy *proxy = proxy_to(field, 0, by_proxy);
-    struct contender *a = field_join(field, "a", by_proxy);
+    struct field *field;
+    struct proxy *proxy;
+    struct contender *a = join_by_proxy(&field, &proxy);
     (void)acquire(a, 1, lease_long_ns);
     proxy_delay_answers(proxy, 1500);
     const uint64_t before = proxy_asked(proxy);
@@ -133,10 +130,9 @@ void a_slow_server_is_not_asked_the_same_again(void **unused)
 void a_dropped_connection_is_survived(void **unused)
 {
     (void)unused;
-    struct field *field = field_new(address, NULL);
-    char by_proxy[512];
-    struct proxy *proxy = proxy_to(field, 0, by_proxy);
-    struct contender *a = field_join(field, "a", by_proxy);
+    struct field *field;
+    struct proxy *proxy;
+    struct contender *a = join_by_proxy(&field, &proxy);
     struct contender *b = field_join(field, "b", NULL);
     const uint64_t token = acquire(a, 1, lease_long_ns)->token;
     for (uint32_t i = 0; i < 3; i++) {
@@ -161,10 +157,9 @@ void a_dropped_connection_is_survived(void **unused)
 void one_that_is_cut_off_loses_it(void **unused)
 {
     (void)unused;
-    struct field *field = field_new(address, NULL);
-    char by_proxy[512];
-    struct proxy *proxy = proxy_to(field, 0, by_proxy);
-    struct contender *a = field_join(field, "a", by_proxy);
+    struct field *field;
+    struct proxy *proxy;
+    struct contender *a = join_by_proxy(&field, &proxy);
     struct contender *b = field_join(field, "b", NULL);
     (void)acquire(a, 1, lease_short_ns);
     proxy_refuse(proxy, true);

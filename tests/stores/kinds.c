@@ -161,10 +161,9 @@ void a_host_that_hangs_is_passed(void **unused)
 void a_server_that_hung_is_soon_used_again(void **unused)
 {
     (void)unused;
-    struct field *field = field_new(address, NULL);
-    char by_proxy[512];
-    struct proxy *proxy = proxy_to(field, 0, by_proxy);
-    struct contender *a = field_join(field, "a", by_proxy);
+    struct field *field;
+    struct proxy *proxy;
+    struct contender *a = join_by_proxy(&field, &proxy);
     (void)acquire(a, 1, lease_long_ns);
     proxy_swallow_answers(proxy, true);
     proxy_cut(proxy);
@@ -718,6 +717,13 @@ static void assert_bad(const struct bad *bad)
     field_free(field);
 }
 
+static void assert_all_bad(const struct bad *bad, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        assert_bad(&bad[i]);
+    }
+}
+
 static void on_no_past(void *user, const struct cv_store_past *past)
 {
     (void)user;
@@ -775,9 +781,7 @@ void bad_addresses_are_told_in_one_line(void **unused)
             {"etcd://u@h?password-file=/nowhere/p", "/nowhere/p", true},
             {"etcd://127.0.0.1:1", "127.0.0.1:1", false},
         };
-        for (uint32_t i = 0; i < COUNT_OF(bad); i++) {
-            assert_bad(&bad[i]);
-        }
+        assert_all_bad(bad, COUNT_OF(bad));
     } else if (strcmp(kind_name, "zookeeper") == 0) {
         static const struct bad bad[] = {
             {"zookeeper:", "zookeeper://host:port", true},
@@ -788,8 +792,6 @@ void bad_addresses_are_told_in_one_line(void **unused)
             {"zookeeper://h?auth-file=/nowhere/p", "/nowhere/p", true},
             {"zookeeper://127.0.0.1:1/p", "127.0.0.1:1", false},
         };
-        for (uint32_t i = 0; i < COUNT_OF(bad); i++) {
-            assert_bad(&bad[i]);
-        }
+        assert_all_bad(bad, COUNT_OF(bad));
     }
 }

@@ -24,6 +24,8 @@ int servers(const char *format, ...) CV_PRINTF(1, 2);
 const char *server_name(void);
 /* The address with one host only: the proxy's, in front of host number `index`. */
 struct proxy *proxy_to(struct field *field, uint32_t index, char ret_address[512]);
+/* A new field with a contender `a` that reaches the first server by a proxy. */
+struct contender *join_by_proxy(struct field **ret_field, struct proxy **ret_proxy);
 
 /* faults.c */
 void a_lost_answer_leaves_nothing_behind(void **unused);

@@ -67,6 +67,14 @@ struct proxy *proxy_to(struct field *field, uint32_t index, char ret_address[512
     return proxy;
 }
 
+struct contender *join_by_proxy(struct field **ret_field, struct proxy **ret_proxy)
+{
+    char by_proxy[512];
+    *ret_field = field_new(address, NULL);
+    *ret_proxy = proxy_to(*ret_field, 0, by_proxy);
+    return field_join(*ret_field, "a", by_proxy);
+}
+
 bool has_history(void)
 {
     const struct cv_store_kind *kind = cv__store_find(address);

@@ -66,6 +66,17 @@ static struct cv_belief lead(cv_id self, uint64_t token, int64_t until_ns)
         .named = self, .leader = self, .token = token, .is_self = true, .until_ns = until_ns};
 }
 
+/* All three believe in this one, in term 1 and for ever; returns what its followers believe. */
+static struct cv_belief agree_on(struct cv_properties *p, cv_id leader)
+{
+    const struct cv_belief leading = lead(leader, 1, INT64_MAX);
+    const struct cv_belief following = follow(leader, 1);
+    for (cv_id id = 1; id <= 3; id++) {
+        (void)cv__properties_believe(p, id, id == leader ? &leading : &following);
+    }
+    return following;
+}
+
 static void two_claims_that_overlap_are_two_leaders(void **state)
 {
     struct watched *w = *state;
@@ -172,11 +183,7 @@ static void nobody_changes_its_mind_after_all_is_settled(void **state)
 {
     struct watched *w = *state;
     struct cv_properties *p = &w->properties;
-    struct cv_belief belief = lead(1, 1, INT64_MAX);
-    (void)cv__properties_believe(p, 1, &belief);
-    belief = follow(1, 1);
-    (void)cv__properties_believe(p, 2, &belief);
-    (void)cv__properties_believe(p, 3, &belief);
+    struct cv_belief belief = agree_on(p, 1);
     cv__properties_disturb(p);
     assert_int_equal(cv__properties_due_ns(p), 100);
     cv__properties_time(p, 100);
@@ -265,11 +272,7 @@ static void the_right_one_leads(void **state)
 {
     struct watched *w = *state;
     struct cv_properties *p = &w->properties;
-    struct cv_belief belief = lead(2, 1, INT64_MAX);
-    (void)cv__properties_believe(p, 2, &belief);
-    belief = follow(2, 1);
-    (void)cv__properties_believe(p, 1, &belief);
-    (void)cv__properties_believe(p, 3, &belief);
+    (void)agree_on(p, 2);
     cv__properties_judge(p);
     assert_int_equal(p->judged[CV_PROPERTY_RIGHTFUL_LEADER], 0); /* nobody is promised */
     p->setting.rightful = CV_RIGHTFUL_HIGHEST_ID;

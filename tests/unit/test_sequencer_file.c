@@ -1,6 +1,5 @@
 /* tests/unit/test_sequencer_file.c - numbers from a file grow, whoever is killed in between. */
-#include "sequencers/sequencer.h"
-#include "support/support.h"
+#include "support/asker.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -34,60 +33,11 @@ static int remove_path(void **unused)
     return 0;
 }
 
-struct asker {
-    uv_loop_t loop;
-    struct cv_counter sequencer;
-    uint64_t request, number;
-    uint32_t answers;
-    bool is_closed;
-    char trouble[CV_ERRTEXT_BYTES];
-    uint32_t troubles;
-};
-
-static void on_number(void *self, uint64_t request, uint64_t number)
-{
-    struct asker *a = self;
-    a->request = request;
-    a->number = number;
-    a->answers++;
-}
-
-static void on_trouble(void *self, const char *line)
-{
-    struct asker *a = self;
-    (void)snprintf(a->trouble, sizeof a->trouble, "%s", line);
-    a->troubles++;
-}
-
-static void on_closed(void *data)
-{
-    ((struct asker *)data)->is_closed = true;
-}
-
-static void asker_open(struct asker *a)
-{
-    memset(a, 0, sizeof *a);
-    const struct cv_sequencer_events events = {a, on_number, on_trouble};
-    struct cv_errtext why = {""};
-    assert_int_equal(uv_loop_init(&a->loop), 0);
-    assert_int_equal(cv__sequencer_open(&a->loop, address, &events, &a->sequencer, &why), CV_OK);
-}
-
-static void asker_close(struct asker *a)
-{
-    a->sequencer.kind->close(a->sequencer.self, on_closed, a);
-    (void)uv_run(&a->loop, UV_RUN_DEFAULT);
-    assert_true(a->is_closed);
-    assert_int_equal(uv_loop_close(&a->loop), 0);
-}
-
 static uint64_t ask(struct asker *a, uint64_t reference)
 {
     const uint32_t answers = a->answers;
     a->sequencer.kind->ask(a->sequencer.self, 7, reference);
-    while (a->answers == answers) {
-        (void)uv_run(&a->loop, UV_RUN_ONCE);
-    }
+    asker_turn_until_answered(a, answers + 1);
     assert_int_equal(a->request, 7);
     return a->number;
 }
@@ -97,14 +47,14 @@ static void numbers_follow_each_other(void **unused)
     (void)unused;
     struct asker a;
     struct asker b;
-    asker_open(&a);
-    asker_open(&b);
+    asker_open(&a, address);
+    asker_open(&b, address);
     for (uint64_t i = 1; i <= 20; i++) {
         assert_int_equal(ask(i % 3 ? &a : &b, CV_SEQUENCE_NONE), i);
     }
     asker_close(&a);
     asker_close(&b);
-    asker_open(&a);
+    asker_open(&a, address);
     assert_int_equal(ask(&a, CV_SEQUENCE_NONE), 21);
     assert_int_equal(a.sequencer.kind->counts(a.sequencer.self)->answered, 1);
     asker_close(&a);
@@ -126,7 +76,7 @@ static void killed_processes_leave_gaps_at_most(void **unused)
         assert_true(child[c] >= 0);
         if (child[c] == 0) {
             struct asker a;
-            asker_open(&a);
+            asker_open(&a, address);
             while (shared->count[c] < NUMBERS_MAX) {
                 shared->number[c][shared->count[c]] = ask(&a, CV_SEQUENCE_NONE);
                 shared->count[c]++;
@@ -142,7 +92,7 @@ static void killed_processes_leave_gaps_at_most(void **unused)
         assert_int_equal(waitpid(child[c], NULL, 0), child[c]);
     }
     struct asker a;
-    asker_open(&a);
+    asker_open(&a, address);
     const uint64_t last = ask(&a, CV_SEQUENCE_NONE);
     asker_close(&a);
     assert_true(last < 8 * NUMBERS_MAX);
@@ -167,7 +117,7 @@ static void after_a_new_start_of_the_machine_there_is_a_gap(void **unused)
 {
     (void)unused;
     struct asker a;
-    asker_open(&a);
+    asker_open(&a, address);
     for (uint64_t i = 1; i <= 5; i++) {
         assert_int_equal(ask(&a, CV_SEQUENCE_NONE), i);
     }
@@ -188,7 +138,7 @@ static void after_a_new_start_of_the_machine_there_is_a_gap(void **unused)
         assert_int_equal(pwrite(fd, record, sizeof record, at), sizeof record);
     }
     (void)close(fd);
-    asker_open(&a);
+    asker_open(&a, address);
     assert_int_equal(ask(&a, CV_SEQUENCE_NONE), 1 + 4096);
     asker_close(&a);
 }
@@ -198,7 +148,7 @@ static void one_damaged_record_is_survived(void **unused)
     (void)unused;
     for (off_t at = 0; at <= 512; at += 512) {
         struct asker a;
-        asker_open(&a);
+        asker_open(&a, address);
         const uint64_t before = ask(&a, CV_SEQUENCE_NONE);
         const int fd = open(path, O_RDWR);
         assert_int_equal(pwrite(fd, "garbage", 7, at), 7);
@@ -217,7 +167,7 @@ static void a_damaged_file_gives_no_numbers(void **unused)
     assert_int_equal(write(fd, "my shopping list", 16), 16);
     (void)close(fd);
     struct asker a;
-    asker_open(&a);
+    asker_open(&a, address);
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(ask(&a, CV_SEQUENCE_NONE), CV_SEQUENCE_NONE);
     }
@@ -232,7 +182,7 @@ static void a_counter_that_was_deleted_goes_on_above_what_is_known(void **unused
 {
     (void)unused;
     struct asker a;
-    asker_open(&a);
+    asker_open(&a, address);
     assert_int_equal(ask(&a, 1000), 1001);
     assert_int_equal(a.sequencer.kind->counts(a.sequencer.self)->restarts, 1);
     assert_int_equal(ask(&a, 1000), 1002);
@@ -245,7 +195,7 @@ static void many_questions_at_once_are_answered_or_refused(void **unused)
 {
     (void)unused;
     struct asker a;
-    asker_open(&a);
+    asker_open(&a, address);
     for (uint64_t i = 0; i < 200; i++) {
         a.sequencer.kind->ask(a.sequencer.self, i, CV_SEQUENCE_NONE);
     }
@@ -265,7 +215,7 @@ static void a_lock_that_is_not_given_back_is_told(void **unused)
 {
     (void)unused;
     struct asker a;
-    asker_open(&a);
+    asker_open(&a, address);
     const int fd = open(path, O_RDWR);
     assert_int_equal(flock(fd, LOCK_EX), 0);
     assert_int_equal(ask(&a, CV_SEQUENCE_NONE), CV_SEQUENCE_NONE);
@@ -290,17 +240,9 @@ static void wrong_addresses_are_told(void **unused)
         {"tickets:x", CV_E_UNKNOWN, "unknown sequencer 'tickets'; known: snmp, file"},
         {"", CV_E_UNKNOWN, "unknown sequencer ''"},
     };
-    uv_loop_t loop;
-    assert_int_equal(uv_loop_init(&loop), 0);
     for (uint32_t i = 0; i < COUNT_OF(wrong); i++) {
-        const struct cv_sequencer_events events = {NULL, on_number, NULL};
-        struct cv_counter sequencer;
-        struct cv_errtext why = {""};
-        assert_int_equal(cv__sequencer_open(&loop, wrong[i].address, &events, &sequencer, &why),
-                         wrong[i].code);
-        assert_non_null(strstr(why.text, wrong[i].words));
+        asker_refused(wrong[i].address, wrong[i].code, wrong[i].words);
     }
-    assert_int_equal(uv_loop_close(&loop), 0);
 }
 
 int main(void)

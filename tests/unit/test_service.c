@@ -65,6 +65,17 @@ static void bed_init(struct bed *bed, const char *text, const struct sim_service
     bed->service = sim_service_new(bed->world, options);
 }
 
+/* Five replicas of which 5 and then 4 is preferred, and a hundred requests a second from afar. */
+static void bed_init_far(struct bed *bed, const char *more)
+{
+    struct sim_service_options options = plain(bed);
+    char text[1000];
+    options.rate[FAR] = 100;
+    (void)snprintf(text, sizeof text,
+                   "protocol pole profile=wan oracle=preference preference=5,4\n" FIVE "%s", more);
+    bed_init(bed, text, &options);
+}
+
 static void bed_fini(struct bed *bed)
 {
     sim_service_free(bed->service);
@@ -252,12 +263,7 @@ static void who_was_down_is_behind_until_the_next_recovery(void **unused)
 {
     (void)unused;
     struct bed bed;
-    struct sim_service_options options = plain(&bed);
-    options.rate[FAR] = 100;
-    bed_init(&bed,
-             "protocol pole profile=wan oracle=preference preference=5,4\n" FIVE
-             "at 5s crash 2 for 3s\nat 15s crash 5\nrun 60s\n",
-             &options);
+    bed_init_far(&bed, "at 5s crash 2 for 3s\nat 15s crash 5\nrun 60s\n");
     sim_service_run(bed.service, 14 * NS_PER_S);
     assert_true(sim_service_history(bed.service, 2) > 0);
     assert_true(sim_service_history(bed.service, 2) + 300 < sim_service_history(bed.service, 3));
@@ -336,12 +342,7 @@ static void requests_survive_losses_and_cuts(void **unused)
 {
     (void)unused;
     struct bed bed;
-    struct sim_service_options options = plain(&bed);
-    options.rate[FAR] = 100;
-    bed_init(&bed,
-             "protocol pole profile=wan oracle=preference preference=5,4\n" FIVE
-             "link * loss 2%\nat 6s partition 1 | 2 3 4 5\nat 9s heal\nrun 60s\n",
-             &options);
+    bed_init_far(&bed, "link * loss 2%\nat 6s partition 1 | 2 3 4 5\nat 9s heal\nrun 60s\n");
     sim_service_run(bed.service, 15 * NS_PER_S);
     assert_in_range(bed.seen[FAR].count, 1350, 1650);
     assert_true(bed.seen[FAR].max_ns > 2 * NS_PER_S);
