@@ -5,6 +5,21 @@
 
 #include <string.h>
 
+const uint32_t cv__hop_role_next[HOP_ROLE_COUNT] = {
+    [CLASSIC_FOLLOWING] = BIT(HOP_ELECTING) | BIT(CLASSIC_LEADING),
+    [CLASSIC_LEADING] = BIT(CLASSIC_FOLLOWING) | BIT(HOP_ELECTING),
+    [HOP_ELECTING] = BIT(CLASSIC_LEADING) | BIT(CLASSIC_FOLLOWING),
+};
+
+int64_t cv__hop_settle_ns(const struct cv_config *config)
+{
+    const int64_t *option = config->option;
+    CV_ASSERT(option[CLASSIC_OPTION_COORDINATOR] != CV_OPTION_DERIVED);
+    CV_ASSERT(option[CLASSIC_OPTION_HEARTBEAT] > 0);
+    return cv__classic_detection_ns(config) + 2 * option[CLASSIC_OPTION_HEARTBEAT] +
+           3 * option[CLASSIC_OPTION_COORDINATOR];
+}
+
 uint32_t cv__hop_words(uint32_t member_count)
 {
     CV_ASSERT(member_count >= 1);
@@ -20,6 +35,7 @@ static cv_id successor(const struct classic *c, cv_id id)
 
 void cv__hop_init(struct hop *hop, const struct classic *c, bool has_sets)
 {
+    CV_ASSERT(c->self >= 1);
     hop->has_sets = has_sets;
     hop->next = successor(c, c->self);
     CV_ASSERT(hop->next != c->self || c->member_count == 1); /* a ring of one has no other */
@@ -64,7 +80,7 @@ static void transmit(const struct hop *hop, const struct classic *c, const uint6
     const struct hop_slot *s = &hop->slot[slot];
     CV_ASSERT(s->number != 0);
     CV_ASSERT(s->number <= hop->number);
-    CV_ASSERT(s->type >= HOP_MESSAGE_COUNT);
+    CV_ASSERT(s->type == HOP_ELECTION || s->type == HOP_COORDINATOR);
     CV_ASSERT(hop->next != c->self); /* there is somebody to take it */
     struct cv_message *message = cv__effect_send(out, hop->next, (uint32_t)s->type);
     memcpy(message->field, s->scalar, sizeof s->scalar);
@@ -77,7 +93,8 @@ static void transmit(const struct hop *hop, const struct classic *c, const uint6
 bool cv__hop_send(struct hop *hop, const struct classic *c, uint64_t *sets,
                   const struct cv_message *message, int64_t now_ns, struct cv_effects *out)
 {
-    CV_ASSERT(message->type >= HOP_MESSAGE_COUNT); /* one of the ring's own */
+    CV_ASSERT(message->type == HOP_ELECTION || message->type == HOP_COORDINATOR);
+    CV_ASSERT(now_ns > 0);
     if (now_ns >= hop->skips_until_ns) {
         hop->next = successor(c, c->self);
     }
@@ -111,10 +128,12 @@ void cv__hop_start(struct hop *hop, const struct cv_event *event)
     CV_ASSERT(hop->number > 0); /* 0 marks a free slot */
 }
 
-bool cv__hop_accept(struct hop *hop, const struct classic *c, const struct cv_event *event,
-                    struct cv_effects *out)
+/* Acknowledges a message to its sender. False: it was received before, and ends here. */
+static bool accept(struct hop *hop, const struct classic *c, const struct cv_event *event,
+                   struct cv_effects *out)
 {
     CV_ASSERT(event->peer != c->self);
+    CV_ASSERT(event->message->type != HOP_ACK); /* who acknowledges is not acknowledged */
     const uint64_t number = hop_head_read(event->message).number;
     hop_head_write(cv__effect_send(out, event->peer, HOP_ACK),
                    (struct hop_head){.term = c->term, .number = number});
@@ -131,14 +150,43 @@ bool cv__hop_accept(struct hop *hop, const struct classic *c, const struct cv_ev
     return true;
 }
 
-void cv__hop_on_ack(struct hop *hop, const struct cv_event *event)
+static void on_ack(struct hop *hop, const struct cv_event *event, struct cv_effects *out)
 {
     CV_ASSERT(event->message->type == HOP_ACK);
     const uint64_t number = hop_head_read(event->message).number;
     for (uint32_t i = 0; i < HOP_SLOTS; i++) {
-        if (hop->slot[i].number == number) {
+        if (hop->slot[i].number == number && number != 0) {
+            CV_ASSERT(number <= hop->number);              /* it was handed on by this life */
             memset(&hop->slot[i], 0, sizeof hop->slot[i]); /* its timer may fire for nothing */
+            return;
         }
+    }
+    cv__effect_note(out, "ACK of {peer} ignored: message {number} is not waiting for one",
+                    event->peer, 0, number);
+}
+
+void cv__hop_on_message(struct hop *hop, struct classic *c, const struct cv_event *event,
+                        hop_handler *on_election, hop_handler *on_coordinator,
+                        struct cv_effects *out)
+{
+    CV_ASSERT(event->peer != c->self);
+    CV_ASSERT(event->peer <= c->member_count); /* checked by the host */
+    switch (event->message->type) {
+    case HOP_ACK:
+        on_ack(hop, event, out);
+        break;
+    case HOP_ELECTION:
+        if (accept(hop, c, event, out)) {
+            on_election(c, event, out);
+        }
+        break;
+    case HOP_COORDINATOR:
+        if (accept(hop, c, event, out)) {
+            on_coordinator(c, event, out);
+        }
+        break;
+    default:
+        CV_ASSERT(!"a type that the codec does not know");
     }
 }
 
@@ -168,6 +216,7 @@ static void skip(struct hop *hop, const struct classic *c, const uint64_t *sets,
 void cv__hop_on_timer(struct hop *hop, const struct classic *c, const uint64_t *sets,
                       int64_t now_ns, struct cv_effects *out)
 {
+    CV_ASSERT(now_ns > 0);
     for (uint32_t i = 0; i < HOP_SLOTS; i++) {
         if (hop->slot[i].number != 0 && hop->slot[i].deadline_ns <= now_ns) {
             skip(hop, c, sets, now_ns, out);
@@ -181,6 +230,7 @@ void cv__hop_on_peer_down(struct hop *hop, const struct classic *c, const uint64
                           const struct cv_event *event, struct cv_effects *out)
 {
     CV_ASSERT(event->kind == CV_EVENT_PEER_DOWN);
+    CV_ASSERT(event->peer <= c->member_count);
     if (event->peer == hop->next && hop->next != c->self) {
         skip(hop, c, sets, event->now_ns, out);
     }

@@ -25,9 +25,21 @@ CV_MESSAGE_VIEW(hop_head, HOP_HEAD_FIELDS)
 
 enum {
     HOP_ACK = CLASSIC_MESSAGE_COUNT, /* the message of that number has arrived */
+    HOP_ELECTION,                    /* these two go round */
+    HOP_COORDINATOR,
     HOP_MESSAGE_COUNT,
 };
-#define HOP_MESSAGES CLASSIC_MESSAGES, [HOP_ACK] = CV_MESSAGE_TYPE("ACK", HOP_HEAD_FIELDS)
+#define HOP_MESSAGES(ELECTION_FIELDS, COORDINATOR_FIELDS)                            \
+    CLASSIC_MESSAGES, [HOP_ACK] = CV_MESSAGE_TYPE("ACK", HOP_HEAD_FIELDS),           \
+                      [HOP_ELECTION] = CV_MESSAGE_TYPE("ELECTION", ELECTION_FIELDS), \
+                      [HOP_COORDINATOR] = CV_MESSAGE_TYPE("COORDINATOR", COORDINATOR_FIELDS)
+
+/* A ring's own role and the moves between roles. */
+enum {
+    HOP_ELECTING = CLASSIC_ROLE_COUNT, /* has sent an ELECTION on: waits for COORDINATOR */
+    HOP_ROLE_COUNT,
+};
+extern const uint32_t cv__hop_role_next[HOP_ROLE_COUNT];
 
 enum { HOP_TIMER = CLASSIC_TIMER_COUNT };
 
@@ -62,6 +74,9 @@ struct hop {
 /* Words of set storage behind the state. */
 uint32_t cv__hop_words(uint32_t member_count);
 
+/* For settle_ns: suspicion, and three elections: a refusal or a leftover wait may void some. */
+int64_t cv__hop_settle_ns(const struct cv_config *config);
+
 void cv__hop_init(struct hop *hop, const struct classic *c, bool has_sets);
 void cv__hop_check(const struct hop *hop, const struct classic *c);
 
@@ -73,12 +88,12 @@ bool cv__hop_send(struct hop *hop, const struct classic *c, uint64_t *sets,
 /* START: where to begin numbering. */
 void cv__hop_start(struct hop *hop, const struct cv_event *event);
 
-/* Acknowledges a message of the ring to its sender. False: it was received before, and ends here.
- */
-bool cv__hop_accept(struct hop *hop, const struct classic *c, const struct cv_event *event,
-                    struct cv_effects *out);
-
-void cv__hop_on_ack(struct hop *hop, const struct cv_event *event);
+/* A message of the ring's own types. One that goes round is acknowledged to its sender, and given
+ * to its handler unless it was received before. */
+typedef void hop_handler(struct classic *c, const struct cv_event *event, struct cv_effects *out);
+void cv__hop_on_message(struct hop *hop, struct classic *c, const struct cv_event *event,
+                        hop_handler *on_election, hop_handler *on_coordinator,
+                        struct cv_effects *out);
 
 /* HOP_TIMER: skip a successor that did not acknowledge. PEER_DOWN: one that is said to be dead. */
 void cv__hop_on_timer(struct hop *hop, const struct classic *c, const uint64_t *sets,

@@ -23,8 +23,6 @@
 
 #include <string.h>
 
-enum { ELECTION = HOP_MESSAGE_COUNT, COORDINATOR, MESSAGE_COUNT };
-
 /* The number is filled in when a message is handed on. */
 #define ELECTION_FIELDS(FIELD) \
     HOP_HEAD_FIELDS(FIELD)     \
@@ -40,22 +38,8 @@ CV_MESSAGE_VIEW(ring_election, ELECTION_FIELDS)
     FIELD(SET, active)
 CV_MESSAGE_VIEW(ring_coordinator, COORDINATOR_FIELDS)
 
-static const struct cv_message_type ring_messages[MESSAGE_COUNT] = {
-    HOP_MESSAGES,
-    [ELECTION] = CV_MESSAGE_TYPE("ELECTION", ELECTION_FIELDS),
-    [COORDINATOR] = CV_MESSAGE_TYPE("COORDINATOR", COORDINATOR_FIELDS),
-};
-
-enum {
-    ELECTING = CLASSIC_ROLE_COUNT, /* started or passed on an ELECTION: waits for COORDINATOR */
-    ROLE_COUNT,
-};
-
-static const uint32_t role_next[ROLE_COUNT] = {
-    [CLASSIC_FOLLOWING] = BIT(ELECTING) | BIT(CLASSIC_LEADING),
-    [CLASSIC_LEADING] = BIT(CLASSIC_FOLLOWING) | BIT(ELECTING),
-    [ELECTING] = BIT(CLASSIC_LEADING) | BIT(CLASSIC_FOLLOWING),
-};
+static const struct cv_message_type ring_messages[HOP_MESSAGE_COUNT] = {
+    HOP_MESSAGES(ELECTION_FIELDS, COORDINATOR_FIELDS)};
 
 static const struct classic_rules ring_rules;
 
@@ -79,14 +63,6 @@ static int ring_configure(struct cv_config *config, struct cv_errtext *reterr)
     return cv__classic_configure(config, round + delta, reterr);
 }
 
-static int64_t ring_settle_ns(const struct cv_config *config)
-{
-    const int64_t *option = config->option;
-    CV_ASSERT(option[CLASSIC_OPTION_COORDINATOR] != CV_OPTION_DERIVED);
-    return cv__classic_detection_ns(config) + 2 * option[CLASSIC_OPTION_HEARTBEAT] +
-           3 * option[CLASSIC_OPTION_COORDINATOR];
-}
-
 static size_t ring_size(const struct cv_config *config)
 {
     CV_ASSERT(config->member_count >= 1);
@@ -106,8 +82,8 @@ static void ring_check(const void *state)
 {
     const struct ring *r = state;
     cv__classic_check(&r->c);
-    CV_ASSERT(r->c.role < ROLE_COUNT);
-    CV_ASSERT(r->c.role != ELECTING || r->c.leader == CV_ID_NONE);
+    CV_ASSERT(r->c.role < HOP_ROLE_COUNT);
+    CV_ASSERT(r->c.role != HOP_ELECTING || r->c.leader == CV_ID_NONE);
     cv__hop_check(&r->hop, &r->c);
 }
 
@@ -119,8 +95,6 @@ static struct cv_list list_of(const struct ring *r, const uint64_t *set)
 static bool pass_on(struct ring *r, const struct cv_message *message, int64_t now_ns,
                     struct cv_effects *out)
 {
-    CV_ASSERT(message->type == ELECTION || message->type == COORDINATOR);
-    CV_ASSERT(now_ns > 0);
     return cv__hop_send(&r->hop, &r->c, r->sets, message, now_ns, out);
 }
 
@@ -134,12 +108,12 @@ static void ring_elect(struct classic *c, cv_id dead, int64_t now_ns, struct cv_
     CV_ASSERT(cv__classic_stands(c));
     cv__set_clear(active, c->member_count);
     cv__set_add(active, c->self);
-    struct cv_message election = {.type = ELECTION};
+    struct cv_message election = {.type = HOP_ELECTION};
     ring_election_write(&election, (struct ring_election){.term = c->term,
                                                           .initiator = c->self,
                                                           .hops = 1,
                                                           .active = list_of(r, active)});
-    cv__classic_await(c, &ring_rules, ELECTING, now_ns, c->coordinator_ns, out);
+    cv__classic_await(c, &ring_rules, HOP_ELECTING, now_ns, c->coordinator_ns, out);
     if (!pass_on(r, &election, now_ns, out)) {
         cv__classic_lead(c, &ring_rules, cv__classic_next_term(c), now_ns, out); /* alone */
     }
@@ -153,7 +127,7 @@ static void ring_conclude(struct ring *r, const uint64_t *active, int64_t now_ns
     const cv_id highest = cv__set_last(active, c->member_count, c->member_count);
     CV_ASSERT(highest != CV_ID_NONE);
     CV_ASSERT(highest >= c->self); /* this process is on the list */
-    struct cv_message coordinator = {.type = COORDINATOR};
+    struct cv_message coordinator = {.type = HOP_COORDINATOR};
     ring_coordinator_write(&coordinator, (struct ring_coordinator){.term = cv__classic_next_term(c),
                                                                    .initiator = c->self,
                                                                    .leader = highest,
@@ -185,19 +159,20 @@ static void ring_join(struct ring *r, struct ring_election election, uint64_t *a
     election.term = c->term;
     election.hops++;
     election.active = list_of(r, active);
-    struct cv_message message = {.type = ELECTION};
+    struct cv_message message = {.type = HOP_ELECTION};
     ring_election_write(&message, election);
     const bool is_orphan = c->role == CLASSIC_FOLLOWING && c->leader == CV_ID_NONE;
     if (is_orphan && cv__classic_stands(c)) {
-        cv__classic_await(c, &ring_rules, ELECTING, now_ns, c->coordinator_ns, out);
+        cv__classic_await(c, &ring_rules, HOP_ELECTING, now_ns, c->coordinator_ns, out);
     }
     (void)pass_on(r, &message, now_ns, out); /* alone: it ends here, we elect in time */
 }
 
 /* [NITR, ring, step 2] */
-static void ring_on_election(struct ring *r, const struct cv_event *event, struct cv_effects *out)
+static void ring_on_election(struct classic *c, const struct cv_event *event,
+                             struct cv_effects *out)
 {
-    struct classic *c = &r->c;
+    struct ring *r = (struct ring *)c;
     const struct ring_election election = ring_election_read(event->message);
     uint64_t *active = workspace(r);
     CV_ASSERT(election.initiator != CV_ID_NONE); /* checked by the codec */
@@ -207,7 +182,7 @@ static void ring_on_election(struct ring *r, const struct cv_event *event, struc
     if (election.initiator == c->self && !is_listed) {
         cv__effect_note(out, "ELECTION of {peer} ignored: it claims to be ours, and is not",
                         event->peer, 0, 0);
-    } else if (election.initiator == c->self && c->role != ELECTING) {
+    } else if (election.initiator == c->self && c->role != HOP_ELECTING) {
         cv__effect_note(out, "ELECTION ends here: it is ours, and not needed any more", c->self, 0,
                         0);
     } else if (is_listed) { /* it has been round */
@@ -220,10 +195,10 @@ static void ring_on_election(struct ring *r, const struct cv_event *event, struc
     }
 }
 
-static void ring_on_coordinator(struct ring *r, const struct cv_event *event,
+static void ring_on_coordinator(struct classic *c, const struct cv_event *event,
                                 struct cv_effects *out)
 {
-    struct classic *c = &r->c;
+    struct ring *r = (struct ring *)c;
     const struct ring_coordinator coordinator = ring_coordinator_read(event->message);
     const uint64_t term = coordinator.term;
     const cv_id leader = coordinator.leader;
@@ -248,25 +223,8 @@ static void ring_on_coordinator(struct ring *r, const struct cv_event *event,
 
 static void ring_on_message(struct classic *c, const struct cv_event *event, struct cv_effects *out)
 {
-    struct ring *r = (struct ring *)c;
-    CV_ASSERT(event->peer != c->self);
-    switch (event->message->type) {
-    case HOP_ACK:
-        cv__hop_on_ack(&r->hop, event);
-        break;
-    case ELECTION:
-        if (cv__hop_accept(&r->hop, c, event, out)) {
-            ring_on_election(r, event, out);
-        }
-        break;
-    case COORDINATOR:
-        if (cv__hop_accept(&r->hop, c, event, out)) {
-            ring_on_coordinator(r, event, out);
-        }
-        break;
-    default:
-        CV_ASSERT(!"a type that the codec does not know");
-    }
+    cv__hop_on_message(&((struct ring *)c)->hop, c, event, ring_on_election, ring_on_coordinator,
+                       out);
 }
 
 static void ring_on_timer(struct classic *c, uint32_t timer, int64_t now_ns, struct cv_effects *out)
@@ -274,7 +232,7 @@ static void ring_on_timer(struct classic *c, uint32_t timer, int64_t now_ns, str
     struct ring *r = (struct ring *)c;
     if (timer == HOP_TIMER) {
         cv__hop_on_timer(&r->hop, c, r->sets, now_ns, out);
-        if (c->role == ELECTING && r->hop.next == c->self) {
+        if (c->role == HOP_ELECTING && r->hop.next == c->self) {
             CV_ASSERT(cv__classic_stands(c));
             cv__classic_lead(c, &ring_rules, cv__classic_next_term(c), now_ns,
                              out); /* everybody else is dead */
@@ -282,7 +240,7 @@ static void ring_on_timer(struct classic *c, uint32_t timer, int64_t now_ns, str
         return;
     }
     CV_ASSERT(timer == CLASSIC_TIMER_ELECTION);
-    CV_ASSERT(c->role == ELECTING);
+    CV_ASSERT(c->role == HOP_ELECTING);
     CV_ASSERT(c->leader == CV_ID_NONE);
     cv__classic_elect(c, &ring_rules, now_ns, out);
 }
@@ -295,8 +253,8 @@ static void ring_on_peer_down(struct classic *c, const struct cv_event *event,
 }
 
 static const struct classic_rules ring_rules = {
-    .role_next = role_next,
-    .role_count = ROLE_COUNT,
+    .role_next = cv__hop_role_next,
+    .role_count = HOP_ROLE_COUNT,
     .listens_first = true,
     .elect = ring_elect,
     .on_message = ring_on_message,
@@ -321,13 +279,13 @@ const struct cv_protocol cv__proto_ring = {
     .assumes = CLASSIC_ASSUMES,
     .options = cv__classic_options,
     .messages = ring_messages,
-    .message_count = MESSAGE_COUNT,
+    .message_count = HOP_MESSAGE_COUNT,
     .configure = ring_configure,
     .size = ring_size,
     .init = ring_init,
     .step = ring_step,
     .check = ring_check,
-    .settle_ns = ring_settle_ns,
+    .settle_ns = cv__hop_settle_ns,
     .timely_ns = cv__classic_timely_ns,
     .floor = cv__classic_floor,
     .restore = cv__classic_restore,

@@ -16,8 +16,6 @@
  * Assumed: synchrony. Under a partition or a pause two processes lead. */
 #include "protocols/hop.h"
 
-enum { ELECTION = HOP_MESSAGE_COUNT, COORDINATOR, MESSAGE_COUNT };
-
 /* The number is filled in when a message is handed on. */
 #define ELECTION_FIELDS(FIELD) \
     HOP_HEAD_FIELDS(FIELD)     \
@@ -31,22 +29,8 @@ CV_MESSAGE_VIEW(modified_election, ELECTION_FIELDS)
     FIELD(ID, leader)
 CV_MESSAGE_VIEW(modified_coordinator, COORDINATOR_FIELDS)
 
-static const struct cv_message_type modified_messages[MESSAGE_COUNT] = {
-    HOP_MESSAGES,
-    [ELECTION] = CV_MESSAGE_TYPE("ELECTION", ELECTION_FIELDS),
-    [COORDINATOR] = CV_MESSAGE_TYPE("COORDINATOR", COORDINATOR_FIELDS),
-};
-
-enum {
-    PARTICIPATING = CLASSIC_ROLE_COUNT, /* forwarded an id: waits for COORDINATOR */
-    ROLE_COUNT,
-};
-
-static const uint32_t role_next[ROLE_COUNT] = {
-    [CLASSIC_FOLLOWING] = BIT(PARTICIPATING) | BIT(CLASSIC_LEADING),
-    [CLASSIC_LEADING] = BIT(CLASSIC_FOLLOWING) | BIT(PARTICIPATING),
-    [PARTICIPATING] = BIT(CLASSIC_LEADING) | BIT(CLASSIC_FOLLOWING),
-};
+static const struct cv_message_type modified_messages[HOP_MESSAGE_COUNT] = {
+    HOP_MESSAGES(ELECTION_FIELDS, COORDINATOR_FIELDS)};
 
 static const struct classic_rules modified_rules;
 
@@ -66,14 +50,6 @@ static int modified_configure(struct cv_config *config, struct cv_errtext *reter
     return cv__classic_configure(config, round + delta, reterr);
 }
 
-static int64_t modified_settle_ns(const struct cv_config *config)
-{
-    const int64_t *option = config->option;
-    CV_ASSERT(option[CLASSIC_OPTION_COORDINATOR] != CV_OPTION_DERIVED);
-    return cv__classic_detection_ns(config) + 2 * option[CLASSIC_OPTION_HEARTBEAT] +
-           3 * option[CLASSIC_OPTION_COORDINATOR];
-}
-
 static size_t modified_size(const struct cv_config *config)
 {
     (void)config;
@@ -91,17 +67,15 @@ static void modified_check(const void *state)
 {
     const struct ring_modified *r = state;
     cv__classic_check(&r->c);
-    CV_ASSERT(r->c.role < ROLE_COUNT);
+    CV_ASSERT(r->c.role < HOP_ROLE_COUNT);
     cv__hop_check(&r->hop, &r->c);
-    CV_ASSERT(r->c.role != PARTICIPATING || r->forwarded >= 1);
+    CV_ASSERT(r->c.role != HOP_ELECTING || r->forwarded >= 1);
     CV_ASSERT(r->forwarded <= r->c.member_count);
 }
 
 static bool pass_on(struct ring_modified *r, const struct cv_message *message, int64_t now_ns,
                     struct cv_effects *out)
 {
-    CV_ASSERT(message->type == ELECTION || message->type == COORDINATOR);
-    CV_ASSERT(now_ns > 0);
     return cv__hop_send(&r->hop, &r->c, NULL, message, now_ns, out);
 }
 
@@ -109,9 +83,9 @@ static bool pass_on(struct ring_modified *r, const struct cv_message *message, i
 static void modified_lead(struct ring_modified *r, int64_t now_ns, struct cv_effects *out)
 {
     struct classic *c = &r->c;
-    CV_ASSERT(c->role == PARTICIPATING);
+    CV_ASSERT(c->role == HOP_ELECTING);
     cv__classic_lead(c, &modified_rules, cv__classic_next_term(c), now_ns, out);
-    struct cv_message coordinator = {.type = COORDINATOR};
+    struct cv_message coordinator = {.type = HOP_COORDINATOR};
     modified_coordinator_write(
         &coordinator, (struct modified_coordinator){.term = c->claim_term, .leader = c->self});
     (void)pass_on(r, &coordinator, now_ns, out); /* alone: there is nobody to tell */
@@ -122,14 +96,14 @@ static void forward(struct ring_modified *r, cv_id initiator, cv_id greatest, ui
 {
     struct classic *c = &r->c;
     CV_ASSERT(c->leader != c->self); /* a coordinator lets the election end */
-    CV_ASSERT(c->role != PARTICIPATING || greatest > r->forwarded || initiator == c->self);
-    struct cv_message election = {.type = ELECTION};
+    CV_ASSERT(c->role != HOP_ELECTING || greatest > r->forwarded || initiator == c->self);
+    struct cv_message election = {.type = HOP_ELECTION};
     modified_election_write(&election, (struct modified_election){.term = c->term,
                                                                   .initiator = initiator,
                                                                   .greatest = greatest,
                                                                   .hops = hops});
     if (cv__classic_stands(c)) {
-        cv__classic_await(c, &modified_rules, PARTICIPATING, now_ns, c->coordinator_ns, out);
+        cv__classic_await(c, &modified_rules, HOP_ELECTING, now_ns, c->coordinator_ns, out);
     }
     r->forwarded = greatest;
     if (!pass_on(r, &election, now_ns, out) && cv__classic_stands(c)) {
@@ -145,17 +119,17 @@ static void modified_elect(struct classic *c, cv_id dead, int64_t now_ns, struct
     forward((struct ring_modified *)c, c->self, c->self, 1, now_ns, out);
 }
 
-static void modified_on_election(struct ring_modified *r, const struct cv_event *event,
+static void modified_on_election(struct classic *c, const struct cv_event *event,
                                  struct cv_effects *out)
 {
-    struct classic *c = &r->c;
+    struct ring_modified *r = (struct ring_modified *)c;
     const struct modified_election election = modified_election_read(event->message);
     CV_ASSERT(election.greatest != CV_ID_NONE);
     if (c->role == CLASSIC_LEADING) { /* whoever started this will hear our heartbeat */
         cv__effect_note(out, "ELECTION of {peer} ends here: this process leads", event->peer, 0, 0);
         return;
     }
-    if (election.greatest == c->self && c->role == PARTICIPATING) {
+    if (election.greatest == c->self && c->role == HOP_ELECTING) {
         modified_lead(r, event->now_ns, out);
         return;
     }
@@ -171,7 +145,7 @@ static void modified_on_election(struct ring_modified *r, const struct cv_event 
     }
     const cv_id greater =
         cv__classic_stands(c) && c->self > election.greatest ? c->self : election.greatest;
-    if (c->role == PARTICIPATING && greater <= r->forwarded) {
+    if (c->role == HOP_ELECTING && greater <= r->forwarded) {
         cv__effect_note(out, "ELECTION of {peer} swallowed: {number} was forwarded already",
                         event->peer, 0, r->forwarded);
         return;
@@ -180,10 +154,10 @@ static void modified_on_election(struct ring_modified *r, const struct cv_event 
     forward(r, election.initiator, greater, election.hops + 1, event->now_ns, out);
 }
 
-static void modified_on_coordinator(struct ring_modified *r, const struct cv_event *event,
+static void modified_on_coordinator(struct classic *c, const struct cv_event *event,
                                     struct cv_effects *out)
 {
-    struct classic *c = &r->c;
+    struct ring_modified *r = (struct ring_modified *)c;
     const struct modified_coordinator coordinator = modified_coordinator_read(event->message);
     const uint64_t term = coordinator.term;
     const cv_id leader = coordinator.leader;
@@ -200,25 +174,8 @@ static void modified_on_coordinator(struct ring_modified *r, const struct cv_eve
 static void modified_on_message(struct classic *c, const struct cv_event *event,
                                 struct cv_effects *out)
 {
-    struct ring_modified *r = (struct ring_modified *)c;
-    CV_ASSERT(event->peer != c->self);
-    switch (event->message->type) {
-    case HOP_ACK:
-        cv__hop_on_ack(&r->hop, event);
-        break;
-    case ELECTION:
-        if (cv__hop_accept(&r->hop, c, event, out)) {
-            modified_on_election(r, event, out);
-        }
-        break;
-    case COORDINATOR:
-        if (cv__hop_accept(&r->hop, c, event, out)) {
-            modified_on_coordinator(r, event, out);
-        }
-        break;
-    default:
-        CV_ASSERT(!"a type that the codec does not know");
-    }
+    cv__hop_on_message(&((struct ring_modified *)c)->hop, c, event, modified_on_election,
+                       modified_on_coordinator, out);
 }
 
 static void modified_on_timer(struct classic *c, uint32_t timer, int64_t now_ns,
@@ -227,14 +184,14 @@ static void modified_on_timer(struct classic *c, uint32_t timer, int64_t now_ns,
     struct ring_modified *r = (struct ring_modified *)c;
     if (timer == HOP_TIMER) {
         cv__hop_on_timer(&r->hop, c, NULL, now_ns, out);
-        if (c->role == PARTICIPATING && r->hop.next == c->self) {
+        if (c->role == HOP_ELECTING && r->hop.next == c->self) {
             CV_ASSERT(cv__classic_stands(c));
             modified_lead(r, now_ns, out); /* everybody else is dead */
         }
         return;
     }
     CV_ASSERT(timer == CLASSIC_TIMER_ELECTION);
-    CV_ASSERT(c->role == PARTICIPATING);
+    CV_ASSERT(c->role == HOP_ELECTING);
     cv__classic_elect(c, &modified_rules, now_ns, out);
 }
 
@@ -246,8 +203,8 @@ static void modified_on_peer_down(struct classic *c, const struct cv_event *even
 }
 
 static const struct classic_rules modified_rules = {
-    .role_next = role_next,
-    .role_count = ROLE_COUNT,
+    .role_next = cv__hop_role_next,
+    .role_count = HOP_ROLE_COUNT,
     .listens_first = true,
     .elect = modified_elect,
     .on_message = modified_on_message,
@@ -272,13 +229,13 @@ const struct cv_protocol cv__proto_ring_modified = {
     .assumes = CLASSIC_ASSUMES,
     .options = cv__classic_options,
     .messages = modified_messages,
-    .message_count = MESSAGE_COUNT,
+    .message_count = HOP_MESSAGE_COUNT,
     .configure = modified_configure,
     .size = modified_size,
     .init = modified_init,
     .step = modified_step,
     .check = modified_check,
-    .settle_ns = modified_settle_ns,
+    .settle_ns = cv__hop_settle_ns,
     .timely_ns = cv__classic_timely_ns,
     .floor = cv__classic_floor,
     .restore = cv__classic_restore,
