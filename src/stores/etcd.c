@@ -217,8 +217,11 @@ static void answer_granted(struct cv_store *store)
 {
     CV_ASSERT(own_is_first(store));
     CV_ASSERT(!store->is_lost);
-    const int64_t until_ns = cv__min64(own_until_ns(store), store->work_begin_ns + store->lease_ns);
-    const int64_t duration_ns = until_ns - store->work_begin_ns;
+    const int64_t ttl_ns = cv__etcd_lease_ttl_ns(&store->election);
+    const int64_t left_ns =
+        cv__remote_left_ns(own_until_ns(store) - ttl_ns, ttl_ns, store->work_begin_ns);
+    const int64_t duration_ns = cv__min64(left_ns, store->lease_ns);
+    const int64_t until_ns = store->work_begin_ns + duration_ns;
     const int64_t now_ns = cv__clock_now_ns();
     if (until_ns <= now_ns) {
         cv__etcd_fail(store, "it took longer than the lease");

@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Far more than two clocks differ by that drift by 1e-4 each. */
+#define DRIFT_PART 64
 #define PATIENCE_NS_MIN (NS_PER_S / 2)
 #define PATIENCE_NS_MAX (5 * NS_PER_S)
 
@@ -160,6 +162,12 @@ struct cv_remote_request *cv__remote_current(struct cv_remote *remote)
     struct cv_remote_request *one = &remote->waiting[0];
     one->ask.heir = one->heir[0] != '\0' ? one->heir : NULL; /* it may have moved */
     return one;
+}
+
+int64_t cv__remote_left_ns(int64_t since_ns, int64_t sure_ns, int64_t asked_ns)
+{
+    const int64_t passed_ns = cv__max64(0, asked_ns - since_ns);
+    return sure_ns - passed_ns - (passed_ns + DRIFT_PART - 1) / DRIFT_PART;
 }
 
 /* Takes one out of the queue and answers it. */

@@ -72,6 +72,12 @@ void cv__remote_forget(struct cv_remote *remote, uint64_t request);
 /* The one at work; asserts that there is one. */
 struct cv_remote_request *cv__remote_current(struct cv_remote *remote);
 
+/* A server keeps something for us for `sure_ns` from our instant `since_ns` on, or from later on:
+ * how much of that can be counted on from `asked_ns` on? What has passed is longer on a clock that
+ * is faster than ours, so that a part of it is taken off, too: the core allows for drift only in
+ * what it is told. May be negative. */
+int64_t cv__remote_left_ns(int64_t since_ns, int64_t sure_ns, int64_t asked_ns);
+
 /* Answers the one at work; `request` is filled in. The store may be closed when this returns. */
 void cv__remote_answer(struct cv_remote *remote, struct cv_store_answer answer);
 void cv__remote_fail(struct cv_remote *remote, const char *format, ...) CV_PRINTF(2, 3);

@@ -306,10 +306,17 @@ static void create(struct cv_store *store)
     cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_queue);
 }
 
+/* So long the session lives for certain, from then on. */
+static int64_t proved_left_ns(const struct cv_zk *client, int64_t asked_ns)
+{
+    return cv__remote_left_ns(client->alive_until_ns - client->timeout_ns, client->timeout_ns,
+                              asked_ns);
+}
+
 static void answer_granted(struct cv_store *store)
 {
     const struct cv_remote_request *one = cv__remote_current(&store->remote);
-    const int64_t proved_ns = store->user.client->alive_until_ns - one->asked_ns;
+    const int64_t proved_ns = proved_left_ns(store->user.client, one->asked_ns);
     const int64_t duration_ns = cv__min64(proved_ns, store->lease_ns); /* no more than was asked */
     if (proved_ns < store->user.client->timeout_ns / 4) {
         cv__zk_work_end(store); /* the beat will have touched it when we are asked again */
@@ -471,7 +478,7 @@ static void on_first(void *user, const struct cv_zk_op *op)
 static bool is_proved(struct cv_store *store)
 {
     const struct cv_zk *client = store->user.client;
-    const int64_t proved_ns = client->alive_until_ns - cv__remote_current(&store->remote)->asked_ns;
+    const int64_t proved_ns = proved_left_ns(client, cv__remote_current(&store->remote)->asked_ns);
     return store->is_next && store->is_confirmed && store->token == 0 &&
            proved_ns >= client->timeout_ns / 4;
 }

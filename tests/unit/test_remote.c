@@ -1,4 +1,5 @@
 /* tests/unit/test_remote.c - the queue of requests that the stores with a server share. */
+#include "protocols/lease_config.h"
 #include "stores/remote.h"
 #include "support/support.h"
 
@@ -186,9 +187,30 @@ static void an_escaped_name_is_read_back(void **unused)
     assert_false(cv__remote_unescape("too long", name, 8));
 }
 
+/* A server keeps something from our instant 0 on, at the earliest, on the fastest clock that is
+ * allowed; we ask later, on the slowest, and the core takes its allowance from what is told. */
+static void what_is_left_ends_before_the_server_ends_it(void **unused)
+{
+    (void)unused;
+    const int64_t drift_ppb = 100000;
+    for (int64_t sure_ns = NS_PER_S / 10; sure_ns <= 60 * NS_PER_S; sure_ns *= 3) {
+        for (int64_t passed_ns = 0; passed_ns < sure_ns; passed_ns += sure_ns / 13) {
+            const int64_t left_ns = cv__remote_left_ns(0, sure_ns, passed_ns);
+            const int64_t own_ns = passed_ns + cv__lease_sure_ns(cv__max64(left_ns, 0), drift_ppb);
+            const double rho = (double)drift_ppb / 1e9;
+            if (left_ns > 0) {
+                assert_true((double)own_ns / (1 - rho) <= (double)sure_ns / (1 + rho));
+            }
+            assert_true(left_ns >= sure_ns - passed_ns - passed_ns / 32 - 1); /* not much less */
+        }
+    }
+    assert_int_equal(cv__remote_left_ns(NS_PER_S, NS_PER_S, 0), NS_PER_S); /* asked before */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_left_ends_before_the_server_ends_it),
         cmocka_unit_test(a_full_queue_answers_what_it_replaces),
         cmocka_unit_test(a_flood_of_resign_requests_replaces_only_itself),
         cmocka_unit_test(a_flood_in_one_turn_is_answered_as_far_as_there_is_room),
