@@ -218,7 +218,7 @@ static bool file_prepare(struct cv_sqlite *s)
     }
 }
 
-int cv__sqlite_open(struct cv_sqlite *s, const char *path, struct cv_errtext *reterr)
+static int connection_open(struct cv_sqlite *s, const char *path, struct cv_errtext *reterr)
 {
     memset(s, 0, sizeof *s);
     s->pipe_fd = -1;
@@ -256,6 +256,30 @@ int cv__sqlite_open(struct cv_sqlite *s, const char *path, struct cv_errtext *re
     char folder[CV_SQLITE_PATH_BYTES];
     cv__sqlite_folder(s, folder);
     return cv__sqlite_folder_make(folder, &s->file, reterr);
+}
+
+/* Could as many files be opened as a connection needs? SQLite does not say that this was why. */
+static bool has_descriptors(void)
+{
+    int fd[4];
+    uint32_t count = 0;
+    while (count < COUNT_OF(fd) && (fd[count] = open("/", O_PATH | O_CLOEXEC)) >= 0) {
+        count++;
+    }
+    const bool has_all = count == COUNT_OF(fd) || (errno != EMFILE && errno != ENFILE);
+    while (count > 0) {
+        (void)close(fd[--count]); /* nothing was written */
+    }
+    return has_all;
+}
+
+int cv__sqlite_open(struct cv_sqlite *s, const char *path, struct cv_errtext *reterr)
+{
+    const int code = connection_open(s, path, reterr);
+    return code == CV_E_STORE && !has_descriptors()
+               ? cv__fail(reterr, CV_E_LIMIT, "cannot open '%s': no descriptors left (ulimit -n)",
+                          path)
+               : code;
 }
 
 void cv__sqlite_close(struct cv_sqlite *s)

@@ -123,8 +123,9 @@ static bool file_read(const char *path, char *ret_text, size_t bytes)
 }
 
 /* The offset of CLOCK_BOOTTIME in our time namespace; empty: none. The kernel tells that of our
- * children's, which is ours unless we were made to give them another one. */
-static void offset_read(char *ret_text, size_t bytes)
+ * children's, which is ours unless we were made to give them another one. False: it could not be
+ * read, and must not be taken for none: instants of two namespaces cannot be compared. */
+static bool offset_read(char *ret_text, size_t bytes)
 {
     char ours[64] = "", childrens[64] = "", offsets[256];
     ret_text[0] = '\0';
@@ -132,14 +133,14 @@ static void offset_read(char *ret_text, size_t bytes)
     const ssize_t has_theirs =
         readlink("/proc/self/ns/time_for_children", childrens, sizeof childrens - 1);
     if (has_ours <= 0 || has_theirs <= 0) {
-        return; /* a kernel without time namespaces */
+        return true; /* a kernel without time namespaces */
     }
     if (strcmp(ours, childrens) != 0) {
         (void)snprintf(ret_text, bytes, "+%.40s", ours);
-        return;
+        return true;
     }
     if (!file_read("/proc/self/timens_offsets", offsets, sizeof offsets)) {
-        return;
+        return errno == ENOENT;
     }
     const char *line = strstr(offsets, "boottime");
     long long seconds = 0, ns = 0;
@@ -147,16 +148,17 @@ static void offset_read(char *ret_text, size_t bytes)
         (seconds != 0 || ns != 0)) {
         (void)snprintf(ret_text, bytes, "+%lld.%09lld", seconds, ns);
     }
+    return true;
 }
 
 void cv__sqlite_boot(char ret_boot[CV_BOOT_BYTES])
 {
     char id[CV_BOOT_ID_BYTES + 1], offset[CV_BOOT_BYTES - CV_BOOT_ID_BYTES];
-    if (!file_read("/proc/sys/kernel/random/boot_id", id, sizeof id)) {
+    if (!file_read("/proc/sys/kernel/random/boot_id", id, sizeof id) ||
+        !offset_read(offset, sizeof offset)) {
         id[0] = '\0';
     }
     id[strcspn(id, "\n")] = '\0';
-    offset_read(offset, sizeof offset);
     (void)snprintf(ret_boot, CV_BOOT_BYTES, "%s%s", id, id[0] != '\0' ? offset : "");
 }
 
