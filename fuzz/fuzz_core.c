@@ -3,6 +3,7 @@
  *
  * Input: one byte for the protocol, one for the number of words that were saved, the words; then
  * steps: a byte says which, and a message has two bytes more, sender and length, and its bytes. */
+#include "core/core.h"
 #include "fuzz.h"
 
 #include <stdlib.h>
@@ -136,14 +137,14 @@ static void run(const struct cv_protocol *protocol, struct fuzz_input *in)
     memset(due_ns, 0, sizeof due_ns);
     now_ns = 1000 * NS_PER_S;
     asked_store = asked_sequence = 0;
-    cv_core_init(protocol, core, &config);
+    cv__core_init(protocol, core, &config);
     struct cv_event event = {
         .kind = CV_EVENT_START, .nonce = 7, .persisted = saved, .persisted_count = saved_count};
     bool has_event = true;
     for (int i = 0; i < STEPS_MAX && (i == 0 || in->bytes > 0); i++) {
         if (has_event) {
             event.now_ns = now_ns;
-            cv_core_step(protocol, core, &event, &out);
+            cv__core_step(protocol, core, &event, &out);
             carry_out();
         }
         has_event = draw(protocol, in, &event);

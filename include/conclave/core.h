@@ -398,6 +398,8 @@ struct cv_protocol {
     void (*init)(void *state, const struct cv_config *config);
     void (*step)(void *state, const struct cv_event *event, struct cv_effects *out);
     void (*check)(const void *state); /* asserts the invariants of one node */
+    /* Which member this core is, and of how many; NULL: it has no peers. */
+    void (*identity)(const void *state, cv_id *ret_self, uint32_t *ret_member_count);
 
     /* Within this time after the assumptions began to hold, everybody agrees on a leader. */
     int64_t (*settle_ns)(const struct cv_config *config);
@@ -449,22 +451,32 @@ CV_NODISCARD int cv_config_set(struct cv_config *config, const struct cv_protoco
 CV_NODISCARD int cv_core_configure(const struct cv_protocol *protocol, struct cv_config *config,
                                    struct cv_errtext *reterr);
 
-/* What the protocol promises with this configuration (CV_PROP bits), and what that rests on. */
-void cv_core_contract(const struct cv_protocol *protocol, const struct cv_config *config,
-                      uint32_t *ret_promises, uint32_t *ret_assumes);
+/* What the protocol promises with this configuration (CV_PROP bits), and what that rests on.
+ * CV_E_INVALID: an argument is NULL, or the configuration did not pass cv_core_configure(). */
+int cv_core_contract(const struct cv_protocol *protocol, const struct cv_config *config,
+                     uint32_t *ret_promises, uint32_t *ret_assumes);
 
-/* Bytes of one core's state. */
+/* Bytes of one core's state. 0: an argument is NULL, or the configuration did not pass. */
 size_t cv_core_size(const struct cv_protocol *protocol, const struct cv_config *config);
 
-/* Makes a core in the caller's storage, aligned for any type. The next event must be START. */
-void cv_core_init(const struct cv_protocol *protocol, void *state, const struct cv_config *config);
+/* Makes a core in the caller's storage, aligned for any type. The next event must be START.
+ * CV_E_INVALID: an argument is NULL, or the configuration did not pass; nothing is written. */
+int cv_core_init(const struct cv_protocol *protocol, void *state, const struct cv_config *config);
 
 /* One event in, its effects out. `out` is emptied first; what it lends lives until the next step.
- */
-void cv_core_step(const struct cv_protocol *protocol, void *state, const struct cv_event *event,
-                  struct cv_effects *out);
+ *
+ * CV_E_INVALID, and the core is as before: an argument is NULL; `out` has no items, or fewer words
+ * than cv_effects_words(); the clock is not above 0; the kind of event, or a field that the kind
+ * uses, is out of range; the peer is no other member; the message is none of this protocol's.
+ *
+ * Three things cannot be checked here, and a core that runs into them aborts the program, because
+ * to go on could make two leaders: a state that cv_core_init() did not make for this protocol, a
+ * clock that was set back, and events that answer nothing: START twice or not first, a timer that
+ * is not armed. The room behind `out->item` and `out->note` cannot be checked either. */
+int cv_core_step(const struct cv_protocol *protocol, void *state, const struct cv_event *event,
+                 struct cv_effects *out);
 
-/* Words of list storage that the effects of one step may need. */
+/* Words of list storage that the effects of one step may need. 0: no such configuration. */
 uint32_t cv_effects_words(const struct cv_config *config);
 
 /* ---- Codec --------------------------------------------------------------------------------- */
@@ -472,16 +484,19 @@ uint32_t cv_effects_words(const struct cv_config *config);
 /* An encoding that is longer than this does not exist. */
 size_t cv_message_bytes_max(const struct cv_protocol *protocol, uint32_t member_count);
 
-/* Writes a message; returns its length. The buffer holds at least cv_message_bytes_max(). */
+/* Writes a message; returns its length. The buffer holds at least cv_message_bytes_max(). 0: an
+ * argument is NULL, there cannot be so few or many members, or the type or a field of the message
+ * is out of range; nothing is written. */
 size_t cv_message_encode(const struct cv_protocol *protocol, uint32_t member_count,
                          const struct cv_message *message, uint8_t *ret_bytes);
 
-/* Words that decoding may need for lists. */
+/* Words that decoding may need for lists. 0: there cannot be so many members. */
 uint32_t cv_message_words_max(uint32_t member_count);
 
 /* Reads what a peer sent: every field is checked for its range, nothing may be missing or left
  * over, and there is one encoding of each message only. Lists land in `word`, which holds
- * cv_message_words_max() words. Returns CV_OK or CV_E_MALFORMED; on failure *ret_message is
+ * cv_message_words_max() words. CV_E_MALFORMED: the peer sent something else; CV_E_INVALID: an
+ * argument is NULL, or there cannot be so few or many members. On failure *ret_message is
  * unspecified. */
 CV_NODISCARD int cv_message_decode(const struct cv_protocol *protocol, uint32_t member_count,
                                    const uint8_t *bytes, size_t byte_count, uint64_t *word,

@@ -2,6 +2,7 @@
  * what each promises. */
 #include "base/json.h"
 #include "cli/cli.h"
+#include "core/core.h"
 #include "core/options.h"
 #include "core/text.h"
 
@@ -33,7 +34,7 @@ static void json_protocol(struct cv_json *json, const struct cv_protocol *protoc
     cv__json_text(json, "cites", protocol->cites);
     uint32_t promises;
     uint32_t assumes;
-    cv_core_contract(protocol, config, &promises, &assumes);
+    cv__core_contract(protocol, config, &promises, &assumes);
     cv__json_open(json, "promises", '[');
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
         if (promises & BIT(i)) {
@@ -105,7 +106,7 @@ static void print_protocol(const struct cv_protocol *protocol, const struct cv_c
     (void)printf("  leads:    %s\n", protocol->leads);
     uint32_t promises;
     uint32_t assumes;
-    cv_core_contract(protocol, config, &promises, &assumes);
+    cv__core_contract(protocol, config, &promises, &assumes);
     print_words("  promises: ", promises, CV_PROPERTY_COUNT, property_word, ", ");
     print_words("  assumes:  ", assumes, CV_ASSUME_COUNT, assume_word, "\n            ");
     if (protocol->timely_ns != NULL) {
@@ -147,7 +148,7 @@ static void print_list(void)
         uint32_t promises = 0;
         uint32_t assumes;
         if (config_of(protocol, &config)) {
-            cv_core_contract(protocol, &config, &promises, &assumes);
+            cv__core_contract(protocol, &config, &promises, &assumes);
         }
         (void)printf("%-16s %-36s %s\n", protocol->name, protocol->leads,
                      promises & CV_PROP(AT_MOST_ONE_LEADER) ? "never" : "possible");

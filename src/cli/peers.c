@@ -4,6 +4,7 @@
 #include "base/command.h"
 #include "base/json.h"
 #include "cli/follow.h"
+#include "core/core.h"
 #include "core/duration.h"
 #include "os/clock.h"
 #include "runtime/guest.h"
@@ -600,7 +601,7 @@ int cv__cli_peers_explain(const char *address, bool is_json)
         return cv__cannot("%s", why.text);
     }
     uint32_t promises, assumes;
-    cv_core_contract(cluster.protocol, &cluster.config, &promises, &assumes);
+    cv__core_contract(cluster.protocol, &cluster.config, &promises, &assumes);
     const bool is_exclusive = (promises & CV_PROP(AT_MOST_ONE_LEADER)) != 0;
     const int64_t lease_ns =
         cluster.protocol->lease_ns != NULL ? cluster.protocol->lease_ns(&cluster.config) : 0;

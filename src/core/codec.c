@@ -4,8 +4,8 @@
  * varints, least significant group first, in their shortest form; a set is its byte count and its
  * bytes without trailing zeros; values are their count and that many numbers. Each message has one
  * encoding only, so that what decodes re-encodes to the same bytes: the fuzzer holds us to that. */
+#include "core/core.h"
 #include "core/nodeset.h"
-#include "core/types.h"
 
 #include <string.h>
 
@@ -174,11 +174,45 @@ size_t cv_message_bytes_max(const struct cv_protocol *protocol, uint32_t member_
 
 uint32_t cv_message_words_max(uint32_t member_count)
 {
-    return CV_LISTS_MAX * (member_count + 1);
+    return member_count <= CV_MEMBERS_MAX ? CV_LISTS_MAX * (member_count + 1) : 0;
 }
 
-size_t cv_message_encode(const struct cv_protocol *protocol, uint32_t member_count,
-                         const struct cv_message *message, uint8_t *ret_bytes)
+static bool is_valid_list(enum cv_field_kind kind, uint32_t member_count,
+                          const struct cv_list *list)
+{
+    if (kind == CV_FIELD_VALUES) {
+        return list->word_count <= member_count && (list->word_count == 0 || list->word != NULL);
+    }
+    if (list->word_count != cv__set_words(member_count) || list->word == NULL) {
+        return false;
+    }
+    const uint32_t used = member_count % 64;
+    return used == 0 || (list->word[member_count / 64] >> used) == 0; /* members only */
+}
+
+bool cv__message_is_valid(const struct cv_protocol *protocol, uint32_t member_count,
+                          const struct cv_message *message)
+{
+    CV_ASSERT(member_count <= CV_MEMBERS_MAX);
+    if (message == NULL || message->type >= protocol->message_count) {
+        return false;
+    }
+    uint32_t scalar = 0;
+    uint32_t list = 0;
+    for (const struct cv_field *f = protocol->messages[message->type].fields; f->kind; f++) {
+        const bool is_list = f->kind == CV_FIELD_SET || f->kind == CV_FIELD_VALUES;
+        if (is_list ? !is_valid_list(f->kind, member_count, &message->list[list++])
+                    : !is_in_range(f->kind, message->field[scalar++], member_count)) {
+            return false;
+        }
+    }
+    CV_ASSERT(scalar <= CV_FIELDS_MAX);
+    CV_ASSERT(list <= CV_LISTS_MAX);
+    return true;
+}
+
+size_t cv__message_encode(const struct cv_protocol *protocol, uint32_t member_count,
+                          const struct cv_message *message, uint8_t *ret_bytes)
 {
     CV_ASSERT(message->type < protocol->message_count);
 
@@ -210,9 +244,35 @@ size_t cv_message_encode(const struct cv_protocol *protocol, uint32_t member_cou
     return (size_t)(w.at - ret_bytes);
 }
 
+static bool is_member_count(uint32_t member_count)
+{
+    return member_count >= 1 && member_count <= CV_MEMBERS_MAX;
+}
+
+size_t cv_message_encode(const struct cv_protocol *protocol, uint32_t member_count,
+                         const struct cv_message *message, uint8_t *ret_bytes)
+{
+    if (protocol == NULL || ret_bytes == NULL || !is_member_count(member_count) ||
+        !cv__message_is_valid(protocol, member_count, message)) {
+        return 0;
+    }
+    return cv__message_encode(protocol, member_count, message, ret_bytes);
+}
+
 int cv_message_decode(const struct cv_protocol *protocol, uint32_t member_count,
                       const uint8_t *bytes, size_t byte_count, uint64_t *word,
                       struct cv_message *ret_message)
+{
+    if (protocol == NULL || word == NULL || ret_message == NULL || !is_member_count(member_count) ||
+        (bytes == NULL && byte_count > 0)) {
+        return CV_E_INVALID;
+    }
+    return cv__message_decode(protocol, member_count, bytes, byte_count, word, ret_message);
+}
+
+int cv__message_decode(const struct cv_protocol *protocol, uint32_t member_count,
+                       const uint8_t *bytes, size_t byte_count, uint64_t *word,
+                       struct cv_message *ret_message)
 {
     if (byte_count < 2 || bytes[0] != WIRE_VERSION || bytes[1] >= protocol->message_count) {
         return CV_E_MALFORMED;

@@ -1,5 +1,7 @@
-/* src/core/core.c - the public entry to any core: checks of what an embedder passes, then the
- * table. */
+/* src/core/core.c - the public entry to any core: checks of what an embedding program passes, then
+ * the function in the protocol's table. */
+#include "core/core.h"
+
 #include "core/errors.h"
 #include "core/nodeset.h"
 #include "core/types.h"
@@ -10,6 +12,36 @@
 const char *cv_version(void)
 {
     return CV_VERSION;
+}
+
+static uint32_t effects_words(uint32_t member_count)
+{
+    return 4 * member_count + 64; /* sets are tiny; a few vectors of a value per member */
+}
+
+/* What an option is derived to be may be smaller or larger than what may be given, and is checked
+ * again where a configuration is completed for another member. */
+#define DERIVED_FACTOR 64
+
+/* The first option that is out of range; NULL: there is none. */
+static const struct cv_option *impossible_option(const struct cv_protocol *protocol,
+                                                 const struct cv_config *config)
+{
+    uint32_t at = 0;
+    for (const struct cv_option *o = protocol->options; o->name != NULL; o++, at++) {
+        CV_ASSERT(at < CV_OPTIONS_MAX);
+        const int64_t value = config->option[at];
+        const bool is_derived = o->initial == CV_OPTION_DERIVED;
+        if (o->kind == CV_OPTION_TEXT || value == o->initial) {
+            continue;
+        }
+        const int64_t min = is_derived ? cv__min64(o->min, 1) : o->min;
+        const int64_t max = is_derived ? DERIVED_FACTOR * o->max : o->max;
+        if (value < min || value > max) {
+            return o;
+        }
+    }
+    return NULL;
 }
 
 int cv_core_configure(const struct cv_protocol *protocol, struct cv_config *config,
@@ -30,11 +62,34 @@ int cv_core_configure(const struct cv_protocol *protocol, struct cv_config *conf
         return cv__fail(reterr, CV_E_INVALID, "drift bound %lld ppb is not within 0 to 10 %%",
                         (long long)config->drift_ppb);
     }
+    const struct cv_option *impossible = impossible_option(protocol, config);
+    if (impossible != NULL) {
+        return cv__fail(reterr, CV_E_INVALID, "protocol '%s': option '%s' is out of range",
+                        protocol->name, impossible->name);
+    }
     return protocol->configure(config, reterr);
 }
 
-void cv_core_contract(const struct cv_protocol *protocol, const struct cv_config *config,
-                      uint32_t *ret_promises, uint32_t *ret_assumes)
+/* Has cv_core_configure() completed this configuration? It passes again, and derives nothing. */
+static bool is_configured(const struct cv_protocol *protocol, const struct cv_config *config)
+{
+    if (protocol == NULL || config == NULL) {
+        return false;
+    }
+    struct cv_config again = *config;
+    if (cv_core_configure(protocol, &again, NULL) != CV_OK) {
+        return false;
+    }
+    for (uint32_t i = 0; i < CV_OPTIONS_MAX; i++) {
+        if (config->option[i] == CV_OPTION_DERIVED) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void cv__core_contract(const struct cv_protocol *protocol, const struct cv_config *config,
+                       uint32_t *ret_promises, uint32_t *ret_assumes)
 {
     *ret_promises = protocol->promises;
     *ret_assumes = protocol->assumes;
@@ -45,19 +100,43 @@ void cv_core_contract(const struct cv_protocol *protocol, const struct cv_config
     CV_ASSERT(*ret_assumes < BIT(CV_ASSUME_COUNT));
 }
 
-size_t cv_core_size(const struct cv_protocol *protocol, const struct cv_config *config)
+int cv_core_contract(const struct cv_protocol *protocol, const struct cv_config *config,
+                     uint32_t *ret_promises, uint32_t *ret_assumes)
+{
+    if (ret_promises == NULL || ret_assumes == NULL || !is_configured(protocol, config)) {
+        return CV_E_INVALID;
+    }
+    cv__core_contract(protocol, config, ret_promises, ret_assumes);
+    return CV_OK;
+}
+
+size_t cv__core_size(const struct cv_protocol *protocol, const struct cv_config *config)
 {
     return protocol->size(config);
 }
 
-void cv_core_init(const struct cv_protocol *protocol, void *state, const struct cv_config *config)
+size_t cv_core_size(const struct cv_protocol *protocol, const struct cv_config *config)
+{
+    return is_configured(protocol, config) ? cv__core_size(protocol, config) : 0;
+}
+
+void cv__core_init(const struct cv_protocol *protocol, void *state, const struct cv_config *config)
 {
     memset(state, 0, protocol->size(config)); /* padding too: equal states have equal bytes */
     protocol->init(state, config);
 }
 
-void cv_core_step(const struct cv_protocol *protocol, void *state, const struct cv_event *event,
-                  struct cv_effects *out)
+int cv_core_init(const struct cv_protocol *protocol, void *state, const struct cv_config *config)
+{
+    if (state == NULL || !is_configured(protocol, config)) {
+        return CV_E_INVALID;
+    }
+    cv__core_init(protocol, state, config);
+    return CV_OK;
+}
+
+void cv__core_step(const struct cv_protocol *protocol, void *state, const struct cv_event *event,
+                   struct cv_effects *out)
 {
     CV_ASSERT(event->now_ns > 0);
     CV_ASSERT(event->kind != CV_EVENT_MESSAGE || event->message != NULL);
@@ -70,7 +149,92 @@ void cv_core_step(const struct cv_protocol *protocol, void *state, const struct 
     protocol->check(state);
 }
 
+/* The member that a core is, and how many there are. An anonymous core, and one that sends no
+ * messages, has no peers: it is nobody, and any number is in range. */
+struct identity {
+    cv_id self;
+    uint32_t member_count;
+};
+
+static bool is_peer(struct identity core, cv_id peer)
+{
+    return peer >= 1 && peer <= core.member_count && peer != core.self;
+}
+
+static bool is_message_event(const struct cv_protocol *protocol, struct identity core,
+                             const struct cv_event *event)
+{
+    const bool is_sender =
+        protocol->is_anonymous ? event->peer == CV_ID_NONE : is_peer(core, event->peer);
+    return is_sender && event->delay_ns_max >= 0 &&
+           cv__message_is_valid(protocol, core.member_count, event->message);
+}
+
+static bool is_store_event(const struct cv_event *event)
+{
+    return (uint32_t)event->verdict <= CV_STORE_CHANGED && event->duration_ns >= 0 &&
+           (uint32_t)event->reason < CV_REASON_COUNT &&
+           (event->request == 0) == (event->verdict == CV_STORE_CHANGED);
+}
+
+static bool is_event(const struct cv_protocol *protocol, struct identity core,
+                     const struct cv_event *event)
+{
+    switch (event->kind) {
+    case CV_EVENT_START:
+        return event->persisted_count == 0 ||
+               (event->persisted_count <= CV_PERSIST_WORDS_MAX && event->persisted != NULL);
+    case CV_EVENT_MESSAGE:
+        return is_message_event(protocol, core, event);
+    case CV_EVENT_TIMER:
+        return event->timer < CV_TIMERS_MAX;
+    case CV_EVENT_PEER_DOWN:
+        return is_peer(core, event->peer);
+    case CV_EVENT_REPORT:
+        return (uint32_t)event->input < CV_INPUT_COUNT;
+    case CV_EVENT_RESIGN:
+        return event->peer <= core.member_count;
+    case CV_EVENT_CAMPAIGN:
+    case CV_EVENT_PERSIST_FAILED:
+        return true;
+    case CV_EVENT_SEQUENCE:
+        return event->sequence <= INT64_MAX || event->sequence == CV_SEQUENCE_NONE;
+    case CV_EVENT_STORE:
+        return is_store_event(event);
+    }
+    return false;
+}
+
+int cv_core_step(const struct cv_protocol *protocol, void *state, const struct cv_event *event,
+                 struct cv_effects *out)
+{
+    if (out == NULL) {
+        return CV_E_INVALID;
+    }
+    out->item_count = 0; /* a host that does not look at the answer has nothing to carry out */
+    out->word_count = 0;
+    out->note_count = 0;
+    if (protocol == NULL || state == NULL || event == NULL || out->item == NULL ||
+        out->word == NULL || event->now_ns <= 0) {
+        return CV_E_INVALID;
+    }
+    struct identity core = {CV_ID_NONE, CV_MEMBERS_MAX};
+    if (protocol->identity != NULL) {
+        protocol->identity(state, &core.self, &core.member_count);
+        if (out->word_capacity < effects_words(core.member_count)) {
+            return CV_E_INVALID;
+        }
+    }
+    if (!is_event(protocol, core, event)) {
+        return CV_E_INVALID;
+    }
+    cv__core_step(protocol, state, event, out);
+    return CV_OK;
+}
+
 uint32_t cv_effects_words(const struct cv_config *config)
 {
-    return 4 * config->member_count + 64; /* sets are tiny; a few vectors of a value per member */
+    return config != NULL && config->member_count <= CV_MEMBERS_MAX
+               ? effects_words(config->member_count)
+               : 0;
 }

@@ -1,4 +1,5 @@
 /* src/explore/setting.c - makes a model from what was asked for; see search.h. */
+#include "core/core.h"
 #include "core/duration.h"
 #include "core/errors.h"
 #include "explore/canonical.h"
@@ -110,7 +111,7 @@ static int set_judged(struct explore_model *model, const struct explore_setting 
     const uint32_t can = SAFETY | LIVENESS | CV_PROP(ASSERTIONS);
     uint32_t promises;
     uint32_t assumes;
-    cv_core_contract(model->protocol, &model->config[0], &promises, &assumes);
+    cv__core_contract(model->protocol, &model->config[0], &promises, &assumes);
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
         if ((setting->only & ~can & BIT(i)) != 0) {
             return cv__fail(reterr, CV_E_INVALID,

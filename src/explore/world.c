@@ -2,6 +2,7 @@
 #include "explore/world.h"
 
 #include "base/memory.h"
+#include "core/core.h"
 #include "core/errors.h"
 #include "explore/disk.h"
 #include "explore/service.h"
@@ -512,7 +513,7 @@ void explore_world_recover(struct explore_model *model, uint32_t node)
     /* As in the simulator: of a number from a sequencer, only what was saved is remembered. */
     const bool remembers = n->disk_count > 0 || model->protocol->sequence_ns == NULL;
     cv__properties_start(&model->properties, node + 1, remembers);
-    cv_core_init(model->protocol, n->core, &model->config[node]);
+    cv__core_init(model->protocol, n->core, &model->config[node]);
     cv__node_init(&n->host, model->budget[EXPLORE_SLOW] > 0 ? EXPLORE_DEFERRED_MAX : CV_EFFECTS_MAX,
                   /* waiting_capacity= */ 0);
     uint64_t persisted[CV_PERSIST_WORDS_MAX];
@@ -777,7 +778,7 @@ int explore_model_init(struct explore_model *model, struct cv_errtext *reterr)
     }
     uint32_t promises;
     uint32_t assumes;
-    cv_core_contract(protocol, &model->config[0], &promises, &assumes);
+    cv__core_contract(protocol, &model->config[0], &promises, &assumes);
     /* Who is connected to whom since when is no part of the world: these two are not judged. */
     promises &= ~(CV_PROP(TIMELINESS) | CV_PROP(BOUNDED_INCONSISTENCY));
     struct cv_properties_setting setting =
@@ -785,7 +786,7 @@ int explore_model_init(struct explore_model *model, struct cv_errtext *reterr)
     cv__properties_init(&model->properties, &setting, on_break, model);
     model->own_block = model->properties.node;
     model->properties.owner_capacity = EXPLORE_TOKENS;
-    model->core_bytes = (cv_core_size(protocol, &model->config[0]) + 7) / 8 * 8;
+    model->core_bytes = (cv__core_size(protocol, &model->config[0]) + 7) / 8 * 8;
     model->node_bytes = sizeof(struct explore_node) + model->core_bytes;
     if (model->budget[EXPLORE_SLOW] > 0) {
         model->node_bytes += EXPLORE_DEFERRED_MAX * sizeof(struct cv_deferred);

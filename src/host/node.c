@@ -1,6 +1,8 @@
 /* src/host/node.c - one core with what every host keeps for it; see node.h. */
 #include "host/node.h"
 
+#include "core/core.h"
+
 #include <string.h>
 
 /* ---- The disk: failure ----------------------------------------------------------------------- */
@@ -325,7 +327,7 @@ static void step(struct cv_node *node, struct cv_node_host *host, struct cv_even
     event->now_ns = host->calls->now_ns(host->self);
     CV_ASSERT(event->now_ns > 0);
     host->counts.steps++;
-    cv_core_step(host->protocol, host->core, event, host->out);
+    cv__core_step(host->protocol, host->core, event, host->out);
     if (host->calls->stepped != NULL) {
         host->calls->stepped(host->self, event, host->out);
     }
@@ -339,8 +341,8 @@ static void step_message(struct cv_node *node, struct cv_node_host *host, struct
                          const uint8_t *bytes, size_t byte_count)
 {
     struct cv_message message;
-    if (cv_message_decode(host->protocol, host->member_count, bytes, byte_count, host->decoded_word,
-                          &message) != CV_OK) {
+    if (cv__message_decode(host->protocol, host->member_count, bytes, byte_count,
+                           host->decoded_word, &message) != CV_OK) {
         host->counts.malformed++;
         return;
     }

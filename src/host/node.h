@@ -108,7 +108,7 @@ struct cv_node_host {
     struct cv_node_counts counts;
 };
 
-/* At the beginning of each life. The core was made by cv_core_init(); its first event is START. */
+/* At the beginning of each life. The core was made by cv__core_init(); its first event is START. */
 void cv__node_init(struct cv_node *node, uint32_t deferred_capacity, uint32_t waiting_capacity);
 
 /* The life is over, from within a call of the host or from outside: what waits is dropped. */

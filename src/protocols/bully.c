@@ -225,8 +225,6 @@ const struct cv_protocol cv__proto_bully = {
     .cites = "[NITR] [Garcia-Molina82]",
     .promises = CLASSIC_PROMISES,
     .rightful = CV_RIGHTFUL_HIGHEST_ID,
-    .assumes = CLASSIC_ASSUMES,
-    .options = cv__classic_options,
     .messages = bully_messages,
     .message_count = BULLY_MESSAGE_COUNT,
     .configure = cv__bully_configure,
@@ -235,7 +233,5 @@ const struct cv_protocol cv__proto_bully = {
     .step = bully_step,
     .check = cv__bully_check,
     .settle_ns = cv__bully_settle_ns,
-    .timely_ns = cv__classic_timely_ns,
-    .floor = cv__classic_floor,
-    .restore = cv__classic_restore,
+    CLASSIC_TABLE,
 };

@@ -110,8 +110,6 @@ const struct cv_protocol cv__proto_bully_improved = {
     .cites = "[NITR] [Arghavani11]",
     .promises = CLASSIC_PROMISES,
     .rightful = CV_RIGHTFUL_HIGHEST_ID,
-    .assumes = CLASSIC_ASSUMES,
-    .options = cv__classic_options,
     .messages = improved_messages,
     .message_count = MESSAGE_COUNT,
     .configure = cv__bully_configure,
@@ -120,7 +118,5 @@ const struct cv_protocol cv__proto_bully_improved = {
     .step = improved_step,
     .check = cv__bully_check,
     .settle_ns = cv__bully_settle_ns,
-    .timely_ns = cv__classic_timely_ns,
-    .floor = cv__classic_floor,
-    .restore = cv__classic_restore,
+    CLASSIC_TABLE,
 };

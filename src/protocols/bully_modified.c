@@ -272,8 +272,6 @@ const struct cv_protocol cv__proto_bully_modified = {
     .cites = "[NITR] [Kordafshari05]",
     .promises = CLASSIC_PROMISES,
     .rightful = CV_RIGHTFUL_HIGHEST_ID,
-    .assumes = CLASSIC_ASSUMES,
-    .options = cv__classic_options,
     .messages = modified_messages,
     .message_count = MESSAGE_COUNT,
     .configure = modified_configure,
@@ -282,7 +280,5 @@ const struct cv_protocol cv__proto_bully_modified = {
     .step = modified_step,
     .check = modified_check,
     .settle_ns = modified_settle_ns,
-    .timely_ns = cv__classic_timely_ns,
-    .floor = cv__classic_floor,
-    .restore = cv__classic_restore,
+    CLASSIC_TABLE,
 };

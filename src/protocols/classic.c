@@ -123,6 +123,13 @@ void cv__classic_init(struct classic *c, const struct cv_config *config)
                       c->timeout_ns);
 }
 
+void cv__classic_identity(const void *state, cv_id *ret_self, uint32_t *ret_member_count)
+{
+    const struct classic *c = state; /* which each of the five states begins with */
+    *ret_self = c->self;
+    *ret_member_count = c->member_count;
+}
+
 void cv__classic_check(const struct classic *c)
 {
     CV_ASSERT(c->claim_term <= c->term);

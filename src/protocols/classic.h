@@ -132,14 +132,21 @@ int64_t cv__classic_answer_ns(const struct cv_config *config);
 /* For settle_ns: the longest time from the last heartbeat to suspicion, resignations included. */
 int64_t cv__classic_detection_ns(const struct cv_config *config);
 
-/* timely_ns: delta. */
 /* The record is one word, the largest term. */
 uint64_t cv__classic_floor(const uint64_t *word, uint32_t word_count);
 uint32_t cv__classic_restore(const uint64_t *word, uint32_t word_count, uint64_t floor,
                              uint64_t ret_word[CV_PERSIST_WORDS_MAX]);
+/* delta */
 int64_t cv__classic_timely_ns(const struct cv_config *config);
 
+/* What stands in the table of each of the five. */
+#define CLASSIC_TABLE                                               \
+    .assumes = CLASSIC_ASSUMES, .options = cv__classic_options,     \
+    .timely_ns = cv__classic_timely_ns, .floor = cv__classic_floor, \
+    .restore = cv__classic_restore, .identity = cv__classic_identity
+
 void cv__classic_init(struct classic *c, const struct cv_config *config);
+void cv__classic_identity(const void *state, cv_id *ret_self, uint32_t *ret_member_count);
 void cv__classic_check(const struct classic *c);
 void cv__classic_step(struct classic *c, const struct classic_rules *rules,
                       const struct cv_event *event, struct cv_effects *out);

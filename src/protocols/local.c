@@ -104,6 +104,13 @@ static void local_init(void *state, const struct cv_config *config)
     CV_ASSERT(l->wait_ns < l->lead_ns); /* and can be renewed before it ends */
 }
 
+static void local_identity(const void *state, cv_id *ret_self, uint32_t *ret_member_count)
+{
+    const struct local *l = state;
+    *ret_self = l->self;
+    *ret_member_count = l->member_count;
+}
+
 static void local_check(const void *state)
 {
     const struct local *l = state;
@@ -792,6 +799,7 @@ const struct cv_protocol cv__proto_local = {
     .init = local_init,
     .step = local_step,
     .check = local_check,
+    .identity = local_identity,
     .rightful = CV_RIGHTFUL_LOWEST_ID,
     .settle_ns = cv__local_settle_ns,
     .timely_ns = cv__local_timely_ns,

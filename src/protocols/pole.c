@@ -99,6 +99,13 @@ static void pole_init(void *state, const struct cv_config *config)
     cv__pole_tune_init(p, config);
 }
 
+static void pole_identity(const void *state, cv_id *ret_self, uint32_t *ret_member_count)
+{
+    const struct pole *p = state;
+    *ret_self = p->self;
+    *ret_member_count = p->member_count;
+}
+
 static void check_leading(const struct pole *p)
 {
     CV_ASSERT(p->view == p->self);
@@ -416,6 +423,7 @@ const struct cv_protocol cv__proto_pole = {
     .init = pole_init,
     .step = pole_step,
     .check = pole_check,
+    .identity = pole_identity,
     .settle_ns = cv__pole_settle_ns,
     .timely_ns = cv__pole_timely_ns,
     .graph_ns = cv__pole_graph_ns,

@@ -276,8 +276,6 @@ const struct cv_protocol cv__proto_ring = {
     .leads = "highest id on the list",
     .cites = "[NITR]",
     .promises = CLASSIC_PROMISES & ~CV_PROP(RIGHTFUL_LEADER), /* newcomers follow */
-    .assumes = CLASSIC_ASSUMES,
-    .options = cv__classic_options,
     .messages = ring_messages,
     .message_count = HOP_MESSAGE_COUNT,
     .configure = ring_configure,
@@ -286,7 +284,5 @@ const struct cv_protocol cv__proto_ring = {
     .step = ring_step,
     .check = ring_check,
     .settle_ns = cv__hop_settle_ns,
-    .timely_ns = cv__classic_timely_ns,
-    .floor = cv__classic_floor,
-    .restore = cv__classic_restore,
+    CLASSIC_TABLE,
 };

@@ -226,8 +226,6 @@ const struct cv_protocol cv__proto_ring_modified = {
     .leads = "highest id left in the ring",
     .cites = "[NITR]",
     .promises = CLASSIC_PROMISES & ~CV_PROP(RIGHTFUL_LEADER), /* newcomers follow */
-    .assumes = CLASSIC_ASSUMES,
-    .options = cv__classic_options,
     .messages = modified_messages,
     .message_count = HOP_MESSAGE_COUNT,
     .configure = modified_configure,
@@ -236,7 +234,5 @@ const struct cv_protocol cv__proto_ring_modified = {
     .step = modified_step,
     .check = modified_check,
     .settle_ns = cv__hop_settle_ns,
-    .timely_ns = cv__classic_timely_ns,
-    .floor = cv__classic_floor,
-    .restore = cv__classic_restore,
+    CLASSIC_TABLE,
 };

@@ -5,6 +5,7 @@
  * that wait, a thread that saves, and the services. */
 #include "runtime/host.h"
 
+#include "core/core.h"
 #include "core/errors.h"
 #include "core/types.h"
 #include "host/node.h"
@@ -150,7 +151,7 @@ static uint32_t call_encode(void *self, const struct cv_message *message)
     struct cv_host *h = self;
     const struct cv_protocol *protocol = h->node_host.protocol;
     const size_t byte_count =
-        cv_message_encode(protocol, h->config.member_count, message, h->encoded);
+        cv__message_encode(protocol, h->config.member_count, message, h->encoded);
     return call_keep(h, h->encoded, byte_count);
 }
 
@@ -515,7 +516,7 @@ static bool host_allocate(struct cv_host *h, const struct cv_protocol *protocol)
         .self = h,
         .protocol = protocol,
         .member_count = config->member_count,
-        .core = malloc(cv_core_size(protocol, config)),
+        .core = malloc(cv__core_size(protocol, config)),
         .deferred = h->deferred,
         .waiting = h->waiting,
         .out = &h->out,
@@ -584,7 +585,7 @@ int cv__host_new(uv_loop_t *loop, const struct cv_protocol *protocol,
     if (result != CV_OK) {
         goto failed;
     }
-    cv_core_init(protocol, h->node_host.core, config);
+    cv__core_init(protocol, h->node_host.core, config);
     cv__node_init(&h->node, CV_HOST_QUEUE_MAX, WAITING_MAX);
     (void)uv_idle_init(loop, &h->ending); /* cannot fail */
     h->ending.data = h;
@@ -647,7 +648,7 @@ size_t cv__host_farewell(struct cv_host *h, const uint8_t **ret_bytes)
         return 0;
     }
     *ret_bytes = h->encoded;
-    return cv_message_encode(protocol, h->config.member_count, &message, h->encoded);
+    return cv__message_encode(protocol, h->config.member_count, &message, h->encoded);
 }
 
 uint64_t cv__host_nonce(const struct cv_host *h)

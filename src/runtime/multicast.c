@@ -3,6 +3,7 @@
 #include "runtime/multicast.h"
 
 #include "core/address.h"
+#include "core/core.h"
 #include "core/errors.h"
 #include "core/text.h"
 #include "core/types.h"
@@ -303,7 +304,7 @@ int cv__member_contract(const char *address, uint32_t *ret_promises, uint32_t *r
         result = configure(&parts, &protocol, &config, reterr);
     }
     if (result == CV_OK) {
-        cv_core_contract(protocol, &config, ret_promises, ret_assumes);
+        cv__core_contract(protocol, &config, ret_promises, ret_assumes);
     }
     return result;
 }

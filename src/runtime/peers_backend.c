@@ -6,6 +6,7 @@
  * An application that makes no progress: nothing of the core leaves any more, so the leadership is
  * not prolonged and ends by the clock. It is not given back, because the work may still go on until
  * then. Afterwards this member follows others, and is a candidate again with the next progress. */
+#include "core/core.h"
 #include "core/errors.h"
 #include "core/types.h"
 #include "os/clock.h"
@@ -231,8 +232,8 @@ static int peers_contract(const char *address, struct cv_backend_contract *ret_c
         ret_contract->lease_ns = protocol->lease_ns_min != NULL
                                      ? protocol->lease_ns_min(&cluster->config)
                                      : ret_contract->lease_ns_max;
-        cv_core_contract(protocol, &cluster->config, &ret_contract->promises,
-                         &ret_contract->assumes);
+        cv__core_contract(protocol, &cluster->config, &ret_contract->promises,
+                          &ret_contract->assumes);
         ret_contract->words = (ret_contract->promises & CV_PROP(AT_MOST_ONE_LEADER)) != 0
                                   ? "while one member leads, nobody else does"
                                   : "with this protocol and its options two may lead at once";

@@ -2,6 +2,7 @@
 #include "runtime/peers_trail.h"
 
 #include "core/bytes.h"
+#include "core/core.h"
 #include "core/errors.h"
 #include "os/clock.h"
 #include "os/worker.h"
@@ -531,7 +532,7 @@ int cv__peers_trail_read(const struct cv_cluster *c, const char *member, const c
         code = fail_none(c, member, reterr);
     }
     if (code == CV_OK) {
-        cv_core_contract(c->protocol, &c->config, &promises, &assumes);
+        cv__core_contract(c->protocol, &c->config, &promises, &assumes);
         tell(&r, (promises & CV_PROP(AT_MOST_ONE_LEADER)) != 0, past, user);
     }
     free(r.seen);

@@ -1,6 +1,7 @@
 /* src/runtime/tap.c - shows what one core gets and does; see tap.h. */
 #include "runtime/tap.h"
 
+#include "core/core.h"
 #include "core/types.h"
 
 #include <stdlib.h>
@@ -100,7 +101,7 @@ void cv__tap_sent(struct cv_tap *t, const uint8_t *bytes, size_t byte_count, cv_
     struct cv_message message;
     const uint32_t member_count = t->config->member_count;
     const int code =
-        cv_message_decode(t->protocol, member_count, bytes, byte_count, t->word, &message);
+        cv__message_decode(t->protocol, member_count, bytes, byte_count, t->word, &message);
     CV_ASSERT(code == CV_OK); /* our own encoding */
     struct cv_record record = {.kind = CV_RECORD_SEND,
                                .node = CV_ID_NONE,

@@ -2,6 +2,7 @@
 #include "scenario/scenario.h"
 
 #include "base/memory.h"
+#include "core/core.h"
 #include "core/duration.h"
 #include "core/errors.h"
 #include "core/nodeset.h"
@@ -526,7 +527,7 @@ static int finish(struct sim_parser *p, struct cv_errtext *reterr)
     if (error != CV_OK) {
         return cv__fail(reterr, CV_E_MALFORMED, "%.200s:1:1: %.180s", p->words.name, why.text);
     }
-    cv_core_contract(s->protocol, &s->config, &s->promises, &s->assumes);
+    cv__core_contract(s->protocol, &s->config, &s->promises, &s->assumes);
     s->promises |= CV_PROP(ASSERTIONS);
     return CV_OK;
 }

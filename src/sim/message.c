@@ -2,6 +2,7 @@
 #include "sim/message.h"
 
 #include "base/memory.h"
+#include "core/core.h"
 #include "sim/world.h"
 
 #include <conclave/oracle.h>
@@ -25,8 +26,8 @@ static const struct cv_message *payload_decode(const struct sim_world *w, uint32
     const struct sim_payload *p = &w->messages.payload[payload];
     CV_ASSERT(p->reference_count > 0);
     if (decoded->payload != payload) {
-        const int code = cv_message_decode(w->protocol, w->node_count, p->bytes, p->byte_count,
-                                           decoded->word, &decoded->message);
+        const int code = cv__message_decode(w->protocol, w->node_count, p->bytes, p->byte_count,
+                                            decoded->word, &decoded->message);
         CV_ASSERT(code == CV_OK); /* it was encoded, and the network damages nothing */
         decoded->payload = payload;
     }
@@ -71,7 +72,7 @@ void sim_message_release(struct sim_world *w, uint32_t index)
 uint32_t sim_message_encode(struct sim_world *w, const struct cv_message *message)
 {
     const size_t byte_count =
-        cv_message_encode(w->protocol, w->node_count, message, w->messages.encoded);
+        cv__message_encode(w->protocol, w->node_count, message, w->messages.encoded);
     const uint32_t payload = sim_message_keep(w, w->messages.encoded, byte_count);
     w->messages.payload[payload].type = message->type;
     return payload;

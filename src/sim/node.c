@@ -2,6 +2,7 @@
 #include "sim/node.h"
 
 #include "base/memory.h"
+#include "core/core.h"
 #include "sim/hold.h"
 #include "sim/sequencer_request.h"
 #include "sim/world.h"
@@ -277,7 +278,7 @@ void sim_node_start(struct sim_world *w, cv_id id)
     cv__properties_start(&w->properties, id, remembers);
     struct cv_config config = w->scenario->config;
     config.self = id;
-    cv_core_init(w->protocol, n->state, &config);
+    cv__core_init(w->protocol, n->state, &config);
     cv__node_init(&n->host, SIM_DEFERRED_MAX, /* waiting_capacity= */ 0);
     sim_world_note_life(w, id, SIM_LIFE_UP);
     uint64_t persisted[CV_PERSIST_WORDS_MAX];

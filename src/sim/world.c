@@ -3,6 +3,7 @@
 
 #include "base/guard.h"
 #include "base/memory.h"
+#include "core/core.h"
 #include "core/nodeset.h"
 #include "sim/expect.h"
 #include "sim/hold.h"
@@ -207,7 +208,7 @@ static void make_nodes(struct sim_world *w)
 {
     struct sim_rng rng;
     sim_rng_init(&rng, w->seed, STREAM_NODES);
-    const size_t bytes = (cv_core_size(w->protocol, &w->scenario->config) + 63) / 64 * 64;
+    const size_t bytes = (cv__core_size(w->protocol, &w->scenario->config) + 63) / 64 * 64;
     w->node = cv__allocate(w->node_count, sizeof *w->node);
     w->states = cv__allocate(w->node_count, bytes);
     for (cv_id id = 1; id <= w->node_count; id++) {

@@ -2,6 +2,7 @@
  *
  * [Wiesmann07] is seed 001. Claims about one process, asked of one core that hears what the test
  * says; claims about all of them are in test_anon_clusters.c. */
+#include "core/core.h"
 #include "core/sequence.h"
 #include "protocols/anon_config.h"
 #include "protocols/anon_state.h"
@@ -32,7 +33,7 @@ struct process {
 static void step(struct process *p, struct cv_event event)
 {
     event.now_ns = p->now_ns;
-    cv_core_step(p->protocol, p->state, &event, &p->out);
+    cv__core_step(p->protocol, p->state, &event, &p->out);
     p->told = 0;
     for (uint32_t i = 0; i < p->out.item_count; i++) {
         const struct cv_effect *e = &p->out.item[i];
@@ -60,7 +61,7 @@ static struct process *process_start_with(uint32_t round_size, const char *name,
     assert_non_null(p->state);
     p->out = host_effects_new(&p->config);
     p->now_ns = NS_PER_S;
-    cv_core_init(p->protocol, p->state, &p->config);
+    cv__core_init(p->protocol, p->state, &p->config);
     step(p, (struct cv_event){.kind = CV_EVENT_START, .nonce = OWN});
     return p;
 }

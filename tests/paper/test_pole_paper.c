@@ -2,6 +2,7 @@
  *
  * One transmission takes 0.5 ms; T is 10 ms. Scores are a preference list, largest first, so that
  * they are known before the first election. Line numbers are those of Alg. 1. */
+#include "core/core.h"
 #include "protocols/pole.h"
 #include "protocols/pole_config.h"
 #include "support/cluster.h"
@@ -127,7 +128,7 @@ static void one_init(struct one *o, cv_id self, uint32_t members)
     o->state = calloc(1, cv_core_size(o->protocol, &o->config));
     o->out = host_effects_new(&o->config);
     o->now_ns = NS_PER_S;
-    cv_core_init(o->protocol, o->state, &o->config);
+    cv__core_init(o->protocol, o->state, &o->config);
 }
 
 static void one_fini(struct one *o)
@@ -139,7 +140,7 @@ static void one_fini(struct one *o)
 static void one_step(struct one *o, struct cv_event event)
 {
     event.now_ns = o->now_ns;
-    cv_core_step(o->protocol, o->state, &event, &o->out);
+    cv__core_step(o->protocol, o->state, &event, &o->out);
 }
 
 static void one_hears(struct one *o, cv_id from, struct cv_message message)

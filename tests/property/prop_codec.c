@@ -1,5 +1,6 @@
 /* tests/property/prop_codec.c - messages of every type of every protocol, over seeds: what was
  * encoded decodes to the same, and what decodes at all re-encodes to the same bytes. */
+#include "core/core.h"
 #include "support/draw.h"
 #include "support/support.h"
 
@@ -58,7 +59,7 @@ static void encode_random(struct wire *w, uint64_t *seed, struct cv_message *ret
                           uint64_t *drawn)
 {
     draw_message(w->protocol, w->members, DRAW_ANYTHING, seed, drawn, ret_message);
-    w->count = cv_message_encode(w->protocol, w->members, ret_message, w->bytes);
+    w->count = cv__message_encode(w->protocol, w->members, ret_message, w->bytes);
     assert_in_range(w->count, 1, w->bytes_max);
 }
 
@@ -142,7 +143,7 @@ static void check_mutant(struct wire *w, uint64_t *seed)
     struct cv_message got;
     if (cv_message_decode(w->protocol, w->members, exact, w->count, w->word, &got) == CV_OK) {
         mutants_decoded++;
-        const size_t count = cv_message_encode(w->protocol, w->members, &got, w->again);
+        const size_t count = cv__message_encode(w->protocol, w->members, &got, w->again);
         assert_int_equal(count, w->count);
         assert_memory_equal(w->again, exact, count);
     }
@@ -169,7 +170,7 @@ static void check_noise(struct wire *w, uint64_t *seed)
     }
     struct cv_message got;
     if (cv_message_decode(w->protocol, w->members, w->bytes, w->count, w->word, &got) == CV_OK) {
-        const size_t count = cv_message_encode(w->protocol, w->members, &got, w->again);
+        const size_t count = cv__message_encode(w->protocol, w->members, &got, w->again);
         assert_int_equal(count, w->count);
         assert_memory_equal(w->again, w->bytes, count);
     }

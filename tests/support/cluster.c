@@ -1,6 +1,7 @@
 /* tests/support/cluster.c - a simulated cluster that a test leads through a story. */
 #include "support/cluster.h"
 
+#include "core/core.h"
 #include "support/host.h"
 #include "support/support.h"
 
@@ -309,7 +310,7 @@ bool cluster_would_follow(const struct cluster *c, cv_id node, cv_id leader, uin
     };
     assert_true(copy != NULL && out.item != NULL && out.word != NULL);
     memcpy(copy, n->state, bytes);
-    cv_core_step(w->protocol, copy, &event, &out);
+    cv__core_step(w->protocol, copy, &event, &out);
     cv_id followed = w->properties.node[node - 1].leader;
     for (uint32_t i = 0; i < out.item_count; i++) {
         if (out.item[i].kind == CV_EFFECT_LEADERSHIP) {

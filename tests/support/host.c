@@ -1,6 +1,7 @@
 /* tests/support/host.c - the smallest host that can run cores. */
 #include "support/host.h"
 
+#include "core/core.h"
 #include "support/support.h"
 
 #include <stdlib.h>
@@ -91,7 +92,7 @@ static void host_send(struct host *host, cv_id from, cv_id to, const struct cv_m
     }
     flight->bytes = must_alloc(cv_message_bytes_max(host->protocol, host->node_count));
     flight->byte_count =
-        cv_message_encode(host->protocol, host->node_count, message, flight->bytes);
+        cv__message_encode(host->protocol, host->node_count, message, flight->bytes);
     flight->from = from;
     flight->to = to;
     flight->arrives_ns = host->now_ns + pick(host, host->delay_ns_min, host->delay_ns_max);
@@ -204,7 +205,7 @@ void host_step(struct host *host, cv_id id, struct cv_event *event)
     if (host->watch != NULL) {
         host->watch(host, id, event, NULL, host->watch_data);
     }
-    cv_core_step(host->protocol, host->node[id].state, event, &host->out);
+    cv__core_step(host->protocol, host->node[id].state, event, &host->out);
     host->steps++;
     if (host->watch != NULL) {
         host->watch(host, id, event, &host->out, host->watch_data);
@@ -220,7 +221,7 @@ void host_start(struct host *host, cv_id id)
     memset(node->state, 0xa5, cv_core_size(host->protocol, &node->config));
     memset(node->timer_ns, 0, sizeof node->timer_ns);
     memset(&node->leadership, 0, sizeof node->leadership);
-    cv_core_init(host->protocol, node->state, &node->config);
+    cv__core_init(host->protocol, node->state, &node->config);
     node->is_up = true;
     node->nonce = test_random(&host->seed);
     host_step(host, id,

@@ -1,6 +1,7 @@
 /* tests/support/solo.c - a single core, to which the test is the rest of the world. */
 #include "support/solo.h"
 
+#include "core/core.h"
 #include "support/host.h"
 #include "support/support.h"
 
@@ -32,7 +33,7 @@ static void carry_out(struct solo *s)
 void solo_step(struct solo *s, struct cv_event event)
 {
     event.now_ns = s->now_ns;
-    cv_core_step(s->protocol, s->state, &event, &s->out);
+    cv__core_step(s->protocol, s->state, &event, &s->out);
     carry_out(s);
 }
 
@@ -40,7 +41,7 @@ static void start(struct solo *s)
 {
     memset(s->timer_ns, 0, sizeof s->timer_ns);
     s->leader = CV_ID_NONE;
-    cv_core_init(s->protocol, s->state, &s->config);
+    cv__core_init(s->protocol, s->state, &s->config);
     uint64_t persisted[CV_PERSIST_WORDS_MAX];
     memcpy(persisted, s->persisted, sizeof persisted);
     solo_step(s, (struct cv_event){.kind = CV_EVENT_START,

@@ -1,4 +1,5 @@
 /* tests/unit/test_codec.c - messages as bytes: one encoding each, and nothing else decodes. */
+#include "core/core.h"
 #include "core/nodeset.h"
 #include "support/support.h"
 
@@ -55,7 +56,7 @@ static void wire_end(struct wire *w)
 
 static void wire_encode(struct wire *w, const struct cv_message *message)
 {
-    w->byte_count = cv_message_encode(&protocol, w->member_count, message, w->bytes);
+    w->byte_count = cv__message_encode(&protocol, w->member_count, message, w->bytes);
     assert_true(w->byte_count <= cv_message_bytes_max(&protocol, w->member_count));
 }
 

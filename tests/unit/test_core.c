@@ -1,4 +1,5 @@
 /* tests/unit/test_core.c - what every core owes its host, for each protocol of the list. */
+#include "core/core.h"
 #include "support/host.h"
 #include "support/support.h"
 
@@ -83,7 +84,7 @@ static void twin_follow(struct host *host, cv_id node, const struct cv_event *ev
     if (twin->state == NULL || node != twin->of || out == NULL) {
         return;
     }
-    cv_core_step(host->protocol, twin->state, event, &twin->out);
+    cv__core_step(host->protocol, twin->state, event, &twin->out);
     assert_int_equal(twin->out.item_count, out->item_count);
     for (uint32_t i = 0; i < out->item_count; i++) {
         assert_same_effect(&twin->out.item[i], &out->item[i]);
@@ -172,8 +173,8 @@ static void init_leaves_nothing_of_what_was_in_the_block(void **unused)
         assert_non_null(b);
         memset(a, 0x00, bytes);
         memset(b, 0xff, bytes);
-        cv_core_init(protocol, a, &config);
-        cv_core_init(protocol, b, &config);
+        cv__core_init(protocol, a, &config);
+        cv__core_init(protocol, b, &config);
         assert_memory_equal(a, b, bytes);
         free(a);
         free(b);

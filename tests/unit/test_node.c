@@ -5,6 +5,7 @@
  * filled with rubbish, in the middle of a random run: with a slow disk that fails now and then,
  * full queues, and messages that come while a step runs. From then on both get the same events, and
  * must do the same and have the same bytes after each. */
+#include "core/core.h"
 #include "host/node.h"
 #include "support/draw.h"
 #include "support/host.h"
@@ -98,7 +99,7 @@ static uint32_t call_encode(void *self, const struct cv_message *message)
 {
     struct hosted *h = self;
     uint8_t bytes[KEPT_BYTES];
-    const size_t byte_count = cv_message_encode(h->host.protocol, NODES, message, bytes);
+    const size_t byte_count = cv__message_encode(h->host.protocol, NODES, message, bytes);
     return call_keep(self, bytes, byte_count);
 }
 
@@ -234,7 +235,7 @@ static void hosted_start(struct hosted *h, uint64_t seed)
     memset(&h->outside, 0, sizeof h->outside);
     h->outside.now_ns = NS_PER_S;
     h->outside.seed = seed;
-    cv_core_init(h->host.protocol, h->core, &h->config);
+    cv__core_init(h->host.protocol, h->core, &h->config);
     cv__node_init(&h->node, DEFERRED, WAITING);
     struct cv_event start = {.kind = CV_EVENT_START, .nonce = seed};
     cv__node_event(&h->node, &h->host, &start);
@@ -275,7 +276,7 @@ static void feed_message(struct hosted *h, uint64_t *seed)
     uint64_t word[DRAW_WORDS(NODES)];
     uint8_t bytes[KEPT_BYTES];
     draw_message(h->host.protocol, NODES, DRAW_PLAUSIBLE, seed, word, &message);
-    const size_t byte_count = cv_message_encode(h->host.protocol, NODES, &message, bytes);
+    const size_t byte_count = cv__message_encode(h->host.protocol, NODES, &message, bytes);
     struct cv_event event = {.kind = CV_EVENT_MESSAGE, .delay_ns_max = INT64_MAX};
     if (!h->host.protocol->is_anonymous) {
         event.peer = test_random_below(seed, 2) == 0 ? 1 : 3;

@@ -4,6 +4,7 @@
  * fed events of every kind that its host may give it: messages of every type of its protocol, the
  * timers that it armed, hints, resigning, campaigning. Whatever comes, a copy must do the same, to
  * the byte, at any address. */
+#include "core/core.h"
 #include "support/draw.h"
 #include "support/host.h"
 #include "support/support.h"
@@ -111,7 +112,7 @@ static void log_effect(FILE *file, const struct cv_effect *e)
 static void core_step(struct core *core, struct cv_event *event)
 {
     event->now_ns = core->now_ns;
-    cv_core_step(core->protocol, core->state, event, &core->out);
+    cv__core_step(core->protocol, core->state, event, &core->out);
     for (uint32_t i = 0; i < core->out.item_count; i++) {
         const struct cv_effect *e = &core->out.item[i];
         log_effect(core->log_file, e);
@@ -297,7 +298,7 @@ static void equal_histories_give_equal_bytes(void **unused)
                 host_free(host);
                 memset(core[j].state, j == 0 ? 0x00 : 0xff, core[j].bytes);
                 memset(core[j].timer_ns, 0, sizeof core[j].timer_ns);
-                cv_core_init(protocol, core[j].state, &core[j].config);
+                cv__core_init(protocol, core[j].state, &core[j].config);
                 struct cv_event start = {.kind = CV_EVENT_START, .nonce = seed};
                 core[j].log_file = fopen("/dev/null", "w");
                 assert_non_null(core[j].log_file);

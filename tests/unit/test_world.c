@@ -1,6 +1,7 @@
 /* tests/unit/test_world.c - the simulated world: crashes, pauses, disks, clocks and delay bounds.
  *
  * What happened is read from the trace, which tests/unit/test_trace.c holds to the truth. */
+#include "core/core.h"
 #include "sim/world.h"
 #include "support/cluster.h"
 #include "support/support.h"
@@ -109,12 +110,12 @@ static void crash_keeps_what_was_saved_and_nothing_else(void **unused)
         .word_capacity = cv_effects_words(&config),
     };
     assert_true(fresh != NULL && out.item != NULL && out.word != NULL);
-    cv_core_init(c->world->protocol, fresh, &config);
+    cv__core_init(c->world->protocol, fresh, &config);
     const struct cv_event start = {.kind = CV_EVENT_START,
                                    .now_ns = sim_clock_local(&n->clock, c->world->now_ns),
                                    .persisted = n->disk.word,
                                    .persisted_count = n->disk.word_count};
-    cv_core_step(c->world->protocol, fresh, &start, &out);
+    cv__core_step(c->world->protocol, fresh, &start, &out);
     assert_memory_equal(fresh, n->state, bytes);
     free(fresh);
     free(out.item);
