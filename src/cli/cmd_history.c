@@ -324,7 +324,7 @@ static int show_store(struct settings *s, const char *election)
     }
     struct cv_errtext error;
     int status = EXIT_FINE;
-    if (cv__trail_read(kind, address, election, on_past, s, &error) == CV_OK) {
+    if (cv__inquire_trail(kind, address, election, on_past, s, &error) == CV_OK) {
         show_runs(s, kind, address, election);
     } else {
         status = cv__cannot("%s", error.text);

@@ -182,7 +182,8 @@ static void show(void *user, const char *name)
         free(known.waiting);
         return;
     }
-    if (cv__trail_read(listing->kind, listing->address, name, on_past, &known, &error) != CV_OK) {
+    if (cv__inquire_trail(listing->kind, listing->address, name, on_past, &known, &error) !=
+        CV_OK) {
         known.last.token = 0; /* without a trail it is not known */
     }
     if (listing->is_json) {

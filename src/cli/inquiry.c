@@ -7,9 +7,13 @@
 #include "os/loop.h"
 #include "runtime/backend.h"
 #include "runtime/place.h"
+#include "runtime/trail.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct asking {
     struct cv_inquiry *inquiry;
@@ -84,6 +88,19 @@ const struct cv_store_kind *cv__inquiry_kind(const char *via, char **ret_address
     return kind;
 }
 
+const char *cv__inquiry_absent_file(const struct cv_store_kind *kind, const char *address)
+{
+    const char *path = kind->inherit != NULL ? strchr(address, ':') + 1 : NULL; /* of one host */
+    if (path == NULL || access(path, F_OK) == 0 || errno != ENOENT) {
+        return NULL;
+    }
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    const int bytes = slash != NULL ? (int)(slash + 1 - path) : 0;
+    (void)snprintf(folder, sizeof folder, "%.*s.", bytes, path);
+    return access(folder, X_OK) == 0 ? path : NULL; /* else it cannot be opened, and that is said */
+}
+
 /* One of the things that can be asked. */
 struct question {
     bool asks_to_resign, forgets;
@@ -114,6 +131,10 @@ static int inquire(const struct cv_store_kind *kind, const char *address, const 
                    struct cv_errtext *reterr)
 {
     uv_loop_t loop;
+    if (cv__inquiry_absent_file(kind, address) != NULL) {
+        *ret_inquiry = (struct cv_inquiry){.verdict = CV_STORE_FREE};
+        return CV_OK;
+    }
     int code = cv__loop_init(&loop, reterr);
     if (code != CV_OK) {
         return code;
@@ -198,6 +219,9 @@ int cv__inquire_names(const struct cv_store_kind *kind, const char *address,
                       void (*name)(void *user, const char *name), void *user,
                       struct cv_errtext *reterr)
 {
+    if (cv__inquiry_absent_file(kind, address) != NULL) {
+        return CV_OK;
+    }
     if (kind->names != NULL) {
         return kind->names(address, name, user, reterr);
     }
@@ -217,4 +241,13 @@ int cv__inquire_names(const struct cv_store_kind *kind, const char *address,
     }
     free(list);
     return code;
+}
+
+int cv__inquire_trail(const struct cv_store_kind *kind, const char *address, const char *election,
+                      void (*past)(void *user, const struct cv_store_past *past), void *user,
+                      struct cv_errtext *reterr)
+{
+    return cv__inquiry_absent_file(kind, address) != NULL
+               ? CV_OK
+               : cv__trail_read(kind, address, election, past, user, reterr);
 }

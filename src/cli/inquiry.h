@@ -45,4 +45,14 @@ CV_NODISCARD int cv__inquire_names(const struct cv_store_kind *kind, const char 
                                    void (*name)(void *user, const char *name), void *user,
                                    struct cv_errtext *reterr);
 
+/* Calls `past` for each leadership that the trail knows. */
+CV_NODISCARD int cv__inquire_trail(const struct cv_store_kind *kind, const char *address,
+                                   const char *election,
+                                   void (*past)(void *user, const struct cv_store_past *past),
+                                   void *user, struct cv_errtext *reterr);
+
+/* The file of a store that is a file, if it is not there; else NULL. Questions make no file: it
+ * would belong to the one who asked, and contenders of other users could not write it. */
+const char *cv__inquiry_absent_file(const struct cv_store_kind *kind, const char *address);
+
 #endif

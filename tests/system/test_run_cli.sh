@@ -602,6 +602,12 @@ a, b, c = json.load(open("out"))
 assert a["last_renewed_unix_s"] is None and a["why"] == "finished"
 assert b["from_unix_s"] <= b["last_renewed_unix_s"] <= b["to_unix_s"]
 assert c["nobody_before_is_at_most"] and c["nobody_before_s"] > 0'
+# ---- names with a slip of the finger, and what is not there -----------------------------------------
+
+for question in status 'status x' 'history x' 'resign x' 'forget x'; do
+    "$CONCLAVE" $question --via "sqlite:$PWD/fresh.db" >out 2>err
+    check "conclave $question: a question makes no file" [ ! -e fresh.db ]
+done
 run 0 explain died
 check 'a reason is explained' grep -q '^What to do: ' out
 fails 2 "unknown reason 'expird'; did you mean 'expired'?" explain expird
