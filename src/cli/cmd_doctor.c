@@ -101,21 +101,21 @@ static void check_clock(struct doctor *d)
 
 /* ---- The state folder ------------------------------------------------------------------------ */
 
+#define FOLDER_ADVICE "set CONCLAVE_STATE to a folder that this user may write to"
+
 static void check_folder(struct doctor *d)
 {
     struct cv_errtext error;
     char *path;
     char what[CV_ERRTEXT_BYTES];
     if (cv__place_file("history.db", &path, &error) != CV_OK) {
-        tell(d, WARNING, "folder", error.text,
-             "set CONCLAVE_STATE to a folder that this user may write to");
+        tell(d, WARNING, "folder", error.text, FOLDER_ADVICE);
         return;
     }
     *strrchr(path, '/') = '\0'; /* it is the path of a file in the folder */
     const bool is_usable = access(path, R_OK | W_OK | X_OK) == 0;
     (void)snprintf(what, sizeof what, "%s%s", path, is_usable ? "" : " cannot be written");
-    tell(d, is_usable ? FINE : WARNING, "folder", what,
-         is_usable ? NULL : "set CONCLAVE_STATE to a folder that this user may write to");
+    tell(d, is_usable ? FINE : WARNING, "folder", what, is_usable ? NULL : FOLDER_ADVICE);
     free(path);
 }
 
@@ -180,8 +180,7 @@ static void on_answer(void *user, const struct cv_store_answer *answer)
     }
     if (!is_expected(p, answer->verdict)) {
         (void)cv__fail(&p->why, CV_E_STORE, "%s",
-                       answer->why != NULL ? answer->why
-                                           : "it gives an answer that makes no sense");
+                       answer->why != NULL ? answer->why : "its answer makes no sense");
         uv_stop(&p->loop);
         return;
     }
@@ -271,6 +270,26 @@ static void tell_latency(struct doctor *d, const struct probe *p)
          "latency", what, is_late || is_slow ? advice : NULL);
 }
 
+/* What to look at when it does not even answer. */
+static const char *advice_for_silence(const struct cv_store_kind *kind, const char *why)
+{
+    if (strstr(why, "store init") != NULL) {
+        return "run 'conclave store init ADDRESS' once, as a user who may create tables";
+    }
+    if (strstr(why, "tls=yes") != NULL) {
+        return "add tls=yes to the address, and cacert=FILE if the server's authority is your own";
+    }
+    if (strstr(why, "authentication failed") != NULL) {
+        return "check the user in the address, and that user's password";
+    }
+    if (kind->inherit == NULL) {
+        return "check the address, the network, and that the server runs";
+    }
+    return strstr(why, "not a database") != NULL
+               ? "name another file: this one holds something else"
+               : "check the path, and the owner, group and mode of the file and of its folder";
+}
+
 /* False: it does not even answer. */
 static bool check_store(struct doctor *d, const struct cv_store_kind *kind, const char *address)
 {
@@ -286,10 +305,7 @@ static bool check_store(struct doctor *d, const struct cv_store_kind *kind, cons
     (void)snprintf(what, sizeof what, "%s: %s", kind->scheme,
                    p->stage > READING ? "it answers" : p->why.text);
     tell(d, p->stage > READING ? FINE : WRONG, "store", what,
-         p->stage > READING ? NULL
-         : strstr(p->why.text, "store init") != NULL
-             ? "run 'conclave store init ADDRESS' once, as a user who may create tables"
-             : "check the address, the network, and that the server runs");
+         p->stage > READING ? NULL : advice_for_silence(kind, p->why.text));
     if (p->stage == RUNS) {
         tell(d, WRONG, "version", p->why.text,
              "the store was prepared by an older version: run 'conclave store init' once more");
@@ -455,12 +471,28 @@ static void check_peers(struct doctor *d, const char *address)
 
 /* ---- The command line ------------------------------------------------------------------------ */
 
+static void check_contender(struct doctor *d, const struct cv_store_kind *kind, const char *address)
+{
+    d->lease_ns = cv__max64(d->lease_ns, kind->lease_ns_min);
+    check_folder(d);
+    if (check_store(d, kind, address)) {
+        check_versions(d, kind, address);
+    }
+}
+
 static int examine(struct doctor *d)
 {
+    const char *via = cv__via(d->via);
+    const char *peers = cv__cli_peers_is(via) ? via : NULL;
     char *address = NULL;
-    const char *peers = cv__cli_peers_is(cv__via(d->via)) ? cv__via(d->via) : NULL;
-    const struct cv_store_kind *kind = peers != NULL ? NULL : cv__inquiry_kind(d->via, &address);
-    if (kind == NULL && peers == NULL) {
+    struct cv_errtext error;
+    const bool has_place =
+        via != NULL || cv__place_address(/* address= */ NULL, &address, &error) == CV_OK;
+    free(address);
+    address = NULL;
+    const struct cv_store_kind *kind =
+        peers != NULL || !has_place ? NULL : cv__inquiry_kind(d->via, &address);
+    if (kind == NULL && peers == NULL && has_place) {
         return EXIT_USAGE;
     }
     d->json.out = stdout;
@@ -470,12 +502,10 @@ static int examine(struct doctor *d)
     check_clock(d);
     if (peers != NULL) {
         check_peers(d, peers);
+    } else if (kind == NULL) { /* elections of this user are held in a file there */
+        tell(d, WRONG, "folder", error.text, FOLDER_ADVICE ", or an address with --via");
     } else {
-        d->lease_ns = cv__max64(d->lease_ns, kind->lease_ns_min);
-        check_folder(d);
-        if (check_store(d, kind, address)) {
-            check_versions(d, kind, address);
-        }
+        check_contender(d, kind, address);
     }
     if (d->is_json) {
         cv__json_close(&d->json, ']');

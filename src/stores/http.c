@@ -92,18 +92,10 @@ static bool tell_line(struct cv_http_call *call)
     return true;
 }
 
-/* A server that wants TLS and gets HTTP says so in plain text (those written in Go do), answers
- * with something else, or just closes the connection. The last is no sign once it has answered. */
-static bool may_want_tls(const struct cv_http_call *call)
+/* The connection was closed, and nothing was ever heard from there. */
+static bool was_turned_away(const struct cv_http_call *call)
 {
-    char *scheme = NULL;
-    (void)curl_easy_getinfo(call->curl, CURLINFO_SCHEME, &scheme);
-    if (scheme == NULL || strcasecmp(scheme, "http") != 0) {
-        return false;
-    }
     switch (call->code) {
-    case CURLE_OK:
-        return call->body != NULL && strstr(call->body, "HTTPS server") != NULL;
     case CURLE_GOT_NOTHING:
     case CURLE_RECV_ERROR:
     case CURLE_SEND_ERROR:
@@ -116,9 +108,35 @@ static bool may_want_tls(const struct cv_http_call *call)
     }
 }
 
+static bool is_scheme(const struct cv_http_call *call, const char *wanted)
+{
+    char *scheme = NULL;
+    (void)curl_easy_getinfo(call->curl, CURLINFO_SCHEME, &scheme);
+    return scheme != NULL && strcasecmp(scheme, wanted) == 0;
+}
+
+/* A server that wants TLS and gets HTTP says so in plain text (those written in Go do), answers
+ * with something else, or just closes the connection. */
+static bool may_want_tls(const struct cv_http_call *call)
+{
+    const bool is_told =
+        call->code == CURLE_OK && call->body != NULL && strstr(call->body, "HTTPS server") != NULL;
+    return is_scheme(call, "http") && (is_told || was_turned_away(call));
+}
+
+/* One that wants to see a certificate closes it, too; libcurl may not pass on what it said. */
+static bool may_want_certificate(const struct cv_http_call *call)
+{
+    return is_scheme(call, "https") && call->http->tls.cert[0] == '\0' && was_turned_away(call);
+}
+
 static void tell_done(struct cv_http_call *call)
 {
     const bool may_be_tls = may_want_tls(call);
+    const char *hint = may_be_tls ? "; if it is a TLS port, add tls=yes"
+                       : may_want_certificate(call)
+                           ? "; if it wants a certificate, add cert=FILE&key=FILE"
+                           : "";
     struct cv_http_result result = {.body = call->body != NULL ? call->body : "",
                                     .body_bytes = call->body_bytes,
                                     .why = call->error[0] != '\0' ? call->error
@@ -130,8 +148,7 @@ static void tell_done(struct cv_http_call *call)
     void (*done)(void *user, const struct cv_http_result *result) = call->done;
     void *user = call->user;
     char why[CURL_ERROR_SIZE + 64];
-    (void)snprintf(why, sizeof why, "%s%s", call->code == CURLE_OK ? "no HTTP" : result.why,
-                   may_be_tls ? "; if it is a TLS port, add tls=yes" : "");
+    (void)snprintf(why, sizeof why, "%s%s", call->code == CURLE_OK ? "no HTTP" : result.why, hint);
     result.why = why;
     char *body = call->body;
     call->body = NULL;

@@ -608,6 +608,22 @@ for question in status 'status x' 'history x' 'resign x' 'forget x'; do
     "$CONCLAVE" $question --via "sqlite:$PWD/fresh.db" >out 2>err
     check "conclave $question: a question makes no file" [ ! -e fresh.db ]
 done
+# ---- a doctor where nothing works -------------------------------------------------------------------
+
+echo 'this is not a file of SQLite' >text.db
+run 1 doctor --via "sqlite:$PWD/text.db"
+check 'a file of another kind' grep -q 'to do: name another file' out
+run 1 doctor --via "sqlite:$PWD/not/there.db"
+check 'a folder that is not there' grep -q 'to do: check the path, and the owner' out
+: >plain
+status=0
+CONCLAVE_STATE="$PWD/plain/below" "$CONCLAVE" doctor >out 2>err || status=$?
+check 'the doctor tells what is wrong with the folder' \
+    sh -c "[ $status -eq 1 ] && grep -q '^WRONG  *folder' out && grep -q 'to do: set CONCLAVE_STATE' out"
+status=0
+CONCLAVE_STATE="$PWD/plain/below" "$CONCLAVE" doctor --json >out 2>err || status=$?
+check 'and so for programs' sh -c "[ $status -eq 1 ] && python3 -m json.tool out >/dev/null"
+
 run 0 explain died
 check 'a reason is explained' grep -q '^What to do: ' out
 fails 2 "unknown reason 'expird'; did you mean 'expired'?" explain expird
