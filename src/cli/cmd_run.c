@@ -72,6 +72,7 @@ struct run {
     enum cv_reason why;     /* the leadership that is under way ends, or the last one ended */
     uint64_t said_token;    /* of the leader that is waited for; 0: it was not said */
     bool has_led;           /* at least once */
+    bool is_master;         /* as hooks were told */
     bool has_trouble;       /* the store cannot be used, and it was said */
     struct cv_every every;
     bool must_look; /* --every: the store is to be asked once more, though nothing changed */
@@ -200,7 +201,9 @@ static void start(struct run *run)
     run->was_paused = false;
     run->valid_until_ns = s->valid_until_ns;
     say(run, "elected, token %llu", (unsigned long long)s->token);
-    cv__hooks_change(run->hooks, CV_HOOK_MASTER, s->token, cv_reason_name(s->reason));
+    /* Whatever the election has told last: it may have been renewed since. */
+    cv__hooks_change(run->hooks, CV_HOOK_MASTER, s->token, cv_reason_name(CV_REASON_ELECTED));
+    run->is_master = true;
     cv__notify_status(&run->notify, "leading, token %llu", (unsigned long long)s->token);
 }
 
@@ -249,6 +252,13 @@ static void say_cleanup(const struct run *run, const struct cv_supervisor_event 
     }
 }
 
+/* Then the command, which was told so, too, did not end by itself. SIGHUP is for many a command to
+ * read its files anew. */
+static bool is_told_to_end(const struct run *run)
+{
+    return run->got_signal != 0 && run->got_signal != SIGHUP;
+}
+
 static void on_gone(struct run *run, const struct cv_supervisor_event *event)
 {
     say_cleanup(run, event);
@@ -256,12 +266,14 @@ static void on_gone(struct run *run, const struct cv_supervisor_event *event)
     run->stage = STAGE_WAITING;
     switch (event->end) {
     case CV_END_EXITED:
-        run->is_finished = true;
+        run->is_finished = !is_told_to_end(run);
+        run->why = run->is_finished ? CV_REASON_FINISHED : CV_REASON_RESIGNED;
         finish(run, event->status);
         return;
     case CV_END_NOT_STARTED:
         cv__complain("cannot run '%s': %s", run->settings->command[0],
                      strerror(event->failed_errno));
+        run->why = CV_REASON_RESIGNED;
         finish(run, event->status);
         return;
     case CV_END_TOO_LATE:
@@ -273,6 +285,7 @@ static void on_gone(struct run *run, const struct cv_supervisor_event *event)
         return;
     case CV_END_GUARD_DIED:
         cv__complain("the guard of the command was killed; so was the command");
+        run->why = CV_REASON_RESIGNED;
         end(run, EXIT_OWN);
         return;
     default:
@@ -282,6 +295,7 @@ static void on_gone(struct run *run, const struct cv_supervisor_event *event)
         run->why = why_lost(run);
     }
     cv__hooks_change(run->hooks, CV_HOOK_BACKUP, run->token, cv_reason_name(run->why));
+    run->is_master = false;
     cv__notify_status(&run->notify, "waiting");
     if (was_asked) {
         run->must_resign = false;
@@ -518,7 +532,10 @@ static void take_part(struct run *run)
     }
     loop(run);
     cv__notify_stopping(&run->notify);
-    cv__hooks_change(run->hooks, CV_HOOK_STOP, run->token, cv_reason_name(CV_REASON_STOPPED));
+    cv__hooks_change(run->hooks, CV_HOOK_STOP, run->token,
+                     cv_reason_name(run->is_master && run->why != CV_REASON_STARTED
+                                        ? run->why
+                                        : CV_REASON_STOPPED));
 }
 
 /* By which a store gets its password. The command has no business with the store, and what it

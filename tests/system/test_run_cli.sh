@@ -602,6 +602,36 @@ a, b, c = json.load(open("out"))
 assert a["last_renewed_unix_s"] is None and a["why"] == "finished"
 assert b["from_unix_s"] <= b["last_renewed_unix_s"] <= b["to_unix_s"]
 assert c["nobody_before_is_at_most"] and c["nobody_before_s"] > 0'
+"$CONCLAVE" run told-to-end --node d -- sh -c 'trap "exit 0" TERM; while :; do sleep 0.05; done' >/dev/null 2>&1 &
+holder=$!
+leads told-to-end d
+kill "$holder"
+wait "$holder"
+holder=
+run 0 history told-to-end
+check 'a command that was told to end did not finish by itself' \
+    [ "$(sed 's/.* s  *[0-9]*  //; s/ .*//' out | tail -n 1)" = resigned ]
+
+# Hooks get the same reasons.
+hook='echo "$CONCLAVE_ROLE $CONCLAVE_REASON" >>hooked'
+run 0 run hooked --on-elected "$hook" --on-lost "$hook" -- true
+"$CONCLAVE" run hooked --node e --on-elected "$hook" --on-lost "$hook" -- \
+    sh -c 'trap "exit 0" TERM; while :; do sleep 0.05; done' >/dev/null 2>&1 &
+holder=$!
+leads hooked e
+told hooked 'MASTER elected'
+kill "$holder"
+wait "$holder"
+"$CONCLAVE" run hooked --node f --once --on-elected "$hook" --on-lost "$hook" -- sleep 60 >/dev/null 2>&1 &
+holder=$!
+leads hooked f
+run 0 resign hooked --wait 0.2s
+wait "$holder"
+holder=
+told hooked 'BACKUP resigned'
+check 'hooks are told why' [ "$(tr '\n' ' ' <hooked)" = \
+    'MASTER elected STOP finished MASTER elected STOP resigned MASTER elected BACKUP resigned ' ]
+
 # ---- names with a slip of the finger, and what is not there -----------------------------------------
 
 for question in status 'status x' 'history x' 'resign x' 'forget x'; do
