@@ -24,6 +24,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (written[0] != '\0' && (again.label != record.label || again.lease_ns != record.lease_ns)) {
         fuzz_found("what is written is read as something else");
     }
+    struct cv_value_note note;
+    cv__value_note_read(text, size, &note);
+    cv__value_note_tell(&note, &record);
+    if (memchr(note.of.node, '\0', sizeof note.of.node) == NULL ||
+        memchr(note.before.node, '\0', sizeof note.before.node) == NULL ||
+        note.of.why >= CV_REASON_COUNT || record.last.why >= CV_REASON_COUNT) {
+        fuzz_found("a note that cannot be");
+    }
     free(text);
     return 0;
 }

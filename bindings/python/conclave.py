@@ -70,6 +70,8 @@ class _Status(ctypes.Structure):
         ("leader", ctypes.c_char * _NODE_BYTES),
         ("heir", ctypes.c_char * _NODE_BYTES),
         ("trouble", ctypes.c_char * _TEXT_BYTES),
+        ("last_token", ctypes.c_uint64),
+        ("last_reason", ctypes.c_int),
     ]
 
 
@@ -140,6 +142,8 @@ class Status:
     leader: str    # empty: nobody is known to lead
     heir: str      # is_resign_requested: in favour of it; empty: of anybody
     trouble: str   # why leases are not renewed at the moment; or empty
+    last_token: int   # of the latest leadership that is known to be over; 0: none
+    last_reason: str  # why it ended; "gone": that is not known
 
 
 def version():
@@ -250,7 +254,8 @@ class Election:
 
         return Status(raw.sequence, Role(raw.role), _lib.cv_reason_name(raw.reason).decode(), raw.token,
                       raw.valid_until_ns, raw.has_majority, raw.is_resign_requested,
-                      text(raw.self), text(raw.leader), text(raw.heir), text(raw.trouble))
+                      text(raw.self), text(raw.leader), text(raw.heir), text(raw.trouble),
+                      raw.last_token, _lib.cv_reason_name(raw.last_reason).decode())
 
     def fileno(self):
         """A descriptor that is readable when there is a status that was not asked for yet."""

@@ -98,12 +98,14 @@ struct cv_election_status {
     char leader[CV_NODE_BYTES];     /* its name; empty: nobody is known to lead */
     char heir[CV_NODE_BYTES];       /* is_resign_requested: in favour of it; empty: of anybody */
     char trouble[CV_ERRTEXT_BYTES]; /* why leases are not renewed at the moment; or empty */
+    uint64_t last_token;            /* of the latest leadership that is known to be over; 0: none */
+    enum cv_reason last_reason;     /* why it ended; CV_REASON_GONE: that is not known */
 };
 
 /* clang-format off */
 #define CV_ELECTION_STATUS_INIT                                                         \
     {sizeof(struct cv_election_status), 0, CV_ROLE_OBSERVER, CV_REASON_STARTED, 0, 0,   \
-     false, false, {0}, {0}, {0}, {0}}
+     false, false, {0}, {0}, {0}, {0}, 0, CV_REASON_STARTED}
 /* clang-format on */
 
 /* "observer", "waiting" or "leader"; "unknown" for a number that is no role. */

@@ -23,6 +23,8 @@ struct settings {
     bool has_last;
     uint64_t shown_count;
     struct cv_json json;
+    const struct cv_store_kind *kind; /* NULL: there is no store to be asked */
+    const char *address, *election;
 };
 
 /* 2026-11-16T01:02:03[.5][Z], with a blank for the T and without seconds too; @SECONDS; or a time
@@ -125,9 +127,12 @@ static void print_json(struct settings *s, const struct cv_store_past *past, str
     cv__json_seconds(&s->json, "from_unix_s", past->from_wall_ns);
     if (past->to_wall_ns != 0) {
         cv__json_seconds(&s->json, "to_unix_s", past->to_wall_ns);
-        cv__json_text(&s->json, "why", past->why);
     } else {
         cv__json_null(&s->json, "to_unix_s");
+    }
+    if (past->why[0] != '\0') {
+        cv__json_text(&s->json, "why", past->why);
+    } else {
         cv__json_null(&s->json, "why");
     }
     if (past->alive_wall_ns != 0) {
@@ -151,18 +156,8 @@ static void print_header(void)
                  "why ended", "leader");
 }
 
-static void print_text(const struct cv_store_past *past, int64_t now_ns, struct gap gap)
+static void print_notes(const struct cv_store_past *past, struct gap gap)
 {
-    print_instant(past->from_wall_ns);
-    (void)printf("  ");
-    if (past->to_wall_ns != 0) {
-        print_instant(past->to_wall_ns);
-    } else {
-        (void)printf("%-23s", "(still leads)");
-    }
-    const int64_t to_ns = past->to_wall_ns != 0 ? past->to_wall_ns : now_ns;
-    cv__print(stdout, "  %10.3f s  %6llu  %-17s  %s", (double)(to_ns - past->from_wall_ns) / 1e9,
-              (unsigned long long)past->token, past->to_wall_ns != 0 ? past->why : "", past->node);
     if (is_noticed_late(past) && past->alive_wall_ns != 0) {
         (void)printf("  (last renewed %.3f s before its end)",
                      (double)(past->to_wall_ns - past->alive_wall_ns) / 1e9);
@@ -177,9 +172,57 @@ static void print_text(const struct cv_store_past *past, int64_t now_ns, struct 
     (void)printf("\n");
 }
 
-static void on_past(void *user, const struct cv_store_past *past)
+static void print_text(const struct settings *s, const struct cv_store_past *past, struct gap gap)
+{
+    const bool is_over = past->why[0] != '\0';
+    char lasted[32] = "-"; /* it is over, and nobody knows since when */
+    if (!is_over || past->to_wall_ns != 0) {
+        const int64_t to_ns = is_over ? past->to_wall_ns : s->now_ns;
+        (void)snprintf(lasted, sizeof lasted, "%.3f s", (double)(to_ns - past->from_wall_ns) / 1e9);
+    }
+    const unsigned long long token = past->token;
+    print_instant(past->from_wall_ns);
+    (void)printf("  ");
+    if (past->to_wall_ns != 0) {
+        print_instant(past->to_wall_ns);
+    } else {
+        (void)printf("%-23s", is_over ? "(not known)" : "(still leads)");
+    }
+    cv__print(stdout, "  %12s  %6llu  %-17s  %s", lasted, token, past->why, past->node);
+    print_notes(past, gap);
+}
+
+/* A leadership that nobody has seen the end of, because nobody took part since: is it over? */
+static struct cv_store_past ask_for_end(const struct settings *s, const struct cv_store_past *seen)
+{
+    struct cv_inquiry inquiry;
+    struct cv_errtext unused;
+    struct cv_store_past past = *seen;
+    if (s->kind == NULL ||
+        cv__inquire(s->kind, s->address, s->election, /* asks_to_resign= */ false, NULL, &inquiry,
+                    &unused) != CV_OK) {
+        return past; /* not known */
+    }
+    const struct cv_store_record *r = &inquiry.record;
+    const bool is_free = inquiry.verdict != CV_STORE_HELD;
+    if (!is_free && r->token == past.token) {
+        return past;
+    }
+    const bool is_last = past.token == r->last.token && r->last.why != CV_REASON_STARTED;
+    const enum cv_reason why = is_last ? r->last.why
+                               : is_free && r->token == past.token && r->ended != CV_REASON_STARTED
+                                   ? r->ended
+                                   : CV_REASON_GONE;
+    (void)snprintf(past.why, sizeof past.why, "%s", cv_reason_name(why));
+    past.to_wall_ns = is_last ? r->last.wall_ns : 0;
+    return past;
+}
+
+static void on_past(void *user, const struct cv_store_past *seen)
 {
     struct settings *s = user;
+    const struct cv_store_past known = seen->to_wall_ns == 0 ? ask_for_end(s, seen) : *seen;
+    const struct cv_store_past *past = &known;
     const struct gap gap = gap_before(s, past);
     s->last = *past;
     s->has_last = past->to_wall_ns != 0;
@@ -195,7 +238,7 @@ static void on_past(void *user, const struct cv_store_past *past)
         if (s->shown_count == 0) {
             print_header();
         }
-        print_text(past, s->now_ns, gap);
+        print_text(s, past, gap);
     }
     s->shown_count++;
 }
@@ -324,6 +367,9 @@ static int show_store(struct settings *s, const char *election)
     }
     struct cv_errtext error;
     int status = EXIT_FINE;
+    s->kind = kind;
+    s->address = address;
+    s->election = election;
     if (cv__inquire_trail(kind, address, election, on_past, s, &error) == CV_OK) {
         show_runs(s, kind, address, election);
     } else {

@@ -5,6 +5,7 @@
 #include "cli/inquiry.h"
 #include "cli/peers.h"
 #include "core/duration.h"
+#include "core/errors.h"
 #include "runtime/trail.h"
 
 #include <getopt.h>
@@ -153,6 +154,27 @@ static void on_past(void *user, const struct cv_store_past *past)
     }
 }
 
+/* The store may know of a later end than the trail of this machine, or why the same one ended; and
+ * the trail of the leader's machine may know what the store was not told. */
+static void hear_end(struct known *known)
+{
+    struct cv_store_record *r = &known->inquiry.record;
+    struct cv_store_past *last = &known->last;
+    const bool is_gone = strcmp(last->why, cv_reason_name(CV_REASON_GONE)) == 0;
+    if (r->last.token > last->token ||
+        (r->last.token == last->token && last->token != 0 && is_gone)) {
+        const bool is_same = r->last.token == last->token;
+        *last = (struct cv_store_past){.token = r->last.token,
+                                       .to_wall_ns = r->last.wall_ns != 0 ? r->last.wall_ns
+                                                     : is_same            ? last->to_wall_ns
+                                                                          : 0};
+        (void)snprintf(last->node, sizeof last->node, "%s", r->last.node);
+        (void)snprintf(last->why, sizeof last->why, "%s", cv_reason_name(r->last.why));
+    } else if (last->token != 0 && last->token == r->token && r->ended == CV_REASON_GONE) {
+        r->ended = cv__reason_find(last->why);
+    }
+}
+
 static void show_unreachable(const struct listing *listing, const char *name, const char *why)
 {
     struct cv_json json = {.out = stdout};
@@ -186,6 +208,7 @@ static void show(void *user, const char *name)
         CV_OK) {
         known.last.token = 0; /* without a trail it is not known */
     }
+    hear_end(&known);
     if (listing->is_json) {
         print_json(&known);
     } else {

@@ -54,12 +54,21 @@ static void print_json(const struct settings *settings, const struct cv_election
     } else {
         cv__json_null(&json, "trouble");
     }
+    if (status->last_token != 0) {
+        cv__json_uint(&json, "last_token", status->last_token);
+        cv__json_text(&json, "last_reason", cv_reason_name(status->last_reason));
+    } else {
+        cv__json_null(&json, "last_token");
+        cv__json_null(&json, "last_reason");
+    }
     cv__json_text(&json, "self", status->self);
     cv__json_close(&json, '}');
     (void)printf("\n");
 }
 
-static void print_text(const struct settings *settings, const struct cv_election_status *status)
+/* `told_token`: how that leadership ended was printed before. */
+static void print_text(const struct settings *settings, const struct cv_election_status *status,
+                       uint64_t told_token)
 {
     char stamp[32];
     const int64_t now_ns = cv__clock_wall_ns();
@@ -73,9 +82,14 @@ static void print_text(const struct settings *settings, const struct cv_election
     } else if (status->leader[0] == '\0') {
         (void)printf("nobody leads (%s)", cv_reason_name(status->reason));
     } else {
-        cv__print(stdout, "%s leads%s, token %llu (%s)", status->leader,
+        cv__print(stdout, "%s leads%s, token %llu (%s", status->leader,
                   status->role == CV_ROLE_LEADER ? " (this process)" : "",
                   (unsigned long long)status->token, cv_reason_name(status->reason));
+        if (status->last_token != 0 && status->last_token != told_token) {
+            (void)printf("; token %llu: %s", (unsigned long long)status->last_token,
+                         cv_reason_name(status->last_reason));
+        }
+        (void)printf(")");
     }
     (void)printf("%s\n", status->is_resign_requested ? "; asked to resign" : "");
 }
@@ -99,12 +113,13 @@ struct follower {
 /* A reader that is gone, or a full disk, ends it: nobody would learn who leads. */
 static void show(struct follower *f, const struct cv_election_status *status)
 {
+    const uint64_t told_token = f->shown.last_token;
     f->shown = *status;
     f->shown_count++;
     if (f->settings->is_json) {
         print_json(f->settings, status);
     } else {
-        print_text(f->settings, status);
+        print_text(f->settings, status, told_token);
     }
     const int flushed = cv__flush_output(f->exit_status);
     f->is_over = f->is_over || flushed != f->exit_status;

@@ -33,7 +33,8 @@ static const struct cv_reason_text texts[] = {
     [CV_REASON_FINISHED] = {"the command ended by itself", "nothing"},
     [CV_REASON_GONE] = {"nobody holds it any more; the store does not say whether the leader "
                         "resigned, died or was late",
-                        "'conclave history' on the leader's machine knows more"},
+                        "if it was not killed, 'conclave history' on the leader's machine knows "
+                        "more"},
 };
 _Static_assert(COUNT_OF(texts) == CV_REASON_COUNT, "every reason has a text");
 

@@ -46,6 +46,8 @@ struct cv_backend_setting {
     /* What the application hears of. `leader` is a name, or empty. */
     void *user;
     void (*told)(void *user, const struct cv_leadership *leadership, const char *leader);
+    /* Why a leadership that is over ended, where that is known; before `told` if both change. */
+    void (*ended)(void *user, uint64_t token, enum cv_reason why);
     void (*resign_requested)(void *user, const char *heir); /* of the leader; heir may be empty */
     void (*trouble)(void *user, const char *line); /* why it fails at the moment; empty: it works */
     void (*log)(void *user, const char *line);     /* something happened that is not a state */

@@ -80,9 +80,21 @@ static void log_line(struct cv_election *e, enum cv_log_level level, const char 
     cv__engine_call(e->engine, &e->call);
 }
 
+/* With the lock: the leadership that was told last is over. */
+static void end_note(struct cv_election *e, enum cv_reason reason)
+{
+    struct cv_election_status *s = &e->status;
+    const bool is_better = reason != CV_REASON_GONE || s->last_token != s->token;
+    if (s->leader[0] != '\0' && s->token >= s->last_token && is_better) {
+        s->last_token = s->token;
+        s->last_reason = reason;
+    }
+}
+
 void cv__election_end_leading(struct cv_election *e, enum cv_reason reason)
 {
     publish_leadership(e, 0, 0);
+    end_note(e, reason);
     if (e->status.role == CV_ROLE_LEADER) {
         log_line(e, CV_LOG_INFO, "leads no more (%s)", cv_reason_name(reason));
     }
@@ -145,6 +157,12 @@ static void on_told(void *user, const struct cv_leadership *leadership, const ch
         cv__election_unlock(e); /* it has resigned; the engine's thread will see that in a moment */
         return;
     }
+    if (leader[0] == '\0') {
+        end_note(e, leadership->reason);
+    } else if (leadership->token !=
+               s->token) { /* and unless it was told before, how is not known */
+        end_note(e, CV_REASON_GONE);
+    }
     if (is_leading) {
         is_renewal = lead(e, leadership, lifeline);
     } else if (s->role == CV_ROLE_LEADER) {
@@ -162,6 +180,17 @@ static void on_told(void *user, const struct cv_leadership *leadership, const ch
     (void)snprintf(s->leader, sizeof s->leader, "%s", leader);
     if (!is_renewal || !e->ignores_renewals) {
         cv__election_announce(e);
+    }
+    cv__election_unlock(e);
+}
+
+static void on_ended(void *user, uint64_t token, enum cv_reason why)
+{
+    struct cv_election *e = user;
+    cv__election_lock(e);
+    if (token >= e->status.last_token) {
+        e->status.last_token = token;
+        e->status.last_reason = why;
     }
     cv__election_unlock(e);
 }
@@ -215,6 +244,7 @@ void cv__election_hear(struct cv_election *e, struct cv_backend_setting *setting
 {
     setting->user = e;
     setting->told = on_told;
+    setting->ended = on_ended;
     setting->resign_requested = on_resign_requested;
     setting->trouble = on_trouble;
     setting->log = on_log;

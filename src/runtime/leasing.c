@@ -24,7 +24,10 @@ struct cv_backend {
 
     char *address;
     char election[CV_ELECTION_BYTES];
-    uint64_t noted_token; /* of the leadership in the trail that lasts; 0: none does */
+    uint64_t noted_token;      /* of the leadership in the trail that lasts; 0: none does */
+    uint64_t gone_token;       /* of one in the trail whose end was not explained; 0: none */
+    uint64_t told_token;       /* of the latest leadership that the application knows of */
+    struct cv_store_end ended; /* the latest end that it was told of */
 
     struct cv_store_record record; /* the latest that was seen */
     bool is_leading;
@@ -32,11 +35,12 @@ struct cv_backend {
     uint64_t requested_token; /* this leadership was told already that it is asked to resign */
     char heir[CV_NODE_BYTES]; /* of the next release */
     bool has_heir;
-    enum cv_reason why; /* of the next release; CV_REASON_STARTED: it just resigns */
-    uint64_t release;   /* a RELEASE that was asked for and not answered; 0: none */
-    bool has_trouble;   /* and the application was told */
-    bool is_stuck;      /* a renewal was left out since the application made no progress */
-    uint64_t own_asked; /* number of requests that are not the core's, from the top down */
+    enum cv_reason why;  /* of the next release; CV_REASON_STARTED: it just resigns */
+    enum cv_reason lost; /* why our latest leadership ended without a release */
+    uint64_t release;    /* a RELEASE that was asked for and not answered; 0: none */
+    bool has_trouble;    /* and the application was told */
+    bool is_stuck;       /* a renewal was left out since the application made no progress */
+    uint64_t own_asked;  /* number of requests that are not the core's, from the top down */
 
     void (*closed)(void *user);
     void *closed_user;
@@ -90,7 +94,9 @@ static void ask(void *self, const struct cv_effect *effect)
         .token = effect->token,
         .lease_ns = effect->lease_ns,
         .heir = is_release && b->has_heir ? b->heir : NULL,
-        .reason = is_release ? b->why : CV_REASON_STARTED,
+        .reason = is_release                         ? b->why
+                  : effect->verb == CV_STORE_ACQUIRE ? b->lost
+                                                     : CV_REASON_STARTED,
     };
     b->kind->ask(b->store, &request);
 }
@@ -107,11 +113,37 @@ static void hear_request(struct cv_backend *b)
                                 strcmp(r->resign_request, "*") == 0 ? "" : r->resign_request);
 }
 
+/* What the store says of a leadership that is over. The trail may have it already, without a
+ * reason: whoever takes over at once hears later why it could. */
+static void hear_end(struct cv_backend *b, const struct cv_store_end *end)
+{
+    const bool is_known = end->token != 0 && end->why != CV_REASON_STARTED;
+    if (!is_known || (end->token == b->ended.token && end->why == b->ended.why) ||
+        end->token < b->ended.token) {
+        return;
+    }
+    b->ended = *end;
+    b->setting.ended(b->setting.user, end->token, end->why);
+    if (b->trail != NULL && end->token == b->gone_token && end->why != CV_REASON_GONE) {
+        cv__trail_note(b->trail, b->address, b->election, "", end->token, cv_reason_name(end->why),
+                       /* ago_ns= */ 0);
+        b->gone_token = 0;
+    }
+}
+
+/* Nobody holds the record: why? What is said of another leadership than the one that was seen does
+ * not explain its end. */
+static enum cv_reason why_free(const struct cv_backend *b, const struct cv_store_record *record)
+{
+    return record != NULL && record->token == b->told_token ? record->ended : CV_REASON_STARTED;
+}
+
 static void answered(void *user, const struct cv_store_answer *answer)
 {
     struct cv_backend *b = user;
     if (answer->record != NULL) {
         b->record = *answer->record;
+        hear_end(b, &answer->record->last);
     }
     if (answer->verdict == CV_STORE_FAILED) {
         b->has_trouble = true;
@@ -130,14 +162,12 @@ static void answered(void *user, const struct cv_store_answer *answer)
         b->has_heir = false;
         b->why = CV_REASON_STARTED;
     }
-    cv__host_store(b->host,
-                   &(struct cv_event){.request = answer->request,
-                                      .verdict = answer->verdict,
-                                      .token = answer->token,
-                                      .holder = answer->holder,
-                                      .duration_ns = answer->duration_ns,
-                                      .reason = answer->record != NULL ? answer->record->ended
-                                                                       : CV_REASON_STARTED});
+    cv__host_store(b->host, &(struct cv_event){.request = answer->request,
+                                               .verdict = answer->verdict,
+                                               .token = answer->token,
+                                               .holder = answer->holder,
+                                               .duration_ns = answer->duration_ns,
+                                               .reason = why_free(b, answer->record)});
     hear_request(b);
 }
 
@@ -159,8 +189,10 @@ static void note(struct cv_backend *b, const struct cv_leadership *leadership, c
         return;
     }
     if (b->noted_token != 0) {
-        const enum cv_reason why =
-            token == 0 ? leadership->reason : CV_REASON_GONE; /* how is not known */
+        const enum cv_reason why = token == 0                         ? leadership->reason
+                                   : b->ended.token == b->noted_token ? b->ended.why
+                                                                      : CV_REASON_GONE;
+        b->gone_token = why == CV_REASON_GONE ? b->noted_token : 0;
         const int64_t late_ns = was_leading ? cv__clock_now_ns() - b->valid_until_ns : 0;
         cv__trail_note(b->trail, b->address, b->election, "", b->noted_token, cv_reason_name(why),
                        cv__max64(0, late_ns));
@@ -182,6 +214,10 @@ static void told(void *self, const struct cv_leadership *leadership)
     }
     const bool was_leading = b->is_leading;
     b->is_leading = known.is_self;
+    b->told_token = known.leader != CV_ID_NONE ? known.token : b->told_token;
+    if (was_leading != b->is_leading) {
+        b->lost = b->is_leading ? CV_REASON_STARTED : known.reason;
+    }
     const char *name = "";
     if (b->is_leading) {
         name = b->node;

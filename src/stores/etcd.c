@@ -24,6 +24,8 @@
  * the same election on one loop have different labels, so different keys, and one of them is first.
  * A grant is never longer than the lease that was asked for.
  *
+ * Whoever releases leaves a note in the same transaction, see etcd_note.c.
+ *
  * An heir: whoever releases deletes, in one transaction with its own key, those that wait before
  * the heir's. They notice and queue again, behind it, with higher revisions; so tokens keep growing
  * and nobody waits for an heir that is not there. A resign request is a key under the holder's
@@ -194,6 +196,7 @@ static void attempt_lose(struct cv_store *store)
     store->is_lost = true;
     store->election.has_key = false;
     cv__etcd_ready_end(store);
+    cv__etcd_note_end(store);
     (void)uv_timer_stop(&store->lapse);
     cv__etcd_lease_leave(&store->election);
     cv__etcd_watch(&store->election, CV_ETCD_NOTHING, NULL, 0);
@@ -234,8 +237,15 @@ static void answer_granted(struct cv_store *store)
                          (uint64_t)((store->granted_until_ns - now_ns) / NS_PER_MS + 1), 0);
     CV_ASSERT(!store->is_queued);
     cv__etcd_watch(&store->election, CV_ETCD_LEADING, NULL, store->look.revision);
+    if (!store->is_taken) { /* otherwise with the renewal that follows at once */
+        cv__etcd_note_begin(store);
+    }
     struct cv_store_record record;
     cv__etcd_record_read(store, &record);
+    record.last = (struct cv_store_end){.token = 0}; /* the look may be older than this grant */
+    if (store->note.is_read) {
+        cv__value_note_tell(&store->note.found, &record);
+    }
     record.remaining_ns = until_ns - now_ns;
     record.since_wall_ns = store->since_wall_ns;
     if (store->is_taken && duration_ns < store->lease_ns - store->lease_ns / STALE_PART) {
@@ -410,9 +420,14 @@ static void key_of(const struct cv_store *store, uint64_t attempt, char ret_key[
     CV_ASSERT(length > 0 && (size_t)length < CV_ETCD_KEY_BYTES);
 }
 
-static void attempt_forget(struct cv_store *store)
+/* Why its leadership ended, if it led and that is known. */
+static void attempt_forget(struct cv_store *store, enum cv_reason why)
 {
+    if (store->token != 0) {
+        store->lost = (struct cv_store_end){.token = store->token, .why = why};
+    }
     cv__etcd_ready_end(store);
+    cv__etcd_note_end(store);
     (void)uv_timer_stop(&store->lapse);
     cv__etcd_watch(&store->election, CV_ETCD_NOTHING, NULL, 0);
     store->election.has_key = false;
@@ -429,7 +444,7 @@ static void attempt_forget(struct cv_store *store)
 static void acquire_new(struct cv_store *store)
 {
     const struct cv_store_request *one = &cv__remote_current(&store->remote)->ask;
-    attempt_forget(store);
+    attempt_forget(store, one->reason);
     if (one->lease_ns <= 0 || !cv__etcd_lease_use(&store->election, one->lease_ns)) {
         cv__etcd_fail(store, "out of memory");
         return;
@@ -452,14 +467,20 @@ static void on_old_deleted(void *user, const struct cv_etcd_answer *answer)
     }
 }
 
-static void delete_attempt(struct cv_store *store, uint64_t attempt, cv_etcd_then then)
+/* If it was granted, a note says why it ended; CV_REASON_STARTED: that is not known. */
+static void delete_attempt(struct cv_store *store, uint64_t attempt, enum cv_reason why,
+                           cv_etcd_then then)
 {
     char key[CV_ETCD_KEY_BYTES];
     struct cv_text64 key64;
     struct cv_etcd_body body = {0};
-    key_of(store, attempt, key);
-    cv__etcd_body_print(&body, "{\"request_delete_range\":{\"key\":\"%s\"}}",
-                        cv__etcd_encode(key, &key64));
+    if (attempt == store->attempt && store->token != 0 && why != CV_REASON_STARTED) {
+        cv__etcd_body_give_back(store, why, &body);
+    } else {
+        key_of(store, attempt, key);
+        cv__etcd_body_print(&body, "{\"request_delete_range\":{\"key\":\"%s\"}}",
+                            cv__etcd_encode(key, &key64));
+    }
     cv__etcd_ask(store, CV_ETCD_WRITE, 1, &body, then);
 }
 
@@ -498,12 +519,13 @@ static void take_ready(struct cv_store *store)
     answer_granted(store);
 }
 
-static void acquire(struct cv_store *store, uint64_t attempt)
+static void acquire(struct cv_store *store, const struct cv_store_request *request)
 {
+    const uint64_t attempt = request->attempt;
     if (store->attempt == 0 || (store->attempt != attempt && !store->election.has_key)) {
         acquire_new(store);
     } else if (store->attempt != attempt) { /* which the new one gives up */
-        delete_attempt(store, store->attempt, on_old_deleted);
+        delete_attempt(store, store->attempt, request->reason, on_old_deleted);
     } else if (store->is_lost) {
         answer_lost(store);
     } else if (store->token != 0 ||
@@ -548,6 +570,7 @@ static void renew(struct cv_store *store, const struct cv_store_request *request
         cv__etcd_look(store, cv__etcd_answer_plain); /* tells who has it */
         return;
     }
+    cv__etcd_note_begin(store);
     if (store->look.own.is_there) {
         hold(store, renew_evaluate);
     } else {
@@ -557,6 +580,11 @@ static void renew(struct cv_store *store, const struct cv_store_request *request
 
 /* ---- Releasing, asking to resign, reading -------------------------------------------------- */
 
+static enum cv_reason why_released(const struct cv_store_request *request)
+{
+    return request->reason != CV_REASON_STARTED ? request->reason : CV_REASON_RESIGNED;
+}
+
 static void on_released(void *user, const struct cv_etcd_answer *answer)
 {
     struct cv_store *store = user;
@@ -565,8 +593,9 @@ static void on_released(void *user, const struct cv_etcd_answer *answer)
         cv__etcd_fail(store, answer->error);
         return;
     }
-    if (store->attempt == cv__remote_current(&store->remote)->ask.attempt) {
-        attempt_forget(store);
+    const struct cv_store_request *request = &cv__remote_current(&store->remote)->ask;
+    if (store->attempt == request->attempt) {
+        attempt_forget(store, why_released(request));
     }
     /* Whoever is first now holds it: one that resigns shall know, and need not stand back. */
     cv__etcd_look(store, cv__etcd_answer_plain);
@@ -575,14 +604,15 @@ static void on_released(void *user, const struct cv_etcd_answer *answer)
 static void on_deposed(void *user, const struct cv_etcd_answer *answer)
 {
     struct cv_store *store = user;
+    const struct cv_store_request *request = &cv__remote_current(&store->remote)->ask;
     (void)answer; /* whether or not the heir is first now, we are not */
     store->txn = NULL;
-    delete_attempt(store, cv__remote_current(&store->remote)->ask.attempt, on_released);
+    delete_attempt(store, request->attempt, why_released(request), on_released);
 }
 
 /* Prints the deletion of ours and of those before the heir's; false: there is no such heir. */
-static bool depose_body(struct cv_store *store, const cJSON *range, const char *heir,
-                        struct cv_etcd_body *body)
+static bool depose_body(struct cv_store *store, const cJSON *range,
+                        const struct cv_remote_request *one, struct cv_etcd_body *body)
 {
     struct cv_text64 key64;
     uint32_t count = 0;
@@ -601,7 +631,9 @@ static bool depose_body(struct cv_store *store, const cJSON *range, const char *
             continue;
         }
         cv__value_read(key.value, strlen(key.value), &record);
-        if (count > 0 && strcmp(record.node, heir) == 0) {
+        if (count > 0 && strcmp(record.node, one->heir) == 0) {
+            cv__etcd_body_print(body, ",");
+            cv__etcd_body_note(store, why_released(&one->ask), body);
             cv__etcd_body_print(body, "]}");
             return true;
         }
@@ -619,12 +651,11 @@ static void on_queue(void *user, const struct cv_etcd_answer *answer)
     const struct cv_remote_request *one = cv__remote_current(&store->remote);
     struct cv_etcd_body body = {0};
     store->txn = NULL;
-    if (answer->code == CV_ETCD_OK &&
-        depose_body(store, cv__etcd_range(answer, 0), one->heir, &body)) {
+    if (answer->code == CV_ETCD_OK && depose_body(store, cv__etcd_range(answer, 0), one, &body)) {
         cv__etcd_ask(store, CV_ETCD_ALONE, 1, &body, on_deposed);
     } else {
         free(body.text);
-        delete_attempt(store, one->ask.attempt, on_released);
+        delete_attempt(store, one->ask.attempt, why_released(&one->ask), on_released);
     }
 }
 
@@ -635,7 +666,7 @@ static void release(struct cv_store *store, const struct cv_store_request *reque
         cv__etcd_watch(&store->election, CV_ETCD_NOTHING, NULL, 0);
     }
     if (!is_ours || request->heir == NULL || store->token == 0 || store->is_lost) {
-        delete_attempt(store, request->attempt, on_released);
+        delete_attempt(store, request->attempt, why_released(request), on_released);
         return;
     }
     struct cv_etcd_body body = {0};
@@ -744,7 +775,7 @@ static void begin_request(void *user)
         cv__etcd_look(store, read_looked);
         break;
     case CV_STORE_ACQUIRE:
-        acquire(store, one->ask.attempt);
+        acquire(store, &one->ask);
         break;
     case CV_STORE_RENEW:
         renew(store, &one->ask);
@@ -843,6 +874,7 @@ static void etcd_close(struct cv_store *store, void (*closed)(void *user), void 
     cv__remote_close_begin(&store->remote, closed, user);
     calls_cancel(store);
     cv__etcd_ready_end(store);
+    cv__etcd_note_end(store);
     cv__etcd_leave(&store->election, store->shared, store->granted_until_ns);
     cv__remote_close_handle(&store->remote, (uv_handle_t *)&store->lapse);
     cv__remote_close_end(&store->remote, etcd_last);

@@ -1,8 +1,9 @@
 /* src/stores/etcd_list.c - who waits in the queue of an election in etcd, which elections there are
  * below the prefix, and forgetting one.
  *
- * An election that nobody takes part in has no key, but for the text about the runs of its job: so
- * the names are those with contenders, and those of jobs. */
+ * An election that nobody takes part in has no key but for the text about the runs of its job, and
+ * the note of its latest leadership: so the names are those with contenders, of jobs, and of what
+ * was led and not forgotten. */
 #include "stores/etcd_store.h"
 
 #include <stdio.h>
@@ -91,6 +92,7 @@ static void on_list(void *user, const struct cv_etcd_answer *got)
     } else {
         names_read(store, cv__etcd_range(got, 0), "", list);
         names_read(store, cv__etcd_range(got, 1), ".runs", list);
+        names_read(store, cv__etcd_range(got, 2), ".wish", list);
     }
     answer(store, CV_STORE_GRANTED);
 }
@@ -119,7 +121,9 @@ void cv__etcd_list_begin(struct cv_store *store, const struct cv_store_list *lis
     body_names(store, &body, "");
     cv__etcd_body_print(&body, ",");
     body_names(store, &body, ".runs");
-    cv__etcd_ask(store, CV_ETCD_READ, 2, &body, on_list);
+    cv__etcd_body_print(&body, ",");
+    body_names(store, &body, ".wish");
+    cv__etcd_ask(store, CV_ETCD_READ, 3, &body, on_list);
 }
 
 static void on_forgotten(void *user, const struct cv_etcd_answer *got)
@@ -144,7 +148,9 @@ void cv__etcd_forget_begin(struct cv_store *store)
     cv__etcd_body_print(&body, ",\"target\":\"CREATE\",\"create_revision\":\"0\"}],");
     cv__etcd_body_print(&body, "\"success\":[{\"request_delete_range\":{\"key\":\"%s\"}},",
                         cv__etcd_encode(store->election.request, &key64));
+    cv__etcd_body_print(&body, "{\"request_delete_range\":{\"key\":\"%s\"}},",
+                        cv__etcd_encode(store->election.note, &key64));
     cv__etcd_body_print(&body, "{\"request_delete_range\":{\"key\":\"%s\"}}]}",
                         cv__etcd_encode(store->election.runs, &key64));
-    cv__etcd_ask(store, CV_ETCD_ALONE, 2, &body, on_forgotten);
+    cv__etcd_ask(store, CV_ETCD_ALONE, 3, &body, on_forgotten);
 }

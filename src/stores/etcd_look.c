@@ -1,8 +1,8 @@
 /* src/stores/etcd_look.c - one look at the queue of an election in etcd.
  *
  * Whether a key holds the election is judged from one linearizable transaction, so that the first
- * key, our own and the resign request are of the same instant. Foreign keys are passed over: if one
- * of them is in front, all names are read, and then the first one of ours. */
+ * key, our own, the resign request and the note are of the same instant. Foreign keys are passed
+ * over: if one of them is in front, all names are read, and then the first one of ours. */
 #include "stores/etcd_store.h"
 
 #include "core/assert.h"
@@ -88,7 +88,7 @@ const cJSON *cv__etcd_range(const struct cv_etcd_answer *answer, int index)
                                             "response_range");
 }
 
-/* Three ranges: the first key of the queue, ours, the resign request. */
+/* Four ranges: the first key of the queue, ours, the resign request, the note. */
 static void body_looks(const struct cv_store *store, struct cv_etcd_body *body)
 {
     struct cv_text64 key64;
@@ -107,8 +107,10 @@ static void body_looks(const struct cv_store *store, struct cv_etcd_body *body)
         body, "}},{\"request_range\":{\"key\":\"%s\"}},",
         cv__etcd_encode(store->attempt != 0 ? store->election.key : store->election.request,
                         &key64));
-    cv__etcd_body_print(body, "{\"request_range\":{\"key\":\"%s\"}}",
+    cv__etcd_body_print(body, "{\"request_range\":{\"key\":\"%s\"}},",
                         cv__etcd_encode(store->election.request, &key64));
+    cv__etcd_body_print(body, "{\"request_range\":{\"key\":\"%s\"}}",
+                        cv__etcd_encode(store->election.note, &key64));
 }
 
 /* The first of ours among all that came; false: there are none but foreign ones. */
@@ -144,6 +146,7 @@ static void look_read(struct cv_store *store, const struct cv_etcd_answer *answe
     seen->request = (struct cv_etcd_key){.is_there = request != NULL};
     (void)cv__etcd_decode(cv__etcd_string(request, "value"), seen->request.value,
                           sizeof seen->request.value);
+    cv__etcd_note_read(cJSON_GetArrayItem(cv__etcd_kvs(cv__etcd_range(answer, 3)), 0), &seen->note);
     if (mode == CV_ETCD_LOOK_FIRST && is_foreign) {
         look(store, CV_ETCD_LOOK_ALL, store->looked);
     } else if (mode == CV_ETCD_LOOK_ALL && is_foreign &&
@@ -179,7 +182,7 @@ static void look(struct cv_store *store, enum cv_etcd_look_mode mode,
     store->looked = looked;
     store->look_mode = mode;
     body_looks(store, &body);
-    cv__etcd_ask(store, CV_ETCD_READ, 3, &body, on_look);
+    cv__etcd_ask(store, CV_ETCD_READ, 4, &body, on_look);
 }
 
 void cv__etcd_look(struct cv_store *store, void (*looked)(struct cv_store *store))
@@ -200,6 +203,7 @@ void cv__etcd_record_read(const struct cv_store *store, struct cv_store_record *
         cv__value_request_read(seen->request.value, strlen(seen->request.value), ret_record->token,
                                ret_record->resign_request);
     }
+    cv__value_note_tell(&seen->note, ret_record);
 }
 
 void cv__etcd_answer_seen(struct cv_store *store, int64_t remaining_ns)

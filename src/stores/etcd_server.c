@@ -423,6 +423,9 @@ int cv__etcd_join(struct cv_etcd_election *election, const struct cv_store_setti
     (void)snprintf(election->request, sizeof election->request, "%s.wish/%s", server->prefix,
                    escaped);
     (void)snprintf(election->runs, sizeof election->runs, "%s.runs/%s", server->prefix, escaped);
+    /* Where roles have permissions already; a name has no slash of its own. */
+    (void)snprintf(election->note, sizeof election->note, "%s.wish/%s/last", server->prefix,
+                   escaped);
     election->server = server;
     election->label = setting->label;
     for (const struct cv_etcd_election *e = server->elections; e != NULL; e = e->next) {

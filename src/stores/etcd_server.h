@@ -66,6 +66,7 @@ struct cv_etcd_election {
     char queue[CV_ETCD_KEY_BYTES];   /* what its keys begin with, the slash included */
     char request[CV_ETCD_KEY_BYTES]; /* the key by which others ask the holder to resign */
     char runs[CV_ETCD_KEY_BYTES];    /* the key with what is known of the runs of its job */
+    char note[CV_ETCD_KEY_BYTES];    /* the key that says how the latest leadership ended */
 
     char key[CV_ETCD_KEY_BYTES];   /* of the present attempt */
     bool has_key;                  /* it is claimed: it may be there, and shall be */

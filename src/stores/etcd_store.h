@@ -1,6 +1,7 @@
 /* src/stores/etcd_store.h - what the parts of the etcd store share: etcd.c (requests), etcd_look.c
  * (the queue as it is), etcd_ready.c (being next), etcd_runs.c (the runs of a job), etcd_list.c
- * (who waits, which elections there are, forgetting one). Nobody else includes it. */
+ * (who waits, which elections there are, forgetting one), etcd_note.c (how the latest leadership
+ * ended). Nobody else includes it. */
 #ifndef CV_STORES_ETCD_STORE_H
 #define CV_STORES_ETCD_STORE_H
 
@@ -19,6 +20,7 @@ struct cv_etcd_look {
     struct cv_etcd_key first, own, request;
     char first_key[CV_ETCD_KEY_BYTES];
     int64_t revision;
+    struct cv_value_note note;
 };
 
 /* How the first key is looked for. */
@@ -38,6 +40,14 @@ struct cv_etcd_ready {
     int64_t asked_id, asked_until_ns;
 };
 
+/* The note of the leadership that lasts. */
+struct cv_etcd_note {
+    uint64_t token; /* it is written for this one; 0: not yet */
+    bool is_read;   /* `found` is what was there when it began */
+    struct cv_value_note found;
+    struct cv_etcd_txn *txn; /* that reads or writes it; NULL: none is on its way */
+};
+
 /* One contender in one election. */
 struct cv_store {
     struct cv_remote remote;
@@ -53,7 +63,9 @@ struct cv_store {
     bool is_queued;           /* it has waited */
     bool is_taken;            /* its grant is by a lease that was kept ready */
     struct cv_etcd_ready ready;
-    uint64_t before_of; /* the create revision of our key when election.before was found */
+    struct cv_etcd_note note;
+    struct cv_store_end lost; /* our latest leadership, and why it ended if that is known */
+    uint64_t before_of;       /* the create revision of our key when election.before was found */
     int64_t since_wall_ns;
     int64_t hold_id;  /* the holding lease that its key was put under, or is about to be */
     uv_timer_t lapse; /* rings at granted_until_ns */
@@ -111,6 +123,20 @@ void cv__etcd_ready_end(struct cv_store *store);
 /* If the key before ours was deleted: does what was heard show that ours was there then, under the
  * lease in store->ready? */
 bool cv__etcd_ready_is_proved(const struct cv_store *store);
+
+/* Of a key, which may be NULL: there is none. */
+void cv__etcd_note_read(const cJSON *kv, struct cv_value_note *ret_note);
+/* Prints the deletion of the key of our leadership; if it is there, a note says why. */
+void cv__etcd_body_give_back(const struct cv_store *store, enum cv_reason why,
+                             struct cv_etcd_body *body);
+/* Prints the note alone, for a transaction that deletes the key. */
+void cv__etcd_body_note(const struct cv_store *store, enum cv_reason why,
+                        struct cv_etcd_body *body);
+/* We lead: leaves a note that this leadership has begun, if that is not done. Nobody waits for
+ * it. */
+void cv__etcd_note_begin(struct cv_store *store);
+/* We do not any more. */
+void cv__etcd_note_end(struct cv_store *store);
 
 /* Fills in a list; removes what is known of the election. Both answer. */
 void cv__etcd_list_begin(struct cv_store *store, const struct cv_store_list *list);

@@ -44,10 +44,15 @@ static const char general_plans[] =
 #define IS_MINE "election = @e AND label = @l AND attempt = @a"
 #define LEASE_END "clock_timestamp() + @u * interval '1 microsecond'"
 
-/* With the holder's version, also from tables that have no column for it. */
+/* With the holder's version, also from tables that have no column for it, and with the leadership
+ * before it: token, microseconds, why, node. */
 static const char script_read[] =
     SELECT_ROW_AND(", (SELECT to_jsonb(h) ->> 'version' FROM @sconclave_history h"
-                   " WHERE h.election = @e AND h.token = l.token) AS holder_version");
+                   " WHERE h.election = @e AND h.token = l.token) AS holder_version,"
+                   " (SELECT concat_ws(' ', h.token,"
+                   " (extract(epoch FROM h.upto) * 1000000)::bigint, h.why, h.node)"
+                   " FROM @sconclave_history h WHERE h.election = @e AND h.token < l.token"
+                   " AND h.upto IS NOT NULL ORDER BY h.token DESC LIMIT 1) AS last_end");
 
 static const char script_acquire[] =
     "INSERT INTO @sconclave_lease (election) VALUES (@e) ON CONFLICT DO NOTHING;"

@@ -375,6 +375,25 @@ static enum cv_reason ended(const PGresult *rows, bool has_holder)
     return why != CV_REASON_COUNT ? why : CV_REASON_STARTED;
 }
 
+/* "7 1700000000000000 resigned db1": the leadership before the holder's. */
+static void read_last(const PGresult *rows, struct cv_store_end *ret_end)
+{
+    uint64_t token;
+    int64_t wall_us;
+    char why[32];
+    int node_at = 0;
+    const char *line = value(rows, "last_end");
+    *ret_end = (struct cv_store_end){.token = 0};
+    if (sscanf(line, "%" SCNu64 " %" SCNd64 " %31s %n", &token, &wall_us, why, &node_at) < 3) {
+        return;
+    }
+    const enum cv_reason found = cv__reason_find(why);
+    ret_end->token = token;
+    ret_end->why = found != CV_REASON_COUNT ? found : CV_REASON_GONE;
+    ret_end->wall_ns = wall_us * NS_PER_US;
+    (void)snprintf(ret_end->node, sizeof ret_end->node, "%s", line + node_at);
+}
+
 /* How long until it is worth asking again: until the end, or less if notifications do not reach
  * us. */
 static int64_t wait_ns(const struct cv_store *store, int64_t remaining_ns, int64_t lease_ns)
@@ -454,6 +473,7 @@ static void answer_request(struct cv_store *store, const PGresult *rows)
     record.remaining_ns = time_ns(rows, "remaining_us");
     record.since_wall_ns = time_ns(rows, "since_us");
     text(rows, "holder_version", record.version, sizeof record.version);
+    read_last(rows, &record.last);
     record.ended = ended(rows, record.node[0] != '\0');
     const int64_t kept_ns = time_ns(rows, "kept_us");
     const bool is_free = record.node[0] == '\0' || record.remaining_ns <= 0;

@@ -70,6 +70,9 @@ static const char *const statements[CV_SQLITE_STATEMENTS] = {
         ("UPDATE conclave_history SET to_wall_ns = max(?, from_wall_ns), why = ?"
          " WHERE token = ? AND to_wall_ns IS NULL"),
     [CV_SQLITE_FIND_WHY] = "SELECT why FROM conclave_history WHERE token = ?",
+    [CV_SQLITE_FIND_LAST] = ("SELECT why, node, token, to_wall_ns FROM conclave_history"
+                             " WHERE election = ? AND token < ? AND to_wall_ns IS NOT NULL ORDER "
+                             "BY token DESC LIMIT 1"),
     [CV_SQLITE_NOTE_ALIVE] =
         "INSERT OR REPLACE INTO conclave_alive (token, alive_wall_ns) VALUES (?, ?)",
     [CV_SQLITE_FIND_VERSION] = "SELECT version FROM conclave_history WHERE token = ?",

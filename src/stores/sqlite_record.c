@@ -321,6 +321,26 @@ static void find_version(struct cv_sqlite *s, struct cv_store_record *record)
     }
 }
 
+/* The leadership before the present one. */
+static void find_last(struct cv_sqlite *s, const struct cv_sqlite_contender *c,
+                      struct cv_store_record *record)
+{
+    sqlite3_stmt *q = cv__sqlite_statement(s, CV_SQLITE_FIND_LAST);
+    if (q == NULL) {
+        return;
+    }
+    sqlite3_bind_text(q, 1, c->election, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(q, 2, (int64_t)record->token);
+    if (sqlite3_step(q) == SQLITE_ROW) {
+        const enum cv_reason why = cv__reason_find(cv__sqlite_column(q, 0));
+        record->last = (struct cv_store_end){.token = (uint64_t)sqlite3_column_int64(q, 2),
+                                             .why = why != CV_REASON_COUNT ? why : CV_REASON_GONE,
+                                             .wall_ns = sqlite3_column_int64(q, 3)};
+        cv__sqlite_text(record->last.node, sizeof record->last.node, cv__sqlite_column(q, 1));
+    }
+    (void)sqlite3_reset(q);
+}
+
 /* What can be answered without writing is; the others are due to write. A contender that waits only
  * reads, and one that has seen a free record looks again when it has the write lock. */
 static void look(struct cv_sqlite *s, struct cv_sqlite_job *job)
@@ -353,6 +373,7 @@ static void look(struct cv_sqlite *s, struct cv_sqlite_job *job)
     } else {
         answer_held(job, &row, availability.wait_ns);
         find_version(s, &job->record);
+        find_last(s, c, &job->record);
     }
 }
 

@@ -47,7 +47,7 @@
 #define CV_SQLITE_MARKER_BYTES 20
 #define CV_MACHINE_BYTES 40
 
-#define CV_SQLITE_STATEMENTS 12
+#define CV_SQLITE_STATEMENTS 13
 
 /* A connection to a file, for all contenders of one loop. */
 struct cv_sqlite {

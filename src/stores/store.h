@@ -42,6 +42,14 @@ bool cv__election_name_is_valid(const char *name);
 
 #define CV_STORE_VERSION_BYTES 16 /* of a version of this library, as text */
 
+/* How a leadership ended, as a store tells it. */
+struct cv_store_end {
+    uint64_t token;           /* of that leadership; 0: nothing is known */
+    enum cv_reason why;       /* CV_REASON_STARTED: not known */
+    int64_t wall_ns;          /* CLOCK_REALTIME; 0: not known */
+    char node[CV_NODE_BYTES]; /* its leader */
+};
+
 /* What the record says. Wall-clock times are for people only. */
 struct cv_store_record {
     char node[CV_NODE_BYTES]; /* the holder's name; empty: nobody holds it */
@@ -56,6 +64,9 @@ struct cv_store_record {
     enum cv_reason ended; /* nobody holds it: why; CV_REASON_STARTED: not known */
     /* READ: of the holder's library, e.g. "0.1.0"; empty: not known. For people. */
     char version[CV_STORE_VERSION_BYTES];
+    /* The latest leadership that is over, where the store tells it in an answer: what it has heard
+     * of, which need not be the one just before the present one. */
+    struct cv_store_end last;
 };
 
 /* What is kept beside the record of an election: a text about the runs of its job (runtime/runs.h),
@@ -109,7 +120,9 @@ struct cv_store_request {
     uint64_t token;
     int64_t lease_ns;
     const char *heir; /* RELEASE: who should be next, if it wants to; NULL: whoever comes first */
-    enum cv_reason reason; /* RELEASE: for the audit trail; CV_REASON_STARTED: it resigned */
+    /* RELEASE: why, for others and for the audit trail; CV_REASON_STARTED: it resigned. ACQUIRE:
+     * why the leadership of an earlier attempt was lost; CV_REASON_STARTED: that is not known. */
+    enum cv_reason reason;
     /* Only within a store: what runs(), list() and forget() were asked for. */
     struct cv_store_runs *runs;
     struct cv_store_list *list;

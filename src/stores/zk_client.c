@@ -19,9 +19,10 @@ struct box { /* a uv handle outlives its descriptor */
 
 /* The operands of a transaction. */
 struct cv_zk_removal {
-    zoo_op_t ops[CV_ZK_DELETES_MAX];
-    zoo_op_result_t results[CV_ZK_DELETES_MAX];
+    zoo_op_t ops[CV_ZK_DELETES_MAX + 1];
+    zoo_op_result_t results[CV_ZK_DELETES_MAX + 1];
     char paths[CV_ZK_DELETES_MAX][CV_ZK_PATH_BYTES];
+    char noted[CV_ZK_PATH_BYTES], text[CV_VALUE_NOTE_BYTES];
 };
 
 struct cv_zk_exchange {
@@ -276,7 +277,8 @@ void cv__zk_make(struct cv_zk_user *user, const char *path, const char *value, i
     }
 }
 
-void cv__zk_remove_all(struct cv_zk_user *user, const char *paths, uint32_t count, cv_zk_then then)
+void cv__zk_remove_all(struct cv_zk_user *user, const char *paths, uint32_t count,
+                       const char *noted, const char *text, cv_zk_then then)
 {
     CV_ASSERT(count > 0 && count <= CV_ZK_DELETES_MAX);
     struct cv_zk_op *op = op_new(user, then);
@@ -291,6 +293,12 @@ void cv__zk_remove_all(struct cv_zk_user *user, const char *paths, uint32_t coun
     memcpy(op->removal->paths, paths, (size_t)count * CV_ZK_PATH_BYTES);
     for (uint32_t i = 0; i < count; i++) {
         zoo_delete_op_init(&op->removal->ops[i], op->removal->paths[i], -1);
+    }
+    if (noted != NULL) {
+        (void)snprintf(op->removal->noted, sizeof op->removal->noted, "%s", noted);
+        (void)snprintf(op->removal->text, sizeof op->removal->text, "%s", text);
+        zoo_set_op_init(&op->removal->ops[count++], op->removal->noted, op->removal->text,
+                        (int)strlen(op->removal->text), -1, NULL);
     }
     op_sent(op, zoo_amulti(user->client->zk, (int)count, op->removal->ops, op->removal->results,
                            on_void, op));

@@ -179,8 +179,10 @@ void cv__zk_make(struct cv_zk_user *user, const char *path, const char *value, i
 void cv__zk_watch_end(struct cv_zk_user *user, const char *path, cv_zk_then then);
 /* What is asked next is answered by a server that is not behind the others. */
 void cv__zk_catch_up(struct cv_zk_user *user, const char *path);
-/* All of them or none: paths are CV_ZK_PATH_BYTES apart. */
-void cv__zk_remove_all(struct cv_zk_user *user, const char *paths, uint32_t count, cv_zk_then then);
+/* All of them or none: paths are CV_ZK_PATH_BYTES apart. In the same step a text, shorter than
+ * CV_VALUE_NOTE_BYTES, is written to the node `noted`; NULL: it is not. */
+void cv__zk_remove_all(struct cv_zk_user *user, const char *paths, uint32_t count,
+                       const char *noted, const char *text, cv_zk_then then);
 
 /* Writes a text (shorter than CV_STORE_RUNS_BYTES) if the node `guard` is there, in one step.
  * `version` is that of the node; -1: it is made. */

@@ -3,8 +3,8 @@
  *
  * The queue is a list of names; since when somebody waits is the time at which its node was made,
  * which is asked for one by one. An election is a node that stays when nobody takes part in it any
- * more, until it is forgotten: that removes it with all below it in one transaction, which fails
- * if a contender has come meanwhile. */
+ * more, until it is forgotten: that removes it, its note and all below it in one transaction,
+ * which fails if a contender has come meanwhile. */
 #include "stores/zk_store.h"
 
 #include <stdio.h>
@@ -167,7 +167,7 @@ static void on_forget_names(void *user, const struct cv_zk_op *op)
         return;
     }
     (void)snprintf(paths[count++], CV_ZK_PATH_BYTES, "%s", store->election);
-    cv__zk_remove_all(&store->user, paths[0], count, on_forgotten);
+    cv__zk_remove_all(&store->user, paths[0], count, NULL, NULL, on_forgotten);
 }
 
 void cv__zk_forget_begin(struct cv_store *store)

@@ -10,11 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+static enum cv_reason why_released(struct cv_store *store)
+{
+    const struct cv_store_request *ask = &cv__remote_current(&store->remote)->ask;
+    return ask->reason != CV_REASON_STARTED ? ask->reason : CV_REASON_RESIGNED;
+}
+
 static void released(struct cv_store *store)
 {
     const struct cv_remote_request *one = cv__remote_current(&store->remote);
     if (store->attempt == one->ask.attempt) {
-        cv__zk_attempt_forget(store);
+        cv__zk_attempt_forget(store, why_released(store));
     }
 }
 
@@ -40,6 +46,28 @@ static void remove_and_answer(struct cv_store *store, const char *path)
     answer_first(store);
 }
 
+/* The same, and that one answers. If the note is refused, say by permissions, it goes without. */
+static void on_given_back(void *user, const struct cv_zk_op *op)
+{
+    struct cv_store *store = user;
+    if (op->rc == ZOK || op->rc == ZNONODE) {
+        released(store);
+    } else {
+        store->user.epoch++; /* the list is in vain */
+        remove_and_answer(store, store->own);
+    }
+}
+
+static void give_back_and_answer(struct cv_store *store)
+{
+    if (store->token == 0) { /* it has only waited */
+        remove_and_answer(store, store->own);
+        return;
+    }
+    cv__zk_give_back(store, store->own, 1, why_released(store), on_given_back);
+    answer_first(store);
+}
+
 static void on_deposed(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
@@ -48,7 +76,7 @@ static void on_deposed(void *user, const struct cv_zk_op *op)
         answer_first(store);
     } else {
         /* Somebody left meanwhile: no heir, then. */
-        remove_and_answer(store, store->own);
+        give_back_and_answer(store);
     }
 }
 
@@ -79,14 +107,14 @@ static bool depose(struct cv_store *store, const struct String_vector *names, co
     }
     char path[CV_ZK_PATH_BYTES];
     cv__zk_child_path(store, count > 0 ? places[0].name : "", path);
-    const bool is_fine =
-        heir_at < count && heir_at <= CV_ZK_DELETES_MAX && strcmp(path, store->own) == 0;
+    const bool is_fine = heir_at < count && heir_at <= CV_ZK_DELETES_MAX &&
+                         strcmp(path, store->own) == 0 && store->token != 0;
     char *paths = is_fine ? calloc((size_t)heir_at, CV_ZK_PATH_BYTES) : NULL;
     for (int i = 0; paths != NULL && i < heir_at; i++) {
         cv__zk_child_path(store, places[i].name, paths + (size_t)i * CV_ZK_PATH_BYTES);
     }
     if (paths != NULL) {
-        cv__zk_remove_all(&store->user, paths, (uint32_t)heir_at, on_deposed);
+        cv__zk_give_back(store, paths, (uint32_t)heir_at, why_released(store), on_deposed);
     }
     const bool is_asked = paths != NULL;
     free(paths);
@@ -106,7 +134,7 @@ static void on_release_names(void *user, const struct cv_zk_op *op)
         return;
     }
     if (store->own[0] != '\0') {
-        remove_and_answer(store, store->own);
+        give_back_and_answer(store);
         return;
     }
     char path[CV_ZK_PATH_BYTES] = "";
@@ -130,10 +158,21 @@ void cv__zk_release(struct cv_store *store, const struct cv_store_request *ask)
 {
     const bool is_known = store->attempt == ask->attempt && store->own[0] != '\0';
     if (is_known && ask->heir == NULL) {
-        remove_and_answer(store, store->own);
+        give_back_and_answer(store);
     } else {
         cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_release_names);
     }
+}
+
+void cv__zk_give_up(struct cv_store *store, enum cv_reason why)
+{
+    const bool has_led = store->token != 0 && why != CV_REASON_STARTED;
+    if (store->own[0] != '\0' && has_led) {
+        cv__zk_give_back(store, store->own, 1, why, NULL);
+    } else if (store->own[0] != '\0') {
+        cv__zk_remove(&store->user, store->own, NULL);
+    }
+    cv__zk_attempt_forget(store, why);
 }
 
 static void on_request_set(void *user, const struct cv_zk_op *op)

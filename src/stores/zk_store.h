@@ -1,7 +1,7 @@
 /* src/stores/zk_store.h - what the parts of the ZooKeeper store share: zookeeper.c (requests),
  * zk_queue.c (the names in the queue), zk_release.c (releasing and asking to resign), zk_runs.c
  * (the runs of a job), zk_list.c (who waits, which elections there are, forgetting one),
- * zk_address.c. Nobody else includes it. */
+ * zk_note.c (how the latest leadership ended), zk_address.c. Nobody else includes it. */
 #ifndef CV_STORES_ZK_STORE_H
 #define CV_STORES_ZK_STORE_H
 
@@ -35,6 +35,14 @@ struct cv_zk_server {
     char auth[256]; /* user:password; empty: none */
 };
 
+/* The note of the leadership that lasts. */
+struct cv_zk_note {
+    uint64_t token;             /* it was seen to be written for this one; 0: not yet */
+    bool is_read;               /* the next two are known */
+    int version;                /* of the node that it is in */
+    struct cv_value_note found; /* what was there before it */
+};
+
 /* One contender in one election. */
 struct cv_store {
     struct cv_remote remote;
@@ -60,13 +68,17 @@ struct cv_store {
     bool may_exist;             /* `create` was sent: look before it is sent again */
     int64_t since_wall_ns;
     char watched[CV_ZK_PATH_BYTES]; /* the node before ours */
+    struct cv_zk_note note;
+    struct cv_store_end lost; /* our latest leadership, and why it ended if that is known */
     char strangers[CV_ZK_STRANGERS_MAX][CV_ZK_NAME_BYTES];
     uint32_t stranger_count;
 
     /* The request at work. */
     bool is_begun;
     uint32_t round_count;
-    bool is_queue_made; /* by this request: if it is still missing, so are its parents */
+    bool is_queue_made;        /* by this request: if it is still missing, so are its parents */
+    int name_count;            /* in the list of the queue */
+    struct cv_value_note seen; /* the note, as it was after that list */
     struct cv_store_record record;
     char heir_requested[CV_NODE_BYTES];
     struct cv_zk_waiter *waiters; /* list(): those whose times are still to be asked for */
@@ -89,7 +101,8 @@ void cv__zk_work_end(struct cv_store *store);
 void cv__zk_fail(struct cv_store *store, int rc);
 void cv__zk_answer(struct cv_store *store, enum cv_store_verdict verdict, int64_t duration_ns);
 
-void cv__zk_attempt_forget(struct cv_store *store);
+/* Why its leadership ended, if it led and that is known. */
+void cv__zk_attempt_forget(struct cv_store *store, enum cv_reason why);
 /* The first node of the queue was looked at. True: store->record says whose it is. False: it could
  * not be read, and that is answered; or it is no contender's, because it would outlive its session,
  * and the request is begun again without it, or has failed. */
@@ -102,6 +115,25 @@ bool cv__zk_first_path(struct cv_store *store, const struct cv_zk_op *op,
 /* A list of the queue came: answers who holds the election. */
 void cv__zk_on_names_read(void *store, const struct cv_zk_op *op);
 
+/* Reads the note, after a list of the queue and before the first node: into store->seen. */
+void cv__zk_note_look(struct cv_store *store);
+/* Nobody is in the queue: reads the note, and answers FREE. */
+void cv__zk_note_answer_free(struct cv_store *store);
+/* We lead, or may: reads the note; a leader writes that its leadership has begun, if it does not
+ * say so. */
+void cv__zk_note_ask(struct cv_store *store);
+/* We lead from now on: the same, if it was read by this request. Nobody waits for it. */
+void cv__zk_note_begin(struct cv_store *store);
+/* What it told of the leadership before ours. */
+void cv__zk_note_tell(const struct cv_store *store, struct cv_store_record *record);
+/* Deletes `count` nodes, the first of which is that of our leadership, and leaves a note. */
+void cv__zk_give_back(struct cv_store *store, const char *paths, uint32_t count, enum cv_reason why,
+                      cv_zk_then then);
+/* Begins the request at work again. */
+void cv__zk_begin_again(struct cv_store *store);
+
+/* Ends the attempt, without waiting. Why its leadership was lost, if it led and that is known. */
+void cv__zk_give_up(struct cv_store *store, enum cv_reason why);
 void cv__zk_release(struct cv_store *store, const struct cv_store_request *ask);
 /* A list of the queue came: asks the holder to resign. */
 void cv__zk_on_request_names(void *store, const struct cv_zk_op *op);

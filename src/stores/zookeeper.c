@@ -58,13 +58,17 @@ static void own_forget(struct cv_store *store)
     store->may_exist = store->is_confirmed = store->is_next = store->is_taken = false;
 }
 
-void cv__zk_attempt_forget(struct cv_store *store)
+void cv__zk_attempt_forget(struct cv_store *store, enum cv_reason why)
 {
+    if (store->token != 0) {
+        store->lost = (struct cv_store_end){.token = store->token, .why = why};
+    }
     own_forget(store);
     store->attempt = 0;
     store->token = 0;
     store->granted_until_ns = 0;
     store->heir_requested[0] = '\0';
+    store->note = (struct cv_zk_note){.token = 0};
 }
 
 static void request_begin_again(struct cv_store *store)
@@ -72,6 +76,12 @@ static void request_begin_again(struct cv_store *store)
     if (store->remote.is_at_work && !store->is_begun && !store->remote.is_closing) {
         begin_request(store);
     }
+}
+
+void cv__zk_begin_again(struct cv_store *store)
+{
+    store->is_begun = false;
+    request_begin_again(store);
 }
 
 /* The node of this attempt, if there is one, shall go at that time. Takes the orphan. */
@@ -302,6 +312,7 @@ static void create(struct cv_store *store)
     write_value(store, value);
     store->may_exist = true;
     cv__zk_make(&store->user, path, value, ZOO_EPHEMERAL_SEQUENTIAL, on_created);
+    cv__zk_note_ask(store);
     /* In order: it sees what was made. */
     cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_queue);
 }
@@ -328,6 +339,7 @@ static void answer_granted(struct cv_store *store)
     if (store->token == 0) {
         store->token = store->own_czxid;
         store->since_wall_ns = cv__clock_wall_ns(); /* written with the next renewal */
+        cv__zk_note_begin(store);
     }
     store->granted_until_ns = one->asked_ns + duration_ns;
     store->record = (struct cv_store_record){.label = store->remote.label,
@@ -339,6 +351,7 @@ static void answer_granted(struct cv_store *store)
     (void)snprintf(store->record.node, sizeof store->record.node, "%s", store->remote.node);
     (void)snprintf(store->record.resign_request, sizeof store->record.resign_request, "%s",
                    store->heir_requested);
+    cv__zk_note_tell(store, &store->record);
     store->remote.has_notification =
         store->remote.has_notification || store->is_taken; /* renew it at once */
     store->is_taken = false;
@@ -456,6 +469,7 @@ static void on_queue(void *user, const struct cv_zk_op *op)
     if (strcmp(before, store->watched) != 0) {
         cv__zk_watch_end(&store->user, before, on_before);
     }
+    cv__zk_note_look(store);
     cv__zk_get(&store->user, path, /* is_watching= */ false, on_first);
 }
 
@@ -470,6 +484,7 @@ static void on_first(void *user, const struct cv_zk_op *op)
     }
     if (cv__zk_read_holder(store, op)) {
         store->record.remaining_ns = store->record.lease_ns; /* at most: the server does not say */
+        cv__value_note_tell(&store->seen, &store->record);
         cv__zk_answer(store, CV_STORE_HELD, cv__max64(store->record.lease_ns, NS_PER_S));
     }
 }
@@ -490,10 +505,7 @@ static bool is_proved(struct cv_store *store)
 static void acquire(struct cv_store *store, const struct cv_store_request *ask)
 {
     if (store->attempt != ask->attempt) {
-        if (store->own[0] != '\0') { /* which the new one gives up */
-            cv__zk_remove(&store->user, store->own, NULL);
-        }
-        cv__zk_attempt_forget(store);
+        cv__zk_give_up(store, ask->reason); /* the earlier one */
         store->attempt = ask->attempt;
         store->lease_ns = ask->lease_ns;
     }
@@ -505,6 +517,7 @@ static void acquire(struct cv_store *store, const struct cv_store_request *ask)
         write_value(store, value);
         cv__zk_set(&store->user, store->own, value, on_confirmed);
         cv__zk_get(&store->user, store->request_path, /* is_watching= */ false, on_request_seen);
+        cv__zk_note_ask(store);
         cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_queue);
     } else if (store->may_exist || store->token != 0) {
         cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_queue);
@@ -540,13 +553,17 @@ void cv__zk_on_names_read(void *user, const struct cv_zk_op *op)
         return;
     }
     store->record = (struct cv_store_record){.token = 0};
-    if (path[0] == '\0') {
-        if (op->rc == ZNONODE) {
-            cv__zk_exists(&store->user, store->election, /* is_watching= */ true, NULL);
-        }
+    store->name_count = op->names.count;
+    if (path[0] == '\0' && op->rc == ZNONODE) {
+        cv__zk_exists(&store->user, store->election, /* is_watching= */ true, NULL);
         cv__zk_answer(store, CV_STORE_FREE, 0);
         return;
     }
+    if (path[0] == '\0') {
+        cv__zk_note_answer_free(store);
+        return;
+    }
+    cv__zk_note_look(store);
     cv__zk_get(&store->user, path, /* is_watching= */ false, on_first);
 }
 
@@ -578,6 +595,7 @@ static void renew(struct cv_store *store, const struct cv_store_request *ask)
     char value[CV_VALUE_BYTES];
     write_value(store, value);
     cv__zk_set(&store->user, store->own, value, on_renewed);
+    cv__zk_note_ask(store);
     cv__zk_get(&store->user, store->request_path, /* is_watching= */ true, on_renewed_request);
 }
 
@@ -630,7 +648,7 @@ static bool session_choose(struct cv_store *store, const struct cv_remote_reques
         if (orphan != NULL) {
             own_orphan(store, orphan, 0); /* which the new attempt gives up */
         }
-        cv__zk_attempt_forget(store);
+        cv__zk_attempt_forget(store, one->ask.reason);
         session_leave(store);
     }
     return store->user.client != NULL || session_join(store, wanted_ns);

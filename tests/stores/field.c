@@ -243,7 +243,8 @@ uint64_t ask_now(struct contender *c, enum cv_store_verb verb, uint64_t attempt,
                                    .attempt = attempt,
                                    .token = is_held && verb != CV_STORE_ACQUIRE ? c->held_token : 0,
                                    .lease_ns = lease_ns,
-                                   .heir = heir});
+                                   .heir = heir,
+                                   .reason = c->reason});
     assert_false(c->asked[request % FIELD_REQUESTS_MAX].is_answered); /* not from within ask() */
     return request;
 }

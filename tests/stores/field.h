@@ -23,7 +23,8 @@ struct contender {
     struct cv_store *store;
     char node[CV_NODE_BYTES];
     uint64_t label;
-    uint64_t request; /* the latest */
+    uint64_t request;      /* the latest */
+    enum cv_reason reason; /* of what it asks next */
 
     /* Answers to the requests, by number modulo FIELD_REQUESTS_MAX. */
     struct {

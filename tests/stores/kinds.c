@@ -540,7 +540,7 @@ void a_late_renewal_changes_nothing(void **unused)
     struct proxy *proxy = proxy_to(field, 0, by_proxy);
     struct contender *a = field_join(field, "a", by_proxy);
     (void)acquire(a, 1, lease_long_ns);
-    proxy_copy_request(proxy, "request_put");
+    proxy_copy_request(proxy, "\"lease\":\""); /* the put of a key, not that of a note */
     assert_int_equal(ask(a, CV_STORE_RENEW, 1, lease_long_ns)->verdict, CV_STORE_GRANTED);
     const int64_t old = etcd_lease_of(a);
     for (uint32_t i = 0; i < 20 && etcd_lease_of(a) == old; i++) { /* one lease does for a moment */
@@ -552,6 +552,47 @@ void a_late_renewal_changes_nothing(void **unused)
     assert_true(proxy_repeat_request(proxy));
     run_until(field, is_repeated, proxy, "the answer to the late copy");
     assert_int_equal(etcd_lease_of(a), newest);
+    proxy_free(proxy);
+    field_free(field);
+}
+
+/* Does the note tell of that leadership? */
+static bool note_is_of(const struct contender *c, uint64_t token)
+{
+    char script[512];
+    (void)snprintf(script, sizeof script,
+                   "e get \"conclave.wish/%s/last\" --print-value-only |"
+                   " grep -q '^{\"token\":\"%" PRIu64 "\"'",
+                   c->election, token);
+    return etcd_says(c, script) == 0;
+}
+
+static bool has_note(void *contender)
+{
+    const struct contender *c = contender;
+    return note_is_of(c, c->held_token);
+}
+
+/* A release that is carried out once more, when the next one leads, does not speak for that one. */
+void a_late_release_notes_nothing(void **unused)
+{
+    (void)unused;
+    char by_proxy[512];
+    struct field *field = field_new(address, "late-release");
+    struct proxy *proxy = proxy_to(field, 0, by_proxy);
+    struct contender *a = field_join(field, "a", by_proxy);
+    struct contender *b = field_join(field, "b", NULL);
+    const uint64_t token = acquire(a, 1, lease_long_ns)->token;
+    run_until(field, has_note, a, "the note of its beginning");
+    proxy_copy_request(proxy, "request_delete_range");
+    a->reason = CV_REASON_FINISHED;
+    assert_int_equal(ask(a, CV_STORE_RELEASE, 1, 0)->verdict, CV_STORE_FREE);
+    assert_true(note_is_of(a, token));
+    (void)acquire(b, 1, lease_long_ns);
+    run_until(field, has_note, b, "the note of the next one");
+    assert_true(proxy_repeat_request(proxy));
+    run_until(field, is_repeated, proxy, "the answer to the late copy");
+    assert_true(has_note(b));
     proxy_free(proxy);
     field_free(field);
 }

@@ -14,6 +14,7 @@ import pathlib
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -115,20 +116,33 @@ class Stage:
         self.count += 1
         return f"n{self.count - 1}"
 
-    def spawn(self, command=None, options=()):
+    def spawn(self, command=None, options=(), machine=None):
         node = self.next_node()
         command = command or ["sh", "-c", WORKER, "worker", str(self.log)]
         arguments = [self.program, "run", self.name, "--via", self.address, "--node", node,
                      *self.lease_options(), "--verbose", *options, "--", *command]
         with open(self.folder / f"{node}.err", "w") as errors:
             self.process[node] = subprocess.Popen(arguments, stdin=subprocess.DEVNULL,
-                                                  env=self.environment, stderr=errors)
+                                                  env=self.on(machine), stderr=errors)
         return node
 
-    def conclave(self, verb, *arguments):
+    def watch(self, machine):
+        """A watcher on another machine; returns what it has said so far, whenever it is called."""
+        path = self.folder / f"watch.{machine}"
+        with open(path, "w") as output:
+            self.process[f"watch {machine}"] = subprocess.Popen(
+                [self.program, "watch", self.name, "--via", self.address, "--json"], stdin=subprocess.DEVNULL,
+                env=self.on(machine), stdout=output)
+        return lambda: [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+    def conclave(self, verb, *arguments, machine=None):
         return subprocess.run([self.program, verb, self.name, "--via", self.address, *arguments],
-                              env=self.environment, capture_output=True, text=True,
+                              env=self.on(machine), capture_output=True, text=True,
                               timeout=LIMIT, check=False)
+
+    def on(self, machine):
+        """The environment on another machine, which has a state folder of its own."""
+        return dict(self.environment, CONCLAVE_STATE=str(self.folder / machine)) if machine else self.environment
 
     def lines(self, what=None):
         rows = [line.split() for line in self.log.read_text().splitlines()]
@@ -313,7 +327,7 @@ def resignations_in_a_row(stage):
     """Nobody stands back for long when all have resigned lately: the lease is longer than the wait."""
     for _ in range(3):
         stage.spawn(command=["sleep", "1000"], options=["--lease", "120s"])
-    for number in range(8):
+    for number in range(10):
         await_that(lambda: stage.conclave("status").returncode == 0, f"leader {number}")
         done = stage.conclave("resign", "--wait", "20s")
         if done.returncode != 0:
@@ -373,9 +387,158 @@ def a_stopped_leader_ends_in_the_history_before_the_next(stage):
         raise Failure(f"history says {rows}")
 
 
-def told(stage, *arguments):
-    done = stage.conclave("status", "--json", *arguments)
+def told(stage, *arguments, machine=None):
+    done = stage.conclave("status", "--json", *arguments, machine=machine)
     return json.loads(done.stdout) if done.stdout else {}
+
+
+# ---- why it ended, as told on other machines
+
+# What a store cannot know is not told: the first word is for one whose process is gone, the second for one that
+# was stopped until its lease was over.
+UNSAID = {"sqlite": ("died", "expired"), "postgres": ("expired", "expired"), "pooler": ("expired", "expired"),
+          "etcd": ("gone", "gone"), "zookeeper": ("gone", "gone")}
+
+
+def history(stage, machine):
+    done = stage.conclave("history", "--json", machine=machine)
+    return {row["token"]: row["why"] for row in json.loads(done.stdout or "[]")}
+
+
+def hear(stage, end, why, is_followed):
+    """`end` ends the leadership of a contender; its reason is told by watch, status and history on machines that
+    had nothing to do with it, and on that of the successor."""
+    seen = stage.watch("elsewhere")
+    go_on = stage.folder / "go-on"
+    go_on.touch()
+    first = stage.spawn(command=["sh", "-c", f"while [ -e {go_on} ]; do sleep 0.02; done"], machine="first")
+    token = await_that(lambda: told(stage).get("token") if told(stage).get("leader") == first else None, "a leader")
+    await_that(lambda: any(line["token"] == token for line in seen()), "the watcher sees it")
+    if is_followed:
+        second = stage.spawn(command=["sleep", "1000"], machine="second")
+        if stage.kind != "pooler":  # there it is not known who waits
+            await_that(lambda: told(stage)["waiting"], "the other waits")
+    end(first, go_on)
+    def is_told():
+        return [line for line in seen() if line["last_token"] == token]
+    last = await_that(is_told, "the watcher sees its end")[0]
+    if last["last_reason"] != why or (last["leader"] is None and last["reason"] != why):
+        raise Failure(f"watch says {last}, and not {why}")
+    machines = ["elsewhere"]
+    if is_followed:
+        await_that(lambda: told(stage).get("leader") == second, "the other leads")
+        machines.append("second")
+    for machine in machines:
+        await_that(lambda m=machine: history(stage, m).get(token) == why,
+                   f"history on {machine} says {why}: {history(stage, machine)}")
+    for machine in [*machines, "nowhere before"]:
+        said = told(stage, machine=machine)
+        if said["last_reason"] != why and not (said["leader"] is None and said["ended"] == why):
+            raise Failure(f"status on {machine} says {said}, and not {why}")
+
+
+def others_hear_that_the_command_ended(stage):
+    hear(stage, lambda _, go_on: go_on.unlink(), "finished", is_followed=False)
+
+
+def others_hear_that_the_command_ended_before_another_began(stage):
+    hear(stage, lambda _, go_on: go_on.unlink(), "finished", is_followed=True)
+
+
+def others_hear_that_the_leader_resigned(stage):
+    def resign(_first, _go_on):
+        done = stage.conclave("resign", machine="console")
+        if done.returncode != 0:
+            raise Failure(f"resign: {done.stdout}{done.stderr}")
+    hear(stage, resign, "resigned", is_followed=True)
+
+
+def others_do_not_hear_more_of_a_killed_leader_than_is_known(stage):
+    hear(stage, lambda first, _: stage.process[first].kill(), UNSAID[stage.kind][0], is_followed=True)
+
+
+def others_do_not_hear_more_of_a_stopped_leader_than_is_known(stage):
+    hear(stage, lambda first, _: stage.stop(stage.process[first].pid), UNSAID[stage.kind][1], is_followed=True)
+
+
+@contextlib.contextmanager
+def an_outage(stage):
+    if stage.kind == "sqlite":
+        with contextlib.closing(sqlite3.connect(stage.address.removeprefix("sqlite:"), isolation_level=None)) as lock:
+            lock.execute("BEGIN EXCLUSIVE")
+            yield
+        return
+    server, count = ("postgres", 1) if stage.kind in ("postgres", "pooler") else (stage.kind, 3)
+    stop, go_on = ("kill", "start") if server == "postgres" else ("freeze", "thaw")
+    for number in range(1, count + 1):
+        subprocess.run([os.environ["CV_TEST_SERVERS_CTL"], server, stop, str(number)], check=True,
+                       stdout=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        for number in range(1, count + 1):
+            subprocess.run([os.environ["CV_TEST_SERVERS_CTL"], server, go_on, str(number)], check=True,
+                           stdout=subprocess.DEVNULL)
+
+
+def an_outage_is_not_told_as_something_else(stage):
+    """The leader's own machine knows it; others may know no more than that the lease ran out, or nothing."""
+    seen = stage.watch("elsewhere")
+    first = stage.spawn(command=["sleep", "1000"], machine="first")
+    token = await_that(lambda: told(stage).get("token") if told(stage).get("leader") == first else None, "a leader")
+    await_that(lambda: any(line["token"] == token for line in seen()), "the watcher sees it")
+    second = stage.spawn(command=["sleep", "1000"], machine="second")
+    await_that(lambda: told(stage)["waiting"] or stage.kind == "pooler", "the other waits")
+    with an_outage(stage):
+        await_that(lambda: "leadership lost (store-unreachable)" in (stage.folder / f"{first}.err").read_text(),
+                   "the leader gives up")
+    leaders = (first, second)
+    await_that(lambda: told(stage).get("leader") in leaders and told(stage)["token"] > token, "another leadership")
+    if stage.kind in ("etcd", "zookeeper"):
+        await_that(lambda: history(stage, "first").get(token) == "store-unreachable", "its own history says so")
+    for machine in ("first", "elsewhere", "second", "nowhere before"):
+        words = {history(stage, machine).get(token), told(stage, machine=machine)["last_reason"]} - {None}
+        if not words <= {"store-unreachable", "expired", "gone"}:
+            raise Failure(f"on {machine}: {words}")
+    reasons = {line["last_reason"] for line in seen() if line["last_token"] == token}
+    if not reasons <= {"store-unreachable", "expired", "gone"}:
+        raise Failure(f"watch says {reasons}")
+
+
+def a_watcher_that_slept_does_not_tell_the_reason_of_another(stage):
+    """It saw the first leadership begin and the second one end."""
+    seen = stage.watch("elsewhere")
+    go_on = stage.folder / "go-on"
+    go_on.touch()
+    first = stage.spawn(command=["sh", "-c", f"while [ -e {go_on} ]; do sleep 0.02; done"])
+    token = await_that(lambda: told(stage).get("token") if told(stage).get("leader") == first else None, "a leader")
+    await_that(lambda: any(line["token"] == token for line in seen()), "the watcher sees it")
+    watcher = stage.process["watch elsewhere"].pid
+    stage.stop(watcher)
+    go_on.unlink()
+    await_that(lambda: told(stage).get("leader") is None, "its end")
+    second = stage.spawn(command=["sleep", "1000"])
+    await_that(lambda: told(stage).get("leader") == second, "the second")
+    stage.process[second].kill()
+    await_that(lambda: told(stage).get("leader") is None, "the end of that")
+    os.kill(watcher, signal.SIGCONT)
+    last = await_that(lambda: [line for line in seen() if line["leader"] is None and line["token"] == token],
+                      "the watcher sees that nobody leads")[0]
+    if last["reason"] not in ("gone", "finished"):
+        raise Failure(f"watch says {last}")
+
+
+def the_one_that_leads_is_not_asked_to_resign_to_itself(stage):
+    node = stage.spawn()
+    _, token, _, _ = stage.await_start()
+    done = stage.conclave("resign", "--to", node)
+    if done.returncode != 0 or "leads already" not in done.stdout:
+        raise Failure(f"resign: {done.returncode} {done.stdout}{done.stderr}")
+    written = len(stage.lines("write"))
+    await_that(lambda: len(stage.lines("write")) > written + 5, "the worker to go on")
+    seen = told(stage)
+    if (seen["leader"], seen["token"], seen["asked_to_resign"]) != (node, token, False):
+        raise Failure(f"status says {seen}")
 
 
 def status_names_those_who_wait(stage):
@@ -607,7 +770,12 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          status_names_those_who_wait, an_absent_heir_disturbs_nobody, names_are_listed_and_forgotten,
          watch_says_first_that_nobody_leads, the_doctor_finds_nothing_wrong,
          the_doctor_names_other_versions, a_stopped_leader_ends_in_the_history_before_the_next,
-         a_runner_that_was_replaced_cannot_write_it_down]
+         a_runner_that_was_replaced_cannot_write_it_down, others_hear_that_the_command_ended,
+         others_hear_that_the_command_ended_before_another_began, others_hear_that_the_leader_resigned,
+         others_do_not_hear_more_of_a_killed_leader_than_is_known,
+         others_do_not_hear_more_of_a_stopped_leader_than_is_known, an_outage_is_not_told_as_something_else,
+         a_watcher_that_slept_does_not_tell_the_reason_of_another,
+         the_one_that_leads_is_not_asked_to_resign_to_itself]
 
 
 # Those that need neither a store nor contenders with names of their own: how many members they have, and a

@@ -235,6 +235,83 @@ static void an_heir_comes_before_those_who_wait_longer(void **unused)
     field_free(field);
 }
 
+/* Reads until nobody holds it, or another than that one does. */
+static const struct cv_store_record *read_until_over(struct contender *observer, uint64_t token)
+{
+    for (;;) {
+        const struct cv_store_answer *answer = ask(observer, CV_STORE_READ, 0, 0);
+        if (answer->verdict == CV_STORE_FREE || answer->token != token) {
+            return answer->record;
+        }
+    }
+}
+
+/* By whoever only looks, as soon as it sees that the leadership is over. */
+static void others_hear_why_a_leadership_ended(void **unused)
+{
+    (void)unused;
+    static const enum cv_reason reasons[] = {CV_REASON_FINISHED, CV_REASON_STARTED,
+                                             CV_REASON_STORE_UNREACHABLE};
+    struct field *field = field_new(address, NULL);
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *b = field_join(field, "b", NULL);
+    struct contender *c = field_join(field, "c", NULL);
+    struct contender *o = field_join(field, "observer", NULL);
+    uint64_t token = 0, attempt = 1;
+    for (; attempt <= 9; attempt++) {
+        a->reason = CV_REASON_STARTED;
+        token = acquire(a, attempt, lease_long_ns)->token;
+        a->reason = reasons[attempt % COUNT_OF(reasons)];
+        (void)ask_now(a, CV_STORE_RELEASE, attempt, 0, NULL);
+        const struct cv_store_record *record = read_until_over(o, token);
+        assert_string_equal(record->node, "");
+        assert_int_equal(record->token, token);
+        assert_int_equal(record->ended,
+                         a->reason != CV_REASON_STARTED ? a->reason : CV_REASON_RESIGNED);
+    }
+    /* Also when another leads at once. */
+    a->reason = CV_REASON_STARTED;
+    token = acquire(a, attempt, lease_long_ns)->token;
+    assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    assert_int_equal(ask(c, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    a->reason = CV_REASON_FINISHED;
+    (void)await(a, ask_now(a, CV_STORE_RELEASE, attempt, 0, "c"));
+    (void)acquire(c, 1, lease_long_ns);
+    (void)ask(b, CV_STORE_RELEASE, 1, 0); /* it has only waited, and has nothing to tell */
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct cv_store_record *record = ask(o, CV_STORE_READ, 0, 0)->record;
+        assert_string_equal(record->node, "c");
+        assert_int_equal(record->last.token, token);
+        assert_int_equal(record->last.why, CV_REASON_FINISHED);
+        assert_string_equal(record->last.node, "a");
+        assert_true(record->last.wall_ns > INT64_C(1500000000) * NS_PER_S);
+        assert_int_equal(ask(c, CV_STORE_RENEW, 1, lease_long_ns)->verdict, CV_STORE_GRANTED);
+    }
+    field_free(field);
+}
+
+/* Its predecessor did say why; that does not explain the end of this one. */
+static void one_that_says_nothing_is_not_told_as_another(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *b = field_join(field, "b", NULL);
+    struct contender *o = field_join(field, "observer", NULL);
+    (void)acquire(a, 1, lease_long_ns);
+    a->reason = CV_REASON_FINISHED;
+    (void)ask(a, CV_STORE_RELEASE, 1, 0);
+    const uint64_t token = acquire(b, 1, lease_short_ns)->token;
+    for (uint32_t i = 0; i < 3; i++) { /* what it leaves behind it writes while it leads */
+        run_for(field, 50 * NS_PER_MS);
+        assert_int_equal(ask(b, CV_STORE_RENEW, 1, lease_short_ns)->verdict, CV_STORE_GRANTED);
+    }
+    const struct cv_store_record *record = read_until_over(o, token);
+    assert_int_equal(record->token, token);
+    assert_int_equal(record->ended, has_history() ? CV_REASON_EXPIRED : CV_REASON_GONE);
+    field_free(field);
+}
+
 struct past_list {
     struct cv_store_past past[16];
     uint32_t count;
@@ -541,6 +618,8 @@ int main(int argc, char **argv)
         {true, cmocka_unit_test(a_wish_reaches_the_holder_and_ends_with_it)},
         {true, cmocka_unit_test(an_heir_comes_before_those_who_wait_longer)},
         {has_history(), cmocka_unit_test(the_history_says_who_led_and_why_it_ended)},
+        {true, cmocka_unit_test(others_hear_why_a_leadership_ended)},
+        {true, cmocka_unit_test(one_that_says_nothing_is_not_told_as_another)},
         {true, cmocka_unit_test(only_the_holder_writes_about_runs)},
         {true, cmocka_unit_test(names_may_be_odd)},
         {true, cmocka_unit_test(a_store_can_be_closed_in_the_middle)},
@@ -570,6 +649,7 @@ int main(int argc, char **argv)
         {is_etcd, cmocka_unit_test(one_that_is_passed_over_is_not_next)},
         {is_etcd, cmocka_unit_test(a_grant_ends_with_the_lease_of_its_ready_key)},
         {is_etcd, cmocka_unit_test(a_late_renewal_changes_nothing)},
+        {is_etcd, cmocka_unit_test(a_late_release_notes_nothing)},
         {is_etcd, cmocka_unit_test(a_grant_ends_with_the_lease_that_was_kept)},
         {is_etcd, cmocka_unit_test(leases_of_the_past_may_be_revoked)},
         {is_etcd || is_zookeeper, cmocka_unit_test(a_lease_is_never_longer_than_asked)},

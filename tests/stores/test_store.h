@@ -56,6 +56,7 @@ void the_next_in_line_asks_nothing(void **unused);
 void one_that_is_passed_over_is_not_next(void **unused);
 void a_grant_ends_with_the_lease_of_its_ready_key(void **unused);
 void a_late_renewal_changes_nothing(void **unused);
+void a_late_release_notes_nothing(void **unused);
 void a_grant_ends_with_the_lease_that_was_kept(void **unused);
 void leases_of_the_past_may_be_revoked(void **unused);
 void nodes_of_no_session_hold_nothing(void **unused);

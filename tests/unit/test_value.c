@@ -52,6 +52,14 @@ static void the_longest_names_fit(void **unused)
     cv__value_request_write(UINT64_MAX, node, text);
     cv__value_request_read(text, strlen(text), UINT64_MAX, heir);
     assert_string_equal(heir, node);
+    char note_text[CV_VALUE_NOTE_BYTES];
+    struct cv_value_note note, read;
+    cv__value_note_end(&note, UINT64_MAX - 1, node, CV_REASON_STORE_UNREACHABLE);
+    cv__value_note_begin(&note, UINT64_MAX, node);
+    cv__value_note_write(&note, note_text);
+    cv__value_note_read(note_text, strlen(note_text), &read);
+    assert_string_equal(read.before.node, node);
+    assert_int_equal(read.before.why, CV_REASON_STORE_UNREACHABLE);
 }
 
 /* Whoever holds the election, it is held. */
@@ -75,6 +83,88 @@ static void what_is_not_understood_is_still_somebody(void **unused)
     assert_int_equal(record.lease_ns, 0);
     cv__value_read("{\"node\":\"abcdef\"}", 5, &record); /* only so much of it is there */
     assert_string_equal(record.node, "?");
+}
+
+static void a_note_tells_how_the_latest_leadership_ended(void **unused)
+{
+    (void)unused;
+    char text[CV_VALUE_NOTE_BYTES];
+    struct cv_value_note note, read;
+    cv__value_note_end(&note, UINT64_MAX - 1, "db1", CV_REASON_FINISHED);
+    cv__value_note_write(&note, text);
+    cv__value_note_read(text, strlen(text), &read);
+    struct cv_store_record free = {.token = 0};
+    cv__value_note_tell(&read, &free);
+    assert_true(free.token == UINT64_MAX - 1);
+    assert_int_equal(free.ended, CV_REASON_FINISHED);
+    assert_string_equal(free.last.node, "db1");
+    assert_int_equal(free.last.wall_ns, note.of.wall_ns);
+
+    cv__value_note_begin(&read, UINT64_MAX, "db2");
+    cv__value_note_write(&read, text);
+    cv__value_note_read(text, strlen(text), &read);
+    struct cv_store_record held = {.node = "db2", .token = UINT64_MAX};
+    cv__value_note_tell(&read, &held);
+    assert_true(held.token == UINT64_MAX);
+    assert_int_equal(held.ended, CV_REASON_STARTED); /* it has not */
+    assert_true(held.last.token == UINT64_MAX - 1);
+    assert_int_equal(held.last.why, CV_REASON_FINISHED);
+
+    free = (struct cv_store_record){.token = 0}; /* db2 has died: it said nothing */
+    cv__value_note_tell(&read, &free);
+    assert_true(free.token == UINT64_MAX);
+    assert_int_equal(free.ended, CV_REASON_GONE);
+}
+
+/* A leader that says nothing may still know it later, when it leads again. */
+static void only_an_open_end_of_ones_own_is_explained(void **unused)
+{
+    (void)unused;
+    const struct cv_store_end lost = {.token = 7, .why = CV_REASON_STORE_UNREACHABLE};
+    struct cv_value_note note = {.of = {.token = 7}};
+    cv__value_note_explain(&note, &lost);
+    assert_int_equal(note.of.why, CV_REASON_STORE_UNREACHABLE);
+    note = (struct cv_value_note){.of = {.token = 8}};
+    cv__value_note_explain(&note, &lost);
+    assert_int_equal(note.of.why, CV_REASON_STARTED);
+    note = (struct cv_value_note){.of = {.token = 7, .why = CV_REASON_RESIGNED}};
+    cv__value_note_explain(&note, &lost);
+    assert_int_equal(note.of.why, CV_REASON_RESIGNED);
+    note = (struct cv_value_note){.of = {.token = 0}};
+    cv__value_note_explain(&note, &(struct cv_store_end){.token = 0, .why = CV_REASON_EXPIRED});
+    assert_int_equal(note.of.why, CV_REASON_STARTED);
+}
+
+static void what_a_note_does_not_say_is_not_known(void **unused)
+{
+    (void)unused;
+    static const char *const strange[] = {"",
+                                          "{",
+                                          "[1]",
+                                          "{\"token\":7}",
+                                          "\xff\xfe",
+                                          "null",
+                                          "{\"token\":\"7\",\"why\":\"elected\"}",
+                                          "{\"token\":\"7\",\"why\":\"renewed\"}",
+                                          "{\"token\":\"7\",\"why\":\"no such word\"}",
+                                          "{\"token\":\"7\",\"why\":3,\"before\":4}"};
+    for (uint32_t i = 0; i < COUNT_OF(strange); i++) {
+        struct cv_value_note note;
+        memset(&note, 0x55, sizeof note);
+        cv__value_note_read(strange[i], strlen(strange[i]), &note);
+        assert_true(note.of.token == 0 || note.of.token == 7);
+        assert_int_equal(note.of.why, CV_REASON_STARTED);
+        assert_int_equal(note.before.token, 0);
+        struct cv_store_record record = {.token = 0};
+        cv__value_note_tell(&note, &record);
+        assert_int_equal(record.ended, note.of.token == 7 ? CV_REASON_GONE : CV_REASON_STARTED);
+    }
+    struct cv_value_note note = {.of = {.token = 9, .why = CV_REASON_FINISHED}};
+    cv__value_note_begin(&note, 5, "a store that was put back to an earlier state");
+    assert_int_equal(note.before.token, 0);
+    struct cv_store_record record = {.node = "b", .token = 3}; /* nothing of what came later */
+    cv__value_note_tell(&note, &record);
+    assert_int_equal(record.last.token, 0);
 }
 
 static void a_wish_is_meant_for_one_token(void **unused)
@@ -168,6 +258,9 @@ int main(void)
         cmocka_unit_test(values_of_earlier_versions_are_read),
         cmocka_unit_test(the_longest_names_fit),
         cmocka_unit_test(what_is_not_understood_is_still_somebody),
+        cmocka_unit_test(a_note_tells_how_the_latest_leadership_ended),
+        cmocka_unit_test(only_an_open_end_of_ones_own_is_explained),
+        cmocka_unit_test(what_a_note_does_not_say_is_not_known),
         cmocka_unit_test(a_wish_is_meant_for_one_token),
         cmocka_unit_test(names_have_no_slashes_when_escaped),
         cmocka_unit_test(messages_become_one_line),
