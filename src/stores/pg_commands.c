@@ -42,6 +42,16 @@ static const char schema[] = CV_PG_SAFE_PATH
     " PRIMARY KEY (election, token));"
     /* Of tables of an earlier version. */
     "ALTER TABLE @sconclave_history ADD COLUMN IF NOT EXISTS version text NOT NULL DEFAULT '';"
+    /* Who is next (pg_next.h), the secret last: where that is, the others are. */
+    "ALTER TABLE @sconclave_lease"
+    " ADD COLUMN IF NOT EXISTS next_node text NOT NULL DEFAULT '',"
+    " ADD COLUMN IF NOT EXISTS next_label bigint NOT NULL DEFAULT 0,"
+    " ADD COLUMN IF NOT EXISTS next_attempt bigint NOT NULL DEFAULT 0,"
+    " ADD COLUMN IF NOT EXISTS next_lease_us bigint NOT NULL DEFAULT 0,"
+    " ADD COLUMN IF NOT EXISTS next_until timestamptz NOT NULL DEFAULT 'epoch',"
+    " ADD COLUMN IF NOT EXISTS next_version text NOT NULL DEFAULT '',"
+    " ADD COLUMN IF NOT EXISTS next_pid int NOT NULL DEFAULT 0,"
+    " ADD COLUMN IF NOT EXISTS next_secret bigint NOT NULL DEFAULT 0;"
     "CREATE TABLE IF NOT EXISTS @sconclave_runs ("
     " election text PRIMARY KEY,"
     " token bigint NOT NULL," /* who wrote it */

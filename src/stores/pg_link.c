@@ -24,8 +24,9 @@
 #define PREPARE_VERSION_MIN 120000 /* the first that has plan_cache_mode */
 #define OPTIONS_MAX 64             /* of an address; libpq has about 45 */
 
-#define GREETING_FIELDS 4
-#define GREETING_VERSION 3 /* the field that says whether versions can be noted */
+#define GREETING_FIELDS 5
+#define GREETING_VERSION 3 /* the field that says whether versions can be noted, ... */
+#define GREETING_NEXT 4    /* ... and who is next */
 static const char greeting_sql[] =
     "SELECT pg_catalog.pg_backend_pid(),"
     " (SELECT pg_catalog.format('%I.', n.nspname) FROM pg_catalog.pg_class c"
@@ -40,7 +41,11 @@ static const char greeting_sql[] =
     " (SELECT pg_catalog.count(*) FROM pg_catalog.pg_attribute a"
     "  WHERE a.attrelid OPERATOR(pg_catalog.=)"
     "   CAST(pg_catalog.to_regclass('conclave_history') AS pg_catalog.oid)"
-    "  AND a.attname OPERATOR(pg_catalog.=) 'version')";
+    "  AND a.attname OPERATOR(pg_catalog.=) 'version'),"
+    " (SELECT pg_catalog.count(*) FROM pg_catalog.pg_attribute a"
+    "  WHERE a.attrelid OPERATOR(pg_catalog.=)"
+    "   CAST(pg_catalog.to_regclass('conclave_lease') AS pg_catalog.oid)"
+    "  AND a.attname OPERATOR(pg_catalog.=) 'next_secret' AND NOT a.attisdropped)";
 
 /* ---- Words about failures ------------------------------------------------------------------ */
 
@@ -320,7 +325,7 @@ static void disconnect(struct cv_pg_link *link)
     PQfinish(link->pg);
     link->pg = NULL;
     link->state = CV_PG_DOWN;
-    link->is_direct = link->may_prepare = link->is_prepared = false;
+    link->is_direct = link->may_prepare = link->is_prepared = link->has_next = false;
 }
 
 void cv__pg_drop(struct cv_pg_link *link)
@@ -443,8 +448,9 @@ static void on_greeted(struct cv_pg_link *link)
                                                  : "the server's greeting makes no sense");
         return;
     }
-    const bool has_version =
-        link->version[0] != '\0' && atoi(PQgetvalue(link->greeting, 0, GREETING_VERSION)) > 0;
+    const bool has_column = atoi(PQgetvalue(link->greeting, 0, GREETING_VERSION)) > 0;
+    const bool has_version = link->version[0] != '\0' && has_column;
+    link->has_next = has_column && atoi(PQgetvalue(link->greeting, 0, GREETING_NEXT)) > 0;
     link->version_value[0] = '\0';
     if (has_version) {
         (void)snprintf(link->version_value, sizeof link->version_value, ", '%s'", link->version);

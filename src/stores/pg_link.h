@@ -54,6 +54,7 @@ struct cv_pg_link {
     bool is_direct;                       /* no pooler stands between, so LISTEN works */
     bool may_prepare;                     /* statements can be prepared in this session ... */
     bool is_prepared;                     /* ... and are */
+    bool has_next;                        /* the table has columns for who is next (pg_next.h) */
     char version[CV_STORE_VERSION_BYTES]; /* ours; empty: it is not told */
     /* The same as a value for SQL, after a comma; empty: not told, or past leaderships have no
      * column for it. */

@@ -18,7 +18,8 @@
  * quoted), @w what the session of one that waits is called, @k whether that ends with the
  * transaction, @r a reason, @l the label, @a the attempt, @u the lease in us, @t the token, @q the
  * sequence, @s the prefix of our tables, e.g. `public.`, @x and @y the column for versions with a
- * comma before it, and our version, or nothing where the table does not have it. */
+ * comma before it, and our version, or nothing where the table does not have it, @o our version or
+ * an empty text, @z the secret of one that may be next, 0: it may not (pg_next.h). */
 /* @p is how long to wait for locks: a statement that the client has given up shall not be carried
  * out much later. */
 static const char prologue[] =
@@ -26,10 +27,17 @@ static const char prologue[] =
     "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),"
     " pg_catalog.set_config('lock_timeout', @p, true), CASE WHEN"
     "  pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'off'"
-    "  THEN pg_catalog.set_config('synchronous_commit', 'on', true) END@g;";
-/* @g, for prepared statements: their plans are made once, whatever the values are. */
-static const char general_plans[] =
-    ", pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', true)";
+    "  THEN pg_catalog.set_config('synchronous_commit', 'on', true) END;";
+/* The same for a session that is ours alone: once, and for good, whatever the server's files say
+ * later. Plans of prepared statements are made once, whatever the values are. */
+static const char session_settings[] =
+    "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED;"
+    "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false),"
+    " pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', false),"
+    " pg_catalog.set_config('synchronous_commit', CASE WHEN"
+    "  pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'off' THEN 'on'"
+    "  ELSE pg_catalog.current_setting('synchronous_commit') END, false);";
+static const char session_prologue[] = "SET LOCAL lock_timeout = @p;";
 
 #define SELECT_ROW_AND(more)                                                              \
     "SELECT token, node, label, attempt, lease_us,"                                       \
@@ -54,49 +62,106 @@ static const char script_read[] =
                    " FROM @sconclave_history h WHERE h.election = @e AND h.token < l.token"
                    " AND h.upto IS NOT NULL ORDER BY h.token DESC LIMIT 1) AS last_end");
 
-static const char script_acquire[] =
-    "INSERT INTO @sconclave_lease (election) VALUES (@e) ON CONFLICT DO NOTHING;"
-    /* The same attempt again. */
-    "UPDATE @sconclave_lease SET until = greatest(until, " LEASE_END "), lease_us = @u"
+/* The row; then the same attempt again. */
+#define ACQUIRE_AGAIN                                                                   \
+    "INSERT INTO @sconclave_lease (election) VALUES (@e) ON CONFLICT DO NOTHING;"       \
+    "UPDATE @sconclave_lease SET until = greatest(until, " LEASE_END "), lease_us = @u" \
     " WHERE " IS_MINE " AND node <> '' AND @t IN (0, token);"
-    /* Free, run out, or our own of an earlier attempt; and not kept for an heir. An attempt that
-     * was granted before (@t) and lost is not granted again: it would have another token. */
-    "UPDATE @sconclave_lease SET"
-    " lapsed_token = CASE WHEN node = '' THEN 0 ELSE token END,"
-    " lapsed_at = least(until, clock_timestamp()),"
-    " token = greatest(token + 1, nextval(@q)), node = @n,"
-    " label = @l, attempt = @a, lease_us = @u,"
+#define ACQUIRE_SET                                              \
+    "UPDATE @sconclave_lease SET"                                \
+    " lapsed_token = CASE WHEN node = '' THEN 0 ELSE token END," \
+    " lapsed_at = least(until, clock_timestamp()),"              \
+    " token = greatest(token + 1, nextval(@q)), node = @n,"      \
+    " label = @l, attempt = @a, lease_us = @u,"                  \
     " until = " LEASE_END ", since = clock_timestamp(), wish = '', heir = ''"
-    " WHERE election = @e AND NOT (label = @l AND attempt = @a) AND @t = 0"
-    " AND (node = '' OR until <= clock_timestamp()"
-    "  OR label = @l AND attempt < @a)"
-    " AND (node <> '' OR heir IN ('', @n) OR heir_until <= clock_timestamp())"
+/* Free, run out, or our own of an earlier attempt; and not kept for an heir. An attempt that
+ * was granted before (@t) and lost is not granted again: it would have another token. */
+#define ACQUIRE_IF                                                             \
+    " WHERE election = @e AND NOT (label = @l AND attempt = @a) AND @t = 0"    \
+    " AND (node = '' OR until <= clock_timestamp()"                            \
+    "  OR label = @l AND attempt < @a)"                                        \
+    " AND (node <> '' OR heir IN ('', @n) OR heir_until <= clock_timestamp())" \
     " RETURNING pg_notify(@c, 'taken');"
-    /* Not in one statement with that: this one sees what was committed while that one waited. */
-    "WITH lapsed AS (UPDATE @sconclave_history h SET upto = greatest(h.since, l.lapsed_at),"
-    " why = 'expired' FROM @sconclave_lease l WHERE l.election = @e AND l.label = @l"
-    " AND l.attempt = @a AND h.election = l.election AND h.token = l.lapsed_token"
-    " AND h.upto IS NULL)"
-    "INSERT INTO @sconclave_history (election, token, node, since@x)"
-    " SELECT election, token, node, since@y FROM @sconclave_lease WHERE " IS_MINE " AND node <> ''"
-    " ON CONFLICT DO NOTHING;"
-    /* For people: the name of the session says that it waits, and for what. */
-    SELECT_ROW_AND(", set_config('application_name', CASE WHEN label = @l AND attempt = @a"
-                   " AND node <> '' THEN 'conclave' ELSE @w END, @k)");
+/* Not in one statement with that: this one sees what was committed while that one waited. */
+#define ACQUIRE_TRAIL                                                                        \
+    "WITH lapsed AS (UPDATE @sconclave_history h SET upto = greatest(h.since, l.lapsed_at)," \
+    " why = 'expired' FROM @sconclave_lease l WHERE l.election = @e AND l.label = @l"        \
+    " AND l.attempt = @a AND h.election = l.election AND h.token = l.lapsed_token"           \
+    " AND h.upto IS NULL)"                                                                   \
+    "INSERT INTO @sconclave_history (election, token, node, since@x)"                        \
+    " SELECT election, token, node, since@y FROM @sconclave_lease WHERE " IS_MINE            \
+    " AND node <> '' ON CONFLICT DO NOTHING;"
+/* For people: the name of the session says that it waits, and for what. */
+#define WAITING_NAME                                                         \
+    ", set_config('application_name', CASE WHEN label = @l AND attempt = @a" \
+    " AND node <> '' THEN 'conclave' ELSE @w END, @k)"
+#define OTHER_NAME ", set_config('application_name', 'conclave', @k)"
+
+static const char script_acquire[] =
+    ACQUIRE_AGAIN ACQUIRE_SET ACQUIRE_IF ACQUIRE_TRAIL SELECT_ROW_AND(WAITING_NAME);
 
 static const char script_renew[] =
     "UPDATE @sconclave_lease SET until = greatest(until, " LEASE_END "), lease_us = @u"
-    " WHERE " IS_MINE " AND node <> '' AND @t IN (0, token);" SELECT_ROW;
+    " WHERE " IS_MINE " AND node <> '' AND @t IN (0, token);" SELECT_ROW_AND(OTHER_NAME);
 
-static const char script_release[] =
-    "WITH freed AS (UPDATE @sconclave_lease SET node = '', until = least(until, "
-    "clock_timestamp()), wish = '',"
-    " heir = @h, heir_until = clock_timestamp()"
-    "  + least(lease_us, 2000000) * interval '1 microsecond'"
-    " WHERE " IS_MINE " AND node <> '' RETURNING token, until, pg_notify(@c, 'free'))"
-    "UPDATE @sconclave_history h SET upto = greatest(h.since, freed.until), why = @r"
-    " FROM freed WHERE h.election = @e AND h.token = freed.token AND h.upto IS "
-    "NULL;" SELECT_ROW_AND(", set_config('application_name', 'conclave', @k)");
+#define RELEASE                                                                        \
+    "WITH freed AS (UPDATE @sconclave_lease SET node = '', until = least(until, "      \
+    "clock_timestamp()), wish = '',"                                                   \
+    " heir = @h, heir_until = clock_timestamp()"                                       \
+    "  + least(lease_us, 2000000) * interval '1 microsecond'"                          \
+    " WHERE " IS_MINE " AND node <> '' RETURNING token, until, pg_notify(@c, 'free'))" \
+    "UPDATE @sconclave_history h SET upto = greatest(h.since, freed.until), why = @r"  \
+    " FROM freed WHERE h.election = @e AND h.token = freed.token AND h.upto IS "       \
+    "NULL;" SELECT_ROW_AND(OTHER_NAME)
+
+static const char script_release[] = RELEASE;
+
+/* Who is next: see pg_next.h. What is left of its time is worth a leadership: */
+#define NEXT_IS_FRESH \
+    "next_until > clock_timestamp() + next_lease_us / 2 * interval '1 microsecond'"
+/* One that holds it does not wait for it any more. */
+#define NEXT_SET                                                                    \
+    ", next_until = CASE WHEN next_label = @l THEN 'epoch' ELSE next_until END,"    \
+    " next_attempt = CASE WHEN next_label = @l THEN greatest(next_attempt, @a + 1)" \
+    "  ELSE next_attempt END"
+/* Another holds it, so this contender waits; and nobody else is registered who is worth it. A
+ * registration never ends earlier than it did: the contender counts on what an answer said. */
+#define NEXT_REGISTER                                                                   \
+    "UPDATE @sconclave_lease SET next_node = @n, next_label = @l, next_attempt = @a,"   \
+    " next_lease_us = @u, next_until = CASE WHEN next_label = @l AND next_attempt = @a" \
+    "  THEN greatest(next_until, " LEASE_END ") ELSE " LEASE_END " END,"                \
+    " next_version = @o, next_pid = pg_backend_pid(), next_secret = @z"                 \
+    " WHERE election = @e AND node <> '' AND until > clock_timestamp() AND label <> @l" \
+    " AND @z <> 0 AND @t = 0 AND NOT (next_label = @l AND next_attempt > @a)"           \
+    " AND (next_label = @l OR NOT (" NEXT_IS_FRESH "));"
+#define NEXT_LEFT                                                                  \
+    ", CASE WHEN next_label = @l AND next_attempt = @a"                            \
+    " THEN (extract(epoch FROM next_until - clock_timestamp()) * 1000000)::bigint" \
+    " ELSE 0 END AS next_us"
+
+static const char script_acquire_next[] =
+    ACQUIRE_AGAIN ACQUIRE_SET NEXT_SET ACQUIRE_IF ACQUIRE_TRAIL NEXT_REGISTER SELECT_ROW_AND(
+        WAITING_NAME NEXT_LEFT);
+
+/* First to whoever is next, whose session lives; to nobody if there is none. An attempt that is
+ * over leaves the number of the next one: a late copy of its ACQUIRE does not register it. */
+static const char script_release_next[] =
+    "WITH given AS (UPDATE @sconclave_lease SET lapsed_token = token,"
+    " token = greatest(token + 1, nextval(@q)), node = next_node, label = next_label,"
+    " attempt = next_attempt, lease_us = next_lease_us, until = next_until,"
+    " since = clock_timestamp(), wish = '', heir = '',"
+    " next_until = 'epoch', next_attempt = next_attempt + 1"
+    " WHERE " IS_MINE " AND node <> '' AND next_label <> @l AND @h IN ('', next_node)"
+    " AND " NEXT_IS_FRESH " AND EXISTS (SELECT FROM pg_stat_get_activity(next_pid))"
+    " RETURNING token, node, since, lapsed_token, next_version,"
+    "  pg_notify(@c, 'given ' || next_secret || ' ' || token)),"
+    "told AS (INSERT INTO @sconclave_history (election, token, node, since, version)"
+    " SELECT @e, token, node, since, next_version FROM given)"
+    "UPDATE @sconclave_history h SET upto = greatest(h.since, given.since), why = @r"
+    " FROM given WHERE h.election = @e AND h.token = given.lapsed_token AND h.upto IS NULL;"
+    /* One that never held it does not wait any more. */
+    "UPDATE @sconclave_lease SET next_until = 'epoch', next_attempt = @a + 1"
+    " WHERE election = @e AND next_label = @l AND next_attempt <= @a AND @t = 0;" RELEASE;
 
 static const char script_resign_request[] =
     "UPDATE @sconclave_lease SET wish = @h WHERE election = @e AND node <> ''"
@@ -142,12 +207,28 @@ static const char script_runs_write[] =
     " EXISTS (SELECT FROM @sconclave_lease l WHERE " IS_HELD ")::int AS is_held,"
     " 0 AS remaining_us;";
 
-static const char *const verb_scripts[] = {[CV_STORE_READ] = script_read,
-                                           [CV_STORE_ACQUIRE] = script_acquire,
-                                           [CV_STORE_RENEW] = script_renew,
-                                           [CV_STORE_RELEASE] = script_release};
+static const char *verb_script(const struct cv_pg_link *link, enum cv_store_verb verb)
+{
+    switch (verb) {
+    case CV_STORE_ACQUIRE: /* one that hears no notification would not know that it was given it */
+        return link->has_next && link->is_direct ? script_acquire_next : script_acquire;
+    case CV_STORE_RENEW:
+        return script_renew;
+    case CV_STORE_RELEASE:
+        return link->has_next ? script_release_next : script_release;
+    case CV_STORE_READ:
+        break;
+    }
+    return script_read;
+}
 
-static const char *script_for(const struct cv_remote_request *one)
+static bool is_of_record(const struct cv_remote_request *one)
+{
+    return one->ask.runs == NULL && one->ask.list == NULL && !one->ask.forgets &&
+           !one->is_resign_request;
+}
+
+static const char *script_for(const struct cv_pg_link *link, const struct cv_remote_request *one)
 {
     if (one->ask.runs != NULL) {
         return one->ask.runs->token == 0 ? script_runs_read : script_runs_write;
@@ -161,7 +242,7 @@ static const char *script_for(const struct cv_remote_request *one)
     if (one->is_resign_request) {
         return script_resign_request;
     }
-    return verb_scripts[one->ask.verb];
+    return verb_script(link, one->ask.verb);
 }
 
 /* Puts the values into the part of a script before `end`. Returns its length. */
@@ -202,10 +283,10 @@ static const char *version_column(const struct cv_pg_link *link)
 /* The type of the parameter that stands for a letter; NULL: it stands in the text, as a name. */
 static const char *letter_type(char letter)
 {
-    return strchr("sqxy", letter) != NULL     ? NULL
-           : strchr("cehnrw", letter) != NULL ? "text"
-           : letter == 'k'                    ? "boolean"
-                                              : "bigint";
+    return strchr("sqxy", letter) != NULL      ? NULL
+           : strchr("cehnorw", letter) != NULL ? "text"
+           : letter == 'k'                     ? "boolean"
+                                               : "bigint";
 }
 
 /* The letters of a statement that are its parameters, each once, in the order of the alphabet. */
@@ -235,10 +316,15 @@ static size_t name_write(enum cv_store_verb verb, uint32_t index, char *ret_text
     return (size_t)sprintf(ret_text, "conclave_%s_%" PRIu32, names[verb], index);
 }
 
+size_t cv__pg_session_write(char *ret_script)
+{
+    return (size_t)sprintf(ret_script, "%s", session_settings);
+}
+
 size_t cv__pg_prepare_write(const struct cv_pg_link *link, enum cv_store_verb verb,
                             char ret_script[CV_PG_SCRIPT_BYTES])
 {
-    const char *at = verb_scripts[verb];
+    const char *at = verb_script(link, verb);
     size_t length = 0;
     for (uint32_t index = 0; *at != '\0'; index++) {
         const char *end = strchr(at, ';'); /* none of our texts has one within a statement */
@@ -264,18 +350,28 @@ size_t cv__pg_prepare_write(const struct cv_pg_link *link, enum cv_store_verb ve
     return length;
 }
 
-/* The same as filling in the script of this verb, by the names of its statements. The row is not
- * made where it was seen before; if somebody has removed it since, the answer will say so. */
-static void execute_write(enum cv_store_verb verb, bool has_row, const char *const value[26],
-                          char ret_script[CV_PG_SCRIPT_BYTES])
+/* A statement that would do nothing is left out. The row is not made where it was seen before; if
+ * somebody has removed it since, the answer will say so. Only a waiting
+ * contender is next. */
+static bool is_left_out(const struct cv_pg_asker *asker, enum cv_store_verb verb, uint32_t index)
 {
-    const char *at = verb_scripts[verb];
+    const bool makes_row = verb == CV_STORE_ACQUIRE && index == 0;
+    const bool ends_waiting =
+        verb == CV_STORE_RELEASE && asker->link->has_next && index == 1; /* of release_next */
+    return (makes_row && asker->has_row) || (ends_waiting && asker->token != 0);
+}
+
+/* The same as filling in the script of this verb, by the names of its statements. */
+static void execute_write(const struct cv_pg_asker *asker, enum cv_store_verb verb,
+                          const char *const value[26], char ret_script[CV_PG_SCRIPT_BYTES])
+{
+    const char *at = verb_script(asker->link, verb);
     size_t length = 0;
     for (uint32_t index = 0; *at != '\0'; index++) {
         const char *end = strchr(at, ';');
         char letters[26];
-        if (verb == CV_STORE_ACQUIRE && index == 0 && has_row) {
-            at = end + 1; /* which would make the row */
+        if (is_left_out(asker, verb, index)) {
+            at = end + 1;
             continue;
         }
         const uint32_t count = letters_of(at, end, letters);
@@ -359,7 +455,9 @@ bool cv__pg_request_write(const struct cv_pg_asker *asker, const struct cv_remot
     const bool is_fine =
         election != NULL && node != NULL && heir != NULL && runs != NULL && session != NULL;
     if (is_fine) {
-        struct number_text label, attempt, lease, token, version;
+        struct number_text label, attempt, lease, token, version, secret;
+        char own_version[CV_STORE_VERSION_BYTES + 2];
+        (void)snprintf(own_version, sizeof own_version, "'%s'", asker->link->version);
         const char *const value[26] = {
             ['e' - 'a'] = election,
             ['n' - 'a'] = node,
@@ -374,16 +472,17 @@ bool cv__pg_request_write(const struct cv_pg_asker *asker, const struct cv_remot
             ['a' - 'a'] = number_write((int64_t)one->ask.attempt, &attempt),
             ['u' - 'a'] = number_write((one->ask.lease_ns + NS_PER_US - 1) / NS_PER_US, &lease),
             ['t' - 'a'] = number_write((int64_t)asker->token, &token),
+            ['z' - 'a'] = number_write((int64_t)asker->secret, &secret),
+            ['o' - 'a'] = own_version,
             ['j' - 'a'] = runs,
             ['w' - 'a'] = session,
             /* The sessions of a pooler are not ours to name. */
             ['k' - 'a'] = asker->link->is_direct ? "false" : "true",
             ['v' - 'a'] = number_write(about != NULL ? (int64_t)about->version : 0, &version)};
-        const char *script = script_for(one);
-        if (asker->link->is_prepared && script == verb_scripts[one->ask.verb]) {
-            execute_write(one->ask.verb, asker->has_row, value, ret_script);
+        if (asker->link->is_prepared && is_of_record(one)) {
+            execute_write(asker, one->ask.verb, value, ret_script);
         } else {
-            cv__pg_fill(ret_script, script, value);
+            cv__pg_fill(ret_script, script_for(asker->link, one), value);
         }
     }
     PQfreemem(election);
@@ -399,7 +498,6 @@ void cv__pg_prologue_write(const struct cv_pg_link *link, int64_t patience_ns,
 {
     char patience[40];
     (void)snprintf(patience, sizeof patience, "'%" PRId64 "ms'", patience_ns / NS_PER_MS);
-    const char *const value[26] = {['p' - 'a'] = patience,
-                                   ['g' - 'a'] = link->is_prepared ? general_plans : ""};
-    cv__pg_fill(ret_script, prologue, value);
+    const char *const value[26] = {['p' - 'a'] = patience};
+    cv__pg_fill(ret_script, link->is_prepared ? session_prologue : prologue, value);
 }

@@ -22,6 +22,10 @@ void cv__pg_fill(char ret_script[CV_PG_SCRIPT_BYTES], const char *script,
 void cv__pg_prologue_write(const struct cv_pg_link *link, int64_t patience_ns,
                            char ret_script[CV_PG_SCRIPT_BYTES]);
 
+/* Makes the settings of a session that is ours alone, for all its transactions; returns the
+ * length. */
+size_t cv__pg_session_write(char *ret_script);
+
 /* Prepares the statements of a verb in this session; returns the length. */
 size_t cv__pg_prepare_write(const struct cv_pg_link *link, enum cv_store_verb verb,
                             char ret_script[CV_PG_SCRIPT_BYTES]);
@@ -31,8 +35,9 @@ struct cv_pg_asker {
     const struct cv_pg_link *link;
     const struct cv_remote *remote;
     const char *channel;
-    uint64_t token; /* that this attempt has, or had; 0: none yet */
-    bool has_row;   /* the last answer had the election's row */
+    uint64_t token;  /* that this attempt has, or had; 0: none yet */
+    bool has_row;    /* the last answer had the election's row */
+    uint64_t secret; /* of its registration as the next one; 0: it does not register */
 };
 
 /* False: there is no memory. */

@@ -27,11 +27,12 @@
  *
  * Notifications: NOTIFY is sent with each change, on a channel for each election, and heard by
  * LISTEN on the same connection. Where a pooler stands between (pg_link.c), we look often
- * instead. */
+ * instead. Whoever is next is given the row by the RELEASE itself (pg_next.h). */
 #include "core/errors.h"
 #include "modules/module.h"
 #include "os/clock.h"
 #include "stores/pg_commands.h"
+#include "stores/pg_next.h"
 #include "stores/pg_script.h"
 
 #include <inttypes.h>
@@ -44,6 +45,7 @@
 #define UNHEARD_MAX 64 /* channels to stop listening to; more only cost needless looks */
 #define LOCK_NS_MIN (20 * NS_PER_MS)
 #define SLOW_FACTOR 4 /* times the longest answer so far: a slower server is given up */
+#define NEXT_PARTS 3  /* whoever is next registers so often in its lease */
 
 struct server;
 
@@ -62,6 +64,8 @@ struct cv_store {
     bool is_holding;   /* the last answer was GRANTED */
     bool has_row;      /* the last answer had the election's row */
     uint64_t granted_attempt, granted_token;
+    struct cv_pg_next place; /* what it knows of being the next one */
+    uv_timer_t again;        /* it is time to register again */
     char channel[CHANNEL_BYTES];
 };
 
@@ -153,14 +157,35 @@ static uint64_t known_token(const struct cv_store *store, const struct cv_remote
     return is_known ? store->granted_token : one->ask.token;
 }
 
+static bool is_of_record(const struct cv_remote_request *one)
+{
+    return !one->is_resign_request && one->ask.runs == NULL && one->ask.list == NULL &&
+           !one->ask.forgets;
+}
+
+static bool is_acquire(const struct cv_remote_request *one)
+{
+    return is_of_record(one) && one->ask.verb == CV_STORE_ACQUIRE;
+}
+
+/* What this request registers with; 0: it does not register. */
+static uint64_t secret_of(struct cv_store *store, const struct cv_remote_request *one)
+{
+    const struct cv_pg_link *link = &store->server->link;
+    if (is_of_record(one) && one->ask.verb == CV_STORE_RELEASE) {
+        store->place = (struct cv_pg_next){0}; /* that attempt is over */
+    }
+    const bool may_register =
+        is_acquire(one) && link->has_next && link->is_direct && known_token(store, one) == 0;
+    return may_register ? cv__pg_next_secret(&store->place, one->ask.attempt) : 0;
+}
+
 /* Puts one request into the message. False: there is no memory. */
 static bool message_add(struct cv_store *store, size_t *length)
 {
     struct server *server = store->server;
     const struct cv_remote_request *one = cv__remote_current(&store->remote);
-    const bool is_of_record = !one->is_resign_request && one->ask.runs == NULL &&
-                              one->ask.list == NULL && !one->ask.forgets;
-    if (is_of_record) {
+    if (is_of_record(one)) {
         store->is_reading = one->ask.verb == CV_STORE_READ;
     }
     CV_ASSERT(*length + CV_PG_SCRIPT_BYTES <= MESSAGE_BYTES);
@@ -168,7 +193,8 @@ static bool message_add(struct cv_store *store, size_t *length)
                                       .remote = &store->remote,
                                       .channel = store->channel,
                                       .token = known_token(store, one),
-                                      .has_row = store->has_row};
+                                      .has_row = store->has_row,
+                                      .secret = secret_of(store, one)};
     if (!cv__pg_request_write(&asker, one, server->message + *length)) {
         return false;
     }
@@ -223,7 +249,7 @@ static bool listen_write(struct server *server)
 {
     size_t length = 0;
     if (server->link.may_prepare && !server->link.is_prepared) {
-        length = (size_t)sprintf(server->message, "%s", CV_PG_SAFE_PATH);
+        length = cv__pg_session_write(server->message);
         for (int verb = CV_STORE_READ; verb <= CV_STORE_RELEASE; verb++) {
             length += cv__pg_prepare_write(&server->link, (enum cv_store_verb)verb,
                                            server->message + length);
@@ -283,11 +309,48 @@ static void server_work(struct server *server)
     }
 }
 
+/* The row was given to us before we asked: see pg_next.h. */
+static bool answer_given(struct cv_store *store)
+{
+    const struct cv_remote_request *one = cv__remote_current(&store->remote);
+    const int64_t left_ns = is_acquire(one) ? cv__pg_next_left_ns(&store->place, one) : 0;
+    if (left_ns <= 0) {
+        return false;
+    }
+    struct cv_store_record record = {.label = store->remote.label,
+                                     .token = store->place.given_token,
+                                     .lease_ns = one->ask.lease_ns,
+                                     .remaining_ns = left_ns,
+                                     .since_wall_ns = cv__clock_wall_ns()};
+    memcpy(record.node, store->remote.node, sizeof record.node);
+    CV_ASSERT(store->granted_attempt == one->ask.attempt);
+    CV_ASSERT(store->granted_token == store->place.given_token);
+    store->is_holding = true;
+    cv__remote_answer(&store->remote, (struct cv_store_answer){.verdict = CV_STORE_GRANTED,
+                                                               .token = record.token,
+                                                               .holder = record.label,
+                                                               .duration_ns = left_ns,
+                                                               .record = &record});
+    cv__remote_notify(&store->remote); /* a renewal gives it its whole lease */
+    return true;
+}
+
 static void begin_request(void *user)
 {
     struct cv_store *store = user;
-    queue_add(store);
-    server_work(store->server);
+    if (is_of_record(cv__remote_current(&store->remote))) {
+        (void)uv_timer_stop(&store->again); /* its answer starts it again */
+    }
+    if (!answer_given(store)) {
+        queue_add(store);
+        server_work(store->server);
+    }
+}
+
+static void on_again(uv_timer_t *timer)
+{
+    struct cv_store *store = timer->data;
+    cv__remote_notify(&store->remote);
 }
 
 static void give_up(void *user)
@@ -323,6 +386,7 @@ static void on_lost(void *self)
     server->was_prepared = false;
     for (struct cv_store *store = server->stores; store != NULL; store = store->next) {
         store->is_listening = false;
+        store->place = (struct cv_pg_next){0}; /* what is told from now on may be missed */
     }
 }
 
@@ -401,6 +465,17 @@ static int64_t wait_ns(const struct cv_store *store, int64_t remaining_ns, int64
     const int64_t look_ns = cv__max64(50 * NS_PER_MS, cv__min64(lease_ns / 10, NS_PER_S));
     const int64_t left_ns = cv__max64(0, remaining_ns);
     return store->server->link.is_direct ? left_ns : cv__min64(left_ns, look_ns);
+}
+
+/* An answer to ACQUIRE said that another holds the row, and how long our registration lasts. */
+static void registered(struct cv_store *store, const struct cv_remote_request *one,
+                       int64_t remaining_ns)
+{
+    cv__pg_next_seen(&store->place, one, remaining_ns);
+    if (store->place.sure_ns > 0) {
+        const int64_t again_ns = one->ask.lease_ns / NEXT_PARTS;
+        (void)uv_timer_start(&store->again, on_again, (uint64_t)(again_ns / NS_PER_MS), 0);
+    }
 }
 
 static void answer_runs(struct cv_remote *remote, const PGresult *rows, struct cv_store_runs *runs)
@@ -495,11 +570,15 @@ static void answer_request(struct cv_store *store, const PGresult *rows)
         store->granted_token = record.token;
     } else if (!one->is_resign_request && verb == CV_STORE_ACQUIRE && (is_mine || known != 0)) {
         answer.verdict = CV_STORE_FREE; /* it was lost or released before */
-    } else if (!one->is_resign_request && verb == CV_STORE_RELEASE) {
-        answer.verdict = CV_STORE_FREE; /* of us; another may hold it by now */
+    } else if (!one->is_resign_request && verb == CV_STORE_RELEASE &&
+               (is_free || record.label == remote->label)) {
+        answer.verdict = CV_STORE_FREE; /* of us */
     } else if (!is_free) {
         answer.verdict = CV_STORE_HELD;
         answer.duration_ns = wait_ns(store, record.remaining_ns, record.lease_ns);
+        if (is_claim && verb == CV_STORE_ACQUIRE) {
+            registered(store, one, time_ns(rows, "next_us"));
+        }
     } else if (!one->is_resign_request && verb == CV_STORE_ACQUIRE) {
         answer.verdict = CV_STORE_HELD; /* kept for an heir, or it has become free just now */
         answer.duration_ns = wait_ns(store, kept_ns, record.lease_ns);
@@ -596,7 +675,7 @@ static void on_notified(void *self, const char *channel, const char *payload, bo
 {
     struct server *server = self;
     const bool is_resign_request = strcmp(payload, "wish") == 0;
-    const bool is_taken = strcmp(payload, "taken") == 0;
+    const bool is_taken = strcmp(payload, "taken") == 0; /* "given" has more behind it */
     uint32_t listener_count = 0;
     for (const struct cv_store *store = server->stores; store != NULL; store = store->next) {
         listener_count += strcmp(store->channel, channel) == 0;
@@ -606,6 +685,10 @@ static void on_notified(void *self, const char *channel, const char *payload, bo
     }
     for (struct cv_store *store = server->stores, *next; store != NULL; store = next) {
         next = store->next;
+        if (strcmp(store->channel, channel) == 0 && cv__pg_next_hear(&store->place, payload)) {
+            store->granted_attempt = store->place.attempt;
+            store->granted_token = store->place.given_token;
+        }
         if (strcmp(store->channel, channel) == 0 &&
             (store->is_reading || (is_resign_request ? store->is_holding : !is_taken))) {
             cv__remote_notify(&store->remote);
@@ -698,6 +781,8 @@ static int pg_open(struct cv_store **ret_store, const struct cv_store_setting *s
     }
     (void)snprintf(store->channel, sizeof store->channel, "conclave_%016" PRIx64, hash);
     cv__remote_init(&store->remote, setting, store, begin_request, give_up);
+    (void)uv_timer_init(setting->loop, &store->again); /* cannot fail */
+    store->again.data = store;
     store->next = store->server->stores;
     store->server->stores = store;
     *ret_store = store;
@@ -741,6 +826,7 @@ static void pg_close(struct cv_store *store, void (*closed)(void *user), void *u
     if (cv__shared_leave(server->list, &server->shared)) {
         cv__pg_close(&server->link, free);
     }
+    cv__remote_close_handle(&store->remote, (uv_handle_t *)&store->again);
     cv__remote_close_end(&store->remote, pg_last);
 }
 

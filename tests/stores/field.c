@@ -158,7 +158,7 @@ static void on_log(void *user, const char *line)
 /* ---- Contenders ---------------------------------------------------------------------------- */
 
 static struct contender *join(struct field *field, const char *node, const char *election,
-                              const char *address, struct cv_shared_list *list)
+                              const char *address, struct cv_shared_list *list, uint64_t label)
 {
     assert_true(field->count < FIELD_CONTENDERS_MAX);
     struct contender *c = &field->contender[field->count];
@@ -168,6 +168,7 @@ static struct contender *join(struct field *field, const char *node, const char 
     (void)snprintf(c->node, sizeof c->node, "%s", node);
     c->label = (uint64_t)field_now_ns() << 8 | field->count; /* one bit may be the sign's */
     c->label |= UINT64_C(1) << 63;
+    c->label = label != 0 ? label : c->label;
     const struct cv_store_setting setting = {.loop = &field->loop,
                                              .shared = c->list,
                                              .address = address != NULL ? address : field->address,
@@ -187,14 +188,19 @@ static struct contender *join(struct field *field, const char *node, const char 
 
 struct contender *field_join(struct field *field, const char *node, const char *address)
 {
-    return join(field, node, field->election, address, NULL);
+    return join(field, node, field->election, address, NULL, 0);
+}
+
+struct contender *field_join_copy(struct contender *original)
+{
+    return join(original->field, original->node, original->election, NULL, NULL, original->label);
 }
 
 struct contender *field_join_beside(struct contender *beside, const char *node,
                                     const char *election, const char *address)
 {
     return join(beside->field, node, election != NULL ? election : beside->election, address,
-                beside->list);
+                beside->list, 0);
 }
 
 static void on_one_closed(void *user)

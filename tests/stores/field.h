@@ -85,6 +85,9 @@ struct contender *field_join(struct field *field, const char *node, const char *
 struct contender *field_join_beside(struct contender *beside, const char *node,
                                     const char *election, const char *address);
 
+/* One that to the store is the same: what it asks is what arrives late of the original. */
+struct contender *field_join_copy(struct contender *original);
+
 /* Closes one contender and waits for it; the others go on. */
 void field_close(struct contender *c);
 

@@ -13,10 +13,9 @@
 
 /* ---- PostgreSQL only ----------------------------------------------------------------------- */
 
-static void psql(const char *format, ...) CV_PRINTF(1, 2);
-static void psql(const char *format, ...)
+void psql(const char *format, ...)
 {
-    char command[512];
+    char command[1024];
     int length = snprintf(command, sizeof command,
                           "PGOPTIONS=--client-min-messages=warning psql -XAtq -v ON_ERROR_STOP=1"
                           " \"$CV_TEST_POSTGRES_ADMIN\" >/dev/null -c \"");

@@ -27,6 +27,9 @@ struct proxy *proxy_to(struct field *field, uint32_t index, char ret_address[512
 /* A new field with a contender `a` that reaches the first server by a proxy. */
 struct contender *join_by_proxy(struct field **ret_field, struct proxy **ret_proxy);
 
+/* Runs SQL as the database's superuser. */
+void psql(const char *format, ...) CV_PRINTF(1, 2);
+
 /* faults.c */
 void a_lost_answer_leaves_nothing_behind(void **unused);
 void a_late_answer_counts_from_the_asking(void **unused);
@@ -62,5 +65,21 @@ void leases_of_the_past_may_be_revoked(void **unused);
 void nodes_of_no_session_hold_nothing(void **unused);
 void an_election_is_open_once_under_one_label(void **unused);
 void bad_addresses_are_told_in_one_line(void **unused);
+
+/* next.c */
+void the_next_one_is_given_the_row(void **unused);
+void a_given_row_counts_from_the_registration(void **unused);
+void a_dead_one_is_not_given_the_row(void **unused);
+void one_that_registered_long_ago_is_not_next(void **unused);
+void one_that_gave_up_is_not_next(void **unused);
+void a_late_copy_registers_nobody(void **unused);
+void a_late_copy_shortens_no_registration(void **unused);
+void one_that_took_it_is_not_next(void **unused);
+void a_forged_notification_makes_nobody_lead(void **unused);
+void a_secret_is_believed_once(void **unused);
+void a_row_that_was_given_unheard_is_asked_for(void **unused);
+void settings_of_others_do_not_matter(void **unused);
+void tables_without_a_next_one_do(void **unused);
+void an_earlier_version_may_release(void **unused);
 
 #endif

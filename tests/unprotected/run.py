@@ -35,6 +35,8 @@ SYSTEM = ["test_hostile", "test_supervisor", "test_faults"]
 
 SQLITE_FILE = "src/stores/sqlite_file.c"
 GUARD = "src/supervisor/guard.c"
+PG_NEXT = "src/stores/pg_next.c"
+PG_SCRIPT = "src/stores/pg_script.c"
 EDITS = [
     # ---- sqlite
     Edit("hard-links", SQLITE_FILE,
@@ -172,6 +174,46 @@ EDITS = [
     Edit("postgres-torn-address", "src/stores/pg_link.c",
          [("    if (is_torn(address)) {", "    if (is_torn(\"\") && is_torn(address)) {")],
          "test_hostile", "a_mistyped_address_is_not_repeated_with_its_password"),
+    # ---- postgres: whoever is next
+    Edit("postgres-given-counts-anew", PG_NEXT,
+         [("cv__remote_left_ns(next->asked_ns, next->sure_ns, one->asked_ns);", "next->sure_ns - 1;")],
+         "store_postgres", "a_given_row_counts_from_the_registration"),
+    Edit("postgres-given-to-the-dead", PG_SCRIPT,
+         [(" AND EXISTS (SELECT FROM pg_stat_get_activity(next_pid))", "")],
+         "store_postgres", "a_dead_one_is_not_given_the_row"),
+    Edit("postgres-given-after-long", PG_SCRIPT,
+         [('"next_until > clock_timestamp() + next_lease_us / 2 * interval \'1 microsecond\'"', '"next_until > \'epoch\'"')],
+         "store_postgres", "one_that_registered_long_ago_is_not_next"),
+    Edit("postgres-given-to-one-that-gave-up", PG_SCRIPT,
+         [("next_attempt <= @a AND @t = 0;", "next_attempt <= @a AND @t = 1;")],
+         "store_postgres", "one_that_gave_up_is_not_next"),
+    Edit("postgres-late-copy-registers", PG_SCRIPT,
+         [(" AND NOT (next_label = @l AND next_attempt > @a)", "")],
+         "store_postgres", "a_late_copy_registers_nobody"),
+    Edit("postgres-late-copy-shortens", PG_SCRIPT,
+         [('"  THEN greatest(next_until, " LEASE_END ") ELSE "', '"  THEN " LEASE_END " ELSE "')],
+         "store_postgres", "a_late_copy_shortens_no_registration"),
+    Edit("postgres-given-to-itself", PG_SCRIPT,
+         [("ACQUIRE_SET NEXT_SET ACQUIRE_IF", "ACQUIRE_SET ACQUIRE_IF"), ("node <> '' AND next_label <> @l AND", "node <> '' AND")],
+         "store_postgres", "one_that_took_it_is_not_next"),
+    Edit("postgres-given-past-the-heir", PG_SCRIPT,
+         [(" AND @h IN ('', next_node)", "")],
+         "store_postgres", "an_heir_comes_before_those_who_wait_longer"),
+    Edit("postgres-given-without-secret", PG_NEXT,
+         [("secret != next->secret || next->is_told", "next->is_told")],
+         "store_postgres", "a_forged_notification_makes_nobody_lead"),
+    Edit("postgres-secret-twice", PG_NEXT,
+         [("secret != next->secret || next->is_told", "secret != next->secret")],
+         "store_postgres", "a_secret_is_believed_once"),
+    Edit("postgres-given-on-another-connection", "src/stores/postgres.c",
+         [("        store->place = (struct cv_pg_next){0}; /* what is told from now on may be missed */\n", "")],
+         "store_postgres", "a_row_that_was_given_unheard_is_asked_for"),
+    Edit("postgres-session-settings", PG_SCRIPT,
+         [("current_setting('synchronous_commit') END, false);", "current_setting('synchronous_commit') END, true);")],
+         "store_postgres", "settings_of_others_do_not_matter"),
+    Edit("postgres-session-isolation", PG_SCRIPT,
+         [("    \"SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED;\"\n", "")],
+         "store_postgres", "settings_of_others_do_not_matter"),
     # ---- commands
     Edit("escapes", "src/base/command.c",
          [("    return first < 0x20 || first == 0x7f || (first >= 0x80 && first < 0xa0) ? 1 : 0;", "    return 0;")],
