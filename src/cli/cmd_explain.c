@@ -147,7 +147,17 @@ static bool explain_reason(const char *word, bool is_json, int *ret_status)
     const enum cv_reason reason = cv__reason_find(word);
     if (reason == CV_REASON_COUNT) {
         *ret_status = EXIT_USAGE;
-        return cv__nearest_word(word, known) != NULL && cv__unknown_word("reason", word, known);
+        if (cv__nearest_word(word, known) != NULL) {
+            return cv__unknown_word("reason", word, known) == EXIT_USAGE;
+        }
+        if (strchr(word, ':') == NULL) {
+            cv__complain(
+                "'%s' is not an address; write it like sqlite:FILE or etcd://HOST:PORT; nor "
+                "is it a reason, such as 'expired': 'man conclave-explain' lists them",
+                word);
+            return true;
+        }
+        return false;
     }
     print_reason(reason, is_json);
     *ret_status = EXIT_FINE;

@@ -481,7 +481,11 @@ static int run(int argc, char **argv)
         return cv__wrong_usage("--resume is for one search with whole hashes: neither with "
                                "--bitstate nor with --drift without RATES");
     }
-    if (argc - optind != 1) {
+    if (argc - optind > 1) {
+        return cv__wrong_usage("one protocol is explored at a time: '%s' is one too many",
+                               argv[optind + 1]);
+    }
+    if (argc == optind) {
         return cv__wrong_usage("which protocol? usage: conclave explore PROTOCOL [options]");
     }
     settings.explored.protocol = cv_protocol_find(argv[optind]);

@@ -11,6 +11,10 @@ static int forget(const struct cv_store_kind *kind, const char *address, const c
 {
     struct cv_errtext error;
     bool is_held;
+    char alike[CV_ALIKE_BYTES];
+    if (cv__inquire_alike(kind, address, name, alike)[0] != '\0') { /* a slip of the finger? */
+        cv__complain("%s: nothing is known of it%s", name, alike);
+    }
     if (cv__inquire_forget(kind, address, name, &is_held, &error) != CV_OK) {
         return cv__cannot("%s", error.text);
     }

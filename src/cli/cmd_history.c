@@ -22,6 +22,7 @@ struct settings {
     struct cv_store_past last;
     bool has_last;
     uint64_t shown_count;
+    char alike[CV_ALIKE_BYTES];
     struct cv_json json;
     const struct cv_store_kind *kind; /* NULL: there is no store to be asked */
     const char *address, *election;
@@ -372,6 +373,9 @@ static int show_store(struct settings *s, const char *election)
     s->election = election;
     if (cv__inquire_trail(kind, address, election, on_past, s, &error) == CV_OK) {
         show_runs(s, kind, address, election);
+        if (s->shown_count == 0) {
+            (void)cv__inquire_alike(kind, address, election, s->alike);
+        }
     } else {
         status = cv__cannot("%s", error.text);
     }
@@ -401,7 +405,8 @@ static int run(int argc, char **argv)
         (void)printf("\n");
     }
     if (s.shown_count == 0) {
-        cv__complain("%s: nobody is known to have led%s", election, s.has_at ? " then" : "");
+        cv__complain("%s: nobody is known to have led%s%s", election, s.has_at ? " then" : "",
+                     s.alike);
         return EXIT_NO;
     }
     return EXIT_FINE;

@@ -3,6 +3,7 @@
 
 #include "net/key.h"
 
+#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,12 +43,21 @@ static int rotate(const char *old)
 
 static int run(int argc, char **argv)
 {
-    if (argc == 3 && strcmp(argv[1], "--rotate") == 0) {
-        return rotate(argv[2]);
+    static const struct option longs[] = {{"rotate", required_argument, NULL, 'r'}, {0}};
+    const char *old = NULL;
+    int option;
+    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
+        if (option != 'r') {
+            return EXIT_USAGE;
+        }
+        old = optarg;
     }
-    if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
-        return cv__wrong_usage("keygen takes the name of a file, or nothing: '%s'",
-                               argv[argc > 2 ? 2 : 1]);
+    const int count = argc - optind;
+    if (count > (old == NULL ? 1 : 0)) {
+        return cv__wrong_usage("keygen takes the name of a file, or nothing: '%s'", argv[argc - 1]);
+    }
+    if (old != NULL) {
+        return rotate(old);
     }
     struct cv_key key;
     struct cv_errtext why;
@@ -55,11 +65,11 @@ static int run(int argc, char **argv)
         return cv__cannot("%s", why.text);
     }
     int status = EXIT_FINE;
-    if (argc < 2) {
+    if (count == 0) {
         char line[CV_KEY_LINE_BYTES];
         cv__key_format(&key, line);
         (void)fputs(line, stdout); /* main() checks whether it was written */
-    } else if (cv__key_write(&key, argv[1], &why) != CV_OK) {
+    } else if (cv__key_write(&key, argv[optind], &why) != CV_OK) {
         status = cv__cannot("%s", why.text);
     }
     cv__key_forget(&key);

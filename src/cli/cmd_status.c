@@ -144,6 +144,8 @@ struct listing {
     const char *address;
     bool is_json;
     int status;
+    uint32_t count; /* of elections that were found */
+    bool is_one;    /* its name was given */
 };
 
 static void on_past(void *user, const struct cv_store_past *past)
@@ -187,10 +189,22 @@ static void show_unreachable(const struct listing *listing, const char *name, co
     }
 }
 
+/* Nobody takes part, and nobody ever led: perhaps another one was meant. */
+static void doubt_name(const struct listing *listing, const struct known *known)
+{
+    char alike[CV_ALIKE_BYTES];
+    if (known->inquiry.verdict != CV_STORE_HELD && known->inquiry.record.token == 0 &&
+        known->last.token == 0 && known->waiting->count == 0 &&
+        cv__inquire_alike(listing->kind, listing->address, known->name, alike)[0] != '\0') {
+        cv__complain("%s: nothing is known of it%s", known->name, alike);
+    }
+}
+
 static void show(void *user, const char *name)
 {
     struct listing *listing = user;
     struct cv_errtext error;
+    listing->count++;
     struct known known = {.name = name, .waiting = calloc(1, sizeof *known.waiting)};
     if (known.waiting == NULL) {
         listing->status = cv__cannot("out of memory");
@@ -216,6 +230,9 @@ static void show(void *user, const char *name)
     }
     if (known.inquiry.verdict != CV_STORE_HELD && listing->status == EXIT_FINE) {
         listing->status = EXIT_NO;
+    }
+    if (listing->is_one) {
+        doubt_name(listing, &known);
     }
     free(known.waiting);
 }
@@ -257,6 +274,7 @@ static int run(int argc, char **argv)
     }
     listing.address = address;
     if (optind < argc) {
+        listing.is_one = true;
         show(&listing, argv[optind]);
     } else {
         struct cv_errtext error;
@@ -264,6 +282,12 @@ static int run(int argc, char **argv)
             listing.status = cv__cannot("%s", error.text);
         } else if (listing.status == EXIT_NO) {
             listing.status = EXIT_FINE; /* a list is an answer, whoever leads */
+        }
+        if (listing.status == EXIT_FINE && listing.count == 0) {
+            const char *absent = cv__inquiry_absent_file(listing.kind, address);
+            cv__complain(absent != NULL ? "no election is known: there is no file '%s' yet"
+                                        : "no election is known there",
+                         absent);
         }
     }
     free(address);

@@ -3,6 +3,7 @@
 
 #include "cli/cli.h"
 #include "core/errors.h"
+#include "core/text.h"
 #include "os/clock.h"
 #include "os/loop.h"
 #include "runtime/backend.h"
@@ -250,4 +251,33 @@ int cv__inquire_trail(const struct cv_store_kind *kind, const char *address, con
     return cv__inquiry_absent_file(kind, address) != NULL
                ? CV_OK
                : cv__trail_read(kind, address, election, past, user, reterr);
+}
+
+struct alike {
+    const char *election;
+    char *text; /* CV_ALIKE_BYTES */
+    bool is_known;
+};
+
+static void compare_name(void *user, const char *name)
+{
+    struct alike *a = user;
+    const char *const known[] = {name, NULL};
+    a->is_known = a->is_known || strcmp(name, a->election) == 0;
+    if (a->text[0] == '\0' && cv__nearest_word(a->election, known) != NULL) {
+        (void)snprintf(a->text, CV_ALIKE_BYTES, "; did you mean '%s'?", name);
+    }
+}
+
+const char *cv__inquire_alike(const struct cv_store_kind *kind, const char *address,
+                              const char *election, char text[CV_ALIKE_BYTES])
+{
+    struct alike a = {.election = election, .text = text};
+    struct cv_errtext unused; /* then nothing is suggested */
+    text[0] = '\0';
+    const int code = cv__inquire_names(kind, address, compare_name, &a, &unused);
+    if (code != CV_OK || a.is_known) {
+        text[0] = '\0';
+    }
+    return text;
 }

@@ -6,6 +6,8 @@
 
 #define CV_INQUIRY_MS 5000 /* how long to wait for the answer */
 
+#define CV_ALIKE_BYTES 300
+
 struct cv_inquiry {
     enum cv_store_verdict verdict;
     bool has_record;
@@ -54,5 +56,10 @@ CV_NODISCARD int cv__inquire_trail(const struct cv_store_kind *kind, const char 
 /* The file of a store that is a file, if it is not there; else NULL. Questions make no file: it
  * would belong to the one who asked, and contenders of other users could not write it. */
 const char *cv__inquiry_absent_file(const struct cv_store_kind *kind, const char *address);
+
+/* "; did you mean 'NAME'?", if the store knows no election of this name but one with a similar
+ * name; else nothing. Points into `text`. */
+const char *cv__inquire_alike(const struct cv_store_kind *kind, const char *address,
+                              const char *election, char text[CV_ALIKE_BYTES]);
 
 #endif

@@ -43,10 +43,11 @@ static const struct cv_verb *verb_find(const char *name)
 
 static int unknown_command(const char *name)
 {
-    const char *known[COUNT_OF(verbs) + 1] = {0};
+    const char *known[COUNT_OF(verbs) + 2] = {0};
     for (uint32_t i = 0; i < COUNT_OF(verbs); i++) {
         known[i] = verbs[i]->name;
     }
+    known[COUNT_OF(verbs)] = "help";
     return cv__unknown_word("command", name, known);
 }
 
@@ -65,7 +66,8 @@ int main(int argc, char **argv)
         print_help(stdout);
         return cv__flush_output(EXIT_FINE);
     }
-    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0 ||
+        strcmp(argv[1], "version") == 0) {
         (void)printf("conclave %s\n", cv_version());
         return cv__flush_output(EXIT_FINE);
     }

@@ -8,35 +8,52 @@
 #define WORD_BYTES_MAX 128u /* a longer word is near to nothing */
 #define EDITS_MAX 2u        /* more than a slip of the finger */
 #define PREFIX_BYTES_MIN 3u /* so much of a word says which one is meant */
+#define INNER_BYTES_MIN 4u  /* a word within another one, `zone` in `timezone` */
+
+/* What other tools and people call our things: flock, consul lock and etcdctl among them. */
+static const struct {
+    const char *theirs, *ours;
+} synonyms[] = {
+    {"zk", "zookeeper"},     {"pg", "postgres"},   {"pgsql", "postgres"},   {"file", "sqlite"},
+    {"tz", "zone"},          {"ttl", "lease"},     {"try", "wait"},         {"endpoints", "via"},
+    {"store", "via"},        {"period", "every"},  {"interval", "every"},   {"once-per", "every"},
+    {"retries", "retry"},    {"delete", "forget"}, {"remove", "forget"},    {"list", "status"},
+    {"elections", "status"}, {"ls", "status"},     {"lock", "run"},         {"exec", "run"},
+    {"start", "run"},        {"log", "history"},   {"step-down", "resign"}, {"stepdown", "resign"},
+};
 
 static char lower(char letter)
 {
     return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
 }
 
-/* How many letters to insert, delete or replace to make one word of the other; capital letters or
- * not. */
+/* How many letters to insert, delete, replace or exchange with the next one to make one word of the
+ * other; capital letters or not. */
 static uint32_t distance(const char *a, const char *b)
 {
-    uint32_t row[WORD_BYTES_MAX + 1];
+    uint32_t rows[3][WORD_BYTES_MAX + 1] = {
+        {0}}; /* of the present letter of a, and of the two before */
     const uint32_t length_b = (uint32_t)strlen(b);
     CV_ASSERT(length_b <= WORD_BYTES_MAX);
     for (uint32_t j = 0; j <= length_b; j++) {
-        row[j] = j;
+        rows[0][j] = j;
     }
-    for (uint32_t i = 1; a[i - 1] != '\0'; i++) {
-        uint32_t diagonal = row[0];
+    uint32_t i = 1;
+    for (; a[i - 1] != '\0'; i++) {
+        uint32_t *row = rows[i % 3];
+        const uint32_t *above = rows[(i + 2) % 3];
+        const uint32_t *before = rows[(i + 1) % 3]; /* from the second letter on */
         row[0] = i;
         for (uint32_t j = 1; j <= length_b; j++) {
-            const uint32_t replaced = diagonal + (lower(a[i - 1]) != lower(b[j - 1]));
-            diagonal = row[j];
-            uint32_t best = replaced;
-            best = row[j] + 1 < best ? row[j] + 1 : best;
+            const bool is_exchanged = i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
+                                      lower(a[i - 2]) == lower(b[j - 1]);
+            uint32_t best = above[j - 1] + (lower(a[i - 1]) != lower(b[j - 1]));
+            best = above[j] + 1 < best ? above[j] + 1 : best;
             best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-            row[j] = best;
+            row[j] = is_exchanged && before[j - 2] + 1 < best ? before[j - 2] + 1 : best;
         }
     }
-    return row[length_b];
+    return rows[(i + 2) % 3][length_b];
 }
 
 /* Is it the whole of the other, or what stands before, between or after dashes in it? */
@@ -53,15 +70,25 @@ static bool is_part(const char *part, const char *whole)
     return false;
 }
 
-/* `time-zone` for `zone`, `elected` for `on-elected`, `hist` for `history`: the only word that may
- * be meant. */
+/* Does the longer word begin or end with the other one? */
+static bool is_inner(const char *inner, const char *whole)
+{
+    const size_t bytes = strlen(inner);
+    const size_t whole_bytes = strlen(whole);
+    return bytes >= INNER_BYTES_MIN && whole_bytes > bytes &&
+           (strncmp(whole, inner, bytes) == 0 || strcmp(whole + whole_bytes - bytes, inner) == 0);
+}
+
+/* `time-zone` and `timezone` for `zone`, `elected` for `on-elected`, `hist` for `history`: the only
+ * word that may be meant. */
 static const char *only_relative(const char *word, const char *const *known)
 {
     const char *found = NULL;
     const size_t length = strlen(word);
     for (; *known != NULL; known++) {
         const bool begins = length >= PREFIX_BYTES_MIN && strncmp(*known, word, length) == 0;
-        if (begins || is_part(*known, word) || is_part(word, *known)) {
+        if (begins || is_part(*known, word) || is_part(word, *known) || is_inner(*known, word) ||
+            is_inner(word, *known)) {
             if (found != NULL) {
                 return NULL;
             }
@@ -71,9 +98,26 @@ static const char *only_relative(const char *word, const char *const *known)
     return found;
 }
 
+/* A known word by another name, or NULL. */
+static const char *synonym(const char *word, const char *const *known)
+{
+    for (uint32_t i = 0; i < COUNT_OF(synonyms); i++) {
+        for (uint32_t k = 0; strcmp(synonyms[i].theirs, word) == 0 && known[k] != NULL; k++) {
+            if (strcmp(known[k], synonyms[i].ours) == 0) {
+                return known[k];
+            }
+        }
+    }
+    return NULL;
+}
+
 const char *cv__nearest_word(const char *word, const char *const *known)
 {
     const char *const *const all = known;
+    const char *const meant = synonym(word, known);
+    if (meant != NULL) {
+        return meant;
+    }
     const char *nearest = NULL;
     const size_t length = strlen(word);
     uint32_t least = EDITS_MAX + 1;

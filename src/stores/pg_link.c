@@ -12,6 +12,7 @@
 #include "stores/pg_link.h"
 
 #include "core/errors.h"
+#include "core/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,6 +157,33 @@ static PQconninfoOption *fail_password(struct cv_errtext *reterr)
     return NULL;
 }
 
+/* The parameter of the address that libpq does not know, and what was probably meant. */
+static bool fail_parameter(const char *line, struct cv_errtext *reterr)
+{
+    static const char intro[] = "invalid URI query parameter: \"";
+    const char *known[CV_WORDS_MAX + 1] = {0};
+    char word[64];
+    if (strncmp(line, intro, strlen(intro)) != 0) {
+        return false;
+    }
+    (void)snprintf(word, sizeof word, "%.*s", (int)strcspn(line + strlen(intro), "\""),
+                   line + strlen(intro));
+    PQconninfoOption *options = PQconndefaults();
+    uint32_t count = 0;
+    for (uint32_t i = 0; options != NULL && options[i].keyword != NULL && count < CV_WORDS_MAX;
+         i++) {
+        if (strstr(options[i].keyword, "password") == NULL) {
+            known[count++] = options[i].keyword;
+        }
+    }
+    const bool is_near = cv__nearest_word(word, known) != NULL;
+    if (is_near) {
+        (void)cv__fail_unknown(reterr, CV_E_INVALID, "address option", word, known);
+    }
+    PQconninfoFree(options);
+    return is_near;
+}
+
 static PQconninfoOption *address_parse(const char *address, struct cv_errtext *reterr)
 {
     char *message = NULL;
@@ -168,7 +196,9 @@ static PQconninfoOption *address_parse(const char *address, struct cv_errtext *r
         cv__remote_one_line(message != NULL ? message : "out of memory", line, sizeof line);
         PQfreemem(message);
         hide_quoted(line);
-        (void)cv__fail(reterr, CV_E_INVALID, "address of PostgreSQL: %s", line);
+        if (!fail_parameter(line, reterr)) {
+            (void)cv__fail(reterr, CV_E_INVALID, "address of PostgreSQL: %s", line);
+        }
     } else if (option(options, "password") != NULL || option(options, "sslpassword") != NULL) {
         PQconninfoFree(options);
         return fail_password(reterr);

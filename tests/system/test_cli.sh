@@ -93,10 +93,15 @@ for verb in protocols oracles sim lab; do
 done
 run 0 --version
 says '^conclave [0-9]\+\.[0-9]\+\.[0-9]\+$'
+run 0 version
+says '^conclave [0-9]\+\.[0-9]\+\.[0-9]\+$'
 run 2
 check 'without arguments the help goes to stderr' grep -q 'usage: conclave' err
 refuses "unknown command 'smi'; did you mean 'sim'?" smi
 refuses "unknown command 'smi'" help smi
+refuses "unknown command 'lock'; did you mean 'run'?" lock
+refuses "unknown option '--wiat'; did you mean '--wait'?" resign x --wiat 5
+refuses "unknown command 'hlep'; did you mean 'help'?" hlep
 refuses "unknown command 'govern'; known: run, elect, " govern
 
 # ---- protocols ------------------------------------------------------------------------------------
@@ -141,6 +146,10 @@ run 0 keygen --rotate k1
 refuses "cannot make 'k1.next': File exists" keygen --rotate k1
 refuses "cannot read 'no-key'" keygen --rotate no-key
 refuses 'keygen takes the name of a file' keygen a b
+refuses 'keygen takes the name of a file' keygen --rotate a b
+refuses "options are written in full: '--rotate'" keygen --rotat k1
+refuses "unknown option '--rtoate'; did you mean '--rotate'?" keygen --rtoate k1
+refuses "option '--rotate' requires an argument" keygen --rotate
 cat >peers.ini <<'END'
 [cluster]
 name = orders

@@ -105,6 +105,14 @@ fails 2 "option '--via' requires an argument" run x --via
 fails 2 "option '-w' requires an argument" run x -w
 fails 2 "unknown option '--leas-time'; --help lists" run x --leas-time=1 -- true
 fails 2 "unknown option '--leese'; did you mean '--lease'?" run x --leese=1s -- true
+fails 2 "unknown option '--timezone'; did you mean '--zone'?" run x --every 1d --timezone UTC -- true
+fails 2 "unknown option '--ttl'; did you mean '--lease'?" run x --ttl 5 -- true
+fails 2 "unknown store 'zk'; did you mean 'zookeeper'?" run x --via zk://localhost -- true
+fails 2 "unknown store 'pg'; did you mean 'postgres'?" status --via pg://localhost/x
+if has_store postgres; then
+    fails 2 "unknown address option 'sslmod'; did you mean 'sslmode'?" status --via 'postgres://h/x?sslmod=require'
+    fails 2 'invalid URI query parameter: "frobnicate"' status --via 'postgres://h/x?frobnicate=1'
+fi
 fails 2 "unknown option '-z'" run x -z -- true
 for code in 256 -1 x '' 1x; do
     fails 2 "-E takes a whole number from 0 to 255, not '$code'" run x -E "$code" -- true
@@ -634,10 +642,24 @@ check 'hooks are told why' [ "$(tr '\n' ' ' <hooked)" = \
 
 # ---- names with a slip of the finger, and what is not there -----------------------------------------
 
+run 0 run nightly -- true
+run 1 status nigthly
+check 'a similar name' grep -q "^conclave: nigthly: nothing is known of it; did you mean 'nightly'?$" err
+fails 1 "nigthly: nobody is known to have led; did you mean 'nightly'?" history nigthly
+run 0 forget nigthly
+one_line 'a similar name' "nigthly: nothing is known of it; did you mean 'nightly'?"
+run 0 forget something-else
+check 'nothing is similar' [ ! -s err ]
 for question in status 'status x' 'history x' 'resign x' 'forget x'; do
     "$CONCLAVE" $question --via "sqlite:$PWD/fresh.db" >out 2>err
     check "conclave $question: a question makes no file" [ ! -e fresh.db ]
 done
+run 0 status --via "sqlite:$PWD/fresh.db"
+one_line 'a file that is not there' "no election is known: there is no file '.*/fresh.db' yet"
+run 0 store init "sqlite:$PWD/fresh.db"
+run 0 status --via "sqlite:$PWD/fresh.db"
+one_line 'an empty store' 'no election is known there'
+
 # ---- a doctor where nothing works -------------------------------------------------------------------
 
 echo 'this is not a file of SQLite' >text.db
@@ -656,6 +678,7 @@ check 'and so for programs' sh -c "[ $status -eq 1 ] && python3 -m json.tool out
 
 run 0 explain died
 check 'a reason is explained' grep -q '^What to do: ' out
+fails 2 "'bogus' is not an address; .*; nor is it a reason, such as 'expired'" explain bogus
 fails 2 "unknown reason 'expird'; did you mean 'expired'?" explain expird
 
 echo "$checks checks, $failures failed"

@@ -15,6 +15,12 @@ static void slip_of_the_finger_names_what_was_meant(void **unused)
     assert_string_equal(cv__nearest_word("etcd", stores), "etcd");
     assert_string_equal(cv__nearest_word("ETCD", stores), "etcd");
     assert_string_equal(cv__nearest_word("PostgreSQL", stores), "postgres");
+    /* Two letters in the wrong order are one slip. */
+    assert_string_equal(cv__nearest_word("wiat", (const char *const[]){"via", "wait", NULL}),
+                        "wait");
+    assert_string_equal(cv__nearest_word("rnu", (const char *const[]){"rn", "run", NULL}), "rn");
+    assert_string_equal(cv__nearest_word("abdc", (const char *const[]){"abcde", "abcd", NULL}),
+                        "abcd");
 }
 
 static void part_of_a_word_names_the_only_one_that_has_it(void **unused)
@@ -30,6 +36,28 @@ static void part_of_a_word_names_the_only_one_that_has_it(void **unused)
     assert_null(cv__nearest_word("to", options));                       /* too short */
     assert_null(cv__nearest_word("ozone-hole", options)); /* it is not a part between dashes */
     assert_null(cv__nearest_word("-", options));
+}
+
+static void word_within_a_word_names_the_only_one(void **unused)
+{
+    (void)unused;
+    static const char *const options[] = {"zone", "nonblock", "lease", "wait", NULL};
+    assert_string_equal(cv__nearest_word("timezone", options), "zone");
+    assert_string_equal(cv__nearest_word("leasetime", options), "lease");
+    assert_string_equal(cv__nearest_word("block", options), "nonblock");
+    assert_null(cv__nearest_word("nozoneday", options)); /* neither its beginning nor its end */
+    assert_null(cv__nearest_word("timezone", (const char *const[]){"zone", "time", NULL}));
+}
+
+static void words_of_other_tools_name_ours(void **unused)
+{
+    (void)unused;
+    static const char *const options[] = {"zone", "lease", "wait", "via", NULL};
+    assert_string_equal(cv__nearest_word("zk", stores), "zookeeper");
+    assert_string_equal(cv__nearest_word("pg", stores), "postgres");
+    assert_string_equal(cv__nearest_word("tz", options), "zone");
+    assert_string_equal(cv__nearest_word("ttl", options), "lease");
+    assert_null(cv__nearest_word("zk", options)); /* it is none of these */
 }
 
 static void what_is_far_from_everything_is_not_guessed(void **unused)
@@ -64,6 +92,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slip_of_the_finger_names_what_was_meant),
         cmocka_unit_test(part_of_a_word_names_the_only_one_that_has_it),
+        cmocka_unit_test(word_within_a_word_names_the_only_one),
+        cmocka_unit_test(words_of_other_tools_name_ours),
         cmocka_unit_test(what_is_far_from_everything_is_not_guessed),
         cmocka_unit_test(complaint_names_the_nearest_or_all),
     };
