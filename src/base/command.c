@@ -1,6 +1,7 @@
 /* src/base/command.c - see command.h. */
 #include "base/command.h"
 
+#include "base/screen.h"
 #include "core/duration.h"
 #include "core/errors.h"
 #include "core/text.h"
@@ -226,7 +227,7 @@ bool cv__option_time(const char *option, const char *text, int64_t *ret_ns)
 
 int cv__flush_output(int status)
 {
-    if (fflush(stdout) != 0 || ferror(stdout)) {
+    if (!cv__screen_flush_output()) {
         return cv__cannot("cannot write the output: %s", strerror(errno));
     }
     return status;

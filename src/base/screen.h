@@ -1,7 +1,12 @@
 /* src/base/screen.h - what the terminal that a command writes to can show.
  *
  * Colours and progress are for people at a terminal. NO_COLOR (no-color.org) switches colours off,
- * TERM=dumb everything that moves the cursor. What is written to a file or a pipe has neither. */
+ * TERM=dumb everything that moves the cursor. What is written to a file or a pipe has neither.
+ *
+ * A terminal breaks lines that are too long in the middle of words. So texts for people are broken
+ * between words before, and what would be a wide table has another form on a narrow screen. A file
+ * or a pipe has no width: there nothing is broken, unless COLUMNS says how wide its reader is (as
+ * watch(1) does). A word that is wider than the screen stays whole, so that it can be copied. */
 #ifndef CV_BASE_SCREEN_H
 #define CV_BASE_SCREEN_H
 
@@ -9,8 +14,27 @@
 
 #include <stdio.h>
 
-/* Characters in a line of standard output; 100 if it is no terminal or does not tell. */
+#define CV_SCREEN_ANY UINT32_MAX /* as wide as one likes */
+
+/* Characters in a line of standard output, for what is drawn; 100 if nobody tells. */
 uint32_t cv__screen_columns(void);
+
+/* The same for texts: CV_SCREEN_ANY if nobody tells. At least 20. */
+uint32_t cv__screen_limit(void);
+
+/* From now on lines of standard output are broken between words, if they are longer than the limit.
+ * What follows is aligned with the last column of a line like "  key  text"; else it is indented by
+ * two more. Lines that begin with { or [ are JSON and stay whole. Standard output is no descriptor
+ * then: ask the functions below. */
+void cv__screen_fold_output(void);
+
+/* Writes the rest, a line without an end. Before that, fflush(stdout) writes whole lines only.
+ * False: it could not be written. */
+bool cv__screen_flush_output(void);
+
+/* Prints a text of several lines, folded as above. Lines that were broken by its author are joined
+ * first. */
+void cv__screen_print(FILE *out, uint32_t columns, const char *text);
 
 bool cv__screen_has_colour(FILE *out);
 

@@ -10,6 +10,7 @@ struct cv_verb {
     const char *help; /* what --help prints */
     int (*run)(int argc, char **argv);
     bool has_command; /* its arguments end with a command, which has a --help of its own */
+    bool is_told;     /* prints sentences and lists: lines are folded on a narrow screen */
 };
 
 extern const struct cv_verb cv__verb_check_lease;

@@ -105,4 +105,5 @@ const struct cv_verb cv__verb_check_lease = {
             "  --json       the same for programs\n"
             "  -q, --quiet  only the exit status\n",
     .run = run,
+    .is_told = true,
 };

@@ -5,6 +5,7 @@
  * measures what a contender would see. Then it reads which version each contender of the other
  * elections runs. */
 #include "base/json.h"
+#include "base/screen.h"
 #include "cli/cli.h"
 #include "cli/inquiry.h"
 #include "cli/peers.h"
@@ -27,6 +28,7 @@
 #define PROBE_PREFIX "conclave-doctor-" /* of the names of our own elections */
 #define RENEWALS 5u
 #define PATIENCE_MS 8000
+#define COLUMNS_MIN 60u
 #define WALL_ERROR_NS_MAX NS_PER_S /* jobs tolerate more; people who read times do not */
 
 enum finding { FINE, WARNING, WRONG };
@@ -60,9 +62,11 @@ static void tell(struct doctor *d, enum finding finding, const char *check, cons
         cv__json_close(&d->json, '}');
         return;
     }
-    cv__print(stdout, "%-8s %-12s %s\n", words[finding], check, what);
+    const bool is_narrow = cv__screen_limit() < COLUMNS_MIN; /* no room for a column of checks */
+    cv__print(stdout, is_narrow ? "%-8s %s: %s\n" : "%-8s %-12s %s\n", words[finding], check, what);
     if (advice != NULL) {
-        cv__print(stdout, "%-8s %-12s to do: %s\n", "", "", advice);
+        cv__print(stdout, is_narrow ? "%-8s %sto do: %s\n" : "%-8s %-12s to do: %s\n", "", "",
+                  advice);
     }
 }
 
@@ -565,4 +569,5 @@ const struct cv_verb cv__verb_doctor = {
         "Exit status: 0 nothing is wrong (there may be warnings), 1 something is, 2 wrong "
         "usage.\n",
     .run = run,
+    .is_told = true,
 };

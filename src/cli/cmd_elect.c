@@ -32,4 +32,5 @@ const struct cv_verb cv__verb_elect = {
         "Exit status: 0 interrupted, 1 it cannot save what it must remember, 2 wrong usage or bad\n"
         "input.\n",
     .run = run,
+    .is_told = true,
 };

@@ -262,4 +262,5 @@ const struct cv_verb cv__verb_explain = {
         "  --cleanup-time TIME   likewise; default: without a cleanup\n"
         "  --json         the same for programs\n",
     .run = run,
+    .is_told = true,
 };

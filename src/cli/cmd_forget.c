@@ -71,4 +71,5 @@ const struct cv_verb cv__verb_forget = {
         "Exit status: 0 it is gone, or was never there; 1 refused; 2 wrong usage or no "
         "answer.\n",
     .run = run,
+    .is_told = true,
 };

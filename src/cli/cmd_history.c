@@ -1,5 +1,6 @@
 /* src/cli/cmd_history.c - `conclave history NAME`: the audit trail, and who led at an instant. */
 #include "base/json.h"
+#include "base/screen.h"
 #include "cli/cli.h"
 #include "cli/inquiry.h"
 #include "cli/peers.h"
@@ -22,11 +23,14 @@ struct settings {
     struct cv_store_past last;
     bool has_last;
     uint64_t shown_count;
+    bool is_narrow; /* no room for a table */
     char alike[CV_ALIKE_BYTES];
     struct cv_json json;
     const struct cv_store_kind *kind; /* NULL: there is no store to be asked */
     const char *address, *election;
 };
+
+#define TABLE_COLUMNS_MIN 105u /* for a table and a short name */
 
 /* 2026-11-16T01:02:03[.5][Z], with a blank for the T and without seconds too; @SECONDS; or a time
  * like 10min or 3d, for that long ago. */
@@ -184,6 +188,13 @@ static void print_text(const struct settings *s, const struct cv_store_past *pas
     const unsigned long long token = past->token;
     print_instant(past->from_wall_ns);
     (void)printf("  ");
+    if (s->is_narrow) {
+        cv__print(stdout, "%s\n", past->node);
+        cv__print(stdout, "  token %llu, %s %s%s%s", token, is_over ? "led for" : "has led for",
+                  lasted, is_over ? ", " : "", past->why);
+        print_notes(past, gap);
+        return;
+    }
     if (past->to_wall_ns != 0) {
         print_instant(past->to_wall_ns);
     } else {
@@ -236,7 +247,7 @@ static void on_past(void *user, const struct cv_store_past *seen)
     if (s->is_json) {
         print_json(s, past, gap);
     } else {
-        if (s->shown_count == 0) {
+        if (s->shown_count == 0 && !s->is_narrow) {
             print_header();
         }
         print_text(s, past, gap);
@@ -261,6 +272,22 @@ static void print_run_json(struct settings *s, const struct cv_job_run *run)
         cv__json_null(&s->json, "status");
     }
     cv__json_close(&s->json, '}');
+}
+
+static void print_run_narrow(const struct cv_job_run *run)
+{
+    char period[CV_PERIOD_TEXT_BYTES];
+    cv__print(stdout, "%s  %s\n", cv__period_text(run->period_s, period), run->node);
+    (void)printf("  from ");
+    print_instant(run->start_ms * NS_PER_MS);
+    if (run->status >= 0) {
+        (void)printf(" to ");
+        print_instant(run->end_ms * NS_PER_MS);
+        (void)printf(", status %d", run->status);
+    } else {
+        (void)printf(", not ended");
+    }
+    (void)printf(", token %llu\n", (unsigned long long)run->token);
 }
 
 static void print_run(const struct cv_job_run *run)
@@ -304,7 +331,10 @@ static void show_runs(struct settings *s, const struct cv_store_kind *kind, cons
         if (!run_is_wanted(s, &runs.run[i])) {
             continue;
         }
-        if (!has_head) {
+        if (!has_head && s->is_narrow) {
+            (void)printf("%sruns, by period:\n", s->shown_count > 0 ? "\n" : "");
+            has_head = true;
+        } else if (!has_head) {
             (void)printf("%s%-25s  %-23s  %-23s  %6s  %6s  %s\n", s->shown_count > 0 ? "\n" : "",
                          "PERIOD", "START", "END", "STATUS", "TOKEN", "NODE");
             has_head = true;
@@ -312,6 +342,8 @@ static void show_runs(struct settings *s, const struct cv_store_kind *kind, cons
         s->shown_count++;
         if (s->is_json) {
             print_run_json(s, &runs.run[i]);
+        } else if (s->is_narrow) {
+            print_run_narrow(&runs.run[i]);
         } else {
             print_run(&runs.run[i]);
         }
@@ -385,8 +417,10 @@ static int show_store(struct settings *s, const char *election)
 
 static int run(int argc, char **argv)
 {
-    struct settings s = {
-        .now_ns = cv__clock_wall_ns(), .since_ns = INT64_MIN, .json = {.out = stdout}};
+    struct settings s = {.now_ns = cv__clock_wall_ns(),
+                         .since_ns = INT64_MIN,
+                         .is_narrow = cv__screen_limit() < TABLE_COLUMNS_MIN,
+                         .json = {.out = stdout}};
     int status = parse(argc, argv, &s);
     if (status != EXIT_FINE) {
         return status;
@@ -432,4 +466,5 @@ const struct cv_verb cv__verb_history = {
         "Unix time, or a duration like 10min, 2h or 3d, for that long ago.\n"
         "Exit status: 0 found, 1 nobody led, 2 wrong usage or no answer.\n",
     .run = run,
+    .is_told = true,
 };

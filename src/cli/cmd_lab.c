@@ -30,7 +30,7 @@ static int list(bool is_json)
     }
     for (uint32_t i = 0; i < COUNT_OF(experiments); i++) {
         if (!is_json) {
-            (void)printf("%-10s %s\n", experiments[i].name, experiments[i].summary);
+            (void)printf("%-9s  %s\n", experiments[i].name, experiments[i].summary);
             continue;
         }
         cv__json_open(&json, NULL, '{');
@@ -112,4 +112,5 @@ const struct cv_verb cv__verb_lab = {
         "  --json       one object instead of tables\n"
         "  --tiny       few runs of small sizes, within seconds\n",
     .run = run,
+    .is_told = true,
 };

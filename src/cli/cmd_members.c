@@ -116,4 +116,5 @@ const struct cv_verb cv__verb_members = {
         "  --json   for programs\n\n"
         "Exit status: 0 fine, 1 a member does not answer, 2 there is a mistake.\n",
     .run = run,
+    .is_told = true,
 };

@@ -72,4 +72,5 @@ const struct cv_verb cv__verb_oracles = {
             "which.\n\n"
             "  --json    the same for programs\n",
     .run = run,
+    .is_told = true,
 };

@@ -220,4 +220,5 @@ const struct cv_verb cv__verb_protocols = {
             "assumptions, and its options with their defaults (for 5 members).\n\n"
             "  --json    the same for programs\n",
     .run = run,
+    .is_told = true,
 };

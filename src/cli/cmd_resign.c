@@ -195,4 +195,5 @@ const struct cv_verb cv__verb_resign = {
         "wrong\n"
         "usage or no answer.\n",
     .run = run,
+    .is_told = true,
 };

@@ -335,4 +335,5 @@ const struct cv_verb cv__verb_sequencer = {
             "Exit status: 0 N numbers, all different; 1 not so, or no answer for 2 s; 2 wrong\n"
             "usage.\n",
     .run = run,
+    .is_told = true,
 };

@@ -383,6 +383,9 @@ static int run(int argc, char **argv)
     if (settings.draws && (settings.run_count > 1 || settings.shrinks)) {
         return cv__wrong_usage("--timeline draws one run: leave out --runs and --shrink");
     }
+    if (!settings.is_json && !settings.shrinks && settings.swarm == NULL) {
+        cv__screen_fold_output(); /* else scenarios are printed, for other runs, or JSON */
+    }
     int worst = settings.swarm != NULL ? run_swarm(&settings) : EXIT_FINE;
     for (int i = optind; i < argc; i++) {
         const int status = run_file(argv[i], &settings);

@@ -307,4 +307,5 @@ const struct cv_verb cv__verb_status = {
         "  --json         one object for each election\n\n"
         "Exit status: 0 somebody leads, 1 nobody does, 2 wrong usage or no answer.\n",
     .run = run,
+    .is_told = true,
 };

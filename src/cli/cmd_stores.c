@@ -102,6 +102,7 @@ const struct cv_verb cv__verb_stores = {
         "is over, how others learn of a release, and the shortest lease.\n\n"
         "  --json    the same for programs\n",
     .run = run_stores,
+    .is_told = true,
 };
 
 const struct cv_verb cv__verb_store = {
@@ -113,4 +114,5 @@ const struct cv_verb cv__verb_store = {
         "database. Existing tables and data are kept.\n\n"
         "  --via ADDRESS  the same as ADDRESS; default: CONCLAVE_VIA\n",
     .run = run_store,
+    .is_told = true,
 };

@@ -19,4 +19,5 @@ const struct cv_verb cv__verb_watch = {
             "  --json         one object for each change\n\n"
             "Exit status: 0 interrupted, 2 wrong usage or bad input.\n",
     .run = run,
+    .is_told = true,
 };

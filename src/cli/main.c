@@ -1,4 +1,5 @@
 /* src/cli/main.c - `conclave VERB ...`: a table of verbs. */
+#include "base/screen.h"
 #include "cli/cli.h"
 
 #include <conclave/conclave.h>
@@ -20,15 +21,19 @@ static const struct cv_verb *const verbs[] = {
 
 static void print_help(FILE *out)
 {
-    (void)fputs("conclave elects leaders: one interface to the election protocols of the "
-                "literature.\n\nusage: conclave COMMAND [ARGUMENTS]\n\n",
-                out);
+    const uint32_t columns = cv__screen_limit();
+    char line[200];
+    cv__screen_print(out, columns,
+                     "conclave runs a command on exactly one of several processes or machines, and "
+                     "tells who leads.\n\n"
+                     "usage: conclave COMMAND [ARGUMENTS]\n\n");
     for (uint32_t i = 0; i < COUNT_OF(verbs); i++) {
-        (void)fprintf(out, "  %-12s%s\n", verbs[i]->name, verbs[i]->summary);
+        (void)snprintf(line, sizeof line, "  %-11s  %s\n", verbs[i]->name, verbs[i]->summary);
+        cv__screen_print(out, columns, line);
     }
-    (void)fputs("\n'conclave COMMAND --help' explains a command; 'man conclave' all of them.\n"
-                "Exit status: 0 fine, 1 the answer is no, 2 wrong usage or bad input.\n",
-                out);
+    cv__screen_print(out, columns,
+                     "\n'conclave COMMAND --help' explains a command; 'man conclave' all of them.\n"
+                     "Exit status: 0 fine, 1 the answer is no, 2 wrong usage or bad input.\n");
 }
 
 static const struct cv_verb *verb_find(const char *name)
@@ -79,9 +84,12 @@ int main(int argc, char **argv)
     const int help_end = verb->has_command && argc > 3 ? 3 : argc;
     for (int i = 2; i < help_end && strcmp(argv[i], "--") != 0; i++) {
         if (is_help(argv[i]) || asks_help) {
-            (void)fputs(verb->help, stdout);
+            cv__screen_print(stdout, cv__screen_limit(), verb->help);
             return cv__flush_output(EXIT_FINE);
         }
+    }
+    if (verb->is_told) {
+        cv__screen_fold_output();
     }
     return cv__flush_output(verb->run(argc - 1, argv + 1));
 }

@@ -257,10 +257,37 @@ static void print_cell(const struct cv_column *column, const struct cv_cell *cel
     }
 }
 
+static uint32_t table_width(const struct cv_table *table, uint32_t columns)
+{
+    uint32_t width = 0;
+    for (uint32_t i = 0; i < columns; i++) {
+        const uint32_t name_width = (uint32_t)strlen(table->column[i].name);
+        width += 2 + (name_width > table->column[i].width ? name_width : table->column[i].width);
+    }
+    return width - 2;
+}
+
+/* On a screen that is too narrow for the table: a row is "name value, name value ...". */
+static void print_rows(const struct cv_table *table, uint32_t columns)
+{
+    for (uint32_t i = 0; i < table->cell_count; i++) {
+        const uint32_t at = i % columns;
+        const struct cv_column bare = {.is_text = table->column[at].is_text,
+                                       .decimals = table->column[at].decimals};
+        (void)printf("%s ", table->column[at].name);
+        print_cell(&bare, &table->cell[i], /* is_last= */ true);
+        (void)printf("%s", at + 1 == columns ? "\n" : ", ");
+    }
+}
+
 static void print_table(const struct cv_table *table)
 {
     const uint32_t columns = column_count(table);
     (void)printf("\n%s\n\n", table->about);
+    if (table_width(table, columns) > cv__screen_limit()) {
+        print_rows(table, columns);
+        return;
+    }
     for (uint32_t i = 0; i < columns; i++) {
         const struct cv_column *column = &table->column[i];
         const int width = (int)column->width;

@@ -426,6 +426,47 @@ if command -v script >/dev/null; then
         sh -c '[ "$(sed -n "/!.*at /q; p" out | wc -L)" -le 38 ] && grep -q "^node 5" out'
 fi
 
+# ---- narrow screens --------------------------------------------------------------------------------
+
+# fits COLUMNS FILE: no line is longer, but for words that are by themselves, such as a path.
+fits() {
+    python3 - "$@" <<'PYTHON'
+import sys
+long = [line for line in open(sys.argv[2], encoding="utf-8").read().splitlines()
+        if len(line) > int(sys.argv[1]) and " " in line.strip()]
+print("\n".join(long), file=sys.stderr)
+sys.exit(bool(long))
+PYTHON
+}
+
+export CONCLAVE_STATE="$work/state"
+"$CONCLAVE" run a-job-with-a-long-name --every 1d --node some-machine -- true
+"$CONCLAVE" run a-job-with-a-long-name --node some-machine -- true
+for columns in 40 80; do
+    for arguments in doctor lab 'lab classic' explain 'explain expired' status stores protocols oracles \
+        'history a-job-with-a-long-name' 'status a-job-with-a-long-name' 'protocols pole' \
+        'watch a-job-with-a-long-name --changes 1' 'sim good.scn' 'sim --runs 3 hunt.scn' --help 'sim --help' 'run --help' 'doctor --help'; do
+        COLUMNS=$columns "$CONCLAVE" $arguments >out 2>err
+        check "conclave $arguments: $columns columns are enough" fits "$columns" out
+        check "conclave $arguments: prints something" [ -s out ]
+    done
+    COLUMNS=$columns "$CONCLAVE" history a-job-with-a-long-name >out
+    check 'all of it is told' sh -c "tr -s '\n ' ' ' <out | grep -q 'token 1, led for [0-9.]* s, finished .*status 0, token 1'"
+    COLUMNS=$columns "$CONCLAVE" history --json a-job-with-a-long-name >out
+    check 'JSON is not folded' is_json out 'len(r) == 3'
+done
+if command -v script >/dev/null; then
+    for arguments in doctor 'lab classic' 'history a-job-with-a-long-name' 'run --help' 'sim good.scn'; do
+        script -qec "stty cols 40; TERM=dumb '$CONCLAVE' $arguments" /dev/null 2>err </dev/null |
+            tr -d '\r' >out
+        check "conclave $arguments: a terminal of 40 columns is enough" fits 40 out
+        check "conclave $arguments: prints something there" [ -s out ]
+    done
+fi
+run 0 history a-job-with-a-long-name
+check 'a file gets the table' grep -q '^from  .* leader$' out
+unset CONCLAVE_STATE
+
 # ---- lab ------------------------------------------------------------------------------------------
 
 run 0 lab
