@@ -2,6 +2,7 @@
  *
  * The formulas are those of the lease core and of the store's kind; nothing is measured here. */
 #include "base/json.h"
+#include "base/screen.h"
 #include "cli/cli.h"
 #include "cli/inquiry.h"
 #include "cli/peers.h"
@@ -10,6 +11,7 @@
 #include "core/errors.h"
 #include "core/options.h"
 #include "core/text.h"
+#include "protocols/lease_config.h"
 #include "supervisor/schedule.h"
 
 #include <conclave/conclave.h>
@@ -17,10 +19,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One line of the answer; without a time if it is negative. */
+#define VALUE_COLUMN 47 /* of what is printed, behind an indent of two */
+#define COLUMNS_MIN 70u
+
+/* One line of the answer. */
 struct fact {
     const char *key, *text, *note;
     int64_t ns;
+    bool is_least; /* so much at least: rounded down for people, and otherwise up */
 };
 
 static int64_t option_ns(const struct cv_protocol *protocol, const struct cv_config *config,
@@ -41,83 +47,131 @@ static int64_t grant_of(const struct cv_store_kind *kind, int64_t asked_ns)
     return (asked_ns + step_ns - 1) / step_ns * step_ns / 100 * kind->grant_percent;
 }
 
-static void print(const struct cv_store_kind *kind, const struct cv_protocol *protocol,
-                  const struct cv_config *config, int64_t grace_ns, int64_t cleanup_ns,
-                  bool is_json)
+/* People read milliseconds; what is promised is not made better by it. */
+static int64_t rounded(int64_t ns, bool is_least)
+{
+    return (ns + (is_least ? 0 : NS_PER_MS - 1)) / NS_PER_MS * NS_PER_MS;
+}
+
+static void print_fact(const char *what, const char *value, const char *note)
+{
+    const bool is_narrow = cv__screen_limit() < COLUMNS_MIN; /* no room for a column of values */
+    (void)printf("  %s%s%*s%s%s\n", what, is_narrow ? ": " : "",
+                 is_narrow ? 0 : VALUE_COLUMN - (int)strlen(what), "", value, note);
+}
+
+#define FACT_COUNT 10
+
+/* What is promised, in times. */
+static void facts_of(const struct cv_store_kind *kind, const struct cv_protocol *protocol,
+                     const struct cv_config *config, const struct cv_schedule *schedule,
+                     struct fact ret_facts[FACT_COUNT])
 {
     const int64_t asked_ns = option_ns(protocol, config, "lease");
     const int64_t step_ns = kind->lease_ns_step;
     const int64_t lease_ns = (asked_ns + step_ns - 1) / step_ns * step_ns;
     const int64_t grant_ns = grant_of(kind, asked_ns);
-    const int64_t renew_asked_ns = option_ns(protocol, config, "renew");
-    const int64_t renew_ns = renew_asked_ns < grant_ns / 2 ? renew_asked_ns : grant_ns / 2;
+    const int64_t sure_ns = cv__lease_sure_ns(grant_ns, config->drift_ppb);
     const int64_t retry_ns = option_ns(protocol, config, "retry");
     const int64_t timeout_ns = option_ns(protocol, config, "timeout");
     const int64_t poll_ns = option_ns(protocol, config, "poll");
-    const int64_t drift_ns = lease_ns / 1000 * (2 * config->drift_ppb) / 1000000;
-    const bool has_lifeline = kind->inherit != NULL;
-    /* The last request that is lost in an outage is repeated when its time is over. */
-    const int64_t again_ns = cv__max64(retry_ns, timeout_ns);
-    const int64_t left_ns = grant_ns - drift_ns - renew_ns;
-    const struct cv_schedule schedule = cv__schedule(grace_ns, cleanup_ns, 0);
-    const int64_t run_left_ns = cv__schedule_term_ns(&schedule, left_ns);
-    const struct fact facts[] = {
-        {"lease_s", "lease, as the store keeps it", "", lease_ns},
-        {"grant_s", "of which a leader may rely on", "", grant_ns},
+    /* It is least when a renewal is due; the last request that is lost in an outage is repeated. */
+    const int64_t left_ns =
+        sure_ns - cv__lease_renew_ns(option_ns(protocol, config, "renew"), grant_ns);
+    const int64_t again_ns = cv__lease_again_ns(retry_ns, timeout_ns);
+    const int64_t run_left_ns = cv__schedule_term_ns(schedule, left_ns);
+    const struct fact facts[FACT_COUNT] = {
+        {"lease_s", "lease, as the store keeps it", "", lease_ns, false},
+        {"grant_s", "of which a leader may rely on", "", grant_ns, /* is_least= */ true},
         {"crash_takeover_max_s", "crash: another leads after at most",
-         has_lifeline ? "; milliseconds, as soon as nothing of the leader is left on the host"
+         kind->inherit != NULL
+             ? "; milliseconds, as soon as nothing of the leader is left on the host"
          : kind->counts_anew ? "; one lease less, unless the servers elect a leader meanwhile"
                              : "",
-         (kind->counts_anew ? 2 : 1) * lease_ns + retry_ns + timeout_ns},
+         (kind->counts_anew ? 2 : 1) * lease_ns + retry_ns + timeout_ns, false},
         {"resign_takeover_max_s", "resignation: another leads after at most",
          "; a few round trips, if the store's notifications come through",
-         poll_ns + retry_ns + timeout_ns},
+         poll_ns + retry_ns + timeout_ns, false},
         {"outage_tolerated_s", "store outage that a leader survives",
          "; a longer one ends the leadership, and nobody leads until it is over",
-         left_ns - again_ns},
+         left_ns - again_ns, /* is_least= */ true},
         {"pause_tolerated_s", "pause of the leader that it survives",
-         "; a longer one ends the leadership before it can act again", left_ns},
-        {"run_grace_s", "'run': SIGTERM before the end of the lease by", "", grace_ns + cleanup_ns},
+         "; a longer one ends the leadership before it can act again", left_ns,
+         /* is_least= */ true},
+        {"run_grace_s", "'run': SIGTERM before the end of the lease by", "",
+         schedule->grace_ns + schedule->cleanup_ns, /* is_least= */ true},
         {"run_outage_tolerated_s", "'run': store outage that the command survives",
-         "; a longer one may end it", cv__max64(run_left_ns - again_ns, 0)},
+         "; a longer one may end it", cv__max64(run_left_ns - again_ns, 0), /* is_least= */ true},
         {"run_pause_tolerated_s", "'run': pause of it that the command survives",
-         "; its guard ends it in a longer one", run_left_ns},
-        {"drift_allowance_s", "of the lease set aside for clocks that drift", "", drift_ns},
+         "; its guard ends it in a longer one", run_left_ns, /* is_least= */ true},
+        {"drift_allowance_s", "of the lease set aside for clocks that drift", "",
+         grant_ns - sure_ns, /* is_least= */ true},
     };
-    const double leader_rate = 1e9 / (double)renew_ns, waiting_rate = 1e9 / (double)poll_ns;
-    if (is_json) {
-        struct cv_json json = {.out = stdout};
-        cv__json_open(&json, NULL, '{');
-        cv__json_text(&json, "store", kind->scheme);
-        for (uint32_t i = 0; i < COUNT_OF(facts); i++) {
-            cv__json_seconds(&json, facts[i].key, facts[i].ns);
-        }
-        cv__json_double(&json, "drift_tolerated_ppm", (double)config->drift_ppb / 1e3);
-        cv__json_double(&json, "leader_requests_per_s", leader_rate);
-        cv__json_double(&json, "waiting_requests_per_s", waiting_rate);
-        cv__json_text(&json, "clock", kind->clock);
-        cv__json_text(&json, "notifications", kind->notifications);
-        cv__json_close(&json, '}');
-        (void)printf("\n");
-        return;
+    memcpy(ret_facts, facts, sizeof facts);
+}
+
+/* How often it asks the store. */
+struct rates {
+    double leader, waiting;
+};
+
+static void print_json(const struct cv_store_kind *kind, const struct cv_config *config,
+                       const struct fact *facts, struct rates per_s)
+{
+    struct cv_json json = {.out = stdout};
+    cv__json_open(&json, NULL, '{');
+    cv__json_text(&json, "store", kind->scheme);
+    for (uint32_t i = 0; i < FACT_COUNT; i++) {
+        cv__json_seconds(&json, facts[i].key, facts[i].ns);
     }
+    cv__json_double(&json, "drift_tolerated_ppm", (double)config->drift_ppb / 1e3);
+    cv__json_double(&json, "leader_requests_per_s", per_s.leader);
+    cv__json_double(&json, "waiting_requests_per_s", per_s.waiting);
+    cv__json_text(&json, "clock", kind->clock);
+    cv__json_text(&json, "notifications", kind->notifications);
+    cv__json_close(&json, '}');
+    (void)printf("\n");
+}
+
+static void print_text(const struct cv_store_kind *kind, const struct cv_config *config,
+                       const struct fact *facts, struct rates per_s)
+{
+    char text[CV_DURATION_TEXT_BYTES], said[100];
     (void)printf("%s: %s\n", kind->scheme, kind->summary);
-    for (uint32_t i = 0; i < COUNT_OF(facts); i++) {
-        char text[CV_DURATION_TEXT_BYTES];
-        (void)printf("  %-46s %s%s\n", facts[i].text, cv__duration_format(facts[i].ns, text),
-                     facts[i].note);
+    for (uint32_t i = 0; i < FACT_COUNT; i++) {
+        print_fact(facts[i].text,
+                   cv__duration_format(rounded(facts[i].ns, facts[i].is_least), text),
+                   facts[i].note);
     }
-    (void)printf("  %-46s %g ppm for each clock\n", "drift that is safe",
-                 (double)config->drift_ppb / 1e3);
-    (void)printf("  %-46s %.2g of the leader, %.2g of each other contender\n",
-                 "requests per second", leader_rate, waiting_rate);
-    (void)printf("  %-46s %s\n", "who judges that a lease is over", kind->clock);
-    (void)printf("  %-46s %s\n", "how others learn of it", kind->notifications);
-    (void)printf(
+    (void)snprintf(said, sizeof said, "%g ppm for each clock", (double)config->drift_ppb / 1e3);
+    print_fact("drift that is safe", said, "");
+    (void)snprintf(said, sizeof said, "%.2g of the leader, %.2g of each other contender",
+                   per_s.leader, per_s.waiting);
+    print_fact("requests per second", said, "");
+    print_fact("who judges that a lease is over", kind->clock, "");
+    print_fact("how others learn of it", kind->notifications, "");
+    cv__screen_print(
+        stdout, cv__screen_limit(),
         "Never two leaders, whatever is lost, slow, stopped or killed, if no clock drifts\n"
         "more than that. A process may be stopped between the question whether it leads\n"
         "and the action: let the resource refuse tokens that are smaller than one it has "
         "seen.\n");
+}
+
+static void print(const struct cv_store_kind *kind, const struct cv_protocol *protocol,
+                  const struct cv_config *config, const struct cv_schedule *schedule, bool is_json)
+{
+    struct fact facts[FACT_COUNT];
+    const int64_t grant_ns = grant_of(kind, option_ns(protocol, config, "lease"));
+    const int64_t renew_ns = cv__lease_renew_ns(option_ns(protocol, config, "renew"), grant_ns);
+    const struct rates per_s = {.leader = 1e9 / (double)renew_ns,
+                                .waiting = 1e9 / (double)option_ns(protocol, config, "poll")};
+    facts_of(kind, protocol, config, schedule, facts);
+    if (is_json) {
+        print_json(kind, config, facts, per_s);
+    } else {
+        print_text(kind, config, facts, per_s);
+    }
 }
 
 static void print_reason(enum cv_reason reason, bool is_json)
@@ -241,7 +295,8 @@ static int run(int argc, char **argv)
         cv_core_configure(protocol, &config, &error) != CV_OK) {
         return cv__cannot("%s", error.text);
     }
-    print(kind, protocol, &config, grace_ns, cleanup_ns, is_json);
+    const struct cv_schedule schedule = cv__schedule(grace_ns, cleanup_ns, /* margin_ns= */ 0);
+    print(kind, protocol, &config, &schedule, is_json);
     return EXIT_FINE;
 }
 
@@ -253,7 +308,8 @@ const struct cv_verb cv__verb_explain = {
         "                        [--cleanup-time TIME] [--json]\n"
         "       conclave explain REASON [--json]\n\n"
         "Prints what an election at ADDRESS (default: a file of this user) promises: how soon\n"
-        "another leads after a crash or a resignation, which outage, pause and drift it bears,\n"
+        "another leads after a crash or a resignation, which outage, pause and drift it "
+        "tolerates,\n"
         "and what it costs.\n\n"
         "With a REASON, as 'history', 'watch' and hooks tell it, such as 'expired': what it means\n"
         "and what to do.\n\n"

@@ -27,6 +27,7 @@ static const char *wall_text(int64_t wall_ns, char buffer[32])
 /* What is known of an election. */
 struct known {
     const char *name;
+    bool hides_rest; /* what is left of the lease is not known, but for a bound */
     struct cv_inquiry inquiry;
     struct cv_store_list *waiting;
     struct cv_store_past last; /* the latest leadership that has ended; token 0: not known */
@@ -112,10 +113,10 @@ static void print_leader(const struct known *known)
                   known->name, r->node, (unsigned long long)r->token);
         return;
     }
-    cv__print(stdout, "%s: %s leads, token %llu, since %s, %.1f s left of a lease of %s%s\n",
+    cv__print(stdout, "%s: %s leads, token %llu, since %s, %s%.1f s left of a lease of %s%s\n",
               known->name, r->node, (unsigned long long)r->token,
-              wall_text(r->since_wall_ns, since), (double)r->remaining_ns / 1e9,
-              cv__duration_format(r->lease_ns, lease),
+              wall_text(r->since_wall_ns, since), known->hides_rest ? "at most " : "",
+              (double)r->remaining_ns / 1e9, cv__duration_format(r->lease_ns, lease),
               r->resign_request[0] != '\0' ? ", asked to resign" : "");
 }
 
@@ -205,7 +206,9 @@ static void show(void *user, const char *name)
     struct listing *listing = user;
     struct cv_errtext error;
     listing->count++;
-    struct known known = {.name = name, .waiting = calloc(1, sizeof *known.waiting)};
+    struct known known = {.name = name,
+                          .hides_rest = listing->kind->hides_rest,
+                          .waiting = calloc(1, sizeof *known.waiting)};
     if (known.waiting == NULL) {
         listing->status = cv__cannot("out of memory");
         return;

@@ -225,7 +225,7 @@ static void on_granted(struct lease *l, const struct lease_request *asked,
     CV_ASSERT(event->token > l->token_max);
     lead_until(l, event->token, until_ns, out);
     const int64_t renew_ns =
-        cv__max64(asked->at_ns + cv__min64(l->renew_ns, duration_ns / 2), now_ns);
+        cv__max64(asked->at_ns + cv__lease_renew_ns(l->renew_ns, duration_ns), now_ns);
     cv__lease_ask_between(l, cv__max64(renew_ns - l->renew_ns / 8, now_ns), renew_ns, out);
 }
 

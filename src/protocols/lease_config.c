@@ -39,6 +39,21 @@ int64_t cv__lease_sure_ns(int64_t duration_ns, int64_t drift_ppb)
     return sure_ns;
 }
 
+int64_t cv__lease_renew_ns(int64_t renew_ns, int64_t granted_ns)
+{
+    CV_ASSERT(renew_ns > 0);
+    CV_ASSERT(granted_ns >= 0);
+    return cv__min64(renew_ns, granted_ns / 2);
+}
+
+int64_t cv__lease_again_ns(int64_t retry_ns, int64_t timeout_ns)
+{
+    CV_ASSERT(retry_ns > 0);
+    CV_ASSERT(timeout_ns > 0);
+    return cv__max64(retry_ns,
+                     timeout_ns); /* the pause after a failure; at once after a time-out */
+}
+
 int cv__lease_configure(struct cv_config *config, struct cv_errtext *reterr)
 {
     const int64_t *o = config->option;

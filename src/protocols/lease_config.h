@@ -22,6 +22,12 @@ extern const struct cv_option cv__lease_options[];
  * at once, at the head of lease.c. */
 int64_t cv__lease_sure_ns(int64_t duration_ns, int64_t drift_ppb);
 
+/* A leader that was granted so much asks for more at the latest so long after it asked for that. */
+int64_t cv__lease_renew_ns(int64_t renew_ns, int64_t granted_ns);
+
+/* It repeats a request that fails, or gets no answer, at the latest so long after it was made. */
+int64_t cv__lease_again_ns(int64_t retry_ns, int64_t timeout_ns);
+
 /* The protocol's table points to these. */
 int cv__lease_configure(struct cv_config *config, struct cv_errtext *reterr);
 int64_t cv__lease_settle_ns(const struct cv_config *config);

@@ -179,6 +179,7 @@ struct cv_store_kind {
     int64_t lease_ns_step;     /* the server rounds up to a multiple of this */
     int64_t grant_percent;     /* a grant is good for about so much of the lease */
     bool counts_anew; /* when the servers elect a leader of their own, each lease begins anew */
+    bool hides_rest;  /* the server does not say what is left of a lease: all of it at most */
 
     /* Checks the address and prepares; does not wait for a server. */
     int (*open)(struct cv_store **ret_store, const struct cv_store_setting *setting,

@@ -889,6 +889,7 @@ static const struct cv_store_kind kind = {
     .lease_ns_step = NS_PER_MS,
     .grant_percent = 50,
     .counts_anew = true,
+    .hides_rest = true,
     .open = zk_open,
     .ask = zk_ask,
     .request_resign = zk_request_resign,

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -181,6 +182,31 @@ class Stage:
             raise Failure(f"tokens of workers do not grow: {starts}")
 
 
+class Relay:
+    """Between contenders and the servers of an address. In an outage answers are lost, and so are the
+    connections when it ends."""
+
+    def __init__(self, stage):
+        ports = re.findall(r":(\d+)", stage.address.split("://")[1])
+        self.process = subprocess.Popen([str(pathlib.Path(stage.program).parent / "tests" / "chaos_relay"), *ports],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.address = stage.address
+        for server, own in zip(ports, self.process.stdout.readline().split()):
+            self.address = self.address.replace(f":{server}", f":{own}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+    def tell(self, word):
+        self.process.stdin.write(word + "\n")
+        self.process.stdin.flush()
+
+
 class Members(Stage):
     """The same among the members of a cluster. Members are those of its file, and the lease is in there, too; a
     majority must run for anybody to lead."""
@@ -349,6 +375,9 @@ def status_history_and_watch(stage):
         watcher.kill()
         watcher.wait()
         watcher.stdout.close()
+    said = stage.conclave("status").stdout
+    if (" at most " in said) != (stage.kind == "zookeeper") or "s left of a lease" not in said:
+        raise Failure(f"only ZooKeeper does not say what is left of a lease: {said}")
     status = stage.conclave("status", "--json")
     told = json.loads(status.stdout)
     if status.returncode != 0 or told["leader"] != node or told["token"] != token:
@@ -759,6 +788,78 @@ def a_runner_that_was_replaced_cannot_write_it_down(stage):
         raise Failure(f"the one that was replaced ended with {found}; runs {runs}")
 
 
+def what_explain_promises_is_kept(stage):
+    """Outages and pauses a little shorter than those that are tolerated; then one that is too long,
+    and a crash. (On a file it is tests/system/test_run_cli.sh that does this.)"""
+    lease, grace = "5s", "0.2s" if stage.kind == "zookeeper" else "1.5s"
+    said = subprocess.run([stage.program, "explain", stage.address, "--lease", lease, "--grace", grace, "--json"],
+                          capture_output=True, check=True).stdout
+    promised = json.loads(said)
+    stopped, started = stage.folder / "stopped", stage.folder / "started"
+    stopped.touch()
+    started.touch()
+    command = ["sh", "-c", f"""trap 'date +%s.%N >>{stopped}; exit 0' TERM
+        echo "$CONCLAVE_LEASE_FILE" >{stage.folder}/lease-file
+        date +%s.%N >>{started}; while :; do sleep 0.02; done"""]
+    options = ["--lease", lease, "--grace", grace]
+
+    def times(path):
+        return [float(line) for line in path.read_text().split("\n")[:-1]]
+
+    def left():
+        path = (stage.folder / "lease-file").read_text().strip()
+        done = subprocess.run([stage.program, "check-lease", "--json"], check=False, capture_output=True,
+                              env=dict(stage.environment, CONCLAVE_LEASE_FILE=path))
+        return json.loads(done.stdout)["remaining_s"] if done.returncode == 0 else 0
+
+    def renewal_is_due():
+        """The worst moment: returns when one has been seen, and the next one will be made soon."""
+        before = left()
+        def is_more():
+            nonlocal before
+            before, last = left(), before
+            return before > last
+        await_that(is_more, "a renewal")
+        renew = promised["grant_s"] - promised["run_pause_tolerated_s"] - promised["run_grace_s"]
+        await_that(lambda: left() < promised["grant_s"] - 0.8 * renew, "a renewal to be due")
+
+    with Relay(stage) as relay:
+        direct, stage.address = stage.address, relay.address
+        first = stage.spawn(command=command, options=options)
+        stage.address = direct
+        await_that(lambda: times(started), "the command")
+        for _ in range(2):
+            renewal_is_due()
+            relay.tell("swallow")
+            time.sleep(0.8 * promised["run_outage_tolerated_s"])
+            relay.tell("heal")
+            renewal_is_due()
+            os.kill(stage.process[first].pid, signal.SIGSTOP)
+            time.sleep(0.8 * promised["run_pause_tolerated_s"])
+            os.kill(stage.process[first].pid, signal.SIGCONT)
+        renewal_is_due()
+        if times(stopped) or len(times(started)) != 1:
+            raise Failure(f"{promised}: stopped at {times(stopped)}, started at {times(started)}")
+        relay.tell("swallow")
+        begin = time.time()
+        await_that(lambda: times(stopped), "the end of the command in a long outage")
+        relay.tell("heal")
+        after = times(stopped)[0] - begin
+        if not promised["run_pause_tolerated_s"] - 0.1 < after < promised["grant_s"]:
+            raise Failure(f"{promised}: stopped {after} s after an outage began")
+
+        stage.spawn(command=command, options=options)
+        second = stage.spawn(command=command, options=options)
+        await_that(lambda: told(stage).get("leader") and told(stage)["waiting"], "a leader, and one that waits")
+        await_that(lambda: len(times(started)) == 2, "the command runs")
+        leader = told(stage)["leader"]
+        begin = time.time()
+        stage.process[leader].kill()
+        await_that(lambda: len(times(started)) == 3, "the other one's command")
+        if times(started)[2] - begin > promised["crash_takeover_max_s"]:
+            raise Failure(f"{promised}: taken over after {times(started)[2] - begin} s, {second} waits")
+
+
 TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_killed,
          guard_stopped_then_supervisor_killed, child_killed, child_stopped_then_supervisor_killed,
          grandchild_killed_then_supervisor_killed, killed_again_and_again,
@@ -775,7 +876,7 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          others_do_not_hear_more_of_a_killed_leader_than_is_known,
          others_do_not_hear_more_of_a_stopped_leader_than_is_known, an_outage_is_not_told_as_something_else,
          a_watcher_that_slept_does_not_tell_the_reason_of_another,
-         the_one_that_leads_is_not_asked_to_resign_to_itself]
+         the_one_that_leads_is_not_asked_to_resign_to_itself, what_explain_promises_is_kept]
 
 
 # Those that need neither a store nor contenders with names of their own: how many members they have, and a
@@ -810,6 +911,8 @@ def main():
     for test in TESTS if sys.argv[2] != "peers" else AMONG_PEERS:
         if only not in test.__name__ or (test is resignations_in_a_row and sys.argv[2] == "pooler"):
             continue  # through a pooler nobody is notified: contenders ask a few times per lease only
+        if test is what_explain_promises_is_kept and sys.argv[2] in ("sqlite", "pooler"):
+            continue  # there are no servers to be cut off from, or they are PostgreSQL again
         number += 1
         name = test.__name__.replace("_", " ")
         try:
