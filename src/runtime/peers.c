@@ -108,20 +108,17 @@ static void say_differs(struct cv_peering *p, cv_id id)
                        "other",
                        name, view.said.generation, ours.generation);
     } else {
+        /* Another protocol has other options, of course. */
+        const char *what = view.said.protocol != ours.protocol ? "another protocol"
+                           : view.said.options != ours.options ? "other options"
+                                                               : "";
+        const bool has_other_members = view.said.members != ours.members;
         (void)snprintf(
             line, sizeof line,
-            "member '%s' has %s%s%s%s%s than this one, in the same generation %u: they "
-            "do not hear each other",
-            name, view.said.protocol != ours.protocol ? "another protocol" : "",
-            view.said.protocol != ours.protocol && view.said.options != ours.options ? ", " : "",
-            view.said.protocol == ours.protocol && view.said.options != ours.options
-                ? "other options"
-                : "",
-            view.said.members != ours.members &&
-                    (view.said.options != ours.options || view.said.protocol != ours.protocol)
-                ? " and "
-                : "",
-            view.said.members != ours.members ? "other members" : "", ours.generation);
+            "member '%s' has %s%s%s than this one, in the same generation %u: they do not "
+            "hear each other",
+            name, what, what[0] != '\0' && has_other_members ? " and " : "",
+            has_other_members ? "other members" : "", ours.generation);
     }
     say(p, line);
 }

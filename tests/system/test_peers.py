@@ -17,8 +17,8 @@ import time
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 from peer_cluster import (  # pylint: disable=wrong-import-position
-    CLAIMS, CONCLAVE, PACE, PATIENCE_S, QUICK, STEADY, Cluster, Proxy, Skipped, Version6, ask, check, random_faults, run,
-    running, until)
+    CLAIMS, CONCLAVE, PACE, PATIENCE_S, QUICK, STEADY, Cluster, Proxy, Skipped, Version6, ask, check, free_ports,
+    random_faults, run, running, until)
 
 
 # ---- the tests ------------------------------------------------------------------------------------
@@ -185,11 +185,21 @@ def what_could_make_two_leaders_does_not_start():
     cluster.write(down)
     refuse_to_start(cluster, down, "generation 2: not of member")
     state.unlink()
-    cluster.write(down, options=PACE.replace("lease = 300ms", "lease = 400ms"))
-    cluster.start(down)
-    until("they refuse each other", lambda: f"member '{down}' has other options than this one" in
-          cluster.said(leader))
-    cluster.end(down)
+    more = f"[member x]\nid = 4\naddress = 127.0.0.1:{free_ports(1)[0]}\n"
+    longer = PACE.replace("lease = 300ms", "lease = 400ms")
+    for options, protocol, members, what in (
+            (longer, "pole", "", "other options"), ("majority = yes\n", "local", "", "another protocol"),
+            (PACE, "pole", more, "other members"), (longer, "pole", more, "other options and other members"),
+            ("majority = yes\n", "local", more, "another protocol and other members")):
+        cluster.write(down, options=options, protocol=protocol)
+        with open(cluster.file(down), "a") as file:
+            file.write(members)
+        cluster.start(down)
+        until(f"they refuse each other: {what}", lambda what=what: all(
+            f"member '{whom}' has {what} than this one, in the same generation 1" in cluster.said(by)
+            for whom, by in ((down, leader), (leader, down))))
+        check("it leads nobody", not cluster.has_state(down))
+        cluster.end(down)
     (cluster.folder / "key2").write_text(subprocess.run([CONCLAVE, "keygen"], check=True, text=True,
                                                         capture_output=True).stdout)
     os.chmod(cluster.folder / "key2", 0o644)
