@@ -5,10 +5,7 @@
 #include "os/realtime.h"
 #include "runtime/reach.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 /* A key that this user may not read, or that others may, would be found out at the start only. */
 static uint32_t check_key(const char *path, cv_cluster_say *say, void *user)
@@ -30,9 +27,7 @@ uint32_t cv__cli_peers_check_host(const struct cv_cluster *cluster, cv_cluster_s
         mistakes += check_key(cluster->next_key, say, user);
     }
     struct cv_errtext why;
-    if (access(cluster->state, W_OK | X_OK) != 0) {
-        (void)cv__fail(&why, CV_E_STORE, "the state folder '%s' cannot be used: %s", cluster->state,
-                       strerror(errno));
+    if (cv__reach_folder(cluster, &why) != CV_OK) {
         say(user, 0, why.text);
         mistakes++;
     }

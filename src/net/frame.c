@@ -242,6 +242,20 @@ static bool is_authentic(const struct cv_frames *f, const uint8_t *bytes, size_t
            (f->has_other_key && opens_with(&f->other_key, bytes, byte_count, ret_payload));
 }
 
+uint64_t cv__frames_channel(const struct cv_frames *f)
+{
+    return cv__bytes_get(f->channel, CHANNEL_BYTES);
+}
+
+bool cv__frame_channel(const uint8_t *bytes, size_t byte_count, uint64_t *ret_channel)
+{
+    if (byte_count < CV_FRAME_HEAD_BYTES || bytes[0] != 'C' || bytes[1] != 'V') {
+        return false;
+    }
+    *ret_channel = cv__bytes_get(bytes + CHANNEL_AT, CHANNEL_BYTES);
+    return true;
+}
+
 static enum cv_frame_fate open_frame(struct cv_frames *f, const uint8_t *bytes, size_t byte_count,
                                      uint8_t *ret_payload)
 {

@@ -66,6 +66,10 @@ CV_NODISCARD int cv__frames_new(const char *election, const struct cv_key *key,
 /* Opens frames of this key, too, from now on: while the members of a group replace their key, some
  * seal with the old one and some with the new one. Not for insecure frames. */
 void cv__frames_accept(struct cv_frames *frames, const struct cv_key *key);
+/* The channel of its frames, and of one that came, which may be anybody's. False: it is too short
+ * for a frame, or none of ours. */
+uint64_t cv__frames_channel(const struct cv_frames *frames);
+bool cv__frame_channel(const uint8_t *bytes, size_t byte_count, uint64_t *ret_channel);
 /* NULL is fine; the keys are wiped. */
 void cv__frames_free(struct cv_frames *frames);
 

@@ -88,8 +88,8 @@ int cv__udp_open(const struct cv_udp_address *address, int *ret_fd, struct cv_er
                           NI_NUMERICHOST | NI_NUMERICSERV);
         if (why == EADDRINUSE) {
             return cv__fail(reterr, CV_E_INVALID,
-                            "port %s of %s is in use: this member runs already, or another program "
-                            "has the port",
+                            "port %s of %s is in use: this member runs already (another election "
+                            "of it needs a file with other ports), or another program has the port",
                             port, host);
         }
         return cv__fail(reterr, why == EADDRNOTAVAIL ? CV_E_INVALID : CV_E_IO,

@@ -10,34 +10,33 @@
 #include "runtime/farewell.h"
 #include "runtime/guest.h"
 #include "runtime/joining.h"
+#include "runtime/port.h"
 #include "runtime/reach.h"
 #include "runtime/slots.h"
 
 #include <conclave/conclave.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define READS_MAX 256u  /* datagrams in one turn of the loop, so that timers are not delayed */
-#define RECEIVED_MAX 4u /* of these, with one system call */
-#define JOINING_MS 50u  /* between two questions of a member that joins */
-#define WAIT_SHARE 50   /* waiting is longer than needed by this part: clocks drift */
-#define PORT_NS_MAX (2 * NS_PER_S)
+#define JOINING_MS 50u /* between two questions of a member that joins */
+#define WAIT_SHARE 50  /* waiting is longer than needed by this part: clocks drift */
 #define SILENCE_NS_MAX (2 * NS_PER_S)
 #define GREETING_MS 250u /* between two greetings of a peer that does not answer */
 
 #define MEMORY_BYTES 17u
+#define STATE_SUFFIX "state"
+#define LOCK_BYTES (sizeof ".lock" - 1)
 
 /* Invariant: parts that are not there are NULL or negative, so that a half-built one can be closed.
  */
 struct cv_peering {
-    struct cv_peering_setting setting; /* loop, timers, told; the rest is not used any more */
+    struct cv_peering_setting setting; /* loop, shared, timers, told; the rest is not used */
     struct cv_cluster cluster;
     cv_id self;
     bool is_candidate;
-    int fd;
+    struct cv_port *port;
+    struct cv_port_user port_user;
     struct cv_peers *peers;
     struct cv_slots *slots;
     struct cv_host *host;
@@ -50,17 +49,15 @@ struct cv_peering {
     uint64_t dead[CV_CLUSTER_MEMBERS_MAX]; /* the life that its witness said is over; 0: none */
     struct cv_leadership leadership;       /* the latest that was told; its list is not kept */
 
-    uv_poll_t poll;
     uv_check_t turn;
     uv_timer_t tick;
-    uint32_t handle_count, closing_count; /* of the three above; of all parts */
+    uint32_t handle_count, closing_count; /* of the two above; of all parts */
     uint32_t told_fates;                  /* bit f: a datagram of that fate was reported */
     struct cv_peers_same told_same[CV_CLUSTER_MEMBERS_MAX]; /* what was logged about each member */
     char told_trouble[CV_ERRTEXT_BYTES];
     bool is_closing;
     void (*closed)(void *data);
     void *closed_data;
-    uint8_t received[RECEIVED_MAX][CV_PEERS_FRAME_BYTES_MAX + 1];
 };
 
 static void say(struct cv_peering *p, const char *line)
@@ -127,7 +124,8 @@ static void send_frame(void *user, const struct cv_udp_address *to, const uint8_
                        size_t byte_count)
 {
     const struct cv_peering *p = user;
-    (void)cv__udp_send(p->fd, to, bytes, byte_count); /* a failure is a lost message */
+    (void)cv__udp_send(cv__port_fd(p->port), to, bytes,
+                       byte_count); /* a failure is a lost message */
 }
 
 static void send_core(void *self, cv_id first, cv_id last, const uint8_t *bytes, size_t byte_count)
@@ -174,36 +172,18 @@ static void say_all_that_differ(struct cv_peering *p)
     }
 }
 
-static void take_datagram(struct cv_peering *p, const struct cv_udp_datagram *d)
+static void take_datagram(void *self, const struct cv_udp_datagram *d)
 {
+    struct cv_peering *p = self;
+    if (p->is_closing) {
+        return;
+    }
     const enum cv_peers_fate fate =
         cv__peers_receive(p->peers, &d->from, d->buffer, d->byte_count, cv__clock_now_ns());
     if (fate == CV_PEERS_GENERATION || fate == CV_PEERS_SETTINGS) {
         say_all_that_differ(p);
     } else {
         say_fate(p, fate);
-    }
-}
-
-static void on_readable(uv_poll_t *poll, int status, int events)
-{
-    (void)events;
-    struct cv_peering *p = poll->data;
-    struct cv_udp_datagram datagram[RECEIVED_MAX];
-    uint32_t count = RECEIVED_MAX;
-    if (status != 0 && !p->is_closing) { /* an error of the socket: libuv has stopped polling */
-        (void)uv_poll_start(poll, UV_READABLE, on_readable); /* and reading clears it */
-    }
-    for (uint32_t i = 0; i < RECEIVED_MAX; i++) {
-        datagram[i] = (struct cv_udp_datagram){.buffer = p->received[i],
-                                               .buffer_bytes = sizeof p->received[i]};
-    }
-    for (uint32_t read = 0; read < READS_MAX && count == RECEIVED_MAX && !p->is_closing;
-         read += count) {
-        count = cv__udp_receive_many(p->fd, datagram, RECEIVED_MAX);
-        for (uint32_t i = 0; i < count && !p->is_closing; i++) {
-            take_datagram(p, &datagram[i]);
-        }
     }
 }
 
@@ -534,41 +514,50 @@ static int save(void *self, const uint64_t *word, uint32_t word_count, struct cv
 
 /* ---- Beginning and end ----------------------------------------------------------------------- */
 
-/* The witness of this member's former process has the socket for some milliseconds after its end.
- */
-static int open_socket(struct cv_peering *p, const struct cv_udp_address *address,
-                       struct cv_errtext *reterr)
+static int open_network(struct cv_peering *p, const char *election, struct cv_errtext *reterr)
 {
-    const int64_t until_ns = cv__clock_now_ns() + PORT_NS_MAX;
-    int code = cv__udp_open(address, &p->fd, reterr);
-    while (code == CV_E_INVALID && cv__udp_is_local(address) && cv__clock_now_ns() < until_ns) {
-        (void)poll(NULL, 0, /* timeout_ms= */ 5);
-        code = cv__udp_open(address, &p->fd, reterr);
+    struct cv_udp_address address[CV_CLUSTER_MEMBERS_MAX];
+    const struct cv_peers_setting setting = {
+        .self = p->self, .address = address, .user = p, .send = send_frame, .take = take_item};
+    int code = cv__reach_addresses(&p->cluster, p->self, address, reterr);
+    if (code == CV_OK) {
+        code = cv__reach_frames(&p->cluster, election, &setting, &p->peers, reterr);
+    }
+    if (code == CV_OK) {
+        p->port_user =
+            (struct cv_port_user){.channel = cv__frames_channel(cv__peers_frames(p->peers)),
+                                  .self = p,
+                                  .take = take_datagram};
+        code = cv__port_join(p->setting.loop, p->setting.shared, &address[p->self - 1],
+                             &p->port_user, &p->port, reterr);
     }
     return code;
 }
 
-static int open_network(struct cv_peering *p, const char *election, struct cv_errtext *reterr)
+/* Each election has a state of its own. Before, a member had one, and took part in one election. */
+static int name_state(const struct cv_peering *p, const char *election, char ret_path[PATH_MAX],
+                      struct cv_errtext *reterr)
 {
-    struct cv_udp_address address[CV_CLUSTER_MEMBERS_MAX];
-    int code = cv__reach_addresses(&p->cluster, p->self, address, reterr);
+    const char *member = p->cluster.member[p->self - 1].name;
+    char old_path[PATH_MAX];
+    int code = cv__reach_folder(&p->cluster, reterr);
     if (code == CV_OK) {
-        code = open_socket(p, &address[p->self - 1], reterr);
+        code = cv__reach_file(&p->cluster, member, election, STATE_SUFFIX, LOCK_BYTES, ret_path,
+                              reterr);
     }
-    const struct cv_peers_setting setting = {
-        .self = p->self, .address = address, .user = p, .send = send_frame, .take = take_item};
-    return code == CV_OK ? cv__reach_frames(&p->cluster, election, &setting, &p->peers, reterr)
-                         : code;
+    if (code == CV_OK) {
+        code = cv__reach_old_file(&p->cluster, member, STATE_SUFFIX, LOCK_BYTES, old_path, reterr);
+    }
+    return code == CV_OK ? cv__slots_adopt(old_path, ret_path, reterr) : code;
 }
 
-static int open_state(struct cv_peering *p, struct cv_errtext *reterr)
+static int open_state(struct cv_peering *p, const char *election, struct cv_errtext *reterr)
 {
     const struct cv_cluster *c = &p->cluster;
     char path[PATH_MAX];
-    const int length = snprintf(path, sizeof path, "%s/%s.%s.state", c->state, c->name,
-                                c->member[p->self - 1].name);
-    if (length < 0 || (size_t)length >= sizeof path) {
-        return cv__fail(reterr, CV_E_INVALID, "the name of the state folder is too long");
+    int code = name_state(p, election, path, reterr);
+    if (code != CV_OK) {
+        return code;
     }
     const struct cv_slots_owner owner = {.cluster = c->name,
                                          .protocol = c->protocol->name,
@@ -577,7 +566,7 @@ static int open_state(struct cv_peering *p, struct cv_errtext *reterr)
                                          .generation = c->generation,
                                          .lease_ns = promise_ns(c)};
     struct cv_slots_record record;
-    const int code = cv__slots_open(path, &owner, &p->slots, reterr);
+    code = cv__slots_open(path, &owner, &p->slots, reterr);
     if (code == CV_OK && cv__slots_latest(p->slots, &record) && record.generation < c->generation) {
         p->bound_until_ns = cv__clock_now_ns() + record.lease_ns + record.lease_ns / WAIT_SHARE;
     }
@@ -602,24 +591,16 @@ static int make_host(struct cv_peering *p, struct cv_errtext *reterr)
     return cv__host_new(p->setting.loop, p->cluster.protocol, &config, &services, &p->host, reterr);
 }
 
-static int add_handles(struct cv_peering *p, struct cv_errtext *reterr)
+static void add_handles(struct cv_peering *p)
 {
-    if (uv_poll_init(p->setting.loop, &p->poll, p->fd) != 0) {
-        return cv__fail(reterr, CV_E_IO, "cannot watch the socket of this member");
-    }
-    (void)uv_check_init(p->setting.loop, &p->turn); /* these two cannot fail */
+    (void)uv_check_init(p->setting.loop, &p->turn); /* these cannot fail */
     (void)uv_timer_init(p->setting.loop, &p->tick);
-    p->poll.data = p;
     p->turn.data = p;
     p->tick.data = p;
-    p->handle_count = 3;
-    if (uv_poll_start(&p->poll, UV_READABLE, on_readable) != 0) {
-        return cv__fail(reterr, CV_E_IO, "cannot watch the socket of this member");
-    }
+    p->handle_count = 2;
     (void)uv_check_start(&p->turn, on_turn); /* these have callbacks: cannot fail */
     uv_update_time(p->setting.loop);         /* the turn may have begun long ago */
     (void)uv_timer_start(&p->tick, on_tick, 0, JOINING_MS);
-    return CV_OK;
 }
 
 /* It works without it, with longer leases; so a refusal is only said. */
@@ -643,8 +624,8 @@ static void start_witness(struct cv_peering *p)
     const int64_t wait_ns =
         c->protocol->lease_ns != NULL ? c->protocol->lease_ns(&c->config) : promise_ns(c);
     const int64_t certain_ns = cv__clock_now_ns() + wait_ns + wait_ns / WAIT_SHARE;
-    if (c->has_witness && cv__farewell_open(&p->farewell, p->fd, p->self, c->member_count,
-                                            certain_ns, &why) != CV_OK) {
+    if (c->has_witness && cv__farewell_open(&p->farewell, cv__port_fd(p->port), p->self,
+                                            c->member_count, certain_ns, &why) != CV_OK) {
         char line[2 * CV_ERRTEXT_BYTES];
         (void)snprintf(line, sizeof line,
                        "no witness for this member (%s): if it is killed, the others wait for its "
@@ -658,17 +639,15 @@ static int start(struct cv_peering *p, const char *election, struct cv_errtext *
 {
     int code = open_network(p, election, reterr);
     if (code == CV_OK) {
-        code = open_state(p, reterr);
+        code = open_state(p, election, reterr);
     }
     if (code == CV_OK) {
         code = make_host(p, reterr);
     }
-    if (code == CV_OK) {
-        code = add_handles(p, reterr);
-    }
     if (code != CV_OK) {
         return code;
     }
+    add_handles(p);
     start_witness(p); /* before memory is locked */
     ask_for_realtime(p);
     struct cv_slots_record record;
@@ -695,7 +674,6 @@ int cv__peering_open(const struct cv_peering_setting *setting, struct cv_peering
     p->cluster = *setting->cluster;
     p->self = setting->self;
     p->is_candidate = setting->is_candidate;
-    p->fd = -1;
     const int code = start(p, setting->election, reterr);
     if (code != CV_OK) {
         cv__peering_close(p, NULL, NULL);
@@ -713,8 +691,8 @@ static void on_part_closed(void *data)
     if (p->closing_count > 0) {
         return;
     }
-    if (p->fd >= 0) {
-        (void)close(p->fd); /* a socket has nothing left to write */
+    if (p->port != NULL) {
+        cv__port_leave(p->port, &p->port_user);
     }
     cv__peers_free(p->peers);
     cv__slots_close(p->slots);
@@ -738,12 +716,11 @@ void cv__peering_close(struct cv_peering *p, void (*closed)(void *data), void *d
     p->closed = closed;
     p->closed_data = data;
     p->closing_count = 1 + p->handle_count; /* this function, and the handles */
-    if (p->peers != NULL) {
+    if (p->port != NULL) {
         cv__peers_flush(p->peers, cv__clock_now_ns());
     }
     cv__farewell_close(&p->farewell); /* what there was to say has been said */
     if (p->handle_count > 0) {
-        uv_close((uv_handle_t *)&p->poll, on_handle_closed);
         uv_close((uv_handle_t *)&p->turn, on_handle_closed);
         uv_close((uv_handle_t *)&p->tick, on_handle_closed);
     }

@@ -1,9 +1,9 @@
 /* src/runtime/peers.h - one member of a cluster (net/cluster.h): a core among its peers, no store.
  *
- * Brings together a host, a socket, frames (net/peers.h) and the state file (slots.h). A member
- * without a state asks the others first (joining.h); until then it takes no part, says why, and
- * nothing of it could make a leader. Saves are made on the loop's thread: the one block of a slot
- * is written in less time than another thread takes to begin.
+ * Brings together a host, a socket (port.h), frames (net/peers.h) and the state file (slots.h).
+ * A member without a state asks the others first (joining.h); until then it takes no part, says
+ * why, and nothing of it could make a leader. Saves are made on the loop's thread: the one block
+ * of a slot is written in less time than another thread takes to begin.
  *
  * What is refused is counted, and reported once for each reason; a member with another file is
  * named. */
@@ -13,6 +13,7 @@
 #include "net/cluster.h"
 #include "net/peers.h"
 #include "runtime/host.h"
+#include "stores/shared.h"
 
 struct cv_peering;
 
@@ -31,6 +32,7 @@ struct cv_peering_told {
 
 struct cv_peering_setting {
     uv_loop_t *loop;
+    struct cv_shared_list *shared; /* of the loop: its elections share a member's socket (port.h) */
     struct cv_timers *timers;
     const char *election;
     const struct cv_cluster *cluster; /* copied */

@@ -273,6 +273,7 @@ static int open_peering(struct cv_backend *b, const struct cv_backend_setting *s
     }
     const struct cv_peering_setting peering = {
         .loop = setting->loop,
+        .shared = setting->shared,
         .timers = setting->timers,
         .election = setting->election,
         .cluster = &b->cluster,

@@ -6,7 +6,9 @@
 #include "core/errors.h"
 #include "os/clock.h"
 #include "os/worker.h"
+#include "runtime/reach.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,8 +17,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#define SUFFIX "trail"
+#define OLD_BYTES (sizeof ".old" - 1)
 #define SUM_CHARS 16u
 #define REASON_BYTES 32u
+#define FILES_MAX 4u /* of a member */
 #define LINE_BYTES (SUM_CHARS + 128u + CV_CLUSTER_NAME_BYTES + REASON_BYTES + CV_ELECTION_BYTES)
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
@@ -92,17 +97,6 @@ static bool entry_parse(const char *line, struct entry *ret_entry)
 }
 
 _Static_assert(CV_CLUSTER_NAME_BYTES == 41 && REASON_BYTES == 32, "the widths above");
-
-static int path_of(const struct cv_cluster *c, const char *member, char ret_path[PATH_MAX],
-                   struct cv_errtext *reterr)
-{
-    static const char longest[] = ".trail.old";
-    const int length = snprintf(ret_path, PATH_MAX - (sizeof longest - sizeof ".trail"),
-                                "%s/%s.%s.trail", c->state, c->name, member);
-    return length > 0 && (size_t)length < PATH_MAX - (sizeof longest - sizeof ".trail")
-               ? CV_OK
-               : cv__fail(reterr, CV_E_INVALID, "the name of the state folder is too long");
-}
 
 /* The lines of one file, each to `each`. The number of damaged ones; negative: errno says why it
  * cannot be read. */
@@ -262,7 +256,8 @@ int cv__peers_trail_open(uv_loop_t *loop, const struct cv_cluster *cluster, cv_i
     t->log = log;
     t->user = user;
     (void)snprintf(t->election, sizeof t->election, "%s", election);
-    int code = path_of(cluster, cluster->member[self - 1].name, t->path, reterr);
+    int code = cv__reach_file(cluster, cluster->member[self - 1].name, election, SUFFIX, OLD_BYTES,
+                              t->path, reterr);
     if (code == CV_OK) {
         code = cv__worker_new(loop, &t->worker, reterr);
     }
@@ -472,20 +467,26 @@ static void tell(struct reading *r, bool is_exclusive,
     }
 }
 
-/* Both files of a member, the older one first. Returns how many there are; negative: the error. */
+/* Both files of a member, the older one first, and before them those of earlier versions, with all
+ * elections in them. Returns how many there are; negative: the error. */
 static int read_member(struct reading *r, const struct cv_cluster *c, const char *member,
                        void (*log)(void *user, const char *line), void *user,
                        struct cv_errtext *reterr)
 {
-    char path[2][PATH_MAX], line[CV_ERRTEXT_BYTES];
+    char path[FILES_MAX][PATH_MAX], line[CV_ERRTEXT_BYTES];
     int count = 0;
-    const int code = path_of(c, member, path[1], reterr);
+    int code = cv__reach_old_file(c, member, SUFFIX, OLD_BYTES, path[1], reterr);
+    if (code == CV_OK) {
+        code = cv__reach_file(c, member, r->election, SUFFIX, OLD_BYTES, path[3], reterr);
+    }
     if (code != CV_OK) {
         return code;
     }
-    (void)snprintf(path[0], PATH_MAX, "%.*s.old", (int)(PATH_MAX - sizeof ".old"), path[1]);
+    for (uint32_t i = 0; i < FILES_MAX; i += 2) {
+        (void)snprintf(path[i], PATH_MAX, "%.*s.old", (int)(PATH_MAX - OLD_BYTES - 1), path[i + 1]);
+    }
     r->number++;
-    for (uint32_t i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < FILES_MAX; i++) {
         const int64_t damaged = read_lines(path[i], on_entry, r);
         if (damaged < 0 && errno != ENOENT) {
             return cv__fail(reterr, CV_E_STORE, "cannot read the audit trail '%s': %s", path[i],
@@ -499,6 +500,24 @@ static int read_member(struct reading *r, const struct cv_cluster *c, const char
     }
     on_trail_end(r);
     return r->has_no_memory ? cv__fail(reterr, CV_E_MEMORY, "out of memory") : count;
+}
+
+/* Has the member a trail of any election? Then nobody led in the one that was asked for. */
+static bool has_trail(const struct cv_cluster *c, const char *member)
+{
+    char first[2 * CV_CLUSTER_NAME_BYTES + 2];
+    const int length = snprintf(first, sizeof first, "%s.%s@", c->name, member);
+    DIR *folder = opendir(c->state);
+    const struct dirent *entry;
+    bool is_found = false;
+    while (folder != NULL && !is_found && (entry = readdir(folder)) != NULL) {
+        is_found = strncmp(entry->d_name, first, (size_t)length) == 0 &&
+                   strstr(entry->d_name + length, "." SUFFIX) != NULL;
+    }
+    if (folder != NULL) {
+        (void)closedir(folder); /* it was only read */
+    }
+    return is_found;
 }
 
 static int fail_none(const struct cv_cluster *c, const char *member, struct cv_errtext *reterr)
@@ -525,7 +544,7 @@ int cv__peers_trail_read(const struct cv_cluster *c, const char *member, const c
         if (member == NULL || strcmp(member, c->member[i].name) == 0) {
             const int count = read_member(&r, c, c->member[i].name, log, user, reterr);
             code = count < 0 ? count : CV_OK;
-            found += count > 0;
+            found += count > 0 || (count == 0 && has_trail(c, c->member[i].name));
         }
     }
     if (code == CV_OK && found == 0) {

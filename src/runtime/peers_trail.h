@@ -1,9 +1,9 @@
 /* src/runtime/peers_trail.h - the audit trail of a cluster: what each member saw.
  *
- * Each member appends a line to STATE/CLUSTER.MEMBER.trail whenever a leadership begins or ends for
- * it. Nothing of an election waits for that: a thread of the trail's own writes, and does not wait
- * for the disk, so a crash of the host may cost the latest lines. When the file has
- * CV_PEERS_TRAIL_BYTES_MAX it becomes FILE.old, in place of the one before.
+ * Each member appends a line to STATE/CLUSTER.MEMBER@ELECTION.trail whenever a leadership begins
+ * or ends for it. Nothing of an election waits for that: a thread of the trail's own writes, and
+ * does not wait for the disk, so a crash of the host may cost the latest lines. When the file
+ * has CV_PEERS_TRAIL_BYTES_MAX it becomes FILE.old, in place of the one before.
  *
  * A line: a check sum (16 hexadecimal digits), "begin" or "end", the wall clock in nanoseconds, the
  * token, the leader's name; of an end the reason, "own" (the leader itself says so) or "seen", and

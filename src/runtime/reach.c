@@ -7,8 +7,14 @@
 #include "os/clock.h"
 
 #include <conclave/conclave.h>
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#define FILE_WORD_BYTES 97u /* of an election in the name of a file, with the final zero */
 
 static uint32_t hash_add(uint32_t hash, const char *text)
 {
@@ -127,4 +133,56 @@ int cv__reach_frames(const struct cv_cluster *c, const char *election,
     cv__key_forget(&key);
     cv__key_forget(&next_key);
     return code;
+}
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+int cv__reach_folder(const struct cv_cluster *c, struct cv_errtext *reterr)
+{
+    return access(c->state, W_OK | X_OK) == 0
+               ? CV_OK
+               : cv__fail(reterr, CV_E_STORE, "the state folder '%s' cannot be used: %s", c->state,
+                          strerror(errno));
+}
+
+/* Two long names with one hash would have one state, which only one of them can have open. */
+static void file_word(const char *election, char ret_word[FILE_WORD_BYTES])
+{
+    size_t length = 0;
+    for (const unsigned char *at = (const unsigned char *)election; *at != '\0'; at++) {
+        const bool is_plain = *at < 128 && (isalnum(*at) || strchr("-_.", *at) != NULL);
+        if (length + 3 >= FILE_WORD_BYTES) {
+            (void)snprintf(ret_word, FILE_WORD_BYTES, "+%016" PRIx64,
+                           cv__bytes_sum((const uint8_t *)election, strlen(election)));
+            return;
+        }
+        length += (size_t)snprintf(ret_word + length, FILE_WORD_BYTES - length,
+                                   is_plain ? "%c" : "%%%02X", *at);
+    }
+}
+
+static int file_check(int length, size_t spare, struct cv_errtext *reterr)
+{
+    return length > 0 && (size_t)length + spare < PATH_MAX
+               ? CV_OK
+               : cv__fail(reterr, CV_E_INVALID, "the name of the state folder is too long");
+}
+
+int cv__reach_file(const struct cv_cluster *c, const char *member, const char *election,
+                   const char *suffix, size_t spare, char ret_path[PATH_MAX],
+                   struct cv_errtext *reterr)
+{
+    char word[FILE_WORD_BYTES] = "";
+    file_word(election, word);
+    return file_check(
+        snprintf(ret_path, PATH_MAX, "%s/%s.%s@%s.%s", c->state, c->name, member, word, suffix),
+        spare, reterr);
+}
+
+int cv__reach_old_file(const struct cv_cluster *c, const char *member, const char *suffix,
+                       size_t spare, char ret_path[PATH_MAX], struct cv_errtext *reterr)
+{
+    return file_check(
+        snprintf(ret_path, PATH_MAX, "%s/%s.%s.%s", c->state, c->name, member, suffix), spare,
+        reterr);
 }

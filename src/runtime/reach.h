@@ -1,5 +1,6 @@
 /* src/runtime/reach.h - how a process reaches the members of a cluster (net/cluster.h): which of
- * them it is, their addresses, and the frames of an election. For members and for guests. */
+ * them it is, their addresses, the frames of an election, and where its files are. For members and
+ * for guests. */
 #ifndef CV_RUNTIME_REACH_H
 #define CV_RUNTIME_REACH_H
 
@@ -24,5 +25,19 @@ struct cv_peers_same cv__reach_same(const struct cv_cluster *cluster);
 CV_NODISCARD int cv__reach_frames(const struct cv_cluster *cluster, const char *election,
                                   const struct cv_peers_setting *setting,
                                   struct cv_peers **ret_peers, struct cv_errtext *reterr);
+
+/* CV_E_STORE: the state folder is not there, or this user may not write to it. */
+CV_NODISCARD int cv__reach_folder(const struct cv_cluster *cluster, struct cv_errtext *reterr);
+
+/* A file of one election in the state folder: CLUSTER.MEMBER@ELECTION.SUFFIX, with room for
+ * `spare` bytes behind it. Bytes that names of files should not have are written %XX, and of a long
+ * name there is a hash. CV_OK or CV_E_INVALID. */
+CV_NODISCARD int cv__reach_file(const struct cv_cluster *cluster, const char *member,
+                                const char *election, const char *suffix, size_t spare,
+                                char ret_path[PATH_MAX], struct cv_errtext *reterr);
+/* The same as earlier versions named it: CLUSTER.MEMBER.SUFFIX, for any one election. */
+CV_NODISCARD int cv__reach_old_file(const struct cv_cluster *cluster, const char *member,
+                                    const char *suffix, size_t spare, char ret_path[PATH_MAX],
+                                    struct cv_errtext *reterr);
 
 #endif

@@ -164,6 +164,29 @@ static int load(struct cv_slots *s, struct cv_errtext *reterr)
     return CV_OK;
 }
 
+static bool is_there(const char *path)
+{
+    return access(path, F_OK) == 0 || errno != ENOENT;
+}
+
+int cv__slots_adopt(const char *old_path, const char *path, struct cv_errtext *reterr)
+{
+    int lock_fd;
+    if (is_there(path) || !is_there(old_path)) {
+        return CV_OK;
+    }
+    int code = cv__file_lock(old_path, &lock_fd, reterr); /* a process of that version has it */
+    if (code != CV_OK) {
+        return code;
+    }
+    if (rename(old_path, path) != 0 || !cv__file_sync_name(path)) {
+        code = cv__fail(reterr, CV_E_STORE, "cannot rename '%s' to '%s': %s", old_path, path,
+                        strerror(errno));
+    }
+    (void)close(lock_fd); /* nothing was written to it */
+    return code;
+}
+
 int cv__slots_open(const char *path, const struct cv_slots_owner *owner,
                    struct cv_slots **ret_slots, struct cv_errtext *reterr)
 {

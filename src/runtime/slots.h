@@ -37,6 +37,11 @@ struct cv_slots_record {
 
 struct cv_slots;
 
+/* A state that an earlier version wrote under another name, which one election of the member had,
+ * gets this name, unless there is a state of this name. CV_OK, also if there is none of either;
+ * CV_E_STORE: it is in use, or cannot be moved. */
+CV_NODISCARD int cv__slots_adopt(const char *old_path, const char *path, struct cv_errtext *reterr);
+
 /* Opens and reads. CV_E_STORE (it cannot be used, or is in use), CV_E_MALFORMED (damaged, or of
  * somebody else), CV_E_INVALID or CV_E_MEMORY. */
 CV_NODISCARD int cv__slots_open(const char *path, const struct cv_slots_owner *owner,

@@ -185,7 +185,9 @@ class Wan:
 class Cluster:
     """Each member has a file of its own, and a state folder."""
 
-    def __init__(self, count=3, between=None, options=PACE, protocol="pole", more="", allows_two=False):
+    def __init__(self, count=3, between=None, options=PACE, protocol="pole", more="", allows_two=False,
+                 election="e"):
+        self.election = election
         self.options, self.protocol, self.allows_two = options, protocol, allows_two
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=work))
         self.names = [chr(ord("a") + i) for i in range(count)]
@@ -224,7 +226,7 @@ class Cluster:
             with open(self.folder / f"{name}.err", "a") as err:
                 process = subprocess.Popen(
                     (self.proxy.inside(name) if self.proxy else []) +
-                    [self.program, "member", "e", str(self.file(name)), name, str(self.log(name))] +
+                    [self.program, "member", self.election, str(self.file(name)), name, str(self.log(name))] +
                     (["allows-two"] if self.allows_two else []), stdin=subprocess.DEVNULL, stderr=err)
             running.append(process)
             self.processes[name] = process
@@ -273,7 +275,7 @@ class Cluster:
         self.proxy.cuts = set()
 
     def has_state(self, name):
-        return (self.folder / f"state-{name}" / f"test.{name}.state").exists()
+        return (self.folder / f"state-{name}" / f"test.{name}@{self.election}.state").exists()
 
     def wipe(self, name):
         """The member loses its state; it does not run."""

@@ -169,9 +169,13 @@ def what_could_make_two_leaders_does_not_start():
     cluster.start()
     leader, token = cluster.agree()
     refuse_to_start(cluster, "a", "is in use: this member runs already")
+    refuse_to_start(cluster, "a", "another election of it needs a file with other ports", election="other")
     down = cluster.others(leader)[0]
     cluster.end(down)
-    state = cluster.folder / f"state-{down}" / f"test.{down}.state"
+    state = cluster.folder / f"state-{down}" / f"test.{down}@e.state"
+    away = state.parent.rename(cluster.folder / "away")
+    refuse_to_start(cluster, down, "the state folder ")
+    away.rename(state.parent)
     whole = state.read_bytes()
     state.write_bytes(whole[:40] + b"\1" + whole[41:])
     refuse_to_start(cluster, down, "is damaged: its check sum is wrong")
@@ -221,6 +225,29 @@ def what_could_make_two_leaders_does_not_start():
                              capture_output=True, text=True)
     check(refused.stderr, "unknown member 'x'; known: a, b, c" in refused.stderr)
     cluster.close()
+
+
+def elections_of_the_same_members_have_a_file_each():
+    """With one name, one state folder and other ports: neither election knows of the other."""
+    one, two = Cluster(3), Cluster(3, election="other", options=STEADY)
+    for name in one.names:
+        folder = two.folder / f"state-{name}"
+        folder.rmdir()
+        folder.symlink_to(one.folder / f"state-{name}")
+    two.start()
+    untouched = two.agree()
+    one.start()
+    leader, token = one.agree()
+    one.end(leader)
+    leader, token = one.agree(one.others(leader), token)
+    check("the other election goes on", two.agree() == untouched)
+    for name in list(one.processes):
+        one.end(name)
+    one.start()  # with their states, not those of the other election
+    one.agree(above=token)
+    check("the other election goes on", two.agree() == untouched)
+    one.close()
+    two.close()
 
 
 def members_have_addresses_of_ipv6():
@@ -408,6 +435,8 @@ def history_tells_what_the_members_saw():
     leader, token = cluster.agree()
     other, third = cluster.others(leader)
     via = f"peers:{cluster.file(other)}"
+    trail = cluster.folder / f"state-{other}" / f"test.{other}@e.trail"
+    until("a thread of its own has begun the trail", trail.exists)
     check("an election that nobody held", "other: nobody is known to have led" in
           ask("history", "other", "--via", via, status=1))
     check("this host has no trail of it", f"no audit trail of member '{leader}'" in
@@ -434,7 +463,6 @@ def history_tells_what_the_members_saw():
     middle = (of[token2]["from_unix_s"] + of[token2]["to_unix_s"]) / 2
     at = json.loads(ask("history", "e", "--via", via, "--json", "--at", f"@{middle:.6f}"))
     check(f"{at}", [p["token"] for p in at] == [token2])
-    trail = cluster.folder / f"state-{other}" / f"test.{other}.trail"
     cluster.end(other)
     trail.write_bytes(trail.read_bytes().replace(b"begin", b"beGin", 1))
     check("damage is said", "is damaged: 1 of its lines are left out" in ask("history", "e", "--via", via))
@@ -538,6 +566,7 @@ TESTS = [
     killed_leader_is_replaced_before_its_lease_is_over,
     member_without_its_state_joins_anew_above_all_tokens,
     what_could_make_two_leaders_does_not_start,
+    elections_of_the_same_members_have_a_file_each,
     members_have_addresses_of_ipv6,
     five_members_lose_messages_and_each_other,
     random_faults_never_make_two_leaders,

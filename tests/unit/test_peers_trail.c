@@ -246,7 +246,7 @@ static void damaged_line_is_reported_and_left_out(void **unused)
     begin(trail, "b", 2);
     begin(trail, "c", 3);
     close_it(trail);
-    FILE *file = fopen(file_of("b.trail"), "r+");
+    FILE *file = fopen(file_of("b@main.trail"), "r+");
     assert_non_null(file);
     char line[256];
     assert_non_null(fgets(line, sizeof line, file));
@@ -275,8 +275,8 @@ static void torn_line_does_not_spoil_the_next(void **unused)
     begin(trail, "b", 2);
     close_it(trail);
     struct stat status;
-    assert_int_equal(stat(file_of("b.trail"), &status), 0);
-    assert_int_equal(truncate(file_of("b.trail"), status.st_size - 5), 0);
+    assert_int_equal(stat(file_of("b@main.trail"), &status), 0);
+    assert_int_equal(truncate(file_of("b@main.trail"), status.st_size - 5), 0);
     trail = open_of(2);
     begin(trail, "c", 3);
     close_it(trail);
@@ -288,7 +288,7 @@ static void torn_line_does_not_spoil_the_next(void **unused)
 static void trail_that_cannot_be_written_is_said_once(void **unused)
 {
     (void)unused;
-    assert_int_equal(mkdir(file_of("b.trail"), 0700), 0);
+    assert_int_equal(mkdir(file_of("b@main.trail"), 0700), 0);
     struct cv_peers_trail *trail = open_of(2);
     begin(trail, "a", 1);
     (void)uv_run(&loop, UV_RUN_NOWAIT);
@@ -307,9 +307,9 @@ static void trail_stays_within_its_bounds(void **unused)
         begin(trail, "a", token);
     }
     close_it(trail);
-    assert_int_equal(stat(file_of("b.trail"), &status), 0);
+    assert_int_equal(stat(file_of("b@main.trail"), &status), 0);
     assert_true(status.st_size <= CV_PEERS_TRAIL_BYTES_MAX);
-    assert_int_equal(stat(file_of("b.trail.old"), &status), 0);
+    assert_int_equal(stat(file_of("b@main.trail.old"), &status), 0);
     assert_true(status.st_size <= CV_PEERS_TRAIL_BYTES_MAX);
     assert_int_equal(read_of(NULL), CV_OK);
     assert_true(story_count > 1000 && story_count < 6000);

@@ -1,6 +1,8 @@
 /* tests/unit/test_slots.c - what was saved last is read back; what is damaged is refused, and never
  * replaced. */
 #include "runtime/slots.h"
+
+#include "os/file.h"
 #include "support/support.h"
 
 #include <fcntl.h>
@@ -215,6 +217,39 @@ static void folder_that_is_not_there_is_one_line(void **unused)
     refuse(&owner, CV_E_STORE, "No such file or directory");
 }
 
+static void state_of_an_earlier_version_is_moved_once(void **unused)
+{
+    (void)unused;
+    char old_path[96];
+    struct cv_slots_record record;
+    struct cv_errtext why;
+    (void)snprintf(old_path, sizeof old_path, "%s.old", path);
+    assert_int_equal(cv__slots_adopt(old_path, path, &why), CV_OK); /* there is none */
+    struct cv_slots *slots = open_as(&owner);
+    save(slots, 7);
+    cv__slots_close(slots);
+    assert_int_equal(rename(path, old_path), 0);
+    int lock_fd;
+    assert_int_equal(cv__file_lock(old_path, &lock_fd, &why), CV_OK);
+    assert_int_equal(cv__slots_adopt(old_path, path, &why), CV_E_STORE); /* somebody has it */
+    (void)close(lock_fd);
+    assert_int_equal(cv__slots_adopt(old_path, path, &why), CV_OK);
+    assert_int_not_equal(access(old_path, F_OK), 0);
+    slots = open_as(&owner);
+    assert_true(cv__slots_latest(slots, &record));
+    assert_int_equal(record.word[0], 7);
+    save(slots, 8);
+    cv__slots_close(slots);
+    FILE *file = fopen(old_path, "w"); /* one that is there already stays */
+    assert_non_null(file);
+    (void)fclose(file);
+    assert_int_equal(cv__slots_adopt(old_path, path, &why), CV_OK);
+    slots = open_as(&owner);
+    assert_true(cv__slots_latest(slots, &record));
+    assert_int_equal(record.word[0], 8);
+    cv__slots_close(slots);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -226,6 +261,7 @@ int main(void)
         TEST(stale_slot_is_damage),
         TEST(state_of_somebody_else_is_refused),
         TEST(folder_that_is_not_there_is_one_line),
+        TEST(state_of_an_earlier_version_is_moved_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,37 @@
+/* src/runtime/port.h - the socket of a member, which its elections on one loop share.
+ *
+ * A member has one address, so it has one socket. Each election that the member takes part in seals
+ * frames of its own (net/peers.h); a frame's channel tells which election it is for. What is for
+ * none of them goes to the first one, which counts and reports it.
+ *
+ * Used on the loop's thread only. Another process cannot have the port; so nobody counts a member
+ * twice in one election, unless it is opened twice here, which is refused. */
+#ifndef CV_RUNTIME_PORT_H
+#define CV_RUNTIME_PORT_H
+
+#include "net/udp.h"
+#include "stores/shared.h"
+
+#include <uv.h>
+
+struct cv_port;
+
+/* An election at the port; the caller's. */
+struct cv_port_user {
+    struct cv_port_user *next;
+    uint64_t channel; /* of its frames: cv__frames_channel() */
+    void *self;
+    void (*take)(void *self, const struct cv_udp_datagram *datagram);
+};
+
+/* Waits for the port for two seconds: the witness of a process that has ended has the socket for
+ * some milliseconds more. CV_E_INVALID: it is in use, or the channel is; CV_E_IO or CV_E_MEMORY. */
+CV_NODISCARD int cv__port_join(uv_loop_t *loop, struct cv_shared_list *shared,
+                               const struct cv_udp_address *address, struct cv_port_user *user,
+                               struct cv_port **ret_port, struct cv_errtext *reterr);
+/* The last one closes the socket. `user` is not used any more. */
+void cv__port_leave(struct cv_port *port, struct cv_port_user *user);
+
+int cv__port_fd(const struct cv_port *port);
+
+#endif
