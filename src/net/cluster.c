@@ -569,14 +569,22 @@ static void configure(struct reading *r)
     cv_config_init(&c->config, c->protocol, /* self= */ 1, c->member_count);
     c->config.drift_ppb = r->drift_ppb != 0 ? r->drift_ppb : c->config.drift_ppb;
     const uint32_t before = r->mistake_count;
-    /* A protocol that can reserve epochs does, unless the file says otherwise. */
-    const int code = cv_config_set(&c->config, c->protocol, "epochs", "64", &why);
-    CV_ASSERT(code == CV_OK || code == CV_E_UNKNOWN); /* it has no such option */
+    /* A protocol that can reserve epochs does, unless the file says otherwise. No leader ends
+     * before the instant that an application was told. */
+    static const char *const usual[][2] = {{"epochs", "64"}, {"yields", "no"}};
+    for (uint32_t i = 0; i < COUNT_OF(usual); i++) {
+        const int code = cv_config_set(&c->config, c->protocol, usual[i][0], usual[i][1], &why);
+        CV_ASSERT(code == CV_OK || code == CV_E_UNKNOWN); /* it has no such option */
+    }
     choose_profile(r);
     set_preference(r);
     for (uint32_t i = 0; i < r->option_count; i++) {
         const struct setting *o = &r->options[i];
-        if (cv_config_set(&c->config, c->protocol, o->name, o->value, &why) != CV_OK) {
+        if (strcmp(o->name, "yields") == 0) {
+            mistake(r, o->line,
+                    "yields is not for members of a cluster: a leader that ends at once "
+                    "does so before its work has stopped");
+        } else if (cv_config_set(&c->config, c->protocol, o->name, o->value, &why) != CV_OK) {
             mistake(r, o->line, "%s", why.text);
         }
     }

@@ -30,6 +30,9 @@
  *   lapsed is over before any other event is handled, and its token is not used again. With
  *   `majority` any two leaderships share a supporter, so tokens grow globally; without, only along
  *   the lineage of a partition.
+ * - A leader steps down at once when somebody before it asks. Where an application acts until the
+ *   instant that it was told (`yields=no`, always among members), it does not: it stops asking, and
+ *   its time runs out. Before that nobody else can lead, as its supporters stay locked.
  * - Succession: the supporters of a lost leader become candidates one after the other in id order,
  *   not all at once.
  * - A process that says, in its ELECTIONs, that it has not heard us for `expires` is not alive: it
@@ -98,6 +101,7 @@ static void local_init(void *state, const struct cv_config *config)
     l->lead_ns = cv__local_lead_ns(config);
     l->wait_ns = cv__local_stretch(config, 2 * o[LOCAL_OPTION_DELTA]);
     l->has_succession = (uint32_t)o[LOCAL_OPTION_SUCCESSION];
+    l->yields = (uint32_t)o[LOCAL_OPTION_YIELDS];
     l->role = LOCAL_FOLLOWING;
     l->turn = 1;
     CV_ASSERT(l->lead_ns < l->lock_ns); /* a leadership ends before the locks that it rests on */
@@ -364,7 +368,7 @@ static void on_election(struct local *l, const struct cv_event *event, struct cv
     CV_ASSERT(first_ns >= event->now_ns);
     if (is_leading(l) && cv__local_first_alive(l) != l->self &&
         cv__local_is_before(l, from, l->self)) {
-        cv__local_step_down(l, LOCAL_FOLLOWING, CV_REASON_SUPERSEDED, out); /* why wait */
+        cv__local_give_way(l, from, out);
     }
     const bool supports = cv__local_support(l, from, &election, event->now_ns, out);
     const bool is_old = cv__local_is_old_token(l, from, election.token);
@@ -430,7 +434,7 @@ static void yield_turn(struct local *l, int64_t now_ns, struct cv_effects *out)
     const int64_t first_ns = cv__local_purge(l, now_ns);
     CV_ASSERT(first_ns >= now_ns);
     if (is_leading(l) && first_ns > now_ns) {
-        cv__local_step_down(l, LOCAL_FOLLOWING, CV_REASON_SUPERSEDED, out);
+        cv__local_give_way(l, cv__local_first_alive(l), out);
     } else if (!is_leading(l)) {
         cv__local_release(l, out);
     }
@@ -775,7 +779,7 @@ static void local_step(void *state, const struct cv_event *event, struct cv_effe
     }
     /* First of all: a leadership whose time is over is over, whatever waits in the queue. */
     if (is_leading(l) && event->now_ns >= l->expiration_ns) {
-        cv__local_step_down(l, LOCAL_FOLLOWING, CV_REASON_EXPIRED, out);
+        cv__local_step_down(l, LOCAL_FOLLOWING, cv__local_why_expired(l), out);
     }
     const uint64_t token_before = l->token_seen;
     const uint64_t led_before = l->led_token;

@@ -2,6 +2,7 @@
  * follows from them [Fetzer99, sec. IX]. */
 #include "protocols/local_config.h"
 
+#include "core/errors.h"
 #include "core/options.h"
 
 const struct cv_option cv__local_options[] = {
@@ -30,6 +31,9 @@ const struct cv_option cv__local_options[] = {
                               "answers travel up a tree with so many children; 0: directly"},
     [LOCAL_OPTION_ROTATE] = {"rotate", CV_OPTION_TIME, 0, 0, 36000 * NS_PER_S, NULL,
                              "hand over to the next id after so long; 0s: never"},
+    [LOCAL_OPTION_YIELDS] =
+        {"yields", CV_OPTION_FLAG, 1, 0, 1, NULL,
+         "a leader steps down at once for one before it; no: when its time is over"},
     {0},
 };
 
@@ -181,6 +185,11 @@ int cv__local_configure(struct cv_config *config, struct cv_errtext *reterr)
     cv__config_derive(config, LOCAL_OPTION_DELTA, profiles[profile].delta);
     cv__config_derive(config, LOCAL_OPTION_SIGMA, profiles[profile].sigma);
     cv__config_derive(config, LOCAL_OPTION_EP, profiles[profile].ep);
+    if (o[LOCAL_OPTION_ROTATE] > 0 && !o[LOCAL_OPTION_YIELDS]) {
+        return cv__fail(reterr, CV_E_INVALID,
+                        "rotate hands a leadership over before its time is over: it needs "
+                        "yields=yes, which members of a cluster do not have");
+    }
     if (o[LOCAL_OPTION_DELTA_MIN] >= o[LOCAL_OPTION_DELTA]) {
         return cv__config_broken(reterr, "delta > delta-min", o[LOCAL_OPTION_DELTA],
                                  o[LOCAL_OPTION_DELTA_MIN]);

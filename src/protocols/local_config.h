@@ -19,6 +19,7 @@ enum {
     LOCAL_OPTION_SUCCESSION,
     LOCAL_OPTION_COLLATE,
     LOCAL_OPTION_ROTATE,
+    LOCAL_OPTION_YIELDS,
 };
 extern const struct cv_option cv__local_options[];
 

@@ -158,6 +158,26 @@ void cv__local_step_down(struct local *l, enum local_role role, enum cv_reason r
     CV_ASSERT(l->locked_to != l->self);
 }
 
+void cv__local_give_way(struct local *l, cv_id to, struct cv_effects *out)
+{
+    CV_ASSERT(is_leading(l));
+    CV_ASSERT(cv__local_first_alive(l) != l->self);
+    if (l->yields) {
+        cv__local_step_down(l, LOCAL_FOLLOWING, CV_REASON_SUPERSEDED, out);
+    } else {
+        cv__effect_note(out, "leads until {time} and asks no more: {peer} comes first", to,
+                        l->expiration_ns, 0);
+    }
+}
+
+enum cv_reason cv__local_why_expired(struct local *l)
+{
+    const cv_id first = cv__local_first_alive(l);
+    const bool gave_way =
+        !l->yields && first != CV_ID_NONE && cv__local_is_before(l, first, l->self);
+    return gave_way ? CV_REASON_SUPERSEDED : CV_REASON_EXPIRED;
+}
+
 /* ---- Supporting ------------------------------------------------------------------------------ */
 
 static void save(const struct local *l, struct cv_effects *out)

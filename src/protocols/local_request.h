@@ -27,6 +27,14 @@ void cv__local_release(struct local *l, struct cv_effects *out);
 void cv__local_step_down(struct local *l, enum local_role role, enum cv_reason reason,
                          struct cv_effects *out);
 
+/* Somebody before this leader asks. Its host may have said to an application until when it leads:
+ * then it may not end before (`yields`). It asks no more, since it is not the first, and its time
+ * runs out: at the latest `lock` from now, which kappa has. */
+void cv__local_give_way(struct local *l, cv_id to, struct cv_effects *out);
+
+/* The time of this leader is over: because it gave way? */
+enum cv_reason cv__local_why_expired(struct local *l);
+
 /* A token that is not larger than the largest accepted, unless it is that very one again. */
 bool cv__local_is_old_token(const struct local *l, cv_id candidate, uint64_t token);
 

@@ -133,6 +133,7 @@ struct local {
     int64_t lead_ns; /* lock(1 - 2 rho): how long a request can carry a leadership */
     int64_t wait_ns; /* 2 delta(1 + rho): when answers that are not in are late */
     uint32_t has_succession;
+    uint32_t yields; /* a leader steps down at once for one before it */
 
     uint32_t role; /* enum local_role; changed by cv__local_become() alone */
     int64_t resigned_until_ns;

@@ -97,6 +97,8 @@ static struct kind kinds[] = {
      "at 1s campaign 1 off\nat 2s campaign 2 off\nat 3s campaign 1 on\nat 4s campaign 2 on\n"
      "at 4.2s campaign 3 off\nat 4.4s campaign 3 on\n",
      500, CALM},
+    {"five_that_keep_their_time", "majority=yes yields=no", 5, LAN, "", 1500, CALM},
+    {"five_partitions_that_keep_their_time", "yields=no", 5, LAN, "", 1000, CALM},
     {"three_on_one_host", "profile=loopback", 3, LOOPBACK, "", 500, CALM},
     {"five_on_one_host", "profile=loopback majority=yes", 5, LOOPBACK, "", 500, CALM},
     {"five_far_apart", "profile=wan", 5, WAN, "", 400, CALM},

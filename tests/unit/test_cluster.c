@@ -260,6 +260,17 @@ static void times_are_measured_unless_the_file_says_some(void **unused)
            "profile\n");
 }
 
+static void leaders_among_members_do_not_end_before_their_time(void **unused)
+{
+    (void)unused;
+    refuse(HEAD "protocol = local\n[options]\nyields = yes\n" MEMBERS,
+           "8: yields is not for members of a cluster: a leader that ends at once does so "
+           "before its work has stopped\n");
+    refuse(HEAD "protocol = local\n[options]\nrotate = 2s\n" MEMBERS,
+           "8: rotate hands a leadership over before its time is over: it needs yields=yes, "
+           "which members of a cluster do not have\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,6 +283,7 @@ int main(void)
         cmocka_unit_test(lines_that_the_library_would_misread_are_mistakes),
         cmocka_unit_test(file_that_cannot_be_read_is_one_line),
         cmocka_unit_test(times_are_measured_unless_the_file_says_some),
+        cmocka_unit_test(leaders_among_members_do_not_end_before_their_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
