@@ -36,7 +36,12 @@
  * - Succession: the supporters of a lost leader become candidates one after the other in id order,
  *   not all at once.
  * - A process that says, in its ELECTIONs, that it has not heard us for `expires` is not alive: it
- *   hears nobody, and everybody would wait for it. Both ways are needed to be connected.
+ *   hears nobody, and everybody would wait for it. Both ways are needed to be connected. If it
+ *   asked more than once, it stays so however long it is silent: one that asks by turns, because
+ *   it stands aside in between, would be waited for each time. It ends with an ELECTION that
+ *   says otherwise, or a fast answer: (BI) rests on that who answers is alive for `expires`, and
+ *   an ELECTION sent before it heard us must not end that. An ECHO is one, too: two that take
+ *   each other for deaf answer in no other way.
  * - Standing aside (fig. 24): who is refused by a process that follows a leader before it is
  *   passive until no such process is left. It asks those alone, by ECHO. It only supports others
  *   meanwhile, so that it is safe even if it is wrong about them.
@@ -403,6 +408,7 @@ static void count_answer(struct local *l, cv_id from, bool supports, enum local_
 {
     CV_ASSERT(from != l->self); /* it answers itself when it asks */
     cv__local_mark_alive(l, from, standing, now_ns);
+    peer_of(l, from)->deaf_since_ns = 0; /* it has heard us; or its next ELECTION would undo that */
     if (!is_open(l, request)) {
         cv__effect_note(out, "answer of {peer} not counted: request {number} is no longer open",
                         from, 0, request);
@@ -550,6 +556,9 @@ static void on_echo(struct local *l, const struct cv_event *event, struct cv_eff
     }
     cv__local_mark_alive(l, event->peer, cv__local_standing(echo.passive, echo.taken),
                          event->now_ns);
+    if (!echo.asks) {
+        peer_of(l, event->peer)->deaf_since_ns = 0; /* it has heard what it answers */
+    }
     if (is_way_free(l)) {
         arm_alive(event->now_ns, out);
     }

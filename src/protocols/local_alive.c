@@ -63,12 +63,14 @@ bool cv__local_is_heard_by(struct local *l, cv_id id, const uint64_t *alive, int
 {
     CV_ASSERT(id != l->self);
     struct local_peer *peer = peer_of(l, id);
-    const bool is_new = now_ns - peer->asked_ns > l->expires_ns; /* or has been silent for long */
     CV_ASSERT(peer->asked_ns <= now_ns);
+    CV_ASSERT(peer->deaf_since_ns <= peer->asked_ns);
+    const bool was_silent = now_ns - peer->asked_ns > l->expires_ns;
+    const bool stays_deaf = cv__local_stays_deaf(peer);
     peer->asked_ns = now_ns;
     if (cv__set_has(alive, l->self)) {
         peer->deaf_since_ns = 0;
-    } else if (is_new || peer->deaf_since_ns == 0) {
+    } else if (peer->deaf_since_ns == 0 || (was_silent && !stays_deaf)) {
         peer->deaf_since_ns = now_ns;
     }
     return peer->deaf_since_ns == 0 || now_ns - peer->deaf_since_ns <= l->expires_ns;

@@ -40,7 +40,14 @@ static inline enum local_standing cv__local_standing(bool is_passive, bool is_ta
 void cv__local_mark_alive(struct local *l, cv_id id, enum local_standing standing, int64_t now_ns);
 void cv__local_mark_dead(struct local *l, cv_id id);
 
-/* A process asks and says whom it hears. One that has not heard our answers for `expires` is not
+/* It asked more than once and did not hear our answers: no silence changes that. Who asked once had
+ * no time to say what it heard. */
+static inline bool cv__local_stays_deaf(const struct local_peer *peer)
+{
+    return peer->deaf_since_ns != 0 && peer->asked_ns > peer->deaf_since_ns;
+}
+
+/* A process asks, and lists those it hears. One that has not heard our answers for `expires` is not
  * connected to us, however well we hear it; it would be waited for in vain. */
 bool cv__local_is_heard_by(struct local *l, cv_id id, const uint64_t *alive, int64_t now_ns);
 

@@ -376,6 +376,29 @@ static void candidate_that_was_silent_for_long_may_not_know_us(void **unused)
     solo_free(c);
 }
 
+/* It stands aside for others in between, and each time everybody would wait for it. */
+static void candidate_that_asks_by_turns_and_does_not_hear_us_is_not_alive(void **unused)
+{
+    (void)unused;
+    struct solo *c = local_process(3, 3, "");
+    uint64_t request = 1;
+    hear_deaf(c, 1, request++);
+    assert_non_null(solo_said(c, "REPLY"));
+    c->now_ns += 8 * NS_PER_MS;
+    hear_deaf(c, 1, request++);
+    assert_non_null(solo_said(c, "REPLY")); /* perhaps our answer was lost */
+    for (uint32_t turn = 0; turn < 5; turn++) {
+        c->now_ns += LOCK_NS; /* longer than expires */
+        hear_deaf(c, 1, request++);
+        assert_null(solo_said(c, "REPLY"));
+        assert_non_null(solo_said(c, "ECHO"));
+    }
+    assert_true(local_is_supported(c, 2, 1, 2)); /* nobody waits for 1 */
+    c->now_ns += LOCK_NS;
+    assert_true(local_is_supported(c, 1, request, 3)); /* now it hears us */
+    solo_free(c);
+}
+
 /* [Fetzer99, fig. 24] "process is marked": it follows a leader before the one that asks. */
 static void refusal_says_that_we_follow_a_leader_before_the_asker(void **unused)
 {
@@ -423,6 +446,44 @@ static void hear_echo(struct solo *c, cv_id from, bool taken)
     solo_draft(c, "ECHO");
     solo_put(c, "taken", taken);
     solo_hear(c, from, FAST_NS);
+}
+
+/* Does 1, which asked twice and did not hear us, count again after that message of it? */
+static bool is_deaf_one_answered_after(const char *type, const char *field, uint64_t value,
+                                       int64_t delay_ns)
+{
+    struct solo *c = local_process(3, 3, "");
+    hear_deaf(c, 1, 1);
+    c->now_ns += 8 * NS_PER_MS;
+    hear_deaf(c, 1, 2);
+    c->now_ns += LOCK_NS;
+    hear_deaf(c, 1, 3);
+    assert_null(solo_said(c, "REPLY"));
+    solo_draft(c, type);
+    solo_put(c, field, value);
+    solo_hear(c, 1, delay_ns);
+    hear_deaf(c, 1, 4);
+    const bool is_answered = solo_said(c, "REPLY") != NULL;
+    solo_free(c);
+    return is_answered;
+}
+
+/* Two that take each other for deaf answer by ECHO alone, and ask without waiting for it. */
+static void answer_by_echo_shows_that_its_sender_hears_us(void **unused)
+{
+    (void)unused;
+    assert_true(is_deaf_one_answered_after("ECHO", "asks", 0, FAST_NS));
+    assert_false(is_deaf_one_answered_after("ECHO", "asks", 1, FAST_NS)); /* no answer */
+    assert_false(is_deaf_one_answered_after("ECHO", "asks", 0, SLOW_NS));
+}
+
+/* [BI] Who answers is alive for `expires`, whatever it asked before it heard us. */
+static void reply_shows_that_its_sender_hears_us(void **unused)
+{
+    (void)unused;
+    assert_true(is_deaf_one_answered_after("REPLY", "request", 7, FAST_NS));
+    assert_false(is_deaf_one_answered_after("REPLY", "request", 7, SLOW_NS));
+    assert_false(is_deaf_one_answered_after("RELEASE", "request", 3, FAST_NS)); /* no answer */
 }
 
 /* It asks no more, and supports somebody after it. */
@@ -734,6 +795,9 @@ int main(void)
         cmocka_unit_test(resigning_of_a_follower_means_nothing),
         cmocka_unit_test(candidate_that_has_not_heard_us_for_expires_is_not_alive),
         cmocka_unit_test(candidate_that_was_silent_for_long_may_not_know_us),
+        cmocka_unit_test(candidate_that_asks_by_turns_and_does_not_hear_us_is_not_alive),
+        cmocka_unit_test(answer_by_echo_shows_that_its_sender_hears_us),
+        cmocka_unit_test(reply_shows_that_its_sender_hears_us),
         cmocka_unit_test(refusal_says_that_we_follow_a_leader_before_the_asker),
         cmocka_unit_test(process_with_a_taken_neighbour_stands_aside),
         cmocka_unit_test(process_stands_up_as_soon_as_its_way_is_free),
