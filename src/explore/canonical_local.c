@@ -17,6 +17,10 @@ static void forget_past(struct local *l, int64_t now_ns)
     if (!is_leading(l)) {
         l->expiration_ns = 0;
     }
+    if (l->lost_until_ns <= now_ns) {
+        l->lost = CV_ID_NONE;
+        l->lost_until_ns = 0;
+    }
     if (l->request_ns == 0) {
         cv__set_clear(set_of(l, SET_REPLY), l->member_count);
         l->request_token = 0;

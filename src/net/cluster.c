@@ -569,9 +569,10 @@ static void configure(struct reading *r)
     cv_config_init(&c->config, c->protocol, /* self= */ 1, c->member_count);
     c->config.drift_ppb = r->drift_ppb != 0 ? r->drift_ppb : c->config.drift_ppb;
     const uint32_t before = r->mistake_count;
-    /* A protocol that can reserve epochs does, unless the file says otherwise. No leader ends
-     * before the instant that an application was told. */
-    static const char *const usual[][2] = {{"epochs", "64"}, {"yields", "no"}};
+    /* A protocol that can reserve epochs or tokens, or be quieter while all is well, does, unless
+     * the file says otherwise. No leader ends before the instant that an application was told. */
+    static const char *const usual[][2] = {
+        {"epochs", "64"}, {"tokens", "64"}, {"calm", "3"}, {"yields", "no"}};
     for (uint32_t i = 0; i < COUNT_OF(usual); i++) {
         const int code = cv_config_set(&c->config, c->protocol, usual[i][0], usual[i][1], &why);
         CV_ASSERT(code == CV_OK || code == CV_E_UNKNOWN); /* it has no such option */

@@ -24,12 +24,27 @@
  *   begins anew when its machine boots: a request of another life is neither earlier nor later. A
  *   lock that another life's request prolongs belongs to that life from then on. The request that a
  *   leadership rests on is the last that its supporters hear: what an earlier life sent is slow by
- *   then, since no request succeeds in the first Delta of a life.
+ *   then, since no request succeeds in the first Delta of a life, except after a death that was
+ *   seen (below). What comes later than that one's request prolongs the lock for another life,
+ *   whose RELEASE then does not end it before the time that the request had given it
+ *   (earlier_until_ns).
  * - Tokens: an ELECTION proposes a token, a supporter saves it before it answers, and refuses one
  *   that is not larger than the largest it accepted, except the same owner's. A leadership that
  *   lapsed is over before any other event is handled, and its token is not used again. With
  *   `majority` any two leaderships share a supporter, so tokens grow globally; without, only along
  *   the lineage of a partition.
+ * - Tokens can be reserved in blocks (`tokens`), so that no save stands between a dead leader and
+ *   its successor. What a process saves then is a bound: it accepts up to it without saving again,
+ *   and saves a larger one while a leader sits when less than half of a block is left. Why that is
+ *   as good as the token and its owner: the record is only ever used to refuse, and a process that
+ *   restarts refuses more. Whatever it had accepted is at most the bound (local_check()), and it
+ *   takes all up to the bound for accepted, of nobody, and for led with: so it accepts none of them
+ *   a second time, not even of the same owner, and leads with none. What is lost is that it may go
+ *   on with the token of its leader. But it supports nobody for `lock` anyway, in which that
+ *   leadership ends, and the next request exceeds the bound that the refusal names.
+ * - While all answer a leader asks less often (`calm`), and what is not answered after `ep`. A lock
+ *   and a leadership count from each request as before; what changes is how many of them fit into a
+ *   lock, at least four, and how soon a process that comes back is asked: kappa has that.
  * - A leader steps down at once when somebody before it asks. Where an application acts until the
  *   instant that it was told (`yields=no`, always among members), it does not: it stops asking, and
  *   its time runs out. Before that nobody else can lead, as its supporters stay locked.
@@ -59,7 +74,9 @@
  *   time in which everybody connected has answered it, however soon the next one followed (BI). So
  *   the second one is sent then, and not only after `ep`. A RELEASE breaks the row, because nobody
  *   answers an ELECTION that it has overtaken: is_row_unbroken() in local_request.c has the
- *   argument.
+ *   argument. The first one succeeds if all members support it but the one that this process was
+ *   locked to when its host saw it die, as long as that lock would have lasted: nobody else is left
+ *   who could be missing. is_everybody_left() has that argument.
  * - ECHO answers a slow ELECTION, so that the next one has a recent stamp to compute a bound from.
  *   A fast ECHO makes its sender alive like a REPLY: two processes that have not talked for long
  *   are connected all the same, and the second request must not succeed without the other (BI).
@@ -105,12 +122,16 @@ static void local_init(void *state, const struct cv_config *config)
     l->rotate_ns = o[LOCAL_OPTION_ROTATE];
     l->lead_ns = cv__local_lead_ns(config);
     l->wait_ns = cv__local_stretch(config, 2 * o[LOCAL_OPTION_DELTA]);
+    l->calm_ns = cv__local_calm_ns(config);
+    l->reserve_count = (uint64_t)o[LOCAL_OPTION_TOKENS];
     l->has_succession = (uint32_t)o[LOCAL_OPTION_SUCCESSION];
     l->yields = (uint32_t)o[LOCAL_OPTION_YIELDS];
     l->role = LOCAL_FOLLOWING;
     l->turn = 1;
     CV_ASSERT(l->lead_ns < l->lock_ns); /* a leadership ends before the locks that it rests on */
     CV_ASSERT(l->wait_ns < l->lead_ns); /* and can be renewed before it ends */
+    CV_ASSERT(l->calm_ns >= l->ep_ns);
+    CV_ASSERT(l->calm_ns < l->expires_ns); /* its supporters do not expire in between */
 }
 
 static void local_identity(const void *state, cv_id *ret_self, uint32_t *ret_member_count)
@@ -125,6 +146,12 @@ static void local_check(const void *state)
     const struct local *l = state;
     cv__local_check_role(l);
     CV_ASSERT(l->led_token <= l->token_seen); /* a leader has accepted its own token */
+    if (l->reserve_count > 0) {               /* a crash forgets nothing that was accepted */
+        CV_ASSERT(l->token_seen <= l->reserved_token);
+    }
+    CV_ASSERT(l->lost != l->self);
+    CV_ASSERT(l->lost <= l->member_count);
+    CV_ASSERT((l->lost == CV_ID_NONE) == (l->lost_until_ns == 0));
     CV_ASSERT(l->request_ns == 0 || l->request_ns == l->asked_ns);
     CV_ASSERT(l->turn >= 1);
     CV_ASSERT(l->turn <= l->member_count);
@@ -268,7 +295,7 @@ static bool is_taken_for(struct local *l, cv_id asker, int64_t now_ns)
     const int64_t since_ns = now_ns - peer_of(l, leader)->asked_ns;
     CV_ASSERT(since_ns >= 0);
     return cv__set_has(set_of(l, SET_ALIVE), leader) &&
-           since_ns <= l->ep_ns + l->sigma_ns + l->wait_ns;
+           since_ns <= l->calm_ns + l->sigma_ns + l->wait_ns;
 }
 
 static void send_echo(struct local *l, cv_id to, bool asks, int64_t now_ns, struct cv_effects *out)
@@ -638,6 +665,7 @@ static void on_start(struct local *l, const struct cv_event *event, struct cv_ef
         l->token_seen = event->persisted[0] < TOKEN_MAX ? event->persisted[0] : TOKEN_MAX;
         l->token_owner = owner <= l->member_count ? (cv_id)owner : CV_ID_NONE;
         l->led_token = l->token_seen; /* it may have led with it: never again */
+        l->reserved_token = l->reserve_count > 0 ? l->token_seen : 0; /* all of it may be used */
         l->boot_until_ns = event->now_ns + l->lock_ns;
     }
     CV_ASSERT(l->led_token <= l->token_seen);
@@ -655,6 +683,8 @@ static void on_peer_down(struct local *l, const struct cv_event *event, struct c
     }
     if (event->is_certain && l->locked_to == dead && dead != l->self) {
         CV_ASSERT(!is_leading(l)); /* a leader is locked to itself */
+        l->lost = dead;
+        l->lost_until_ns = l->locked_until_ns;
         cv__local_unlock(l);
         if (l->leader == dead) {
             cv__local_forget_leader(l, CV_REASON_SUSPECTED, out);

@@ -31,6 +31,10 @@ const struct cv_option cv__local_options[] = {
                               "answers travel up a tree with so many children; 0: directly"},
     [LOCAL_OPTION_ROTATE] = {"rotate", CV_OPTION_TIME, 0, 0, 36000 * NS_PER_S, NULL,
                              "hand over to the next id after so long; 0s: never"},
+    [LOCAL_OPTION_TOKENS] = {"tokens", CV_OPTION_COUNT, 0, 0, 4096, NULL,
+                             "tokens saved ahead with one record; 0: each is saved on its own"},
+    [LOCAL_OPTION_CALM] = {"calm", CV_OPTION_COUNT, 1, 1, 16, NULL,
+                           "a leader asks after up to so many ep while all answer"},
     [LOCAL_OPTION_YIELDS] =
         {"yields", CV_OPTION_FLAG, 1, 0, 1, NULL,
          "a leader steps down at once for one before it; no: when its time is over"},
@@ -70,6 +74,23 @@ int64_t cv__local_lead_ns(const struct cv_config *config)
     return lead;
 }
 
+int64_t cv__local_calm_ns(const struct cv_config *config)
+{
+    const int64_t *o = config->option;
+    const int64_t ep_ns = o[LOCAL_OPTION_EP];
+    if (o[LOCAL_OPTION_COLLATE] > 0) {
+        return ep_ns; /* an answer that got lost in the tree must be asked for soon */
+    }
+    const int64_t spare_ns = o[LOCAL_OPTION_EXPIRES] - least_expires_ns(config);
+    CV_ASSERT(spare_ns >= 0); /* check_times() */
+    const int64_t heard_ns = ep_ns + spare_ns - spare_ns / 8;
+    /* In an unbroken row, too: is_row_unbroken() in local_request.c. */
+    const int64_t row_ns = o[LOCAL_OPTION_EXPIRES] - o[LOCAL_OPTION_SIGMA] -
+                           cv__local_stretch(config, 2 * o[LOCAL_OPTION_DELTA]) / 2;
+    const int64_t most_ns = cv__min64(cv__min64(heard_ns, row_ns), cv__local_lead_ns(config) / 4);
+    return cv__max64(ep_ns, cv__min64(o[LOCAL_OPTION_CALM] * ep_ns, most_ns));
+}
+
 static int64_t stagger_ns(const struct cv_config *config)
 {
     CV_ASSERT(config->option[LOCAL_OPTION_EXPIRES] > 0);
@@ -79,11 +100,13 @@ static int64_t stagger_ns(const struct cv_config *config)
 /* [Fetzer99, sec. IX.C, with ours] From the instant a set of processes is connected among itself
  * and disconnected from all others: the others expire; the lowest waits for its place in the
  * succession and asks; its first request may find no stamps (ECHO), a second one locks to others,
- * which end at the latest `lock` after it was heard, and a third one an outdated token. */
+ * which end at the latest `lock` after it was heard, and a third one an outdated token. A leader
+ * that is the lowest asks so often as it does while all whom it knows answer. */
 int64_t cv__local_kappa_ns(const struct cv_config *config)
 {
     const int64_t *o = config->option;
-    const int64_t asking = cv__local_stretch(config, o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_SIGMA]);
+    const int64_t asking =
+        cv__local_stretch(config, cv__local_calm_ns(config) + o[LOCAL_OPTION_SIGMA]);
     /* Rounding makes no bound too small: */
     CV_ASSERT(asking >= o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_SIGMA]);
     return cv__local_stretch(config, o[LOCAL_OPTION_EXPIRES]) + o[LOCAL_OPTION_SIGMA] +
@@ -108,7 +131,7 @@ int64_t cv__local_settle_ns(const struct cv_config *config)
 {
     /* The others learn who leads by its next request. */
     return cv__local_kappa_ns(config) +
-           2 * (config->option[LOCAL_OPTION_EP] + config->option[LOCAL_OPTION_DELTA]);
+           2 * (cv__local_calm_ns(config) + config->option[LOCAL_OPTION_DELTA]);
 }
 
 /* 4 rho expires: what two clocks may drift apart since the last frame the other way, stretched on
@@ -229,7 +252,8 @@ int64_t cv__local_lease_ns(const struct cv_config *config)
     return config->option[LOCAL_OPTION_LOCK];
 }
 
-/* The record: the largest token supported, and whose it was. */
+/* The record: the largest token supported, and whose it was. Of a block: the largest that may have
+ * been supported, and nobody. */
 uint64_t cv__local_floor(const uint64_t *word, uint32_t word_count)
 {
     return word_count == 2 ? word[0] : 0;

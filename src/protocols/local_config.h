@@ -19,6 +19,8 @@ enum {
     LOCAL_OPTION_SUCCESSION,
     LOCAL_OPTION_COLLATE,
     LOCAL_OPTION_ROTATE,
+    LOCAL_OPTION_TOKENS,
+    LOCAL_OPTION_CALM,
     LOCAL_OPTION_YIELDS,
 };
 extern const struct cv_option cv__local_options[];
@@ -28,6 +30,10 @@ int64_t cv__local_stretch(const struct cv_config *config, int64_t ns);
 
 /* lock(1 - 2 rho): how long a request can carry a leadership. */
 int64_t cv__local_lead_ns(const struct cv_config *config);
+
+/* How often a leader asks whose requests are all answered: after `calm` times ep, but so that its
+ * supporters hear it, and it hears them, within `expires`, and four requests fit into a lock. */
+int64_t cv__local_calm_ns(const struct cv_config *config);
 
 /* The protocol's table points to these. */
 int cv__local_configure(struct cv_config *config, struct cv_errtext *reterr);

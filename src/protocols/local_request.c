@@ -54,6 +54,36 @@ void cv__local_check_role(const struct local *l)
     }
 }
 
+/* ---- Tokens in blocks ------------------------------------------------------------------------ */
+
+/* The argument is at the head of local.c. */
+
+/* Is what the process has accepted, and so many more, within what it has saved? */
+static bool is_reserved(const struct local *l, uint64_t more)
+{
+    CV_ASSERT(l->reserve_count > 0);
+    return l->token_seen + more <= l->reserved_token;
+}
+
+/* Saves that all tokens up to a bound may have been accepted, of somebody unknown. */
+static void reserve(struct local *l, struct cv_effects *out)
+{
+    const uint64_t bound_before = l->reserved_token;
+    l->reserved_token = cv__max_u64(l->reserved_token, l->token_seen) + l->reserve_count;
+    CV_ASSERT(l->reserved_token > bound_before); /* what was reserved is never given back */
+    CV_ASSERT(is_reserved(l, 0));
+    const uint64_t bound[] = {l->reserved_token, CV_ID_NONE};
+    cv__effect_persist(out, bound, COUNT_OF(bound));
+}
+
+/* While a leader sits: the next elections shall find their tokens reserved. */
+static void reserve_ahead(struct local *l, struct cv_effects *out)
+{
+    if (l->reserve_count > 0 && !is_reserved(l, l->reserve_count / 2)) {
+        reserve(l, out);
+    }
+}
+
 /* ---- Who leads ------------------------------------------------------------------------------- */
 
 static void tell(struct local *l, enum cv_reason reason, const uint64_t *members,
@@ -103,6 +133,7 @@ void cv__local_follow(struct local *l, cv_id leader, uint64_t token, const uint6
         l->leader_token = token;
         tell(l, CV_REASON_ELECTED, members, out);
     }
+    reserve_ahead(l, out);
 }
 
 /* ---- Giving up ------------------------------------------------------------------------------- */
@@ -180,10 +211,17 @@ enum cv_reason cv__local_why_expired(struct local *l)
 
 /* ---- Supporting ------------------------------------------------------------------------------ */
 
-static void save(const struct local *l, struct cv_effects *out)
+static void save(struct local *l, struct cv_effects *out)
 {
     CV_ASSERT(l->token_seen > 0);
     CV_ASSERT(l->token_owner != CV_ID_NONE);
+    if (l->reserve_count > 0) {
+        if (!is_reserved(l, 0)) {
+            reserve(l, out);
+        }
+        CV_ASSERT(is_reserved(l, 0));
+        return;
+    }
     const uint64_t record[] = {l->token_seen, l->token_owner};
     cv__effect_persist(out, record, COUNT_OF(record));
 }
@@ -284,6 +322,30 @@ static cv_id missing_supporter(struct local *l)
     return id;
 }
 
+/* [Ours] (BI) Do all members support the open request but one, whose host saw it die, and that
+ * cannot be back for long? Then nobody is connected to this process and missing. This process was
+ * locked to the dead one by a fast ELECTION of it, so that one was alive less than `lock` and Delta
+ * ago as long as that lock would have lasted; it has died since, and who is back has to be
+ * connected for kappa, which is longer, before it can be missed. */
+static bool is_everybody_left(struct local *l, int64_t now_ns)
+{
+    if (now_ns >= l->lost_until_ns) {
+        return false;
+    }
+    CV_ASSERT(l->lost_until_ns <= now_ns + l->lock_ns);
+    uint64_t *scratch = set_of(l, SET_SCRATCH);
+    cv__set_copy(scratch, set_of(l, SET_REPLY), l->member_count);
+    cv__set_add(scratch, l->lost);
+    return cv__set_count(scratch, l->member_count) == l->member_count;
+}
+
+/* Can nobody who is connected to this process be missing among those that it asked? Either because
+ * it has asked in a row for long enough, or because there is nobody else. */
+static bool is_complete(struct local *l, int64_t now_ns)
+{
+    return cv__set_has(set_of(l, SET_TARGET), l->self) || is_everybody_left(l, now_ns);
+}
+
 /* [Fetzer99, fig. 30, checkIfLeader] Does the open request carry a leadership? Otherwise *ret_why
  * says why not. */
 static bool may_lead(struct local *l, int64_t now_ns, struct cv_note *ret_why)
@@ -299,7 +361,7 @@ static bool may_lead(struct local *l, int64_t now_ns, struct cv_note *ret_why)
     cv_id peer = CV_ID_NONE;
     if (!is_fresh) {
         why = "request failed: it led before with a token not below {number}";
-    } else if (!cv__set_has(set_of(l, SET_TARGET), l->self)) {
+    } else if (!is_complete(l, now_ns)) {
         why = "request failed: is a candidate for so short a time that some may not have answered";
     } else if (!cv__set_has(reply, l->self)) {
         why = "request failed: may not support itself";
@@ -340,12 +402,18 @@ static void become_leading(struct local *l, int64_t now_ns, struct cv_effects *o
     tell(l, is_renewal ? CV_REASON_RENEWED : CV_REASON_ELECTED, set_of(l, SET_SUPPORT), out);
     cv__effect_disarm(out, LOCAL_TIMER_RELEASE);
     cv__effect_arm(out, LOCAL_TIMER_LAPSE, l->expiration_ns, l->expiration_ns);
+    if (is_renewal) { /* what is not answered is asked again after ep; and a new leader says so */
+        const int64_t next_ns =
+            cv__max64(now_ns, peer_of(l, l->self)->heard_ns + l->calm_ns); /* since it last asked */
+        cv__effect_arm(out, LOCAL_TIMER_ALIVE, next_ns, next_ns);
+    }
+    reserve_ahead(l, out);
 }
 
 void cv__local_check_early(struct local *l, int64_t now_ns, struct cv_effects *out)
 {
     struct cv_note why;
-    if (l->request_ns != 0 && cv__set_has(set_of(l, SET_TARGET), l->self) &&
+    if (l->request_ns != 0 && is_complete(l, now_ns) &&
         cv__set_is_subset(set_of(l, SET_TARGET), set_of(l, SET_REPLY), l->member_count) &&
         may_lead(l, now_ns, &why)) {
         become_leading(l, now_ns, out);
@@ -421,7 +489,8 @@ static uint64_t token_to_propose(const struct local *l)
  * its successor, or the present instant, is at most Delta later than expires - Delta after it.
  *
  * Two things break a row: silence for longer than that, and a RELEASE, since whoever hears it first
- * does not answer the ELECTIONs before it. The first request of a row cannot succeed. */
+ * does not answer the ELECTIONs before it. The first request of a row cannot succeed, unless nobody
+ * else is left: is_everybody_left(). */
 static bool is_row_unbroken(struct local *l, int64_t now_ns)
 {
     CV_ASSERT(l->expires_ns > l->wait_ns / 2); /* or nobody could ever ask in a row */
@@ -500,8 +569,10 @@ void cv__local_ask(struct local *l, int64_t now_ns, struct cv_effects *out)
     if (cv__local_support(l, l->self, &election, now_ns, out)) {
         cv__set_add(set_of(l, SET_REPLY), l->self);
     }
+    const bool was_leading = is_leading(l);
     cv__local_check_early(l, now_ns, out);
-    int64_t next_ns = now_ns + l->ep_ns;
+    const bool is_renewed = was_leading && l->request_ns == 0; /* it needs nobody else */
+    int64_t next_ns = now_ns + (is_renewed ? l->calm_ns : l->ep_ns);
     if (!is_leading(l) && !cv__set_has(set_of(l, SET_TARGET), l->self)) {
         /* This one cannot succeed; the next one can, as soon as everybody has had time to answer.
          */

@@ -132,6 +132,7 @@ struct local {
     int64_t delta_ns, delta_min_ns, sigma_ns, ep_ns, expires_ns, lock_ns, rotate_ns;
     int64_t lead_ns; /* lock(1 - 2 rho): how long a request can carry a leadership */
     int64_t wait_ns; /* 2 delta(1 + rho): when answers that are not in are late */
+    int64_t calm_ns; /* how often a leader asks whose requests are all answered; others: ep */
     uint32_t has_succession;
     uint32_t yields; /* a leader steps down at once for one before it */
 
@@ -152,6 +153,8 @@ struct local {
     int64_t earlier_until_ns; /* until then an earlier life of it may lead by this lock */
     uint64_t token_seen; /* the largest accepted, saved before anybody is told; and whose it is */
     cv_id locked_to, token_owner;
+    uint64_t reserve_count;  /* tokens in a block; 0: each is saved on its own */
+    uint64_t reserved_token; /* blocks: whatever is accepted up to it, a crash does not forget */
 
     uint64_t token_floor; /* somebody refused us because it had accepted this one: to be exceeded */
     uint64_t led_token;   /* the largest this process ever led with */
@@ -165,7 +168,9 @@ struct local {
     /* Its place in the succession has come. No part of the role: it is kept while the process asks,
      * leads or is passive, and ends only when somebody before it is seen alive. */
     uint32_t has_waited;
-    uint32_t zero;
+    cv_id lost; /* this process was locked to it when its host saw it die; and how long that lock
+                   would have lasted */
+    int64_t lost_until_ns;
 
     int64_t answered_request_ns; /* the latest request answered, to see when it comes again */
     int64_t direct_until_ns;     /* until then answers do not go by way of the tree */

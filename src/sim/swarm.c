@@ -7,12 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STREAM_SWARM = 100, TRIES_MAX = 32 };
+enum { STREAM_SWARM = 100, STREAM_LATER = 200, TRIES_MAX = 32 };
 
 /* What is being drawn. Times are in microseconds, so that they are printed as they are. */
 struct swarm {
     const struct cv_protocol *protocol;
     struct sim_rng rng;
+    struct sim_rng
+        later; /* for what was added later: a seed stands for the same network as before */
     FILE *out;
     int64_t nodes;
     int64_t delay_us; /* what links may take at most */
@@ -119,8 +121,14 @@ static void draw_local(struct swarm *s)
     const int64_t least_us = (asking_us + 2 * delta_us) * 26 / 25 + 1;
     const int64_t expires_us = draw_edge(s, "expires", least_us, 4 * least_us);
     s->scale_us = expires_us + 2 * ep_us + 2 * delta_us + sigma_us;
-    if (draw(s, 0, 5) == 0) {
+    const bool rotates = draw(s, 0, 5) == 0;
+    if (rotates) {
         (void)fprintf(s->out, " rotate=%lldus", (long long)draw(s, s->scale_us, 8 * s->scale_us));
+    }
+    if (sim_rng_range(&s->later, 0, 1) == 1) {
+        (void)fprintf(s->out, " tokens=%lld", (long long)sim_rng_range(&s->later, 0, 6));
+        (void)fprintf(s->out, " calm=%lld", (long long)sim_rng_range(&s->later, 1, 5));
+        (void)fputs(sim_rng_range(&s->later, 0, 1) == 1 && !rotates ? " yields=no" : "", s->out);
     }
     s->delay_us = delta_us * 2 / 5; /* a round trip must be fast */
 }
@@ -304,6 +312,7 @@ static char *compose(const struct cv_protocol *protocol, uint64_t seed, uint64_t
     char *text = NULL;
     size_t length = 0;
     sim_rng_init(&s.rng, seed, STREAM_SWARM + attempt);
+    sim_rng_init(&s.later, seed, STREAM_LATER + attempt);
     s.out = open_memstream(&text, &length);
     if (s.out == NULL) {
         return cv__copy_text("", 0);

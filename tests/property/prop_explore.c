@@ -9,6 +9,7 @@
 #include "explore/search.h"
 #include "support/support.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,8 +130,14 @@ static void walk(struct pair *p, const char *name, uint64_t seed)
     }
 }
 
-static void walk_protocol(const char *name, const char *option)
+/* `options`: up to two, NAME=VALUE, with a blank between them; NULL: none. */
+static void walk_protocol(const char *name, const char *options)
 {
+    char first[64] = "";
+    char second[64] = "";
+    if (options != NULL) {
+        assert_true(sscanf(options, "%63s %63s", first, second) >= 1);
+    }
     static const uint8_t budgets[][EXPLORE_BUDGET_COUNT] = {
         {[EXPLORE_LOSS] = 3, [EXPLORE_REORDER] = 2, [EXPLORE_RESTART] = 1},
         {[EXPLORE_CRASH] = 2, [EXPLORE_RECOVER] = 2, [EXPLORE_PARTITION] = 1},
@@ -150,8 +157,11 @@ static void walk_protocol(const char *name, const char *option)
             .judges_liveness = i % 4 < 2,
             .delay_max_ticks = 1,
         };
-        if (option != NULL) {
-            setting.option[setting.option_count++] = option;
+        for (uint32_t j = 0; j < 2; j++) {
+            const char *option = j == 0 ? first : second;
+            if (option[0] != '\0') {
+                setting.option[setting.option_count++] = option;
+            }
         }
         memcpy(setting.budget, budgets[i / 4], sizeof setting.budget);
         open_pair(p, &setting);
@@ -190,6 +200,8 @@ static void canonical_local_worlds_behave_the_same(void **unused)
     (void)unused;
     walk_protocol("local", NULL);
     walk_protocol("local", "majority=yes");
+    walk_protocol("local", "majority=yes tokens=2");
+    walk_protocol("local", "tokens=1 calm=2");
 }
 
 static void canonical_lease_worlds_behave_the_same(void **unused)

@@ -36,6 +36,15 @@
     "clock * drift random 100ppm\n"                                          \
     "random faults rate 0.5/s kinds " KINDS " until 50s lasting 100ms..7s\n" \
     "run 68s\n"
+/* Deaths that are seen by all or by some, of leaders and others; and who is back soon or late. */
+#define DEATHS                                                            \
+    "at 0.6s crash 1 for 10ms\nat 0.6s peer-down 1 certain at *\n"        \
+    "at 1s crash 1\nat 1s peer-down 1 certain at *\nat 1.1s recover 1\n"  \
+    "at 2s crash 2 for 200ms\nat 2s peer-down 2 certain at *\n"           \
+    "at 3s crash 1\nat 3s peer-down 1 certain at 2\nat 3.02s recover 1\n" \
+    "at 3.5s crash 2 for 300ms\nat 3.5s peer-down 2 certain at *\n"       \
+    "at 4s crash 3\nat 4s peer-down 3 certain at *\nat 4.2s recover 3\n"
+#define BACK_AS_NO_CANDIDATE "at 1.1s campaign 1 off\nat 2.4s campaign 1 on\n"
 #define KINDS "crash,reboot,pause,partition,link,oneway,loss,slow,duplicate,reorder,resign"
 
 enum manner {
@@ -97,8 +106,28 @@ static struct kind kinds[] = {
      "at 1s campaign 1 off\nat 2s campaign 2 off\nat 3s campaign 1 on\nat 4s campaign 2 on\n"
      "at 4.2s campaign 3 off\nat 4.4s campaign 3 on\n",
      500, CALM},
+    {"three_that_reserve_tokens", "majority=yes tokens=4 calm=3", 3, LAN, "disk * delay 0.4ms\n",
+     1000, CALM},
+    {"five_that_reserve_tokens", "majority=yes tokens=2 calm=2", 5, LAN, "disk * delay 0.4ms\n",
+     1000, CALM},
+    {"five_that_reserve_tokens_and_have_slow_disks", "majority=yes tokens=3", 5, LAN,
+     "disk * delay 20ms\n", 500, DISTURBED},
+    {"five_that_reserve_tokens_and_rotate", "tokens=3 rotate=300ms calm=3", 5, LAN, "", 500, CALM},
+    {"five_that_reserve_tokens_and_collate", "majority=yes tokens=3 collate=2 calm=3", 5, LAN, "",
+     500, CALM},
+    {"three_that_see_deaths", "majority=yes tokens=2 calm=3", 3, LAN, DEATHS BACK_AS_NO_CANDIDATE,
+     1500, CALM},
+    {"five_that_see_deaths", "majority=yes tokens=2", 5, LAN, DEATHS BACK_AS_NO_CANDIDATE, 1500,
+     CALM},
+    {"five_partitions_that_see_deaths", "calm=3", 5, LAN, DEATHS, 1500, CALM},
+    {"three_on_one_host_that_reserve_tokens", "profile=loopback majority=yes tokens=2 calm=3", 3,
+     LOOPBACK, "disk * delay 0.2ms\n", 1000, CALM},
+    {"three_that_keep_their_time", "majority=yes yields=no tokens=4 calm=3", 3, LAN, "", 1500,
+     CALM},
     {"five_that_keep_their_time", "majority=yes yields=no", 5, LAN, "", 1500, CALM},
     {"five_partitions_that_keep_their_time", "yields=no", 5, LAN, "", 1000, CALM},
+    {"five_that_are_calm", "calm=3", 5, LAN, "", 1000, CALM},
+    {"five_that_are_calm_with_long_expiry", "calm=8 expires=100ms", 5, LAN, "", 500, CALM},
     {"three_on_one_host", "profile=loopback", 3, LOOPBACK, "", 500, CALM},
     {"five_on_one_host", "profile=loopback majority=yes", 5, LOOPBACK, "", 500, CALM},
     {"five_far_apart", "profile=wan", 5, WAN, "", 400, CALM},

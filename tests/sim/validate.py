@@ -18,7 +18,7 @@ VALIDATE = TESTS.parent / "tools" / "validate-trace"
 sys.path.insert(0, str(TESTS / "planted"))
 from plant import Plant  # pylint: disable=wrong-import-position,import-error
 
-SCENARIOS = ("pole", "pole-restarts", "pole-drift", "local", "local-majority", "local-rotate")
+SCENARIOS = ("pole", "pole-restarts", "pole-drift", "local", "local-majority", "local-rotate", "local-calm")
 PLANTS = {  # and the first seed with which the bug does what no model allows
     "pole_follows_equal_epochs": 7,
     "pole_forgets_epoch": 1,
