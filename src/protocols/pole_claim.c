@@ -667,6 +667,7 @@ static bool yield_claim(struct pole *p, int64_t now_ns, struct cv_effects *out)
         return false;
     }
     CV_ASSERT(p->promise.to != p->self);
+    p->retry_ns = p->round_ns; /* as after every choice that has ended: the back-off begins anew */
     pole_arm(p, POLE_TIMER_RETRY, now_ns + p->round_ns, now_ns + p->round_ns, out);
     return true;
 }

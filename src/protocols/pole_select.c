@@ -6,7 +6,8 @@
  *   Otherwise the best score without a quorum is chosen for ever (T20, T21): a score never vetoes.
  * - Only proposals of the present epoch count, and votes never count as proposals.
  * - The round is not restarted by later proposals; the back-off is capped.
- * - All but a leader that fell silent are enough to choose at once.
+ * - All but a leader that fell silent are enough to choose at once. Where a quorum is all that are
+ *   left, the best of them claims as soon as all have proposed: has_won().
  * - A choice that does not claim in time is passed over until an established leader is seen.
  * - Who claimed in vain has had its turn: it proposes as if it had not heard a quorum, until a
  *   leader is established or a round ends in which nobody else has heard one either. So everybody
@@ -114,6 +115,20 @@ static bool is_complete(struct pole *p)
     return cv__set_count(heard, p->member_count) + misses_suspect == p->member_count;
 }
 
+/* [Ours] Has everybody but the lost leader proposed, and nobody better than this process, which has
+ * just heard a quorum? Then it would be chosen as soon as the others have told that they have heard
+ * one, too: whoever has not is not chosen before it, and whoever has is not better. So it claims a
+ * transmission earlier. The others wait: the best of them may not have heard a quorum. `was_best`:
+ * before it was known who has heard one, because that comes before the score. */
+static bool has_won(struct pole *p, bool was_best)
+{
+    CV_ASSERT(p->suspect != p->self);
+    const uint64_t *proposed = pole_set(p, POLE_SET_PROPOSED);
+    const bool misses_suspect = p->suspect != CV_ID_NONE && !cv__set_has(proposed, p->suspect);
+    return was_best && p->own.is_quorate && misses_suspect &&
+           cv__set_count(proposed, p->member_count) + 1 == p->member_count;
+}
+
 /* [Alg. 1, start-timer?] Somebody has proposed in this epoch. */
 static void count(struct pole *p, cv_id id, bool has_heard_quorum, int64_t now_ns,
                   struct cv_effects *out)
@@ -129,15 +144,18 @@ static void count(struct pole *p, cv_id id, bool has_heard_quorum, int64_t now_n
     if (cv__set_count(pole_set(p, POLE_SET_PROPOSED), p->member_count) < p->quorum) {
         return;
     }
+    bool is_decided = false;
     if (!cv__set_has(heard, p->self)) {
+        const bool was_best = p->best.id == p->self;
         cv__set_add(heard, p->self);
         if (!p->has_had_turn) {
             (void)become_quorate(p);
         }
         broadcast(p, out);
         arm_elect(p, now_ns, out);
+        is_decided = has_won(p, was_best);
     }
-    if (is_complete(p)) {
+    if (is_decided || is_complete(p)) {
         elect(p, now_ns, out);
     }
 }

@@ -150,6 +150,29 @@ static void a_second_claim_is_of_a_new_epoch(void **unused)
     solo_free(s);
 }
 
+/* It waits for a round, and then for two, however long it had waited before it claimed. */
+static void a_claimant_that_yields_begins_its_back_off_anew(void **unused)
+{
+    (void)unused;
+    struct solo *s = one_of_three(2);
+    heartbeat(s, 3, 1, true);
+    draft_heartbeat(s, 2, true);
+    solo_put(s, "token", 1);
+    solo_hear(s, 3, 0);
+    solo_step(s, (struct cv_event){.kind = CV_EVENT_PEER_DOWN, .peer = 3});
+    for (uint32_t i = 0; i < 2; i++) { /* nobody answers */
+        solo_wait_until(s, s->timer_ns[POLE_TIMER_RETRY]);
+    }
+    propose(s, 1, 3, 1);
+    assert_non_null(solo_said(s, "HEARTBEAT"));
+    heartbeat(s, 3, 1, true); /* late, of the leader that it is bound to: it yields */
+    assert_non_null(solo_said(s, "RELEASE"));
+    assert_int_equal(s->timer_ns[POLE_TIMER_RETRY], s->now_ns + ROUND_NS);
+    solo_wait_until(s, s->timer_ns[POLE_TIMER_RETRY]);
+    assert_int_equal(s->timer_ns[POLE_TIMER_RETRY], s->now_ns + 2 * ROUND_NS + ROUND_NS / 4);
+    solo_free(s);
+}
+
 static void a_refused_leader_keeps_its_token(void **unused)
 {
     (void)unused;
@@ -415,6 +438,7 @@ int main(void)
         cmocka_unit_test(follows_of_heartbeats_whose_time_is_forgotten_do_not_count),
         cmocka_unit_test(a_refused_claim_goes_on_above_and_forgets_its_answers),
         cmocka_unit_test(a_second_claim_is_of_a_new_epoch),
+        cmocka_unit_test(a_claimant_that_yields_begins_its_back_off_anew),
         cmocka_unit_test(a_refused_leader_keeps_its_token),
         cmocka_unit_test(a_claim_that_nobody_follows_ends_and_stands_back),
         cmocka_unit_test(a_choice_that_does_not_claim_is_passed_over),
