@@ -388,6 +388,8 @@ static void on_leader(struct anon *a, const struct cv_message *message, int64_t 
 /* Has this process heard the leader lead, and does it still trust it? */
 static bool hears_leader(const struct anon *a)
 {
+    CV_ASSERT(a->role != ANON_TRUSTING ||
+              !anon_is_none(&a->closed)); /* the leader that it trusts */
     return a->role == ANON_TRUSTING && a->heard_count > 0;
 }
 
@@ -396,11 +398,15 @@ static void on_told(struct anon *a, uint32_t type, int64_t now_ns, struct cv_eff
 {
     CV_ASSERT(type == ANON_STATE || type == ANON_TRUST);
     CV_ASSERT(!anon_is_none(&a->closed));
+    const uint32_t telling = a->telling;
     a->telling &= type == ANON_TRUST ? 0 : ~(uint32_t)ANON_TELL_STALE;
     if (type == ANON_TRUST && a->role == ANON_SUSPECTING && a->proposal != CV_SEQUENCE_NONE) {
         cv__effect_note(out, "no new number before {time}: another process hears the leader",
                         CV_ID_NONE, now_ns + a->eps_ns, a->closed.number);
         arm_suspect(a, now_ns + a->eps_ns, now_ns + a->eps_ns, out);
+    } else if (a->telling == telling) {
+        cv__effect_note(out, "nothing to do: another process sees the same leader, {number}",
+                        CV_ID_NONE, 0, a->closed.number);
     }
 }
 
@@ -424,7 +430,12 @@ static void on_other(struct anon *a, const struct anon_pair *owned, int64_t now_
                         CV_ID_NONE, 0, owned->number);
         tell_soon(a, ANON_TELL_STALE, now_ns, out);
     } else if (a->is_stubborn && hears_leader(a)) {
+        cv__effect_note(out, "proposal {number} not needed: tells everybody that the leader lives",
+                        CV_ID_NONE, 0, owned->number);
         tell_soon(a, ANON_TELL_TRUST, now_ns, out);
+    } else {
+        cv__effect_note(out, "proposal {number} does not lead yet: its round is open", CV_ID_NONE,
+                        0, owned->number);
     }
 }
 
@@ -500,6 +511,9 @@ static void on_message(struct anon *a, const struct cv_message *message, int64_t
         }
     } else if (message->type == ANON_TOKEN) {
         on_other(a, &owned, now_ns, out);
+    } else {
+        cv__effect_note(out, "nothing to do: {number} is not the leader's number here", CV_ID_NONE,
+                        0, owned.number);
     }
 }
 
@@ -700,6 +714,8 @@ static void anon_step(void *state, const struct cv_event *event, struct cv_effec
     struct anon *a = state;
     enum cv_reason lost = CV_REASON_SUSPECTED;
     if (a->role == ANON_STOPPED) {
+        cv__effect_note(out, "ignored: this process cannot save its numbers and has stopped",
+                        CV_ID_NONE, 0, 0);
         return;
     }
     const struct anon_pair closed_before = a->closed;
@@ -730,7 +746,9 @@ static void anon_step(void *state, const struct cv_event *event, struct cv_effec
         become_stopped(a, out);
         lost = CV_REASON_STOPPED;
         break;
-    case CV_EVENT_PEER_DOWN: /* it has no name here; its silence will tell */
+    case CV_EVENT_PEER_DOWN:
+        cv__effect_note(out, "hint ignored: processes have no names here", CV_ID_NONE, 0, 0);
+        break;
     case CV_EVENT_REPORT:
     case CV_EVENT_STORE:
         break;

@@ -35,6 +35,7 @@ static uint64_t *answered_before(struct bully_improved *s)
 
 static size_t improved_size(const struct cv_config *config)
 {
+    CV_ASSERT(config->member_count >= 1);
     return sizeof(struct bully_improved) +
            2 * cv__set_words(config->member_count) * sizeof(uint64_t);
 }
@@ -65,6 +66,10 @@ static void on_alive(struct bully_improved *s, const struct cv_event *event, str
     CV_ASSERT(event->peer <= s->c.member_count);
     const bool is_leading = s->c.role == CLASSIC_LEADING;
     if (is_leading && classic_term_read(event->message).term == s->c.claim_term) {
+        if (cv__set_has(answered(s), event->peer)) {
+            cv__effect_note(out, "ALIVE of {peer} adds nothing: it has answered this heartbeat",
+                            event->peer, 0, 0);
+        }
         cv__set_add(answered(s), event->peer);
     } else {
         cv__effect_note(out,

@@ -188,6 +188,9 @@ static void modified_on_ok(struct bully_modified *s, const struct cv_event *even
         cv__effect_note(out, "OK of {peer} ignored: its id is lower than ours", event->peer, 0, 0);
     } else {
         CV_ASSERT(event->peer > c->self);
+        if (cv__set_has(answered(s), event->peer)) {
+            cv__effect_note(out, "OK of {peer} adds nothing: it has answered", event->peer, 0, 0);
+        }
         cv__set_add(answered(s), event->peer);
         modified_settle(s, event->peer, event->now_ns, out);
     }

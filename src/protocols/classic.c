@@ -520,12 +520,16 @@ static void stop(struct classic *c, const struct classic_rules *rules, struct cv
 static void on_peer_down(struct classic *c, const struct classic_rules *rules,
                          const struct cv_event *event, struct cv_effects *out)
 {
+    CV_ASSERT(event->peer != CV_ID_NONE);
     CV_ASSERT(event->peer <= c->member_count);
     if (rules->on_peer_down != NULL) {
         rules->on_peer_down(c, event, out);
     }
     if (event->peer == c->leader && event->peer != c->self) {
         on_suspicion(c, rules, CV_REASON_SUSPECTED, event->now_ns, out);
+    } else {
+        cv__effect_note(out, "hint that {peer} is down: it is not followed here", event->peer, 0,
+                        0);
     }
 }
 

@@ -162,6 +162,8 @@ void cv__lease_on_notification(struct lease *l, int64_t now_ns, struct cv_effect
 {
     CV_ASSERT(l->role != LEASE_STOPPED);
     if (l->open_request != 0) {
+        cv__effect_note(out, "notification waits for the answer to request {number}", CV_ID_NONE, 0,
+                        l->open_request);
         l->is_notified = true; /* the answer on its way may be older than the notification */
         return;
     }

@@ -429,12 +429,33 @@ static bool is_open(const struct local *l, uint64_t request)
     return l->request_ns != 0 && request == (uint64_t)l->request_ns;
 }
 
+/* A fast message of that process is a sign of life, unless it was said to be down: it may have been
+ * sent before. */
+static void take_for_alive(struct local *l, cv_id from, enum local_standing standing,
+                           int64_t now_ns, struct cv_effects *out)
+{
+    CV_ASSERT(from != l->self);
+    CV_ASSERT(from <= l->member_count);
+    const int64_t gone_until_ns = peer_of(l, from)->gone_until_ns;
+    if (now_ns < gone_until_ns) {
+        cv__effect_note(out,
+                        "no sign of life of {peer} counts until {time}: it was said to be down",
+                        from, gone_until_ns, 0);
+        return;
+    }
+    if (peer_of(l, from)->heard_ns == now_ns) {
+        cv__effect_note(out, "sign of life of {peer} adds nothing: another one came at {time}",
+                        from, now_ns, 0);
+    }
+    cv__local_mark_alive(l, from, standing, now_ns);
+}
+
 /* One process's answer to a request of ours, heard directly or by way of the tree. */
 static void count_answer(struct local *l, cv_id from, bool supports, enum local_standing standing,
                          uint64_t request, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(from != l->self); /* it answers itself when it asks */
-    cv__local_mark_alive(l, from, standing, now_ns);
+    take_for_alive(l, from, standing, now_ns, out);
     peer_of(l, from)->deaf_since_ns = 0; /* it has heard us; or its next ELECTION would undo that */
     if (!is_open(l, request)) {
         cv__effect_note(out, "answer of {peer} not counted: request {number} is no longer open",
@@ -504,9 +525,8 @@ static void on_collated(struct local *l, const struct cv_event *event, struct cv
     const uint64_t *replied = answers.replied.word;
     const uint64_t *passive = answers.passive.word;
     if (answers.candidate != l->self) {
-        cv__local_mark_alive(l, event->peer,
-                             cv__local_standing(cv__set_has(passive, event->peer), false),
-                             event->now_ns);
+        take_for_alive(l, event->peer, cv__local_standing(cv__set_has(passive, event->peer), false),
+                       event->now_ns, out);
         cv__local_tree_gather(l, event, out);
         return;
     }
@@ -556,6 +576,9 @@ static void on_release(struct local *l, const struct cv_event *event, struct cv_
     } else if (is_locked) {
         cv__effect_note(out, "RELEASE of {peer} ignored: locked to a later request than {number}",
                         from, 0, release.request);
+    } else {
+        cv__effect_note(out, "RELEASE of {peer} releases nothing: not locked to it", from, 0,
+                        release.request);
     }
     CV_ASSERT(!is_leading(l) || l->locked_to == l->self);
     if (l->leader == from && l->locked_to != from) {
@@ -581,8 +604,8 @@ static void on_echo(struct local *l, const struct cv_event *event, struct cv_eff
         cv__effect_note(out, "ECHO of {peer} ignored: slow", event->peer, 0, 0);
         return;
     }
-    cv__local_mark_alive(l, event->peer, cv__local_standing(echo.passive, echo.taken),
-                         event->now_ns);
+    take_for_alive(l, event->peer, cv__local_standing(echo.passive, echo.taken), event->now_ns,
+                   out);
     if (!echo.asks) {
         peer_of(l, event->peer)->deaf_since_ns = 0; /* it has heard what it answers */
     }
@@ -814,6 +837,8 @@ static void local_step(void *state, const struct cv_event *event, struct cv_effe
 {
     struct local *l = state;
     if (l->role == LOCAL_STOPPED) {
+        cv__effect_note(out, "ignored: this process cannot save its token and has stopped",
+                        event->peer, 0, 0);
         return;
     }
     /* First of all: a leadership whose time is over is over, whatever waits in the queue. */

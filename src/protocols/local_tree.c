@@ -159,6 +159,10 @@ void cv__local_tree_gather(struct local *l, const struct cv_event *event, struct
     cv__set_unite(set_of(l, SET_GATHERED_PASSIVE), answers.passive.word, l->member_count);
     CV_ASSERT(cv__set_has(set_of(l, SET_GATHERED), l->self)); /* its own answer is among them */
     l->gather_token = cv__max_u64(l->gather_token, answers.token);
+    if (!cv__set_has(set_of(l, SET_WAITED), event->peer)) {
+        cv__effect_note(out, "answers of {peer} to request {number} are not waited for",
+                        event->peer, 0, answers.request);
+    }
     cv__set_remove(set_of(l, SET_WAITED), event->peer);
     if (cv__set_count(set_of(l, SET_WAITED), l->member_count) == 0) {
         cv__local_tree_pass_up(l, out);

@@ -336,7 +336,10 @@ static void look_for_majority(struct pole *p, int64_t now_ns, struct cv_effects 
         return;
     }
     if (!is_leading && cv__pole_tune_is_early(p, until_ns, now_ns)) {
-        return; /* it would be lost at once; later heartbeats carry a longer lease */
+        /* It would be lost at once; later heartbeats carry a longer lease. */
+        cv__effect_note(out, "a majority follows, but only until {time}: waits for a longer lease",
+                        CV_ID_NONE, until_ns, p->leader_epoch);
+        return;
     }
     if (!is_leading) {
         if (p->token <= p->token_max) { /* it will yield or give up */
@@ -793,6 +796,10 @@ void cv__pole_on_follow(struct pole *p, const struct cv_event *event, struct cv_
     struct pole_peer *peer = pole_peer(p, event->peer);
     CV_ASSERT(event->peer != p->self);
     CV_ASSERT(p->sent_ns[f.seq % POLE_BEATS_KEPT] <= event->now_ns);
+    if (p->ends_ns[f.seq % POLE_BEATS_KEPT] <= peer->carries_ns) {
+        cv__effect_note(out, "FOLLOW of {peer} adds nothing: it follows until {time} already",
+                        event->peer, peer->carries_ns, f.epoch);
+    }
     peer->carries_ns = cv__max64(peer->carries_ns, p->ends_ns[f.seq % POLE_BEATS_KEPT]);
     look_for_majority(p, event->now_ns, out);
 }

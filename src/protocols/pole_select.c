@@ -253,6 +253,8 @@ static void compare_proposal(struct pole *p, const struct pole_proposal *proposa
         cv__effect_note(out, "PROPOSE for {peer} answered with ours: it is smaller", proposal->id,
                         0, p->epoch);
         answer(p, from, out);
+    } else {
+        cv__effect_note(out, "PROPOSE for {peer} is the same as ours", proposal->id, 0, p->epoch);
     }
 }
 
@@ -315,8 +317,13 @@ void cv__pole_on_vote(struct pole *p, const struct cv_event *event, struct cv_ef
                         event->peer, 0, epoch);
         return;
     }
-    pole_peer(p, event->peer)->vote_epoch = epoch;
-    pole_peer(p, event->peer)->vote_leader = leader;
+    struct pole_peer *voter = pole_peer(p, event->peer);
+    if (voter->vote_epoch == epoch && voter->vote_leader == leader) {
+        cv__effect_note(out, "VOTE of {peer} adds nothing: it has voted so in epoch {number}",
+                        event->peer, 0, epoch);
+    }
+    voter->vote_epoch = epoch;
+    voter->vote_leader = leader;
     const struct pole_peer *own = pole_peer(p, leader);
     uint32_t same = 0;
     for (cv_id id = 1; id <= p->member_count; id++) {
