@@ -442,6 +442,17 @@ static void text_property(const struct sim_world *w, uint32_t i, FILE *out)
     (void)fprintf(out, is_promised(w, i) ? "\n" : " (not promised)\n");
 }
 
+/* Was anything judged that is promised? Assertions always are. */
+static bool is_anything_tested(const struct sim_world *w)
+{
+    for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
+        if (i != CV_PROPERTY_ASSERTIONS && is_promised(w, i) && w->properties.judged[i] > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void sim_report_text(const struct sim_world *w, FILE *out)
 {
     text_head(w, out);
@@ -463,7 +474,9 @@ void sim_report_text(const struct sim_world *w, FILE *out)
     if (!sim_world_is_ok(w) && w->tail != NULL) {
         (void)fprintf(out, "the last events before the first broken promise:\n%s", w->tail);
     }
-    (void)fprintf(out, sim_world_is_ok(w) ? "ok\n" : "FAILED\n");
+    (void)fprintf(out, !sim_world_is_ok(w)     ? "FAILED\n"
+                       : is_anything_tested(w) ? "ok\n"
+                                               : "ok, but nothing that is promised was tested\n");
 }
 
 void sim_report_failures(const struct sim_world *w, FILE *out)

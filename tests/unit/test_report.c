@@ -318,6 +318,19 @@ static void what_was_never_judged_is_not_tested(void **unused)
     cluster_drop(c);
 }
 
+/* Every message takes longer than the protocol allows for, from the beginning to the end. */
+static void run_in_which_nothing_is_judged_is_not_just_ok(void **unused)
+{
+    (void)unused;
+    struct cluster *c = run("protocol pole profile=lan\nnodes 3\nlink * delay 27ms\nrun 5s\n");
+    char *text = text_of(c->world, sim_report_text);
+    assert_has(text, "rtt 54ms but delta 2ms: try profile=wan\n");
+    assert_has(text, "property at-most-one-leader: not tested\n");
+    assert_has(text, "\nok, but nothing that is promised was tested\n");
+    free(text);
+    cluster_drop(c);
+}
+
 static void text_tells_people_the_same(void **unused)
 {
     (void)unused;
@@ -518,6 +531,7 @@ int main(void)
         cmocka_unit_test(json_survives_strange_names),
         cmocka_unit_test(json_of_random_runs_is_valid_and_adds_up),
         cmocka_unit_test(what_was_never_judged_is_not_tested),
+        cmocka_unit_test(run_in_which_nothing_is_judged_is_not_just_ok),
         cmocka_unit_test(text_tells_people_the_same),
         cmocka_unit_test(failures_name_file_line_and_seed),
         cmocka_unit_test(broken_assumption_is_told),
