@@ -29,6 +29,7 @@ const char *sim_fired_name(uint32_t index)
         [SIM_ACTION_SEQUENCER] = "sequencer",
         [SIM_ACTION_STORE] = "store",
         [SIM_ACTION_REBOOT] = "reboot",
+        [SIM_ACTION_TIMERS] = "timers",
         [SIM_ACTION_COUNT + SIM_OVERLAY_LOSS] = "loss",
         [SIM_ACTION_COUNT + SIM_OVERLAY_SLOW] = "slow",
         [SIM_ACTION_COUNT + SIM_OVERLAY_DUPLICATE] = "duplicate",

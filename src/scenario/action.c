@@ -240,6 +240,18 @@ static int parse_clock(struct sim_parser *p, struct sim_action *action)
     return action_end(p, action, error);
 }
 
+static int parse_timers(struct sim_parser *p, struct sim_action *action)
+{
+    int error = parse_node_or_all(p, &action->node);
+    if (error == CV_OK) {
+        error = sim_words_keyword(&p->words, "late");
+    }
+    if (error == CV_OK) {
+        error = sim_words_time(&p->words, "lateness", &action->late_ns);
+    }
+    return action_end(p, action, error);
+}
+
 static int parse_disk(struct sim_parser *p, struct sim_action *action)
 {
     int error = parse_node_or_all(p, &action->node);
@@ -485,6 +497,14 @@ static void print_clock(const struct sim_action *action, uint32_t node_count, FI
     sim_print_drift(&action->clock, out);
 }
 
+static void print_timers(const struct sim_action *action, uint32_t node_count, FILE *out)
+{
+    (void)node_count;
+    print_node(action->node, out);
+    (void)fprintf(out, " late");
+    sim_print_time(action->late_ns, out);
+}
+
 static void print_disk(const struct sim_action *action, uint32_t node_count, FILE *out)
 {
     (void)node_count;
@@ -588,6 +608,7 @@ static const struct {
     {"reorder", SIM_ACTION_OVERLAY, parse_overlay, print_overlay, SIM_OVERLAY_REORDER},
     {"clock", SIM_ACTION_CLOCK, parse_clock, print_clock, 0},
     {"disk", SIM_ACTION_DISK, parse_disk, print_disk, 0},
+    {"timers", SIM_ACTION_TIMERS, parse_timers, print_timers, 0},
     {"cost", SIM_ACTION_COST, parse_cost, print_cost, 0},
     {"resign", SIM_ACTION_RESIGN, parse_resign, print_resign, 0},
     {"campaign", SIM_ACTION_CAMPAIGN, parse_campaign, print_campaign, 0},

@@ -479,13 +479,14 @@ static int parse_line(struct sim_parser *p, const char *line, size_t length)
         return sim_parse_expect(p, line, length);
     }
     if (strcmp(word, "link") == 0 || strcmp(word, "clock") == 0 || strcmp(word, "disk") == 0 ||
-        strcmp(word, "sequencer") == 0 || strcmp(word, "store") == 0 || strcmp(word, "cost") == 0) {
+        strcmp(word, "sequencer") == 0 || strcmp(word, "store") == 0 || strcmp(word, "cost") == 0 ||
+        strcmp(word, "timers") == 0) {
         return sim_parse_action(p, SIM_SETUP);
     }
     (void)sim_words_next(&p->words);
     return sim_words_unknown(&p->words, "word", word,
                              "protocol nodes link clock site rtt at random run expect seed start "
-                             "fast drift-bound disk down cost sequencer store");
+                             "fast drift-bound disk timers down cost sequencer store");
 }
 
 /* Checks that need the whole scenario. */

@@ -30,6 +30,7 @@ enum sim_action_kind {
     SIM_ACTION_SEQUENCER,
     SIM_ACTION_STORE,
     SIM_ACTION_REBOOT,
+    SIM_ACTION_TIMERS,
     SIM_ACTION_COUNT,
 };
 
@@ -53,6 +54,7 @@ struct sim_action {
             bool fails;
         } disk;
         int64_t cost_ns;
+        int64_t late_ns; /* TIMERS: they fire up to so much later */
         struct {
             cv_id to; /* CV_ID_NONE: to nobody in particular */
         } resign;

@@ -276,6 +276,16 @@ static void do_clock(struct sim_world *w, const struct sim_action *a)
     record_action(w, a);
 }
 
+static void do_timers(struct sim_world *w, const struct sim_action *a)
+{
+    for (cv_id id = 1; id <= w->node_count; id++) {
+        if (a->node == CV_ID_NONE || a->node == id) {
+            w->node[id - 1].late_ns = a->late_ns; /* of those that are armed from now on */
+        }
+    }
+    record_action(w, a);
+}
+
 static void do_disk(struct sim_world *w, const struct sim_action *a)
 {
     for (cv_id id = 1; id <= w->node_count; id++) {
@@ -384,6 +394,9 @@ static void do_action(struct sim_world *w, const struct sim_action *a)
         break;
     case SIM_ACTION_DISK:
         do_disk(w, a);
+        break;
+    case SIM_ACTION_TIMERS:
+        do_timers(w, a);
         break;
     case SIM_ACTION_SEQUENCER:
         do_sequencer(w, a);

@@ -78,7 +78,8 @@ static int64_t call_arm(void *self, uint32_t timer, int64_t earliest_ns, int64_t
     const int64_t local_ns = earliest_ns == latest_ns
                                  ? earliest_ns
                                  : sim_rng_range(&w->timer_rng, earliest_ns, latest_ns);
-    n->timer[timer].due_ns = cv__max64(w->now_ns, sim_clock_real(&n->clock, local_ns));
+    const int64_t late_ns = n->late_ns > 0 ? sim_rng_range(&w->timer_rng, 0, n->late_ns) : 0;
+    n->timer[timer].due_ns = cv__max64(w->now_ns, sim_clock_real(&n->clock, local_ns)) + late_ns;
     queue_timer(w, n->id, timer);
     return local_ns;
 }

@@ -49,6 +49,7 @@ struct sim_node {
     uint64_t fault;  /* number of its latest crash or pause, so that only that one is undone */
     int64_t busy_ns; /* until then it handles messages that have arrived, if that costs time */
     struct sim_timer timer[CV_TIMERS_MAX];
+    int64_t late_ns; /* a timer fires up to so much after its time, drawn each time */
     struct sim_disk disk;
 
     uint32_t *backlog; /* messages that arrived while it was paused */

@@ -38,7 +38,8 @@ static bool is_drifting(const struct sim_world *w, const struct sim_clock *clock
 
 static bool is_steady(const struct sim_world *w, const struct sim_node *n)
 {
-    const bool is_prompt = 4 * n->disk.delay_ns <= w->properties.setting.timely_ns;
+    const bool is_prompt =
+        4 * n->disk.delay_ns <= w->properties.setting.timely_ns && n->late_ns == 0;
     return n->is_up && !n->is_paused && !n->has_stopped && !n->disk.fails && is_prompt &&
            !is_drifting(w, &n->clock);
 }
@@ -111,6 +112,7 @@ static bool is_behaving(const struct sim_world *w)
     for (uint32_t i = 0; i < w->node_count; i++) {
         const struct sim_node *n = &w->node[i];
         const bool is_stuck = n->disk.fails || n->disk.delay_ns > setting->delta_ns ||
+                              n->late_ns > 0 || /* no protocol says how late is too late */
                               sim_properties_is_slow_save(w, n);
         const bool is_cut = asks_store && n->is_cut;
         if (n->is_up && !n->has_stopped &&

@@ -141,6 +141,8 @@ static const char *const right[] = {
     "disk 3 delay 5ms",
     "disk * fails",
     "disk 2 works",
+    "timers 3 late 2ms",
+    "timers * late 0s",
     "link * delay 1ms",
     "link * delay=1ms jitter=10% dist=normal loss=1% duplicate=2% reorder=3%",
     "link 1-2 jitter 5us",
@@ -177,6 +179,8 @@ static const char *const right[] = {
     "at 1s disk 2 delay 1ms",
     "at 1s disk * fails",
     "at 1s disk 2 works",
+    "at 1s timers 2 late 1ms",
+    "at 1s timers * late 250us",
     "at 1s resign 1",
     "at 1s resign leader to 3",
     "at 1s campaign 1 off",
@@ -234,6 +238,8 @@ static int64_t amount_of(const struct sim_action *action)
         return action->clock.ppb;
     case SIM_ACTION_DISK:
         return action->disk.delay_ns;
+    case SIM_ACTION_TIMERS:
+        return action->late_ns;
     case SIM_ACTION_COST:
         return action->cost_ns;
     case SIM_ACTION_REPORT:
@@ -354,6 +360,10 @@ static const struct {
     {"drift-bound", 12, "100ppm"},
     {"disk 1 explodes", 8, "unknown word 'explodes'; one of: fails works delay"},
     {"disk 9 fails", 6, "1..6"},
+    {"timers 9 late 1ms", 8, "1..6"},
+    {"timers 1", 9, "late"},
+    {"timers 1 late", 14, "lateness is missing"},
+    {"timers 1 slow 1ms", 10, "late"},
     {"disk 1 delay", 13, "delay is missing"},
     {"disk", 5, "node is missing"},
     {"disk 1 fails now", 14, "nothing is expected after this: 'now'"},
