@@ -110,7 +110,7 @@ lab: all
 	@$(BUILD)/conclave lab local --plots docs/lab
 	@$(BUILD)/conclave lab pole --plots docs/lab
 	@$(BUILD)/conclave lab pole --random 1000 --plots docs/lab
-	@$(BUILD)/conclave lab auto --plots docs/lab || [ $$? -eq 1 ] # docs/lab/auto.md says which claims are not met
+	@$(BUILD)/conclave lab auto --plots docs/lab
 
 # The tables of docs/explore.md; some of it takes hours.
 explore: all

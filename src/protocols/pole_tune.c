@@ -40,8 +40,9 @@
 #define LOSS_UNIT INT64_C(1000000)
 #define LOSS_WEIGHT 64 /* the share of lost heartbeats is a mean over about this number */
 #define LOSS_GAP_MAX 8 /* more in a row: it was cut off or stopped, and that is not loss */
-#define BEATS_MIN 4    /* so many heartbeats are sent while one of them would be enough ... */
-#define BEATS_MAX 24   /* ... and at most so many, where messages are lost */
+#define BEATS_MIN 4    /* heartbeats that are sent where one would be enough ... */
+#define BEATS_MAX 24   /* ... and at most, where messages are lost ... */
+#define BEATS_ROOM 8   /* ... of which a lease has room for these; for more it is widened */
 
 /* What the lease is made of: 2 round trips and 5 times the lateness. The answer to a heartbeat
  * takes one, and the heartbeats of another are under way meanwhile; a late timer delays sending and
@@ -231,7 +232,7 @@ static struct choice choose(struct pole *p, int64_t now_ns)
     c.beats = beats_needed(loss);
     c.lease_ns = TRIPS_IN_LEASE * c.trip_ns + LATES_IN_LEASE * c.late_ns;
     c.lease_ns = cv__max64(c.lease_ns, t->lease_ns_min);
-    c.lease_ns = c.lease_ns * (c.beats + BEATS_MIN) / (2 * BEATS_MIN);
+    c.lease_ns = c.lease_ns * cv__max64(c.beats, BEATS_ROOM) / BEATS_ROOM;
     c.lease_ns = cv__min64(c.lease_ns, t->lease_ns_max);
     CV_ASSERT(c.lease_ns >= 1);
     CV_ASSERT(c.beats >= BEATS_MIN);

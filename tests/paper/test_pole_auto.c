@@ -4,6 +4,7 @@
  * drift by 100 ppm, so a leader counts 1 s as 1 s less 200 us. Its nonce is 0. */
 #include "core/errors.h"
 #include "protocols/pole.h"
+#include "protocols/pole_config.h"
 #include "support/solo.h"
 #include "support/support.h"
 
@@ -14,12 +15,12 @@
 #define LEASE_NS_MIN (10 * NS_PER_MS)
 #define LEAD_NS(lease) ((lease) - (lease) / 5000 - 1)
 
-static void propose(struct solo *s, cv_id from)
+static void propose(struct solo *s, cv_id from, uint64_t epoch, cv_id best)
 {
     solo_draft(s, "PROPOSE");
-    solo_put(s, "epoch", 1);
+    solo_put(s, "epoch", epoch);
     solo_put(s, "heard", 1);
-    solo_put(s, "id", from);
+    solo_put(s, "id", best);
     solo_put(s, "quorate", 1);
     solo_put(s, "score_1", 1);
     solo_hear(s, from, 0);
@@ -51,8 +52,8 @@ static void heartbeat(struct solo *s, cv_id from, uint64_t epoch, int64_t lease_
 static struct solo *leader(void)
 {
     struct solo *s = solo_new("pole", 3, 3, "profile=auto");
-    propose(s, 1);
-    propose(s, 2);
+    propose(s, 1, 1, 1);
+    propose(s, 2, 1, 2);
     assert_non_null(solo_said(s, "HEARTBEAT"));
     assert_int_equal(solo_field(s, solo_said(s, "HEARTBEAT"), "lease"), LEASE_NS_MAX);
     follow(s, 1, 1, 0);
@@ -126,23 +127,91 @@ static void lateness_of_a_follower_widens_it(void **unused)
     solo_free(s);
 }
 
-/* Every other heartbeat is answered: the lease has room for more of them. */
-static void losses_widen_it(void **unused)
+static void what_was_measured_fades(void **unused)
 {
     (void)unused;
     struct solo *s = leader();
+    assert_true(answer_for(s, 120 * NS_PER_S, 30 * NS_PER_MS, 0) >= 60 * NS_PER_MS);
+    assert_int_equal(answer_for(s, 400 * NS_PER_S, NS_PER_US, 0), LEASE_NS_MIN);
+    solo_free(s);
+}
+
+/* Only one heartbeat of `part` is answered, or only that one is not, for two minutes. Returns the
+ * last lease. */
+static int64_t answer_one_of(struct solo *s, uint64_t part, bool is_lost, int64_t *ret_beat_ns)
+{
     int64_t lease_ns = 0;
     const int64_t until_ns = s->now_ns + 120 * NS_PER_S;
     while (s->now_ns < until_ns) {
         const struct cv_message *beat = solo_await(s, "HEARTBEAT", NS_PER_S);
         const uint64_t seq = solo_field(s, beat, "seq");
         lease_ns = (int64_t)solo_field(s, beat, "lease");
-        if (seq % 2 == 0) {
+        *ret_beat_ns = (int64_t)solo_field(s, beat, "beat");
+        if ((seq % part == 0) != is_lost) {
             follow(s, 1, seq, 0);
             follow(s, 2, seq, 0);
         }
     }
-    assert_in_range(lease_ns, 2 * LEASE_NS_MIN, 5 * LEASE_NS_MIN);
+    return lease_ns;
+}
+
+/* The lease has room for more heartbeats, for 24 instead of 8 at most. */
+static void losses_widen_it(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    int64_t beat_ns;
+    assert_in_range(answer_one_of(s, 2, false, &beat_ns), 2 * LEASE_NS_MIN, 3 * LEASE_NS_MIN);
+    assert_int_equal(answer_one_of(s, 4, false, &beat_ns), 24 * LEASE_NS_MIN / 8);
+    solo_free(s);
+}
+
+/* One in twelve is lost: six or seven have to be sent, for which there is room. */
+static void a_few_losses_make_it_beat_more_often(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    int64_t beat_ns;
+    (void)answer_for(s, 120 * NS_PER_S, NS_PER_US, 0);
+    assert_int_equal(answer_one_of(s, 12, true, &beat_ns), LEASE_NS_MIN);
+    assert_in_range(beat_ns, LEASE_NS_MIN / 8, LEASE_NS_MIN / 6);
+    solo_free(s);
+}
+
+static void every_follower_counts_that_of_the_largest_id_too(void **unused)
+{
+    (void)unused;
+    struct solo *s = solo_new("pole", 2, 3, "profile=auto");
+    propose(s, 1, 1, 1);
+    propose(s, 3, 1, 1);
+    assert_non_null(solo_said(s, "HEARTBEAT"));
+    follow(s, 3, 1, 0);
+    assert_int_equal(s->leader, 2);
+    int64_t lease_ns = 0;
+    const int64_t until_ns = s->now_ns + 120 * NS_PER_S;
+    while (s->now_ns < until_ns) {
+        const struct cv_message *beat = solo_await(s, "HEARTBEAT", NS_PER_S);
+        const uint64_t seq = solo_field(s, beat, "seq");
+        lease_ns = (int64_t)solo_field(s, beat, "lease");
+        follow(s, 1, seq, 0);
+        follow(s, 3, seq, 4 * NS_PER_MS);
+    }
+    assert_int_equal(lease_ns, 5 * 4 * NS_PER_MS);
+    solo_free(s);
+}
+
+static void a_lost_lease_doubles_the_next_one(void **unused)
+{
+    (void)unused;
+    struct solo *s = leader();
+    assert_int_equal(answer_for(s, 120 * NS_PER_S, NS_PER_US, 0), LEASE_NS_MIN);
+    while (s->leader == 3) { /* nobody answers */
+        solo_wait_until(s, s->now_ns + NS_PER_MS);
+    }
+    const uint64_t epoch = solo_field(s, solo_await(s, "PROPOSE", NS_PER_S), "epoch");
+    propose(s, 1, epoch, 1);
+    propose(s, 2, epoch, 2);
+    assert_int_equal(solo_field(s, solo_said(s, "HEARTBEAT"), "lease"), 2 * LEASE_NS_MIN);
     solo_free(s);
 }
 
@@ -274,6 +343,19 @@ static void options_that_contradict_are_refused_in_one_line(void **unused)
     refuses("profile=lan lease-min=20ms", "lease-min and lease-max are for profile=auto");
 }
 
+static void the_first_heartbeats_come_eight_times_in_a_lease(void **unused)
+{
+    (void)unused;
+    const struct cv_protocol *protocol = cv_protocol_find("pole");
+    struct cv_config config;
+    struct cv_errtext error = {""};
+    cv_config_init(&config, protocol, 1, 3);
+    assert_int_equal(cv_config_set(&config, protocol, "profile", "auto", &error), CV_OK);
+    assert_int_equal(cv_config_set(&config, protocol, "lease-max", "80ms", &error), CV_OK);
+    assert_int_equal(cv_core_configure(protocol, &config, &error), CV_OK);
+    assert_int_equal(config.option[POLE_OPTION_HEARTBEAT], 10 * NS_PER_MS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,7 +363,11 @@ int main(void)
         cmocka_unit_test(round_trips_and_lateness_keep_it_wider),
         cmocka_unit_test(it_widens_at_once_and_twofold_at_most_in_a_lease),
         cmocka_unit_test(lateness_of_a_follower_widens_it),
+        cmocka_unit_test(what_was_measured_fades),
         cmocka_unit_test(losses_widen_it),
+        cmocka_unit_test(a_few_losses_make_it_beat_more_often),
+        cmocka_unit_test(every_follower_counts_that_of_the_largest_id_too),
+        cmocka_unit_test(a_lost_lease_doubles_the_next_one),
         cmocka_unit_test(an_answer_counts_for_the_lease_that_was_in_its_heartbeat),
         cmocka_unit_test(a_shorter_lease_does_not_end_a_longer_promise),
         cmocka_unit_test(a_changed_lease_is_not_saved_and_a_restart_waits_for_the_longest),
@@ -289,6 +375,7 @@ int main(void)
         cmocka_unit_test(a_follower_says_how_late_its_timers_are),
         cmocka_unit_test(fixed_profiles_say_nothing_of_lateness_and_change_nothing),
         cmocka_unit_test(options_that_contradict_are_refused_in_one_line),
+        cmocka_unit_test(the_first_heartbeats_come_eight_times_in_a_lease),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
