@@ -29,6 +29,10 @@ const char *sim_fired_name(uint32_t index)
         [SIM_ACTION_SEQUENCER] = "sequencer",
         [SIM_ACTION_STORE] = "store",
         [SIM_ACTION_REBOOT] = "reboot",
+        [SIM_ACTION_FIRE] = NULL, /* what would have happened by itself is no fault */
+        [SIM_ACTION_DELIVER] = NULL,
+        [SIM_ACTION_LOSE] = "lose",
+        [SIM_ACTION_LATE] = "late",
         [SIM_ACTION_TIMERS] = "timers",
         [SIM_ACTION_COUNT + SIM_OVERLAY_LOSS] = "loss",
         [SIM_ACTION_COUNT + SIM_OVERLAY_SLOW] = "slow",
@@ -250,6 +254,18 @@ static void json_faults(struct cv_json *json, const struct sim_world *w)
     cv__json_close(json, '}');
 }
 
+/* What a scenario by hand let happen, and how often there was nothing like that. */
+static void json_manual(struct cv_json *json, const struct sim_world *w)
+{
+    if (w->scenario->is_manual) {
+        cv__json_open(json, "manual", '{');
+        cv__json_uint(json, "steps", w->manual.step_count);
+        cv__json_uint(json, "idle", w->manual.idle_count);
+        cv__json_uint(json, "first_idle_line", w->manual.idle_line);
+        cv__json_close(json, '}');
+    }
+}
+
 void sim_report_json(const struct sim_world *w, double wall_s, FILE *out)
 {
     struct cv_json json = {.out = out};
@@ -276,6 +292,7 @@ void sim_report_json(const struct sim_world *w, double wall_s, FILE *out)
     json_store(&json, w);
     json_elections(&json, w);
     json_faults(&json, w);
+    json_manual(&json, w);
     cv__json_uint(&json, "liveness_judged", w->properties.judged[CV_PROPERTY_TERMINATION]);
     json_properties(&json, w);
     json_expects(&json, w);
@@ -421,6 +438,14 @@ static void text_counts(const struct sim_world *w, FILE *out)
         }
     }
     (void)fprintf(out, has_any ? "\n" : " none\n");
+    if (w->scenario->is_manual) {
+        (void)fprintf(out, "by hand: %llu steps", (unsigned long long)w->manual.step_count);
+        if (w->manual.idle_count > 0) {
+            (void)fprintf(out, "; for %llu there was nothing to do, first in line %u",
+                          (unsigned long long)w->manual.idle_count, w->manual.idle_line);
+        }
+        (void)fprintf(out, "\n");
+    }
 }
 
 /* These are shown only for protocols whose leaders say who supports them. */

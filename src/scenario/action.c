@@ -54,6 +54,27 @@ static int parse_for_and_end(struct sim_parser *p, struct sim_action *action, in
     return error == CV_OK ? sim_words_end(&p->words) : error;
 }
 
+/* What may follow the nodes of a crash or a recovery. */
+static int parse_how(struct sim_parser *p, struct sim_action *action)
+{
+    if (action->kind == SIM_ACTION_CRASH) {
+        action->is_witnessed = sim_words_take(&p->words, "witnessed");
+        if (action->is_witnessed &&
+            (p->scenario->protocol->is_anonymous || p->scenario->protocol->store_ns != NULL)) {
+            return sim_words_fail(&p->words, "members among peers have witnesses; '%s' has none",
+                                  p->scenario->protocol->name);
+        }
+    }
+    if (action->kind == SIM_ACTION_RECOVER && sim_words_take(&p->words, "back")) {
+        const int error = sim_words_time(&p->words, "time", &action->back_ns);
+        if (error == CV_OK && (action->back_ns == 0 || action->back_ns > NS_PER_S)) {
+            return sim_words_fail(&p->words, "a clock goes back by more than nothing, up to 1s");
+        }
+        return error;
+    }
+    return CV_OK;
+}
+
 /* One action each for a list of nodes, or one for `leader`. */
 static int parse_each_node(struct sim_parser *p, struct sim_action *action)
 {
@@ -63,7 +84,10 @@ static int parse_each_node(struct sim_parser *p, struct sim_action *action)
         action->node = SIM_NODE_LEADER;
         error = CV_OK;
     } else {
-        error = sim_parse_nodes(p, "for", set);
+        error = sim_parse_nodes(p, "for witnessed back", set);
+    }
+    if (error == CV_OK) {
+        error = parse_how(p, action);
     }
     if (error == CV_OK) {
         error = parse_for(p, &action->for_ns);
@@ -240,6 +264,34 @@ static int parse_clock(struct sim_parser *p, struct sim_action *action)
     return action_end(p, action, error);
 }
 
+static const char *const save_names[SIM_SAVE_COUNT] = {
+    [SIM_SAVE_WELL] = "well",       [SIM_SAVE_SLOW] = "slow",
+    [SIM_SAVE_FAILS] = "fails",     [SIM_SAVE_FAILS_DURABLE] = "fails-durable",
+    [SIM_SAVE_CRASHES] = "crashes",
+};
+
+/* How a record is saved, or how that ends: well, if nothing is said. */
+static int parse_save(struct sim_parser *p, struct sim_action *action)
+{
+    uint32_t save = SIM_SAVE_WELL;
+    if (action->disk.verb == SIM_DISK_NEXT || sim_words_peek(&p->words) != NULL) {
+        const int error =
+            sim_words_choice(&p->words, "way to save", save_names, SIM_SAVE_COUNT, &save);
+        if (error != CV_OK) {
+            return error;
+        }
+    }
+    action->disk.save = (enum sim_save)save;
+    if (action->disk.verb == SIM_DISK_DONE && save == SIM_SAVE_SLOW) {
+        return sim_words_fail(&p->words, "a save that is done is not slow any more");
+    }
+    if (action->at_ns == SIM_SETUP || action->node == CV_ID_NONE) {
+        return sim_words_fail(&p->words, "this is about one node at one time: at 1s disk 2 %s ...",
+                              action->disk.verb == SIM_DISK_NEXT ? "next" : "done");
+    }
+    return CV_OK;
+}
+
 static int parse_timers(struct sim_parser *p, struct sim_action *action)
 {
     int error = parse_node_or_all(p, &action->node);
@@ -258,18 +310,37 @@ static int parse_disk(struct sim_parser *p, struct sim_action *action)
     if (error != CV_OK) {
         return error;
     }
-    enum { FAILS, WORKS, DELAY };
-    static const char *const names[] = {[FAILS] = "fails", [WORKS] = "works", [DELAY] = "delay"};
-    uint32_t word;
+    enum { FAILS, WORKS, DELAY, NEXT, DONE };
+    static const char *const names[] = {
+        [FAILS] = "fails", [WORKS] = "works", [DELAY] = "delay", [NEXT] = "next", [DONE] = "done"};
+    uint32_t word = WORKS;
     error = sim_words_choice(&p->words, "word", names, COUNT_OF(names), &word);
     if (error == CV_OK && word == DELAY) {
         error = sim_words_time(&p->words, "delay", &action->disk.delay_ns);
+    }
+    if (error == CV_OK && (word == NEXT || word == DONE)) {
+        action->disk.verb = word == NEXT ? SIM_DISK_NEXT : SIM_DISK_DONE;
+        error = parse_save(p, action);
     }
     action->disk.fails = error == CV_OK && word == FAILS;
     return action_end(p, action, error);
 }
 
-/* sequencer delay 2ms loss 1% | reset | wipe | down | up | skip 7 */
+/* cut 2 [queries|answers], mend 2: of the sequencer or the store. */
+static int parse_cut(struct sim_parser *p, bool is_cut, struct sim_action *action,
+                     uint32_t *ret_cut)
+{
+    const bool may_be_leader = is_cut && action->at_ns != SIM_SETUP;
+    const int error = sim_parse_node(p, may_be_leader, &action->node);
+    if (error == CV_OK && is_cut) {
+        *ret_cut = sim_words_take(&p->words, "queries")   ? SIM_CUT_QUERIES
+                   : sim_words_take(&p->words, "answers") ? SIM_CUT_ANSWERS
+                                                          : SIM_CUT_BOTH;
+    }
+    return error;
+}
+
+/* sequencer delay 2ms loss 1% | reset | wipe | down | up | skip 7 | cut 2 | mend 2 */
 static int parse_sequencer(struct sim_parser *p, struct sim_action *action)
 {
     struct sim_sequencer_change *change = &action->sequencer;
@@ -280,7 +351,9 @@ static int parse_sequencer(struct sim_parser *p, struct sim_action *action)
     const struct sim_attribute_table *table = &sim_sequencer_attributes;
     change->verb = (enum sim_sequencer_verb)sim_verb_take(p, table);
     int error = CV_OK;
-    if (change->verb == SIM_SEQUENCER_SKIP) {
+    if (change->verb == SIM_SEQUENCER_CUT || change->verb == SIM_SEQUENCER_MEND) {
+        error = parse_cut(p, change->verb == SIM_SEQUENCER_CUT, action, &change->cut);
+    } else if (change->verb == SIM_SEQUENCER_SKIP) {
         error = sim_words_count(&p->words, "how many numbers", UINT32_MAX, &change->skip);
     } else if (change->verb == SIM_SEQUENCER_SET) {
         error = sim_attributes_parse(p, table, change, &change->mask);
@@ -293,16 +366,16 @@ static int parse_sequencer(struct sim_parser *p, struct sim_action *action)
         return sim_words_fail(&p->words, "say what about the sequencer: delay, loss, reset, ...");
     }
     const uint32_t lasting = SIM_SEQUENCER_QUERY_LOSS | SIM_SEQUENCER_ANSWER_LOSS;
-    const bool may_last = change->verb == SIM_SEQUENCER_DOWN ||
+    const bool may_last = change->verb == SIM_SEQUENCER_DOWN || change->verb == SIM_SEQUENCER_CUT ||
                           (change->verb == SIM_SEQUENCER_SET && (change->mask & ~lasting) == 0);
     if (action->for_ns > 0 && !may_last) {
-        return sim_words_fail(&p->words, "only 'down' and losses can be 'for' a time");
+        return sim_words_fail(&p->words, "only 'down', 'cut' and losses can be 'for' a time");
     }
     action_add(p, action);
     return CV_OK;
 }
 
-/* store delay 2ms loss 1% | restart [extend] | down | up | cut 2 | mend 2 */
+/* store delay 2ms loss 1% | restart [extend|silent] | down | up | cut 2 | mend 2 */
 static int parse_store(struct sim_parser *p, struct sim_action *action)
 {
     struct sim_store_change *change = &action->store;
@@ -314,10 +387,10 @@ static int parse_store(struct sim_parser *p, struct sim_action *action)
     change->verb = (enum sim_store_verb)sim_verb_take(p, table);
     int error = CV_OK;
     if (change->verb == SIM_STORE_CUT || change->verb == SIM_STORE_MEND) {
-        const bool may_be_leader = change->verb == SIM_STORE_CUT && action->at_ns != SIM_SETUP;
-        error = sim_parse_node(p, may_be_leader, &action->node);
+        error = parse_cut(p, change->verb == SIM_STORE_CUT, action, &change->cut);
     } else if (change->verb == SIM_STORE_RESTART) {
         change->extends = sim_words_take(&p->words, "extend");
+        change->is_silent = !change->extends && sim_words_take(&p->words, "silent");
     } else if (change->verb == SIM_STORE_SET) {
         error = sim_attributes_parse(p, table, change, &change->mask);
     }
@@ -415,6 +488,72 @@ static int parse_heal(struct sim_parser *p, struct sim_action *action)
     return action_end(p, action, CV_OK);
 }
 
+/* What happens by hand happens by itself otherwise. */
+static int check_manual(struct sim_parser *p)
+{
+    return p->scenario->is_manual
+               ? CV_OK
+               : sim_words_fail(&p->words, "timers fire and messages arrive by themselves; write "
+                                           "'manual' above to let them wait");
+}
+
+static int parse_fire(struct sim_parser *p, struct sim_action *action)
+{
+    uint64_t timer = 0;
+    int error = check_manual(p);
+    if (error == CV_OK) {
+        error = sim_parse_node(p, /* allow_leader= */ false, &action->node);
+    }
+    if (error == CV_OK) {
+        error = sim_words_count(&p->words, "timer", CV_TIMERS_MAX - 1, &timer);
+    }
+    action->timer = (uint32_t)timer;
+    return action_end(p, action, error);
+}
+
+static const char *service_name(const struct cv_protocol *protocol)
+{
+    return protocol->store_ns != NULL ? "store" : protocol->sequence_ns != NULL ? "sequencer" : "";
+}
+
+/* One end of a way: a node, the store or the sequencer; returns what follows it, or NULL. */
+static const char *parse_way_end(const struct sim_parser *p, const char *text, cv_id *ret_node)
+{
+    const char *service = service_name(p->scenario->protocol);
+    const size_t length = strlen(service);
+    if (length > 0 && strncmp(text, service, length) == 0) {
+        *ret_node = SIM_NODE_SERVICE;
+        return text + length;
+    }
+    return *text == '*' ? NULL : parse_endpoint(text, p->scenario->node_count, ret_node);
+}
+
+/* deliver 1>2 type HEARTBEAT sent 3ms again; the same of lose and late */
+static int parse_pick(struct sim_parser *p, struct sim_action *action)
+{
+    struct sim_pick *pick = &action->pick;
+    int error = check_manual(p);
+    if (error != CV_OK) {
+        return error;
+    }
+    pick->is_of_store = p->scenario->protocol->store_ns != NULL;
+    const char *text = sim_words_next(&p->words);
+    const char *end = text != NULL ? parse_way_end(p, text, &pick->from) : NULL;
+    end = end != NULL && *end == '>' ? parse_way_end(p, end + 1, &pick->to) : NULL;
+    if (end == NULL || *end != '\0' || pick->from == pick->to) {
+        const char *service = service_name(p->scenario->protocol);
+        return sim_words_fail(&p->words, "'%s' is no way among nodes 1..%u; write 1>2%s%s",
+                              text != NULL ? text : "", p->scenario->node_count,
+                              *service != '\0' ? " or 1>" : "", service);
+    }
+    error = sim_attributes_parse(p, &sim_pick_attributes, pick, &pick->mask);
+    if (error == CV_OK && (pick->mask & SIM_PICK_AGAIN) != 0 &&
+        action->kind != SIM_ACTION_DELIVER) {
+        return sim_words_fail(&p->words, "only what is delivered can come again");
+    }
+    return action_end(p, action, error);
+}
+
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 static void print_node(cv_id node, FILE *out)
@@ -432,6 +571,13 @@ static void print_each_node(const struct sim_action *action, uint32_t node_count
 {
     (void)node_count;
     print_node(action->node, out);
+    if (action->kind == SIM_ACTION_CRASH && action->is_witnessed) {
+        (void)fprintf(out, " witnessed");
+    }
+    if (action->kind == SIM_ACTION_RECOVER && action->back_ns > 0) {
+        (void)fprintf(out, " back");
+        sim_print_time(action->back_ns, out);
+    }
 }
 
 static void print_partition(const struct sim_action *action, uint32_t node_count, FILE *out)
@@ -509,7 +655,13 @@ static void print_disk(const struct sim_action *action, uint32_t node_count, FIL
 {
     (void)node_count;
     print_node(action->node, out);
-    if (action->disk.fails) {
+    if (action->disk.verb != SIM_DISK_SET) {
+        const bool is_next = action->disk.verb == SIM_DISK_NEXT;
+        (void)fprintf(out, is_next ? " next" : " done");
+        if (is_next || action->disk.save != SIM_SAVE_WELL) {
+            (void)fprintf(out, " %s", save_names[action->disk.save]);
+        }
+    } else if (action->disk.fails) {
         (void)fprintf(out, " fails");
     } else if (action->disk.delay_ns > 0) {
         (void)fprintf(out, " delay");
@@ -557,6 +709,15 @@ static void print_peer_down(const struct sim_action *action, uint32_t node_count
     print_node(action->node, out);
 }
 
+static void print_cut(cv_id node, uint32_t cut, FILE *out)
+{
+    print_node(node, out);
+    (void)fprintf(out, "%s",
+                  cut == SIM_CUT_QUERIES   ? " queries"
+                  : cut == SIM_CUT_ANSWERS ? " answers"
+                                           : "");
+}
+
 static void print_sequencer(const struct sim_action *action, uint32_t node_count, FILE *out)
 {
     const struct sim_sequencer_change *change = &action->sequencer;
@@ -567,6 +728,9 @@ static void print_sequencer(const struct sim_action *action, uint32_t node_count
     if (change->verb == SIM_SEQUENCER_SKIP) {
         (void)fprintf(out, " %llu", (unsigned long long)change->skip);
     }
+    if (change->verb == SIM_SEQUENCER_CUT || change->verb == SIM_SEQUENCER_MEND) {
+        print_cut(action->node, change->cut, out);
+    }
     sim_attributes_print(&sim_sequencer_attributes, change, change->mask, out);
 }
 
@@ -575,13 +739,40 @@ static void print_store(const struct sim_action *action, uint32_t node_count, FI
     const struct sim_store_change *change = &action->store;
     (void)node_count;
     if (change->verb != SIM_STORE_SET) {
-        (void)fprintf(out, " %s%s", sim_verb_name(&sim_store_attributes, change->verb),
-                      change->extends ? " extend" : "");
+        (void)fprintf(out, " %s%s%s", sim_verb_name(&sim_store_attributes, change->verb),
+                      change->extends ? " extend" : "", change->is_silent ? " silent" : "");
     }
     if (change->verb == SIM_STORE_CUT || change->verb == SIM_STORE_MEND) {
-        print_node(action->node, out);
+        print_cut(action->node, change->cut, out);
     }
     sim_attributes_print(&sim_store_attributes, change, change->mask, out);
+}
+
+static void print_fire(const struct sim_action *action, uint32_t node_count, FILE *out)
+{
+    (void)node_count;
+    print_node(action->node, out);
+    (void)fprintf(out, " %u", action->timer);
+}
+
+static void print_way_end(cv_id node, FILE *out, const char *service)
+{
+    if (node == SIM_NODE_SERVICE) {
+        (void)fprintf(out, "%s", service);
+    } else {
+        (void)fprintf(out, "%u", node);
+    }
+}
+
+static void print_pick(const struct sim_action *action, uint32_t node_count, FILE *out)
+{
+    (void)node_count;
+    const char *service = action->pick.is_of_store ? "store" : "sequencer";
+    (void)fprintf(out, " ");
+    print_way_end(action->pick.from, out, service);
+    (void)fprintf(out, ">");
+    print_way_end(action->pick.to, out, service);
+    sim_attributes_print(&sim_pick_attributes, &action->pick, action->pick.mask, out);
 }
 
 /* ---- One row for each word ------------------------------------------------------------------- */
@@ -616,6 +807,10 @@ static const struct {
     {"peer-down", SIM_ACTION_PEER_DOWN, parse_peer_down, print_peer_down, 0},
     {"sequencer", SIM_ACTION_SEQUENCER, parse_sequencer, print_sequencer, 0},
     {"store", SIM_ACTION_STORE, parse_store, print_store, 0},
+    {"fire", SIM_ACTION_FIRE, parse_fire, print_fire, 0},
+    {"deliver", SIM_ACTION_DELIVER, parse_pick, print_pick, 0},
+    {"lose", SIM_ACTION_LOSE, parse_pick, print_pick, 0},
+    {"late", SIM_ACTION_LATE, parse_pick, print_pick, 0},
 };
 
 int sim_parse_action(struct sim_parser *p, int64_t at_ns)

@@ -1,4 +1,4 @@
-/* src/scenario/attribute.c - attributes of a link, of the sequencer and of the store. */
+/* src/scenario/attribute.c - attributes of links, the sequencer, the store and messages. */
 #include "scenario/attribute.h"
 
 #include "core/duration.h"
@@ -84,32 +84,54 @@ static const struct attribute_type as_count = {parse_count, print_count, NULL};
 
 /* ---- Drifts ---------------------------------------------------------------------------------- */
 
-/* 80ppm, -80ppm */
-static int parse_ppm(struct sim_parser *p, int64_t *ret_ppb)
+#define PARTS_MAX 1000000 /* as many as ppm */
+
+/* 80ppm, -80ppm, 1/11, -1/11 */
+static int parse_ppm(struct sim_parser *p, struct sim_drift *ret_drift)
 {
     const char *text = sim_words_next(&p->words);
     const bool is_negative = text != NULL && *text == '-';
-    int64_t number;
+    const int sign = is_negative ? -1 : 1;
+    int64_t number = 0;
     const char *end = text != NULL ? cv__decimal_parse(text + is_negative, &number) : NULL;
-    if (end == NULL || strcmp(end, "ppm") != 0 || number > 500000 * SIM_PPB_ONE) {
-        return sim_words_fail(&p->words, "a drift is written like 80ppm or -80ppm");
+    if (end != NULL && strncmp(end, "/", 1) == 0 && number == SIM_PPB_ONE) {
+        int64_t parts = 0;
+        end = cv__decimal_parse(end + 1, &parts);
+        const bool is_whole = parts % SIM_PPB_ONE == 0;
+        parts /= SIM_PPB_ONE;
+        if (end != NULL && *end == '\0' && is_whole && parts >= 2 && parts <= PARTS_MAX) {
+            ret_drift->parts = sign * parts;
+            ret_drift->ppb = SIM_PPB_ONE / ret_drift->parts;
+            return CV_OK;
+        }
     }
-    *ret_ppb = (is_negative ? -number : number) / 1000000;
+    if (end == NULL || strcmp(end, "ppm") != 0 || number > 500000 * SIM_PPB_ONE) {
+        return sim_words_fail(&p->words, "a drift is written like 80ppm, -80ppm or 1/11");
+    }
+    ret_drift->ppb = sign * number / 1000000;
     return CV_OK;
 }
 
 int sim_parse_drift(struct sim_parser *p, struct sim_drift *ret_drift)
 {
     ret_drift->is_random = sim_words_take(&p->words, "random");
-    const int error = parse_ppm(p, &ret_drift->ppb);
+    const int error = parse_ppm(p, ret_drift);
     if (error == CV_OK && ret_drift->is_random && ret_drift->ppb < 0) {
         return sim_words_fail(&p->words, "the bound of a random drift is not negative");
+    }
+    if (error == CV_OK && ret_drift->is_random && ret_drift->parts != 0) {
+        return sim_words_fail(&p->words, "the bound of a random drift is written like 80ppm");
     }
     return error;
 }
 
 void sim_print_drift(const struct sim_drift *drift, FILE *out)
 {
+    if (drift->parts != 0) {
+        (void)fprintf(out, " %s1/%lld", drift->parts < 0 ? "-" : "",
+                      (long long)(drift->parts < 0 ? -drift->parts : drift->parts));
+        return;
+    }
     (void)fprintf(out, "%s %gppm", drift->is_random ? " random" : "", (double)drift->ppb / 1e3);
 }
 
@@ -259,7 +281,8 @@ static const struct attribute sequencer_rows[] = {
 
 static const char *const sequencer_verbs[SIM_SEQUENCER_VERB_COUNT] = {
     [SIM_SEQUENCER_RESET] = "reset", [SIM_SEQUENCER_WIPE] = "wipe", [SIM_SEQUENCER_DOWN] = "down",
-    [SIM_SEQUENCER_UP] = "up",       [SIM_SEQUENCER_SKIP] = "skip",
+    [SIM_SEQUENCER_UP] = "up",       [SIM_SEQUENCER_SKIP] = "skip", [SIM_SEQUENCER_CUT] = "cut",
+    [SIM_SEQUENCER_MEND] = "mend",
 };
 
 const struct sim_attribute_table sim_sequencer_attributes = {
@@ -291,6 +314,63 @@ static const char *const store_verbs[SIM_STORE_VERB_COUNT] = {
 
 const struct sim_attribute_table sim_store_attributes = {
     "word about the store", store_rows, COUNT_OF(store_rows), store_verbs, COUNT_OF(store_verbs)};
+
+/* ---- A message that waits -------------------------------------------------------------------- */
+
+static int parse_type(struct sim_parser *p, const struct attribute *a, void *field)
+{
+    const struct cv_protocol *protocol = p->scenario->protocol;
+    const char *word = sim_words_next(&p->words);
+    struct sim_word_list known = {0};
+    for (uint32_t i = 0; i < protocol->message_count; i++) {
+        if (word != NULL && strcmp(protocol->messages[i].name, word) == 0) {
+            *(const struct cv_message_type **)field = &protocol->messages[i];
+            return CV_OK;
+        }
+        sim_word_list_add(&known, protocol->messages[i].name);
+    }
+    return sim_words_unknown(&p->words, a->what, word, known.text);
+}
+
+static void print_type(const void *field, FILE *out)
+{
+    (void)fprintf(out, " %s", (*(const struct cv_message_type *const *)field)->name);
+}
+
+static const struct attribute_type as_type = {parse_type, print_type, NULL};
+
+static int parse_number(struct sim_parser *p, const struct attribute *a, void *field)
+{
+    const int error = parse_count(p, a, field);
+    if (error == CV_OK && *(uint64_t *)field == 0) {
+        return sim_words_fail(&p->words, "the first of them has number 1");
+    }
+    return error;
+}
+
+static const struct attribute_type as_number = {parse_number, print_count, NULL};
+
+static int parse_nothing(struct sim_parser *p, const struct attribute *a, void *field)
+{
+    (void)p;
+    (void)a;
+    (void)field;
+    return CV_OK;
+}
+
+static const struct attribute_type as_word = {parse_nothing, print_nothing, NULL};
+
+#define IN_PICK(field) offsetof(struct sim_pick, field)
+static const struct attribute pick_rows[] = {
+    {"type", "type of message", SIM_PICK_TYPE, &as_type, IN_PICK(type), 0},
+    {"sent", "time of sending", SIM_PICK_SENT, &as_time, IN_PICK(sent_ns), 0},
+    {"number", "number", SIM_PICK_NUMBER, &as_number, IN_PICK(number), 0},
+    {"witness", NULL, SIM_PICK_WITNESS, &as_word, 0, 0},
+    {"again", NULL, SIM_PICK_AGAIN, &as_word, 0, 0},
+};
+
+const struct sim_attribute_table sim_pick_attributes = {"word about a message", pick_rows,
+                                                        COUNT_OF(pick_rows), NULL, 0};
 
 /* ---- Reading and writing --------------------------------------------------------------------- */
 

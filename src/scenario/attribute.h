@@ -1,4 +1,4 @@
-/* src/scenario/attribute.h - attributes of a link, of the sequencer and of the store.
+/* src/scenario/attribute.h - attributes of links, the sequencer, the store and messages.
  *
  * An attribute is one row of a table: its word, how its value is read and written, and where it
  * goes. Reading, writing and the hints of errors all use the row, so that none of them can forget
@@ -12,6 +12,7 @@ struct sim_attribute_table;
 extern const struct sim_attribute_table sim_link_attributes;      /* of a sim_link_change */
 extern const struct sim_attribute_table sim_sequencer_attributes; /* of a sim_sequencer_change */
 extern const struct sim_attribute_table sim_store_attributes;     /* of a sim_store_change */
+extern const struct sim_attribute_table sim_pick_attributes;      /* of a sim_pick */
 
 /* Reads attributes up to `for` or the end of the line into `change`, and adds their bits to *mask.
  * The first that the table does not have is an error whose hint also lists the table's verbs. */
@@ -25,7 +26,8 @@ void sim_attributes_print(const struct sim_attribute_table *table, const void *c
 uint32_t sim_verb_take(struct sim_parser *p, const struct sim_attribute_table *table);
 const char *sim_verb_name(const struct sim_attribute_table *table, uint32_t verb);
 
-/* Values that actions have, too: [random] 80ppm; a time; a share. Writing begins with a blank. */
+/* Values that actions have, too: [random] 80ppm or 1/11; a time; a share. Writing begins with a
+ * blank. */
 CV_NODISCARD int sim_parse_drift(struct sim_parser *p, struct sim_drift *ret_drift);
 void sim_print_drift(const struct sim_drift *drift, FILE *out);
 void sim_print_time(int64_t ns, FILE *out);

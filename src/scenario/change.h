@@ -1,5 +1,6 @@
 /* src/scenario/change.h - what a line of a scenario may change in the world around the nodes:
- * links, the sequencer, the store. The simulator carries the changes out. */
+ * links, disks, the sequencer, the store; and which message it means. The simulator carries the
+ * changes out. */
 #ifndef CV_SCENARIO_CHANGE_H
 #define CV_SCENARIO_CHANGE_H
 
@@ -12,7 +13,8 @@
 
 /* How fast a clock runs. */
 struct sim_drift {
-    int64_t ppb;
+    int64_t ppb; /* or, if `parts` is not 0, exactly 1 / parts: 11 or -11 */
+    int64_t parts;
     bool is_random; /* drawn up to that, either way */
 };
 
@@ -54,6 +56,48 @@ enum sim_overlay {
     SIM_OVERLAY_COUNT
 };
 
+/* Which ways between a node and the sequencer or the store are cut. */
+enum { SIM_CUT_QUERIES = 1, SIM_CUT_ANSWERS = 2, SIM_CUT_BOTH = 3 };
+
+/* ---- Disks ----------------------------------------------------------------------------------- */
+
+enum sim_disk_verb {
+    SIM_DISK_SET,  /* `delay_ns` and `fails`, from now on */
+    SIM_DISK_NEXT, /* the next record only: how it is saved */
+    SIM_DISK_DONE, /* the record that is saved slowly: how that ends */
+};
+
+enum sim_save {
+    SIM_SAVE_WELL,
+    SIM_SAVE_SLOW,          /* until the scenario says that it is done */
+    SIM_SAVE_FAILS,         /* and is not durable; or ... */
+    SIM_SAVE_FAILS_DURABLE, /* ... is, though the node is told otherwise */
+    SIM_SAVE_CRASHES,       /* durable, and the node crashes before anything that follows leaves */
+    SIM_SAVE_COUNT,
+};
+
+/* ---- Messages that wait for the scenario (`manual`) ------------------------------------------ */
+
+#define SIM_NODE_SERVICE (CV_MEMBERS_MAX + 2) /* as an end of a way: the store or the sequencer */
+
+enum {
+    SIM_PICK_TYPE = 1,
+    SIM_PICK_SENT = 2,
+    SIM_PICK_NUMBER = 4,
+    SIM_PICK_WITNESS = 8, /* what the witness of a dead node says */
+    SIM_PICK_AGAIN = 16,  /* it goes on waiting, and arrives once more */
+};
+
+/* One of those that wait on this way; of several, the one that was sent first. */
+struct sim_pick {
+    cv_id from, to;
+    bool is_of_store; /* SIM_NODE_SERVICE is the store; otherwise the sequencer */
+    uint32_t mask;    /* SIM_PICK_*: what is said about it */
+    const struct cv_message_type *type;
+    int64_t sent_ns;
+    uint64_t number; /* from 1: of all on this way that were sent in one instant and are alike */
+};
+
 /* ---- The sequencer --------------------------------------------------------------------------- */
 
 enum sim_sequencer_verb {
@@ -63,6 +107,8 @@ enum sim_sequencer_verb {
     SIM_SEQUENCER_DOWN,
     SIM_SEQUENCER_UP,
     SIM_SEQUENCER_SKIP, /* others take `skip` numbers */
+    SIM_SEQUENCER_CUT,  /* one node does not reach it, or is not reached */
+    SIM_SEQUENCER_MEND,
     SIM_SEQUENCER_VERB_COUNT,
 };
 
@@ -84,6 +130,7 @@ struct sim_sequencer_change {
     uint64_t start; /* the next number */
     uint64_t boots; /* 0: the agent does not tell */
     uint64_t skip;
+    uint32_t cut; /* CUT: SIM_CUT_* */
 };
 
 /* ---- The store ------------------------------------------------------------------------------- */
@@ -93,7 +140,7 @@ enum sim_store_verb {
     SIM_STORE_RESTART,
     SIM_STORE_DOWN,
     SIM_STORE_UP,
-    SIM_STORE_CUT, /* one node does not reach it */
+    SIM_STORE_CUT, /* one node does not reach it, or is not reached */
     SIM_STORE_MEND,
     SIM_STORE_VERB_COUNT,
 };
@@ -124,7 +171,9 @@ struct sim_store_change {
     int64_t delay_ns, jitter_ns;
     struct sim_drift drift;
     struct sim_store_trouble trouble;
-    bool extends; /* RESTART: the lease begins again */
+    bool extends;   /* RESTART: the lease begins again */
+    bool is_silent; /* RESTART: those who asked are never told */
+    uint32_t cut;   /* CUT: SIM_CUT_* */
 };
 
 #endif

@@ -290,6 +290,15 @@ static int parse_start(struct sim_parser *p)
     return error != CV_OK ? error : sim_words_end(&p->words);
 }
 
+static int parse_manual(struct sim_parser *p)
+{
+    if (p->scenario->random_count > 0) {
+        return sim_words_fail(&p->words, "random faults need messages that arrive by themselves");
+    }
+    p->scenario->is_manual = true;
+    return sim_words_end(&p->words);
+}
+
 static int parse_down(struct sim_parser *p)
 {
     uint64_t set[CV_MEMBERS_MAX / 64] = {0};
@@ -426,6 +435,9 @@ static int parse_random(struct sim_parser *p)
     if (error != CV_OK) {
         return error;
     }
+    if (s->is_manual) {
+        return sim_words_fail(&p->words, "random faults need messages that arrive by themselves");
+    }
     if (faults.rate_ppb == 0 || faults.kinds == 0) {
         return sim_words_fail(&p->words, "random faults need a rate above 0 and kinds");
     }
@@ -451,6 +463,7 @@ static int parse_line(struct sim_parser *p, const char *line, size_t length)
         {"rtt", parse_rtt},
         {"start", parse_start},
         {"down", parse_down},
+        {"manual", parse_manual},
         {"fast", parse_fast},
         {"drift-bound", parse_drift_bound},
         {"at", parse_at},
@@ -486,7 +499,7 @@ static int parse_line(struct sim_parser *p, const char *line, size_t length)
     (void)sim_words_next(&p->words);
     return sim_words_unknown(&p->words, "word", word,
                              "protocol nodes link clock site rtt at random run expect seed start "
-                             "fast drift-bound disk timers down cost sequencer store");
+                             "fast drift-bound disk timers down cost sequencer store manual");
 }
 
 /* Checks that need the whole scenario. */

@@ -30,6 +30,10 @@ enum sim_action_kind {
     SIM_ACTION_SEQUENCER,
     SIM_ACTION_STORE,
     SIM_ACTION_REBOOT,
+    SIM_ACTION_FIRE,    /* by hand: a timer, ... */
+    SIM_ACTION_DELIVER, /* ... a message that waits, ... */
+    SIM_ACTION_LOSE,    /* ... which may also be lost, ... */
+    SIM_ACTION_LATE,    /* ... or comes later than the protocol assumes */
     SIM_ACTION_TIMERS,
     SIM_ACTION_COUNT,
 };
@@ -50,9 +54,15 @@ struct sim_action {
         } overlay;
         struct sim_drift clock;
         struct {
+            enum sim_disk_verb verb;
+            enum sim_save save;
             int64_t delay_ns;
             bool fails;
         } disk;
+        bool is_witnessed; /* CRASH: its witness tells the others */
+        int64_t back_ns;   /* RECOVER: its machine has booted, and its clock shows so much less */
+        uint32_t timer;    /* FIRE */
+        struct sim_pick pick; /* DELIVER, LOSE, LATE */
         int64_t cost_ns;
         int64_t late_ns; /* TIMERS: they fire up to so much later */
         struct {
@@ -148,6 +158,7 @@ struct sim_scenario {
     uint64_t seed;
     int64_t run_ns;
     int64_t start_within_ns;
+    bool is_manual;       /* timers and messages wait until an action lets them happen */
     int64_t fast_ns;      /* bound of delay_min_ns; cores know their own */
     int64_t delay_min_ns; /* what the bound computation may assume */
 

@@ -97,9 +97,23 @@ static void do_crash(struct sim_world *w, const struct sim_action *a, cv_id id)
     if (a->kind == SIM_ACTION_REBOOT) {
         sim_node_reboot(w, id);
     } else {
+        /* The witness waits until nothing is left: its leadership counts no longer when somebody
+         * hears of it. */
+        const bool is_over = a->is_witnessed && sim_message_bequeath(w, id);
         sim_node_crash(w, id);
+        if (is_over) {
+            cv__properties_bury(&w->properties, id);
+        }
     }
     end_later(w, a, SIM_ACTION_RECOVER, id);
+}
+
+void sim_actions_crash(struct sim_world *w)
+{
+    const cv_id id = w->crashing;
+    w->crashing = CV_ID_NONE;
+    do_crash(w, &(struct sim_action){.at_ns = w->now_ns, .kind = SIM_ACTION_CRASH, .node = id}, id);
+    sim_properties_update(w);
 }
 
 static void do_recover(struct sim_world *w, const struct sim_action *a, cv_id id)
@@ -110,6 +124,9 @@ static void do_recover(struct sim_world *w, const struct sim_action *a, cv_id id
         return;
     }
     record_action(w, a);
+    if (a->back_ns > 0) {
+        sim_node_set_back(w, id, a->back_ns);
+    }
     sim_node_start(w, id);
 }
 
@@ -188,22 +205,6 @@ static void do_overlay(struct sim_world *w, const struct sim_action *a)
     end_later(w, a, SIM_ACTION_OVERLAY, CV_ID_NONE);
 }
 
-static void do_sequencer(struct sim_world *w, const struct sim_action *a)
-{
-    const enum sim_sequencer_verb verb = a->sequencer.verb;
-    if (a->ends != 0) {
-        if (w->faults.sequencer[verb] == a->ends) {
-            sim_sequencer_restore(&w->sequencer, verb);
-            sim_properties_disturb(w);
-        }
-        return;
-    }
-    record_action(w, a);
-    w->faults.sequencer[verb] = w->faults.count;
-    sim_sequencer_change(&w->sequencer, &a->sequencer, a->for_ns > 0);
-    end_later(w, a, SIM_ACTION_SEQUENCER, CV_ID_NONE);
-}
-
 /* The node meant, or CV_ID_NONE if nobody leads. */
 static cv_id resolve(const struct sim_world *w, cv_id id)
 {
@@ -218,36 +219,56 @@ static cv_id resolve(const struct sim_world *w, cv_id id)
     return CV_ID_NONE;
 }
 
-/* One node loses its connection to the store, or gets it back. */
-static void do_store_cut(struct sim_world *w, const struct sim_action *a)
+/* One node loses its connection to the store or the sequencer, or gets it back (`cut` is 0). */
+static void do_cut(struct sim_world *w, const struct sim_action *of, uint32_t cut)
 {
-    struct sim_node *n = &w->node[a->node - 1];
-    const bool is_cut = a->store.verb == SIM_STORE_CUT;
-    if (a->ends != 0) {
-        if (n->cut_fault == a->ends) {
-            n->is_cut = false;
+    struct sim_action a = *of;
+    a.node = resolve(w, of->node);
+    if (a.node == CV_ID_NONE) {
+        return;
+    }
+    struct sim_node *n = &w->node[a.node - 1];
+    if (a.ends != 0) {
+        if (n->cut_fault == a.ends) {
+            n->cut = 0;
             sim_properties_disturb(w);
         }
         return;
     }
-    if (is_cut) {
-        loses_leader(w, a->node);
+    if (cut != 0 && a.kind == SIM_ACTION_STORE) {
+        loses_leader(w, a.node);
+    }
+    record_action(w, &a);
+    n->cut = cut;
+    n->cut_fault = w->faults.count;
+    end_later(w, &a, a.kind, a.node);
+}
+
+static void do_sequencer(struct sim_world *w, const struct sim_action *a)
+{
+    const enum sim_sequencer_verb verb = a->sequencer.verb;
+    if (verb == SIM_SEQUENCER_CUT || verb == SIM_SEQUENCER_MEND) {
+        do_cut(w, a, a->sequencer.cut);
+        return;
+    }
+    if (a->ends != 0) {
+        if (w->faults.sequencer[verb] == a->ends) {
+            sim_sequencer_restore(&w->sequencer, verb);
+            sim_properties_disturb(w);
+        }
+        return;
     }
     record_action(w, a);
-    n->is_cut = is_cut;
-    n->cut_fault = w->faults.count;
-    end_later(w, a, SIM_ACTION_STORE, a->node);
+    w->faults.sequencer[verb] = w->faults.count;
+    sim_sequencer_change(&w->sequencer, &a->sequencer, a->for_ns > 0);
+    end_later(w, a, SIM_ACTION_SEQUENCER, CV_ID_NONE);
 }
 
 static void do_store(struct sim_world *w, const struct sim_action *a)
 {
     const enum sim_store_verb verb = a->store.verb;
     if (verb == SIM_STORE_CUT || verb == SIM_STORE_MEND) {
-        struct sim_action resolved = *a;
-        resolved.node = resolve(w, a->node);
-        if (resolved.node != CV_ID_NONE) {
-            do_store_cut(w, &resolved);
-        }
+        do_cut(w, a, a->store.cut);
         return;
     }
     if (a->ends != 0) {
@@ -260,7 +281,7 @@ static void do_store(struct sim_world *w, const struct sim_action *a)
     record_action(w, a);
     w->faults.store[verb] = w->faults.count;
     sim_store_change(&w->store, &w->wake_rng, w->now_ns, &a->store, a->for_ns > 0);
-    sim_store_request_changed(w, verb == SIM_STORE_RESTART);
+    sim_store_request_changed(w, &a->store);
     end_later(w, a, SIM_ACTION_STORE, CV_ID_NONE);
 }
 
@@ -270,10 +291,55 @@ static void do_clock(struct sim_world *w, const struct sim_action *a)
         if (a->node == CV_ID_NONE || a->node == id) {
             const int64_t ppb = a->clock.ppb;
             sim_node_set_drift(w, id,
-                               a->clock.is_random ? sim_rng_range(&w->wake_rng, -ppb, ppb) : ppb);
+                               a->clock.is_random ? sim_rng_range(&w->wake_rng, -ppb, ppb) : ppb,
+                               a->clock.parts);
         }
     }
     record_action(w, a);
+}
+
+/* Something by hand: did it happen? */
+static bool count_step(struct sim_world *w, const struct sim_action *a, bool has_happened)
+{
+    struct sim_manual *m = &w->manual;
+    m->step_count++;
+    if (!has_happened) {
+        m->idle_line = m->idle_count == 0 ? a->line : m->idle_line;
+        m->idle_count++;
+    }
+    w->fired[a->kind] += has_happened;
+    return has_happened;
+}
+
+/* What would have happened anyway is no fault. */
+static void do_step(struct sim_world *w, const struct sim_action *a)
+{
+    if (a->kind == SIM_ACTION_FIRE) {
+        (void)count_step(w, a, sim_manual_fire(w, a->node, a->timer));
+    } else {
+        (void)count_step(w, a, sim_manual_deliver(w, &a->pick));
+    }
+}
+
+static void do_trouble(struct sim_world *w, const struct sim_action *a)
+{
+    const bool has_happened =
+        a->kind == SIM_ACTION_LOSE ? sim_manual_lose(w, &a->pick) : sim_manual_delay(w, &a->pick);
+    if (count_step(w, a, has_happened)) {
+        trace_action(w, a);
+        sim_properties_disturb(w);
+    }
+}
+
+/* How one record is saved. */
+static void do_save(struct sim_world *w, const struct sim_action *a)
+{
+    if (a->disk.verb == SIM_DISK_NEXT) {
+        w->node[a->node - 1].disk.next = a->disk.save;
+        record_action(w, a);
+    } else if (sim_node_end_save(w, a->node, a->disk.save)) {
+        record_action(w, a);
+    }
 }
 
 static void do_timers(struct sim_world *w, const struct sim_action *a)
@@ -288,6 +354,10 @@ static void do_timers(struct sim_world *w, const struct sim_action *a)
 
 static void do_disk(struct sim_world *w, const struct sim_action *a)
 {
+    if (a->disk.verb != SIM_DISK_SET) {
+        do_save(w, a);
+        return;
+    }
     for (cv_id id = 1; id <= w->node_count; id++) {
         if (a->node == CV_ID_NONE || a->node == id) {
             w->node[id - 1].disk.fails = a->disk.fails;
@@ -407,6 +477,14 @@ static void do_action(struct sim_world *w, const struct sim_action *a)
     case SIM_ACTION_COST:
         do_cost(w, a);
         break;
+    case SIM_ACTION_FIRE:
+    case SIM_ACTION_DELIVER:
+        do_step(w, a);
+        break;
+    case SIM_ACTION_LOSE:
+    case SIM_ACTION_LATE:
+        do_trouble(w, a);
+        break;
     default: {
         struct sim_action resolved = *a;
         resolved.node = resolve(w, a->node);
@@ -509,7 +587,9 @@ static void draw_store(struct sim_rng *rng, struct sim_action *a)
         change->extends = sim_rng_range(rng, 0, 1) == 0;
         a->for_ns = 0;
     }
-    if (change->verb != SIM_STORE_CUT) {
+    if (change->verb == SIM_STORE_CUT) {
+        change->cut = SIM_CUT_BOTH;
+    } else {
         a->node = CV_ID_NONE;
     }
 }

@@ -5,9 +5,25 @@
 
 #define PPB INT64_C(1000000000)
 
+/* How much the clock goes on in how much time. */
+struct rate {
+    int64_t local, real;
+};
+
+static struct rate rate_of(const struct sim_clock *clock)
+{
+    const int64_t parts = clock->drift_parts;
+    const struct rate rate = parts == 0  ? (struct rate){PPB + clock->drift_ppb, PPB}
+                             : parts > 0 ? (struct rate){parts + 1, parts}
+                                         : (struct rate){-parts - 1, -parts};
+    CV_ASSERT(rate.local > 0);
+    return rate;
+}
+
 int64_t sim_clock_stretch(const struct sim_clock *clock, int64_t elapsed_ns)
 {
-    return (int64_t)((__int128)elapsed_ns * (PPB + clock->drift_ppb) / PPB);
+    const struct rate rate = rate_of(clock);
+    return (int64_t)((__int128)elapsed_ns * rate.local / rate.real);
 }
 
 int64_t sim_clock_real(const struct sim_clock *clock, int64_t local_ns)
@@ -19,15 +35,16 @@ int64_t sim_clock_real(const struct sim_clock *clock, int64_t local_ns)
     if (clock->drift_ppb == 0) {
         return clock->real_base_ns + elapsed;
     }
-    const int64_t rate = PPB + clock->drift_ppb;
-    CV_ASSERT(rate > 0);
-    const __int128 real = ((__int128)elapsed * PPB + rate - 1) / rate;
+    const struct rate rate = rate_of(clock);
+    const __int128 real = ((__int128)elapsed * rate.real + rate.local - 1) / rate.local;
     return real > INT64_MAX / 2 ? INT64_MAX / 2 : clock->real_base_ns + (int64_t)real;
 }
 
-void sim_clock_set_drift(struct sim_clock *clock, int64_t real_ns, int64_t drift_ppb)
+void sim_clock_set_drift(struct sim_clock *clock, int64_t real_ns, int64_t drift_ppb,
+                         int64_t drift_parts)
 {
     clock->local_base_ns = sim_clock_local(clock, real_ns);
     clock->real_base_ns = real_ns;
     clock->drift_ppb = drift_ppb;
+    clock->drift_parts = drift_parts;
 }

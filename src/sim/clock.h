@@ -14,6 +14,7 @@
 struct sim_clock {
     int64_t real_base_ns, local_base_ns;
     int64_t drift_ppb;
+    int64_t drift_parts; /* not 0: the drift is exactly 1 / drift_parts, 11 or -11 */
 };
 
 /* So long for the clock, when that much real time has passed. */
@@ -31,6 +32,7 @@ static inline int64_t sim_clock_local(const struct sim_clock *clock, int64_t rea
 int64_t sim_clock_real(const struct sim_clock *clock, int64_t local_ns);
 
 /* From now on another drift; the local time itself does not jump. */
-void sim_clock_set_drift(struct sim_clock *clock, int64_t real_ns, int64_t drift_ppb);
+void sim_clock_set_drift(struct sim_clock *clock, int64_t real_ns, int64_t drift_ppb,
+                         int64_t drift_parts);
 
 #endif

@@ -99,10 +99,11 @@ static void flight_free(struct sim_world *w, uint32_t index)
 
 /* ---- Sending --------------------------------------------------------------------------------- */
 
-static void depart(struct sim_world *w, cv_id from, cv_id to, uint32_t payload, int64_t delay_ns)
+static void depart(struct sim_world *w, enum sim_flight_kind kind, cv_id from, cv_id to,
+                   uint32_t payload, int64_t delay_ns)
 {
     const int64_t delta_ns = w->properties.setting.delta_ns;
-    if (delta_ns > 0 && delay_ns > delta_ns) {
+    if (delta_ns > 0 && delay_ns > delta_ns && !w->scenario->is_manual) {
         w->messages.late_count++;
         w->messages.late_max_ns = cv__max64(w->messages.late_max_ns, delay_ns);
         sim_properties_lose(w, from, to); /* and a disturbance again when it arrives */
@@ -110,6 +111,7 @@ static void depart(struct sim_world *w, cv_id from, cv_id to, uint32_t payload, 
     const uint32_t index = flight_new(w);
     struct sim_flight *f = &w->messages.flight[index];
     struct sim_node *sender = sim_node_of(w, from);
+    f->kind = kind;
     f->payload = payload;
     w->messages.payload[payload].reference_count++;
     f->from = from;
@@ -117,10 +119,21 @@ static void depart(struct sim_world *w, cv_id from, cv_id to, uint32_t payload, 
     f->sent_ns = w->now_ns;
     f->number = w->messages.count;
     f->life = 0;
+    f->sender_life = sender->life;
     f->stamp.sent_ns = sim_clock_local(&sender->clock, w->now_ns);
     f->stamp.boot = sender->boot;
     f->stamp.echo = sender->echo != NULL ? sender->echo[to - 1] : (struct cv_echo){0};
-    sim_queue_push(&w->queue, w->now_ns + delay_ns, SIM_EVENT_DELIVER, index);
+    const bool is_witness = kind != SIM_FLIGHT_MESSAGE;
+    const uint32_t type = w->messages.payload[payload].type;
+    const struct sim_under_way what = {
+        .kind = SIM_EVENT_DELIVER,
+        .ref = index,
+        .from = from,
+        .to = to,
+        .type = is_witness ? NULL : &w->protocol->messages[type],
+        .is_witness = is_witness,
+    };
+    sim_under_way(w, w->now_ns + delay_ns, &what);
 }
 
 static void count_message(struct sim_world *w, const struct sim_payload *p)
@@ -210,11 +223,11 @@ static void send_one(struct sim_world *w, cv_id from, cv_id to, uint32_t payload
         }
         break;
     case SIM_FATE_TWICE:
-        depart(w, from, to, payload, delay_ns[1]);
-        depart(w, from, to, payload, delay_ns[0]);
+        depart(w, SIM_FLIGHT_MESSAGE, from, to, payload, delay_ns[1]);
+        depart(w, SIM_FLIGHT_MESSAGE, from, to, payload, delay_ns[0]);
         break;
     case SIM_FATE_ONCE:
-        depart(w, from, to, payload, delay_ns[0]);
+        depart(w, SIM_FLIGHT_MESSAGE, from, to, payload, delay_ns[0]);
         break;
     }
 }
@@ -233,8 +246,80 @@ void sim_message_send(struct sim_world *w, cv_id from, uint32_t payload, cv_id f
         cv__properties_send(&w->properties, from);
     }
     if (to_self) {
-        depart(w, from, from, payload, 0);
+        depart(w, SIM_FLIGHT_MESSAGE, from, from, payload, 0);
     }
+}
+
+/* ---- Witnesses ------------------------------------------------------------------------------- */
+
+bool sim_message_bequeath(struct sim_world *w, cv_id id)
+{
+    const struct sim_node *n = sim_node_of(w, id);
+    const int64_t local_ns = sim_clock_local(&n->clock, w->now_ns);
+    struct cv_message last = {0};
+    enum sim_flight_kind says = SIM_FLIGHT_HINT;
+    if (n->certain_ns <= local_ns) {
+        const bool is_more =
+            w->protocol->farewell != NULL && w->protocol->farewell(n->state, local_ns, &last);
+        says = is_more ? SIM_FLIGHT_FAREWELL : SIM_FLIGHT_CERTAIN;
+    }
+    w->messages.has_witnesses = true;
+    const uint32_t payload =
+        says == SIM_FLIGHT_FAREWELL ? sim_message_encode(w, &last) : sim_message_keep(w, "", 1);
+    for (cv_id to = 1; to <= w->node_count; to++) {
+        int64_t delay_ns[2] = {0};
+        /* A witness says it until it is heard: by hand, it arrives whenever the scenario says. */
+        if (to != id && (w->scenario->is_manual || sim_network_send(w->network, &w->net_rng, id, to,
+                                                                    delay_ns) >= SIM_FATE_ONCE)) {
+            depart(w, says, id, to, payload, delay_ns[0]);
+        }
+    }
+    sim_message_release(w, payload);
+    return says != SIM_FLIGHT_HINT;
+}
+
+static uint64_t *heard_life(const struct sim_world *w, struct sim_node *n, cv_id from)
+{
+    if (n->heard_life == NULL) {
+        n->heard_life = cv__allocate(w->node_count, sizeof *n->heard_life);
+    }
+    return &n->heard_life[from - 1];
+}
+
+static void deliver_witness(struct sim_world *w, uint32_t index)
+{
+    const struct sim_flight f = w->messages.flight[index]; /* a copy: a core may send something */
+    struct sim_node *n = sim_node_of(w, f.to);
+    if (*heard_life(w, n, f.from) > f.sender_life) {
+        flight_free(w, index);
+        return; /* it has started again: frames of an earlier start are refused */
+    }
+    const struct cv_record record = {
+        .at_ns = w->now_ns,
+        .kind = CV_RECORD_NOTE,
+        .node = f.to,
+        .peer = f.from,
+        .text = f.kind == SIM_FLIGHT_HINT ? "the witness of {peer} says that it is down"
+                                          : "the witness of {peer} says that it is dead",
+    };
+    cv__trace_add(&w->trace, &record, NULL);
+    struct cv_event event = {
+        .kind = CV_EVENT_PEER_DOWN,
+        .peer = f.from,
+        .is_certain = f.kind != SIM_FLIGHT_HINT,
+    };
+    sim_node_step(w, f.to, &event);
+    if (f.kind == SIM_FLIGHT_FAREWELL && n->is_up) {
+        struct cv_event last = {
+            .kind = CV_EVENT_MESSAGE,
+            .peer = f.from,
+            .delay_ns_max = CV_DELAY_UNKNOWN,
+            .message =
+                payload_decode(w, f.payload, &w->messages.arriving[f.payload % SIM_DECODED_COUNT]),
+        };
+        cv__node_decoded_message(&n->host, sim_node_host(n), &last);
+    }
+    flight_free(w, index);
 }
 
 /* ---- Delivery -------------------------------------------------------------------------------- */
@@ -292,6 +377,14 @@ void sim_message_deliver(struct sim_world *w, uint32_t index)
     if (waits_for_turn(w, index)) {
         return;
     }
+    if (f->kind != SIM_FLIGHT_MESSAGE) {
+        deliver_witness(w, index);
+        return;
+    }
+    if (w->messages.has_witnesses) {
+        uint64_t *life = heard_life(w, n, f->from);
+        *life = f->sender_life > *life ? f->sender_life : *life;
+    }
     const int64_t bound_ns = bound_delay(w, f, sim_clock_local(&n->clock, w->now_ns));
     sim_world_note(w, CV_RECORD_DELIVER, f->to, f->from, p->type, f->number, bound_ns);
     sim_properties_arrive(w, f->from, f->to, w->now_ns - f->sent_ns);
@@ -304,6 +397,26 @@ void sim_message_deliver(struct sim_world *w, uint32_t index)
     };
     cv__node_decoded_message(&n->host, sim_node_host(n), &event);
     flight_free(w, index);
+}
+
+void sim_message_lose(struct sim_world *w, uint32_t index)
+{
+    const struct sim_flight *f = &w->messages.flight[index];
+    if (f->kind == SIM_FLIGHT_MESSAGE) {
+        w->messages.lost_count++;
+        sim_world_note(w, CV_RECORD_LOST, f->to, f->from, w->messages.payload[f->payload].type,
+                       f->number, 0);
+        sim_properties_lose(w, f->from, f->to);
+    }
+    flight_free(w, index);
+}
+
+uint32_t sim_message_repeat(struct sim_world *w, uint32_t index)
+{
+    const uint32_t copy = flight_new(w); /* the others may move */
+    w->messages.flight[copy] = w->messages.flight[index];
+    w->messages.payload[w->messages.flight[copy].payload].reference_count++;
+    return copy;
 }
 
 void sim_message_drop_backlog(struct sim_world *w, struct sim_node *n)

@@ -20,12 +20,22 @@ struct sim_payload {
     uint8_t *bytes;
 };
 
+/* What a flight is: a message; or what the witness of its dead sender says. */
+enum sim_flight_kind {
+    SIM_FLIGHT_MESSAGE,
+    SIM_FLIGHT_HINT,     /* it is down, ... */
+    SIM_FLIGHT_CERTAIN,  /* ... and nothing is left of what it did, ... */
+    SIM_FLIGHT_FAREWELL, /* ... and this is its last message */
+};
+
 struct sim_flight {
     uint32_t payload; /* next free one, while unused */
+    enum sim_flight_kind kind;
     cv_id from, to;
     int64_t sent_ns; /* real time */
     uint64_t number; /* for the trace */
     uint64_t life;   /* of the receiver, at which it has arrived and waits; 0: it has not */
+    uint64_t sender_life;
     struct cv_stamp stamp;
 };
 
@@ -57,6 +67,7 @@ struct sim_messages {
     struct sim_decoded leaving;
     struct sim_score_place score_place[SIM_TYPES_MAX];
 
+    bool has_witnesses; /* there were some: who has heard of which life is noted */
     uint64_t count, byte_count, lost_count; /* sent, to each receiver; of these, lost */
     uint64_t late_count; /* took longer than the protocol assumes, if it assumes a bound */
     int64_t late_max_ns; /* how long the slowest of these took */
@@ -75,8 +86,13 @@ void sim_message_release(struct sim_world *world, uint32_t payload);
 /* To every node first..last except the sender, and to the sender itself if asked for. */
 void sim_message_send(struct sim_world *world, cv_id from, uint32_t payload, cv_id first,
                       cv_id last, bool to_self);
-/* A flight has arrived. */
+/* A flight has arrived; never does; or comes once more, which is another flight. */
 void sim_message_deliver(struct sim_world *world, uint32_t flight);
+void sim_message_lose(struct sim_world *world, uint32_t flight);
+uint32_t sim_message_repeat(struct sim_world *world, uint32_t flight);
+/* A node is about to crash, and its witness will tell the others. True: nothing is left then of
+ * what it did. */
+bool sim_message_bequeath(struct sim_world *world, cv_id node);
 /* What arrived while a node was paused is lost with it. */
 void sim_message_drop_backlog(struct sim_world *world, struct sim_node *node);
 

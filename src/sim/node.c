@@ -15,7 +15,7 @@
 static void queue_timer(struct sim_world *w, cv_id id, uint32_t timer)
 {
     struct sim_timer *t = &sim_node_of(w, id)->timer[timer];
-    if (t->queued_ns <= t->due_ns) {
+    if (t->queued_ns <= t->due_ns || w->scenario->is_manual) {
         return; /* that entry comes first and will look again: re-arming costs nothing */
     }
     t->queued_ns = t->due_ns;
@@ -44,11 +44,11 @@ void sim_node_on_timer(struct sim_world *w, uint32_t ref)
 }
 
 /* What is due at some instant of the local clock comes at another real instant from now on. */
-void sim_node_set_drift(struct sim_world *w, cv_id id, int64_t drift_ppb)
+void sim_node_set_drift(struct sim_world *w, cv_id id, int64_t drift_ppb, int64_t drift_parts)
 {
     struct sim_node *n = sim_node_of(w, id);
     const struct sim_clock before = n->clock;
-    sim_clock_set_drift(&n->clock, w->now_ns, drift_ppb);
+    sim_clock_set_drift(&n->clock, w->now_ns, drift_ppb, drift_parts);
     for (uint32_t timer = 0; timer < CV_TIMERS_MAX; timer++) {
         struct sim_timer *t = &n->timer[timer];
         if (n->host.due_ns[timer] != 0 && t->due_ns > w->now_ns) {
@@ -75,11 +75,12 @@ static int64_t call_arm(void *self, uint32_t timer, int64_t earliest_ns, int64_t
 {
     struct sim_node *n = self;
     struct sim_world *w = n->world;
-    const int64_t local_ns = earliest_ns == latest_ns
-                                 ? earliest_ns
-                                 : sim_rng_range(&w->timer_rng, earliest_ns, latest_ns);
+    const bool is_chosen = earliest_ns == latest_ns || w->scenario->is_manual;
+    const int64_t local_ns =
+        is_chosen ? earliest_ns : sim_rng_range(&w->timer_rng, earliest_ns, latest_ns);
+    const int64_t due_ns = w->scenario->is_manual ? latest_ns : local_ns;
     const int64_t late_ns = n->late_ns > 0 ? sim_rng_range(&w->timer_rng, 0, n->late_ns) : 0;
-    n->timer[timer].due_ns = cv__max64(w->now_ns, sim_clock_real(&n->clock, local_ns)) + late_ns;
+    n->timer[timer].due_ns = cv__max64(w->now_ns, sim_clock_real(&n->clock, due_ns)) + late_ns;
     queue_timer(w, n->id, timer);
     return local_ns;
 }
@@ -152,17 +153,47 @@ static void queue_disk(struct sim_world *w, cv_id id, int64_t delay_ns)
     sim_queue_push(&w->queue, w->now_ns + delay_ns, SIM_EVENT_DISK, life * DISK_LIFE + id);
 }
 
-static enum cv_save_result call_save(void *self, const uint64_t *word, uint32_t word_count)
+/* For what waits for the disk. */
+static void make_room(struct sim_node *n)
 {
-    struct sim_node *n = self;
-    if (n->disk.delay_ns == 0 && !n->disk.fails) {
-        write_record(n, word, word_count);
-        return CV_SAVE_DONE;
-    }
     if (n->deferred == NULL) {
         n->deferred = cv__allocate(SIM_DEFERRED_MAX, sizeof *n->deferred);
         n->world->host.deferred = n->deferred;
     }
+}
+
+/* The scenario says what becomes of this one record. */
+static enum cv_save_result save_as_said(struct sim_node *n, const uint64_t *word,
+                                        uint32_t word_count)
+{
+    const enum sim_save how = n->disk.next;
+    n->disk.next = SIM_SAVE_WELL;
+    if (how == SIM_SAVE_FAILS_DURABLE || how == SIM_SAVE_CRASHES) {
+        write_record(n, word, word_count);
+    }
+    if (how == SIM_SAVE_FAILS || how == SIM_SAVE_FAILS_DURABLE) {
+        return CV_SAVE_FAILED;
+    }
+    CV_ASSERT(how == SIM_SAVE_SLOW || how == SIM_SAVE_CRASHES);
+    if (how == SIM_SAVE_CRASHES) {
+        n->world->crashing = n->id; /* when the step is over: until then nothing leaves */
+    }
+    make_room(n);
+    n->disk.saving_ns = INT64_MAX;
+    return CV_SAVE_BEGUN;
+}
+
+static enum cv_save_result call_save(void *self, const uint64_t *word, uint32_t word_count)
+{
+    struct sim_node *n = self;
+    if (n->disk.next != SIM_SAVE_WELL) {
+        return save_as_said(n, word, word_count);
+    }
+    if (n->disk.delay_ns == 0 && !n->disk.fails) {
+        write_record(n, word, word_count);
+        return CV_SAVE_DONE;
+    }
+    make_room(n);
     n->disk.saving_ns = n->disk.delay_ns;
     queue_disk(n->world, n->id, n->disk.delay_ns);
     return CV_SAVE_BEGUN;
@@ -249,6 +280,27 @@ void sim_node_on_disk(struct sim_world *w, uint32_t ref)
     }
 }
 
+bool sim_node_end_save(struct sim_world *w, cv_id id, enum sim_save how)
+{
+    struct sim_node *n = sim_node_of(w, id);
+    const struct cv_gate *gate = &n->host.gate;
+    if (!n->is_up || n->is_paused || !gate->is_saving || n->disk.saving_ns != INT64_MAX) {
+        return false;
+    }
+    n->disk.saving_ns = 0;
+    if (how != SIM_SAVE_FAILS) {
+        write_record(n, gate->saving.word, gate->saving.word_count);
+    }
+    if (how == SIM_SAVE_WELL) {
+        cv__node_saved(&n->host, sim_node_host(n));
+    } else if (how == SIM_SAVE_CRASHES) {
+        w->crashing = id;
+    } else {
+        cv__node_save_failed(&n->host, sim_node_host(n), "the disk failed");
+    }
+    return true;
+}
+
 /* ---- Life of a node -------------------------------------------------------------------------- */
 
 /* A process is rarely the first thing that a machine starts, nor long in coming. */
@@ -263,6 +315,37 @@ static void begin_boot(struct sim_world *w, struct sim_node *n)
     n->clock.real_base_ns = w->now_ns;
 }
 
+void sim_node_set_back(struct sim_world *w, cv_id id, int64_t back_ns)
+{
+    struct sim_node *n = sim_node_of(w, id);
+    CV_ASSERT(!n->is_up);
+    const int64_t local_ns = sim_clock_local(&n->clock, w->now_ns);
+    n->boot++;
+    n->is_rebooting = false;
+    n->clock.local_base_ns = cv__max64(local_ns - back_ns, NS_PER_MS);
+    n->clock.real_base_ns = w->now_ns;
+}
+
+/* By hand, labels go up with ids and lives; otherwise they are drawn. */
+static uint64_t draw_nonce(struct sim_world *w, const struct sim_node *n)
+{
+    return w->scenario->is_manual ? (uint64_t)n->id << 44 | (n->life & 15) << 40 | UINT64_C(1) << 39
+                                  : sim_rng_next(&w->timer_rng);
+}
+
+/* For a while after a restart nobody knows what an earlier life has left behind: peers.c has the
+ * same. */
+#define WITNESS_SHARE 50
+
+static int64_t certain_from_ns(const struct sim_world *w, const struct sim_node *n)
+{
+    if (n->life == 1 || w->protocol->lease_ns == NULL) {
+        return 0;
+    }
+    const int64_t lease_ns = w->protocol->lease_ns(&w->scenario->config);
+    return sim_clock_local(&n->clock, w->now_ns) + lease_ns + lease_ns / WITNESS_SHARE;
+}
+
 void sim_node_start(struct sim_world *w, cv_id id)
 {
     struct sim_node *n = sim_node_of(w, id);
@@ -273,6 +356,7 @@ void sim_node_start(struct sim_world *w, cv_id id)
     n->is_up = true;
     n->is_paused = false;
     n->has_stopped = false;
+    n->acts_from_ns = w->now_ns;
     n->life++;
     /* A sequencer does not know who got its numbers; a node that saved nothing begins anew. */
     const bool remembers = n->disk.word_count > 0 || w->protocol->sequence_ns == NULL;
@@ -288,8 +372,9 @@ void sim_node_start(struct sim_world *w, cv_id id)
         .kind = CV_EVENT_START,
         .persisted = persisted,
         .persisted_count = n->disk.word_count,
-        .nonce = sim_rng_next(&w->timer_rng),
+        .nonce = draw_nonce(w, n),
     };
+    n->certain_ns = certain_from_ns(w, n);
     n->nonce = event.nonce;
     sim_known_add(w, CV_SEQUENCE_NONE, event.nonce, id);
     sim_node_step(w, id, &event);
@@ -304,6 +389,7 @@ void sim_node_crash(struct sim_world *w, cv_id id)
     n->is_up = false;
     n->is_paused = false;
     n->disk.has_ended = false;
+    n->disk.next = SIM_SAVE_WELL;
     n->busy_ns = 0;
     cv__node_close(&n->host, sim_node_host(n));
     sim_message_drop_backlog(w, n);
@@ -325,6 +411,7 @@ void sim_node_wake(struct sim_world *w, cv_id id)
     CV_ASSERT(n->is_up && n->is_paused);
     sim_world_note_life(w, id, SIM_LIFE_UP);
     n->is_paused = false;
+    n->acts_from_ns = w->now_ns;
     if (n->disk.has_ended) {
         n->disk.has_ended = false;
         queue_disk(w, id, 0);

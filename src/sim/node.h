@@ -8,6 +8,7 @@
 
 #include "core/failaware.h"
 #include "host/node.h"
+#include "scenario/change.h"
 #include "sim/clock.h"
 
 #define SIM_DEFERRED_MAX 256u /* effects of a node that wait for its disk; as in a real process */
@@ -16,7 +17,7 @@ struct sim_world;
 
 /* The real instant at which an armed timer of a node is due: what a kernel would be told. */
 struct sim_timer {
-    int64_t due_ns;
+    int64_t due_ns;    /* by hand: the latest; it may fire from host.due_ns on */
     int64_t queued_ns; /* the queue entry that stands for it; INT64_MAX: none */
 };
 
@@ -25,6 +26,7 @@ struct sim_disk {
     int64_t delay_ns;  /* how long saving takes */
     int64_t saving_ns; /* how long the save under way takes */
     bool fails;
+    enum sim_save next;  /* how the next record is saved, and no other */
     bool has_ended;      /* a save, while the node was paused: it learns of that when it wakes */
     uint32_t word_count; /* the record */
     uint64_t word[CV_PERSIST_WORDS_MAX];
@@ -40,12 +42,15 @@ struct sim_node {
     uint64_t boot;     /* which of the clocks that the machine has had: one for each boot */
     bool is_rebooting; /* it is down because its machine is */
     bool is_up, is_paused;
+    int64_t acts_from_ns;  /* since then */
     bool has_stopped;      /* its disk failed it: it takes no part until it starts again */
-    bool is_cut;           /* from the store */
+    uint32_t cut;          /* from the store or the sequencer: SIM_CUT_* */
     uint64_t life;         /* how often it has started */
     uint64_t nonce;        /* of this life: its label, if the protocol is anonymous */
     uint64_t waiting_life; /* the life in which it waits for a notification of the store; 0: none */
-    uint64_t cut_fault;    /* number of the fault that cut it from the store */
+    uint64_t cut_fault;    /* number of the fault that cut it from them */
+    int64_t certain_ns;    /* local clock; from then on a witness knows what its death ends */
+    uint64_t *heard_life;  /* by peer: the latest that was heard; NULL: there are no witnesses */
     uint64_t fault;  /* number of its latest crash or pause, so that only that one is undone */
     int64_t busy_ns; /* until then it handles messages that have arrived, if that costs time */
     struct sim_timer timer[CV_TIMERS_MAX];
@@ -66,8 +71,15 @@ void sim_node_start(struct sim_world *world, cv_id node);
 void sim_node_crash(struct sim_world *world, cv_id node);
 /* The machine goes down with everything on it; its clock begins anew when the node starts. */
 void sim_node_reboot(struct sim_world *world, cv_id node);
+/* The machine of a node that is down has booted, and its clock shows so much less than it did. */
+void sim_node_set_back(struct sim_world *world, cv_id node, int64_t back_ns);
 void sim_node_wake(struct sim_world *world, cv_id node);
-void sim_node_set_drift(struct sim_world *world, cv_id node, int64_t drift_ppb);
+void sim_node_set_drift(struct sim_world *world, cv_id node, int64_t drift_ppb,
+                        int64_t drift_parts);
+
+/* The record that is saved slowly is saved, or is not (SIM_SAVE_SLOW: no such thing). False: there
+ * is none, or the node does not act. */
+bool sim_node_end_save(struct sim_world *world, cv_id node, enum sim_save how);
 
 /* Entries of the queue: a timer may be due, a save has ended. */
 void sim_node_on_timer(struct sim_world *world, uint32_t ref);

@@ -109,12 +109,15 @@ static bool is_behaving(const struct sim_world *w)
         (asks_store && (w->store.is_down || is_drifting(w, &w->store.clock)))) {
         return false;
     }
+    if (w->scenario->is_manual && !sim_manual_is_prompt(w)) {
+        return false;
+    }
     for (uint32_t i = 0; i < w->node_count; i++) {
         const struct sim_node *n = &w->node[i];
         const bool is_stuck = n->disk.fails || n->disk.delay_ns > setting->delta_ns ||
                               n->late_ns > 0 || /* no protocol says how late is too late */
                               sim_properties_is_slow_save(w, n);
-        const bool is_cut = asks_store && n->is_cut;
+        const bool is_cut = (asks_store || asks_sequencer) && n->cut != 0;
         if (n->is_up && !n->has_stopped &&
             (n->is_paused || is_stuck || is_drifting(w, &n->clock) || is_cut)) {
             return false;
@@ -152,6 +155,9 @@ static void check_graph(struct sim_world *w)
 void sim_properties_check(struct sim_world *w)
 {
     const int64_t due_ns = cv__properties_due_ns(&w->properties);
+    if (!w->is_check_queued) {
+        return;
+    }
     if (due_ns > w->now_ns) {
         sim_queue_push(&w->queue, due_ns, SIM_EVENT_CHECK, 0);
         return;

@@ -58,6 +58,9 @@ void sim_sequencer_change(struct sim_sequencer *s, const struct sim_sequencer_ch
     case SIM_SEQUENCER_SKIP:
         s->counter += (uint32_t)change->skip;
         break;
+    case SIM_SEQUENCER_CUT: /* about a node */
+    case SIM_SEQUENCER_MEND:
+        break;
     case SIM_SEQUENCER_VERB_COUNT:
         CV_ASSERT(!"a change of no kind");
     }

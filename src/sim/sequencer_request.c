@@ -28,6 +28,36 @@ static void request_free(struct sim_world *w, uint32_t index)
     w->sequencer_requests.free = index;
 }
 
+/* To the sequencer, or back. */
+static void set_out(struct sim_world *w, int64_t at_ns, uint32_t kind, uint32_t index)
+{
+    const cv_id node = w->sequencer_requests.item[index].node;
+    const bool is_answer = kind == SIM_EVENT_SEQUENCER_ANSWER;
+    const struct sim_under_way what = {
+        .kind = kind,
+        .ref = index,
+        .from = is_answer ? SIM_NODE_SERVICE : node,
+        .to = is_answer ? node : SIM_NODE_SERVICE,
+    };
+    sim_under_way(w, at_ns, &what);
+}
+
+void sim_sequencer_request_lose(struct sim_world *w, uint32_t index, bool is_answer)
+{
+    w->sequencer.lost_query_count += !is_answer;
+    w->sequencer.lost_answer_count += is_answer;
+    sim_properties_disturb(w);
+    request_free(w, index);
+}
+
+uint32_t sim_sequencer_request_repeat(struct sim_world *w, uint32_t index)
+{
+    const uint32_t copy = request_new(w); /* the others may move */
+    w->sequencer_requests.item[copy] = w->sequencer_requests.item[index];
+    w->sequencer_requests.item[copy].is_repeat = true;
+    return copy;
+}
+
 void sim_sequencer_request_ask(struct sim_world *w, cv_id id, uint64_t request, uint64_t reference)
 {
     int64_t at_ns;
@@ -37,7 +67,10 @@ void sim_sequencer_request_ask(struct sim_world *w, cv_id id, uint64_t request, 
                                   sizeof *w->history.ask);
         w->history.ask[w->history.ask_count++] = (struct sim_ask){w->now_ns, id};
     }
-    if (!sim_sequencer_ask(&w->sequencer, &w->sequencer_requests.rng, w->now_ns, &at_ns)) {
+    const bool arrives =
+        sim_sequencer_ask(&w->sequencer, &w->sequencer_requests.rng, w->now_ns, &at_ns);
+    if (!arrives || (w->node[id - 1].cut & SIM_CUT_QUERIES) != 0) {
+        w->sequencer.lost_query_count += arrives;
         sim_properties_disturb(w);
         return;
     }
@@ -49,15 +82,21 @@ void sim_sequencer_request_ask(struct sim_world *w, cv_id id, uint64_t request, 
         .reference = reference,
         .asked_ns = w->now_ns,
     };
-    sim_queue_push(&w->queue, at_ns, SIM_EVENT_SEQUENCER_REQUEST, index);
+    set_out(w, at_ns, SIM_EVENT_SEQUENCER_REQUEST, index);
 }
 
 void sim_sequencer_request_serve(struct sim_world *w, uint32_t index)
 {
     int64_t at_ns;
     struct sim_sequencer_request *q = &w->sequencer_requests.item[index];
-    if (!sim_sequencer_serve(&w->sequencer, &w->sequencer_requests.rng, w->now_ns, &q->answer,
-                             &at_ns)) {
+    const bool is_answered = sim_sequencer_serve(&w->sequencer, &w->sequencer_requests.rng,
+                                                 w->now_ns, &q->answer, &at_ns);
+    if (q->is_repeat) {
+        request_free(w, index);
+        return;
+    }
+    if (!is_answered || (w->node[q->node - 1].cut & SIM_CUT_ANSWERS) != 0) {
+        w->sequencer.lost_answer_count += is_answered;
         sim_properties_disturb(w);
         request_free(w, index);
         return;
@@ -65,7 +104,7 @@ void sim_sequencer_request_serve(struct sim_world *w, uint32_t index)
     if (at_ns - q->asked_ns > w->properties.setting.sequence_ns) {
         sim_properties_disturb(w); /* now, and again when it arrives */
     }
-    sim_queue_push(&w->queue, at_ns, SIM_EVENT_SEQUENCER_ANSWER, index);
+    set_out(w, at_ns, SIM_EVENT_SEQUENCER_ANSWER, index);
 }
 
 void sim_sequencer_request_answer(struct sim_world *w, uint32_t index)

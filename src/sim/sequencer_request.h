@@ -18,6 +18,7 @@ struct sim_sequencer_request {
     uint64_t life, request, reference;
     int64_t asked_ns;
     struct sim_answer answer;
+    bool is_repeat; /* answered before */
 };
 
 /* What anonymous processes can be known by from outside: their labels and their numbers. */
@@ -46,6 +47,9 @@ void sim_sequencer_request_ask(struct sim_world *world, cv_id node, uint64_t req
 /* A request has reached the sequencer; an answer the node that asked; a node woke up. */
 void sim_sequencer_request_serve(struct sim_world *world, uint32_t request);
 void sim_sequencer_request_answer(struct sim_world *world, uint32_t request);
+/* It never arrives, or does so once more: that is another request. */
+void sim_sequencer_request_lose(struct sim_world *world, uint32_t request, bool is_answer);
+uint32_t sim_sequencer_request_repeat(struct sim_world *world, uint32_t request);
 void sim_sequencer_request_wake(struct sim_world *world, cv_id node);
 
 /* A life of this node has this label; or, with a number, was given it. */

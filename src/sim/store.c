@@ -31,7 +31,8 @@ void sim_store_change(struct sim_store *s, struct sim_rng *rng, int64_t now_ns,
         if (change->mask & SIM_STORE_DRIFT) {
             sim_clock_set_drift(&s->clock, now_ns,
                                 change->drift.is_random ? sim_rng_range(rng, -drift_ppb, drift_ppb)
-                                                        : drift_ppb);
+                                                        : drift_ppb,
+                                change->drift.parts);
         }
         break;
     case SIM_STORE_RESTART:

@@ -29,6 +29,19 @@ static void request_free(struct sim_world *w, uint32_t index)
     w->store_requests.free = index;
 }
 
+/* To the store, or back. */
+static void set_out(struct sim_world *w, int64_t at_ns, uint32_t index)
+{
+    const struct sim_store_request *e = &w->store_requests.item[index];
+    const struct sim_under_way what = {
+        .kind = SIM_EVENT_STORE_REQUEST,
+        .ref = index,
+        .from = e->is_served ? SIM_NODE_SERVICE : e->node,
+        .to = e->is_served ? e->node : SIM_NODE_SERVICE,
+    };
+    sim_under_way(w, at_ns, &what);
+}
+
 void sim_store_request_ask(struct sim_world *w, cv_id id, const struct cv_effect *e)
 {
     const struct sim_node *n = &w->node[id - 1];
@@ -46,7 +59,7 @@ void sim_store_request_ask(struct sim_world *w, cv_id id, const struct cv_effect
     int64_t at_ns;
     const bool arrives =
         sim_store_travel(&w->store, &w->store_requests.rng, SIM_STORE_QUERY, w->now_ns, &at_ns);
-    if (!arrives || n->is_cut) {
+    if (!arrives || (n->cut & SIM_CUT_QUERIES) != 0) {
         w->store.lost_query_count += arrives;
         sim_properties_disturb(w);
         return;
@@ -54,7 +67,28 @@ void sim_store_request_ask(struct sim_world *w, cv_id id, const struct cv_effect
     if (at_ns - w->now_ns > w->properties.setting.store_ns) {
         sim_properties_disturb(w); /* now, when it arrives, and when its answer does */
     }
-    sim_queue_push(&w->queue, at_ns, SIM_EVENT_STORE_REQUEST, request_new(w, &request));
+    set_out(w, at_ns, request_new(w, &request));
+}
+
+void sim_store_request_lose(struct sim_world *w, uint32_t index)
+{
+    const struct sim_store_request *e = &w->store_requests.item[index];
+    if (!e->is_served) {
+        w->store.lost_query_count++;
+    } else if (e->answer.verdict == CV_STORE_CHANGED) {
+        w->store.lost_notification_count++;
+    } else {
+        w->store.lost_answer_count++;
+    }
+    sim_properties_disturb(w);
+    request_free(w, index);
+}
+
+uint32_t sim_store_request_repeat(struct sim_world *w, uint32_t index)
+{
+    struct sim_store_request copy = w->store_requests.item[index];
+    copy.is_repeat = true;
+    return request_new(w, &copy);
 }
 
 /* Every node that was told to wait learns that asking may succeed now. */
@@ -63,7 +97,8 @@ static void notify_waiting(struct sim_world *w)
     for (cv_id id = 1; id <= w->node_count && !w->store.is_down; id++) {
         const struct sim_node *n = &w->node[id - 1];
         int64_t at_ns;
-        if (!n->is_up || n->waiting_life != n->life) {
+        const bool is_cut = w->scenario->is_manual && (n->cut & SIM_CUT_ANSWERS) != 0;
+        if (!n->is_up || n->waiting_life != n->life || is_cut) {
             continue;
         }
         w->store.notification_count++;
@@ -79,7 +114,7 @@ static void notify_waiting(struct sim_world *w)
             .asked_ns = w->now_ns,
             .answer = {.verdict = CV_STORE_CHANGED},
         };
-        sim_queue_push(&w->queue, at_ns, SIM_EVENT_STORE_REQUEST, request_new(w, &notification));
+        set_out(w, at_ns, request_new(w, &notification));
     }
 }
 
@@ -105,8 +140,42 @@ void sim_store_request_expire(struct sim_world *w)
     queue_expiry(w);
 }
 
-void sim_store_request_changed(struct sim_world *w, bool has_restarted)
+/* By hand: what waits on its way fails at once, and those who asked are told, or are not. */
+static void fail_waiting(struct sim_world *w, bool are_told)
 {
+    struct sim_store_request *asked = NULL;
+    uint32_t count = 0;
+    uint32_t capacity = 0;
+    for (uint32_t index; (index = sim_manual_take_store(w)) != NONE;) {
+        const struct sim_store_request *e = &w->store_requests.item[index];
+        const struct sim_node *n = &w->node[e->node - 1];
+        const bool is_notification = e->answer.verdict == CV_STORE_CHANGED;
+        if (are_told && !is_notification && !e->is_repeat && n->is_up && n->life == e->life &&
+            (n->cut & SIM_CUT_ANSWERS) == 0) {
+            asked = cv__grow(asked, &capacity, count, sizeof *asked);
+            asked[count++] = *e;
+        }
+        request_free(w, index);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        w->store.failed_count++;
+        asked[i].is_served = true;
+        asked[i].boot = w->store.boot;
+        asked[i].answer = (struct cv_model_answer){.verdict = CV_STORE_FAILED};
+        set_out(w, w->now_ns, request_new(w, &asked[i]));
+    }
+    free(asked);
+}
+
+void sim_store_request_changed(struct sim_world *w, const struct sim_store_change *change)
+{
+    const bool has_restarted = change->verb == SIM_STORE_RESTART;
+    if (has_restarted) {
+        fail_waiting(w, !change->is_silent);
+    }
+    for (uint32_t i = 0; i < w->store_requests.count && has_restarted && change->is_silent; i++) {
+        w->store_requests.item[i].is_silent = true; /* those that are unused are set anew */
+    }
     for (cv_id id = 1; id <= w->node_count && has_restarted; id++) {
         w->node[id - 1].waiting_life = 0;
     }
@@ -117,7 +186,8 @@ void sim_store_request_changed(struct sim_world *w, bool has_restarted)
 static void fail(struct sim_world *w, uint32_t index, int64_t delay_ns)
 {
     sim_properties_disturb(w);
-    if (sim_rng_range(&w->store_requests.rng, 0, 1) == 0) {
+    const bool is_silent = w->store_requests.item[index].is_silent;
+    if (is_silent || sim_rng_range(&w->store_requests.rng, 0, 1) == 0) {
         w->store.lost_query_count++;
         request_free(w, index);
         return;
@@ -127,7 +197,7 @@ static void fail(struct sim_world *w, uint32_t index, int64_t delay_ns)
     e->is_served = true;
     e->boot = w->store.boot;
     e->answer = (struct cv_model_answer){.verdict = CV_STORE_FAILED};
-    sim_queue_push(&w->queue, w->now_ns + delay_ns, SIM_EVENT_STORE_REQUEST, index);
+    set_out(w, w->now_ns + delay_ns, index);
 }
 
 static void serve(struct sim_world *w, uint32_t index)
@@ -137,14 +207,16 @@ static void serve(struct sim_world *w, uint32_t index)
         fail(w, index, w->store.delay_ns / 2);
         return;
     }
-    const uint64_t token_before = w->store.record.token;
+    const struct cv_model_record before = w->store.record;
     const bool is_notification = sim_store_serve(&w->store, &e.query, w->now_ns, &e.answer);
     struct sim_node *n = &w->node[e.node - 1];
     if (n->life == e.life) {
         n->waiting_life = e.answer.verdict == CV_STORE_GRANTED ? 0 : e.life;
     }
-    if (w->store.record.token != token_before) {
-        sim_known_add(w, w->store.record.token, e.query.label, e.node);
+    const struct cv_model_record *record = &w->store.record;
+    if (record->token != before.token ||
+        (record->holder != 0 && record->holder != before.holder)) { /* a right store changes both */
+        sim_known_add(w, record->token, e.query.label, e.node);
     }
     queue_expiry(w);
     e.is_served = true;
@@ -152,7 +224,10 @@ static void serve(struct sim_world *w, uint32_t index)
     int64_t at_ns;
     const bool arrives =
         sim_store_travel(&w->store, &w->store_requests.rng, SIM_STORE_ANSWER, w->now_ns, &at_ns);
-    if (!arrives || n->is_cut) {
+    const bool is_gone = w->scenario->is_manual && (!n->is_up || n->life != e.life);
+    if (e.is_repeat || is_gone) {
+        request_free(w, index);
+    } else if (!arrives || (n->cut & SIM_CUT_ANSWERS) != 0) {
         w->store.lost_answer_count += arrives;
         sim_properties_disturb(w);
         request_free(w, index);
@@ -160,7 +235,7 @@ static void serve(struct sim_world *w, uint32_t index)
         if (at_ns - e.asked_ns > w->properties.setting.store_ns) {
             sim_properties_disturb(w);
         }
-        sim_queue_push(&w->queue, at_ns, SIM_EVENT_STORE_REQUEST, index);
+        set_out(w, at_ns, index);
     }
     if (is_notification) {
         notify_waiting(w);
@@ -187,8 +262,10 @@ void sim_store_request_arrive(struct sim_world *w, uint32_t index)
     if (!is_notification && w->now_ns - e.asked_ns > w->properties.setting.store_ns) {
         sim_properties_disturb(w);
     }
-    if (!n->is_up || n->life != e.life || (is_notification && e.boot != w->store.boot) ||
-        n->is_cut) {
+    const bool is_old = e.boot != w->store.boot;
+    /* By hand, what has left still arrives, as between nodes. */
+    const bool is_cut = !w->scenario->is_manual && (n->cut & SIM_CUT_ANSWERS) != 0;
+    if (!n->is_up || n->life != e.life || (is_old && (is_notification || e.is_silent)) || is_cut) {
         return; /* the process that asked is gone with its connection, or the connection is cut */
     }
     struct cv_event event = {
@@ -200,7 +277,7 @@ void sim_store_request_arrive(struct sim_world *w, uint32_t index)
         .duration_ns = e.answer.duration_ns,
         .reason = e.answer.reason,
     };
-    if (!is_notification && e.boot != w->store.boot) {
+    if (!is_notification && is_old) {
         event = (struct cv_event){
             .kind = CV_EVENT_STORE, .request = e.request, .verdict = CV_STORE_FAILED};
         w->store.failed_count++;

@@ -18,6 +18,8 @@ struct sim_store_request {
     cv_id node; /* next free one, while unused */
     uint64_t life, request, boot;
     bool is_served; /* carried out: its answer is under way; or a notification */
+    bool is_repeat; /* carried out before: it gets no second answer */
+    bool is_silent; /* nobody is told that it failed */
     int64_t asked_ns;
     struct cv_model_query query;
     struct cv_model_answer answer;
@@ -39,11 +41,14 @@ void sim_store_requests_fini(struct sim_store_requests *requests);
 void sim_store_request_ask(struct sim_world *world, cv_id node, const struct cv_effect *effect);
 /* A request has reached the store, or an answer or a notification a node. */
 void sim_store_request_arrive(struct sim_world *world, uint32_t request);
+/* It never does, or does so once more: that is another request. */
+void sim_store_request_lose(struct sim_world *world, uint32_t request);
+uint32_t sim_store_request_repeat(struct sim_world *world, uint32_t request);
 /* A node woke up. */
 void sim_store_request_wake(struct sim_world *world, cv_id node);
 /* The record may have run out. */
 void sim_store_request_expire(struct sim_world *world);
 /* The store has changed: its clock, or it has restarted. */
-void sim_store_request_changed(struct sim_world *world, bool has_restarted);
+void sim_store_request_changed(struct sim_world *world, const struct sim_store_change *change);
 
 #endif

@@ -45,45 +45,73 @@ void sim_world_schedule_action(struct sim_world *w, const struct sim_action *act
     sim_queue_push(&w->queue, action->at_ns, SIM_EVENT_ACTION, w->action_count++);
 }
 
-static void dispatch(struct sim_world *w, const struct sim_queue_entry *entry)
+void sim_world_dispatch(struct sim_world *w, uint32_t kind, uint32_t ref)
 {
-    switch (entry->kind) {
+    switch (kind) {
     case SIM_EVENT_START:
-        if (!sim_node_of(w, entry->ref)->is_up) {
-            sim_node_start(w, entry->ref);
+        if (!sim_node_of(w, ref)->is_up) {
+            sim_node_start(w, ref);
             sim_properties_disturb(w);
             sim_properties_update(w);
         }
         break;
     case SIM_EVENT_DELIVER:
-        sim_message_deliver(w, entry->ref);
+        sim_message_deliver(w, ref);
         break;
     case SIM_EVENT_TIMER:
-        sim_node_on_timer(w, entry->ref);
+        sim_node_on_timer(w, ref);
         break;
     case SIM_EVENT_DISK:
-        sim_node_on_disk(w, entry->ref);
+        sim_node_on_disk(w, ref);
         break;
     case SIM_EVENT_ACTION:
-        sim_action_do(w, entry->ref);
+        sim_action_do(w, ref);
         break;
     case SIM_EVENT_CHECK:
         sim_properties_check(w);
         break;
     case SIM_EVENT_SEQUENCER_REQUEST:
-        sim_sequencer_request_serve(w, entry->ref);
+        sim_sequencer_request_serve(w, ref);
         break;
     case SIM_EVENT_SEQUENCER_ANSWER:
-        sim_sequencer_request_answer(w, entry->ref);
+        sim_sequencer_request_answer(w, ref);
         break;
     case SIM_EVENT_STORE_REQUEST:
-        sim_store_request_arrive(w, entry->ref);
+        sim_store_request_arrive(w, ref);
         break;
     case SIM_EVENT_EXPIRY:
         sim_store_request_expire(w);
         break;
     default:
         CV_ASSERT(!"an event of no kind");
+    }
+}
+
+void sim_world_lose(struct sim_world *w, uint32_t kind, uint32_t ref)
+{
+    switch (kind) {
+    case SIM_EVENT_DELIVER:
+        sim_message_lose(w, ref);
+        break;
+    case SIM_EVENT_STORE_REQUEST:
+        sim_store_request_lose(w, ref);
+        break;
+    default:
+        CV_ASSERT(kind == SIM_EVENT_SEQUENCER_REQUEST || kind == SIM_EVENT_SEQUENCER_ANSWER);
+        sim_sequencer_request_lose(w, ref, kind == SIM_EVENT_SEQUENCER_ANSWER);
+    }
+}
+
+uint32_t sim_world_repeat(struct sim_world *w, uint32_t kind, uint32_t ref)
+{
+    switch (kind) {
+    case SIM_EVENT_DELIVER:
+        return sim_message_repeat(w, ref);
+    case SIM_EVENT_STORE_REQUEST:
+        return sim_store_request_repeat(w, ref);
+    default:
+        CV_ASSERT(kind == SIM_EVENT_SEQUENCER_REQUEST || kind == SIM_EVENT_SEQUENCER_ANSWER);
+        return sim_sequencer_request_repeat(w, ref);
     }
 }
 
@@ -128,8 +156,14 @@ static void run_events(void *context)
             w->now_ns = entry.at_ns;
             cv__properties_time(&w->properties, w->now_ns);
             cv__properties_look(&w->properties);
+            if (w->scenario->is_manual) {
+                sim_properties_check(w); /* what is due comes before what is done */
+            }
         }
-        dispatch(w, &entry);
+        sim_world_dispatch(w, entry.kind, entry.ref);
+        if (w->crashing != CV_ID_NONE) {
+            sim_actions_crash(w);
+        }
     }
 }
 
@@ -216,7 +250,9 @@ static void make_nodes(struct sim_world *w)
         n->world = w;
         n->id = id;
         n->state = w->states + (id - 1) * bytes;
-        n->clock.local_base_ns = sim_rng_range(&rng, NS_PER_S, 1000 * NS_PER_S);
+        const int64_t drawn_ns = sim_rng_range(&rng, NS_PER_S, 1000 * NS_PER_S);
+        /* By hand, clocks begin in the order of ids, far apart: nothing is left to chance. */
+        n->clock.local_base_ns = w->scenario->is_manual ? id * 1000 * NS_PER_S : drawn_ns;
         for (uint32_t i = 0; i < CV_TIMERS_MAX; i++) {
             n->timer[i].queued_ns = INT64_MAX;
         }
@@ -311,6 +347,7 @@ void sim_world_free(struct sim_world *w)
         free(w->node[i].deferred);
         free(w->node[i].backlog);
         free(w->node[i].echo);
+        free(w->node[i].heard_life);
     }
     for (uint32_t i = w->scenario->action_count; i < w->action_count; i++) {
         if (w->action[i].kind == SIM_ACTION_PARTITION) {
@@ -320,6 +357,7 @@ void sim_world_free(struct sim_world *w)
     cv__properties_fini(&w->properties);
     free(w->tail);
     sim_network_free(w->network);
+    sim_manual_fini(&w->manual);
     sim_queue_fini(&w->queue);
     free(w->node);
     free(w->states);

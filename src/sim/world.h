@@ -9,13 +9,14 @@
  * world.c runs the events, node.c is one node and its disk, message.c carries messages,
  * sequencer_request.c asks the sequencer, store_request.c the store, hold.c records who leads,
  * properties.c tells the properties what happens, expect.c judges what is expected, actions.c does
- * what the scenario says. */
+ * what the scenario says, manual.c lets things wait until it does. */
 #ifndef CV_SIM_WORLD_H
 #define CV_SIM_WORLD_H
 
 #include "properties/properties.h"
 #include "scenario/scenario.h"
 #include "sim/history.h"
+#include "sim/manual.h"
 #include "sim/message.h"
 #include "sim/network.h"
 #include "sim/node.h"
@@ -88,6 +89,8 @@ struct sim_world {
     struct sim_action *action; /* the scenario's and the drawn ones */
     uint32_t action_count, action_capacity;
     struct sim_faults faults;
+    struct sim_manual manual;
+    cv_id crashing; /* when the step that runs is over: at its record, by the scenario */
     uint64_t fired[SIM_FIRED_COUNT]; /* how often each action, each overlay really did something */
 
     struct sim_messages messages;
@@ -162,6 +165,14 @@ void sim_world_note_life(struct sim_world *world, cv_id node, enum sim_life life
 void sim_world_open_election(struct sim_world *world, cv_id leader);
 /* Adds an action and queues it. */
 void sim_world_schedule_action(struct sim_world *world, const struct sim_action *action);
+
+/* Carries out what was under way, or in the queue. */
+void sim_world_dispatch(struct sim_world *world, uint32_t kind, uint32_t ref);
+/* What was under way never arrives; or comes once more: returns what that is about. */
+void sim_world_lose(struct sim_world *world, uint32_t kind, uint32_t ref);
+uint32_t sim_world_repeat(struct sim_world *world, uint32_t kind, uint32_t ref);
+/* A node that was to crash at its record does. */
+void sim_actions_crash(struct sim_world *world);
 
 /* Draws the random faults of the scenario and schedules every action. */
 void sim_actions_schedule(struct sim_world *world);

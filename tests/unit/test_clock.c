@@ -25,9 +25,23 @@ static void keeps_its_time_when_its_drift_changes(void **unused)
     (void)unused;
     struct sim_clock clock = {.local_base_ns = 7, .drift_ppb = 100000};
     const int64_t before = sim_clock_local(&clock, 10 * NS_PER_S);
-    sim_clock_set_drift(&clock, 10 * NS_PER_S, -100000);
+    sim_clock_set_drift(&clock, 10 * NS_PER_S, -100000, /* drift_parts= */ 0);
     assert_int_equal(sim_clock_local(&clock, 10 * NS_PER_S), before);
     assert_int_equal(sim_clock_local(&clock, 11 * NS_PER_S), before + NS_PER_S - 100000);
+}
+
+/* An eleventh is no whole number of billionths: the exhaustive search needs it exactly. */
+static void drifts_by_an_exact_part(void **unused)
+{
+    (void)unused;
+    const struct sim_clock fast = {.drift_ppb = 90909090, .drift_parts = 11};
+    const struct sim_clock slow = {.drift_ppb = -90909090, .drift_parts = -11};
+    for (int64_t ticks = 1; ticks <= 100000; ticks++) {
+        assert_int_equal(sim_clock_local(&fast, 11 * ticks), 12 * ticks);
+        assert_int_equal(sim_clock_real(&fast, 12 * ticks), 11 * ticks);
+        assert_int_equal(sim_clock_local(&slow, 11 * ticks), 10 * ticks);
+        assert_int_equal(sim_clock_real(&slow, 10 * ticks), 11 * ticks);
+    }
 }
 
 static void takes_what_is_past_as_now(void **unused)
@@ -78,6 +92,7 @@ int main(void)
         cmocka_unit_test(runs_with_real_time_without_drift),
         cmocka_unit_test(gains_and_loses_by_its_drift),
         cmocka_unit_test(keeps_its_time_when_its_drift_changes),
+        cmocka_unit_test(drifts_by_an_exact_part),
         cmocka_unit_test(takes_what_is_past_as_now),
         cmocka_unit_test(finds_the_first_instant_at_which_it_shows_a_time),
         cmocka_unit_test(waits_for_ever_rather_than_overflow),

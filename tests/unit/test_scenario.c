@@ -196,6 +196,20 @@ static const char *const right[] = {
     "random faults rate=2/s kinds=loss,slow,duplicate,reorder,resign from=1s until=20s",
     "random faults kinds loss rate 1/s until 5s",
     "expect leader 1 by 0s",
+    "manual",
+    "at 1s crash 1 2 witnessed",
+    "at 1s crash leader witnessed for 5ms",
+    "at 1s recover 1 2 back 12ms",
+    "clock 1 drift 1/11",
+    "at 1s clock * drift -1/11",
+    "at 1s disk 2 next slow",
+    "at 1s disk 2 next fails",
+    "at 1s disk 2 next fails-durable",
+    "at 1s disk 2 next crashes",
+    "at 1s disk 2 done",
+    "at 1s disk 2 done fails",
+    "at 1s disk 2 done fails-durable",
+    "at 1s disk 2 done crashes",
     "expect leader any by 30s",
     "expect leader 1 by 1.5s at 1 2 4..6",
     "expect leader any by 1.5s at *",
@@ -235,9 +249,13 @@ static int64_t amount_of(const struct sim_action *action)
     case SIM_ACTION_OVERLAY:
         return action->overlay.amount;
     case SIM_ACTION_CLOCK:
-        return action->clock.ppb;
+        return action->clock.ppb + action->clock.parts;
     case SIM_ACTION_DISK:
-        return action->disk.delay_ns;
+        return action->disk.delay_ns + (int64_t)action->disk.verb * 100 + action->disk.save;
+    case SIM_ACTION_CRASH:
+        return action->is_witnessed;
+    case SIM_ACTION_RECOVER:
+        return action->back_ns;
     case SIM_ACTION_TIMERS:
         return action->late_ns;
     case SIM_ACTION_COST:
@@ -370,7 +388,7 @@ static const struct {
     {"clock 3", 8, "expected 'drift'"},
     {"clock 3 drft 5ppm", 9, "expected 'drift', not 'drft'"},
     {"clock * drift random -5ppm", 22, "not negative"},
-    {"clock 3 drift 600000ppm", 15, "80ppm or -80ppm"},
+    {"clock 3 drift 600000ppm", 15, "80ppm, -80ppm or 1/11"},
     {"site", 5, "a name and its nodes"},
     {"site a", 7, "a node is missing"},
     {"rtt a", 5, "no site 'a' above this line"},
@@ -460,6 +478,25 @@ static const struct {
     {"expect messages ELECTION <= 5 sometimes", 31, "nothing is expected after this"},
     {"expect messages ELECTION <= 5 between 1s 31s", 1, "after the end of the run"},
     {"expect changes 5", 16, "<= >= < > =="},
+    {"manual yes", 8, "nothing is expected after this: 'yes'"},
+    {"at 1s fire 1 0", 7, "write 'manual' above"},
+    {"at 1s deliver 1>2", 7, "write 'manual' above"},
+    {"at 1s lose 1>2", 7, "write 'manual' above"},
+    {"at 1s late 1>2", 7, "write 'manual' above"},
+    {"at 1s recover 1 back", 21, "time is missing"},
+    {"at 1s recover 1 back 0s", 22, "more than nothing"},
+    {"at 1s recover 1 back 2s", 22, "up to 1s"},
+    {"at 1s recover 1 witnessed", 17, "nothing is expected after this: 'witnessed'"},
+    {"at 1s pause 1 witnessed for 1s", 15, "for how long: pause 2"},
+    {"clock 1 drift 1/1", 15, "80ppm, -80ppm or 1/11"},
+    {"clock 1 drift 2/11", 15, "80ppm, -80ppm or 1/11"},
+    {"clock 1 drift 1/2.5", 15, "80ppm, -80ppm or 1/11"},
+    {"clock 1 drift random 1/11", 22, "like 80ppm"},
+    {"disk 1 next slow", 13, "at 1s disk 2 next"},
+    {"at 1s disk * next slow", 19, "at 1s disk 2 next"},
+    {"at 1s disk 1 next", 18, "one of: well slow fails fails-durable crashes"},
+    {"at 1s disk 1 next slowly", 19, "did you mean 'slow'?"},
+    {"at 1s disk 1 done slow", 19, "not slow any more"},
     {"\001\002", 1, "text file"},
 };
 
@@ -600,6 +637,110 @@ static void refuses_runs_that_are_too_long(void **unused)
     sim_scenario_free(s);
 }
 
+/* What a scenario by hand lets happen, in protocols with and without somebody to ask. */
+static const struct {
+    const char *protocol, *line;
+} by_hand[] = {
+    {"bully", "at 1s fire 1 0"},
+    {"bully", "at 1s deliver 1>2"},
+    {"bully", "at 1s deliver 1>2 type HEARTBEAT sent 3ms number 2 again"},
+    {"bully", "at 1s deliver 1>2 witness"},
+    {"bully", "at 1s lose 1>2 type ELECTION sent 0s"},
+    {"bully", "at 1s late 2>1 sent 1.5ms"},
+    {"lease", "at 1s deliver 1>store sent 1ms"},
+    {"lease", "at 1s deliver store>1"},
+    {"lease", "at 1s store restart silent"},
+    {"lease", "at 1s store restart extend"},
+    {"lease", "at 1s store cut 1"},
+    {"lease", "at 1s store cut 1 queries"},
+    {"lease", "at 1s store cut leader answers for 3ms"},
+    {"lease", "at 1s store mend 1"},
+    {"lease", "store drift -1/11"},
+    {"anon", "at 1s deliver sequencer>2 number 3"},
+    {"anon", "at 1s lose 2>sequencer"},
+    {"anon", "at 1s sequencer cut 2 queries"},
+    {"anon", "at 1s sequencer cut 2 for 1s"},
+    {"anon", "at 1s sequencer mend 2"},
+};
+
+static void reads_and_writes_what_happens_by_hand(void **unused)
+{
+    (void)unused;
+    for (uint32_t i = 0; i < COUNT_OF(by_hand); i++) {
+        char text[300];
+        struct sim_scenario *s = NULL;
+        struct cv_errtext err = {""};
+        (void)snprintf(text, sizeof text, "protocol %s\nnodes 3\nrun 30s\nmanual\n%s\n",
+                       by_hand[i].protocol, by_hand[i].line);
+        if (parse(text, &s, &err) != CV_OK) {
+            fail_msg("'%s': %s", by_hand[i].line, err.text);
+        }
+        assert_true(s->is_manual);
+        assert_int_equal(s->action_count, 1);
+        char *written = NULL;
+        size_t length = 0;
+        FILE *out = open_memstream(&written, &length);
+        assert_non_null(out);
+        sim_action_print(&s->action[0], s->node_count, out);
+        assert_int_equal(fclose(out), 0);
+        assert_string_equal(written, by_hand[i].line);
+        free(written);
+        sim_scenario_free(s);
+    }
+}
+
+static const struct {
+    const char *protocol, *line;
+    uint32_t column;
+    const char *says;
+} wrong_by_hand[] = {
+    {"bully", "random faults rate 1/s kinds crash", 30, "arrive by themselves"},
+    {"bully", "at 1s fire 4 0", 12, "1..3"},
+    {"bully", "at 1s fire 1 8", 14, "7"},
+    {"bully", "at 1s fire 1", 13, "timer is missing"},
+    {"bully", "at 1s deliver", 14, "write 1>2"},
+    {"bully", "at 1s deliver 1-2", 15, "write 1>2"},
+    {"bully", "at 1s deliver 1>1", 15, "write 1>2"},
+    {"bully", "at 1s deliver 1>4", 15, "no way among nodes 1..3"},
+    {"bully", "at 1s deliver *>1", 15, "write 1>2"},
+    {"bully", "at 1s deliver 1>store", 15, "write 1>2"},
+    {"lease", "at 1s deliver 1>sequencer", 15, "write 1>2 or 1>store"},
+    {"lease", "at 1s deliver store>store", 15, "write 1>2 or 1>store"},
+    {"bully", "at 1s deliver 1>2 type HARTBEAT", 24, "did you mean 'HEARTBEAT'?"},
+    {"bully", "at 1s deliver 1>2 sen 1ms", 19, "did you mean 'sent'?"},
+    {"bully", "at 1s deliver 1>2 sent 1", 24, "no unit"},
+    {"bully", "at 1s deliver 1>2 number 0", 26, "number 1"},
+    {"bully", "at 1s lose 1>2 again", 16, "only what is delivered"},
+    {"bully", "at 1s deliver 1>2 again again", 25, "two things"},
+    {"lease", "at 1s crash 1 witnessed", 15, "has none"},
+    {"anon", "at 1s crash 1 witnessed", 15, "has none"},
+    {"lease", "at 1s store restart silent extend", 28, "nothing is expected after this"},
+    {"lease", "at 1s store cut 1 query", 19, "nothing is expected after this"},
+    {"anon", "at 1s sequencer mend 1 for 1s", 30, "'cut'"},
+};
+
+static void says_what_is_wrong_with_what_happens_by_hand(void **unused)
+{
+    (void)unused;
+    for (uint32_t i = 0; i < COUNT_OF(wrong_by_hand); i++) {
+        char text[300];
+        char where[40];
+        struct sim_scenario *s = NULL;
+        struct cv_errtext err = {""};
+        (void)snprintf(text, sizeof text, "protocol %s\nnodes 3\nrun 30s\nmanual\n%s\n",
+                       wrong_by_hand[i].protocol, wrong_by_hand[i].line);
+        (void)snprintf(where, sizeof where, "a.scn:5:%u: ", wrong_by_hand[i].column);
+        if (parse(text, &s, &err) != CV_E_MALFORMED) {
+            fail_msg("'%s' was accepted", wrong_by_hand[i].line);
+        }
+        if (strncmp(err.text, where, strlen(where)) != 0 ||
+            strstr(err.text, wrong_by_hand[i].says) == NULL) {
+            fail_msg("'%s': '%s' is not '%s...%s'", wrong_by_hand[i].line, err.text, where,
+                     wrong_by_hand[i].says);
+        }
+    }
+}
+
 /* One line, whatever is wrong: no line end inside, and it begins with where. */
 static void says_it_in_one_line(void **unused)
 {
@@ -630,6 +771,8 @@ int main(void)
         cmocka_unit_test(reads_the_example_of_the_manual),
         cmocka_unit_test(reads_options_of_the_protocol),
         cmocka_unit_test(does_not_need_an_end_of_line_at_the_end),
+        cmocka_unit_test(reads_and_writes_what_happens_by_hand),
+        cmocka_unit_test(says_what_is_wrong_with_what_happens_by_hand),
         cmocka_unit_test(names_nodes_singly_in_ranges_and_all),
         cmocka_unit_test(puts_whom_a_partition_does_not_name_into_a_part_of_their_own),
         cmocka_unit_test(takes_the_largest_cluster_there_is),

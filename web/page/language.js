@@ -1,19 +1,20 @@
 // The words of scenarios, for highlighting and completion. The language itself, with every error,
 // is src/scenario; docs/scenarios.md describes it.
 
-export const STATEMENTS = ["protocol", "nodes", "seed", "run", "start", "down", "link", "site", "rtt", "clock", "drift-bound", "fast", "disk", "cost", "sequencer", "store", "at", "random", "expect"];
-export const ACTIONS = ["crash", "reboot", "recover", "start", "pause", "resume", "partition", "heal", "link", "loss", "slow", "duplicate", "reorder", "clock", "disk", "cost", "resign", "campaign", "report", "peer-down", "sequencer", "store"];
+export const STATEMENTS = ["protocol", "nodes", "seed", "run", "start", "down", "link", "site", "rtt", "clock", "drift-bound", "fast", "disk", "timers", "cost", "sequencer", "store", "manual", "at", "random", "expect"];
+export const ACTIONS = ["crash", "reboot", "recover", "start", "pause", "resume", "partition", "heal", "link", "loss", "slow", "duplicate", "reorder", "clock", "disk", "timers", "cost", "resign", "campaign", "report", "peer-down", "sequencer", "store", "fire", "deliver", "lose", "late"];
 const INPUTS = ["history-length", "request-rate", "capacity", "load", "score"];
 const FOLLOW = {
     link: ["delay", "jitter", "dist=uniform", "dist=normal", "dist=pareto", "loss", "duplicate", "reorder", "down", "up"],
     clock: ["drift", "random"],
-    disk: ["delay", "fails", "works"],
-    store: ["delay", "jitter", "query-delay", "answer-delay", "loss", "news-loss", "drift", "down", "up", "restart", "extend", "cut", "mend"],
-    sequencer: ["delay", "serial", "loss", "start", "boots", "reset", "wipe", "down", "up", "skip"],
+    disk: ["delay", "fails", "works", "next", "done", "slow", "fails-durable", "crashes", "well"],
+    timers: ["late"],
+    store: ["delay", "jitter", "query-delay", "answer-delay", "loss", "news-loss", "drift", "down", "up", "restart", "extend", "silent", "cut", "mend", "queries", "answers"],
+    sequencer: ["delay", "serial", "loss", "start", "boots", "reset", "wipe", "down", "up", "skip", "cut", "mend", "queries", "answers"],
     random: ["faults", "rate", "kinds", "from", "until", "lasting"],
     expect: ["leader", "leaders", "no-leader", "property", "broken", "messages", "changes", "by", "at", "between", "and", "any"],
     campaign: ["on", "off"],
-    crash: ["leader", "for"], pause: ["leader", "for"], reboot: ["leader", "for"], resign: ["leader", "to"], partition: ["|", "for"],
+    crash: ["leader", "for", "witnessed"], recover: ["back"], pause: ["leader", "for"], reboot: ["leader", "for"], resign: ["leader", "to"], partition: ["|", "for"],
     report: INPUTS, "peer-down": ["leader", "certain", "at"], start: ["within"], loss: ["for"], slow: ["for"], duplicate: ["for"], reorder: ["for"],
 };
 const KEYWORDS = new Set([...STATEMENTS, ...ACTIONS, ...Object.values(FOLLOW).flat(), ...INPUTS, "min", "leader", "for", "to"]);
