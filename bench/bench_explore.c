@@ -24,9 +24,9 @@ struct bench_case {
 static const struct bench_case cases[] = {
     {"bully", 3, {{EXPLORE_CRASH, 2}, {EXPLORE_RECOVER, 1}, {EXPLORE_LOSS, 1}}},
     {"ring", 3, {{EXPLORE_LOSS, 1}}},
-    {"pole", 3, {{EXPLORE_RESIGN, 1}}},
+    {"pole", 3, {{EXPLORE_LATE, 1}}},
     {"local", 2, {{EXPLORE_PAUSE, 1}}},
-    {"lease", 2, {{EXPLORE_LATE, 1}}},
+    {"lease", 3, {{EXPLORE_LATE, 1}}},
     {"anon", 3, {{EXPLORE_CRASH, 1}}},
 };
 

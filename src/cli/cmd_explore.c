@@ -25,6 +25,7 @@ struct total {
     struct explore_result result; /* the last one's outcome */
     uint64_t states, transitions, depth;
     double wall_s, miss;
+    const char *beyond; /* as in the result of any of them */
     uint32_t searches;
     char rates[EXPLORE_NODES_MAX + 2]; /* of the last one; empty: no drift */
 };
@@ -264,7 +265,8 @@ static void print_head(const struct settings *settings)
             separator = ",";
         }
     }
-    (void)printf("%s\n", settings->drifts ? "; clocks slow, exact or fast" : "");
+    (void)printf("%s%s\n", settings->drifts ? "; clocks slow, exact or fast" : "",
+                 settings->limits.bit_bytes > 0 ? "; a bit-state search" : "");
 }
 
 static void print_judged(const struct explore_model *model)
@@ -282,6 +284,12 @@ static void print_text(struct explore_model *model, const struct settings *setti
                        const struct total *total)
 {
     const struct explore_result *r = &total->result;
+    const char *beyond = total->beyond;
+    char slow[64] = "";
+    if (settings->explored.budget[EXPLORE_SLOW] > 0 && model->slow_ns > 0) {
+        (void)snprintf(slow, sizeof slow, ", a slow save at most %lld ticks",
+                       (long long)(model->slow_ns / model->tick_ns));
+    }
     print_head(settings);
     print_judged(model);
     (void)printf("%llu states, %llu transitions, depth %llu, %.2f s, %llu bytes a state\n",
@@ -291,11 +299,13 @@ static void print_text(struct explore_model *model, const struct settings *setti
     switch (r->outcome) {
     case EXPLORE_EXHAUSTED:
         (void)printf("exhausted: no property that is judged breaks within these bounds; messages "
-                     "take %s%u tick%s.\nThe probability that a state was missed is below "
+                     "take %s%u tick%s%s.\n%s%s%sThe probability that a state was missed is below "
                      "%.0e.\n",
                      settings->explored.delay_max_ticks > 1 ? "1 to " : "",
                      settings->explored.delay_max_ticks,
-                     settings->explored.delay_max_ticks > 1 ? "s" : "", total->miss);
+                     settings->explored.delay_max_ticks > 1 ? "s" : "", slow,
+                     beyond != NULL ? "Not looked at: " : "", beyond != NULL ? beyond : "",
+                     beyond != NULL ? ".\n" : "", total->miss);
         break;
     case EXPLORE_STOPPED:
         (void)printf("not exhausted: stopped by %s%s%s; nothing was broken so far, and nothing is "
@@ -331,6 +341,9 @@ static void print_json(struct explore_model *model, const struct settings *setti
     }
     cv__json_close(&json, '}');
     cv__json_bool(&json, "drift", settings->drifts);
+    cv__json_bool(&json, "settle", model->judges_liveness);
+    cv__json_uint(&json, "delay_ticks", settings->explored.delay_max_ticks);
+    cv__json_bool(&json, "bitstate", settings->limits.bit_bytes > 0);
     cv__json_open(&json, "judged", '[');
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
         if ((model->judged & BIT(i)) != 0) {
@@ -346,6 +359,9 @@ static void print_json(struct explore_model *model, const struct settings *setti
     cv__json_uint(&json, "bytes", r->progress.bytes);
     cv__json_uint(&json, "disk_bytes", r->progress.disk_bytes);
     cv__json_double(&json, "miss_probability_below", total->miss);
+    if (total->beyond != NULL) {
+        cv__json_text(&json, "not_looked_at", total->beyond);
+    }
     if (r->outcome == EXPLORE_STOPPED) {
         cv__json_text(&json, "stopped_by", r->why);
     }
@@ -380,6 +396,7 @@ static void add_up(struct total *total, const struct explore_limits *limits)
     total->depth = p->depth > total->depth ? p->depth : total->depth;
     total->wall_s += p->wall_s;
     total->miss += total->result.miss;
+    total->beyond = total->result.beyond != NULL ? total->result.beyond : total->beyond;
     total->searches++;
     if (limits->progress != NULL) {
         (void)fprintf(stderr, "\r\033[K");

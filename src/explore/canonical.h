@@ -21,7 +21,11 @@ struct explore_row {
     uint32_t horizon_ticks; /* no core looks at how much older than this an instant is */
     bool uses_bounds;       /* its core looks at the bound on a message's delay, ... */
     uint32_t bound_deltas;  /* ... which it compares with no more than so many delta */
+    uint32_t slow_ticks;    /* a slow save takes so long at most; 0: any time */
     void (*canonical)(const struct explore_model *model, struct explore_world *world);
+    /* Where a number may go on for ever: worlds that are not looked at, and what they are. */
+    bool (*is_beyond)(const struct explore_model *model, struct explore_world *world);
+    const char *beyond;
 };
 
 /* The row of a protocol; NULL: it cannot be explored. */
@@ -42,7 +46,11 @@ struct explore_tokens {
     uint64_t *place[EXPLORE_PLACES_MAX];
     uint32_t count;
     bool is_fixed; /* somebody counts from 0, or looks at how large one is */
+    struct cv_token_owner owner[EXPLORE_TOKENS];
+    uint32_t owner_count;
 };
+
+typedef uint64_t explore_token_map(const void *context, uint64_t token);
 
 void explore_tokens_add(struct explore_tokens *tokens, uint64_t *place);
 /* The word with that index of a node's record, and of those that it is saving. */
@@ -51,13 +59,21 @@ void explore_tokens_add_records(struct explore_tokens *tokens, struct explore_no
 /* May this node yet start without a record? */
 bool explore_tokens_may_begin(const struct explore_model *model, struct explore_world *world,
                               uint32_t node);
+/* Those that are judged, besides. `forgets`: without owners of those that all have left behind. */
+void explore_tokens_add_judged(const struct explore_model *model, struct explore_world *world,
+                               bool forgets, struct explore_tokens *tokens);
+/* Each becomes what the map makes of it; their order must stay. */
+void explore_tokens_replace(struct explore_world *world, struct explore_tokens *tokens,
+                            explore_token_map *map, const void *context);
 /* With those that are judged: the smallest becomes FIRST, and the others keep their distance. */
 void explore_canonical_tokens(const struct explore_model *model, struct explore_world *world,
                               struct explore_tokens *tokens);
 
 /* Those of single protocols. */
+#define EXPLORE_POLE_BEYOND "epochs of two processes that are more than 24 apart"
 void explore_canonical_ring(const struct explore_model *model, struct explore_world *world);
 void explore_canonical_pole(const struct explore_model *model, struct explore_world *world);
+bool explore_pole_is_beyond(const struct explore_model *model, struct explore_world *world);
 void explore_canonical_lease(const struct explore_model *model, struct explore_world *world);
 void explore_canonical_anon(const struct explore_model *model, struct explore_world *world);
 void explore_canonical_local(const struct explore_model *model, struct explore_world *world);

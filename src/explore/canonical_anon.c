@@ -2,17 +2,21 @@
  *
  * A process counts what it sends, and the others compare only counts of one label: the largest that
  * somebody knows of is always SENT here, and those before it are told apart by their order. */
+#include "core/sequence.h"
 #include "explore/canonical.h"
 #include "explore/service.h"
 #include "protocols/anon_state.h"
 
+#include <string.h>
+
 #define SENT 1000u
 #define REQUEST 64u
 #define OLDEST (REQUEST - 16u)
+#define GAP_ROUNDS 3u
 #define COUNTS_MAX (EXPLORE_MESSAGES_MAX + EXPLORE_NODES_MAX)
 
 /* Places of the fields of a message: ANON_FIELDS. */
-enum { WORD_LABEL = 1, WORD_SENT = 2 };
+enum { WORD_NUMBER = 0, WORD_LABEL = 1, WORD_SENT = 2, WORD_OPEN = 3 };
 
 static struct anon *anon_at(const struct explore_model *model, struct explore_world *w,
                             uint32_t node)
@@ -112,6 +116,127 @@ static void turn_requests(const struct explore_model *model, struct explore_worl
     }
 }
 
+/* ---- Numbers --------------------------------------------------------------------------------- */
+
+/* Numbers come from the counter alone, and are compared with each other, and so are their rounds.
+ * So it does not matter how many rounds without any number lie between two of them, if it is more
+ * than one or two: a process that does not hear the sequencer takes numbers for ever, which nobody
+ * hears of.
+ *
+ * Not after a restart, when numbers are of several generations. */
+struct rounds {
+    uint64_t size;
+    uint64_t from[EXPLORE_PLACES_MAX]; /* the numbers that there are, in their order, ... */
+    uint64_t to[EXPLORE_PLACES_MAX];   /* ... and what they become */
+    uint32_t count;
+};
+
+static void add_number(struct explore_tokens *numbers, uint64_t *place)
+{
+    if (*place != CV_SEQUENCE_NONE) {
+        explore_tokens_add(numbers, place);
+    }
+}
+
+static void find_numbers(const struct explore_model *model, struct explore_world *w,
+                         struct explore_tokens *numbers)
+{
+    for (uint32_t i = 0; i < model->node_count; i++) {
+        struct explore_node *n = explore_node_at(model, w, i);
+        struct anon *a = anon_at(model, w, i);
+        explore_tokens_add_records(numbers, n, 0); /* with persist=yes, CV_SEQUENCE_NONE too: */
+        explore_tokens_add_records(numbers, n, 2); /* then nothing is changed */
+        if (n->is_up) {
+            add_number(numbers, &a->open.number);
+            add_number(numbers, &a->closed.number);
+            add_number(numbers, &a->proposal);
+            add_number(numbers, &a->told_number);
+        }
+    }
+    for (uint32_t i = 0; i < w->h.message_count; i++) {
+        struct explore_message *m = explore_message_at(model, w, i);
+        if (m->kind == EXPLORE_PEER) {
+            add_number(numbers, &m->word[WORD_NUMBER]);
+            add_number(numbers, &m->word[WORD_OPEN]);
+        } else {
+            add_number(numbers, &m->word[m->kind == EXPLORE_QUERY ? EXPLORE_QUERY_REFERENCE
+                                                                  : EXPLORE_ANSWER_NUMBER]);
+        }
+    }
+    explore_tokens_add_judged(model, w, /* forgets= */ false, numbers);
+}
+
+/* Into its place, once. */
+static void enter_number(struct rounds *rounds, uint64_t number)
+{
+    uint32_t at = rounds->count;
+    while (at > 0 && rounds->from[at - 1] > number) {
+        at--;
+    }
+    if (at > 0 && rounds->from[at - 1] == number) {
+        return;
+    }
+    CV_ASSERT(rounds->count < EXPLORE_PLACES_MAX);
+    memmove(rounds->from + at + 1, rounds->from + at, (rounds->count - at) * sizeof *rounds->from);
+    rounds->from[at] = number;
+    rounds->count++;
+}
+
+static uint64_t moved_number(const void *context, uint64_t number)
+{
+    const struct rounds *rounds = context;
+    uint32_t i = 0;
+    while (rounds->from[i] != number) {
+        i++;
+        CV_ASSERT(i < rounds->count);
+    }
+    return rounds->to[i];
+}
+
+static void close_gaps(struct rounds *rounds, uint64_t first)
+{
+    uint64_t before = first;
+    uint64_t moved = first;
+    for (uint32_t i = 0; i < rounds->count; i++) {
+        const uint64_t number = rounds->from[i];
+        const uint64_t gap = number / rounds->size - before / rounds->size;
+        const uint64_t less = gap > GAP_ROUNDS ? (gap - GAP_ROUNDS) * rounds->size : 0;
+        moved += number - before - less;
+        rounds->to[i] = moved;
+        before = number;
+    }
+}
+
+static void canonical_numbers(const struct explore_model *model, struct explore_world *w)
+{
+    struct explore_service *s = &w->h.service;
+    const uint64_t first = s->boots << CV_SEQUENCE_GENERATION_BITS;
+    uint64_t counted = first + s->counter;
+    struct explore_tokens numbers = {.count = 0};
+    struct rounds rounds = {.count = 0};
+    uint64_t size = 0;
+    for (uint32_t i = 0; i < model->node_count; i++) {
+        size = is_up(model, w, i) ? anon_at(model, w, i)->round_size : size;
+    }
+    find_numbers(model, w, &numbers);
+    explore_tokens_add(&numbers, &counted);
+    bool is_of_one = size > 0 && s->boots == 1;
+    for (uint32_t i = 0; is_of_one && i < numbers.count; i++) {
+        is_of_one = *numbers.place[i] >= first && *numbers.place[i] <= counted;
+        enter_number(&rounds, *numbers.place[i]);
+    }
+    for (uint32_t i = 0; is_of_one && i < numbers.owner_count; i++) {
+        is_of_one = numbers.owner[i].token >= first && numbers.owner[i].token <= counted;
+        enter_number(&rounds, numbers.owner[i].token);
+    }
+    if (is_of_one) {
+        rounds.size = size;
+        close_gaps(&rounds, first);
+        explore_tokens_replace(w, &numbers, moved_number, &rounds);
+        s->counter = counted - first;
+    }
+}
+
 static void forget_past(const struct explore_node *n, struct anon *a, int64_t now_ns)
 {
     if (n->host.due_ns[ANON_TIMER_SUSPECT] == 0) {
@@ -145,5 +270,6 @@ void explore_canonical_anon(const struct explore_model *model, struct explore_wo
             rank_sends(model, w, explore_nonce(i, life));
         }
     }
+    canonical_numbers(model, w);
     explore_canonical_lives(model, w);
 }

@@ -86,7 +86,8 @@ void explore_canonical_lease(const struct explore_model *model, struct explore_w
         }
         struct lease *l = lease_at(model, w, i);
         for (uint32_t j = 0; j < LEASE_REQUESTS_KEPT; j++) {
-            if (l->made[j].request != 0 && !is_under_way(model, w, i, l->made[j].request)) {
+            const uint64_t request = l->made[j].request; /* 0: answered, an empty place */
+            if (request == 0 || !is_under_way(model, w, i, request)) {
                 l->made[j] = (struct lease_request){0}; /* nobody will answer it */
             }
         }

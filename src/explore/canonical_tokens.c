@@ -34,10 +34,10 @@ static bool is_past(const struct explore_model *model, struct explore_world *w, 
     return true;
 }
 
-/* The owners that are left, in the order of their tokens, each more by `shift`, in the places of a
- * table that they alone were entered into. */
+/* The owners that are left, in the order of their tokens, in the places of a table that they alone
+ * were entered into. */
 static void enter_owners(struct explore_header *h, struct cv_token_owner *owner, uint32_t count,
-                         uint64_t shift)
+                         explore_token_map *map, const void *context)
 {
     memset(h->owner, 0, sizeof h->owner);
     h->owner_count = count;
@@ -48,7 +48,7 @@ static void enter_owners(struct explore_header *h, struct cv_token_owner *owner,
         }
         const struct cv_token_owner next = owner[least];
         owner[least] = owner[i];
-        const uint64_t token = next.token + (next.token != 0 ? shift : 0);
+        const uint64_t token = next.token != 0 ? map(context, next.token) : 0;
         struct cv_token_owner *place = cv__token_owner_at(h->owner, EXPLORE_TOKENS, token);
         place->token = token;
         place->label = next.label;
@@ -57,21 +57,22 @@ static void enter_owners(struct explore_header *h, struct cv_token_owner *owner,
 }
 
 static uint32_t take_owners(const struct explore_model *model, struct explore_world *w,
-                            struct cv_token_owner *ret_owner)
+                            bool forgets, struct cv_token_owner *ret_owner)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; w->h.owner_count > 0 && i < EXPLORE_TOKENS; i++) {
         const struct cv_token_owner *owner = &w->h.owner[i];
-        if (owner->leader != CV_ID_NONE && !is_past(model, w, owner->token)) {
+        if (owner->leader != CV_ID_NONE && !(forgets && is_past(model, w, owner->token))) {
             ret_owner[count++] = *owner;
         }
     }
     return count;
 }
 
-static void add_judged(const struct explore_model *model, struct explore_world *w,
-                       struct explore_tokens *tokens)
+void explore_tokens_add_judged(const struct explore_model *model, struct explore_world *w,
+                               bool forgets, struct explore_tokens *tokens)
 {
+    tokens->owner_count = take_owners(model, w, forgets, tokens->owner);
     explore_tokens_add(tokens, &w->h.token_max);
     for (uint32_t i = 0; i < model->node_count; i++) {
         struct cv_property_node *judged = explore_judged_at(w, i);
@@ -109,22 +110,32 @@ bool explore_tokens_may_begin(const struct explore_model *model, struct explore_
     return may_start && n->disk_count == 0;
 }
 
+void explore_tokens_replace(struct explore_world *w, struct explore_tokens *tokens,
+                            explore_token_map *map, const void *context)
+{
+    for (uint32_t i = 0; i < tokens->count; i++) {
+        *tokens->place[i] = map(context, *tokens->place[i]);
+    }
+    enter_owners(&w->h, tokens->owner, tokens->owner_count, map, context);
+}
+
+static uint64_t shifted(const void *context, uint64_t token)
+{
+    return token + *(const uint64_t *)context; /* modulo 2^64: it may be negative */
+}
+
 void explore_canonical_tokens(const struct explore_model *model, struct explore_world *w,
                               struct explore_tokens *tokens)
 {
-    struct cv_token_owner owner[EXPLORE_TOKENS];
-    const uint32_t owner_count = take_owners(model, w, owner);
-    add_judged(model, w, tokens);
+    explore_tokens_add_judged(model, w, /* forgets= */ true, tokens);
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < tokens->count; i++) {
-        least = *tokens->place[i] < least ? *tokens->place[i] : least;
+        least = cv__min_u64(least, *tokens->place[i]);
     }
-    for (uint32_t i = 0; i < owner_count; i++) {
-        least = owner[i].token != 0 && owner[i].token < least ? owner[i].token : least;
+    for (uint32_t i = 0; i < tokens->owner_count; i++) {
+        const uint64_t token = tokens->owner[i].token;
+        least = token != 0 ? cv__min_u64(least, token) : least;
     }
     const uint64_t shift = tokens->is_fixed || least == UINT64_MAX ? 0 : FIRST - least;
-    for (uint32_t i = 0; i < tokens->count; i++) {
-        *tokens->place[i] += shift; /* modulo 2^64: it may be negative */
-    }
-    enter_owners(&w->h, owner, owner_count, shift);
+    explore_tokens_replace(w, tokens, shifted, &shift);
 }

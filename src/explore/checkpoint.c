@@ -14,7 +14,7 @@ static void name_search(const struct explore_model *model, char *ret_line)
 {
     size_t length =
         (size_t)snprintf(ret_line, LINE_BYTES,
-                         "conclave explore 2: %s n=%u judged=%x%s delay=%lld..%lld horizon=%lld "
+                         "conclave explore 3: %s n=%u judged=%x%s delay=%lld..%lld horizon=%lld "
                          "bytes=%zu+%zu core=%zu",
                          model->protocol->name, model->node_count, model->judged,
                          model->judges_liveness ? " settle" : "", (long long)model->delay_min_ns,
@@ -70,7 +70,8 @@ static bool read_state(struct explore_state *state, FILE *in, FILE *steps)
 {
     bool is_ok = fread(&state->depth, sizeof state->depth, 1, in) == 1 &&
                  fread(&state->transitions, sizeof state->transitions, 1, in) == 1 &&
-                 fread(&state->earlier_s, sizeof state->earlier_s, 1, in) == 1;
+                 fread(&state->earlier_s, sizeof state->earlier_s, 1, in) == 1 &&
+                 fread(&state->is_beyond, sizeof state->is_beyond, 1, in) == 1;
     for (uint32_t i = 0; is_ok && i < EXPLORE_SHARDS; i++) {
         is_ok = read_shard(&state->visited, i, in, steps);
     }
@@ -119,6 +120,7 @@ int explore_checkpoint_write(const struct explore_model *model, struct explore_s
                  fwrite(&state->depth, sizeof state->depth, 1, out) == 1 &&
                  fwrite(&state->transitions, sizeof state->transitions, 1, out) == 1 &&
                  fwrite(&state->earlier_s, sizeof state->earlier_s, 1, out) == 1 &&
+                 fwrite(&state->is_beyond, sizeof state->is_beyond, 1, out) == 1 &&
                  write_visited(&state->visited, out) &&
                  explore_fifo_write(&state->level, &state->spool, out) &&
                  explore_fifo_write(&state->next, &state->spool, out);

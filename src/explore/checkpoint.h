@@ -14,7 +14,8 @@ struct explore_state {
     struct explore_fifo level, next; /* next: one choice further away */
     struct explore_spool spool;
     uint64_t depth, transitions;
-    double earlier_s; /* how long was searched before */
+    double earlier_s;   /* how long was searched before */
+    uint64_t is_beyond; /* worlds were met that are not looked at */
 };
 
 /* A file that is not there is the beginning of a search. CV_E_MALFORMED: it is of another one. */

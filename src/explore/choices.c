@@ -87,8 +87,11 @@ static bool has_copy_before(const struct explore_model *model, uint32_t index)
 static void add_environment(const struct explore_model *model, struct list *list)
 {
     if (model->world->h.partition != 0) {
-        add(list, EXPLORE_ACT_END, 0, 0);
-        add(list, EXPLORE_ACT_HEAL, 0, 0);
+        /* One that cut nothing off could have ended before. */
+        if ((model->world->h.cut & EXPLORE_CUT_ACTED) != 0 || model->has_every_cut) {
+            add(list, EXPLORE_ACT_END, 0, 0);
+            add(list, EXPLORE_ACT_HEAL, 0, 0);
+        }
     } else if (has(model, EXPLORE_PARTITION) || has(model, EXPLORE_ONE_WAY)) {
         add(list, EXPLORE_ACT_END, 0, 0);
         for (uint32_t group = 1; group < 1u << (explore_actor_count(model) - 1); group++) {
@@ -249,9 +252,11 @@ static void add_up(const struct explore_model *model, uint32_t node, struct list
 {
     const struct explore_node *n = explore_node_at(model, model->world, node);
     const bool must_fire = add_timers(model, node, list);
-    const bool must = add_messages(model, node, list) || must_fire;
+    bool must = add_messages(model, node, list) || must_fire;
     if (explore_disk_is_busy(n)) {
         add_saved(model, node, list);
+        must = must ||
+               (n->slow_until_ns != 0 && n->slow_until_ns < explore_now_ns(node) + model->tick_ns);
     }
     const bool has_event = list->count > 0;
     const bool is_more = has(model, EXPLORE_RECOVER) || has(model, EXPLORE_WITNESS);
@@ -383,10 +388,14 @@ static int64_t next_act_ns(const struct explore_model *model, uint32_t node)
     return next_ns;
 }
 
-/* False: nothing will ever happen again. */
+/* False: nothing will ever happen again, or nothing that does not happen in another world. */
 static bool advance(struct explore_model *model)
 {
     struct explore_world *w = model->world;
+    if (w->h.cut == EXPLORE_CUT_BEGAN && !model->has_every_cut) {
+        return false; /* where it did not begin, it may now */
+    }
+    w->h.cut &= (uint8_t)~EXPLORE_CUT_BEGAN;
     const int64_t now_ns = explore_now_ns(EXPLORE_REAL);
     int64_t next_ns = INT64_MAX;
     for (uint32_t i = 0; i < model->node_count; i++) {
@@ -414,6 +423,15 @@ static bool advance(struct explore_model *model)
     return true;
 }
 
+/* The next one's turn. */
+static void end_turn(struct explore_world *w)
+{
+    if (w->h.turn == 0) { /* what was cut off before this instant has been looked at */
+        w->h.cut &= (uint8_t)~EXPLORE_CUT_ACTED;
+    }
+    w->h.turn++;
+}
+
 static bool find_turn(struct explore_model *model)
 {
     struct explore_choice choice[EXPLORE_CHOICES_MAX];
@@ -424,7 +442,7 @@ static bool find_turn(struct explore_model *model)
             if (list.count > 0) {
                 return true;
             }
-            model->world->h.turn++;
+            end_turn(model->world);
         }
         if (!advance(model) || model->end.is_broken) {
             return false;
@@ -437,6 +455,10 @@ bool explore_settle(struct explore_model *model, struct explore_world *world)
     explore_world_lend(model, world);
     const bool is_turn = find_turn(model);
     explore_world_take(model);
+    if (is_turn && model->is_beyond != NULL && model->is_beyond(model, world)) {
+        model->has_been_beyond = true;
+        return false;
+    }
     if (is_turn) {
         (model->is_raw ? explore_canonical_order : explore_canonical)(model, world);
     }
@@ -690,7 +712,7 @@ static void do_it(struct explore_model *model, const struct explore_choice *choi
     struct explore_world *w = model->world;
     switch (choice->act) {
     case EXPLORE_ACT_END:
-        w->h.turn++;
+        end_turn(w);
         break;
     case EXPLORE_ACT_DELIVER:
     case EXPLORE_ACT_OVERTAKE:
@@ -715,12 +737,14 @@ static void do_it(struct explore_model *model, const struct explore_choice *choi
         w->h.way = choice->act == EXPLORE_ACT_CUT        ? EXPLORE_BOTH_WAYS
                    : choice->act == EXPLORE_ACT_CUT_FROM ? EXPLORE_FROM_GROUP
                                                          : EXPLORE_TO_GROUP;
-        w->h.turn++;
+        end_turn(w);
+        w->h.cut = EXPLORE_CUT_BEGAN;
         break;
     case EXPLORE_ACT_HEAL:
         w->h.partition = 0;
         w->h.way = 0;
-        w->h.turn++;
+        end_turn(w);
+        w->h.cut = 0;
         explore_world_disturb(model);
         break;
     case EXPLORE_ACT_EXPIRE:

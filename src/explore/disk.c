@@ -140,6 +140,7 @@ void explore_disk_canonical(const struct explore_model *model, struct explore_no
     if (!gate->is_saving) { /* what was saved last is on the disk, and nobody looks at this */
         memset(&gate->saving, 0, sizeof gate->saving);
         memset(&gate->next, 0, sizeof gate->next);
+        n->slow_until_ns = 0;
     }
     if (!n->host.is_leading) {
         n->host.told_token = 0; /* only a renewal is compared with it */

@@ -39,7 +39,8 @@ struct worker {
     struct explore_world *from, *to;
     struct explore_fifo next;
     uint8_t *packed;
-    uint32_t same; /* these parts of `to` are as in `from` (pack.h) */
+    uint32_t same;   /* these parts of `to` are as in `from` (pack.h) */
+    uint32_t looked; /* at so many worlds, in all rounds: a round may have only one */
     pthread_t thread;
 };
 
@@ -92,7 +93,7 @@ static void conclude(struct search *s)
         r->why = "a bound of the explored world";
     }
     if (r->why == NULL && s->limits->bit_bytes > 0) {
-        r->why = "nothing, but a bit-state search may have missed states (--bitstate)";
+        r->why = "the end of a bit-state search, which may have missed states (--bitstate)";
     }
     r->outcome = r->why == NULL ? EXPLORE_EXHAUSTED : EXPLORE_STOPPED;
 }
@@ -202,7 +203,6 @@ static void *work(void *argument)
     struct worker *w = argument;
     struct search *s = w->search;
     struct explore_chunk *chunk = NULL;
-    uint32_t looked = 0;
     while (!s->is_stopping && (chunk = take(s)) != NULL) {
         uint32_t id;
         const uint8_t *bytes;
@@ -211,7 +211,7 @@ static void *work(void *argument)
             explore_unpack(w->model, s->first, bytes, was, w->from);
             was = bytes;
             expand(w, id, bytes);
-            if (++looked % 32 == 0 || s->s.visited.count >= s->limits->states_max) {
+            if (++w->looked % 32 == 0 || s->s.visited.count >= s->limits->states_max) {
                 look_around(w);
             }
         }
@@ -324,6 +324,10 @@ static int search_all(struct search *s, struct explore_model *model, struct cv_e
     measure(s);
     conclude(s);
     s->result->miss = explore_visited_miss(&s->s.visited);
+    for (uint32_t i = 0; i < count; i++) {
+        s->s.is_beyond = s->s.is_beyond || worker[i].model->has_been_beyond;
+    }
+    s->result->beyond = s->s.is_beyond ? model->beyond : NULL;
     s->s.transitions = s->transitions;
     s->s.earlier_s = s->result->progress.wall_s;
     if (path != NULL && s->result->outcome == EXPLORE_STOPPED && s->why != NULL) {

@@ -63,8 +63,9 @@ struct explore_result {
     char detail[200]; /* BROKEN: how; STOPPED by a bound of the world: which */
     enum cv_property property;
     struct explore_progress progress;
-    double miss;    /* the probability that a world was missed is below this */
-    uint32_t *path; /* BROKEN: the choices from the beginning; to be freed */
+    const char *beyond; /* worlds that were met and not looked at, in words; NULL: none */
+    double miss;        /* the probability that a world was missed is below this */
+    uint32_t *path;     /* BROKEN: the choices from the beginning; to be freed */
     uint32_t path_count;
 };
 

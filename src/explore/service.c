@@ -31,7 +31,7 @@ void explore_service_begin(struct explore_model *model)
 static struct explore_message *ask(struct explore_model *model, const char *what)
 {
     const uint32_t node = model->actor;
-    if (explore_is_cut(model->world, node, EXPLORE_SERVICE)) {
+    if (explore_cuts_off(model->world, node, EXPLORE_SERVICE)) {
         explore_tell(model, "  asks to %s, but is cut off", what);
         return NULL;
     }
@@ -81,7 +81,7 @@ static void notify(struct explore_model *model)
     for (uint32_t i = 0; i < model->node_count; i++) {
         const struct explore_node *n = explore_node_at(model, model->world, i);
         if ((s->waiting >> i & 1) != 0 && n->is_up &&
-            !explore_is_cut(model->world, EXPLORE_SERVICE, i)) {
+            !explore_cuts_off(model->world, EXPLORE_SERVICE, i)) {
             (void)send(model, EXPLORE_SERVICE, i, EXPLORE_NOTIFICATION, n->life);
         }
     }
@@ -103,7 +103,7 @@ static struct explore_message *answer(struct explore_model *model,
 {
     const struct explore_node *n = explore_node_at(model, model->world, query->from);
     if (query->is_repeat || !n->is_up || n->life != query->life ||
-        explore_is_cut(model->world, EXPLORE_SERVICE, query->from)) {
+        explore_cuts_off(model->world, EXPLORE_SERVICE, query->from)) {
         return NULL;
     }
     struct explore_message *m =
@@ -235,7 +235,7 @@ static void fail_all(struct explore_model *model, bool are_told)
         explore_message_remove(model, i);
     }
     for (uint32_t i = 0; are_told && i < count; i++) {
-        if (!explore_is_cut(w, EXPLORE_SERVICE, asked[i])) {
+        if (!explore_cuts_off(w, EXPLORE_SERVICE, asked[i])) {
             struct explore_message *m = send(model, EXPLORE_SERVICE, asked[i], EXPLORE_ANSWER,
                                              explore_node_at(model, w, asked[i])->life);
             m->word[EXPLORE_ANSWER_REQUEST] = request[i];

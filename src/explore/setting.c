@@ -85,10 +85,12 @@ static void set_times(struct explore_model *model, const struct explore_setting 
         const uint32_t place = i == EXPLORE_SERVICE ? model->node_count : i;
         const bool is_drifting = place < strlen(rates) && i != EXPLORE_REAL;
         const char rate = is_drifting ? rates[place] : 'e';
-        model->period_ns[i] = rate == 's'   ? model->tick_ns / 10 * 11
-                              : rate == 'f' ? model->tick_ns / 12 * 11
+        const int64_t parts = EXPLORE_DRIFT_PARTS;
+        model->period_ns[i] = rate == 's'   ? model->tick_ns / (parts - 1) * parts
+                              : rate == 'f' ? model->tick_ns / (parts + 1) * parts
                                             : model->tick_ns;
     }
+    model->slow_ns = row->slow_ticks * model->tick_ns;
     model->delay_min_ns = model->tick_ns;
     model->delay_max_ns = setting->delay_max_ticks * model->tick_ns;
     const uint32_t usual_ticks = row->horizon_ticks * (setting->rates != NULL ? 2 : 1);
@@ -163,6 +165,8 @@ int explore_open(const struct explore_setting *setting, struct explore_model *mo
     model->tick_ns = setting->rates != NULL ? DRIFTING_TICK_NS : TICK_NS;
     model->uses_bounds = row->uses_bounds;
     model->canonical = row->canonical;
+    model->is_beyond = row->is_beyond;
+    model->beyond = row->beyond;
     memcpy(model->budget, setting->budget, sizeof model->budget);
     set_times(model, setting, row);
     int error = configure(model, setting, row, reterr);

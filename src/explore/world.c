@@ -140,7 +140,7 @@ static void send_one(struct explore_model *model, uint32_t to, const struct expl
     struct explore_world *w = model->world;
     const uint32_t from = model->actor;
     const char *name = model->protocol->messages[kept->message.type].name;
-    if (explore_is_cut(w, from, to)) {
+    if (explore_cuts_off(w, from, to)) {
         explore_tell(model, "  %s to %u is cut off", name, to + 1);
         return;
     }
@@ -284,6 +284,7 @@ static enum cv_save_result call_save(void *self, const uint64_t *word, uint32_t 
     model->has_saved = true;
     if (model->waits_at_record) {
         explore_tell(model, "  its disk is slow");
+        n->slow_until_ns = model->slow_ns > 0 ? explore_now_ns(model->actor) + model->slow_ns : 0;
         return CV_SAVE_BEGUN;
     }
     if (!model->fails_at_record || model->writes_at_failure) {
@@ -495,6 +496,7 @@ void explore_world_crash(struct explore_model *model, uint32_t node)
     memset(n->echo, 0, sizeof n->echo);
     memset(n->core, 0, model->node_bytes - sizeof *n); /* and what waited for the disk */
     n->certain_ns = 0;
+    n->slow_until_ns = 0;
     n->is_up = 0;
     n->is_paused = 0;
     n->has_acted = 0;
@@ -614,6 +616,7 @@ static void move_node(const struct explore_model *model, struct explore_node *n,
     }
     n->next_tick_ns -= passed_ns[EXPLORE_REAL];
     move_words(model, (uint64_t *)&n->certain_ns, 1, passed_ns);
+    move_words(model, (uint64_t *)&n->slow_until_ns, 1, passed_ns);
     move_words(model, n->disk, CV_PERSIST_WORDS_MAX, passed_ns);
     move_words(model, n->core, model->core_bytes / sizeof(uint64_t), passed_ns);
     if (explore_disk_is_busy(n)) {
@@ -635,16 +638,34 @@ static void move_judged(const struct explore_model *model, struct cv_property_no
     }
 }
 
+/* So much of a clock's time, rounded down; a whole number of ticks is not rounded. */
+static int64_t local_of(const struct explore_model *model, uint32_t clock, int64_t real_ns)
+{
+    const int64_t period_ns = model->period_ns[clock];
+    return real_ns / period_ns * model->tick_ns + real_ns % period_ns * model->tick_ns / period_ns;
+}
+
+/* How much of a clock's time passes with so much real time. It is counted from the clock's next
+ * tick, so that what is rounded between two ticks does not add up: at a tick nothing is. */
+static int64_t passed_of(const struct explore_model *model, uint32_t clock, int64_t next_tick_ns,
+                         int64_t real_ns)
+{
+    const int64_t ahead_ns = next_tick_ns - explore_now_ns(EXPLORE_REAL);
+    CV_ASSERT(ahead_ns >= real_ns);
+    return local_of(model, clock, ahead_ns) - local_of(model, clock, ahead_ns - real_ns);
+}
+
 void explore_world_pass(struct explore_model *model, int64_t real_ns)
 {
     struct explore_world *w = model->world;
     struct cv_properties *p = &model->properties;
-    int64_t passed_ns[EXPLORE_CLOCKS];
-    for (uint32_t i = 0; i < EXPLORE_CLOCKS; i++) {
-        /* Drift is a ratio of small numbers, and all act at ticks: nothing is rounded there. */
-        const int64_t period_ns = model->period_ns[i];
-        passed_ns[i] =
-            real_ns / period_ns * model->tick_ns + real_ns % period_ns * model->tick_ns / period_ns;
+    int64_t passed_ns[EXPLORE_CLOCKS] = {[EXPLORE_REAL] = real_ns};
+    for (uint32_t i = 0; i < model->node_count; i++) {
+        passed_ns[i] = passed_of(model, i, explore_node_at(model, w, i)->next_tick_ns, real_ns);
+    }
+    if (model->service != EXPLORE_NO_SERVICE) {
+        passed_ns[EXPLORE_SERVICE] =
+            passed_of(model, EXPLORE_SERVICE, w->h.service.next_tick_ns, real_ns);
     }
     for (uint32_t i = 0; i < model->node_count; i++) {
         move_node(model, explore_node_at(model, w, i), i, passed_ns);
@@ -831,6 +852,11 @@ void explore_world_copy(const struct explore_model *model, struct explore_world 
 void explore_world_begin(struct explore_model *model, struct explore_world *world)
 {
     memset(world, 0, model->fixed_bytes);
+    model->crashes_at_record =
+        false; /* the last step of an earlier path may have been one of those */
+    model->fails_at_record = false;
+    model->writes_at_failure = false;
+    model->waits_at_record = false;
     memcpy(world->h.budget, model->budget, sizeof model->budget);
     world->h.disturbed_ns = explore_now_ns(EXPLORE_REAL);
     explore_world_lend(model, world);

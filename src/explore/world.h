@@ -35,6 +35,7 @@
 #define EXPLORE_TYPES_MAX 16u   /* message types of one protocol */
 #define EXPLORE_DEFERRED_MAX 8u /* effects that wait for a slow disk; further sends are dropped */
 #define EXPLORE_REBOOT_TICKS 12 /* so much earlier does a clock begin again */
+#define EXPLORE_DRIFT_PARTS 11  /* a clock that drifts is one of so many parts too fast or slow */
 #define EXPLORE_WITNESS_SHARE 50 /* as the host of members: see start_witness() in peers.c */
 
 #define EXPLORE_BUDGET_MAP(X)                                                  \
@@ -98,9 +99,14 @@ struct explore_model {
     bool uses_bounds;                   /* cores look at the bound on a message's delay, ... */
     int64_t bound_ns;                   /* ... and do not tell larger ones than this apart */
     bool is_raw;                        /* no canonical form: for the test of it */
+    bool has_every_cut;                 /* partitions begin and end at any time: the same */
     int64_t witness_ns; /* for so long a restarted process's witness gives hints only */
+    int64_t slow_ns;    /* of a node's own time: no save takes longer; 0: any time */
     uint8_t budget[EXPLORE_BUDGET_COUNT]; /* at the beginning */
     void (*canonical)(const struct explore_model *model, struct explore_world *world);
+    bool (*is_beyond)(const struct explore_model *model, struct explore_world *world);
+    const char *beyond;   /* which worlds those are, in words */
+    bool has_been_beyond; /* some were met, and not looked at */
 
     struct explore_shape shape[EXPLORE_TYPES_MAX];
     size_t core_bytes, node_bytes, fixed_bytes, message_bytes;
@@ -151,6 +157,14 @@ enum explore_way {
     EXPLORE_TO_GROUP,   /* what is sent to it */
 };
 
+/* What a partition has done in this instant. One that cuts nothing off in its first instant is as
+ * good as one that begins later; and one that may end ends as soon as it cuts nothing off any more.
+ * So both are explored only where they make a difference. */
+enum explore_cut {
+    EXPLORE_CUT_BEGAN = 1,
+    EXPLORE_CUT_ACTED = 2, /* something was cut off; while the environment acts: an instant ago */
+};
+
 /* No padding: the bytes are compared. */
 struct explore_header {
     uint16_t message_count;
@@ -165,7 +179,7 @@ struct explore_header {
     uint32_t holder_count;
     uint8_t has_token, is_settled;
     uint8_t way; /* of a partition: enum explore_way */
-    uint8_t zero;
+    uint8_t cut; /* of it: bits of enum explore_cut */
     struct explore_service service;
 };
 
@@ -177,6 +191,7 @@ struct explore_node {
     struct cv_echo echo[EXPLORE_NODES_MAX];
     int64_t
         certain_ns; /* local clock; from then on a witness knows what its death ends; 0: it does */
+    int64_t slow_until_ns; /* local clock: a slow save ends not after this; 0: none, or any time */
     uint32_t disk_count;
     uint32_t life;
     uint32_t boot; /* how often its clock has begun */
@@ -309,6 +324,13 @@ static inline bool explore_is_cut(const struct explore_world *world, uint32_t fr
     return is_from_group != is_to_group && (world->h.way == EXPLORE_BOTH_WAYS ||
                                             is_from_group == (world->h.way == EXPLORE_FROM_GROUP));
 }
+/* Is this lost in the partition? Asked when it is sent. */
+static inline bool explore_cuts_off(struct explore_world *world, uint32_t from, uint32_t to)
+{
+    const bool is_cut = explore_is_cut(world, from, to);
+    world->h.cut |= is_cut ? EXPLORE_CUT_ACTED : 0;
+    return is_cut;
+}
 /* Does a witness say it? */
 static inline bool explore_is_of_witness(const struct explore_message *m)
 {
@@ -324,7 +346,8 @@ struct explore_node *explore_world_enter(struct explore_model *model, uint32_t n
 void explore_message_remove(struct explore_model *model, uint32_t index);
 /* A fault, which liveness must be given time for. */
 void explore_world_disturb(struct explore_model *model);
-/* So much real time passes: every instant moves back. */
+/* So much real time passes: every instant moves back. The next tick of each actor is not before the
+ * end of it. */
 void explore_world_pass(struct explore_model *model, int64_t real_ns);
 /* What was there before is over: leaderships, and the wait for liveness. Judges what is due. */
 void explore_world_look(struct explore_model *model);

@@ -17,7 +17,10 @@
 /* Send times are kept of this number of heartbeats; FOLLOWs of older ones do not count. */
 #define POLE_BEATS_KEPT 64
 
-/* In the record: followed somebody, of whom nothing is known. */
+/* Measured lateness is believed up to this number of leases, since a pause looks the same. */
+#define POLE_SLOW_LEASES 2
+
+/* In the record: followed a leader that is not known any more. */
 #define POLE_FOLLOWED_UNKNOWN UINT64_MAX
 
 /* Nobody elects that often in the life of a universe: larger epochs are not believed. */

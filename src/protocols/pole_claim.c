@@ -46,9 +46,7 @@
 #include "protocols/pole.h"
 #include "protocols/pole_config.h"
 
-/* What was seen to be late is believed up to so many leases, since a pause looks the same; what
- * failed again and again is waited for longer. */
-#define POLE_SLOW_LEASES 2
+/* What failed again and again is waited for longer than what was seen to be late. */
 #define POLE_PATIENCE_LEASES 40
 
 /* ---- What the application is told ------------------------------------------------------------ */

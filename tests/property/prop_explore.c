@@ -147,6 +147,7 @@ static void walk_protocol(const char *name, const char *options)
         {[EXPLORE_CRASH] = 2, [EXPLORE_RECOVER] = 2, [EXPLORE_REBOOT] = 1, [EXPLORE_DISK] = 1},
         {[EXPLORE_SLOW] = 3, [EXPLORE_LOSS] = 1, [EXPLORE_DISK] = 1},
         {[EXPLORE_SLOW] = 2, [EXPLORE_CRASH] = 2, [EXPLORE_RECOVER] = 2, [EXPLORE_PAUSE] = 1},
+        {[EXPLORE_ONE_WAY] = 2, [EXPLORE_LATE] = 2, [EXPLORE_PAUSE] = 1},
     };
     struct pair *p = calloc(1, sizeof *p);
     assert_non_null(p);
@@ -218,6 +219,122 @@ static void canonical_anon_worlds_behave_the_same(void **unused)
     walk_protocol("anon", "persist=yes");
 }
 
+/* ---- Partitions ------------------------------------------------------------------------------ */
+
+#define WORLDS_MAX (1u << 18)
+
+/* Worlds, by a hash of their bytes. */
+struct worlds {
+    uint64_t place[2 * WORLDS_MAX];
+    uint32_t count;
+};
+
+static uint64_t hash_world(const struct explore_model *model, const struct explore_world *world)
+{
+    const uint64_t *word = (const uint64_t *)world;
+    uint64_t hash = 1;
+    for (size_t i = 0; i < explore_world_bytes(model, world) / sizeof *word; i++) {
+        hash = (hash ^ word[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 29;
+    }
+    return hash | 1;
+}
+
+/* The place of that one, or the one where it belongs. */
+static uint64_t *find(struct worlds *worlds, uint64_t hash)
+{
+    uint64_t at = hash;
+    while (worlds->place[at % COUNT_OF(worlds->place)] != 0 &&
+           worlds->place[at % COUNT_OF(worlds->place)] != hash) {
+        at++;
+    }
+    return &worlds->place[at % COUNT_OF(worlds->place)];
+}
+
+static bool enter(struct worlds *worlds, uint64_t hash)
+{
+    uint64_t *place = find(worlds, hash);
+    if (*place != 0) {
+        return false;
+    }
+    assert_true(++worlds->count < WORLDS_MAX);
+    *place = hash;
+    return true;
+}
+
+/* Every world that can be reached, in any order. Those after the partition are compared with what
+ * is known from a search before: there they are, or they are there without a partition. */
+static void reach_all(const struct explore_setting *setting, enum explore_budget budget,
+                      struct worlds *known, struct worlds *ret_worlds)
+{
+    struct pair *p = calloc(1, sizeof *p);
+    struct explore_world **waiting = calloc(WORLDS_MAX, sizeof(struct explore_world *));
+    uint32_t count = 0;
+    uint32_t healed = 0;
+    open_pair(p, setting);
+    struct explore_model *model = &p->canonical;
+    model->has_every_cut = known != NULL;
+    explore_world_begin(model, p->made);
+    bool goes_on = explore_settle(model, p->made);
+    for (struct explore_world *from = NULL;; from = waiting[--count]) {
+        struct explore_choice choice[EXPLORE_CHOICES_MAX];
+        const uint32_t choices = from != NULL ? explore_choices(model, from, choice) : 1;
+        for (uint32_t i = 0; i < choices; i++) {
+            if (from != NULL) {
+                memset(&model->end, 0, sizeof model->end);
+                explore_world_copy(model, p->made, from);
+                goes_on = explore_do(model, p->made, &choice[i]) && !model->end.is_broken &&
+                          explore_settle(model, p->made);
+            }
+            if (!goes_on || !enter(ret_worlds, hash_world(model, p->made))) {
+                continue;
+            }
+            waiting[count] = explore_world_new(model);
+            explore_world_copy(model, waiting[count++], p->made);
+            if (known != NULL && p->made->h.partition == 0 && p->made->h.budget[budget] == 0 &&
+                *find(known, hash_world(model, p->made)) == 0) {
+                p->made->h.budget[budget] = 1;
+                assert_int_not_equal(*find(known, hash_world(model, p->made)), 0);
+                p->made->h.budget[budget] = 0;
+            }
+            healed += p->made->h.partition == 0 && p->made->h.budget[budget] == 0;
+        }
+        free(from);
+        if (count == 0) {
+            break;
+        }
+    }
+    assert_true(healed > 0);
+    close_pair(p);
+    free(waiting);
+    free(p);
+}
+
+/* A partition that has not cut anything off yet is not explored, nor one that ends later than it
+ * could: after partitions there are the same worlds. */
+static void only_partitions_that_cut_something_off_matter(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *protocol;
+        enum explore_budget budget;
+    } cases[] = {{"bully", EXPLORE_PARTITION}, {"ring", EXPLORE_ONE_WAY},
+                 {"pole", EXPLORE_PARTITION},  {"local", EXPLORE_PARTITION},
+                 {"lease", EXPLORE_PARTITION}, {"anon", EXPLORE_PARTITION}};
+    for (uint32_t i = 0; i < COUNT_OF(cases); i++) {
+        struct explore_setting setting = {
+            .protocol = cv_protocol_find(cases[i].protocol), .node_count = 2, .delay_max_ticks = 1};
+        setting.budget[cases[i].budget] = 1;
+        struct worlds *some = calloc(1, sizeof *some);
+        struct worlds *every = calloc(1, sizeof *every);
+        reach_all(&setting, cases[i].budget, NULL, some);
+        reach_all(&setting, cases[i].budget, some, every);
+        assert_true(some->count < every->count);
+        free(some);
+        free(every);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +344,7 @@ int main(void)
         cmocka_unit_test(canonical_local_worlds_behave_the_same),
         cmocka_unit_test(canonical_lease_worlds_behave_the_same),
         cmocka_unit_test(canonical_anon_worlds_behave_the_same),
+        cmocka_unit_test(only_partitions_that_cut_something_off_matter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

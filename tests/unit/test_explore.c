@@ -268,7 +268,7 @@ static void a_reboot_and_a_failing_disk_break_nothing(void **unused)
 }
 
 /* What waits for the disk is told only when the record is durable: local goes on without. */
-static void a_slow_disk_breaks_nothing(void **unused)
+static void slow_disks_break_nothing(void **unused)
 {
     (void)unused;
     struct explore_setting setting = small("local");
@@ -283,6 +283,36 @@ static void a_slow_disk_breaks_nothing(void **unused)
     setting.budget[EXPLORE_SLOW] = 1;
     setting.budget[EXPLORE_DISK] = 1;
     assert_true(exhaust(&setting) > fast);
+    setting = small("pole"); /* which waits longer and longer for its disk */
+    setting.budget[EXPLORE_SLOW] = 1;
+    assert_true(exhaust(&setting) > 0);
+}
+
+/* It asks the sequencer again and again, and hears no number: the counter went on for ever. */
+static void a_process_that_does_not_hear_the_sequencer_is_explored(void **unused)
+{
+    (void)unused;
+    struct explore_setting setting = small("anon");
+    setting.budget[EXPLORE_ONE_WAY] = 1;
+    assert_true(exhaust(&setting) > 0);
+}
+
+/* A process that is not heard elects for ever, with larger and larger epochs. */
+static void says_what_was_not_looked_at(void **unused)
+{
+    (void)unused;
+    struct explore_setting setting = small("pole");
+    struct explore_model *model = calloc(1, sizeof *model);
+    const struct explore_result none = search(&setting, 1000000, model);
+    assert_null(none.beyond);
+    explore_model_fini(model);
+    setting.node_count = 3;
+    setting.budget[EXPLORE_ONE_WAY] = 1;
+    const struct explore_result r = search(&setting, 1000000, model);
+    assert_int_equal(r.outcome, EXPLORE_EXHAUSTED);
+    assert_non_null(strstr(r.beyond, "24 apart"));
+    explore_model_fini(model);
+    free(model);
 }
 
 /* With messages to the dead on their way for ever, the search did not end. */
@@ -428,12 +458,12 @@ static void visited_knows_what_it_met(void **unused)
 
 /* ---- Limits, threads, disk, bits, resuming --------------------------------------------------- */
 
-/* A search with many states: partitions of local. */
+/* A search with many states: local with a crash and a recovery. */
 static struct explore_result search_within(const struct explore_limits *limits, int expected)
 {
     struct explore_setting setting = small("local");
-    setting.budget[EXPLORE_LOSS] = 1;
-    setting.budget[EXPLORE_RESIGN] = 1;
+    setting.budget[EXPLORE_CRASH] = 1;
+    setting.budget[EXPLORE_RECOVER] = 1;
     struct explore_model *model = calloc(1, sizeof *model);
     struct cv_errtext why = {""};
     assert_int_equal(explore_open(&setting, model, &why), CV_OK);
@@ -501,6 +531,27 @@ static void a_stopped_search_says_so_and_goes_on_later(void **unused)
     assert_int_equal(unlink(path), 0);
 }
 
+/* Few worlds are at the same distance here: 89 at 22 distances. */
+static void a_narrow_search_is_interrupted_too(void **unused)
+{
+    (void)unused;
+    const volatile sig_atomic_t interrupted = 1;
+    struct explore_setting setting = small("bully");
+    setting.budget[EXPLORE_CRASH] = 1;
+    struct explore_limits limits = no_limits;
+    limits.stop = &interrupted;
+    struct explore_model *model = calloc(1, sizeof *model);
+    struct explore_result r = {0};
+    struct cv_errtext why = {""};
+    assert_int_equal(explore_open(&setting, model, &why), CV_OK);
+    assert_int_equal(explore_search(model, &limits, &r, &why), CV_OK);
+    assert_int_equal(r.outcome, EXPLORE_STOPPED);
+    assert_string_equal(r.why, "an interruption");
+    free(r.path);
+    explore_model_fini(model);
+    free(model);
+}
+
 static void an_interrupt_ends_it_with_a_partial_verdict(void **unused)
 {
     (void)unused;
@@ -546,6 +597,12 @@ static void slow_and_fast_clocks_break_nothing(void **unused)
     setting = small("bully");
     setting.rates = "sf";
     (void)exhaust(&setting);
+    setting = small("local"); /* too many states, but its times must bear the drift */
+    setting.rates = "sf";
+    struct explore_model *model = calloc(1, sizeof *model);
+    assert_int_equal(search(&setting, 20000, model).outcome, EXPLORE_STOPPED);
+    explore_model_fini(model);
+    free(model);
 }
 
 int main(void)
@@ -564,7 +621,9 @@ int main(void)
         cmocka_unit_test(a_budget_that_is_not_spent_changes_nothing),
         cmocka_unit_test(a_witness_is_heard_and_breaks_nothing),
         cmocka_unit_test(a_reboot_and_a_failing_disk_break_nothing),
-        cmocka_unit_test(a_slow_disk_breaks_nothing),
+        cmocka_unit_test(slow_disks_break_nothing),
+        cmocka_unit_test(a_process_that_does_not_hear_the_sequencer_is_explored),
+        cmocka_unit_test(says_what_was_not_looked_at),
         cmocka_unit_test(all_may_die_with_witnesses),
         cmocka_unit_test(a_packed_world_is_the_same_world),
         cmocka_unit_test(a_queue_returns_what_came_first),
@@ -572,6 +631,7 @@ int main(void)
         cmocka_unit_test(visited_knows_what_it_met),
         cmocka_unit_test(threads_and_disk_find_the_same_states),
         cmocka_unit_test(a_stopped_search_says_so_and_goes_on_later),
+        cmocka_unit_test(a_narrow_search_is_interrupted_too),
         cmocka_unit_test(an_interrupt_ends_it_with_a_partial_verdict),
         cmocka_unit_test(a_bit_state_search_is_never_called_exhaustive),
         cmocka_unit_test(slow_and_fast_clocks_break_nothing),
