@@ -120,6 +120,7 @@ explore: all
 	@tools/configure $(BUILD) -Dtests=enabled
 	@ninja -C $(BUILD) --quiet all meson-test-prereq
 	@tools/explore-plants $(BUILD)
+	@tests/sim/replay.py $(BUILD)/conclave --larger
 
 # Models of pole and local, written from the papers, checked by spin; each rule switched off must be missed. Then traces of
 # the program are followed along the models; those of planted bugs must not be.

@@ -256,7 +256,7 @@ _conclave()
                 partitions-disjoint rightful-leader assertions"
         elif [[ $cur == -* ]]; then
             words=$(_conclave_options "--nodes --budget --property --settle --drift --option --delay
-                --horizon --states --time --memory --threads --bitstate --resume --scenario --json --help")
+                --horizon --states --time --memory --threads --bitstate --resume --scenario --trace --json --help")
         else
             words=$(_conclave_protocols)
         fi

@@ -3,8 +3,8 @@
 #include "base/memory.h"
 #include "base/screen.h"
 #include "cli/cli.h"
+#include "cli/replay.h"
 #include "explore/search.h"
-#include "explore/story.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -18,6 +18,7 @@ struct settings {
     bool is_json, drifts;
     const char *rates;         /* of --drift; NULL: all combinations */
     const char *scenario_path; /* NULL: none is written */
+    const char *trace_path;    /* NULL: likewise */
 };
 
 /* What all searches of one command found together; with --drift there are several. */
@@ -173,6 +174,9 @@ static bool parse_option(int option, struct settings *settings)
     case 'S':
         settings->scenario_path = optarg;
         return true;
+    case 'r':
+        settings->trace_path = optarg;
+        return true;
     case 'R':
         settings->limits.save_path = optarg;
         return true;
@@ -190,23 +194,15 @@ static bool parse_option(int option, struct settings *settings)
 static bool parse_options(int argc, char **argv, struct settings *settings)
 {
     static const struct option longs[] = {
-        {"nodes", required_argument, NULL, 'n'},
-        {"budget", required_argument, NULL, 'b'},
-        {"property", required_argument, NULL, 'p'},
-        {"option", required_argument, NULL, 'o'},
-        {"delay", required_argument, NULL, 'd'},
-        {"horizon", required_argument, NULL, 'h'},
-        {"drift", optional_argument, NULL, 'D'},
-        {"settle", no_argument, NULL, 'l'},
-        {"json", no_argument, NULL, 'j'},
-        {"states", required_argument, NULL, 's'},
-        {"memory", required_argument, NULL, 'm'},
-        {"time", required_argument, NULL, 't'},
-        {"scenario", required_argument, NULL, 'S'},
-        {"bitstate", required_argument, NULL, 'B'},
-        {"resume", required_argument, NULL, 'R'},
-        {"threads", required_argument, NULL, 'T'},
-        {0},
+        {"nodes", required_argument, NULL, 'n'},    {"budget", required_argument, NULL, 'b'},
+        {"property", required_argument, NULL, 'p'}, {"option", required_argument, NULL, 'o'},
+        {"delay", required_argument, NULL, 'd'},    {"horizon", required_argument, NULL, 'h'},
+        {"drift", optional_argument, NULL, 'D'},    {"settle", no_argument, NULL, 'l'},
+        {"json", no_argument, NULL, 'j'},           {"states", required_argument, NULL, 's'},
+        {"memory", required_argument, NULL, 'm'},   {"time", required_argument, NULL, 't'},
+        {"scenario", required_argument, NULL, 'S'}, {"trace", required_argument, NULL, 'r'},
+        {"bitstate", required_argument, NULL, 'B'}, {"resume", required_argument, NULL, 'R'},
+        {"threads", required_argument, NULL, 'T'},  {0},
     };
     int option;
     while ((option = cv__next_option(argc, argv, "n:o:", longs)) != -1) {
@@ -403,21 +399,6 @@ static void add_up(struct total *total, const struct explore_limits *limits)
     }
 }
 
-static int write_scenario(struct explore_model *model, const struct explore_result *result,
-                          const char *path)
-{
-    FILE *out = fopen(path, "w");
-    if (out == NULL) {
-        return cv__cannot("cannot write '%s': %s", path, strerror(errno));
-    }
-    struct cv_errtext why;
-    const int error = explore_story(model, result, out, &why);
-    if ((ferror(out) | fclose(out)) != 0) {
-        return cv__cannot("cannot write '%s'", path);
-    }
-    return error == CV_OK ? EXIT_NO : cv__cannot("%s", why.text);
-}
-
 static int explore(struct settings *settings)
 {
     struct explore_model *model = cv__allocate(1, sizeof *model);
@@ -464,8 +445,10 @@ static int explore(struct settings *settings)
     (settings->is_json ? print_json : print_text)(model, settings, &total);
     const int statuses[] = {EXIT_FINE, EXIT_NO, EXIT_CANNOT};
     int status = statuses[total.result.outcome];
-    if (total.result.outcome == EXPLORE_BROKEN && settings->scenario_path != NULL) {
-        status = write_scenario(model, &total.result, settings->scenario_path);
+    if (total.result.outcome == EXPLORE_BROKEN &&
+        (settings->scenario_path != NULL || settings->trace_path != NULL)) {
+        status =
+            cv__replay_write(model, &total.result, settings->scenario_path, settings->trace_path);
     }
     explore_model_fini(model);
     free(total.result.path);
@@ -543,8 +526,8 @@ const struct cv_verb cv__verb_explore = {
         "                   some are missed\n"
         "  --resume FILE    go on with the search that was saved there; save it when it is "
         "stopped\n"
-        "  --scenario FILE  write a violation as a scenario that 'conclave sim' replays, if it can "
-        "be\n"
+        "  --scenario FILE  write a violation as a scenario that 'conclave sim' replays\n"
+        "  --trace FILE     and the trace of its replay, as of 'conclave sim --trace'\n"
         "  --json           one object\n\n"
         "Exit status: 0 exhausted and nothing broken, 1 a property breaks, 2 wrong usage, or not\n"
         "exhausted: a limit was reached, or it was interrupted.\n",

@@ -149,13 +149,12 @@ static int compare_messages(const struct explore_model *model, const struct expl
             return keys[i];
         }
     }
-    return a->is_late ? memcmp(a, b, model->message_bytes) : 0;
+    return a->is_late ? memcmp(a, b, model->compared_bytes) : 0;
 }
 
 void explore_canonical_order(const struct explore_model *model, struct explore_world *w)
 {
-    uint64_t
-        moving[(sizeof(struct explore_message) / sizeof(uint64_t)) + CV_FIELDS_MAX + CV_LISTS_MAX];
+    uint64_t moving[EXPLORE_MESSAGE_WORDS_MAX];
     CV_ASSERT(model->message_bytes <= sizeof moving);
     for (uint32_t i = 1; i < w->h.message_count; i++) {
         uint32_t at = i;

@@ -54,7 +54,7 @@ static bool is_same_message(const struct explore_model *model, uint32_t a, uint3
 {
     struct explore_world *w = model->world;
     return memcmp(explore_message_at(model, w, a), explore_message_at(model, w, b),
-                  model->message_bytes) == 0;
+                  model->compared_bytes) == 0;
 }
 
 /* Is a message under way that was sent before it on the same link, and is not late? */

@@ -1,10 +1,15 @@
 /* src/explore/story.h - a path as a scenario that `conclave sim` replays.
  *
- * The simulator has the same cores, and links that take a millisecond, which is a tick here. So a
- * path whose faults are crashes, recoveries, pauses, partitions, resignations and losses, and whose
- * timers have no choice, can be written down: each fault with its instant. A loss becomes a link
- * that is down while the message is sent. Other paths cannot (late, repeated and overtaking
- * messages, a crash in the middle of a step, drift). */
+ * The simulator has the same cores, hosted by the same code. There are two ways to tell a path:
+ *
+ * - Short: only its faults, each with its instant; timers and messages come by themselves, and a
+ *   link of the simulator takes a millisecond, which is a tick here. A loss becomes a link that is
+ *   down while the message is sent. Not every path can be told like that, and of those that can
+ *   some end differently, because the simulator chose another order within an instant. So the
+ *   caller tries it out.
+ * - By hand (`manual`, docs/scenarios.md): every timer that fires and every message that arrives,
+ *   is lost, late or repeated is a line of its own, in this order. Every path can be told like
+ *   that. */
 #ifndef CV_EXPLORE_STORY_H
 #define CV_EXPLORE_STORY_H
 
@@ -12,9 +17,11 @@
 
 #include <stdio.h>
 
-/* Writes the scenario, which expects the property to break. CV_E_INVALID: the path has something
- * that no scenario can say; then nothing is written. */
+enum explore_story_kind { EXPLORE_STORY_SHORT, EXPLORE_STORY_BY_HAND };
+
+/* Writes the scenario, which expects the property to break. CV_E_INVALID: the path cannot be told
+ * in short; then nothing is written. */
 CV_NODISCARD int explore_story(struct explore_model *model, const struct explore_result *result,
-                               FILE *out, struct cv_errtext *reterr);
+                               enum explore_story_kind kind, FILE *out, struct cv_errtext *reterr);
 
 #endif

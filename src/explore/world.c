@@ -123,6 +123,9 @@ struct explore_message *explore_message_add(struct explore_model *model)
     }
     struct explore_message *m = explore_message_at(model, w, w->h.message_count++);
     memset(m, 0, model->message_bytes);
+    if (model->numbers_messages) {
+        m->word[model->message_words] = ++model->message_number;
+    }
     return m;
 }
 
@@ -419,8 +422,7 @@ static void drop_earlier_lives(struct explore_model *model, const struct explore
 
 void explore_world_deliver(struct explore_model *model, uint32_t index, bool keeps)
 {
-    uint64_t
-        copy[(sizeof(struct explore_message) / sizeof(uint64_t)) + CV_FIELDS_MAX + CV_LISTS_MAX];
+    uint64_t copy[EXPLORE_MESSAGE_WORDS_MAX];
     memcpy(copy, explore_message_at(model, model->world, index), model->message_bytes);
     const struct explore_message *m = (const struct explore_message *)copy;
     if (keeps) {
@@ -687,7 +689,9 @@ void explore_world_pass(struct explore_model *model, int64_t real_ns)
     if (p->now.left_until_ns != 0) {
         p->now.left_until_ns = moved(model, p->now.left_until_ns, EXPLORE_REAL, real_ns);
     }
-    model->elapsed_ns += real_ns;
+    /* Only while a path is told; a core that waits ever longer must not make it overflow. */
+    model->elapsed_ns =
+        cv__min64(model->elapsed_ns, INT64_MAX / 4) + cv__min64(real_ns, INT64_MAX / 4);
 }
 
 /* Does anything last that the protocols' assumptions exclude? */
@@ -816,7 +820,9 @@ int explore_model_init(struct explore_model *model, struct cv_errtext *reterr)
     model->properties.block_bytes = (model->properties.block_bytes + 7) / 8 * 8;
     model->fixed_bytes = sizeof(struct explore_world) + model->properties.block_bytes +
                          model->node_count * model->node_bytes;
-    model->message_bytes = sizeof(struct explore_message) + model->message_words * sizeof(uint64_t);
+    model->compared_bytes =
+        sizeof(struct explore_message) + model->message_words * sizeof(uint64_t);
+    model->message_bytes = model->compared_bytes + model->numbers_messages * sizeof(uint64_t);
     if (model->service != EXPLORE_NO_SERVICE || protocol->is_anonymous) {
         model->budget[EXPLORE_WITNESS] = 0; /* members among peers have one */
     }

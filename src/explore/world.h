@@ -111,6 +111,9 @@ struct explore_model {
     struct explore_shape shape[EXPLORE_TYPES_MAX];
     size_t core_bytes, node_bytes, fixed_bytes, message_bytes;
     uint32_t message_words;
+    bool numbers_messages;   /* each has a number behind its words, which nobody compares, ... */
+    size_t compared_bytes;   /* ... up to here */
+    uint64_t message_number; /* the last one */
 
     /* Scratch of the step that runs. */
     struct explore_world *world;
@@ -221,8 +224,12 @@ struct explore_message {
         deferred;    /* 0: under way; otherwise it waits for its sender's disk, in this place + 1 */
     int64_t sent_ns; /* real time */
     struct cv_stamp stamp; /* zero where nobody looks at it */
-    uint64_t word[];       /* scalars, then lists */
+    uint64_t word[];       /* scalars, then lists; perhaps a number */
 };
+
+/* A whole message in words. */
+#define EXPLORE_MESSAGE_WORDS_MAX \
+    ((sizeof(struct explore_message) / sizeof(uint64_t)) + CV_FIELDS_MAX + CV_LISTS_MAX + 1)
 
 struct explore_world {
     struct explore_header h;
@@ -316,6 +323,12 @@ void explore_world_reboot(struct explore_model *model, uint32_t node);
 void explore_world_resign(struct explore_model *model, uint32_t node);
 /* A message under way, sent now, to be filled in. */
 struct explore_message *explore_message_add(struct explore_model *model);
+/* If they have numbers. */
+static inline uint64_t explore_message_number(const struct explore_model *model,
+                                              const struct explore_message *m)
+{
+    return m->word[model->message_words];
+}
 /* Does the partition cut what one actor sends to another? The service is in the first group. */
 static inline bool explore_is_cut(const struct explore_world *world, uint32_t from, uint32_t to)
 {

@@ -3,8 +3,9 @@
 
 Runs the plant's scenario with both programs and prints two TAP points: the real program finds nothing
 wrong, the one with the bug exits with 1 and says that the property of `breaks` is BROKEN; or, if that
-begins with `expect`, that this expectation is not met. A plant with `explore` has a third point: the
-exhaustive search finds a violation, too. That it finds none in the real program is for tools/explore-plants,
+begins with `expect`, that this expectation is not met. A plant with `explore` has two more points: the
+exhaustive search finds a violation, too; and the scenario that it writes breaks the same property in the simulator,
+and does not without the bug (replay.py). That the search finds none in the real program is for tools/explore-plants,
 because it takes longer."""
 
 import argparse
@@ -14,6 +15,7 @@ import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from plant import Plant  # pylint: disable=wrong-import-position
+from replay import replay  # pylint: disable=wrong-import-position
 
 LINES_SHOWN_MAX = 20
 
@@ -28,7 +30,6 @@ def main():
     breaks = plant.values["breaks"]
 
     simulation = ["sim", str(plant.scenario), "--runs", plant.values["runs"]]
-    search = ["explore"] + shlex.split(plant.values.get("explore", ""))
 
     def point(number, program, words, name, is_right):
         command = [program] + words
@@ -48,17 +49,15 @@ def main():
         return status == 1 and any(what in line and verdict in line for line in lines)
 
     is_explored = "explore" in plant.values
-    print("1..3" if is_explored else "1..2")
+    print("1..4" if is_explored else "1..2")
     results = [
         point(1, args.conclave, simulation, f"without the bug {plant.scenario.name} is fine",
               lambda status, lines: status == 0),
         point(2, args.planted, simulation, f"{plant.name} breaks {breaks}", is_caught),
     ]
     if is_explored:
-        results += [
-            point(3, args.planted, search, f"{plant.name} is found by the exhaustive search",
-                  lambda status, lines: status == 1 and any(l.startswith("broken:") for l in lines)),
-        ]
+        found = replay(args.planted, shlex.split(plant.values["explore"]), args.conclave)
+        results += [found.print_search(3, plant.name), found.print_replay(4, plant.name)]
     return 0 if all(results) else 1
 
 

@@ -121,9 +121,48 @@ check 'protocols --json NAME is that one' is_json out '[p["name"] for p in r] ==
 refuses "unknown protocol 'bulli'; did you mean 'bully'?" protocols bulli
 run 0 lab --json
 check 'lab --json lists experiments' is_json out 'r[0]["name"] == "anon" and all(e["summary"] for e in r)'
-refuses "unknown protocol 'poel'; did you mean 'pole'?" explore poel
 refuses "unknown protocol 'pol'; did you mean 'pole'?" sim --swarm pol
 refuses "unknown option '--jsno'; did you mean '--json'?" protocols --jsno
+
+# ---- explore --------------------------------------------------------------------------------------
+
+run 0 explore bully --budget crash
+says '^bully, 2 nodes; budget crash=1$'
+says '^[0-9]* states, [0-9]* transitions, depth [0-9]*, '
+says '^exhausted: no property that is judged breaks within these bounds'
+run 0 explore bully --budget crash --json
+check 'explore --json says what is exhausted' is_json out 'r["verdict"] == "exhausted" and r["states"] > 0 and r["budget"] == {"crash": 1}'
+run 2 explore pole -n 3 --budget pause --states 500
+says 'not exhausted: stopped by the number of states (--states)'
+run 2 explore pole -n 3 --budget pause --time 10ms --json
+check 'explore --json says what stopped it' is_json out 'r["verdict"] == "not exhausted" and "--time" in r["stopped_by"]'
+run 2 explore bully --budget crash --bitstate 1
+says '^bully, 2 nodes; budget crash=1; a bit-state search$'
+says 'not exhausted: stopped by the end of a bit-state search'
+run 2 explore pole --budget pause --states 2000 --resume explored
+run 0 explore pole --budget pause --resume explored
+says '^exhausted: '
+refuses "explored. is not of this search" explore pole --budget crash --resume explored
+run 1 explore bully --budget partition --property at-most-one-leader --scenario two.scn --trace two.trace
+says '^broken: at-most-one-leader: '
+says 'node 1 LEADS with token 2 (elected)'
+run 0 sim -q two.scn
+check 'explore --trace writes what sim reads' grep -q '"event": "broken", "property": "at-most-one-leader"' two.trace
+run 1 explore ring --budget late --property at-most-one-leader --scenario late.scn
+check 'what needs it is told by hand' grep -q '^manual$' late.scn
+run 0 sim late.scn
+says '^by hand: [0-9]* steps$'
+run 2 explore bully --budget partition --property at-most-one-leader --scenario no/such/folder.scn
+check 'explore says what it cannot write' grep -q 'cannot write .no/such/folder.scn.' err
+refuses "unknown protocol 'poel'; did you mean 'pole'?" explore poel
+refuses "one protocol is explored at a time: 'ring' is one too many" explore bully ring
+refuses "which protocol?" explore
+refuses "unknown budget 'crush'; did you mean 'crash'?" explore bully --budget crush
+refuses "unknown property 'at-most-one'; did you mean" explore bully --property at-most-one
+refuses "unknown option '--stats'; did you mean '--states'?" explore bully --stats 5
+refuses "unknown option 'hartbeat'; did you mean 'heartbeat'?" explore bully -o hartbeat=2t
+refuses "not 'sx'" explore bully --drift=sx
+refuses "timeliness is not explored" explore local --property timeliness
 
 # ---- oracles --------------------------------------------------------------------------------------
 

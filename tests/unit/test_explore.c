@@ -99,7 +99,7 @@ static void replay_two_leaders(const char *protocol, enum explore_budget budget)
     size_t length;
     FILE *out = open_memstream(&text, &length);
     struct cv_errtext why = {""};
-    assert_int_equal(explore_story(model, &r, out, &why), CV_OK);
+    assert_int_equal(explore_story(model, &r, EXPLORE_STORY_SHORT, out, &why), CV_OK);
     assert_int_equal(fclose(out), 0);
     struct sim_scenario *scenario = scenario_read("%s", text);
     const struct sim_world_options options = {0};
