@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #define ROUNDS_MAX 1000
-#define REST_US 5000 /* the process of the next command is forked meanwhile */
+#define REST_US 25000 /* the process of the next command is forked 20 ms after a run */
 
 static char lock_path[] = "/tmp/conclave-bench-XXXXXX";
 static int rounds = 200;

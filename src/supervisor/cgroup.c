@@ -105,14 +105,26 @@ static bool path_of(pid_t guard, char ret_path[CV_CGROUP_PATH_BYTES])
                                   (int)guard) < CV_CGROUP_PATH_BYTES;
 }
 
-static struct cv_cgroup open_at(const char *path)
+static struct cv_cgroup open_folder(const char *path)
 {
     struct cv_cgroup cgroup = CV_CGROUP_NONE;
     (void)snprintf(cgroup.path, sizeof cgroup.path, "%s", path);
     cgroup.folder_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (cgroup.folder_fd >= 0) {
-        cgroup.kill_fd = openat(cgroup.folder_fd, "cgroup.kill", O_WRONLY | O_CLOEXEC);
+    return cgroup;
+}
+
+static void open_kill(struct cv_cgroup *cgroup)
+{
+    CV_ASSERT(cgroup->kill_fd < 0);
+    if (cgroup->folder_fd >= 0) {
+        cgroup->kill_fd = openat(cgroup->folder_fd, "cgroup.kill", O_WRONLY | O_CLOEXEC);
     }
+}
+
+static struct cv_cgroup open_at(const char *path)
+{
+    struct cv_cgroup cgroup = open_folder(path);
+    open_kill(&cgroup);
     return cgroup;
 }
 
@@ -155,13 +167,16 @@ void cv__cgroup_end_others(const struct cv_cgroup *own)
                    own->path);
     DIR *groups = opendir(folder);
     for (const struct dirent *entry; groups != NULL && (entry = readdir(groups)) != NULL;) {
-        (void)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (strncmp(entry->d_name, GROUP_PREFIX, strlen(GROUP_PREFIX)) != 0 ||
-            strlen(path) >= CV_CGROUP_PATH_BYTES || strcmp(path, own->path) == 0) {
+        if (strncmp(entry->d_name, GROUP_PREFIX, strlen(GROUP_PREFIX)) != 0) {
             continue;
         }
-        struct cv_cgroup other = open_at(path);
-        if (is_left_behind(&other)) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (strlen(path) >= CV_CGROUP_PATH_BYTES || strcmp(path, own->path) == 0) {
+            continue;
+        }
+        struct cv_cgroup other = open_folder(path);
+        if (is_left_behind(&other)) { /* most are in use, by others */
+            open_kill(&other);
             cv__cgroup_kill(&other);
             await_empty(&other);
         } else {

@@ -187,7 +187,6 @@ static void close_own(int except_fd)
 static _Noreturn void command_run(const struct guard *g, const struct cv_guard_request *request,
                                   int exec_fd)
 {
-    die_with_the_guard(g); /* it may have died while we were waiting */
     if (request->is_foreground) {
         (void)tcsetpgrp(STDIN_FILENO,
                         getpid()); /* SIGTTOU is blocked; a lost terminal is no reason */
@@ -206,26 +205,37 @@ static _Noreturn void command_run(const struct guard *g, const struct cv_guard_r
     command_fail(exec_fd, errno);
 }
 
-/* The next command's process: everything that can be done before the leadership is done, and then
- * it waits, with all signals blocked. It has no descriptor of the guard's. */
-static _Noreturn void next_run(struct guard *g, int fd)
+/* The next command's process waits, with all signals blocked. It has no descriptor of the guard's:
+ * those would stay open for as long as it waits. */
+static void next_wait(struct guard *g, struct cv_guard_request *ret_request, int fd)
 {
-    die_with_the_guard(g);
-    (void)setpgid(0, 0);
     (void)prctl(PR_SET_NAME, "conclave-next");
     close_own(fd);
-    set_environment(g);
-    reset_handlers(g);
-    struct cv_guard_request request;
     g->inherit_fd = -1; /* the guard's copy was closed above */
     ssize_t got;
     do {
-        got = cv__guard_receive(fd, &request, &g->inherit_fd, /* waits= */ true);
+        got = cv__guard_receive(fd, ret_request, &g->inherit_fd, /* waits= */ true);
     } while (got < 0 && errno == EINTR);
-    if (got != (ssize_t)sizeof request) {
+    if (got != (ssize_t)sizeof *ret_request) {
         _exit(0); /* it is not needed any more */
     }
-    command_run(g, &request, fd);
+    die_with_the_guard(g); /* it may have died while we were waiting */
+}
+
+/* The command's process. Everything that does not depend on the leadership comes first, for a
+ * process that was made in advance: `request` is NULL there. */
+static _Noreturn void next_run(struct guard *g, const struct cv_guard_request *request, int fd)
+{
+    struct cv_guard_request received;
+    die_with_the_guard(g);
+    (void)setpgid(0, 0);
+    set_environment(g);
+    reset_handlers(g);
+    if (request == NULL) {
+        next_wait(g, &received, fd);
+        request = &received;
+    }
+    command_run(g, request, fd);
 }
 
 /* It may read nothing: in a group of its own it would be stopped at a terminal. */
@@ -362,17 +372,19 @@ static void begin_run(struct guard *g, const struct cv_guard_request *request)
     g->cleanup_status = CV_CLEANUP_NONE;
 }
 
-/* Makes the next command's process; false: errno says why not. */
-static bool next_make(struct guard *g)
+/* Makes the next command's process, which waits for next_start() if `request` is NULL, and begins
+ * at once otherwise; false: errno says why not. */
+static bool next_make(struct guard *g, const struct cv_guard_request *request)
 {
     CV_ASSERT(g->next == 0);
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    int ends[2]; /* only one that waits is told something */
+    if (request != NULL ? pipe2(ends, O_CLOEXEC) != 0
+                        : socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         return false;
     }
     const pid_t pid = fork_into_group(g);
     if (pid == 0) {
-        next_run(g, ends[1]);
+        next_run(g, request, ends[1]);
     }
     const int failed_errno = errno;
     (void)close(ends[1]);
@@ -420,9 +432,8 @@ static void start(struct guard *g, const struct cv_guard_request *request)
     }
     if (!next_start(g, request)) { /* there is none yet, or somebody has killed it */
         next_drop(g);
-        if (!next_make(g) || !next_start(g, request)) {
+        if (!next_make(g, request)) {
             not_started(g, errno);
-            next_drop(g);
             become_idle(g);
             return;
         }
@@ -594,7 +605,8 @@ static void step_idle(struct guard *g)
         next_drop(g); /* somebody has killed it */
         g->prepare_ns = now_ns + PREPARE_AGAIN_NS;
     }
-    if (g->next == 0 && now_ns >= g->prepare_ns && !g->is_orphan && !next_make(g)) {
+    if (g->next == 0 && now_ns >= g->prepare_ns && !g->is_orphan &&
+        !next_make(g, /* request= */ NULL)) {
         g->prepare_ns = now_ns + PREPARE_AGAIN_NS; /* START tries again, and tells */
     }
 }
