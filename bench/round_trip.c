@@ -3,6 +3,7 @@
 
 #include "figures.h"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,40 +12,88 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#define TOLD_MS_MAX 10000
+
+/* Waits until there is something to read. */
+static bool await_input(int fd)
+{
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+    return poll(&wait, 1, TOLD_MS_MAX) == 1;
+}
 
 /* ---- SQLite: a commit of one row, which waits for the disk ----------------------------------- */
 
-static void *lite_open(const char *address, unsigned turn)
-{
-    (void)turn;
+struct lite {
+    sqlite3 *db;
     char path[4096];
-    sqlite3 *db = NULL;
-    (void)snprintf(path, sizeof path, "%s.round-trip", address + strlen("sqlite:"));
-    if (sqlite3_open(path, &db) != SQLITE_OK ||
-        sqlite3_exec(db,
-                     "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-                     "CREATE TABLE IF NOT EXISTS bench (id INTEGER PRIMARY KEY, n INTEGER);"
-                     "INSERT OR IGNORE INTO bench VALUES (1, 0);",
-                     NULL, NULL, NULL) != SQLITE_OK) {
-        (void)sqlite3_close(db);
-        return NULL;
-    }
-    return db;
-}
+    int watch; /* of the file; -1: none */
+};
 
-static bool lite_ask(void *client, bool is_write)
+static bool lite_exec(struct lite *lite, const char *sql)
 {
-    return sqlite3_exec(client,
-                        is_write ? "UPDATE bench SET n = n + 1 WHERE id = 1"
-                                 : "SELECT n FROM bench WHERE id = 1",
-                        NULL, NULL, NULL) == SQLITE_OK;
+    return sqlite3_exec(lite->db, sql, NULL, NULL, NULL) == SQLITE_OK;
 }
 
 static void lite_close(void *client)
 {
-    (void)sqlite3_close(client); /* no statement is open */
+    struct lite *lite = client;
+    if (lite->watch >= 0) {
+        (void)close(lite->watch);
+    }
+    (void)sqlite3_close(lite->db); /* no statement is open */
+    free(lite);
+}
+
+static void *lite_open(const char *address, unsigned turn)
+{
+    (void)turn;
+    struct lite *lite = calloc(1, sizeof *lite);
+    if (lite == NULL) {
+        return NULL;
+    }
+    lite->watch = -1;
+    (void)snprintf(lite->path, sizeof lite->path, "%s.round-trip", address + strlen("sqlite:"));
+    if (sqlite3_open(lite->path, &lite->db) != SQLITE_OK ||
+        !lite_exec(lite, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+                         "CREATE TABLE IF NOT EXISTS bench (id INTEGER PRIMARY KEY, n INTEGER);"
+                         "INSERT OR IGNORE INTO bench VALUES (1, 0);")) {
+        lite_close(lite);
+        return NULL;
+    }
+    return lite;
+}
+
+static bool lite_ask(void *client, bool is_write)
+{
+    return lite_exec(client, is_write ? "UPDATE bench SET n = n + 1 WHERE id = 1"
+                                      : "SELECT n FROM bench WHERE id = 1");
+}
+
+/* Without waiting for the disk, as in a hand-over. */
+static bool lite_get_ready(void *from, void *to)
+{
+    struct lite *other = to;
+    other->watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    return other->watch >= 0 && inotify_add_watch(other->watch, other->path, IN_ATTRIB) >= 0 &&
+           lite_exec(from, "PRAGMA synchronous = NORMAL") &&
+           lite_exec(to, "PRAGMA synchronous = NORMAL");
+}
+
+static int64_t lite_tell(void *from, void *to)
+{
+    struct lite *one = from, *other = to;
+    char events[4096];
+    const int64_t begin_ns = figures_now_ns();
+    if (!lite_ask(one, true) || utimensat(AT_FDCWD, one->path, NULL, 0) != 0 ||
+        !await_input(other->watch) || read(other->watch, events, sizeof events) <= 0) {
+        return -1;
+    }
+    return figures_now_ns() - begin_ns;
 }
 
 /* ---- PostgreSQL: an UPDATE of one row, a transaction of its own ------------------------------ */
@@ -83,6 +132,34 @@ static bool pg_ask(void *client, bool is_write)
 static void pg_close(void *client)
 {
     PQfinish(client);
+}
+
+static bool pg_get_ready(void *from, void *to)
+{
+    return pg_exec(from, "PREPARE tell AS UPDATE conclave_bench SET n = n + 1 WHERE id = 1"
+                         " RETURNING pg_notify('conclave_bench', '')") &&
+           pg_exec(to, "LISTEN conclave_bench");
+}
+
+static int64_t pg_tell(void *from, void *to)
+{
+    const int64_t begin_ns = figures_now_ns();
+    if (PQsendQuery(from, "EXECUTE tell") != 1) {
+        return -1;
+    }
+    PGnotify *told = NULL;
+    while (told == NULL) {
+        if (!await_input(PQsocket(to)) || PQconsumeInput(to) != 1) {
+            return -1;
+        }
+        told = PQnotifies(to);
+    }
+    const int64_t end_ns = figures_now_ns();
+    PQfreemem(told);
+    for (PGresult *result; (result = PQgetResult(from)) != NULL;) {
+        PQclear(result);
+    }
+    return end_ns - begin_ns;
 }
 #endif
 
@@ -132,21 +209,20 @@ static void *etcd_open(const char *address, unsigned turn)
     return client;
 }
 
-/* One call on a connection that stays open; the answer says how long it is, or comes in chunks. */
-static bool etcd_ask(void *client, bool is_write)
+static bool etcd_send(int fd, const char *path, const char *body)
 {
-    const int fd = *(const int *)client;
-    static const char put[] = "{\"key\":\"YmVuY2g=\",\"value\":\"MQ==\"}";
-    static const char range[] = "{\"key\":\"YmVuY2g=\"}";
-    const char *body = is_write ? put : range;
-    char text[4096];
+    char text[1024];
     const int length = snprintf(text, sizeof text,
-                                "POST /v3/kv/%s HTTP/1.1\r\nHost: etcd\r\nContent-Length: %zu\r\n"
+                                "POST /v3/%s HTTP/1.1\r\nHost: etcd\r\nContent-Length: %zu\r\n"
                                 "Content-Type: application/json\r\n\r\n%s",
-                                is_write ? "put" : "range", strlen(body), body);
-    if (write(fd, text, (size_t)length) != length) {
-        return false;
-    }
+                                path, strlen(body), body);
+    return write(fd, text, (size_t)length) == length;
+}
+
+/* The answer says how long it is, or comes in chunks. */
+static bool etcd_answer(int fd)
+{
+    char text[4096];
     size_t got = 0;
     for (;;) {
         const ssize_t more = read(fd, text + got, sizeof text - 1 - got);
@@ -169,10 +245,57 @@ static bool etcd_ask(void *client, bool is_write)
     }
 }
 
+/* One call on a connection that stays open. */
+static bool etcd_ask(void *client, bool is_write)
+{
+    const int fd = *(const int *)client;
+    return etcd_send(fd, is_write ? "kv/put" : "kv/range",
+                     is_write ? "{\"key\":\"YmVuY2g=\",\"value\":\"MQ==\"}"
+                              : "{\"key\":\"YmVuY2g=\"}") &&
+           etcd_answer(fd);
+}
+
 static void etcd_close(void *client)
 {
     (void)close(*(const int *)client);
     free(client);
+}
+
+/* Reads a stream until a word has come; each chunk has one message. */
+static bool etcd_await(int fd, const char *word)
+{
+    char text[4096];
+    for (;;) {
+        const ssize_t more = await_input(fd) ? read(fd, text, sizeof text - 1) : -1;
+        if (more <= 0) {
+            return false;
+        }
+        text[more] = '\0';
+        if (strstr(text, word) != NULL) {
+            return true;
+        }
+    }
+}
+
+/* From now on that connection is a watch, of a key that nobody else writes. */
+static bool etcd_get_ready(void *from, void *to)
+{
+    (void)from;
+    const int fd = *(const int *)to;
+    return etcd_send(fd, "watch", "{\"create_request\":{\"key\":\"dG9sZA==\"}}") &&
+           etcd_await(fd, "\"created\":true");
+}
+
+static int64_t etcd_tell(void *from, void *to)
+{
+    const int fd = *(const int *)from;
+    const int64_t begin_ns = figures_now_ns();
+    if (!etcd_send(fd, "kv/put", "{\"key\":\"dG9sZA==\",\"value\":\"MQ==\"}") ||
+        !etcd_await(*(const int *)to, "\"events\"")) {
+        return -1;
+    }
+    const int64_t end_ns = figures_now_ns();
+    return etcd_answer(fd) ? end_ns - begin_ns : -1;
 }
 
 /* ---- ZooKeeper: setData and getData of one node ---------------------------------------------- */
@@ -183,7 +306,7 @@ static void etcd_close(void *client)
 struct zk {
     zhandle_t *handle;
     char path[64];
-    bool is_answered, is_ok;
+    bool is_answered, is_ok, is_told;
 };
 
 static void zk_on_session(zhandle_t *handle, int type, int state, const char *path, void *context)
@@ -284,6 +407,40 @@ static bool zk_ask(void *client, bool is_write)
     return code == ZOK && zk_await(zk);
 }
 
+static void zk_on_change(zhandle_t *handle, int type, int state, const char *path, void *context)
+{
+    (void)handle, (void)state, (void)path;
+    struct zk *zk = context;
+    zk->is_told = zk->is_told || type == ZOO_CHANGED_EVENT;
+}
+
+/* `to` looks at the other one's node, and will be told of its next change. */
+static bool zk_get_ready(void *from, void *to)
+{
+    struct zk *zk = to;
+    zk->is_told = zk->is_answered = false;
+    return zoo_awget(zk->handle, ((const struct zk *)from)->path, zk_on_change, zk, zk_on_data,
+                     zk) == ZOK &&
+           zk_await(zk);
+}
+
+static int64_t zk_tell(void *from, void *to)
+{
+    struct zk *one = from, *other = to;
+    one->is_answered = false;
+    const int64_t begin_ns = figures_now_ns();
+    if (zoo_aset(one->handle, one->path, "1", 1, -1, zk_on_stat, one) != ZOK) {
+        return -1;
+    }
+    while (!other->is_told) {
+        if (!zk_turn(other)) {
+            return -1;
+        }
+    }
+    const int64_t end_ns = figures_now_ns();
+    return zk_await(one) && zk_get_ready(from, to) ? end_ns - begin_ns : -1;
+}
+
 static void zk_close(void *client)
 {
     struct zk *zk = client;
@@ -293,13 +450,13 @@ static void zk_close(void *client)
 #endif
 
 static const struct round_trip kinds[] = {
-    {"sqlite:", "commit", "select", lite_open, lite_ask, lite_close},
-    {"etcd:", "put", "range", etcd_open, etcd_ask, etcd_close},
+    {"sqlite:", "commit", "select", lite_open, lite_ask, lite_close, lite_get_ready, lite_tell},
+    {"etcd:", "put", "range", etcd_open, etcd_ask, etcd_close, etcd_get_ready, etcd_tell},
 #ifdef CV_BENCH_POSTGRES
-    {"postgres:", "update", "select", pg_open, pg_ask, pg_close},
+    {"postgres:", "update", "select", pg_open, pg_ask, pg_close, pg_get_ready, pg_tell},
 #endif
 #ifdef CV_BENCH_ZOOKEEPER
-    {"zookeeper:", "setData", "getData", zk_open, zk_ask, zk_close},
+    {"zookeeper:", "setData", "getData", zk_open, zk_ask, zk_close, zk_get_ready, zk_tell},
 #endif
 };
 

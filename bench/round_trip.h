@@ -7,6 +7,7 @@
 #define CV_BENCH_ROUND_TRIP_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct round_trip {
     const char *scheme, *write, *read; /* what is asked */
@@ -14,6 +15,11 @@ struct round_trip {
     void *(*open)(const char *address, unsigned turn);
     bool (*ask)(void *client, bool is_write);
     void (*close)(void *client);
+    /* What a hand-over cannot do without: one client changes a record, and another is told by the
+     * store that it has changed. Two clients get ready; then, again and again, the time from the
+     * asking until the other one knows, in ns; less than 0: it failed. */
+    bool (*get_ready)(void *from, void *to);
+    int64_t (*tell)(void *from, void *to);
 };
 
 /* NULL: built without that client. */

@@ -2,8 +2,9 @@
 """bench/trace_handover.py BUILD STORE [--tiny] - where the microseconds of a hand-over go.
 
 Runs bench_handover --store STORE with the library stamps preloaded and prints, for the hand-overs that went the
-most common way, the median time between two notes: what was done, by which thread (in the order in which they first
-appear: 1 is the caller). For a store with servers: tools/with-servers KIND -- bench/trace_handover.py BUILD KIND."""
+most common way, the median time between two notes. On sqlite: everything that was done, by which thread (in the order in which
+they first appear: 1 is the caller). For a store with servers only the steps on the way, as far as our own processes show them: tools/with-servers KIND
+-- bench/trace_handover.py BUILD KIND. What is between `sent` and `hears` is the network's and the server's."""
 
 import collections
 import os
@@ -42,6 +43,50 @@ def squeeze(one):
     return [step for step in kept if step[2] != "pwrite64("]
 
 
+SENDS = {"send", "sendto", "sendmsg", "writev"}  # to a server; what a loop publishes is a write
+
+
+def bursts(one, thread):
+    """What a thread did each time it woke up: [(woke up at, [(at, what)])]; without those times when it did nothing."""
+    times = []
+    for at, who, what in one:
+        if who == thread and what in SILENT:
+            times.append((at, []))
+        elif who == thread and times:
+            times[-1][1].append((at, what))
+    return [(at, done) for at, done in times if any(what in SENDS or what == "write" for _, what in done)]
+
+
+def steps(one):
+    """The steps on the way from the resignation to the next leader, for a store with servers; None: not understood."""
+    caller = one[0][1]
+    loops = [who for _, who, what in one if who != caller and what in SILENT]
+    heirs = [who for _, who, what in one if loops and who not in (caller, loops[0]) and what == "write"]
+    if not heirs:
+        return None
+    giver, heir = loops[0], heirs[-1]
+    way = [(0, "the caller", "resigns")]
+    for at, done in bursts(one, giver):
+        way.append((at, "the leader's loop", "wakes up" if len(way) == 1 else "hears"))
+        sent = [when for when, what in done if what in SENDS]
+        if sent:  # the first request is the release; what comes later is on nobody's way
+            way.append((sent[-1], "the leader's loop", "has sent its release"))
+            break
+    for at, done in bursts(one, heir):
+        told = [when for when, what in done if what == "write"]
+        sent = [when for when, what in done if what in SENDS and not (told and when > told[0])]
+        if at < way[-1][0] and not told:
+            continue  # a keep-alive
+        way.append((at, "the next one's loop", "hears"))
+        if sent:
+            way.append((sent[-1], "the next one's loop", "has sent a request"))
+        if told:
+            way.append((told[0], "the next one's loop", "publishes that it leads"))
+            break
+    way.append((one[-1][0], "the caller", "knows"))
+    return way
+
+
 def main():
     build, store = sys.argv[1:3]
     with tempfile.NamedTemporaryFile() as notes:
@@ -50,17 +95,21 @@ def main():
                               stdout=subprocess.PIPE, env=dict(os.environ, **more))
         print(done.stdout.splitlines()[-1])
         ways = collections.defaultdict(list)
+        total = 0
         for one in handovers(notes.name):
-            one = squeeze(one)
-            ways[tuple(step[1:] for step in one)].append([step[0] for step in one])
-    total = sum(map(len, ways.values()))
+            total += 1
+            one = squeeze(one) if store == "sqlite" else steps(one)
+            if one is not None:
+                ways[tuple(step[1:] for step in one)].append([step[0] for step in one])
+    if not ways:
+        sys.exit("no hand-over was understood")
     way, times = max(ways.items(), key=lambda item: len(item[1]))
     print(f"# {len(times)} of {total} hand-overs went this way; medians in us")
-    print(f"{'after':>8} {'at':>8}  thread  what")
+    print(f"{'after':>8} {'at':>8}  {'thread' if store == 'sqlite' else 'who':20} what")
     for i, (thread, what) in enumerate(way):
         after = statistics.median((t[i] - t[max(i - 1, 0)]) / 1000 for t in times)
         at = statistics.median(t[i] / 1000 for t in times)
-        print(f"{after:8.0f} {at:8.0f}  {thread:6}  {what}")
+        print(f"{after:8.0f} {at:8.0f}  {thread!s:20} {what}")
 
 
 if __name__ == "__main__":
