@@ -617,6 +617,7 @@ static void add_live(struct cv_lab_live_case *cases, uint32_t *count, uint32_t n
         .oracle = oracles[oracle].name,
         .option = oracles[oracle].option,
         .goes_round = oracle == ROTATING,
+        .is_measured = oracle == CONSENSUS || oracle == WORST_CASE || oracle == LATENCY,
         .said = said,
     };
 }

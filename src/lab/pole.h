@@ -40,7 +40,8 @@ struct cv_lab_live_case {
     struct cv_lab_wan wan;
     const char *oracle, *option; /* its name, and the option's value */
     bool goes_round;
-    uint32_t said; /* bits 1 << id: whom the paper elects; 0: it does not say */
+    bool is_measured; /* scores are made of round trips, which each measures itself */
+    uint32_t said;    /* bits 1 << id: whom the paper elects; 0: it does not say */
 };
 /* Runs the cases in namespaces with real processes; returns the exit status. */
 int cv__lab_pole_live(struct cv_lab_pole *pole, struct cv_lab_report *report,

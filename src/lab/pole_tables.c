@@ -100,8 +100,8 @@ const struct cv_lab_pole cv__lab_pole_empty = {
     .live = {.name = "live",
              .about = "Who is elected when p5 is killed; p: the share of the requests at D3 "
                       "(deployment 1) or D2 (deployment 3),\n-: a third at each site. said: by "
-                      "the paper; elected_ms: until that one leads;\nbeside: in the "
-                      "data centre of who is said.",
+                      "the paper; elected_ms: until that one leads;\ntie: another "
+                      "server of the same data centre, with the same round trips.",
              .column = {{"deployment", 10, 0, false},
                         {"p", 4, 0, false},
                         {"oracle", 11, 0, true},
