@@ -317,6 +317,22 @@ static void one_whose_disk_is_slow_is_waited_for_longer(void **unused)
     solo_free(s);
 }
 
+/* Claimant and follower have to save before such an answer: half of its time is one disk's. */
+static void an_answer_that_comes_after_a_claim_in_vain_tells_of_slow_disks(void **unused)
+{
+    (void)unused;
+    struct solo *s = claimant();
+    const int64_t begin_ns = s->now_ns;
+    (void)solo_await(s, "RELEASE", 100 * NS_PER_MS);
+    s->now_ns = begin_ns + 80 * NS_PER_MS;
+    follow(s, 1, 1, 0, 1);
+    propose(s, 1, 2, 1);
+    propose(s, 2, 2, 1);
+    const int64_t usual_ns = 4 * ROUND_NS; /* after a claim in vain */
+    assert_int_equal(s->timer_ns[POLE_TIMER_SILENCE], s->now_ns + usual_ns + 2 * 40 * NS_PER_MS);
+    solo_free(s);
+}
+
 /* A claim that cannot be answered yet is heard all the same: its silence is that of a leader. */
 static void a_claim_that_waits_for_a_promise_is_listened_to(void **unused)
 {
@@ -447,6 +463,7 @@ int main(void)
         cmocka_unit_test(a_hint_that_its_leader_is_down_is_suspicion_and_nothing_more),
         cmocka_unit_test(a_vote_answers_a_proposal_once_there_is_a_leader),
         cmocka_unit_test(one_whose_disk_is_slow_is_waited_for_longer),
+        cmocka_unit_test(an_answer_that_comes_after_a_claim_in_vain_tells_of_slow_disks),
         cmocka_unit_test(a_claim_that_waits_for_a_promise_is_listened_to),
         cmocka_unit_test(a_timer_that_rings_though_it_was_disarmed_means_nothing),
         cmocka_unit_test(who_resigns_releases_names_its_heir_and_stands_back),

@@ -6,10 +6,12 @@
  *   peers_claims judge LOG...    one log for each member, in the order of their ids
  *
  * The member asks cv_leads() again and again, as an application would, and writes one line for each
- * change: "claim PID T TOKEN UNTIL" (from T on it may act, until UNTIL at least), "end PID T". All
- * processes are on one host, so the instants (CLOCK_BOOTTIME) are of one clock. The judge joins the
- * claims of one process with one token, and has src/properties look at them in the order in which
- * they began: at-most-one-leader and token-monotonic. Exit status 1: one of them is broken. */
+ * change: "claim PID T TOKEN UNTIL" (from T on it may act, until UNTIL at least), "end PID T". It
+ * also asks in the handler of SIGCONT: at the first instant after a stop, when the library's own
+ * threads may not have noticed the time yet. All processes are on one host, so the instants
+ * (CLOCK_BOOTTIME) are of one clock. The judge joins the claims of one process with one token, and
+ * has src/properties look at them in the order in which they began: at-most-one-leader and
+ * token-monotonic. Exit status 1: one of them is broken. */
 #include "core/types.h"
 #include "os/clock.h"
 #include "properties/properties.h"
@@ -84,10 +86,58 @@ static void look_at_others(struct cv_election *e)
     }
 }
 
-/* A leadership without an end of its own: adding to what is left of it would not be a number. */
-static int64_t end_of(int64_t now_ns, int64_t left_ns)
+struct answer {
+    bool leads;
+    uint64_t token;
+    int64_t asked_ns, left_ns;
+};
+
+static struct answer ask(struct cv_election *e)
 {
-    return left_ns < INT64_MAX / 2 ? now_ns + left_ns : INT64_MAX;
+    struct answer a = {.asked_ns = cv__clock_now_ns()};
+    a.leads = cv_leads(e, &a.token, &a.left_ns);
+    return a;
+}
+
+static struct cv_election *woken_election;
+static struct answer woken; /* what was answered in the handler; for the loop to write */
+static volatile sig_atomic_t has_woken;
+
+static void on_continue(int unused)
+{
+    (void)unused;
+    if (woken_election != NULL && !has_woken) {
+        woken = ask(woken_election);
+        has_woken = 1;
+    }
+}
+
+/* Until when it may act, by an answer. It counts from the question: the process may have been
+ * stopped since. Who is told that it leads acts at that instant at least, whatever is left. */
+static int64_t end_of(const struct answer *a)
+{
+    if (a->left_ns >= INT64_MAX / 2) { /* a leadership without an end of its own */
+        return INT64_MAX;
+    }
+    return a->asked_ns + cv__max64(a->left_ns, 1);
+}
+
+static void record(const struct answer *a)
+{
+    char line[160];
+    const int64_t from_ns = a->left_ns > 0 ? cv__clock_now_ns() : a->asked_ns;
+    if (a->leads && (a->token != claimed || end_of(a) > until_ns)) {
+        if (from_ns >= end_of(a)) {
+            return; /* it was stopped since it asked, and has not acted */
+        }
+        claimed = a->token;
+        until_ns = end_of(a);
+        (void)snprintf(line, sizeof line, "claim %ld %" PRId64 " %" PRIu64 " %" PRId64 "\n",
+                       (long)getpid(), from_ns, a->token, until_ns);
+        write_line(line);
+    } else if (!a->leads && claimed != 0) {
+        write_end();
+    }
 }
 
 static int member(char **argument, bool allows_two)
@@ -95,7 +145,7 @@ static int member(char **argument, bool allows_two)
     struct cv_election *e;
     struct cv_errtext why;
     struct cv_election_options options = CV_ELECTION_OPTIONS_INIT;
-    char address[4096], line[160];
+    char address[4096];
     options.node = argument[2];
     options.log = log_trouble;
     options.accepts_two_leaders = allows_two;
@@ -106,20 +156,15 @@ static int member(char **argument, bool allows_two)
         return 2;
     }
     (void)signal(SIGTERM, on_terminate);
+    woken_election = e;
+    (void)signal(SIGCONT, on_continue);
     while (!is_over) {
-        uint64_t token;
-        int64_t left_ns;
-        const bool leads = cv_leads(e, &token, &left_ns);
-        const int64_t now_ns = cv__clock_now_ns();
-        if (leads && (token != claimed || end_of(now_ns, left_ns) > until_ns)) {
-            claimed = token;
-            until_ns = end_of(now_ns, left_ns);
-            (void)snprintf(line, sizeof line, "claim %ld %" PRId64 " %" PRIu64 " %" PRId64 "\n",
-                           (long)getpid(), now_ns, token, until_ns);
-            write_line(line);
-        } else if (!leads && claimed != 0) {
-            write_end();
+        if (has_woken) {
+            record(&woken);
+            has_woken = 0;
         }
+        const struct answer now = ask(e);
+        record(&now);
         look_at_others(e);
         struct pollfd wait = {.fd = cv_fd(e), .events = POLLIN};
         (void)poll(&wait, 1, LOOK_MS);
@@ -127,6 +172,7 @@ static int member(char **argument, bool allows_two)
     if (claimed != 0) {
         write_end();
     }
+    (void)signal(SIGCONT, SIG_DFL);
     cv_close(e);
     return 0;
 }
@@ -207,6 +253,12 @@ static int judge(uint32_t node_count, char **path)
     const bool is_fine = !properties.broken[CV_PROPERTY_AT_MOST_ONE_LEADER].is_broken &&
                          !properties.broken[CV_PROPERTY_TOKEN_MONOTONIC].is_broken;
     cv__properties_fini(&properties);
+    for (uint32_t i = 0; i < claim_count && !is_fine; i++) {
+        const struct claim *c = &claims[i];
+        (void)printf("node %u, process %ld: token %" PRIu64 " from %.6f to %.6f s\n", c->node,
+                     c->pid, c->token, (double)(c->from_ns - claims[0].from_ns) / NS_PER_S,
+                     (double)(c->until_ns - claims[0].from_ns) / NS_PER_S);
+    }
     (void)printf("%u claims\n", claim_count);
     return is_fine ? 0 : 1;
 }

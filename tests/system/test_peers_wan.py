@@ -50,6 +50,11 @@ def five_members_in_a_star_and_in_a_chain():
         leader, token = cluster.agree(["c"], token - 1)  # in the middle
         cluster.heal()
         leader, token = cluster.agree(above=token - 1)
+        pair = {leader, cluster.others(leader)[0]}  # one too few to lead: the three do, and no others
+        cluster.cut(lambda i, j: (i in pair) != (j in pair))
+        leader, token = cluster.agree([n for n in cluster.names if n not in pair], token)
+        cluster.heal()
+        leader, token = cluster.agree(above=token - 1)
     cluster.close()
 
 

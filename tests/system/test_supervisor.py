@@ -505,8 +505,8 @@ def stop_is_mild_where_it_can_be():
 
 
 def stop_reaches_those_who_left_the_group(*options):
-    run = Run("sh", "-c", "setsid sh -c 'trap \"echo daemon; exit\" TERM; echo ready; "
-              "while :; do sleep 0.01; done' & trap 'exit 0' TERM; while :; do sleep 0.01; done",
+    run = Run("sh", "-c", "trap 'exit 0' TERM; setsid sh -c 'trap \"echo daemon; exit\" TERM; echo ready; "
+              "while :; do sleep 0.01; done' & while :; do sleep 0.01; done",
               options=["--grace", "20s", "--lease", "60s", *options])
     wait_until("ready", lambda: "ready" in run.output())
     run.say("stop")

@@ -29,9 +29,14 @@ NEEDS = {
     "store_etcd": ["tests/test_store", *MODULES],
     "store_zookeeper": ["tests/test_store", *MODULES],
     "store_postgres": ["tests/test_store", *MODULES],
+    "run_sqlite": ["conclave", *MODULES],
+    "run_peers": ["conclave"],
+    "test_peers": ["peers-parts"],
+    "test_peers_protocols": ["peers-parts"],
+    "test_peers_wan": ["peers-parts"],
 }
 # A unit test may have the same name.
-SYSTEM = ["test_hostile", "test_supervisor", "test_faults"]
+SYSTEM = ["test_hostile", "test_supervisor", "test_faults", "test_peers", "test_peers_protocols", "test_peers_wan"]
 
 SQLITE_FILE = "src/stores/sqlite_file.c"
 GUARD = "src/supervisor/guard.c"
@@ -118,6 +123,13 @@ EDITS = [
          [("           : lease_id == lease->holding.id ? lease->holding.until_ns",
            "           : lease_id == lease->holding.id ? cv__clock_now_ns() + lease->ttl_ns")],
          "store_etcd", "a_grant_ends_with_the_lease_that_was_kept"),
+    Edit("etcd-events-missed", "src/stores/etcd_ready.c",
+         [("           cv__etcd_has_told_since(&store->election, ready->revision);", "           ready->revision != 0;")],
+         "store_etcd", "one_that_missed_events_is_not_next"),
+    Edit("etcd-late-put-in-advance", "src/stores/etcd_ready.c",
+         [('\\"target\\":\\"LEASE\\",\\"lease\\"', '\\"target\\":\\"LEASE\\",\\"result\\":\\"NOT_EQUAL\\",\\"lease\\"'),
+          ("        ready->lease != 0 ? ready->lease : own->lease);", "        INT64_C(-1));")],
+         "store_etcd", "a_late_put_in_advance_changes_nothing"),
     Edit("etcd-release-says-nothing", "src/stores/etcd.c",
          [("store->token != 0 && why != CV_REASON_STARTED) {", "store->token != 0 && why == CV_REASON_COUNT) {")],
          "store_etcd", "others_hear_why_a_leadership_ended"),
@@ -138,6 +150,21 @@ EDITS = [
          [("    return record != NULL && record->token == b->told_token ? record->ended : CV_REASON_STARTED;",
            "    return record != NULL && b->told_token != 0 ? record->ended : CV_REASON_STARTED;")],
          "run_sqlite", "a_watcher_that_slept_does_not_tell_the_reason_of_another"),
+    Edit("zookeeper-proof-counts-from-now", "src/stores/zookeeper.c",
+         [("    const int64_t proved_ns = store->user.client->alive_until_ns - one->asked_ns;",
+           "    const int64_t proved_ns = store->is_taken ? store->user.client->timeout_ns\n"
+           "                                              : store->user.client->alive_until_ns - one->asked_ns;")],
+         "store_zookeeper", "a_grant_ends_with_what_was_proved_before"),
+    Edit("zookeeper-write-is-proof-enough", "src/stores/zk_client.c",
+         [("            if (op->rc == ZOK && cv__zk_is_owner(client, &op->stat)) {\n                cv__zk_prove(client, op->sent_ns);",
+           "            if (op->rc == ZOK && cv__zk_is_owner(client, &op->stat)) {\n"
+           "                client->alive_until_ns = cv__max64(client->alive_until_ns, op->sent_ns + client->timeout_ns);")],
+         "store_zookeeper", "a_grant_ends_with_what_was_proved_before"),
+    Edit("zookeeper-next-without-a-list", "src/stores/zookeeper.c",
+         [("    if (store->is_taken) {\n        cv__zk_list(",
+           "    if (store->is_taken && store->watched[0] == '\\0') {\n        answer_granted(store);\n"
+           "    } else if (store->is_taken) {\n        cv__zk_list(")],
+         "store_zookeeper", "one_that_is_passed_over_does_not_take_over"),
     Edit("zookeeper-release-says-nothing", "src/stores/zk_release.c",
          [("    if (store->token == 0) { /* it has only waited */", "    if (store->own[0] != '\\0') { /* it has only waited */")],
          "store_zookeeper", "others_hear_why_a_leadership_ended"),
@@ -241,6 +268,66 @@ EDITS = [
     Edit("stopped-command", GUARD,
          [("    signal_all(g, SIGCONT); /* a stopped process would not notice */", "")],
          "test_supervisor", "a_stopped_command_is_ended_too"),
+    # ---- peers, as real processes
+    Edit("peers-answer-without-the-clock", "src/runtime/election_publish.c",
+         [("    if (left_ns <= 0) {\n        return false;", "    if (until_ns == 0) {\n        return false;")],
+         "test_peers", "stopped_leader_does_not_lead_when_it_wakes_up"),
+    Edit("peers-joins-without-answers", "src/runtime/joining.c",
+         [("    return CV_JOINING_WAIT;", "    return CV_JOINING_REJOIN;")],
+         "test_peers", "member_without_its_state_joins_anew_above_all_tokens"),
+    Edit("peers-joins-in-spite-of-its-promise", "src/runtime/joining.c",
+         [("    if (j->is_past_promises && c.with_state", "    if (c.with_state")],
+         "test_peers", "member_without_its_state_waits_for_the_end_of_its_promise"),
+    Edit("peers-majority-one-too-small", "src/protocols/pole_claim.c",
+         [("    const uint32_t others = p->quorum - 1;", "    const uint32_t others = p->quorum - 2;")],
+         "test_peers_wan", "five_members_in_a_star_and_in_a_chain"),
+    Edit("peers-state-not-read", "src/runtime/peers.c",
+         [("    memcpy(ret_word, r.word, r.word_count * sizeof *r.word);", "    memset(ret_word, 0, r.word_count * sizeof *r.word);")],
+         "test_peers", "members_elect_and_survive_kills_and_restarts"),
+    Edit("peers-state-of-local-not-read", "src/runtime/peers.c",
+         [("    memcpy(ret_word, r.word, r.word_count * sizeof *r.word);", "    memset(ret_word, 0, r.word_count * sizeof *r.word);")],
+         "test_peers_protocols", "local_with_a_majority"),
+    Edit("peers-other-versions-refused", "src/runtime/peers.c",
+         [("cv__reach_frames(&p->cluster, election, &setting", "cv__reach_frames(&p->cluster, CV_VERSION[0] == '9' ? CV_VERSION : election, &setting")],
+         "test_peers", "new_version_is_installed_member_by_member"),
+    Edit("peers-proposals-not-repeated", "src/protocols/pole_select.c",
+         [("    broadcast(p, out);\n    arm_retry(p, now_ns, out);\n    if (cv__set_has", "    if (cv__set_has")],
+         "test_peers", "five_members_lose_messages_and_each_other"),
+    Edit("peers-questions-not-repeated", "src/runtime/peers.c",
+         [("    ask_all(p);\n    look_whether_to_join(p);",
+           "    static int asked;\n    if (asked++ < 3) {\n        ask_all(p);\n    }\n    look_whether_to_join(p);")],
+         "test_peers", "five_members_lose_messages_and_each_other"),
+    Edit("peers-pole-never-leads", "src/protocols/pole_claim.c",
+         [("    if (until_ns <= now_ns) {", "    if (until_ns <= now_ns || !is_leading) {")],
+         "test_peers_protocols", "pole_of_seven"),
+    Edit("peers-local-never-leads", "src/protocols/local_request.c",
+         [("    if (!is_fresh) {", "    if (l->member_count > 0) {")],
+         "test_peers_protocols", "local_of_five"),
+    Edit("peers-fields-swapped", "src/protocols/pole_claim.c",
+         [("                                           .nonce = claim->nonce,", "                                           .nonce = claim->seq,"),
+          ("                                           .seq = claim->seq,", "                                           .seq = claim->nonce,")],
+         "test_peers_protocols", "pole_of_five"),
+    Edit("peers-bully-never-leads", "src/protocols/bully.c",
+         [("    cv__classic_lead(c, &cv__bully_rules,", "    if (c->member_count > 2) {\n        return;\n    }\n    cv__classic_lead(c, &cv__bully_rules,")],
+         "test_peers_protocols", "bully_of_seven_in_namespaces"),
+    Edit("peers-bully-improved-never-leads", "src/protocols/bully.c",
+         [("    cv__classic_lead(c, &cv__bully_rules,", "    if (c->member_count > 2) {\n        return;\n    }\n    cv__classic_lead(c, &cv__bully_rules,")],
+         "test_peers_protocols", "bully_improved_of_five"),
+    Edit("peers-bully-modified-never-leads", "src/protocols/bully_modified.c",
+         [("    cv__classic_lead(c, &modified_rules,", "    if (c->member_count > 2) {\n        return;\n    }\n    cv__classic_lead(c, &modified_rules,")],
+         "test_peers_protocols", "bully_modified_of_three_in_namespaces"),
+    Edit("peers-ring-never-concludes", "src/protocols/ring.c",
+         [("    if (highest == c->self && !cv__classic_stands(c)) {", "    if (highest != CV_ID_NONE) {")],
+         "test_peers_protocols", "ring_of_seven"),
+    Edit("peers-ring-modified-never-leads", "src/protocols/ring_modified.c",
+         [("    cv__classic_lead(c, &modified_rules,", "    if (c->member_count > 2) {\n        return;\n    }\n    cv__classic_lead(c, &modified_rules,")],
+         "test_peers_protocols", "ring_modified_of_five"),
+    Edit("peers-tree-not-killed", GUARD,
+         [("        (void)kill(-g->command, SIGKILL); /* most of them, with one call */\n", ""),
+          ("    cv__cgroup_kill(&g->cgroup);\n    g->is_group_killed", "    g->is_group_killed"),
+          ("        cv__tree_signal(&g->tree, SIGKILL, 0);", "        (void)kill(g->command, SIGKILL);"),
+          ("        cv__tree_freeze_and_kill(&g->tree, g->pid, NULL);", "        (void)kill(g->command, SIGKILL);")],
+         "run_peers", "supervisor_killed"),
     # ---- traps
     Edit("end-of-the-lease", "src/protocols/lease.c",
          [("    const int64_t until_ns = asked->at_ns + cv__lease_sure_ns(duration_ns, l->drift_ppb);",
@@ -294,11 +381,11 @@ def verdict(copy, edit):
     log.unlink(missing_ok=True)
     suite = ["--suite", "system"] if edit.test in SYSTEM else []
     call(["meson", "test", "-C", "build", "--no-rebuild", "--quiet", *suite, edit.test], copy, timeout=3 * SECONDS,
-         env=dict(os.environ, CV_TEST_ONLY=edit.point))  # where the program knows it, the others take seconds
+         env=dict(os.environ, CV_TEST_ONLY=edit.point, CV_TEST_PATIENCE_S="30"))  # where the program knows it, the others take seconds
     for line in log.read_text(encoding="utf-8").splitlines():
         said = json.loads(line)
         text = said.get("stdout") or ""
-        point = re.search(rf"^(not )?ok \d+ -? ?{edit.point}\b", text, re.MULTILINE)
+        point = re.search(rf"^(not )?ok \d+ -? ?{edit.point.replace('_', '[_ ]')}\b", text, re.MULTILINE)
         if point:
             return None if point[1] else "the point passed"
         if said["result"] != "OK":
