@@ -7,6 +7,9 @@
 #   SQL='psql -qAtX -v ON_ERROR_STOP=1 postgres://ops@db/ops' conclave run job -- ./row.sh 100
 #   SQL='sqlite3 -bail -cmd ".timeout 5000" ops.db' conclave run job -- ./row.sh 100
 #
+# psql finds its password in ~/.pgpass. PGPASSWORD is not in the environment of a command that is run
+# by an election in PostgreSQL, unless conclave run has --keep-secrets.
+#
 # Several statements that belong together go into one transaction, the UPDATE of the fence first: it
 # locks the row until the end, so a later leader waits for it, and an earlier one changes nothing.
 set -eu
