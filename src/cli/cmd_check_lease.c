@@ -88,22 +88,22 @@ static int run(int argc, char **argv)
     }
     const char *path = getenv("CONCLAVE_LEASE_FILE");
     if (path == NULL || path[0] == '\0') {
-        return cv__cannot("there is no surrounding 'conclave run': CONCLAVE_LEASE_FILE is not "
-                          "set");
+        return cv__cannot("not started by 'conclave run': CONCLAVE_LEASE_FILE is not set");
     }
     return check(path, min_ns, is_json, is_quiet);
 }
 
 const struct cv_verb cv__verb_check_lease = {
     .name = "check-lease",
-    .summary = "for scripts: is the leadership of the surrounding run still valid?",
-    .help = "usage: conclave check-lease [--min TIME] [--json] [-q]\n\n"
-            "For the command of 'conclave run' and whatever it starts. Prints how long the\n"
-            "leadership is valid and its token. Exit status 0: it is valid; 1: it is not;\n"
-            "2: wrong usage, or there is no surrounding 'conclave run'.\n\n"
-            "  --min TIME   1 also if less than TIME is left, such as 2s\n"
-            "  --json       the same for programs\n"
-            "  -q, --quiet  only the exit status\n",
+    .summary = "for scripts: check that the leadership of 'conclave run' is valid",
+    .help =
+        "usage: conclave check-lease [--min TIME] [--json] [-q]\n\n"
+        "For the command that 'conclave run' started, and its children. Prints the token and how\n"
+        "long the leadership is still valid.\n\n"
+        "  --min TIME   also fail (status 1) if less than TIME is left, such as 2s\n"
+        "  --json       print one object\n"
+        "  -q, --quiet  print nothing; only set the exit status\n\n"
+        "Exit status: 0 valid, 1 not valid, 2 wrong usage or not started by 'conclave run'.\n",
     .run = run,
     .is_told = true,
 };

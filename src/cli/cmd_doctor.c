@@ -77,7 +77,7 @@ static void check_clock(struct doctor *d)
     struct timex state = {.modes = 0};
     char what[200];
     if (adjtimex(&state) < 0) {
-        tell(d, WARNING, "clock", "the kernel does not say how its clock is kept", NULL);
+        tell(d, WARNING, "clock", "the kernel does not report how its clock is corrected", NULL);
         return;
     }
     struct cv_config config;
@@ -85,11 +85,12 @@ static void check_clock(struct doctor *d)
     const double drift_ppm = (double)state.freq / 65536.0;
     const double allowed_ppm = (double)config.drift_ppb / 1e3;
     if (drift_ppm > allowed_ppm || drift_ppm < -allowed_ppm) {
-        (void)snprintf(what, sizeof what,
-                       "it is corrected by %.0f ppm; leases allow for %.0f: two might lead",
-                       drift_ppm, allowed_ppm);
+        (void)snprintf(
+            what, sizeof what,
+            "corrected by %.0f ppm, but leases allow for %.0f: there could be two leaders",
+            drift_ppm, allowed_ppm);
         tell(d, WRONG, "clock", what,
-             "find out why the clock runs so badly (hardware, virtual machine), before relying on "
+             "find out why the clock drifts so much (hardware, virtual machine) before you rely on "
              "leases here");
         return;
     }
@@ -184,7 +185,7 @@ static void on_answer(void *user, const struct cv_store_answer *answer)
     }
     if (!is_expected(p, answer->verdict)) {
         (void)cv__fail(&p->why, CV_E_STORE, "%s",
-                       answer->why != NULL ? answer->why : "its answer makes no sense");
+                       answer->why != NULL ? answer->why : "its answer is not valid");
         uv_stop(&p->loop);
         return;
     }
@@ -284,13 +285,13 @@ static const char *advice_for_silence(const struct cv_store_kind *kind, const ch
         return "add tls=yes to the address, and cacert=FILE if the server's authority is your own";
     }
     if (strstr(why, "authentication failed") != NULL) {
-        return "check the user in the address, and that user's password";
+        return "check the user in the address and the password";
     }
     if (kind->inherit == NULL) {
         return "check the address, the network, and that the server runs";
     }
     return strstr(why, "not a database") != NULL
-               ? "name another file: this one holds something else"
+               ? "use another file: this one is not a database"
                : "check the path, and the owner, group and mode of the file and of its folder";
 }
 
@@ -314,7 +315,7 @@ static bool check_store(struct doctor *d, const struct cv_store_kind *kind, cons
         tell(d, WRONG, "version", p->why.text,
              "the store was prepared by an older version: run 'conclave store init' once more");
     } else if (p->stage > RUNS) {
-        (void)snprintf(what, sizeof what, "conclave %s; the store has all that it needs",
+        (void)snprintf(what, sizeof what, "conclave %s; the store is prepared for it",
                        cv_version());
         tell(d, FINE, "version", what, NULL);
     }
@@ -322,8 +323,8 @@ static bool check_store(struct doctor *d, const struct cv_store_kind *kind, cons
         tell(d, is_fine ? FINE : WRONG, "permissions",
              is_fine ? "this user may take part in elections" : p->why.text,
              is_fine ? NULL
-                     : "contenders need to write: check the file's and its folder's owner, group "
-                       "and mode, or the rights of the user of the server");
+                     : "contenders must be able to write: check owner, group and mode of the file "
+                       "and its folder, or the user's rights on the server");
     }
     if (p->stage > RENEWING) {
         tell_latency(d, p);
@@ -365,11 +366,11 @@ static void compare_version(struct versions *v, const char *what, const char *no
         note_silent(v, node);
     } else if (strcmp(version, cv_version()) != 0) {
         v->other_count++;
-        (void)snprintf(text, sizeof text, "%s %s of '%s' runs %s, this is %s", what, node, election,
+        (void)snprintf(text, sizeof text, "%s %s of '%s' runs %s; this is %s", what, node, election,
                        version, cv_version());
         tell(v->doctor, WARNING, "contenders", text,
              "update all contenders of an election to the same version; CHANGELOG says whether "
-             "these two get along");
+             "these two versions work together");
     }
 }
 
@@ -411,17 +412,17 @@ static void check_versions(struct doctor *d, const struct cv_store_kind *kind, c
     if (cv__inquire_names(kind, address, check_election, &v, &error) != CV_OK) {
         tell(d, WARNING, "contenders", error.text, NULL);
     } else if (v.silent_count > 0) {
-        (void)snprintf(text, sizeof text, "%u of %u do not tell their version: %s", v.silent_count,
-                       v.contender_count, v.silent);
+        (void)snprintf(text, sizeof text, "%u of %u do not report their version: %s",
+                       v.silent_count, v.contender_count, v.silent);
         tell(d, WARNING, "contenders", text,
              kind->create == NULL
-                 ? "update them: earlier versions did not"
+                 ? "update them: earlier versions do not report it"
                  : "run 'conclave store init' once more and update contenders of earlier versions; "
-                   "with PostgreSQL one that waits and has a long name cannot tell");
+                   "on PostgreSQL a waiting contender with a long name cannot report its version");
     } else if (v.other_count == 0) {
         (void)snprintf(text, sizeof text, "%u in %u elections, none of another version",
                        v.contender_count, v.election_count);
-        tell(d, FINE, "contenders", v.contender_count > 0 ? text : "there are none now", NULL);
+        tell(d, FINE, "contenders", v.contender_count > 0 ? text : "no contenders now", NULL);
     }
     free(v.waiting);
 }
@@ -462,13 +463,12 @@ static void check_peers(struct doctor *d, const char *address)
     const int64_t floor_ns = cv__cli_peers_lease_floor_ns(&cluster, &why);
     char floor[CV_DURATION_TEXT_BYTES];
     const bool is_usual = floor_ns == CV_LEASE_FLOOR_NS_USUAL;
-    (void)snprintf(what, sizeof what, "a busy machine keeps leases of %s or more: %s",
+    (void)snprintf(what, sizeof what, "on a busy machine use a lease of %s or more: %s",
                    cv__duration_format(floor_ns, floor), why.text);
     tell(d, is_usual ? WARNING : FINE, "scheduling", what,
-         is_usual ? "permit real-time scheduling (LimitRTPRIO=10 in the unit), or keep to longer "
-                    "leases"
+         is_usual ? "permit real-time scheduling (LimitRTPRIO=10 in the unit), or use longer leases"
                   : NULL);
-    (void)snprintf(what, sizeof what, "'conclave members %s ELECTION' asks those that run",
+    (void)snprintf(what, sizeof what, "'conclave members %s ELECTION' asks the running members",
                    d->file);
     tell(d, FINE, "members", what, NULL);
 }
@@ -545,29 +545,27 @@ static int run(int argc, char **argv)
         }
     }
     if (optind < argc) {
-        return cv__wrong_usage("doctor takes no argument: '%s'", argv[optind]);
+        return cv__wrong_usage("doctor takes no argument, not '%s'", argv[optind]);
     }
     return examine(&doctor);
 }
 
 const struct cv_verb cv__verb_doctor = {
     .name = "doctor",
-    .summary = "what is wrong here, and what to do about it",
+    .summary = "check this machine and the store, and say what to fix",
     .help =
         "usage: conclave doctor [--via ADDRESS] [--lease TIME] [--json]\n\n"
-        "Checks what an election needs: the clock, the folder of this user, and the store: can\n"
-        "it be reached, was it prepared for this version, may this user write, and does it "
-        "answer\n"
-        "soon enough for the lease. Names contenders that run another version than this one.\n"
-        "It takes part in an election of its own for a moment, and removes it. For peers:FILE it\n"
-        "checks the file, its keys, the state folder, the addresses and whether real-time\n"
-        "scheduling is permitted.\n\n"
-        "  --via ADDRESS  where elections are held; default: CONCLAVE_VIA, or a file of this "
-        "user\n"
+        "Checks what an election needs: the clock, this user's state folder, and the store. Can\n"
+        "the store be reached, was it prepared for this version, may this user write, and does it\n"
+        "answer fast enough for the lease? Lists contenders that run another version. For this it\n"
+        "holds an election of its own for a moment, and removes it. With peers:FILE it checks the\n"
+        "file, its keys, the state folder, the addresses, and whether real-time scheduling is\n"
+        "permitted.\n\n"
+        "  --via ADDRESS  store or cluster to check; default: $CONCLAVE_VIA, or a file of this\n"
+        "                 user\n"
         "  --lease TIME   as for 'conclave run'; default 5s\n"
-        "  --json         a list of objects\n\n"
-        "Exit status: 0 nothing is wrong (there may be warnings), 1 something is, 2 wrong "
-        "usage.\n",
+        "  --json         print a list of objects\n\n"
+        "Exit status: 0 nothing is wrong (there may be warnings), 1 something is, 2 wrong usage.\n",
     .run = run,
     .is_told = true,
 };

@@ -81,31 +81,30 @@ static void facts_of(const struct cv_store_kind *kind, const struct cv_protocol 
     const int64_t again_ns = cv__lease_again_ns(retry_ns, timeout_ns);
     const int64_t run_left_ns = cv__schedule_term_ns(schedule, left_ns);
     const struct fact facts[FACT_COUNT] = {
-        {"lease_s", "lease, as the store keeps it", "", lease_ns, false},
-        {"grant_s", "of which a leader may rely on", "", grant_ns, /* is_least= */ true},
+        {"lease_s", "lease that the store grants", "", lease_ns, false},
+        {"grant_s", "part of it that a leader may use", "", grant_ns, /* is_least= */ true},
         {"crash_takeover_max_s", "crash: another leads after at most",
-         kind->inherit != NULL
-             ? "; milliseconds, as soon as nothing of the leader is left on the host"
-         : kind->counts_anew ? "; one lease less, unless the servers elect a leader meanwhile"
-                             : "",
+         kind->inherit != NULL ? "; a dead process on this host is replaced within milliseconds"
+         : kind->counts_anew   ? "; one lease less, unless the servers change their own leader"
+                               : "",
          (kind->counts_anew ? 2 : 1) * lease_ns + retry_ns + timeout_ns, false},
         {"resign_takeover_max_s", "resignation: another leads after at most",
-         "; a few round trips, if the store's notifications come through",
-         poll_ns + retry_ns + timeout_ns, false},
+         "; usually a few round trips", poll_ns + retry_ns + timeout_ns, false},
         {"outage_tolerated_s", "store outage that a leader survives",
-         "; a longer one ends the leadership, and nobody leads until it is over",
-         left_ns - again_ns, /* is_least= */ true},
+         "; after a longer one nobody leads until the store is back", left_ns - again_ns,
+         /* is_least= */ true},
         {"pause_tolerated_s", "pause of the leader that it survives",
-         "; a longer one ends the leadership before it can act again", left_ns,
+         "; a longer one ends the leadership before the leader acts again", left_ns,
          /* is_least= */ true},
         {"run_grace_s", "'run': SIGTERM before the end of the lease by", "",
          schedule->grace_ns + schedule->cleanup_ns, /* is_least= */ true},
         {"run_outage_tolerated_s", "'run': store outage that the command survives",
-         "; a longer one may end it", cv__max64(run_left_ns - again_ns, 0), /* is_least= */ true},
-        {"run_pause_tolerated_s", "'run': pause of it that the command survives",
-         "; its guard ends it in a longer one", run_left_ns, /* is_least= */ true},
-        {"drift_allowance_s", "of the lease set aside for clocks that drift", "",
-         grant_ns - sure_ns, /* is_least= */ true},
+         "; a longer one may stop the command", cv__max64(run_left_ns - again_ns, 0),
+         /* is_least= */ true},
+        {"run_pause_tolerated_s", "'run': pause of 'run' that the command survives",
+         "; in a longer one the guard stops the command", run_left_ns, /* is_least= */ true},
+        {"drift_allowance_s", "part of the lease kept back for clock drift", "", grant_ns - sure_ns,
+         /* is_least= */ true},
     };
     memcpy(ret_facts, facts, sizeof facts);
 }
@@ -144,18 +143,17 @@ static void print_text(const struct cv_store_kind *kind, const struct cv_config 
                    facts[i].note);
     }
     (void)snprintf(said, sizeof said, "%g ppm for each clock", (double)config->drift_ppb / 1e3);
-    print_fact("drift that is safe", said, "");
-    (void)snprintf(said, sizeof said, "%.2g of the leader, %.2g of each other contender",
+    print_fact("clock drift that is safe", said, "");
+    (void)snprintf(said, sizeof said, "%.2g by the leader, %.2g by each other contender",
                    per_s.leader, per_s.waiting);
     print_fact("requests per second", said, "");
-    print_fact("who judges that a lease is over", kind->clock, "");
-    print_fact("how others learn of it", kind->notifications, "");
+    print_fact("which clock decides that a lease is over", kind->clock, "");
+    print_fact("how waiting contenders are notified", kind->notifications, "");
     cv__screen_print(
         stdout, cv__screen_limit(),
-        "Never two leaders, whatever is lost, slow, stopped or killed, if no clock drifts\n"
-        "more than that. A process may be stopped between the question whether it leads\n"
-        "and the action: let the resource refuse tokens that are smaller than one it has "
-        "seen.\n");
+        "There are never two leaders, whatever is lost, slow, stopped or killed, unless a clock\n"
+        "drifts more than that. A process can be paused between checking that it leads and\n"
+        "acting on it: let the resource refuse any token smaller than one it has seen.\n");
 }
 
 static void print(const struct cv_store_kind *kind, const struct cv_protocol *protocol,
@@ -206,8 +204,8 @@ static bool explain_reason(const char *word, bool is_json, int *ret_status)
         }
         if (strchr(word, ':') == NULL) {
             cv__complain(
-                "'%s' is not an address; write it like sqlite:FILE or etcd://HOST:PORT; nor "
-                "is it a reason, such as 'expired': 'man conclave-explain' lists them",
+                "'%s' is not an address; write it like sqlite:FILE or etcd://HOST:PORT. It is not "
+                "a reason either, such as 'expired'; 'man conclave-explain' lists the reasons",
                 word);
             return true;
         }
@@ -253,7 +251,8 @@ static int run(int argc, char **argv)
         }
     }
     if (argc - optind > 1) {
-        return cv__wrong_usage("explain takes one address: '%s'", argv[optind + 1]);
+        return cv__wrong_usage("explain takes one address or reason; '%s' is one too many",
+                               argv[optind + 1]);
     }
     int status;
     if (optind < argc && explain_reason(argv[optind], is_json, &status)) {
@@ -276,7 +275,7 @@ static int run(int argc, char **argv)
     char lease[CV_DURATION_TEXT_BYTES], least[CV_DURATION_TEXT_BYTES];
     (void)cv__duration_format(lease_ns, lease);
     if (lease_ns < kind->lease_ns_min) {
-        return cv__wrong_usage("--lease takes a time of %s at least with %s, not '%s'",
+        return cv__wrong_usage("--lease must be at least %s with %s, not '%s'",
                                cv__duration_format(kind->lease_ns_min, least), kind->scheme, lease);
     }
     const int64_t grant_ns = grant_of(kind, lease_ns);
@@ -286,7 +285,7 @@ static int run(int argc, char **argv)
             cv__max64(cv__min64(cv__schedule_grace_ns(grant_ns), both_ns_max - cleanup_ns), 0);
     }
     if (grace_ns + cleanup_ns > both_ns_max) {
-        return cv__wrong_usage("%s takes a time of %s at most with this lease",
+        return cv__wrong_usage("%s must be at most %s with this lease",
                                cleanup_ns > 0 ? "--grace together with --cleanup-time" : "--grace",
                                cv__duration_format(both_ns_max, least));
     }
@@ -302,21 +301,20 @@ static int run(int argc, char **argv)
 
 const struct cv_verb cv__verb_explain = {
     .name = "explain",
-    .summary = "what a configuration promises: take-over, outages, drift",
+    .summary = "show what an address or a reason means: take-over times, outages, advice",
     .help =
         "usage: conclave explain [ADDRESS] [--lease TIME] [--grace TIME]\n"
         "                        [--cleanup-time TIME] [--json]\n"
         "       conclave explain REASON [--json]\n\n"
         "Prints what an election at ADDRESS (default: a file of this user) promises: how soon\n"
-        "another leads after a crash or a resignation, which outage, pause and drift it "
-        "tolerates,\n"
-        "and what it costs.\n\n"
-        "With a REASON, as 'history', 'watch' and hooks tell it, such as 'expired': what it means\n"
-        "and what to do.\n\n"
-        "  --lease TIME   default 5s\n"
-        "  --grace TIME   of 'conclave run'; default as there\n"
-        "  --cleanup-time TIME   likewise; default: without a cleanup\n"
-        "  --json         the same for programs\n",
+        "another contender leads after a crash or a resignation, which outages, pauses and clock\n"
+        "drift it tolerates, and how many requests it makes.\n\n"
+        "With a REASON of 'history', 'watch' or a hook, such as 'expired', prints what the reason\n"
+        "means and what to do.\n\n"
+        "  --lease TIME   the lease; default 5s\n"
+        "  --grace TIME   as for 'conclave run'; same default\n"
+        "  --cleanup-time TIME   as for 'conclave run'; default: no cleanup\n"
+        "  --json         print one object\n",
     .run = run,
     .is_told = true,
 };

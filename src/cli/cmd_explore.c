@@ -304,9 +304,9 @@ static void print_text(struct explore_model *model, const struct settings *setti
                      beyond != NULL ? ".\n" : "", total->miss);
         break;
     case EXPLORE_STOPPED:
-        (void)printf("not exhausted: stopped by %s%s%s; nothing was broken so far, and nothing is "
-                     "shown\n",
-                     r->why, r->detail[0] != '\0' ? ": " : "", r->detail);
+        (void)printf(
+            "not exhausted: stopped by %s%s%s; no violation so far, which proves nothing\n", r->why,
+            r->detail[0] != '\0' ? ": " : "", r->detail);
         break;
     case EXPLORE_BROKEN:
         (void)printf("broken: %s: %s\n", cv_property_name(r->property), r->detail);
@@ -478,11 +478,11 @@ static int run(int argc, char **argv)
     }
     if (settings.limits.save_path != NULL &&
         (settings.limits.bit_bytes > 0 || (settings.drifts && settings.rates == NULL))) {
-        return cv__wrong_usage("--resume is for one search with whole hashes: neither with "
-                               "--bitstate nor with --drift without RATES");
+        return cv__wrong_usage(
+            "--resume cannot be combined with --bitstate, nor with --drift without RATES");
     }
     if (argc - optind > 1) {
-        return cv__wrong_usage("one protocol is explored at a time: '%s' is one too many",
+        return cv__wrong_usage("explore takes one protocol; '%s' is one too many",
                                argv[optind + 1]);
     }
     if (argc == optind) {
@@ -500,36 +500,35 @@ static int run(int argc, char **argv)
 
 const struct cv_verb cv__verb_explore = {
     .name = "explore",
-    .summary = "tries every run of a small cluster within a budget of faults",
+    .summary = "try every run of a small cluster within a budget of faults",
     .help =
         "usage: conclave explore PROTOCOL [options]\n\n"
-        "Goes through everything that can happen in a small cluster that runs the real protocol\n"
-        "code, with as many faults as the budget allows, and judges the properties that the\n"
-        "protocol promises. A violation is shown with the shortest trace that leads to it.\n\n"
+        "Tries everything that can happen in a small cluster that runs the real protocol code,\n"
+        "with at most the faults of the budget, and checks the properties that the protocol\n"
+        "promises. A violation is shown with the shortest trace that leads to it.\n\n"
         "  -n, --nodes N    1 to 4 nodes; default 2\n"
-        "  --budget LIST    how many faults of each kind, as in crash=1,recover=1,loss=2:\n"
+        "  --budget LIST    number of faults of each kind, as in crash=1,recover=1,loss=2:\n"
         "                   crash recover loss late duplicate reorder pause partition resign\n"
         "                   restart witness one-way reboot disk slow\n"
-        "  --property NAME  judge this one, promised or not; may be given several times\n"
-        "  --settle         judge liveness too: after the settling time without a fault\n"
+        "  --property NAME  check this property, promised or not; may be repeated\n"
+        "  --settle         also check liveness: after the settling time without a fault\n"
         "  --drift[=RATES]  each clock slow, exact or fast by 1/11, in all combinations; or with\n"
         "                   these rates, a letter (s e f) for each node, and for a store\n"
         "  -o, --option X=Y an option of the protocol; times also in ticks, as in lease=8t\n"
         "  --delay TICKS    a message takes 1 to TICKS ticks; default 1\n"
-        "  --horizon TICKS  instants older than this are not told apart; default 16, pole 40\n"
+        "  --horizon TICKS  treat instants older than this as equal; default 16, pole 40\n"
         "  --states N       stop after N states; default 100 million\n"
         "  --time T         stop after this time, as in 60s\n"
-        "  --memory MB      when this much is used, waiting states go to disk, then it stops;\n"
+        "  --memory MB      when this much is used, move waiting states to disk, then stop;\n"
         "                   default 4096\n"
         "  --threads N      default: one for each processor\n"
         "  --bitstate MB    keep three bits of each state, in this much memory: more states, but\n"
         "                   some are missed\n"
-        "  --resume FILE    go on with the search that was saved there; save it when it is "
-        "stopped\n"
+        "  --resume FILE    continue the search saved there; save it again when it is stopped\n"
         "  --scenario FILE  write a violation as a scenario that 'conclave sim' replays\n"
-        "  --trace FILE     and the trace of its replay, as of 'conclave sim --trace'\n"
-        "  --json           one object\n\n"
-        "Exit status: 0 exhausted and nothing broken, 1 a property breaks, 2 wrong usage, or not\n"
+        "  --trace FILE     write the trace of that replay, as 'conclave sim --trace' does\n"
+        "  --json           print one object\n\n"
+        "Exit status: 0 exhausted, no violation; 1 a property is violated; 2 wrong usage, or not\n"
         "exhausted: a limit was reached, or it was interrupted.\n",
     .run = run,
 };

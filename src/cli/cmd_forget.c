@@ -13,15 +13,15 @@ static int forget(const struct cv_store_kind *kind, const char *address, const c
     bool is_held;
     char alike[CV_ALIKE_BYTES];
     if (cv__inquire_alike(kind, address, name, alike)[0] != '\0') { /* a slip of the finger? */
-        cv__complain("%s: nothing is known of it%s", name, alike);
+        cv__complain("%s: the store has no such election%s", name, alike);
     }
     if (cv__inquire_forget(kind, address, name, &is_held, &error) != CV_OK) {
         return cv__cannot("%s", error.text);
     }
     if (is_held) {
-        cv__complain("%s: somebody takes part; end all contenders first ('conclave status %s' "
-                     "names them)",
-                     name, name);
+        cv__complain(
+            "%s: it still has contenders; stop them first ('conclave status %s' lists them)", name,
+            name);
         return EXIT_NO;
     }
     if (kind->history == NULL && cv__trail_forget(address, name, &error) != CV_OK) {
@@ -56,20 +56,17 @@ static int run(int argc, char **argv)
 
 const struct cv_verb cv__verb_forget = {
     .name = "forget",
-    .summary = "remove what a store keeps of an election that is over",
+    .summary = "remove a finished election and its history from a store",
     .help =
         "usage: conclave forget NAME [--via ADDRESS]\n\n"
-        "Removes the record of an election, its history and what is known of the runs of its\n"
-        "job ('conclave run --every'). Refused while somebody leads it, or waits in a queue of\n"
-        "the store. Tokens do not start again at 1: a later election of the same name has larger "
-        "ones,\n"
-        "so what has refused an old token goes on refusing it. A job that has run in this "
-        "period\n"
-        "may run once more.\n\n"
-        "  --via ADDRESS  where the election is held; default: CONCLAVE_VIA, or a file of this "
-        "user\n\n"
-        "Exit status: 0 it is gone, or was never there; 1 refused; 2 wrong usage or no "
-        "answer.\n",
+        "Removes an election from the store: its record, its history and the recorded runs of its\n"
+        "job ('conclave run --every'). Refused while a contender leads, or waits in a queue of "
+        "the\n"
+        "store. Tokens do not start again at 1: a later election with this name gets larger\n"
+        "tokens, so resources go on refusing the old ones. A job that has already run in this\n"
+        "period may run once more.\n\n"
+        "  --via ADDRESS  store of the election; default: $CONCLAVE_VIA, or a file of this user\n\n"
+        "Exit status: 0 removed, or it never existed; 1 refused; 2 wrong usage or no answer.\n",
     .run = run,
     .is_told = true,
 };

@@ -322,7 +322,7 @@ static void show_runs(struct settings *s, const struct cv_store_kind *kind, cons
     struct cv_errtext error;
     if (cv__inquire_runs(kind, address, election, &stored, CV_INQUIRY_MS, &verdict, &error) !=
         CV_OK) {
-        cv__complain("no runs can be shown: %s", error.text);
+        cv__complain("cannot show the runs: %s", error.text);
         return;
     }
     bool has_head = s->is_json;
@@ -368,8 +368,8 @@ static int parse(int argc, char **argv, struct settings *s)
         case 'a':
         case 's':
             if (!instant_parse(optarg, s->now_ns, option == 'a' ? &s->at_ns : &s->since_ns)) {
-                return cv__wrong_usage("--%s takes an instant like '2026-01-31 14:00', @SECONDS or "
-                                       "10min, 2h, 3d (ago), not '%s'",
+                return cv__wrong_usage("--%s takes a time such as '2026-01-31 14:00', @SECONDS, or "
+                                       "10min, 2h, 3d ago, not '%s'",
                                        option == 'a' ? "at" : "since", optarg);
             }
             s->has_at = s->has_at || option == 'a';
@@ -386,7 +386,7 @@ static int parse(int argc, char **argv, struct settings *s)
     }
     s->via = cv__via(s->via);
     if (s->node != NULL && !cv__cli_peers_is(s->via)) {
-        return cv__wrong_usage("--node is for clusters (--via peers:FILE): whose trail is read");
+        return cv__wrong_usage("--node works only with a cluster (--via peers:FILE)");
     }
     return EXIT_FINE;
 }
@@ -439,7 +439,7 @@ static int run(int argc, char **argv)
         (void)printf("\n");
     }
     if (s.shown_count == 0) {
-        cv__complain("%s: nobody is known to have led%s%s", election, s.has_at ? " then" : "",
+        cv__complain("%s: no leadership is recorded%s%s", election, s.has_at ? " then" : "",
                      s.alike);
         return EXIT_NO;
     }
@@ -448,22 +448,22 @@ static int run(int argc, char **argv)
 
 const struct cv_verb cv__verb_history = {
     .name = "history",
-    .summary = "who led when, and why it changed",
+    .summary = "show who led when, and why each leadership ended",
     .help =
         "usage: conclave history NAME [--at TIME] [--since TIME] [--via ADDRESS] [--node NAME]\n"
         "                        [--json]\n\n"
-        "Prints every leadership: from, to, how long, token, why it ended, who; and for how\n"
-        "long nobody led before it. 'conclave explain REASON' says what a reason means.\n"
-        "Below them the latest runs of 'conclave run --every'.\n\n"
-        "  --at TIME      only who led at that instant\n"
-        "  --since TIME   only what lasted until then or longer\n"
-        "  --via ADDRESS  where the election is held; default: CONCLAVE_VIA, or a file of this "
-        "user\n"
-        "  --node NAME    of a cluster, only what this member saw; default: all members whose\n"
-        "                 trails are on this host\n"
-        "  --json         a list of objects\n\n"
+        "Prints every leadership: from, to, duration, token, why it ended, node, and how long\n"
+        "there was no leader before it. 'conclave explain REASON' says what a reason means.\n"
+        "Then prints the latest runs of 'conclave run --every'.\n\n"
+        "  --at TIME      print only the leadership at this time\n"
+        "  --since TIME   print only leaderships that lasted until this time or longer\n"
+        "  --via ADDRESS  store or cluster of the election; default: $CONCLAVE_VIA, or a file\n"
+        "                 of this user\n"
+        "  --node NAME    for a cluster, print only what this member saw; default: all members\n"
+        "                 that keep their state on this host\n"
+        "  --json         print a list of objects\n\n"
         "TIME is '2026-01-31 14:00[:05]' in local time, '2026-01-31T14:00:05Z', @SECONDS of\n"
-        "Unix time, or a duration like 10min, 2h or 3d, for that long ago.\n"
+        "Unix time, or a duration such as 10min, 2h or 3d before now.\n"
         "Exit status: 0 found, 1 nobody led, 2 wrong usage or no answer.\n",
     .run = run,
     .is_told = true,

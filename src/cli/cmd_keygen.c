@@ -11,10 +11,15 @@
 /* The rotation of a key, step by step: every member accepts both keys until all use the new one. */
 static void print_steps(const char *old, const char *new)
 {
-    cv__print(stdout, "made '%s'; in the file of each member, one member after the other:\n", new);
-    cv__print(stdout, "1. next-key = %s            and restart it, until all have it\n", new);
-    cv__print(stdout, "2. key = %s, next-key = %s  and restart it, until all have it\n", new, old);
-    cv__print(stdout, "3. no next-key any more, and restart it\n");
+    cv__print(stdout,
+              "made '%s'. Now change the cluster file of each member, one member at a time:\n",
+              new);
+    cv__print(stdout,
+              "1. next-key = %s            then restart it; go on when all members have it\n", new);
+    cv__print(stdout,
+              "2. key = %s, next-key = %s  then restart it; go on when all members have it\n", new,
+              old);
+    cv__print(stdout, "3. remove next-key, then restart it\n");
 }
 
 static int rotate(const char *old)
@@ -54,7 +59,8 @@ static int run(int argc, char **argv)
     }
     const int count = argc - optind;
     if (count > (old == NULL ? 1 : 0)) {
-        return cv__wrong_usage("keygen takes the name of a file, or nothing: '%s'", argv[argc - 1]);
+        return cv__wrong_usage("keygen takes at most one file; '%s' is one too many",
+                               argv[argc - 1]);
     }
     if (old != NULL) {
         return rotate(old);
@@ -78,14 +84,15 @@ static int run(int argc, char **argv)
 
 const struct cv_verb cv__verb_keygen = {
     .name = "keygen",
-    .summary = "makes a key that the members of a group share",
-    .help = "usage: conclave keygen [FILE]\n"
-            "       conclave keygen --rotate FILE\n\n"
-            "Makes FILE, readable by its owner only, with a new key; an existing file is not\n"
-            "changed. Without FILE the key is printed. Copy the file to all members over a secure\n"
-            "channel, and name it in the address: 'conclave elect NAME --via\n"
-            "multicast:GROUP:PORT?key=FILE&...', or in the file of a cluster.\n\n"
-            "  --rotate FILE  makes FILE.next, which is to replace the key FILE of a cluster, and\n"
-            "                 says what to change in the files of its members, while it runs\n",
+    .summary = "make a key that the members of a group share",
+    .help =
+        "usage: conclave keygen [FILE]\n"
+        "       conclave keygen --rotate FILE\n\n"
+        "Writes a new key to FILE, readable by its owner only. An existing FILE is not changed.\n"
+        "Without FILE, prints the key. Copy the file to all members over a secure channel. Then\n"
+        "name it in the address ('conclave elect NAME --via multicast:GROUP:PORT?key=FILE&...')\n"
+        "or in the file of the cluster.\n\n"
+        "  --rotate FILE  make FILE.next, which is to replace the key FILE of a running cluster,\n"
+        "                 and print the steps\n",
     .run = run,
 };

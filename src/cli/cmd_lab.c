@@ -63,7 +63,7 @@ static int run(int argc, char **argv)
 
 const struct cv_verb cv__verb_lab = {
     .name = "lab",
-    .summary = "repeats a paper's experiment and prints paper beside measured",
+    .summary = "repeat a paper's experiment and print its figures beside the measured ones",
     .help =
         "usage: conclave lab [EXPERIMENT [OPTIONS]]\n\n"
         "Without an experiment, lists them (--json: a list of objects).\n\n"

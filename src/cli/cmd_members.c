@@ -83,7 +83,7 @@ static int run(int argc, char **argv)
         }
     }
     if (argc - optind != 1 && argc - optind != 2) {
-        return cv__wrong_usage("members takes the file of one cluster, and an election");
+        return cv__wrong_usage("members takes one cluster file, and at most one election");
     }
     static struct cv_cluster cluster; /* some kilobytes */
     if (cv__cluster_check(argv[optind], &cluster, say, argv[optind]) > 0) {
@@ -105,16 +105,16 @@ static int run(int argc, char **argv)
 
 const struct cv_verb cv__verb_members = {
     .name = "members",
-    .summary = "checks the file of a cluster, and asks its members",
-    .help =
-        "usage: conclave members FILE [ELECTION] [--check] [--json]\n\n"
-        "Reads the file of a cluster (conclave-cluster(5)). Each mistake in it is one line;\n"
-        "without any, the members are printed. With an ELECTION they are asked: who leads, who\n"
-        "hears whom, how long messages take, and what is lost.\n\n"
-        "  --check  also look at the key files and the state folder, and find the addresses, as a\n"
-        "           member would\n"
-        "  --json   for programs\n\n"
-        "Exit status: 0 fine, 1 a member does not answer, 2 there is a mistake.\n",
+    .summary = "check the file of a cluster, and ask its members",
+    .help = "usage: conclave members FILE [ELECTION] [--check] [--json]\n\n"
+            "Checks the file of a cluster (conclave-cluster(5)). Prints one line for each mistake, "
+            "or,\n"
+            "if there is none, the members. With an ELECTION, asks the members who leads, which\n"
+            "members they hear, how long messages take, and how many are lost.\n\n"
+            "  --check  also check the key files, the state folder and the addresses, as a member\n"
+            "           would\n"
+            "  --json   print objects\n\n"
+            "Exit status: 0 fine, 1 a member does not answer, 2 there is a mistake.\n",
     .run = run,
     .is_told = true,
 };

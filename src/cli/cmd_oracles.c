@@ -39,12 +39,13 @@ static void print_text(void)
                      oracle->formula, oracle->inputs, oracle->use);
     }
     (void)printf(
-        "\nA protocol that elects by scores takes one, or several in their order of importance:\n"
+        "\n"
+        "A protocol that elects by scores takes one score, or several, the most important first:\n"
         "  protocol pole oracle=latency\n"
         "  protocol pole oracle=latency/10ms,history\n"
-        "The second takes latencies within the same 10 ms as equal, and of those the longest\n"
-        "history. No score serves all goals: the fastest leader is not always the one that\n"
-        "recovers soonest.\n");
+        "The second line treats latencies within the same 10 ms as equal, and among those elects\n"
+        "the node with the longest history. No score serves all goals: the fastest leader is not\n"
+        "always the one that recovers soonest.\n");
 }
 
 static int run(int argc, char **argv)
@@ -54,7 +55,7 @@ static int run(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (optind < argc) {
-        return cv__wrong_usage("oracles takes no argument: '%s'", argv[optind]);
+        return cv__wrong_usage("oracles takes no argument, not '%s'", argv[optind]);
     }
     if (is_json) {
         print_json();
@@ -66,11 +67,12 @@ static int run(int argc, char **argv)
 
 const struct cv_verb cv__verb_oracles = {
     .name = "oracles",
-    .summary = "the scores that a leader can be elected by",
+    .summary = "list the scores by which a leader can be elected",
     .help = "usage: conclave oracles [--json]\n\n"
-            "Lists the score oracles of the protocol 'pole': formula, inputs, and when to use\n"
-            "which.\n\n"
-            "  --json    the same for programs\n",
+            "Lists the scores by which the protocol 'pole' can elect: formula, inputs, and when to "
+            "use\n"
+            "each.\n\n"
+            "  --json    print a list of objects\n",
     .run = run,
     .is_told = true,
 };

@@ -70,7 +70,7 @@ static void print_address(const struct cv_site *site)
     }
     (void)printf("\n");
     (void)fflush(stdout); /* somebody may wait for it behind a pipe */
-    cv__complain("open this address in a browser; Ctrl-C ends");
+    cv__complain("open this address in a browser; press Ctrl-C to end");
 }
 
 static int serve(const char *folder, char *const *files, uint32_t file_count, uint16_t port)
@@ -126,22 +126,22 @@ static int run(int argc, char **argv)
     }
     char folder[PATH_MAX];
     if (!find_page(folder)) {
-        return cv__cannot("this build has no playground ('%s'): 'make web' builds it", folder);
+        return cv__cannot("this build has no playground ('%s'); 'make web' builds it", folder);
     }
     return serve(folder, argv + optind, (uint32_t)(argc - optind), (uint16_t)port);
 }
 
 const struct cv_verb cv__verb_play = {
     .name = "play",
-    .summary = "shows elections in a browser: stories, scenarios, recorded runs",
+    .summary = "show elections in a browser: stories, scenarios, recorded runs",
     .help =
         "usage: conclave play [FILE...] [--port N]\n\n"
-        "Serves the playground on 127.0.0.1 and prints its address; Ctrl-C ends. The page runs\n"
-        "the simulator itself, in the browser: change anything, go back, branch, ask why.\n\n"
-        "FILE is a scenario, also a failed one that 'conclave sim --shrink' wrote, or a trace\n"
-        "of 'conclave sim --trace'. Several FILEs are traces of 'conclave elect --trace', one of\n"
-        "each process, and are shown together. Without one the page begins with its stories.\n\n"
-        "  -p, --port N   listen on this port; default: any that is free\n\n"
-        "Exit status: 0 it was ended, 2 bad input or no playground in this build.\n",
+        "Serves the playground on 127.0.0.1 and prints its address; Ctrl-C ends it. The page runs\n"
+        "the simulator in the browser: change anything, go back, branch, ask why.\n\n"
+        "FILE is a scenario, such as one written by 'conclave sim --shrink', or a trace of\n"
+        "'conclave sim --trace'. Several FILEs are traces of 'conclave elect --trace', one for\n"
+        "each process, and are shown together. Without FILE the page begins with its stories.\n\n"
+        "  -p, --port N   listen on this port; default: any free one\n\n"
+        "Exit status: 0 ended by the user, 2 bad input or no playground in this build.\n",
     .run = run,
 };

@@ -115,8 +115,8 @@ static void print_protocol(const struct cv_protocol *protocol, const struct cv_c
         (void)printf("s\n");
     }
     if (!(promises & CV_PROP(AT_MOST_ONE_LEADER))) {
-        (void)printf("  so:       two leaders at once are possible; fence with the token where it "
-                     "matters\n");
+        (void)printf(
+            "  so:       two leaders at once are possible; protect resources with the token\n");
     }
     if (protocol->kappa_ns != NULL) {
         (void)printf("  kappa:    ");
@@ -153,7 +153,9 @@ static void print_list(void)
         (void)printf("%-16s %-36s %s\n", protocol->name, protocol->leads,
                      promises & CV_PROP(AT_MOST_ONE_LEADER) ? "never" : "possible");
     }
-    (void)printf("\n'conclave protocols NAME' tells what one promises, assumes and can be told.\n");
+    (void)printf(
+        "\n"
+        "'conclave protocols NAME' shows what a protocol promises and assumes, and its options.\n");
 }
 
 int cv__unknown_protocol(const char *name)
@@ -214,11 +216,11 @@ static int run(int argc, char **argv)
 
 const struct cv_verb cv__verb_protocols = {
     .name = "protocols",
-    .summary = "the election protocols and what each promises",
+    .summary = "list the election protocols and what each promises",
     .help = "usage: conclave protocols [NAME...] [--json]\n\n"
-            "Lists the election protocols; with names, what each of them promises, under which\n"
+            "Lists the election protocols. With names, prints what each promises, under which\n"
             "assumptions, and its options with their defaults (for 5 members).\n\n"
-            "  --json    the same for programs\n",
+            "  --json    print a list of objects\n",
     .run = run,
     .is_told = true,
 };

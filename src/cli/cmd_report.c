@@ -42,40 +42,42 @@ static int run(int argc, char **argv)
         }
     }
     if (argc - optind != 1 || !has_any) {
-        return cv__wrong_usage("report takes the name of one election, and something to report, "
-                               "such as --load 5");
+        return cv__wrong_usage(
+            "report takes one election and at least one value, such as --load 5");
     }
     if (!cv__cli_peers_is(cv__via(via))) {
-        return cv__wrong_usage("leaders are elected by scores among peers only: --via peers:FILE");
+        return cv__wrong_usage("only a cluster of peers elects by scores: use --via peers:FILE");
     }
     if (site != NULL) {
         bool has_other = node != NULL;
         for (uint32_t i = 0; i < CV_INPUT_COUNT; i++) {
             has_other = has_other || has_value[i] != (i == CV_INPUT_REQUEST_RATE);
         }
-        return has_other ? cv__wrong_usage("--site goes with --request-rate, and with nothing else")
-                         : cv__cli_peers_report_site(cv__via(via), argv[optind], site,
-                                                     value[CV_INPUT_REQUEST_RATE]);
+        return has_other
+                   ? cv__wrong_usage("--site must be used with --request-rate and nothing else")
+                   : cv__cli_peers_report_site(cv__via(via), argv[optind], site,
+                                               value[CV_INPUT_REQUEST_RATE]);
     }
     return cv__cli_peers_report(cv__via(via), argv[optind], node, has_value, value);
 }
 
 const struct cv_verb cv__verb_report = {
     .name = "report",
-    .summary = "tells a member what its score is made of",
+    .summary = "tell a member the inputs of its score",
     .help =
         "usage: conclave report NAME [--via ADDRESS] [--node MEMBER] [OPTIONS]\n"
         "       conclave report NAME [--via ADDRESS] --site SITE --request-rate N\n\n"
-        "Tells a member of a cluster what the score is made of by which 'pole' elects; see\n"
-        "'conclave oracles'. What was told counts until something else is.\n\n"
-        "  --via ADDRESS     peers:FILE; default: CONCLAVE_VIA\n"
-        "  --node MEMBER     which member; default: the one whose address this host has\n"
-        "  --site SITE       a rate of requests is that of the whole site, and is divided among\n"
-        "                    those of its members that answer\n"
+        "Tells a member of a cluster the inputs of the score by which 'pole' elects; see "
+        "'conclave\n"
+        "oracles'. A value counts until the next report.\n\n"
+        "  --via ADDRESS     peers:FILE; default: $CONCLAVE_VIA\n"
+        "  --node MEMBER     which member; default: the one with an address of this host\n"
+        "  --site SITE       the request rate is that of the whole site, and is divided among its\n"
+        "                    members that answer\n"
         "  --history N       length of its history\n"
-        "  --request-rate N  requests that arrive there in a second\n"
-        "  --capacity N      what it could do\n"
-        "  --load N          what it does already\n\n"
-        "Exit status: 0 the member has heard it, 2 it does not answer, or wrong usage.\n",
+        "  --request-rate N  requests per second that arrive there\n"
+        "  --capacity N      load that it could take\n"
+        "  --load N          load that it has now\n\n"
+        "Exit status: 0 the member has received it, 2 it does not answer, or wrong usage.\n",
     .run = run,
 };

@@ -75,7 +75,7 @@ static void say_who_waits(const char *name, const char *heir, const struct cv_st
         length += (size_t)snprintf(names + length, sizeof names - length, "%s%s", i > 0 ? ", " : "",
                                    list->entry[i].name);
     }
-    cv__complain("%s: %s does not wait for it, so nobody was asked to resign; waiting: %s", name,
+    cv__complain("%s: %s is not waiting, so the leader was not asked to resign; waiting: %s", name,
                  heir, list->count > 0 ? names : "nobody");
 }
 
@@ -149,7 +149,7 @@ static int run(int argc, char **argv)
         return cv__wrong_usage("resign takes the name of one election");
     }
     if (heir != NULL && (strlen(heir) >= CV_NODE_BYTES || !cv__election_name_is_valid(heir))) {
-        return cv__wrong_usage("'%s' cannot be the name of a node", heir);
+        return cv__wrong_usage("'%s' is not a valid name of a node", heir);
     }
     const char *name = argv[optind];
     if (cv__cli_peers_is(cv__via(via))) {
@@ -183,17 +183,15 @@ const struct cv_verb cv__verb_resign = {
     .summary = "ask the leader to hand over",
     .help =
         "usage: conclave resign NAME [--to NODE] [--wait TIME] [--via ADDRESS]\n\n"
-        "Asks the leader of an election to stop its work and to resign, and waits until another\n"
-        "leads. The leader stops its command first; nothing is taken from it by force.\n\n"
-        "  --to NODE      in favour of this one, which has to be waiting: if it is not, nobody is\n"
-        "                 asked to resign\n"
-        "  --wait TIME    how long to wait until another leads, default 10s; with --to also for\n"
-        "                 NODE to wait for its turn\n"
-        "  --via ADDRESS  where the election is held; default: CONCLAVE_VIA, or a file of this "
-        "user\n\n"
-        "Exit status: 0 handed over, 1 nobody leads, it still does or NODE is not waiting, 2 "
-        "wrong\n"
-        "usage or no answer.\n",
+        "Asks the leader to stop its work and to resign, and waits until another contender leads.\n"
+        "The leader stops its command first. Nothing is taken from it by force.\n\n"
+        "  --to NODE      hand over to this contender; if NODE is not waiting, nothing happens\n"
+        "  --wait TIME    how long to wait for the next leader, default 10s; with --to, also how\n"
+        "                 long to wait until NODE is a waiting contender\n"
+        "  --via ADDRESS  store or cluster of the election; default: $CONCLAVE_VIA, or a file\n"
+        "                 of this user\n\n"
+        "Exit status: 0 handed over; 1 there is no leader, it did not resign in time, or NODE is\n"
+        "not waiting; 2 wrong usage or no answer.\n",
     .run = run,
     .is_told = true,
 };

@@ -141,18 +141,17 @@ static void period_end(struct run *run)
         run->status.token == run->token) {
         run->must_look = true;
     } else if (outcome != CV_EVERY_GO) {
-        cv__complain("%s: the command ended with status %d, which could not be written down: %s; "
-                     "another may run it once more",
+        cv__complain("%s: the command ended with status %d, but this could not be recorded: %s; "
+                     "another contender may run it once more",
                      run->settings->name, run->job_status,
-                     outcome == CV_EVERY_FENCED ? "the leadership was lost before"
+                     outcome == CV_EVERY_FENCED ? "the leadership was lost first"
                                                 : "the store does not answer");
         end(run, EXIT_LOST);
     } else if (run->job_status == 0 || run->got_signal != 0 || run->settings->is_once ||
                !cv__every_is_due(&run->every)) {
         end(run, run->job_status);
     } else {
-        cv__complain("%s: the command failed with status %d, and is tried again by "
-                     "whoever leads next",
+        cv__complain("%s: the command failed with status %d; the next leader tries again",
                      run->settings->name, run->job_status);
         run->is_finished = false;
         run->why = CV_REASON_FINISHED;
@@ -242,12 +241,12 @@ static void say_cleanup(const struct run *run, const struct cv_supervisor_event 
         return;
     }
     if (event->cleanup_status == CV_CLEANUP_NONE) {
-        cv__complain("%s: the cleanup was not run to its end", run->settings->name);
+        cv__complain("%s: the cleanup did not finish", run->settings->name);
     } else {
         cv__complain("%s: the cleanup failed with status %d%s", run->settings->name,
                      event->cleanup_status,
                      event->cleanup_status == EXIT_SIGNAL + SIGKILL
-                         ? "; if it takes longer than --cleanup-time, it is killed"
+                         ? "; a cleanup that takes longer than --cleanup-time is killed"
                          : "");
     }
 }
@@ -284,7 +283,7 @@ static void on_gone(struct run *run, const struct cv_supervisor_event *event)
         run->token = 0; /* the next renewal leaves more time */
         return;
     case CV_END_GUARD_DIED:
-        cv__complain("the guard of the command was killed; so was the command");
+        cv__complain("the guard process was killed, and the command with it");
         run->why = CV_REASON_RESIGNED;
         end(run, EXIT_OWN);
         return;
@@ -301,7 +300,7 @@ static void on_gone(struct run *run, const struct cv_supervisor_event *event)
         run->must_resign = false;
         const char *heir = run->status.heir;
         cv_resign(run->election, heir[0] != '\0' ? heir : NULL);
-        say(run, "resigned, as it was asked to");
+        say(run, "resigned by request");
     } else {
         say(run, "leadership lost (%s)", cv_reason_name(run->why));
     }
@@ -639,7 +638,7 @@ static int run_command(const struct cv_run_settings *settings)
                                  &error);
     }
     if (code == CV_OK && !is_over && cv_fd(run.election) < 0) { /* we would hear of nothing */
-        code = cv__fail(&error, CV_E_LIMIT, "no descriptors left (ulimit -n)");
+        code = cv__fail(&error, CV_E_LIMIT, "no file descriptors left (ulimit -n)");
     }
     if (code == CV_OK && !is_over) {
         take_part(&run);
@@ -683,47 +682,48 @@ const struct cv_verb cv__verb_run = {
     .summary = "run a command on exactly one of several processes or machines",
     .help =
         "usage: conclave run NAME [OPTIONS] -- COMMAND [ARGUMENTS]\n\n"
-        "Takes part in the election NAME and runs COMMAND while leading. When the leadership "
-        "ends,\n"
-        "COMMAND and everything it started gets SIGTERM, and SIGKILL before another may lead, "
-        "also\n"
-        "if this process is stopped or killed. When COMMAND ends, so does 'run'.\n\n"
-        "  --via ADDRESS     where the election is held; default: CONCLAVE_VIA, or a file of this\n"
-        "                    user, for the processes of this host; 'conclave stores' lists the "
-        "kinds\n"
-        "  --lease TIME      a leader that is not heard of is replaced after this; default 5s\n"
-        "  --grace TIME      from SIGTERM to SIGKILL; default 2s, at most two fifths of the "
-        "lease,\n"
-        "                    with the time for --cleanup\n"
-        "  --cleanup CMD     run by /bin/sh when nothing of COMMAND is left and before another "
-        "may\n"
-        "                    lead, also if this process was killed; e.g. removes an address\n"
-        "  --cleanup-time TIME   how long that may take; default: half of the grace\n"
-        "  -n, --nonblock    do not wait: fail if another leads\n"
+        "Takes part in the election NAME and runs COMMAND while it leads. When the leadership\n"
+        "ends, COMMAND and every process it started get SIGTERM, then SIGKILL before another\n"
+        "contender may lead. This holds even if 'conclave run' itself is stopped or killed. When\n"
+        "COMMAND ends, 'run' ends too.\n\n"
+        "  --via ADDRESS     store or cluster of the election ('conclave stores' lists the "
+        "kinds);\n"
+        "                    default: $CONCLAVE_VIA, or a file of this user on this host\n"
+        "  --lease TIME      a leader that does not renew within this time is replaced; default "
+        "5s\n"
+        "  --grace TIME      time from SIGTERM to SIGKILL; default 2s. Together with the time for\n"
+        "                    --cleanup it is at most two fifths of the lease\n"
+        "  --cleanup CMD     run CMD by /bin/sh after COMMAND and its processes are gone and "
+        "before\n"
+        "                    another contender may lead, even if 'run' was killed; for example to\n"
+        "                    remove an address\n"
+        "  --cleanup-time TIME   time limit of CMD; default: half of the grace\n"
+        "  -n, --nonblock    do not wait: fail if another contender leads\n"
         "  -w, --wait TIME   fail if not elected within this time\n"
-        "  -E CODE           exit status when that fails; default 1\n"
-        "  --once            do not wait for another turn when the leadership was lost\n"
-        "  --every TIME      a job: of all contenders, one runs it to success in each period of\n"
-        "                    1d, 1h, 1w ..., and all who come later end with 0\n"
+        "  -E CODE           exit status when -n or -w fails; default 1\n"
+        "  --once            when the leadership is lost, exit instead of waiting again\n"
+        "  --every TIME      a job: in each period (1d, 1h, 1w ...) one contender runs COMMAND to\n"
+        "                    success; contenders that come later exit with 0\n"
         "  --offset TIME     periods begin this long after midnight, the full hour or Monday\n"
-        "  --zone ZONE       of this time zone, e.g. UTC or Europe/Berlin; default: local time\n"
-        "  --tolerance TIME  starts this close together count as one, also in two periods;\n"
-        "                    default: a tenth of the period, at most 5min\n"
-        "  --retry N         a run that fails is repeated up to N times; default 2\n"
-        "  --at-most-once    never run it twice in a period, also if it failed or died\n"
-        "  --init            make what the store needs, such as tables, if it is not there\n"
+        "  --zone ZONE       time zone of the periods, such as UTC or Europe/Berlin; default: "
+        "local\n"
+        "  --tolerance TIME  starts this close together count as one, even across the border of a\n"
+        "                    period; default: a tenth of the period, at most 5min\n"
+        "  --retry N         repeat a failed run up to N times; default 2\n"
+        "  --at-most-once    never run twice in a period, even after a failure or a crash\n"
+        "  --init            create what the store needs, such as tables, if it is missing\n"
         "  --on-elected CMD, --on-lost CMD   hooks, run by /bin/sh\n"
-        "  --fifo FILE       write each change of state to this pipe, in keepalived's form\n"
-        "  --node NAME       what this contender is called; default: host name and process id\n"
-        "  --keep-secrets    leave the store's passwords in COMMAND's environment\n"
-        "  --verbose         say what happens\n"
-        "  --check           only check this line: 0 it is fine, 2 it is wrong\n\n"
+        "  --fifo FILE       write each change of state to this pipe, in the form of keepalived\n"
+        "  --node NAME       name of this contender; default: host name and process id\n"
+        "  --keep-secrets    leave the store's passwords in the environment of COMMAND\n"
+        "  --verbose         report on stderr what happens\n"
+        "  --check           only check this command line: 0 it is valid, 2 it is not\n\n"
         "COMMAND has CONCLAVE_ELECTION, CONCLAVE_TOKEN, CONCLAVE_NODE and CONCLAVE_LEASE_FILE in\n"
-        "its environment; 'conclave check-lease' there tells whether the leadership is valid.\n\n"
+        "its environment. It can call 'conclave check-lease' to see whether it still leads.\n\n"
         "Exit status: that of COMMAND (128+N if signal N ended it); 1 (or -E) not elected, 2 "
         "wrong\n"
         "usage, 124 leadership lost with --once or before a run could be recorded,\n"
-        "125 conclave failed, 126 COMMAND cannot be run, 127 it was not found.\n",
+        "125 conclave failed, 126 COMMAND cannot be run, 127 COMMAND was not found.\n",
     .run = run,
     .has_command = true,
 };

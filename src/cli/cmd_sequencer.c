@@ -229,14 +229,14 @@ static bool parse(int argc, char **argv, struct settings *settings)
         }
     }
     if (optind + 1 != argc) {
-        cv__complain(optind < argc ? "sequencer takes one ADDRESS, not '%s' too"
+        cv__complain(optind < argc ? "sequencer takes one ADDRESS; '%s' is one too many"
                                    : "which sequencer? snmp:HOST:PORT/COMMUNITY or "
                                      "file:PATH",
                      optind < argc ? argv[optind + 1] : "");
         return false;
     }
     if (settings->is_json && settings->lists) {
-        cv__complain("--list goes without --json");
+        cv__complain("--list and --json cannot be combined");
         return false;
     }
     settings->address = argv[optind];
@@ -320,20 +320,20 @@ static int run(int argc, char **argv)
 
 const struct cv_verb cv__verb_sequencer = {
     .name = "sequencer",
-    .summary = "asks a sequencer for numbers: gaps, response time, throughput",
+    .summary = "measure a sequencer: gaps, response time, throughput",
     .help = "usage: conclave sequencer ADDRESS [--count N] [--clients K] [--list] [--json]\n\n"
-            "Takes N numbers (default 1000) from a sequencer, with K clients at once (default 1), "
-            "each\n"
-            "of which asks again when it has its answer, and prints which numbers came, what is\n"
-            "missing between them, how long an answer takes and how many come in a second, beside\n"
-            "what the paper's switches did.\n\n"
+            "Takes N numbers (default 1000) from a sequencer, with K clients at once (default 1). "
+            "Each\n"
+            "client asks again as soon as it has an answer. Prints the numbers, the gaps between "
+            "them,\n"
+            "the response time and the throughput, beside those of the paper's switches.\n\n"
             "  snmp:HOST[:PORT][/COMMUNITY]  the request counter of an SNMP agent (port 161; the\n"
             "                                community is $CONCLAVE_SNMP_COMMUNITY or public)\n"
             "  file:PATH                     a counter in a file, for the processes of one host\n\n"
-            "  --list   print each number, in the order of their values\n"
-            "  --json   one object\n\n"
-            "Exit status: 0 N numbers, all different; 1 not so, or no answer for 2 s; 2 wrong\n"
-            "usage.\n",
+            "  --list   print each number, in ascending order\n"
+            "  --json   print one object\n\n"
+            "Exit status: 0 N numbers, all different; 1 fewer, duplicates, or no answer for 2 s;\n"
+            "2 wrong usage.\n",
     .run = run,
     .is_told = true,
 };

@@ -230,7 +230,9 @@ static int run_file(const char *path, const struct settings *settings)
 static void print_drawn(const struct cv_protocol *protocol, uint64_t seed, bool is_explained)
 {
     char *text = sim_swarm_text(protocol, seed);
-    (void)printf("# the scenario that seed %llu stands for:\n%s", (unsigned long long)seed, text);
+    (void)printf("# the scenario of seed %llu:\n"
+                 "%s",
+                 (unsigned long long)seed, text);
     free(text);
     if (is_explained) {
         struct sim_scenario *scenario = sim_swarm_scenario(protocol, seed);
@@ -369,19 +371,19 @@ static int run(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (settings.swarm != NULL && optind < argc) {
-        return cv__wrong_usage("--swarm draws its scenarios: leave out '%s'", argv[optind]);
+        return cv__wrong_usage("--swarm makes its own scenarios; leave out '%s'", argv[optind]);
     }
     if (settings.swarm == NULL && optind == argc) {
         return cv__wrong_usage("which scenario? usage: conclave sim FILE...");
     }
     if (settings.trace_path != NULL && (settings.run_count > 1 || argc - optind > 1)) {
-        return cv__wrong_usage("--trace is for one run of one scenario");
+        return cv__wrong_usage("--trace records one run of one scenario");
     }
     if (settings.is_json && (settings.draws || settings.shrinks)) {
-        return cv__wrong_usage("--json goes with neither --timeline nor --shrink");
+        return cv__wrong_usage("--json cannot be combined with --timeline or --shrink");
     }
     if (settings.draws && (settings.run_count > 1 || settings.shrinks)) {
-        return cv__wrong_usage("--timeline draws one run: leave out --runs and --shrink");
+        return cv__wrong_usage("--timeline draws one run; leave out --runs and --shrink");
     }
     if (!settings.is_json && !settings.shrinks && settings.swarm == NULL) {
         cv__screen_fold_output(); /* else scenarios are printed, for other runs, or JSON */
@@ -396,24 +398,25 @@ static int run(int argc, char **argv)
 
 const struct cv_verb cv__verb_sim = {
     .name = "sim",
-    .summary = "runs scenarios of faults in the simulator and checks what was promised",
+    .summary = "run scenarios of faults in the simulator and check what was promised",
     .help =
         "usage: conclave sim FILE... [options]\n"
         "       conclave sim --swarm PROTOCOL [options]\n\n"
-        "Runs each scenario and checks the properties that its protocol promises and what the\n"
-        "scenario expects. 'man 5 conclave-scenario' describes the language.\n\n"
-        "  --seed N       the seed of the (first) run; default: the scenario's, or 1\n"
+        "Runs each scenario. Checks the properties that its protocol promises and the "
+        "expectations\n"
+        "of the scenario. 'man 5 conclave-scenario' describes the language.\n\n"
+        "  --seed N       seed of the (first) run; default: the scenario's, or 1\n"
         "  --runs K       run K seeds from there, on all cores; name the first that fails\n"
-        "  --swarm P      draw the whole scenario of protocol P from each seed: nodes, options,\n"
-        "                 speeds, which faults there are; a failure prints the scenario\n"
-        "  --threads N    use N threads for that\n"
-        "  --json         an object for each run; the same seed gives the same bytes\n"
+        "  --swarm P      make a random scenario of protocol P from each seed: nodes, options,\n"
+        "                 speeds, kinds of faults; a failure prints the scenario\n"
+        "  --threads N    use N threads for --runs and --swarm\n"
+        "  --json         print one object for each run; the same seed gives the same bytes\n"
         "  --timing       print how long it took (in JSON: wall_s, otherwise null)\n"
         "  --trace FILE   write every event of the run as JSON lines\n"
-        "  --timeline     draw the run: a row for each node, who leads when, faults marked\n"
+        "  --timeline     draw the run: a row for each node, who leads when, the faults\n"
         "  --shrink       write a smaller scenario that still fails (with --runs: of the first\n"
         "                 failing seed)\n"
-        "  -q, --quiet    only failures and a last line\n\n"
+        "  -q, --quiet    print only failures and a last line\n\n"
         "Exit status: 0 all held, 1 a promise or an expectation did not, 2 bad input.\n",
     .run = run,
 };

@@ -108,8 +108,8 @@ static void print_leader(const struct known *known)
     }
     if (r->remaining_ns < 0) {
         cv__print(stdout,
-                  "%s: the lease of %s (token %llu) is over, but the store does not give it to "
-                  "another yet: processes of its command still run\n",
+                  "%s: the lease of %s (token %llu) has expired, but processes of its command "
+                  "still run; the store waits until they are gone\n",
                   known->name, r->node, (unsigned long long)r->token);
         return;
     }
@@ -197,7 +197,7 @@ static void doubt_name(const struct listing *listing, const struct known *known)
     if (known->inquiry.verdict != CV_STORE_HELD && known->inquiry.record.token == 0 &&
         known->last.token == 0 && known->waiting->count == 0 &&
         cv__inquire_alike(listing->kind, listing->address, known->name, alike)[0] != '\0') {
-        cv__complain("%s: nothing is known of it%s", known->name, alike);
+        cv__complain("%s: the store has no such election%s", known->name, alike);
     }
 }
 
@@ -260,15 +260,17 @@ static int run(int argc, char **argv)
         }
     }
     if (argc - optind > 1) {
-        return cv__wrong_usage("status takes one election at most: '%s'", argv[optind + 1]);
+        return cv__wrong_usage("status takes at most one election; '%s' is one too many",
+                               argv[optind + 1]);
     }
     if (optind < argc && !cv__election_name_is_valid(argv[optind])) {
-        return cv__wrong_usage("'%s' cannot be the name of an election", argv[optind]);
+        return cv__wrong_usage("'%s' is not a valid name of an election", argv[optind]);
     }
     if (cv__cli_peers_is(cv__via(via))) {
-        return optind < argc ? cv__cli_peers_status(cv__via(via), argv[optind], listing.is_json)
-                             : cv__wrong_usage("peers: addresses cannot list their elections: "
-                                               "name one");
+        return optind < argc
+                   ? cv__cli_peers_status(cv__via(via), argv[optind], listing.is_json)
+                   : cv__wrong_usage(
+                         "a cluster of peers cannot list its elections; give the name of one");
     }
     char *address;
     listing.kind = cv__inquiry_kind(via, &address);
@@ -288,8 +290,8 @@ static int run(int argc, char **argv)
         }
         if (listing.status == EXIT_FINE && listing.count == 0) {
             const char *absent = cv__inquiry_absent_file(listing.kind, address);
-            cv__complain(absent != NULL ? "no election is known: there is no file '%s' yet"
-                                        : "no election is known there",
+            cv__complain(absent != NULL ? "no elections: the file '%s' does not exist yet"
+                                        : "no elections in this store",
                          absent);
         }
     }
@@ -299,16 +301,16 @@ static int run(int argc, char **argv)
 
 const struct cv_verb cv__verb_status = {
     .name = "status",
-    .summary = "who leads an election, or each of them",
+    .summary = "show who leads and who waits, in one election or in all",
     .help =
         "usage: conclave status [NAME] [--via ADDRESS] [--json]\n\n"
-        "Prints who leads, since when, the fencing token and how much of the lease is left; who\n"
-        "waits and since when; who led before, and why that ended. What a store does not know is\n"
-        "left out. Without NAME: every election that the store knows.\n\n"
-        "  --via ADDRESS  where the election is held; default: CONCLAVE_VIA, or a file of this "
-        "user\n"
-        "  --json         one object for each election\n\n"
-        "Exit status: 0 somebody leads, 1 nobody does, 2 wrong usage or no answer.\n",
+        "Prints who leads and since when, the fencing token and the rest of the lease, who waits\n"
+        "and since when, and who led before and why that leadership ended. Facts that the store\n"
+        "does not keep are left out. Without NAME, prints every election in the store.\n\n"
+        "  --via ADDRESS  store or cluster of the election; default: $CONCLAVE_VIA, or a file\n"
+        "                 of this user\n"
+        "  --json         print one object for each election\n\n"
+        "Exit status: 0 the election has a leader, 1 it has none, 2 wrong usage or no answer.\n",
     .run = run,
     .is_told = true,
 };

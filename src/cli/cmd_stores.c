@@ -47,10 +47,10 @@ static int run_stores(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (optind < argc && strcmp(argv[optind], "init") == 0) {
-        return cv__wrong_usage("use: conclave store init ADDRESS, without an s");
+        return cv__wrong_usage("did you mean: conclave store init ADDRESS");
     }
     if (optind < argc) {
-        return cv__wrong_usage("stores takes no argument: '%s'", argv[optind]);
+        return cv__wrong_usage("stores takes no argument, not '%s'", argv[optind]);
     }
     if (is_json) {
         print_json();
@@ -84,7 +84,7 @@ static int run_store(int argc, char **argv)
         return cv__cannot("%s", error.text);
     }
     if (kind->create == NULL) {
-        (void)printf("%s: nothing has to be prepared\n", kind->scheme);
+        (void)printf("%s: needs no preparation\n", kind->scheme);
     } else if (kind->create(address, &error) != CV_OK) {
         return cv__cannot("%s", error.text);
     } else {
@@ -95,24 +95,24 @@ static int run_store(int argc, char **argv)
 
 const struct cv_verb cv__verb_stores = {
     .name = "stores",
-    .summary = "the kinds of stores that an election can use",
+    .summary = "list the kinds of stores",
     .help =
         "usage: conclave stores [--json]\n\n"
-        "Lists the kinds of stores: what an address looks like, whose clock decides that a lease\n"
-        "is over, how others learn of a release, and the shortest lease.\n\n"
-        "  --json    the same for programs\n",
+        "Lists the kinds of stores: the form of the address, the clock that decides that a lease\n"
+        "is over, how waiting contenders are notified, and the shortest lease.\n\n"
+        "  --json    print a list of objects\n",
     .run = run_stores,
     .is_told = true,
 };
 
 const struct cv_verb cv__verb_store = {
     .name = "store",
-    .summary = "prepare a store: make its tables",
+    .summary = "prepare a store, such as by creating its tables",
     .help =
         "usage: conclave store init [ADDRESS]\n\n"
-        "Prepares a store for its first election, such as by making the tables in a PostgreSQL\n"
+        "Prepares a store for its first election, such as by creating the tables in a PostgreSQL\n"
         "database. Existing tables and data are kept.\n\n"
-        "  --via ADDRESS  the same as ADDRESS; default: CONCLAVE_VIA\n",
+        "  --via ADDRESS  same as ADDRESS; default: $CONCLAVE_VIA\n",
     .run = run_store,
     .is_told = true,
 };

@@ -24,7 +24,8 @@ static bool time_read(const char *option, const char *text, int64_t *ret_s)
     if (cv__period_parse(text, ret_s)) {
         return true;
     }
-    cv__complain("%s takes whole seconds, like 90s, 15min, 6h, 1d or 1w, not '%s'", option, text);
+    cv__complain("%s takes whole seconds, such as 90s, 15min, 6h, 1d or 1w, not '%s'", option,
+                 text);
     return false;
 }
 
@@ -46,7 +47,7 @@ int cv__every_check(struct cv_every_setting *s)
         return check_alone(s);
     }
     if (s->at_most_once && s->retry != NULL) {
-        return cv__wrong_usage("--at-most-once is never repeated; leave out --retry");
+        return cv__wrong_usage("--at-most-once never repeats a run; leave out --retry");
     }
     int64_t tolerance_s = 0;
     s->is_on = true;
@@ -137,13 +138,13 @@ static enum cv_every_outcome outcome_of(struct cv_every *every, const struct cv_
     if (last == NULL || answer->state == CV_RUNS_DUE) {
         return outcomes[answer->state];
     }
-    (void)snprintf(how, sizeof how, "failed with status %d, and is not repeated", last->status);
+    (void)snprintf(how, sizeof how, "failed with status %d and is not repeated", last->status);
     (void)snprintf(every->line, sizeof every->line, "the run of %s by %s (token %" PRIu64 ") %s",
                    cv__period_text(answer->period_s, period), last->node, last->token,
                    answer->state == CV_RUNS_DONE ? "is done"
                    : answer->state == CV_RUNS_FAILED
                        ? how
-                       : "was begun and did not end; it may be done in part, and is not repeated");
+                       : "was started and did not end; it may be half done, so it is not repeated");
     return outcomes[answer->state];
 }
 

@@ -212,7 +212,7 @@ static int follow(struct settings *settings, int signal_fd, const struct cv_reco
     }
     if (cv_fd(f.election) < 0) { /* we would hear of nothing */
         cv_close(f.election);
-        return cv__cannot("no descriptors left (ulimit -n)");
+        return cv__cannot("no file descriptors left (ulimit -n)");
     }
     while (!f.is_over) {
         struct pollfd waits[] = {{.fd = cv_fd(f.election), .events = POLLIN},
@@ -266,7 +266,7 @@ static int parse(int argc, char **argv, bool is_observer, struct settings *setti
                 return EXIT_USAGE;
             }
             if (settings->options.lease_ns == 0) {
-                return cv__wrong_usage("a lease of 0 s is too short");
+                return cv__wrong_usage("--lease must be longer than 0 s");
             }
             break;
         case 'N':
@@ -283,7 +283,7 @@ static int parse(int argc, char **argv, bool is_observer, struct settings *setti
             break;
         case 't':
             if (is_observer) {
-                return cv__wrong_usage("only a contender can be traced, not who watches");
+                return cv__wrong_usage("--trace works only with 'conclave elect'");
             }
             settings->trace_path = optarg;
             break;

@@ -60,9 +60,10 @@ static void fail_storeless(const char *address, struct cv_errtext *reterr)
     const int code =
         cv__backend_find(address, /* accepts_two_leaders= */ true, &kind, &contract, reterr);
     if (code == CV_OK) {
-        (void)cv__fail(reterr, CV_E_INVALID,
-                       "'%.*s' is no store, and this needs one; 'conclave watch' shows who leads",
-                       (int)strcspn(address, "?"), address);
+        (void)cv__fail(
+            reterr, CV_E_INVALID,
+            "'%.*s' is not a store, and this command needs one; 'conclave watch' shows who leads",
+            (int)strcspn(address, "?"), address);
     }
 }
 
@@ -238,7 +239,7 @@ int cv__inquire_names(const struct cv_store_kind *kind, const char *address,
         }
     }
     if (list->is_cut) {
-        cv__complain("there are more elections than are listed here");
+        cv__complain("the list is cut: there are more elections");
     }
     free(list);
     return code;

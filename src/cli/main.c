@@ -24,16 +24,18 @@ static void print_help(FILE *out)
     const uint32_t columns = cv__screen_limit();
     char line[200];
     cv__screen_print(out, columns,
-                     "conclave runs a command on exactly one of several processes or machines, and "
-                     "tells who leads.\n\n"
+                     "Conclave runs a command on exactly one of several processes or machines, and "
+                     "shows who leads.\n\n"
                      "usage: conclave COMMAND [ARGUMENTS]\n\n");
     for (uint32_t i = 0; i < COUNT_OF(verbs); i++) {
         (void)snprintf(line, sizeof line, "  %-11s  %s\n", verbs[i]->name, verbs[i]->summary);
         cv__screen_print(out, columns, line);
     }
-    cv__screen_print(out, columns,
-                     "\n'conclave COMMAND --help' explains a command; 'man conclave' all of them.\n"
-                     "Exit status: 0 fine, 1 the answer is no, 2 wrong usage or bad input.\n");
+    cv__screen_print(
+        out, columns,
+        "\n"
+        "'conclave COMMAND --help' explains one command, 'man conclave' explains all of them.\n"
+        "Exit status: 0 success, 1 the answer is no, 2 wrong usage or bad input.\n");
 }
 
 static const struct cv_verb *verb_find(const char *name)

@@ -153,7 +153,7 @@ static void print_text(const struct asking *a, const char *election)
 static int fail_silent(const struct asking *a)
 {
     return cv__cannot("none of the %u members of '%s' answers: they do not run, cannot be reached, "
-                      "or have another key or election",
+                      "or use another key or election",
                       a->cluster.member_count, a->cluster.name);
 }
 
@@ -380,7 +380,7 @@ static void print_table(const struct asking *a)
     for (cv_id id = 1; id <= a->cluster.member_count; id++) {
         const struct cv_guest_status *s = &a->status[id - 1];
         if (s->has_answered && strcmp(s->version, cv_version()) != 0) {
-            cv__complain("member '%s' runs %s, this is %s", name_of(a, id), s->version,
+            cv__complain("member '%s' runs %s; this is %s", name_of(a, id), s->version,
                          cv_version());
         }
     }
@@ -573,7 +573,7 @@ static void explain_text(const struct cv_cluster *c, bool is_exclusive, int64_t 
     if (is_exclusive) {
         (void)printf("  %-46s %u of %u: %u may fail\n", "members that must be connected", needed,
                      c->member_count, c->member_count - needed);
-        (void)printf("  %-46s %g ppm for each clock\n", "drift that is safe",
+        (void)printf("  %-46s %g ppm for each clock\n", "clock drift that is safe",
                      (double)c->config.drift_ppb / 1e3);
     }
     if (lease_ns != 0) {
@@ -583,14 +583,14 @@ static void explain_text(const struct cv_cluster *c, bool is_exclusive, int64_t 
         (void)lease_format(c, lease);
         (void)printf("  %-46s %s%s\n", "lease", lease,
                      strchr(lease, ' ') != NULL ? ", as the leader measures" : "");
-        (void)printf("  %-46s %s: %s\n", "shortest lease that a busy machine keeps",
+        (void)printf("  %-46s %s: %s\n", "shortest lease for a busy machine",
                      cv__duration_format(floor_ns, text), why.text);
     }
     (void)printf("  %-46s %s; usually soon after the lease\n", "crash: another leads after at most",
                  cv__duration_format(c->protocol->settle_ns(&c->config), text));
     (void)printf(
-        "That time is kept while those members run promptly and messages arrive in the time\n"
-        "that the options of the protocol say.\n");
+        "This holds while those members run without long pauses and messages arrive within the\n"
+        "time that the options of the protocol allow.\n");
 }
 
 int cv__cli_peers_explain(const char *address, bool is_json)

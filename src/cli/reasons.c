@@ -12,29 +12,28 @@ static const struct cv_reason_text texts[] = {
                            "slowly for this lease; use a longer --lease"},
     [CV_REASON_SUSPECTED] = {"the leader fell silent",
                              "see whether its machine or the network is down"},
-    [CV_REASON_SUPERSEDED] = {"a newer or stronger claim was heard, or the store has given the "
-                              "leadership to another",
-                              "if nobody restored the store from a copy, look for a pause of the "
+    [CV_REASON_SUPERSEDED] = {"another contender made a newer or stronger claim, or the store gave "
+                              "the leadership to another contender",
+                              "if the store was not restored from a copy, look for a pause of the "
                               "leader that was longer than its lease"},
-    [CV_REASON_RESIGNED] = {"the leader stepped down by request, or when it was told to end",
-                            "nothing"},
-    [CV_REASON_LOST_QUORUM] = {"the leader does not reach a majority of the members any more",
+    [CV_REASON_RESIGNED] =
+        {"the leader resigned by request, or because its process was told to end", "nothing"},
+    [CV_REASON_LOST_QUORUM] = {"the leader no longer reaches a majority of the members",
                                "see which members are down or cut off"},
     [CV_REASON_STORE_UNREACHABLE] =
         {"the store did not answer until the lease was nearly over",
          "'conclave status' says whether the store answers now; see its log and the network"},
-    [CV_REASON_STOPPED] = {"this process takes no part any more",
-                           "if nobody stopped it: what it must remember could not be saved; see "
-                           "its messages"},
+    [CV_REASON_STOPPED] = {"this process no longer takes part",
+                           "if nobody stopped it, its state could not be saved; see its messages"},
     [CV_REASON_NO_PROGRESS] = {"the leader's work was stuck, so its lease was not renewed",
-                               "see what its command or application hangs at"},
-    [CV_REASON_DIED] = {"the leader's process is gone, and so is what it had started",
-                        "see why it was killed: its exit status, the kernel's log, its memory"},
+                               "find out where its command or application hangs"},
+    [CV_REASON_DIED] = {"the leader's process and everything that it started are gone",
+                        "find out why: its exit status, the kernel's log, its memory use"},
     [CV_REASON_FINISHED] = {"the command ended by itself", "nothing"},
-    [CV_REASON_GONE] = {"nobody holds it any more; the store does not say whether the leader "
-                        "resigned, died or was late",
-                        "if it was not killed, 'conclave history' on the leader's machine knows "
-                        "more"},
+    [CV_REASON_GONE] =
+        {"the leadership ended, but the store does not record whether the leader resigned, died or "
+         "was late",
+         "if the leader was not killed, 'conclave history' on its machine shows more"},
 };
 _Static_assert(COUNT_OF(texts) == CV_REASON_COUNT, "every reason has a text");
 

@@ -49,7 +49,7 @@ static bool try(struct attempt *a, struct explore_model *model, const struct exp
 {
     FILE *out = open_memstream(&a->text, &a->length);
     if (out == NULL) {
-        (void)snprintf(reterr->text, sizeof reterr->text, "no memory for a scenario");
+        (void)snprintf(reterr->text, sizeof reterr->text, "out of memory for a scenario");
         return false;
     }
     const int error = explore_story(model, result, kind, out, reterr);
@@ -120,8 +120,8 @@ int cv__replay_write(struct explore_model *model, const struct explore_result *r
         status = write_all(is_brief ? &brief : &exact, result, scenario_path, trace_path);
     }
     if (status == EXIT_NO && !exact.breaks) {
-        status = cv__cannot("the simulator does not break %s there: this is a bug of conclave, "
-                            "please report it",
+        status = cv__cannot("the simulator does not reproduce the violation of %s: this is a bug "
+                            "of conclave, please report it",
                             cv_property_name(result->property));
     }
     free(exact.text);

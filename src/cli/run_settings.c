@@ -21,7 +21,7 @@
 static bool lease_is_some(const struct cv_run_settings *s)
 {
     if (s->options.lease_ns == 0) {
-        cv__complain("a lease of 0 s is too short");
+        cv__complain("--lease must be longer than 0 s");
         return false;
     }
     return true;
@@ -164,7 +164,7 @@ int cv__run_parse(int argc, char **argv, struct cv_run_settings *s)
         return EXIT_FINE;
     }
     if (s->is_nonblocking && s->wait_ns >= 0) {
-        return cv__wrong_usage("-n does not wait, and -w does: use one of them");
+        return cv__wrong_usage("-n and -w cannot be combined: -n does not wait");
     }
     if (s->name == NULL || s->command[0] == NULL) {
         return cv__wrong_usage("use: conclave run NAME [OPTIONS] -- COMMAND [ARGUMENTS]");
@@ -178,8 +178,8 @@ static bool complete_times(struct cv_run_settings *s, int64_t grant_ns)
     const int64_t both_ns = cv__schedule_grace_ns(grant_ns);
     const int64_t both_ns_max = cv__schedule_grace_ns_max(grant_ns);
     if (s->cleanup == NULL ? s->cleanup_ns >= 0 : s->cleanup_ns == 0) {
-        cv__complain("%s", s->cleanup == NULL ? "--cleanup-time is for --cleanup, which is missing"
-                                              : "--cleanup-time takes a time longer than 0");
+        cv__complain("%s", s->cleanup == NULL ? "--cleanup-time needs --cleanup"
+                                              : "--cleanup-time must be longer than 0 s");
         return false;
     }
     if (s->cleanup_ns < 0) {
@@ -211,8 +211,8 @@ static void say_short_grace(const struct cv_run_settings *s)
 {
     char lease[CV_DURATION_TEXT_BYTES], grace[CV_DURATION_TEXT_BYTES];
     cv__complain(
-        "a lease of '%s' may be as short as %s, which leaves the command %s from SIGTERM to "
-        "SIGKILL; give it time by 'lease-min' in [options] of that file, or say --grace",
+        "the lease of '%s' may be as short as %s, which leaves the command %s from SIGTERM to "
+        "SIGKILL; set a longer 'lease-min' in [options] of that file, or give --grace",
         s->via, cv__duration_format(s->options.lease_ns, lease),
         cv__duration_format(s->grace_ns, grace));
 }
@@ -228,7 +228,7 @@ static bool complete_lease(struct cv_run_settings *s)
         contract.lease_ns = 0;
     }
     if (contract.lease_ns != 0 && s->options.lease_ns != 0) {
-        cv__complain("--lease cannot be used with '%s', which says itself: %g s", s->via,
+        cv__complain("--lease cannot be used with '%s', which sets the lease itself: %g s", s->via,
                      (double)contract.lease_ns / 1e9);
         return false;
     }
@@ -272,7 +272,7 @@ int cv__run_check(const struct cv_run_settings *s)
     const struct cv_backend_kind *backend;
     struct cv_backend_contract contract;
     if (!cv__election_name_is_valid(s->name)) {
-        return cv__wrong_usage("'%s' is not a name of an election", s->name);
+        return cv__wrong_usage("'%s' is not a valid name of an election", s->name);
     }
     if (s->via != NULL && cv__backend_find(s->via, /* accepts_two_leaders= */ false, &backend,
                                            &contract, &error) != CV_OK) {

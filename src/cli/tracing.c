@@ -85,7 +85,8 @@ int cv__tracing_close(struct cv_tracing *t, struct cv_errtext *reterr)
 {
     const bool has_failed = ferror(t->trace.file) != 0;
     if (fclose(t->trace.file) != 0 || has_failed) {
-        return cv__fail(reterr, CV_E_IO, "not all of the trace could be written to '%s'", t->path);
+        return cv__fail(reterr, CV_E_IO, "the trace in '%s' is incomplete: writing failed",
+                        t->path);
     }
     return CV_OK;
 }

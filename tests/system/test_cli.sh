@@ -155,7 +155,7 @@ says '^by hand: [0-9]* steps$'
 run 2 explore bully --budget partition --property at-most-one-leader --scenario no/such/folder.scn
 check 'explore says what it cannot write' grep -q 'cannot write .no/such/folder.scn.' err
 refuses "unknown protocol 'poel'; did you mean 'pole'?" explore poel
-refuses "one protocol is explored at a time: 'ring' is one too many" explore bully ring
+refuses "explore takes one protocol; 'ring' is one too many" explore bully ring
 refuses "which protocol?" explore
 refuses "unknown budget 'crush'; did you mean 'crash'?" explore bully --budget crush
 refuses "unknown property 'at-most-one'; did you mean" explore bully --property at-most-one
@@ -171,7 +171,7 @@ says '^worst-case$'
 says 'latency/10ms,history'
 run 0 oracles --json
 check 'oracles --json is JSON' is_json out 'len(r) >= 10 and all(o["formula"] and o["wins"] in ("higher", "lower") for o in r)'
-refuses "oracles takes no argument: 'x'" oracles x
+refuses "oracles takes no argument, not 'x'" oracles x
 refuses "unknown option '--jsno'; did you mean '--json'?" oracles --jsno
 
 # ---- keygen, sequencer, elect: what needs no network -----------------------------------------------
@@ -184,8 +184,8 @@ refuses "cannot make 'k1': File exists" keygen k1
 run 0 keygen --rotate k1
 refuses "cannot make 'k1.next': File exists" keygen --rotate k1
 refuses "cannot read 'no-key'" keygen --rotate no-key
-refuses 'keygen takes the name of a file' keygen a b
-refuses 'keygen takes the name of a file' keygen --rotate a b
+refuses 'keygen takes at most one file' keygen a b
+refuses 'keygen takes at most one file' keygen --rotate a b
 refuses "options are written in full: '--rotate'" keygen --rotat k1
 refuses "unknown option '--rtoate'; did you mean '--rotate'?" keygen --rtoate k1
 refuses "option '--rotate' requires an argument" keygen --rotate
@@ -218,7 +218,7 @@ run 2 members peers.ini
 check "the first unknown key is named" grep -q \
     "peers.ini:12: unknown key of .member b. 'colour'; known: id, address, site, preference" err
 check "and the second" grep -q "peers.ini:13: unknown key of .member b. 'port'" err
-refuses 'members takes the file of one cluster, and an election' members
+refuses 'members takes one cluster file, and at most one election' members
 run 0 sequencer file:numbers --count 50 --clients 3
 says '50 numbers for 3 clients'
 says '^gaps  *0 numbers missing in 0 gaps; 0 questions without an answer; 0 numbers given twice$'
@@ -309,10 +309,10 @@ refuses "option '--seed' requires an argument" sim good.scn --seed
 refuses "option '--json' takes no argument" sim good.scn --json=yes
 refuses "option '--t' is ambiguous: write it in full" sim good.scn --t
 refuses "unknown option '-z'; --help lists" sim good.scn -z
-refuses '--trace is for one run' sim --trace t --runs 2 good.scn
-refuses '--trace is for one run' sim --trace t good.scn good.scn
-refuses '--json goes with neither' sim --json --timeline good.scn
-refuses '--json goes with neither' sim --json --shrink wrong.scn
+refuses '--trace records one run' sim --trace t --runs 2 good.scn
+refuses '--trace records one run' sim --trace t good.scn good.scn
+refuses '--json cannot be combined with' sim --json --timeline good.scn
+refuses '--json cannot be combined with' sim --json --shrink wrong.scn
 refuses '--timeline draws one run' sim --timeline --runs 2 good.scn
 refuses "unknown experiment 'modern'; known: anon, auto, classic, local, pole" lab modern
 refuses "lab anon takes options only, not 'x'" lab anon x

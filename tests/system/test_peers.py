@@ -490,7 +490,7 @@ def history_tells_what_the_members_saw():
     via = f"peers:{cluster.file(other)}"
     trail = cluster.folder / f"state-{other}" / f"test.{other}@e.trail"
     until("a thread of its own has begun the trail", trail.exists)
-    check("an election that nobody held", "other: nobody is known to have led" in
+    check("an election that nobody held", "other: no leadership is recorded" in
           ask("history", "other", "--via", via, status=1))
     check("this host has no trail of it", f"no audit trail of member '{leader}'" in
           ask("history", "e", "--via", via, "--node", leader, status=2))
@@ -552,7 +552,7 @@ def requests_of_a_site_decide_who_leads_next():
     report = lambda where, rate, status=0: ask(
         "report", "e", "--via", via, "--site", where, "--request-rate", rate, status=status)
     check("unknown", "no member of 'test' has site = east" in report("east", "5", status=2))
-    check("alone", "--site goes with --request-rate" in
+    check("alone", "--site must be used with --request-rate" in
           ask("report", "e", "--via", via, "--site", "north", "--load", "5", status=2))
     busy = site[leader]  # its other member is the one with most requests
     calm = "south" if busy == "north" else "north"

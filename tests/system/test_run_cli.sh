@@ -84,9 +84,9 @@ clean exited 1 tidy' run tidy --cleanup 'echo clean $CONCLAVE_REASON $CONCLAVE_T
 run 3 run tidy --cleanup 'exit 7' -- sh -c 'exit 3'
 one_line 'a cleanup that fails' 'tidy: the cleanup failed with status 7$'
 run 0 run tidy --lease 1s --cleanup 'sleep 99' --cleanup-time 50ms -- true
-one_line 'a cleanup that hangs' 'tidy: the cleanup failed with status 137; if it takes longer than'
+one_line 'a cleanup that hangs' 'tidy: the cleanup failed with status 137; a cleanup that takes longer than'
 fails 127 'cannot run' run tidy --cleanup 'echo clean' -- ./not-there
-fails 2 'cleanup-time is for --cleanup' run tidy --cleanup-time 1s -- true
+fails 2 'cleanup-time needs --cleanup' run tidy --cleanup-time 1s -- true
 fails 2 'longer than 0' run tidy --cleanup true --cleanup-time 0 -- true
 fails 2 'grace 2 s and --cleanup-time 1 s together is too long for --lease 5 s.*use 2 s or less, or --lease 7.5 s' \
     run tidy --grace 2s --cleanup true --cleanup-time 1s -- true
@@ -122,7 +122,7 @@ for time in x '' 5parsecs -5s 99999999999999999999s; do
     fails 2 "--lease takes a time like 5s, not '$time'" run x --lease "$time" -- true
     fails 2 "--grace takes a time like 5s, not '$time'" run x --grace "$time" -- true
 done
-fails 2 'a lease of 0 s is too short' run x --lease 0 -- true
+fails 2 'lease must be longer than 0 s' run x --lease 0 -- true
 fails 2 'a lease of 0.001 s is too short for sqlite: at least 0.1 s' run x --lease 1ms -- true
 fails 2 'lease=.* is outside' run x --lease 2000000s -- true
 fails 2 '--grace 3 s is too long for --lease 5 s' run x --grace 3s -- true
@@ -148,7 +148,7 @@ name_rule='name must be 1 to 255 bytes of text without control characters'
 for name in '' "$(printf 'a\nb')" "$(printf 'a\tb')" "$(printf '\177')" "$(printf '\377')" \
     "$(printf '\300\257')" "$(repeated a 256)" "$(repeated a 300)"; do
     fails 2 "$name_rule" run "$name" -- true
-    fails 2 'cannot be the name of an election' status "$name"
+    fails 2 'is not a valid name of an election' status "$name"
     fails 2 'the name of one election' resign "$name"
     fails 2 'the name of one election' history "$name"
     fails 2 "$name_rule" watch "$name"
@@ -190,7 +190,7 @@ group='multicast:239.1.1.1:7000'
 fails 2 "'$group' does not promise at-most-one-leader: .*; 'conclave elect' takes part" \
     run x --via "$group?insecure" -- true
 for verb in status history resign; do
-    fails 2 "'$group' is no store, and this needs one; 'conclave watch' shows" \
+    fails 2 "'$group' is not a store, and this command needs one; 'conclave watch' shows" \
         $verb x --via "$group?insecure"
 done
 fails 2 "'$group' has no lease" elect x --via "$group?insecure" --lease 2s
@@ -346,14 +346,14 @@ fails 2 '\-\-retry takes a whole number' run x --every 1d --retry often -- true
 fails 2 'leave out --retry' run x --every 1d --at-most-once --retry 1 -- true
 fails 2 'zone needs --every' run x --zone UTC -- true
 fails 2 'at-most-once needs --every' run x --at-most-once -- true
-fails 2 'is no store' run x --every 1d --via 'multicast:239.1.2.3:4567?insecure=yes' -- true
+fails 2 'is not a store' run x --every 1d --via 'multicast:239.1.2.3:4567?insecure=yes' -- true
 run 0 run job --every 1d --zone Europe/Berlin --node one -- sh -c 'echo "${TZ-none}" >>jobs'
 run 0 run job --every 1d --zone Europe/Berlin -- sh -c 'echo twice >>jobs'
 check 'a job is run once, and the command has its own zone' [ "$(cat jobs)" = "${TZ-none}" ]
 run 0 history job
 check 'the history has the run' grep -q '00:00:00 +0[12]00 .* 0 *[0-9]* *one$\|one$' out
 fails 127 "cannot run 'no-such-command'" run broken --every 1d --retry 0 -- no-such-command
-fails 1 'failed with status 127, and is not repeated' run broken --every 1d --retry 0 -- true
+fails 1 'failed with status 127 and is not repeated' run broken --every 1d --retry 0 -- true
 run 0 run broken --every 1d --retry 1 -- true
 run 0 run --check job --every 1d -- no-such-command
 fails 2 'unknown store' run --check job --via nowhere: -- true
@@ -393,7 +393,7 @@ quietly() { # quietly STATUS ARGUMENT...: an answer, not a failure: nothing is s
 run 0 resign held --to first
 check 'who leads already is left alone' [ "$(cat out)" = 'held: first leads already' ]
 check 'and is not asked to resign' sh -c '! "$CONCLAVE" status held | grep -q asked'
-fails 2 '-n does not wait, and -w does' run held -n -w 1s -- echo no
+fails 2 '-n and -w cannot be combined' run held -n -w 1s -- echo no
 quietly 1 run held -n -- echo no
 quietly 1 run held --nonblock -- echo no
 quietly 1 run held -w 0.2 -- echo no
@@ -440,27 +440,27 @@ check 'no elections' [ ! -s out ]
 run 1 status x
 check 'nobody leads' [ "$(cat out)" = 'x: nobody leads (last token 0)' ]
 fails 1 'x: nobody leads' resign x
-fails 1 'x: nobody is known to have led$' history x
-fails 1 'x: nobody is known to have led then' history x --at 10min
+fails 1 'x: no leadership is recorded$' history x
+fails 1 'x: no leadership is recorded then' history x --at 10min
 fails 2 'resign takes the name of one election' resign
 fails 2 'resign takes the name of one election' resign x y
 fails 2 "--wait takes a time like 5s, not 'x'" resign x --wait x
-fails 2 "cannot be the name of a node" resign x --to ''
-fails 2 "cannot be the name of a node" resign x --to "$(repeated n 128)"
+fails 2 "is not a valid name of a node" resign x --to ''
+fails 2 "is not a valid name of a node" resign x --to "$(repeated n 128)"
 fails 2 'history takes the name of one election' history
-fails 2 "status takes one election at most: 'y'" status x y
+fails 2 "status takes at most one election; 'y' is one too many" status x y
 fails 2 'watch takes the name of one election' watch
 fails 2 'elect takes the name of one election' elect x y
 fails 2 '--changes takes a whole number from 1' watch x --changes 0
-fails 2 "stores takes no argument: 'x'" stores x
+fails 2 "stores takes no argument, not 'x'" stores x
 fails 2 'use: conclave store init ADDRESS' store
 fails 2 'use: conclave store init ADDRESS' store make sqlite:x
 fails 2 'use: conclave store init ADDRESS' store init sqlite:x --via sqlite:y
-fails 2 'use: conclave store init ADDRESS, without an s' stores init sqlite:x
+fails 2 'did you mean: conclave store init ADDRESS' stores init sqlite:x
 fails 2 "options are written in full: '--at-most-once'" run x --every 1d --at 02:00 -- true
 fails 2 "unknown store 'nosuch'" store init --via nosuch:x
 fails 2 'explain takes one address' explain sqlite:x sqlite:y
-fails 2 "--lease takes a time of 100ms at least with sqlite, not '1ms'" explain --lease 1ms
+fails 2 "--lease must be at least 100ms with sqlite, not '1ms'" explain --lease 1ms
 fails 2 'CONCLAVE_LEASE_FILE is not set' check-lease
 
 # ---- instants -------------------------------------------------------------------------------------
@@ -468,12 +468,12 @@ fails 2 'CONCLAVE_LEASE_FILE is not set' check-lease
 run 0 run x -- sleep 0.3
 for instant in x '' @ @x '2026-13-01' '2026-01-31 14' '2026-01-31 14:00 x' '2026-01-31T' \
     '2026-01-31 14:00:05.' '14:00' yesterday; do
-    fails 2 "--at takes an instant like '2026-01-31 14:00'" history x --at "$instant"
-    fails 2 "--since takes an instant like '2026-01-31 14:00'" history x --since "$instant"
+    fails 2 "--at takes a time such as '2026-01-31 14:00'" history x --at "$instant"
+    fails 2 "--since takes a time such as '2026-01-31 14:00'" history x --since "$instant"
 done
 for instant in '2001-01-31' '2001-01-31 14:00' '2001-01-31T14:00:05' '2001-01-31T14:00:05Z' \
     '2001-01-31 14:00:05.25' @1000000000 @1000000000.5 10min 36h 3d 1w; do
-    fails 1 'nobody is known to have led then' history x --at "$instant"
+    fails 1 'no leadership is recorded then' history x --at "$instant"
     run 0 history x --since "$instant"
     check "a header, and one leadership since $instant" [ "$(wc -l <out)" -eq 2 ]
 done
@@ -503,7 +503,7 @@ check 'CONCLAVE_VIA stands for --via' grep -q 'last token 1' out
 run 0 run elsewhere -- true
 run 0 history elsewhere
 check 'also for run and history' [ "$(wc -l <out)" -eq 3 ]
-fails 1 'x: nobody is known to have led' history x
+fails 1 'x: no leadership is recorded' history x
 export CONCLAVE_VIA=
 run 0 history x
 
@@ -644,10 +644,10 @@ check 'hooks are told why' [ "$(tr '\n' ' ' <hooked)" = \
 
 run 0 run nightly -- true
 run 1 status nigthly
-check 'a similar name' grep -q "^conclave: nigthly: nothing is known of it; did you mean 'nightly'?$" err
-fails 1 "nigthly: nobody is known to have led; did you mean 'nightly'?" history nigthly
+check 'a similar name' grep -q "^conclave: nigthly: the store has no such election; did you mean 'nightly'?$" err
+fails 1 "nigthly: no leadership is recorded; did you mean 'nightly'?" history nigthly
 run 0 forget nigthly
-one_line 'a similar name' "nigthly: nothing is known of it; did you mean 'nightly'?"
+one_line 'a similar name' "nigthly: the store has no such election; did you mean 'nightly'?"
 run 0 forget something-else
 check 'nothing is similar' [ ! -s err ]
 for question in status 'status x' 'history x' 'resign x' 'forget x'; do
@@ -655,16 +655,16 @@ for question in status 'status x' 'history x' 'resign x' 'forget x'; do
     check "conclave $question: a question makes no file" [ ! -e fresh.db ]
 done
 run 0 status --via "sqlite:$PWD/fresh.db"
-one_line 'a file that is not there' "no election is known: there is no file '.*/fresh.db' yet"
+one_line 'a file that is not there' "no elections: the file '.*/fresh.db' does not exist yet"
 run 0 store init "sqlite:$PWD/fresh.db"
 run 0 status --via "sqlite:$PWD/fresh.db"
-one_line 'an empty store' 'no election is known there'
+one_line 'an empty store' 'no elections in this store'
 
 # ---- a doctor where nothing works -------------------------------------------------------------------
 
 echo 'this is not a file of SQLite' >text.db
 run 1 doctor --via "sqlite:$PWD/text.db"
-check 'a file of another kind' grep -q 'to do: name another file' out
+check 'a file of another kind' grep -q 'to do: use another file' out
 run 1 doctor --via "sqlite:$PWD/not/there.db"
 check 'a folder that is not there' grep -q 'to do: check the path, and the owner' out
 : >plain
@@ -678,7 +678,7 @@ check 'and so for programs' sh -c "[ $status -eq 1 ] && python3 -m json.tool out
 
 run 0 explain died
 check 'a reason is explained' grep -q '^What to do: ' out
-fails 2 "'bogus' is not an address; .*; nor is it a reason, such as 'expired'" explain bogus
+fails 2 "'bogus' is not an address; .*It is not a reason either, such as 'expired'" explain bogus
 fails 2 "unknown reason 'expird'; did you mean 'expired'?" explain expird
 
 echo "$checks checks, $failures failed"

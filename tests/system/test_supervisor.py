@@ -248,7 +248,7 @@ class Pair:
 
     def waits_for_the_grandchild(self):
         """The lease runs out, and the second does not lead before the grandchild is gone."""
-        wait_until("the lease is over", lambda: "is over" in self.status())
+        wait_until("the lease is over", lambda: "has expired" in self.status())
         assert is_alive(self.grandchild) and not lines_of(self.name + ".next")
         os.kill(self.grandchild, signal.SIGKILL)
         wait_until("the second leads", lambda: lines_of(self.name + ".next"))
@@ -284,7 +284,7 @@ def nobody_leads_while_a_grandchild_of_a_stopped_pair_lives():
     pair.first.send_signal(signal.SIGSTOP)
     wait_until("it is stopped", lambda: state(pair.first.pid) == "T")
     os.kill(pair.guard, signal.SIGSTOP)
-    wait_until("the lease is over", lambda: "is over" in pair.status())
+    wait_until("the lease is over", lambda: "has expired" in pair.status())
     assert all(is_alive(pid) for pid in pair.tree) and not lines_of(pair.name + ".next")
     os.kill(pair.guard, signal.SIGCONT)  # which finds that the deadline has passed
     wait_until("the second leads", lambda: lines_of(pair.name + ".next"))
