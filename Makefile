@@ -129,7 +129,7 @@ verify: all
 	@tools/verify
 	@tools/configure $(BUILD) -Dtests=enabled
 	@ninja -C $(BUILD) --quiet all meson-test-prereq
-	@tests/sim/validate.py $(BUILD)/conclave $(BUILD)/tests --seeds 20
+	@tests/sim/validate.py $(BUILD)/conclave $(BUILD)/tests/planted --seeds 20
 
 # The prefix is compiled in, so it is set before building; only a new one configures again.
 # ldconfig: so that a program finds the library at once.
