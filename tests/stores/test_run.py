@@ -681,12 +681,12 @@ def the_doctor_names_other_versions(stage):
     waiting = [] if stage.kind == "pooler" else [("n1", "99.1.0")]
     await_that(lambda: [(one["node"], one["version"]) for one in told(stage)["waiting"]] == waiting,
                "the later version waits")
-    wanted = [f"contender n1 of '{stage.name}' runs 99.1.0, this is {own}"] if waiting else []
+    wanted = [f"contender n1 of '{stage.name}' runs 99.1.0; this is {own}"] if waiting else []
     if versions() != wanted or told(stage)["leader_version"] != own:
         raise Failure(f"doctor says {versions()}, status {told(stage)}")
     stage.process["n0"].send_signal(signal.SIGTERM)
     await_that(lambda: told(stage).get("leader") == "n1", "the later version leads")
-    if versions() != [f"leader n1 of '{stage.name}' runs 99.1.0, this is {own}"]:
+    if versions() != [f"leader n1 of '{stage.name}' runs 99.1.0; this is {own}"]:
         raise Failure(f"doctor says {versions()}, status {told(stage)}")
 
 

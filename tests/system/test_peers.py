@@ -384,7 +384,7 @@ def flood_moves_no_leader():
 def key_is_replaced_member_by_member():
     cluster = Cluster(3)
     steps = ask("keygen", "--rotate", str(cluster.folder / "key"))
-    check(steps, "key.next'; in the file of each member" in steps)
+    check(steps, "key.next'. Now change the cluster file of each member" in steps)
     cluster.start()
     _, token = cluster.agree()
     for key, more in (("key", "next-key = key.next\n"), ("key.next", "next-key = key\n"), ("key.next", "")):
@@ -494,7 +494,7 @@ def history_tells_what_the_members_saw():
           ask("history", "other", "--via", via, status=1))
     check("this host has no trail of it", f"no audit trail of member '{leader}'" in
           ask("history", "e", "--via", via, "--node", leader, status=2))
-    check("--node is for clusters", "--node is for clusters" in
+    check("--node is for clusters", "--node works only with a cluster" in
           ask("history", "e", "--via", "sqlite:x.db", "--node", "a", status=2))
     until("its witness is certain", lambda: time.time() > 0.5 + json.loads(
         ask("history", "e", "--via", via, "--json"))[-1]["from_unix_s"])
