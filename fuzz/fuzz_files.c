@@ -74,7 +74,7 @@ static void lease_file(uint8_t *bytes, size_t byte_count, bool is_made_right)
     const int code = cv__lease_file_open(path, &mapped, &err);
     check(code, &err);
     if (code == CV_OK) {
-        const struct cv_lease_view view = cv__lease_page_read(mapped, 1000 * NS_PER_S);
+        const struct cv_lease_file_view view = cv__lease_file_read(mapped, 1000 * NS_PER_S);
         if (view.is_valid && view.valid_until_ns <= 1000 * NS_PER_S) {
             fuzz_found("a lease that is over is valid");
         }

@@ -20,7 +20,7 @@ static void time_word(const char *word)
         (!cv__duration_parse(cv__duration_format(ns, text), &again) || again != ns)) {
         fuzz_found("a time that is written differently");
     }
-    (void)cv__option_time("--lease", word, &ns);
+    (void)cv__command_time("--lease", word, &ns);
     (void)cv__decimal_parse(word, &ns);
     if (cv__period_parse(word, &s)) {
         struct cv_errtext err = {""};
@@ -88,14 +88,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         time_word(word);
         break;
     case 1:
-        (void)cv__option_number("--retry", word, 0, 10, &number);
-        (void)cv__option_number("--token", word, 0, UINT64_MAX, &number);
+        (void)cv__command_number("--retry", word, 0, 10, &number);
+        (void)cv__command_number("--token", word, 0, UINT64_MAX, &number);
         break;
     case 2:
-        (void)cv__election_name_is_valid(word);
+        (void)cv__store_election_is_valid(word);
         break;
     case 3:
-        (void)cv__fail_unknown(&err, CV_E_INVALID, "word", word, known);
+        (void)cv__text_fail_unknown(&err, CV_E_INVALID, "word", word, known);
         break;
     case 4:
         print_word(word);

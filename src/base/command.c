@@ -108,10 +108,10 @@ int cv__cannot(const char *format, ...)
     return EXIT_CANNOT;
 }
 
-int cv__unknown_word(const char *what, const char *word, const char *const *known)
+int cv__command_unknown(const char *what, const char *word, const char *const *known)
 {
     struct cv_errtext error;
-    (void)cv__fail_unknown(&error, CV_E_UNKNOWN, what, word, known);
+    (void)cv__text_fail_unknown(&error, CV_E_UNKNOWN, what, word, known);
     return cv__wrong_usage("%s", error.text);
 }
 
@@ -141,7 +141,7 @@ static void complain_long(const char *name, const struct option *longs, bool is_
         }
     }
     known[known_count] = NULL;
-    const char *nearest = cv__nearest_word(name, known);
+    const char *nearest = cv__text_nearest(name, known);
     if (is_known && match != NULL) {
         cv__complain("option '--%s' %s", match->name,
                      match->has_arg == no_argument ? "takes no argument" : "requires an argument");
@@ -154,7 +154,7 @@ static void complain_long(const char *name, const struct option *longs, bool is_
     }
 }
 
-int cv__next_option(int argc, char **argv, const char *shorts, const struct option *longs)
+int cv__command_option(int argc, char **argv, const char *shorts, const struct option *longs)
 {
     opterr = 0; /* getopt(3) is not to complain by itself */
     int index = -1;
@@ -183,12 +183,12 @@ int cv__next_option(int argc, char **argv, const char *shorts, const struct opti
     return option;
 }
 
-bool cv__option_json(int argc, char **argv, bool *ret_is_json)
+bool cv__command_json(int argc, char **argv, bool *ret_is_json)
 {
     static const struct option longs[] = {{"json", no_argument, NULL, 'j'}, {0}};
     int option;
     *ret_is_json = false;
-    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
+    while ((option = cv__command_option(argc, argv, "", longs)) != -1) {
         if (option != 'j') {
             return false;
         }
@@ -197,8 +197,8 @@ bool cv__option_json(int argc, char **argv, bool *ret_is_json)
     return true;
 }
 
-bool cv__option_number(const char *option, const char *text, uint64_t min, uint64_t max,
-                       uint64_t *ret_value)
+bool cv__command_number(const char *option, const char *text, uint64_t min, uint64_t max,
+                        uint64_t *ret_value)
 {
     char *end;
     errno = 0;
@@ -213,7 +213,7 @@ bool cv__option_number(const char *option, const char *text, uint64_t min, uint6
     return true;
 }
 
-bool cv__option_time(const char *option, const char *text, int64_t *ret_ns)
+bool cv__command_time(const char *option, const char *text, int64_t *ret_ns)
 {
     const char *rest = cv__decimal_parse(text, ret_ns);
     if ((rest != NULL && *rest == '\0') || cv__duration_parse(text, ret_ns)) {
@@ -225,7 +225,7 @@ bool cv__option_time(const char *option, const char *text, int64_t *ret_ns)
 
 /* ---- Output ---------------------------------------------------------------------------------- */
 
-int cv__flush_output(int status)
+int cv__command_flush(int status)
 {
     if (!cv__screen_flush_output()) {
         return cv__cannot("cannot write the output: %s", strerror(errno));

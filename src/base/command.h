@@ -34,25 +34,25 @@ int cv__cannot(const char *format, ...) CV_PRINTF(1, 2);
 
 /* A word of the command line that is none of `known` (which ends with NULL): complains, with the
  * word that was probably meant or all there are, and returns EXIT_USAGE. */
-int cv__unknown_word(const char *what, const char *word, const char *const *known);
+int cv__command_unknown(const char *what, const char *word, const char *const *known);
 
 /* getopt_long(3), but an option that is unknown, ambiguous or lacks its argument is answered like
  * everything else. Returns '?' after such a complaint. */
-int cv__next_option(int argc, char **argv, const char *shorts, const struct option *longs);
+int cv__command_option(int argc, char **argv, const char *shorts, const struct option *longs);
 
 /* For commands whose only option is --json: reads the options up to the first argument. False: the
  * command line is wrong, and that was said. */
-bool cv__option_json(int argc, char **argv, bool *ret_is_json);
+bool cv__command_json(int argc, char **argv, bool *ret_is_json);
 
 /* A whole number of an option; false and a complaint if it is none. */
-bool cv__option_number(const char *option, const char *text, uint64_t min, uint64_t max,
-                       uint64_t *ret_value);
+bool cv__command_number(const char *option, const char *text, uint64_t min, uint64_t max,
+                        uint64_t *ret_value);
 
 /* A time such as 5s or 500ms of an option, or a number of seconds as with flock(1); false and a
  * complaint if it is none. */
-bool cv__option_time(const char *option, const char *text, int64_t *ret_ns);
+bool cv__command_time(const char *option, const char *text, int64_t *ret_ns);
 
 /* Whether the output could be written: `status`, or EXIT_CANNOT and a complaint if it could not. */
-int cv__flush_output(int status);
+int cv__command_flush(int status);
 
 #endif

@@ -74,7 +74,7 @@ void cv__json_double(struct cv_json *json, const char *key, double value)
     (void)fprintf(json->out, "%.6g", value);
 }
 
-void cv__print_seconds(FILE *out, int64_t ns)
+void cv__json_print_seconds(FILE *out, int64_t ns)
 {
     if (ns < 0) {
         (void)fputc('-', out);
@@ -94,5 +94,5 @@ void cv__print_seconds(FILE *out, int64_t ns)
 void cv__json_seconds(struct cv_json *json, const char *key, int64_t ns)
 {
     begin(json, key);
-    cv__print_seconds(json->out, ns);
+    cv__json_print_seconds(json->out, ns);
 }

@@ -22,6 +22,6 @@ void cv__json_double(struct cv_json *json, const char *key, double value);
 /* Nanoseconds as seconds, exact, without trailing zeros. */
 void cv__json_seconds(struct cv_json *json, const char *key, int64_t ns);
 /* The same as text, for people. */
-void cv__print_seconds(FILE *out, int64_t ns);
+void cv__json_print_seconds(FILE *out, int64_t ns);
 
 #endif

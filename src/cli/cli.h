@@ -37,6 +37,6 @@ extern const struct cv_verb cv__verb_stores;
 extern const struct cv_verb cv__verb_watch;
 
 /* Says which protocol was probably meant, or all there are. Returns EXIT_USAGE. */
-int cv__unknown_protocol(const char *name);
+int cv__cli_unknown_protocol(const char *name);
 
 #endif

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void print_json(const struct cv_lease_page *page, const struct cv_lease_view *view,
+static void print_json(const struct cv_lease_page *page, const struct cv_lease_file_view *view,
                        int64_t remaining_ns, bool is_enough)
 {
     struct cv_json json = {.out = stdout};
@@ -40,7 +40,7 @@ static int check(const char *path, int64_t min_ns, bool is_json, bool is_quiet)
         return cv__cannot("%s; 'conclave run' sets CONCLAVE_LEASE_FILE", error.text);
     }
     const int64_t now_ns = cv__clock_now_ns();
-    const struct cv_lease_view view = cv__lease_page_read(page, now_ns);
+    const struct cv_lease_file_view view = cv__lease_file_read(page, now_ns);
     const int64_t remaining_ns = view.is_valid ? view.valid_until_ns - now_ns : 0;
     const bool is_enough = view.is_valid && remaining_ns >= min_ns;
     char text[CV_DURATION_TEXT_BYTES];
@@ -66,7 +66,7 @@ static int run(int argc, char **argv)
     bool is_quiet = false;
     int64_t min_ns = 0;
     int option;
-    while ((option = cv__next_option(argc, argv, "q", longs)) != -1) {
+    while ((option = cv__command_option(argc, argv, "q", longs)) != -1) {
         switch (option) {
         case 'j':
             is_json = true;
@@ -75,7 +75,7 @@ static int run(int argc, char **argv)
             is_quiet = true;
             break;
         case 'm':
-            if (!cv__option_time("--min", optarg, &min_ns)) {
+            if (!cv__command_time("--min", optarg, &min_ns)) {
                 return EXIT_USAGE;
             }
             break;

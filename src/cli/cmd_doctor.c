@@ -486,7 +486,7 @@ static void check_contender(struct doctor *d, const struct cv_store_kind *kind, 
 
 static int examine(struct doctor *d)
 {
-    const char *via = cv__via(d->via);
+    const char *via = cv__inquiry_via(d->via);
     const char *peers = cv__cli_peers_is(via) ? via : NULL;
     char *address = NULL;
     struct cv_errtext error;
@@ -527,13 +527,13 @@ static int run(int argc, char **argv)
                                           {0}};
     struct doctor doctor = {.lease_ns = 5 * NS_PER_S};
     int option;
-    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
+    while ((option = cv__command_option(argc, argv, "", longs)) != -1) {
         switch (option) {
         case 'v':
             doctor.via = optarg;
             break;
         case 'l':
-            if (!cv__option_time("--lease", optarg, &doctor.lease_ns)) {
+            if (!cv__command_time("--lease", optarg, &doctor.lease_ns)) {
                 return EXIT_USAGE;
             }
             break;

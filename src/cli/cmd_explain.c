@@ -174,7 +174,7 @@ static void print(const struct cv_store_kind *kind, const struct cv_protocol *pr
 
 static void print_reason(enum cv_reason reason, bool is_json)
 {
-    const struct cv_reason_text *text = cv__reason_text(reason);
+    const struct cv_cli_reason *text = cv__cli_reason(reason);
     if (!is_json) {
         (void)printf("%s: %s.\nWhat to do: %s.\n", cv_reason_name(reason), text->meaning,
                      text->advice);
@@ -199,8 +199,8 @@ static bool explain_reason(const char *word, bool is_json, int *ret_status)
     const enum cv_reason reason = cv__reason_find(word);
     if (reason == CV_REASON_COUNT) {
         *ret_status = EXIT_USAGE;
-        if (cv__nearest_word(word, known) != NULL) {
-            return cv__unknown_word("reason", word, known) == EXIT_USAGE;
+        if (cv__text_nearest(word, known) != NULL) {
+            return cv__command_unknown("reason", word, known) == EXIT_USAGE;
         }
         if (strchr(word, ':') == NULL) {
             cv__complain(
@@ -226,20 +226,20 @@ static int run(int argc, char **argv)
     int64_t lease_ns = 5 * NS_PER_S, grace_ns = -1, cleanup_ns = 0;
     bool is_json = false;
     int option;
-    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
+    while ((option = cv__command_option(argc, argv, "", longs)) != -1) {
         switch (option) {
         case 'l':
-            if (!cv__option_time("--lease", optarg, &lease_ns)) {
+            if (!cv__command_time("--lease", optarg, &lease_ns)) {
                 return EXIT_USAGE;
             }
             break;
         case 'g':
-            if (!cv__option_time("--grace", optarg, &grace_ns)) {
+            if (!cv__command_time("--grace", optarg, &grace_ns)) {
                 return EXIT_USAGE;
             }
             break;
         case 'c':
-            if (!cv__option_time("--cleanup-time", optarg, &cleanup_ns)) {
+            if (!cv__command_time("--cleanup-time", optarg, &cleanup_ns)) {
                 return EXIT_USAGE;
             }
             break;
@@ -258,7 +258,7 @@ static int run(int argc, char **argv)
     if (optind < argc && explain_reason(argv[optind], is_json, &status)) {
         return status;
     }
-    const char *via = cv__via(optind < argc ? argv[optind] : NULL);
+    const char *via = cv__inquiry_via(optind < argc ? argv[optind] : NULL);
     if (cv__cli_peers_is(via)) {
         return cv__cli_peers_explain(via, is_json);
     }

@@ -47,7 +47,7 @@ static int unknown_budget(const char *word)
     for (uint32_t i = 0; i < EXPLORE_BUDGET_COUNT; i++) {
         known[i] = explore_budget_name((enum explore_budget)i);
     }
-    return cv__unknown_word("budget", word, known);
+    return cv__command_unknown("budget", word, known);
 }
 
 static bool parse_one_budget(struct explore_setting *setting, char *word)
@@ -56,7 +56,7 @@ static bool parse_one_budget(struct explore_setting *setting, char *word)
     char *equals = strchr(word, '=');
     if (equals != NULL) {
         *equals = '\0';
-        if (!cv__option_number("--budget", equals + 1, 0, 9, &count)) {
+        if (!cv__command_number("--budget", equals + 1, 0, 9, &count)) {
             return false;
         }
     }
@@ -91,7 +91,7 @@ static bool parse_property(struct explore_setting *setting, const char *word)
             return true;
         }
     }
-    (void)cv__unknown_word("property", word, known);
+    (void)cv__command_unknown("property", word, known);
     return false;
 }
 
@@ -108,7 +108,7 @@ static bool add_option(struct explore_setting *setting, const char *text)
 static bool parse_number(const char *option, uint64_t max, uint32_t *ret_number)
 {
     uint64_t number;
-    if (!cv__option_number(option, optarg, 1, max, &number)) {
+    if (!cv__command_number(option, optarg, 1, max, &number)) {
         return false;
     }
     *ret_number = (uint32_t)number;
@@ -122,23 +122,23 @@ static bool parse_limit(int option, struct explore_limits *limits)
     bool is_ok = false;
     switch (option) {
     case 's':
-        is_ok = cv__option_number("--states", optarg, 1, 2000000000, &number);
+        is_ok = cv__command_number("--states", optarg, 1, 2000000000, &number);
         limits->states_max = number;
         break;
     case 'B':
-        is_ok = cv__option_number("--bitstate", optarg, 1, 1u << 20, &number);
+        is_ok = cv__command_number("--bitstate", optarg, 1, 1u << 20, &number);
         limits->bit_bytes = number << 20;
         break;
     case 'T':
-        is_ok = cv__option_number("--threads", optarg, 1, 64, &number);
+        is_ok = cv__command_number("--threads", optarg, 1, 64, &number);
         limits->threads = (uint32_t)number;
         break;
     case 'm':
-        is_ok = cv__option_number("--memory", optarg, 1, 1u << 20, &number);
+        is_ok = cv__command_number("--memory", optarg, 1, 1u << 20, &number);
         limits->bytes_max = number << 20;
         break;
     default:
-        is_ok = cv__option_time("--time", optarg, &ns);
+        is_ok = cv__command_time("--time", optarg, &ns);
         limits->wall_s_max = (double)ns / 1e9;
         break;
     }
@@ -205,7 +205,7 @@ static bool parse_options(int argc, char **argv, struct settings *settings)
         {"threads", required_argument, NULL, 'T'},  {0},
     };
     int option;
-    while ((option = cv__next_option(argc, argv, "n:o:", longs)) != -1) {
+    while ((option = cv__command_option(argc, argv, "n:o:", longs)) != -1) {
         if (!parse_option(option, settings)) {
             return false;
         }
@@ -490,7 +490,7 @@ static int run(int argc, char **argv)
     }
     settings.explored.protocol = cv_protocol_find(argv[optind]);
     if (settings.explored.protocol == NULL) {
-        return cv__unknown_protocol(argv[optind]);
+        return cv__cli_unknown_protocol(argv[optind]);
     }
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESETHAND};
     (void)sigaction(SIGINT, &action, NULL); /* a second one ends the program at once */

@@ -35,13 +35,13 @@ static int run(int argc, char **argv)
     static const struct option longs[] = {{"via", required_argument, NULL, 'v'}, {0}};
     const char *via = NULL;
     int option;
-    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
+    while ((option = cv__command_option(argc, argv, "", longs)) != -1) {
         if (option != 'v') {
             return EXIT_USAGE;
         }
         via = optarg;
     }
-    if (argc - optind != 1 || !cv__election_name_is_valid(argv[optind])) {
+    if (argc - optind != 1 || !cv__store_election_is_valid(argv[optind])) {
         return cv__wrong_usage("forget takes the name of one election");
     }
     char *address;

@@ -357,7 +357,7 @@ static int parse(int argc, char **argv, struct settings *s)
         {"at", required_argument, NULL, 'a'},  {"since", required_argument, NULL, 's'},
         {"json", no_argument, NULL, 'j'},      {0}};
     int option;
-    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
+    while ((option = cv__command_option(argc, argv, "", longs)) != -1) {
         switch (option) {
         case 'v':
             s->via = optarg;
@@ -381,10 +381,10 @@ static int parse(int argc, char **argv, struct settings *s)
             return EXIT_USAGE;
         }
     }
-    if (argc - optind != 1 || !cv__election_name_is_valid(argv[optind])) {
+    if (argc - optind != 1 || !cv__store_election_is_valid(argv[optind])) {
         return cv__wrong_usage("history takes the name of one election");
     }
-    s->via = cv__via(s->via);
+    s->via = cv__inquiry_via(s->via);
     if (s->node != NULL && !cv__cli_peers_is(s->via)) {
         return cv__wrong_usage("--node works only with a cluster (--via peers:FILE)");
     }

@@ -51,7 +51,7 @@ static int run(int argc, char **argv)
     static const struct option longs[] = {{"rotate", required_argument, NULL, 'r'}, {0}};
     const char *old = NULL;
     int option;
-    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
+    while ((option = cv__command_option(argc, argv, "", longs)) != -1) {
         if (option != 'r') {
             return EXIT_USAGE;
         }

@@ -58,7 +58,7 @@ static int run(int argc, char **argv)
             return experiments[i].run(argc - 1, argv + 1);
         }
     }
-    return cv__unknown_word("experiment", argv[1], known);
+    return cv__command_unknown("experiment", argv[1], known);
 }
 
 const struct cv_verb cv__verb_lab = {

@@ -70,7 +70,7 @@ static int run(int argc, char **argv)
         {"check", no_argument, NULL, 'c'}, {"json", no_argument, NULL, 'j'}, {0}};
     bool is_json = false, is_check = false;
     int option;
-    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
+    while ((option = cv__command_option(argc, argv, "", longs)) != -1) {
         switch (option) {
         case 'c':
             is_check = true;

@@ -51,7 +51,7 @@ static void print_text(void)
 static int run(int argc, char **argv)
 {
     bool is_json;
-    if (!cv__option_json(argc, argv, &is_json)) {
+    if (!cv__command_json(argc, argv, &is_json)) {
         return EXIT_USAGE;
     }
     if (optind < argc) {

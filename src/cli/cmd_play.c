@@ -1,6 +1,6 @@
 /* src/cli/cmd_play.c - `conclave play [FILE...]`: the playground, in a browser on this machine. */
 #include "cli/cli.h"
-#include "cli/site.h"
+#include "cli/webserver.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -60,13 +60,13 @@ static void print_escaped(const char *text)
     }
 }
 
-static void print_address(const struct cv_site *site)
+static void print_address(const struct cv_webserver *web)
 {
-    (void)printf("http://127.0.0.1:%u/", site->port);
-    for (uint32_t i = 0; i < site->file_count; i++) {
-        const char *slash = strrchr(site->files[i], '/');
+    (void)printf("http://127.0.0.1:%u/", web->port);
+    for (uint32_t i = 0; i < web->file_count; i++) {
+        const char *slash = strrchr(web->files[i], '/');
         (void)printf("%cfile=", i == 0 ? '?' : '&');
-        print_escaped(slash != NULL ? slash + 1 : site->files[i]);
+        print_escaped(slash != NULL ? slash + 1 : web->files[i]);
     }
     (void)printf("\n");
     (void)fflush(stdout); /* somebody may wait for it behind a pipe */
@@ -77,7 +77,7 @@ static int serve(const char *folder, char *const *files, uint32_t file_count, ui
 {
     (void)signal(SIGPIPE, SIG_IGN); /* a browser may go away at any time */
     uv_loop_t loop;
-    struct cv_site site;
+    struct cv_webserver web;
     struct cv_errtext why;
     uv_signal_t signals[2];
     if (uv_loop_init(&loop) != 0) {
@@ -85,14 +85,14 @@ static int serve(const char *folder, char *const *files, uint32_t file_count, ui
     }
     int status = EXIT_FINE;
     const bool is_open =
-        cv__site_open(&site, &loop, folder, files, file_count, port, &why) == CV_OK;
+        cv__webserver_open(&web, &loop, folder, files, file_count, port, &why) == CV_OK;
     if (is_open) {
         static const int numbers[] = {SIGINT, SIGTERM};
         for (uint32_t i = 0; i < COUNT_OF(signals); i++) {
             (void)uv_signal_init(&loop, &signals[i]);
             (void)uv_signal_start(&signals[i], on_signal, numbers[i]);
         }
-        print_address(&site);
+        print_address(&web);
         (void)uv_run(&loop, UV_RUN_DEFAULT);
         for (uint32_t i = 0; i < COUNT_OF(signals); i++) {
             uv_close((uv_handle_t *)&signals[i], NULL);
@@ -100,7 +100,7 @@ static int serve(const char *folder, char *const *files, uint32_t file_count, ui
     } else {
         status = cv__cannot("%s", why.text);
     }
-    cv__site_close(&site);
+    cv__webserver_close(&web);
     (void)uv_run(&loop, UV_RUN_DEFAULT); /* until all is closed */
     (void)uv_loop_close(&loop);
     return status;
@@ -114,8 +114,8 @@ static int run(int argc, char **argv)
     };
     uint64_t port = 0;
     int option;
-    while ((option = cv__next_option(argc, argv, "p:", longs)) != -1) {
-        if (option != 'p' || !cv__option_number("--port", optarg, 0, 65535, &port)) {
+    while ((option = cv__command_option(argc, argv, "p:", longs)) != -1) {
+        if (option != 'p' || !cv__command_number("--port", optarg, 0, 65535, &port)) {
             return EXIT_USAGE;
         }
     }

@@ -111,7 +111,7 @@ static void print_protocol(const struct cv_protocol *protocol, const struct cv_c
     print_words("  assumes:  ", assumes, CV_ASSUME_COUNT, assume_word, "\n            ");
     if (protocol->timely_ns != NULL) {
         (void)printf("  on time:  within ");
-        cv__print_seconds(stdout, protocol->timely_ns(config));
+        cv__json_print_seconds(stdout, protocol->timely_ns(config));
         (void)printf("s\n");
     }
     if (!(promises & CV_PROP(AT_MOST_ONE_LEADER))) {
@@ -120,11 +120,11 @@ static void print_protocol(const struct cv_protocol *protocol, const struct cv_c
     }
     if (protocol->kappa_ns != NULL) {
         (void)printf("  kappa:    ");
-        cv__print_seconds(stdout, protocol->kappa_ns(config));
+        cv__json_print_seconds(stdout, protocol->kappa_ns(config));
         (void)printf("s, the bound of timeliness and of bounded inconsistency\n");
     }
     (void)printf("  settles:  within ");
-    cv__print_seconds(stdout, protocol->settle_ns(config));
+    cv__json_print_seconds(stdout, protocol->settle_ns(config));
     (void)printf("s once its assumptions hold (%u members)\n  from:     %s\n  options:\n",
                  config->member_count, protocol->cites);
     uint32_t at = 0;
@@ -158,7 +158,7 @@ static void print_list(void)
         "'conclave protocols NAME' shows what a protocol promises and assumes, and its options.\n");
 }
 
-int cv__unknown_protocol(const char *name)
+int cv__cli_unknown_protocol(const char *name)
 {
     const char *known[CV_WORDS_MAX + 1];
     uint32_t count = 0;
@@ -167,13 +167,13 @@ int cv__unknown_protocol(const char *name)
         known[count] = cv_protocol_at(count)->name;
     }
     known[count] = NULL;
-    return cv__unknown_word("protocol", name, known);
+    return cv__command_unknown("protocol", name, known);
 }
 
 static int run(int argc, char **argv)
 {
     bool is_json;
-    if (!cv__option_json(argc, argv, &is_json)) {
+    if (!cv__command_json(argc, argv, &is_json)) {
         return EXIT_USAGE;
     }
     if (!is_json && optind == argc) {
@@ -182,7 +182,7 @@ static int run(int argc, char **argv)
     }
     for (int i = optind; i < argc; i++) {
         if (cv_protocol_find(argv[i]) == NULL) {
-            return cv__unknown_protocol(argv[i]);
+            return cv__cli_unknown_protocol(argv[i]);
         }
     }
     struct cv_json json = {.out = stdout};

@@ -22,7 +22,7 @@ static int run(int argc, char **argv)
     int64_t value[CV_INPUT_COUNT] = {0};
     const char *via = NULL, *node = NULL, *site = NULL;
     int option;
-    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
+    while ((option = cv__command_option(argc, argv, "", longs)) != -1) {
         uint64_t number;
         if (option == 'v') {
             via = optarg;
@@ -31,7 +31,7 @@ static int run(int argc, char **argv)
         } else if (option == 'S') {
             site = optarg;
         } else if (option >= FIRST && option < FIRST + (int)CV_INPUT_COUNT) {
-            if (!cv__option_number("a report", optarg, 0, INT64_MAX / 2, &number)) {
+            if (!cv__command_number("a report", optarg, 0, INT64_MAX / 2, &number)) {
                 return EXIT_USAGE;
             }
             has_value[option - FIRST] = true;
@@ -45,7 +45,7 @@ static int run(int argc, char **argv)
         return cv__wrong_usage(
             "report takes one election and at least one value, such as --load 5");
     }
-    if (!cv__cli_peers_is(cv__via(via))) {
+    if (!cv__cli_peers_is(cv__inquiry_via(via))) {
         return cv__wrong_usage("only a cluster of peers elects by scores: use --via peers:FILE");
     }
     if (site != NULL) {
@@ -55,10 +55,10 @@ static int run(int argc, char **argv)
         }
         return has_other
                    ? cv__wrong_usage("--site must be used with --request-rate and nothing else")
-                   : cv__cli_peers_report_site(cv__via(via), argv[optind], site,
+                   : cv__cli_peers_report_site(cv__inquiry_via(via), argv[optind], site,
                                                value[CV_INPUT_REQUEST_RATE]);
     }
-    return cv__cli_peers_report(cv__via(via), argv[optind], node, has_value, value);
+    return cv__cli_peers_report(cv__inquiry_via(via), argv[optind], node, has_value, value);
 }
 
 const struct cv_verb cv__verb_report = {

@@ -128,7 +128,7 @@ static int run(int argc, char **argv)
     const char *via = NULL, *heir = NULL;
     int64_t wait_ns = -1;
     int option;
-    while ((option = cv__next_option(argc, argv, "w:", longs)) != -1) {
+    while ((option = cv__command_option(argc, argv, "w:", longs)) != -1) {
         switch (option) {
         case 'v':
             via = optarg;
@@ -137,7 +137,7 @@ static int run(int argc, char **argv)
             heir = optarg;
             break;
         case 'w':
-            if (!cv__option_time("--wait", optarg, &wait_ns)) {
+            if (!cv__command_time("--wait", optarg, &wait_ns)) {
                 return EXIT_USAGE;
             }
             break;
@@ -145,15 +145,15 @@ static int run(int argc, char **argv)
             return EXIT_USAGE;
         }
     }
-    if (argc - optind != 1 || !cv__election_name_is_valid(argv[optind])) {
+    if (argc - optind != 1 || !cv__store_election_is_valid(argv[optind])) {
         return cv__wrong_usage("resign takes the name of one election");
     }
-    if (heir != NULL && (strlen(heir) >= CV_NODE_BYTES || !cv__election_name_is_valid(heir))) {
+    if (heir != NULL && (strlen(heir) >= CV_NODE_BYTES || !cv__store_election_is_valid(heir))) {
         return cv__wrong_usage("'%s' is not a valid name of a node", heir);
     }
     const char *name = argv[optind];
-    if (cv__cli_peers_is(cv__via(via))) {
-        return cv__cli_peers_resign(cv__via(via), name, heir,
+    if (cv__cli_peers_is(cv__inquiry_via(via))) {
+        return cv__cli_peers_resign(cv__inquiry_via(via), name, heir,
                                     wait_ns >= 0 ? wait_ns : WAIT_NS_DEFAULT);
     }
     char *address;

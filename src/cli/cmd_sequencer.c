@@ -206,15 +206,15 @@ static bool parse(int argc, char **argv, struct settings *settings)
         {0},
     };
     int option;
-    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
+    while ((option = cv__command_option(argc, argv, "", longs)) != -1) {
         switch (option) {
         case 'n':
-            if (!cv__option_number("--count", optarg, 1, 100000000, &settings->count)) {
+            if (!cv__command_number("--count", optarg, 1, 100000000, &settings->count)) {
                 return false;
             }
             break;
         case 'c':
-            if (!cv__option_number("--clients", optarg, 1, CLIENTS_MAX, &settings->clients)) {
+            if (!cv__command_number("--clients", optarg, 1, CLIENTS_MAX, &settings->clients)) {
                 return false;
             }
             break;

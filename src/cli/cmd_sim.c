@@ -42,7 +42,7 @@ static int shrink(const char *path, uint64_t seed)
     char *text;
     size_t length;
     struct cv_errtext why;
-    if (cv__text_load(path, &text, &length, &why) != CV_OK) {
+    if (sim_scenario_read(path, &text, &length, &why) != CV_OK) {
         return cv__cannot("%s", why.text);
     }
     const int status = shrink_text(path, text, seed);
@@ -267,7 +267,7 @@ static int run_swarm(const struct settings *settings)
 {
     const struct cv_protocol *protocol = cv_protocol_find(settings->swarm);
     if (protocol == NULL) {
-        return cv__unknown_protocol(settings->swarm);
+        return cv__cli_unknown_protocol(settings->swarm);
     }
     const uint64_t seed = settings->has_seed ? settings->seed : 1;
     if (settings->run_count == 1) {
@@ -320,18 +320,18 @@ static bool parse_options(int argc, char **argv, struct settings *settings)
         {0},
     };
     int option;
-    while ((option = cv__next_option(argc, argv, "q", longs)) != -1) {
+    while ((option = cv__command_option(argc, argv, "q", longs)) != -1) {
         bool is_ok = true;
         switch (option) {
         case 's':
-            is_ok = cv__option_number("--seed", optarg, 0, UINT64_MAX - 1, &settings->seed);
+            is_ok = cv__command_number("--seed", optarg, 0, UINT64_MAX - 1, &settings->seed);
             settings->has_seed = true;
             break;
         case 'r':
-            is_ok = cv__option_number("--runs", optarg, 1, 100000000, &settings->run_count);
+            is_ok = cv__command_number("--runs", optarg, 1, 100000000, &settings->run_count);
             break;
         case 'T':
-            is_ok = cv__option_number("--threads", optarg, 1, 1024, &settings->thread_count);
+            is_ok = cv__command_number("--threads", optarg, 1, 1024, &settings->thread_count);
             break;
         case 'j':
             settings->is_json = true;

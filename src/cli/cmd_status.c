@@ -247,7 +247,7 @@ static int run(int argc, char **argv)
     struct listing listing = {.status = EXIT_FINE};
     const char *via = NULL;
     int option;
-    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
+    while ((option = cv__command_option(argc, argv, "", longs)) != -1) {
         switch (option) {
         case 'v':
             via = optarg;
@@ -263,12 +263,12 @@ static int run(int argc, char **argv)
         return cv__wrong_usage("status takes at most one election; '%s' is one too many",
                                argv[optind + 1]);
     }
-    if (optind < argc && !cv__election_name_is_valid(argv[optind])) {
+    if (optind < argc && !cv__store_election_is_valid(argv[optind])) {
         return cv__wrong_usage("'%s' is not a valid name of an election", argv[optind]);
     }
-    if (cv__cli_peers_is(cv__via(via))) {
+    if (cv__cli_peers_is(cv__inquiry_via(via))) {
         return optind < argc
-                   ? cv__cli_peers_status(cv__via(via), argv[optind], listing.is_json)
+                   ? cv__cli_peers_status(cv__inquiry_via(via), argv[optind], listing.is_json)
                    : cv__wrong_usage(
                          "a cluster of peers cannot list its elections; give the name of one");
     }

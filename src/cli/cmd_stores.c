@@ -43,7 +43,7 @@ static void print_text(void)
 static int run_stores(int argc, char **argv)
 {
     bool is_json;
-    if (!cv__option_json(argc, argv, &is_json)) {
+    if (!cv__command_json(argc, argv, &is_json)) {
         return EXIT_USAGE;
     }
     if (optind < argc && strcmp(argv[optind], "init") == 0) {
@@ -65,14 +65,14 @@ static int run_store(int argc, char **argv)
     static const struct option longs[] = {{"via", required_argument, NULL, 'v'}, {0}};
     const char *given = NULL;
     int option;
-    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
+    while ((option = cv__command_option(argc, argv, "", longs)) != -1) {
         if (option != 'v') {
             return EXIT_USAGE;
         }
         given = optarg;
     }
     const int count = argc - optind; /* of words: init, and perhaps the address */
-    const char *address = count == 2 && given == NULL ? argv[optind + 1] : cv__via(given);
+    const char *address = count == 2 && given == NULL ? argv[optind + 1] : cv__inquiry_via(given);
     if (count < 1 || strcmp(argv[optind], "init") != 0 || count > (given == NULL ? 2 : 1) ||
         address == NULL) {
         return cv__wrong_usage("use: conclave store init ADDRESS");

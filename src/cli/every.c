@@ -56,7 +56,7 @@ int cv__every_check(struct cv_every_setting *s)
         (s->offset != NULL && !time_read("--offset", s->offset, &s->rule.offset_s)) ||
         (s->tolerance != NULL && !time_read("--tolerance", s->tolerance, &tolerance_s)) ||
         (s->retry != NULL &&
-         !cv__option_number("--retry", s->retry, 0, RETRIES_MAX, &s->retries))) {
+         !cv__command_number("--retry", s->retry, 0, RETRIES_MAX, &s->retries))) {
         return EXIT_USAGE;
     }
     s->rule.tolerance_ms = s->tolerance != NULL ? tolerance_s * 1000 : -1;

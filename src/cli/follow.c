@@ -121,7 +121,7 @@ static void show(struct follower *f, const struct cv_election_status *status)
     } else {
         print_text(f->settings, status, told_token);
     }
-    const int flushed = cv__flush_output(f->exit_status);
+    const int flushed = cv__command_flush(f->exit_status);
     f->is_over = f->is_over || flushed != f->exit_status;
     f->exit_status = flushed;
 }
@@ -168,7 +168,7 @@ static void show_nobody(struct follower *f)
         return;
     }
     const struct cv_store_kind *kind = cv__store_find(address);
-    if (kind != NULL && cv__election_name_is_valid(f->settings->name) &&
+    if (kind != NULL && cv__store_election_is_valid(f->settings->name) &&
         cv__inquire(kind, address, f->settings->name, /* asks_to_resign= */ false, NULL, &inquiry,
                     &unused) == CV_OK &&
         inquiry.verdict == CV_STORE_FREE) {
@@ -182,7 +182,7 @@ static void show_nobody(struct follower *f)
     free(address);
 }
 
-void cv__print_notice(void *unused, enum cv_log_level level, const char *line)
+void cv__follow_notice(void *unused, enum cv_log_level level, const char *line)
 {
     (void)unused;
     if (level == CV_LOG_NOTICE) {
@@ -196,7 +196,7 @@ static int follow(struct settings *settings, int signal_fd, const struct cv_reco
     struct cv_errtext error;
     /* It starts no programs. If somebody makes it do so all the same, they get no more rights. */
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* a precaution: it works without */
-    settings->options.log = cv__print_notice;
+    settings->options.log = cv__follow_notice;
     if (settings->options.is_observer) {
         show_nobody(&f);
     }
@@ -256,13 +256,13 @@ static int parse(int argc, char **argv, bool is_observer, struct settings *setti
                                           {0}};
     settings->options.is_observer = is_observer;
     int option;
-    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
+    while ((option = cv__command_option(argc, argv, "", longs)) != -1) {
         switch (option) {
         case 'v':
             settings->via = optarg;
             break;
         case 'l':
-            if (!cv__option_time("--lease", optarg, &settings->options.lease_ns)) {
+            if (!cv__command_time("--lease", optarg, &settings->options.lease_ns)) {
                 return EXIT_USAGE;
             }
             if (settings->options.lease_ns == 0) {
@@ -273,8 +273,8 @@ static int parse(int argc, char **argv, bool is_observer, struct settings *setti
             settings->options.node = optarg;
             break;
         case 'c':
-            if (!cv__option_number("--changes", optarg, 1, UINT64_MAX,
-                                   &settings->change_count_max)) {
+            if (!cv__command_number("--changes", optarg, 1, UINT64_MAX,
+                                    &settings->change_count_max)) {
                 return EXIT_USAGE;
             }
             break;
@@ -296,11 +296,11 @@ static int parse(int argc, char **argv, bool is_observer, struct settings *setti
                                is_observer ? "watch" : "elect");
     }
     settings->name = argv[optind];
-    settings->via = cv__via(settings->via);
+    settings->via = cv__inquiry_via(settings->via);
     return EXIT_FINE;
 }
 
-void cv__block_ends(sigset_t *ret_ends)
+void cv__follow_block_ends(sigset_t *ret_ends)
 {
     (void)sigemptyset(ret_ends);
     (void)sigaddset(ret_ends, SIGINT);
@@ -322,7 +322,7 @@ int cv__follow(int argc, char **argv, bool is_observer)
                                    settings.change_count_max);
     }
     sigset_t ends;
-    cv__block_ends(&ends);
+    cv__follow_block_ends(&ends);
     (void)signal(SIGPIPE, SIG_IGN); /* a reader that is gone shows as an error of writing */
     const int signal_fd = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signal_fd < 0) {

@@ -8,10 +8,10 @@
 #include <signal.h>
 
 /* For cv_election_options.log: prints what the status does not show. */
-void cv__print_notice(void *unused, enum cv_log_level level, const char *line);
+void cv__follow_notice(void *unused, enum cv_log_level level, const char *line);
 
 /* Blocks the signals that end a command, for a descriptor or sigtimedwait() to hear them. */
-void cv__block_ends(sigset_t *ret_ends);
+void cv__follow_block_ends(sigset_t *ret_ends);
 
 /* Runs the command; `is_observer`: only watch. Returns the exit status. */
 int cv__follow(int argc, char **argv, bool is_observer);

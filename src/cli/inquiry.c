@@ -67,7 +67,7 @@ static void fail_storeless(const char *address, struct cv_errtext *reterr)
     }
 }
 
-const char *cv__via(const char *given)
+const char *cv__inquiry_via(const char *given)
 {
     const char *set = getenv("CONCLAVE_VIA");
     return given != NULL ? given : set != NULL && set[0] != '\0' ? set : NULL;
@@ -76,7 +76,7 @@ const char *cv__via(const char *given)
 const struct cv_store_kind *cv__inquiry_kind(const char *via, char **ret_address)
 {
     struct cv_errtext error;
-    if (cv__place_address(cv__via(via), ret_address, &error) != CV_OK) {
+    if (cv__place_address(cv__inquiry_via(via), ret_address, &error) != CV_OK) {
         cv__complain("%s", error.text);
         return NULL;
     }
@@ -234,7 +234,7 @@ int cv__inquire_names(const struct cv_store_kind *kind, const char *address,
     list->of = CV_STORE_LIST_NAMES;
     const int code = cv__inquire_list(kind, address, "conclave", list, reterr);
     for (uint32_t i = 0; code == CV_OK && i < list->count; i++) {
-        if (cv__election_name_is_valid(list->entry[i].name)) { /* others may write there, too */
+        if (cv__store_election_is_valid(list->entry[i].name)) { /* others may write there, too */
             name(user, list->entry[i].name);
         }
     }
@@ -265,7 +265,7 @@ static void compare_name(void *user, const char *name)
     struct alike *a = user;
     const char *const known[] = {name, NULL};
     a->is_known = a->is_known || strcmp(name, a->election) == 0;
-    if (a->text[0] == '\0' && cv__nearest_word(a->election, known) != NULL) {
+    if (a->text[0] == '\0' && cv__text_nearest(a->election, known) != NULL) {
         (void)snprintf(a->text, CV_ALIKE_BYTES, "; did you mean '%s'?", name);
     }
 }

@@ -15,7 +15,7 @@ struct cv_inquiry {
 };
 
 /* What --via said, or else CONCLAVE_VIA; NULL: neither did. */
-const char *cv__via(const char *given);
+const char *cv__inquiry_via(const char *given);
 
 /* The kind of store for an address (NULL: that of CONCLAVE_VIA, or the user's own file) and the
  * address itself, which the caller frees; or NULL and a message. */

@@ -55,7 +55,7 @@ static int unknown_command(const char *name)
         known[i] = verbs[i]->name;
     }
     known[COUNT_OF(verbs)] = "help";
-    return cv__unknown_word("command", name, known);
+    return cv__command_unknown("command", name, known);
 }
 
 static bool is_help(const char *word)
@@ -71,12 +71,12 @@ int main(int argc, char **argv)
     }
     if (is_help(argv[1]) || (strcmp(argv[1], "help") == 0 && argc == 2)) {
         print_help(stdout);
-        return cv__flush_output(EXIT_FINE);
+        return cv__command_flush(EXIT_FINE);
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0 ||
         strcmp(argv[1], "version") == 0) {
         (void)printf("conclave %s\n", cv_version());
-        return cv__flush_output(EXIT_FINE);
+        return cv__command_flush(EXIT_FINE);
     }
     const bool asks_help = strcmp(argv[1], "help") == 0;
     const struct cv_verb *verb = verb_find(asks_help ? argv[2] : argv[1]);
@@ -87,11 +87,11 @@ int main(int argc, char **argv)
     for (int i = 2; i < help_end && strcmp(argv[i], "--") != 0; i++) {
         if (is_help(argv[i]) || asks_help) {
             cv__screen_print(stdout, cv__screen_limit(), verb->help);
-            return cv__flush_output(EXIT_FINE);
+            return cv__command_flush(EXIT_FINE);
         }
     }
     if (verb->is_told) {
         cv__screen_fold_output();
     }
-    return cv__flush_output(verb->run(argc - 1, argv + 1));
+    return cv__command_flush(verb->run(argc - 1, argv + 1));
 }

@@ -269,7 +269,7 @@ int cv__cli_peers_watch(const char *address, const char *election, bool is_json,
         return EXIT_CANNOT;
     }
     sigset_t ends;
-    cv__block_ends(&ends);
+    cv__follow_block_ends(&ends);
     const struct timespec look = {.tv_nsec = LOOK_NS};
     cv_id shown_leader = CV_ID_NONE;
     uint64_t shown_token = UINT64_MAX, shown_count = 0;
@@ -285,7 +285,7 @@ int cv__cli_peers_watch(const char *address, const char *election, bool is_json,
             } else {
                 print_text(a, election);
             }
-            status = cv__flush_output(status);
+            status = cv__command_flush(status);
         }
     } while (status == EXIT_FINE && (change_max == 0 || shown_count < change_max) &&
              sigtimedwait(&ends, NULL, &look) < 0);

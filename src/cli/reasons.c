@@ -3,7 +3,7 @@
 
 #include "core/types.h"
 
-static const struct cv_reason_text texts[] = {
+static const struct cv_cli_reason texts[] = {
     [CV_REASON_STARTED] = {"nothing is known yet", "wait for the first answer"},
     [CV_REASON_ELECTED] = {"a new leader", "nothing"},
     [CV_REASON_RENEWED] = {"the same leadership, prolonged", "nothing"},
@@ -37,7 +37,7 @@ static const struct cv_reason_text texts[] = {
 };
 _Static_assert(COUNT_OF(texts) == CV_REASON_COUNT, "every reason has a text");
 
-const struct cv_reason_text *cv__reason_text(enum cv_reason reason)
+const struct cv_cli_reason *cv__cli_reason(enum cv_reason reason)
 {
     CV_ASSERT((uint32_t)reason < CV_REASON_COUNT);
     return &texts[reason];

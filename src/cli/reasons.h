@@ -7,12 +7,12 @@
 
 #include <conclave/core.h>
 
-struct cv_reason_text {
+struct cv_cli_reason {
     const char *meaning;
     const char *advice;
 };
 
 /* Not for CV_REASON_COUNT. */
-const struct cv_reason_text *cv__reason_text(enum cv_reason reason);
+const struct cv_cli_reason *cv__cli_reason(enum cv_reason reason);
 
 #endif

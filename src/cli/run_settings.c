@@ -45,16 +45,16 @@ static bool option_take(struct cv_run_settings *s, int option)
         s->via = optarg;
         return true;
     case 'l':
-        return cv__option_time("--lease", optarg, &s->options.lease_ns) && lease_is_some(s);
+        return cv__command_time("--lease", optarg, &s->options.lease_ns) && lease_is_some(s);
     case 'g':
-        return cv__option_time("--grace", optarg, &s->grace_ns);
+        return cv__command_time("--grace", optarg, &s->grace_ns);
     case 'n':
         s->is_nonblocking = true;
         return true;
     case 'w':
-        return cv__option_time("--wait", optarg, &s->wait_ns);
+        return cv__command_time("--wait", optarg, &s->wait_ns);
     case 'E':
-        return cv__option_number("-E", optarg, 0, 255, &s->conflict);
+        return cv__command_number("-E", optarg, 0, 255, &s->conflict);
     case 'o':
         s->is_once = true;
         return true;
@@ -104,7 +104,7 @@ static bool option_take(struct cv_run_settings *s, int option)
         s->cleanup = optarg;
         return true;
     case OPTION_CLEANUP_TIME:
-        return cv__option_time("--cleanup-time", optarg, &s->cleanup_ns);
+        return cv__command_time("--cleanup-time", optarg, &s->cleanup_ns);
     case 'h':
         s->wants_help = true;
         return true;
@@ -144,7 +144,7 @@ int cv__run_parse(int argc, char **argv, struct cv_run_settings *s)
         {"help", no_argument, NULL, 'h'},
         {0}};
     while (!s->wants_help) {
-        const int option = cv__next_option(argc, argv, "+hnw:E:", longs);
+        const int option = cv__command_option(argc, argv, "+hnw:E:", longs);
         if (option == -1) {
             const bool is_end = optind > 1 && strcmp(argv[optind - 1], "--") == 0;
             if (s->name != NULL || optind >= argc) {
@@ -242,7 +242,7 @@ static bool complete_lease(struct cv_run_settings *s)
 int cv__run_complete(struct cv_run_settings *s)
 {
     struct cv_errtext error;
-    s->via = cv__via(s->via);
+    s->via = cv__inquiry_via(s->via);
     if (!complete_lease(s)) {
         return EXIT_USAGE;
     }
@@ -256,9 +256,9 @@ int cv__run_complete(struct cv_run_settings *s)
     if (!has_grace && kind == NULL && s->via != NULL && s->grace_ns < GRACE_NS_SHORT) {
         say_short_grace(s);
     }
-    s->options.log = cv__print_notice;
+    s->options.log = cv__follow_notice;
     const int code = s->via != NULL ? cv__backend_name(s->via, s->options.node, s->node, &error)
-                                    : cv__node_name(s->node, s->options.node, &error);
+                                    : cv__election_node_name(s->node, s->options.node, &error);
     if (code != CV_OK) {
         return cv__wrong_usage("%s", error.text);
     }
@@ -271,7 +271,7 @@ int cv__run_check(const struct cv_run_settings *s)
     struct cv_errtext error;
     const struct cv_backend_kind *backend;
     struct cv_backend_contract contract;
-    if (!cv__election_name_is_valid(s->name)) {
+    if (!cv__store_election_is_valid(s->name)) {
         return cv__wrong_usage("'%s' is not a valid name of an election", s->name);
     }
     if (s->via != NULL && cv__backend_find(s->via, /* accepts_two_leaders= */ false, &backend,

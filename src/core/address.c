@@ -135,7 +135,7 @@ int cv__address_fail_scheme(const char *text, const char *const *known, struct c
     }
     memcpy(scheme, text, length);
     scheme[length] = '\0';
-    return cv__fail_unknown(reterr, CV_E_INVALID, "store", scheme, known);
+    return cv__text_fail_unknown(reterr, CV_E_INVALID, "store", scheme, known);
 }
 
 static int check_options(const struct cv_address *address, const char *text,
@@ -292,7 +292,7 @@ int cv__address_check_options(const struct cv_address *address, const char *cons
         }
         char decoded[64];
         (void)cv__address_decode(name, decoded, sizeof decoded); /* split() saw that it fits */
-        return cv__fail_unknown(reterr, CV_E_INVALID, "address option", decoded, known);
+        return cv__text_fail_unknown(reterr, CV_E_INVALID, "address option", decoded, known);
     }
     return CV_OK;
 }

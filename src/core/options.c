@@ -153,7 +153,7 @@ int cv_config_set(struct cv_config *config, const struct cv_protocol *protocol, 
         known[i] = protocol->options[i].name; /* the last is NULL */
     }
     struct cv_errtext what;
-    const int code = cv__fail_unknown(&what, CV_E_UNKNOWN, "option", name, known);
+    const int code = cv__text_fail_unknown(&what, CV_E_UNKNOWN, "option", name, known);
     return cv__fail(reterr, code, "protocol '%s': %.400s", protocol->name, what.text);
 }
 

@@ -111,7 +111,7 @@ static const char *synonym(const char *word, const char *const *known)
     return NULL;
 }
 
-const char *cv__nearest_word(const char *word, const char *const *known)
+const char *cv__text_nearest(const char *word, const char *const *known)
 {
     const char *const *const all = known;
     const char *const meant = synonym(word, known);
@@ -158,10 +158,10 @@ static void join(const char *const *known, char *list, size_t list_bytes)
     CV_ASSERT(list[length] == '\0'); /* whatever was left out, it ends where it was written last */
 }
 
-int cv__fail_unknown(struct cv_errtext *reterr, int code, const char *what, const char *word,
-                     const char *const *known)
+int cv__text_fail_unknown(struct cv_errtext *reterr, int code, const char *what, const char *word,
+                          const char *const *known)
 {
-    const char *nearest = cv__nearest_word(word, known);
+    const char *nearest = cv__text_nearest(word, known);
     if (nearest != NULL) {
         return cv__fail(reterr, code, "unknown %s '%.200s'; did you mean '%s'?", what, word,
                         nearest);

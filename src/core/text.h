@@ -10,11 +10,11 @@
 #define CV_WORDS_MAX 64u /* in a list of known words */
 
 /* The known word that `word` is probably a mistyped form of, or NULL. `known` ends with NULL. */
-const char *cv__nearest_word(const char *word, const char *const *known);
+const char *cv__text_nearest(const char *word, const char *const *known);
 
 /* "unknown WHAT 'WORD'; did you mean 'NEAREST'?", or "...; known: A, B, C" if nothing is near.
  * Returns `code`. `known` ends with NULL. */
-int cv__fail_unknown(struct cv_errtext *reterr, int code, const char *what, const char *word,
-                     const char *const *known);
+int cv__text_fail_unknown(struct cv_errtext *reterr, int code, const char *what, const char *word,
+                          const char *const *known);
 
 #endif

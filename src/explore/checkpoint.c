@@ -75,7 +75,7 @@ static bool read_state(struct explore_state *state, FILE *in, FILE *steps)
     for (uint32_t i = 0; is_ok && i < EXPLORE_SHARDS; i++) {
         is_ok = read_shard(&state->visited, i, in, steps);
     }
-    return is_ok && explore_fifo_read(&state->level, in) && explore_fifo_read(&state->next, in);
+    return is_ok && explore_queue_read(&state->level, in) && explore_queue_read(&state->next, in);
 }
 
 int explore_checkpoint_read(const struct explore_model *model, struct explore_state *state,
@@ -122,8 +122,8 @@ int explore_checkpoint_write(const struct explore_model *model, struct explore_s
                  fwrite(&state->earlier_s, sizeof state->earlier_s, 1, out) == 1 &&
                  fwrite(&state->is_beyond, sizeof state->is_beyond, 1, out) == 1 &&
                  write_visited(&state->visited, out) &&
-                 explore_fifo_write(&state->level, &state->spool, out) &&
-                 explore_fifo_write(&state->next, &state->spool, out);
+                 explore_queue_write(&state->level, &state->spool, out) &&
+                 explore_queue_write(&state->next, &state->spool, out);
     is_ok = (out == NULL || fclose(out) == 0) && is_ok;
     if (!is_ok || rename(other, path) != 0) {
         return cv__fail(reterr, CV_E_STORE, "cannot write '%s': %s", path, strerror(errno));

@@ -11,7 +11,7 @@
 
 struct explore_state {
     struct explore_visited visited;
-    struct explore_fifo level, next; /* next: one choice further away */
+    struct explore_queue level, next; /* next: one choice further away */
     struct explore_spool spool;
     uint64_t depth, transitions;
     double earlier_s;   /* how long was searched before */

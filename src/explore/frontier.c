@@ -43,33 +43,34 @@ bool explore_chunk_next(struct explore_chunk *chunk, uint32_t *ret_id, const uin
 
 /* ---- The queue ------------------------------------------------------------------------------- */
 
-static void append(struct explore_fifo *fifo, struct explore_chunk *chunk)
+static void append(struct explore_queue *queue, struct explore_chunk *chunk)
 {
-    if (fifo->last != NULL) {
-        fifo->last->next = chunk;
+    if (queue->last != NULL) {
+        queue->last->next = chunk;
     } else {
-        fifo->first = chunk;
+        queue->first = chunk;
     }
-    fifo->last = chunk;
-    fifo->count += chunk->count;
-    fifo->bytes += chunk->bytes != NULL ? EXPLORE_CHUNK_BYTES : 0;
+    queue->last = chunk;
+    queue->count += chunk->count;
+    queue->bytes += chunk->bytes != NULL ? EXPLORE_CHUNK_BYTES : 0;
 }
 
-void explore_fifo_push(struct explore_fifo *fifo, uint32_t id, const uint8_t *bytes, size_t count)
+void explore_queue_push(struct explore_queue *queue, uint32_t id, const uint8_t *bytes,
+                        size_t count)
 {
     const uint32_t head[2] = {id, (uint32_t)count};
     const size_t needed = sizeof head + count;
     const size_t room = EXPLORE_CHUNK_BYTES - EXPLORE_PACK_SLACK;
     CV_ASSERT(needed <= room);
-    if (fifo->last == NULL || fifo->last->bytes == NULL || fifo->last->end + needed > room) {
-        append(fifo, chunk_new());
+    if (queue->last == NULL || queue->last->bytes == NULL || queue->last->end + needed > room) {
+        append(queue, chunk_new());
     }
-    struct explore_chunk *chunk = fifo->last;
+    struct explore_chunk *chunk = queue->last;
     memcpy(chunk->bytes + chunk->end, head, sizeof head);
     memcpy(chunk->bytes + chunk->end + sizeof head, bytes, count);
     chunk->end += needed;
     chunk->count++;
-    fifo->count++;
+    queue->count++;
 }
 
 static void load(struct explore_chunk *chunk, const struct explore_spool *spool)
@@ -79,33 +80,33 @@ static void load(struct explore_chunk *chunk, const struct explore_spool *spool)
     CV_ASSERT(got == (ssize_t)chunk->end); /* written by us, and the file has no name */
 }
 
-struct explore_chunk *explore_fifo_take(struct explore_fifo *fifo, struct explore_spool *spool)
+struct explore_chunk *explore_queue_take(struct explore_queue *queue, struct explore_spool *spool)
 {
-    struct explore_chunk *chunk = fifo->first;
+    struct explore_chunk *chunk = queue->first;
     if (chunk == NULL) {
         return NULL;
     }
-    fifo->first = chunk->next;
-    fifo->last = fifo->first != NULL ? fifo->last : NULL;
-    fifo->count -= chunk->count;
+    queue->first = chunk->next;
+    queue->last = queue->first != NULL ? queue->last : NULL;
+    queue->count -= chunk->count;
     chunk->next = NULL;
     if (chunk->bytes == NULL) {
         load(chunk, spool);
     } else {
-        fifo->bytes -= EXPLORE_CHUNK_BYTES;
+        queue->bytes -= EXPLORE_CHUNK_BYTES;
     }
     return chunk;
 }
 
-void explore_fifo_put_back(struct explore_fifo *fifo, struct explore_chunk *chunk)
+void explore_queue_put_back(struct explore_queue *queue, struct explore_chunk *chunk)
 {
-    struct explore_fifo one = {0};
+    struct explore_queue one = {0};
     append(&one, chunk);
-    explore_fifo_join(&one, fifo);
-    *fifo = one;
+    explore_queue_join(&one, queue);
+    *queue = one;
 }
 
-void explore_fifo_join(struct explore_fifo *to, struct explore_fifo *from)
+void explore_queue_join(struct explore_queue *to, struct explore_queue *from)
 {
     if (from->first != NULL) {
         if (to->last != NULL) {
@@ -117,17 +118,17 @@ void explore_fifo_join(struct explore_fifo *to, struct explore_fifo *from)
         to->count += from->count;
         to->bytes += from->bytes;
     }
-    *from = (struct explore_fifo){0};
+    *from = (struct explore_queue){0};
 }
 
-void explore_fifo_fini(struct explore_fifo *fifo)
+void explore_queue_fini(struct explore_queue *queue)
 {
-    while (fifo->first != NULL) {
-        struct explore_chunk *next = fifo->first->next;
-        explore_chunk_free(fifo->first);
-        fifo->first = next;
+    while (queue->first != NULL) {
+        struct explore_chunk *next = queue->first->next;
+        explore_chunk_free(queue->first);
+        queue->first = next;
     }
-    *fifo = (struct explore_fifo){0};
+    *queue = (struct explore_queue){0};
 }
 
 /* ---- On disk --------------------------------------------------------------------------------- */
@@ -145,12 +146,12 @@ static bool spool_open(struct explore_spool *spool)
     return spool->descriptor >= 0;
 }
 
-bool explore_fifo_spill(struct explore_fifo *fifo, struct explore_spool *spool)
+bool explore_queue_spill(struct explore_queue *queue, struct explore_spool *spool)
 {
     if (!spool_open(spool)) {
         return false;
     }
-    for (struct explore_chunk *c = fifo->first; c != NULL && c != fifo->last; c = c->next) {
+    for (struct explore_chunk *c = queue->first; c != NULL && c != queue->last; c = c->next) {
         if (c->bytes == NULL) {
             continue;
         }
@@ -162,7 +163,7 @@ bool explore_fifo_spill(struct explore_fifo *fifo, struct explore_spool *spool)
         spool->written_bytes += c->end;
         free(c->bytes);
         c->bytes = NULL;
-        fifo->bytes -= EXPLORE_CHUNK_BYTES;
+        queue->bytes -= EXPLORE_CHUNK_BYTES;
     }
     return true;
 }
@@ -174,10 +175,10 @@ void explore_spool_fini(struct explore_spool *spool)
     }
 }
 
-bool explore_fifo_write(const struct explore_fifo *fifo, struct explore_spool *spool, FILE *out)
+bool explore_queue_write(const struct explore_queue *queue, struct explore_spool *spool, FILE *out)
 {
-    bool is_ok = fwrite(&fifo->count, sizeof fifo->count, 1, out) == 1;
-    for (struct explore_chunk *c = fifo->first; c != NULL && is_ok; c = c->next) {
+    bool is_ok = fwrite(&queue->count, sizeof queue->count, 1, out) == 1;
+    for (struct explore_chunk *c = queue->first; c != NULL && is_ok; c = c->next) {
         const bool is_away = c->bytes == NULL;
         if (is_away) {
             load(c, spool);
@@ -191,7 +192,7 @@ bool explore_fifo_write(const struct explore_fifo *fifo, struct explore_spool *s
     return is_ok;
 }
 
-bool explore_fifo_read(struct explore_fifo *fifo, FILE *in)
+bool explore_queue_read(struct explore_queue *queue, FILE *in)
 {
     uint64_t count;
     uint8_t *bytes = cv__allocate(1, EXPLORE_CHUNK_BYTES);
@@ -201,7 +202,7 @@ bool explore_fifo_read(struct explore_fifo *fifo, FILE *in)
         is_ok = fread(head, sizeof head, 1, in) == 1 && head[1] <= EXPLORE_CHUNK_BYTES / 2 &&
                 fread(bytes, 1, head[1], in) == head[1];
         if (is_ok) {
-            explore_fifo_push(fifo, head[0], bytes, head[1]);
+            explore_queue_push(queue, head[0], bytes, head[1]);
         }
     }
     free(bytes);

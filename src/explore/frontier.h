@@ -20,7 +20,7 @@ struct explore_chunk {
     int64_t offset; /* ... here */
 };
 
-struct explore_fifo {
+struct explore_queue {
     struct explore_chunk *first, *last;
     uint64_t count, bytes; /* bytes: in memory */
 };
@@ -32,24 +32,25 @@ struct explore_spool {
     uint64_t written_bytes;
 };
 
-void explore_fifo_push(struct explore_fifo *fifo, uint32_t id, const uint8_t *bytes, size_t count);
+void explore_queue_push(struct explore_queue *queue, uint32_t id, const uint8_t *bytes,
+                        size_t count);
 /* The first chunk, with its bytes; NULL: the queue is empty. To be freed, or put back. */
-struct explore_chunk *explore_fifo_take(struct explore_fifo *fifo, struct explore_spool *spool);
-void explore_fifo_put_back(struct explore_fifo *fifo, struct explore_chunk *chunk);
+struct explore_chunk *explore_queue_take(struct explore_queue *queue, struct explore_spool *spool);
+void explore_queue_put_back(struct explore_queue *queue, struct explore_chunk *chunk);
 /* Moves all of `from` behind `to`. */
-void explore_fifo_join(struct explore_fifo *to, struct explore_fifo *from);
-void explore_fifo_fini(struct explore_fifo *fifo);
+void explore_queue_join(struct explore_queue *to, struct explore_queue *from);
+void explore_queue_fini(struct explore_queue *queue);
 
 /* The next world of a chunk, lent; false: there is none. */
 bool explore_chunk_next(struct explore_chunk *chunk, uint32_t *ret_id, const uint8_t **ret_bytes);
 void explore_chunk_free(struct explore_chunk *chunk);
 
 /* Writes chunks that are full to the file. False: that is not possible. */
-bool explore_fifo_spill(struct explore_fifo *fifo, struct explore_spool *spool);
+bool explore_queue_spill(struct explore_queue *queue, struct explore_spool *spool);
 void explore_spool_fini(struct explore_spool *spool);
 
 /* Writes a queue to a file, and appends what was written so; false: it failed. */
-bool explore_fifo_write(const struct explore_fifo *fifo, struct explore_spool *spool, FILE *out);
-bool explore_fifo_read(struct explore_fifo *fifo, FILE *in);
+bool explore_queue_write(const struct explore_queue *queue, struct explore_spool *spool, FILE *out);
+bool explore_queue_read(struct explore_queue *queue, FILE *in);
 
 #endif

@@ -37,7 +37,7 @@ struct worker {
     struct search *search;
     struct explore_model *model;
     struct explore_world *from, *to;
-    struct explore_fifo next;
+    struct explore_queue next;
     uint8_t *packed;
     uint32_t same;   /* these parts of `to` are as in `from` (pack.h) */
     uint32_t looked; /* at so many worlds, in all rounds: a round may have only one */
@@ -139,8 +139,8 @@ static void look_around(struct worker *w)
     const char *why = reason_to_stop(s);
     const uint64_t bytes = s->result->progress.bytes + w->next.bytes;
     if (why == NULL && bytes > s->limits->bytes_max &&
-        !(explore_fifo_spill(&s->s.level, &s->s.spool) &&
-          explore_fifo_spill(&w->next, &s->s.spool))) {
+        !(explore_queue_spill(&s->s.level, &s->s.spool) &&
+          explore_queue_spill(&w->next, &s->s.spool))) {
         why = "memory, and no room on disk for what waits (--memory)";
     }
     if (why != NULL && s->why == NULL) {
@@ -160,7 +160,7 @@ static void meet(struct worker *w, const struct explore_packed *like, uint32_t p
     const size_t bytes = explore_pack(w->model, s->first, w->to, like, w->packed, &w->same);
     uint32_t id;
     if (explore_visited_add(&s->s.visited, explore_hash(w->packed, bytes), parent, choice, &id)) {
-        explore_fifo_push(&w->next, id, w->packed, bytes);
+        explore_queue_push(&w->next, id, w->packed, bytes);
         (void)atomic_fetch_add(&s->waiting, 1);
     }
 }
@@ -193,7 +193,7 @@ static void expand(struct worker *w, uint32_t id, const uint8_t *bytes)
 static struct explore_chunk *take(struct search *s)
 {
     (void)pthread_mutex_lock(&s->lock);
-    struct explore_chunk *chunk = explore_fifo_take(&s->s.level, &s->s.spool);
+    struct explore_chunk *chunk = explore_queue_take(&s->s.level, &s->s.spool);
     (void)pthread_mutex_unlock(&s->lock);
     return chunk;
 }
@@ -217,7 +217,7 @@ static void *work(void *argument)
         }
         if (s->is_stopping) {
             (void)pthread_mutex_lock(&s->lock);
-            explore_fifo_put_back(&s->s.level, chunk);
+            explore_queue_put_back(&s->s.level, chunk);
             (void)pthread_mutex_unlock(&s->lock);
         } else {
             explore_chunk_free(chunk);
@@ -251,7 +251,7 @@ static void worker_fini(struct worker *w, bool is_first)
         explore_model_fini(w->model);
         free(w->model);
     }
-    explore_fifo_fini(&w->next);
+    explore_queue_fini(&w->next);
     free(w->from);
     free(w->to);
     free(w->packed);
@@ -261,12 +261,12 @@ static void worker_fini(struct worker *w, bool is_first)
 static void collect(struct search *s, struct worker *worker, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        explore_fifo_join(&s->s.next, &worker[i].next);
+        explore_queue_join(&s->s.next, &worker[i].next);
     }
     if (s->s.level.count == 0) {
-        explore_fifo_fini(&s->s.level); /* an empty chunk may be left */
+        explore_queue_fini(&s->s.level); /* an empty chunk may be left */
         s->s.level = s->s.next;
-        s->s.next = (struct explore_fifo){0};
+        s->s.next = (struct explore_queue){0};
         s->waiting = 0;
         s->s.depth += s->s.level.count > 0;
     }
@@ -300,7 +300,7 @@ static void begin(struct search *s, struct worker *w)
     } else if (goes_on && s->s.visited.count == 0) {
         explore_world_copy(model, w->to, s->first);
         meet(w, &(struct explore_packed){0}, EXPLORE_NO_WORLD, 0);
-        explore_fifo_join(&s->s.level, &w->next);
+        explore_queue_join(&s->s.level, &w->next);
         s->waiting = 0;
     }
 }
@@ -355,8 +355,8 @@ int explore_search(struct explore_model *model, const struct explore_limits *lim
     explore_visited_init(&s->s.visited, limits->bit_bytes);
     const int error = search_all(s, model, reterr);
     explore_visited_fini(&s->s.visited);
-    explore_fifo_fini(&s->s.level);
-    explore_fifo_fini(&s->s.next);
+    explore_queue_fini(&s->s.level);
+    explore_queue_fini(&s->s.next);
     explore_spool_fini(&s->s.spool);
     (void)pthread_mutex_destroy(&s->lock);
     free(s->first);

@@ -323,7 +323,7 @@ static void call_stepped(void *self, const struct cv_event *event, const struct 
             .text = out->note[i].text,
         };
         char text[CV_NOTE_BYTES];
-        cv__note_format(&record, text);
+        cv__trace_note_text(&record, text);
         explore_tell(model, "  node %u: %s", model->actor + 1, text);
     }
 }

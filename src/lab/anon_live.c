@@ -69,7 +69,7 @@ struct process {
     const char *sequencer;
     uv_loop_t loop;
     uv_timer_t look;
-    struct cv_member *member;
+    struct cv_participant *participant;
     struct cv_counter counter; /* calibrating */
     uint64_t question;
     int64_t question_ns;
@@ -127,10 +127,10 @@ static void on_look(uv_timer_t *timer)
     if (p->leading_since_ns != 0 && atomic_load(&s->with_leader) == CV_ANON_NODES &&
         now_ns - p->leading_since_ns > 2 * s->eta_ms * NS_PER_MS &&
         !atomic_load(&s->has_resigned)) {
-        atomic_store(&s->resigned_label, cv__host_nonce(cv__member_host(p->member)));
+        atomic_store(&s->resigned_label, cv__host_nonce(cv__participant_host(p->participant)));
         atomic_store(&s->has_resigned, true);
         p->times->resigned_ns = cv__clock_now_ns();
-        cv__host_resign(cv__member_host(p->member), CV_ID_NONE);
+        cv__host_resign(cv__participant_host(p->participant), CV_ID_NONE);
     }
     p->times->has_failed = now_ns - p->times->started_ns > (int64_t)RUN_MS_MAX * NS_PER_MS;
     p->is_over = p->times->has_failed || atomic_load(&s->with_next_leader) == CV_ANON_NODES;
@@ -153,12 +153,12 @@ static void elect(struct process *p)
                    s->port, s->eta_ms, s->eps_ms, s->round_size, p->sequencer);
     (void)snprintf(name, sizeof name, "lab-%llu", (unsigned long long)s->run);
     struct cv_errtext why;
-    const struct cv_member_told told = {
+    const struct cv_participant_told told = {
         .self = p, .leadership = on_leadership, .asked = on_asked, .answered = on_answered};
     p->leading_since_ns = 0;
     p->is_over = false;
     p->times->started_ns = cv__clock_now_ns();
-    if (cv__member_open(&p->loop, NULL, name, text, &told, &p->member, &why) != CV_OK) {
+    if (cv__participant_open(&p->loop, NULL, name, text, &told, &p->participant, &why) != CV_OK) {
         fail(p, why.text);
         return;
     }
@@ -169,7 +169,7 @@ static void elect(struct process *p)
         (void)uv_run(&p->loop, UV_RUN_ONCE);
     }
     uv_close((uv_handle_t *)&p->look, NULL);
-    cv__member_close(p->member, NULL, NULL);
+    cv__participant_close(p->participant, NULL, NULL);
     (void)uv_run(&p->loop, UV_RUN_DEFAULT);
 }
 

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum detector { SECOND_HIGHEST, LOWEST, EVERYBODY };
+enum discoverer { SECOND_HIGHEST, LOWEST, EVERYBODY };
 
 /* How the figure is meant. */
 enum relation { EXACTLY, AT_MOST };
@@ -23,7 +23,7 @@ enum relation { EXACTLY, AT_MOST };
 /* messages = a N^2 + b N + c (halves), time in transmissions. */
 struct claim {
     const char *protocol;
-    enum detector who;
+    enum discoverer who;
     const char *what; /* message type counted; NULL: all of the election */
     const char *formula;
     int64_t square_halves, linear_halves, constant_halves;
@@ -64,7 +64,7 @@ static bool is_of_election(const char *type)
     return strcmp(type, "HEARTBEAT") != 0 && strcmp(type, "ALIVE") != 0 && strcmp(type, "ACK") != 0;
 }
 
-static struct measured measure(const char *protocol, enum detector who, const char *what,
+static struct measured measure(const char *protocol, enum discoverer who, const char *what,
                                uint32_t node_count)
 {
     char told[32];
@@ -224,7 +224,7 @@ static void report_two_leaders(struct cv_lab_report *report)
 int cv__lab_classic(int argc, char **argv)
 {
     struct cv_lab_report report = {.experiment = "classic"};
-    if (!cv__option_json(argc, argv, &report.is_json)) {
+    if (!cv__command_json(argc, argv, &report.is_json)) {
         return EXIT_USAGE;
     }
     if (optind < argc) {

@@ -23,11 +23,11 @@ static bool option_apply(int option, uint64_t runs_min, uint64_t runs_max, struc
         o->folder = optarg;
         return true;
     case 'r':
-        return cv__option_number("--runs", optarg, runs_min, runs_max, &o->run_count);
+        return cv__command_number("--runs", optarg, runs_min, runs_max, &o->run_count);
     case 'n':
-        return cv__option_number("--random", optarg, 1, 1000000, &o->random_count);
+        return cv__command_number("--random", optarg, 1, 1000000, &o->random_count);
     case 's':
-        return cv__option_number("--seed", optarg, 1, UINT32_MAX, &o->seed);
+        return cv__command_number("--seed", optarg, 1, UINT32_MAX, &o->seed);
     case 'l':
         o->live = optarg; /* NULL: it has none */
         o->is_live = true;
@@ -64,7 +64,7 @@ bool cv__lab_options_read(int argc, char **argv, const char *experiment, const c
     }
     *ret_options = (struct cv_lab_options){0};
     int option;
-    while ((option = cv__next_option(argc, argv, "", longs)) != -1) {
+    while ((option = cv__command_option(argc, argv, "", longs)) != -1) {
         if (!option_apply(option, runs_min, runs_max, ret_options)) {
             return false;
         }

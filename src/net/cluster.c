@@ -94,7 +94,7 @@ static void mistake_unknown(struct reading *r, uint32_t line, const char *what, 
                             const char *const *known)
 {
     struct cv_errtext why;
-    (void)cv__fail_unknown(&why, CV_E_INVALID, what, word, known);
+    (void)cv__text_fail_unknown(&why, CV_E_INVALID, what, word, known);
     mistake(r, line, "%s", why.text);
 }
 
@@ -724,5 +724,5 @@ int cv__cluster_fail_member(const struct cv_cluster *cluster, const char *name,
         known[i] = cluster->member[i].name;
     }
     known[cluster->member_count] = NULL;
-    return cv__fail_unknown(reterr, CV_E_INVALID, "member", name, known);
+    return cv__text_fail_unknown(reterr, CV_E_INVALID, "member", name, known);
 }

@@ -308,7 +308,7 @@ static void text_head(const struct sim_world *w, FILE *out)
     const struct sim_scenario *s = w->scenario;
     (void)fprintf(out, "%s: %s, %u node%s, seed %llu, ", s->name, w->protocol->name, w->node_count,
                   w->node_count == 1 ? "" : "s", (unsigned long long)w->seed);
-    cv__print_seconds(out, s->run_ns);
+    cv__json_print_seconds(out, s->run_ns);
     (void)fprintf(out, "s simulated in %llu events\n  options",
                   (unsigned long long)w->host.counts.steps);
     uint32_t at = 0;
@@ -332,9 +332,9 @@ static void text_leaderships(const struct sim_world *w, FILE *out)
     for (uint32_t i = 0; i < w->history.span_count && i < most; i++) {
         const struct sim_leadership_span *span = &w->history.span[i];
         (void)fprintf(out, "  node %-4u ", span->node);
-        cv__print_seconds(out, span->from_ns);
+        cv__json_print_seconds(out, span->from_ns);
         (void)fprintf(out, "s .. ");
-        cv__print_seconds(out, span->to_ns);
+        cv__json_print_seconds(out, span->to_ns);
         (void)fprintf(out, "s  token %llu  %s", (unsigned long long)span->token, span->reason);
         for (uint32_t part = 0; part < span->score.count; part++) {
             (void)fprintf(out, part == 0 ? "  score %lld" : ", %lld",
@@ -460,7 +460,7 @@ static void text_property(const struct sim_world *w, uint32_t i, FILE *out)
     (void)fprintf(out, "property %s: ", cv_property_name((enum cv_property)i));
     if (broken->is_broken) {
         (void)fprintf(out, "BROKEN at ");
-        cv__print_seconds(out, broken->at_ns);
+        cv__json_print_seconds(out, broken->at_ns);
         (void)fprintf(out, "s in seed %llu: %s", (unsigned long long)w->seed, broken->detail);
     } else {
         (void)fprintf(out, w->properties.judged[i] > 0 ? "holds" : "not tested");

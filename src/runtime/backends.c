@@ -53,7 +53,7 @@ int cv__backend_name(const char *address, const char *wanted, char ret_node[CV_N
 {
     const struct cv_backend_kind *kind = kind_of(address);
     return kind != NULL && kind->name != NULL ? kind->name(address, wanted, ret_node, reterr)
-                                              : cv__node_name(ret_node, wanted, reterr);
+                                              : cv__election_node_name(ret_node, wanted, reterr);
 }
 
 int cv__backend_find(const char *address, bool accepts_two_leaders,

@@ -115,11 +115,12 @@ static void on_job(void *user)
 
 static bool node_name_is_valid(const char *name)
 {
-    return strlen(name) < CV_NODE_BYTES && cv__election_name_is_valid(name) &&
+    return strlen(name) < CV_NODE_BYTES && cv__store_election_is_valid(name) &&
            strcmp(name, "*") != 0; /* which means anybody */
 }
 
-int cv__node_name(char ret_node[CV_NODE_BYTES], const char *wanted, struct cv_errtext *reterr)
+int cv__election_node_name(char ret_node[CV_NODE_BYTES], const char *wanted,
+                           struct cv_errtext *reterr)
 {
     if (wanted != NULL) {
         if (!node_name_is_valid(wanted)) {
@@ -141,7 +142,7 @@ int cv__node_name(char ret_node[CV_NODE_BYTES], const char *wanted, struct cv_er
 static int check(struct cv_election *e, const char *name, const char *address,
                  const struct cv_election_options *options, struct cv_errtext *reterr)
 {
-    if (!cv__election_name_is_valid(name)) {
+    if (!cv__store_election_is_valid(name)) {
         return cv__fail(
             reterr, CV_E_INVALID,
             "an election's name must be 1 to %d bytes of text without control characters",

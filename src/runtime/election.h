@@ -30,7 +30,7 @@ int cv__election_lifeline(struct cv_election *election);
 int cv__election_resign(struct cv_election *election, const char *heir, enum cv_reason why);
 
 /* The name of a contender: the one that is wanted, if it can be one; NULL: host and process id. */
-CV_NODISCARD int cv__node_name(char ret_node[CV_NODE_BYTES], const char *wanted,
-                               struct cv_errtext *reterr);
+CV_NODISCARD int cv__election_node_name(char ret_node[CV_NODE_BYTES], const char *wanted,
+                                        struct cv_errtext *reterr);
 
 #endif

@@ -19,8 +19,8 @@
 #define READS_MAX 64u     /* datagrams in one turn of the loop, so that timers are not delayed */
 
 /* Invariant: parts that are not there are NULL, so that a half-built one can be closed. */
-struct cv_member {
-    struct cv_member_told told;
+struct cv_participant {
+    struct cv_participant_told told;
     struct cv_multicast socket;
     struct cv_frames *frames;
     struct cv_persist *persist;
@@ -41,7 +41,7 @@ struct cv_member {
 
 static void trouble(void *self, const char *line)
 {
-    struct cv_member *m = self;
+    struct cv_participant *m = self;
     if (m->told.trouble != NULL) {
         m->told.trouble(m->told.self, line);
     }
@@ -50,7 +50,7 @@ static void trouble(void *self, const char *line)
 static void send_to_group(void *self, cv_id first, cv_id last, const uint8_t *bytes,
                           size_t byte_count)
 {
-    struct cv_member *m = self;
+    struct cv_participant *m = self;
     CV_ASSERT(first == 1 && last == CV_MEMBERS_MAX); /* an anonymous protocol sends to all only */
     CV_ASSERT(byte_count <= CV_FRAME_PAYLOAD_MAX);
     const size_t frame_bytes = cv__frame_seal(m->frames, bytes, byte_count, m->sealed);
@@ -58,7 +58,7 @@ static void send_to_group(void *self, cv_id first, cv_id last, const uint8_t *by
 }
 
 /* One line for the first frame of each kind that is dropped. */
-static void tell_fate(struct cv_member *m, enum cv_frame_fate fate)
+static void tell_fate(struct cv_participant *m, enum cv_frame_fate fate)
 {
     static const char *const what[CV_FRAME_FATE_COUNT] = {
         [CV_FRAME_FOREIGN] = "datagrams that are not of this election",
@@ -80,7 +80,7 @@ static void tell_fate(struct cv_member *m, enum cv_frame_fate fate)
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     (void)events;
-    struct cv_member *m = poll->data;
+    struct cv_participant *m = poll->data;
     size_t byte_count;
     if (status != 0 && !m->is_closing) { /* an error of the socket: libuv has stopped polling */
         (void)uv_poll_start(poll, UV_READABLE, on_readable); /* and reading clears it */
@@ -104,7 +104,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 
 static void ask_sequencer(void *self, uint64_t request, uint64_t reference)
 {
-    struct cv_member *m = self;
+    struct cv_participant *m = self;
     if (m->told.asked != NULL) {
         m->told.asked(m->told.self, request);
     }
@@ -115,7 +115,7 @@ static void ask_sequencer(void *self, uint64_t request, uint64_t reference)
 
 static void on_number(void *self, uint64_t request, uint64_t number)
 {
-    struct cv_member *m = self;
+    struct cv_participant *m = self;
     if (m->told.answered != NULL) {
         m->told.answered(m->told.self, request, number);
     }
@@ -126,7 +126,7 @@ static void on_number(void *self, uint64_t request, uint64_t number)
 
 static void on_leadership(void *self, const struct cv_leadership *leadership)
 {
-    struct cv_member *m = self;
+    struct cv_participant *m = self;
     if (m->told.leadership != NULL) {
         m->told.leadership(m->told.self, leadership);
     }
@@ -182,7 +182,7 @@ static int read_address(const char *text, struct parts *w, struct cv_errtext *re
     return CV_OK;
 }
 
-static int join_group(struct cv_member *m, struct parts *w, struct cv_errtext *reterr)
+static int join_group(struct cv_participant *m, struct parts *w, struct cv_errtext *reterr)
 {
     char path[64];
     uint32_t port = 0;
@@ -204,7 +204,7 @@ static int join_group(struct cv_member *m, struct parts *w, struct cv_errtext *r
     return cv__multicast_open(&m->socket, &where, reterr);
 }
 
-static int make_frames(struct cv_member *m, const char *election, const struct parts *w,
+static int make_frames(struct cv_participant *m, const char *election, const struct parts *w,
                        struct cv_errtext *reterr)
 {
     if ((w->key == NULL) == (w->insecure == NULL) ||
@@ -270,7 +270,7 @@ static int fail_protocol(const char *name, struct cv_errtext *reterr)
         }
     }
     known[known_count] = NULL;
-    return cv__fail_unknown(reterr, CV_E_INVALID, "protocol", name, known);
+    return cv__text_fail_unknown(reterr, CV_E_INVALID, "protocol", name, known);
 }
 
 static int configure(const struct parts *w, const struct cv_protocol **ret_protocol,
@@ -293,8 +293,8 @@ static int configure(const struct parts *w, const struct cv_protocol **ret_proto
     return result != CV_OK ? result : cv_core_configure(protocol, config, reterr);
 }
 
-int cv__member_contract(const char *address, uint32_t *ret_promises, uint32_t *ret_assumes,
-                        struct cv_errtext *reterr)
+int cv__participant_contract(const char *address, uint32_t *ret_promises, uint32_t *ret_assumes,
+                             struct cv_errtext *reterr)
 {
     const struct cv_protocol *protocol = NULL;
     struct cv_config config;
@@ -309,7 +309,7 @@ int cv__member_contract(const char *address, uint32_t *ret_promises, uint32_t *r
     return result;
 }
 
-static int open_sequencer(struct cv_member *m, uv_loop_t *loop, const char *address,
+static int open_sequencer(struct cv_participant *m, uv_loop_t *loop, const char *address,
                           struct cv_errtext *reterr)
 {
     if (address == NULL) {
@@ -327,7 +327,7 @@ static int open_sequencer(struct cv_member *m, uv_loop_t *loop, const char *addr
 
 /* ---- Beginning and end ----------------------------------------------------------------------- */
 
-static int start(struct cv_member *m, uv_loop_t *loop, struct cv_timers *timers,
+static int start(struct cv_participant *m, uv_loop_t *loop, struct cv_timers *timers,
                  const char *election, const char *address, struct cv_errtext *reterr)
 {
     const struct cv_protocol *protocol = NULL;
@@ -373,11 +373,11 @@ static int start(struct cv_member *m, uv_loop_t *loop, struct cv_timers *timers,
     return cv__host_start(m->host, reterr);
 }
 
-int cv__member_open(uv_loop_t *loop, struct cv_timers *timers, const char *election,
-                    const char *address, const struct cv_member_told *told,
-                    struct cv_member **ret_member, struct cv_errtext *reterr)
+int cv__participant_open(uv_loop_t *loop, struct cv_timers *timers, const char *election,
+                         const char *address, const struct cv_participant_told *told,
+                         struct cv_participant **ret_participant, struct cv_errtext *reterr)
 {
-    struct cv_member *m = calloc(1, sizeof *m);
+    struct cv_participant *m = calloc(1, sizeof *m);
     if (m == NULL) {
         return cv__fail(reterr, CV_E_MEMORY, "no memory to take part in '%s'", election);
     }
@@ -385,16 +385,16 @@ int cv__member_open(uv_loop_t *loop, struct cv_timers *timers, const char *elect
     m->socket.fd = -1;
     const int result = start(m, loop, timers, election, address, reterr);
     if (result != CV_OK) {
-        cv__member_close(m, NULL, NULL);
+        cv__participant_close(m, NULL, NULL);
         return result;
     }
-    *ret_member = m;
+    *ret_participant = m;
     return CV_OK;
 }
 
 static void on_part_closed(void *data)
 {
-    struct cv_member *m = data;
+    struct cv_participant *m = data;
     CV_ASSERT(m->closing_count > 0);
     m->closing_count--;
     if (m->closing_count > 0) {
@@ -416,7 +416,7 @@ static void on_poll_closed(uv_handle_t *handle)
     on_part_closed(handle->data);
 }
 
-void cv__member_close(struct cv_member *m, void (*closed)(void *data), void *data)
+void cv__participant_close(struct cv_participant *m, void (*closed)(void *data), void *data)
 {
     CV_ASSERT(!m->is_closing);
     m->is_closing = true;
@@ -439,17 +439,17 @@ void cv__member_close(struct cv_member *m, void (*closed)(void *data), void *dat
     on_part_closed(m);
 }
 
-struct cv_host *cv__member_host(struct cv_member *m)
+struct cv_host *cv__participant_host(struct cv_participant *m)
 {
     return m->host;
 }
 
-uint64_t cv__member_frames(const struct cv_member *m, enum cv_frame_fate fate)
+uint64_t cv__participant_frames(const struct cv_participant *m, enum cv_frame_fate fate)
 {
     return cv__frames_count(m->frames, fate);
 }
 
-const struct cv_sequencer_counts *cv__member_sequencer(const struct cv_member *m)
+const struct cv_sequencer_counts *cv__participant_sequencer(const struct cv_participant *m)
 {
     return m->sequencer.kind != NULL ? m->sequencer.kind->counts(m->sequencer.self) : NULL;
 }

@@ -20,11 +20,11 @@
 #include "runtime/host.h"
 #include "sequencers/sequencer.h"
 
-struct cv_member;
+struct cv_participant;
 
 /* What the owner is told. All but `leadership` may be NULL. The last two are for measurements: when
  * the sequencer is asked, and when it answers. */
-struct cv_member_told {
+struct cv_participant_told {
     void *self;
     void (*leadership)(void *self, const struct cv_leadership *leadership);
     void (*trouble)(void *self, const char *line);
@@ -35,23 +35,27 @@ struct cv_member_told {
 
 /* What the protocol that the address names promises, with the options that the address sets. Checks
  * these, and neither opens nor reads anything. CV_OK, CV_E_INVALID or CV_E_UNKNOWN. */
-CV_NODISCARD int cv__member_contract(const char *address, uint32_t *ret_promises,
-                                     uint32_t *ret_assumes, struct cv_errtext *reterr);
+CV_NODISCARD int cv__participant_contract(const char *address, uint32_t *ret_promises,
+                                          uint32_t *ret_assumes, struct cv_errtext *reterr);
 
 /* Opens and starts it. `timers` are lent, of the same loop; NULL: it makes its own. `address` is
  * used during the call only. On failure nothing is left, but the loop must be turned once more for
  * handles to be closed. */
-CV_NODISCARD int cv__member_open(uv_loop_t *loop, struct cv_timers *timers, const char *election,
-                                 const char *address, const struct cv_member_told *told,
-                                 struct cv_member **ret_member, struct cv_errtext *reterr);
+CV_NODISCARD int cv__participant_open(uv_loop_t *loop, struct cv_timers *timers,
+                                      const char *election, const char *address,
+                                      const struct cv_participant_told *told,
+                                      struct cv_participant **ret_participant,
+                                      struct cv_errtext *reterr);
 
 /* Ends it without telling the others. To hand over, first stop to campaign (cv__host_campaign()).
  * `closed` is called by the loop. */
-void cv__member_close(struct cv_member *member, void (*closed)(void *data), void *data);
+void cv__participant_close(struct cv_participant *participant, void (*closed)(void *data),
+                           void *data);
 
-struct cv_host *cv__member_host(struct cv_member *member);
-uint64_t cv__member_frames(const struct cv_member *member, enum cv_frame_fate fate);
+struct cv_host *cv__participant_host(struct cv_participant *participant);
+uint64_t cv__participant_frames(const struct cv_participant *participant, enum cv_frame_fate fate);
 /* NULL: the protocol needs none. */
-const struct cv_sequencer_counts *cv__member_sequencer(const struct cv_member *member);
+const struct cv_sequencer_counts *cv__participant_sequencer(
+    const struct cv_participant *participant);
 
 #endif

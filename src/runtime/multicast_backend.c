@@ -18,7 +18,7 @@
 
 struct cv_backend {
     struct cv_backend_setting setting; /* its texts are not used after open() */
-    struct cv_member *member;
+    struct cv_participant *participant;
     char self[LABEL_BYTES];
     bool is_leading;
     bool is_leaving;      /* it led and resigned; the others may not have heard of it */
@@ -58,15 +58,15 @@ static void on_trouble(void *self, const char *line)
 static void log_counts(const struct cv_backend *b)
 {
     const struct cv_sequencer_counts none = {0};
-    const struct cv_sequencer_counts *sequencer = cv__member_sequencer(b->member);
+    const struct cv_sequencer_counts *sequencer = cv__participant_sequencer(b->participant);
     sequencer = sequencer != NULL ? sequencer : &none;
     const uint64_t wrong = sequencer->refused + sequencer->strange;
     /* A question that is still open counts as silence: there is no answer. */
     const uint64_t silent = sequencer->asked - sequencer->answered - wrong;
-    const uint64_t malformed = cv__host_counts(cv__member_host(b->member))->malformed;
+    const uint64_t malformed = cv__host_counts(cv__participant_host(b->participant))->malformed;
     uint64_t dropped = 0;
     for (enum cv_frame_fate fate = CV_FRAME_FOREIGN; fate < CV_FRAME_FATE_COUNT; fate++) {
-        dropped += cv__member_frames(b->member, fate);
+        dropped += cv__participant_frames(b->participant, fate);
     }
     if (dropped + malformed + wrong + silent == 0) {
         return;
@@ -76,11 +76,11 @@ static void log_counts(const struct cv_backend *b)
                    "dropped %" PRIu64 " foreign, %" PRIu64 " of another version, %" PRIu64
                    " damaged, %" PRIu64 " replayed, %" PRIu64 " malformed; sequencer: %" PRIu64
                    " refused, %" PRIu64 " silent, %" PRIu64 " strange",
-                   cv__member_frames(b->member, CV_FRAME_FOREIGN),
-                   cv__member_frames(b->member, CV_FRAME_VERSION),
-                   cv__member_frames(b->member, CV_FRAME_DAMAGED),
-                   cv__member_frames(b->member, CV_FRAME_REPLAYED), malformed, sequencer->refused,
-                   silent, sequencer->strange);
+                   cv__participant_frames(b->participant, CV_FRAME_FOREIGN),
+                   cv__participant_frames(b->participant, CV_FRAME_VERSION),
+                   cv__participant_frames(b->participant, CV_FRAME_DAMAGED),
+                   cv__participant_frames(b->participant, CV_FRAME_REPLAYED), malformed,
+                   sequencer->refused, silent, sequencer->strange);
     b->setting.log(b->setting.user, line);
 }
 
@@ -106,7 +106,8 @@ static int group_contract(const char *address, struct cv_backend_contract *ret_c
         .words = "in a group whose members nobody knows, two may lead for a moment",
         .has_lease = false,
     };
-    return cv__member_contract(address, &ret_contract->promises, &ret_contract->assumes, reterr);
+    return cv__participant_contract(address, &ret_contract->promises, &ret_contract->assumes,
+                                    reterr);
 }
 
 static int group_open(struct cv_backend **ret_backend, const struct cv_backend_setting *setting,
@@ -117,25 +118,25 @@ static int group_open(struct cv_backend **ret_backend, const struct cv_backend_s
         return cv__fail(reterr, CV_E_MEMORY, "out of memory");
     }
     b->setting = *setting;
-    const struct cv_member_told told = {.self = b,
-                                        .leadership = on_leadership,
-                                        .trouble = on_trouble,
-                                        .recorder = setting->recorder};
-    const int code = cv__member_open(setting->loop, setting->timers, setting->election,
-                                     setting->address, &told, &b->member, reterr);
+    const struct cv_participant_told told = {.self = b,
+                                             .leadership = on_leadership,
+                                             .trouble = on_trouble,
+                                             .recorder = setting->recorder};
+    const int code = cv__participant_open(setting->loop, setting->timers, setting->election,
+                                          setting->address, &told, &b->participant, reterr);
     if (code != CV_OK) {
         free(b);
         return code;
     }
-    label_write(b->self, cv__host_nonce(cv__member_host(b->member)));
+    label_write(b->self, cv__host_nonce(cv__participant_host(b->participant)));
     if (!setting->is_candidate) {
-        cv__host_campaign(cv__member_host(b->member), /* is_candidate= */ false);
+        cv__host_campaign(cv__participant_host(b->participant), /* is_candidate= */ false);
     }
     *ret_backend = b;
     return CV_OK;
 }
 
-static void on_member_closed(void *data)
+static void on_participant_closed(void *data)
 {
     struct cv_backend *b = data;
     void (*closed)(void *user) = b->closed;
@@ -149,7 +150,7 @@ static void group_close(struct cv_backend *b, void (*closed)(void *user), void *
     log_counts(b);
     b->closed = closed;
     b->closed_user = user;
-    cv__member_close(b->member, on_member_closed, b);
+    cv__participant_close(b->participant, on_participant_closed, b);
 }
 
 static const char *group_self(const struct cv_backend *b)
@@ -161,7 +162,7 @@ static const char *group_self(const struct cv_backend *b)
 
 static uint64_t sent(const struct cv_backend *b)
 {
-    return cv__host_counts(cv__member_host(b->member))->sent;
+    return cv__host_counts(cv__participant_host(b->participant))->sent;
 }
 
 static void leave_begin(struct cv_backend *b)
@@ -177,7 +178,7 @@ static void group_campaign(struct cv_backend *b, bool is_candidate)
     if (!is_candidate) {
         leave_begin(b);
     }
-    cv__host_campaign(cv__member_host(b->member), is_candidate);
+    cv__host_campaign(cv__participant_host(b->participant), is_candidate);
 }
 
 static void group_resign(struct cv_backend *b, const char *heir, enum cv_reason why)
@@ -185,7 +186,7 @@ static void group_resign(struct cv_backend *b, const char *heir, enum cv_reason 
     (void)why;  /* the others hear only that it is gone */
     (void)heir; /* nobody has a name here */
     leave_begin(b);
-    cv__host_resign(cv__member_host(b->member), CV_ID_NONE);
+    cv__host_resign(cv__participant_host(b->participant), CV_ID_NONE);
 }
 
 static void group_request_resign(struct cv_backend *b, const char *heir)
@@ -196,7 +197,7 @@ static void group_request_resign(struct cv_backend *b, const char *heir)
 
 static void group_report(struct cv_backend *b, enum cv_input input, int64_t value)
 {
-    cv__host_report(cv__member_host(b->member), input, value);
+    cv__host_report(cv__participant_host(b->participant), input, value);
 }
 
 static bool group_is_released(const struct cv_backend *b)

@@ -578,7 +578,8 @@ int sim_scenario_parse(const char *name, const char *text, size_t length,
     return CV_OK;
 }
 
-int cv__text_load(const char *path, char **ret_text, size_t *ret_length, struct cv_errtext *reterr)
+int sim_scenario_read(const char *path, char **ret_text, size_t *ret_length,
+                      struct cv_errtext *reterr)
 {
     FILE *file = fopen(path, "rb");
     if (file == NULL) {
@@ -628,7 +629,7 @@ int sim_scenario_load(const char *path, struct sim_scenario **ret_scenario,
 {
     char *text;
     size_t length;
-    int error = cv__text_load(path, &text, &length, reterr);
+    int error = sim_scenario_read(path, &text, &length, reterr);
     if (error == CV_OK) {
         error = sim_scenario_parse(path, text, length, ret_scenario, reterr);
         free(text);

@@ -190,8 +190,8 @@ CV_NODISCARD int sim_scenario_load(const char *path, struct sim_scenario **ret_s
                                    struct cv_errtext *reterr);
 
 /* Reads a whole text file (at most 16 MiB, no NUL bytes) that the caller frees. */
-CV_NODISCARD int cv__text_load(const char *path, char **ret_text, size_t *ret_length,
-                               struct cv_errtext *reterr);
+CV_NODISCARD int sim_scenario_read(const char *path, char **ret_text, size_t *ret_length,
+                                   struct cv_errtext *reterr);
 
 void sim_scenario_free(struct sim_scenario *scenario);
 

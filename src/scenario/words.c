@@ -108,7 +108,7 @@ int sim_words_unknown(const struct sim_words *words, const char *what, const cha
         list[count++] = word;
     }
     list[count] = NULL;
-    const char *nearest = cv__nearest_word(text, list);
+    const char *nearest = cv__text_nearest(text, list);
     if (nearest != NULL) {
         return sim_words_fail(words, "unknown %s '%s'; did you mean '%s'?", what, text, nearest);
     }

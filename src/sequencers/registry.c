@@ -31,7 +31,7 @@ int cv__sequencer_open(uv_loop_t *loop, const char *address,
         static const char *const known[] = {"snmp", "file", NULL};
         char name[32];
         (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(address, ":"), address);
-        return cv__fail_unknown(reterr, CV_E_UNKNOWN, "sequencer", name, known);
+        return cv__text_fail_unknown(reterr, CV_E_UNKNOWN, "sequencer", name, known);
     }
     const char *where = strchr(address, ':');
     if (where == NULL) {

@@ -5,6 +5,7 @@
  * (`for`), so that a failing run can be written down without chance and shrunk by leaving actions
  * out. */
 #include "base/memory.h"
+#include "sim/hold.h"
 #include "sim/world.h"
 
 #include <math.h>
@@ -80,7 +81,7 @@ static void end_later(struct sim_world *w, const struct sim_action *a, enum sim_
 static void loses_leader(struct sim_world *w, cv_id id)
 {
     if (sim_world_holds(w, id)) {
-        sim_world_open_election(w, id);
+        sim_hold_open_election(w, id);
     }
 }
 
@@ -140,7 +141,7 @@ static void do_pause(struct sim_world *w, const struct sim_action *a, cv_id id)
     record_action(w, a);
     n->fault = w->faults.count;
     n->is_paused = true;
-    sim_world_note_life(w, id, SIM_LIFE_PAUSED);
+    sim_hold_note_life(w, id, SIM_LIFE_PAUSED);
     end_later(w, a, SIM_ACTION_RESUME, id);
 }
 
@@ -496,7 +497,7 @@ static void do_action(struct sim_world *w, const struct sim_action *a)
     }
 }
 
-void sim_action_do(struct sim_world *w, uint32_t index)
+void sim_actions_do(struct sim_world *w, uint32_t index)
 {
     const struct sim_action action = w->action[index]; /* a copy: the array may grow meanwhile */
     do_action(w, &action);

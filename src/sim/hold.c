@@ -5,11 +5,6 @@
 #include "sim/sequencer_request.h"
 #include "sim/world.h"
 
-bool sim_world_holds(const struct sim_world *w, cv_id id)
-{
-    return cv__properties_holds(&w->properties, id, w->now_ns);
-}
-
 /* What is told of the end of a leadership, if not by its node: what happens to one whose time is
  * over is not the reason. */
 static const char *reason_to_end(const struct sim_world *w, const struct cv_property_node *held,
@@ -69,7 +64,7 @@ static void record_begin(struct sim_world *w)
     }
 }
 
-void sim_world_open_election(struct sim_world *w, cv_id leader)
+void sim_hold_open_election(struct sim_world *w, cv_id leader)
 {
     if (!w->options.keeps_history) {
         return;
@@ -89,7 +84,7 @@ void sim_hold_life(struct sim_world *w, cv_id id, enum sim_life life)
     }
 }
 
-void sim_world_note_life(struct sim_world *w, cv_id id, enum sim_life life)
+void sim_hold_note_life(struct sim_world *w, cv_id id, enum sim_life life)
 {
     static const enum cv_record_kind kinds[] = {
         [SIM_LIFE_UP] = CV_RECORD_START,

@@ -13,7 +13,13 @@ void sim_hold_end(struct sim_world *world, cv_id node, const char *reason);
 /* The node crashes, with what it believes and holds. */
 void sim_hold_crash(struct sim_world *world, cv_id node);
 
-/* For the report: the node is up, down or paused from now on. */
+/* A fault that took away this leader (or, CV_ID_NONE, the start) calls for an election. */
+void sim_hold_open_election(struct sim_world *world, cv_id leader);
+
+/* For trace and report: the node is up, down or paused from now on. */
+void sim_hold_note_life(struct sim_world *world, cv_id node, enum sim_life life);
+
+/* The same for the report alone. */
 void sim_hold_life(struct sim_world *world, cv_id node, enum sim_life life);
 
 #endif

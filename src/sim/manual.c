@@ -136,13 +136,13 @@ static uint32_t find(const struct sim_world *w, const struct sim_pick *pick)
 
 bool sim_manual_fire(struct sim_world *w, cv_id id, uint32_t timer)
 {
-    struct sim_node *n = sim_node_of(w, id);
+    struct sim_node *n = sim_world_node(w, id);
     const int64_t due_ns = n->host.due_ns[timer];
     if (!can_act(w, id) || due_ns == 0 || due_ns > sim_clock_local(&n->clock, w->now_ns)) {
         return false;
     }
     sim_world_note(w, CV_RECORD_TIMER, id, CV_ID_NONE, timer, 0, 0);
-    cv__node_fire(&n->host, sim_node_host(n), timer);
+    cv__node_fire(&n->host, sim_world_host(n), timer);
     return true;
 }
 

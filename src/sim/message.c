@@ -110,7 +110,7 @@ static void depart(struct sim_world *w, enum sim_flight_kind kind, cv_id from, c
     }
     const uint32_t index = flight_new(w);
     struct sim_flight *f = &w->messages.flight[index];
-    struct sim_node *sender = sim_node_of(w, from);
+    struct sim_node *sender = sim_world_node(w, from);
     f->kind = kind;
     f->payload = payload;
     w->messages.payload[payload].reference_count++;
@@ -218,7 +218,7 @@ static void send_one(struct sim_world *w, cv_id from, cv_id to, uint32_t payload
     case SIM_FATE_LOST:
         w->messages.lost_count++;
         sim_world_note(w, CV_RECORD_LOST, to, from, type, w->messages.count, 0);
-        if (sim_node_of(w, to)->is_up) {
+        if (sim_world_node(w, to)->is_up) {
             sim_properties_lose(w, from, to);
         }
         break;
@@ -254,7 +254,7 @@ void sim_message_send(struct sim_world *w, cv_id from, uint32_t payload, cv_id f
 
 bool sim_message_bequeath(struct sim_world *w, cv_id id)
 {
-    const struct sim_node *n = sim_node_of(w, id);
+    const struct sim_node *n = sim_world_node(w, id);
     const int64_t local_ns = sim_clock_local(&n->clock, w->now_ns);
     struct cv_message last = {0};
     enum sim_flight_kind says = SIM_FLIGHT_HINT;
@@ -289,7 +289,7 @@ static uint64_t *heard_life(const struct sim_world *w, struct sim_node *n, cv_id
 static void deliver_witness(struct sim_world *w, uint32_t index)
 {
     const struct sim_flight f = w->messages.flight[index]; /* a copy: a core may send something */
-    struct sim_node *n = sim_node_of(w, f.to);
+    struct sim_node *n = sim_world_node(w, f.to);
     if (*heard_life(w, n, f.from) > f.sender_life) {
         flight_free(w, index);
         return; /* it has started again: frames of an earlier start are refused */
@@ -317,7 +317,7 @@ static void deliver_witness(struct sim_world *w, uint32_t index)
             .message =
                 payload_decode(w, f.payload, &w->messages.arriving[f.payload % SIM_DECODED_COUNT]),
         };
-        cv__node_decoded_message(&n->host, sim_node_host(n), &last);
+        cv__node_decoded_message(&n->host, sim_world_host(n), &last);
     }
     flight_free(w, index);
 }
@@ -330,7 +330,7 @@ static int64_t bound_delay(struct sim_world *w, const struct sim_flight *f, int6
     if (f->from == f->to) {
         return 0;
     }
-    struct sim_node *n = sim_node_of(w, f->to);
+    struct sim_node *n = sim_world_node(w, f->to);
     if (n->echo == NULL) {
         if (w->node_count > SIM_BOUNDS_NODES_MAX) {
             return CV_DELAY_UNKNOWN;
@@ -347,7 +347,7 @@ static int64_t bound_delay(struct sim_world *w, const struct sim_flight *f, int6
 static bool waits_for_turn(struct sim_world *w, uint32_t index)
 {
     struct sim_flight *f = &w->messages.flight[index];
-    struct sim_node *n = sim_node_of(w, f->to);
+    struct sim_node *n = sim_world_node(w, f->to);
     if (f->life != 0 || f->from == f->to || (w->cost_ns == 0 && n->busy_ns <= w->now_ns)) {
         return false;
     }
@@ -362,7 +362,7 @@ void sim_message_deliver(struct sim_world *w, uint32_t index)
     /* Both may move once the core sends something. */
     const struct sim_flight *f = &w->messages.flight[index];
     const struct sim_payload *p = &w->messages.payload[f->payload];
-    struct sim_node *n = sim_node_of(w, f->to);
+    struct sim_node *n = sim_world_node(w, f->to);
     if (!n->is_up || (f->life != 0 && f->life != n->life)) { /* it waited when the node crashed */
         sim_world_note(w, CV_RECORD_DROPPED, f->to, f->from, p->type, f->number, 0);
         flight_free(w, index);
@@ -395,7 +395,7 @@ void sim_message_deliver(struct sim_world *w, uint32_t index)
         .message =
             payload_decode(w, f->payload, &w->messages.arriving[f->payload % SIM_DECODED_COUNT]),
     };
-    cv__node_decoded_message(&n->host, sim_node_host(n), &event);
+    cv__node_decoded_message(&n->host, sim_world_host(n), &event);
     flight_free(w, index);
 }
 

@@ -14,7 +14,7 @@
 
 static void queue_timer(struct sim_world *w, cv_id id, uint32_t timer)
 {
-    struct sim_timer *t = &sim_node_of(w, id)->timer[timer];
+    struct sim_timer *t = &sim_world_node(w, id)->timer[timer];
     if (t->queued_ns <= t->due_ns || w->scenario->is_manual) {
         return; /* that entry comes first and will look again: re-arming costs nothing */
     }
@@ -26,7 +26,7 @@ void sim_node_on_timer(struct sim_world *w, uint32_t ref)
 {
     const cv_id id = ref / CV_TIMERS_MAX;
     const uint32_t timer = ref % CV_TIMERS_MAX;
-    struct sim_node *n = sim_node_of(w, id);
+    struct sim_node *n = sim_world_node(w, id);
     struct sim_timer *t = &n->timer[timer];
     if (t->queued_ns != w->now_ns) {
         return; /* an entry that was overtaken by an earlier one */
@@ -40,13 +40,13 @@ void sim_node_on_timer(struct sim_world *w, uint32_t ref)
         return;
     }
     sim_world_note(w, CV_RECORD_TIMER, id, CV_ID_NONE, timer, 0, 0);
-    cv__node_fire(&n->host, sim_node_host(n), timer);
+    cv__node_fire(&n->host, sim_world_host(n), timer);
 }
 
 /* What is due at some instant of the local clock comes at another real instant from now on. */
 void sim_node_set_drift(struct sim_world *w, cv_id id, int64_t drift_ppb, int64_t drift_parts)
 {
-    struct sim_node *n = sim_node_of(w, id);
+    struct sim_node *n = sim_world_node(w, id);
     const struct sim_clock before = n->clock;
     sim_clock_set_drift(&n->clock, w->now_ns, drift_ppb, drift_parts);
     for (uint32_t timer = 0; timer < CV_TIMERS_MAX; timer++) {
@@ -149,7 +149,7 @@ static void write_record(struct sim_node *n, const uint64_t *word, uint32_t word
 
 static void queue_disk(struct sim_world *w, cv_id id, int64_t delay_ns)
 {
-    const uint32_t life = (uint32_t)(sim_node_of(w, id)->life % DISK_LIFE);
+    const uint32_t life = (uint32_t)(sim_world_node(w, id)->life % DISK_LIFE);
     sim_queue_push(&w->queue, w->now_ns + delay_ns, SIM_EVENT_DISK, life * DISK_LIFE + id);
 }
 
@@ -253,16 +253,16 @@ const struct cv_node_calls sim_node_calls = {
 
 void sim_node_step(struct sim_world *w, cv_id id, struct cv_event *event)
 {
-    struct sim_node *n = sim_node_of(w, id);
+    struct sim_node *n = sim_world_node(w, id);
     CV_ASSERT(n->is_up && !n->is_paused);
-    cv__node_event(&n->host, sim_node_host(n), event);
+    cv__node_event(&n->host, sim_world_host(n), event);
 }
 
 /* The record under way is saved, or is not. */
 void sim_node_on_disk(struct sim_world *w, uint32_t ref)
 {
     const cv_id id = ref % DISK_LIFE;
-    struct sim_node *n = sim_node_of(w, id);
+    struct sim_node *n = sim_world_node(w, id);
     const struct cv_gate *gate = &n->host.gate;
     if (!n->is_up || n->life % DISK_LIFE != ref / DISK_LIFE || !gate->is_saving) {
         return; /* it crashed meanwhile */
@@ -273,16 +273,16 @@ void sim_node_on_disk(struct sim_world *w, uint32_t ref)
     if (n->is_paused) {
         n->disk.has_ended = true; /* it learns of this when it wakes */
     } else if (n->disk.fails) {
-        cv__node_save_failed(&n->host, sim_node_host(n), "the disk failed");
+        cv__node_save_failed(&n->host, sim_world_host(n), "the disk failed");
     } else {
         write_record(n, gate->saving.word, gate->saving.word_count);
-        cv__node_saved(&n->host, sim_node_host(n));
+        cv__node_saved(&n->host, sim_world_host(n));
     }
 }
 
 bool sim_node_end_save(struct sim_world *w, cv_id id, enum sim_save how)
 {
-    struct sim_node *n = sim_node_of(w, id);
+    struct sim_node *n = sim_world_node(w, id);
     const struct cv_gate *gate = &n->host.gate;
     if (!n->is_up || n->is_paused || !gate->is_saving || n->disk.saving_ns != INT64_MAX) {
         return false;
@@ -292,11 +292,11 @@ bool sim_node_end_save(struct sim_world *w, cv_id id, enum sim_save how)
         write_record(n, gate->saving.word, gate->saving.word_count);
     }
     if (how == SIM_SAVE_WELL) {
-        cv__node_saved(&n->host, sim_node_host(n));
+        cv__node_saved(&n->host, sim_world_host(n));
     } else if (how == SIM_SAVE_CRASHES) {
         w->crashing = id;
     } else {
-        cv__node_save_failed(&n->host, sim_node_host(n), "the disk failed");
+        cv__node_save_failed(&n->host, sim_world_host(n), "the disk failed");
     }
     return true;
 }
@@ -317,7 +317,7 @@ static void begin_boot(struct sim_world *w, struct sim_node *n)
 
 void sim_node_set_back(struct sim_world *w, cv_id id, int64_t back_ns)
 {
-    struct sim_node *n = sim_node_of(w, id);
+    struct sim_node *n = sim_world_node(w, id);
     CV_ASSERT(!n->is_up);
     const int64_t local_ns = sim_clock_local(&n->clock, w->now_ns);
     n->boot++;
@@ -348,7 +348,7 @@ static int64_t certain_from_ns(const struct sim_world *w, const struct sim_node 
 
 void sim_node_start(struct sim_world *w, cv_id id)
 {
-    struct sim_node *n = sim_node_of(w, id);
+    struct sim_node *n = sim_world_node(w, id);
     CV_ASSERT(!n->is_up);
     if (n->is_rebooting) {
         begin_boot(w, n);
@@ -365,7 +365,7 @@ void sim_node_start(struct sim_world *w, cv_id id)
     config.self = id;
     cv__core_init(w->protocol, n->state, &config);
     cv__node_init(&n->host, SIM_DEFERRED_MAX, /* waiting_capacity= */ 0);
-    sim_world_note_life(w, id, SIM_LIFE_UP);
+    sim_hold_note_life(w, id, SIM_LIFE_UP);
     uint64_t persisted[CV_PERSIST_WORDS_MAX];
     memcpy(persisted, n->disk.word, sizeof persisted);
     struct cv_event event = {
@@ -382,16 +382,16 @@ void sim_node_start(struct sim_world *w, cv_id id)
 
 void sim_node_crash(struct sim_world *w, cv_id id)
 {
-    struct sim_node *n = sim_node_of(w, id);
+    struct sim_node *n = sim_world_node(w, id);
     CV_ASSERT(n->is_up);
-    sim_world_note_life(w, id, SIM_LIFE_DOWN);
+    sim_hold_note_life(w, id, SIM_LIFE_DOWN);
     sim_hold_crash(w, id);
     n->is_up = false;
     n->is_paused = false;
     n->disk.has_ended = false;
     n->disk.next = SIM_SAVE_WELL;
     n->busy_ns = 0;
-    cv__node_close(&n->host, sim_node_host(n));
+    cv__node_close(&n->host, sim_world_host(n));
     sim_message_drop_backlog(w, n);
     free(n->echo); /* the transport's memory is gone too */
     n->echo = NULL;
@@ -400,16 +400,16 @@ void sim_node_crash(struct sim_world *w, cv_id id)
 void sim_node_reboot(struct sim_world *w, cv_id id)
 {
     sim_node_crash(w, id);
-    sim_node_of(w, id)->is_rebooting = true;
+    sim_world_node(w, id)->is_rebooting = true;
 }
 
 /* Everything that arrived and every timer that came due is there at once; whether the process sees
  * the timers or the messages first is chance, as it is in a real event loop. */
 void sim_node_wake(struct sim_world *w, cv_id id)
 {
-    struct sim_node *n = sim_node_of(w, id);
+    struct sim_node *n = sim_world_node(w, id);
     CV_ASSERT(n->is_up && n->is_paused);
-    sim_world_note_life(w, id, SIM_LIFE_UP);
+    sim_hold_note_life(w, id, SIM_LIFE_UP);
     n->is_paused = false;
     n->acts_from_ns = w->now_ns;
     if (n->disk.has_ended) {

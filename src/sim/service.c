@@ -267,7 +267,7 @@ void sim_service_reseed(struct sim_service *s, uint64_t seed)
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-static bool is_leading(const struct sim_service *s, cv_id leader, uint64_t token)
+static bool leads_with(const struct sim_service *s, cv_id leader, uint64_t token)
 {
     return sim_world_holds(s->world, leader) &&
            s->world->properties.node[leader - 1].held_token == token;
@@ -342,7 +342,7 @@ static void look_at_leader(struct sim_service *s)
         }
     }
     const struct sim_recovery *last = latest(s);
-    if (last == NULL || !is_leading(s, last->leader, last->token)) {
+    if (last == NULL || !leads_with(s, last->leader, last->token)) {
         end_recovery(s);
     } else {
         go_on_recovering(s, last);
@@ -385,7 +385,7 @@ static bool request_goes_on(struct sim_service *s, struct sim_request *r)
         }
         return true;
     }
-    if (r->leader != CV_ID_NONE && !is_leading(s, r->leader, r->token)) {
+    if (r->leader != CV_ID_NONE && !leads_with(s, r->leader, r->token)) {
         r->leader = CV_ID_NONE;
     }
     if (r->leader != CV_ID_NONE && r->committed_ns <= now_ns) {
@@ -398,7 +398,7 @@ static bool request_goes_on(struct sim_service *s, struct sim_request *r)
     }
     const struct sim_recovery *last = latest(s);
     if (r->leader == CV_ID_NONE && r->server != CV_ID_NONE && last != NULL &&
-        last->done_ns <= now_ns && is_leading(s, last->leader, last->token) &&
+        last->done_ns <= now_ns && leads_with(s, last->leader, last->token) &&
         s->world->properties.node[r->server - 1].leader == last->leader) {
         send_request(s, r, last);
     }

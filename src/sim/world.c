@@ -1,7 +1,7 @@
 /* src/sim/world.c - the events of a run in their order, its beginning and its end. */
 #include "sim/world.h"
 
-#include "base/guard.h"
+#include "base/catch.h"
 #include "base/memory.h"
 #include "core/core.h"
 #include "core/nodeset.h"
@@ -49,7 +49,7 @@ void sim_world_dispatch(struct sim_world *w, uint32_t kind, uint32_t ref)
 {
     switch (kind) {
     case SIM_EVENT_START:
-        if (!sim_node_of(w, ref)->is_up) {
+        if (!sim_world_node(w, ref)->is_up) {
             sim_node_start(w, ref);
             sim_properties_disturb(w);
             sim_properties_update(w);
@@ -65,7 +65,7 @@ void sim_world_dispatch(struct sim_world *w, uint32_t kind, uint32_t ref)
         sim_node_on_disk(w, ref);
         break;
     case SIM_EVENT_ACTION:
-        sim_action_do(w, ref);
+        sim_actions_do(w, ref);
         break;
     case SIM_EVENT_CHECK:
         sim_properties_check(w);
@@ -171,7 +171,7 @@ void sim_world_run(struct sim_world *w, int64_t until_ns)
 {
     struct stretch stretch = {w, until_ns};
     struct cv_failure failure;
-    if (!cv__guard(run_events, &stretch, &failure)) {
+    if (!cv__catch(run_events, &stretch, &failure)) {
         w->is_over = true;
         cv__properties_break(&w->properties, CV_PROPERTY_ASSERTIONS, "%s (%s:%d)",
                              failure.expression, failure.file, failure.line);
@@ -200,6 +200,11 @@ uint32_t sim_world_enforced(const struct sim_world *w)
         enforced &= e->kind == SIM_EXPECT_BROKEN ? ~BIT(e->property) : UINT32_MAX;
     }
     return enforced;
+}
+
+bool sim_world_holds(const struct sim_world *w, cv_id id)
+{
+    return cv__properties_holds(&w->properties, id, w->now_ns);
 }
 
 bool sim_world_is_ok(const struct sim_world *w)
@@ -246,7 +251,7 @@ static void make_nodes(struct sim_world *w)
     w->node = cv__allocate(w->node_count, sizeof *w->node);
     w->states = cv__allocate(w->node_count, bytes);
     for (cv_id id = 1; id <= w->node_count; id++) {
-        struct sim_node *n = sim_node_of(w, id);
+        struct sim_node *n = sim_world_node(w, id);
         n->world = w;
         n->id = id;
         n->state = w->states + (id - 1) * bytes;
@@ -334,7 +339,7 @@ struct sim_world *sim_world_new(const struct sim_scenario *scenario, uint64_t se
     make_nodes(w);
     sim_properties_update(w);
     sim_actions_schedule(w);
-    sim_world_open_election(w, CV_ID_NONE);
+    sim_hold_open_election(w, CV_ID_NONE);
     return w;
 }
 

@@ -117,14 +117,14 @@ struct sim_world {
     struct sim_history history; /* empty unless the options ask for one */
 };
 
-static inline struct sim_node *sim_node_of(struct sim_world *w, cv_id id)
+static inline struct sim_node *sim_world_node(struct sim_world *w, cv_id id)
 {
     CV_ASSERT(id >= 1 && id <= w->node_count);
     return &w->node[id - 1];
 }
 
 /* The one host of all nodes, turned to this one: nobody steps a node from within another's step. */
-static inline struct cv_node_host *sim_node_host(struct sim_node *n)
+static inline struct cv_node_host *sim_world_host(struct sim_node *n)
 {
     struct cv_node_host *host = &n->world->host;
     CV_ASSERT(!n->host.is_busy);
@@ -160,9 +160,6 @@ bool sim_world_holds(const struct sim_world *world, cv_id node);
 /* For the trace. */
 void sim_world_note(struct sim_world *world, enum cv_record_kind kind, cv_id node, cv_id peer,
                     uint32_t what, uint64_t number, int64_t bound_ns);
-void sim_world_note_life(struct sim_world *world, cv_id node, enum sim_life life);
-/* A fault that took away this leader (or, CV_ID_NONE, the start) calls for an election. */
-void sim_world_open_election(struct sim_world *world, cv_id leader);
 /* Adds an action and queues it. */
 void sim_world_schedule_action(struct sim_world *world, const struct sim_action *action);
 
@@ -176,6 +173,6 @@ void sim_actions_crash(struct sim_world *world);
 
 /* Draws the random faults of the scenario and schedules every action. */
 void sim_actions_schedule(struct sim_world *world);
-void sim_action_do(struct sim_world *world, uint32_t index);
+void sim_actions_do(struct sim_world *world, uint32_t index);
 
 #endif

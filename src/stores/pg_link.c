@@ -176,9 +176,9 @@ static bool fail_parameter(const char *line, struct cv_errtext *reterr)
             known[count++] = options[i].keyword;
         }
     }
-    const bool is_near = cv__nearest_word(word, known) != NULL;
+    const bool is_near = cv__text_nearest(word, known) != NULL;
     if (is_near) {
-        (void)cv__fail_unknown(reterr, CV_E_INVALID, "address option", word, known);
+        (void)cv__text_fail_unknown(reterr, CV_E_INVALID, "address option", word, known);
     }
     PQconninfoFree(options);
     return is_near;

@@ -123,7 +123,7 @@ static size_t character_bytes(const unsigned char *at)
     return character < smallest[bytes] || character > 0x10ffff || is_surrogate ? 0 : bytes;
 }
 
-bool cv__election_name_is_valid(const char *name)
+bool cv__store_election_is_valid(const char *name)
 {
     if (name[0] == '\0' || strlen(name) >= CV_ELECTION_BYTES) {
         return false;

@@ -38,7 +38,7 @@
 #include <uv.h>
 
 /* A name is 1..255 bytes of UTF-8 without control characters. */
-bool cv__election_name_is_valid(const char *name);
+bool cv__store_election_is_valid(const char *name);
 
 #define CV_STORE_VERSION_BYTES 16 /* of a version of this library, as text */
 
@@ -144,7 +144,7 @@ struct cv_store_setting {
     uv_loop_t *loop;
     struct cv_shared_list *shared; /* the loop's connections; outlives the store */
     const char *address;           /* whole, with the scheme */
-    const char *election;          /* valid by cv__election_name_is_valid() */
+    const char *election;          /* valid by cv__store_election_is_valid() */
     const char *node;    /* a name for people, e.g. host and process id; fits CV_NODE_BYTES */
     uint64_t label;      /* unique for each start of each process, and never 0 */
     const char *version; /* of this library, for others to see; NULL: it is not told */

@@ -72,7 +72,7 @@ struct guard {
 
 static struct guard guard_state; /* zero pages until they are used; there is one in a process */
 
-int cv__exit_status(int wait_code, int wait_status)
+int cv__guard_exit_status(int wait_code, int wait_status)
 {
     return wait_code == CLD_EXITED ? wait_status : 128 + wait_status;
 }
@@ -246,7 +246,7 @@ static _Noreturn void cleanup_run(const struct guard *g)
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 ||
         (g->inherit_fd >= 0 && fcntl(g->inherit_fd, F_SETFD, 0) != 0) ||
-        setenv("CONCLAVE_REASON", g->is_orphan ? "died" : cv__end_name(g->end),
+        setenv("CONCLAVE_REASON", g->is_orphan ? "died" : cv__supervisor_end_name(g->end),
                /* overwrite= */ 1) != 0) {
         _exit(126);
     }
@@ -296,7 +296,7 @@ static void become_idle(struct guard *g)
     }
     close_if_open(&g->exec_fd);
     close_if_open(&g->inherit_fd); /* before the report: whoever reads it has the only copy */
-    cv__lease_page_end(g->setting->lease, g->run);
+    cv__lease_file_end(g->setting->lease, g->run);
     g->is_running = false;
     g->prepare_ns = cv__clock_now_ns() + PREPARE_NS;
     report(g, CV_GUARD_GONE, 0);
@@ -551,7 +551,7 @@ static void on_command(struct guard *g, const siginfo_t *info)
         g->command = 0;
         if (!g->is_reported) {
             g->is_reported = true;
-            g->status = cv__exit_status(info->si_code, info->si_status);
+            g->status = cv__guard_exit_status(info->si_code, info->si_status);
             report(g, CV_GUARD_EXITED, 0);
         }
         break;
@@ -578,7 +578,7 @@ static bool reap(struct guard *g)
         } else if (info.si_pid == g->cleanup && info.si_code != CLD_STOPPED &&
                    info.si_code != CLD_TRAPPED && info.si_code != CLD_CONTINUED) {
             g->cleanup = 0;
-            g->cleanup_status = cv__exit_status(info.si_code, info.si_status);
+            g->cleanup_status = cv__guard_exit_status(info.si_code, info.si_status);
             g->sweep_ns = cv__clock_now_ns(); /* what it has left in the background */
         }
     }

@@ -89,6 +89,6 @@ ssize_t cv__guard_receive(int socket_fd, struct cv_guard_request *ret_request, i
                           bool waits);
 
 /* An exit status as a shell gives it. */
-int cv__exit_status(int wait_code, int wait_status);
+int cv__guard_exit_status(int wait_code, int wait_status);
 
 #endif

@@ -9,7 +9,7 @@
  *   CONCLAVE_ELECTION, CONCLAVE_NODE, CONCLAVE_LEASE_FILE   as the command does
  *   CONCLAVE_TOKEN    of the leadership that began or ended
  *   CONCLAVE_ROLE     MASTER, BACKUP, FAULT or STOP: keepalived's words
- *   CONCLAVE_REASON   why, one word: a cv_reason_name() or a cv__end_name()
+ *   CONCLAVE_REASON   why, one word: a cv_reason_name() or a cv__supervisor_end_name()
  *
  * It is not part of the command's tree: it may outlive the leadership, so whatever needs to be
  * guarded belongs in the command.

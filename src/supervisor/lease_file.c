@@ -209,7 +209,7 @@ void cv__lease_file_remove(struct cv_lease_file *file)
     }
 }
 
-void cv__lease_page_publish(struct cv_lease_page *page, uint64_t run, uint64_t token,
+void cv__lease_file_publish(struct cv_lease_page *page, uint64_t run, uint64_t token,
                             int64_t valid_until_ns)
 {
     const uint64_t next = atomic_load_explicit(&page->sequence, memory_order_relaxed) + 1;
@@ -223,12 +223,12 @@ void cv__lease_page_publish(struct cv_lease_page *page, uint64_t run, uint64_t t
     atomic_store_explicit(&page->sequence, next, memory_order_release);
 }
 
-void cv__lease_page_end(struct cv_lease_page *page, uint64_t run)
+void cv__lease_file_end(struct cv_lease_page *page, uint64_t run)
 {
     atomic_store(&page->ended_run, run);
 }
 
-struct cv_lease_view cv__lease_page_read(const struct cv_lease_page *page, int64_t now_ns)
+struct cv_lease_file_view cv__lease_file_read(const struct cv_lease_page *page, int64_t now_ns)
 {
     for (int round = 0; round < READ_ROUNDS_MAX; round++) {
         const uint64_t sequence = atomic_load_explicit(&page->sequence, memory_order_acquire);
@@ -240,14 +240,14 @@ struct cv_lease_view cv__lease_page_read(const struct cv_lease_page *page, int64
         const uint64_t ended_run = atomic_load_explicit(&page->ended_run, memory_order_relaxed);
         atomic_thread_fence(memory_order_acquire);
         if (atomic_load_explicit(&page->sequence, memory_order_relaxed) == sequence) {
-            return (struct cv_lease_view){
+            return (struct cv_lease_file_view){
                 .token = token,
                 .valid_until_ns = valid_until_ns,
                 .is_valid = run > ended_run && now_ns < valid_until_ns,
             };
         }
     }
-    return (struct cv_lease_view){0};
+    return (struct cv_lease_file_view){0};
 }
 
 static bool page_is_ours(const struct cv_lease_page *page)

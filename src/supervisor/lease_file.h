@@ -42,7 +42,7 @@ struct cv_lease_page {
 };
 
 /* What a reader learns. */
-struct cv_lease_view {
+struct cv_lease_file_view {
     uint64_t token;
     int64_t valid_until_ns;
     bool is_valid; /* at the instant that it was asked for */
@@ -63,13 +63,13 @@ CV_NODISCARD int cv__lease_file_make(struct cv_lease_file *ret_file, const char 
 /* Removes it; for one that was never made nothing. */
 void cv__lease_file_remove(struct cv_lease_file *file);
 /* The supervisor calls it for a new run, and when the end of the lease has moved. */
-void cv__lease_page_publish(struct cv_lease_page *page, uint64_t run, uint64_t token,
+void cv__lease_file_publish(struct cv_lease_page *page, uint64_t run, uint64_t token,
                             int64_t valid_until_ns);
 /* The guard calls it: this run has ended, also if its lease has not. */
-void cv__lease_page_end(struct cv_lease_page *page, uint64_t run);
+void cv__lease_file_end(struct cv_lease_page *page, uint64_t run);
 
 /* Never mixes two updates. */
-struct cv_lease_view cv__lease_page_read(const struct cv_lease_page *page, int64_t now_ns);
+struct cv_lease_file_view cv__lease_file_read(const struct cv_lease_page *page, int64_t now_ns);
 
 /* Maps a file for reading. CV_E_IO: it cannot be opened; CV_E_MALFORMED: it is not such a file, or
  * of another boot of the machine. */

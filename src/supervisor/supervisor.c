@@ -71,7 +71,7 @@ struct cv_supervisor {
     struct cv_tree *tree;
 };
 
-const char *cv__end_name(enum cv_end end)
+const char *cv__supervisor_end_name(enum cv_end end)
 {
     static const char *const names[] = {
 #define CV_END_TEXT(name, text) text,
@@ -109,7 +109,7 @@ static void become_idle(struct cv_supervisor *s, struct cv_supervisor_event *gon
 {
     CV_ASSERT(s->is_running);
     cv__terminal_take_from(s->command);
-    cv__lease_page_end(s->lease.page, s->run);
+    cv__lease_file_end(s->lease.page, s->run);
     s->is_running = false;
     s->is_rescue = false;
     s->command = 0;
@@ -337,7 +337,7 @@ static void reap(struct cv_supervisor *s)
             begin_rescue(s);
             guard_drop(s);
         } else if (pid == s->command) {
-            emit_exited(s, cv__exit_status(info.si_code, info.si_status));
+            emit_exited(s, cv__guard_exit_status(info.si_code, info.si_status));
         }
     }
 }
@@ -499,7 +499,7 @@ int cv__supervisor_start(struct cv_supervisor *s, uint64_t token, int64_t valid_
     s->status = 0;
     s->is_foreground = s->setting.terminal == CV_TERMINAL_AUTO && cv__terminal_is_ours();
     atomic_store(&s->control->valid_until_ns, valid_until_ns);
-    cv__lease_page_publish(s->lease.page, s->run, token, valid_until_ns);
+    cv__lease_file_publish(s->lease.page, s->run, token, valid_until_ns);
     const struct cv_guard_request request = {
         .kind = CV_GUARD_START,
         .run = s->run,
@@ -508,7 +508,7 @@ int cv__supervisor_start(struct cv_supervisor *s, uint64_t token, int64_t valid_
     };
     if (!guard_ask(s, &request, inherit_fd)) {
         const int failed_errno = errno;
-        cv__lease_page_end(s->lease.page, s->run);
+        cv__lease_file_end(s->lease.page, s->run);
         guard_drop(s);
         return cv__fail(reterr, CV_E_IO, "cannot reach the guard: %s", strerror(failed_errno));
     }
@@ -523,7 +523,7 @@ void cv__supervisor_extend(struct cv_supervisor *s, int64_t valid_until_ns)
         return;
     }
     const int64_t before_ns = atomic_exchange(&s->control->valid_until_ns, valid_until_ns);
-    cv__lease_page_publish(s->lease.page, s->run, s->token, valid_until_ns);
+    cv__lease_file_publish(s->lease.page, s->run, s->token, valid_until_ns);
     if (valid_until_ns <
         before_ns) { /* a later end needs no wake-up: both look again when the earlier one comes */
         (void)guard_ask(s, &(struct cv_guard_request){.kind = CV_GUARD_LOOK}, -1);

@@ -53,7 +53,7 @@ enum cv_end {
 };
 
 /* The stable word for it. */
-const char *cv__end_name(enum cv_end end);
+const char *cv__supervisor_end_name(enum cv_end end);
 
 enum cv_supervisor_event_kind {
     CV_SUPERVISOR_STARTED,   /* exec succeeded: pid */
@@ -90,7 +90,8 @@ struct cv_supervisor_setting {
                              at least 5 and at most 100 ms */
     /* Run by the guard through /bin/sh when nothing of the command is left, and before GONE, so
      * before anybody else can lead; for at most cleanup_ns. It gets what the command got, and
-     * CONCLAVE_REASON: a cv__end_name(), or `died` if the supervisor is gone. NULL: none. */
+     * CONCLAVE_REASON: a cv__supervisor_end_name(), or `died` if the supervisor is gone. NULL:
+     * none. */
     const char *cleanup;
     int64_t cleanup_ns;
     enum cv_terminal terminal;

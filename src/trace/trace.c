@@ -115,7 +115,7 @@ static size_t format_place(const struct cv_record *r, const char *at, char *valu
     return 0;
 }
 
-void cv__note_format(const struct cv_record *r, char text[CV_NOTE_BYTES])
+void cv__trace_note_text(const struct cv_record *r, char text[CV_NOTE_BYTES])
 {
     size_t length = 0;
     for (const char *at = r->text; *at != '\0';) {
@@ -244,7 +244,7 @@ static void write_record(const struct cv_trace *trace, const struct cv_record *r
     }
     if (r->kind == CV_RECORD_NOTE) {
         char text[CV_NOTE_BYTES];
-        cv__note_format(r, text);
+        cv__trace_note_text(r, text);
         cv__json_text(&json, "text", text);
     }
     if (detail != NULL) {
@@ -270,7 +270,7 @@ void cv__trace_add(struct cv_trace *trace, const struct cv_record *record, const
 static void print_record(const struct cv_trace *trace, const struct cv_record *r, FILE *out)
 {
     (void)fprintf(out, "  ");
-    cv__print_seconds(out, r->at_ns);
+    cv__json_print_seconds(out, r->at_ns);
     (void)fprintf(out, "s ");
     if (is_message(r->kind)) {
         (void)fprintf(out, "%s %s %u>%u", kind_names[r->kind],
@@ -299,7 +299,7 @@ static void print_record(const struct cv_trace *trace, const struct cv_record *r
         (void)fprintf(out, "property %s breaks", cv_property_name((enum cv_property)r->what));
     } else if (r->kind == CV_RECORD_NOTE) {
         char text[CV_NOTE_BYTES];
-        cv__note_format(r, text);
+        cv__trace_note_text(r, text);
         (void)fprintf(out, "node %u: %s", r->node, text);
     } else if (r->kind == CV_RECORD_ACTION) {
         (void)fprintf(out, "fault");

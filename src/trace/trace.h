@@ -39,7 +39,7 @@ void cv__trace_header(struct cv_trace *trace, const struct cv_trace_header *head
 #define CV_NOTE_BYTES 160u
 
 /* The text of a note with its values in place: {peer}, {number}, and {time} as "1.204 s". */
-void cv__note_format(const struct cv_record *record, char text[CV_NOTE_BYTES]);
+void cv__trace_note_text(const struct cv_record *record, char text[CV_NOTE_BYTES]);
 
 /* `detail` describes an action or a broken property, NULL otherwise. */
 void cv__trace_add(struct cv_trace *trace, const struct cv_record *record, const char *detail);

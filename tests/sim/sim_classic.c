@@ -33,7 +33,7 @@ static char *text_of(const char *file)
     size_t length;
     struct cv_errtext why = {""};
     path_of(file, path, sizeof path);
-    if (cv__text_load(path, &text, &length, &why) != CV_OK) {
+    if (sim_scenario_read(path, &text, &length, &why) != CV_OK) {
         fail_msg("%s", why.text);
     }
     char *copy = calloc(length + 1, 1); /* as a string */

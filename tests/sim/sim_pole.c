@@ -41,7 +41,7 @@ static struct sim_scenario *scenario_load(const char *name, uint32_t nodes)
     char *text;
     size_t length;
     struct cv_errtext why = {""};
-    if (cv__text_load(path, &text, &length, &why) != CV_OK) {
+    if (sim_scenario_read(path, &text, &length, &why) != CV_OK) {
         fail_msg("%s", why.text);
     }
     char made[4096] = "";

@@ -49,7 +49,7 @@ struct sim_scenario *scenario_variant(const char *name, const char *file, const 
     struct cv_errtext why = {""};
     (void)snprintf(path, sizeof path, "%s/tests/scenario/random/%s", root != NULL ? root : ".",
                    file);
-    if (cv__text_load(path, &text, &length, &why) != CV_OK) {
+    if (sim_scenario_read(path, &text, &length, &why) != CV_OK) {
         fail_msg("%s", why.text);
     }
     FILE *out = open_memstream(&made, &made_length);

@@ -86,7 +86,7 @@ static void on_event(void *user, const struct cv_supervisor_event *event)
             (void)fprintf(stderr, "supervise: cannot start it: %s\n",
                           strerror(event->failed_errno));
         }
-        say("gone %s %d %s %" PRId64 " %d\n", cv__end_name(event->end), event->status,
+        say("gone %s %d %s %" PRId64 " %d\n", cv__supervisor_end_name(event->end), event->status,
             event->was_killed ? "killed" : "mildly", me.valid_until_ns - cv__clock_now_ns(),
             event->cleanup_status);
         if (me.is_again) {

@@ -97,8 +97,54 @@ class CheckIncludes(InTemporaryFolder):
         self.write("src/core/core.c", "  #  include<time.h>\n")
         self.assertEqual(run(ROOT / "tools/check-includes", self.folder).returncode, 1)
 
+    def test_the_table_is_that_of_the_documentation(self):
+        told = {}
+        page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+        for line in page.split("\n## Who may know whom\n")[1].split("\n## ")[0].splitlines():
+            cells = [cell.strip() for cell in line.split("|")]
+            if len(cells) == 5 and cells[1].startswith("`"):
+                may = set(cells[2].replace("`", "").split(", ")) - {"include"}
+                told.update((folder.strip("` "), may) for folder in cells[1].split(","))
+        table = load("tools/check-includes").MAY_INCLUDE
+        self.assertEqual(told.pop("include/conclave"), {"three headers of the C library"})
+        self.assertEqual(told.pop("cli"), {"all of them"})
+        self.assertEqual(told, {folder: may for folder, may in table.items() if folder != "cli"})
+        self.assertEqual(table["cli"] - {"cli"}, set(told))
+
     def test_a_folder_that_no_rule_knows_is_wrong(self):
         self.assertEqual(self.verdict("src/misc/x.c", "<string.h>").returncode, 1)
+
+
+class CheckNames(InTemporaryFolder):
+    def verdict(self):
+        return run(ROOT / "tools/check-names", self.folder)
+
+    def test_a_prefix_of_one_folder_is_fine(self):
+        self.write("src/core/options.c", "int cv__option_format(int a,\n                     int b)\n{\n}\n")
+        self.write("src/core/text.c", "const char *cv__option_name(int a)\n{\n}\n")
+        self.write("src/base/command.c", "int cv__option_json(void);\n")  # which only declares it
+        self.assertEqual(self.verdict().returncode, 0, self.verdict().stdout)
+
+    def test_a_prefix_of_two_folders_is_seen(self):
+        self.write("src/core/options.c", "int cv__option_format(void)\n{\n}\n")
+        self.write("src/base/command.c", "bool cv__option_json(int argc,\n        char **argv)\n{\n}\n")
+        done = self.verdict()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cv__option_json (src/base/command.c)", done.stdout)
+
+    def test_the_whole_name_of_a_file_is_a_prefix_of_its_own(self):
+        self.write("src/protocols/lease_ask.c", "void cv__lease_become(void)\n{\n}\n")
+        self.write("src/supervisor/lease_file.c", "void cv__lease_file_close(void)\n{\n}\n")
+        self.assertEqual(self.verdict().returncode, 0, self.verdict().stdout)
+        self.write("src/supervisor/lease_file.c", "void cv__lease_page_end(void)\n{\n}\n")
+        self.assertEqual(self.verdict().returncode, 1)
+
+    def test_a_struct_with_two_definitions_is_seen(self):
+        self.write("src/core/a.h", "struct cv_report {\n};\nvoid cv__a(void)\n{\n}\n")
+        self.write("src/sim/b.h", "struct cv_report {\n};\n")
+        done = self.verdict()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cv_report is defined in src/core/a.h, src/sim/b.h", done.stdout)
 
 
 class CheckSymbols(InTemporaryFolder):

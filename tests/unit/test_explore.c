@@ -373,11 +373,11 @@ static void a_packed_world_is_the_same_world(void **unused)
 }
 
 /* Takes all that is there, in order. */
-static void expect_worlds(struct explore_fifo *fifo, struct explore_spool *spool, uint32_t count)
+static void expect_worlds(struct explore_queue *fifo, struct explore_spool *spool, uint32_t count)
 {
     uint32_t expected = 0;
     struct explore_chunk *chunk;
-    while ((chunk = explore_fifo_take(fifo, spool)) != NULL) {
+    while ((chunk = explore_queue_take(fifo, spool)) != NULL) {
         uint32_t id;
         const uint8_t *bytes;
         while (explore_chunk_next(chunk, &id, &bytes)) {
@@ -392,19 +392,19 @@ static void expect_worlds(struct explore_fifo *fifo, struct explore_spool *spool
     assert_int_equal(fifo->bytes, 0);
 }
 
-static void push_worlds(struct explore_fifo *fifo, uint32_t count)
+static void push_worlds(struct explore_queue *fifo, uint32_t count)
 {
     uint8_t bytes[300];
     for (uint32_t i = 0; i < count; i++) { /* several chunks */
         memset(bytes, (int)(i % 251), sizeof bytes);
-        explore_fifo_push(fifo, i, bytes, 1 + i % sizeof bytes);
+        explore_queue_push(fifo, i, bytes, 1 + i % sizeof bytes);
     }
 }
 
 static void a_queue_returns_what_came_first(void **unused)
 {
     (void)unused;
-    struct explore_fifo fifo = {0};
+    struct explore_queue fifo = {0};
     struct explore_spool spool = {.descriptor = -1};
     push_worlds(&fifo, 20000);
     assert_int_equal(fifo.count, 20000);
@@ -414,18 +414,18 @@ static void a_queue_returns_what_came_first(void **unused)
 static void a_queue_goes_to_disk_and_comes_back(void **unused)
 {
     (void)unused;
-    struct explore_fifo fifo = {0};
+    struct explore_queue fifo = {0};
     struct explore_spool spool = {.descriptor = -1};
     push_worlds(&fifo, 10000);
     const uint64_t before = fifo.bytes;
-    assert_true(explore_fifo_spill(&fifo, &spool));
+    assert_true(explore_queue_spill(&fifo, &spool));
     assert_true(spool.written_bytes > 1000000);
     assert_in_range(fifo.bytes, 1, before / 4);
-    struct explore_fifo later = {0};
+    struct explore_queue later = {0};
     FILE *file = tmpfile();
-    assert_true(explore_fifo_write(&fifo, &spool, file)); /* a checkpoint reads it from disk */
+    assert_true(explore_queue_write(&fifo, &spool, file)); /* a checkpoint reads it from disk */
     rewind(file);
-    assert_true(explore_fifo_read(&later, file));
+    assert_true(explore_queue_read(&later, file));
     assert_int_equal(fclose(file), 0);
     expect_worlds(&fifo, &spool, 10000);
     expect_worlds(&later, &spool, 10000);

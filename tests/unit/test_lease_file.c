@@ -64,20 +64,20 @@ static void is_a_file_of_ours_alone(void **state)
 static void is_valid_until_its_time_and_not_after_its_end(void **state)
 {
     struct fixture *f = *state;
-    assert_false(cv__lease_page_read(f->file.page, 0).is_valid);
-    cv__lease_page_publish(f->file.page, /* run= */ 1, /* token= */ 7, /* valid_until_ns= */ 1000);
-    assert_true(cv__lease_page_read(f->file.page, 999).is_valid);
-    assert_int_equal(cv__lease_page_read(f->file.page, 999).token, 7);
-    assert_false(cv__lease_page_read(f->file.page, 1000).is_valid);
-    cv__lease_page_publish(f->file.page, 1, 7, 2000);
-    assert_true(cv__lease_page_read(f->file.page, 1000).is_valid);
-    cv__lease_page_end(f->file.page, 1);
-    assert_false(cv__lease_page_read(f->file.page, 1000).is_valid);
-    cv__lease_page_publish(f->file.page, 1, 7,
+    assert_false(cv__lease_file_read(f->file.page, 0).is_valid);
+    cv__lease_file_publish(f->file.page, /* run= */ 1, /* token= */ 7, /* valid_until_ns= */ 1000);
+    assert_true(cv__lease_file_read(f->file.page, 999).is_valid);
+    assert_int_equal(cv__lease_file_read(f->file.page, 999).token, 7);
+    assert_false(cv__lease_file_read(f->file.page, 1000).is_valid);
+    cv__lease_file_publish(f->file.page, 1, 7, 2000);
+    assert_true(cv__lease_file_read(f->file.page, 1000).is_valid);
+    cv__lease_file_end(f->file.page, 1);
+    assert_false(cv__lease_file_read(f->file.page, 1000).is_valid);
+    cv__lease_file_publish(f->file.page, 1, 7,
                            3000); /* a supervisor that was stopped, and comes too late */
-    assert_false(cv__lease_page_read(f->file.page, 1000).is_valid);
-    cv__lease_page_publish(f->file.page, 2, 8, 4000);
-    assert_true(cv__lease_page_read(f->file.page, 1000).is_valid);
+    assert_false(cv__lease_file_read(f->file.page, 1000).is_valid);
+    cv__lease_file_publish(f->file.page, 2, 8, 4000);
+    assert_true(cv__lease_file_read(f->file.page, 1000).is_valid);
 }
 
 static void another_process_reads_it_by_its_path(void **state)
@@ -85,9 +85,9 @@ static void another_process_reads_it_by_its_path(void **state)
     struct fixture *f = *state;
     const struct cv_lease_page *page;
     struct cv_errtext error;
-    cv__lease_page_publish(f->file.page, 1, 7, 1000);
+    cv__lease_file_publish(f->file.page, 1, 7, 1000);
     assert_int_equal(cv__lease_file_open(f->file.path, &page, &error), CV_OK);
-    assert_true(cv__lease_page_read(page, 10).is_valid);
+    assert_true(cv__lease_file_read(page, 10).is_valid);
     assert_string_equal(page->election, "nightly");
     assert_string_equal(page->node, "host-1");
     cv__lease_file_close(page);
@@ -121,7 +121,7 @@ static void *write_on(void *user)
 {
     struct cv_lease_page *page = user;
     for (uint64_t i = 1; !is_over; i++) {
-        cv__lease_page_publish(page, i, i, (int64_t)(i * 3));
+        cv__lease_file_publish(page, i, i, (int64_t)(i * 3));
     }
     return NULL;
 }
@@ -137,7 +137,7 @@ static void a_reader_never_sees_half_of_a_change(void **state)
         (void)sched_yield();
     }
     for (uint32_t i = 0; i < test_scale(300000); i++) {
-        const struct cv_lease_view view = cv__lease_page_read(f->file.page, 0);
+        const struct cv_lease_file_view view = cv__lease_file_read(f->file.page, 0);
         if (view.token == 0) {
             continue; /* overtaken too often: it says "not valid", which is safe */
         }

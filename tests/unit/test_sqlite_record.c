@@ -618,15 +618,15 @@ static void names_are_text(void **unused)
     char name[300];
     memset(name, 'x', sizeof name);
     name[255] = '\0';
-    assert_true(cv__election_name_is_valid(name));
+    assert_true(cv__store_election_is_valid(name));
     name[255] = 'x';
     name[256] = '\0';
-    assert_false(cv__election_name_is_valid(name));
-    assert_true(cv__election_name_is_valid("a b/c'\"%;ü€𝄞"));
+    assert_false(cv__store_election_is_valid(name));
+    assert_true(cv__store_election_is_valid("a b/c'\"%;ü€𝄞"));
     static const char *const bad[] = {
         "", "a\nb", "\x7f", "\xff", "\xc0\xaf", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\xe2\x82"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_false(cv__election_name_is_valid(bad[i]));
+        assert_false(cv__store_election_is_valid(bad[i]));
     }
 }
 

@@ -9,17 +9,17 @@ static const char *const stores[] = {"sqlite", "postgres", "etcd", "zookeeper", 
 static void slip_of_the_finger_names_what_was_meant(void **unused)
 {
     (void)unused;
-    assert_string_equal(cv__nearest_word("sqlit", stores), "sqlite");
-    assert_string_equal(cv__nearest_word("sqllite", stores), "sqlite");
-    assert_string_equal(cv__nearest_word("etdc", stores), "etcd");
-    assert_string_equal(cv__nearest_word("etcd", stores), "etcd");
-    assert_string_equal(cv__nearest_word("ETCD", stores), "etcd");
-    assert_string_equal(cv__nearest_word("PostgreSQL", stores), "postgres");
+    assert_string_equal(cv__text_nearest("sqlit", stores), "sqlite");
+    assert_string_equal(cv__text_nearest("sqllite", stores), "sqlite");
+    assert_string_equal(cv__text_nearest("etdc", stores), "etcd");
+    assert_string_equal(cv__text_nearest("etcd", stores), "etcd");
+    assert_string_equal(cv__text_nearest("ETCD", stores), "etcd");
+    assert_string_equal(cv__text_nearest("PostgreSQL", stores), "postgres");
     /* Two letters in the wrong order are one slip. */
-    assert_string_equal(cv__nearest_word("wiat", (const char *const[]){"via", "wait", NULL}),
+    assert_string_equal(cv__text_nearest("wiat", (const char *const[]){"via", "wait", NULL}),
                         "wait");
-    assert_string_equal(cv__nearest_word("rnu", (const char *const[]){"rn", "run", NULL}), "rn");
-    assert_string_equal(cv__nearest_word("abdc", (const char *const[]){"abcde", "abcd", NULL}),
+    assert_string_equal(cv__text_nearest("rnu", (const char *const[]){"rn", "run", NULL}), "rn");
+    assert_string_equal(cv__text_nearest("abdc", (const char *const[]){"abcde", "abcd", NULL}),
                         "abcd");
 }
 
@@ -28,36 +28,36 @@ static void part_of_a_word_names_the_only_one_that_has_it(void **unused)
     (void)unused;
     static const char *const options[] = {"zone",      "on-elected",   "on-lost", "cleanup",
                                           "tolerance", "cleanup-time", NULL};
-    assert_string_equal(cv__nearest_word("time-zone", options), "zone");
-    assert_string_equal(cv__nearest_word("elected", options), "on-elected");
-    assert_string_equal(cv__nearest_word("tol", options), "tolerance");
-    assert_null(cv__nearest_word("on", options));                       /* which of the two? */
-    assert_string_equal(cv__nearest_word("clean", options), "cleanup"); /* two letters */
-    assert_null(cv__nearest_word("to", options));                       /* too short */
-    assert_null(cv__nearest_word("ozone-hole", options)); /* it is not a part between dashes */
-    assert_null(cv__nearest_word("-", options));
+    assert_string_equal(cv__text_nearest("time-zone", options), "zone");
+    assert_string_equal(cv__text_nearest("elected", options), "on-elected");
+    assert_string_equal(cv__text_nearest("tol", options), "tolerance");
+    assert_null(cv__text_nearest("on", options));                       /* which of the two? */
+    assert_string_equal(cv__text_nearest("clean", options), "cleanup"); /* two letters */
+    assert_null(cv__text_nearest("to", options));                       /* too short */
+    assert_null(cv__text_nearest("ozone-hole", options)); /* it is not a part between dashes */
+    assert_null(cv__text_nearest("-", options));
 }
 
 static void word_within_a_word_names_the_only_one(void **unused)
 {
     (void)unused;
     static const char *const options[] = {"zone", "nonblock", "lease", "wait", NULL};
-    assert_string_equal(cv__nearest_word("timezone", options), "zone");
-    assert_string_equal(cv__nearest_word("leasetime", options), "lease");
-    assert_string_equal(cv__nearest_word("block", options), "nonblock");
-    assert_null(cv__nearest_word("nozoneday", options)); /* neither its beginning nor its end */
-    assert_null(cv__nearest_word("timezone", (const char *const[]){"zone", "time", NULL}));
+    assert_string_equal(cv__text_nearest("timezone", options), "zone");
+    assert_string_equal(cv__text_nearest("leasetime", options), "lease");
+    assert_string_equal(cv__text_nearest("block", options), "nonblock");
+    assert_null(cv__text_nearest("nozoneday", options)); /* neither its beginning nor its end */
+    assert_null(cv__text_nearest("timezone", (const char *const[]){"zone", "time", NULL}));
 }
 
 static void words_of_other_tools_name_ours(void **unused)
 {
     (void)unused;
     static const char *const options[] = {"zone", "lease", "wait", "via", NULL};
-    assert_string_equal(cv__nearest_word("zk", stores), "zookeeper");
-    assert_string_equal(cv__nearest_word("pg", stores), "postgres");
-    assert_string_equal(cv__nearest_word("tz", options), "zone");
-    assert_string_equal(cv__nearest_word("ttl", options), "lease");
-    assert_null(cv__nearest_word("zk", options)); /* it is none of these */
+    assert_string_equal(cv__text_nearest("zk", stores), "zookeeper");
+    assert_string_equal(cv__text_nearest("pg", stores), "postgres");
+    assert_string_equal(cv__text_nearest("tz", options), "zone");
+    assert_string_equal(cv__text_nearest("ttl", options), "lease");
+    assert_null(cv__text_nearest("zk", options)); /* it is none of these */
 }
 
 static void what_is_far_from_everything_is_not_guessed(void **unused)
@@ -67,21 +67,21 @@ static void what_is_far_from_everything_is_not_guessed(void **unused)
     memset(long_word, 'x', sizeof long_word - 1);
     long_word[sizeof long_word - 1] = '\0';
     static const char *const short_words[] = {"R", "eta", NULL};
-    assert_null(cv__nearest_word("redis", stores));
-    assert_null(cv__nearest_word("", stores));
-    assert_null(cv__nearest_word("Q", short_words)); /* nothing of the word would be left */
-    assert_null(cv__nearest_word(long_word, stores));
-    assert_null(cv__nearest_word("sqlite", (const char *const[]){NULL}));
+    assert_null(cv__text_nearest("redis", stores));
+    assert_null(cv__text_nearest("", stores));
+    assert_null(cv__text_nearest("Q", short_words)); /* nothing of the word would be left */
+    assert_null(cv__text_nearest(long_word, stores));
+    assert_null(cv__text_nearest("sqlite", (const char *const[]){NULL}));
 }
 
 static void complaint_names_the_nearest_or_all(void **unused)
 {
     (void)unused;
     struct cv_errtext error;
-    assert_int_equal(cv__fail_unknown(&error, CV_E_UNKNOWN, "store", "sqlit", stores),
+    assert_int_equal(cv__text_fail_unknown(&error, CV_E_UNKNOWN, "store", "sqlit", stores),
                      CV_E_UNKNOWN);
     assert_string_equal(error.text, "unknown store 'sqlit'; did you mean 'sqlite'?");
-    assert_int_equal(cv__fail_unknown(&error, CV_E_INVALID, "store", "redis", stores),
+    assert_int_equal(cv__text_fail_unknown(&error, CV_E_INVALID, "store", "redis", stores),
                      CV_E_INVALID);
     assert_string_equal(error.text,
                         "unknown store 'redis'; known: sqlite, postgres, etcd, zookeeper");

@@ -299,13 +299,13 @@ static void notes_have_their_values_in_place(void **unused)
     struct cv_record record = {.kind = CV_RECORD_NOTE, .peer = 12, .number = UINT64_MAX};
     record.bound_ns = 1204 * NS_PER_MS;
     record.text = "{peer}{number} {time}{peer";
-    cv__note_format(&record, text);
+    cv__trace_note_text(&record, text);
     assert_string_equal(text, "1218446744073709551615 1.204 s{peer");
     char longest[2 * CV_NOTE_BYTES + 1];
     memset(longest, 'x', sizeof longest - 1);
     longest[sizeof longest - 1] = '\0';
     record.text = longest;
-    cv__note_format(&record, text);
+    cv__trace_note_text(&record, text);
     assert_int_equal(strlen(text), CV_NOTE_BYTES - 1);
 }
 

@@ -9,7 +9,7 @@
  * Texts go in through web_input(), and come out as a pointer whose web_length() bytes are good
  * until the next call. Calls that fail return 0, and web_error() says why. A failed assertion
  * within a run is a broken property; one elsewhere makes the call fail. */
-#include "base/guard.h"
+#include "base/catch.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "core/duration.h"
@@ -148,7 +148,7 @@ static void begin(void *context)
 static bool is_guarded(void (*work)(void *context), void *context)
 {
     struct cv_failure failure;
-    if (cv__guard(work, context, &failure)) {
+    if (cv__catch(work, context, &failure)) {
         return true;
     }
     (void)cv__fail(&error, CV_E_INVALID, "assertion failed: %s (%s:%d)", failure.expression,

@@ -2,7 +2,7 @@
 //
 // The module needs few functions of its surroundings. What it prints is an error and is kept;
 // what would end a process (no memory left, a trap) is an exception here, and the instance is
-// thrown away: the next call gets a new one. A failed assertion is no trap: web/engine/guard.c.
+// thrown away: the next call gets a new one. A failed assertion is no trap: web/engine/catch.c.
 
 class Unwind extends Error {} // a failed assertion on its way to the guard
 

@@ -1,5 +1,5 @@
-/* src/cli/site.c - see site.h. */
-#include "cli/site.h"
+/* src/cli/webserver.c - see webserver.h. */
+#include "cli/webserver.h"
 
 #include "core/errors.h"
 
@@ -16,19 +16,19 @@
 
 struct connection {
     uv_tcp_t tcp;
-    struct cv_site *site;
+    struct cv_webserver *web;
     uv_write_t write;
     char head[HEAD_BYTES];
     char *body;
     size_t body_bytes;
     size_t length; /* of the request so far */
-    char request[CV_SITE_REQUEST_BYTES];
+    char request[CV_webSERVER_REQUEST_BYTES];
 };
 
 static void on_closed(uv_handle_t *handle)
 {
     struct connection *c = handle->data;
-    c->site->connection_count--;
+    c->web->connection_count--;
     free(c->body);
     free(c);
 }
@@ -126,15 +126,15 @@ static bool is_plain_name(const char *name)
 }
 
 /* The file that the user has named, if this is its name here; or NULL. */
-static const char *given_file(const struct cv_site *site, const char *name)
+static const char *given_file(const struct cv_webserver *web, const char *name)
 {
     char expected[32] = "file";
-    for (uint32_t i = 0; i < site->file_count; i++) {
+    for (uint32_t i = 0; i < web->file_count; i++) {
         if (i > 0) {
             (void)snprintf(expected, sizeof expected, "file-%u", i + 1);
         }
         if (strcmp(name, expected) == 0) {
-            return site->files[i];
+            return web->files[i];
         }
     }
     return NULL;
@@ -143,13 +143,13 @@ static const char *given_file(const struct cv_site *site, const char *name)
 static void answer_name(struct connection *c, const char *name, bool has_body)
 {
     char path[PATH_MAX];
-    const char *file = given_file(c->site, name);
+    const char *file = given_file(c->web, name);
     if (!is_plain_name(name)) {
         refuse(c, "404 Not Found");
         return;
     }
     const int length = file != NULL ? snprintf(path, sizeof path, "%s", file)
-                                    : snprintf(path, sizeof path, "%s/%s", c->site->folder, name);
+                                    : snprintf(path, sizeof path, "%s/%s", c->web->folder, name);
     if (length < 0 || (size_t)length >= sizeof path || !load(path, &c->body, &c->body_bytes)) {
         refuse(c, "404 Not Found");
         return;
@@ -182,8 +182,8 @@ static bool header(const char *request, const char *field, char *ret_value, size
 static bool names_this_host(const struct connection *c)
 {
     char host[64], by_number[32], by_name[32];
-    (void)snprintf(by_number, sizeof by_number, "127.0.0.1:%u", c->site->port);
-    (void)snprintf(by_name, sizeof by_name, "localhost:%u", c->site->port);
+    (void)snprintf(by_number, sizeof by_number, "127.0.0.1:%u", c->web->port);
+    (void)snprintf(by_name, sizeof by_name, "localhost:%u", c->web->port);
     return header(c->request, "Host", host, sizeof host) &&
            (strcmp(host, by_number) == 0 || strcmp(host, by_name) == 0);
 }
@@ -210,14 +210,14 @@ static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_room)
     struct connection *c = handle->data;
     (void)suggested;
     *ret_room =
-        uv_buf_init(c->request + c->length, (unsigned)(CV_SITE_REQUEST_BYTES - 1 - c->length));
+        uv_buf_init(c->request + c->length, (unsigned)(CV_webSERVER_REQUEST_BYTES - 1 - c->length));
 }
 
 static void on_read(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *room)
 {
     struct connection *c = stream->data;
     (void)room; /* which is in the connection */
-    if (bytes == UV_ENOBUFS || c->length + 1 >= CV_SITE_REQUEST_BYTES) {
+    if (bytes == UV_ENOBUFS || c->length + 1 >= CV_webSERVER_REQUEST_BYTES) {
         refuse(c, "431 Request Header Fields Too Large");
         return;
     }
@@ -234,61 +234,62 @@ static void on_read(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *room)
 
 static void on_connection(uv_stream_t *server, int status)
 {
-    struct cv_site *site = server->data;
+    struct cv_webserver *web = server->data;
     struct connection *c = status == 0 ? calloc(1, sizeof *c) : NULL;
     if (c == NULL) {
         return;
     }
-    c->site = site;
+    c->web = web;
     c->tcp.data = c;
-    site->connection_count++;
-    (void)uv_tcp_init(site->loop, &c->tcp); /* cannot fail: it makes no socket */
+    web->connection_count++;
+    (void)uv_tcp_init(web->loop, &c->tcp); /* cannot fail: it makes no socket */
     if (uv_accept(server, (uv_stream_t *)&c->tcp) != 0 ||
-        site->connection_count > CV_SITE_CONNECTIONS_MAX ||
+        web->connection_count > CV_webSERVER_CONNECTIONS_MAX ||
         uv_read_start((uv_stream_t *)&c->tcp, on_room, on_read) != 0) {
         connection_close(c);
     }
 }
 
-int cv__site_open(struct cv_site *site, uv_loop_t *loop, const char *folder, char *const *files,
-                  uint32_t file_count, uint16_t port, struct cv_errtext *reterr)
+int cv__webserver_open(struct cv_webserver *web, uv_loop_t *loop, const char *folder,
+                       char *const *files, uint32_t file_count, uint16_t port,
+                       struct cv_errtext *reterr)
 {
-    *site =
-        (struct cv_site){.loop = loop, .folder = folder, .files = files, .file_count = file_count};
+    *web = (struct cv_webserver){
+        .loop = loop, .folder = folder, .files = files, .file_count = file_count};
     struct sockaddr_in address;
     (void)uv_ip4_addr("127.0.0.1", port, &address); /* which is one */
-    (void)uv_tcp_init(loop, &site->server);
-    site->server.data = site;
-    int error = uv_tcp_bind(&site->server, (const struct sockaddr *)&address, 0);
+    (void)uv_tcp_init(loop, &web->listener);
+    web->listener.data = web;
+    int error = uv_tcp_bind(&web->listener, (const struct sockaddr *)&address, 0);
     if (error == 0) {
-        error = uv_listen((uv_stream_t *)&site->server, 32, on_connection);
+        error = uv_listen((uv_stream_t *)&web->listener, 32, on_connection);
     }
     int bytes = sizeof address;
     if (error == 0) {
-        error = uv_tcp_getsockname(&site->server, (struct sockaddr *)&address, &bytes);
+        error = uv_tcp_getsockname(&web->listener, (struct sockaddr *)&address, &bytes);
     }
     if (error != 0) {
         return cv__fail(reterr, CV_E_IO, "cannot listen on 127.0.0.1:%u: %s", port,
                         uv_strerror(error));
     }
-    site->port = ntohs(address.sin_port);
+    web->port = ntohs(address.sin_port);
     return CV_OK;
 }
 
 static void close_own(uv_handle_t *handle, void *context)
 {
-    struct cv_site *site = context;
+    struct cv_webserver *web = context;
     if (uv_is_closing(handle)) {
         return;
     }
-    if (handle == (uv_handle_t *)&site->server) {
+    if (handle == (uv_handle_t *)&web->listener) {
         uv_close(handle, NULL);
     } else if (handle->type == UV_TCP) {
         connection_close(handle->data);
     }
 }
 
-void cv__site_close(struct cv_site *site)
+void cv__webserver_close(struct cv_webserver *web)
 {
-    uv_walk(site->loop, close_own, site);
+    uv_walk(web->loop, close_own, web);
 }

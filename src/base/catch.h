@@ -1,12 +1,12 @@
-/* src/base/guard.h - work that a failed assertion ends, and the program goes on.
+/* src/base/catch.h - work that a failed assertion ends, and the program goes on.
  *
  * The simulator reports a failed assertion of a core as a broken property instead of ending. What
  * was under way is left as it is: nothing that the work has changed can be trusted any more.
  *
- * guard.c jumps back with longjmp(3). WebAssembly has none: there web/engine/guard.c takes its
+ * catch.c jumps back with longjmp(3). WebAssembly has none: there web/engine/catch.c takes its
  * place, and the page unwinds the stack by an exception of its own. */
-#ifndef CV_BASE_GUARD_H
-#define CV_BASE_GUARD_H
+#ifndef CV_BASE_CATCH_H
+#define CV_BASE_CATCH_H
 
 #include <stdbool.h>
 
@@ -17,7 +17,7 @@ struct cv_failure {
 };
 
 /* Calls work(context). True: it came to its end. False: an assertion failed in it, *ret_failure
- * says which. A guard may run within the work of another. */
-bool cv__guard(void (*work)(void *context), void *context, struct cv_failure *ret_failure);
+ * says which. Calls may be nested. */
+bool cv__catch(void (*work)(void *context), void *context, struct cv_failure *ret_failure);
 
 #endif

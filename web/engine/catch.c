@@ -1,8 +1,8 @@
-/* web/engine/guard.c - the guard of base/guard.h where there is no longjmp: the page unwinds.
+/* web/engine/catch.c - base/catch.h where there is no longjmp: the page unwinds.
  *
  * The work is called by way of JavaScript (web_try), which catches what web_throw throws. That
  * leaves the frames of the work behind, as longjmp would. */
-#include "base/guard.h"
+#include "base/catch.h"
 
 #include "core/assert.h"
 
@@ -22,7 +22,7 @@ void web_call(void (*work)(void *context), void *context)
     work(context);
 }
 
-struct guard {
+struct catcher {
     struct cv_assert_trap trap;
     struct cv_failure *failure;
 };
@@ -30,17 +30,17 @@ struct guard {
 static void on_assert(struct cv_assert_trap *trap, const char *expression, const char *file,
                       int line)
 {
-    struct guard *guard = (struct guard *)((char *)trap - offsetof(struct guard, trap));
+    struct catcher *catcher = (struct catcher *)((char *)trap - offsetof(struct catcher, trap));
     const char *slash = strrchr(file, '/');
-    *guard->failure = (struct cv_failure){expression, slash != NULL ? slash + 1 : file, line};
+    *catcher->failure = (struct cv_failure){expression, slash != NULL ? slash + 1 : file, line};
     web_throw();
 }
 
-bool cv__guard(void (*work)(void *context), void *context, struct cv_failure *ret_failure)
+bool cv__catch(void (*work)(void *context), void *context, struct cv_failure *ret_failure)
 {
-    struct guard guard = {.trap = {on_assert}, .failure = ret_failure};
+    struct catcher catcher = {.trap = {on_assert}, .failure = ret_failure};
     struct cv_assert_trap *outer = cv__assert_trap;
-    cv__assert_trap = &guard.trap;
+    cv__assert_trap = &catcher.trap;
     const bool is_done = web_try(work, context) != 0;
     cv__assert_trap = outer;
     return is_done;

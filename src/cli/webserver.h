@@ -1,0 +1,33 @@
+/* src/cli/webserver.h - serves the files of one folder to browsers on this machine.
+ *
+ * HTTP/1.1 as far as a browser needs it: GET and HEAD of names in one folder, a connection for each
+ * answer. Only 127.0.0.1 is listened to, and a request that names another host is refused: a page
+ * from elsewhere must not read what is served here by a name that leads to this address. */
+#ifndef CV_CLI_webSERVER_H
+#define CV_CLI_webSERVER_H
+
+#include "core/types.h"
+
+#include <uv.h>
+
+#define CV_webSERVER_REQUEST_BYTES 8192u /* a longer one is refused */
+#define CV_webSERVER_CONNECTIONS_MAX 64u /* beyond that nobody is accepted until one ends */
+
+struct cv_webserver {
+    uv_loop_t *loop;
+    uv_tcp_t listener;
+    const char *folder;
+    char *const *files;  /* what /file, /file-2, /file-3 ... are */
+    uint32_t file_count; /* 0: there is none */
+    uint16_t port;
+    uint32_t connection_count;
+};
+
+/* Listens; port 0: any that is free, and web->port says which. `folder` and `files` are lent. */
+CV_NODISCARD int cv__webserver_open(struct cv_webserver *web, uv_loop_t *loop, const char *folder,
+                                    char *const *files, uint32_t file_count, uint16_t port,
+                                    struct cv_errtext *reterr);
+/* Ends when the loop has run on; connections end with it. */
+void cv__webserver_close(struct cv_webserver *web);
+
+#endif
