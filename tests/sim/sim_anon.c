@@ -5,12 +5,8 @@
  * boots, skipped numbers). Here it runs with rounds of 1 to 10 numbers, 1 to 24 processes, short
  * and long time-outs, a fast and a slow sequencer, with boots and without, near the wrap-around and
  * far from it. At full scale these are 20,000 runs. */
-#include "report/runner.h"
 #include "support/scenarios.h"
-#include "support/support.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "support/seeds.h"
 
 struct kind {
     const char *name;
@@ -48,10 +44,7 @@ static void keeps_its_promises(void **state)
 {
     const struct kind *kind = *state;
     struct sim_scenario *scenario = scenario_of(kind);
-    const struct sim_runner_options options = {.first_seed = 1,
-                                               .run_count = test_scale(kind->runs)};
-    struct sim_runner_result r;
-    sim_runner_run(scenario, &options, &r);
+    const struct sim_runner_result r = seeds_run(scenario, test_scale(kind->runs));
     if (r.failed_count > 0) {
         fail_msg(
             "%llu of %llu runs failed, first seed %llu: random/anon.scn with protocol anon %s, "
@@ -60,13 +53,11 @@ static void keeps_its_promises(void **state)
             (unsigned long long)r.first_failed_seed, kind->options, kind->nodes, kind->joiners,
             kind->sequencer);
     }
-    assert_int_equal(r.run_count, options.run_count);
     assert_true(2 * r.judged[CV_PROPERTY_TERMINATION] >= r.run_count);
     if (r.run_count >= 20 && kind->nodes > 1) {
-        for (uint32_t fault = 0; fault < SIM_FAULT_COUNT; fault++) {
-            const bool is_meant = fault != SIM_FAULT_STORE; /* every kind but that of `lease` */
-            assert_true(!is_meant || r.fired[sim_fired_by((enum sim_fault)fault)] > 0);
-        }
+        const uint32_t all = BIT(SIM_FAULT_COUNT) - 1; /* every kind but that of `lease` */
+        assert_int_equal(scenario->random[0].kinds, all & ~BIT(SIM_FAULT_STORE));
+        assert_faults_fired(scenario, &r);
         /* Two may lead for a while, as the paper has it: the watcher is not asleep. */
         assert_true(r.broken[CV_PROPERTY_AT_MOST_ONE_LEADER] > r.run_count / 2);
     }
@@ -76,11 +67,7 @@ static void keeps_its_promises(void **state)
 static void the_full_scale_is_twenty_thousand_runs(void **unused)
 {
     (void)unused;
-    uint32_t runs = 0;
-    for (uint32_t i = 0; i < COUNT_OF(kinds); i++) {
-        runs += kinds[i].runs;
-    }
-    assert_int_equal(runs, 20000);
+    assert_int_equal(rows_sum(&kinds[0].runs, sizeof kinds[0], COUNT_OF(kinds)), 20000);
 }
 
 int main(void)
@@ -88,9 +75,6 @@ int main(void)
     struct CMUnitTest tests[COUNT_OF(kinds) + 1] = {
         [COUNT_OF(kinds)] = cmocka_unit_test(the_full_scale_is_twenty_thousand_runs),
     };
-    for (uint32_t i = 0; i < COUNT_OF(kinds); i++) {
-        tests[i] = (struct CMUnitTest){
-            .name = kinds[i].name, .test_func = keeps_its_promises, .initial_state = &kinds[i]};
-    }
+    rows_tests(tests, kinds, sizeof kinds[0], COUNT_OF(kinds), keeps_its_promises);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,8 @@
  * of several sizes and many seeds. What the protocol promises must hold in each run, each kind of
  * fault must have fired, and liveness must really have been judged. found.seeds keeps past
  * failures. */
-#include "report/runner.h"
-#include "support/support.h"
+#include "support/scenarios.h"
+#include "support/seeds.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,65 +19,11 @@ static const uint32_t sizes[] = {3, 5, 7};
 
 /* ---- scenarios ------------------------------------------------------------------------------- */
 
-/* The meson tests set SOURCE_ROOT; by hand, run from the root. */
-static void path_of(const char *file, char *ret_path, size_t bytes)
-{
-    const char *root = getenv("SOURCE_ROOT");
-    (void)snprintf(ret_path, bytes, "%s/tests/%s", root != NULL ? root : ".", file);
-}
-
-static char *text_of(const char *file)
-{
-    char path[500];
-    char *text;
-    size_t length;
-    struct cv_errtext why = {""};
-    path_of(file, path, sizeof path);
-    if (sim_scenario_read(path, &text, &length, &why) != CV_OK) {
-        fail_msg("%s", why.text);
-    }
-    char *copy = calloc(length + 1, 1); /* as a string */
-    assert_non_null(copy);
-    memcpy(copy, text, length);
-    free(text);
-    return copy;
-}
-
-/* The file's scenario for another protocol or another number of nodes: those two lines replaced. */
-static struct sim_scenario *scenario_from(const char *file, const char *protocol, uint32_t nodes)
-{
-    char *text = text_of(file);
-    char *made = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&made, &length);
-    assert_non_null(out);
-    char *rest;
-    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        const bool is_that = strlen(line) > 9 && strncmp(line + 9, protocol, strlen(protocol)) == 0;
-        if (strncmp(line, "protocol ", 9) == 0 && !is_that) {
-            (void)fprintf(out, "protocol %s\n", protocol);
-        } else if (strncmp(line, "nodes ", 6) == 0 && nodes > 0) {
-            (void)fprintf(out, "nodes %u\n", nodes);
-        } else {
-            (void)fprintf(out, "%s\n", line);
-        }
-    }
-    assert_int_equal(fclose(out), 0);
-    struct sim_scenario *scenario = NULL;
-    struct cv_errtext why = {""};
-    if (sim_scenario_parse(file, made, length, &scenario, &why) != CV_OK) {
-        fail_msg("%s", why.text);
-    }
-    free(made);
-    free(text);
-    return scenario;
-}
-
 static struct sim_scenario *random_scenario(const char *protocol, uint32_t nodes)
 {
     char file[100];
     (void)snprintf(file, sizeof file, "scenario/random/%s.scn", protocol);
-    return scenario_from(file, protocol, nodes);
+    return scenario_changed(file, protocol, nodes);
 }
 
 /* ---- promises hold --------------------------------------------------------------------------- */
@@ -91,23 +37,16 @@ static void keeps_its_promises_under_every_kind_of_fault(void **state)
 {
     const struct cluster_kind *kind = *state;
     struct sim_scenario *scenario = random_scenario(kind->protocol, kind->nodes);
-    const struct sim_runner_options options = {.first_seed = 1, .run_count = test_scale(SEEDS)};
-    struct sim_runner_result r;
-    sim_runner_run(scenario, &options, &r);
+    const struct sim_runner_result r = seeds_run(scenario, test_scale(SEEDS));
     if (r.failed_count > 0) {
         fail_msg("%llu of %llu runs failed; again: conclave sim tests/%s --seed %llu (nodes %u)",
                  (unsigned long long)r.failed_count, (unsigned long long)r.run_count,
                  scenario->name, (unsigned long long)r.first_failed_seed, kind->nodes);
     }
-    assert_int_equal(r.run_count, options.run_count);
-
     /* The faults were there, and in between it was quiet for long enough to judge. */
     assert_true(r.judged[CV_PROPERTY_TERMINATION] >= r.run_count);
     if (r.run_count >= 10) {
-        for (uint32_t fault = 0; fault < SIM_FAULT_COUNT; fault++) {
-            const bool is_meant = (scenario->random[0].kinds & BIT(fault)) != 0;
-            assert_true(!is_meant || r.fired[sim_fired_by((enum sim_fault)fault)] > 0);
-        }
+        assert_faults_fired(scenario, &r);
         /* Such faults make two leaders, and the watcher sees them: it is not asleep. */
         assert_true(r.broken[CV_PROPERTY_AT_MOST_ONE_LEADER] > r.run_count / 2);
     }
@@ -169,7 +108,7 @@ static void another_seed_gives_another_run(void **unused)
 static void past_failures_do_not_come_back(void **unused)
 {
     (void)unused;
-    char *seeds = text_of("sim/found.seeds");
+    char *seeds = test_text("sim/found.seeds");
     uint32_t replayed = 0;
     char *rest;
     for (char *line = strtok_r(seeds, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
@@ -180,7 +119,7 @@ static void past_failures_do_not_come_back(void **unused)
         if (line[0] != '#') {
             assert_int_equal(sscanf(line, "%39s %59s %llu", protocol, file, &seed), 3);
             (void)snprintf(path, sizeof path, "sim/found/%s", file);
-            struct sim_scenario *scenario = scenario_from(path, protocol, /* nodes= as is */ 0);
+            struct sim_scenario *scenario = scenario_changed(path, protocol, /* nodes= as is */ 0);
             const struct sim_world_options options = {0};
             struct sim_world *world = sim_world_new(scenario, seed, &options);
             if (!sim_world_run_all(world)) {

@@ -6,11 +6,9 @@
  * with 1 to 40 contenders, short and long leases, a fast and a slow store, losses all the time, no
  * notifications at all, and clocks at a bound of several per cent. At full scale these are 20,000
  * runs. */
-#include "report/runner.h"
 #include "support/scenarios.h"
-#include "support/support.h"
+#include "support/seeds.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct kind {
@@ -57,10 +55,7 @@ static void keeps_its_promises(void **state)
 {
     const struct kind *kind = *state;
     struct sim_scenario *scenario = scenario_of(kind);
-    const struct sim_runner_options options = {.first_seed = 1,
-                                               .run_count = test_scale(kind->runs)};
-    struct sim_runner_result r;
-    sim_runner_run(scenario, &options, &r);
+    const struct sim_runner_result r = seeds_run(scenario, test_scale(kind->runs));
     if (r.failed_count > 0) {
         fail_msg("%llu of %llu runs failed, first seed %llu: random/lease.scn with protocol lease "
                  "%s, nodes %u, down 1..%u, store %s",
@@ -71,12 +66,10 @@ static void keeps_its_promises(void **state)
     const uint32_t promised = CV_PROP(AT_MOST_ONE_LEADER) | CV_PROP(TOKEN_MONOTONIC) |
                               CV_PROP(TERMINATION) | CV_PROP(STABILITY);
     assert_int_equal(scenario->promises & promised, promised);
-    assert_int_equal(r.run_count, options.run_count);
     const bool is_quiet = strstr(kind->store, " loss ") == NULL; /* or liveness is never judged */
     assert_true(!is_quiet || 2 * r.judged[CV_PROPERTY_TERMINATION] >= r.run_count);
-    for (uint32_t fault = 0; fault < SIM_FAULT_COUNT && r.run_count >= 20; fault++) {
-        const bool is_meant = (scenario->random[0].kinds & BIT(fault)) != 0;
-        assert_true(!is_meant || r.fired[sim_fired_by((enum sim_fault)fault)] > 0);
+    if (r.run_count >= 20) {
+        assert_faults_fired(scenario, &r);
     }
     sim_scenario_free(scenario);
 }
@@ -84,11 +77,7 @@ static void keeps_its_promises(void **state)
 static void the_full_scale_is_twenty_thousand_runs(void **unused)
 {
     (void)unused;
-    uint32_t runs = 0;
-    for (uint32_t i = 0; i < COUNT_OF(kinds); i++) {
-        runs += kinds[i].runs;
-    }
-    assert_int_equal(runs, 20000);
+    assert_int_equal(rows_sum(&kinds[0].runs, sizeof kinds[0], COUNT_OF(kinds)), 20000);
 }
 
 int main(void)
@@ -96,9 +85,6 @@ int main(void)
     struct CMUnitTest tests[COUNT_OF(kinds) + 1] = {
         [COUNT_OF(kinds)] = cmocka_unit_test(the_full_scale_is_twenty_thousand_runs),
     };
-    for (uint32_t i = 0; i < COUNT_OF(kinds); i++) {
-        tests[i] = (struct CMUnitTest){
-            .name = kinds[i].name, .test_func = keeps_its_promises, .initial_state = &kinds[i]};
-    }
+    rows_tests(tests, kinds, sizeof kinds[0], COUNT_OF(kinds), keeps_its_promises);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

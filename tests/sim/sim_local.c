@@ -10,10 +10,9 @@
  *
  * Then the same clusters with clocks that drift by a multiple of the bound: promises must break
  * there, otherwise the checks would have no teeth (traps.md T5). */
-#include "report/runner.h"
-#include "support/support.h"
+#include "support/scenarios.h"
+#include "support/seeds.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Networks, and how fast things go wrong on them. */
@@ -138,15 +137,8 @@ static struct kind kinds[] = {
 
 static struct sim_scenario *scenario_of(const struct kind *kind)
 {
-    char text[2000];
-    const int length = snprintf(text, sizeof text, "protocol local %s\nnodes %u\n%s%s",
-                                kind->options, kind->nodes, kind->network, kind->more);
-    assert_in_range(length, 1, sizeof text - 1);
-    struct sim_scenario *scenario = NULL;
-    struct cv_errtext why = {""};
-    if (sim_scenario_parse(kind->name, text, (size_t)length, &scenario, &why) != CV_OK) {
-        fail_msg("%s", why.text);
-    }
+    struct sim_scenario *scenario = scenario_read(
+        "protocol local %s\nnodes %u\n%s%s", kind->options, kind->nodes, kind->network, kind->more);
     scenario->promises &= kind->manner == LIED_TO ? ~CV_PROP(BOUNDED_INCONSISTENCY) : UINT32_MAX;
     return scenario;
 }
@@ -170,46 +162,20 @@ static void tell_failure(const struct kind *kind, const struct sim_scenario *sce
                   (unsigned long long)seed, kind->options, kind->nodes, kind->network, kind->more);
 }
 
-static bool is_drawn(enum sim_fault fault)
-{
-    switch (fault) {
-    case SIM_FAULT_CRASH:
-    case SIM_FAULT_REBOOT:
-    case SIM_FAULT_PAUSE:
-    case SIM_FAULT_PARTITION:
-    case SIM_FAULT_LINK:
-    case SIM_FAULT_ONEWAY:
-    case SIM_FAULT_LOSS:
-    case SIM_FAULT_SLOW:
-    case SIM_FAULT_DUPLICATE:
-    case SIM_FAULT_REORDER:
-    case SIM_FAULT_RESIGN:
-        return true;
-    default:
-        return false; /* faults of other protocols' worlds */
-    }
-}
-
 static void keeps_its_promises(void **state)
 {
     const struct kind *kind = *state;
     struct sim_scenario *scenario = scenario_of(kind);
-    const struct sim_runner_options options = {.first_seed = 1,
-                                               .run_count = test_scale(kind->runs)};
-    struct sim_runner_result r;
-    sim_runner_run(scenario, &options, &r);
+    const struct sim_runner_result r = seeds_run(scenario, test_scale(kind->runs));
     if (r.failed_count > 0) {
         tell_failure(kind, scenario, r.first_failed_seed);
         fail_msg("%llu of %llu runs failed, the first with seed %llu",
                  (unsigned long long)r.failed_count, (unsigned long long)r.run_count,
                  (unsigned long long)r.first_failed_seed);
     }
-    assert_int_equal(r.run_count, options.run_count);
     assert_true(kind->manner == DISTURBED || r.judged[CV_PROPERTY_TERMINATION] >= r.run_count);
-    for (uint32_t fault = 0; fault < SIM_FAULT_COUNT && r.run_count >= 20; fault++) {
-        if (is_drawn((enum sim_fault)fault)) {
-            assert_true(r.fired[sim_fired_by((enum sim_fault)fault)] > 0);
-        }
+    if (r.run_count >= 20) {
+        assert_faults_fired(scenario, &r);
     }
     const uint32_t one = CV_PROP(AT_MOST_ONE_LEADER);
     const bool has_majority = strstr(kind->options, "majority=yes") != NULL;
@@ -224,26 +190,15 @@ static void keeps_its_promises(void **state)
 static void usual_scale_is_more_than_twenty_thousand_runs(void **unused)
 {
     (void)unused;
-    uint32_t runs = 0;
-    for (uint32_t i = 0; i < COUNT_OF(kinds); i++) {
-        runs += kinds[i].runs;
-    }
-    assert_true(runs >= 20000);
+    assert_true(rows_sum(&kinds[0].runs, sizeof kinds[0], COUNT_OF(kinds)) >= 20000);
 }
 
 /* ---- Beyond the assumptions ------------------------------------------------------------------ */
 
 static struct sim_runner_result run_text(const char *text, uint32_t runs)
 {
-    struct sim_scenario *scenario = NULL;
-    struct cv_errtext why = {""};
-    if (sim_scenario_parse("drift", text, strlen(text), &scenario, &why) != CV_OK) {
-        fail_msg("%s", why.text);
-    }
-    const struct sim_runner_options options = {.first_seed = 1, .run_count = runs};
-    struct sim_runner_result r;
-    sim_runner_run(scenario, &options, &r);
-    assert_int_equal(r.run_count, runs);
+    struct sim_scenario *scenario = scenario_read("%s", text);
+    const struct sim_runner_result r = seeds_run(scenario, runs);
     sim_scenario_free(scenario);
     return r;
 }
@@ -319,25 +274,12 @@ static struct sim_world *run_world(const struct sim_scenario *scenario, uint64_t
     return w;
 }
 
-static struct sim_scenario *load(const char *file)
-{
-    const char *root = getenv("SOURCE_ROOT"); /* the meson tests set it; by hand: the root */
-    char path[500];
-    struct sim_scenario *scenario = NULL;
-    struct cv_errtext why = {""};
-    (void)snprintf(path, sizeof path, "%s/tests/scenario/local/%s", root != NULL ? root : ".",
-                   file);
-    if (sim_scenario_load(path, &scenario, &why) != CV_OK) {
-        fail_msg("%s", why.text);
-    }
-    return scenario;
-}
-
 /* Ten minutes with default constants: `expires` and `lock` outlast many lost messages in a row. */
 static void healthy_leader_stays_under_five_percent_loss(void **unused)
 {
     (void)unused;
-    struct sim_scenario *scenario = load("steady-under-loss.scn");
+    struct sim_scenario *scenario =
+        scenario_changed("scenario/local/steady-under-loss.scn", "local", /* nodes= as is */ 0);
     const uint32_t seeds = test_scale(20);
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         struct sim_world *w = run_world(scenario, seed);
@@ -359,17 +301,13 @@ static void crashed_leader_is_replaced_within_150_ms_on_a_lan(void **unused)
     int64_t worst_ns = 0;
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         char text[300];
-        const int length = snprintf(
+        (void)snprintf(
             text, sizeof text,
             "protocol local profile=lan\nnodes %u\nlink * delay %s\nclock * drift random 100ppm\n"
             "at %lluus crash leader\nrun 1.5s\nexpect leaders 2 at 1.5s\n",
             sizes[seed % COUNT_OF(sizes)], delays[seed / COUNT_OF(sizes) % COUNT_OF(delays)],
             (unsigned long long)(1000000 + seed * 397 % 8000));
-        struct sim_scenario *scenario = NULL;
-        struct cv_errtext why = {""};
-        if (sim_scenario_parse("crash", text, (size_t)length, &scenario, &why) != CV_OK) {
-            fail_msg("%s", why.text);
-        }
+        struct sim_scenario *scenario = scenario_read("%s", text);
         struct sim_world *w = run_world(scenario, seed);
         assert_int_equal(w->history.election_count, 2);
         const struct sim_election *e = &w->history.election[1];
@@ -397,9 +335,6 @@ int main(void)
         cmocka_unit_test(healthy_leader_stays_under_five_percent_loss),
         cmocka_unit_test(crashed_leader_is_replaced_within_150_ms_on_a_lan),
     };
-    for (uint32_t i = 0; i < KIND_COUNT; i++) {
-        tests[OTHERS + i] = (struct CMUnitTest){
-            .name = kinds[i].name, .test_func = keeps_its_promises, .initial_state = &kinds[i]};
-    }
+    rows_tests(&tests[OTHERS], kinds, sizeof kinds[0], KIND_COUNT, keeps_its_promises);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@
 #include "core/core.h"
 #include "sim/swarm.h"
 #include "sim/world.h"
-#include "support/support.h"
+#include "support/seeds.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -216,13 +216,5 @@ static void gives_a_reason_for_whatever_it_ignores(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[32];
-    uint32_t count = 0;
-    const struct cv_protocol *protocol;
-    while ((protocol = cv_protocol_at(count)) != NULL && count < COUNT_OF(tests)) {
-        tests[count++] = (struct CMUnitTest){.name = protocol->name,
-                                             .test_func = gives_a_reason_for_whatever_it_ignores,
-                                             .initial_state = (void *)(uintptr_t)protocol};
-    }
-    return _cmocka_run_group_tests("reasons", tests, count, NULL, NULL);
+    return protocols_run("reasons", gives_a_reason_for_whatever_it_ignores);
 }

@@ -3,9 +3,8 @@
  * At full scale, which is `make soak`, there are 20,000 for each; a smaller scale runs 800 times
  * its share. What each protocol promises must hold in all of them; liveness must have been judged
  * in most; every kind of fault that means something to the protocol must have happened. */
-#include "report/runner.h"
 #include "sim/swarm.h"
-#include "support/support.h"
+#include "support/seeds.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,13 +55,5 @@ static void keeps_its_promises(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[32];
-    uint32_t count = 0;
-    const struct cv_protocol *protocol;
-    while ((protocol = cv_protocol_at(count)) != NULL && count < COUNT_OF(tests)) {
-        tests[count++] = (struct CMUnitTest){.name = protocol->name,
-                                             .test_func = keeps_its_promises,
-                                             .initial_state = (void *)(uintptr_t)protocol};
-    }
-    return _cmocka_run_group_tests("swarm", tests, count, NULL, NULL);
+    return protocols_run("swarm", keeps_its_promises);
 }

@@ -39,19 +39,57 @@ static bool begins_with_one(const char *line, size_t length, const char *const *
     return false;
 }
 
-struct sim_scenario *scenario_variant(const char *name, const char *file, const char *head,
-                                      const char *const *without)
+char *test_text(const char *file)
 {
     const char *root = getenv("SOURCE_ROOT"); /* the meson tests set it; by hand: the root */
     char path[500];
-    char *text, *made = NULL;
-    size_t length, made_length = 0;
+    char *text;
+    size_t length;
     struct cv_errtext why = {""};
-    (void)snprintf(path, sizeof path, "%s/tests/scenario/random/%s", root != NULL ? root : ".",
-                   file);
+    (void)snprintf(path, sizeof path, "%s/tests/%s", root != NULL ? root : ".", file);
     if (sim_scenario_read(path, &text, &length, &why) != CV_OK) {
         fail_msg("%s", why.text);
     }
+    char *copy = calloc(length + 1, 1); /* as a string */
+    assert_non_null(copy);
+    memcpy(copy, text, length);
+    free(text);
+    return copy;
+}
+
+struct sim_scenario *scenario_changed(const char *file, const char *protocol, uint32_t nodes)
+{
+    char *text = test_text(file);
+    char *made = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&made, &length);
+    assert_non_null(out);
+    char *rest;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        const bool is_that = strlen(line) > 9 && strncmp(line + 9, protocol, strlen(protocol)) == 0;
+        if (strncmp(line, "protocol ", 9) == 0 && !is_that) {
+            (void)fprintf(out, "protocol %s\n", protocol);
+        } else if (strncmp(line, "nodes ", 6) == 0 && nodes > 0) {
+            (void)fprintf(out, "nodes %u\n", nodes);
+        } else {
+            (void)fprintf(out, "%s\n", line);
+        }
+    }
+    assert_int_equal(fclose(out), 0);
+    struct sim_scenario *scenario = parse(file, made, length);
+    free(made);
+    free(text);
+    return scenario;
+}
+
+struct sim_scenario *scenario_variant(const char *name, const char *file, const char *head,
+                                      const char *const *without)
+{
+    char random[200];
+    (void)snprintf(random, sizeof random, "scenario/random/%s", file);
+    char *text = test_text(random), *made = NULL;
+    const size_t length = strlen(text);
+    size_t made_length = 0;
     FILE *out = open_memstream(&made, &made_length);
     assert_non_null(out);
     (void)fputs(head, out);

@@ -13,6 +13,13 @@ struct sim_scenario *scenario_read(const char *format, ...) CV_PRINTF(1, 2);
 struct sim_scenario *scenario_variant(const char *name, const char *file, const char *head,
                                       const char *const *without);
 
+/* tests/FILE as a string, which the caller frees. */
+char *test_text(const char *file);
+
+/* tests/FILE for another protocol, unless its line names this one, and (not 0) another number of
+ * nodes. */
+struct sim_scenario *scenario_changed(const char *file, const char *protocol, uint32_t nodes);
+
 /* One line about six nodes of that protocol is one action, which is written as `expected`. */
 void assert_action_written(const char *protocol, const char *line, const char *expected);
 /* The line is refused, and the error has these words. */
