@@ -211,13 +211,17 @@ class Members(Stage):
     """The same among the members of a cluster. Members are those of its file, and the lease is in there, too; a
     majority must run for anybody to lead."""
 
-    def __init__(self, program, kind, folder, name, count, lease_ms):
+    def __init__(self, program, kind, folder, name, count, lease_ms, protocol="pole"):
         super().__init__(program, kind, "", folder, name)
         (self.folder / "states").mkdir()
         subprocess.run([program, "keygen", str(self.folder / "key")], check=True)
-        text = ("[cluster]\nname = test\ngeneration = 1\nkey = key\nstate = states\n[options]\n"
-                f"lease = {lease_ms}ms\nheartbeat = {lease_ms // 10}ms\ntimeout = {lease_ms * 2 // 3}ms\n"
-                "round = 60ms\ndelta = 10ms\nsigma = 10ms\n")
+        text = (f"[cluster]\nname = test\ngeneration = 1\nkey = key\nstate = states\nprotocol = {protocol}\n"
+                "[options]\ndelta = 10ms\nsigma = 10ms\n")
+        if protocol == "local":
+            text += f"majority = yes\nep = 50ms\nlock = {lease_ms}ms\n"
+        else:
+            text += (f"lease = {lease_ms}ms\nheartbeat = {lease_ms // 10}ms\ntimeout = {lease_ms * 2 // 3}ms\n"
+                     "round = 60ms\n")
         sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
         for number, one in enumerate(sockets):
             one.bind(("127.0.0.1", 0))
@@ -318,6 +322,30 @@ def killed_again_and_again(stage):
         os.kill(stage.process[node].pid, signal.SIGKILL)
         stage.spawn()
     stage.await_start(after=token)
+
+
+def superseded_by_a_lower_id_that_comes_back(stage):
+    """`local` is led by the lowest id, so one that was stopped and wakes up takes over from a leader that lives. The
+    worker of that leader ignores SIGTERM: it needs all the time that its leader was told to have."""
+    for _ in range(stage.member_count):
+        stage.spawn()
+    stage.await_start()
+    for _ in range(2):
+        _, token, _, _ = await_leader(stage, "n0")
+        stage.stop(stage.process["n0"].pid)
+        node, token, _, _ = stage.await_start(after=token)
+        written = len(stage.lines("write"))
+        await_that(lambda: len(stage.lines("write")) > written + 5, "the second worker to work")
+        os.kill(stage.process["n0"].pid, signal.SIGCONT)
+        stage.await_start(after=token)
+    await_leader(stage, "n0")
+    if stage.process[node].poll() is not None:
+        raise Failure(f"{node} ended when it was superseded")
+
+
+def await_leader(stage, node):
+    """The worker of that node, if it is the latest."""
+    return await_that(lambda: next((start for start in stage.starts()[-1:] if start[0] == node), None), f"{node} leads")
 
 
 def leases_of_different_lengths(stage):  # traps.md T26
@@ -882,7 +910,8 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
 # Those that need neither a store nor contenders with names of their own: how many members they have, and a
 # lease in milliseconds, which is long where nobody else may lead for a while.
 AMONG_PEERS = {test: (3, 600) for test in TESTS[:TESTS.index(leases_of_different_lengths)]}
-AMONG_PEERS.update({exclusive_among_twenty: (20, 3000), resigns_to_a_named_node: (4, 2000)})
+AMONG_PEERS.update({exclusive_among_twenty: (20, 3000), resigns_to_a_named_node: (4, 2000),
+                    superseded_by_a_lower_id_that_comes_back: (3, 1500, "local")})
 
 
 def stage_of(test, program, kind, address, folder):

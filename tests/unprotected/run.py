@@ -328,6 +328,9 @@ EDITS = [
           ("        cv__tree_signal(&g->tree, SIGKILL, 0);", "        (void)kill(g->command, SIGKILL);"),
           ("        cv__tree_freeze_and_kill(&g->tree, g->pid, NULL);", "        (void)kill(g->command, SIGKILL);")],
          "run_peers", "supervisor_killed"),
+    Edit("peers-leader-ends-before-its-time", "src/net/cluster.c",
+         [('{"yields", "no"}', '{"yields", "yes"}')],
+         "run_peers", "superseded_by_a_lower_id_that_comes_back"),
     # ---- traps
     Edit("end-of-the-lease", "src/protocols/lease.c",
          [("    const int64_t until_ns = asked->at_ns + cv__lease_sure_ns(duration_ns, l->drift_ppb);",
