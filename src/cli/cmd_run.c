@@ -217,6 +217,12 @@ static void stop(struct run *run, const char *why)
     cv__supervisor_stop(run->supervisor);
 }
 
+/* Members of a cluster have none: words about one would send an operator the wrong way. */
+static bool has_store(const struct run *run)
+{
+    return run->settings->via == NULL || cv__store_find(run->settings->via) != NULL;
+}
+
 /* The leadership of the command is over, or the time for it is: why? While the election says that
  * we lead, the command was stopped in time because the lease was not renewed: this process did not
  * run, or it did and the store did not answer. */
@@ -227,7 +233,7 @@ static enum cv_reason why_lost(const struct run *run)
         return CV_REASON_RESIGNED;
     }
     if (s->role == CV_ROLE_LEADER && s->token == run->token) {
-        return run->was_paused ? CV_REASON_EXPIRED : CV_REASON_STORE_UNREACHABLE;
+        return run->was_paused || !has_store(run) ? CV_REASON_EXPIRED : CV_REASON_STORE_UNREACHABLE;
     }
     const bool is_of_another = s->reason == CV_REASON_ELECTED || s->reason == CV_REASON_RENEWED;
     return is_of_another ? CV_REASON_EXPIRED : s->reason;
@@ -358,7 +364,7 @@ static void say_trouble(struct run *run)
     if (has_trouble && !run->has_trouble) {
         cv__complain("%s", run->status.trouble);
     } else if (!has_trouble && run->has_trouble) {
-        say(run, "the store can be used again");
+        say(run, has_store(run) ? "the store can be used again" : "that is over: it takes part");
     }
     run->has_trouble = has_trouble;
 }

@@ -8,8 +8,8 @@ static const struct cv_cli_reason texts[] = {
     [CV_REASON_ELECTED] = {"a new leader", "nothing"},
     [CV_REASON_RENEWED] = {"the same leadership, prolonged", "nothing"},
     [CV_REASON_EXPIRED] = {"the lease ran out before it was renewed",
-                           "look for pauses of the leader's machine, or a store that answers too "
-                           "slowly for this lease; use a longer --lease"},
+                           "look for pauses of the leader's machine, or a store or members that "
+                           "answer too slowly for this lease; use a longer lease"},
     [CV_REASON_SUSPECTED] = {"the leader fell silent",
                              "see whether its machine or the network is down"},
     [CV_REASON_SUPERSEDED] = {"another contender made a newer or stronger claim, or the store gave "

@@ -339,8 +339,9 @@ def superseded_by_a_lower_id_that_comes_back(stage):
         os.kill(stage.process["n0"].pid, signal.SIGCONT)
         stage.await_start(after=token)
     await_leader(stage, "n0")
-    if stage.process[node].poll() is not None:
-        raise Failure(f"{node} ended when it was superseded")
+    said = (stage.folder / f"{node}.err").read_text()
+    if stage.process[node].poll() is not None or "store" in said or said.count("leadership lost (expired)") != 2:
+        raise Failure(f"{node} was superseded twice and says:\n{said}")
 
 
 def await_leader(stage, node):
