@@ -27,6 +27,7 @@ struct cv_backend {
     struct cv_peers_trail *trail; /* NULL: it could not be opened, which was said */
     cv_id noted_leader;           /* of the leadership in the trail that lasts; 0: none does */
     uint64_t noted_token;
+    cv_id told_leader;      /* whom the application knows as the leader; 0: nobody */
     int64_t valid_until_ns; /* of this member's leadership, as told last; INT64_MAX: no limit */
     cv_id self;
     bool is_candidate;
@@ -100,7 +101,11 @@ static void on_leadership(void *self, const struct cv_leadership *leadership)
         known.reason = CV_REASON_NO_PROGRESS; /* the core knows only that nobody answered */
     } else if (is_lost && b->is_resigning) {
         known.reason = b->why;
+    } else if (known.leader == CV_ID_NONE && b->told_leader != CV_ID_NONE && !is_lost &&
+               cv__peering_is_dead(b->peering, b->told_leader)) {
+        known.reason = CV_REASON_DIED; /* the core knows only that it is silent */
     }
+    b->told_leader = known.leader;
     b->is_leading = known.is_self;
     note(b, &known);
     if (known.is_self) {

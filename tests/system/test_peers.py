@@ -11,6 +11,7 @@ import pathlib
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -160,6 +161,32 @@ def member_without_its_state_joins_anew_above_all_tokens():
     cluster.start()
     _, token = cluster.agree()
     check(f"token {token} is of generation 2", token > 1 << 40)
+    cluster.close()
+
+
+def first_record(cluster, name):
+    """The words of the record with which a member of `pole` joined, as long as it is in the file: see slots.c."""
+    path = cluster.folder / f"state-{name}" / f"test.{name}@e.state"
+    data = path.read_bytes() if path.exists() else b""
+    for slot in (data[:512], data[4096:4608]):
+        if len(slot) == 512 and slot[:4] == b"CVS1" and int.from_bytes(slot[8:16], "little") == 1:
+            return struct.unpack_from("<4Q", slot, 132)
+    return None
+
+
+def member_without_its_state_begins_above_what_the_others_remember():
+    """It would learn of their tokens by following a leader, too; but that may be too late, so its record is looked at."""
+    cluster = Cluster(3)
+    cluster.start()
+    leader, token = cluster.agree()
+    wiped, _ = cluster.others(leader)
+    check("the first of all begins with nothing", first_record(cluster, wiped) in (None, (0, 0, 0, 0)))
+    cluster.end(wiped)
+    cluster.wipe(wiped)
+    cluster.start(wiped)
+    followed, _, _, claimed = until("it joins", lambda: first_record(cluster, wiped))
+    check(f"it follows nobody up to {followed}, claims nothing up to {claimed}; known: {token}",
+          followed >= token and claimed >= token)
     cluster.close()
 
 
@@ -526,6 +553,29 @@ def history_tells_what_the_members_saw():
     cluster.close()
 
 
+def killed_leader_is_said_to_have_died():
+    """By those whom its witness told; of one that is stopped nobody knows more than that it is silent."""
+    cluster = Cluster(3)
+    cluster.start("a", "b")
+    path = cluster.folder / "elect"
+    with open(path, "w") as output:
+        running.append(subprocess.Popen([CONCLAVE, "elect", "e", "--via", f"peers:{cluster.file('c')}", "--node", "c",
+                                         "--json"], stdin=subprocess.DEVNULL, stdout=output))
+    seen = lambda: [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    leader = lambda: seen()[-1]["leader"] if seen() else None
+    for sign, word in ((signal.SIGSTOP, "suspected"), (signal.SIGKILL, "died")):
+        if until("somebody leads", leader) == "c":
+            ask("resign", "e", "--to", "a", "--via", f"peers:{cluster.file('a')}")
+        until("another leads", lambda: leader() in ("a", "b"))
+        since = time.monotonic()
+        until("its witness is certain", lambda: time.monotonic() > since + 0.6 and leader() in ("a", "b"))
+        last = seen()[-1]
+        cluster.processes[last["leader"]].send_signal(sign)
+        until(f"{word}", lambda: seen()[-1]["last_token"] == last["token"] and seen()[-1]["last_reason"] == word)
+        cluster.processes[last["leader"]].send_signal(signal.SIGCONT)
+    cluster.close()
+
+
 def reported_history_decides_who_leads_next():
     cluster = Cluster(3)
     cluster.start()
@@ -618,6 +668,7 @@ TESTS = [
     woken_leader_neither_leads_nor_writes,
     killed_leader_is_replaced_before_its_lease_is_over,
     member_without_its_state_joins_anew_above_all_tokens,
+    member_without_its_state_begins_above_what_the_others_remember,
     member_without_its_state_forgets_no_promise,
     member_without_its_state_waits_for_the_end_of_its_promise,
     what_could_make_two_leaders_does_not_start,
@@ -631,6 +682,7 @@ TESTS = [
     guests_see_who_leads_and_ask_it_to_resign,
     lease_floor_depends_on_real_time_scheduling,
     history_tells_what_the_members_saw,
+    killed_leader_is_said_to_have_died,
     reported_history_decides_who_leads_next,
     requests_of_a_site_decide_who_leads_next,
     run_moves_the_command_to_another_member,
