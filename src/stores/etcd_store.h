@@ -1,7 +1,7 @@
 /* src/stores/etcd_store.h - what the parts of the etcd store share: etcd.c (requests), etcd_look.c
- * (the queue as it is), etcd_ready.c (being next), etcd_runs.c (the runs of a job), etcd_list.c
- * (who waits, which elections there are, forgetting one), etcd_note.c (how the latest leadership
- * ended). Nobody else includes it. */
+ * (the queue as it is), etcd_ready.c (being next), etcd_release.c (the end of an attempt),
+ * etcd_runs.c (the runs of a job), etcd_list.c (who waits, which elections there are, forgetting
+ * one), etcd_note.c (how the latest leadership ended). Nobody else includes it. */
 #ifndef CV_STORES_ETCD_STORE_H
 #define CV_STORES_ETCD_STORE_H
 
@@ -109,6 +109,20 @@ const cJSON *cv__etcd_kvs(const cJSON *range);
 /* False: there is none, or it is not one of ours. Its name goes to ret_name unless that is NULL. */
 bool cv__etcd_key_read(const struct cv_store *store, const cJSON *kv, struct cv_etcd_key *ret_key,
                        char *ret_name);
+
+/* The name of the key of an attempt. */
+void cv__etcd_attempt_key(const struct cv_store *store, uint64_t attempt,
+                          char ret_key[CV_ETCD_KEY_BYTES]);
+/* There is no attempt any more. Why its leadership ended, if it led and that is known. */
+void cv__etcd_attempt_forget(struct cv_store *store, enum cv_reason why);
+/* Asks for the deletion of its key. If it was granted, a note says why it ended; CV_REASON_STARTED:
+ * that is not known. */
+void cv__etcd_attempt_delete(struct cv_store *store, uint64_t attempt, enum cv_reason why,
+                             cv_etcd_then then);
+/* Carries out RELEASE, and answers. */
+void cv__etcd_release(struct cv_store *store, const struct cv_store_request *request);
+/* After a look: asks the holder to resign, and answers. */
+void cv__etcd_request_resign(struct cv_store *store);
 
 /* Reads or writes the text about runs, and answers. */
 void cv__etcd_runs_begin(struct cv_store *store, const struct cv_store_runs *runs);

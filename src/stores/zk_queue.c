@@ -89,3 +89,92 @@ void cv__zk_queue_read(const struct cv_store *store, const struct String_vector 
         }
     }
 }
+
+/* ---- Who holds it? -------------------------------------------------------------------------- */
+
+bool cv__zk_is_passed_over(struct cv_store *store, const struct cv_zk_op *op)
+{
+    const char *name = strrchr(op->path, '/');
+    if (op->rc != ZOK || op->stat.ephemeralOwner != 0 || name == NULL) {
+        return false;
+    }
+    if (store->stranger_count == CV_ZK_STRANGERS_MAX) {
+        cv__zk_work_end(store);
+        cv__remote_fail(&store->remote,
+                        "ZooKeeper: more than %d nodes below %s look like contenders and are not "
+                        "ephemeral; remove them",
+                        CV_ZK_STRANGERS_MAX, store->election);
+        return true;
+    }
+    (void)snprintf(store->strangers[store->stranger_count++], CV_ZK_NAME_BYTES, "%s", name + 1);
+    store->round_count = 0; /* there are not many of them */
+    cv__zk_begin_again(store);
+    return true;
+}
+
+bool cv__zk_read_holder(struct cv_store *store, const struct cv_zk_op *op)
+{
+    if (op->rc != ZOK) {
+        cv__zk_fail(store, op->rc);
+        return false;
+    }
+    if (cv__zk_is_passed_over(store, op)) {
+        return false;
+    }
+    store->record = (struct cv_store_record){.token = (uint64_t)op->stat.czxid};
+    cv__value_read(op->value, strlen(op->value), &store->record);
+    return true;
+}
+
+void cv__zk_on_first(void *user, const struct cv_zk_op *op)
+{
+    struct cv_store *store = user;
+    if (op->rc == ZNONODE) {
+        cv__zk_begin_again(store);
+        return;
+    }
+    if (cv__zk_read_holder(store, op)) {
+        store->record.remaining_ns = store->record.lease_ns; /* at most: the server does not say */
+        cv__value_note_tell(&store->seen, &store->record);
+        cv__zk_answer(store, CV_STORE_HELD, cv__max64(store->record.lease_ns, NS_PER_S));
+    }
+}
+
+bool cv__zk_first_path(struct cv_store *store, const struct cv_zk_op *op,
+                       char ret_path[CV_ZK_PATH_BYTES])
+{
+    struct cv_zk_queue queue = {.first = {.is_ours = false}};
+    ret_path[0] = '\0';
+    if (op->rc == ZOK) {
+        cv__zk_queue_read(store, &op->names, &queue);
+    } else if (op->rc != ZNONODE) {
+        cv__zk_fail(store, op->rc);
+        return false;
+    }
+    if (queue.first.is_ours) {
+        cv__zk_child_path(store, queue.first.name, ret_path);
+    }
+    return true;
+}
+
+void cv__zk_on_names_read(void *user, const struct cv_zk_op *op)
+{
+    struct cv_store *store = user;
+    char path[CV_ZK_PATH_BYTES];
+    if (!cv__zk_first_path(store, op, path)) {
+        return;
+    }
+    store->record = (struct cv_store_record){.token = 0};
+    store->name_count = op->names.count;
+    if (path[0] == '\0' && op->rc == ZNONODE) {
+        cv__zk_exists(&store->user, store->election, /* is_watching= */ true, NULL);
+        cv__zk_answer(store, CV_STORE_FREE, 0);
+        return;
+    }
+    if (path[0] == '\0') {
+        cv__zk_note_answer_free(store);
+        return;
+    }
+    cv__zk_note_look(store);
+    cv__zk_get(&store->user, path, /* is_watching= */ false, cv__zk_on_first);
+}

@@ -1,7 +1,8 @@
 /* src/stores/zk_store.h - what the parts of the ZooKeeper store share: zookeeper.c (requests),
- * zk_queue.c (the names in the queue), zk_release.c (releasing and asking to resign), zk_runs.c
- * (the runs of a job), zk_list.c (who waits, which elections there are, forgetting one),
- * zk_note.c (how the latest leadership ended), zk_address.c. Nobody else includes it. */
+ * zk_queue.c (the names in the queue, and who holds it), zk_grant.c (acquiring and renewing),
+ * zk_release.c (releasing and asking to resign), zk_runs.c (the runs of a job), zk_list.c (who
+ * waits, which elections there are, forgetting one), zk_note.c (how the latest leadership ended),
+ * zk_address.c. Nobody else includes it. */
 #ifndef CV_STORES_ZK_STORE_H
 #define CV_STORES_ZK_STORE_H
 
@@ -23,6 +24,7 @@ struct cv_zk_queue {
 };
 
 #define CV_ZK_STRANGERS_MAX 8 /* nodes that only look like ours */
+#define CV_ZK_ROUNDS_MAX 8    /* looks of one request, while others come and go */
 
 /* One ensemble and its sessions, for all elections of a loop. */
 struct cv_zk_server {
@@ -103,6 +105,20 @@ void cv__zk_answer(struct cv_store *store, enum cv_store_verdict verdict, int64_
 
 /* Why its leadership ended, if it led and that is known. */
 void cv__zk_attempt_forget(struct cv_store *store, enum cv_reason why);
+/* The attempt's node is gone, or not ours any more; whether it held the election is remembered. */
+void cv__zk_own_forget(struct cv_store *store);
+/* What our node says. */
+void cv__zk_value_write(struct cv_store *store, char ret_value[CV_VALUE_BYTES]);
+
+/* Carries out ACQUIRE, or RENEW, and answers. */
+void cv__zk_acquire(struct cv_store *store, const struct cv_store_request *ask);
+void cv__zk_renew(struct cv_store *store, const struct cv_store_request *ask);
+
+/* Is this node, which was looked at, no contender's, because it would outlive its session? Then the
+ * request is begun again without it, or has failed. */
+bool cv__zk_is_passed_over(struct cv_store *store, const struct cv_zk_op *op);
+/* The first node of the queue was looked at: answers whose it is, as its data and its czxid say. */
+void cv__zk_on_first(void *store, const struct cv_zk_op *op);
 /* The first node of the queue was looked at. True: store->record says whose it is. False: it could
  * not be read, and that is answered; or it is no contender's, because it would outlive its session,
  * and the request is begun again without it, or has failed. */

@@ -20,7 +20,7 @@
  * contenders of the same election have nodes of their own, and one of them is first.
  *
  * Whoever is next in the queue writes to its node at each T/6, so that it can take over after one
- * read, see acquire().
+ * read, see zk_grant.c.
  *
  * The session may live on for other elections. So a node that is not renewed in time is removed,
  * a third of T after the end that the core was told, and so is the node of a store that was closed,
@@ -38,20 +38,12 @@
 #include <string.h>
 
 #define READER_NS (10 * NS_PER_S) /* the session of an election that is only read */
-#define ROUNDS_MAX 8              /* looks of one request, while others come and go */
-
-static void write_value(struct cv_store *store, char ret_value[CV_VALUE_BYTES])
-{
-    cv__value_write(store->remote.node, store->remote.label, store->lease_ns, store->since_wall_ns,
-                    store->remote.version, ret_value);
-}
 
 /* ---- What the client tells ------------------------------------------------------------------ */
 
 static void begin_request(void *user);
 
-/* The attempt's node is gone, or not ours any more; whether it held the election is remembered. */
-static void own_forget(struct cv_store *store)
+void cv__zk_own_forget(struct cv_store *store)
 {
     store->own[0] = '\0';
     store->watched[0] = '\0';
@@ -63,7 +55,7 @@ void cv__zk_attempt_forget(struct cv_store *store, enum cv_reason why)
     if (store->token != 0) {
         store->lost = (struct cv_store_end){.token = store->token, .why = why};
     }
-    own_forget(store);
+    cv__zk_own_forget(store);
     store->attempt = 0;
     store->token = 0;
     store->granted_until_ns = 0;
@@ -92,17 +84,17 @@ static void own_orphan(struct cv_store *store, struct cv_zk_orphan *orphan, int6
     (void)snprintf(orphan->name, sizeof orphan->name, "c-%016" PRIx64 "-%" PRIu64 "-",
                    store->remote.label, store->attempt);
     cv__zk_orphan_add(store->user.client, orphan);
-    own_forget(store);
+    cv__zk_own_forget(store);
 }
 
 /* Takes back a grant that the core does not renew [traps.md T6]; and whoever is next proves that
- * its session lives, see acquire(). */
+ * its session lives, see zk_grant.c. */
 static void on_beat(void *user)
 {
     struct cv_store *store = user;
     if (store->is_next && store->is_confirmed && store->token == 0) {
         char value[CV_VALUE_BYTES];
-        write_value(store, value);
+        cv__zk_value_write(store, value);
         cv__zk_keep(store->user.client, store->own, value);
     }
     const int64_t late_ns = store->user.client->timeout_ns / 3;
@@ -148,7 +140,7 @@ static void on_ended(void *user)
 {
     struct cv_store *store = user;
     store->is_begun = false;
-    own_forget(store);
+    cv__zk_own_forget(store);
     request_begin_again(store); /* with a new session */
 }
 
@@ -203,400 +195,6 @@ void cv__zk_answer(struct cv_store *store, enum cv_store_verdict verdict, int64_
                                                                .holder = store->record.label,
                                                                .duration_ns = duration_ns,
                                                                .record = &store->record});
-}
-
-/* Is this node, which was looked at, no contender's, because it would outlive its session? Then the
- * request is begun again without it, or has failed. */
-static bool is_passed_over(struct cv_store *store, const struct cv_zk_op *op)
-{
-    const char *name = strrchr(op->path, '/');
-    if (op->rc != ZOK || op->stat.ephemeralOwner != 0 || name == NULL) {
-        return false;
-    }
-    if (store->stranger_count == CV_ZK_STRANGERS_MAX) {
-        cv__zk_work_end(store);
-        cv__remote_fail(&store->remote,
-                        "ZooKeeper: more than %d nodes below %s look like contenders and are not "
-                        "ephemeral; remove them",
-                        CV_ZK_STRANGERS_MAX, store->election);
-        return true;
-    }
-    (void)snprintf(store->strangers[store->stranger_count++], CV_ZK_NAME_BYTES, "%s", name + 1);
-    store->round_count = 0; /* there are not many of them */
-    store->is_begun = false;
-    request_begin_again(store);
-    return true;
-}
-
-bool cv__zk_read_holder(struct cv_store *store, const struct cv_zk_op *op)
-{
-    if (op->rc != ZOK) {
-        cv__zk_fail(store, op->rc);
-        return false;
-    }
-    if (is_passed_over(store, op)) {
-        return false;
-    }
-    store->record = (struct cv_store_record){.token = (uint64_t)op->stat.czxid};
-    cv__value_read(op->value, strlen(op->value), &store->record);
-    return true;
-}
-
-/* ---- Acquiring ----------------------------------------------------------------------------- */
-
-static void on_queue_made(void *user, const struct cv_zk_op *op)
-{
-    if (op->rc != ZOK && op->rc != ZNODEEXISTS && op->rc != ZNONODE) {
-        cv__zk_fail(user, op->rc); /* otherwise the answer to `create` comes behind it */
-    }
-}
-
-/* The parents, one below the other, and then the queue itself, which is mostly all that is missing:
- * the parents are made once it has turned out that they are missing, too. False: answered. */
-static bool make_queue(struct cv_store *store)
-{
-    if (store->round_count++ > ROUNDS_MAX) {
-        cv__zk_fail(store, ZNONODE);
-        return false;
-    }
-    char path[CV_ZK_PATH_BYTES];
-    const char *at = store->is_queue_made ? store->election + 1 : "";
-    for (; (at = strchr(at, '/')) != NULL; at++) {
-        (void)snprintf(path, sizeof path, "%.*s", (int)(at - store->election), store->election);
-        cv__zk_make(&store->user, path, "", ZOO_PERSISTENT, NULL);
-    }
-    cv__zk_make(&store->user, store->election, "", ZOO_PERSISTENT, on_queue_made);
-    store->is_queue_made = true;
-    return true;
-}
-
-static void create(struct cv_store *store);
-static void on_queue(void *user, const struct cv_zk_op *op);
-static void on_first(void *user, const struct cv_zk_op *op);
-
-/* The attempt was granted before, and is over. */
-static void answer_lost(struct cv_store *store)
-{
-    store->record = (struct cv_store_record){.token = store->token};
-    cv__zk_answer(store, CV_STORE_FREE, 0);
-}
-
-static void on_created(void *user, const struct cv_zk_op *op)
-{
-    struct cv_store *store = user;
-    if (op->rc == ZNONODE) {
-        store->user.epoch++; /* the list is in vain */
-        if (make_queue(store)) {
-            create(store);
-        }
-        return;
-    }
-    if (op->rc != ZOK) {
-        cv__zk_fail(store, op->rc);
-        return;
-    }
-    (void)snprintf(store->own, sizeof store->own, "%s", op->path);
-    store->own_czxid = (uint64_t)op->stat.czxid;
-    store->is_confirmed = true;
-    cv__zk_prove(store->user.client, op->sent_ns);
-}
-
-static void create(struct cv_store *store)
-{
-    char path[CV_ZK_PATH_BYTES], value[CV_VALUE_BYTES];
-    char name[CV_ZK_NAME_BYTES];
-    (void)snprintf(name, sizeof name, "c-%016" PRIx64 "-%" PRIu64 "-%s-", store->remote.label,
-                   store->attempt, store->node);
-    cv__zk_child_path(store, name, path);
-    store->since_wall_ns = cv__clock_wall_ns();
-    write_value(store, value);
-    store->may_exist = true;
-    cv__zk_make(&store->user, path, value, ZOO_EPHEMERAL_SEQUENTIAL, on_created);
-    cv__zk_note_ask(store);
-    /* In order: it sees what was made. */
-    cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_queue);
-}
-
-/* So long the session lives for certain, from then on. */
-static int64_t proved_left_ns(const struct cv_zk *client, int64_t asked_ns)
-{
-    return cv__remote_left_ns(client->alive_until_ns - client->timeout_ns, client->timeout_ns,
-                              asked_ns);
-}
-
-static void answer_granted(struct cv_store *store)
-{
-    const struct cv_remote_request *one = cv__remote_current(&store->remote);
-    const int64_t proved_ns = proved_left_ns(store->user.client, one->asked_ns);
-    const int64_t duration_ns = cv__min64(proved_ns, store->lease_ns); /* no more than was asked */
-    if (proved_ns < store->user.client->timeout_ns / 4) {
-        cv__zk_work_end(store); /* the beat will have touched it when we are asked again */
-        cv__remote_fail(&store->remote,
-                        "ZooKeeper %s: it is not certain how long the session lives",
-                        store->server->hosts);
-        return;
-    }
-    if (store->token == 0) {
-        store->token = store->own_czxid;
-        store->since_wall_ns = cv__clock_wall_ns(); /* written with the next renewal */
-        cv__zk_note_begin(store);
-    }
-    store->granted_until_ns = one->asked_ns + duration_ns;
-    store->record = (struct cv_store_record){.label = store->remote.label,
-                                             .token = store->token,
-                                             .lease_ns = store->lease_ns,
-                                             .remaining_ns = store->user.client->alive_until_ns -
-                                                             cv__clock_now_ns(),
-                                             .since_wall_ns = store->since_wall_ns};
-    (void)snprintf(store->record.node, sizeof store->record.node, "%s", store->remote.node);
-    (void)snprintf(store->record.resign_request, sizeof store->record.resign_request, "%s",
-                   store->heir_requested);
-    cv__zk_note_tell(store, &store->record);
-    store->remote.has_notification =
-        store->remote.has_notification || store->is_taken; /* renew it at once */
-    store->is_taken = false;
-    cv__zk_answer(store, CV_STORE_GRANTED, duration_ns);
-}
-
-/* The write to our own node came back. The list is on its way behind it. */
-static void on_confirmed(void *user, const struct cv_zk_op *op)
-{
-    struct cv_store *store = user;
-    const bool is_ours = op->rc == ZOK && cv__zk_is_owner(store->user.client, &op->stat) &&
-                         (store->token == 0 || store->token == (uint64_t)op->stat.czxid);
-    if (op->rc != ZOK && op->rc != ZNONODE) {
-        cv__zk_fail(store, op->rc);
-    } else if (is_ours) {
-        store->own_czxid = (uint64_t)op->stat.czxid;
-        store->is_confirmed = true;
-        cv__zk_prove(store->user.client, op->sent_ns);
-    } else { /* gone, or left behind by a session before this one */
-        if (op->rc == ZOK) {
-            cv__zk_remove(&store->user, store->own, NULL);
-        }
-        own_forget(store);
-    }
-}
-
-static void on_request_seen(void *user, const struct cv_zk_op *op)
-{
-    struct cv_store *store = user;
-    store->heir_requested[0] = '\0';
-    if (op->rc == ZOK) {
-        cv__value_request_read(op->value, strlen(op->value), store->own_czxid,
-                               store->heir_requested);
-    }
-}
-
-static void on_renewed_request(void *user, const struct cv_zk_op *op)
-{
-    struct cv_store *store = user;
-    on_request_seen(store, op);
-    answer_granted(store);
-}
-
-static void on_before(void *user, const struct cv_zk_op *op)
-{
-    struct cv_store *store = user;
-    if (op->rc == ZNONODE) { /* gone already: look again */
-        store->is_begun = false;
-        request_begin_again(store);
-        return;
-    }
-    if (op->rc == ZOK && !is_passed_over(store, op)) {
-        (void)snprintf(store->watched, sizeof store->watched, "%s", op->path);
-    }
-}
-
-/* The queue as it is after our own write or creation. */
-static void on_queue(void *user, const struct cv_zk_op *op)
-{
-    struct cv_store *store = user;
-    if (op->rc == ZNONODE && store->token != 0) {
-        answer_lost(store);
-        return;
-    }
-    if (op->rc == ZNONODE) { /* and so no node of ours */
-        own_forget(store);
-        create(store);
-        return;
-    }
-    if (op->rc != ZOK) {
-        cv__zk_fail(store, op->rc);
-        return;
-    }
-    struct cv_zk_queue queue;
-    cv__zk_queue_read(store, &op->names, &queue);
-    char path[CV_ZK_PATH_BYTES];
-    for (int i = 0; i < op->names.count; i++) { /* what earlier attempts of ours left behind */
-        struct cv_zk_place place;
-        cv__zk_place_read(op->names.data[i], &place);
-        const bool is_stale = place.is_ours && place.label == store->remote.label &&
-                              (!queue.own.is_ours || place.sequence != queue.own.sequence);
-        if (is_stale) {
-            cv__zk_child_path(store, place.name, path);
-            cv__zk_remove(&store->user, path, NULL);
-        }
-    }
-    if (store->own[0] == '\0' || !queue.own.is_ours) {
-        if (store->token != 0) {
-            answer_lost(store);
-        } else if (queue.own.is_ours) {
-            /* Made, but the answer was lost [T11]: is it this session's? */
-            cv__zk_child_path(store, queue.own.name, store->own);
-            store->is_confirmed = false;
-            store->is_begun = false;
-            request_begin_again(store);
-        } else if (store->round_count++ > ROUNDS_MAX) {
-            cv__zk_fail(store, ZNONODE);
-        } else {
-            create(store);
-        }
-        return;
-    }
-    cv__zk_child_path(store, queue.first.name, path);
-    if (strcmp(path, store->own) == 0) { /* first, and it stays so */
-        CV_ASSERT(store->is_confirmed);
-        store->is_next = false;
-        cv__zk_exists(&store->user, store->request_path, /* is_watching= */ true, NULL);
-        answer_granted(store);
-        return;
-    }
-    char before[CV_ZK_PATH_BYTES];
-    cv__zk_child_path(store, queue.before.name, before);
-    store->is_next = strcmp(before, path) == 0;
-    store->is_taken = false;
-    if (strcmp(before, store->watched) != 0) {
-        cv__zk_watch_end(&store->user, before, on_before);
-    }
-    cv__zk_note_look(store);
-    cv__zk_get(&store->user, path, /* is_watching= */ false, on_first);
-}
-
-/* Who holds it? The data and the czxid of its node say so. */
-static void on_first(void *user, const struct cv_zk_op *op)
-{
-    struct cv_store *store = user;
-    if (op->rc == ZNONODE) {
-        store->is_begun = false;
-        request_begin_again(store);
-        return;
-    }
-    if (cv__zk_read_holder(store, op)) {
-        store->record.remaining_ns = store->record.lease_ns; /* at most: the server does not say */
-        cv__value_note_tell(&store->seen, &store->record);
-        cv__zk_answer(store, CV_STORE_HELD, cv__max64(store->record.lease_ns, NS_PER_S));
-    }
-}
-
-/* Is it proved, without another write, that our node will be there for a while? */
-static bool is_proved(struct cv_store *store)
-{
-    const struct cv_zk *client = store->user.client;
-    const int64_t proved_ns = proved_left_ns(client, cv__remote_current(&store->remote)->asked_ns);
-    return store->is_next && store->is_confirmed && store->token == 0 &&
-           proved_ns >= client->timeout_ns / 4;
-}
-
-/* Whoever is next needs no write of its own when the holder has gone, only a list in which its node
- * is the first. Other than with its session, which is proved to live, the node goes only if a
- * holder with an heir deletes those between, together with its own node, which would be in the
- * list; so it does not matter if the server that made the list is behind. */
-static void acquire(struct cv_store *store, const struct cv_store_request *ask)
-{
-    if (store->attempt != ask->attempt) {
-        cv__zk_give_up(store, ask->reason); /* the earlier one */
-        store->attempt = ask->attempt;
-        store->lease_ns = ask->lease_ns;
-    }
-    store->is_taken = store->own[0] != '\0' && is_proved(store);
-    if (store->is_taken) {
-        cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_queue);
-    } else if (store->own[0] != '\0') {
-        char value[CV_VALUE_BYTES];
-        write_value(store, value);
-        cv__zk_set(&store->user, store->own, value, on_confirmed);
-        cv__zk_get(&store->user, store->request_path, /* is_watching= */ false, on_request_seen);
-        cv__zk_note_ask(store);
-        cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_queue);
-    } else if (store->may_exist || store->token != 0) {
-        cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_queue);
-    } else {
-        create(store);
-    }
-}
-
-/* ---- Renewing, reading --------------------------------------------------------------------- */
-
-bool cv__zk_first_path(struct cv_store *store, const struct cv_zk_op *op,
-                       char ret_path[CV_ZK_PATH_BYTES])
-{
-    struct cv_zk_queue queue = {.first = {.is_ours = false}};
-    ret_path[0] = '\0';
-    if (op->rc == ZOK) {
-        cv__zk_queue_read(store, &op->names, &queue);
-    } else if (op->rc != ZNONODE) {
-        cv__zk_fail(store, op->rc);
-        return false;
-    }
-    if (queue.first.is_ours) {
-        cv__zk_child_path(store, queue.first.name, ret_path);
-    }
-    return true;
-}
-
-void cv__zk_on_names_read(void *user, const struct cv_zk_op *op)
-{
-    struct cv_store *store = user;
-    char path[CV_ZK_PATH_BYTES];
-    if (!cv__zk_first_path(store, op, path)) {
-        return;
-    }
-    store->record = (struct cv_store_record){.token = 0};
-    store->name_count = op->names.count;
-    if (path[0] == '\0' && op->rc == ZNONODE) {
-        cv__zk_exists(&store->user, store->election, /* is_watching= */ true, NULL);
-        cv__zk_answer(store, CV_STORE_FREE, 0);
-        return;
-    }
-    if (path[0] == '\0') {
-        cv__zk_note_answer_free(store);
-        return;
-    }
-    cv__zk_note_look(store);
-    cv__zk_get(&store->user, path, /* is_watching= */ false, on_first);
-}
-
-/* The resign request is on its way behind it, and answers. */
-static void on_renewed(void *user, const struct cv_zk_op *op)
-{
-    struct cv_store *store = user;
-    const bool is_ours = op->rc == ZOK && cv__zk_is_owner(store->user.client, &op->stat) &&
-                         (uint64_t)op->stat.czxid == store->token;
-    if (op->rc != ZOK && op->rc != ZNONODE) {
-        cv__zk_fail(store, op->rc);
-    } else if (!is_ours) {
-        own_forget(store);
-        store->user.epoch++;
-        cv__zk_list(&store->user, store->election, /* is_watching= */ false, cv__zk_on_names_read);
-    } else {
-        cv__zk_prove(store->user.client, op->sent_ns);
-    }
-}
-
-static void renew(struct cv_store *store, const struct cv_store_request *ask)
-{
-    const bool is_ours = store->attempt == ask->attempt && store->token != 0 &&
-                         store->own[0] != '\0' && (ask->token == 0 || ask->token == store->token);
-    if (!is_ours) {
-        cv__zk_list(&store->user, store->election, /* is_watching= */ false, cv__zk_on_names_read);
-        return;
-    }
-    char value[CV_VALUE_BYTES];
-    write_value(store, value);
-    cv__zk_set(&store->user, store->own, value, on_renewed);
-    cv__zk_note_ask(store);
-    cv__zk_get(&store->user, store->request_path, /* is_watching= */ true, on_renewed_request);
 }
 
 /* ---- Sessions ------------------------------------------------------------------------------ */
@@ -658,7 +256,7 @@ static bool session_choose(struct cv_store *store, const struct cv_remote_reques
 
 static void dispatch(struct cv_store *store, const struct cv_remote_request *one)
 {
-    if (store->round_count++ > ROUNDS_MAX) {
+    if (store->round_count++ > CV_ZK_ROUNDS_MAX) {
         cv__zk_fail(store, ZSYSTEMERROR);
     } else if (one->ask.runs != NULL) {
         cv__zk_runs_begin(store, one->ask.runs);
@@ -675,9 +273,9 @@ static void dispatch(struct cv_store *store, const struct cv_remote_request *one
         cv__zk_list(&store->user, store->election, /* is_watching= */ store->attempt == 0,
                     cv__zk_on_names_read);
     } else if (one->ask.verb == CV_STORE_ACQUIRE) {
-        acquire(store, &one->ask);
+        cv__zk_acquire(store, &one->ask);
     } else if (one->ask.verb == CV_STORE_RENEW) {
-        renew(store, &one->ask);
+        cv__zk_renew(store, &one->ask);
     } else {
         cv__zk_release(store, &one->ask);
     }

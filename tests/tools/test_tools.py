@@ -115,6 +115,16 @@ class CheckIncludes(InTemporaryFolder):
         self.assertEqual(self.verdict("src/misc/x.c", "<string.h>").returncode, 1)
 
 
+class Unprotected(unittest.TestCase):
+    def test_every_edit_is_of_a_text_that_is_there_once(self):
+        stale = []
+        for edit in load("tests/unprotected/run.py").EDITS:
+            text = (ROOT / edit.file).read_text(encoding="utf-8")
+            stale += [f"{edit.name}: {edit.file} has it {text.count(old)} times: {old}"
+                      for old, _ in edit.pairs if text.count(old) != 1]
+        self.assertEqual(stale, [])
+
+
 class CheckNames(InTemporaryFolder):
     def verdict(self):
         return run(ROOT / "tools/check-names", self.folder)
