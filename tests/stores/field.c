@@ -398,6 +398,12 @@ bool is_notified(void *contender)
     return c->notification_count > 0;
 }
 
+bool is_held(void *contender)
+{
+    const struct contender *c = contender;
+    return c->held_until_ns > 0;
+}
+
 void run_for(struct field *field, int64_t ns)
 {
     int64_t end_ns = field_now_ns() + ns;

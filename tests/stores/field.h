@@ -112,6 +112,7 @@ const struct cv_store_answer *acquire(struct contender *c, uint64_t attempt, int
 void run_until(struct field *field, bool (*is_true)(void *user), void *user, const char *what);
 /* Such a condition: a contender was told that something has changed. */
 bool is_notified(void *contender);
+bool is_held(void *contender);
 void run_for(struct field *field, int64_t ns);
 
 /* Acquires, renews so many times, releases, and begins again. */

@@ -29,11 +29,6 @@ static int64_t row_number(const struct contender *c, const char *what)
     return strtoll(line, NULL, 10);
 }
 
-static bool is_held(void *contender)
-{
-    return ((const struct contender *)contender)->held_until_ns > 0;
-}
-
 /* a holds it, and b has asked for it in vain: b is next. Returns a's token. */
 static uint64_t get_ready(struct contender *a, struct contender *b, int64_t lease_ns)
 {
@@ -42,6 +37,24 @@ static uint64_t get_ready(struct contender *a, struct contender *b, int64_t leas
     assert_int_equal(row_number(b, "next_label"), (int64_t)b->label);
     b->notification_count = 0;
     return token;
+}
+
+/* A new field in which that is so. */
+static struct field *field_ready(struct contender **ret_a, struct contender **ret_b,
+                                 int64_t lease_ns)
+{
+    struct field *field = field_new(address, NULL);
+    *ret_a = field_join(field, "a", NULL);
+    *ret_b = field_join(field, "b", NULL);
+    (void)get_ready(*ret_a, *ret_b, lease_ns);
+    return field;
+}
+
+/* It was given the row, and takes it. */
+static void take_row(struct contender *b)
+{
+    (void)ask_now(b, CV_STORE_ACQUIRE, 1, lease_long_ns, NULL);
+    run_until(b->field, is_held, b, "the grant");
 }
 
 /* The channel's name is the store's own business; the session of one that waits begins with it. */
@@ -83,8 +96,7 @@ void the_next_one_is_given_the_row(void **unused)
     assert_int_equal(answer->verdict, CV_STORE_HELD); /* it knows its successor */
     assert_int_equal(answer->holder, b->label);
     run_until(field, is_notified, b, "a notification of the release");
-    (void)ask_now(b, CV_STORE_ACQUIRE, 1, lease_long_ns, NULL);
-    run_until(field, is_held, b, "the grant");
+    take_row(b);
     assert_int_equal(proxy_asked(proxy), before);
     assert_true(b->held_token > token);
     assert_int_equal(b->held_token, row_number(b, "token"));
@@ -109,16 +121,13 @@ void the_next_one_is_given_the_row(void **unused)
 void a_given_row_counts_from_the_registration(void **unused)
 {
     (void)unused;
-    struct field *field = field_new(address, NULL);
-    struct contender *a = field_join(field, "a", NULL);
-    struct contender *b = field_join(field, "b", NULL);
-    (void)get_ready(a, b, lease_long_ns);
+    struct contender *a, *b;
+    struct field *field = field_ready(&a, &b, lease_long_ns);
     run_for(field, lease_long_ns / 5);
     b->notification_count = 0;
     (void)ask_now(a, CV_STORE_RELEASE, 1, 0, NULL);
     run_until(field, is_notified, b, "a notification of the release");
-    (void)ask_now(b, CV_STORE_ACQUIRE, 1, lease_long_ns, NULL);
-    run_until(field, is_held, b, "the grant");
+    take_row(b);
     const int64_t left_ns = b->held_until_ns - field_now_ns();
     const int64_t left_us =
         row_number(b, "(extract(epoch FROM until - clock_timestamp()) * 1000000)::bigint");
@@ -138,10 +147,8 @@ static bool has_no_session(void *contender)
 void a_dead_one_is_not_given_the_row(void **unused)
 {
     (void)unused;
-    struct field *field = field_new(address, NULL);
-    struct contender *a = field_join(field, "a", NULL);
-    struct contender *b = field_join(field, "b", NULL);
-    (void)get_ready(a, b, lease_long_ns);
+    struct contender *a, *b;
+    struct field *field = field_ready(&a, &b, lease_long_ns);
     field_close(b); /* which releases nothing */
     run_until(field, has_no_session, b, "the end of the session");
     assert_int_equal(ask(a, CV_STORE_RELEASE, 1, 0)->verdict, CV_STORE_FREE);
@@ -152,11 +159,9 @@ void a_dead_one_is_not_given_the_row(void **unused)
 void one_that_registered_long_ago_is_not_next(void **unused)
 {
     (void)unused;
-    struct field *field = field_new(address, NULL);
-    struct contender *a = field_join(field, "a", NULL);
-    struct contender *b = field_join(field, "b", NULL);
+    struct contender *a, *b;
+    struct field *field = field_ready(&a, &b, 2 * lease_short_ns);
     struct contender *c = field_join(field, "c", NULL);
-    (void)get_ready(a, b, 2 * lease_short_ns);
     run_for(field, lease_short_ns + 10 * NS_PER_MS); /* it was told to ask again, and does not */
     assert_true(b->notification_count > 0);
     assert_int_equal(ask(c, CV_STORE_ACQUIRE, 1, 2 * lease_short_ns)->verdict, CV_STORE_HELD);
@@ -171,10 +176,8 @@ void one_that_registered_long_ago_is_not_next(void **unused)
 void one_that_gave_up_is_not_next(void **unused)
 {
     (void)unused;
-    struct field *field = field_new(address, NULL);
-    struct contender *a = field_join(field, "a", NULL);
-    struct contender *b = field_join(field, "b", NULL);
-    (void)get_ready(a, b, lease_long_ns);
+    struct contender *a, *b;
+    struct field *field = field_ready(&a, &b, lease_long_ns);
     (void)ask(b, CV_STORE_RELEASE, 1, 0);
     assert_int_equal(ask(a, CV_STORE_RELEASE, 1, 0)->verdict, CV_STORE_FREE);
     field_free(field);
@@ -183,10 +186,8 @@ void one_that_gave_up_is_not_next(void **unused)
 void a_late_copy_registers_nobody(void **unused)
 {
     (void)unused;
-    struct field *field = field_new(address, NULL);
-    struct contender *a = field_join(field, "a", NULL);
-    struct contender *b = field_join(field, "b", NULL);
-    (void)get_ready(a, b, lease_long_ns);
+    struct contender *a, *b;
+    struct field *field = field_ready(&a, &b, lease_long_ns);
     (void)ask(b, CV_STORE_RELEASE, 1, 0);
     (void)ask(field_join_copy(b), CV_STORE_ACQUIRE, 1, lease_long_ns);
     assert_int_equal(ask(a, CV_STORE_RELEASE, 1, 0)->verdict, CV_STORE_FREE);
@@ -207,10 +208,8 @@ void a_late_copy_shortens_no_registration(void **unused)
 {
     (void)unused;
     static const char end_us[] = "(extract(epoch FROM next_until) * 1000000)::bigint";
-    struct field *field = field_new(address, NULL);
-    struct contender *a = field_join(field, "a", NULL);
-    struct contender *b = field_join(field, "b", NULL);
-    (void)get_ready(a, b, lease_long_ns);
+    struct contender *a, *b;
+    struct field *field = field_ready(&a, &b, lease_long_ns);
     const int64_t before_us = row_number(b, end_us);
     (void)ask(field_join_copy(b), CV_STORE_ACQUIRE, 1, lease_short_ns);
     assert_true(row_number(b, end_us) >= before_us);
@@ -238,10 +237,9 @@ void one_that_took_it_is_not_next(void **unused)
 void a_forged_notification_makes_nobody_lead(void **unused)
 {
     (void)unused;
-    struct field *field = field_new(address, NULL);
-    struct contender *a = field_join(field, "a", NULL);
-    struct contender *b = field_join(field, "b", NULL);
-    const uint64_t token = get_ready(a, b, lease_long_ns);
+    struct contender *a, *b;
+    struct field *field = field_ready(&a, &b, lease_long_ns);
+    const uint64_t token = a->held_token;
     char channel[64];
     read_channel(b, channel);
     forge(channel, 1, token + 1);
@@ -254,10 +252,9 @@ void a_forged_notification_makes_nobody_lead(void **unused)
 void a_secret_is_believed_once(void **unused)
 {
     (void)unused;
-    struct field *field = field_new(address, NULL);
-    struct contender *a = field_join(field, "a", NULL);
-    struct contender *b = field_join(field, "b", NULL);
-    const uint64_t token = get_ready(a, b, lease_long_ns);
+    struct contender *a, *b;
+    struct field *field = field_ready(&a, &b, lease_long_ns);
+    const uint64_t token = a->held_token;
     const int64_t secret = row_number(b, "next_secret");
     char channel[64];
     read_channel(b, channel);
@@ -266,8 +263,7 @@ void a_secret_is_believed_once(void **unused)
     b->notification_count = 0;
     forge(channel, secret, token + 1000);
     run_until(field, is_notified, b, "the forged notification");
-    (void)ask_now(b, CV_STORE_ACQUIRE, 1, lease_long_ns, NULL);
-    run_until(field, is_held, b, "the grant");
+    take_row(b);
     assert_int_equal(b->held_token, row_number(b, "token"));
     assert_int_equal(ask(b, CV_STORE_RENEW, 1, lease_long_ns)->verdict, CV_STORE_GRANTED);
     field_free(field);

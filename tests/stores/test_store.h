@@ -27,6 +27,9 @@ struct proxy *proxy_to(struct field *field, uint32_t index, char ret_address[512
 /* A new field with a contender `a` that reaches the first server by a proxy. */
 struct contender *join_by_proxy(struct field **ret_field, struct proxy **ret_proxy);
 
+/* Runs a command of the shell, which must succeed. */
+void shell(const char *command);
+
 /* Runs SQL as the database's superuser. */
 void psql(const char *format, ...) CV_PRINTF(1, 2);
 
@@ -55,20 +58,22 @@ void zookeeper_nodes_belong_to_their_maker(void **unused);
 void a_lease_is_never_longer_than_asked(void **unused);
 void foreign_keys_hold_nothing(void **unused);
 void one_that_lost_its_place_is_not_next(void **unused);
+void an_election_is_open_once_under_one_label(void **unused);
+void bad_addresses_are_told_in_one_line(void **unused);
+
+/* queue.c */
 void the_next_in_line_asks_nothing(void **unused);
 void one_that_is_passed_over_is_not_next(void **unused);
-void a_grant_ends_with_the_lease_of_its_ready_key(void **unused);
-void a_late_renewal_changes_nothing(void **unused);
-void a_late_release_notes_nothing(void **unused);
-void a_late_put_in_advance_changes_nothing(void **unused);
 void one_that_missed_events_is_not_next(void **unused);
-void a_grant_ends_with_what_was_proved_before(void **unused);
-void one_that_is_passed_over_does_not_take_over(void **unused);
+void a_late_renewal_changes_nothing(void **unused);
+void a_late_put_in_advance_changes_nothing(void **unused);
+void a_late_release_notes_nothing(void **unused);
+void a_grant_ends_with_the_lease_of_its_ready_key(void **unused);
 void a_grant_ends_with_the_lease_that_was_kept(void **unused);
 void leases_of_the_past_may_be_revoked(void **unused);
 void nodes_of_no_session_hold_nothing(void **unused);
-void an_election_is_open_once_under_one_label(void **unused);
-void bad_addresses_are_told_in_one_line(void **unused);
+void a_grant_ends_with_what_was_proved_before(void **unused);
+void one_that_is_passed_over_does_not_take_over(void **unused);
 
 /* next.c */
 void the_next_one_is_given_the_row(void **unused);

@@ -138,3 +138,11 @@ bool choose(const char *kind)
     }
     return false;
 }
+
+void shell(const char *command)
+{
+    const int status = system(command);
+    if (status != 0) {
+        fail_msg("status %d of: %s", status, command);
+    }
+}
