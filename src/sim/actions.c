@@ -189,21 +189,36 @@ static void do_link(struct sim_world *w, const struct sim_action *a)
     }
 }
 
+enum phase { BEGINS, ENDS, IS_REPLACED };
+
+/* A fault begins, and is recorded; or it ends, unless a later one of its kind has begun since: then
+ * that one has replaced it. *latest is the number of the latest. */
+static enum phase phase_of(struct sim_world *w, const struct sim_action *a, uint64_t *latest)
+{
+    if (a->ends == 0) {
+        record_action(w, a);
+        *latest = w->faults.count;
+        return BEGINS;
+    }
+    if (*latest != a->ends) {
+        return IS_REPLACED;
+    }
+    sim_properties_disturb(w);
+    return ENDS;
+}
+
 static void do_overlay(struct sim_world *w, const struct sim_action *a)
 {
     const enum sim_overlay kind = a->overlay.kind;
-    if (a->ends != 0) {
-        if (w->faults.overlay[kind] == a->ends) {
-            sim_network_overlay(w->network, kind, a->overlay.amount);
-            sim_properties_disturb(w);
-            trace_action(w, a);
-        }
-        return;
+    const enum phase phase = phase_of(w, a, &w->faults.overlay[kind]);
+    if (phase != IS_REPLACED) {
+        sim_network_overlay(w->network, kind, a->overlay.amount);
     }
-    record_action(w, a);
-    w->faults.overlay[kind] = w->faults.count;
-    sim_network_overlay(w->network, kind, a->overlay.amount);
-    end_later(w, a, SIM_ACTION_OVERLAY, CV_ID_NONE);
+    if (phase == BEGINS) {
+        end_later(w, a, SIM_ACTION_OVERLAY, CV_ID_NONE);
+    } else if (phase == ENDS) {
+        trace_action(w, a);
+    }
 }
 
 /* The node meant, or CV_ID_NONE if nobody leads. */
@@ -229,20 +244,16 @@ static void do_cut(struct sim_world *w, const struct sim_action *of, uint32_t cu
         return;
     }
     struct sim_node *n = &w->node[a.node - 1];
-    if (a.ends != 0) {
-        if (n->cut_fault == a.ends) {
-            n->cut = 0;
-            sim_properties_disturb(w);
-        }
-        return;
-    }
-    if (cut != 0 && a.kind == SIM_ACTION_STORE) {
+    if (a.ends == 0 && cut != 0 && a.kind == SIM_ACTION_STORE) {
         loses_leader(w, a.node);
     }
-    record_action(w, &a);
-    n->cut = cut;
-    n->cut_fault = w->faults.count;
-    end_later(w, &a, a.kind, a.node);
+    const enum phase phase = phase_of(w, &a, &n->cut_fault);
+    if (phase == ENDS) {
+        n->cut = 0;
+    } else if (phase == BEGINS) {
+        n->cut = cut;
+        end_later(w, &a, a.kind, a.node);
+    }
 }
 
 static void do_sequencer(struct sim_world *w, const struct sim_action *a)
@@ -252,17 +263,13 @@ static void do_sequencer(struct sim_world *w, const struct sim_action *a)
         do_cut(w, a, a->sequencer.cut);
         return;
     }
-    if (a->ends != 0) {
-        if (w->faults.sequencer[verb] == a->ends) {
-            sim_sequencer_restore(&w->sequencer, verb);
-            sim_properties_disturb(w);
-        }
-        return;
+    const enum phase phase = phase_of(w, a, &w->faults.sequencer[verb]);
+    if (phase == ENDS) {
+        sim_sequencer_restore(&w->sequencer, verb);
+    } else if (phase == BEGINS) {
+        sim_sequencer_change(&w->sequencer, &a->sequencer, a->for_ns > 0);
+        end_later(w, a, SIM_ACTION_SEQUENCER, CV_ID_NONE);
     }
-    record_action(w, a);
-    w->faults.sequencer[verb] = w->faults.count;
-    sim_sequencer_change(&w->sequencer, &a->sequencer, a->for_ns > 0);
-    end_later(w, a, SIM_ACTION_SEQUENCER, CV_ID_NONE);
 }
 
 static void do_store(struct sim_world *w, const struct sim_action *a)
@@ -272,18 +279,14 @@ static void do_store(struct sim_world *w, const struct sim_action *a)
         do_cut(w, a, a->store.cut);
         return;
     }
-    if (a->ends != 0) {
-        if (w->faults.store[verb] == a->ends) {
-            sim_store_restore(&w->store, verb);
-            sim_properties_disturb(w);
-        }
-        return;
+    const enum phase phase = phase_of(w, a, &w->faults.store[verb]);
+    if (phase == ENDS) {
+        sim_store_restore(&w->store, verb);
+    } else if (phase == BEGINS) {
+        sim_store_change(&w->store, &w->wake_rng, w->now_ns, &a->store, a->for_ns > 0);
+        sim_store_request_changed(w, &a->store);
+        end_later(w, a, SIM_ACTION_STORE, CV_ID_NONE);
     }
-    record_action(w, a);
-    w->faults.store[verb] = w->faults.count;
-    sim_store_change(&w->store, &w->wake_rng, w->now_ns, &a->store, a->for_ns > 0);
-    sim_store_request_changed(w, &a->store);
-    end_later(w, a, SIM_ACTION_STORE, CV_ID_NONE);
 }
 
 static void do_clock(struct sim_world *w, const struct sim_action *a)

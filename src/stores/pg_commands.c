@@ -148,24 +148,46 @@ int cv__pg_create(const char *address, struct cv_errtext *reterr)
     return code;
 }
 
+/* Connects and asks; CV_OK: there are rows, to be given back by answer_end(), as is the rest of the
+ * answer after a failure. */
+struct answer {
+    PGconn *pg;
+    PGresult *rows;
+};
+
+static int answer_get(const char *address, const char *script, const char *election,
+                      struct answer *ret_answer, struct cv_errtext *reterr)
+{
+    char prefix[PREFIX_BYTES];
+    *ret_answer = (struct answer){.pg = NULL};
+    const int code =
+        cv__pg_connect_and_wait(address, &ret_answer->pg, prefix, sizeof prefix, reterr);
+    if (code != CV_OK) {
+        return code;
+    }
+    ret_answer->rows = execute(ret_answer->pg, script, prefix, election);
+    return PQresultStatus(ret_answer->rows) == PGRES_TUPLES_OK
+               ? CV_OK
+               : fail_result(ret_answer->rows, reterr);
+}
+
+static void answer_end(struct answer *answer)
+{
+    PQclear(answer->rows);
+    PQfinish(answer->pg);
+}
+
 int cv__pg_history(const char *address, const char *election,
                    void (*past)(void *user, const struct cv_store_past *past), void *user,
                    struct cv_errtext *reterr)
 {
-    PGconn *pg;
-    char prefix[PREFIX_BYTES];
-    int code = cv__pg_connect_and_wait(address, &pg, prefix, sizeof prefix, reterr);
-    if (code != CV_OK) {
-        return code;
-    }
     static const char script[] =
         CV_PG_SAFE_PATH "SELECT node, token, (extract(epoch FROM since) * 1000000)::bigint,"
                         " coalesce((extract(epoch FROM upto) * 1000000)::bigint, 0), why"
                         " FROM @sconclave_history WHERE election = @e ORDER BY token";
-    PGresult *rows = execute(pg, script, prefix, election);
-    if (PQresultStatus(rows) != PGRES_TUPLES_OK) {
-        code = fail_result(rows, reterr);
-    }
+    struct answer answer;
+    const int code = answer_get(address, script, election, &answer, reterr);
+    const PGresult *rows = answer.rows;
     for (int i = 0; code == CV_OK && i < PQntuples(rows); i++) {
         struct cv_store_past one = {.token = (uint64_t)strtoll(cv__pg_value(rows, i, 1), NULL, 10),
                                     .from_wall_ns = cv__pg_time_ns(cv__pg_value(rows, i, 2)),
@@ -174,29 +196,20 @@ int cv__pg_history(const char *address, const char *election,
         (void)snprintf(one.why, sizeof one.why, "%s", cv__pg_value(rows, i, 4));
         past(user, &one);
     }
-    PQclear(rows);
-    PQfinish(pg);
+    answer_end(&answer);
     return code;
 }
 
 int cv__pg_names(const char *address, void (*name)(void *user, const char *name), void *user,
                  struct cv_errtext *reterr)
 {
-    PGconn *pg;
-    char prefix[PREFIX_BYTES];
-    int code = cv__pg_connect_and_wait(address, &pg, prefix, sizeof prefix, reterr);
-    if (code != CV_OK) {
-        return code;
+    static const char script[] =
+        CV_PG_SAFE_PATH "SELECT election FROM @sconclave_lease ORDER BY election";
+    struct answer answer;
+    const int code = answer_get(address, script, "", &answer, reterr);
+    for (int i = 0; code == CV_OK && i < PQntuples(answer.rows); i++) {
+        name(user, cv__pg_value(answer.rows, i, 0));
     }
-    PGresult *rows = execute(
-        pg, CV_PG_SAFE_PATH "SELECT election FROM @sconclave_lease ORDER BY election", prefix, "");
-    if (PQresultStatus(rows) != PGRES_TUPLES_OK) {
-        code = fail_result(rows, reterr);
-    }
-    for (int i = 0; code == CV_OK && i < PQntuples(rows); i++) {
-        name(user, cv__pg_value(rows, i, 0));
-    }
-    PQclear(rows);
-    PQfinish(pg);
+    answer_end(&answer);
     return code;
 }
