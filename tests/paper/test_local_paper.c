@@ -9,6 +9,7 @@
 #include "core/nodeset.h"
 #include "protocols/local_config.h"
 #include "support/local_cluster.h"
+#include "support/solo.h"
 #include "support/support.h"
 
 #include <string.h>
@@ -421,15 +422,7 @@ static int configure(const char *options, int64_t drift_ppb, struct cv_config *r
     const struct cv_protocol *local = cv_protocol_find("local");
     cv_config_init(ret_config, local, 1, 5);
     ret_config->drift_ppb = drift_ppb;
-    char text[200];
-    (void)snprintf(text, sizeof text, "%s", options);
-    char *rest;
-    for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
-        char *value = strchr(word, '=');
-        assert_non_null(value);
-        *value++ = '\0';
-        assert_int_equal(cv_config_set(ret_config, local, word, value, NULL), CV_OK);
-    }
+    config_set_all(ret_config, local, options);
     return cv_core_configure(local, ret_config, why);
 }
 

@@ -373,13 +373,8 @@ void one_that_lost_its_place_is_not_next(void **unused)
 {
     (void)unused;
     char command[512];
-    struct field *field = field_new(address, "lost place");
-    struct contender *a = field_join(field, "a", NULL);
-    struct contender *b = field_join(field, "b", NULL);
-    struct contender *c = field_join(field, "c", NULL);
-    (void)acquire(a, 1, lease_long_ns);
-    assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
-    assert_int_equal(ask(c, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    struct contender *a, *b, *c;
+    struct field *field = join_three("lost place", &a, &b, &c);
     b->notification_count = 0;
     (void)snprintf(command, sizeof command,
                    "ETCDCTL_API=3 etcdctl --endpoints \"${CV_TEST_ETCD#etcd://}\" del"
@@ -390,12 +385,7 @@ void one_that_lost_its_place_is_not_next(void **unused)
     b->notification_count = 0;
     (void)ask(a, CV_STORE_RELEASE, 1, 0);
     run_for(field, 200 * NS_PER_MS); /* whatever b hears of that */
-    const struct cv_store_answer *answer = ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns);
-    assert_int_equal(answer->verdict, CV_STORE_HELD);
-    assert_string_equal(answer->record->node, "c");
-    (void)acquire(c, 1, lease_long_ns);
-    (void)ask(c, CV_STORE_RELEASE, 1, 0);
-    (void)acquire(b, 1, lease_long_ns);
+    assert_c_comes_first(b, c);
     field_free(field);
 }
 

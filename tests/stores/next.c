@@ -362,13 +362,8 @@ void tables_without_a_next_one_do(void **unused)
 void an_earlier_version_may_release(void **unused)
 {
     (void)unused;
-    struct field *field = field_new(address, NULL);
-    struct contender *a = field_join(field, "a", NULL);
-    struct contender *b = field_join(field, "b", NULL);
-    struct contender *c = field_join(field, "c", NULL);
-    (void)acquire(a, 1, lease_long_ns);
-    assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
-    assert_int_equal(ask(c, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    struct contender *a, *b, *c;
+    struct field *field = join_three(NULL, &a, &b, &c);
     a->held_until_ns = 0;
     psql("UPDATE conclave_lease SET node = '', until = clock_timestamp(), wish = '', heir = ''"
          " WHERE election = '%s'",

@@ -97,12 +97,7 @@ void one_that_is_passed_over_is_not_next(void **unused)
     assert_int_equal(ask(c, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
     (void)ask_now(a, CV_STORE_RELEASE, 1, 0, "c");
     run_until(field, is_notified, b, "a notification of its deleted key");
-    const struct cv_store_answer *answer = ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns);
-    assert_int_equal(answer->verdict, CV_STORE_HELD);
-    assert_string_equal(answer->record->node, "c");
-    (void)acquire(c, 1, lease_long_ns);
-    (void)ask(c, CV_STORE_RELEASE, 1, 0);
-    (void)acquire(b, 1, lease_long_ns);
+    assert_c_comes_first(b, c);
     field_free(field);
 }
 
@@ -401,21 +396,11 @@ void a_grant_ends_with_what_was_proved_before(void **unused)
 void one_that_is_passed_over_does_not_take_over(void **unused)
 {
     (void)unused;
-    struct field *field = field_new(address, "passed-over");
-    struct contender *a = field_join(field, "a", NULL);
-    struct contender *b = field_join(field, "b", NULL);
-    struct contender *c = field_join(field, "c", NULL);
-    (void)acquire(a, 1, lease_long_ns);
-    assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
-    assert_int_equal(ask(c, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    struct contender *a, *b, *c;
+    struct field *field = join_three("passed-over", &a, &b, &c);
     b->notification_count = 0;
     (void)ask_now(a, CV_STORE_RELEASE, 1, 0, "c");
     run_until(field, is_notified, b, "a notification of the release");
-    const struct cv_store_answer *answer = ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns);
-    assert_int_equal(answer->verdict, CV_STORE_HELD);
-    assert_string_equal(answer->record->node, "c");
-    (void)acquire(c, 1, lease_long_ns); /* the ledger looks */
-    (void)ask(c, CV_STORE_RELEASE, 1, 0);
-    (void)acquire(b, 1, lease_long_ns);
+    assert_c_comes_first(b, c);
     field_free(field);
 }

@@ -21,6 +21,9 @@ import sys
 import tempfile
 import time
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from points import await_value  # pylint: disable=wrong-import-position
+
 LIMIT = 60  # seconds; only a failure takes so long
 
 # Each line of the log is one write(2) with O_APPEND. The resource (lines `write`) refuses tokens below
@@ -58,13 +61,10 @@ class Failure(Exception):
 
 
 def await_that(condition, what):
-    deadline = time.monotonic() + LIMIT
-    while time.monotonic() < deadline:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.01)
-    raise Failure(f"waited {LIMIT} s in vain: {what}")
+    value = await_value(condition, LIMIT)
+    if value is None:
+        raise Failure(f"waited {LIMIT} s in vain: {what}")
+    return value
 
 
 def children(pid):

@@ -219,13 +219,8 @@ static void a_wish_reaches_the_holder_and_ends_with_it(void **unused)
 static void an_heir_comes_before_those_who_wait_longer(void **unused)
 {
     (void)unused;
-    struct field *field = field_new(address, NULL);
-    struct contender *a = field_join(field, "a", NULL);
-    struct contender *b = field_join(field, "b", NULL);
-    struct contender *c = field_join(field, "c", NULL);
-    (void)acquire(a, 1, lease_long_ns);
-    assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
-    assert_int_equal(ask(c, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    struct contender *a, *b, *c;
+    struct field *field = join_three(NULL, &a, &b, &c);
     assert_released(await(a, ask_now(a, CV_STORE_RELEASE, 1, 0, "c")), c, /* is_heir= */ true);
     assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
     (void)acquire(c, 1, lease_long_ns);

@@ -27,6 +27,12 @@ struct proxy *proxy_to(struct field *field, uint32_t index, char ret_address[512
 /* A new field with a contender `a` that reaches the first server by a proxy. */
 struct contender *join_by_proxy(struct field **ret_field, struct proxy **ret_proxy);
 
+/* A new field with three of them: a holds the election, b and then c wait for it. */
+struct field *join_three(const char *election, struct contender **ret_a, struct contender **ret_b,
+                         struct contender **ret_c);
+/* c leads before b, whatever b has heard; the ledger looks. */
+void assert_c_comes_first(struct contender *b, struct contender *c);
+
 /* Runs a command of the shell, which must succeed. */
 void shell(const char *command);
 

@@ -75,6 +75,29 @@ struct contender *join_by_proxy(struct field **ret_field, struct proxy **ret_pro
     return field_join(*ret_field, "a", by_proxy);
 }
 
+struct field *join_three(const char *election, struct contender **ret_a, struct contender **ret_b,
+                         struct contender **ret_c)
+{
+    struct field *field = field_new(address, election);
+    *ret_a = field_join(field, "a", NULL);
+    *ret_b = field_join(field, "b", NULL);
+    *ret_c = field_join(field, "c", NULL);
+    (void)acquire(*ret_a, 1, lease_long_ns);
+    assert_int_equal(ask(*ret_b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    assert_int_equal(ask(*ret_c, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    return field;
+}
+
+void assert_c_comes_first(struct contender *b, struct contender *c)
+{
+    const struct cv_store_answer *answer = ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns);
+    assert_int_equal(answer->verdict, CV_STORE_HELD);
+    assert_string_equal(answer->record->node, "c");
+    (void)acquire(c, 1, lease_long_ns);
+    (void)ask(c, CV_STORE_RELEASE, 1, 0);
+    (void)acquire(b, 1, lease_long_ns);
+}
+
 bool has_history(void)
 {
     const struct cv_store_kind *kind = cv__store_find(address);

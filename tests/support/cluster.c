@@ -3,6 +3,7 @@
 
 #include "core/core.h"
 #include "support/host.h"
+#include "support/scenarios.h"
 #include "support/support.h"
 
 #include <stdlib.h>
@@ -10,19 +11,12 @@
 
 struct cluster *cluster_start(const char *format, ...)
 {
-    char text[4000];
-    va_list args;
-    va_start(args, format);
-    const int length = vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    assert_in_range(length, 1, sizeof text - 1);
-
     struct cluster *c = calloc(1, sizeof *c);
     assert_non_null(c);
-    struct cv_errtext why = {""};
-    if (sim_scenario_parse("test", text, (size_t)length, &c->scenario, &why) != CV_OK) {
-        fail_msg("%s", why.text);
-    }
+    va_list args;
+    va_start(args, format);
+    c->scenario = scenario_vread(format, args);
+    va_end(args);
     c->trace_file = open_memstream(&c->trace, &c->trace_bytes);
     assert_non_null(c->trace_file);
     const struct sim_world_options options = {.keeps_history = true, .trace = c->trace_file};

@@ -19,6 +19,8 @@ import tempfile
 import threading
 import time
 
+from points import Skipped, await_value
+
 CONCLAVE, CLAIMS = sys.argv[1:3]
 PATIENCE_S = int(os.environ.get("CV_TEST_PATIENCE_S", 90))  # nothing takes so long, unless it never happens
 # Slow enough for a machine that is busy with other things; what is promised does not depend on it.
@@ -37,10 +39,6 @@ class Failed(Exception):
     pass
 
 
-class Skipped(Exception):
-    pass
-
-
 def check(what, condition):
     if not condition:
         raise Failed(what)
@@ -48,13 +46,10 @@ def check(what, condition):
 
 def until(what, condition):
     """Waits until the condition is true, and returns its value. `what` may be a function: what is so in the end."""
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.01)
-    raise Failed(f"never happened: {what() if callable(what) else what}")
+    value = await_value(condition, PATIENCE_S)
+    if value is None:
+        raise Failed(f"never happened: {what() if callable(what) else what}")
+    return value
 
 
 first_port = 15000 + os.getpid() % 250 * 64  # programs that run at the same time have neighbouring numbers
@@ -259,6 +254,15 @@ class Cluster:
             return None
         token, leader = seen.pop()
         return (leader, token) if leader != "-" and token > above else None
+
+    def replace_key(self, key, token):
+        """In three rounds, member by member: the new key is accepted, used, and the only one."""
+        for used, more in (("key", f"next-key = {key}\n"), (key, "next-key = key\n"), (key, "")):
+            for name in self.names:
+                self.end(name)
+                self.write(name, key=used, more=more)
+                self.start(name)
+                _, token = self.agree(above=token - 1)
 
     def agree(self, names=None, above=0):
         return until(lambda: f"{names or list(self.processes)} agree on a leader above {above}: "

@@ -17,15 +17,21 @@ static struct sim_scenario *parse(const char *name, const char *text, size_t len
     return scenario;
 }
 
-struct sim_scenario *scenario_read(const char *format, ...)
+struct sim_scenario *scenario_vread(const char *format, va_list args)
 {
     char text[4000];
-    va_list args;
-    va_start(args, format);
     const int length = vsnprintf(text, sizeof text, format, args);
-    va_end(args);
     assert_in_range(length, 1, sizeof text - 1);
     return parse("test", text, (size_t)length);
+}
+
+struct sim_scenario *scenario_read(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    struct sim_scenario *scenario = scenario_vread(format, args);
+    va_end(args);
+    return scenario;
 }
 
 static bool begins_with_one(const char *line, size_t length, const char *const *words)

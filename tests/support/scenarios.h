@@ -5,8 +5,11 @@
 
 #include "scenario/scenario.h"
 
+#include <stdarg.h>
+
 /* The text is a scenario; a format as for printf. A text that is refused fails the test. */
 struct sim_scenario *scenario_read(const char *format, ...) CV_PRINTF(1, 2);
+struct sim_scenario *scenario_vread(const char *format, va_list args) CV_PRINTF(1, 0);
 
 /* tests/scenario/random/FILE behind the lines of `head`, without its own lines that begin with one
  * of the words; the last word is NULL. */

@@ -50,6 +50,20 @@ static void start(struct solo *s)
                                    .persisted_count = s->persisted_count});
 }
 
+void config_set_all(struct cv_config *config, const struct cv_protocol *protocol,
+                    const char *options)
+{
+    char text[400];
+    (void)snprintf(text, sizeof text, "%s", options);
+    char *rest;
+    for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        char *value = strchr(word, '=');
+        assert_non_null(value);
+        *value++ = '\0';
+        assert_int_equal(cv_config_set(config, protocol, word, value, NULL), CV_OK);
+    }
+}
+
 struct solo *solo_new(const char *protocol, cv_id self, uint32_t members, const char *options)
 {
     assert_in_range(members, 1, 63);
@@ -58,15 +72,7 @@ struct solo *solo_new(const char *protocol, cv_id self, uint32_t members, const 
     s->protocol = cv_protocol_find(protocol);
     assert_non_null(s->protocol);
     cv_config_init(&s->config, s->protocol, self, members);
-    char text[200];
-    (void)snprintf(text, sizeof text, "%s", options);
-    char *rest;
-    for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
-        char *value = strchr(word, '=');
-        assert_non_null(value);
-        *value++ = '\0';
-        assert_int_equal(cv_config_set(&s->config, s->protocol, word, value, NULL), CV_OK);
-    }
+    config_set_all(&s->config, s->protocol, options);
     assert_int_equal(cv_core_configure(s->protocol, &s->config, NULL), CV_OK);
     s->state = calloc(1, cv_core_size(s->protocol, &s->config));
     assert_non_null(s->state);

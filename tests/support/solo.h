@@ -24,6 +24,10 @@ struct solo {
     uint64_t draft_word[CV_LISTS_MAX];
 };
 
+/* Sets options that are written as "name=value name=value". */
+void config_set_all(struct cv_config *config, const struct cv_protocol *protocol,
+                    const char *options);
+
 /* A core that was just started. Options as "name=value name=value". */
 struct solo *solo_new(const char *protocol, cv_id self, uint32_t members, const char *options);
 void solo_free(struct solo *solo);

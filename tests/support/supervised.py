@@ -17,8 +17,8 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
-import traceback
+
+from points import Skipped, await_value, run_points
 
 SUPERVISE, PHOENIX, CONCLAVE = sys.argv[1:4]
 WAIT_S = 30
@@ -39,14 +39,9 @@ while :; do read -r now rest </proc/uptime; echo "$now" >>"$2.step.$$"; sleep 0.
 
 
 def wait_until(what, condition):
-    end = time.monotonic() + WAIT_S
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise AssertionError("never happened: " + what)
-        time.sleep(0.002)
+    value = await_value(condition, WAIT_S, pause=0.002)
+    assert value is not None, "never happened: " + what
+    return value
 
 
 def is_alive(pid):
@@ -171,6 +166,12 @@ class Run:
     def status(self):
         return self.process.wait(WAIT_S)
 
+    @classmethod
+    def clean_all(cls):
+        for run in cls.all:
+            run.clean()
+        cls.all.clear()
+
     def clean(self):
         for pid in [self.process.pid, self.guard] + [int(pid) for pid in lines_of(self.pid_file)]:
             try:
@@ -192,10 +193,6 @@ def tree(depth, *options, **more):
     return run, sorted(run.stepping(depth), key=lambda pid: pid != command)  # the command first
 
 
-class Skipped(Exception):
-    """Cannot be tested here."""
-
-
 def run_all(tests):
     """Runs (name, function) one after the other; the exit status. Words after the paths choose some."""
     with open(os.path.join(WORK, "tree"), "w", encoding="utf-8") as file:
@@ -204,21 +201,6 @@ def run_all(tests):
     wanted = sys.argv[4:] or os.environ.get("CV_TEST_ONLY", "").split()
     chosen = [(name, function) for name, function in tests
               if not wanted or any(word in name for word in wanted)]
-    print(f"1..{len(chosen)}", flush=True)
-    failed = 0
-    for number, (name, function) in enumerate(chosen, 1):
-        try:
-            function()
-            print(f"ok {number} - {name}", flush=True)
-        except Skipped as why:
-            print(f"ok {number} - {name} # SKIP {why}", flush=True)
-        except Exception:  # pylint: disable=broad-except
-            failed += 1
-            print(f"not ok {number} - {name}", flush=True)
-            for line in traceback.format_exc().splitlines():
-                print("# " + line, flush=True)
-        for run in Run.all:
-            run.clean()
-        Run.all.clear()
+    status = run_points(chosen, clean_up=Run.clean_all)
     shutil.rmtree(WORK, ignore_errors=True)
-    return 1 if failed else 0
+    return status

@@ -17,6 +17,9 @@ import sys
 import tempfile
 import time
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from points import await_value, why_no_namespaces  # pylint: disable=wrong-import-position
+
 CONCLAVE = os.environ["CONCLAVE"]
 WITH_SNMPD = os.path.join(os.environ["SOURCE_ROOT"], "tools", "with-snmpd")
 GROUP = "239.255.67.86"
@@ -40,15 +43,12 @@ def free_port():
 
 def until(what, condition):
     """Waits until the condition is true, and returns its value."""
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.01)
-    for member in members:
-        print(f"# {member.describe()}")
-    raise Failed(f"never happened: {what}")
+    value = await_value(condition, PATIENCE_S)
+    if value is None:
+        for member in members:
+            print(f"# {member.describe()}")
+        raise Failed(f"never happened: {what}")
+    return value
 
 
 def check(what, condition):
@@ -137,19 +137,23 @@ def snmp():
     return f"snmp:{os.environ['SNMP_ADDRESS']}/public"
 
 
-def ten_processes_with_a_key_elect_and_survive_kills():
-    key = work / "key"
-    subprocess.run([CONCLAVE, "keygen", str(key)], check=True)
-    address = via(snmp(), f"key={key}")
-    group = [Member(address) for _ in range(10)]
+def survives_kills(group, count):
+    """So many leaders are killed, one after the other, and each time another one leads."""
     token = 0
-    for _ in range(4):
+    for _ in range(count):
         leader = agree(group, token)
         token = leader.now()["token"]
         leader.kill()
         group.remove(leader)
     agree(group, token)
     no_order_broken(group)
+
+
+def ten_processes_with_a_key_elect_and_survive_kills():
+    key = work / "key"
+    subprocess.run([CONCLAVE, "keygen", str(key)], check=True)
+    address = via(snmp(), f"key={key}")
+    survives_kills([Member(address) for _ in range(10)], 4)
 
 
 def a_restarted_agent_goes_on_above():
@@ -253,15 +257,7 @@ def garbage_and_strangers_change_nothing():
 
 def a_counter_in_a_file_will_do():
     address = via(f"file:{work}/numbers")
-    group = [Member(address) for _ in range(5)]
-    token = 0
-    for _ in range(2):
-        leader = agree(group, token)
-        token = leader.now()["token"]
-        leader.kill()
-        group.remove(leader)
-    agree(group, token)
-    no_order_broken(group)
+    survives_kills([Member(address) for _ in range(5)], 2)
 
 
 def what_was_seen_is_kept_across_restarts():
@@ -381,16 +377,7 @@ TESTS = [
 
 
 def why_skipped(test):
-    if test is namespaces_joined_by_a_bridge_elect:
-        if os.geteuid() != 0 or shutil.which("ip") is None:
-            return "needs root and ip(8)"
-        name = f"cv{os.getpid()}try"
-        made = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False)
-        used = subprocess.run(["ip", "netns", "exec", name, "true"], capture_output=True, check=False)
-        subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
-        if made.returncode != 0 or used.returncode != 0:
-            return "network namespaces may not be made or used here"
-    return None
+    return why_no_namespaces() if test is namespaces_joined_by_a_bridge_elect else None
 
 
 def main():

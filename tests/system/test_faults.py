@@ -19,6 +19,9 @@ import sys
 import tempfile
 import time
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from points import await_value  # pylint: disable=wrong-import-position
+
 LIMIT = 60   # seconds; only a failure takes so long
 LEASE_S = 1.0
 NOTE = struct.Struct("=Q7q")
@@ -35,13 +38,10 @@ def boot_ns():
 
 
 def await_that(condition, what):
-    deadline = time.monotonic() + LIMIT
-    while time.monotonic() < deadline:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.01)
-    raise Failure(f"not within {LIMIT} s: {what}")
+    value = await_value(condition, LIMIT)
+    if value is None:
+        raise Failure(f"not within {LIMIT} s: {what}")
+    return value
 
 
 class Contender:

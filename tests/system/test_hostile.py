@@ -14,8 +14,9 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
-import traceback
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from points import Skipped, await_value, run_points  # pylint: disable=wrong-import-position
 
 CONCLAVE = os.path.abspath(sys.argv[1])
 LIMIT = 30
@@ -25,15 +26,9 @@ os.environ["XDG_RUNTIME_DIR"] = WORK
 os.environ["CONCLAVE_STATE"] = WORK + "/state"
 
 
-class Skipped(Exception):
-    pass
-
-
 def wait_until(what, condition):
-    end = time.monotonic() + LIMIT
-    while not (value := condition()):
-        assert time.monotonic() < end, "never happened: " + what
-        time.sleep(0.005)
+    value = await_value(condition, LIMIT, pause=0.005)
+    assert value is not None, "never happened: " + what
     return value
 
 
@@ -219,24 +214,12 @@ def children_that_we_had_before_outlive_the_guard():
 
 
 def main():
-    tests = [value for name, value in globals().items()
-             if callable(value) and name.count("_") > 2 and getattr(value, "__module__", "") == "__main__"
-             and os.environ.get("CV_TEST_ONLY", "") in name]
-    print(f"1..{len(tests)}", flush=True)
-    failed = 0
-    for number, test in enumerate(tests, 1):
-        try:
-            test()
-            print(f"ok {number} - {test.__name__}", flush=True)
-        except Skipped as why:
-            print(f"ok {number} - {test.__name__} # SKIP {why}", flush=True)
-        except Exception:  # pylint: disable=broad-except
-            failed += 1
-            print(f"not ok {number} - {test.__name__}", flush=True)
-            for line in traceback.format_exc().splitlines():
-                print("# " + line, flush=True)
+    status = run_points([(name, value) for name, value in globals().items()
+                         if callable(value) and name.count("_") > 2
+                         and getattr(value, "__module__", "") == "__main__"
+                         and os.environ.get("CV_TEST_ONLY", "") in name])
     shutil.rmtree(WORK, ignore_errors=True)
-    return 1 if failed else 0
+    return status
 
 
 if __name__ == "__main__":

@@ -414,12 +414,7 @@ def key_is_replaced_member_by_member():
     check(steps, "key.next'. Now change the cluster file of each member" in steps)
     cluster.start()
     _, token = cluster.agree()
-    for key, more in (("key", "next-key = key.next\n"), ("key.next", "next-key = key\n"), ("key.next", "")):
-        for name in cluster.names:
-            cluster.end(name)
-            cluster.write(name, key=key, more=more)
-            cluster.start(name)
-            _, token = cluster.agree(above=token - 1)
+    cluster.replace_key("key.next", token)
     cluster.close()
 
 

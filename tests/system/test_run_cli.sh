@@ -26,6 +26,15 @@ fail() {
     [ ! -s err ] || sed 's/^/    stderr: /' err | head -n 3 >&2
 }
 
+# await_leader ELECTION: until somebody leads, as the file out says.
+await_leader() {
+    tries=0
+    until "$CONCLAVE" status "$1" >out 2>err || [ $tries -ge 100 ]; do
+        tries=$((tries + 1))
+        sleep 0.1
+    done
+}
+
 # check DESCRIPTION COMMAND...: any condition.
 check() {
     checks=$((checks + 1))
@@ -380,11 +389,7 @@ run 137 run x -- sh -c 'kill -9 $$'
 run 143 run x -- sh -c 'kill $$'
 "$CONCLAVE" run held --node first -- sh -c 'trap "sleep 0.5; exit 143" TERM; sleep 60 & wait' 2>/dev/null &
 holder=$!
-tries=0
-until "$CONCLAVE" status held >out 2>err || [ $tries -ge 100 ]; do
-    tries=$((tries + 1))
-    sleep 0.1
-done
+await_leader held
 check 'somebody leads' grep -q '^held: first leads, token [0-9]*, since 20.* left of a lease of 5s$' out
 quietly() { # quietly STATUS ARGUMENT...: an answer, not a failure: nothing is said
     run "$@"
@@ -417,11 +422,7 @@ holder=
 # Handed over: with --once that is the end.
 "$CONCLAVE" run once --once -- sleep 60 >once.out 2>once.err &
 holder=$!
-tries=0
-until "$CONCLAVE" status once >out 2>err || [ $tries -ge 100 ]; do
-    tries=$((tries + 1))
-    sleep 0.1
-done
+await_leader once
 run 0 resign once --wait 200ms
 wait "$holder"
 check 'lost with --once: 124' [ $? -eq 124 ]

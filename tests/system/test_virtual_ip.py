@@ -8,6 +8,7 @@ cut off or asked to resign, a thread looks all the time on which of the two the 
 
 import ctypes
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -18,6 +19,9 @@ import tempfile
 import threading
 import time
 import traceback
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from points import await_value, why_no_namespaces  # pylint: disable=wrong-import-position
 
 CONCLAVE, SCRIPT = (os.path.abspath(path) for path in sys.argv[1:3])
 WAIT_S = 60
@@ -30,13 +34,9 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def until(what, condition):
-    end = time.monotonic() + WAIT_S
-    while time.monotonic() < end:
-        answer = condition()
-        if answer:
-            return answer
-        time.sleep(0.01)
-    raise AssertionError("never happened: " + what)
+    value = await_value(condition, WAIT_S)
+    assert value is not None, "never happened: " + what
+    return value
 
 
 def ip(*words, at=None):
@@ -245,19 +245,8 @@ def make_network():
         ip("link", "set", "eth0", "up", at=name)
 
 
-def why_not():
-    if os.geteuid() != 0 or shutil.which("ip") is None:
-        return "needs root and ip(8)"
-    made = subprocess.run(["ip", "netns", "add", HUB], capture_output=True, check=False)
-    used = subprocess.run(["ip", "netns", "exec", HUB, "true"], capture_output=True, check=False)
-    subprocess.run(["ip", "netns", "del", HUB], capture_output=True, check=False)
-    if made.returncode != 0 or used.returncode != 0:
-        return "network namespaces may not be made or used here"
-    return None
-
-
 def main():
-    skipped = why_not()
+    skipped = why_no_namespaces()
     if skipped:
         print(f"1..0 # SKIP {skipped}")
         return 0

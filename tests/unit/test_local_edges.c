@@ -264,12 +264,7 @@ static void refuses(const char *options, const char *why)
     char text[200];
     cv_config_init(&config, local, 1, 3);
     (void)snprintf(text, sizeof text, "ep=8ms expires=92.014408ms lock=123.014408ms %s", options);
-    char *rest;
-    for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
-        char *value = strchr(word, '=');
-        *value++ = '\0';
-        assert_int_equal(cv_config_set(&config, local, word, value, NULL), CV_OK);
-    }
+    config_set_all(&config, local, text);
     assert_int_equal(cv_core_configure(local, &config, &error), CV_E_INVALID);
     assert_string_equal(error.text, why);
 }

@@ -80,14 +80,20 @@ static void add(struct hanging *h, uint64_t request, enum cv_store_verb verb,
     h->is_asking = false;
 }
 
+/* The first request is at work, and never answered. */
+static void hang_at(struct hanging *h, uv_loop_t *loop, enum cv_store_verb verb)
+{
+    hang(h, loop);
+    add(h, 1, verb, /* is_resign_request= */ false);
+    (void)uv_run(loop, UV_RUN_NOWAIT);
+}
+
 static void a_full_queue_answers_what_it_replaces(void **unused)
 {
     (void)unused;
     struct hanging h;
     uv_loop_t loop;
-    hang(&h, &loop);
-    add(&h, 1, CV_STORE_RENEW, false);
-    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    hang_at(&h, &loop, CV_STORE_RENEW);
     assert_int_equal(h.begun, 1);
     for (uint64_t i = 2; i < 2 + CV_REMOTE_WAITING_MAX - 1 + ASKED; i++) {
         add(&h, i, CV_STORE_READ, false);
@@ -111,9 +117,7 @@ static void a_flood_of_resign_requests_replaces_only_itself(void **unused)
     (void)unused;
     struct hanging h;
     uv_loop_t loop;
-    hang(&h, &loop);
-    add(&h, 1, CV_STORE_READ, false);
-    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    hang_at(&h, &loop, CV_STORE_READ);
     add(&h, 2, CV_STORE_RENEW, false);
     for (uint64_t i = 100; i < 200; i++) {
         add(&h, i, 0, /* is_resign_request= */ true);
@@ -135,9 +139,7 @@ static void a_flood_in_one_turn_is_answered_as_far_as_there_is_room(void **unuse
     (void)unused;
     struct hanging h;
     uv_loop_t loop;
-    hang(&h, &loop);
-    add(&h, 1, CV_STORE_RENEW, false);
-    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    hang_at(&h, &loop, CV_STORE_RENEW);
     for (uint64_t i = 0; i < 500; i++) {
         add(&h, 1000 + i, CV_STORE_READ, false);
     }

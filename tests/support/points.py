@@ -1,0 +1,54 @@
+"""tests/support/points.py - what the tests in Python share: waiting for a condition, points in TAP, what a host can do."""
+
+import os
+import shutil
+import subprocess
+import time
+import traceback
+
+
+class Skipped(Exception):
+    pass
+
+
+def await_value(condition, seconds, pause=0.01):
+    """What the condition returns as soon as that is true; None: it never was."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(pause)
+    return None
+
+
+def run_points(points, clean_up=lambda: None):
+    """Runs (name, function) one after the other, each with a clean-up; returns the exit status."""
+    print(f"1..{len(points)}", flush=True)
+    failed = 0
+    for number, (name, function) in enumerate(points, 1):
+        try:
+            function()
+            print(f"ok {number} - {name}", flush=True)
+        except Skipped as why:
+            print(f"ok {number} - {name} # SKIP {why}", flush=True)
+        except Exception:  # pylint: disable=broad-except
+            failed += 1
+            print(f"not ok {number} - {name}", flush=True)
+            for line in traceback.format_exc().splitlines():
+                print("# " + line, flush=True)
+        clean_up()
+    return 1 if failed else 0
+
+
+def why_no_namespaces():
+    """Why network namespaces cannot be made or used here; None: they can."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        return "needs root and ip(8)"
+    name = f"cv{os.getpid()}try"
+    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False)
+    used = subprocess.run(["ip", "netns", "exec", name, "true"], capture_output=True, check=False)
+    subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+    if made.returncode != 0 or used.returncode != 0:
+        return "network namespaces may not be made or used here"
+    return None
