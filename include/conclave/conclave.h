@@ -1,7 +1,8 @@
 /* conclave/conclave.h - leader election: the one header an embedding program includes.
  *
- * Everything public begins with cv_ or CV_. Nothing in the library prints, exits or keeps a global
- * that two users could fight over; what can fail returns 0 or a negative CV_E_* code. */
+ * All public names begin with cv_ or CV_. The library never prints, never exits, and keeps no
+ * global state that two users could share by accident. A function that can fail returns 0 or a
+ * negative CV_E_* code. */
 #ifndef CONCLAVE_CONCLAVE_H
 #define CONCLAVE_CONCLAVE_H
 
@@ -19,7 +20,7 @@
 extern "C" {
 #endif
 
-/* The version of the library that is linked, which may differ from the header's CV_VERSION. */
+/* The version of the linked library, which may differ from CV_VERSION of this header. */
 const char *cv_version(void);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* conclave/core.h - protocol cores, for programs that bring their own event loop.
+/* conclave/core.h - protocol cores, for programs with their own event loop.
  *
  * A core is a deterministic state machine: one event in, some effects out. It reads no clock, opens
  * nothing, allocates nothing and draws no random number; time and chance come from the host. The
@@ -9,12 +9,12 @@
  *   2. gives the core a block of cv_core_size() bytes and calls cv_core_init(),
  *   3. calls cv_core_step() for each event and carries out the effects, in their order.
  *
- * What the host owes the core: a send never overtakes a persist issued before it, in that step or
- * an earlier one, unless its type promises nothing (is_free); a persist that failed comes back as
- * CV_EVENT_PERSIST_FAILED; a timer fires once, not before the earliest instant asked for; messages
- * went through cv_message_decode().
+ * The host must keep these rules. A send never overtakes a persist issued before it, in that step
+ * or an earlier one, unless the message type promises nothing (is_free). A failed persist comes
+ * back as CV_EVENT_PERSIST_FAILED. A timer fires once, not before its earliest instant. Messages
+ * have passed cv_message_decode().
  *
- * The state is one flat block: a snapshot is memcpy. It points to nothing but the embedding
+ * The state is one flat block: a snapshot is memcpy. Its only pointers are to the embedding
  * program's own oracles, if the configuration has some. A core has one thread. */
 #ifndef CONCLAVE_CORE_H
 #define CONCLAVE_CORE_H
@@ -33,7 +33,7 @@ extern "C" {
 typedef uint32_t cv_id;
 #define CV_ID_NONE 0u
 #define CV_MEMBERS_MAX 4096u
-/* A leader that has no number here, because the protocol knows no members: see its label. */
+/* A leader without a number, because the protocol knows no members: see its label. */
 #define CV_ID_ANONYMOUS UINT32_MAX
 
 /* ---- Messages ------------------------------------------------------------------------------ */
@@ -41,7 +41,7 @@ typedef uint32_t cv_id;
 #define CV_FIELDS_MAX 12u /* scalars of one message */
 #define CV_LISTS_MAX 3u   /* sets and lists of one message */
 
-/* Words that somebody else owns: the bits of a set (bit i of word i/64 is member i+1) or values. */
+/* Borrowed words: the bits of a set (bit i of word i/64 is member i+1) or values. */
 struct cv_list {
     const uint64_t *word;
     uint32_t word_count;
@@ -72,26 +72,26 @@ struct cv_field {
 struct cv_message_type {
     const char *name; /* stable: scenarios, traces and counts use it */
     struct cv_field fields[CV_FIELDS_MAX + CV_LISTS_MAX + 1];
-    bool is_free; /* promises nothing: it is sent although a record before it is being saved */
+    bool is_free; /* promises nothing: it is sent even while an earlier record is being saved */
 };
 
 /* ---- Leadership ---------------------------------------------------------------------------- */
 
-#define CV_REASON_MAP(X)                                                                   \
-    X(STARTED, "started")       /* nothing is known yet */                                 \
-    X(ELECTED, "elected")       /* a new leader */                                         \
-    X(RENEWED, "renewed")       /* the same leadership, prolonged */                       \
-    X(EXPIRED, "expired")       /* its time ran out */                                     \
-    X(SUSPECTED, "suspected")   /* the leader fell silent */                               \
-    X(SUPERSEDED, "superseded") /* a newer or stronger claim was heard */                  \
-    X(RESIGNED, "resigned")     /* it stepped down by request */                           \
-    X(LOST_QUORUM, "lost-quorum")                                                          \
-    X(STORE_UNREACHABLE, "store-unreachable")                                              \
-    X(STOPPED, "stopped")         /* this node takes no part any more */                   \
-    X(NO_PROGRESS, "no-progress") /* its work was stuck: see progress_ns */                \
-    X(DIED, "died")               /* its process is gone, and so is what it had started */ \
-    X(FINISHED, "finished")       /* its work is done, and it gave the leadership back */  \
-    X(GONE, "gone")               /* nobody holds it any more; the store does not say why */
+#define CV_REASON_MAP(X)                                                               \
+    X(STARTED, "started")       /* nothing is known yet */                             \
+    X(ELECTED, "elected")       /* a new leader */                                     \
+    X(RENEWED, "renewed")       /* the same leadership, prolonged */                   \
+    X(EXPIRED, "expired")       /* the lease ran out before it was renewed */          \
+    X(SUSPECTED, "suspected")   /* the leader fell silent */                           \
+    X(SUPERSEDED, "superseded") /* another contender made a newer or stronger claim */ \
+    X(RESIGNED, "resigned")     /* the leader resigned by request */                   \
+    X(LOST_QUORUM, "lost-quorum")                                                      \
+    X(STORE_UNREACHABLE, "store-unreachable")                                          \
+    X(STOPPED, "stopped")         /* this node no longer takes part */                 \
+    X(NO_PROGRESS, "no-progress") /* the leader's work was stuck: see progress_ns */   \
+    X(DIED, "died")               /* the leader's process and its children are gone */ \
+    X(FINISHED, "finished")       /* the leader's work is done, and it resigned */     \
+    X(GONE, "gone")               /* it ended, and the store does not record why */
 
 enum cv_reason {
 #define CV_REASON_ENUM(name, text) CV_REASON_##name,
@@ -100,16 +100,16 @@ enum cv_reason {
         CV_REASON_COUNT
 };
 
-/* The stable word for a reason. */
+/* The stable name of a reason. */
 const char *cv_reason_name(enum cv_reason reason);
 
-/* What one node believes about who leads. */
+/* What one node believes about the leader. */
 struct cv_leadership {
     bool is_self;   /* this node leads; true exactly while it may act as the leader */
-    cv_id leader;   /* CV_ID_NONE: nobody known; CV_ID_ANONYMOUS: another process, with this ... */
-    uint64_t label; /* ... nonce, where the protocol is anonymous; otherwise 0 */
+    cv_id leader;   /* CV_ID_NONE: not known; CV_ID_ANONYMOUS: the process with this label */
+    uint64_t label; /* nonce of the leader if the protocol is anonymous; otherwise 0 */
     enum cv_reason reason;
-    uint64_t token;         /* for fencing; how far it can be trusted is the protocol's promise */
+    uint64_t token;         /* for fencing; the protocol says whether tokens grow */
     int64_t valid_until_ns; /* local clock; 0: the protocol gives no such guarantee */
     bool has_majority;      /* a majority of the members is known to support this leader */
     struct cv_list members; /* set of the supporters; no words: not known */
@@ -118,44 +118,44 @@ struct cv_leadership {
 /* ---- Events -------------------------------------------------------------------------------- */
 
 enum cv_event_kind {
-    CV_EVENT_START,          /* first event of every life of the process */
+    CV_EVENT_START,          /* first event after each start of the process */
     CV_EVENT_MESSAGE,        /* a message arrived */
     CV_EVENT_TIMER,          /* a timer that was armed is due */
-    CV_EVENT_PEER_DOWN,      /* somebody who should know says that a peer is dead: only a hint */
+    CV_EVENT_PEER_DOWN,      /* a hint that a peer is dead; proof if is_certain */
     CV_EVENT_REPORT,         /* the application reports a score input */
     CV_EVENT_RESIGN,         /* the operator asks the leader to hand over */
-    CV_EVENT_CAMPAIGN,       /* from now on, be (or do not be) a candidate */
-    CV_EVENT_PERSIST_FAILED, /* durable storage is gone: take no further part */
-    CV_EVENT_SEQUENCE,       /* the sequencer answered, however late, or cannot */
-    CV_EVENT_STORE,          /* the store answered, however late, or notifies */
+    CV_EVENT_CAMPAIGN,       /* begin or cease to be a candidate */
+    CV_EVENT_PERSIST_FAILED, /* durable storage failed: stop taking part */
+    CV_EVENT_SEQUENCE,       /* an answer of the sequencer, perhaps late, or its failure */
+    CV_EVENT_STORE,          /* an answer of the store, perhaps late, or a notification */
 };
 
 /* Numbers of a sequencer are below 2^63. */
 #define CV_SEQUENCE_NONE UINT64_MAX
 
-/* What a core asks of a store, which keeps one record for each election: who holds it, with which
- * token, and until when by the store's own clock. The holder is named by a label, the nonce of its
- * start, and by an attempt, which grows with each leadership that it seeks. */
+/* Requests to a store. It keeps one record for each election: the holder, its token, and the end of
+ * its lease by the store's own clock. A holder is identified by its label, the nonce of its start,
+ * and by an attempt, which grows with each leadership that it tries for. */
 enum cv_store_verb {
     CV_STORE_READ,    /* who holds it? */
-    CV_STORE_ACQUIRE, /* hold it, if nobody does; the same attempt again is the same grant again */
-    CV_STORE_RENEW,   /* hold it for another lease, if this attempt holds it still */
-    CV_STORE_RELEASE, /* give it back, and any place in a queue for it; no error if there is none */
+    CV_STORE_ACQUIRE, /* hold it if it is free; repeating an attempt gives the same grant */
+    CV_STORE_RENEW,   /* hold it for another lease, if this attempt still holds it */
+    CV_STORE_RELEASE, /* give it up, and a place in its queue; no error if there is none */
 };
 
 enum cv_store_verdict {
     CV_STORE_GRANTED, /* ACQUIRE, RENEW: you hold it, for at least duration_ns of the store's clock
                          since the request was made */
-    CV_STORE_HELD,    /* another holds it, or another attempt; not worth asking again for
+    CV_STORE_HELD,    /* another contender or attempt holds it; do not ask again for
                          duration_ns, unless a notification comes first */
-    CV_STORE_FREE,    /* nobody holds it: what READ found, or RENEW, or what RELEASE did */
-    CV_STORE_FAILED,  /* nobody knows whether it was carried out */
-    CV_STORE_CHANGED, /* a notification, no answer: it is worth asking again */
+    CV_STORE_FREE,    /* it is free: READ or RENEW found it so, or RELEASE freed it */
+    CV_STORE_FAILED,  /* whether it was carried out is not known */
+    CV_STORE_CHANGED, /* a notification, not an answer: ask again */
 };
 
 #define CV_PERSIST_WORDS_MAX 8u
 
-/* Score inputs that an application may report. */
+/* Inputs of scores that an application may report. */
 #define CV_INPUT_MAP(X)                 \
     X(HISTORY_LENGTH, "history-length") \
     X(REQUEST_RATE, "request-rate")     \
@@ -174,7 +174,7 @@ struct cv_event {
     enum cv_event_kind kind;
     int64_t now_ns; /* the local clock, always > 0: never set back, counts through suspend */
     cv_id peer;     /* MESSAGE: sender (CV_ID_NONE if the protocol is anonymous); PEER_DOWN: the
-                       dead; RESIGN: successor that is asked for, or none */
+                       dead member; RESIGN: requested successor, or none */
 
     /* MESSAGE */
     const struct cv_message *message; /* lent until the step returns */
@@ -184,7 +184,7 @@ struct cv_event {
     uint32_t timer;
 
     /* PEER_DOWN */
-    bool is_certain; /* the dead one's own host saw it die: not a guess */
+    bool is_certain; /* the dead member's own host saw it die: not a guess */
 
     /* REPORT */
     enum cv_input input;
@@ -194,7 +194,7 @@ struct cv_event {
     bool is_candidate;
 
     /* START */
-    const uint64_t *persisted; /* what the latest persist saved; lent */
+    const uint64_t *persisted; /* the latest saved record; lent until the step returns */
     uint32_t persisted_count;  /* 0: nothing was ever saved */
     uint64_t nonce;            /* differs between any two starts of any process */
 
@@ -205,7 +205,7 @@ struct cv_event {
     /* STORE */
     enum cv_store_verdict verdict;
     uint64_t token;        /* of the leadership; grows with each, never repeats; FREE: of the last
-                            * one, 0: not known */
+                            * leadership, 0: not known */
     uint64_t holder;       /* HELD: its label */
     int64_t duration_ns;   /* GRANTED, HELD: see there */
     enum cv_reason reason; /* FREE: why the last leadership ended; CV_REASON_STARTED: not known */
@@ -215,10 +215,10 @@ struct cv_event {
 
 enum cv_effect_kind {
     CV_EFFECT_SEND,
-    CV_EFFECT_ARM,          /* (re-)arm a timer at an instant of the host's choice in a range */
-    CV_EFFECT_DISARM,       /* that timer will not fire */
-    CV_EFFECT_PERSIST,      /* replace the durable record; later sends wait, if they promise */
-    CV_EFFECT_LEADERSHIP,   /* what this node believes has changed, or was prolonged */
+    CV_EFFECT_ARM,          /* (re-)arm a timer; the host chooses the instant within a range */
+    CV_EFFECT_DISARM,       /* cancel a timer */
+    CV_EFFECT_PERSIST,      /* replace the durable record; later sends wait, unless is_free */
+    CV_EFFECT_LEADERSHIP,   /* this node's belief has changed, or was prolonged */
     CV_EFFECT_ASK_SEQUENCE, /* ask the sequencer for a number; the answer is an event */
     CV_EFFECT_ASK_STORE,    /* ask the store; the answer is an event */
 };
@@ -229,8 +229,8 @@ enum cv_effect_kind {
 struct cv_effect {
     enum cv_effect_kind kind;
 
-    /* SEND: to every member first..last except oneself, unless to_self. 1..CV_MEMBERS_MAX: all;
-     * an anonymous protocol sends to all only, which is the group, whoever that may be. */
+    /* SEND: to every member first..last, to the sender itself only with to_self.
+     * 1..CV_MEMBERS_MAX: all. An anonymous protocol always sends to all members of its group. */
     cv_id first, last;
     bool to_self;
     struct cv_message message;
@@ -255,11 +255,10 @@ struct cv_effect {
     enum cv_store_verb verb;
     uint64_t attempt;
     uint64_t token;   /* RENEW, RELEASE: what was granted; 0: the answer to ACQUIRE is not known */
-    int64_t lease_ns; /* ACQUIRE, RENEW: to be held for so long; stored, and governs */
+    int64_t lease_ns; /* ACQUIRE, RENEW: the lease; the store keeps it in the record */
 };
 
-/* Why a core did not do what a message or a timer called for. Notes are for people who watch: no
- * host acts on them. */
+/* Why a core ignored or refused a message or a timer. Notes are for traces; hosts ignore them. */
 struct cv_note {
     const char *text; /* a literal; {peer}, {time} and {number} stand for the values below */
     cv_id peer;
@@ -267,16 +266,16 @@ struct cv_note {
     uint64_t number;
 };
 
-#define CV_NOTES_MAX 8u /* of one step; further ones are left out */
+#define CV_NOTES_MAX 8u /* notes of one step; further notes are dropped */
 
 /* The effects of one step, in order. The host owns the storage and reuses it for every step. */
 struct cv_effects {
     struct cv_effect *item; /* capacity CV_EFFECTS_MAX */
-    uint64_t *word;         /* what the lists of messages and leaderships point to */
+    uint64_t *word;         /* storage for the lists of messages and leaderships */
     uint32_t item_count;
     uint32_t word_count;
     uint32_t word_capacity; /* cv_effects_words(config) */
-    struct cv_note *note; /* capacity CV_NOTES_MAX; NULL: nobody watches, and notes cost nothing */
+    struct cv_note *note;   /* capacity CV_NOTES_MAX; NULL: no notes are written */
     uint32_t note_count;
 };
 
@@ -290,7 +289,7 @@ enum cv_option_kind {
     CV_OPTION_COUNT,  /* a number */
     CV_OPTION_FLAG,   /* yes or no */
     CV_OPTION_CHOICE, /* one of the words in `choices`; its index */
-    CV_OPTION_TEXT,   /* words for the protocol to read; the value says which of cv_config.text */
+    CV_OPTION_TEXT,   /* text that the protocol parses; the value is the index in cv_config.text */
 };
 
 #define CV_TEXTS_MAX 2u   /* options of that kind in one protocol */
@@ -313,8 +312,8 @@ struct cv_config {
     int64_t drift_ppb;     /* bound on any clock's drift, in 1e-9; default 100000 (1e-4) */
     int64_t option[CV_OPTIONS_MAX];
     char text[CV_TEXTS_MAX][CV_TEXT_BYTES];
-    /* Scores of the embedding program (conclave/oracle.h); table and functions are lent as long as
-     * the configuration or a core made from it is used. */
+    /* Scores of the embedding program (conclave/oracle.h). Table and functions must exist as long
+     * as the configuration or a core made from it is used. */
     const struct cv_oracle *const *oracles;
     uint32_t oracle_count;
 };
@@ -345,20 +344,20 @@ enum cv_property {
         CV_PROPERTY_COUNT
 };
 
-/* The stable word for a property. */
+/* The stable name of a property. */
 const char *cv_property_name(enum cv_property property);
 
 #define CV_PROP(name) (1u << CV_PROPERTY_##name)
 
-#define CV_ASSUME_MAP(X)                                                             \
-    X(BOUNDED_DELAY, "every message arrives on time")                                \
-    X(NO_LOSS, "no message is lost between processes that are up")                   \
-    X(PROMPT_PROCESSES, "no process pauses for long")                                \
-    X(BOUNDED_DRIFT, "no clock drifts by more than the bound")                       \
-    X(TRANSITIVE_LINKS, "who can talk to a third can talk to each other, both ways") \
-    X(MAJORITY, "a majority of the members is connected")                            \
-    X(SEQUENCER, "the sequencer answers everybody within its time")                  \
-    X(STORE, "the store answers everybody within its time")
+#define CV_ASSUME_MAP(X)                                                                       \
+    X(BOUNDED_DELAY, "every message arrives on time")                                          \
+    X(NO_LOSS, "no message is lost between processes that are up")                             \
+    X(PROMPT_PROCESSES, "no process pauses for long")                                          \
+    X(BOUNDED_DRIFT, "no clock drifts by more than the bound")                                 \
+    X(TRANSITIVE_LINKS, "links are transitive: processes that reach a third reach each other") \
+    X(MAJORITY, "a majority of the members is connected")                                      \
+    X(SEQUENCER, "the sequencer answers every process within its time")                        \
+    X(STORE, "the store answers every process within its time")
 
 enum cv_assume {
 #define CV_ASSUME_ENUM(name, text) CV_ASSUME_##name,
@@ -370,9 +369,9 @@ enum cv_assume {
 /* The sentence for an assumption. */
 const char *cv_assume_text(enum cv_assume assume);
 
-/* Who is to lead when all is quiet, where a protocol promises rightful-leader. */
+/* Which member should lead in quiet times, if a protocol promises rightful-leader. */
 enum cv_rightful {
-    CV_RIGHTFUL_ANY, /* nobody in particular */
+    CV_RIGHTFUL_ANY, /* any member */
     CV_RIGHTFUL_HIGHEST_ID,
     CV_RIGHTFUL_LOWEST_ID,
 };
@@ -381,14 +380,14 @@ struct cv_protocol {
     const char *name;    /* stable: addresses, scenarios, traces and tests use it */
     const char *summary; /* one line for lists */
     const char *leads;   /* who leads, in a few words */
-    const char *cites;   /* where the rules come from */
-    uint32_t promises;   /* CV_PROP(...): enforced by sim and check, the others only reported */
-    uint32_t assumes;    /* bits of cv_assume: what the promises rest on */
-    /* Not NULL: the two depend on the configuration; ask cv_core_contract(). */
+    const char *cites;   /* the sources of its rules */
+    uint32_t promises;   /* CV_PROP(...): simulator and explorer fail if one of these breaks */
+    uint32_t assumes;    /* bits of cv_assume: the assumptions of these promises */
+    /* Not NULL: promises and assumptions depend on the configuration; use cv_core_contract(). */
     void (*contract)(const struct cv_config *config, uint32_t *promises, uint32_t *assumes);
-    bool is_anonymous; /* no member list: no sender is told, leaders have a label, no number */
+    bool is_anonymous; /* no member list: messages have no sender, leaders have a label */
     const struct cv_option *options;
-    const char *const *renamed; /* pairs: an option's former name, its present one; then NULL */
+    const char *const *renamed; /* pairs: an option's former and current name; then NULL */
     const struct cv_message_type *messages;
     uint32_t message_count; /* 0: it sends none */
 
@@ -401,41 +400,41 @@ struct cv_protocol {
     /* Which member this core is, and of how many; NULL: it has no peers. */
     void (*identity)(const void *state, cv_id *ret_self, uint32_t *ret_member_count);
 
-    /* Within this time after the assumptions began to hold, everybody agrees on a leader. */
+    /* Within this time after the assumptions began to hold, all nodes agree on a leader. */
     int64_t (*settle_ns)(const struct cv_config *config);
     /* A message is on time if it takes no longer than this; NULL: it sends none. */
     int64_t (*timely_ns)(const struct cv_config *config);
-    /* A message that takes longer is slow for sure; NULL: the protocol does not tell them apart. */
+    /* A message that takes longer is certainly slow; NULL: the protocol does not distinguish. */
     int64_t (*fast_ns)(const struct cv_config *config);
-    /* The bound of timeliness and bounded-inconsistency; NULL where they are not promised. */
+    /* The bound of timeliness and bounded-inconsistency; NULL: they are not promised. */
     int64_t (*kappa_ns)(const struct cv_config *config);
-    /* Within this time after some links went down and the others began to be timely, those lead
-     * that the protocol promises where not everybody reaches everybody; 0 or NULL: nobody. */
+    /* Promise for networks in which some links are down: within this time after the remaining
+     * links became timely, the nodes that should lead do so. 0 or NULL: no such promise. */
     int64_t (*graph_ns)(const struct cv_config *config);
-    /* The sequencer is assumed to answer within this; NULL: it is never asked. */
+    /* The sequencer is assumed to answer within this; NULL: it is not used. */
     int64_t (*sequence_ns)(const struct cv_config *config);
-    /* The store is assumed to answer within this; NULL: it is never asked. */
+    /* The store is assumed to answer within this; NULL: it is not used. */
     int64_t (*store_ns)(const struct cv_config *config);
     enum cv_rightful rightful; /* of the candidates that are connected to each other */
 
-    /* For hosts whose members may lose their durable record; NULL: it cannot run there. The largest
-     * token, epoch or term that a record was saved for; and a record that refuses all up to `floor`
-     * and keeps what `word` promises besides, if there is one (no words: NULL). Returns how many
-     * words it wrote. */
+    /* For hosts whose members may lose their durable record; NULL: the protocol cannot run there.
+     * floor() returns the largest token, epoch or term of a record. restore() makes a record that
+     * refuses everything up to `floor` and keeps the promises of `word` (NULL: no record); it
+     * returns how many words it wrote. */
     uint64_t (*floor)(const uint64_t *word, uint32_t word_count);
     uint32_t (*restore)(const uint64_t *word, uint32_t word_count, uint64_t floor,
                         uint64_t ret_word[CV_PERSIST_WORDS_MAX]);
-    /* A leadership that is not renewed is over after this; NULL: only a message ends it. Where
-     * leases vary this is the longest, and the other the shortest (NULL: they do not vary). */
+    /* A leadership that is not renewed is over after this; NULL: only a message ends it. If leases
+     * vary, lease_ns is the longest and lease_ns_min the shortest (NULL: they do not vary). */
     int64_t (*lease_ns)(const struct cv_config *config);
     int64_t (*lease_ns_min)(const struct cv_config *config);
-    /* What may be said to all in this process's name once it is dead, and nothing is left of what
-     * it did as a leader; the host may ask after any step whose record is durable. False: nothing,
-     * and NULL: never anything. Beside that, the others may get a certain PEER_DOWN. */
+    /* The message that a witness may send to all members after this process is dead and its work
+     * as a leader has ended. The host may ask after any step whose record is durable. False: no
+     * message now; NULL: never. Besides, the other members may get a certain PEER_DOWN. */
     bool (*farewell)(const void *state, int64_t now_ns, struct cv_message *ret_message);
 };
 
-/* The protocol of that name, or NULL. cv_protocol_at() walks all of them: NULL past the last. */
+/* The protocol of that name, or NULL. cv_protocol_at() returns each of them; NULL past the last. */
 const struct cv_protocol *cv_protocol_find(const char *name);
 const struct cv_protocol *cv_protocol_at(uint32_t index);
 
@@ -447,11 +446,11 @@ void cv_config_init(struct cv_config *config, const struct cv_protocol *protocol
 CV_NODISCARD int cv_config_set(struct cv_config *config, const struct cv_protocol *protocol,
                                const char *name, const char *value, struct cv_errtext *reterr);
 
-/* Completes and checks a configuration; every core is made from a configuration that passed. */
+/* Computes derived options and checks a configuration. Cores need a configuration that passed. */
 CV_NODISCARD int cv_core_configure(const struct cv_protocol *protocol, struct cv_config *config,
                                    struct cv_errtext *reterr);
 
-/* What the protocol promises with this configuration (CV_PROP bits), and what that rests on.
+/* The promises (CV_PROP bits) and assumptions of the protocol with this configuration.
  * CV_E_INVALID: an argument is NULL, or the configuration did not pass cv_core_configure(). */
 int cv_core_contract(const struct cv_protocol *protocol, const struct cv_config *config,
                      uint32_t *ret_promises, uint32_t *ret_assumes);
@@ -463,16 +462,18 @@ size_t cv_core_size(const struct cv_protocol *protocol, const struct cv_config *
  * CV_E_INVALID: an argument is NULL, or the configuration did not pass; nothing is written. */
 int cv_core_init(const struct cv_protocol *protocol, void *state, const struct cv_config *config);
 
-/* One event in, its effects out. `out` is emptied first; what it lends lives until the next step.
+/* One event in, its effects out. `out` is emptied first; its pointers are valid until the next
+ * step.
  *
- * CV_E_INVALID, and the core is as before: an argument is NULL; `out` has no items, or fewer words
+ * CV_E_INVALID leaves the core unchanged: an argument is NULL; `out` has no items, or fewer words
  * than cv_effects_words(); the clock is not above 0; the kind of event, or a field that the kind
- * uses, is out of range; the peer is no other member; the message is none of this protocol's.
+ * uses, is out of range; the peer is not another member; the message does not belong to this
+ * protocol.
  *
- * Three things cannot be checked here, and a core that runs into them aborts the program, because
- * to go on could make two leaders: a state that cv_core_init() did not make for this protocol, a
- * clock that was set back, and events that answer nothing: START twice or not first, a timer that
- * is not armed. The room behind `out->item` and `out->note` cannot be checked either. */
+ * Three mistakes cannot be checked here. A core that notices one aborts the program, because
+ * continuing could make two leaders: a state that cv_core_init() did not make for this protocol, a
+ * clock that was set back, and wrong events: START twice or not first, a timer that is not armed.
+ * The sizes of `out->item` and `out->note` cannot be checked either. */
 int cv_core_step(const struct cv_protocol *protocol, void *state, const struct cv_event *event,
                  struct cv_effects *out);
 
@@ -481,22 +482,22 @@ uint32_t cv_effects_words(const struct cv_config *config);
 
 /* ---- Codec --------------------------------------------------------------------------------- */
 
-/* An encoding that is longer than this does not exist. */
+/* The length of the longest encoding. */
 size_t cv_message_bytes_max(const struct cv_protocol *protocol, uint32_t member_count);
 
 /* Writes a message; returns its length. The buffer holds at least cv_message_bytes_max(). 0: an
- * argument is NULL, there cannot be so few or many members, or the type or a field of the message
- * is out of range; nothing is written. */
+ * argument is NULL, or the number of members, the type or a field of the message is out of range;
+ * nothing is written. */
 size_t cv_message_encode(const struct cv_protocol *protocol, uint32_t member_count,
                          const struct cv_message *message, uint8_t *ret_bytes);
 
-/* Words that decoding may need for lists. 0: there cannot be so many members. */
+/* Words that decoding may need for lists. 0: the number of members is out of range. */
 uint32_t cv_message_words_max(uint32_t member_count);
 
-/* Reads what a peer sent: every field is checked for its range, nothing may be missing or left
- * over, and there is one encoding of each message only. Lists land in `word`, which holds
- * cv_message_words_max() words. CV_E_MALFORMED: the peer sent something else; CV_E_INVALID: an
- * argument is NULL, or there cannot be so few or many members. On failure *ret_message is
+/* Reads a message from a peer. Checks the range of every field; no byte may be missing or left
+ * over, and each message has exactly one encoding. Lists are written to `word`, which holds
+ * cv_message_words_max() words. CV_E_MALFORMED: the bytes are not a message; CV_E_INVALID: an
+ * argument is NULL, or the number of members is out of range. On failure *ret_message is
  * unspecified. */
 CV_NODISCARD int cv_message_decode(const struct cv_protocol *protocol, uint32_t member_count,
                                    const uint8_t *bytes, size_t byte_count, uint64_t *word,

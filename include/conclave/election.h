@@ -1,4 +1,4 @@
-/* conclave/election.h - take part in an election: who leads, until when, and is it me?
+/* conclave/election.h - take part in an election.
  *
  *     struct cv_election *e;
  *     struct cv_errtext error;
@@ -6,21 +6,21 @@
  *     ...
  *     uint64_t token;
  *     int64_t left_ns;
- *     if (cv_leads(e, &token, &left_ns)) { act, within left_ns, and show the token }
+ *     if (cv_leads(e, &token, &left_ns)) { act, within left_ns, and pass the token }
  *     ...
  *     cv_close(e);
  *
- * An election is run by an engine: a thread that keeps the lease, the connection and the clock.
- * Nothing that an application does delays it, and it never calls the application; callbacks have a
- * thread of their own. Each election has its own engine, unless the application shares one.
+ * An engine runs the election: a thread that renews the lease and owns the connection and the
+ * timers. The application cannot delay it, and it never calls the application; callbacks have
+ * another thread. Each election has its own engine, unless the application shares one.
  *
- * All functions may be called from any thread at any time, except that closing must be the last
- * call for its election. A child made by fork() must not use an election of its parent. NULL or a
- * value out of range is answered with CV_E_INVALID or with "no", never with an abort.
+ * Any thread may call any function at any time, except that closing must be the last call for its
+ * election. A child made by fork() must not use an election of its parent. For NULL or a value out
+ * of range, functions return CV_E_INVALID or "no"; they never abort.
  *
- * What a leader may rely on: nobody else leads before valid_until_ns, on the clock that cannot be
- * set (CLOCK_BOOTTIME), unless cv_resign() or cv_close() was called. Time passes between the
- * question and the action, and a process may be stopped in between for any time: let the resource
+ * A leader may rely on this: no other process leads before valid_until_ns, on the clock that cannot
+ * be set (CLOCK_BOOTTIME), unless this one calls cv_resign() or cv_close(). Time passes between the
+ * check and the action, and a process may be paused in between for any time. So let the resource
  * check the token, which grows with each leadership, and refuse smaller ones. */
 #ifndef CONCLAVE_ELECTION_H
 #define CONCLAVE_ELECTION_H
@@ -55,27 +55,27 @@ enum cv_log_level {
     CV_LOG_WARNING, /* the store cannot be used, or the application is stuck */
 };
 
-/* Begin with CV_ELECTION_OPTIONS_INIT, then set what shall differ. The size tells the library which
- * version of the struct it was given: a program that was compiled with an older header has a
- * shorter one, and the missing fields count as zero. */
+/* Begin with CV_ELECTION_OPTIONS_INIT, then set the fields that should differ. The size tells the
+ * library the version of the struct: a program compiled with an older header has a shorter struct,
+ * and the missing fields count as zero. */
 struct cv_election_options {
     size_t size;      /* of this struct */
     const char *node; /* a name for people; NULL: host name and process id */
     int64_t lease_ns; /* how long a leadership lasts without renewal; 0: 5 s */
     bool is_observer; /* only watch, until cv_campaign() */
-    /* Not 0: a leader's lease is renewed only if it was elected, or cv_progress() was called, not
+    /* Not 0: a leader's lease is renewed only if its election or the last cv_progress() is not
      * longer ago than this. */
     int64_t progress_ns;
-    /* Take part also where at-most-one-leader is not promised (multicast:...): two processes may
+    /* Accept an address that does not promise at-most-one-leader (multicast:...): two processes may
      * lead at the same time for a while. Without this such an address is refused. */
     bool accepts_two_leaders;
-    struct cv_engine *engine; /* to run in; NULL: an engine of its own */
-    /* Not NULL: is called with one line for each thing worth logging, from the engine's thread for
-     * callbacks. Lines that come faster than this function takes them are counted and left out. */
+    struct cv_engine *engine; /* runs the election; NULL: its own engine */
+    /* Not NULL: receives each log line, from the engine's thread for callbacks. If lines come
+     * faster than this function takes them, some are dropped and counted. */
     void (*log)(void *log_user, enum cv_log_level level, const char *line);
     void *log_user; /* for `log` */
-    /* cv_fd(), cv_wait() and cv_watch() are not told that a leadership was renewed, which among
-     * peers happens hundreds of times in a second. cv_leads() and cv_status() know of it. */
+    /* cv_fd(), cv_wait() and cv_watch() do not report renewals; among peers there are hundreds per
+     * second. cv_leads() and cv_status() still see them. */
     bool ignores_renewals;
 };
 
@@ -87,19 +87,19 @@ struct cv_election_options {
 /* One consistent view. Begin with CV_ELECTION_STATUS_INIT. */
 struct cv_election_status {
     size_t size;       /* of this struct; afterwards: of the part that was written */
-    uint64_t sequence; /* grows with each change: what was missed in between is of no importance */
+    uint64_t sequence; /* grows with each change */
     enum cv_role role;
     enum cv_reason reason;          /* of the latest change */
-    uint64_t token;                 /* of the leadership; without one, of the latest known */
-    int64_t valid_until_ns;         /* leader: CLOCK_BOOTTIME; 0: not leader, or no lease there */
-    bool has_majority;              /* leader: nobody else can lead, wherever the network is cut */
+    uint64_t token;                 /* of the leadership; without a leader, the latest known */
+    int64_t valid_until_ns;         /* leader: CLOCK_BOOTTIME; 0: not leader, or no leases */
+    bool has_majority;              /* leader: no other can lead, even if the network is cut */
     bool is_resign_requested;       /* leader: see cv_request_resign() */
-    char self[CV_NODE_BYTES];       /* the name by which the others know this process */
-    char leader[CV_NODE_BYTES];     /* its name; empty: nobody is known to lead */
-    char heir[CV_NODE_BYTES];       /* is_resign_requested: in favour of it; empty: of anybody */
+    char self[CV_NODE_BYTES];       /* the name of this process for the other contenders */
+    char leader[CV_NODE_BYTES];     /* the leader's name; empty: no leader is known */
+    char heir[CV_NODE_BYTES];       /* is_resign_requested: requested successor; empty: any */
     char trouble[CV_ERRTEXT_BYTES]; /* why leases are not renewed at the moment; or empty */
     uint64_t last_token;            /* of the latest leadership that is known to be over; 0: none */
-    enum cv_reason last_reason;     /* why it ended; CV_REASON_GONE: that is not known */
+    enum cv_reason last_reason;     /* why it ended; CV_REASON_GONE: not known */
 };
 
 /* clang-format off */
@@ -108,7 +108,7 @@ struct cv_election_status {
      false, false, {0}, {0}, {0}, {0}, 0, CV_REASON_STARTED}
 /* clang-format on */
 
-/* "observer", "waiting" or "leader"; "unknown" for a number that is no role. */
+/* "observer", "waiting" or "leader"; "unknown" for a number that is not a role. */
 const char *cv_role_name(enum cv_role role);
 
 /* ---- Engines --------------------------------------------------------------------------------- */
@@ -117,76 +117,78 @@ const char *cv_role_name(enum cv_role role);
  * callbacks of all of them. CV_E_LIMIT: no threads or descriptors are left; CV_E_MEMORY. */
 CV_NODISCARD int cv_engine_new(struct cv_engine **ret_engine, struct cv_errtext *reterr);
 
-/* CV_E_INVALID, and nothing has happened: there are open elections in it. NULL is no engine. */
+/* Fails with CV_E_INVALID, and frees nothing, while elections of the engine are open. NULL is
+ * accepted. */
 int cv_engine_free(struct cv_engine *engine);
 
 /* ---- Elections ------------------------------------------------------------------------------- */
 
-/* Opens an election and begins to campaign. `address` says where it is held (conclave-address(7));
- * NULL: a file of this user, for the processes of this host. Does not wait for a server: whether it
- * answers is in the status. CV_E_INVALID: a name, address or option that cannot be; CV_E_UNKNOWN:
- * the module of this store is not installed; CV_E_STORE: a file that cannot be used; CV_E_LIMIT: no
+/* Opens an election as a candidate. `address` is its store or cluster (conclave-address(7)); NULL:
+ * a file of this user, for the processes of this host. Does not wait for a server; the status says
+ * whether it answers. CV_E_INVALID: the name, the address or an option is not valid; CV_E_UNKNOWN:
+ * the module of this store is not installed; CV_E_STORE: the file cannot be used; CV_E_LIMIT: no
  * threads or descriptors are left; CV_E_MEMORY. */
 CV_NODISCARD int cv_open(struct cv_election **ret_election, const char *name, const char *address,
                          const struct cv_election_options *options, struct cv_errtext *reterr);
 
-/* Is this process the leader, right now? Reads the clock and one word; takes no lock. */
+/* True if this process leads now. Reads the clock and memory; takes no lock. */
 bool cv_is_leader(const struct cv_election *election);
 
-/* The same, and what to act with: the token, and how long it is still valid. Either may be NULL. */
+/* The same, with the token and the time for which it is still valid. Either may be NULL. */
 bool cv_leads(const struct cv_election *election, uint64_t *ret_token, int64_t *ret_left_ns);
 
-/* The latest state. Afterwards cv_fd() is quiet until the next change. CV_E_INVALID: the size was
- * not set. */
+/* The latest state. Afterwards cv_fd() is not readable until the next change. CV_E_INVALID: the
+ * size was not set. */
 int cv_status(struct cv_election *election, struct cv_election_status *ret_status);
 
 enum cv_until {
     CV_UNTIL_LEADING,     /* this process leads */
-    CV_UNTIL_NOT_LEADING, /* it does not */
-    CV_UNTIL_LEADER,      /* somebody is known to lead */
+    CV_UNTIL_NOT_LEADING, /* this process does not lead */
+    CV_UNTIL_LEADER,      /* a leader is known */
 };
 
-/* Waits until it is so. CV_OK: it is; CV_E_TIMEOUT: it was not within timeout_ns (INT64_MAX: wait
- * for ever; 0: look once); CV_E_INVALID. */
+/* Waits for this condition. CV_OK: it holds; CV_E_TIMEOUT: it did not hold within timeout_ns
+ * (INT64_MAX: wait for ever; 0: check once); CV_E_INVALID. */
 CV_NODISCARD int cv_wait(struct cv_election *election, enum cv_until until, int64_t timeout_ns);
 
 /* Readable when there is a state that cv_status() has not returned yet; for the application's own
- * loop. Not to be read or closed; valid until cv_close(). It is made by the first call. CV_E_LIMIT:
- * no descriptors are left; CV_E_INVALID. */
+ * loop. Do not read or close it; it is valid until cv_close(). The first call creates it.
+ * CV_E_LIMIT: no descriptors are left; CV_E_INVALID. */
 int cv_fd(struct cv_election *election);
 
 /* Calls `changed` with the latest state after each change, from the engine's thread for callbacks;
- * once for several changes if it takes long. It may call everything, also cv_close() for its own
- * election. At most one for each election. CV_E_INVALID: there is one; CV_E_LIMIT: no thread. */
+ * once for several changes if the callback takes long. It may call every function, even cv_close()
+ * for its own election. Each election has at most one callback. CV_E_INVALID: it has one already;
+ * CV_E_LIMIT: no thread is left. */
 CV_NODISCARD int cv_watch(struct cv_election *election,
                           void (*changed)(void *user, const struct cv_election_status *status),
                           void *user);
 
-/* From now on, be (or do not be) a candidate. A leader that stops being one resigns. */
+/* Begin or cease to be a candidate. A leader that ceases to be one resigns. */
 int cv_campaign(struct cv_election *election, bool is_candidate);
 
-/* Stop leading, and let others go first for a while. To be called when the work has stopped: the
- * next leader may begin at once. `heir`: the node that the others let go first; NULL: none. With a
- * name that no node can have: CV_E_INVALID, and it resigns in favour of nobody. */
+/* Stop leading, and let other contenders go first for a while. Call it after your work has stopped:
+ * the next leader may begin at once. `heir`: the node that the other contenders let go first; NULL:
+ * none. If the name is not valid: CV_E_INVALID, and it resigns without an heir. */
 int cv_resign(struct cv_election *election, const char *heir);
 
-/* Asks the leader, whichever process it is, to resign in favour of `heir` (NULL: of anybody). It
- * sees that in its status and decides. CV_E_INVALID: a name that no node can have. */
+/* Asks the leader, in any process, to resign in favour of `heir` (NULL: of any contender). The
+ * leader sees this in its status and decides. CV_E_INVALID: the name is not valid. */
 int cv_request_resign(struct cv_election *election, const char *heir);
 
-/* The work goes on; see progress_ns. Takes no lock. */
+/* Report that the work goes on; see progress_ns. Takes no lock. */
 void cv_progress(struct cv_election *election);
 
-/* An input for scores, where leaders are chosen by them. CV_E_INVALID: no such input. */
+/* Report an input of a score; elections without scores ignore it. CV_E_INVALID: no such input. */
 int cv_report(struct cv_election *election, enum cv_input input, int64_t value);
 
-/* Resigns, and waits until that is known to the others, but not for long: a second at most. Then
- * frees everything. Callbacks that run, and lines for `log`, are waited for, unless it is a
- * callback that calls this. NULL is no election. */
+/* Resigns, waits at most a second until the other contenders know, then frees everything. Waits for
+ * a running callback and for lines of `log`, unless the callback itself called this. NULL is
+ * accepted. */
 void cv_close(struct cv_election *election);
 
-/* The same for several elections together: they resign at once and are waited for once. Entries
- * may be NULL. */
+/* The same for several elections: all resign at once, and it waits once for all. Entries may be
+ * NULL. */
 void cv_close_all(struct cv_election *const *elections, size_t count);
 
 #ifdef __cplusplus

@@ -1,8 +1,7 @@
-/* conclave/errors.h - the error codes, their texts, and the one-line explanation that goes with
- * one.
+/* conclave/errors.h - the error codes, their texts, and the one-line explanation of a failure.
  *
- * Zero is success. The codes begin at -7001, outside errno and libuv, so that one that leaked is
- * recognised at sight. Codes and texts never change their meaning. */
+ * Zero is success. The codes begin at -7001, outside errno and libuv, so that a reader recognises
+ * them. Codes and texts never change their meaning. */
 #ifndef CONCLAVE_ERRORS_H
 #define CONCLAVE_ERRORS_H
 
@@ -34,7 +33,7 @@ struct cv_errtext {
     char text[CV_ERRTEXT_BYTES];
 };
 
-/* The fixed text of a code; "unknown error" for a number that is none of ours. */
+/* The fixed text of a code; "unknown error" for a number that is not a code. */
 const char *cv_strerror(int code);
 
 #if defined(__GNUC__)
