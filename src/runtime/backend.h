@@ -5,8 +5,8 @@
  * sequencer. All functions from open() on are called on that thread.
  *
  * An address decides which backend serves it, and its options may decide what that backend
- * promises: the protocol, the members and their ids, times. Whoever opens an election asks for the
- * contract first and refuses an address that promises too little. */
+ * promises: the protocol, the members and their ids, times. The caller that opens an election asks
+ * for the contract first and refuses an address that promises too little. */
 #ifndef CV_RUNTIME_BACKEND_H
 #define CV_RUNTIME_BACKEND_H
 

@@ -3,7 +3,7 @@
  * The engine's thread owns everything of the backend. The application talks to it through a mailbox
  * of requests (the latest of each kind counts, so it never fills up) and reads what the thread has
  * published (election_publish.c). A resignation ends the leadership in the caller's thread at once;
- * what the engine's thread may still hear of the old leadership is not published. */
+ * later answers about the old leadership are not published. */
 #include "runtime/election.h"
 #include "core/types.h"
 #include "os/clock.h"

@@ -1,11 +1,11 @@
-/* src/runtime/election_publish.c - what an election publishes, and the questions that read it.
+/* src/runtime/election_publish.c - what an election publishes, and the calls that read it.
  *
  * The leadership is published in atomic words, for cv_is_leader() and cv_leads(), and the whole
  * status under a lock that is held for a copy only.
  *
- * Leading is published after it is known and ends by the clock: a reader compares the end with a
- * clock that it reads afterwards, so a thread that hangs, a process that was stopped and a machine
- * that slept make nobody a leader for too long.
+ * A leadership is published after it is granted and ends by the clock: a reader compares the end
+ * with a clock that it reads afterwards. So the answer is right even if a thread hangs, the process
+ * was stopped, or the machine slept.
  *
  * Callbacks run on the engine's other thread, one call for each run of the job `call`, which
  * touches nothing of the election after the call: the application may have closed it there. */

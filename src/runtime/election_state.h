@@ -1,6 +1,6 @@
-/* src/runtime/election_state.h - one election, as its two files know it: election.c opens, closes
- * and hands on requests, election_publish.c publishes what the backend tells and answers
- * questions. */
+/* src/runtime/election_state.h - one election, shared by its two files: election.c opens, closes
+ * and passes requests on, election_publish.c publishes the reports of the backend and answers the
+ * calls that read them. */
 #ifndef CV_RUNTIME_ELECTION_STATE_H
 #define CV_RUNTIME_ELECTION_STATE_H
 

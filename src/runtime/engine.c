@@ -1,7 +1,7 @@
 /* src/runtime/engine.c - a loop in a thread, and a thread for callbacks; see engine.h.
  *
- * The end: the loop's thread is told to close its own handles and ends when no handle is left. An
- * engine that is freed by a callback cannot wait for the callbacks' thread, which is its own; that
+ * How it ends: the loop's thread closes its handles and ends when no handle is left. If a callback
+ * frees the engine, it cannot wait for the callbacks' thread, because it runs on that thread; the
  * thread then frees the engine when the callback has returned. */
 #include "runtime/engine.h"
 

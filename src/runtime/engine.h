@@ -5,8 +5,8 @@
  * (stores/shared.h). Other threads reach the loop through jobs. A job is a part of its owner's
  * struct, is queued at most once and needs no memory, so posting one cannot fail.
  *
- * The callbacks' thread is started when the first callback is wanted. A callback may take as long
- * as it likes: the loop never waits for it.
+ * The callbacks' thread is started with the first callback. A callback may take any time: the loop
+ * never waits for it.
  *
  * Locks: the engine's lock is taken last, and released before a job runs. */
 #ifndef CV_RUNTIME_ENGINE_H

@@ -1,14 +1,14 @@
-/* src/runtime/farewell.h - what a member's witness (witness.h) is to say, kept up to date.
+/* src/runtime/farewell.h - the frames that a member's witness (witness.h) sends, kept up to date.
  *
- * One frame for each peer: that this member is down, and the core's farewell (conclave/core.h), for
- * `pole` the RELEASE of the largest epoch that it claimed. The frames name the peer's present life,
- * so they are sealed again when a life or the farewell changes, which is seldom. That must happen
- * before a claim is sent, and after it was saved: cv__farewell_renew() is called between a step and
- * the flush of its frames.
+ * One frame for each peer: it says that this member is down, and carries the core's farewell
+ * (conclave/core.h), for `pole` the RELEASE of the largest epoch that it claimed. The frames name
+ * the current life of the peer, so they are sealed again when a life or the farewell changes, which
+ * is seldom. That must happen after a claim was saved and before it is sent: cv__farewell_renew()
+ * is called between a step and the flush of its frames.
  *
- * Why it makes no second leader is in docs/peers.md. A certain "down" frees what others promised to
- * this member, also to an earlier life of it, whose work may still go on for a lease; so it is a
- * mere hint until no promise to an earlier life can bind any more. */
+ * docs/peers.md says why this makes no second leader. A certain "down" frees the promises of other
+ * members to this one, also those to an earlier life, whose work may still go on for a lease. So it
+ * is only a hint until all promises to an earlier life have expired. */
 #ifndef CV_RUNTIME_FAREWELL_H
 #define CV_RUNTIME_FAREWELL_H
 

@@ -1,8 +1,8 @@
 /* src/runtime/guest.h - asking the members of a cluster, without being one.
  *
- * For commands that look or ask and then end. A guest has the cluster's key, and a socket of its
- * own; it counts nowhere. What a member answers is its own view: members that cannot hear each
- * other answer differently. */
+ * For commands that ask once and end. A guest has the cluster's key and its own socket, and is not
+ * counted as a member. Each member answers with its own view: members that cannot hear each other
+ * answer differently. */
 #ifndef CV_RUNTIME_GUEST_H
 #define CV_RUNTIME_GUEST_H
 

@@ -1,8 +1,8 @@
 /* src/runtime/host.c - runs one core on a libuv loop; see host.h.
  *
- * What a core is owed by any host is in host/node.c: one event at a time, timers, effects that wait
- * for the disk. Here is what belongs to a process: its clock, the kernel's timer, memory for bytes
- * that wait, a thread that saves, and the services. */
+ * host/node.c has the duties of every host: one event at a time, timers, effects that wait for the
+ * disk. This file has what a real process adds: its clock, the kernel's timer, memory for waiting
+ * bytes, a thread that saves, and the services. */
 #include "runtime/host.h"
 
 #include "core/core.h"

@@ -1,19 +1,18 @@
 /* src/runtime/host.h - runs one core, of any protocol, on a libuv loop.
  *
- * The host brings what a core does not have: a clock, chance, timers, a network, a sequencer, a
- * disk. When the core is stepped and what of its effects has to wait is decided in host/node.h, for
- * every host alike; here:
+ * The host provides what a core does not have: a clock, random numbers, timers, a network, a
+ * sequencer, a disk. host/node.h decides, for all hosts alike, when the core is stepped and which
+ * effects must wait. In addition:
  *
- * - The clock is read afresh for each event, so that a process that slept learns of it with the
- *   first thing it does.
- * - A timer is due at an instant drawn at random from the range that was asked for.
- * - Saving is done by a thread of the host's own and does not stop the loop, unless it is quick.
+ * - The clock is read again for each event, so a process that slept notices it at once.
+ * - A timer is due at a random instant of the range that the core asked for.
+ * - The host's own thread saves records, so the loop does not wait, unless saving is quick.
  *
- * The services are tables of functions with the object they belong to; what a protocol does not use
- * may be left out. They are called on the loop's thread, from within a step, except `save`.
+ * The services are tables of functions with the object they belong to; a protocol needs only those
+ * that it uses. They are called on the loop's thread, from within a step, except `save`.
  *
- * A host has one thread, its loop's. Memory: one block for the core, one for effects, and queues
- * with the bounds below. */
+ * A host runs on one thread, that of its loop. Memory: one block for the core, one for effects, and
+ * queues with the bounds below. */
 #ifndef CV_RUNTIME_HOST_H
 #define CV_RUNTIME_HOST_H
 

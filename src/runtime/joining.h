@@ -1,30 +1,30 @@
 /* src/runtime/joining.h - when may a member without a state take part?
  *
- * A member whose state file is not there has either never run, or has forgotten what it promised.
- * It cannot know which. If it just began anew, it could help to elect a leader with a token that
- * was used before, and a second leader beside one that still relies on its promise. So it asks all
- * others what they remember, and waits:
+ * A member without a state file has either never run, or has forgotten what it promised. It cannot
+ * know which. If it just started again, it could help to elect a leader with a token that was used
+ * before, and a second leader beside one that still relies on its promise. So it asks all other
+ * members what they remember, and waits:
  *
- * - *Founding*: every other member has answered, and none remembers anything. Then there is nothing
- *   to forget, and this member is *ready*. It begins when all others are ready, too, or when one of
- *   them has begun. Had it not waited for them, it could lead before they have heard that it
- *   remembers nothing; from then on it remembers something, and they would wait for ever. Once
- *   ready is ready: who has a state later got it after all were, by founding. The first start of a
+ * - *Founding*: every other member has answered that it has no state. Then there is nothing to
+ *   forget, and this member is *ready*. It begins when all other members are ready too, or when one
+ *   of them has begun. If it did not wait, it could lead before they have heard that it has no
+ *   state; from then on it has one, and they would wait for ever. A ready member stays ready: a
+ *   member that has a state later got it by founding, after all were ready. The first start of a
  *   cluster needs all its members.
- * - *Rejoining*: no promise of its earlier life can bind any more (it has waited for `wait_ns`
- *   since its start), and members with a state, at least half of all (rounded up), have answered
+ * - *Rejoining*: all promises of its earlier life have expired (it has waited for `wait_ns` since
+ *   its start), and members with a state, at least half of all (rounded up), have answered
  *   questions asked after that. It begins above the largest token that one of them remembers.
  *
  * Why rejoining repeats no token: let t be a token that was established with this member's help.
  * Its majority has floor(N/2) other members, each of which saved t before it answered the claim. It
  * leaves N - 1 - floor(N/2) others, which is less than ceil(N/2): so one of those that answered was
  * in that majority. It has not lost its state, or it rejoined above t by this same rule. A promise
- * of the earlier life that was still under way when the member was started counts for less than
- * wait_ns; so what it helped to establish was saved by the others before they were asked.
+ * of the earlier life that was still in flight when the member was started counts for less than
+ * wait_ns; so the other members saved a token that it helped to establish before they were asked.
  *
  * This holds as long as fewer than a majority lose their states together. If more do, a member
- * without a state waits until the cluster gets a new generation, unless none of those that are left
- * remembers anything.
+ * without a state waits until the cluster gets a new generation, unless no remaining member has a
+ * state.
  *
  * Pure: time and the questions' numbers are arguments. */
 #ifndef CV_RUNTIME_JOINING_H

@@ -1,7 +1,7 @@
-/* src/runtime/leasing.c - elections that are held with a store: the lease core and what it asks.
+/* src/runtime/leasing.c - elections with a store: the lease core and its requests.
  *
- * The core knows labels only. The names of those behind them, and requests that the leader
- * resign, come with the store's answers and are kept here beside the core. */
+ * The core knows only labels. The names of contenders, and requests to resign, come with the
+ * store's answers and are kept here beside the core. */
 #include "core/errors.h"
 #include "core/types.h"
 #include "os/clock.h"

@@ -1,8 +1,8 @@
 /* src/runtime/multicast_backend.c - elections of the public header in a multicast group.
  *
- * The processes have no names that the others know. Each is known by the label that it drew at its
- * start, written as sixteen hexadecimal digits. Nobody can be asked to resign, because there is no
- * record in which to leave the request, and a leader cannot choose its successor. */
+ * Processes do not know each other's names. Each is known by its random label, written as sixteen
+ * hexadecimal digits. A leader cannot be asked to resign, because there is no record for the
+ * request, and it cannot choose its successor. */
 #include "core/errors.h"
 #include "core/types.h"
 #include "runtime/backend.h"

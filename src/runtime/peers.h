@@ -1,11 +1,11 @@
 /* src/runtime/peers.h - one member of a cluster (net/cluster.h): a core among its peers, no store.
  *
  * Brings together a host, a socket (port.h), frames (net/peers.h) and the state file (slots.h).
- * A member without a state asks the others first (joining.h); until then it takes no part, says
- * why, and nothing of it could make a leader. Saves are made on the loop's thread: the one block
- * of a slot is written in less time than another thread takes to begin.
+ * A member without a state asks the other members first (joining.h); until then it does not take
+ * part and says why. Records are saved on the loop's thread: writing the one block of a slot takes
+ * less time than waking another thread.
  *
- * What is refused is counted, and reported once for each reason; a member with another file is
+ * Refused frames are counted, and reported once for each reason; a member with a different file is
  * named. */
 #ifndef CV_RUNTIME_PEERS_H
 #define CV_RUNTIME_PEERS_H

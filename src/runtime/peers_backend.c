@@ -1,11 +1,12 @@
 /* src/runtime/peers_backend.c - elections of the public header among the members of a cluster.
  *
- * The address names a file (net/cluster.h), and the file the protocol; what is promised follows
- * from that. Members are known by their names in the file.
+ * The address names a file (net/cluster.h), and the file names the protocol, which decides what is
+ * promised. Members are known by their names in the file.
  *
- * An application that makes no progress: nothing of the core leaves any more, so the leadership is
- * not prolonged and ends by the clock. It is not given back, because the work may still go on until
- * then. Afterwards this member follows others, and is a candidate again with the next progress. */
+ * If the application makes no progress, no message of the core is sent, so the leadership is not
+ * prolonged and ends by the clock. It is not released, because the work may still go on until then.
+ * Afterwards this member follows other leaders, and becomes a candidate again with the next call of
+ * cv_progress(). */
 #include "core/core.h"
 #include "core/errors.h"
 #include "core/types.h"

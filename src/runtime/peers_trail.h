@@ -1,15 +1,14 @@
 /* src/runtime/peers_trail.h - the audit trail of a cluster: what each member saw.
  *
  * Each member appends a line to STATE/CLUSTER.MEMBER@ELECTION.trail whenever a leadership begins
- * or ends for it. Nothing of an election waits for that: a thread of the trail's own writes, and
- * does not wait for the disk, so a crash of the host may cost the latest lines. When the file
- * has CV_PEERS_TRAIL_BYTES_MAX it becomes FILE.old, in place of the one before.
+ * or ends for it. No election waits for this: a separate thread writes the line, and does not wait
+ * for the disk, so a crash of the host may cost the latest lines. When the file has
+ * CV_PEERS_TRAIL_BYTES_MAX, it replaces FILE.old.
  *
  * A line: a check sum (16 hexadecimal digits), "begin" or "end", the wall clock in nanoseconds, the
- * token, the leader's name; of an end the reason, "own" (the leader itself says so) or "seen", and
- * when the leader was heard last (0: it is not known, or of no interest); the election. A line
- * whose sum is wrong is left out and reported; the others count, because each stands for itself. No
- * promise is ever read from here. */
+ * token, the leader's name; for an end the reason, "own" (recorded by the leader itself) or "seen",
+ * and when the leader was last heard (0: not known); the election. A line with a wrong sum is left
+ * out and reported; the other lines still count. No promise is ever read from here. */
 #ifndef CV_RUNTIME_PEERS_TRAIL_H
 #define CV_RUNTIME_PEERS_TRAIL_H
 

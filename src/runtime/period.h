@@ -1,14 +1,13 @@
 /* src/runtime/period.h - which period of the wall clock an instant belongs to.
  *
- * `conclave run --every 1d` names the period by the wall clock and excludes by the lease: whatever
- * the clock says, one contender runs the command at a time. A wrong clock names a wrong period, and
- * nothing worse.
+ * `conclave run --every 1d` uses the wall clock to name the period and the lease to exclude other
+ * contenders: whatever the clock says, one contender runs the command at a time. A wrong clock
+ * causes only a wrong period.
  *
- * Periods begin at readings of the clock on the wall: those of a day at midnight, those of an hour
- * at the full hour, those of a week on Monday; each of them `offset` later. So that they do, a
- * length divides a day, or is a whole number of days. Where the zone changes its offset (summer
- * time), a day is an hour longer or shorter and stays one period; an hour that is repeated is two
- * periods, an hour that is left out is none.
+ * Periods begin by the wall clock: those of a day at midnight, those of an hour at the full hour,
+ * those of a week on Monday; each of them `offset` later. So a length divides a day, or is a whole
+ * number of days. When the zone changes its offset (summer time), a day is an hour longer or
+ * shorter and stays one period; a repeated hour is two periods, a skipped hour is none.
  *
  * A period is named by the instant of its begin, in seconds of Unix time: the same on all machines
  * that use the same zone. */

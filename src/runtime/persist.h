@@ -1,9 +1,9 @@
-/* src/runtime/persist.h - what a protocol must not forget, in a small file.
+/* src/runtime/persist.h - the durable record of a protocol, in a small file.
  *
- * A save writes a new file beside the old one, has it written to the disk, renames it, and has the
- * folder written too: after a crash there is the old record or the new one, whole. A file that is
- * damaged, of another protocol or in use by another process is refused, not guessed at. PATH.lock
- * is there to be locked; it stays behind, empty.
+ * A save writes a new file beside the old one, syncs it, renames it, and syncs the folder: after a
+ * crash there is either the whole old record or the whole new one. A file that is damaged, belongs
+ * to another protocol or is in use by another process is refused, never repaired by guessing.
+ * PATH.lock serves as a lock; it stays behind, empty.
  *
  * The file: "CVP1", the number of words (32 bits), the protocol's name (32 bytes, padded with
  * zeros), the words (64 bits), a check sum of all that (64 bits, FNV-1a); little endian. */

@@ -1,4 +1,4 @@
-/* src/runtime/place.h - where things are kept for this user, if nobody says otherwise. */
+/* src/runtime/place.h - the default places of this user's files. */
 #ifndef CV_RUNTIME_PLACE_H
 #define CV_RUNTIME_PLACE_H
 

@@ -1,11 +1,11 @@
 /* src/runtime/port.h - the socket of a member, which its elections on one loop share.
  *
- * A member has one address, so it has one socket. Each election that the member takes part in seals
- * frames of its own (net/peers.h); a frame's channel tells which election it is for. What is for
- * none of them goes to the first one, which counts and reports it.
+ * A member has one address, so it has one socket. Each election of the member seals its own frames
+ * (net/peers.h); the channel in a frame says which election it is for. Frames for none of them go
+ * to the first one, which counts and reports them.
  *
- * Used on the loop's thread only. Another process cannot have the port; so nobody counts a member
- * twice in one election, unless it is opened twice here, which is refused. */
+ * Used on the loop's thread only. Another process cannot use the port, and opening an election
+ * twice here is refused; so no member is counted twice in one election. */
 #ifndef CV_RUNTIME_PORT_H
 #define CV_RUNTIME_PORT_H
 

@@ -1,7 +1,7 @@
-/* src/runtime/runs.h - the runs of a periodic job, and what a contender has to do.
+/* src/runtime/runs.h - the runs of a periodic job, and what a contender must do next.
  *
  * The store keeps a text beside the record of the election (stores/store.h: runs), one line for
- * each run, the latest last, as many as there is room for:
+ * each run, the latest last, as many as fit:
  *
  *   run PERIOD TOKEN STATUS ASKED START END NODE
  *
@@ -10,16 +10,16 @@
  * claimed before its start (--at-most-once), and has not ended. Only the holder writes, with its
  * token, and each leadership has one run: so a line is found again by its token.
  *
- * **Clocks that differ.** Cron starts a contender by its machine's clock, and ASKED is read from
- * the same clock at once. So however far the clocks of two machines differ, contenders of one line
- * of a crontab have the same ASKED, but for how long it took to start them; that is what the
- * tolerance is for. Two starts within the tolerance of each other are the same one, also if a
- * boundary is between them: a neighbouring period whose run was asked for at nearly the same time
- * counts as this one. And a contender that comes less than a minute before a boundary (or less than
- * the tolerance, if that is shorter), when the present period was done longer ago, was started for
- * the next one by somebody whose clock is ahead, or before its own was set back: it runs that.
+ * **Clocks that differ.** Cron starts a contender by the clock of its machine, and ASKED is read
+ * from the same clock at once. So however far the clocks of two machines differ, contenders of one
+ * crontab line have the same ASKED, except for the time it took to start them; the tolerance covers
+ * that. Two starts within the tolerance of each other count as one, even if a period ends between
+ * them: a run of the neighbouring period with nearly the same ASKED counts for this period. A
+ * contender may come less than a minute before a boundary (or less than the tolerance, if that is
+ * shorter), when the current period was done longer ago. Then it was started for the next period by
+ * a machine whose clock is ahead, or before its own clock was set back: it runs the next period.
  *
- * Pure but for the text: no clock is read here. */
+ * Pure except for the text: no clock is read here. */
 #ifndef CV_RUNTIME_RUNS_H
 #define CV_RUNTIME_RUNS_H
 

@@ -1,14 +1,14 @@
-/* src/runtime/slots.h - what a member of a cluster must not forget, in a file with two slots.
+/* src/runtime/slots.h - the durable record of a member of a cluster, in a file with two slots.
  *
  * A save writes one block of 512 bytes over the older of the two slots and returns when it is on
- * the disk (O_DSYNC): one system call, no new file. The file is made once, when the member joins;
- * so there is a difference between a member that never joined and one that lost its state, which
- * joining.h needs.
+ * the disk (O_DSYNC): one system call, no new file. The file is created once, when the member
+ * joins; joining.h needs this to tell a member that joined from one without a state.
  *
- * A slot is whole or never written. Anything else is damage, also if the other slot is whole: the
- * damaged one may have been the newer, and who may have forgotten a promise must not make one. Such
- * a file is reported and never replaced; whoever removes it makes the member join anew. So is one
- * that belongs to another member, cluster, protocol or a later generation.
+ * A slot is whole or was never written. Anything else is damage, even if the other slot is whole:
+ * the damaged slot may have been the newer one, and a member that may have forgotten a promise must
+ * not make another. Such a file is reported and never replaced; if an operator removes it, the
+ * member joins again. A file of another member, cluster, protocol or a later generation is treated
+ * alike.
  *
  * PATH.lock is locked as long as this is open: a member that is started twice is refused. */
 #ifndef CV_RUNTIME_SLOTS_H

@@ -1,7 +1,7 @@
-/* src/runtime/tap.h - shows what one core gets and does, record by record, to somebody who looks.
+/* src/runtime/tap.h - passes the events and actions of one core to a recorder, record by record.
  *
- * The records are those of the simulator (core/record.h); whoever writes them as a trace can play
- * what real processes did. A host without a recorder has no tap and does nothing for it. */
+ * The records are those of the simulator (core/record.h), so a trace of real processes can be
+ * played like a simulated one. A host without a recorder has no tap and does no extra work. */
 #ifndef CV_RUNTIME_TAP_H
 #define CV_RUNTIME_TAP_H
 

@@ -2,7 +2,7 @@
  *
  * libuv's timers count milliseconds, which is a third of a lease in a fast network, and stop while
  * the machine is suspended. So there is one timerfd on CLOCK_BOOTTIME, polled by the loop and set
- * to the earliest instant that anybody waits for. Each user waits for one instant at a time.
+ * to the earliest instant of all users. Each user waits for one instant at a time.
  *
  * Used on the loop's thread. Memory: a list through the users' own structs. Time: linear in the
  * users when the earliest instant changes or is due, otherwise constant. */

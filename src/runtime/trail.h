@@ -1,8 +1,8 @@
 /* src/runtime/trail.h - the audit trail of elections whose store keeps none.
  *
- * A file in the user's state folder. Contenders of this machine write down each leadership that
- * they see begin and end; so it tells what was seen from here, and nothing of times when nobody
- * here took part. Stores that keep their own trail (stores/store.h: history) do so exactly. */
+ * A file in the user's state folder. Contenders of this machine record each leadership that they
+ * see begin and end. So it has no records of times without a contender on this machine. Stores with
+ * their own trail (stores/store.h: history) record every leadership. */
 #ifndef CV_RUNTIME_TRAIL_H
 #define CV_RUNTIME_TRAIL_H
 

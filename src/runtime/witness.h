@@ -1,24 +1,24 @@
 /* src/runtime/witness.h - a small process that tells a member's peers when the member has died.
  *
- * Silence says nothing about its reason, so peers wait for the lease of a leader that is not heard
- * any more. The kernel of its host knows better: a process that is dead does nothing any more, and
- * whoever holds the other end of a pipe learns of it at once. The witness is such a process. It
- * sends what the member prepared for this case (the frames are sealed already: it has neither key
- * nor counter), a few times because datagrams are lost, and ends.
+ * Peers cannot see why a leader is silent, so they wait until its lease is over. The kernel of its
+ * host knows when a process is dead, and tells the process at the other end of a pipe at once. The
+ * witness is that process. It sends the frames that the member prepared (they are already sealed:
+ * the witness has neither key nor counter), a few times because datagrams are lost, and ends.
  *
- * It speaks only when both are true:
- * - The member is dead: its pidfd says so, which it does when no thread of it is left. A member
- *   that is stopped, frozen or without a processor is not dead.
- * - Nobody holds the pipe. The member gives copies to those who do its work (the guard and the
- *   command of `conclave run`); the guard keeps its copy until the command's tree is dead. A forked
- *   child of an embedding program has a copy as well.
+ * It sends them only when both are true:
+ * - The member is dead: its pidfd says so, when none of its threads is left. A member that is
+ *   stopped, frozen or without a processor is not dead.
+ * - No process holds the pipe. The member gives copies to the processes that do its work (the guard
+ *   and the command of `conclave run`); the guard keeps its copy until the command's tree is dead.
+ *   A forked child of an embedding program has a copy as well.
  *
- * What is to be said is replaced as a whole: a member that dies meanwhile leaves the former frames.
+ * The frames are replaced as a whole: a member that dies during the replacement leaves the former
+ * frames.
  *
- * The process is made by clone(2) without a signal at its end, so that a program that waits for
- * children of its own does not meet it; it blocks all signals, is in a process group of its own,
- * has no descriptor but the three that it needs, and calls only what may be called in the child of
- * a process with threads. */
+ * The process is made by clone(2) without a signal at its end, so that a program that waits for its
+ * own children does not see it. It blocks all signals, is in its own process group, has only the
+ * three descriptors that it needs, and calls only functions that are safe in the child of a process
+ * with threads. */
 #ifndef CV_RUNTIME_WITNESS_H
 #define CV_RUNTIME_WITNESS_H
 

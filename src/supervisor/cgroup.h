@@ -1,11 +1,11 @@
-/* src/supervisor/cgroup.h - a control group for the command, where one may be made.
+/* src/supervisor/cgroup.h - a control group for the command, if one may be made.
  *
- * The kernel kills a whole group at once (cgroup.kill, Linux 5.14), also what is just being forked.
- * It is a help and not a foundation: without permission, without cgroup v2 or with an older kernel,
- * everything works by walking the tree, except one thing: processes whose supervisor and guard were
- * killed together are found by nobody else. The next guard below the same group kills them before
- * its command starts. No controllers are used, so nothing is limited or accounted differently than
- * before. */
+ * The kernel kills a whole group at once (cgroup.kill, Linux 5.14), with processes that are just
+ * being forked. The group is optional: without permission, without cgroup v2 or with an older
+ * kernel, the guard walks the tree instead. Only one thing needs the group: it finds processes
+ * whose supervisor and guard were killed together. The next guard below the same group kills them
+ * before its command starts. No controllers are used, so nothing is limited or accounted
+ * differently. */
 #ifndef CV_SUPERVISOR_CGROUP_H
 #define CV_SUPERVISOR_CGROUP_H
 

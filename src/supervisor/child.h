@@ -1,9 +1,9 @@
-/* src/supervisor/child.h - which children of this process belong to whom.
+/* src/supervisor/child.h - which children of this process the supervisor must not kill.
  *
  * The supervisor is a subreaper too: when the guard dies, the command's descendants become its
  * children, and it must kill and reap all of them. A hook is a child as well, and must be left
- * alone. So whoever starts one claims it. Children belong to the whole process, and so
- * does this list. */
+ * alone. So the code that starts a hook claims the child. Children belong to the whole process, and
+ * so does this list. */
 #ifndef CV_SUPERVISOR_CHILD_H
 #define CV_SUPERVISOR_CHILD_H
 

@@ -1,10 +1,9 @@
-/* src/supervisor/fifo.h - changes for a script, as keepalived writes them: INSTANCE "NAME" MASTER
- * 100
+/* src/supervisor/fifo.h - writes changes to a FIFO, in the form of keepalived.
  *
- * Opened for reading and writing, as keepalived does: then opening never waits, a reader that comes
- * late finds what was written before in its order, and none sees an end between two lines. If
- * nobody reads for so long that the pipe is full, lines are dropped and counted; the latest is kept
- * and written as soon as there is room, so that the last line always tells the state. */
+ * A line is INSTANCE "NAME" MASTER 100. The FIFO is opened for reading and writing, as keepalived
+ * does: then opening never waits, a late reader finds the earlier lines in order, and no reader
+ * sees an end of file between two lines. When the pipe is full, lines are dropped and counted; the
+ * latest is kept and written as soon as there is room, so the last line is always the state. */
 #ifndef CV_SUPERVISOR_FIFO_H
 #define CV_SUPERVISOR_FIFO_H
 

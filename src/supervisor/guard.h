@@ -1,13 +1,12 @@
 /* src/supervisor/guard.h - the guard: the command's parent, which outlives a supervisor that was
  * killed.
  *
- * See supervisor.h for what it is for. While nothing runs, it has a child that waits to become the
- * next command: forked, set up, and without any descriptor of ours. It is one thread, allocates
- * next to nothing, and waits in poll() for: a request, the end of the supervisor (the socket
- * closes; its pidfd too), a child, and the clock. It blocks all signals and has a process group of
- * its own, so that nothing a terminal sends reaches it; it stays in the supervisor's session,
- * because only there the command can be given the terminal. The supervisor's side of the socket
- * never blocks, nor does this one. */
+ * supervisor.h says why it exists. While no command runs, it has a child that waits to become the
+ * next command: forked, set up, and without the guard's descriptors. It is one thread, allocates
+ * almost nothing, and waits in poll() for: a request, the end of the supervisor (its socket closes,
+ * or its pidfd reports it), a child, and the clock. It blocks all signals and has its own process
+ * group, so signals of a terminal do not reach it; it stays in the supervisor's session, because
+ * the command can get the terminal only there. Neither side of the socket ever blocks. */
 #ifndef CV_SUPERVISOR_GUARD_H
 #define CV_SUPERVISOR_GUARD_H
 

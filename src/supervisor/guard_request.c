@@ -1,5 +1,5 @@
-/* src/supervisor/guard_request.c - requests, with a descriptor to be inherited: from the supervisor
- * to the guard, and from there to the next command's process. See guard.h. */
+/* src/supervisor/guard_request.c - requests from the supervisor to the guard, and from the guard to
+ * the next command's process, with a descriptor to inherit. See guard.h. */
 #include "supervisor/guard.h"
 
 #include <string.h>

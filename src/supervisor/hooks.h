@@ -1,18 +1,18 @@
 /* src/supervisor/hooks.h - runs commands and writes to a FIFO when the leadership changes.
  *
- * Hooks run through /bin/sh -c, one after the other, in the order of the changes, beside the
- * protocol and the guarded command, which do not wait for them. A hook may take `timeout_ns`, then
- * its process group is killed. At most CV_HOOKS_WAITING_MAX wait; if there are more, the oldest is
- * dropped and counted, so the hook for the latest change always runs.
+ * Hooks run through /bin/sh -c, one after the other, in the order of the changes. Neither the
+ * protocol nor the command waits for them. After `timeout_ns` the process group of a hook is
+ * killed. At most CV_HOOKS_WAITING_MAX wait; if there are more, the oldest is dropped and counted,
+ * so the hook for the latest change always runs.
  *
- * A hook gets /dev/null as standard input, our output, and in its environment
+ * A hook gets /dev/null as standard input, this process's output, and in its environment
  *   CONCLAVE_ELECTION, CONCLAVE_NODE, CONCLAVE_LEASE_FILE   as the command does
  *   CONCLAVE_TOKEN    of the leadership that began or ended
  *   CONCLAVE_ROLE     MASTER, BACKUP, FAULT or STOP: keepalived's words
  *   CONCLAVE_REASON   why, one word: a cv_reason_name() or a cv__supervisor_end_name()
  *
- * It is not part of the command's tree: it may outlive the leadership, so whatever needs to be
- * guarded belongs in the command.
+ * It is not part of the command's tree and may outlive the leadership, so work that must stop with
+ * the leadership belongs in the command.
  *
  * How to use it: poll fd() for reading and call dispatch(), as for the supervisor. */
 #ifndef CV_SUPERVISOR_HOOKS_H

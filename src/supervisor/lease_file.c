@@ -1,9 +1,10 @@
 /* src/supervisor/lease_file.c - see lease_file.h.
  *
  * The folder is the first usable one of RUNTIME_DIRECTORY (systemd's, as it is),
- * XDG_RUNTIME_DIR/conclave, /run/conclave (for root), /tmp/conclave-UID, and what the caller names.
- * In /tmp somebody else may have made it before us, so it must be a folder, ours, and writable for
- * nobody else; under cron, where the others are missing, such a stranger must not stop us. */
+ * XDG_RUNTIME_DIR/conclave, /run/conclave (for root), /tmp/conclave-UID, and the caller's folder.
+ * In /tmp another user may have made it first, so it must be a folder that belongs to this user and
+ * that no other user can write to. Under cron only /tmp and the caller's folder exist; then another
+ * user's folder in /tmp must not stop us. */
 #include "supervisor/lease_file.h"
 
 #include "core/errors.h"

@@ -2,14 +2,14 @@
  *
  * `conclave run` maps it and keeps it up to date; its path is the command's CONCLAVE_LEASE_FILE,
  * and `conclave check-lease` reads it. One page, fixed layout, native byte order: it never leaves
- * the machine. Mode 0600 in a folder of the user's own.
+ * the machine. Mode 0600 in a folder of this user.
  *
- * Consistent without locks: there are two slots, the sequence number says which of them counts, and
- * a writer fills the other one before it increments the number. A writer that is stopped halfway
- * therefore blocks no reader. The guard writes one word of its own: which run it has ended. The
- * supervisor keeps the file locked: one that was left behind by a supervisor and a guard that were
- * killed is not, and the next one that makes a file in the folder removes it. Until then it does no
- * harm: its time runs out, and the boot it belongs to is in it. */
+ * Consistent without locks: there are two slots, the sequence number says which slot is valid, and
+ * a writer fills the other slot before it increments the number. So a writer that is stopped
+ * halfway blocks no reader. The guard writes one word itself: the number of the run that it has
+ * ended. The supervisor keeps the file locked. If supervisor and guard were killed, the file is
+ * left behind without a lock, and the next supervisor that makes a file in the folder removes it.
+ * Until then it is harmless: its time runs out, and it names its boot. */
 #ifndef CV_SUPERVISOR_LEASE_FILE_H
 #define CV_SUPERVISOR_LEASE_FILE_H
 

@@ -1,7 +1,7 @@
 /* src/supervisor/notify.h - reports the state to systemd: one datagram each, no library.
  *
  * Open it before the supervisor: it takes NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID out of the
- * environment, so that the command cannot send reports as if it were us. Without NOTIFY_SOCKET
+ * environment, so that the command cannot send reports in our name. Without NOTIFY_SOCKET
  * these functions do nothing. A message that cannot be sent is lost; nothing waits for systemd. */
 #ifndef CV_SUPERVISOR_NOTIFY_H
 #define CV_SUPERVISOR_NOTIFY_H

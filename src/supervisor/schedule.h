@@ -5,10 +5,10 @@
  *                SIGTERM                 SIGKILL                deadline
  *                                           |<- cleanup ->|<-margin->|
  *
- * The margin is for what comes after SIGKILL: the kernel ends a process when it runs it next, and a
- * large memory takes milliseconds to give back. The guard has half of it; then the
- * supervisor takes over. The cleanup (0: there is none) may begin when nothing of the command is
- * left, and has its time from then on. Pure: time is an argument. */
+ * The margin covers the time after SIGKILL: the kernel ends a process when it runs it next, and
+ * freeing a large memory takes milliseconds. The guard has half of the margin; then the supervisor
+ * takes over. The cleanup (0: none) begins when all processes of the command are gone, and has its
+ * time from then on. Pure: time is an argument. */
 #ifndef CV_SUPERVISOR_SCHEDULE_H
 #define CV_SUPERVISOR_SCHEDULE_H
 

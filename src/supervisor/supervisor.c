@@ -1,4 +1,4 @@
-/* src/supervisor/supervisor.c - the supervisor's side: see supervisor.h, and guard.c for the other.
+/* src/supervisor/supervisor.c - the supervisor's side; see supervisor.h. guard.c is the other side.
  *
  * The guard does the work of a run. This side sends it requests, turns its reports into events, and
  * takes over if the guard fails: the rescue. It begins when the guard is dead, or when half of the

@@ -1,9 +1,10 @@
-/* src/supervisor/supervisor.h - runs a command while leading, and nothing of it any longer.
+/* src/supervisor/supervisor.h - runs a command while leading, and kills all of it at the end.
  *
  * Three processes: the supervisor (the caller, which takes part in the election), the guard (a
  * small fork of it, made by open) and the command, a child of the guard. The guard is a subreaper:
- * whatever the command starts stays below the guard, double-forked or in a session of its own, so
- * "no child left" means that nothing of the command is left. Guard and supervisor watch each other:
+ * every process of the command stays below the guard, even if it double-forks or starts its own
+ * session. So "no child left" means that the whole command is gone. Guard and supervisor watch each
+ * other:
  *
  *   supervisor killed    the guard kills the command's tree at once, then ends
  *   supervisor stopped   the guard keeps the deadline: SIGTERM before it, SIGKILL before it
@@ -11,10 +12,10 @@
  *   guard stopped        the supervisor continues it; if that does not help, it kills the guard
  *                        and the tree, before the deadline
  *
- * A cleanup is run in all of these cases: by the guard, or by a new guard if the first was killed.
+ * The cleanup runs in all of these cases: in the guard, or in a new guard if the first was killed.
  *
- * The deadline is a shared word in memory, so that extending it costs nothing and works while the
- * guard is busy. Times are CLOCK_BOOTTIME, in nanoseconds. See docs/supervisor.md for what is
+ * The deadline is a shared word in memory, so extending it costs nothing and works while the
+ * guard is busy. Times are CLOCK_BOOTTIME, in nanoseconds. docs/supervisor.md says what is
  * promised when several of them are killed at once.
  *
  * How to use it: open() first thing in the program, before threads and memory; poll fd() for
