@@ -3,10 +3,10 @@
  *   etcd://root@10.0.0.1:2379,[fd00::2]:2379/prefix?cacert=/etc/ca.pem&cert=/etc/me.pem
  *   sqlite:/var/lib/x.db
  *
- * Behind the scheme either "//", then user and hosts up to a slash, then the path with that slash;
- * or the path alone. Options stand behind "?", divided by "&", each once. A byte that would divide
- * can be written as %XX everywhere. The parts are places in the text, which the caller keeps; they
- * are decoded when they are asked for, into the caller's memory. Pure, and allocates nothing. */
+ * After the scheme comes either "//", then user and hosts up to a slash, then the path with that
+ * slash; or the path alone. Options follow "?", separated by "&", each at most once. A byte with a
+ * special meaning can be written as %XX everywhere. The parts point into the text, which the caller
+ * keeps; they are decoded on request, into the caller's memory. Pure, and allocates nothing. */
 #ifndef CV_CORE_ADDRESS_H
 #define CV_CORE_ADDRESS_H
 

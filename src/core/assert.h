@@ -1,7 +1,7 @@
 /* src/core/assert.h - assertions that stay on in releases.
  *
- * An assertion is for what only our own mistake can cause; a leader that stops is better than two.
- * The pure parts only declare what happens on failure; assert.c, which is not one of them, says it.
+ * An assertion is for what only our own bug can cause; a leader that stops is better than two.
+ * The pure parts only declare what happens on failure; assert.c, which is not one of them, does it.
  * A host that wants to survive a failed assertion of a core (the simulator reports it as a broken
  * property) sets a trap for its thread. */
 #ifndef CV_CORE_ASSERT_H

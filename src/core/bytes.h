@@ -1,7 +1,7 @@
 /* src/core/bytes.h - numbers as bytes, little endian, and a check sum for what files contain.
  *
- * The sum (FNV-1a, 64 bits) finds what a crash or a bad disk leaves of a record. It is no
- * protection against anybody who wants to forge one. */
+ * The sum (FNV-1a, 64 bits) detects a record that a crash or a bad disk has damaged. It does not
+ * protect against forgery. */
 #ifndef CV_CORE_BYTES_H
 #define CV_CORE_BYTES_H
 

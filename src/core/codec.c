@@ -2,8 +2,8 @@
  *
  * Layout: version, type, then the fields in the order of the type's table. Numbers are base-128
  * varints, least significant group first, in their shortest form; a set is its byte count and its
- * bytes without trailing zeros; values are their count and that many numbers. Each message has one
- * encoding only, so that what decodes re-encodes to the same bytes: the fuzzer holds us to that. */
+ * bytes without trailing zeros; values are their count and that many numbers. Each message has
+ * exactly one encoding, so a decoded message encodes to the same bytes: the fuzzer checks this. */
 #include "core/core.h"
 #include "core/nodeset.h"
 

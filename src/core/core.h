@@ -1,8 +1,8 @@
 /* src/core/core.h - cores and messages for the hosts of this repository.
  *
- * These do the work of the public functions of the same names. They check nothing that only an
- * embedding program could get wrong: our own hosts pass configurations that were checked, and
- * events and messages in range. What they rely on they assert. */
+ * These do the work of the public functions of the same names. They do not check the arguments of
+ * an embedding program: the hosts of this repository pass checked configurations, and events and
+ * messages in range. They assert these preconditions. */
 #ifndef CV_CORE_CORE_H
 #define CV_CORE_CORE_H
 

@@ -1,4 +1,4 @@
-/* src/core/effects.c - how a core says what it wants done. */
+/* src/core/effects.c - functions by which a core issues its effects. */
 #include "core/effects.h"
 
 #include <string.h>

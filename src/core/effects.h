@@ -1,4 +1,4 @@
-/* src/core/effects.h - how a core says what it wants done.
+/* src/core/effects.h - functions by which a core issues its effects.
  *
  * Effects are data, carried out by the host in the order of these calls. Each step has room for
  * CV_EFFECTS_MAX of them; a core that needs more is wrong, and the assertion says so. */

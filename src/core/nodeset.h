@@ -1,7 +1,7 @@
 /* src/core/nodeset.h - sets of members, for up to 4096 of them.
  *
- * A set is a run of 64-bit words inside somebody's flat block; its width follows from the member
- * count, which every call is given, so that a set carries no header and copies like bytes.
+ * A set is a run of 64-bit words inside its owner's flat block. Its width follows from the member
+ * count, which is an argument of every call, so a set has no header and is copied like bytes.
  * Bit i of word i/64 is member i+1. Invariant: no bit at or above member_count is set.
  * Time: one word per 64 members at most; add, remove and has are constant. */
 #ifndef CV_CORE_NODESET_H

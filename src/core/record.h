@@ -1,4 +1,4 @@
-/* src/core/record.h - one thing that happened to a core or that it did, for those who watch. */
+/* src/core/record.h - one event or action of a core, for traces and recorders. */
 #ifndef CV_CORE_RECORD_H
 #define CV_CORE_RECORD_H
 

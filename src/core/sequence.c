@@ -1,4 +1,4 @@
-/* src/core/sequence.c - from what a counter says to a number that grows. */
+/* src/core/sequence.c - turns the values of a counter into growing numbers. */
 #include "core/sequence.h"
 
 #define GENERATION_END (CV_SEQUENCE_END >> CV_SEQUENCE_GENERATION_BITS)

@@ -1,8 +1,8 @@
-/* src/core/sequence.h - from what a counter says to a number that grows.
+/* src/core/sequence.h - turns the values of a counter into growing numbers.
  *
  * A sequencer is a 32-bit counter in something that may wrap around, lose its memory or be
  * replaced. Its values become 64-bit numbers v = generation * 2^40 + wraps * 2^32 + counter that
- * grow all the same. Ours, instead of [Wiesmann07, sec. 5]: the paper resets the algorithm by a
+ * always grow. This replaces [Wiesmann07, sec. 5]: the paper resets the algorithm by a
  * broadcast when it sees a value below R, which fails for R = 1, for a first value of R or more,
  * and when the broadcast is lost. Here each client decides alone, from the largest number it had
  * seen when it asked: an honest answer is above that one by less than 2^31, modulo the wrap-around;

@@ -1,7 +1,8 @@
-/* src/core/text.h - complaints about a word that is none of those that are known.
+/* src/core/text.h - error messages for an unknown word.
  *
- * Commands, options, addresses, protocols and scenarios all answer a mistyped word in the same way:
- * with the word that was probably meant, or else with all there are. Pure; allocates nothing. */
+ * Commands, options, addresses, protocols and scenarios all treat a mistyped word in the same way:
+ * they suggest the word that was probably meant, or else list all known words. Pure; allocates
+ * nothing. */
 #ifndef CV_CORE_TEXT_H
 #define CV_CORE_TEXT_H
 

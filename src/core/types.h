@@ -1,4 +1,4 @@
-/* src/core/types.h - the few small things that every file needs. */
+/* src/core/types.h - small definitions that every file needs. */
 #ifndef CV_CORE_TYPES_H
 #define CV_CORE_TYPES_H
 

@@ -1,20 +1,20 @@
 /* src/host/gate.h - keeps sends and leaderships behind the record that must be durable first.
  *
- * A core that promises something asks for its promise to be saved (CV_EFFECT_PERSIST) and then
- * sends it. If the message left first and the process crashed, the promise would be forgotten and
- * could be broken. So what is issued after a record waits until that record is durable.
+ * A core saves each promise (CV_EFFECT_PERSIST) before it sends it. If the message left first and
+ * the process crashed, the promise would be forgotten and could be broken. So effects issued after
+ * a record wait until that record is durable.
  *
- * Two records at most are on their way: one is being saved, one is next. A record that is asked for
- * while another is being saved becomes the next one and replaces the one that was: each record is
- * the whole of what must be remembered, so only the latest needs to reach the disk. What waited for
- * the replaced record waits for its replacement.
+ * At most two records are pending: one is being saved, one is next. A record that is issued while
+ * another is being saved becomes the next one and replaces the previous next one: each record is
+ * complete, so only the latest needs to reach the disk. Effects that waited for the replaced record
+ * wait for its replacement.
  *
- * Effects that wait stand in one queue, in the order they were issued: first those that wait for
- * the record being saved, then those that wait for the next one. There are no record numbers, so
- * two gates in the same situation have the same bytes, which a search through all states needs.
+ * Waiting effects are in one queue, in the order they were issued: first those for the record being
+ * saved, then those for the next one. There are no record numbers, so two gates in the same
+ * situation have the same bytes, as the exhaustive search requires.
  *
- * Pure: no pointer inside, copied by assignment; the places of the queue are the caller's, and
- * message bytes and sets are known by an index that means something to the host only. Time: a few
+ * Pure: no pointer inside, copied by assignment. The caller owns the places of the queue, and
+ * message bytes and sets are referred to by an index that only the host interprets. Time: a few
  * instructions each. */
 #ifndef CV_HOST_GATE_H
 #define CV_HOST_GATE_H

@@ -1,24 +1,25 @@
-/* src/host/node.h - one core with what every host keeps for it: timers, waiting events, the gate.
+/* src/host/node.h - one core with everything that each host keeps for it: timers, events, the gate.
  *
- * The runtime, the simulator and the exhaustive search all owe a core the same (conclave/core.h):
- * one event at a time, timers that fire once and not too early, sends that never overtake a record.
- * It is written here once, so that what is simulated is what ships. The hosts differ in their input
- * and output only, which they bring as a table of functions:
+ * The runtime, the simulator and the exhaustive search have the same duties to a core
+ * (conclave/core.h): one event at a time, timers that fire once and not too early, sends that never
+ * overtake a record. They are written here once, so that the simulated code is the shipped code.
+ * The hosts differ only in their input and output, which they provide as a table of functions:
  *
- * - An event that comes while a step runs, or while what waited is let go, is queued; nobody calls
- *   back into a step.
- * - A timer is due at an instant of the host's choice in the range that was asked for.
- * - Sends and leaderships wait for the record issued before them (gate.h). A loss does not: a node
- *   must not go on leading because its disk is slow; and a gain that still waits when the core
- *   gives it up is never told. Nor does a renewal of what was told, which must come before its end.
- * - After a failed save nothing that waited ever leaves; the core learns of the failure before any
- *   other event. A disk behind which the queue of deferred effects overflows counts as failed, if
- *   what found no place was a leadership; a send is dropped, as networks drop messages.
+ * - An event that comes while a step runs, or while waiting effects are carried out, is queued; no
+ *   function calls back into a step.
+ * - The host chooses the instant of a timer within the range that the core asked for.
+ * - Sends and leaderships wait for the record issued before them (gate.h). The end of a leadership
+ *   does not wait: a node must not go on leading because its disk is slow. A leadership that still
+ *   waits when the core gives it up is never reported. A renewal of a reported leadership does not
+ *   wait either, because it must come before the end.
+ * - After a failed save no waiting effect is ever carried out; the core learns of the failure
+ *   before any other event. If the queue of waiting effects overflows, a leadership without a place
+ *   counts as a failed disk; a send without a place is dropped, as networks drop messages.
  *
  * struct cv_node has no pointer and no padding that differs: a host that copies and compares it
- * together with the core's state and the two queues' places has the whole state. All that stays the
- * same, or is scratch, is in struct cv_node_host; many nodes may share one whose `core`,
- * `deferred`, `waiting` and `self` are set before each call.
+ * together with the core's state and the places of the two queues has the whole state. Constant and
+ * scratch data is in struct cv_node_host; many nodes may share one whose `core`, `deferred`,
+ * `waiting` and `self` are set before each call.
  *
  * Pure: no clock, no allocation, one thread. */
 #ifndef CV_HOST_NODE_H

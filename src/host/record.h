@@ -1,11 +1,11 @@
 /* src/host/record.h - a model of a store: its one record, and how requests change it.
  *
- * For hosts that have no real store: the simulator and the exhaustive search. The model keeps the
- * promises that src/stores/store.h asks of a real one. The record is given
- * to nobody else before its time is over by the store's clock, tokens count from 1 and never
- * repeat, the same attempt again is the same grant, and the lease that was asked for governs.
+ * For hosts without a real store: the simulator and the exhaustive search. The model keeps the
+ * promises of src/stores/store.h. No other contender gets the record before its time is over by the
+ * store's clock, tokens count from 1 and never repeat, a repeated attempt gives the same grant, and
+ * the holder's lease counts.
  *
- * Pure: one flat struct without padding; the caller says what the store's clock shows. */
+ * Pure: one flat struct without padding; the caller passes the store's clock. */
 #ifndef CV_HOST_RECORD_H
 #define CV_HOST_RECORD_H
 

@@ -1,7 +1,7 @@
 /* src/net/cluster.c - reads the file of a cluster; see cluster.h.
  *
- * libinih splits lines into sections, names and values. It neither tells the line to its caller nor
- * that it cuts long lines and names, so the function that hands it the lines counts and checks
+ * libinih splits lines into sections, names and values. It does not report the line number, and it
+ * cuts long lines and names without an error. So the function that feeds it lines counts and checks
  * them. */
 #include "net/cluster.h"
 

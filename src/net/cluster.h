@@ -1,13 +1,13 @@
-/* src/net/cluster.h - the members of a cluster, and how they elect: one file in INI form.
+/* src/net/cluster.h - the file of a cluster: its members and how they elect, in INI form.
  *
  *   [cluster]
  *   name = orders                   ; several clusters may share hosts and even a key
  *   generation = 1                  ; grows when members, protocol or options change
  *   key = orders.key                ; conclave keygen; relative to this file's folder
  *   next-key = orders.key.new       ; also accepted, while keys are replaced
- *   state = /var/lib/conclave       ; folder for what a member must not forget
+ *   state = /var/lib/conclave       ; folder for the durable state of members
  *   protocol = pole                 ; the default
- *   realtime = yes                  ; real-time scheduling where it is permitted; the default
+ *   realtime = yes                  ; real-time scheduling if it is permitted; the default
  *   drift = 100                     ; ppm that a clock may gain or lose; the default
  *
  *   [options]                       ; of the protocol, as 'conclave protocols' lists them
@@ -16,11 +16,11 @@
  *   [member a]
  *   id = 1                          ; 1 to the number of members, each once
  *   address = 10.0.0.1:7100         ; or [fd00::1]:7100, or name.example:7100
- *   site = north                    ; where it stands, for people and for report; optional
- *   preference = 2                  ; the largest is wanted most (oracle = preference); optional
+ *   site = north                    ; its location, for people and for report; optional
+ *   preference = 2                  ; the largest is elected (oracle = preference); optional
  *
- * Every mistake is told with its line; a file with a mistake is not used. Reading opens nothing but
- * the file itself: keys, folders and sockets are for whoever takes part. */
+ * Every mistake is reported with its line; a file with a mistake is refused. Reading opens only the
+ * file itself; members open keys, folders and sockets later. */
 #ifndef CV_NET_CLUSTER_H
 #define CV_NET_CLUSTER_H
 

@@ -1,10 +1,10 @@
-/* src/net/drift.h - how much faster a peer's clock runs than ours, as seen from its frames.
+/* src/net/drift.h - estimates from frames how much faster a peer's clock runs than ours.
  *
- * A frame that answers ours says when it was sent by the peer's clock; by ours that was about half
- * a round trip ago. Of each window the frame with the shortest round trip is kept, whose error is
- * the smallest; the drift is the slope between the first window and the latest. For people only:
- * what is promised rests on the bound in the file of the cluster, which this shows to be kept or
- * not. */
+ * A frame that answers one of ours carries the peer's clock at its sending, which was about half a
+ * round trip ago. In each window the frame with the shortest round trip is kept, because its error
+ * is the smallest; the drift is the slope between the first window and the latest. The estimate is
+ * for people only: the promises depend on the bound in the file of the cluster, and the estimate
+ * shows whether the bound is kept. */
 #ifndef CV_NET_DRIFT_H
 #define CV_NET_DRIFT_H
 

@@ -1,9 +1,9 @@
-/* src/net/peers.h - what members of a cluster say to each other: frames with stamps and items.
+/* src/net/peers.h - frames between the members of a cluster, with time stamps and items.
  *
  * A frame (frame.h) from one member to another carries
  *
  *   bytes    what
- *   0..1     sender, a member's id; 0: a guest, who only asks
+ *   0..1     sender, a member's id; 0: a guest, which only asks
  *   2..3     receiver; 0: a guest
  *   4..7     generation of the cluster
  *   8..19    hashes of the protocol, of its options, and of the members: 4 bytes each
@@ -13,20 +13,21 @@
  *   40..47   C, when it was sent; 48..55 A and 56..63 B of failaware.h; 64..71 boot of A
  *   72..     items: kind (1 byte), length (2 bytes), bytes
  *
- * all of it encrypted and authenticated; cluster and election are the frame's channel. What is for
- * one peer in one turn of the loop goes in one frame.
+ * all of it encrypted and authenticated; cluster and election are the frame's channel. All items
+ * for one peer in one turn of the loop go into one frame.
  *
- * A life is a start of a process: eight random bytes of the frame's sender. Items count only in a
- * frame that names the present life of its receiver. So nothing that was recorded before a process
- * started can be played to it; what was sent since is accepted once (frame.h). A member that does
- * not know the other's life, or is told a wrong one, greets: it sends a frame without items.
+ * A life is one start of a process: eight random bytes of the frame's sender. Items count only in a
+ * frame that names the current life of its receiver. So frames that were recorded before a process
+ * started cannot be replayed to it; later frames are accepted once (frame.h). A member that does
+ * not know the peer's life, or gets a frame with a wrong one, sends a frame without items as a
+ * greeting.
  *
- * A frame is accepted from the address that the member is configured with only. So a member that is
- * started a second time, on another host, is not heard.
+ * A frame is accepted only from the configured address of its sender. So a member that is started a
+ * second time, on another host, is ignored.
  *
- * Whoever has other hashes or another generation is refused: it might count majorities differently.
- * Everything that is refused is counted by reason. This module reads no clock and uses no socket;
- * memory is bounded by the number of members. */
+ * Frames with other hashes or another generation are refused: their sender might count majorities
+ * differently. All refused frames are counted by reason. This module reads no clock and uses no
+ * socket; its memory is bounded by the number of members. */
 #ifndef CV_NET_PEERS_H
 #define CV_NET_PEERS_H
 

@@ -1,8 +1,8 @@
 /* src/net/udp.h - datagrams between known addresses, of IPv4 or IPv6.
  *
  * One non-blocking socket, bound to one address of this host. It is not shared: a second process
- * that wants the same address and port is refused, which is how a member that is started twice on
- * one host is noticed. */
+ * with the same address and port is refused. So a member that is started twice on one host is
+ * noticed. */
 #ifndef CV_NET_UDP_H
 #define CV_NET_UDP_H
 

@@ -1,4 +1,4 @@
-/* src/oracles/load.c - spare capacity [ours]: who has most of it left leads. */
+/* src/oracles/load.c - spare capacity [ours]: the process with the most of it leads. */
 #include "oracles/oracle.h"
 
 static int64_t load_score(const struct cv_oracle_view *view)

@@ -1,14 +1,13 @@
-/* src/oracles/oracle.h - who is the better leader? The scores that there are, and lists of them.
+/* src/oracles/oracle.h - scores that choose the better leader, and lists of them.
  *
  * An oracle [Becker11, sec. 3.3] is get-score, which assigns a score to the process it is asked on,
  * and a total order over scores: a table with one function, see conclave/oracle.h. A new oracle is
- * its file, a line in registry.c and one below, and its tests. An embedding program has two ways to
- * its own idea of a good leader: it reports a number (oracle `reported`), or it brings a table
- * (own.c).
+ * its file, a line in registry.c and one below, and its tests. An embedding program can define its
+ * own score in two ways: it reports a number (oracle `reported`), or it provides a table (own.c).
  *
- * Time: the epoch is an argument. Memory: none; what is known of the peers is lent. Who is
- * suspected, and the sitting leader for after-crash scores, is marked by rtt_ns = -1: it leaves the
- * vectors RTT_i and F_i (sec. 3.3). */
+ * Time: the epoch is an argument. Memory: none; the data of the peers is borrowed. A suspected
+ * peer, and the current leader for after-crash scores, is marked by rtt_ns = -1: it is left out of
+ * the vectors RTT_i and F_i (sec. 3.3). */
 #ifndef CV_ORACLES_ORACLE_H
 #define CV_ORACLES_ORACLE_H
 

@@ -1,7 +1,7 @@
-/* src/oracles/own.c - the oracles that an embedding program brings: are they fit for use?
+/* src/oracles/own.c - checks the oracles of an embedding program.
  *
- * A core asserts nothing about them: a table comes from outside and is refused with a reason, and a
- * score outside its range counts as the nearest one inside (vector.c). */
+ * A core asserts nothing about them: a wrong table is refused with a reason, and a score outside
+ * its range counts as the nearest one inside (vector.c). */
 #include "core/errors.h"
 #include "oracles/oracle.h"
 

@@ -1,5 +1,4 @@
-/* src/oracles/preference.c - an operator's list [Becker11, sec. 2]: the first of it that is there.
- */
+/* src/oracles/preference.c - an operator's list [Becker11, sec. 2]: its first member that is up. */
 #include "oracles/oracle.h"
 
 static int64_t preference_score(const struct cv_oracle_view *view)

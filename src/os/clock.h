@@ -1,9 +1,9 @@
-/* src/os/clock.h - the clocks and the chance of a real process.
+/* src/os/clock.h - the clocks and the random numbers of a real process.
  *
- * The one place that reads the clock by which elections are decided, and that draws an instant or a
- * label. The clock is never set back and counts through suspend (CLOCK_BOOTTIME): a leader that
- * slept must not believe that no time has passed. Keys and nonces of frames are libsodium's to
- * draw; how long a command took is base/stopwatch.h. */
+ * Only this module reads the clock that decides elections, and draws random instants and labels.
+ * The clock is never set back and counts through suspend (CLOCK_BOOTTIME): a leader that slept must
+ * not believe that no time has passed. libsodium draws keys and nonces of frames; base/stopwatch.h
+ * measures how long a command took. */
 #ifndef CV_OS_CLOCK_H
 #define CV_OS_CLOCK_H
 

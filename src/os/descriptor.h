@@ -1,8 +1,8 @@
-/* src/os/descriptor.h - which number a descriptor has.
+/* src/os/descriptor.h - chooses the number of a descriptor.
  *
- * When a process is killed, Linux releases its descriptors one after the other, the highest number
- * first. Some take milliseconds (an inotify watch waits for all processors). A descriptor whose end
- * others wait for is given a high number, and is released before those. */
+ * When a process is killed, Linux closes its descriptors one after the other, the highest number
+ * first. Some take milliseconds (an inotify watch waits for all processors). If other processes
+ * wait for the closing of a descriptor, it gets a high number, so that it is closed first. */
 #ifndef CV_OS_DESCRIPTOR_H
 #define CV_OS_DESCRIPTOR_H
 

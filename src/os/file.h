@@ -1,4 +1,4 @@
-/* src/os/file.h - files that survive a crash, and that one process has to itself. */
+/* src/os/file.h - files that survive a crash, and locks that keep other processes out. */
 #ifndef CV_OS_FILE_H
 #define CV_OS_FILE_H
 

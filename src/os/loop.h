@@ -1,7 +1,7 @@
-/* src/os/loop.h - loops and threads whose beginning may fail, and says so.
+/* src/os/loop.h - starts loops and threads, and reports a failure instead of aborting.
  *
- * A machine may have no descriptor, process number or memory left at any moment. libuv answers some
- * of that with abort(), which an embedding program could not survive. */
+ * A machine may have no descriptor, process number or memory left at any moment. libuv calls
+ * abort() in some of these cases, which would end the embedding program. */
 #ifndef CV_OS_LOOP_H
 #define CV_OS_LOOP_H
 

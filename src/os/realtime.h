@@ -1,4 +1,4 @@
-/* src/os/realtime.h - how soon a thread runs when it has something to do. */
+/* src/os/realtime.h - real-time scheduling of a thread. */
 #ifndef CV_OS_REALTIME_H
 #define CV_OS_REALTIME_H
 

@@ -1,12 +1,12 @@
-/* src/os/wake.h - wakes a loop from other threads, also one with real-time scheduling.
+/* src/os/wake.h - wakes a loop from other threads, even one with real-time scheduling.
  *
- * libuv has uv_async_send() for this. There a loop that was woken spins until the sender has left
- * that function. A loop with real-time priority interrupts the sender inside it, on the same
- * processor, and then spins for what the kernel leaves to such threads: 0.95 s, in which a leader
- * loses its lease. Here the sender writes to an eventfd, and nobody waits for it.
+ * uv_async_send() of libuv is not safe here: a loop that it has woken spins until the sender has
+ * left that function. A loop with real-time priority interrupts the sender inside it, on the same
+ * processor, and spins for the time that the kernel allows such threads: 0.95 s, in which a leader
+ * loses its lease. Here the sender writes to an eventfd, and the loop does not wait for it.
  *
- * For the same reason the locks that such a loop shares with other threads lend their holder the
- * priority of the one that waits. */
+ * For the same reason, locks that such a loop shares with other threads inherit priority: the
+ * holder gets the priority of the waiting thread. */
 #ifndef CV_OS_WAKE_H
 #define CV_OS_WAKE_H
 

@@ -1,9 +1,8 @@
-/* src/os/worker.h - a thread that does for a loop what may block, one work after the other.
+/* src/os/worker.h - a thread that does blocking work for a loop, one item after the other.
  *
- * libuv has a pool for this. It starts its threads when the first work is queued, and aborts the
- * process if the system has no thread left at that moment. A worker has its thread from the
- * beginning, or does not begin; afterwards, queueing work needs neither memory nor a thread, and
- * cannot fail.
+ * libuv's pool starts its threads when the first work is queued, and aborts the process if the
+ * system has no thread left at that moment. A worker starts its thread at once, or fails to start;
+ * afterwards, queueing work needs neither memory nor a thread, and cannot fail.
  *
  * Used on the loop's thread. Memory: a stack, an eventfd; the queue goes through the works. */
 #ifndef CV_OS_WORKER_H

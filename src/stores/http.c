@@ -1,5 +1,5 @@
-/* src/stores/http.c - see http.h. libcurl says which sockets and timers it waits for; nothing of
- * ours is called from within it, as it could not be called in turn. */
+/* src/stores/http.c - see http.h. libcurl reports which sockets and timers it waits for. Our
+ * callbacks are not called from within libcurl, because they could not call it again. */
 #include "stores/http.h"
 
 #include "core/types.h"

@@ -1,8 +1,8 @@
 /* src/stores/http.h - HTTP requests with JSON bodies on a libuv loop, by libcurl.
  *
  * A call ends in exactly one `done`, from the loop and never from within cv__http_post(), unless it
- * is cancelled. A stream also tells of each line as it comes. Connections are kept open between
- * calls. Names are looked up by a thread of libcurl, certificates are always checked. */
+ * is cancelled. A stream also reports each line as it comes. Connections are kept open between
+ * calls. A thread of libcurl resolves names; certificates are always checked. */
 #ifndef CV_STORES_HTTP_H
 #define CV_STORES_HTTP_H
 

@@ -1,4 +1,4 @@
-/* src/stores/kinds.h - the table that is always there; the others are in modules. */
+/* src/stores/kinds.h - the table of the built-in store; the others are in modules. */
 #ifndef CV_STORES_KINDS_H
 #define CV_STORES_KINDS_H
 

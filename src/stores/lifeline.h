@@ -1,19 +1,19 @@
-/* src/stores/lifeline.h - a named pipe that tells everybody on a host when its holders are gone.
+/* src/stores/lifeline.h - a named pipe that notifies a host's processes when its holders are gone.
  *
  * The holder of an election keeps the pipe open, and so do all processes that it starts: they
- * inherit the descriptor. A process that reads from the pipe is told by the kernel, within
- * microseconds, when the last of them is gone, however it died; nobody has to write anything. A
- * stopped process still holds it. A process that closes descriptors it does not know of leaves it:
- * that is why the supervisor has its own ways to find all descendants.
+ * inherit the descriptor. The kernel tells every process that reads from the pipe, within
+ * microseconds, when the last holder is gone, however it died; no process has to write anything. A
+ * stopped process still holds the pipe. A process that closes unknown descriptors no longer holds
+ * it; so the supervisor has its own ways to find all descendants.
  *
- * Two questions are asked of it. Is anybody left, the holder or a descendant? Then the pipe is
- * open: cv__lifeline_look(). Is any descendant left, whatever the holder does? The holder may be
- * stopped for hours, and must not hold up the others when its lease is over; its command must. So
- * what descendants inherit is opened anew (cv__lifeline_bequeath) and locked. A lock of this kind
+ * The pipe answers two questions. Is the holder or a descendant left? Then the pipe is open:
+ * cv__lifeline_look(). Is a descendant left, whatever the holder does? The holder may be stopped
+ * for hours, and must not block other contenders when its lease is over; its command must. So
+ * descendants inherit another descriptor (cv__lifeline_bequeath), which is locked. This lock
  * (F_OFD_SETLK) belongs to the open file description, which the copies in all descendants share:
- * the kernel drops it when the last of them is gone.
+ * the kernel drops it when the last copy is closed.
  *
- * The name of a pipe is used once only. */
+ * The name of a pipe is used only once. */
 #ifndef CV_STORES_LIFELINE_H
 #define CV_STORES_LIFELINE_H
 

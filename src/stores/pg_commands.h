@@ -1,5 +1,5 @@
-/* src/stores/pg_commands.h - PostgreSQL for commands, which connect, ask and wait: see store.h for
- * what each has to do. */
+/* src/stores/pg_commands.h - PostgreSQL for commands, which connect, ask and wait; store.h
+ * describes each call. */
 #ifndef CV_STORES_PG_COMMANDS_H
 #define CV_STORES_PG_COMMANDS_H
 

@@ -1,14 +1,14 @@
 /* src/stores/pg_link.c - see pg_link.h.
  *
- * Who else may create objects in a schema of our search path could plant an operator or a function
- * that fits better than the built-in one and is then run with our rights. So the greeting uses
- * only qualified names, it asks where our tables are, and every message after that begins by
- * setting the search path to pg_catalog for its transaction: not for the session, which belongs to
- * others, too, behind a pooler.
+ * Another user that may create objects in a schema of our search path could plant an operator or a
+ * function that matches better than the built-in one; it would run with our rights. So the greeting
+ * uses only qualified names and asks for the schema of our tables, and every later message begins
+ * by setting the search path to pg_catalog for its transaction. It does not set it for the session,
+ * because behind a pooler other clients use the same session.
  *
- * Behind a pooler, LISTEN would be left behind in one of its connections. That is recognised by the
- * process id, which differs from the one in the greeting. Names of hosts are looked up by libpq,
- * which waits for the answer: use addresses where the name service may hang. */
+ * Behind a pooler, LISTEN would stay in one of its connections. A pooler is recognised by the
+ * process id, which differs from the one in the greeting. libpq resolves host names and waits for
+ * the answer: use IP addresses if the name service may hang. */
 #include "stores/pg_link.h"
 
 #include "core/errors.h"

@@ -1,15 +1,15 @@
 /* src/stores/pg_link.h - one connection to PostgreSQL on a loop: connecting, asking, listening.
  *
- * It connects when it is told to and stays connected: whenever the connection is lost it makes a
- * new one, after a pause that grows while that fails. Bound and pause are both short compared with
- * a lease: a first version waited ten seconds for a server that was down for one, and then five
- * more, and nobody led for fifteen. An address with several hosts is gone through
- * one host at a time, each with a bound of its own, beginning with the one that worked last: libpq
- * knows no bound in its asynchronous calls, so a first host that hangs would never be passed.
+ * It connects on request and stays connected: when the connection is lost, it makes a new one,
+ * after a pause that grows with each failure. Time-out and pause are both short compared with a
+ * lease: a first version waited ten seconds for a server that was down for one, and then five more,
+ * so there was no leader for fifteen. The hosts of an address are tried one at a time, each with
+ * its own time-out, beginning with the one that worked last: libpq has no time-out in its
+ * asynchronous calls, so a first host that hangs would never be skipped.
  *
- * Statements are sent as one message and carried out as one transaction. Its user says what is sent
- * and reads the results; it is told of everything else by callbacks, which come on the loop and may
- * close the link. */
+ * Statements are sent as one message and carried out as one transaction. The user of the link
+ * chooses the statements and reads the results; callbacks on the loop report everything else and
+ * may close the link. */
 #ifndef CV_STORES_PG_LINK_H
 #define CV_STORES_PG_LINK_H
 

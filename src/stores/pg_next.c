@@ -1,4 +1,4 @@
-/* src/stores/pg_next.c - what a contender knows of its registration as the next one: pg_next.h. */
+/* src/stores/pg_next.c - a contender's own view of its registration as the next; see pg_next.h. */
 #include "stores/pg_next.h"
 
 #include "core/assert.h"

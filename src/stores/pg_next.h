@@ -1,39 +1,39 @@
-/* src/stores/pg_next.h - whoever is next on PostgreSQL: one that waits registers in advance, and
- * the holder's RELEASE gives the row to it, so that a hand-over takes one round trip.
+/* src/stores/pg_next.h - the next contender on PostgreSQL registers in advance, and the holder's
+ * RELEASE gives it the row, so that a hand-over takes one round trip.
  *
- * An ACQUIRE that finds the row held registers its contender in the row, if nobody else is
- * registered whose time is worth a leadership: name, label, attempt and lease, the end of that
- * lease counted from now on the server's clock, the session, and a secret. It is registered again
- * about every third of the lease. A RELEASE grants the row to the contender that is registered, in
- * one transaction: a new token, the lease's end *as it was registered*, and a notification with
- * secret and token. The contender that hears its secret holds the row, and asks nothing.
+ * An ACQUIRE that finds the row held registers its contender in the row, unless another contender
+ * with enough time left is registered. It records name, label, attempt and lease, the end of that
+ * lease counted from now on the server's clock, the session, and a secret. It registers again about
+ * every third of the lease. A RELEASE grants the row to the registered contender in one
+ * transaction: a new token, the end of the lease *as registered*, and a notification with secret
+ * and token. The contender that hears its secret holds the row without a further request.
  *
- * Why two never hold it at once. To the server, a registration is an ACQUIRE that is carried out
- * later, and the argument is that of every ACQUIRE (lease.c): the row is given to nobody else
- * before the end that was registered, and the contender counts less than that. An answer to a
- * request that was made at the instant r said that d were left; it came from the server later than
- * r, so what is registered lasts at least d of the server's clock from r on, however late that is
- * heard. It cannot become less: a registration of the same attempt never ends earlier than it did,
- * and one that was replaced and made again is made later. So at a later instant r + e the contender
- * counts on d - e, less a part of e, as its clock may be slower than the server's. What is not
- * heard, or heard too late, costs time only: the row is asked for by the same attempt, which holds
- * it, or its end comes.
+ * Why two contenders never hold it at once. For the server, a registration is an ACQUIRE that is
+ * carried out later, and the argument is that of every ACQUIRE (lease.c): no other contender gets
+ * the row before the registered end, and the registered contender counts on less time than that. An
+ * answer to a request made at the instant r said that d were left. It left the server after r, so
+ * the registration lasts at least d of the server's clock from r on, however late the answer comes.
+ * This time never becomes shorter: a registration of the same attempt never ends earlier than
+ * before, and one that was replaced and made again is made later. So at a later instant r + e the
+ * contender counts on d - e, less a part of e, because its clock may be slower than the server's. A
+ * notification that is lost or late costs only time: the same attempt asks for the row and holds
+ * it, or the registration ends.
  *
- * What each protection is for:
- * - The secret. Everybody who may connect to the database can send a notification, and hear those
- *   of others; the table is read by those only who take part. A secret belongs to one attempt, and
- *   is told only when that attempt holds the row, so hearing it is proof, and repeating it adds
- *   nothing: the attempt is never registered again once its token is known.
- * - The connection. What was registered is believed only while the connection lives by which it was
- *   answered: nothing was missed on it, so the first notification with the secret is the server's.
- * - The session. A contender that died does not get the row: its session has ended. One that hangs
- *   gets it, and others wait until its registration ends: at most one lease.
- * - The attempt. One that is over, because it was released or granted, is not registered again by a
- *   copy of its ACQUIRE that arrives late. If it were, nobody would lead until it ends.
+ * Why each protection exists:
+ * - The secret. Every user that may connect to the database can send notifications and hear all of
+ *   them; only contenders can read the table. A secret belongs to one attempt, and is published
+ *   only when that attempt holds the row. So hearing it is proof, and repeating it has no effect:
+ *   the attempt is never registered again once its token is known.
+ * - The connection. A registration is trusted only while the connection lives on which it was
+ *   answered: no notification was missed on it, so the first one with the secret is the server's.
+ * - The session. A contender that died does not get the row, because its session has ended. One
+ *   that hangs gets it, and the others wait until its registration ends: at most one lease.
+ * - The attempt. An attempt that is over, because it was released or granted, is not registered
+ *   again by a late copy of its ACQUIRE. Otherwise there would be no leader until it ends.
  *
- * Tables of an earlier version have no columns for this, sessions behind a pooler hear nothing:
- * then a hand-over takes two round trips. Contenders of an earlier version neither register nor
- * give; what they do to the row fits, as a registration is judged when the row is released. */
+ * Tables of an earlier version have no columns for this, and sessions behind a pooler hear no
+ * notifications: then a hand-over takes two round trips. Contenders of an earlier version neither
+ * register nor grant; this is compatible, because a registration is checked at the RELEASE. */
 #ifndef CV_STORES_PG_NEXT_H
 #define CV_STORES_PG_NEXT_H
 

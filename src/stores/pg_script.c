@@ -1,9 +1,9 @@
 /* src/stores/pg_script.c - the SQL of each request, and how its values are filled in.
  *
- * Most of what a request costs the server is reading and planning its statements. In a session that
- * is ours alone they are prepared once, and a request only names them with its values: the same
- * statements, in the same order and transaction. Behind a pooler the next transaction may have
- * another session, which does not know them, so there the text itself is sent. */
+ * Most of the server's work for a request is parsing and planning its statements. In a session that
+ * is not shared they are prepared once, and a request only names them with its values: the same
+ * statements, in the same order and transaction. Behind a pooler the next transaction may use
+ * another session without these prepared statements, so there the text itself is sent. */
 #include "stores/pg_script.h"
 
 #include "core/assert.h"

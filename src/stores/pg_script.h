@@ -1,4 +1,4 @@
-/* src/stores/pg_script.h - what is said to PostgreSQL: the SQL of each request.
+/* src/stores/pg_script.h - the SQL of each request to PostgreSQL.
  *
  * A request is a few statements, a text with @letters in the places of its values (pg_script.c says
  * which letter is what). Several of them, after one prologue, are one message and one transaction.

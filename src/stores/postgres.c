@@ -1,33 +1,33 @@
-/* src/stores/postgres.c - `postgres://...`: a row for each election, judged by the server's clock.
+/* src/stores/postgres.c - `postgres://...`: a row for each election; the server's clock decides.
  *
- * Every request is a few statements, which the server runs as one transaction: one round trip,
- * nothing that has to be remembered between two requests, and so nothing that a pooler in
- * transaction mode, a fail-over or a lost connection can break. There are no session locks
- * [traps.md T29]. The row is changed by an UPDATE whose condition is judged again once it has the
- * row's lock, with clock_timestamp(), which goes on while a statement waits.
+ * Every request is a few statements, which the server runs as one transaction: one round trip and
+ * no session state between two requests. So a pooler in transaction mode, a fail-over or a lost
+ * connection breaks nothing. There are no session locks [traps.md T29]. The row is changed by an
+ * UPDATE whose condition is checked again once it has the row's lock, with clock_timestamp(), which
+ * goes on while a statement waits.
  *
- * Why it is safe. A lease ends at the server's now + lease, and that now is later than the asking:
- * so the holder, who counts from the asking, stops first [T3]. A renewal never shortens a lease, as
- * the answer that says so may be lost. Where the server commits without waiting for its disk
- * (synchronous_commit = off) we ask it to wait: a grant that a crash undoes would be granted twice.
- * Tokens come from a sequence, which survives the deletion of the row, and are larger than the
- * row's last one besides. The attempt that was released is kept: a copy of its ACQUIRE that comes
- * later finds that it is over.
+ * Why it is safe. A lease ends at the server's now + lease, and that now is later than the request.
+ * The holder counts from the request, so it stops first [T3]. A renewal never shortens a lease,
+ * because its answer may be lost. If the server commits without waiting for its disk
+ * (synchronous_commit = off), we ask it to wait: a grant that a crash undoes would be granted
+ * twice. Tokens come from a sequence, which survives the deletion of the row, and are also larger
+ * than the row's last token. The released attempt is kept: a late copy of its ACQUIRE finds that it
+ * is over.
  *
- * All elections of a loop on one address share one connection. The requests that wait when it is
- * free are sent together, as one transaction, in the order of their elections' names: so that two
- * programs never wait for each other's rows. If such a transaction fails, nothing of it happened,
- * and each of its requests is asked once more by itself; one that keeps failing is always asked by
- * itself, with a short bound on waiting for locks, so that it cannot fail the others. A request
- * that is not answered in time is answered FAILED while the others go on waiting; the connection is
- * given up if the server has never been so slow before, or if no request is left that waits for it.
+ * All elections of a loop on one address share one connection. When it is free, the waiting
+ * requests are sent together, as one transaction, in the order of their elections' names, so that
+ * two programs never deadlock on each other's rows. If such a transaction fails, it has no effect,
+ * and each of its requests is sent again alone. A request that keeps failing is always sent alone,
+ * with a short time-out for locks, so that it cannot fail the others. A request that is not
+ * answered in time is answered FAILED while the others go on waiting; the connection is given up if
+ * the server has never been so slow before, or if no request is waiting for it.
  *
- * What it assumes: the server's clock does not leap forward by more than the drift allowance, and
- * the server keeps what it has committed (fsync is on; a fail-over is to a synchronous standby).
+ * Assumptions: the server's clock does not jump forward by more than the drift allowance, and the
+ * server keeps committed data (fsync is on; a fail-over is to a synchronous standby).
  *
- * Notifications: NOTIFY is sent with each change, on a channel for each election, and heard by
- * LISTEN on the same connection. Where a pooler stands between (pg_link.c), we look often
- * instead. Whoever is next is given the row by the RELEASE itself (pg_next.h). */
+ * Notifications: NOTIFY is sent with each change, on a channel for each election, and LISTEN on the
+ * same connection receives it. Behind a pooler (pg_link.c) contenders poll instead. The RELEASE
+ * itself gives the row to the next contender (pg_next.h). */
 #include "core/errors.h"
 #include "modules/module.h"
 #include "os/clock.h"

@@ -1,8 +1,8 @@
 /* src/stores/registry.c - finds the kind of store for the scheme of an address.
  *
- * SQLite is linked in; the other kinds are modules that are loaded when an address names them. A
- * new kind with a client library of its own is one file with its table, its name in the two lists
- * below, and a module in meson.build. */
+ * SQLite is linked in; the other kinds are modules that are loaded when an address names them. To
+ * add a kind with a client library, write one file with its table, and add its name to the two
+ * lists below and a module to meson.build. */
 #include "core/address.h"
 #include "core/errors.h"
 #include "core/types.h"

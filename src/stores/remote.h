@@ -1,15 +1,15 @@
-/* src/stores/remote.h - what the stores with a server share: requests that wait for their turn.
+/* src/stores/remote.h - a queue of requests, shared by the stores with a server.
  *
- * Requests are taken one after the other. A store is told to begin with one (from the loop, never
- * from within ask()), and ends it with cv__remote_answer(). Each has a deadline, a fifth of its
- * lease: a server that has not answered by then will hardly do so in time. At the deadline of the
- * one at work the store is told to give it up, and the answer is FAILED. Requests that wait behind
- * it have deadlines of their own.
+ * Requests are handled one after the other. The queue tells the store to begin a request (from the
+ * loop, never from within ask()), and the store ends it with cv__remote_answer(). Each request has
+ * a deadline, a fifth of its lease: a later answer would hardly be in time. At the deadline of the
+ * current request the store is told to give it up, and the answer is FAILED. Waiting requests have
+ * their own deadlines.
  *
- * A server that hangs while the user goes on asking fills the queue. Then a new request takes the
- * place of one that has not begun, which is answered FAILED: of the same kind if there is one, as
- * the later question is the one that matters. If that happens more often in one turn of the loop
- * than there are places for it, the later one's answer stands for both (store.h). */
+ * A server that hangs while the user goes on asking fills the queue. Then a new request replaces
+ * one that has not begun, of the same kind if there is one; the replaced one is answered FAILED. If
+ * this happens more often in one turn of the loop than there are places for it, the later answer
+ * stands for both (store.h). */
 #ifndef CV_STORES_REMOTE_H
 #define CV_STORES_REMOTE_H
 

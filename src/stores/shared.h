@@ -1,11 +1,11 @@
 /* src/stores/shared.h - connections that the elections of one loop share.
  *
  * Five hundred elections on one server need one connection, not five hundred. Each loop has a list
- * of what is connected on it: at most one connection for each kind of store and server. A store
- * that is opened looks there first, and the last one to leave closes the connection.
+ * of its connections: at most one for each kind of store and server. A store that is opened looks
+ * there first, and the last one that is closed closes the connection.
  *
- * Time: linear in the number of connections of the loop, which is that of servers. Used on the
- * loop's thread only. */
+ * Time: linear in the number of connections of the loop, one for each server. Used on the loop's
+ * thread only. */
 #ifndef CV_STORES_SHARED_H
 #define CV_STORES_SHARED_H
 

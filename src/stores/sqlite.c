@@ -1,14 +1,14 @@
 /* src/stores/sqlite.c - `sqlite:PATH`, the embedded store: any number of processes of one host.
  *
- * A record in a file (sqlite_record.c), judged by the kernel's clock, and beside it a pipe
- * (lifeline.h) that the holder keeps open, and its descendants where it has any. The others hear
- * the pipe being closed and need not wait for the lease to run out; the lease is for holders that
- * are stopped, or whose pipe cannot be heard. New holders, releases and resign requests are noticed
- * by a watch on the folder of the pipes, where each election has a marker file that is touched.
+ * A record in a file (sqlite_record.c); the kernel's clock decides when it ends. Beside it there is
+ * a pipe (lifeline.h) that the holder and its descendants keep open. When the pipe is closed, the
+ * waiting contenders are notified and need not wait for the lease; the lease covers holders that
+ * are stopped, or whose pipe cannot be watched. A watch on the folder of the pipes reports new
+ * holders, releases and resign requests: each election has a marker file there that is touched.
  *
  * All elections of a loop on one file share one connection to it, one watch, and one descriptor for
- * each holder's pipe they listen to. The disk may keep us waiting, so it is asked by a thread: one
- * job at a time, with the next request of each election that has one. */
+ * each pipe that they watch. The disk may be slow, so a thread accesses it: one job at a time, with
+ * the next request of each election that has one. */
 #include "core/assert.h"
 #include "core/errors.h"
 #include "os/clock.h"

@@ -1,14 +1,14 @@
-/* src/stores/sqlite_file.h - is this file the one that all its contenders mean?
+/* src/stores/sqlite_file.h - checks that all contenders use the same file.
  *
- * Processes that reach a database by different paths have different logs (PATH-wal) and different
- * folders of pipes, and each of them would elect a leader of its own with the same tokens. So a
- * file has exactly one name: no second hard link, no symbolic link that is not resolved first, and
- * it is not mounted alone from somewhere else. And it has to stay where it is: somebody who removes
- * or replaces it would leave a leader behind in a file that nobody else sees.
+ * Processes that open a database by different paths have different logs (PATH-wal) and different
+ * folders of pipes, and would elect two leaders with the same tokens. So a file has exactly one
+ * name: no second hard link, symbolic links are resolved first, and it is not mounted by itself.
+ * And it must stay where it is: removing or replacing it would leave a leader behind in a file that
+ * no other process sees.
  *
- * The folder of the pipes says who is dead. A process that can write there can make others believe
- * that a leader is dead: so it belongs to the owner of the file or to us, and only they and their
- * group can write to it. */
+ * The folder of the pipes shows which holders are dead. A process that can write there can fake the
+ * death of a leader. So the folder must belong to the owner of the file or to this user, and only
+ * they and their group may write to it. */
 #ifndef CV_STORES_SQLITE_FILE_H
 #define CV_STORES_SQLITE_FILE_H
 

@@ -1,6 +1,6 @@
-/* src/stores/sqlite_parts.h - what the parts of a SQLite store share: sqlite_connection.c (the
- * file, its tables and statements), sqlite_pipes.c (the folder beside it), sqlite_record.c (the
- * records), sqlite_reserve.c (tokens in advance). Nobody else includes it. */
+/* src/stores/sqlite_parts.h - declarations shared by the parts of the SQLite store only:
+ * sqlite_connection.c (the file, its tables and statements), sqlite_pipes.c (the folder beside it),
+ * sqlite_record.c (the records), sqlite_reserve.c (tokens in advance). */
 #ifndef CV_STORES_SQLITE_PARTS_H
 #define CV_STORES_SQLITE_PARTS_H
 

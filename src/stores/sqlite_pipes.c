@@ -1,6 +1,6 @@
-/* src/stores/sqlite_pipes.c - the folder beside a SQLite file: pipes that tell of death, and a
- * marker for each election that is touched when its record changes. Why that is safe:
- * sqlite_record.h. */
+/* src/stores/sqlite_pipes.c - the folder beside a SQLite file: pipes that report the death of their
+ * holders, and a marker for each election that is touched when its record changes. sqlite_record.h
+ * says why this is safe. */
 #include "stores/sqlite_parts.h"
 
 #include "core/assert.h"

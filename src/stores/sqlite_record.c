@@ -1,7 +1,7 @@
 /* src/stores/sqlite_record.c - the records of a SQLite file, in short transactions.
  *
- * A contender that waits only reads. One that has seen a free record takes the write lock and looks
- * again, so that of many that were woken together one writes and the others find it done. */
+ * A waiting contender only reads. One that has seen a free record takes the write lock and reads
+ * again. So when many are woken together, one writes and the others find the record held. */
 #include "stores/sqlite_parts.h"
 
 #include "core/assert.h"

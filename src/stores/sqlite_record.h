@@ -1,36 +1,36 @@
 /* src/stores/sqlite_record.h - the records of a SQLite file: what is read and written, and when.
  *
- * All processes that share the file share a kernel, so they share its clock: CLOCK_BOOTTIME, which
- * nobody can set and which counts through suspend. It begins anew at each boot, so a record names
- * the boot it belongs to. A record of another boot was left by a machine that has restarted since,
- * and its holder is dead; unless the file lies on a network disk, contrary to its purpose, and the
- * machine is another one: then, as nothing is known of that clock, a whole lease must pass without
- * any change before our own eyes. A container may have a clock of its own (a time namespace): that
- * is a part of the boot's name, and its records are treated as those of another machine's clock.
+ * All processes that share the file share a kernel and its clock: CLOCK_BOOTTIME, which cannot be
+ * set and counts through suspend. It starts again at each boot, so a record names its boot. A
+ * record of another boot was left by a machine that has restarted since, and its holder is dead;
+ * unless the file lies on a network disk, against the rules, and the record comes from another
+ * machine. Nothing is known of that machine's clock, so a contender must see the record unchanged
+ * for a whole lease. A container may have its own clock (a time namespace): this is a part of the
+ * boot's name, and its records are treated like those of another machine.
  *
  * The token is the row number of the audit trail, which SQLite never gives out twice
- * (AUTOINCREMENT), also after rows were deleted. That a token was given out is on the disk before a
- * grant is answered: by the grant itself, or because it was reserved before (sqlite_reserve.c), so
- * that a contender which has waited need not wait for the disk. Everything else may be lost in a
- * power failure, which ends all leaderships anyway (the trail then says "died" of one that had
- * resigned just before, or does not know of one that had just begun).
+ * (AUTOINCREMENT), even after rows were deleted. The fact that a token was given out is on the disk
+ * before a grant is answered: with the grant itself, or because the token was reserved before
+ * (sqlite_reserve.c), so that a waiting contender need not wait for the disk. Everything else may
+ * be lost in a power failure, which ends all leaderships anyway. (The trail then says "died" for a
+ * leadership that had just been resigned, or misses one that had just begun.)
  *
  * Each leadership is tied to a pipe (lifeline.h) that its holder keeps open; the record names it. A
  * contender whose descendants inherit the pipe (`has_descendants`) makes one for each leadership,
- * so that its end says that the holder and all of them are gone. All others of one connection share
- * one pipe, which stands for the process. Why that is safe:
+ * so that its closing means that the holder and all descendants are gone. All other contenders of
+ * one connection share one pipe, which stands for the process. Why this is safe:
  *
  *   not too early   the pipe is open before a record that names it is committed, and is closed only
- *                   with the whole connection, when none of its contenders leads any more. So while
- *                   one of them leads, nobody finds the pipe cut. Its name is never used again:
- *                   mkfifo() refuses a name that exists, and names are random.
- *   not for ever    the pipe may outlive a leadership, but only a record makes others wait for it,
- *                   and only for the lease that the record states. A release clears the record, and
- *                   touching the election's marker file tells the others to read it. A contender
- *                   that was closed without a release is waited for until its lease has run out.
+ *                   with the whole connection, when none of its contenders leads. So while one of
+ *                   them leads, the pipe is open. Its name is never used again: mkfifo() refuses a
+ *                   name that exists, and names are random.
+ *   not for ever    the pipe may outlive a leadership, but only a record makes contenders wait for
+ *                   it, and only for the lease in the record. A release clears the record, and
+ *                   touching the election's marker file tells contenders to read it. If a contender
+ *                   was closed without a release, its lease must run out.
  *
- * Requests of several contenders are carried out together, in one transaction: five hundred grants
- * wait for the disk once.
+ * Requests of several contenders are carried out in one transaction: five hundred grants wait for
+ * the disk once.
  *
  * These functions wait for the disk and for other writers, up to CV_SQLITE_BUSY_MS. */
 #ifndef CV_STORES_SQLITE_RECORD_H

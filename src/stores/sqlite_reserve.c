@@ -1,18 +1,18 @@
 /* src/stores/sqlite_reserve.c - a token in advance, so that a grant need not wait for the disk.
  *
- * What must be on the disk before a grant is answered is that its token was given out: after a
- * power failure the record is of another boot, and free, but a token that was forgotten would be
- * given out again, and the resources that fence by it would take two leaderships for one. So a
- * connection with contenders that wait takes a token out of the sequence in advance, waits for the
- * disk, and keeps the token in its memory:
+ * Before a grant is answered, the disk must know that its token was given out. After a power
+ * failure the record belongs to another boot and is free; but a forgotten token would be given out
+ * again, and resources that fence by it would take two leaderships for one. So a connection with
+ * waiting contenders takes a token from the sequence in advance, waits for the disk, and keeps the
+ * token in memory:
  *
- *   once        the sequence never gives out a number again, and only this connection knows this
- *               one: it is forgotten when it is used, also if that fails, and with the process.
- *   growing     it is used only in place of a smaller one that the record of the election has. A
- *               record that is missing may have been removed, and says nothing.
+ *   once        the sequence never repeats a number, and only this connection knows this one: it is
+ *               forgotten when it is used, even if that fails, and when the process ends.
+ *   growing     it is used only if the record of the election has a smaller token. If the record is
+ *               missing, it may have been removed, so the reserved token is not used.
  *
- * The record itself, and the trail, reach the disk a moment later (cv__sqlite_log_sync). If the
- * power fails before, the trail does not know of a leadership that lasted for that moment. */
+ * The record itself and the trail reach the disk a moment later (cv__sqlite_log_sync). If the
+ * power fails before, the trail misses a leadership that lasted for that moment. */
 #include "stores/sqlite_parts.h"
 
 #include "core/assert.h"

@@ -1,8 +1,8 @@
 /* src/stores/sqlite_runs.c - the text about the runs of a job, in a SQLite file.
  *
- * Whether the token holds the election and what version the text has is judged under the write
- * lock, where no grant can happen. A completion that was answered survives a power failure: the
- * commit waits for the disk. */
+ * The write lock excludes grants while we check that the token holds the election and which version
+ * the text has. A completion that was answered survives a power failure: the commit waits for the
+ * disk. */
 #include "core/errors.h"
 #include "stores/sqlite_record.h"
 

@@ -1,10 +1,9 @@
-/* src/stores/sqlite_waiting.c - who waits for an election of a SQLite file.
+/* src/stores/sqlite_waiting.c - lists the waiting contenders of an election in a SQLite file.
  *
- * A contender that waits has a file in the folder beside the database, `wait.MARKER.LABEL`, with
- * the time, its name and its version, a line each. It keeps the file locked, so one that was killed
- * is not taken for waiting. This is for people only: nothing depends on it, and what cannot be
- * written is not there. A file is locked before it gets its name, so whoever finds one unlocked may
- * remove it. */
+ * A waiting contender has a file in the folder beside the database, `wait.MARKER.LABEL`, with the
+ * time, its name and its version, on a line each. It keeps the file locked, so a killed contender
+ * is not listed. This is for people only: no election depends on it, and failed writes are ignored.
+ * A file is locked before it gets its name, so an unlocked file may be removed. */
 #include "stores/sqlite_parts.h"
 
 #include "core/errors.h"

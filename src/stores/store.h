@@ -1,28 +1,29 @@
-/* src/stores/store.h - a store keeps one record for each election: who holds it, and until when.
+/* src/stores/store.h - a store keeps one record for each election: its holder and its end.
  *
  * One table of functions for each kind of store, found by the scheme of an address; `conclave
  * stores` lists them. All of them are asynchronous: ask() returns at once and the answer comes on
  * the loop, through `answered`, never from within ask(). Requests of one store are answered in any
- * order, at most once each; a request that nobody will answer any more is answered FAILED, unless
+ * order, at most once each. A request that can no longer be answered is answered FAILED, unless
  * the store is closed first or a later request of the same verb replaces it before it was begun.
  *
- * What a store owes to the core (src/protocols/lease.c), whatever happens to network and server:
+ * The duties of a store to the core (src/protocols/lease.c), whatever happens to network and
+ * server:
  *
  *   exclusive   between two GRANTED answers to different holders or attempts, the first one's time
  *               is over: RELEASE was asked by it, or the duration of its last GRANTED answer has
  *               passed since that request was made. A store errs on the late side.
- *   growing     the token of each new grant is larger than all before it, also after the record was
+ *   growing     the token of each new grant is larger than all before it, even after the record was
  *               deleted, the server was restarted or the store was put back into use.
- *   stubborn    the same attempt of the same holder, asked again, is the same grant with the same
- *               token: an answer that was lost leaves nothing behind.
- *   its lease   the lease length that the holder asked for is stored and governs, whatever lengths
- *               the others are configured with.
+ *   idempotent  repeating an attempt of the same holder gives the same grant with the same token: a
+ *               lost answer leaves nothing behind.
+ *   its lease   the lease length that the holder asked for is stored and counts, whatever lengths
+ *               the other contenders use.
  *
- * RELEASE is answered FREE also if another holds the election: it is free of us. A store with a
- * queue answers HELD with the contender that is first now, so that one that resigned knows its
- * successor. An attempt that was granted and is held by nobody any more need not be granted again:
- * then ACQUIRE is answered FREE, and the core goes on to its next attempt. A notification that
- * comes while a request is at work may be told after its answer.
+ * RELEASE is answered FREE even if another contender holds the election: this one does not. A store
+ * with a queue answers HELD with the contender that is first now, so that one that resigned knows
+ * its successor. An attempt that was granted and is no longer held need not be granted again: then
+ * ACQUIRE is answered FREE, and the core goes on to its next attempt. A notification that comes
+ * during a request may be reported after its answer.
  *
  * A store is used from one thread, that of its loop. */
 #ifndef CV_STORES_STORE_H

@@ -1,16 +1,16 @@
-/* src/stores/value.h - what a contender writes about itself into a tree of keys: a JSON object.
+/* src/stores/value.h - the values that contenders write to etcd and ZooKeeper: JSON objects.
  *
  *   {"node":"db1:4711","label":"91ab...","lease_ns":"10000000000","since_ns":"1700000000000000000",
  *    "version":"0.1.0"}
  *
- * Numbers are strings: JSON's own lose digits beyond 2^53. And a resign request, written
- * by somebody else: {"token":"17","heir":"db2"}. And a note, which stays when its leader has gone:
+ * Numbers are strings, because numbers of JSON lose digits beyond 2^53. A resign request, written
+ * by another process, is {"token":"17","heir":"db2"}. A note stays when its leader is gone:
  *
  *   {"token":"17","node":"db1:4711","why":"finished","ended_ns":"1700000000000000000"}
  *
- * A leader leaves it when it gives the leadership back, in one step with that. One that has just
- * begun leaves a note without "why", and with what it found, as a member "before": so a note of an
- * earlier leadership is never taken for one of a later leadership that said nothing. */
+ * A leader writes it in the same step in which it releases the leadership. A leader that has just
+ * begun writes a note without "why", and with the note that it found as a member "before". So a
+ * note of an earlier leadership is never taken for one of a later leadership that left none. */
 #ifndef CV_STORES_VALUE_H
 #define CV_STORES_VALUE_H
 

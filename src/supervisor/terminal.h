@@ -1,9 +1,9 @@
-/* src/supervisor/terminal.h - who has the terminal: we, or the command.
+/* src/supervisor/terminal.h - passes the terminal to the command and takes it back.
  *
- * The command has a process group of its own. A group in the background is stopped when it reads
- * from the terminal, and gets neither ^C nor ^Z, so the command's group is made the foreground
- * group while it runs, and ours takes it back when the command ends or is stopped. All of these do
- * nothing if standard input is no terminal. */
+ * The command has its own process group. A background group is stopped when it reads from the
+ * terminal, and gets neither ^C nor ^Z. So the command's group becomes the foreground group while
+ * it runs, and this process's group takes the terminal back when the command ends or is stopped.
+ * All of these do nothing if standard input is not a terminal. */
 #ifndef CV_SUPERVISOR_TERMINAL_H
 #define CV_SUPERVISOR_TERMINAL_H
 

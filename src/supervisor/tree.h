@@ -1,9 +1,9 @@
 /* src/supervisor/tree.h - all descendants of a process, and signals for them.
  *
- * The kernel has no call for "this process and everything below it", so we read it from /proc.
- * While we read, processes fork and end; a list is only right at some instant. What makes that
- * enough: the root is a subreaper, so nobody leaves the tree, and the caller repeats until the root
- * has no child left, which waitid() tells exactly.
+ * The kernel has no call for "this process and everything below it", so we read the tree from
+ * /proc. While we read, processes fork and end, so a list is right only for one instant. This is
+ * enough: the root is a subreaper, so no process leaves the tree, and the caller repeats until
+ * waitid() reports that the root has no child left.
  *
  * A process id may be used again between the list and the signal. A signal therefore goes through a
  * pidfd, after a check that the process behind it still has the same parent. */
