@@ -1,4 +1,4 @@
-/* src/base/command.h - what every command does alike: exit status, complaints, reading options.
+/* src/base/command.h - shared by all commands: exit status, error messages, options.
  *
  * Results go to stdout, complaints to stderr. Exit status: 0 fine, 1 the answer is no, 2 wrong
  * usage or bad input, or that something could not be done. */

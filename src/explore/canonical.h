@@ -1,11 +1,11 @@
 /* src/explore/canonical.h - one form for worlds that will behave alike.
  *
- * Moving instants back makes two worlds equal that differ only in when they happened. What is left
- * are counters that only grow (numbers of heartbeats and of hops), fields that nobody will look at
- * again, and what the properties remember for those of them that are not judged. They get one value
- * here. This is what makes the number of worlds finite; a mistake here would hide behaviour, so
- * that tests/property/prop_explore.c compares, step by step over random runs, a world that was made
- * canonical after every step with one that never was.
+ * Moving instants back makes worlds equal that differ only in their time. Other differences remain:
+ * counters that only grow (numbers of heartbeats and of hops), fields that will not be read again,
+ * and the memory of properties that are not judged. They get one value here. This makes the number
+ * of worlds finite. A mistake here would hide behaviour; so tests/property/prop_explore.c compares,
+ * step by step over random runs, a world that was made canonical after every step with one that
+ * never was.
  *
  * Each protocol has a row: the small configuration that is explored unless another is asked for,
  * and what its state needs beyond that. */

@@ -1,7 +1,7 @@
 /* src/explore/canonical_anon.c - numbers of requests and of sends; see canonical.h.
  *
- * A process counts what it sends, and the others compare only counts of one label: the largest that
- * somebody knows of is always SENT here, and those before it are told apart by their order. */
+ * A process counts its sends, and other processes compare only counts of one label: the largest
+ * known count is always SENT here, and the earlier ones keep their order. */
 #include "core/sequence.h"
 #include "explore/canonical.h"
 #include "explore/service.h"

@@ -1,7 +1,7 @@
-/* src/explore/checkpoint.h - what is known of a search that goes on later.
+/* src/explore/checkpoint.h - saves a search so that it can continue later.
  *
- * A file has the worlds that were met and those that wait, in this machine's byte order, and for
- * exactly one search: it begins with a line that says which, with sizes of the cores' states. */
+ * A file has the visited and the waiting worlds, in this machine's byte order, for exactly one
+ * search: it begins with a line that identifies the search, with sizes of the cores' states. */
 #ifndef CV_EXPLORE_CHECKPOINT_H
 #define CV_EXPLORE_CHECKPOINT_H
 

@@ -1,13 +1,12 @@
-/* src/explore/choices.h - what may happen next in a world, and doing it.
+/* src/explore/choices.h - lists what may happen next in a world, and does it.
  *
- * In one instant the environment acts first and then the nodes in the order of their ids, and last
- * a store or sequencer. A message
- * takes at least a tick, so nothing that one node does in an instant reaches another in the same
- * instant: any other order of the nodes leads to the same worlds, and one order is enough. A node's
- * own events (its timers that may fire, the messages that may arrive) are tried in every order.
+ * In one instant the environment acts first, then the nodes in the order of their ids, then a store
+ * or sequencer. A message takes at least a tick, so no action of a node reaches another node in the
+ * same instant: every other order of the nodes leads to the same worlds, and one order is enough. A
+ * node's own events (timers that may fire, messages that may arrive) are tried in every order.
  *
- * What must happen in this instant (a timer at the end of its range, a message at the end of its
- * delay) happens before time goes on, unless a budget is paid. */
+ * An event that must happen in this instant (a timer at the end of its range, a message at the end
+ * of its delay) happens before time goes on, unless the budget pays for a delay. */
 #ifndef CV_EXPLORE_CHOICES_H
 #define CV_EXPLORE_CHOICES_H
 

@@ -1,10 +1,10 @@
-/* src/explore/disk.h - a disk that takes time, with what waits for it.
+/* src/explore/disk.h - a disk that takes time, with the effects that wait for it.
  *
- * With the budget `slow` a record may be under way for any time, while the node goes on. The gate
- * (host/gate.h) is a part of the node. What waits at it is a part of the world too: the places of
- * its queue follow the core of each node, and a message that waits stands among those under way,
- * marked with the place that it waits in (struct explore_message, `deferred`). So it is moved in
- * time and made canonical like any other. */
+ * With the budget `slow`, saving a record may take any time, while the node goes on. The gate
+ * (host/gate.h) is a part of the node. Effects that wait at it are a part of the world too: the
+ * places of its queue follow the core of each node, and a waiting message is among those in flight,
+ * marked with its place (struct explore_message, `deferred`). So it is moved in time and made
+ * canonical like any other. */
 #ifndef CV_EXPLORE_DISK_H
 #define CV_EXPLORE_DISK_H
 

@@ -1,7 +1,7 @@
-/* src/explore/frontier.h - packed worlds that wait to be looked at, in the order of their coming.
+/* src/explore/frontier.h - a queue of packed worlds that wait to be visited.
  *
  * They are kept in chunks. A worker takes a chunk at a time, so that several can share a queue.
- * When memory ends, chunks go to a file that has no name, and are read back when they are taken. */
+ * When memory runs out, chunks go to an unnamed file, and are read back when they are taken. */
 #ifndef CV_EXPLORE_FRONTIER_H
 #define CV_EXPLORE_FRONTIER_H
 

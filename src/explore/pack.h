@@ -1,15 +1,14 @@
-/* src/explore/pack.h - worlds in few bytes, for those that wait to be looked at.
+/* src/explore/pack.h - packs waiting worlds into few bytes.
  *
  * Most words of a world are the same as at the beginning, and most others are small or instants
- * near to now. A packed world lists the words that differ from the beginning's. Typically a tenth
- * of the world's size. Two worlds have the same packed bytes if they are the same: those are
- * hashed.
+ * near to now. A packed world lists the words that differ from the beginning, typically a tenth of
+ * the world's size. Equal worlds have equal packed bytes; these are hashed.
  *
  * A choice changes little: one node and the messages, unless time passes. So a world is packed
- * against the one that it came from, whose bytes are taken over for every part (the header, each
- * node) and message that is the same; and a world from which the next choice is tried gets those
- * parts back only that the last one has changed. Worlds that wait beside each other are similar,
- * too: one is unpacked over the other. */
+ * against its predecessor: the bytes of every unchanged part (the header, each node) and message
+ * are copied. Before the next choice of a world is tried, only the parts that the last choice
+ * changed are restored. Neighbouring worlds in the queue are similar, too: one is unpacked over the
+ * other. */
 #ifndef CV_EXPLORE_PACK_H
 #define CV_EXPLORE_PACK_H
 

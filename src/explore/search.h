@@ -1,15 +1,14 @@
-/* src/explore/search.h - through all worlds that can be reached, the nearest first.
+/* src/explore/search.h - visits all reachable worlds, breadth first.
  *
- * Breadth first: the first world in which a property breaks is one of those that the fewest choices
- * lead to, and its way back is the shortest trace. A search that ends without one has looked at
- * every world within the bounds (explore_outcome); one that was stopped or hit a bound says so and
- * shows nothing.
+ * The first world in which a property breaks needs the fewest choices, so its path is a shortest
+ * trace. A search that ends without a violation has visited every world within the bounds
+ * (explore_outcome); a search that was stopped or hit a bound says so and proves nothing.
  *
- * All worlds of one distance are looked at before the next: several threads share them, each with a
- * model of its own. With more than one thread it is not always the same shortest trace that is
- * found; everything else is the same.
- * Memory: visited.h for each world, pack.h for each that waits to be looked at; those are moved to
- * disk when memory ends. */
+ * All worlds of one depth are visited before the next. Several threads share them, each with its
+ * own model. With more than one thread another shortest trace may be found; everything else is the
+ * same.
+ * Memory: visited.h for each world, pack.h for each waiting world; these are moved to disk when
+ * memory runs out. */
 #ifndef CV_EXPLORE_SEARCH_H
 #define CV_EXPLORE_SEARCH_H
 

@@ -6,10 +6,9 @@
  * explored. A store has a clock of its own and notifies those that wait when its record becomes
  * free.
  *
- * A restart keeps a store's record. What is on its way to and from it fails: those who asked are
- * told so, or get no answer; and waiting contenders are forgotten. It may also extend the
- * lease, as some servers do. A sequencer that restarts counts from 0; it tells that it has started
- * once more, or has forgotten how often it has. */
+ * A restart keeps a store's record. Requests in flight fail or get no answer, and waiting
+ * contenders are forgotten. The restart may also extend the lease, as some servers do. A sequencer
+ * that restarts counts from 0; it reports one more boot, or has forgotten its boot count. */
 #ifndef CV_EXPLORE_SERVICE_H
 #define CV_EXPLORE_SERVICE_H
 

@@ -1,15 +1,15 @@
 /* src/explore/story.h - a path as a scenario that `conclave sim` replays.
  *
- * The simulator has the same cores, hosted by the same code. There are two ways to tell a path:
+ * The simulator has the same cores, hosted by the same code. A path can be written in two ways:
  *
- * - Short: only its faults, each with its instant; timers and messages come by themselves, and a
+ * - Short: only its faults, each with its instant; timers and messages happen by themselves, and a
  *   link of the simulator takes a millisecond, which is a tick here. A loss becomes a link that is
- *   down while the message is sent. Not every path can be told like that, and of those that can
- *   some end differently, because the simulator chose another order within an instant. So the
- *   caller tries it out.
+ *   down while the message is sent. Not every path can be written like this, and some end
+ *   differently, because the simulator chose another order within an instant. So the caller runs
+ *   the scenario to check it.
  * - By hand (`manual`, docs/scenarios.md): every timer that fires and every message that arrives,
- *   is lost, late or repeated is a line of its own, in this order. Every path can be told like
- *   that. */
+ *   is lost, late or repeated is a line of its own, in this order. Every path can be written like
+ *   this. */
 #ifndef CV_EXPLORE_STORY_H
 #define CV_EXPLORE_STORY_H
 

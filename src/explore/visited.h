@@ -1,6 +1,6 @@
-/* src/explore/visited.h - the worlds that were met, by 64 bits of their hash.
+/* src/explore/visited.h - the set of visited worlds, by 64 bits of their hash.
  *
- * A world whose hash was met before is taken for the world that was met: with N worlds, the
+ * A world with a known hash is taken for the visited world: with N worlds, the
  * probability that any two of them share their 64 bits, so that one is missed, is below
  * N * N / 2^65 (explore_visited_miss()). For ten million worlds that is 3 in a million.
  *

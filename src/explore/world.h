@@ -1,13 +1,13 @@
-/* src/explore/world.h - the world that is explored: nodes, messages under way, what was judged.
+/* src/explore/world.h - the explored world: nodes, messages in flight, and the properties.
  *
  * A world is one flat block. It is copied with memcpy, changed by one choice at a time (choices.h),
  * brought into its canonical form (canonical.h) and then compared as bytes.
  *
- * TIME. No clock goes on. The clock of actor j always shows explore_now_ns(j); when time passes,
- * every stored instant is moved back instead. So two worlds that differ only in when they happened
- * have the same bytes. In the cores and in messages, instants are found by their value: each
- * clock shows a number that nothing else looks like ((j + 1) << 48 and something). What belongs to
- * the host and to the properties is named, field by field. docs/explore.md says what is covered;
+ * TIME. Clocks do not advance. The clock of actor j always shows explore_now_ns(j); when time
+ * passes, every stored instant is moved back instead. So two worlds that differ only in their time
+ * have the same bytes. In the cores and in messages, instants are found by their value: each clock
+ * shows a number that no other value looks like ((j + 1) << 48 and something). The instants of the
+ * host and of the properties are listed field by field. docs/explore.md says what is covered;
  * docs/adr/0030 says why instants are found this way.
  *
  * The cores are hosted by src/host, as in the simulator and in a real process, and judged by

@@ -1,4 +1,4 @@
-/* src/properties/connections.c - the ground truth of who is connected to whom, and for how long. */
+/* src/properties/connections.c - the ground truth of which nodes are connected, and since when. */
 #include "properties/connections.h"
 
 #include "base/memory.h"

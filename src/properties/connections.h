@@ -1,15 +1,15 @@
-/* src/properties/connections.h - the ground truth of who is connected to whom, and for how long.
+/* src/properties/connections.h - the ground truth of which nodes are connected, and since when.
  *
  * [Fetzer99, sec. III and IV] Two processes are connected while both are timely and every message
  * between them arrives within the one-way time-out. p is Delta-disconnected from q while every
  * message that p receives from q takes longer than Delta. A Delta-partition is a set of processes
  * that are connected to each other and Delta-disconnected from all others. No process of the system
- * can know these; who sees all of them from outside can, and judges timeliness and
- * bounded-inconsistency by them.
+ * can know these; an observer of all processes can, and judges timeliness and bounded-inconsistency
+ * by them.
  *
  * Memory: two instants for each ordered pair, in one block without pointers, so it is kept for at
- * most CV_CONNECTIONS_NODES_MAX nodes and only where something is promised in these terms. A record
- * that is not kept ignores what it is told and knows nobody to be connected. */
+ * most CV_CONNECTIONS_NODES_MAX nodes and only if something is promised in these terms. A record
+ * that is not kept ignores all reports and treats no nodes as connected. */
 #ifndef CV_PROPERTIES_CONNECTIONS_H
 #define CV_PROPERTIES_CONNECTIONS_H
 

@@ -1,8 +1,9 @@
-/* src/properties/graph.h - who leads where not everybody reaches everybody, computed from the whole
- * graph, which no process knows.
+/* src/properties/graph.h - which members should lead when some links are down, computed from the
+ * whole graph, which no process knows.
  *
- * A graph is a set for each member, in the order of ids: who is connected to it both ways, itself
- * included; empty: it takes no part. Memory: the caller's. Time: quadratic in the members. */
+ * A graph is a set for each member, in the order of ids: the members connected to it both ways,
+ * itself included; empty: it does not take part. Memory: the caller's. Time: quadratic in the
+ * members. */
 #ifndef CV_PROPERTIES_GRAPH_H
 #define CV_PROPERTIES_GRAPH_H
 

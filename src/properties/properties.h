@@ -1,17 +1,16 @@
-/* src/properties/properties.h - the properties of docs/properties.md, judged while a run goes on.
+/* src/properties/properties.h - the properties of docs/properties.md, judged during a run.
  *
- * The host watches all nodes of a run. It is the simulator, a search through all runs, or a checker
- * of claims that real processes recorded. It tells what each node says and what happens to it, in
- * the order of the run's time, and what time it is: nothing here knows a world, a network or a
- * clock.
+ * The host observes all nodes of a run. It is the simulator, the exhaustive search, or a checker of
+ * claims that real processes recorded. It reports what each node believes and what happens to it,
+ * in the order of the run's time, and the time: this code knows no world, no network and no clock.
  *
  * Safety is judged at every instant and remembers the whole run: at-most-one-leader looks at every
  * leadership that begins, token-monotonic compares with the largest token ever, leader-order with
  * every leader that ever had the same token. Liveness is judged when the protocol's assumptions
  * have held for its settling time: the host says when something disturbs them
  * (cv__properties_disturb), and calls cv__properties_judge() when they have held long enough. Then
- * everybody that takes part must know the same leader of its part (termination, agreement), and
- * until the next disturbance nobody may change its mind (stability).
+ * all nodes of a part must follow the same leader (termination, agreement), and until the next
+ * disturbance no node may change its leader (stability).
  *
  * Memory: what belongs to the present state (`now`, `node`, `holder`, `member_word`, connections)
  * is flat and is copied or compared as bytes: the struct `now`, the block of block_bytes at `node`,

@@ -31,8 +31,8 @@
  *   which renews no trust), unless another did. Otherwise a deposed leader that cannot hear its
  *   successor leads for ever.
  * - Pauses: timers that fire late prove one. Then listen first.
- * - Resigning (GONE), with no proposal for 2 eps after it. A requested successor cannot be heeded:
- *   nobody has a name.
+ * - Resigning (GONE), with no proposal for 2 eps after it. A requested successor is ignored,
+ *   because processes have no names.
  *
  * Assumed: numbers grow (src/core/sequence.h), labels differ. Nothing else for leader-order and
  * validity; timely links, no loss, prompt processes and a sequencer that answers for the rest. Two

@@ -1,6 +1,6 @@
 /* src/protocols/anon_round.h - numbers, rounds and the closed number [Wiesmann07, fig. 1].
  *
- * Who leads is a function of the set of numbers seen, whatever the order of their arrival: the open
+ * The leader is a function of the set of numbers seen, whatever their order of arrival: the open
  * number is the largest, the closed one the largest of an earlier round. Larger sets have larger
  * leaders, so all processes see leaders in the same order (lemma 8). */
 #ifndef CV_PROTOCOLS_ANON_ROUND_H

@@ -5,12 +5,12 @@
  * and starts again without one. A process that a lower one asks answers and elects in turn. The
  * highest id announces itself at once.
  *
- * Ours: a process whose only superior is the coordinator it has just found dead announces itself
- * without asking the dead; that is the best case of [NITR, analysis], N-2 messages in one
- * transmission time, which the steps as listed there would not reach. A sitting coordinator that is
- * asked repeats its announcement to the asker in the same term, so that a restarting process does
- * not cost everybody a new term; and a process that heard an announcement within T answers an
- * ELECTION but does not elect in turn (see has_crossed). Terms, refusals and resigning: classic.h.
+ * Ours: a process whose only superior is the coordinator that it has just found dead announces
+ * itself without asking it; that is the best case of [NITR, analysis], N-2 messages in one
+ * transmission time, which the steps as listed there would not reach. A coordinator that gets an
+ * ELECTION repeats its announcement to the sender in the same term, so that a restarting process
+ * does not cause a new term; and a process that heard an announcement within T answers an
+ * ELECTION but does not start one (see has_crossed). Terms, refusals and resigning: classic.h.
  *
  * Assumed: synchrony. Under a partition or a pause two processes lead. */
 #include "protocols/bully.h"

@@ -5,10 +5,10 @@
  * initiator grants the leadership to the highest that answered (GRANT), which announces itself to
  * all (COORDINATOR). No answer within T: the initiator announces itself.
  *
- * Ours: the grant goes out as soon as everybody asked has answered or is known dead, not only after
- * T. If the chosen one does not announce itself within T', the next highest is granted, and when
- * none is left the election starts again. A coordinator that is granted again, by a concurrent
- * initiator, repeats its announcement to it in the same term: concurrent elections converge.
+ * Ours: the grant is sent as soon as all higher processes have answered or are known dead, not only
+ * after T. If the chosen process does not announce itself within T', the next highest gets the
+ * grant; when none is left, the election starts again. A coordinator that gets a grant from another
+ * initiator repeats its announcement to it in the same term: concurrent elections converge.
  * Assumed: synchrony, as for the bully. */
 #include "core/nodeset.h"
 #include "protocols/classic.h"

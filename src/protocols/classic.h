@@ -1,20 +1,21 @@
-/* src/protocols/classic.h - what the five classical protocols of [NITR] share.
+/* src/protocols/classic.h - the common part of the five classical protocols of [NITR].
  *
  * The coordinator sends a heartbeat every `heartbeat`; its silence is suspicion
- * (detector=fixed|phi). How a new coordinator is then found is each protocol's own business: it
- * gives a table of rules, and cv__classic_step() drives it.
+ * (detector=fixed|phi). Each protocol has its own way to find a new coordinator: it provides a
+ * table of rules, and cv__classic_step() drives it.
  *
  * Ours: claims are ordered. A coordinator claims leadership in a term; claims compare by term, then
- * by id, and nobody goes back to a smaller claim than the largest it accepted. A stale one (of a
- * coordinator that slept through its successor's election) is answered by REFUSE, which tells the
- * newer term, so that its sender can stand again with a larger one. An older claim of the very
- * coordinator that is followed is only late: refusing it would unseat a healthy coordinator. The
- * term is the token. It is saved before it is used, so that tokens do not start again at 1 when
- * everybody restarts, but two partitions may use the same one: it is not promised to be monotonic.
+ * by id, and no process accepts a smaller claim than the largest it has accepted. A stale claim (of
+ * a coordinator that slept through its successor's election) is answered by REFUSE with the newer
+ * term, so that its sender can claim again in a larger one. An older claim of the followed
+ * coordinator itself is only late: refusing it would unseat a healthy coordinator. The term is the
+ * token. It is saved before it is used, so tokens do not start again at 1 when all processes
+ * restart; but two partitions may use the same one, so tokens are not promised to be monotonic.
  *
- * Ours too: resigning. The coordinator says RESIGN, everybody elects, and the process that resigned
- * is no candidate until its successor falls silent or nobody succeeded it in time. Elections go by
- * id, so a requested successor is ignored. A process that does not campaign is never a candidate.
+ * Ours too: resigning. The coordinator sends RESIGN, the other processes elect, and the process
+ * that resigned is not a candidate until its successor falls silent or none appears in time.
+ * Elections go by id, so a requested successor is ignored. A process that does not campaign is
+ * never a candidate.
  *
  * Assumed: a synchronous system (delays within `delta`, no loss, no pauses). Without it two
  * coordinators are possible, and `conclave lab classic` shows them. */

@@ -1,17 +1,17 @@
-/* src/protocols/hop.h - handing messages on along the ring, to the next living successor.
+/* src/protocols/hop.h - passes messages along the ring, to the next living successor.
  *
  * [NITR, ring] Ids in their order form the ring; a process sends to its successor only. A message
  * that is not acknowledged within T means a dead successor: it is skipped and the message goes to
- * the one behind it. Ours: a skip is remembered for `timeout` so that the next messages need not
- * wait again, then the whole ring is tried afresh, since the dead may have recovered.
+ * the next one. Ours: a skip is remembered for `timeout` so that the next messages need not
+ * wait again; then the whole ring is tried again, because a dead process may have recovered.
  *
  * At most HOP_SLOTS messages wait for an acknowledgement; one more displaces the oldest, as if it
  * were lost, and the election's own time-out repairs that. They are few unless many elections run
  * at once and wait at the same dead successor, and then all but one are superfluous.
  *
- * A message that the network, or an impatient predecessor, delivers twice is handed on once: with a
- * copy more at each hop, an election would grow beyond all bounds. The latest HOP_SEEN messages are
- * remembered for that; numbers begin at a random one in each life, so that none comes again.
+ * A message that the network, or an impatient predecessor, delivers twice is passed on once: with
+ * one more copy at each hop, an election would grow without bound. The latest HOP_SEEN messages are
+ * remembered for this; numbers begin at a random one in each life, so that none is reused.
  *
  * Wire: every message of a ring begins with the term and the hop's number, which ACK returns; its
  * other fields, and its set if it has one, are the ring's. */

@@ -1,54 +1,52 @@
 /* src/protocols/lease.c - the holder of a record in a shared store leads [Gray89, Brooker]: events,
  * grants, answers. Which request is made next, and when: lease_ask.c.
  *
- * A store keeps one record for each election: who holds it, with which token, and until when by the
- * store's own clock. A contender asks to hold it (ACQUIRE), prolongs it well before the end
- * (RENEW), and gives it back when it resigns (RELEASE). It knows no other contender and sends no
- * message: it sees the others through the store only, by the label of whoever holds the record.
+ * A store keeps one record for each election: its holder, its token, and its end by the store's own
+ * clock. A contender asks to hold it (ACQUIRE), prolongs it well before the end (RENEW), and gives
+ * it up when it resigns (RELEASE). It knows no other contender and sends no message: through the
+ * store it sees only the label of the holder.
  *
- * Why two never lead at once. Let the store grant a request that was made at the instant r. It
- * gives the record to nobody else before d of its own clock have passed since r, or the holder
- * asked for RELEASE (what a store owes: src/stores/store.h). Its clock runs at most 1 + rho too
- * fast, so d take at least d / (1 + rho) of real time. The holder counts d (1 - 2 rho) of its own
- * clock, also from r, which is before the answer came and before the store even saw the request;
- * its clock runs at least 1 - rho, so that takes at most d (1 - 2 rho) / (1 - rho) of real time,
- * which is less. The rules that this rests on:
+ * Why two contenders never lead at once. Let the store grant a request that was made at the instant
+ * r. No other contender gets the record before d of the store's clock have passed since r, or the
+ * holder has asked for RELEASE (duties of a store: src/stores/store.h). Its clock runs at most
+ * 1 + rho too fast, so d take at least d / (1 + rho) of real time. The holder counts d (1 - 2 rho)
+ * of its own clock, also from r, which is before the answer came and before the store even saw the
+ * request; its clock runs at least 1 - rho, so that takes at most d (1 - 2 rho) / (1 - rho) of real
+ * time, which is less. This relies on these rules:
  *
  * - The stamp is that of the request, kept beside its number. How late the answer comes does not
- *   matter; an answer whose time is over when it comes is worth nothing.
- * - The end comes before everything else: each step first compares its clock with the end. A
- *   process that slept through it wakes up as no leader, whatever else is waiting to be read.
- * - A leadership is one attempt. With whatever ends it (its time, RELEASE, the store says that
- *   another has it) the attempt is over for good: answers to it are ignored from then on, so a
- *   grant that was on its way cannot bring it back; and the store grants a later attempt with a
- *   new token.
- * - RELEASE is asked for only when nothing is led any more: the host has stopped its work before it
- *   says RESIGN. A leadership that just ran out is not released: its work may be ending still, and
- *   the record runs out by itself.
+ *   matter; an answer whose time is over when it comes has no effect.
+ * - The end comes first: each step compares its clock with the end before anything else. A process
+ *   that slept through it wakes up as no leader, whatever events wait for it.
+ * - A leadership is one attempt. When it ends (by its time, by RELEASE, or because the store says
+ *   that another contender has it), the attempt is over for good: later answers to it are ignored,
+ *   so a grant in flight cannot revive it; and the store grants a later attempt with a new token.
+ * - RELEASE is asked for only after the leadership has ended: the host stops its work before it
+ *   sends RESIGN. A leadership that ran out is not released: its work may still be ending, and the
+ *   record runs out by itself.
  *
- * Answers may come in any order, or never. A request that is not answered in time is asked again
- * under a new number, with the same attempt: the store answers the same grant with the same token.
- * A late answer counts, with the stamp of its own request, unless a later request was answered
- * before it: what it says of others may be old by now, and what it grants was asked for again
- * since. Only "you do not hold it" is believed whenever it comes: a record that was lost is never
- * held again by the same attempt, except as an answer to an ACQUIRE, which a leader does not ask
- * for. A store that has granted the attempt before, unheard or heard too late, and does not do so
- * again, answers ACQUIRE with FREE: the next attempt takes over, or else this process would ask in
- * vain for ever.
+ * Answers may come in any order, or never. A request that is not answered in time is repeated under
+ * a new number, with the same attempt: the store answers the same grant with the same token. A late
+ * answer counts, with the stamp of its own request, unless a later request was answered before it:
+ * what it says about other contenders may be outdated, and its grant was requested again since.
+ * Only "you do not hold it" always counts: the same attempt never holds a lost record again, except
+ * as an answer to an ACQUIRE, which a leader does not send. A store that has granted the attempt
+ * before, when the answer was lost or too late, and does not grant it again, answers ACQUIRE with
+ * FREE: the next attempt takes over; otherwise this process would ask in vain for ever.
  *
- * An ACQUIRE whose answer never came may have been carried out, or be carried out at any later
- * time. A contender that gives up therefore asks for RELEASE also then, again and again until it is
- * answered or a lease has passed. If the ACQUIRE arrives after the RELEASE, the record is held for
- * one lease by somebody who does not lead: nobody leads meanwhile, which is safe.
+ * An ACQUIRE without an answer may have been carried out, or may be at any later time. So a
+ * contender that gives up asks for RELEASE even then, repeatedly until it is answered or a lease
+ * has passed. If the ACQUIRE arrives after the RELEASE, the record is held for one lease by a
+ * contender that does not lead: then there is no leader, which is safe.
  *
  * Ours besides: a notification (CHANGED) is answered by a request at once, but only a few in a row
  * (lease_ask.c); after a resignation a contender stands back until another has led, at most for
- * `rest`; a grant whose token is not larger than those seen before is given back, because the
+ * `rest`; a grant whose token is not larger than those seen before is given back, because
  * resources that fence by it would refuse its work.
  *
  * Assumed: the store keeps its four promises, and no clock drifts by more than rho. Whatever the
- * network and the pauses of processes do, at most one leads; for somebody to lead, the store must
- * answer within `timeout`. Nothing is saved: a process that starts again is another contender. */
+ * network and the pauses of processes do, at most one contender leads; for one to lead, the store
+ * must answer within `timeout`. Nothing is saved: a process that restarts is another contender. */
 #include "core/effects.h"
 #include "core/options.h"
 #include "core/types.h"

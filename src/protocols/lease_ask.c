@@ -1,9 +1,9 @@
 /* src/protocols/lease_ask.c - what `lease` asks the store next, and when.
  *
- * A request that fails is repeated with the same attempt, which to the store is the same request.
- * A leader repeats it every `retry` until its end; the others double the pause. Notifications are
- * answered by a request at once, a few in a row, and then a few in each `retry` (a token
- * bucket): a store that notifies all the time must not be asked all the time. */
+ * A request that fails is repeated with the same attempt; the store treats it as the same request.
+ * A leader repeats it every `retry` until its end; other contenders double the pause. Notifications
+ * are answered by a request at once, a few in a row, and then a few in each `retry` (a token
+ * bucket), so that a store that notifies all the time is not asked all the time. */
 #include "protocols/lease_ask.h"
 
 #define NOTIFIED_IN_A_ROW 4          /* requests at once, if notifications follow each other ... */

@@ -1,19 +1,19 @@
 /* src/protocols/local.c - the highly available local leader election service [Fetzer99]: the lowest
- * id that everybody connected to it supports leads; one leader in each logical partition, or one in
- * the whole system with `majority`.
+ * id that all processes connected to it support leads; one leader in each logical partition, or one
+ * in the whole system with `majority`.
  *
  * Messages are fast (their delay is known to be at most Delta) or slow; core/failaware.h says how a
  * receiver knows. A process is alive for `expires` after its last fast ELECTION or REPLY. The
  * lowest living id asks for support every `ep` (ELECTION), and each supporter locks itself to it
- * for `lock`, so that it supports nobody else meanwhile. With the support of everybody alive a
+ * for `lock`: it supports no other process in this time. With the support of all processes alive a
  * candidate leads until lock(1-2 rho) after it *sent* the request: its time is over on its own
- * clock, without any message, before the first of its supporters can support another.
+ * clock, without any message, before the first of its supporters can support another process.
  *
  * Why two leaders never share a supporter (SO): a supporter's lock begins at or after the request
- * was sent and lasts `lock` on a clock that differs by at most 2 rho. Only three things end a lock
- * early, and each is said by, or on behalf of, the very process it is for, after its leadership has
- * ended: RELEASE of a failed attempt, of a leader that stepped down, and of one whose host saw it
- * die.
+ * was sent and lasts `lock` on a clock that differs by at most 2 rho. Only three messages end a
+ * lock early. Each is sent by, or on behalf of, the process that the lock is for, after its
+ * leadership has ended: RELEASE of a failed attempt, of a leader that stepped down, and of a leader
+ * whose host saw it die.
  *
  * Ours, and why it is safe:
  * - RELEASE does not refresh the alive set, and a leader whose renewal failed does not release.
@@ -37,32 +37,35 @@
  *   its successor. What a process saves then is a bound: it accepts up to it without saving again,
  *   and saves a larger one while a leader sits when less than half of a block is left. Why that is
  *   as good as the token and its owner: the record is only ever used to refuse, and a process that
- *   restarts refuses more. Whatever it had accepted is at most the bound (local_check()), and it
- *   takes all up to the bound for accepted, of nobody, and for led with: so it accepts none of them
- *   a second time, not even of the same owner, and leads with none. What is lost is that it may go
- *   on with the token of its leader. But it supports nobody for `lock` anyway, in which that
- *   leadership ends, and the next request exceeds the bound that the refusal names.
- * - While all answer a leader asks less often (`calm`), and what is not answered after `ep`. A lock
- *   and a leadership count from each request as before; what changes is how many of them fit into a
- *   lock, at least four, and how soon a process that comes back is asked: kappa has that.
- * - A leader steps down at once when somebody before it asks. Where an application acts until the
- *   instant that it was told (`yields=no`, always among members), it does not: it stops asking, and
- *   its time runs out. Before that nobody else can lead, as its supporters stay locked.
+ *   restarts refuses more. Every token that it had accepted is at most the bound (local_check()),
+ *   and after the restart it treats all tokens up to the bound as accepted, without an owner, and
+ *   as led with: so it accepts none of them a second time, not even of the same owner, and leads
+ *   with none. It loses only the right to go on with the token of its leader. But it supports no
+ *   process for `lock` anyway, in which that leadership ends, and the next request exceeds the
+ *   bound that the refusal names.
+ * - While all answer a leader asks less often (`calm`), and repeats after `ep` a request without an
+ *   answer. A lock and a leadership count from each request as before; what changes is how many of
+ *   them fit into a lock, at least four, and how soon a process that comes back is asked: kappa
+ *   includes this.
+ * - A leader steps down at once when a lower id asks. If an application acts until the valid-until
+ *   that it was given (`yields=no`, always among members), it does not: it stops asking, and its
+ *   time runs out. Before that no other process can lead, because its supporters stay locked.
  * - Succession: the supporters of a lost leader become candidates one after the other in id order,
  *   not all at once.
- * - A process that says, in its ELECTIONs, that it has not heard us for `expires` is not alive: it
- *   hears nobody, and everybody would wait for it. Both ways are needed to be connected. If it
- *   asked more than once, it stays so however long it is silent: one that asks by turns, because
- *   it stands aside in between, would be waited for each time. It ends with an ELECTION that
- *   says otherwise, or a fast answer: (BI) rests on that who answers is alive for `expires`, and
- *   an ELECTION sent before it heard us must not end that. An ECHO is one, too: two that take
- *   each other for deaf answer in no other way.
- * - Standing aside (fig. 24): who is refused by a process that follows a leader before it is
- *   passive until no such process is left. It asks those alone, by ECHO. It only supports others
- *   meanwhile, so that it is safe even if it is wrong about them.
- * - An ELECTION that its own RELEASE has overtaken is ignored, and so is what comes within Delta of
- *   a hint that its sender is down: it may have been sent before. Nobody is locked by it, and a
- *   lock that is missing can only keep somebody from leading.
+ * - A process whose ELECTIONs say that it has not heard us for `expires` is not alive: it may hear
+ *   no process, and all would wait for it. Two processes are connected only if both directions
+ *   work. If it asked more than once, it stays not alive however long it is silent: a process that
+ *   asks in turns, because it stands aside in between, would be waited for each time. This state
+ *   ends with an ELECTION that says otherwise, or with a fast answer: (BI) requires that a process
+ *   that answers is alive for `expires`, and an ELECTION sent before it heard us must not end that.
+ *   An ECHO is such an answer, too: two processes that take each other for deaf answer in no other
+ *   way.
+ * - Standing aside (fig. 24): a candidate that is refused by a process with a leader of lower id is
+ *   passive until no such process is left. It asks only those processes, by ECHO. In this time it
+ *   only supports others, so it is safe even if it is wrong about them.
+ * - An ELECTION that its own RELEASE has overtaken is ignored, and so is one that comes within
+ *   Delta of a hint that its sender is down: it may have been sent before. It locks no process, and
+ *   a missing lock can only keep a process from leading.
  * - Passive processes (aside, resigned, or no candidates): they support and are asked, but do not
  *   count when the lowest is looked for.
  * - Turns (`rotate`): ids are ordered from the one whose turn it is, which RELEASE and ELECTION
@@ -70,20 +73,20 @@
  * - Collation (`collate`, fig. 28): answers to renewals go up a tree over the request's alive set.
  *   A supporter locks when it hears the ELECTION, whichever way its answer takes. Why no two in a
  *   row get lost there (BI): is_way_up() in local_tree.c.
- * - A request can succeed only if the first of an unbroken row of them is more than Delta old, the
- *   time in which everybody connected has answered it, however soon the next one followed (BI). So
- *   the second one is sent then, and not only after `ep`. A RELEASE breaks the row, because nobody
- *   answers an ELECTION that it has overtaken: is_row_unbroken() in local_request.c has the
- *   argument. The first one succeeds if all members support it but the one that this process was
- *   locked to when its host saw it die, as long as that lock would have lasted: nobody else is left
- *   who could be missing. is_everybody_left() has that argument.
+ * - A request can succeed only if the first of an unbroken row of them is more than Delta old: in
+ *   this time all connected processes have answered it, however soon the next one followed (BI). So
+ *   the second one is sent then, and not only after `ep`. A RELEASE breaks the row, because no
+ *   process answers an ELECTION that it has overtaken: is_row_unbroken() in local_request.c has the
+ *   argument. The first request succeeds if all members support it except the one that this process
+ *   was locked to when its host saw it die, as long as that lock would have lasted: no other member
+ *   can be missing. is_everybody_left() has that argument.
  * - ECHO answers a slow ELECTION, so that the next one has a recent stamp to compute a bound from.
  *   A fast ECHO makes its sender alive like a REPLY: two processes that have not talked for long
  *   are connected all the same, and the second request must not succeed without the other (BI).
  *
  * Assumed: clocks drift by at most rho (safety); messages within about delta/2 each way
- * (cv__local_timely_ns) and prompt processes for kappa (liveness). What a process accepted survives
- * its crash; if it may not, it takes part no more. */
+ * (cv__local_timely_ns) and prompt processes for kappa (liveness). The record of what a process
+ * accepted survives its crash; if it cannot be saved, the process stops taking part. */
 #include "protocols/local_alive.h"
 #include "protocols/local_config.h"
 #include "protocols/local_request.h"

@@ -1,5 +1,5 @@
-/* src/protocols/local_alive.h - who is alive, and who of them comes first [Fetzer99, sec. VIII,
- * independent assessment].
+/* src/protocols/local_alive.h - which processes are alive, and which comes first [Fetzer99,
+ * sec. VIII, independent assessment].
  *
  * A fast ELECTION, REPLY or ECHO of a process makes it alive for `expires`; nothing else does. Each
  * process judges for itself and sends nothing for it. Ids are ordered from the one whose turn it is

@@ -1,10 +1,10 @@
-/* src/protocols/local_tree.h - collating answers on their way to the leader [Fetzer99, fig. 28].
+/* src/protocols/local_tree.h - collects answers on their way to the leader [Fetzer99, fig. 28].
  *
  * With `collate=k` the answers to a leader's renewal travel up a tree with k children a node over
  * the request's alive set: the leader hears k messages instead of n-1. A process answers directly
  * if it is not in that set, if the candidate does not lead with its support yet, and for a while
  * after a request came a second time: then some answer was missing, and the way up may be broken.
- * An inner node that does not hear its children in time passes on what it has. */
+ * An inner node that does not hear its children in time passes on the answers that it has. */
 #ifndef CV_PROTOCOLS_LOCAL_TREE_H
 #define CV_PROTOCOLS_LOCAL_TREE_H
 

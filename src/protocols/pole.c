@@ -2,22 +2,22 @@
  * quorum leads, with a lease.
  *
  * A process that knows no leader asks its oracle for its score and proposes itself; proposals are
- * passed on until all know the largest (pole_select.c). Who is chosen claims, and leads once a
- * majority follows it (pole_claim.c); there are never two, and tokens grow. The scores are in
- * src/oracles, what they are made of is measured in pole_score.c. A sitting leader stays when a
- * better one joins, unless resignation is on.
+ * passed on until all know the largest (pole_select.c). The chosen process claims, and leads once a
+ * majority follows it (pole_claim.c); there are never two leaders, and tokens grow. The scores are
+ * in src/oracles; pole_score.c measures their inputs. The current leader stays when a better
+ * process joins, unless resignation is on.
  *
  * Read literally, the algorithm with a lease on top neither converges in stars and chains nor is
- * safe across pauses and restarts. Our amendments are listed at the head of the two files. Where a
- * run shows what breaks without one, it is a planted bug in tests/planted; each of the others
- * (votes are no proposals, the round is not restarted, nobody waits for a suspect, nonces,
- * yielding, FOLLOWs of an older epoch, an epoch is claimed once) has a test of one core in
+ * safe across pauses and restarts. The heads of the two files list our amendments. If a run shows
+ * what breaks without one, it is a planted bug in tests/planted; each of the others (votes are not
+ * proposals, the round is not restarted, no process waits for a suspect, nonces, yielding, FOLLOWs
+ * of an older epoch, an epoch is claimed once) has a test of one core in
  * tests/paper/test_pole_rules.c.
  *
- * Assumed: clocks drift by at most rho (safety rests on this alone); a majority connected by timely
- * links, prompt processes (liveness). What a process promised survives its crash; if it may not, it
- * takes part no more. The host gives RESIGN, and CAMPAIGN off, to a leader after the guarded work
- * has stopped: the promises it led by are released at once. */
+ * Assumed: clocks drift by at most rho (safety depends only on this); a majority connected by
+ * timely links, prompt processes (liveness). A promise survives the crash of its process; if it
+ * cannot be saved, the process stops taking part. The host sends RESIGN, and CAMPAIGN off, to a
+ * leader after the guarded work has stopped: the promises to it are released at once. */
 #include "protocols/pole.h"
 
 #include "protocols/pole_config.h"

@@ -1,9 +1,10 @@
-/* src/protocols/pole.h - what the files of `pole` share: the state of one process, its messages.
+/* src/protocols/pole.h - declarations shared by the files of `pole`: the state of one process, its
+ * messages.
  *
  * pole_select.c chooses a leader (Alg. 1), pole_claim.c makes the choice a leadership (promises,
- * lease, release), pole_score.c measures and scores, pole_tune.c chooses times, pole.c takes the
- * events apart. A choice binds nobody: what is followed is a heartbeat, and only what is followed
- * by a majority leads. */
+ * lease, release), pole_score.c measures and scores, pole_tune.c chooses times, pole.c dispatches
+ * the events. A choice binds no process: processes follow heartbeats, and only a process that a
+ * majority follows leads. */
 #ifndef CV_PROTOCOLS_POLE_H
 #define CV_PROTOCOLS_POLE_H
 

@@ -3,46 +3,46 @@
  * [Becker11, sec. 3.1] has a leader keep connections to a majority, and a process accept one only
  * from the process it takes for the leader: two may believe in themselves for a while. Ours: a
  * lease. A process that chose itself sends heartbeats; FOLLOW answers one, and promises to follow
- * nobody else for `lease`. A process that a majority follows, itself included, leads until
- * lease(1-2 rho) after it *sent* the heartbeats that were answered: on its own clock that is over
- * before the first promise is.
+ * no other process for `lease`. A process that a majority follows, itself included, leads until
+ * lease(1-2 rho) after it *sent* the heartbeats that were answered: its clock reaches that instant
+ * before the first promise ends.
  *
- * Why never two: their majorities share a process, and it promised the first not to follow the
- * second before. Why tokens grow: before its first FOLLOW a process saves the pair (epoch, leader)
- * and refuses smaller epochs, and equal ones of others; the token is the epoch that a majority
- * followed. What ends a promise early is only said by the process it is for (RELEASE), after its
- * valid-until, or on resignation when its host has stopped the work.
+ * Why there are never two leaders: their majorities share a process, and it has promised the first
+ * not to follow the second in this time. Why tokens grow: before its first FOLLOW a process saves
+ * the pair (epoch, leader); it refuses smaller epochs, and the same epoch from another leader; the
+ * token is the epoch that a majority followed. Only the process that a promise is for can end it
+ * early (RELEASE): after its valid-until, or on resignation when its host has stopped the work.
  *
  * Ours, each with a failing run behind it:
- * - One's own promise binds following oneself, too: a claimant that counts itself too early makes
- *   two leaders.
- * - An epoch is saved before it is claimed. A process that forgot it in a crash could claim the
- * same once more, and a RELEASE of its earlier life, still under way, would free its followers.
- * - A restarted process follows nobody for the lease it may have promised, and releases nothing for
- *   its own: its earlier life may have led until now.
+ * - A process's own promise also binds following itself: a claimant that counts itself too early
+ *   makes two leaders.
+ * - An epoch is saved before it is claimed. A process that forgot it in a crash could claim it
+ *   again, and a RELEASE of its earlier life, still in flight, would free its followers.
+ * - A restarted process follows no process for the lease it may have promised, and releases nothing
+ *   in its own name: its earlier life may have led until now.
  * - FOLLOWs below the token's epoch do not count, nor those of an earlier life (nonce).
  * - A refusal raises the claim above the refused epoch. A leader keeps its token.
- * - An older claim of the very process that is followed is late, not a rival: it is not refused,
- *   because a refusal would make that process begin its claim again.
+ * - An older claim of the followed process itself is late, not a rival: it is not refused, because
+ *   a refusal would make that process begin its claim again.
  * - A claimant that was not established in time stands back for two to four leases (one-way links),
- *   and after that lets others go first: pole_select.c.
+ *   and after that lets other processes go first: pole_select.c.
  * - A smaller claim yields to a larger, every claim to an established leader.
- * - The waiting for a claim, and for answers to one, follows how late they were seen to come, and
- *   doubles each time that nobody came to lead: both wait for a disk. Otherwise nobody is ever
- *   elected where a save takes 40 ms (lan).
- * - Who refuses a claim waits for the one that it makes the claimant raise. If it chose itself
- *   meanwhile, it would have followed itself by then, and refuse the raised claim as well: with
- *   slow disks for ever.
+ * - The time to wait for a claim, and for answers to one, follows how late they came before, and
+ *   doubles each time that no process came to lead: both wait for a disk. Otherwise no process is
+ *   ever elected if a save takes 40 ms (lan).
+ * - A process that refuses a claim waits for the higher claim that its refusal causes. If it chose
+ *   itself in this time, it would have followed itself by then, and refuse the higher claim as
+ *   well: with slow disks for ever.
  * - An established leader with an older token than one seen is a late message, not a leader.
- * - Epochs can be reserved in blocks (option `epochs`), so that no save stands between a dead
- *   leader and its successor. What a process saves then is a bound: it follows and claims below it
- *   without saving again, and saves a larger one when it comes near, while a leader sits. Why that
- *   is as good as the pair: the pair is only ever used to refuse, and a process that restarts
- *   refuses more. It takes all epochs up to the bound for followed, of somebody unknown, and for
- *   claimed: so it follows no epoch twice, claims none twice, and no RELEASE of an earlier life
- *   frees a promise to it. It follows nobody for the longest lease that it may have promised, as
- *   before. What is lost is that it may go on with the leader it followed: it refuses, and that
- *   leader raises its claim above the bound and keeps its token. */
+ * - Epochs can be reserved in blocks (option `epochs`), so that no save delays the successor of a
+ *   dead leader. A process then saves a bound: it follows and claims below it without saving again,
+ *   and saves a larger bound when it comes near, during a stable leadership. Why this is as good as
+ *   the pair: the pair is only ever used to refuse, and a process that restarts refuses more. It
+ *   treats all epochs up to the bound as followed, with an unknown leader, and as claimed: so it
+ *   follows no epoch twice, claims none twice, and no RELEASE of an earlier life frees a promise to
+ *   it. It follows no process for the longest lease that it may have promised, as before. It loses
+ *   only the right to go on with the leader that it followed: it refuses, and that leader raises
+ *   its claim above the bound and keeps its token. */
 #include "protocols/pole.h"
 #include "protocols/pole_config.h"
 

@@ -1,4 +1,4 @@
-/* src/report/report.c - telling the result of a run. */
+/* src/report/report.c - prints the result of a run. */
 #include "report/report.h"
 
 #include "base/json.h"

@@ -1,4 +1,4 @@
-/* src/report/report.h - telling the result of a run, to people and to programs. */
+/* src/report/report.h - prints the result of a run, for people and for programs. */
 #ifndef CV_REPORT_REPORT_H
 #define CV_REPORT_REPORT_H
 

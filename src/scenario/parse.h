@@ -1,4 +1,4 @@
-/* src/scenario/parse.h - what the files that read scenarios share; nobody else includes it. */
+/* src/scenario/parse.h - declarations shared only by the files that read scenarios. */
 #ifndef CV_SCENARIO_PARSE_H
 #define CV_SCENARIO_PARSE_H
 

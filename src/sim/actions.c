@@ -1,9 +1,8 @@
-/* src/sim/actions.c - what the scenario does to its world, and the random faults drawn from the
- * seed.
+/* src/sim/actions.c - carries out the actions of a scenario, and draws its random faults.
  *
- * Random faults are drawn before the run and then are actions like any other, each with its end
- * (`for`), so that a failing run can be written down without chance and shrunk by leaving actions
- * out. */
+ * Random faults are drawn from the seed before the run and then are actions like any other, each
+ * with its end (`for`). So a failing run can be written as plain actions, and shrunk by leaving
+ * some out. */
 #include "base/memory.h"
 #include "sim/hold.h"
 #include "sim/world.h"

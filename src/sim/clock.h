@@ -1,9 +1,9 @@
 /* src/sim/clock.h - the drifting local clock of a simulated node.
  *
  * Local time is a base plus elapsed real time stretched by 1 + drift. It is never set back while
- * the machine runs, goes on while the process is paused or down, and begins at some arbitrary
- * instant of its own, so that no protocol can get away with comparing the clocks of two nodes. A
- * machine that boots again counts from near zero: node.c gives it another base then. */
+ * the machine runs, goes on while the process is paused or down, and starts at a random instant, so
+ * that a protocol that compares the clocks of two nodes fails. A machine that boots again counts
+ * from near zero: node.c then gives it another base. */
 #ifndef CV_SIM_CLOCK_H
 #define CV_SIM_CLOCK_H
 

@@ -1,7 +1,7 @@
-/* src/sim/history.h - what has happened in a run, for reports, timelines and tests.
+/* src/sim/history.h - the history of a run, for reports, timelines and tests.
  *
- * Written only in worlds that keep a history: hold.c notes leaderships, beliefs, elections and
- * lives, actions.c what was done, sequencer_request.c who asked. Memory grows with the run. */
+ * Written only in worlds that keep a history: hold.c records leaderships, beliefs, elections and
+ * lives, actions.c records actions, sequencer_request.c requests. Memory grows with the run. */
 #ifndef CV_SIM_HISTORY_H
 #define CV_SIM_HISTORY_H
 

@@ -1,4 +1,4 @@
-/* src/sim/hold.c - what each node believes, and who holds a leadership from when to when. */
+/* src/sim/hold.c - what each node believes, and the begin and end of each leadership. */
 #include "sim/hold.h"
 
 #include "base/memory.h"

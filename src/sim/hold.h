@@ -1,4 +1,4 @@
-/* src/sim/hold.h - what each node believes, and who holds a leadership from when to when. */
+/* src/sim/hold.h - what each node believes, and the begin and end of each leadership. */
 #ifndef CV_SIM_HOLD_H
 #define CV_SIM_HOLD_H
 

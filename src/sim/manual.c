@@ -1,4 +1,4 @@
-/* src/sim/manual.c - what is under way: it arrives by itself, or waits for the scenario. */
+/* src/sim/manual.c - events in flight: they happen by themselves, or wait for the scenario. */
 #include "sim/manual.h"
 
 #include "base/memory.h"

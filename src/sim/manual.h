@@ -1,11 +1,10 @@
-/* src/sim/manual.h - what is under way: it arrives by itself, or waits for the scenario.
+/* src/sim/manual.h - events in flight: they happen by themselves, or wait for the scenario.
  *
- * In a scenario that says `manual`, no message and no answer arrives and no timer fires by itself:
- * each waits until an action says that it happens now. So the order of everything, also of what
- * happens in one instant, is written down. The exhaustive search writes its counterexamples that
- * way (explore/story.h).
+ * In a scenario with `manual`, no message and no answer arrives and no timer fires by itself: each
+ * waits until an action lets it happen. So the scenario fixes the order of all events, even within
+ * one instant. The exhaustive search writes its counterexamples in this form (explore/story.h).
  *
- * An entry is what the queue would have had, and is carried out by the same code. */
+ * An entry is the same as in the queue, and is carried out by the same code. */
 #ifndef CV_SIM_MANUAL_H
 #define CV_SIM_MANUAL_H
 

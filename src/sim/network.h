@@ -1,9 +1,9 @@
-/* src/sim/network.h - links between simulated nodes: who reaches whom, when, and how often.
+/* src/sim/network.h - links between simulated nodes: which messages arrive, and when.
  *
  * Each direction of each pair is a link of its own. A pair starts from the round trip of its nodes'
  * sites or from the default, and takes memory only if it differs. A later change of `*` changes
- * every link, also those that were changed one by one. Passing faults come on top: a partition into
- * groups, and loss, delay, duplication and reordering on every link for a while. */
+ * every link, even those that were changed one by one. Temporary faults come on top: a partition
+ * into groups, and loss, delay, duplication and reordering on every link. */
 #ifndef CV_SIM_NETWORK_H
 #define CV_SIM_NETWORK_H
 

@@ -1,8 +1,7 @@
 /* src/sim/node.h - one simulated node: its life, its timers, its disk, and the steps of its core.
  *
- * What every host owes a core is in host/node.h; here is what a simulated process brings instead of
- * a kernel: a drifting clock, timers as entries of the world's queue, a disk that takes its
- * time. */
+ * host/node.h has the duties of every host. This file adds what replaces a kernel in a simulated
+ * process: a drifting clock, timers as entries of the world's queue, a slow disk. */
 #ifndef CV_SIM_NODE_H
 #define CV_SIM_NODE_H
 

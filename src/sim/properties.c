@@ -1,4 +1,4 @@
-/* src/sim/properties.c - what the simulator tells the properties of its world. */
+/* src/sim/properties.c - reports the simulated world to the properties. */
 #include "sim/properties.h"
 
 #include "base/memory.h"

@@ -1,8 +1,8 @@
-/* src/sim/properties.h - what the simulator tells the properties of its world.
+/* src/sim/properties.h - reports the simulated world to the properties.
  *
- * The rules are in src/properties. Here is what only the simulator knows: which links are up, which
- * nodes are awake and keep time, whether the store and the sequencer answer; and when liveness is
- * to be judged next. */
+ * The rules are in src/properties. This file adds what only the simulator knows: which links are
+ * up, which nodes are awake and keep time, whether the store and the sequencer answer; and when
+ * liveness is to be judged next. */
 #ifndef CV_SIM_PROPERTIES_H
 #define CV_SIM_PROPERTIES_H
 

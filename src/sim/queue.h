@@ -1,9 +1,9 @@
-/* src/sim/queue.h - what happens next: instants in their order.
+/* src/sim/queue.h - the queue of coming events, ordered by time.
  *
- * Equal times come out in the order they went in, which is what makes a run replay to the byte.
- * Two heaps: messages and timers come within moments, faults are known for hours ahead, and what is
- * far off need not be passed by for each message. Four children a node: fewer cache misses than
- * two. Memory: 24 bytes an entry, linear. */
+ * Equal times come out in the order they went in, so a run replays to the byte. There are two
+ * heaps: messages and timers come within moments, faults are known hours ahead, and distant entries
+ * should not slow down each message. Four children per node: fewer cache misses than two. Memory:
+ * 24 bytes per entry, linear. */
 #ifndef CV_SIM_QUEUE_H
 #define CV_SIM_QUEUE_H
 

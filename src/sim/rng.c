@@ -1,4 +1,4 @@
-/* src/sim/rng.c - the simulator's only source of chance. */
+/* src/sim/rng.c - the simulator's only source of random numbers. */
 #include "sim/rng.h"
 
 static uint64_t splitmix(uint64_t *state)

@@ -1,7 +1,7 @@
-/* src/sim/rng.h - the simulator's only source of chance: xoshiro256** seeded by splitmix64.
+/* src/sim/rng.h - the simulator's only source of random numbers: xoshiro256** with splitmix64.
  *
- * Each use (faults, network, timers, clocks) has a stream of its own, so that one fault less does
- * not change what the others do. Integers throughout, except where a distribution needs libm. */
+ * Each use (faults, network, timers, clocks) has its own stream, so that leaving out one fault does
+ * not change the others. Integers throughout, except where a distribution needs libm. */
 #ifndef CV_SIM_RNG_H
 #define CV_SIM_RNG_H
 

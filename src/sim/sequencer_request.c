@@ -1,4 +1,4 @@
-/* src/sim/sequencer_request.c - nodes ask the sequencer; and who is behind a label and a number. */
+/* src/sim/sequencer_request.c - requests to the sequencer; which node has a label or a number. */
 #include "sim/sequencer_request.h"
 
 #include "base/memory.h"

@@ -1,4 +1,4 @@
-/* src/sim/sequencer_request.h - nodes ask the sequencer; and who is behind a label and a number.
+/* src/sim/sequencer_request.h - requests to the sequencer; which node has a label or a number.
  *
  * Processes of an anonymous protocol name each other by labels that their hosts drew. The simulator
  * knows which node drew which label and was given which number, so that it can say of an anonymous

@@ -1,4 +1,4 @@
-/* src/sim/store_request.c - nodes ask the store, and the store notifies those that wait. */
+/* src/sim/store_request.c - requests to the store, and its notifications. */
 #include "sim/store_request.h"
 
 #include "base/memory.h"

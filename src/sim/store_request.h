@@ -1,9 +1,9 @@
-/* src/sim/store_request.h - nodes ask the store, and the store notifies those that wait.
+/* src/sim/store_request.h - requests to the store, and its notifications.
  *
- * A request is carried out when it reaches the store, which may be long after the process that sent
- * it is gone. Answers and notifications reach the process that they are meant for, or nobody; a
- * paused one finds them when it wakes up. A store that is down tells half of those that ask that it
- * failed, and does not answer the others. */
+ * A request is carried out when it reaches the store, which may be long after its sender is gone.
+ * Answers and notifications reach their receiver or are lost; a paused process finds them when it
+ * wakes up. A store that is down answers half of the requests as failed, and does not answer the
+ * others. */
 #ifndef CV_SIM_STORE_REQUEST_H
 #define CV_SIM_STORE_REQUEST_H
 

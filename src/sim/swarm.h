@@ -1,11 +1,11 @@
-/* src/sim/swarm.h - scenarios that are drawn as a whole, for runs that nobody thought of.
+/* src/sim/swarm.h - random scenarios, for runs that no one would write by hand.
  *
- * A random schedule of faults in one hand-written shape tests that shape again and again. Here the
- * shape is drawn too [swarm testing]: how many nodes, even numbers as well; which kinds of faults
- * there are at all, how often and how long; the protocol's options, at the edges of what is valid
- * about as often as at their defaults; how fast links, disks, stores and sequencers are, within
- * what the protocol assumes; clocks up to the bound of their drift. After the faults it is quiet
- * for long enough to judge liveness.
+ * Random faults in one hand-written configuration test only that configuration. Here the
+ * configuration is random too [swarm testing]: the number of nodes, even numbers as well; which
+ * kinds of faults there are, how often and how long; the protocol's options, at the edges of their
+ * ranges about as often as at their defaults; the speed of links, disks, stores and sequencers,
+ * within the protocol's assumptions; clocks up to the bound of their drift. After the faults there
+ * is a quiet time that is long enough to judge liveness.
  *
  * The same protocol and seed give the same text, and the run has that seed, too. */
 #ifndef CV_SIM_SWARM_H

@@ -1,4 +1,4 @@
-/* src/trace/trace.c - what happened, event by event. */
+/* src/trace/trace.c - the trace of a run, event by event. */
 #include "trace/trace.h"
 
 #include "base/json.h"

@@ -1,5 +1,5 @@
-/* src/trace/trace.h - what happened, event by event: the tail shown with a violation, and the whole
- * of it as JSON lines for the player (`--trace`; docs/scenarios.md lists the fields). */
+/* src/trace/trace.h - the trace of a run, event by event: the tail shown with a violation, and the
+ * whole trace as JSON lines for the player (`--trace`; docs/scenarios.md lists the fields). */
 #ifndef CV_TRACE_TRACE_H
 #define CV_TRACE_TRACE_H
 
