@@ -69,7 +69,7 @@ static void print_address(const struct cv_webserver *web)
         print_escaped(slash != NULL ? slash + 1 : web->files[i]);
     }
     (void)printf("\n");
-    (void)fflush(stdout); /* somebody may wait for it behind a pipe */
+    (void)fflush(stdout); /* a reader of a pipe may wait for it */
     cv__complain("open this address in a browser; press Ctrl-C to end");
 }
 

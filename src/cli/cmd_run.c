@@ -3,7 +3,7 @@
  * Two parts that know nothing of each other meet here: the election, which has a thread of its own,
  * and the supervisor with its guard, which makes sure that no process of the command outlives the
  * leadership. This loop connects them: when elected, start the command; when the lease is renewed,
- * extend the deadline; when it is lost or somebody asks to resign, stop the command; when no
+ * extend the deadline; when it is lost or a resignation is requested, stop the command; when no
  * process of it is left, resign. The lease is never released before the command is gone [traps.md
  * T14]. While a command survives although it was killed, this loop does not call cv_progress(), so
  * the lease is not renewed either and runs out. */
@@ -33,7 +33,7 @@
 
 /* Beside those of cli.h, and those of the command. */
 enum {
-    EXIT_CONFLICT = 1, /* somebody else leads; -E changes it */
+    EXIT_CONFLICT = 1, /* another contender leads; -E changes it */
     EXIT_LOST = 124,   /* the command was stopped, because the leadership ended */
     EXIT_OWN = 125,    /* conclave itself failed */
     EXIT_SIGNAL = 128, /* and the number of the signal */
@@ -64,7 +64,7 @@ struct run {
     enum stage stage;
     uint64_t token;         /* of the run that is under way, or of the last one */
     int64_t stop_ns;        /* when it was told to stop */
-    bool must_resign;       /* somebody asked for it */
+    bool must_resign;       /* a resignation was requested */
     bool is_finished;       /* the command has ended by itself */
     int64_t valid_until_ns; /* as of the latest renewal */
     int64_t turn_ns;        /* when the loop had its latest turn */
@@ -155,7 +155,7 @@ static void period_end(struct run *run)
                      run->settings->name, run->job_status);
         run->is_finished = false;
         run->why = CV_REASON_FINISHED;
-        run->stage = STAGE_WAITING; /* for another token, of whoever leads next */
+        run->stage = STAGE_WAITING; /* for another token, of the next leader */
         run->must_look = true;
     }
 }
@@ -239,7 +239,7 @@ static enum cv_reason why_lost(const struct run *run)
     return is_of_another ? CV_REASON_EXPIRED : s->reason;
 }
 
-/* The leadership passes on all the same: what is left behind is the operator's to know. */
+/* The leadership passes on anyway; the operator must know what is left behind. */
 static void say_cleanup(const struct run *run, const struct cv_supervisor_event *event)
 {
     const bool was_run = event->end != CV_END_NOT_STARTED && event->end != CV_END_TOO_LATE;
@@ -423,7 +423,7 @@ static void on_change(struct run *run)
     }
 }
 
-/* -n and -w: does somebody else lead, or is the time over? */
+/* -n and -w: does another contender lead, or is the time over? */
 static void consider_giving_up(struct run *run)
 {
     if (run->has_led || run->is_over || run->stage != STAGE_WAITING ||
@@ -560,7 +560,7 @@ static const char *const *secrets(const struct cv_run_settings *settings)
     return is_postgres ? all : without_postgres;
 }
 
-/* For the lease file, if somebody else has taken our name in /tmp. */
+/* For the lease file, if another user has taken our name in /tmp. */
 static const char *state_folder(void)
 {
     static char *path; /* there is one in a process, and it stays as long */

@@ -286,7 +286,7 @@ static int run(int argc, char **argv)
         if (cv__inquire_names(listing.kind, address, show, &listing, &error) != CV_OK) {
             listing.status = cv__cannot("%s", error.text);
         } else if (listing.status == EXIT_NO) {
-            listing.status = EXIT_FINE; /* a list is an answer, whoever leads */
+            listing.status = EXIT_FINE; /* a list is an answer, with or without a leader */
         }
         if (listing.status == EXIT_FINE && listing.count == 0) {
             const char *absent = cv__inquiry_absent_file(listing.kind, address);

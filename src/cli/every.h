@@ -26,8 +26,8 @@ enum cv_every_outcome {
     CV_EVERY_GO,     /* the command is to be run; or what was to be written is */
     CV_EVERY_DONE,   /* the period is done */
     CV_EVERY_FAILED, /* it failed, and is not repeated */
-    CV_EVERY_BROKEN, /* it was begun by somebody who did not end it, and is not repeated */
-    CV_EVERY_FENCED, /* this leadership is over: somebody else may run it */
+    CV_EVERY_BROKEN, /* it was started and did not end, and is not repeated */
+    CV_EVERY_FENCED, /* this leadership is over: another contender may run it */
     CV_EVERY_LATER,  /* the store did not answer: to be asked again while leading */
 };
 

@@ -194,7 +194,7 @@ static int follow(struct settings *settings, int signal_fd, const struct cv_reco
 {
     struct follower f = {.settings = settings};
     struct cv_errtext error;
-    /* It starts no programs. If somebody makes it do so all the same, they get no more rights. */
+    /* It starts no programs. If an attacker makes it start one, that gets no more rights. */
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* a precaution: it works without */
     settings->options.log = cv__follow_notice;
     if (settings->options.is_observer) {

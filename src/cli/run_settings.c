@@ -222,7 +222,7 @@ static bool complete_lease(struct cv_run_settings *s)
 {
     const struct cv_backend_kind *backend;
     struct cv_backend_contract contract = {0};
-    struct cv_errtext unused; /* whoever opens it says what is wrong with the address */
+    struct cv_errtext unused; /* opening the address later reports what is wrong */
     if (s->via != NULL && cv__backend_find(s->via, /* accepts_two_leaders= */ true, &backend,
                                            &contract, &unused) != CV_OK) {
         contract.lease_ns = 0;

@@ -76,7 +76,7 @@ int cv__tracing_open(struct cv_tracing *t, const char *path, const char *electio
     if (t->trace.file == NULL) {
         return cv__fail(reterr, CV_E_IO, "cannot write '%s': %s", path, strerror(errno));
     }
-    /* Whoever is killed leaves whole lines. */
+    /* A process that is killed leaves whole lines. */
     (void)setvbuf(t->trace.file, NULL, _IOLBF, BUFSIZ);
     return CV_OK;
 }

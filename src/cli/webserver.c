@@ -42,7 +42,7 @@ static void connection_close(struct connection *c)
 
 static void on_written(uv_write_t *write, int status)
 {
-    (void)status; /* whoever went away does not want it any more */
+    (void)status; /* a client that went away needs no answer */
     connection_close(write->data);
 }
 

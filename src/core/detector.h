@@ -35,7 +35,7 @@ struct cv_detector {
 void cv__detector_init(struct cv_detector *detector, enum cv_detector_kind kind, uint32_t phi,
                        int64_t least_ns, int64_t timeout_ns);
 
-/* Begin to watch somebody (else): what was learned of the predecessor does not count. */
+/* Begin to watch another process: what was learned of the previous one does not count. */
 void cv__detector_reset(struct cv_detector *detector, int64_t now_ns);
 
 /* A heartbeat arrived. */

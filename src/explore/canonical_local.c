@@ -67,7 +67,7 @@ static void forget_requests(const struct explore_model *model, struct explore_wo
             peer->released_request = 0;
         }
     }
-    /* Whoever leads compares its own. */
+    /* A leader compares its own. */
     if (l->locked_to != CV_ID_NONE && l->locked_to != l->self && l->locked_request_ns > 1 &&
         !may_be_named(model, w, l->locked_to - 1, l->locked_life,
                       (uint64_t)l->locked_request_ns - 1)) {

@@ -156,7 +156,7 @@ static void forget_past(struct pole *p, int64_t now_ns)
     }
     p->established_ns = 0; /* nobody reads it */
     if (p->role != POLE_SELECTING) {
-        p->retry_ns = p->round_ns; /* whoever selects anew begins with that */
+        p->retry_ns = p->round_ns; /* a new selection begins with this */
     }
     if (!p->tuning.is_auto) { /* note_slow(): what was later than this counts as this */
         const int64_t slow_ns = POLE_SLOW_LEASES * p->lease_ns;

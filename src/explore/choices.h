@@ -24,14 +24,14 @@ enum explore_act {
     EXPLORE_ACT_DELIVER_CRASH,
     EXPLORE_ACT_TIMER_FAIL, /* its record cannot be saved, ... */
     EXPLORE_ACT_DELIVER_FAIL,
-    EXPLORE_ACT_TIMER_FAIL_LATE, /* ... but is durable all the same */
+    EXPLORE_ACT_TIMER_FAIL_LATE, /* ... but is durable */
     EXPLORE_ACT_DELIVER_FAIL_LATE,
     EXPLORE_ACT_TIMER_SLOW, /* its record takes any time; meanwhile the node goes on */
     EXPLORE_ACT_DELIVER_SLOW,
     EXPLORE_ACT_SAVED,          /* such a record is durable, ... */
     EXPLORE_ACT_SAVED_CRASH,    /* ... but the node crashes before it learns that; ... */
     EXPLORE_ACT_SAVE_FAIL,      /* ... or it fails, ... */
-    EXPLORE_ACT_SAVE_FAIL_LATE, /* ... and is durable all the same */
+    EXPLORE_ACT_SAVE_FAIL_LATE, /* ... and is durable */
     EXPLORE_ACT_LOSE,
     EXPLORE_ACT_DELAY,
     EXPLORE_ACT_FORGET, /* a late message never comes */

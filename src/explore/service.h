@@ -57,7 +57,7 @@ const char *explore_service_message_name(const struct explore_model *model,
                                          const struct explore_message *message);
 
 void explore_service_restart(struct explore_model *model, uint32_t how);
-/* Is the time of the record over, and does somebody wait to be told? And telling them. */
+/* Is the time of the record over, and do nodes wait for a notification? And notifying them. */
 bool explore_service_is_expired(const struct explore_model *model,
                                 const struct explore_world *world);
 void explore_service_expire(struct explore_model *model);

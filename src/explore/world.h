@@ -120,7 +120,7 @@ struct explore_model {
     uint32_t actor;
     bool crashes_at_record; /* nothing leaves behind the first record of this step */
     bool fails_at_record;   /* this step's record cannot be saved */
-    bool writes_at_failure; /* it is durable all the same */
+    bool writes_at_failure; /* it fails, but is durable */
     bool waits_at_record;   /* this step's record takes any time */
     bool has_saved;
     struct explore_end end;
@@ -307,7 +307,7 @@ struct explore_world *explore_world_new(const struct explore_model *model);
 void explore_world_copy(const struct explore_model *model, struct explore_world *to,
                         const struct explore_world *from);
 
-/* Everybody starts. */
+/* All nodes start. */
 void explore_world_begin(struct explore_model *model, struct explore_world *world);
 
 /* Events at one node. In all of them an assertion that fails ends in model->end. */
@@ -369,7 +369,7 @@ void explore_world_look(struct explore_model *model);
 void explore_world_lend(struct explore_model *model, struct explore_world *world);
 void explore_world_take(struct explore_model *model);
 
-/* A line of the trace, if somebody watches. */
+/* A line of the trace, if there is one. */
 void explore_tell(struct explore_model *model, const char *format, ...) CV_PRINTF(2, 3);
 
 #endif

@@ -42,7 +42,7 @@ struct cv_deferred {
     int64_t valid_until_ns;
     uint32_t kept; /* the host's index; CV_KEPT_NONE */
     uint32_t word_count;
-    cv_id first, last; /* SEND: to whom; LEADERSHIP: first is the leader */
+    cv_id first, last; /* SEND: the receivers; LEADERSHIP: first is the leader */
     uint8_t kind;      /* enum cv_deferred_kind */
     uint8_t reason;    /* enum cv_reason */
     uint8_t to_self, is_self, has_majority;

@@ -41,7 +41,7 @@ bool cv__model_record_serve(struct cv_model_record *r, const struct cv_model_que
     if (wants && is_holder) {
         r->lease_ns = q->lease_ns;
         r->until_ns = cv__max64(r->until_ns, local_ns + q->lease_ns); /* never less than before */
-        CV_ASSERT(r->token > 0); /* whoever holds it was granted it */
+        CV_ASSERT(r->token > 0); /* the holder was granted it */
         ret_answer->verdict = CV_STORE_GRANTED;
         ret_answer->token = r->token;
         ret_answer->duration_ns = q->lease_ns;
@@ -52,7 +52,7 @@ bool cv__model_record_serve(struct cv_model_record *r, const struct cv_model_que
         r->ended = CV_REASON_RESIGNED;
         has_become_free = true;
     }
-    CV_ASSERT(!(wants && is_holder)); /* whoever holds it was answered above */
+    CV_ASSERT(!(wants && is_holder)); /* the holder was answered above */
     ret_answer->verdict = r->holder != 0 ? CV_STORE_HELD : CV_STORE_FREE;
     ret_answer->reason = (enum cv_reason)r->ended;
     ret_answer->token = r->token;

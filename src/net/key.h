@@ -22,7 +22,7 @@ CV_NODISCARD int cv__key_generate(struct cv_key *ret_key, struct cv_errtext *ret
 CV_NODISCARD int cv__key_write(const struct cv_key *key, const char *path,
                                struct cv_errtext *reterr);
 
-/* Returns CV_OK, CV_E_IO, CV_E_MALFORMED (no key file), or CV_E_INVALID (open to everybody). */
+/* Returns CV_OK, CV_E_IO, CV_E_MALFORMED (no key file), or CV_E_INVALID (others may read it). */
 CV_NODISCARD int cv__key_read(const char *path, struct cv_key *ret_key, struct cv_errtext *reterr);
 
 /* The line of its file, with newline and final zero. */

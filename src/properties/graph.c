@@ -1,4 +1,4 @@
-/* src/properties/graph.c - who leads where not everybody reaches everybody; see graph.h. */
+/* src/properties/graph.c - which members should lead when links are down; see graph.h. */
 #include "properties/graph.h"
 
 #include "core/nodeset.h"

@@ -530,7 +530,7 @@ static void judge_node(struct cv_properties *p, cv_id id, cv_id first)
     }
 }
 
-/* Could this part elect: is anybody a candidate, and a majority of all members there if needed? */
+/* Could this part elect: has it a candidate, and a majority of all members if needed? */
 static bool can_elect(const struct cv_properties *p, uint16_t part)
 {
     bool has_candidate = false;
@@ -610,7 +610,7 @@ void cv__properties_judge(struct cv_properties *p)
 
 /* ---- Liveness where not everybody reaches everybody ----------------------------------------- */
 
-/* A process that a majority hears, and that hears them, can lead: then somebody does. */
+/* A process that a majority hears, and that hears them, can lead: then one must lead. */
 static void judge_center(struct cv_properties *p, const uint64_t *graph, const uint64_t *candidates)
 {
     const cv_id center = cv__graph_center(graph, candidates, p->setting.node_count);
@@ -682,7 +682,8 @@ void cv__properties_judge_graph(struct cv_properties *p, const uint64_t *graph)
     }
     if (p->setting.rightful != CV_RIGHTFUL_LOWEST_ID) {
         judge_center(p, graph, candidates);
-    } else if (!has_resigned) { /* who may lead or stand back decides who else does */
+    } else if (
+        !has_resigned) { /* a node that resigned may lead or not, which decides about the others */
         judge_leaders(p, graph, candidates);
     }
 }

@@ -28,7 +28,7 @@ struct cv_properties_setting {
     uint32_t promises, assumes; /* CV_PROP(...); bits of cv_assume */
     bool is_anonymous;
     enum cv_rightful rightful;
-    int64_t settle_ns;   /* after so long without a disturbance everybody agrees on a leader */
+    int64_t settle_ns;   /* after this long without a disturbance all agree on a leader */
     int64_t delta_ns;    /* a message that takes longer is a disturbance; 0: none is */
     int64_t sequence_ns; /* the same of the sequencer's answers; 0: it is not asked */
     int64_t store_ns;    /* the same of the store's */
@@ -109,7 +109,7 @@ struct cv_properties {
     size_t block_bytes;            /* of the three arrays that follow, in one block at `node` */
     struct cv_property_node *node; /* by id - 1 */
     uint64_t *member_word;         /* by node: the set of its supporters */
-    cv_id *holder; /* who holds a leadership, expired ones included until somebody looks */
+    cv_id *holder; /* holders of leaderships, with expired ones until the next check */
     struct cv_connections connections;
 
     /* ---- The history of the run ---- */

@@ -12,7 +12,7 @@
 
 enum {
     ANON_TOKEN, /* of its owner: a proposal or a heartbeat */
-    ANON_STATE, /* of anybody: the closed and the open number */
+    ANON_STATE, /* of any process: the closed and the open number */
     ANON_GONE,  /* of its owner, which has resigned */
     ANON_TRUST, /* as STATE, of a process that has heard the owner of the closed number lead */
     ANON_MESSAGE_COUNT
@@ -52,8 +52,8 @@ enum anon_role {
 
 /* Why a process is about to tell its state: bits of `telling`. */
 enum {
-    ANON_TELL_STALE = 1u << 0, /* somebody said a number below the closed one: STATE */
-    ANON_TELL_TRUST = 1u << 1, /* somebody proposes though the leader is heard here: TRUST */
+    ANON_TELL_STALE = 1u << 0, /* a number below the closed one was heard: STATE */
+    ANON_TELL_TRUST = 1u << 1, /* a process proposes though the leader is heard here: TRUST */
 };
 
 /* A number, its owner's label, and is the owner this process? number CV_SEQUENCE_NONE: none. */

@@ -34,7 +34,7 @@ static const struct cv_message_type modified_messages[MESSAGE_COUNT] = {
 
 enum {
     ASKING = CLASSIC_ROLE_COUNT, /* sent ELECTION, collects OKs for T */
-    GRANTING,                    /* granted to somebody, waits T' for its COORDINATOR */
+    GRANTING,                    /* has granted, waits T' for the COORDINATOR */
     ROLE_COUNT,
 };
 

@@ -203,7 +203,7 @@ static void tell(const struct classic *c, enum cv_reason reason, struct cv_effec
     cv__effect_leadership(out, &leadership);
 }
 
-/* A range, so that not everybody suspects in the same instant. */
+/* A range, so that not all processes suspect in the same instant. */
 static void arm_suspicion(const struct classic *c, struct cv_effects *out)
 {
     CV_ASSERT(c->leader != c->self); /* nobody suspects itself */
@@ -267,7 +267,7 @@ void cv__classic_lead(struct classic *c, const struct classic_rules *rules, uint
                       int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(cv__classic_stands(c));
-    if (term == CLASSIC_TERM_MAX) { /* whoever is known to lead leads in no smaller term */
+    if (term == CLASSIC_TERM_MAX) { /* a known leader leads in no smaller term */
         forget(c, CV_REASON_SUPERSEDED, out);
     }
     CV_ASSERT(cv__classic_age(c, term, c->self) == CLASSIC_NEWER);
@@ -299,7 +299,7 @@ void cv__classic_elect(struct classic *c, const struct classic_rules *rules, int
                        struct cv_effects *out)
 {
     forget(c, CV_REASON_SUPERSEDED, out);
-    CV_ASSERT(c->leader == CV_ID_NONE); /* the application was told before anybody is asked */
+    CV_ASSERT(c->leader == CV_ID_NONE); /* the application was told before any process is asked */
     elect(c, rules, CV_ID_NONE, now_ns, out);
 }
 
@@ -309,7 +309,7 @@ static void on_suspicion(struct classic *c, const struct classic_rules *rules,
     CV_ASSERT(c->leader != c->self);
     CV_ASSERT(c->role != CLASSIC_LEADING);
     const cv_id dead = c->leader;
-    c->has_resigned = false; /* whoever succeeded us is gone too: stand again */
+    c->has_resigned = false; /* the successor is gone too: be a candidate again */
     forget(c, reason, out);
     if (rules->on_orphaned != NULL) {
         rules->on_orphaned(c, dead, now_ns, out);
@@ -454,7 +454,8 @@ static void on_start(struct classic *c, const struct classic_rules *rules,
     if (event->persisted_count > 0) {
         const uint64_t saved = event->persisted[0];
         c->term = saved < CLASSIC_TERM_MAX ? saved : CLASSIC_TERM_MAX;
-        c->claim_term = c->term; /* of nobody: whoever claims this term or a later one is welcome */
+        c->claim_term =
+            c->term; /* without an owner: any claim of this or a later term is accepted */
     }
     CV_ASSERT(c->claim_leader == CV_ID_NONE); /* a new life follows nobody yet */
     if (rules->listens_first) {

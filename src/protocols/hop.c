@@ -81,7 +81,7 @@ static void transmit(const struct hop *hop, const struct classic *c, const uint6
     CV_ASSERT(s->number != 0);
     CV_ASSERT(s->number <= hop->number);
     CV_ASSERT(s->type == HOP_ELECTION || s->type == HOP_COORDINATOR);
-    CV_ASSERT(hop->next != c->self); /* there is somebody to take it */
+    CV_ASSERT(hop->next != c->self); /* there is a process to take it */
     struct cv_message *message = cv__effect_send(out, hop->next, (uint32_t)s->type);
     memcpy(message->field, s->scalar, sizeof s->scalar);
     if (hop->has_sets) { /* which is then the only list of each message */

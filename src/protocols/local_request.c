@@ -30,7 +30,7 @@ void cv__local_check_role(const struct local *l)
 {
     CV_ASSERT(l->role < LOCAL_ROLE_COUNT);
     CV_ASSERT((l->role == LOCAL_LEADING) == (l->leader == l->self));
-    CV_ASSERT(l->leader == CV_ID_NONE || l->locked_to == l->leader); /* follows whom it supports */
+    CV_ASSERT(l->leader == CV_ID_NONE || l->locked_to == l->leader); /* it supports its leader */
     switch (l->role) {
     case LOCAL_ASKING:
         CV_ASSERT(l->request_ns != 0);
@@ -65,7 +65,7 @@ static bool is_reserved(const struct local *l, uint64_t more)
     return l->token_seen + more <= l->reserved_token;
 }
 
-/* Saves that all tokens up to a bound may have been accepted, of somebody unknown. */
+/* Saves that all tokens up to a bound may have been accepted, of an unknown owner. */
 static void reserve(struct local *l, struct cv_effects *out)
 {
     const uint64_t bound_before = l->reserved_token;
@@ -512,13 +512,13 @@ static void open_request(struct local *l, uint64_t token, int64_t now_ns, struct
     l->request_token = token;
     cv__set_copy(set_of(l, SET_TARGET), set_of(l, SET_ALIVE), l->member_count);
     if (now_ns - l->candidate_since_ns <= l->wait_ns / 2) {
-        cv__set_remove(set_of(l, SET_TARGET), l->self); /* not everybody can have answered */
+        cv__set_remove(set_of(l, SET_TARGET), l->self); /* not all can have answered */
     }
     cv__set_clear(set_of(l, SET_REPLY), l->member_count);
     cv__effect_arm(out, LOCAL_TIMER_RELEASE, now_ns + l->wait_ns, now_ns + l->wait_ns);
 }
 
-/* Sends the open request to everybody, and returns what it says. */
+/* Sends the open request to all members, and returns its message. */
 static struct local_election send_election(struct local *l, struct cv_effects *out)
 {
     CV_ASSERT(l->request_ns != 0);

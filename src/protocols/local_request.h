@@ -23,7 +23,7 @@ void cv__local_unlock(struct local *l);
  * to us for one of them are free. */
 void cv__local_release(struct local *l, struct cv_effects *out);
 
-/* The leadership ends: by the clock, by request or for somebody before us. Then it is `role`. */
+/* The leadership ends: by the clock, by request or for a lower id. The next role is `role`. */
 void cv__local_step_down(struct local *l, enum local_role role, enum cv_reason reason,
                          struct cv_effects *out);
 
@@ -46,7 +46,7 @@ bool cv__local_support(struct local *l, cv_id candidate, const struct local_elec
  * as long as there is time left for a new one. */
 void cv__local_ask(struct local *l, int64_t now_ns, struct cv_effects *out);
 
-/* An answer came: leads as soon as everybody who was asked has answered. */
+/* An answer came: leads as soon as all processes that were asked have answered. */
 void cv__local_check_early(struct local *l, int64_t now_ns, struct cv_effects *out);
 
 /* The time for answers is over: leads on those that came, or gives the request up. */

@@ -93,7 +93,7 @@ enum local_role {
                         request failed, or it waits for its place in the succession */
     LOCAL_ASKING,    /* is a candidate and waits for the answers to its open request */
     LOCAL_LEADING,   /* its renewal may be open */
-    LOCAL_ASIDE,     /* passive while somebody that it hears follows a leader before it */
+    LOCAL_ASIDE,     /* passive while a process that it hears follows a lower id */
     LOCAL_RESIGNED,  /* passive until its successor is gone, or nobody succeeded it in time */
     LOCAL_WITHDRAWN, /* passive until it is told to be a candidate again */
     LOCAL_STOPPED,   /* could not save a promise, and takes no further part */
@@ -151,17 +151,17 @@ struct local {
         locked_request_ns; /* on the clock of the process locked to; and in which of its lives */
     uint64_t locked_life;
     int64_t earlier_until_ns; /* until then an earlier life of it may lead by this lock */
-    uint64_t token_seen; /* the largest accepted, saved before anybody is told; and whose it is */
+    uint64_t token_seen;      /* the largest accepted, saved before it is sent; and its owner */
     cv_id locked_to, token_owner;
     uint64_t reserve_count;  /* tokens in a block; 0: each is saved on its own */
     uint64_t reserved_token; /* blocks: whatever is accepted up to it, a crash does not forget */
 
-    uint64_t token_floor; /* somebody refused us because it had accepted this one: to be exceeded */
+    uint64_t token_floor; /* a refusal named this accepted token: ours must exceed it */
     uint64_t led_token;   /* the largest this process ever led with */
     uint64_t token;       /* of the present leadership */
     int64_t expiration_ns, turn_began_ns;
     uint64_t leader_token;
-    cv_id leader; /* whom this process takes for its leader; and above, with which token */
+    cv_id leader; /* the leader of this process; its token is above */
 
     cv_id turn;          /* ids are ordered from this one on */
     uint64_t turn_token; /* when the turn was set */

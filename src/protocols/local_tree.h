@@ -15,7 +15,7 @@
 bool cv__local_tree_answer(struct local *l, const struct cv_event *event, bool supports,
                            uint64_t floor, struct cv_effects *out);
 
-/* A child's COLLATED for somebody else's request. */
+/* A child's COLLATED for another process's request. */
 void cv__local_tree_gather(struct local *l, const struct cv_event *event, struct cv_effects *out);
 
 /* All children were heard, or their time is over. */

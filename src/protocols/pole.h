@@ -232,7 +232,7 @@ struct pole {
 
     /* The choice, and the epoch it is for. */
     cv_id leader;
-    cv_id heir; /* LEAVING: whom to name */
+    cv_id heir; /* LEAVING: the successor to name */
     uint64_t leader_epoch;
 
     /* How much later than expected claims were seen to come: disks are slow. */
@@ -374,7 +374,7 @@ void cv__pole_on_promise_end(struct pole *p, int64_t now_ns, struct cv_effects *
 
 /* get-score(epoch). After a crash: without the suspect. */
 void cv__pole_get_score(struct pole *p, uint64_t epoch, int64_t now_ns, struct cv_score *ret_score);
-/* True: everybody's data is there, or the score needs none. */
+/* True: the data of all members is there, or the score needs none. */
 bool cv__pole_has_data(struct pole *p, int64_t now_ns);
 void cv__pole_on_probe_time(struct pole *p, int64_t now_ns, struct cv_effects *out);
 void cv__pole_on_probe(struct pole *p, const struct cv_event *event, struct cv_effects *out);

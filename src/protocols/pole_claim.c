@@ -113,7 +113,7 @@ static bool is_reserved(const struct pole *p, uint64_t more)
     return epoch_used(p) + more < p->reserved_epoch && p->followed_lease_ns <= p->reserved_lease_ns;
 }
 
-/* Saves that all epochs below the bound may have been promised to somebody, or claimed. */
+/* Saves that all epochs below the bound may have been promised or claimed. */
 static void reserve(struct pole *p, struct cv_effects *out)
 {
     CV_ASSERT(p->reserve_count > 0);

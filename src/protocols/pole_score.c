@@ -86,7 +86,7 @@ bool cv__pole_has_data(struct pole *p, int64_t now_ns)
 static void consider_resigning(struct pole *p, int64_t now_ns)
 {
     CV_ASSERT(p->role == POLE_LEADING);
-    CV_ASSERT(p->suspect == CV_ID_NONE); /* scores before a resignation count everybody */
+    CV_ASSERT(p->suspect == CV_ID_NONE); /* scores before a resignation count all members */
     struct cv_score own;
     cv__pole_get_score(p, p->leader_epoch, now_ns, &own);
     const struct cv_score *best = NULL;
@@ -132,7 +132,7 @@ void cv__pole_on_probe_time(struct pole *p, int64_t now_ns, struct cv_effects *o
                                      .history = p->history,
                                      POLE_SCORE_INIT(score)};
     pole_probe_write(cv__effect_send_all(out, POLE_PROBE), probe);
-    /* Often until the first scores are known; then a little apart from everybody else's. */
+    /* Often until the first scores are known; then at other times than the other members. */
     const int64_t period_ns = p->is_ready ? p->probe_ns : cv__min64(p->probe_ns, p->eta_ns);
     pole_arm(p, POLE_TIMER_PROBE, now_ns + period_ns - period_ns / 8, now_ns + period_ns, out);
 }

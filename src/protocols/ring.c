@@ -132,7 +132,7 @@ static void ring_conclude(struct ring *r, const uint64_t *active, int64_t now_ns
                                                                    .initiator = c->self,
                                                                    .leader = highest,
                                                                    .active = list_of(r, active)});
-    if (highest == c->self && !cv__classic_stands(c)) { /* somebody will elect again */
+    if (highest == c->self && !cv__classic_stands(c)) { /* another process will elect again */
         cv__classic_note_passive(c, "elected, but does not lead: resigned meanwhile",
                                  "elected, but does not lead: not a candidate any more", c->self,
                                  out);
@@ -212,7 +212,7 @@ static void ring_on_coordinator(struct classic *c, const struct cv_event *event,
         cv__classic_claim(c, &ring_rules, term, leader, event->peer, event->now_ns, out);
     } else if (cv__classic_stands(c)) {
         cv__classic_lead(c, &ring_rules, term, event->now_ns, out);
-    } else { /* somebody will elect again */
+    } else { /* another process will elect again */
         cv__classic_note_passive(c, "elected, but does not lead: resigned meanwhile",
                                  "elected, but does not lead: not a candidate any more", c->self,
                                  out);
@@ -235,7 +235,7 @@ static void ring_on_timer(struct classic *c, uint32_t timer, int64_t now_ns, str
         if (c->role == HOP_ELECTING && r->hop.next == c->self) {
             CV_ASSERT(cv__classic_stands(c));
             cv__classic_lead(c, &ring_rules, cv__classic_next_term(c), now_ns,
-                             out); /* everybody else is dead */
+                             out); /* all others are dead */
         }
         return;
     }

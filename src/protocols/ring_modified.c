@@ -125,7 +125,7 @@ static void modified_on_election(struct classic *c, const struct cv_event *event
     struct ring_modified *r = (struct ring_modified *)c;
     const struct modified_election election = modified_election_read(event->message);
     CV_ASSERT(election.greatest != CV_ID_NONE);
-    if (c->role == CLASSIC_LEADING) { /* whoever started this will hear our heartbeat */
+    if (c->role == CLASSIC_LEADING) { /* the initiator will hear our heartbeat */
         cv__effect_note(out, "ELECTION of {peer} ends here: this process leads", event->peer, 0, 0);
         return;
     }
@@ -186,7 +186,7 @@ static void modified_on_timer(struct classic *c, uint32_t timer, int64_t now_ns,
         cv__hop_on_timer(&r->hop, c, NULL, now_ns, out);
         if (c->role == HOP_ELECTING && r->hop.next == c->self) {
             CV_ASSERT(cv__classic_stands(c));
-            modified_lead(r, now_ns, out); /* everybody else is dead */
+            modified_lead(r, now_ns, out); /* all others are dead */
         }
         return;
     }

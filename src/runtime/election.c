@@ -116,7 +116,7 @@ static void on_job(void *user)
 static bool node_name_is_valid(const char *name)
 {
     return strlen(name) < CV_NODE_BYTES && cv__store_election_is_valid(name) &&
-           strcmp(name, "*") != 0; /* which means anybody */
+           strcmp(name, "*") != 0; /* "*" means any node */
 }
 
 int cv__election_node_name(char ret_node[CV_NODE_BYTES], const char *wanted,

@@ -91,7 +91,7 @@ static inline void cv__election_unlock(struct cv_election *e)
     CV_ASSERT(failed == 0);
 }
 
-/* With the lock: the status has changed. Wakes whoever waits for that. */
+/* With the lock: the status has changed. Wakes the threads that wait for it. */
 void cv__election_announce(struct cv_election *e);
 
 /* With the lock: this process does not lead any more. */

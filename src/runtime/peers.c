@@ -350,7 +350,7 @@ static void greet_the_silent(struct cv_peering *p)
     }
 }
 
-/* Whoever kills one process of a member may kill the other. */
+/* Someone who kills one process of a member may kill the other, too. */
 static void look_at_witness(struct cv_peering *p)
 {
     if (p->farewell.witness != NULL && !cv__witness_look(p->farewell.witness)) {

@@ -28,7 +28,7 @@ struct cv_backend {
     struct cv_peers_trail *trail; /* NULL: it could not be opened, which was said */
     cv_id noted_leader;           /* of the leadership in the trail that lasts; 0: none does */
     uint64_t noted_token;
-    cv_id told_leader;      /* whom the application knows as the leader; 0: nobody */
+    cv_id told_leader;      /* the leader that the application knows; 0: none */
     int64_t valid_until_ns; /* of this member's leadership, as told last; INT64_MAX: no limit */
     cv_id self;
     bool is_candidate;
@@ -298,7 +298,7 @@ static int open_peering(struct cv_backend *b, const struct cv_backend_setting *s
     if (code == CV_OK &&
         cv__peers_trail_open(setting->loop, &b->cluster, b->self, setting->election, on_log, b,
                              &b->trail, &why) != CV_OK) {
-        setting->log(setting->user, why.text); /* it takes part all the same */
+        setting->log(setting->user, why.text); /* it takes part without it */
     }
     return code;
 }

@@ -41,7 +41,7 @@ struct cv_runs {
     uint32_t count;
 };
 
-/* Lines that cannot be read are passed over: somebody else may have written there. */
+/* Lines that cannot be read are skipped: another program may have written there. */
 void cv__runs_read(const char *text, struct cv_runs *ret_runs);
 /* The latest that fit. */
 void cv__runs_write(const struct cv_runs *runs, char ret_text[CV_STORE_RUNS_BYTES]);

@@ -108,7 +108,7 @@ void cv__tap_sent(struct cv_tap *t, const uint8_t *bytes, size_t byte_count, cv_
                                .peer = t->config->self,
                                .what = message.type,
                                .message = &message};
-    if (t->protocol->is_anonymous) { /* to whoever hears it */
+    if (t->protocol->is_anonymous) { /* to the whole group */
         record.number = ++t->sent_count;
         show(t, record);
         return;

@@ -193,7 +193,7 @@ static bool is_gone(pid_t pid, int options)
     do {
         got = waitpid(pid, NULL, options | __WCLONE); /* a child without a signal */
     } while (got < 0 && errno == EINTR);
-    return got != 0; /* reaped, or by somebody else */
+    return got != 0; /* reaped here or elsewhere */
 }
 
 void cv__witness_free(struct cv_witness *w)

@@ -48,7 +48,7 @@ void cv__witness_commit(struct cv_witness *witness);
 /* Is it there? If it was killed, another one is started. False: there is none now. */
 bool cv__witness_look(struct cv_witness *witness);
 
-/* The pipe; stays the witness's. Whoever has a copy is waited for. */
+/* The pipe; the witness owns it. The witness waits until every copy is closed. */
 int cv__witness_lifeline(const struct cv_witness *witness);
 pid_t cv__witness_pid(const struct cv_witness *witness);
 

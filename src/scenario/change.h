@@ -39,7 +39,7 @@ enum {
     SIM_LINK_DOWN = 64,
 };
 
-/* Some attributes of some links: first > second one way, or both ways; CV_ID_NONE: everybody. */
+/* Some attributes of some links: first > second one way, or both ways; CV_ID_NONE: all nodes. */
 struct sim_link_change {
     cv_id first, second;
     bool is_one_way;

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#define SIM_NODE_LEADER (CV_MEMBERS_MAX + 1) /* in an action: whoever leads when it happens */
+#define SIM_NODE_LEADER (CV_MEMBERS_MAX + 1) /* in an action: the leader at that time */
 
 enum sim_action_kind {
     SIM_ACTION_CRASH,

@@ -31,7 +31,7 @@ void sim_network_overlay(struct sim_network *network, enum sim_overlay overlay, 
 /* Can a message get through now, loss apart? */
 bool sim_network_reaches(const struct sim_network *network, cv_id from, cv_id to);
 uint16_t sim_network_group(const struct sim_network *network, cv_id node);
-/* Is some link between two nodes of one group down? Then who reaches whom may not be transitive. */
+/* Is some link between two nodes of one group down? Then links may not be transitive. */
 bool sim_network_has_cuts(const struct sim_network *network);
 
 /* The mean delay of a message while no passing fault is on the link. */

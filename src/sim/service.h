@@ -45,7 +45,7 @@ struct sim_recovery {
     uint64_t fetched; /* entries of it that the leader itself missed */
 };
 
-/* From whom a leader fetches what it misses, among those that have everything. */
+/* The server from which a leader fetches missing data, among those that have all of it. */
 enum sim_fetch { SIM_FETCH_NEAREST, SIM_FETCH_LARGEST_ID };
 
 struct sim_service_options {

@@ -20,7 +20,7 @@
 #include "core/types.h"
 
 enum cv_lifeline_state {
-    CV_LIFELINE_HELD,    /* somebody has it open */
+    CV_LIFELINE_HELD,    /* a process has it open */
     CV_LIFELINE_CUT,     /* nobody has */
     CV_LIFELINE_UNKNOWN, /* it cannot be told: the pipe is missing or may not be read */
 };
@@ -33,7 +33,7 @@ int cv__lifeline_hold(const char *path);
  * `fd` is not theirs. -errno: cannot. */
 int cv__lifeline_bequeath(int fd);
 
-/* Does anybody have a descriptor of cv__lifeline_bequeath()? False also if it cannot be told. */
+/* Does a process hold a descriptor of cv__lifeline_bequeath()? False also if not known. */
 bool cv__lifeline_is_inherited(const char *path);
 
 /* Opens it for listening: the descriptor becomes readable when the line is cut. -errno: cannot;

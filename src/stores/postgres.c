@@ -45,7 +45,7 @@
 #define UNHEARD_MAX 64 /* channels to stop listening to; more only cost needless looks */
 #define LOCK_NS_MIN (20 * NS_PER_MS)
 #define SLOW_FACTOR 4 /* times the longest answer so far: a slower server is given up */
-#define NEXT_PARTS 3  /* whoever is next registers so often in its lease */
+#define NEXT_PARTS 3  /* the next contender registers this often in its lease */
 
 struct server;
 

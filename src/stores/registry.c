@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* The embedded one, and those that are loaded when somebody names them. */
+/* The built-in kind, and the kinds that are loaded when an address names them. */
 static const char *const modules[] = {"postgres", "etcd", "zookeeper"};
 
 static bool has_scheme(const char *address, const char *scheme)

@@ -157,7 +157,7 @@ static void line_leave(struct cv_store *store)
     }
 }
 
-/* The pipe is closed: everybody who listened is told. */
+/* The pipe is closed: notifies all elections that watch it. */
 static void on_line(uv_poll_t *poll, int status, int events)
 {
     struct line *line = poll->data;

@@ -17,7 +17,7 @@
 #define LOG_PAGES_WANTED 100 /* a grant takes about seven; this many are read in half a ms */
 #define LOG_PAGES_MAX 1000   /* SQLite's own limit */
 
-/* A log that had to grow, as somebody read for long, does not stay so long. */
+/* A log that grew during a long read is made short again. */
 #define LOG_SETTINGS                                        \
     "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;" \
     "PRAGMA journal_size_limit = 4194304;"
@@ -233,7 +233,7 @@ static int connection_open(struct cv_sqlite *s, const char *path, struct cv_errt
         return cv__fail(reterr, CV_E_STORE,
                         "cannot tell this boot from others: no boot_id in /proc");
     }
-    cv__sqlite_file_make(path); /* SQLite would make it readable for everybody */
+    cv__sqlite_file_make(path); /* SQLite would make it readable for all users */
     if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) !=
         SQLITE_OK) {
         return open_failed(s, path, reterr);

@@ -178,7 +178,7 @@ static bool lock_matches(const char *line, const struct stat *is, bool is_index,
     *ret_pid = pid;
     const bool is_file = inode == is->st_ino && major_number == major(is->st_dev) &&
                          minor_number == minor(is->st_dev);
-    /* In the database itself everybody has a shared lock: only an exclusive one keeps us out. */
+    /* Every user of the database has a shared lock: only an exclusive one keeps us out. */
     const bool is_hindrance = is_index ? first == LOCK_BYTE_WRITE : strcmp(mode, "WRITE") == 0;
     return is_file && is_hindrance && pid != getpid();
 }

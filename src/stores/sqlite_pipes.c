@@ -194,5 +194,5 @@ void cv__sqlite_wake_others(const struct cv_sqlite *s, const struct cv_sqlite_co
         }
         (void)utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW); /* creating does not count */
     }
-    /* A notification may be lost: everybody asks now and then. */
+    /* A notification may be lost: all contenders also ask now and then. */
 }

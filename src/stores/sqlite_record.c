@@ -400,7 +400,7 @@ static int take(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row,
     if (code != CV_OK) {
         return code;
     }
-    if (token <= row->shown.token) { /* AUTOINCREMENT sees to it, unless somebody edits the file */
+    if (token <= row->shown.token) { /* AUTOINCREMENT prevents it, unless a user edits the file */
         return cv__fail(&job->error, CV_E_STORE,
                         "the tokens of '%s' would not grow: its record has %" PRIu64
                         ", its history less",
@@ -609,7 +609,7 @@ void cv__sqlite_tidy(struct cv_sqlite *s, struct cv_sqlite_job *job)
     cv__sqlite_wake_others(s, job->contender);
 }
 
-/* Nothing was written, as far as we know. If it was all the same, others need not wait for us. */
+/* Nothing was written, as far as we know. If it was, other contenders need not wait for us. */
 static void undo(struct cv_sqlite_job *job)
 {
     if (job->is_taken) {

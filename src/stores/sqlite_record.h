@@ -83,7 +83,7 @@ struct cv_sqlite_contender {
     int pipe_fd;                     /* its pipe, if that belongs to this leadership alone; or -1 */
     char pipe[CV_SQLITE_PIPE_BYTES]; /* the name of that */
 
-    bool is_waiting; /* somebody else had it when we last asked for it */
+    bool is_waiting; /* another contender had it when we last asked */
     int waiting;     /* the locked file that says so; or -1 */
 
     /* A record of another machine: since when it has been seen unchanged. */

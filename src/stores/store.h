@@ -59,8 +59,8 @@ struct cv_store_record {
     int64_t lease_ns;         /* what it asked for */
     int64_t remaining_ns;     /* by the store's clock, when it answered; may be negative */
     int64_t since_wall_ns;    /* CLOCK_REALTIME, when it was acquired; 0: not known */
-    /* Somebody asked the holder to resign in favour of this node; "*": of anybody; empty: nobody
-     * did. */
+    /* The holder was asked to resign in favour of this node; "*": of any node; empty: it was not
+     * asked. */
     char resign_request[CV_NODE_BYTES];
     enum cv_reason ended; /* nobody holds it: why; CV_REASON_STARTED: not known */
     /* READ: of the holder's library, e.g. "0.1.0"; empty: not known. For people. */
@@ -120,7 +120,7 @@ struct cv_store_request {
     uint64_t attempt;
     uint64_t token;
     int64_t lease_ns;
-    const char *heir; /* RELEASE: who should be next, if it wants to; NULL: whoever comes first */
+    const char *heir; /* RELEASE: the requested successor; NULL: the first that comes */
     /* RELEASE: why, for others and for the audit trail; CV_REASON_STARTED: it resigned. ACQUIRE:
      * why the leadership of an earlier attempt was lost; CV_REASON_STARTED: that is not known. */
     enum cv_reason reason;
@@ -186,7 +186,7 @@ struct cv_store_kind {
     int (*open)(struct cv_store **ret_store, const struct cv_store_setting *setting,
                 struct cv_errtext *reterr);
     void (*ask)(struct cv_store *store, const struct cv_store_request *request);
-    /* Asks the holder to resign, in favour of `heir` (NULL: of anybody). Answered FREE if nobody
+    /* Asks the holder to resign, in favour of `heir` (NULL: of any node). Answered FREE if nobody
      * holds it, HELD when the request was left with the holder, or FAILED. */
     void (*request_resign)(struct cv_store *store, uint64_t request, const char *heir);
     /* Reads or writes the text about runs, which is lent until the answer. GRANTED: done (to read
@@ -196,7 +196,7 @@ struct cv_store_kind {
     void (*runs)(struct cv_store *store, uint64_t request, struct cv_store_runs *runs);
     /* Fills in a list, which is lent until the answer: GRANTED, or FAILED. */
     void (*list)(struct cv_store *store, uint64_t request, struct cv_store_list *list);
-    /* Removes everything that is known of the election: GRANTED. HELD: somebody holds it, or waits
+    /* Removes the election and its history: GRANTED. HELD: a contender holds it, or waits
      * in a queue of the store, and nothing was removed. Tokens do not go back: those of a new
      * election of the same name are larger, too. */
     void (*forget)(struct cv_store *store, uint64_t request);

@@ -33,7 +33,7 @@ pid_t cv__cgroup_fork(const struct cv_cgroup *cgroup);
  * Whoever is in there has outlived a guard, and should not live, whichever election it was. Waits
  * until they are gone, for a second at most. */
 void cv__cgroup_end_others(const struct cv_cgroup *own);
-/* The group that `guard` made, for somebody who has to do the guard's work. */
+/* The group that `guard` made, for the process that takes over the guard's work. */
 struct cv_cgroup cv__cgroup_find(pid_t guard);
 void cv__cgroup_kill(const struct cv_cgroup *cgroup);
 /* Removes it, if nobody is in it, and closes. */

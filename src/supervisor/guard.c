@@ -295,7 +295,7 @@ static void become_idle(struct guard *g)
         hurry_no_more();
     }
     close_if_open(&g->exec_fd);
-    close_if_open(&g->inherit_fd); /* before the report: whoever reads it has the only copy */
+    close_if_open(&g->inherit_fd); /* before the report: its reader then has the only copy */
     cv__lease_file_end(g->setting->lease, g->run);
     g->is_running = false;
     g->prepare_ns = cv__clock_now_ns() + PREPARE_NS;
@@ -325,7 +325,7 @@ static void begin_cleanup(struct guard *g)
         become_idle(g); /* the report says that it was not run */
         return;
     }
-    (void)setpgid(pid, pid); /* both do it: whoever comes first */
+    (void)setpgid(pid, pid); /* parent and child both do it; the first one counts */
     g->cleanup = pid;
 }
 
@@ -393,7 +393,7 @@ static bool next_make(struct guard *g, const struct cv_guard_request *request)
         errno = failed_errno;
         return false;
     }
-    (void)setpgid(pid, pid); /* both do it: whoever comes first */
+    (void)setpgid(pid, pid); /* parent and child both do it; the first one counts */
     g->next = pid;
     g->next_fd = ends[0];
     return true;
@@ -430,7 +430,7 @@ static void start(struct guard *g, const struct cv_guard_request *request)
         become_idle(g);
         return;
     }
-    if (!next_start(g, request)) { /* there is none yet, or somebody has killed it */
+    if (!next_start(g, request)) { /* there is none yet, or it was killed */
         next_drop(g);
         if (!next_make(g, request)) {
             not_started(g, errno);
@@ -602,7 +602,7 @@ static void step_idle(struct guard *g)
     siginfo_t info = {0};
     if (g->next != 0 && waitid(P_PID, (id_t)g->next, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
         info.si_pid != 0) {
-        next_drop(g); /* somebody has killed it */
+        next_drop(g); /* it was killed */
         g->prepare_ns = now_ns + PREPARE_AGAIN_NS;
     }
     if (g->next == 0 && now_ns >= g->prepare_ns && !g->is_orphan &&

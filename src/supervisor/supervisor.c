@@ -239,7 +239,7 @@ static void on_suspended(struct cv_supervisor *s, int signo)
                 .kind = CV_SUPERVISOR_SUSPENDED, .pid = s->command, .signo = signo});
     const bool is_by_terminal = signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU;
     if (s->setting.terminal == CV_TERMINAL_NEVER || !isatty(STDIN_FILENO) || !is_by_terminal) {
-        return; /* somebody stopped the command by hand, and will continue it */
+        return; /* a user stopped the command and will continue it */
     }
     bool is_to_go_on;
     if (signo != SIGTSTP && cv__terminal_is_ours()) {
@@ -322,8 +322,7 @@ static void reap(struct cv_supervisor *s)
     siginfo_t info = {0};
     if (s->guard != 0 && waitid(P_PID, (id_t)s->guard, &info, WSTOPPED | WNOHANG) == 0 &&
         info.si_pid != 0) {
-        (void)kill(s->guard,
-                   SIGCONT); /* whoever stopped it: without it nobody keeps the deadline */
+        (void)kill(s->guard, SIGCONT); /* without the guard the deadline is not enforced */
     }
     cv__tree_collect_children(s->tree, getpid(), cv__child_is_claimed);
     for (uint32_t i = 0; i < s->tree->count; i++) {

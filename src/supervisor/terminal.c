@@ -9,7 +9,7 @@ bool cv__terminal_is_ours(void)
     return tcgetpgrp(STDIN_FILENO) == getpgrp(); /* -1: no terminal, or not ours */
 }
 
-/* From the background, tcsetpgrp() stops whoever does not block SIGTTOU. */
+/* From the background, tcsetpgrp() stops a process that does not block SIGTTOU. */
 static void set_foreground(pid_t group)
 {
     sigset_t output;

@@ -109,7 +109,7 @@ static void add_children(struct cv_tree *tree, pid_t pid, bool (*is_foreign)(pid
 
 static bool kernel_lists_children(void)
 {
-    static int known = -1; /* of the kernel, so the same for everybody in this process */
+    static int known = -1; /* a fact about the kernel, the same for all threads */
     if (known < 0) {
         char path[PATH_BYTES];
         (void)snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
