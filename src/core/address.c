@@ -61,6 +61,7 @@ bool cv__address_decode(struct cv_span part, char *buffer, size_t buffer_bytes)
             c = (char)(hex_digit(part.at[i + 1]) * 16 + hex_digit(part.at[i + 2]));
             i += 2;
         }
+        CV_ASSERT(c != '\0'); /* %00 was refused, so a name does not end early */
         if (length + 1 >= buffer_bytes) {
             buffer[0] = '\0';
             return false;
@@ -82,7 +83,8 @@ static bool equals(struct cv_span part, const char *text)
             c = (char)(hex_digit(part.at[i + 1]) * 16 + hex_digit(part.at[i + 2]));
             i += 2;
         }
-        if (text[length] != c) { /* c is not 0, so this also stops at the end of the text */
+        CV_ASSERT(c != '\0'); /* so this also stops at the end of the text */
+        if (text[length] != c) {
             return false;
         }
     }
@@ -194,6 +196,7 @@ int cv__address_split(const char *text, struct cv_address *ret_address, struct c
         }
     }
     address.path = rest;
+    CV_ASSERT(address.user.bytes == 0 || address.has_hosts);
     const int status = check_options(&address, text, reterr);
     if (status == CV_OK) {
         *ret_address = address;

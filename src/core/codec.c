@@ -180,6 +180,7 @@ uint32_t cv_message_words_max(uint32_t member_count)
 static bool is_valid_list(enum cv_field_kind kind, uint32_t member_count,
                           const struct cv_list *list)
 {
+    CV_ASSERT(member_count <= CV_MEMBERS_MAX);
     if (kind == CV_FIELD_VALUES) {
         return list->word_count <= member_count && (list->word_count == 0 || list->word != NULL);
     }
@@ -215,6 +216,7 @@ size_t cv__message_encode(const struct cv_protocol *protocol, uint32_t member_co
                           const struct cv_message *message, uint8_t *ret_bytes)
 {
     CV_ASSERT(message->type < protocol->message_count);
+    CV_ASSERT(member_count <= CV_MEMBERS_MAX);
 
     struct writer w = {ret_bytes};
     *w.at++ = WIRE_VERSION;
@@ -274,6 +276,8 @@ int cv__message_decode(const struct cv_protocol *protocol, uint32_t member_count
                        const uint8_t *bytes, size_t byte_count, uint64_t *word,
                        struct cv_message *ret_message)
 {
+    CV_ASSERT(member_count >= 1);
+    CV_ASSERT(member_count <= CV_MEMBERS_MAX); /* the words were made for as many */
     if (byte_count < 2 || bytes[0] != WIRE_VERSION || bytes[1] >= protocol->message_count) {
         return CV_E_MALFORMED;
     }

@@ -16,6 +16,7 @@ const char *cv_version(void)
 
 static uint32_t effects_words(uint32_t member_count)
 {
+    CV_ASSERT(member_count <= CV_MEMBERS_MAX);
     return 4 * member_count + 64; /* sets are tiny; a few vectors of a value per member */
 }
 
@@ -112,7 +113,11 @@ int cv_core_contract(const struct cv_protocol *protocol, const struct cv_config 
 
 size_t cv__core_size(const struct cv_protocol *protocol, const struct cv_config *config)
 {
-    return protocol->size(config);
+    CV_ASSERT(config->self >= 1); /* cv_core_configure() looked */
+    CV_ASSERT(config->self <= config->member_count);
+    const size_t bytes = protocol->size(config);
+    CV_ASSERT(bytes > 0);
+    return bytes;
 }
 
 size_t cv_core_size(const struct cv_protocol *protocol, const struct cv_config *config)
@@ -122,7 +127,8 @@ size_t cv_core_size(const struct cv_protocol *protocol, const struct cv_config *
 
 void cv__core_init(const struct cv_protocol *protocol, void *state, const struct cv_config *config)
 {
-    memset(state, 0, protocol->size(config)); /* padding too: equal states have equal bytes */
+    memset(state, 0,
+           cv__core_size(protocol, config)); /* padding too: equal states have equal bytes */
     protocol->init(state, config);
 }
 
@@ -146,6 +152,7 @@ void cv__core_step(const struct cv_protocol *protocol, void *state, const struct
     protocol->step(state, event, out);
     CV_ASSERT(out->item_count <= CV_EFFECTS_MAX);
     CV_ASSERT(out->word_count <= out->word_capacity);
+    CV_ASSERT(out->note_count <= CV_NOTES_MAX);
     protocol->check(state);
 }
 
@@ -158,12 +165,14 @@ struct identity {
 
 static bool is_peer(struct identity core, cv_id peer)
 {
+    CV_ASSERT(core.member_count <= CV_MEMBERS_MAX);
     return peer >= 1 && peer <= core.member_count && peer != core.self;
 }
 
 static bool is_message_event(const struct cv_protocol *protocol, struct identity core,
                              const struct cv_event *event)
 {
+    CV_ASSERT(event->kind == CV_EVENT_MESSAGE);
     const bool is_sender =
         protocol->is_anonymous ? event->peer == CV_ID_NONE : is_peer(core, event->peer);
     return is_sender && event->delay_ns_max >= 0 &&
@@ -172,6 +181,7 @@ static bool is_message_event(const struct cv_protocol *protocol, struct identity
 
 static bool is_store_event(const struct cv_event *event)
 {
+    CV_ASSERT(event->kind == CV_EVENT_STORE);
     return (uint32_t)event->verdict <= CV_STORE_CHANGED && event->duration_ns >= 0 &&
            (uint32_t)event->reason < CV_REASON_COUNT &&
            (event->request == 0) == (event->verdict == CV_STORE_CHANGED);

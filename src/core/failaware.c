@@ -17,12 +17,16 @@ static inline int64_t drift_ns(int64_t ns, int64_t drift_ppb)
 
 static int64_t stretch(int64_t ns, int64_t drift_ppb)
 {
-    return ns + drift_ns(ns, drift_ppb);
+    const int64_t longer_ns = ns + drift_ns(ns, drift_ppb);
+    CV_ASSERT(longer_ns >= ns);
+    return longer_ns;
 }
 
 static int64_t shrink(int64_t ns, int64_t drift_ppb)
 {
-    return ns - drift_ns(ns, drift_ppb);
+    const int64_t shorter_ns = ns - drift_ns(ns, drift_ppb);
+    CV_ASSERT(shorter_ns <= ns);
+    return shorter_ns;
 }
 
 /* Stamps come from peers: what no clock shows is not calculated with (0 means: none yet). */
@@ -57,6 +61,7 @@ void cv__echo_update(struct cv_echo *echo, const struct cv_stamp *stamp, int64_t
 int64_t cv__delay_bound(const struct cv_stamp *stamp, uint64_t boot, int64_t received_ns,
                         int64_t drift_ppb, int64_t delay_ns_min)
 {
+    CV_ASSERT(delay_ns_min >= 0); /* what is taken off a bound was spent on the way back */
     if (stamp->echo.peer_boot != boot) {
         return CV_DELAY_UNKNOWN; /* it echoes what our clock showed before this machine booted */
     }

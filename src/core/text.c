@@ -53,6 +53,7 @@ static uint32_t distance(const char *a, const char *b)
             row[j] = is_exchanged && before[j - 2] + 1 < best ? before[j - 2] + 1 : best;
         }
     }
+    CV_ASSERT(i <= WORD_BYTES_MAX + 1); /* the other word is as short */
     return rows[(i + 2) % 3][length_b];
 }
 
@@ -113,6 +114,8 @@ static const char *synonym(const char *word, const char *const *known)
 
 const char *cv__text_nearest(const char *word, const char *const *known)
 {
+    CV_ASSERT(word != NULL);
+    CV_ASSERT(known != NULL);
     const char *const *const all = known;
     const char *const meant = synonym(word, known);
     if (meant != NULL) {
@@ -161,6 +164,7 @@ static void join(const char *const *known, char *list, size_t list_bytes)
 int cv__text_fail_unknown(struct cv_errtext *reterr, int code, const char *what, const char *word,
                           const char *const *known)
 {
+    CV_ASSERT(code < 0);
     const char *nearest = cv__text_nearest(word, known);
     if (nearest != NULL) {
         return cv__fail(reterr, code, "unknown %s '%.200s'; did you mean '%s'?", what, word,

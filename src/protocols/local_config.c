@@ -52,6 +52,7 @@ static int64_t heard_within_ns(const struct cv_config *config, int64_t requests)
 {
     const int64_t *o = config->option;
     CV_ASSERT(o[LOCAL_OPTION_DELTA] > o[LOCAL_OPTION_DELTA_MIN]);
+    CV_ASSERT(requests >= 1);
     const int64_t asking =
         cv__local_stretch(config, requests * (o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_SIGMA]));
     return cv__local_stretch(config,
@@ -109,10 +110,13 @@ int64_t cv__local_kappa_ns(const struct cv_config *config)
         cv__local_stretch(config, cv__local_calm_ns(config) + o[LOCAL_OPTION_SIGMA]);
     /* Rounding makes no bound too small: */
     CV_ASSERT(asking >= o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_SIGMA]);
-    return cv__local_stretch(config, o[LOCAL_OPTION_EXPIRES]) + o[LOCAL_OPTION_SIGMA] +
-           stagger_ns(config) + asking + o[LOCAL_OPTION_DELTA] +
-           cv__local_stretch(config, o[LOCAL_OPTION_LOCK]) + 3 * asking +
-           2 * cv__local_stretch(config, 2 * o[LOCAL_OPTION_DELTA]);
+    const int64_t kappa_ns = cv__local_stretch(config, o[LOCAL_OPTION_EXPIRES]) +
+                             o[LOCAL_OPTION_SIGMA] + stagger_ns(config) + asking +
+                             o[LOCAL_OPTION_DELTA] +
+                             cv__local_stretch(config, o[LOCAL_OPTION_LOCK]) + 3 * asking +
+                             2 * cv__local_stretch(config, 2 * o[LOCAL_OPTION_DELTA]);
+    CV_ASSERT(kappa_ns > o[LOCAL_OPTION_LOCK]); /* old locks end before anybody is elected */
+    return kappa_ns;
 }
 
 /* [Fetzer99, fig. 24] A successor waits for those that wait for it, and so on: one
@@ -244,6 +248,9 @@ void cv__local_contract(const struct cv_config *config, uint32_t *promises, uint
     } else {
         *promises &= ~(CV_PROP(AGREEMENT) | CV_PROP(TERMINATION)); /* between two turns */
     }
+    /* One leader of all is promised only where it takes a majority to lead. */
+    CV_ASSERT((*promises & CV_PROP(AT_MOST_ONE_LEADER)) == 0 ||
+              (*assumes & BIT(CV_ASSUME_MAJORITY)) != 0);
 }
 
 int64_t cv__local_lease_ns(const struct cv_config *config)
@@ -256,6 +263,7 @@ int64_t cv__local_lease_ns(const struct cv_config *config)
  * been supported, and nobody. */
 uint64_t cv__local_floor(const uint64_t *word, uint32_t word_count)
 {
+    CV_ASSERT(word_count == 0 || word != NULL);
     return word_count == 2 ? word[0] : 0;
 }
 

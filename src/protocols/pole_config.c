@@ -273,6 +273,8 @@ static int check_bounds(struct cv_config *config, struct cv_errtext *reterr)
                         "lease-min and lease-max are for profile=auto; with another profile the "
                         "lease is fixed");
     }
+    CV_ASSERT(o[POLE_OPTION_LEASE] <= o[POLE_OPTION_LEASE_MAX]); /* what a restart waits for */
+    CV_ASSERT(o[POLE_OPTION_LEASE_MIN] <= o[POLE_OPTION_LEASE_MAX]);
     return CV_OK;
 }
 
@@ -339,4 +341,6 @@ void cv__pole_contract(const struct cv_config *config, uint32_t *promises, uint3
         /* A better one may appear at any time, and between two leaders there is none. */
         *promises &= ~(CV_PROP(STABILITY) | CV_PROP(TERMINATION) | CV_PROP(AGREEMENT));
     }
+    CV_ASSERT((*promises & CV_PROP(AT_MOST_ONE_LEADER)) != 0); /* whatever the options are */
+    CV_ASSERT((*assumes & BIT(CV_ASSUME_MAJORITY)) != 0);
 }

@@ -95,6 +95,7 @@ static struct cv_list list_of(const struct ring *r, const uint64_t *set)
 static bool pass_on(struct ring *r, const struct cv_message *message, int64_t now_ns,
                     struct cv_effects *out)
 {
+    CV_ASSERT(message->type == HOP_ELECTION || message->type == HOP_COORDINATOR);
     return cv__hop_send(&r->hop, &r->c, r->sets, message, now_ns, out);
 }
 
@@ -158,6 +159,7 @@ static void ring_join(struct ring *r, struct ring_election election, uint64_t *a
     }
     election.term = c->term;
     election.hops++;
+    CV_ASSERT(election.hops <= 2 * (uint64_t)c->member_count); /* no list goes round for ever */
     election.active = list_of(r, active);
     struct cv_message message = {.type = HOP_ELECTION};
     ring_election_write(&message, election);
@@ -203,6 +205,7 @@ static void ring_on_coordinator(struct classic *c, const struct cv_event *event,
     const uint64_t term = coordinator.term;
     const cv_id leader = coordinator.leader;
     CV_ASSERT(leader != CV_ID_NONE);
+    CV_ASSERT(leader <= c->member_count);
     if (cv__classic_age(c, term, leader) != CLASSIC_NEWER) {
         cv__effect_note(out, "COORDINATOR {peer} of term {number} ends here: nothing new", leader,
                         0, term);
