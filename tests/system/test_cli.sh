@@ -4,51 +4,24 @@
 # Needs CONCLAVE and SOURCE_ROOT. Every check is made; the failed ones are named at the end.
 set -u
 
+limit_s=300
+. "$(dirname "$0")/../support/checks.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-checks=0
-failures=0
-
-fail() {
-    failures=$((failures + 1))
-    echo "FAILED: $*" >&2
-    [ ! -s err ] || sed 's/^/    stderr: /' err | head -n 3 >&2
-}
-
-# run STATUS ARGUMENT...: runs the program into the files out and err; its status must be STATUS.
-run() {
-    wanted=$1
-    shift
-    status=0
-    "$CONCLAVE" "$@" >out 2>err </dev/null || status=$?
-    checks=$((checks + 1))
-    [ "$status" -eq "$wanted" ] || fail "conclave $*: exit status $status, not $wanted"
-}
 
 # refuses PATTERN ARGUMENT...: status 2, nothing on stdout, one line on stderr that matches.
 refuses() {
     pattern=$1
     shift
     run 2 "$@"
-    [ ! -s out ] || fail "conclave $*: prints something though it is refused"
-    [ "$(wc -l <err)" -eq 1 ] || fail "conclave $*: says $(wc -l <err) lines, not one"
-    grep -q "^conclave.*: " err || fail "conclave $*: does not say who speaks"
-    grep -q -e "$pattern" err || fail "conclave $*: does not say '$pattern'"
+    one_line "conclave $*" "$pattern"
 }
 
 # says PATTERN: the last run printed it.
 says() {
     checks=$((checks + 1))
     grep -q -e "$1" out || fail "no '$1' in the output of the last run"
-}
-
-# check DESCRIPTION COMMAND...: any other condition.
-check() {
-    checks=$((checks + 1))
-    what=$1
-    shift
-    "$@" || fail "$what"
 }
 
 # is_json FILE [EXPRESSION]: every line is JSON, and the expression holds for each of them (r).

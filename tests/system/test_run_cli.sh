@@ -6,6 +6,7 @@
 # Every check is made; the failed ones are named at the end.
 set -u
 
+. "$(dirname "$0")/../support/checks.sh"
 work=$(mktemp -d)
 small=$work/small
 holder=
@@ -17,14 +18,6 @@ clean_up() {
 trap clean_up EXIT
 cd "$work" || exit 1
 export CONCLAVE_STATE="$work/state"
-checks=0
-failures=0
-
-fail() {
-    failures=$((failures + 1))
-    echo "FAILED: $*" >&2
-    [ ! -s err ] || sed 's/^/    stderr: /' err | head -n 3 >&2
-}
 
 # await_leader ELECTION: until somebody leads, as the file out says.
 await_leader() {
@@ -33,32 +26,6 @@ await_leader() {
         tries=$((tries + 1))
         sleep 0.1
     done
-}
-
-# check DESCRIPTION COMMAND...: any condition.
-check() {
-    checks=$((checks + 1))
-    what=$1
-    shift
-    "$@" || fail "$what"
-}
-
-# run STATUS ARGUMENT...: runs the program into the files out and err; its status must be STATUS.
-run() {
-    wanted=$1
-    shift
-    status=0
-    timeout 30 "$CONCLAVE" "$@" >out 2>err </dev/null || status=$?
-    checks=$((checks + 1))
-    [ "$status" -eq "$wanted" ] || fail "conclave $*: exit status $status, not $wanted"
-}
-
-# one_line WHAT PATTERN: the last run said that, in one line, and printed nothing.
-one_line() {
-    [ ! -s out ] || fail "$1: prints something though it failed"
-    [ "$(wc -l <err)" -eq 1 ] || fail "$1: says $(wc -l <err) lines, not one"
-    grep -q '^conclave.*: ' err || fail "$1: does not say who speaks"
-    grep -q -e "$2" err || fail "$1: does not say '$2'"
 }
 
 # fails STATUS PATTERN ARGUMENT...
