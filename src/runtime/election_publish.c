@@ -176,9 +176,9 @@ static void on_told(void *user, const struct cv_leadership *leadership, const ch
     if (leadership->token != 0) {
         s->token = leadership->token;
     }
-    s->reason = leadership->reason;
     (void)snprintf(s->leader, sizeof s->leader, "%s", leader);
     if (!is_renewal || !e->ignores_renewals) {
+        s->reason = leadership->reason; /* of the change that is announced, if it is read late */
         cv__election_announce(e);
     }
     cv__election_unlock(e);

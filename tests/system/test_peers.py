@@ -558,6 +558,12 @@ def killed_leader_is_said_to_have_died():
                                          "--json"], stdin=subprocess.DEVNULL, stdout=output))
     seen = lambda: [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
     leader = lambda: seen()[-1]["leader"] if seen() else None
+    until("somebody leads", leader)
+    since = time.monotonic()
+    until("it is older than a lease", lambda: time.monotonic() > since + 0.6)
+    ask("resign", "e", "--to", "c", "--via", f"peers:{cluster.file('a')}")
+    until("the heir leads", lambda: leader() == "c")
+    check(f"a renewal is no change: {seen()}", "renewed" not in [one["reason"] for one in seen()])
     for sign, word in ((signal.SIGSTOP, "suspected"), (signal.SIGKILL, "died")):
         if until("somebody leads", leader) == "c":
             ask("resign", "e", "--to", "a", "--via", f"peers:{cluster.file('a')}")
