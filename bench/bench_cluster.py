@@ -8,6 +8,7 @@ take-over is measured from the signal to the next claim, all on CLOCK_BOOTTIME.
   kill    the leader gets SIGKILL
   resign  `conclave resign`, from the old leader's last instant to the next one's first
   idle    processor and memory of all three together while nothing happens
+  bare    processor of three bare processes with the same heartbeats: see bare_beats.c
 Tiny: the same in miniature, to see that it still works; its figures mean nothing."""
 
 import os
@@ -174,6 +175,14 @@ def idle(cluster, seconds):
     return percent, max(resident)
 
 
+def bare(profile, seconds):
+    """What the kernel needs for heartbeats as often as that."""
+    program = pathlib.Path(CONCLAVE).resolve().parent / "bench" / "bare_beats"
+    said = subprocess.run([program, {"lan": "10", "loopback": "3"}[profile], str(seconds)], capture_output=True,
+                          text=True, check=True).stdout
+    print(f"cluster what=bare profile={profile} n={len(NAMES)} processor_percent={float(said):.2f}", flush=True)
+
+
 def report(name, protocol, profile, times):
     asked = ASKED.get((protocol, profile, name))
     beside = f" asked_p50_ms={asked[0]} asked_max_ms={asked[1]}" if asked else ""
@@ -225,6 +234,8 @@ def main():
                       f"processor_percent={percent:.2f} resident_kib_max={resident}", flush=True)
             finally:
                 cluster.close()
+            if protocol == "pole":
+                bare(profile, 0.2 if TINY else 5)
     finally:
         shutil.rmtree(folder)
 
