@@ -22,7 +22,8 @@
 #define JOINING_MS 50u /* between two questions of a member that joins */
 #define WAIT_SHARE 50  /* waiting is longer than needed by this part: clocks drift */
 #define SILENCE_NS_MAX (2 * NS_PER_S)
-#define GREETING_MS 250u /* between two greetings of a peer that does not answer */
+#define GREETING_MS 250u /* between two greetings of a peer that does not answer; or ... */
+#define EARLY_MS 200u    /* ... so long, if there is something else to do */
 
 #define MEMORY_BYTES 17u
 #define STATE_SUFFIX "state"
@@ -52,6 +53,7 @@ struct cv_peering {
     uv_check_t turn;
     uv_timer_t tick;
     uint32_t handle_count, closing_count; /* of the two above; of all parts */
+    uint64_t looked_ms;                   /* when it looked around last, by the loop's clock */
     uint32_t told_fates;                  /* bit f: a datagram of that fate was reported */
     struct cv_peers_same told_same[CV_CLUSTER_MEMBERS_MAX]; /* what was logged about each member */
     char told_trouble[CV_ERRTEXT_BYTES];
@@ -197,12 +199,6 @@ static void flush(struct cv_peering *p)
     cv__peers_flush(p->peers, now_ns);
 }
 
-/* What one turn of the loop has to say to a peer goes in one frame. */
-static void on_turn(uv_check_t *turn)
-{
-    flush(turn->data);
-}
-
 /* ---- Joining --------------------------------------------------------------------------------- */
 
 /* The names of those that have not answered. */
@@ -243,6 +239,7 @@ static void take_part(struct cv_peering *p)
     if (!p->is_candidate) {
         cv__host_campaign(p->host, false);
     }
+    p->looked_ms = uv_now(p->setting.loop);
     (void)uv_timer_start(&p->tick, on_tick, GREETING_MS, GREETING_MS); /* has a callback */
 }
 
@@ -361,18 +358,36 @@ static void look_at_witness(struct cv_peering *p)
     }
 }
 
+static void look_around(struct cv_peering *p)
+{
+    greet_the_silent(p);
+    look_at_witness(p);
+    p->looked_ms = uv_now(p->setting.loop);
+}
+
 static void on_tick(uv_timer_t *tick)
 {
     struct cv_peering *p = tick->data;
     if (p->is_taking_part) {
-        greet_the_silent(p);
-        look_at_witness(p);
+        look_around(p);
     } else if (p->is_joining) {
         go_on_joining(p);
     } else {
         wait_for_old_promises(p);
     }
     flush(p); /* libuv runs timers after the check */
+}
+
+/* What one turn of the loop has to say to a peer goes in one frame. A member that is awake anyway
+ * looks around a little early: its timer, which would wake it up for that alone, begins anew. */
+static void on_turn(uv_check_t *turn)
+{
+    struct cv_peering *p = turn->data;
+    if (p->is_taking_part && uv_now(p->setting.loop) - p->looked_ms >= EARLY_MS) {
+        look_around(p);
+        (void)uv_timer_again(&p->tick); /* it repeats */
+    }
+    flush(p);
 }
 
 /* ---- What others say ------------------------------------------------------------------------- */
