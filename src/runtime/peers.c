@@ -145,8 +145,10 @@ static void send_core(void *self, cv_id first, cv_id last, const uint8_t *bytes,
     }
 }
 
-/* One line for the first datagram of each kind that is dropped. */
-static void say_fate(struct cv_peering *p, enum cv_peers_fate fate)
+/* One line for the first datagram of each kind that is dropped. If it came from a member, that one
+ * perhaps has another key. */
+static void say_fate(struct cv_peering *p, enum cv_peers_fate fate,
+                     const struct cv_udp_address *from)
 {
     static const char *const what[CV_PEERS_FATE_COUNT] = {
         [CV_PEERS_OVERSIZED] = "datagrams that are longer than any frame",
@@ -160,8 +162,14 @@ static void say_fate(struct cv_peering *p, enum cv_peers_fate fate)
         return;
     }
     p->told_fates |= BIT(fate);
-    char line[160];
-    (void)snprintf(line, sizeof line, "dropping %s", what[fate]);
+    char line[CV_ERRTEXT_BYTES], whose[CV_CLUSTER_NAME_BYTES + 64] = "";
+    for (cv_id id = 1; id <= p->cluster.member_count; id++) {
+        if (id != p->self && cv__udp_equal(from, cv__peers_address(p->peers, id))) {
+            (void)snprintf(whose, sizeof whose, "; the first from the address of member '%s'",
+                           p->cluster.member[id - 1].name);
+        }
+    }
+    (void)snprintf(line, sizeof line, "dropping %s%s", what[fate], whose);
     say(p, line);
 }
 
@@ -185,7 +193,7 @@ static void take_datagram(void *self, const struct cv_udp_datagram *d)
     if (fate == CV_PEERS_GENERATION || fate == CV_PEERS_SETTINGS) {
         say_all_that_differ(p);
     } else {
-        say_fate(p, fate);
+        say_fate(p, fate, &d->from);
     }
 }
 

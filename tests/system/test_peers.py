@@ -278,8 +278,15 @@ def what_could_make_two_leaders_does_not_start():
         cluster.end(down)
     (cluster.folder / "key2").write_text(subprocess.run([CONCLAVE, "keygen"], check=True, text=True,
                                                         capture_output=True).stdout)
-    os.chmod(cluster.folder / "key2", 0o644)
+    os.chmod(cluster.folder / "key2", 0o600)
     cluster.write(down, key="key2")
+    cluster.start(down)
+    until("another key is told, and whose it may be", lambda: all(
+        re.search(f"do not authenticate.*; the first from the address of member '[{whose}]'", cluster.said(by))
+        for whose, by in ((down, leader), ("".join(cluster.others(down)), down))))
+    check("it leads nobody", not cluster.has_state(down))
+    cluster.end(down)
+    os.chmod(cluster.folder / "key2", 0o644)
     refuse_to_start(cluster, down, "everybody may use the key file")
     whole = cluster.file(down).read_text().replace("key2", "key")
     other = cluster.others(down)[0]
