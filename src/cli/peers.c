@@ -346,6 +346,16 @@ static const char *state_of(const struct cv_guest_status *s, const struct hearin
                             : "follows";
 }
 
+/* 0: not known, because nobody was heard. */
+static void print_ms(int64_t ns, int width)
+{
+    if (ns == 0) {
+        cv__print(stdout, "%*s", width + 3, "-");
+    } else {
+        cv__print(stdout, "%*.2f ms", width, (double)ns / 1e6);
+    }
+}
+
 /* "-" where nothing is known. */
 static void print_drift(const struct hearing *h)
 {
@@ -368,12 +378,13 @@ static void print_table(const struct asking *a)
             cv__print(stdout, "%-16s no answer\n", name_of(a, id));
             continue;
         }
-        cv__print(stdout, "%-16s %-10s %-16s %8llu %4u/%u %6u/%-2u %6.2f ms %8.2f ms %6.2f%%",
-                  name_of(a, id), state_of(s, &h),
-                  s->leader != CV_ID_NONE ? name_of(a, s->leader) : "-",
+        cv__print(stdout, "%-16s %-10s %-16s %8llu %4u/%u %6u/%-2u", name_of(a, id),
+                  state_of(s, &h), s->leader != CV_ID_NONE ? name_of(a, s->leader) : "-",
                   (unsigned long long)s->token, h.hears, a->cluster.member_count - 1, h.is_heard_by,
-                  a->cluster.member_count - 1, (double)h.delay_ns / 1e6, (double)h.round_ns / 1e6,
-                  loss_percent(&h));
+                  a->cluster.member_count - 1);
+        print_ms(h.delay_ns, /* width= */ 7);
+        print_ms(h.round_ns, /* width= */ 9);
+        cv__print(stdout, " %6.2f%%", loss_percent(&h));
         print_drift(&h);
         cv__print(stdout, "  %08llx  %s\n", (unsigned long long)(s->life & UINT32_MAX), s->version);
     }
