@@ -4,41 +4,41 @@
  * A contender puts the key PREFIX/ELECTION/LABEL-ATTEMPT under the waiting lease that its loop has
  * for this lease length (etcd_server.h). The key with the lowest create revision holds the
  * election, and that revision is the token. The holder puts its key again with each renewal, under
- * a lease that was just granted; the key keeps its revision. A waiting contender hears when the key
- * before its own is deleted, and of nothing else [traps.md T12].
+ * a lease that was just granted; the key keeps its revision. A waiting contender is notified only
+ * when the key before its own is deleted [traps.md T12].
  *
- * Answers may be lost [traps.md T11], so everything can be said twice: the key's name follows from
- * label and attempt, and putting it again leaves it where it is in the queue.
+ * Answers may be lost [traps.md T11], so every request can be repeated: the key's name follows from
+ * label and attempt, and putting it again keeps its place in the queue.
  *
- * Why a grant is safe. The key is there as long as its lease is, and etcd_server.h derives how long
- * that is for certain. A linearizable read shows that our key exists, under which of our leases,
- * and is the first one [traps.md T9]; which it stays, as new keys have higher revisions. It is
- * deleted only by us:
- *   - by RELEASE, or by a new attempt, whose asking says that the old one is over;
- *   - by ourselves when the grant has run out, because the core did not renew it [traps.md T6]. The
- *     lease may live on for other elections, so this is how the key goes. Until that instant, which
- *     is the end that the core was told, the key stays; and from then on the attempt is lost: RENEW
- *     is not granted any more, even if the key is still there;
+ * Why a grant is safe. The key exists as long as its lease, and etcd_server.h derives how long that
+ * is for certain. A linearizable read shows that our key exists, under which of our leases, and
+ * that it is the first one [traps.md T9]; it stays the first, because new keys have higher
+ * revisions. Only we delete it:
+ *   - by RELEASE, or by a new attempt, which means that the old one is over;
+ *   - when the grant has run out because the core did not renew it [traps.md T6]. The lease may
+ *     live on for other elections, so we delete the key ourselves. Until that instant, which is the
+ *     end that the core was given, the key stays; from then on the attempt is lost: RENEW is no
+ *     longer granted, even if the key still exists;
  *   - after the store was closed, at the same instant.
- * The keys of the other elections under the same lease change nothing of this. Two contenders of
- * the same election on one loop have different labels, so different keys, and one of them is first.
- * A grant is never longer than the lease that was asked for.
+ * Keys of other elections under the same lease do not change this. Two contenders of the same
+ * election on one loop have different labels, so different keys, and one of them is first. A grant
+ * is never longer than the requested lease.
  *
- * Whoever releases leaves a note in the same transaction, see etcd_note.c, and may have an heir,
- * see etcd_release.c.
+ * A holder that releases leaves a note in the same transaction, see etcd_note.c, and may have an
+ * heir, see etcd_release.c.
  *
- * A hand-over takes one round trip and a notification. Whoever is next in the queue knows that it
- * is, and has put its key under a holding lease in advance (etcd_ready.c): it leads when it hears
- * that the holder's key was deleted. If that is not proved, say because the stream of events broke
- * off meanwhile, it puts its key under the holding lease now, and needs no look: the keys before
- * its own can only become fewer, the last of them is gone, and the put tells whether its own was
- * there all the time. What is left of that lease is shorter than what was asked for, so the grant
- * is renewed at once.
+ * A hand-over takes one round trip and a notification. The next contender in the queue has put its
+ * key under a holding lease in advance (etcd_ready.c): it leads when it is notified that the
+ * holder's key was deleted. If that is not proved, for example because the stream of events was
+ * interrupted, it puts its key under the holding lease now, and need not read the queue: keys
+ * before its own only disappear, the last of them is gone, and the put shows whether its own key
+ * was there all the time. The rest of that lease is shorter than requested, so the grant is renewed
+ * at once.
  *
- * Keys below the prefix that are not of this shape, or under no lease, are not ours and are passed
- * over: they hold nothing and are never deleted.
+ * Keys below the prefix that are not of this shape, or without a lease, are ignored: they hold
+ * nothing and are never deleted.
  *
- * What it assumes: the revisions of the cluster never go back (restore a backup with a bump). */
+ * Assumed: the revisions of the cluster never go back (restore a backup with a bump). */
 #include "core/errors.h"
 #include "modules/module.h"
 #include "os/clock.h"

@@ -1,4 +1,4 @@
-/* src/stores/etcd_lease.c - the leases of a server, and keys that nobody wants any more: see
+/* src/stores/etcd_lease.c - the leases of a server, and keys that are no longer needed; see
  * etcd_server.h. */
 #include "core/errors.h"
 #include "os/clock.h"

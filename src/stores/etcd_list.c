@@ -1,9 +1,9 @@
-/* src/stores/etcd_list.c - who waits in the queue of an election in etcd, which elections there are
- * below the prefix, and forgetting one.
+/* src/stores/etcd_list.c - lists the waiting contenders of an election in etcd and the elections
+ * below the prefix, and removes an election.
  *
- * An election that nobody takes part in has no key but for the text about the runs of its job, and
- * the note of its latest leadership: so the names are those with contenders, of jobs, and of what
- * was led and not forgotten. */
+ * An election without contenders has at most two keys: the text about the runs of its job, and the
+ * note of its latest leadership. So the list has elections with contenders, with jobs, and with an
+ * earlier leadership that was not forgotten. */
 #include "stores/etcd_store.h"
 
 #include <stdio.h>

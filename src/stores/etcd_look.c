@@ -1,8 +1,8 @@
-/* src/stores/etcd_look.c - one look at the queue of an election in etcd.
+/* src/stores/etcd_look.c - reads the queue of an election in etcd.
  *
- * Whether a key holds the election is judged from one linearizable transaction, so that the first
- * key, our own, the resign request and the note are of the same instant. Foreign keys are passed
- * over: if one of them is in front, all names are read, and then the first one of ours. */
+ * One linearizable transaction decides which key holds the election, so the first key, our own key,
+ * the resign request and the note are of the same instant. Foreign keys are ignored: if one of them
+ * is in front, all names are read, and then the first one of ours. */
 #include "stores/etcd_store.h"
 
 #include "core/assert.h"

@@ -1,18 +1,17 @@
 /* src/stores/etcd_note.c - the note in etcd that says how the latest leadership ended, for
- * those who only saw that it did.
+ * contenders and commands on other machines.
  *
- * It is a key of its own under no lease, beside the resign request. Its texts are in value.h.
- * Who writes it, and when:
- *   - A leader that gives the leadership back, in the same transaction that deletes its key:
- *     whoever sees that the key is gone sees why, and a successor waits no longer for it.
- *   - A leader whose leadership has begun, once, while it leads already. It reads the note and
- *     writes its own, with what it found. If it dies, this is what is left: it led, and said
- *     nothing.
+ * It is a separate key without a lease, beside the resign request. Its texts are in value.h. It is
+ * written at two times:
+ *   - A leader that releases the leadership writes it in the same transaction that deletes its key:
+ *     a reader that finds the key gone also finds the reason, and a successor does not wait longer.
+ *   - A leader whose leadership has begun writes it once. It reads the note and writes its own,
+ *     with the note that it found. If it dies, this note remains: it led, and left no reason.
  *
- * Why a note is never of another leadership than it says. Each is written only if the key of
- * its leadership is there, with the create revision that is its token. While that is the first
- * key, nobody else writes; once it is gone, a copy of the transaction that is carried out late
- * changes nothing. The note decides nothing: without it, the reason is not known. */
+ * Why a note never belongs to another leadership than it says. Each is written only if the key of
+ * its leadership exists, with the create revision that is its token. While that is the first key,
+ * no other contender writes; once it is gone, a late copy of the transaction changes nothing. No
+ * election depends on the note: without it, only the reason is not known. */
 #include "stores/etcd_store.h"
 
 #include "core/assert.h"

@@ -1,4 +1,4 @@
-/* src/stores/etcd_parts.h - what etcd_server.c and etcd_lease.c share: the state of a server. */
+/* src/stores/etcd_parts.h - the state of a server, shared by etcd_server.c and etcd_lease.c. */
 #ifndef CV_STORES_ETCD_PARTS_H
 #define CV_STORES_ETCD_PARTS_H
 

@@ -1,22 +1,22 @@
-/* src/stores/etcd_ready.c - whoever is next in the queue has its key under a holding lease in
- * advance, so that it holds the election as soon as it hears that the holder's key was deleted.
+/* src/stores/etcd_ready.c - the next contender in the queue has its key under a holding lease in
+ * advance, so that it holds the election as soon as it sees that the holder's key was deleted.
  *
- * A key that is *ready* was put under a holding lease (etcd_server.h) by a transaction whose answer
- * was heard. It is put again, under a newer lease, about every third of the lease's length.
+ * A *ready* key was put under a holding lease (etcd_server.h) by a transaction whose answer was
+ * received. It is put again, under a newer lease, about every third of the lease's length.
  *
- * Why no question is left when the holder's key is deleted, at revision X. Ours was seen at a
- * revision R, by that transaction. The stream of events began at R + 1 or before, tells everything
- * in the order of revisions, and never tells one revision in parts. So when the event of X has
- * come, a deletion of our own key up to X has come, too, also one in the very same transaction (by
- * a holder that resigned in favour of somebody behind us). If there was none, our key was there at
- * X, and first: those before it can only become fewer, and the last of them is gone. From then on
- * its lease protects it, until the instant that is known from its grant.
+ * Why no further request is needed when the holder's key is deleted, at revision X. That
+ * transaction saw our key at a revision R. The stream of events began at R + 1 or before, reports
+ * all events in the order of revisions, and never splits a revision. So when the event of X has
+ * come, a deletion of our own key up to X has come, too, even one in the same transaction (by a
+ * holder that resigned in favour of a contender behind us). If there was none, our key existed at
+ * X and was first: keys before it only disappear, and the last of them is gone. From then on its
+ * lease protects it, until the instant that is known from its grant.
  *
- * The put has a condition: the key is still under the lease under which it was last seen. A copy
- * that is carried out late, when the key has been moved on by a renewal, changes nothing: otherwise
- * it would bring the key back under a lease that ends before what was granted.
+ * The put has a condition: the key is still under the lease under which it was last seen. So a late
+ * copy of the put, after a renewal has moved the key, changes nothing; otherwise it would return
+ * the key to a lease that ends before the grant.
  *
- * Such a put cannot be joined with others, so only a few elections of a loop are ready. */
+ * Such a put cannot be combined with others, so only a few elections of a loop are ready. */
 #include "stores/etcd_store.h"
 
 #include "core/assert.h"

@@ -1,10 +1,10 @@
 /* src/stores/etcd_release.c - the end of an attempt: releasing, with or without an heir; and asking
- * the holder for that.
+ * the holder to resign.
  *
- * An heir: whoever releases deletes, in one transaction with its own key, those that wait before
- * the heir's. They notice and queue again, behind it, with higher revisions; so tokens keep growing
- * and nobody waits for an heir that is not there. A resign request is a key under the holder's
- * lease, meant for one token. */
+ * With an heir, the holder deletes, in one transaction with its own key, the keys before the heir's
+ * key. Their contenders notice and queue again, behind the heir, with higher revisions; so tokens
+ * keep growing, and no contender waits for an absent heir. A resign request is a key under the
+ * holder's lease, for one token. */
 #include "stores/etcd_store.h"
 
 #include <inttypes.h>

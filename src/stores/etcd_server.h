@@ -1,38 +1,39 @@
-/* src/stores/etcd_server.h - what all elections of a loop on one etcd cluster share: few
+/* src/stores/etcd_server.h - shared by all elections of a loop on one etcd cluster: few
  * connections, a few leases for each lease length, and one watch.
  *
  * **Leases.** A key that waits in a queue is under the *waiting lease* of its length (in whole
  * seconds, as the cluster counts), which is kept alive while any election uses it. A key that holds
  * its election is moved, with each renewal, to a *holding lease* that was granted a moment ago and
- * is never prolonged; elections that renew at about the same time share it. Whoever is next in a
- * queue has its key under one in advance, see etcd_ready.c. Lengths are not mixed:
- * a key must not outlive the length that its holder asked for, and a short lease would let go of
- * keys whose holder asked for a long one.
+ * is never prolonged; elections that renew at about the same time share it. The next contender in a
+ * queue has its key under one in advance, see etcd_ready.c. Lengths are not mixed: a key must not
+ * outlive the length that its holder asked for, and a short lease would drop keys whose holder
+ * asked for a long one.
  *
- * How long a lease protects the keys under it. For TTL since its grant was asked for, and keep-
- * alives add nothing to that. A grant is a decision of the cluster: every member begins to count
- * when it learns of it, which is after we asked [traps.md T3], and none revokes the lease before
- * TTL have passed on its own clock. A keep-alive is no decision. It is known only to the member
- * that answered, which may have been deposed and not know it [traps.md T7]; and a former leader
- * that was stopped for a while revokes, when it goes on, what it did not see being kept alive, and
- * the cluster obeys (etcd#15247, also in Debian 12). What it can revoke then is an old lease, under
- * which the key of a leader is no more. If it is the waiting lease, keys lose their place, and are
- * put again. A lease never counts for more than was asked, whatever the server says. After a change
- * of its leader the cluster begins to count anew [traps.md T27], which errs on the late side.
+ * How long a lease protects the keys under it: for TTL since its grant was requested. Keep-alives
+ * add nothing to that. A grant is a decision of the cluster: every member begins to count when it
+ * learns of it, which is after our request [traps.md T3], and none revokes the lease before TTL
+ * have passed on its own clock. A keep-alive is not a decision of the cluster. Only the member that
+ * answered knows it, and that member may have been deposed without noticing [traps.md T7]. A former
+ * leader that was stopped for a while revokes, when it goes on, leases that it did not see being
+ * kept alive, and the cluster obeys (etcd#15247, also in Debian 12). It can then revoke only an old
+ * lease, which no longer holds the key of a leader. If it is the waiting lease, keys lose their
+ * place and are put again. A lease never counts for more than was requested, whatever the server
+ * says. After a change of its leader the cluster restarts its leases [traps.md T27], which can only
+ * make them end later.
  *
- * What a shared lease must not do is keep a key that nobody wants any more:
- *   - A grant that its election does not renew is ended by the election itself, see etcd.c.
- *   - The key of an election that was closed is deleted when its grant has run out, or at once if
- *     it had none (an orphan).
- *   - Whatever else is under the waiting lease without an election that claims it, say a key whose
- *     `put` was carried out after the election had given up, is found by asking for the lease's
- *     keys now and then, and deleted. Under a holding lease it goes with the lease.
- * If the process dies or hangs, nothing keeps its leases alive, and all its keys go [traps.md T6].
+ * A shared lease must not keep keys that are no longer needed:
+ *   - If an election does not renew its grant, the election itself ends it, see etcd.c.
+ *   - The key of a closed election is deleted when its grant has run out, or at once if it had none
+ *     (an orphan).
+ *   - Other keys under the waiting lease without an election, for example a key whose `put` was
+ *     carried out after the election had given up, are found by listing the lease's keys now and
+ *     then, and deleted. Under a holding lease such a key ends with the lease.
+ * If the process dies or hangs, its leases are not kept alive, and all its keys go [traps.md T6].
  *
- * **The watch.** One stream tells of all keys below the prefix (of the only election, if there is
- * just one), and each election hears what concerns it. A stream begins at a revision; an election
- * whose last look is older than that, or than an event that came before it had registered, is told
- * that something changed: it looks again. So nothing is missed in between.
+ * **The watch.** One stream reports all keys below the prefix (or those of the only election), and
+ * each election gets its own events. A stream begins at a revision. An election whose last read is
+ * older than that, or older than an event before its registration, is told to read again. So no
+ * event is missed.
  *
  * Time: a list of elections is walked for each event and each beat. Used on one loop only. */
 #ifndef CV_STORES_ETCD_SERVER_H

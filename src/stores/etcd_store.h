@@ -1,7 +1,7 @@
-/* src/stores/etcd_store.h - what the parts of the etcd store share: etcd.c (requests), etcd_look.c
- * (the queue as it is), etcd_ready.c (being next), etcd_release.c (the end of an attempt),
- * etcd_runs.c (the runs of a job), etcd_list.c (who waits, which elections there are, forgetting
- * one), etcd_note.c (how the latest leadership ended). Nobody else includes it. */
+/* src/stores/etcd_store.h - declarations shared only by the parts of the etcd store: etcd.c
+ * (requests), etcd_look.c (reading the queue), etcd_ready.c (the next contender), etcd_release.c
+ * (the end of an attempt), etcd_runs.c (the runs of a job), etcd_list.c (lists, and removing an
+ * election), etcd_note.c (how the latest leadership ended). */
 #ifndef CV_STORES_ETCD_STORE_H
 #define CV_STORES_ETCD_STORE_H
 

@@ -1,10 +1,10 @@
-/* src/stores/etcd_wire.h - calls to etcd's JSON gateway: many at once, at whichever member answers.
+/* src/stores/etcd_wire.h - calls to etcd's JSON gateway: many at once, at any member that answers.
  *
- * A call is tried at each endpoint in turn until one gives an answer that is not a passing failure,
- * so everything that is asked must bear to be said twice. It ends in exactly one `then`, from the
- * loop and never from within cv__etcd_call(), unless it is cancelled. A member that fails is left
- * by all calls at once. With a user, the ticket is fetched before the first call and again when it
- * has run out. */
+ * A call is tried at each endpoint in turn until one gives an answer that is not a temporary
+ * failure, so every request must be repeatable. A call ends in exactly one `then`, from the loop
+ * and never from within cv__etcd_call(), unless it is cancelled. When a member fails, all calls
+ * leave it at once. With a user, the token of the login is fetched before the first call and again
+ * when it has expired. */
 #ifndef CV_STORES_ETCD_WIRE_H
 #define CV_STORES_ETCD_WIRE_H
 

@@ -1,4 +1,4 @@
-/* src/stores/zk_address.c - what a `zookeeper:` address says: hosts, credentials, the path. */
+/* src/stores/zk_address.c - the parts of a `zookeeper:` address: hosts, credentials, the path. */
 #include "stores/zk_store.h"
 
 #include "core/address.h"

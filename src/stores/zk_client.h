@@ -1,32 +1,31 @@
 /* src/stores/zk_client.h - ZooKeeper's single-threaded client on a libuv loop: one session that
- * several elections use, its operations, and what is known about how long it lives.
+ * several elections use, its operations, and how long it lives for certain.
  *
- * Operations are sent in the order of the calls and answered in that order. Their results are
- * handed out when the client has returned, so that the user that hears them may do anything, even
- * leave. A result that belongs to an earlier epoch of its user, or to one that has left, is
- * dropped.
+ * Operations are sent and answered in the order of the calls. Their results are delivered after the
+ * client has returned, so that the receiving user may do anything, even leave. A result of an
+ * earlier epoch of its user, or of a user that has left, is dropped.
  *
- * A session is for one time-out, so elections with different lease lengths have different sessions:
+ * A session has one time-out, so elections with different lease lengths have different sessions:
  * the time-out of a shared one would be too short for some and would keep the nodes of others for
- * too long. What ends with a session ends for all its users. A node whose user has left, or did not
- * renew it, must not live on with the session: it is removed as an orphan, again and again until a
- * list of the queue shows that it is gone.
+ * too long. The end of a session affects all its users. A node whose user has left, or did not
+ * renew it, must not live on with the session: it is removed as an orphan, repeatedly until a list
+ * of the queue shows that it is gone.
  *
- * How long does a session live? Sessions are expired by the leader of the ensemble, T (the
- * negotiated time-out) or more after it last heard that somebody touched them. Asking any server
- * touches the session there, but that server tells the leader only when the leader pings it, every
- * half tick; if it loses the leader before, the touch is lost. So an answer proves nothing about
- * the leader, and even a write only shows that the session had not expired when the leader ordered
- * it. What is proved:
- *   - Connecting. New sessions, and old ones on a new connection, are confirmed by the leader,
- * which counts from there: T since before the connection was asked for.
+ * How long does a session live? The leader of the ensemble expires a session at the earliest T (the
+ * negotiated time-out) after it last heard of a touch. A request to any server touches the session
+ * there, but that server tells the leader only when the leader pings it, every half tick; if it
+ * loses the leader before, the touch is lost. So an answer proves nothing about the leader, and
+ * even a write only shows that the session had not expired when the leader ordered it. Two things
+ * are proof:
+ *   - Connecting. The leader confirms new sessions, and old ones on a new connection, and counts
+ *     from there: T since before the connection was requested.
  *   - A touch that was answered at least F before a write was sent, on the same connection, if that
- *     write is committed. The server tells the leader of touches and hands on writes through one
- *     ordered channel; if the leader has pinged it in those F, the touch was heard before the
- * write: T since before the touch was sent. F is T/3. By default no session is shorter than two
- * ticks, so half a tick is T/4 or less; the rest is for delays of the leader's pings. What it
- * assumes is just this: that the leader pings a server that it serves writes for at least every
- * T/3. */
+ *     write is committed. The server reports touches and forwards writes to the leader through one
+ *     ordered channel; if the leader has pinged it in those F, the leader heard of the touch before
+ *     the write: T since before the touch was sent. F is T/3. By default no session is shorter than
+ *     two ticks, so half a tick is T/4 or less; the rest allows for delays of the leader's pings.
+ *     This assumes only that the leader pings a server whose writes it handles at least every T/3.
+ */
 #ifndef CV_STORES_ZK_CLIENT_H
 #define CV_STORES_ZK_CLIENT_H
 

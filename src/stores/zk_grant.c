@@ -1,8 +1,8 @@
-/* src/stores/zk_grant.c - acquiring and renewing in ZooKeeper: a node of our own, and the proof
- * that it is the first one.
+/* src/stores/zk_grant.c - acquiring and renewing in ZooKeeper: our own node, and the proof that it
+ * is the first one.
  *
- * See zookeeper.c for why a grant is safe. Whoever is next needs no write of its own when the
- * holder has gone, see cv__zk_acquire(). */
+ * zookeeper.c says why a grant is safe. The next contender needs no write when the holder has gone,
+ * see cv__zk_acquire(). */
 #include "os/clock.h"
 #include "stores/zk_store.h"
 

@@ -1,10 +1,10 @@
-/* src/stores/zk_list.c - who waits in the queue of an election in ZooKeeper, which elections there
- * are, and forgetting one.
+/* src/stores/zk_list.c - lists the elections in ZooKeeper and the waiting contenders of one, and
+ * removes an election.
  *
- * The queue is a list of names; since when somebody waits is the time at which its node was made,
- * which is asked for one by one. An election is a node that stays when nobody takes part in it any
- * more, until it is forgotten: that removes it, its note and all below it in one transaction,
- * which fails if a contender has come meanwhile. */
+ * The queue is a list of names; a contender waits since the creation of its node, which is read one
+ * by one. An election is a node that stays without contenders, until it is forgotten: that removes
+ * it, its note and all below it in one transaction, which fails if a contender has joined in the
+ * meantime. */
 #include "stores/zk_store.h"
 
 #include <stdio.h>

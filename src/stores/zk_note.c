@@ -1,16 +1,18 @@
 /* src/stores/zk_note.c - the note in ZooKeeper that says how the latest leadership ended, for
- * those who only saw that it did.
+ * contenders and commands on other machines.
  *
- * It is the data of the node that the queue is below, so it is there as long as the election
- * is, and goes when that is forgotten. Its texts are in value.h. Who writes it, and when:
- *   - A leader that gives the leadership back, in the same transaction that deletes its node:
- *     whoever sees that the node is gone sees why, and a successor waits no longer for it.
- *   - A leader whose leadership has begun, with its first renewals. It writes what it found
- *     along. If it dies, this is what is left: it led, and said nothing.
+ * It is the data of the parent node of the queue, so it exists as long as the election. Its texts
+ * are in value.h. It is written at two times:
+ *   - A leader that releases the leadership writes it in the same transaction that deletes its
+ *     node: a reader that finds the node gone also finds the reason, and a successor does not wait
+ *     longer.
+ *   - A leader whose leadership has begun writes it with its first renewals, with the note that it
+ *     found. If it dies, this note remains: it led, and left no reason.
  *
- * Why a note is never of another leadership than it says. Each is written only if the node of
- * its leadership is there, which no other has the name of. The second one also only if the note
- * is as it was read. The note decides nothing: without it, the reason is not known. */
+ * Why a note never belongs to another leadership than it says. Each is written only if the node of
+ * its leadership exists, and no other node has its name. The second kind is also written only if
+ * the note has not changed since it was read. No election depends on the note: without it, only the
+ * reason is not known. */
 #include "stores/zk_store.h"
 
 #include "core/assert.h"

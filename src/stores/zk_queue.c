@@ -1,9 +1,10 @@
-/* src/stores/zk_queue.c - the names below an election in ZooKeeper, taken apart: who is first, and
- * which node is before our own. Other names are not ours and are passed over; so are nodes that
- * only look like ours and are not ephemeral, as a copy of the tree has them: they would never go
- * away. A list of names does not show the difference. It shows when such a node is looked at,
- * because it is the first or stands before ours; then its name is remembered until the next
- * connection. */
+/* src/stores/zk_queue.c - parses the names below an election in ZooKeeper: which node is first, and
+ * which is before our own.
+ *
+ * Foreign names are ignored; so are nodes that look like contenders but are not ephemeral, as in a
+ * copied tree: they would never go away. A list of names does not show the difference. Reading the
+ * node shows it, when such a node is the first or before ours; then its name is remembered until
+ * the next connection. */
 #include "stores/zk_store.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* src/stores/zk_release.c - how a leadership in ZooKeeper ends: its holder releases, perhaps for an
  * heir, or is asked to resign.
  *
- * An heir: whoever releases deletes, in one transaction with its own node, those that wait before
- * the heir's; they notice and queue again. A resign request is a node beside the queue, meant for
+ * With an heir, the holder deletes, in one transaction with its own node, the nodes before the
+ * heir's; their contenders notice and queue again. A resign request is a node beside the queue, for
  * one token. */
 #include "stores/zk_store.h"
 

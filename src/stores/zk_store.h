@@ -1,8 +1,7 @@
-/* src/stores/zk_store.h - what the parts of the ZooKeeper store share: zookeeper.c (requests),
- * zk_queue.c (the names in the queue, and who holds it), zk_grant.c (acquiring and renewing),
- * zk_release.c (releasing and asking to resign), zk_runs.c (the runs of a job), zk_list.c (who
- * waits, which elections there are, forgetting one), zk_note.c (how the latest leadership ended),
- * zk_address.c. Nobody else includes it. */
+/* src/stores/zk_store.h - declarations shared only by the parts of the ZooKeeper store: zookeeper.c
+ * (requests), zk_queue.c (the names in the queue), zk_grant.c (acquiring and renewing),
+ * zk_release.c (releasing and asking to resign), zk_runs.c (the runs of a job), zk_list.c (lists,
+ * and removing an election), zk_note.c (how the latest leadership ended), zk_address.c. */
 #ifndef CV_STORES_ZK_STORE_H
 #define CV_STORES_ZK_STORE_H
 

@@ -2,30 +2,30 @@
  *
  * A contender makes the node PATH/ELECTION/c-LABEL-ATTEMPT-NODE-SEQUENCE, which lives as long as
  * its session. The lowest sequence number holds the election; the token is the node's czxid, the
- * number of the transaction that made it. A waiting contender watches the node before its own only
- * [traps.md T12]. The label and the attempt in the name are what others call protection [traps.md
- * T11]: a contender that lost the answer to `create` finds its node in the list. A node counts only
- * if its owner is the present session [traps.md T9, T10]; a session that expired takes its attempts
- * with it.
+ * number of the transaction that created it. A waiting contender watches only the node before its
+ * own [traps.md T12]. The label and the attempt in the name are known as protection [traps.md T11]:
+ * a contender that lost the answer to `create` finds its node in the list. A node counts only if
+ * its owner is the current session [traps.md T9, T10]; the attempts of an expired session end with
+ * it.
  *
  * All elections of a loop on the same servers with the same credentials and lease length share one
- * session. The client is the single-threaded one, driven by the loop: if that hangs, nothing keeps
- * the session alive behind its back [traps.md T6].
+ * session. The client is the single-threaded one, driven by the loop: if the loop hangs, no other
+ * thread keeps the session alive [traps.md T6].
  *
  * Why a grant is safe: the node lives as long as the session, and zk_client.h derives how long that
- * is for certain, from all that its users do. Renewing is writing to one's own node, which also
- * shows that it is there and ours; every T/6 a read touches the session, so that there is always a
- * touch of the right age. A grant is good for about T/2, and never for more than was asked.
- * Successors wait for T. What other elections do in the same session changes nothing of this; two
- * contenders of the same election have nodes of their own, and one of them is first.
+ * is for certain, from the operations of all users. Renewing writes to our own node, which also
+ * shows that it exists and is ours; every T/6 a read touches the session, so that there is always a
+ * touch of the right age. A grant lasts about T/2, and never longer than requested. Successors wait
+ * for T. Operations of other elections in the same session do not change this; two contenders of
+ * the same election have different nodes, and one of them is first.
  *
- * Whoever is next in the queue writes to its node at each T/6, so that it can take over after one
+ * The next contender in the queue writes to its node every T/6, so that it can take over after one
  * read, see zk_grant.c.
  *
  * The session may live on for other elections. So a node that is not renewed in time is removed,
- * a third of T after the end that the core was told, and so is the node of a store that was closed,
- * at that end: both as orphans, see zk_client.h. From then on the attempt is lost, even if its node
- * is still there. */
+ * a third of T after the end that the core was given, and so is the node of a closed store, at that
+ * end: both as orphans, see zk_client.h. From then on the attempt is lost, even if its node still
+ * exists. */
 #include "core/errors.h"
 #include "modules/module.h"
 #include "os/clock.h"
