@@ -150,7 +150,7 @@ static void complain_long(const char *name, const struct option *longs, bool is_
     } else if (nearest != NULL) {
         cv__complain("unknown option '--%s'; did you mean '--%s'?", name, nearest);
     } else {
-        cv__complain("unknown option '--%s'; --help lists those that there are", name);
+        cv__complain("unknown option '--%s'; --help lists the options", name);
     }
 }
 
@@ -178,7 +178,7 @@ int cv__command_option(int argc, char **argv, const char *shorts, const struct o
     } else if (place != NULL && place[1] == ':') {
         cv__complain("option '-%c' requires an argument", optopt);
     } else {
-        cv__complain("unknown option '-%c'; --help lists those that there are", optopt);
+        cv__complain("unknown option '-%c'; --help lists the options", optopt);
     }
     return option;
 }

@@ -101,7 +101,7 @@ int cv__key_read(const char *path, struct cv_key *ret_key, struct cv_errtext *re
         result = cv__fail(reterr, CV_E_IO, "cannot read '%s': %s", path, strerror(why));
     } else if ((status.st_mode & S_IRWXO) != 0) {
         result = cv__fail(reterr, CV_E_INVALID,
-                          "everybody may use the key file '%s'; say chmod o= '%s'", path, path);
+                          "every user may read the key file '%s'; run chmod o= '%s'", path, path);
     } else if (!parse(line, (size_t)got, ret_key)) {
         result = cv__fail(reterr, CV_E_MALFORMED,
                           "'%s' is not a key file; 'conclave keygen' makes one", path);

@@ -72,7 +72,7 @@ int cv__multicast_open(struct cv_multicast *m, const struct cv_multicast_where *
     if (inet_pton(AF_INET, where->group, &request.imr_multiaddr) != 1 ||
         !IN_MULTICAST(ntohl(request.imr_multiaddr.s_addr))) {
         return cv__fail(reterr, CV_E_INVALID,
-                        "'%s' is no multicast group; take one of 239.0.0.0 to 239.255.255.255",
+                        "'%s' is not a multicast group; use one of 239.0.0.0 to 239.255.255.255",
                         where->group);
     }
     if (where->port == 0 || where->ttl > 255) {

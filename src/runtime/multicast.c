@@ -66,7 +66,7 @@ static void tell_fate(struct cv_participant *m, enum cv_frame_fate fate)
         [CV_FRAME_TRUNCATED] = "frames that were cut off",
         [CV_FRAME_DAMAGED] = "frames that do not authenticate: damaged, or of another key",
         [CV_FRAME_REPLAYED] =
-            "frames that were received before: the network repeats them, or somebody does",
+            "frames that were received before: the network or an attacker repeats them",
     };
     if (what[fate] == NULL || (m->told_fates & BIT(fate)) != 0) {
         return;
@@ -210,8 +210,7 @@ static int make_frames(struct cv_participant *m, const char *election, const str
     if ((w->key == NULL) == (w->insecure == NULL) ||
         (w->insecure != NULL && w->insecure[0] != '\0')) {
         return cv__fail(reterr, CV_E_INVALID,
-                        "say key=FILE ('conclave keygen FILE' makes one) or insecure, and one of "
-                        "them only");
+                        "use either key=FILE ('conclave keygen FILE' makes one) or insecure");
     }
     struct cv_key key;
     if (w->key == NULL) {
@@ -282,10 +281,10 @@ static int configure(const struct parts *w, const struct cv_protocol **ret_proto
         return fail_protocol(name, reterr);
     }
     if (!is_usable(protocol)) {
-        return cv__fail(reterr, CV_E_INVALID,
-                        "the protocol '%s' is not for a group whose members nobody knows: use "
-                        "anon",
-                        name);
+        return cv__fail(
+            reterr, CV_E_INVALID,
+            "the protocol '%s' needs a list of members; a multicast group has none: use anon",
+            name);
     }
     cv_config_init(config, protocol, /* self= */ 1, /* member_count= */ 1);
     const int result = set_options(w, protocol, config, reterr);
@@ -314,7 +313,7 @@ static int open_sequencer(struct cv_participant *m, uv_loop_t *loop, const char 
 {
     if (address == NULL) {
         return cv__fail(reterr, CV_E_INVALID,
-                        "where do numbers come from? add sequencer=snmp:HOST:PORT/COMMUNITY or "
+                        "the sequencer is missing; add sequencer=snmp:HOST:PORT/COMMUNITY or "
                         "sequencer=file:PATH");
     }
     const struct cv_sequencer_events events = {m, on_number, trouble};

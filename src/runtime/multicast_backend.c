@@ -103,7 +103,7 @@ static int group_contract(const char *address, struct cv_backend_contract *ret_c
                           struct cv_errtext *reterr)
 {
     *ret_contract = (struct cv_backend_contract){
-        .words = "in a group whose members nobody knows, two may lead for a moment",
+        .words = "in a multicast group there may be two leaders for a moment",
         .has_lease = false,
     };
     return cv__participant_contract(address, &ret_contract->promises, &ret_contract->assumes,

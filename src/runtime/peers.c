@@ -153,10 +153,10 @@ static void say_fate(struct cv_peering *p, enum cv_peers_fate fate,
     static const char *const what[CV_PEERS_FATE_COUNT] = {
         [CV_PEERS_OVERSIZED] = "datagrams that are longer than any frame",
         [CV_PEERS_FRAME] = "datagrams that do not authenticate: of another cluster, election or "
-                           "key, replayed, or rubbish",
-        [CV_PEERS_MEMBER] = "frames of no member, or for another one",
-        [CV_PEERS_ADDRESS] = "frames of a member that come from an address that is not its own",
-        [CV_PEERS_MALFORMED] = "frames whose content does not add up",
+                           "key, replayed, or garbage",
+        [CV_PEERS_MEMBER] = "frames from an unknown member, or for another member",
+        [CV_PEERS_ADDRESS] = "frames of a member that come from a wrong address",
+        [CV_PEERS_MALFORMED] = "frames with inconsistent content",
     };
     if (what[fate] == NULL || (p->told_fates & BIT(fate)) != 0) {
         return;
@@ -323,8 +323,8 @@ static void wait_for_old_promises(struct cv_peering *p)
     struct cv_slots_record record;
     struct cv_errtext why;
     if (cv__clock_now_ns() < p->bound_until_ns) {
-        tell_trouble(p, "this member has just changed to a new generation: it waits until what it "
-                        "promised in the old one binds no longer");
+        tell_trouble(p, "this member has just changed to a new generation: it waits until its "
+                        "promises in the old one have expired");
     } else if (cv__slots_latest(p->slots, &record) && raise_record(p, &record, &why) != CV_OK) {
         tell_trouble(p, why.text); /* and tries again */
     } else {
@@ -359,9 +359,8 @@ static void greet_the_silent(struct cv_peering *p)
 static void look_at_witness(struct cv_peering *p)
 {
     if (p->farewell.witness != NULL && !cv__witness_look(p->farewell.witness)) {
-        say(p,
-            "the witness of this member was killed, and cannot be started again: if this process "
-            "is killed, the others wait for its lease");
+        say(p, "the witness of this member was killed, and cannot be started again: if this "
+               "process is killed, the other members wait for its lease");
         cv__farewell_close(&p->farewell);
     }
 }
@@ -633,7 +632,7 @@ static void ask_for_realtime(struct cv_peering *p)
     if (p->cluster.is_realtime && cv__realtime_begin(&why) != CV_OK) {
         char line[2 * CV_ERRTEXT_BYTES], floor[CV_DURATION_TEXT_BYTES];
         (void)snprintf(line, sizeof line,
-                       "%s; on a busy machine leases below about %s change hands without a fault",
+                       "%s; on a busy machine leases below about %s can be lost without a fault",
                        why.text, cv__duration_format(CV_LEASE_FLOOR_NS_USUAL, floor));
         say(p, line);
     }
@@ -651,8 +650,8 @@ static void start_witness(struct cv_peering *p)
                                             c->member_count, certain_ns, &why) != CV_OK) {
         char line[2 * CV_ERRTEXT_BYTES];
         (void)snprintf(line, sizeof line,
-                       "no witness for this member (%s): if it is killed, the others wait for its "
-                       "lease",
+                       "no witness for this member (%s): if it is killed, the other members wait "
+                       "for its lease",
                        why.text);
         say(p, line);
     }

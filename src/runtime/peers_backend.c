@@ -240,9 +240,10 @@ static int peers_contract(const char *address, struct cv_backend_contract *ret_c
                                      : ret_contract->lease_ns_max;
         cv__core_contract(protocol, &cluster->config, &ret_contract->promises,
                           &ret_contract->assumes);
-        ret_contract->words = (ret_contract->promises & CV_PROP(AT_MOST_ONE_LEADER)) != 0
-                                  ? "while one member leads, nobody else does"
-                                  : "with this protocol and its options two may lead at once";
+        ret_contract->words =
+            (ret_contract->promises & CV_PROP(AT_MOST_ONE_LEADER)) != 0
+                ? "while one member leads, nobody else does"
+                : "with this protocol and its options there may be two leaders at once";
     }
     free(cluster);
     return code;
@@ -380,8 +381,7 @@ static void peers_resign(struct cv_backend *b, const char *heir, enum cv_reason 
 static void peers_request_resign(struct cv_backend *b, const char *heir)
 {
     if (!cv__peering_request_resign(b->peering, find(b, heir))) {
-        b->setting.log(b->setting.user,
-                       "nobody is known to lead, so nobody can be asked to resign");
+        b->setting.log(b->setting.user, "no leader is known, so none can be asked to resign");
     }
 }
 

@@ -68,7 +68,7 @@ int cv__reach_self(const struct cv_cluster *c, const char *name, cv_id *ret_self
         }
         if (*ret_self != CV_ID_NONE) {
             return cv__fail(reterr, CV_E_INVALID,
-                            "members '%s' and '%s' are both on this host; say --node NAME",
+                            "members '%s' and '%s' are both on this host; give --node NAME",
                             c->member[*ret_self - 1].name, c->member[id - 1].name);
         }
         *ret_self = id;
@@ -76,7 +76,7 @@ int cv__reach_self(const struct cv_cluster *c, const char *name, cv_id *ret_self
     return *ret_self != CV_ID_NONE
                ? CV_OK
                : cv__fail(reterr, CV_E_INVALID,
-                          "this host has the address of no member of '%s'; say --node NAME",
+                          "no member of '%s' has an address of this host; give --node NAME",
                           c->name);
 }
 

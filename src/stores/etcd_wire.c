@@ -209,7 +209,7 @@ static void say_why(const struct cv_http_result *result, const char *message, ch
 {
     cv__remote_one_line(result->status == 0 ? result->why : message, ret_why, why_bytes);
     if (ret_why[0] == '\0') {
-        (void)snprintf(ret_why, why_bytes, "an answer that is not etcd's");
+        (void)snprintf(ret_why, why_bytes, "an answer that is not from etcd");
     }
 }
 
@@ -692,8 +692,8 @@ static int read_user(struct cv_etcd_wire *wire, const struct cv_address *address
     }
     if (address->user.bytes > 0 && memchr(address->user.at, ':', address->user.bytes) != NULL) {
         return cv__fail(reterr, CV_E_INVALID,
-                        "an etcd: address names the user only, everybody can read a command line; "
-                        "give the password by ?password-file=FILE or CONCLAVE_ETCD_PASSWORD");
+                        "a password in an etcd: address is refused, because every user can read "
+                        "command lines; use ?password-file=FILE or CONCLAVE_ETCD_PASSWORD");
     }
     if (wire->user[0] == '\0') {
         return CV_OK;

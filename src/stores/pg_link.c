@@ -152,8 +152,8 @@ static bool is_torn(const char *address)
 static PQconninfoOption *fail_password(struct cv_errtext *reterr)
 {
     (void)cv__fail(reterr, CV_E_INVALID,
-                   "a postgres: address has no password, everybody can read a command line; "
-                   "give it by ~/.pgpass, ?passfile=FILE or PGPASSWORD");
+                   "a password in a postgres: address is refused, because every user can read "
+                   "command lines; use ~/.pgpass, ?passfile=FILE or PGPASSWORD");
     return NULL;
 }
 
@@ -475,7 +475,7 @@ static void on_greeted(struct cv_pg_link *link)
         !greeting_read(link->greeting, link->pg, &link->is_direct, link->prefix,
                        sizeof link->prefix, link->token, sizeof link->token)) {
         on_unreachable(link, link->wrong != NULL ? PQerrorMessage(link->pg)
-                                                 : "the server's greeting makes no sense");
+                                                 : "the server's greeting is not valid");
         return;
     }
     const bool has_column = atoi(PQgetvalue(link->greeting, 0, GREETING_VERSION)) > 0;

@@ -226,7 +226,7 @@ static void on_deadline(uv_timer_t *timer)
         if (i <= remote->count && remote->waiting[i - 1].deadline_ns <= now_ns) {
             answer_at(remote, i - 1,
                       (struct cv_store_answer){.verdict = CV_STORE_FAILED,
-                                               .why = "the store did not come to it in time"});
+                                               .why = "the store did not handle it in time"});
         }
     }
     if (!remote->is_closing && remote->is_at_work && remote->waiting[0].deadline_ns <= now_ns) {
@@ -371,9 +371,9 @@ int cv__remote_secret(const char *path, const char *variable, char *ret_text, si
     }
     if ((mode.st_mode & (S_IROTH | S_IWOTH)) != 0) {
         (void)fclose(file); /* it was only read */
-        return cv__fail(reterr, CV_E_INVALID,
-                        "'%s' holds a secret that every user can read or change; chmod o= it",
-                        path);
+        return cv__fail(
+            reterr, CV_E_INVALID,
+            "'%s' holds a secret that every user can read or change; run chmod o= on it", path);
     }
     if (fgets(ret_text, (int)text_bytes, file) == NULL) {
         ret_text[0] = '\0';

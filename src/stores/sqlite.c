@@ -564,8 +564,8 @@ static int file_open(struct file **ret_file, const char *path,
     if (file->sqlite.file.is_public && setting->log != NULL) {
         char line[CV_SQLITE_PATH_BYTES + 128];
         (void)snprintf(line, sizeof line,
-                       "every user can read '%s', and hold up its elections with a lock; chmod o= "
-                       "it, and the files beside it",
+                       "every user can read '%s', and block its elections with a lock; run chmod "
+                       "o= on it and the files beside it",
                        file->sqlite.path);
         setting->log(setting->user, line);
     }

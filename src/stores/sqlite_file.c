@@ -27,8 +27,8 @@ void cv__sqlite_file_make(const char *path)
 static int has_two_names(const char *path, struct cv_errtext *reterr)
 {
     return cv__fail(reterr, CV_E_STORE,
-                    "'%s' has several names (hard links), and contenders that use different ones "
-                    "would not see each other; remove the others, or copy the file",
+                    "'%s' has several names (hard links), and contenders that use different names "
+                    "would not see each other; remove the other names, or copy the file",
                     path);
 }
 
@@ -40,7 +40,7 @@ int cv__sqlite_file_look(const char *path, struct cv_sqlite_file *ret_file,
         return cv__fail(reterr, CV_E_STORE, "cannot open '%s': %s", path, strerror(errno));
     }
     if (!S_ISREG(is.stx_mode)) {
-        return cv__fail(reterr, CV_E_STORE, "cannot open '%s': it is no regular file", path);
+        return cv__fail(reterr, CV_E_STORE, "cannot open '%s': it is not a regular file", path);
     }
     if (is.stx_nlink > 1) {
         return has_two_names(path, reterr);
@@ -64,14 +64,14 @@ int cv__sqlite_file_check(const char *path, const struct cv_sqlite_file *file,
     struct stat is;
     if (lstat(path, &is) != 0) {
         return cv__fail(reterr, CV_E_STORE,
-                        "'%s' is gone (%s); contenders that still use it have to be restarted",
-                        path, strerror(errno));
+                        "'%s' is gone (%s); restart the contenders that still use it", path,
+                        strerror(errno));
     }
     if (is.st_dev != file->device || is.st_ino != file->inode) {
-        return cv__fail(reterr, CV_E_STORE,
-                        "'%s' was replaced by another file; contenders that still use the old one "
-                        "have to be restarted",
-                        path);
+        return cv__fail(
+            reterr, CV_E_STORE,
+            "'%s' was replaced by another file; restart the contenders that still use the old one",
+            path);
     }
     return is.st_nlink > 1 ? has_two_names(path, reterr) : CV_OK;
 }
@@ -87,7 +87,7 @@ int cv__sqlite_folder_make(const char *folder, const struct cv_sqlite_file *file
     }
     struct stat is;
     if (lstat(folder, &is) != 0 || !S_ISDIR(is.st_mode)) {
-        return cv__fail(reterr, CV_E_STORE, "'%s' is no folder; remove it", folder);
+        return cv__fail(reterr, CV_E_STORE, "'%s' is not a folder; remove it", folder);
     }
     if (is.st_uid != file->owner && is.st_uid != geteuid() && is.st_uid != 0) {
         return cv__fail(reterr, CV_E_STORE,
@@ -98,7 +98,7 @@ int cv__sqlite_folder_make(const char *folder, const struct cv_sqlite_file *file
     if ((is.st_mode & S_IWOTH) != 0) {
         return cv__fail(reterr, CV_E_STORE,
                         "every user can write to the folder '%s', and could make a leader look "
-                        "dead; chmod o-w it",
+                        "dead; run chmod o-w on it",
                         folder);
     }
     if (access(folder, W_OK | X_OK) != 0) {

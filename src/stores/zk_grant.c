@@ -104,8 +104,7 @@ static void answer_granted(struct cv_store *store)
     const int64_t duration_ns = cv__min64(proved_ns, store->lease_ns); /* no more than was asked */
     if (proved_ns < store->user.client->timeout_ns / 4) {
         cv__zk_work_end(store); /* the beat will have touched it when we are asked again */
-        cv__remote_fail(&store->remote,
-                        "ZooKeeper %s: it is not certain how long the session lives",
+        cv__remote_fail(&store->remote, "ZooKeeper %s: the lifetime of the session is not certain",
                         store->server->hosts);
         return;
     }

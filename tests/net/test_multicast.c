@@ -94,9 +94,9 @@ static void refuse(const char *group, uint16_t port, const char *interface, uint
 static void wrong_groups_ports_and_interfaces_are_told(void **unused)
 {
     (void)unused;
-    refuse("127.0.0.1", 7000, "127.0.0.1", 1, "'127.0.0.1' is no multicast group");
-    refuse("240.0.0.1", 7000, "127.0.0.1", 1, "is no multicast group");
-    refuse("", 7000, "127.0.0.1", 1, "is no multicast group");
+    refuse("127.0.0.1", 7000, "127.0.0.1", 1, "'127.0.0.1' is not a multicast group");
+    refuse("240.0.0.1", 7000, "127.0.0.1", 1, "is not a multicast group");
+    refuse("", 7000, "127.0.0.1", 1, "is not a multicast group");
     refuse(GROUP, 0, "127.0.0.1", 1, "a port is 1 to 65535");
     refuse(GROUP, 7000, "127.0.0.1", 256, "a ttl 0 to 255");
     refuse(GROUP, 7000, "nosuch0", 1, "there is no network interface 'nosuch0'");

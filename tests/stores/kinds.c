@@ -481,8 +481,8 @@ void bad_addresses_are_told_in_one_line(void **unused)
                        "postgres://nobody_special@127.0.0.1:%u/conclave", (unsigned)port);
         const struct bad bad[] = {
             {"postgres://h/x?nonsense=1", "nonsense", true},
-            {"postgres://u:geheim@h/x", "everybody can read a command line", true},
-            {"postgres://u@h/x?password=geheim", "everybody can read a command line", true},
+            {"postgres://u:geheim@h/x", "every user can read command lines", true},
+            {"postgres://u@h/x?password=geheim", "every user can read command lines", true},
             {refused, "Connection refused", false},
             {wrong, "password authentication failed", false},
             {missing, "conclave store init", false},

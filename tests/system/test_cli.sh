@@ -183,7 +183,7 @@ says '^{"cluster": "orders", "generation": 1, "protocol": "pole", "members": \[{
 cp k1 k2 && chmod 644 k2
 sed 's/key = k1/key = k2/' peers.ini >open.ini
 run 0 members open.ini
-refuses "everybody may use the key file './k2'" members open.ini --check
+refuses "every user may read the key file './k2'" members open.ini --check
 sed 's/^state = ./state = no/' peers.ini >nowhere.ini
 refuses "the state folder './no' cannot be used: No such file or directory" members nowhere.ini --check
 printf 'colour = red\nport = 7\n' >>peers.ini
@@ -212,10 +212,10 @@ loop='interface=127.0.0.1'
 refuses 'there is no network interface .nowhere.' elect e --via "$group?interface=nowhere&insecure&sequencer=file:n"
 refuses 'say key=FILE .* or insecure' elect e --via "$group?$loop&sequencer=file:n"
 refuses 'say key=FILE .* or insecure' elect e --via "$group?$loop&key=k1&insecure&sequencer=file:n"
-refuses 'where do numbers come from? add sequencer=' elect e --via "$group?$loop&insecure"
-refuses 'is no multicast group' elect e --via "multicast:10.0.0.1:7000?$loop&insecure&sequencer=file:n"
+refuses 'the sequencer is missing; add sequencer=' elect e --via "$group?$loop&insecure"
+refuses 'is not a multicast group' elect e --via "multicast:10.0.0.1:7000?$loop&insecure&sequencer=file:n"
 refuses 'is not multicast:GROUP:PORT' elect e --via "multicast:239.1.1.1?$loop&insecure&sequencer=file:n"
-refuses 'is not for a group whose members nobody knows' elect e --via "$group?$loop&insecure&protocol=bully"
+refuses 'needs a list of members' elect e --via "$group?$loop&insecure&protocol=bully"
 refuses "unknown address option 'Q'; known: interface, ttl," elect e --via "$group?$loop&insecure&sequencer=file:n&Q=1"
 refuses 'eps/2 > eta' elect e --via "$group?$loop&insecure&sequencer=file:n&eta=1s&eps=1s"
 refuses "cannot read 'no-key'" elect e --via "$group?$loop&key=no-key&sequencer=file:n"

@@ -291,7 +291,7 @@ def what_could_make_two_leaders_does_not_start():
     check("it leads nobody", not cluster.has_state(down))
     cluster.end(down)
     os.chmod(cluster.folder / "key2", 0o644)
-    refuse_to_start(cluster, down, "everybody may use the key file")
+    refuse_to_start(cluster, down, "every user may read the key file")
     whole = cluster.file(down).read_text().replace("key2", "key")
     other = cluster.others(down)[0]
     cluster.file(down).write_text(whole.replace(f"127.0.0.1:{cluster.ports[other]}",
@@ -303,7 +303,7 @@ def what_could_make_two_leaders_does_not_start():
     check("the others went on", cluster.agreed(cluster.others(down)) == (leader, token))
     refused = subprocess.run([CONCLAVE, "elect", "e", "--via", f"peers:{cluster.file('a')}"],
                              capture_output=True, text=True)
-    check(refused.stderr, "members 'a' and 'b' are both on this host; say --node NAME" in refused.stderr)
+    check(refused.stderr, "members 'a' and 'b' are both on this host; give --node NAME" in refused.stderr)
     refused = subprocess.run([CONCLAVE, "elect", "e", "--via", f"peers:{cluster.file('a')}", "--node", "x"],
                              capture_output=True, text=True)
     check(refused.stderr, "unknown member 'x'; known: a, b, c" in refused.stderr)
@@ -511,7 +511,7 @@ def lease_floor_depends_on_real_time_scheduling():
     found = doctor()
     check(f"doctor: {found}", found["cluster"]["finding"] == "ok" and found["scheduling"]["finding"] == "warning")
     (cluster.folder / "key").chmod(0o644)
-    check("doctor looks at the key", "everybody may use the key file" in doctor(status=1)["cluster"]["what"])
+    check("doctor looks at the key", "every user may read the key file" in doctor(status=1)["cluster"]["what"])
     cluster.close()
 
 

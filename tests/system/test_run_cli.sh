@@ -188,12 +188,12 @@ if has_store postgres; then
     fails 2 "$refused" store init postgres://127.0.0.1:1/x
     fails 2 'address of PostgreSQL: ' run x --via postgres://h/x?nosuch=1 -- true
     for address in postgres://root:secret@127.0.0.1:1/x 'postgres://127.0.0.1:1/x?password=secret'; do
-        fails 2 'everybody can read a command line' run x --via "$address" -- true
-        fails 2 'everybody can read a command line' store init "$address"
+        fails 2 'every user can read command lines' run x --via "$address" -- true
+        fails 2 'every user can read command lines' store init "$address"
     done
 fi
 if has_store etcd; then
-    fails 2 'everybody can read a command line' run x --via etcd://root:secret@127.0.0.1:1 -- true
+    fails 2 'every user can read command lines' run x --via etcd://root:secret@127.0.0.1:1 -- true
     fails 2 "no password for etcd's user 'root'" run x --via etcd://root@127.0.0.1:1 -- true
     fails 125 "cannot read 'no-file'" run x --via 'etcd://127.0.0.1:1?cacert=no-file' -- true
     fails 2 "option 'nosuch'" run x --via 'etcd://127.0.0.1:1?nosuch=1' -- true
