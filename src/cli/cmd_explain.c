@@ -101,7 +101,7 @@ static void facts_of(const struct cv_store_kind *kind, const struct cv_protocol 
         {"run_outage_tolerated_s", "'run': store outage that the command survives",
          "; a longer one may stop the command", cv__max64(run_left_ns - again_ns, 0),
          /* is_least= */ true},
-        {"run_pause_tolerated_s", "'run': pause of 'run' that the command survives",
+        {"run_pause_tolerated_s", "'run': pause that the command survives",
          "; in a longer one the guard stops the command", run_left_ns, /* is_least= */ true},
         {"drift_allowance_s", "part of the lease kept back for clock drift", "", grant_ns - sure_ns,
          /* is_least= */ true},
