@@ -649,7 +649,7 @@ def names_are_listed_and_forgotten(stage):
     node = stage.spawn()
     _, token, _, _ = stage.await_start()
     refused = stage.conclave("forget")
-    if refused.returncode != 1 or "takes part" not in refused.stderr:
+    if refused.returncode != 1 or "still has contenders" not in refused.stderr:
         raise Failure(f"forget: {refused.returncode} {refused.stderr}")
     if stage.name not in names() or not json.loads(stage.conclave("history", "--json").stdout):
         raise Failure("it was forgotten all the same")

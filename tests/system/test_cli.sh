@@ -210,8 +210,8 @@ refuses '--clients takes a whole number from 1 to 256' sequencer file:n --client
 group='multicast:239.255.67.86:7000'
 loop='interface=127.0.0.1'
 refuses 'there is no network interface .nowhere.' elect e --via "$group?interface=nowhere&insecure&sequencer=file:n"
-refuses 'say key=FILE .* or insecure' elect e --via "$group?$loop&sequencer=file:n"
-refuses 'say key=FILE .* or insecure' elect e --via "$group?$loop&key=k1&insecure&sequencer=file:n"
+refuses 'use either key=FILE .* or insecure' elect e --via "$group?$loop&sequencer=file:n"
+refuses 'use either key=FILE .* or insecure' elect e --via "$group?$loop&key=k1&insecure&sequencer=file:n"
 refuses 'the sequencer is missing; add sequencer=' elect e --via "$group?$loop&insecure"
 refuses 'is not a multicast group' elect e --via "multicast:10.0.0.1:7000?$loop&insecure&sequencer=file:n"
 refuses 'is not multicast:GROUP:PORT' elect e --via "multicast:239.1.1.1?$loop&insecure&sequencer=file:n"
