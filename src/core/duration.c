@@ -1,5 +1,5 @@
-/* src/core/duration.c - times as people write them. Integers only: the same text on every machine.
- */
+/* src/core/duration.c - times as people write them. Integers only: the same text on every
+ * machine. */
 #include "core/duration.h"
 
 #include <string.h>

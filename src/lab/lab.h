@@ -11,12 +11,12 @@
 #include "scenario/scenario.h"
 #include "sim/world.h"
 
-/* A scenario from text, as printf() makes it. The text is ours: a mistake in it ends the program.
- */
+/* A scenario from text, as printf() makes it. The text is ours: a mistake in it ends the
+ * program. */
 struct sim_scenario *cv__lab_scenario(const char *format, ...) CV_PRINTF(1, 2);
 
-/* sim_world_new(), counted: at a terminal a line on standard error tells how many runs there were.
- */
+/* sim_world_new(), counted: at a terminal a line on standard error tells how many runs there
+ * were. */
 struct sim_world *cv__lab_world(const struct sim_scenario *scenario, uint64_t seed,
                                 const struct sim_world_options *options);
 

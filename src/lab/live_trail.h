@@ -1,7 +1,7 @@
 /* src/lab/live_trail.h - when a leadership of real processes began, by a member's audit trail.
  *
- * Apart from the rest, because what the runtime and the simulator call a store has the same names.
- */
+ * Apart from the rest, because what the runtime and the simulator call a store has the same
+ * names. */
 #ifndef CV_LAB_LIVE_TRAIL_H
 #define CV_LAB_LIVE_TRAIL_H
 

@@ -1,5 +1,5 @@
-/* src/oracles/consensus.c - theta_c [Becker11, sec. 3.3]: the fastest to hear from a quorum leads.
- */
+/* src/oracles/consensus.c - theta_c [Becker11, sec. 3.3]: the fastest to hear from a quorum
+ * leads. */
 #include "oracles/oracle.h"
 
 const struct cv_oracle cv__oracle_consensus = {

@@ -1,5 +1,5 @@
-/* src/oracles/rotating.c - everybody in turn [Becker11, sec. 3.3]: the yardstick without knowledge.
- */
+/* src/oracles/rotating.c - everybody in turn [Becker11, sec. 3.3]: the yardstick without
+ * knowledge. */
 #include "oracles/oracle.h"
 
 static int64_t rotating_score(const struct cv_oracle_view *view)

@@ -79,8 +79,8 @@ int64_t cv__classic_answer_ns(const struct cv_config *config)
 int64_t cv__classic_detection_ns(const struct cv_config *config)
 {
     CV_ASSERT(config->option[CLASSIC_OPTION_TIMEOUT] != CV_OPTION_DERIVED);
-    /* phi may wait up to twice as long; a process that resigned is no candidate for two time-outs.
-     */
+    /* phi may wait up to twice as long; a process that resigned is no candidate for two
+     * time-outs. */
     return 4 * config->option[CLASSIC_OPTION_TIMEOUT] + config->option[CLASSIC_OPTION_DELTA];
 }
 
@@ -223,8 +223,8 @@ static void forget(struct classic *c, enum cv_reason reason, struct cv_effects *
     tell(c, reason, out);
 }
 
-/* The claim becomes the largest accepted, and its term is safe on disk before anybody hears of it.
- */
+/* The claim becomes the largest accepted, and its term is safe on disk before anybody hears of
+ * it. */
 static void accept_claim(struct classic *c, uint64_t term, cv_id leader, struct cv_effects *out)
 {
     CV_ASSERT(cv__classic_age(c, term, leader) !=

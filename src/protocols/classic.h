@@ -118,8 +118,8 @@ struct classic_rules {
     void (*elect)(struct classic *c, cv_id dead, int64_t now_ns, struct cv_effects *out);
     /* The coordinator is suspected and already forgotten; NULL: elect. */
     void (*on_orphaned)(struct classic *c, cv_id dead, int64_t now_ns, struct cv_effects *out);
-    /* A message of the protocol's own types; its own timers and TIMER_ELECTION; a hint (or NULL).
-     */
+    /* A message of the protocol's own types; its own timers and TIMER_ELECTION; a hint (or
+     * NULL). */
     void (*on_message)(struct classic *c, const struct cv_event *event, struct cv_effects *out);
     void (*on_timer)(struct classic *c, uint32_t timer, int64_t now_ns, struct cv_effects *out);
     void (*on_peer_down)(struct classic *c, const struct cv_event *event, struct cv_effects *out);

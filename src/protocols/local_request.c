@@ -285,8 +285,8 @@ bool cv__local_support(struct local *l, cv_id candidate, const struct local_elec
         /* The lock to it ran out while this process slept, and the timer has not said so yet. */
         cv__local_forget_leader(l, CV_REASON_SUPERSEDED, out);
     }
-    /* One that was overtaken prolongs the lock, but a RELEASE meant for it alone does not end it.
-     */
+    /* One that was overtaken prolongs the lock, but a RELEASE meant for it alone does not end
+     * it. */
     const bool is_overtaken = l->locked_to == candidate && l->locked_life == election->life &&
                               request_ns < l->locked_request_ns;
     if (l->locked_to != candidate) {
@@ -574,8 +574,8 @@ void cv__local_ask(struct local *l, int64_t now_ns, struct cv_effects *out)
     const bool is_renewed = was_leading && l->request_ns == 0; /* it needs nobody else */
     int64_t next_ns = now_ns + (is_renewed ? l->calm_ns : l->ep_ns);
     if (!is_leading(l) && !cv__set_has(set_of(l, SET_TARGET), l->self)) {
-        /* This one cannot succeed; the next one can, as soon as everybody has had time to answer.
-         */
+        /* This one cannot succeed; the next one can, as soon as everybody has had time to
+         * answer. */
         next_ns = cv__min64(next_ns, l->candidate_since_ns + l->wait_ns / 2 + 1);
         CV_ASSERT(next_ns > now_ns);
     }

@@ -66,8 +66,8 @@ void cv__pole_get_score(struct pole *p, uint64_t epoch, int64_t now_ns, struct c
 }
 
 /* Everybody's, not only a quorum's: who happens to answer first is near, and a score made of the
- * near ones alone flatters. Who does not answer at all is not waited for longer than `first-wait`.
- */
+ * near ones alone flatters. Who does not answer at all is not waited for longer than
+ * `first-wait`. */
 bool cv__pole_has_data(struct pole *p, int64_t now_ns)
 {
     uint32_t known = 1;

@@ -1,5 +1,5 @@
-/* src/runtime/multicast.c - one participant of an election in a multicast group; see multicast.h.
- */
+/* src/runtime/multicast.c - one participant of an election in a multicast group; see
+ * multicast.h. */
 #include "runtime/multicast.h"
 
 #include "core/address.h"

@@ -53,8 +53,8 @@ static void on_trouble(void *self, const char *line)
     b->setting.log(b->setting.user, line);
 }
 
-/* One line at the end: what was dropped, and what the sequencer did wrong; nothing if all is well.
- */
+/* One line at the end: what was dropped, and what the sequencer did wrong; nothing if all is
+ * well. */
 static void log_counts(const struct cv_backend *b)
 {
     const struct cv_sequencer_counts none = {0};

@@ -29,8 +29,8 @@
 #define STATE_SUFFIX "state"
 #define LOCK_BYTES (sizeof ".lock" - 1)
 
-/* Invariant: parts that are not there are NULL or negative, so that a half-built one can be closed.
- */
+/* Invariant: parts that are not there are NULL or negative, so that a half-built one can be
+ * closed. */
 struct cv_peering {
     struct cv_peering_setting setting; /* loop, shared, timers, told; the rest is not used */
     struct cv_cluster cluster;

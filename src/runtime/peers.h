@@ -45,8 +45,8 @@ struct cv_peering_setting {
 /* On failure nothing is left, but the loop must be turned once more for handles to be closed. */
 CV_NODISCARD int cv__peering_open(const struct cv_peering_setting *setting,
                                   struct cv_peering **ret_peering, struct cv_errtext *reterr);
-/* Ends it without telling the others; what was said before is sent. `closed` is called by the loop.
- */
+/* Ends it without telling the others; what was said before is sent. `closed` is called by the
+ * loop. */
 void cv__peering_close(struct cv_peering *peering, void (*closed)(void *data), void *data);
 
 void cv__peering_campaign(struct cv_peering *peering, bool is_candidate);

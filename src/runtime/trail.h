@@ -10,8 +10,8 @@
 
 struct cv_trail;
 
-/* The elections of a loop share one, with a thread that writes. CV_OK, CV_E_MEMORY or CV_E_LIMIT.
- */
+/* The elections of a loop share one, with a thread that writes. CV_OK, CV_E_MEMORY or
+ * CV_E_LIMIT. */
 CV_NODISCARD int cv__trail_open(uv_loop_t *loop, struct cv_shared_list *list,
                                 struct cv_trail **ret_trail, struct cv_errtext *reterr);
 void cv__trail_close(struct cv_trail *trail); /* NULL is none */

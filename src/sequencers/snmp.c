@@ -468,8 +468,8 @@ static int look_up(struct snmp *s, const char *host, const char *port, struct cv
     return CV_OK;
 }
 
-/* net-snmp complains on stderr about what it cannot parse, unless there is a place to complain to.
- */
+/* net-snmp complains on stderr about what it cannot parse, unless there is a place to complain
+ * to. */
 static void be_quiet(void)
 {
     (void)netsnmp_register_loghandler(NETSNMP_LOGHANDLER_NONE, LOG_DEBUG);

@@ -55,8 +55,8 @@ struct cv_lease_file {
 };
 
 /* Makes the file in the folder for such files (see lease_file.c) and maps it. If no such folder can
- * be used, fallback_folder() names another (NULL: there is none, or the function itself is NULL).
- */
+ * be used, fallback_folder() names another (NULL: there is none, or the function itself is
+ * NULL). */
 CV_NODISCARD int cv__lease_file_make(struct cv_lease_file *ret_file, const char *election,
                                      const char *node, const char *(*fallback_folder)(void),
                                      struct cv_errtext *reterr);

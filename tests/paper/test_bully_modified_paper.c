@@ -82,8 +82,8 @@ static void step_3_higher_ones_answer_ok_with_their_priority(void **unused)
     cluster_end(c);
 }
 
-/* [NITR, Modified election algorithm, 3] and, unlike in the bully, begin no election of their own.
- */
+/* [NITR, Modified election algorithm, 3] and, unlike in the bully, begin no election of their
+ * own. */
 static void step_3_who_is_asked_begins_no_election(void **unused)
 {
     (void)unused;

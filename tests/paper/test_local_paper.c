@@ -103,8 +103,8 @@ static void fig_2_outer_one_leads_the_middle_one(void **unused)
 }
 
 /* [Fetzer99, fig. 2g] "we do not want two local leaders p and r even when they are only indirectly
- * connected by q". Such a state, with both leading when q comes to connect them, ends within kappa.
- */
+ * connected by q". Such a state, with both leading when q comes to connect them, ends within
+ * kappa. */
 static void fig_2_two_leaders_joined_by_a_third_do_not_last(void **unused)
 {
     (void)unused;
@@ -180,8 +180,8 @@ static void fig_4_slow_network_between_two_lans_makes_two_leaders(void **unused)
 
 /* ---- sec. V: specification ------------------------------------------------------------------- */
 
-/* [Fetzer99, sec. V, fig. 7] T: a stable partition has a leader within kappa, whatever was before.
- */
+/* [Fetzer99, sec. V, fig. 7] T: a stable partition has a leader within kappa, whatever was
+ * before. */
 static void fig_7_stable_partition_has_a_leader_within_kappa(void **unused)
 {
     (void)unused;
@@ -717,8 +717,8 @@ static void sec_11_one_broadcast_and_n_minus_1_unicasts_in_a_round(void **unused
     }
 }
 
-/* [Fetzer99, fig. 25 and 26] An election takes a round trip: from the request to the last answer.
- */
+/* [Fetzer99, fig. 25 and 26] An election takes a round trip: from the request to the last
+ * answer. */
 static void fig_25_an_election_takes_one_round_trip(void **unused)
 {
     (void)unused;
@@ -799,8 +799,8 @@ static void fig_28_answers_are_collated_in_a_tree(void **unused)
 }
 
 /* [Fetzer99, sec. XI] "the case that a process q in the tree crashes or is slow, hence the root
- * would not get the message of the children of q": they stay supporters, the leader stays leader.
- */
+ * would not get the message of the children of q": they stay supporters, the leader stays
+ * leader. */
 static void sec_11_silent_inner_node_does_not_silence_its_children(void **unused)
 {
     (void)unused;

@@ -204,8 +204,8 @@ static void example_the_initiator_circulates_the_coordinator(void **unused)
     cluster_end(c);
 }
 
-/* [NITR, Example: Ring Algorithm] Any number of elections at once ends with the same coordinator.
- */
+/* [NITR, Example: Ring Algorithm] Any number of elections at once ends with the same
+ * coordinator. */
 static void any_set_of_initiators_agrees(void **unused)
 {
     (void)unused;

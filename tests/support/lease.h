@@ -18,8 +18,8 @@ void lease_answer(struct solo *s, uint64_t request, enum cv_store_verdict verdic
                   uint64_t holder, int64_t duration_ns);
 void lease_grant(struct solo *s, uint64_t request, uint64_t token);
 void lease_notify(struct solo *s);
-/* The next timers ring until something is asked, which is returned; the test fails if nothing is.
- */
+/* The next timers ring until something is asked, which is returned; the test fails if nothing
+ * is. */
 struct cv_effect lease_await(struct solo *s, int64_t limit_ns);
 struct solo *lease_contender(void);
 /* Granted with token 7 after 2 ms. */

@@ -1,5 +1,5 @@
-/* tests/support/scenarios.c - scenarios that a test writes down, or takes from a file with changes.
- */
+/* tests/support/scenarios.c - scenarios that a test writes down, or takes from a file with
+ * changes. */
 #include "support/scenarios.h"
 
 #include "support/support.h"

@@ -1,5 +1,5 @@
-/* tests/support/scenarios.h - scenarios that a test writes down, or takes from a file with changes.
- */
+/* tests/support/scenarios.h - scenarios that a test writes down, or takes from a file with
+ * changes. */
 #ifndef CV_TESTS_SCENARIOS_H
 #define CV_TESTS_SCENARIOS_H
 

@@ -337,8 +337,8 @@ static void messages_in_between_make_it_none(void **unused)
 }
 
 /* [Fetzer99, fig. 5] "q might receive messages from p with a delay of less than Delta": who is
- * heard outside need not hear. The other one hears somebody it is not connected to, and is in none.
- */
+ * heard outside need not hear. The other one hears somebody it is not connected to, and is in
+ * none. */
 static void it_is_what_a_process_hears_that_counts(void **unused)
 {
     (void)unused;

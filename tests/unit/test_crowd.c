@@ -38,8 +38,8 @@ static void crowd_free(struct crowd *crowd)
     free(crowd->one);
 }
 
-/* What the latest step asked; false: nothing. And when it wants to be woken, drawn from its range.
- */
+/* What the latest step asked; false: nothing. And when it wants to be woken, drawn from its
+ * range. */
 static bool take_request(struct crowd *crowd, struct solo *s, struct cv_effect *ret_asked)
 {
     bool has_asked = false;

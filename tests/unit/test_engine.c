@@ -90,8 +90,7 @@ static void await_flag(atomic_bool *flag)
     assert_true(atomic_load(flag));
 }
 
-/* ---- Engines ------------------------------------------------------------------------------------
- */
+/* ---- Engines --------------------------------------------------------------------------------- */
 
 static void elections_of_one_engine_share_threads_and_descriptors(void **unused)
 {
@@ -173,8 +172,7 @@ static void open_that_fails_leaves_the_engine_usable(void **unused)
     assert_int_equal(cv_engine_free(engine), CV_OK);
 }
 
-/* ---- Callbacks ----------------------------------------------------------------------------------
- */
+/* ---- Callbacks ------------------------------------------------------------------------------- */
 
 static _Atomic(pthread_t) callback_thread;
 static atomic_int callback_count, stranger_count;
@@ -301,8 +299,7 @@ static void callback_may_close_its_own_election(void **unused)
     close_in_callback(engine_new(), "closed inside, with its engine");
 }
 
-/* ---- Waiting ------------------------------------------------------------------------------------
- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 static void waiting_ends_when_it_is_so_or_the_time_is_over(void **unused)
 {
@@ -335,8 +332,7 @@ static void descriptor_made_late_tells_of_a_state_nobody_has_read(void **unused)
     cv_close(a);
 }
 
-/* ---- Progress -----------------------------------------------------------------------------------
- */
+/* ---- Progress -------------------------------------------------------------------------------- */
 
 static void progress_counts_only_for_the_leader(void **unused)
 {
@@ -374,8 +370,7 @@ static void progress_counts_only_for_the_leader(void **unused)
     cv_close(silent);
 }
 
-/* ---- The log ------------------------------------------------------------------------------------
- */
+/* ---- The log --------------------------------------------------------------------------------- */
 
 struct lines {
     pthread_mutex_t lock;
@@ -459,8 +454,7 @@ static void log_that_hangs_delays_nothing_and_loses_lines(void **unused)
     cv_close(a);
 }
 
-/* ---- Structs of other versions ------------------------------------------------------------------
- */
+/* ---- Structs of other versions --------------------------------------------------------------- */
 
 /* A program that was compiled when `node` was the last option. */
 struct old_options {
@@ -530,8 +524,7 @@ static void status_of_an_older_program_is_not_written_beyond_its_end(void **unus
     cv_close(e);
 }
 
-/* ---- Wrong arguments ----------------------------------------------------------------------------
- */
+/* ---- Wrong arguments ------------------------------------------------------------------------- */
 
 static void wrong_arguments_are_refused_and_harmless(void **unused)
 {

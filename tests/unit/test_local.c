@@ -324,8 +324,7 @@ static void resigning_of_a_follower_means_nothing(void **unused)
     solo_free(c);
 }
 
-/* ---- What the second reading found (ours) -----------------------------------------------------
- */
+/* ---- What the second reading found (ours) ---------------------------------------------------- */
 
 /* Asks, and says that it hears nobody. */
 static void hear_deaf(struct solo *c, cv_id candidate, uint64_t request)
@@ -567,8 +566,8 @@ static void election_overtaken_by_its_own_release_is_ignored(void **unused)
     solo_free(c);
 }
 
-/* What a process sent before it died may arrive up to Delta after the hint, and is no sign of life.
- */
+/* What a process sent before it died may arrive up to Delta after the hint, and is no sign of
+ * life. */
 static void late_election_of_the_dead_does_not_undo_a_hint(void **unused)
 {
     (void)unused;
@@ -704,8 +703,7 @@ static void half_of_an_even_number_is_no_majority(void **unused)
     solo_free(c);
 }
 
-/* ---- Reasons: what an operator reads when there is no leader ------------------------------------
- */
+/* ---- Reasons: what an operator reads when there is no leader --------------------------------- */
 
 /* Every refusal of support says what it rests on. */
 static void refusal_of_support_has_a_reason(void **unused)

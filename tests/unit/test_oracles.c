@@ -1,5 +1,5 @@
-/* tests/unit/test_oracles.c - the scores of [Becker11, Table 1], their orders, and vectors of them.
- */
+/* tests/unit/test_oracles.c - the scores of [Becker11, Table 1], their orders, and vectors of
+ * them. */
 #include "oracles/oracle.h"
 #include "support/support.h"
 

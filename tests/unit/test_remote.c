@@ -132,8 +132,8 @@ static void a_flood_of_resign_requests_replaces_only_itself(void **unused)
     end(&h, &loop);
 }
 
-/* One that is asked hundreds of times before the loop turns: nothing from outside is an assertion.
- */
+/* One that is asked hundreds of times before the loop turns: nothing from outside is an
+ * assertion. */
 static void a_flood_in_one_turn_is_answered_as_far_as_there_is_room(void **unused)
 {
     (void)unused;

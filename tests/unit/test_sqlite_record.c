@@ -1,5 +1,5 @@
-/* tests/unit/test_sqlite_record.c - the record in a SQLite file, judged by a clock of the test's.
- */
+/* tests/unit/test_sqlite_record.c - the record in a SQLite file, judged by a clock of the
+ * test's. */
 #include "stores/lifeline.h"
 #include "support/sqlite_seats.h"
 

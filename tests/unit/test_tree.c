@@ -38,8 +38,8 @@ static bool has(const struct cv_tree *in, pid_t pid)
     return false;
 }
 
-/* A child with a child of its own; tells its grandchild's id by the pipe, and waits to be killed.
- */
+/* A child with a child of its own; tells its grandchild's id by the pipe, and waits to be
+ * killed. */
 static pid_t start_family(pid_t *ret_grandchild)
 {
     int ends[2];

@@ -1,5 +1,5 @@
-/* tests/unit/test_value.c - what contenders write into trees of keys, and the names they use there.
- */
+/* tests/unit/test_value.c - what contenders write into trees of keys, and the names they use
+ * there. */
 #include "stores/remote.h"
 #include "stores/value.h"
 #include "support/support.h"

@@ -96,8 +96,8 @@ static void crash_keeps_what_was_saved_and_nothing_else(void **unused)
         assert_int_equal(n->host.due_ns[i], 0);
     }
 
-    /* It starts like a new core that is given the record: not a byte more is left of the old one.
-     */
+    /* It starts like a new core that is given the record: not a byte more is left of the old
+     * one. */
     cluster_run_until(c, 700);
     cluster_recover(c, 2);
     struct cv_config config = c->scenario->config;
