@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Every protocol among real members: three on loopback elect, and again after a leader was killed, stopped and
 continued, restarted, and after members lost their states; five and seven do after it was killed. In network
-namespaces, where these can be made, three, five and seven do after it was cut off. In the end they stay with one.
+namespaces, where these can be made, three, five and seven do after it was cut off. So do three that lose every third
+message. In the end they stay with one.
 
 test_peers_protocols.py CONCLAVE PEERS_CLAIMS [TEST...]; see peer_cluster.py. What promises at most one
 leader is judged by it; the others are refused by `conclave run` and by cv_open(), unless that was allowed."""
@@ -12,7 +13,7 @@ import subprocess
 import sys
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from peer_cluster import CLAIMS, QUICK, Cluster, Wan, ask, check, run, until  # pylint: disable=wrong-import-position
+from peer_cluster import CLAIMS, QUICK, Cluster, Proxy, Wan, ask, check, run, until  # pylint: disable=wrong-import-position
 
 # Short, because they wait for leases again and again; what is judged does not depend on it.
 LOCAL = "delta = 10ms\nsigma = 10ms\nep = 15ms\nexpires = 180ms\n"
@@ -113,6 +114,21 @@ def on_loopback(count, protocol, options, allows_two):
     cluster.close()
 
 
+def with_losses(protocol, options, allows_two):
+    """Each message of an election may be the one that is lost: whoever waits for it must not wait for ever."""
+    cluster = Cluster(3, Proxy, protocol=protocol, options=options, allows_two=allows_two)
+    cluster.proxy.loss = 0.3
+    cluster.start()
+    for _ in range(5):
+        leader, _ = cluster.agree()
+        cluster.end(leader)
+        agree_without(cluster, leader)
+        cluster.start(leader)
+    cluster.proxy.loss = 0
+    settle(cluster, protocol)
+    cluster.close()
+
+
 def tests_of(function, suffix, *count):
     """One for each protocol, with its name."""
     def make(name, kind):
@@ -123,6 +139,7 @@ def tests_of(function, suffix, *count):
     return [make(name, kind) for name, kind in KINDS.items()]
 
 
-sys.exit(run(tests_of(story, "") + tests_of(on_loopback, "_of_five", 5) + tests_of(on_loopback, "_of_seven", 7) +
+sys.exit(run(tests_of(story, "") + tests_of(with_losses, "_with_losses") +
+             tests_of(on_loopback, "_of_five", 5) + tests_of(on_loopback, "_of_seven", 7) +
              tests_of(in_namespaces, "_of_three_in_namespaces", 3) + tests_of(in_namespaces, "_of_five_in_namespaces", 5) +
              tests_of(in_namespaces, "_of_seven_in_namespaces", 7), at_once=4))
