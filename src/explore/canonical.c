@@ -268,14 +268,9 @@ void explore_canonical(const struct explore_model *model, struct explore_world *
         forget_record(world, n);
         canonical_judged(model, world, i);
         is_anybody_down = is_anybody_down || !n->is_up;
-        const bool asks =
-            (world->h.budget[EXPLORE_CRASH] > 0 &&
-             (world->h.budget[EXPLORE_RECOVER] > 0 || world->h.budget[EXPLORE_WITNESS] > 0)) ||
-            world->h.budget[EXPLORE_RESIGN] > 0;
         if (world->h.budget[EXPLORE_WITNESS] == 0 || n->certain_ns <= explore_now_ns(i)) {
             n->certain_ns = 0;
         }
-        n->has_acted = asks ? n->has_acted : 0;
     }
     if (!is_anybody_down && world->h.budget[EXPLORE_CRASH] == 0) {
         world->h.budget[EXPLORE_RECOVER] = 0;

@@ -14,7 +14,7 @@ static void name_search(const struct explore_model *model, char *ret_line)
 {
     size_t length =
         (size_t)snprintf(ret_line, LINE_BYTES,
-                         "conclave explore 3: %s n=%u judged=%x%s delay=%lld..%lld horizon=%lld "
+                         "conclave explore 4: %s n=%u judged=%x%s delay=%lld..%lld horizon=%lld "
                          "bytes=%zu+%zu core=%zu",
                          model->protocol->name, model->node_count, model->judged,
                          model->judges_liveness ? " settle" : "", (long long)model->delay_min_ns,

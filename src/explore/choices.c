@@ -88,7 +88,7 @@ static void add_environment(const struct explore_model *model, struct list *list
 {
     if (model->world->h.partition != 0) {
         /* One that cut nothing off could have ended before. */
-        if ((model->world->h.cut & EXPLORE_CUT_ACTED) != 0 || model->has_every_cut) {
+        if ((model->world->h.cut & EXPLORE_CUT_ACTED) != 0 || model->has_every_moment) {
             add(list, EXPLORE_ACT_END, 0, 0);
             add(list, EXPLORE_ACT_HEAL, 0, 0);
         }
@@ -180,6 +180,36 @@ static bool add_timers(const struct explore_model *model, uint32_t node, struct 
     return must;
 }
 
+static bool has_acted(const struct explore_model *model, uint32_t actor)
+{
+    return actor == EXPLORE_SERVICE ? model->world->h.service.has_acted
+                                    : explore_node_at(model, model->world, actor)->has_acted;
+}
+
+/* What happens to a message that does not arrive now. That it is under way changes nothing for what
+ * its receiver does otherwise, so this comes first in a turn: later it would come to the same. */
+static void add_loss(const struct explore_model *model, uint32_t actor, uint32_t index,
+                     struct list *list)
+{
+    const struct explore_message *m = explore_message_at(model, model->world, index);
+    if (has_acted(model, actor) && !model->has_every_moment) {
+        return;
+    }
+    if (m->is_late) {
+        /* Until it comes, it is as good as lost; but nothing settles meanwhile. */
+        if (model->judges_liveness) {
+            add(list, EXPLORE_ACT_FORGET, actor, index);
+        }
+    } else if (message_must_arrive(model, m)) {
+        if (has(model, EXPLORE_LOSS)) {
+            add(list, EXPLORE_ACT_LOSE, actor, index);
+        }
+        if (has(model, EXPLORE_LATE)) {
+            add(list, EXPLORE_ACT_DELAY, actor, index);
+        }
+    }
+}
+
 static void add_arrival(const struct explore_model *model, uint32_t node, uint32_t index,
                         struct list *list)
 {
@@ -196,20 +226,8 @@ static void add_arrival(const struct explore_model *model, uint32_t node, uint32
         !explore_disk_is_busy(explore_node_at(model, model->world, node))) {
         add(list, EXPLORE_ACT_DELIVER_SLOW, node, index);
     }
-    if (m->is_late) {
-        add(list, EXPLORE_ACT_FORGET, node, index);
-        return;
-    }
-    if (has(model, EXPLORE_DUPLICATE) && m->kind != EXPLORE_ANSWER) {
+    if (!m->is_late && has(model, EXPLORE_DUPLICATE) && m->kind != EXPLORE_ANSWER) {
         add(list, EXPLORE_ACT_DUPLICATE, node, index);
-    }
-    if (message_must_arrive(model, m)) {
-        if (has(model, EXPLORE_LOSS)) {
-            add(list, EXPLORE_ACT_LOSE, node, index);
-        }
-        if (has(model, EXPLORE_LATE)) {
-            add(list, EXPLORE_ACT_DELAY, node, index);
-        }
     }
 }
 
@@ -222,12 +240,14 @@ static bool add_messages(const struct explore_model *model, uint32_t node, struc
             continue;
         }
         must = must || message_must_arrive(model, m);
-        if (!m->is_late && has_predecessor(model, i)) {
-            if (has(model, EXPLORE_REORDER)) {
-                add(list, EXPLORE_ACT_OVERTAKE, node, i);
-            }
-        } else if (!has_copy_before(model, i)) {
+        const bool is_first = m->is_late || !has_predecessor(model, i);
+        if (is_first && !has_copy_before(model, i)) {
             add_arrival(model, node, i, list);
+        } else if (!is_first && has(model, EXPLORE_REORDER)) {
+            add(list, EXPLORE_ACT_OVERTAKE, node, i);
+        }
+        if (!m->is_late || !has_copy_before(model, i)) {
+            add_loss(model, node, i, list);
         }
     }
     return must;
@@ -392,7 +412,7 @@ static int64_t next_act_ns(const struct explore_model *model, uint32_t node)
 static bool advance(struct explore_model *model)
 {
     struct explore_world *w = model->world;
-    if (w->h.cut == EXPLORE_CUT_BEGAN && !model->has_every_cut) {
+    if (w->h.cut == EXPLORE_CUT_BEGAN && !model->has_every_moment) {
         return false; /* where it did not begin, it may now */
     }
     w->h.cut &= (uint8_t)~EXPLORE_CUT_BEGAN;
@@ -400,12 +420,10 @@ static bool advance(struct explore_model *model)
     int64_t next_ns = INT64_MAX;
     for (uint32_t i = 0; i < model->node_count; i++) {
         next_ns = cv__min64(next_ns, next_act_ns(model, i));
-        explore_node_at(model, w, i)->has_acted = 0;
     }
     struct explore_service *s = &w->h.service;
     if (model->service != EXPLORE_NO_SERVICE) {
         next_ns = cv__min64(next_ns, next_service_ns(model));
-        s->has_acted = 0;
     }
     if (next_ns == INT64_MAX) {
         return false;
@@ -424,10 +442,16 @@ static bool advance(struct explore_model *model)
 }
 
 /* The next one's turn. */
-static void end_turn(struct explore_world *w)
+static void end_turn(struct explore_model *model)
 {
+    struct explore_world *w = model->world;
+    model->has_turned = true;
     if (w->h.turn == 0) { /* what was cut off before this instant has been looked at */
         w->h.cut &= (uint8_t)~EXPLORE_CUT_ACTED;
+    } else if (w->h.turn <= model->node_count) {
+        explore_node_at(model, w, w->h.turn - 1u)->has_acted = 0;
+    } else {
+        w->h.service.has_acted = 0;
     }
     w->h.turn++;
 }
@@ -442,7 +466,7 @@ static bool find_turn(struct explore_model *model)
             if (list.count > 0) {
                 return true;
             }
-            end_turn(model->world);
+            end_turn(model);
         }
         if (!advance(model) || model->end.is_broken) {
             return false;
@@ -455,6 +479,10 @@ bool explore_settle(struct explore_model *model, struct explore_world *world)
     explore_world_lend(model, world);
     const bool is_turn = find_turn(model);
     explore_world_take(model);
+    if (is_turn && !model->has_turned) {
+        explore_canonical_order(model, world);
+        return !model->end.is_bound;
+    }
     if (is_turn && model->is_beyond != NULL && model->is_beyond(model, world)) {
         model->has_been_beyond = true;
         return false;
@@ -678,7 +706,7 @@ static void do_at_node(struct explore_model *model, const struct explore_choice 
         break;
     case EXPLORE_ACT_PAUSE:
         n->is_paused = 1;
-        model->world->h.turn++;
+        end_turn(model);
         break;
     case EXPLORE_ACT_WAKE:
         n->is_paused = 0;
@@ -712,7 +740,7 @@ static void do_it(struct explore_model *model, const struct explore_choice *choi
     struct explore_world *w = model->world;
     switch (choice->act) {
     case EXPLORE_ACT_END:
-        end_turn(w);
+        end_turn(model);
         break;
     case EXPLORE_ACT_DELIVER:
     case EXPLORE_ACT_OVERTAKE:
@@ -737,13 +765,13 @@ static void do_it(struct explore_model *model, const struct explore_choice *choi
         w->h.way = choice->act == EXPLORE_ACT_CUT        ? EXPLORE_BOTH_WAYS
                    : choice->act == EXPLORE_ACT_CUT_FROM ? EXPLORE_FROM_GROUP
                                                          : EXPLORE_TO_GROUP;
-        end_turn(w);
+        end_turn(model);
         w->h.cut = EXPLORE_CUT_BEGAN;
         break;
     case EXPLORE_ACT_HEAL:
         w->h.partition = 0;
         w->h.way = 0;
-        end_turn(w);
+        end_turn(model);
         w->h.cut = 0;
         explore_world_disturb(model);
         break;
@@ -762,6 +790,7 @@ bool explore_do(struct explore_model *model, struct explore_world *world,
                 const struct explore_choice *choice)
 {
     explore_world_lend(model, world);
+    model->has_turned = false;
     describe(model, choice);
     if (price[choice->act] > 0) {
         world->h.budget[price[choice->act] - 1]--;

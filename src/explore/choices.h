@@ -57,9 +57,10 @@ struct explore_choice {
     uint8_t what; /* the timer, the message's index, the nodes of the second group, or how */
 };
 
-/* Lets time go on, if nothing may happen now, until something may; and brings the world into its
- * canonical form. False: nothing will ever happen, or model->end says why this path ends, or it
- * is not followed any further (model->has_been_beyond). */
+/* Lets time go on, if nothing may happen now, until something may; and, unless the same turn goes
+ * on (model->has_turned), brings the world into its canonical form. False: nothing will ever
+ * happen, or model->end says why this path ends, or it is not followed any further
+ * (model->has_been_beyond). */
 bool explore_settle(struct explore_model *model, struct explore_world *world);
 
 /* What may happen in a world that has settled. Returns how many choices there are, at least one. */

@@ -308,3 +308,10 @@ uint64_t explore_hash(const uint8_t *bytes, size_t count)
     b = mix(b ^ word[2], word[3] ^ UINT64_C(0xeb44accab455d165));
     return mix(a ^ UINT64_C(0x9e3779b97f4a7c15), b ^ UINT64_C(0xc2b2ae3d27d4eb4f));
 }
+
+uint64_t explore_hash_word(uint64_t word, uint64_t place)
+{
+    const uint64_t mixed = mix(word ^ UINT64_C(0xa0761d6478bd642f),
+                               place * UINT64_C(0x9e3779b97f4a7c15) ^ UINT64_C(0xe7037ed1a0b428db));
+    return mix(mixed ^ UINT64_C(0x8ebc6af09c88c6e3), word ^ UINT64_C(0x589965cc75374cc3));
+}

@@ -39,5 +39,7 @@ void explore_unpack_parts(const struct explore_model *model, const struct explor
                           uint32_t same, struct explore_world *to);
 
 uint64_t explore_hash(const uint8_t *bytes, size_t count);
+/* Of a word in its place. */
+uint64_t explore_hash_word(uint64_t word, uint64_t place);
 
 #endif

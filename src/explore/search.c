@@ -4,8 +4,8 @@
 #include "base/memory.h"
 #include "base/stopwatch.h"
 #include "explore/checkpoint.h"
-#include "explore/choices.h"
 #include "explore/pack.h"
+#include "explore/turn.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -36,11 +36,13 @@ struct search {
 struct worker {
     struct search *search;
     struct explore_model *model;
-    struct explore_world *from, *to;
+    struct explore_world *from;
+    struct explore_turn turn;
     struct explore_queue next;
     uint8_t *packed;
-    uint32_t same;   /* these parts of `to` are as in `from` (pack.h) */
-    uint32_t looked; /* at so many worlds, in all rounds: a round may have only one */
+    const uint8_t *from_bytes; /* `from` in its packed form, ... */
+    uint32_t id;               /* ... and its id */
+    uint32_t looked;           /* at so many worlds, in all rounds: a round may have only one */
     pthread_t thread;
 };
 
@@ -58,8 +60,8 @@ static void note_end(struct search *s, const struct explore_end *end, uint32_t i
     s->is_stopping = s->is_stopping || end->is_broken;
 }
 
-/* The way from the beginning to a violation. */
-static void trace_back(struct search *s)
+/* The way from the beginning to a violation: the turns, then the choices in each of them. */
+static void trace_back(struct search *s, struct worker *w)
 {
     struct explore_result *r = s->result;
     uint32_t count = s->end_choice != EXPLORE_NO_WORLD;
@@ -67,25 +69,32 @@ static void trace_back(struct search *s)
         at = explore_visited_at(&s->s.visited, at).parent;
         count += at != EXPLORE_NO_WORLD;
     }
-    r->path = cv__allocate(count + 1, sizeof *r->path);
-    r->path_count = count;
-    uint32_t choice = s->end_choice;
-    for (uint32_t at = s->end_id; count > 0;) {
-        r->path[--count] = choice;
+    uint32_t *number = cv__allocate(count + 1, sizeof *number);
+    uint32_t last = s->end_choice;
+    uint32_t left = count;
+    for (uint32_t at = s->end_id; left > 0;) {
+        number[--left] = last;
         const struct explore_step step = explore_visited_at(&s->s.visited, at);
-        choice = step.choice;
+        last = step.choice;
         at = step.parent;
     }
+    uint32_t capacity = 0;
+    explore_world_copy(w->model, w->from, s->first);
+    for (uint32_t i = 0; i < count; i++) {
+        explore_turn_path(&w->turn, w->model, w->from, number[i], &r->path, &r->path_count,
+                          &capacity);
+    }
+    free(number);
 }
 
-static void conclude(struct search *s)
+static void conclude(struct search *s, struct worker *w)
 {
     struct explore_result *r = s->result;
     (void)snprintf(r->detail, sizeof r->detail, "%s", s->end.detail);
     if (s->end.is_broken) {
         r->outcome = EXPLORE_BROKEN;
         r->property = s->end.property;
-        trace_back(s);
+        trace_back(s, w);
         return;
     }
     r->why = s->why;
@@ -152,41 +161,37 @@ static void look_around(struct worker *w)
 
 /* ---- Looking at worlds ----------------------------------------------------------------------- */
 
-/* A world that was reached and may go on; and the one that it came from, if there is one. */
-static void meet(struct worker *w, const struct explore_packed *like, uint32_t parent,
-                 uint32_t choice)
+/* A world that was reached and may go on; `like`: the one that it came from, if there is one. */
+static void meet(struct worker *w, const struct explore_world *to,
+                 const struct explore_packed *like, uint32_t parent, uint32_t number)
 {
     struct search *s = w->search;
-    const size_t bytes = explore_pack(w->model, s->first, w->to, like, w->packed, &w->same);
+    uint32_t same;
+    const size_t bytes = explore_pack(w->model, s->first, to, like, w->packed, &same);
     uint32_t id;
-    if (explore_visited_add(&s->s.visited, explore_hash(w->packed, bytes), parent, choice, &id)) {
+    if (explore_visited_add(&s->s.visited, explore_hash(w->packed, bytes), parent, number, &id)) {
         explore_queue_push(&w->next, id, w->packed, bytes);
         (void)atomic_fetch_add(&s->waiting, 1);
     }
 }
 
-/* All that may happen in one world, which is in `from`. */
+static void end_turn(void *context, struct explore_turn *turn)
+{
+    struct worker *w = context;
+    const struct explore_end *end = &w->model->end;
+    if (end->is_broken || end->is_bound) {
+        note_end(w->search, end, w->id, turn->number);
+    } else {
+        meet(w, turn->to, &(struct explore_packed){w->from, w->from_bytes}, w->id, turn->number);
+    }
+}
+
+/* All that may happen in one turn, which begins in `from`. */
 static void expand(struct worker *w, uint32_t id, const uint8_t *bytes)
 {
-    const struct explore_packed like = {w->from, bytes};
-    struct explore_choice choice[EXPLORE_CHOICES_MAX];
-    struct explore_model *model = w->model;
-    const uint32_t count = explore_choices(model, w->from, choice);
-    w->same = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        memset(&model->end, 0, offsetof(struct explore_end, detail) + 1);
-        struct explore_world *to = w->to;
-        explore_unpack_parts(model, w->from, w->same, to);
-        w->same = 0;
-        const bool is_new = explore_do(model, to, &choice[i]);
-        const bool goes_on =
-            is_new && !model->end.is_broken && !model->end.is_bound && explore_settle(model, to);
-        if (model->end.is_broken || model->end.is_bound) {
-            note_end(w->search, &model->end, id, i);
-        } else if (goes_on) {
-            meet(w, &like, id, i);
-        }
-    }
+    w->id = id;
+    w->from_bytes = bytes;
+    const uint32_t count = explore_turn_all(&w->turn, w->model, w->from, end_turn, w);
     (void)atomic_fetch_add(&w->search->transitions, count);
 }
 
@@ -241,7 +246,7 @@ static void worker_init(struct worker *w, struct search *s, struct explore_model
         CV_ASSERT(error == CV_OK); /* as it was for the first */
     }
     w->from = explore_world_new(model);
-    w->to = explore_world_new(model);
+    explore_turn_init(&w->turn, model);
     w->packed = cv__allocate(1, explore_pack_bytes_max(model));
 }
 
@@ -253,7 +258,7 @@ static void worker_fini(struct worker *w, bool is_first)
     }
     explore_queue_fini(&w->next);
     free(w->from);
-    free(w->to);
+    explore_turn_fini(&w->turn);
     free(w->packed);
 }
 
@@ -298,8 +303,7 @@ static void begin(struct search *s, struct worker *w)
     if (model->end.is_broken) {
         note_end(s, &model->end, EXPLORE_NO_WORLD, EXPLORE_NO_WORLD);
     } else if (goes_on && s->s.visited.count == 0) {
-        explore_world_copy(model, w->to, s->first);
-        meet(w, &(struct explore_packed){0}, EXPLORE_NO_WORLD, 0);
+        meet(w, s->first, &(struct explore_packed){0}, EXPLORE_NO_WORLD, 0);
         explore_queue_join(&s->s.level, &w->next);
         s->waiting = 0;
     }
@@ -322,7 +326,7 @@ static int search_all(struct search *s, struct explore_model *model, struct cv_e
     begin(s, &worker[0]);
     look_at_all(s, worker, count);
     measure(s);
-    conclude(s);
+    conclude(s, &worker[0]);
     s->result->miss = explore_visited_miss(&s->s.visited);
     for (uint32_t i = 0; i < count; i++) {
         s->s.is_beyond = s->s.is_beyond || worker[i].model->has_been_beyond;

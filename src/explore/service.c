@@ -289,9 +289,6 @@ void explore_service_forget(struct explore_model *model, uint32_t node)
 void explore_service_canonical(const struct explore_model *model, struct explore_world *w)
 {
     struct explore_service *s = &w->h.service;
-    if (w->h.budget[EXPLORE_RESTART] == 0) {
-        s->has_acted = 0;
-    }
     if (model->service == EXPLORE_STORE) {
         if (s->waiting == 0) { /* nobody is told when it ends: it is found to have ended */
             (void)cv__model_record_expire(&s->record, explore_now_ns(EXPLORE_SERVICE));

@@ -863,6 +863,7 @@ void explore_world_begin(struct explore_model *model, struct explore_world *worl
     model->fails_at_record = false;
     model->writes_at_failure = false;
     model->waits_at_record = false;
+    model->has_turned = true;
     memcpy(world->h.budget, model->budget, sizeof model->budget);
     world->h.disturbed_ns = explore_now_ns(EXPLORE_REAL);
     explore_world_lend(model, world);

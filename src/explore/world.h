@@ -99,7 +99,7 @@ struct explore_model {
     bool uses_bounds;                   /* cores look at the bound on a message's delay, ... */
     int64_t bound_ns;                   /* ... and do not tell larger ones than this apart */
     bool is_raw;                        /* no canonical form: for the test of it */
-    bool has_every_cut;                 /* partitions begin and end at any time: the same */
+    bool has_every_moment;              /* faults come also where it comes to the same */
     int64_t witness_ns; /* for so long a restarted process's witness gives hints only */
     int64_t slow_ns;    /* of a node's own time: no save takes longer; 0: any time */
     uint8_t budget[EXPLORE_BUDGET_COUNT]; /* at the beginning */
@@ -123,6 +123,7 @@ struct explore_model {
     bool writes_at_failure; /* it fails, but is durable */
     bool waits_at_record;   /* this step's record takes any time */
     bool has_saved;
+    bool has_turned; /* the turn in which it was is over */
     struct explore_end end;
     struct cv_properties properties;
     struct cv_property_node *own_block; /* what cv__properties_init() has allocated */
@@ -150,7 +151,7 @@ struct explore_service {
     uint64_t counter, boots;       /* of a sequencer */
     int64_t next_tick_ns;          /* real time; it acts at its ticks only */
     uint32_t waiting;              /* bit i: node i is told when the record becomes free */
-    uint32_t has_acted;
+    uint32_t has_acted;            /* in this turn */
 };
 
 /* What a partition cuts. */
@@ -198,7 +199,9 @@ struct explore_node {
     uint32_t disk_count;
     uint32_t life;
     uint32_t boot; /* how often its clock has begun */
-    uint8_t is_up, is_paused, has_acted, zero;
+    uint8_t is_up, is_paused;
+    uint8_t has_acted; /* in this turn */
+    uint8_t zero;
     uint64_t core[]; /* and, with slow disks, EXPLORE_DEFERRED_MAX places of a gate (disk.h) */
 };
 

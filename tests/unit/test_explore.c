@@ -86,7 +86,28 @@ static void finds_two_leaders_of_each_classical_protocol(void **unused)
     }
 }
 
-/* Two leaders are found with that budget, and the simulator finds them too. */
+/* Does the scenario of that kind end in the simulator as it says? */
+static bool breaks_in_the_simulator(struct explore_model *model, const struct explore_result *r,
+                                    enum explore_story_kind kind)
+{
+    char *text;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    struct cv_errtext why = {""};
+    assert_int_equal(explore_story(model, r, kind, out, &why), CV_OK);
+    assert_int_equal(fclose(out), 0);
+    struct sim_scenario *scenario = scenario_read("%s", text);
+    const struct sim_world_options options = {0};
+    struct sim_world *world = sim_world_new(scenario, 1, &options);
+    const bool breaks = sim_world_run_all(world);
+    sim_world_free(world);
+    sim_scenario_free(scenario);
+    free(text);
+    return breaks;
+}
+
+/* Two leaders are found with that budget, and the simulator finds them too. The faults alone are
+ * enough only if the simulator orders the events of an instant as the search did. */
 static void replay_two_leaders(const char *protocol, enum explore_budget budget)
 {
     struct explore_setting setting = small(protocol);
@@ -95,22 +116,10 @@ static void replay_two_leaders(const char *protocol, enum explore_budget budget)
     struct explore_model *model = calloc(1, sizeof *model);
     struct explore_result r = search(&setting, 1000000, model);
     assert_int_equal(r.outcome, EXPLORE_BROKEN);
-    char *text;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-    struct cv_errtext why = {""};
-    assert_int_equal(explore_story(model, &r, EXPLORE_STORY_SHORT, out, &why), CV_OK);
-    assert_int_equal(fclose(out), 0);
-    struct sim_scenario *scenario = scenario_read("%s", text);
-    const struct sim_world_options options = {0};
-    struct sim_world *world = sim_world_new(scenario, 1, &options);
-    if (!sim_world_run_all(world)) {
-        fail_msg("%s with %s does not break in the simulator:\n%s", protocol,
-                 explore_budget_name(budget), text);
+    if (strncmp(protocol, "bully", strlen("bully")) == 0) {
+        assert_true(breaks_in_the_simulator(model, &r, EXPLORE_STORY_SHORT));
     }
-    sim_world_free(world);
-    sim_scenario_free(scenario);
-    free(text);
+    assert_true(breaks_in_the_simulator(model, &r, EXPLORE_STORY_BY_HAND));
     free(r.path);
     explore_model_fini(model);
     free(model);
@@ -597,12 +606,9 @@ static void slow_and_fast_clocks_break_nothing(void **unused)
     setting = small("bully");
     setting.rates = "sf";
     (void)exhaust(&setting);
-    setting = small("local"); /* too many states, but its times must bear the drift */
+    setting = small("local");
     setting.rates = "sf";
-    struct explore_model *model = calloc(1, sizeof *model);
-    assert_int_equal(search(&setting, 20000, model).outcome, EXPLORE_STOPPED);
-    explore_model_fini(model);
-    free(model);
+    (void)exhaust(&setting);
 }
 
 int main(void)
