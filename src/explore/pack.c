@@ -191,11 +191,10 @@ static uint8_t *put_messages(const struct explore_model *model, const struct exp
 
 size_t explore_pack(const struct explore_model *model, const struct explore_world *first,
                     const struct explore_world *world, const struct explore_packed *like,
-                    uint8_t *ret_bytes, uint32_t *ret_same)
+                    uint8_t *ret_bytes)
 {
     uint8_t *at = ret_bytes + prefix_bytes(model);
     const uint8_t *known = like->bytes != NULL ? like->bytes + prefix_bytes(model) : NULL;
-    *ret_same = 0;
     for (uint32_t i = 0; i < part_count(model); i++) {
         const struct part part = part_at(model, i);
         const uint64_t *word = (const uint64_t *)world + part.at;
@@ -205,7 +204,6 @@ size_t explore_pack(const struct explore_model *model, const struct explore_worl
             const uint32_t length = length_at(like->bytes, i);
             memcpy(at, known, length);
             at += length;
-            *ret_same |= BIT(i);
         } else {
             at = put_words(at, word, (const uint64_t *)first + part.at, part.count);
         }
@@ -266,20 +264,6 @@ void explore_unpack(const struct explore_model *model, const struct explore_worl
         was_at = was != NULL ? was_at + was_length : NULL;
     }
     get_messages(model, at, was_at, was_count, world);
-}
-
-void explore_unpack_parts(const struct explore_model *model, const struct explore_world *from,
-                          uint32_t same, struct explore_world *to)
-{
-    for (uint32_t i = 0; i < part_count(model); i++) {
-        const struct part part = part_at(model, i);
-        if ((same & BIT(i)) == 0) {
-            memcpy((uint64_t *)to + part.at, (const uint64_t *)from + part.at,
-                   part.count * sizeof(uint64_t));
-        }
-    }
-    memcpy((uint8_t *)to + model->fixed_bytes, (const uint8_t *)from + model->fixed_bytes,
-           from->h.message_count * model->message_bytes);
 }
 
 /* ---- Hashes ---------------------------------------------------------------------------------- */

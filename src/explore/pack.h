@@ -4,11 +4,9 @@
  * near to now. A packed world lists the words that differ from the beginning, typically a tenth of
  * the world's size. Equal worlds have equal packed bytes; these are hashed.
  *
- * A choice changes little: one node and the messages, unless time passes. So a world is packed
+ * A turn changes little: one node and the messages, unless time passes. So a world is packed
  * against its predecessor: the bytes of every unchanged part (the header, each node) and message
- * are copied. Before the next choice of a world is tried, only the parts that the last choice
- * changed are restored. Neighbouring worlds in the queue are similar, too: one is unpacked over the
- * other. */
+ * are copied. Neighbouring worlds in the queue are similar, too: one is unpacked over the other. */
 #ifndef CV_EXPLORE_PACK_H
 #define CV_EXPLORE_PACK_H
 
@@ -26,17 +24,14 @@ struct explore_packed {
 /* An upper bound on the bytes of a packed world, with the room behind it. */
 size_t explore_pack_bytes_max(const struct explore_model *model);
 
-/* Returns the number of bytes. *ret_same: a bit for each part that is the same in `like`. */
+/* Returns the number of bytes. `like`: the world that it came from, or nothing. */
 size_t explore_pack(const struct explore_model *model, const struct explore_world *first,
                     const struct explore_world *world, const struct explore_packed *like,
-                    uint8_t *ret_bytes, uint32_t *ret_same);
+                    uint8_t *ret_bytes);
 /* `was`: the packed bytes of what `world` contains, of which only the difference is unpacked; NULL:
  * that is not known. */
 void explore_unpack(const struct explore_model *model, const struct explore_world *first,
                     const uint8_t *bytes, const uint8_t *was, struct explore_world *world);
-/* Copies the parts that are not the same, and the messages. */
-void explore_unpack_parts(const struct explore_model *model, const struct explore_world *from,
-                          uint32_t same, struct explore_world *to);
 
 uint64_t explore_hash(const uint8_t *bytes, size_t count);
 /* Of a word in its place. */

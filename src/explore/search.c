@@ -166,8 +166,7 @@ static void meet(struct worker *w, const struct explore_world *to,
                  const struct explore_packed *like, uint32_t parent, uint32_t number)
 {
     struct search *s = w->search;
-    uint32_t same;
-    const size_t bytes = explore_pack(w->model, s->first, to, like, w->packed, &same);
+    const size_t bytes = explore_pack(w->model, s->first, to, like, w->packed);
     uint32_t id;
     if (explore_visited_add(&s->s.visited, explore_hash(w->packed, bytes), parent, number, &id)) {
         explore_queue_push(&w->next, id, w->packed, bytes);

@@ -336,6 +336,19 @@ static void all_may_die_with_witnesses(void **unused)
 
 /* ---- The parts ------------------------------------------------------------------------------- */
 
+/* Bit 0: the header and what is judged are the same; bit i: node i is. */
+static uint32_t parts_alike(const struct explore_model *model, struct explore_world *a,
+                            struct explore_world *b)
+{
+    uint32_t alike = memcmp(a, b, sizeof *a + model->properties.block_bytes) == 0;
+    for (uint32_t i = 0; i < model->node_count; i++) {
+        const bool is_same = memcmp(explore_node_at(model, a, i), explore_node_at(model, b, i),
+                                    model->node_bytes) == 0;
+        alike |= is_same ? 2u << i : 0;
+    }
+    return alike;
+}
+
 static void a_packed_world_is_the_same_world(void **unused)
 {
     (void)unused;
@@ -355,13 +368,11 @@ static void a_packed_world_is_the_same_world(void **unused)
     explore_world_copy(model, world, first);
     struct explore_choice choice[EXPLORE_CHOICES_MAX];
     for (uint32_t i = 0; i < 100 && explore_settle(model, world); i++) {
-        uint32_t same;
-        const size_t packed = explore_pack(model, first, world, &like, shared, &same);
-        seen |= same;
+        seen |= like.bytes != NULL ? parts_alike(model, world, again) : 0;
+        const size_t packed = explore_pack(model, first, world, &like, shared);
         assert_in_range(packed, 1, explore_world_bytes(model, world) / 2);
-        assert_int_equal(
-            explore_pack(model, first, world, &(struct explore_packed){0}, bytes, &same), packed);
-        assert_int_equal(same, 0);
+        assert_int_equal(explore_pack(model, first, world, &(struct explore_packed){0}, bytes),
+                         packed);
         assert_memory_equal(shared, bytes, packed); /* whatever it was packed against */
         explore_unpack(model, first, bytes, like.bytes != NULL ? before : NULL, again);
         memcpy(before, bytes, packed);
