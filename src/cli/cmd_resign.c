@@ -10,12 +10,12 @@
 #include <string.h>
 #include <time.h>
 
-#define WAIT_NS_DEFAULT (10 * NS_PER_S)
 #define CUT_BYTES 37 /* postgres: what is left of the name of a session */
 
-/* Until another leads, or nobody; the leader may need a while to stop its work. */
+/* Until another leads, or nobody; the leader may need a while to stop its work. With an heir the
+ * answer is yes only if that one leads. */
 static int await_change(const struct cv_store_kind *kind, const char *address, const char *name,
-                        uint64_t token, int64_t wait_ns)
+                        uint64_t token, const char *heir, int64_t wait_ns)
 {
     const int64_t until_ns = cv__clock_now_ns() + wait_ns;
     for (;;) {
@@ -26,14 +26,11 @@ static int await_change(const struct cv_store_kind *kind, const char *address, c
             return cv__cannot("%s", error.text);
         }
         if (inquiry.verdict == CV_STORE_HELD && inquiry.record.token != token) {
-            cv__print(stdout, "%s: %s leads now, token %llu\n", name, inquiry.record.node,
-                      (unsigned long long)inquiry.record.token);
-            return EXIT_FINE;
+            return cv__inquiry_tell_resigned(name, inquiry.record.node, inquiry.record.token, heir);
         }
         if (cv__clock_now_ns() >= until_ns) {
             if (inquiry.verdict != CV_STORE_HELD) {
-                cv__print(stdout, "%s: nobody leads now\n", name);
-                return EXIT_FINE;
+                return cv__inquiry_tell_resigned(name, NULL, 0, heir);
             }
             cv__complain("%s: %s still leads", name, inquiry.record.node);
             return EXIT_NO;
@@ -116,7 +113,7 @@ static int ask(const struct cv_store_kind *kind, const char *address, const char
         cv__complain("%s: nobody leads", name);
         return EXIT_NO;
     }
-    return await_change(kind, address, name, inquiry.record.token, wait_ns);
+    return await_change(kind, address, name, inquiry.record.token, heir, wait_ns);
 }
 
 static int run(int argc, char **argv)
@@ -153,8 +150,7 @@ static int run(int argc, char **argv)
     }
     const char *name = argv[optind];
     if (cv__cli_peers_is(cv__inquiry_via(via))) {
-        return cv__cli_peers_resign(cv__inquiry_via(via), name, heir,
-                                    wait_ns >= 0 ? wait_ns : WAIT_NS_DEFAULT);
+        return cv__cli_peers_resign(cv__inquiry_via(via), name, heir, wait_ns);
     }
     char *address;
     const struct cv_store_kind *kind = cv__inquiry_kind(via, &address);
@@ -170,7 +166,7 @@ static int run(int argc, char **argv)
             status = await_heir(kind, address, name, heir, begin_ns + cv__max64(wait_ns, 0));
         }
         if (status == EXIT_FINE) {
-            const int64_t until_ns = begin_ns + (wait_ns >= 0 ? wait_ns : WAIT_NS_DEFAULT);
+            const int64_t until_ns = begin_ns + (wait_ns >= 0 ? wait_ns : CV_RESIGN_WAIT_NS);
             status = ask(kind, address, name, heir, until_ns - cv__clock_now_ns());
         }
     }
@@ -190,8 +186,8 @@ const struct cv_verb cv__verb_resign = {
         "                 long to wait until NODE is a waiting contender\n"
         "  --via ADDRESS  store or cluster of the election; default: $CONCLAVE_VIA, or a file\n"
         "                 of this user\n\n"
-        "Exit status: 0 handed over; 1 there is no leader, it did not resign in time, or NODE is\n"
-        "not waiting; 2 wrong usage or no answer.\n",
+        "Exit status: 0 handed over (with --to: NODE leads); 1 there is no leader, it did not\n"
+        "resign in time, or NODE is not waiting or was skipped; 2 wrong usage or no answer.\n",
     .run = run,
     .is_told = true,
 };

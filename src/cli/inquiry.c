@@ -282,3 +282,21 @@ const char *cv__inquire_alike(const struct cv_store_kind *kind, const char *addr
     }
     return text;
 }
+
+int cv__inquiry_tell_resigned(const char *name, const char *leader, uint64_t token,
+                              const char *heir)
+{
+    CV_ASSERT(leader != NULL || token == 0);
+    const bool is_done = heir == NULL || (leader != NULL && strcmp(leader, heir) == 0);
+    char who[CV_NODE_BYTES + 64] = "nobody leads now";
+    if (leader != NULL) {
+        (void)snprintf(who, sizeof who, "%s leads now, token %llu", leader,
+                       (unsigned long long)token);
+    }
+    if (is_done) {
+        cv__print(stdout, "%s: %s\n", name, who);
+        return EXIT_FINE;
+    }
+    cv__complain("%s: %s: %s did not take it", name, who, heir);
+    return EXIT_NO;
+}

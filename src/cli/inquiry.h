@@ -8,6 +8,8 @@
 
 #define CV_ALIKE_BYTES 300
 
+#define CV_RESIGN_WAIT_NS (10 * INT64_C(1000000000)) /* `resign` waits so long, unless told */
+
 struct cv_inquiry {
     enum cv_store_verdict verdict;
     bool has_record;
@@ -61,5 +63,10 @@ const char *cv__inquiry_absent_file(const struct cv_store_kind *kind, const char
  * name; else nothing. Points into `text`. */
 const char *cv__inquire_alike(const struct cv_store_kind *kind, const char *address,
                               const char *election, char text[CV_ALIKE_BYTES]);
+
+/* Says what came of `conclave resign`: who leads now (NULL: nobody), and whether that is what was
+ * asked for. EXIT_FINE; EXIT_NO: there was an heir (else NULL), and it does not lead. */
+int cv__inquiry_tell_resigned(const char *name, const char *leader, uint64_t token,
+                              const char *heir);
 
 #endif

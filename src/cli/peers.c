@@ -4,6 +4,7 @@
 #include "base/command.h"
 #include "base/json.h"
 #include "cli/follow.h"
+#include "cli/inquiry.h"
 #include "core/core.h"
 #include "core/duration.h"
 #include "os/clock.h"
@@ -23,6 +24,7 @@
 #define LOOK_NS (50 * NS_PER_MS)       /* between two looks */
 #define RESIGN_LOOK_NS (5 * NS_PER_MS) /* a hand-over takes a millisecond */
 
+#define NAMES_BYTES (CV_CLUSTER_MEMBERS_MAX * (CV_NODE_BYTES + 2))
 #define LEASE_TEXT_BYTES (2 * CV_DURATION_TEXT_BYTES + 8)
 
 /* One question to a cluster. */
@@ -101,6 +103,28 @@ static const char *lease_format(const struct cv_cluster *c, char buffer[LEASE_TE
     return buffer;
 }
 
+static bool is_waiting(const struct asking *a, cv_id id)
+{
+    const struct cv_guest_status *s = &a->status[id - 1];
+    return s->has_answered && s->has_joined && id != a->leader;
+}
+
+/* The members that wait for their turn: "b, c"; "nobody". */
+static const char *waiting_of(const struct asking *a, char *buffer, size_t buffer_bytes)
+{
+    size_t length = (size_t)snprintf(buffer, buffer_bytes, "nobody");
+    const char *comma = "";
+    for (cv_id id = 1; id <= a->cluster.member_count; id++) {
+        if (is_waiting(a, id) && length < buffer_bytes) {
+            length = *comma == '\0' ? 0 : length;
+            length += (size_t)snprintf(buffer + length, buffer_bytes - length, "%s%s", comma,
+                                       name_of(a, id));
+            comma = ", ";
+        }
+    }
+    return buffer;
+}
+
 /* ---- status ---------------------------------------------------------------------------------- */
 
 /* The same keys as for a store. */
@@ -126,10 +150,26 @@ static void print_json(const struct asking *a, const char *election)
     cv__json_uint(&json, "token", token_of(a));
     cv__json_null(&json, "ended");
     cv__json_bool(&json, "asked_to_resign", false);
+    cv__json_open(&json, "waiting", '[');
+    for (cv_id id = 1; id <= a->cluster.member_count; id++) {
+        if (is_waiting(a, id)) {
+            cv__json_open(&json, NULL, '{');
+            cv__json_text(&json, "node", name_of(a, id));
+            cv__json_null(&json, "since_unix_s");
+            cv__json_close(&json, '}');
+        }
+    }
+    cv__json_close(&json, ']');
     cv__json_uint(&json, "answered", a->answered);
     cv__json_uint(&json, "members", a->cluster.member_count);
     cv__json_close(&json, '}');
     (void)printf("\n");
+}
+
+static void print_waiting(const struct asking *a)
+{
+    char names[NAMES_BYTES];
+    cv__print(stdout, "  waiting: %s\n", waiting_of(a, names, sizeof names));
 }
 
 static void print_text(const struct asking *a, const char *election)
@@ -171,6 +211,7 @@ int cv__cli_peers_status(const char *address, const char *election, bool is_json
         print_json(a, election);
     } else {
         print_text(a, election);
+        print_waiting(a);
     }
     asking_free(a);
     return status;
@@ -184,10 +225,13 @@ static void pause_for(int64_t ns)
     (void)nanosleep(&pause, NULL); /* a shorter one only asks sooner */
 }
 
-/* Until another leads; the leader may need a while to stop its work. */
-static int await_change(struct asking *a, const char *election, cv_id heir, int64_t wait_ns)
+/* Until another leads; the leader may need a while to stop its work. An heir may be passed over: one
+ * that began a moment ago may be bound by what it promised before, and another is elected. */
+static int await_change(struct asking *a, const char *election, const struct cv_cluster_member *to,
+                        int64_t until_ns)
 {
-    const int64_t until_ns = cv__clock_now_ns() + wait_ns;
+    const cv_id heir = to != NULL ? to->id : CV_ID_NONE;
+    const char *heir_name = to != NULL ? to->name : NULL;
     const cv_id old = a->leader;
     const uint64_t token = token_of(a);
     for (;;) {
@@ -197,20 +241,57 @@ static int await_change(struct asking *a, const char *election, cv_id heir, int6
         pause_for(RESIGN_LOOK_NS);
         ask(a, NS_PER_S / 5);
         if (a->leader != CV_ID_NONE && token_of(a) != token) {
-            cv__print(stdout, "%s: %s leads now, token %llu\n", election, name_of(a, a->leader),
-                      (unsigned long long)token_of(a));
-            return EXIT_FINE;
+            return cv__inquiry_tell_resigned(election, name_of(a, a->leader), token_of(a),
+                                             heir_name);
         }
         if (cv__clock_now_ns() >= until_ns) {
             break;
         }
     }
     if (a->leader == CV_ID_NONE) {
-        cv__print(stdout, "%s: nobody leads now\n", election);
-        return EXIT_FINE;
+        return cv__inquiry_tell_resigned(election, NULL, 0, heir_name);
     }
     cv__complain("%s: %s still leads", election, name_of(a, a->leader));
     return EXIT_NO;
+}
+
+/* EXIT_FINE: it leads, or waits for its turn, before that instant. */
+static int await_heir(struct asking *a, const char *election, const struct cv_cluster_member *to,
+                      int64_t until_ns)
+{
+    while (to->id != a->leader && !is_waiting(a, to->id)) {
+        if (cv__clock_now_ns() >= until_ns) {
+            char names[NAMES_BYTES];
+            cv__complain(
+                "%s: %s is not waiting, so the leader was not asked to resign; waiting: %s",
+                election, to->name, waiting_of(a, names, sizeof names));
+            return EXIT_NO;
+        }
+        pause_for(LOOK_NS);
+        ask(a, NS_PER_S / 5);
+    }
+    return EXIT_FINE;
+}
+
+static int resign(struct asking *a, const char *election, const struct cv_cluster_member *to,
+                  int64_t begin_ns, int64_t wait_ns)
+{
+    const int64_t until_ns = begin_ns + (wait_ns >= 0 ? wait_ns : CV_RESIGN_WAIT_NS);
+    if (a->answered == 0) {
+        return fail_silent(a);
+    }
+    if (to != NULL && await_heir(a, election, to, begin_ns + cv__max64(wait_ns, 0)) != EXIT_FINE) {
+        return EXIT_NO;
+    }
+    if (a->leader == CV_ID_NONE) {
+        cv__complain("%s: nobody leads", election);
+        return EXIT_NO;
+    }
+    if (to != NULL && to->id == a->leader) {
+        cv__print(stdout, "%s: %s leads already\n", election, to->name);
+        return EXIT_FINE;
+    }
+    return await_change(a, election, to, until_ns);
 }
 
 int cv__cli_peers_resign(const char *address, const char *election, const char *heir,
@@ -221,22 +302,15 @@ int cv__cli_peers_resign(const char *address, const char *election, const char *
         return EXIT_CANNOT;
     }
     const struct cv_cluster_member *to = heir != NULL ? cv__cluster_find(&a->cluster, heir) : NULL;
+    const int64_t begin_ns = cv__clock_now_ns();
     struct cv_errtext why;
     int status;
-    ask(a, WAIT_NS);
     if (heir != NULL && to == NULL) {
         (void)cv__cluster_fail_member(&a->cluster, heir, &why);
         status = cv__wrong_usage("%s", why.text);
-    } else if (a->answered == 0) {
-        status = fail_silent(a);
-    } else if (a->leader == CV_ID_NONE) {
-        cv__complain("%s: nobody leads", election);
-        status = EXIT_NO;
-    } else if (to != NULL && to->id == a->leader) {
-        cv__print(stdout, "%s: %s leads already\n", election, heir);
-        status = EXIT_FINE;
     } else {
-        status = await_change(a, election, to != NULL ? to->id : CV_ID_NONE, wait_ns);
+        ask(a, WAIT_NS);
+        status = resign(a, election, to, begin_ns, wait_ns);
     }
     asking_free(a);
     return status;

@@ -378,6 +378,22 @@ def resigns_to_a_named_node(stage):
         raise Failure(f"{new[0]} leads, and not {heir}")
 
 
+def resign_says_that_the_heir_did_not_take_it(stage):
+    """A stopped process still waits, as far as the store knows. SQLite keeps it for that one for a while; elsewhere
+    a stopped heir gets the record, and is told as the leader."""
+    if stage.kind != "sqlite":
+        return
+    names = [stage.spawn(command=["sleep", "1000"]) for _ in range(3)]
+    first = await_that(lambda: told(stage).get("leader"), "a leader")
+    heir, other = [name for name in names if name != first]
+    await_that(lambda: len(told(stage)["waiting"]) == 2, "both wait")
+    stage.stop(stage.process[heir].pid)
+    done = stage.conclave("resign", "--to", heir, "--wait", "30s")
+    if done.returncode != 1 or f"{heir} did not take it" not in done.stderr or \
+            told(stage)["leader"] not in (first, other):
+        raise Failure(f"resign: {done.returncode} {done.stdout}{done.stderr}")
+
+
 def resignations_in_a_row(stage):
     """Nobody stands back for long when all have resigned lately: the lease is longer than the wait."""
     for _ in range(3):
@@ -892,7 +908,8 @@ def what_explain_promises_is_kept(stage):
 TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_killed,
          guard_stopped_then_supervisor_killed, child_killed, child_stopped_then_supervisor_killed,
          grandchild_killed_then_supervisor_killed, killed_again_and_again,
-         leases_of_different_lengths, resigns_to_a_named_node, resignations_in_a_row,
+         leases_of_different_lengths, resigns_to_a_named_node,
+         resign_says_that_the_heir_did_not_take_it, resignations_in_a_row,
          status_history_and_watch, exit_statuses, a_period_is_run_once,
          a_job_whose_runner_is_killed_is_run_by_another,
          a_job_that_fails_is_tried_again_by_whoever_leads,
