@@ -35,12 +35,13 @@ struct cv_backend {
     uint64_t requested_token; /* this leadership was told already that it is asked to resign */
     char heir[CV_NODE_BYTES]; /* of the next release */
     bool has_heir;
-    enum cv_reason why;  /* of the next release; CV_REASON_STARTED: it just resigns */
-    enum cv_reason lost; /* why our latest leadership ended without a release */
-    uint64_t release;    /* a RELEASE that was asked for and not answered; 0: none */
-    bool has_trouble;    /* and the application was told */
-    bool is_stuck;       /* a renewal was left out since the application made no progress */
-    uint64_t own_asked;  /* number of requests that are not the core's, from the top down */
+    enum cv_reason why;    /* of the next release; CV_REASON_STARTED: it just resigns */
+    enum cv_reason lost;   /* why our latest leadership ended without a release */
+    uint64_t release;      /* a RELEASE that was asked for and not answered; 0: none */
+    bool has_trouble;      /* and the application was told */
+    bool is_stuck;         /* a renewal was left out since the application made no progress */
+    uint64_t held_attempt; /* that the leadership was last renewed for */
+    uint64_t own_asked;    /* number of requests that are not the core's, from the top down */
 
     void (*closed)(void *user);
     void *closed_user;
@@ -77,6 +78,9 @@ static void ask(void *self, const struct cv_effect *effect)
     CV_ASSERT(effect->request < OWN_REQUESTS);
     if (b->closed != NULL) {
         return; /* the store takes its time to close, and the core's timers go on meanwhile */
+    }
+    if (effect->verb == CV_STORE_RENEW) {
+        b->held_attempt = effect->attempt;
     }
     if (!may_hold(b, effect->verb)) {
         cv__host_store(b->host,
@@ -203,6 +207,23 @@ static void note(struct cv_backend *b, const struct cv_leadership *leadership, c
     b->noted_token = token;
 }
 
+/* A leader that was stuck says so to the others: its time is over, and it gives the record back with
+ * the reason. The store does so only if the record is still of this attempt, and it may take it for over
+ * anyway, so nothing is lost if this request is. Before that time another could begin while
+ * cv_leads() still says yes. */
+static void give_back_stuck(struct cv_backend *b)
+{
+    CV_ASSERT(!b->is_leading);
+    if (b->held_attempt == 0 || b->closed != NULL || cv__clock_now_ns() < b->valid_until_ns) {
+        return;
+    }
+    b->kind->ask(b->store, &(struct cv_store_request){.verb = CV_STORE_RELEASE,
+                                                      .request = UINT64_MAX - b->own_asked++,
+                                                      .attempt = b->held_attempt,
+                                                      .token = b->told_token,
+                                                      .reason = CV_REASON_NO_PROGRESS});
+}
+
 static void told(void *self, const struct cv_leadership *leadership)
 {
     struct cv_backend *b = self;
@@ -225,6 +246,9 @@ static void told(void *self, const struct cv_leadership *leadership)
         name = b->record.node;
     }
     note(b, &known, name, was_leading);
+    if (was_leading && !b->is_leading && known.reason == CV_REASON_NO_PROGRESS) {
+        give_back_stuck(b);
+    }
     b->valid_until_ns = known.is_self ? known.valid_until_ns : b->valid_until_ns;
     b->setting.told(b->setting.user, &known, name);
 }

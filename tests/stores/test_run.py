@@ -55,6 +55,8 @@ while :; do
 done
 """
 
+BINDING = pathlib.Path(__file__).resolve().parent.parent.parent / "bindings" / "python"
+
 
 class Failure(Exception):
     pass
@@ -479,13 +481,43 @@ def history(stage, machine):
     return {row["token"]: row["why"] for row in json.loads(done.stdout or "[]")}
 
 
-def hear(stage, end, why, is_followed):
+def begin_command(stage, go_on):
+    return stage.spawn(command=["sh", "-c", f"while [ -e {go_on} ]; do sleep 0.02; done"], machine="first")
+
+
+LIBRARY_CONTENDER = """
+import os, sys, time
+import conclave
+name, address, node, lease, go_on = sys.argv[1:]
+with conclave.Election(name, address, node=node, lease=float(lease), progress=float(lease) / 3) as election:
+    while True:
+        if os.path.exists(go_on):
+            election.progress()
+        time.sleep(0.02)
+"""
+
+
+def begin_library(stage, go_on):
+    """A program that shows progress only while a file is there."""
+    node, lease = stage.next_node(), stage.lease.replace("ms", "e-3").rstrip("s")
+    environment = dict(stage.on("first"), CONCLAVE_LIBRARY=str(library_of(stage)), PYTHONPATH=str(BINDING))
+    stage.process[node] = subprocess.Popen(
+        [sys.executable, "-c", LIBRARY_CONTENDER, stage.name, stage.address, node, lease, str(go_on)],
+        stdin=subprocess.DEVNULL, env=environment)
+    return node
+
+
+def library_of(stage):
+    return pathlib.Path(stage.program).parent / "libconclave.so.0"
+
+
+def hear(stage, end, why, is_followed, begin=begin_command):
     """`end` ends the leadership of a contender; its reason is told by watch, status and history on machines that
     had nothing to do with it, and on that of the successor."""
     seen = stage.watch("elsewhere")
     go_on = stage.folder / "go-on"
     go_on.touch()
-    first = stage.spawn(command=["sh", "-c", f"while [ -e {go_on} ]; do sleep 0.02; done"], machine="first")
+    first = begin(stage, go_on)
     token = await_that(lambda: told(stage).get("token") if told(stage).get("leader") == first else None, "a leader")
     await_that(lambda: any(line["token"] == token for line in seen()), "the watcher sees it")
     if is_followed:
@@ -525,6 +557,21 @@ def others_hear_that_the_leader_resigned(stage):
         if done.returncode != 0:
             raise Failure(f"resign: {done.stdout}{done.stderr}")
     hear(stage, resign, "resigned", is_followed=True)
+
+
+def others_hear_that_the_work_of_the_leader_was_stuck(stage):
+    if b"__asan_init" in library_of(stage).read_bytes():
+        return  # Python cannot load it
+    for tries_left in reversed(range(5)):
+        try:
+            hear(stage, lambda _, go_on: go_on.unlink(), "no-progress", is_followed=True, begin=begin_library)
+            return
+        except Failure:  # on a busy machine the others may see the end of the lease before they are told why
+            if tries_left == 0:
+                raise
+        for process in stage.process.values():
+            process.kill()
+            process.wait()
 
 
 def others_do_not_hear_more_of_a_killed_leader_than_is_known(stage):
@@ -919,6 +966,7 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          the_doctor_names_other_versions, a_stopped_leader_ends_in_the_history_before_the_next,
          a_runner_that_was_replaced_cannot_write_it_down, others_hear_that_the_command_ended,
          others_hear_that_the_command_ended_before_another_began, others_hear_that_the_leader_resigned,
+         others_hear_that_the_work_of_the_leader_was_stuck,
          others_do_not_hear_more_of_a_killed_leader_than_is_known,
          others_do_not_hear_more_of_a_stopped_leader_than_is_known, an_outage_is_not_told_as_something_else,
          a_watcher_that_slept_does_not_tell_the_reason_of_another,

@@ -296,6 +296,29 @@ static void leader_whose_work_is_stuck_is_not_renewed(void **unused)
     cv_close(other);
 }
 
+/* It tells the others why, but not before its time is over. */
+static void stuck_leader_gives_nothing_back_while_it_leads(void **unused)
+{
+    (void)unused;
+    struct cv_errtext error;
+    struct cv_election *e = NULL;
+    const struct cv_election_options options = {
+        .size = sizeof options, .node = "stuck", .lease_ns = short_ns, .progress_ns = short_ns / 6};
+    assert_int_equal(cv_open(&e, "stuck and waited for", address, &options, &error), CV_OK);
+    const uint64_t token = await(e, leads, NULL).token;
+    struct cv_election *other = contender("stuck and waited for", "other", 0);
+    while (!cv_is_leader(other)) {
+        nanosleep(&(struct timespec){.tv_nsec = MS / 10}, NULL);
+    }
+    uint64_t seen_token;
+    assert_false(cv_leads(e, &seen_token, NULL)); /* asked later than the other was */
+    struct cv_election_status status = CV_ELECTION_STATUS_INIT;
+    cv_status(other, &status);
+    assert_true(status.token > token);
+    cv_close(e);
+    cv_close(other);
+}
+
 static atomic_int change_count;
 static atomic_bool is_let_go;
 
@@ -516,6 +539,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(token_grows_at_each_of_fifty_changes),
         cmocka_unit_test(hundred_elections_in_one_process),
         cmocka_unit_test(leader_whose_work_is_stuck_is_not_renewed),
+        cmocka_unit_test(stuck_leader_gives_nothing_back_while_it_leads),
         cmocka_unit_test(slow_watcher_delays_nothing),
         cmocka_unit_test(descriptor_is_quiet_after_reading),
         cmocka_unit_test(renewals_are_no_changes_for_those_who_say_so),

@@ -82,6 +82,13 @@ EDITS = [
            "    if (s->is_hasty && is_again) {"),
           ("    CV_ASSERT(is_reserved || !s->is_hasty);", "")],
          "test_sqlite_reserve", "a_token_is_not_given_out_again_after_a_power_failure"),
+    # ---- every store
+    Edit("stuck-gives-back-while-it-leads", "src/runtime/leasing.c",
+         [("    if (!may_hold(b, effect->verb)) {\n",
+           "    if (!may_hold(b, effect->verb)) {\n"
+           "        b->kind->ask(b->store, &(struct cv_store_request){.verb = CV_STORE_RELEASE,\n"
+           "            .request = UINT64_MAX - b->own_asked++, .attempt = effect->attempt, .token = effect->token});\n")],
+         "test_election", "stuck_leader_gives_nothing_back_while_it_leads"),
     # ---- remote stores
     Edit("full-queue", "src/stores/remote.c",
          [("    if (remote->replaced_count < room) {\n", "    CV_ASSERT(remote->replaced_count < CV_REMOTE_WAITING_MAX);\n"
