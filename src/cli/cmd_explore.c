@@ -532,4 +532,5 @@ const struct cv_verb cv__verb_explore = {
         "Exit status: 0 exhausted, no violation; 1 a property is violated; 2 wrong usage, or not\n"
         "exhausted: a limit was reached, or it was interrupted.\n",
     .run = run,
+    .is_told = true,
 };

@@ -166,6 +166,8 @@ static void print_notes(const struct cv_store_past *past, struct gap gap)
     if (is_noticed_late(past) && past->alive_wall_ns != 0) {
         (void)printf("  (last renewed %.3f s before its end)",
                      (double)(past->to_wall_ns - past->alive_wall_ns) / 1e9);
+    } else if (may_have_ended_before(past) && past->to_wall_ns != 0) {
+        (void)printf("  (ended then or before)");
     }
     if (gap.ns >= 0) {
         (void)printf("  (nobody for %s%.3f s before)",

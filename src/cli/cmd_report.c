@@ -80,4 +80,5 @@ const struct cv_verb cv__verb_report = {
         "  --load N          load that it has now\n\n"
         "Exit status: 0 the member has received it, 2 it does not answer, or wrong usage.\n",
     .run = run,
+    .is_told = true,
 };

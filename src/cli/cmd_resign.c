@@ -110,7 +110,8 @@ static int ask(const struct cv_store_kind *kind, const char *address, const char
         return cv__cannot("%s", error.text);
     }
     if (inquiry.verdict == CV_STORE_FREE) {
-        cv__complain("%s: nobody leads", name);
+        char alike[CV_ALIKE_BYTES];
+        cv__complain("%s: nobody leads%s", name, cv__inquire_alike(kind, address, name, alike));
         return EXIT_NO;
     }
     return await_change(kind, address, name, inquiry.record.token, heir, wait_ns);

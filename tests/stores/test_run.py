@@ -438,6 +438,9 @@ def status_history_and_watch(stage):
         return json.loads(history.stdout) if history.returncode == 0 else []
     await_that(lambda: [row["token"] for row in trail()] == [token, second], "both in the history")
     first = trail()[0]
+    shown = stage.conclave("history").stdout
+    if ("(ended then or before)" in shown) != (first["why"] in ("expired", "gone")):
+        raise Failure(f"history tells more of the end than is known: {shown}")
     middle = (first["from_unix_s"] + first["to_unix_s"]) / 2
     at = stage.conclave("history", "--at", f"@{middle:.6f}", "--json")
     if [row["leader"] for row in json.loads(at.stdout)] != [node]:

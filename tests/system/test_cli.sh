@@ -457,7 +457,8 @@ export CONCLAVE_STATE="$work/state"
 for columns in 40 80; do
     for arguments in doctor lab 'lab classic' explain 'explain expired' status stores protocols oracles \
         'history a-job-with-a-long-name' 'status a-job-with-a-long-name' 'protocols pole' \
-        'watch a-job-with-a-long-name --changes 1' 'sim good.scn' 'sim --runs 3 hunt.scn' --help 'sim --help' 'run --help' 'doctor --help'; do
+        'watch a-job-with-a-long-name --changes 1' 'sim good.scn' 'sim --runs 3 hunt.scn' --help 'sim --help' 'run --help' 'doctor --help' \
+        'explore lease --budget crash=1' 'explore bully --budget loss=1 --property at-most-one-leader'; do
         COLUMNS=$columns "$CONCLAVE" $arguments >out 2>err
         check "conclave $arguments: $columns columns are enough" fits "$columns" out
         check "conclave $arguments: prints something" [ -s out ]
