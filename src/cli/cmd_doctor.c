@@ -275,24 +275,40 @@ static void tell_latency(struct doctor *d, const struct probe *p)
          "latency", what, is_late || is_slow ? advice : NULL);
 }
 
+/* What to do about an error that contains these words; what says itself what to do has no advice. */
+static const struct {
+    const char *words, *advice;
+} advices[] = {
+    {"store init", "run 'conclave store init ADDRESS' once, as a user who may create tables"},
+    {"tls=yes",
+     "add tls=yes to the address, and cacert=FILE if the server's authority is your own"},
+    {"authentication failed", "check the user in the address and the password"},
+    {"has no password", NULL},
+    {"several names", NULL},
+    {"chmod o-w", NULL},
+    {"database \"", "create that database, or name another one in the address"},
+    {"translate host name", "check the host in the address, and the name service of this machine"},
+    {"not a database", "use another file: this one is not a database"},
+    {"locked by", "let that process finish or end it; meanwhile nobody can be elected or renewed"},
+};
+
+static const char *advice_for(const char *why, const char *otherwise)
+{
+    for (size_t i = 0; i < COUNT_OF(advices); i++) {
+        if (strstr(why, advices[i].words) != NULL) {
+            return advices[i].advice;
+        }
+    }
+    return otherwise;
+}
+
 /* What to look at when it does not even answer. */
 static const char *advice_for_silence(const struct cv_store_kind *kind, const char *why)
 {
-    if (strstr(why, "store init") != NULL) {
-        return "run 'conclave store init ADDRESS' once, as a user who may create tables";
-    }
-    if (strstr(why, "tls=yes") != NULL) {
-        return "add tls=yes to the address, and cacert=FILE if the server's authority is your own";
-    }
-    if (strstr(why, "authentication failed") != NULL) {
-        return "check the user in the address and the password";
-    }
-    if (kind->inherit == NULL) {
-        return "check the address, the network, and that the server runs";
-    }
-    return strstr(why, "not a database") != NULL
-               ? "use another file: this one is not a database"
-               : "check the path, and the owner, group and mode of the file and of its folder";
+    return advice_for(
+        why, kind->inherit == NULL
+                 ? "check the address, the network, and that the server runs"
+                 : "check the path, and the owner, group and mode of the file and of its folder");
 }
 
 /* False: it does not even answer. */
@@ -320,11 +336,14 @@ static bool check_store(struct doctor *d, const struct cv_store_kind *kind, cons
         tell(d, FINE, "version", what, NULL);
     }
     if (p->stage > RUNS) {
-        tell(d, is_fine ? FINE : WRONG, "permissions",
+        const bool is_locked = !is_fine && strstr(p->why.text, "locked by") != NULL;
+        tell(d, is_fine ? FINE : WRONG, is_locked ? "lock" : "permissions",
              is_fine ? "this user may take part in elections" : p->why.text,
-             is_fine ? NULL
-                     : "contenders must be able to write: check owner, group and mode of the file "
-                       "and its folder, or the user's rights on the server");
+             is_fine
+                 ? NULL
+                 : advice_for(p->why.text,
+                              "contenders need to write: check the file's and its folder's "
+                              "owner, group and mode, or the rights of the user of the server"));
     }
     if (p->stage > RENEWING) {
         tell_latency(d, p);
@@ -477,7 +496,14 @@ static void check_peers(struct doctor *d, const char *address)
 
 static void check_contender(struct doctor *d, const struct cv_store_kind *kind, const char *address)
 {
-    d->lease_ns = cv__max64(d->lease_ns, kind->lease_ns_min);
+    if (d->lease_ns < kind->lease_ns_min) {
+        char what[128], least[CV_DURATION_TEXT_BYTES], asked[CV_DURATION_TEXT_BYTES];
+        (void)snprintf(what, sizeof what, "%s is too short for %s: at least %s",
+                       cv__duration_format(d->lease_ns, asked), kind->scheme,
+                       cv__duration_format(kind->lease_ns_min, least));
+        tell(d, WRONG, "lease", what, "use a longer --lease, here and for the contenders");
+        d->lease_ns = kind->lease_ns_min;
+    }
     check_folder(d);
     if (check_store(d, kind, address)) {
         check_versions(d, kind, address);

@@ -634,6 +634,25 @@ one_line 'an empty store' 'no elections in this store'
 echo 'this is not a file of SQLite' >text.db
 run 1 doctor --via "sqlite:$PWD/text.db"
 check 'a file of another kind' grep -q 'to do: use another file' out
+run 1 doctor --via "sqlite:$PWD/doctored.db" --lease 1ms
+check 'a lease that is too short' grep -q '^WRONG *lease *1ms is too short for sqlite: at least 100ms$' out
+mkfifo end-of-lock
+python3 -c 'import sqlite3, sys
+lock = sqlite3.connect("doctored.db", isolation_level=None)
+lock.execute("BEGIN EXCLUSIVE")
+print("locked", flush=True)
+sys.stdin.readline()' <end-of-lock >locker &
+locker=$!
+exec 8>end-of-lock
+until [ -s locker ]; do sleep 0.02; done
+run 1 doctor --via "sqlite:$PWD/doctored.db"
+check 'whose lock it is' grep -q "^WRONG *lock .*locked by process $locker" out
+check 'a lock is no matter of rights' sh -c 'grep -q "to do: let that process finish" out && ! grep -q "owner, group" out'
+exec 8>&-
+wait "$locker"
+ln doctored.db doctored-too.db
+run 1 doctor --via "sqlite:$PWD/doctored.db"
+check 'what says itself what to do' sh -c 'grep -q "several names" out && ! grep -q "owner, group" out'
 run 1 doctor --via "sqlite:$PWD/not/there.db"
 check 'a folder that is not there' grep -q 'to do: check the path, and the owner' out
 : >plain
