@@ -51,6 +51,10 @@ static const struct cv_verb *verb_find(const char *name)
 static int unknown_command(const char *name)
 {
     const char *known[COUNT_OF(verbs) + 2] = {0};
+    if (name[0] == '-') {
+        static const char *const options[] = {"--help", "--version", NULL};
+        return cv__command_unknown("option", name, options);
+    }
     for (uint32_t i = 0; i < COUNT_OF(verbs); i++) {
         known[i] = verbs[i]->name;
     }

@@ -189,12 +189,12 @@ static bool complete_times(struct cv_run_settings *s, int64_t grant_ns)
         s->grace_ns = cv__max64(cv__min64(both_ns, both_ns_max - s->cleanup_ns), 0);
     }
     if (s->grace_ns + s->cleanup_ns > both_ns_max) {
-        char cleanup[64] = "";
+        char cleanup[64] = " is";
         if (s->cleanup != NULL) {
-            (void)snprintf(cleanup, sizeof cleanup, " and --cleanup-time %g s together",
+            (void)snprintf(cleanup, sizeof cleanup, " and --cleanup-time %g s together are",
                            (double)s->cleanup_ns / 1e9);
         }
-        cv__complain("--grace %g s%s is too long for --lease %g s: the command would be "
+        cv__complain("--grace %g s%s too long for --lease %g s: the command would be "
                      "stopped before its lease could be renewed; use %s%g s or "
                      "less, or --lease %g s or more",
                      (double)s->grace_ns / 1e9, cleanup, (double)s->options.lease_ns / 1e9,

@@ -20,6 +20,7 @@ static const struct {
     {"retries", "retry"},    {"delete", "forget"}, {"remove", "forget"},    {"list", "status"},
     {"elections", "status"}, {"ls", "status"},     {"lock", "run"},         {"exec", "run"},
     {"start", "run"},        {"log", "history"},   {"step-down", "resign"}, {"stepdown", "resign"},
+    {"crash", "budget"},     {"loss", "budget"},   {"pause", "budget"},     {"faults", "budget"},
 };
 
 static char lower(char letter)

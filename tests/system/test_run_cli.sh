@@ -64,7 +64,7 @@ one_line 'a cleanup that hangs' 'tidy: the cleanup failed with status 137; a cle
 fails 127 'cannot run' run tidy --cleanup 'echo clean' -- ./not-there
 fails 2 'cleanup-time needs --cleanup' run tidy --cleanup-time 1s -- true
 fails 2 'longer than 0' run tidy --cleanup true --cleanup-time 0 -- true
-fails 2 'grace 2 s and --cleanup-time 1 s together is too long for --lease 5 s.*use 2 s or less, or --lease 7.5 s' \
+fails 2 'grace 2 s and --cleanup-time 1 s together are too long for --lease 5 s.*use 2 s or less, or --lease 7.5 s' \
     run tidy --grace 2s --cleanup true --cleanup-time 1s -- true
 
 # ---- the command line -----------------------------------------------------------------------------
@@ -80,6 +80,9 @@ fails 2 "unknown option '--nosuch'; --help lists" run x --nosuch -- true
 fails 2 "option '--via' requires an argument" run x --via
 fails 2 "option '-w' requires an argument" run x -w
 fails 2 "unknown option '--leas-time'; --help lists" run x --leas-time=1 -- true
+fails 2 "unknown option '--hlep'; did you mean '--help'?" --hlep
+fails 2 "unknown option '--verison'; did you mean '--version'?" --verison
+fails 2 "unknown option '--crash'; did you mean '--budget'?" explore lease --crash 1
 fails 2 "unknown option '--leese'; did you mean '--lease'?" run x --leese=1s -- true
 fails 2 "unknown option '--timezone'; did you mean '--zone'?" run x --every 1d --timezone UTC -- true
 fails 2 "unknown option '--ttl'; did you mean '--lease'?" run x --ttl 5 -- true
