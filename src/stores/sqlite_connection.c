@@ -116,6 +116,19 @@ int cv__sqlite_failed(struct cv_sqlite *s, const char *doing, struct cv_errtext 
         /* The file was opened for reading only; the kernel knows why. */
         return cv__fail(reterr, CV_E_STORE, "cannot %s '%s': %s", doing, s->path, strerror(errno));
     }
+    if (s->db != NULL && sqlite3_errcode(s->db) == SQLITE_READONLY) {
+        /* Or one of the files beside it, which belong to the user who began. */
+        static const char *const ends[] = {"-wal", "-shm"};
+        for (size_t i = 0; i < COUNT_OF(ends); i++) {
+            char beside[PATH_MAX];
+            const int bytes = snprintf(beside, sizeof beside, "%s%s", s->path, ends[i]);
+            if (bytes > 0 && (size_t)bytes < sizeof beside && access(beside, W_OK) != 0 &&
+                errno != ENOENT) {
+                return cv__fail(reterr, CV_E_STORE, "cannot %s '%s': '%s': %s", doing, s->path,
+                                beside, strerror(errno));
+            }
+        }
+    }
     return cv__fail(reterr, CV_E_STORE, "cannot %s '%s': %s", doing, s->path,
                     s->db != NULL ? sqlite3_errmsg(s->db) : "out of memory");
 }
