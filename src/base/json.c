@@ -68,6 +68,15 @@ void cv__json_null(struct cv_json *json, const char *key)
     (void)fputs("null", json->out);
 }
 
+void cv__json_text_or_null(struct cv_json *json, const char *key, const char *text)
+{
+    if (text[0] != '\0') {
+        cv__json_text(json, key, text);
+    } else {
+        cv__json_null(json, key);
+    }
+}
+
 void cv__json_double(struct cv_json *json, const char *key, double value)
 {
     begin(json, key);

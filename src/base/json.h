@@ -18,6 +18,8 @@ void cv__json_text(struct cv_json *json, const char *key, const char *text);
 void cv__json_uint(struct cv_json *json, const char *key, uint64_t value);
 void cv__json_bool(struct cv_json *json, const char *key, bool value);
 void cv__json_null(struct cv_json *json, const char *key);
+void cv__json_text_or_null(struct cv_json *json, const char *key,
+                           const char *text); /* empty: null */
 void cv__json_double(struct cv_json *json, const char *key, double value);
 /* Nanoseconds as seconds, exact, without trailing zeros. */
 void cv__json_seconds(struct cv_json *json, const char *key, int64_t ns);

@@ -13,17 +13,6 @@
 #include <string.h>
 #include <time.h>
 
-static const char *wall_text(int64_t wall_ns, char buffer[32])
-{
-    const time_t seconds = (time_t)(wall_ns / NS_PER_S);
-    struct tm local;
-    if (wall_ns == 0 || localtime_r(&seconds, &local) == NULL) {
-        return "unknown";
-    }
-    (void)strftime(buffer, 32, "%Y-%m-%d %H:%M:%S", &local);
-    return buffer;
-}
-
 /* What is known of an election. */
 struct known {
     const char *name;
@@ -32,15 +21,6 @@ struct known {
     struct cv_store_list *waiting;
     struct cv_store_past last; /* the latest leadership that has ended; token 0: not known */
 };
-
-static void json_text_or_null(struct cv_json *json, const char *key, const char *text)
-{
-    if (text[0] != '\0') {
-        cv__json_text(json, key, text);
-    } else {
-        cv__json_null(json, key);
-    }
-}
 
 static void json_instant(struct cv_json *json, const char *key, int64_t wall_ns)
 {
@@ -60,7 +40,7 @@ static void print_json(const struct known *known)
     cv__json_text(&json, "election", known->name);
     if (is_held) {
         cv__json_text(&json, "leader", r->node);
-        json_text_or_null(&json, "leader_version", r->version);
+        cv__json_text_or_null(&json, "leader_version", r->version);
         cv__json_seconds(&json, "remaining_s", r->remaining_ns);
         cv__json_seconds(&json, "lease_s", r->lease_ns);
         cv__json_seconds(&json, "since_unix_s", r->since_wall_ns);
@@ -72,20 +52,20 @@ static void print_json(const struct known *known)
         cv__json_null(&json, "since_unix_s");
     }
     cv__json_uint(&json, "token", r->token);
-    json_text_or_null(&json, "ended",
-                      !is_held && r->ended != CV_REASON_STARTED ? cv_reason_name(r->ended) : "");
+    cv__json_text_or_null(
+        &json, "ended", !is_held && r->ended != CV_REASON_STARTED ? cv_reason_name(r->ended) : "");
     cv__json_bool(&json, "asked_to_resign", is_held && r->resign_request[0] != '\0');
     cv__json_open(&json, "waiting", '[');
     for (uint32_t i = 0; i < known->waiting->count; i++) {
         cv__json_open(&json, NULL, '{');
         cv__json_text(&json, "node", known->waiting->entry[i].name);
         json_instant(&json, "since_unix_s", known->waiting->entry[i].since_wall_ns);
-        json_text_or_null(&json, "version", known->waiting->entry[i].version);
+        cv__json_text_or_null(&json, "version", known->waiting->entry[i].version);
         cv__json_close(&json, '}');
     }
     cv__json_close(&json, ']');
-    json_text_or_null(&json, "last_leader", known->last.node);
-    json_text_or_null(&json, "last_reason", known->last.why);
+    cv__json_text_or_null(&json, "last_leader", known->last.node);
+    cv__json_text_or_null(&json, "last_reason", known->last.why);
     json_instant(&json, "last_end_unix_s", known->last.to_wall_ns);
     cv__json_close(&json, '}');
     (void)printf("\n");
@@ -115,7 +95,7 @@ static void print_leader(const struct known *known)
     }
     cv__print(stdout, "%s: %s leads, token %llu, since %s, %s%.1f s left of a lease of %s%s\n",
               known->name, r->node, (unsigned long long)r->token,
-              wall_text(r->since_wall_ns, since), known->hides_rest ? "at most " : "",
+              cv__inquiry_wall_text(r->since_wall_ns, since), known->hides_rest ? "at most " : "",
               (double)r->remaining_ns / 1e9, cv__duration_format(r->lease_ns, lease),
               r->resign_request[0] != '\0' ? ", asked to resign" : "");
 }
@@ -128,15 +108,15 @@ static void print_text(const struct known *known)
         const struct cv_store_listed *one = &known->waiting->entry[i];
         cv__print(stdout, "  waiting: %s%s%s\n", one->name,
                   one->since_wall_ns != 0 ? " since " : "",
-                  one->since_wall_ns != 0 ? wall_text(one->since_wall_ns, since) : "");
+                  one->since_wall_ns != 0 ? cv__inquiry_wall_text(one->since_wall_ns, since) : "");
     }
     if (known->waiting->is_cut) {
         (void)printf("  waiting: ... and more\n");
     }
     if (known->last.token != 0 && known->inquiry.verdict == CV_STORE_HELD) {
         cv__print(stdout, "  before: %s, token %llu, until %s (%s)\n", known->last.node,
-                  (unsigned long long)known->last.token, wall_text(known->last.to_wall_ns, since),
-                  known->last.why);
+                  (unsigned long long)known->last.token,
+                  cv__inquiry_wall_text(known->last.to_wall_ns, since), known->last.why);
     }
 }
 

@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 struct asking {
@@ -299,4 +300,15 @@ int cv__inquiry_tell_resigned(const char *name, const char *leader, uint64_t tok
     }
     cv__complain("%s: %s: %s did not take it", name, who, heir);
     return EXIT_NO;
+}
+
+const char *cv__inquiry_wall_text(int64_t wall_ns, char buffer[CV_INQUIRY_WALL_BYTES])
+{
+    const time_t seconds = (time_t)(wall_ns / NS_PER_S);
+    struct tm local;
+    if (wall_ns == 0 || localtime_r(&seconds, &local) == NULL) {
+        return "unknown";
+    }
+    (void)strftime(buffer, CV_INQUIRY_WALL_BYTES, "%Y-%m-%d %H:%M:%S", &local);
+    return buffer;
 }

@@ -64,6 +64,10 @@ const char *cv__inquiry_absent_file(const struct cv_store_kind *kind, const char
 const char *cv__inquire_alike(const struct cv_store_kind *kind, const char *address,
                               const char *election, char text[CV_ALIKE_BYTES]);
 
+/* An instant of the wall clock for people, in local time; 0 is "unknown". May point into `buffer`. */
+#define CV_INQUIRY_WALL_BYTES 32
+const char *cv__inquiry_wall_text(int64_t wall_ns, char buffer[CV_INQUIRY_WALL_BYTES]);
+
 /* Says what came of `conclave resign`: who leads now (NULL: nobody), and whether that is what was
  * asked for. EXIT_FINE; EXIT_NO: there was an heir (else NULL), and it does not lead. */
 int cv__inquiry_tell_resigned(const char *name, const char *leader, uint64_t token,

@@ -24,6 +24,8 @@
 #define LOOK_NS (50 * NS_PER_MS)       /* between two looks */
 #define RESIGN_LOOK_NS (5 * NS_PER_MS) /* a hand-over takes a millisecond */
 
+#define TRAIL_NS_MAX (200 * NS_PER_MS) /* until a change is in the trail */
+#define TRAIL_LOOK_NS (10 * NS_PER_MS)
 #define NAMES_BYTES (CV_CLUSTER_MEMBERS_MAX * (CV_NODE_BYTES + 2))
 #define LEASE_TEXT_BYTES (2 * CV_DURATION_TEXT_BYTES + 8)
 
@@ -34,6 +36,11 @@ struct asking {
     struct cv_guest_status status[CV_CLUSTER_MEMBERS_MAX];
     uint32_t answered;
     cv_id leader;
+
+    /* What the trails of members on this host say; without any of them, nothing is known. */
+    bool has_trail;
+    int64_t since_wall_ns;     /* of the present leadership; 0: not known */
+    struct cv_store_past last; /* the latest leadership that has ended; token 0: not known */
 };
 
 bool cv__cli_peers_is(const char *address)
@@ -125,6 +132,68 @@ static const char *waiting_of(const struct asking *a, char *buffer, size_t buffe
     return buffer;
 }
 
+static void pause_for(int64_t ns)
+{
+    const struct timespec pause = {.tv_nsec = (long)ns};
+    (void)nanosleep(&pause, NULL); /* a shorter one only asks sooner */
+}
+
+/* ---- What the trail knows -------------------------------------------------------------------- */
+
+static void on_past(void *user, const struct cv_store_past *past)
+{
+    struct asking *a = user;
+    if (past->token == token_of(a) && a->leader != CV_ID_NONE) {
+        a->since_wall_ns = past->from_wall_ns;
+    } else if (past->to_wall_ns != 0 && past->token > a->last.token && past->token <= token_of(a)) {
+        a->last = *past;
+    }
+}
+
+static void ignore(void *user, const char *line)
+{
+    (void)user;
+    (void)line; /* `conclave history` tells of damaged files */
+}
+
+static void read_trail(struct asking *a, const char *election)
+{
+    struct cv_errtext unused; /* no member is on this host, or this user may not read its files */
+    a->since_wall_ns = 0;
+    a->last = (struct cv_store_past){.token = 0};
+    a->has_trail =
+        cv__peers_trail_read(&a->cluster, NULL, election, on_past, ignore, a, &unused) == CV_OK;
+}
+
+/* Members write a change down a moment after it. */
+static void await_trail(struct asking *a, const char *election, uint64_t ended_token)
+{
+    const int64_t until_ns = cv__clock_now_ns() + TRAIL_NS_MAX;
+    read_trail(a, election);
+    while (a->has_trail && ended_token != 0 && a->last.token < ended_token &&
+           cv__clock_now_ns() < until_ns) {
+        pause_for(TRAIL_LOOK_NS);
+        read_trail(a, election);
+    }
+}
+
+static void json_last(struct cv_json *json, const struct asking *a)
+{
+    const bool is_known = a->last.token != 0;
+    cv__json_text_or_null(json, "last_leader", a->last.node);
+    if (is_known) {
+        cv__json_uint(json, "last_token", a->last.token);
+    } else {
+        cv__json_null(json, "last_token");
+    }
+    cv__json_text_or_null(json, "last_reason", a->last.why);
+    if (is_known) {
+        cv__json_seconds(json, "last_end_unix_s", a->last.to_wall_ns);
+    } else {
+        cv__json_null(json, "last_end_unix_s");
+    }
+}
+
 /* ---- status ---------------------------------------------------------------------------------- */
 
 /* The same keys as for a store. */
@@ -146,9 +215,14 @@ static void print_json(const struct asking *a, const char *election)
         cv__json_null(&json, "remaining_s");
         cv__json_null(&json, "lease_s");
     }
-    cv__json_null(&json, "since_unix_s");
+    if (is_held && a->since_wall_ns != 0) {
+        cv__json_seconds(&json, "since_unix_s", a->since_wall_ns);
+    } else {
+        cv__json_null(&json, "since_unix_s");
+    }
     cv__json_uint(&json, "token", token_of(a));
-    cv__json_null(&json, "ended");
+    cv__json_text_or_null(&json, "ended",
+                          !is_held && a->last.token == token_of(a) ? a->last.why : "");
     cv__json_bool(&json, "asked_to_resign", false);
     cv__json_open(&json, "waiting", '[');
     for (cv_id id = 1; id <= a->cluster.member_count; id++) {
@@ -160,27 +234,36 @@ static void print_json(const struct asking *a, const char *election)
         }
     }
     cv__json_close(&json, ']');
+    json_last(&json, a);
     cv__json_uint(&json, "answered", a->answered);
     cv__json_uint(&json, "members", a->cluster.member_count);
     cv__json_close(&json, '}');
     (void)printf("\n");
 }
 
-static void print_waiting(const struct asking *a)
+static void print_around(const struct asking *a)
 {
-    char names[NAMES_BYTES];
+    char names[NAMES_BYTES], until[CV_INQUIRY_WALL_BYTES];
     cv__print(stdout, "  waiting: %s\n", waiting_of(a, names, sizeof names));
+    if (a->last.token != 0) {
+        cv__print(stdout, "  before: %s, token %llu, until %s (%s)\n", a->last.node,
+                  (unsigned long long)a->last.token,
+                  cv__inquiry_wall_text(a->last.to_wall_ns, until), a->last.why);
+    }
 }
 
 static void print_text(const struct asking *a, const char *election)
 {
-    char lease[LEASE_TEXT_BYTES], left[CV_DURATION_TEXT_BYTES];
+    char lease[LEASE_TEXT_BYTES], left[CV_DURATION_TEXT_BYTES], since[CV_INQUIRY_WALL_BYTES];
     if (a->leader == CV_ID_NONE) {
         cv__print(stdout, "%s: nobody leads (last token %llu)", election,
                   (unsigned long long)token_of(a));
     } else {
         cv__print(stdout, "%s: %s leads, token %llu", election, name_of(a, a->leader),
                   (unsigned long long)token_of(a));
+    }
+    if (a->leader != CV_ID_NONE && a->since_wall_ns != 0) {
+        cv__print(stdout, ", since %s", cv__inquiry_wall_text(a->since_wall_ns, since));
     }
     if (a->leader != CV_ID_NONE && lease_of(a) != 0) {
         const int64_t left_ms = a->status[a->leader - 1].left_ns / NS_PER_MS;
@@ -204,6 +287,7 @@ int cv__cli_peers_status(const char *address, const char *election, bool is_json
         return EXIT_CANNOT;
     }
     ask(a, WAIT_NS);
+    read_trail(a, election);
     int status = a->leader != CV_ID_NONE ? EXIT_FINE : EXIT_NO;
     if (a->answered == 0) {
         status = fail_silent(a);
@@ -211,19 +295,13 @@ int cv__cli_peers_status(const char *address, const char *election, bool is_json
         print_json(a, election);
     } else {
         print_text(a, election);
-        print_waiting(a);
+        print_around(a);
     }
     asking_free(a);
     return status;
 }
 
 /* ---- resign ---------------------------------------------------------------------------------- */
-
-static void pause_for(int64_t ns)
-{
-    const struct timespec pause = {.tv_nsec = (long)ns};
-    (void)nanosleep(&pause, NULL); /* a shorter one only asks sooner */
-}
 
 /* Until another leads; the leader may need a while to stop its work. An heir may be passed over: one
  * that began a moment ago may be bound by what it promised before, and another is elected. */
@@ -325,13 +403,33 @@ static void print_change_json(const struct asking *a, const char *election)
     cv__json_seconds(&json, "t_unix_s", cv__clock_wall_ns());
     cv__json_text(&json, "election", election);
     cv__json_text(&json, "role", "observer");
-    if (a->leader != CV_ID_NONE) {
-        cv__json_text(&json, "leader", name_of(a, a->leader));
-    } else {
-        cv__json_null(&json, "leader");
-    }
+    cv__json_text_or_null(&json, "leader", a->leader != CV_ID_NONE ? name_of(a, a->leader) : "");
     cv__json_uint(&json, "token", token_of(a));
+    json_last(&json, a);
     cv__json_close(&json, '}');
+    (void)printf("\n");
+}
+
+/* As `conclave watch` does for a store. What ended is told once, and only if its end was seen. */
+static void print_change(const struct asking *a, const char *election, uint64_t ended_token)
+{
+    char when[CV_INQUIRY_WALL_BYTES];
+    const int64_t now_ns = cv__clock_wall_ns();
+    const char *text = cv__inquiry_wall_text(now_ns, when);
+    const char *time = strchr(text, ' ');
+    cv__print(stdout, "%s.%03d  %s: ", time != NULL ? time + 1 : text,
+              (int)(now_ns % NS_PER_S / NS_PER_MS), election);
+    const bool is_explained = ended_token != 0 && a->last.token == ended_token;
+    if (a->leader == CV_ID_NONE) {
+        cv__print(stdout, "nobody leads%s%s%s\n", is_explained ? " (" : "",
+                  is_explained ? a->last.why : "", is_explained ? ")" : "");
+        return;
+    }
+    cv__print(stdout, "%s leads, token %llu", name_of(a, a->leader),
+              (unsigned long long)token_of(a));
+    if (is_explained) {
+        cv__print(stdout, " (token %llu: %s)", (unsigned long long)ended_token, a->last.why);
+    }
     (void)printf("\n");
 }
 
@@ -346,18 +444,23 @@ int cv__cli_peers_watch(const char *address, const char *election, bool is_json,
     cv__follow_block_ends(&ends);
     const struct timespec look = {.tv_nsec = LOOK_NS};
     cv_id shown_leader = CV_ID_NONE;
-    uint64_t shown_token = UINT64_MAX, shown_count = 0;
+    uint64_t shown_token = 0, shown_count = 0;
     int status = EXIT_FINE;
     do {
         ask(a, 2 * LOOK_NS);
-        if (a->answered > 0 && (a->leader != shown_leader || token_of(a) != shown_token)) {
+        /* While nobody leads, the token of the next leadership may rise. */
+        const bool is_change = shown_count == 0 || a->leader != shown_leader ||
+                               (a->leader != CV_ID_NONE && token_of(a) != shown_token);
+        if (a->answered > 0 && is_change) {
+            const uint64_t ended_token = shown_leader != CV_ID_NONE ? shown_token : 0;
             shown_leader = a->leader;
             shown_token = token_of(a);
             shown_count++;
+            await_trail(a, election, ended_token);
             if (is_json) {
                 print_change_json(a, election);
             } else {
-                print_text(a, election);
+                print_change(a, election, ended_token);
             }
             status = cv__command_flush(status);
         }

@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/follow.h"
 #include "cli/inquiry.h"
+#include "cli/peers.h"
 #include "core/duration.h"
 #include "runtime/backend.h"
 #include "runtime/election.h"
@@ -243,6 +244,10 @@ int cv__run_complete(struct cv_run_settings *s)
 {
     struct cv_errtext error;
     s->via = cv__inquiry_via(s->via);
+    if (s->every.every != NULL && cv__cli_peers_is(s->via)) {
+        return cv__wrong_usage("--every needs a store that keeps what was run, which a cluster of "
+                               "peers does not; see 'conclave stores'");
+    }
     if (!complete_lease(s)) {
         return EXIT_USAGE;
     }

@@ -480,6 +480,7 @@ def guests_see_who_leads_and_ask_it_to_resign():
     leader, token = cluster.agree(above=token)
     check("the heir leads", leader == heir)
     check("already", "leads already" in ask("resign", "e", "--to", heir, "--via", via))
+    check("a job", "--every needs a store" in ask("run", "e", "--every", "1d", "--via", via, "--", "true", status=2))
     check("unknown", "unknown member 'x'; known: a, b, c" in ask("resign", "e", "--to", "x", "--via", via, status=2))
     cluster.end(leader)
     cluster.agree(cluster.others(leader), token)
@@ -556,8 +557,16 @@ def history_tells_what_the_members_saw():
           ask("history", "e", "--via", "sqlite:x.db", "--node", "a", status=2))
     until("its witness is certain", lambda: time.time() > 0.5 + json.loads(
         ask("history", "e", "--via", via, "--json"))[-1]["from_unix_s"])
+    watched = cluster.folder / "watched"
+    with open(watched, "w") as output:
+        watcher = subprocess.Popen([CONCLAVE, "watch", "e", "--via", via, "--json"], stdout=output,
+                                   stdin=subprocess.DEVNULL)
+    running.append(watcher)
+    changes = lambda: [json.loads(line) for line in watched.read_text().splitlines(True) if line.endswith("\n")]
+    until("the watcher sees who leads", lambda: any(c["token"] == token for c in changes()))
     cluster.end(leader)
     second, token2 = cluster.agree(above=token)
+    until("watch says why it ended", lambda: any((c["last_token"], c["last_reason"]) == (token, "died") for c in changes()))
     ask("resign", "e", "--via", via)
     _, token3 = cluster.agree(above=token2)
 
@@ -570,6 +579,16 @@ def history_tells_what_the_members_saw():
     check(f"{past}", [p["token"] for p in past] == sorted(of) and of[token]["leader"] == leader)
     check(f"{of[token]}", of[token]["why"] == "died" and of[token]["last_renewed_unix_s"] <= of[token]["to_unix_s"])
     check(f"{of[token2]}", of[token2]["leader"] == second and of[token2]["why"] == "resigned")
+    until("watch says that it resigned", lambda: any((c["last_token"], c["last_reason"]) == (token2, "resigned")
+                                                     for c in changes()))
+    watcher.terminate()
+    watcher.wait()
+    running.remove(watcher)
+    shown = json.loads(ask("status", "e", "--via", via, "--json"))
+    check(f"{shown}", (shown["last_token"], shown["last_reason"], shown["last_leader"]) == (token2, "resigned", second) and
+          shown["since_unix_s"] >= shown["last_end_unix_s"])
+    said = ask("status", "e", "--via", via)
+    check(said, f"  before: {second}, token {token2}, until " in said and "(resigned)" in said and ", since 20" in said)
     check("nobody led for a while", all(p["nobody_before_s"] is None or p["nobody_before_s"] >= 0 for p in past))
     middle = (of[token2]["from_unix_s"] + of[token2]["to_unix_s"]) / 2
     at = json.loads(ask("history", "e", "--via", via, "--json", "--at", f"@{middle:.6f}"))
