@@ -56,6 +56,7 @@ static int64_t rounded(int64_t ns, bool is_least)
 static void print_fact(const char *what, const char *value, const char *note)
 {
     const bool is_narrow = cv__screen_limit() < COLUMNS_MIN; /* no room for a column of values */
+    CV_ASSERT(strlen(what) < VALUE_COLUMN);
     (void)printf("  %s%s%*s%s%s\n", what, is_narrow ? ": " : "",
                  is_narrow ? 0 : VALUE_COLUMN - (int)strlen(what), "", value, note);
 }

@@ -480,6 +480,8 @@ run 0 history x
 
 # ---- what explain promises -------------------------------------------------------------------------
 
+run 0 explain --lease 2
+check 'a word and its value are apart' sh -c '! grep "^  " out | grep -qv "^  .*[^ ]  "'
 run 0 explain --lease 2 --json
 python3 -c 'import json
 e = json.load(open("out"))
