@@ -238,6 +238,18 @@ static _Noreturn void next_run(struct guard *g, const struct cv_guard_request *r
     command_run(g, request, fd);
 }
 
+/* The words that hooks, the trail and `conclave explain` use, too. That the guard died is why this
+ * one cleans up; that the supervisor is gone is seen by nobody else. */
+static const char *cleanup_reason(const struct guard *g)
+{
+    static const enum cv_reason reasons[CV_END_COUNT] = {
+        [CV_END_EXITED] = CV_REASON_FINISHED,  [CV_END_STOPPED] = CV_REASON_STOPPED,
+        [CV_END_DEADLINE] = CV_REASON_EXPIRED, [CV_END_GUARD_DIED] = CV_REASON_DIED,
+        [CV_END_TOO_LATE] = CV_REASON_EXPIRED, [CV_END_NOT_STARTED] = CV_REASON_FINISHED,
+    };
+    return cv_reason_name(g->is_orphan ? CV_REASON_DIED : reasons[g->end]);
+}
+
 /* It may read nothing: in a group of its own it would be stopped at a terminal. */
 static _Noreturn void cleanup_run(const struct guard *g)
 {
@@ -246,8 +258,7 @@ static _Noreturn void cleanup_run(const struct guard *g)
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 ||
         (g->inherit_fd >= 0 && fcntl(g->inherit_fd, F_SETFD, 0) != 0) ||
-        setenv("CONCLAVE_REASON", g->is_orphan ? "died" : cv__supervisor_end_name(g->end),
-               /* overwrite= */ 1) != 0) {
+        setenv("CONCLAVE_REASON", cleanup_reason(g), /* overwrite= */ 1) != 0) {
         _exit(126);
     }
     set_environment(g);

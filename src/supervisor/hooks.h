@@ -9,7 +9,7 @@
  *   CONCLAVE_ELECTION, CONCLAVE_NODE, CONCLAVE_LEASE_FILE   as the command does
  *   CONCLAVE_TOKEN    of the leadership that began or ended
  *   CONCLAVE_ROLE     MASTER, BACKUP, FAULT or STOP: keepalived's words
- *   CONCLAVE_REASON   why, one word: a cv_reason_name() or a cv__supervisor_end_name()
+ *   CONCLAVE_REASON   why, one word: a cv_reason_name()
  *
  * It is not part of the command's tree and may outlive the leadership, so work that must stop with
  * the leadership belongs in the command.

@@ -91,8 +91,8 @@ struct cv_supervisor_setting {
                              at least 5 and at most 100 ms */
     /* Run by the guard through /bin/sh when nothing of the command is left, and before GONE, so
      * before anybody else can lead; for at most cleanup_ns. It gets what the command got, and
-     * CONCLAVE_REASON: a cv__supervisor_end_name(), or `died` if the supervisor is gone. NULL:
-     * none. */
+     * CONCLAVE_REASON: finished, stopped, expired, or died if the supervisor or the guard did.
+     * NULL: none. */
     const char *cleanup;
     int64_t cleanup_ns;
     enum cv_terminal terminal;

@@ -56,7 +56,7 @@ has_store() {
 # ---- the cleanup ------------------------------------------------------------------------------------
 
 runs 'work
-clean exited 1 tidy' run tidy --cleanup 'echo clean $CONCLAVE_REASON $CONCLAVE_TOKEN $CONCLAVE_ELECTION' -- echo work
+clean finished 1 tidy' run tidy --cleanup 'echo clean $CONCLAVE_REASON $CONCLAVE_TOKEN $CONCLAVE_ELECTION' -- echo work
 run 3 run tidy --cleanup 'exit 7' -- sh -c 'exit 3'
 one_line 'a cleanup that fails' 'tidy: the cleanup failed with status 7$'
 run 0 run tidy --lease 1s --cleanup 'sleep 99' --cleanup-time 50ms -- true
@@ -669,6 +669,9 @@ status=0
 CONCLAVE_STATE="$PWD/plain/below" "$CONCLAVE" doctor --json >out 2>err || status=$?
 check 'and so for programs' sh -c "[ $status -eq 1 ] && python3 -m json.tool out >/dev/null"
 
+for reason in finished stopped expired; do # what a cleanup is told
+    run 0 explain $reason
+done
 run 0 explain died
 check 'a reason is explained' grep -q '^What to do: ' out
 fails 2 "'bogus' is not an address; .*It is not a reason either, such as 'expired'" explain bogus

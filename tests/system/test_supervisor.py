@@ -389,7 +389,7 @@ def the_cleanup_follows_the_tree_when_the_guard_is_killed(*options):
     words = run.event("gone")
     assert words[1:4] + words[5:] == ["guard-died", "137", "killed", "0"], words
     # The lock is the caller's again when its guard is dead; the caller still has it.
-    assert run.output() == "clean guard-died 1 nightly\n", run.output()
+    assert run.output() == "clean died 1 nightly\n", run.output()
     run.status()
     run.all_gone(pids)
 
@@ -410,7 +410,7 @@ def the_cleanup_follows_a_command_that_ends():
                        "--lease", "20s"])
     words = run.event("gone")
     assert words[1:3] + words[5:] == ["exited", "3", "4"], words
-    assert run.output() == "exited\n" and run.status() == 3
+    assert run.output() == "finished\n" and run.status() == 3
 
 
 def the_cleanup_is_over_before_the_deadline_of_a_stopped_supervisor():
@@ -421,7 +421,7 @@ def the_cleanup_is_over_before_the_deadline_of_a_stopped_supervisor():
     deadline = run.lease()[2]
     wait_until("the cleanup", lambda: lines_of(run.pid_file + ".cleaned"))
     begun = time.clock_gettime(time.CLOCK_BOOTTIME)
-    assert run.output() == "clean deadline 1 nightly\n", run.output()
+    assert run.output() == "clean expired 1 nightly\n", run.output()
     assert begun < deadline, f"it began {begun - deadline} s after the deadline"
     run.process.send_signal(signal.SIGCONT)
     words = run.event("gone")
