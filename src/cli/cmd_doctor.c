@@ -275,7 +275,7 @@ static void tell_latency(struct doctor *d, const struct probe *p)
          "latency", what, is_late || is_slow ? advice : NULL);
 }
 
-/* What to do about an error that contains these words; what says itself what to do has no advice. */
+/* What to do about an error that contains these words. NULL: the error says it itself. */
 static const struct {
     const char *words, *advice;
 } advices[] = {

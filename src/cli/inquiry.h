@@ -64,7 +64,7 @@ const char *cv__inquiry_absent_file(const struct cv_store_kind *kind, const char
 const char *cv__inquire_alike(const struct cv_store_kind *kind, const char *address,
                               const char *election, char text[CV_ALIKE_BYTES]);
 
-/* An instant of the wall clock for people, in local time; 0 is "unknown". May point into `buffer`. */
+/* An instant of the wall clock in local time; 0 is "unknown". May point into `buffer`. */
 #define CV_INQUIRY_WALL_BYTES 32
 const char *cv__inquiry_wall_text(int64_t wall_ns, char buffer[CV_INQUIRY_WALL_BYTES]);
 

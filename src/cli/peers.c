@@ -303,8 +303,8 @@ int cv__cli_peers_status(const char *address, const char *election, bool is_json
 
 /* ---- resign ---------------------------------------------------------------------------------- */
 
-/* Until another leads; the leader may need a while to stop its work. An heir may be passed over: one
- * that began a moment ago may be bound by what it promised before, and another is elected. */
+/* Until another leads; the leader may need a while to stop its work. An heir may be passed over:
+ * one that began a moment ago may be bound by an earlier promise, and another is elected. */
 static int await_change(struct asking *a, const char *election, const struct cv_cluster_member *to,
                         int64_t until_ns)
 {

@@ -207,9 +207,9 @@ static void note(struct cv_backend *b, const struct cv_leadership *leadership, c
     b->noted_token = token;
 }
 
-/* A leader that was stuck says so to the others: its time is over, and it gives the record back with
- * the reason. The store does so only if the record is still of this attempt, and it may take it for over
- * anyway, so nothing is lost if this request is. Before that time another could begin while
+/* A leader that was stuck tells the others why it ended: its time is over, and it gives the record
+ * back with the reason. The store does so only if the record is still of this attempt. If the
+ * request is lost, the lease runs out as before. Before that time another could begin while
  * cv_leads() still says yes. */
 static void give_back_stuck(struct cv_backend *b)
 {

@@ -326,16 +326,21 @@ case " $*" in
 *" install "*) [ -z "$pins" ] || cat "$pins" >"$LOG.pins"; exit 0 ;;
 *) exit 0 ;;
 esac
-[ -n "$pins" ] && grep -q "Package: $NEEDED" "$pins" && exit 100
+[ -n "$pins" ] && grep -q "Package: src:$NEEDED" "$pins" && exit 100
 for one in curl udev; do
-    { [ -n "$pins" ] && grep -q "Package: $one" "$pins"; } || echo "Inst $one [1.0] (2.0 Debian)"
+    { [ -n "$pins" ] && grep -q "Package: src:$one" "$pins"; } || echo "Inst $one [1.0] (2.0 Debian)"
 done
 """
     DPKG = """#!/bin/sh
-for last; do :; done
-case "$3" in
-Package*) printf 'Package: %s\\nPin: version 1.0\\nPin-Priority: 1001\\n\\n' "$last" ;;
-esac
+format=$3
+shift 3
+case "$format" in *Status*) exit 0 ;; esac
+for package; do
+    case "$format" in
+    *Version*) echo "$package 1.0" ;;
+    *) echo "$package" ;;
+    esac
+done
 """
 
     def pinned(self, needed):
@@ -351,16 +356,16 @@ esac
 
     def test_what_is_installed_is_not_upgraded(self):
         pins, said = self.pinned(needed="nothing")
-        self.assertIn("Package: curl\nPin: version 1.0\n", pins)
-        self.assertIn("Package: udev\nPin: version 1.0\n", pins)
+        self.assertIn("Package: src:curl\nPin: version 1.0\n", pins)
+        self.assertIn("Package: src:udev\nPin: version 1.0\n", pins)
         self.assertNotIn("must be upgraded", said)
 
     def test_only_what_is_needed_is_upgraded_and_that_is_said(self):
         pins, said = self.pinned(needed="curl")
-        self.assertNotIn("Package: curl", pins)
-        self.assertIn("Package: udev", pins)
-        self.assertIn("curl must be upgraded", said)
-        self.assertNotIn("udev must", said)
+        self.assertNotIn("Package: src:curl", pins)
+        self.assertIn("Package: src:udev", pins)
+        self.assertIn("packages of curl must be upgraded", said)
+        self.assertNotIn("of udev must", said)
 
 
 def main():
