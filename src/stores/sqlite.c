@@ -6,6 +6,9 @@
  * are stopped, or whose pipe cannot be watched. A watch on the folder of the pipes reports new
  * holders, releases and resign requests: each election has a marker file there that is touched.
  *
+ * A holder that releases gives the record to a contender that has registered as the next one, and
+ * tells it through a pipe (sqlite_next.h): that one answers its own request then.
+ *
  * All elections of a loop on one file share one connection to it, one watch, and one descriptor for
  * each pipe that they watch. The disk may be slow, so a thread accesses it: one job at a time, with
  * the next request of each election that has one. */
@@ -26,8 +29,9 @@
 /* One of each verb, a resign request, one about runs, a list and forgetting: a later one replaces
  * its like. */
 #define WAITING_MAX 8
-#define CALM_MS 20   /* after an answer, and up to as much again */
-#define JOBS_MAX 128 /* requests in one transaction; the others wait for it, a few ms */
+#define CALM_MS 20       /* after an answer, and up to as much again */
+#define REGISTERED_MAX 8 /* elections of a loop that it is next in: each waits for the disk */
+#define JOBS_MAX 128     /* requests in one transaction; the others wait for it, a few ms */
 
 struct file;
 
@@ -65,6 +69,13 @@ struct cv_store {
     bool is_queued;
     struct cv_store *queue_next;
 
+    bool wants_next; /* to be registered as the next one, when nothing is urgent */
+    /* What it is registered with as the next one, which is on the disk; token 0: it is not. */
+    struct place {
+        uint64_t attempt, token, secret;
+        int64_t lease_ns;
+    } place;
+
     int pipe_fd;       /* the pipe for descendants as of the last answer; -1: none */
     struct line *line; /* NULL: nobody is listened to */
     struct cv_store *line_next;
@@ -92,11 +103,15 @@ struct file {
     struct line *lines;
     uv_fs_event_t folder;
     bool is_watched;
-    uv_timer_t calm;        /* rings when nothing is urgent any more */
-    bool must_prepare;      /* for the next grant */
-    uint64_t prepare_above; /* see cv__sqlite_prepare() */
-    bool must_close;        /* when that is done */
-    uint32_t open_parts;    /* while it closes: folder, timer and worker */
+    uv_timer_t calm;              /* rings when nothing is urgent any more */
+    bool must_prepare;            /* for the next grant */
+    uint64_t prepare_above;       /* see cv__sqlite_prepare() */
+    struct cv_store *registering; /* at work: it is registered as the next one */
+    uv_poll_t mail;
+    int mail_fd;         /* -1: nobody was registered yet, and `mail` is no handle */
+    bool is_hearing;     /* of what was given: requests that it leads to are not begun at once */
+    bool must_close;     /* when that is done */
+    uint32_t open_parts; /* while it closes: folder, timer, worker and mail */
 };
 
 /* ---- Notifications ------------------------------------------------------------------------- */
@@ -254,6 +269,7 @@ static struct cv_store *store_of(struct cv_sqlite_job *job)
 
 static void file_work(struct file *file);
 static void file_close(struct file *file);
+static void mail_listen(struct file *file);
 static void close_end(struct cv_store *store);
 
 static void queue_add(struct cv_store *store)
@@ -322,16 +338,60 @@ static void prepare_later(struct file *file, uint64_t above)
     }
 }
 
+static struct cv_store *next_to_register(const struct file *file)
+{
+    uint32_t registered_count = 0;
+    for (const struct cv_store *store = file->stores; store != NULL; store = store->next) {
+        registered_count += store->place.token != 0;
+    }
+    if (registered_count >= REGISTERED_MAX) {
+        return NULL;
+    }
+    struct cv_store *store = file->stores;
+    while (store != NULL && (!store->wants_next || store->is_at_work || store->is_closing)) {
+        store = store->next;
+    }
+    return store;
+}
+
 static void prepare_do(void *data)
 {
     struct file *file = data;
-    cv__sqlite_prepare(&file->sqlite, file->prepare_above);
+    cv__sqlite_prepare(&file->sqlite, file->prepare_above,
+                       file->registering != NULL ? &file->registering->contender : NULL);
+}
+
+/* What the thread has registered is known to the loop, and heard of. */
+static void register_done(struct file *file, struct cv_store *store)
+{
+    const struct cv_sqlite_contender *c = &store->contender;
+    store->is_at_work = false;
+    mail_listen(file);
+    if (store->is_closing) {
+        close_end(store);
+        return;
+    }
+    if (c->is_next_durable) {
+        store->place = (struct place){.attempt = c->next_attempt,
+                                      .token = c->next_token,
+                                      .secret = c->next_secret,
+                                      .lease_ns = c->next_lease_ns};
+    }
+    queue_add(store);
 }
 
 static void prepare_done(void *data)
 {
     struct file *file = data;
+    struct cv_store *store = file->registering;
+    file->registering = NULL;
+    if (store != NULL) {
+        register_done(file, store);
+    }
     file->is_busy = false;
+    if (next_to_register(file) != NULL) {
+        prepare_later(file, file->prepare_above);
+    }
     file_go_on(file);
 }
 
@@ -344,8 +404,15 @@ static void store_answer(struct cv_store *store)
     if (must_wait) {
         bound_wait(store->file, &job->answer);
     }
+    const bool is_rival = must_wait && job->request.verb == CV_STORE_ACQUIRE &&
+                          job->request.attempt != 0 && job->answer.holder != store->contender.label;
+    store->wants_next = is_rival && cv__sqlite_next_is_wanted(
+                                        &store->contender, job->request.attempt, job->answer.token);
+    if (job->answer.verdict == CV_STORE_GRANTED && job->request.attempt != 0) {
+        store->place.token = 0; /* it leads, and hears of nothing else */
+    }
     if (must_wait && job->request.verb == CV_STORE_ACQUIRE &&
-        store->file->sqlite.reserved_token <= job->answer.token) {
+        (store->wants_next || store->file->sqlite.reserved_token <= job->answer.token)) {
         prepare_later(store->file, job->answer.token);
     } else if (store->file->sqlite.must_sync) {
         prepare_later(store->file, 0);
@@ -412,6 +479,12 @@ static void file_work(struct file *file)
     if (file->queue == NULL && file->must_prepare) {
         file->is_busy = true;
         file->must_prepare = false;
+        file->registering = next_to_register(file);
+        if (file->registering != NULL) {
+            file->registering->is_at_work = true;
+            file->registering->wants_next = false;
+            file->registering->place.token = 0; /* what it was registered with is replaced */
+        }
         file->work = (struct cv_work){.run = prepare_do, .done = prepare_done, .data = file};
         cv__worker_do(file->worker, &file->work);
     }
@@ -461,8 +534,14 @@ static void request_add(struct cv_store *store, const struct cv_store_request *r
     last->request = *request;
     last->asks_resign = asks_resign;
     (void)snprintf(last->heir, sizeof last->heir, "%s", request->heir != NULL ? request->heir : "");
+    if (!asks_resign && request->verb == CV_STORE_RELEASE) {
+        store->place.token = 0; /* the attempt is over */
+        store->wants_next = false;
+    }
     queue_add(store);
-    file_work(store->file);
+    if (!store->file->is_hearing) {
+        file_work(store->file);
+    }
 }
 
 static void sqlite_ask(struct cv_store *store, const struct cv_store_request *request)
@@ -494,12 +573,111 @@ static void sqlite_forget(struct cv_store *store, uint64_t request)
                 /* asks_resign= */ false);
 }
 
-/* ---- Opening and closing ------------------------------------------------------------------- */
+/* ---- What is given to us ------------------------------------------------------------------- */
 
-static const char *address_path(const char *address)
+/* The only request that waits is an ACQUIRE of the attempt that the record was given to. */
+static bool asks_for_given(const struct cv_store *store, const struct place *place)
 {
-    return address + strlen("sqlite:");
+    const struct waiting *one = &store->waiting[0];
+    const struct cv_store_request *request = &one->request;
+    return !store->is_closing && !store->is_at_work && !store->must_tidy &&
+           store->waiting_count == 1 && !one->asks_resign && request->runs == NULL &&
+           request->list == NULL && !request->forgets && request->verb == CV_STORE_ACQUIRE &&
+           request->attempt == place->attempt;
 }
+
+/* The record is ours, as its former holder says: see sqlite_next.h. */
+static void answer_given(struct cv_store *store, const struct place *place, int64_t left_ns)
+{
+    struct cv_sqlite_job *job = &store->job;
+    struct cv_sqlite_contender *c = &store->contender;
+    queue_remove(store);
+    job_begin(store);
+    store->is_at_work = false;
+    c->pipe_token = place->token;
+    c->next_token = c->next_attempt = 0; /* it is used up */
+    c->is_next_durable = false;
+    job->record = (struct cv_store_record){.label = c->label,
+                                           .token = place->token,
+                                           .lease_ns = place->lease_ns,
+                                           .remaining_ns = left_ns,
+                                           .since_wall_ns = cv__clock_wall_ns()};
+    memcpy(job->record.node, c->node, sizeof job->record.node);
+    job->answer = (struct cv_store_answer){.request = job->request.request,
+                                           .verdict = CV_STORE_GRANTED,
+                                           .token = place->token,
+                                           .holder = c->label,
+                                           .duration_ns = left_ns,
+                                           .record = &job->record};
+    job->is_untidy = job->is_given = true;
+    store->must_tidy = true;
+    store->wants_next = false;
+    store->answered(store->user, &job->answer); /* the thread may be at work for others */
+    tell_changed(store);                        /* a renewal gives it its whole lease */
+    if (!store->is_closing) {
+        queue_add(store);
+    }
+}
+
+static void hear_given(struct cv_store *store, const struct cv_sqlite_mail *mail)
+{
+    struct file *file = store->file;
+    const struct place place = store->place;
+    CV_ASSERT(place.token != 0);
+    store->place.token = 0; /* a registration is used once */
+    file->is_hearing = true;
+    tell_changed(store); /* the core asks for it, if it still wants it */
+    const int64_t left_ns = mail->expires_ns - cv__clock_now_ns();
+    if (left_ns > 0 && left_ns <= place.lease_ns && asks_for_given(store, &place)) {
+        answer_given(store, &place, left_ns);
+    }
+    file->is_hearing = false;
+}
+
+static void on_mail(uv_poll_t *poll, int status, int events)
+{
+    struct file *file = poll->data;
+    struct cv_sqlite_mail mail[16];
+    (void)status; /* what cannot be read is not heard */
+    (void)events;
+    const ssize_t got = read(file->mail_fd, mail, sizeof mail);
+    const size_t count = got > 0 && got % (ssize_t)sizeof mail[0] == 0
+                             ? (size_t)got / sizeof mail[0]
+                             : 0; /* something else was written there: everybody asks */
+    for (size_t i = 0; i < count; i++) {
+        struct cv_store *store = file->stores;
+        while (store != NULL &&
+               (store->is_closing || store->place.token == 0 ||
+                store->place.token != mail[i].token || store->place.secret != mail[i].secret)) {
+            store = store->next;
+        }
+        if (store != NULL) {
+            hear_given(store, &mail[i]);
+        }
+    }
+    if (!file->must_close) {
+        file_work(file);
+    }
+}
+
+/* The thread has made a pipe: the loop takes it over. */
+static void mail_listen(struct file *file)
+{
+    struct cv_sqlite *s = &file->sqlite;
+    if (s->mail_fd < 0) {
+        return;
+    }
+    CV_ASSERT(file->mail_fd < 0); /* it is made once */
+    if (uv_poll_init(file->loop, &file->mail, s->mail_fd) != 0) {
+        return; /* the marker tells, a little later */
+    }
+    file->mail_fd = s->mail_fd;
+    s->mail_fd = -1;
+    file->mail.data = file;
+    (void)uv_poll_start(&file->mail, UV_READABLE, on_mail); /* fails for a closing handle only */
+}
+
+/* ---- Opening and closing ------------------------------------------------------------------- */
 
 static void on_part_closed(void *data)
 {
@@ -514,6 +692,13 @@ static void on_handle_closed(uv_handle_t *handle)
     on_part_closed(handle->data);
 }
 
+static void on_mail_closed(uv_handle_t *handle)
+{
+    struct file *file = handle->data;
+    (void)close(file->mail_fd); /* nobody reads what may be left */
+    on_part_closed(file);
+}
+
 /* Nobody uses it any more. */
 static void file_close(struct file *file)
 {
@@ -524,7 +709,10 @@ static void file_close(struct file *file)
         return; /* file_go_on() comes back here */
     }
     cv__sqlite_close(&file->sqlite);
-    file->open_parts = 3;
+    file->open_parts = file->mail_fd >= 0 ? 4 : 3;
+    if (file->mail_fd >= 0) {
+        uv_close((uv_handle_t *)&file->mail, on_mail_closed);
+    }
     uv_close((uv_handle_t *)&file->folder, on_handle_closed);
     uv_close((uv_handle_t *)&file->calm, on_handle_closed);
     cv__worker_free(file->worker, on_part_closed, file);
@@ -540,6 +728,7 @@ static int file_open(struct file **ret_file, const char *path,
     file->list = setting->shared;
     file->loop = setting->loop;
     file->queue_end = &file->queue;
+    file->mail_fd = -1;
     int code = cv__sqlite_open(&file->sqlite, path, reterr);
     if (code == CV_OK) {
         code = cv__worker_new(file->loop, &file->worker, reterr);
@@ -577,7 +766,7 @@ static int file_open(struct file **ret_file, const char *path,
 static int file_join(struct file **ret_file, const struct cv_store_setting *setting,
                      struct cv_errtext *reterr)
 {
-    const char *path = address_path(setting->address);
+    const char *path = cv__sqlite_path(setting->address);
     char real[PATH_MAX];
     struct cv_shared *shared =
         realpath(path, real) != NULL
@@ -594,7 +783,7 @@ static int sqlite_open(struct cv_store **ret_store, const struct cv_store_settin
                        struct cv_errtext *reterr)
 {
     CV_ASSERT(setting->label != 0); /* two without a label would be one, and both would lead */
-    if (address_path(setting->address)[0] == '\0') {
+    if (cv__sqlite_path(setting->address)[0] == '\0') {
         return cv__fail(reterr, CV_E_INVALID, "'%s' names no file; write sqlite:PATH",
                         setting->address);
     }
@@ -666,40 +855,7 @@ static int sqlite_inherit(struct cv_store *store)
     return store->pipe_fd;
 }
 
-/* ---- For commands, which wait -------------------------------------------------------------- */
-
-static int sqlite_create(const char *address, struct cv_errtext *reterr)
-{
-    struct cv_sqlite sqlite;
-    const int code = cv__sqlite_open(&sqlite, address_path(address), reterr);
-    cv__sqlite_close(&sqlite);
-    return code;
-}
-
-static int sqlite_history(const char *address, const char *election,
-                          void (*past)(void *user, const struct cv_store_past *past), void *user,
-                          struct cv_errtext *reterr)
-{
-    struct cv_sqlite sqlite;
-    int code = cv__sqlite_open(&sqlite, address_path(address), reterr);
-    if (code == CV_OK) {
-        code = cv__sqlite_history(&sqlite, election, past, user, reterr);
-    }
-    cv__sqlite_close(&sqlite);
-    return code;
-}
-
-static int sqlite_names(const char *address, void (*name)(void *user, const char *name), void *user,
-                        struct cv_errtext *reterr)
-{
-    struct cv_sqlite sqlite;
-    int code = cv__sqlite_open(&sqlite, address_path(address), reterr);
-    if (code == CV_OK) {
-        code = cv__sqlite_names(&sqlite, name, user, reterr);
-    }
-    cv__sqlite_close(&sqlite);
-    return code;
-}
+/* ---- The table ----------------------------------------------------------------------------- */
 
 const struct cv_store_kind cv__store_sqlite = {
     .scheme = "sqlite",
@@ -718,7 +874,7 @@ const struct cv_store_kind cv__store_sqlite = {
     .forget = sqlite_forget,
     .close = sqlite_close,
     .inherit = sqlite_inherit,
-    .create = sqlite_create,
-    .history = sqlite_history,
-    .names = sqlite_names,
+    .create = cv__sqlite_create_at,
+    .history = cv__sqlite_history_at,
+    .names = cv__sqlite_names_at,
 };

@@ -37,6 +37,12 @@ static const char schema[] =
     /* When one that did not resign was last renewed: all that is known of the time of its death. */
     "CREATE TABLE IF NOT EXISTS conclave_alive ("
     " token INTEGER PRIMARY KEY, alive_wall_ns INTEGER NOT NULL);"
+    /* Who waits, and is given the record by whoever releases it. */
+    "CREATE TABLE IF NOT EXISTS conclave_next ("
+    " election TEXT PRIMARY KEY, node TEXT NOT NULL, label INTEGER NOT NULL,"
+    " attempt INTEGER NOT NULL, token INTEGER NOT NULL, secret INTEGER NOT NULL,"
+    " lease_ns INTEGER NOT NULL, version TEXT NOT NULL, pipe TEXT NOT NULL, mail TEXT NOT NULL,"
+    " boot TEXT NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS conclave_runs ("
     " election TEXT PRIMARY KEY, token INTEGER NOT NULL, version INTEGER NOT NULL,"
     " text TEXT NOT NULL) WITHOUT ROWID;";
@@ -79,6 +85,14 @@ static const char *const statements[CV_SQLITE_STATEMENTS] = {
     [CV_SQLITE_TAKE_NUMBER] =
         "UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'conclave_history'",
     [CV_SQLITE_READ_NUMBER] = "SELECT seq FROM sqlite_sequence WHERE name = 'conclave_history'",
+    [CV_SQLITE_READ_NEXT] =
+        ("SELECT n.node, n.label, n.attempt, n.token, n.secret, n.lease_ns, n.version, n.pipe,"
+         " n.mail, n.boot, e.token, e.label FROM conclave_next n JOIN conclave_election e"
+         " USING (election) WHERE n.election = ?"),
+    [CV_SQLITE_WRITE_NEXT] =
+        ("INSERT OR REPLACE INTO conclave_next (election, node, label, attempt, token, secret,"
+         " lease_ns, version, pipe, mail, boot) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
+    [CV_SQLITE_DROP_NEXT] = "DELETE FROM conclave_next WHERE election = ? AND label = ?",
     [CV_SQLITE_BEGIN] = "BEGIN IMMEDIATE",
     [CV_SQLITE_COMMIT] = "COMMIT",
     [CV_SQLITE_FIND_PIPE] = "SELECT 1 FROM conclave_election WHERE pipe = ? LIMIT 1",
@@ -237,7 +251,7 @@ static bool file_prepare(struct cv_sqlite *s)
 static int connection_open(struct cv_sqlite *s, const char *path, struct cv_errtext *reterr)
 {
     memset(s, 0, sizeof *s);
-    s->pipe_fd = -1;
+    s->pipe_fd = s->mail_fd = -1;
     s->now_ns = cv__clock_now_ns;
     cv__sqlite_text(s->path, sizeof s->path, path);
     cv__sqlite_boot(s->boot);
@@ -307,6 +321,9 @@ void cv__sqlite_close(struct cv_sqlite *s)
         (void)close(s->pipe_fd); /* wakes those that wait for a contender that did not release */
         s->pipe_fd = -1;
     }
+    if (s->mail[0] != '\0') {
+        cv__sqlite_mail_unlink(s);
+    }
     cv__sqlite_log_write_back(s, /* is_closing= */ true);
     for (uint32_t i = 0; i < CV_SQLITE_STATEMENTS; i++) {
         (void)sqlite3_finalize(s->statement[i]); /* repeats an error that was told */
@@ -328,4 +345,44 @@ void cv__sqlite_make_ready(struct cv_sqlite *s)
         (void)cv__sqlite_statement(s, (enum cv_sqlite_statement)i); /* its user will tell */
     }
     (void)cv__sqlite_log_sync(s); /* if it fails, the grant will tell */
+}
+
+/* ---- For commands, which wait -------------------------------------------------------------- */
+
+const char *cv__sqlite_path(const char *address)
+{
+    return address + strlen("sqlite:");
+}
+
+int cv__sqlite_create_at(const char *address, struct cv_errtext *reterr)
+{
+    struct cv_sqlite sqlite;
+    const int code = cv__sqlite_open(&sqlite, cv__sqlite_path(address), reterr);
+    cv__sqlite_close(&sqlite);
+    return code;
+}
+
+int cv__sqlite_history_at(const char *address, const char *election,
+                          void (*past)(void *user, const struct cv_store_past *past), void *user,
+                          struct cv_errtext *reterr)
+{
+    struct cv_sqlite sqlite;
+    int code = cv__sqlite_open(&sqlite, cv__sqlite_path(address), reterr);
+    if (code == CV_OK) {
+        code = cv__sqlite_history(&sqlite, election, past, user, reterr);
+    }
+    cv__sqlite_close(&sqlite);
+    return code;
+}
+
+int cv__sqlite_names_at(const char *address, void (*name)(void *user, const char *name), void *user,
+                        struct cv_errtext *reterr)
+{
+    struct cv_sqlite sqlite;
+    int code = cv__sqlite_open(&sqlite, cv__sqlite_path(address), reterr);
+    if (code == CV_OK) {
+        code = cv__sqlite_names(&sqlite, name, user, reterr);
+    }
+    cv__sqlite_close(&sqlite);
+    return code;
 }

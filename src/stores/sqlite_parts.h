@@ -1,6 +1,7 @@
 /* src/stores/sqlite_parts.h - declarations shared by the parts of the SQLite store only:
  * sqlite_connection.c (the file, its tables and statements), sqlite_pipes.c (the folder beside it),
- * sqlite_record.c (the records), sqlite_reserve.c (tokens in advance). */
+ * sqlite_record.c (the records), sqlite_reserve.c (tokens in advance), sqlite_next.c (who is given
+ * a record that is released). */
 #ifndef CV_STORES_SQLITE_PARTS_H
 #define CV_STORES_SQLITE_PARTS_H
 
@@ -19,6 +20,9 @@ enum cv_sqlite_statement {
     CV_SQLITE_NOTE_ALIVE,
     CV_SQLITE_TAKE_NUMBER,
     CV_SQLITE_READ_NUMBER,
+    CV_SQLITE_READ_NEXT,
+    CV_SQLITE_WRITE_NEXT,
+    CV_SQLITE_DROP_NEXT,
     CV_SQLITE_BEGIN,
     CV_SQLITE_COMMIT
 };
@@ -61,6 +65,13 @@ void cv__sqlite_pipe_unlink(const struct cv_sqlite *s, const char *pipe);
 CV_NODISCARD int cv__sqlite_pipe_take(struct cv_sqlite *s, struct cv_sqlite_contender *c,
                                       uint64_t token, char ret_pipe[CV_SQLITE_PIPE_BYTES],
                                       struct cv_errtext *reterr);
+
+/* Within a transaction: the pipe of this process is open, under its name. */
+bool cv__sqlite_pipe_share(struct cv_sqlite *s);
+/* Within a transaction: the pipe by which this process is told what it is given is open. */
+bool cv__sqlite_mail_open(struct cv_sqlite *s);
+bool cv__sqlite_mail_is_valid(const char *mail);
+void cv__sqlite_mail_unlink(struct cv_sqlite *s);
 
 /* Touches the marker: contenders that watch the folder read the record again. */
 void cv__sqlite_wake_others(const struct cv_sqlite *s, const struct cv_sqlite_contender *c);

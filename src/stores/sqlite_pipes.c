@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define PIPE_PREFIX "pipe."
+#define MAIL_PREFIX "mail."
 
 static uint64_t name_hash(const char *name)
 {
@@ -96,6 +97,57 @@ static int pipe_make(const struct cv_sqlite *s, char ret_pipe[CV_SQLITE_PIPE_BYT
     return CV_OK;
 }
 
+bool cv__sqlite_mail_is_valid(const char *mail)
+{
+    return strncmp(mail, MAIL_PREFIX, strlen(MAIL_PREFIX)) == 0 && strchr(mail, '/') == NULL;
+}
+
+bool cv__sqlite_mail_open(struct cv_sqlite *s)
+{
+    char path[CV_SQLITE_PATH_BYTES];
+    if (s->mail[0] != '\0') {
+        return true;
+    }
+    uint64_t number;
+    sqlite3_randomness(sizeof number, &number);
+    (void)snprintf(s->mail, sizeof s->mail, MAIL_PREFIX "%016" PRIx64, number);
+    cv__sqlite_pipe(s, s->mail, path);
+    const bool is_made = mkfifo(path, 0660) == 0; /* others of our group may lead, and write here */
+    s->mail_fd = is_made ? open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC) : -1;
+    if (is_made && s->mail_fd < 0) {
+        (void)unlink(path); /* a name that stays disturbs nobody */
+    }
+    if (s->mail_fd < 0) {
+        s->mail[0] = '\0';
+    }
+    return s->mail_fd >= 0;
+}
+
+void cv__sqlite_mail_unlink(struct cv_sqlite *s)
+{
+    char path[CV_SQLITE_PATH_BYTES];
+    cv__sqlite_pipe(s, s->mail, path);
+    (void)unlink(path); /* a name that stays disturbs nobody */
+    if (s->mail_fd >= 0) {
+        (void)close(s->mail_fd); /* the loop did not take it */
+        s->mail_fd = -1;
+    }
+    s->mail[0] = '\0';
+}
+
+/* Does nobody read from it? A process that is gone has left it behind. */
+static bool mail_is_left(const struct cv_sqlite *s, const char *mail)
+{
+    char path[CV_SQLITE_PATH_BYTES];
+    cv__sqlite_pipe(s, mail, path);
+    const int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) {
+        return errno == ENXIO;
+    }
+    (void)close(fd); /* nothing was written */
+    return false;
+}
+
 /* Is the name of the common pipe still there? Without it nobody hears our end. */
 static bool pipe_is_there(const struct cv_sqlite *s)
 {
@@ -133,8 +185,23 @@ static void pipes_clean(struct cv_sqlite *s)
             !cv__sqlite_pipe_is_named(s, one->d_name)) {
             cv__sqlite_pipe_unlink(s, one->d_name);
         }
+        if (cv__sqlite_mail_is_valid(one->d_name) && strlen(one->d_name) < CV_SQLITE_PIPE_BYTES &&
+            mail_is_left(s, one->d_name)) {
+            (void)unlinkat(dirfd(all), one->d_name, 0); /* a name that stays disturbs nobody */
+        }
     }
     (void)closedir(all); /* it was only read */
+}
+
+bool cv__sqlite_pipe_share(struct cv_sqlite *s)
+{
+    if (s->pipe_fd < 0) {
+        pipes_clean(s);
+        if (pipe_make(s, s->pipe, &s->pipe_fd, NULL) != CV_OK) {
+            return false;
+        }
+    }
+    return pipe_is_there(s);
 }
 
 int cv__sqlite_pipe_take(struct cv_sqlite *s, struct cv_sqlite_contender *c, uint64_t token,

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define HEIR_NS_MAX (2 * INT64_C(1000000000)) /* how long others keep back for a named heir */
 
@@ -187,28 +188,36 @@ static int alive_note(struct cv_sqlite *s, uint64_t token, int64_t alive_wall_ns
     return write_step(s, q, reterr);
 }
 
-/* With a token that was reserved, or a new one. */
-static int past_begin(struct cv_sqlite *s, const struct cv_sqlite_contender *c, int64_t wall_ns,
-                      uint64_t record_token, uint64_t *ret_token, struct cv_errtext *reterr)
+/* A new leadership in the trail; a token of 0: whichever is next in the sequence. */
+static int past_begin(struct cv_sqlite *s, const char *election, const char *node,
+                      const char *version, int64_t wall_ns, uint64_t token,
+                      struct cv_errtext *reterr)
 {
     sqlite3_stmt *q = cv__sqlite_statement(s, CV_SQLITE_BEGIN_PAST);
     if (q == NULL) {
         return cv__sqlite_failed(s, "write", reterr);
     }
-    const bool is_reserved = cv__sqlite_has_reserved(s, record_token);
-    CV_ASSERT(is_reserved || !s->is_hasty); /* a new token waits for the disk */
-    if (is_reserved) {
-        const uint64_t token = cv__sqlite_use_reserved(s, record_token);
+    sqlite3_bind_text(q, 1, election, -1, SQLITE_STATIC);
+    sqlite3_bind_text(q, 2, node, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(q, 3, wall_ns);
+    sqlite3_bind_text(q, 4, version, -1, SQLITE_STATIC);
+    if (token != 0) {
         sqlite3_bind_int64(q, 5, (int64_t)token);
-        s->must_sync = true;
     } else {
         sqlite3_bind_null(q, 5);
     }
-    sqlite3_bind_text(q, 1, c->election, -1, SQLITE_STATIC);
-    sqlite3_bind_text(q, 2, c->node, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(q, 3, wall_ns);
-    sqlite3_bind_text(q, 4, c->version, -1, SQLITE_STATIC);
-    const int code = write_step(s, q, reterr);
+    return write_step(s, q, reterr);
+}
+
+/* With a token that was reserved, or a new one. */
+static int past_begin_own(struct cv_sqlite *s, const struct cv_sqlite_contender *c, int64_t wall_ns,
+                          uint64_t record_token, uint64_t *ret_token, struct cv_errtext *reterr)
+{
+    const bool is_reserved = cv__sqlite_has_reserved(s, record_token);
+    CV_ASSERT(is_reserved || !s->is_hasty); /* a new token waits for the disk */
+    const uint64_t token = is_reserved ? cv__sqlite_use_reserved(s, record_token) : 0;
+    s->must_sync = s->must_sync || is_reserved;
+    const int code = past_begin(s, c->election, c->node, c->version, wall_ns, token, reterr);
     *ret_token = (uint64_t)sqlite3_last_insert_rowid(s->db);
     return code;
 }
@@ -396,7 +405,7 @@ static int take(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row,
         }
     }
     uint64_t token = 0;
-    int code = past_begin(s, c, wall_ns, row->shown.token, &token, &job->error);
+    int code = past_begin_own(s, c, wall_ns, row->shown.token, &token, &job->error);
     if (code != CV_OK) {
         return code;
     }
@@ -491,21 +500,54 @@ static void row_release(struct cv_sqlite *s, struct cv_sqlite_job *job, struct r
     }
 }
 
+/* The record as the ACQUIRE of the one that is next would have written it; but for a short time. */
+static int give(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row,
+                const struct cv_sqlite_next *next)
+{
+    const int64_t wall_ns = cv__clock_wall_ns();
+    CV_ASSERT(next->token > row->shown.token);
+    memset(row, 0, sizeof *row);
+    cv__sqlite_text(row->shown.node, sizeof row->shown.node, next->node);
+    cv__sqlite_text(row->machine, sizeof row->machine, s->machine);
+    cv__sqlite_text(row->boot, sizeof row->boot, s->boot);
+    cv__sqlite_text(row->pipe, sizeof row->pipe, next->pipe);
+    row->shown.label = next->label;
+    row->shown.token = next->token;
+    row->shown.since_wall_ns = wall_ns;
+    row->attempt = next->attempt;
+    prolong(s, row, next->lease_ns);
+    row->shown.remaining_ns = cv__min64(next->lease_ns, CV_SQLITE_GIVEN_NS_MAX);
+    row->expires_ns += row->shown.remaining_ns - next->lease_ns;
+    job->is_given = true;
+    job->mail_text = (struct cv_sqlite_mail){
+        .secret = next->secret, .token = next->token, .expires_ns = row->expires_ns};
+    return past_begin(s, job->contender->election, next->node, next->version, wall_ns, next->token,
+                      &job->error);
+}
+
 static int release(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row)
 {
-    int code = CV_OK;
-    if (is_mine(job, row)) {
-        const enum cv_reason reason = job->request.reason;
+    struct cv_sqlite_contender *c = job->contender;
+    int code = cv__sqlite_next_withdraw(s, c, &job->error);
+    if (code == CV_OK && is_mine(job, row)) {
+        const enum cv_reason reason =
+            job->request.reason != CV_REASON_STARTED ? job->request.reason : CV_REASON_RESIGNED;
+        struct cv_sqlite_next next;
         row_release(s, job, row);
-        code = row_write(s, job->contender, row, &job->error);
-        if (code == CV_OK) {
-            code =
-                past_close(s, row->shown.token, cv__clock_wall_ns(),
-                           reason != CV_REASON_STARTED ? reason : CV_REASON_RESIGNED, &job->error);
+        code = past_close(s, row->shown.token, cv__clock_wall_ns(), reason, &job->error);
+        if (code == CV_OK && !job->is_outlived && !job->is_plain &&
+            cv__sqlite_next_find(s, c, job->heir, &next, &job->mail)) {
+            code = give(s, job, row, &next);
+            job->is_plain = job->must_wait = code != CV_OK; /* once more, without giving */
         }
+        code = code == CV_OK ? row_write(s, c, row, &job->error) : code;
     }
     job->is_released = true;
-    answer(job, CV_STORE_FREE, row);
+    if (job->is_given) {
+        answer_held(job, row, row->shown.remaining_ns);
+    } else {
+        answer(job, CV_STORE_FREE, row);
+    }
     return code;
 }
 
@@ -531,6 +573,7 @@ static int forget(struct cv_sqlite *s, struct cv_sqlite_job *job, const struct r
          " (SELECT token FROM conclave_history WHERE election = ?)"),
         "DELETE FROM conclave_history WHERE election = ?",
         "DELETE FROM conclave_runs WHERE election = ?",
+        "DELETE FROM conclave_next WHERE election = ?",
         "DELETE FROM conclave_election WHERE election = ?"};
     int code = CV_OK;
     if (row->shown.node[0] != '\0' && !judge(s, job->contender, row).is_free) {
@@ -584,12 +627,17 @@ static void finish(struct cv_sqlite *s, struct cv_sqlite_job *job)
 {
     struct cv_sqlite_contender *c = job->contender;
     job->is_due = false;
+    if (job->is_given) {
+        cv__sqlite_mail_send(job->mail, &job->mail_text);
+    }
     if (job->is_released && c->pipe_fd >= 0 && !job->is_outlived) {
         cv__sqlite_pipe_unlink(s, c->pipe);
     }
     if (job->is_released) {
         cv__sqlite_leave(c);
         cv__sqlite_wait_end(s, c);
+        c->next_token = c->next_attempt = 0;
+        c->is_next_durable = false;
     }
     job->is_untidy = job->is_taken;
     if (job->is_released || job->asks_resign) {
@@ -606,6 +654,10 @@ void cv__sqlite_tidy(struct cv_sqlite *s, struct cv_sqlite_job *job)
         !cv__sqlite_pipe_is_named(s, job->unused)) {
         cv__sqlite_pipe_unlink(s, job->unused);
     }
+    if (job->is_given) {
+        s->must_sync = true; /* the trail; its token is on the disk */
+        return;              /* whoever gave it has told the others */
+    }
     cv__sqlite_wake_others(s, job->contender);
 }
 
@@ -615,7 +667,10 @@ static void undo(struct cv_sqlite_job *job)
     if (job->is_taken) {
         cv__sqlite_leave(job->contender);
     }
-    job->is_taken = job->is_released = false;
+    if (job->is_given) {
+        (void)close(job->mail); /* nothing was written */
+    }
+    job->is_taken = job->is_released = job->is_given = false;
     job->unused[0] = '\0';
 }
 
@@ -735,6 +790,7 @@ void cv__sqlite_do(struct cv_sqlite *s, struct cv_sqlite_job *jobs)
     for (struct cv_sqlite_job *job = jobs; job != NULL; job = job->next) {
         CV_ASSERT(job->request.request != 0);
         job->is_due = job->is_taken = job->is_released = job->is_untidy = job->must_wait = false;
+        job->is_given = job->is_plain = false;
         job->unused[0] = '\0';
         if (is_there && job->request.runs != NULL) {
             cv__sqlite_runs(s, job);
@@ -749,7 +805,12 @@ void cv__sqlite_do(struct cv_sqlite *s, struct cv_sqlite_job *jobs)
     }
     write_all(s, jobs);
     for (const struct cv_sqlite_job *job = jobs; job != NULL; job = job->next) {
-        has_waiting = has_waiting || job->answer.verdict == CV_STORE_HELD;
+        has_waiting = has_waiting || (job->answer.verdict == CV_STORE_HELD && !job->is_released);
+        if (job->answer.verdict == CV_STORE_HELD && job->request.verb == CV_STORE_ACQUIRE &&
+            job->request.attempt != 0) { /* other questions are of no attempt */
+            job->contender->sought_attempt = job->request.attempt;
+            job->contender->sought_lease_ns = job->request.lease_ns;
+        }
     }
     if (has_waiting) {
         cv__sqlite_make_ready(s);

@@ -37,6 +37,7 @@
 #define CV_STORES_SQLITE_RECORD_H
 
 #include "stores/sqlite_file.h"
+#include "stores/sqlite_next.h"
 #include "stores/store.h"
 
 #include <sqlite3.h>
@@ -47,7 +48,7 @@
 #define CV_SQLITE_MARKER_BYTES 20
 #define CV_MACHINE_BYTES 40
 
-#define CV_SQLITE_STATEMENTS 13
+#define CV_SQLITE_STATEMENTS 16
 
 /* A connection to a file, for all contenders of one loop. */
 struct cv_sqlite {
@@ -62,6 +63,8 @@ struct cv_sqlite {
 
     int pipe_fd;                     /* the pipe of all contenders, or -1: none was needed yet */
     char pipe[CV_SQLITE_PIPE_BYTES]; /* its name */
+    int mail_fd; /* of a pipe that was made since the loop last took it; or -1 */
+    char mail[CV_SQLITE_PIPE_BYTES]; /* its name; empty: none was needed yet */
     bool is_ready;                   /* to take over: see cv__sqlite_make_ready() */
     bool is_hasty;                   /* commits do not wait for the disk */
     uint64_t reserved_token;         /* on the disk as given out, and ours; 0: none */
@@ -86,6 +89,14 @@ struct cv_sqlite_contender {
     bool is_waiting; /* another contender had it when we last asked */
     int waiting;     /* the locked file that says so; or -1 */
 
+    /* Its latest ACQUIRE that found the record held, and what it is registered with as the next one
+     * (sqlite_next.h). A token of 0: it is not; it is believed only if that is on the disk. */
+    uint64_t sought_attempt;
+    int64_t sought_lease_ns;
+    uint64_t next_attempt, next_token, next_secret;
+    int64_t next_lease_ns;
+    bool is_next_durable;
+
     /* A record of another machine: since when it has been seen unchanged. */
     uint64_t strange_token;
     int64_t strange_expires_ns, strange_since_ns;
@@ -109,8 +120,12 @@ struct cv_sqlite_job {
     bool must_wait;                    /* it has to wait for the disk, and its commit would not */
     bool is_taken, is_released;        /* what it has written, if that can be committed */
     bool is_outlived;                  /* released, and a process of its command still runs */
+    bool is_given;                     /* released: to another; tidied: by another */
+    bool is_plain;                     /* that failed: it is released without */
     bool is_untidy;                    /* answered, and cv__sqlite_tidy() is to follow */
     char unused[CV_SQLITE_PIPE_BYTES]; /* the pipe of a former leadership, to be removed then */
+    int mail; /* if it is given to another: by which that one is told, and what */
+    struct cv_sqlite_mail mail_text;
 };
 
 /* Opens the file, and makes it if need be. `path` may be relative. A file that may only be read is
@@ -127,9 +142,9 @@ void cv__sqlite_leave(struct cv_sqlite_contender *c);
 /* Carries out a list of requests, at most one of each contender, and answers them. */
 void cv__sqlite_do(struct cv_sqlite *s, struct cv_sqlite_job *jobs);
 
-/* When nothing is urgent: reserves a token above this one (0: none), and takes to the disk what was
- * granted by one. */
-void cv__sqlite_prepare(struct cv_sqlite *s, uint64_t above);
+/* When nothing is urgent: reserves a token above this one (0: none), registers a contender as the
+ * next one (NULL: none) if that place is free, and takes to the disk what was granted before. */
+void cv__sqlite_prepare(struct cv_sqlite *s, uint64_t above, struct cv_sqlite_contender *next);
 
 /* What a new leader need not wait for: removes the pipe of the former one, and tells those who
  * watch. To be called after the answer of a job that is_untidy was passed on. */
@@ -159,5 +174,15 @@ CV_NODISCARD int cv__sqlite_names(struct cv_sqlite *s, void (*name)(void *user, 
 CV_NODISCARD int cv__sqlite_history(struct cv_sqlite *s, const char *election,
                                     void (*past)(void *user, const struct cv_store_past *past),
                                     void *user, struct cv_errtext *reterr);
+
+/* The path in an address, and what commands ask there (struct cv_store_kind). */
+const char *cv__sqlite_path(const char *address);
+CV_NODISCARD int cv__sqlite_create_at(const char *address, struct cv_errtext *reterr);
+CV_NODISCARD int cv__sqlite_history_at(const char *address, const char *election,
+                                       void (*past)(void *user, const struct cv_store_past *past),
+                                       void *user, struct cv_errtext *reterr);
+CV_NODISCARD int cv__sqlite_names_at(const char *address,
+                                     void (*name)(void *user, const char *name), void *user,
+                                     struct cv_errtext *reterr);
 
 #endif

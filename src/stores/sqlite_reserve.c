@@ -37,22 +37,42 @@ static bool step(struct cv_sqlite *s, enum cv_sqlite_statement which, int expect
     return is_done;
 }
 
+/* Within a transaction. */
 static bool take_number(struct cv_sqlite *s, int64_t *ret_number)
+{
+    return step(s, CV_SQLITE_TAKE_NUMBER, SQLITE_DONE, NULL) && sqlite3_changes(s->db) == 1 &&
+           step(s, CV_SQLITE_READ_NUMBER, SQLITE_ROW, ret_number) && *ret_number > 0;
+}
+
+/* Within a transaction, which is undone if this fails. */
+static bool register_next(struct cv_sqlite *s, struct cv_sqlite_contender *next)
+{
+    int64_t number = 0;
+    return take_number(s, &number) && cv__sqlite_next_register(s, next, (uint64_t)number);
+}
+
+/* A token for whoever of this connection needs one (NULL: none), and one for the next contender
+ * (NULL: none) of its own. */
+static bool take_tokens(struct cv_sqlite *s, int64_t *ret_number, struct cv_sqlite_contender *next,
+                        bool *ret_registered)
 {
     if (cv__sqlite_begin(s, /* is_hasty= */ true, NULL) != CV_OK) {
         return false;
     }
-    const bool is_taken = step(s, CV_SQLITE_TAKE_NUMBER, SQLITE_DONE, NULL) &&
-                          sqlite3_changes(s->db) == 1 &&
-                          step(s, CV_SQLITE_READ_NUMBER, SQLITE_ROW, ret_number) &&
+    /* The place may have been taken since we looked. */
+    const bool must_register =
+        next != NULL && cv__sqlite_next_is_vacant(s, next) && cv__sqlite_next_can_be_told(s);
+    const bool is_taken = (!must_register || register_next(s, next)) &&
+                          (ret_number == NULL || take_number(s, ret_number)) &&
                           cv__sqlite_commit(s, NULL) == CV_OK;
     if (!is_taken) {
         (void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL); /* it may be done already */
     }
+    *ret_registered = is_taken && must_register;
     return is_taken;
 }
 
-void cv__sqlite_prepare(struct cv_sqlite *s, uint64_t above)
+void cv__sqlite_prepare(struct cv_sqlite *s, uint64_t above, struct cv_sqlite_contender *next)
 {
     int64_t number = 0;
     struct cv_errtext error;
@@ -61,11 +81,18 @@ void cv__sqlite_prepare(struct cv_sqlite *s, uint64_t above)
     }
     cv__sqlite_make_ready(s);
     const bool must_reserve = above != 0 && s->reserved_token <= above;
-    if (!must_reserve && !s->must_sync) {
+    next = next != NULL && cv__sqlite_next_is_vacant(s, next) ? next : NULL;
+    if (!must_reserve && next == NULL && !s->must_sync) {
         return;
     }
+    bool is_registered = false;
+    if (next != NULL) {
+        next->is_next_durable = false;
+        next->next_attempt = 0; /* if it is not registered now, it will try again */
+    }
     (void)sqlite3_busy_timeout(s->db, 0); /* others are in more of a hurry; later, then */
-    const bool is_taken = must_reserve && take_number(s, &number);
+    const bool is_taken = (must_reserve || next != NULL) &&
+                          take_tokens(s, must_reserve ? &number : NULL, next, &is_registered);
     (void)sqlite3_busy_timeout(s->db, CV_SQLITE_BUSY_MS);
     if (!cv__sqlite_log_sync(s)) {
         return; /* a number that may be forgotten is not used */
@@ -73,6 +100,9 @@ void cv__sqlite_prepare(struct cv_sqlite *s, uint64_t above)
     s->must_sync = false;
     if (is_taken && number > 0) {
         s->reserved_token = (uint64_t)number;
+    }
+    if (is_registered) {
+        next->is_next_durable = true;
     }
 }
 

@@ -89,7 +89,7 @@ static void a_token_is_not_given_out_again_after_a_power_failure(void **unused)
     uint64_t attempt[2] = {1, 1};
     for (uint32_t i = 0; i < 6; i++) {
         if (i != 3) { /* that one has to wait for the disk */
-            cv__sqlite_prepare(&next->file, token);
+            cv__sqlite_prepare(&next->file, token, NULL);
             assert_true(next->file.reserved_token > token);
         }
         const uint32_t synced = disk.sync_count;
@@ -115,7 +115,7 @@ static void a_number_that_may_not_be_on_the_disk_is_not_used(void **unused)
     uint64_t token;
     struct fixture *f = fixture_with_disk(&token);
     disk.is_broken = true;
-    cv__sqlite_prepare(&f->b.file, token);
+    cv__sqlite_prepare(&f->b.file, token, NULL);
     assert_int_equal(f->b.file.reserved_token, 0);
     disk.is_broken = false;
     release(f, &f->a, 1, token);
@@ -131,7 +131,7 @@ static void a_number_that_somebody_has_overtaken_is_not_used(void **unused)
     struct fixture *f = fixture_with_disk(&token);
     struct seat *c = calloc(1, sizeof *c);
     assert_non_null(c);
-    cv__sqlite_prepare(&f->b.file, token);
+    cv__sqlite_prepare(&f->b.file, token, NULL);
     const uint64_t reserved = f->b.file.reserved_token;
     contender(f, c, "job", "c", 0xc);
     release(f, &f->a, 1, token);
@@ -150,7 +150,7 @@ static void a_number_from_before_an_election_was_forgotten_is_not_used(void **un
     (void)unused;
     uint64_t token;
     struct fixture *f = fixture_with_disk(&token);
-    cv__sqlite_prepare(&f->b.file, token);
+    cv__sqlite_prepare(&f->b.file, token, NULL);
     release(f, &f->a, 1, token);
     const uint64_t later = acquire(f, &f->a, 2);
     release(f, &f->a, 2, later);
@@ -166,15 +166,54 @@ static void what_was_granted_reaches_the_disk_a_moment_later(void **unused)
     (void)unused;
     uint64_t token;
     struct fixture *f = fixture_with_disk(&token);
-    cv__sqlite_prepare(&f->b.file, token);
+    cv__sqlite_prepare(&f->b.file, token, NULL);
     release(f, &f->a, 1, token);
     (void)acquire(f, &f->b, 1);
     assert_true(f->b.file.must_sync);
     const uint32_t synced = disk.sync_count;
-    cv__sqlite_prepare(&f->b.file, 0);
+    cv__sqlite_prepare(&f->b.file, 0, NULL);
     assert_false(f->b.file.must_sync);
     assert_true(disk.sync_count > synced);
     assert_int_equal(f->b.file.reserved_token, 0); /* a leader needs none */
+    fixture_free(f);
+}
+
+/* What is given to one that registered is as sure as what it takes (sqlite_next.h). */
+static void a_token_that_was_given_is_not_given_out_again_after_a_power_failure(void **unused)
+{
+    (void)unused;
+    uint64_t token;
+    struct fixture *f = fixture_with_disk(&token);
+    f->b.is.has_descendants = false;
+    cv__sqlite_prepare(&f->b.file, token, &f->b.is);
+    assert_true(f->b.is.is_next_durable);
+    const uint64_t given = f->b.is.next_token;
+    assert_true(f->b.file.reserved_token != given); /* that one is used for nothing else */
+    const uint32_t synced = disk.sync_count;
+    assert_int_equal(ask(f, &f->a, CV_STORE_RELEASE, 1, token), CV_STORE_HELD);
+    assert_int_equal(f->answer.token, given);
+    assert_int_equal(disk.sync_count, synced); /* nobody waits for the disk */
+    assert_true(token_after_power_failure(f) > given);
+    fixture_free(f);
+}
+
+/* It is given the record all the same, but does not know, and asks: that waits for the disk. */
+static void a_place_that_may_not_be_on_the_disk_is_not_believed(void **unused)
+{
+    (void)unused;
+    uint64_t token;
+    struct fixture *f = fixture_with_disk(&token);
+    f->b.is.has_descendants = false;
+    disk.is_broken = true;
+    cv__sqlite_prepare(&f->b.file, token, &f->b.is);
+    assert_false(f->b.is.is_next_durable);
+    assert_int_equal(ask(f, &f->a, CV_STORE_RELEASE, 1, token), CV_STORE_HELD);
+    assert_int_equal(ask(f, &f->b, CV_STORE_ACQUIRE, 1, 0), CV_STORE_FAILED);
+    disk.is_broken = false;
+    const uint64_t given = acquire(f, &f->b, 1);
+    assert_int_equal(given, f->b.is.next_token);
+    assert_true(disk.sync_count > 0);
+    assert_true(token_after_power_failure(f) > given);
     fixture_free(f);
 }
 
@@ -186,6 +225,8 @@ int main(void)
         cmocka_unit_test(a_number_that_somebody_has_overtaken_is_not_used),
         cmocka_unit_test(a_number_from_before_an_election_was_forgotten_is_not_used),
         cmocka_unit_test(what_was_granted_reaches_the_disk_a_moment_later),
+        cmocka_unit_test(a_token_that_was_given_is_not_given_out_again_after_a_power_failure),
+        cmocka_unit_test(a_place_that_may_not_be_on_the_disk_is_not_believed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
