@@ -23,6 +23,7 @@
 
 #include <conclave/conclave.h>
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -369,6 +370,22 @@ static void say_trouble(struct run *run)
     run->has_trouble = has_trouble;
 }
 
+/* A contender may wait for months, and there may be many on a host. Of its memory, glibc keeps what
+ * was needed to get there only, and a heap for each thread. */
+static void memory_share(void)
+{
+#ifdef __GLIBC__
+    (void)mallopt(M_ARENA_MAX, 1); /* before there are threads; if not, it needs more memory */
+#endif
+}
+
+static void memory_give_back(void)
+{
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
+}
+
 /* What a contender waits for, once for each leader. */
 static void say_leader(struct run *run)
 {
@@ -376,6 +393,9 @@ static void say_leader(struct run *run)
     const bool waits = s->role != CV_ROLE_LEADER && !run->settings->is_nonblocking;
     if (waits && s->leader[0] != '\0' && s->token != run->said_token) {
         say(run, "waiting: %s leads, token %llu", s->leader, (unsigned long long)s->token);
+        if (run->said_token == 0) {
+            memory_give_back();
+        }
         run->said_token = s->token;
     }
 }
@@ -597,6 +617,7 @@ static bool period_is_open(struct run *run)
 static int run_command(const struct cv_run_settings *settings)
 {
     bool is_over = false;
+    memory_share();
     struct run run = {.settings = settings,
                       .status = CV_ELECTION_STATUS_INIT,
                       .give_up_ns = INT64_MAX,
