@@ -181,8 +181,8 @@ static void json_store(struct cv_json *json, const struct sim_world *w)
     cv__json_uint(json, "lost_queries", s->lost_query_count);
     cv__json_uint(json, "lost_answers", s->lost_answer_count);
     cv__json_uint(json, "failed", s->failed_count);
-    cv__json_uint(json, "news", s->notification_count);
-    cv__json_uint(json, "lost_news", s->lost_notification_count);
+    cv__json_uint(json, "notifications", s->notification_count);
+    cv__json_uint(json, "lost_notifications", s->lost_notification_count);
     cv__json_uint(json, "restarts", s->boot);
     cv__json_close(json, '}');
 }

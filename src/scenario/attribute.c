@@ -302,8 +302,8 @@ static const struct attribute store_rows[] = {
      IN_TROUBLE(query_loss_ppb), IN_TROUBLE(answer_loss_ppb)},
     {"query-loss", "loss", SIM_STORE_QUERY_LOSS, &as_share, IN_TROUBLE(query_loss_ppb), 0},
     {"answer-loss", "loss", SIM_STORE_ANSWER_LOSS, &as_share, IN_TROUBLE(answer_loss_ppb), 0},
-    {"news-loss", "loss", SIM_STORE_NOTIFICATION_LOSS, &as_share, IN_TROUBLE(notification_loss_ppb),
-     0},
+    {"notification-loss", "loss", SIM_STORE_NOTIFICATION_LOSS, &as_share,
+     IN_TROUBLE(notification_loss_ppb), 0},
     {"drift", "drift", SIM_STORE_DRIFT, &as_drift, IN_STORE(drift), 0},
 };
 

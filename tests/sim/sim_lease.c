@@ -28,7 +28,7 @@ static struct kind kinds[] = {
     {"one_alone_with_losses", "lease=200ms", "delay 2ms loss 10%", "", 1, 0, 1000},
     {"five_with_losses_all_the_time", "lease=300ms", "delay 10ms jitter 10ms loss 20%", "", 5, 1,
      2000},
-    {"no_notifications_at_all", "lease=200ms", "delay 2ms news-loss 100%", "", 4, 1, 1500},
+    {"no_notifications_at_all", "lease=200ms", "delay 2ms notification-loss 100%", "", 4, 1, 1500},
     {"clocks_of_five_per_cent", "lease=300ms", "delay 0.5ms drift 50000ppm",
      "drift-bound 50000ppm\nclock * drift random 50000ppm\nclock 1 drift -50000ppm\n", 5, 2, 2000},
     {"a_store_as_slow_as_it_may_be", "lease=400ms", "delay 40ms jitter 20ms drift 100ppm", "", 5, 2,

@@ -153,7 +153,7 @@ static void lines_read_back_as_they_are_written(void **unused)
         {"at 1s store mend 3", NULL},
         {"at 1s store delay 2ms jitter 1ms", NULL},
         {"at 1s store query-delay 2ms answer-delay 1s for 300ms", NULL},
-        {"at 1s store query-loss 5% answer-loss 7% news-loss 100% for 300ms", NULL},
+        {"at 1s store query-loss 5% answer-loss 7% notification-loss 100% for 300ms", NULL},
         {"at 1s store loss=5%", "at 1s store query-loss 5% answer-loss 5%"},
         {"store drift -80ppm", NULL},
         {"store drift random 80ppm", NULL},

@@ -9,7 +9,7 @@ const FOLLOW = {
     clock: ["drift", "random"],
     disk: ["delay", "fails", "works", "next", "done", "slow", "fails-durable", "crashes", "well"],
     timers: ["late"],
-    store: ["delay", "jitter", "query-delay", "answer-delay", "loss", "news-loss", "drift", "down", "up", "restart", "extend", "silent", "cut", "mend", "queries", "answers"],
+    store: ["delay", "jitter", "query-delay", "answer-delay", "loss", "notification-loss", "drift", "down", "up", "restart", "extend", "silent", "cut", "mend", "queries", "answers"],
     sequencer: ["delay", "serial", "loss", "start", "boots", "reset", "wipe", "down", "up", "skip", "cut", "mend", "queries", "answers"],
     random: ["faults", "rate", "kinds", "from", "until", "lasting"],
     expect: ["leader", "leaders", "no-leader", "property", "broken", "messages", "changes", "by", "at", "between", "and", "any"],
