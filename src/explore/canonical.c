@@ -242,7 +242,9 @@ static void canonical_stamps(const struct explore_model *model, struct explore_w
         }
         m->stamp.sent_ns = cv__max64(m->stamp.sent_ns, explore_now_ns(m->from) - model->bound_ns);
         make_younger(&m->stamp.echo, m->stamp.sent_ns);
-        clamp_echo(model, &m->stamp.echo, m->from, m->to);
+        if (m->stamp.boot == explore_node_at(model, w, m->from)->boot) {
+            clamp_echo(model, &m->stamp.echo, m->from, m->to); /* instants of one boot */
+        }
     }
 }
 

@@ -93,7 +93,7 @@ static void set_waiting(struct explore_model *model, const struct explore_messag
     struct explore_service *s = &model->world->h.service;
     const uint32_t bit = 1u << query->from;
     const struct explore_node *n = explore_node_at(model, model->world, query->from);
-    if (n->is_up && n->life == query->life) {
+    if (n->is_up && n->life == query->life && !query->is_repeat) {
         s->waiting = waits ? s->waiting | bit : s->waiting & ~bit;
     }
 }

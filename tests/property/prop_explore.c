@@ -160,48 +160,60 @@ static void walk(struct pair *p, const char *name, uint64_t seed)
     }
 }
 
-/* `options`: up to two, NAME=VALUE, with a blank between them; NULL: none. */
-static void walk_protocol(const char *name, const char *options)
+static const uint8_t budgets[][EXPLORE_BUDGET_COUNT] = {
+    {[EXPLORE_LOSS] = 3, [EXPLORE_REORDER] = 2, [EXPLORE_RESTART] = 1},
+    {[EXPLORE_CRASH] = 2, [EXPLORE_RECOVER] = 2, [EXPLORE_PARTITION] = 1},
+    {[EXPLORE_PAUSE] = 2, [EXPLORE_LATE] = 1},
+    {[EXPLORE_DUPLICATE] = 1, [EXPLORE_RESIGN] = 1, [EXPLORE_LOSS] = 1},
+    {[EXPLORE_CRASH] = 2, [EXPLORE_RECOVER] = 2, [EXPLORE_WITNESS] = 2, [EXPLORE_ONE_WAY] = 1},
+    {[EXPLORE_CRASH] = 2, [EXPLORE_RECOVER] = 2, [EXPLORE_REBOOT] = 1, [EXPLORE_DISK] = 1},
+    {[EXPLORE_SLOW] = 3, [EXPLORE_LOSS] = 1, [EXPLORE_DISK] = 1},
+    {[EXPLORE_SLOW] = 2, [EXPLORE_CRASH] = 2, [EXPLORE_RECOVER] = 2, [EXPLORE_PAUSE] = 1},
+    {[EXPLORE_ONE_WAY] = 2, [EXPLORE_LATE] = 2, [EXPLORE_PAUSE] = 1},
+    {[EXPLORE_ONE_WAY] = 1, [EXPLORE_RESTART] = 2, [EXPLORE_LATE] = 1},
+};
+#define VARIANTS 4u /* of each budget: two or three nodes, with and without liveness */
+
+/* Seeds first to last with one variant of one budget. `options`: up to two, NAME=VALUE, with a
+ * blank between them; NULL: none. */
+static void walk_variant(const char *name, const char *options, uint32_t budget, uint32_t variant,
+                         uint64_t first_seed, uint64_t last_seed)
 {
     char first[64] = "";
     char second[64] = "";
     if (options != NULL) {
         assert_true(sscanf(options, "%63s %63s", first, second) >= 1);
     }
-    static const uint8_t budgets[][EXPLORE_BUDGET_COUNT] = {
-        {[EXPLORE_LOSS] = 3, [EXPLORE_REORDER] = 2, [EXPLORE_RESTART] = 1},
-        {[EXPLORE_CRASH] = 2, [EXPLORE_RECOVER] = 2, [EXPLORE_PARTITION] = 1},
-        {[EXPLORE_PAUSE] = 2, [EXPLORE_LATE] = 1},
-        {[EXPLORE_DUPLICATE] = 1, [EXPLORE_RESIGN] = 1, [EXPLORE_LOSS] = 1},
-        {[EXPLORE_CRASH] = 2, [EXPLORE_RECOVER] = 2, [EXPLORE_WITNESS] = 2, [EXPLORE_ONE_WAY] = 1},
-        {[EXPLORE_CRASH] = 2, [EXPLORE_RECOVER] = 2, [EXPLORE_REBOOT] = 1, [EXPLORE_DISK] = 1},
-        {[EXPLORE_SLOW] = 3, [EXPLORE_LOSS] = 1, [EXPLORE_DISK] = 1},
-        {[EXPLORE_SLOW] = 2, [EXPLORE_CRASH] = 2, [EXPLORE_RECOVER] = 2, [EXPLORE_PAUSE] = 1},
-        {[EXPLORE_ONE_WAY] = 2, [EXPLORE_LATE] = 2, [EXPLORE_PAUSE] = 1},
+    struct explore_setting setting = {
+        .protocol = cv_protocol_find(name),
+        .node_count = 2 + variant % 2,
+        .judges_liveness = variant < 2,
+        .delay_max_ticks = 1,
     };
+    for (uint32_t j = 0; j < 2; j++) {
+        const char *option = j == 0 ? first : second;
+        if (option[0] != '\0') {
+            setting.option[setting.option_count++] = option;
+        }
+    }
+    memcpy(setting.budget, budgets[budget], sizeof setting.budget);
     struct pair *p = calloc(1, sizeof *p);
     assert_non_null(p);
-    for (uint32_t i = 0; i < 4 * COUNT_OF(budgets); i++) {
-        struct explore_setting setting = {
-            .protocol = cv_protocol_find(name),
-            .node_count = 2 + i % 2,
-            .judges_liveness = i % 4 < 2,
-            .delay_max_ticks = 1,
-        };
-        for (uint32_t j = 0; j < 2; j++) {
-            const char *option = j == 0 ? first : second;
-            if (option[0] != '\0') {
-                setting.option[setting.option_count++] = option;
-            }
-        }
-        memcpy(setting.budget, budgets[i / 4], sizeof setting.budget);
-        open_pair(p, &setting);
-        for (uint64_t seed = 1; seed <= 25; seed++) {
-            walk(p, name, seed);
-        }
-        close_pair(p);
+    open_pair(p, &setting);
+    for (uint64_t seed = first_seed; seed <= last_seed; seed++) {
+        walk(p, name, seed);
     }
+    close_pair(p);
     free(p);
+}
+
+static void walk_protocol(const char *name, const char *options)
+{
+    for (uint32_t i = 0; i < COUNT_OF(budgets); i++) {
+        for (uint32_t variant = 0; variant < VARIANTS; variant++) {
+            walk_variant(name, options, i, variant, 1, 25);
+        }
+    }
 }
 
 static void canonical_classical_worlds_behave_the_same(void **unused)
@@ -233,12 +245,14 @@ static void canonical_local_worlds_behave_the_same(void **unused)
     walk_protocol("local", "majority=yes");
     walk_protocol("local", "majority=yes tokens=2");
     walk_protocol("local", "tokens=1 calm=2");
+    walk_variant("local", NULL, 5, 0, 91, 91); /* a message sent before its sender's reboot */
 }
 
 static void canonical_lease_worlds_behave_the_same(void **unused)
 {
     (void)unused;
     walk_protocol("lease", NULL);
+    walk_variant("lease", NULL, 3, 0, 136, 136); /* a repeated request is granted */
 }
 
 static void canonical_anon_worlds_behave_the_same(void **unused)
