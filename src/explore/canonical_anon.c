@@ -118,15 +118,17 @@ static void turn_requests(const struct explore_model *model, struct explore_worl
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
-/* Numbers come from the counter alone, and are compared with each other, and so are their rounds.
- * So it does not matter how many rounds without any number lie between two of them, if it is more
- * than one or two: a process that does not hear the sequencer takes numbers for ever, which nobody
- * hears of.
+/* A number is a generation and a value of the counter. Values come from the counter alone; cores
+ * compare numbers, and their rounds, and a value with the counter (core/sequence.h). So the number
+ * of rounds between two neighbouring values does not matter if it is more than one or two: a
+ * process that does not hear the sequencer takes numbers for ever that no other process hears of.
  *
- * Not after a restart, when numbers are of several generations. */
+ * Values above the counter, which a restart leaves behind, keep their distance from it: the counter
+ * still counts up to them. */
 struct rounds {
     uint64_t size;
-    uint64_t from[EXPLORE_PLACES_MAX]; /* the numbers that there are, in their order, ... */
+    uint64_t counter;
+    uint64_t from[EXPLORE_PLACES_MAX]; /* the values that there are, in their order, ... */
     uint64_t to[EXPLORE_PLACES_MAX];   /* ... and what they become */
     uint32_t count;
 };
@@ -144,8 +146,8 @@ static void find_numbers(const struct explore_model *model, struct explore_world
     for (uint32_t i = 0; i < model->node_count; i++) {
         struct explore_node *n = explore_node_at(model, w, i);
         struct anon *a = anon_at(model, w, i);
-        explore_tokens_add_records(numbers, n, 0); /* with persist=yes, CV_SEQUENCE_NONE too: */
-        explore_tokens_add_records(numbers, n, 2); /* then nothing is changed */
+        explore_tokens_add_records(numbers, n, 0); /* with persist=yes; CV_SEQUENCE_NONE too */
+        explore_tokens_add_records(numbers, n, 2);
         if (n->is_up) {
             add_number(numbers, &a->open.number);
             add_number(numbers, &a->closed.number);
@@ -166,75 +168,95 @@ static void find_numbers(const struct explore_model *model, struct explore_world
     explore_tokens_add_judged(model, w, /* forgets= */ false, numbers);
 }
 
+static uint64_t value_of(uint64_t number)
+{
+    return number & ((UINT64_C(1) << CV_SEQUENCE_GENERATION_BITS) - 1);
+}
+
 /* Into its place, once. */
-static void enter_number(struct rounds *rounds, uint64_t number)
+static void enter_value(struct rounds *rounds, uint64_t value)
 {
     uint32_t at = rounds->count;
-    while (at > 0 && rounds->from[at - 1] > number) {
+    while (at > 0 && rounds->from[at - 1] > value) {
         at--;
     }
-    if (at > 0 && rounds->from[at - 1] == number) {
+    if (at > 0 && rounds->from[at - 1] == value) {
         return;
     }
     CV_ASSERT(rounds->count < EXPLORE_PLACES_MAX);
     memmove(rounds->from + at + 1, rounds->from + at, (rounds->count - at) * sizeof *rounds->from);
-    rounds->from[at] = number;
+    rounds->from[at] = value;
     rounds->count++;
 }
 
-static uint64_t moved_number(const void *context, uint64_t number)
+static void enter_number(struct rounds *rounds, uint64_t number)
 {
-    const struct rounds *rounds = context;
+    if (number != CV_SEQUENCE_NONE) {
+        enter_value(rounds, value_of(number));
+    }
+}
+
+static uint64_t moved_value(const struct rounds *rounds, uint64_t value)
+{
     uint32_t i = 0;
-    while (rounds->from[i] != number) {
+    while (rounds->from[i] != value) {
         i++;
         CV_ASSERT(i < rounds->count);
     }
     return rounds->to[i];
 }
 
-static void close_gaps(struct rounds *rounds, uint64_t first)
+static uint64_t moved_number(const void *context, uint64_t number)
 {
-    uint64_t before = first;
-    uint64_t moved = first;
+    const uint64_t value = value_of(number);
+    return number == CV_SEQUENCE_NONE ? number : number - value + moved_value(context, value);
+}
+
+/* Whole rounds are taken out, so each value keeps its place in its round. */
+static void close_gaps(struct rounds *rounds)
+{
+    uint64_t before = 0;
+    uint64_t moved = 0;
     for (uint32_t i = 0; i < rounds->count; i++) {
-        const uint64_t number = rounds->from[i];
-        const uint64_t gap = number / rounds->size - before / rounds->size;
-        const uint64_t less = gap > GAP_ROUNDS ? (gap - GAP_ROUNDS) * rounds->size : 0;
-        moved += number - before - less;
+        const uint64_t value = rounds->from[i];
+        const uint64_t gap = value / rounds->size - before / rounds->size;
+        const bool is_behind = value <= rounds->counter;
+        const uint64_t less = is_behind && gap > GAP_ROUNDS ? (gap - GAP_ROUNDS) * rounds->size : 0;
+        moved += value - before - less;
         rounds->to[i] = moved;
-        before = number;
+        before = value;
     }
+}
+
+/* 0 while nobody is up. */
+static uint64_t round_size(const struct explore_model *model, struct explore_world *w)
+{
+    uint64_t size = 0;
+    for (uint32_t i = 0; i < model->node_count; i++) {
+        size = is_up(model, w, i) ? anon_at(model, w, i)->round_size : size;
+    }
+    return size;
 }
 
 static void canonical_numbers(const struct explore_model *model, struct explore_world *w)
 {
     struct explore_service *s = &w->h.service;
-    const uint64_t first = s->boots << CV_SEQUENCE_GENERATION_BITS;
-    uint64_t counted = first + s->counter;
     struct explore_tokens numbers = {.count = 0};
-    struct rounds rounds = {.count = 0};
-    uint64_t size = 0;
-    for (uint32_t i = 0; i < model->node_count; i++) {
-        size = is_up(model, w, i) ? anon_at(model, w, i)->round_size : size;
+    struct rounds rounds = {.size = round_size(model, w), .counter = s->counter};
+    if (rounds.size == 0 || value_of(0 - rounds.size) % rounds.size != 0) {
+        return; /* rounds of several generations begin at different values */
     }
     find_numbers(model, w, &numbers);
-    explore_tokens_add(&numbers, &counted);
-    bool is_of_one = size > 0 && s->boots == 1;
-    for (uint32_t i = 0; is_of_one && i < numbers.count; i++) {
-        is_of_one = *numbers.place[i] >= first && *numbers.place[i] <= counted;
+    enter_value(&rounds, s->counter);
+    for (uint32_t i = 0; i < numbers.count; i++) {
         enter_number(&rounds, *numbers.place[i]);
     }
-    for (uint32_t i = 0; is_of_one && i < numbers.owner_count; i++) {
-        is_of_one = numbers.owner[i].token >= first && numbers.owner[i].token <= counted;
+    for (uint32_t i = 0; i < numbers.owner_count; i++) {
         enter_number(&rounds, numbers.owner[i].token);
     }
-    if (is_of_one) {
-        rounds.size = size;
-        close_gaps(&rounds, first);
-        explore_tokens_replace(w, &numbers, moved_number, &rounds);
-        s->counter = counted - first;
-    }
+    close_gaps(&rounds);
+    explore_tokens_replace(w, &numbers, moved_number, &rounds);
+    s->counter = moved_value(&rounds, s->counter);
 }
 
 static void forget_past(const struct explore_node *n, struct anon *a, int64_t now_ns)
