@@ -1,14 +1,15 @@
 /* src/lab/anon.c - `conclave lab anon`: the experiments of [Wiesmann07, sec. 6 and 7].
  *
- * Fig. 3: ten processes begin anew at the same instant, each after a wait that is evenly drawn from
- * (0, eps] as in the paper; the counter goes on wherever it stands. The overhead is the time from a
- * process's asking for a number to its having a leader; who has a leader before it would ask does
- * not count. The sequencer is the paper's second switch (Table 1): 10 ms for one client, and 20 ms
- * for two, so that 5 ms are spent in parallel and 5 ms one after the other.
+ * Fig. 3: ten processes start at the same instant. Each first waits for a time drawn evenly from
+ * (0, eps], as in the paper; the counter starts at any place in its round. The overhead is the time
+ * from a process's request for a number until it has a leader. A process that has a leader before
+ * it would ask does not count. The sequencer is the paper's second switch (Table 1): 10 ms for one
+ * client and 20 ms for two, so 5 ms are spent in parallel and 5 ms one after the other.
  *
  * Eq. 1: t = eps/2 + t_par + R t_seq + t_net if a full round of numbers is needed. Here the leader
- * resigns, so that everybody asks at once and the wait is not in it but one more broadcast is: no
- * election may take longer than 2 t_net + t_par + R t_seq, and the longest takes just that. */
+ * resigns, so all processes ask at once: the wait of eps/2 disappears, and one more broadcast is
+ * needed. No election may take longer than 2 t_net + t_par + R t_seq, and the longest takes exactly
+ * that. */
 #include "lab/anon.h"
 #include "base/command.h"
 #include "lab/lab.h"
@@ -24,7 +25,7 @@
 #define PAR_MS 5.0
 #define SEQ_MS 5.0
 #define NET_MS 0.15
-#define Z99 2.576 /* two-sided, of the normal distribution: there are hundreds of samples */
+#define Z99 2.576 /* two-sided, normal distribution: there are hundreds of samples */
 
 void cv__lab_anon_sample_add(struct cv_anon_sample *s, double value)
 {
@@ -56,7 +57,7 @@ struct fig3 {
     struct cv_anon_sample overhead_ms, first_ms, asked, numbers;
 };
 
-/* When this node first had a leader; -1: never. */
+/* The instant at which this node first had a leader; -1: never. */
 static int64_t leader_since(const struct sim_world *w, cv_id node)
 {
     for (uint32_t i = 0; i < w->history.view_count; i++) {
@@ -79,7 +80,7 @@ static void measure_fig3(struct sim_scenario *scenario, uint64_t seed, struct fi
         const struct sim_ask *ask = &w->history.ask[i];
         const int64_t led_ns = leader_since(w, ask->node);
         if (has_asked[ask->node - 1] || led_ns < ask->at_ns) {
-            continue; /* its first proposal counts */
+            continue; /* only its first proposal counts */
         }
         has_asked[ask->node - 1] = true;
         asked++;
@@ -96,7 +97,7 @@ static struct fig3 fig3_of(int eta_ms, int eps_ms, uint32_t round_size, uint64_t
 {
     struct fig3 f = {0};
     for (uint64_t seed = 1; seed <= runs; seed++) {
-        /* 11 has no factor in common with any R: the counter stands everywhere in its round. */
+        /* 11 has no factor in common with any R: the counter starts at every place of a round. */
         measure_fig3(cv__lab_scenario(
                          "protocol anon eta=%dms eps=%dms R=%u sequencer-time=10ms start=paper\n"
                          "nodes %d\nlink * delay %gms\n"
@@ -137,7 +138,7 @@ static void run_fig3(const char *figure, int eta_ms, int eps_ms, uint64_t runs,
 
 #define RESIGN_MS 3000
 
-/* The time from the resignation to the next leader; above eps: the round's leader was the one who
+/* The time from the resignation to the next leader. Above eps: the round elected the process that
  * had resigned, and another round was needed. */
 static double measure_eq1(uint32_t r, uint64_t seed)
 {
@@ -176,7 +177,7 @@ static void run_eq1(uint64_t runs, struct cv_table *table, struct cv_lab_report 
             }
         }
         const double said_ms = 2 * NET_MS + PAR_MS + r * SEQ_MS;
-        /* Few runs may not have drawn the longest; a longer one than that there never is. */
+        /* With few runs the longest possible election may be missing; none may be longer. */
         const bool agrees = took.max < said_ms + 0.05 && took.max > said_ms - SEQ_MS - 0.05;
         all_agree = all_agree && agrees;
         cv__table_row(table, CV_NUMBER(r), CV_NUMBER(said_ms), CV_NUMBER(took.max),
@@ -184,10 +185,9 @@ static void run_eq1(uint64_t runs, struct cv_table *table, struct cv_lab_report 
                       CV_NUMBER((double)again), CV_TEXT(agrees ? "agrees" : "DISAGREES"));
     }
     cv__lab_report_table(report, table);
-    cv__lab_report_claim(report, CV_JUDGED(all_agree), "Eq. 1: t_par + R t_seq + t_net after eps/2",
-                         "%s",
-                         all_agree ? "the longest election takes just that, and one broadcast"
-                                   : "not so: see the table");
+    cv__lab_report_claim(
+        report, CV_JUDGED(all_agree), "Eq. 1: t_par + R t_seq + t_net after eps/2", "%s",
+        all_agree ? "the longest election takes that time and one broadcast" : "no: see the table");
 }
 
 /* ---- The experiment -------------------------------------------------------------------------- */
@@ -237,8 +237,8 @@ int cv__lab_anon(int argc, char **argv)
         .name = "fig3b", .about = "Fig. 3b: eta = 50 ms, eps = 150 ms", .column = FIG3_COLUMNS};
     struct cv_table eq1 = {
         .name = "eq1",
-        .about = "Eq. 1 without its eps/2: the leader resigns, and everybody asks at once.\n"
-                 "again: how often the next leader was the one who had resigned",
+        .about = "Eq. 1 without its eps/2: the leader resigns, and all processes ask at once.\n"
+                 "again: how often the process that had resigned was elected again",
         .column = {{"R", 3, 0, false},
                    {"eq1_ms", 8, 2, false},
                    {"longest_ms", 10, 2, false},
@@ -251,7 +251,7 @@ int cv__lab_anon(int argc, char **argv)
     cv__lab_report_begin(
         &report, "The measurements of [Wiesmann07, sec. 7] with `anon` in the simulator: ten "
                  "processes,\nbroadcasts of 0.15 ms, and a sequencer that takes 5 ms in parallel "
-                 "and 5 ms one after\nthe other, as the paper's second switch does.");
+                 "and 5 ms one after\nthe other, like the paper's second switch.");
     run_fig3("3a", 10, 30, runs, &fast, &report);
     run_fig3("3b", 50, 150, runs, &slow, &report);
     run_eq1(runs, &eq1, &report);

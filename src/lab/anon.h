@@ -1,4 +1,4 @@
-/* src/lab/anon.h - what the two halves of `conclave lab anon` share. */
+/* src/lab/anon.h - what the simulated and the live half of `conclave lab anon` share. */
 #ifndef CV_LAB_ANON_H
 #define CV_LAB_ANON_H
 
@@ -7,7 +7,7 @@
 #define CV_ANON_NODES 10u
 #define CV_ANON_ROUND_MAX 10u
 
-/* A sample: its size, mean and half of the width of the 99 % confidence interval. */
+/* A sample: its size, its mean, and half the width of the 99 % confidence interval. */
 struct cv_anon_sample {
     uint64_t count;
     double sum, square_sum, max;
@@ -17,7 +17,7 @@ void cv__lab_anon_sample_add(struct cv_anon_sample *sample, double value);
 double cv__lab_anon_mean(const struct cv_anon_sample *sample);
 double cv__lab_anon_interval(const struct cv_anon_sample *sample);
 
-/* The live half: real processes on loopback, with this sequencer. The exit status. */
+/* The live half: real processes on loopback, with this sequencer. Returns the exit status. */
 struct cv_anon_live {
     const char *sequencer; /* its address */
     uint64_t runs;

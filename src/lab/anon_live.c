@@ -1,14 +1,15 @@
 /* src/lab/anon_live.c - `conclave lab anon --live SEQUENCER`: fig. 3 and Eq. 1 of [Wiesmann07]
  * with real processes, real multicast on the loopback interface and a real sequencer.
  *
- * Ten processes are forked once and go through the runs together, held in step by a barrier in
- * shared memory. In a run each of them opens a new participant of a new election, which waits for a
- * time drawn from (0, eps] as in the paper. Up to R - 1 numbers are burnt before: one election
- * leaves the counter at the beginning of a round, and the next must find it anywhere. When all have
- * had a leader for a while it resigns: everybody asks at once (Eq. 1). They leave their times (of
- * one clock, the machine's) in the shared memory, and the parent adds them up.
+ * Ten processes are forked once and go through the runs together, synchronised by a barrier in
+ * shared memory. In each run every process opens a new participant of a new election, which waits
+ * for a time drawn from (0, eps] as in the paper. Up to R - 1 numbers are used up before each run:
+ * an election leaves the counter at the beginning of a round, and the next one must find it at any
+ * place. When all processes have had a leader for a while, the leader resigns, and all ask at once
+ * (Eq. 1). They write their times (all by the machine's clock) to the shared memory, and the parent
+ * adds them up.
  *
- * Nothing is judged: how fast it is depends on the machine and on what else it does. */
+ * Nothing is judged: the times depend on the machine and on its other work. */
 #include "lab/anon.h"
 
 #include "base/command.h"
@@ -30,32 +31,32 @@
 #include <unistd.h>
 
 #define GROUP "239.255.67.86"
-#define LOOK_MS 4u           /* how often a process looks whether the others are done */
+#define LOOK_MS 4u           /* how often a process checks whether the others are done */
 #define RUN_MS_MAX 10000     /* a run that takes longer is given up, and counted */
-#define CALIBRATE_COUNT 500u /* questions of each process */
+#define CALIBRATE_COUNT 500u /* requests of each process */
 
 enum task { TASK_BURN, TASK_ELECT, TASK_CALIBRATE_ONE, TASK_CALIBRATE_ALL, TASK_END };
 
-/* What one process has seen in one run; 0: it did not happen. */
+/* The times of one process in one run; 0: it did not happen. */
 struct times {
     int64_t started_ns, asked_ns, leader_ns;
-    int64_t resigned_ns, next_leader_ns; /* of another one than the one that resigned */
+    int64_t resigned_ns, next_leader_ns; /* the next leader is another process */
     uint64_t answers;
     double response_ms_sum;
     bool has_failed;
 };
 
-/* Written by the parent before a barrier: the task. Written by each process: its own times. */
+/* The parent writes the task before a barrier. Each process writes its own times. */
 struct shared {
     pthread_barrier_t barrier;
     enum task task;
     int eta_ms, eps_ms;
     uint32_t round_size;
-    uint64_t burn; /* how many numbers */
+    uint64_t burn; /* numbers to use up before the run */
     uint64_t run;
     uint32_t port;
-    atomic_uint with_leader, with_next_leader; /* how many processes */
-    atomic_bool has_resigned;                  /* somebody has, with this label */
+    atomic_uint with_leader, with_next_leader; /* numbers of processes */
+    atomic_bool has_resigned;                  /* the leader has, with this label */
     atomic_ullong resigned_label;
     struct times times[CV_ANON_NODES];
     char error[CV_ERRTEXT_BYTES];
@@ -65,12 +66,12 @@ struct shared {
 
 struct process {
     struct shared *shared;
-    struct times *times; /* its own */
+    struct times *times; /* of this process */
     const char *sequencer;
     uv_loop_t loop;
     uv_timer_t look;
     struct cv_participant *participant;
-    struct cv_counter counter; /* calibrating */
+    struct cv_counter counter; /* for calibration */
     uint64_t question;
     int64_t question_ns;
     uint64_t wanted;          /* numbers */
@@ -110,7 +111,7 @@ static void on_asked(void *self, uint64_t request)
 static void on_answered(void *self, uint64_t request, uint64_t number)
 {
     struct process *p = self;
-    /* What is asked after the resignation is another election. */
+    /* Requests after the resignation belong to another election. */
     if (number != CV_SEQUENCE_NONE && request == p->question &&
         atomic_load(&p->shared->with_leader) < CV_ANON_NODES) {
         p->times->answers++;
@@ -118,7 +119,8 @@ static void on_answered(void *self, uint64_t request, uint64_t number)
     }
 }
 
-/* Everybody has had a leader for a while: it resigns. Everybody has another: the run is over. */
+/* When all processes have had a leader for a while, it resigns. When all have another, the run is
+ * over. */
 static void on_look(uv_timer_t *timer)
 {
     struct process *p = timer->data;
@@ -173,7 +175,7 @@ static void elect(struct process *p)
     (void)uv_run(&p->loop, UV_RUN_DEFAULT);
 }
 
-/* ---- Only numbers: how long an answer takes, alone and with all others ----------------------- */
+/* ---- Calibration: the time of an answer, for one process and for all at once ----------------- */
 
 static void ask_next(struct process *p)
 {
@@ -227,7 +229,7 @@ static void take_numbers(struct process *p, uint64_t count)
 _Noreturn static void be_process(struct shared *shared, uint32_t index, const char *sequencer)
 {
     struct process p = {.shared = shared, .times = &shared->times[index], .sequencer = sequencer};
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody is left behind */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* no process outlives the parent */
     if (uv_loop_init(&p.loop) != 0) {
         abort();
     }
@@ -275,7 +277,7 @@ static void do_task(struct shared *s, enum task task)
 
 struct point {
     struct cv_anon_sample overhead_ms, first_ms, asked, numbers, response_ms, spread_ms;
-    struct cv_anon_sample after_ms; /* a resignation, to the next leader */
+    struct cv_anon_sample after_ms; /* from a resignation to the next leader */
     uint64_t again, failed;
 };
 
@@ -323,12 +325,12 @@ static void add_run(struct point *point, const struct shared *s)
     if (resigned_ns != 0 && ms_between(resigned_ns, next_ns) < s->eps_ms) {
         cv__lab_anon_sample_add(&point->after_ms, ms_between(resigned_ns, next_ns));
     } else {
-        point->again++; /* the next was the one who had resigned, or there was a false suspicion */
+        point->again++; /* the process that resigned was elected again, or a false suspicion */
     }
 }
 
 struct calibration {
-    double one_ms, all_ms; /* an answer takes so long: for one process, and for ten at once */
+    double one_ms, all_ms; /* time of an answer: for one process, and for ten at once */
 };
 
 static bool run_calibration(struct shared *s, struct calibration *c)
@@ -345,7 +347,7 @@ static bool run_calibration(struct shared *s, struct calibration *c)
     return is_fine;
 }
 
-/* Ten that ask all the time keep the sequencer busy: each waits for ten turns. */
+/* Ten processes that ask all the time keep the sequencer busy: each waits for ten turns. */
 static double seq_ms_of(const struct calibration *c)
 {
     return c->all_ms / CV_ANON_NODES;
@@ -356,7 +358,7 @@ static double par_ms_of(const struct calibration *c)
     return fmax(c->one_ms - seq_ms_of(c), 0);
 }
 
-/* Eq. 1 as the simulator's half has it: t_par + R t_seq + 2 t_net, with what was measured. */
+/* Eq. 1 as in the simulated half: t_par + R t_seq + 2 t_net, with the measured values. */
 static double eq1_ms(const struct calibration *c, uint32_t r, double net_ms)
 {
     return par_ms_of(c) + r * seq_ms_of(c) + 2 * net_ms;
@@ -462,7 +464,7 @@ static struct shared *shared_new(void)
     (void)pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
     (void)pthread_barrier_init(&s->barrier, &attributes, CV_ANON_NODES + 1);
     (void)pthread_barrierattr_destroy(&attributes);
-    s->run = (uint64_t)getpid() << 32; /* the names of elections: no two labs meet */
+    s->run = (uint64_t)getpid() << 32; /* part of the elections' names: two labs never meet */
     s->port = 20000 + (uint32_t)getpid() % 10000;
     return s;
 }
@@ -471,8 +473,8 @@ static int run_all(struct shared *s, const struct cv_anon_live *settings)
 {
     struct cv_table calibrated = {
         .name = "sequencer",
-        .about = "The sequencer: an answer for one process, and for ten that ask all the time; and "
-                 "the\nterms of Eq. 1 that follow",
+        .about = "The sequencer: time of an answer for one process, and for ten that ask all the "
+                 "time; and the\nterms of Eq. 1 that follow",
         .column = {{"one_ms", 8, 3, false},
                    {"ten_ms", 8, 3, false},
                    {"t_par_ms", 9, 3, false},
@@ -485,8 +487,9 @@ static int run_all(struct shared *s, const struct cv_anon_live *settings)
                             .about = "Fig. 3b live: eta = 50 ms, eps = 150 ms",
                             .column = FIG3_COLUMNS};
     static const char about_eq1[] =
-        "Eq. 1 without its eps/2: the leader resigns, and everybody asks at once.\n"
-        "again: how often the next leader came later than eps (it was the one who had resigned)";
+        "Eq. 1 without its eps/2: the leader resigns, and all processes ask at once.\n"
+        "again: how often the next leader came later than eps, because the process that had\n"
+        "resigned was elected again";
     struct cv_table fast_eq1 = {.name = "eq1a_live", .about = about_eq1, .column = EQ1_COLUMNS};
     struct cv_table slow_eq1 = {.name = "eq1b_live", .about = about_eq1, .column = EQ1_COLUMNS};
     struct calibration c;
@@ -505,7 +508,7 @@ static int run_all(struct shared *s, const struct cv_anon_live *settings)
         run_figure(s, "3b", 50, 150, settings->runs, &c, &slow, &slow_eq1, &report);
     int status = cv__lab_report_end(&report);
     if (!is_fine) {
-        status = cv__cannot("%s", s->error[0] != '\0' ? s->error : "nobody was elected");
+        status = cv__cannot("%s", s->error[0] != '\0' ? s->error : "no leader was elected");
     } else if (settings->folder != NULL && cv__plot_can() &&
                !plot(&fast, &slow, settings->folder, settings->sequencer)) {
         status = EXIT_USAGE;
@@ -530,7 +533,7 @@ int cv__lab_anon_live(const struct cv_anon_live *settings)
         if (child[i] == 0) {
             be_process(s, i, settings->sequencer);
         }
-        if (child[i] < 0) { /* those that are there end with us */
+        if (child[i] < 0) { /* those already started end with this process */
             return cv__cannot("cannot start a process: %s", strerror(errno));
         }
     }

@@ -1,16 +1,17 @@
 /* src/lab/auto.c - `conclave lab auto`: profile=auto of `pole` against the fixed profiles, in
- * networks that nobody chose.
+ * random networks.
  *
- * Three or five nodes. The longest round trip between two of them is drawn from 0.1 to 150 ms,
- * evenly on a logarithmic scale; those of the other pairs are a quarter of that up to all of it.
- * On top of a delay come 1 to 20 % on average, with a heavy tail (Pareto). Half of the networks
- * lose messages, up to 5 %; in half of them nodes are scheduled late. Who is, is late with its
- * timers and with what it hears; so that is modelled by pauses of 1 to 20 ms, of any node at any
- * time, 0.1 to 10 in a second in the whole network. Clocks drift by up to 100 ppm.
+ * A network has three or five nodes. The longest round trip between two of them is drawn from 0.1
+ * to 150 ms, evenly on a logarithmic scale; the round trips of the other pairs are between a
+ * quarter of it and all of it. Jitter adds 1 to 20 % to each delay on average, with a heavy tail
+ * (Pareto). Half of the networks lose messages, up to 5 %. In half of the networks nodes are
+ * scheduled late. Such a node is late with its timers and with its messages, so lateness is
+ * modelled by pauses of 1 to 20 ms, of any node at any time, 0.1 to 10 in a second in the whole
+ * network. Clocks drift by up to 100 ppm.
  *
- * Each profile runs in each network with the same seed: delays, drift and pauses are the same
- * ones. First nothing fails for two minutes, time enough for `auto` to narrow its lease. Then
- * whoever leads crashes, at any instant between two heartbeats. */
+ * Each profile runs in each network with the same seed, so delays, drift and pauses are the same.
+ * First nothing fails for two minutes, enough time for `auto` to narrow its lease. Then the leader
+ * crashes, at any instant between two heartbeats. */
 #include "lab/auto.h"
 
 #include "base/command.h"
@@ -21,26 +22,26 @@
 #define NETWORKS 1000u
 #define NETWORKS_TINY 6u
 #define RUNS_MAX 100u
-#define ENOUGH 300u /* of fewer networks the means say little: they are told, not judged */
+#define ENOUGH 300u /* means of fewer networks say little: they are printed, not judged */
 
 #define RTT_MS_MIN 0.1
 #define RTT_MS_MAX 150.0
 #define NODES_MAX 5u
-#define LATE_MS_MAX 20 /* of a pause */
+#define LATE_MS_MAX 20 /* longest pause */
 #define LATES 5        /* as in pole_tune.c */
 
 #define FROM_NS (10 * NS_PER_S)   /* the first election is over */
-#define QUIET_NS (120 * NS_PER_S) /* so long nothing fails, for all profiles alike */
+#define QUIET_NS (120 * NS_PER_S) /* time without a fault, the same for all profiles */
 #define LOOK_NS (100 * NS_PER_MS)
-#define CRASH_MS 100             /* it crashes within so much after that */
-#define STEP_NS (NS_PER_MS / 10) /* times to the next leader are known to that */
-#define LIMIT_NS (10 * NS_PER_S) /* nobody leads everywhere for so long: counted as no leader */
-#define RUN_S 1000               /* no world lasts that long: its end is not judged */
+#define CRASH_MS 100             /* the leader crashes within this time after that */
+#define STEP_NS (NS_PER_MS / 10) /* resolution of the time to the next leader */
+#define LIMIT_NS (10 * NS_PER_S) /* without a common leader for longer: counted as no leader */
+#define RUN_S 1000               /* longer than any run, so the end of a world is not judged */
 
 enum { LOOPBACK, LAN, WAN, AUTO, PROFILE_COUNT };
 static const char *const profiles[] = {"loopback", "lan", "wan", "auto"};
 
-/* By the longest round trip, and by what disturbs: nothing, losses, or lateness; then all. */
+/* Classes by the longest round trip and by disturbance: none, losses, or lateness; then all. */
 enum {
     LAN_QUIET,
     LAN_LOSSY,
@@ -66,9 +67,9 @@ static const char *state_of(uint32_t class)
 
 struct network {
     uint32_t node_count;
-    double rtt_ms[NODES_MAX + 1][NODES_MAX + 1]; /* [less][more] */
+    double rtt_ms[NODES_MAX + 1][NODES_MAX + 1]; /* [smaller id][larger id] */
     double longest_ms, jitter_pct, loss_pct;
-    double pauses; /* in a second */
+    double pauses; /* per second */
     int64_t crash_ns;
 };
 
@@ -143,8 +144,8 @@ static struct sim_scenario *scenario_of(const struct network *n, const char *pro
 
 struct outcome {
     uint64_t changes;   /* leaderships that began in the time without a fault */
-    double led_share;   /* of that time */
-    double failover_ms; /* NAN: nobody led in time */
+    double led_share;   /* share of that time with a leader */
+    double failover_ms; /* NAN: no leader in time */
     bool is_sound;
 };
 
@@ -160,7 +161,7 @@ static double led_share(struct sim_world *w)
     return (double)led / looked;
 }
 
-/* Does somebody lead, and does everybody who is up follow it? */
+/* Is there a leader that all running nodes follow? */
 static bool is_led(const struct sim_world *w)
 {
     const cv_id leader = cv__lab_leader(w);
@@ -222,7 +223,7 @@ static struct outcome run(const struct network *n, const char *profile, uint64_t
 struct tally {
     struct cv_samples failover_ms;
     uint64_t run_count, changes, leaderless;
-    double led; /* the sum of the shares */
+    double led; /* sum of the shares of time with a leader */
 };
 
 static void count(struct tally *t, const struct outcome *o)
@@ -248,7 +249,7 @@ static double changes_per_hour(const struct tally *t)
     return t->run_count > 0 ? (double)t->changes / hours : NAN;
 }
 
-/* Nobody would run a profile that changes leaders more than once in an hour, or elects none. */
+/* A profile is unusable if it changes leaders more than once in an hour or elects none. */
 static bool is_stable(const struct tally *t)
 {
     return t->leaderless == 0 && changes_per_hour(t) <= 1;
@@ -314,7 +315,7 @@ static void fill_tables(struct lab *lab)
 
 /* ---- Verdicts -------------------------------------------------------------------------------- */
 
-/* The fastest fixed profile that is stable there; AUTO: none is. */
+/* The fastest fixed profile that is stable in this class; AUTO: none is. */
 static uint32_t best_fixed(const struct tally *by_profile)
 {
     uint32_t best = AUTO;
@@ -327,8 +328,8 @@ static uint32_t best_fixed(const struct tally *by_profile)
     return best;
 }
 
-/* Who knows the class of a network in advance can choose the fixed profile for it. Nobody says that
- * `auto` is faster than that: it is told, not judged. */
+/* An operator who knows the class of a network can choose the best fixed profile for it. `auto`
+ * does not claim to be faster than that profile: the comparison is printed, not judged. */
 static void tell_class(struct lab *lab, uint32_t class)
 {
     static const char *const said[] = {"LAN, quiet: beside the best fixed profile",
@@ -357,9 +358,9 @@ static void tell_class(struct lab *lab, uint32_t class)
                          mean_ms(&t[best]), 100 * (times - 1));
 }
 
-/* The fail-over of a profile in all runs of some classes that follow each other. */
+/* The failover time of a profile in all runs of a range of classes. */
 struct average {
-    double mean_ms;  /* NAN: there is none */
+    double mean_ms;  /* NAN: no run */
     double error_ms; /* the standard error of the mean */
 };
 
@@ -380,11 +381,11 @@ static struct average average(const struct lab *lab, uint32_t first, uint32_t la
     return (struct average){mean, sqrt(fmax(0, squares / count - mean * mean) / count)};
 }
 
-/* "On a LAN as fast as `loopback` allows with the measured lateness." Where nobody is late that is
- * as fast as `loopback`: not slower by more than the noise of two means, twice their standard
- * error. Where nodes are late `loopback` changes leaders all the time; what is left of it is the
- * rule of pole_tune.c, a lease of LATES times the lateness, of which LATE_MS_MAX is the most there
- * is. A lease that widened without need would be longer. */
+/* "On a LAN as fast as `loopback` allows with the measured lateness." Without late nodes this means
+ * as fast as `loopback`: not slower by more than the noise of the two means, twice their standard
+ * error. With late nodes `loopback` changes leaders all the time and is no measure. There the rule
+ * of pole_tune.c is checked: a lease of LATES times the lateness, which is at most LATE_MS_MAX. A
+ * lease that widened without need would be longer. */
 static void judge_lan(struct lab *lab, bool is_judged)
 {
     const struct average quick = average(lab, LAN_QUIET, LAN_LOSSY, LOOPBACK);
@@ -395,14 +396,14 @@ static void judge_lan(struct lab *lab, bool is_judged)
     if (!isnan(own.mean_ms)) {
         cv__lab_report_claim(
             &lab->report, is_judged ? CV_JUDGED(own.mean_ms <= quick.mean_ms + noise_ms) : CV_TOLD,
-            "LANs on which nobody is late: auto is as fast as loopback",
+            "LANs without late nodes: auto is as fast as loopback",
             "auto %.2f ms, loopback %.2f ms; noise %.2f ms", own.mean_ms, quick.mean_ms, noise_ms);
     }
     if (!isnan(late.mean_ms) && !isnan(most_ms)) {
         cv__lab_report_claim(
             &lab->report, is_judged ? CV_JUDGED(late.mean_ms <= most_ms) : CV_TOLD,
-            "LANs on which nodes are late: at most five times the longest lateness "
-            "slower than loopback where nobody is",
+            "LANs with late nodes: auto is slower than loopback without late nodes by at most "
+            "five times the longest lateness",
             "auto %.1f ms, %.1f ms allowed", late.mean_ms, most_ms);
     }
 }
@@ -413,7 +414,8 @@ static void judge_all(struct lab *lab, bool is_judged)
     const uint32_t best = best_fixed(t);
     const bool is_faster = best == AUTO || mean_ms(&t[AUTO]) < mean_ms(&t[best]);
     cv__lab_report_claim(&lab->report, is_judged ? CV_JUDGED(is_faster) : CV_TOLD,
-                         "all networks: faster than every fixed profile that is stable in all",
+                         "all networks: auto is faster than every fixed profile that is stable in "
+                         "all",
                          "auto %.1f ms, %s %.1f ms", mean_ms(&t[AUTO]),
                          best == AUTO ? "none is stable:" : profiles[best],
                          best == AUTO ? 0.0 : mean_ms(&t[best]));
@@ -432,15 +434,15 @@ static void judge(struct lab *lab)
                          (unsigned long long)all[WAN].changes,
                          (double)all[AUTO].run_count * QUIET_NS / NS_PER_S / 3600);
     cv__lab_report_claim(&lab->report, CV_JUDGED(all[AUTO].leaderless == 0),
-                         "with auto somebody leads in every network, and another after its crash",
+                         "auto elects a leader in every network, and another after its crash",
                          "%llu of %llu runs without", (unsigned long long)all[AUTO].leaderless,
                          (unsigned long long)all[AUTO].run_count);
     judge_all(lab, is_judged);
     judge_lan(lab, is_judged);
     cv__lab_report_claim(&lab->report, CV_JUDGED(lab->unsound_count == 0),
-                         "no promise is broken, with any profile in any network", "%llu runs: %s",
+                         "no profile breaks a promise in any network", "%llu runs: %s",
                          (unsigned long long)all[AUTO].run_count * PROFILE_COUNT,
-                         lab->unsound_count == 0 ? "so" : "not so");
+                         lab->unsound_count == 0 ? "none broken" : "some broken");
     for (uint32_t class = 0; class < CLASS_COUNT; class ++) {
         tell_class(lab, class);
     }
@@ -451,11 +453,11 @@ static void judge(struct lab *lab)
 static const struct cv_lab_auto empty = {
     .classes = {.name = "classes",
                 .about = "Longest round trip: LAN below 1 ms, metro up to 10 ms, WAN above. lossy: "
-                         "messages are lost, and nobody is late;\nbusy: nodes are late, and "
+                         "messages are lost, no node is late;\nbusy: nodes are late, and "
                          "messages may be lost. mean_ms, p95_ms: from the leader's crash until "
-                         "another\nleads everywhere. changes: leaderships that began without a "
-                         "fault; led_pct: share of that time with a\nleader; leaderless: runs in "
-                         "which nobody led in time.",
+                         "all nodes\nfollow another. changes: leaderships that began without a "
+                         "fault; led_pct: share of that time with a\nleader; leaderless: runs "
+                         "without a leader in time.",
                 .column = {{"network", 7, 0, true},
                            {"state", 5, 0, true},
                            {"runs", 5, 0, false},
@@ -506,9 +508,9 @@ int cv__lab_auto(int argc, char **argv)
     lab.report = (struct cv_lab_report){.experiment = "auto", .is_json = options.is_json};
     cv__lab_report_begin(
         &lab.report, "profile=auto of `pole` against the fixed profiles, in random networks of "
-                     "3 or 5 nodes: round trips of 0.1 to\n150 ms, half of them lose up to 5 %, "
-                     "in half of them nodes pause for 1 to 20 ms. Two minutes without a "
-                     "fault,\nthen the leader crashes.");
+                     "3 or 5 nodes with round trips of 0.1 to\n150 ms. Half of the networks lose "
+                     "up to 5 % of messages; in half of them nodes pause for 1 to 20 ms. "
+                     "After two\nminutes without a fault the leader crashes.");
     measure(&lab, options.seed > 0 ? options.seed : 1,
             options.run_count > 0 ? options.run_count : 1);
     fill_tables(&lab);

@@ -1,5 +1,5 @@
-/* src/lab/auto.h - what `conclave lab auto` measures, as tables: auto.c draws the networks, runs
- * the profiles and judges, auto_plot.c draws. */
+/* src/lab/auto.h - the tables of `conclave lab auto`: auto.c makes the random networks, runs the
+ * profiles and judges the claims; auto_plot.c draws the plots. */
 #ifndef CV_LAB_AUTO_H
 #define CV_LAB_AUTO_H
 
@@ -8,8 +8,8 @@
 #define CV_LAB_AUTO_BINS 10u
 
 struct cv_lab_auto {
-    struct cv_table classes; /* of networks, by profile */
-    struct cv_table curve;   /* over the longest round trip; for the plots only */
+    struct cv_table classes; /* classes of networks, by profile */
+    struct cv_table curve;   /* by the longest round trip; for the plots only */
 };
 
 /* Draws all plots into the folder; false and a message if one could not be drawn. */

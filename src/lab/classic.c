@@ -1,11 +1,11 @@
-/* src/lab/classic.c - `conclave lab classic`: what [NITR] says of the five classical protocols,
- * beside what they do.
+/* src/lab/classic.c - `conclave lab classic`: the figures of [NITR] for the five classical
+ * protocols, beside the measured ones.
  *
- * The coordinator crashes and somebody is told: in the best case the second highest, in the worst
- * case the lowest alone, and in the case `all` everybody at once. Delays are constant, one
- * transmission time each, and T is three of them. Messages are those of the election: heartbeats
- * and their answers and the ring's acknowledgements are not counted. The election is complete when
- * the last living process follows the new coordinator. */
+ * The coordinator crashes. In the best case the second highest process is told, in the worst case
+ * only the lowest, and in the case `all` every process at once. Delays are constant, one
+ * transmission time each, and T is three of them. Only messages of the election are counted, not
+ * heartbeats, their answers or the ring's acknowledgements. The election is complete when the last
+ * living process follows the new coordinator. */
 #include "base/command.h"
 #include "lab/lab.h"
 #include "sim/world.h"
@@ -17,18 +17,18 @@
 
 enum discoverer { SECOND_HIGHEST, LOWEST, EVERYBODY };
 
-/* How the figure is meant. */
+/* Is the figure an exact number or an upper bound? */
 enum relation { EXACTLY, AT_MOST };
 
 /* messages = a N^2 + b N + c (halves), time in transmissions. */
 struct claim {
     const char *protocol;
     enum discoverer who;
-    const char *what; /* message type counted; NULL: all of the election */
+    const char *what; /* the message type that is counted; NULL: all types of the election */
     const char *formula;
     int64_t square_halves, linear_halves, constant_halves;
     enum relation relation;
-    int64_t transmissions; /* 0: nothing is said about the time */
+    int64_t transmissions; /* 0: the literature gives no time */
 };
 
 static const struct claim claims[] = {
@@ -113,7 +113,7 @@ static bool agrees(const struct claim *claim, uint32_t node_count, const struct 
     const int64_t counted_halves = 2 * (int64_t)m->counted;
     const bool count_agrees =
         claim->relation == EXACTLY ? counted_halves == halves : counted_halves <= halves;
-    /* The clocks of a millisecond and a nanosecond of rounding. */
+    /* Measured times are rounded: a hundredth of a transmission is allowed. */
     const double off = m->transmissions - (double)claim->transmissions;
     const bool time_agrees = claim->transmissions == 0 || (off > -0.01 && off < 0.01);
     return m->is_elected && count_agrees && time_agrees;
@@ -142,7 +142,7 @@ static bool add_claim(struct cv_table *table, const struct claim *claim)
     return all_agree;
 }
 
-/* How a plain scenario leads to two leaders at once; false if it does not. */
+/* Adds a row that shows two leaders at once in a plain scenario; false if there were none. */
 struct two_leaders {
     char detail[sizeof((struct cv_broken){0}.detail)];
 };
@@ -188,8 +188,8 @@ static void report_formulas(struct cv_lab_report *report)
         all_agree = add_claim(&table, &claims[i]) && all_agree;
     }
     cv__lab_report_table(report, &table);
-    cv__lab_report_claim(report, CV_JUDGED(all_agree), "messages and times are as the formulas say",
-                         "%s", all_agree ? "all of them" : "not so: see the table");
+    cv__lab_report_claim(report, CV_JUDGED(all_agree), "messages and times follow the formulas",
+                         "%s", all_agree ? "all of them" : "no: see the table");
     cv__table_fini(&table);
 }
 
@@ -197,7 +197,8 @@ static void report_two_leaders(struct cv_lab_report *report)
 {
     struct two_leaders kept[2 * COUNT_OF(claims)];
     struct cv_table table = {.name = "two_leaders",
-                             .about = "Two leaders at once, which none of them can exclude:",
+                             .about =
+                                 "Two leaders at once, which none of these protocols excludes:",
                              .column = {{"protocol", 15, 0, true},
                                         {"fault", 10, 0, true},
                                         {"at_s", 6, 3, false},
@@ -217,7 +218,7 @@ static void report_two_leaders(struct cv_lab_report *report)
     cv__lab_report_table(report, &table);
     cv__lab_report_claim(report, CV_JUDGED(all_shown),
                          "a partition or a pause leads to two leaders", "%s",
-                         all_shown ? "with each of them" : "not so: see the table");
+                         all_shown ? "with each protocol" : "no: see the table");
     cv__table_fini(&table);
 }
 
@@ -231,8 +232,8 @@ int cv__lab_classic(int argc, char **argv)
         return cv__wrong_usage("lab classic takes options only, not '%s'", argv[optind]);
     }
     cv__lab_report_begin(&report,
-                         "The coordinator crashes; `best`: the second highest learns of it, "
-                         "`worst`: the lowest alone,\n`all`: everybody at once.");
+                         "The coordinator crashes. best: the second highest node learns of it; "
+                         "worst: only the lowest\nnode does; all: every node does at once.");
     report_formulas(&report);
     report_two_leaders(&report);
     return cv__lab_report_end(&report);

@@ -1,4 +1,4 @@
-/* src/lab/lab.c - what the experiments share; see lab.h. */
+/* src/lab/lab.c - what the experiments of `conclave lab` share; see lab.h. */
 #include "lab/lab.h"
 
 #include "base/command.h"
@@ -29,7 +29,7 @@ static bool option_apply(int option, uint64_t runs_min, uint64_t runs_max, struc
     case 's':
         return cv__command_number("--seed", optarg, 1, UINT32_MAX, &o->seed);
     case 'l':
-        o->live = optarg; /* NULL: it has none */
+        o->live = optarg; /* NULL: this experiment's --live takes no address */
         o->is_live = true;
         return true;
     case 'j':
@@ -39,7 +39,7 @@ static bool option_apply(int option, uint64_t runs_min, uint64_t runs_max, struc
         o->is_tiny = true;
         return true;
     default:
-        return false; /* what is wrong was said */
+        return false; /* a message was printed */
     }
 }
 
@@ -97,7 +97,7 @@ struct sim_scenario *cv__lab_scenario(const char *format, ...)
 
 #define PROGRESS_NS (100 * NS_PER_MS)
 
-/* Of the experiment that this process runs; experiments run their worlds in one thread. */
+/* The progress of the experiment; all its worlds run in one thread. */
 static struct {
     uint64_t run_count;
     int64_t begin_ns, shown_ns;
@@ -119,7 +119,7 @@ struct sim_world *cv__lab_world(const struct sim_scenario *scenario, uint64_t se
     return sim_world_new(scenario, seed, options);
 }
 
-/* Before a result is printed in its place. */
+/* Erases the line of progress before a result is printed. */
 static void progress_clear(void)
 {
     if (progress.is_shown) {
@@ -244,7 +244,7 @@ void cv__table_fini(struct cv_table *table)
     table->cell_capacity = 0;
 }
 
-/* A cell as it is printed. Texts stand left, numbers right. */
+/* Prints a cell. Texts are aligned left, numbers right. */
 static void print_cell(const struct cv_column *column, const struct cv_cell *cell, bool is_last)
 {
     const int width = (int)column->width;
@@ -267,7 +267,7 @@ static uint32_t table_width(const struct cv_table *table, uint32_t columns)
     return width - 2;
 }
 
-/* On a screen that is too narrow for the table: a row is "name value, name value ...". */
+/* If the screen is too narrow for the table, a row is "name value, name value ...". */
 static void print_rows(const struct cv_table *table, uint32_t columns)
 {
     for (uint32_t i = 0; i < table->cell_count; i++) {
@@ -353,7 +353,7 @@ void cv__lab_report_table(struct cv_lab_report *report, const struct cv_table *t
     } else {
         print_table(table);
     }
-    (void)fflush(stdout); /* an experiment takes its time: show what there is */
+    (void)fflush(stdout); /* an experiment takes minutes: show what is there */
 }
 
 void cv__lab_report_claim(struct cv_lab_report *report, enum cv_agreement agreement,
@@ -373,7 +373,7 @@ void cv__lab_report_claim(struct cv_lab_report *report, enum cv_agreement agreem
 
 static void print_claims(const struct cv_lab_report *report)
 {
-    (void)printf("\nWhat is said, and what was seen:\n\n");
+    (void)printf("\nClaims, and what was seen:\n\n");
     for (uint32_t i = 0; i < report->claim_count; i++) {
         const struct cv_claim *claim = &report->claim[i];
         (void)printf("%-10s  %s\n%-10s  seen: %s\n", agreement_names[claim->agreement], claim->said,
@@ -433,7 +433,7 @@ bool cv__plot_can(void)
         at += length + (at[length] == ':');
     }
     (void)fprintf(stderr,
-                  "conclave: plots are skipped: there is no gnuplot (package gnuplot-nox)\n");
+                  "conclave: plots are skipped: gnuplot is not installed (package gnuplot-nox)\n");
     return false;
 }
 

@@ -1,45 +1,44 @@
 /* src/lab/lab.h - what the experiments of `conclave lab` share: scenarios from text, samples,
  * tables and claims that are printed for people or as JSON, and plots drawn by gnuplot.
  *
- * An experiment fills tables and judges claims; a report tells both in the way that was asked for.
- * Equal inputs give equal bytes, in tables and plots alike. Memory grows with what was measured;
- * running out of it ends the program. Progress is shown at a terminal only, and is no part of the
- * output. */
+ * An experiment fills tables and judges claims; a report prints both in the requested form. Equal
+ * inputs give equal bytes, in tables and in plots. Memory grows with the measurements; running out
+ * of it ends the program. Progress is shown only at a terminal and is not part of the output. */
 #ifndef CV_LAB_LAB_H
 #define CV_LAB_LAB_H
 
 #include "scenario/scenario.h"
 #include "sim/world.h"
 
-/* A scenario from text, as printf() makes it. The text is ours: a mistake in it ends the
+/* A scenario from text, formatted as by printf(). The text is ours: a mistake in it ends the
  * program. */
 struct sim_scenario *cv__lab_scenario(const char *format, ...) CV_PRINTF(1, 2);
 
-/* sim_world_new(), counted: at a terminal a line on standard error tells how many runs there
- * were. */
+/* Calls sim_world_new() and counts the run: at a terminal a line on standard error shows the number
+ * of runs. */
 struct sim_world *cv__lab_world(const struct sim_scenario *scenario, uint64_t seed,
                                 const struct sim_world_options *options);
 
-/* Who leads now: the first, if several do. CV_ID_NONE: nobody. */
+/* The present leader; the first one, if there are several. CV_ID_NONE: none. */
 cv_id cv__lab_leader(const struct sim_world *world);
 /* Was every promise of the protocol kept so far? */
 bool cv__lab_is_sound(const struct sim_world *world);
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
-/* What an experiment is asked for; zero or NULL: nothing is said about that. */
+/* The options of an experiment; zero or NULL: not given. */
 struct cv_lab_options {
     uint64_t run_count;    /* --runs */
     uint64_t random_count; /* --random: the number of random networks */
-    uint64_t seed;         /* --seed: of the first of them */
-    const char *folder;    /* --plots: for plots */
-    const char *live;      /* --live: the address of a sequencer, where one is needed */
+    uint64_t seed;         /* --seed: the seed of the first random network */
+    const char *folder;    /* --plots: the folder for plots */
+    const char *live;      /* --live: the address of a sequencer, if the experiment needs one */
     bool is_live, is_tiny, is_json;
 };
 
 /* Every experiment takes --plots, --runs (min..max) and --json; `more` has the first letters of
- * others, and L if --live takes an address. False: the command line is wrong, or there is no such
- * folder, and that was said: before minutes of work, not after them. */
+ * further options, and L if --live takes an address. False: the command line is wrong or the folder
+ * does not exist, and a message was printed, before the minutes of work. */
 bool cv__lab_options_read(int argc, char **argv, const char *experiment, const char *more,
                           uint64_t runs_min, uint64_t runs_max, struct cv_lab_options *ret_options);
 
@@ -52,13 +51,13 @@ struct cv_samples {
 };
 
 void cv__samples_add(struct cv_samples *samples, double value);
-/* Of at least one sample. The percentile is the least sample that this share is not above
- * (nearest rank); 0 gives the least, 100 the largest. */
+/* These need at least one sample. The percentile is by nearest rank: the smallest sample such that
+ * this share of all samples is not larger. 0 gives the smallest sample, 100 the largest. */
 double cv__samples_mean(const struct cv_samples *samples);
 double cv__samples_percentile(struct cv_samples *samples, double percent);
 void cv__samples_fini(struct cv_samples *samples);
 
-/* The straight line through points (least squares), and how much of the variance it explains. */
+/* The straight line through points (least squares), and the share of the variance it explains. */
 struct cv_line {
     double slope, offset, r_squared;
 };
@@ -69,21 +68,21 @@ struct cv_line cv__lab_fit(const double *x, const double *y, uint32_t count);
 #define CV_COLUMNS_MAX 20u
 
 struct cv_column {
-    const char *name;  /* the key in JSON and the head of the column */
-    uint32_t width;    /* least width when printed */
+    const char *name;  /* the key in JSON and the heading of the column */
+    uint32_t width;    /* minimum width when printed */
     uint32_t decimals; /* of numbers */
     bool is_text;
 };
 
-/* A number, or a text that outlives the table. NAN: nothing is known ("-", and null in JSON). */
+/* A number, or a text that outlives the table. NAN: not known ("-", and null in JSON). */
 struct cv_cell {
     double number;
     const char *text;
 };
 
 struct cv_table {
-    const char *name;                        /* the key in JSON, and of the data of plots */
-    const char *about;                       /* a sentence or two above it */
+    const char *name;                        /* the key in JSON, and the name of the plot data */
+    const char *about;                       /* a sentence or two above the table */
     struct cv_column column[CV_COLUMNS_MAX]; /* ends with a name of NULL, or is full */
     struct cv_cell *cell;                    /* row by row */
     uint32_t cell_count, cell_capacity;
@@ -98,7 +97,7 @@ struct cv_table {
 void cv__table_add(struct cv_table *table, const struct cv_cell *cell, uint32_t count);
 void cv__table_fini(struct cv_table *table);
 
-/* What a paper says, beside what was seen. One that is not judged is only told. */
+/* What a paper says, and what was measured. CV_TOLD: the claim is printed, but not judged. */
 enum cv_agreement { CV_AGREES, CV_DISAGREES, CV_TOLD };
 #define CV_JUDGED(agrees) ((agrees) ? CV_AGREES : CV_DISAGREES)
 
@@ -111,34 +110,34 @@ struct cv_claim {
 struct cv_lab_report {
     const char *experiment;
     bool is_json;
-    bool has_failed; /* a claim that was judged disagrees */
+    bool has_failed; /* a judged claim disagrees */
     struct cv_claim *claim;
     uint32_t claim_count, claim_capacity;
 };
 
-/* Begins the output; `about` is what is said first. */
+/* Begins the output with the text `about`. */
 void cv__lab_report_begin(struct cv_lab_report *report, const char *about);
 void cv__lab_report_table(struct cv_lab_report *report, const struct cv_table *table);
 void cv__lab_report_claim(struct cv_lab_report *report, enum cv_agreement agreement,
                           const char *said, const char *seen_format, ...) CV_PRINTF(4, 5);
-/* Tells the claims and frees the report's memory; the exit status. */
+/* Prints the claims and frees the report's memory; returns the exit status. */
 int cv__lab_report_end(struct cv_lab_report *report);
 
 /* ---- Plots ----------------------------------------------------------------------------------- */
 
-/* Is gnuplot there? If not, one line on stderr says so. */
+/* Is gnuplot installed? If not, one line on stderr says so. */
 bool cv__plot_can(void);
-/* Can files be written into this folder? The same if not. */
+/* Can files be written to this folder? If not, one line on stderr says so. */
 bool cv__plot_is_folder(const char *folder);
 
-/* gnuplot, reading a script from what is returned: an SVG `name`.svg in `folder` with nothing drawn
- * yet. NULL and a message if it cannot be started. */
+/* Starts gnuplot for an empty plot `name`.svg in `folder`; it reads its script from the returned
+ * stream. NULL and a message if it cannot be started. */
 FILE *cv__plot_open(const char *folder, const char *name);
 /* The table's rows as the data block $name: numbers as they are, texts quoted, "?" for unknown. */
 void cv__plot_table(FILE *script, const struct cv_table *table);
-/* Draws it. False and a message if gnuplot did not like the script or could not write. */
+/* Draws the plot. False and a message if gnuplot refused the script or could not write. */
 bool cv__plot_close(FILE *script, const char *name);
-/* All of that for one table; nothing is drawn of one that has no rows. */
+/* The three steps for one table; a table without rows is not drawn. */
 bool cv__plot_draw(const char *folder, const char *name, const struct cv_table *table,
                    const char *script_text);
 

@@ -16,7 +16,7 @@ static void on_past(void *user, const struct cv_store_past *past)
 
 static void on_damage(void *user, const char *line)
 {
-    (void)user; /* then it is not found, or it is */
+    (void)user; /* damaged entries are skipped */
     (void)line;
 }
 

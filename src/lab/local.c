@@ -1,9 +1,9 @@
-/* src/lab/local.c - `conclave lab local`: the measurements of [Fetzer99, sec. XI], repeated
- * with `local` in the simulator, and carried on to where the paper only guessed.
+/* src/lab/local.c - `conclave lab local`: the measurements of [Fetzer99, sec. XI], repeated with
+ * `local` in the simulator, and with more processes than the paper measured.
  *
- * What is fitted, what is assumed: local_run.h. A claim is judged only if the paper (or we, for
- * what is ours) says something that a measurement can contradict; the bounds are in the code beside
- * each. The exit status is 1 if one is contradicted. */
+ * local_run.h says what is fitted and what is assumed. A claim of the paper, or of ours, is judged
+ * only if a measurement can contradict it; its bounds are in the code beside it. The exit status is
+ * 1 if a claim is contradicted. */
 #include "lab/local.h"
 
 #include "base/command.h"
@@ -13,13 +13,13 @@
 #include <string.h>
 
 struct settings {
-    uint64_t run_count; /* of each case in which a leader is lost */
+    uint64_t run_count; /* runs of each case in which a leader is lost */
     uint32_t election_count;
     uint32_t tree_rounds;
     bool is_tiny;
 };
 
-/* Of nothing nothing is known: an experiment that failed is told as such. */
+/* Without samples the result is not known: a failed experiment is reported as failed. */
 static double mean(const struct cv_samples *s)
 {
     return s->count > 0 ? cv__samples_mean(s) : NAN;
@@ -103,23 +103,24 @@ static void measure_election(const struct settings *settings, struct cv_lab_loca
     const struct cv_line many = cv__lab_fit(x + 1, y + 1, size_count - 1);
     cv__lab_report_claim(report, CV_JUDGED(off_max <= 1),
                          "up to 8 processes an election takes about 3 to 7 ms (figs. 25, 26)",
-                         "2 to 8 processes: %.1f to %.1f ms, at most %.1f ms off the paper's line",
+                         "2 to 8 processes: %.1f to %.1f ms, within %.1f ms of the paper's line",
                          y[1], y[PAPER_SIZES - 1], off_max);
     cv__lab_report_claim(report, CV_JUDGED(few.r_squared >= 0.99 && many.r_squared >= 0.99),
                          "the election time grows linearly with the number of processes",
-                         "%.2f ms for each up to 8 (R^2 %.4f), %.2f ms up to %.0f (R^2 %.4f)",
+                         "%.2f ms per process up to 8 (R^2 %.4f), %.2f ms up to %.0f (R^2 %.4f)",
                          few.slope, few.r_squared, many.slope, x[size_count - 1], many.r_squared);
     cv__lab_report_claim(report, CV_TOLD, "one process alone takes about 3 ms",
-                         "%.1f ms: ours asks itself without a message", y[0]);
-    cv__lab_report_claim(report, CV_JUDGED(all_kept),
-                         "in a stable partition the leader renews its leadership before it ends",
-                         "%s", all_kept ? "in every round of every size" : "not always");
+                         "%.1f ms: ours needs no message to itself", y[0]);
+    cv__lab_report_claim(
+        report, CV_JUDGED(all_kept),
+        "in a stable partition the leader renews its leadership before it ends", "%s",
+        all_kept ? "in every round, with every number of processes" : "not always");
 }
 
 /* ---- 2. A new leader ------------------------------------------------------------------------- */
 
-/* The paper does not print its lockTime, but bounds it by EP: it is over long before a process is
- * excluded. 130 ms is, too, and leaves time for two renewals. */
+/* The paper does not print its lockTime, but bounds it by EP: it ends long before a process is
+ * excluded. A lock of 130 ms does, too, and leaves time for two renewals. */
 #define SHORT_LOCK "lock=130ms"
 #define SHORT_LOCK_MS 130.0
 #define LONG_LOCK_MS 390.0 /* the default with the paper's other constants */
@@ -187,17 +188,17 @@ static void claim_split(struct cv_lab_report *report, struct loss_samples *s)
         report, CV_JUDGED(is_by_expires),
         "after a split the others are excluded 230 ms (expires) after they were last "
         "heard (fig. 27)",
-        "%.0f to %.0f ms after the split, the last ELECTION being up to EP old", least, most);
+        "%.0f to %.0f ms after the split; the last ELECTION is up to EP old then", least, most);
     cv__lab_report_claim(report, CV_JUDGED(2 * split->first_try_count < split->elected_ms.count),
                          "the first attempt after a split typically fails",
                          "it succeeded in %u of %u runs", split->first_try_count,
                          split->elected_ms.count);
     cv__lab_report_claim(report, CV_JUDGED(nearly_all <= CV_LAB_EP_MS + 2 * CV_LAB_DELTA_MS),
-                         "the next one, an election period later, in general succeeds",
-                         "a new leader %.0f ms after the exclusion in the median, 99 %%: %.0f",
-                         half, nearly_all);
-    cv__lab_report_claim(report, CV_TOLD, "that one is the second attempt",
-                         "%.2f attempts in the mean; in id order %.2f", mean(&split->attempts),
+                         "the next attempt, an election period later, generally succeeds",
+                         "a new leader %.0f ms after the exclusion (median; 99 %%: %.0f ms)", half,
+                         nearly_all);
+    cv__lab_report_claim(report, CV_TOLD, "the successful attempt is the second",
+                         "%.2f attempts on average; in id order %.2f", mean(&split->attempts),
                          mean(&s[CASE_SPLIT_ORDER].attempts));
 }
 
@@ -206,27 +207,27 @@ static void claim_ours(struct cv_lab_report *report, struct loss_samples *s)
     const double attempts = percentile(&s[CASE_CRASH_ORDER].attempts, 100);
     cv__lab_report_claim(report, CV_JUDGED(attempts <= 2),
                          "ours: in id order, the heir of a crashed leader needs no third attempt",
-                         "at most %.0f attempts; all at once: %.2f in the mean", attempts,
+                         "at most %.0f attempts; all at once: %.2f on average", attempts,
                          mean(&s[CASE_CRASH_ORDER - 1].attempts));
     cv__lab_report_claim(
         report, CV_TOLD,
-        "ours: id order is no gain in a split, where lower ids are alive but out of "
+        "ours: id order gains nothing in a split, where lower ids are alive but out of "
         "reach",
-        "%.0f instead of %.0f ms in the mean", mean(&s[CASE_SPLIT_ORDER].elected_ms),
+        "%.0f instead of %.0f ms on average", mean(&s[CASE_SPLIT_ORDER].elected_ms),
         mean(&s[CASE_SPLIT].elected_ms));
     const double slack_ms = CV_LAB_EP_MS + 2 * CV_LAB_DELTA_MS;
     const double hint = percentile(&s[CASE_HINT].elected_ms, 50);
     const double hint_long = percentile(&s[CASE_HINT_LONG].elected_ms, 50);
     cv__lab_report_claim(
         report, CV_JUDGED(hint <= SHORT_LOCK_MS + slack_ms && hint_long <= LONG_LOCK_MS + slack_ms),
-        "ours: a hint saves the exclusion but not the locks",
+        "ours: a hint saves the wait for the exclusion, but not for the locks",
         "median %.0f ms with a lock of 130 ms, %.0f ms with 390 ms", hint, hint_long);
     const double least = percentile(&s[CASE_SPLIT].excluded_ms, 0);
     const double certain = percentile(&s[CASE_CERTAIN].elected_ms, 50);
     const double certain_order = percentile(&s[CASE_CERTAIN_ORDER].elected_ms, 50);
     cv__lab_report_claim(report, CV_JUDGED(certain < least && certain_order < least),
-                         "ours: a certain hint saves both", "median %.0f ms, in id order %.0f ms",
-                         certain, certain_order);
+                         "ours: a certain hint saves both waits",
+                         "median %.0f ms, in id order %.0f ms", certain, certain_order);
 }
 
 static void measure_losses(const struct settings *settings, struct cv_lab_local *l,
@@ -250,9 +251,9 @@ static void measure_losses(const struct settings *settings, struct cv_lab_local 
     }
     cv__lab_report_table(report, &l->new_leader);
     cv__lab_report_claim(report, CV_JUDGED(failed_count == 0),
-                         "in no run is a promise broken, and each has a new leader within a second",
+                         "no run breaks a promise, and each has a new leader within a second",
                          "%u runs failed", failed_count);
-    if (failed_count == 0) { /* otherwise some case may have nothing to tell */
+    if (failed_count == 0) { /* otherwise some case may have no samples */
         for (uint32_t percent = 0; percent <= 100; percent++) {
             struct cv_cell row[1 + COUNT_OF(loss_cases)] = {CV_NUMBER(percent)};
             for (uint32_t i = 0; i < COUNT_OF(loss_cases); i++) {
@@ -278,7 +279,8 @@ static void measure_losses(const struct settings *settings, struct cv_lab_local 
 static const uint32_t trees[] = {0, 2, 3, 4, 8, 16, 32}; /* 0: direct */
 #define TREE_COUNT COUNT_OF(trees)
 
-/* What the tree with the shortest election time saves, as a share of the direct answers' time. */
+/* The saving of the tree with the shortest election time, as a share of the time with direct
+ * answers. */
 struct gain {
     uint32_t n, tree;
     double share;
@@ -340,7 +342,7 @@ static void measure_collation(const struct settings *settings, struct cv_lab_loc
     cv__lab_report_table(report, &l->collation);
     const struct gain *last = &gain[size_count - 1];
     cv__lab_report_claim(report, CV_JUDGED(at_paper <= 0.2),
-                         "with 8 processes collating the answers gains too little to be worth it "
+                         "with 8 processes collating the answers is not worth the effort "
                          "(fig. 29)",
                          "the best tree saves %.0f %%", 100 * at_paper);
     cv__lab_report_claim(report, CV_JUDGED(all_kept && last->share >= 0.5),
@@ -348,13 +350,13 @@ static void measure_collation(const struct settings *settings, struct cv_lab_loc
                          "with %u processes a tree of %u saves %.1f %%", last->n, last->tree,
                          100 * last->share);
     cv__lab_report_claim(
-        report, CV_TOLD, "not said: where that begins",
+        report, CV_TOLD, "the paper does not say from which number of processes on",
         "from %u processes on it saves 10 %%, from %u on a quarter, from %u on half",
         begins_at(gain, size_count, 0.1), begins_at(gain, size_count, 0.25),
         begins_at(gain, size_count, 0.5));
 }
 
-/* Does the leader of that number of processes renew in every round with the paper's Delta? */
+/* With this number of processes and the paper's Delta, does the leader renew in every round? */
 static bool is_reached(uint32_t n, uint32_t tree, uint32_t round_count, double *ret_ms)
 {
     const struct cv_lab_rounds rounds = {
@@ -397,13 +399,13 @@ static void measure_reach(const struct settings *settings, struct cv_lab_local *
         }
         reach[i] = can;
         cv__table_row(&l->reach, CV_TEXT(names[i]), CV_NUMBER(can), CV_NUMBER(longest_ms),
-                      CV_TEXT(can == limit ? "the most that was tried" : ""));
+                      CV_TEXT(can == limit ? "largest number tried" : ""));
     }
     cv__lab_report_table(report, &l->reach);
     cv__lab_report_claim(
         report, CV_JUDGED(reach[3] > reach[0]),
-        "ours: with a given Delta a tree serves more processes, because each of its "
-        "messages waits for few others",
+        "ours: with a given Delta a tree serves more processes, because each message "
+        "waits for few others",
         "direct answers up to %u processes, a tree of 4 up to %u%s", reach[0], reach[3],
         reach[3] == limit ? " and more" : "");
 }
@@ -438,7 +440,7 @@ static void measure_stable(const struct settings *settings, struct cv_lab_local 
     cv__lab_report_table(report, &l->stable);
     cv__lab_report_claim(report, CV_JUDGED(all_agree),
                          "a round in the stable state is one broadcast and n-1 unicast messages",
-                         "%s", all_agree ? "exactly, in every round" : "not so: see the table");
+                         "%s", all_agree ? "exactly, in every round" : "no: see the table");
 }
 
 /* ---- The experiment -------------------------------------------------------------------------- */
@@ -464,14 +466,14 @@ int cv__lab_local(int argc, char **argv)
     const bool draws = options.folder != NULL && cv__plot_can();
     struct cv_lab_local l = cv__lab_local_empty;
     for (uint32_t i = 0; i < COUNT_OF(loss_cases); i++) {
-        l.waits.column[i + 1].name = loss_cases[i].fault_name; /* by their place */
+        l.waits.column[i + 1].name = loss_cases[i].fault_name; /* plots use their positions */
     }
     struct cv_lab_report report = {.experiment = "local", .is_json = options.is_json};
     cv__lab_report_begin(&report,
                          "The measurements of [Fetzer99, sec. XI] with `local`: " CV_LAB_PAPER ".\n"
-                         "Modelled: delays of 1 ms (normal, deviation 0.15 ms), and " CV_LAB_COST
-                         " that a receiver spends on\neach message. The latter is fitted to the "
-                         "paper's election times, nothing else is.");
+                         "Model: delays of 1 ms (normal, deviation 0.15 ms), and " CV_LAB_COST
+                         " of a receiver's time for each\nmessage. Only this cost is fitted to the "
+                         "paper's election times.");
     measure_election(&settings, &l, &report);
     measure_losses(&settings, &l, &report);
     measure_collation(&settings, &l, &report);

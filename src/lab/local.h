@@ -1,6 +1,6 @@
-/* src/lab/local.h - what `conclave lab local` measures, as tables: local.c fills them and
- * judges the claims, local_tables.c says what they look like, local_plot.c draws them, and
- * local_run.c runs the worlds. */
+/* src/lab/local.h - the tables of `conclave lab local`: local.c fills them and judges the claims,
+ * local_tables.c defines their columns, local_plot.c draws them, and local_run.c runs the
+ * worlds. */
 #ifndef CV_LAB_LOCAL_H
 #define CV_LAB_LOCAL_H
 
@@ -8,15 +8,15 @@
 
 struct cv_lab_local {
     struct cv_table election;   /* election time by number of processes */
-    struct cv_table histogram;  /* how it is distributed; for the plot only */
+    struct cv_table histogram;  /* distribution of the election time; for the plot only */
     struct cv_table new_leader; /* the loss of a leader, a row for each case */
-    struct cv_table waits;      /* how the times to a new leader are distributed; plot only */
+    struct cv_table waits;      /* distribution of the times to a new leader; for the plot only */
     struct cv_table collation;  /* direct answers against trees */
-    struct cv_table reach;      /* for how many processes the paper's Delta is enough */
+    struct cv_table reach;      /* the most processes for which the paper's Delta is enough */
     struct cv_table stable;     /* messages in a round */
 };
 
-/* Without a row yet; `waits` gets its columns from the cases. */
+/* Tables without rows; `waits` gets its columns from the cases. */
 extern const struct cv_lab_local cv__lab_local_empty;
 
 /* Draws all plots into the folder; false and a message if one could not be drawn. */

@@ -1,5 +1,5 @@
-/* src/lab/local_plot.c - the plots of `conclave lab local`, as scripts for gnuplot. The data go
- * with the script, so that a plot depends on nothing but what was measured. */
+/* src/lab/local_plot.c - the plots of `conclave lab local`, as scripts for gnuplot. A script
+ * contains its data, so a plot depends only on the measurements. */
 #include "lab/local.h"
 
 #include <stdio.h>
@@ -52,7 +52,7 @@ static bool plot_waits(const struct cv_lab_local *l, const char *folder, const c
                        const char *title, const char *curves)
 {
     if (l->waits.cell_count == 0) {
-        return true; /* runs failed, as the report says: there is nothing to compare */
+        return true; /* runs failed, as the report says: there is nothing to draw */
     }
     FILE *script = cv__plot_open(folder, name);
     if (script == NULL) {

@@ -1,7 +1,7 @@
 /* src/lab/local_run.c - the worlds that `conclave lab local` measures; see the header.
  *
- * A world is run from one instant at which something happens to the next, and looked at between
- * them: renewals are no events of the trace, but they move the end of a leadership. */
+ * A world is run from one event to the next and inspected in between: a renewal is not taken from
+ * the trace, but seen as a later end of the leadership. */
 #include "lab/local_run.h"
 
 #include "protocols/local_config.h"
@@ -16,7 +16,7 @@ static double ms(int64_t ns)
     return (double)ns / (double)NS_PER_MS;
 }
 
-/* True: one more instant was run. */
+/* True: the events of one more instant were run. */
 static bool run_next(struct sim_world *w, int64_t until_ns)
 {
     if (w->is_over || sim_queue_next_ns(&w->queue) > until_ns) {
@@ -41,7 +41,7 @@ struct counter {
     int64_t broadcast_ns; /* the latest */
 };
 
-/* From one broadcast on, for that number of rounds: the last ends with the next broadcast. */
+/* Counts from one broadcast on, for that number of rounds; the last ends with the next broadcast. */
 static void count_record(void *context, const struct cv_record *record)
 {
     struct counter *c = context;
@@ -70,7 +70,7 @@ static void count_record(void *context, const struct cv_record *record)
     }
 }
 
-/* When the request was sent that the leadership now rests on. */
+/* When the request was sent by which the leader now leads. */
 static int64_t request_sent_ns(const struct sim_world *w)
 {
     const struct sim_clock *clock = &w->node[ROOT - 1].clock;
@@ -123,7 +123,7 @@ void cv__lab_measure_stable(const struct cv_lab_rounds *rounds, struct cv_lab_st
     while (!counter.is_done && sim_world_holds(w, ROOT) && run_next(w, scenario->run_ns - 1)) {
         if (root->holds && root->held_until_ns != held_until_ns) {
             held_until_ns = root->held_until_ns;
-            /* Not the end of a round that began before. A single node broadcasts to nobody. */
+            /* Skips the end of a round that began before. A single node sends no broadcast. */
             if (ret_stable->broadcasts > 0 || w->node_count == 1) {
                 cv__samples_add(&ret_stable->election_ms, ms(w->now_ns - request_sent_ns(w)));
             }
@@ -148,7 +148,7 @@ void cv__lab_stable_fini(struct cv_lab_stable *stable)
 
 struct orphans {
     struct sim_world *world;
-    cv_id first, last; /* the nodes without the old leader */
+    cv_id first, last; /* the nodes that lost the old leader */
     int64_t fault_ns, excluded_ns;
     uint32_t attempts[CV_LAB_LOSS_NODES];
     int64_t asked_ns[CV_LAB_LOSS_NODES];
@@ -165,7 +165,7 @@ static void watch_orphans(void *context, const struct cv_record *record)
     if (o->excluded_ns < 0) {
         o->excluded_ns = record->at_ns;
     }
-    if (o->asked_ns[from - 1] != record->at_ns) { /* once for all its receivers */
+    if (o->asked_ns[from - 1] != record->at_ns) { /* counted once for all receivers */
         o->asked_ns[from - 1] = record->at_ns;
         o->attempts[from - 1]++;
     }
@@ -216,7 +216,7 @@ static bool all_follow(const struct sim_world *w, cv_id first, cv_id last, cv_id
 
 struct cv_lab_recovery cv__lab_measure_loss(const struct cv_lab_loss *loss, uint64_t seed)
 {
-    /* Multiples of the golden section spread evenly over the election period. */
+    /* Multiples of the golden ratio are spread evenly over the election period. */
     const uint64_t turn = seed * UINT64_C(0x9e3779b97f4a7c15);
     const int64_t phase_us = (int64_t)((turn >> 32) * (uint64_t)(CV_LAB_EP_MS * 1000) >> 32);
     const int64_t fault_us = 2000000 + phase_us;

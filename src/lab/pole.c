@@ -1,10 +1,10 @@
 /* src/lab/pole.c - `conclave lab pole`: the evaluation of [Becker11, sec. 4], repeated with
  * `pole` and the service of the simulator.
  *
- * What is modelled and what is fitted: pole_run.h, sim/service.h. Every figure that the paper
- * prints is judged, and who is elected with it; the exit status is 1 if one differs. The paper
- * takes scores that differ by noise for equal and then elects the larger id; here `consensus` and
- * `worst-case` are used with an equivalence range of 5 ms for that. */
+ * pole_run.h and sim/service.h say what is modelled and what is fitted. Every figure that the paper
+ * prints is judged, together with the elected server; the exit status is 1 if one differs. The
+ * paper treats scores that differ only by noise as equal and then elects the larger id. So
+ * `consensus` and `worst-case` have an equivalence range of 5 ms here. */
 #include "lab/pole.h"
 
 #include "base/command.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 
 struct settings {
-    uint64_t run_count, setting_count; /* runs of a case; random settings */
+    uint64_t run_count, setting_count; /* runs of each case; number of random settings */
     bool is_tiny;
 };
 
@@ -23,7 +23,7 @@ struct lab {
     struct cv_lab_pole pole;
     struct cv_lab_report report;
     uint32_t figure_count, agree_count;
-    bool is_sound; /* every run elected, and kept every promise */
+    bool is_sound; /* every run elected a leader and kept every promise */
 };
 
 #define SLAC_CALTECH 9.88
@@ -90,10 +90,10 @@ static struct cv_lab_wan deployment(uint32_t number)
 
 /* ---- Cases ----------------------------------------------------------------------------------- */
 
-/* Means over the runs that elected the same server as most. */
+/* Means over the runs that elected the server that most runs elected. */
 struct summary {
     cv_id leader;
-    uint32_t elected; /* bits P(id) of everybody that was, in some run */
+    uint32_t elected; /* bits P(id) of the servers elected in any run */
     uint32_t run_count, leader_count;
     struct cv_lab_outcome mean;
 };
@@ -138,7 +138,7 @@ static struct summary run_case(struct lab *lab, struct cv_lab_setting setting, e
     return s;
 }
 
-/* Latencies: the paper's times, with one request in ten, for there are no queues. */
+/* Latencies: the paper's times. One request in ten is simulated, because there are no queues. */
 static struct cv_lab_setting latency_setting(const struct lab *lab, struct cv_lab_wan wan)
 {
     return (struct cv_lab_setting){.wan = wan,
@@ -157,13 +157,13 @@ static const char *server_text(struct lab *lab, const struct summary *s)
 
 /* ---- Figures --------------------------------------------------------------------------------- */
 
-/* `said`: who is elected in the paper, bits P(id); ANY: it does not say, or it may be several. */
+/* `said`: the servers elected in the paper, bits P(id); ANY: it names none, or several are right. */
 struct figure {
     const char *fig, *about;
     enum oracle oracle;
     uint32_t said;
     double paper;
-    bool is_rounded; /* to tens, by the paper */
+    bool is_rounded; /* the paper rounds to tens */
 };
 
 static void judge(struct lab *lab, const struct figure *f, const struct summary *s, double measured)
@@ -298,7 +298,7 @@ static const double shares[SHARES] = {0, 0.25, 0.5, 0.75, 1};
 
 typedef struct summary by_share[SHARES][ORACLE_COUNT];
 
-/* The network of a figure with a share p of the requests where the figure has it. */
+/* The network of a figure, with a share p of the requests at the figure's site. */
 static struct cv_lab_wan uneven(uint32_t number, double p)
 {
     if (number == 0) {
@@ -400,13 +400,13 @@ static void judge_uneven(struct lab *lab, const by_share first, const by_share t
         &lab->report,
         CV_JUDGED(fabs(above_3 - exact_3) <= 0.1 * exact_3 &&
                   fabs(above_1 - exact_1) <= 0.1 * exact_1),
-        "latency is 30 to 60 ms worse than worst-case in the worst case as p grows (fig. "
+        "at the slowest site, latency is 30 to 60 ms worse than worst-case as p grows (fig. "
         "7c); by Eq. 2 and Table 2 it is 23.8 to 67.2 ms",
         "%.1f ms in deployment 3, %.1f ms in deployment 1, p = 1", above_3, above_1);
     const double worse_3 = all_3[WORST_CASE].mean.mean_ms - all_3[LATENCY].mean.mean_ms;
     cv__lab_report_claim(
         &lab->report, CV_JUDGED(worse_3 > 50),
-        "worst-case has a mean more than 50 ms worse than latency's in deployment 3, p "
+        "the mean of worst-case is more than 50 ms worse than that of latency in deployment 3, p "
         "= 1 (sec. 4.3)",
         "%.1f ms", worse_3);
 }
@@ -417,7 +417,7 @@ static struct cv_lab_setting recovery_setting(const struct lab *lab, struct cv_l
 {
     (void)lab;
     for (uint32_t site = 1; site <= wan.site_count; site++) {
-        wan.share[site] = 0; /* there is nothing to do but to recover */
+        wan.share[site] = 0; /* no requests: only the recovery is measured */
     }
     return (struct cv_lab_setting){
         .wan = wan, .fetch = SIM_FETCH_LARGEST_ID, .crash_s = 24, .end_s = 25};
@@ -425,7 +425,7 @@ static struct cv_lab_setting recovery_setting(const struct lab *lab, struct cv_l
 
 struct growth {
     bool history_is_flat, rotating_grows, picks_better;
-    double worst_pick; /* recovery's time over the better of the two */
+    double worst_pick; /* the time of recovery's leader divided by that of the better one */
 };
 
 static void measure_snapshots(struct lab *lab)
@@ -470,17 +470,17 @@ static void measure_snapshots(struct lab *lab)
     }
     cv__lab_report_claim(
         &lab->report, CV_JUDGED(g.history_is_flat),
-        "history elects p4, and recovery takes the same whatever p1 misses (fig. 8a)", "%s",
-        g.history_is_flat ? "so, within 10 % at each round trip" : "not so");
+        "history elects p4, and the recovery time does not depend on what p1 misses (fig. 8a)",
+        "%s", g.history_is_flat ? "yes, within 10 % at each round trip" : "no");
     cv__lab_report_claim(
         &lab->report, CV_JUDGED(g.rotating_grows),
-        "rotating elects p1, and recovery grows with the snapshot and the round trip "
+        "rotating elects p1, and the recovery time grows with the snapshot and the round trip "
         "(fig. 8a)",
-        "%s: up to %.1f s", g.rotating_grows ? "so" : "not so", largest_before / 1000);
+        "%s: up to %.1f s", g.rotating_grows ? "yes" : "no", largest_before / 1000);
     cv__lab_report_claim(&lab->report, CV_JUDGED(g.picks_better),
-                         "ours: recovery elects the better one in fig. 8a, never p1 if it misses "
-                         "something",
-                         "%s; at most %.2f times the better one's time",
+                         "ours: recovery elects the better server in fig. 8a, never an outdated "
+                         "p1",
+                         "%s; at most %.2f times the better server's time",
                          g.picks_better ? "always" : "not always", g.worst_pick);
 }
 
@@ -513,7 +513,7 @@ static void measure_three_recover(struct lab *lab)
     }
     cv__lab_report_claim(&lab->report, CV_JUDGED(is_faster),
                          "p1 recovers faster than p4, which history elects (fig. 8b)", "%s",
-                         is_faster ? "at every size" : "not so");
+                         is_faster ? "at every size" : "no");
     cv__lab_report_claim(&lab->report, CV_JUDGED(picks), "ours: recovery elects p1 in fig. 8b",
                          "%s; %.1f times as fast as history's leader at 250 MB",
                          picks ? "in every run" : "not always", ratio);
@@ -537,7 +537,7 @@ static void measure_resignation(struct lab *lab)
     double gap_ms = 0;
     for (uint32_t i = 0; i < COUNT_OF(cases); i++) {
         const bool may =
-            cases[i].margin > 0 && cases[i].margin < 100; /* nobody is better by 200 % */
+            cases[i].margin > 0 && cases[i].margin < 100; /* no server is better by 200 % */
         for (uint32_t run = 1; run <= lab->settings.run_count; run++) {
             const struct cv_lab_handover h = cv__lab_pole_resign(&wan, 3, cases[i].options, run);
             cv__table_row(&lab->pole.resignation, CV_NUMBER(cases[i].margin),
@@ -546,7 +546,7 @@ static void measure_resignation(struct lab *lab)
                           CV_TEXT(cv__lab_pole_text(&lab->pole, "p%u", h.after)),
                           CV_NUMBER(h.before_ms), CV_NUMBER(h.moved_ms), CV_NUMBER(h.after_ms),
                           CV_NUMBER(h.handed_ms / 1000), CV_NUMBER(h.gap_ms), CV_NUMBER(h.changes));
-            /* Rates are smoothed: another may be the best one for a while, on the way. */
+            /* Rates are smoothed: another server may be the best one in between. */
             const bool is_better = h.changes >= 1 && h.changes <= 2 &&
                                    h.handed_ms >= 1000.0 * cases[i].hold_s &&
                                    h.after_ms <= h.moved_ms * (1 - cases[i].margin / 100.0);
@@ -556,10 +556,10 @@ static void measure_resignation(struct lab *lab)
     }
     cv__lab_report_claim(
         &lab->report, CV_JUDGED(is_as_asked),
-        "a leader that is not the best any more resigns by a threshold (sec. 5); ours: "
-        "after the hold, to who is better by the margin, and then it stays so",
+        "a leader that is no longer the best resigns by a threshold (sec. 5); ours: after the "
+        "hold, to a server that is better by the margin, which then stays",
         "%s; at most %.0f ms without a leader",
-        is_as_asked ? "so, and never below the threshold" : "not so", gap_ms);
+        is_as_asked ? "yes, and never below the threshold" : "no", gap_ms);
 }
 
 /* ---- The experiment -------------------------------------------------------------------------- */
@@ -570,9 +570,9 @@ static void repeat_figures(struct lab *lab)
     cv__lab_report_begin(
         &lab->report,
         "The evaluation of [Becker11, sec. 4]: `pole` elects, a replicated service "
-        "serves and recovers.\nModelled: the paper's round trips with a jitter of 2 % "
-        "(Pareto), and 1.5 ms that each operation costs.\nThe latter is fitted to the "
-        "paper's latencies, nothing else is.");
+        "serves and recovers.\nModel: the paper's round trips with a jitter of 2 % "
+        "(Pareto), and a cost of 1.5 ms for each operation.\nOnly this cost is fitted to the "
+        "paper's latencies.");
     measure_crash(lab);
     for (uint32_t number = 1; number <= 3; number++) {
         measure_deployment(lab, number);
@@ -583,7 +583,7 @@ static void repeat_figures(struct lab *lab)
     judge_two_sites(lab, two);
     judge_uneven(lab, first, third);
     cv__lab_report_claim(&lab->report, CV_JUDGED(lab->agree_count == lab->figure_count),
-                         "each figure of table 1, and who is elected with it", "%u of %u agree",
+                         "each figure of table 1, with the elected server", "%u of %u agree",
                          lab->agree_count, lab->figure_count);
     cv__lab_report_table(&lab->report, &lab->pole.figures);
     cv__lab_report_table(&lab->report, &lab->pole.leaders);
@@ -598,8 +598,8 @@ static void repeat_figures(struct lab *lab)
     cv__lab_pole_judge_recovery(&lab->report, lab->settings.setting_count);
     cv__lab_report_claim(
         &lab->report, CV_JUDGED(lab->is_sound),
-        "in every run p5 leads, crashes and is succeeded, and no promise is broken", "%s",
-        lab->is_sound ? "so" : "not so");
+        "in every run p5 leads, crashes and has a successor, and no promise is broken", "%s",
+        lab->is_sound ? "yes" : "no");
 }
 
 /* ---- On a real network ----------------------------------------------------------------------- */
@@ -622,7 +622,7 @@ static void add_live(struct cv_lab_live_case *cases, uint32_t *count, uint32_t n
     };
 }
 
-/* Fig. 6 in all deployments, and fig. 7b at its ends; `said` as for the simulator. */
+/* Fig. 6 in all deployments, and fig. 7b for p = 0 and 1; `said` as in the simulator. */
 static int run_live(struct lab *lab)
 {
     static struct cv_lab_live_case cases[LIVE_CASES_MAX];

@@ -1,12 +1,12 @@
-/* src/lab/pole_live.c - `conclave lab pole --live`: who is elected in the deployments of
- * [Becker11, Table 3], by five processes of this program on an emulated wide-area network.
+/* src/lab/pole_live.c - `conclave lab pole --live`: the leaders that five processes of this program
+ * elect in the deployments of [Becker11, Table 3], on an emulated wide-area network.
  *
- * Each member is `conclave elect` in a network namespace of its own, with UDP between them and the
- * paper's round trips (lab/wan.h). p5 is brought to lead as in the paper, and killed when the
- * others have measured their round trips; then the one that they follow is compared with the
- * paper's, and with the simulator's in the same deployment. When it began to lead is read from its
- * audit trail. Requests are not served here: their rates are reported to the members, as an
- * application would. Needs the rights of root. */
+ * Each member is `conclave elect` in a separate network namespace, with UDP between them and the
+ * paper's round trips (lab/wan.h). p5 is made leader as in the paper, and killed when the others
+ * have measured their round trips. The new leader is compared with the paper's, and with the
+ * simulator's in the same deployment. The time at which it began to lead is read from its audit
+ * trail. No requests are served here: their rates are reported to the members, as an application
+ * would report them. This needs root. */
 #include "lab/live_trail.h"
 #include "lab/pole.h"
 
@@ -35,12 +35,12 @@
 #define SERVERS 5u
 #define FIRST 5u /* leads first, and is killed */
 #define ELECTION "live"
-#define LOOK_NS (300 * NS_PER_MS) /* for answers across the network */
+#define LOOK_NS (300 * NS_PER_MS) /* wait for answers across the network */
 #define PATIENCE_NS (60 * NS_PER_S)
 #define SETTLE_NS \
-    (4 * NS_PER_S) /* twenty probes, and the leases after which a witness is certain */
+    (4 * NS_PER_S) /* time for twenty probes, and for the leases that a witness waits */
 #define JITTER_PERCENT 2u
-#define HISTORY_LENGTH 1000 /* all have the same */
+#define HISTORY_LENGTH 1000 /* the same for all members */
 
 struct live {
     struct cv_lab_pole *pole;
@@ -48,11 +48,11 @@ struct live {
     char folder[64];
     uint32_t case_count, agree_count, tie_count, differ_count;
 
-    /* Of the case that runs. */
+    /* The present case. */
     struct cv_cluster cluster;
     struct cv_guest *guest;
     struct cv_guest_status status[CV_CLUSTER_MEMBERS_MAX];
-    pid_t pid[SERVERS + 1]; /* 0: it does not run */
+    pid_t pid[SERVERS + 1]; /* 0: the member does not run */
 };
 
 /* ---- Files ----------------------------------------------------------------------------------- */
@@ -72,7 +72,7 @@ static FILE *open_file(const struct live *v, const char *name)
     return fopen(path, "we");
 }
 
-/* Each case has a cluster and states of its own. */
+/* Each case has its own cluster and state folder. */
 static bool write_cluster(const struct live *v, const struct cv_lab_wan *wan, const char *oracle)
 {
     char state[PATH_MAX];
@@ -133,7 +133,7 @@ static _Noreturn void become_member(const struct live *v, cv_id id)
 static void kill_member(struct live *v, cv_id id)
 {
     if (v->pid[id] > 0) {
-        (void)kill(v->pid[id], SIGKILL); /* our child, and not waited for yet */
+        (void)kill(v->pid[id], SIGKILL); /* our child; not reaped yet, so the pid is its own */
         (void)waitpid(v->pid[id], NULL, 0);
         v->pid[id] = 0;
     }
@@ -154,9 +154,9 @@ static bool start_members(struct live *v)
     return true;
 }
 
-/* ---- What they say --------------------------------------------------------------------------- */
+/* ---- Questions to the members ---------------------------------------------------------------- */
 
-/* Whom all that run and count follow; CV_ID_NONE: they do not agree, or do not answer yet. */
+/* The leader that the members 1..last follow; CV_ID_NONE: they disagree, or do not answer yet. */
 static cv_id agreed(struct live *v, cv_id last, uint64_t *ret_token)
 {
     (void)cv__guest_ask(v->guest, LOOK_NS, v->status);
@@ -171,7 +171,7 @@ static cv_id agreed(struct live *v, cv_id last, uint64_t *ret_token)
     return v->status[0].leader;
 }
 
-/* Waits until the members 1..last follow one with a larger token. */
+/* Waits until the members 1..last follow a leader with a larger token. */
 static cv_id await_leader(struct live *v, cv_id last, uint64_t above, uint64_t *ret_token)
 {
     const int64_t until_ns = cv__clock_now_ns() + PATIENCE_NS;
@@ -184,8 +184,8 @@ static cv_id await_leader(struct live *v, cv_id last, uint64_t above, uint64_t *
     return CV_ID_NONE;
 }
 
-/* As in the simulator: whoever is elected first hands over to p5, or, if leadership goes round,
- * resigns until it is that one's turn. The token by which p5 leads; 0: it never did. */
+/* As in the simulator: the first leader hands over to p5, or, with `rotating`, leaders resign until
+ * it is the turn of p5. Returns the token by which p5 leads; 0: it never did. */
 static uint64_t bring_to_lead(struct live *v, bool goes_round)
 {
     uint64_t token = 0;
@@ -199,7 +199,7 @@ static uint64_t bring_to_lead(struct live *v, bool goes_round)
     return 0;
 }
 
-/* The rate of a site is divided among its servers. */
+/* Divides the rate of a site among its servers. */
 static bool report_rates(struct live *v, const struct cv_lab_wan *wan)
 {
     uint32_t count[CV_LAB_SITES_MAX + 1] = {0};
@@ -237,14 +237,14 @@ static void settle(void)
 {
     const int64_t until_ns = cv__clock_now_ns() + SETTLE_NS;
     for (int64_t left_ns; (left_ns = until_ns - cv__clock_now_ns()) > 0;) {
-        (void)poll(NULL, 0, (int)(left_ns / NS_PER_MS) + 1); /* EINTR: looks again */
+        (void)poll(NULL, 0, (int)(left_ns / NS_PER_MS) + 1); /* EINTR: the loop checks again */
     }
 }
 
 /* ---- Cases ----------------------------------------------------------------------------------- */
 
-/* The leader's own trail, which is written a little later than the leader leads. 0: it is not
- * there. */
+/* Reads the leader's own trail, which is written a little after it began to lead. 0: there is no
+ * entry. */
 static int64_t began_wall_ns(const struct live *v, cv_id leader, uint64_t token)
 {
     const int64_t until_ns = cv__clock_now_ns() + PATIENCE_NS;
@@ -256,30 +256,30 @@ static int64_t began_wall_ns(const struct live *v, cv_id leader, uint64_t token)
     return wall_ns;
 }
 
-/* p5 leads and is killed; who is elected. NULL: all went well, otherwise what did not. */
+/* p5 leads and is killed; finds the new leader. Returns NULL, or what went wrong. */
 static const char *run_members(struct live *v, const struct cv_lab_live_case *c, cv_id *ret_leader,
                                double *ret_ms)
 {
     uint64_t token;
     if (!start_members(v)) {
-        return "no process can be started";
+        return "cannot start a process";
     }
     if (await_leader(v, SERVERS, 0, &token) == CV_ID_NONE) {
-        return "the members elect nobody";
+        return "the members elect no leader";
     }
     if (!report_rates(v, &c->wan)) {
         return "a member does not answer";
     }
     token = bring_to_lead(v, c->goes_round);
     if (token == 0) {
-        return "p5 cannot be brought to lead";
+        return "cannot make p5 the leader";
     }
     settle();
     const int64_t killed_ns = cv__clock_wall_ns();
     kill_member(v, FIRST);
     *ret_leader = await_leader(v, SERVERS - 1, token, &token);
     if (*ret_leader == CV_ID_NONE) {
-        return "nobody succeeds p5";
+        return "no member succeeds p5";
     }
     *ret_ms = (double)(began_wall_ns(v, *ret_leader, token) - killed_ns) / NS_PER_MS;
     return NULL;
@@ -296,7 +296,7 @@ static const char *run_case(struct live *v, const struct cv_lab_live_case *c, cv
         return "the emulated network is gone";
     }
     if (!write_cluster(v, &c->wan, c->option)) {
-        return "the file of the cluster cannot be written";
+        return "cannot write the file of the cluster";
     }
     if (cv__cluster_read(path, &v->cluster, &why) != CV_OK ||
         cv__guest_open(&v->cluster, ELECTION, &v->guest, &why) != CV_OK) {
@@ -322,10 +322,10 @@ static cv_id simulated(const struct cv_lab_live_case *c)
     return cv__lab_pole_run(&setting, 1, NULL, NULL).leader;
 }
 
-/* `wanted`: whom the paper elects, and where it does not say, the simulator. An oracle that
- * compares round trips cannot tell two servers of one data centre apart: set_links() gives them
- * the same round trips to everybody else, so their scores are equal but for jitter. Either is a
- * right answer then. By any other oracle only the one that is wanted is. */
+/* `wanted`: the paper's leader, or the simulator's where the paper names none. An oracle that
+ * compares round trips cannot distinguish two servers of one data centre: set_links() gives them
+ * the same round trips to all other servers, so their scores are equal but for jitter. Then both
+ * are right. With any other oracle only the wanted one is right. */
 static const char *judge(struct live *v, const struct cv_lab_live_case *c, uint32_t wanted,
                          cv_id leader)
 {
@@ -380,7 +380,7 @@ int cv__lab_pole_live(struct cv_lab_pole *pole, struct cv_lab_report *report,
         v->pole = pole;
         is_fine = make_folder(v, &why);
     }
-    /* Members are asked from where p5 was. */
+    /* Questions to members are sent from the namespace of p5. */
     if (is_fine && setns(cv__wan_namespace(v->wan, FIRST), CLONE_NEWNET) != 0) {
         (void)snprintf(why.text, sizeof why.text, "cannot enter a namespace: %s", strerror(errno));
         is_fine = false;
@@ -397,14 +397,14 @@ int cv__lab_pole_live(struct cv_lab_pole *pole, struct cv_lab_report *report,
                     "round trips (jitter 2 %).");
         cv__lab_report_table(report, &pole->live);
         cv__lab_report_claim(report, CV_JUDGED(v->differ_count == 0),
-                             "each oracle elects the paper's leader on a real network (where the "
-                             "paper does not say, the simulator's); by round trips, any server "
-                             "that has the same ones",
-                             "%u the very one, %u with the same round trips, %u others",
+                             "each oracle elects the paper's leader on a real network (the "
+                             "simulator's, where the paper names none); an oracle that compares "
+                             "round trips may elect a server with the same ones",
+                             "%u that leader, %u with the same round trips, %u others",
                              v->agree_count, v->tie_count, v->differ_count);
     }
     if (v != NULL && v->folder[0] != '\0') {
-        (void)nftw(v->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS); /* what is left is in /tmp */
+        (void)nftw(v->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS); /* leftovers are in /tmp */
     }
     if (v != NULL) {
         cv__wan_close(v->wan);

@@ -1,5 +1,5 @@
-/* src/lab/pole_plot.c - the plots of `conclave lab pole`, as scripts for gnuplot. The data go
- * with the script, so that a plot depends on nothing but what was measured. */
+/* src/lab/pole_plot.c - the plots of `conclave lab pole`, as scripts for gnuplot. A script contains
+ * its data, so a plot depends only on the measurements. */
 #include "lab/pole.h"
 
 bool cv__lab_pole_plot(const struct cv_lab_pole *p, const char *folder)

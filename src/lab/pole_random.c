@@ -1,18 +1,18 @@
-/* src/lab/pole_random.c - elections in wide-area networks that nobody chose: how far is each
- * oracle from the best possible leader?
+/* src/lab/pole_random.c - elections in random wide-area networks: how close does each oracle come
+ * to the best possible leader?
  *
- * Three to nine servers in two to five sites, which lie anywhere on a map; a round trip is 2 ms and
- * the distance. Clients are skewed: the third power of a uniform number is a site's share. Any
- * server leads and crashes. A majority with it has everything; of the others, half miss 1 to 250
- * MB, evenly on a logarithmic scale. Then each oracle elects in the same network, and every server
- * that is up is measured as a leader on equal luck. */
+ * Three to nine servers are in two to five sites at random places on a map; a round trip is 2 ms
+ * plus the distance. Clients are skewed: a site's share is the third power of a uniform number. A
+ * random server leads and crashes. A majority including it is up to date; of the others, half miss
+ * 1 to 250 MB, evenly on a logarithmic scale. Then each oracle elects in the same network, and
+ * every running server is measured as a leader with the same random numbers. */
 #include "lab/pole.h"
 #include "lab/pole_run.h"
 
 #include <math.h>
 
 #define STREAM 903u
-#define MAP_MS 180.0 /* a round trip along the map's edge */
+#define MAP_MS 180.0 /* round trip along the edge of the map */
 
 static double unit(struct sim_rng *rng)
 {
@@ -46,7 +46,7 @@ static void draw_lags(struct sim_rng *rng, struct cv_lab_wan *wan)
         if (id == wan->first) {
             continue;
         }
-        /* Each of the others is one of those that may with the same chance. */
+        /* Every server but `first` may be outdated with the same probability. */
         const bool may = sim_rng_range(rng, 1, left--) <= may_lag;
         may_lag -= may;
         if (may && sim_rng_range(rng, 0, 1) == 1) {
@@ -80,8 +80,8 @@ static struct cv_lab_wan draw_wan(uint64_t seed)
 /* ---- Recovery against history ---------------------------------------------------------------- */
 
 struct duel {
-    uint64_t failed, better, worse; /* elections; settings, by more than the tolerance */
-    double worst, worst_ms;         /* by how much it was worse at most, also as a share */
+    uint64_t failed, better, worse; /* failed elections; settings, beyond the tolerance */
+    double worst, worst_ms;         /* the largest loss: as a share, and in ms */
     double sum_ms[2], log_ratio;
 };
 
@@ -120,13 +120,13 @@ void cv__lab_pole_judge_recovery(struct cv_lab_report *report, uint64_t count)
         "ours: in random settings without jitter recovery is never worse than history",
         "%llu settings: better in %llu, worse in %llu", settings, (unsigned long long)calm.better,
         (unsigned long long)calm.worse);
-    /* With jitter a choice between equals is luck, and so is up to that much of their times. */
+    /* With jitter the choice between equal servers is random, and their times differ by as much. */
     const struct duel d = duel(count, /* is_calm= */ false, 0.02);
     const double saves = 1 - d.sum_ms[0] / d.sum_ms[1];
-    const bool is_better = count < 100 || saves >= 0.1; /* of few the mean says little */
+    const bool is_better = count < 100 || saves >= 0.1; /* the mean of few settings says little */
     cv__lab_report_claim(
         report, CV_JUDGED(d.failed == 0 && d.worse == 0 && is_better),
-        "ours: with 2 % jitter never by more than that, and clearly better in the mean",
+        "ours: with 2 % jitter it is never worse by more than 2 %, and clearly better on average",
         "%.0f instead of %.0f ms (-%.0f %%; geometric mean -%.0f %%), better in %llu, "
         "worse in %llu (at most %.1f %%, %.0f ms)",
         d.sum_ms[0] / (double)count, d.sum_ms[1] / (double)count, 100 * saves,
@@ -151,7 +151,7 @@ static const char *const oracles[] = {
 enum { MEAN, WORST, RECOVERY, MEASURE_COUNT };
 static const char *const measures[] = {"mean latency", "worst latency", "recovery time"};
 
-/* From the best possible leader, in each network. */
+/* Distance from the best possible leader, in each network. */
 struct distance {
     struct cv_samples times, above_ms;
     uint64_t best_count;
@@ -192,7 +192,7 @@ static uint64_t measure_wan(uint64_t seed, struct distance distance[][MEASURE_CO
     return failed;
 }
 
-/* The oracle that is best at a measure in the mean. */
+/* The oracle with the best mean of a measure. */
 static uint32_t winner(struct distance distance[][MEASURE_COUNT], uint32_t measure)
 {
     uint32_t best = 0;
@@ -210,7 +210,7 @@ void cv__lab_pole_random(struct cv_lab_pole *pole, struct cv_lab_report *report,
     uint64_t failed = 0;
     cv__lab_report_begin(report,
                          "Random wide-area networks: 3 to 9 servers in 2 to 5 sites, skewed "
-                         "clients, histories that differ, and a\nleader that crashes.");
+                         "clients, different histories, and a\nleader that crashes.");
     for (uint64_t seed = 1; seed <= count; seed++) {
         failed += measure_wan(seed, distance);
     }
@@ -238,8 +238,8 @@ void cv__lab_pole_random(struct cv_lab_pole *pole, struct cv_lab_report *report,
                                  winner(distance, RECOVERY)};
         cv__lab_report_claim(report, CV_JUDGED(best[0] != best[1] || best[1] != best[2]),
                              "no oracle serves all goals (sec. 7)",
-                             "nearest to the best: %s by mean latency, %s in the worst case, %s by "
-                             "recovery time",
+                             "nearest to the best: %s in mean latency, %s at the slowest site, %s "
+                             "in recovery time",
                              oracles[best[0]], oracles[best[1]], oracles[best[2]]);
     }
     for (uint32_t i = 0; i < COUNT_OF(oracles); i++) {

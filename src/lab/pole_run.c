@@ -6,8 +6,8 @@
 #include <string.h>
 
 #define JITTER 0.02
-#define SETTLE_MS 4000.0 /* an election with profile=wan, its first wait included */
-#define RUN_S 1000       /* no world lasts that long: its end is not judged */
+#define SETTLE_MS 4000.0 /* an election with profile=wan, including the first wait */
+#define RUN_S 1000       /* longer than any run, so the end of a world is not judged */
 #define SITE_DRAWS 400u
 #define RECOVERY_DRAWS 50u
 
@@ -72,8 +72,8 @@ static void act(struct sim_world *w, enum sim_action_kind kind, cv_id node, cv_i
     sim_world_schedule_action(w, &action);
 }
 
-/* [sec. 4.1] "always have as initial leader p5": whoever is elected first hands over to it, or, if
- * leadership goes round, resigns until it is that one's turn. True: it leads. */
+/* [sec. 4.1] "always have as initial leader p5": the first leader hands over to it, or, with
+ * `rotating`, leaders resign until it is its turn. True: it leads. */
 static bool bring_to_lead(struct sim_service *s, struct sim_world *w, cv_id first, bool goes_round)
 {
     for (uint32_t i = 0; i < 4 * w->node_count; i++) {
@@ -101,7 +101,7 @@ static struct sim_service_options options_for(uint64_t seed)
     };
 }
 
-/* The servers that lag do so from now on; all others have the longest history. */
+/* From now on the outdated servers lag; all others have the longest history. */
 static void outdate(struct sim_service *s, const struct cv_lab_wan *wan)
 {
     uint64_t longest = 0;
@@ -155,7 +155,7 @@ static double metered(const struct meter *m)
     return m->count > 0 ? m->sum_ms / (double)m->count : NAN;
 }
 
-/* Runs from the crash until somebody leads and serves, and a little more. */
+/* Runs from the crash until a new leader serves, and a little longer. */
 static void await_leader(struct sim_service *s, struct sim_world *w, cv_id first,
                          struct cv_lab_outcome *o)
 {
@@ -244,7 +244,7 @@ struct cv_lab_outcome cv__lab_pole_run(const struct cv_lab_setting *setting, uin
 
 #define MOVE_NS (40 * NS_PER_S)
 
-/* Requests by when they arrived. */
+/* Requests by the time of their arrival. */
 struct moved {
     int64_t handed_ns; /* 0: not yet */
     double sum_ms[3];
@@ -272,7 +272,7 @@ static double moved_mean(const struct moved *m, uint32_t part)
     return m->count[part] > 0 ? m->sum_ms[part] / (double)m->count[part] : NAN;
 }
 
-/* Runs on in small steps, and looks who leads. */
+/* Runs in small steps and watches the leader. */
 static void watch_handover(struct sim_service *s, struct sim_world *w, struct moved *m,
                            struct cv_lab_handover *h)
 {
@@ -331,7 +331,7 @@ struct cv_lab_handover cv__lab_pole_resign(const struct cv_lab_wan *wan, uint32_
     return h;
 }
 
-/* ---- Whoever could lead ---------------------------------------------------------------------- */
+/* ---- Every possible leader ------------------------------------------------------------------- */
 
 static void measure_candidates(struct sim_service *s, struct sim_world *w,
                                const struct cv_lab_wan *wan, uint64_t seed,
@@ -351,7 +351,7 @@ static void measure_candidates(struct sim_service *s, struct sim_world *w,
             c->recovery_ms[id] += ms(sim_service_draw_recovery(s, id)) / RECOVERY_DRAWS;
         }
         for (cv_id other = 1; other <= wan->server_count; other++) {
-            sim_service_set_history(s, other, 0); /* it has recovered: all are in sync */
+            sim_service_set_history(s, other, 0); /* as after a recovery: all are in sync */
         }
         sim_service_reseed(s, seed);
         c->mean_ms[id] = 0;
@@ -364,7 +364,7 @@ static void measure_candidates(struct sim_service *s, struct sim_world *w,
     }
 }
 
-/* What each server would report, from the first moment on. */
+/* The reports of each server, from the start. */
 static void report_all(struct sim_world *w, const struct cv_lab_wan *wan)
 {
     uint64_t longest = 0;
@@ -392,7 +392,7 @@ cv_id cv__lab_pole_elect(const struct cv_lab_wan *wan, const char *oracle, uint6
     const struct sim_world_options world_options = {0};
     struct sim_world *w = cv__lab_world(scenario, seed, &world_options);
     struct sim_service_options options = options_for(seed);
-    options.report_ns = 0; /* there are no clients, and histories are as drawn */
+    options.report_ns = 0; /* no clients; histories are as drawn */
     struct sim_service *s = sim_service_new(w, &options);
     report_all(w, wan);
     const bool has_led = bring_to_lead(s, w, wan->first, /* goes_round= */ false);

@@ -1,5 +1,5 @@
-/* src/lab/pole_tables.c - the tables of `conclave lab pole` before anything is measured: what
- * stands above each, and its columns. */
+/* src/lab/pole_tables.c - the empty tables of `conclave lab pole`: the text above each, and its
+ * columns. */
 #include "lab/pole.h"
 
 #include "base/memory.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of figures 7a to c: what each oracle's leader costs. */
+/* Columns of figures 7a to c: the latency under each oracle's leader. */
 #define LATENCY_COLUMNS                                                                          \
     {                                                                                            \
         {"where", 12, 0, true}, {"p", 5, 2, false}, {"history", 8, 1, false},                    \
@@ -18,9 +18,11 @@
 
 const struct cv_lab_pole cv__lab_pole_empty = {
     .figures = {.name = "figures",
-                .about = "1. What the paper prints. elected: who was, in how many runs if not in "
-                         "all. A figure agrees within\n10 %; one that the paper rounds to tens "
-                         "(~), within 5 ms. Milliseconds, but 7a: a ratio.",
+                .about =
+                    "1. The paper's figures. said: the leader in the paper; elected: the leader "
+                    "here, and in how many runs if\nnot in all. A figure agrees within 10 %; "
+                    "if the paper rounds it to tens (~), within 5 ms. Figures are in\n"
+                    "milliseconds; those of 7a are ratios.",
                 .column = {{"fig", 3, 0, true},
                            {"case", 38, 0, true},
                            {"oracle", 11, 0, true},
@@ -39,8 +41,8 @@ const struct cv_lab_pole cv__lab_pole_empty = {
                             {"rotating_d2", 0, 0, false}}},
     .leaders = {.name = "leaders",
                 .about = "2. Fig. 6: latency in ms at each data centre under every possible "
-                         "leader, the leader's consensus, the\nmean and the slowest; and which "
-                         "oracles elect that one.",
+                         "leader, the leader's consensus, the\nmean and the slowest; and the "
+                         "oracles that elect this leader.",
                 .column = {{"deployment", 10, 0, false},
                            {"leader", 6, 0, true},
                            {"d1", 6, 1, false},
@@ -60,8 +62,9 @@ const struct cv_lab_pole cv__lab_pole_empty = {
               .column = LATENCY_COLUMNS},
     .snapshot = {.name = "snapshot",
                  .about = "5. Fig. 8a: recovery time in ms; two sites, and p1 misses a snapshot of "
-                          "so many MB. A leader fetches from\nthe largest id that has it, which "
-                          "is what explains the paper's figure; nearest: p1 from the nearest.",
+                          "this many MB. A leader fetches it\nfrom the largest id that has it, "
+                          "which explains the paper's figure; nearest: p1 fetches from the "
+                          "nearest.",
                  .column = {{"rtt_ms", 6, 2, false},
                             {"mb", 4, 0, false},
                             {"history", 8, 0, false},
@@ -73,7 +76,7 @@ const struct cv_lab_pole cv__lab_pole_empty = {
                             {"elected_by_recovery", 19, 0, true}}},
     .sites = {.name = "sites",
               .about = "6. Fig. 8b: recovery time in ms; D1-D2 77.06, D2-D3 20.75, D1-D3 9.88 ms, "
-                       "and both servers of D2 miss so\nmany MB.",
+                       "and both servers of D2 miss\nthis many MB.",
               .column = {{"mb", 4, 0, false},
                          {"p1", 8, 0, false},
                          {"p4", 8, 0, false},
@@ -85,7 +88,8 @@ const struct cv_lab_pole cv__lab_pole_empty = {
                     .about =
                         "7. Resignation [sec. 5]: deployment 1, all requests at D1 and D2 until "
                         "40 s, then all at D3. Mean latency\nbefore the move, until the "
-                        "hand-over and from 5 s after it; when another leads; how long nobody.",
+                        "hand-over and from 5 s after it; time of the hand-over; time without a "
+                        "leader.",
                     .column = {{"margin_pct", 10, 0, false},
                                {"hold_s", 6, 0, false},
                                {"run", 3, 0, false},
@@ -98,9 +102,9 @@ const struct cv_lab_pole cv__lab_pole_empty = {
                                {"gap_ms", 6, 0, false},
                                {"changes", 7, 0, false}}},
     .live = {.name = "live",
-             .about = "Who is elected when p5 is killed; p: the share of the requests at D3 "
-                      "(deployment 1) or D2 (deployment 3),\n-: a third at each site. said: by "
-                      "the paper; elected_ms: until that one leads;\ntie: another "
+             .about = "The new leader after p5 is killed; p: the share of the requests at D3 "
+                      "(deployment 1) or D2 (deployment 3),\n-: a third at each site. said: the "
+                      "paper's leader; elected_ms: time until the new leader leads;\ntie: another "
                       "server of the same data centre, with the same round trips.",
              .column = {{"deployment", 10, 0, false},
                         {"p", 4, 0, false},
@@ -112,9 +116,9 @@ const struct cv_lab_pole cv__lab_pole_empty = {
                         {"verdict", 7, 0, true}}},
     .random = {.name = "random",
                .about =
-                   "How far from the best possible leader: in how many per cent of the networks "
-                   "within 1 % of it; how many\ntimes as long (geometric mean, and 95 % of the "
-                   "networks); how many ms longer (mean, 95 % and most).",
+                   "Distance from the best possible leader. best_pct: per cent of the networks "
+                   "within 1 % of it; times: the ratio\nto it (geometric mean, 95th percentile); "
+                   "ms: the difference from it (mean, 95th percentile, maximum).",
                .column = {{"measure", 13, 0, true},
                           {"oracle", 24, 0, true},
                           {"best_pct", 8, 1, false},

@@ -25,10 +25,10 @@
 #include <unistd.h>
 
 #define WAN_NETWORK 0x0a4d0000u /* 10.77.0.0/24 */
-#define WAN_PACKET_BYTES 1600u  /* an interface's usual 1500 fit */
-#define WAN_PACKETS_MAX 128u    /* under way in one direction of a pair */
-#define READS_MAX 64u           /* packets of one node before instants are looked at again */
-#define SLACK_NS 1              /* the kernel's 50 us would be seen as delay */
+#define WAN_PACKET_BYTES 1600u  /* more than an interface's usual 1500 */
+#define WAN_PACKETS_MAX 128u    /* in flight in one direction of a pair */
+#define READS_MAX 64u           /* packets of one node before the clock is checked again */
+#define SLACK_NS 1              /* the kernel's default of 50 us would add to delays */
 #define IDLE_NS NS_PER_S
 
 struct packet {
@@ -37,7 +37,7 @@ struct packet {
     uint8_t bytes[WAN_PACKET_BYTES];
 };
 
-/* One direction of a pair: a ring of packets in the order in which they leave. */
+/* One direction of a pair: a ring of packets in the order of their departure. */
 struct way {
     struct cv_wan_link link;
     uint32_t first, count;
@@ -53,7 +53,7 @@ struct cv_wan {
     struct way *way; /* from * node_count + to */
 };
 
-/* What is sent over the control socket; the answer is one byte. */
+/* A request on the control socket; the answer is one byte. */
 struct request {
     uint32_t from, to;
     struct cv_wan_link link;
@@ -68,7 +68,7 @@ static struct way *way_of(struct cv_wan *w, uint32_t from, uint32_t to)
     return &w->way[from * w->node_count + to];
 }
 
-/* Normally distributed, as [Becker11, sec. 4.1] does not say more than that there is some. */
+/* Normally distributed: [Becker11, sec. 4.1] says only that there is jitter. */
 static int64_t delay_of(struct cv_wan *w, const struct cv_wan_link *link)
 {
     if (link->jitter_percent == 0) {
@@ -81,7 +81,7 @@ static int64_t delay_of(struct cv_wan *w, const struct cv_wan_link *link)
     return factor > 0 ? (int64_t)((double)link->delay_ns * factor) : 0;
 }
 
-/* The node that a packet is for; 0: none of ours. */
+/* The node to which a packet is addressed; 0: none of ours. */
 static uint32_t receiver_of(const struct cv_wan *w, const uint8_t *bytes, size_t byte_count)
 {
     if (byte_count < 20 || bytes[0] >> 4 != 4) { /* not IPv4 */
@@ -115,7 +115,7 @@ static void take_in(struct cv_wan *w, uint32_t from, const uint8_t *bytes, size_
     way->count++;
 }
 
-/* Passes on what is due; returns the next instant at which something is. */
+/* Passes on the packets that are due; returns the next instant at which one is. */
 static int64_t pass_on(struct cv_wan *w, int64_t now_ns)
 {
     int64_t next_ns = now_ns + IDLE_NS;
@@ -160,7 +160,7 @@ static void pass_packets(struct cv_wan *w, int control)
         const int64_t now_ns = cv__clock_now_ns();
         const int64_t left_ns = cv__max64(pass_on(w, now_ns) - cv__clock_now_ns(), 0);
         const struct timespec wait = {left_ns / NS_PER_S, left_ns % NS_PER_S};
-        (void)ppoll(waits, w->node_count + 1, &wait, NULL); /* interrupted: the next turn */
+        (void)ppoll(waits, w->node_count + 1, &wait, NULL); /* EINTR: the loop goes on */
         for (uint32_t i = 0; i < w->node_count; i++) {
             if (waits[i].revents != 0) {
                 read_node(w, i);
@@ -194,7 +194,7 @@ static bool set_address(int fd, struct ifreq *request, unsigned long what, uint3
     return ioctl(fd, what, request) == 0;
 }
 
-/* The device of a node, in the namespace that this thread is in; -1: no. */
+/* Makes the device of a node in the namespace of this thread; -1: failed. */
 static int make_device(uint32_t node)
 {
     struct ifreq r = {.ifr_flags = IFF_TUN | IFF_NO_PI};
@@ -213,7 +213,7 @@ static int make_device(uint32_t node)
     }
     const int code = errno;
     if (fd >= 0) {
-        (void)close(fd); /* has nothing to write */
+        (void)close(fd); /* nothing was written */
     }
     if (!is_fine && device >= 0) {
         (void)close(device);
@@ -233,7 +233,7 @@ static int make_nodes(struct cv_wan *w, struct cv_errtext *reterr)
     bool is_away = false;
     for (uint32_t i = 0; i < w->node_count && code == CV_OK; i++) {
         if (unshare(CLONE_NEWNET) != 0) {
-            code = cv__fail(reterr, CV_E_IO, "cannot make a network namespace: %s (root can)",
+            code = cv__fail(reterr, CV_E_IO, "cannot make a network namespace: %s (needs root)",
                             strerror(errno));
             break;
         }
@@ -246,7 +246,7 @@ static int make_nodes(struct cv_wan *w, struct cv_errtext *reterr)
     }
     if (is_away && setns(home, CLONE_NEWNET) != 0 && code == CV_OK) {
         code =
-            cv__fail(reterr, CV_E_IO, "cannot go back to the host's network: %s", strerror(errno));
+            cv__fail(reterr, CV_E_IO, "cannot return to the host's network: %s", strerror(errno));
     }
     (void)close(home); /* was only read */
     return code;
@@ -262,7 +262,7 @@ static int start_passing(struct cv_wan *w, struct cv_errtext *reterr)
     w->control = end[0];
     w->passer = fork();
     if (w->passer == 0) {
-        (void)close(end[0]); /* so that the owner's end shows its death */
+        (void)close(end[0]); /* so that the socket closes when the owner dies */
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void)prctl(PR_SET_TIMERSLACK, SLACK_NS);
         if (getppid() == owner) {
@@ -294,7 +294,7 @@ int cv__wan_open(uint32_t node_count, struct cv_wan **ret_wan, struct cv_errtext
     }
     w->way = calloc((size_t)node_count * node_count, sizeof w->way[0]);
     int code = w->way != NULL ? make_nodes(w, reterr)
-                              : cv__fail(reterr, CV_E_MEMORY, "no memory for packets under way");
+                              : cv__fail(reterr, CV_E_MEMORY, "no memory for packets in flight");
     if (code == CV_OK) {
         code = start_passing(w, reterr);
     }
@@ -312,7 +312,7 @@ void cv__wan_close(struct cv_wan *w)
         return;
     }
     if (w->passer > 0) {
-        (void)kill(w->passer, SIGKILL); /* our child, and not waited for yet */
+        (void)kill(w->passer, SIGKILL); /* our child; not reaped yet, so the pid is its own */
         (void)waitpid(w->passer, NULL, 0);
     }
     for (uint32_t i = 0; i < w->node_count; i++) {
@@ -337,7 +337,7 @@ bool cv__wan_set(struct cv_wan *w, uint32_t from, uint32_t to, const struct cv_w
     CV_ASSERT(to >= 1);
     CV_ASSERT(to <= w->node_count);
     struct request r;
-    memset(&r, 0, sizeof r); /* its padding is sent, too */
+    memset(&r, 0, sizeof r); /* the padding is sent, too */
     r.from = from - 1;
     r.to = to - 1;
     r.link = *link;
