@@ -41,7 +41,7 @@ struct counter {
     int64_t broadcast_ns; /* the latest */
 };
 
-/* Counts from one broadcast on, for that number of rounds; the last ends with the next broadcast. */
+/* Counts this number of rounds, from one broadcast on; the last ends with the next broadcast. */
 static void count_record(void *context, const struct cv_record *record)
 {
     struct counter *c = context;

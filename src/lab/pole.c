@@ -157,7 +157,7 @@ static const char *server_text(struct lab *lab, const struct summary *s)
 
 /* ---- Figures --------------------------------------------------------------------------------- */
 
-/* `said`: the servers elected in the paper, bits P(id); ANY: it names none, or several are right. */
+/* `said`: the servers elected in the paper, bits P(id); ANY: it names none, or more than one. */
 struct figure {
     const char *fig, *about;
     enum oracle oracle;
