@@ -1,4 +1,4 @@
-/* src/base/catch.c - work that a failed assertion ends, by setjmp and longjmp. */
+/* src/base/catch.c - ends a call when an assertion in it fails; by setjmp and longjmp. */
 #include "base/catch.h"
 
 #include "core/assert.h"

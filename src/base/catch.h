@@ -1,7 +1,7 @@
-/* src/base/catch.h - work that a failed assertion ends, and the program goes on.
+/* src/base/catch.h - a failed assertion ends one call, not the program.
  *
- * The simulator reports a failed assertion of a core as a broken property instead of ending. What
- * was under way is left as it is: nothing that the work has changed can be trusted any more.
+ * The simulator reports a failed assertion of a core as a broken property instead of ending.
+ * Nothing is cleaned up: whatever the call may have changed cannot be trusted any more.
  *
  * catch.c jumps back with longjmp(3). WebAssembly has none: there web/engine/catch.c takes its
  * place, and the page unwinds the stack by an exception of its own. */
@@ -16,8 +16,8 @@ struct cv_failure {
     int line;
 };
 
-/* Calls work(context). True: it came to its end. False: an assertion failed in it, *ret_failure
- * says which. Calls may be nested. */
+/* Calls work(context). True: it returned. False: an assertion failed in it; *ret_failure says
+ * which. Calls may be nested. */
 bool cv__catch(void (*work)(void *context), void *context, struct cv_failure *ret_failure);
 
 #endif

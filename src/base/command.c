@@ -58,7 +58,7 @@ static void complain(const char *format, va_list args) CV_PRINTF(1, 0);
 
 static void complain(const char *format, va_list args)
 {
-    char line[LINE_BYTES]; /* what is longer says no more */
+    char line[LINE_BYTES]; /* a longer message is cut off */
     (void)vsnprintf(line, sizeof line, format, args);
     (void)fputs("conclave: ", stderr);
     write_visibly(stderr, line, strlen(line));
@@ -125,8 +125,8 @@ static bool is_in_full(const char *word, const char *name)
            (word[2 + bytes] == '\0' || word[2 + bytes] == '=');
 }
 
-/* `name` is what stands between "--" and "=", of which getopt accepts the beginning of one option
- * only. */
+/* `name` is the text between "--" and "=". getopt also accepts it if it is the beginning of exactly
+ * one option. */
 static void complain_long(const char *name, const struct option *longs, bool is_known)
 {
     const char *known[CV_WORDS_MAX + 1];
@@ -156,13 +156,13 @@ static void complain_long(const char *name, const struct option *longs, bool is_
 
 int cv__command_option(int argc, char **argv, const char *shorts, const struct option *longs)
 {
-    opterr = 0; /* getopt(3) is not to complain by itself */
+    opterr = 0; /* getopt(3) must not print errors itself */
     int index = -1;
     const int option = getopt_long(argc, argv, shorts, longs, &index);
     if (option != '?' && option != -1 && index >= 0 &&
         !is_in_full(argv[optind - 1], longs[index].name) &&
         !is_in_full(argv[optind - 2], longs[index].name)) {
-        /* getopt takes `--at` for `--at-most-once`; somebody may have meant a time. */
+        /* getopt reads `--at` as `--at-most-once`; the user may have meant a time. */
         cv__complain("options are written in full: '--%s'", longs[index].name);
         return '?';
     }

@@ -11,7 +11,7 @@
 /* Zeroed. */
 void *cv__allocate(size_t count, size_t bytes);
 
-/* Room for one more item behind `count` of them; returns the array, which may have moved. */
+/* Makes room for one more item after `count` items; returns the array, which may have moved. */
 void *cv__grow(void *array, uint32_t *capacity, uint32_t count, size_t item_bytes);
 
 /* A copy of the text's first `length` bytes, terminated. */

@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #define COLUMNS_DEFAULT 100
-#define COLUMNS_MIN 20u /* what is narrower cannot be served */
+#define COLUMNS_MIN 20u /* a narrower screen is treated as this wide */
 #define COLUMNS_MAX 1000
 #define LINE_BYTES 8192    /* a longer line is not folded */
-#define BROKEN_LINE_MIN 60 /* a shorter line of a text was meant to end there */
+#define BROKEN_LINE_MIN 60 /* a shorter line ends where its author wants it to */
 
-/* 0: nobody tells. */
+/* From $COLUMNS or the terminal; 0: unknown. */
 static uint32_t columns_told(void)
 {
     struct winsize size;
@@ -38,8 +38,8 @@ uint32_t cv__screen_limit(void)
 
 /* ---- Folding --------------------------------------------------------------------------------- */
 
-/* Characters of UTF-8, without those that change colours; nothing that is printed here is wider or
- * narrower than one column. */
+/* The number of UTF-8 characters, without sequences that change colours. All characters that
+ * commands print are one column wide. */
 static uint32_t width(const char *text, size_t bytes)
 {
     uint32_t count = 0;
@@ -62,7 +62,7 @@ static size_t blanks(const char *line, size_t bytes)
     return count;
 }
 
-/* Where the text after the last gap of two blanks or more begins, if that is in the left half; 0:
+/* The column after the last gap of two or more blanks, if it is in the left half of the screen; 0:
  * there is none. */
 static uint32_t last_column(const char *line, size_t bytes, uint32_t columns)
 {
@@ -77,14 +77,14 @@ static uint32_t last_column(const char *line, size_t bytes, uint32_t columns)
     return found;
 }
 
-/* Breaks one line, without its newline, and ends it. What follows is indented by `more` than it,
- * unless it has columns. */
+/* Prints one line, given without its newline, broken between words. The further rows are aligned
+ * with its last column; if it has no columns, they are indented by `more` more than the line. */
 static void fold_line(FILE *out, uint32_t columns, uint32_t more, const char *line, size_t bytes)
 {
     const uint32_t indent = (uint32_t)blanks(line, bytes);
     const uint32_t column = last_column(line, bytes, columns);
     const uint32_t hang = column > 0 ? column : indent + more <= columns / 2 ? indent + more : more;
-    uint32_t used = 0; /* of the present row */
+    uint32_t used = 0; /* columns of the current row */
     for (size_t at = 0; at < bytes;) {
         const size_t gap = blanks(line + at, bytes - at);
         const char *end = memchr(line + at + gap, ' ', bytes - at - gap);
@@ -157,7 +157,7 @@ void cv__screen_print(FILE *out, uint32_t columns, const char *text)
 /* ---- Standard output that is folded ---------------------------------------------------------- */
 
 static struct {
-    FILE *plain; /* what was standard output; NULL: it still is */
+    FILE *plain; /* the original stdout; NULL: output is not folded */
     uint32_t columns;
     size_t bytes;
     char line[LINE_BYTES];
@@ -170,7 +170,7 @@ static ssize_t output_write(void *unused, const char *data, size_t bytes)
         if (data[i] == '\n') {
             print_line(output.plain, output.columns, 2, output.line, output.bytes);
             output.bytes = 0;
-        } else if (output.bytes == sizeof output.line) { /* too long to be read by anybody */
+        } else if (output.bytes == sizeof output.line) { /* too long to fold */
             (void)fwrite(output.line, 1, output.bytes, output.plain);
             output.line[0] = data[i];
             output.bytes = 1;
@@ -188,7 +188,7 @@ void cv__screen_fold_output(void)
     const cookie_io_functions_t functions = {.write = output_write};
     FILE *folded = columns != CV_SCREEN_ANY ? fopencookie(NULL, "w", functions) : NULL;
     if (folded == NULL) {
-        return; /* a file or a pipe; or no memory: then lines are longer than one likes */
+        return; /* a file or a pipe; or no memory: then lines are not folded */
     }
     output.columns = columns;
     output.plain = stdout;
@@ -208,7 +208,7 @@ bool cv__screen_flush_output(void)
     return true;
 }
 
-/* ---- What it can do -------------------------------------------------------------------------- */
+/* ---- What the terminal can do ---------------------------------------------------------------- */
 
 static bool is_clever_terminal(int fd)
 {

@@ -3,10 +3,10 @@
  * Colours and progress are for people at a terminal. NO_COLOR (no-color.org) switches colours off,
  * TERM=dumb everything that moves the cursor. What is written to a file or a pipe has neither.
  *
- * A terminal breaks lines that are too long in the middle of words. So texts for people are broken
- * between words before, and what would be a wide table has another form on a narrow screen. A file
- * or a pipe has no width: there nothing is broken, unless COLUMNS says how wide its reader is (as
- * watch(1) does). A word that is wider than the screen stays whole, so that it can be copied. */
+ * A terminal breaks lines that are too long in the middle of words. So commands break texts for
+ * people between words, and print a wide table in another form on a narrow screen. A file or a pipe
+ * has no width: there nothing is broken, unless COLUMNS says how wide its reader is (as watch(1)
+ * does). A word that is wider than the screen stays whole, so that it can be copied. */
 #ifndef CV_BASE_SCREEN_H
 #define CV_BASE_SCREEN_H
 
@@ -14,21 +14,21 @@
 
 #include <stdio.h>
 
-#define CV_SCREEN_ANY UINT32_MAX /* as wide as one likes */
+#define CV_SCREEN_ANY UINT32_MAX /* no limit */
 
-/* Characters in a line of standard output, for what is drawn; 100 if nobody tells. */
+/* The width of standard output in characters, for drawings; 100 if it is unknown. */
 uint32_t cv__screen_columns(void);
 
-/* The same for texts: CV_SCREEN_ANY if nobody tells. At least 20. */
+/* The same for texts: CV_SCREEN_ANY if it is unknown. At least 20. */
 uint32_t cv__screen_limit(void);
 
 /* From now on lines of standard output are broken between words, if they are longer than the limit.
- * What follows is aligned with the last column of a line like "  key  text"; else it is indented by
- * two more. Lines that begin with { or [ are JSON and stay whole. Standard output is no descriptor
- * then: ask the functions below. */
+ * Further rows are aligned with the last column of a line like " key text", and otherwise indented
+ * by two more. Lines that begin with { or [ are JSON and stay whole. stdout then has no descriptor:
+ * use the functions below. */
 void cv__screen_fold_output(void);
 
-/* Writes the rest, a line without an end. Before that, fflush(stdout) writes whole lines only.
+/* Writes everything, also a last line without a newline; fflush(stdout) writes whole lines only.
  * False: it could not be written. */
 bool cv__screen_flush_output(void);
 
@@ -38,7 +38,7 @@ void cv__screen_print(FILE *out, uint32_t columns, const char *text);
 
 bool cv__screen_has_colour(FILE *out);
 
-/* Can a line be written over on standard error? */
+/* Can a line on standard error be overwritten? */
 bool cv__screen_shows_progress(void);
 
 #endif

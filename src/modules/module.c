@@ -80,7 +80,7 @@ static const void *load(const char *name, struct cv_errtext *reterr)
         /* ISO C has no conversion from an object to a function pointer; POSIX has this one. */
         *(void **)(&table) = dlsym(module, "cv_module_table");
         if (table == NULL) {
-            (void)cv__fail(&why, CV_E_UNKNOWN, "it is not a module of conclave");
+            (void)cv__fail(&why, CV_E_UNKNOWN, "it is not a conclave module");
             (void)dlclose(module); /* not ours: of no use */
         }
     }

@@ -1,4 +1,4 @@
-/* src/os/clock.c - the clocks and the chance of a real process. */
+/* src/os/clock.c - the clocks and the random numbers of a real process. */
 #include "os/clock.h"
 
 #include "core/bytes.h"

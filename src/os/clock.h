@@ -15,15 +15,15 @@ int64_t cv__clock_now_ns(void);
 /* CLOCK_REALTIME, which can be set: for people to read, never for decisions. */
 int64_t cv__clock_wall_ns(void);
 
-/* A timer of that clock (timerfd) becomes readable at that instant; INT64_MAX: never. One that is
- * over already is due now. */
+/* A timer of that clock (timerfd) becomes readable at that instant; INT64_MAX: never. An instant in
+ * the past makes it readable at once. */
 void cv__clock_arm(int timer_fd, int64_t at_ns);
 
-/* A number that differs between any two boots of a machine, and any two time namespaces, and is the
- * same for all processes of one; drawn at random where the kernel does not tell. Never 0. */
+/* A number that all processes of one boot and one time namespace share, and that differs in any
+ * other. Drawn at random if the kernel does not report the boot. Never 0. */
 uint64_t cv__clock_boot(void);
 
-/* 64 bits that nobody can foretell, for nonces and for instants within a range. */
+/* 64 unpredictable bits, for nonces and for instants within a range. */
 uint64_t cv__clock_random(void);
 
 #endif

@@ -6,8 +6,8 @@
 #ifndef CV_OS_DESCRIPTOR_H
 #define CV_OS_DESCRIPTOR_H
 
-/* Moves a descriptor to a high number, where it closes on exec. Returns it as it is if that cannot
- * be done: everything works, only later. */
+/* Moves a descriptor to a high number and sets close-on-exec. If it cannot be moved, returns it
+ * unchanged: everything works, but the other processes learn of the end later. */
 int cv__descriptor_raise(int fd);
 
 #endif

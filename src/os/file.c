@@ -48,7 +48,6 @@ static bool write_whole(int fd, const uint8_t *bytes, size_t byte_count)
     return fsync(fd) == 0;
 }
 
-/* The folder that the file is in: its entry must be durable, too. */
 bool cv__file_sync_name(const char *path)
 {
     char copy[PATH_MAX]; /* dirname() writes into its argument */
@@ -68,7 +67,7 @@ int cv__file_replace(const char *path, const uint8_t *bytes, size_t byte_count,
                      struct cv_errtext *reterr)
 {
     char temporary[PATH_MAX];
-    CV_ASSERT(strlen(path) + SUFFIX_BYTES <= sizeof temporary); /* it was locked */
+    CV_ASSERT(strlen(path) + SUFFIX_BYTES <= sizeof temporary); /* cv__file_lock() checked it */
     (void)snprintf(temporary, sizeof temporary, "%s.new", path);
     const int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     bool is_fine = fd >= 0 && write_whole(fd, bytes, byte_count);

@@ -12,8 +12,8 @@
 
 #define STACK_BYTES ((size_t)256 * 1024) /* of a thread; SQLite and libpq need a tenth of it */
 
-/* The first loop of a process makes libuv open a pipe for signals, after its epoll, and abort if it
- * cannot. */
+/* For the first loop of a process, libuv opens an epoll and then a pipe for signals, and aborts if
+ * there is no descriptor for the pipe. So check before that descriptors are left. */
 static int look_for_descriptors(struct cv_errtext *reterr)
 {
     int probe[2][2];
@@ -25,8 +25,8 @@ static int look_for_descriptors(struct cv_errtext *reterr)
         (void)close(probe[i][1]);
     }
     return has_two ? CV_OK
-                   : cv__fail(reterr, CV_E_LIMIT,
-                              "cannot make a loop for elections: %s (ulimit -n)", uv_strerror(why));
+                   : cv__fail(reterr, CV_E_LIMIT, "cannot create an event loop: %s (ulimit -n)",
+                              uv_strerror(why));
 }
 
 int cv__loop_init(uv_loop_t *loop, struct cv_errtext *reterr)
@@ -38,7 +38,7 @@ int cv__loop_init(uv_loop_t *loop, struct cv_errtext *reterr)
     const int failed = uv_loop_init(loop);
     return failed == 0 ? CV_OK
                        : cv__fail(reterr, failed == UV_ENOMEM ? CV_E_MEMORY : CV_E_LIMIT,
-                                  "cannot make a loop for elections: %s", uv_strerror(failed));
+                                  "cannot create an event loop: %s", uv_strerror(failed));
 }
 
 int cv__thread_start(pthread_t *ret_thread, void *(*function)(void *), void *data,
@@ -55,8 +55,8 @@ int cv__thread_start(pthread_t *ret_thread, void *(*function)(void *), void *dat
     const int failed = pthread_create(ret_thread, &attributes, function, data);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)pthread_attr_destroy(&attributes);
-    return failed == 0 ? CV_OK
-                       : cv__fail(reterr, CV_E_LIMIT,
-                                  "cannot start a thread for elections: %s (ulimit -u, TasksMax=)",
-                                  strerror(failed));
+    return failed == 0
+               ? CV_OK
+               : cv__fail(reterr, CV_E_LIMIT, "cannot start a thread: %s (ulimit -u, TasksMax=)",
+                          strerror(failed));
 }

@@ -41,7 +41,7 @@ void cv__wake_send(struct cv_wake *wake)
 {
     const uint64_t one = 1;
     const ssize_t written = write(wake->fd, &one, sizeof one);
-    (void)written; /* fails only after 2^64 - 2 that nobody has read */
+    (void)written; /* fails only if 2^64 - 2 of them are unread */
 }
 
 static void on_closed(uv_handle_t *handle)
@@ -62,7 +62,7 @@ void cv__wake_close(struct cv_wake *wake, void (*closed)(void *data))
 void cv__mutex_init(pthread_mutex_t *ret_mutex)
 {
     pthread_mutexattr_t kind;
-    (void)pthread_mutexattr_init(&kind); /* Linux has both */
+    (void)pthread_mutexattr_init(&kind); /* cannot fail on Linux, nor can the next two */
     (void)pthread_mutexattr_setprotocol(&kind, PTHREAD_PRIO_INHERIT);
     (void)pthread_mutex_init(ret_mutex, &kind);
     (void)pthread_mutexattr_destroy(&kind);

@@ -15,23 +15,24 @@
 #include <pthread.h>
 #include <uv.h>
 
-/* A part of its owner's struct. */
+/* Embedded in its owner's struct. */
 struct cv_wake {
     uv_poll_t poll;
     int fd;
-    void (*woken)(void *data); /* on the loop's thread; once for several that come together */
+    void (*woken)(void *data); /* on the loop's thread; one call may stand for several sends */
     void (*closed)(void *data);
     void *data;
 };
 
-/* CV_OK or CV_E_LIMIT: then there is nothing to be closed. */
+/* CV_OK or CV_E_LIMIT. After a failure there is nothing to close. */
 CV_NODISCARD int cv__wake_init(uv_loop_t *loop, struct cv_wake *wake, void (*woken)(void *data),
                                void *data, struct cv_errtext *reterr);
-/* From any thread, until it is closed. */
+/* From any thread, until cv__wake_close(). */
 void cv__wake_send(struct cv_wake *wake);
-/* `closed` (may be NULL) is called by the loop, after which the wake is not used any more. */
+/* Later the loop calls `closed` (may be NULL); the wake is not used after that. */
 void cv__wake_close(struct cv_wake *wake, void (*closed)(void *data));
 
+/* A mutex that inherits priority. */
 void cv__mutex_init(pthread_mutex_t *ret_mutex);
 
 #endif

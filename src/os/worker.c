@@ -9,13 +9,13 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* First in, first out. Invariant: `end` is where the next one is linked. */
+/* First in, first out. Invariant: `end` points to the link that the next item goes to. */
 struct queue {
     struct cv_work *first, **end;
 };
 
 struct cv_worker {
-    struct cv_wake wake; /* something is done, or the thread is over */
+    struct cv_wake wake; /* sent when an item is done, and when the thread ends */
     pthread_t thread;
     void (*closed)(void *data);
     void *closed_data;
@@ -91,7 +91,7 @@ static void *work_until_stopped(void *data)
 
 static void worker_release(struct cv_worker *worker)
 {
-    (void)pthread_mutex_destroy(&worker->lock); /* nobody uses them */
+    (void)pthread_mutex_destroy(&worker->lock); /* no thread uses them any more */
     (void)pthread_cond_destroy(&worker->changed);
     free(worker);
 }

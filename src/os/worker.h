@@ -4,7 +4,7 @@
  * system has no thread left at that moment. A worker starts its thread at once, or fails to start;
  * afterwards, queueing work needs neither memory nor a thread, and cannot fail.
  *
- * Used on the loop's thread. Memory: a stack, an eventfd; the queue goes through the works. */
+ * Used on the loop's thread. Memory: a stack, an eventfd; the queue links the work items. */
 #ifndef CV_OS_WORKER_H
 #define CV_OS_WORKER_H
 
@@ -14,11 +14,11 @@
 
 struct cv_worker;
 
-/* A part of its owner's struct, who does not touch it until it is done. */
+/* Embedded in its owner's struct. The owner does not touch it from cv__worker_do() until `done`. */
 struct cv_work {
     void (*run)(void *data); /* on the worker's thread */
-    void (*done)(
-        void *data); /* on the loop's, after that; may queue it again, free it or the worker */
+    /* On the loop's thread, after `run`. May queue the item again, free it, or free the worker. */
+    void (*done)(void *data);
     void *data;
     struct cv_work *next; /* the worker's */
 };
@@ -29,8 +29,8 @@ CV_NODISCARD int cv__worker_new(uv_loop_t *loop, struct cv_worker **ret_worker,
 
 void cv__worker_do(struct cv_worker *worker, struct cv_work *work);
 
-/* No further work; what is queued is done first. `closed` (may be NULL) is called by the loop,
- * after which the worker is gone. NULL is no worker, and closed at once. */
+/* Ends the worker when all queued work is done. Then the loop calls `closed` (may be NULL), and the
+ * worker is gone. `worker` may be NULL: then `closed` is called at once. */
 void cv__worker_free(struct cv_worker *worker, void (*closed)(void *data), void *data);
 
 #endif
