@@ -36,7 +36,8 @@ extern const struct cv_verb cv__verb_store;
 extern const struct cv_verb cv__verb_stores;
 extern const struct cv_verb cv__verb_watch;
 
-/* Says which protocol was probably meant, or all there are. Returns EXIT_USAGE. */
+/* Complains about an unknown protocol, suggests the nearest name or lists all. Returns
+ * EXIT_USAGE. */
 int cv__cli_unknown_protocol(const char *name);
 
 #endif

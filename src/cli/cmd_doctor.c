@@ -29,7 +29,7 @@
 #define RENEWALS 5u
 #define PATIENCE_MS 8000
 #define COLUMNS_MIN 60u
-#define WALL_ERROR_NS_MAX NS_PER_S /* jobs tolerate more; people who read times do not */
+#define WALL_ERROR_NS_MAX NS_PER_S /* jobs tolerate more; times in a history do not */
 
 enum finding { FINE, WARNING, WRONG };
 
@@ -42,7 +42,7 @@ struct doctor {
     uint32_t wrong_count;
 };
 
-/* ---- What is told ---------------------------------------------------------------------------- */
+/* ---- Findings -------------------------------------------------------------------------------- */
 
 static void tell(struct doctor *d, enum finding finding, const char *check, const char *what,
                  const char *advice)
@@ -141,7 +141,7 @@ struct probe {
     int64_t asked_ns;
     int64_t longest_ns, sum_ns; /* of the renewals */
     struct cv_store_runs runs;
-    struct cv_errtext why; /* why it did not come further */
+    struct cv_errtext why; /* why it stopped at this stage */
 };
 
 static void ask(struct probe *p)
@@ -256,7 +256,8 @@ static void tell_latency(struct doctor *d, const struct probe *p)
 {
     char what[200], advice[200], longest[CV_DURATION_TEXT_BYTES], lease[CV_DURATION_TEXT_BYTES];
     const int64_t rounded_ns = (p->longest_ns + NS_PER_US - 1) / NS_PER_US * NS_PER_US;
-    /* A request has a fifth of the lease; twice the longest of five is not much of a reserve. */
+    /* A request times out after a fifth of the lease. Warn at a quarter of that: the slowest of
+     * five renewals is not the slowest there will be. */
     const bool is_late = p->longest_ns > d->lease_ns / 5;
     const bool is_slow = p->longest_ns > d->lease_ns / 20;
     (void)snprintf(what, sizeof what,
@@ -302,7 +303,7 @@ static const char *advice_for(const char *why, const char *otherwise)
     return otherwise;
 }
 
-/* What to look at when it does not even answer. */
+/* What to check if the store does not answer at all. */
 static const char *advice_for_silence(const struct cv_store_kind *kind, const char *why)
 {
     return advice_for(
@@ -311,7 +312,7 @@ static const char *advice_for_silence(const struct cv_store_kind *kind, const ch
                  : "check the path, and the owner, group and mode of the file and of its folder");
 }
 
-/* False: it does not even answer. */
+/* False: the store does not answer at all. */
 static bool check_store(struct doctor *d, const struct cv_store_kind *kind, const char *address)
 {
     struct probe *p = calloc(1, sizeof *p);
@@ -339,11 +340,10 @@ static bool check_store(struct doctor *d, const struct cv_store_kind *kind, cons
         const bool is_locked = !is_fine && strstr(p->why.text, "locked by") != NULL;
         tell(d, is_fine ? FINE : WRONG, is_locked ? "lock" : "permissions",
              is_fine ? "this user may take part in elections" : p->why.text,
-             is_fine
-                 ? NULL
-                 : advice_for(p->why.text,
-                              "contenders need to write: check the file's and its folder's "
-                              "owner, group and mode, or the rights of the user of the server"));
+             is_fine ? NULL
+                     : advice_for(p->why.text,
+                                  "contenders need to write: check the file's and its folder's "
+                                  "owner, group and mode, or the user's rights on the server"));
     }
     if (p->stage > RENEWING) {
         tell_latency(d, p);
@@ -359,9 +359,9 @@ struct versions {
     struct doctor *doctor;
     const struct cv_store_kind *kind;
     const char *address;
-    struct cv_store_list *waiting; /* of one election after the other */
+    struct cv_store_list *waiting; /* those of the election that is being checked */
     uint32_t election_count, contender_count, other_count, silent_count;
-    char silent[200]; /* the names of those that do not tell, as far as they fit */
+    char silent[200]; /* names of contenders that do not report it, as many as fit */
 };
 
 static void note_silent(struct versions *v, const char *node)
@@ -399,7 +399,7 @@ static void check_election(void *user, const char *election)
     struct cv_inquiry inquiry;
     struct cv_errtext error;
     if (strncmp(election, PROBE_PREFIX, strlen(PROBE_PREFIX)) == 0) {
-        return; /* of another doctor */
+        return; /* the probe of another doctor */
     }
     memset(v->waiting, 0, sizeof *v->waiting);
     if (cv__inquire(v->kind, v->address, election, /* asks_to_resign= */ false, NULL, &inquiry,
@@ -448,7 +448,7 @@ static void check_versions(struct doctor *d, const struct cv_store_kind *kind, c
 
 /* ---- The members of a cluster ---------------------------------------------------------------- */
 
-/* In the file. */
+/* A mistake in the file. */
 static void tell_mistake(void *user, uint32_t line, const char *text)
 {
     struct doctor *d = user;
@@ -461,7 +461,7 @@ static void tell_mistake(void *user, uint32_t line, const char *text)
     tell(d, WRONG, "cluster", what, NULL);
 }
 
-/* On this host. */
+/* Something that is missing on this host. */
 static void tell_missing(void *user, uint32_t line, const char *text)
 {
     (void)line;
@@ -532,7 +532,7 @@ static int examine(struct doctor *d)
     check_clock(d);
     if (peers != NULL) {
         check_peers(d, peers);
-    } else if (kind == NULL) { /* elections of this user are held in a file there */
+    } else if (kind == NULL) { /* without --via, elections are in a file in that folder */
         tell(d, WRONG, "folder", error.text, FOLDER_ADVICE ", or an address with --via");
     } else {
         check_contender(d, kind, address);

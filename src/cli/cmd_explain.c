@@ -19,14 +19,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VALUE_COLUMN 47 /* of what is printed, behind an indent of two */
+#define VALUE_COLUMN 47 /* where values are printed, after an indent of two */
 #define COLUMNS_MIN 70u
 
 /* One line of the answer. */
 struct fact {
     const char *key, *text, *note;
     int64_t ns;
-    bool is_least; /* so much at least: rounded down for people, and otherwise up */
+    bool is_least; /* a lower bound: rounded down in the text; others are rounded up */
 };
 
 static int64_t option_ns(const struct cv_protocol *protocol, const struct cv_config *config,
@@ -47,7 +47,7 @@ static int64_t grant_of(const struct cv_store_kind *kind, int64_t asked_ns)
     return (asked_ns + step_ns - 1) / step_ns * step_ns / 100 * kind->grant_percent;
 }
 
-/* People read milliseconds; what is promised is not made better by it. */
+/* Rounds to milliseconds for people, never towards a better promise. */
 static int64_t rounded(int64_t ns, bool is_least)
 {
     return (ns + (is_least ? 0 : NS_PER_MS - 1)) / NS_PER_MS * NS_PER_MS;
@@ -63,7 +63,7 @@ static void print_fact(const char *what, const char *value, const char *note)
 
 #define FACT_COUNT 10
 
-/* What is promised, in times. */
+/* The promises that are durations. */
 static void facts_of(const struct cv_store_kind *kind, const struct cv_protocol *protocol,
                      const struct cv_config *config, const struct cv_schedule *schedule,
                      struct fact ret_facts[FACT_COUNT])
@@ -76,7 +76,8 @@ static void facts_of(const struct cv_store_kind *kind, const struct cv_protocol 
     const int64_t retry_ns = option_ns(protocol, config, "retry");
     const int64_t timeout_ns = option_ns(protocol, config, "timeout");
     const int64_t poll_ns = option_ns(protocol, config, "poll");
-    /* It is least when a renewal is due; the last request that is lost in an outage is repeated. */
+    /* Least of the lease is left when a renewal is due. A request that is lost in an outage is
+     * repeated after again_ns. */
     const int64_t left_ns =
         sure_ns - cv__lease_renew_ns(option_ns(protocol, config, "renew"), grant_ns);
     const int64_t again_ns = cv__lease_again_ns(retry_ns, timeout_ns);
@@ -97,7 +98,7 @@ static void facts_of(const struct cv_store_kind *kind, const struct cv_protocol 
         {"pause_tolerated_s", "pause of the leader that it survives",
          "; a longer one ends the leadership before the leader acts again", left_ns,
          /* is_least= */ true},
-        {"run_grace_s", "'run': SIGTERM before the end of the lease by", "",
+        {"run_grace_s", "'run': time from SIGTERM to the end of lease", "",
          schedule->grace_ns + schedule->cleanup_ns, /* is_least= */ true},
         {"run_outage_tolerated_s", "'run': store outage that the command survives",
          "; a longer one may stop the command", cv__max64(run_left_ns - again_ns, 0),
@@ -110,7 +111,7 @@ static void facts_of(const struct cv_store_kind *kind, const struct cv_protocol 
     memcpy(ret_facts, facts, sizeof facts);
 }
 
-/* How often it asks the store. */
+/* Requests to the store per second. */
 struct rates {
     double leader, waiting;
 };

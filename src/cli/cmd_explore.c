@@ -187,7 +187,7 @@ static bool parse_option(int option, struct settings *settings)
     case 'T':
         return parse_limit(option, &settings->limits);
     default:
-        return false; /* what is wrong was said */
+        return false; /* a complaint was printed */
     }
 }
 
@@ -213,7 +213,7 @@ static bool parse_options(int argc, char **argv, struct settings *settings)
     return true;
 }
 
-/* ---- Telling --------------------------------------------------------------------------------- */
+/* ---- Output ---------------------------------------------------------------------------------- */
 
 static void show_progress(void *context, const struct explore_progress *p)
 {
@@ -224,7 +224,7 @@ static void show_progress(void *context, const struct explore_progress *p)
                    p->wall_s, (unsigned long long)p->states, (double)p->states / p->wall_s,
                    (unsigned long long)p->frontier, (unsigned long long)p->depth,
                    (unsigned long long)(p->bytes >> 20), (unsigned long long)(p->disk_bytes >> 20));
-    /* A line that wraps could not be written over. */
+    /* A line that wraps could not be overwritten. */
     (void)fprintf(stderr, "\r%.*s\033[K", (int)cv__screen_columns() - 1, line);
 }
 

@@ -12,7 +12,7 @@ static int forget(const struct cv_store_kind *kind, const char *address, const c
     struct cv_errtext error;
     bool is_held;
     char alike[CV_ALIKE_BYTES];
-    if (cv__inquire_alike(kind, address, name, alike)[0] != '\0') { /* a slip of the finger? */
+    if (cv__inquire_alike(kind, address, name, alike)[0] != '\0') { /* perhaps a typing error */
         cv__complain("%s: the store has no such election%s", name, alike);
     }
     if (cv__inquire_forget(kind, address, name, &is_held, &error) != CV_OK) {

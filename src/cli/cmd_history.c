@@ -19,14 +19,14 @@ struct settings {
     const char *via, *node;
     bool has_at, is_json;
     int64_t at_ns, since_ns, now_ns;
-    /* The previous line: the next one says for how long nobody led between them. */
+    /* The previous leadership, to print how long nobody led after it. */
     struct cv_store_past last;
     bool has_last;
     uint64_t shown_count;
     bool is_narrow; /* no room for a table */
     char alike[CV_ALIKE_BYTES];
     struct cv_json json;
-    const struct cv_store_kind *kind; /* NULL: there is no store to be asked */
+    const struct cv_store_kind *kind; /* NULL: there is no store to ask */
     const char *address, *election;
 };
 
@@ -93,15 +93,15 @@ static void print_instant(int64_t wall_ns)
     (void)printf("%s.%03d", text, (int)(wall_ns % NS_PER_S / NS_PER_MS));
 }
 
-/* For how long nobody led before a leadership; negative: not known. That a leader died or fell
- * silent is noticed later than it happens: all that is known is when it was alive. Where even that
- * was not noted, its work may have ended long before its lease did. */
+/* How long nobody led before a leadership; negative: not known. The death or silence of a leader is
+ * noticed late: counted from its last renewal, the time is an upper bound. A leader whose end was
+ * recorded as the end of its lease may have stopped long before that: the time is a lower bound. */
 struct gap {
     int64_t ns;
     bool is_upper_bound, is_lower_bound;
 };
 
-/* Its end is that of its lease, or when its key was gone. */
+/* Its recorded end is the end of its lease, or the time when its key was found missing. */
 static bool may_have_ended_before(const struct cv_store_past *past)
 {
     return strcmp(past->why, cv_reason_name(CV_REASON_EXPIRED)) == 0 ||
@@ -182,7 +182,7 @@ static void print_notes(const struct cv_store_past *past, struct gap gap)
 static void print_text(const struct settings *s, const struct cv_store_past *past, struct gap gap)
 {
     const bool is_over = past->why[0] != '\0';
-    char lasted[32] = "-"; /* it is over, and nobody knows since when */
+    char lasted[32] = "-"; /* it is over, but its end is not known */
     if (!is_over || past->to_wall_ns != 0) {
         const int64_t to_ns = is_over ? past->to_wall_ns : s->now_ns;
         (void)snprintf(lasted, sizeof lasted, "%.3f s", (double)(to_ns - past->from_wall_ns) / 1e9);
@@ -206,7 +206,7 @@ static void print_text(const struct settings *s, const struct cv_store_past *pas
     print_notes(past, gap);
 }
 
-/* A leadership that nobody has seen the end of, because nobody took part since: is it over? */
+/* A leadership has no recorded end if nobody took part since. Asks the store whether it is over. */
 static struct cv_store_past ask_for_end(const struct settings *s, const struct cv_store_past *seen)
 {
     struct cv_inquiry inquiry;
@@ -314,7 +314,7 @@ static bool run_is_wanted(const struct settings *s, const struct cv_job_run *run
                      : end_ns >= s->since_ns;
 }
 
-/* A store that cannot be asked now does not take back what the trail has told. */
+/* If the store cannot be asked, this is only a complaint: the leaderships have been printed. */
 static void show_runs(struct settings *s, const struct cv_store_kind *kind, const char *address,
                       const char *election)
 {

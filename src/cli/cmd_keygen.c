@@ -31,7 +31,7 @@ static int rotate(const char *old)
     if (length < 0 || (size_t)length >= sizeof path) {
         return cv__wrong_usage("the name of the key file is too long");
     }
-    int code = cv__key_read(old, &key, &why); /* what is to be replaced must be there */
+    int code = cv__key_read(old, &key, &why); /* the key to replace must exist */
     if (code == CV_OK) {
         code = cv__key_generate(&key, &why);
     }

@@ -1,5 +1,5 @@
-/* src/cli/cmd_members.c - `conclave members FILE`: is the file of a cluster right, who is in it,
- * and how are they? */
+/* src/cli/cmd_members.c - `conclave members FILE`: checks the file of a cluster, lists its members,
+ * and asks them. */
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/peers.h"
@@ -21,7 +21,7 @@ static void say(void *user, uint32_t line, const char *text)
 static void complain(void *user, uint32_t line, const char *text)
 {
     (void)user;
-    (void)line; /* it is not in the file */
+    (void)line; /* the mistake is not in the file */
     cv__complain("%s", text);
 }
 

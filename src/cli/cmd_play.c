@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Has the folder the page in it? */
+/* Does the folder contain the page? */
 static bool is_page(const char *folder)
 {
     char path[PATH_MAX];
@@ -19,7 +19,7 @@ static bool is_page(const char *folder)
     return length > 0 && (size_t)length < sizeof path && access(path, R_OK) == 0;
 }
 
-/* Where the page is: as the user says, in the build tree of this program, or as installed. */
+/* Finds the page: in $CONCLAVE_WEB, in the build tree of this program, or where it is installed. */
 static bool find_page(char ret_folder[PATH_MAX])
 {
     const char *said = secure_getenv("CONCLAVE_WEB");
@@ -49,7 +49,7 @@ static void on_signal(uv_signal_t *signal, int number)
     uv_stop(signal->loop);
 }
 
-/* A name in an address: what is not a letter, digit or one of "-_." is written as %NN. */
+/* Prints a name as part of a URL: all but letters, digits and "-_." are written as %NN. */
 static void print_escaped(const char *text)
 {
     for (const char *at = text; *at != '\0'; at++) {
@@ -81,7 +81,7 @@ static int serve(const char *folder, char *const *files, uint32_t file_count, ui
     struct cv_errtext why;
     uv_signal_t signals[2];
     if (uv_loop_init(&loop) != 0) {
-        return cv__cannot("cannot make an event loop: %s", strerror(errno));
+        return cv__cannot("cannot create an event loop: %s", strerror(errno));
     }
     int status = EXIT_FINE;
     const bool is_open =

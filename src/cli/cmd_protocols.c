@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Options that are derived depend on the number of members; this many are shown. */
+/* Derived options depend on the number of members; defaults are shown for this many. */
 #define MEMBERS_SHOWN 5u
 
 static bool config_of(const struct cv_protocol *protocol, struct cv_config *ret_config)
@@ -196,7 +196,7 @@ static int run(int argc, char **argv)
             shows_all ? cv_protocol_at(index) : cv_protocol_find(argv[i]);
         struct cv_config config;
         if (protocol == NULL) {
-            break; /* past the last of all */
+            break; /* after the last protocol */
         }
         if (!config_of(protocol, &config)) {
             return EXIT_USAGE;

@@ -1,4 +1,4 @@
-/* src/cli/cmd_report.c - `conclave report NAME`: tells a member what its score is made of. */
+/* src/cli/cmd_report.c - `conclave report NAME`: tells a member the inputs of its score. */
 #include "cli/cli.h"
 #include "cli/inquiry.h"
 #include "cli/peers.h"

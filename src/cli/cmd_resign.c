@@ -10,10 +10,10 @@
 #include <string.h>
 #include <time.h>
 
-#define CUT_BYTES 37 /* postgres: what is left of the name of a session */
+#define CUT_BYTES 37 /* a listed name of this length may be cut off (PostgreSQL) */
 
-/* Until another leads, or nobody; the leader may need a while to stop its work. With an heir the
- * answer is yes only if that one leads. */
+/* Waits until another contender leads; the leader may need a while to stop its work. With an heir,
+ * it is a success only if the heir leads; without, also if nobody leads when the time is over. */
 static int await_change(const struct cv_store_kind *kind, const char *address, const char *name,
                         uint64_t token, const char *heir, int64_t wait_ns)
 {
@@ -36,11 +36,11 @@ static int await_change(const struct cv_store_kind *kind, const char *address, c
             return EXIT_NO;
         }
         const struct timespec pause = {.tv_nsec = 20 * NS_PER_MS};
-        (void)nanosleep(&pause, NULL); /* a shorter one only asks sooner */
+        (void)nanosleep(&pause, NULL); /* if interrupted, it only asks sooner */
     }
 }
 
-/* Then nothing has to be done, and the leader is left alone. */
+/* If the heir leads already, there is nothing to do, and the leader is not asked. */
 static bool leads_already(const struct cv_store_kind *kind, const char *address, const char *name,
                           const char *heir)
 {
@@ -51,7 +51,7 @@ static bool leads_already(const struct cv_store_kind *kind, const char *address,
            inquiry.verdict == CV_STORE_HELD && strcmp(inquiry.record.node, heir) == 0;
 }
 
-/* A store may keep only the begin of a long name. */
+/* A store may list only the beginning of a long name. */
 static bool is_listed(const struct cv_store_list *list, const char *node)
 {
     for (uint32_t i = 0; i < list->count; i++) {
@@ -76,7 +76,8 @@ static void say_who_waits(const char *name, const char *heir, const struct cv_st
                  heir, list->count > 0 ? names : "nobody");
 }
 
-/* EXIT_FINE: the heir waits for its turn, before that instant. */
+/* Waits, at most until that instant, until the heir is a waiting contender. EXIT_FINE: it is
+ * one. */
 static int await_heir(const struct cv_store_kind *kind, const char *address, const char *name,
                       const char *heir, int64_t until_ns)
 {
@@ -93,7 +94,7 @@ static int await_heir(const struct cv_store_kind *kind, const char *address, con
             break;
         } else {
             const struct timespec pause = {.tv_nsec = 100 * NS_PER_MS};
-            (void)nanosleep(&pause, NULL); /* a shorter one only asks sooner */
+            (void)nanosleep(&pause, NULL); /* if interrupted, it only asks sooner */
         }
     }
     free(list);

@@ -32,7 +32,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Beside those of cli.h, and those of the command. */
+/* Exit statuses in addition to those of base/command.h and those of the command. */
 enum {
     EXIT_CONFLICT = 1, /* another contender leads; -E changes it */
     EXIT_LOST = 124,   /* the command was stopped, because the leadership ended */
@@ -45,13 +45,13 @@ enum {
 #define HOOKS_NS_MAX (5 * NS_PER_S)
 #define LOOK_NS (100 * NS_PER_MS) /* --every: how soon a store that failed is asked again */
 #define FIRST_ANSWER_NS \
-    (5 * NS_PER_S) /* -n waits so long for a store that does not answer at all */
+    (5 * NS_PER_S) /* how long -n waits for a store that does not answer at all */
 
 enum stage {
     STAGE_WAITING,
     STAGE_RUNNING,
     STAGE_STOPPING,
-    STAGE_RECORDING, /* --every: the command has ended, and that is to be written down */
+    STAGE_RECORDING, /* --every: the command has ended, and its status must be recorded */
 };
 
 struct run {
@@ -63,26 +63,26 @@ struct run {
     struct cv_election_status status;
 
     enum stage stage;
-    uint64_t token;         /* of the run that is under way, or of the last one */
-    int64_t stop_ns;        /* when it was told to stop */
+    uint64_t token;         /* of the current run, or of the last one */
+    int64_t stop_ns;        /* when the command was told to stop */
     bool must_resign;       /* a resignation was requested */
     bool is_finished;       /* the command has ended by itself */
     int64_t valid_until_ns; /* as of the latest renewal */
-    int64_t turn_ns;        /* when the loop had its latest turn */
-    bool was_paused;        /* since the last renewal: this process did not run */
-    enum cv_reason why;     /* the leadership that is under way ends, or the last one ended */
-    uint64_t said_token;    /* of the leader that is waited for; 0: it was not said */
+    int64_t turn_ns;        /* when the loop last ran */
+    bool was_paused;        /* this process did not run for a while since the last renewal */
+    enum cv_reason why;     /* why the current leadership ends, or the last one ended */
+    uint64_t said_token;    /* of the leader that say_leader() reported last; 0: none */
     bool has_led;           /* at least once */
-    bool is_master;         /* as hooks were told */
-    bool has_trouble;       /* the store cannot be used, and it was said */
+    bool is_master;         /* what the hooks were told last */
+    bool has_trouble;       /* trouble was reported, and is not over */
     struct cv_every every;
-    bool must_look; /* --every: the store is to be asked once more, though nothing changed */
-    int job_status; /* RECORDING: what is to be written down */
+    bool must_look; /* --every: ask the store again, even if the election does not change */
+    int job_status; /* RECORDING: the status to record */
     int got_signal; /* the last one that asks to end; 0: none */
-    int end_signal; /* told to end, while the command was ending anyway; 0: not so */
+    int end_signal; /* after the command was stopped, exit because of this; 0: none */
     bool is_over;   /* exit with exit_status */
     int exit_status;
-    int64_t give_up_ns; /* without having led; INT64_MAX: never */
+    int64_t give_up_ns; /* if not elected by then; INT64_MAX: never */
 };
 
 static void say(const struct run *run, const char *format, ...) CV_PRINTF(2, 3);
@@ -92,7 +92,7 @@ static void say(const struct run *run, const char *format, ...)
     if (!run->settings->is_verbose) {
         return;
     }
-    char line[1024]; /* what is longer says no more */
+    char line[1024]; /* a longer message is cut off */
     va_list args;
     va_start(args, format);
     (void)vsnprintf(line, sizeof line, format, args);
@@ -108,7 +108,7 @@ static void end(struct run *run, int exit_status)
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
-/* --every: may this leadership run the command? False: not, or not yet. */
+/* --every: may this leadership run the command? False: no, or not yet. */
 static bool period_begin(struct run *run)
 {
     switch (cv__every_begin(&run->every, run->status.token)) {
@@ -126,7 +126,7 @@ static bool period_begin(struct run *run)
         cv__complain("%s: %s", run->settings->name, run->every.line);
         end(run, EXIT_LOST);
         break;
-    case CV_EVERY_FENCED: /* the election will say so, too */
+    case CV_EVERY_FENCED: /* the election will report it, too */
     case CV_EVERY_LATER:
         run->must_look = true;
         break;
@@ -134,7 +134,8 @@ static bool period_begin(struct run *run)
     return false;
 }
 
-/* --every: the run has ended with run->job_status. Writes that down, or is called again. */
+/* --every: records that the run has ended with run->job_status. If the store does not answer, it is
+ * called again. */
 static void period_end(struct run *run)
 {
     const enum cv_every_outcome outcome = cv__every_end(&run->every, run->job_status);
@@ -161,8 +162,8 @@ static void period_end(struct run *run)
     }
 }
 
-/* The command is over. Without --every, so are we. A run that ended because somebody wanted us to
- * end is neither done nor failed: the next one runs it. */
+/* The command has ended. Without --every, this process ends, too. A run that a signal interrupted
+ * is recorded neither as done nor as failed: the next leader runs it again. */
 static void finish(struct run *run, int status)
 {
     const bool is_interrupted = run->got_signal != 0 && status != 0;
@@ -186,7 +187,7 @@ static void start(struct run *run)
     const int code =
         cv__supervisor_start(run->supervisor, s->token, s->valid_until_ns, lifeline, &error);
     if (lifeline >= 0) {
-        (void)close(lifeline); /* guard and command have copies, the election the first one */
+        (void)close(lifeline); /* guard and command have copies, the election has the original */
     }
     if (code != CV_OK) {
         cv__complain("%s", error.text);
@@ -201,7 +202,7 @@ static void start(struct run *run)
     run->was_paused = false;
     run->valid_until_ns = s->valid_until_ns;
     say(run, "elected, token %llu", (unsigned long long)s->token);
-    /* Whatever the election has told last: it may have been renewed since. */
+    /* ELECTED even if the latest status says RENEWED: hooks are told of the beginning. */
     cv__hooks_change(run->hooks, CV_HOOK_MASTER, s->token, cv_reason_name(CV_REASON_ELECTED));
     run->is_master = true;
     cv__notify_status(&run->notify, "leading, token %llu", (unsigned long long)s->token);
@@ -218,15 +219,15 @@ static void stop(struct run *run, const char *why)
     cv__supervisor_stop(run->supervisor);
 }
 
-/* Members of a cluster have none: words about one would send an operator the wrong way. */
+/* A cluster has no store: a message about one would mislead the operator. */
 static bool has_store(const struct run *run)
 {
     return run->settings->via == NULL || cv__store_find(run->settings->via) != NULL;
 }
 
-/* The leadership of the command is over, or the time for it is: why? While the election says that
- * we lead, the command was stopped in time because the lease was not renewed: this process did not
- * run, or it did and the store did not answer. */
+/* Why did the leadership of the command end? If the election says that we still lead, the guard
+ * stopped the command because the lease was not renewed in time: either this process was paused, or
+ * the store did not answer. */
 static enum cv_reason why_lost(const struct run *run)
 {
     const struct cv_election_status *s = &run->status;
@@ -240,7 +241,7 @@ static enum cv_reason why_lost(const struct run *run)
     return is_of_another ? CV_REASON_EXPIRED : s->reason;
 }
 
-/* The leadership passes on anyway; the operator must know what is left behind. */
+/* The leadership passes on even if the cleanup failed, so the operator must be told. */
 static void say_cleanup(const struct run *run, const struct cv_supervisor_event *event)
 {
     const bool was_run = event->end != CV_END_NOT_STARTED && event->end != CV_END_TOO_LATE;
@@ -258,8 +259,8 @@ static void say_cleanup(const struct run *run, const struct cv_supervisor_event 
     }
 }
 
-/* Then the command, which was told so, too, did not end by itself. SIGHUP is for many a command to
- * read its files anew. */
+/* If so, the command did not end by itself: it got the same signal. SIGHUP does not count: it makes
+ * many commands only reread their files. */
 static bool is_told_to_end(const struct run *run)
 {
     return run->got_signal != 0 && run->got_signal != SIGHUP;
@@ -318,9 +319,9 @@ static void on_gone(struct run *run, const struct cv_supervisor_event *event)
     }
 }
 
-/* A running command gets the signal, and its exit status becomes ours. But if it is being stopped
- * already, or is stopped before the signal has ended it, only this note remembers that we are to
- * end too: otherwise we would wait for the next turn. */
+/* A running command gets the signal, and its exit status becomes ours. If the command is being
+ * stopped already, or is stopped before the signal has ended it, end_signal makes us end, too.
+ * Otherwise we would wait to be elected again. */
 static void on_signal(struct run *run, int signo)
 {
     const bool is_end = signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT;
@@ -354,8 +355,8 @@ static void on_event(void *user, const struct cv_supervisor_event *event)
 
 /* ---- The election ---------------------------------------------------------------------------- */
 
-/* Said once, when it begins, so that a user who waits knows what for. With -n it is said at the
- * end. */
+/* Reports trouble once, when it begins, so that a waiting user knows the cause. With -n it is
+ * reported at the end. */
 static void say_trouble(struct run *run)
 {
     const bool has_trouble = run->status.trouble[0] != '\0';
@@ -365,17 +366,18 @@ static void say_trouble(struct run *run)
     if (has_trouble && !run->has_trouble) {
         cv__complain("%s", run->status.trouble);
     } else if (!has_trouble && run->has_trouble) {
-        say(run, has_store(run) ? "the store can be used again" : "that is over: it takes part");
+        say(run, has_store(run) ? "the store can be used again"
+                                : "the trouble is over: this member takes part");
     }
     run->has_trouble = has_trouble;
 }
 
-/* A contender may wait for months, and there may be many on a host. Of its memory, glibc keeps what
- * was needed to get there only, and a heap for each thread. */
+/* A contender may wait for months, and there may be many on a host. glibc keeps memory that only
+ * the start needed, and a heap for each thread; these two functions prevent that. */
 static void memory_share(void)
 {
 #ifdef __GLIBC__
-    (void)mallopt(M_ARENA_MAX, 1); /* before there are threads; if not, it needs more memory */
+    (void)mallopt(M_ARENA_MAX, 1); /* before threads start; if it fails, more memory is used */
 #endif
 }
 
@@ -386,7 +388,7 @@ static void memory_give_back(void)
 #endif
 }
 
-/* What a contender waits for, once for each leader. */
+/* Reports who leads while this contender waits, once for each leader. */
 static void say_leader(struct run *run)
 {
     const struct cv_election_status *s = &run->status;
@@ -487,7 +489,7 @@ static int poll_ms(const struct run *run)
     return ms < 0 ? 0 : ms > 60000 ? 60000 : (int)ms;
 }
 
-/* The loop has a turn at least four times in the longest lease, unless this process was stopped. */
+/* The loop runs at least four times within the longest lease, unless this process was stopped. */
 static void note_turn(struct run *run)
 {
     const int64_t now_ns = cv__clock_now_ns();
@@ -563,8 +565,8 @@ static void take_part(struct run *run)
                                         : CV_REASON_STOPPED));
 }
 
-/* By which a store gets its password. The command has no business with the store, and what it
- * starts may show its environment to everybody. */
+/* Environment variables with the passwords of stores. The command does not need them, and a program
+ * that it starts may show its environment to anybody. */
 static const char *const *secrets(const struct cv_run_settings *settings)
 {
     static const char *const all[] = {"CONCLAVE_ETCD_PASSWORD", "CONCLAVE_ZOOKEEPER_AUTH",
@@ -574,7 +576,7 @@ static const char *const *secrets(const struct cv_run_settings *settings)
     if (settings->keeps_secrets) {
         return NULL;
     }
-    /* Of another store, PGPASSWORD is a matter of the command alone. */
+    /* With another store, PGPASSWORD belongs to the command. */
     const bool is_postgres =
         settings->via != NULL && strncmp(settings->via, "postgres", strlen("postgres")) == 0;
     return is_postgres ? all : without_postgres;
@@ -583,15 +585,15 @@ static const char *const *secrets(const struct cv_run_settings *settings)
 /* For the lease file, if another user has taken our name in /tmp. */
 static const char *state_folder(void)
 {
-    static char *path; /* there is one in a process, and it stays as long */
+    static char *path; /* one for the whole process, never freed */
     struct cv_errtext error;
     if (path == NULL && cv__place_file("run", &path, &error) != CV_OK) {
-        path = NULL; /* the complaint about the folder before it says more */
+        path = NULL; /* then the error about the folder in /tmp is reported */
     }
     return path;
 }
 
-/* --every: false if there is nothing to be done, and the exit status says so. */
+/* --every: false if there is nothing to do; exit_status is set. */
 static bool period_is_open(struct run *run)
 {
     const struct cv_run_settings *settings = run->settings;
@@ -664,7 +666,7 @@ static int run_command(const struct cv_run_settings *settings)
         code = cv__election_open(&run.election, settings->name, settings->via, &settings->options,
                                  &error);
     }
-    if (code == CV_OK && !is_over && cv_fd(run.election) < 0) { /* we would hear of nothing */
+    if (code == CV_OK && !is_over && cv_fd(run.election) < 0) { /* no change would be noticed */
         code = cv__fail(&error, CV_E_LIMIT, "no file descriptors left (ulimit -n)");
     }
     if (code == CV_OK && !is_over) {

@@ -40,7 +40,7 @@ struct measurement {
     uint32_t number_count, number_capacity;
     uint64_t largest;      /* CV_SEQUENCE_NONE: none yet */
     uint64_t largest_then; /* when the timer was started */
-    uint64_t failed;       /* questions without a number */
+    uint64_t failed;       /* requests without a number */
     uint64_t backwards; /* answers that were not above what was known when the request was sent */
     uint64_t answers, answers_then;
     struct cv_samples response_ms;
@@ -113,7 +113,7 @@ static void on_patience(uv_timer_t *timer)
     }
 }
 
-/* ---- What is told ---------------------------------------------------------------------------- */
+/* ---- Results --------------------------------------------------------------------------------- */
 
 struct result {
     uint64_t first, last, missing, gap_count, twice;
@@ -153,9 +153,9 @@ static void print_result(const struct measurement *m, const struct result *r, co
                  m->client_count, m->client_count == 1 ? "" : "s", r->seconds);
     (void)printf("numbers     %" PRIu64 " to %" PRIu64 "\n", r->first, r->last);
     (void)printf("gaps        %" PRIu64 " numbers missing in %" PRIu64 " gaps; %" PRIu64
-                 " questions without an answer; %" PRIu64 " numbers given twice\n",
+                 " requests without an answer; %" PRIu64 " numbers given twice\n",
                  r->missing, r->gap_count, m->failed, r->twice);
-    (void)printf("response    %.3f ms in the mean, %.3f median, %.3f 99 %%, %.3f longest\n",
+    (void)printf("response    %.3f ms on average, %.3f median, %.3f 99 %%, %.3f longest\n",
                  r->mean_ms, r->p50_ms, r->p99_ms, r->max_ms);
     (void)printf("throughput  %.0f numbers/s\n", r->per_second);
     (void)printf("the paper   10 to 15 ms, 68 to 98 numbers/s ([Wiesmann07, Table 1]: two switches "
@@ -225,7 +225,7 @@ static bool parse(int argc, char **argv, struct settings *settings)
             settings->is_json = true;
             break;
         default:
-            return false; /* what is wrong was said */
+            return false; /* a complaint was printed */
         }
     }
     if (optind + 1 != argc) {
@@ -243,7 +243,7 @@ static bool parse(int argc, char **argv, struct settings *settings)
     return true;
 }
 
-/* False: it could not be opened, and a line said so. */
+/* False: it could not be opened, and a complaint was printed. */
 static bool measure(struct measurement *m, const char *address)
 {
     bool is_open = true;
@@ -326,7 +326,7 @@ const struct cv_verb cv__verb_sequencer = {
             "Each\n"
             "client asks again as soon as it has an answer. Prints the numbers, the gaps between "
             "them,\n"
-            "the response time and the throughput, beside those of the paper's switches.\n\n"
+            "the response time and the throughput, next to those of the paper's switches.\n\n"
             "  snmp:HOST[:PORT][/COMMUNITY]  the request counter of an SNMP agent (port 161; the\n"
             "                                community is $CONCLAVE_SNMP_COMMUNITY or public)\n"
             "  file:PATH                     a counter in a file, for the processes of one host\n\n"

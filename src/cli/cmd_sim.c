@@ -355,7 +355,7 @@ static bool parse_options(int argc, char **argv, struct settings *settings)
             settings->is_quiet = true;
             break;
         default:
-            return false; /* what is wrong was said */
+            return false; /* a complaint was printed */
         }
         if (!is_ok) {
             return false;
@@ -386,7 +386,7 @@ static int run(int argc, char **argv)
         return cv__wrong_usage("--timeline draws one run; leave out --runs and --shrink");
     }
     if (!settings.is_json && !settings.shrinks && settings.swarm == NULL) {
-        cv__screen_fold_output(); /* else scenarios are printed, for other runs, or JSON */
+        cv__screen_fold_output(); /* scenarios and JSON are for programs: not folded */
     }
     int worst = settings.swarm != NULL ? run_swarm(&settings) : EXIT_FINE;
     for (int i = optind; i < argc; i++) {

@@ -16,7 +16,7 @@
 /* What is known of an election. */
 struct known {
     const char *name;
-    bool hides_rest; /* what is left of the lease is not known, but for a bound */
+    bool hides_rest; /* only an upper bound of the rest of the lease is known */
     struct cv_inquiry inquiry;
     struct cv_store_list *waiting;
     struct cv_store_past last; /* the latest leadership that has ended; token 0: not known */
@@ -76,7 +76,7 @@ static void print_leader(const struct known *known)
     const struct cv_store_record *r = &known->inquiry.record;
     char lease[CV_DURATION_TEXT_BYTES], since[32];
     if (known->inquiry.verdict != CV_STORE_HELD) {
-        /* Some stores keep nothing of a leadership that is over; then what was seen from here. */
+        /* Some stores keep nothing of an ended leadership; then use what this machine has seen. */
         const bool is_kept = r->token != 0;
         const char *why = !is_kept                        ? known->last.why
                           : r->ended != CV_REASON_STARTED ? cv_reason_name(r->ended)
@@ -137,8 +137,8 @@ static void on_past(void *user, const struct cv_store_past *past)
     }
 }
 
-/* The store may know of a later end than the trail of this machine, or why the same one ended; and
- * the trail of the leader's machine may know what the store was not told. */
+/* The store may know a later end than the trail of this machine, or the reason of the same end. On
+ * the leader's machine, the trail may know a reason that the store does not. */
 static void hear_end(struct known *known)
 {
     struct cv_store_record *r = &known->inquiry.record;
@@ -161,7 +161,7 @@ static void hear_end(struct known *known)
 static void show_unreachable(const struct listing *listing, const char *name, const char *why)
 {
     struct cv_json json = {.out = stdout};
-    if (listing->is_json) { /* a program that reads this wants to know, too */
+    if (listing->is_json) { /* programs that read this need it, too */
         cv__json_open(&json, NULL, '{');
         cv__json_text(&json, "election", name);
         cv__json_text(&json, "trouble", why);
@@ -170,7 +170,7 @@ static void show_unreachable(const struct listing *listing, const char *name, co
     }
 }
 
-/* Nobody takes part, and nobody ever led: perhaps another one was meant. */
+/* If nobody takes part and nobody ever led, perhaps the user meant another election. */
 static void doubt_name(const struct listing *listing, const struct known *known)
 {
     char alike[CV_ALIKE_BYTES];

@@ -13,7 +13,7 @@
 
 #define RETRIES_DEFAULT 2u /* so that one machine with a full disk does not decide for all */
 #define RETRIES_MAX 10u    /* all runs of a period have to fit into the text, with long names too */
-#define WRITES_MAX 4u      /* a write that finds the text changed is made again so often */
+#define WRITES_MAX 4u      /* how often a write that finds the text changed is tried */
 #define PATIENCE_MS_MIN 500
 #define PATIENCE_MS_MAX 5000
 
@@ -94,7 +94,7 @@ void cv__every_close(struct cv_every *every)
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* That the store cannot be used is said once, until it can be again. */
+/* Complains once that the store cannot be used, and again only after it could be used. */
 static enum cv_every_outcome later(struct cv_every *every, const struct cv_errtext *error)
 {
     if (!every->has_wrong) {
@@ -152,11 +152,11 @@ enum cv_every_outcome cv__every_look(struct cv_every *every)
 {
     struct cv_errtext error;
     if (!runs_fetch(every, &error)) {
-        return CV_EVERY_GO; /* the election will say what is wrong, if it still is */
+        return CV_EVERY_GO; /* if the store still fails then, the election reports it */
     }
     const struct cv_runs_answer answer = judge(every);
     const enum cv_every_outcome outcome = outcome_of(every, &answer);
-    return outcome == CV_EVERY_BROKEN ? CV_EVERY_GO /* it may be under way just now */ : outcome;
+    return outcome == CV_EVERY_BROKEN ? CV_EVERY_GO /* it may be running now */ : outcome;
 }
 
 bool cv__every_is_due(const struct cv_every *every)
@@ -166,8 +166,8 @@ bool cv__every_is_due(const struct cv_every *every)
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-/* Puts the run among the others. Who finds that the text was changed reads it and tries again: a
- * copy of our own last write may have been late. */
+/* Adds the run to the stored text. If the text was changed meanwhile, reads it and tries again: a
+ * late copy of our own last write may have changed it. */
 static enum cv_every_outcome run_write(struct cv_every *every)
 {
     struct cv_errtext error;
@@ -198,8 +198,8 @@ enum cv_every_outcome cv__every_begin(struct cv_every *every, uint64_t token)
         return later(every, &error);
     }
     const struct cv_runs_answer answer = judge(every);
-    const bool is_ours =
-        answer.last != NULL && answer.last->token == token; /* the answer was lost */
+    /* Our run may be written already: the answer to the write was lost. */
+    const bool is_ours = answer.last != NULL && answer.last->token == token;
     const enum cv_every_outcome outcome = outcome_of(every, &answer);
     if (outcome != CV_EVERY_GO && !(outcome == CV_EVERY_BROKEN && is_ours)) {
         return outcome;
@@ -222,7 +222,7 @@ enum cv_every_outcome cv__every_end(struct cv_every *every, int status)
         every->run.end_ms = cv__clock_wall_ns() / NS_PER_MS;
         every->run.status = status;
     }
-    if (!runs_fetch(every, &error)) { /* the version, and what is to be kept */
+    if (!runs_fetch(every, &error)) { /* the current version, and the other runs */
         return later(every, &error);
     }
     const enum cv_every_outcome outcome = run_write(every);

@@ -1,19 +1,19 @@
 /* src/cli/every.h - `conclave run --every`: a job that is run once in each period.
  *
- * The leader asks the store what is known of the period before it starts the command, and writes
- * down how it ended before it resigns, with its token: a leader that was replaced meanwhile cannot.
- * So whoever leads next finds it, on any machine. All of this waits for the store, never longer
- * than a part of the lease; the election is renewed by its own thread meanwhile. */
+ * Before it starts the command, the leader asks the store what is recorded for the period. Before
+ * it resigns, it records how the run ended, with its token: a leader that was replaced meanwhile
+ * cannot write. So the next leader finds the record, on any machine. These functions wait for the
+ * store, but never longer than a part of the lease; meanwhile the election's own thread renews. */
 #ifndef CV_CLI_EVERY_H
 #define CV_CLI_EVERY_H
 
 #include "runtime/runs.h"
 
 struct cv_every_setting {
-    const char *every, *offset, *zone, *tolerance, *retry; /* as they were written; NULL: not */
+    const char *every, *offset, *zone, *tolerance, *retry; /* as given; NULL: not given */
     bool at_most_once;
 
-    /* What cv__every_check() makes of them. */
+    /* Filled in by cv__every_check(). */
     bool is_on;
     struct cv_period_rule rule;
     uint64_t retries;
@@ -23,12 +23,12 @@ struct cv_every_setting {
 int cv__every_check(struct cv_every_setting *setting);
 
 enum cv_every_outcome {
-    CV_EVERY_GO,     /* the command is to be run; or what was to be written is */
+    CV_EVERY_GO,     /* run the command; or: the record is written */
     CV_EVERY_DONE,   /* the period is done */
     CV_EVERY_FAILED, /* it failed, and is not repeated */
     CV_EVERY_BROKEN, /* it was started and did not end, and is not repeated */
     CV_EVERY_FENCED, /* this leadership is over: another contender may run it */
-    CV_EVERY_LATER,  /* the store did not answer: to be asked again while leading */
+    CV_EVERY_LATER,  /* the store did not answer: ask again while leading */
 };
 
 struct cv_every {
@@ -41,13 +41,13 @@ struct cv_every {
     struct cv_store_runs stored;
     struct cv_runs runs;
     struct cv_job_run run;      /* of this leadership */
-    char line[512];             /* for people: what is known, after DONE, FAILED and BROKEN */
-    bool is_running, has_wrong; /* has_wrong: that the store does not answer was said */
+    char line[512];             /* for people, after DONE, FAILED and BROKEN: what happened */
+    bool is_running, has_wrong; /* has_wrong: the failure of the store was reported */
 };
 
-/* EXIT_FINE, or EXIT_USAGE after a complaint: this address keeps no record. Enters the zone, so the
- * guard, whose command keeps its own, was started before, and the election is not. Closed by
- * cv__every_close(), also if it was not opened. */
+/* EXIT_FINE, or EXIT_USAGE after a complaint: this address keeps no record. Sets the time zone of
+ * this process. So call it after the guard was started, because the command keeps its own zone, and
+ * before the election is opened. cv__every_close() is allowed even without this. */
 int cv__every_open(struct cv_every *every, const struct cv_every_setting *setting, const char *via,
                    const char *election, const char *node, int64_t lease_ns);
 void cv__every_close(struct cv_every *every);
@@ -58,10 +58,10 @@ enum cv_every_outcome cv__every_look(struct cv_every *every);
 /* Elected with this token: GO, DONE, FAILED, BROKEN, FENCED or LATER. */
 enum cv_every_outcome cv__every_begin(struct cv_every *every, uint64_t token);
 
-/* The command has ended: writes that down. GO, FENCED or LATER. */
+/* Records that the command has ended. GO, FENCED or LATER. */
 enum cv_every_outcome cv__every_end(struct cv_every *every, int status);
 
-/* After a run that failed and was written down: may it be repeated? */
+/* After a failed run was recorded: may it be repeated? */
 bool cv__every_is_due(const struct cv_every *every);
 
 #endif

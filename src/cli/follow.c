@@ -66,7 +66,7 @@ static void print_json(const struct settings *settings, const struct cv_election
     (void)printf("\n");
 }
 
-/* `told_token`: how that leadership ended was printed before. */
+/* The end of the leadership with `told_token` was printed before. */
 static void print_text(const struct settings *settings, const struct cv_election_status *status,
                        uint64_t told_token)
 {
@@ -110,7 +110,8 @@ struct follower {
     bool is_over;
 };
 
-/* A reader that is gone, or a full disk, ends it: nobody would learn who leads. */
+/* If the output cannot be written (the reader is gone, the disk is full), the command ends: nobody
+ * would learn who leads. */
 static void show(struct follower *f, const struct cv_election_status *status)
 {
     const uint64_t told_token = f->shown.last_token;
@@ -134,7 +135,7 @@ static void look(struct follower *f)
         return;
     }
     if (now.reason == CV_REASON_STOPPED) {
-        f->exit_status = EXIT_NO; /* what it must remember cannot be saved */
+        f->exit_status = EXIT_NO; /* its state cannot be saved */
         f->is_over = true;
     }
     show(f, &now);
@@ -157,12 +158,12 @@ static void leave(struct follower *f)
     }
 }
 
-/* An election that nobody leads does not change, and a reader wants to know that, too. Who leads is
- * told by the election itself. */
+/* Prints that nobody leads: such an election does not change, so nothing else would report it. A
+ * leader is reported by the election itself. */
 static void show_nobody(struct follower *f)
 {
     char *address;
-    struct cv_errtext unused; /* what is wrong will be said when it is opened */
+    struct cv_errtext unused; /* opening the election will report it */
     struct cv_inquiry inquiry;
     if (cv__place_address(f->settings->via, &address, &unused) != CV_OK) {
         return;
@@ -194,7 +195,8 @@ static int follow(struct settings *settings, int signal_fd, const struct cv_reco
 {
     struct follower f = {.settings = settings};
     struct cv_errtext error;
-    /* It starts no programs. If an attacker makes it start one, that gets no more rights. */
+    /* This process starts no programs. If an attacker makes it start one, that one gains no
+     * rights. */
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* a precaution: it works without */
     settings->options.log = cv__follow_notice;
     if (settings->options.is_observer) {
@@ -210,7 +212,7 @@ static int follow(struct settings *settings, int signal_fd, const struct cv_reco
                                    recorder, &error) != CV_OK) {
         return cv__cannot("%s", error.text);
     }
-    if (cv_fd(f.election) < 0) { /* we would hear of nothing */
+    if (cv_fd(f.election) < 0) { /* no change would be noticed */
         cv_close(f.election);
         return cv__cannot("no file descriptors left (ulimit -n)");
     }
@@ -323,7 +325,7 @@ int cv__follow(int argc, char **argv, bool is_observer)
     }
     sigset_t ends;
     cv__follow_block_ends(&ends);
-    (void)signal(SIGPIPE, SIG_IGN); /* a reader that is gone shows as an error of writing */
+    (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe shows as a write error */
     const int signal_fd = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signal_fd < 0) {
         return cv__cannot("cannot wait for signals: %s", strerror(errno));

@@ -10,7 +10,7 @@
 /* For cv_election_options.log: prints what the status does not show. */
 void cv__follow_notice(void *unused, enum cv_log_level level, const char *line);
 
-/* Blocks the signals that end a command, for a descriptor or sigtimedwait() to hear them. */
+/* Blocks the signals that end a command, so that a signalfd or sigtimedwait() receives them. */
 void cv__follow_block_ends(sigset_t *ret_ends);
 
 /* Runs the command; `is_observer`: only watch. Returns the exit status. */

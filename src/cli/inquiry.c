@@ -53,7 +53,7 @@ static void on_closed(void *user)
     (void)user; /* the loop ends when nothing is left */
 }
 
-/* An address that is known but is no store, or one that is not known at all. */
+/* Says why the address is not a store: it is another kind of address, or it is unknown. */
 static void fail_storeless(const char *address, struct cv_errtext *reterr)
 {
     const struct cv_backend_kind *kind;
@@ -93,7 +93,8 @@ const struct cv_store_kind *cv__inquiry_kind(const char *via, char **ret_address
 
 const char *cv__inquiry_absent_file(const struct cv_store_kind *kind, const char *address)
 {
-    const char *path = kind->inherit != NULL ? strchr(address, ':') + 1 : NULL; /* of one host */
+    /* Only a store of one host is a file. */
+    const char *path = kind->inherit != NULL ? strchr(address, ':') + 1 : NULL;
     if (path == NULL || access(path, F_OK) == 0 || errno != ENOENT) {
         return NULL;
     }
@@ -101,7 +102,7 @@ const char *cv__inquiry_absent_file(const struct cv_store_kind *kind, const char
     const char *slash = strrchr(path, '/');
     const int bytes = slash != NULL ? (int)(slash + 1 - path) : 0;
     (void)snprintf(folder, sizeof folder, "%.*s.", bytes, path);
-    return access(folder, X_OK) == 0 ? path : NULL; /* else it cannot be opened, and that is said */
+    return access(folder, X_OK) == 0 ? path : NULL; /* otherwise opening it will report that */
 }
 
 /* One of the things that can be asked. */
@@ -165,7 +166,7 @@ static int inquire(const struct cv_store_kind *kind, const char *address, const 
         kind->close(store, on_closed, NULL);
         uv_close((uv_handle_t *)&asking.patience, NULL);
         if (!asking.is_answered) {
-            /* Not the address: it may have a password. */
+            /* The message leaves out the address: it may contain a password. */
             code = cv__fail(reterr, CV_E_STORE, "no answer from the %s: store within %g s",
                             kind->scheme, question->patience_ms / 1e3);
         } else if (ret_inquiry->verdict == CV_STORE_FAILED) {

@@ -8,7 +8,7 @@
 
 #define CV_ALIKE_BYTES 300
 
-#define CV_RESIGN_WAIT_NS (10 * INT64_C(1000000000)) /* `resign` waits so long, unless told */
+#define CV_RESIGN_WAIT_NS (10 * INT64_C(1000000000)) /* how long `resign` waits by default */
 
 struct cv_inquiry {
     enum cv_store_verdict verdict;
@@ -16,11 +16,11 @@ struct cv_inquiry {
     struct cv_store_record record;
 };
 
-/* What --via said, or else CONCLAVE_VIA; NULL: neither did. */
+/* The value of --via, or else $CONCLAVE_VIA; NULL: neither is set. */
 const char *cv__inquiry_via(const char *given);
 
-/* The kind of store for an address (NULL: that of CONCLAVE_VIA, or the user's own file) and the
- * address itself, which the caller frees; or NULL and a message. */
+/* The kind of store for an address (NULL: $CONCLAVE_VIA, or the user's own file), and the address
+ * itself, which the caller frees. Returns NULL after a complaint. */
 const struct cv_store_kind *cv__inquiry_kind(const char *via, char **ret_address);
 
 /* Reads the record, or (asks_to_resign) asks the holder to resign. CV_OK, or a code and why. */
@@ -28,18 +28,18 @@ CV_NODISCARD int cv__inquire(const struct cv_store_kind *kind, const char *addre
                              const char *election, bool asks_to_resign, const char *heir,
                              struct cv_inquiry *ret_inquiry, struct cv_errtext *reterr);
 
-/* Reads or writes what is known about the runs of a job: see stores/store.h, runs. Waits no longer
- * than that number of milliseconds. CV_OK: *ret_verdict says what came of it. */
+/* Reads or writes the record of the runs of a job (`runs` in stores/store.h). Waits at most
+ * patience_ms. CV_OK: *ret_verdict is the store's answer. */
 CV_NODISCARD int cv__inquire_runs(const struct cv_store_kind *kind, const char *address,
                                   const char *election, struct cv_store_runs *runs, int patience_ms,
                                   enum cv_store_verdict *ret_verdict, struct cv_errtext *reterr);
 
-/* Fills in a list, which says of what. */
+/* Fills in a list; list->of says of what. */
 CV_NODISCARD int cv__inquire_list(const struct cv_store_kind *kind, const char *address,
                                   const char *election, struct cv_store_list *list,
                                   struct cv_errtext *reterr);
 
-/* Removes what is known of an election. *ret_is_held: it is held, and nothing was removed. */
+/* Removes an election from the store. *ret_is_held: it is held, and nothing was removed. */
 CV_NODISCARD int cv__inquire_forget(const struct cv_store_kind *kind, const char *address,
                                     const char *election, bool *ret_is_held,
                                     struct cv_errtext *reterr);
@@ -55,12 +55,13 @@ CV_NODISCARD int cv__inquire_trail(const struct cv_store_kind *kind, const char 
                                    void (*past)(void *user, const struct cv_store_past *past),
                                    void *user, struct cv_errtext *reterr);
 
-/* The file of a store that is a file, if it is not there; else NULL. Questions make no file: it
- * would belong to the one who asked, and contenders of other users could not write it. */
+/* The path, if the store is a file that does not exist; otherwise NULL. Commands that only ask do
+ * not create the file: it would belong to their user, and contenders of other users could not write
+ * to it. */
 const char *cv__inquiry_absent_file(const struct cv_store_kind *kind, const char *address);
 
-/* "; did you mean 'NAME'?", if the store knows no election of this name but one with a similar
- * name; else nothing. Points into `text`. */
+/* "; did you mean 'NAME'?", if the store has no election of this name but one with a similar name;
+ * otherwise an empty text. Points into `text`. */
 const char *cv__inquire_alike(const struct cv_store_kind *kind, const char *address,
                               const char *election, char text[CV_ALIKE_BYTES]);
 
@@ -68,8 +69,8 @@ const char *cv__inquire_alike(const struct cv_store_kind *kind, const char *addr
 #define CV_INQUIRY_WALL_BYTES 32
 const char *cv__inquiry_wall_text(int64_t wall_ns, char buffer[CV_INQUIRY_WALL_BYTES]);
 
-/* Says what came of `conclave resign`: who leads now (NULL: nobody), and whether that is what was
- * asked for. EXIT_FINE; EXIT_NO: there was an heir (else NULL), and it does not lead. */
+/* Prints the outcome of `conclave resign`: who leads now (NULL: nobody). EXIT_FINE, or EXIT_NO if
+ * an heir was named (otherwise NULL) and does not lead. */
 int cv__inquiry_tell_resigned(const char *name, const char *leader, uint64_t token,
                               const char *heir);
 

@@ -1,4 +1,4 @@
-/* src/cli/replay.c - what `conclave explore` found, written down and tried out. */
+/* src/cli/replay.c - tries what `conclave explore` found in the simulator, and writes it. */
 #include "cli/replay.h"
 
 #include "base/memory.h"
@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A scenario as text, and what becomes of it in the simulator. */
+/* A scenario as text, and its outcome in the simulator. */
 struct attempt {
     char *text;
     size_t length;
-    bool breaks;                                           /* the property */
+    bool breaks;                                           /* it breaks the property */
     char detail[sizeof((struct cv_broken *)NULL)->detail]; /* how */
     uint32_t others; /* CV_PROP bits of the other promises that break */
 };
@@ -43,7 +43,7 @@ static bool run(struct attempt *a, const struct explore_result *result, FILE *tr
     return true;
 }
 
-/* False: it cannot be told like that. */
+/* False: the violation cannot be written in this form. */
 static bool try(struct attempt *a, struct explore_model *model, const struct explore_result *result,
                 enum explore_story_kind kind, struct cv_errtext *reterr)
 {
@@ -121,7 +121,7 @@ int cv__replay_write(struct explore_model *model, const struct explore_result *r
     }
     if (status == EXIT_NO && !exact.breaks) {
         status = cv__cannot("the simulator does not reproduce the violation of %s: this is a bug "
-                            "of conclave, please report it",
+                            "in conclave, please report it",
                             cv_property_name(result->property));
     }
     free(exact.text);

@@ -114,7 +114,7 @@ static bool option_take(struct cv_run_settings *s, int option)
     }
 }
 
-/* The name may stand before, between or behind the options; the command is what comes after. */
+/* The name may stand before, between or after the options; the rest is the command. */
 int cv__run_parse(int argc, char **argv, struct cv_run_settings *s)
 {
     static const struct option longs[] = {
@@ -207,7 +207,8 @@ static bool complete_times(struct cv_run_settings *s, int64_t grant_ns)
     return true;
 }
 
-/* Few commands stop in less; where the address says the lease, nobody may have thought of that. */
+/* Few commands stop in less than GRACE_NS_SHORT. If the address sets the lease, the user may not
+ * have thought of that. */
 static void say_short_grace(const struct cv_run_settings *s)
 {
     char lease[CV_DURATION_TEXT_BYTES], grace[CV_DURATION_TEXT_BYTES];
@@ -218,7 +219,7 @@ static void say_short_grace(const struct cv_run_settings *s)
         cv__duration_format(s->grace_ns, grace));
 }
 
-/* --lease, or else what the address says, or a default. */
+/* --lease, or else the lease that the address sets, or the default. */
 static bool complete_lease(struct cv_run_settings *s)
 {
     const struct cv_backend_kind *backend;

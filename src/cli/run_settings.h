@@ -10,8 +10,8 @@ struct cv_run_settings {
     const char *name, *via, *on_elected, *on_lost, *fifo, *cleanup;
     struct cv_election_options options;
     char node[CV_NODE_BYTES];
-    int64_t grace_ns;   /* -1: not said */
-    int64_t cleanup_ns; /* likewise; complete: 0 without a cleanup */
+    int64_t grace_ns;   /* -1: not given */
+    int64_t cleanup_ns; /* likewise; after cv__run_complete() 0 if there is no cleanup */
     int64_t wait_ns;    /* -1: for ever */
     uint64_t conflict;  /* exit status */
     struct cv_every_setting every;
@@ -22,10 +22,10 @@ struct cv_run_settings {
 /* Fills in *s, which has the defaults. EXIT_FINE, or EXIT_USAGE after a complaint. */
 int cv__run_parse(int argc, char **argv, struct cv_run_settings *s);
 
-/* What follows from the others: times, the node's name. Likewise. */
+/* Fills in what follows from the options: times, the name of the node. Returns the same. */
 int cv__run_complete(struct cv_run_settings *s);
 
-/* --check: what open() would refuse without asking a server. Likewise. */
+/* --check: refuses what opening would refuse without asking a server. Returns the same. */
 int cv__run_check(const struct cv_run_settings *s);
 
 #endif

@@ -23,7 +23,7 @@ static void on_began(void *self, const struct cv_protocol *protocol, const struc
     cv__trace_header(&t->trace, &header);
 }
 
-/* An event from outside, as a scenario says it. */
+/* An event from outside, in the form of a line of a scenario. */
 static void write_action(struct cv_tracing *t, const struct cv_record *r)
 {
     char detail[96];

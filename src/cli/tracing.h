@@ -1,5 +1,5 @@
-/* src/cli/tracing.h - writes what the core of this process gets and does as a trace, as
- * `conclave sim --trace` does for all nodes of a simulated run. */
+/* src/cli/tracing.h - writes the events and effects of this process's core as a trace, as `conclave
+ * sim --trace` does for all nodes of a simulated run. */
 #ifndef CV_CLI_TRACING_H
 #define CV_CLI_TRACING_H
 
@@ -13,7 +13,7 @@ struct cv_tracing {
     int64_t began_ns;            /* time 0 */
 };
 
-/* It stays where it is until it is closed. CV_OK or CV_E_IO. */
+/* `tracing` must not move in memory until it is closed. CV_OK or CV_E_IO. */
 CV_NODISCARD int cv__tracing_open(struct cv_tracing *tracing, const char *path,
                                   const char *election, struct cv_errtext *reterr);
 /* After the election is closed. CV_E_IO: not all could be written. */

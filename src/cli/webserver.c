@@ -65,7 +65,7 @@ static const char *type_of(const char *name)
     return "text/plain; charset=utf-8";
 }
 
-/* The body is told of in the head, and follows unless only the head was asked for. */
+/* The head gives the length of the body. The body follows, except in an answer to HEAD. */
 static void answer(struct connection *c, const char *status, const char *type, bool has_body)
 {
     const int length =
@@ -113,7 +113,7 @@ static bool load(const char *path, char **ret_bytes, size_t *ret_count)
     return bytes != NULL;
 }
 
-/* Letters, digits, '-', '_' and '.', and no file that hides itself: no path leads out of the
+/* Only letters, digits, '-', '_' and '.', and no dot at the beginning: so no path leads out of the
  * folder. */
 static bool is_plain_name(const char *name)
 {
@@ -125,7 +125,7 @@ static bool is_plain_name(const char *name)
     return name[0] != '\0' && name[0] != '.';
 }
 
-/* The file that the user has named, if this is its name here; or NULL. */
+/* The file of the command line that is served under this name; or NULL. */
 static const char *given_file(const struct cv_webserver *web, const char *name)
 {
     char expected[32] = "file";
@@ -216,7 +216,7 @@ static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_room)
 static void on_read(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *room)
 {
     struct connection *c = stream->data;
-    (void)room; /* which is in the connection */
+    (void)room; /* it is part of the connection */
     if (bytes == UV_ENOBUFS || c->length + 1 >= CV_webSERVER_REQUEST_BYTES) {
         refuse(c, "431 Request Header Fields Too Large");
         return;
@@ -257,7 +257,7 @@ int cv__webserver_open(struct cv_webserver *web, uv_loop_t *loop, const char *fo
     *web = (struct cv_webserver){
         .loop = loop, .folder = folder, .files = files, .file_count = file_count};
     struct sockaddr_in address;
-    (void)uv_ip4_addr("127.0.0.1", port, &address); /* which is one */
+    (void)uv_ip4_addr("127.0.0.1", port, &address); /* a valid address */
     (void)uv_tcp_init(loop, &web->listener);
     web->listener.data = web;
     int error = uv_tcp_bind(&web->listener, (const struct sockaddr *)&address, 0);

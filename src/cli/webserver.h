@@ -1,8 +1,9 @@
 /* src/cli/webserver.h - serves the files of one folder to browsers on this machine.
  *
  * HTTP/1.1 as far as a browser needs it: GET and HEAD of names in one folder, a connection for each
- * answer. Only 127.0.0.1 is listened to, and a request that names another host is refused: a page
- * from elsewhere must not read what is served here by a name that leads to this address. */
+ * answer. It listens on 127.0.0.1 only. A request with another name in its Host header is refused:
+ * otherwise a foreign page could read these files through a host name of its own that resolves to
+ * 127.0.0.1. */
 #ifndef CV_CLI_webSERVER_H
 #define CV_CLI_webSERVER_H
 
@@ -11,13 +12,13 @@
 #include <uv.h>
 
 #define CV_webSERVER_REQUEST_BYTES 8192u /* a longer one is refused */
-#define CV_webSERVER_CONNECTIONS_MAX 64u /* beyond that nobody is accepted until one ends */
+#define CV_webSERVER_CONNECTIONS_MAX 64u /* further ones are closed at once */
 
 struct cv_webserver {
     uv_loop_t *loop;
     uv_tcp_t listener;
     const char *folder;
-    char *const *files;  /* what /file, /file-2, /file-3 ... are */
+    char *const *files;  /* served as /file, /file-2, /file-3 ... */
     uint32_t file_count; /* 0: there is none */
     uint16_t port;
     uint32_t connection_count;
@@ -27,7 +28,7 @@ struct cv_webserver {
 CV_NODISCARD int cv__webserver_open(struct cv_webserver *web, uv_loop_t *loop, const char *folder,
                                     char *const *files, uint32_t file_count, uint16_t port,
                                     struct cv_errtext *reterr);
-/* Ends when the loop has run on; connections end with it. */
+/* Closes the listener and all connections; run the loop until they are closed. */
 void cv__webserver_close(struct cv_webserver *web);
 
 #endif

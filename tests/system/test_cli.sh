@@ -194,7 +194,7 @@ check "and the second" grep -q "peers.ini:13: unknown key of .member b. 'port'" 
 refuses 'members takes one cluster file, and at most one election' members
 run 0 sequencer file:numbers --count 50 --clients 3
 says '50 numbers for 3 clients'
-says '^gaps  *0 numbers missing in 0 gaps; 0 questions without an answer; 0 numbers given twice$'
+says '^gaps  *0 numbers missing in 0 gaps; 0 requests without an answer; 0 numbers given twice$'
 says '68 to 98 numbers/s (\[Wiesmann07, Table 1\]'
 run 0 sequencer file:numbers --count 5 --list
 says '^55$'
