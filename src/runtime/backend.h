@@ -25,7 +25,7 @@ struct cv_backend_contract {
     uint32_t assumes;     /* CV_ASSUME bits: what the promises rest on */
     const char *words;    /* for people: what a leader may rely on, or may not; a literal */
     bool has_lease;       /* a leadership ends by the clock: lease_ns and progress_ns apply */
-    int64_t lease_ns;     /* not 0: the address says it, and the caller does not */
+    int64_t lease_ns;     /* not 0: the address sets it, and the caller cannot */
     int64_t lease_ns_max; /* where leases vary: lease_ns is the shortest; otherwise the same */
 };
 
@@ -39,32 +39,31 @@ struct cv_backend_setting {
     const char *node;
     int64_t lease_ns;
     bool is_candidate;
-    bool has_descendants; /* that inherit a descriptor: see stores/store.h */
-    const struct cv_recorder
-        *recorder; /* of the core; lent until it is closed; NULL: nobody looks */
+    bool has_descendants;               /* that inherit a descriptor: see stores/store.h */
+    const struct cv_recorder *recorder; /* of the core; lent until close(); NULL: none */
 
-    /* What the application hears of. `leader` is a name, or empty. */
+    /* Reports to the application. `leader` is a name, or empty. */
     void *user;
     void (*told)(void *user, const struct cv_leadership *leadership, const char *leader);
-    /* Why a leadership that is over ended, where that is known; before `told` if both change. */
+    /* Why an earlier leadership ended, if that is known; called before `told` if both change. */
     void (*ended)(void *user, uint64_t token, enum cv_reason why);
-    void (*resign_requested)(void *user, const char *heir); /* of the leader; heir may be empty */
-    void (*trouble)(void *user, const char *line); /* why it fails at the moment; empty: it works */
-    void (*log)(void *user, const char *line);     /* something happened that is not a state */
+    void (*resign_requested)(void *user, const char *heir); /* heir may be empty */
+    void (*trouble)(void *user, const char *line);          /* why it fails now; empty: it works */
+    void (*log)(void *user, const char *line); /* something happened that is not a state */
     /* May a leadership be renewed? False: the application is stuck. */
     bool (*has_progress)(void *user);
 };
 
 struct cv_backend_kind {
-    /* The schemes of its addresses; NULL past the last. serves() may know other spellings. */
+    /* The schemes of its addresses; NULL after the last. serves() may accept other spellings. */
     const char *(*scheme_at)(uint32_t index);
     bool (*serves)(const char *address);
-    /* Checks the address as far as that needs no network, and no file but one that it is about.
-     * CV_OK or CV_E_INVALID. */
+    /* Checks the address without using the network, and without any file except one that the
+     * address names. CV_OK or CV_E_INVALID. */
     int (*contract)(const char *address, struct cv_backend_contract *ret_contract,
                     struct cv_errtext *reterr);
-    /* Not NULL: the address says which names there are. Finds the one that is wanted; NULL: the one
-     * that belongs to this host. CV_OK or CV_E_INVALID. */
+    /* Not NULL: the address defines the names. Finds the wanted one; `wanted` is NULL: the one that
+     * belongs to this host. CV_OK or CV_E_INVALID. */
     int (*name)(const char *address, const char *wanted, char ret_node[CV_NODE_BYTES],
                 struct cv_errtext *reterr);
     int (*open)(struct cv_backend **ret_backend, const struct cv_backend_setting *setting,
@@ -72,12 +71,12 @@ struct cv_backend_kind {
     /* The name by which the others know this process. */
     const char *(*self)(const struct cv_backend *backend);
     void (*campaign)(struct cv_backend *backend, bool is_candidate);
-    /* `why` is kept for those who ask later. */
+    /* `why` is recorded, for the history. */
     void (*resign)(struct cv_backend *backend, const char *heir, enum cv_reason why);
     /* Asks the leader, whichever process it is, to resign; heir may be NULL. */
     void (*request_resign)(struct cv_backend *backend, const char *heir);
     void (*report)(struct cv_backend *backend, enum cv_input input, int64_t value);
-    /* The others know of the last resignation, or nothing had to be said. */
+    /* True: the others know of the last resignation, or there was none. */
     bool (*is_released)(const struct cv_backend *backend);
     /* A descriptor for the leader's descendants to inherit (see stores/store.h), or -1. */
     int (*inherit)(struct cv_backend *backend);
@@ -96,8 +95,8 @@ CV_NODISCARD int cv__backend_find(const char *address, bool accepts_two_leaders,
                                   struct cv_backend_contract *ret_contract,
                                   struct cv_errtext *reterr);
 
-/* The name by which the others will know this process: see `name` above. Where an address has none,
- * what is wanted, if it can be a name; NULL: host name and process id. CV_OK or CV_E_INVALID. */
+/* The name by which the others will know this process: see `name` above. If the address defines no
+ * names: `wanted`, if it is a valid name; NULL: host name and process id. CV_OK or CV_E_INVALID. */
 CV_NODISCARD int cv__backend_name(const char *address, const char *wanted,
                                   char ret_node[CV_NODE_BYTES], struct cv_errtext *reterr);
 

@@ -32,8 +32,8 @@ static int refuse(const char *address, const struct cv_backend_contract *contrac
                   struct cv_errtext *reterr)
 {
     return cv__fail(reterr, CV_E_INVALID,
-                    "'%.*s' does not promise %s: %s; 'conclave elect' takes part, and a program "
-                    "that sets accepts_two_leaders",
+                    "'%.*s' does not promise %s: %s; use 'conclave elect', or set "
+                    "accepts_two_leaders in a program",
                     (int)strcspn(address, "?"), address,
                     cv_property_name(CV_PROPERTY_AT_MOST_ONE_LEADER), contract->words);
 }

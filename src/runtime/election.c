@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define LEASE_NS_DEFAULT (5 * NS_PER_S)
-#define CLOSE_MS_MAX 1000       /* cv_close() waits so long for the release */
+#define CLOSE_MS_MAX 1000       /* how long cv_close() waits for the release */
 #define OPTIONS_BYTES_MAX 4096u /* no version of the options will be as large */
 
 /* ---- The loop's thread ----------------------------------------------------------------------- */
@@ -56,7 +56,7 @@ static void on_patience(uv_timer_t *timer)
     close_end(timer->data);
 }
 
-/* The answer to the release, if there is one to wait for, came in a turn like any other. */
+/* While closing, after each turn of the loop: was the release answered, or is there none? */
 static void on_turn(uv_check_t *turn)
 {
     struct cv_election *e = turn->data;
@@ -65,14 +65,15 @@ static void on_turn(uv_check_t *turn)
     }
 }
 
-/* Waits until the others know, but not for long: the lease will tell them otherwise. */
+/* Waits until the others know of the release, but not for long: otherwise the end of the lease will
+ * tell them. */
 static void close_begin(struct cv_election *e)
 {
     e->is_closing = true;
     e->kind->campaign(e->backend, false);
-    uv_update_time(cv__engine_loop(e->engine)); /* the turn may have begun long ago */
-    (void)uv_timer_start(&e->patience, on_patience, CLOSE_MS_MAX, 0); /* have callbacks: ... */
-    (void)uv_check_start(&e->turn, on_turn);                          /* ... cannot fail */
+    uv_update_time(cv__engine_loop(e->engine)); /* this turn may have begun long ago */
+    (void)uv_timer_start(&e->patience, on_patience, CLOSE_MS_MAX, 0); /* cannot fail */
+    (void)uv_check_start(&e->turn, on_turn);                          /* likewise */
 }
 
 static void on_job(void *user)
@@ -93,10 +94,10 @@ static void on_job(void *user)
         e->kind->campaign(e->backend, wanted.is_candidate);
     }
     if (wanted.has_resign || wanted.has_campaign) {
-        cv__election_lock(e);
+        cv__election_lock(e); /* another request may have come meanwhile */
         const bool is_leaving = e->wanted.has_campaign && !e->wanted.is_candidate;
         e->is_resigning = e->wanted.has_resign || is_leaving || e->wanted.must_close;
-        cv__election_unlock(e); /* it was called again meanwhile */
+        cv__election_unlock(e);
     }
     if (wanted.has_request) {
         e->kind->request_resign(e->backend, heir);
@@ -167,8 +168,7 @@ static int check(struct cv_election *e, const char *name, const char *address,
     if (code == CV_OK && !contract.has_lease &&
         (options->lease_ns != 0 || options->progress_ns != 0)) {
         return cv__fail(reterr, CV_E_INVALID,
-                        "'%.*s' has no lease that could be set or held back; its times are options "
-                        "of the address",
+                        "'%.*s' has no lease; its times are set by options of the address",
                         (int)strcspn(e->address, "?"), e->address);
     }
     if (code == CV_OK && contract.lease_ns != 0) {
@@ -236,7 +236,7 @@ static int open_on_loop(void *user)
 }
 
 /* The application's options as this version knows them. Fields that an older program does not have
- * are zero; a field that this library does not know must be. */
+ * are zero; fields that this library does not know must be zero. */
 static int options_read(const struct cv_election_options *given,
                         struct cv_election_options *ret_options, struct cv_errtext *reterr)
 {
@@ -262,7 +262,7 @@ static int options_read(const struct cv_election_options *given,
     return CV_OK;
 }
 
-/* The engine and, for a log, its thread for callbacks. */
+/* Takes or starts the engine and, for a log, starts its thread for callbacks. */
 static int engine_enter(struct cv_election *e, const struct cv_election_options *options,
                         struct cv_errtext *reterr)
 {
@@ -284,7 +284,7 @@ static int engine_enter(struct cv_election *e, const struct cv_election_options 
     return code;
 }
 
-/* It has left the loop, or never was there. */
+/* The election has left the loop, or never joined it. */
 static void engine_exit(struct cv_election *e)
 {
     if (e->has_own_engine) {

@@ -21,9 +21,9 @@
 #include <unistd.h>
 
 #define RENEWED_LOG_NS NS_PER_S     /* between two lines about renewals */
-#define WAIT_NS_MAX (60 * NS_PER_S) /* cv_wait() looks at the clock that often: see there */
+#define WAIT_NS_MAX (60 * NS_PER_S) /* cv_wait() reads the clock at least this often */
 
-/* ---- What is published ----------------------------------------------------------------------- */
+/* ---- Publishing ------------------------------------------------------------------------------ */
 
 /* With the lock: one writer at a time. */
 static void publish_leadership(struct cv_election *e, uint64_t token, int64_t valid_until_ns)
@@ -39,7 +39,7 @@ static void publish_leadership(struct cv_election *e, uint64_t token, int64_t va
 static void tell_fd(int fd)
 {
     const uint64_t one = 1;
-    (void)!write(fd, &one, sizeof one); /* full is as good as one: it stays readable */
+    (void)!write(fd, &one, sizeof one); /* if it is full, it is readable already */
 }
 
 void cv__election_announce(struct cv_election *e)
@@ -74,13 +74,13 @@ static void log_line(struct cv_election *e, enum cv_log_level level, const char 
     CV_ASSERT(length > 0 && length < CV_LOG_BYTES); /* a name is shorter */
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(text + length, CV_LOG_BYTES - (size_t)length, format, args); /* or cut */
+    (void)vsnprintf(text + length, CV_LOG_BYTES - (size_t)length, format, args); /* or cut off */
     va_end(args);
     lines->line[at].level = level;
     cv__engine_call(e->engine, &e->call);
 }
 
-/* With the lock: the leadership that was told last is over. */
+/* With the lock: the leadership that was published last is over. */
 static void end_note(struct cv_election *e, enum cv_reason reason)
 {
     struct cv_election_status *s = &e->status;
@@ -96,7 +96,7 @@ void cv__election_end_leading(struct cv_election *e, enum cv_reason reason)
     publish_leadership(e, 0, 0);
     end_note(e, reason);
     if (e->status.role == CV_ROLE_LEADER) {
-        log_line(e, CV_LOG_INFO, "leads no more (%s)", cv_reason_name(reason));
+        log_line(e, CV_LOG_INFO, "no longer leads (%s)", cv_reason_name(reason));
     }
     e->lifeline = -1;
     e->status.role =
@@ -108,8 +108,8 @@ void cv__election_end_leading(struct cv_election *e, enum cv_reason reason)
     e->status.reason = reason;
 }
 
-/* With the lock. Renewals may come every few milliseconds, and a line wakes the thread for
- * callbacks up: so only some of them are logged. */
+/* With the lock. Renewals may come every few milliseconds, and a line wakes the callbacks' thread,
+ * so only some of them are logged. */
 static void log_leading(struct cv_election *e, bool is_new, uint64_t token)
 {
     const int64_t now_ns = cv__clock_now_ns();
@@ -136,14 +136,14 @@ static bool lead(struct cv_election *e, const struct cv_leadership *leadership, 
     if (is_new) { /* the application learns of it now: its time to make progress begins */
         cv_progress(e);
     }
-    /* Without a lease it ends when the backend says so: that is all that was promised. */
+    /* Without a lease, a leadership ends when the backend says so. */
     const int64_t until_ns = leadership->valid_until_ns;
     publish_leadership(e, leadership->token, until_ns != 0 ? until_ns : INT64_MAX);
     log_leading(e, is_new, leadership->token);
     return is_renewal;
 }
 
-/* ---- What the backend tells ------------------------------------------------------------------ */
+/* ---- Reports of the backend ------------------------------------------------------------------ */
 
 static void on_told(void *user, const struct cv_leadership *leadership, const char *leader)
 {
@@ -154,13 +154,12 @@ static void on_told(void *user, const struct cv_leadership *leadership, const ch
     struct cv_election_status *s = &e->status;
     bool is_renewal = false;
     if (is_leading && e->is_resigning) {
-        cv__election_unlock(e); /* it has resigned; the engine's thread will see that in a moment */
+        cv__election_unlock(e); /* it has resigned; the engine's thread has not handled that yet */
         return;
     }
     if (leader[0] == '\0') {
         end_note(e, leadership->reason);
-    } else if (leadership->token !=
-               s->token) { /* and unless it was told before, how is not known */
+    } else if (leadership->token != s->token) { /* why the former ended is not known here */
         end_note(e, CV_REASON_GONE);
     }
     if (is_leading) {
@@ -178,7 +177,7 @@ static void on_told(void *user, const struct cv_leadership *leadership, const ch
     }
     (void)snprintf(s->leader, sizeof s->leader, "%s", leader);
     if (!is_renewal || !e->ignores_renewals) {
-        s->reason = leadership->reason; /* of the change that is announced, if it is read late */
+        s->reason = leadership->reason; /* a late reader must see that of the announced change */
         cv__election_announce(e);
     }
     cv__election_unlock(e);
@@ -308,7 +307,7 @@ static struct cv_election_status view(const struct cv_election *e)
 {
     struct cv_election_status now = e->status;
     if (now.role == CV_ROLE_LEADER && !cv_is_leader(e)) {
-        /* Its time is over, though the engine's thread did not get to say so yet. */
+        /* Its lease is over, but the engine's thread has not published that yet. */
         now.role = CV_ROLE_WAITING;
         now.leader[0] = '\0';
         now.valid_until_ns = 0;
@@ -328,7 +327,7 @@ int cv_status(struct cv_election *e, struct cv_election_status *ret_status)
     e->shown = now.sequence;
     if (e->change_fd >= 0) {
         uint64_t count;
-        (void)!read(e->change_fd, &count, sizeof count); /* quiet until the next change */
+        (void)!read(e->change_fd, &count, sizeof count); /* not readable until the next change */
     }
     cv__election_unlock(e);
     now.size = ret_status->size < sizeof now ? ret_status->size : sizeof now;
@@ -367,8 +366,8 @@ static bool is_so(const struct cv_election *e, enum cv_until until)
     return false;
 }
 
-/* With the lock: until something changes, but not longer than that. A condition cannot wait on
- * CLOCK_BOOTTIME; the bound keeps small what the machine's sleep adds. */
+/* With the lock: waits until something changes, at most wait_ns. A condition variable cannot use
+ * CLOCK_BOOTTIME; WAIT_NS_MAX bounds the delay after the machine slept. */
 static void wait_for_change(struct cv_election *e, int64_t wait_ns)
 {
     const uint64_t at_ns = uv_hrtime() + (uint64_t)cv__min64(wait_ns, WAIT_NS_MAX);
@@ -392,7 +391,7 @@ int cv_wait(struct cv_election *e, enum cv_until until, int64_t timeout_ns)
             code = CV_E_TIMEOUT;
             break;
         }
-        /* A leadership ends by the clock, also if nobody announces it. */
+        /* A leadership ends by the clock, even if nobody announces it. */
         const int64_t until_ns = atomic_load_explicit(&e->valid_until_ns, memory_order_relaxed);
         const int64_t look_ns = until_ns > now_ns ? cv__min64(until_ns, end_ns) : end_ns;
         wait_for_change(e, look_ns - now_ns);

@@ -11,16 +11,16 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define CV_LOG_LINES_MAX 16u /* more than a change brings; beyond this lines are left out */
+#define CV_LOG_LINES_MAX 16u /* more than one change causes; further lines are left out */
 #define CV_LOG_BYTES (CV_ERRTEXT_BYTES + CV_ELECTION_BYTES)
 
-/* What the application wants of the engine's thread, and has not been done yet. */
+/* Requests of the application that the engine's thread has not handled yet. */
 struct cv_wanted {
     bool has_campaign, is_candidate;
     bool has_resign;
     enum cv_reason resign_reason;
-    bool has_request; /* that the leader resign */
-    bool has_heir;    /* of the resignation or the request */
+    bool has_request; /* ask the leader to resign */
+    bool has_heir;    /* for the resignation or the request */
     char heir[CV_NODE_BYTES];
     bool has_report[CV_INPUT_COUNT];
     int64_t report[CV_INPUT_COUNT];
@@ -34,7 +34,7 @@ struct cv_log_lines {
         char text[CV_LOG_BYTES];
     } line[CV_LOG_LINES_MAX];
     uint32_t first, count;
-    uint32_t lost_count; /* since the ring was full */
+    uint32_t lost_count; /* left out because the ring was full */
 };
 
 struct cv_election {
@@ -47,15 +47,15 @@ struct cv_election {
 
     struct cv_engine *engine;
     bool has_own_engine;
-    struct cv_engine_job job;  /* on the loop's thread: there is something in the mailbox */
-    struct cv_engine_job call; /* on the callbacks' thread: there is something to tell */
+    struct cv_engine_job job;  /* on the loop's thread: handles the mailbox */
+    struct cv_engine_job call; /* on the callbacks' thread: calls the application */
     uv_timer_t patience;
     uv_check_t turn; /* while closing: after each turn of the loop */
     const struct cv_backend_kind *kind;
     struct cv_backend *backend;
     int64_t progress_limit_ns;
     bool is_closing;
-    bool is_gone; /* the engine's thread has nothing of it any more; see cv__engine_signal() */
+    bool is_gone; /* the engine's thread does not use it any more; see cv__engine_signal() */
 
     char name[CV_ELECTION_BYTES], node[CV_NODE_BYTES];
     char *address;
@@ -66,8 +66,8 @@ struct cv_election {
     struct cv_wanted wanted;
     struct cv_election_status status;
     uint64_t shown;    /* sequence number of the state that cv_status() returned last */
-    bool is_resigning; /* until the engine's thread has heard of it */
-    int lifeline;      /* of the present leadership; the backend's */
+    bool is_resigning; /* until the engine's thread has handled it */
+    int lifeline;      /* of the current leadership; owned by the backend */
     int change_fd;     /* -1: nobody asked for it yet */
     bool ignores_renewals;
     int64_t renewed_log_ns; /* when a renewal was last logged; 0: not in this leadership */
@@ -97,11 +97,11 @@ void cv__election_announce(struct cv_election *e);
 /* With the lock: this process does not lead any more. */
 void cv__election_end_leading(struct cv_election *e, enum cv_reason reason);
 
-/* Has what the backend tells published. */
+/* Fills in the functions of `setting` that publish the reports of the backend. */
 void cv__election_hear(struct cv_election *e, struct cv_backend_setting *setting);
 
-/* The job `call`: one call of the application. For the next one the job is queued again, behind
- * those of other elections. Nothing of the election is used after the call. */
+/* The job `call`: one callback to the application. For the next callback the job is queued again,
+ * after those of other elections. Nothing of the election is used after the call. */
 void cv__election_on_call(void *election);
 
 #endif

@@ -21,7 +21,7 @@ struct queue {
 
 struct cv_engine {
     uv_loop_t loop;
-    struct cv_wake wake; /* there are jobs, or it is over */
+    struct cv_wake wake; /* there are jobs, or the loop must stop */
     struct cv_shared_list shared;
     struct cv_timers *timers;
     pthread_t thread;
@@ -34,7 +34,7 @@ struct cv_engine {
 
     pthread_t callback_thread;
     struct queue calls;
-    struct cv_engine_job *running_call; /* NULL: none, or it is not to be touched any more */
+    struct cv_engine_job *running_call; /* NULL: none; only compared: the call may free it */
     bool has_callback_thread;
     bool must_stop_calls;
     bool must_free; /* by the callbacks' thread */
@@ -88,7 +88,7 @@ static void queue_remove(struct queue *queue, struct cv_engine_job *job)
     }
     struct cv_engine_job *before = NULL, *at = queue->first;
     while (at != job) {
-        CV_ASSERT(at != NULL); /* it is queued, and here */
+        CV_ASSERT(at != NULL); /* it is in this queue */
         before = at;
         at = at->next;
     }
@@ -109,8 +109,8 @@ static void close_handles(struct cv_engine *engine)
     cv__wake_close(&engine->wake, NULL);
 }
 
-/* Takes the jobs that are there now: what they post comes in the next turn, so that sockets and
- * timers have theirs. */
+/* Runs the jobs that are queued now. Jobs that they post run in the next turn, so that sockets and
+ * timers are served in between. */
 static void on_wake(void *data)
 {
     struct cv_engine *engine = data;
@@ -120,7 +120,7 @@ static void on_wake(void *data)
         struct cv_engine_job *job = queue_pop(&engine->jobs);
         is_last = job == last;
         unlock(engine);
-        job->run(job->user); /* may end the job's owner */
+        job->run(job->user); /* may free the job's owner */
         lock(engine);
     }
     const bool must_stop = engine->must_stop && engine->jobs.first == NULL;
@@ -299,7 +299,7 @@ void cv__engine_leave(struct cv_engine *engine)
 int cv_engine_new(struct cv_engine **ret_engine, struct cv_errtext *reterr)
 {
     if (ret_engine == NULL) {
-        return cv__fail(reterr, CV_E_INVALID, "an engine needs a place to be returned to");
+        return cv__fail(reterr, CV_E_INVALID, "ret_engine must not be NULL");
     }
     struct cv_engine *engine = calloc(1, sizeof *engine);
     if (engine == NULL) {

@@ -32,7 +32,7 @@ uv_loop_t *cv__engine_loop(struct cv_engine *engine);
 struct cv_shared_list *cv__engine_shared(struct cv_engine *engine);
 struct cv_timers *cv__engine_timers(struct cv_engine *engine);
 
-/* One election more, or less: an engine that has some cannot be freed. */
+/* Count the elections: an engine with elections cannot be freed. */
 void cv__engine_join(struct cv_engine *engine);
 void cv__engine_leave(struct cv_engine *engine);
 
@@ -53,8 +53,8 @@ CV_NODISCARD int cv__engine_start_calls(struct cv_engine *engine);
 /* Runs the job on the callbacks' thread, which has been started. */
 void cv__engine_call(struct cv_engine *engine, struct cv_engine_job *job);
 
-/* Waits until the job, which nobody queues any more but itself, has run. A callback cannot wait for
- * callbacks: when it asks, a queued job is taken out instead. */
+/* Waits until the job has run; only the job itself may still queue it. A callback cannot wait for
+ * callbacks: called there, this removes a queued job instead. */
 void cv__engine_finish_call(struct cv_engine *engine, struct cv_engine_job *job);
 
 #endif

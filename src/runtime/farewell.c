@@ -18,7 +18,7 @@ void cv__farewell_close(struct cv_farewell *f)
     f->witness = NULL;
 }
 
-/* First that it is down: a member that hears only the release waits for its proposal. */
+/* DOWN comes first: a member that gets only the release would wait for a proposal of this one. */
 static size_t put_items(const struct cv_farewell *f, struct cv_host *host, int64_t now_ns,
                         uint8_t ret_items[sizeof f->items])
 {

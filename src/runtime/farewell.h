@@ -20,7 +20,7 @@ struct cv_farewell {
     struct cv_witness *witness; /* NULL: there is none */
     cv_id self;
     uint32_t member_count;
-    int64_t certain_ns; /* from then on the death of this process is all that matters */
+    int64_t certain_ns; /* from then on no promise to an earlier life is left */
 
     /* What was sealed. */
     bool is_sealed;
@@ -29,11 +29,11 @@ struct cv_farewell {
     size_t item_bytes;
 };
 
-/* Starts the witness. After a failure nothing is said at the end, and all else works. */
+/* Starts the witness. If it fails, nobody is told when this member dies; all else works. */
 CV_NODISCARD int cv__farewell_open(struct cv_farewell *farewell, int socket_fd, cv_id self,
                                    uint32_t member_count, int64_t certain_ns,
                                    struct cv_errtext *reterr);
-/* Nothing is said any more. */
+/* Ends the witness: nobody is told any more. */
 void cv__farewell_close(struct cv_farewell *farewell);
 
 void cv__farewell_renew(struct cv_farewell *farewell, struct cv_peers *peers, struct cv_host *host,

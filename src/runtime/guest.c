@@ -27,7 +27,7 @@ struct cv_guest {
     struct cv_cluster cluster;
     struct cv_peers *peers;
     int fd;
-    struct cv_guest_status *status; /* where answers go; NULL: nobody asks */
+    struct cv_guest_status *status; /* where answers go; NULL: no question is open */
     uint32_t answered;
 };
 
@@ -106,7 +106,7 @@ static void send_frame(void *user, const struct cv_udp_address *to, const uint8_
                        size_t byte_count)
 {
     const struct cv_guest *g = user;
-    (void)cv__udp_send(g->fd, to, bytes, byte_count); /* it is asked again */
+    (void)cv__udp_send(g->fd, to, bytes, byte_count); /* if it is lost, we ask again */
 }
 
 static void take_item(void *user, const struct cv_peers_item *item)
@@ -165,7 +165,7 @@ void cv__guest_close(struct cv_guest *g)
     free(g);
 }
 
-/* Says once more to those that have not answered what they are to be told. */
+/* Sends the item again to the members that it is for and that have not answered. */
 static void ask_the_silent(struct cv_guest *g, const struct cv_peers_item *item)
 {
     const int64_t now_ns = cv__clock_now_ns();
@@ -188,7 +188,8 @@ static void receive_all(struct cv_guest *g)
     }
 }
 
-/* Waits for that number of answers, at most wait_ns. The item is for member `from`, or for all. */
+/* Sends the item to the member item->from, or to all. Waits for `wanted` answers, at most
+ * wait_ns. */
 static uint32_t converse(struct cv_guest *g, const struct cv_peers_item *item, uint32_t wanted,
                          int64_t wait_ns, struct cv_guest_status *status)
 {

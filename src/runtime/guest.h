@@ -1,4 +1,4 @@
-/* src/runtime/guest.h - asking the members of a cluster, without being one.
+/* src/runtime/guest.h - asks the members of a cluster, without being a member.
  *
  * For commands that ask once and end. A guest has the cluster's key and its own socket, and is not
  * counted as a member. Each member answers with its own view: members that cannot hear each other
@@ -12,12 +12,12 @@
 enum {
     CV_ITEM_CORE = 1, /* a message of the core */
     CV_ITEM_ASK,      /* what do you remember? number of the question */
-    CV_ITEM_MEMORY,   /* that number, has-state, floor */
+    CV_ITEM_MEMORY,   /* the answer: that number, has-state, floor */
     CV_ITEM_RESIGN,   /* token of the leader that is asked to resign, heir */
-    CV_ITEM_QUESTION, /* of a guest: how is it? */
+    CV_ITEM_QUESTION, /* from a guest: what is your status? */
     CV_ITEM_STATUS,   /* the answer, also to a report */
-    CV_ITEM_REPORT,   /* of a guest: a score input and its value */
-    CV_ITEM_DOWN,     /* of a witness: the sender is dead; 1: that is certain, 0: a hint */
+    CV_ITEM_REPORT,   /* from a guest: a score input and its value */
+    CV_ITEM_DOWN,     /* from a witness: the sender is dead; 1: certain, 0: a hint */
 };
 #define CV_ITEM_RESIGN_BYTES 10u
 #define CV_ITEM_REPORT_BYTES 9u
@@ -25,7 +25,7 @@ enum {
 /* How one member is heard by another. */
 struct cv_guest_link {
     bool is_heard; /* in this life of both */
-    bool differs;  /* it is refused: another generation, protocol, options or members */
+    bool differs;  /* refused: it has another generation, protocol, options or members */
     int64_t ago_ns;
     int64_t delay_ns;  /* the latest bound; INT64_MAX: none */
     int64_t round_ns;  /* mean round trip; 0: not known */
@@ -33,7 +33,7 @@ struct cv_guest_link {
     uint32_t received, lost;
 };
 
-/* What one member says of itself. */
+/* What one member reports of itself. */
 struct cv_guest_status {
     bool has_answered;
     bool has_joined;
@@ -41,7 +41,7 @@ struct cv_guest_status {
     bool has_majority;
     cv_id leader; /* the leader that it follows */
     uint64_t token;
-    int64_t left_ns; /* leading: how long still */
+    int64_t left_ns; /* if it leads: for how long still */
     uint64_t life;
     uint32_t generation;
     char version[16];
@@ -71,10 +71,12 @@ uint32_t cv__guest_ask(struct cv_guest *guest, int64_t wait_ns,
 bool cv__guest_report(struct cv_guest *guest, cv_id member, enum cv_input input, int64_t value,
                       int64_t wait_ns);
 
-/* Asks the leader with that token to resign. Nobody answers: ask how it is. */
+/* Asks the leader with that token to resign. There is no answer: cv__guest_ask() shows the
+ * outcome. */
 void cv__guest_request_resign(struct cv_guest *guest, cv_id leader, uint64_t token, cv_id heir);
 
-/* Who leads, if these are their answers: the one that says so with the largest token, or none. */
+/* The leader according to these answers: the member that claims it with the largest token, or
+ * none. */
 cv_id cv__guest_leader(const struct cv_guest_status *status, uint32_t member_count);
 
 #endif

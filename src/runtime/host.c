@@ -16,11 +16,11 @@
 #include <string.h>
 
 #define WAITING_MAX (CV_HOST_QUEUE_MAX + CV_NODE_SPARE_PLACES)
-/* Each of those that wait, one being sent, and one being handled. */
+/* One for each waiting send and event, one being sent, and one being handled. */
 #define KEPT_MAX (WAITING_MAX + CV_HOST_QUEUE_MAX + 2u)
 #define SET_WORDS(member_count) (((member_count) + 63) / 64)
 
-/* Bytes that outlive a step. A little memory stays with the place and is used again. */
+/* Bytes that outlive a step. Up to this much memory stays with its slot and is used again. */
 #define KEPT_BYTES_REUSED 512u
 
 struct kept {
@@ -33,7 +33,7 @@ struct kept {
 struct cv_host {
     struct cv_worker *saver; /* NULL: it saves quickly, or not at all */
     struct cv_work save_work;
-    uv_idle_t ending; /* never active: its closing is what the loop calls at the end */
+    uv_idle_t ending; /* never active: the loop reports when it is closed */
     uv_loop_t *loop;
     struct cv_timers *timers;     /* NULL: the clock was given, and its owner fires the timers */
     struct cv_timers *own_timers; /* NULL: they are shared */
@@ -56,11 +56,11 @@ struct cv_host {
     int save_result;
     struct cv_errtext save_error;
 
-    struct cv_leadership leadership; /* the latest that was told */
+    struct cv_leadership leadership; /* the latest that was reported */
     uint64_t *member_word;
     uint64_t nonce;
 
-    struct cv_tap *tap; /* NULL: nobody looks */
+    struct cv_tap *tap; /* NULL: no recorder */
 
     uint32_t open_parts; /* while it closes: `ending`, `saver` and `own_timers` */
     bool is_started, is_closing;
@@ -84,7 +84,7 @@ static uint64_t draw(const struct cv_host *h)
     return time->random != NULL ? time->random(time->self) : cv__clock_random();
 }
 
-/* At random, so that processes that started together part. */
+/* A random instant, so that processes that started together do not stay in step. */
 static int64_t call_arm(void *self, uint32_t timer, int64_t earliest_ns, int64_t latest_ns)
 {
     (void)timer;
@@ -98,7 +98,7 @@ int64_t cv__host_next_due_ns(const struct cv_host *h)
     return cv__node_next_due_ns(&h->node);
 }
 
-/* After each event; within a step its end does it. */
+/* Called after each event. Within a step it does nothing: it is called again at the end. */
 static void set_kernel_timer(struct cv_host *h)
 {
     if (h->timers != NULL && !h->node.is_busy && !h->is_closing) {
@@ -108,7 +108,7 @@ static void set_kernel_timer(struct cv_host *h)
 
 /* ---- Bytes that outlive a step --------------------------------------------------------------- */
 
-/* A place with room for that number of bytes; CV_KEPT_NONE: there is none. */
+/* A slot with room for that number of bytes; CV_KEPT_NONE: there is none. */
 static uint32_t kept_new(struct cv_host *h, size_t byte_count)
 {
     uint32_t index = h->kept_free;
@@ -208,7 +208,7 @@ static void call_tell(void *self, const struct cv_leadership *leadership)
     }
 }
 
-/* Where there is nobody to ask, the protocol's own time-out tells it. */
+/* Without a sequencer there is no answer: the protocol has its own timeout. */
 static void call_ask_sequence(void *self, uint64_t request, uint64_t reference)
 {
     const struct cv_host_sequencer *sequencer = &((struct cv_host *)self)->services.sequencer;
@@ -252,9 +252,9 @@ static void on_saved(void *data)
     struct cv_host *h = data;
     h->is_saving = false;
     if (h->is_closing) {
-        return; /* the end of the saver is waited for */
+        return; /* closing waits for the saver to end */
     }
-    if (h->tap != NULL) { /* what it lets go happens now */
+    if (h->tap != NULL) { /* the effects that waited happen now */
         h->tap->step_ns = call_now_ns(h);
     }
     if (h->save_result == CV_OK) {
@@ -302,8 +302,8 @@ static const struct cv_node_calls host_calls = {
 
 /* ---- For a recorder -------------------------------------------------------------------------- */
 
-/* The same calls, shown first. They have a table of their own, so that without a recorder nothing
- * is even asked. */
+/* The same calls, but recorded. They have their own table, so that a host without a recorder has
+ * nothing to check. */
 
 static void recorded_send(void *self, uint32_t index, cv_id first, cv_id last, bool to_self)
 {
@@ -539,7 +539,7 @@ static bool host_add_tap(struct cv_host *h, const struct cv_protocol *protocol)
     return h->tap != NULL;
 }
 
-/* A host with a clock of its own needs no timer of the kernel. */
+/* A host with its own clock needs no kernel timer. */
 static int host_add_timers(struct cv_host *h, struct cv_errtext *reterr)
 {
     h->timers = h->services.time.timers;
@@ -626,7 +626,7 @@ int cv__host_start(struct cv_host *h, struct cv_errtext *reterr)
     return CV_OK;
 }
 
-/* ---- What can be asked ----------------------------------------------------------------------- */
+/* ---- Queries --------------------------------------------------------------------------------- */
 
 const struct cv_leadership *cv__host_leadership(const struct cv_host *h)
 {

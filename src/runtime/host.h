@@ -28,20 +28,21 @@
 
 struct cv_host;
 
-/* To every member first..last except oneself; 1..CV_MEMBERS_MAX is the group. The bytes are lent.
- * What was received comes by cv__host_message(). */
+/* Sends to every member first..last except this one; 1..CV_MEMBERS_MAX is the whole group. The
+ * bytes are lent. Received bytes go to cv__host_message(). */
 struct cv_host_transport {
     void *self;
     void (*send)(void *self, cv_id first, cv_id last, const uint8_t *bytes, size_t byte_count);
 };
 
-/* Asks for a number above `reference`; the answer, if there ever is one, by cv__host_sequence(). */
+/* Asks for a number above `reference`. The answer, if there is one, comes by
+ * cv__host_sequence(). */
 struct cv_host_sequencer {
     void *self;
     void (*ask)(void *self, uint64_t request, uint64_t reference);
 };
 
-/* Asks the store; the effect is lent. The answer, and notifications, by cv__host_store(). */
+/* Asks the store; the effect is lent. The answer, and notifications, come by cv__host_store(). */
 struct cv_host_store {
     void *self;
     void (*ask)(void *self, const struct cv_effect *effect);
@@ -49,8 +50,8 @@ struct cv_host_store {
 
 /* The durable record. `load` is called once, at the start; *ret_count is 0 if nothing was ever
  * saved. `save` returns when the record is durable, and may block: it runs on another thread, but
- * never twice at once. If it is quick, it runs on the loop's thread: where a leadership waits for
- * the record, another thread begins too late on a busy machine. */
+ * never twice at once. If is_quick, it runs on the loop's thread: on a busy machine another thread
+ * would start too late for a leadership that waits for the record. */
 struct cv_host_persist {
     void *self;
     int (*load)(void *self, uint64_t ret_word[CV_PERSIST_WORDS_MAX], uint32_t *ret_count,
@@ -62,14 +63,14 @@ struct cv_host_persist {
 /* What the application is told. Both may call any function of the host. */
 struct cv_host_told {
     void *self;
-    /* What this node believes has changed, or was prolonged; lent. */
+    /* The belief of this node has changed, or a leadership was renewed; lent. */
     void (*leadership)(void *self, const struct cv_leadership *leadership);
-    /* One line about something that failed and that the protocol has to live with. */
+    /* One line about a failure that the protocol tolerates. */
     void (*trouble)(void *self, const char *line);
 };
 
-/* The local clock and 64 random bits. Left out (now_ns is NULL): the real ones. A host with a clock
- * of its own has no timers of the kernel: its owner calls cv__host_run_due(). */
+/* The local clock and 64 random bits; now_ns is NULL: the real ones. A host with its own clock has
+ * no kernel timer: its owner calls cv__host_run_due(). */
 struct cv_host_time {
     void *self;
     int64_t (*now_ns)(void *self);
@@ -84,7 +85,7 @@ struct cv_host_services {
     struct cv_host_persist persist;
     struct cv_host_told told;
     struct cv_host_time time;
-    const struct cv_recorder *recorder; /* lent; NULL: nobody looks */
+    const struct cv_recorder *recorder; /* lent; NULL: none */
 };
 
 /* A host for a configuration that passed cv_core_configure(). Returns CV_OK, CV_E_MEMORY or
@@ -94,16 +95,17 @@ CV_NODISCARD int cv__host_new(uv_loop_t *loop, const struct cv_protocol *protoco
                               const struct cv_host_services *services, struct cv_host **ret_host,
                               struct cv_errtext *reterr);
 
-/* The first event; before it the host does nothing. Fails if the record cannot be loaded: who may
- * have forgotten a promise must not make one. */
+/* The first event; before it the host does nothing. Fails if the record cannot be loaded: a node
+ * that may have forgotten a promise must not make one. */
 CV_NODISCARD int cv__host_start(struct cv_host *host, struct cv_errtext *reterr);
 
-/* No further step, timer or call of a service; `closed` (may be NULL) is called by the loop, after
- * which the host is gone. A save under way is waited for. NULL is no host, and closed at once. */
+/* Ends the host: no further step, timer or call of a service. Waits for a save that is under way;
+ * then the loop calls `closed` (may be NULL), and the host is gone. `host` may be NULL: then
+ * `closed` is called at once. */
 void cv__host_free(struct cv_host *host, void (*closed)(void *data), void *data);
 
-/* What the transport received: decoded, checked, and given to the core. `peer` is CV_ID_NONE where
- * the protocol is anonymous. Without a bound on the delay: INT64_MAX. */
+/* What the transport received: decoded, checked, and given to the core. `peer` is CV_ID_NONE if the
+ * protocol is anonymous; delay_ns_max is INT64_MAX if the delay has no bound. */
 void cv__host_message(struct cv_host *host, cv_id peer, const uint8_t *bytes, size_t byte_count,
                       int64_t delay_ns_max);
 
@@ -111,7 +113,7 @@ void cv__host_message(struct cv_host *host, cv_id peer, const uint8_t *bytes, si
 void cv__host_sequence(struct cv_host *host, uint64_t request, uint64_t number);
 
 /* The store's answer to a request, however late, at most one for each; with request 0: a
- * notification. Of the event only what belongs to CV_EVENT_STORE is read. */
+ * notification. Only the fields of CV_EVENT_STORE are read. */
 void cv__host_store(struct cv_host *host, const struct cv_event *answer);
 
 void cv__host_peer_down(struct cv_host *host, cv_id peer, bool is_certain);
@@ -124,13 +126,14 @@ void cv__host_report(struct cv_host *host, enum cv_input input, int64_t value);
 void cv__host_run_due(struct cv_host *host);
 int64_t cv__host_next_due_ns(const struct cv_host *host);
 
-/* The latest that was told; its reason is CV_REASON_STARTED before anything was. */
+/* The latest leadership that was reported; before the first one, its reason is
+ * CV_REASON_STARTED. */
 const struct cv_leadership *cv__host_leadership(const struct cv_host *host);
 const struct cv_node_counts *cv__host_counts(const struct cv_host *host);
 
-/* What a witness may say to all when this process is dead (see `farewell` of struct cv_protocol):
- * the length of the message; 0: nothing. The bytes are lent until the next call. For hosts whose
- * saves are quick: all that the core relies on is durable. */
+/* The message that a witness may send to all when this process is dead (see `farewell` of struct
+ * cv_protocol). Returns its length; 0: there is none. The bytes are lent until the next call. For
+ * hosts whose saves are quick: all that the core relies on is durable. */
 size_t cv__host_farewell(struct cv_host *host, const uint8_t **ret_bytes);
 
 /* The nonce of this start, from cv__host_new() on and never 0: the label by which others know this

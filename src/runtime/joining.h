@@ -65,8 +65,8 @@ struct cv_joining {
 void cv__joining_begin(struct cv_joining *joining, cv_id self, uint32_t member_count, uint64_t base,
                        int64_t promise_ns, uint64_t question, struct cv_joining_answer *answer);
 
-/* Time has passed. True: a new question has to be asked, `fresh` from now on, because the earlier
- * promises are over. */
+/* Time has passed. True: a new question, with the number `fresh`, has to be asked, because the
+ * earlier promises are over. */
 bool cv__joining_at(struct cv_joining *joining, int64_t now_ns, uint64_t fresh);
 
 void cv__joining_hear(struct cv_joining *joining, cv_id from, uint64_t question,

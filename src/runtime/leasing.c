@@ -24,24 +24,24 @@ struct cv_backend {
 
     char *address;
     char election[CV_ELECTION_BYTES];
-    uint64_t noted_token;      /* of the leadership in the trail that lasts; 0: none does */
-    uint64_t gone_token;       /* of one in the trail whose end was not explained; 0: none */
+    uint64_t noted_token;      /* of the leadership in the trail that has not ended; 0: none */
+    uint64_t gone_token;       /* of one in the trail that ended for an unknown reason; 0: none */
     uint64_t told_token;       /* of the latest leadership that the application knows of */
-    struct cv_store_end ended; /* the latest end that it was told of */
+    struct cv_store_end ended; /* the latest end that was reported to it */
 
     struct cv_store_record record; /* the latest that was seen */
     bool is_leading;
-    int64_t valid_until_ns;   /* of our own leadership, also when it is over */
-    uint64_t requested_token; /* this leadership was told already that it is asked to resign */
+    int64_t valid_until_ns;   /* of our own leadership, even after it ended */
+    uint64_t requested_token; /* the leadership that was last asked to resign */
     char heir[CV_NODE_BYTES]; /* of the next release */
     bool has_heir;
-    enum cv_reason why;    /* of the next release; CV_REASON_STARTED: it just resigns */
+    enum cv_reason why;    /* of the next release; CV_REASON_STARTED: no special reason */
     enum cv_reason lost;   /* why our latest leadership ended without a release */
     uint64_t release;      /* a RELEASE that was asked for and not answered; 0: none */
-    bool has_trouble;      /* and the application was told */
-    bool is_stuck;         /* a renewal was left out since the application made no progress */
-    uint64_t held_attempt; /* that the leadership was last renewed for */
-    uint64_t own_asked;    /* number of requests that are not the core's, from the top down */
+    bool has_trouble;      /* trouble was reported, and is not over */
+    bool is_stuck;         /* a renewal was left out because the application made no progress */
+    uint64_t held_attempt; /* the attempt of the latest renewal */
+    uint64_t own_asked;    /* requests that are not the core's, numbered down from UINT64_MAX */
 
     void (*closed)(void *user);
     void *closed_user;
@@ -51,9 +51,9 @@ struct cv_backend {
 
 /* ---- Between core and store ------------------------------------------------------------------ */
 
-/* A leader whose work is stuck is not renewed, so that another can do it. It does not compete for
- * its own succession either, until the application has shown progress. A contender that has not led
- * has no work to show. */
+/* If the work of a leader is stuck, its lease is not renewed, so that another can lead. It does not
+ * ask for the lease again either, until the application has made progress. A contender that has not
+ * led has no progress to show. */
 static bool may_hold(struct cv_backend *b, enum cv_store_verb verb)
 {
     const bool is_renewal = verb == CV_STORE_RENEW;
@@ -117,8 +117,8 @@ static void hear_request(struct cv_backend *b)
                                 strcmp(r->resign_request, "*") == 0 ? "" : r->resign_request);
 }
 
-/* What the store says of a leadership that is over. The trail may have it already, without a
- * reason: whoever takes over at once hears later why it could. */
+/* The store reports why a leadership ended. The trail may have that end already, without a reason:
+ * a contender that takes over at once learns the reason later. */
 static void hear_end(struct cv_backend *b, const struct cv_store_end *end)
 {
     const bool is_known = end->token != 0 && end->why != CV_REASON_STARTED;
@@ -135,8 +135,8 @@ static void hear_end(struct cv_backend *b, const struct cv_store_end *end)
     }
 }
 
-/* Nobody holds the record: why? What is said of another leadership than the one that was seen does
- * not explain its end. */
+/* Why nobody holds the record. A reason that belongs to another leadership than the last one seen
+ * does not explain the end of that one. */
 static enum cv_reason why_free(const struct cv_backend *b, const struct cv_store_record *record)
 {
     return record != NULL && record->token == b->told_token ? record->ended : CV_REASON_STARTED;
@@ -157,8 +157,7 @@ static void answered(void *user, const struct cv_store_answer *answer)
         b->setting.trouble(b->setting.user, "");
     }
     if (answer->request >= OWN_REQUESTS) {
-        return; /* a request of our own that the leader resign: the record will tell what came of it
-                 */
+        return; /* our own request, not the core's: the record will show the outcome */
     }
     if (answer->request != 0 && answer->request == b->release &&
         answer->verdict != CV_STORE_FAILED) {
@@ -183,8 +182,8 @@ static void logged(void *user, const char *line)
     }
 }
 
-/* For stores without a trail of their own. A leader that was stopped learns late that it does not
- * lead any more, but it was over when its time was. */
+/* Writes the trail, for stores without their own. A leader that was paused learns late that it no
+ * longer leads; the trail gets the instant when its lease ended. */
 static void note(struct cv_backend *b, const struct cv_leadership *leadership, const char *name,
                  bool was_leading)
 {
@@ -207,10 +206,10 @@ static void note(struct cv_backend *b, const struct cv_leadership *leadership, c
     b->noted_token = token;
 }
 
-/* A leader that was stuck tells the others why it ended: its time is over, and it gives the record
- * back with the reason. The store does so only if the record is still of this attempt. If the
- * request is lost, the lease runs out as before. Before that time another could begin while
- * cv_leads() still says yes. */
+/* Tells the others why the leadership of a stuck leader ended: releases the record with the reason.
+ * Only when its lease is over: before that, another could begin while cv_leads() still says yes.
+ * The store releases only if the record is still of this attempt. If the request is lost, the lease
+ * runs out as before. */
 static void give_back_stuck(struct cv_backend *b)
 {
     CV_ASSERT(!b->is_leading);
@@ -231,7 +230,7 @@ static void told(void *self, const struct cv_leadership *leadership)
     if (b->is_leading && !known.is_self && b->is_stuck) {
         known.reason = CV_REASON_NO_PROGRESS; /* the core knows only that nothing was renewed */
     } else if (b->is_leading && known.reason == CV_REASON_RESIGNED && b->why != CV_REASON_STARTED) {
-        known.reason = b->why; /* and only that it was given back */
+        known.reason = b->why; /* the core knows only that it was given back */
     }
     const bool was_leading = b->is_leading;
     b->is_leading = known.is_self;
@@ -258,7 +257,7 @@ static void told(void *self, const struct cv_leadership *leadership)
 static int lease_contract(const char *address, struct cv_backend_contract *ret_contract,
                           struct cv_errtext *reterr)
 {
-    (void)address; /* whatever the store, and open() checks the rest */
+    (void)address; /* the same for all stores; open() checks the rest */
     (void)reterr;
     const struct cv_protocol *protocol = cv_protocol_find("lease");
     CV_ASSERT(protocol != NULL);
@@ -385,7 +384,7 @@ static int lease_open(struct cv_backend **ret_backend, const struct cv_backend_s
     return CV_OK;
 }
 
-/* ---- What the application wants -------------------------------------------------------------- */
+/* ---- Requests of the application ------------------------------------------------------------- */
 
 static void lease_campaign(struct cv_backend *b, bool is_candidate)
 {
@@ -409,7 +408,7 @@ static void lease_request_resign(struct cv_backend *b, const char *heir)
 
 static void lease_report(struct cv_backend *b, enum cv_input input, int64_t value)
 {
-    cv__host_report(b->host, input, value); /* this core ignores it; others would not */
+    cv__host_report(b->host, input, value); /* the lease core ignores it */
 }
 
 static bool lease_is_released(const struct cv_backend *b)

@@ -224,7 +224,7 @@ static int make_frames(struct cv_participant *m, const char *election, const str
     return result;
 }
 
-/* The options of the protocol that the address sets; an option alone is a yes. */
+/* Sets the protocol's options from the address; an option without a value means yes. */
 static int set_options(const struct parts *w, const struct cv_protocol *protocol,
                        struct cv_config *config, struct cv_errtext *reterr)
 {
@@ -250,13 +250,13 @@ static int set_options(const struct parts *w, const struct cv_protocol *protocol
     return result != CV_OK ? result : cv__address_check_options(&w->address, known, reterr);
 }
 
-/* It knows no members, and takes its numbers from a sequencer. */
+/* A protocol that needs no list of members, and takes its numbers from a sequencer. */
 static bool is_usable(const struct cv_protocol *protocol)
 {
     return protocol->is_anonymous && protocol->sequence_ns != NULL;
 }
 
-/* Names those that can be used here. */
+/* The message names the protocols that can be used here. */
 static int fail_protocol(const char *name, struct cv_errtext *reterr)
 {
     const char *known[CV_WORDS_MAX + 1];

@@ -39,15 +39,15 @@ CV_NODISCARD int cv__participant_contract(const char *address, uint32_t *ret_pro
                                           uint32_t *ret_assumes, struct cv_errtext *reterr);
 
 /* Opens and starts it. `timers` are lent, of the same loop; NULL: it makes its own. `address` is
- * used during the call only. On failure nothing is left, but the loop must be turned once more for
- * handles to be closed. */
+ * used during the call only. On failure nothing is left, but the loop must run once more to close
+ * handles. */
 CV_NODISCARD int cv__participant_open(uv_loop_t *loop, struct cv_timers *timers,
                                       const char *election, const char *address,
                                       const struct cv_participant_told *told,
                                       struct cv_participant **ret_participant,
                                       struct cv_errtext *reterr);
 
-/* Ends it without telling the others. To hand over, first stop to campaign (cv__host_campaign()).
+/* Ends it without telling the others. To hand over, first stop campaigning (cv__host_campaign()).
  * `closed` is called by the loop. */
 void cv__participant_close(struct cv_participant *participant, void (*closed)(void *data),
                            void *data);

@@ -28,7 +28,7 @@ struct cv_backend {
     void *closed_user;
 };
 
-/* ---- What the application hears of ----------------------------------------------------------- */
+/* ---- Reports to the application -------------------------------------------------------------- */
 
 static void label_write(char ret_text[LABEL_BYTES], uint64_t label)
 {
@@ -61,7 +61,7 @@ static void log_counts(const struct cv_backend *b)
     const struct cv_sequencer_counts *sequencer = cv__participant_sequencer(b->participant);
     sequencer = sequencer != NULL ? sequencer : &none;
     const uint64_t wrong = sequencer->refused + sequencer->strange;
-    /* A question that is still open counts as silence: there is no answer. */
+    /* A request that is still open counts as silent: it has no answer. */
     const uint64_t silent = sequencer->asked - sequencer->answered - wrong;
     const uint64_t malformed = cv__host_counts(cv__participant_host(b->participant))->malformed;
     uint64_t dropped = 0;
@@ -158,7 +158,7 @@ static const char *group_self(const struct cv_backend *b)
     return b->self;
 }
 
-/* ---- What the application wants -------------------------------------------------------------- */
+/* ---- Requests of the application ------------------------------------------------------------- */
 
 static uint64_t sent(const struct cv_backend *b)
 {

@@ -13,7 +13,7 @@
 #define DAY_S INT64_C(86400)
 #define EVERY_S_MAX (366 * DAY_S)
 #define TOLERANCE_MS_MAX (5 * 60 * INT64_C(1000))
-#define MONDAY_S (4 * DAY_S) /* the first one after the begin of Unix time */
+#define MONDAY_S (4 * DAY_S) /* the first Monday of Unix time */
 
 bool cv__period_parse(const char *text, int64_t *ret_s)
 {
@@ -39,11 +39,11 @@ int cv__period_check(struct cv_period_rule *rule, struct cv_errtext *reterr)
     if (every_s > DAY_S ? every_s % DAY_S != 0 : DAY_S % every_s != 0) {
         return cv__fail(
             reterr, CV_E_INVALID,
-            "--every takes what divides a day (30min, 1h, 6h) or whole days (1d, 1w), so "
+            "--every takes a time that divides a day (30min, 1h, 6h) or whole days (1d, 1w), so "
             "that periods begin at the same times each day");
     }
     if (rule->offset_s < 0 || rule->offset_s >= every_s) {
-        return cv__fail(reterr, CV_E_INVALID, "--offset has to be shorter than --every");
+        return cv__fail(reterr, CV_E_INVALID, "--offset must be shorter than --every");
     }
     if (rule->tolerance_ms < 0) {
         rule->tolerance_ms = cv__min64(every_s * 1000 / 10, TOLERANCE_MS_MAX);
@@ -54,7 +54,7 @@ int cv__period_check(struct cv_period_rule *rule, struct cv_errtext *reterr)
     return CV_OK;
 }
 
-/* Needs no database. */
+/* UTC needs no zone database. */
 static bool is_utc(const char *zone)
 {
     return strcmp(zone, "UTC") == 0;
@@ -70,15 +70,14 @@ int cv__period_zone_check(const char *zone, struct cv_errtext *reterr)
                          strstr(zone, "..") == NULL && length < (int)sizeof path;
     if (!is_utc(zone) && (!is_name || access(path, R_OK) != 0)) {
         return cv__fail(reterr, CV_E_INVALID,
-                        "no time zone '%s' is known here; write it like Europe/Berlin, or UTC",
-                        zone);
+                        "unknown time zone '%s'; write it like Europe/Berlin, or UTC", zone);
     }
     return CV_OK;
 }
 
 int cv__period_zone_enter(const char *zone, struct cv_errtext *reterr)
 {
-    /* What the C library does not find it takes for UTC, without a word: so we looked first. */
+    /* The C library silently uses UTC for a zone that it does not find, so check it first. */
     const int code = cv__period_zone_check(zone, reterr);
     if (code != CV_OK) {
         return code;
@@ -90,7 +89,7 @@ int cv__period_zone_enter(const char *zone, struct cv_errtext *reterr)
     return CV_OK;
 }
 
-/* How far the clocks on the wall are ahead of UTC then. */
+/* How far local time is ahead of UTC at that instant. */
 static int64_t zone_s(int64_t at_s)
 {
     const time_t at = (time_t)at_s;
@@ -119,7 +118,7 @@ static int64_t change_find(int64_t from_s, int64_t to_s)
     return to_s;
 }
 
-/* Where the clock on the wall reads this, at which reading did the period begin? */
+/* The local time at which the period of this local time begins. */
 static int64_t reading_floor(const struct cv_period_rule *rule, int64_t shown_s)
 {
     const int64_t anchor_s = MONDAY_S + rule->offset_s;
@@ -137,8 +136,8 @@ int64_t cv__period_begin_s(const struct cv_period_rule *rule, int64_t wall_ms)
     if (zone_s(before_s) == zone_s(at_s)) {
         return begin_s;
     }
-    /* The offset of the zone has changed since. If the clock read the same period just before the
-     * change, that goes on; otherwise this one began with the change. */
+    /* The offset of the zone has changed since then. If local time was in the same period just
+     * before the change, that period continues; otherwise this one began with the change. */
     const int64_t change_s = change_find(before_s, at_s);
     const int64_t old_s = zone_s(change_s - 1);
     const bool goes_on = reading_floor(rule, change_s - 1 + old_s) == begin_shown_s;

@@ -5,12 +5,12 @@
  * causes only a wrong period.
  *
  * Periods begin by the wall clock: those of a day at midnight, those of an hour at the full hour,
- * those of a week on Monday; each of them `offset` later. So a length divides a day, or is a whole
- * number of days. When the zone changes its offset (summer time), a day is an hour longer or
+ * those of a week on Monday; each of them `offset` later. So the length must divide a day, or be a
+ * whole number of days. When the zone changes its offset (summer time), a day is an hour longer or
  * shorter and stays one period; a repeated hour is two periods, a skipped hour is none.
  *
- * A period is named by the instant of its begin, in seconds of Unix time: the same on all machines
- * that use the same zone. */
+ * A period is named by the instant at which it begins, in seconds of Unix time: the same on all
+ * machines that use the same zone. */
 #ifndef CV_RUNTIME_PERIOD_H
 #define CV_RUNTIME_PERIOD_H
 
@@ -23,12 +23,12 @@
 struct cv_period_rule {
     int64_t every_s;
     int64_t offset_s; /* 0..every_s - 1 */
-    /* Starts that are so close together are one and the same, on whichever side of a boundary each
-     * of them is: see runs.h. */
+    /* Starts this close together count as one, even on different sides of a boundary: see
+     * runs.h. */
     int64_t tolerance_ms;
 };
 
-/* 1d, 2w, or any duration of whole seconds. False: it is none. */
+/* 1d, 2w, or any duration of whole seconds. False: it is not one of these. */
 bool cv__period_parse(const char *text, int64_t *ret_s);
 
 /* Checks a rule; tolerance_ms of -1 becomes the default: a tenth of the period, at most five
@@ -37,11 +37,10 @@ CV_NODISCARD int cv__period_check(struct cv_period_rule *rule, struct cv_errtext
 
 /* Is it a zone of the zone database, e.g. Europe/Berlin, or UTC? CV_E_INVALID: it is not. */
 CV_NODISCARD int cv__period_zone_check(const char *zone, struct cv_errtext *reterr);
-/* From now on this process lives in that zone. Not while another thread may read the
- * environment. */
+/* Sets the time zone of this process. Not allowed while another thread may read the environment. */
 CV_NODISCARD int cv__period_zone_enter(const char *zone, struct cv_errtext *reterr);
 
-/* The begin of the period that this instant (CLOCK_REALTIME) belongs to; in the process's zone. */
+/* When the period begins that this instant (CLOCK_REALTIME) belongs to; in the process's zone. */
 int64_t cv__period_begin_s(const struct cv_period_rule *rule, int64_t wall_ms);
 
 /* "2026-11-16 00:00:00 +0100", in the process's zone. Returns `text`. */

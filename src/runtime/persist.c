@@ -43,7 +43,8 @@ static size_t encode(const struct cv_persist *p, const uint64_t *word, uint32_t 
     return sum_at + SUM_BYTES;
 }
 
-/* A file of other bytes may have our check sum, too; its name must not reach a terminal. */
+/* A foreign file may have a valid check sum, too; control characters from it must not reach a
+ * terminal. */
 static bool is_name(const char *name)
 {
     const size_t length = strnlen(name, NAME_BYTES);
@@ -124,7 +125,7 @@ int cv__persist_load(struct cv_persist *p, uint64_t *word, uint32_t *ret_count,
         *ret_count = 0;
         return CV_OK;
     }
-    uint8_t bytes[FILE_BYTES_MAX + 1]; /* one more: a longer file is no record */
+    uint8_t bytes[FILE_BYTES_MAX + 1]; /* one more: a longer file is not a record */
     size_t byte_count = 0;
     ssize_t got = fd < 0 ? -1 : 1;
     while (got > 0 && byte_count < sizeof bytes) {

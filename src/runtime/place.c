@@ -36,7 +36,7 @@ static int folder_name(char ret_path[PATH_MAX], struct cv_errtext *reterr)
     return CV_OK;
 }
 
-/* Makes every part of a path that does not exist. */
+/* Creates every folder of the path that does not exist. */
 static int folder_make(char *path, struct cv_errtext *reterr)
 {
     for (char *at = path + 1;; at++) {
@@ -46,7 +46,7 @@ static int folder_make(char *path, struct cv_errtext *reterr)
         const char end = *at;
         *at = '\0';
         if (mkdir(path, 0700) != 0 && errno != EEXIST) {
-            return cv__fail(reterr, CV_E_STORE, "cannot make the state folder '%s': %s", path,
+            return cv__fail(reterr, CV_E_STORE, "cannot create the state folder '%s': %s", path,
                             strerror(errno));
         }
         *at = end;

@@ -4,13 +4,13 @@
 
 #include <conclave/errors.h>
 
-/* A copy of `address`; without one (NULL) that of the embedded store in the user's state folder,
- * which is made if need be: $CONCLAVE_STATE, $XDG_STATE_HOME/conclave or
- * $HOME/.local/state/conclave. The caller frees it. */
+/* A copy of `address`, which the caller frees. NULL: the address of the embedded store in the
+ * user's state folder, which is created if needed: $CONCLAVE_STATE, $XDG_STATE_HOME/conclave or
+ * $HOME/.local/state/conclave. */
 CV_NODISCARD int cv__place_address(const char *address, char **ret_address,
                                    struct cv_errtext *reterr);
 
-/* The path of a file in that folder, which is made if need be. The caller frees it. */
+/* The path of a file in that folder, which is created if needed. The caller frees it. */
 CV_NODISCARD int cv__place_file(const char *name, char **ret_path, struct cv_errtext *reterr);
 
 #endif

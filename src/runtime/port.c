@@ -13,13 +13,13 @@
 #include <unistd.h>
 
 #define READS_MAX 256u  /* datagrams in one turn of the loop, so that timers are not delayed */
-#define RECEIVED_MAX 4u /* of these, with one system call */
+#define RECEIVED_MAX 4u /* received with one system call */
 #define PORT_NS_MAX (2 * NS_PER_S)
 #define KEY_BYTES (2u * sizeof(struct cv_udp_address) + 1)
 
 /* Invariant: has a user from when it was joined until it closes. */
 struct cv_port {
-    struct cv_shared shared; /* first: the list knows it by this */
+    struct cv_shared shared; /* first: the list points to it */
     struct cv_shared_list *list;
     uv_poll_t poll;
     int fd;
@@ -27,11 +27,12 @@ struct cv_port {
     uint8_t received[RECEIVED_MAX][CV_PEERS_FRAME_BYTES_MAX + 1];
 };
 
-static const char kind[] = "a member's port"; /* its address is what counts */
+static const char kind[] = "a member's port"; /* compared by its address */
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* A user may leave, and so may all, while it takes a datagram: NULL then. */
+/* The election that a datagram is for; the first one, if it is for none. NULL: all have left, which
+ * may happen while one of them takes a datagram. */
 static struct cv_port_user *user_of(const struct cv_port *port, const struct cv_udp_datagram *d)
 {
     uint64_t channel;

@@ -16,7 +16,7 @@
 
 struct cv_port;
 
-/* An election at the port; the caller's. */
+/* An election that uses the port; the caller's memory. */
 struct cv_port_user {
     struct cv_port_user *next;
     uint64_t channel; /* of its frames: cv__frames_channel() */
@@ -24,12 +24,12 @@ struct cv_port_user {
     void (*take)(void *self, const struct cv_udp_datagram *datagram);
 };
 
-/* Waits for the port for two seconds: the witness of a process that has ended has the socket for
- * some milliseconds more. CV_E_INVALID: it is in use, or the channel is; CV_E_IO or CV_E_MEMORY. */
+/* Waits for the port, at most two seconds: the witness of an ended process keeps the socket for
+ * some milliseconds. CV_E_INVALID: the port or the channel is in use; CV_E_IO or CV_E_MEMORY. */
 CV_NODISCARD int cv__port_join(uv_loop_t *loop, struct cv_shared_list *shared,
                                const struct cv_udp_address *address, struct cv_port_user *user,
                                struct cv_port **ret_port, struct cv_errtext *reterr);
-/* The last one closes the socket. `user` is not used any more. */
+/* The last user closes the socket. `user` is not used any more. */
 void cv__port_leave(struct cv_port *port, struct cv_port_user *user);
 
 int cv__port_fd(const struct cv_port *port);

@@ -145,7 +145,7 @@ int cv__reach_folder(const struct cv_cluster *c, struct cv_errtext *reterr)
                           strerror(errno));
 }
 
-/* Two long names with one hash would have one state, which only one of them can have open. */
+/* Two long names with the same hash would share a state file, which only one election can open. */
 static void file_word(const char *election, char ret_word[FILE_WORD_BYTES])
 {
     size_t length = 0;

@@ -12,7 +12,7 @@
 CV_NODISCARD int cv__reach_self(const struct cv_cluster *cluster, const char *name, cv_id *ret_self,
                                 struct cv_errtext *reterr);
 
-/* The addresses of all members, of the family of the one's own. Asks the resolver. */
+/* The addresses of all members, in the address family of `self`. Asks the resolver. */
 CV_NODISCARD int cv__reach_addresses(const struct cv_cluster *cluster, cv_id self,
                                      struct cv_udp_address ret_address[],
                                      struct cv_errtext *reterr);
@@ -20,22 +20,22 @@ CV_NODISCARD int cv__reach_addresses(const struct cv_cluster *cluster, cv_id sel
 /* What must be the same in the files of all members. */
 struct cv_peers_same cv__reach_same(const struct cv_cluster *cluster);
 
-/* Frames of an election of this cluster; reads its keys. Of the setting: self, addresses and the
- * functions; the rest is filled in. */
+/* The frames of an election of this cluster; reads its keys. The caller sets self, addresses and
+ * functions of the setting; the rest is filled in. */
 CV_NODISCARD int cv__reach_frames(const struct cv_cluster *cluster, const char *election,
                                   const struct cv_peers_setting *setting,
                                   struct cv_peers **ret_peers, struct cv_errtext *reterr);
 
-/* CV_E_STORE: the state folder is not there, or this user may not write to it. */
+/* CV_E_STORE: the state folder does not exist, or this user may not write to it. */
 CV_NODISCARD int cv__reach_folder(const struct cv_cluster *cluster, struct cv_errtext *reterr);
 
-/* A file of one election in the state folder: CLUSTER.MEMBER@ELECTION.SUFFIX, with room for
- * `spare` bytes behind it. Bytes that names of files should not have are written %XX, and of a long
- * name there is a hash. CV_OK or CV_E_INVALID. */
+/* A file of one election in the state folder: CLUSTER.MEMBER@ELECTION.SUFFIX, with room for `spare`
+ * bytes after it. Bytes that do not belong in file names are written as %XX; a long name is
+ * replaced by its hash. CV_OK or CV_E_INVALID. */
 CV_NODISCARD int cv__reach_file(const struct cv_cluster *cluster, const char *member,
                                 const char *election, const char *suffix, size_t spare,
                                 char ret_path[PATH_MAX], struct cv_errtext *reterr);
-/* The same as earlier versions named it: CLUSTER.MEMBER.SUFFIX, for any one election. */
+/* The name that earlier versions used: CLUSTER.MEMBER.SUFFIX, for only one election. */
 CV_NODISCARD int cv__reach_old_file(const struct cv_cluster *cluster, const char *member,
                                     const char *suffix, size_t spare, char ret_path[PATH_MAX],
                                     struct cv_errtext *reterr);

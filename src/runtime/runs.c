@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Who is so little before a boundary may have been started for what is behind it. */
+/* A contender that starts at most this long before a boundary may be meant for the next period. */
 #define EARLY_MS_MAX (60 * INT64_C(1000))
 
-/* One number and the space behind it; NULL: there is none. */
+/* One number and the space after it; NULL: there is none. */
 static const char *number_read(const char *at, int64_t *ret_number)
 {
     char *end = NULL;
     *ret_number = at != NULL ? strtoll(at, &end, 10) : 0;
-    const int64_t most = INT64_MAX / 4096; /* computed with, and written by whomever */
+    const int64_t most = INT64_MAX / 4096; /* anybody may have written it: no overflow later */
     const bool is_number =
         end != NULL && end != at && *end == ' ' && *ret_number<most && * ret_number> - most;
     return is_number ? end + 1 : NULL;
@@ -101,15 +101,15 @@ void cv__runs_put(struct cv_runs *runs, const struct cv_job_run *run)
     runs->run[runs->count++] = *run;
 }
 
-/* ---- What is to be done ---------------------------------------------------------------------- */
+/* ---- What to do next ------------------------------------------------------------------------- */
 
 static bool is_near(int64_t a_ms, int64_t b_ms, int64_t tolerance_ms)
 {
     return (a_ms > b_ms ? a_ms - b_ms : b_ms - a_ms) <= tolerance_ms;
 }
 
-/* A run of another period that was asked for at nearly the same time: one start of all timers, with
- * a boundary in the middle. */
+/* A run of another period that was asked for at nearly the same time: the timers of several
+ * machines went off together, on both sides of a boundary. */
 static const struct cv_job_run *twin_find(const struct cv_runs *runs,
                                           const struct cv_runs_question *q, int64_t period_s)
 {

@@ -5,10 +5,10 @@
  *
  *   run PERIOD TOKEN STATUS ASKED START END NODE
  *
- * PERIOD is its begin (period.h), in seconds; ASKED, when the contender that ran it was started,
- * START and END are in milliseconds of Unix time. STATUS is the exit status; -1: the run was
- * claimed before its start (--at-most-once), and has not ended. Only the holder writes, with its
- * token, and each leadership has one run: so a line is found again by its token.
+ * PERIOD is when the period begins (period.h), in seconds. ASKED is when the contender that ran it
+ * was started; ASKED, START and END are in milliseconds of Unix time. STATUS is the exit status;
+ * -1: the run was claimed before its start (--at-most-once), and has not ended. Only the holder
+ * writes, with its token, and each leadership has one run: so a line is found again by its token.
  *
  * **Clocks that differ.** Cron starts a contender by the clock of its machine, and ASKED is read
  * from the same clock at once. So however far the clocks of two machines differ, contenders of one
@@ -45,14 +45,14 @@ struct cv_runs {
 void cv__runs_read(const char *text, struct cv_runs *ret_runs);
 /* The latest that fit. */
 void cv__runs_write(const struct cv_runs *runs, char ret_text[CV_STORE_RUNS_BYTES]);
-/* Adds a run, or replaces that with the same token. */
+/* Adds a run, or replaces the one with the same token. */
 void cv__runs_put(struct cv_runs *runs, const struct cv_job_run *run);
 
 enum cv_runs_state {
-    CV_RUNS_DUE,    /* nobody has run it to success: the leader runs it */
-    CV_RUNS_DONE,   /* it was run to success */
+    CV_RUNS_DUE,    /* it was not run successfully yet: the leader runs it */
+    CV_RUNS_DONE,   /* it was run successfully */
     CV_RUNS_FAILED, /* it failed as often as it may */
-    CV_RUNS_BROKEN, /* it was claimed, and the one that claimed it did not end it */
+    CV_RUNS_BROKEN, /* it was claimed, and no end was recorded */
 };
 
 struct cv_runs_question {
@@ -64,11 +64,12 @@ struct cv_runs_question {
 
 struct cv_runs_answer {
     enum cv_runs_state state;
-    int64_t period_s;              /* the one to be run, or that it is about */
-    const struct cv_job_run *last; /* in it; NULL: there was none. Points into the runs */
+    int64_t period_s;              /* the period to run, or that the state is about */
+    const struct cv_job_run *last; /* run of that period; NULL: none. Points into the runs */
 };
 
-/* Asked by a contender that leads, so no run is under way. */
+/* If the caller leads, no run is under way, and BROKEN is final. Otherwise BROKEN may be a run that
+ * another contender has just started. */
 struct cv_runs_answer cv__runs_judge(const struct cv_runs *runs,
                                      const struct cv_runs_question *question);
 

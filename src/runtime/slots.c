@@ -95,7 +95,7 @@ static int fail_foreign(const struct cv_slots *s, const uint8_t *at, struct cv_e
                     s->member_count, s->cluster, s->protocol, s->generation);
 }
 
-/* A new generation may have other members and another protocol; an old one is over. */
+/* A record of an earlier generation may have other members and another protocol: it is over. */
 static bool is_ours(const struct cv_slots *s, const uint8_t *at)
 {
     const uint32_t generation = (uint32_t)cv__bytes_get(at + 16, 4);
@@ -135,7 +135,7 @@ static int decode(struct cv_slots *s, const uint8_t at[SLOT_BYTES], struct cv_er
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-/* Both slots as they are on the disk: the sequence numbers follow each other. */
+/* Reads both slots. Their sequence numbers must be consecutive. */
 static int load(struct cv_slots *s, struct cv_errtext *reterr)
 {
     uint64_t sequence[SLOT_COUNT] = {0};
@@ -175,7 +175,8 @@ int cv__slots_adopt(const char *old_path, const char *path, struct cv_errtext *r
     if (is_there(path) || !is_there(old_path)) {
         return CV_OK;
     }
-    int code = cv__file_lock(old_path, &lock_fd, reterr); /* a process of that version has it */
+    int code = cv__file_lock(old_path, &lock_fd, reterr); /* fails if a process of that version uses
+                                                           * it */
     if (code != CV_OK) {
         return code;
     }
@@ -253,7 +254,7 @@ static void remember(struct cv_slots *s, const uint64_t *word, uint32_t word_cou
     s->saved_lease_ns = s->lease_ns;
     s->is_of_protocol = true;
     s->word_count = word_count;
-    memmove(s->word, word, word_count * sizeof *word); /* it may be this very memory */
+    memmove(s->word, word, word_count * sizeof *word); /* `word` may be s->word */
 }
 
 int cv__slots_create(struct cv_slots *s, const uint64_t *word, uint32_t word_count,

@@ -1,4 +1,4 @@
-/* src/runtime/tap.c - shows what one core gets and does; see tap.h. */
+/* src/runtime/tap.c - records the events and effects of one core; see tap.h. */
 #include "runtime/tap.h"
 
 #include "core/core.h"
@@ -77,7 +77,7 @@ static void show_event(struct cv_tap *t, const struct cv_event *e)
                                    .number = e->is_candidate});
         break;
     case CV_EVENT_PERSIST_FAILED:
-        break; /* shown when it failed */
+        break; /* recorded when it failed */
     }
 }
 

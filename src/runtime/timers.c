@@ -11,19 +11,19 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define SPENT (-1) /* it has gone off, and its descriptor is readable until it is set anew */
-/* A wake-up in vain costs more than setting the timer while awake: so it is set once the time that
- * is left is less than this part of the time that will be needed. */
+#define SPENT (-1) /* it has gone off, and its descriptor is readable until it is set again */
+/* A useless wake-up costs more than setting the timer while awake. So the timer is set again when
+ * the time left on it is less than 1/LEFT_SHARE of the time until the user is due. */
 #define LEFT_SHARE 2
 
 /* Invariant: outside of run_due() the kernel's timer is set to the earliest of the users', or to an
- * instant before that. A timer that is moved to later, as that of a follower is by each heartbeat,
- * costs a system call every few times only. */
+ * instant before that. Moving a timer to later, as each heartbeat does for a follower, costs a
+ * system call only every few times. */
 struct cv_timers {
     uv_poll_t poll; /* its data is this */
     int fd;
     int64_t set_ns; /* what the kernel's timer is set to; 0: nothing; or SPENT */
-    const struct cv_timers_user *set_for; /* whose it was when it was set; NULL: nobody's */
+    const struct cv_timers_user *set_for; /* the user that it was set for; NULL: none */
     struct cv_timers_user *first;
     uint64_t round;
     bool is_telling;
@@ -55,7 +55,7 @@ static void set_kernel_timer(struct cv_timers *t)
     t->set_for = next;
 }
 
-/* The user's timer, for which the kernel's is set, was moved to later. */
+/* The user for which the kernel's timer is set is now due later, at due_ns. */
 static bool would_wake_in_vain(const struct cv_timers *t, int64_t due_ns)
 {
     const int64_t now_ns = cv__clock_now_ns();
@@ -97,7 +97,7 @@ void cv__timers_remove(struct cv_timers *t, struct cv_timers_user *user)
     user->link = NULL;
 }
 
-/* Each user once: one that sets its timer to the past must not starve the network. */
+/* Calls each user at most once: one that sets its timer to the past must not starve the network. */
 static void run_due(struct cv_timers *t)
 {
     CV_ASSERT(!t->is_telling);
@@ -121,7 +121,7 @@ static void on_kernel_timer(uv_poll_t *poll, int status, int events)
     (void)status;
     (void)events;
     struct cv_timers *t = poll->data;
-    t->set_ns = SPENT; /* setting it anew, even to nothing, is as good as reading it */
+    t->set_ns = SPENT; /* setting it again, even to nothing, replaces reading it */
     run_due(t);
 }
 
@@ -135,7 +135,7 @@ int cv__timers_new(uv_loop_t *loop, struct cv_timers **ret_timers, struct cv_err
     t->fd = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
     int result = CV_OK;
     if (t->fd < 0) {
-        result = cv__fail(reterr, CV_E_LIMIT, "cannot make a timer: %s", strerror(errno));
+        result = cv__fail(reterr, CV_E_LIMIT, "cannot create a timer: %s", strerror(errno));
         goto failed;
     }
     int uv_result = uv_poll_init(loop, &t->poll, t->fd);

@@ -15,26 +15,26 @@
 
 struct cv_timers;
 
-/* One that waits; the caller's memory, zeroed before the first use. */
+/* One user of the timer; the caller's memory, zeroed before the first use. */
 struct cv_timers_user {
     void (*due)(void *self); /* may set, add and remove any user */
     void *self;
     int64_t due_ns; /* 0: it waits for nothing */
-    uint64_t round; /* in which it was told last: once in each */
+    uint64_t round; /* in which it was last called: once in each */
     struct cv_timers_user *next, **link;
 };
 
 /* Returns CV_OK, CV_E_MEMORY or CV_E_LIMIT. */
 CV_NODISCARD int cv__timers_new(uv_loop_t *loop, struct cv_timers **ret_timers,
                                 struct cv_errtext *reterr);
-/* `closed` (may be NULL) is called by the loop, after which it is gone. All users were removed.
- * NULL is none, and closed at once. */
+/* All users must have been removed. The loop calls `closed` (may be NULL), and the timers are gone.
+ * `timers` may be NULL: then `closed` is called at once. */
 void cv__timers_free(struct cv_timers *timers, void (*closed)(void *data), void *data);
 
 void cv__timers_add(struct cv_timers *timers, struct cv_timers_user *user);
 void cv__timers_remove(struct cv_timers *timers, struct cv_timers_user *user);
 
-/* The user is told once, not before that instant of CLOCK_BOOTTIME; 0: it is not told. */
+/* Calls `due` once, not before that instant of CLOCK_BOOTTIME; 0: not at all. */
 void cv__timers_set(struct cv_timers *timers, struct cv_timers_user *user, int64_t due_ns);
 
 #endif

@@ -75,15 +75,16 @@ static void write_one(sqlite3 *db, const char *sql, const struct note *note, con
 static void note_write(void *data)
 {
     const struct note *note = data;
-    /* Several contenders of a machine see the same: the first one tells when it began and ended.
-     * Who sees a token knows that all earlier ones are over, though not for how long. */
+    /* Several contenders of a machine see the same leadership: the first record of its beginning
+     * and of its end counts. A contender that sees a token knows that all earlier ones are over,
+     * but not since when. */
     static const char replaces[] = "UPDATE conclave_seen SET to_wall_ns = ?5, why = 'gone'"
                                    " WHERE address = ?1 AND election = ?2 AND to_wall_ns IS NULL"
                                    " AND token < ?3 AND ?4 IS NOT NULL";
     static const char begins[] = "INSERT OR IGNORE INTO conclave_seen (address, election, token,"
                                  " node, from_wall_ns) VALUES (?1, ?2, ?3, ?4, ?5)";
-    /* Those who only watched say 'gone'; the leader itself, if it comes later, knows why. It was
-     * over when the first one saw that: a leader that was stopped comes to it last. */
+    /* Contenders that only watched write 'gone'; the leader itself may write the reason later. The
+     * earliest end counts: a leader that was paused notices the end last. */
     static const char ends[] = "UPDATE conclave_seen SET why = ?4,"
                                " to_wall_ns = min(coalesce(to_wall_ns, ?5), ?5) WHERE"
                                " address = ?1 AND election = ?2 AND (to_wall_ns IS NULL AND"
@@ -105,7 +106,7 @@ static void note_write(void *data)
 int cv__trail_open(uv_loop_t *loop, struct cv_shared_list *list, struct cv_trail **ret_trail,
                    struct cv_errtext *reterr)
 {
-    static const char kind; /* its address is all that is needed */
+    static const char kind; /* compared by its address */
     struct cv_shared *shared = cv__shared_join(list, &kind, "");
     if (shared != NULL) {
         *ret_trail = (struct cv_trail *)((char *)shared - offsetof(struct cv_trail, shared));
@@ -129,7 +130,7 @@ int cv__trail_open(uv_loop_t *loop, struct cv_shared_list *list, struct cv_trail
 void cv__trail_close(struct cv_trail *trail)
 {
     if (trail != NULL && cv__shared_leave(trail->list, &trail->shared)) {
-        cv__worker_free(trail->worker, NULL, NULL); /* writes first what was noted */
+        cv__worker_free(trail->worker, NULL, NULL); /* it writes queued records first */
         free(trail);
     }
 }
@@ -195,7 +196,7 @@ int cv__trail_read(const struct cv_store_kind *kind, const char *address, const 
         stepped == SQLITE_DONE
             ? CV_OK
             : cv__fail(reterr, CV_E_STORE, "cannot read the audit trail: %s", sqlite3_errmsg(db));
-    (void)sqlite3_finalize(q); /* repeats the error that was told */
+    (void)sqlite3_finalize(q); /* returns the same error again */
     (void)sqlite3_close(db);
     return code;
 }
@@ -218,7 +219,7 @@ int cv__trail_forget(const char *address, const char *election, struct cv_errtex
         stepped == SQLITE_DONE
             ? CV_OK
             : cv__fail(reterr, CV_E_STORE, "cannot change the audit trail: %s", sqlite3_errmsg(db));
-    (void)sqlite3_finalize(q); /* repeats the error that was told */
+    (void)sqlite3_finalize(q); /* returns the same error again */
     (void)sqlite3_close(db);
     return code;
 }

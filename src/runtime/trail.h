@@ -14,20 +14,20 @@ struct cv_trail;
  * CV_E_LIMIT. */
 CV_NODISCARD int cv__trail_open(uv_loop_t *loop, struct cv_shared_list *list,
                                 struct cv_trail **ret_trail, struct cv_errtext *reterr);
-void cv__trail_close(struct cv_trail *trail); /* NULL is none */
+void cv__trail_close(struct cv_trail *trail); /* NULL is fine */
 
-/* A leadership has begun (why is NULL) or ended, so long ago. Returns at once. What cannot be
+/* A leadership began (why is NULL) or ended, ago_ns ago. Returns at once. A record that cannot be
  * written is lost; an election does not depend on it. */
 void cv__trail_note(struct cv_trail *trail, const char *address, const char *election,
                     const char *node, uint64_t token, const char *why, int64_t ago_ns);
 
-/* The store's own trail, or ours. */
+/* Reads the store's own trail, or ours. */
 CV_NODISCARD int cv__trail_read(const struct cv_store_kind *kind, const char *address,
                                 const char *election,
                                 void (*past)(void *user, const struct cv_store_past *past),
                                 void *user, struct cv_errtext *reterr);
 
-/* Removes from our trail what is known of an election. */
+/* Removes an election from our trail. */
 CV_NODISCARD int cv__trail_forget(const char *address, const char *election,
                                   struct cv_errtext *reterr);
 

@@ -64,7 +64,7 @@ static void speak(const struct page *page, uint32_t round)
     }
 }
 
-/* Returns when the member is dead and nobody has its pipe. */
+/* Returns when the member is dead and no process holds its pipe. */
 static void await_death(void)
 {
     struct pollfd waits[] = {{.fd = PIPE_FD, .events = POLLIN},
@@ -80,8 +80,8 @@ static void await_death(void)
     }
 }
 
-/* The wanted descriptors get the first numbers and all others are closed: whoever waits for the end
- * of one of them must not wait for us. */
+/* The wanted descriptors get the first numbers, and all others are closed: a process that waits
+ * until one of them is closed must not wait for us. */
 static bool keep_only(const int fd[FD_COUNT])
 {
     for (int i = 0; i < FD_COUNT; i++) {
@@ -101,7 +101,7 @@ static _Noreturn void watch(const struct page *page, const int fd[FD_COUNT])
     if (!keep_only(fd) || chdir("/") != 0) {
         _exit(1);
     }
-    (void)sched_setscheduler(0, SCHED_RR, &first); /* best effort: later without it */
+    (void)sched_setscheduler(0, SCHED_RR, &first); /* best effort: without it we are later */
     await_death();
     for (uint32_t round = 0; round < CV_WITNESS_ROUNDS; round++) {
         if (wait_ms[round] > 0) {
@@ -126,7 +126,7 @@ static int start(struct cv_witness *w, struct cv_errtext *reterr)
     }
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_BLOCK, &all, &before);
-    /* As fork(), but nobody gets a signal when it ends. */
+    /* Like fork(), but the parent gets no signal when it ends. */
     const long pid = syscall(SYS_clone, 0, 0, 0, 0, 0);
     if (pid == 0) {
         watch(w->page, fd);
@@ -202,7 +202,7 @@ void cv__witness_free(struct cv_witness *w)
         return;
     }
     if (w->pid != 0) {
-        (void)kill(w->pid, SIGKILL); /* first of all; not reaped yet, so it is that one */
+        (void)kill(w->pid, SIGKILL); /* before its pipe closes; not reaped yet, so it is its pid */
         (void)is_gone(w->pid, 0);
     }
     for (uint32_t i = 0; i < 2; i++) {
@@ -211,7 +211,7 @@ void cv__witness_free(struct cv_witness *w)
         }
     }
     if (w->member_fd >= 0) {
-        (void)close(w->member_fd); /* no file */
+        (void)close(w->member_fd); /* not a file */
     }
     if (w->page != NULL) {
         (void)munmap(w->page, w->page_bytes); /* was mapped with this length */
@@ -228,7 +228,7 @@ void cv__witness_add(struct cv_witness *w, const struct cv_udp_address *to, cons
                      size_t byte_count)
 {
     struct page *page = w->page;
-    const uint32_t half = 1 - atomic_load(&page->half); /* the one that is not in force */
+    const uint32_t half = 1 - atomic_load(&page->half); /* the one that is not in use */
     CV_ASSERT(w->adding_count < page->frame_max);
     CV_ASSERT(byte_count <= CV_WITNESS_FRAME_BYTES_MAX);
     struct frame *frame = &page->frame[half * page->frame_max + w->adding_count++];

@@ -28,18 +28,19 @@
 #include <sys/types.h>
 
 #define CV_WITNESS_FRAME_BYTES_MAX 512u
-#define CV_WITNESS_ROUNDS 3u /* each peer is told so often, within some milliseconds */
+#define CV_WITNESS_ROUNDS 3u /* how often each peer is told, within some milliseconds */
 
 struct cv_witness;
 
-/* The witness sends by this socket, which it shares with us. CV_E_IO: this host cannot have one. */
+/* The witness sends through this socket, which it shares with us. CV_E_IO: it could not be
+ * started. */
 CV_NODISCARD int cv__witness_new(int socket_fd, uint32_t peer_max, struct cv_witness **ret_witness,
                                  struct cv_errtext *reterr);
-/* It ends without a word. NULL is fine. */
+/* Ends it; it sends nothing. NULL is fine. */
 void cv__witness_free(struct cv_witness *witness);
 
-/* What it is to say, from cv__witness_commit() on: the frames of the first round, then those of the
- * next; at most CV_WITNESS_FRAME_BYTES_MAX each. */
+/* The frames that it will send, from cv__witness_commit() on: those of the first round, then those
+ * of the next; at most CV_WITNESS_FRAME_BYTES_MAX each. */
 void cv__witness_begin(struct cv_witness *witness);
 void cv__witness_add(struct cv_witness *witness, const struct cv_udp_address *to,
                      const uint8_t *bytes, size_t byte_count);

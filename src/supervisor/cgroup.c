@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 #define TEXT_BYTES 65536
-#define GROUP_PREFIX \
-    "conclave-run." /* "conclave.": of earlier versions, which do not lock theirs */
+#define GROUP_PREFIX "conclave-run." /* earlier versions: "conclave.", and not locked */
 #define MAKE_ROUNDS_MAX 3
-/* For those that were killed to be gone. Longer: they cannot be killed now, and nobody can help. */
+/* How long to wait until killed processes are gone. If it takes longer, they are stuck in the
+ * kernel. */
 #define EMPTY_MS_MAX 1000
 
 /* The line of cgroup v2 is "0::PATH". */
@@ -41,7 +41,7 @@ static bool own_path(const char *text, char ret_path[CV_CGROUP_PATH_BYTES])
 }
 
 /* "36 35 98:0 /root /mount/point rw,... - cgroup2 cgroup2 rw"; odd characters are octal escapes,
- * which we do not read: a folder of that name is not found, and then there is no group. */
+ * which we do not decode: then the folder is not found, and no group is used. */
 static bool mount_of_line(const char *line, char ret_root[CV_CGROUP_PATH_BYTES],
                           char ret_mount[CV_CGROUP_PATH_BYTES])
 {
@@ -65,7 +65,7 @@ bool cv__cgroup_locate(const char *cgroup_text, const char *mountinfo_text,
             const size_t root_bytes = strcmp(root, "/") == 0 ? 0 : strlen(root);
             const char *below = own + root_bytes;
             if (strncmp(own, root, root_bytes) != 0 || (*below != '/' && *below != '\0')) {
-                return false; /* ours is not in what is mounted here */
+                return false; /* our group is outside of the mounted part */
             }
             const int bytes = snprintf(ret_path, CV_CGROUP_PATH_BYTES, "%s%s", mount,
                                        strcmp(below, "/") == 0 ? "" : below);
@@ -147,8 +147,8 @@ static void await_empty(const struct cv_cgroup *cgroup)
     }
 }
 
-/* A guard keeps its group locked as long as it lives. The lock says it across process namespaces
- * and whoever has got the guard's number since. */
+/* A guard keeps its group locked while it lives. Unlike its process id, the lock is also right in
+ * another pid namespace, and after the id was used again. */
 static bool is_left_behind(const struct cv_cgroup *cgroup)
 {
     struct stat stat;
@@ -175,7 +175,7 @@ void cv__cgroup_end_others(const struct cv_cgroup *own)
             continue;
         }
         struct cv_cgroup other = open_folder(path);
-        if (is_left_behind(&other)) { /* most are in use, by others */
+        if (is_left_behind(&other)) { /* most are in use by other guards */
             open_kill(&other);
             cv__cgroup_kill(&other);
             await_empty(&other);
@@ -199,16 +199,16 @@ pid_t cv__cgroup_fork(const struct cv_cgroup *cgroup)
         };
         const pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
         if (pid >= 0 || errno == EAGAIN || errno == ENOMEM) {
-            return pid; /* outside of the group only where there is none: nobody would find it */
+            return pid; /* also a failure: a process outside of the group would not be found */
         }
     }
     return fork();
 }
 
-/* Linux counts how often a group was killed, and a fork that overlaps with a kill is found by that.
- * But for a fork into another group, in recent kernels (seen in 6.18), it compares the counts of
- * the parent's group and of the new one: unless both were killed equally often, the child is killed
- * although nobody meant it. Nobody can read the counts, so we try; if that fails, we do without. */
+/* Linux counts how often a group was killed, to notice a fork that overlaps with a kill. But for a
+ * fork into another group, recent kernels (seen in 6.18) compare the counts of the parent's group
+ * and of the new one: if the counts differ, the child is killed without need. The counts cannot be
+ * read, so we fork a process as a test; if it is killed, we use no group. */
 static bool is_deadly(const struct cv_cgroup *cgroup)
 {
     siginfo_t info = {0};
@@ -222,7 +222,7 @@ static bool is_deadly(const struct cv_cgroup *cgroup)
     return pid < 0 || info.si_code == CLD_KILLED;
 }
 
-/* Somebody may remove it as left behind, between making and locking it: then once more. */
+/* Another guard may remove the group as left behind before we have locked it: then try again. */
 struct cv_cgroup cv__cgroup_make(pid_t guard)
 {
     char path[CV_CGROUP_PATH_BYTES];
@@ -230,7 +230,7 @@ struct cv_cgroup cv__cgroup_make(pid_t guard)
         return CV_CGROUP_NONE;
     }
     for (int round = 0; round < MAKE_ROUNDS_MAX; round++) {
-        if (mkdir(path, 0755) != 0 && errno != EEXIST) { /* EEXIST: of one that had our number */
+        if (mkdir(path, 0755) != 0 && errno != EEXIST) { /* EEXIST: from a guard that had our pid */
             return CV_CGROUP_NONE;
         }
         struct cv_cgroup cgroup = open_at(path);
@@ -250,7 +250,7 @@ struct cv_cgroup cv__cgroup_make(pid_t guard)
         cgroup.path[0] = '\0';
         cv__cgroup_remove(&cgroup);
     }
-    return CV_CGROUP_NONE; /* the walk through the tree has to do */
+    return CV_CGROUP_NONE; /* the guard walks the tree instead */
 }
 
 struct cv_cgroup cv__cgroup_find(pid_t guard)
@@ -262,7 +262,7 @@ struct cv_cgroup cv__cgroup_find(pid_t guard)
 void cv__cgroup_kill(const struct cv_cgroup *cgroup)
 {
     if (cgroup->kill_fd >= 0 && write(cgroup->kill_fd, "1", 1) != 1) {
-        return; /* the walk through the tree finds them too */
+        return; /* the guard walks the tree, too */
     }
 }
 

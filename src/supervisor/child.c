@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pid_t few[16];       /* enough for most programs: those need no memory */
+static pid_t few[16];       /* enough for most programs, without allocation */
 static pid_t *claims = few; /* 0: free */
 static uint32_t claim_count = COUNT_OF(few);
 

@@ -11,8 +11,8 @@
 
 #include <sys/types.h>
 
-/* Makes room for `count` claims; false: no memory. Before a child is started, as one that cannot be
- * claimed would be killed with the command's. */
+/* Makes room for `count` claims; false: no memory. Call it before a child is started: a child that
+ * cannot be claimed would be killed with those of the command. */
 CV_NODISCARD bool cv__child_reserve(uint32_t count);
 
 /* Room must have been reserved. */

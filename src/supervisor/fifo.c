@@ -17,7 +17,7 @@ int cv__fifo_open(struct cv_fifo *fifo, const char *path, struct cv_errtext *ret
     struct stat stat;
     *fifo = (struct cv_fifo){.fd = -1};
     if (mkfifo(path, 0600) != 0 && errno != EEXIST) {
-        return cv__fail(reterr, CV_E_IO, "cannot make the FIFO '%s': %s", path, strerror(errno));
+        return cv__fail(reterr, CV_E_IO, "cannot create the FIFO '%s': %s", path, strerror(errno));
     }
     const int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     if (fd < 0) {
@@ -25,7 +25,7 @@ int cv__fifo_open(struct cv_fifo *fifo, const char *path, struct cv_errtext *ret
     }
     if (fstat(fd, &stat) != 0 || !S_ISFIFO(stat.st_mode)) {
         (void)close(fd);
-        return cv__fail(reterr, CV_E_IO, "'%s' is there, but it is not a FIFO", path);
+        return cv__fail(reterr, CV_E_IO, "'%s' exists, but is not a FIFO", path);
     }
     fifo->fd = fd;
     return CV_OK;

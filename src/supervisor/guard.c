@@ -26,7 +26,8 @@
 #define SWEEP_NS_MIN (1 * NS_PER_MS)
 #define SWEEP_NS_MAX (20 * NS_PER_MS)
 #define PLAIN_SWEEPS 3u /* then freeze first */
-/* After a run the supervisor usually ends; and a process that could not be made is tried again. */
+/* When to fork the next command's process: not at once after a run, because the supervisor usually
+ * ends then; and again later, if it could not be forked. */
 #define PREPARE_NS (20 * NS_PER_MS)
 #define PREPARE_AGAIN_NS (1 * NS_PER_S)
 
@@ -35,14 +36,14 @@
 struct guard {
     const struct cv_guard_setting *setting;
     int socket_fd, signal_fd, timer_fd, supervisor_fd;
-    int exec_fd;    /* the command's side closes at exec; -1: nothing is expected */
+    int exec_fd;    /* the command's end closes at exec; -1: no exec is expected */
     int inherit_fd; /* -1: none */
     pid_t pid;      /* of the guard */
     bool is_orphan; /* the supervisor is gone */
 
     /* The next command's process, which waits for its START; between runs only. */
     pid_t next;         /* 0: none */
-    int next_fd;        /* to it; becomes exec_fd */
+    int next_fd;        /* the socket to it; becomes exec_fd */
     int64_t prepare_ns; /* when to make one */
 
     /* One run. */
@@ -51,7 +52,7 @@ struct guard {
     pid_t command;    /* 0: it was reaped, or never started */
     pid_t started;    /* the same, but kept for reports */
     uint64_t run;
-    int64_t stop_ns; /* SIGTERM was sent; CV_NEVER_NS: not yet */
+    int64_t stop_ns; /* when SIGTERM was sent; CV_NEVER_NS: not yet */
     bool is_killing;
     uint32_t sweep_count;
     int64_t sweep_ns; /* the next one */
@@ -61,7 +62,7 @@ struct guard {
 
     /* The cleanup, after the command. */
     bool has_run;     /* the command was executed: there may be something to clean up */
-    bool is_cleaning; /* nothing of the command is left */
+    bool is_cleaning; /* the cleanup has begun: nothing of the command is left */
     pid_t cleanup;    /* 0: it was reaped, or could not be started */
     int cleanup_status;
 
@@ -70,7 +71,7 @@ struct guard {
     struct cv_tree tree;
 };
 
-static struct guard guard_state; /* zero pages until they are used; there is one in a process */
+static struct guard guard_state; /* pages that are not used cost no memory */
 
 int cv__guard_exit_status(int wait_code, int wait_status)
 {
@@ -83,8 +84,8 @@ static int64_t deadline_ns(const struct guard *g)
 }
 
 /* Never waits: the few reports of a run fit into the socket's buffer. Only a command that is
- * stopped and continued hundreds of times, below a supervisor that is stopped, could fill it; those
- * may be lost. */
+ * stopped and continued hundreds of times while the supervisor is stopped could fill it; then
+ * reports of that may be lost. */
 static void report(struct guard *g, enum cv_guard_report_kind kind, int signo)
 {
     const struct cv_guard_report out = {
@@ -109,7 +110,7 @@ static void set_variable(const char *name, const char *value)
     }
 }
 
-/* All that is known before the leadership is. */
+/* The variables that are known before the leadership begins. */
 static void set_environment(const struct guard *g)
 {
     const char *const *hidden = g->setting->of->hidden_variables;
@@ -164,9 +165,10 @@ static void die_with_the_guard(const struct guard *g)
     }
 }
 
-/* What the supervisor opened for itself (a lock, a connection) must not live on in the guard, nor
- * what the guard has in the next command's process: all of that closes on exec. What it was started
- * with is the command's to have, as with any other program that starts one. */
+/* Closes all descriptors that close on exec: what the supervisor opened for itself (a lock, a
+ * connection) must not stay open in the guard, nor the guard's descriptors in the next command's
+ * process. Descriptors that the supervisor was started with are passed on to the command, as by any
+ * other program that starts one. */
 static void close_own(int except_fd)
 {
     DIR *folder = opendir("/proc/self/fd");
@@ -188,16 +190,15 @@ static _Noreturn void command_run(const struct guard *g, const struct cv_guard_r
                                   int exec_fd)
 {
     if (request->is_foreground) {
-        (void)tcsetpgrp(STDIN_FILENO,
-                        getpid()); /* SIGTTOU is blocked; a lost terminal is no reason */
+        /* SIGTTOU is blocked; a lost terminal does not matter. */
+        (void)tcsetpgrp(STDIN_FILENO, getpid());
     }
     if (g->inherit_fd >= 0 && fcntl(g->inherit_fd, F_SETFD, 0) != 0) {
         command_fail(exec_fd, errno);
     }
     set_token(request->token);
     reset_mask(g);
-    /* Last, so that no pause before it counts: guard and supervisor may have been stopped
-     * meanwhile. */
+    /* The last check before exec: guard and supervisor may have been stopped in the meantime. */
     if (cv__clock_now_ns() >= cv__schedule_term_ns(&g->setting->schedule, deadline_ns(g))) {
         command_fail(exec_fd, TOO_LATE_CODE);
     }
@@ -205,8 +206,8 @@ static _Noreturn void command_run(const struct guard *g, const struct cv_guard_r
     command_fail(exec_fd, errno);
 }
 
-/* The next command's process waits, with all signals blocked. It has no descriptor of the guard's:
- * those would stay open for as long as it waits. */
+/* The next command's process waits, with all signals blocked. It closes the guard's descriptors
+ * first: they would stay open for as long as it waits. */
 static void next_wait(struct guard *g, struct cv_guard_request *ret_request, int fd)
 {
     (void)prctl(PR_SET_NAME, "conclave-next");
@@ -219,11 +220,11 @@ static void next_wait(struct guard *g, struct cv_guard_request *ret_request, int
     if (got != (ssize_t)sizeof *ret_request) {
         _exit(0); /* it is not needed any more */
     }
-    die_with_the_guard(g); /* it may have died while we were waiting */
+    die_with_the_guard(g); /* the guard may have died while we waited */
 }
 
-/* The command's process. Everything that does not depend on the leadership comes first, for a
- * process that was made in advance: `request` is NULL there. */
+/* The command's process. If `request` is NULL, it was forked in advance: it does everything that
+ * does not depend on the leadership, and then waits for the request. */
 static _Noreturn void next_run(struct guard *g, const struct cv_guard_request *request, int fd)
 {
     struct cv_guard_request received;
@@ -238,8 +239,9 @@ static _Noreturn void next_run(struct guard *g, const struct cv_guard_request *r
     command_run(g, request, fd);
 }
 
-/* The words that hooks, the trail and `conclave explain` use, too. That the guard died is why this
- * one cleans up; that the supervisor is gone is seen by nobody else. */
+/* One of the words that hooks, the trail and `conclave explain` use. CV_END_GUARD_DIED: an earlier
+ * guard died, and this one cleans up for it. An orphan's supervisor died, which nobody else can
+ * report. */
 static const char *cleanup_reason(const struct guard *g)
 {
     static const enum cv_reason reasons[CV_END_COUNT] = {
@@ -250,7 +252,8 @@ static const char *cleanup_reason(const struct guard *g)
     return cv_reason_name(g->is_orphan ? CV_REASON_DIED : reasons[g->end]);
 }
 
-/* It may read nothing: in a group of its own it would be stopped at a terminal. */
+/* The cleanup reads from /dev/null: it has its own process group, and would be stopped if it read
+ * from the terminal. */
 static _Noreturn void cleanup_run(const struct guard *g)
 {
     die_with_the_guard(g);
@@ -269,8 +272,8 @@ static _Noreturn void cleanup_run(const struct guard *g)
     _exit(127);
 }
 
-/* A group that was killed once may kill whoever is started in it later: see cgroup.c. It is empty,
- * so another one takes its place. */
+/* Processes that are started in a group that was killed once may be killed: see cgroup.c. The old
+ * group is empty, so a new one replaces it. */
 static pid_t fork_into_group(struct guard *g)
 {
     if (g->is_group_killed && g->cgroup.folder_fd >= 0) {
@@ -291,15 +294,15 @@ static void close_if_open(int *fd)
     }
 }
 
-/* What is left for us to do is of no importance, and must not keep the processor from the next
- * leader, who may wait on the same one. */
+/* What is left for us to do is not urgent, and must not delay the next leader, which may wait for
+ * the same processor. */
 static void hurry_no_more(void)
 {
     const struct sched_param ordinary = {.sched_priority = 0};
     (void)sched_setscheduler(0, SCHED_OTHER, &ordinary);
 }
 
-/* The last thing of a run: no descendant lives. */
+/* The end of a run: no descendant lives. */
 static void become_idle(struct guard *g)
 {
     if (g->is_orphan) {
@@ -313,8 +316,8 @@ static void become_idle(struct guard *g)
     report(g, CV_GUARD_GONE, 0);
 }
 
-/* Nothing of the command is left. The cleanup has its time from now on, also if the deadline has
- * passed already, as after a suspend: late is better than never. */
+/* Nothing of the command is left. The cleanup gets its full time from now on, even if the deadline
+ * has passed already, as after a suspend: a late cleanup is better than none. */
 static void begin_cleanup(struct guard *g)
 {
     CV_ASSERT(!g->is_cleaning);
@@ -325,7 +328,7 @@ static void begin_cleanup(struct guard *g)
     atomic_store(&g->setting->control->cleanup_until_ns, g->sweep_ns);
     pid_t pid = fork_into_group(g);
     while (pid < 0 && errno == EAGAIN && cv__clock_now_ns() < g->sweep_ns) {
-        const struct timespec pause = {.tv_nsec = 5 * NS_PER_MS}; /* no process number is left */
+        const struct timespec pause = {.tv_nsec = 5 * NS_PER_MS}; /* no process id is left */
         (void)nanosleep(&pause, NULL);
         pid = fork_into_group(g);
     }
@@ -350,15 +353,15 @@ static void end_run(struct guard *g)
     }
 }
 
-/* If the machine has no process number or memory left, that is not the command's fault, and passes:
- * whoever leads tries again. */
+/* If the machine has no process id or memory left, that is not the command's fault, and passes: the
+ * leader tries again. */
 static void not_started(struct guard *g, int why)
 {
     const bool may_pass = why == TOO_LATE_CODE || why == EAGAIN || why == ENOMEM;
     g->failed_errno = why == TOO_LATE_CODE ? 0 : why;
     g->end = may_pass ? CV_END_TOO_LATE : CV_END_NOT_STARTED;
     g->status = why == ENOENT ? 127 : 126;
-    g->is_reported = true; /* nothing of the user's has run, so it did not exit */
+    g->is_reported = true; /* the user's program has not run, so it did not exit */
 }
 
 static void begin_run(struct guard *g, const struct cv_guard_request *request)
@@ -383,12 +386,12 @@ static void begin_run(struct guard *g, const struct cv_guard_request *request)
     g->cleanup_status = CV_CLEANUP_NONE;
 }
 
-/* Makes the next command's process, which waits for next_start() if `request` is NULL, and begins
- * at once otherwise; false: errno says why not. */
+/* Forks the next command's process. If `request` is NULL, it waits for next_start(); otherwise it
+ * begins at once. False: errno says why. */
 static bool next_make(struct guard *g, const struct cv_guard_request *request)
 {
     CV_ASSERT(g->next == 0);
-    int ends[2]; /* only one that waits is told something */
+    int ends[2]; /* a socket only if we have to send a request */
     if (request != NULL ? pipe2(ends, O_CLOEXEC) != 0
                         : socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         return false;
@@ -410,13 +413,13 @@ static bool next_make(struct guard *g, const struct cv_guard_request *request)
     return true;
 }
 
-/* It has ended, or is ended: nothing of the user's has run. */
+/* Ends and reaps the process that waits; the user's program has not run in it. */
 static void next_drop(struct guard *g)
 {
     if (g->next == 0) {
         return;
     }
-    (void)kill(g->next, SIGKILL); /* not reaped yet, so it is that one */
+    (void)kill(g->next, SIGKILL); /* not reaped yet, so the pid is still its own */
     while (waitpid(g->next, NULL, 0) < 0 && errno == EINTR) {
         /* once more */
     }
@@ -424,7 +427,7 @@ static void next_drop(struct guard *g)
     g->next = 0;
 }
 
-/* False: it is dead. */
+/* False: there is no process that waits, or it is dead. */
 static bool next_start(const struct guard *g, const struct cv_guard_request *request)
 {
     return g->next != 0 && cv__guard_send(g->next_fd, request, g->inherit_fd);
@@ -456,10 +459,10 @@ static void start(struct guard *g, const struct cv_guard_request *request)
     g->next = 0;
 }
 
-/* An earlier guard has run the command, and was killed with it. */
+/* Runs only the cleanup: an earlier guard ran the command, and both were killed. */
 static void clean(struct guard *g, const struct cv_guard_request *request)
 {
-    next_drop(g); /* this run ends when there is no child */
+    next_drop(g); /* this run ends when no child is left */
     begin_run(g, request);
     g->is_reported = true;
     g->is_killing = true;
@@ -470,7 +473,7 @@ static void clean(struct guard *g, const struct cv_guard_request *request)
     end_run(g);
 }
 
-/* The command's side of the pipe is closed, or says what went wrong. */
+/* The command's end was closed by exec, or it has sent what went wrong. */
 static void on_exec(struct guard *g)
 {
     int why;
@@ -569,7 +572,7 @@ static void on_command(struct guard *g, const siginfo_t *info)
     }
 }
 
-/* Reaps; returns whether any child is left, of whatever generation. */
+/* Reaps children. Returns whether any is left; orphaned descendants are our children, too. */
 static bool reap(struct guard *g)
 {
     for (;;) {
@@ -590,12 +593,12 @@ static bool reap(struct guard *g)
                    info.si_code != CLD_TRAPPED && info.si_code != CLD_CONTINUED) {
             g->cleanup = 0;
             g->cleanup_status = cv__guard_exit_status(info.si_code, info.si_status);
-            g->sweep_ns = cv__clock_now_ns(); /* what it has left in the background */
+            g->sweep_ns = cv__clock_now_ns(); /* kill what it has left in the background */
         }
     }
 }
 
-/* The cleanup runs, or what it has started does. sweep_ns is the end of its time. */
+/* The cleanup runs, or a process that it has started. sweep_ns is the end of its time. */
 static void step_cleanup(struct guard *g)
 {
     if (cv__clock_now_ns() >= g->sweep_ns) {
@@ -606,7 +609,7 @@ static void step_cleanup(struct guard *g)
     }
 }
 
-/* Between runs: there is a process for the next command. */
+/* Between runs: keeps a process ready for the next command. */
 static void step_idle(struct guard *g)
 {
     const int64_t now_ns = cv__clock_now_ns();
@@ -618,7 +621,7 @@ static void step_idle(struct guard *g)
     }
     if (g->next == 0 && now_ns >= g->prepare_ns && !g->is_orphan &&
         !next_make(g, /* request= */ NULL)) {
-        g->prepare_ns = now_ns + PREPARE_AGAIN_NS; /* START tries again, and tells */
+        g->prepare_ns = now_ns + PREPARE_AGAIN_NS; /* START tries again, and reports a failure */
     }
 }
 
@@ -743,7 +746,7 @@ static bool setup(struct guard *g, const struct cv_guard_setting *setting)
     sigset_t child;
     (void)setpgid(0, 0);
     (void)prctl(PR_SET_NAME, "conclave-guard");
-    /* If both were stopped and the supervisor is killed then, nobody else would wake us up. */
+    /* If both are stopped and then the supervisor is killed, only this signal wakes us up. */
     (void)prctl(PR_SET_PDEATHSIG, SIGCONT);
     g->setting = setting;
     g->pid = getpid();
@@ -754,7 +757,7 @@ static bool setup(struct guard *g, const struct cv_guard_setting *setting)
     close_own(g->socket_fd);
     (void)sigemptyset(&child);
     (void)sigaddset(&child, SIGCHLD);
-    (void)signal(SIGCHLD, SIG_DFL); /* ignored, it would never come */
+    (void)signal(SIGCHLD, SIG_DFL); /* if it is ignored, it never comes */
     g->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     g->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     g->supervisor_fd =
@@ -771,7 +774,7 @@ static bool setup(struct guard *g, const struct cv_guard_setting *setting)
 _Noreturn void cv__guard_run(const struct cv_guard_setting *setting)
 {
     struct guard *g = &guard_state;
-    memset(g, 0, offsetof(struct guard, tree)); /* a guard before this one was another process */
+    memset(g, 0, offsetof(struct guard, tree)); /* it is: an earlier guard was another process */
     if (!setup(g, setting)) {
         _exit(1); /* the supervisor notices, and starts nothing */
     }

@@ -16,11 +16,11 @@
 
 #include <signal.h>
 
-/* What both look at, in memory that nobody else can reach. */
+/* Shared by guard and supervisor, in memory that no other process can reach. */
 struct cv_control {
-    _Atomic int64_t valid_until_ns; /* written by the supervisor */
-    _Atomic uint64_t sweep_count; /* written by the guard: a sign of life when it is needed most */
-    _Atomic int64_t cleanup_until_ns; /* the guard lets the cleanup run so long; 0: none runs */
+    _Atomic int64_t valid_until_ns;   /* written by the supervisor */
+    _Atomic uint64_t sweep_count;     /* written by the guard: shows that it is killing */
+    _Atomic int64_t cleanup_until_ns; /* the cleanup may run until then; 0: none runs */
 };
 
 enum cv_guard_request_kind {
@@ -29,7 +29,7 @@ enum cv_guard_request_kind {
     CV_GUARD_KILL,
     CV_GUARD_SIGNAL,
     CV_GUARD_LOOK,  /* the deadline was moved to an earlier instant */
-    CV_GUARD_CLEAN, /* an earlier guard was killed, and the command with it: only the cleanup */
+    CV_GUARD_CLEAN, /* run only the cleanup: an earlier guard was killed, and the command with it */
 };
 
 struct cv_guard_request {
@@ -61,7 +61,7 @@ struct cv_guard_report {
     int cleanup_status;
 };
 
-/* Everything that the guard takes along from the supervisor. */
+/* What the guard gets from the supervisor. */
 struct cv_guard_setting {
     const struct cv_supervisor_setting *of;
     struct cv_schedule schedule;
@@ -74,16 +74,16 @@ struct cv_guard_setting {
     sigset_t ignored; /* these stay ignored in the command, all others are reset */
 };
 
-/* In the fork of the supervisor, with all signals blocked. Closes what closes on exec, but for the
- * socket. */
+/* Called in a fork of the supervisor, with all signals blocked. Closes all descriptors that close
+ * on exec, except the socket. */
 _Noreturn void cv__guard_run(const struct cv_guard_setting *setting);
 
-/* Requests are few and short. False: the socket is full, so the receiver has not read for a long
- * time, or it is dead; errno. */
+/* Requests are few and short. False and errno: the receiver is dead, or the socket is full because
+ * the receiver has not read for a long time. */
 bool cv__guard_send(int socket_fd, const struct cv_guard_request *request, int inherit_fd);
 
 /* What recvmsg(2) returns: the size of a request if there is one, 0 if the other side is closed. A
- * descriptor that comes with it, which closes on exec, takes the place of *ret_inherit_fd. */
+ * descriptor that comes with it replaces *ret_inherit_fd, and closes on exec. */
 ssize_t cv__guard_receive(int socket_fd, struct cv_guard_request *ret_request, int *ret_inherit_fd,
                           bool waits);
 

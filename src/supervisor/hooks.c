@@ -126,7 +126,7 @@ static char **environment(const struct cv_hooks *hooks, const struct hook *hook)
     return result;
 }
 
-/* posix_spawn() does not copy page tables as fork() does: it is as fast in a large process. */
+/* posix_spawn() does not copy page tables as fork() does, so it is fast in a large process, too. */
 static pid_t spawn(const char *command, char **variables)
 {
     posix_spawnattr_t attributes;
@@ -332,7 +332,7 @@ int cv__hooks_open(struct cv_hooks **ret_hooks, const struct cv_hooks_setting *s
     struct epoll_event event = {.events = EPOLLIN, .data.fd = hooks->timer_fd};
     if (hooks->epoll_fd < 0 || hooks->timer_fd < 0 ||
         epoll_ctl(hooks->epoll_fd, EPOLL_CTL_ADD, hooks->timer_fd, &event) != 0) {
-        status = cv__fail(reterr, CV_E_IO, "cannot make the descriptors of the hooks: %s",
+        status = cv__fail(reterr, CV_E_IO, "cannot create descriptors for the hooks: %s",
                           strerror(errno));
     } else if (setting->fifo != NULL) {
         status = cv__fifo_open(&hooks->fifo, setting->fifo, reterr);

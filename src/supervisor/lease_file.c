@@ -1,6 +1,6 @@
 /* src/supervisor/lease_file.c - see lease_file.h.
  *
- * The folder is the first usable one of RUNTIME_DIRECTORY (systemd's, as it is),
+ * The folder is the first usable one of RUNTIME_DIRECTORY (set by systemd),
  * XDG_RUNTIME_DIR/conclave, /run/conclave (for root), /tmp/conclave-UID, and the caller's folder.
  * In /tmp another user may have made it first, so it must be a folder that belongs to this user and
  * that no other user can write to. Under cron only /tmp and the caller's folder exist; then another
@@ -28,8 +28,8 @@ _Static_assert(offsetof(struct cv_lease_page, ended_run) == 112, "documented");
 
 static const char magic[8] = "CVLEASE";
 
-/* How often a reader begins again because a writer was faster. Each time takes a complete update in
- * between, so a second round is rare and a hundredth means a damaged file. */
+/* How often a reader begins again because a writer was faster. Each new round means a complete
+ * update in between, so a second round is rare, and a hundredth means a damaged file. */
 #define READ_ROUNDS_MAX 100
 
 static bool boot_id(char ret_id[CV_LEASE_BOOT_BYTES])
@@ -43,7 +43,7 @@ static bool boot_id(char ret_id[CV_LEASE_BOOT_BYTES])
     return got == 36;
 }
 
-/* The candidates in their order; false past the last. An empty one is to be skipped. */
+/* The candidates for the folder, in order; false after the last. Skip an empty one. */
 static bool folder_candidate(uint32_t index, const char *(*fallback_folder)(void),
                              char ret_folder[CV_LEASE_PATH_BYTES])
 {
@@ -82,7 +82,7 @@ static bool folder_candidate(uint32_t index, const char *(*fallback_folder)(void
     default:
         return false;
     }
-    if (bytes > CV_LEASE_PATH_BYTES - 64) { /* the name of the file has to follow */
+    if (bytes > CV_LEASE_PATH_BYTES - 64) { /* leave room for the name of the file */
         ret_folder[0] = '\0';
     }
     return true;
@@ -92,13 +92,13 @@ static int folder_try(const char *folder, struct cv_errtext *reterr)
 {
     struct stat stat;
     if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
-        return cv__fail(reterr, CV_E_IO, "cannot make the runtime folder '%s': %s", folder,
+        return cv__fail(reterr, CV_E_IO, "cannot create the runtime folder '%s': %s", folder,
                         strerror(errno));
     }
     if (lstat(folder, &stat) != 0 || !S_ISDIR(stat.st_mode) || stat.st_uid != geteuid() ||
         (stat.st_mode & 022) != 0) {
         return cv__fail(reterr, CV_E_IO,
-                        "the runtime folder '%s' is not a folder that only we can write to",
+                        "the runtime folder '%s' is not a folder that only this user can write to",
                         folder);
     }
     if (access(folder, W_OK | X_OK) != 0) {
@@ -120,8 +120,8 @@ static int folder_find(char ret_folder[CV_LEASE_PATH_BYTES], const char *(*fallb
     return status;
 }
 
-/* Is this the file of a supervisor that was killed, and its guard too? Earlier versions did not
- * lock their files, so its process has to be gone as well. */
+/* Is this the file of a supervisor that was killed together with its guard? Earlier versions did
+ * not lock their files, so the process has to be gone as well. */
 static bool is_left_behind(int folder, const char *name)
 {
     int supervisor;
@@ -158,7 +158,7 @@ static struct cv_lease_page *map(int fd, int protection)
 
 static void page_fill(struct cv_lease_page *page, const char *election, const char *node)
 {
-    (void)boot_id(page->boot_id); /* left empty, readers refuse the file */
+    (void)boot_id(page->boot_id); /* if it stays empty, readers refuse the file */
     page->version = CV_LEASE_FILE_VERSION;
     page->bytes = sizeof *page;
     (void)snprintf(page->election, sizeof page->election, "%s", election);
@@ -180,10 +180,10 @@ int cv__lease_file_make(struct cv_lease_file *ret_file, const char *election, co
                    CV_LEASE_PATH_BYTES - 48, folder, (int)getpid());
     const int fd = mkostemp(ret_file->path, O_CLOEXEC); /* mode 0600 */
     if (fd < 0) {
-        return cv__fail(reterr, CV_E_IO, "cannot make a lease file in '%s': %s", folder,
+        return cv__fail(reterr, CV_E_IO, "cannot create a lease file in '%s': %s", folder,
                         strerror(errno));
     }
-    (void)flock(fd, LOCK_SH | LOCK_NB); /* nobody else knows it; without locks it is not cleaned */
+    (void)flock(fd, LOCK_SH | LOCK_NB); /* nobody else knows it yet; without locks it stays */
     /* posix_fallocate: a full disk is reported here, instead of a SIGBUS later. */
     const int failed = posix_fallocate(fd, 0, CV_LEASE_FILE_BYTES);
     struct cv_lease_page *page = failed == 0 ? map(fd, PROT_READ | PROT_WRITE) : NULL;
@@ -215,8 +215,8 @@ void cv__lease_file_publish(struct cv_lease_page *page, uint64_t run, uint64_t t
 {
     const uint64_t next = atomic_load_explicit(&page->sequence, memory_order_relaxed) + 1;
     struct cv_lease_slot *slot = &page->slot[next % 2];
-    /* A reader that still looks at this slot must find the number moved on, so the number's last
-     * move comes before these stores. */
+    /* A reader that still reads this slot must see that the number has changed, so the number's
+     * previous change must be visible before these stores. */
     atomic_thread_fence(memory_order_seq_cst);
     atomic_store_explicit(&slot->run, run, memory_order_relaxed);
     atomic_store_explicit(&slot->token, token, memory_order_relaxed);

@@ -60,19 +60,19 @@ struct cv_lease_file {
 CV_NODISCARD int cv__lease_file_make(struct cv_lease_file *ret_file, const char *election,
                                      const char *node, const char *(*fallback_folder)(void),
                                      struct cv_errtext *reterr);
-/* Removes it; for one that was never made nothing. */
+/* Removes the file; does nothing if it was never made. */
 void cv__lease_file_remove(struct cv_lease_file *file);
 /* The supervisor calls it for a new run, and when the end of the lease has moved. */
 void cv__lease_file_publish(struct cv_lease_page *page, uint64_t run, uint64_t token,
                             int64_t valid_until_ns);
-/* The guard calls it: this run has ended, also if its lease has not. */
+/* The guard calls it: this run has ended, even if its lease has not. */
 void cv__lease_file_end(struct cv_lease_page *page, uint64_t run);
 
 /* Never mixes two updates. */
 struct cv_lease_file_view cv__lease_file_read(const struct cv_lease_page *page, int64_t now_ns);
 
-/* Maps a file for reading. CV_E_IO: it cannot be opened; CV_E_MALFORMED: it is not such a file, or
- * of another boot of the machine. */
+/* Maps a file for reading. CV_E_IO: it cannot be opened; CV_E_MALFORMED: it is not a lease file, or
+ * it is from another boot of the machine. */
 CV_NODISCARD int cv__lease_file_open(const char *path, const struct cv_lease_page **ret_page,
                                      struct cv_errtext *reterr);
 void cv__lease_file_close(const struct cv_lease_page *page);

@@ -29,13 +29,12 @@ struct cv_schedule {
 
 #define CV_GRACE_NS_DEFAULT (2 * NS_PER_S)
 
-/* The longest grace, with the time for the cleanup, for a leadership that is granted for so long at
- * a time. SIGTERM must not come
- * before a renewal could be answered, which is asked for when half of the grant is over, or
- * sooner. */
+/* The longest grace plus cleanup time, for a leadership that is granted for grant_ns at a time. A
+ * renewal is requested when half of the grant is over, or sooner; SIGTERM must not come before the
+ * renewal can be answered. */
 int64_t cv__schedule_grace_ns_max(int64_t grant_ns);
 
-/* The grace, with the time for the cleanup, if none is asked for. */
+/* The default for grace plus cleanup time. */
 int64_t cv__schedule_grace_ns(int64_t grant_ns);
 
 /* margin_ns of 0: a quarter of the grace, within the bounds above. */

@@ -47,7 +47,7 @@ struct cv_supervisor {
     int epoll_fd, timer_fd, signal_fd;
     int socket_fd;    /* to the guard; -1: it is gone */
     pid_t guard;      /* 0: none, and reaped */
-    pid_t guard_name; /* the last one's, for its control group */
+    pid_t guard_name; /* pid of the last guard, which names its control group */
     bool is_in_event, is_silent;
 
     /* One run. */
@@ -153,9 +153,10 @@ static int guard_fork(struct cv_supervisor *s, struct cv_errtext *reterr)
     sigset_t all;
     sigset_t before;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-        return cv__fail(reterr, CV_E_IO, "cannot make a socket for the guard: %s", strerror(errno));
+        return cv__fail(reterr, CV_E_IO, "cannot create a socket for the guard: %s",
+                        strerror(errno));
     }
-    ends[0] = cv__descriptor_raise(ends[0]); /* its end tells the guard that we are dead */
+    ends[0] = cv__descriptor_raise(ends[0]); /* when it closes, the guard knows that we are dead */
     const struct cv_guard_setting setting = {
         .of = &s->setting,
         .schedule = s->schedule,
@@ -287,7 +288,7 @@ static void on_report(struct cv_supervisor *s, const struct cv_guard_report *rep
         emit_exited(s, report->status);
         break;
     case CV_GUARD_GONE:
-        s->command = report->pid; /* for the terminal: it may have had it without ever running */
+        s->command = report->pid; /* it may have had the terminal, even if exec failed */
         become_idle(s, &event);
         break;
     }
@@ -341,8 +342,8 @@ static void reap(struct cv_supervisor *s)
     }
 }
 
-/* No process of the command is left. The kernel knows it exactly, unless we have children of our
- * own; then two lists of /proc have to do, as a list may miss somebody while others end. */
+/* No process of the command is left. Without claimed children, the kernel knows it exactly. With
+ * them, two empty lists from /proc have to do: one list may miss a process while others end. */
 static bool is_nobody_left(const struct cv_supervisor *s)
 {
     siginfo_t info = {0};
@@ -355,8 +356,8 @@ static bool is_nobody_left(const struct cv_supervisor *s)
     return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
 }
 
-/* The cleanup is left to a new guard, which keeps its deadline and outlives us. False: there is
- * none to be done, or it cannot be. */
+/* Starts a new guard for the cleanup: it enforces the time limit, and outlives us. False: there is
+ * no cleanup, or no guard could be started. */
 static bool rescue_clean(struct cv_supervisor *s)
 {
     const struct cv_guard_request request = {
@@ -626,7 +627,7 @@ static int prepare(struct cv_supervisor *s, struct cv_errtext *reterr)
     block_signals(s);
     if (s->epoll_fd < 0 || s->timer_fd < 0 || s->signal_fd < 0 ||
         guard_watch(s, s->timer_fd) != 0 || guard_watch(s, s->signal_fd) != 0) {
-        return cv__fail(reterr, CV_E_IO, "cannot make the supervisor's descriptors: %s",
+        return cv__fail(reterr, CV_E_IO, "cannot create the supervisor's descriptors: %s",
                         strerror(errno));
     }
     void *page =
@@ -635,7 +636,7 @@ static int prepare(struct cv_supervisor *s, struct cv_errtext *reterr)
         return cv__fail(reterr, CV_E_IO, "cannot prepare the supervisor: %s", strerror(errno));
     }
     s->control = page;
-    /* Children that a program had before it became us by exec are not the command's. */
+    /* Children from before the exec() of this program do not belong to the command. */
     cv__tree_collect_children(s->tree, getpid(), NULL);
     if (s->tree->is_cut || !cv__child_reserve(s->tree->count)) {
         return cv__fail(reterr, CV_E_LIMIT, "this process has too many children already: %u%s",
@@ -655,7 +656,8 @@ int cv__supervisor_open(struct cv_supervisor **ret_supervisor,
     CV_ASSERT(setting->on_event != NULL);
     if (setting->argv == NULL || setting->argv[0] == NULL || setting->grace_ns < 0 ||
         setting->margin_ns < 0 || setting->cleanup_ns < 0) {
-        return cv__fail(reterr, CV_E_INVALID, "a command, and times of at least 0");
+        return cv__fail(reterr, CV_E_INVALID,
+                        "a supervisor needs a command, and times of at least 0");
     }
     struct cv_supervisor *s = calloc(1, sizeof *s);
     if (s == NULL || (s->tree = malloc(sizeof *s->tree)) == NULL) {
@@ -683,8 +685,8 @@ static void close_if_open(int fd)
     }
 }
 
-/* Nothing runs, so the guard can be killed, and its control group is removed here. To ask it to end
- * and wait for it could take for ever, if somebody stops it at that moment. */
+/* Nothing runs, so the guard can be killed, and its control group is removed here. Asking it to end
+ * and waiting could take for ever, if somebody stops it at that moment. */
 static void guard_dismiss(struct cv_supervisor *s)
 {
     CV_ASSERT(!s->is_running);

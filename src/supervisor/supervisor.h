@@ -7,8 +7,9 @@
  * other:
  *
  *   supervisor killed    the guard kills the command's tree at once, then ends
- *   supervisor stopped   the guard keeps the deadline: SIGTERM before it, SIGKILL before it
- *   guard killed         the kernel kills the command, the supervisor everything below it, at once
+ *   supervisor stopped   the guard enforces the deadline: SIGTERM and SIGKILL come before it
+ *   guard killed         the kernel kills the command, and the supervisor all of its descendants,
+ *                        at once
  *   guard stopped        the supervisor continues it; if that does not help, it kills the guard
  *                        and the tree, before the deadline
  *
@@ -18,11 +19,11 @@
  * guard is busy. Times are CLOCK_BOOTTIME, in nanoseconds. docs/supervisor.md says what is
  * promised when several of them are killed at once.
  *
- * How to use it: open() first thing in the program, before threads and memory; poll fd() for
- * reading (uv_poll works) and call dispatch(), which calls on_event. All functions return at once,
- * except close(). One thread; one supervisor for each process, as it takes signals and children:
- * the process must not use uv_spawn() or uv_signal_*() beside it (hooks.h starts children that it
- * knows of). */
+ * How to use it: call open() first in the program, before it has threads and much memory; poll fd()
+ * for reading (uv_poll works) and call dispatch(), which calls on_event. All functions return at
+ * once, except close(). One thread; one supervisor for each process, because it takes over signals
+ * and children: the process must not use uv_spawn() or uv_signal_*() beside it (hooks.h starts
+ * children that it knows of). */
 #ifndef CV_SUPERVISOR_SUPERVISOR_H
 #define CV_SUPERVISOR_SUPERVISOR_H
 
@@ -43,7 +44,7 @@ enum cv_terminal {
     X(STOPPED, "stopped")         /* cv__supervisor_stop() */                          \
     X(DEADLINE, "deadline")       /* the leadership was not extended in time */        \
     X(GUARD_DIED, "guard-died")   /* or had to be killed, because it did not answer */ \
-    X(TOO_LATE, "too-late")       /* nothing was started: it may be, later */          \
+    X(TOO_LATE, "too-late")       /* nothing was started; a later try may succeed */   \
     X(NOT_STARTED, "not-started") /* nothing was started: no process, or exec failed */
 
 enum cv_end {
@@ -61,8 +62,8 @@ enum cv_supervisor_event_kind {
     CV_SUPERVISOR_SUSPENDED, /* the command was stopped by signo */
     CV_SUPERVISOR_CONTINUED,
     CV_SUPERVISOR_EXITED, /* the command itself is over: status; what it started may still live */
-    CV_SUPERVISOR_GONE,   /* nothing of it lives, and only the caller has the inherited descriptor
-                             still: now it may resign. Always the last event of a run; status */
+    CV_SUPERVISOR_GONE,   /* nothing of it lives, and only the caller still has the inherited
+                             descriptor: now it may resign. The last event of a run; status */
     CV_SUPERVISOR_SIGNAL, /* we got signo; if a command runs, it was passed on to its group */
 };
 
@@ -87,8 +88,9 @@ struct cv_supervisor_setting {
     const char *election; /* CONCLAVE_ELECTION; lent until close() */
     const char *node;     /* CONCLAVE_NODE */
     int64_t grace_ns;     /* from SIGTERM to SIGKILL, if the deadline leaves so much */
-    int64_t margin_ns;    /* SIGKILL comes so long before the deadline; 0: a quarter of the grace,
-                             at least 5 and at most 100 ms */
+    /* SIGKILL is sent this long before the deadline; 0: a quarter of the grace, at least 5 and at
+     * most 100 ms. */
+    int64_t margin_ns;
     /* Run by the guard through /bin/sh when nothing of the command is left, and before GONE, so
      * before anybody else can lead; for at most cleanup_ns. It gets what the command got, and
      * CONCLAVE_REASON: finished, stopped, expired, or died if the supervisor or the guard did.
@@ -96,7 +98,7 @@ struct cv_supervisor_setting {
     const char *cleanup;
     int64_t cleanup_ns;
     enum cv_terminal terminal;
-    bool without_cgroup; /* also where one could be made */
+    bool without_cgroup; /* use no control group */
     /* Removed from the command's environment: secrets that are ours. Ends with NULL; NULL: none. */
     const char *const *hidden_variables;
     const char *(*fallback_folder)(void); /* for the lease file: see lease_file.h; may be NULL */
@@ -124,8 +126,8 @@ CV_NODISCARD int cv__supervisor_start(struct cv_supervisor *supervisor, uint64_t
                                       int64_t valid_until_ns, int inherit_fd,
                                       struct cv_errtext *reterr);
 
-/* The leadership is now valid until then; takes effect at once. Once the command was told to stop,
- * it stays told. Nothing runs: no effect. */
+/* The leadership is now valid until then; takes effect at once. It does not take back a stop. No
+ * effect if nothing runs. */
 void cv__supervisor_extend(struct cv_supervisor *supervisor, int64_t valid_until_ns);
 
 /* SIGTERM to all of the command's descendants, SIGKILL after the grace or before the deadline,

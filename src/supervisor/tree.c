@@ -209,7 +209,7 @@ static bool entry_signal(const struct cv_tree *tree, const struct cv_tree_entry 
     if (cv__process_stat(entry->pid, &stat) &&
         (stat.parent == entry->parent || stat.parent == tree->root) &&
         (except_group == 0 || stat.group != except_group)) {
-        /* Without pidfds (before Linux 5.3, or all descriptors in use) a small risk is left. */
+        /* Without pidfds (before Linux 5.3, or no descriptor left) the pid may be another's. */
         const int failed = pidfd >= 0 ? (int)syscall(SYS_pidfd_send_signal, pidfd, signo, NULL, 0)
                                       : kill(entry->pid, signo);
         if (signo == SIGKILL && failed == 0) {

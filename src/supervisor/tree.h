@@ -14,7 +14,7 @@
 
 #include <sys/types.h>
 
-/* More of them are found by the next list: the first ones are dead by then. */
+/* If there are more, the next list finds them: the first ones are dead by then. */
 #define CV_TREE_MAX 8192u
 
 struct cv_tree {
@@ -36,7 +36,7 @@ struct cv_process_stat {
 /* False: there is no such process any more. */
 bool cv__process_stat(pid_t pid, struct cv_process_stat *ret_stat);
 
-/* Reads the line of /proc/PID/stat. The name in it may hold anything, also ") R 1". */
+/* Reads the line of /proc/PID/stat. The name in it may contain anything, even ") R 1". */
 bool cv__process_stat_parse(const char *line, struct cv_process_stat *ret_stat);
 
 /* Children of `root` for which is_foreign() says true are left out with everything below them;
@@ -50,7 +50,7 @@ void cv__tree_collect_children(struct cv_tree *tree, pid_t root, bool (*is_forei
  * /proc/PID/task/TID/children. */
 void cv__tree_collect_slowly(struct cv_tree *tree, pid_t root, bool (*is_foreign)(pid_t pid));
 
-/* To all of the list, except those of the process group `except_group` (0: of none). */
+/* Signals all processes of the list, except those in the process group `except_group` (0: none). */
 void cv__tree_signal(const struct cv_tree *tree, int signo, pid_t except_group);
 
 /* Stops all, round after round until none is found running, then kills all. This is for processes

@@ -218,7 +218,7 @@ for verb in status history resign; do
 done
 fails 2 "cannot open 'no/such/x.db': No such file or directory" store init sqlite:no/such/x.db
 export CONCLAVE_STATE=/proc/conclave
-fails 125 "cannot make the state folder '/proc/conclave': " run x -- true
+fails 125 "cannot create the state folder '/proc/conclave': " run x -- true
 export CONCLAVE_STATE=
 (
     unset XDG_STATE_HOME HOME
@@ -306,9 +306,9 @@ else
     echo 'skipped: a small file system of our own' # needs the right to mount
 fi
 
-fails 125 "cannot make the FIFO 'no/such/fifo': No such file or directory" run x --fifo no/such/fifo -- true
+fails 125 "cannot create the FIFO 'no/such/fifo': No such file or directory" run x --fifo no/such/fifo -- true
 : >file
-fails 125 "'file' is there, but it is not a FIFO" run x --fifo file -- true
+fails 125 "'file' exists, but is not a FIFO" run x --fifo file -- true
 
 # ---- jobs ------------------------------------------------------------------------------------------
 
@@ -319,7 +319,7 @@ fails 2 "not 'often'" run x --every often -- true
 fails 2 "not '0.5s'" run x --every 0.5s -- true
 fails 2 'offset has to be shorter' run x --every 1d --offset 1d -- true
 fails 2 'half of --every' run x --every 1h --tolerance 31min -- true
-fails 2 "no time zone 'Mars/Olympus'" run x --every 1d --zone Mars/Olympus -- true
+fails 2 "unknown time zone 'Mars/Olympus'" run x --every 1d --zone Mars/Olympus -- true
 fails 2 'no time zone' run x --every 1d --zone ../../etc/passwd -- true
 fails 2 '\-\-retry takes a whole number' run x --every 1d --retry often -- true
 fails 2 'leave out --retry' run x --every 1d --at-most-once --retry 1 -- true

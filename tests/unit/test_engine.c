@@ -428,7 +428,7 @@ static void log_has_a_line_for_each_change(void **unused)
     assert_int_equal(cv_request_resign(b, "b"), CV_OK);
     await_line(&lines, "info logged: asked to resign in favour of b\n");
     assert_int_equal(cv_resign(a, "b"), CV_OK);
-    await_line(&lines, "info logged: leads no more (resigned)\n");
+    await_line(&lines, "info logged: no longer leads (resigned)\n");
     await_line(&lines, "info logged: b leads, token ");
     cv_close(b);
     cv_close(a);
