@@ -142,8 +142,8 @@ static bool load(struct file *f, struct record *ret_record)
         !has_second || (has_first && record[0].next > record[1].next) ? &record[0] : &record[1];
     *ret_record = *newer;
     if (memcmp(newer->boot, f->boot, BOOT_BYTES) != 0 || !has_second) {
-        /* The machine was rebooted, or the record that every number is written to is damaged: which
-         * numbers of the reservation were returned is not known. */
+        /* The machine was rebooted, or the record that every number is written to is damaged: it is
+         * not known which numbers of the reservation were returned. */
         ret_record->next = cv__max64((int64_t)(has_first ? record[0].reserved : 0),
                                      (int64_t)(has_second ? record[1].reserved : 0));
         ret_record->reserved = ret_record->next;
@@ -177,7 +177,7 @@ static uint64_t take(struct file *f)
     }
     const uint64_t number = record.next;
     if (number >= CV_SEQUENCE_END - RESERVE) {
-        (void)cv__fail(&f->why, CV_E_INVALID, "'%s' has come to the end of all numbers", f->path);
+        (void)cv__fail(&f->why, CV_E_INVALID, "'%s' has used up all numbers", f->path);
         return CV_SEQUENCE_NONE;
     }
     const bool has_room = record.next < record.reserved || reserve(f, &record);
@@ -195,7 +195,7 @@ static void work_on_a_thread(void *data)
     f->number = CV_SEQUENCE_NONE;
     if (!lock(f)) {
         (void)cv__fail(&f->why, CV_E_STORE, "cannot lock '%s': %s", f->path,
-                       errno == EWOULDBLOCK ? "another process does not give it back"
+                       errno == EWOULDBLOCK ? "another process does not release it"
                                             : strerror(errno));
         return;
     }
@@ -224,7 +224,7 @@ static void on_done(void *data)
     struct file *f = data;
     f->is_busy = false;
     if (f->is_closing) {
-        return; /* the end of the worker is waited for */
+        return; /* closing waits for the worker to end */
     }
     const struct question asked = f->asked;
     const uint64_t number = f->number;

@@ -38,7 +38,7 @@ struct cv_sequencer_kind {
     /* `where` is the address without its name. The name of a host is looked up here, once. */
     int (*open)(uv_loop_t *loop, const char *where, const struct cv_sequencer_events *events,
                 void **ret_self, struct cv_errtext *reterr);
-    /* A number above `reference` (CV_SEQUENCE_NONE: any). Every request has another number. */
+    /* A number above `reference` (CV_SEQUENCE_NONE: any). Each request has its own number. */
     void (*ask)(void *self, uint64_t request, uint64_t reference);
     const struct cv_sequencer_counts *(*counts)(const void *self);
     /* No further answer; `closed` is called by the loop when everything is gone. */

@@ -101,7 +101,8 @@ static bool is_variable(const netsnmp_variable_list *v, const oid *name, size_t 
     return v != NULL && snmp_oid_compare(v->name, v->name_length, name, length) == 0;
 }
 
-/* The counter, and the boots if the agent shows them (otherwise 0). False: that is no answer. */
+/* The counter, and the boots if the agent shows them (otherwise 0). False: it is not a valid
+ * answer. */
 static bool read_answer(const netsnmp_pdu *pdu, uint32_t *ret_counter, uint64_t *ret_boots)
 {
     const netsnmp_variable_list *counter = pdu->variables;
@@ -150,7 +151,7 @@ static void on_answer(struct pending *p, const netsnmp_pdu *pdu)
     if (number == CV_SEQUENCE_NONE) {
         s->counts.strange++;
         cv__sequencer_say(&s->events, &s->trouble, CV_SEQUENCER_STRANGE,
-                          "the SNMP agent %s has come to the end of all numbers", s->name);
+                          "the SNMP agent %s has used up all numbers", s->name);
         answer(p, number);
         return;
     }
@@ -171,7 +172,7 @@ static void say_silent(struct snmp *s)
                       s->name);
 }
 
-/* net-snmp calls: 1 means that the request is done with. */
+/* Called by net-snmp; returning 1 means that the request is finished. */
 static int on_operation(int operation, netsnmp_session *session, int request_id, netsnmp_pdu *pdu,
                         void *magic)
 {
@@ -216,7 +217,8 @@ static void on_poll_closed(uv_handle_t *handle)
 
 static void end_session(struct snmp *s)
 {
-    s->is_inside = true; /* it reports unanswered requests to on_operation(), which we know */
+    s->is_inside = true; /* it reports unanswered requests to on_operation(); the caller answers
+                          * them */
     (void)snmp_sess_close(s->session);
     s->is_inside = false;
     s->session = NULL;
@@ -468,8 +470,7 @@ static int look_up(struct snmp *s, const char *host, const char *port, struct cv
     return CV_OK;
 }
 
-/* net-snmp complains on stderr about what it cannot parse, unless there is a place to complain
- * to. */
+/* net-snmp prints parse errors to stderr unless a log handler is registered. */
 static void be_quiet(void)
 {
     (void)netsnmp_register_loghandler(NETSNMP_LOGHANDLER_NONE, LOG_DEBUG);

@@ -24,16 +24,17 @@ int cv__lifeline_hold(const char *path)
     return cv__descriptor_raise(fd); /* others wait for it to be closed */
 }
 
-/* A copy made by dup() would share its lock with our own descriptor, which would keep it. */
+/* Opens the pipe again: a copy made by dup() would share its lock with our own descriptor, which
+ * would keep the lock. */
 int cv__lifeline_bequeath(int fd)
 {
     char path[32];
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     const int opened = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (opened >= 0) {
-        /* Shared, so that a second one of the same pipe does not fail. */
+        /* A shared lock, so that a second one on the same pipe does not fail. */
         struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
-        (void)fcntl(opened, F_OFD_SETLK, &lock); /* without it the lease decides, as elsewhere */
+        (void)fcntl(opened, F_OFD_SETLK, &lock); /* if it fails, the lease decides */
         return opened;
     }
     const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* there is no /proc */

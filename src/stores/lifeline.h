@@ -22,7 +22,7 @@
 enum cv_lifeline_state {
     CV_LIFELINE_HELD,    /* a process has it open */
     CV_LIFELINE_CUT,     /* nobody has */
-    CV_LIFELINE_UNKNOWN, /* it cannot be told: the pipe is missing or may not be read */
+    CV_LIFELINE_UNKNOWN, /* not known: the pipe is missing or may not be read */
 };
 
 /* Makes the pipe and holds it. Returns the descriptor (close on exec), or -errno; -EEXIST: the name
@@ -30,14 +30,14 @@ enum cv_lifeline_state {
 int cv__lifeline_hold(const char *path);
 
 /* Another descriptor (close on exec) of the pipe that `fd` has open, for descendants to inherit;
- * `fd` is not theirs. -errno: cannot. */
+ * they must not inherit `fd`. -errno: it failed. */
 int cv__lifeline_bequeath(int fd);
 
 /* Does a process hold a descriptor of cv__lifeline_bequeath()? False also if not known. */
 bool cv__lifeline_is_inherited(const char *path);
 
-/* Opens it for listening: the descriptor becomes readable when the line is cut. -errno: cannot;
- * -EINVAL: it is no pipe. */
+/* Opens it for listening: the descriptor becomes readable when the line is cut. -errno: it failed;
+ * -EINVAL: not a pipe. */
 int cv__lifeline_listen(const char *path);
 
 /* What a descriptor for listening says right now. */

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* The built-in kind, and the kinds that are loaded when an address names them. */
+/* The kinds that are loaded when an address names them. */
 static const char *const modules[] = {"postgres", "etcd", "zookeeper"};
 
 static bool has_scheme(const char *address, const char *scheme)
@@ -20,14 +20,14 @@ static bool has_scheme(const char *address, const char *scheme)
     return strncmp(address, scheme, length) == 0 && address[length] == ':';
 }
 
-/* libpq knows two names, and so do its users. */
+/* libpq accepts two schemes, and so do we. */
 static bool is_of(const char *address, uint32_t module)
 {
     const bool is_postgresql = module == 0 && has_scheme(address, "postgresql");
     return is_postgresql || has_scheme(address, modules[module]);
 }
 
-/* A kind whose module cannot be loaded is known by its name, and says why it cannot be used. */
+/* Stands for a kind whose module cannot be loaded: opening it reports why. */
 static int absent_open(struct cv_store **ret_store, const struct cv_store_setting *setting,
                        struct cv_errtext *reterr)
 {
@@ -69,7 +69,7 @@ const char *cv__store_scheme_at(uint32_t index)
     return index <= COUNT_OF(modules) ? modules[index - 1] : NULL;
 }
 
-/* The index of the kind for an address; past the last: there is none. */
+/* The index of the kind for an address; COUNT_OF(modules) + 1: there is none. */
 static uint32_t index_of(const char *address)
 {
     if (has_scheme(address, cv__store_sqlite.scheme)) {
@@ -101,7 +101,7 @@ int cv__store_fail_unknown(const char *address, struct cv_errtext *reterr)
     return cv__address_fail_scheme(address, known, reterr);
 }
 
-/* The length of the UTF-8 sequence that begins here; 0: it is none, or a control character. */
+/* The length of the UTF-8 sequence that begins here; 0: it is not valid, or a control character. */
 static size_t character_bytes(const unsigned char *at)
 {
     if (at[0] < 0x80) {

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Far more than two clocks differ by that drift by 1e-4 each. */
+/* 1/64 is far more than the difference between two clocks that drift by 1e-4 each. */
 #define DRIFT_PART 64
 #define PATIENCE_NS_MIN (NS_PER_S / 2)
 #define PATIENCE_NS_MAX (5 * NS_PER_S)
@@ -60,7 +60,7 @@ void cv__remote_init(struct cv_remote *remote, const struct cv_store_setting *se
     remote->deadline.data = remote;
 }
 
-/* ---- One after the other ------------------------------------------------------------------- */
+/* ---- The queue ----------------------------------------------------------------------------- */
 
 static uint64_t ms_until(int64_t then_ns)
 {
@@ -96,7 +96,7 @@ static void kick(struct cv_remote *remote)
     }
 }
 
-/* Takes one out that has not begun, the oldest of the same kind if there is one. */
+/* Removes a request that has not begun, the oldest of the same kind if there is one. */
 static void replace_one(struct cv_remote *remote, enum cv_store_verb verb, bool is_resign_request)
 {
     const uint32_t first = remote->is_at_work ? 1 : 0;
@@ -106,8 +106,10 @@ static void replace_one(struct cv_remote *remote, enum cv_store_verb verb, bool 
             remote->waiting[index].ask.verb != verb)) {
         index++;
     }
-    /* Places are kept for those that something else replaces, for nobody answers in their stead.
-     * There are few of them in a turn: after one of each kind, each replaces its like. */
+    /* The number of the removed request is kept, so that it is answered FAILED. Half of the places
+     * are reserved for requests that are replaced by another kind, because no later answer stands
+     * for them. There are few of those in one turn: when there is one of each kind, a request
+     * replaces its own kind. */
     const bool is_like = index < remote->count;
     const uint32_t room = is_like ? CV_REMOTE_WAITING_MAX : CV_REMOTE_REPLACED_MAX;
     index = is_like ? index : first;
@@ -170,7 +172,7 @@ int64_t cv__remote_left_ns(int64_t since_ns, int64_t sure_ns, int64_t asked_ns)
     return sure_ns - passed_ns - (passed_ns + DRIFT_PART - 1) / DRIFT_PART;
 }
 
-/* Takes one out of the queue and answers it. */
+/* Removes a request from the queue and answers it. */
 static void answer_at(struct cv_remote *remote, uint32_t index, struct cv_store_answer answer)
 {
     CV_ASSERT(index < remote->count);
@@ -280,7 +282,7 @@ void cv__remote_close_end(struct cv_remote *remote, void (*last)(void *store))
     cv__remote_close_handle(remote, (uv_handle_t *)&remote->deadline);
 }
 
-/* ---- Small things -------------------------------------------------------------------------- */
+/* ---- Texts --------------------------------------------------------------------------------- */
 
 void cv__remote_escape(const char *name, char ret_text[CV_REMOTE_TEXT_BYTES])
 {

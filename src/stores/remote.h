@@ -28,14 +28,14 @@ struct cv_remote_request {
     char heir[CV_NODE_BYTES];
 };
 
-/* Invariants: waiting[0] is at work iff is_at_work; `count` are valid; closing: no more calls to
- * the user but `closed`. */
+/* Invariants: waiting[0] is at work iff is_at_work; `count` entries are valid; while closing, only
+ * `closed` of the user is called. */
 struct cv_remote {
     uv_loop_t *loop;
     char election[CV_ELECTION_BYTES];
     char node[CV_NODE_BYTES];
     uint64_t label;
-    char version[CV_STORE_VERSION_BYTES]; /* empty: it is not told */
+    char version[CV_STORE_VERSION_BYTES]; /* empty: it is not published */
     void (*answered)(void *user, const struct cv_store_answer *answer);
     void *user;
 
@@ -47,7 +47,7 @@ struct cv_remote {
     uint64_t replaced[CV_REMOTE_REPLACED_MAX]; /* request numbers, answered when the loop turns */
     uint32_t replaced_count;
     bool is_at_work;
-    bool has_notification; /* to be told after the answer that is at work */
+    bool has_notification; /* to be sent after the answer to the request at work */
     uv_timer_t kick, deadline;
 
     bool is_closing;
@@ -57,60 +57,63 @@ struct cv_remote {
     void *closed_user;
 };
 
-/* The rest of *remote is zero. */
+/* *remote must be zeroed before. */
 void cv__remote_init(struct cv_remote *remote, const struct cv_store_setting *setting, void *store,
                      void (*begin)(void *store), void (*give_up)(void *store));
 
-/* Takes a request, to be begun on the loop; it may take the place of another, see above. */
+/* Queues a request; the loop begins it. It may replace another, see above. */
 void cv__remote_add(struct cv_remote *remote, const struct cv_store_request *request,
                     bool is_resign_request);
 
-/* The same for what a list() and a forget() ask for. */
+/* The same for list() and forget(). */
 void cv__remote_list(struct cv_remote *remote, uint64_t request, struct cv_store_list *list);
 void cv__remote_forget(struct cv_remote *remote, uint64_t request);
 
-/* The one at work; asserts that there is one. */
+/* The request at work; asserts that there is one. */
 struct cv_remote_request *cv__remote_current(struct cv_remote *remote);
 
-/* A server keeps something for us for `sure_ns` from our instant `since_ns` on, or from later on:
- * how much of that can be counted on from `asked_ns` on? What has passed is longer on a clock that
- * is faster than ours, so that a part of it is taken off, too: the core allows for drift only in
- * what it is told. May be negative. */
+/* A server keeps something for us until at least `sure_ns` after our instant `since_ns`. How much
+ * of that is certainly left at `asked_ns`? On a clock that is faster than ours more time has
+ * passed, so a part of the time passed is subtracted, too: the core allows for drift only in the
+ * duration that it is given. May be negative. */
 int64_t cv__remote_left_ns(int64_t since_ns, int64_t sure_ns, int64_t asked_ns);
 
-/* Answers the one at work; `request` is filled in. The store may be closed when this returns. */
+/* Answers the request at work; `request` is filled in. The store may be closed when this
+ * returns. */
 void cv__remote_answer(struct cv_remote *remote, struct cv_store_answer answer);
 void cv__remote_fail(struct cv_remote *remote, const char *format, ...) CV_PRINTF(2, 3);
 
-/* Answers all that wait, whether at work or not, with the same words. */
+/* Answers all requests, at work or not, with the same reason. */
 void cv__remote_fail_all(struct cv_remote *remote, const char *why);
 
-/* CV_STORE_CHANGED. Not from within ask(). While a request is at work it waits for the answer,
- * which may be older than the change: a user that hears the two in this order asks again. */
+/* Sends CV_STORE_CHANGED. Not from within ask(). While a request is at work, the notification waits
+ * until it is answered: the answer may be older than the change, and a user that gets the
+ * notification after it asks again. */
 void cv__remote_notify(struct cv_remote *remote);
 
-/* Closing: stops our timers, and closes each handle of the store; `last` comes when all are gone
- * and frees the store; it has to call remote->closed(remote->closed_user) after that. */
+/* Closing: begin, then close each handle of the store, then end, which also closes our timers. When
+ * all handles are closed, `last` is called: it frees the store, and then has to call
+ * remote->closed(remote->closed_user). */
 void cv__remote_close_begin(struct cv_remote *remote, void (*closed)(void *user), void *user);
 void cv__remote_close_handle(struct cv_remote *remote, uv_handle_t *handle);
 void cv__remote_close_end(struct cv_remote *remote, void (*last)(void *store));
 
-/* Everything but letters, digits, '-', '_', '.' and '~' as %XX, and a dot in front too: a name for
- * any kind of tree, whose slashes mean nothing. */
+/* Writes all but letters, digits, '-', '_', '.' and '~' as %XX, also a dot at the beginning. The
+ * result has no slashes, and is a valid name in any kind of tree. */
 void cv__remote_escape(const char *name, char ret_text[CV_REMOTE_TEXT_BYTES]);
 
-/* The other way. False: it is too long, or no such name. */
+/* The reverse. False: it is too long, or not such a name. */
 bool cv__remote_unescape(const char *text, char *ret_name, size_t name_bytes);
 
-/* Host number `index` of an address as host:port, with brackets around an IPv6 address; the port is
- * `port` where none is written. */
+/* Host number `index` of an address as host:port, with brackets around an IPv6 address; `port` is
+ * the default. */
 #define CV_REMOTE_ENDPOINT_BYTES 272
 CV_NODISCARD int cv__remote_endpoint(const struct cv_address *address, uint32_t index,
                                      uint32_t port, char ret_text[CV_REMOTE_ENDPOINT_BYTES],
                                      struct cv_errtext *reterr);
 
 /* A secret from the file `path` (its first line) or, without one, from the environment. CV_OK with
- * an empty text: neither says anything. A file that every user can read or change is refused. */
+ * an empty text: neither is set. A file that every user can read or change is refused. */
 CV_NODISCARD int cv__remote_secret(const char *path, const char *variable, char *ret_text,
                                    size_t text_bytes, struct cv_errtext *reterr);
 

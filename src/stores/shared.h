@@ -25,7 +25,7 @@ struct cv_shared_list {
     struct cv_shared *first;
 };
 
-/* The connection for this key, with one user more; NULL: there is none yet. */
+/* The connection for this key, and counts one more user; NULL: there is none yet. */
 struct cv_shared *cv__shared_join(struct cv_shared_list *list, const void *kind, const char *key);
 
 /* Puts a new connection into the list, with one user. False: no memory, nothing has happened. */

@@ -43,7 +43,7 @@ bool cv__store_election_is_valid(const char *name);
 
 #define CV_STORE_VERSION_BYTES 16 /* of a version of this library, as text */
 
-/* How a leadership ended, as a store tells it. */
+/* How a leadership ended, as a store reports it. */
 struct cv_store_end {
     uint64_t token;           /* of that leadership; 0: nothing is known */
     enum cv_reason why;       /* CV_REASON_STARTED: not known */
@@ -55,7 +55,7 @@ struct cv_store_end {
 struct cv_store_record {
     char node[CV_NODE_BYTES]; /* the holder's name; empty: nobody holds it */
     uint64_t label;           /* the nonce of the holder's start */
-    uint64_t token;           /* of the present holder, or of the last one; 0: none ever */
+    uint64_t token;           /* of the current holder, or of the last one; 0: none ever */
     int64_t lease_ns;         /* what it asked for */
     int64_t remaining_ns;     /* by the store's clock, when it answered; may be negative */
     int64_t since_wall_ns;    /* CLOCK_REALTIME, when it was acquired; 0: not known */
@@ -65,8 +65,8 @@ struct cv_store_record {
     enum cv_reason ended; /* nobody holds it: why; CV_REASON_STARTED: not known */
     /* READ: of the holder's library, e.g. "0.1.0"; empty: not known. For people. */
     char version[CV_STORE_VERSION_BYTES];
-    /* The latest leadership that is over, where the store tells it in an answer: what it has heard
-     * of, which need not be the one just before the present one. */
+    /* The latest ended leadership that the store knows of, if its answer contains one. It need not
+     * be the one just before the current one. */
     struct cv_store_end last;
 };
 
@@ -80,8 +80,8 @@ struct cv_store_runs {
     char text[CV_STORE_RUNS_BYTES];
 };
 
-/* A list that a store is asked for. Those who wait come in the order of their turns, where the
- * store has a queue. */
+/* A list that a store is asked for. If the store has a queue, waiting contenders are in its
+ * order. */
 enum cv_store_listing {
     CV_STORE_LIST_WAITING, /* contenders of the election that do not hold it */
     CV_STORE_LIST_NAMES,   /* all elections of the address */
@@ -148,13 +148,13 @@ struct cv_store_setting {
     const char *election;          /* valid by cv__store_election_is_valid() */
     const char *node;    /* a name for people, e.g. host and process id; fits CV_NODE_BYTES */
     uint64_t label;      /* unique for each start of each process, and never 0 */
-    const char *version; /* of this library, for others to see; NULL: it is not told */
-    /* What the holder starts inherits a descriptor (see `inherit`), and its leadership is not over
-     * before all of that is gone, too. */
+    const char *version; /* of this library, for others to see; NULL: it is not published */
+    /* The holder's descendants inherit a descriptor (see `inherit`), and its leadership is not over
+     * before they are gone, too. */
     bool has_descendants;
     void (*answered)(void *user, const struct cv_store_answer *answer);
-    /* A line for the operator about something that is no failure, e.g. what is configured badly; it
-     * may come from within open(). NULL: nobody wants to know. */
+    /* A line for the operator about something that is not a failure, e.g. a bad configuration. May
+     * be called from within open(); may be NULL. */
     void (*log)(void *user, const char *line);
     void *user;
 };
@@ -174,25 +174,25 @@ struct cv_store_kind {
     const char *scheme;        /* "sqlite" */
     const char *summary;       /* one line for lists */
     const char *example;       /* an address */
-    const char *clock;         /* whose clock judges that a lease is over */
+    const char *clock;         /* whose clock decides that a lease is over */
     const char *notifications; /* how others learn of a release or a death */
     int64_t lease_ns_min;      /* shorter ones are refused */
     int64_t lease_ns_step;     /* the server rounds up to a multiple of this */
-    int64_t grant_percent;     /* a grant is good for about so much of the lease */
-    bool counts_anew; /* when the servers elect a leader of their own, each lease begins anew */
-    bool hides_rest;  /* the server does not say what is left of a lease: all of it at most */
+    int64_t grant_percent;     /* a grant lasts for about this part of the lease */
+    bool counts_anew; /* when the servers elect a new leader of theirs, each lease starts again */
+    bool hides_rest;  /* the server does not report what is left of a lease: at most all of it */
 
     /* Checks the address and prepares; does not wait for a server. */
     int (*open)(struct cv_store **ret_store, const struct cv_store_setting *setting,
                 struct cv_errtext *reterr);
     void (*ask)(struct cv_store *store, const struct cv_store_request *request);
     /* Asks the holder to resign, in favour of `heir` (NULL: of any node). Answered FREE if nobody
-     * holds it, HELD when the request was left with the holder, or FAILED. */
+     * holds it, HELD when the request was left for the holder, or FAILED. */
     void (*request_resign)(struct cv_store *store, uint64_t request, const char *heir);
-    /* Reads or writes the text about runs, which is lent until the answer. GRANTED: done (to read
+    /* Reads or writes the text about runs, which is lent until the answer. GRANTED: done (reading
      * fills in version and text). A write is refused with HELD if that token does not hold the
-     * election, and with CHANGED if the text has changed since that version. Nobody else's
-     * leadership can begin between the check and the write. */
+     * election, and with CHANGED if the text has changed since that version. No other leadership
+     * can begin between the check and the write. */
     void (*runs)(struct cv_store *store, uint64_t request, struct cv_store_runs *runs);
     /* Fills in a list, which is lent until the answer: GRANTED, or FAILED. */
     void (*list)(struct cv_store *store, uint64_t request, struct cv_store_list *list);
@@ -200,26 +200,26 @@ struct cv_store_kind {
      * in a queue of the store, and nothing was removed. Tokens do not go back: those of a new
      * election of the same name are larger, too. */
     void (*forget)(struct cv_store *store, uint64_t request);
-    /* Releases nothing; no answer comes after it. `closed` comes on the loop and ends the store. */
+    /* Does not release; no answer comes after it. The loop calls `closed`, and the store is
+     * gone. */
     void (*close)(struct cv_store *store, void (*closed)(void *user), void *user);
 
-    /* A descriptor that all descendants of the holder shall inherit (has_descendants): when the
-     * last copy is closed, the others know that holder and descendants are gone. -1 or NULL:
-     * none. */
+    /* A descriptor for all descendants of the holder to inherit (has_descendants): when the last
+     * copy is closed, the others know that holder and descendants are gone. -1 or NULL: none. */
     int (*inherit)(struct cv_store *store);
 
-    /* These wait for the server, and are for commands only. NULL: there is nothing to be done. */
+    /* These wait for the server, and are for commands only. NULL: there is nothing to do. */
     int (*create)(const char *address, struct cv_errtext *reterr);
     int (*history)(const char *address, const char *election,
                    void (*past)(void *user, const struct cv_store_past *past), void *user,
                    struct cv_errtext *reterr);
-    /* Every election that the store knows of; NULL: list() can be asked. */
+    /* Every election that the store knows of; NULL: use list(). */
     int (*names)(const char *address, void (*name)(void *user, const char *name), void *user,
                  struct cv_errtext *reterr);
 };
 
-/* The kind for an address, or NULL. cv__store_at() walks all of them: NULL past the last. Both load
- * the kind's module if it has one; cv__store_scheme_at() gives the names without that. */
+/* The kind for an address, or NULL. cv__store_at() walks all of them: NULL after the last. Both
+ * load the kind's module if it has one; cv__store_scheme_at() gives the names without that. */
 const struct cv_store_kind *cv__store_find(const char *address);
 const struct cv_store_kind *cv__store_at(uint32_t index);
 const char *cv__store_scheme_at(uint32_t index);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEASE_NS_MAX (24 * 3600 * NS_PER_S) /* nobody of ours asks for more */
+#define LEASE_NS_MAX (24 * 3600 * NS_PER_S) /* no contender of ours asks for more */
 
 /* Prints and frees an object that may be NULL, or half made: then the text is empty. */
 static void print_and_free(cJSON *object, bool is_whole, char *ret_text, size_t text_bytes)
@@ -152,7 +152,8 @@ void cv__value_note_end(struct cv_value_note *note, uint64_t token, const char *
 void cv__value_note_tell(const struct cv_value_note *note, struct cv_store_record *record)
 {
     const bool is_held = record->node[0] != '\0';
-    /* Of one that another has followed, or that nobody holds any more, at least that is known. */
+    /* A leadership that another has followed, or that nobody holds any more, has ended, even if the
+     * note has no reason. */
     if (!is_held && note->of.token != 0) {
         record->token = note->of.token;
         record->last = note->of;

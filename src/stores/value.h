@@ -41,19 +41,20 @@ void cv__value_request_read(const char *text, size_t bytes, uint64_t token,
 
 void cv__value_note_write(const struct cv_value_note *note, char ret_text[CV_VALUE_NOTE_BYTES]);
 
-/* What cannot be read is a token of 0, or CV_REASON_STARTED for a reason. */
+/* A token that cannot be read becomes 0, a reason becomes CV_REASON_STARTED. */
 void cv__value_note_read(const char *text, size_t bytes, struct cv_value_note *ret_note);
 
-/* A leadership has begun: the note as it was becomes what was before it. */
+/* A leadership has begun: the old note becomes `before`. */
 void cv__value_note_begin(struct cv_value_note *note, uint64_t token, const char *node);
-/* What we know of the end of an earlier leadership of our own, if the note is about that one and
- * does not say. */
+/* Adds why an earlier leadership of our own ended, if the note is about that one and has no
+ * reason. */
 void cv__value_note_explain(struct cv_value_note *note, const struct cv_store_end *lost);
-/* ... and is given back. */
+/* A leadership is released. */
 void cv__value_note_end(struct cv_value_note *note, uint64_t token, const char *node,
                         enum cv_reason why);
 
-/* What a note tells of an election. Free: token, ended and last. Held: last. */
+/* Copies what a note says into the record of an election. Free: token, ended and last. Held:
+ * last. */
 void cv__value_note_tell(const struct cv_value_note *note, struct cv_store_record *record);
 
 #endif

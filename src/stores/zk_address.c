@@ -47,9 +47,9 @@ int cv__zk_read_path(struct cv_store *store, const struct cv_address *address,
         base[length - 1] = '\0'; /* also the root alone */
     }
     if (strstr(base, "//") != NULL || strstr(base, "/.") != NULL) {
-        return cv__fail(reterr, CV_E_INVALID,
-                        "the path '%s' in a zookeeper: address has an empty part or one with a dot",
-                        base);
+        return cv__fail(
+            reterr, CV_E_INVALID,
+            "a part of the path '%s' in a zookeeper: address is empty or begins with a dot", base);
     }
     char escaped[CV_REMOTE_TEXT_BYTES];
     cv__remote_escape(store->remote.election, escaped);

@@ -85,7 +85,7 @@ static void touch_note(struct cv_zk *client, int64_t sent_ns)
     const int64_t gap_ns = client->timeout_ns / 12;
     if (client->touch_count > 0 &&
         client->touch[client->touch_count - 1].sent_ns + gap_ns > sent_ns) {
-        return; /* the older one will be of use sooner */
+        return; /* the older one can be used sooner */
     }
     if (client->touch_count == CV_ZK_TOUCHES_MAX) {
         client->touch_count--;
@@ -176,7 +176,7 @@ static void on_names(int rc, const struct String_vector *names, const void *data
     op_done(op, is_whole ? rc : ZSYSTEMERROR);
 }
 
-/* If it could not even be sent, the result comes all the same. */
+/* If the operation could not be sent, its result is delivered all the same. */
 static void op_sent(struct cv_zk_op *op, int rc)
 {
     if (rc != ZOK) {
@@ -214,8 +214,8 @@ void cv__zk_catch_up(struct cv_zk_user *user, const char *path)
     }
 }
 
-/* A watch for the children of a node that can have none tells of its end only; one for the node
- * itself would also tell of every renewal. */
+/* A watch on the children of a node that can have none reports only its end; a watch on the node
+ * itself would also report every renewal. */
 void cv__zk_watch_end(struct cv_zk_user *user, const char *path, cv_zk_then then)
 {
     struct cv_zk_op *op = op_new(user, then);
@@ -339,7 +339,7 @@ bool cv__zk_is_owner(const struct cv_zk *client, const struct Stat *stat)
 static void pump(struct cv_zk *client, int events);
 static void on_timer(uv_timer_t *timer);
 
-static _Thread_local struct cv_zk *pumped; /* the client's log has no other way to us */
+static _Thread_local struct cv_zk *pumped; /* the log callback of the client has no context */
 
 static void on_log(const char *message)
 {
@@ -392,7 +392,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
                                   ((events & UV_WRITABLE) != 0 ? ZOOKEEPER_WRITE : 0));
 }
 
-/* Watches the client's socket. It may be another one under the same number: hence the inode. */
+/* Watches the client's socket. A new socket may have the same number, so the inode is compared. */
 static void box_watch(struct cv_zk *client, int fd, int interest)
 {
     struct stat now;
@@ -408,7 +408,7 @@ static void box_watch(struct cv_zk *client, int fd, int interest)
         struct box *box = calloc(1, sizeof *box);
         if (box == NULL || uv_poll_init(client->loop, &box->poll, fd) != 0) {
             free(box);
-            return; /* the timer looks again */
+            return; /* the timer tries again */
         }
         box->poll.data = box;
         box->client = client;
@@ -425,7 +425,7 @@ static void box_watch(struct cv_zk *client, int fd, int interest)
     }
 }
 
-/* The server is not told: the session lives on for a while, and all that is in it. */
+/* The server is not told: the session and its nodes live on for a while. */
 static void session_end(struct cv_zk *client)
 {
     if (client->zk == NULL) {
@@ -436,7 +436,7 @@ static void session_end(struct cv_zk *client)
     }
     if (client->box != NULL) {
         (void)shutdown(client->box_fd, SHUT_RDWR);
-        (void)zookeeper_process(client->zk, ZOOKEEPER_READ); /* now it knows, and says nothing */
+        (void)zookeeper_process(client->zk, ZOOKEEPER_READ); /* now it does not try to send */
     }
     box_drop(client);
     (void)zookeeper_close(client->zk); /* ends every operation, see on_*() */
@@ -460,7 +460,7 @@ bool cv__zk_session_begin(struct cv_zk *client)
     client->zk = zookeeper_init2(client->hosts, on_session, (int)(client->asked_ns / NS_PER_MS),
                                  NULL, client, 0, on_log);
     if (client->zk != NULL) {
-        /* Otherwise names are looked up, and waited for, whenever the client is asked anything. */
+        /* Otherwise the client looks up names, and waits for them, in every call. */
         (void)zoo_set_servers_resolution_delay(client->zk, -1); /* cannot fail */
     }
     if (client->zk != NULL && client->auth[0] != '\0') {
@@ -473,7 +473,7 @@ bool cv__zk_session_begin(struct cv_zk *client)
 
 static void on_beat(uv_timer_t *timer);
 
-/* What became of the connection in the last call of the client. */
+/* Notes what happened to the connection in the last call of the client. */
 static void state_note(struct cv_zk *client, int64_t before_ns)
 {
     const int state = zoo_state(client->zk);
@@ -488,7 +488,7 @@ static void state_note(struct cv_zk *client, int64_t before_ns)
         client->touch_count = 0;
         for (struct cv_zk_user *user = client->users; user != NULL; user = user->next) {
             user->hooks->connected(user->store);
-            user->has_changed = user->has_changed || client->was_connected; /* unheard meanwhile */
+            user->has_changed = user->has_changed || client->was_connected; /* may have missed it */
         }
         client->was_connected = true;
         /* More often than needed if the server chose a longer time-out than we asked for. */
@@ -514,7 +514,7 @@ void cv__zk_flush(struct cv_zk *client)
     }
 }
 
-/* ---- What is told to the users ------------------------------------------------------------- */
+/* ---- Reports to the users ------------------------------------------------------------------ */
 
 static void op_tell(struct cv_zk_op *op)
 {
@@ -560,7 +560,7 @@ static void tell_results(struct cv_zk *client)
     }
 }
 
-/* Tells one user what happened; the user may leave then, and others with it. */
+/* A user that has something to be told. It may leave then, and others with it: search anew. */
 static struct cv_zk_user *user_to_tell(const struct cv_zk *client)
 {
     struct cv_zk_user *user = client->users;
@@ -595,12 +595,12 @@ static void user_tell(struct cv_zk_user *user, const char *why)
 }
 
 /* After the client has returned: results, notifications and the end of sessions. Here the users may
- * do anything, so each step looks whether the client is still open. */
+ * do anything, so each step checks whether the client is still open. */
 static void settle(struct cv_zk *client)
 {
     if (client->ready != NULL) {
         /* What follows may send, and then find the connection broken and close it. libuv must not
-         * poll a closed descriptor: look again before it does. */
+         * poll a closed descriptor: check again before it does. */
         cv__zk_flush(client);
     }
     tell_results(client);
@@ -651,7 +651,7 @@ static void pump(struct cv_zk *client, int events)
         state_note(client, before_ns);
         client->failure_count += rc != ZOK && rc != ZNOTHING;
         if (rc != ZOK) {
-            wait = (struct timeval){.tv_usec = 20000}; /* then the next server */
+            wait = (struct timeval){.tv_usec = 20000}; /* then try the next server */
         }
     }
     pumped = NULL;
@@ -712,7 +712,7 @@ static void orphan_free(struct cv_zk *client, struct cv_zk_orphan *orphan)
     free(orphan);
 }
 
-/* A list of its queue: what of it is there is removed, and looked for once more. */
+/* The list of its queue came: its nodes in the list are removed, and it is listed once more. */
 static void orphan_told(struct cv_zk *client, struct cv_zk_op *op)
 {
     struct cv_zk_orphan *orphan = op->orphan;

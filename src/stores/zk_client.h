@@ -65,16 +65,16 @@ struct cv_zk_op {
     struct cv_zk_exchange *exchange;
 };
 
-/* What the client tells its users, always from the loop. */
+/* What the client reports to its users, always from the loop. */
 struct cv_zk_hooks {
     void (*connected)(void *store); /* again or for the first time; no watch is left */
-    void (*broken)(void *store);    /* an operation of this epoch came to nothing */
-    void (*ended)(void *store);     /* the session, and all its ephemeral nodes */
+    void (*broken)(void *store);    /* an operation of this epoch was lost */
+    void (*ended)(void *store);     /* the session has ended, with all its ephemeral nodes */
     void (*unreachable)(void *store, const char *why); /* all servers were tried */
-    void (*changed)(void *store); /* something that is watched, or nothing was heard for a while */
-    void (*turn)(void *store);    /* it waited for this */
+    void (*changed)(void *store); /* something watched has changed, or a change was missed */
+    void (*turn)(void *store);    /* `waits` is over: it may begin */
     void (*beat)(void *store);    /* every T/6 while connected; may only ask for operations */
-    bool (*watched)(void *store, const char *path); /* does this concern it? Nothing more yet */
+    bool (*watched)(void *store, const char *path); /* does this concern it? Only answers */
 };
 
 /* One election on a session, embedded in its store. */
@@ -99,14 +99,14 @@ struct cv_zk {
     uint32_t host_count;
 
     zhandle_t *zk;      /* NULL: no session */
-    int64_t asked_ns;   /* its time-out as we want it */
-    int64_t timeout_ns; /* as it is */
+    int64_t asked_ns;   /* the time-out that we ask for */
+    int64_t timeout_ns; /* as it was negotiated */
     bool is_connected;
-    char why[128]; /* the system's last word on why there is no connection */
+    char why[128]; /* the last system error, if there is no connection */
 
     int state; /* as last seen */
     int64_t associate_ns;
-    uint32_t failure_count; /* connections that failed, since the last one that did not */
+    uint32_t failure_count; /* failed connections since the last successful one */
     bool was_connected, is_expired, is_refused, is_pumping, is_closing;
     struct box *box;
     int box_fd, box_events;
@@ -128,19 +128,19 @@ struct cv_zk {
 struct cv_zk *cv__zk_new(uv_loop_t *loop, const char *hosts, uint32_t host_count, const char *auth,
                          int64_t timeout_ns);
 
-/* The session ends silently: the server is not told, so it lives on for a while with all that is in
- * it. Frees itself on the loop. */
+/* Ends the session without telling the server, so the session and its nodes live on for a while.
+ * The client is freed on the loop. */
 void cv__zk_free(struct cv_zk *client);
 
-/* Begins the session if there is none. False: errno says why. Names of hosts are looked up here,
- * and waited for. */
+/* Begins the session if there is none. False: errno says why. Looks up the names of hosts, and
+ * blocks for that. */
 bool cv__zk_session_begin(struct cv_zk *client);
 
-/* `user` has its store and hooks. Leaving drops what is still on its way. */
+/* Store and hooks of `user` are set before. Leaving drops results that are still on their way. */
 void cv__zk_join(struct cv_zk *client, struct cv_zk_user *user);
 void cv__zk_leave(struct cv_zk_user *user);
 
-/* Nodes below `queue` whose names begin with `name` shall be removed, but not before that time. */
+/* Nodes below `queue` whose names begin with `name` are removed, but not before until_ns. */
 struct cv_zk_orphan {
     struct cv_zk_orphan *next;
     int64_t until_ns;
@@ -150,15 +150,15 @@ struct cv_zk_orphan {
 };
 void cv__zk_orphan_add(struct cv_zk *client, struct cv_zk_orphan *orphan); /* takes it */
 
-/* Is there a connection, and is nothing of this user under way? A server that is slow, but answers,
- * would become slower with each request that is repeated while the first one waits there. If not,
- * the user sets `waits`, and hears `turn` when it may. */
+/* Is there a connection, and is no operation of this user under way? Otherwise the user sets
+ * `waits`, and `turn` is called when it may begin. A slow server would become slower with each
+ * request that is repeated while the first one waits there. */
 bool cv__zk_may_begin(const struct cv_zk_user *user);
 
-/* To be called after operations were asked for, unless from within `then`. */
+/* Call it after starting operations, except from within `then`. */
 void cv__zk_flush(struct cv_zk *client);
 
-/* A write that was sent then is committed: prolongs alive_until_ns by what that proves. */
+/* A write that was sent then is committed: extends alive_until_ns as far as that proves. */
 void cv__zk_prove(struct cv_zk *client, int64_t sent_ns);
 
 /* Writes to a node of this session for the sake of that proof. Nobody waits for it. */
@@ -176,15 +176,15 @@ void cv__zk_make(struct cv_zk_user *user, const char *path, const char *value, i
 /* Watches for the end of an ephemeral node, and for nothing else that happens to it. The result has
  * its stat. */
 void cv__zk_watch_end(struct cv_zk_user *user, const char *path, cv_zk_then then);
-/* What is asked next is answered by a server that is not behind the others. */
+/* Makes the server catch up with the ensemble's leader before it answers the next operations. */
 void cv__zk_catch_up(struct cv_zk_user *user, const char *path);
-/* All of them or none: paths are CV_ZK_PATH_BYTES apart. In the same step a text, shorter than
- * CV_VALUE_NOTE_BYTES, is written to the node `noted`; NULL: it is not. */
+/* Removes all of them or none; paths are CV_ZK_PATH_BYTES apart. In the same transaction a text,
+ * shorter than CV_VALUE_NOTE_BYTES, is written to the node `noted`; NULL: no text. */
 void cv__zk_remove_all(struct cv_zk_user *user, const char *paths, uint32_t count,
                        const char *noted, const char *text, cv_zk_then then);
 
-/* Writes a text (shorter than CV_STORE_RUNS_BYTES) if the node `guard` is there, in one step.
- * `version` is that of the node; -1: it is made. */
+/* Writes a text (shorter than CV_STORE_RUNS_BYTES) to the node at `path` if the node `guard`
+ * exists, in one transaction. `version` is the expected one; -1: the node is created. */
 void cv__zk_write_if(struct cv_zk_user *user, const char *guard, const char *path, const char *text,
                      int version, cv_zk_then then);
 

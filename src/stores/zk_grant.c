@@ -1,7 +1,7 @@
 /* src/stores/zk_grant.c - acquiring and renewing in ZooKeeper: our own node, and the proof that it
  * is the first one.
  *
- * zookeeper.c says why a grant is safe. The next contender needs no write when the holder has gone,
+ * zookeeper.c says why a grant is safe. The next contender needs no write when the holder is gone,
  * see cv__zk_acquire(). */
 #include "os/clock.h"
 #include "stores/zk_store.h"
@@ -21,12 +21,13 @@ void cv__zk_value_write(struct cv_store *store, char ret_value[CV_VALUE_BYTES])
 static void on_queue_made(void *user, const struct cv_zk_op *op)
 {
     if (op->rc != ZOK && op->rc != ZNODEEXISTS && op->rc != ZNONODE) {
-        cv__zk_fail(user, op->rc); /* otherwise the answer to `create` comes behind it */
+        cv__zk_fail(user, op->rc); /* otherwise the result of `create` follows */
     }
 }
 
-/* The parents, one below the other, and then the queue itself, which is mostly all that is missing:
- * the parents are made once it has turned out that they are missing, too. False: answered. */
+/* Creates the queue. Mostly only the queue itself is missing; its parents are created, one below
+ * the other, if the first try has shown that they are missing, too. False: the request is
+ * answered. */
 static bool make_queue(struct cv_store *store)
 {
     if (store->round_count++ > CV_ZK_ROUNDS_MAX) {
@@ -58,7 +59,7 @@ static void on_created(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
     if (op->rc == ZNONODE) {
-        store->user.epoch++; /* the list is in vain */
+        store->user.epoch++; /* drops the result of the list */
         if (make_queue(store)) {
             create(store);
         }
@@ -86,11 +87,11 @@ static void create(struct cv_store *store)
     store->may_exist = true;
     cv__zk_make(&store->user, path, value, ZOO_EPHEMERAL_SEQUENTIAL, on_created);
     cv__zk_note_ask(store);
-    /* In order: it sees what was made. */
+    /* Operations are carried out in order: the list has the new node. */
     cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_queue);
 }
 
-/* So long the session lives for certain, from then on. */
+/* How long the session certainly lives, from asked_ns on. */
 static int64_t proved_left_ns(const struct cv_zk *client, int64_t asked_ns)
 {
     return cv__remote_left_ns(client->alive_until_ns - client->timeout_ns, client->timeout_ns,
@@ -103,7 +104,7 @@ static void answer_granted(struct cv_store *store)
     const int64_t proved_ns = proved_left_ns(store->user.client, one->asked_ns);
     const int64_t duration_ns = cv__min64(proved_ns, store->lease_ns); /* no more than was asked */
     if (proved_ns < store->user.client->timeout_ns / 4) {
-        cv__zk_work_end(store); /* the beat will have touched it when we are asked again */
+        cv__zk_work_end(store); /* by the next request, a beat will have touched the session */
         cv__remote_fail(&store->remote, "ZooKeeper %s: the lifetime of the session is not certain",
                         store->server->hosts);
         return;
@@ -130,7 +131,7 @@ static void answer_granted(struct cv_store *store)
     cv__zk_answer(store, CV_STORE_GRANTED, duration_ns);
 }
 
-/* The write to our own node came back. The list is on its way behind it. */
+/* The result of the write to our own node; that of the list follows. */
 static void on_confirmed(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
@@ -142,7 +143,7 @@ static void on_confirmed(void *user, const struct cv_zk_op *op)
         store->own_czxid = (uint64_t)op->stat.czxid;
         store->is_confirmed = true;
         cv__zk_prove(store->user.client, op->sent_ns);
-    } else { /* gone, or left behind by a session before this one */
+    } else { /* gone, or left by an earlier session */
         if (op->rc == ZOK) {
             cv__zk_remove(&store->user, store->own, NULL);
         }
@@ -187,7 +188,7 @@ static void on_queue(void *user, const struct cv_zk_op *op)
         answer_lost(store);
         return;
     }
-    if (op->rc == ZNONODE) { /* and so no node of ours */
+    if (op->rc == ZNONODE) { /* so our node is gone, too */
         cv__zk_own_forget(store);
         create(store);
         return;
@@ -199,7 +200,7 @@ static void on_queue(void *user, const struct cv_zk_op *op)
     struct cv_zk_queue queue;
     cv__zk_queue_read(store, &op->names, &queue);
     char path[CV_ZK_PATH_BYTES];
-    for (int i = 0; i < op->names.count; i++) { /* what earlier attempts of ours left behind */
+    for (int i = 0; i < op->names.count; i++) { /* nodes that our earlier attempts left */
         struct cv_zk_place place;
         cv__zk_place_read(op->names.data[i], &place);
         const bool is_stale = place.is_ours && place.label == store->remote.label &&
@@ -213,7 +214,7 @@ static void on_queue(void *user, const struct cv_zk_op *op)
         if (store->token != 0) {
             answer_lost(store);
         } else if (queue.own.is_ours) {
-            /* Made, but the answer was lost [T11]: is it this session's? */
+            /* It was created, but the answer was lost [traps.md T11]: is it this session's? */
             cv__zk_child_path(store, queue.own.name, store->own);
             store->is_confirmed = false;
             cv__zk_begin_again(store);
@@ -243,7 +244,7 @@ static void on_queue(void *user, const struct cv_zk_op *op)
     cv__zk_get(&store->user, path, /* is_watching= */ false, cv__zk_on_first);
 }
 
-/* Is it proved, without another write, that our node will be there for a while? */
+/* Is it proved, without another write, that our node will exist for a while? */
 static bool is_proved(struct cv_store *store)
 {
     const struct cv_zk *client = store->user.client;
@@ -252,10 +253,11 @@ static bool is_proved(struct cv_store *store)
            proved_ns >= client->timeout_ns / 4;
 }
 
-/* Whoever is next needs no write of its own when the holder has gone, only a list in which its node
- * is the first. Other than with its session, which is proved to live, the node goes only if a
- * holder with an heir deletes those between, together with its own node, which would be in the
- * list; so it does not matter if the server that made the list is behind. */
+/* When the holder is gone, the next contender needs no write of its own, only a list in which its
+ * node is the first. Its node can disappear in two ways only. One is the end of its session, which
+ * is proved to live. The other is a holder with an heir that deletes the nodes between; but it
+ * deletes its own node in the same transaction, and an older list would still have that as the
+ * first. So it does not matter if the server that made the list lags behind. */
 void cv__zk_acquire(struct cv_store *store, const struct cv_store_request *ask)
 {
     if (store->attempt != ask->attempt) {
@@ -282,7 +284,7 @@ void cv__zk_acquire(struct cv_store *store, const struct cv_store_request *ask)
 
 /* ---- Renewing ------------------------------------------------------------------------------ */
 
-/* The resign request is on its way behind it, and answers. */
+/* The result of reading the resign request follows, and answers. */
 static void on_renewed(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;

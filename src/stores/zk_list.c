@@ -1,17 +1,17 @@
 /* src/stores/zk_list.c - lists the elections in ZooKeeper and the waiting contenders of one, and
  * removes an election.
  *
- * The queue is a list of names; a contender waits since the creation of its node, which is read one
- * by one. An election is a node that stays without contenders, until it is forgotten: that removes
- * it, its note and all below it in one transaction, which fails if a contender has joined in the
- * meantime. */
+ * The queue is a list of names; when a contender began to wait is the time at which its node was
+ * created, so the nodes are read one by one. The node of an election stays when its contenders have
+ * left, until it is forgotten. That removes it, its note and all below it in one transaction, which
+ * fails if a contender has joined in the meantime. */
 #include "stores/zk_store.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* One that waits. */
+/* A waiting contender. */
 struct cv_zk_waiter {
     int64_t sequence;
     char path[CV_ZK_PATH_BYTES];
@@ -162,7 +162,7 @@ static void on_forget_names(void *user, const struct cv_zk_op *op)
             }
         }
     }
-    if ((int)count < op->names.count) { /* contenders, or what is not ours */
+    if ((int)count < op->names.count) { /* contenders, or foreign nodes */
         answer(store, CV_STORE_HELD);
         return;
     }

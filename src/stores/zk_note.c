@@ -27,7 +27,7 @@ static void note_read(const struct cv_zk_op *op, struct cv_value_note *ret_note)
 
 /* ---- For others ------------------------------------------------------------------------------ */
 
-/* The first node is on its way behind it, and answers. */
+/* The result of reading the first node follows, and answers. */
 static void on_looked(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
@@ -44,12 +44,12 @@ static void on_free(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
     if (op->rc == ZOK && op->stat.numChildren != store->name_count) {
-        cv__zk_begin_again(store); /* the note may be of somebody who is not in the list */
+        cv__zk_begin_again(store); /* the note may be of a contender that is not in the list */
         return;
     }
     note_read(op, &store->seen);
     cv__value_note_tell(&store->seen, &store->record);
-    /* What the core learns is that it is free; which token it had is for people. */
+    /* The core learns only that it is free; the last token is for people. */
     const struct cv_store_record record = store->record;
     cv__zk_work_end(store);
     cv__remote_answer(&store->remote,
@@ -80,7 +80,7 @@ static void on_found(void *user, const struct cv_zk_op *op)
     struct cv_zk_note *note = &store->note;
     note->is_read = op->rc == ZOK;
     if (!note->is_read) {
-        return; /* or with a later renewal */
+        return; /* a later renewal reads it again */
     }
     note_read(op, &note->found);
     cv__value_note_explain(&note->found, &store->lost);

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* c-, sixteen digits, a number, the contender's name, and the sequence: what else is below the
- * queue is not ours. */
+/* The name of a node is c-, sixteen digits, a number, the contender's name, and the sequence. Other
+ * names below the queue are not ours. */
 void cv__zk_place_read(const char *name, struct cv_zk_place *ret_place)
 {
     memset(ret_place, 0, sizeof *ret_place);
@@ -58,11 +58,11 @@ void cv__zk_child_path(const struct cv_store *store, const char *name,
 {
     const int length = snprintf(ret_path, CV_ZK_PATH_BYTES, "%s/%s", store->election, name);
     if (length < 0 || length >= CV_ZK_PATH_BYTES) {
-        ret_path[0] = '\0'; /* nobody of ours makes such long names */
+        ret_path[0] = '\0'; /* no contender of ours has such a long name */
     }
 }
 
-/* Sequence numbers grow with the czxid: both count what was made under this parent. */
+/* Sequence numbers grow with the czxid: both grow with each node created under this parent. */
 void cv__zk_queue_read(const struct cv_store *store, const struct String_vector *names,
                        struct cv_zk_queue *ret_queue)
 {
@@ -108,7 +108,7 @@ bool cv__zk_is_passed_over(struct cv_store *store, const struct cv_zk_op *op)
         return true;
     }
     (void)snprintf(store->strangers[store->stranger_count++], CV_ZK_NAME_BYTES, "%s", name + 1);
-    store->round_count = 0; /* there are not many of them */
+    store->round_count = 0; /* there are at most CV_ZK_STRANGERS_MAX */
     cv__zk_begin_again(store);
     return true;
 }

@@ -24,13 +24,13 @@ static void released(struct cv_store *store)
     }
 }
 
-/* Whoever is first now holds it: one that resigns shall know, and need not stand back. */
+/* The contender that is first now holds it: one that resigns is told, and need not stand back. */
 static void answer_first(struct cv_store *store)
 {
     cv__zk_list(&store->user, store->election, /* is_watching= */ false, cv__zk_on_names_read);
 }
 
-/* The list is on its way behind it, and answers. */
+/* The result of the list follows, and answers. */
 static void on_removed(void *user, const struct cv_zk_op *op)
 {
     if (op->rc != ZOK && op->rc != ZNONODE) {
@@ -46,14 +46,15 @@ static void remove_and_answer(struct cv_store *store, const char *path)
     answer_first(store);
 }
 
-/* The same, and that one answers. If the note is refused, say by permissions, it goes without. */
+/* The result of the list follows here, too. If the note is refused, for example for lack of
+ * permission, the node is removed without it. */
 static void on_given_back(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
     if (op->rc == ZOK || op->rc == ZNONODE) {
         released(store);
     } else {
-        store->user.epoch++; /* the list is in vain */
+        store->user.epoch++; /* drops the result of the list */
         remove_and_answer(store, store->own);
     }
 }
@@ -75,7 +76,7 @@ static void on_deposed(void *user, const struct cv_zk_op *op)
         released(store);
         answer_first(store);
     } else {
-        /* Somebody left meanwhile: no heir, then. */
+        /* A contender left meanwhile: release without an heir. */
         give_back_and_answer(store);
     }
 }
@@ -101,7 +102,7 @@ static bool depose(struct cv_store *store, const struct String_vector *names, co
         count += cv__zk_place_find(store, names->data[i], &places[count]);
     }
     qsort(places, (size_t)count, sizeof *places, compare_places);
-    int heir_at = 1; /* the first one are we, or this is in vain */
+    int heir_at = 1; /* the first one must be ours: see is_fine */
     while (heir_at < count && strcmp(places[heir_at].node, escaped) != 0) {
         heir_at++;
     }

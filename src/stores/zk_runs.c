@@ -42,7 +42,7 @@ static void on_runs_written(void *user, const struct cv_zk_op *op)
         cv__zk_fail(store, op->rc);
         return;
     }
-    /* Or the holder has gone just now: the next try will hear it. */
+    /* Or the holder is just gone (ZNONODE): the next try will find that. */
     answer_runs(store, is_refused ? CV_STORE_CHANGED : CV_STORE_GRANTED);
 }
 

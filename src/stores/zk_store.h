@@ -10,7 +10,7 @@
 
 /* One name in the queue, taken apart. */
 struct cv_zk_place {
-    bool is_ours; /* of this kind of name */
+    bool is_ours; /* it is the name of a contender */
     uint64_t label, attempt;
     int64_t sequence;
     char node[3 * CV_NODE_BYTES]; /* escaped */
@@ -19,15 +19,15 @@ struct cv_zk_place {
 
 /* The queue as a list of its names shows it. */
 struct cv_zk_queue {
-    struct cv_zk_place first, own, before; /* is_ours: it is there */
+    struct cv_zk_place first, own, before; /* is_ours: it exists */
 };
 
 #define CV_ZK_STRANGERS_MAX 8 /* nodes that only look like ours */
-#define CV_ZK_ROUNDS_MAX 8    /* looks of one request, while others come and go */
+#define CV_ZK_ROUNDS_MAX 8    /* tries of one request, while others come and go */
 
 /* One ensemble and its sessions, for all elections of a loop. */
 struct cv_zk_server {
-    struct cv_shared shared; /* first: the list knows this only */
+    struct cv_shared shared; /* first: the list points to it */
     uv_loop_t *loop;
     struct cv_zk *sessions; /* at most one for each time-out */
     struct cv_store *stores;
@@ -36,9 +36,9 @@ struct cv_zk_server {
     char auth[256]; /* user:password; empty: none */
 };
 
-/* The note of the leadership that lasts. */
+/* The note of the current leadership. */
 struct cv_zk_note {
-    uint64_t token;             /* it was seen to be written for this one; 0: not yet */
+    uint64_t token;             /* the leadership that it was seen to be written for; 0: none */
     bool is_read;               /* the next two are known */
     int version;                /* of the node that it is in */
     struct cv_value_note found; /* what was there before it */
@@ -51,7 +51,7 @@ struct cv_store {
     struct cv_store *next; /* of the server's stores */
     struct cv_shared_list *list;
     struct cv_zk_user user;      /* of a session, from the first request on */
-    struct cv_zk_orphan *orphan; /* for its node when it is closed: closing must not fail */
+    struct cv_zk_orphan *orphan; /* allocated in advance for close(), which must not fail */
     char election[CV_ZK_BASE_BYTES + CV_REMOTE_TEXT_BYTES]; /* the path of the queue */
     char request_path[CV_ZK_PATH_BYTES];
     char node[3 * CV_NODE_BYTES]; /* escaped */
@@ -63,8 +63,8 @@ struct cv_store {
     int64_t granted_until_ns;   /* what the core believes */
     char own[CV_ZK_PATH_BYTES]; /* the node; empty: none that we know of */
     uint64_t own_czxid;         /* of the node, as its last write showed */
-    bool is_confirmed;          /* this session has made it, or was seen to own it */
-    bool is_next;               /* nobody but the holder is before it, as the last list had it */
+    bool is_confirmed;          /* this session has created it, or was seen to own it */
+    bool is_next;               /* only the holder was before it in the last list */
     bool is_taken;              /* granted by a proof that is a while old */
     bool may_exist;             /* `create` was sent: look before it is sent again */
     int64_t since_wall_ns;
@@ -86,7 +86,7 @@ struct cv_store {
     uint32_t waiter_count, waiter_next;
 };
 
-/* Takes a name apart; is_ours is false for one that is not a contender's. Lends the name. */
+/* Parses a name; is_ours is false if it is not a contender's. Lends the name. */
 void cv__zk_place_read(const char *name, struct cv_zk_place *ret_place);
 /* The same; true only for one that takes part in the election. */
 bool cv__zk_place_find(const struct cv_store *store, const char *name,
@@ -96,35 +96,35 @@ void cv__zk_child_path(const struct cv_store *store, const char *name,
 void cv__zk_queue_read(const struct cv_store *store, const struct String_vector *names,
                        struct cv_zk_queue *ret_queue);
 
-/* The request at work is over: answers to what it asked are dropped from now on. */
+/* Ends the request at work: results of its operations are dropped from now on. */
 void cv__zk_work_end(struct cv_store *store);
-/* ... and is answered, FAILED or with store->record. */
+/* Ends it, and answers it FAILED or with store->record. */
 void cv__zk_fail(struct cv_store *store, int rc);
 void cv__zk_answer(struct cv_store *store, enum cv_store_verdict verdict, int64_t duration_ns);
 
-/* Why its leadership ended, if it led and that is known. */
+/* Forgets the attempt. `why` its leadership ended, if it led and that is known. */
 void cv__zk_attempt_forget(struct cv_store *store, enum cv_reason why);
 /* The attempt's node is gone, or not ours any more; whether it held the election is remembered. */
 void cv__zk_own_forget(struct cv_store *store);
-/* What our node says. */
+/* The value of our node. */
 void cv__zk_value_write(struct cv_store *store, char ret_value[CV_VALUE_BYTES]);
 
 /* Carries out ACQUIRE, or RENEW, and answers. */
 void cv__zk_acquire(struct cv_store *store, const struct cv_store_request *ask);
 void cv__zk_renew(struct cv_store *store, const struct cv_store_request *ask);
 
-/* Is this node, which was looked at, no contender's, because it would outlive its session? Then the
- * request is begun again without it, or has failed. */
+/* True: the node that was read is not a contender's, because it is not ephemeral. Then the request
+ * is begun again without it, or has failed. */
 bool cv__zk_is_passed_over(struct cv_store *store, const struct cv_zk_op *op);
-/* The first node of the queue was looked at: answers whose it is, as its data and its czxid say. */
+/* The first node of the queue was read: answers who holds the election, by its data and its
+ * czxid. */
 void cv__zk_on_first(void *store, const struct cv_zk_op *op);
-/* The first node of the queue was looked at. True: store->record says whose it is. False: it could
- * not be read, and that is answered; or it is no contender's, because it would outlive its session,
- * and the request is begun again without it, or has failed. */
+/* The first node of the queue was read. True: store->record says whose it is. False: it could not
+ * be read, and the request is answered; or it is passed over, see cv__zk_is_passed_over(). */
 bool cv__zk_read_holder(struct cv_store *store, const struct cv_zk_op *op);
 
 /* A list of the queue came: the path of the first node; empty: there is none. False: it failed, and
- * that is answered. */
+ * the request is answered. */
 bool cv__zk_first_path(struct cv_store *store, const struct cv_zk_op *op,
                        char ret_path[CV_ZK_PATH_BYTES]);
 /* A list of the queue came: answers who holds the election. */
@@ -134,12 +134,12 @@ void cv__zk_on_names_read(void *store, const struct cv_zk_op *op);
 void cv__zk_note_look(struct cv_store *store);
 /* Nobody is in the queue: reads the note, and answers FREE. */
 void cv__zk_note_answer_free(struct cv_store *store);
-/* We lead, or may: reads the note; a leader writes that its leadership has begun, if it does not
- * say so. */
+/* We lead, or may lead: reads the note. A leader writes that its leadership has begun, if the note
+ * does not say so. */
 void cv__zk_note_ask(struct cv_store *store);
-/* We lead from now on: the same, if it was read by this request. Nobody waits for it. */
+/* We lead from now on: writes that, if this request has read the note. Nobody waits for it. */
 void cv__zk_note_begin(struct cv_store *store);
-/* What it told of the leadership before ours. */
+/* Copies what the note says of the leadership before ours into the record. */
 void cv__zk_note_tell(const struct cv_store *store, struct cv_store_record *record);
 /* Deletes `count` nodes, the first of which is that of our leadership, and leaves a note. */
 void cv__zk_give_back(struct cv_store *store, const char *paths, uint32_t count, enum cv_reason why,
@@ -147,14 +147,14 @@ void cv__zk_give_back(struct cv_store *store, const char *paths, uint32_t count,
 /* Begins the request at work again. */
 void cv__zk_begin_again(struct cv_store *store);
 
-/* Ends the attempt, without waiting. Why its leadership was lost, if it led and that is known. */
+/* Ends the attempt, without waiting. `why` its leadership was lost, if it led and that is known. */
 void cv__zk_give_up(struct cv_store *store, enum cv_reason why);
 void cv__zk_release(struct cv_store *store, const struct cv_store_request *ask);
 /* A list of the queue came: asks the holder to resign. */
 void cv__zk_on_request_names(void *store, const struct cv_zk_op *op);
 /* Reads or writes the text about runs. */
 void cv__zk_runs_begin(struct cv_store *store, const struct cv_store_runs *runs);
-/* Fills in a list; removes what is known of the election. */
+/* Fills in a list; removes the election. */
 void cv__zk_list_begin(struct cv_store *store, const struct cv_store_list *list);
 void cv__zk_forget_begin(struct cv_store *store);
 

@@ -1,6 +1,6 @@
 /* src/stores/zookeeper.c - `zookeeper://host:port,.../path`: a queue of ephemeral nodes.
  *
- * A contender makes the node PATH/ELECTION/c-LABEL-ATTEMPT-NODE-SEQUENCE, which lives as long as
+ * A contender creates the node PATH/ELECTION/c-LABEL-ATTEMPT-NODE-SEQUENCE, which lives as long as
  * its session. The lowest sequence number holds the election; the token is the node's czxid, the
  * number of the transaction that created it. A waiting contender watches only the node before its
  * own [traps.md T12]. The label and the attempt in the name are known as protection [traps.md T11]:
@@ -39,7 +39,7 @@
 
 #define READER_NS (10 * NS_PER_S) /* the session of an election that is only read */
 
-/* ---- What the client tells ------------------------------------------------------------------ */
+/* ---- Reports of the client ------------------------------------------------------------------ */
 
 static void begin_request(void *user);
 
@@ -76,7 +76,7 @@ void cv__zk_begin_again(struct cv_store *store)
     request_begin_again(store);
 }
 
-/* The node of this attempt, if there is one, shall go at that time. Takes the orphan. */
+/* The node of this attempt, if there is one, is to be removed at that time. Takes the orphan. */
 static void own_orphan(struct cv_store *store, struct cv_zk_orphan *orphan, int64_t until_ns)
 {
     orphan->until_ns = until_ns;
@@ -87,8 +87,8 @@ static void own_orphan(struct cv_store *store, struct cv_zk_orphan *orphan, int6
     cv__zk_own_forget(store);
 }
 
-/* Takes back a grant that the core does not renew [traps.md T6]; and whoever is next proves that
- * its session lives, see zk_grant.c. */
+/* Takes back a grant that the core does not renew [traps.md T6]. The next contender proves that its
+ * session lives, see zk_grant.c. */
 static void on_beat(void *user)
 {
     struct cv_store *store = user;
@@ -129,7 +129,7 @@ static void on_connected(void *user)
     store->stranger_count = 0;
 }
 
-/* It begins again when there is a connection. */
+/* The request begins again when there is a connection. */
 static void on_broken(void *user)
 {
     struct cv_store *store = user;
@@ -175,7 +175,7 @@ static const struct cv_zk_hooks hooks = {.connected = on_connected,
 
 void cv__zk_work_end(struct cv_store *store)
 {
-    store->user.epoch++; /* what is still on its way is of no interest */
+    store->user.epoch++; /* drops results that are still on their way */
     store->user.waits = false;
     store->is_begun = false;
 }
@@ -244,7 +244,7 @@ static bool session_choose(struct cv_store *store, const struct cv_remote_reques
         struct cv_zk_orphan *orphan =
             store->own[0] != '\0' || store->may_exist ? calloc(1, sizeof *orphan) : NULL;
         if (orphan != NULL) {
-            own_orphan(store, orphan, 0); /* which the new attempt gives up */
+            own_orphan(store, orphan, 0); /* the new attempt gives it up */
         }
         cv__zk_attempt_forget(store, one->ask.reason);
         session_leave(store);
@@ -294,7 +294,7 @@ static void begin_request(void *user)
     }
     struct cv_zk *client = store->user.client;
     if (!cv__zk_session_begin(client)) {
-        /* What the client says of a name that nobody knows. */
+        /* The client's errno for an unknown host name. */
         const bool is_nowhere = errno == ENOENT;
         cv__remote_fail(&store->remote, "ZooKeeper %s: %s", store->server->hosts,
                         is_nowhere ? "no such host" : strerror(errno));
@@ -364,7 +364,7 @@ static void zk_forget(struct cv_store *store, uint64_t request)
     cv__remote_forget(&store->remote, request);
 }
 
-/* Finds or makes the server of an address, with one user more. */
+/* Finds or creates the server of an address, and counts one more user. */
 static int server_join(struct cv_store *store, const struct cv_store_setting *setting,
                        const struct cv_address *address, struct cv_errtext *reterr)
 {
@@ -388,7 +388,7 @@ static int server_join(struct cv_store *store, const struct cv_store_setting *se
     return code;
 }
 
-/* A node of one would be taken for one of the other. */
+/* Two stores with one label would take each other's nodes for their own. */
 static int check_label(const struct cv_store *store, const struct cv_store_setting *setting,
                        struct cv_errtext *reterr)
 {

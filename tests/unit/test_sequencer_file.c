@@ -219,7 +219,7 @@ static void a_lock_that_is_not_given_back_is_told(void **unused)
     const int fd = open(path, O_RDWR);
     assert_int_equal(flock(fd, LOCK_EX), 0);
     assert_int_equal(ask(&a, CV_SEQUENCE_NONE), CV_SEQUENCE_NONE);
-    assert_non_null(strstr(a.trouble, "another process does not give it back"));
+    assert_non_null(strstr(a.trouble, "another process does not release it"));
     (void)close(fd);
     assert_int_equal(ask(&a, CV_SEQUENCE_NONE), 1);
     assert_non_null(strstr(a.trouble, "gives numbers again"));
