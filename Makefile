@@ -20,7 +20,7 @@ web: all
 	@ninja -C $(BUILD) web
 	@rm -rf web/dist
 	@cp -r $(BUILD)/web/dist web/dist
-	@echo 'web/dist has it; $(BUILD)/conclave play shows it'
+	@echo 'the playground is in web/dist; $(BUILD)/conclave play shows it'
 
 demo: all
 	@tools/demo $(BUILD)/conclave
@@ -36,8 +36,8 @@ soak:
 	@ninja -C $(BUILD) --quiet all meson-test-prereq
 	@CV_TEST_SCALE=100 meson test -C $(BUILD) --no-rebuild --suite sim --timeout-multiplier 10
 
-# Kills, stops, stalls and cuts, one after the other; a failure says what ran when it must not. STORE:
-# sqlite, postgres, etcd or zookeeper. SEED: which faults.
+# Kills, stops, stalls and cuts, one after the other; a failure names the command that ran when it must not.
+# STORE: sqlite, postgres, etcd or zookeeper. CHAOS: further options of tests/chaos/chaos.py.
 MINUTES = 5
 STORE   = sqlite
 chaos:
@@ -65,8 +65,8 @@ peers-soak:
 	@STOPS=$(STOPS) STOPS_OPTIONS='profile = loopback,heartbeat = 3ms,timeout = 12ms,round = 2500us,lease = 15ms' \
 		tests/system/test_peers.py $(BUILD)/conclave $(BUILD)/tests/peers_claims woken_leader_neither_leads_nor_writes
 
-# Every parser that a stranger can reach, fed with whatever libFuzzer comes up with. Stops at the first
-# finding. SECONDS: for each of them; TARGETS=etcd,core: only those.
+# Every parser of input from others, with inputs of libFuzzer. Stops at the first failure.
+# SECONDS: for each target; TARGETS=etcd,core: only those.
 SECONDS = 60
 TARGETS =
 fuzz:
@@ -75,7 +75,7 @@ fuzz:
 	@ninja -C build-asan --quiet fuzz-programs
 	@tools/fuzz build-asan --seconds $(SECONDS) --only '$(TARGETS)'
 
-# The tests that provoke the traps of docs/traps.md, and the table of what came of each.
+# The tests that provoke the traps of docs/traps.md, and a table of their results.
 traps:
 	@tools/setup test
 	@tools/configure $(BUILD) -Dtests=enabled
@@ -88,7 +88,7 @@ unprotected:
 	@mkdir -p $(BUILD)
 	@tests/unprotected/run.py $(BUILD)
 
-# Mistakes made mechanically in the cores, each of which a test should notice: COUNT of each protocol, 0: all.
+# Mutation testing of the cores: each mechanical mistake should make a test fail. COUNT for each protocol, 0: all.
 COUNT = 100
 SEED  = 1
 mutants:
@@ -99,12 +99,12 @@ mutants:
 
 bench:
 	@tools/setup test
-	@tools/setup bench || echo 'make bench: without what could not be installed' >&2
+	@tools/setup bench || echo 'make bench: runs without the programs that could not be installed' >&2
 	@tools/configure $(BUILD) -Dtests=enabled
 	@ninja -C $(BUILD) --quiet all meson-test-prereq
 	@tools/bench $(BUILD)
 
-# Takes minutes; what it prints is told in docs/lab/local.md, docs/lab/pole.md and docs/lab/auto.md.
+# Takes minutes; docs/lab/local.md, docs/lab/pole.md and docs/lab/auto.md explain the results.
 lab: all
 	@tools/setup lab
 	@$(BUILD)/conclave lab local --plots docs/lab
@@ -122,8 +122,8 @@ explore: all
 	@tools/explore-plants $(BUILD)
 	@tests/sim/replay.py $(BUILD)/conclave --larger
 
-# Models of pole and local, written from the papers, checked by spin; each rule switched off must be missed. Then traces of
-# the program are followed along the models; those of planted bugs must not be.
+# Models of pole and local, written from the papers, checked by spin: with any rule switched off, spin must find an error.
+# Then the models must be able to follow traces of the program, but not those of planted bugs.
 verify: all
 	@tools/setup verify
 	@tools/verify
@@ -155,7 +155,7 @@ coverage:
 	@ninja -C build-coverage --quiet all meson-test-prereq
 	@find build-coverage -name '*.gcda' -delete
 	@meson test -C build-coverage --no-rebuild --quiet --no-suite system --no-suite bench \
-		--no-suite build --no-suite planted || echo 'some tests failed; what ran is counted'
+		--no-suite build --no-suite planted || echo 'some tests failed; the lines that ran are counted'
 	@mkdir -p build-coverage/report
 	@gcovr --root . --object-directory build-coverage --filter src/ --filter include/ \
 		--txt --print-summary --html-details build-coverage/report/index.html
@@ -165,7 +165,7 @@ format:
 	@tools/setup test
 	@tools/format
 
-# clang-tidy, and gcc's analyzer where it is of use; what has passed is not looked at again.
+# clang-tidy, and gcc's analyzer where it is useful; files that have passed are not checked again.
 lint:
 	@tools/setup test
 	@tools/configure $(BUILD) -Dtests=enabled
@@ -186,11 +186,11 @@ help:
 	@echo 'make peers-soak MINUTES=5 SEED=1: clusters in network namespaces, with random faults; as root'
 	@echo 'make fuzz       SECONDS=60: search for inputs that break a parser; minutes'
 	@echo 'make traps      the tests of docs/traps.md, and the table'
-	@echo 'make unprotected protections taken out one by one, which their tests must notice'
+	@echo 'make unprotected protections taken out one by one: their tests must fail'
 	@echo 'make mutants    COUNT=100 SEED=1: mistakes in the cores that tests must notice; an hour'
 	@echo 'make bench      the benchmarks'
 	@echo 'make explore    every run of small clusters: the tables of docs/explore.md; hours'
-	@echo 'make verify     models of pole and local, checked by spin, and traces along them; minutes'
+	@echo 'make verify     models of pole and local, checked by spin, and compared with traces; minutes'
 	@echo 'make lab        the experiments of docs/lab and their plots'
 	@echo 'make install    PREFIX=/usr/local DESTDIR=: program, libraries, headers, man pages'
 	@echo 'make deb        Debian packages, into build-deb/; deb-test tries them in a fresh Debian'
