@@ -1,9 +1,9 @@
 # bash completion for conclave(1)
 #
-# Commands and options are listed here (a test compares them with the program); names of protocols,
-# experiments and elections are asked of the program itself, so that a new one needs no change.
+# Commands and options are listed here (a test compares them with the program); the program itself
+# is asked for the names of protocols, experiments and elections, so that a new one needs no change.
 
-# Asks the program that stands on the command line: it may not be the installed one.
+# Asks the program of the command line, which may not be the installed one.
 _conclave_ask()
 {
     local program=${COMP_WORDS[0]/#\~/$HOME}
@@ -12,7 +12,7 @@ _conclave_ask()
 
 _conclave_protocols()
 {
-    # The objects of protocols go on with a summary, those of options do not.
+    # In the objects of protocols a summary follows the name, in those of options it does not.
     _conclave_ask protocols --json | grep -o '"name": "[^"]*", "summary"' | cut -d '"' -f 4
 }
 
@@ -21,8 +21,8 @@ _conclave_experiments()
     _conclave_ask lab | cut -d ' ' -f 1
 }
 
-# Elections of the file that is named on the line, or of the user's own. Servers are not asked: they
-# would have to be waited for.
+# Elections in the file that is named on the line, or in the user's own. Servers are not asked,
+# because completion should not wait for them.
 _conclave_elections()
 {
     local i via=()
@@ -47,7 +47,7 @@ _conclave_address()
     printf '%s\n' "$text"
 }
 
-# The position of the command of `run`: behind "--", or behind the name; 0: not yet.
+# The position of the command of `run`: after "--", or after the name; 0: not yet.
 _conclave_command()
 {
     local i name=""
@@ -106,7 +106,7 @@ _conclave()
         fi
     done
 
-    # What is behind the command of `run` is the command's own.
+    # The words after the command of `run` belong to the command.
     if [[ $verb == run ]]; then
         i=$(_conclave_command)
         if [[ $i -gt 0 ]]; then

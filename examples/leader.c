@@ -15,8 +15,8 @@ static void on_signal(int signo)
     is_over = 1;
 }
 
-/* What it is all for. The token goes along, so that whoever receives the work can refuse it from a
- * leader of the past. */
+/* The work. It takes the token along, so that the receiver can refuse the work of a former
+ * leader. */
 static void tick(uint64_t token)
 {
     printf("tick, token %llu\n", (unsigned long long)token);
@@ -46,6 +46,6 @@ int main(int argc, char **argv)
         }
         nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     }
-    cv_close(election); /* resigns: the next one goes on at once */
+    cv_close(election); /* resigns: another process leads at once */
     return 0;
 }

@@ -1,4 +1,4 @@
-/* examples/leader_epoll.c - the same in a program that has an event loop already.
+/* examples/leader_epoll.c - the same in a program that already has an event loop.
  *
  * The election's descriptor becomes readable when something has changed; no callback comes from
  * another thread, and the loop may be as slow as it likes.
@@ -24,7 +24,7 @@ static void attend(int fd)
 static void on_change(struct cv_election *election)
 {
     struct cv_election_status status = CV_ELECTION_STATUS_INIT;
-    cv_status(election, &status);     /* and the descriptor is quiet again */
+    cv_status(election, &status);     /* makes the descriptor unreadable again */
     if (status.is_resign_requested) { /* nothing to stop here, so hand over at once */
         cv_resign(election, status.heir[0] != '\0' ? status.heir : NULL);
     }

@@ -1,9 +1,9 @@
-/* examples/own_oracle.c - elect by a score of one's own.
+/* examples/own_oracle.c - elect by your own score.
  *
  * Three processes of `pole` live in this one program; messages take 1 ms, the clock is a counter.
  * Each reports its load and its capacity, and the score is the share that is free, in per cent: an
- * idle small machine is better than a busy large one. Equal ones (in the same ten per cent) are
- * told apart by the built-in score `load`, what is free in absolute terms.
+ * idle small machine is better than a busy large one. Between machines in the same ten per cent,
+ * the built-in score `load` decides: the capacity that is free in absolute terms.
  *
  *   cc own_oracle.c -o own_oracle $(pkg-config --cflags --libs conclave) && ./own_oracle */
 #include <conclave/conclave.h>
@@ -17,7 +17,7 @@
 
 /* ---- The oracle ------------------------------------------------------------------------------ */
 
-/* Looks at the view only: no clock, no file, nothing kept. */
+/* Reads only the view: no clock, no file, no state. */
 static int64_t free_score(const struct cv_oracle_view *view)
 {
     if (view->capacity == 0) {

@@ -14,12 +14,12 @@ or, in asyncio:
             print(status.role, status.leader, status.token)
 
 What a leader may rely on: nobody else leads before `leadership.left` seconds are over, on a clock that
-nobody can set. Between the question and the action any time may pass, so whatever must never happen
+nobody can set. Any time may pass between the question and the action. So a resource that must never be used
 twice checks the token, which grows with each leadership, and refuses smaller ones.
 
 This module needs libconclave.so.0 and nothing else; CONCLAVE_LIBRARY names another file. The addresses
-are those of conclave-address(7). An Election may be used from any thread; a process made by fork()
-must not use one of its parent."""
+are those of conclave-address(7). An Election may be used from any thread; a child made by fork()
+must not use an Election of its parent."""
 
 import asyncio
 import ctypes
@@ -117,7 +117,7 @@ class Error(Exception):
 
 class Role(enum.Enum):
     OBSERVER = 0  # does not want to lead
-    WAITING = 1   # wants to
+    WAITING = 1   # wants to lead
     LEADER = 2
 
 
@@ -134,16 +134,16 @@ class Status:
     sequence: int  # grows with each change
     role: Role
     reason: str    # of the latest change
-    token: int     # of the leadership; without one, of the latest known
+    token: int     # of the leadership; if there is none, of the latest known one
     valid_until_ns: int  # leader: CLOCK_BOOTTIME; otherwise 0
     has_majority: bool
     is_resign_requested: bool
     node: str      # this process
     leader: str    # empty: nobody is known to lead
-    heir: str      # is_resign_requested: in favour of it; empty: of anybody
-    trouble: str   # why leases are not renewed at the moment; or empty
+    heir: str      # is_resign_requested: the requested successor; empty: any
+    trouble: str   # why leases are not renewed now; or empty
     last_token: int   # of the latest leadership that is known to be over; 0: none
-    last_reason: str  # why it ended; "gone": that is not known
+    last_reason: str  # why it ended; "gone": not known
 
 
 def version():
@@ -203,8 +203,8 @@ class Election:
     node      a name for people; None: host name and process id
     lease     seconds that a leadership lasts without renewal; None: 5
     observer  only watch, until campaign()
-    progress  seconds: a leader's lease is renewed only if progress() was called so recently
-    engine    an Engine to run in; None: one of its own
+    progress  seconds: a leader's lease is renewed only if progress() was called within this time
+    engine    an Engine to run in; None: its own
     log       is called with (level, line), level 0 (debug) to 3 (warning), from a thread of the library
     """
 
@@ -213,7 +213,7 @@ class Election:
         self._pointer = None
         self._log = _LOG(lambda _, level, line: log(level, line.decode(errors="replace"))) \
             if log else _LOG()
-        self._engine = engine  # it must live as long
+        self._engine = engine  # it must live as long as this
         options = _Options(
             size=ctypes.sizeof(_Options), node=_text(node, "the node's name"),
             lease_ns=_ns(lease, "the lease"), is_observer=observer,
@@ -276,7 +276,7 @@ class Election:
         return self._wait(2, timeout)
 
     def _wait(self, until, timeout):
-        # In slices, so that Ctrl-C is heard: the library waits without looking for signals.
+        # In slices, so that Ctrl-C works: the library does not check for signals while it waits.
         left_ns = _FOREVER_NS if timeout is None else _ns(timeout, "the timeout")
         while True:
             slice_ns = min(left_ns, _NS // 5)

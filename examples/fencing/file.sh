@@ -1,5 +1,5 @@
 #!/bin/sh
-# file.sh FILE - replaces FILE by what it reads, unless a later leader has written it already.
+# file.sh FILE - replaces FILE by its standard input, unless a later leader has written it already.
 #
 # The token is the first line of FILE, so that content and token change in one step (rename). Readers
 # skip that line: tail -n +2 FILE. The new content is read before the lock is taken: a slow source does
@@ -21,7 +21,7 @@ flock 9
 seen=0
 [ ! -s "$file" ] || read -r seen <"$file"
 if [ "$CONCLAVE_TOKEN" -lt "$seen" ]; then
-    echo "$0: token $CONCLAVE_TOKEN is of the past: $seen was here" >&2
+    echo "$0: token $CONCLAVE_TOKEN is too old: token $seen was here already" >&2
     exit 75 # EX_TEMPFAIL
 fi
 mv "$new" "$file"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # row.sh AMOUNT - adds AMOUNT to the row of row.sql, unless a later leader was there already.
 #
-# How to tell: the UPDATE changes one row, or none. None means that this leader was replaced; nothing
+# The UPDATE changes one row, or none. None means that this leader was replaced; nothing
 # was changed, and it has to stop. SQL is the client and the database:
 #
 #   SQL='psql -qAtX -v ON_ERROR_STOP=1 postgres://ops@db/ops' conclave run job -- ./row.sh 100
@@ -22,6 +22,6 @@ UPDATE job SET fence = $CONCLAVE_TOKEN, balance = balance + $amount
 SQL
 )
 if [ "$changed" != "$CONCLAVE_TOKEN" ]; then
-    echo "$0: token $CONCLAVE_TOKEN is of the past; nothing was changed" >&2
+    echo "$0: token $CONCLAVE_TOKEN is too old; nothing was changed" >&2
     exit 75 # EX_TEMPFAIL
 fi

@@ -1,7 +1,7 @@
--- row.sql - an SQL row that refuses a leader of the past.
+-- row.sql - an SQL row that refuses a former leader.
 --
 -- One more column, and one more condition in every UPDATE of a leader. No lock and no second
--- statement: the database looks and writes in one step. row.sh uses it, with PostgreSQL or SQLite (3.35);
+-- statement: the database checks and writes in one step. row.sh uses it, with PostgreSQL or SQLite (3.35);
 -- MySQL has no RETURNING: ask for ROW_COUNT() instead.
 
 CREATE TABLE job (

@@ -1,7 +1,7 @@
 #!/bin/sh
 # script.sh STATE COMMAND... - runs COMMAND, unless a later leader was here already.
 #
-# For anything that a script changes and that cannot check a token itself: a tape drive, a remote host,
+# For a resource that cannot check a token itself: a tape drive, a remote host,
 # a device. STATE is a file beside it, on the machine (or the shared disk) where the changes are made; it
 # keeps the largest token that was seen. The lock is held while COMMAND runs, so a later leader waits
 # for it to end and an earlier one is refused from then on.
@@ -17,7 +17,7 @@ flock 9
 seen=0
 [ ! -e "$state" ] || read -r seen <"$state"
 if [ "$CONCLAVE_TOKEN" -lt "$seen" ]; then
-    echo "$0: token $CONCLAVE_TOKEN is of the past: $seen was here" >&2
+    echo "$0: token $CONCLAVE_TOKEN is too old: token $seen was here already" >&2
     exit 75 # EX_TEMPFAIL
 fi
 if [ "$CONCLAVE_TOKEN" -gt "$seen" ]; then
@@ -27,4 +27,4 @@ if [ "$CONCLAVE_TOKEN" -gt "$seen" ]; then
     mv "$state.new" "$state"
     sync "$(dirname "$state")"
 fi
-"$@" 9>&- # what it leaves in the background does not keep the lock
+"$@" 9>&- # processes that it leaves in the background do not keep the lock
