@@ -23,7 +23,7 @@ with() {
     shift 2
     CONCLAVE_TOKEN=$token "$@" >out 2>err || status=$?
     [ "$status" -eq "$wanted" ] || fail "token $token: $*: status $status, not $wanted: $(cat err)"
-    [ "$wanted" -ne 75 ] || grep -q 'of the past' err || fail "$*: does not say why"
+    [ "$wanted" -ne 75 ] || grep -q 'too old' err || fail "$*: does not say why"
 }
 
 # many COMMAND...: forty at once, with tokens 100 to 119 twice each.

@@ -166,7 +166,7 @@ for verb in 'run x' 'status x' 'history x' 'resign x' explain 'store init'; do
 done
 fails 2 "'sqlite:' names no file" run x --via sqlite: -- true
 group='multicast:239.1.1.1:7000'
-fails 2 "'$group' does not promise at-most-one-leader: .*; 'conclave elect' takes part" \
+fails 2 "'$group' does not promise at-most-one-leader: .*; use 'conclave elect'" \
     run x --via "$group?insecure" -- true
 for verb in status history resign; do
     fails 2 "'$group' is not a store, and this command needs one; 'conclave watch' shows" \
@@ -317,10 +317,10 @@ fails 2 '1s to 366d' run x --every 0s -- true
 fails 2 "unknown option '--time-zone'; did you mean '--zone'" run x --every 1d --time-zone UTC -- true
 fails 2 "not 'often'" run x --every often -- true
 fails 2 "not '0.5s'" run x --every 0.5s -- true
-fails 2 'offset has to be shorter' run x --every 1d --offset 1d -- true
+fails 2 'offset must be shorter' run x --every 1d --offset 1d -- true
 fails 2 'half of --every' run x --every 1h --tolerance 31min -- true
 fails 2 "unknown time zone 'Mars/Olympus'" run x --every 1d --zone Mars/Olympus -- true
-fails 2 'no time zone' run x --every 1d --zone ../../etc/passwd -- true
+fails 2 'unknown time zone' run x --every 1d --zone ../../etc/passwd -- true
 fails 2 '\-\-retry takes a whole number' run x --every 1d --retry often -- true
 fails 2 'leave out --retry' run x --every 1d --at-most-once --retry 1 -- true
 fails 2 'zone needs --every' run x --zone UTC -- true

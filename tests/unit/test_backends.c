@@ -71,7 +71,7 @@ static void address_that_allows_two_leaders_must_be_accepted(void **unused)
     (void)unused;
     static const char group[] = "multicast:239.255.67.86:7000?insecure&sequencer=file:n";
     refuse(group, NULL, "'multicast:239.255.67.86:7000' does not promise at-most-one-leader: ");
-    refuse(group, NULL, "there may be two leaders for a moment; 'conclave elect' takes part");
+    refuse(group, NULL, "there may be two leaders for a moment; use 'conclave elect'");
 }
 
 static void what_needs_a_lease_is_refused_where_there_is_none(void **unused)
