@@ -147,7 +147,7 @@ def check_table():
     loader.exec_module(tool)
     text = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
     said = {}
-    for left, right in re.findall(r"^\| (`[^|]*) \| ([^|]*) \|", text.split("## Who may know whom")[1], re.M):
+    for left, right in re.findall(r"^\| (`[^|]*) \| ([^|]*) \|", text.split("## Which folder may include which")[1], re.M):
         for folder in re.findall(r"`([a-z]+)`", left):
             said.setdefault(folder, set(re.findall(r"`([a-z]+)`", right)) - {"include"})
     built = {path.name for path in (root / "src").iterdir()}
