@@ -1,7 +1,7 @@
-/* tests/paper/pole_solo.h - one core of `pole` among three, to which the test is the others.
+/* tests/paper/pole_solo.h - one core of `pole` among three; the test plays the others.
  *
  * Constants of the lan profile: delta and sigma 2 ms, heartbeat 10 ms, timeout 40 ms, round 10 ms,
- * lease 50 ms, which a leader counts as 50 ms less 10 us. Its nonce is 0. */
+ * lease 50 ms, which a leader counts as 50 ms less 10 us. The nonce of the core is 0. */
 #ifndef CV_TESTS_POLE_SOLO_H
 #define CV_TESTS_POLE_SOLO_H
 
@@ -30,7 +30,7 @@ static inline void propose(struct solo *s, cv_id from, uint64_t epoch, cv_id bes
     solo_hear(s, from, 0);
 }
 
-/* seq and token may be changed before it is heard. */
+/* The test may change seq and token before the core hears it. */
 static inline void draft_heartbeat(struct solo *s, uint64_t epoch, bool is_established)
 {
     solo_draft(s, "HEARTBEAT");
@@ -73,7 +73,7 @@ static inline void release(struct solo *s, cv_id from, uint64_t epoch, cv_id hei
     solo_hear(s, from, 0);
 }
 
-/* Chosen by all and claiming epoch 1, with heartbeat 1 just sent. */
+/* All have chosen it; it claims epoch 1 and has just sent heartbeat 1. */
 static inline struct solo *claimant(void)
 {
     struct solo *s = one_of_three(3);
@@ -90,7 +90,7 @@ static inline struct solo *claimant(void)
     return s;
 }
 
-/* Established with token 1; the heartbeat that says so is its second. */
+/* It is established with token 1; its second heartbeat says so. */
 static inline struct solo *leader(void)
 {
     struct solo *s = claimant();
@@ -100,7 +100,7 @@ static inline struct solo *leader(void)
     return s;
 }
 
-/* Follows 2, which is established in epoch 4. */
+/* It follows 2, which is established in epoch 4. */
 static inline struct solo *follower(void)
 {
     struct solo *s = one_of_three(1);
@@ -109,7 +109,7 @@ static inline struct solo *follower(void)
     return s;
 }
 
-/* The latest step says that, and saves before it does. */
+/* The latest step sends this message, and saves before it does. */
 static inline void assert_saves_before(const struct solo *s, uint32_t type)
 {
     bool is_saved = false;

@@ -1,5 +1,5 @@
-/* tests/paper/test_anon_clusters.c - what [Wiesmann07] claims of all processes together, lemma by
- * lemma, asked of a simulated cluster. */
+/* tests/paper/test_anon_clusters.c - what [Wiesmann07] claims about all processes together, lemma
+ * by lemma, tested with a simulated cluster. */
 #include "support/cluster.h"
 #include "support/support.h"
 
@@ -19,7 +19,7 @@ static struct cluster *settled(uint32_t nodes, uint32_t round_size, uint64_t see
 }
 
 /* [lemma 4] "If G >= R good processes suspect the current leader a new leader is elected", with the
- * paper's rule of one proposal each, wherever in its round the counter stands. */
+ * paper's rule of one proposal each, at every position of the counter within its round. */
 static void a_full_round_of_suspicions_elects(void **unused)
 {
     (void)unused;
@@ -35,8 +35,8 @@ static void a_full_round_of_suspicions_elects(void **unused)
     }
 }
 
-/* The leader is not heard any more by so many of eight; new leaderships come to an end within 20
- * s. */
+/* So many of eight processes stop hearing the leader; new leaderships come to an end within
+ * 20 s. */
 static void cut_links_come_to_an_end(const char *options, uint32_t cut_count, uint64_t seeds)
 {
     for (uint64_t seed = 1; seed <= seeds; seed++) {
@@ -61,14 +61,14 @@ static void cut_links_come_to_an_end(const char *options, uint32_t cut_count, ui
 }
 
 /* [lemma 5] Fewer than R false suspicions: new leaders eventually stop being elected. */
-static void few_false_suspicions_come_to_an_end(void **unused)
+static void few_false_suspicions_stop_electing_new_leaders(void **unused)
 {
     (void)unused;
     cut_links_come_to_an_end("stubborn=no", 1, 10);
 }
 
 /* [lemma 5; TRUST ours] The same with the default, in which proposals are stubborn. */
-static void few_false_suspicions_of_stubborn_processes_come_to_an_end(void **unused)
+static void few_false_suspicions_of_stubborn_processes_stop_electing_new_leaders(void **unused)
 {
     (void)unused;
     for (uint32_t cut_count = 1; cut_count < 6; cut_count++) {
@@ -147,7 +147,7 @@ static void persisted_numbers_keep_the_order_across_restarts(void **unused)
     for (cv_id id = 1; id <= 3; id++) {
         cluster_crash(c, id);
     }
-    c->world->sequencer.counter = 0; /* and nobody tells */
+    c->world->sequencer.counter = 0; /* without telling anybody */
     c->world->sequencer.boots = 0;
     for (cv_id id = 1; id <= 3; id++) {
         cluster_recover(c, id);
@@ -157,9 +157,9 @@ static void persisted_numbers_keep_the_order_across_restarts(void **unused)
     cluster_end(c);
 }
 
-/* [Eq. 1] All start at 0: elected within the start wait, the sequencer's parallel time, R turns at
- * it and a broadcast; not before eps/2. */
-static void the_first_election_takes_what_equation_1_says(void **unused)
+/* [Eq. 1] All start at 0. A leader is elected within the start wait, the sequencer's parallel time,
+ * R turns at it and a broadcast; and not before eps/2. */
+static void the_first_election_takes_the_time_of_equation_1(void **unused)
 {
     (void)unused;
     for (uint32_t round_size = 1; round_size <= 10; round_size++) {
@@ -178,13 +178,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_full_round_of_suspicions_elects),
-        cmocka_unit_test(few_false_suspicions_come_to_an_end),
-        cmocka_unit_test(few_false_suspicions_of_stubborn_processes_come_to_an_end),
+        cmocka_unit_test(few_false_suspicions_stop_electing_new_leaders),
+        cmocka_unit_test(few_false_suspicions_of_stubborn_processes_stop_electing_new_leaders),
         cmocka_unit_test(a_quiet_minute_has_one_leader_and_one_sender),
         cmocka_unit_test(all_see_leaders_in_the_same_order),
         cmocka_unit_test(processes_that_crash_and_recover_force_no_new_leader),
         cmocka_unit_test(persisted_numbers_keep_the_order_across_restarts),
-        cmocka_unit_test(the_first_election_takes_what_equation_1_says),
+        cmocka_unit_test(the_first_election_takes_the_time_of_equation_1),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

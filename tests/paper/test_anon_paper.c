@@ -1,7 +1,7 @@
 /* tests/paper/test_anon_paper.c - what [Wiesmann07] claims, lemma by lemma, and what is ours.
  *
- * [Wiesmann07] is seed 001. Claims about one process, asked of one core that hears what the test
- * says; claims about all of them are in test_anon_clusters.c. */
+ * Claims about one process, tested with one core that hears what the test sends; claims about all
+ * processes are in test_anon_clusters.c. */
 #include "core/core.h"
 #include "core/sequence.h"
 #include "protocols/anon_config.h"
@@ -25,7 +25,7 @@ struct process {
     void *state;
     struct cv_effects out;
     int64_t now_ns;
-    struct cv_leadership view; /* the latest told */
+    struct cv_leadership view; /* the latest that was told */
     uint32_t told;             /* leadership events of the latest step */
     uint64_t asked;            /* the latest request; 0: none */
 };
@@ -210,8 +210,8 @@ static void a_round_is_closed_by_a_number_of_a_later_one(void **unused)
     process_end(p);
 }
 
-/* [lemmas 2 and 3] The leader of a closed round is the maximum of what was proposed in it; ours: in
- * whatever order it is heard, and however large the gaps are (fig. 1 needs gaps below R). */
+/* [lemmas 2 and 3] The leader of a closed round is the maximum of the numbers proposed in it; ours:
+ * in whatever order they are heard, and however large the gaps are (fig. 1 needs gaps below R). */
 static void the_leader_does_not_depend_on_the_order_of_delivery(void **unused)
 {
     (void)unused;
@@ -285,14 +285,14 @@ static void trust_is_renewed_by_new_tokens_only(void **unused)
     assert_null(armed(p, ANON_TIMER_SUSPECT));
     hear(p, ANON_TOKEN, 8, 41, 11);
     assert_null(armed(p, ANON_TIMER_SUSPECT));
-    hear(p, ANON_STATE, 8, 99, 11); /* of somebody else */
+    hear(p, ANON_STATE, 8, 99, 11); /* about another number */
     assert_null(armed(p, ANON_TIMER_SUSPECT));
     p->now_ns += EPS_NS;
     fire(p, ANON_TIMER_SUSPECT);
     assert_int_equal(p->view.leader, CV_ID_NONE);
     assert_int_equal(p->view.reason, CV_REASON_SUSPECTED);
     assert_true(p->asked > 0);
-    hear(p, ANON_TOKEN, 8, 46, 11); /* it was a false suspicion: the same leader again */
+    hear(p, ANON_TOKEN, 8, 46, 11); /* it was a false suspicion: the same leader is heard again */
     assert_follows(p, 8);
     assert_int_equal(p->view.reason, CV_REASON_RENEWED);
     answer(p, 12);
@@ -336,7 +336,7 @@ static void a_leader_sends_every_eta_until_it_is_superseded(void **unused)
         assert_int_equal(sent_token(p, ANON_TOKEN).open_number, 10);
         assert_int_equal(armed(p, ANON_TIMER_HEARTBEAT)->earliest_ns, p->now_ns + ETA_NS);
     }
-    hear(p, ANON_TOKEN, 14, 1, 14); /* a larger one of the open round changes nothing */
+    hear(p, ANON_TOKEN, 14, 1, 14); /* a larger number of the open round changes nothing */
     assert_int_equal(p->view.leader, 1);
     hear(p, ANON_TOKEN, 15, 1, 15);
     assert_follows(p, 14);
@@ -347,7 +347,8 @@ static void a_leader_sends_every_eta_until_it_is_superseded(void **unused)
     process_end(p);
 }
 
-/* Ours: who hears a token below its closed number tells, unless another did. */
+/* Ours: a process that hears a token below its closed number tells the sender, unless another
+ * did. */
 static void a_stale_token_is_answered_once(void **unused)
 {
     (void)unused;
@@ -369,8 +370,8 @@ static void a_stale_token_is_answered_once(void **unused)
     process_end(p);
 }
 
-/* Ours: who hears the leader says so to a proposer, unless another did. */
-static void a_proposal_is_answered_by_who_hears_the_leader(void **unused)
+/* Ours: a process that hears the leader says so to a proposer, unless another did. */
+static void a_proposal_is_answered_by_a_process_that_hears_the_leader(void **unused)
 {
     (void)unused;
     struct process *p = process_start(5);
@@ -379,7 +380,7 @@ static void a_proposal_is_answered_by_who_hears_the_leader(void **unused)
     hear(p, ANON_STATE, 8, 40, 12);
     assert_follows(p, 8);
     hear(p, ANON_TOKEN, 12, 2, 12);
-    assert_null(armed(p, ANON_TIMER_TELL)); /* it was heard of, but not heard */
+    assert_null(armed(p, ANON_TIMER_TELL)); /* others speak of it, but it is not heard itself */
     hear(p, ANON_TOKEN, 8, 1, 12);
     assert_null(armed(p, ANON_TIMER_TELL));
     hear(p, ANON_TOKEN, 12, 3, 12);
@@ -400,7 +401,7 @@ static void a_proposal_is_answered_by_who_hears_the_leader(void **unused)
 
     hear(p, ANON_TOKEN, 12, 5, 12); /* a proposal, and a stale token: one answer serves both */
     hear(p, ANON_TOKEN, 3, 1, 6);
-    hear(p, ANON_STATE, 8, 1, 13); /* which is the answer to the stale token only */
+    hear(p, ANON_STATE, 8, 1, 13); /* that answers the stale token only */
     fire(p, ANON_TIMER_TELL);
     assert_non_null(sent(p, ANON_TRUST));
     assert_null(sent(p, ANON_STATE));
@@ -408,7 +409,7 @@ static void a_proposal_is_answered_by_who_hears_the_leader(void **unused)
     hear(p, ANON_TOKEN, 12, 6, 12);
     hear(p, ANON_TOKEN, 3, 2, 6);
     p->now_ns += EPS_NS;
-    fire(p, ANON_TIMER_SUSPECT); /* it hears the leader no more, but knows who it was */
+    fire(p, ANON_TIMER_SUSPECT); /* it hears the leader no more, but knows its number */
     fire(p, ANON_TIMER_TELL);
     assert_null(sent(p, ANON_TRUST));
     assert_non_null(sent(p, ANON_STATE));
@@ -417,8 +418,8 @@ static void a_proposal_is_answered_by_who_hears_the_leader(void **unused)
     process_end(p);
 }
 
-/* Ours: that answer postpones the next number of a stubborn proposer, and renews no trust. */
-static void an_answered_proposal_takes_no_new_number(void **unused)
+/* Ours: this answer postpones the next number of a stubborn proposer, and renews no trust. */
+static void a_proposer_that_was_answered_takes_no_new_number(void **unused)
 {
     (void)unused;
     struct process *p = process_start(5);
@@ -440,7 +441,7 @@ static void an_answered_proposal_takes_no_new_number(void **unused)
     assert_int_equal(p->asked, 0);
     p->now_ns += EPS_NS;
     fire(p, ANON_TIMER_SUSPECT);
-    assert_int_not_equal(p->asked, 0); /* nobody said so for eps: a new number */
+    assert_int_not_equal(p->asked, 0); /* nobody has said so for eps: it takes a new number */
     process_end(p);
 }
 
@@ -475,7 +476,7 @@ static void starts_by_listening_for_half_of_eps_to_eps(void **unused)
     fire(p, ANON_TIMER_SUSPECT);
     assert_int_equal(p->asked, 0);
     assert_int_equal(armed(p, ANON_TIMER_SUSPECT)->earliest_ns, p->now_ns + EPS_NS / 2);
-    p->now_ns += EPS_NS + ETA_NS; /* just not late */
+    p->now_ns += EPS_NS + ETA_NS; /* not late yet */
     fire(p, ANON_TIMER_SUSPECT);
     assert_int_equal(p->asked, 1);
     process_end(p);
@@ -485,7 +486,7 @@ static void starts_by_listening_for_half_of_eps_to_eps(void **unused)
     process_end(p);
 }
 
-static void any_number_will_do_for_the_first(void **unused)
+static void the_first_number_may_be_any(void **unused)
 {
     (void)unused;
     struct process *p = process_proposing(5, 0);
@@ -500,7 +501,7 @@ static void a_leader_that_slept_is_silent_for_half_of_eps_to_eps(void **unused)
 {
     (void)unused;
     struct process *p = leading_process();
-    p->now_ns += ETA_NS + EPS_NS; /* just not too late */
+    p->now_ns += ETA_NS + EPS_NS; /* not too late yet */
     fire(p, ANON_TIMER_HEARTBEAT);
     assert_non_null(sent(p, ANON_TOKEN));
     p->now_ns += ETA_NS + EPS_NS + 1;
@@ -517,7 +518,7 @@ static void a_leader_that_slept_is_silent_for_half_of_eps_to_eps(void **unused)
     assert_non_null(armed(p, ANON_TIMER_RESUME));
     p->now_ns += 2 * EPS_NS;
     fire(p, ANON_TIMER_RESUME);
-    assert_int_equal(p->view.leader, 1); /* still the owner */
+    assert_int_equal(p->view.leader, 1); /* it still owns the number */
     assert_int_equal(p->view.reason, CV_REASON_RENEWED);
     assert_non_null(sent(p, ANON_TOKEN));
     fire(p, ANON_TIMER_RESUME);
@@ -527,14 +528,14 @@ static void a_leader_that_slept_is_silent_for_half_of_eps_to_eps(void **unused)
     p = leading_process();
     p->now_ns += ETA_NS + EPS_NS + 1;
     fire(p, ANON_TIMER_HEARTBEAT);
-    hear(p, ANON_TOKEN, 15, 1, 15); /* it was succeeded while it slept */
+    hear(p, ANON_TOKEN, 15, 1, 15); /* it was superseded while it slept */
     assert_follows(p, 10);
     assert_true(has_effect(p, CV_EFFECT_DISARM, ANON_TIMER_RESUME));
     assert_true(has_effect(p, CV_EFFECT_DISARM, ANON_TIMER_HEARTBEAT));
     process_end(p);
 }
 
-static void who_resigns_says_so_three_times_and_rests(void **unused)
+static void a_leader_that_resigns_says_so_three_times_and_rests(void **unused)
 {
     (void)unused;
     struct process *p = leading_process();
@@ -564,7 +565,7 @@ static void who_resigns_says_so_three_times_and_rests(void **unused)
     process_end(p);
 }
 
-static void who_rests_or_is_no_candidate_proposes_nothing(void **unused)
+static void a_process_that_rests_or_is_no_candidate_proposes_nothing(void **unused)
 {
     (void)unused;
     struct process *p = leading_process();
@@ -596,7 +597,7 @@ static void who_rests_or_is_no_candidate_proposes_nothing(void **unused)
 }
 
 /* The paper's rule: one proposal for each suspicion. */
-static void without_stubbornness_it_proposes_once(void **unused)
+static void without_stubbornness_a_process_proposes_once(void **unused)
 {
     (void)unused;
     struct process *p = process_start_with(5, "stubborn", "no");
@@ -631,7 +632,7 @@ static void a_sequencer_that_fails_is_asked_again_later_and_later(void **unused)
         assert_int_equal(armed(p, ANON_TIMER_QUERY)->earliest_ns, p->now_ns + wait_ns);
     }
     assert_int_equal(p->asked, first + 4);
-    p->asked = first; /* a late answer will do */
+    p->asked = first; /* a late answer is good enough */
     answer(p, 9);
     assert_int_equal(sent_token(p, ANON_TOKEN).number, 9);
     assert_true(has_effect(p, CV_EFFECT_DISARM, ANON_TIMER_QUERY));
@@ -641,7 +642,7 @@ static void a_sequencer_that_fails_is_asked_again_later_and_later(void **unused)
     process_end(p);
 }
 
-static void a_late_number_of_no_use_does_not_end_the_waiting(void **unused)
+static void a_late_useless_number_does_not_end_the_wait(void **unused)
 {
     (void)unused;
     struct process *p = process_start(5);
@@ -653,19 +654,20 @@ static void a_late_number_of_no_use_does_not_end_the_waiting(void **unused)
     const uint64_t second = p->asked;
     p->asked = first;
     answer(p, 8);
-    assert_int_equal(p->out.item_count, 0); /* not above the closed number; the second may be */
+    /* Not above the closed number; the second answer may be. */
+    assert_int_equal(p->out.item_count, 0);
     p->asked = second + 1;
     answer(p, 12);
-    assert_int_equal(p->out.item_count, 0); /* nobody asked for that */
+    assert_int_equal(p->out.item_count, 0); /* nobody asked for that number */
     p->asked = second;
     answer(p, 8);
-    assert_int_equal(p->asked, second + 1); /* of no use either: asks again */
+    assert_int_equal(p->asked, second + 1); /* of no use either: it asks again */
     answer(p, 12);
     assert_int_equal(sent_token(p, ANON_TOKEN).number, 12);
     process_end(p);
 }
 
-static void with_persist_it_saves_what_has_changed(void **unused)
+static void with_persist_a_process_saves_what_has_changed(void **unused)
 {
     (void)unused;
     struct process *p = process_start_with(5, "persist", "yes");
@@ -688,8 +690,9 @@ static void with_persist_it_saves_what_has_changed(void **unused)
     process_end(p);
 }
 
-/* Ours: a resignation is suspicion at once, and a heartbeat that it overtook does not undo it. */
-static void a_leader_that_is_gone_is_suspected_at_once(void **unused)
+/* Ours: a resignation causes suspicion at once, and a heartbeat that it overtook does not undo
+ * that. */
+static void a_leader_that_resigned_is_suspected_at_once(void **unused)
 {
     (void)unused;
     struct process *p = process_start(5);
@@ -703,8 +706,8 @@ static void a_leader_that_is_gone_is_suspected_at_once(void **unused)
     process_end(p);
 }
 
-/* Foreign traffic: another R, numbers that no sequencer gives, our own messages come back. */
-static void what_cannot_be_is_not_believed(void **unused)
+/* Foreign traffic: another R, numbers that no sequencer gives, our own messages that come back. */
+static void impossible_messages_are_ignored(void **unused)
 {
     (void)unused;
     struct process *p = process_start(5);
@@ -722,7 +725,8 @@ static void what_cannot_be_is_not_believed(void **unused)
     assert_int_equal(p->view.leader, CV_ID_NONE);
 
     uint64_t seed = 3;
-    for (uint32_t i = 0; i < test_scale(20000); i++) { /* and anything else trips no assertion */
+    /* Whatever else it hears trips no assertion. */
+    for (uint32_t i = 0; i < test_scale(20000); i++) {
         const uint64_t low = test_random_below(&seed, 40);
         const uint64_t high = test_random_below(&seed, 8) == 0 ? test_random(&seed) : low + 7;
         p->now_ns += test_random_below(&seed, 50000000);
@@ -740,7 +744,7 @@ static void what_cannot_be_is_not_believed(void **unused)
 }
 
 /* [sec. 6] "We assume that eps/2 > eta"; "it makes no sense to have eps <= t_oracle" */
-static void time_outs_that_make_no_sense_are_refused_by_name(void **unused)
+static void contradicting_time_outs_are_refused_by_name(void **unused)
 {
     (void)unused;
     const struct cv_protocol *anon = cv_protocol_find("anon");
@@ -763,8 +767,8 @@ static void time_outs_that_make_no_sense_are_refused_by_name(void **unused)
     }
 }
 
-/* The option had the name of a score of `pole`; scenarios that still use it are told the new
- * one. */
+/* The option once had the name of a score of `pole`; a scenario that still uses it is told the new
+ * name. */
 static void former_name_of_an_option_is_refused_with_the_present_one(void **unused)
 {
     (void)unused;
@@ -777,7 +781,7 @@ static void former_name_of_an_option_is_refused_with_the_present_one(void **unus
                         "protocol 'anon': option 'oracle' is called 'sequencer-time' now");
 }
 
-/* What an operator reads when a number led to nothing. */
+/* What an operator reads when a number came to nothing. */
 static void ignored_numbers_and_tokens_have_a_reason(void **unused)
 {
     (void)unused;
@@ -809,20 +813,20 @@ int main(void)
         cmocka_unit_test(a_proposal_is_repeated_until_the_leader_is_heard_to_lead),
         cmocka_unit_test(a_leader_sends_every_eta_until_it_is_superseded),
         cmocka_unit_test(a_stale_token_is_answered_once),
-        cmocka_unit_test(a_proposal_is_answered_by_who_hears_the_leader),
-        cmocka_unit_test(an_answered_proposal_takes_no_new_number),
+        cmocka_unit_test(a_proposal_is_answered_by_a_process_that_hears_the_leader),
+        cmocka_unit_test(a_proposer_that_was_answered_takes_no_new_number),
         cmocka_unit_test(starts_by_listening_for_half_of_eps_to_eps),
-        cmocka_unit_test(any_number_will_do_for_the_first),
+        cmocka_unit_test(the_first_number_may_be_any),
         cmocka_unit_test(a_leader_that_slept_is_silent_for_half_of_eps_to_eps),
-        cmocka_unit_test(who_resigns_says_so_three_times_and_rests),
-        cmocka_unit_test(who_rests_or_is_no_candidate_proposes_nothing),
-        cmocka_unit_test(without_stubbornness_it_proposes_once),
+        cmocka_unit_test(a_leader_that_resigns_says_so_three_times_and_rests),
+        cmocka_unit_test(a_process_that_rests_or_is_no_candidate_proposes_nothing),
+        cmocka_unit_test(without_stubbornness_a_process_proposes_once),
         cmocka_unit_test(a_sequencer_that_fails_is_asked_again_later_and_later),
-        cmocka_unit_test(a_late_number_of_no_use_does_not_end_the_waiting),
-        cmocka_unit_test(with_persist_it_saves_what_has_changed),
-        cmocka_unit_test(a_leader_that_is_gone_is_suspected_at_once),
-        cmocka_unit_test(what_cannot_be_is_not_believed),
-        cmocka_unit_test(time_outs_that_make_no_sense_are_refused_by_name),
+        cmocka_unit_test(a_late_useless_number_does_not_end_the_wait),
+        cmocka_unit_test(with_persist_a_process_saves_what_has_changed),
+        cmocka_unit_test(a_leader_that_resigned_is_suspected_at_once),
+        cmocka_unit_test(impossible_messages_are_ignored),
+        cmocka_unit_test(contradicting_time_outs_are_refused_by_name),
         cmocka_unit_test(former_name_of_an_option_is_refused_with_the_present_one),
         cmocka_unit_test(ignored_numbers_and_tokens_have_a_reason),
     };

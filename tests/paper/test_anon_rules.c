@@ -1,7 +1,7 @@
-/* tests/paper/test_anon_rules.c - rules of `anon` that only a single process shows, one test each.
+/* tests/paper/test_anon_rules.c - rules of `anon` that a single process shows, one test each.
  *
- * One core, to which the test is the others and the sequencer. R = 5, eta 50 ms, eps 150 ms; its
- * own label is 0. See test_anon_paper.c for what the paper claims. */
+ * One core; the test plays the others and the sequencer. R = 5, eta 50 ms, eps 150 ms; the label of
+ * the core is 0. The paper's claims are in test_anon_paper.c. */
 #include "core/sequence.h"
 #include "protocols/anon_state.h"
 #include "support/solo.h"
@@ -55,7 +55,7 @@ static void answer(struct solo *s, uint64_t request, uint64_t number)
               (struct cv_event){.kind = CV_EVENT_SEQUENCE, .request = request, .sequence = number});
 }
 
-/* Suspects, and proposes that number. */
+/* It suspects the leader, and proposes that number. */
 static void propose(struct solo *s, uint64_t number)
 {
     ring(s, ANON_TIMER_SUSPECT);
@@ -68,7 +68,7 @@ static struct solo *process(void)
     return solo_new("anon", 1, 1, "R=5 eta=50ms eps=150ms");
 }
 
-/* Owns the closed number 9. */
+/* It owns the closed number 9. */
 static struct solo *leader(void)
 {
     struct solo *s = process();
@@ -78,8 +78,8 @@ static struct solo *leader(void)
     return s;
 }
 
-/* GONE is said of one's own number. Once another leads, it would be said of that one's. */
-static void a_resignation_is_not_said_of_a_later_leader(void **unused)
+/* GONE is about the sender's own number. Once another leads, it would be about that leader. */
+static void a_resignation_is_not_repeated_once_another_leads(void **unused)
 {
     (void)unused;
     struct solo *s = leader();
@@ -98,7 +98,7 @@ static void a_resignation_is_not_said_of_a_later_leader(void **unused)
     solo_free(s);
 }
 
-/* 9 is closed by our own 12, but does not know it: it must hear of 12. */
+/* 9 is closed by our own 12, but its owner does not know it: it must hear of 12. */
 static void a_proposal_is_repeated_to_a_leader_that_does_not_know_that_it_leads(void **unused)
 {
     (void)unused;
@@ -108,12 +108,12 @@ static void a_proposal_is_repeated_to_a_leader_that_does_not_know_that_it_leads(
     assert_int_equal(s->leader, CV_ID_ANONYMOUS);
     ring(s, ANON_TIMER_HEARTBEAT);
     assert_int_equal(solo_field(s, solo_said(s, "TOKEN"), "number"), 12);
-    hear(s, "TOKEN", 9, 2, 12); /* now it does */
+    hear(s, "TOKEN", 9, 2, 12); /* now its owner knows */
     assert_int_equal(s->timer_ns[ANON_TIMER_HEARTBEAT], 0);
     solo_free(s);
 }
 
-static void a_candidate_no_more_says_three_times_that_it_is_gone(void **unused)
+static void a_leader_that_withdraws_says_three_times_that_it_is_gone(void **unused)
 {
     (void)unused;
     struct solo *s = leader();
@@ -127,8 +127,8 @@ static void a_candidate_no_more_says_three_times_that_it_is_gone(void **unused)
     solo_free(s);
 }
 
-/* One that does not lead has nothing to resign from; it takes its proposal back. */
-static void a_candidate_no_more_proposes_no_more(void **unused)
+/* A process that does not lead has nothing to resign from; it takes its proposal back. */
+static void a_process_that_withdraws_proposes_no_more(void **unused)
 {
     (void)unused;
     struct solo *s = process();
@@ -151,7 +151,7 @@ static void the_first_number_that_no_sequencer_gives_is_refused(void **unused)
     draft(s, "TOKEN", 8, 1, CV_SEQUENCE_END);
     solo_hear(s, 2, 0);
     (void)solo_noted(s, "message ignored: {number} is not a number of a sequencer");
-    hear(s, "TOKEN", 8, 1, CV_SEQUENCE_END - 1); /* the last that one may give */
+    hear(s, "TOKEN", 8, 1, CV_SEQUENCE_END - 1); /* the last number that a sequencer may give */
     assert_int_equal(s->leader, CV_ID_ANONYMOUS);
     solo_free(s);
     s = process();
@@ -173,29 +173,29 @@ static void a_number_above_the_largest_seen_by_its_sender_is_refused(void **unus
     solo_free(s);
 }
 
-/* With persist. What a disk gives back is not trusted either. */
-static void a_saved_number_that_cannot_be_is_not_taken_up(void **unused)
+/* With persist. Saved numbers are not trusted blindly either. */
+static void an_impossible_saved_number_is_ignored(void **unused)
 {
     (void)unused;
     struct solo *s = solo_new("anon", 1, 1, "R=5 persist=yes");
     const uint64_t record[] = {CV_SEQUENCE_END, 1, CV_SEQUENCE_END, 1};
     memcpy(s->persisted, record, sizeof record);
     s->persisted_count = COUNT_OF(record);
-    s->persisted[COUNT_OF(record)] = CV_SEQUENCE_END - 1; /* behind its end */
+    s->persisted[COUNT_OF(record)] = CV_SEQUENCE_END - 1; /* beyond the end of the record */
     solo_restart(s);
     hear(s, "TOKEN", 8, 1, 11);
     assert_int_equal(s->leader, CV_ID_ANONYMOUS);
     solo_free(s);
 }
 
-static void a_process_that_cannot_save_does_nothing_any_more(void **unused)
+static void a_process_that_cannot_save_takes_no_further_part(void **unused)
 {
     (void)unused;
     struct solo *s = solo_new("anon", 1, 1, "R=5 eta=50ms eps=150ms persist=yes");
     hear(s, "TOKEN", 8, 1, 11);
     ring(s, ANON_TIMER_SUSPECT); /* asks for a number */
     assert_int_not_equal(asked(s), 0);
-    hear(s, "TOKEN", 3, 1, 3); /* stale: will be told so */
+    hear(s, "TOKEN", 3, 1, 3); /* stale: it must be answered */
     assert_int_not_equal(s->timer_ns[ANON_TIMER_TELL], 0);
     assert_int_not_equal(s->timer_ns[ANON_TIMER_QUERY], 0);
     solo_step(s, (struct cv_event){.kind = CV_EVENT_PERSIST_FAILED});
@@ -230,7 +230,7 @@ static int configure(const char *eta, const char *eps, const char *time, struct 
 }
 
 /* 4 rho eps, rounded up, is 40.001 us with eps = 100 ms and the usual bound on drift. */
-static void times_that_just_work_are_accepted_and_others_refused_with_their_numbers(void **unused)
+static void times_at_the_bound_are_accepted_and_others_refused_with_their_numbers(void **unused)
 {
     (void)unused;
     struct cv_errtext why = {""};
@@ -262,7 +262,7 @@ static void the_papers_start_and_proposals_promise_less(void **unused)
 }
 
 /* A query's longest time-out and six eps, then twice R + 2 proposals: docs/anon.md. */
-static void it_settles_within_the_time_that_it_says(void **unused)
+static void settles_within_its_documented_time(void **unused)
 {
     (void)unused;
     struct solo *s = process();
@@ -274,18 +274,18 @@ static void it_settles_within_the_time_that_it_says(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_resignation_is_not_said_of_a_later_leader),
+        cmocka_unit_test(a_resignation_is_not_repeated_once_another_leads),
         cmocka_unit_test(a_proposal_is_repeated_to_a_leader_that_does_not_know_that_it_leads),
-        cmocka_unit_test(a_candidate_no_more_says_three_times_that_it_is_gone),
-        cmocka_unit_test(a_candidate_no_more_proposes_no_more),
+        cmocka_unit_test(a_leader_that_withdraws_says_three_times_that_it_is_gone),
+        cmocka_unit_test(a_process_that_withdraws_proposes_no_more),
         cmocka_unit_test(the_first_number_that_no_sequencer_gives_is_refused),
         cmocka_unit_test(a_number_above_the_largest_seen_by_its_sender_is_refused),
-        cmocka_unit_test(a_saved_number_that_cannot_be_is_not_taken_up),
-        cmocka_unit_test(a_process_that_cannot_save_does_nothing_any_more),
+        cmocka_unit_test(an_impossible_saved_number_is_ignored),
+        cmocka_unit_test(a_process_that_cannot_save_takes_no_further_part),
         cmocka_unit_test(a_message_that_comes_back_is_ignored),
-        cmocka_unit_test(times_that_just_work_are_accepted_and_others_refused_with_their_numbers),
+        cmocka_unit_test(times_at_the_bound_are_accepted_and_others_refused_with_their_numbers),
         cmocka_unit_test(the_papers_start_and_proposals_promise_less),
-        cmocka_unit_test(it_settles_within_the_time_that_it_says),
+        cmocka_unit_test(settles_within_its_documented_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* tests/paper/test_bully_improved_paper.c - what [NITR] says of the improved bully algorithm.
+/* tests/paper/test_bully_improved_paper.c - what [NITR] says about the improved bully algorithm.
  *
- * [NITR] is seed 004; the slide's heading stands above each test. One transmission takes 1 ms and T
+ * The comment on each test begins with the heading of the slide. One transmission takes 1 ms and T
  * is 3 ms. Heartbeats come every 100 ms and name the heir. */
 #include "support/claims.h"
 #include "support/cluster.h"
@@ -45,7 +45,7 @@ static void next_coordinator_is_declared_before_the_crash(void **unused)
 
 /* [NITR, Improved Bully Algorithm] "the current coordinator tries to gather information about
  * processes in the system": everybody answers each heartbeat. */
-static void coordinator_gathers_who_is_alive(void **unused)
+static void coordinator_learns_which_processes_are_alive(void **unused)
 {
     (void)unused;
     struct cluster *c = settled("bully-improved", 5);
@@ -58,9 +58,10 @@ static void coordinator_gathers_who_is_alive(void **unused)
     cluster_end(c);
 }
 
-/* [NITR, Improved Bully Algorithm] "and declares the next possible coordinator": one that lives.
- * Who died is not named any more two heartbeats later, who came back is named again. */
-static void heir_is_the_highest_of_the_living(void **unused)
+/* [NITR, Improved Bully Algorithm] "and declares the next possible coordinator": one that is alive.
+ * A process that died is not named any more two heartbeats later; one that came back is named
+ * again. */
+static void heir_is_the_highest_process_alive(void **unused)
 {
     (void)unused;
     struct cluster *c = settled("bully-improved", 5);
@@ -124,7 +125,8 @@ static void without_the_heir_the_plain_bully_runs_after_t(void **unused)
 }
 
 /* [NITR, Improved Bully Algorithm] "Overcomes the disadvantages of the original bully": however
- * many notice, N-2 messages in one transmission time, where the bully sends its square of N. */
+ * many processes notice, N-2 messages in one transmission time, where the bully needs the order of
+ * N^2. */
 static void election_costs_n_minus_2_messages_whoever_notices(void **unused)
 {
     (void)unused;
@@ -149,8 +151,8 @@ static void election_costs_n_minus_2_messages_whoever_notices(void **unused)
     }
 }
 
-/* [NITR, Disadvantages of Improved Bully Algorithm] "Every time process updates its database":
- * there is a message more for each heartbeat, also while nothing happens. */
+/* [NITR, Disadvantages of Improved Bully Algorithm] "Every time process updates its database": each
+ * heartbeat costs one message more, even while nothing happens. */
 static void database_is_kept_up_to_date_all_the_time(void **unused)
 {
     (void)unused;
@@ -181,15 +183,15 @@ static void database_grows_with_the_number_of_processes(void **unused)
     assert_true(bytes[1][1] >= bytes[1][0] + 4000 / 8);
 }
 
-/* What every election algorithm owes, and the impossibility: support/claims.h cites the slides. */
+/* What every election algorithm owes, and what is impossible: support/claims.h cites the slides. */
 CLAIMS_DEFINE("bully-improved")
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(next_coordinator_is_declared_before_the_crash),
-        cmocka_unit_test(coordinator_gathers_who_is_alive),
-        cmocka_unit_test(heir_is_the_highest_of_the_living),
+        cmocka_unit_test(coordinator_learns_which_processes_are_alive),
+        cmocka_unit_test(heir_is_the_highest_process_alive),
         cmocka_unit_test(heir_that_notices_announces_itself_at_once),
         cmocka_unit_test(others_that_notice_wait_for_the_heir),
         cmocka_unit_test(without_the_heir_the_plain_bully_runs_after_t),

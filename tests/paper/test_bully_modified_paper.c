@@ -1,6 +1,6 @@
-/* tests/paper/test_bully_modified_paper.c - what [NITR] says of the modified election algorithm.
+/* tests/paper/test_bully_modified_paper.c - what [NITR] says about the modified election algorithm.
  *
- * [NITR] is seed 004; the slide's heading stands above each test. One transmission takes 1 ms, so T
+ * The comment on each test begins with the heading of the slide. One transmission takes 1 ms, so T
  * is 3 ms and T' 4 ms. Priorities are ids. */
 #include "support/claims.h"
 #include "support/cluster.h"
@@ -8,7 +8,8 @@
 
 #define CRASH_MS 2050.0 /* between two heartbeats: none is under way */
 #define T_MS 3.0
-#define T2_MS 4.0 /* T': how long an initiator waits for the announcement of the granted */
+/* T': how long an initiator waits for the announcement of the process it granted. */
+#define T2_MS 4.0
 
 static struct cluster *settled(const char *protocol, uint32_t nodes)
 {
@@ -36,7 +37,7 @@ static void step_1_initiator_asks_all_of_higher_priority(void **unused)
     cluster_end(c);
 }
 
-/* [NITR, Modified election algorithm, 1] Here it notices by itself. */
+/* [NITR, Modified election algorithm, 1] Here the process notices the failure by itself. */
 static void step_1_silence_of_the_coordinator_is_noticed(void **unused)
 {
     (void)unused;
@@ -84,7 +85,7 @@ static void step_3_higher_ones_answer_ok_with_their_priority(void **unused)
 
 /* [NITR, Modified election algorithm, 3] and, unlike in the bully, begin no election of their
  * own. */
-static void step_3_who_is_asked_begins_no_election(void **unused)
+static void step_3_an_asked_process_begins_no_election(void **unused)
 {
     (void)unused;
     struct cluster *c = orphaned(6, /* detector= */ 1);
@@ -107,8 +108,9 @@ static void step_4_the_highest_that_answered_is_granted(void **unused)
     cluster_end(c);
 }
 
-/* [NITR, Modified election algorithm, 4] Who does not answer is waited for no longer than T. */
-static void step_4_the_silent_are_waited_for_until_t(void **unused)
+/* [NITR, Modified election algorithm, 4] The initiator waits no longer than T for silent
+ * processes. */
+static void step_4_silent_processes_are_waited_for_until_t(void **unused)
 {
     (void)unused;
     struct cluster *c = settled("bully-modified", 6);
@@ -140,7 +142,7 @@ static void step_5_the_granted_one_announces_itself_to_all(void **unused)
     cluster_end(c);
 }
 
-/* protocols.md, sec. 1 (ours): "No COORDINATOR in time: start again (next highest first)". */
+/* [ours; docs/protocols.md] No COORDINATOR in time: start again, with the next highest. */
 static void ours_if_the_granted_one_is_silent_the_next_is_granted(void **unused)
 {
     (void)unused;
@@ -157,7 +159,7 @@ static void ours_if_the_granted_one_is_silent_the_next_is_granted(void **unused)
     cluster_end(c);
 }
 
-/* protocols.md, sec. 1: "Concurrent initiators must converge." Every set of them does. */
+/* [ours; docs/protocols.md] Any set of concurrent initiators agrees on one coordinator. */
 static void ours_concurrent_initiators_converge(void **unused)
 {
     (void)unused;
@@ -223,11 +225,11 @@ static void time_bounded_like_the_bully(void **unused)
     cluster_run_until(c, CRASH_MS);
     cluster_suspect(c, 1, 4);
     cluster_run_until(c, CRASH_MS + T_MS);
-    assert_int_equal(cluster_leader_at(c, 1), 1); /* though 2 and 3 live */
+    assert_int_equal(cluster_leader_at(c, 1), 1); /* though 2 and 3 are alive */
     cluster_end(c);
 }
 
-/* What every election algorithm owes, and the impossibility: support/claims.h cites the slides. */
+/* What every election algorithm owes, and what is impossible: support/claims.h cites the slides. */
 CLAIMS_DEFINE("bully-modified")
 
 int main(void)
@@ -237,9 +239,9 @@ int main(void)
         cmocka_unit_test(step_1_silence_of_the_coordinator_is_noticed),
         cmocka_unit_test(step_2_unanswered_the_initiator_wins),
         cmocka_unit_test(step_3_higher_ones_answer_ok_with_their_priority),
-        cmocka_unit_test(step_3_who_is_asked_begins_no_election),
+        cmocka_unit_test(step_3_an_asked_process_begins_no_election),
         cmocka_unit_test(step_4_the_highest_that_answered_is_granted),
-        cmocka_unit_test(step_4_the_silent_are_waited_for_until_t),
+        cmocka_unit_test(step_4_silent_processes_are_waited_for_until_t),
         cmocka_unit_test(step_5_the_granted_one_announces_itself_to_all),
         cmocka_unit_test(ours_if_the_granted_one_is_silent_the_next_is_granted),
         cmocka_unit_test(ours_concurrent_initiators_converge),

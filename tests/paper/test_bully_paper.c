@@ -1,8 +1,9 @@
-/* tests/paper/test_bully_paper.c - what [NITR] says of the bully algorithm, claim by claim.
+/* tests/paper/test_bully_paper.c - what [NITR] says about the bully algorithm, claim by claim.
  *
- * [NITR] is seed 004; the slide's heading stands above each test. One transmission takes 1 ms, the
+ * The comment on each test begins with the heading of the slide. One transmission takes 1 ms, the
  * bound on delays is the same, so T is 3 ms and T' 6 ms. A process learns that the coordinator is
- * dead when the test tells it (cluster_suspect), so that it is known who detects the failure. */
+ * dead when the test tells it (cluster_suspect), so that it is known which process detects the
+ * failure. */
 #include "support/claims.h"
 #include "support/cluster.h"
 #include "support/solo.h"
@@ -12,7 +13,7 @@
 
 #define CRASH_MS 2050.0 /* between two heartbeats: none is under way */
 #define T_MS 3.0
-#define T2_MS 6.0 /* T': how long an answered process waits for the coordinator */
+#define T2_MS 6.0 /* T': how long a process that was answered waits for the coordinator */
 
 /* N processes with a coordinator, long before anybody's time-out. */
 static struct cluster *settled(uint32_t nodes)
@@ -40,8 +41,8 @@ static void assumes_synchrony_and_reliable_messages(void **unused)
     assert_true(bully->assumes & BIT(CV_ASSUME_PROMPT_PROCESSES));
 }
 
-/* [NITR, Bully Algorithm: Basic Assumptions, 2 and 3] Who is asked is named by number: a process
- * knows everybody's id, and even its own number is unique to it. */
+/* [NITR, Bully Algorithm: Basic Assumptions, 2 and 3] A process addresses others by number: it
+ * knows everybody's id, and ids are unique. */
 static void knows_the_ids_of_all_others(void **unused)
 {
     (void)unused;
@@ -53,9 +54,9 @@ static void knows_the_ids_of_all_others(void **unused)
     cluster_end(c);
 }
 
-/* [NITR, Bully Algorithm: Basic Assumptions, 6 and 7; Algorithm (Bully), steps 1 and 2] Nobody is
- * told: silence of a time interval is failure, and no shorter silence is. */
-static void failure_detector_takes_silence_for_failure(void **unused)
+/* [NITR, Bully Algorithm: Basic Assumptions, 6 and 7; Algorithm (Bully), steps 1 and 2] Nobody
+ * tells it: silence for the time-out is failure, and a shorter silence is not. */
+static void failure_detector_treats_silence_as_failure(void **unused)
 {
     (void)unused;
     const double timeout_ms = 1000;
@@ -170,7 +171,7 @@ static void step_2_without_an_answer_it_wins_after_t(void **unused)
 }
 
 /* [NITR, Bully Algorithm, step 3] "it sends no further messages for this election and waits" */
-static void step_3_answered_it_is_silent_and_waits(void **unused)
+static void step_3_an_answered_process_is_silent_and_waits(void **unused)
 {
     (void)unused;
     struct cluster *c = orphaned(6, /* detector= */ 2);
@@ -327,7 +328,7 @@ static void worst_case_takes_five_transmission_times(void **unused)
     }
 }
 
-/* [NITR, How to set the timeouts?] The five of them, one by one. */
+/* [NITR, How to set the timeouts?] The five transmissions, one by one. */
 static void worst_case_is_election_answer_election_timeout_coordinator(void **unused)
 {
     (void)unused;
@@ -404,11 +405,11 @@ static void messages_grow_with_the_square_of_n(void **unused)
     assert_true(ratio > 3.5 && ratio < 4.5);
 }
 
-/* What every election algorithm owes, and the impossibility: support/claims.h cites the slides. */
+/* What every election algorithm owes, and what is impossible: support/claims.h cites the slides. */
 CLAIMS_DEFINE("bully")
 
-/* [ours] Who asks why there is no leader finds each refusal with its reason. */
-static void what_is_refused_is_noted_with_the_reason(void **unused)
+/* [ours] An operator who asks why there is no leader finds each refusal with its reason. */
+static void refusals_are_noted_with_their_reason(void **unused)
 {
     (void)unused;
     struct solo *s = solo_new("bully", 2, 3, "");
@@ -441,14 +442,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(assumes_synchrony_and_reliable_messages),
         cmocka_unit_test(knows_the_ids_of_all_others),
-        cmocka_unit_test(failure_detector_takes_silence_for_failure),
+        cmocka_unit_test(failure_detector_treats_silence_as_failure),
         cmocka_unit_test(recovered_process_initiates_an_election),
         cmocka_unit_test(several_may_initiate_at_once_and_agree),
         cmocka_unit_test(has_election_alive_and_coordinator_messages),
         cmocka_unit_test(step_1_highest_announces_itself_at_once),
         cmocka_unit_test(step_1_others_ask_all_higher_ids),
         cmocka_unit_test(step_2_without_an_answer_it_wins_after_t),
-        cmocka_unit_test(step_3_answered_it_is_silent_and_waits),
+        cmocka_unit_test(step_3_an_answered_process_is_silent_and_waits),
         cmocka_unit_test(step_3_without_a_victory_it_starts_again),
         cmocka_unit_test(step_4_asked_by_a_lower_one_it_answers_and_asks_higher_ones),
         cmocka_unit_test(step_4_a_running_election_is_not_started_again),
@@ -462,7 +463,7 @@ int main(void)
         cmocka_unit_test(worst_case_sends_n_times_n_minus_1_half_elections),
         cmocka_unit_test(best_case_is_n_minus_2_messages_in_one_transmission_time),
         cmocka_unit_test(messages_grow_with_the_square_of_n),
-        cmocka_unit_test(what_is_refused_is_noted_with_the_reason),
+        cmocka_unit_test(refusals_are_noted_with_their_reason),
         CLAIMS_TESTS};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,13 +57,13 @@ static void renews_in_time_and_says_for_how_long(void **unused)
 }
 
 /* T1 */
-static void is_over_at_its_end_before_anything_else_is_heard(void **unused)
+static void ends_at_its_time_before_any_event_is_handled(void **unused)
 {
     (void)unused;
     struct solo *s = lease_leader();
     const struct cv_effect renew = lease_await(s, 300 * NS_PER_MS);
     solo_pause(s, 5 * NS_PER_S);
-    lease_grant(s, renew.request, 7); /* it was in time; the process was not */
+    lease_grant(s, renew.request, 7); /* the grant was in time, but the process was not */
     assert_int_equal(s->leader, CV_ID_NONE);
     assert_int_equal(solo_told(s)->reason, CV_REASON_STORE_UNREACHABLE);
     lease_assert_asks(s, CV_STORE_ACQUIRE);
@@ -71,7 +71,7 @@ static void is_over_at_its_end_before_anything_else_is_heard(void **unused)
     solo_free(s);
 }
 
-static void a_sleeper_that_asked_nothing_has_just_expired(void **unused)
+static void a_leader_that_slept_without_asking_has_expired(void **unused)
 {
     (void)unused;
     struct solo *s = lease_leader();
@@ -82,7 +82,7 @@ static void a_sleeper_that_asked_nothing_has_just_expired(void **unused)
     solo_free(s);
 }
 
-static void a_grant_that_comes_after_its_end_is_worth_nothing(void **unused)
+static void a_grant_that_comes_after_its_end_does_not_count(void **unused)
 {
     (void)unused;
     struct solo *s = lease_contender();
@@ -99,12 +99,12 @@ static void a_grant_that_comes_after_its_end_is_worth_nothing(void **unused)
     solo_free(s);
 }
 
-static void an_attempt_that_the_store_grants_no_more_is_over(void **unused)
+static void an_attempt_that_the_store_no_longer_grants_is_over(void **unused)
 {
     (void)unused;
     struct solo *s = lease_contender();
     solo_pause(s, LEASE_SURE_NS);
-    lease_grant(s, 1, 7); /* too late, and so the record runs out */
+    lease_grant(s, 1, 7); /* too late: the record runs out */
     const struct cv_effect again = lease_await(s, NS_PER_S);
     assert_int_equal(again.attempt, 1);
     lease_answer(s, again.request, CV_STORE_FREE, 7, 0, 0);
@@ -117,7 +117,7 @@ static void an_attempt_that_the_store_grants_no_more_is_over(void **unused)
     solo_free(s);
 }
 
-static void durations_without_sense_do_no_harm(void **unused)
+static void nonsensical_durations_do_no_harm(void **unused)
 {
     (void)unused;
     const int64_t durations[] = {INT64_MIN, -1, 0, 1, INT64_MAX};
@@ -137,7 +137,7 @@ static void durations_without_sense_do_no_harm(void **unused)
 /* ---- answers that are late, lost or out of order --------------------------------------------- */
 
 /* T11 */
-static void repeats_what_was_not_answered_with_the_same_attempt(void **unused)
+static void repeats_an_unanswered_request_with_the_same_attempt(void **unused)
 {
     (void)unused;
     struct solo *s = lease_contender();
@@ -187,7 +187,7 @@ static void an_older_renewal_does_not_shorten_a_newer_one(void **unused)
     solo_free(s);
 }
 
-static void that_it_does_not_hold_the_record_is_believed_whenever_it_comes(void **unused)
+static void an_answer_that_it_does_not_hold_the_record_always_counts(void **unused)
 {
     (void)unused;
     struct solo *s = lease_leader();
@@ -223,7 +223,7 @@ static void the_same_answer_twice_counts_once(void **unused)
 
 /* ---- losing the record ----------------------------------------------------------------------- */
 
-static void superseded_it_follows_and_waits(void **unused)
+static void a_superseded_leader_follows_and_waits(void **unused)
 {
     (void)unused;
     struct solo *s = lease_leader();
@@ -243,7 +243,7 @@ static void superseded_it_follows_and_waits(void **unused)
     solo_free(s);
 }
 
-static void whose_record_is_gone_asks_for_it_anew(void **unused)
+static void a_leader_whose_record_is_gone_asks_for_it_anew(void **unused)
 {
     (void)unused;
     struct solo *s = lease_leader();
@@ -278,8 +278,8 @@ static void a_store_that_fails_is_asked_until_the_end(void **unused)
     solo_free(s);
 }
 
-/* T14: its work may be ending still. */
-static void what_ran_out_is_not_released(void **unused)
+/* T14: its work may still be running. */
+static void an_expired_lease_is_not_released(void **unused)
 {
     (void)unused;
     struct solo *s = lease_leader();
@@ -290,12 +290,12 @@ static void what_ran_out_is_not_released(void **unused)
     solo_free(s);
 }
 
-static void its_own_former_attempt_is_nobody(void **unused)
+static void its_own_earlier_attempt_is_not_a_leader(void **unused)
 {
     (void)unused;
     struct solo *s = lease_leader();
     solo_pause(s, 2 * NS_PER_S);
-    lease_notify(s); /* expired; attempt 2 is asked for */
+    lease_notify(s); /* its lease has expired; it asks for attempt 2 */
     lease_answer(s, lease_asked(s)->request, CV_STORE_HELD, 7, /* its own label */ 0,
                  700 * NS_PER_MS);
     assert_int_equal(s->leader, CV_ID_NONE);
@@ -305,7 +305,7 @@ static void its_own_former_attempt_is_nobody(void **unused)
     solo_free(s);
 }
 
-static void a_token_that_is_not_new_is_given_back(void **unused)
+static void a_grant_with_an_old_token_is_released(void **unused)
 {
     (void)unused;
     struct solo *s = lease_contender();
@@ -351,7 +351,7 @@ static void resigning_ends_the_leadership_and_then_releases(void **unused)
     solo_free(s);
 }
 
-static void after_resigning_it_only_looks_for_a_while(void **unused)
+static void after_resigning_it_only_reads_for_a_while(void **unused)
 {
     (void)unused;
     struct solo *s = lease_leader();
@@ -380,12 +380,13 @@ static void its_rest_ends_when_another_leads(void **unused)
     lease_assert_asks(s,
                       CV_STORE_ACQUIRE); /* at once: where there is a queue, it has a place in it */
     lease_answer(s, lease_asked(s)->request, CV_STORE_HELD, 8, 9, 100 * NS_PER_MS);
-    assert_int_equal(s->out.item_count, 1); /* the next one in its time: it does not insist */
+    /* Only a timer for the next request: it does not insist. */
+    assert_int_equal(s->out.item_count, 1);
     assert_int_equal(s->out.item[0].kind, CV_EFFECT_ARM);
     solo_free(s);
 }
 
-static void its_rest_ends_when_another_has_led_unseen(void **unused)
+static void its_rest_ends_when_a_new_token_shows_that_another_has_led(void **unused)
 {
     (void)unused;
     struct solo *s = lease_leader();
@@ -398,11 +399,11 @@ static void its_rest_ends_when_another_has_led_unseen(void **unused)
     lease_answer(s, look.request, CV_STORE_FREE, 8, 0, 0);
     lease_assert_asks(s, CV_STORE_ACQUIRE);
     lease_grant(s, lease_asked(s)->request, 8);
-    lease_assert_asks(s, CV_STORE_RELEASE); /* that token was another's */
+    lease_assert_asks(s, CV_STORE_RELEASE); /* that token belonged to another */
     solo_free(s);
 }
 
-static void a_grant_given_back_unheard_of_is_nobody_elses(void **unused)
+static void a_release_before_the_grant_was_heard_does_not_end_the_rest(void **unused)
 {
     (void)unused;
     struct solo *s = lease_contender();
@@ -411,20 +412,21 @@ static void a_grant_given_back_unheard_of_is_nobody_elses(void **unused)
     const struct cv_effect look = lease_await(s, NS_PER_S);
     assert_int_equal(look.verb, CV_STORE_READ);
     lease_answer(s, look.request, CV_STORE_FREE, 7, 0, 0);
-    assert_int_equal(s->out.item_count, 1); /* the next look: it still lets others go first */
+    /* A timer for the next look: it still lets others go first. */
+    assert_int_equal(s->out.item_count, 1);
     assert_int_equal(s->out.item[0].kind, CV_EFFECT_ARM);
     solo_free(s);
 }
 
 /* T11 */
-static void who_may_hold_it_releases_it_too(void **unused)
+static void a_contender_that_may_hold_the_record_releases_it(void **unused)
 {
     (void)unused;
     struct solo *s = lease_contender();
     lease_event(s, CV_EVENT_CAMPAIGN, false);
     lease_assert_asks(s, CV_STORE_RELEASE);
     assert_int_equal(lease_asked(s)->token, 0);
-    lease_grant(s, 1, 7); /* on its way when it gave up */
+    lease_grant(s, 1, 7); /* under way when it gave up */
     assert_int_equal(s->leader, CV_ID_NONE);
     const int64_t given_up_ns = s->now_ns;
     uint32_t releases = 0;
@@ -441,12 +443,14 @@ static void who_may_hold_it_releases_it_too(void **unused)
     solo_free(s);
 }
 
-/* By then the store has given it to nobody or to another. At that very instant, not the next. */
+/* By then the store has granted the record to nobody or to another. It gives up at that very
+ * instant, not at the next. */
 static void release_is_given_up_after_exactly_a_lease(void **unused)
 {
     (void)unused;
     int64_t pause_ns = 0;
-    for (int64_t late_ns = 1; late_ns >= 0; late_ns--) { /* first to see how long it pauses */
+    /* The first round shows how long it pauses. */
+    for (int64_t late_ns = 1; late_ns >= 0; late_ns--) {
         struct solo *s = lease_leader();
         lease_event(s, CV_EVENT_RESIGN, false);
         lease_assert_asks(s, CV_STORE_RELEASE);
@@ -463,8 +467,8 @@ static void release_is_given_up_after_exactly_a_lease(void **unused)
     }
 }
 
-/* The answer to its first request comes late; the second one may still be carried out. */
-static void who_may_hold_it_by_a_later_request_releases_it(void **unused)
+/* The answer to its first request comes late; the store may still carry out the second one. */
+static void a_contender_that_may_hold_it_by_a_later_request_releases_it(void **unused)
 {
     (void)unused;
     struct solo *s = lease_contender();
@@ -478,13 +482,13 @@ static void who_may_hold_it_by_a_later_request_releases_it(void **unused)
     solo_free(s);
 }
 
-static void who_waits_leaves_the_queue(void **unused)
+static void a_waiting_contender_leaves_the_queue(void **unused)
 {
     (void)unused;
     struct solo *s = lease_contender();
     lease_answer(s, 1, CV_STORE_HELD, 8, 9, LEASE_NS);
     lease_event(s, CV_EVENT_RESIGN, false);
-    assert_null(lease_asked(s)); /* nothing to hand over, and it stays a candidate */
+    assert_null(lease_asked(s)); /* it has nothing to hand over, and stays a candidate */
     lease_event(s, CV_EVENT_CAMPAIGN, false);
     lease_assert_asks(s, CV_STORE_RELEASE);
     lease_answer(s, lease_asked(s)->request, CV_STORE_HELD, 8, 9, LEASE_NS);
@@ -495,7 +499,7 @@ static void who_waits_leaves_the_queue(void **unused)
     solo_free(s);
 }
 
-static void what_is_owed_is_paid_before_asking_anew(void **unused)
+static void releases_before_it_asks_anew(void **unused)
 {
     (void)unused;
     struct solo *s = lease_leader();
@@ -546,7 +550,7 @@ static void pauses_grow_while_the_store_fails(void **unused)
     solo_free(s);
 }
 
-static void notifications_are_asked_about_at_once(void **unused)
+static void asks_at_once_when_notified(void **unused)
 {
     (void)unused;
     struct solo *s = lease_contender();
@@ -554,7 +558,7 @@ static void notifications_are_asked_about_at_once(void **unused)
     s->now_ns += 20 * NS_PER_MS;
     lease_notify(s);
     lease_assert_asks(s, CV_STORE_ACQUIRE);
-    lease_notify(s); /* meanwhile: the answer on its way may be older */
+    lease_notify(s); /* meanwhile the answer under way may be older than the change */
     assert_null(lease_asked(s));
     lease_answer(s, 2, CV_STORE_HELD, 8, 9, LEASE_NS);
     lease_assert_asks(s, CV_STORE_ACQUIRE);
@@ -562,7 +566,7 @@ static void notifications_are_asked_about_at_once(void **unused)
 }
 
 /* T10 */
-static void a_leader_that_is_notified_makes_sure(void **unused)
+static void a_notified_leader_asks_whether_it_still_holds_the_record(void **unused)
 {
     (void)unused;
     struct solo *s = lease_leader();
@@ -571,7 +575,7 @@ static void a_leader_that_is_notified_makes_sure(void **unused)
     solo_free(s);
 }
 
-static void a_flood_of_notifications_is_no_flood_of_requests(void **unused)
+static void a_flood_of_notifications_causes_no_flood_of_requests(void **unused)
 {
     (void)unused;
     struct solo *s = lease_contender();
@@ -613,7 +617,7 @@ static void refuses(const char *name, const char *value, const char *inequality)
     assert_non_null(strstr(why.text, inequality));
 }
 
-static void refuses_what_cannot_work_and_says_why(void **unused)
+static void refuses_times_that_cannot_work_and_says_why(void **unused)
 {
     (void)unused;
     refuses("renew", "4s", "lease (1 - 2 rho) > max(renew, timeout) + timeout + retry");
@@ -625,7 +629,7 @@ static void refuses_what_cannot_work_and_says_why(void **unused)
 
 /* ---- T26: leases of different lengths -------------------------------------------------------- */
 
-/* Carries what was asked to a store and the answer back, at once. */
+/* Carries the request to a store, and the answer back at once. */
 static void carry(struct solo *s, struct sim_store *store, uint64_t label, int64_t now_ns)
 {
     while (lease_asked(s) != NULL) {
@@ -637,7 +641,7 @@ static void carry(struct solo *s, struct sim_store *store, uint64_t label, int64
     }
 }
 
-/* The first one leads and dies at once; when does the other lead? */
+/* The first one leads and dies at once. Returns when the other leads. */
 static int64_t taken_over_after(const char *first_options, const char *second_options)
 {
     struct sim_store store;
@@ -674,41 +678,41 @@ int main(void)
         cmocka_unit_test(asks_for_the_record_when_it_starts),
         cmocka_unit_test(counts_from_its_request_less_twice_the_drift),
         cmocka_unit_test(renews_in_time_and_says_for_how_long),
-        cmocka_unit_test(is_over_at_its_end_before_anything_else_is_heard),
-        cmocka_unit_test(a_sleeper_that_asked_nothing_has_just_expired),
-        cmocka_unit_test(a_grant_that_comes_after_its_end_is_worth_nothing),
-        cmocka_unit_test(an_attempt_that_the_store_grants_no_more_is_over),
-        cmocka_unit_test(durations_without_sense_do_no_harm),
-        cmocka_unit_test(repeats_what_was_not_answered_with_the_same_attempt),
+        cmocka_unit_test(ends_at_its_time_before_any_event_is_handled),
+        cmocka_unit_test(a_leader_that_slept_without_asking_has_expired),
+        cmocka_unit_test(a_grant_that_comes_after_its_end_does_not_count),
+        cmocka_unit_test(an_attempt_that_the_store_no_longer_grants_is_over),
+        cmocka_unit_test(nonsensical_durations_do_no_harm),
+        cmocka_unit_test(repeats_an_unanswered_request_with_the_same_attempt),
         cmocka_unit_test(a_late_answer_counts_from_its_own_request),
         cmocka_unit_test(an_answer_that_was_overtaken_does_not_count),
         cmocka_unit_test(an_older_renewal_does_not_shorten_a_newer_one),
-        cmocka_unit_test(that_it_does_not_hold_the_record_is_believed_whenever_it_comes),
+        cmocka_unit_test(an_answer_that_it_does_not_hold_the_record_always_counts),
         cmocka_unit_test(answers_to_requests_that_were_never_made_are_ignored),
         cmocka_unit_test(the_same_answer_twice_counts_once),
-        cmocka_unit_test(superseded_it_follows_and_waits),
-        cmocka_unit_test(whose_record_is_gone_asks_for_it_anew),
+        cmocka_unit_test(a_superseded_leader_follows_and_waits),
+        cmocka_unit_test(a_leader_whose_record_is_gone_asks_for_it_anew),
         cmocka_unit_test(a_store_that_fails_is_asked_until_the_end),
-        cmocka_unit_test(what_ran_out_is_not_released),
-        cmocka_unit_test(its_own_former_attempt_is_nobody),
-        cmocka_unit_test(a_token_that_is_not_new_is_given_back),
+        cmocka_unit_test(an_expired_lease_is_not_released),
+        cmocka_unit_test(its_own_earlier_attempt_is_not_a_leader),
+        cmocka_unit_test(a_grant_with_an_old_token_is_released),
         cmocka_unit_test(a_leadership_has_one_token),
         cmocka_unit_test(resigning_ends_the_leadership_and_then_releases),
-        cmocka_unit_test(after_resigning_it_only_looks_for_a_while),
+        cmocka_unit_test(after_resigning_it_only_reads_for_a_while),
         cmocka_unit_test(its_rest_ends_when_another_leads),
-        cmocka_unit_test(its_rest_ends_when_another_has_led_unseen),
-        cmocka_unit_test(a_grant_given_back_unheard_of_is_nobody_elses),
-        cmocka_unit_test(who_may_hold_it_releases_it_too),
+        cmocka_unit_test(its_rest_ends_when_a_new_token_shows_that_another_has_led),
+        cmocka_unit_test(a_release_before_the_grant_was_heard_does_not_end_the_rest),
+        cmocka_unit_test(a_contender_that_may_hold_the_record_releases_it),
         cmocka_unit_test(release_is_given_up_after_exactly_a_lease),
-        cmocka_unit_test(who_may_hold_it_by_a_later_request_releases_it),
-        cmocka_unit_test(who_waits_leaves_the_queue),
-        cmocka_unit_test(what_is_owed_is_paid_before_asking_anew),
+        cmocka_unit_test(a_contender_that_may_hold_it_by_a_later_request_releases_it),
+        cmocka_unit_test(a_waiting_contender_leaves_the_queue),
+        cmocka_unit_test(releases_before_it_asks_anew),
         cmocka_unit_test(waits_as_long_as_the_record_is_held_but_not_longer_than_poll),
         cmocka_unit_test(pauses_grow_while_the_store_fails),
-        cmocka_unit_test(notifications_are_asked_about_at_once),
-        cmocka_unit_test(a_leader_that_is_notified_makes_sure),
-        cmocka_unit_test(a_flood_of_notifications_is_no_flood_of_requests),
-        cmocka_unit_test(refuses_what_cannot_work_and_says_why),
+        cmocka_unit_test(asks_at_once_when_notified),
+        cmocka_unit_test(a_notified_leader_asks_whether_it_still_holds_the_record),
+        cmocka_unit_test(a_flood_of_notifications_causes_no_flood_of_requests),
+        cmocka_unit_test(refuses_times_that_cannot_work_and_says_why),
         cmocka_unit_test(the_holders_own_lease_governs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* The latest range for the next question that the latest step asked for; the test fails if none. */
+/* The range that the latest step armed for its next request; the test fails if there is none. */
 static const struct cv_effect *turn(const struct solo *s)
 {
     const struct cv_effect *arm = NULL;
@@ -34,7 +34,7 @@ static void pauses_are_ranges_so_that_not_all_ask_at_once(void **unused)
     assert_turn(s, 300 * NS_PER_MS - 300 * NS_PER_MS / 8, 300 * NS_PER_MS); /* the renewal */
     const struct cv_effect renew = lease_await(s, NS_PER_S);
     lease_answer(s, renew.request, CV_STORE_FAILED, 0, 0, 0);
-    assert_turn(s, 50 * NS_PER_MS, 100 * NS_PER_MS); /* a leader does not wait longer and longer */
+    assert_turn(s, 50 * NS_PER_MS, 100 * NS_PER_MS); /* a leader's pauses do not grow */
     lease_answer(s, lease_await(s, NS_PER_S).request, CV_STORE_FAILED, 0, 0, 0);
     assert_turn(s, 50 * NS_PER_MS, 100 * NS_PER_MS);
     solo_free(s);
@@ -50,11 +50,11 @@ static void a_short_grant_is_renewed_after_half_of_it(void **unused)
     s = lease_contender();
     s->now_ns += 190 * NS_PER_MS;
     lease_answer(s, 1, CV_STORE_GRANTED, 7, 0, 300 * NS_PER_MS);
-    assert_turn(s, 0, 0); /* it is overdue, and must not be asked for in the past */
+    assert_turn(s, 0, 0); /* it is overdue, and must not be armed in the past */
     solo_free(s);
 }
 
-static void who_looks_at_a_free_record_looks_less_and_less_often(void **unused)
+static void a_resting_contender_looks_less_and_less_often_at_a_free_record(void **unused)
 {
     (void)unused;
     struct solo *s = lease_leader();
@@ -69,7 +69,8 @@ static void who_looks_at_a_free_record_looks_less_and_less_often(void **unused)
     }
     lease_answer(s, lease_await(s, 2 * NS_PER_S).request, CV_STORE_HELD, 8, 9, 10 * NS_PER_MS);
     lease_answer(s, lease_await(s, 2 * NS_PER_S).request, CV_STORE_FREE, 0, 0, 0);
-    assert_turn(s, 50 * NS_PER_MS, 100 * NS_PER_MS); /* somebody led meanwhile: as at first */
+    /* Somebody led meanwhile: the pauses start again. */
+    assert_turn(s, 50 * NS_PER_MS, 100 * NS_PER_MS);
     solo_free(s);
 }
 
@@ -87,7 +88,7 @@ static void a_rest_ends_in_time_though_the_record_is_free(void **unused)
     solo_free(s);
 }
 
-static void while_the_store_fails_it_knows_the_leader_as_long_as_that_is_sure(void **unused)
+static void while_the_store_fails_the_leader_is_known_until_its_lease_may_end(void **unused)
 {
     (void)unused;
     struct solo *s = lease_contender();
@@ -105,7 +106,7 @@ static void while_the_store_fails_it_knows_the_leader_as_long_as_that_is_sure(vo
     solo_free(s);
 }
 
-static void what_is_told_of_another_leader_has_no_end(void **unused)
+static void the_leadership_of_another_is_told_without_an_end(void **unused)
 {
     (void)unused;
     struct solo *s = lease_contender();
@@ -120,11 +121,11 @@ static void what_is_told_of_another_leader_has_no_end(void **unused)
     assert_false(told->has_majority);
     lease_notify(s);
     lease_answer(s, 2, CV_STORE_HELD, 8, 9, LEASE_NS);
-    assert_null(solo_told(s)); /* the same again is nothing to tell */
+    assert_null(solo_told(s)); /* nothing new to tell */
     solo_free(s);
 }
 
-static void notifications_beyond_the_allowance_are_asked_about_soon(void **unused)
+static void notifications_beyond_the_allowance_cause_a_request_soon(void **unused)
 {
     (void)unused;
     struct solo *s = lease_contender();
@@ -137,10 +138,10 @@ static void notifications_beyond_the_allowance_are_asked_about_soon(void **unuse
         }
         request = lease_asked(s)->request;
     }
-    assert_int_equal(request, 5); /* four in a row after the first question */
+    assert_int_equal(request, 5); /* the first request, and four more in a row */
     assert_turn(s, 25 * NS_PER_MS, 25 * NS_PER_MS);
     lease_notify(s);
-    assert_int_equal(s->out.item_count, 0); /* that turn will do */
+    assert_int_equal(s->out.item_count, 0); /* the armed request will do */
     solo_free(s);
 }
 
@@ -161,7 +162,7 @@ static void a_long_lease_does_not_slow_down_the_answer_to_notifications(void **u
     solo_free(s);
 }
 
-static void a_place_behind_its_successor_is_not_charged_to_the_notifications(void **unused)
+static void queueing_behind_its_successor_is_not_counted_as_a_notification(void **unused)
 {
     (void)unused;
     struct solo *s = lease_leader();
@@ -181,7 +182,7 @@ static void a_place_behind_its_successor_is_not_charged_to_the_notifications(voi
     solo_free(s);
 }
 
-static void its_own_former_attempt_ends_the_view_of_another(void **unused)
+static void its_own_earlier_attempt_ends_the_view_of_another_leader(void **unused)
 {
     (void)unused;
     struct solo *s = lease_contender();
@@ -205,7 +206,7 @@ static void an_older_holder_than_one_seen_is_ignored(void **unused)
     solo_free(s);
 }
 
-static void a_leader_that_is_told_of_a_holder_asks_and_leads_on(void **unused)
+static void a_leader_that_is_told_of_another_holder_asks_and_leads_on(void **unused)
 {
     (void)unused;
     struct solo *s = lease_contender();
@@ -240,7 +241,7 @@ static void a_copy_of_an_answer_changes_nothing(void **unused)
     solo_free(s);
 }
 
-static void who_resigns_too_late_rests_all_the_same(void **unused)
+static void a_leader_that_resigns_too_late_rests_too(void **unused)
 {
     (void)unused;
     struct solo *s = lease_leader();
@@ -248,13 +249,13 @@ static void who_resigns_too_late_rests_all_the_same(void **unused)
     lease_event(s, CV_EVENT_RESIGN, false);
     assert_int_equal(s->leader, CV_ID_NONE);
     assert_int_equal(solo_told(s)->reason, CV_REASON_EXPIRED);
-    lease_assert_asks(s, CV_STORE_READ); /* nothing is released: its time is over */
+    lease_assert_asks(s, CV_STORE_READ); /* nothing is released: the lease is over */
     lease_answer(s, lease_asked(s)->request, CV_STORE_FREE, 0, 0, 0);
     assert_null(lease_asked(s));
     solo_free(s);
 }
 
-static void who_is_a_candidate_already_goes_on(void **unused)
+static void campaigning_again_changes_nothing(void **unused)
 {
     (void)unused;
     struct solo *s = lease_leader();
@@ -269,7 +270,7 @@ static void who_is_a_candidate_already_goes_on(void **unused)
     solo_free(s);
 }
 
-static void standing_again_ends_a_rest(void **unused)
+static void campaigning_again_ends_a_rest(void **unused)
 {
     (void)unused;
     struct solo *s = lease_leader();
@@ -281,7 +282,7 @@ static void standing_again_ends_a_rest(void **unused)
     solo_free(s);
 }
 
-static void the_end_of_a_leadership_that_is_over_does_not_ring(void **unused)
+static void the_timer_of_an_ended_leadership_is_disarmed(void **unused)
 {
     (void)unused;
     struct solo *s = lease_leader();
@@ -293,7 +294,7 @@ static void the_end_of_a_leadership_that_is_over_does_not_ring(void **unused)
     solo_free(s);
 }
 
-static void who_cannot_go_on_stops_for_good_and_releases_nothing(void **unused)
+static void a_contender_that_must_stop_stops_for_good_and_releases_nothing(void **unused)
 {
     (void)unused;
     struct solo *s = lease_leader();
@@ -316,7 +317,7 @@ static void who_cannot_go_on_stops_for_good_and_releases_nothing(void **unused)
     solo_free(s);
 }
 
-static void what_just_works_is_accepted(void **unused)
+static void times_at_the_bound_are_accepted(void **unused)
 {
     (void)unused;
     struct solo *s = solo_new("lease", 1, 1, "");
@@ -325,7 +326,7 @@ static void what_just_works_is_accepted(void **unused)
     assert_int_equal(s->protocol->store_ns(&s->config), NS_PER_S);
     solo_free(s);
     solo_free(solo_new("lease", 1, 1, "lease=1s retry=100ms retry-max=100ms poll=100ms"));
-    /* 1 s less 200 us and 1 ns, for max(600, 200) + 200 + what is left */
+    /* 600 ms + 200 ms + retry < 1 s less 200 us and 1 ns */
     solo_free(solo_new("lease", 1, 1, "lease=1s renew=600ms timeout=200ms retry=199799us"));
     struct cv_config config;
     const struct cv_protocol *p = cv_protocol_find("lease");
@@ -336,7 +337,7 @@ static void what_just_works_is_accepted(void **unused)
     assert_int_equal(cv_config_set(&config, p, "retry", "199799999ns", NULL), CV_OK);
     assert_int_equal(cv_core_configure(p, &config, NULL), CV_E_INVALID);
 }
-/* The failures of a leader are no reason to wait longer as a contender. */
+/* Failures while leading are no reason for longer pauses as a contender. */
 static void pauses_begin_anew_when_a_leadership_is_over(void **unused)
 {
     (void)unused;
@@ -352,7 +353,7 @@ static void pauses_begin_anew_when_a_leadership_is_over(void **unused)
     solo_free(s);
 }
 
-static void a_holder_that_has_no_time_left_is_not_known_any_more_after_a_failure(void **unused)
+static void a_holder_whose_time_is_over_is_forgotten_after_a_failure(void **unused)
 {
     (void)unused;
     const int64_t durations[] = {-1, 0, 1};
@@ -382,7 +383,8 @@ static void the_end_of_another_leadership_has_the_reason_that_the_store_knows(vo
                                        .reason = reasons[i]});
         assert_int_equal(s->leader, CV_ID_NONE);
         assert_int_equal(solo_told(s)->reason,
-                         i == 0 ? CV_REASON_GONE : reasons[i]); /* STARTED: it does not know */
+                         /* STARTED: the store does not know. */
+                         i == 0 ? CV_REASON_GONE : reasons[i]);
         solo_free(s);
     }
 }
@@ -410,7 +412,7 @@ static void each_answer_that_is_ignored_has_its_reason(void **unused)
     assert_noted(s, "answer ignored: a later request than {number} was answered before", 0, 1);
     lease_notify(s);
     const uint64_t third = lease_asked(s)->request;
-    lease_event(s, CV_EVENT_CAMPAIGN, false); /* the attempt is over; RELEASE is asked */
+    lease_event(s, CV_EVENT_CAMPAIGN, false); /* the attempt is over, and it asks RELEASE */
     const uint64_t release = lease_asked(s)->request;
     lease_grant(s, third, 10);
     assert_noted(s, "answer ignored: the attempt of request {number} is over", 0, third);
@@ -515,26 +517,26 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pauses_are_ranges_so_that_not_all_ask_at_once),
         cmocka_unit_test(a_short_grant_is_renewed_after_half_of_it),
-        cmocka_unit_test(who_looks_at_a_free_record_looks_less_and_less_often),
+        cmocka_unit_test(a_resting_contender_looks_less_and_less_often_at_a_free_record),
         cmocka_unit_test(a_rest_ends_in_time_though_the_record_is_free),
-        cmocka_unit_test(while_the_store_fails_it_knows_the_leader_as_long_as_that_is_sure),
-        cmocka_unit_test(what_is_told_of_another_leader_has_no_end),
-        cmocka_unit_test(notifications_beyond_the_allowance_are_asked_about_soon),
+        cmocka_unit_test(while_the_store_fails_the_leader_is_known_until_its_lease_may_end),
+        cmocka_unit_test(the_leadership_of_another_is_told_without_an_end),
+        cmocka_unit_test(notifications_beyond_the_allowance_cause_a_request_soon),
         cmocka_unit_test(a_long_lease_does_not_slow_down_the_answer_to_notifications),
-        cmocka_unit_test(a_place_behind_its_successor_is_not_charged_to_the_notifications),
-        cmocka_unit_test(its_own_former_attempt_ends_the_view_of_another),
+        cmocka_unit_test(queueing_behind_its_successor_is_not_counted_as_a_notification),
+        cmocka_unit_test(its_own_earlier_attempt_ends_the_view_of_another_leader),
         cmocka_unit_test(an_older_holder_than_one_seen_is_ignored),
-        cmocka_unit_test(a_leader_that_is_told_of_a_holder_asks_and_leads_on),
+        cmocka_unit_test(a_leader_that_is_told_of_another_holder_asks_and_leads_on),
         cmocka_unit_test(a_grant_that_was_overtaken_does_not_count_though_its_token_is_new),
         cmocka_unit_test(a_copy_of_an_answer_changes_nothing),
-        cmocka_unit_test(who_resigns_too_late_rests_all_the_same),
-        cmocka_unit_test(who_is_a_candidate_already_goes_on),
-        cmocka_unit_test(standing_again_ends_a_rest),
-        cmocka_unit_test(the_end_of_a_leadership_that_is_over_does_not_ring),
-        cmocka_unit_test(who_cannot_go_on_stops_for_good_and_releases_nothing),
-        cmocka_unit_test(what_just_works_is_accepted),
+        cmocka_unit_test(a_leader_that_resigns_too_late_rests_too),
+        cmocka_unit_test(campaigning_again_changes_nothing),
+        cmocka_unit_test(campaigning_again_ends_a_rest),
+        cmocka_unit_test(the_timer_of_an_ended_leadership_is_disarmed),
+        cmocka_unit_test(a_contender_that_must_stop_stops_for_good_and_releases_nothing),
+        cmocka_unit_test(times_at_the_bound_are_accepted),
         cmocka_unit_test(pauses_begin_anew_when_a_leadership_is_over),
-        cmocka_unit_test(a_holder_that_has_no_time_left_is_not_known_any_more_after_a_failure),
+        cmocka_unit_test(a_holder_whose_time_is_over_is_forgotten_after_a_failure),
         cmocka_unit_test(the_end_of_another_leadership_has_the_reason_that_the_store_knows),
         cmocka_unit_test(each_answer_that_is_ignored_has_its_reason),
         cmocka_unit_test(waiting_has_its_reason),

@@ -1,11 +1,11 @@
-/* tests/paper/test_local_paper.c - what [Fetzer99] (seed 002) says of the local leader election
- * service, claim by claim, in the order of its sections.
+/* tests/paper/test_local_paper.c - what [Fetzer99] says about the local leader election service,
+ * claim by claim, in the order of its sections.
  *
- * Figures are reconstructed, since the seed's text lost its symbols: docs/protocols.md. The paper's
- * processes p, q, r ... are 1, 2, 3 ... One message takes 1 ms; Delta and sigma are those of the
- * lan profile, and kappa is 0.389 s. Each story also ends with the judgement of the simulator's
- * properties. Sec. VIII, the pseudocode, is in test_local_rules_paper.c, and fig. 24 over random
- * graphs in tests/property/prop_local_graphs.c; what is ours is in test_local_stories.c. */
+ * Figures are reconstructed: docs/protocols.md. The paper's processes p, q, r ... are 1, 2, 3 ...
+ * One message takes 1 ms; Delta and sigma are those of the lan profile, and kappa is 0.389 s. Each
+ * test also ends with the verdict of the simulator's properties. Sec. VIII, the pseudocode, is in
+ * test_local_rules_paper.c, and fig. 24 over random graphs in tests/property/prop_local_graphs.c;
+ * what is ours is in test_local_stories.c. */
 #include "core/nodeset.h"
 #include "protocols/local_config.h"
 #include "support/local_cluster.h"
@@ -14,7 +14,8 @@
 
 #include <string.h>
 
-/* At each millisecond of a time: who led at some of them, and who at all of them. */
+/* Looks at each millisecond of an interval: returns which nodes led at some of them, and which at
+ * all. */
 static uint32_t watch(struct cluster *c, double until_ms, uint32_t *ret_always)
 {
     uint32_t some = 0;
@@ -47,7 +48,7 @@ static void fig_1_one_link_between_two_groups_splits_them(void **unused)
     local_end_well(c);
 }
 
-/* The three trios: whichever of them is the one in the middle. */
+/* Trios, with each of the three in the middle. */
 static struct cluster *trio(cv_id middle, bool from_the_start, uint64_t seed)
 {
     const cv_id a = middle == 1 ? 2 : 1;
@@ -105,7 +106,7 @@ static void fig_2_outer_one_leads_the_middle_one(void **unused)
 /* [Fetzer99, fig. 2g] "we do not want two local leaders p and r even when they are only indirectly
  * connected by q". Such a state, with both leading when q comes to connect them, ends within
  * kappa. */
-static void fig_2_two_leaders_joined_by_a_third_do_not_last(void **unused)
+static void fig_2_two_leaders_that_a_third_connects_do_not_last(void **unused)
 {
     (void)unused;
     for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -125,9 +126,9 @@ static void fig_2_two_leaders_joined_by_a_third_do_not_last(void **unused)
 }
 
 /* [Fetzer99, sec. I, 1 to 4] Logical partitions never overlap, a stable partition is part of one,
- * two leaders are in two, and who is in one is connected to its leader. At every millisecond of
- * stories with splits and merges. */
-static void sec_1_logical_partitions_are_what_they_should_be(void **unused)
+ * two leaders are in two, and each member is connected to its leader. Checked at every millisecond
+ * of runs with splits and merges. */
+static void sec_1_logical_partitions_have_the_four_properties(void **unused)
 {
     (void)unused;
     for (uint64_t seed = 1; seed <= 10; seed++) {
@@ -156,8 +157,8 @@ static void sec_1_logical_partitions_are_what_they_should_be(void **unused)
 
 /* ---- sec. III and IV: connected, Delta-partitions -------------------------------------------- */
 
-/* [Fetzer99, fig. 4] Two LANs whose network is slow, not broken: each has its leader; one of both
- * when it is fast again. */
+/* [Fetzer99, fig. 4] The network between two LANs is slow, not broken: each LAN has a leader, and
+ * both have one together when the network is fast again. */
 static void fig_4_slow_network_between_two_lans_makes_two_leaders(void **unused)
 {
     (void)unused;
@@ -180,7 +181,7 @@ static void fig_4_slow_network_between_two_lans_makes_two_leaders(void **unused)
 
 /* ---- sec. V: specification ------------------------------------------------------------------- */
 
-/* [Fetzer99, sec. V, fig. 7] T: a stable partition has a leader within kappa, whatever was
+/* [Fetzer99, sec. V, fig. 7] T: a stable partition has a leader within kappa, whatever happened
  * before. */
 static void fig_7_stable_partition_has_a_leader_within_kappa(void **unused)
 {
@@ -239,9 +240,9 @@ static void fig_8_leadership_goes_round(void **unused)
     local_end_well(c);
 }
 
-/* [Fetzer99, sec. V, fig. 9 and 12] SO and LS: nobody supports two, every leader supports itself;
- * also while partitions come and go, at each millisecond. */
-static void fig_9_and_12_nobody_supports_two_and_every_leader_itself(void **unused)
+/* [Fetzer99, sec. V, fig. 9 and 12] SO and LS: nobody supports two leaders, and every leader
+ * supports itself; at each millisecond, also while partitions come and go. */
+static void fig_9_and_12_nobody_supports_two_and_every_leader_supports_itself(void **unused)
 {
     (void)unused;
     for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -264,9 +265,9 @@ static void fig_9_and_12_nobody_supports_two_and_every_leader_itself(void **unus
     }
 }
 
-/* [Fetzer99, sec. VI, fig. 10, 11 and 13] The closure of "supports" divides the processes; in each
- * class there is one leader at most. Here a class is a leader with its supporters, because who
- * supports a process that does not lead is not counted. */
+/* [Fetzer99, sec. VI, fig. 10, 11 and 13] The closure of "supports" divides the processes into
+ * classes; each class has one leader at most. Here a class is a leader with its supporters, since
+ * supporters of a process that does not lead are not counted. */
 static void fig_13_no_two_leaders_in_one_logical_partition(void **unused)
 {
     (void)unused;
@@ -310,8 +311,8 @@ static void fig_14_leader_is_supported_by_all_of_its_stable_partition(void **unu
 }
 
 /* [Fetzer99, fig. 15] "a logical partition is allowed to be a strict superset of a stable
- * partition": 4 is gone, and for a while it still is among the supporters of 1, which 1, 2 and 3
- * form a stable partition with. The leadership does not end for that. */
+ * partition": 4 is gone, but for a while it is still among the supporters of 1, while 1, 2 and 3
+ * form a stable partition. The leadership does not end because of that. */
 static void fig_15_logical_partition_may_be_larger_than_the_stable_one(void **unused)
 {
     (void)unused;
@@ -350,7 +351,7 @@ static void fig_16_merged_partitions_have_one_leader_within_kappa(void **unused)
 
 /* [Fetzer99, fig. 17] "BI prohibits that a supporter of local leader p is connected to another
  * local leader q for more than kappa": 1 leads 3, 2 leads 4, and then 2 and 3 become connected. 2
- * leads no longer, and stands aside. */
+ * stops leading, and stands aside. */
 static void fig_17_no_supporter_is_connected_to_another_leader_for_kappa(void **unused)
 {
     (void)unused;
@@ -372,10 +373,10 @@ static void fig_17_no_supporter_is_connected_to_another_leader_for_kappa(void **
     }
 }
 
-/* ---- sec. VIII: of several processes --------------------------------------------------------- */
+/* ---- sec. VIII: several processes ------------------------------------------------------------ */
 
-/* [Fetzer99, sec. VIII] leader?() compares the hardware clock with expirationTime (T1): who sleeps
- * does not lead when its time is over, though it has done nothing since. */
+/* [Fetzer99, sec. VIII] leader?() compares the hardware clock with expirationTime (T1): a process
+ * that sleeps does not lead after that time, though it has done nothing since. */
 static void sec_8_sleeping_leader_leads_no_longer_than_its_time(void **unused)
 {
     (void)unused;
@@ -393,7 +394,7 @@ static void sec_8_sleeping_leader_leads_no_longer_than_its_time(void **unused)
 }
 
 /* [Fetzer99, sec. VII] "support can expire without any exchange of messages": q need not learn that
- * r was demoted; the leader's time is over before the first of its supporters is free. */
+ * r was demoted; the leader's time ends before the first of its supporters is free. */
 static void sec_7_supporters_are_free_when_the_leaders_time_is_over(void **unused)
 {
     (void)unused;
@@ -428,8 +429,8 @@ static int configure(const char *options, int64_t drift_ppb, struct cv_config *r
 
 #define RHO_PPB 100000 /* 1e-4 */
 
-/* [Fetzer99, sec. IX.C] Each inequality that is violated is refused by its name, with the two sides
- * of it; at the bound it is fine. */
+/* [Fetzer99, sec. IX.C] Each violated inequality is refused by its name, with its two sides; values
+ * at the bound are accepted. */
 static void sec_9_violated_inequalities_are_refused_by_name(void **unused)
 {
     (void)unused;
@@ -452,9 +453,8 @@ static void sec_9_violated_inequalities_are_refused_by_name(void **unused)
          "36.006202ms"},
         {"ep=8ms collate=2 lock=26ms", "with collate: lock/2 > ep + sigma", "13ms", "13ms"},
         {"ep=8ms collate=2 lock=26.000002ms", NULL, NULL, NULL},
-        {"ep=8ms lock=26ms", NULL, NULL, NULL}, /* without a tree a new request does as well */
-        {"ep=8ms expires=20ms delta-min=2ms", NULL, NULL,
-         NULL}, /* the least delay is gained twice */
+        {"ep=8ms lock=26ms", NULL, NULL, NULL}, /* without a tree a new request serves as well */
+        {"ep=8ms expires=20ms delta-min=2ms", NULL, NULL, NULL}, /* the least delay counts twice */
         {"ep=8ms delta-min=5ms", "delta > delta-min", "5ms", "5ms"},
         {"ep=8ms delta-min=6ms", "delta > delta-min", "5ms", "6ms"},
         {"ep=8ms expires=13s", "delta + delta-min > 4 rho expires", "5ms", "5.2ms"},
@@ -478,7 +478,7 @@ static void sec_9_violated_inequalities_are_refused_by_name(void **unused)
     }
 }
 
-/* [Fetzer99, sec. IX.C] With a larger drift bound the bounds grow: rho is in all of them. */
+/* [Fetzer99, sec. IX.C] The limits grow with the bound on drift: rho is in all of them. */
 static void sec_9_inequalities_depend_on_the_drift(void **unused)
 {
     (void)unused;
@@ -491,8 +491,8 @@ static void sec_9_inequalities_depend_on_the_drift(void **unused)
                      CV_E_INVALID);
 }
 
-/* [Fetzer99, sec. IX.C] "we defined this constant to be four times the lower bound": ours does so
- * for wan; where requests are frequent one and a half times is enough (docs/local.md). */
+/* [Fetzer99, sec. IX.C] "we defined this constant to be four times the lower bound": our wan
+ * profile does so; where requests are frequent, one and a half times is enough (docs/local.md). */
 static void sec_9_defaults_follow_from_the_profile(void **unused)
 {
     (void)unused;
@@ -610,8 +610,8 @@ static void sec_10_supporters_know_the_leader_after_its_next_request(void **unus
     local_end_well(c);
 }
 
-/* [Fetzer99, sec. X] "minNumSupporters = floor(N/2)+1: at most one leader at a time": whatever the
- * parts, only a majority has one. */
+/* [Fetzer99, sec. X] "minNumSupporters = floor(N/2)+1: at most one leader at a time": only a
+ * majority has a leader, whatever the parts are. */
 static void sec_10_with_majority_only_a_majority_has_a_leader(void **unused)
 {
     (void)unused;
@@ -639,7 +639,7 @@ static void sec_10_with_majority_only_a_majority_has_a_leader(void **unused)
     }
 }
 
-/* Without it, each part has one, and neither is promised. */
+/* Without `majority` each part has a leader, and a single one is not promised. */
 static void sec_10_without_majority_every_part_has_a_leader(void **unused)
 {
     (void)unused;
@@ -774,8 +774,8 @@ static void sec_11_first_attempt_of_all_orphans_at_once_fails(void **unused)
     }
 }
 
-/* [Fetzer99, fig. 28] Collated answers: each process hears from its children only, and the leader
- * from k of them instead of n-1. */
+/* [Fetzer99, fig. 28] Collated answers: each process hears only its children, and the leader hears
+ * k of them instead of n-1. */
 static void fig_28_answers_are_collated_in_a_tree(void **unused)
 {
     (void)unused;
@@ -799,8 +799,8 @@ static void fig_28_answers_are_collated_in_a_tree(void **unused)
 }
 
 /* [Fetzer99, sec. XI] "the case that a process q in the tree crashes or is slow, hence the root
- * would not get the message of the children of q": they stay supporters, the leader stays
- * leader. */
+ * would not get the message of the children of q": they stay supporters, and the leader keeps
+ * leading. */
 static void sec_11_silent_inner_node_does_not_silence_its_children(void **unused)
 {
     (void)unused;
@@ -833,12 +833,12 @@ int main(void)
         cmocka_unit_test(fig_2_only_one_of_an_unstable_trio_leads),
         cmocka_unit_test(fig_2_middle_one_leads_two_that_are_not_connected),
         cmocka_unit_test(fig_2_outer_one_leads_the_middle_one),
-        cmocka_unit_test(fig_2_two_leaders_joined_by_a_third_do_not_last),
-        cmocka_unit_test(sec_1_logical_partitions_are_what_they_should_be),
+        cmocka_unit_test(fig_2_two_leaders_that_a_third_connects_do_not_last),
+        cmocka_unit_test(sec_1_logical_partitions_have_the_four_properties),
         cmocka_unit_test(fig_4_slow_network_between_two_lans_makes_two_leaders),
         cmocka_unit_test(fig_7_stable_partition_has_a_leader_within_kappa),
         cmocka_unit_test(fig_8_leadership_goes_round),
-        cmocka_unit_test(fig_9_and_12_nobody_supports_two_and_every_leader_itself),
+        cmocka_unit_test(fig_9_and_12_nobody_supports_two_and_every_leader_supports_itself),
         cmocka_unit_test(fig_13_no_two_leaders_in_one_logical_partition),
         cmocka_unit_test(fig_14_leader_is_supported_by_all_of_its_stable_partition),
         cmocka_unit_test(fig_15_logical_partition_may_be_larger_than_the_stable_one),

@@ -1,15 +1,15 @@
 /* tests/paper/test_local_rules_paper.c - what one process of `local` does when it asks and when it
  * is asked [Fetzer99, sec. VIII].
  *
- * A single core, to which the test is the rest of the world: it asks for support, answers requests,
- * releases, and lets timers ring; and sees exactly what the core says. Constants are those of
+ * A single core; the test plays the rest of the world: it asks for support, answers requests,
+ * releases, lets timers fire, and sees exactly what the core sends. Constants are those of
  * support/local.h: Delta 5 ms, ep 8 ms, expires 92.014408 ms, lock 123.014408 ms.
  * test_local_paper.c has the claims about several processes, tests/unit/test_local.c the rules that
  * are ours. */
 #include "support/local.h"
 #include "support/support.h"
 
-#define TIMER_ALIVE 0 /* of the core: when it could be the lowest, or asks again */
+#define TIMER_ALIVE 0 /* of the core: when it may be the lowest, or asks again */
 
 /* ---- sec. VIII: the request ------------------------------------------------------------------ */
 
@@ -46,8 +46,9 @@ static void lowest_broadcasts_every_election_period(void **unused)
     solo_free(c);
 }
 
-/* [Fetzer99, sec. VIII, purgeAliveSet] Who hears a lower one is silent, without polling: its alarm
- * is set to the first instant at which it could be the lowest, and each message puts it off. */
+/* [Fetzer99, sec. VIII, purgeAliveSet] A process that hears a lower one is silent, without polling:
+ * its alarm is set to the first instant at which it could be the lowest, and each message postpones
+ * it. */
 static void higher_one_is_silent_until_the_lower_one_expires(void **unused)
 {
     (void)unused;
@@ -65,7 +66,7 @@ static void higher_one_is_silent_until_the_lower_one_expires(void **unused)
 }
 
 /* [Fetzer99, sec. VII] The independent assessment "does not send any messages". */
-static void being_told_of_others_makes_it_say_nothing_of_its_own(void **unused)
+static void assessing_others_sends_no_messages(void **unused)
 {
     (void)unused;
     struct solo *c = local_process(3, 3, "");
@@ -76,10 +77,11 @@ static void being_told_of_others_makes_it_say_nothing_of_its_own(void **unused)
     solo_free(c);
 }
 
-/* ---- sec. VIII: who is supported ------------------------------------------------------------- */
+/* ---- sec. VIII: which processes are supported ------------------------------------------------ */
 
 /* [Fetzer99, sec. VIII] "A process q replies to all fast ELECTION-messages and ignores slow ones":
- * it neither locks nor counts the sender alive. (ECHO, which is ours, promises nothing.) */
+ * a slow one neither locks q nor makes its sender alive. (ECHO, which is ours, promises
+ * nothing.) */
 static void slow_election_is_not_answered(void **unused)
 {
     (void)unused;
@@ -95,7 +97,7 @@ static void slow_election_is_not_answered(void **unused)
         assert_int_equal(solo_send_count(c), 1);
         assert_int_equal(c->persisted_count, 0);
         assert_true(
-            local_is_supported(c, 2, 1, 1)); /* 1 is not alive for it, nor is it locked to 1 */
+            local_is_supported(c, 2, 1, 1)); /* it counts 1 as not alive, and is not locked to 1 */
         solo_free(c);
     }
 }
@@ -125,7 +127,7 @@ static void only_the_lowest_alive_is_supported(void **unused)
 }
 
 /* [Fetzer99, sec. VIII] "p's id is smaller than q's id", or it is q itself */
-static void no_higher_one_is_supported(void **unused)
+static void no_process_with_a_higher_id_is_supported(void **unused)
 {
     (void)unused;
     struct solo *c = local_process(2, 3, "");
@@ -142,7 +144,7 @@ static void locked_process_supports_nobody_else(void **unused)
     struct solo *c = local_process(3, 3, "");
     const int64_t locked_ns = c->now_ns;
     assert_true(local_is_supported(c, 2, 1, 1));
-    assert_false(local_is_supported(c, 1, 1, 2)); /* though it is lower */
+    assert_false(local_is_supported(c, 1, 1, 2)); /* though 1 is lower */
     c->now_ns = locked_ns + LOCK_NS - 1;
     assert_false(local_is_supported(c, 1, 2, 3));
     c->now_ns = locked_ns + LOCK_NS;
@@ -178,7 +180,7 @@ static void release_of_the_request_frees_the_lock(void **unused)
     solo_free(c);
 }
 
-/* RELEASE is taken whether it is fast or slow: it gives up what nobody rests on any more. */
+/* A slow RELEASE counts as well: nobody relies any more on what it gives up. */
 static void slow_release_frees_the_lock_as_well(void **unused)
 {
     (void)unused;
@@ -191,8 +193,8 @@ static void slow_release_frees_the_lock_as_well(void **unused)
     solo_free(c);
 }
 
-/* The release of an earlier request, which was delayed, frees nothing: a later one may have made a
- * leader meanwhile. */
+/* A delayed release of an earlier request frees nothing: a later request may have made a leader
+ * meanwhile. */
 static void release_of_an_earlier_request_frees_nothing(void **unused)
 {
     (void)unused;
@@ -205,7 +207,7 @@ static void release_of_an_earlier_request_frees_nothing(void **unused)
 }
 
 /* The same if the earlier request arrives again, or late, after the later one: it must not take the
- * later one's place. */
+ * place of the later one. */
 static void request_that_was_overtaken_does_not_weaken_the_lock(void **unused)
 {
     (void)unused;
@@ -227,7 +229,7 @@ static void release_by_another_frees_nothing(void **unused)
     solo_free(c);
 }
 
-/* [Ours; protocols.md, section 2] RELEASE does not refresh the alive set, ELECTION and REPLY do. */
+/* [Ours; docs/local.md] RELEASE does not refresh the alive set, ELECTION and REPLY do. */
 static void release_makes_nobody_alive(void **unused)
 {
     (void)unused;
@@ -263,7 +265,7 @@ static void fast_echo_makes_its_sender_alive(void **unused)
 /* ---- sec. VIII: becoming leader -------------------------------------------------------------- */
 
 /* [Fetzer99, sec. VIII and IX.D] "the first election request will fail, because p is not in its own
- * target set", whoever supports it; the second succeeds. */
+ * target set", however many support it; the second succeeds. */
 static void first_request_fails_and_the_second_succeeds(void **unused)
 {
     (void)unused;
@@ -288,15 +290,16 @@ static void first_request_fails_and_the_second_succeeds(void **unused)
     }
 }
 
-/* [Ours, BI] Not even the second one within Delta of the first: not everybody connected can have
- * answered by then, and whoever has not is not waited for. */
+/* [Ours, BI] A second request within Delta of the first fails too: not all connected processes can
+ * have answered by then, and a process that has not answered yet is not waited for. */
 static void request_within_delta_of_the_first_fails_as_well(void **unused)
 {
     (void)unused;
     struct solo *c = local_process(1, 3, "");
     const struct cv_message *m = solo_await(c, "ELECTION", DELTA_NS);
     c->now_ns += NS_PER_MS;
-    solo_draft(c, "REPLY"); /* 2 accepted token 5 from somebody: ask again at once with a larger */
+    /* 2 accepted token 5 of another: the core asks again at once with a larger one. */
+    solo_draft(c, "REPLY");
     solo_put(c, "request", solo_field(c, m, "request"));
     solo_put(c, "token", 5);
     solo_hear(c, 2, FAST_NS);
@@ -304,7 +307,7 @@ static void request_within_delta_of_the_first_fails_as_well(void **unused)
     m = solo_await(c, "ELECTION", 1);
     assert_true(solo_field(c, m, "token") > 5);
     local_hear_reply(c, 2, solo_field(c, m, "request"), true);
-    assert_null(solo_told(c)); /* 3 has had no time to say that it is there */
+    assert_null(solo_told(c)); /* 3 has had no time to show that it is alive */
     solo_free(c);
 }
 
@@ -358,7 +361,7 @@ static void slow_refusing_or_old_replies_do_not_count(void **unused)
 }
 
 /* [Fetzer99, sec. VIII] "p has received a fast supportive reply from all processes in its current
- * aliveSet": also from one that it came to know of after it had asked. */
+ * aliveSet": including one that it heard of only after it had asked. */
 static void newcomer_must_support_as_well(void **unused)
 {
     (void)unused;
@@ -375,8 +378,9 @@ static void newcomer_must_support_as_well(void **unused)
     solo_free(c);
 }
 
-/* [Fetzer99, sec. VIII] "p is the minimum id in replySet": not if a lower one is alive. */
-static void no_leader_above_a_lower_one(void **unused)
+/* [Fetzer99, sec. VIII] "p is the minimum id in replySet": it does not lead if a lower one is
+ * alive. */
+static void nobody_leads_while_a_lower_one_is_alive(void **unused)
 {
     (void)unused;
     struct solo *c = local_process(2, 3, "");
@@ -390,8 +394,8 @@ static void no_leader_above_a_lower_one(void **unused)
     solo_free(c);
 }
 
-/* [Fetzer99, sec. VIII and IX.A] expirationTime is lastRequest + lockTime(1-2 rho): traps.md T3,
- * counted from when the request left, however late the answers came. */
+/* [Fetzer99, sec. VIII and IX.A] expirationTime is lastRequest + lockTime(1-2 rho): it counts from
+ * when the request left, however late the answers came (traps.md T3). */
 static void validity_counts_from_the_request(void **unused)
 {
     (void)unused;
@@ -429,12 +433,12 @@ static void failed_attempt_is_released(void **unused)
     assert_int_equal(to, CV_ID_NONE);
     assert_int_equal(c->now_ns, request + WAIT_NS);
     assert_int_equal(solo_field(c, m, "request"), request);
-    local_hear_reply(c, 3, (uint64_t)request, true); /* too late: it was given up */
+    local_hear_reply(c, 3, (uint64_t)request, true); /* too late: the request was given up */
     assert_null(solo_told(c));
     solo_free(c);
 }
 
-/* Who supports nobody, not even itself, has nothing to release. */
+/* A process that is supported by nobody, not even by itself, has nothing to release. */
 static void attempt_without_support_is_not_released(void **unused)
 {
     (void)unused;
@@ -450,8 +454,8 @@ static void attempt_without_support_is_not_released(void **unused)
     solo_free(c);
 }
 
-/* [Ours; protocols.md, section 2] "A leader whose renewal failed must not release": it asks again,
- * as the same request, and releases only after it has stepped down. */
+/* [Ours; docs/local.md] "A leader whose renewal failed must not release": it repeats the
+ * same request, and releases only after it has stepped down. */
 static void leader_whose_renewal_failed_does_not_release(void **unused)
 {
     (void)unused;
@@ -465,7 +469,7 @@ static void leader_whose_renewal_failed_does_not_release(void **unused)
         assert_null(solo_said(c, "RELEASE"));
         asked += solo_said(c, "ELECTION") != NULL;
     }
-    assert_true(asked > 5); /* a lost message is retried before leadership ends */
+    assert_true(asked > 5); /* a lost message is retried before the leadership ends */
     const struct cv_message *m = solo_await(c, "RELEASE", 1);
     assert_int_equal(c->now_ns, until_ns);
     assert_non_null(solo_told(c));
@@ -487,7 +491,7 @@ static void answers_to_a_repeated_renewal_add_up(void **unused)
     m = solo_await(c, "ELECTION", 8 * NS_PER_MS);
     assert_int_equal(solo_field(c, m, "request"), request);
     assert_true(c->now_ns > (int64_t)request);
-    local_hear_reply(c, 3, request, true); /* this time 2's is */
+    local_hear_reply(c, 3, request, true); /* this time the answer of 2 is lost */
     assert_non_null(solo_told(c));
     assert_int_equal(solo_told(c)->reason, CV_REASON_RENEWED);
     assert_int_equal(solo_told(c)->valid_until_ns,
@@ -495,10 +499,10 @@ static void answers_to_a_repeated_renewal_add_up(void **unused)
     solo_free(c);
 }
 
-/* [Fetzer99, sec. VIII] leader?() compares the clock at the call: a leader that slept past its time
- * is none before it handles anything, and what waited for it does not bring it back (traps.md
- * T1). */
-static void lapsed_leadership_is_over_before_anything_else_and_not_revived(void **unused)
+/* [Fetzer99, sec. VIII] leader?() reads the clock at the call: a leader that slept past its time
+ * has stopped leading before it handles any event, and messages that waited for it do not revive
+ * its leadership (traps.md T1). */
+static void lapsed_leadership_is_over_before_any_event_and_not_revived(void **unused)
 {
     (void)unused;
     struct solo *c = local_process(1, 2, "");
@@ -508,7 +512,8 @@ static void lapsed_leadership_is_over_before_anything_else_and_not_revived(void 
     const struct cv_message *m = solo_await(c, "ELECTION", 8 * NS_PER_MS);
     const uint64_t renewal = solo_field(c, m, "request");
     solo_pause(c, until_ns - c->now_ns + 5 * NS_PER_MS);
-    local_hear_reply(c, 2, renewal, true); /* waited in the queue, its bound was computed before */
+    /* It waited in the queue; its delay bound was computed before. */
+    local_hear_reply(c, 2, renewal, true);
     assert_non_null(solo_told(c));
     assert_int_equal(solo_told(c)->leader, CV_ID_NONE);
     assert_non_null(solo_said(c, "RELEASE"));
@@ -523,11 +528,11 @@ int main(void)
         cmocka_unit_test(election_carries_the_request_and_the_alive_set),
         cmocka_unit_test(lowest_broadcasts_every_election_period),
         cmocka_unit_test(higher_one_is_silent_until_the_lower_one_expires),
-        cmocka_unit_test(being_told_of_others_makes_it_say_nothing_of_its_own),
+        cmocka_unit_test(assessing_others_sends_no_messages),
         cmocka_unit_test(slow_election_is_not_answered),
         cmocka_unit_test(election_just_within_delta_is_answered),
         cmocka_unit_test(only_the_lowest_alive_is_supported),
-        cmocka_unit_test(no_higher_one_is_supported),
+        cmocka_unit_test(no_process_with_a_higher_id_is_supported),
         cmocka_unit_test(locked_process_supports_nobody_else),
         cmocka_unit_test(lock_is_prolonged_by_the_same_candidate),
         cmocka_unit_test(release_of_the_request_frees_the_lock),
@@ -542,13 +547,13 @@ int main(void)
         cmocka_unit_test(leads_as_soon_as_all_have_supported),
         cmocka_unit_test(slow_refusing_or_old_replies_do_not_count),
         cmocka_unit_test(newcomer_must_support_as_well),
-        cmocka_unit_test(no_leader_above_a_lower_one),
+        cmocka_unit_test(nobody_leads_while_a_lower_one_is_alive),
         cmocka_unit_test(validity_counts_from_the_request),
         cmocka_unit_test(failed_attempt_is_released),
         cmocka_unit_test(attempt_without_support_is_not_released),
         cmocka_unit_test(leader_whose_renewal_failed_does_not_release),
         cmocka_unit_test(answers_to_a_repeated_renewal_add_up),
-        cmocka_unit_test(lapsed_leadership_is_over_before_anything_else_and_not_revived),
+        cmocka_unit_test(lapsed_leadership_is_over_before_any_event_and_not_revived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
-/* tests/paper/test_local_stories.c - what is ours in `local`, of several processes: hints,
- * resigning, succession, tokens. test_local_paper.c has the claims of the paper. */
+/* tests/paper/test_local_stories.c - the parts of `local` that are ours, with several processes:
+ * hints, resigning, succession, tokens. test_local_paper.c has the claims of the paper. */
 #include "support/local_cluster.h"
 
-/* A hint makes the orphans stand up at once, but their locks stay; a certain one frees them, and
- * the next leader need not wait. */
+/* A hint makes the orphans stand up at once, but their locks stay; a certain hint frees the locks
+ * too, and the next leader need not wait. */
 static void only_a_certain_hint_shortens_the_time_without_a_leader(void **unused)
 {
     (void)unused;
@@ -25,11 +25,11 @@ static void only_a_certain_hint_shortens_the_time_without_a_leader(void **unused
     assert_true(gap_ms[0] < 150);
     assert_true(gap_ms[1] < 150);
     assert_true(gap_ms[2] < 30);
-    /* Not before the dead leader's time would have been over: safety does not rest on the hint. */
+    /* Not before the dead leader's time is over: safety does not rest on a hint. */
     assert_true(gap_ms[1] > LOCK_MS - 2 * EP_MS);
 }
 
-/* Who resigns hands over at once: nobody waits for locks or for silence. */
+/* A leader that resigns hands over at once: nobody waits for locks or for silence. */
 static void resigning_hands_over_at_once(void **unused)
 {
     (void)unused;
@@ -46,12 +46,12 @@ static void resigning_hands_over_at_once(void **unused)
     assert_int_equal(local_leaders(c), BIT(2));
     assert_true(cluster_token_at(c, 2) > token);
     cluster_run_until(c, 3000);
-    assert_int_equal(cluster_leader(c), 2); /* it does not take it back while 2 leads */
+    assert_int_equal(cluster_leader(c), 2); /* it does not take the leadership back while 2 leads */
     local_end_well(c);
 }
 
-/* If its successor is gone too, it stands again. */
-static void who_resigned_comes_back_when_its_successors_are_gone(void **unused)
+/* If its successors are gone too, it stands up again. */
+static void leader_that_resigned_comes_back_when_its_successors_are_gone(void **unused)
 {
     (void)unused;
     struct cluster *c = cluster_start(LOCAL "\nnodes 3\nlink * delay 1ms\n"
@@ -63,7 +63,7 @@ static void who_resigned_comes_back_when_its_successors_are_gone(void **unused)
     local_end_well(c);
 }
 
-/* The heirs, one after the other: whoever is left with the lowest id, within 150 ms each time. */
+/* The heirs lead one after the other: each time the lowest id that is left, within 150 ms. */
 static void heirs_succeed_each_other(void **unused)
 {
     (void)unused;
@@ -78,7 +78,8 @@ static void heirs_succeed_each_other(void **unused)
     local_end_well(c);
 }
 
-/* Tokens grow along a partition's lineage, and globally with a majority, whoever crashes. */
+/* Tokens grow along a partition's lineage, and globally with `majority`, whichever processes
+ * crash. */
 static void tokens_grow_with_every_leadership(void **unused)
 {
     (void)unused;
@@ -109,7 +110,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_a_certain_hint_shortens_the_time_without_a_leader),
         cmocka_unit_test(resigning_hands_over_at_once),
-        cmocka_unit_test(who_resigned_comes_back_when_its_successors_are_gone),
+        cmocka_unit_test(leader_that_resigned_comes_back_when_its_successors_are_gone),
         cmocka_unit_test(heirs_succeed_each_other),
         cmocka_unit_test(tokens_grow_with_every_leadership),
     };

@@ -1,7 +1,7 @@
 /* tests/paper/test_pole_auto.c - profile=auto of `pole`, rule by rule: src/protocols/pole_tune.c.
  *
- * One core of three, to which the test is the others. It begins with lease-max, 1 s; its clock may
- * drift by 100 ppm, so a leader counts 1 s as 1 s less 200 us. Its nonce is 0. */
+ * One core of three; the test plays the others. It begins with lease-max, 1 s; its clock may drift
+ * by 100 ppm, so a leader counts 1 s as 1 s less 200 us. The nonce of the core is 0. */
 #include "core/errors.h"
 #include "protocols/pole.h"
 #include "protocols/pole_config.h"
@@ -61,14 +61,14 @@ static struct solo *leader(void)
     return s;
 }
 
-/* The next heartbeat, with its lease. */
+/* Waits for the next heartbeat, and returns its lease. */
 static int64_t next_lease_ns(struct solo *s)
 {
     return (int64_t)solo_field(s, solo_await(s, "HEARTBEAT", NS_PER_S), "lease");
 }
 
-/* Both others answer every heartbeat, `trip_ns` after it was sent, for so long. Returns the last
- * lease that was sent. */
+/* For `ns`, both others answer every heartbeat `trip_ns` after it was sent. Returns the last lease
+ * that was sent. */
 static int64_t answer_for(struct solo *s, int64_t ns, int64_t trip_ns, int64_t late_ns)
 {
     const int64_t until_ns = s->now_ns + ns;
@@ -106,7 +106,7 @@ static void round_trips_and_lateness_keep_it_wider(void **unused)
     solo_free(s);
 }
 
-static void it_widens_at_once_and_twofold_at_most_in_a_lease(void **unused)
+static void it_widens_at_once_and_at_most_twofold_in_a_lease(void **unused)
 {
     (void)unused;
     struct solo *s = leader();
@@ -127,7 +127,7 @@ static void lateness_of_a_follower_widens_it(void **unused)
     solo_free(s);
 }
 
-static void what_was_measured_fades(void **unused)
+static void old_measurements_fade(void **unused)
 {
     (void)unused;
     struct solo *s = leader();
@@ -136,8 +136,8 @@ static void what_was_measured_fades(void **unused)
     solo_free(s);
 }
 
-/* Only one heartbeat of `part` is answered, or only that one is not, for two minutes. Returns the
- * last lease. */
+/* For two minutes, one of `part` heartbeats is answered; with `is_lost`, all but that one. Returns
+ * the last lease. */
 static int64_t answer_one_of(struct solo *s, uint64_t part, bool is_lost, int64_t *ret_beat_ns)
 {
     int64_t lease_ns = 0;
@@ -155,7 +155,7 @@ static int64_t answer_one_of(struct solo *s, uint64_t part, bool is_lost, int64_
     return lease_ns;
 }
 
-/* The lease has room for more heartbeats, for 24 instead of 8 at most. */
+/* The lease makes room for more heartbeats: for 24 instead of at most 8. */
 static void losses_widen_it(void **unused)
 {
     (void)unused;
@@ -166,7 +166,8 @@ static void losses_widen_it(void **unused)
     solo_free(s);
 }
 
-/* One in twelve is lost: six or seven have to be sent, for which there is room. */
+/* One in twelve is lost: six or seven heartbeats must fit into a lease, and there is room for
+ * them. */
 static void a_few_losses_make_it_beat_more_often(void **unused)
 {
     (void)unused;
@@ -178,7 +179,7 @@ static void a_few_losses_make_it_beat_more_often(void **unused)
     solo_free(s);
 }
 
-static void every_follower_counts_that_of_the_largest_id_too(void **unused)
+static void lateness_of_every_follower_counts_including_the_largest_id(void **unused)
 {
     (void)unused;
     struct solo *s = solo_new("pole", 2, 3, "profile=auto");
@@ -224,19 +225,19 @@ static void an_answer_counts_for_the_lease_that_was_in_its_heartbeat(void **unus
     const uint64_t seq = solo_field(s, beat, "seq");
     const int64_t sent_ns = s->now_ns;
     solo_pause(s, 6500 * NS_PER_US);
-    assert_int_equal(next_lease_ns(s), 2 * LEASE_NS_MIN); /* it has chosen another one since */
+    assert_int_equal(next_lease_ns(s), 2 * LEASE_NS_MIN); /* it has chosen another lease since */
     const int64_t later_ns = s->now_ns;
     follow(s, 1, seq, 0);
     assert_int_equal(solo_told(s)->valid_until_ns, sent_ns + LEAD_NS(LEASE_NS_MIN));
     follow(s, 1, seq + 1, 0);
     assert_int_equal(solo_told(s)->valid_until_ns, later_ns + LEAD_NS(2 * LEASE_NS_MIN));
-    follow(s, 2, seq, 0); /* what a majority carries already is not shortened */
+    follow(s, 2, seq, 0); /* a leadership that a majority supports already is not shortened */
     assert_null(solo_told(s));
     solo_free(s);
 }
 
-/* Who has promised itself to another follows 3 from that instant on; shortly before, it says why it
- * does not. */
+/* A process that is promised to another follows 3 from that instant on; shortly before, it says why
+ * it does not. */
 static void assert_follows_at(struct solo *s, int64_t at_ns, int64_t lease_ns, const char *reason)
 {
     s->now_ns = at_ns - NS_PER_MS;
@@ -307,7 +308,7 @@ static void a_follower_says_how_late_its_timers_are(void **unused)
     solo_free(s);
 }
 
-static void fixed_profiles_say_nothing_of_lateness_and_change_nothing(void **unused)
+static void fixed_profiles_report_no_lateness_and_change_nothing(void **unused)
 {
     (void)unused;
     struct solo *s = solo_new("pole", 1, 3, "");
@@ -339,7 +340,7 @@ static void refuses(const char *options, const char *why)
     }
 }
 
-static void options_that_contradict_are_refused_in_one_line(void **unused)
+static void contradicting_options_are_refused_in_one_line(void **unused)
 {
     (void)unused;
     refuses("profile=auto heartbeat=20ms", "profile=auto chooses heartbeat itself");
@@ -348,7 +349,7 @@ static void options_that_contradict_are_refused_in_one_line(void **unused)
     refuses("profile=lan lease-min=20ms", "lease-min and lease-max are for profile=auto");
 }
 
-static void the_first_heartbeats_come_eight_times_in_a_lease(void **unused)
+static void at_first_there_are_eight_heartbeats_in_a_lease(void **unused)
 {
     (void)unused;
     const struct cv_protocol *protocol = cv_protocol_find("pole");
@@ -366,21 +367,21 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_leader_narrows_by_a_sixteenth_in_a_second),
         cmocka_unit_test(round_trips_and_lateness_keep_it_wider),
-        cmocka_unit_test(it_widens_at_once_and_twofold_at_most_in_a_lease),
+        cmocka_unit_test(it_widens_at_once_and_at_most_twofold_in_a_lease),
         cmocka_unit_test(lateness_of_a_follower_widens_it),
-        cmocka_unit_test(what_was_measured_fades),
+        cmocka_unit_test(old_measurements_fade),
         cmocka_unit_test(losses_widen_it),
         cmocka_unit_test(a_few_losses_make_it_beat_more_often),
-        cmocka_unit_test(every_follower_counts_that_of_the_largest_id_too),
+        cmocka_unit_test(lateness_of_every_follower_counts_including_the_largest_id),
         cmocka_unit_test(a_lost_lease_doubles_the_next_one),
         cmocka_unit_test(an_answer_counts_for_the_lease_that_was_in_its_heartbeat),
         cmocka_unit_test(a_shorter_lease_does_not_end_a_longer_promise),
         cmocka_unit_test(a_changed_lease_is_not_saved_and_a_restart_waits_for_the_longest),
         cmocka_unit_test(a_follower_takes_its_times_from_the_heartbeat),
         cmocka_unit_test(a_follower_says_how_late_its_timers_are),
-        cmocka_unit_test(fixed_profiles_say_nothing_of_lateness_and_change_nothing),
-        cmocka_unit_test(options_that_contradict_are_refused_in_one_line),
-        cmocka_unit_test(the_first_heartbeats_come_eight_times_in_a_lease),
+        cmocka_unit_test(fixed_profiles_report_no_lateness_and_change_nothing),
+        cmocka_unit_test(contradicting_options_are_refused_in_one_line),
+        cmocka_unit_test(at_first_there_are_eight_heartbeats_in_a_lease),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* tests/paper/test_pole_paper.c - what [Becker11] says of POLE in sec. 3, claim by claim.
+/* tests/paper/test_pole_paper.c - what [Becker11] says about POLE in sec. 3, claim by claim.
  *
  * One transmission takes 0.5 ms; T is 10 ms. Scores are a preference list, largest first, so that
  * they are known before the first election. Line numbers are those of Alg. 1. */
@@ -109,7 +109,7 @@ static void late_process_follows_the_sitting_leader(void **unused)
     cluster_end(c);
 }
 
-/* ---- one process, told by hand --------------------------------------------------------------- */
+/* ---- one process; the test plays the others -------------------------------------------------- */
 
 struct one {
     const struct cv_protocol *protocol;
@@ -148,7 +148,7 @@ static void one_hears(struct one *o, cv_id from, struct cv_message message)
     one_step(o, (struct cv_event){.kind = CV_EVENT_MESSAGE, .peer = from, .message = &message});
 }
 
-/* What it sends to that process, of that type; NULL: nothing. */
+/* The message of that type that it sends to that process; NULL: none. */
 static const struct cv_message *one_sends(const struct one *o, uint32_t type, cv_id to)
 {
     for (uint32_t i = 0; i < o->out.item_count; i++) {
@@ -205,7 +205,7 @@ static void assert_noted(const struct one *o, struct cv_note note)
     assert_int_equal(o->out.note[0].number, note.number);
 }
 
-/* Has it a choice? It says so by voting. */
+/* The process that it has chosen: its vote shows it. */
 static cv_id choice_of(struct one *o)
 {
     one_hears(o, 5, proposal(1, 5, 0));
@@ -223,9 +223,9 @@ static void quorum_of_votes_needs_the_leaders_own(void **unused)
     one_step(&o, (struct cv_event){.kind = CV_EVENT_START, .nonce = 1});
     one_hears(&o, 2, vote(7, 4));
     one_hears(&o, 3, vote(7, 4));
-    one_hears(&o, 5, vote(7, 4)); /* a quorum, but not 4 itself */
+    one_hears(&o, 5, vote(7, 4)); /* a quorum, but without the vote of 4 itself */
     assert_int_equal(choice_of(&o), CV_ID_NONE);
-    one_hears(&o, 4, vote(6, 4)); /* nor is its own for another epoch */
+    one_hears(&o, 4, vote(6, 4)); /* nor with its vote in another epoch */
     assert_int_equal(choice_of(&o), CV_ID_NONE);
     one_hears(&o, 4, vote(7, 4));
     assert_int_equal(choice_of(&o), 4);
@@ -259,7 +259,7 @@ static void proposals_are_compared_and_passed_on(void **unused)
     one_fini(&o);
 }
 
-/* [lines 43-48] A larger epoch is taken over, with a fresh score of one's own. */
+/* [lines 43-48] A larger epoch is adopted, with a fresh score of its own. */
 static void larger_epoch_asks_the_oracle_again(void **unused)
 {
     (void)unused;
@@ -274,7 +274,7 @@ static void larger_epoch_asks_the_oracle_again(void **unused)
     assert_int_equal(pole_propose_read(m).epoch, 9);
     assert_int_equal(pole_propose_read(m).id, 3); /* 50 beats 20 */
     assert_int_equal(pole_propose_read(m).score_1, 51);
-    one_hears(&o, 2, proposal(4, 2, 99)); /* an old one changes nothing, however good */
+    one_hears(&o, 2, proposal(4, 2, 99)); /* an old proposal changes nothing, however good */
     m = one_sends(&o, POLE_PROPOSE, 2);
     assert_non_null(m);
     assert_int_equal(pole_propose_read(m).epoch, 9);
@@ -283,8 +283,8 @@ static void larger_epoch_asks_the_oracle_again(void **unused)
 }
 
 /* [sec. 3.1; ours] "Processes only accept a connection from the process they believe to be the
- * leader": a promise keeps a process from following another until it has run out; what it followed
- * is saved before it says so. */
+ * leader": a promise keeps a process from following another until it has run out, and is saved
+ * before it is sent. */
 static void one_leader_is_followed_at_a_time(void **unused)
 {
     (void)unused;
@@ -321,7 +321,7 @@ static void followed_epoch_survives_a_crash(void **unused)
                                    .nonce = 2,
                                    .persisted = saved,
                                    .persisted_count = COUNT_OF(saved)});
-    one_hears(&o, 5, heartbeat(8, true, 1)); /* it promised, to somebody it has forgotten */
+    one_hears(&o, 5, heartbeat(8, true, 1)); /* it promised, but has forgotten to whom */
     assert_null(one_sends(&o, POLE_FOLLOW, 5));
     o.now_ns += 50 * NS_PER_MS;
     one_hears(&o, 4, heartbeat(8, false, 1));
@@ -332,8 +332,8 @@ static void followed_epoch_survives_a_crash(void **unused)
     one_fini(&o);
 }
 
-/* [ours] Who asks why there is no leader finds each refusal with its reason. */
-static void what_is_not_answered_is_noted_with_the_reason(void **unused)
+/* [ours] An operator who asks why there is no leader finds each refusal with its reason. */
+static void messages_without_an_answer_are_noted_with_the_reason(void **unused)
 {
     (void)unused;
     struct one o;
@@ -419,9 +419,9 @@ static void hear_proposal(struct solo *s, cv_id from, uint64_t epoch, bool is_qu
     solo_hear(s, from, 0);
 }
 
-/* [ours] Who claimed in vain has had its turn: whoever else has heard a quorum goes first, whatever
- * its score. If nobody has, the best score counts again, a round later. */
-static void who_claimed_in_vain_lets_others_go_first(void **unused)
+/* [ours] A process that claimed in vain has had its turn: any other that has heard a quorum goes
+ * first, whatever its score. If there is none, the best score counts again, a round later. */
+static void process_that_claimed_in_vain_lets_others_go_first(void **unused)
 {
     (void)unused;
     struct solo *s = solo_new("pole", 3, 3, "oracle=preference preference=3");
@@ -529,10 +529,10 @@ int main(void)
         cmocka_unit_test(larger_epoch_asks_the_oracle_again),
         cmocka_unit_test(one_leader_is_followed_at_a_time),
         cmocka_unit_test(followed_epoch_survives_a_crash),
-        cmocka_unit_test(what_is_not_answered_is_noted_with_the_reason),
+        cmocka_unit_test(messages_without_an_answer_are_noted_with_the_reason),
         cmocka_unit_test(leader_without_a_majority_steps_down_by_its_clock),
         cmocka_unit_test(heir_without_scores_stands_again_after_a_vain_claim),
-        cmocka_unit_test(who_claimed_in_vain_lets_others_go_first),
+        cmocka_unit_test(process_that_claimed_in_vain_lets_others_go_first),
         cmocka_unit_test(inequalities_are_refused_by_name),
         cmocka_unit_test(constants_follow_from_the_profile),
     };

@@ -1,5 +1,5 @@
-/* tests/paper/test_pole_promises.c - what a process of `pole` promises, and keeps: claims of
- * others, releases, restarts. Rules that are ours: docs/pole.md. */
+/* tests/paper/test_pole_promises.c - the promises of a process of `pole`: claims of others,
+ * releases, restarts. Rules that are ours: docs/pole.md. */
 #include "paper/pole_solo.h"
 
 /* ---- claims of others ------------------------------------------------------------------------ */
@@ -21,8 +21,9 @@ static void a_claimant_yields_to_larger_claims_and_to_leaders_only(void **unused
     heartbeat(s, 2, 8, false);
     assert_null(solo_said(s, "FOLLOW")); /* a smaller epoch */
     heartbeat(s, 2, 8, true);
-    assert_non_null(solo_said(s, "RELEASE")); /* a leader, though of a smaller epoch: ... */
-    assert_non_null(solo_said(s, "REFUSE"));  /* ... it has followed itself in 9 */
+    /* An established leader, though of a smaller epoch: it yields, ... */
+    assert_non_null(solo_said(s, "RELEASE"));
+    assert_non_null(solo_said(s, "REFUSE")); /* ... but it has followed itself in 9 */
     solo_free(s);
 
     s = leader();
@@ -48,7 +49,7 @@ static void restored_record_refuses_every_epoch_up_to_its_floor(void **unused)
     assert_non_null(solo_said(s, "FOLLOW"));
     solo_free(s);
 
-    /* Of an earlier generation: the promise to 2 binds until its lease is over. */
+    /* Of an earlier generation: its promise to 2 binds until the lease of 2 is over. */
     s = follower();
     s->persisted_count = s->protocol->restore(s->persisted, s->persisted_count, 1000, s->persisted);
     solo_restart(s);
@@ -63,7 +64,7 @@ static void restored_record_refuses_every_epoch_up_to_its_floor(void **unused)
     solo_free(s);
 }
 
-static void what_is_followed_is_saved_before_it_is_promised(void **unused)
+static void a_promise_is_saved_before_it_is_sent(void **unused)
 {
     (void)unused;
     struct solo *s = one_of_three(1);
@@ -78,12 +79,13 @@ static void what_is_followed_is_saved_before_it_is_promised(void **unused)
     assert_int_equal(solo_field(s, answer, "epoch"), 4);
     assert_int_equal(solo_field(s, answer, "nonce"), 77);
     assert_int_equal(solo_field(s, answer, "seq"), 5);
-    assert_int_equal(s->leader, CV_ID_NONE); /* a claimant is not told of */
+    assert_int_equal(s->leader, CV_ID_NONE); /* a process that only claims is not told as leader */
     heartbeat(s, 2, 4, true);
     assert_int_equal(s->leader, 2);
     assert_int_equal(solo_told(s)->token, 4);
     for (uint32_t i = 0; i < s->out.item_count; i++) {
-        assert_int_not_equal(s->out.item[i].kind, CV_EFFECT_PERSIST); /* the same pair again */
+        /* Nothing is saved for the same pair. */
+        assert_int_not_equal(s->out.item[i].kind, CV_EFFECT_PERSIST);
     }
     heartbeat(s, 2, 4, true);
     assert_null(solo_told(s)); /* and nothing new to tell */
@@ -103,9 +105,9 @@ static void a_promise_keeps_it_from_following_others_until_it_ends(void **unused
     const int64_t end_ns = s->now_ns + LEASE_NS;
     s->now_ns += 30 * NS_PER_MS;
     heartbeat(s, 3, 5, false);
-    assert_int_equal(solo_send_count(s), 0); /* unestablished: its choice is not free */
+    assert_int_equal(solo_send_count(s), 0); /* not established: it is still electing */
     heartbeat(s, 3, 5, true);
-    assert_int_equal(solo_send_count(s), 0); /* established: later */
+    assert_int_equal(solo_send_count(s), 0); /* established: it will answer later */
     draft_heartbeat(s, 5, true);
     solo_put(s, "seq", 6);
     solo_hear(s, 3, 0);
@@ -156,7 +158,7 @@ static void a_claim_that_was_released_while_it_waited_is_not_followed(void **unu
     solo_free(s);
 }
 
-static void heartbeats_up_to_a_released_epoch_are_over(void **unused)
+static void heartbeats_up_to_a_released_epoch_are_ignored(void **unused)
 {
     (void)unused;
     struct solo *s = follower();
@@ -165,7 +167,7 @@ static void heartbeats_up_to_a_released_epoch_are_over(void **unused)
     assert_int_equal(solo_told(s)->reason, CV_REASON_RESIGNED);
     heartbeat(s, 2, 4, true);
     assert_null(solo_said(s, "FOLLOW"));
-    release(s, 2, 3, CV_ID_NONE); /* an older one takes nothing back */
+    release(s, 2, 3, CV_ID_NONE); /* an older release takes nothing back */
     heartbeat(s, 2, 4, true);
     assert_null(solo_said(s, "FOLLOW"));
     heartbeat(s, 2, 5, true);
@@ -177,7 +179,7 @@ static void a_release_ends_the_promise_to_its_sender_only(void **unused)
 {
     (void)unused;
     struct solo *s = follower();
-    release(s, 3, 9, CV_ID_NONE); /* of another */
+    release(s, 3, 9, CV_ID_NONE); /* of another process */
     release(s, 2, 3, CV_ID_NONE); /* of an earlier epoch */
     assert_int_equal(s->leader, 2);
     heartbeat(s, 3, 10, true);
@@ -216,7 +218,7 @@ static void smaller_epochs_and_equal_ones_of_others_are_refused(void **unused)
     assert_int_equal(to, 3);
     heartbeat(s, 3, 3, false);
     assert_non_null(solo_said(s, "REFUSE"));
-    draft_heartbeat(s, 3, true); /* an older claim of the one that is followed is only late */
+    draft_heartbeat(s, 3, true); /* an older claim of the process that it follows is only late */
     solo_put(s, "token", 3);
     solo_hear(s, 2, 0);
     assert_null(solo_said(s, "REFUSE"));
@@ -228,7 +230,7 @@ static void smaller_epochs_and_equal_ones_of_others_are_refused(void **unused)
     solo_free(s);
 }
 
-static void heartbeats_that_cannot_be_are_ignored(void **unused)
+static void impossible_heartbeats_are_ignored(void **unused)
 {
     (void)unused;
     static const struct {
@@ -287,7 +289,8 @@ static void a_restarted_process_follows_nobody_for_the_lease_it_promised(void **
     const int64_t end_ns = s->now_ns + 2 * LEASE_NS;
     assert_int_equal(solo_field(s, solo_said(s, "PROPOSE"), "epoch"), 5);
     heartbeat(s, 2, 4, true);
-    assert_null(solo_said(s, "FOLLOW")); /* not even the same: it does not know till when */
+    /* Not even the same leader: it has forgotten until when it promised. */
+    assert_null(solo_said(s, "FOLLOW"));
     s->now_ns = end_ns - 1;
     heartbeat(s, 2, 4, true);
     assert_null(solo_said(s, "FOLLOW"));
@@ -297,24 +300,24 @@ static void a_restarted_process_follows_nobody_for_the_lease_it_promised(void **
     solo_free(s);
 }
 
-/* It waits for the next claim of that one, and does not elect another meanwhile. */
-static void restarted_process_awaits_whom_it_refuses(void **unused)
+/* It waits for the next claim of that process, and elects no other meanwhile. */
+static void restarted_process_waits_for_the_leader_it_refused(void **unused)
 {
     (void)unused;
     struct solo *s = follower();
     solo_restart(s);
     s->now_ns += 2 * LEASE_NS;
-    heartbeat(s, 3, 4, true); /* 4 was followed of 2 */
+    heartbeat(s, 3, 4, true); /* it followed 2 in epoch 4 */
     assert_int_equal(solo_field(s, solo_said(s, "REFUSE"), "epoch"), 4);
     assert_int_equal(((const struct pole *)s->state)->awaited, 3);
     solo_free(s);
 }
 
-static void what_was_claimed_is_not_claimed_again_after_a_restart(void **unused)
+static void an_epoch_that_was_claimed_is_not_claimed_again_after_a_restart(void **unused)
 {
     (void)unused;
     struct solo *s = follower();
-    solo_wait_until(s, s->now_ns + TIMEOUT_NS); /* selecting in epoch 5, and still promised to 2 */
+    solo_wait_until(s, s->now_ns + TIMEOUT_NS); /* selecting in epoch 5, but still promised to 2 */
     propose(s, 3, 5, 1);
     const struct cv_message *claim = solo_said(s, "HEARTBEAT");
     assert_non_null(claim);
@@ -337,7 +340,7 @@ static void a_bound_claimant_counts_itself_when_its_promise_ends(void **unused)
     propose(s, 3, 5, 1);
     propose(s, 2, 5, 1);
     follow(s, 3, 5, 0, 1);
-    assert_int_equal(s->leader, CV_ID_NONE); /* 3 is one of three, and it may not count itself */
+    assert_int_equal(s->leader, CV_ID_NONE); /* 3 has one vote of three, and may not count itself */
     solo_wait_until(s, end_ns);
     assert_int_equal(s->leader, 1);
     assert_int_equal(s->persisted[0], 5);
@@ -361,8 +364,9 @@ static void a_restarted_process_releases_nothing_for_a_lease(void **unused)
     }
 }
 
-/* What the witness of a process may say when it is dead. */
-static void a_dead_process_releases_what_it_claimed_but_nothing_of_an_earlier_life(void **unused)
+/* The message that a process's witness may send after its death. */
+static void a_witness_releases_the_claim_of_a_dead_process_but_none_of_an_earlier_life(
+    void **unused)
 {
     (void)unused;
     struct cv_message farewell;
@@ -375,7 +379,7 @@ static void a_dead_process_releases_what_it_claimed_but_nothing_of_an_earlier_li
     solo_restart(s);
     assert_false(s->protocol->farewell(s->state, s->now_ns + LEASE_NS - 1, &farewell));
     assert_true(s->protocol->farewell(s->state, s->now_ns + LEASE_NS, &farewell));
-    assert_int_equal(solo_field(s, &farewell, "epoch"), epoch); /* it claims above that */
+    assert_int_equal(solo_field(s, &farewell, "epoch"), epoch); /* it will claim a larger epoch */
     solo_step(s, (struct cv_event){.kind = CV_EVENT_PERSIST_FAILED});
     assert_false(s->protocol->farewell(s->state, s->now_ns + LEASE_NS, &farewell));
     solo_free(s);
@@ -386,22 +390,23 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_claimant_yields_to_larger_claims_and_to_leaders_only),
         cmocka_unit_test(restored_record_refuses_every_epoch_up_to_its_floor),
-        cmocka_unit_test(what_is_followed_is_saved_before_it_is_promised),
+        cmocka_unit_test(a_promise_is_saved_before_it_is_sent),
         cmocka_unit_test(a_promise_keeps_it_from_following_others_until_it_ends),
         cmocka_unit_test(the_newest_claim_is_answered_when_the_promise_ends),
         cmocka_unit_test(a_claim_that_was_released_while_it_waited_is_not_followed),
-        cmocka_unit_test(heartbeats_up_to_a_released_epoch_are_over),
+        cmocka_unit_test(heartbeats_up_to_a_released_epoch_are_ignored),
         cmocka_unit_test(a_release_ends_the_promise_to_its_sender_only),
         cmocka_unit_test(an_heir_claims_at_once_and_others_wait_for_it),
         cmocka_unit_test(smaller_epochs_and_equal_ones_of_others_are_refused),
-        cmocka_unit_test(heartbeats_that_cannot_be_are_ignored),
+        cmocka_unit_test(impossible_heartbeats_are_ignored),
         cmocka_unit_test(a_leader_with_an_older_token_than_one_seen_is_late),
         cmocka_unit_test(a_restarted_process_follows_nobody_for_the_lease_it_promised),
-        cmocka_unit_test(restarted_process_awaits_whom_it_refuses),
-        cmocka_unit_test(what_was_claimed_is_not_claimed_again_after_a_restart),
+        cmocka_unit_test(restarted_process_waits_for_the_leader_it_refused),
+        cmocka_unit_test(an_epoch_that_was_claimed_is_not_claimed_again_after_a_restart),
         cmocka_unit_test(a_bound_claimant_counts_itself_when_its_promise_ends),
         cmocka_unit_test(a_restarted_process_releases_nothing_for_a_lease),
-        cmocka_unit_test(a_dead_process_releases_what_it_claimed_but_nothing_of_an_earlier_life),
+        cmocka_unit_test(
+            a_witness_releases_the_claim_of_a_dead_process_but_none_of_an_earlier_life),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

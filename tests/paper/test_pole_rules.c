@@ -1,5 +1,5 @@
 /* tests/paper/test_pole_rules.c - the rules of `pole` that are ours, one test each: leading,
- * choosing, giving up; docs/pole.md. What is promised is in test_pole_promises.c. */
+ * choosing, giving up; docs/pole.md. Promises are in test_pole_promises.c. */
 #include "paper/pole_solo.h"
 
 /* ---- leading --------------------------------------------------------------------------------- */
@@ -26,7 +26,7 @@ static void a_leadership_counts_from_when_the_heartbeat_was_sent(void **unused)
     follow(s, 1, 1, 0, 2);
     assert_int_equal(solo_told(s)->reason, CV_REASON_RENEWED);
     assert_int_equal(solo_told(s)->valid_until_ns, second_ns + LEAD_NS);
-    follow(s, 2, 1, 0, 1); /* an older one than it has */
+    follow(s, 2, 1, 0, 1); /* to an older heartbeat than the latest answered one */
     assert_null(solo_told(s));
     solo_free(s);
 }
@@ -50,7 +50,7 @@ static void a_leader_sends_every_heartbeat_and_stops_at_its_end(void **unused)
     solo_free(s);
 }
 
-static void follows_that_waited_through_a_pause_revive_nothing(void **unused)
+static void answers_that_waited_through_a_pause_revive_no_leadership(void **unused)
 {
     (void)unused;
     struct solo *s = leader();
@@ -60,11 +60,11 @@ static void follows_that_waited_through_a_pause_revive_nothing(void **unused)
     solo_free(s);
 }
 
-static void follows_that_answer_nothing_of_today_do_not_count(void **unused)
+static void answers_to_other_lives_epochs_and_heartbeats_do_not_count(void **unused)
 {
     (void)unused;
     struct solo *s = claimant();
-    follow(s, 1, 1, 99, 1); /* an earlier life */
+    follow(s, 1, 1, 99, 1); /* from an earlier life */
     assert_int_equal(s->leader, CV_ID_NONE);
     follow(s, 1, 1, 0, 2); /* not sent yet */
     assert_int_equal(s->leader, CV_ID_NONE);
@@ -77,7 +77,7 @@ static void follows_that_answer_nothing_of_today_do_not_count(void **unused)
     solo_free(s);
 }
 
-static void follows_of_heartbeats_whose_time_is_forgotten_do_not_count(void **unused)
+static void answers_to_heartbeats_whose_time_is_forgotten_do_not_count(void **unused)
 {
     (void)unused;
     struct solo *s = solo_new("pole", 3, 3, "lease=60s");
@@ -86,11 +86,11 @@ static void follows_of_heartbeats_whose_time_is_forgotten_do_not_count(void **un
     for (uint32_t seq = 2; seq <= POLE_BEATS_KEPT; seq++) {
         (void)solo_await(s, "HEARTBEAT", ROUND_NS);
     }
-    follow(s, 1, 1, 0, 1); /* 64 are kept */
+    follow(s, 1, 1, 0, 1); /* the times of 64 heartbeats are kept */
     assert_int_equal(s->leader, 3);
-    const int64_t until_ns = solo_told(s)->valid_until_ns; /* counts from the first */
+    const int64_t until_ns = solo_told(s)->valid_until_ns; /* counts from the first heartbeat */
     assert_true(until_ns < s->now_ns + 60 * NS_PER_S - 600 * NS_PER_MS);
-    follow(s, 2, 1, 0, 1); /* the one that said so was the 65th */
+    follow(s, 2, 1, 0, 1); /* establishing itself was the 65th heartbeat: the first is forgotten */
     assert_null(solo_told(s));
     assert_non_null(
         solo_noted(s, "FOLLOW of {peer} ignored: it answers a heartbeat that is too old"));
@@ -99,7 +99,7 @@ static void follows_of_heartbeats_whose_time_is_forgotten_do_not_count(void **un
     solo_free(s);
 }
 
-static void a_refused_claim_goes_on_above_and_forgets_its_answers(void **unused)
+static void a_refused_claim_goes_on_in_a_larger_epoch_and_forgets_its_answers(void **unused)
 {
     (void)unused;
     struct solo *s = solo_new("pole", 5, 5, "");
@@ -117,8 +117,8 @@ static void a_refused_claim_goes_on_above_and_forgets_its_answers(void **unused)
     assert_int_equal(s->persisted[3], 7);
     const uint64_t seq = solo_field(s, claim, "seq");
     follow(s, 2, 7, 0, seq);
-    assert_int_equal(s->leader, CV_ID_NONE); /* what 1 followed was epoch 1 */
-    follow(s, 1, 1, 0, 1);                   /* ... and says so late */
+    assert_int_equal(s->leader, CV_ID_NONE); /* 1 followed in epoch 1 */
+    follow(s, 1, 1, 0, 1);                   /* and says so again, late */
     assert_int_equal(s->leader, CV_ID_NONE);
     say(s, 4, "REFUSE", 6);
     assert_null(solo_said(s, "HEARTBEAT")); /* about an earlier claim */
@@ -128,13 +128,13 @@ static void a_refused_claim_goes_on_above_and_forgets_its_answers(void **unused)
     solo_free(s);
 }
 
-/* It released what it had claimed: nobody would listen to a second claim of the same epoch. */
-static void a_second_claim_is_of_a_new_epoch(void **unused)
+/* It released its claim: nobody would listen to a second claim in the same epoch. */
+static void a_second_claim_has_a_new_epoch(void **unused)
 {
     (void)unused;
     struct solo *s = one_of_three(2);
     heartbeat(s, 3, 1, true);
-    draft_heartbeat(s, 2, true); /* 3 was refused by somebody, and keeps its token */
+    draft_heartbeat(s, 2, true); /* another refused 3, which keeps its token */
     solo_put(s, "token", 1);
     solo_hear(s, 3, 0);
     solo_step(s, (struct cv_event){.kind = CV_EVENT_PEER_DOWN, .peer = 3});
@@ -142,7 +142,7 @@ static void a_second_claim_is_of_a_new_epoch(void **unused)
     const struct cv_message *claim = solo_said(s, "HEARTBEAT");
     assert_non_null(claim);
     const uint64_t epoch = solo_field(s, claim, "epoch");
-    heartbeat(s, 3, 1, true); /* late, of the very leader that it is bound to: it yields */
+    heartbeat(s, 3, 1, true); /* a late one of the leader that it is bound to: it yields */
     assert_int_equal(solo_field(s, solo_said(s, "RELEASE"), "epoch"), epoch);
     propose(s, 1, epoch, 1);
     claim = solo_await(s, "HEARTBEAT", 10 * ROUND_NS);
@@ -150,7 +150,7 @@ static void a_second_claim_is_of_a_new_epoch(void **unused)
     solo_free(s);
 }
 
-/* It waits for a round, and then for two, however long it had waited before it claimed. */
+/* It waits for one round, then for two, however long it had waited before it claimed. */
 static void a_claimant_that_yields_begins_its_back_off_anew(void **unused)
 {
     (void)unused;
@@ -165,7 +165,7 @@ static void a_claimant_that_yields_begins_its_back_off_anew(void **unused)
     }
     propose(s, 1, 3, 1);
     assert_non_null(solo_said(s, "HEARTBEAT"));
-    heartbeat(s, 3, 1, true); /* late, of the leader that it is bound to: it yields */
+    heartbeat(s, 3, 1, true); /* a late one of the leader that it is bound to: it yields */
     assert_non_null(solo_said(s, "RELEASE"));
     assert_int_equal(s->timer_ns[POLE_TIMER_RETRY], s->now_ns + ROUND_NS);
     solo_wait_until(s, s->timer_ns[POLE_TIMER_RETRY]);
@@ -185,13 +185,13 @@ static void a_refused_leader_keeps_its_token(void **unused)
     assert_int_equal(s->leader, 3);
     const uint64_t seq = solo_field(s, claim, "seq");
     s->now_ns += NS_PER_MS;
-    follow(s, 1, 1, 0, seq - 1); /* of the token's epoch and above all count */
+    follow(s, 1, 1, 0, seq - 1); /* answers to the epoch of its token and to all later ones count */
     follow(s, 2, 2, 0, seq);
     assert_int_equal(solo_told(s)->token, 1);
     solo_free(s);
 }
 
-static void a_claim_that_nobody_follows_ends_and_stands_back(void **unused)
+static void a_claimant_that_nobody_follows_gives_up_and_stands_back(void **unused)
 {
     (void)unused;
     struct solo *s = claimant();
@@ -201,16 +201,17 @@ static void a_claim_that_nobody_follows_ends_and_stands_back(void **unused)
     assert_int_equal(s->timer_ns[POLE_TIMER_BACK], s->now_ns + 4 * LEASE_NS);
     assert_int_equal(s->timer_ns[POLE_TIMER_BEAT], 0);
     propose(s, 1, 2, 1);
-    propose(s, 2, 2, 1); /* all are in, and its own score is the best: it is not quorate */
+    /* All have proposed, and its own score is the best, but it has not heard a quorum. */
+    propose(s, 2, 2, 1);
     assert_null(solo_said(s, "HEARTBEAT"));
-    /* 1 is chosen, and waited for twice as long as usual, since a claim came to nothing; then 2,
-     * which is next, even longer. */
+    /* It chooses 1, and waits for it twice as long as usual, since a claim came to nothing; then
+     * for 2, the next one, even longer. */
     assert_int_equal(s->timer_ns[POLE_TIMER_SILENCE], s->now_ns + 4 * ROUND_NS);
     solo_wait_until(s, s->timer_ns[POLE_TIMER_SILENCE]);
     propose(s, 1, 3, 2);
     propose(s, 2, 3, 2);
     assert_int_equal(s->timer_ns[POLE_TIMER_SILENCE], s->now_ns + 8 * ROUND_NS);
-    heartbeat(s, 2, 3, true); /* somebody leads: from now on as usual */
+    heartbeat(s, 2, 3, true); /* somebody leads: from now on it waits as usual */
     solo_wait_until(s, s->timer_ns[POLE_TIMER_SILENCE]);
     propose(s, 1, 4, 1);
     propose(s, 2, 4, 1);
@@ -232,7 +233,7 @@ static void a_choice_that_does_not_claim_is_passed_over(void **unused)
     propose(s, 2, 2, 3);
     assert_int_equal(
         solo_noted(s, "PROPOSE for {peer} passed over: it was chosen and did not claim")->peer, 3);
-    heartbeat(s, 2, 1, true); /* an established leader is seen: everybody may be well again */
+    heartbeat(s, 2, 1, true); /* an established leader is seen: all may be well again */
     release(s, 2, 1, CV_ID_NONE);
     const uint64_t epoch = solo_field(s, solo_said(s, "PROPOSE"), "epoch");
     propose(s, 2, epoch, 3);
@@ -263,12 +264,12 @@ static void nobody_waits_for_a_leader_that_fell_silent(void **unused)
     struct solo *s = follower();
     solo_wait_until(s, s->now_ns + TIMEOUT_NS);
     assert_int_equal(s->leader, CV_ID_NONE);
-    propose(s, 3, 5, 3); /* 2, the suspect, has not proposed */
+    propose(s, 3, 5, 3); /* 2, which is suspected, has not proposed */
     assert_int_equal(s->timer_ns[POLE_TIMER_SILENCE], s->now_ns + 2 * ROUND_NS); /* chosen: 3 */
     solo_free(s);
 }
 
-static void a_hint_that_its_leader_is_down_is_suspicion_and_nothing_more(void **unused)
+static void a_hint_that_its_leader_is_down_only_causes_suspicion(void **unused)
 {
     (void)unused;
     struct solo *s = follower();
@@ -278,7 +279,7 @@ static void a_hint_that_its_leader_is_down_is_suspicion_and_nothing_more(void **
     assert_int_equal(s->leader, CV_ID_NONE);
     assert_int_equal(solo_told(s)->reason, CV_REASON_SUSPECTED);
     heartbeat(s, 3, 9, false);
-    assert_null(solo_said(s, "FOLLOW")); /* the promise to 2 runs */
+    assert_null(solo_said(s, "FOLLOW")); /* the promise to 2 still binds */
     solo_free(s);
 }
 
@@ -298,8 +299,9 @@ static void a_vote_answers_a_proposal_once_there_is_a_leader(void **unused)
 
 /* ---- slow disks, stale timers ---------------------------------------------------------------- */
 
-/* The choice is waited for longer by twice what its claim was late. Half of the wait is usual. */
-static void one_whose_disk_is_slow_is_waited_for_longer(void **unused)
+/* It waits for its choice longer by twice the lateness of that claim. Half of the wait is the usual
+ * one. */
+static void a_process_with_a_slow_disk_is_waited_for_longer(void **unused)
 {
     (void)unused;
     struct solo *s = one_of_three(1);
@@ -317,8 +319,8 @@ static void one_whose_disk_is_slow_is_waited_for_longer(void **unused)
     solo_free(s);
 }
 
-/* Claimant and follower have to save before such an answer: half of its time is one disk's. */
-static void an_answer_that_comes_after_a_claim_in_vain_tells_of_slow_disks(void **unused)
+/* Claimant and follower have to save before such an answer: half of its time is due to one disk. */
+static void an_answer_after_a_vain_claim_shows_how_slow_the_disks_are(void **unused)
 {
     (void)unused;
     struct solo *s = claimant();
@@ -333,20 +335,22 @@ static void an_answer_that_comes_after_a_claim_in_vain_tells_of_slow_disks(void 
     solo_free(s);
 }
 
-/* A claim that cannot be answered yet is heard all the same: its silence is that of a leader. */
-static void a_claim_that_waits_for_a_promise_is_listened_to(void **unused)
+/* A claim that cannot be answered yet is heard: if its sender falls silent, that is the silence of
+ * a leader. */
+static void a_claim_that_waits_for_a_promise_is_watched_for_silence(void **unused)
 {
     (void)unused;
     struct solo *s = follower();
-    solo_wait_until(s, s->now_ns + TIMEOUT_NS); /* 2 falls silent; the promise runs 10 ms more */
+    /* 2 falls silent; the promise binds for 10 ms more. */
+    solo_wait_until(s, s->now_ns + TIMEOUT_NS);
     heartbeat(s, 3, 9, false);
     assert_null(solo_said(s, "FOLLOW"));
     assert_int_equal(s->timer_ns[POLE_TIMER_SILENCE], s->now_ns + TIMEOUT_NS);
     solo_free(s);
 }
 
-/* A host may have queued a timer that a step before it disarmed. */
-static void a_timer_that_rings_though_it_was_disarmed_means_nothing(void **unused)
+/* A host may have queued a timer before a step disarmed it. */
+static void a_timer_that_fires_though_it_was_disarmed_does_nothing(void **unused)
 {
     (void)unused;
     const uint32_t timers[] = {POLE_TIMER_RETRY, POLE_TIMER_ELECT, POLE_TIMER_SILENCE};
@@ -370,7 +374,7 @@ static void a_timer_that_rings_though_it_was_disarmed_means_nothing(void **unuse
 
 /* ---- giving up ------------------------------------------------------------------------------- */
 
-static void who_resigns_releases_names_its_heir_and_stands_back(void **unused)
+static void a_leader_that_resigns_releases_names_its_heir_and_stands_back(void **unused)
 {
     (void)unused;
     struct solo *s = leader();
@@ -391,7 +395,7 @@ static void who_resigns_releases_names_its_heir_and_stands_back(void **unused)
     solo_free(s);
 }
 
-static void who_is_no_candidate_does_not_claim(void **unused)
+static void a_process_that_is_no_candidate_does_not_claim(void **unused)
 {
     (void)unused;
     struct solo *s = leader();
@@ -405,14 +409,14 @@ static void who_is_no_candidate_does_not_claim(void **unused)
     solo_free(s);
 }
 
-static void who_cannot_save_stops_for_good(void **unused)
+static void a_process_that_cannot_save_stops_for_good(void **unused)
 {
     (void)unused;
     struct solo *s = leader();
     solo_step(s, (struct cv_event){.kind = CV_EVENT_PERSIST_FAILED});
     assert_int_equal(s->leader, CV_ID_NONE);
     assert_int_equal(solo_told(s)->reason, CV_REASON_STOPPED);
-    assert_int_equal(solo_send_count(s), 0); /* nothing is released: it may be followed still */
+    assert_int_equal(solo_send_count(s), 0); /* nothing is released: others may still follow it */
     for (uint32_t timer = 0; timer < CV_TIMERS_MAX; timer++) {
         assert_int_equal(s->timer_ns[timer], 0);
     }
@@ -421,7 +425,7 @@ static void who_cannot_save_stops_for_good(void **unused)
     solo_free(s);
 }
 
-/* A machine that boots begins to count time anew, and an ECHO of its earlier life may come late. */
+/* A machine that boots counts time anew, and an ECHO to its earlier life may come late. */
 static void an_echo_of_an_earlier_life_measures_nothing(void **unused)
 {
     (void)unused;
@@ -449,26 +453,26 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_leadership_counts_from_when_the_heartbeat_was_sent),
         cmocka_unit_test(a_leader_sends_every_heartbeat_and_stops_at_its_end),
-        cmocka_unit_test(follows_that_waited_through_a_pause_revive_nothing),
-        cmocka_unit_test(follows_that_answer_nothing_of_today_do_not_count),
-        cmocka_unit_test(follows_of_heartbeats_whose_time_is_forgotten_do_not_count),
-        cmocka_unit_test(a_refused_claim_goes_on_above_and_forgets_its_answers),
-        cmocka_unit_test(a_second_claim_is_of_a_new_epoch),
+        cmocka_unit_test(answers_that_waited_through_a_pause_revive_no_leadership),
+        cmocka_unit_test(answers_to_other_lives_epochs_and_heartbeats_do_not_count),
+        cmocka_unit_test(answers_to_heartbeats_whose_time_is_forgotten_do_not_count),
+        cmocka_unit_test(a_refused_claim_goes_on_in_a_larger_epoch_and_forgets_its_answers),
+        cmocka_unit_test(a_second_claim_has_a_new_epoch),
         cmocka_unit_test(a_claimant_that_yields_begins_its_back_off_anew),
         cmocka_unit_test(a_refused_leader_keeps_its_token),
-        cmocka_unit_test(a_claim_that_nobody_follows_ends_and_stands_back),
+        cmocka_unit_test(a_claimant_that_nobody_follows_gives_up_and_stands_back),
         cmocka_unit_test(a_choice_that_does_not_claim_is_passed_over),
         cmocka_unit_test(a_round_is_not_prolonged_by_later_proposals),
         cmocka_unit_test(nobody_waits_for_a_leader_that_fell_silent),
-        cmocka_unit_test(a_hint_that_its_leader_is_down_is_suspicion_and_nothing_more),
+        cmocka_unit_test(a_hint_that_its_leader_is_down_only_causes_suspicion),
         cmocka_unit_test(a_vote_answers_a_proposal_once_there_is_a_leader),
-        cmocka_unit_test(one_whose_disk_is_slow_is_waited_for_longer),
-        cmocka_unit_test(an_answer_that_comes_after_a_claim_in_vain_tells_of_slow_disks),
-        cmocka_unit_test(a_claim_that_waits_for_a_promise_is_listened_to),
-        cmocka_unit_test(a_timer_that_rings_though_it_was_disarmed_means_nothing),
-        cmocka_unit_test(who_resigns_releases_names_its_heir_and_stands_back),
-        cmocka_unit_test(who_is_no_candidate_does_not_claim),
-        cmocka_unit_test(who_cannot_save_stops_for_good),
+        cmocka_unit_test(a_process_with_a_slow_disk_is_waited_for_longer),
+        cmocka_unit_test(an_answer_after_a_vain_claim_shows_how_slow_the_disks_are),
+        cmocka_unit_test(a_claim_that_waits_for_a_promise_is_watched_for_silence),
+        cmocka_unit_test(a_timer_that_fires_though_it_was_disarmed_does_nothing),
+        cmocka_unit_test(a_leader_that_resigns_releases_names_its_heir_and_stands_back),
+        cmocka_unit_test(a_process_that_is_no_candidate_does_not_claim),
+        cmocka_unit_test(a_process_that_cannot_save_stops_for_good),
         cmocka_unit_test(an_echo_of_an_earlier_life_measures_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

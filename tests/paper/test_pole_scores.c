@@ -1,6 +1,6 @@
-/* tests/paper/test_pole_scores.c - what `pole` measures, whom it chooses by it, resigning towards a
- * better one, and configurations that do not work: docs/pole.md. One core, to which the test is the
- * others. */
+/* tests/paper/test_pole_scores.c - what `pole` measures, how it chooses by that, resigning in
+ * favour of a better process, and configurations that do not work: docs/pole.md. One core; the test
+ * plays the others. */
 #include "protocols/pole.h"
 #include "support/solo.h"
 #include "support/support.h"
@@ -12,7 +12,7 @@
 #define PATIENCE_NS (3 * PERIOD_NS + 4 * NS_PER_MS) /* three periods and 2 delta */
 #define NOTHING "ECHO of {peer} measures nothing: late, repeated or not ours"
 
-/* The first of two, which elects by latency and waits for a second to know it. */
+/* The first of two, which elects by latency and waits up to a second for its measurements. */
 static struct solo *one_of_two(void)
 {
     return solo_new("pole", 1, 2, "oracle=latency probe=100ms first-wait=1s");
@@ -26,7 +26,7 @@ static void echo(struct solo *s, cv_id from, int64_t stamp_ns, uint64_t history)
     solo_hear(s, from, 0);
 }
 
-/* What it proposes for itself; a score is sent as its value + 1, 0 being unknown. */
+/* The score that it proposes for itself; it is sent as its value + 1, 0 being unknown. */
 static void assert_scores(const struct solo *s, const char *type, int64_t score)
 {
     const struct cv_message *message = solo_said(s, type);
@@ -57,7 +57,8 @@ static void a_later_echo_moves_the_mean_by_an_eighth(void **unused)
     const int64_t stamp_ns = s->now_ns;
     s->now_ns += 7 * NS_PER_MS;
     echo(s, 2, stamp_ns, 0);
-    s->now_ns = stamp_ns + 10 * NS_PER_MS; /* so soon, because it was not ready then */
+    /* The next probe comes soon, because it was not ready then. */
+    s->now_ns = stamp_ns + 10 * NS_PER_MS;
     s->timer_ns[POLE_TIMER_PROBE] = 0;
     solo_step(s, (struct cv_event){.kind = CV_EVENT_TIMER, .timer = POLE_TIMER_PROBE});
     assert_scores(s, "PROBE", 7 * NS_PER_MS);
@@ -70,7 +71,7 @@ static void a_later_echo_moves_the_mean_by_an_eighth(void **unused)
     solo_free(s);
 }
 
-static void an_echo_of_no_probe_of_ours_measures_nothing(void **unused)
+static void an_echo_without_a_probe_of_ours_measures_nothing(void **unused)
 {
     (void)unused;
     struct solo *s = one_of_two();
@@ -90,7 +91,7 @@ static void an_echo_of_no_probe_of_ours_measures_nothing(void **unused)
     solo_free(s);
 }
 
-static void an_echo_that_nobody_waits_for_any_more_measures_nothing(void **unused)
+static void an_echo_that_comes_too_late_measures_nothing(void **unused)
 {
     (void)unused;
     for (int64_t late_ns = 0; late_ns <= 1; late_ns++) {
@@ -132,7 +133,8 @@ static void probes_are_frequent_until_the_first_scores_are_known(void **unused)
     solo_free(s);
 }
 
-/* One that follows a leader before its own scores are known begins no election when they are. */
+/* A process that follows a leader before its own scores are known begins no election when they
+ * are. */
 static void scores_that_come_late_start_no_election_under_a_leader(void **unused)
 {
     (void)unused;
@@ -154,7 +156,8 @@ static void scores_that_come_late_start_no_election_under_a_leader(void **unused
 }
 
 /* Both peers answer after 10 ms and have 10 units of 100 bytes that this one misses: 10 ms to ask a
- * quorum, 10 ms and the transfer to fetch them, 10 ms until a quorum has said that it has all. */
+ * quorum, 10 ms and the transfer to fetch them, 10 ms until a quorum has confirmed that it has
+ * all. */
 static int64_t recovery_ns(const char *options)
 {
     char text[200];
@@ -205,12 +208,14 @@ static void votes_of_an_earlier_epoch_are_forgotten(void **unused)
     solo_put(s, "epoch", 1);
     solo_put(s, "leader", 3);
     solo_hear(s, 2, 0);
-    assert_int_equal(s->timer_ns[POLE_TIMER_SILENCE], 0); /* 3's own vote is gone: not chosen */
+    /* The vote of 3 itself is forgotten: 3 is not chosen. */
+    assert_int_equal(s->timer_ns[POLE_TIMER_SILENCE], 0);
     solo_free(s);
 }
 
-/* Its round ended with itself as the best, but it is no candidate; then it hears of a better. */
-static void one_that_does_not_claim_chooses_another_at_the_next_retry(void **unused)
+/* Its round ended with itself as the best, but it is no candidate; then it hears of a better
+ * one. */
+static void a_process_that_does_not_claim_chooses_another_at_the_next_retry(void **unused)
 {
     (void)unused;
     struct solo *s = solo_new("pole", 3, 5, "");
@@ -243,9 +248,9 @@ static void proposals_are_repeated_with_a_capped_back_off(void **unused)
     solo_free(s);
 }
 
-/* ---- resigning towards a better one ---------------------------------------------------------- */
+/* ---- resigning in favour of a better one ----------------------------------------------------- */
 
-/* Process 1 follows the heartbeat that was said last, if it was said in the latest step. */
+/* Process 1 follows the heartbeat of the latest step, if there was one. */
 static void follow_latest(struct solo *s)
 {
     const struct cv_message *beat = solo_said(s, "HEARTBEAT");
@@ -259,14 +264,14 @@ static void follow_latest(struct solo *s)
     }
 }
 
-/* The better one is known before the leadership begins; it is waited for `resign-hold` all the
- * same, from the first probe of this leadership, which is then not cut short but not prolonged. */
+/* The leader knows of the better one before its leadership begins, but still waits for
+ * `resign-hold`, counted from its first probe as leader: no less and not much more. */
 static void a_leader_resigns_to_one_that_was_better_for_the_whole_hold(void **unused)
 {
     (void)unused;
     struct solo *s =
         solo_new("pole", 3, 3, "oracle=reported resign-margin=10 resign-hold=300ms probe=100ms");
-    echo(s, 1, s->now_ns, 0); /* it is there when the leader first compares */
+    echo(s, 1, s->now_ns, 0); /* its score is known when the leader first compares */
     solo_draft(s, "PROBE");
     solo_put(s, "score_1", 101);
     solo_hear(s, 1, 0);
@@ -304,7 +309,7 @@ static void refuses(const char *name, const char *value, int code, const char *w
     }
 }
 
-static void constants_that_just_work_are_accepted(void **unused)
+static void constants_at_the_bound_are_accepted(void **unused)
 {
     (void)unused;
     solo_free(solo_new("pole", 1, 3, "delta=1ms sigma=1ms heartbeat=10ms timeout=22ms round=4ms"));
@@ -330,7 +335,7 @@ static void times_that_do_not_work_are_refused_with_their_numbers(void **unused)
             "2 delta + sigma <= 56 heartbeat does not hold: 562ms against 560ms");
 }
 
-static void oracles_and_orders_that_are_not_known_are_refused(void **unused)
+static void unknown_oracles_and_orders_are_refused(void **unused)
 {
     (void)unused;
     refuses("oracle", "nonsense", CV_E_UNKNOWN, NULL);
@@ -342,18 +347,18 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_echo_measures_the_round_trip_once),
         cmocka_unit_test(a_later_echo_moves_the_mean_by_an_eighth),
-        cmocka_unit_test(an_echo_of_no_probe_of_ours_measures_nothing),
-        cmocka_unit_test(an_echo_that_nobody_waits_for_any_more_measures_nothing),
+        cmocka_unit_test(an_echo_without_a_probe_of_ours_measures_nothing),
+        cmocka_unit_test(an_echo_that_comes_too_late_measures_nothing),
         cmocka_unit_test(probes_are_frequent_until_the_first_scores_are_known),
         cmocka_unit_test(scores_that_come_late_start_no_election_under_a_leader),
         cmocka_unit_test(a_transfer_is_limited_by_window_and_bandwidth),
         cmocka_unit_test(votes_of_an_earlier_epoch_are_forgotten),
-        cmocka_unit_test(one_that_does_not_claim_chooses_another_at_the_next_retry),
+        cmocka_unit_test(a_process_that_does_not_claim_chooses_another_at_the_next_retry),
         cmocka_unit_test(proposals_are_repeated_with_a_capped_back_off),
         cmocka_unit_test(a_leader_resigns_to_one_that_was_better_for_the_whole_hold),
-        cmocka_unit_test(constants_that_just_work_are_accepted),
+        cmocka_unit_test(constants_at_the_bound_are_accepted),
         cmocka_unit_test(times_that_do_not_work_are_refused_with_their_numbers),
-        cmocka_unit_test(oracles_and_orders_that_are_not_known_are_refused),
+        cmocka_unit_test(unknown_oracles_and_orders_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

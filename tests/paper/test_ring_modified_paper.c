@@ -1,7 +1,7 @@
-/* tests/paper/test_ring_modified_paper.c - what [NITR] says of the modified ring algorithm.
+/* tests/paper/test_ring_modified_paper.c - what [NITR] says about the modified ring algorithm.
  *
- * [NITR] is seed 004; all of it stands under the heading "Modified Ring Algorithm". One
- * transmission takes 1 ms, and a successor that has not acknowledged after T = 3 ms is skipped. */
+ * All quotations are from the slide "Modified Ring Algorithm". One transmission takes 1 ms, and a
+ * successor that has not acknowledged after T = 3 ms is skipped. */
 #include "support/claims.h"
 #include "support/cluster.h"
 #include "support/support.h"
@@ -30,7 +30,7 @@ static cv_id id_in_flight(const struct cluster *c, cv_id from, cv_id to)
 
 /* "When a node notices that the leader has crashed, it sends its ID number to its neighboring node
  * in the ring." */
-static void who_notices_sends_its_id_to_its_neighbour(void **unused)
+static void node_that_notices_sends_its_id_to_its_neighbour(void **unused)
 {
     (void)unused;
     struct cluster *c = orphaned(6, /* detector= */ 2);
@@ -124,8 +124,8 @@ static void smaller_ids_are_swallowed_when_many_notice(void **unused)
     (void)unused;
     struct cluster *c = settled("ring-modified", 6);
     cluster_orphan(c, UINT64_MAX);
-    /* Each has sent its own id, 5 past the dead to 1. The next one has sent a greater one already
-     * and swallows it; only 1 has not, and passes 5 on. */
+    /* Each has sent its own id; the id of 5 went past the dead 6 to 1. The next process has sent a
+     * greater id already and swallows a smaller one; only 1 has not, and passes 5 on. */
     cluster_run_until(c, CRASH_MS + 1.5);
     assert_int_equal(id_in_flight(c, 1, 2), 5);
     for (cv_id at = 2; at <= 4; at++) {
@@ -139,8 +139,8 @@ static void smaller_ids_are_swallowed_when_many_notice(void **unused)
 }
 
 /* "T = n{i1, i2, ..., im} x n": m nodes that notice at once cost at most m times n ELECTIONs. With
- * a single one, ours may take up to two rounds less two hops instead of one, because the id is not
- * only carried back to who began but home to its owner (protocols.md, sec. 1). */
+ * a single one, ours may take up to two rounds less two hops instead of one, because the id travels
+ * not only back to the initiator but on to its owner (docs/protocols.md). */
 static void m_nodes_that_notice_cost_at_most_m_times_n_messages(void **unused)
 {
     (void)unused;
@@ -157,8 +157,8 @@ static void m_nodes_that_notice_cost_at_most_m_times_n_messages(void **unused)
     }
 }
 
-/* "this method dramatically reduces the overhead involved in message passing": beside the ring,
- * when all notice. */
+/* "this method dramatically reduces the overhead involved in message passing": compared with the
+ * ring, when all notice. */
 static void overhead_is_far_below_the_rings_when_all_notice(void **unused)
 {
     (void)unused;
@@ -183,9 +183,9 @@ static void overhead_is_far_below_the_rings_when_all_notice(void **unused)
     }
 }
 
-/* "with an order of O(n^2)": the worst order for the swallowing is ids that fall along the ring,
- * where nothing is swallowed until late; ours are in their order, the best case, so this is a bound
- * only. */
+/* "with an order of O(n^2)": the worst case is ids that fall along the ring, where nothing is
+ * swallowed until late. Our ids rise along the ring, the best case, so this is only an upper
+ * bound. */
 static void never_more_than_n_squared_elections(void **unused)
 {
     (void)unused;
@@ -201,13 +201,13 @@ static void never_more_than_n_squared_elections(void **unused)
     }
 }
 
-/* What every election algorithm owes, and the impossibility: support/claims.h cites the slides. */
+/* What every election algorithm owes, and what is impossible: support/claims.h cites the slides. */
 CLAIMS_DEFINE("ring-modified")
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_notices_sends_its_id_to_its_neighbour),
+        cmocka_unit_test(node_that_notices_sends_its_id_to_its_neighbour),
         cmocka_unit_test(not_every_node_sends_its_id),
         cmocka_unit_test(each_forwards_the_greater_of_the_received_and_its_own),
         cmocka_unit_test(greatest_id_remains_and_returns_to_its_owner),

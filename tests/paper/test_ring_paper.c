@@ -1,8 +1,8 @@
-/* tests/paper/test_ring_paper.c - what [NITR] says of the ring algorithm, claim by claim.
+/* tests/paper/test_ring_paper.c - what [NITR] says about the ring algorithm, claim by claim.
  *
- * [NITR] is seed 004; the slide's heading stands above each test. One transmission takes 1 ms, and
- * a successor that has not acknowledged after T = 3 ms is skipped. Process k of the slides is our
- * k + 1, because our ids begin at 1. */
+ * The comment on each test begins with the heading of the slide. One transmission takes 1 ms, and a
+ * successor that has not acknowledged after T = 3 ms is skipped. Process k of the slides is our k +
+ * 1, because our ids begin at 1. */
 #include "core/nodeset.h"
 #include "support/claims.h"
 #include "support/cluster.h"
@@ -23,8 +23,8 @@ static struct cluster *orphaned(uint32_t nodes, cv_id detector)
     return c;
 }
 
-/* The active list under way between two processes is this one, in the ring's order from the
- * initiator on. It travels as a set; the initiator tells where it begins. */
+/* Expects this active list between two processes, in the ring's order from the initiator on. The
+ * list travels as a set; the initiator tells where it begins. */
 static void assert_list(const struct cluster *c, const char *type, cv_id from, cv_id to,
                         cv_id initiator, uint32_t count, const cv_id *expected)
 {
@@ -47,7 +47,7 @@ static void assert_list(const struct cluster *c, const char *type, cv_id from, c
                 (const cv_id[]){__VA_ARGS__})
 
 /* [NITR, Ring Algorithm, Assumptions] "The link between the processes are unidirectional and every
- * process can manage to the processes on its right only". 5 lives and is only thought dead. */
+ * process can manage to the processes on its right only". 5 is alive and only believed dead. */
 static void messages_go_to_the_right_neighbour_only(void **unused)
 {
     (void)unused;
@@ -92,9 +92,9 @@ static void step_2_each_adds_itself_and_forwards(void **unused)
 }
 
 /* [NITR, Algorithm: Ring, Step 2, ii] "If this is the first election message it has received or
- * sent": the process takes part from then on, though it has not missed the coordinator itself; it
- * does not begin another election when it does. */
-static void step_2_who_is_drawn_in_begins_no_second_election(void **unused)
+ * sent": the process takes part from then on, though it has not missed the coordinator itself. When
+ * it does, it begins no second election. */
+static void step_2_a_process_that_was_drawn_in_begins_no_second_election(void **unused)
 {
     (void)unused;
     struct cluster *c = orphaned(5, /* detector= */ 1);
@@ -175,7 +175,7 @@ static void example_2_and_5_both_elect_6(void **unused)
             assert_active(c, "ELECTION", P4, P5, P5, P5, P6, P0, P1, P2, P3, P4);
             came_home_to_5 = true;
         }
-        /* Whoever has concluded by now elected 6. */
+        /* Each of the two that has concluded by now elected 6. */
         const struct cv_message *of_2 = cluster_in_flight(c, "COORDINATOR", P2, P3);
         assert_true(of_2 == NULL || cluster_field(c, of_2, "leader") == P6);
         const struct cv_message *of_5 = cluster_in_flight(c, "COORDINATOR", P5, P6);
@@ -212,9 +212,9 @@ static void any_set_of_initiators_agrees(void **unused)
     claims_any_initiators_agree("ring", /* timeout_s= */ 2, /* within_ms= */ 80);
 }
 
-/* protocols.md, sec. 1: "the highest id of the list is circulated as COORDINATOR with the list (2N
- * messages)". N for each round if all N live; the dead coordinator costs one less: it is asked once
- * and skipped, and not asked again. */
+/* [ours; docs/protocols.md] "the highest id of the list is circulated as COORDINATOR with the list
+ * (2N messages)". N for each round if all N are alive; with a dead coordinator one less: it is
+ * asked once, skipped, and not asked again. */
 static void one_election_takes_two_n_messages(void **unused)
 {
     (void)unused;
@@ -238,7 +238,7 @@ static void one_election_takes_two_n_messages(void **unused)
     }
 }
 
-/* What every election algorithm owes, and the impossibility: support/claims.h cites the slides. */
+/* What every election algorithm owes, and what is impossible: support/claims.h cites the slides. */
 CLAIMS_DEFINE("ring")
 
 int main(void)
@@ -247,7 +247,7 @@ int main(void)
         cmocka_unit_test(messages_go_to_the_right_neighbour_only),
         cmocka_unit_test(step_1_the_initiator_sends_a_list_of_itself),
         cmocka_unit_test(step_2_each_adds_itself_and_forwards),
-        cmocka_unit_test(step_2_who_is_drawn_in_begins_no_second_election),
+        cmocka_unit_test(step_2_a_process_that_was_drawn_in_begins_no_second_election),
         cmocka_unit_test(step_2_back_at_the_initiator_the_highest_of_the_list_is_elected),
         cmocka_unit_test(example_5_sends_its_number_to_6_which_adds_its_own),
         cmocka_unit_test(example_6_skips_the_dead_7),
