@@ -44,13 +44,14 @@ static size_t receive(const struct cv_multicast *m, uint8_t buffer[64])
     return byte_count;
 }
 
-static void everybody_who_joined_hears_it(void **unused)
+static void every_member_of_a_group_hears_a_datagram(void **unused)
 {
     (void)unused;
     const uint16_t port = free_port();
     struct cv_multicast member[3];
     for (uint32_t i = 0; i < COUNT_OF(member); i++) {
-        member[i] = join(GROUP, port, i == 1 ? "lo" : "127.0.0.1"); /* the same, by its name */
+        /* The same interface, by its name. */
+        member[i] = join(GROUP, port, i == 1 ? "lo" : "127.0.0.1");
     }
     assert_true(cv__multicast_send(&member[0], (const uint8_t *)"hello", 5));
     for (uint32_t i = 0; i < COUNT_OF(member); i++) {
@@ -62,7 +63,7 @@ static void everybody_who_joined_hears_it(void **unused)
     }
     for (uint32_t i = 0; i < COUNT_OF(member); i++) {
         cv__multicast_close(&member[i]);
-        cv__multicast_close(&member[i]); /* once more does no harm */
+        cv__multicast_close(&member[i]); /* a second close does no harm */
     }
 }
 
@@ -75,7 +76,8 @@ static void another_group_on_the_same_port_is_not_heard(void **unused)
     assert_true(cv__multicast_send(&theirs, (const uint8_t *)"theirs", 6));
     assert_true(cv__multicast_send(&ours, (const uint8_t *)"ours", 4));
     uint8_t buffer[64];
-    assert_int_equal(receive(&ours, buffer), 4); /* theirs was sent first */
+    /* The datagram to the other group was sent first. */
+    assert_int_equal(receive(&ours, buffer), 4);
     cv__multicast_close(&ours);
     cv__multicast_close(&theirs);
 }
@@ -91,7 +93,7 @@ static void refuse(const char *group, uint16_t port, const char *interface, uint
     assert_non_null(strstr(why.text, words));
 }
 
-static void wrong_groups_ports_and_interfaces_are_told(void **unused)
+static void wrong_groups_ports_and_interfaces_are_refused(void **unused)
 {
     (void)unused;
     refuse("127.0.0.1", 7000, "127.0.0.1", 1, "'127.0.0.1' is not a multicast group");
@@ -102,7 +104,8 @@ static void wrong_groups_ports_and_interfaces_are_told(void **unused)
     refuse(GROUP, 7000, "nosuch0", 1, "there is no network interface 'nosuch0'");
     refuse(GROUP, 7000, "0.0.0.0", 1, "there is no network interface '0.0.0.0'");
     refuse(GROUP, 7000, "", 1, "there is no network interface ''");
-    const struct cv_multicast_where where = {GROUP, 7000, "192.0.2.77", 1}; /* not of this host */
+    /* Not an address of this host. */
+    const struct cv_multicast_where where = {GROUP, 7000, "192.0.2.77", 1};
     struct cv_multicast multicast;
     struct cv_errtext why;
     assert_int_equal(cv__multicast_open(&multicast, &where, &why), CV_E_IO);
@@ -112,9 +115,9 @@ static void wrong_groups_ports_and_interfaces_are_told(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everybody_who_joined_hears_it),
+        cmocka_unit_test(every_member_of_a_group_hears_a_datagram),
         cmocka_unit_test(another_group_on_the_same_port_is_not_heard),
-        cmocka_unit_test(wrong_groups_ports_and_interfaces_are_told),
+        cmocka_unit_test(wrong_groups_ports_and_interfaces_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
-/* tests/net/test_snmp.c - what an SNMP agent can answer, and what becomes of it.
+/* tests/net/test_snmp.c - the answers of an SNMP agent, right and wrong, and what the sequencer
+ * makes of them.
  *
- * The agent is a socket of this test on the loopback interface: it writes the answers by hand, byte
- * by byte, so that it can say what no real agent would. The real one is asked in
- * tests/system/test_elect.py. */
+ * The agent is a socket of this test on the loopback interface: it writes the answers byte by byte,
+ * so that it can also send what no real agent would. tests/system/test_elect.py asks a real one. */
 #include "core/sequence.h"
 #include "modules/module.h"
 #include "support/asker.h"
@@ -17,7 +17,7 @@
 
 #define GENERATION (UINT64_C(1) << CV_SEQUENCE_GENERATION_BITS)
 
-/* ---- An agent, by hand ----------------------------------------------------------------------- */
+/* ---- An agent, played by the test ------------------------------------------------------------ */
 
 struct agent {
     int fd;
@@ -27,7 +27,7 @@ struct agent {
     size_t question_bytes;
 };
 
-/* On its port, or on any if that is 0. */
+/* Opens its port, or any free port if that is 0. */
 static void agent_open(struct agent *agent)
 {
     struct sockaddr_in here = {.sin_family = AF_INET,
@@ -76,7 +76,7 @@ static size_t put_value(uint8_t *at, uint8_t type, uint32_t value)
     return sizeof bytes;
 }
 
-/* The answer to the question that was heard last: its version, community and request id. */
+/* Answers the question that was heard last, with its version, community and request id. */
 static void agent_answer(const struct agent *agent, const struct answer *answer)
 {
     static const uint8_t counter_oid[] = {6, 8, 0x2b, 6, 1, 2, 1, 11, 15, 0};
@@ -126,7 +126,7 @@ static void agent_answer(const struct agent *agent, const struct answer *answer)
     agent_send(agent, out, at);
 }
 
-/* ---- One who asks it ------------------------------------------------------------------------- */
+/* ---- The client ------------------------------------------------------------------------------ */
 
 static struct agent the_agent; /* of the test that runs */
 
@@ -177,10 +177,10 @@ static void numbers_are_made_of_counter_and_boots(void **unused)
                      3 * GENERATION + 7);
     assert_int_equal(ask(&a, 3 * GENERATION + 7, ANSWER(.counter = 9, .boots = 3)),
                      3 * GENERATION + 9);
-    /* Started again, and says so. */
+    /* The agent has restarted, and its boots say so. */
     assert_int_equal(ask(&a, 3 * GENERATION + 9, ANSWER(.counter = 1, .boots = 4)),
                      4 * GENERATION + 1);
-    /* Began again, and does not say so. */
+    /* The counter has begun again, but the boots do not say so. */
     assert_int_equal(ask(&a, 4 * GENERATION + 5, ANSWER(.counter = 2, .boots = 4)),
                      5 * GENERATION + 2);
     assert_int_equal(counts_of(&a)->restarts, 2);
@@ -201,7 +201,7 @@ static void the_counter_wraps_around(void **unused)
     asker_close_snmp(&a);
 }
 
-static void an_agent_that_hides_its_boots_will_do(void **unused)
+static void an_agent_without_boots_can_be_used(void **unused)
 {
     (void)unused;
     struct asker a;
@@ -228,21 +228,21 @@ static void errors_are_counted_and_told_once(void **unused)
     asker_close_snmp(&a);
 }
 
-static void what_is_no_counter_is_strange(void **unused)
+static void an_answer_without_a_counter_is_refused(void **unused)
 {
     (void)unused;
     struct asker a;
     asker_open_snmp(&a);
     assert_int_equal(ask(&a, 7, ANSWER(.counter = 8, .counter_type = 0x02)), CV_SEQUENCE_NONE);
     assert_int_equal(ask(&a, 7, ANSWER(.counter = 8, .has_other_oid = true)), CV_SEQUENCE_NONE);
-    /* More boots than there are generations: the end of all numbers. */
+    /* More boots than there are generations: no numbers are left. */
     assert_int_equal(ask(&a, 7, ANSWER(.counter = 8, .boots = INT32_MAX)), CV_SEQUENCE_NONE);
     assert_int_equal(counts_of(&a)->strange, 3);
     assert_non_null(strstr(a.trouble, "does not show the counter"));
     asker_close_snmp(&a);
 }
 
-static void garbage_is_no_answer(void **unused)
+static void garbage_is_ignored(void **unused)
 {
     (void)unused;
     struct asker a;
@@ -267,7 +267,7 @@ static void garbage_is_no_answer(void **unused)
     while (uv_run(&a.loop, UV_RUN_NOWAIT) && a.answers > 0) {
         break;
     }
-    /* Somebody else's right answer is not heard either: the socket is connected. */
+    /* The right answer of another socket is not accepted either: ours is connected. */
     struct agent stranger = the_agent;
     stranger.port = 0;
     agent_open(&stranger);
@@ -300,13 +300,13 @@ static void late_answers_count_in_any_order(void **unused)
     asker_turn_until_answered(&a, 2);
     assert_int_equal(a.request, 1);
     assert_int_equal(a.number, 8);
-    agent_answer(&first, ANSWER(.counter = 8)); /* twice is once */
+    agent_answer(&first, ANSWER(.counter = 8)); /* the same answer twice counts once */
     assert_int_equal(ask(&a, 9, ANSWER(.counter = 10)), 10);
     assert_int_equal(a.answers, 3);
     asker_close_snmp(&a);
 }
 
-static void silence_is_told_and_ends(void **unused)
+static void silence_is_reported_and_so_is_its_end(void **unused)
 {
     (void)unused;
     struct asker a;
@@ -335,7 +335,7 @@ static void silence_is_told_and_ends(void **unused)
     asker_close_snmp(&a);
 }
 
-static void a_host_without_an_agent_says_so_until_there_is_one(void **unused)
+static void a_missing_agent_is_reported_until_there_is_one(void **unused)
 {
     (void)unused;
     struct asker a;
@@ -352,13 +352,13 @@ static void a_host_without_an_agent_says_so_until_there_is_one(void **unused)
         (void)uv_run(&a.loop, UV_RUN_NOWAIT);
     }
     assert_int_equal(counts_of(&a)->answered, 0);
-    agent_open(&the_agent); /* there it is */
+    agent_open(&the_agent); /* now there is an agent */
     uint64_t number = CV_SEQUENCE_NONE;
     for (uint32_t i = 0; i < 3 && number == CV_SEQUENCE_NONE; i++) {
         const uint32_t answers = a.answers;
         a.sequencer.kind->ask(a.sequencer.self, 100 + i, 7);
         if (a.answers > answers) {
-            continue; /* sending was told of an earlier refusal */
+            continue; /* sending reported an earlier refusal */
         }
         agent_hear(&the_agent);
         agent_answer(&the_agent, ANSWER(.counter = 8));
@@ -370,7 +370,7 @@ static void a_host_without_an_agent_says_so_until_there_is_one(void **unused)
     asker_close_snmp(&a);
 }
 
-static void wrong_addresses_are_told(void **unused)
+static void wrong_addresses_are_refused(void **unused)
 {
     (void)unused;
     static const char *const wrong[] = {
@@ -390,14 +390,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_made_of_counter_and_boots),
         cmocka_unit_test(the_counter_wraps_around),
-        cmocka_unit_test(an_agent_that_hides_its_boots_will_do),
+        cmocka_unit_test(an_agent_without_boots_can_be_used),
         cmocka_unit_test(errors_are_counted_and_told_once),
-        cmocka_unit_test(what_is_no_counter_is_strange),
-        cmocka_unit_test(garbage_is_no_answer),
+        cmocka_unit_test(an_answer_without_a_counter_is_refused),
+        cmocka_unit_test(garbage_is_ignored),
         cmocka_unit_test(late_answers_count_in_any_order),
-        cmocka_unit_test(silence_is_told_and_ends),
-        cmocka_unit_test(a_host_without_an_agent_says_so_until_there_is_one),
-        cmocka_unit_test(wrong_addresses_are_told),
+        cmocka_unit_test(silence_is_reported_and_so_is_its_end),
+        cmocka_unit_test(a_missing_agent_is_reported_until_there_is_one),
+        cmocka_unit_test(wrong_addresses_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

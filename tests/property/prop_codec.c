@@ -1,5 +1,5 @@
-/* tests/property/prop_codec.c - messages of every type of every protocol, over seeds: what was
- * encoded decodes to the same, and what decodes at all re-encodes to the same bytes. */
+/* tests/property/prop_codec.c - messages of every type of every protocol, over seeds: an encoded
+ * message decodes to the same one, and bytes that decode at all are encoded to the same bytes. */
 #include "core/core.h"
 #include "support/draw.h"
 #include "support/support.h"
@@ -42,7 +42,7 @@ static void each_wire(void (*check)(struct wire *w, uint64_t *seed))
     const struct cv_protocol *protocol;
     for (uint32_t i = 0; (protocol = cv_protocol_at(i)) != NULL; i++) {
         if (protocol->message_count == 0) {
-            continue; /* it asks a store, and says nothing to anybody */
+            continue; /* it asks a store, and sends no messages */
         }
         for (uint32_t j = 0; j < COUNT_OF(member_counts); j++) {
             struct wire w = wire_make(protocol, member_counts[j]);
@@ -97,7 +97,8 @@ static void random_messages_of_every_type_come_back_the_same(void **unused)
     each_wire(check_round_trip);
 }
 
-/* One to three changes: a bit, a byte, one more, one less, a shorter end. */
+/* One to three changes: a flipped bit, another byte, one byte more, one byte less, or a shorter
+ * end. */
 static void mutate(struct wire *w, uint64_t *seed)
 {
     const uint32_t changes = 1 + test_random_below(seed, 3);
@@ -136,7 +137,7 @@ static void check_mutant(struct wire *w, uint64_t *seed)
     struct cv_message message;
     encode_random(w, seed, &message, drawn);
     mutate(w, seed);
-    /* A copy of just its length: reading past the end is seen. */
+    /* A copy of exactly this length lets the sanitizer see a read past its end. */
     uint8_t *exact = malloc(w->count > 0 ? w->count : 1);
     assert_non_null(exact);
     memcpy(exact, w->bytes, w->count);
@@ -150,12 +151,12 @@ static void check_mutant(struct wire *w, uint64_t *seed)
     free(exact);
 }
 
-static void mutated_bytes_decode_only_to_what_encodes_to_them(void **unused)
+static void mutated_bytes_decode_only_if_they_encode_to_the_same_bytes(void **unused)
 {
     (void)unused;
     mutants_decoded = 0;
     each_wire(check_mutant);
-    assert_true(mutants_decoded > test_scale(1000)); /* many do decode: the test has teeth */
+    assert_true(mutants_decoded > test_scale(1000)); /* many do decode, so the test can fail */
 }
 
 static void check_noise(struct wire *w, uint64_t *seed)
@@ -165,7 +166,7 @@ static void check_noise(struct wire *w, uint64_t *seed)
         w->bytes[i] = (uint8_t)test_random(seed);
     }
     if (w->count > 1 && test_random_below(seed, 2) == 0) {
-        w->bytes[0] = 1; /* the version, so that it is looked at any further */
+        w->bytes[0] = 1; /* the right version, so that the rest is decoded */
         w->bytes[1] = (uint8_t)test_random_below(seed, w->protocol->message_count);
     }
     struct cv_message got;
@@ -176,7 +177,7 @@ static void check_noise(struct wire *w, uint64_t *seed)
     }
 }
 
-static void noise_decodes_only_to_what_encodes_to_it(void **unused)
+static void noise_decodes_only_if_it_encodes_to_the_same_bytes(void **unused)
 {
     (void)unused;
     each_wire(check_noise);
@@ -186,8 +187,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_messages_of_every_type_come_back_the_same),
-        cmocka_unit_test(mutated_bytes_decode_only_to_what_encodes_to_them),
-        cmocka_unit_test(noise_decodes_only_to_what_encodes_to_it),
+        cmocka_unit_test(mutated_bytes_decode_only_if_they_encode_to_the_same_bytes),
+        cmocka_unit_test(noise_decodes_only_if_it_encodes_to_the_same_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
 /* tests/property/prop_explore.c - a world that is made canonical after every step behaves like one
  * that never was.
  *
- * Both go the same random way. After every step the untouched one, made canonical in a copy, must
- * have the same bytes as the other. So nothing that the canonical form forgets is ever looked at
- * again, and no instant is taken for a number or a number for an instant. */
+ * Both take the same random steps. After every step the untouched one, made canonical in a copy,
+ * must have the same bytes as the other. So nothing that the canonical form forgets is ever used
+ * again, and no instant is mistaken for a number or a number for an instant. */
 #include "explore/canonical.h"
 #include "explore/choices.h"
 #include "explore/search.h"
@@ -19,7 +19,7 @@ struct pair {
     struct explore_world *made, *kept, *copy, *other;
 };
 
-/* Messages have numbers, by which the same one is found in the other world. */
+/* Messages have numbers, by which a message is found in the other world. */
 static void number_messages(struct explore_model *model)
 {
     struct cv_errtext why = {""};
@@ -74,7 +74,7 @@ static uint8_t same_message(const struct pair *p, uint32_t index)
             return (uint8_t)i;
         }
     }
-    fail_msg("a message is missing");
+    fail_msg("a message is missing in the other world");
     return 0;
 }
 
@@ -87,7 +87,7 @@ static bool is_about_message(uint8_t act)
            act == EXPLORE_ACT_FORGET;
 }
 
-/* Of messages that are alike it does not matter which is which. */
+/* Among messages that are alike it does not matter which is which. */
 static void forget_numbers(const struct explore_model *model, struct explore_world *world)
 {
     for (uint32_t i = 0; i < world->h.message_count; i++) {
@@ -98,7 +98,7 @@ static void forget_numbers(const struct explore_model *model, struct explore_wor
 static void compare(struct pair *p, const char *name, uint64_t seed, uint32_t step)
 {
     explore_world_copy(&p->raw, p->copy, p->kept);
-    explore_canonical(&p->canonical, p->copy); /* stamps get younger before they are clamped */
+    explore_canonical(&p->canonical, p->copy); /* stamps become younger before they are clamped */
     explore_world_lend(&p->canonical, p->copy);
     explore_world_pass(&p->canonical, 0);
     explore_world_take(&p->canonical);
@@ -145,7 +145,8 @@ static void walk(struct pair *p, const char *name, uint64_t seed)
         struct explore_choice chosen = choice[test_random_below(&chance, count)];
         if (chosen.act != EXPLORE_ACT_END && test_random_below(&chance, 3) != 0) {
             chosen =
-                choice[0]; /* not every chance for a fault is taken, or they are all over soon */
+                /* Not every possible fault is taken, or the budget would soon be spent. */
+                choice[0];
         }
         struct explore_choice same = chosen;
         if (is_about_message(chosen.act)) {
@@ -174,8 +175,8 @@ static const uint8_t budgets[][EXPLORE_BUDGET_COUNT] = {
 };
 #define VARIANTS 4u /* of each budget: two or three nodes, with and without liveness */
 
-/* Seeds first to last with one variant of one budget. `options`: up to two, NAME=VALUE, with a
- * blank between them; NULL: none. */
+/* Seeds first to last with one variant of one budget. `options`: up to two NAME=VALUE, separated
+ * by a blank; NULL: none. */
 static void walk_variant(const char *name, const char *options, uint32_t budget, uint32_t variant,
                          uint64_t first_seed, uint64_t last_seed)
 {
@@ -263,11 +264,11 @@ static void canonical_anon_worlds_behave_the_same(void **unused)
     walk_protocol("anon", "persist=yes");
 }
 
-/* ---- Faults that come to the same ------------------------------------------------------------ */
+/* ---- Faults that lead to the same worlds ----------------------------------------------------- */
 
 #define WORLDS_MAX (1u << 18)
 
-/* Worlds, by a hash of their bytes. */
+/* A set of worlds, by a hash of their bytes. */
 struct worlds {
     uint64_t place[2 * WORLDS_MAX];
     uint32_t count;
@@ -284,7 +285,7 @@ static uint64_t hash_world(const struct explore_model *model, const struct explo
     return hash | 1;
 }
 
-/* The place of that one, or the one where it belongs. */
+/* The place of this hash, or the free place where it belongs. */
 static uint64_t *find(struct worlds *worlds, uint64_t hash)
 {
     uint64_t at = hash;
@@ -306,8 +307,8 @@ static bool enter(struct worlds *worlds, uint64_t hash)
     return true;
 }
 
-/* Every world that can be reached, in any order. Those after the fault are compared with what is
- * known from a search before: there they are, or they are there without it. */
+/* Visits every world that can be reached, in any order. Each world after the fault must be among
+ * the worlds that an earlier search found, with or without the fault. */
 static void reach_all(const struct explore_setting *setting, enum explore_budget budget,
                       struct worlds *known, struct worlds *ret_worlds)
 {
@@ -358,10 +359,10 @@ static void reach_all(const struct explore_setting *setting, enum explore_budget
     free(p);
 }
 
-/* A partition that has not cut anything off yet is not explored, nor one that ends later than it
- * could, nor a message that is lost after others have arrived in the same instant: after the faults
- * there are the same worlds. */
-static void faults_at_the_moments_that_matter_are_enough(void **unused)
+/* The search leaves out a partition that has not cut anything off yet, one that ends later than it
+ * could, and the loss of a message after others have arrived in the same instant: the worlds after
+ * the faults are the same. */
+static void faults_at_the_moments_that_matter_reach_all_worlds(void **unused)
 {
     (void)unused;
     static const struct {
@@ -437,7 +438,7 @@ static void add_each(struct turns *t, struct explore_world *from, struct worlds 
     free(to);
 }
 
-/* The worlds in which turns begin, found turn by turn, or choice by choice. */
+/* The worlds in which turns begin, found turn by turn or choice by choice. */
 static uint32_t reach_turns(const struct explore_setting *setting, bool are_whole,
                             struct worlds *ret_worlds)
 {
@@ -511,7 +512,7 @@ int main(void)
         cmocka_unit_test(canonical_local_worlds_behave_the_same),
         cmocka_unit_test(canonical_lease_worlds_behave_the_same),
         cmocka_unit_test(canonical_anon_worlds_behave_the_same),
-        cmocka_unit_test(faults_at_the_moments_that_matter_are_enough),
+        cmocka_unit_test(faults_at_the_moments_that_matter_reach_all_worlds),
         cmocka_unit_test(turns_lead_where_their_choices_lead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

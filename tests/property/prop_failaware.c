@@ -1,8 +1,8 @@
 /* tests/property/prop_failaware.c - the bound is never below the true delay, over seeds.
  *
  * Two nodes with drifting, unrelated clocks send each other frames over a network that delays,
- * loses and reorders them, and their machines boot again now and then, so that clocks begin anew.
- * Whatever happens, the bound of each frame holds in real time. */
+ * loses and reorders them. Their machines boot again now and then, so that clocks begin anew. The
+ * bound of each frame must hold in real time. */
 #include "core/failaware.h"
 #include "support/support.h"
 
@@ -28,20 +28,20 @@ struct world {
     int64_t now_real_ns;
     int64_t delay_min_ns;
     struct clock clock[2];
-    struct cv_echo echo[2]; /* [i]: of the other's frames, as i received them */
+    struct cv_echo echo[2]; /* [i]: of the other's frames, as node i received them */
     struct frame frame[FRAMES_IN_FLIGHT];
     uint32_t bounds_checked, boots;
 };
 
-/* A clock that runs at rate r shows t of real time as t / (1 + r): what it shows times 1 + rho is
- * at least real time, times 1 - rho at most, which is how the bound uses them. */
+/* A clock that runs at rate r shows t of real time as t / (1 + r). Its reading times 1 + rho is at
+ * least the real time, and times 1 - rho at most: the bound relies on both. */
 static int64_t clock_read(const struct clock *clock, int64_t real_ns)
 {
     const double elapsed_ns = (double)(real_ns - clock->booted_real_ns);
     return clock->offset_ns + (int64_t)(elapsed_ns / (1.0 + (double)clock->rate_ppb / 1e9));
 }
 
-/* Near zero: instants of two boots overlap. What the machine had heard is gone. */
+/* Clocks begin near zero, so instants of two boots overlap. What the machine had heard is gone. */
 static void world_boot(struct world *w, uint32_t i)
 {
     w->clock[i].booted_real_ns = w->now_real_ns;
@@ -83,7 +83,7 @@ static void world_receive(struct world *w, struct frame *frame)
                                           DRIFT_PPB, w->delay_min_ns);
     if (bound != CV_DELAY_UNKNOWN) {
         const int64_t delay = w->now_real_ns - frame->sent_real_ns;
-        /* Reading the four clocks cut off up to a nanosecond each. */
+        /* Each of the four clock readings was cut by up to a nanosecond. */
         assert_true(bound + 4 >= delay);
         w->bounds_checked++;
     }
@@ -103,7 +103,7 @@ static void holds_under_drift_loss_reordering_and_reboots(void **unused)
         for (uint32_t step = 0; step < 2000; step++) {
             w.now_real_ns += test_random_below(&w.seed, (uint32_t)NS_PER_MS);
             if (test_random_below(&w.seed, 200) == 0) {
-                w.now_real_ns += 30 * NS_PER_S; /* a long silence, in which the clocks drift */
+                w.now_real_ns += 30 * NS_PER_S; /* a long silence, during which the clocks drift */
             }
             if (round % 2 == 1 && test_random_below(&w.seed, 100) == 0) {
                 world_boot(&w, test_random_below(&w.seed, 2));
@@ -123,7 +123,7 @@ static void holds_under_drift_loss_reordering_and_reboots(void **unused)
         boots += w.boots;
     }
     assert_true(boots >= rounds * 5);
-    assert_true(bounds_checked > rounds * 500); /* the world did what it is for */
+    assert_true(bounds_checked > rounds * 500); /* enough frames had a bound */
 }
 
 int main(void)

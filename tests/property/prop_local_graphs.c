@@ -1,17 +1,17 @@
-/* tests/property/prop_local_graphs.c - [Fetzer99, sec. X, fig. 24]: who leads in any connectivity
+/* tests/property/prop_local_graphs.c - [Fetzer99, sec. X, fig. 24]: the leaders of any connectivity
  * graph.
  *
  * Random graphs of 2 to 14 processes: each link is up or down, both ways, with a constant delay of
- * its own. Half of them are so from the start; the others come about after 0.6 s, out of another
- * random graph. The graph algorithm of fig. 24 is the oracle: after kappa the smallest process of
- * each maximum connected set leads; after a few times kappa exactly those lead that the figure
- * names, at each instant sampled.
+ * its own. Half of the graphs exist from the start; the others replace another random graph after
+ * 0.6 s. The algorithm of fig. 24 is the oracle: after kappa the smallest process of each maximum
+ * connected set leads; after a few times kappa exactly the leaders of the figure lead, at each
+ * sampled instant.
  *
- * Fig. 24 takes the processes in the order of ids; one leads if no process connected to it, nor it
- * itself, is marked, and then all of them are marked: they are locked to it. A process that is not
- * marked but has a marked neighbour cannot lead; the figure leaves out that it must not keep others
- * from leading either, by asking in vain. (The smallest case is the chain 1-2-3-4: 3 cannot lead,
- * and 4 must not wait for it.) So it stands aside and supports those after it. */
+ * Fig. 24 takes the processes in the order of ids. A process leads if neither it nor any process
+ * connected to it is marked; then all of them are marked: they are locked to it. A process that is
+ * not marked but has a marked neighbour cannot lead. The figure does not say that it must not keep
+ * others from leading either, by asking in vain. (The smallest case is the chain 1-2-3-4: 3 cannot
+ * lead, and 4 must not wait for it.) So it stands aside and supports those after it. */
 #include "core/nodeset.h"
 #include "properties/graph.h"
 #include "sim/world.h"
@@ -22,17 +22,17 @@
 
 #define GRAPHS 20000u /* `make test` runs a quarter of them: 5,000 */
 #define NODES_MAX 14u
-#define CHANGE_MS 600   /* when the second kind of graph comes about */
+#define CHANGE_MS 600   /* when the second kind of graph replaces the first */
 #define WATCHED_MS 1600 /* more than eight times kappa */
 
 struct graph {
     uint32_t nodes;
-    uint32_t near[NODES_MAX + 1]; /* bit i: process i, oneself included */
+    uint32_t near[NODES_MAX + 1]; /* bit i: process i; a process is near itself */
 };
 
 /* ---- The oracle ------------------------------------------------------------------------------ */
 
-/* Fig. 24; the bits of the leaders. */
+/* Fig. 24: the leaders as bits. */
 static uint32_t predicted_leaders(const struct graph *g)
 {
     uint32_t leaders = 0;
@@ -46,7 +46,7 @@ static uint32_t predicted_leaders(const struct graph *g)
     return leaders;
 }
 
-/* The same by what the simulator judges by. */
+/* The same by the function with which the simulator judges. */
 static uint32_t judged_leaders(const struct graph *g)
 {
     uint64_t graph[NODES_MAX];
@@ -167,7 +167,7 @@ struct tally {
     uint64_t samples;
 };
 
-/* Somebody that is neither a leader nor connected to one: it stands aside, and follows nobody. */
+/* Is a process neither a leader nor connected to one? It stands aside, and follows nobody. */
 static bool has_aside(const struct graph *g)
 {
     uint32_t marked = 0;
@@ -232,10 +232,11 @@ static void leaders_are_exactly_those_of_fig_24(void **unused)
     for (uint64_t seed = 1; seed <= graphs; seed++) {
         check_graph(seed, &tally);
     }
-    print_message("# %u graphs, in %u of them somebody stands aside; %llu instants\n", tally.graphs,
-                  tally.with_aside, (unsigned long long)tally.samples);
-    assert_int_equal(tally.judged, graphs); /* the simulator judged each of them, too */
-    assert_true(graphs < 100 || tally.with_aside > graphs / 10); /* that was tested, too */
+    print_message("# %u graphs, in %u of them a process stands aside; %llu instants\n",
+                  tally.graphs, tally.with_aside, (unsigned long long)tally.samples);
+    assert_int_equal(tally.judged, graphs); /* the simulator judged each graph, too */
+    /* Processes that stand aside were tested, too. */
+    assert_true(graphs < 100 || tally.with_aside > graphs / 10);
 }
 
 int main(void)

@@ -1,10 +1,10 @@
 /* tests/property/prop_pole_scores.c - [Becker11, sec. 3.3 and 5]: with resignation on, `pole` ends
- * up with a leader that nobody beats by the margin.
+ * with a leader that no other beats by the margin.
  *
- * docs/adr/0034 says why this is a test and not a property of every run: it can be said only where
- * scores are known and stay as they are. Here they are: each process reports numbers of its own,
- * which change while faults of every kind happen, and from 3.5 s on both are quiet. The oracle is
- * the list of what was reported last. */
+ * docs/adr/0034 says why this is a test and not a property of every run: it holds only where scores
+ * are known and do not change. Here each process reports numbers of its own, which change while
+ * faults of every kind happen; from 3.5 s on there are neither changes nor faults. The oracle is
+ * the list of the last reports. */
 #include "support/cluster.h"
 #include "support/support.h"
 
@@ -13,8 +13,8 @@
 #define RUNS 160u /* `make test` runs a quarter of them */
 #define NODES_MAX 7u
 #define QUIET_MS 3500
-/* From then on: one leader is elected, it sees for 200 ms that it is beaten, its lease of 50 ms
- * ends and its heir leads; and all that once more, if the first heir stood back. */
+/* By then a leader was elected, has seen for 200 ms that another beats it, its lease of 50 ms has
+ * ended and its heir leads; and all that once more, if the first heir stood back. */
 #define SETTLED_MS 6500
 
 struct electorate {
@@ -75,7 +75,7 @@ static void nobody_beats_the_leader_by_the_margin_when_scores_stay(void **unused
         best += is_best;
         cluster_end(c);
     }
-    assert_true(2 * best > runs); /* the margins forgive little: most often it is the best of all */
+    assert_true(2 * best > runs); /* the margins are small: most often the best of all leads */
 }
 
 int main(void)

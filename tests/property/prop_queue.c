@@ -4,13 +4,13 @@
 
 #define LENGTH_MAX 400u
 
-/* What is in it, in the order in which it went in. */
+/* The entries of the queue, in the order in which they went in. */
 struct plain {
     struct sim_queue_entry entry[LENGTH_MAX];
     uint32_t count;
 };
 
-/* The earliest; among equals the one that went in first. */
+/* The earliest entry; among equals the one that went in first. */
 static struct sim_queue_entry plain_pop(struct plain *plain)
 {
     uint32_t best = 0;
@@ -44,7 +44,7 @@ static int64_t draw_time(uint64_t *seed)
     }
 }
 
-static void answers_like_a_list_that_is_searched(void **unused)
+static void answers_like_a_plain_list(void **unused)
 {
     (void)unused;
     for (uint64_t round = 0; round < test_scale(200); round++) {
@@ -77,7 +77,7 @@ static void answers_like_a_list_that_is_searched(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_like_a_list_that_is_searched),
+        cmocka_unit_test(answers_like_a_plain_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

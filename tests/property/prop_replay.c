@@ -1,8 +1,8 @@
-/* tests/property/prop_replay.c - what the exhaustive search does, the simulator does again.
+/* tests/property/prop_replay.c - the simulator repeats what the exhaustive search does.
  *
- * Random ways through explored worlds, with every budget, drift and longer delays, are written as
- * scenarios by hand (explore/story.h). In the simulator every step of them must find something to
- * do, and everybody must believe the same at the same time as in the search. So the cores have
+ * Random paths through explored worlds, with every budget, drift and longer delays, are written as
+ * `manual` scenarios (explore/story.h). In the simulator each of their lines must find something to
+ * do, and every node must believe the same at the same time as in the search. So the cores have
  * decided the same: both host them with src/host. */
 #include "explore/choices.h"
 #include "explore/search.h"
@@ -17,7 +17,7 @@
 #define STEPS_MAX 120u
 #define BELIEFS_MAX 400u
 
-/* Somebody changes its mind. An anonymous leader is not told apart. */
+/* A node changes its belief. All anonymous leaders count as one. */
 struct belief {
     int64_t at_ns;
     unsigned node, leader;
@@ -56,7 +56,7 @@ static void see(void *context, const struct cv_record *record)
     }
 }
 
-/* ---- A random way ---------------------------------------------------------------------------- */
+/* ---- A random path --------------------------------------------------------------------------- */
 
 static uint32_t walk(struct explore_model *model, uint64_t *chance, uint32_t *ret_path)
 {
@@ -72,7 +72,7 @@ static uint32_t walk(struct explore_model *model, uint64_t *chance, uint32_t *re
         ret_path[count] = chosen;
         const bool is_new = explore_do(model, world, &choice[chosen]);
         if (!is_new || model->end.is_broken || model->end.is_bound) {
-            break; /* up to here and no further */
+            break; /* the path ends here */
         }
         count++;
     }
@@ -84,7 +84,7 @@ static char *tell(struct explore_model *model, uint32_t *path, uint32_t count)
 {
     const struct explore_result result = {
         .outcome = EXPLORE_BROKEN,
-        .property = CV_PROPERTY_ASSERTIONS, /* nothing is: only the beliefs are compared */
+        .property = CV_PROPERTY_ASSERTIONS, /* none is broken: only the beliefs are compared */
         .path = path,
         .path_count = count,
     };
@@ -113,14 +113,15 @@ static void compare(const struct explore_model *model, const struct beliefs *hea
         const struct belief *a = &heard->item[i];
         const struct belief *b = &seen->item[i];
         if (!is_same(a, b, model->protocol->is_anonymous)) {
-            fail_msg("belief %u: node %u in %u at %lld, and in the simulator node %u in %u at "
+            fail_msg("belief %u: node %u in leader %u at %lld, but in the simulator node %u in "
+                     "leader %u at "
                      "%lld:\n%s",
                      i, a->node, a->leader, (long long)a->at_ns, b->node, b->leader,
                      (long long)b->at_ns, text);
         }
     }
     if (heard->count != seen->count) {
-        fail_msg("%u beliefs, and %u in the simulator:\n%s", heard->count, seen->count, text);
+        fail_msg("%u beliefs, but %u in the simulator:\n%s", heard->count, seen->count, text);
     }
 }
 
@@ -193,7 +194,7 @@ static void replay_protocol(const char *name, const char *option)
             .node_count = 2 + i % 2,
             .delay_max_ticks = 1 + i / 2 % 2,
         };
-        /* A letter for each node, and one for a store. */
+        /* One letter for each node, and one for a store. */
         char rate[8];
         const uint32_t clocks = setting.node_count + (protocol->store_ns != NULL);
         if (rates[i % COUNT_OF(rates)] != NULL) {

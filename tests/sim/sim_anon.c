@@ -55,10 +55,10 @@ static void keeps_its_promises(void **state)
     }
     assert_true(2 * r.judged[CV_PROPERTY_TERMINATION] >= r.run_count);
     if (r.run_count >= 20 && kind->nodes > 1) {
-        const uint32_t all = BIT(SIM_FAULT_COUNT) - 1; /* every kind but that of `lease` */
+        const uint32_t all = BIT(SIM_FAULT_COUNT) - 1; /* every kind except that of `lease` */
         assert_int_equal(scenario->random[0].kinds, all & ~BIT(SIM_FAULT_STORE));
         assert_faults_fired(scenario, &r);
-        /* Two may lead for a while, as the paper has it: the watcher is not asleep. */
+        /* Two may lead for a while, as the paper says: the check does see that. */
         assert_true(r.broken[CV_PROPERTY_AT_MOST_ONE_LEADER] > r.run_count / 2);
     }
     sim_scenario_free(scenario);

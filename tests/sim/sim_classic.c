@@ -2,9 +2,8 @@
  *
  * tests/scenario/random has a schedule of random faults for each: crashes, pauses, partitions, cut
  * and one-way links, loss, slowness, duplicates, reordering, resigning. Each is run with clusters
- * of several sizes and many seeds. What the protocol promises must hold in each run, each kind of
- * fault must have fired, and liveness must really have been judged. found.seeds keeps past
- * failures. */
+ * of several sizes and many seeds. The promises of the protocol must hold in each run, each kind of
+ * fault must have fired, and liveness must have been judged. found.seeds keeps past failures. */
 #include "support/scenarios.h"
 #include "support/seeds.h"
 
@@ -43,11 +42,11 @@ static void keeps_its_promises_under_every_kind_of_fault(void **state)
                  (unsigned long long)r.failed_count, (unsigned long long)r.run_count,
                  scenario->name, (unsigned long long)r.first_failed_seed, kind->nodes);
     }
-    /* The faults were there, and in between it was quiet for long enough to judge. */
+    /* The faults happened, and in between it was quiet for long enough to judge. */
     assert_true(r.judged[CV_PROPERTY_TERMINATION] >= r.run_count);
     if (r.run_count >= 10) {
         assert_faults_fired(scenario, &r);
-        /* Such faults make two leaders, and the watcher sees them: it is not asleep. */
+        /* Such faults cause two leaders: the check does see that. */
         assert_true(r.broken[CV_PROPERTY_AT_MOST_ONE_LEADER] > r.run_count / 2);
     }
     sim_scenario_free(scenario);

@@ -15,7 +15,7 @@ struct kind {
     const char *name;
     const char *options; /* of the protocol */
     const char *store;   /* its attributes */
-    const char *more;    /* lines */
+    const char *more;    /* further lines */
     uint32_t nodes, joiners;
     uint32_t runs;
 };
@@ -39,7 +39,7 @@ static struct kind kinds[] = {
 
 static struct sim_scenario *scenario_of(const struct kind *kind)
 {
-    /* The kind says these itself; clocks only if it says more. */
+    /* The kind itself sets these; it sets clocks only in `more`. */
     const char *const without[] = {
         "protocol", "nodes", "store", "down", kind->more[0] != '\0' ? "clock" : NULL, NULL};
     char head[500], down[32] = "";
@@ -66,7 +66,8 @@ static void keeps_its_promises(void **state)
     const uint32_t promised = CV_PROP(AT_MOST_ONE_LEADER) | CV_PROP(TOKEN_MONOTONIC) |
                               CV_PROP(TERMINATION) | CV_PROP(STABILITY);
     assert_int_equal(scenario->promises & promised, promised);
-    const bool is_quiet = strstr(kind->store, " loss ") == NULL; /* or liveness is never judged */
+    /* With losses all the time liveness is never judged. */
+    const bool is_quiet = strstr(kind->store, " loss ") == NULL;
     assert_true(!is_quiet || 2 * r.judged[CV_PROPERTY_TERMINATION] >= r.run_count);
     if (r.run_count >= 20) {
         assert_faults_fired(scenario, &r);

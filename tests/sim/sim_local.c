@@ -1,15 +1,15 @@
-/* tests/sim/sim_local.c - `local` under every kind of fault, over many seeds; and beyond what it
- * assumes.
+/* tests/sim/sim_local.c - `local` under every kind of fault, over many seeds; and beyond its
+ * assumptions.
  *
  * Each kind below is a cluster: options of the protocol, a number of processes, a network, clocks
  * and disks. Random faults hit it (crashes and recoveries, reboots, pauses, partitions, cut and
  * one-way links, loss, slowness, duplicates, reordering, resigning), then it is quiet for as long
  * as the protocol may take. No promise may break in any run, every kind of fault must have fired,
- * and liveness must really have been judged. Together these are more than 20,000 runs at the usual
- * scale; CV_TEST_SCALE makes more or fewer of them.
+ * and liveness must have been judged. Together these are more than 20,000 runs at the usual scale;
+ * CV_TEST_SCALE makes more or fewer of them.
  *
- * Then the same clusters with clocks that drift by a multiple of the bound: promises must break
- * there, otherwise the checks would have no teeth (traps.md T5). */
+ * Then the same clusters run with clocks that drift by a multiple of the bound: promises must break
+ * there, otherwise the checks would prove nothing (traps.md T5). */
 #include "support/scenarios.h"
 #include "support/seeds.h"
 
@@ -35,7 +35,7 @@
     "clock * drift random 100ppm\n"                                          \
     "random faults rate 0.5/s kinds " KINDS " until 50s lasting 100ms..7s\n" \
     "run 68s\n"
-/* Deaths that are seen by all or by some, of leaders and others; and who is back soon or late. */
+/* Deaths that all or some processes see, of leaders and others; the dead come back soon or late. */
 #define DEATHS                                                            \
     "at 0.6s crash 1 for 10ms\nat 0.6s peer-down 1 certain at *\n"        \
     "at 1s crash 1\nat 1s peer-down 1 certain at *\nat 1.1s recover 1\n"  \
@@ -47,8 +47,8 @@
 #define KINDS "crash,reboot,pause,partition,link,oneway,loss,slow,duplicate,reorder,resign"
 
 enum manner {
-    CALM,      /* in the end: liveness is judged */
-    DISTURBED, /* all the time, so that liveness never is */
+    CALM,      /* quiet at the end: liveness is judged */
+    DISTURBED, /* disturbed all the time: liveness is never judged */
     LIED_TO,   /* by hints: a process that believes one is not connected to whom it names, so BI is
                   not asked for */
 };
@@ -143,7 +143,7 @@ static struct sim_scenario *scenario_of(const struct kind *kind)
     return scenario;
 }
 
-/* What happened in a run that failed, and how to see it again. */
+/* Prints what happened in a run that failed, and how to see it again. */
 static void tell_failure(const struct kind *kind, const struct sim_scenario *scenario,
                          uint64_t seed)
 {
@@ -181,7 +181,7 @@ static void keeps_its_promises(void **state)
     const bool has_majority = strstr(kind->options, "majority=yes") != NULL;
     assert_int_equal((scenario->promises & one) != 0, has_majority);
     if (!has_majority && r.run_count >= 20) {
-        /* Local leaders there are: the watcher of promises is not asleep. */
+        /* There are several local leaders: the check of promises does see that. */
         assert_true(r.broken[CV_PROPERTY_AT_MOST_ONE_LEADER] > r.run_count / 4);
     }
     sim_scenario_free(scenario);
@@ -216,9 +216,9 @@ static struct sim_runner_result run_cut_off(uint32_t drift_ppm, uint32_t runs)
 }
 
 /* [T5; Fetzer99, sec. IX.A] The leader is cut off, its clock is slow and its supporters' clocks are
- * fast: their locks end before its leadership does, if clocks drift by more than the bound. Within
- * it, what is left between the two is the delay of one message; the lock is long so that each part
- * in a million counts. */
+ * fast. If clocks drift by more than the bound, the locks end before the leadership does. Within
+ * the bound, only the delay of one message is left between the two; the lock is long so that each
+ * part in a million counts. */
 static void two_lead_when_clocks_drift_twice_the_bound(void **unused)
 {
     (void)unused;
@@ -226,7 +226,7 @@ static void two_lead_when_clocks_drift_twice_the_bound(void **unused)
     const struct sim_runner_result within = run_cut_off(100, runs);
     assert_int_equal(within.failed_count, 0);
     assert_true(within.judged[CV_PROPERTY_TERMINATION] >=
-                runs); /* 2 and 3 had a leader in the end */
+                runs); /* 2 and 3 had a leader at the end */
     const uint32_t beyond[] = {200, 300, 1000};
     for (uint32_t i = 0; i < COUNT_OF(beyond); i++) {
         const struct sim_runner_result r = run_cut_off(beyond[i], runs);
@@ -248,7 +248,7 @@ static struct sim_runner_result run_by_chance(uint32_t drift_ppm, uint32_t runs)
     return run_text(text, runs);
 }
 
-/* The same by chance: random faults, clocks that drift by up to ten times the bound. */
+/* The same with random faults, and clocks that drift by up to ten times the bound. */
 static void support_one_breaks_when_clocks_drift_ten_times_the_bound(void **unused)
 {
     (void)unused;
@@ -274,7 +274,7 @@ static struct sim_world *run_world(const struct sim_scenario *scenario, uint64_t
     return w;
 }
 
-/* Ten minutes with default constants: `expires` and `lock` outlast many lost messages in a row. */
+/* Ten minutes with the default times: `expires` and `lock` outlast many lost messages in a row. */
 static void healthy_leader_stays_under_five_percent_loss(void **unused)
 {
     (void)unused;
@@ -283,15 +283,15 @@ static void healthy_leader_stays_under_five_percent_loss(void **unused)
     const uint32_t seeds = test_scale(20);
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         struct sim_world *w = run_world(scenario, seed);
-        assert_true(w->begun_count <= 2); /* changes hands once at most */
+        assert_true(w->begun_count <= 2); /* the leadership changes at most once */
         assert_true(w->messages.lost_count > 5000);
         sim_world_free(w);
     }
     sim_scenario_free(scenario);
 }
 
-/* [Issue 3] Whatever the instant of the crash between two rounds, whatever the number of processes
- * and however slow the (timely) network is. */
+/* At every instant of the crash between two rounds, with every number of processes, and with the
+ * slowest network that is still timely. */
 static void crashed_leader_is_replaced_within_150_ms_on_a_lan(void **unused)
 {
     (void)unused;

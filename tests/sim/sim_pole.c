@@ -3,17 +3,16 @@
  * tests/scenario/random has four schedules of random faults for it: everything (pole), clocks far
  * apart and slow disks (pole-drift), lives shorter than a lease (pole-restarts), epochs reserved in
  * blocks (pole-blocks). Each is run with 3, 5 and 7 nodes. Two more are for leases that change
- * (pole-auto, pole-auto-long). Then every one-way pattern of links
- * between three nodes (T19): whoever can have a majority, somebody has it, and nobody takes it
- * away. 20,000 seeds ran before this was committed; here are fewer, so that the tests stay quick:
- * CV_TEST_SCALE multiplies. */
+ * (pole-auto, pole-auto-long). Then every pattern of one-way links between three nodes (T19): where
+ * a majority is possible, one node has it, and no other takes it away. CV_TEST_SCALE makes more or
+ * fewer runs. */
 #include "sim/world.h"
 #include "support/scenarios.h"
 #include "support/seeds.h"
 
 #include <string.h>
 
-#define SEEDS 2300u /* of each of nine: more than 20,000 runs */
+#define SEEDS 2300u /* of each of nine schedules: more than 20,000 runs */
 
 struct schedule {
     const char *name;
@@ -61,7 +60,7 @@ static bool is_cut(uint32_t mask, cv_id from, cv_id to)
     return false;
 }
 
-/* Somebody has a two-way link to another: two of three are a majority. */
+/* Have two nodes a link in both directions? Two of three are a majority. */
 static bool may_have_leader(uint32_t mask)
 {
     bool may = false;
@@ -109,7 +108,7 @@ static void run_topology(uint32_t mask, const char *order, bool is_warm)
 }
 
 /* T19, T22: all 64 patterns, in each order of scores, from the start and with a leader. */
-static void every_topology_of_three_has_its_leader_and_keeps_it(void **unused)
+static void every_topology_of_three_that_can_have_a_leader_has_one_and_keeps_it(void **unused)
 {
     (void)unused;
     static const char *const orders[] = {"1,2,3", "1,3,2", "2,1,3", "2,3,1", "3,1,2", "3,2,1"};
@@ -134,7 +133,7 @@ static uint32_t up_count(uint32_t down_mask)
 }
 
 /* T30: every subset of nodes down, from the start or while a leader sits, and orders of scores that
- * put each node first and last: whoever a majority is left of has a leader, the best that is up. */
+ * put each node first and last: if a majority is left it has a leader, the best one that is up. */
 static void every_majority_is_led_by_its_best(void **unused)
 {
     (void)unused;
@@ -196,8 +195,8 @@ int main(void)
                                        .test_func = keeps_its_promises_under_random_faults,
                                        .initial_state = initial.state};
     }
-    tests[COUNT_OF(schedules)] =
-        (struct CMUnitTest)cmocka_unit_test(every_topology_of_three_has_its_leader_and_keeps_it);
+    tests[COUNT_OF(schedules)] = (struct CMUnitTest)cmocka_unit_test(
+        every_topology_of_three_that_can_have_a_leader_has_one_and_keeps_it);
     tests[COUNT_OF(schedules) + 1] =
         (struct CMUnitTest)cmocka_unit_test(every_majority_is_led_by_its_best);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,12 +1,13 @@
-/* tests/sim/sim_reasons.c - whatever a core is told has a consequence: an effect, a change of its
- * state, or a reason why not. "Why is there no leader?" is answered by reasons, so none may be
- * missing.
+/* tests/sim/sim_reasons.c - each event that a core handles has a consequence: an effect, a change
+ * of its state, or a reason why not. Reasons answer the question why there is no leader, so none
+ * may be missing.
  *
- * Every protocol runs in scenarios that are drawn as a whole (src/sim/swarm.h), with a step of its
- * core that is watched. Each message is heard four times: in the run, and by copies of the state
- * before it the same again right after it, an earlier message, and the message from another sender:
- * so each handler also meets what is repeated, late, or not meant for it. Answers of stores and
- * sequencers, and hints that a process is down, are watched in the run itself. */
+ * Every protocol runs in scenarios that are drawn at random as a whole (src/sim/swarm.h), with a
+ * watched step of its core. Each message is handled in the run, and three more times by copies of
+ * the state before it: the same message again, an earlier message, and the message from another
+ * sender. So each handler also meets messages that are repeated, late, or meant for another.
+ * Answers of stores and sequencers, and hints that a process is down, are watched in the run
+ * only. */
 #include "core/core.h"
 #include "sim/swarm.h"
 #include "sim/world.h"
@@ -16,7 +17,7 @@
 #include <string.h>
 
 #define RUNS 400u
-#define KEPT 64u /* earlier messages */
+#define KEPT 64u /* earlier messages that are kept */
 #define MESSAGE_BYTES_MAX 1024u
 #define TYPES_MAX 16u
 
@@ -26,21 +27,21 @@ struct kept {
     cv_id from;
 };
 
-/* One run at a time: a core's step is given nothing but its state. */
+/* One run at a time: a core's step gets nothing but its state. */
 static struct {
     const struct cv_protocol *inner;
     struct cv_protocol watched;
     struct cv_config config;
     size_t state_bytes;
     uint64_t seed;
-    uint8_t *before, *copy; /* of a state */
+    uint8_t *before, *copy; /* copies of a state */
     struct kept kept[KEPT];
     uint64_t kept_count;
-    struct cv_effects scratch; /* of the copies' steps */
+    struct cv_effects scratch; /* for the steps of the copies */
     struct cv_note note[CV_NOTES_MAX];
-    uint64_t *word; /* of a decoded message */
+    uint64_t *word; /* the lists of a decoded message */
     uint64_t heard[TYPES_MAX];
-    uint64_t with_reason; /* steps that gave one */
+    uint64_t with_reason; /* steps that gave a reason */
 } watch;
 
 static bool is_watched(enum cv_event_kind kind)
@@ -63,7 +64,7 @@ static const char *what_of(const struct cv_event *event)
     }
 }
 
-/* Steps `state`, and insists on a consequence. */
+/* Steps `state`, and fails if that has no consequence. */
 static void step_watched(void *state, const struct cv_event *event, struct cv_effects *out,
                          const char *how)
 {
@@ -92,10 +93,10 @@ static void step_watched(void *state, const struct cv_event *event, struct cv_ef
     }
 }
 
-/* A copy of the state hears it; nothing of that happens in the run. */
+/* A copy of the state handles the event; the run is not affected. */
 static void try_on_copy(const void *state, const struct cv_event *event, const char *how)
 {
-    struct cv_event later = *event; /* one sign of life in the same instant may be as good as two */
+    struct cv_event later = *event; /* two signs of life in the same instant may count as one */
     later.now_ns++;
     memcpy(watch.copy, state, watch.state_bytes);
     watch.scratch.item_count = 0;
@@ -113,7 +114,7 @@ static void keep(const struct cv_event *event)
     kept->from = event->peer;
 }
 
-/* One of those that were heard before, by whomever. */
+/* One of the earlier messages, of any node. */
 static void try_earlier(const void *state, const struct cv_event *event, cv_id self)
 {
     const uint64_t count = watch.kept_count < KEPT ? watch.kept_count : KEPT;
@@ -193,7 +194,7 @@ static void watch_end(void)
     test_free(watch.word);
 }
 
-static void gives_a_reason_for_whatever_it_ignores(void **state)
+static void gives_a_reason_for_everything_it_ignores(void **state)
 {
     memset(&watch, 0, sizeof watch);
     watch.inner = *state;
@@ -201,7 +202,7 @@ static void gives_a_reason_for_whatever_it_ignores(void **state)
         struct sim_scenario *scenario = sim_swarm_scenario(watch.inner, seed);
         watch_begin(scenario, seed);
         struct sim_world *world = sim_world_new(scenario, seed, &(struct sim_world_options){0});
-        (void)sim_world_run_all(world); /* its promises are judged elsewhere: sim_swarm.c */
+        (void)sim_world_run_all(world); /* sim_swarm.c judges its promises */
         sim_world_free(world);
         sim_scenario_free(scenario);
         watch_end();
@@ -216,5 +217,5 @@ static void gives_a_reason_for_whatever_it_ignores(void **state)
 
 int main(void)
 {
-    return protocols_run("reasons", gives_a_reason_for_whatever_it_ignores);
+    return protocols_run("reasons", gives_a_reason_for_everything_it_ignores);
 }

@@ -1,8 +1,9 @@
-/* tests/sim/sim_swarm.c - every protocol in scenarios that are drawn as a whole (src/sim/swarm.h).
+/* tests/sim/sim_swarm.c - every protocol in scenarios that are drawn at random as a whole
+ * (src/sim/swarm.h).
  *
- * At full scale, which is `make soak`, there are 20,000 for each; a smaller scale runs 800 times
- * its share. What each protocol promises must hold in all of them; liveness must have been judged
- * in most; every kind of fault that means something to the protocol must have happened. */
+ * The full scale, `make soak`, is 20,000 runs for each protocol; a smaller scale is a share of 800.
+ * The promises of the protocol must hold in all runs; liveness must have been judged in most; every
+ * kind of fault that concerns the protocol must have happened. */
 #include "sim/swarm.h"
 #include "support/seeds.h"
 
@@ -10,7 +11,7 @@
 #include <string.h>
 
 #define RUNS_FULL 20000u
-#define RUNS_USUAL 800u /* what a smaller scale is a share of */
+#define RUNS_USUAL 800u /* a smaller scale runs a share of this */
 
 static uint32_t run_count(void)
 {
@@ -39,7 +40,7 @@ static void keeps_its_promises(void **state)
     }
     assert_int_equal(r.run_count, options.run_count);
     if (r.run_count < 40) {
-        return; /* too few for what happens by chance */
+        return; /* too few runs for rare events */
     }
     assert_true(2 * r.judged[CV_PROPERTY_TERMINATION] >= r.run_count);
     assert_true(r.fired[SIM_ACTION_CRASH] > 0 && r.fired[SIM_ACTION_PAUSE] > 0);

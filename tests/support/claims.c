@@ -1,4 +1,4 @@
-/* tests/support/claims.c - what [NITR] says of every election algorithm. */
+/* tests/support/claims.c - what [NITR] says about every election algorithm. */
 #include "support/claims.h"
 
 #include "protocols/classic.h"
@@ -82,7 +82,7 @@ void claims_highest_living_leads(const char *protocol)
 
 void claims_survives_failures_during_the_election(const char *protocol)
 {
-    /* The next in line dies at each instant of the election that its predecessor's death began. */
+    /* The heir dies at each instant of the election that the death of its predecessor started. */
     for (double after_ms = 0; after_ms < 40; after_ms += 1.5) {
         struct cluster *c = cluster_start("protocol %s heartbeat=100ms timeout=1s delta=2ms\n"
                                           "nodes 5\nlink * delay 1ms\nrun 20s\n",
@@ -109,7 +109,7 @@ static struct cluster *slow_cluster(const char *protocol, const char *options)
 
 void claims_nothing_beyond_the_bound(const char *protocol)
 {
-    /* T is 30 ms by default: whoever asks takes the living for dead. */
+    /* T is 30 ms by default: a process that asks believes that living ones are dead. */
     struct cluster *c = slow_cluster(protocol, "");
     cluster_run_until(c, 30e3);
     const uint64_t begun = c->world->begun_count;
@@ -118,8 +118,8 @@ void claims_nothing_beyond_the_bound(const char *protocol)
         cluster_run_until(c, cluster_now_ms(c) + 10);
         undecided += cluster_leader(c) == CV_ID_NONE || cluster_leader_count(c) != 1;
     }
-    assert_true(undecided > 500);                    /* most of the time, ... */
-    assert_true(c->world->begun_count - begun > 30); /* and it does not end */
+    assert_true(undecided > 500);                    /* most of the time nobody is agreed on, ... */
+    assert_true(c->world->begun_count - begun > 30); /* ... and elections never end */
     cluster_drop(c);
 }
 
@@ -153,7 +153,7 @@ void claims_zero_or_two_during_failures(const char *protocol)
     assert_int_equal(cluster_leader_count(split), 1);
     cluster_run_until(split, 9999);
     assert_int_equal(cluster_leader_count(split), 2);
-    cluster_end(split); /* the properties' judge was content with one leader for each part */
+    cluster_end(split); /* its properties accept one leader for each part */
 }
 
 void claims_any_initiators_agree(const char *protocol, uint32_t timeout_s, double within_ms)
@@ -177,10 +177,10 @@ void claims_late_claims_are_not_refused(const char *protocol)
     solo_hear(s, 3, 0);
     assert_int_equal(s->leader, 3);
     solo_put(s, "term", 4);
-    solo_hear(s, 3, 0); /* late: the same coordinator is followed in a later term */
+    solo_hear(s, 3, 0); /* late: the core follows the same coordinator in a later term */
     assert_int_equal(s->leader, 3);
     assert_null(solo_said(s, "REFUSE"));
-    solo_hear(s, 1, 0); /* of another: a rival */
+    solo_hear(s, 1, 0); /* of another coordinator: a rival */
     assert_non_null(solo_said(s, "REFUSE"));
     solo_free(s);
 }
@@ -195,7 +195,7 @@ void claims_elections_go_on_at_the_largest_term(const char *protocol)
     const int64_t settle_ns = host->protocol->settle_ns(&host->node[1].config);
     host_run(host, host->now_ns + settle_ns);
     assert_int_equal(host_leader(host), NODES);
-    host_crash(host, 1); /* and comes back, broken: it says the largest term that is believed */
+    host_crash(host, 1); /* it comes back, broken: it sends the largest term that others accept */
     host->node[1].persisted[0] = CLASSIC_TERM_MAX;
     host->node[1].persisted_count = 1;
     host_start(host, 1);

@@ -1,8 +1,8 @@
-/* tests/support/claims.h - what [NITR] says of every election algorithm, to be asked of each
+/* tests/support/claims.h - what [NITR] says about every election algorithm, to be tested with each
  * protocol.
  *
- * [NITR] is seed 004, the slides of the National Institute of Technology Rourkela. Each function is
- * one claim and fails the test that calls it if the protocol does not bear it out. */
+ * [NITR] is in docs/references.md. Each function is one claim, and fails the test that calls it if
+ * the protocol does not fulfil it. */
 #ifndef CV_TESTS_CLAIMS_H
 #define CV_TESTS_CLAIMS_H
 
@@ -16,7 +16,8 @@ void claims_one_node_is_elected(const char *protocol);
 void claims_all_others_know_who(const char *protocol);
 /* [NITR, Leader Election Algorithms: "when a node enters either state, it always remains"] */
 void claims_states_last(const char *protocol);
-/* [NITR, Election Algorithms: "largest identifier"; Bully, assumption 9] among any set of living */
+/* [NITR, Election Algorithms: "largest identifier"; Bully, assumption 9] among any set of live
+ * nodes */
 void claims_highest_living_leads(const char *protocol);
 /* [NITR, Bully, assumption 5] processes may fail during the election */
 void claims_survives_failures_during_the_election(const char *protocol);
@@ -27,12 +28,12 @@ void claims_all_within_the_bound(const char *protocol);
 /* [NITR, What happens when leader fails?] zero leaders or two leaders during failures */
 void claims_zero_or_two_during_failures(const char *protocol);
 /* [NITR, Bully, Key idea: "several processes can initiate an election simultaneously"; Example:
- * Ring Algorithm] Whichever of six learn that the coordinator has crashed, within so many
- * milliseconds all agree on the highest that lives. */
+ * Ring Algorithm] Whichever of six nodes learn that the coordinator has crashed, within `within_ms`
+ * all agree on the highest live one. */
 void claims_any_initiators_agree(const char *protocol, uint32_t timeout_s, double within_ms);
-/* Ours: an older claim of the very coordinator that is followed is late, not a rival. */
+/* Ours: an older claim of the coordinator that a node follows is late, not a rival. */
 void claims_late_claims_are_not_refused(const char *protocol);
-/* Ours: a broken peer that says the largest term of all does not end elections. */
+/* Ours: a broken peer that sends the largest possible term does not end elections. */
 void claims_elections_go_on_at_the_largest_term(const char *protocol);
 
 /* All of them as tests of one protocol: CLAIMS_DEFINE("bully") makes the functions, CLAIMS_TESTS

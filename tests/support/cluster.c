@@ -1,4 +1,4 @@
-/* tests/support/cluster.c - a simulated cluster that a test leads through a story. */
+/* tests/support/cluster.c - see cluster.h. */
 #include "support/cluster.h"
 
 #include "core/core.h"
@@ -84,7 +84,7 @@ void cluster_run_until(struct cluster *c, double at_ms)
 {
     const int64_t at_ns = to_ns(at_ms);
     assert_true(at_ns >= c->world->now_ns);
-    assert_true(at_ns < c->scenario->run_ns); /* the end is cluster_end()'s */
+    assert_true(at_ns < c->scenario->run_ns); /* cluster_end() runs to the end */
     sim_world_run(c->world, at_ns);
     assert_false(c->world->is_over);
     assert_int_equal(fflush(c->trace_file), 0);
@@ -181,7 +181,7 @@ uint64_t cluster_sent(const struct cluster *c, const char *type)
     return sent;
 }
 
-/* The number behind `"key": `; 0 if there is none. */
+/* The number after `"key": `; 0 if there is none. */
 static double number_of(const char *line, const char *key)
 {
     char quoted[40];
@@ -311,7 +311,7 @@ bool cluster_would_follow(const struct cluster *c, cv_id node, cv_id leader, uin
             followed = out.item[i].leadership.leader;
         }
     }
-    /* Followed already in another term and refused now: the refusal says so. */
+    /* It has followed in another term and refuses now: the refusal says so. */
     for (uint32_t i = 0; i < out.item_count; i++) {
         const bool is_refusal =
             out.item[i].kind == CV_EFFECT_SEND &&

@@ -1,10 +1,10 @@
-/* tests/support/cluster.h - a simulated cluster that a test leads through a story, step by step.
+/* tests/support/cluster.h - a simulated cluster that a test controls step by step.
  *
- * A thin layer over sim/world.h: it is started from the text of a scenario (in which `run` is only
- * the latest instant that the test may go to), runs to instants, does things to nodes, and answers
- * what a test of the literature asks: whom does a node believe in, which messages were sent between
- * two instants by whom to whom, and what is in the messages that are under way. Instants are in
- * milliseconds of real time; a delay of 1 ms makes them transmission times. */
+ * A thin layer over sim/world.h. A cluster is started from the text of a scenario (in which `run`
+ * is only the latest instant that the test may go to), runs to instants, acts on nodes, and answers
+ * what tests of the literature ask: whom a node believes in, which messages were sent between two
+ * instants, by whom and to whom, and what the messages under way contain. Instants are in
+ * milliseconds of real time; with a delay of 1 ms they are transmission times. */
 #ifndef CV_TESTS_CLUSTER_H
 #define CV_TESTS_CLUSTER_H
 
@@ -13,7 +13,7 @@
 struct cluster {
     struct sim_scenario *scenario;
     struct sim_world *world;
-    char *trace; /* JSON lines, grows */
+    char *trace; /* JSON lines; it grows during the run */
     size_t trace_bytes;
     FILE *trace_file;
 };
@@ -34,7 +34,7 @@ void cluster_orphan(struct cluster *c, uint64_t detectors);
  * met, and frees everything. */
 void cluster_end(struct cluster *c);
 
-/* The same without judging: for stories in which promises do break. */
+/* The same without judging: for runs in which promises do break. */
 void cluster_drop(struct cluster *c);
 
 void cluster_run_until(struct cluster *c, double at_ms);
@@ -47,17 +47,17 @@ cv_id cluster_run_until_leader(struct cluster *c, double limit_ms);
 /* What is done to a node now. */
 void cluster_crash(struct cluster *c, cv_id node);
 void cluster_recover(struct cluster *c, cv_id node);
-/* `node` is told that `dead` is: a failure detector that looks when the test says so. */
+/* Tells `node` that `dead` is dead: a failure detector that works when the test says so. */
 void cluster_suspect(struct cluster *c, cv_id node, cv_id dead);
 
 /* Whom a node believes in; the leader that all nodes that are up agree on, or CV_ID_NONE. */
 cv_id cluster_leader_at(const struct cluster *c, cv_id node);
 cv_id cluster_leader(const struct cluster *c);
-/* How many nodes take themselves for the leader now. */
+/* How many nodes believe now that they lead. */
 uint32_t cluster_leader_count(const struct cluster *c);
 
-/* Messages of a type sent since the beginning; NULL: of every type that belongs to elections (not
- * heartbeats, their answers and the acknowledgements of a ring). */
+/* Messages of a type sent since the beginning; NULL: of all types that belong to elections (not
+ * heartbeats, their answers, and the acknowledgements of a ring). */
 uint64_t cluster_sent(const struct cluster *c, const char *type);
 
 /* Events of the trace between two instants, both included; from, to 0: any. */
@@ -82,17 +82,17 @@ const struct cv_message *cluster_in_flight_with(const struct cluster *c, const c
 uint64_t cluster_field(const struct cluster *c, const struct cv_message *message,
                        const char *field);
 
-/* The largest term that a node has accepted: what it would lead or follow with. */
+/* The largest term that a node has accepted: it would lead or follow with this one. */
 uint64_t cluster_token_at(const struct cluster *c, cv_id node);
 
 /* Would this node follow a claim of `leader` in this term, if it heard its heartbeat now? Asked of
  * a copy: nothing changes. */
 bool cluster_would_follow(const struct cluster *c, cv_id node, cv_id leader, uint64_t term);
 
-/* The last instant at which some node began to believe in a leader (not: lost one). */
+/* The last instant at which a node began to believe in a leader (losing one does not count). */
 double cluster_decided_ms(const struct cluster *c);
 
-/* The same time, but for the nanoseconds that clocks are rounded to. */
+/* Equal, except for the nanoseconds that clocks are rounded to. */
 #define assert_about_ms(a, b) assert_true((a) - (b) < 0.001 && (b) - (a) < 0.001)
 
 #endif

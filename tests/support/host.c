@@ -152,7 +152,7 @@ static void host_ask_store(struct host *host, cv_id from, const struct cv_effect
     }
 }
 
-/* Who is behind a label; CV_ID_ANONYMOUS: a process that is no more. */
+/* The node with this label; CV_ID_ANONYMOUS: a process that is gone. */
 static cv_id host_name(const struct host *host, const struct cv_leadership *leadership)
 {
     for (cv_id id = 1; id <= host->node_count; id++) {

@@ -1,8 +1,8 @@
 /* tests/support/host.h - the smallest host that can run cores: for tests of what every core owes.
  *
- * Not the simulator: no clocks that drift, no properties, no faults but loss and restarts. It
- * exists so that the contract of conclave/core.h can be tested without it, from the other side.
- * Each message goes through the codec. A test looks at every step through `watch`. */
+ * Not the simulator: no clocks that drift, no properties, no faults except loss and restarts. With
+ * it the contract of conclave/core.h is tested independently of the simulator. Each message goes
+ * through the codec. A test sees every step through `watch`. */
 #ifndef CV_TESTS_HOST_H
 #define CV_TESTS_HOST_H
 
@@ -26,20 +26,20 @@ struct host_node {
     uint32_t persisted_count;
     bool is_up;
     uint64_t nonce;                  /* of its latest start: the label of an anonymous process */
-    struct cv_leadership leadership; /* the latest; its list of members is not kept */
+    struct cv_leadership leadership; /* the latest one; its list of members is not kept */
 };
 
 struct host_flight {
-    cv_id from, to; /* to: CV_ID_NONE is a free place */
+    cv_id from, to; /* to == CV_ID_NONE: a free place */
     int64_t arrives_ns;
     uint64_t order; /* breaks ties */
     uint8_t *bytes;
     size_t byte_count;
 };
 
-/* The answer of a sequencer that counts, or of a store that forgets nothing, on its way. */
+/* An answer under way, of a sequencer that counts or of a store that forgets nothing. */
 struct host_answer {
-    cv_id to; /* CV_ID_NONE is a free place */
+    cv_id to; /* CV_ID_NONE: a free place */
     int64_t arrives_ns;
     uint64_t nonce;
     struct cv_event event;
@@ -63,7 +63,7 @@ struct host {
     struct host_flight flying[HOST_FLYING_MAX];
     uint64_t flights;
     struct host_answer answer[HOST_ANSWERS_MAX];
-    uint64_t sequence; /* the latest number given */
+    uint64_t sequence; /* the latest number that was given */
     struct host_record record;
     struct cv_effects out;
     host_watch *watch;
@@ -73,15 +73,15 @@ struct host {
 struct host *host_new(const struct cv_protocol *protocol, uint32_t node_count, uint64_t seed);
 void host_free(struct host *host);
 
-/* A (re)started process has what it persisted and nothing else. */
+/* A process that starts or restarts has what it persisted and nothing else. */
 void host_start(struct host *host, cv_id node);
 void host_crash(struct host *host, cv_id node);
 
 /* Gives a node one event; now_ns is filled in. */
 void host_step(struct host *host, cv_id node, struct cv_event *event);
 
-/* The next message or timer that is due not later than until_ns; false: nothing is, and it is then
- * until_ns. */
+/* Carries out the next message or timer that is due at until_ns or before; false: there is none,
+ * and the time is then until_ns. */
 bool host_next(struct host *host, int64_t until_ns);
 void host_run(struct host *host, int64_t until_ns);
 

@@ -1,6 +1,6 @@
-/* tests/support/jsonread.h - the smallest reader of JSON: is it valid, and what is at this place?
+/* tests/support/jsonread.h - the smallest reader of JSON: is a text valid, and what is at a path?
  *
- * Strict (RFC 8259), without memory of its own: a value is a pointer to where it begins. */
+ * Strict (RFC 8259), without memory of its own: a value is a pointer to its first character. */
 #ifndef CV_TESTS_JSONREAD_H
 #define CV_TESTS_JSONREAD_H
 
@@ -8,19 +8,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Behind the value that begins at `at` (blanks before it allowed); NULL if it is not valid. */
+/* Returns what follows the value at `at` (blanks may precede it); NULL if the value is not
+ * valid. */
 const char *json_skip(const char *at);
 
-/* Is this text one value, with nothing but blanks behind it? */
+/* Is this text one value, with nothing but blanks after it? */
 bool json_is_valid(const char *text);
 
 /* The value at a path like "messages.by_type.ELECTION" or "views.3.node"; NULL: there is none. */
 const char *json_at(const char *text, const char *path);
 
-/* What is there, as a number; fails the test if nothing is. */
+/* The number at this path; fails the test if there is none. */
 double json_number(const char *text, const char *path);
 bool json_is_true(const char *text, const char *path);
-/* Is it exactly this string (without escapes)? */
+/* Is the value exactly this string (without escapes)? */
 bool json_is_text(const char *text, const char *path, const char *expected);
 /* How many elements or members an array or object has. */
 uint32_t json_count(const char *text, const char *path);

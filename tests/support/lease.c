@@ -55,7 +55,7 @@ struct cv_effect lease_await(struct solo *s, int64_t limit_ns)
             return *lease_asked(s);
         }
     }
-    fail_msg("nothing was asked within %.3f ms", (double)limit_ns / 1e6);
+    fail_msg("no request within %.3f ms", (double)limit_ns / 1e6);
     return (struct cv_effect){0};
 }
 

@@ -1,4 +1,4 @@
-/* tests/support/local.c - a single core of `local`, and what its peers say to it. */
+/* tests/support/local.c - see local.h. */
 #include "support/local.h"
 
 #include "support/support.h"

@@ -1,7 +1,7 @@
-/* tests/support/local.h - a single core of `local`, and what its peers say to it; see solo.h.
+/* tests/support/local.h - a single core of `local`, and the messages of its peers; see solo.h.
  *
  * Delta is 5 ms as in the lan profile; ep 8 ms, expires 92.014408 ms and lock 123.014408 ms are
- * longer, so that what happens in turn can be told apart. */
+ * longer, so that events that follow each other can be told apart. */
 #ifndef CV_TESTS_LOCAL_H
 #define CV_TESTS_LOCAL_H
 
@@ -14,7 +14,7 @@
 #define FAST_NS (1 * NS_PER_MS)
 #define SLOW_NS (DELTA_NS + 1)
 
-/* Process `self` of so many, just started. */
+/* Process `self` of `members`, just started. */
 struct solo *local_process(cv_id self, uint32_t members, const char *options);
 
 /* A candidate asks for support; is it given? */
@@ -23,7 +23,7 @@ bool local_is_supported(struct solo *c, cv_id candidate, uint64_t request, uint6
 void local_hear_release(struct solo *c, cv_id from, uint64_t request);
 void local_hear_reply(struct solo *c, cv_id from, uint64_t request, bool supports);
 
-/* Process 1 with two others, which support it. Returns the request that it leads on. */
+/* Process 1 with two others, which support it. Returns the request by which it leads. */
 int64_t local_elect(struct solo *c);
 
 #endif

@@ -1,5 +1,4 @@
-/* tests/support/scenarios.c - scenarios that a test writes down, or takes from a file with
- * changes. */
+/* tests/support/scenarios.c - see scenarios.h. */
 #include "support/scenarios.h"
 
 #include "support/support.h"
@@ -47,7 +46,7 @@ static bool begins_with_one(const char *line, size_t length, const char *const *
 
 char *test_text(const char *file)
 {
-    const char *root = getenv("SOURCE_ROOT"); /* the meson tests set it; by hand: the root */
+    const char *root = getenv("SOURCE_ROOT"); /* meson sets it; without it: the current folder */
     char path[500];
     char *text;
     size_t length;

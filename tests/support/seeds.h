@@ -15,10 +15,10 @@ void assert_faults_fired(const struct sim_scenario *scenario, const struct sim_r
 void rows_tests(struct CMUnitTest *ret_tests, void *rows, size_t row_bytes, uint32_t row_count,
                 CMUnitTestFunction test);
 
-/* The sum of a field of all rows; `first` is that of the first row. */
+/* The sum of a field over all rows; `first` is the field of the first row. */
 uint32_t rows_sum(const uint32_t *first, size_t row_bytes, uint32_t row_count);
 
-/* Runs a test for each protocol there is; its state is the protocol's table. For main(). */
+/* Runs a test for each protocol; its state is the protocol's table. For main(). */
 int protocols_run(const char *group, CMUnitTestFunction test);
 
 #endif

@@ -1,4 +1,4 @@
-/* tests/support/solo.c - a single core, to which the test is the rest of the world. */
+/* tests/support/solo.c - see solo.h. */
 #include "support/solo.h"
 
 #include "core/core.h"
@@ -95,7 +95,7 @@ void solo_restart(struct solo *s)
     start(s);
 }
 
-/* The timer that rings next, not after that instant; CV_TIMERS_MAX: none. */
+/* The timer that fires next, until_ns at the latest; CV_TIMERS_MAX: none. */
 static uint32_t next_timer(const struct solo *s, int64_t until_ns)
 {
     uint32_t next = CV_TIMERS_MAX;
@@ -141,7 +141,7 @@ const struct cv_message *solo_await(struct solo *s, const char *type, int64_t li
     return NULL;
 }
 
-/* ---- What it says ---------------------------------------------------------------------------- */
+/* ---- What it sends --------------------------------------------------------------------------- */
 
 static uint32_t type_of(const struct solo *s, const char *name)
 {
@@ -150,7 +150,7 @@ static uint32_t type_of(const struct solo *s, const char *name)
             return i;
         }
     }
-    fail_msg("no message %s", name);
+    fail_msg("the protocol has no message %s", name);
     return 0;
 }
 

@@ -54,7 +54,7 @@ enum cv_store_verdict carry_out(struct fixture *f, struct seat *s, struct cv_sql
     f->answer = job.answer;
     f->record = job.record;
     f->error = job.error;
-    f->answer.why = f->error.text; /* the job's own text goes with it */
+    f->answer.why = f->error.text; /* the job's own text is freed with it */
     assert_int_equal(f->answer.request, job.request.request);
     return f->answer.verdict;
 }

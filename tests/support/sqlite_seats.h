@@ -1,5 +1,5 @@
-/* tests/support/sqlite_seats.h - two processes with a contender each, at one SQLite file and with a
- * clock of the test's. */
+/* tests/support/sqlite_seats.h - two processes with one contender each, on one SQLite file, with a
+ * clock that the test sets. */
 #ifndef CV_TESTS_SQLITE_SEATS_H
 #define CV_TESTS_SQLITE_SEATS_H
 
@@ -33,12 +33,12 @@ void leave(struct seat *s);
 struct fixture *fixture_new(void);
 void fixture_free(struct fixture *f);
 
-/* Each does what is asked for at once; the answer is in the fixture, too. */
+/* Each carries out its request at once; the fixture has the answer, too. */
 enum cv_store_verdict carry_out(struct fixture *f, struct seat *s, struct cv_sqlite_job job);
 enum cv_store_verdict ask(struct fixture *f, struct seat *s, enum cv_store_verb verb,
                           uint64_t attempt, uint64_t token);
 enum cv_store_verdict request_resign(struct fixture *f, struct seat *s, const char *heir);
-uint64_t acquire(struct fixture *f, struct seat *s, uint64_t attempt); /* the token */
+uint64_t acquire(struct fixture *f, struct seat *s, uint64_t attempt); /* returns the token */
 void sql(struct fixture *f, const char *text);
 
 #endif

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-/* So many seeds, steps or rounds instead of the usual number, at least one: CV_TEST_SCALE is in per
- * cent, and the runs under sanitizers and valgrind set it low. */
+/* How many seeds, steps or rounds to run instead of the usual number, at least one: CV_TEST_SCALE
+ * is in per cent, and the runs under sanitizers and valgrind set it low. */
 uint32_t test_scale(uint32_t usual);
 
 /* The next number of a sequence that a seed determines (splitmix64). */
@@ -29,8 +29,7 @@ uint32_t test_random_below(uint64_t *state, uint32_t bound);
 bool test_folder_make(char ret_folder[TEST_FOLDER_BYTES]);
 int test_folder_remove(const char *folder);
 
-/* Runs those tests of a table that are wanted. CV_TEST_ONLY is a pattern, while looking for a
- * fault. */
+/* Runs the wanted tests of a table. CV_TEST_ONLY is a pattern of names, for debugging. */
 struct test_choice {
     bool is_wanted;
     struct CMUnitTest test;
