@@ -10,7 +10,7 @@ static bool has_swallowed(void *user)
     return proxy_swallowed(user) > 0;
 }
 
-/* [T11] The server does it, and the answer is lost. */
+/* [T11] The server carries the request out, and its answer is lost. */
 void a_lost_answer_leaves_nothing_behind(void **unused)
 {
     (void)unused;
@@ -18,7 +18,7 @@ void a_lost_answer_leaves_nothing_behind(void **unused)
     struct proxy *proxy;
     struct contender *a = join_by_proxy(&field, &proxy);
     struct contender *b = field_join(field, "b", NULL);
-    (void)ask(a, CV_STORE_READ, 0, 0); /* connected */
+    (void)ask(a, CV_STORE_READ, 0, 0); /* so that it is connected */
     for (uint64_t attempt = 1; attempt <= 3; attempt++) {
         const uint64_t swallowed = proxy_swallowed(proxy);
         proxy_swallow_answers(proxy, true);
@@ -44,7 +44,7 @@ void a_lost_answer_leaves_nothing_behind(void **unused)
 }
 
 /* [T3] A slow answer does not make the lease longer. */
-void a_late_answer_counts_from_the_asking(void **unused)
+void a_late_answer_counts_from_the_request(void **unused)
 {
     (void)unused;
     struct field *field;
@@ -54,10 +54,10 @@ void a_late_answer_counts_from_the_asking(void **unused)
     (void)acquire(a, 1, 2 * lease_short_ns);
     proxy_delay_answers(proxy, 200);
     const struct cv_store_answer *answer = ask(a, CV_STORE_RENEW, 1, 2 * lease_short_ns);
-    if (answer->verdict == CV_STORE_GRANTED) { /* a busy machine may lose it meanwhile */
+    if (answer->verdict == CV_STORE_GRANTED) { /* a busy machine may lose the lease meanwhile */
         assert_true(answer->duration_ns <= 2 * lease_short_ns + field->kind->lease_ns_step);
     }
-    (void)acquire(b, 1, lease_short_ns); /* not before a's time is over: the ledger looks */
+    (void)acquire(b, 1, lease_short_ns); /* not before a's lease is over: the ledger checks */
     proxy_free(proxy);
     field_free(field);
 }
@@ -68,14 +68,16 @@ static bool is_granted(void *user)
     return c->held_until_ns > 0;
 }
 
-/* Answers take 100 ms, and so does a round trip. From the asking of the release to the grant. */
+/* Answers take 100 ms, and so does a round trip. Measured from the request to release until the
+ * grant. */
 void a_hand_over_takes_few_round_trips(void **unused)
 {
     (void)unused;
     const int64_t trip_ns = 100 * NS_PER_MS;
     const int64_t most_ns = 3 * trip_ns;
     int64_t best_ns = INT64_MAX;
-    for (uint32_t i = 0; i < 5 && best_ns >= most_ns; i++) { /* a busy machine has its moments */
+    /* A busy machine may be slow now and then. */
+    for (uint32_t i = 0; i < 5 && best_ns >= most_ns; i++) {
         struct field *field = field_new(address, NULL);
         char by_proxy[512];
         struct proxy *proxy = proxy_to(field, 0, by_proxy);
@@ -100,9 +102,9 @@ void a_hand_over_takes_few_round_trips(void **unused)
     assert_true(best_ns < most_ns);
 }
 
-/* A request that was given up is still under way at the server: repeating it would make a slow
+/* The server still works on a request that the client gave up: repeating it would make a slow
  * server slower. */
-void a_slow_server_is_not_asked_the_same_again(void **unused)
+void a_slow_server_is_not_sent_the_same_request_again(void **unused)
 {
     (void)unused;
     struct field *field;
@@ -153,8 +155,8 @@ void a_dropped_connection_is_survived(void **unused)
     field_free(field);
 }
 
-/* Those who are cut off lose it in time, and come back without harm. */
-void one_that_is_cut_off_loses_it(void **unused)
+/* A contender that is cut off loses the lease in time, and comes back without harm. */
+void a_contender_that_is_cut_off_loses_the_lease(void **unused)
 {
     (void)unused;
     struct field *field;
@@ -171,7 +173,7 @@ void one_that_is_cut_off_loses_it(void **unused)
     answer = ask(a, CV_STORE_ACQUIRE, 2, lease_short_ns);
     assert_int_equal(answer->verdict, CV_STORE_HELD);
     (void)ask(b, CV_STORE_RELEASE, 1, 0);
-    (void)acquire(a, 2, lease_long_ns); /* not on what the first attempt left behind [T9] */
+    (void)acquire(a, 2, lease_long_ns); /* not by what the first attempt left behind [T9] */
     proxy_free(proxy);
     field_free(field);
 }
@@ -203,7 +205,7 @@ static void crowd_under(const char *fault)
             }
             run_for(field, 100 * NS_PER_MS);
             if (has_members) {
-                char line[64]; /* a member alone serves nobody: do not wait for it */
+                char line[64]; /* a single member serves nobody: do not wait for it */
                 for (int i = 1; i <= 3; i++) {
                     (void)snprintf(line, sizeof line, "%s %s %d", server_name(),
                                    i < 3 ? "launch" : "start", i);

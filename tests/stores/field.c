@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 30000 /* no judgement of speed: only so that a test ends */
+#define PATIENCE_MS 30000 /* not a limit on speed: it only makes a hanging test end */
 
 int64_t field_now_ns(void)
 {
@@ -166,7 +166,8 @@ static struct contender *join(struct field *field, const char *node, const char 
     c->list = list != NULL ? list : &c->own_list;
     (void)snprintf(c->election, sizeof c->election, "%s", election);
     (void)snprintf(c->node, sizeof c->node, "%s", node);
-    c->label = (uint64_t)field_now_ns() << 8 | field->count; /* one bit may be the sign's */
+    /* The top bit may be the sign in the store. */
+    c->label = (uint64_t)field_now_ns() << 8 | field->count;
     c->label |= UINT64_C(1) << 63;
     c->label = label != 0 ? label : c->label;
     const struct cv_store_setting setting = {.loop = &field->loop,
@@ -240,7 +241,7 @@ uint64_t ask_now(struct contender *c, enum cv_store_verb verb, uint64_t attempt,
     const uint64_t request = note_request(c, verb, attempt);
     const bool is_held = c->held_attempt == attempt && c->held_token != 0;
     if (verb == CV_STORE_RELEASE && is_held) {
-        c->held_until_ns = 0; /* from the asking on */
+        c->held_until_ns = 0; /* over as soon as it asks */
     }
     c->field->kind->ask(
         c->store,
@@ -251,7 +252,8 @@ uint64_t ask_now(struct contender *c, enum cv_store_verb verb, uint64_t attempt,
                                    .lease_ns = lease_ns,
                                    .heir = heir,
                                    .reason = c->reason});
-    assert_false(c->asked[request % FIELD_REQUESTS_MAX].is_answered); /* not from within ask() */
+    /* An answer never comes from within ask(). */
+    assert_false(c->asked[request % FIELD_REQUESTS_MAX].is_answered);
     return request;
 }
 
@@ -289,7 +291,7 @@ const struct cv_store_answer *ask(struct contender *c, enum cv_store_verb verb, 
             return answer;
         }
         if (field_now_ns() > end_ns) {
-            fail_msg("the store failed all the time: %s", answer->why);
+            fail_msg("the store failed each time: %s", answer->why);
         }
         run_for(c->field, 20 * NS_PER_MS);
     }
@@ -345,13 +347,13 @@ const struct cv_store_answer *acquire(struct contender *c, uint64_t attempt, int
 
 /* ---- The loop ------------------------------------------------------------------------------ */
 
-/* It only turns the loop often enough for conditions that time alone makes true. */
+/* Only makes the loop run often enough for conditions that time alone makes true. */
 static void on_tick(uv_timer_t *timer)
 {
     (void)timer;
 }
 
-/* For a test that fails: what each contender heard last. */
+/* Prints what each contender heard last, for a test that fails. */
 static void describe(const struct field *field)
 {
     static const char *const verdicts[] = {"granted", "held", "free", "failed", "changed"};
@@ -377,7 +379,7 @@ void run_until(struct field *field, bool (*is_true)(void *user), void *user, con
         }
         if (field_now_ns() > end_ns) {
             describe(field);
-            fail_msg("waited in vain for %s", what);
+            fail_msg("timed out waiting for %s", what);
         }
         (void)uv_run(&field->loop, UV_RUN_ONCE);
     }
@@ -425,7 +427,7 @@ static void later(struct contender *c, int64_t ns)
     (void)uv_timer_start(&c->again, on_again, (uint64_t)(ns / NS_PER_MS + 1), 0);
 }
 
-/* `request` was answered; 0: it is worth asking. */
+/* `request` was answered; 0: it is time to ask. */
 static void campaign_on(struct contender *c, uint64_t request)
 {
     const uint32_t at = request % FIELD_REQUESTS_MAX;
@@ -443,11 +445,12 @@ static void campaign_on(struct contender *c, uint64_t request)
     } else if (answer != NULL && answer->verdict == CV_STORE_FAILED) {
         const bool was_granted = c->held_attempt == c->attempt && c->held_token != 0;
         const bool is_over = was_granted && field_now_ns() >= c->held_until_ns;
-        c->attempt += is_over && was != CV_STORE_RELEASE; /* what is lost is not asked for again */
+        /* A lost attempt is not asked for again. */
+        c->attempt += is_over && was != CV_STORE_RELEASE;
         c->again_verb = is_over && was != CV_STORE_RELEASE ? CV_STORE_ACQUIRE : was;
         later(c, (int64_t)test_random_below(&c->field->random, 50) * NS_PER_MS);
         return;
-    } else if (answer != NULL) { /* released, or lost: the next one */
+    } else if (answer != NULL) { /* released, or lost: the next attempt */
         c->attempt++;
         c->renewals_left = test_random_below(&c->field->random, 3);
         later(c, (int64_t)test_random_below(&c->field->random, 20) * NS_PER_MS);

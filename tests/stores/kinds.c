@@ -1,5 +1,5 @@
 /* tests/stores/kinds.c - what only one kind of server has: SQL, users and certificates, keys of
- * others, its own addresses. Part of test_store. */
+ * others, addresses of its own. Part of test_store. */
 #include "core/address.h"
 #include "stores/test_store.h"
 
@@ -41,7 +41,7 @@ void sessions_may_be_terminated(void **unused)
     const struct cv_store_answer *answer = ask(a, CV_STORE_RENEW, 1, lease_long_ns);
     assert_int_equal(answer->verdict, CV_STORE_GRANTED);
     assert_int_equal(answer->token, token);
-    if (has_notifications) { /* also on the new connection */
+    if (has_notifications) { /* on the new connection, too */
         run_for(field, 50 * NS_PER_MS);
         b->notification_count = 0;
         (void)ask_now(a, CV_STORE_RELEASE, 1, 0, NULL);
@@ -56,16 +56,16 @@ void a_deleted_row_does_not_reset_the_token(void **unused)
     struct field *field = field_new(address, NULL);
     struct contender *a = field_join(field, "a", NULL);
     for (uint64_t attempt = 1; attempt <= 3; attempt++) {
-        (void)acquire(a, attempt, lease_long_ns); /* the ledger compares */
+        (void)acquire(a, attempt, lease_long_ns); /* the ledger compares the tokens */
         (void)ask(a, CV_STORE_RELEASE, attempt, 0);
         psql("DELETE FROM conclave_lease WHERE election = '%s'", field->election);
     }
     field_free(field);
 }
 
-/* A role that may create in a schema of our search path must not get our statements to run what it
- * has made: here, an operator that fits the types of ours better than the built-in one. */
-void planted_operators_are_not_used(void **unused)
+/* A role that may create objects in a schema of our search path must not make our statements run
+ * them: here, an operator that fits our types better than the built-in one. */
+void operators_of_another_role_are_not_used(void **unused)
 {
     (void)unused;
     static const char *const type[] = {"int4", "int8"};
@@ -91,8 +91,8 @@ void planted_operators_are_not_used(void **unused)
     assert_int_equal(released, CV_STORE_FREE);
 }
 
-/* Statements that were prepared before the table was changed do not fit it any more. */
-void a_changed_table_is_noticed(void **unused)
+/* Statements that were prepared before the table was changed no longer fit it. */
+void a_changed_table_does_no_harm(void **unused)
 {
     (void)unused;
     struct field *field = field_new(address, NULL);
@@ -109,7 +109,7 @@ void a_changed_table_is_noticed(void **unused)
     field_free(field);
 }
 
-/* Tables that a stranger has made first could run its triggers as every contender. */
+/* Tables that a stranger made first could run its triggers with the rights of every contender. */
 void tables_of_a_stranger_are_refused(void **unused)
 {
     (void)unused;
@@ -122,7 +122,7 @@ void tables_of_a_stranger_are_refused(void **unused)
     assert_int_equal(cv__store_find(address)->create(address, &err), CV_OK);
 }
 
-/* The port of a server that accepts connections and says nothing. */
+/* The port of a server that accepts connections and never answers. */
 static int hanging_port(int *ret_fd)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -134,7 +134,7 @@ static int hanging_port(int *ret_fd)
     return ntohs(at.sin_port);
 }
 
-void a_host_that_hangs_is_passed(void **unused)
+void a_host_that_hangs_is_skipped(void **unused)
 {
     (void)unused;
     struct cv_address parts;
@@ -156,7 +156,7 @@ void a_host_that_hangs_is_passed(void **unused)
     (void)close(hanging);
 }
 
-/* A server that is out of order for a moment, while we connect, is missed for not much longer. */
+/* A server that is out of order for a moment while we connect is soon used again. */
 void a_server_that_hung_is_soon_used_again(void **unused)
 {
     (void)unused;
@@ -177,7 +177,7 @@ void a_server_that_hung_is_soon_used_again(void **unused)
 
 /* ---- Credentials --------------------------------------------------------------------------- */
 
-/* The address with something inserted behind the slashes, and something at its end. */
+/* The address with `user` behind its slashes and `options` at its end. */
 static void address_with(const char *user, const char *options, char ret_address[512])
 {
     const char *hosts = strstr(address, "//") + 2;
@@ -244,7 +244,7 @@ void etcd_users_need_their_password(void **unused)
     (void)setenv("CONCLAVE_ETCD_PASSWORD", "secret", 1);
     address_with("app@", "/apps", at);
     assert_works(at);
-    struct field *field = field_new(at, NULL); /* told once for each connection */
+    struct field *field = field_new(at, NULL); /* reported once for each connection */
     struct contender *a = field_join(field, "a", NULL);
     assert_int_equal(a->log_count, 1);
     assert_non_null(strstr(a->logged, "'app' is sent without TLS"));
@@ -256,10 +256,10 @@ void etcd_users_need_their_password(void **unused)
     assert_fails(address, "user name is empty");
     shell("exec >/dev/null 2>&1; ETCDCTL_API=3 etcdctl --endpoints \"${CV_TEST_ETCD#etcd://}\""
           " --user root:top auth disable");
-    /* What is refused is refused by all members alike: they have the same data. */
+    /* All members refuse the same: they have the same data. */
     shell("for i in $(seq 100); do ETCDCTL_API=3 etcdctl --endpoints \"${CV_TEST_ETCD#etcd://}\""
           " endpoint hashkv | cut -d, -f2 | sort -u | wc -l | grep -qx 1 && exit 0;"
-          " sleep 0.05; done; exit 1"); /* one of them may be a moment behind */
+          " sleep 0.05; done; exit 1"); /* a member may be a moment behind */
 }
 
 void etcd_is_reached_by_certificates(void **unused)
@@ -272,12 +272,12 @@ void etcd_is_reached_by_certificates(void **unused)
     (void)snprintf(bare, sizeof bare, "%.*s?tls=yes", (int)strcspn(at, "?"), at);
     assert_fails(bare, "certificate"); /* of an authority that the system does not know */
     (void)snprintf(bare, sizeof bare, "%.*s", (int)strcspn(at, "&"), at);
-    assert_fails(bare, "certificate"); /* we have none to show */
+    assert_fails(bare, "certificate"); /* we show no certificate */
     (void)snprintf(bare, sizeof bare, "%.*s", (int)strcspn(at, "?"), at);
-    assert_fails(bare, "add tls=yes"); /* not even TLS */
+    assert_fails(bare, "add tls=yes"); /* no TLS at all */
 }
 
-void zookeeper_nodes_belong_to_their_maker(void **unused)
+void zookeeper_nodes_belong_to_their_creator(void **unused)
 {
     (void)unused;
     char at[512];
@@ -327,7 +327,7 @@ void a_lease_is_never_longer_than_asked(void **unused)
     field_free(field);
 }
 
-/* What others keep below the prefix holds no election, whatever it looks like. */
+/* Keys of others below the prefix hold no election, whatever they look like. */
 void foreign_keys_hold_nothing(void **unused)
 {
     (void)unused;
@@ -367,9 +367,9 @@ void foreign_keys_hold_nothing(void **unused)
     field_free(field);
 }
 
-/* One that was next in the queue moves its key without looking when the holder's key is deleted. If
- * its own was deleted, too, somebody else is first. */
-void one_that_lost_its_place_is_not_next(void **unused)
+/* The next in the queue moves its key without looking when the holder's key is deleted. If its own
+ * key was deleted, too, another contender is first. */
+void a_contender_that_lost_its_place_is_not_next(void **unused)
 {
     (void)unused;
     char command[512];
@@ -384,12 +384,12 @@ void one_that_lost_its_place_is_not_next(void **unused)
     run_until(field, is_notified, b, "a notification of its deleted key");
     b->notification_count = 0;
     (void)ask(a, CV_STORE_RELEASE, 1, 0);
-    run_for(field, 200 * NS_PER_MS); /* whatever b hears of that */
+    run_for(field, 200 * NS_PER_MS); /* b hears of the deletion */
     assert_c_comes_first(b, c);
     field_free(field);
 }
 
-/* Two of the same label would take each other's places in the queue for their own. */
+/* Two contenders with the same label would each take the other's place in the queue for its own. */
 void an_election_is_open_once_under_one_label(void **unused)
 {
     (void)unused;
@@ -405,7 +405,7 @@ void an_election_is_open_once_under_one_label(void **unused)
     struct cv_errtext err;
     assert_int_equal(field->kind->open(&store, &setting, &err), CV_E_INVALID);
     assert_non_null(strstr(err.text, "open already"));
-    (void)acquire(a, 1, lease_long_ns); /* which has taken no harm */
+    (void)acquire(a, 1, lease_long_ns); /* a has taken no harm */
     field_free(field);
 }
 
@@ -414,7 +414,7 @@ void an_election_is_open_once_under_one_label(void **unused)
 struct bad {
     const char *address;
     const char *says;        /* a part of the line */
-    bool is_refused_at_open; /* or the first request fails */
+    bool is_refused_at_open; /* otherwise the first request fails */
 };
 
 static void assert_bad(const struct bad *bad)
@@ -460,10 +460,10 @@ static void assert_all_bad(const struct bad *bad, uint32_t count)
 static void on_no_past(void *user, const struct cv_store_past *past)
 {
     (void)user;
-    fail_msg("'%s' led, where there is nothing", past->node);
+    fail_msg("'%s' is in the history of an election that was never led", past->node);
 }
 
-void bad_addresses_are_told_in_one_line(void **unused)
+void bad_addresses_are_reported_in_one_line(void **unused)
 {
     (void)unused;
     if (strcmp(kind_name, "postgres") == 0) {

@@ -1,5 +1,6 @@
-/* tests/stores/next.c - PostgreSQL: whoever is next is given the row by RELEASE (pg_next.h). Each
- * test attacks one protection; tests/unprotected takes them out. Part of test_store. */
+/* tests/stores/next.c - PostgreSQL: RELEASE gives the row to the next contender (pg_next.h). Each
+ * test attacks one protection; tests/unprotected removes these protections one by one. Part of
+ * test_store. */
 #include "stores/test_store.h"
 
 #include <inttypes.h>
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the row says, or what the session does that is registered in it. */
+/* A column of the row, or the activity of the session that is registered in it. */
 static void row_text(const struct contender *c, const char *what, char ret_line[64])
 {
     char command[1024];
@@ -29,7 +30,7 @@ static int64_t row_number(const struct contender *c, const char *what)
     return strtoll(line, NULL, 10);
 }
 
-/* a holds it, and b has asked for it in vain: b is next. Returns a's token. */
+/* a holds the row, and b has asked in vain: b is next. Returns a's token. */
 static uint64_t get_ready(struct contender *a, struct contender *b, int64_t lease_ns)
 {
     const uint64_t token = acquire(a, 1, lease_long_ns)->token;
@@ -39,7 +40,7 @@ static uint64_t get_ready(struct contender *a, struct contender *b, int64_t leas
     return token;
 }
 
-/* A new field in which that is so. */
+/* A new field in this state. */
 static struct field *field_ready(struct contender **ret_a, struct contender **ret_b,
                                  int64_t lease_ns)
 {
@@ -50,14 +51,14 @@ static struct field *field_ready(struct contender **ret_a, struct contender **re
     return field;
 }
 
-/* It was given the row, and takes it. */
+/* b was given the row, and takes it. */
 static void take_row(struct contender *b)
 {
     (void)ask_now(b, CV_STORE_ACQUIRE, 1, lease_long_ns, NULL);
     run_until(b->field, is_held, b, "the grant");
 }
 
-/* The channel's name is the store's own business; the session of one that waits begins with it. */
+/* The store chooses the channel's name; the session of a waiting contender begins with it. */
 static void read_channel(const struct contender *b, char ret_channel[64])
 {
     row_text(b, "substr(application_name, 1, 25)", ret_channel);
@@ -81,7 +82,8 @@ static void on_past(void *user, const struct cv_store_past *past)
     (void)snprintf(seen->why[seen->count++], sizeof seen->why[0], "%s", past->why);
 }
 
-/* It holds the row when it hears of the release, and asks nothing. The trail knows both. */
+/* It holds the row when it hears of the release, and asks nothing. The history has both
+ * leaderships. */
 void the_next_one_is_given_the_row(void **unused)
 {
     (void)unused;
@@ -93,7 +95,7 @@ void the_next_one_is_given_the_row(void **unused)
     const uint64_t token = get_ready(a, b, lease_long_ns);
     const uint64_t before = proxy_asked(proxy);
     const struct cv_store_answer *answer = ask(a, CV_STORE_RELEASE, 1, 0);
-    assert_int_equal(answer->verdict, CV_STORE_HELD); /* it knows its successor */
+    assert_int_equal(answer->verdict, CV_STORE_HELD); /* a is told its successor */
     assert_int_equal(answer->holder, b->label);
     run_until(field, is_notified, b, "a notification of the release");
     take_row(b);
@@ -116,8 +118,8 @@ void the_next_one_is_given_the_row(void **unused)
     field_free(field);
 }
 
-/* The registration is some time old when the row is given: the grant ends with it, before the
- * server's own end. */
+/* The registration is some time old when the row is given: the grant counts from it, and ends
+ * before the server's own end. */
 void a_given_row_counts_from_the_registration(void **unused)
 {
     (void)unused;
@@ -131,7 +133,8 @@ void a_given_row_counts_from_the_registration(void **unused)
     const int64_t left_ns = b->held_until_ns - field_now_ns();
     const int64_t left_us =
         row_number(b, "(extract(epoch FROM until - clock_timestamp()) * 1000000)::bigint");
-    const int64_t asking_ns = b->held_until_ns - left_ns - field_now_ns(); /* of psql; negative */
+    /* Minus the time that psql took. */
+    const int64_t asking_ns = b->held_until_ns - left_ns - field_now_ns();
     print_message("# %.3f s left of the grant, %.3f of the row\n", (double)left_ns / 1e9,
                   (double)left_us / 1e6);
     assert_true(left_us * NS_PER_US >= left_ns + asking_ns);
@@ -144,19 +147,19 @@ static bool has_no_session(void *contender)
     return row_number(contender, "count(pid)") == 0;
 }
 
-void a_dead_one_is_not_given_the_row(void **unused)
+void a_dead_contender_is_not_given_the_row(void **unused)
 {
     (void)unused;
     struct contender *a, *b;
     struct field *field = field_ready(&a, &b, lease_long_ns);
-    field_close(b); /* which releases nothing */
+    field_close(b); /* closing does not release */
     run_until(field, has_no_session, b, "the end of the session");
     assert_int_equal(ask(a, CV_STORE_RELEASE, 1, 0)->verdict, CV_STORE_FREE);
     (void)acquire(field_join(field, "c", NULL), 1, lease_long_ns);
     field_free(field);
 }
 
-void one_that_registered_long_ago_is_not_next(void **unused)
+void a_contender_that_registered_long_ago_is_not_next(void **unused)
 {
     (void)unused;
     struct contender *a, *b;
@@ -165,15 +168,15 @@ void one_that_registered_long_ago_is_not_next(void **unused)
     run_for(field, lease_short_ns + 10 * NS_PER_MS); /* it was told to ask again, and does not */
     assert_true(b->notification_count > 0);
     assert_int_equal(ask(c, CV_STORE_ACQUIRE, 1, 2 * lease_short_ns)->verdict, CV_STORE_HELD);
-    assert_int_equal(row_number(c, "next_label"), (int64_t)c->label); /* in its place */
+    assert_int_equal(row_number(c, "next_label"), (int64_t)c->label); /* instead of b */
     run_for(field, lease_short_ns + 10 * NS_PER_MS);
     assert_int_equal(ask(a, CV_STORE_RELEASE, 1, 0)->verdict, CV_STORE_FREE);
     (void)acquire(b, 1, lease_long_ns);
     field_free(field);
 }
 
-/* One that is no candidate any more releases what it never held. */
-void one_that_gave_up_is_not_next(void **unused)
+/* A contender that withdraws releases what it never held. */
+void a_contender_that_gave_up_is_not_next(void **unused)
 {
     (void)unused;
     struct contender *a, *b;
@@ -183,7 +186,7 @@ void one_that_gave_up_is_not_next(void **unused)
     field_free(field);
 }
 
-void a_late_copy_registers_nobody(void **unused)
+void a_late_copy_of_a_request_registers_nobody(void **unused)
 {
     (void)unused;
     struct contender *a, *b;
@@ -191,7 +194,7 @@ void a_late_copy_registers_nobody(void **unused)
     (void)ask(b, CV_STORE_RELEASE, 1, 0);
     (void)ask(field_join_copy(b), CV_STORE_ACQUIRE, 1, lease_long_ns);
     assert_int_equal(ask(a, CV_STORE_RELEASE, 1, 0)->verdict, CV_STORE_FREE);
-    /* The same where it was given the row meanwhile. */
+    /* The same after it was given the row meanwhile. */
     (void)acquire(a, 2, lease_long_ns);
     assert_int_equal(ask(b, CV_STORE_ACQUIRE, 2, lease_long_ns)->verdict, CV_STORE_HELD);
     assert_int_equal(ask(a, CV_STORE_RELEASE, 2, 0)->verdict, CV_STORE_HELD);
@@ -203,8 +206,8 @@ void a_late_copy_registers_nobody(void **unused)
     field_free(field);
 }
 
-/* What an answer said of a registration holds, whatever arrives later. */
-void a_late_copy_shortens_no_registration(void **unused)
+/* An answer's promise about a registration holds, whatever arrives later. */
+void a_late_copy_of_a_request_shortens_no_registration(void **unused)
 {
     (void)unused;
     static const char end_us[] = "(extract(epoch FROM next_until) * 1000000)::bigint";
@@ -216,8 +219,8 @@ void a_late_copy_shortens_no_registration(void **unused)
     field_free(field);
 }
 
-/* Its own release does not give it back to it. */
-void one_that_took_it_is_not_next(void **unused)
+/* Its own release does not give the row back to it. */
+void a_contender_that_took_the_row_is_not_next(void **unused)
 {
     (void)unused;
     struct field *field = field_new(address, NULL);
@@ -226,14 +229,14 @@ void one_that_took_it_is_not_next(void **unused)
     (void)acquire(a, 1, lease_short_ns);
     assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
     assert_int_equal(row_number(b, "next_label"), (int64_t)b->label);
-    const uint64_t token = acquire(b, 1, lease_long_ns)->token; /* when a's time is over */
+    const uint64_t token = acquire(b, 1, lease_long_ns)->token; /* after a's lease is over */
     assert_int_equal(ask(b, CV_STORE_RELEASE, 1, 0)->verdict, CV_STORE_FREE);
     assert_int_equal(row_number(b, "token"), token);
     assert_int_equal(row_number(b, "count(*) FILTER (WHERE node = '')"), 1);
     field_free(field);
 }
 
-/* Everybody who may connect can notify. */
+/* Every role that may connect can notify. */
 void a_forged_notification_makes_nobody_lead(void **unused)
 {
     (void)unused;
@@ -248,7 +251,7 @@ void a_forged_notification_makes_nobody_lead(void **unused)
     field_free(field);
 }
 
-/* Whoever heard the secret when it was told may repeat it with another token. */
+/* A role that heard the secret when it was sent may repeat it with another token. */
 void a_secret_is_believed_once(void **unused)
 {
     (void)unused;
@@ -269,9 +272,9 @@ void a_secret_is_believed_once(void **unused)
     field_free(field);
 }
 
-/* The notification is lost with the connection. What comes later proves nothing; the row is asked
- * for, and is still there. */
-void a_row_that_was_given_unheard_is_asked_for(void **unused)
+/* The notification is lost with the connection. Later messages prove nothing; the contender asks
+ * for the row, which is still there. */
+void a_contender_that_missed_the_notification_asks_for_the_row(void **unused)
 {
     (void)unused;
     struct field *field = field_new(address, NULL);
@@ -285,12 +288,12 @@ void a_row_that_was_given_unheard_is_asked_for(void **unused)
     read_channel(b, channel);
     proxy_swallow_answers(proxy, true);
     assert_int_equal(ask(a, CV_STORE_RELEASE, 1, 0)->verdict, CV_STORE_HELD);
-    run_for(field, 50 * NS_PER_MS); /* it is told in vain */
+    run_for(field, 50 * NS_PER_MS); /* the notification goes nowhere */
     assert_int_equal(b->notification_count, 0);
     proxy_swallow_answers(proxy, false);
     proxy_cut(proxy);
     run_until(field, is_notified, b, "a new connection");
-    (void)ask(b, CV_STORE_READ, 0, 0); /* which listens */
+    (void)ask(b, CV_STORE_READ, 0, 0); /* this makes it listen again */
     b->notification_count = 0;
     forge(channel, secret, token + 1000);
     run_until(field, is_notified, b, "the forged notification");
@@ -301,8 +304,8 @@ void a_row_that_was_given_unheard_is_asked_for(void **unused)
     field_free(field);
 }
 
-/* What the user, the database or the server's files are set to, also while a session lasts, does
- * not reach our transactions: a trigger notes what they run with. */
+/* Settings of the user, the database or the server's files, even if changed during a session, do
+ * not affect our transactions: a trigger notes the settings that they run with. */
 void settings_of_others_do_not_matter(void **unused)
 {
     (void)unused;
@@ -321,7 +324,7 @@ void settings_of_others_do_not_matter(void **unused)
     psql("ALTER SYSTEM SET synchronous_commit = off");
     psql("ALTER SYSTEM SET default_transaction_isolation = serializable");
     psql("SELECT pg_reload_conf()");
-    run_for(field, 200 * NS_PER_MS); /* the sessions hear of it */
+    run_for(field, 200 * NS_PER_MS); /* the sessions read the new settings */
     (void)ask(a, CV_STORE_RENEW, 1, lease_long_ns);
     (void)ask(a, CV_STORE_RELEASE, 1, 0);
     const int64_t all = row_number(a, "(SELECT count(*) FROM public.noted)");
@@ -337,8 +340,8 @@ void settings_of_others_do_not_matter(void **unused)
     field_free(field);
 }
 
-/* Made by an earlier version, and not made anew yet: it is the slower way. */
-void tables_without_a_next_one_do(void **unused)
+/* An earlier version made the tables, and they are not upgraded yet: the hand-over is slower. */
+void tables_without_the_columns_for_a_next_one_work(void **unused)
 {
     (void)unused;
     struct cv_errtext err;
@@ -358,7 +361,7 @@ void tables_without_a_next_one_do(void **unused)
     field_free(field);
 }
 
-/* Its statements know nothing of who is next. */
+/* The statements of an earlier version know nothing of a next contender. */
 void an_earlier_version_may_release(void **unused)
 {
     (void)unused;

@@ -17,7 +17,7 @@ struct link {
     struct link *next;
 };
 
-/* Bytes on their way. */
+/* Bytes under way. */
 struct chunk {
     uv_timer_t timer;
     uv_write_t write;
@@ -44,12 +44,12 @@ struct proxy {
     uint64_t delay_ms;
     bool is_swallowing, is_refusing, is_closing, is_closed;
     uint64_t swallowed, asked, rewritten;
-    const char *rewrite_from, *rewrite_to; /* NULL: nothing is changed */
+    const char *rewrite_from, *rewrite_to; /* NULL: nothing is replaced */
     size_t rewrite_bytes;
     const char *copied_text; /* NULL: nothing is to be copied */
     char *copied;
     size_t copied_bytes;
-    struct copy *copies; /* whose connection is open */
+    struct copy *copies; /* those whose connection is open */
     uint64_t repeated;
 };
 

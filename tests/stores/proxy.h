@@ -12,28 +12,29 @@ struct proxy;
 struct proxy *proxy_new(uv_loop_t *loop, int target_port);
 int proxy_port(const struct proxy *proxy);
 
-/* What the server says arrives so much later. */
+/* Delays what the server sends by so much. */
 void proxy_delay_answers(struct proxy *proxy, uint64_t ms);
-/* What the server says is lost; requests still arrive. proxy_swallowed(): bytes lost so far. */
+/* Loses what the server sends; requests still arrive. proxy_swallowed(): bytes lost so far. */
 void proxy_swallow_answers(struct proxy *proxy, bool is_swallowing);
 uint64_t proxy_swallowed(const struct proxy *proxy);
-/* What the server says is changed: these bytes into those, as many. NULL: no more. Texts are
+/* Replaces these bytes in what the server sends by as many others. NULL: stops. The texts are
  * lent. */
 void proxy_rewrite_answers(struct proxy *proxy, const char *from, const char *to, size_t bytes);
-uint64_t proxy_rewritten(const struct proxy *proxy); /* so often so far */
-/* Keeps a copy of the next bytes of a client that have this text in them; they arrive as well. The
- * text is lent. */
+uint64_t proxy_rewritten(const struct proxy *proxy); /* how often so far */
+/* Keeps a copy of the next bytes from a client that contain this text; they are forwarded as well.
+ * The text is lent. */
 void proxy_copy_request(struct proxy *proxy, const char *text);
 /* Sends that copy to the server once more, on a connection of its own; false: there is none. */
 bool proxy_repeat_request(struct proxy *proxy);
 uint64_t proxy_repeated(const struct proxy *proxy); /* copies that the server has answered */
-/* Resets all connections; new ones are welcome, or refused. */
+/* proxy_cut() resets all connections. New ones are accepted, unless proxy_refuse() says
+ * otherwise. */
 void proxy_cut(struct proxy *proxy);
 void proxy_refuse(struct proxy *proxy, bool is_refusing);
-/* Bytes from clients to the server: how much is asked. */
+/* Bytes from clients to the server so far. */
 uint64_t proxy_asked(const struct proxy *proxy);
 
-/* Frees it when the loop has turned. */
+/* Frees it after the loop has run once more. */
 void proxy_free(struct proxy *proxy);
 
 #endif

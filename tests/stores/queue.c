@@ -1,6 +1,6 @@
 /* tests/stores/queue.c - etcd and ZooKeeper: the next in the queue is ready, and takes over without
- * being asked to wait. Each test attacks one protection; tests/unprotected takes them out. Part of
- * test_store. */
+ * asking. Each test attacks one protection; tests/unprotected removes these protections one by one.
+ * Part of test_store. */
 #include "stores/test_store.h"
 
 #include <inttypes.h>
@@ -44,23 +44,23 @@ static int64_t etcd_lease_of(const struct contender *c)
     return etcd_number(c, "e get \"$key\" -w fields | sed -n 's/^\"Lease\" : //p'");
 }
 
-/* Its key was put again, under a lease that will do when it is the first. */
+/* Its key was put again, under a lease that is good enough when it comes first. */
 static bool is_ready(void *contender)
 {
     return etcd_says(contender, "e get \"$key\" -w fields | grep -Eqx '\"Version\" : [2-9]'") == 0;
 }
 
-/* a holds it, and b is next and ready. */
+/* a holds the election, and b is next and ready. */
 static void get_ready(struct contender *a, struct contender *b)
 {
     (void)acquire(a, 1, lease_long_ns);
     assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
     run_until(b->field, is_ready, b, "the next in line to be ready");
-    run_for(b->field, 50 * NS_PER_MS); /* it has heard so */
+    run_for(b->field, 50 * NS_PER_MS); /* b has heard of it */
     b->notification_count = 0;
 }
 
-/* One that is ready leads when it hears that the holder's key is gone, and asks nothing. */
+/* A contender that is ready leads when it hears that the holder's key is gone, and asks nothing. */
 void the_next_in_line_asks_nothing(void **unused)
 {
     (void)unused;
@@ -85,8 +85,8 @@ void the_next_in_line_asks_nothing(void **unused)
     assert_int_equal(least, 0);
 }
 
-/* A holder that resigns in favour of somebody behind the next one deletes both keys at once. */
-void one_that_is_passed_over_is_not_next(void **unused)
+/* A holder that resigns in favour of a contender behind the next one deletes both keys at once. */
+void a_contender_that_is_passed_over_is_not_next(void **unused)
 {
     (void)unused;
     struct field *field = field_new(address, "passed-over");
@@ -101,12 +101,12 @@ void one_that_is_passed_over_is_not_next(void **unused)
     field_free(field);
 }
 
-/* The key of the next in line is deleted while the stream of events is broken off. The stream goes
- * on later, and tells that the holder's key is deleted: that is not enough. */
-void one_that_missed_events_is_not_next(void **unused)
+/* The key of the next in line is deleted while its stream of events is interrupted. Later the
+ * stream goes on, and tells that the holder's key is deleted: that is not enough. */
+void a_contender_that_missed_events_is_not_next(void **unused)
 {
     (void)unused;
-    const int64_t lease_ns = 30 * NS_PER_S; /* keys are not put again meanwhile */
+    const int64_t lease_ns = 30 * NS_PER_S; /* so that keys are not put again meanwhile */
     char by_proxy[512];
     struct field *field = field_new(address, "missed-events");
     struct proxy *proxy = proxy_to(field, 0, by_proxy);
@@ -116,14 +116,14 @@ void one_that_missed_events_is_not_next(void **unused)
     (void)acquire(a, 1, lease_ns);
     assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_ns)->verdict, CV_STORE_HELD);
     run_until(field, is_ready, b, "the next in line to be ready");
-    run_for(field, 50 * NS_PER_MS); /* it has heard so */
+    run_for(field, 50 * NS_PER_MS); /* it has heard of it */
     assert_int_equal(ask(c, CV_STORE_ACQUIRE, 1, lease_ns)->verdict, CV_STORE_HELD);
     proxy_refuse(proxy, true);
     proxy_cut(proxy);
-    run_for(field, 400 * NS_PER_MS); /* the stream is begun again later and later */
+    run_for(field, 400 * NS_PER_MS); /* the pauses before the stream is opened again grow */
     assert_int_equal(etcd_says(b, "e del \"$key\" | grep -qx 1"), 0);
     proxy_refuse(proxy, false);
-    struct cv_store_runs runs = {.token = 0}; /* an answer that is newer than what was missed */
+    struct cv_store_runs runs = {.token = 0}; /* its answer is newer than the missed event */
     assert_int_equal(ask_runs(b, &runs), CV_STORE_GRANTED);
     b->notification_count = 0;
     run_until(field, is_notified, b, "the stream to go on");
@@ -138,10 +138,11 @@ void one_that_missed_events_is_not_next(void **unused)
     field_free(field);
 }
 
-/* b is next, and takes over by a lease that was granted a while ago: its grant ends with that. */
+/* b is next, and takes over by a lease that was granted a while ago: its grant ends with that
+ * lease. */
 static void assert_ends_with_lease(struct contender *a, struct contender *b)
 {
-    run_for(b->field, lease_long_ns / 7); /* it is replaced after a sixth */
+    run_for(b->field, lease_long_ns / 7); /* a lease is replaced after a sixth */
     b->notification_count = 0;
     (void)ask_now(a, CV_STORE_RELEASE, 1, 0, NULL);
     run_until(b->field, is_notified, b, "a notification of the release");
@@ -151,9 +152,9 @@ static void assert_ends_with_lease(struct contender *a, struct contender *b)
         etcd_number(b, "lease=$(e get \"$key\" -w fields | sed -n 's/^\"Lease\" : //p');"
                        "e lease timetolive $(printf %x $lease) |"
                        " sed -n 's/.*remaining(\\(-*[0-9]*\\)s).*/\\1/p'");
-    /* Cut to whole seconds, and of an instant before this one. */
+    /* Cut to whole seconds, at an instant before this one. */
     const int64_t end_ns = field_now_ns() + (left_s + 1) * NS_PER_S;
-    print_message("# the grant ends %.2f s before the lease at the latest can\n",
+    print_message("# the grant ends %.2f s before the latest possible end of the lease\n",
                   (double)(end_ns - b->held_until_ns) / 1e9);
     assert_true(b->held_until_ns <= end_ns);
 }
@@ -163,7 +164,7 @@ static bool is_repeated(void *proxy)
     return proxy_repeated(proxy) > 0;
 }
 
-/* A member of the cluster that was stopped carries an old renewal out when newer ones have been
+/* A member of the cluster that was stopped carries out an old renewal after newer ones have been
  * granted: the key stays under the lease of the newest. */
 void a_late_renewal_changes_nothing(void **unused)
 {
@@ -173,10 +174,10 @@ void a_late_renewal_changes_nothing(void **unused)
     struct proxy *proxy = proxy_to(field, 0, by_proxy);
     struct contender *a = field_join(field, "a", by_proxy);
     (void)acquire(a, 1, lease_long_ns);
-    proxy_copy_request(proxy, "\"lease\":\""); /* the put of a key, not that of a note */
+    proxy_copy_request(proxy, "\"lease\":\""); /* the put of a key, not of a note */
     assert_int_equal(ask(a, CV_STORE_RENEW, 1, lease_long_ns)->verdict, CV_STORE_GRANTED);
     const int64_t old = etcd_lease_of(a);
-    for (uint32_t i = 0; i < 20 && etcd_lease_of(a) == old; i++) { /* one lease does for a moment */
+    for (uint32_t i = 0; i < 20 && etcd_lease_of(a) == old; i++) { /* a lease serves for a moment */
         run_for(field, lease_long_ns / 20);
         assert_int_equal(ask(a, CV_STORE_RENEW, 1, lease_long_ns)->verdict, CV_STORE_GRANTED);
     }
@@ -189,8 +190,8 @@ void a_late_renewal_changes_nothing(void **unused)
     field_free(field);
 }
 
-/* The same with the put by which the next in line got ready, when it leads. */
-void a_late_put_in_advance_changes_nothing(void **unused)
+/* The same with the put by which the next in line became ready, once it leads. */
+void a_late_put_that_made_a_key_ready_changes_nothing(void **unused)
 {
     (void)unused;
     char by_proxy[512];
@@ -216,7 +217,7 @@ void a_late_put_in_advance_changes_nothing(void **unused)
     field_free(field);
 }
 
-/* Does the note tell of that leadership? */
+/* Does the note tell of the leadership with this token? */
 static bool note_is_of(const struct contender *c, uint64_t token)
 {
     char script[512];
@@ -233,8 +234,8 @@ static bool has_note(void *contender)
     return note_is_of(c, c->held_token);
 }
 
-/* A release that is carried out once more, when the next one leads, does not speak for that one. */
-void a_late_release_notes_nothing(void **unused)
+/* A release that is carried out again when the next one leads does not release that leadership. */
+void a_late_release_does_not_note_an_end(void **unused)
 {
     (void)unused;
     char by_proxy[512];
@@ -268,7 +269,7 @@ void a_grant_ends_with_the_lease_of_its_ready_key(void **unused)
     field_free(field);
 }
 
-/* Only a few elections of a loop have their keys ready; the others have a lease. */
+/* Only a few elections of a loop keep their keys ready; the others keep a lease. */
 void a_grant_ends_with_the_lease_that_was_kept(void **unused)
 {
     (void)unused;
@@ -288,9 +289,9 @@ void a_grant_ends_with_the_lease_that_was_kept(void **unused)
     field_free(field);
 }
 
-/* [T7] A leader of the cluster that was stopped revokes, when it goes on, the leases that it did
- * not see being kept alive (etcd#15247). What it knows is older than the latest renewal. */
-void leases_of_the_past_may_be_revoked(void **unused)
+/* [T7] A leader of the cluster that was stopped and goes on revokes the leases whose keep-alives it
+ * missed (etcd#15247). It knows nothing of the latest renewal. */
+void earlier_leases_may_be_revoked(void **unused)
 {
     (void)unused;
     const int64_t lease_ns = 10 * NS_PER_S; /* much longer than a few calls of etcdctl */
@@ -307,7 +308,7 @@ void leases_of_the_past_may_be_revoked(void **unused)
     for (uint32_t round = 0; round < 2; round++) {
         shell("ETCDCTL_API=3 etcdctl --endpoints \"${CV_TEST_ETCD#etcd://}\" lease list"
               " | tail -n +2 >\"$KNOWN\"");
-        run_for(field, lease_ns / 9); /* a holding lease is used for a tenth only */
+        run_for(field, lease_ns / 9); /* a lease that holds the key is used for a tenth only */
         assert_int_equal(ask(a, CV_STORE_RENEW, 1, lease_ns)->verdict, CV_STORE_GRANTED);
         shell("exec >/dev/null 2>&1; for id in $(cat \"$KNOWN\"); do ETCDCTL_API=3 etcdctl"
               " --endpoints \"${CV_TEST_ETCD#etcd://}\" lease revoke $id; done; true");
@@ -317,13 +318,13 @@ void leases_of_the_past_may_be_revoked(void **unused)
         assert_int_equal(answer->token, token);
     }
     (void)ask(a, CV_STORE_RELEASE, 1, 0);
-    (void)acquire(b, 1, lease_ns); /* its place was lost, and taken again */
+    (void)acquire(b, 1, lease_ns); /* its place was lost, and taken anew */
     field_free(field);
     assert_int_equal(unlink(known), 0);
 }
 
-/* Nodes that look like those of contenders but belong to no session, first in the queue and amidst:
- * a copy of a tree has them. They would block the election for ever. */
+/* Nodes that look like those of contenders but belong to no session, first in the queue and in the
+ * middle, as in a copy of a tree. They would block the election for ever. */
 void nodes_of_no_session_hold_nothing(void **unused)
 {
     (void)unused;
@@ -359,7 +360,7 @@ void nodes_of_no_session_hold_nothing(void **unused)
 
 /* ---- ZooKeeper: the next in line is ready ---------------------------------------------------- */
 
-/* a holds it and renews for longer than a session lives; b is next all the time. */
+/* a holds the election and renews for longer than a session lives; b is next all the time. */
 static void wait_as_next(struct contender *a, struct contender *b, int64_t lease_ns)
 {
     (void)acquire(a, 1, lease_ns);
@@ -372,9 +373,9 @@ static void wait_as_next(struct contender *a, struct contender *b, int64_t lease
     b->notification_count = 0;
 }
 
-/* One that is next takes over by a proof that its session lives, which it has had for a while: what
- * was proved is that the ensemble's leader had heard of it a third of the time-out before. */
-void a_grant_ends_with_what_was_proved_before(void **unused)
+/* The next contender takes over by an older proof that its session lives. That proves only that the
+ * ensemble's leader had heard of it a third of the time-out earlier. */
+void a_grant_counts_from_an_older_proof_of_the_session(void **unused)
 {
     (void)unused;
     struct field *field = field_new(address, "old-proof");
@@ -391,9 +392,9 @@ void a_grant_ends_with_what_was_proved_before(void **unused)
     field_free(field);
 }
 
-/* A holder that resigns in favour of somebody behind the next one removes both nodes at once. What
- * b was told, that the holder's node is gone, is true, and yet it is not the first. */
-void one_that_is_passed_over_does_not_take_over(void **unused)
+/* A holder that resigns in favour of a contender behind the next one removes both nodes at once. b
+ * is told that the holder's node is gone, which is true, but b is not the first. */
+void a_contender_that_is_passed_over_does_not_take_over(void **unused)
 {
     (void)unused;
     struct contender *a, *b, *c;

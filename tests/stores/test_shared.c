@@ -1,5 +1,5 @@
-/* tests/stores/test_shared.c KIND - several elections of one program on one store: what they share
- * must not make one of them the others' fate.
+/* tests/stores/test_shared.c KIND - several elections of one program on one store share
+ * connections, but a fault of one does not affect the others.
  *
  * KIND is sqlite (a file of its own), or postgres, etcd or zookeeper with the servers of
  * tools/with-servers. All elections of a crowd are opened on one loop with one list of shared
@@ -19,19 +19,19 @@
 #include <unistd.h>
 
 #define CROWD_MAX 200
-#define PATIENCE_NS (60 * NS_PER_S) /* no judgement of speed: only so that a test ends */
+#define PATIENCE_NS (60 * NS_PER_S) /* not a limit on speed: it only makes a hanging test end */
 #define LEASE_NS (10 * NS_PER_S)
 
 static char address[512];
 static const char *kind_name;
 static const struct cv_store_kind *kind;
-static uint32_t crowd_count; /* so many elections at once */
+static uint32_t crowd_count; /* how many elections there are at once */
 
 struct member {
     struct crowd *crowd;
     struct cv_store *store;
     uint64_t label;
-    uint64_t request; /* the latest */
+    uint64_t request; /* the latest one */
     bool is_answered;
     enum cv_store_verdict verdict;
     uint64_t token, holder;
@@ -130,7 +130,7 @@ static void on_closed(void *user)
 
 static void on_tick(uv_timer_t *timer)
 {
-    (void)timer; /* it only turns the loop, for conditions that time alone makes true */
+    (void)timer; /* it only makes the loop run, for conditions that time alone makes true */
 }
 
 static void run_until(struct crowd *crowd, bool (*is_true)(const struct member *member),
@@ -144,7 +144,7 @@ static void run_until(struct crowd *crowd, bool (*is_true)(const struct member *
             continue;
         }
         if (now_ns() > end_ns) {
-            fail_msg("waited in vain for %s (election %u: %s)", what, (unsigned)i,
+            fail_msg("timed out waiting for %s (election %u: %s)", what, (unsigned)i,
                      crowd->member[i].why);
         }
         (void)uv_run(&crowd->loop, UV_RUN_ONCE);
@@ -201,7 +201,7 @@ static enum cv_store_verdict ask(struct member *m, enum cv_store_verb verb, int6
     const int64_t end_ns = now_ns() + PATIENCE_NS;
     ask_now(m, verb, lease_ns);
     (void)uv_timer_start(&m->crowd->tick, on_tick, 5, 5);
-    while (!m->is_answered) { /* which may need nothing but a turn of the loop */
+    while (!m->is_answered) { /* it may need only one more run of the loop */
         assert_true(now_ns() < end_ns);
         (void)uv_run(&m->crowd->loop, UV_RUN_ONCE);
     }
@@ -209,7 +209,8 @@ static enum cv_store_verdict ask(struct member *m, enum cv_store_verb verb, int6
     return m->verdict;
 }
 
-/* Every one asks, and again as long as its answer is FAILED or HELD by nobody: as a core would. */
+/* Each election asks, and asks again while its answer is FAILED, or HELD by nobody: as a core
+ * would. */
 static void ask_all(struct crowd *crowd, enum cv_store_verb verb, enum cv_store_verdict wanted)
 {
     const int64_t end_ns = now_ns() + PATIENCE_NS;
@@ -274,7 +275,7 @@ static void one_closes_and_the_others_go_on(void **unused)
     ask_all(crowd, CV_STORE_ACQUIRE, CV_STORE_GRANTED);
     for (uint32_t i = 0; i < 20; i += 2) {
         if (i % 4 == 0) {
-            ask_now(&crowd->member[i], CV_STORE_RENEW, LEASE_NS); /* in the middle of something */
+            ask_now(&crowd->member[i], CV_STORE_RENEW, LEASE_NS); /* in the middle of a request */
         }
         leave(&crowd->member[i]);
         ask_all(crowd, CV_STORE_RENEW, CV_STORE_GRANTED);
@@ -288,7 +289,7 @@ static bool has_heard(const struct member *m)
     return m->is_closed || m->label != m->crowd->member[1].label || m->changed_count > 0;
 }
 
-/* Two contenders of one program for one election are two contenders. */
+/* One program opens the same election twice: these are two contenders. */
 static void the_same_election_twice_is_two_contenders(void **unused)
 {
     (void)unused;
@@ -301,7 +302,7 @@ static void the_same_election_twice_is_two_contenders(void **unused)
     assert_int_equal(ask(b, CV_STORE_ACQUIRE, LEASE_NS), CV_STORE_HELD);
     assert_int_equal(b->holder, a->label);
     b->changed_count = 0;
-    const uint64_t token = a->token; /* before an answer tells that of the next one */
+    const uint64_t token = a->token; /* before an answer has the token of the next leadership */
     ask_now(a, CV_STORE_RELEASE, 0);
     run_until(crowd, has_heard, "the notification of the release");
     for (int i = 0; ask(b, CV_STORE_ACQUIRE, LEASE_NS) != CV_STORE_GRANTED; i++) {
@@ -312,7 +313,7 @@ static void the_same_election_twice_is_two_contenders(void **unused)
     crowd_free(crowd);
 }
 
-static void other_secrets_are_another_connection(void **unused)
+static void other_settings_use_another_connection(void **unused)
 {
     (void)unused;
     char other[600];
@@ -370,7 +371,7 @@ static void a_lost_connection_is_survived_by_all(void **unused)
 
 /* ---- SQLite only --------------------------------------------------------------------------- */
 
-static void a_file_that_everybody_can_read_is_worth_a_line(void **unused)
+static void a_file_that_everybody_can_read_is_reported(void **unused)
 {
     (void)unused;
     const char *path = address + strlen("sqlite:");
@@ -386,7 +387,7 @@ static void a_file_that_everybody_can_read_is_worth_a_line(void **unused)
 
 /* ---- PostgreSQL only ----------------------------------------------------------------------- */
 
-/* Somebody keeps the row of one election locked: the others are renewed all the same. */
+/* Another session keeps the row of one election locked: the other elections are still renewed. */
 static void a_row_that_is_locked_holds_nobody_else_up(void **unused)
 {
     (void)unused;
@@ -401,7 +402,7 @@ static void a_row_that_is_locked_holds_nobody_else_up(void **unused)
                    locked->token);
     FILE *psql = popen(command, "re");
     assert_non_null(psql);
-    assert_true(fgetc(psql) == '1'); /* it has the lock */
+    assert_true(fgetc(psql) == '1'); /* psql has the lock */
     for (uint32_t round = 0; round < 3; round++) {
         ask_now(locked, CV_STORE_RENEW, 2 * NS_PER_S);
         for (uint32_t i = 0; i < crowd->count; i++) {
@@ -426,7 +427,7 @@ static void a_row_that_is_locked_holds_nobody_else_up(void **unused)
     crowd_free(crowd);
 }
 
-/* ---- Which, and where ---------------------------------------------------------------------- */
+/* ---- The store under test -------------------------------------------------------------------- */
 
 static char folder[TEST_FOLDER_BYTES];
 
@@ -487,9 +488,9 @@ int main(int argc, char **argv)
         {true, cmocka_unit_test(many_elections_share_one_connection)},
         {true, cmocka_unit_test(one_closes_and_the_others_go_on)},
         {true, cmocka_unit_test(the_same_election_twice_is_two_contenders)},
-        {!has_server, cmocka_unit_test(a_file_that_everybody_can_read_is_worth_a_line)},
+        {!has_server, cmocka_unit_test(a_file_that_everybody_can_read_is_reported)},
         {has_server, cmocka_unit_test(a_lost_connection_is_survived_by_all)},
-        {is_sql, cmocka_unit_test(other_secrets_are_another_connection)},
+        {is_sql, cmocka_unit_test(other_settings_use_another_connection)},
         {is_sql, cmocka_unit_test(a_row_that_is_locked_holds_nobody_else_up)},
     };
     return test_run_wanted(kind_name, all, COUNT_OF(all), set_up, clean_up);

@@ -1,8 +1,8 @@
-/* tests/stores/test_store.c KIND - what every store promises, asked of one of them.
+/* tests/stores/test_store.c KIND - what every store promises, tested with one of them.
  *
  * KIND is sqlite (a file of its own), or postgres, pooler, etcd or zookeeper with the servers of
- * tools/with-servers. The same tests run for all, but for those that need something which a kind
- * does not have. Traps T1.. are those of docs/traps.md. */
+ * tools/with-servers. The same tests run for all kinds, except for those that need something that a
+ * kind does not have. Traps T1.. are those of docs/traps.md. */
 #include "stores/test_store.h"
 
 #include <stdio.h>
@@ -18,8 +18,8 @@ static bool has_fifty_changes(void *user)
     return field->change_count >= 50;
 }
 
-/* Exclusive and growing are the ledger's to check, at each of the changes. */
-static void one_of_twenty_holds_it_through_fifty_changes(void **unused)
+/* The ledger checks at each change that the lease is exclusive and that tokens grow. */
+static void one_of_twenty_holds_the_lease_through_fifty_changes(void **unused)
 {
     (void)unused;
     struct field *field = field_new(address, NULL);
@@ -33,13 +33,14 @@ static void one_of_twenty_holds_it_through_fifty_changes(void **unused)
     for (uint32_t i = 0; i < 20; i++) {
         notification_count += field->contender[i].notification_count;
     }
-    if (has_members) { /* [T12] those have a queue: each change wakes one, not all */
+    if (has_members) { /* [T12] these have a queue: each change wakes one contender, not all */
         assert_true(notification_count <= 4 * field->change_count);
     }
     field_free(field);
 }
 
-/* A store that gives it to the next one tells the one that resigns. `is_heir`: to a named one. */
+/* A store that gives the lease to the next one tells this to the one that resigns. `is_heir`: to
+ * the named heir. */
 static void assert_released(const struct cv_store_answer *answer, const struct contender *next,
                             bool is_heir)
 {
@@ -81,7 +82,7 @@ static void a_renewal_after_the_loss_is_refused(void **unused)
     struct contender *b = field_join(field, "b", NULL);
     (void)acquire(a, 1, lease_short_ns);
     assert_int_equal(ask(a, CV_STORE_RENEW, 1, lease_short_ns)->verdict, CV_STORE_GRANTED);
-    (void)acquire(b, 1, lease_short_ns); /* the ledger sees that a's time is over */
+    (void)acquire(b, 1, lease_short_ns); /* the ledger checks that a's lease is over */
     const struct cv_store_answer *answer = ask(a, CV_STORE_RENEW, 1, lease_short_ns);
     assert_true(answer->verdict == CV_STORE_HELD || answer->verdict == CV_STORE_FREE);
     answer = ask(a, CV_STORE_ACQUIRE, 2, lease_short_ns);
@@ -90,16 +91,16 @@ static void a_renewal_after_the_loss_is_refused(void **unused)
     field_free(field);
 }
 
-/* A grant that was not heard of in time, as after a pause: the core asks with the same attempt
- * again, and must learn that it is in vain. */
-static void an_attempt_that_was_lost_does_not_fail_for_ever(void **unused)
+/* A grant came too late, as after a pause: the core asks again with the same attempt, and must
+ * learn that this attempt is over. */
+static void a_lost_attempt_is_told_that_it_is_over(void **unused)
 {
     (void)unused;
     struct field *field = field_new(address, NULL);
     struct contender *a = field_join(field, "a", NULL);
     struct contender *b = field_join(field, "b", NULL);
     (void)acquire(a, 1, lease_short_ns);
-    (void)acquire(b, 1, lease_long_ns); /* the ledger sees that a's time is over */
+    (void)acquire(b, 1, lease_long_ns); /* the ledger checks that a's lease is over */
     const struct cv_store_answer *answer = ask(a, CV_STORE_ACQUIRE, 1, lease_short_ns);
     assert_true(answer->verdict == CV_STORE_HELD || answer->verdict == CV_STORE_FREE);
     assert_int_equal(ask(a, CV_STORE_ACQUIRE, 2, lease_short_ns)->verdict, CV_STORE_HELD);
@@ -108,7 +109,7 @@ static void an_attempt_that_was_lost_does_not_fail_for_ever(void **unused)
     field_free(field);
 }
 
-/* [T26] Configurations differ; the holder's counts. */
+/* [T26] Configurations differ; that of the holder counts. */
 static void the_holders_lease_governs(void **unused)
 {
     (void)unused;
@@ -120,7 +121,7 @@ static void the_holders_lease_governs(void **unused)
     const int64_t end_ns = a->held_until_ns;
     (void)acquire(b, 1, lease_long_ns);
     assert_true(field_now_ns() >= end_ns);
-    assert_true(end_ns >= begin_ns + lease_short_ns); /* more than half of it is certain */
+    assert_true(end_ns >= begin_ns + lease_short_ns); /* more than half of the lease is certain */
     assert_true(field_now_ns() - begin_ns < lease_long_ns);
     (void)ask(b, CV_STORE_RELEASE, 1, 0);
     (void)acquire(b, 2, 3 * lease_short_ns);
@@ -142,20 +143,21 @@ static void waiting_contenders_are_notified_of_a_release(void **unused)
     const struct cv_store_answer *answer = ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns);
     assert_int_equal(answer->verdict, CV_STORE_HELD);
     if (has_notifications) {
-        run_for(field, 50 * NS_PER_MS); /* notifications of the past are told */
+        run_for(field, 50 * NS_PER_MS); /* notifications of earlier changes have been delivered */
         b->notification_count = 0;
         (void)ask_now(a, CV_STORE_RELEASE, 1, 0, NULL);
         run_until(field, is_notified, b, "a notification of the release");
         assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_GRANTED);
     } else {
-        assert_true(answer->duration_ns <= NS_PER_S); /* it has to look */
+        /* Without notifications it must look again soon. */
+        assert_true(answer->duration_ns <= NS_PER_S);
         (void)ask(a, CV_STORE_RELEASE, 1, 0);
         (void)acquire(b, 1, lease_long_ns);
     }
     field_free(field);
 }
 
-static void an_observer_sees_who_holds_it(void **unused)
+static void an_observer_sees_the_holder(void **unused)
 {
     (void)unused;
     struct field *field = field_new(address, NULL);
@@ -188,7 +190,7 @@ static void an_observer_sees_who_holds_it(void **unused)
     field_free(field);
 }
 
-static void a_wish_reaches_the_holder_and_ends_with_it(void **unused)
+static void a_resign_request_reaches_the_holder_and_ends_with_its_leadership(void **unused)
 {
     (void)unused;
     struct field *field = field_new(address, NULL);
@@ -216,7 +218,7 @@ static void a_wish_reaches_the_holder_and_ends_with_it(void **unused)
     field_free(field);
 }
 
-static void an_heir_comes_before_those_who_wait_longer(void **unused)
+static void an_heir_comes_before_contenders_that_waited_longer(void **unused)
 {
     (void)unused;
     struct contender *a, *b, *c;
@@ -225,14 +227,14 @@ static void an_heir_comes_before_those_who_wait_longer(void **unused)
     assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
     (void)acquire(c, 1, lease_long_ns);
     (void)ask(c, CV_STORE_RELEASE, 1, 0);
-    (void)acquire(b, 1, lease_long_ns); /* with a larger token: the ledger looks */
-    /* An heir that is not there holds nobody up for long. */
+    (void)acquire(b, 1, lease_long_ns); /* with a larger token: the ledger checks */
+    /* An heir that does not exist holds nobody up for long. */
     (void)await(b, ask_now(b, CV_STORE_RELEASE, 1, 0, "nobody"));
     (void)acquire(a, 2, lease_long_ns);
     field_free(field);
 }
 
-/* Reads until nobody holds it, or another than that one does. */
+/* Reads until nobody holds the election, or another leadership than that one. */
 static const struct cv_store_record *read_until_over(struct contender *observer, uint64_t token)
 {
     for (;;) {
@@ -243,7 +245,7 @@ static const struct cv_store_record *read_until_over(struct contender *observer,
     }
 }
 
-/* By whoever only looks, as soon as it sees that the leadership is over. */
+/* An observer sees it as soon as it sees that the leadership is over. */
 static void others_hear_why_a_leadership_ended(void **unused)
 {
     (void)unused;
@@ -266,7 +268,7 @@ static void others_hear_why_a_leadership_ended(void **unused)
         assert_int_equal(record->ended,
                          a->reason != CV_REASON_STARTED ? a->reason : CV_REASON_RESIGNED);
     }
-    /* Also when another leads at once. */
+    /* Even when another leads at once. */
     a->reason = CV_REASON_STARTED;
     token = acquire(a, attempt, lease_long_ns)->token;
     assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
@@ -274,7 +276,7 @@ static void others_hear_why_a_leadership_ended(void **unused)
     a->reason = CV_REASON_FINISHED;
     (void)await(a, ask_now(a, CV_STORE_RELEASE, attempt, 0, "c"));
     (void)acquire(c, 1, lease_long_ns);
-    (void)ask(b, CV_STORE_RELEASE, 1, 0); /* it has only waited, and has nothing to tell */
+    (void)ask(b, CV_STORE_RELEASE, 1, 0); /* it has only waited, and has no reason to give */
     for (uint32_t i = 0; i < 3; i++) {
         const struct cv_store_record *record = ask(o, CV_STORE_READ, 0, 0)->record;
         assert_string_equal(record->node, "c");
@@ -287,8 +289,8 @@ static void others_hear_why_a_leadership_ended(void **unused)
     field_free(field);
 }
 
-/* Its predecessor did say why; that does not explain the end of this one. */
-static void one_that_says_nothing_is_not_told_as_another(void **unused)
+/* Its predecessor gave a reason, which does not explain the end of this one. */
+static void a_leader_without_a_reason_does_not_get_its_predecessors(void **unused)
 {
     (void)unused;
     struct field *field = field_new(address, NULL);
@@ -299,7 +301,7 @@ static void one_that_says_nothing_is_not_told_as_another(void **unused)
     a->reason = CV_REASON_FINISHED;
     (void)ask(a, CV_STORE_RELEASE, 1, 0);
     const uint64_t token = acquire(b, 1, lease_short_ns)->token;
-    for (uint32_t i = 0; i < 3; i++) { /* what it leaves behind it writes while it leads */
+    for (uint32_t i = 0; i < 3; i++) { /* a leader writes what it leaves behind while it leads */
         run_for(field, 50 * NS_PER_MS);
         assert_int_equal(ask(b, CV_STORE_RENEW, 1, lease_short_ns)->verdict, CV_STORE_GRANTED);
     }
@@ -332,7 +334,7 @@ static void the_history_says_who_led_and_why_it_ended(void **unused)
     (void)acquire(a, 1, lease_long_ns);
     (void)ask(a, CV_STORE_RELEASE, 1, 0);
     (void)acquire(b, 1, lease_short_ns);
-    (void)acquire(a, 2, lease_long_ns); /* b lets it run out */
+    (void)acquire(a, 2, lease_long_ns); /* b lets its lease run out */
     struct past_list list = {.count = 0};
     struct cv_errtext err;
     assert_int_equal(field->kind->history(address, field->election, on_past, &list, &err), CV_OK);
@@ -375,12 +377,12 @@ static void only_the_holder_writes_about_runs(void **unused)
     mine.token = first;
     text_of_runs(&mine, "first", 0);
     assert_int_equal(ask_runs(reader, &mine),
-                     CV_STORE_GRANTED); /* the token counts, not who asks */
+                     CV_STORE_GRANTED); /* the token counts, not the contender */
     assert_int_equal(ask_runs(reader, &seen), CV_STORE_GRANTED);
     assert_string_equal(seen.text, mine.text);
     assert_true(seen.version != 0);
 
-    /* A copy of that write, or one that knows an older text, changes nothing. */
+    /* A copy of that write, or a write based on an older text, changes nothing. */
     text_of_runs(&mine, "late", 0);
     assert_int_equal(ask_runs(a, &mine), CV_STORE_CHANGED);
     mine.version = seen.version;
@@ -389,7 +391,7 @@ static void only_the_holder_writes_about_runs(void **unused)
     assert_int_equal(ask_runs(reader, &seen), CV_STORE_GRANTED);
     assert_string_equal(seen.text, mine.text);
 
-    /* Nor does the token of a leadership that is over, nor one that never was. */
+    /* Nor does the token of a leadership that is over, or of one that never was. */
     (void)ask(a, CV_STORE_RELEASE, 1, 0);
     struct cv_store_runs fenced = {.token = first, .version = seen.version, .text = "fenced"};
     assert_int_equal(ask_runs(a, &fenced), CV_STORE_HELD);
@@ -432,7 +434,7 @@ static void names_may_be_odd(void **unused)
     }
 }
 
-static void a_store_can_be_closed_in_the_middle(void **unused)
+static void a_store_can_be_closed_during_a_request(void **unused)
 {
     (void)unused;
     for (uint32_t turns = 0; turns < 12; turns++) {
@@ -444,7 +446,7 @@ static void a_store_can_be_closed_in_the_middle(void **unused)
         for (uint32_t i = 0; i < turns; i++) {
             (void)uv_run(&field->loop, UV_RUN_NOWAIT);
         }
-        field_free(field); /* nothing comes afterwards: the sanitizers would see it */
+        field_free(field); /* no answer comes afterwards: the sanitizers would see it */
     }
 }
 
@@ -468,7 +470,7 @@ static void join_names(struct contender *first, struct contender **ret_more, uin
     }
 }
 
-/* The connection is one; what happens to one election says nothing of the others. */
+/* They have one connection, but the end of one election does not affect the others. */
 static void elections_of_one_loop_share_a_connection(void **unused)
 {
     (void)unused;
@@ -485,14 +487,14 @@ static void elections_of_one_loop_share_a_connection(void **unused)
     assert_int_equal(ask(more[1], CV_STORE_RENEW, 1, lease_short_ns * 2)->verdict,
                      CV_STORE_GRANTED);
     struct contender *b = field_join_beside(a, "b", more[0]->election, NULL);
-    (void)acquire(b, 1, lease_long_ns); /* another length */
+    (void)acquire(b, 1, lease_long_ns); /* with another lease */
     assert_int_equal(ask(more[1], CV_STORE_RENEW, 1, lease_short_ns * 2)->verdict,
                      CV_STORE_GRANTED);
     assert_int_equal(ask(more[0], CV_STORE_ACQUIRE, 2, lease_short_ns * 2)->verdict, CV_STORE_HELD);
     field_free(field);
 }
 
-/* Renews those on the list while the rival asks for its election, until it is granted. */
+/* Renews the listed elections while the rival asks for its own, until that is granted. */
 static void renew_until_won(struct contender **list, uint32_t count, struct contender *rival)
 {
     const int64_t end_ns = field_now_ns() + 30 * NS_PER_S;
@@ -507,8 +509,8 @@ static void renew_until_won(struct contender **list, uint32_t count, struct cont
     }
 }
 
-/* [traps.md T6] One election is not renewed, or its store is closed: that one is lost, at the time
- * that was told and not before, although the others keep the connection alive. The ledger looks. */
+/* [traps.md T6] One election is not renewed, or its store is closed: it is lost at the time that
+ * was promised and not before, although the others keep the connection alive. The ledger checks. */
 static void one_election_ends_while_others_go_on(void **unused)
 {
     (void)unused;
@@ -534,17 +536,18 @@ static void one_election_ends_while_others_go_on(void **unused)
     }
 }
 
-/* Two contenders of the same election beside each other: two contenders, not one. */
+/* Two contenders of the same election in one process are two contenders, not one. */
 static void the_same_election_twice_on_one_loop_has_one_holder(void **unused)
 {
     (void)unused;
     struct field *field = field_new(address, NULL);
     struct contender *a = field_join(field, "a", NULL);
     struct contender *b = field_join_beside(a, "b", NULL, NULL);
-    /* Both ask in the same turn of the loop, what is sent together for other elections. */
+    /* Both ask in the same run of the loop, in which requests of different elections are sent
+     * together. */
     const uint64_t asked = ask_now(a, CV_STORE_ACQUIRE, 1, lease_long_ns, NULL);
     const uint64_t asked_b = ask_now(b, CV_STORE_ACQUIRE, 1, lease_long_ns, NULL);
-    (void)await(a, asked); /* the ledger looks */
+    (void)await(a, asked); /* the ledger checks */
     (void)await(b, asked_b);
     struct contender *first = a->held_token != 0 ? a : b;
     struct contender *second = first == a ? b : a;
@@ -563,8 +566,8 @@ static void the_same_election_twice_on_one_loop_has_one_holder(void **unused)
     field_free(field);
 }
 
-/* What is cut off is cut off for all, and all come back. */
-static void a_lost_connection_is_lost_for_all(void **unused)
+/* A cut connection is cut for all elections, and all recover. */
+static void all_elections_recover_from_a_lost_connection(void **unused)
 {
     (void)unused;
     struct field *field = field_new(address, NULL);
@@ -579,7 +582,7 @@ static void a_lost_connection_is_lost_for_all(void **unused)
     assert_int_equal(shared_count(a), 1);
     (void)acquire(a, 1, lease_short_ns);
     (void)acquire(other, 1, lease_short_ns);
-    proxy_cut(proxy); /* for a moment: nobody loses anything */
+    proxy_cut(proxy); /* for a moment: nobody loses a lease */
     assert_int_equal(ask(a, CV_STORE_RENEW, 1, lease_short_ns)->verdict, CV_STORE_GRANTED);
     assert_int_equal(ask(other, CV_STORE_RENEW, 1, lease_short_ns)->verdict, CV_STORE_GRANTED);
     proxy_refuse(proxy, true);
@@ -609,70 +612,70 @@ int main(int argc, char **argv)
     const struct test_choice all[] = {
         {true, cmocka_unit_test(the_same_attempt_again_is_the_same_grant)},
         {true, cmocka_unit_test(a_renewal_after_the_loss_is_refused)},
-        {true, cmocka_unit_test(an_attempt_that_was_lost_does_not_fail_for_ever)},
+        {true, cmocka_unit_test(a_lost_attempt_is_told_that_it_is_over)},
         {true, cmocka_unit_test(the_holders_lease_governs)},
         {true, cmocka_unit_test(waiting_contenders_are_notified_of_a_release)},
-        {true, cmocka_unit_test(an_observer_sees_who_holds_it)},
-        {true, cmocka_unit_test(a_wish_reaches_the_holder_and_ends_with_it)},
-        {true, cmocka_unit_test(an_heir_comes_before_those_who_wait_longer)},
+        {true, cmocka_unit_test(an_observer_sees_the_holder)},
+        {true, cmocka_unit_test(a_resign_request_reaches_the_holder_and_ends_with_its_leadership)},
+        {true, cmocka_unit_test(an_heir_comes_before_contenders_that_waited_longer)},
         {has_history(), cmocka_unit_test(the_history_says_who_led_and_why_it_ended)},
         {true, cmocka_unit_test(others_hear_why_a_leadership_ended)},
-        {true, cmocka_unit_test(one_that_says_nothing_is_not_told_as_another)},
+        {true, cmocka_unit_test(a_leader_without_a_reason_does_not_get_its_predecessors)},
         {true, cmocka_unit_test(only_the_holder_writes_about_runs)},
         {true, cmocka_unit_test(names_may_be_odd)},
-        {true, cmocka_unit_test(a_store_can_be_closed_in_the_middle)},
-        {true, cmocka_unit_test(one_of_twenty_holds_it_through_fifty_changes)},
+        {true, cmocka_unit_test(a_store_can_be_closed_during_a_request)},
+        {true, cmocka_unit_test(one_of_twenty_holds_the_lease_through_fifty_changes)},
         {has_server, cmocka_unit_test(a_lost_answer_leaves_nothing_behind)},
-        {has_server, cmocka_unit_test(a_late_answer_counts_from_the_asking)},
+        {has_server, cmocka_unit_test(a_late_answer_counts_from_the_request)},
         {has_server && has_notifications, cmocka_unit_test(a_hand_over_takes_few_round_trips)},
-        {is_zookeeper, cmocka_unit_test(a_slow_server_is_not_asked_the_same_again)},
+        {is_zookeeper, cmocka_unit_test(a_slow_server_is_not_sent_the_same_request_again)},
         {has_server, cmocka_unit_test(a_dropped_connection_is_survived)},
-        {has_server, cmocka_unit_test(one_that_is_cut_off_loses_it)},
+        {has_server, cmocka_unit_test(a_contender_that_is_cut_off_loses_the_lease)},
         {true, cmocka_unit_test(elections_of_one_loop_share_a_connection)},
         {true, cmocka_unit_test(one_election_ends_while_others_go_on)},
         {true, cmocka_unit_test(the_same_election_twice_on_one_loop_has_one_holder)},
-        {has_server, cmocka_unit_test(a_lost_connection_is_lost_for_all)},
+        {has_server, cmocka_unit_test(all_elections_recover_from_a_lost_connection)},
         {is_sql, cmocka_unit_test(sessions_may_be_terminated)},
         {is_sql, cmocka_unit_test(a_deleted_row_does_not_reset_the_token)},
-        {is_sql, cmocka_unit_test(planted_operators_are_not_used)},
-        {is_sql, cmocka_unit_test(a_changed_table_is_noticed)},
+        {is_sql, cmocka_unit_test(operators_of_another_role_are_not_used)},
+        {is_sql, cmocka_unit_test(a_changed_table_does_no_harm)},
         {is_sql, cmocka_unit_test(tables_of_a_stranger_are_refused)},
-        {is_sql, cmocka_unit_test(a_host_that_hangs_is_passed)},
+        {is_sql, cmocka_unit_test(a_host_that_hangs_is_skipped)},
         {is_sql, cmocka_unit_test(a_server_that_hung_is_soon_used_again)},
         {is_direct, cmocka_unit_test(the_next_one_is_given_the_row)},
         {is_direct, cmocka_unit_test(a_given_row_counts_from_the_registration)},
-        {is_direct, cmocka_unit_test(a_dead_one_is_not_given_the_row)},
-        {is_direct, cmocka_unit_test(one_that_registered_long_ago_is_not_next)},
-        {is_direct, cmocka_unit_test(one_that_gave_up_is_not_next)},
-        {is_direct, cmocka_unit_test(a_late_copy_registers_nobody)},
-        {is_direct, cmocka_unit_test(a_late_copy_shortens_no_registration)},
-        {is_direct, cmocka_unit_test(one_that_took_it_is_not_next)},
+        {is_direct, cmocka_unit_test(a_dead_contender_is_not_given_the_row)},
+        {is_direct, cmocka_unit_test(a_contender_that_registered_long_ago_is_not_next)},
+        {is_direct, cmocka_unit_test(a_contender_that_gave_up_is_not_next)},
+        {is_direct, cmocka_unit_test(a_late_copy_of_a_request_registers_nobody)},
+        {is_direct, cmocka_unit_test(a_late_copy_of_a_request_shortens_no_registration)},
+        {is_direct, cmocka_unit_test(a_contender_that_took_the_row_is_not_next)},
         {is_direct, cmocka_unit_test(a_forged_notification_makes_nobody_lead)},
         {is_direct, cmocka_unit_test(a_secret_is_believed_once)},
-        {is_direct, cmocka_unit_test(a_row_that_was_given_unheard_is_asked_for)},
+        {is_direct, cmocka_unit_test(a_contender_that_missed_the_notification_asks_for_the_row)},
         {is_sql, cmocka_unit_test(settings_of_others_do_not_matter)},
-        {is_sql, cmocka_unit_test(tables_without_a_next_one_do)},
+        {is_sql, cmocka_unit_test(tables_without_the_columns_for_a_next_one_work)},
         {is_sql, cmocka_unit_test(an_earlier_version_may_release)},
         {is_etcd, cmocka_unit_test(etcd_users_need_their_password)},
         {is_etcd, cmocka_unit_test(etcd_is_reached_by_certificates)},
         {is_etcd, cmocka_unit_test(foreign_keys_hold_nothing)},
-        {is_etcd, cmocka_unit_test(one_that_lost_its_place_is_not_next)},
+        {is_etcd, cmocka_unit_test(a_contender_that_lost_its_place_is_not_next)},
         {is_etcd, cmocka_unit_test(the_next_in_line_asks_nothing)},
-        {is_etcd, cmocka_unit_test(one_that_is_passed_over_is_not_next)},
+        {is_etcd, cmocka_unit_test(a_contender_that_is_passed_over_is_not_next)},
         {is_etcd, cmocka_unit_test(a_grant_ends_with_the_lease_of_its_ready_key)},
         {is_etcd, cmocka_unit_test(a_late_renewal_changes_nothing)},
-        {is_etcd, cmocka_unit_test(a_late_put_in_advance_changes_nothing)},
-        {is_etcd, cmocka_unit_test(one_that_missed_events_is_not_next)},
-        {is_etcd, cmocka_unit_test(a_late_release_notes_nothing)},
+        {is_etcd, cmocka_unit_test(a_late_put_that_made_a_key_ready_changes_nothing)},
+        {is_etcd, cmocka_unit_test(a_contender_that_missed_events_is_not_next)},
+        {is_etcd, cmocka_unit_test(a_late_release_does_not_note_an_end)},
         {is_etcd, cmocka_unit_test(a_grant_ends_with_the_lease_that_was_kept)},
-        {is_etcd, cmocka_unit_test(leases_of_the_past_may_be_revoked)},
+        {is_etcd, cmocka_unit_test(earlier_leases_may_be_revoked)},
         {is_etcd || is_zookeeper, cmocka_unit_test(a_lease_is_never_longer_than_asked)},
-        {is_zookeeper, cmocka_unit_test(zookeeper_nodes_belong_to_their_maker)},
+        {is_zookeeper, cmocka_unit_test(zookeeper_nodes_belong_to_their_creator)},
         {is_zookeeper, cmocka_unit_test(nodes_of_no_session_hold_nothing)},
-        {is_zookeeper, cmocka_unit_test(a_grant_ends_with_what_was_proved_before)},
-        {is_zookeeper, cmocka_unit_test(one_that_is_passed_over_does_not_take_over)},
+        {is_zookeeper, cmocka_unit_test(a_grant_counts_from_an_older_proof_of_the_session)},
+        {is_zookeeper, cmocka_unit_test(a_contender_that_is_passed_over_does_not_take_over)},
         {is_etcd || is_zookeeper, cmocka_unit_test(an_election_is_open_once_under_one_label)},
-        {has_server && has_notifications, cmocka_unit_test(bad_addresses_are_told_in_one_line)},
+        {has_server && has_notifications, cmocka_unit_test(bad_addresses_are_reported_in_one_line)},
         {has_server, cmocka_unit_test(the_servers_may_be_killed_and_come_back)},
         {has_members, cmocka_unit_test(the_leader_of_the_servers_may_be_killed)},
         {has_members, cmocka_unit_test(a_frozen_member_holds_nobody_up)},

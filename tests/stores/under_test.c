@@ -12,9 +12,9 @@
 
 const char *kind_name;
 char address[512];
-bool has_server;        /* that can be killed, and reached through a proxy */
-bool has_members;       /* that elect a leader among themselves */
-bool has_notifications; /* pushed, not looked for */
+bool has_server;        /* one that can be killed, and reached through a proxy */
+bool has_members;       /* several, which elect a leader among themselves */
+bool has_notifications; /* pushed by the store, not polled */
 int64_t lease_short_ns, lease_long_ns;
 
 int servers(const char *format, ...)

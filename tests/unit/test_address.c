@@ -82,7 +82,7 @@ static void lists_hosts_with_ports(void **unused)
     assert_false(cv__address_host(&nobody, 0, host, sizeof host, &port));
 }
 
-static void refuses_hosts_that_are_none(void **unused)
+static void refuses_malformed_hosts(void **unused)
 {
     (void)unused;
     static const char *const wrong[] = {"x://a:0",       "x://a:65536", "x://a:b",
@@ -122,7 +122,7 @@ static void decodes_percent_signs(void **unused)
     assert_string_equal(small, "");
 }
 
-static void refuses_what_is_no_address(void **unused)
+static void refuses_malformed_addresses(void **unused)
 {
     (void)unused;
     assert_refused("", "has to begin with a scheme");
@@ -161,9 +161,9 @@ int main(void)
         cmocka_unit_test(splits_scheme_and_path),
         cmocka_unit_test(splits_user_hosts_path_and_options),
         cmocka_unit_test(lists_hosts_with_ports),
-        cmocka_unit_test(refuses_hosts_that_are_none),
+        cmocka_unit_test(refuses_malformed_hosts),
         cmocka_unit_test(decodes_percent_signs),
-        cmocka_unit_test(refuses_what_is_no_address),
+        cmocka_unit_test(refuses_malformed_addresses),
         cmocka_unit_test(names_the_first_unknown_option),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

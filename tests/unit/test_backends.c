@@ -1,5 +1,6 @@
 /* tests/unit/test_backends.c - what an address promises, and elections in a multicast group through
- * the public interface. Nothing leaves this host; waits for what must come, never for a time. */
+ * the public interface. Nothing leaves this host; the tests wait for conditions, never for a fixed
+ * time. */
 #include "core/types.h"
 #include "runtime/backend.h"
 #include "support/support.h"
@@ -74,7 +75,7 @@ static void address_that_allows_two_leaders_must_be_accepted(void **unused)
     refuse(group, NULL, "there may be two leaders for a moment; use 'conclave elect'");
 }
 
-static void what_needs_a_lease_is_refused_where_there_is_none(void **unused)
+static void options_that_need_a_lease_are_refused_without_one(void **unused)
 {
     (void)unused;
     static const char group[] = "multicast:239.255.67.86:7000?insecure&sequencer=file:n";
@@ -86,7 +87,7 @@ static void what_needs_a_lease_is_refused_where_there_is_none(void **unused)
     refuse(group, &options, "has no lease");
 }
 
-static void unknown_address_names_what_was_meant(void **unused)
+static void unknown_address_suggests_the_nearest_name(void **unused)
 {
     (void)unused;
     refuse("redis:x", NULL,
@@ -124,7 +125,7 @@ static void log_line(void *user, enum cv_log_level level, const char *line)
     (void)snprintf(user, CV_ERRTEXT_BYTES, "%s", line);
 }
 
-/* Alone in its group, it leads itself. */
+/* A contender, or an observer, in the group of this run. A contender that is alone there leads. */
 static struct cv_election *join_group(struct cv_engine *engine, char *heard, bool is_observer)
 {
     char group[512], name[32];
@@ -132,7 +133,8 @@ static struct cv_election *join_group(struct cv_engine *engine, char *heard, boo
                    "multicast:239.255.67.86:%d?interface=127.0.0.1&ttl=0&insecure&eta=20ms"
                    "&eps=100ms&R=1&sequencer=file:%s/numbers",
                    20000 + (int)getpid() % 20000, folder);
-    (void)snprintf(name, sizeof name, "group-%d", (int)getpid()); /* another run is not this one */
+    /* Not the group of another run of this test. */
+    (void)snprintf(name, sizeof name, "group-%d", (int)getpid());
     const struct cv_election_options options = {.size = sizeof options,
                                                 .is_observer = is_observer,
                                                 .accepts_two_leaders = true,
@@ -157,7 +159,7 @@ static void multicast_group_is_an_election_like_any_other(void **unused)
     int64_t left_ns = 0;
     assert_true(cv_leads(e, &token, &left_ns));
     assert_int_equal(token, status.token);
-    assert_true(left_ns > INT64_MAX / 2); /* no lease: it lasts until it is said to be over */
+    assert_true(left_ns > INT64_MAX / 2); /* no lease: the leadership has no end that is known */
     assert_int_equal(status.valid_until_ns, 0);
     assert_int_equal(strlen(status.self), 16);
     assert_string_equal(status.leader, status.self);
@@ -179,7 +181,7 @@ static void observer_of_a_group_sees_the_leader_and_never_leads(void **unused)
     const struct cv_election_status seen = await_role(observer, CV_ROLE_OBSERVER, leads.token - 1);
     assert_string_equal(seen.leader, leads.self);
     assert_string_not_equal(seen.self, leads.self);
-    cv_close(e); /* says that it is gone: nobody has to find out */
+    cv_close(e); /* it says goodbye: the others need not wait for a timeout */
     for (struct cv_election_status now = seen; now.leader[0] != '\0'; cv_status(observer, &now)) {
         struct pollfd wait = {.fd = cv_fd(observer), .events = POLLIN};
         assert_int_equal(poll(&wait, 1, PATIENCE_MS), 1);
@@ -228,8 +230,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_store_promises_at_most_one_leader_and_a_group_does_not),
         cmocka_unit_test(address_that_allows_two_leaders_must_be_accepted),
-        cmocka_unit_test(what_needs_a_lease_is_refused_where_there_is_none),
-        cmocka_unit_test(unknown_address_names_what_was_meant),
+        cmocka_unit_test(options_that_need_a_lease_are_refused_without_one),
+        cmocka_unit_test(unknown_address_suggests_the_nearest_name),
         cmocka_unit_test(multicast_group_is_an_election_like_any_other),
         cmocka_unit_test(observer_of_a_group_sees_the_leader_and_never_leads),
         cmocka_unit_test(groups_of_one_engine_share_its_timer),

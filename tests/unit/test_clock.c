@@ -30,7 +30,7 @@ static void keeps_its_time_when_its_drift_changes(void **unused)
     assert_int_equal(sim_clock_local(&clock, 11 * NS_PER_S), before + NS_PER_S - 100000);
 }
 
-/* An eleventh is no whole number of billionths: the exhaustive search needs it exactly. */
+/* One eleventh is not a whole number of billionths, and the exhaustive search needs it exactly. */
 static void drifts_by_an_exact_part(void **unused)
 {
     (void)unused;
@@ -44,7 +44,7 @@ static void drifts_by_an_exact_part(void **unused)
     }
 }
 
-static void takes_what_is_past_as_now(void **unused)
+static void treats_a_time_in_the_past_as_now(void **unused)
 {
     (void)unused;
     const struct sim_clock clock = {.real_base_ns = 100, .local_base_ns = 5000, .drift_ppb = 9};
@@ -93,7 +93,7 @@ int main(void)
         cmocka_unit_test(gains_and_loses_by_its_drift),
         cmocka_unit_test(keeps_its_time_when_its_drift_changes),
         cmocka_unit_test(drifts_by_an_exact_part),
-        cmocka_unit_test(takes_what_is_past_as_now),
+        cmocka_unit_test(treats_a_time_in_the_past_as_now),
         cmocka_unit_test(finds_the_first_instant_at_which_it_shows_a_time),
         cmocka_unit_test(waits_for_ever_rather_than_overflow),
         cmocka_unit_test(trips_on_an_instant_before_its_base),

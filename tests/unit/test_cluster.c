@@ -1,4 +1,5 @@
-/* tests/unit/test_cluster.c - the file of a cluster: what it says, and a line for each mistake. */
+/* tests/unit/test_cluster.c - the cluster file: what it sets, and one line for each mistake in
+ * it. */
 #include "net/cluster.h"
 #include "protocols/pole_config.h"
 #include "support/support.h"
@@ -30,7 +31,7 @@ static void say(void *user, uint32_t line, const char *text)
 
 static uint32_t parse(const char *text, struct cv_cluster *cluster, struct said *said)
 {
-    /* A copy of exactly this size: the sanitizer sees what is read beyond. */
+    /* A copy of exactly this size lets the sanitizer see a read past its end. */
     const size_t byte_count = strlen(text);
     char *exact = malloc(byte_count + 1);
     assert_non_null(exact);
@@ -49,7 +50,7 @@ static void accept(const char *text, struct cv_cluster *cluster)
     }
 }
 
-/* Exactly these mistakes. */
+/* Expects exactly these mistakes. */
 static void refuse(const char *text, const char *expected)
 {
     struct cv_cluster cluster;
@@ -58,7 +59,7 @@ static void refuse(const char *text, const char *expected)
     assert_string_equal(said.text, expected);
 }
 
-static void file_says_who_and_how(void **unused)
+static void file_names_the_members_and_their_protocol(void **unused)
 {
     (void)unused;
     struct cv_cluster c;
@@ -97,7 +98,7 @@ static void file_says_who_and_how(void **unused)
     assert_string_equal(why.text, "unknown member 'bb'; did you mean 'b'?");
 }
 
-static void defaults_are_pole_and_its_own(void **unused)
+static void protocol_defaults_to_pole_with_its_own_defaults(void **unused)
 {
     (void)unused;
     struct cv_cluster c;
@@ -117,7 +118,7 @@ static void defaults_are_pole_and_its_own(void **unused)
     accept(HEAD "[options]\n" MEMBERS, &c);
 }
 
-static void each_mistake_is_one_line(void **unused)
+static void each_mistake_is_reported_on_a_line_of_its_own(void **unused)
 {
     (void)unused;
     refuse(HEAD "colour = red\nnme = x\n" MEMBERS,
@@ -181,7 +182,7 @@ static void values_are_checked(void **unused)
            "7: heartbeat=soon is not a time; write it like heartbeat=250ms\n");
 }
 
-static void options_that_do_not_fit_each_other_are_told_with_the_inequality(void **unused)
+static void contradicting_options_are_refused_with_the_inequality(void **unused)
 {
     (void)unused;
     struct cv_cluster cluster;
@@ -191,7 +192,7 @@ static void options_that_do_not_fit_each_other_are_told_with_the_inequality(void
     assert_non_null(strstr(said.text, "lease(1-2rho) > 2 heartbeat + 2 delta + sigma"));
 }
 
-static void lines_that_the_library_would_misread_are_mistakes(void **unused)
+static void lines_that_the_parser_would_misread_are_refused(void **unused)
 {
     (void)unused;
     char text[1024];
@@ -207,7 +208,7 @@ static void lines_that_the_library_would_misread_are_mistakes(void **unused)
            "6: unknown section 'cluste'; did you mean 'cluster'?\n");
 }
 
-static void file_that_cannot_be_read_is_one_line(void **unused)
+static void unreadable_file_is_reported_in_one_line(void **unused)
 {
     (void)unused;
     static struct cv_cluster cluster;
@@ -245,7 +246,7 @@ static int64_t profile_of(const char *options)
     return -1;
 }
 
-static void times_are_measured_unless_the_file_says_some(void **unused)
+static void times_are_measured_unless_the_file_sets_them(void **unused)
 {
     (void)unused;
     assert_int_equal(profile_of(""), POLE_PROFILE_AUTO);
@@ -260,7 +261,7 @@ static void times_are_measured_unless_the_file_says_some(void **unused)
            "profile\n");
 }
 
-static void leaders_among_members_do_not_end_before_their_time(void **unused)
+static void options_that_end_a_leadership_early_are_refused(void **unused)
 {
     (void)unused;
     refuse(HEAD "protocol = local\n[options]\nyields = yes\n" MEMBERS,
@@ -274,16 +275,16 @@ static void leaders_among_members_do_not_end_before_their_time(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(file_says_who_and_how),
-        cmocka_unit_test(defaults_are_pole_and_its_own),
-        cmocka_unit_test(each_mistake_is_one_line),
+        cmocka_unit_test(file_names_the_members_and_their_protocol),
+        cmocka_unit_test(protocol_defaults_to_pole_with_its_own_defaults),
+        cmocka_unit_test(each_mistake_is_reported_on_a_line_of_its_own),
         cmocka_unit_test(protocols_without_members_are_unknown_here),
         cmocka_unit_test(values_are_checked),
-        cmocka_unit_test(options_that_do_not_fit_each_other_are_told_with_the_inequality),
-        cmocka_unit_test(lines_that_the_library_would_misread_are_mistakes),
-        cmocka_unit_test(file_that_cannot_be_read_is_one_line),
-        cmocka_unit_test(times_are_measured_unless_the_file_says_some),
-        cmocka_unit_test(leaders_among_members_do_not_end_before_their_time),
+        cmocka_unit_test(contradicting_options_are_refused_with_the_inequality),
+        cmocka_unit_test(lines_that_the_parser_would_misread_are_refused),
+        cmocka_unit_test(unreadable_file_is_reported_in_one_line),
+        cmocka_unit_test(times_are_measured_unless_the_file_sets_them),
+        cmocka_unit_test(options_that_end_a_leadership_early_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

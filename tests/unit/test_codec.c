@@ -28,8 +28,8 @@ static const struct cv_protocol protocol = {
     .message_count = COUNT_OF(messages),
 };
 
-/* A buffer that is exactly as large as the header promises is enough, so that the sanitizers see
- * whoever writes past it. */
+/* The buffer has exactly the size that the header promises, so that the sanitizers see a write past
+ * it. */
 struct wire {
     uint32_t member_count;
     uint8_t *bytes;
@@ -66,7 +66,8 @@ static int wire_decode(struct wire *w)
                              &w->decoded);
 }
 
-/* Decodes bytes written by hand, copied so that reading past their end is seen. */
+/* Decodes bytes written by hand. They are copied, so that the sanitizers see a read past their
+ * end. */
 static int decode_bytes(uint32_t member_count, const uint8_t *bytes, size_t byte_count)
 {
     struct wire w = wire_make(member_count);
@@ -195,16 +196,16 @@ static void refuses_scalars_outside_their_range(void **unused)
 {
     (void)unused;
     assert_decodes(3, 1, PLAIN, 0, 1, 3, 3);
-    assert_malformed(3, 1, PLAIN, 0, 2, 3, 3); /* a flag that is neither */
+    assert_malformed(3, 1, PLAIN, 0, 2, 3, 3); /* a flag that is neither 0 nor 1 */
     assert_malformed(3, 1, PLAIN, 0, 1, 0, 3); /* an id that is nobody */
     assert_malformed(3, 1, PLAIN, 0, 1, 4, 3); /* a stranger */
     assert_malformed(3, 1, PLAIN, 0, 1, 3, 4);
 }
 
-static void refuses_ids_that_are_right_only_in_32_bits(void **unused)
+static void refuses_ids_that_are_valid_only_when_cut_to_32_bits(void **unused)
 {
     (void)unused;
-    /* 2^32 + 1 would be member 1 to whoever cuts it. */
+    /* Cut to 32 bits, 2^32 + 1 would be member 1. */
     assert_malformed(3, 1, PLAIN, 0, 1, 0x81, 0x80, 0x80, 0x80, 0x10, 3);
 }
 
@@ -262,7 +263,7 @@ static void refuses_more_values_than_members(void **unused)
     assert_malformed(2, 1, LISTS, 3, 9, 9, 9, 0, 0);
 }
 
-static void trips_on_what_our_own_side_must_not_send(void **unused)
+static void trips_on_messages_that_our_own_side_must_not_send(void **unused)
 {
     (void)unused;
     struct wire w = wire_make(3);
@@ -284,14 +285,14 @@ int main(void)
         cmocka_unit_test(refuses_bytes_left_over),
         cmocka_unit_test(refuses_other_versions_and_unknown_types),
         cmocka_unit_test(refuses_scalars_outside_their_range),
-        cmocka_unit_test(refuses_ids_that_are_right_only_in_32_bits),
+        cmocka_unit_test(refuses_ids_that_are_valid_only_when_cut_to_32_bits),
         cmocka_unit_test(refuses_a_second_spelling_of_a_number),
         cmocka_unit_test(refuses_numbers_of_more_than_64_bits),
         cmocka_unit_test(refuses_sets_with_strangers),
         cmocka_unit_test(refuses_a_second_spelling_of_a_set),
         cmocka_unit_test(refuses_lengths_that_promise_more_than_there_is),
         cmocka_unit_test(refuses_more_values_than_members),
-        cmocka_unit_test(trips_on_what_our_own_side_must_not_send),
+        cmocka_unit_test(trips_on_messages_that_our_own_side_must_not_send),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,10 @@
-/* tests/unit/test_connect.c - the observer of who is connected to whom, and of Delta-partitions.
+/* tests/unit/test_connect.c - the observer of which processes are connected, and of
+ * Delta-partitions.
  *
  * [Fetzer99, sec. III and IV] The worlds are small ones of `local` with its lan profile: a message
  * within 2.48 ms is timely, one beyond 5 ms is slow, and the leader talks to everybody each 5 ms.
- * Links that must not be noticed by others are those between followers: these exchange nothing. */
+ * Where other processes must not notice a fault, it hits a link between two followers: these
+ * exchange no messages. */
 #include "core/nodeset.h"
 #include "sim/world.h"
 #include "support/scenarios.h"
@@ -38,7 +40,8 @@ static void run_to(struct stage *s, int64_t at_ms)
     assert_false(s->world->is_over);
 }
 
-/* Since when, in ms of real time, rounded down; both orders must say the same. */
+/* Since when the two are connected, in ms of real time, rounded down; their order does not
+ * matter. */
 static int64_t since_ms(const struct stage *s, cv_id a, cv_id b)
 {
     const struct cv_connections *connections = &s->world->properties.connections;
@@ -47,7 +50,7 @@ static int64_t since_ms(const struct stage *s, cv_id a, cv_id b)
     return since_ns == NEVER ? NEVER : since_ns / NS_PER_MS;
 }
 
-/* The Delta-partition of a process as bits of ids; 0: none for so long. */
+/* The Delta-partition of a process as bits of ids; 0: it has been in none for `for_ms`. */
 static uint64_t partition_of(const struct stage *s, cv_id id, int64_t for_ms)
 {
     uint64_t set[CV_CONNECTIONS_NODES_MAX / 64] = {0};
@@ -74,7 +77,7 @@ static void processes_are_connected_from_the_start(void **unused)
     stage_end(&s);
 }
 
-/* A process that starts later is not connected before. */
+/* A process is not connected before it has started. */
 static void nobody_is_connected_before_it_starts(void **unused)
 {
     (void)unused;
@@ -94,7 +97,7 @@ static void nobody_is_connected_before_it_starts(void **unused)
     stage_end(&s);
 }
 
-static void cut_link_ends_it_and_a_mended_one_begins_it(void **unused)
+static void cut_link_disconnects_and_a_mended_one_connects(void **unused)
 {
     (void)unused;
     struct stage s = stage_new("local", 3, "at 1s link 1-2 down for 500ms\n");
@@ -144,19 +147,19 @@ static void partition_disconnects_its_parts(void **unused)
     stage_end(&s);
 }
 
-static void lost_message_begins_it_anew_for_those_two(void **unused)
+static void lost_message_restarts_the_connection_of_those_two(void **unused)
 {
     (void)unused;
     struct stage s = stage_new("local", 3, "at 1s link 1>2 loss 100%\nat 1.1s link 1>2 loss 0%\n");
     run_to(&s, 1500);
-    assert_in_range(since_ms(&s, 1, 2), 1080, 1100); /* the last one of those each 8 ms */
+    assert_in_range(since_ms(&s, 1, 2), 1080, 1100); /* the last lost one; 1 sends each 8 ms */
     assert_int_equal(since_ms(&s, 1, 3), 0);
     assert_int_equal(since_ms(&s, 2, 3), 0);
     stage_end(&s);
 }
 
-/* Nobody waits for what is sent to the dead. */
-static void message_lost_on_the_way_to_a_dead_process_is_none(void **unused)
+/* A message to a dead process need not arrive. */
+static void message_lost_on_the_way_to_a_dead_process_does_not_count(void **unused)
 {
     (void)unused;
     struct stage s = stage_new("local", 3,
@@ -169,7 +172,7 @@ static void message_lost_on_the_way_to_a_dead_process_is_none(void **unused)
     stage_end(&s);
 }
 
-static void late_message_begins_it_anew(void **unused)
+static void late_message_restarts_the_connection(void **unused)
 {
     (void)unused;
     static const struct {
@@ -206,7 +209,7 @@ static void paused_process_is_not_connected_and_is_again_when_it_wakes(void **un
     assert_int_equal(since_ms(&s, 1, 2), 0);
     run_to(&s, 1051);
     assert_int_equal(since_ms(&s, 3, 3), 1050);
-    /* What piled up arrived late when it woke: not before that. */
+    /* Messages that piled up during the pause arrived late: it is connected from then on. */
     assert_in_range(since_ms(&s, 1, 3), 1050, 1051);
     assert_int_equal(since_ms(&s, 2, 3), 1050);
     stage_end(&s);
@@ -255,7 +258,7 @@ static void all_are_one_delta_partition(void **unused)
     struct stage s = stage_new("local", 5, "");
     run_to(&s, 499);
     for (cv_id id = 1; id <= 5; id++) {
-        assert_int_equal(partition_of(&s, id, 500), 0); /* not for so long */
+        assert_int_equal(partition_of(&s, id, 500), 0); /* not for that long yet */
         assert_int_equal(partition_of(&s, id, 499), SET_12 | SET_345);
     }
     run_to(&s, 500);
@@ -263,12 +266,13 @@ static void all_are_one_delta_partition(void **unused)
     stage_end(&s);
 }
 
-static void each_part_is_one_once_the_others_were_not_heard_for_so_long(void **unused)
+static void each_part_is_a_delta_partition_once_the_others_are_not_heard(void **unused)
 {
     (void)unused;
     struct stage s = stage_new("local", 5, "at 2s partition 1 2 | 3 4 5\n");
     run_to(&s, 2300);
-    assert_int_equal(partition_of(&s, 1, 500), 0); /* what 3 said to 1 at 2 s is not old enough */
+    /* The last message of 3 to 1, at 2 s, is not old enough. */
+    assert_int_equal(partition_of(&s, 1, 500), 0);
     assert_int_equal(partition_of(&s, 1, 290), SET_12);
     assert_int_equal(partition_of(&s, 5, 290), SET_345);
     run_to(&s, 2510);
@@ -278,7 +282,7 @@ static void each_part_is_one_once_the_others_were_not_heard_for_so_long(void **u
     stage_end(&s);
 }
 
-static void process_alone_is_one(void **unused)
+static void process_alone_is_a_delta_partition(void **unused)
 {
     (void)unused;
     struct stage s = stage_new("local", 3, "at 1s crash 1\nat 1s partition 2 | 3\n");
@@ -290,8 +294,9 @@ static void process_alone_is_one(void **unused)
 }
 
 /* [Fetzer99, fig. 2] In a trio nobody is in a Delta-partition: the middle one is connected to two
- * that are not connected, and each of these hears somebody who hears more. */
-static void trio_is_none(void **unused)
+ * that are not connected to each other, and each of these hears the middle one, which hears
+ * both. */
+static void trio_has_no_delta_partition(void **unused)
 {
     (void)unused;
     struct stage s = stage_new("local", 3, "link 1-3 down\n");
@@ -316,16 +321,16 @@ static void slow_messages_from_outside_do_not_count(void **unused)
     assert_true(since_ms(&s, 1, 3) > 2900); /* never for long */
     assert_int_equal(partition_of(&s, 1, 500), SET_12);
     assert_int_equal(partition_of(&s, 3, 500), SET_345);
-    /* 5 and 2 follow and have nothing to say to each other: no message between them failed, so that
-     * they count as connected, and seen from 5 it is no partition. */
-    assert_in_range(since_ms(&s, 2, 5), 0, 100); /* the first broadcasts apart */
+    /* Followers 2 and 5 exchange nothing: no message between them failed, so they count as
+     * connected, and 5 is in no Delta-partition. */
+    assert_in_range(since_ms(&s, 2, 5), 0, 100); /* apart from the first broadcasts */
     assert_int_equal(partition_of(&s, 5, 500), 0);
     stage_end(&s);
 }
 
-/* Between timely and slow, a message may or may not be known to be fast: neither connected nor
- * Delta-disconnected, so nothing is promised. */
-static void messages_in_between_make_it_none(void **unused)
+/* A delay between timely and slow: such a message may or may not be known to be fast. The two are
+ * neither connected nor Delta-disconnected, so nothing is promised. */
+static void messages_neither_timely_nor_slow_allow_no_delta_partition(void **unused)
 {
     (void)unused;
     struct stage s = stage_new("local", 2, "link 1-2 delay 4ms\n");
@@ -336,10 +341,10 @@ static void messages_in_between_make_it_none(void **unused)
     stage_end(&s);
 }
 
-/* [Fetzer99, fig. 5] "q might receive messages from p with a delay of less than Delta": who is
- * heard outside need not hear. The other one hears somebody it is not connected to, and is in
- * none. */
-static void it_is_what_a_process_hears_that_counts(void **unused)
+/* [Fetzer99, fig. 5] "q might receive messages from p with a delay of less than Delta": a process
+ * outside may hear a Delta-partition that does not hear it. That process hears some to which it is
+ * not connected, and is in no Delta-partition. */
+static void only_what_a_process_hears_counts(void **unused)
 {
     (void)unused;
     struct stage s = stage_new("local", 3, "at 1s link 3>1 down\nat 1s link 3>2 down\n");
@@ -350,20 +355,21 @@ static void it_is_what_a_process_hears_that_counts(void **unused)
     stage_end(&s);
 }
 
-static void lost_message_inside_makes_it_young(void **unused)
+static void lost_message_inside_restarts_the_delta_partition(void **unused)
 {
     (void)unused;
     struct stage s = stage_new("local", 3, "at 2s link 1>2 loss 100%\nat 2.01s link 1>2 loss 0%\n");
     run_to(&s, 2400);
-    assert_int_equal(partition_of(&s, 3, 500), 0); /* of others, but of the same partition */
+    /* Lost between two others, but inside the same partition. */
+    assert_int_equal(partition_of(&s, 3, 500), 0);
     run_to(&s, 2520);
     assert_int_equal(partition_of(&s, 3, 500), BIT(1) | BIT(2) | BIT(3));
     stage_end(&s);
 }
 
-/* ---- When it is kept ------------------------------------------------------------------------- */
+/* ---- When connections are kept --------------------------------------------------------------- */
 
-static void nothing_is_kept_for_protocols_that_promise_nothing_in_these_terms(void **unused)
+static void connections_are_not_kept_for_protocols_that_promise_nothing_about_them(void **unused)
 {
     (void)unused;
     struct stage s = stage_new("bully", 3, "at 100ms link 1-2 down\n");
@@ -373,7 +379,7 @@ static void nothing_is_kept_for_protocols_that_promise_nothing_in_these_terms(vo
     stage_end(&s);
 }
 
-static void nothing_is_kept_for_very_many_nodes(void **unused)
+static void connections_are_not_kept_for_very_many_nodes(void **unused)
 {
     (void)unused;
     struct stage most = stage_new("local", CV_CONNECTIONS_NODES_MAX, "");
@@ -390,25 +396,25 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(processes_are_connected_from_the_start),
         cmocka_unit_test(nobody_is_connected_before_it_starts),
-        cmocka_unit_test(cut_link_ends_it_and_a_mended_one_begins_it),
+        cmocka_unit_test(cut_link_disconnects_and_a_mended_one_connects),
         cmocka_unit_test(link_that_is_cut_one_way_connects_nobody),
         cmocka_unit_test(partition_disconnects_its_parts),
-        cmocka_unit_test(lost_message_begins_it_anew_for_those_two),
-        cmocka_unit_test(message_lost_on_the_way_to_a_dead_process_is_none),
-        cmocka_unit_test(late_message_begins_it_anew),
+        cmocka_unit_test(lost_message_restarts_the_connection_of_those_two),
+        cmocka_unit_test(message_lost_on_the_way_to_a_dead_process_does_not_count),
+        cmocka_unit_test(late_message_restarts_the_connection),
         cmocka_unit_test(paused_process_is_not_connected_and_is_again_when_it_wakes),
         cmocka_unit_test(crashed_process_is_not_connected_and_is_again_when_it_recovers),
         cmocka_unit_test(process_with_a_wild_clock_or_a_slow_disk_is_not_connected),
         cmocka_unit_test(all_are_one_delta_partition),
-        cmocka_unit_test(each_part_is_one_once_the_others_were_not_heard_for_so_long),
-        cmocka_unit_test(process_alone_is_one),
-        cmocka_unit_test(trio_is_none),
+        cmocka_unit_test(each_part_is_a_delta_partition_once_the_others_are_not_heard),
+        cmocka_unit_test(process_alone_is_a_delta_partition),
+        cmocka_unit_test(trio_has_no_delta_partition),
         cmocka_unit_test(slow_messages_from_outside_do_not_count),
-        cmocka_unit_test(messages_in_between_make_it_none),
-        cmocka_unit_test(it_is_what_a_process_hears_that_counts),
-        cmocka_unit_test(lost_message_inside_makes_it_young),
-        cmocka_unit_test(nothing_is_kept_for_protocols_that_promise_nothing_in_these_terms),
-        cmocka_unit_test(nothing_is_kept_for_very_many_nodes),
+        cmocka_unit_test(messages_neither_timely_nor_slow_allow_no_delta_partition),
+        cmocka_unit_test(only_what_a_process_hears_counts),
+        cmocka_unit_test(lost_message_inside_restarts_the_delta_partition),
+        cmocka_unit_test(connections_are_not_kept_for_protocols_that_promise_nothing_about_them),
+        cmocka_unit_test(connections_are_not_kept_for_very_many_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

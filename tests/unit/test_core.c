@@ -10,7 +10,7 @@
 
 /* ---- a snapshot is a copy of the bytes ------------------------------------------------------- */
 
-/* A second life of one node's state, made by memcpy in the middle of a run. */
+/* A copy of one node's state, made by memcpy in the middle of a run. */
 struct twin {
     cv_id of;
     void *state; /* NULL: not taken yet */
@@ -76,7 +76,7 @@ static void assert_same_effect(const struct cv_effect *a, const struct cv_effect
     }
 }
 
-/* Gives the twin the same event and compares everything that comes out, and the state itself. */
+/* Gives the twin the same event, and compares its effects and its state with the original's. */
 static void twin_follow(struct host *host, cv_id node, const struct cv_event *event,
                         const struct cv_effects *out, void *data)
 {
@@ -93,7 +93,7 @@ static void twin_follow(struct host *host, cv_id node, const struct cv_event *ev
     twin->steps++;
 }
 
-/* Elections, losses, a crash of whoever leads: something is under way at most instants. */
+/* Elections, losses and crashes of the leader: something is under way at most instants. */
 static void run_with_faults(struct host *host, int64_t until_ns)
 {
     for (cv_id id = 1; id <= host->node_count; id++) {
@@ -134,7 +134,7 @@ static void snapshot_and_compare(const struct cv_protocol *protocol, uint64_t se
     twin.out = host_effects_new(&host->node[twin.of].config);
     for (cv_id id = 1; id <= NODES; id++) {
         if (!host->node[id].is_up) {
-            host_start(host, id); /* somebody else's restart: not the twin's, which is up */
+            host_start(host, id); /* restarts another node; the twin's own is up */
         }
     }
     const int64_t settle_ns = protocol->settle_ns(&host->node[twin.of].config);
@@ -236,7 +236,7 @@ static void takes_no_part_after_a_persist_that_failed(void **unused)
         host_step(host, stopped, &(struct cv_event){.kind = CV_EVENT_PERSIST_FAILED});
         assert_true(host->node[stopped].leadership.leader == CV_ID_NONE);
 
-        /* Whatever comes, it sends nothing: who may forget a promise must not make one. */
+        /* It sends nothing, whatever comes: a node that may forget a promise must not make one. */
         host->now_ns += NS_PER_S;
         host_step(host, stopped, &(struct cv_event){.kind = CV_EVENT_RESIGN});
         assert_int_equal(host->out.item_count, 0);

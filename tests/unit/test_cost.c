@@ -13,7 +13,7 @@ enum { DELIVERIES_MAX = 4096 };
 struct run {
     struct sim_scenario *scenario;
     struct sim_world *world;
-    cv_id at; /* whose deliveries are kept */
+    cv_id at; /* the node whose deliveries are kept */
     uint32_t count;
     int64_t at_ns[DELIVERIES_MAX];
     cv_id from[DELIVERIES_MAX];
@@ -86,7 +86,8 @@ static void answers_when_the_message_is_done(void **unused)
     run_end(&run);
 }
 
-/* What waits at a node that crashes is gone, even if the node is back when its turn comes. */
+/* Messages that wait at a node that crashes are gone, even if the node is back when their turn
+ * comes. */
 static void forgets_what_waited_when_the_node_crashes(void **unused)
 {
     (void)unused;
@@ -98,7 +99,8 @@ static void forgets_what_waited_when_the_node_crashes(void **unused)
     run_end(&run);
 }
 
-/* A paused node does nothing; what it had not begun with costs its time after it woke. */
+/* A paused node does nothing; messages that it had not begun to handle cost their time after it
+ * wakes. */
 static void pays_for_what_piled_up_during_a_pause(void **unused)
 {
     (void)unused;
@@ -112,8 +114,9 @@ static void pays_for_what_piled_up_during_a_pause(void **unused)
     run_end(&run);
 }
 
-/* From then on; what waits already keeps its turn and is not overtaken. */
-static void changes_during_the_run(void **unused)
+/* A new cost counts from then on; messages that wait already keep their turn and are not
+ * overtaken. */
+static void cost_can_change_during_the_run(void **unused)
 {
     (void)unused;
     struct run run;
@@ -189,7 +192,7 @@ int main(void)
         cmocka_unit_test(answers_when_the_message_is_done),
         cmocka_unit_test(forgets_what_waited_when_the_node_crashes),
         cmocka_unit_test(pays_for_what_piled_up_during_a_pause),
-        cmocka_unit_test(changes_during_the_run),
+        cmocka_unit_test(cost_can_change_during_the_run),
         cmocka_unit_test(counts_the_wait_as_delay),
         cmocka_unit_test(reads_and_writes_the_action),
     };

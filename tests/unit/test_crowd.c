@@ -1,6 +1,6 @@
-/* tests/unit/test_crowd.c - ten thousand contenders: what a store has to bear.
+/* tests/unit/test_crowd.c - the load that ten thousand contenders put on a store.
  *
- * Cores of `lease` on a model of a store, which answers at once. A timer rings at a random instant
+ * Cores of `lease` on a model of a store, which answers at once. A timer fires at a random instant
  * of the range that its core asked for, as in every host. */
 #include "support/solo.h"
 #include "support/support.h"
@@ -11,7 +11,7 @@
 #define LEASE_NS (9 * NS_PER_S)
 #define RENEW_NS (3 * NS_PER_S)
 #define OPTIONS "lease=9s renew=3s retry=1s timeout=1s poll=9s rest=9s"
-#define WINDOWS 100u /* of a time between two renewals */
+#define WINDOWS 100u /* that the time between two renewals is divided into */
 
 struct crowd {
     struct solo **one;
@@ -38,8 +38,8 @@ static void crowd_free(struct crowd *crowd)
     free(crowd->one);
 }
 
-/* What the latest step asked; false: nothing. And when it wants to be woken, drawn from its
- * range. */
+/* Takes the request that the latest step made; false: none. Also draws, from the range of its
+ * timer, when the core wants to be woken. */
 static bool take_request(struct crowd *crowd, struct solo *s, struct cv_effect *ret_asked)
 {
     bool has_asked = false;
@@ -69,8 +69,8 @@ static void answer(struct solo *s, const struct cv_effect *asked, enum cv_store_
                                    .duration_ns = LEASE_NS});
 }
 
-/* Each of them leads an election of its own, since the same instant; how many renewals fall into
- * the busiest hundredth of the time between two? */
+/* All lead elections of their own since the same instant. Returns how many renewals fall into the
+ * busiest hundredth of the time between two renewals. */
 static uint32_t busiest(struct crowd *crowd)
 {
     uint32_t window[2 * WINDOWS] = {0};
@@ -103,7 +103,8 @@ static void leases_granted_together_are_not_renewed_together(void **unused)
     crowd_free(&crowd);
 }
 
-/* [traps.md T12] Where everybody is told of a release: one request each, and then it is quiet. */
+/* [traps.md T12] Where a release notifies everybody, each contender asks once, and then it is
+ * quiet. */
 static void a_release_costs_one_request_of_each_contender(void **unused)
 {
     (void)unused;
@@ -123,14 +124,15 @@ static void a_release_costs_one_request_of_each_contender(void **unused)
         while (take_request(&crowd, s, &asked)) {
             answer(s, &asked, CV_STORE_HELD, 100);
         }
-        for (uint32_t count = 0; count < 20; count++) { /* that it was taken, and renewed, ... */
+        /* Notifications that it was taken, renewed, ... */
+        for (uint32_t count = 0; count < 20; count++) {
             solo_step(s, (struct cv_event){.kind = CV_EVENT_STORE, .verdict = CV_STORE_CHANGED});
             while (take_request(&crowd, s, &asked)) {
                 answer(s, &asked, CV_STORE_HELD, 100);
             }
         }
     }
-    /* A few in a row are allowed to each, however much is told. */
+    /* Each may ask a few times in a row, however many notifications come. */
     assert_in_range(crowd.asked_count, crowd.count, 8 * (uint64_t)crowd.count);
     crowd_free(&crowd);
 }

@@ -15,7 +15,7 @@ static struct cv_detector detector_make(enum cv_detector_kind kind, uint32_t phi
     return detector;
 }
 
-/* So many heartbeats, each that long after the one before. */
+/* Hears `count` heartbeats, each `gap_ns` after the one before. */
 static void hear(struct cv_detector *detector, uint32_t count, int64_t gap_ns)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -23,7 +23,7 @@ static void hear(struct cv_detector *detector, uint32_t count, int64_t gap_ns)
     }
 }
 
-/* How long after the latest heartbeat it waits. */
+/* How long it waits after the latest heartbeat. */
 static int64_t wait_ns(const struct cv_detector *detector)
 {
     return cv__detector_deadline(detector) - detector->heard_ns;

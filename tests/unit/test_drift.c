@@ -1,4 +1,5 @@
-/* tests/unit/test_drift.c - the drift between two clocks is found in frames with delays. */
+/* tests/unit/test_drift.c - the drift between two clocks, measured from frames with varying
+ * delays. */
 #include "net/drift.h"
 #include "support/support.h"
 
@@ -29,7 +30,7 @@ static void drift_is_found_within_a_millionth_or_two(void **unused)
     }
 }
 
-static void nothing_is_said_before_there_are_two_windows(void **unused)
+static void no_drift_is_reported_before_there_are_two_windows(void **unused)
 {
     (void)unused;
     struct cv_drift drift = {0};
@@ -46,7 +47,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(drift_is_found_within_a_millionth_or_two),
-        cmocka_unit_test(nothing_is_said_before_there_are_two_windows),
+        cmocka_unit_test(no_drift_is_reported_before_there_are_two_windows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

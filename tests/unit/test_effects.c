@@ -12,7 +12,7 @@ struct room {
     struct cv_effects out;
 };
 
-/* The host reuses its storage: what an earlier step left there must not shine through. */
+/* The host reuses its storage: nothing of an earlier step may be visible. */
 static void room_make(struct room *room)
 {
     memset(room, 0xa5, sizeof *room);

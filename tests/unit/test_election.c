@@ -1,6 +1,6 @@
-/* tests/unit/test_election.c [KIND] - the public elections, on the embedded store, or on one that
- * tools/with-servers has started. Real threads and real time; waits for what must come, never for a
- * fixed time. */
+/* tests/unit/test_election.c [KIND] - the public elections, on the embedded store, or on a server
+ * that tools/with-servers has started. Real threads and real time; the tests wait for conditions,
+ * never for a fixed time. */
 #include "stores/store.h"
 #include "support/support.h"
 
@@ -93,8 +93,8 @@ static struct cv_election_status await(struct cv_election *e,
         }
         struct pollfd wait = {.fd = cv_fd(e), .events = POLLIN};
         if (poll(&wait, 1, PATIENCE_MS) != 1) {
-            fail_msg("waited in vain; role %d, leader '%s', %s", (int)status.role, status.leader,
-                     status.trouble);
+            fail_msg("condition not met in time: role %d, leader '%s', %s", (int)status.role,
+                     status.leader, status.trouble);
         }
     }
 }
@@ -122,9 +122,9 @@ static void count_renewed(void *unused, enum cv_log_level level, const char *lin
     }
 }
 
-/* A process that only waits for changes is not woken up by renewals, neither by the descriptor nor
- * by a line for each of them. */
-static void renewals_are_no_changes_for_those_who_say_so(void **unused)
+/* A process that only waits for changes is not woken by renewals: neither the descriptor nor a log
+ * line tells of them. */
+static void renewals_are_not_changes_if_the_program_says_so(void **unused)
 {
     (void)unused;
     struct cv_election *e = NULL;
@@ -166,7 +166,7 @@ static bool is_asked(const struct cv_election_status *status, const char *heir)
     return status->is_resign_requested && strcmp(status->heir, heir) == 0;
 }
 
-static void one_leads_and_when_it_goes_the_other_does(void **unused)
+static void one_leads_and_the_other_takes_over_when_it_closes(void **unused)
 {
     (void)unused;
     struct cv_election *a = contender("two", "a", 0);
@@ -205,7 +205,7 @@ static void same_name_twice_is_two_contenders(void **unused)
     cv_close(b);
 }
 
-static void resignation_ends_it_at_once_and_lets_others_go_first(void **unused)
+static void resignation_ends_the_leadership_at_once_and_lets_others_go_first(void **unused)
 {
     (void)unused;
     struct cv_election *a = contender("resign", "a", 0);
@@ -289,15 +289,16 @@ static void leader_whose_work_is_stuck_is_not_renewed(void **unused)
         .size = sizeof options, .node = "stuck", .lease_ns = short_ns, .progress_ns = short_ns / 3};
     assert_int_equal(cv_open(&e, "stuck", address, &options, &error), CV_OK);
     await(e, leads, NULL);
-    assert_int_equal(await(e, leads_not, NULL).role, CV_ROLE_WAITING); /* nobody said a word */
+    /* It lost the leadership by itself. */
+    assert_int_equal(await(e, leads_not, NULL).role, CV_ROLE_WAITING);
     struct cv_election *other = contender("stuck", "other", 0);
     await(other, leads, NULL);
     cv_close(e);
     cv_close(other);
 }
 
-/* It tells the others why, but not before its time is over. */
-static void stuck_leader_gives_nothing_back_while_it_leads(void **unused)
+/* It tells the others why it ends, but not before its lease is over. */
+static void stuck_leader_does_not_release_while_it_leads(void **unused)
 {
     (void)unused;
     struct cv_errtext error;
@@ -311,7 +312,7 @@ static void stuck_leader_gives_nothing_back_while_it_leads(void **unused)
         nanosleep(&(struct timespec){.tv_nsec = MS / 10}, NULL);
     }
     uint64_t seen_token;
-    assert_false(cv_leads(e, &seen_token, NULL)); /* asked later than the other was */
+    assert_false(cv_leads(e, &seen_token, NULL)); /* asked after the other was seen to lead */
     struct cv_election_status status = CV_ELECTION_STATUS_INIT;
     cv_status(other, &status);
     assert_true(status.token > token);
@@ -331,7 +332,7 @@ static void slow_consumer(void *user, const struct cv_election_status *status)
     }
 }
 
-/* [traps.md T25] A consumer that takes long sees the latest state, and nobody waits for it. */
+/* [traps.md T25] A slow consumer sees the latest state, and nobody waits for it. */
 static void slow_watcher_delays_nothing(void **unused)
 {
     (void)unused;
@@ -380,7 +381,7 @@ static void *ask_a_lot(void *data)
     return NULL;
 }
 
-static void any_thread_may_ask(void **unused)
+static void any_thread_may_call_the_library(void **unused)
 {
     (void)unused;
     struct cv_election *a = contender("threads", "a", short_ns);
@@ -503,12 +504,12 @@ static bool has_trouble(const struct cv_election_status *status, const char *unu
     return status->trouble[0] != '\0';
 }
 
-/* The core goes on asking until its host is gone, and that is after the store. */
+/* The core goes on asking until its host is freed, which happens after the store is closed. */
 static void closing_while_the_store_is_slow_is_harmless(void **unused)
 {
     (void)unused;
     if (strcmp(kind_name, "sqlite") != 0) {
-        return; /* a server's slowness is tests/stores' to try */
+        return; /* tests/stores covers slow servers */
     }
     struct cv_election *e = contender("slow", "a", 100 * MS);
     await(e, leads, NULL);
@@ -531,19 +532,19 @@ int main(int argc, char **argv)
         kind_name = argv[1];
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_leads_and_when_it_goes_the_other_does),
+        cmocka_unit_test(one_leads_and_the_other_takes_over_when_it_closes),
         cmocka_unit_test(same_name_twice_is_two_contenders),
-        cmocka_unit_test(resignation_ends_it_at_once_and_lets_others_go_first),
+        cmocka_unit_test(resignation_ends_the_leadership_at_once_and_lets_others_go_first),
         cmocka_unit_test(leader_is_told_that_it_is_asked_to_resign),
         cmocka_unit_test(observer_never_leads_until_it_campaigns),
         cmocka_unit_test(token_grows_at_each_of_fifty_changes),
         cmocka_unit_test(hundred_elections_in_one_process),
         cmocka_unit_test(leader_whose_work_is_stuck_is_not_renewed),
-        cmocka_unit_test(stuck_leader_gives_nothing_back_while_it_leads),
+        cmocka_unit_test(stuck_leader_does_not_release_while_it_leads),
         cmocka_unit_test(slow_watcher_delays_nothing),
         cmocka_unit_test(descriptor_is_quiet_after_reading),
-        cmocka_unit_test(renewals_are_no_changes_for_those_who_say_so),
-        cmocka_unit_test(any_thread_may_ask),
+        cmocka_unit_test(renewals_are_not_changes_if_the_program_says_so),
+        cmocka_unit_test(any_thread_may_call_the_library),
         cmocka_unit_test(threads_of_the_library_take_no_signals),
         cmocka_unit_test(bad_arguments_are_refused_with_a_line),
         cmocka_unit_test(closing_while_the_store_is_slow_is_harmless),

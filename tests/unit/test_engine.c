@@ -237,7 +237,7 @@ static void await_the_others_end(void *user, const struct cv_election_status *st
     }
 }
 
-/* The first one is waited for, as its callback runs; the second one has resigned by then. */
+/* Closing waits for the first one, whose callback runs; the second one has resigned by then. */
 static void elections_that_are_closed_together_resign_at_once(void **unused)
 {
     (void)unused;
@@ -301,7 +301,7 @@ static void callback_may_close_its_own_election(void **unused)
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-static void waiting_ends_when_it_is_so_or_the_time_is_over(void **unused)
+static void waiting_ends_when_the_condition_holds_or_the_time_is_over(void **unused)
 {
     (void)unused;
     struct cv_election *a = open_in(NULL, "wait", "a");
@@ -319,7 +319,7 @@ static void waiting_ends_when_it_is_so_or_the_time_is_over(void **unused)
     cv_close(a);
 }
 
-static void descriptor_made_late_tells_of_a_state_nobody_has_read(void **unused)
+static void descriptor_made_late_signals_a_state_that_nobody_has_read(void **unused)
 {
     (void)unused;
     struct cv_election_status status = CV_ELECTION_STATUS_INIT;
@@ -442,7 +442,7 @@ static void log_that_hangs_delays_nothing_and_loses_lines(void **unused)
     atomic_store(&lines.is_blocked, true);
     options.log = keep_line;
     options.log_user = &lines;
-    options.lease_ns = 1000 * MS; /* who gave it back stands back for a part of it */
+    options.lease_ns = 1000 * MS; /* a leader that resigned stands back for a part of it */
     struct cv_election *a = open_with("slow log", &options);
     for (int i = 0; i < 20; i++) { /* two lines each: elected, resigned */
         must_lead(a);
@@ -561,7 +561,7 @@ static void wrong_arguments_are_refused_and_harmless(void **unused)
     assert_int_equal(cv_request_resign(e, "a\nb"), CV_E_INVALID);
     assert_true(cv_is_leader(e));
     assert_int_equal(cv_resign(e, long_name), CV_E_INVALID);
-    assert_false(cv_is_leader(e)); /* it is more important that it resigns */
+    assert_false(cv_is_leader(e)); /* it resigns even though the name of the heir is refused */
     cv_close(e);
     assert_string_equal(cv_role_name(CV_ROLE_WAITING), "waiting");
     assert_string_equal(cv_role_name((enum cv_role)99), "unknown");
@@ -600,7 +600,7 @@ static void lack_of_descriptors_has_its_own_code(void **unused)
     assert_int_equal(code, CV_E_LIMIT);
     assert_int_equal(fd, CV_E_LIMIT);
     assert_non_null(strstr(error.text, "too many open files"));
-    assert_true(cv_fd(e) >= 0); /* once there are some again */
+    assert_true(cv_fd(e) >= 0); /* works once descriptors are free again */
     cv_close(e);
 }
 
@@ -613,8 +613,8 @@ int main(void)
         cmocka_unit_test(one_thread_calls_the_watchers_of_all_elections),
         cmocka_unit_test(elections_that_are_closed_together_resign_at_once),
         cmocka_unit_test(callback_may_close_its_own_election),
-        cmocka_unit_test(waiting_ends_when_it_is_so_or_the_time_is_over),
-        cmocka_unit_test(descriptor_made_late_tells_of_a_state_nobody_has_read),
+        cmocka_unit_test(waiting_ends_when_the_condition_holds_or_the_time_is_over),
+        cmocka_unit_test(descriptor_made_late_signals_a_state_that_nobody_has_read),
         cmocka_unit_test(progress_counts_only_for_the_leader),
         cmocka_unit_test(log_has_a_line_for_each_change),
         cmocka_unit_test(log_that_hangs_delays_nothing_and_loses_lines),

@@ -36,7 +36,7 @@ static struct explore_result search(const struct explore_setting *setting, uint6
     return result;
 }
 
-/* Runs one and expects nothing to break; returns how many states there are. */
+/* Searches completely and expects no violation; returns the number of states. */
 static uint64_t exhaust(const struct explore_setting *setting)
 {
     struct explore_model *model = calloc(1, sizeof *model);
@@ -86,7 +86,7 @@ static void finds_two_leaders_of_each_classical_protocol(void **unused)
     }
 }
 
-/* Does the scenario of that kind end in the simulator as it says? */
+/* Does the simulator find the same violation when it runs the scenario of that kind? */
 static bool breaks_in_the_simulator(struct explore_model *model, const struct explore_result *r,
                                     enum explore_story_kind kind)
 {
@@ -106,8 +106,9 @@ static bool breaks_in_the_simulator(struct explore_model *model, const struct ex
     return breaks;
 }
 
-/* Two leaders are found with that budget, and the simulator finds them too. The faults alone are
- * enough only if the simulator orders the events of an instant as the search did. */
+/* The search finds two leaders with that budget, and the simulator finds them too. A scenario of
+ * the faults alone is enough only where the simulator orders the events of an instant as the search
+ * did. */
 static void replay_two_leaders(const char *protocol, enum explore_budget budget)
 {
     struct explore_setting setting = small(protocol);
@@ -206,7 +207,7 @@ static void says_not_exhausted_at_a_bound(void **unused)
     free(model);
 }
 
-/* The order of leaders is promised to one process, not to the next one that has saved nothing. */
+/* The order of leaders is promised to one process, not to its next life if it has saved nothing. */
 static void a_process_that_saved_nothing_begins_anew(void **unused)
 {
     (void)unused;
@@ -276,7 +277,7 @@ static void a_reboot_and_a_failing_disk_break_nothing(void **unused)
     assert_true(exhaust(&setting) > same_clock);
 }
 
-/* What waits for the disk is told only when the record is durable: local goes on without. */
+/* Effects behind a slow record wait until it is durable; local goes on meanwhile. */
 static void slow_disks_break_nothing(void **unused)
 {
     (void)unused;
@@ -297,7 +298,8 @@ static void slow_disks_break_nothing(void **unused)
     assert_true(exhaust(&setting) > 0);
 }
 
-/* It asks the sequencer again and again, and hears no number: the counter went on for ever. */
+/* The process asks the sequencer again and again and hears no number. Its request counter once made
+ * the search endless. */
 static void a_process_that_does_not_hear_the_sequencer_is_explored(void **unused)
 {
     (void)unused;
@@ -307,7 +309,7 @@ static void a_process_that_does_not_hear_the_sequencer_is_explored(void **unused
 }
 
 /* A process that is not heard elects for ever, with larger and larger epochs. */
-static void says_what_was_not_looked_at(void **unused)
+static void reports_what_was_not_searched(void **unused)
 {
     (void)unused;
     struct explore_setting setting = small("pole");
@@ -324,7 +326,7 @@ static void says_what_was_not_looked_at(void **unused)
     free(model);
 }
 
-/* With messages to the dead on their way for ever, the search did not end. */
+/* The search once did not end, because messages to dead processes stayed under way for ever. */
 static void all_may_die_with_witnesses(void **unused)
 {
     (void)unused;
@@ -384,7 +386,7 @@ static void a_packed_world_is_the_same_world(void **unused)
     free(first);
     free(world);
     free(again);
-    assert_int_equal(seen, 7); /* each part was taken over once */
+    assert_int_equal(seen, 7); /* each part was alike at least once */
     free(shared);
     free(before);
     free(bytes);
@@ -392,7 +394,7 @@ static void a_packed_world_is_the_same_world(void **unused)
     free(model);
 }
 
-/* Takes all that is there, in order. */
+/* Takes all worlds that are in the queue, in order. */
 static void expect_worlds(struct explore_queue *fifo, struct explore_spool *spool, uint32_t count)
 {
     uint32_t expected = 0;
@@ -457,7 +459,7 @@ static uint64_t scattered(uint64_t i)
     return (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-static void visited_knows_what_it_met(void **unused)
+static void visited_set_has_what_was_added(void **unused)
 {
     (void)unused;
     struct explore_visited *visited = malloc(sizeof *visited);
@@ -514,7 +516,7 @@ static void threads_and_disk_find_the_same_states(void **unused)
     assert_int_equal(together.progress.depth, alone.progress.depth);
     limits = no_limits;
     limits.bytes_max =
-        alone.progress.bytes + (1u << 18); /* what is met fits, what waits does not */
+        alone.progress.bytes + (1u << 18); /* the visited states fit, the waiting ones do not */
     const struct explore_result small = search_within(&limits, CV_OK);
     assert_int_equal(small.outcome, EXPLORE_EXHAUSTED);
     assert_int_equal(small.progress.states, alone.progress.states);
@@ -601,7 +603,7 @@ static void a_bit_state_search_is_never_called_exhaustive(void **unused)
     assert_in_range(r.progress.states, alone.progress.states * 9 / 10, alone.progress.states);
 }
 
-/* Clocks at the bound, and nobody leads too long by them. */
+/* With clocks at the bound on drift, nobody leads too long. */
 static void slow_and_fast_clocks_break_nothing(void **unused)
 {
     (void)unused;
@@ -640,12 +642,12 @@ int main(void)
         cmocka_unit_test(a_reboot_and_a_failing_disk_break_nothing),
         cmocka_unit_test(slow_disks_break_nothing),
         cmocka_unit_test(a_process_that_does_not_hear_the_sequencer_is_explored),
-        cmocka_unit_test(says_what_was_not_looked_at),
+        cmocka_unit_test(reports_what_was_not_searched),
         cmocka_unit_test(all_may_die_with_witnesses),
         cmocka_unit_test(a_packed_world_is_the_same_world),
         cmocka_unit_test(a_queue_returns_what_came_first),
         cmocka_unit_test(a_queue_goes_to_disk_and_comes_back),
-        cmocka_unit_test(visited_knows_what_it_met),
+        cmocka_unit_test(visited_set_has_what_was_added),
         cmocka_unit_test(threads_and_disk_find_the_same_states),
         cmocka_unit_test(a_stopped_search_says_so_and_goes_on_later),
         cmocka_unit_test(a_narrow_search_is_interrupted_too),

@@ -83,7 +83,7 @@ static void is_unknown_for_stamps_that_contradict_each_other(void **unused)
     assert_int_equal(cv__delay_bound(&sent_before_received, BOOT, 1500, 0, 0), CV_DELAY_UNKNOWN);
 }
 
-/* The clock began anew: 1000 of the boot before may come long after 1500 of this one. */
+/* The clock begins anew at each boot: an instant of an earlier boot says nothing about this one. */
 static void is_unknown_for_what_our_clock_showed_before_we_booted(void **unused)
 {
     (void)unused;
@@ -92,7 +92,7 @@ static void is_unknown_for_what_our_clock_showed_before_we_booted(void **unused)
     assert_int_equal(cv__delay_bound(&stamp, BOOT + 1, 1500, 0, 0), CV_DELAY_UNKNOWN);
 }
 
-/* Otherwise no frame of the new boot would ever be kept: all are sent "earlier". */
+/* Otherwise no frame of the new boot would ever be kept: all of them seem to be sent earlier. */
 static void forgets_a_peer_that_has_booted_since(void **unused)
 {
     (void)unused;
@@ -104,7 +104,8 @@ static void forgets_a_peer_that_has_booted_since(void **unused)
     assert_int_equal(echo.peer_boot, BOOT + 1);
 }
 
-/* A peer wrote these: whatever they are, the answer is a bound or unknown, never an overflow. */
+/* A peer wrote these stamps: whatever they are, the result is a bound or unknown, never an
+ * overflow. */
 static void survives_any_stamps_that_a_peer_can_write(void **unused)
 {
     (void)unused;

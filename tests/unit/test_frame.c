@@ -1,4 +1,5 @@
-/* tests/unit/test_frame.c - frames are accepted whole, from who has the key, and once. */
+/* tests/unit/test_frame.c - a frame is accepted whole, once, and only from a sender with the
+ * key. */
 #include "net/frame.h"
 #include "support/support.h"
 
@@ -35,7 +36,7 @@ static size_t seal(struct cv_frames *frames, const char *text, uint8_t frame[ROO
 static enum cv_frame_fate open_it(struct cv_frames *frames, const uint8_t *frame, size_t bytes,
                                   char text[ROOM])
 {
-    /* Buffers of exactly these sizes: valgrind and the sanitizer see what is read beyond. */
+    /* Buffers of exactly these sizes let valgrind and the sanitizer see a read past their end. */
     uint8_t *copy = malloc(bytes + 1);
     uint8_t *payload = malloc(bytes + 1);
     assert_non_null(copy);
@@ -104,7 +105,7 @@ static void is_damaged(const struct cv_key *key)
     assert_int_equal(cv__frames_count(b, CV_FRAME_FOREIGN) > 0, true);
     assert_int_equal(cv__frames_count(b, CV_FRAME_TRUNCATED), CV_FRAME_EXTRA_BYTES - 3);
     assert_int_equal(cv__frames_count(b, CV_FRAME_DAMAGED) > 0, true);
-    /* None of that has touched the window. */
+    /* None of the damaged frames has touched the window. */
     assert_int_equal(open_it(b, frame, bytes, text), CV_FRAME_ACCEPTED);
     cv__frames_free(a);
     cv__frames_free(b);
@@ -141,7 +142,7 @@ static void is_replayed(const struct cv_key *key)
     cv__frames_free(b);
 }
 
-static void after_the_last_frame_nothing_of_its_sender_counts(void **unused)
+static void only_another_last_frame_is_accepted_after_a_senders_last_one(void **unused)
 {
     (void)unused;
     const struct cv_key key = new_key();
@@ -152,7 +153,8 @@ static void after_the_last_frame_nothing_of_its_sender_counts(void **unused)
     const size_t early_bytes = seal(a, "early", early);
     const size_t last_bytes = cv__frame_seal_last(a, (const uint8_t *)"last", 5, last[0]);
     assert_int_equal(cv__frame_seal_last(a, (const uint8_t *)"last", 5, last[1]), last_bytes);
-    assert_memory_not_equal(last[0], last[1], last_bytes); /* each can be sent */
+    /* Two different frames: both can be sent. */
+    assert_memory_not_equal(last[0], last[1], last_bytes);
     const size_t late_bytes = seal(a, "late", late);
     assert_int_equal(open_it(b, last[0], last_bytes, text), CV_FRAME_ACCEPTED);
     assert_string_equal(text, "last");
@@ -170,7 +172,7 @@ static void a_frame_is_accepted_once(void **unused)
     each_way(is_replayed);
 }
 
-static void who_has_another_key_is_not_heard(void **unused)
+static void a_sender_with_another_key_is_not_heard(void **unused)
 {
     (void)unused;
     const struct cv_key ours = new_key();
@@ -221,7 +223,7 @@ static void the_payload_cannot_be_read_without_the_key(void **unused)
     cv__frames_free(a);
 }
 
-/* The bound on memory: who was silent for longest is forgotten, the others are not. */
+/* Memory is bounded: the sender that was silent for longest is forgotten, the others are not. */
 static void many_senders_are_remembered(void **unused)
 {
     (void)unused;
@@ -288,7 +290,7 @@ static void a_key_file_keeps_the_key(void **unused)
     assert_memory_not_equal(&key, &read, sizeof key);
 }
 
-static void a_key_that_everybody_knows_is_refused(void **unused)
+static void a_key_file_that_everybody_can_read_is_refused(void **unused)
 {
     (void)unused;
     struct cv_key key = new_key();
@@ -299,7 +301,7 @@ static void a_key_that_everybody_knows_is_refused(void **unused)
     assert_non_null(strstr(why.text, "chmod o="));
 }
 
-static void what_is_no_key_file_is_refused(void **unused)
+static void a_malformed_key_file_is_refused(void **unused)
 {
     (void)unused;
     static const char *const wrong[] = {
@@ -330,15 +332,15 @@ int main(void)
         cmocka_unit_test(a_frame_arrives_as_it_was_sent),
         cmocka_unit_test(every_damaged_bit_is_noticed),
         cmocka_unit_test(a_frame_is_accepted_once),
-        cmocka_unit_test(after_the_last_frame_nothing_of_its_sender_counts),
-        cmocka_unit_test(who_has_another_key_is_not_heard),
+        cmocka_unit_test(only_another_last_frame_is_accepted_after_a_senders_last_one),
+        cmocka_unit_test(a_sender_with_another_key_is_not_heard),
         cmocka_unit_test(other_elections_and_other_traffic_are_foreign),
         cmocka_unit_test(the_payload_cannot_be_read_without_the_key),
         cmocka_unit_test(many_senders_are_remembered),
         cmocka_unit_test(fates_have_names),
         WITH_PATH(a_key_file_keeps_the_key),
-        WITH_PATH(a_key_that_everybody_knows_is_refused),
-        WITH_PATH(what_is_no_key_file_is_refused),
+        WITH_PATH(a_key_file_that_everybody_can_read_is_refused),
+        WITH_PATH(a_malformed_key_file_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* tests/unit/test_guest.c - what a member answers a guest arrives as it was said, or not at all. */
+/* tests/unit/test_guest.c - a member's answer to a guest is decoded as it was sent, or refused. */
 #include "runtime/guest.h"
 #include "support/support.h"
 
@@ -48,13 +48,14 @@ static void answer_travels_whole_or_is_refused(void **unused)
     assert_false(cv__guest_decode(bytes, byte_count, 3, &heard));
 }
 
-static void leader_is_who_says_so_with_the_largest_token(void **unused)
+static void leader_is_the_member_that_claims_to_lead_with_the_largest_token(void **unused)
 {
     (void)unused;
     static struct cv_guest_status status[3];
     assert_int_equal(cv__guest_leader(status, 3), CV_ID_NONE);
     status[0] = (struct cv_guest_status){.has_answered = true, .leader = 3, .token = 99};
-    assert_int_equal(cv__guest_leader(status, 3), CV_ID_NONE); /* hearsay */
+    /* Another member's word is not enough. */
+    assert_int_equal(cv__guest_leader(status, 3), CV_ID_NONE);
     status[1] = (struct cv_guest_status){.has_answered = true, .is_leading = true, .token = 4};
     status[2] = (struct cv_guest_status){.has_answered = true, .is_leading = true, .token = 5};
     assert_int_equal(cv__guest_leader(status, 3), 3);
@@ -64,7 +65,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answer_travels_whole_or_is_refused),
-        cmocka_unit_test(leader_is_who_says_so_with_the_largest_token),
+        cmocka_unit_test(leader_is_the_member_that_claims_to_lead_with_the_largest_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
-/* tests/unit/test_host.c - the host keeps what conclave/core.h says that hosts owe a core.
+/* tests/unit/test_host.c - the host fulfils what conclave/core.h says that hosts owe a core.
  *
- * Most tests script a core of their own: what it answers to an event is a function of the test. The
- * clock and chance are the test's, so nothing sleeps; the loop is turned only for the disk. */
+ * In most tests a function of the test answers for the core. Clock and random numbers come from the
+ * test too, so nothing sleeps; the loop runs only for the disk. */
 #include "core/effects.h"
 #include "os/clock.h"
 #include "runtime/host.h"
@@ -222,7 +222,7 @@ static void rig_start(struct rig *rig, script *answer)
 static void rig_end(struct rig *rig)
 {
     cv__host_free(rig->host, rig_closed, rig);
-    assert_int_equal(rig->closed_count, 0); /* the loop says it */
+    assert_int_equal(rig->closed_count, 0); /* rig_closed() is called by the loop */
     (void)uv_run(&rig->loop, UV_RUN_DEFAULT);
     assert_int_equal(rig->closed_count, 1);
     assert_int_equal(uv_loop_close(&rig->loop), 0);
@@ -348,7 +348,7 @@ static void the_kernels_timers_are_not_early(void **unused)
 
 #define SHARERS 3u
 
-/* Each gets its own events, also when the one with the earliest timer goes. */
+/* Each host gets its own events, even after the one with the earliest timer is freed. */
 static void hosts_of_a_loop_share_a_timer_of_the_kernel(void **unused)
 {
     (void)unused;
@@ -397,14 +397,15 @@ static void ping_back(const struct cv_event *event, struct cv_effects *out)
     }
 }
 
-static void what_comes_during_a_step_waits_for_its_end(void **unused)
+static void an_event_during_a_step_waits_for_its_end(void **unused)
 {
     (void)unused;
     struct rig rig = {.now_ns = 1000, .echoes = true};
     const struct cv_host_services services = services_of(&rig);
     rig_open(&rig, &services, ping_back);
     struct cv_errtext why;
-    assert_int_equal(cv__host_start(rig.host, &why), CV_OK); /* script_step() asserts */
+    /* Script_step() asserts that no step is under way. */
+    assert_int_equal(cv__host_start(rig.host, &why), CV_OK);
     assert_int_equal(seen_count, 6);
     for (uint64_t i = 1; i <= 5; i++) {
         assert_int_equal(seen[i].kind, CV_EVENT_MESSAGE);
@@ -472,7 +473,7 @@ static void a_full_queue_drops_messages_and_counts_them(void **unused)
     rig_end(&rig);
 }
 
-static void what_does_not_decode_is_counted(void **unused)
+static void a_message_that_does_not_decode_is_counted(void **unused)
 {
     (void)unused;
     struct rig rig;
@@ -491,7 +492,7 @@ static void promise(const struct cv_event *event, struct cv_effects *out)
 {
     if (event->kind == CV_EVENT_REPORT) {
         const uint64_t word[] = {(uint64_t)event->value, 5};
-        send_ping(out, 100 + (uint64_t)event->value); /* before the record: waits for nothing new */
+        send_ping(out, 100 + (uint64_t)event->value); /* before the record: does not wait for it */
         cv__effect_persist(out, word, COUNT_OF(word));
         send_ping(out, (uint64_t)event->value);
         const struct cv_leadership leadership = {
@@ -526,7 +527,7 @@ static void a_send_never_overtakes_a_persist(void **unused)
     rig_end(&rig);
 }
 
-static void a_loss_does_not_wait_for_the_disk(void **unused)
+static void the_end_of_a_leadership_does_not_wait_for_the_disk(void **unused)
 {
     (void)unused;
     struct rig rig;
@@ -539,27 +540,27 @@ static void a_loss_does_not_wait_for_the_disk(void **unused)
     assert_int_equal(rig.told_count, 2);
     assert_false(cv__host_leadership(rig.host)->is_self);
     turn_until_saved(&rig, 2);
-    assert_int_equal(rig.told_count, 2); /* not the renewal, after the loss */
+    assert_int_equal(rig.told_count, 2); /* the renewal is not told after the loss */
     assert_int_equal(rig.sent_count, 4);
     rig_end(&rig);
 }
 
-/* Told after its end, it would be a second leadership with the same token. */
-static void a_renewal_of_what_was_told_does_not_wait_for_the_disk(void **unused)
+/* If it were told after its end, it would look like a second leadership with the same token. */
+static void a_renewal_of_a_leadership_that_was_told_does_not_wait_for_the_disk(void **unused)
 {
     (void)unused;
     struct rig rig;
     rig_start(&rig, promise);
-    cv__host_campaign(rig.host, true); /* nothing was told: a gain, which waits */
+    cv__host_campaign(rig.host, true); /* nothing was told yet: a gain, which waits for the disk */
     assert_int_equal(rig.told_count, 0);
-    cv__host_campaign(rig.host, true); /* nor now */
+    cv__host_campaign(rig.host, true); /* still a gain */
     assert_int_equal(rig.told_count, 0);
     turn_until_saved(&rig, 2);
     assert_int_equal(rig.told_count, 2);
     cv__host_campaign(rig.host, true);
     assert_int_equal(rig.told_count, 3);
     cv__host_report(rig.host, CV_INPUT_LOAD, 2); /* another token: a gain */
-    cv__host_campaign(rig.host, true);           /* behind it, in its order */
+    cv__host_campaign(rig.host, true);           /* waits behind that gain */
     assert_int_equal(rig.told_count, 3);
     turn_until_saved(&rig, 4);
     assert_int_equal(rig.told_count, 5);
@@ -567,7 +568,7 @@ static void a_renewal_of_what_was_told_does_not_wait_for_the_disk(void **unused)
     rig_end(&rig);
 }
 
-static void a_gain_that_was_given_up_before_it_was_saved_is_never_told(void **unused)
+static void a_leadership_that_ended_before_it_was_saved_is_never_told(void **unused)
 {
     (void)unused;
     struct rig rig;
@@ -591,7 +592,8 @@ static void records_that_follow_each_other_are_saved_together(void **unused)
         cv__host_report(rig.host, CV_INPUT_LOAD, i);
     }
     turn_until_saved(&rig, 2);
-    assert_int_equal(rig.save_calls, 2); /* the first, and the last of all that came meanwhile */
+    /* The first record, and the last of those that came meanwhile. */
+    assert_int_equal(rig.save_calls, 2);
     assert_int_equal(rig.saved[0], 50);
     assert_int_equal(rig.sent_count, 100);
     for (uint32_t i = 1; i < 50; i++) { /* in their order: i, then 100 + i + 1 */
@@ -602,7 +604,7 @@ static void records_that_follow_each_other_are_saved_together(void **unused)
     rig_end(&rig);
 }
 
-static void what_a_failed_save_held_back_never_leaves(void **unused)
+static void messages_behind_a_failed_save_are_never_sent(void **unused)
 {
     (void)unused;
     struct rig rig;
@@ -621,7 +623,7 @@ static void what_a_failed_save_held_back_never_leaves(void **unused)
     rig_end(&rig);
 }
 
-static void quick_disk_is_waited_for_on_the_spot(void **unused)
+static void a_save_on_a_quick_disk_is_waited_for_at_once(void **unused)
 {
     (void)unused;
     struct rig rig = {.now_ns = 1000};
@@ -632,7 +634,7 @@ static void quick_disk_is_waited_for_on_the_spot(void **unused)
     assert_int_equal(cv__host_start(rig.host, &why), CV_OK);
     cv__host_report(rig.host, CV_INPUT_LOAD, 1); /* the loop does not turn */
     assert_int_equal(rig.save_calls, 1);
-    assert_int_equal(rig.sent_at_save, 1); /* what was promised left after it */
+    assert_int_equal(rig.sent_at_save, 1); /* only the send before the record had left */
     assert_int_equal(rig.sent_count, 2);
     assert_int_equal(rig.told_count, 1);
     rig.disk_fails = true;
@@ -660,8 +662,9 @@ static void without_a_disk_a_protocol_that_needs_one_stops(void **unused)
     rig_end(&rig);
 }
 
-/* A stall of the disk is no failure: messages are lost, and the latest belief is told after it. */
-static void a_disk_that_hangs_holds_a_bounded_number(void **unused)
+/* A stall of the disk is not a failure: messages are dropped, and the latest belief is told after
+ * it. */
+static void effects_behind_a_hanging_disk_are_bounded(void **unused)
 {
     (void)unused;
     struct rig rig;
@@ -693,7 +696,7 @@ static void promise_and_hint(const struct cv_event *event, struct cv_effects *ou
     }
 }
 
-static void what_promises_nothing_does_not_wait_for_the_disk(void **unused)
+static void a_message_that_promises_nothing_does_not_wait_for_the_disk(void **unused)
 {
     (void)unused;
     struct rig rig;
@@ -718,11 +721,11 @@ static void after_a_failed_save_nothing_is_sent_at_all(void **unused)
         (void)uv_run(&rig.loop, UV_RUN_ONCE);
     }
     cv__host_report(rig.host, CV_INPUT_LOAD, 2);
-    assert_int_equal(rig.sent_count, 1); /* the HINT before the failure */
+    assert_int_equal(rig.sent_count, 1); /* the HINT from before the failure */
     rig_end(&rig);
 }
 
-static void a_start_gets_what_was_saved(void **unused)
+static void the_start_event_has_the_saved_record(void **unused)
 {
     (void)unused;
     struct rig rig = {.now_ns = 1000, .saved = {4, 5, 6}, .saved_count = 3, .random = 77};
@@ -736,7 +739,7 @@ static void a_start_gets_what_was_saved(void **unused)
     rig_end(&rig);
 }
 
-static void a_damaged_record_does_not_start(void **unused)
+static void a_host_with_a_damaged_record_does_not_start(void **unused)
 {
     (void)unused;
     struct rig rig = {.now_ns = 1000, .is_damaged = true};
@@ -788,7 +791,7 @@ static void lead_and_send(const struct cv_event *event, struct cv_effects *out)
     }
 }
 
-static void a_host_may_be_freed_from_what_it_tells(void **unused)
+static void a_host_may_be_freed_in_its_own_callback(void **unused)
 {
     (void)unused;
     struct rig rig = {.now_ns = 1000};
@@ -805,7 +808,7 @@ static void a_host_may_be_freed_from_what_it_tells(void **unused)
     assert_int_equal(uv_loop_close(&rig.loop), 0);
 }
 
-static void a_save_under_way_is_waited_for(void **unused)
+static void freeing_a_host_waits_for_a_save_under_way(void **unused)
 {
     (void)unused;
     struct rig rig;
@@ -824,26 +827,26 @@ int main(void)
         cmocka_unit_test(the_clock_is_read_for_each_event),
         cmocka_unit_test(the_kernels_timers_are_not_early),
         cmocka_unit_test(hosts_of_a_loop_share_a_timer_of_the_kernel),
-        cmocka_unit_test(what_comes_during_a_step_waits_for_its_end),
+        cmocka_unit_test(an_event_during_a_step_waits_for_its_end),
         cmocka_unit_test(a_message_to_oneself_comes_after_the_step),
         cmocka_unit_test(a_full_queue_drops_messages_and_counts_them),
-        cmocka_unit_test(what_does_not_decode_is_counted),
+        cmocka_unit_test(a_message_that_does_not_decode_is_counted),
         cmocka_unit_test(a_send_never_overtakes_a_persist),
-        cmocka_unit_test(a_loss_does_not_wait_for_the_disk),
-        cmocka_unit_test(a_renewal_of_what_was_told_does_not_wait_for_the_disk),
-        cmocka_unit_test(a_gain_that_was_given_up_before_it_was_saved_is_never_told),
+        cmocka_unit_test(the_end_of_a_leadership_does_not_wait_for_the_disk),
+        cmocka_unit_test(a_renewal_of_a_leadership_that_was_told_does_not_wait_for_the_disk),
+        cmocka_unit_test(a_leadership_that_ended_before_it_was_saved_is_never_told),
         cmocka_unit_test(records_that_follow_each_other_are_saved_together),
-        cmocka_unit_test(what_a_failed_save_held_back_never_leaves),
-        cmocka_unit_test(quick_disk_is_waited_for_on_the_spot),
+        cmocka_unit_test(messages_behind_a_failed_save_are_never_sent),
+        cmocka_unit_test(a_save_on_a_quick_disk_is_waited_for_at_once),
         cmocka_unit_test(without_a_disk_a_protocol_that_needs_one_stops),
-        cmocka_unit_test(a_disk_that_hangs_holds_a_bounded_number),
-        cmocka_unit_test(what_promises_nothing_does_not_wait_for_the_disk),
+        cmocka_unit_test(effects_behind_a_hanging_disk_are_bounded),
+        cmocka_unit_test(a_message_that_promises_nothing_does_not_wait_for_the_disk),
         cmocka_unit_test(after_a_failed_save_nothing_is_sent_at_all),
-        cmocka_unit_test(a_start_gets_what_was_saved),
-        cmocka_unit_test(a_damaged_record_does_not_start),
+        cmocka_unit_test(the_start_event_has_the_saved_record),
+        cmocka_unit_test(a_host_with_a_damaged_record_does_not_start),
         cmocka_unit_test(questions_go_to_the_sequencer_and_answers_to_the_core),
-        cmocka_unit_test(a_host_may_be_freed_from_what_it_tells),
-        cmocka_unit_test(a_save_under_way_is_waited_for),
+        cmocka_unit_test(a_host_may_be_freed_in_its_own_callback),
+        cmocka_unit_test(freeing_a_host_waits_for_a_save_under_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

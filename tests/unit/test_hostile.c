@@ -10,7 +10,7 @@
 
 #define NODES 5u
 
-/* After each step of the run somebody now and then says something strange to that node. */
+/* After some steps of the run, somebody sends a strange message to that node. */
 static void say_something(struct host *host, uint64_t *seed)
 {
     struct cv_message message;
@@ -34,7 +34,8 @@ static void say_something(struct host *host, uint64_t *seed)
                                  .delay_ns_max = INT64_MAX});
 }
 
-/* A run among talkative strangers; fails the test with what was tripped. */
+/* Runs the protocol with strange messages and answers in between; fails with the assertion that
+ * tripped. */
 static void run_among_strangers(const struct cv_protocol *protocol, uint64_t seed)
 {
     struct host *host = host_new(protocol, NODES, seed);
@@ -67,7 +68,7 @@ static void no_message_of_a_peer_trips_an_assertion(void **unused)
     }
 }
 
-/* What a record may say that is not of this group, or that somebody has changed. */
+/* A word of a record that belongs to another group, or that somebody has changed. */
 static uint64_t strange_word(uint64_t *seed)
 {
     static const uint64_t words[] = {

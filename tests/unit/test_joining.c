@@ -1,5 +1,5 @@
-/* tests/unit/test_joining.c - when a member without a state may take part, and that no token that
- * it helped to establish before is used again. */
+/* tests/unit/test_joining.c - when a member without a state may take part, so that no token that it
+ * helped to establish before is used again. */
 #include "runtime/joining.h"
 #include "support/support.h"
 
@@ -22,7 +22,7 @@ static enum cv_joining_decision decide(const struct cv_joining *j)
     return cv__joining_decide(j, &floor);
 }
 
-static void all_without_a_state_found_the_cluster(void **unused)
+static void members_that_all_lack_a_state_found_the_cluster(void **unused)
 {
     (void)unused;
     struct cv_joining j = begin(3, 0);
@@ -32,7 +32,7 @@ static void all_without_a_state_found_the_cluster(void **unused)
     assert_false(j.is_ready);
     cv__joining_hear(&j, 3, 5, CV_JOINING_NOTHING, 0);
     assert_true(j.is_ready);
-    assert_int_equal(decide(&j), CV_JOINING_WAIT); /* they may not know of each other yet */
+    assert_int_equal(decide(&j), CV_JOINING_WAIT); /* the others may not know of each other yet */
     cv__joining_hear(&j, 3, 5, CV_JOINING_READY, 0);
     assert_int_equal(decide(&j), CV_JOINING_WAIT);
     cv__joining_hear(&j, 2, 5, CV_JOINING_READY, 0);
@@ -50,9 +50,9 @@ static void founders_that_remember_nothing_do_not_stop_the_last(void **unused)
     assert_int_equal(decide(&j), CV_JOINING_FOUND);
 }
 
-/* Another has begun, and leads alone, as a protocol without majorities allows: it knew that all
- * were ready. */
-static void who_is_ready_begins_after_another(void **unused)
+/* Another member knew that all were ready; it has begun, and leads alone, as a protocol without
+ * majorities allows. */
+static void a_ready_member_begins_after_another_has(void **unused)
 {
     (void)unused;
     struct cv_joining j = begin(3, 0);
@@ -86,7 +86,7 @@ static void rejoins_above_all_that_the_others_remember(void **unused)
     assert_int_equal(decide(&j), CV_JOINING_WAIT); /* an earlier promise may still bind */
     assert_false(cv__joining_at(&j, WAIT_NS - 1, 6));
     assert_true(cv__joining_at(&j, WAIT_NS, 6));
-    assert_int_equal(decide(&j), CV_JOINING_WAIT); /* what was said before that does not count */
+    assert_int_equal(decide(&j), CV_JOINING_WAIT); /* answers from before that do not count */
     cv__joining_hear(&j, 2, 5, CV_JOINING_STATE, 7);
     cv__joining_hear(&j, 2, 6, CV_JOINING_STATE, 7);
     cv__joining_hear(&j, 3, 6, CV_JOINING_STATE, 10);
@@ -98,8 +98,9 @@ static void rejoins_above_all_that_the_others_remember(void **unused)
     assert_false(cv__joining_at(&j, 2 * WAIT_NS, 7)); /* asked once */
 }
 
-/* All majorities that this member can have been in, all sets that answer: whenever it rejoins, one
- * that answered was in that majority, so the floor is not below the token. */
+/* Tries all majorities that this member can have been in, and all sets of members that answer.
+ * Whenever it rejoins, a member that answered was in that majority, so the floor is not below the
+ * token. */
 static void no_token_is_repeated_whoever_answers(void **unused)
 {
     (void)unused;
@@ -128,9 +129,9 @@ static void no_token_is_repeated_whoever_answers(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_without_a_state_found_the_cluster),
+        cmocka_unit_test(members_that_all_lack_a_state_found_the_cluster),
         cmocka_unit_test(founders_that_remember_nothing_do_not_stop_the_last),
-        cmocka_unit_test(who_is_ready_begins_after_another),
+        cmocka_unit_test(a_ready_member_begins_after_another_has),
         cmocka_unit_test(one_member_that_remembers_stops_founding),
         cmocka_unit_test(rejoins_above_all_that_the_others_remember),
         cmocka_unit_test(no_token_is_repeated_whoever_answers),

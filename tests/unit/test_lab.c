@@ -68,7 +68,7 @@ static void draws_the_line_through_points(void **unused)
     const double flat[] = {4, 4, 4, 4};
     close_to(cv__lab_fit(x, flat, 4).slope, 0);
     const double squares[] = {1, 4, 16, 64};
-    assert_true(cv__lab_fit(x, squares, 4).r_squared < 0.99); /* so that 0.99 tells something */
+    assert_true(cv__lab_fit(x, squares, 4).r_squared < 0.99); /* so a fit of 0.99 means something */
 }
 
 static void a_row_has_a_cell_for_each_column(void **unused)

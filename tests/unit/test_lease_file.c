@@ -1,4 +1,4 @@
-/* tests/unit/test_lease_file.c - the leadership as a file. */
+/* tests/unit/test_lease_file.c - the file that publishes a leadership. */
 #include "supervisor/lease_file.h"
 #include "support/support.h"
 
@@ -74,7 +74,8 @@ static void is_valid_until_its_time_and_not_after_its_end(void **state)
     cv__lease_file_end(f->file.page, 1);
     assert_false(cv__lease_file_read(f->file.page, 1000).is_valid);
     cv__lease_file_publish(f->file.page, 1, 7,
-                           3000); /* a supervisor that was stopped, and comes too late */
+                           /* An update by a supervisor that was stopped and comes too late. */
+                           3000);
     assert_false(cv__lease_file_read(f->file.page, 1000).is_valid);
     cv__lease_file_publish(f->file.page, 2, 8, 4000);
     assert_true(cv__lease_file_read(f->file.page, 1000).is_valid);
@@ -139,7 +140,7 @@ static void a_reader_never_sees_half_of_a_change(void **state)
     for (uint32_t i = 0; i < test_scale(300000); i++) {
         const struct cv_lease_file_view view = cv__lease_file_read(f->file.page, 0);
         if (view.token == 0) {
-            continue; /* overtaken too often: it says "not valid", which is safe */
+            continue; /* changed too often meanwhile: "not valid" is the safe answer */
         }
         if (view.valid_until_ns != (int64_t)(view.token * 3) || view.token < before) {
             is_over = true;
@@ -187,7 +188,8 @@ static void removes_what_killed_processes_have_left(void **state)
                    (int)dead_process());
     const int left_fd = open(left, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     const int locked_fd = open(locked, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-    assert_int_equal(flock(locked_fd, LOCK_SH), 0); /* as one of another process namespace is */
+    /* As the file of a process in another PID namespace is. */
+    assert_int_equal(flock(locked_fd, LOCK_SH), 0);
     assert_int_equal(close(left_fd), 0);
     assert_int_equal(cv__lease_file_make(&file, "nightly", "host-1", NULL, &error), CV_OK);
     assert_int_not_equal(access(left, F_OK), 0);

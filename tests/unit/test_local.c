@@ -1,9 +1,10 @@
-/* tests/unit/test_local.c - the rules of `local` that are ours (protocols.md, section 2): recovery,
- * tokens, who knows its partition, resigning, hints, succession. Collation is in test_local_tree.c.
+/* tests/unit/test_local.c - the rules of `local` that are ours (docs/local.md): recovery,
+ * tokens, which processes know their partition, resigning, hints, succession. Collation is in
+ * test_local_tree.c.
  *
- * A single core, to which the test is the rest of the world; see
- * tests/paper/test_local_rules_paper.c for those of the paper. Constants are those of
- * support/local.h: Delta 5 ms, ep 8 ms, expires 92.014408 ms, lock 123.014408 ms. */
+ * A single core; the test plays the rest of the world. The rules of the paper are in
+ * tests/paper/test_local_rules_paper.c. Constants are those of support/local.h: Delta 5 ms,
+ * ep 8 ms, expires 92.014408 ms, lock 123.014408 ms. */
 #include "protocols/local_state.h"
 #include "support/local.h"
 #include "support/support.h"
@@ -20,7 +21,8 @@ static void restarted_process_supports_nobody_for_lock(void **unused)
     solo_restart(c);
     const int64_t restarted_ns = c->now_ns;
     assert_false(local_is_supported(c, 1, 1, 2));
-    assert_false(local_is_supported(c, 2, 2, 3)); /* not even the same again: it does not know */
+    /* Not even the same request again: it has forgotten it. */
+    assert_false(local_is_supported(c, 2, 2, 3));
     c->now_ns = restarted_ns + LOCK_NS - 1;
     assert_false(local_is_supported(c, 1, 2, 4));
     c->now_ns = restarted_ns + LOCK_NS;
@@ -41,7 +43,7 @@ static void restarted_process_that_never_supported_does_not_wait(void **unused)
     solo_free(c);
 }
 
-/* A candidate supports itself: that counts. */
+/* A candidate supports itself, and that counts as support. */
 static void restarted_candidate_does_not_support_itself_for_lock(void **unused)
 {
     (void)unused;
@@ -59,7 +61,7 @@ static void restarted_candidate_does_not_support_itself_for_lock(void **unused)
     solo_free(c);
 }
 
-/* From process 1, whose machine has booted. */
+/* A message of process 1, whose machine has booted since. */
 static void hear_after_a_reboot(struct solo *c, const char *type, uint64_t request)
 {
     solo_draft(c, type);
@@ -69,14 +71,14 @@ static void hear_after_a_reboot(struct solo *c, const char *type, uint64_t reque
     solo_hear(c, 1, FAST_NS);
 }
 
-/* Only a hint: it frees nothing. */
+/* A hint of that death only: it frees no lock. */
 static void is_seen_dead(struct solo *c, cv_id dead)
 {
     solo_step(c, (struct cv_event){.kind = CV_EVENT_PEER_DOWN, .peer = dead});
 }
 
-/* The machine booted in between and its clock began anew: a RELEASE of the boot before, which comes
- * late, is no word about the request of this one, however much larger its instant is. */
+/* The machine booted in between and its clock began anew. A late RELEASE of the boot before says
+ * nothing about a request of this one, however much larger its instant is. */
 static void release_of_another_life_frees_no_lock(void **unused)
 {
     (void)unused;
@@ -90,8 +92,9 @@ static void release_of_another_life_frees_no_lock(void **unused)
     solo_free(c);
 }
 
-/* What the new life gives up does not end the promise to the earlier one, which may have led by it;
- * when that is over it is free, though the lock to the new life would have lasted longer. */
+/* A release by the new life does not end the promise to the earlier one, which may have led by it.
+ * When that promise is over the process is free, though the lock to the new life would have lasted
+ * longer. */
 static void release_of_the_new_life_leaves_the_lock_to_the_earlier_one(void **unused)
 {
     (void)unused;
@@ -134,11 +137,11 @@ static void token_that_is_not_larger_is_refused(void **unused)
     (void)unused;
     struct solo *c = local_process(3, 3, "");
     assert_true(local_is_supported(c, 2, 1, 10));
-    assert_true(local_is_supported(c, 2, 2, 10)); /* the same again */
-    assert_false(local_is_supported(c, 2, 3, 9)); /* its own, but smaller */
+    assert_true(local_is_supported(c, 2, 2, 10)); /* the same request again */
+    assert_false(local_is_supported(c, 2, 3, 9)); /* from the same candidate, but smaller */
     local_hear_release(c, 2, 3);
     assert_false(local_is_supported(c, 1, 1, 9));
-    assert_false(local_is_supported(c, 1, 2, 10)); /* the same of another */
+    assert_false(local_is_supported(c, 1, 2, 10)); /* the same token of another candidate */
     assert_true(local_is_supported(c, 1, 3, 11));
     solo_free(c);
 }
@@ -158,7 +161,6 @@ static void refusal_tells_the_token(void **unused)
     solo_free(c);
 }
 
-/* What was accepted survives a crash. */
 static void accepted_token_survives_a_crash(void **unused)
 {
     (void)unused;
@@ -172,7 +174,7 @@ static void accepted_token_survives_a_crash(void **unused)
     solo_free(c);
 }
 
-/* "ELECTION proposes token = 1 + the largest seen", also the largest that somebody told. */
+/* "ELECTION proposes token = 1 + the largest seen", including the largest that others told it. */
 static void candidate_tops_the_largest_token_it_heard_of(void **unused)
 {
     (void)unused;
@@ -204,7 +206,7 @@ static void renewal_keeps_the_token(void **unused)
     solo_free(c);
 }
 
-/* Who cannot save must not promise: it says nothing more. */
+/* A process that cannot save must not promise: it says nothing more. */
 static void process_whose_disk_fails_takes_no_further_part(void **unused)
 {
     (void)unused;
@@ -244,13 +246,13 @@ static void supporters_learn_their_partition_from_the_next_election(void **unuse
     assert_int_equal(solo_told(c)->leader, 1);
     assert_int_equal(solo_told(c)->token, token);
     assert_int_equal(solo_told(c)->members.word[0] << 1, BIT(1) | BIT(2) | BIT(3));
-    assert_int_equal(solo_told(c)->valid_until_ns, 0); /* the leader's own business */
+    assert_int_equal(solo_told(c)->valid_until_ns, 0); /* only the leader itself needs it */
     solo_free(c);
     solo_free(leader);
 }
 
-/* Who is not in the set is not in the partition, though it hears the leader. */
-static void who_is_not_in_the_support_set_does_not_follow(void **unused)
+/* A process outside the set is not in the partition, though it hears the leader. */
+static void process_outside_the_support_set_does_not_follow(void **unused)
 {
     (void)unused;
     struct solo *c = local_process(3, 3, "");
@@ -292,8 +294,7 @@ static void follower_forgets_its_leader_when_its_lock_ends(void **unused)
 
 /* ---- Resigning, hints, succession (ours) ----------------------------------------------------- */
 
-/* Its leadership is over first, then it frees its supporters and says that it is not to be waited
- * for. */
+/* First its leadership ends, then it frees its supporters and says that nobody need wait for it. */
 static void resigning_leader_releases_and_is_passive(void **unused)
 {
     (void)unused;
@@ -307,13 +308,14 @@ static void resigning_leader_releases_and_is_passive(void **unused)
     const struct cv_message *m = solo_said(c, "RELEASE");
     assert_non_null(m);
     assert_int_equal(solo_field(c, m, "passive"), 1);
-    assert_true(local_is_supported(c, 2, 1, 50)); /* though 2 is higher: it does not stand itself */
+    /* Though 2 is higher: this process is no candidate itself. */
+    assert_true(local_is_supported(c, 2, 1, 50));
     assert_int_equal(solo_field(c, solo_said(c, "REPLY"), "passive"), 1);
     solo_free(c);
 }
 
-/* Only a leader can. */
-static void resigning_of_a_follower_means_nothing(void **unused)
+/* Only a leader can resign. */
+static void resigning_as_a_follower_does_nothing(void **unused)
 {
     (void)unused;
     struct solo *c = local_process(3, 3, "");
@@ -324,9 +326,9 @@ static void resigning_of_a_follower_means_nothing(void **unused)
     solo_free(c);
 }
 
-/* ---- What the second reading found (ours) ---------------------------------------------------- */
+/* ---- Candidates that do not hear us, and processes in each other's way (ours) ---------------- */
 
-/* Asks, and says that it hears nobody. */
+/* It asks for support, and says that it hears nobody. */
 static void hear_deaf(struct solo *c, cv_id candidate, uint64_t request)
 {
     solo_draft(c, "ELECTION");
@@ -336,7 +338,7 @@ static void hear_deaf(struct solo *c, cv_id candidate, uint64_t request)
 }
 
 /* A process that hears nobody is heard by all: waiting for it would leave everybody without a
- * leader. It is told by ECHO that it is ignored: if it hears that, its next ELECTION says so. */
+ * leader. An ECHO tells it that it is ignored; if it hears that, its next ELECTION says so. */
 static void candidate_that_has_not_heard_us_for_expires_is_not_alive(void **unused)
 {
     (void)unused;
@@ -352,7 +354,7 @@ static void candidate_that_has_not_heard_us_for_expires_is_not_alive(void **unus
     assert_non_null(solo_said(c, "ECHO"));
     for (const int64_t until_ns = c->now_ns + LOCK_NS; c->now_ns < until_ns;
          c->now_ns += 8 * NS_PER_MS) {
-        hear_deaf(c, 1, request++); /* it goes on, but nobody waits for it */
+        hear_deaf(c, 1, request++); /* it goes on asking, but nobody waits for it */
         assert_null(solo_said(c, "REPLY"));
     }
     assert_true(local_is_supported(c, 2, 1, 2));
@@ -362,7 +364,7 @@ static void candidate_that_has_not_heard_us_for_expires_is_not_alive(void **unus
     solo_free(c);
 }
 
-/* One that asks rarely has forgotten us each time, and hears us all the same. */
+/* A candidate that asks rarely has forgotten us each time, though it hears us. */
 static void candidate_that_was_silent_for_long_may_not_know_us(void **unused)
 {
     (void)unused;
@@ -375,7 +377,7 @@ static void candidate_that_was_silent_for_long_may_not_know_us(void **unused)
     solo_free(c);
 }
 
-/* It stands aside for others in between, and each time everybody would wait for it. */
+/* It stands aside for others in between; each time it came back, everybody would wait for it. */
 static void candidate_that_asks_by_turns_and_does_not_hear_us_is_not_alive(void **unused)
 {
     (void)unused;
@@ -416,13 +418,15 @@ static void refusal_says_that_we_follow_a_leader_before_the_asker(void **unused)
     assert_int_equal(solo_field(c, solo_said(c, "REPLY"), "taken"), 0); /* it is our leader */
     assert_false(local_is_supported(c, 3, 2, 3));
     assert_int_equal(solo_field(c, solo_said(c, "REPLY"), "taken"), 1);
-    assert_false(local_is_supported(c, 1, 1, 4)); /* comes before our leader: we will be free */
+    /* It comes before our leader: we will be free for it. */
+    assert_false(local_is_supported(c, 1, 1, 4));
     assert_int_equal(solo_field(c, solo_said(c, "REPLY"), "taken"), 0);
     solo_draft(c, "ECHO");
     solo_put(c, "asks", 1);
     solo_hear(c, 3, SLOW_NS);
     assert_int_equal(solo_field(c, solo_said(c, "ECHO"), "taken"), 1);
-    assert_int_equal(solo_field(c, solo_said(c, "ECHO"), "asks"), 0); /* or it would never end */
+    /* Or the two would echo for ever. */
+    assert_int_equal(solo_field(c, solo_said(c, "ECHO"), "asks"), 0);
     solo_free(c);
 }
 
@@ -447,7 +451,8 @@ static void hear_echo(struct solo *c, cv_id from, bool taken)
     solo_hear(c, from, FAST_NS);
 }
 
-/* Does 1, which asked twice and did not hear us, count again after that message of it? */
+/* Process 1 asked twice and did not hear us. Does it count as alive again after this message from
+ * it? */
 static bool is_deaf_one_answered_after(const char *type, const char *field, uint64_t value,
                                        int64_t delay_ns)
 {
@@ -467,25 +472,27 @@ static bool is_deaf_one_answered_after(const char *type, const char *field, uint
     return is_answered;
 }
 
-/* Two that take each other for deaf answer by ECHO alone, and ask without waiting for it. */
+/* Two processes that each believe the other does not hear answer by ECHO alone, and ask without
+ * waiting for it. */
 static void answer_by_echo_shows_that_its_sender_hears_us(void **unused)
 {
     (void)unused;
     assert_true(is_deaf_one_answered_after("ECHO", "asks", 0, FAST_NS));
-    assert_false(is_deaf_one_answered_after("ECHO", "asks", 1, FAST_NS)); /* no answer */
+    /* A question, not an answer. */
+    assert_false(is_deaf_one_answered_after("ECHO", "asks", 1, FAST_NS));
     assert_false(is_deaf_one_answered_after("ECHO", "asks", 0, SLOW_NS));
 }
 
-/* [BI] Who answers is alive for `expires`, whatever it asked before it heard us. */
+/* [BI] A process that answers is alive for `expires`, whatever it asked before it heard us. */
 static void reply_shows_that_its_sender_hears_us(void **unused)
 {
     (void)unused;
     assert_true(is_deaf_one_answered_after("REPLY", "request", 7, FAST_NS));
     assert_false(is_deaf_one_answered_after("REPLY", "request", 7, SLOW_NS));
-    assert_false(is_deaf_one_answered_after("RELEASE", "request", 3, FAST_NS)); /* no answer */
+    assert_false(is_deaf_one_answered_after("RELEASE", "request", 3, FAST_NS)); /* not an answer */
 }
 
-/* It asks no more, and supports somebody after it. */
+/* It asks no more, and supports a process after it. */
 static void process_with_a_taken_neighbour_stands_aside(void **unused)
 {
     (void)unused;
@@ -509,7 +516,7 @@ static void process_stands_up_as_soon_as_its_way_is_free(void **unused)
 {
     (void)unused;
     struct solo *c = process_that_stands_aside();
-    hear_echo(c, 4, /* taken= */ true); /* that one, too */
+    hear_echo(c, 4, /* taken= */ true); /* that one is in its way, too */
     hear_echo(c, 3, /* taken= */ false);
     solo_wait_until(c, c->now_ns + 1);
     assert_null(solo_said(c, "ELECTION"));
@@ -518,8 +525,8 @@ static void process_stands_up_as_soon_as_its_way_is_free(void **unused)
     solo_free(c);
 }
 
-/* Who stood in its way is gone: nobody tells it, but it asks and hears nothing. */
-static void process_stands_up_when_who_was_in_its_way_is_silent(void **unused)
+/* The process in its way is gone. Nobody says so, but it asks and hears nothing. */
+static void process_stands_up_when_the_one_in_its_way_is_silent(void **unused)
 {
     (void)unused;
     struct solo *c = process_that_stands_aside();
@@ -527,7 +534,7 @@ static void process_stands_up_when_who_was_in_its_way_is_silent(void **unused)
     solo_free(c);
 }
 
-static void process_stands_up_when_who_was_in_its_way_is_said_to_be_down(void **unused)
+static void process_stands_up_when_the_one_in_its_way_is_said_to_be_down(void **unused)
 {
     (void)unused;
     struct solo *c = process_that_stands_aside();
@@ -536,7 +543,8 @@ static void process_stands_up_when_who_was_in_its_way_is_said_to_be_down(void **
     solo_free(c);
 }
 
-/* Aside only means that it does not stand up: for one before it, it would not anyway. */
+/* Standing aside only means that it does not stand up. For a process before it, it would not stand
+ * up anyway. */
 static void process_that_supports_one_before_it_stands_aside_no_more(void **unused)
 {
     (void)unused;
@@ -548,7 +556,7 @@ static void process_that_supports_one_before_it_stands_aside_no_more(void **unus
     solo_free(c);
 }
 
-/* Its sender has given it up: a lock to it would last in vain. */
+/* Its sender has given the request up: a lock to it would last in vain. */
 static void election_overtaken_by_its_own_release_is_ignored(void **unused)
 {
     (void)unused;
@@ -559,15 +567,15 @@ static void election_overtaken_by_its_own_release_is_ignored(void **unused)
     assert_non_null(solo_noted(c, "ELECTION of {peer} ignored: overtaken by its RELEASE"));
     assert_true(local_is_supported(c, 2, 1, 1));
     local_hear_release(c, 2, 1);
-    local_hear_release(c, 1, 5); /* overtaken, too: no word about 6 and 7 */
+    local_hear_release(c, 1, 5); /* overtaken, too: says nothing about 6 and 7 */
     hear_deaf(c, 1, 7);
     assert_int_equal(solo_send_count(c), 0);
     assert_true(local_is_supported(c, 1, 8, 2));
     solo_free(c);
 }
 
-/* What a process sent before it died may arrive up to Delta after the hint, and is no sign of
- * life. */
+/* A message that a process sent before it died may arrive up to Delta after the hint: it is no sign
+ * of life. */
 static void late_election_of_the_dead_does_not_undo_a_hint(void **unused)
 {
     (void)unused;
@@ -579,11 +587,11 @@ static void late_election_of_the_dead_does_not_undo_a_hint(void **unused)
     assert_true(local_is_supported(c, 2, 1, 1));
     local_hear_release(c, 2, 1);
     c->now_ns += 1;
-    assert_true(local_is_supported(c, 1, 2, 2)); /* sent after the hint: it lives */
+    assert_true(local_is_supported(c, 1, 2, 2)); /* sent after the hint: 1 is alive */
     solo_free(c);
 }
 
-/* It may be said by mistake that we are down ourselves. */
+/* Somebody may say by mistake that this process itself is down. */
 static void hint_of_our_own_death_costs_one_request(void **unused)
 {
     (void)unused;
@@ -624,14 +632,15 @@ static void passive_process_is_not_waited_for(void **unused)
 }
 
 /* "takes p out of aliveSet at once; locks stay until lockedUntil (safety never rests on a hint)" */
-static void hint_takes_out_of_the_alive_set_and_leaves_the_lock(void **unused)
+static void hint_removes_from_the_alive_set_and_leaves_the_lock(void **unused)
 {
     (void)unused;
     struct solo *c = local_process(3, 3, "");
     const int64_t locked_ns = c->now_ns;
     assert_true(local_is_supported(c, 1, 1, 1));
     solo_step(c, (struct cv_event){.kind = CV_EVENT_PEER_DOWN, .peer = 1});
-    assert_false(local_is_supported(c, 2, 1, 2)); /* 2 is the lowest now, but the lock ... */
+    /* 2 is the lowest now, but the lock still holds. */
+    assert_false(local_is_supported(c, 2, 1, 2));
     c->now_ns = locked_ns + LOCK_NS - 1;
     assert_false(local_is_supported(c, 2, 2, 3));
     c->now_ns = locked_ns + LOCK_NS;
@@ -787,10 +796,10 @@ int main(void)
         cmocka_unit_test(renewal_keeps_the_token),
         cmocka_unit_test(process_whose_disk_fails_takes_no_further_part),
         cmocka_unit_test(supporters_learn_their_partition_from_the_next_election),
-        cmocka_unit_test(who_is_not_in_the_support_set_does_not_follow),
+        cmocka_unit_test(process_outside_the_support_set_does_not_follow),
         cmocka_unit_test(follower_forgets_its_leader_when_its_lock_ends),
         cmocka_unit_test(resigning_leader_releases_and_is_passive),
-        cmocka_unit_test(resigning_of_a_follower_means_nothing),
+        cmocka_unit_test(resigning_as_a_follower_does_nothing),
         cmocka_unit_test(candidate_that_has_not_heard_us_for_expires_is_not_alive),
         cmocka_unit_test(candidate_that_was_silent_for_long_may_not_know_us),
         cmocka_unit_test(candidate_that_asks_by_turns_and_does_not_hear_us_is_not_alive),
@@ -799,15 +808,15 @@ int main(void)
         cmocka_unit_test(refusal_says_that_we_follow_a_leader_before_the_asker),
         cmocka_unit_test(process_with_a_taken_neighbour_stands_aside),
         cmocka_unit_test(process_stands_up_as_soon_as_its_way_is_free),
-        cmocka_unit_test(process_stands_up_when_who_was_in_its_way_is_silent),
-        cmocka_unit_test(process_stands_up_when_who_was_in_its_way_is_said_to_be_down),
+        cmocka_unit_test(process_stands_up_when_the_one_in_its_way_is_silent),
+        cmocka_unit_test(process_stands_up_when_the_one_in_its_way_is_said_to_be_down),
         cmocka_unit_test(process_that_supports_one_before_it_stands_aside_no_more),
         cmocka_unit_test(election_overtaken_by_its_own_release_is_ignored),
         cmocka_unit_test(late_election_of_the_dead_does_not_undo_a_hint),
         cmocka_unit_test(hint_of_our_own_death_costs_one_request),
         cmocka_unit_test(second_request_follows_the_first_after_delta),
         cmocka_unit_test(passive_process_is_not_waited_for),
-        cmocka_unit_test(hint_takes_out_of_the_alive_set_and_leaves_the_lock),
+        cmocka_unit_test(hint_removes_from_the_alive_set_and_leaves_the_lock),
         cmocka_unit_test(certain_hint_frees_the_lock),
         cmocka_unit_test(certain_hint_frees_no_lock_to_another),
         cmocka_unit_test(orphans_stand_up_one_after_the_other),

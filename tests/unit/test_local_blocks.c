@@ -1,5 +1,5 @@
-/* tests/unit/test_local_blocks.c - `local`: tokens in blocks, leaders that are calm, and deaths
- * that were seen. */
+/* tests/unit/test_local_blocks.c - `local`: tokens that are saved in blocks, leaders that ask less
+ * often (`calm`), and deaths that a host has seen. */
 #include "support/local.h"
 #include "support/support.h"
 
@@ -15,7 +15,7 @@ static bool has_saved(const struct solo *c)
     return false;
 }
 
-static void block_is_saved_once_and_below_it_nothing(void **unused)
+static void block_is_saved_once_and_its_tokens_need_no_more_saves(void **unused)
 {
     (void)unused;
     struct solo *c = local_process(3, 3, BLOCKS);
@@ -33,7 +33,7 @@ static void block_is_saved_once_and_below_it_nothing(void **unused)
     solo_free(c);
 }
 
-static void nothing_of_a_block_is_accepted_after_a_crash(void **unused)
+static void no_token_of_a_block_is_accepted_after_a_crash(void **unused)
 {
     (void)unused;
     struct solo *c = local_process(3, 3, BLOCKS);
@@ -53,7 +53,7 @@ static void next_block_is_saved_while_a_leader_sits(void **unused)
     (void)unused;
     struct solo *c = local_process(3, 3, BLOCKS);
     assert_true(local_is_supported(c, 2, 1, 10));
-    assert_true(local_is_supported(c, 2, 2, 13)); /* one is left */
+    assert_true(local_is_supported(c, 2, 2, 13)); /* one token of the block is left */
     assert_false(has_saved(c));
     solo_draft(c, "ELECTION");
     solo_put(c, "request", 3);
@@ -68,7 +68,7 @@ static void next_block_is_saved_while_a_leader_sits(void **unused)
     solo_free(c);
 }
 
-/* [Ours] While all answer a leader asks less often; the unanswered is asked again after ep. */
+/* [Ours] A leader asks less often while all answer; it asks a silent one again after ep. */
 static void leader_asks_less_often_while_all_answer(void **unused)
 {
     (void)unused;
@@ -86,7 +86,7 @@ static void leader_asks_less_often_while_all_answer(void **unused)
     solo_free(c);
 }
 
-/* `expires` and the lock bound it, whatever was asked for. */
+/* `expires` and the lock limit the pause, whatever `calm` says. */
 static void leader_does_not_ask_so_rarely_that_supporters_expire(void **unused)
 {
     (void)unused;
@@ -110,7 +110,7 @@ static uint64_t first_request_after_a_death(struct solo *c)
     return solo_field(c, solo_await(c, "ELECTION", NS_PER_MS), "request");
 }
 
-/* [Ours, BI] Nobody is left who could be missing: the first request succeeds. */
+/* [Ours, BI] Every process that is left has answered: the first request succeeds. */
 static void first_request_after_a_death_succeeds_with_everybody_left(void **unused)
 {
     (void)unused;
@@ -127,13 +127,13 @@ static void first_request_after_a_death_fails_without_somebody(void **unused)
     (void)unused;
     struct solo *c = local_process(2, 4, "");
     const uint64_t request = first_request_after_a_death(c);
-    local_hear_reply(c, 3, request, true); /* 4 was never heard, and may be there */
+    local_hear_reply(c, 3, request, true); /* 4 was never heard, and may be alive */
     assert_null(solo_told(c));
     solo_free(c);
 }
 
-/* Only the one that this process was locked to, and only while that lock would have lasted: after
- * that it may be back, and connected, without having been heard. */
+/* Only the death of the process to which it was locked counts, and only while that lock would have
+ * lasted: after that the process may be back, and connected, without having been heard. */
 static void death_is_not_believed_for_longer_than_the_lock(void **unused)
 {
     (void)unused;
@@ -141,7 +141,7 @@ static void death_is_not_believed_for_longer_than_the_lock(void **unused)
     assert_true(local_is_supported(c, 1, 1, 1));
     const int64_t locked_ns = c->now_ns;
     solo_step(c, (struct cv_event){.kind = CV_EVENT_PEER_DOWN, .peer = 1, .is_certain = true});
-    c->now_ns = locked_ns + LOCK_NS - NS_PER_MS; /* it slept */
+    c->now_ns = locked_ns + LOCK_NS - NS_PER_MS; /* this process slept */
     const uint64_t request = solo_field(c, solo_await(c, "ELECTION", NS_PER_MS), "request");
     c->now_ns = locked_ns + LOCK_NS;
     local_hear_reply(c, 3, request, true);
@@ -154,7 +154,7 @@ static void one_that_is_back_and_refuses_is_missed(void **unused)
     (void)unused;
     struct solo *c = local_process(2, 3, "");
     const uint64_t request = first_request_after_a_death(c);
-    c->now_ns += 6 * NS_PER_MS; /* what comes within Delta may have been sent before its death */
+    c->now_ns += 6 * NS_PER_MS; /* a message within Delta may have been sent before the death */
     local_hear_reply(c, 1, request, false);
     local_hear_reply(c, 3, request, true);
     assert_null(solo_told(c));
@@ -174,8 +174,8 @@ static void hint_excuses_nobody(void **unused)
     solo_free(c);
 }
 
-/* A record of an older version names the token and whose it is; it is read as it was. */
-static void record_of_one_token_is_read(void **unused)
+/* A record of an older version names one token and its candidate; it keeps that meaning. */
+static void record_of_an_older_version_is_read(void **unused)
 {
     (void)unused;
     struct solo *c = local_process(3, 3, "");
@@ -189,7 +189,7 @@ static void record_of_one_token_is_read(void **unused)
     d->persisted_count = 2;
     solo_restart(d);
     d->now_ns += LOCK_NS;
-    assert_true(local_is_supported(d, 2, 2, 10)); /* that one's own */
+    assert_true(local_is_supported(d, 2, 2, 10)); /* from the candidate that the record names */
     assert_false(has_saved(d));
     solo_restart(d);
     d->now_ns += LOCK_NS;
@@ -203,8 +203,8 @@ static void record_of_one_token_is_read(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(block_is_saved_once_and_below_it_nothing),
-        cmocka_unit_test(nothing_of_a_block_is_accepted_after_a_crash),
+        cmocka_unit_test(block_is_saved_once_and_its_tokens_need_no_more_saves),
+        cmocka_unit_test(no_token_of_a_block_is_accepted_after_a_crash),
         cmocka_unit_test(next_block_is_saved_while_a_leader_sits),
         cmocka_unit_test(leader_asks_less_often_while_all_answer),
         cmocka_unit_test(leader_does_not_ask_so_rarely_that_supporters_expire),
@@ -213,7 +213,7 @@ int main(void)
         cmocka_unit_test(death_is_not_believed_for_longer_than_the_lock),
         cmocka_unit_test(one_that_is_back_and_refuses_is_missed),
         cmocka_unit_test(hint_excuses_nobody),
-        cmocka_unit_test(record_of_one_token_is_read),
+        cmocka_unit_test(record_of_an_older_version_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

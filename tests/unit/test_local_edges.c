@@ -1,7 +1,7 @@
 /* tests/unit/test_local_edges.c - the rules of `local` at their edges: what a process tells or
- * forgets when its part changes, exact times, and configurations that just work.
+ * forgets when its role changes, exact times, and configurations that are just valid.
  *
- * A single core, to which the test is the rest of the world; see test_local.c. */
+ * A single core; the test plays the rest of the world, as in test_local.c. */
 #include "protocols/local_config.h"
 #include "protocols/local_state.h"
 #include "support/local.h"
@@ -22,17 +22,17 @@ static void hear_first(struct solo *c, uint64_t request, uint64_t token, uint64_
     solo_hear(c, 1, FAST_NS);
 }
 
-/* ---- when its part changes ------------------------------------------------------------------- */
+/* ---- when its role changes ------------------------------------------------------------------- */
 
-static void candidate_that_hears_one_before_it_gives_its_request_up(void **unused)
+static void candidate_gives_up_its_request_when_it_hears_one_before_it(void **unused)
 {
     (void)unused;
     struct solo *c = local_process(3, 3, "");
     const struct cv_message *m = solo_await(c, "ELECTION", EXPIRES_NS);
     const uint64_t request = solo_field(c, m, "request");
-    assert_false(local_is_supported(c, 1, 1, 9)); /* it is locked to itself ... */
+    assert_false(local_is_supported(c, 1, 1, 9)); /* it is locked to itself at first */
     assert_int_equal(solo_field(c, solo_said(c, "RELEASE"), "request"), request);
-    assert_true(local_is_supported(c, 1, 2, 9)); /* ... and then no more */
+    assert_true(local_is_supported(c, 1, 2, 9)); /* and then no more */
     solo_free(c);
 }
 
@@ -71,7 +71,7 @@ static void request_after_a_release_waits_for_answers_again(void **unused)
     solo_free(c);
 }
 
-/* It has asked for itself before; it is an orphan like any other all the same. */
+/* It has been a candidate before, but now waits like any other orphan. */
 static void former_candidate_waits_for_its_place_in_the_succession(void **unused)
 {
     (void)unused;
@@ -104,8 +104,8 @@ static void new_token_of_the_same_leader_is_told(void **unused)
     solo_free(c);
 }
 
-/* Locked to an earlier life of 1 only: when that ends, whoever followed 1 follows it no more. */
-static void lock_that_a_release_shortens_ends_when_it_says(void **unused)
+/* The lock is to an earlier life of 1 only: when it ends, a follower of 1 stops following. */
+static void lock_that_a_release_shortens_ends_at_the_earlier_time(void **unused)
 {
     (void)unused;
     struct solo *c = local_process(3, 3, "");
@@ -138,7 +138,8 @@ static void one_that_resigned_in_vain_stands_up_after_twice_expires(void **unuse
     solo_free(c);
 }
 
-/* It is waited for no sooner: the timer of its own lock, which it released, rings before. */
+/* It is waited for no sooner, although the timer of its own lock, which it released, fires
+ * before. */
 static void one_that_resigned_is_passive_though_its_old_lock_ends(void **unused)
 {
     (void)unused;
@@ -170,7 +171,7 @@ static void one_that_stands_aside_asks_the_first_in_its_way(void **unused)
     solo_free(c);
 }
 
-/* Whoever says so is wrong; its supporters' locks and its own are what it leads by. */
+/* The hint is wrong: it leads by its own lock and by those of its supporters. */
 static void certain_hint_of_its_own_death_ends_no_leadership(void **unused)
 {
     (void)unused;
@@ -181,7 +182,7 @@ static void certain_hint_of_its_own_death_ends_no_leadership(void **unused)
     solo_free(c);
 }
 
-static void hint_changes_no_leaders_plans(void **unused)
+static void hint_does_not_change_when_a_leader_asks(void **unused)
 {
     (void)unused;
     struct solo *c = local_process(1, 3, "");
@@ -193,8 +194,9 @@ static void hint_changes_no_leaders_plans(void **unused)
     solo_free(c);
 }
 
-/* A request is named by its instant, and what was released in that instant is not asked again. */
-static void candidate_again_in_the_same_instant_asks_in_the_next(void **unused)
+/* A request is named by its instant, and an instant that was released cannot be asked with
+ * again. */
+static void candidate_that_returns_in_the_same_instant_asks_in_the_next(void **unused)
 {
     (void)unused;
     struct solo *c = local_process(1, 3, "");
@@ -208,7 +210,7 @@ static void candidate_again_in_the_same_instant_asks_in_the_next(void **unused)
     solo_free(c);
 }
 
-static void candidate_no_more_asks_no_more(void **unused)
+static void process_that_withdraws_asks_no_more(void **unused)
 {
     (void)unused;
     struct solo *c = local_process(1, 1, "");
@@ -227,7 +229,7 @@ static void candidate_no_more_asks_no_more(void **unused)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* Answers add up while it is the same request; a later one would count from later. */
+/* Answers add up as long as the request is the same; a later request would count from later. */
 static void renewal_is_repeated_for_half_of_the_lock(void **unused)
 {
     (void)unused;
@@ -269,7 +271,7 @@ static void refuses(const char *options, const char *why)
     assert_string_equal(error.text, why);
 }
 
-static void times_that_just_work_are_accepted_and_others_refused_with_their_numbers(void **unused)
+static void times_at_the_bound_are_accepted_and_others_refused_with_their_numbers(void **unused)
 {
     (void)unused;
     refuses("delta-min=5ms", "delta > delta-min does not hold: 5ms against 5ms");
@@ -325,7 +327,8 @@ static void kappa_follows_from_the_times(void **unused)
     solo_free(c);
 }
 
-/* [Fetzer99, fig. 24] ... which holds for any number of supporters and for ids in their order. */
+/* [Fetzer99, fig. 24] The bound grows with the members. There is none with `majority` or `rotate`:
+ * the figure holds for any number of supporters, and for ids in their order. */
 static void graph_takes_longer_the_more_members_there_are(void **unused)
 {
     (void)unused;
@@ -367,20 +370,20 @@ static void majority_promises_more_and_turns_promise_less(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(candidate_that_hears_one_before_it_gives_its_request_up),
+        cmocka_unit_test(candidate_gives_up_its_request_when_it_hears_one_before_it),
         cmocka_unit_test(request_after_a_release_waits_for_answers_again),
         cmocka_unit_test(former_candidate_waits_for_its_place_in_the_succession),
         cmocka_unit_test(new_token_of_the_same_leader_is_told),
-        cmocka_unit_test(lock_that_a_release_shortens_ends_when_it_says),
+        cmocka_unit_test(lock_that_a_release_shortens_ends_at_the_earlier_time),
         cmocka_unit_test(one_that_resigned_in_vain_stands_up_after_twice_expires),
         cmocka_unit_test(one_that_resigned_is_passive_though_its_old_lock_ends),
         cmocka_unit_test(one_that_stands_aside_asks_the_first_in_its_way),
         cmocka_unit_test(certain_hint_of_its_own_death_ends_no_leadership),
-        cmocka_unit_test(hint_changes_no_leaders_plans),
-        cmocka_unit_test(candidate_again_in_the_same_instant_asks_in_the_next),
-        cmocka_unit_test(candidate_no_more_asks_no_more),
+        cmocka_unit_test(hint_does_not_change_when_a_leader_asks),
+        cmocka_unit_test(candidate_that_returns_in_the_same_instant_asks_in_the_next),
+        cmocka_unit_test(process_that_withdraws_asks_no_more),
         cmocka_unit_test(renewal_is_repeated_for_half_of_the_lock),
-        cmocka_unit_test(times_that_just_work_are_accepted_and_others_refused_with_their_numbers),
+        cmocka_unit_test(times_at_the_bound_are_accepted_and_others_refused_with_their_numbers),
         cmocka_unit_test(profiles_give_the_times),
         cmocka_unit_test(kappa_follows_from_the_times),
         cmocka_unit_test(graph_takes_longer_the_more_members_there_are),

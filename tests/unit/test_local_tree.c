@@ -1,7 +1,7 @@
 /* tests/unit/test_local_tree.c - collation in `local` [Fetzer99, sec. XI, fig. 28]: answers go up a
  * tree over the candidate's alive set.
  *
- * A single core, to which the test is the rest of the world; see test_local.c. */
+ * A single core; the test plays the rest of the world, as in test_local.c. */
 #include "protocols/local_state.h"
 #include "support/local.h"
 #include "support/support.h"
@@ -47,7 +47,7 @@ static void leaf_answers_to_its_parent(void **unused)
     }
 }
 
-/* An answer by way of the tree may be a refusal: it is collated as what it is. */
+/* An answer that goes up the tree may be a refusal, and is collated as one. */
 static void refusal_goes_up_the_tree_as_a_refusal(void **unused)
 {
     (void)unused;
@@ -103,7 +103,7 @@ static void inner_node_passes_on_what_it_has_when_a_child_is_silent(void **unuse
     const struct cv_message *m = solo_await(c, "COLLATED", DELTA_NS);
     assert_true(c->now_ns <= asked_ns + DELTA_NS); /* early enough for the leader */
     assert_int_equal(solo_set(c, m, "support"), BIT(3) | BIT(6));
-    /* The late one is not kept back. */
+    /* A late answer is not held back. */
     hear_collated(c, 7, 9, BIT(7));
     cv_id to;
     m = solo_said_to(c, "COLLATED", &to);
@@ -126,8 +126,8 @@ static void process_outside_the_tree_answers_directly(void **unused)
     solo_free(c);
 }
 
-/* [Ours] A request that comes again was not answered completely: the way up may be broken. Other
- * candidates' requests in between do not hide it. */
+/* [Ours] A repeated request was not answered completely: the way up may be broken. Requests of
+ * other candidates in between do not hide that. */
 static void repeated_request_is_answered_directly(void **unused)
 {
     (void)unused;
@@ -141,7 +141,7 @@ static void repeated_request_is_answered_directly(void **unused)
         hear_renewal(c, 9, tree_of_seven);
         assert_null(solo_said(c, "COLLATED"));
         assert_non_null(solo_said(c, "REPLY"));
-        hear_renewal(c, 10, tree_of_seven); /* for a while */
+        hear_renewal(c, 10, tree_of_seven); /* direct answers, for a while */
         assert_non_null(solo_said(c, "REPLY"));
         c->now_ns += EXPIRES_NS;
         hear_renewal(c, 11, tree_of_seven);
@@ -150,8 +150,8 @@ static void repeated_request_is_answered_directly(void **unused)
     }
 }
 
-/* [Ours] A leader asks for a larger token when its renewal was refused: our answer to that one may
- * have been lost on its way up. */
+/* [Ours] A leader asks for a larger token after its renewal was refused: our answer to that request
+ * may have been lost on its way up. */
 static void request_for_another_token_is_answered_directly(void **unused)
 {
     (void)unused;
@@ -166,12 +166,11 @@ static void request_for_another_token_is_answered_directly(void **unused)
     assert_int_equal(to, 1);
     assert_int_equal(solo_field(c, m, "request"), 10);
     assert_true(solo_field(c, m, "supports"));
-    hear_leader(c, 11, 3, 3, tree_of_seven); /* it leads with that one: a renewal again */
+    hear_leader(c, 11, 3, 3, tree_of_seven); /* it leads with that token: a renewal again */
     assert_non_null(solo_said(c, "COLLATED"));
     solo_free(c);
 }
 
-/* The root counts what its children gathered. */
 static void root_counts_the_answers_that_its_children_gathered(void **unused)
 {
     (void)unused;
@@ -188,8 +187,8 @@ static void root_counts_the_answers_that_its_children_gathered(void **unused)
     solo_free(c);
 }
 
-/* A host may have queued a timer that a step before it disarmed. */
-static void timer_that_rings_though_nothing_is_gathered_means_nothing(void **unused)
+/* A host may have queued a timer before a step disarmed it. */
+static void timer_that_fires_though_nothing_is_gathered_does_nothing(void **unused)
 {
     (void)unused;
     struct solo *c = local_process(3, 7, "collate=2");
@@ -216,7 +215,7 @@ static void root_learns_by_the_tree_which_token_to_exceed(void **unused)
     solo_free(c);
 }
 
-/* What a message points to is lent for the step; what is said about it is carried out later. */
+/* A message lends its lists for one step, but the answers are sent later. */
 static void answers_that_are_passed_on_are_copied(void **unused)
 {
     (void)unused;
@@ -241,7 +240,7 @@ static void answers_that_are_passed_on_are_copied(void **unused)
     solo_free(c);
 }
 
-/* The largest token that a child was told of is what the candidate must exceed, whoever answers
+/* The candidate must exceed the largest token that any child was told of, whichever child answers
  * last. */
 static void inner_node_passes_on_the_largest_token(void **unused)
 {
@@ -273,7 +272,7 @@ int main(void)
         cmocka_unit_test(repeated_request_is_answered_directly),
         cmocka_unit_test(request_for_another_token_is_answered_directly),
         cmocka_unit_test(root_counts_the_answers_that_its_children_gathered),
-        cmocka_unit_test(timer_that_rings_though_nothing_is_gathered_means_nothing),
+        cmocka_unit_test(timer_that_fires_though_nothing_is_gathered_does_nothing),
         cmocka_unit_test(root_learns_by_the_tree_which_token_to_exceed),
         cmocka_unit_test(answers_that_are_passed_on_are_copied),
         cmocka_unit_test(inner_node_passes_on_the_largest_token),

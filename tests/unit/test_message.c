@@ -1,4 +1,5 @@
-/* The fields of a message by name: what is written is read, at the places of the wire table. */
+/* tests/unit/test_message.c - the fields of a message by name: each is read where it was written,
+ * at its place in the wire table. */
 #include "core/effects.h"
 #include "core/message.h"
 #include "support/support.h"
@@ -12,7 +13,7 @@
     FIELD(ID, sender)
 CV_MESSAGE_VIEW(letter, LETTER_FIELDS)
 
-/* A view of the beginning of a letter. */
+/* A view of the first field of a letter. */
 #define ENVELOPE_FIELDS(FIELD) FIELD(U64, epoch)
 CV_MESSAGE_VIEW(envelope, ENVELOPE_FIELDS)
 

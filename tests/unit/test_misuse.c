@@ -1,8 +1,8 @@
-/* tests/unit/test_misuse.c - what an embedding program may get wrong: each public function is given
- * NULL, values out of range and noise. It answers; it never aborts, and never reads beyond what it
- * was given (which the run under sanitizers sees).
+/* tests/unit/test_misuse.c - mistakes of an embedding program: each public function is given NULL,
+ * values out of range and noise. It must answer, never abort, and never read beyond what it was
+ * given (the run under sanitizers sees that).
  *
- * Left out is what no call can check, as the header says: a state that is not a core's, a clock
+ * Not tested is what no call can check, as the header says: a state that is not a core's, a clock
  * that was set back, a timer that is not armed, and a buffer smaller than it has to be. */
 #include "support/support.h"
 
@@ -22,7 +22,8 @@ static char folder[TEST_FOLDER_BYTES];
 static int in_a_folder(void **unused)
 {
     (void)unused;
-    return !test_folder_make(folder) || chdir(folder) != 0; /* a name in an address is a file's */
+    /* A name in an address is a file's name. */
+    return !test_folder_make(folder) || chdir(folder) != 0;
 }
 
 static int out_of_it(void **unused)
@@ -31,7 +32,7 @@ static int out_of_it(void **unused)
     return chdir("/") != 0 || test_folder_remove(folder);
 }
 
-/* Any bytes but zero, at the end. */
+/* Random bytes without a zero, then a zero. */
 static const char *noise(uint64_t *seed, char text[NOISE_BYTES])
 {
     const uint32_t length = test_random_below(seed, NOISE_BYTES - 1);
@@ -43,7 +44,7 @@ static const char *noise(uint64_t *seed, char text[NOISE_BYTES])
     return text;
 }
 
-static void names_of_nothing(void **unused)
+static void names_of_unknown_values(void **unused)
 {
     (void)unused;
     const int wrong[] = {-1, 1000, INT32_MAX, INT32_MIN};
@@ -63,7 +64,7 @@ static void names_of_nothing(void **unused)
     assert_non_null(cv_version());
 }
 
-static void no_election_at_all(void **unused)
+static void calls_without_an_election(void **unused)
 {
     (void)unused;
     struct cv_election_status status = CV_ELECTION_STATUS_INIT;
@@ -95,7 +96,7 @@ static void noise_instead_of_options(void **unused)
     struct {
         struct cv_election_options options;
         uint64_t more;
-    } newer = {CV_ELECTION_OPTIONS_INIT, 1}; /* of a version that does not exist yet */
+    } newer = {CV_ELECTION_OPTIONS_INIT, 1}; /* from a version that does not exist yet */
     newer.options.size = sizeof newer;
     assert_int_equal(cv_open(NULL, "x", "sqlite:db", NULL, NULL), CV_E_INVALID);
     assert_int_equal(cv_open(&e, NULL, NULL, NULL, NULL), CV_E_INVALID);
@@ -108,13 +109,14 @@ static void noise_instead_of_options(void **unused)
         assert_true(cv_open(&e, "x", "sqlite:db", &options, NULL) != CV_OK);
         options.lease_ns = 0;
         options.progress_ns = times[i];
-        if (cv_open(&e, "x", "sqlite:db", &options, NULL) == CV_OK) { /* some of them are times */
+        /* Some options are times and may be valid. */
+        if (cv_open(&e, "x", "sqlite:db", &options, NULL) == CV_OK) {
             cv_close(e);
         }
     }
 }
 
-/* The options of an address, the names of an election and of a node are whatever a user types. */
+/* A user may type anything as options of an address and as names of elections and nodes. */
 static void noise_instead_of_an_address(void **unused)
 {
     (void)unused;
@@ -137,7 +139,7 @@ static void noise_instead_of_an_address(void **unused)
         (void)snprintf(address, sizeof address, "%s%s", begins[i % COUNT_OF(begins)],
                        noise(&seed, text));
         if (strchr(text, ':') != NULL && i % COUNT_OF(begins) < 2) {
-            continue; /* nothing that could be another host's address */
+            continue; /* it must not be the address of another host */
         }
         const int code = cv_open(&e, noise(&seed, name), address, &options, &why);
         if (code == CV_OK) {
@@ -162,7 +164,7 @@ static void noise_to_an_election(void **unused)
     struct cv_election_status huge = {.size = SIZE_MAX};
     assert_int_equal(cv_status(e, NULL), CV_E_INVALID);
     (void)cv_status(e, &empty);
-    (void)cv_status(e, &huge); /* writes no more than there is */
+    (void)cv_status(e, &huge); /* writes no more than the caller has room for */
     (void)cv_leads(e, NULL, NULL);
     const int wrong[] = {-1, 1000, INT32_MAX, INT32_MIN};
     for (uint32_t i = 0; i < COUNT_OF(wrong); i++) {
@@ -228,7 +230,8 @@ static int64_t draw_value(uint64_t *seed, const struct cv_option *option)
     return option->min + (step >> test_random_below(seed, 40));
 }
 
-/* A host may check a configuration again, as that of a cluster for each of its members. */
+/* A host may check a configuration more than once, for example once for each member of a
+ * cluster. */
 static void a_configuration_that_passed_passes_again(void **unused)
 {
     (void)unused;
@@ -275,7 +278,7 @@ static void noise_from_a_peer(void **unused)
             }
             if (byte_count > 1 && i % 2 == 0) {
                 bytes[0] = 1;
-                bytes[1] %= 8; /* nearly right */
+                bytes[1] %= 8; /* nearly valid */
             }
             const int decoded =
                 cv_message_decode(cv_protocol_at(p), 5, bytes, byte_count, word, &message);
@@ -286,7 +289,7 @@ static void noise_from_a_peer(void **unused)
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
-/* With each number of descriptors below what an election needs: a code, and never an abort. */
+/* Every number of descriptors below what an election needs gives an error code, never an abort. */
 static void no_descriptors_for_an_election(void **unused)
 {
     (void)unused;
@@ -313,7 +316,7 @@ static void no_descriptors_for_an_election(void **unused)
     assert_true(refused > 0);
 }
 
-/* In a process of its own, and of a user with limits: the superuser has none. */
+/* Runs in a process of its own as an ordinary user: limits do not hold for the superuser. */
 static int open_without_threads(void)
 {
     const struct rlimit none = {0, 0};
@@ -331,7 +334,7 @@ static void no_thread_for_an_election(void **unused)
     (void)unused;
     int status;
     if (getenv("CV_TEST_VALGRIND") != NULL) {
-        return; /* a child that ends at once is told what its parent has allocated */
+        return; /* under valgrind: the child would report all that its parent has allocated */
     }
     assert_int_equal(chmod(folder, 0777), 0);
     const pid_t child = fork();
@@ -384,7 +387,7 @@ static void refuses_config(const struct cv_protocol *protocol, const struct cv_c
     assert_memory_equal(&core, &before, sizeof core);
 }
 
-static void a_configuration_that_did_not_pass(void **unused)
+static void configurations_out_of_range(void **unused)
 {
     (void)unused;
     uint64_t seed = 60;
@@ -585,7 +588,7 @@ static void messages_out_of_range(void **unused)
     }
 }
 
-static void bytes_of_nobody(void **unused)
+static void decoding_without_its_arguments(void **unused)
 {
     (void)unused;
     const struct cv_protocol *pole = cv_protocol_find("pole");
@@ -605,8 +608,8 @@ static void bytes_of_nobody(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_of_nothing),
-        cmocka_unit_test(no_election_at_all),
+        cmocka_unit_test(names_of_unknown_values),
+        cmocka_unit_test(calls_without_an_election),
         cmocka_unit_test(noise_instead_of_options),
         cmocka_unit_test(noise_instead_of_an_address),
         cmocka_unit_test(noise_to_an_election),
@@ -615,11 +618,11 @@ int main(void)
         cmocka_unit_test(noise_from_a_peer),
         cmocka_unit_test(no_descriptors_for_an_election),
         cmocka_unit_test(no_thread_for_an_election),
-        cmocka_unit_test(a_configuration_that_did_not_pass),
+        cmocka_unit_test(configurations_out_of_range),
         cmocka_unit_test(a_step_without_its_arguments),
         cmocka_unit_test(events_out_of_range),
         cmocka_unit_test(messages_out_of_range),
-        cmocka_unit_test(bytes_of_nobody),
+        cmocka_unit_test(decoding_without_its_arguments),
     };
     return cmocka_run_group_tests(tests, in_a_folder, out_of_it);
 }

@@ -1,4 +1,4 @@
-/* tests/unit/test_network.c - who reaches whom in the simulator, when, and how often. */
+/* tests/unit/test_network.c - the simulated network: which messages arrive, when, and how often. */
 #include "sim/network.h"
 #include "support/support.h"
 
@@ -92,7 +92,7 @@ static void keeps_the_other_attributes_of_a_link_that_is_changed(void **unused)
     sim_network_free(network);
 }
 
-static void cuts_one_direction_and_knows_it(void **unused)
+static void cuts_one_direction_and_reports_it(void **unused)
 {
     (void)unused;
     struct sim_network *network = sim_network_new(NODES);
@@ -261,7 +261,7 @@ static void finds_each_of_many_pairs(void **unused)
     sim_network_free(network);
 }
 
-static void mean_is_what_drawing_gives(void **unused)
+static void computed_mean_is_the_mean_of_many_draws(void **unused)
 {
     (void)unused;
     struct sim_network *network = sim_network_new(NODES);
@@ -289,12 +289,12 @@ static void mean_is_what_drawing_gives(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mean_is_what_drawing_gives),
+        cmocka_unit_test(computed_mean_is_the_mean_of_many_draws),
         cmocka_unit_test(connects_everybody_at_first),
         cmocka_unit_test(changes_both_directions_of_a_pair_or_only_one),
         cmocka_unit_test(lets_a_later_change_of_all_links_replace_an_earlier_one_of_a_pair),
         cmocka_unit_test(keeps_the_other_attributes_of_a_link_that_is_changed),
-        cmocka_unit_test(cuts_one_direction_and_knows_it),
+        cmocka_unit_test(cuts_one_direction_and_reports_it),
         cmocka_unit_test(parts_into_groups_and_heals),
         cmocka_unit_test(takes_half_the_round_trip_between_two_sites),
         cmocka_unit_test(loses_and_duplicates_as_often_as_it_is_told),

@@ -1,10 +1,10 @@
 /* tests/unit/test_node.c - a copy of a hosted core does the same as the original, step by step.
  *
  * A search through all states copies struct cv_node, the core's state and the places in use of the
- * two queues, and nothing else (host/node.h). So a copy is made of exactly these, in memory that is
- * filled with rubbish, in the middle of a random run: with a slow disk that fails now and then,
- * full queues, and messages that come while a step runs. From then on both get the same events, and
- * must do the same and have the same bytes after each. */
+ * two queues, and nothing else (host/node.h). This test copies exactly these, into memory filled
+ * with rubbish, in the middle of a random run: with a slow disk that fails now and then, full
+ * queues, and messages that come while a step runs. From then on both get the same events, and must
+ * do the same and have the same bytes after each event. */
 #include "core/core.h"
 #include "host/node.h"
 #include "support/draw.h"
@@ -28,12 +28,12 @@ struct kept {
     _Alignas(uint64_t) uint8_t bytes[KEPT_BYTES];
 };
 
-/* What the host has besides the node: it copies all of that, too. */
+/* What the host keeps besides the node, and copies as well. */
 struct outside {
     int64_t now_ns;
-    uint64_t seed;    /* of its own choices: instants of timers, the disk */
+    uint64_t seed;    /* of the host's own choices: instants of timers, the disk */
     uint64_t log;     /* a hash of everything that was done */
-    uint64_t request; /* the latest to sequencer or store */
+    uint64_t request; /* the latest request to sequencer or store */
     struct kept kept[KEPT];
 };
 
@@ -46,7 +46,7 @@ struct hosted {
     struct cv_waiting waiting[WAITING];
     struct cv_effects out;
     uint64_t decoded[256];
-    bool gets_decoded; /* messages come as a search keeps them, not as bytes */
+    bool gets_decoded; /* messages come decoded, as a search keeps them, instead of as bytes */
     size_t core_bytes;
     void *core;
 };
@@ -118,7 +118,7 @@ static void call_drop(void *self, uint32_t kept)
     memset(k, 0, sizeof *k);
 }
 
-/* Now and then what is sent comes back at once, while the step still runs: it has to wait. */
+/* Now and then a sent message comes back at once, while the step still runs: it has to wait. */
 static void call_send(void *self, uint32_t kept, cv_id first, cv_id last, bool to_self)
 {
     struct hosted *h = self;
@@ -194,7 +194,7 @@ static const struct cv_node_calls calls = {
 
 /* ---- Hosted cores ---------------------------------------------------------------------------- */
 
-/* Memory full of rubbish, with what never changes in its place. */
+/* Fills the memory with rubbish, except for what never changes. */
 static struct hosted *hosted_new(const struct cv_protocol *protocol, const struct cv_config *config,
                                  uint8_t rubbish)
 {
@@ -241,7 +241,7 @@ static void hosted_start(struct hosted *h, uint64_t seed)
     cv__node_event(&h->node, &h->host, &start);
 }
 
-/* The node, the core, the places in use, and what is the host's own. */
+/* Copies the node, the core, the places in use, and the host's own state. */
 static struct hosted *hosted_copy(struct hosted *h)
 {
     struct hosted *copy = hosted_new(h->host.protocol, &h->config, /* rubbish= */ 0xa5);
@@ -396,7 +396,8 @@ static void copied_node_does_the_same_step_by_step(void **unused)
     (void)unused;
     deferred_when_copied = 0;
     for_each_run(copy_and_compare);
-    assert_true(deferred_when_copied > 0); /* something waited for the disk in some of them */
+    /* In some runs something waited for the disk when it was copied. */
+    assert_true(deferred_when_copied > 0);
 }
 
 static void decode_and_compare(const struct cv_protocol *protocol, const struct cv_config *config,
@@ -423,7 +424,7 @@ static void decoded_messages_do_the_same_as_their_bytes(void **unused)
     for_each_run(decode_and_compare);
 }
 
-/* Two runs with equal events, in memory that was not equal before. */
+/* Runs twice with equal events, in memory that differed before. */
 static void start_twice_and_compare(const struct cv_protocol *protocol,
                                     const struct cv_config *config, uint64_t seed)
 {
@@ -448,7 +449,7 @@ static void equal_histories_give_equal_bytes(void **unused)
     for_each_run(start_twice_and_compare);
 }
 
-/* The hash is worth something: other choices, another history. */
+/* The hash tells histories apart: other choices give another hash. */
 static void different_histories_are_told_apart(void **unused)
 {
     (void)unused;

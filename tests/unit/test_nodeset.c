@@ -1,4 +1,4 @@
-/* tests/unit/test_nodeset.c - sets of members, at and around the borders of their words. */
+/* tests/unit/test_nodeset.c - sets of members, at and around the boundaries of their words. */
 #include "core/nodeset.h"
 #include "support/support.h"
 
@@ -6,7 +6,7 @@
 
 #define WORDS_MAX (CV_MEMBERS_MAX / 64)
 
-/* Both sides of each border, and the largest cluster. */
+/* Both sides of each word boundary, and the largest cluster. */
 static const uint32_t sizes[] = {1, 2, 63, 64, 65, 127, 128, 129, 4095, CV_MEMBERS_MAX};
 
 static void fill(uint64_t *set, uint32_t member_count)
@@ -26,7 +26,7 @@ static void takes_one_word_per_64_members(void **unused)
     assert_int_equal(cv__set_words(CV_MEMBERS_MAX), WORDS_MAX);
 }
 
-static void has_whom_was_added_and_nobody_else(void **unused)
+static void has_the_added_members_and_no_others(void **unused)
 {
     (void)unused;
     for (uint32_t i = 0; i < COUNT_OF(sizes); i++) {
@@ -163,7 +163,7 @@ static void finds_nobody_beyond_the_last_or_before_the_first(void **unused)
     assert_int_equal(cv__set_last(set, CV_ID_NONE, CV_MEMBERS_MAX), CV_ID_NONE);
 }
 
-static void trips_on_a_member_that_is_nobody(void **unused)
+static void trips_on_an_id_that_is_no_member(void **unused)
 {
     (void)unused;
     uint64_t set[1] = {0};
@@ -184,7 +184,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_one_word_per_64_members),
-        cmocka_unit_test(has_whom_was_added_and_nobody_else),
+        cmocka_unit_test(has_the_added_members_and_no_others),
         cmocka_unit_test(removes_one_and_leaves_the_others),
         cmocka_unit_test(counts_a_full_set_of_every_size),
         cmocka_unit_test(touches_no_word_behind_its_width),
@@ -194,7 +194,7 @@ int main(void)
         cmocka_unit_test(walks_its_members_downwards),
         cmocka_unit_test(finds_nobody_in_an_empty_set),
         cmocka_unit_test(finds_nobody_beyond_the_last_or_before_the_first),
-        cmocka_unit_test(trips_on_a_member_that_is_nobody),
+        cmocka_unit_test(trips_on_an_id_that_is_no_member),
         cmocka_unit_test(trips_on_a_set_with_more_members_than_there_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -103,7 +103,7 @@ static void assert_not_set(const char *name, const char *value, int code, const 
     assert_int_equal(cv_config_set(&config, &protocol, name, value, NULL), code);
 }
 
-static void refuses_an_option_that_there_is_not(void **unused)
+static void refuses_an_unknown_option(void **unused)
 {
     (void)unused;
     assert_not_set("heartbeats", "1s", CV_E_UNKNOWN, "options-test");
@@ -111,7 +111,7 @@ static void refuses_an_option_that_there_is_not(void **unused)
     assert_not_set("", "1s", CV_E_UNKNOWN, "options-test");
 }
 
-static void refuses_what_is_not_a_value_and_says_what_is(void **unused)
+static void refuses_malformed_values_and_says_what_is_valid(void **unused)
 {
     (void)unused;
     assert_not_set("heartbeat", "5", CV_E_INVALID, "250ms");
@@ -127,7 +127,7 @@ static void refuses_what_is_not_a_value_and_says_what_is(void **unused)
     assert_not_set("detector", "", CV_E_INVALID, "fixed|phi|phi-2");
 }
 
-static void refuses_what_is_out_of_range_and_says_the_range(void **unused)
+static void refuses_values_out_of_range_and_says_the_range(void **unused)
 {
     (void)unused;
     assert_not_set("retries", "0", CV_E_INVALID, "1 to 10");
@@ -157,7 +157,7 @@ static void writes_values_as_it_reads_them(void **unused)
     assert_string_equal(cv__option_format(&options[DETECTOR], 2, &text), "phi-2");
 }
 
-static void trips_on_a_choice_that_there_is_not(void **unused)
+static void trips_on_an_unknown_choice(void **unused)
 {
     (void)unused;
     struct cv_option_text text;
@@ -245,12 +245,12 @@ int main(void)
         cmocka_unit_test(begins_with_the_defaults),
         cmocka_unit_test(reads_a_value_of_every_kind),
         cmocka_unit_test(accepts_both_ends_of_a_range),
-        cmocka_unit_test(refuses_an_option_that_there_is_not),
-        cmocka_unit_test(refuses_what_is_not_a_value_and_says_what_is),
-        cmocka_unit_test(refuses_what_is_out_of_range_and_says_the_range),
+        cmocka_unit_test(refuses_an_unknown_option),
+        cmocka_unit_test(refuses_malformed_values_and_says_what_is_valid),
+        cmocka_unit_test(refuses_values_out_of_range_and_says_the_range),
         cmocka_unit_test(refuses_counts_that_would_overflow),
         cmocka_unit_test(writes_values_as_it_reads_them),
-        cmocka_unit_test(trips_on_a_choice_that_there_is_not),
+        cmocka_unit_test(trips_on_an_unknown_choice),
         cmocka_unit_test(configures_clusters_of_1_to_4096_members),
         cmocka_unit_test(refuses_a_self_that_is_no_member),
         cmocka_unit_test(refuses_a_drift_that_no_clock_has),

@@ -63,7 +63,8 @@ static int64_t score_of(const struct cv_oracle *oracle, const struct world *w)
     return oracle->score(&w->view);
 }
 
-/* The one that the oracle elects among 1..4 in a deployment; rates[i]: requests at server i + 1. */
+/* The server that the oracle elects among 1..4 in a deployment; rates[i]: requests at server i +
+ * 1. */
 static cv_id elected(const char *text, uint32_t deployment, const uint64_t *rates)
 {
     struct cv_scoring scoring;
@@ -90,8 +91,8 @@ static const uint64_t even[] = {250, 250, 250, 250};
 static const uint64_t all_at_d3[] = {1000, 0, 0, 0};
 static const uint64_t all_at_d1[] = {0, 0, 0, 1000};
 
-/* [Table 1] theta_z and theta_r are what was reported of oneself. */
-static void history_and_request_are_ones_own(void **unused)
+/* [Table 1] theta_z and theta_r are what a process reported about itself. */
+static void history_and_request_are_what_a_process_reports_of_itself(void **unused)
 {
     (void)unused;
     struct world w;
@@ -143,7 +144,7 @@ static void latency_weights_round_trips_with_rates(void **unused)
     assert_int_equal(score_of(&cv__oracle_latency, &w), 10 * MS);
 }
 
-/* [fig. 6 and sec. 4.3] Who is elected in the three deployments. */
+/* [fig. 6 and sec. 4.3] The elected servers of the three deployments. */
 static void elects_as_in_the_papers_deployments(void **unused)
 {
     (void)unused;
@@ -151,7 +152,8 @@ static void elects_as_in_the_papers_deployments(void **unused)
     assert_int_equal(elected("worst-case", 2, even), 4);
     assert_int_equal(elected("latency", 1, all_at_d3), 1);
     assert_int_equal(elected("latency", 1, all_at_d1), 4);
-    assert_int_equal(elected("latency", 2, all_at_d3), 4); /* sec. 4.3: and not p1, as request */
+    /* Sec. 4.3: and not p1, which `request` elects. */
+    assert_int_equal(elected("latency", 2, all_at_d3), 4);
     assert_int_equal(elected("request", 1, all_at_d3), 1);
     assert_int_equal(elected("request", 2, all_at_d3), 1);
     /* The consensus oracle does not look at the clients. */
@@ -173,7 +175,7 @@ static void rotating_picks_one_in_each_epoch(void **unused)
     }
 }
 
-static void load_preference_and_reported(void **unused)
+static void load_preference_and_reported_score_as_documented(void **unused)
 {
     (void)unused;
     struct world w;
@@ -200,8 +202,9 @@ static int64_t recovery_of(cv_id self, uint32_t deployment, const uint64_t *hist
     return score_of(&cv__oracle_recovery, &w);
 }
 
-/* [fig. 8a] p1 is outdated: whoever has everything recovers at once, p1 has to fetch it first. */
-static void recovery_prefers_who_has_everything(void **unused)
+/* [fig. 8a] p1 is outdated: a server that has everything recovers at once, p1 has to fetch it
+ * first. */
+static void recovery_prefers_a_server_that_has_everything(void **unused)
 {
     (void)unused;
     const uint64_t history[] = {0, 100000, 100000, 100000};
@@ -210,9 +213,9 @@ static void recovery_prefers_who_has_everything(void **unused)
     }
 }
 
-/* [sec. 2.3] Asking a quorum, fetching from the nearest, and until a quorum has everything: who
- * answers late is sent late what it misses. */
-static void recovery_is_asking_fetching_and_bringing_up_to_date(void **unused)
+/* [sec. 2.3] Ask a quorum, fetch from the nearest, and wait until a quorum has everything: a server
+ * that answers late also gets late what it misses. */
+static void recovery_adds_asking_fetching_and_updating_others(void **unused)
 {
     (void)unused;
     struct world w;
@@ -222,7 +225,7 @@ static void recovery_is_asking_fetching_and_bringing_up_to_date(void **unused)
         w.peer[i] = (struct cv_oracle_peer){.rtt_ns = rtts[i], .history = 1000};
     }
     assert_int_equal(score_of(&cv__oracle_recovery, &w), 20 * MS + 20 * MS); /* ask, tell */
-    w.peer[2].history = 0; /* third of the quorum: 4, which answers when 3 has been sent it all */
+    w.peer[2].history = 0; /* 3 stays in the quorum: it has everything before 4 answers */
     const int64_t slow_ns = 1000 * 20 * MS / 1024; /* the bytes to 3 */
     assert_int_equal(score_of(&cv__oracle_recovery, &w), 40 * MS + slow_ns);
     w.peer[3].history = 0;
@@ -238,9 +241,9 @@ static void recovery_is_asking_fetching_and_bringing_up_to_date(void **unused)
     assert_int_equal(score_of(&cv__oracle_recovery, &w), CV_SCORE_UNKNOWN);
 }
 
-/* [fig. 8b] p1 and p4 have everything, D2 = {2,3} is outdated; D3 is nearer to D2 than D1 is: the
- * longest history says nothing, and p1 recovers faster. */
-static void recovery_looks_at_who_must_be_brought_up_to_date(void **unused)
+/* [fig. 8b] p1 and p4 have everything, D2 = {2,3} is outdated, and D3 is nearer to D2 than D1 is.
+ * The longest history cannot decide; p1 recovers faster. */
+static void recovery_counts_the_servers_that_must_be_updated(void **unused)
 {
     (void)unused;
     const struct deployment far_d1 = {CALTECH_FNAL, SLAC_CALTECH, CALTECH_FNAL};
@@ -264,7 +267,7 @@ static void recovery_looks_at_who_must_be_brought_up_to_date(void **unused)
 /* ---- vectors --------------------------------------------------------------------------------- */
 
 /* [sec. 5] The fattest among the fastest. */
-static void vector_takes_classes_first(void **unused)
+static void vector_compares_classes_first(void **unused)
 {
     (void)unused;
     struct cv_scoring scoring;
@@ -317,7 +320,7 @@ static void margin_is_a_share_of_the_own_score(void **unused)
     assert_false(cv__scoring_is_better_by(&higher, &own, &own, 0)); /* equal is not better */
 }
 
-static void refuses_what_is_no_list_of_scores(void **unused)
+static void refuses_malformed_lists_of_scores(void **unused)
 {
     (void)unused;
     static const struct {
@@ -350,7 +353,7 @@ static int64_t rtt_of(const void *context, cv_id id)
     return w->peer[id - 1].rtt_ns;
 }
 
-/* Against plain sorting. */
+/* Compares with plain sorting. */
 static void nth_is_what_sorting_gives(void **unused)
 {
     (void)unused;
@@ -396,19 +399,19 @@ static void every_oracle_describes_itself(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(history_and_request_are_ones_own),
+        cmocka_unit_test(history_and_request_are_what_a_process_reports_of_itself),
         cmocka_unit_test(consensus_is_the_quorum_th_round_trip),
         cmocka_unit_test(latency_weights_round_trips_with_rates),
         cmocka_unit_test(elects_as_in_the_papers_deployments),
         cmocka_unit_test(rotating_picks_one_in_each_epoch),
-        cmocka_unit_test(load_preference_and_reported),
-        cmocka_unit_test(recovery_prefers_who_has_everything),
-        cmocka_unit_test(recovery_is_asking_fetching_and_bringing_up_to_date),
-        cmocka_unit_test(recovery_looks_at_who_must_be_brought_up_to_date),
-        cmocka_unit_test(vector_takes_classes_first),
+        cmocka_unit_test(load_preference_and_reported_score_as_documented),
+        cmocka_unit_test(recovery_prefers_a_server_that_has_everything),
+        cmocka_unit_test(recovery_adds_asking_fetching_and_updating_others),
+        cmocka_unit_test(recovery_counts_the_servers_that_must_be_updated),
+        cmocka_unit_test(vector_compares_classes_first),
         cmocka_unit_test(unknown_ranks_below_every_score),
         cmocka_unit_test(margin_is_a_share_of_the_own_score),
-        cmocka_unit_test(refuses_what_is_no_list_of_scores),
+        cmocka_unit_test(refuses_malformed_lists_of_scores),
         cmocka_unit_test(nth_is_what_sorting_gives),
         cmocka_unit_test(every_oracle_describes_itself),
     };

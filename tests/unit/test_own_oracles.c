@@ -1,5 +1,5 @@
 /* tests/unit/test_own_oracles.c - scores that an embedding program brings through the
- * configuration: what is refused, and that the best by them leads. */
+ * configuration: which are refused, and that the best by them leads. */
 #include "oracles/oracle.h"
 #include "sim/world.h"
 #include "support/support.h"
@@ -14,7 +14,7 @@ static int64_t near_three_score(const struct cv_oracle_view *view)
 static const struct cv_oracle near_three = {
     .name = "near-3", .order = CV_SCORE_LOWER_WINS, .score = near_three_score};
 
-/* An own oracle may stand on the built-in ones, and look at the peers. */
+/* An own oracle may use the built-in ones, and look at the peers. */
 static int64_t slow_score(const struct cv_oracle_view *view)
 {
     return cv_oracle_find("worst-case")->score(view);
@@ -40,7 +40,7 @@ static int configure(const struct cv_oracle *const *oracles, uint32_t count, con
     const struct cv_protocol *pole = cv_protocol_find("pole");
     struct cv_config config;
     cv_config_init(&config, pole, 1, 5);
-    assert_null(config.oracles); /* nobody's, unless somebody brings them */
+    assert_null(config.oracles); /* none, unless the program brings some */
     config.oracles = oracles;
     config.oracle_count = count;
     assert_int_equal(cv_config_set(&config, pole, "oracle", text, why), CV_OK);
@@ -83,7 +83,7 @@ static void best_by_an_own_score_leads(void **unused)
     assert_int_equal(elected("history,near-3"), 3);
 }
 
-static void what_an_own_score_says_is_kept_within_bounds(void **unused)
+static void own_scores_are_clamped_to_their_bounds(void **unused)
 {
     (void)unused;
     assert_int_equal(elected("wild"), 5); /* 2 to 5 say too much, 1 too little */
@@ -185,7 +185,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(best_by_an_own_score_leads),
-        cmocka_unit_test(what_an_own_score_says_is_kept_within_bounds),
+        cmocka_unit_test(own_scores_are_clamped_to_their_bounds),
         cmocka_unit_test(ranges_are_written_in_the_score_s_unit),
         cmocka_unit_test(names_are_known_where_they_were_brought),
         cmocka_unit_test(tables_that_cannot_be_used_are_refused),

@@ -1,5 +1,5 @@
-/* tests/unit/test_peer_elections.c - several elections among the members of one cluster: those of
- * an engine share a member's socket, and each has a state of its own. Three members in this
+/* tests/unit/test_peer_elections.c - several elections among the members of one cluster: elections
+ * of one engine share a member's socket, and each has a state of its own. Three members in this
  * process, each an engine; real sockets and real time, and no test waits for a fixed time. */
 #include "net/key.h"
 #include "support/support.h"
@@ -19,7 +19,8 @@ static char folder[TEST_FOLDER_BYTES], address[160];
 static struct cv_engine *engine[MEMBERS];
 static const char *const member[MEMBERS] = {"a", "b", "c"};
 
-/* Nobody else gets a port that was free a moment ago, as long as others are left. */
+/* A port that was free a moment ago is not given to anybody else as long as other ports are
+ * free. */
 static void find_ports(uint16_t ret_port[MEMBERS])
 {
     int fd[MEMBERS];
@@ -115,7 +116,7 @@ static struct cv_election_status status_of(struct cv_election *e)
     return status;
 }
 
-/* Waits until all follow one with a larger token; which member that is. */
+/* Waits until all follow one leader with a larger token; returns the index of that member. */
 static uint32_t agreed(struct cv_election *const e[MEMBERS], uint64_t above, uint64_t *ret_token)
 {
     for (uint32_t look = 0; look < PATIENCE_LOOKS; look++) {
@@ -133,7 +134,7 @@ static uint32_t agreed(struct cv_election *const e[MEMBERS], uint64_t above, uin
         }
         (void)poll(NULL, 0, 5);
     }
-    fail_msg("they do not agree on a leader");
+    fail_msg("the members do not agree on a leader");
     return MEMBERS;
 }
 
@@ -175,7 +176,7 @@ static void elections_of_an_engine_share_the_socket_and_nothing_else(void **unus
     const int64_t until_ns = status_of(two[leader_two]).valid_until_ns;
     assert_true(cv_is_leader(two[leader_two]));
     for (uint32_t look = 0; status_of(two[leader_two]).valid_until_ns <= until_ns; look++) {
-        assert_true(look < PATIENCE_LOOKS); /* it goes on to be renewed */
+        assert_true(look < PATIENCE_LOOKS); /* it must still be renewed */
         (void)poll(NULL, 0, 5);
     }
     assert_int_equal(status_of(two[leader_two]).token, token_two);
@@ -211,7 +212,7 @@ static void an_election_goes_on_where_it_ended(void **unused)
     (void)agreed(e, 0, &before);
     assert_file("t.b@nightly%2F%C3%9Cbung%201.state", true);
     cv_close_all(e, MEMBERS);
-    open_all("other", e); /* it knows nothing of the first one */
+    open_all("other", e); /* it knows nothing of the first election */
     (void)agreed(e, 0, &after);
     cv_close_all(e, MEMBERS);
     open_all(odd, e);
@@ -219,7 +220,7 @@ static void an_election_goes_on_where_it_ended(void **unused)
     cv_close_all(e, MEMBERS);
 }
 
-/* Earlier versions named no election in the name of a state. */
+/* State files of earlier versions do not have the election in their name. */
 static void a_state_of_an_earlier_version_is_taken_over(void **unused)
 {
     (void)unused;

@@ -1,6 +1,7 @@
-/* tests/unit/test_peers.c - frames between members: who is heard, what is refused, and the stamps.
+/* tests/unit/test_peers.c - frames between members: which are accepted, why others are refused, and
+ * the stamps.
  *
- * No socket and no clock: frames are handed from one end to the other by the test. */
+ * No socket and no clock: the test hands frames from one end to the other. */
 #include "net/peers.h"
 #include "support/support.h"
 
@@ -117,7 +118,7 @@ static int teardown(void **unused)
 
 static enum cv_peers_fate receive(cv_id at, const struct datagram *d, int64_t now_ns)
 {
-    /* A copy of exactly this size: the sanitizer sees what is read beyond. */
+    /* A copy of exactly this size lets the sanitizer see a read past its end. */
     uint8_t *exact = malloc(d->byte_count + 1);
     assert_non_null(exact);
     memcpy(exact, d->bytes, d->byte_count);
@@ -128,7 +129,7 @@ static enum cv_peers_fate receive(cv_id at, const struct datagram *d, int64_t no
     return fate;
 }
 
-/* Delivers all that is sent, and what comes of it, until nobody has anything to say. */
+/* Delivers all that is sent, and the answers to it, until nobody sends anything. */
 static void settle(int64_t now_ns)
 {
     for (uint32_t round = 0; round < 10; round++) {
@@ -146,7 +147,7 @@ static void settle(int64_t now_ns)
             return;
         }
     }
-    fail_msg("they greet each other for ever");
+    fail_msg("the members greet each other for ever");
 }
 
 static void say(cv_id from, cv_id to, const char *text, int64_t now_ns)
@@ -202,15 +203,15 @@ static void frame_is_accepted_once(void **unused)
     assert_int_equal(cv__frames_count(cv__peers_frames(end[2].peers), CV_FRAME_REPLAYED), 1);
 }
 
-static void what_was_recorded_before_a_start_does_not_count(void **unused)
+static void frames_recorded_before_a_restart_do_not_count(void **unused)
 {
     (void)unused;
     acquaint(1000);
     const struct datagram old = *frame(1, 2, "old", 2000);
-    begin(2, &(struct begin){0}); /* member 2 starts again, and never heard of that frame */
+    begin(2, &(struct begin){0}); /* member 2 starts again, and has never seen that frame */
     assert_int_equal(receive(2, &old, 3000), CV_PEERS_GREETING);
     assert_int_equal(end[2].taken, 0);
-    settle(4000); /* it has greeted: they know each other again */
+    settle(4000); /* they have greeted and know each other again */
     say(1, 2, "new", 5000);
     settle(5000);
     assert_string_equal(end[2].text, "new");
@@ -240,7 +241,7 @@ static void refused(const struct begin *how, enum cv_peers_fate fate)
     (void)teardown(NULL);
 }
 
-static void who_differs_is_refused_by_reason(void **unused)
+static void member_that_differs_is_refused_with_the_reason(void **unused)
 {
     (void)unused;
     (void)teardown(NULL);
@@ -264,7 +265,7 @@ static void member_is_heard_from_its_own_address_only(void **unused)
     d.from = 99;
     assert_int_equal(receive(2, &d, 2000), CV_PEERS_ADDRESS);
     d = *frame(1, 2, "x", 2000);
-    assert_int_equal(receive(3, &d, 2000), CV_PEERS_MEMBER); /* it is for another */
+    assert_int_equal(receive(3, &d, 2000), CV_PEERS_MEMBER); /* the frame is for another member */
     assert_int_equal(end[2].taken, 0);
     assert_int_equal(end[3].taken, 0);
 }
@@ -292,8 +293,8 @@ static void rubbish_is_counted_and_dropped(void **unused)
     assert_int_equal(end[2].taken, 0);
 }
 
-/* Whatever a member with the key but without our code may put into a frame. */
-static void content_that_does_not_add_up_is_refused_as_a_whole(void **unused)
+/* Contents that a member with the key but with other code may send. */
+static void malformed_content_is_refused_as_a_whole(void **unused)
 {
     (void)unused;
     static const uint8_t heads[][4] = {{7, 1, 0, 'x'}, {7, 2, 0, 'x'}, {0, 0, 0, 0}, {7, 255, 255}};
@@ -305,7 +306,7 @@ static void content_that_does_not_add_up_is_refused_as_a_whole(void **unused)
                                                     0, 0, 3, 0, 0, 0, 4, 0, 0, 0};
         const uint64_t life = cv__peers_life(end[2].peers);
         memcpy(payload + 24, &life, sizeof life);
-        payload[72] = 7; /* a whole item first */
+        payload[72] = 7; /* a valid item comes first */
         payload[73] = 1;
         memcpy(payload + 76, heads[i], 4);
         struct datagram d = {.from = 1};
@@ -354,7 +355,7 @@ static void bounds_do_not_survive_a_boot(void **unused)
     struct datagram d = *frame(1, 2, "x", 6 * NS_PER_S); /* the clock of member 1 goes on */
     assert_int_equal(receive(2, &d, 2 * NS_PER_S), CV_PEERS_ACCEPTED);
     assert_true(end[2].last.delay_ns_max == CV_DELAY_UNKNOWN ||
-                end[2].last.delay_ns_max >= 0); /* never one that mixes two boots ... */
+                end[2].last.delay_ns_max >= 0); /* never a bound that mixes two boots ... */
     assert_true(end[2].last.delay_ns_max != 4 * NS_PER_S);
 }
 
@@ -372,7 +373,7 @@ static void losses_are_counted(void **unused)
     assert_int_equal(view.lost, 2);
 }
 
-static void guest_is_answered_and_tells_answers_apart(void **unused)
+static void guest_is_answered_and_ignores_answers_to_another_guest(void **unused)
 {
     (void)unused;
     cv__peers_add(end[0].peers, 2, 9, (const uint8_t *)"who?", 4, 1000);
@@ -421,17 +422,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(items_count_once_both_know_each_other),
         TEST(frame_is_accepted_once),
-        TEST(what_was_recorded_before_a_start_does_not_count),
+        TEST(frames_recorded_before_a_restart_do_not_count),
         TEST(late_frames_of_an_earlier_life_do_not_count),
-        TEST(who_differs_is_refused_by_reason),
+        TEST(member_that_differs_is_refused_with_the_reason),
         TEST(member_is_heard_from_its_own_address_only),
         TEST(rubbish_is_counted_and_dropped),
-        TEST(content_that_does_not_add_up_is_refused_as_a_whole),
+        TEST(malformed_content_is_refused_as_a_whole),
         TEST(both_keys_are_heard_while_they_are_replaced),
         TEST(delay_is_bounded_by_the_round_trip),
         TEST(bounds_do_not_survive_a_boot),
         TEST(losses_are_counted),
-        TEST(guest_is_answered_and_tells_answers_apart),
+        TEST(guest_is_answered_and_ignores_answers_to_another_guest),
         TEST(long_items_and_full_frames_are_sent_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* tests/unit/test_peers_trail.c - what members saw is read back as one story; a damaged line is
- * reported and left out, and the trail does not grow for ever. */
+/* tests/unit/test_peers_trail.c - what the members saw is read back as one history; a damaged line
+ * is reported and left out, and the trail does not grow for ever. */
 #include "runtime/peers_trail.h"
 
 #include "os/loop.h"
@@ -144,7 +144,7 @@ static void what_was_noted_is_read_back(void **unused)
     assert_int_equal(story_count, 2);
 }
 
-static void without_a_trail_it_says_where_to_look(void **unused)
+static void missing_trail_is_reported(void **unused)
 {
     (void)unused;
     assert_int_equal(read_of(NULL), CV_E_STORE);
@@ -154,7 +154,7 @@ static void without_a_trail_it_says_where_to_look(void **unused)
     assert_int_equal(read_of("x"), CV_E_INVALID);
 }
 
-static void leaders_own_word_counts(void **unused)
+static void leader_knows_best_how_it_ended(void **unused)
 {
     (void)unused;
     struct cv_peers_trail *a = open_of(1), *b = open_of(2);
@@ -171,7 +171,7 @@ static void leaders_own_word_counts(void **unused)
     assert_past(0, "a", 1, "suspected");
 }
 
-/* It slept: that its lease was over it learns when it wakes up. */
+/* A leader that slept learns only when it wakes up that its lease was over. */
 static void leadership_ends_with_its_lease(void **unused)
 {
     (void)unused;
@@ -202,7 +202,7 @@ static void member_that_is_cut_off_ends_no_leadership(void **unused)
     assert_int_equal(read_of(NULL), CV_OK);
     assert_int_equal(story_count, 1);
     assert_past(0, "a", 1, "");
-    c = open_of(3); /* and hears it again */
+    c = open_of(3); /* it hears the leader again */
     begin(c, "a", 1);
     close_it(c);
     assert_int_equal(read_of("c"), CV_OK);
@@ -225,7 +225,7 @@ static void leader_that_was_killed_has_ended(void **unused)
     assert_past(0, "a", 1, "died");
 }
 
-static void what_nobody_saw_end_ends_with_the_next(void **unused)
+static void leadership_that_nobody_saw_end_ends_with_the_next(void **unused)
 {
     (void)unused;
     struct cv_peers_trail *trail = open_of(2);
@@ -259,7 +259,7 @@ static void damaged_line_is_reported_and_left_out(void **unused)
     assert_past(1, "c", 3, "");
     assert_non_null(strstr(logged, "1 of its lines"));
     logged[0] = '\0';
-    trail = open_of(2); /* a member says so too, and goes on */
+    trail = open_of(2); /* a member reports it too, and goes on */
     end(trail, "c", 3, CV_REASON_RESIGNED, false);
     close_it(trail);
     assert_non_null(strstr(logged, "1 of its lines"));
@@ -285,7 +285,7 @@ static void torn_line_does_not_spoil_the_next(void **unused)
     assert_past(1, "c", 3, "");
 }
 
-static void trail_that_cannot_be_written_is_said_once(void **unused)
+static void unwritable_trail_is_reported_once(void **unused)
 {
     (void)unused;
     assert_int_equal(mkdir(file_of("b@main.trail"), 0700), 0);
@@ -324,15 +324,15 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(what_was_noted_is_read_back),
-        TEST(without_a_trail_it_says_where_to_look),
-        TEST(leaders_own_word_counts),
+        TEST(missing_trail_is_reported),
+        TEST(leader_knows_best_how_it_ended),
         TEST(leadership_ends_with_its_lease),
         TEST(member_that_is_cut_off_ends_no_leadership),
         TEST(leader_that_was_killed_has_ended),
-        TEST(what_nobody_saw_end_ends_with_the_next),
+        TEST(leadership_that_nobody_saw_end_ends_with_the_next),
         TEST(damaged_line_is_reported_and_left_out),
         TEST(torn_line_does_not_spoil_the_next),
-        TEST(trail_that_cannot_be_written_is_said_once),
+        TEST(unwritable_trail_is_reported_once),
         TEST(trail_stays_within_its_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

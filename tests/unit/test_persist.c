@@ -1,4 +1,4 @@
-/* tests/unit/test_persist.c - what was saved is loaded, whole, or refused. */
+/* tests/unit/test_persist.c - a saved record is loaded whole, or refused. */
 #include "runtime/persist.h"
 #include "support/support.h"
 
@@ -60,7 +60,7 @@ static int load(const char *protocol, uint64_t *word, uint32_t *count, struct cv
     return result;
 }
 
-static void nothing_saved_is_no_words(void **unused)
+static void no_record_is_zero_words(void **unused)
 {
     (void)unused;
     uint64_t word[CV_PERSIST_WORDS_MAX];
@@ -115,7 +115,7 @@ static void every_damaged_byte_is_noticed(void **unused)
     }
 }
 
-static void a_longer_file_is_no_record(void **unused)
+static void a_longer_file_is_refused(void **unused)
 {
     (void)unused;
     const uint64_t record[CV_PERSIST_WORDS_MAX] = {1, 2};
@@ -153,7 +153,7 @@ static void two_processes_do_not_share_a_state(void **unused)
     cv__persist_close(open_as("anon"));
 }
 
-static void a_folder_that_is_not_there_is_told(void **unused)
+static void a_missing_folder_is_reported(void **unused)
 {
     (void)unused;
     struct cv_persist *persist;
@@ -174,7 +174,7 @@ static void a_save_that_fails_keeps_the_old_record(void **unused)
     struct cv_persist *persist = open_as("anon");
     char temporary[160];
     (void)snprintf(temporary, sizeof temporary, "%s.new", path);
-    assert_int_equal(mkdir(temporary, 0700), 0); /* in the way */
+    assert_int_equal(mkdir(temporary, 0700), 0); /* blocks the temporary file */
     struct cv_errtext why;
     assert_int_equal(cv__persist_save(persist, newer, COUNT_OF(newer), &why), CV_E_STORE);
     assert_non_null(strstr(why.text, "cannot save to '"));
@@ -190,10 +190,14 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
-        TEST(nothing_saved_is_no_words),          TEST(the_latest_record_is_loaded),
-        TEST(every_damaged_byte_is_noticed),      TEST(a_longer_file_is_no_record),
-        TEST(another_protocols_state_is_refused), TEST(two_processes_do_not_share_a_state),
-        TEST(a_folder_that_is_not_there_is_told), TEST(a_save_that_fails_keeps_the_old_record),
+        TEST(no_record_is_zero_words),
+        TEST(the_latest_record_is_loaded),
+        TEST(every_damaged_byte_is_noticed),
+        TEST(a_longer_file_is_refused),
+        TEST(another_protocols_state_is_refused),
+        TEST(two_processes_do_not_share_a_state),
+        TEST(a_missing_folder_is_reported),
+        TEST(a_save_that_fails_keeps_the_old_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

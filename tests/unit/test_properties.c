@@ -1,7 +1,7 @@
 /* tests/unit/test_properties.c - the properties alone, fed by hand: no world, no protocol.
  *
- * A search through all runs, or a checker of claims that real processes recorded, feeds them the
- * same way. What they say about whole simulated runs is tested by the scenarios. */
+ * The exhaustive search, and the checker of claims that real processes recorded, feed them the same
+ * way. The scenarios test what they say about whole simulated runs. */
 #include "properties/graph.h"
 #include "properties/properties.h"
 #include "support/support.h"
@@ -66,7 +66,7 @@ static struct cv_belief lead(cv_id self, uint64_t token, int64_t until_ns)
         .named = self, .leader = self, .token = token, .is_self = true, .until_ns = until_ns};
 }
 
-/* All three believe in this one, in term 1 and for ever; returns what its followers believe. */
+/* All three believe in this leader, in term 1 and for ever; returns what its followers believe. */
 static struct cv_belief agree_on(struct cv_properties *p, cv_id leader)
 {
     const struct cv_belief leading = lead(leader, 1, INT64_MAX);
@@ -143,7 +143,7 @@ static void a_leadership_changes_what_is_believed_and_held(void **state)
     assert_int_equal(w->told.count, 0);
 }
 
-static void who_does_not_name_itself_does_not_lead(void **state)
+static void a_node_that_does_not_name_itself_does_not_lead(void **state)
 {
     struct watched *w = *state;
     struct cv_properties *p = &w->properties;
@@ -165,8 +165,8 @@ static void one_token_has_one_leader(void **state)
     assert_string_equal(w->told.detail, "node 3 sees 2 lead with token 5, with which 3 led");
 }
 
-/* A leader outside the members breaks validity, and what is judged afterwards must live with it. */
-static void a_leader_that_is_no_member_is_survived(void **state)
+/* A leader outside the members breaks validity, and later judgements must cope with it. */
+static void a_leader_outside_the_members_breaks_validity_only(void **state)
 {
     struct watched *w = *state;
     struct cv_properties *p = &w->properties;
@@ -179,7 +179,7 @@ static void a_leader_that_is_no_member_is_survived(void **state)
     assert_int_equal(w->told.count, 1);
 }
 
-static void nobody_changes_its_mind_after_all_is_settled(void **state)
+static void a_change_of_belief_after_settling_breaks_stability(void **state)
 {
     struct watched *w = *state;
     struct cv_properties *p = &w->properties;
@@ -211,7 +211,7 @@ static void a_crashed_leader_counts_until_its_time_is_over(void **state)
                                         "crashed, with 7 is valid");
 }
 
-static void a_crashed_leader_is_over_in_time_or_when_one_who_knows_says_so(void **state)
+static void a_crashed_leader_ends_with_its_time_or_by_a_certain_witness(void **state)
 {
     struct watched *w = *state;
     struct cv_properties *p = &w->properties;
@@ -222,12 +222,12 @@ static void a_crashed_leader_is_over_in_time_or_when_one_who_knows_says_so(void 
     cv__properties_crash(p, 2);
     cv__properties_time(p, 90);
     cv__properties_begin(p, 3, 9, INT64_MAX);
-    cv__properties_crash(p, 3); /* a leadership without an end is over at once */
+    cv__properties_crash(p, 3); /* a leadership without an end is over when its node crashes */
     cv__properties_begin(p, 1, 10, 100);
     assert_int_equal(w->told.count, 0);
 }
 
-static void a_restarted_process_does_not_go_back(void **state)
+static void a_restarted_process_does_not_go_back_to_an_older_leader(void **state)
 {
     struct watched *w = *state;
     struct cv_properties *p = &w->properties;
@@ -247,8 +247,8 @@ static void a_restarted_process_does_not_go_back(void **state)
     assert_int_equal(w->told.property, CV_PROPERTY_LEADER_ORDER);
 }
 
-/* What a process says of itself is compared with what the leaders say of it; support-one only
- * compares the leaders. */
+/* What a process says of itself is compared with what the leaders say of it; support-one compares
+ * only the leaders. */
 static void a_follower_of_one_leader_is_no_supporter_of_another(void **state)
 {
     struct watched *w = *state;
@@ -268,13 +268,14 @@ static void a_follower_of_one_leader_is_no_supporter_of_another(void **state)
                         "node 3 follows 1 and is in the logical partition of 2");
 }
 
-static void the_right_one_leads(void **state)
+static void the_rightful_node_leads(void **state)
 {
     struct watched *w = *state;
     struct cv_properties *p = &w->properties;
     (void)agree_on(p, 2);
     cv__properties_judge(p);
-    assert_int_equal(p->judged[CV_PROPERTY_RIGHTFUL_LEADER], 0); /* nobody is promised */
+    /* The protocol promises no certain leader. */
+    assert_int_equal(p->judged[CV_PROPERTY_RIGHTFUL_LEADER], 0);
     p->setting.rightful = CV_RIGHTFUL_HIGHEST_ID;
     p->node[2].has_resigned = true; /* 3 may stand back */
     cv__properties_judge(p);
@@ -307,7 +308,8 @@ static void the_lowest_leads_where_that_is_promised(void **state)
     assert_int_equal(w->told.property, CV_PROPERTY_RIGHTFUL_LEADER);
 }
 
-/* [Fetzer99, fig. 24] In the chain 1-2-3-4-5, 1 leads 2; 3 cannot, since 2 is locked; 4 leads. */
+/* [Fetzer99, fig. 24] In the chain 1-2-3-4-5, 1 leads 2, and 2 is locked to it; so 3 cannot lead,
+ * and 4 does. */
 static void a_chain_has_the_leaders_of_fig_24(void **state)
 {
     (void)state;
@@ -317,7 +319,7 @@ static void a_chain_has_the_leaders_of_fig_24(void **state)
     uint64_t leaders[1];
     cv__graph_leaders(chain, all, 5, leaders);
     assert_int_equal(leaders[0], 0x09);
-    cv__graph_leaders(chain, without_1, 5, leaders); /* 1 supports 2 */
+    cv__graph_leaders(chain, without_1, 5, leaders); /* 1 is no candidate and supports 2 */
     assert_int_equal(leaders[0], 0x12);
     const uint64_t only_1[] = {0x01};
     assert_int_equal(cv__graph_center(chain, all, 5), 2);
@@ -342,7 +344,7 @@ static void somebody_leads_where_one_is_connected_to_a_majority(void **state)
     assert_int_equal(w->told.property, CV_PROPERTY_TERMINATION);
 }
 
-static void those_of_fig_24_lead_and_are_followed(void **state)
+static void the_leaders_of_fig_24_lead_and_are_followed(void **state)
 {
     struct watched *w = *state;
     struct cv_properties *p = &w->properties;
@@ -364,14 +366,16 @@ static void those_of_fig_24_lead_and_are_followed(void **state)
     p->node[2].has_resigned = true;
     cv__properties_end(p, 1);
     cv__properties_judge_graph(p, chain_of_three);
-    assert_false(p->broken[CV_PROPERTY_TERMINATION].is_broken); /* it may have to do with 3 */
+    /* 3, which has resigned, may be the reason. */
+    assert_false(p->broken[CV_PROPERTY_TERMINATION].is_broken);
     p->node[2].has_resigned = false;
     cv__properties_judge_graph(p, chain_of_three);
     assert_true(p->broken[CV_PROPERTY_TERMINATION].is_broken);
 }
 
-/* Each property counts its own: who looks at leaderships only has not tested liveness. */
-static void judgements_are_counted_apart(void **state)
+/* Each property counts its own judgements: a run that judged only leaderships has not tested
+ * liveness. */
+static void each_property_counts_its_own_judgements(void **state)
 {
     struct watched *w = *state;
     struct cv_properties *p = &w->properties;
@@ -409,7 +413,8 @@ static void parts_are_judged_apart(void **state)
     assert_string_equal(w->told.detail, "node 2 follows 1, which does not lead it");
 }
 
-/* The present state is bytes: put back, it goes on as if nothing had been said meanwhile. */
+/* The present state is plain bytes: after it is restored, all goes on as if nothing had happened in
+ * between. */
 static void the_present_state_is_copied_as_bytes(void **state)
 {
     struct watched *w = *state;
@@ -448,21 +453,24 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_token_that_does_not_grow_is_remembered_from_the_whole_run,
                                         begin, end),
         cmocka_unit_test_setup_teardown(a_leadership_changes_what_is_believed_and_held, begin, end),
-        cmocka_unit_test_setup_teardown(who_does_not_name_itself_does_not_lead, begin, end),
+        cmocka_unit_test_setup_teardown(a_node_that_does_not_name_itself_does_not_lead, begin, end),
         cmocka_unit_test_setup_teardown(one_token_has_one_leader, begin, end),
-        cmocka_unit_test_setup_teardown(a_leader_that_is_no_member_is_survived, begin, end),
-        cmocka_unit_test_setup_teardown(nobody_changes_its_mind_after_all_is_settled, begin, end),
+        cmocka_unit_test_setup_teardown(a_leader_outside_the_members_breaks_validity_only, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(a_change_of_belief_after_settling_breaks_stability, begin,
+                                        end),
         cmocka_unit_test_setup_teardown(a_chain_has_the_leaders_of_fig_24, begin, end),
         cmocka_unit_test_setup_teardown(somebody_leads_where_one_is_connected_to_a_majority, begin,
                                         end),
-        cmocka_unit_test_setup_teardown(those_of_fig_24_lead_and_are_followed, begin, end),
-        cmocka_unit_test_setup_teardown(judgements_are_counted_apart, begin, end),
-        cmocka_unit_test_setup_teardown(the_right_one_leads, begin, end),
+        cmocka_unit_test_setup_teardown(the_leaders_of_fig_24_lead_and_are_followed, begin, end),
+        cmocka_unit_test_setup_teardown(each_property_counts_its_own_judgements, begin, end),
+        cmocka_unit_test_setup_teardown(the_rightful_node_leads, begin, end),
         cmocka_unit_test_setup_teardown(the_lowest_leads_where_that_is_promised, begin, end),
         cmocka_unit_test_setup_teardown(a_crashed_leader_counts_until_its_time_is_over, begin, end),
-        cmocka_unit_test_setup_teardown(
-            a_crashed_leader_is_over_in_time_or_when_one_who_knows_says_so, begin, end),
-        cmocka_unit_test_setup_teardown(a_restarted_process_does_not_go_back, begin, end),
+        cmocka_unit_test_setup_teardown(a_crashed_leader_ends_with_its_time_or_by_a_certain_witness,
+                                        begin, end),
+        cmocka_unit_test_setup_teardown(a_restarted_process_does_not_go_back_to_an_older_leader,
+                                        begin, end),
         cmocka_unit_test_setup_teardown(a_follower_of_one_leader_is_no_supporter_of_another, begin,
                                         end),
         cmocka_unit_test_setup_teardown(parts_are_judged_apart, begin, end),

@@ -126,7 +126,7 @@ static void each_accepts_its_defaults_for_1_to_4096_members(void **unused)
     }
 }
 
-/* What a member of a cluster needs that has lost its record, or whose generation is over. */
+/* Needed by a member of a cluster that has lost its record, or that joins a new generation. */
 static void each_that_knows_its_members_restores_a_record(void **unused)
 {
     (void)unused;
@@ -146,7 +146,7 @@ static void each_that_knows_its_members_restores_a_record(void **unused)
         assert_int_equal(p->restore(word, word_count, 90, raised), word_count);
         assert_int_equal(p->floor(raised, word_count), 90);
         assert_int_equal(p->restore(word, word_count, 50, raised), word_count);
-        assert_int_equal(p->floor(raised, word_count), 70); /* it never falls */
+        assert_int_equal(p->floor(raised, word_count), 70); /* the floor never falls */
         count++;
     }
     assert_int_equal(count, 7);

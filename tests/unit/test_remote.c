@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ASKED 12u /* beyond what fits */
+#define ASKED 12u /* more than the queue holds */
 
-/* A store whose server hangs: it begins with a request, and never answers it. */
+/* A store whose server hangs: it starts to serve a request, and never answers. */
 struct hanging {
     struct cv_remote remote;
     uint64_t begun;
@@ -21,7 +21,7 @@ struct hanging {
 static void on_answer(void *user, const struct cv_store_answer *answer)
 {
     struct hanging *h = user;
-    assert_false(h->is_asking); /* never from within the asking */
+    assert_false(h->is_asking); /* never from within the call that asks */
     assert_true(answer->why != NULL && answer->why[0] != '\0');
     h->failed_count += answer->verdict == CV_STORE_FAILED;
     h->answered[h->answered_count++] = answer->request;
@@ -80,7 +80,7 @@ static void add(struct hanging *h, uint64_t request, enum cv_store_verb verb,
     h->is_asking = false;
 }
 
-/* The first request is at work, and never answered. */
+/* The first request is being served, and is never answered. */
 static void hang_at(struct hanging *h, uv_loop_t *loop, enum cv_store_verb verb)
 {
     hang(h, loop);
@@ -88,7 +88,7 @@ static void hang_at(struct hanging *h, uv_loop_t *loop, enum cv_store_verb verb)
     (void)uv_run(loop, UV_RUN_NOWAIT);
 }
 
-static void a_full_queue_answers_what_it_replaces(void **unused)
+static void a_full_queue_answers_the_requests_it_replaces(void **unused)
 {
     (void)unused;
     struct hanging h;
@@ -99,7 +99,7 @@ static void a_full_queue_answers_what_it_replaces(void **unused)
         add(&h, i, CV_STORE_READ, false);
     }
     (void)uv_run(&loop, UV_RUN_NOWAIT);
-    assert_int_equal(h.answered_count, ASKED); /* each exactly once, and the oldest of them */
+    assert_int_equal(h.answered_count, ASKED); /* each is answered exactly once */
     assert_int_equal(h.failed_count, ASKED);
     uint64_t seen = 0;
     for (uint32_t i = 0; i < h.answered_count; i++) {
@@ -107,7 +107,7 @@ static void a_full_queue_answers_what_it_replaces(void **unused)
         seen |= UINT64_C(1) << h.answered[i];
     }
     assert_int_equal(seen, ((UINT64_C(1) << ASKED) - 1) << 2);
-    assert_int_equal(h.begun, 1); /* what is at work stays */
+    assert_int_equal(h.begun, 1); /* the request that is being served stays */
     end(&h, &loop);
 }
 
@@ -132,8 +132,7 @@ static void a_flood_of_resign_requests_replaces_only_itself(void **unused)
     end(&h, &loop);
 }
 
-/* One that is asked hundreds of times before the loop turns: nothing from outside is an
- * assertion. */
+/* Hundreds of requests before the loop runs once: nothing from outside may trip an assertion. */
 static void a_flood_in_one_turn_is_answered_as_far_as_there_is_room(void **unused)
 {
     (void)unused;
@@ -156,7 +155,7 @@ static void a_flood_in_one_turn_is_answered_as_far_as_there_is_room(void **unuse
     end(&h, &loop);
 }
 
-/* Closing forgets what was replaced and not told yet. */
+/* Closing drops the answers to replaced requests that were not delivered yet. */
 static void nothing_is_answered_after_closing(void **unused)
 {
     (void)unused;
@@ -170,7 +169,7 @@ static void nothing_is_answered_after_closing(void **unused)
     assert_int_equal(h.answered_count, 0);
 }
 
-/* Names of trees are read back as they were, and what nobody of ours has written is refused. */
+/* Escaped names are read back as they were; what our code cannot have written is refused. */
 static void an_escaped_name_is_read_back(void **unused)
 {
     (void)unused;
@@ -189,9 +188,9 @@ static void an_escaped_name_is_read_back(void **unused)
     assert_false(cv__remote_unescape("too long", name, 8));
 }
 
-/* A server keeps something from our instant 0 on, at the earliest, on the fastest clock that is
- * allowed; we ask later, on the slowest, and the core takes its allowance from what is told. */
-static void what_is_left_ends_before_the_server_ends_it(void **unused)
+/* A server's time begins at our instant 0 at the earliest, on the fastest clock that is allowed; we
+ * ask later, on the slowest clock, and the core subtracts its allowance from what it is told. */
+static void the_time_left_ends_before_the_server_ends_it(void **unused)
 {
     (void)unused;
     const int64_t drift_ppb = 100000;
@@ -206,14 +205,15 @@ static void what_is_left_ends_before_the_server_ends_it(void **unused)
             assert_true(left_ns >= sure_ns - passed_ns - passed_ns / 32 - 1); /* not much less */
         }
     }
-    assert_int_equal(cv__remote_left_ns(NS_PER_S, NS_PER_S, 0), NS_PER_S); /* asked before */
+    /* Asked before the time begins. */
+    assert_int_equal(cv__remote_left_ns(NS_PER_S, NS_PER_S, 0), NS_PER_S);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_left_ends_before_the_server_ends_it),
-        cmocka_unit_test(a_full_queue_answers_what_it_replaces),
+        cmocka_unit_test(the_time_left_ends_before_the_server_ends_it),
+        cmocka_unit_test(a_full_queue_answers_the_requests_it_replaces),
         cmocka_unit_test(a_flood_of_resign_requests_replaces_only_itself),
         cmocka_unit_test(a_flood_in_one_turn_is_answered_as_far_as_there_is_room),
         cmocka_unit_test(nothing_is_answered_after_closing),

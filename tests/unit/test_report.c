@@ -1,4 +1,4 @@
-/* tests/unit/test_report.c - what is told of a run, to programs and to people. */
+/* tests/unit/test_report.c - the report of a run, for programs and for people. */
 #include "report/report.h"
 #include "report/timeline.h"
 #include "support/cluster.h"
@@ -31,7 +31,7 @@ static char *text_of(const struct sim_world *world,
     return text;
 }
 
-/* A whole run, whatever comes of it. */
+/* A whole run, whether it succeeds or not. */
 static struct cluster *run(const char *text)
 {
     struct cluster *c = cluster_start("%s", text);
@@ -43,7 +43,7 @@ static const char crash_and_partition[] =
     "protocol bully\nnodes 4\nlink * delay 1ms\n"
     "at 1s crash 4\nat 2s partition 1 | 2 3\nat 4s heal\nrun 6s\n"
     "expect leader 3 by 1.9s at 1..3\n"
-    "expect leader 2 by 1.9s at 1..3\n" /* is not so */
+    "expect leader 2 by 1.9s at 1..3\n" /* fails */
     "expect broken at-most-one-leader\n";
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -101,7 +101,7 @@ static void json_tells_who_led_when_and_why_it_ended(void **unused)
     cluster_drop(c);
 }
 
-/* Its time runs out at the very instant at which it hands over. */
+/* Its lease ends at the very instant at which it hands over. */
 static void json_tells_a_hand_over_from_a_lease_that_ran_out(void **unused)
 {
     (void)unused;
@@ -116,7 +116,7 @@ static void json_tells_a_hand_over_from_a_lease_that_ran_out(void **unused)
     cluster_drop(c);
 }
 
-static void json_views_end_with_what_is_final(void **unused)
+static void json_views_end_in_the_final_state(void **unused)
 {
     (void)unused;
     struct cluster *c = run(crash_and_partition);
@@ -241,7 +241,7 @@ static void json_has_no_wall_time_unless_it_was_measured(void **unused)
     cluster_drop(c);
 }
 
-/* A name may have anything in it that a file's name can have. */
+/* A name may contain any byte that a file's name can contain. */
 static void json_survives_strange_names(void **unused)
 {
     (void)unused;
@@ -300,8 +300,9 @@ static void assert_has(const char *text, const char *part)
     }
 }
 
-/* Too short to settle, and nobody ever leads again: what was not looked at does not hold. */
-static void what_was_never_judged_is_not_tested(void **unused)
+/* The run is too short to settle, and nobody ever leads again: a property that was not judged does
+ * not hold. */
+static void a_property_that_was_never_judged_is_reported_as_not_tested(void **unused)
 {
     (void)unused;
     struct cluster *c = run("protocol bully\nnodes 2\nrun 500ms\n");
@@ -318,7 +319,7 @@ static void what_was_never_judged_is_not_tested(void **unused)
     cluster_drop(c);
 }
 
-/* Every message takes longer than the protocol allows for, from the beginning to the end. */
+/* Every message of the run takes longer than the protocol allows for. */
 static void run_in_which_nothing_is_judged_is_not_just_ok(void **unused)
 {
     (void)unused;
@@ -331,7 +332,7 @@ static void run_in_which_nothing_is_judged_is_not_just_ok(void **unused)
     cluster_drop(c);
 }
 
-static void text_tells_people_the_same(void **unused)
+static void text_has_the_same_content(void **unused)
 {
     (void)unused;
     struct cluster *c = run(crash_and_partition);
@@ -346,7 +347,7 @@ static void text_tells_people_the_same(void **unused)
     assert_has(text, "expect leader 3 by 1.9s at 1..3: yes\n");
     assert_has(text, "expect leader 2 by 1.9s at 1..3: NO: node 1 follows 3\n");
     assert_has(text, "\nFAILED\n");
-    assert_null(strchr(text, '\033')); /* no colours: this is not a terminal's business */
+    assert_null(strchr(text, '\033')); /* no colours: this is not written to a terminal */
     free(text);
     cluster_drop(c);
 }
@@ -362,8 +363,8 @@ static void failures_name_file_line_and_seed(void **unused)
     cluster_drop(c);
 }
 
-/* Nothing is judged while messages are late: that must not look like success. */
-static void broken_assumption_is_told(void **unused)
+/* Nothing is judged while messages are late, and that must not look like success. */
+static void violated_assumption_is_reported(void **unused)
 {
     (void)unused;
     struct cluster *c = run("protocol local\nnodes 3\nlink * delay 2.6ms\nrun 1s\n");
@@ -380,7 +381,7 @@ static void broken_assumption_is_told(void **unused)
     cluster_drop(c);
 }
 
-static void failures_of_a_good_run_are_none(void **unused)
+static void good_run_has_no_failures(void **unused)
 {
     (void)unused;
     struct cluster *c = run("protocol ring\nnodes 3\nrun 2s\nexpect leader 3 by 2s\n");
@@ -412,7 +413,7 @@ static void each_kind_of_fault_is_counted_under_a_name_of_its_own(void **unused)
     }
 }
 
-static void delays_that_contradict_delta_are_told(void **unused)
+static void delays_that_contradict_delta_are_reported(void **unused)
 {
     (void)unused;
     static const struct {
@@ -461,7 +462,7 @@ static void leaderships_have_the_scores_of_their_leaders(void **unused)
 
 /* ---- The timeline ---------------------------------------------------------------------------- */
 
-/* The row of a node in a drawing of so many columns. */
+/* The row of a node in a drawing of that many columns. */
 static char *row_of(const char *scenario, const char *node, uint32_t columns)
 {
     struct cluster *c = run(scenario);
@@ -480,8 +481,8 @@ static char *row_of(const char *scenario, const char *node, uint32_t columns)
     return row;
 }
 
-/* Of 100 s in 40 characters, each stands for 2.5 s. */
-static void what_lasts_less_than_a_character_is_drawn(void **unused)
+/* 100 s in 40 characters: each stands for 2.5 s. */
+static void events_shorter_than_a_character_are_drawn(void **unused)
 {
     (void)unused;
     static const char bully[] = "protocol bully\nnodes 3\nlink * delay 1ms\n";
@@ -507,7 +508,7 @@ static void what_lasts_less_than_a_character_is_drawn(void **unused)
     }
 }
 
-static void narrow_drawing_is_narrow(void **unused)
+static void drawing_keeps_to_its_width(void **unused)
 {
     (void)unused;
     char *row = row_of("protocol bully\nnodes 3\nrun 2s\n", "node 3 ", 30);
@@ -522,7 +523,7 @@ int main(void)
         cmocka_unit_test(json_is_one_line),
         cmocka_unit_test(json_tells_who_led_when_and_why_it_ended),
         cmocka_unit_test(json_tells_a_hand_over_from_a_lease_that_ran_out),
-        cmocka_unit_test(json_views_end_with_what_is_final),
+        cmocka_unit_test(json_views_end_in_the_final_state),
         cmocka_unit_test(json_counts_messages_by_type),
         cmocka_unit_test(json_tells_how_long_elections_took),
         cmocka_unit_test(json_tells_which_properties_are_promised_and_which_broke),
@@ -530,17 +531,17 @@ int main(void)
         cmocka_unit_test(json_has_no_wall_time_unless_it_was_measured),
         cmocka_unit_test(json_survives_strange_names),
         cmocka_unit_test(json_of_random_runs_is_valid_and_adds_up),
-        cmocka_unit_test(what_was_never_judged_is_not_tested),
+        cmocka_unit_test(a_property_that_was_never_judged_is_reported_as_not_tested),
         cmocka_unit_test(run_in_which_nothing_is_judged_is_not_just_ok),
-        cmocka_unit_test(text_tells_people_the_same),
+        cmocka_unit_test(text_has_the_same_content),
         cmocka_unit_test(failures_name_file_line_and_seed),
-        cmocka_unit_test(broken_assumption_is_told),
-        cmocka_unit_test(failures_of_a_good_run_are_none),
+        cmocka_unit_test(violated_assumption_is_reported),
+        cmocka_unit_test(good_run_has_no_failures),
         cmocka_unit_test(each_kind_of_fault_is_counted_under_a_name_of_its_own),
-        cmocka_unit_test(delays_that_contradict_delta_are_told),
+        cmocka_unit_test(delays_that_contradict_delta_are_reported),
         cmocka_unit_test(leaderships_have_the_scores_of_their_leaders),
-        cmocka_unit_test(what_lasts_less_than_a_character_is_drawn),
-        cmocka_unit_test(narrow_drawing_is_narrow),
+        cmocka_unit_test(events_shorter_than_a_character_are_drawn),
+        cmocka_unit_test(drawing_keeps_to_its_width),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* tests/unit/test_rng.c - the simulator's chance: the same on every machine, and fair enough. */
+/* tests/unit/test_rng.c - the simulator's random numbers: the same on every machine, and fair
+ * enough. */
 #include "sim/rng.h"
 #include "support/support.h"
 
@@ -77,7 +78,7 @@ static void takes_any_range_of_64_bits(void **unused)
     assert_trips((void)sim_rng_range(&rng, 1, 0));
 }
 
-static void draws_nothing_for_what_never_happens(void **unused)
+static void draws_no_number_for_a_probability_of_zero(void **unused)
 {
     (void)unused;
     struct sim_rng rng = rng_make(1, 1);
@@ -121,7 +122,7 @@ int main(void)
         cmocka_unit_test(gives_other_numbers_for_another_seed_or_stream),
         cmocka_unit_test(stays_within_a_range_and_reaches_both_ends),
         cmocka_unit_test(takes_any_range_of_64_bits),
-        cmocka_unit_test(draws_nothing_for_what_never_happens),
+        cmocka_unit_test(draws_no_number_for_a_probability_of_zero),
         cmocka_unit_test(makes_rare_things_as_rare_as_they_should_be),
         cmocka_unit_test(gives_fractions_that_a_logarithm_can_take),
     };

@@ -1,4 +1,4 @@
-/* tests/unit/test_runs.c - the periods of a job, its runs, and what a contender has to do. */
+/* tests/unit/test_runs.c - the periods of a job, its runs, and when a contender must run it. */
 #include "runtime/runs.h"
 #include "support/support.h"
 
@@ -65,7 +65,7 @@ static void periods_begin_at_midnight_full_hours_and_mondays(void **unused)
 static void a_zone_moves_the_boundaries(void **unused)
 {
     (void)unused;
-    zone("Asia/Kolkata"); /* half an hour beside the others */
+    zone("Asia/Kolkata"); /* half an hour off the full hours */
     const struct cv_period_rule day = rule("1d", "0s"), hour = rule("1h", "0s");
     assert_begins(&day, "2026-11-15 18:29", "2026-11-14 18:30");
     assert_begins(&day, "2026-11-15 18:30", "2026-11-15 18:30");
@@ -103,7 +103,7 @@ static void a_day_with_two_midnights_is_one_day(void **unused)
 }
 
 /* 2026-03-29 02:00 +0100 becomes 03:00 +0200, at 01:00 UTC. */
-static void the_begin_of_summer_time_leaves_out_an_hour(void **unused)
+static void the_beginning_of_summer_time_leaves_out_an_hour(void **unused)
 {
     (void)unused;
     zone("Europe/Berlin");
@@ -118,7 +118,7 @@ static void the_begin_of_summer_time_leaves_out_an_hour(void **unused)
     assert_begins(&late, "2026-03-29 20:00", "2026-03-29 01:00");
 }
 
-/* Whatever the zone does, the begin of a period is in that period, and periods do not overlap. */
+/* In every zone the beginning of a period lies in that period, and periods do not overlap. */
 static void periods_follow_each_other(void **unused)
 {
     (void)unused;
@@ -188,7 +188,7 @@ static struct cv_job_run run_of(uint64_t token, int64_t period_s, int64_t asked_
     return run;
 }
 
-static void what_is_written_is_read(void **unused)
+static void runs_are_read_back_as_written(void **unused)
 {
     (void)unused;
     static struct cv_runs runs, read;
@@ -209,7 +209,7 @@ static void what_is_written_is_read(void **unused)
     assert_int_equal(read.run[0].end_ms, (DAY + 7) * 1000 + 900);
 }
 
-static void the_oldest_runs_give_way(void **unused)
+static void the_oldest_runs_are_dropped(void **unused)
 {
     (void)unused;
     static struct cv_runs runs, read;
@@ -226,7 +226,7 @@ static void the_oldest_runs_give_way(void **unused)
     assert_int_equal(read.run[read.count - 1].token, 200);
 }
 
-static void lines_of_others_are_passed_over(void **unused)
+static void malformed_lines_are_skipped(void **unused)
 {
     (void)unused;
     static struct cv_runs runs;
@@ -239,7 +239,7 @@ static void lines_of_others_are_passed_over(void **unused)
     assert_string_equal(runs.run[0].node, "fine");
 }
 
-/* ---- What is to be done ---------------------------------------------------------------------- */
+/* ---- What is due ----------------------------------------------------------------------------- */
 
 static struct cv_runs runs;
 static struct cv_period_rule daily;
@@ -276,7 +276,7 @@ static void a_period_is_run_to_success_once(void **unused)
     assert_int_equal(judge(&daily, 2 * DAY + HOUR).period_s, 2 * DAY);
 }
 
-static void a_failed_run_is_repeated_as_often_as_said(void **unused)
+static void a_failed_run_is_repeated_as_often_as_configured(void **unused)
 {
     (void)unused;
     note(DAY, DAY + HOUR, 7);
@@ -287,7 +287,7 @@ static void a_failed_run_is_repeated_as_often_as_said(void **unused)
     assert_int_equal(judge(&daily, 2 * DAY + HOUR).state, CV_RUNS_DUE);
 }
 
-static void a_claim_that_did_not_end_is_not_repeated(void **unused)
+static void a_run_without_a_result_is_not_repeated(void **unused)
 {
     (void)unused;
     note(DAY, DAY + HOUR, -1);
@@ -295,8 +295,8 @@ static void a_claim_that_did_not_end_is_not_repeated(void **unused)
     assert_int_equal(judge(&daily, 2 * DAY + HOUR).state, CV_RUNS_DUE);
 }
 
-/* Cron at 00:00 on three machines, whose clocks differ by a minute: each is started when its own
- * clock reads 00:00, and reads that clock. */
+/* Cron at 00:00 on three machines, whose clocks differ by a minute: each job is started when its
+ * own machine's clock reads 00:00. */
 static void clocks_that_differ_name_the_same_period(void **unused)
 {
     (void)unused;
@@ -313,9 +313,9 @@ static void clocks_that_differ_name_the_same_period(void **unused)
     }
 }
 
-/* Somebody else starts all of them at his midnight, over the network: their clocks read anything
- * within a minute of it. In whatever order they come, the job is run once. */
-static void starts_on_both_sides_of_a_boundary_are_one(void **unused)
+/* One machine starts all jobs over the network at its midnight: the other clocks read anything
+ * within a minute of it. The job is run once, whatever the order of the starts. */
+static void starts_on_both_sides_of_a_boundary_are_one_run(void **unused)
 {
     (void)unused;
     static const int64_t orders[][3] = {{-50, 0, 55}, {55, 0, -50}, {0, -50, 55}, {-50, 55, 0}};
@@ -335,13 +335,13 @@ static void starts_on_both_sides_of_a_boundary_are_one(void **unused)
                 }
             }
             assert_int_equal(run_count, 1);
-            /* And the next night is not taken for this one. */
+            /* The next night is another period. */
             assert_int_equal(judge(&daily, 3 * DAY).state, CV_RUNS_DUE);
         }
     }
 }
 
-/* A job of each hour at :59, which may be late by as much as it likes. */
+/* An hourly job at :59, whose start may be late by any time. */
 static void a_late_start_of_the_same_firing_is_not_another_run(void **unused)
 {
     (void)unused;
@@ -360,7 +360,7 @@ static void a_late_start_of_the_same_firing_is_not_another_run(void **unused)
     }
 }
 
-/* A wrong clock names wrong periods, and keeps nobody else from running theirs. */
+/* A wrong clock names wrong periods, but keeps no other machine from running its own. */
 static void a_clock_that_is_a_year_ahead_stops_nobody(void **unused)
 {
     (void)unused;
@@ -376,17 +376,17 @@ int main(void)
         cmocka_unit_test(a_zone_moves_the_boundaries),
         cmocka_unit_test(the_end_of_summer_time_makes_a_long_day_and_two_hours),
         cmocka_unit_test(a_day_with_two_midnights_is_one_day),
-        cmocka_unit_test(the_begin_of_summer_time_leaves_out_an_hour),
+        cmocka_unit_test(the_beginning_of_summer_time_leaves_out_an_hour),
         cmocka_unit_test(periods_follow_each_other),
         cmocka_unit_test(bad_periods_are_refused),
-        cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(the_oldest_runs_give_way),
-        cmocka_unit_test(lines_of_others_are_passed_over),
+        cmocka_unit_test(runs_are_read_back_as_written),
+        cmocka_unit_test(the_oldest_runs_are_dropped),
+        cmocka_unit_test(malformed_lines_are_skipped),
         cmocka_unit_test_setup(a_period_is_run_to_success_once, setup),
-        cmocka_unit_test_setup(a_failed_run_is_repeated_as_often_as_said, setup),
-        cmocka_unit_test_setup(a_claim_that_did_not_end_is_not_repeated, setup),
+        cmocka_unit_test_setup(a_failed_run_is_repeated_as_often_as_configured, setup),
+        cmocka_unit_test_setup(a_run_without_a_result_is_not_repeated, setup),
         cmocka_unit_test_setup(clocks_that_differ_name_the_same_period, setup),
-        cmocka_unit_test_setup(starts_on_both_sides_of_a_boundary_are_one, setup),
+        cmocka_unit_test_setup(starts_on_both_sides_of_a_boundary_are_one_run, setup),
         cmocka_unit_test_setup(a_late_start_of_the_same_firing_is_not_another_run, setup),
         cmocka_unit_test_setup(a_clock_that_is_a_year_ahead_stops_nobody, setup),
     };

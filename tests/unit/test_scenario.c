@@ -1,7 +1,7 @@
-/* tests/unit/test_scenario.c - reading scenarios: what is understood, and what is said about the
- * rest.
+/* tests/unit/test_scenario.c - reading scenarios: which statements are accepted, and the errors
+ * about others.
  *
- * Bad input is one line with file, line, column and a hint (the table `wrong`). */
+ * Bad input gives one line with file, line, column and a hint (the table `wrong`). */
 #include "core/nodeset.h"
 #include "scenario/scenario.h"
 #include "support/scenarios.h"
@@ -13,7 +13,7 @@
 
 static int parse(const char *text, struct sim_scenario **ret_scenario, struct cv_errtext *reterr)
 {
-    /* A block of its own length: reading past the end is seen. */
+    /* A block of exactly this length lets the sanitizer see a read past its end. */
     const size_t length = strlen(text);
     char *copy = malloc(length > 0 ? length : 1);
     assert_non_null(copy);
@@ -23,7 +23,7 @@ static int parse(const char *text, struct sim_scenario **ret_scenario, struct cv
     return result;
 }
 
-/* The lines behind a head that makes a whole scenario of them; they begin on line 4. */
+/* Puts these lines behind a head that makes them a whole scenario; they begin on line 4. */
 static struct sim_scenario *parse_lines(const char *lines)
 {
     return scenario_read("protocol bully\nnodes 6\nrun 30s\n%s", lines);
@@ -104,7 +104,7 @@ static void names_nodes_singly_in_ranges_and_all(void **unused)
     sim_scenario_free(s);
 }
 
-static void puts_whom_a_partition_does_not_name_into_a_part_of_their_own(void **unused)
+static void puts_nodes_that_a_partition_does_not_name_into_a_part_of_their_own(void **unused)
 {
     (void)unused;
     struct sim_scenario *s = parse_lines("at 1s partition 1 2 | 4\n");
@@ -127,7 +127,7 @@ static void takes_the_largest_cluster_there_is(void **unused)
     sim_scenario_free(s);
 }
 
-/* Each statement of docs/scenarios.md, in each way it may be written. */
+/* Each statement of docs/scenarios.md, in each form in which it may be written. */
 static const char *const right[] = {
     "seed 0",
     "seed 18446744073709551615",
@@ -240,7 +240,7 @@ static void accepts_every_documented_statement(void **unused)
     }
 }
 
-/* The number that an action of its kind has; 0: none. */
+/* The number in an action of this kind; 0: it has none. */
 static int64_t amount_of(const struct sim_action *action)
 {
     switch (action->kind) {
@@ -271,7 +271,7 @@ static int64_t amount_of(const struct sim_action *action)
     }
 }
 
-/* What an action is written as reads back as the same action. */
+/* An action that is written and read back is the same action. */
 static void writes_actions_as_it_reads_them(void **unused)
 {
     (void)unused;
@@ -305,7 +305,7 @@ static void writes_actions_as_it_reads_them(void **unused)
     }
 }
 
-/* The line (number 4 of its scenario), where the error points, and what it says. */
+/* A line (number 4 of its scenario), the column that the error points at, and what it says. */
 static const struct {
     const char *line;
     uint32_t column;
@@ -500,7 +500,7 @@ static const struct {
     {"\001\002", 1, "text file"},
 };
 
-static void says_where_and_what_is_wrong_and_what_to_write(void **unused)
+static void says_where_the_mistake_is_what_is_wrong_and_what_to_write(void **unused)
 {
     (void)unused;
     for (uint32_t i = 0; i < COUNT_OF(wrong); i++) {
@@ -530,7 +530,7 @@ static void assert_refused(const char *text, const char *says)
     }
 }
 
-static void refuses_a_scenario_that_is_not_whole(void **unused)
+static void refuses_an_incomplete_scenario(void **unused)
 {
     (void)unused;
     assert_refused("", "no 'protocol' line");
@@ -541,7 +541,7 @@ static void refuses_a_scenario_that_is_not_whole(void **unused)
     assert_refused("protocol bully\nat 1s crash 1\n", "a.scn:2:1: 'nodes N' must come before");
 }
 
-static void refuses_protocols_and_options_that_there_are_not(void **unused)
+static void refuses_unknown_protocols_and_options(void **unused)
 {
     (void)unused;
     assert_refused("protocol buly\n", "did you mean 'bully'?");
@@ -559,14 +559,14 @@ static void refuses_clusters_that_are_empty_or_too_large(void **unused)
     assert_refused("protocol bully\nnodes 99999999999999999999\n", "a.scn:2:7: ");
 }
 
-/* The protocol's own inequality, with the numbers that break it. */
+/* The error is the protocol's own inequality, with the numbers that break it. */
 static void refuses_options_that_contradict_each_other(void **unused)
 {
     (void)unused;
     assert_refused("protocol bully heartbeat=1s timeout=1s\nnodes 3\nrun 1s\n", "timeout");
 }
 
-static void refuses_files_that_are_not_there_or_are_binary(void **unused)
+static void refuses_missing_and_binary_files(void **unused)
 {
     (void)unused;
     struct cv_errtext err = {""};
@@ -586,7 +586,7 @@ static void refuses_files_that_are_not_there_or_are_binary(void **unused)
     assert_non_null(strstr(err.text, "binary"));
 }
 
-static void refuses_lines_and_words_without_measure(void **unused)
+static void refuses_lines_and_words_that_are_too_long(void **unused)
 {
     (void)unused;
     char word[300];
@@ -605,7 +605,7 @@ static void refuses_lines_and_words_without_measure(void **unused)
     free(line);
 }
 
-/* Each rule about the whole that needs two lines. */
+/* Each rule that needs two lines to be broken. */
 static void refuses_lines_that_contradict_earlier_ones(void **unused)
 {
     (void)unused;
@@ -637,7 +637,7 @@ static void refuses_runs_that_are_too_long(void **unused)
     sim_scenario_free(s);
 }
 
-/* What a scenario by hand lets happen, in protocols with and without somebody to ask. */
+/* What a `manual` scenario lets happen, in protocols with and without a store or a sequencer. */
 static const struct {
     const char *protocol, *line;
 } by_hand[] = {
@@ -663,7 +663,7 @@ static const struct {
     {"anon", "at 1s sequencer mend 2"},
 };
 
-static void reads_and_writes_what_happens_by_hand(void **unused)
+static void reads_and_writes_the_actions_of_manual_scenarios(void **unused)
 {
     (void)unused;
     for (uint32_t i = 0; i < COUNT_OF(by_hand); i++) {
@@ -719,7 +719,7 @@ static const struct {
     {"anon", "at 1s sequencer mend 1 for 1s", 30, "'cut'"},
 };
 
-static void says_what_is_wrong_with_what_happens_by_hand(void **unused)
+static void points_at_mistakes_in_manual_scenarios(void **unused)
 {
     (void)unused;
     for (uint32_t i = 0; i < COUNT_OF(wrong_by_hand); i++) {
@@ -741,8 +741,8 @@ static void says_what_is_wrong_with_what_happens_by_hand(void **unused)
     }
 }
 
-/* One line, whatever is wrong: no line end inside, and it begins with where. */
-static void says_it_in_one_line(void **unused)
+/* Each error is one line, without a line end inside, and begins with the position. */
+static void reports_each_mistake_in_one_line(void **unused)
 {
     (void)unused;
     for (uint32_t i = 0; i < COUNT_OF(wrong); i++) {
@@ -756,7 +756,7 @@ static void says_it_in_one_line(void **unused)
     }
 }
 
-static void does_not_need_somewhere_to_say_it(void **unused)
+static void needs_no_buffer_for_the_error(void **unused)
 {
     (void)unused;
     struct sim_scenario *scenario = NULL;
@@ -771,24 +771,24 @@ int main(void)
         cmocka_unit_test(reads_the_example_of_the_manual),
         cmocka_unit_test(reads_options_of_the_protocol),
         cmocka_unit_test(does_not_need_an_end_of_line_at_the_end),
-        cmocka_unit_test(reads_and_writes_what_happens_by_hand),
-        cmocka_unit_test(says_what_is_wrong_with_what_happens_by_hand),
+        cmocka_unit_test(reads_and_writes_the_actions_of_manual_scenarios),
+        cmocka_unit_test(points_at_mistakes_in_manual_scenarios),
         cmocka_unit_test(names_nodes_singly_in_ranges_and_all),
-        cmocka_unit_test(puts_whom_a_partition_does_not_name_into_a_part_of_their_own),
+        cmocka_unit_test(puts_nodes_that_a_partition_does_not_name_into_a_part_of_their_own),
         cmocka_unit_test(takes_the_largest_cluster_there_is),
         cmocka_unit_test(accepts_every_documented_statement),
         cmocka_unit_test(writes_actions_as_it_reads_them),
-        cmocka_unit_test(says_where_and_what_is_wrong_and_what_to_write),
-        cmocka_unit_test(says_it_in_one_line),
-        cmocka_unit_test(refuses_a_scenario_that_is_not_whole),
-        cmocka_unit_test(refuses_protocols_and_options_that_there_are_not),
+        cmocka_unit_test(says_where_the_mistake_is_what_is_wrong_and_what_to_write),
+        cmocka_unit_test(reports_each_mistake_in_one_line),
+        cmocka_unit_test(refuses_an_incomplete_scenario),
+        cmocka_unit_test(refuses_unknown_protocols_and_options),
         cmocka_unit_test(refuses_clusters_that_are_empty_or_too_large),
         cmocka_unit_test(refuses_options_that_contradict_each_other),
-        cmocka_unit_test(refuses_files_that_are_not_there_or_are_binary),
-        cmocka_unit_test(refuses_lines_and_words_without_measure),
+        cmocka_unit_test(refuses_missing_and_binary_files),
+        cmocka_unit_test(refuses_lines_and_words_that_are_too_long),
         cmocka_unit_test(refuses_lines_that_contradict_earlier_ones),
         cmocka_unit_test(refuses_runs_that_are_too_long),
-        cmocka_unit_test(does_not_need_somewhere_to_say_it),
+        cmocka_unit_test(needs_no_buffer_for_the_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* tests/unit/test_screen.c - texts on screens of some width. */
+/* tests/unit/test_screen.c - texts wrapped to the width of a screen. */
 #include "base/screen.h"
 #include "support/support.h"
 
@@ -17,7 +17,7 @@ static void assert_printed(uint32_t columns, const char *text, const char *expec
     free(printed);
 }
 
-static void what_fits_stays_as_it_is(void **unused)
+static void a_line_that_fits_stays_as_it_is(void **unused)
 {
     (void)unused;
     static const char text[] = "usage: x\n\n  --a   one\n        two\n";
@@ -62,7 +62,7 @@ static void long_words_stay_whole(void **unused)
                    "see\n/a/path/that/is/longer/than/this\nfor more\n");
 }
 
-static void what_an_author_broke_is_joined_first(void **unused)
+static void lines_that_the_author_broke_are_joined_first(void **unused)
 {
     (void)unused;
     static const char text[] =
@@ -82,14 +82,14 @@ static void what_an_author_broke_is_joined_first(void **unused)
     assert_printed(CV_SCREEN_ANY, text, text);
 }
 
-static void json_is_for_programs(void **unused)
+static void json_is_not_wrapped(void **unused)
 {
     (void)unused;
     static const char text[] = "{\"a\": 1, \"b\": 2, \"c\": 3}\n";
     assert_printed(20, text, text);
 }
 
-static void width_is_told_by_columns(void **unused)
+static void width_comes_from_the_environment(void **unused)
 {
     (void)unused;
     (void)setenv("COLUMNS", "40", 1);
@@ -108,14 +108,14 @@ static void width_is_told_by_columns(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_fits_stays_as_it_is),
+        cmocka_unit_test(a_line_that_fits_stays_as_it_is),
         cmocka_unit_test(lines_are_broken_between_words),
         cmocka_unit_test(colours_have_no_width),
         cmocka_unit_test(columns_stay_columns),
         cmocka_unit_test(long_words_stay_whole),
-        cmocka_unit_test(what_an_author_broke_is_joined_first),
-        cmocka_unit_test(json_is_for_programs),
-        cmocka_unit_test(width_is_told_by_columns),
+        cmocka_unit_test(lines_that_the_author_broke_are_joined_first),
+        cmocka_unit_test(json_is_not_wrapped),
+        cmocka_unit_test(width_comes_from_the_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

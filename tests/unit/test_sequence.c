@@ -22,7 +22,7 @@ static void numbers_follow_the_counter(void **unused)
 }
 
 /* [Wiesmann07, sec. 5] "interpret a value v smaller than 2^31 as being v + 2^32" */
-static void a_wrap_around_goes_on(void **unused)
+static void numbers_go_on_after_a_wrap_around(void **unused)
 {
     (void)unused;
     assert_int_equal(cv__sequence_number(M32 - 1, 0, 0), M32);
@@ -31,7 +31,7 @@ static void a_wrap_around_goes_on(void **unused)
     assert_int_equal(cv__sequence_number(M32 + 5, 6, 0), M32 + 6);
 }
 
-static void a_counter_that_is_not_above_has_lost_its_memory(void **unused)
+static void a_counter_that_did_not_grow_begins_a_new_generation(void **unused)
 {
     (void)unused;
     assert_int_equal(cv__sequence_number(1000000, 1, 0), GENERATION + 1);
@@ -86,8 +86,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_number_is_generation_and_counter),
         cmocka_unit_test(numbers_follow_the_counter),
-        cmocka_unit_test(a_wrap_around_goes_on),
-        cmocka_unit_test(a_counter_that_is_not_above_has_lost_its_memory),
+        cmocka_unit_test(numbers_go_on_after_a_wrap_around),
+        cmocka_unit_test(a_counter_that_did_not_grow_begins_a_new_generation),
         cmocka_unit_test(more_boots_are_a_new_generation),
         cmocka_unit_test(numbers_end_at_2_to_the_63),
         cmocka_unit_test(every_number_is_above_the_one_before),

@@ -1,4 +1,4 @@
-/* tests/unit/test_sequencer.c - the simulated sequencer, and what scenarios say about it. */
+/* tests/unit/test_sequencer.c - the simulated sequencer, and its lines in scenarios. */
 #include "scenario/scenario.h"
 #include "sim/sequencer.h"
 #include "support/scenarios.h"
@@ -16,7 +16,7 @@ static struct sim_rng rng_of(uint64_t seed)
     return rng;
 }
 
-static void half_of_the_delay_each_way(void **unused)
+static void each_way_takes_half_of_the_delay(void **unused)
 {
     (void)unused;
     struct sim_sequencer s;
@@ -33,7 +33,7 @@ static void half_of_the_delay_each_way(void **unused)
 }
 
 /* [Wiesmann07, Eq. 1] t_seq is in contention between all processes. */
-static void those_who_ask_at_once_wait_for_their_turn(void **unused)
+static void requests_at_the_same_time_wait_for_their_turn(void **unused)
 {
     (void)unused;
     struct sim_sequencer s;
@@ -75,7 +75,7 @@ static void a_lost_answer_burns_a_number_and_a_lost_query_does_not(void **unused
     assert_int_equal(s.counter, 1);
 }
 
-static void resets_wipes_and_wraps(void **unused)
+static void resets_wipes_and_wrap_arounds_change_the_counter(void **unused)
 {
     (void)unused;
     struct sim_sequencer s;
@@ -98,7 +98,7 @@ static void resets_wipes_and_wraps(void **unused)
     assert_int_equal(s.boots, 2);
     sim_sequencer_change(&s, &(struct sim_sequencer_change){.verb = SIM_SEQUENCER_WIPE}, false);
     assert_int_equal(s.boots, 1);
-    s.boots = 0; /* it does not tell */
+    s.boots = 0; /* it does not tell its boots */
     sim_sequencer_change(&s, &(struct sim_sequencer_change){.verb = SIM_SEQUENCER_RESET}, false);
     assert_int_equal(s.boots, 0);
 }
@@ -159,10 +159,10 @@ static void mistakes_are_pointed_at(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(half_of_the_delay_each_way),
-        cmocka_unit_test(those_who_ask_at_once_wait_for_their_turn),
+        cmocka_unit_test(each_way_takes_half_of_the_delay),
+        cmocka_unit_test(requests_at_the_same_time_wait_for_their_turn),
         cmocka_unit_test(a_lost_answer_burns_a_number_and_a_lost_query_does_not),
-        cmocka_unit_test(resets_wipes_and_wraps),
+        cmocka_unit_test(resets_wipes_and_wrap_arounds_change_the_counter),
         cmocka_unit_test(lines_read_back_as_they_are_written),
         cmocka_unit_test(mistakes_are_pointed_at),
     };

@@ -1,4 +1,4 @@
-/* tests/unit/test_sequencer_file.c - numbers from a file grow, whoever is killed in between. */
+/* tests/unit/test_sequencer_file.c - numbers from a file grow, even when processes are killed. */
 #include "support/asker.h"
 
 #include <fcntl.h>
@@ -60,7 +60,7 @@ static void numbers_follow_each_other(void **unused)
     asker_close(&a);
 }
 
-/* Children take numbers into shared memory until they are killed; none is there twice. */
+/* Children put numbers into shared memory until they are killed; no number is there twice. */
 static void killed_processes_leave_gaps_at_most(void **unused)
 {
     (void)unused;
@@ -107,13 +107,14 @@ static void killed_processes_leave_gaps_at_most(void **unused)
             given++;
         }
     }
-    assert_true(given + 8 >= last - 1); /* each may have died with one in its hand */
+    /* Each may have died with one number that it did not write down. */
+    assert_true(given + 8 >= last - 1);
     free(seen);
     (void)munmap(shared, sizeof *shared);
 }
 
-/* As if the power had failed: the record of another boot is gone on behind its reservation. */
-static void after_a_new_start_of_the_machine_there_is_a_gap(void **unused)
+/* As after a power failure: numbers go on behind the reservation that an earlier boot recorded. */
+static void numbers_skip_the_reservation_after_a_reboot(void **unused)
 {
     (void)unused;
     struct asker a;
@@ -178,7 +179,7 @@ static void a_damaged_file_gives_no_numbers(void **unused)
     asker_close(&a);
 }
 
-static void a_counter_that_was_deleted_goes_on_above_what_is_known(void **unused)
+static void a_deleted_counter_goes_on_above_the_last_known_number(void **unused)
 {
     (void)unused;
     struct asker a;
@@ -205,13 +206,13 @@ static void many_questions_at_once_are_answered_or_refused(void **unused)
     const struct cv_sequencer_counts *counts = a.sequencer.kind->counts(a.sequencer.self);
     assert_int_equal(counts->answered + counts->silent, 200);
     assert_true(counts->answered >= 64);
-    a.sequencer.kind->ask(a.sequencer.self, 1, CV_SEQUENCE_NONE); /* closed in its midst */
+    a.sequencer.kind->ask(a.sequencer.self, 1, CV_SEQUENCE_NONE); /* closed while it is under way */
     asker_close(&a);
     assert_int_equal(a.answers, 200);
 }
 
 /* A process that is stopped while it holds the lock does not stop the others for ever. */
-static void a_lock_that_is_not_given_back_is_told(void **unused)
+static void a_lock_that_is_not_released_is_reported(void **unused)
 {
     (void)unused;
     struct asker a;
@@ -226,7 +227,7 @@ static void a_lock_that_is_not_given_back_is_told(void **unused)
     asker_close(&a);
 }
 
-static void wrong_addresses_are_told(void **unused)
+static void wrong_addresses_are_refused(void **unused)
 {
     (void)unused;
     static const struct {
@@ -251,13 +252,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(numbers_follow_each_other),
         TEST(killed_processes_leave_gaps_at_most),
-        TEST(after_a_new_start_of_the_machine_there_is_a_gap),
+        TEST(numbers_skip_the_reservation_after_a_reboot),
         TEST(one_damaged_record_is_survived),
         TEST(a_damaged_file_gives_no_numbers),
-        TEST(a_counter_that_was_deleted_goes_on_above_what_is_known),
+        TEST(a_deleted_counter_goes_on_above_the_last_known_number),
         TEST(many_questions_at_once_are_answered_or_refused),
-        TEST(a_lock_that_is_not_given_back_is_told),
-        TEST(wrong_addresses_are_told),
+        TEST(a_lock_that_is_not_released_is_reported),
+        TEST(wrong_addresses_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

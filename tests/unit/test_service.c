@@ -17,7 +17,7 @@ enum { NEAR = 1, MID, FAR };
 struct seen {
     uint32_t count, early;
     int64_t sum_ns, max_ns;
-    int64_t from_ns; /* earlier arrivals count as `early` only */
+    int64_t from_ns; /* earlier arrivals are counted as `early` only */
 };
 
 struct bed {
@@ -65,7 +65,7 @@ static void bed_init(struct bed *bed, const char *text, const struct sim_service
     bed->service = sim_service_new(bed->world, options);
 }
 
-/* Five replicas of which 5 and then 4 is preferred, and a hundred requests a second from afar. */
+/* Five replicas that prefer 5, then 4, as leader, and a hundred requests a second from site far. */
 static void bed_init_far(struct bed *bed, const char *more)
 {
     struct sim_service_options options = plain(bed);
@@ -121,7 +121,7 @@ static void request_costs_the_hop_the_consensus_and_the_operation(void **unused)
     bed_fini(&bed);
 }
 
-static void who_is_behind_or_down_does_not_acknowledge(void **unused)
+static void servers_that_are_behind_or_down_do_not_acknowledge(void **unused)
 {
     (void)unused;
     struct bed bed;
@@ -134,7 +134,7 @@ static void who_is_behind_or_down_does_not_acknowledge(void **unused)
     sim_service_run(bed.service, 0);
     assert_int_equal(sim_service_draw_request(bed.service, NEAR, 5) / MS, 12); /* 5, 4, 2 */
     sim_service_run(bed.service, 1500 * MS);
-    sim_service_set_history(bed.service, 3, 9); /* the first leader has brought it up to date */
+    sim_service_set_history(bed.service, 3, 9); /* the first leader has updated it */
     assert_int_equal(sim_service_draw_request(bed.service, NEAR, 4), 22 * MS); /* 4, 2 and 1 */
     sim_service_run(bed.service, 2500 * MS);
     assert_true(sim_service_draw_request(bed.service, NEAR, 4) == INT64_MAX);
@@ -155,7 +155,7 @@ static void clients_of_a_dead_site_go_to_the_nearest_server(void **unused)
 }
 
 /* [fig. 3] A window in each round trip, up to the line's bandwidth. */
-static void bandwidth_is_a_window_for_each_round_trip(void **unused)
+static void bandwidth_is_one_window_per_round_trip(void **unused)
 {
     (void)unused;
     const struct sim_service_options o = plain(NULL);
@@ -184,9 +184,9 @@ static void recovery_asks_fetches_and_brings_a_quorum_up_to_date(void **unused)
     sim_service_set_history(bed.service, 4, 0);
     assert_int_equal(sim_service_draw_recovery(bed.service, 4),
                      10 * MS + (10 * MS + NS_PER_S) + 10 * MS + 2 * MS);
-    /* 1 has everything, but its quorum is 2 and 3, who have it too. */
+    /* 1 has everything, but its quorum is 2 and 3, which have it too. */
     assert_int_equal(sim_service_draw_recovery(bed.service, 1), 30 * MS + 30 * MS + 2 * MS);
-    /* Then only 1 has: as a leader it brings 4 up to date sooner than 2. */
+    /* Then only 1 has it: as leader, 1 updates 4 sooner than 2. */
     sim_service_set_history(bed.service, 2, 0);
     sim_service_set_history(bed.service, 3, 0);
     sim_service_set_history(bed.service, 4, 100000);
@@ -214,8 +214,8 @@ static void leader_may_fetch_from_the_largest_id_instead(void **unused)
     bed_fini(&bed);
 }
 
-/* Requests that arrive while nobody leads, or were under way to a leader that died, are answered by
- * the next; those after it are as fast as it can be. */
+/* Requests that arrive while nobody leads, or that were under way to a leader that died, are
+ * answered by the next leader; later ones are as fast as its place allows. */
 static void clients_survive_a_crash_of_the_leader(void **unused)
 {
     (void)unused;
@@ -240,7 +240,7 @@ static void clients_survive_a_crash_of_the_leader(void **unused)
     const uint64_t before = sim_service_history(bed.service, 1);
     sim_service_run(bed.service, 15 * NS_PER_S);
     assert_int_equal(leader_of(&bed), 4);
-    assert_true(bed.seen[FAR].max_ns > 400 * MS); /* it took a while to notice */
+    assert_true(bed.seen[FAR].max_ns > 400 * MS); /* it took a while to notice the crash */
     assert_true(bed.seen[FAR].max_ns < 3 * NS_PER_S);
     const uint32_t answered = bed.seen[NEAR].count + bed.seen[MID].count + bed.seen[FAR].count;
     assert_in_range(answered, 2700, 3300); /* 300/s for ten seconds: none is lost */
@@ -258,8 +258,8 @@ static void clients_survive_a_crash_of_the_leader(void **unused)
     bed_fini(&bed);
 }
 
-/* A server that was down is behind until a recovery; that one brings it up to date. */
-static void who_was_down_is_behind_until_the_next_recovery(void **unused)
+/* A server that was down is behind until the next recovery updates it. */
+static void server_that_was_down_is_behind_until_the_next_recovery(void **unused)
 {
     (void)unused;
     struct bed bed;
@@ -273,7 +273,7 @@ static void who_was_down_is_behind_until_the_next_recovery(void **unused)
     bed_fini(&bed);
 }
 
-/* The cores are told what the clients do: an oracle can elect by it. */
+/* The cores get the clients' rates as reports, so that an oracle can elect by them. */
 static void rates_and_histories_are_reported_to_the_cores(void **unused)
 {
     (void)unused;
@@ -291,7 +291,7 @@ static void rates_and_histories_are_reported_to_the_cores(void **unused)
                        oracles[i]);
         bed_init(&bed, text, &options);
         sim_service_run(bed.service, 15 * NS_PER_S);
-        assert_int_equal(leader_of(&bed), 5); /* at first nobody has any */
+        assert_int_equal(leader_of(&bed), 5); /* at first nobody has reported any */
         sim_service_set_history(bed.service, 2, sim_service_history(bed.service, 2) + 100000);
         sim_service_run(bed.service, 25 * NS_PER_S);
         assert_int_equal(leader_of(&bed), i == 0 ? 1 : 2);
@@ -319,7 +319,7 @@ static void same_seed_gives_the_same_latencies(void **unused)
     assert_int_equal(sum_ns[0], sum_ns[1]);
 }
 
-/* Clients may move; what has arrived before is answered all the same. */
+/* Clients may move; requests that arrived before are answered anyway. */
 static void rates_can_change_while_it_runs(void **unused)
 {
     (void)unused;
@@ -337,7 +337,7 @@ static void rates_can_change_while_it_runs(void **unused)
     bed_fini(&bed);
 }
 
-/* What is lost is sent again; a cut link is waited for. */
+/* Lost messages are sent again; requests wait until a cut link is restored. */
 static void requests_survive_losses_and_cuts(void **unused)
 {
     (void)unused;
@@ -353,13 +353,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(request_costs_the_hop_the_consensus_and_the_operation),
-        cmocka_unit_test(who_is_behind_or_down_does_not_acknowledge),
+        cmocka_unit_test(servers_that_are_behind_or_down_do_not_acknowledge),
         cmocka_unit_test(clients_of_a_dead_site_go_to_the_nearest_server),
-        cmocka_unit_test(bandwidth_is_a_window_for_each_round_trip),
+        cmocka_unit_test(bandwidth_is_one_window_per_round_trip),
         cmocka_unit_test(recovery_asks_fetches_and_brings_a_quorum_up_to_date),
         cmocka_unit_test(leader_may_fetch_from_the_largest_id_instead),
         cmocka_unit_test(clients_survive_a_crash_of_the_leader),
-        cmocka_unit_test(who_was_down_is_behind_until_the_next_recovery),
+        cmocka_unit_test(server_that_was_down_is_behind_until_the_next_recovery),
         cmocka_unit_test(rates_and_histories_are_reported_to_the_cores),
         cmocka_unit_test(same_seed_gives_the_same_latencies),
         cmocka_unit_test(rates_can_change_while_it_runs),

@@ -22,7 +22,7 @@ static bool fails(const char *text)
     return !is_ok;
 }
 
-/* The same with another seed than the text's. */
+/* The same with another seed than that of the text. */
 static bool fails_with(const char *text, uint64_t seed)
 {
     struct sim_scenario *scenario = NULL;
@@ -55,7 +55,7 @@ static uint32_t lines_with(const char *text, const char *begin)
     return count;
 }
 
-/* What the bully does not promise, expected all the same; most seeds fail. */
+/* Expects what the bully does not promise; most seeds fail. */
 static const char demanding[] =
     "protocol bully\nnodes 5\nlink * delay 2ms jitter 50%\nclock * drift random 100ppm\n"
     "random faults rate 2/s kinds crash,pause,partition,link,oneway,loss,slow,duplicate,reorder,"
@@ -84,7 +84,7 @@ static void makes_a_small_scenario_that_still_fails(void **unused)
     free(shrunk.text);
 }
 
-static void writes_chance_out_and_keeps_the_settings(void **unused)
+static void writes_drawn_faults_out_and_keeps_the_settings(void **unused)
 {
     (void)unused;
     const uint64_t seed = failing_seed(demanding);
@@ -101,7 +101,7 @@ static void writes_chance_out_and_keeps_the_settings(void **unused)
     free(shrunk.text);
 }
 
-/* Whatever was drawn can be written down, read back, and does the same. */
+/* All drawn actions can be written down, read back, and do the same. */
 static void every_failing_run_can_be_shrunk(void **unused)
 {
     (void)unused;
@@ -132,7 +132,7 @@ static void every_failing_run_can_be_shrunk(void **unused)
     assert_true(actions < 3 * shrunk_count); /* few are left, as a rule */
 }
 
-/* The scenario's own actions are candidates too: only what matters stays. */
+/* The scenario's own actions may be left out too; only those that matter stay. */
 static void leaves_out_actions_that_do_not_matter(void **unused)
 {
     (void)unused;
@@ -183,7 +183,7 @@ static void refuses_a_run_that_does_not_fail(void **unused)
     assert_null(shrunk.text);
 }
 
-static void refuses_what_is_no_scenario(void **unused)
+static void refuses_a_malformed_scenario(void **unused)
 {
     (void)unused;
     const char text[] = "protocol bully\nnods 3\nrun 1s\n";
@@ -197,13 +197,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(makes_a_small_scenario_that_still_fails),
-        cmocka_unit_test(writes_chance_out_and_keeps_the_settings),
+        cmocka_unit_test(writes_drawn_faults_out_and_keeps_the_settings),
         cmocka_unit_test(every_failing_run_can_be_shrunk),
         cmocka_unit_test(leaves_out_actions_that_do_not_matter),
         cmocka_unit_test(leaves_out_everything_when_nothing_matters),
         cmocka_unit_test(is_the_same_each_time),
         cmocka_unit_test(refuses_a_run_that_does_not_fail),
-        cmocka_unit_test(refuses_what_is_no_scenario),
+        cmocka_unit_test(refuses_a_malformed_scenario),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

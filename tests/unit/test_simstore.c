@@ -1,5 +1,5 @@
-/* tests/unit/test_simstore.c - the simulated store keeps a store's four promises; and what
- * scenarios say about it. */
+/* tests/unit/test_simstore.c - the simulated store keeps a store's four promises; and its lines in
+ * scenarios. */
 #include "scenario/scenario.h"
 #include "sim/network.h"
 #include "sim/store.h"
@@ -71,12 +71,12 @@ static void a_release_is_for_the_holder_only_and_notifies(void **unused)
     const struct cv_model_query right = {CV_STORE_RELEASE, 7, 2, 0};
     assert_true(sim_store_serve(&s, &right, 1, &answer));
     assert_int_equal(answer.verdict, CV_STORE_FREE);
-    assert_false(sim_store_serve(&s, &right, 2, &answer)); /* once more is no error */
+    assert_false(sim_store_serve(&s, &right, 2, &answer)); /* a second release is no error */
     assert_int_equal(answer.verdict, CV_STORE_FREE);
     assert_int_equal(ask(&s, CV_STORE_RENEW, 7, 2, 3).verdict, CV_STORE_FREE);
 }
 
-/* A clock that is too fast ends a lease early in real time, by so much and no more. */
+/* A clock that is too fast ends a lease early in real time, by exactly its drift. */
 static void its_own_clock_decides(void **unused)
 {
     (void)unused;
@@ -114,7 +114,7 @@ static void a_restart_keeps_the_record_and_may_extend_it(void **unused)
     assert_int_equal(sim_store_end_ns(&s), INT64_MAX);
 }
 
-static void delays_and_losses_are_of_each_way(void **unused)
+static void each_way_has_its_own_delays_and_losses(void **unused)
 {
     (void)unused;
     struct sim_store s;
@@ -202,7 +202,7 @@ int main(void)
         cmocka_unit_test(a_release_is_for_the_holder_only_and_notifies),
         cmocka_unit_test(its_own_clock_decides),
         cmocka_unit_test(a_restart_keeps_the_record_and_may_extend_it),
-        cmocka_unit_test(delays_and_losses_are_of_each_way),
+        cmocka_unit_test(each_way_has_its_own_delays_and_losses),
         cmocka_unit_test(lines_read_back_as_they_are_written),
         cmocka_unit_test(mistakes_are_pointed_at),
     };

@@ -1,5 +1,5 @@
-/* tests/unit/test_slots.c - what was saved last is read back; what is damaged is refused, and never
- * replaced. */
+/* tests/unit/test_slots.c - the record that was saved last is read back; a damaged one is refused,
+ * and never overwritten. */
 #include "runtime/slots.h"
 
 #include "os/file.h"
@@ -71,7 +71,7 @@ static void assert_saved(struct cv_slots *slots, uint64_t value)
     assert_int_equal(record.word[1], value + 1);
 }
 
-/* A file with so many records saved one after the other. */
+/* A file in which that many records were saved one after the other. */
 static void make(uint32_t save_count)
 {
     struct cv_slots *slots = open_as(&owner);
@@ -95,7 +95,7 @@ static void latest_record_is_read_back(void **unused)
     struct cv_slots *slots = open_as(&owner);
     struct cv_slots_record record;
     assert_false(cv__slots_latest(slots, &record));
-    assert_int_not_equal(access(path, F_OK), 0); /* looking makes no file */
+    assert_int_not_equal(access(path, F_OK), 0); /* reading creates no file */
     for (uint64_t i = 1; i <= 5; i++) {
         save(slots, i);
         assert_saved(slots, i);
@@ -134,7 +134,7 @@ static void every_damaged_byte_is_noticed_and_left_as_it_is(void **unused)
         if (is_slot) {
             refuse(&owner, CV_E_MALFORMED, "is damaged");
         } else {
-            cv__slots_close(open_as(&owner)); /* between the slots is nothing */
+            cv__slots_close(open_as(&owner)); /* these bytes lie between the slots */
         }
         assert_int_equal(pread(fd, after, sizeof after, 0), sizeof after);
         assert_int_equal(after[at], byte);
@@ -163,7 +163,7 @@ static void missing_records_and_short_files_are_damage(void **unused)
     cv__slots_close(open_as(&owner));
 }
 
-/* A write that never reached the disk: the older record is older than it should be. */
+/* A write never reached the disk: the older of the two records is too old. */
 static void stale_slot_is_damage(void **unused)
 {
     (void)unused;
@@ -200,7 +200,7 @@ static void state_of_somebody_else_is_refused(void **unused)
     struct cv_slots_record record;
     assert_true(cv__slots_latest(slots, &record));
     assert_int_equal(record.generation, 5);
-    assert_int_equal(record.lease_ns, 300); /* what was promised then */
+    assert_int_equal(record.lease_ns, 300); /* the lease that was promised then */
     assert_false(record.is_of_protocol);
     save(slots, 9);
     cv__slots_close(slots);
@@ -210,7 +210,7 @@ static void state_of_somebody_else_is_refused(void **unused)
     cv__slots_close(slots);
 }
 
-static void folder_that_is_not_there_is_one_line(void **unused)
+static void missing_folder_is_reported_in_one_line(void **unused)
 {
     (void)unused;
     (void)snprintf(path, sizeof path, "%s/no/s", folder);
@@ -224,14 +224,15 @@ static void state_of_an_earlier_version_is_moved_once(void **unused)
     struct cv_slots_record record;
     struct cv_errtext why;
     (void)snprintf(old_path, sizeof old_path, "%s.old", path);
-    assert_int_equal(cv__slots_adopt(old_path, path, &why), CV_OK); /* there is none */
+    assert_int_equal(cv__slots_adopt(old_path, path, &why), CV_OK); /* there is no old file */
     struct cv_slots *slots = open_as(&owner);
     save(slots, 7);
     cv__slots_close(slots);
     assert_int_equal(rename(path, old_path), 0);
     int lock_fd;
     assert_int_equal(cv__file_lock(old_path, &lock_fd, &why), CV_OK);
-    assert_int_equal(cv__slots_adopt(old_path, path, &why), CV_E_STORE); /* somebody has it */
+    /* Another process has it open. */
+    assert_int_equal(cv__slots_adopt(old_path, path, &why), CV_E_STORE);
     (void)close(lock_fd);
     assert_int_equal(cv__slots_adopt(old_path, path, &why), CV_OK);
     assert_int_not_equal(access(old_path, F_OK), 0);
@@ -240,7 +241,7 @@ static void state_of_an_earlier_version_is_moved_once(void **unused)
     assert_int_equal(record.word[0], 7);
     save(slots, 8);
     cv__slots_close(slots);
-    FILE *file = fopen(old_path, "w"); /* one that is there already stays */
+    FILE *file = fopen(old_path, "w"); /* a new file that exists stays */
     assert_non_null(file);
     (void)fclose(file);
     assert_int_equal(cv__slots_adopt(old_path, path, &why), CV_OK);
@@ -260,7 +261,7 @@ int main(void)
         TEST(missing_records_and_short_files_are_damage),
         TEST(stale_slot_is_damage),
         TEST(state_of_somebody_else_is_refused),
-        TEST(folder_that_is_not_there_is_one_line),
+        TEST(missing_folder_is_reported_in_one_line),
         TEST(state_of_an_earlier_version_is_moved_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,9 @@
 /* tests/unit/test_snapshot.c - a core's state is a block of bytes and nothing else.
  *
- * Snapshots are taken of nodes in the middle of a run with losses and crashes. From there a core is
- * fed events of every kind that its host may give it: messages of every type of its protocol, the
- * timers that it armed, hints, resigning, campaigning. Whatever comes, a copy must do the same, to
- * the byte, at any address. */
+ * Snapshots are taken of nodes in the middle of a run with losses and crashes. From there a core
+ * gets events of every kind that its host may give it: messages of every type of its protocol, the
+ * timers that it armed, hints, resigning, campaigning. A copy at any address must do exactly the
+ * same. */
 #include "core/core.h"
 #include "support/draw.h"
 #include "support/host.h"
@@ -16,7 +16,7 @@
 #define NODES 5u
 #define EVENTS 300u
 
-/* A core on its own: its state, the timers it armed, its clock; and what came out of it. */
+/* A core on its own: its state, its clock, the timers it armed, and the effects it returned. */
 struct core {
     const struct cv_protocol *protocol;
     struct cv_config config;
@@ -24,7 +24,7 @@ struct core {
     void *state;
     int64_t timer_ns[CV_TIMERS_MAX]; /* 0: not armed */
     int64_t now_ns;
-    uint64_t latest_request; /* to the store */
+    uint64_t latest_request; /* that it sent to the store */
     struct cv_effects out;
     char *log; /* every effect, as text */
     size_t log_bytes;
@@ -176,8 +176,8 @@ static void feed_one(struct core *core, uint64_t *seed)
     core_step(core, &event);
 }
 
-/* The sequence of events is a function of the seed and of what the core asks for, so that a core
- * that does the same is fed the same. */
+/* The events follow from the seed and from what the core asks for, so that two cores that do the
+ * same get the same events. */
 static void feed(struct core *core, uint64_t seed)
 {
     core->log = NULL;
@@ -190,7 +190,8 @@ static void feed(struct core *core, uint64_t seed)
     assert_true(core->log_bytes > EVENTS);
 }
 
-/* A cluster in the middle of something: some messages are lost, whoever leads has just crashed. */
+/* A cluster in the middle of an election: some messages are lost, and the leader has just
+ * crashed. */
 static struct host *in_the_middle(const struct cv_protocol *protocol, uint64_t seed)
 {
     struct host *host = host_new(protocol, NODES, seed);
@@ -227,7 +228,7 @@ static void for_each_protocol(void (*check)(const struct host *host, cv_id node,
 static void restore_and_repeat(const struct host *host, cv_id node, uint64_t seed)
 {
     struct core core = core_of(host, node);
-    const struct core before = core; /* timers and clock, which are the host's */
+    const struct core before = core; /* timers and clock, which belong to the host */
     void *snapshot = must_alloc(core.bytes);
     memcpy(snapshot, core.state, core.bytes);
     feed(&core, seed);
@@ -259,8 +260,8 @@ static void move_and_compare(const struct host *host, cv_id node, uint64_t seed)
 {
     struct core here = core_of(host, node);
     struct core there = core_of(host, node);
-    /* An address that differs in every way but alignment, and the first one is no more: a pointer
-     * into the old block would be seen by the sanitizers, or read rubbish. */
+    /* The new address differs in everything but alignment, and the old block is freed: the
+     * sanitizers would see a pointer into it, or it would read rubbish. */
     uint8_t *block = must_alloc(there.bytes + 4096);
     memcpy(block + 4096 - 64 * (node % 8), there.state, there.bytes);
     memset(there.state, 0xa5, there.bytes);
@@ -283,7 +284,7 @@ static void moved_to_another_address_it_does_the_same(void **unused)
     for_each_protocol(move_and_compare);
 }
 
-/* From the very beginning, over whatever was in the storage before: also the padding is equal. */
+/* From the very beginning, in storage with other contents: even the padding is equal. */
 static void equal_histories_give_equal_bytes(void **unused)
 {
     (void)unused;
@@ -316,7 +317,7 @@ static void equal_histories_give_equal_bytes(void **unused)
     }
 }
 
-/* A snapshot says all: two different states are told apart by what they do, some time. */
+/* A snapshot is complete: two different states behave differently sooner or later. */
 static void different_states_do_different_things(void **unused)
 {
     (void)unused;

@@ -56,7 +56,7 @@ static uint32_t descriptor_count(void)
     return count;
 }
 
-/* Another process asks for the election of the crowd's member. */
+/* Another process asks for this election of the crowd; returns the verdict. */
 static enum cv_store_verdict rival(struct fixture *f, uint32_t index)
 {
     char election[32];
@@ -78,13 +78,13 @@ static void elections_of_one_process_share_a_pipe(void **unused)
         assert_int_equal(crowd->job[i].answer.verdict, CV_STORE_GRANTED);
     }
     assert_int_equal(rival(f, 3), CV_STORE_HELD);
-    /* The pipe goes on, but not for the one that was released. */
+    /* The pipe stays open, but not for the election that was released. */
     crowd->job[3].next = NULL;
     crowd->job[3].request.verb = CV_STORE_RELEASE;
     cv__sqlite_do(&f->a.file, &crowd->job[3]);
     assert_int_equal(rival(f, 3), CV_STORE_GRANTED);
     assert_int_equal(rival(f, 4), CV_STORE_HELD);
-    /* One that leaves without a release is waited for, but not for longer than its lease. */
+    /* An election that leaves without a release is waited for, but not longer than its lease. */
     cv__sqlite_leave(&crowd->is[4]);
     assert_int_equal(rival(f, 4), CV_STORE_HELD);
     assert_int_equal(rival(f, 4), CV_STORE_HELD);
@@ -107,14 +107,14 @@ static void end_of_the_process_frees_all_its_elections(void **unused)
     for (uint32_t i = 0; i < CROWD; i++) {
         assert_int_equal(rival(f, i), CV_STORE_GRANTED);
     }
-    assert_int_equal(lstat(pipe, &unused_stat), -1); /* the last one removed it */
+    assert_int_equal(lstat(pipe, &unused_stat), -1); /* the last election removed it */
     contender(f, &f->a, "job", "a", 0xa);
     fixture_free(f);
     free(crowd);
 }
 
-/* A name that somebody has removed cannot be heard: the next leadership gets its own. */
-static void removed_pipe_is_made_up_for(void **unused)
+/* Nobody can listen to a pipe whose name was removed: the next leadership gets a new one. */
+static void removed_pipe_is_replaced(void **unused)
 {
     (void)unused;
     struct fixture *f = fixture_new();
@@ -137,15 +137,15 @@ static void removed_pipe_is_made_up_for(void **unused)
     free(crowd);
 }
 
-/* A new leader waits for the disk and for nothing else: what can be done later is. */
-static void grant_is_answered_before_the_rest_is_tidied(void **unused)
+/* A new leader waits for the disk and for nothing else: all other work is done later. */
+static void grant_is_answered_before_the_clean_up(void **unused)
 {
     (void)unused;
     struct fixture *f = fixture_new();
     assert_int_equal(ask(f, &f->a, CV_STORE_ACQUIRE, 1, 0), CV_STORE_GRANTED);
     char before[CV_SQLITE_PATH_BYTES];
     cv__sqlite_pipe(&f->a.file, f->a.is.pipe, before);
-    cv__sqlite_leave(&f->a.is); /* it is dead */
+    cv__sqlite_leave(&f->a.is); /* it has died */
     struct cv_sqlite_job job = {
         .contender = &f->b.is,
         .request = {.verb = CV_STORE_ACQUIRE, .request = 7, .attempt = 1, .lease_ns = LEASE}};
@@ -159,8 +159,8 @@ static void grant_is_answered_before_the_rest_is_tidied(void **unused)
     fixture_free(f);
 }
 
-/* The kernel closes the highest numbers of a killed process first. */
-static void pipe_of_a_holder_has_a_high_number(void **unused)
+/* When a process is killed, the kernel closes its highest descriptors first. */
+static void pipe_of_a_holder_has_a_high_descriptor(void **unused)
 {
     (void)unused;
     struct fixture *f = fixture_new();
@@ -172,8 +172,8 @@ static void pipe_of_a_holder_has_a_high_number(void **unused)
     fixture_free(f);
 }
 
-/* The file cannot store the row of one election; the others are carried out all the same. */
-static void one_that_fails_does_not_fail_the_others(void **unused)
+/* The file cannot store the row of one election; the requests of the others succeed. */
+static void one_failing_election_does_not_fail_the_others(void **unused)
 {
     (void)unused;
     struct fixture *f = fixture_new();
@@ -200,10 +200,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elections_of_one_process_share_a_pipe),
         cmocka_unit_test(end_of_the_process_frees_all_its_elections),
-        cmocka_unit_test(removed_pipe_is_made_up_for),
-        cmocka_unit_test(grant_is_answered_before_the_rest_is_tidied),
-        cmocka_unit_test(pipe_of_a_holder_has_a_high_number),
-        cmocka_unit_test(one_that_fails_does_not_fail_the_others),
+        cmocka_unit_test(removed_pipe_is_replaced),
+        cmocka_unit_test(grant_is_answered_before_the_clean_up),
+        cmocka_unit_test(pipe_of_a_holder_has_a_high_descriptor),
+        cmocka_unit_test(one_failing_election_does_not_fail_the_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* tests/unit/test_sqlite_next.c - whoever is next is given the record by RELEASE (sqlite_next.h).
- * Each test attacks one protection; tests/unprotected takes them out. */
+/* tests/unit/test_sqlite_next.c - RELEASE gives the record to the next contender (sqlite_next.h).
+ * Each test attacks one protection; tests/unprotected removes these protections one by one. */
 #include "os/clock.h"
 #include "stores/store.h"
 #include "support/sqlite_seats.h"
@@ -11,7 +11,7 @@
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-/* a holds it, and b is registered as the next one. */
+/* a holds the record, and b is registered as the next one. */
 static struct fixture *fixture_with_next(uint64_t *ret_token)
 {
     struct fixture *f = fixture_new();
@@ -66,14 +66,14 @@ static void release_gives_the_record_to_the_next_one(void **unused)
     struct fixture *f = fixture_with_next(&token);
     const uint64_t given = f->b.is.next_token;
     assert_int_equal(release(f, &f->a, ""), CV_STORE_HELD);
-    assert_int_equal(f->answer.holder, f->b.is.label); /* it knows its successor */
+    assert_int_equal(f->answer.holder, f->b.is.label); /* it is told its successor */
     assert_int_equal(f->answer.token, given);
     struct cv_sqlite_mail mail;
     assert_int_equal(read(f->b.file.mail_fd, &mail, sizeof mail), sizeof mail);
     assert_int_equal(mail.secret, f->b.is.next_secret);
     assert_int_equal(mail.token, given);
     assert_int_equal(mail.expires_ns, fake_now_ns + CV_SQLITE_GIVEN_NS_MAX);
-    assert_int_equal(acquire(f, &f->b, 1), given); /* if it asks, it is the same grant */
+    assert_int_equal(acquire(f, &f->b, 1), given); /* b may ask, and gets the same grant */
     struct trail trail = {.count = 0};
     assert_int_equal(cv__sqlite_history(&f->a.file, "job", on_past, &trail, &f->error), CV_OK);
     assert_int_equal(trail.count, 2);
@@ -84,8 +84,8 @@ static void release_gives_the_record_to_the_next_one(void **unused)
     fixture_free(f);
 }
 
-/* The end that the next one is told is the one that the others wait for. */
-static void nobody_takes_what_was_given_before_its_end(void **unused)
+/* The others wait for the same end that the next one is told. */
+static void nobody_takes_a_given_record_before_its_end(void **unused)
 {
     (void)unused;
     uint64_t token;
@@ -97,14 +97,15 @@ static void nobody_takes_what_was_given_before_its_end(void **unused)
     assert_int_equal(read(f->b.file.mail_fd, &mail, sizeof mail), sizeof mail);
     fake_now_ns = mail.expires_ns - 1;
     assert_int_equal(ask(f, c, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
-    assert_int_equal(f->answer.duration_ns, 1); /* and one that is stopped does not hold it long */
+    /* A next one that is stopped does not hold it for long. */
+    assert_int_equal(f->answer.duration_ns, 1);
     fake_now_ns = mail.expires_ns;
     assert_true(acquire(f, c, 1) > given);
     third_free(c);
     fixture_free(f);
 }
 
-static void only_the_named_heir_is_given_it(void **unused)
+static void only_the_named_heir_is_given_the_record(void **unused)
 {
     (void)unused;
     uint64_t token;
@@ -118,12 +119,12 @@ static void only_the_named_heir_is_given_it(void **unused)
     fixture_free(f);
 }
 
-static void a_dead_one_is_not_given_it(void **unused)
+static void a_dead_contender_is_not_given_the_record(void **unused)
 {
     (void)unused;
     uint64_t token;
     struct fixture *f = fixture_with_next(&token);
-    assert_int_equal(close(f->b.file.mail_fd), 0); /* as the kernel does */
+    assert_int_equal(close(f->b.file.mail_fd), 0); /* as the kernel does when a process dies */
     f->b.file.mail_fd = -1;
     assert_int_equal(release(f, &f->a, ""), CV_STORE_FREE);
     struct seat *c = third(f);
@@ -132,8 +133,8 @@ static void a_dead_one_is_not_given_it(void **unused)
     fixture_free(f);
 }
 
-/* If it dies a moment later, its pipe is cut, and nobody waits for its time. */
-static void one_that_dies_with_it_holds_nobody_up(void **unused)
+/* If it dies a moment later, its pipe is closed, and nobody waits for its lease. */
+static void a_contender_that_dies_with_the_record_holds_nobody_up(void **unused)
 {
     (void)unused;
     uint64_t token;
@@ -148,7 +149,7 @@ static void one_that_dies_with_it_holds_nobody_up(void **unused)
     fixture_free(f);
 }
 
-static void one_that_gave_up_is_not_given_it(void **unused)
+static void a_contender_that_gave_up_is_not_given_the_record(void **unused)
 {
     (void)unused;
     uint64_t token;
@@ -158,8 +159,8 @@ static void one_that_gave_up_is_not_given_it(void **unused)
     fixture_free(f);
 }
 
-/* Its instants cannot be compared with ours. */
-static void one_with_another_clock_is_not_given_it(void **unused)
+/* Its instants cannot be compared with those of this clock. */
+static void a_contender_with_another_clock_is_not_given_the_record(void **unused)
 {
     (void)unused;
     uint64_t token;
@@ -182,8 +183,8 @@ static void a_token_that_was_overtaken_is_not_given(void **unused)
     fixture_free(f);
 }
 
-/* A registration is used up by its use. */
-static void it_is_given_once(void **unused)
+/* A registration can be used once. */
+static void a_registration_is_used_once(void **unused)
 {
     (void)unused;
     uint64_t token;
@@ -193,14 +194,14 @@ static void it_is_given_once(void **unused)
     fake_now_ns += CV_SQLITE_GIVEN_NS_MAX;
     const uint64_t later = ask(f, &f->a, CV_STORE_ACQUIRE, 2, 0) == CV_STORE_GRANTED
                                ? f->answer.token
-                               : 0; /* b has not heard of it */
+                               : 0; /* b has not heard of its grant */
     assert_true(later > given);
     assert_int_equal(ask(f, &f->a, CV_STORE_RELEASE, 2, later), CV_STORE_FREE);
     fixture_free(f);
 }
 
-/* One that waits keeps its place; that of a dead one is free. */
-static void the_first_keeps_its_place(void **unused)
+/* A waiting contender keeps its place; the place of a dead one is free. */
+static void the_first_that_registered_keeps_its_place(void **unused)
 {
     (void)unused;
     uint64_t token;
@@ -209,7 +210,7 @@ static void the_first_keeps_its_place(void **unused)
     assert_int_equal(ask(f, c, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
     cv__sqlite_prepare(&c->file, token, &c->is);
     assert_false(c->is.is_next_durable);
-    assert_true(c->file.reserved_token > token); /* it may still be quick */
+    assert_true(c->file.reserved_token > token); /* it has a token reserved all the same */
     assert_int_equal(close(f->b.file.pipe_fd), 0);
     f->b.file.pipe_fd = -1;
     cv__sqlite_prepare(&c->file, token, &c->is);
@@ -220,7 +221,7 @@ static void the_first_keeps_its_place(void **unused)
     fixture_free(f);
 }
 
-/* Somebody has edited the file: the release is what matters. */
+/* Somebody has edited the file: the release must succeed anyway. */
 static void a_place_that_cannot_be_given_does_not_hold_up_a_release(void **unused)
 {
     (void)unused;
@@ -233,7 +234,7 @@ static void a_place_that_cannot_be_given_does_not_hold_up_a_release(void **unuse
     fixture_free(f);
 }
 
-/* Names come from the file: nothing but a pipe of the folder is written to. */
+/* The names come from the file: nothing is written except to a pipe of the folder. */
 static void mail_goes_to_pipes_of_the_folder_only(void **unused)
 {
     (void)unused;
@@ -335,7 +336,7 @@ static int64_t game_number(const struct game *g, const char *text)
     return number;
 }
 
-/* Runs the loop until the counter is as large as that. */
+/* Runs the loop until the counter has reached that value. */
 static void game_until(struct game *g, const uint32_t *counter, uint32_t wanted)
 {
     for (uint32_t i = 0; *counter < wanted && i < 100000; i++) {
@@ -345,7 +346,7 @@ static void game_until(struct game *g, const uint32_t *counter, uint32_t wanted)
     assert_true(*counter >= wanted);
 }
 
-/* Everything that is under way is over: nothing has happened for a while. */
+/* Waits until nothing is under way: nothing has happened for a while. */
 static void game_settle(struct game *g)
 {
     for (uint32_t i = 0; i < 300; i++) {
@@ -354,7 +355,7 @@ static void game_settle(struct game *g)
     }
 }
 
-/* a holds it; b waits, and its place is on the disk. */
+/* a holds the record; b waits, and its registration is on the disk. */
 static void game_begin(struct game *g)
 {
     memset(g, 0, sizeof *g);
@@ -390,7 +391,7 @@ static void game_end(struct game *g)
     assert_int_equal(test_folder_remove(g->folder), 0);
 }
 
-/* A message to b, as the holder of the record would send it, but for what the test changes. */
+/* Sends b a message as the holder of the record would, except for what the test changes. */
 static void game_send(const struct game *g, struct cv_sqlite_mail mail, size_t bytes)
 {
     char path[256], name[64];
@@ -418,7 +419,7 @@ static struct cv_sqlite_mail game_mail(const struct game *g)
         .expires_ns = cv__clock_now_ns() + CV_SQLITE_GIVEN_NS_MAX};
 }
 
-/* It leads without asking the file: for the short time that it was given. */
+/* It leads without asking the file, for the short time that it was given. */
 static void the_next_one_leads_when_it_reads_its_secret(void **unused)
 {
     (void)unused;
@@ -433,7 +434,7 @@ static void the_next_one_leads_when_it_reads_its_secret(void **unused)
     assert_true(g.b.last.duration_ns > 0);
     const int64_t end_ns = cv__clock_now_ns() + g.b.last.duration_ns;
     assert_true(end_ns >= game_number(&g, "SELECT expires_ns FROM conclave_election") - SECOND);
-    player_ask(&g.b, CV_STORE_RENEW); /* for its whole lease */
+    player_ask(&g.b, CV_STORE_RENEW); /* for a whole lease */
     game_until(&g, &g.b.granted_count, 2);
     assert_int_equal(g.b.last.duration_ns, PLAYER_LEASE);
     assert_int_equal(g.b.last.token, token);
@@ -442,35 +443,35 @@ static void the_next_one_leads_when_it_reads_its_secret(void **unused)
     game_end(&g);
 }
 
-/* a goes on leading, so b must not, whatever it is told. */
-static void what_the_holder_did_not_say_makes_nobody_lead(void **unused)
+/* a still leads, so b must not lead, whatever message it gets. */
+static void a_message_that_the_holder_did_not_send_makes_nobody_lead(void **unused)
 {
     (void)unused;
     struct game g;
     game_begin(&g);
     g.b.is_seeking = true;
     struct cv_sqlite_mail mail = game_mail(&g);
-    mail.secret ^= 1; /* that of another registration */
+    mail.secret ^= 1; /* the secret of another registration */
     game_send(&g, mail, sizeof mail);
     game_settle(&g);
     assert_int_equal(g.b.granted_count, 0);
     mail = game_mail(&g);
-    mail.token++; /* it did not register with that */
+    mail.token++; /* not the token that it registered with */
     game_send(&g, mail, sizeof mail);
     game_settle(&g);
     assert_int_equal(g.b.granted_count, 0);
     mail = game_mail(&g);
-    game_send(&g, mail, sizeof mail - 1); /* half of one */
+    game_send(&g, mail, sizeof mail - 1); /* half of a message */
     game_settle(&g);
     assert_int_equal(g.b.granted_count, 0);
-    mail.expires_ns = cv__clock_now_ns() - 1; /* it slept through its time */
+    mail.expires_ns = cv__clock_now_ns() - 1; /* it slept past this end */
     game_send(&g, mail, sizeof mail);
-    game_until(&g, &g.b.held_count, 2); /* the file is asked, and says who holds it */
+    game_until(&g, &g.b.held_count, 2); /* it asks the file, which says who holds it */
     assert_int_equal(g.b.granted_count, 0);
     game_end(&g);
 }
 
-static void an_end_that_nobody_was_promised_is_not_believed(void **unused)
+static void an_end_beyond_what_can_be_promised_is_not_believed(void **unused)
 {
     (void)unused;
     struct game g;
@@ -484,19 +485,19 @@ static void an_end_that_nobody_was_promised_is_not_believed(void **unused)
     game_end(&g);
 }
 
-/* The message that was delayed, or is repeated, is of an attempt that is over. */
-static void an_attempt_that_is_over_hears_nothing(void **unused)
+/* A message that was delayed, or is repeated, belongs to an attempt that is over. */
+static void a_message_to_an_earlier_attempt_is_ignored(void **unused)
 {
     (void)unused;
     struct game g;
     game_begin(&g);
     const struct cv_sqlite_mail mail = game_mail(&g);
-    g.b.attempt = 2; /* the core has gone on, without giving back the attempt before */
+    g.b.attempt = 2; /* the core has gone on, without releasing the attempt before */
     g.b.is_seeking = true;
     game_send(&g, mail, sizeof mail);
     game_until(&g, &g.b.held_count, 2);
     assert_int_equal(g.b.granted_count, 0);
-    game_send(&g, mail, sizeof mail); /* and a secret is believed once */
+    game_send(&g, mail, sizeof mail); /* a secret is believed only once */
     g.b.attempt = 1;
     game_settle(&g);
     assert_int_equal(g.b.granted_count, 0);
@@ -507,21 +508,21 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(release_gives_the_record_to_the_next_one),
-        cmocka_unit_test(nobody_takes_what_was_given_before_its_end),
-        cmocka_unit_test(only_the_named_heir_is_given_it),
-        cmocka_unit_test(a_dead_one_is_not_given_it),
-        cmocka_unit_test(one_that_dies_with_it_holds_nobody_up),
-        cmocka_unit_test(one_that_gave_up_is_not_given_it),
-        cmocka_unit_test(one_with_another_clock_is_not_given_it),
+        cmocka_unit_test(nobody_takes_a_given_record_before_its_end),
+        cmocka_unit_test(only_the_named_heir_is_given_the_record),
+        cmocka_unit_test(a_dead_contender_is_not_given_the_record),
+        cmocka_unit_test(a_contender_that_dies_with_the_record_holds_nobody_up),
+        cmocka_unit_test(a_contender_that_gave_up_is_not_given_the_record),
+        cmocka_unit_test(a_contender_with_another_clock_is_not_given_the_record),
         cmocka_unit_test(a_token_that_was_overtaken_is_not_given),
-        cmocka_unit_test(it_is_given_once),
-        cmocka_unit_test(the_first_keeps_its_place),
+        cmocka_unit_test(a_registration_is_used_once),
+        cmocka_unit_test(the_first_that_registered_keeps_its_place),
         cmocka_unit_test(a_place_that_cannot_be_given_does_not_hold_up_a_release),
         cmocka_unit_test(mail_goes_to_pipes_of_the_folder_only),
         cmocka_unit_test(the_next_one_leads_when_it_reads_its_secret),
-        cmocka_unit_test(what_the_holder_did_not_say_makes_nobody_lead),
-        cmocka_unit_test(an_end_that_nobody_was_promised_is_not_believed),
-        cmocka_unit_test(an_attempt_that_is_over_hears_nothing),
+        cmocka_unit_test(a_message_that_the_holder_did_not_send_makes_nobody_lead),
+        cmocka_unit_test(an_end_beyond_what_can_be_promised_is_not_believed),
+        cmocka_unit_test(a_message_to_an_earlier_attempt_is_ignored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* tests/unit/test_sqlite_record.c - the record in a SQLite file, judged by a clock of the
- * test's. */
+/* tests/unit/test_sqlite_record.c - the record in a SQLite file, with a clock that the test
+ * sets. */
 #include "stores/lifeline.h"
 #include "support/sqlite_seats.h"
 
@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void one_holds_it_and_the_other_is_told_how_long(void **unused)
+static void one_holds_the_record_and_the_other_is_told_how_long(void **unused)
 {
     (void)unused;
     struct fixture *f = fixture_new();
@@ -38,7 +38,7 @@ static void same_attempt_again_is_the_same_grant(void **unused)
     struct fixture *f = fixture_new();
     const uint64_t token = acquire(f, &f->a, 1);
     assert_int_equal(acquire(f, &f->a, 1), token);
-    fake_now_ns += 2 * LEASE; /* nobody else came: it is still ours */
+    fake_now_ns += 2 * LEASE; /* nobody else came: a still holds it */
     assert_int_equal(acquire(f, &f->a, 1), token);
     assert_true(acquire(f, &f->a, 2) > token);
     fixture_free(f);
@@ -68,12 +68,13 @@ static void renewal_prolongs(void **unused)
         assert_int_equal(ask(f, &f->a, CV_STORE_RENEW, 1, token), CV_STORE_GRANTED);
         assert_int_equal(ask(f, &f->b, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
     }
-    assert_int_equal(ask(f, &f->a, CV_STORE_RENEW, 2, token), CV_STORE_HELD); /* not that attempt */
+    /* Of another attempt. */
+    assert_int_equal(ask(f, &f->a, CV_STORE_RENEW, 2, token), CV_STORE_HELD);
     fixture_free(f);
 }
 
-/* [traps.md T26] The lease of the holder governs, whatever the other one would have asked for. */
-static void length_of_the_holder_governs(void **unused)
+/* [traps.md T26] The lease of the holder governs, whatever lease the other one asks for. */
+static void lease_of_the_holder_governs(void **unused)
 {
     (void)unused;
     struct fixture *f = fixture_new();
@@ -86,12 +87,13 @@ static void length_of_the_holder_governs(void **unused)
     fixture_free(f);
 }
 
-static void released_is_free_at_once(void **unused)
+static void released_record_is_free_at_once(void **unused)
 {
     (void)unused;
     struct fixture *f = fixture_new();
     const uint64_t token = acquire(f, &f->a, 1);
-    assert_int_equal(ask(f, &f->b, CV_STORE_RELEASE, 1, token), CV_STORE_FREE); /* not its own */
+    /* Of another contender. */
+    assert_int_equal(ask(f, &f->b, CV_STORE_RELEASE, 1, token), CV_STORE_FREE);
     assert_int_equal(ask(f, &f->b, CV_STORE_READ, 0, 0), CV_STORE_HELD);
     assert_int_equal(ask(f, &f->a, CV_STORE_RELEASE, 1, 0), CV_STORE_FREE);
     assert_int_equal(ask(f, &f->a, CV_STORE_RENEW, 1, token), CV_STORE_FREE);
@@ -99,7 +101,7 @@ static void released_is_free_at_once(void **unused)
     fixture_free(f);
 }
 
-static void others_keep_back_for_an_heir_for_a_while(void **unused)
+static void others_wait_for_the_heir_for_a_while(void **unused)
 {
     (void)unused;
     struct fixture *f = fixture_new();
@@ -123,7 +125,7 @@ static void others_keep_back_for_an_heir_for_a_while(void **unused)
     fixture_free(f);
 }
 
-static void cut_lifeline_spares_the_lease(void **unused)
+static void closed_lifeline_ends_the_lease_early(void **unused)
 {
     (void)unused;
     struct fixture *f = fixture_new();
@@ -137,8 +139,8 @@ static void cut_lifeline_spares_the_lease(void **unused)
     fixture_free(f);
 }
 
-/* The commit failed, or so it looked; the record was written all the same. */
-static void grant_that_was_found_again_has_a_lifeline(void **unused)
+/* The commit seemed to fail, but the record was written. */
+static void grant_after_a_failed_commit_has_a_lifeline(void **unused)
 {
     (void)unused;
     struct fixture *f = fixture_new();
@@ -147,11 +149,12 @@ static void grant_that_was_found_again_has_a_lifeline(void **unused)
     assert_int_equal(acquire(f, &f->a, 1), token);
     assert_int_equal(ask(f, &f->b, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
     cv__sqlite_leave(&f->a.is);
-    assert_int_equal(ask(f, &f->a, CV_STORE_RENEW, 1, token), CV_STORE_HELD); /* nobody hears us */
+    /* Without a lifeline it is not renewed. */
+    assert_int_equal(ask(f, &f->a, CV_STORE_RENEW, 1, token), CV_STORE_HELD);
     fixture_free(f);
 }
 
-static void copies_of_a_lifeline_keep_it(void **unused)
+static void lifeline_is_open_until_its_last_copy_is_closed(void **unused)
 {
     (void)unused;
     char path[] = "/tmp/conclave-line-XXXXXX";
@@ -174,8 +177,8 @@ static void copies_of_a_lifeline_keep_it(void **unused)
     assert_true(cv__lifeline_hold("/nowhere/at/all") < 0);
 }
 
-/* [issue: supervisor and guard stopped or killed together] A command that outlives the lease keeps
- * the others waiting; a holder that is only stopped does not. */
+/* Supervisor and guard were stopped or killed together: a command that outlives the lease keeps the
+ * others waiting; a holder that is only stopped does not. */
 static void expired_lease_waits_for_the_command(void **unused)
 {
     (void)unused;
@@ -188,11 +191,12 @@ static void expired_lease_waits_for_the_command(void **unused)
     fake_now_ns += 10 * LEASE;
     assert_int_equal(ask(f, &f->b, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
     assert_true(f->answer.duration_ns > 0 && f->answer.duration_ns < LEASE);
-    assert_int_equal(ask(f, &f->a, CV_STORE_ACQUIRE, 2, 0), CV_STORE_HELD); /* its own, too */
+    /* Its own new attempt, too. */
+    assert_int_equal(ask(f, &f->a, CV_STORE_ACQUIRE, 2, 0), CV_STORE_HELD);
     assert_int_equal(close(inherited), 0);
     assert_int_equal(ask(f, &f->b, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
     assert_int_equal(close(grandchild), 0);
-    assert_true(f->a.is.pipe_fd >= 0); /* the holder itself is still there, and does not count */
+    assert_true(f->a.is.pipe_fd >= 0); /* the holder itself is still alive, and does not count */
     (void)acquire(f, &f->b, 1);
     fixture_free(f);
 }
@@ -211,7 +215,7 @@ static void release_while_the_command_runs_frees_nothing(void **unused)
     fixture_free(f);
 }
 
-static void after_a_reboot_nobody_holds_it(void **unused)
+static void after_a_reboot_nobody_holds_the_record(void **unused)
 {
     (void)unused;
     struct fixture *f = fixture_new();
@@ -219,12 +223,12 @@ static void after_a_reboot_nobody_holds_it(void **unused)
     (void)snprintf(f->b.file.machine, sizeof f->b.file.machine, "m");
     const uint64_t token = acquire(f, &f->a, 1);
     (void)snprintf(f->b.file.boot, sizeof f->b.file.boot, "the next one");
-    fake_now_ns = SECOND; /* that clock began again */
+    fake_now_ns = SECOND; /* the clock of the new boot */
     assert_true(acquire(f, &f->b, 1) > token);
     fixture_free(f);
 }
 
-/* A file on a network disk is a mistake; it must not make two leaders all the same. */
+/* A file on a network disk is a mistake, but even then there must not be two leaders. */
 static void record_of_another_machine_is_watched_for_a_whole_lease(void **unused)
 {
     (void)unused;
@@ -232,7 +236,7 @@ static void record_of_another_machine_is_watched_for_a_whole_lease(void **unused
     (void)snprintf(f->b.file.machine, sizeof f->b.file.machine, "elsewhere");
     const uint64_t token = acquire(f, &f->a, 1);
     (void)snprintf(f->b.file.boot, sizeof f->b.file.boot, "elsewhere");
-    fake_now_ns += 100 * LEASE; /* says nothing: the clocks have nothing to do with each other */
+    fake_now_ns += 100 * LEASE; /* does not matter: the two clocks are unrelated */
     assert_int_equal(ask(f, &f->b, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
     fake_now_ns += LEASE;
     assert_int_equal(ask(f, &f->a, CV_STORE_RENEW, 1, token), CV_STORE_GRANTED);
@@ -244,7 +248,7 @@ static void record_of_another_machine_is_watched_for_a_whole_lease(void **unused
     fixture_free(f);
 }
 
-/* A container may have set its clock apart from ours: "expired" would mean nothing. */
+/* The clock of a container may be offset from ours, so "expired" would mean nothing. */
 static void record_of_another_time_namespace_is_watched_for_a_whole_lease(void **unused)
 {
     (void)unused;
@@ -258,7 +262,7 @@ static void record_of_another_time_namespace_is_watched_for_a_whole_lease(void *
     fake_now_ns += f->answer.duration_ns;
     const uint64_t next = acquire(f, &f->b, 1);
     assert_true(next > token);
-    cv__sqlite_leave(&f->b.is); /* the kernel is the same, so its pipe says that it is dead */
+    cv__sqlite_leave(&f->b.is); /* the kernel is the same, so the pipe shows that it is dead */
     assert_true(acquire(f, &f->a, 2) > next);
     fixture_free(f);
 }
@@ -285,7 +289,7 @@ static void assert_refused(struct fixture *f, const char *path, const char *says
     }
 }
 
-/* Each name has its own log and its own pipes: two would lead with the same token. */
+/* Each name has its own log and its own pipes: two leaders could have the same token. */
 static void file_with_two_names_is_refused(void **unused)
 {
     (void)unused;
@@ -300,7 +304,7 @@ static void file_with_two_names_is_refused(void **unused)
     assert_non_null(strstr(f->answer.why, "several names"));
     assert_int_equal(unlink(other), 0);
     assert_int_equal(ask(f, &f->a, CV_STORE_RENEW, 1, token), CV_STORE_GRANTED);
-    assert_int_equal(symlink(f->path, other), 0); /* that is only a way to the one name */
+    assert_int_equal(symlink(f->path, other), 0); /* a symbolic link leads to the one name */
     struct cv_sqlite s;
     assert_int_equal(cv__sqlite_open(&s, other, &f->error), CV_OK);
     assert_string_equal(s.path, f->a.file.path);
@@ -308,14 +312,14 @@ static void file_with_two_names_is_refused(void **unused)
     fixture_free(f);
 }
 
-/* valgrind counts what a forked child leaves to its _exit() as lost, and changes its status: there
- * is nothing to test under it. */
+/* valgrind counts what a forked child leaves to its _exit() as lost, and changes its exit status:
+ * skip the test there. */
 static bool is_under_valgrind(void)
 {
     return getenv("CV_TEST_VALGRIND") != NULL;
 }
 
-/* In a mount namespace of its own; where that may not be made, there is nothing to test. */
+/* In a mount namespace of its own; skipped where none can be made. */
 static void file_that_is_mounted_alone_is_refused(void **unused)
 {
     (void)unused;
@@ -361,7 +365,7 @@ static void file_that_was_removed_or_replaced_renews_nobody(void **unused)
     fixture_free(f);
 }
 
-/* Whoever can write there can remove a leader's pipe and put a dead one in its place. */
+/* A user who can write there can replace a leader's pipe by a dead one. */
 static void folder_that_others_can_write_to_is_refused(void **unused)
 {
     (void)unused;
@@ -372,7 +376,7 @@ static void folder_that_others_can_write_to_is_refused(void **unused)
     assert_int_equal(lstat(alive, &is), 0);
     assert_int_equal(is.st_mode & S_IRWXO, 0);
     assert_int_equal(lstat(f->path, &is), 0);
-    assert_int_equal(is.st_mode & S_IRWXO, 0); /* nor can they read the database */
+    assert_int_equal(is.st_mode & S_IRWXO, 0); /* nor can others read the database */
     assert_int_equal(chmod(alive, 0777), 0);
     assert_refused(f, f->path, "every user can write");
     assert_int_equal(chmod(alive, 0700), 0);
@@ -384,7 +388,7 @@ static void folder_that_others_can_write_to_is_refused(void **unused)
     fixture_free(f);
 }
 
-/* `conclave status` of a user who may read the file, but not change it. */
+/* `conclave status` by a user who may read the file, but not write to it. */
 static void reading_needs_no_right_to_write(void **unused)
 {
     (void)unused;
@@ -415,7 +419,7 @@ static void reading_needs_no_right_to_write(void **unused)
         if (ask(f, &s, CV_STORE_READ, 0, 0) != CV_STORE_HELD || f->answer.token != token) {
             _exit(2);
         }
-        fake_now_ns += LEASE; /* it is free, but not for this one */
+        fake_now_ns += LEASE; /* it is free, but this one cannot take it */
         _exit(ask(f, &s, CV_STORE_ACQUIRE, 1, 0) == CV_STORE_FAILED ? 0 : 3);
     }
     int status;
@@ -425,8 +429,8 @@ static void reading_needs_no_right_to_write(void **unused)
     fixture_free(f);
 }
 
-/* A process that is stopped inside of a transaction holds everybody up: say which. */
-static void trouble_says_who_has_the_lock(void **unused)
+/* A process that is stopped inside a transaction holds everybody up: the error names it. */
+static void error_names_the_process_that_has_the_lock(void **unused)
 {
     (void)unused;
     struct fixture *f = fixture_new();
@@ -435,7 +439,7 @@ static void trouble_says_who_has_the_lock(void **unused)
     assert_int_equal(pipe(ready), 0);
     const pid_t child = fork();
     if (child == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no process behind */
         sqlite3 *db;
         const bool is_locked = sqlite3_open(f->path, &db) == SQLITE_OK &&
                                sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK;
@@ -481,8 +485,8 @@ static void tokens_grow_even_if_everything_was_deleted(void **unused)
     fixture_free(f);
 }
 
-/* Whoever can write to the file can write anything into it. */
-static void file_that_says_nonsense_is_survived(void **unused)
+/* A user who can write to the file can write anything into it. */
+static void nonsense_in_the_file_does_no_harm(void **unused)
 {
     (void)unused;
     static const char *const nonsense[] = {
@@ -511,7 +515,7 @@ static void file_that_says_nonsense_is_survived(void **unused)
     fixture_free(f);
 }
 
-static void resign_request_is_left_with_the_holder_until_the_next(void **unused)
+static void resign_request_stays_with_the_holder_until_the_next_one(void **unused)
 {
     (void)unused;
     struct fixture *f = fixture_new();
@@ -554,7 +558,7 @@ static void every_leadership_is_in_the_history(void **unused)
     fixture_free(f);
 }
 
-static void file_that_is_none_of_ours_is_refused(void **unused)
+static void file_of_another_program_is_refused(void **unused)
 {
     (void)unused;
     struct fixture *f = fixture_new();
@@ -576,7 +580,7 @@ static void file_that_is_none_of_ours_is_refused(void **unused)
     fixture_free(f);
 }
 
-/* Of a file that an earlier version has made, whose holder leads on. */
+/* An earlier version has made the file, and its holder still leads. */
 static void version_of_the_holder_is_told_if_it_is_known(void **unused)
 {
     (void)unused;
@@ -600,7 +604,7 @@ static void version_of_the_holder_is_told_if_it_is_known(void **unused)
     fixture_free(f);
 }
 
-static void elections_of_one_file_are_apart(void **unused)
+static void elections_of_one_file_are_independent(void **unused)
 {
     (void)unused;
     struct fixture *f = fixture_new();
@@ -612,7 +616,7 @@ static void elections_of_one_file_are_apart(void **unused)
     fixture_free(f);
 }
 
-static void names_are_text(void **unused)
+static void names_may_contain_any_text(void **unused)
 {
     (void)unused;
     char name[300];
@@ -633,19 +637,19 @@ static void names_are_text(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_holds_it_and_the_other_is_told_how_long),
+        cmocka_unit_test(one_holds_the_record_and_the_other_is_told_how_long),
         cmocka_unit_test(same_attempt_again_is_the_same_grant),
         cmocka_unit_test(lease_runs_out_at_its_instant_and_not_before),
         cmocka_unit_test(renewal_prolongs),
-        cmocka_unit_test(length_of_the_holder_governs),
-        cmocka_unit_test(released_is_free_at_once),
-        cmocka_unit_test(others_keep_back_for_an_heir_for_a_while),
-        cmocka_unit_test(cut_lifeline_spares_the_lease),
-        cmocka_unit_test(grant_that_was_found_again_has_a_lifeline),
-        cmocka_unit_test(copies_of_a_lifeline_keep_it),
+        cmocka_unit_test(lease_of_the_holder_governs),
+        cmocka_unit_test(released_record_is_free_at_once),
+        cmocka_unit_test(others_wait_for_the_heir_for_a_while),
+        cmocka_unit_test(closed_lifeline_ends_the_lease_early),
+        cmocka_unit_test(grant_after_a_failed_commit_has_a_lifeline),
+        cmocka_unit_test(lifeline_is_open_until_its_last_copy_is_closed),
         cmocka_unit_test(expired_lease_waits_for_the_command),
         cmocka_unit_test(release_while_the_command_runs_frees_nothing),
-        cmocka_unit_test(after_a_reboot_nobody_holds_it),
+        cmocka_unit_test(after_a_reboot_nobody_holds_the_record),
         cmocka_unit_test(record_of_another_machine_is_watched_for_a_whole_lease),
         cmocka_unit_test(record_of_another_time_namespace_is_watched_for_a_whole_lease),
         cmocka_unit_test(boot_is_the_same_for_everybody_here),
@@ -654,15 +658,15 @@ int main(void)
         cmocka_unit_test(file_that_was_removed_or_replaced_renews_nobody),
         cmocka_unit_test(folder_that_others_can_write_to_is_refused),
         cmocka_unit_test(reading_needs_no_right_to_write),
-        cmocka_unit_test(trouble_says_who_has_the_lock),
+        cmocka_unit_test(error_names_the_process_that_has_the_lock),
         cmocka_unit_test(tokens_grow_even_if_everything_was_deleted),
-        cmocka_unit_test(file_that_says_nonsense_is_survived),
-        cmocka_unit_test(resign_request_is_left_with_the_holder_until_the_next),
+        cmocka_unit_test(nonsense_in_the_file_does_no_harm),
+        cmocka_unit_test(resign_request_stays_with_the_holder_until_the_next_one),
         cmocka_unit_test(every_leadership_is_in_the_history),
-        cmocka_unit_test(file_that_is_none_of_ours_is_refused),
+        cmocka_unit_test(file_of_another_program_is_refused),
         cmocka_unit_test(version_of_the_holder_is_told_if_it_is_known),
-        cmocka_unit_test(elections_of_one_file_are_apart),
-        cmocka_unit_test(names_are_text),
+        cmocka_unit_test(elections_of_one_file_are_independent),
+        cmocka_unit_test(names_may_contain_any_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* tests/unit/test_sqlite_reserve.c - tokens in advance: what the disk has when the power fails. */
+/* tests/unit/test_sqlite_reserve.c - tokens reserved in advance: none is used twice after a power
+ * failure. */
 #include "support/sqlite_seats.h"
 
 #include <stdlib.h>
@@ -10,12 +11,12 @@
 static struct {
     const sqlite3_io_methods *real;
     sqlite3_io_methods methods;
-    char path[96]; /* of the file; its copy has ".disk" behind */
+    char path[96]; /* of the file; its copy ends in ".disk" */
     bool is_broken;
     uint32_t sync_count;
 } disk;
 
-/* What is synced is on the disk, which is a copy of file and log. */
+/* A synced write is on the disk, which is a copy of the file and its log. */
 static int on_sync(sqlite3_file *log, int flags)
 {
     char command[1024];
@@ -41,11 +42,11 @@ static void disk_under(struct seat *s)
     log->pMethods = &disk.methods;
 }
 
-/* a holds it, with a disk under it and under b. */
+/* a holds the record; the files of a and b are on this disk. */
 static struct fixture *fixture_with_disk(uint64_t *ret_token)
 {
     struct fixture *f = fixture_new();
-    *ret_token = acquire(f, &f->a, 1); /* the log is there from now on */
+    *ret_token = acquire(f, &f->a, 1); /* the log exists from now on */
     assert_int_equal(ask(f, &f->b, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
     memset(&disk, 0, sizeof disk);
     (void)snprintf(disk.path, sizeof disk.path, "%s", f->path);
@@ -54,7 +55,7 @@ static struct fixture *fixture_with_disk(uint64_t *ret_token)
     return f;
 }
 
-/* The next token that somebody is given who finds what the disk has, after a reboot. */
+/* The next token that is granted from the contents of the disk, after a reboot. */
 static uint64_t token_after_power_failure(const struct fixture *f)
 {
     struct fixture *later = calloc(1, sizeof *later);
@@ -88,7 +89,7 @@ static void a_token_is_not_given_out_again_after_a_power_failure(void **unused)
     struct seat *leader = &f->a, *next = &f->b;
     uint64_t attempt[2] = {1, 1};
     for (uint32_t i = 0; i < 6; i++) {
-        if (i != 3) { /* that one has to wait for the disk */
+        if (i != 3) { /* without a reservation it has to wait for the disk */
             cv__sqlite_prepare(&next->file, token, NULL);
             assert_true(next->file.reserved_token > token);
         }
@@ -97,7 +98,7 @@ static void a_token_is_not_given_out_again_after_a_power_failure(void **unused)
         const uint64_t given = acquire(f, next, attempt[next == &f->b]);
         assert_true(given > token);
         assert_int_equal(disk.sync_count > synced, i == 3);
-        assert_int_equal(next->file.reserved_token, 0); /* it is used once */
+        assert_int_equal(next->file.reserved_token, 0); /* a reservation is used once */
         token = given;
         assert_true(token_after_power_failure(f) > token);
         struct seat *const before = leader;
@@ -109,7 +110,7 @@ static void a_token_is_not_given_out_again_after_a_power_failure(void **unused)
     fixture_free(f);
 }
 
-static void a_number_that_may_not_be_on_the_disk_is_not_used(void **unused)
+static void a_reservation_that_may_not_be_on_the_disk_is_not_used(void **unused)
 {
     (void)unused;
     uint64_t token;
@@ -124,7 +125,7 @@ static void a_number_that_may_not_be_on_the_disk_is_not_used(void **unused)
     fixture_free(f);
 }
 
-static void a_number_that_somebody_has_overtaken_is_not_used(void **unused)
+static void a_reservation_that_was_overtaken_is_not_used(void **unused)
 {
     (void)unused;
     uint64_t token;
@@ -145,7 +146,7 @@ static void a_number_that_somebody_has_overtaken_is_not_used(void **unused)
 }
 
 /* A record that was removed may have had a larger token. */
-static void a_number_from_before_an_election_was_forgotten_is_not_used(void **unused)
+static void a_reservation_from_before_the_record_was_removed_is_not_used(void **unused)
 {
     (void)unused;
     uint64_t token;
@@ -161,7 +162,7 @@ static void a_number_from_before_an_election_was_forgotten_is_not_used(void **un
     fixture_free(f);
 }
 
-static void what_was_granted_reaches_the_disk_a_moment_later(void **unused)
+static void a_grant_reaches_the_disk_a_moment_later(void **unused)
 {
     (void)unused;
     uint64_t token;
@@ -174,11 +175,12 @@ static void what_was_granted_reaches_the_disk_a_moment_later(void **unused)
     cv__sqlite_prepare(&f->b.file, 0, NULL);
     assert_false(f->b.file.must_sync);
     assert_true(disk.sync_count > synced);
-    assert_int_equal(f->b.file.reserved_token, 0); /* a leader needs none */
+    assert_int_equal(f->b.file.reserved_token, 0); /* a leader needs no reservation */
     fixture_free(f);
 }
 
-/* What is given to one that registered is as sure as what it takes (sqlite_next.h). */
+/* A token that is given to a registered contender is as safe as one that it takes
+ * (sqlite_next.h). */
 static void a_token_that_was_given_is_not_given_out_again_after_a_power_failure(void **unused)
 {
     (void)unused;
@@ -188,7 +190,7 @@ static void a_token_that_was_given_is_not_given_out_again_after_a_power_failure(
     cv__sqlite_prepare(&f->b.file, token, &f->b.is);
     assert_true(f->b.is.is_next_durable);
     const uint64_t given = f->b.is.next_token;
-    assert_true(f->b.file.reserved_token != given); /* that one is used for nothing else */
+    assert_true(f->b.file.reserved_token != given); /* the given token is used for nothing else */
     const uint32_t synced = disk.sync_count;
     assert_int_equal(ask(f, &f->a, CV_STORE_RELEASE, 1, token), CV_STORE_HELD);
     assert_int_equal(f->answer.token, given);
@@ -197,8 +199,9 @@ static void a_token_that_was_given_is_not_given_out_again_after_a_power_failure(
     fixture_free(f);
 }
 
-/* It is given the record all the same, but does not know, and asks: that waits for the disk. */
-static void a_place_that_may_not_be_on_the_disk_is_not_believed(void **unused)
+/* The release gives it the record, but it does not rely on that. It asks, and that waits for the
+ * disk. */
+static void a_registration_that_may_not_be_on_the_disk_is_not_relied_on(void **unused)
 {
     (void)unused;
     uint64_t token;
@@ -221,12 +224,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_token_is_not_given_out_again_after_a_power_failure),
-        cmocka_unit_test(a_number_that_may_not_be_on_the_disk_is_not_used),
-        cmocka_unit_test(a_number_that_somebody_has_overtaken_is_not_used),
-        cmocka_unit_test(a_number_from_before_an_election_was_forgotten_is_not_used),
-        cmocka_unit_test(what_was_granted_reaches_the_disk_a_moment_later),
+        cmocka_unit_test(a_reservation_that_may_not_be_on_the_disk_is_not_used),
+        cmocka_unit_test(a_reservation_that_was_overtaken_is_not_used),
+        cmocka_unit_test(a_reservation_from_before_the_record_was_removed_is_not_used),
+        cmocka_unit_test(a_grant_reaches_the_disk_a_moment_later),
         cmocka_unit_test(a_token_that_was_given_is_not_given_out_again_after_a_power_failure),
-        cmocka_unit_test(a_place_that_may_not_be_on_the_disk_is_not_believed),
+        cmocka_unit_test(a_registration_that_may_not_be_on_the_disk_is_not_relied_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* tests/unit/test_swarm.c - what scenarios that are drawn as a whole look like. */
+/* tests/unit/test_swarm.c - scenarios that are drawn at random as a whole. */
 #include "sim/swarm.h"
 #include "support/support.h"
 

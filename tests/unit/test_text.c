@@ -1,4 +1,4 @@
-/* tests/unit/test_text.c - the answer to a word that is not known. */
+/* tests/unit/test_text.c - the suggestion for an unknown word. */
 #include "core/text.h"
 #include "support/support.h"
 
@@ -6,7 +6,7 @@
 
 static const char *const stores[] = {"sqlite", "postgres", "etcd", "zookeeper", NULL};
 
-static void slip_of_the_finger_names_what_was_meant(void **unused)
+static void typing_error_suggests_the_nearest_word(void **unused)
 {
     (void)unused;
     assert_string_equal(cv__text_nearest("sqlit", stores), "sqlite");
@@ -23,7 +23,7 @@ static void slip_of_the_finger_names_what_was_meant(void **unused)
                         "abcd");
 }
 
-static void part_of_a_word_names_the_only_one_that_has_it(void **unused)
+static void part_of_a_word_suggests_the_only_one_that_has_it(void **unused)
 {
     (void)unused;
     static const char *const options[] = {"zone",      "on-elected",   "on-lost", "cleanup",
@@ -34,11 +34,11 @@ static void part_of_a_word_names_the_only_one_that_has_it(void **unused)
     assert_null(cv__text_nearest("on", options));                       /* which of the two? */
     assert_string_equal(cv__text_nearest("clean", options), "cleanup"); /* two letters */
     assert_null(cv__text_nearest("to", options));                       /* too short */
-    assert_null(cv__text_nearest("ozone-hole", options)); /* it is not a part between dashes */
+    assert_null(cv__text_nearest("ozone-hole", options)); /* not a whole part between dashes */
     assert_null(cv__text_nearest("-", options));
 }
 
-static void word_within_a_word_names_the_only_one(void **unused)
+static void word_within_a_word_suggests_the_only_one(void **unused)
 {
     (void)unused;
     static const char *const options[] = {"zone", "nonblock", "lease", "wait", NULL};
@@ -49,7 +49,7 @@ static void word_within_a_word_names_the_only_one(void **unused)
     assert_null(cv__text_nearest("timezone", (const char *const[]){"zone", "time", NULL}));
 }
 
-static void words_of_other_tools_name_ours(void **unused)
+static void words_of_other_tools_suggest_ours(void **unused)
 {
     (void)unused;
     static const char *const options[] = {"zone", "lease", "wait", "via", NULL};
@@ -57,10 +57,10 @@ static void words_of_other_tools_name_ours(void **unused)
     assert_string_equal(cv__text_nearest("pg", stores), "postgres");
     assert_string_equal(cv__text_nearest("tz", options), "zone");
     assert_string_equal(cv__text_nearest("ttl", options), "lease");
-    assert_null(cv__text_nearest("zk", options)); /* it is none of these */
+    assert_null(cv__text_nearest("zk", options)); /* it is not among these */
 }
 
-static void what_is_far_from_everything_is_not_guessed(void **unused)
+static void word_far_from_all_others_gets_no_suggestion(void **unused)
 {
     (void)unused;
     char long_word[300];
@@ -74,7 +74,7 @@ static void what_is_far_from_everything_is_not_guessed(void **unused)
     assert_null(cv__text_nearest("sqlite", (const char *const[]){NULL}));
 }
 
-static void complaint_names_the_nearest_or_all(void **unused)
+static void error_suggests_the_nearest_or_lists_all(void **unused)
 {
     (void)unused;
     struct cv_errtext error;
@@ -90,12 +90,12 @@ static void complaint_names_the_nearest_or_all(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slip_of_the_finger_names_what_was_meant),
-        cmocka_unit_test(part_of_a_word_names_the_only_one_that_has_it),
-        cmocka_unit_test(word_within_a_word_names_the_only_one),
-        cmocka_unit_test(words_of_other_tools_name_ours),
-        cmocka_unit_test(what_is_far_from_everything_is_not_guessed),
-        cmocka_unit_test(complaint_names_the_nearest_or_all),
+        cmocka_unit_test(typing_error_suggests_the_nearest_word),
+        cmocka_unit_test(part_of_a_word_suggests_the_only_one_that_has_it),
+        cmocka_unit_test(word_within_a_word_suggests_the_only_one),
+        cmocka_unit_test(words_of_other_tools_suggest_ours),
+        cmocka_unit_test(word_far_from_all_others_gets_no_suggestion),
+        cmocka_unit_test(error_suggests_the_nearest_or_lists_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

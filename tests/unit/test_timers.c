@@ -1,4 +1,4 @@
-/* tests/unit/test_timers.c - the timer of the kernel wakes the loop when somebody is due. */
+/* tests/unit/test_timers.c - the kernel's timer wakes the loop when a host is due. */
 #include "core/types.h"
 #include "os/clock.h"
 #include "runtime/timers.h"
@@ -32,7 +32,7 @@ static void begin(struct fixture *f)
     f->user[1] = (struct cv_timers_user){.due = on_second, .self = f};
     cv__timers_add(f->timers, &f->user[0]);
     cv__timers_add(f->timers, &f->user[1]);
-    (void)uv_run(&f->loop, UV_RUN_NOWAIT); /* now the kernel is asked */
+    (void)uv_run(&f->loop, UV_RUN_NOWAIT); /* now the kernel's timer is set */
 }
 
 static void end(struct fixture *f)
@@ -65,7 +65,7 @@ static void loop_sleeps_after_the_last_timer(void **unused)
     assert_true(wakes(&f, 10000));
     (void)uv_run(&f.loop, UV_RUN_ONCE);
     assert_int_equal(f.told[0], 1);
-    assert_false(wakes(&f, 0)); /* the descriptor is not read, and yet not readable any more */
+    assert_false(wakes(&f, 0)); /* the descriptor was not read, and yet is no longer readable */
     end(&f);
 }
 
@@ -80,7 +80,7 @@ static void timer_that_is_moved_away_does_not_wake(void **unused)
     end(&f);
 }
 
-static void timer_of_another_wakes_though_the_first_is_moved(void **unused)
+static void moving_one_timer_leaves_the_others(void **unused)
 {
     (void)unused;
     struct fixture f;
@@ -93,7 +93,7 @@ static void timer_of_another_wakes_though_the_first_is_moved(void **unused)
         (void)uv_run(&f.loop, UV_RUN_NOWAIT);
     }
     assert_int_equal(f.told[0], 0);
-    /* The one for whom the kernel's timer was set goes away; the other is told all the same. */
+    /* The host for which the kernel's timer was set is freed; the other is still woken. */
     set_in(&f, 1, 30);
     set_in(&f, 0, 20);
     cv__timers_remove(f.timers, &f.user[0]);
@@ -111,7 +111,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loop_sleeps_after_the_last_timer),
         cmocka_unit_test(timer_that_is_moved_away_does_not_wake),
-        cmocka_unit_test(timer_of_another_wakes_though_the_first_is_moved),
+        cmocka_unit_test(moving_one_timer_leaves_the_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ static struct cluster *run_eventful(void)
     return c;
 }
 
-/* Line by line; each is a string of its own. */
+/* Copies the next line into a string of its own. */
 static char *next_line(const char **at)
 {
     const char *end = strchr(*at, '\n');
@@ -119,13 +119,13 @@ static void every_change_of_belief_is_there(void **unused)
     }
     assert_int_equal(beliefs, c->world->history.view_count);
     assert_true(beliefs > 20);
-    for (cv_id id = 1; id <= 5; id++) { /* whoever reads the trace knows who believes what */
+    for (cv_id id = 1; id <= 5; id++) { /* the trace tells what each node believes in the end */
         assert_int_equal(leader[id], cluster_leader_at(c, id));
     }
     cluster_drop(c);
 }
 
-static void every_message_is_sent_before_something_becomes_of_it(void **unused)
+static void every_message_is_sent_before_it_arrives_or_is_lost(void **unused)
 {
     (void)unused;
     struct cluster *c = run_eventful();
@@ -185,7 +185,7 @@ static void every_kind_of_event_is_written(void **unused)
     cluster_drop(c);
 }
 
-/* Whoever redraws the run needs to know what was done; the words are those of a scenario. */
+/* A program that redraws the run needs to know the actions; they are written as in a scenario. */
 static void actions_are_written_as_in_a_scenario(void **unused)
 {
     (void)unused;
@@ -269,7 +269,7 @@ static void tail_leaves_out_sends(void **unused)
 
 /* ---- notes ----------------------------------------------------------------------------------- */
 
-static struct cv_protocol noting; /* bully, which says something about every message */
+static struct cv_protocol noting; /* bully with a note about every message */
 static uint64_t noted_count;
 
 static void noting_step(void *state, const struct cv_event *event, struct cv_effects *out)
@@ -325,7 +325,7 @@ static void a_trace_has_the_notes_of_the_cores_in_the_time_of_the_run(void **unu
     const char *at = trace;
     free(next_line(&at));
     for (char *line; (line = next_line(&at)) != NULL;) {
-        const bool is_ours = strstr(line, "{strange}") != NULL; /* bully notes things itself */
+        const bool is_ours = strstr(line, "{strange}") != NULL; /* bully has notes of its own */
         if (is_ours && json_is_text(line, "event", "note")) {
             const cv_id node = (cv_id)json_number(line, "node");
             char text[CV_NOTE_BYTES];
@@ -403,7 +403,7 @@ static void sent_messages_have_their_fields(void **unused)
     free(line);
 }
 
-/* A player can show what is left of a lease only if each renewal is told. */
+/* A player can show the time left of a lease only if each renewal is in the trace. */
 static void renewals_move_the_end_of_a_leadership(void **unused)
 {
     (void)unused;
@@ -432,7 +432,7 @@ int main(void)
         cmocka_unit_test(first_line_describes_the_run),
         cmocka_unit_test(lines_are_in_the_order_of_time),
         cmocka_unit_test(every_change_of_belief_is_there),
-        cmocka_unit_test(every_message_is_sent_before_something_becomes_of_it),
+        cmocka_unit_test(every_message_is_sent_before_it_arrives_or_is_lost),
         cmocka_unit_test(every_kind_of_event_is_written),
         cmocka_unit_test(actions_are_written_as_in_a_scenario),
         cmocka_unit_test(tracing_does_not_change_the_run),

@@ -1,4 +1,4 @@
-/* tests/unit/test_tree.c - descendants, as /proc tells them; and where a control group would be. */
+/* tests/unit/test_tree.c - descendants, as /proc shows them; and where a control group would be. */
 #include "supervisor/cgroup.h"
 #include "supervisor/child.h"
 #include "supervisor/tree.h"
@@ -38,7 +38,7 @@ static bool has(const struct cv_tree *in, pid_t pid)
     return false;
 }
 
-/* A child with a child of its own; tells its grandchild's id by the pipe, and waits to be
+/* A child with a child of its own; tells the grandchild's id through a pipe, and waits to be
  * killed. */
 static pid_t start_family(pid_t *ret_grandchild)
 {
@@ -61,7 +61,7 @@ static pid_t start_family(pid_t *ret_grandchild)
     return child;
 }
 
-/* As the guard does it: until there is no child left. */
+/* Kills as the guard does, until no child is left. */
 static void kill_all(void)
 {
     while (waitpid(-1, NULL, WNOHANG) >= 0) {
@@ -84,7 +84,7 @@ static void finds_children_and_their_children_both_ways(void **unused)
     assert_true(has(&tree, child) && !has(&tree, grandchild));
 
     assert_true(cv__child_reserve(1));
-    cv__child_claim(child); /* then it is somebody else's, with all below it */
+    cv__child_claim(child); /* now it belongs to another part of the program, with all below it */
     cv__tree_collect(&tree, getpid(), cv__child_is_claimed);
     assert_false(has(&tree, child) || has(&tree, grandchild));
     cv__tree_collect_slowly(&tree, getpid(), cv__child_is_claimed);
@@ -107,7 +107,7 @@ static void a_process_with_another_parent_gets_no_signal(void **unused)
     tree.root = 1;
     tree.count = 1;
     tree.entry[0] = (struct cv_tree_entry){.pid = child, .parent = grandchild};
-    cv__tree_signal(&tree, SIGKILL, 0); /* as if the number had been used again */
+    cv__tree_signal(&tree, SIGKILL, 0); /* as if the process id had been used again */
     assert_int_equal(waitpid(child, NULL, WNOHANG), 0);
     cv__tree_collect(&tree, getpid(), NULL);
     cv__tree_signal(&tree, SIGKILL, /* except_group= */ getpgrp());

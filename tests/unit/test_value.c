@@ -1,5 +1,5 @@
-/* tests/unit/test_value.c - what contenders write into trees of keys, and the names they use
- * there. */
+/* tests/unit/test_value.c - the values that contenders write to etcd and ZooKeeper, and the names
+ * of their keys. */
 #include "stores/remote.h"
 #include "stores/value.h"
 #include "support/support.h"
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void what_was_written_is_read_again(void **unused)
+static void values_are_read_back_as_written(void **unused)
 {
     (void)unused;
     char text[CV_VALUE_BYTES];
@@ -21,7 +21,7 @@ static void what_was_written_is_read_again(void **unused)
     assert_true(record.label == UINT64_MAX); /* all 64 bits of it */
     assert_int_equal(record.lease_ns, 10 * NS_PER_S);
     assert_int_equal(record.since_wall_ns, INT64_MAX);
-    assert_int_equal(record.token, 7); /* not its business */
+    assert_int_equal(record.token, 7); /* not part of the value */
     assert_string_equal(record.version, "0.1.0");
 }
 
@@ -62,8 +62,8 @@ static void the_longest_names_fit(void **unused)
     assert_int_equal(read.before.why, CV_REASON_STORE_UNREACHABLE);
 }
 
-/* Whoever holds the election, it is held. */
-static void what_is_not_understood_is_still_somebody(void **unused)
+/* A value that cannot be read still means that the election is held. */
+static void an_unreadable_value_still_names_a_holder(void **unused)
 {
     (void)unused;
     static const char *const strange[] = {
@@ -78,10 +78,10 @@ static void what_is_not_understood_is_still_somebody(void **unused)
     }
     struct cv_store_record record;
     cv__value_read("{\"node\":\"a\",\"lease_ns\":\"9223372036854775807\"}", 48, &record);
-    assert_int_equal(record.lease_ns, 24 * 3600 * NS_PER_S); /* nobody of ours asks for more */
+    assert_int_equal(record.lease_ns, 24 * 3600 * NS_PER_S); /* nobody asks for a longer one */
     cv__value_read("{\"node\":\"a\",\"lease_ns\":\"-5\"}", 29, &record);
     assert_int_equal(record.lease_ns, 0);
-    cv__value_read("{\"node\":\"abcdef\"}", 5, &record); /* only so much of it is there */
+    cv__value_read("{\"node\":\"abcdef\"}", 5, &record); /* the value is cut short */
     assert_string_equal(record.node, "?");
 }
 
@@ -106,18 +106,18 @@ static void a_note_tells_how_the_latest_leadership_ended(void **unused)
     struct cv_store_record held = {.node = "db2", .token = UINT64_MAX};
     cv__value_note_tell(&read, &held);
     assert_true(held.token == UINT64_MAX);
-    assert_int_equal(held.ended, CV_REASON_STARTED); /* it has not */
+    assert_int_equal(held.ended, CV_REASON_STARTED); /* it has not ended */
     assert_true(held.last.token == UINT64_MAX - 1);
     assert_int_equal(held.last.why, CV_REASON_FINISHED);
 
-    free = (struct cv_store_record){.token = 0}; /* db2 has died: it said nothing */
+    free = (struct cv_store_record){.token = 0}; /* db2 has died without a word */
     cv__value_note_tell(&read, &free);
     assert_true(free.token == UINT64_MAX);
     assert_int_equal(free.ended, CV_REASON_GONE);
 }
 
-/* A leader that says nothing may still know it later, when it leads again. */
-static void only_an_open_end_of_ones_own_is_explained(void **unused)
+/* A leader that noted no reason may explain it later, when it leads again. */
+static void a_contender_explains_only_the_open_end_of_its_own_leadership(void **unused)
 {
     (void)unused;
     const struct cv_store_end lost = {.token = 7, .why = CV_REASON_STORE_UNREACHABLE};
@@ -135,7 +135,7 @@ static void only_an_open_end_of_ones_own_is_explained(void **unused)
     assert_int_equal(note.of.why, CV_REASON_STARTED);
 }
 
-static void what_a_note_does_not_say_is_not_known(void **unused)
+static void a_malformed_note_gives_no_reason(void **unused)
 {
     (void)unused;
     static const char *const strange[] = {"",
@@ -162,12 +162,12 @@ static void what_a_note_does_not_say_is_not_known(void **unused)
     struct cv_value_note note = {.of = {.token = 9, .why = CV_REASON_FINISHED}};
     cv__value_note_begin(&note, 5, "a store that was put back to an earlier state");
     assert_int_equal(note.before.token, 0);
-    struct cv_store_record record = {.node = "b", .token = 3}; /* nothing of what came later */
+    struct cv_store_record record = {.node = "b", .token = 3}; /* nothing about its end */
     cv__value_note_tell(&note, &record);
     assert_int_equal(record.last.token, 0);
 }
 
-static void a_wish_is_meant_for_one_token(void **unused)
+static void a_resign_request_is_meant_for_one_token(void **unused)
 {
     (void)unused;
     char text[CV_VALUE_BYTES], heir[CV_NODE_BYTES];
@@ -254,14 +254,14 @@ static void secrets_come_from_files_or_the_environment(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_written_is_read_again),
+        cmocka_unit_test(values_are_read_back_as_written),
         cmocka_unit_test(values_of_earlier_versions_are_read),
         cmocka_unit_test(the_longest_names_fit),
-        cmocka_unit_test(what_is_not_understood_is_still_somebody),
+        cmocka_unit_test(an_unreadable_value_still_names_a_holder),
         cmocka_unit_test(a_note_tells_how_the_latest_leadership_ended),
-        cmocka_unit_test(only_an_open_end_of_ones_own_is_explained),
-        cmocka_unit_test(what_a_note_does_not_say_is_not_known),
-        cmocka_unit_test(a_wish_is_meant_for_one_token),
+        cmocka_unit_test(a_contender_explains_only_the_open_end_of_its_own_leadership),
+        cmocka_unit_test(a_malformed_note_gives_no_reason),
+        cmocka_unit_test(a_resign_request_is_meant_for_one_token),
         cmocka_unit_test(names_have_no_slashes_when_escaped),
         cmocka_unit_test(messages_become_one_line),
         cmocka_unit_test(secrets_come_from_files_or_the_environment),

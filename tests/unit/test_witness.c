@@ -1,9 +1,8 @@
-/* tests/unit/test_witness.c - the witness speaks when its member is dead, with all that it left,
- * and at no other time.
+/* tests/unit/test_witness.c - the witness speaks when its member and all descendants of it are
+ * dead, and at no other time.
  *
- * The member is a child of the test. It tells on a pipe when its witness is ready. That somebody
- * says nothing is seen by an event that comes later for sure: a witness is asked to speak, or it is
- * gone. */
+ * The member is a child of the test. It tells through a pipe when its witness is ready. Silence is
+ * proved by a later event that is sure to come: a witness is made to speak, or it is gone. */
 #include "runtime/witness.h"
 #include "support/support.h"
 
@@ -18,22 +17,23 @@
 #include <unistd.h>
 
 #define PATIENCE_MS 30000
-#define SILENCE_MS 50 /* a witness that speaks does so within one; if it is late, nothing fails */
+/* A witness that speaks does so in less; a slower one does not fail the test. */
+#define SILENCE_MS 50
 
 enum life {
     LIFE_LIVES,  /* until it is killed */
-    LIFE_CLOSES, /* its end of the pipe, and lives on */
-    LIFE_WORKS,  /* has a child with the pipe, which outlives it */
-    LIFE_FREES,  /* its witness, and lives on */
-    LIFE_LOOKS,  /* after its witness in vain: somebody kills it */
+    LIFE_CLOSES, /* closes its end of the pipe, and lives on */
+    LIFE_WORKS,  /* has a child that holds the pipe and outlives it */
+    LIFE_FREES,  /* frees its witness, and lives on */
+    LIFE_LOOKS,  /* looks in vain for its witness, which was killed */
 };
 
 struct member {
     pid_t pid;
-    pid_t witness, worker; /* as it told; 0: none */
+    pid_t witness, worker; /* as the member told them; 0: none */
 };
 
-static int heard_fd; /* where the witness sends to */
+static int heard_fd; /* where the witness sends its datagrams */
 static struct cv_udp_address heard_at;
 
 static int set_up(void **unused)
@@ -64,12 +64,12 @@ static void prepare(struct cv_witness *w, const char *text)
     cv__witness_commit(w);
 }
 
-/* In a process of its own. */
+/* The member, in a process of its own. */
 static _Noreturn void live(enum life life, int tell_fd, int socket_fd)
 {
     struct cv_witness *w;
     struct member is = {.pid = getpid()};
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nothing is left of a test that is killed */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a killed test leaves no process behind */
     if (cv__witness_new(socket_fd, 1, &w, NULL) != CV_OK) {
         _exit(1);
     }
@@ -77,9 +77,9 @@ static _Noreturn void live(enum life life, int tell_fd, int socket_fd)
     prepare(w, "second");
     is.witness = cv__witness_pid(w);
     if (life == LIFE_WORKS && (is.worker = fork()) == 0) {
-        (void)alarm(PATIENCE_MS / 1000); /* nothing is left of a test that fails */
+        (void)alarm(PATIENCE_MS / 1000); /* a failed test leaves no process behind */
         (void)close(tell_fd);
-        (void)close(STDOUT_FILENO); /* whoever reads our output does not wait for it */
+        (void)close(STDOUT_FILENO); /* a reader of our output must not wait for this process */
         (void)close(STDERR_FILENO);
         for (;;) {
             (void)pause();
@@ -129,7 +129,7 @@ static void end(pid_t pid)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/* Waits for a datagram; false: none within that time. */
+/* Waits for a datagram with this text; false: none came within that time. */
 static bool hears(const char *text, int timeout_ms)
 {
     struct pollfd wait = {.fd = heard_fd, .events = POLLIN};
@@ -156,13 +156,13 @@ static void speaks_when_the_member_was_killed(void **unused)
     (void)unused;
     const struct member is = begin(LIFE_LIVES);
     end(is.pid);
-    hears_all_rounds("second"); /* what was said last counts */
+    hears_all_rounds("second"); /* the latest text counts */
 }
 
 static void is_silent_while_the_member_lives(void **unused)
 {
     (void)unused;
-    const struct member is = begin(LIFE_CLOSES); /* also without its pipe */
+    const struct member is = begin(LIFE_CLOSES); /* even without its pipe */
     assert_false(hears("second", SILENCE_MS));
     end(is.pid);
     hears_all_rounds("second");
@@ -180,12 +180,12 @@ static void is_silent_while_the_member_is_stopped(void **unused)
     hears_all_rounds("second");
 }
 
-static void is_silent_while_somebody_has_the_pipe(void **unused)
+static void is_silent_while_a_descendant_holds_the_pipe(void **unused)
 {
     (void)unused;
     const struct member is = begin(LIFE_WORKS);
     end(is.pid);
-    assert_false(hears("second", SILENCE_MS)); /* its work still goes on */
+    assert_false(hears("second", SILENCE_MS)); /* the member's work still goes on */
     assert_int_equal(kill(is.worker, SIGKILL), 0);
     hears_all_rounds("second");
 }
@@ -194,7 +194,7 @@ static void says_nothing_after_a_proper_end(void **unused)
 {
     (void)unused;
     const struct member is = begin(LIFE_FREES);
-    assert_int_equal(kill(is.witness, 0), -1); /* it is gone, not only silent */
+    assert_int_equal(kill(is.witness, 0), -1); /* the witness is gone, not only silent */
     end(is.pid);
     assert_false(hears("second", 0));
 }
@@ -207,14 +207,14 @@ static void killed_witness_is_replaced(void **unused)
     hears_all_rounds("second");
 }
 
-/* With the name of a test: only that one. */
+/* With the name of a test as argument, runs only that one. */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(speaks_when_the_member_was_killed),
         cmocka_unit_test(is_silent_while_the_member_lives),
         cmocka_unit_test(is_silent_while_the_member_is_stopped),
-        cmocka_unit_test(is_silent_while_somebody_has_the_pipe),
+        cmocka_unit_test(is_silent_while_a_descendant_holds_the_pipe),
         cmocka_unit_test(says_nothing_after_a_proper_end),
         cmocka_unit_test(killed_witness_is_replaced),
     };

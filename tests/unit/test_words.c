@@ -1,4 +1,5 @@
-/* tests/unit/test_words.c - a scenario's line as words, and errors that point at one of them. */
+/* tests/unit/test_words.c - a scenario's line split into words, and errors that point at one of
+ * them. */
 #include "scenario/words.h"
 #include "support/support.h"
 
@@ -30,7 +31,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* The line without its terminating NUL, in a block of its own: reading past its end is seen. */
+/* The line without its terminating NUL, in a block of its own: the sanitizer sees a read past its
+ * end. */
 static int split(struct fixture *f, const char *line)
 {
     const size_t length = strlen(line);
@@ -63,7 +65,7 @@ static void finds_nothing_in_blank_lines_and_comments(void **state)
     }
 }
 
-static void takes_a_word_only_if_it_is_the_one(void **state)
+static void takes_a_word_only_if_it_matches(void **state)
 {
     struct fixture *f = *state;
     assert_int_equal(split(f, "run 30s"), CV_OK);
@@ -120,7 +122,7 @@ static void points_at_the_word_it_took_last_or_behind_the_end(void **state)
     assert_string_equal(f->err.text, "a.scn:3:15: missing");
 }
 
-static void says_what_was_probably_meant(void **state)
+static void suggests_the_nearest_word(void **state)
 {
     struct fixture *f = *state;
     assert_int_equal(split(f, "crsh"), CV_OK);
@@ -171,7 +173,7 @@ static void takes_counts_up_to_their_bound(void **state)
     }
 }
 
-/* strtoull() answers its largest number then, which must not pass for what was written. */
+/* strtoull() returns its largest number then, which must not be taken for what was written. */
 static void refuses_counts_of_more_than_64_bits(void **state)
 {
     struct fixture *f = *state;
@@ -214,11 +216,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         test(splits_at_blanks_and_stops_at_a_comment),
         test(finds_nothing_in_blank_lines_and_comments),
-        test(takes_a_word_only_if_it_is_the_one),
+        test(takes_a_word_only_if_it_matches),
         test(refuses_binary_files_and_endless_words),
         test(refuses_more_words_than_there_is_room_for),
         test(points_at_the_word_it_took_last_or_behind_the_end),
-        test(says_what_was_probably_meant),
+        test(suggests_the_nearest_word),
         test(lists_the_words_when_none_is_near),
         test(asks_for_the_unit_of_a_time),
         test(takes_counts_up_to_their_bound),

@@ -1,4 +1,4 @@
-/* tests/unit/test_worker.c - one work after the other, on a thread. */
+/* tests/unit/test_worker.c - a thread that does one piece of work after the other. */
 #include "os/worker.h"
 #include "support/support.h"
 
@@ -14,7 +14,7 @@ struct scene {
     struct one {
         struct scene *of;
         struct cv_work work;
-        bool is_elsewhere; /* run on another thread than the loop's */
+        bool is_elsewhere; /* it ran on another thread than the loop's */
         uint32_t times;
     } one[WORKS];
     pthread_t loop_thread;
@@ -74,7 +74,7 @@ static void end(struct scene *s, uv_loop_t *loop)
     }
 }
 
-static void work_that_is_queued_is_done_before_the_end(void **unused)
+static void queued_work_is_done_before_the_end(void **unused)
 {
     (void)unused;
     struct scene s;
@@ -94,8 +94,8 @@ static void the_last_work_may_free_its_worker(void **unused)
     end(&s, &loop);
 }
 
-/* A loop that waits for the thread that has woken it, with a priority above it and on the same
- * processor, spins until the kernel takes the processor away: for 0.95 s. */
+/* With real-time priority, a loop that waits for the thread that has just woken it, on the same
+ * processor, would spin until the kernel takes the processor away: for 0.95 s. */
 static void loop_with_real_time_priority_does_not_spin(void **unused)
 {
     (void)unused;
@@ -122,14 +122,14 @@ static void loop_with_real_time_priority_does_not_spin(void **unused)
     const double used_s = (double)(used[1].tv_sec - used[0].tv_sec) +
                           (double)(used[1].tv_nsec - used[0].tv_nsec) / 1e9;
     if (used_s > 0.5) {
-        fail_msg("%u works took %.2f s of the loop's processor time", WORKS, used_s);
+        fail_msg("%u pieces of work took %.2f s of the loop's processor time", WORKS, used_s);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(work_that_is_queued_is_done_before_the_end),
+        cmocka_unit_test(queued_work_is_done_before_the_end),
         cmocka_unit_test(the_last_work_may_free_its_worker),
         cmocka_unit_test(loop_with_real_time_priority_does_not_spin),
     };

@@ -1,6 +1,6 @@
 /* tests/unit/test_world.c - the simulated world: crashes, pauses, disks, clocks and delay bounds.
  *
- * What happened is read from the trace, which tests/unit/test_trace.c holds to the truth. */
+ * The tests read from the trace what happened; tests/unit/test_trace.c tests the trace itself. */
 #include "core/core.h"
 #include "sim/world.h"
 #include "support/cluster.h"
@@ -45,7 +45,7 @@ static void text_of(const char *line, const char *key, char *ret_text, size_t by
     }
 }
 
-/* Reads the line at *at and moves it on; false at the end. The header has no event. */
+/* Reads the line at *at and moves *at behind it; false at the end. The header line has no event. */
 static bool next_line(const char **at, struct line *ret_line)
 {
     const char *end = strchr(*at, '\n');
@@ -96,8 +96,7 @@ static void crash_keeps_what_was_saved_and_nothing_else(void **unused)
         assert_int_equal(n->host.due_ns[i], 0);
     }
 
-    /* It starts like a new core that is given the record: not a byte more is left of the old
-     * one. */
+    /* It starts like a new core that is given the record: nothing else of the old one is left. */
     cluster_run_until(c, 700);
     cluster_recover(c, 2);
     struct cv_config config = c->scenario->config;
@@ -166,7 +165,7 @@ static void paused_node_gets_everything_at_once_when_it_wakes(void **unused)
         .event = "deliver", .to = 1, .since_ms = 1000.1, .until_ms = 1499.9};
     const struct cluster_query waking = {
         .event = "deliver", .to = 1, .since_ms = 1500, .until_ms = 1500};
-    /* A heartbeat of 50 ms, 1 ms on the way: those sent from 1000 to 1499 ms. */
+    /* Heartbeats every 50 ms, 1 ms under way: those that were sent from 1000 to 1499 ms. */
     assert_int_equal(cluster_count(c, &during), 0);
     assert_int_equal(cluster_count(c, &waking), 10);
     cluster_end(c);
@@ -209,7 +208,7 @@ static void timers_of_a_paused_node_fire_when_it_wakes(void **unused)
     cluster_end(c);
 }
 
-/* Whether a waking node sees its timers or its messages first is chance. */
+/* It is random whether a waking node sees its timers or its messages first. */
 static void waking_node_sees_timers_or_messages_first(void **unused)
 {
     (void)unused;
@@ -243,7 +242,7 @@ static void crash_ends_a_pause(void **unused)
     cluster_run_until(c, 2500);
     assert_true(node_of(c, 2)->is_up);
     assert_false(node_of(c, 2)->is_paused);
-    cluster_run_until(c, 3500); /* the end of that pause is nobody's */
+    cluster_run_until(c, 3500); /* the end of that pause does nothing */
     assert_int_equal(cluster_count(c, &(const struct cluster_query){.event = "wake"}), 0);
     assert_int_equal(cluster_leader(c), 3);
     cluster_end(c);
@@ -264,7 +263,7 @@ static void end_of_a_pause_ends_that_pause_only(void **unused)
 
 /* ---- disks ----------------------------------------------------------------------------------- */
 
-/* Saves of one disk, one after the other, from the first one that found it idle. */
+/* Saves of one disk without a gap, from the first one that found it idle. */
 struct busy {
     double from_s, until_s;
 };
@@ -318,7 +317,7 @@ static void send_never_overtakes_a_save(void **unused)
     assert_true(saves > 5);
 }
 
-/* 2 is about to lead in term 2: it saves the term and then says so. */
+/* 2 is about to lead in term 2: it saves the term and then announces itself. */
 static struct cluster *about_to_save(const char *more)
 {
     struct cluster *c = cluster_start("protocol bully heartbeat=100ms timeout=5s\nnodes 3\n"
@@ -400,7 +399,7 @@ static void drift_changes_when_timers_fire(void **unused)
     assert_in_range(heartbeats_in_ten_seconds("clock 2 drift 100000ppm\n"), 109, 110);
     assert_in_range(heartbeats_in_ten_seconds("clock 2 drift -100000ppm\n"), 89, 90);
     assert_int_equal(heartbeats_in_ten_seconds("clock 1 drift 100000ppm\n"), 100);
-    /* From the middle on, and the timer that is armed then comes sooner too. */
+    /* From the middle on; the timer that is armed then fires sooner too. */
     assert_in_range(heartbeats_in_ten_seconds("at 5s clock 2 drift 100000ppm\n"), 104, 106);
 }
 
@@ -440,7 +439,7 @@ static void check_bounds(const struct cluster *c, struct bounds *bounds)
         } else if (is_event(&line, "deliver") && line.delay_max_s >= 0) {
             const double delay_s = line.t_s - sent_s[line.message];
             bounds->checked++;
-            /* Four readings of clocks in whole nanoseconds. */
+            /* Four clock readings, each rounded to a nanosecond. */
             bounds->below += line.delay_max_s < delay_s - 8e-9;
         }
     }
@@ -479,7 +478,7 @@ static void delay_bounds_hold_with_drift_within_rho(void **unused)
     }
 }
 
-/* The test has teeth: beyond rho some bounds are wrong. */
+/* The test can fail: beyond rho some bounds are wrong. */
 static void delay_bounds_fail_with_drift_beyond_rho(void **unused)
 {
     (void)unused;
@@ -491,7 +490,7 @@ static void delay_bounds_fail_with_drift_beyond_rho(void **unused)
 
 /* ---- network and actions --------------------------------------------------------------------- */
 
-static void what_is_under_way_when_a_partition_begins_still_arrives(void **unused)
+static void message_under_way_when_a_partition_begins_still_arrives(void **unused)
 {
     (void)unused;
     struct cluster *c = cluster_start("protocol bully timeout=1s\nnodes 2\nlink * delay 20ms\n"
@@ -507,7 +506,7 @@ static void what_is_under_way_when_a_partition_begins_still_arrives(void **unuse
     cluster_drop(c);
 }
 
-static void action_that_can_do_nothing_is_not_counted(void **unused)
+static void action_without_effect_is_not_counted(void **unused)
 {
     (void)unused;
     struct cluster *c = cluster_start("protocol bully\nnodes 2\n"
@@ -535,7 +534,7 @@ static void crash_keeps_the_clock_of_the_machine(void **unused)
     cluster_end(c);
 }
 
-/* A machine that boots counts from near zero: no instant of the boot before means anything. */
+/* A machine that boots counts from near zero: instants of the boot before mean nothing. */
 static void reboot_begins_the_clock_anew(void **unused)
 {
     (void)unused;
@@ -555,7 +554,8 @@ static void reboot_begins_the_clock_anew(void **unused)
     cluster_end(c);
 }
 
-/* `reboot` of a node that is down does nothing; `recover` ends a reboot early, and it is one. */
+/* `reboot` does nothing to a node that is down. `recover` ends a reboot early, and it still counts
+ * as a reboot. */
 static void reboot_can_be_ended_early(void **unused)
 {
     (void)unused;
@@ -571,7 +571,7 @@ static void reboot_can_be_ended_early(void **unused)
     cluster_end(c);
 }
 
-static void instant_is_judged_when_all_of_it_has_happened(void **unused)
+static void instant_is_judged_after_all_its_events(void **unused)
 {
     (void)unused;
     struct cluster *c = cluster_start("protocol bully\nnodes 2\nlink * delay 1ms\n"
@@ -621,12 +621,12 @@ int main(void)
         cmocka_unit_test(clocks_of_two_nodes_have_nothing_in_common),
         cmocka_unit_test(delay_bounds_hold_with_drift_within_rho),
         cmocka_unit_test(delay_bounds_fail_with_drift_beyond_rho),
-        cmocka_unit_test(what_is_under_way_when_a_partition_begins_still_arrives),
-        cmocka_unit_test(action_that_can_do_nothing_is_not_counted),
+        cmocka_unit_test(message_under_way_when_a_partition_begins_still_arrives),
+        cmocka_unit_test(action_without_effect_is_not_counted),
         cmocka_unit_test(crash_keeps_the_clock_of_the_machine),
         cmocka_unit_test(reboot_begins_the_clock_anew),
         cmocka_unit_test(reboot_can_be_ended_early),
-        cmocka_unit_test(instant_is_judged_when_all_of_it_has_happened),
+        cmocka_unit_test(instant_is_judged_after_all_its_events),
         cmocka_unit_test(world_that_is_run_in_steps_is_the_same_world),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
