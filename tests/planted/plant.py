@@ -3,7 +3,7 @@
 
 A plant is a text file:
 
-    # why: comment lines that say what the bug is and why somebody might write it
+    # comment lines that say what the bug is and why somebody might write it
     file: src/protocols/bully.c
     breaks: agreement
     scenario: ../scenario/bully/xyz.scn
@@ -11,7 +11,7 @@ A plant is a text file:
     --- old
     whole lines of the source, as they are
     +++ new
-    what stands there instead
+    what replaces them
 
 The scenario's path is relative to the plant. `runs` may be left out and is then 1. Instead of a
 scenario, `program: NAME` says that the bug breaks a test of that program, which `breaks` names (see

@@ -1,8 +1,8 @@
 """tests/planted/replay.py - does `conclave sim` replay what `conclave explore` found?
 
 replay() searches with one program, runs the scenario that the search has written with the same program, and says
-what differs: the violated property, and who believed in whom when. Each step of a scenario by hand must have
-happened."""
+what differs: the violated property, and the beliefs of each node over time. Each line of a manual scenario must
+have had an effect."""
 
 import json
 import pathlib
@@ -11,11 +11,11 @@ import subprocess
 import tempfile
 
 BELIEF = re.compile(r"^  node (\d+) (?:(LEADS)|follows (\d+)|(knows no leader))")
-ANONYMOUS = 4096  # ids above are no nodes
+ANONYMOUS = 4096  # larger ids are not nodes
 
 
 def run(program, words):
-    """(exit status, what was printed as JSON, errors)"""
+    """(exit status, its JSON output, its errors)"""
     done = subprocess.run([program] + words, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           stdin=subprocess.DEVNULL, text=True, errors="replace", timeout=110, check=False)
     try:
@@ -25,7 +25,7 @@ def run(program, words):
 
 
 def beliefs_found(trace):
-    """(time, node, whom) of each change, by the search; whom is None where the search does not know."""
+    """(time, node, leader) of each change of belief in the search; leader None: the search does not know it."""
     found = []
     for line in trace:
         match = BELIEF.match(line["what"])
@@ -64,18 +64,18 @@ def judge(found, status, report, errors, is_by_hand):
 
 
 class Replay:  # pylint: disable=too-few-public-methods
-    """What a search found, and what became of it in the simulator."""
+    """What a search found, and the result of its replay in the simulator."""
 
     def __init__(self, found, errors):
         self.found = found if found is not None and found.get("verdict") == "broken" else None
-        self.errors = errors  # of the search
-        self.wrong = None  # with the replay
-        self.how = None  # the scenario is told
+        self.errors = errors  # printed by the search
+        self.wrong = None  # what is wrong with the replay; None: nothing
+        self.how = None  # the kind of scenario that the search wrote
         self.scenario = ""
 
     @property
     def is_too_long(self):
-        """A core that waits ever longer: no scenario lasts so long."""
+        """A core whose waits keep growing: no scenario is that long."""
         return "30 days" in self.errors
 
     def _print(self, is_ok, number, name, lines):

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""tests/planted/run.py CONCLAVE PLANTED PLANT - a planted bug is caught, and only the bug is.
+"""tests/planted/run.py CONCLAVE PLANTED PLANT - a planted bug is caught, and the real program passes.
 
 Runs the plant's scenario with both programs and prints two TAP points: the real program finds nothing
 wrong, the one with the bug exits with 1 and says that the property of `breaks` is BROKEN; or, if that
 begins with `expect`, that this expectation is not met. A plant with `explore` has two more points: the
 exhaustive search finds a violation, too; and the scenario that it writes breaks the same property in the simulator,
-and does not without the bug (replay.py). That the search finds none in the real program is for tools/explore-plants,
-because it takes longer."""
+and does not without the bug (replay.py). tools/explore-plants checks that the search finds nothing in the real
+program, because that takes longer."""
 
 import argparse
 import shlex

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """tests/planted/run_test.py PLANTED PLANT - a planted bug is caught by a test of the part that has it.
 
-PLANTED is the test program with the bug; without it, it is a test of its own. One TAP point: the test
-that the plant names in `breaks` fails, and the program ends with a failure."""
+PLANTED is the test program with the bug; the same program without it runs among the other tests. One TAP point:
+the test that the plant names in `breaks` fails, and the program ends with a failure."""
 
 import subprocess
 import sys

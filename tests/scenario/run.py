@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """tests/scenario/run.py CONCLAVE FOLDER [--under COMMAND] [--at-most N] - runs the scenarios there.
 
-One TAP point per *.scn file. A story is as expected when `conclave sim FILE` exits with 0; one whose
-name ends in .fails.scn must be refused by its own expectations, with exit status 1. Status 2 (a
-scenario that does not parse) is right for nobody."""
+One TAP point per *.scn file. `conclave sim FILE` must exit with 0; a scenario whose name ends in .fails.scn
+must not meet its own expectations, with exit status 1. Status 2 (a scenario that does not parse) always fails."""
 
 import argparse
 import concurrent.futures
@@ -31,7 +30,7 @@ def main():
     parser.add_argument("conclave")
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--under", default="", help="a command to run the program under")
-    parser.add_argument("--at-most", type=int, help="not all, but so many evenly chosen ones")
+    parser.add_argument("--at-most", type=int, help="run only so many of them, evenly chosen")
     args = parser.parse_args()
 
     files = sorted(args.folder.rglob("*.scn"))

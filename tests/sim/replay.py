@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """tests/sim/replay.py CONCLAVE [--larger] - the simulator replays the counterexamples of the exhaustive search.
 
-Properties that a protocol does not promise break in small searches; with each of these a TAP point: the scenario that
+Properties that a protocol does not promise break in small searches. One TAP point for each: the scenario that
 `conclave explore` writes breaks the same property in `conclave sim`. The counterexamples of planted bugs are replayed by
 their own tests (tests/planted/run.py). --larger: three nodes as well."""
 

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""tests/sim/validate.py CONCLAVE PLANTED_FOLDER [--seeds N] - the models of verify/ can do what simulated processes do.
+"""tests/sim/validate.py CONCLAVE PLANTED_FOLDER [--seeds N] - the models of verify/ allow what simulated processes do.
 
-Traces of random runs of `pole` and `local` are followed along the models (tools/validate-trace), and traces of programs
-with planted bugs must not be, though those of the same runs without the bug are: a difference between what is specified
-and what is done is seen. Prints TAP."""
+The models must be able to follow traces of random runs of `pole` and `local` (tools/validate-trace), but not traces of
+programs with planted bugs: so a difference between model and code is found. Prints TAP."""
 
 import argparse
 import pathlib
@@ -19,7 +18,7 @@ sys.path.insert(0, str(TESTS / "planted"))
 from plant import Plant  # pylint: disable=wrong-import-position,import-error
 
 SCENARIOS = ("pole", "pole-restarts", "pole-drift", "local", "local-majority", "local-rotate", "local-calm")
-PLANTS = {  # and the first seed with which the bug does what no model allows
+PLANTS = {  # with the first seed at which the bug does something that the model does not allow
     "pole_follows_equal_epochs": 16,
     "pole_forgets_epoch": 1,
     "pole_forgets_its_promise": 1,
@@ -38,7 +37,7 @@ PLANTS = {  # and the first seed with which the bug does what no model allows
 
 
 def simulate(program, scenario, seed, trace):
-    """Whether the run is fine does not matter here: only what was done."""
+    """Only the trace matters here, not the result of the run."""
     subprocess.run([program, "sim", str(scenario), "--seed", str(seed), "--trace", str(trace)], check=False,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -53,7 +52,7 @@ def main():
         print("1..0 # SKIP spin is missing: tools/setup verify")
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        traces = {}  # what must be said of each
+        traces = {}  # the expected verdict of each
         for name in SCENARIOS:
             for seed in range(1, args.seeds + 1):
                 path = pathlib.Path(folder) / f"{name}-{seed}.trace"
