@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 """tests/chaos/chaos.py CONCLAVE WORKER STALL RELAY [--store KIND] [--seconds S] [--seed N] [--only WORD]
-- torture `conclave run`.
+- `conclave run` under many faults, one after the other.
 
 Five `conclave run` of one election, each ready to run WORKER (tests/chaos/worker.c), which notes the time
 every millisecond. One fault at a time: a process is killed or stopped (supervisor, guard, command,
-grandchild, one that waits), the leadership is asked for, a disk stalls (STALL, preloaded), a connection is
-delayed, silenced, refused or cut (RELAY), a server is killed or stopped. Then it waits until somebody leads
-again, and goes on. One fault of eight is a double one: supervisor and guard together.
+grandchild, a waiting contender), the leader is asked to resign, a disk stalls (STALL, preloaded), a connection
+is delayed, silenced, refused or cut (RELAY), a server is killed or stopped. Then it waits for the next leader,
+and goes on. One fault in eight is a double one: supervisor and guard together.
 
 KIND is sqlite, or one that tools/with-servers has started: postgres, etcd, zookeeper.
 
 Judged: no process of a leadership runs when a later one has begun; tokens grow, and each belongs to one
-command; somebody leads within a bound after each fault; no process is left at the end; descriptors do not
-add up; nobody dies by an assertion. A violation is a failure, except an overlap after a double fault, which is
+command; there is a leader within a bound after each fault; no process is left at the end; descriptors do not
+pile up; no process dies by an assertion. A violation is a failure, except an overlap after a double fault, which is
 only reported (docs/supervisor.md says for which stores it cannot be excluded). The same seed gives the same
 faults, but not the same run. Exit status: 0 no violation, 1 there was one. Speaks TAP."""
 
@@ -39,7 +39,7 @@ LEASE_S = 1.0
 LIVENESS_S = 30  # after a fault, on a busy machine
 NOTE = struct.Struct("=Q7q")
 PR_SET_CHILD_SUBREAPER = 36
-ENDING = {"kill supervisor", "kill guard", "kill command", "terminate supervisor"}  # a leadership
+ENDING = {"kill supervisor", "kill guard", "kill command", "terminate supervisor"}  # faults that end a leadership
 ABORTS = {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, 134, 139, 135, 132}
 
 
@@ -89,8 +89,8 @@ class Chaos:
         self.notes.mkdir()
         self.counts = {}
         self.violations, self.reports = [], []
-        self.doubles = set()  # tokens whose leadership had a double fault
-        self.ends = {}        # token: the last step that was seen; of the last few
+        self.doubles = set()  # tokens of leaderships with a double fault
+        self.ends = {}        # token: the last step that was seen; only of the last few tokens
         self.commands = {}    # token: pids of its commands
         self.leaderships = 0
         self.gap_s_max = 0.0
@@ -103,7 +103,7 @@ class Chaos:
             self.address = os.environ["CV_TEST_" + args.store.upper()]
         self.election = f"chaos{os.getpid()}"
         libc = ctypes.CDLL(None)
-        libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans come to us, and are counted
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans become children of this process, and are counted
 
     # ---- contenders
 
@@ -142,14 +142,14 @@ class Chaos:
         self.fds[index] = None
 
     def revive(self):
-        """Starts those anew that have ended, and reaps what was left to us."""
+        """Restarts contenders that have ended, and reaps orphans."""
         for index, process in enumerate(self.contenders):
             if process is None or process.poll() is not None:
                 if process is not None:
                     code = process.returncode
                     self.exits[code] = self.exits.get(code, 0) + 1
                     if code in ABORTS:
-                        self.violation(f"n{index} died by itself, status {code}: "
+                        self.violation(f"n{index} ended without a fault, status {code}: "
                                        + self.last_words(index))
                 self.start(index)
         known = {process.pid for process in self.contenders}
@@ -178,7 +178,7 @@ class Chaos:
         return found
 
     def leader(self):
-        """(token, command, guard, supervisor, index, orphan) of the one that works, or None."""
+        """(token, command, guard, supervisor, index, orphan) of the leader whose command works, or None."""
         notes = self.read_notes()
         for note in sorted(notes, key=lambda note: -note.token):
             if note.role != 0 or not is_worker(note.pid):
@@ -208,8 +208,8 @@ class Chaos:
         return None
 
     def await_end(self, command, after):
-        """Who is killed on a busy machine still looks like the leader for a while: the next fault
-        must not hit what is left of this one, or two faults would be taken for one."""
+        """On a busy machine a killed leader still looks alive for a while: the next fault must not
+        hit the rest of it, or two faults would count as one."""
         begin = time.monotonic()
         while is_worker(command):
             if time.monotonic() > begin + LIVENESS_S:
@@ -219,7 +219,7 @@ class Chaos:
             time.sleep(0.001)
 
     def tell_processes(self):
-        """Who lives, and below whom: a violation can only be traced while they do."""
+        """Prints the tree of live processes: a violation can be traced only while they live."""
         def line(pid):
             with contextlib.suppress(OSError):
                 comm = pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
@@ -251,7 +251,7 @@ class Chaos:
             self.violation(text)
 
     def judge(self, is_last=False):
-        """All leaderships that are noted; older ones are forgotten when they cannot change any more."""
+        """Judges all noted leaderships, and forgets older ones that cannot change any more."""
         notes = self.read_notes()
         begins, ends = {}, {}
         for note in notes:
@@ -388,7 +388,7 @@ class Chaos:
         }
 
     def strays(self):
-        """Processes of a leadership that lost supervisor and guard: nobody ends them but we."""
+        """Processes of a leadership without supervisor and guard: only this test ends them."""
         for note in self.read_notes():
             stat = stat_of(note.pid)
             if stat is not None and stat[1] == os.getpid() and is_worker(note.pid):
@@ -417,7 +417,7 @@ class Chaos:
         if name in ENDING:
             self.await_end(leader[1], name)
         if is_double:
-            self.pause(0, 2 * LEASE_S)  # long enough for a lease to run out beside them
+            self.pause(0, 2 * LEASE_S)  # long enough for a lease to run out while they live
             self.strays()
         self.revive()
         is_fine = self.await_leader(name) is not None
@@ -434,7 +434,7 @@ class Chaos:
             try:
                 process.wait(max(0.1, give_up - time.monotonic()))
                 if process.returncode in ABORTS:
-                    self.violation(f"n{index} died by itself: " + self.last_words(index))
+                    self.violation(f"n{index} ended with a failure: " + self.last_words(index))
             except subprocess.TimeoutExpired:
                 self.violation(f"n{index} does not end: " + self.last_words(index))
                 process.kill()
@@ -467,7 +467,7 @@ class Chaos:
         if is_fine or not self.args.keep:
             shutil.rmtree(self.work, ignore_errors=True)
         else:
-            print(f"# what they said: {self.work}")
+            print(f"# the output of the contenders: {self.work}")
         return 0 if is_fine else 1
 
 

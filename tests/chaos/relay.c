@@ -1,7 +1,8 @@
-/* tests/chaos/relay.c PORT... - proxies to servers on the loopback interface, told what to do.
+/* tests/chaos/relay.c PORT... - proxies to servers on the loopback interface, controlled by
+ * commands.
  *
- * Prints the ports that it listens on, one line. Standard input, one word a line, for all of them:
- * delay MS, swallow, refuse, cut, heal. Ends with its standard input. */
+ * Prints the ports that it listens on, in one line. Each line of standard input is a command for
+ * all of them: delay MS, swallow, refuse, cut, heal. Ends with its standard input. */
 #include "stores/proxy.h"
 
 #include <signal.h>
@@ -32,7 +33,7 @@ static void obey(const char *word)
             proxy_delay_answers(proxies[i], 0);
             proxy_swallow_answers(proxies[i], false);
             proxy_refuse(proxies[i], false);
-            proxy_cut(proxies[i]); /* what was swallowed is lost: begin anew */
+            proxy_cut(proxies[i]); /* swallowed bytes are lost: new connections are needed */
         }
     }
 }
@@ -42,7 +43,7 @@ static void on_alloc(uv_handle_t *handle, size_t wanted, uv_buf_t *buffer)
     (void)handle;
     (void)wanted;
     if (line_bytes >= sizeof line - 1) {
-        line_bytes = 0; /* no such word */
+        line_bytes = 0; /* no command is that long */
     }
     *buffer = uv_buf_init(line + line_bytes, (unsigned)(sizeof line - 1 - line_bytes));
 }
@@ -66,7 +67,7 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
 
 int main(int argc, char **argv)
 {
-    (void)signal(SIGPIPE, SIG_IGN); /* a connection that breaks while it is written to */
+    (void)signal(SIGPIPE, SIG_IGN); /* for connections that break during a write */
     uv_loop_t *loop = uv_default_loop();
     uv_pipe_t input;
     for (int i = 1; i < argc && proxy_count < PROXIES_MAX; i++) {

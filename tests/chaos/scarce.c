@@ -1,9 +1,9 @@
-/* tests/chaos/scarce.c - LD_PRELOAD: a machine that has no process or thread left, when a test says
+/* tests/chaos/scarce.c - LD_PRELOAD: a machine without free processes or threads, when a test says
  * so.
  *
  * CV_CHAOS_SCARCE names a file of three numbers, for every process that was started with it: until
- * when (CLOCK_BOOTTIME, ns) nothing can be begun; the how many-th beginning fails (0: none); how
- * many there were. */
+ * when (CLOCK_BOOTTIME, ns) no process or thread can be started; which start fails, counted from 1
+ * (0: none); how many starts there were. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -78,7 +78,7 @@ int posix_spawn(pid_t *restrict pid, const char *restrict path,
     return is_scarce() ? EAGAIN : real(pid, path, actions, attributes, argv, variables);
 }
 
-/* By which a process is begun inside a control group. */
+/* clone3(), which starts a process inside a control group. */
 long syscall(long number, ...)
 {
     REAL(syscall)

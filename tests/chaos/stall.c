@@ -1,10 +1,10 @@
-/* tests/chaos/stall.c - LD_PRELOAD: a disk that stalls, and a wall clock that is set, when a test
+/* tests/chaos/stall.c - LD_PRELOAD: a disk that stalls, and a wall clock that is wrong, when a test
  * says so.
  *
- * CV_CHAOS_STALL names a file of three numbers: until when (CLOCK_BOOTTIME, ns) writing to the disk
- * takes no end, by how much (ns) the wall clock is wrong, and how many calls have waited for the
- * disk, which is counted here. It is for every process that was started with the same file. The
- * second and third may be left out. */
+ * CV_CHAOS_STALL names a file of three numbers: until when (CLOCK_BOOTTIME, ns) writes to the disk
+ * block, by how much (ns) the wall clock is wrong, and how many calls have waited for the disk,
+ * which is counted here. It affects every process that was started with the same file. The second
+ * and third number may be missing. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -36,7 +36,8 @@ __attribute__((constructor)) static void open_switch(void)
 static int64_t clock_ns(clockid_t clock)
 {
     struct timespec now = {0};
-    (void)syscall(SYS_clock_gettime, clock, &now); /* ours below would call the library's */
+    /* The library's clock_gettime() is the one below. */
+    (void)syscall(SYS_clock_gettime, clock, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 

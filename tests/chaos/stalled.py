@@ -2,8 +2,8 @@
 """tests/chaos/stalled.py STALL COMMAND... - run a test while its disk stalls again and again [traps.md T7].
 
 STALL (tests/chaos/stall.c) is preloaded into everything that COMMAND starts. Until COMMAND ends, all writing to the
-disk stops for 50 to 150 ms, then goes on for 50 to 250 ms: much less than any lease of the tests, so that
-whatever they promise has to hold all the same. The last line of the output says how many calls had to wait. The
+disk stops for 50 to 150 ms, then goes on for 50 to 250 ms: much less than any lease of the tests, so all
+promises must hold. The last line of the output says how many calls had to wait. The
 exit status is that of COMMAND."""
 
 import os

@@ -2,9 +2,9 @@
  *
  * The command itself, a child in its group, and an orphan with a session of its own that ignores
  * SIGTERM. Each maps a file FOLDER/TOKEN.PID and writes the time (CLOCK_BOOTTIME) into it every
- * millisecond, so the file says when the process ran first and last, however it ends. Before that,
- * the command looks at the files of earlier tokens: a process of those that could still run is
- * noted, also if it is stopped and writes no time. */
+ * millisecond, so the file shows when the process ran first and last, however it ended. Before
+ * that, the command looks at the files of earlier tokens, and notes a process of them that may
+ * still run, even one that is stopped and writes no time. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PF_EXITING 0x4 /* of the kernel: it runs no more code of its program */
+#define PF_EXITING 0x4 /* of the kernel: the process runs no more code of its program */
 
 enum role { ROLE_COMMAND, ROLE_CHILD, ROLE_ORPHAN };
 
@@ -29,7 +29,7 @@ struct note {
     uint64_t token;
     int64_t pid, role, started, first_ns;
     _Atomic int64_t last_ns;
-    int64_t overlap_token, overlap_pid; /* 0: no process of an earlier token lived */
+    int64_t overlap_token, overlap_pid; /* 0: no process of an earlier token was alive */
 };
 
 static int64_t now_ns(void)
@@ -50,7 +50,7 @@ static bool read_text(const char *path, char *buffer, size_t bytes)
     return got > 0;
 }
 
-/* When the process was started, in the kernel's ticks; 0: it is gone, or executes nothing more. */
+/* When the process was started, in ticks of the kernel; 0: it is gone, or runs no more code. */
 static int64_t started_of(int64_t pid)
 {
     char path[64], text[1024];

@@ -2,9 +2,9 @@
 """tests/stores/test_run.py CONCLAVE KIND - `conclave run` on a store, for real.
 
 The same suite for each KIND: `sqlite` on a file of its own, what tools/with-servers has started
-(postgres, pooler, etcd, zookeeper), or `peers`, the members of a cluster, which has no store. Real contenders run a worker; holders,
-supervisors, guards, children and grandchildren are killed and stopped; the worker itself tells if
-another one lived when it started, and a guarded counter if a leader of the past got through.
+(postgres, pooler, etcd, zookeeper), or `peers`, the members of a cluster, which has no store. Real contenders run a
+worker; holders, supervisors, guards, children and grandchildren are killed and stopped. The worker itself reports
+another one that was alive when it started, and a fenced counter reports a write of an earlier leader.
 Speaks TAP. Waits for conditions with generous limits and judges no speed."""
 
 import contextlib
@@ -27,7 +27,7 @@ from points import await_value  # pylint: disable=wrong-import-position
 LIMIT = 60  # seconds; only a failure takes so long
 
 # Each line of the log is one write(2) with O_APPEND. The resource (lines `write`) refuses tokens below
-# the largest it has seen. A worker that finds the one before it alive, grandchild included, says so.
+# the largest it has seen. A worker reports (`overlap`) if the previous one or its grandchild is alive.
 WORKER = r"""
 log=$1
 say() { echo "$1 $CONCLAVE_NODE $CONCLAVE_TOKEN $$ $2" >>"$log"; }
@@ -65,7 +65,7 @@ class Failure(Exception):
 def await_that(condition, what):
     value = await_value(condition, LIMIT)
     if value is None:
-        raise Failure(f"waited {LIMIT} s in vain: {what}")
+        raise Failure(f"timed out after {LIMIT} s waiting for: {what}")
     return value
 
 
@@ -79,12 +79,12 @@ def children(pid):
 
 
 class Stage:
-    """Contenders of one election, their log, and the end of them all."""
+    """Contenders of one election, and their log; ends them all."""
 
     def __init__(self, program, kind, address, folder, name, lease="2s"):
         self.kind = kind
         self.program, self.address, self.lease = program, address, lease
-        self.name = f"{name} {os.getpid()}"  # stores live on between suites
+        self.name = f"{name} {os.getpid()}"  # stores keep their elections between suites
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=folder))
         self.log = self.folder / "log"
         self.log.write_text("")
@@ -104,7 +104,7 @@ class Stage:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
         for process in self.process.values():
-            # The worker ignores SIGTERM, which is passed on to it: then it is killed, tree and all.
+            # SIGTERM is passed on to the worker, which ignores it and is then killed with its tree.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=0.2)
             if process.poll() is None:
@@ -130,7 +130,7 @@ class Stage:
         return node
 
     def watch(self, machine):
-        """A watcher on another machine; returns what it has said so far, whenever it is called."""
+        """A watcher on another machine; returns a function that reads what it has printed so far."""
         path = self.folder / f"watch.{machine}"
         with open(path, "w") as output:
             self.process[f"watch {machine}"] = subprocess.Popen(
@@ -185,8 +185,8 @@ class Stage:
 
 
 class Relay:
-    """Between contenders and the servers of an address. In an outage answers are lost, and so are the
-    connections when it ends."""
+    """Between contenders and the servers of an address. During an outage answers are lost; when it ends, the
+    connections are cut."""
 
     def __init__(self, stage):
         ports = re.findall(r":(\d+)", stage.address.split("://")[1])
@@ -210,8 +210,8 @@ class Relay:
 
 
 class Members(Stage):
-    """The same among the members of a cluster. Members are those of its file, and the lease is in there, too; a
-    majority must run for anybody to lead."""
+    """The same among the members of a cluster. Its file names the members and the lease; a majority must run
+    before any member can lead."""
 
     def __init__(self, program, kind, folder, name, count, lease_ms, protocol="pole"):
         super().__init__(program, kind, "", folder, name)
@@ -237,7 +237,7 @@ class Members(Stage):
         return []
 
     def next_node(self):
-        """One that never ran, or whose process is dead."""
+        """A member that never ran, or whose process is dead."""
         if len(self.process) < self.member_count:
             return f"n{len(self.process)}"
         return await_that(lambda: next((n for n, p in self.process.items() if p.poll() is not None), None),
@@ -327,8 +327,8 @@ def killed_again_and_again(stage):
 
 
 def superseded_by_a_lower_id_that_comes_back(stage):
-    """`local` is led by the lowest id, so one that was stopped and wakes up takes over from a leader that lives. The
-    worker of that leader ignores SIGTERM: it needs all the time that its leader was told to have."""
+    """With `local` the lowest id leads, so a member that was stopped and wakes up takes over from a live leader. The
+    worker of that leader ignores SIGTERM: it needs all the time that its leader was promised."""
     for _ in range(stage.member_count):
         stage.spawn()
     stage.await_start()
@@ -347,7 +347,7 @@ def superseded_by_a_lower_id_that_comes_back(stage):
 
 
 def await_leader(stage, node):
-    """The worker of that node, if it is the latest."""
+    """The worker of that node, when it is the latest one."""
     return await_that(lambda: next((start for start in stage.starts()[-1:] if start[0] == node), None), f"{node} leads")
 
 
@@ -370,7 +370,7 @@ def resigns_to_a_named_node(stage):
         stage.spawn()
     node, token, _, _ = stage.await_start()
     heir = next(name for name in reversed(list(stage.process)) if name != node)
-    if stage.kind not in ("pooler", "peers"):  # there it is not known who waits
+    if stage.kind not in ("pooler", "peers"):  # there the waiting contenders are not known
         await_that(lambda: heir in (one["node"] for one in told(stage)["waiting"]), "the heir waits")
     done = stage.conclave("resign", "--to", heir)
     if done.returncode != 0:
@@ -380,9 +380,9 @@ def resigns_to_a_named_node(stage):
         raise Failure(f"{new[0]} leads, and not {heir}")
 
 
-def resign_says_that_the_heir_did_not_take_it(stage):
-    """A stopped process still waits, as far as the store knows. SQLite keeps it for that one for a while; elsewhere
-    a stopped heir gets the record, and is told as the leader."""
+def resign_says_that_the_heir_does_not_lead(stage):
+    """To the store a stopped process still waits. SQLite keeps the record for it for a while; elsewhere a stopped heir
+    gets the record, and is reported as the leader."""
     if stage.kind != "sqlite":
         return
     names = [stage.spawn(command=["sleep", "1000"]) for _ in range(3)]
@@ -397,7 +397,7 @@ def resign_says_that_the_heir_did_not_take_it(stage):
 
 
 def resignations_in_a_row(stage):
-    """Nobody stands back for long when all have resigned lately: the lease is longer than the wait."""
+    """No contender stands back for long when all have resigned lately: the lease is longer than the wait."""
     for _ in range(3):
         stage.spawn(command=["sleep", "1000"], options=["--lease", "120s"])
     for number in range(10):
@@ -440,7 +440,7 @@ def status_history_and_watch(stage):
     first = trail()[0]
     shown = stage.conclave("history").stdout
     if ("(ended then or before)" in shown) != (first["why"] in ("expired", "gone")):
-        raise Failure(f"history tells more of the end than is known: {shown}")
+        raise Failure(f"history says more about the end than is known: {shown}")
     middle = (first["from_unix_s"] + first["to_unix_s"]) / 2
     at = stage.conclave("history", "--at", f"@{middle:.6f}", "--json")
     if [row["leader"] for row in json.loads(at.stdout)] != [node]:
@@ -448,7 +448,7 @@ def status_history_and_watch(stage):
 
 
 def a_stopped_leader_ends_in_the_history_before_the_next(stage):
-    """It learns that it was replaced when it goes on; nobody noted when its work ended."""
+    """It learns that it was replaced when it is continued; no process noted when its work ended."""
     first = stage.spawn(command=["sleep", "1000"])
     await_that(lambda: told(stage).get("leader") == first, "a leader")
     second = stage.spawn(command=["sleep", "1000"])
@@ -473,8 +473,8 @@ def told(stage, *arguments, machine=None):
 
 # ---- why it ended, as told on other machines
 
-# What a store cannot know is not told: the first word is for one whose process is gone, the second for one that
-# was stopped until its lease was over.
+# What a store cannot know is not reported: the first word is for a leader whose process is gone, the second for one
+# that was stopped until its lease was over.
 UNSAID = {"sqlite": ("died", "expired"), "postgres": ("expired", "expired"), "pooler": ("expired", "expired"),
           "etcd": ("gone", "gone"), "zookeeper": ("gone", "gone")}
 
@@ -501,7 +501,7 @@ with conclave.Election(name, address, node=node, lease=float(lease), progress=fl
 
 
 def begin_library(stage, go_on):
-    """A program that shows progress only while a file is there."""
+    """A program that shows progress only while a file exists."""
     node, lease = stage.next_node(), stage.lease.replace("ms", "e-3").rstrip("s")
     environment = dict(stage.on("first"), CONCLAVE_LIBRARY=str(library_of(stage)), PYTHONPATH=str(BINDING))
     stage.process[node] = subprocess.Popen(
@@ -515,8 +515,8 @@ def library_of(stage):
 
 
 def hear(stage, end, why, is_followed, begin=begin_command):
-    """`end` ends the leadership of a contender; its reason is told by watch, status and history on machines that
-    had nothing to do with it, and on that of the successor."""
+    """`end` ends the leadership of a contender; watch, status and history show the reason on machines that had
+    nothing to do with it, and on that of the successor."""
     seen = stage.watch("elsewhere")
     go_on = stage.folder / "go-on"
     go_on.touch()
@@ -525,7 +525,7 @@ def hear(stage, end, why, is_followed, begin=begin_command):
     await_that(lambda: any(line["token"] == token for line in seen()), "the watcher sees it")
     if is_followed:
         second = stage.spawn(command=["sleep", "1000"], machine="second")
-        if stage.kind != "pooler":  # there it is not known who waits
+        if stage.kind != "pooler":  # there the waiting contenders are not known
             await_that(lambda: told(stage)["waiting"], "the other waits")
     end(first, go_on)
     def is_told():
@@ -569,7 +569,7 @@ def others_hear_that_the_work_of_the_leader_was_stuck(stage):
         try:
             hear(stage, lambda _, go_on: go_on.unlink(), "no-progress", is_followed=True, begin=begin_library)
             return
-        except Failure:  # on a busy machine the others may see the end of the lease before they are told why
+        except Failure:  # on a busy machine the others may see the end of the lease before its reason
             if tries_left == 0:
                 raise
         for process in stage.process.values():
@@ -605,8 +605,8 @@ def an_outage(stage):
                            stdout=subprocess.DEVNULL)
 
 
-def an_outage_is_not_told_as_something_else(stage):
-    """The leader's own machine knows it; others may know no more than that the lease ran out, or nothing."""
+def an_outage_is_not_reported_as_something_else(stage):
+    """The leader's own machine knows the outage; others may only know that the lease ran out, or nothing."""
     seen = stage.watch("elsewhere")
     first = stage.spawn(command=["sleep", "1000"], machine="first")
     token = await_that(lambda: told(stage).get("token") if told(stage).get("leader") == first else None, "a leader")
@@ -629,7 +629,7 @@ def an_outage_is_not_told_as_something_else(stage):
         raise Failure(f"watch says {reasons}")
 
 
-def a_watcher_that_slept_does_not_tell_the_reason_of_another(stage):
+def a_watcher_that_slept_does_not_report_the_reason_of_another_leadership(stage):
     """It saw the first leadership begin and the second one end."""
     seen = stage.watch("elsewhere")
     go_on = stage.folder / "go-on"
@@ -652,7 +652,7 @@ def a_watcher_that_slept_does_not_tell_the_reason_of_another(stage):
         raise Failure(f"watch says {last}")
 
 
-def the_one_that_leads_is_not_asked_to_resign_to_itself(stage):
+def the_leader_is_not_asked_to_resign_in_favour_of_itself(stage):
     node = stage.spawn()
     _, token, _, _ = stage.await_start()
     done = stage.conclave("resign", "--to", node)
@@ -665,8 +665,8 @@ def the_one_that_leads_is_not_asked_to_resign_to_itself(stage):
         raise Failure(f"status says {seen}")
 
 
-def status_names_those_who_wait(stage):
-    """A pooler's sessions cannot be told apart, so there nobody is known to wait."""
+def status_names_the_waiting_contenders(stage):
+    """A pooler's sessions cannot be told apart, so there no contender is known to wait."""
     begin = time.time()
     stage.spawn()
     stage.await_start()
@@ -689,7 +689,7 @@ def an_absent_heir_disturbs_nobody(stage):
     stage.spawn()
     await_that(lambda: told(stage)["waiting"] or stage.kind == "pooler", "the other waits")
     if stage.kind == "pooler":
-        return  # it is not known who waits, so nobody is refused
+        return  # waiting contenders are not known, so no heir is refused
     for options in ([], ["--wait", "0.3s"]):
         done = stage.conclave("resign", "--to", "nobody", *options)
         if done.returncode != 1 or "waiting: n1" not in done.stderr or told(stage)["token"] != token:
@@ -718,14 +718,14 @@ def names_are_listed_and_forgotten(stage):
     if refused.returncode != 1 or "still has contenders" not in refused.stderr:
         raise Failure(f"forget: {refused.returncode} {refused.stderr}")
     if stage.name not in names() or not json.loads(stage.conclave("history", "--json").stdout):
-        raise Failure("it was forgotten all the same")
+        raise Failure("it was forgotten although it has contenders")
     os.kill(stage.process[node].pid, signal.SIGKILL)
     await_that(lambda: stage.conclave("forget").returncode == 0, "the end of it")
     left = stage.conclave("history", "--json")
     if stage.name in names() or left.returncode != 1:
         raise Failure(f"it is not forgotten: {names()} {left.stdout}")
     if stage.conclave("forget").returncode != 0:
-        raise Failure("what is not there cannot be forgotten once more")
+        raise Failure("forgetting an unknown election succeeds")
     again = stage.spawn(command=["sh", "-c", f'echo "job $CONCLAVE_NODE $CONCLAVE_TOKEN" >>{stage.log}'],
                         options=["--every", "1d"])
     if stage.process[again].wait(timeout=LIMIT) != 0:
@@ -804,7 +804,7 @@ def exit_statuses(stage):
 
 
 def a_period_is_run_once(stage):
-    """Three together, one that comes later, and all of the next period of another name."""
+    """Three start together, one later, and all again in the next period under another name."""
     job = ["sh", "-c", f'echo "ran $CONCLAVE_NODE $CONCLAVE_TOKEN" >>{stage.log}']
     every = ["--every", "1d"]
     nodes = [stage.spawn(command=job, options=every) for _ in range(3)]
@@ -823,7 +823,7 @@ def a_period_is_run_once(stage):
 
 
 def a_job_whose_runner_is_killed_is_run_by_another(stage):
-    """The first run never ends by itself; whoever finds its mark ends at once."""
+    """The first run never ends by itself; a later run finds its mark and ends at once."""
     job = ["sh", "-c", f"""mkdir {stage.folder}/first 2>/dev/null; is_first=$?
         echo "ran $CONCLAVE_NODE $CONCLAVE_TOKEN" >>{stage.log}
         if [ $is_first = 0 ]; then sleep 1000; fi"""]
@@ -837,7 +837,7 @@ def a_job_whose_runner_is_killed_is_run_by_another(stage):
         raise Failure(f"exit statuses {found}, runs {runs}")
 
 
-def a_job_that_fails_is_tried_again_by_whoever_leads(stage):
+def a_failed_job_is_tried_again_by_the_next_leader(stage):
     job = ["sh", "-c", f'echo "ran $CONCLAVE_NODE $CONCLAVE_TOKEN" >>{stage.log}; exit 7']
     nodes = [stage.spawn(command=job, options=["--every", "1d", "--retry", "1"]) for _ in range(2)]
     found = sorted(stage.process[node].wait(timeout=LIMIT) for node in nodes)
@@ -846,7 +846,7 @@ def a_job_that_fails_is_tried_again_by_whoever_leads(stage):
         raise Failure(f"exit statuses {found}, runs {runs}")
     late = stage.spawn(command=job, options=["--every", "1d", "--retry", "1", "-E", "42"])
     if stage.process[late].wait(timeout=LIMIT) != 42 or len(stage.lines("ran")) != 2:
-        raise Failure("what failed as often as it may was tried again")
+        raise Failure("a job that failed as often as allowed was tried again")
 
 
 def at_most_once_is_not_repeated_when_the_runner_died(stage):
@@ -862,8 +862,8 @@ def at_most_once_is_not_repeated_when_the_runner_died(stage):
         raise Failure(f"exit status {found}, runs {stage.lines('ran')}, said: {told}")
 
 
-def a_runner_that_was_replaced_cannot_write_it_down(stage):
-    """Stopped as a whole while it runs: another one runs it, and the first one learns of that."""
+def a_runner_that_was_replaced_cannot_record_its_run(stage):
+    """The first runner is stopped as a whole: another one runs the job, and the first one learns of that."""
     mark = stage.folder / "go"
     job = ["sh", "-c", f"""echo "ran $CONCLAVE_NODE $CONCLAVE_TOKEN" >>{stage.log}
         if mkdir {stage.folder}/first 2>/dev/null; then
@@ -883,9 +883,9 @@ def a_runner_that_was_replaced_cannot_write_it_down(stage):
         raise Failure(f"the one that was replaced ended with {found}; runs {runs}")
 
 
-def what_explain_promises_is_kept(stage):
+def the_promises_of_explain_are_kept(stage):
     """Outages and pauses a little shorter than those that are tolerated; then one that is too long,
-    and a crash. (On a file it is tests/system/test_run_cli.sh that does this.)"""
+    and a crash. (tests/system/test_run_cli.sh does this on a file.)"""
     lease, grace = "5s", "0.2s" if stage.kind == "zookeeper" else "1.5s"
     said = subprocess.run([stage.program, "explain", stage.address, "--lease", lease, "--grace", grace, "--json"],
                           capture_output=True, check=True).stdout
@@ -908,7 +908,7 @@ def what_explain_promises_is_kept(stage):
         return json.loads(done.stdout)["remaining_s"] if done.returncode == 0 else 0
 
     def renewal_is_due():
-        """The worst moment: returns when one has been seen, and the next one will be made soon."""
+        """Waits for the worst moment: a renewal has been seen, and the next one is due soon."""
         before = left()
         def is_more():
             nonlocal before
@@ -959,25 +959,25 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          guard_stopped_then_supervisor_killed, child_killed, child_stopped_then_supervisor_killed,
          grandchild_killed_then_supervisor_killed, killed_again_and_again,
          leases_of_different_lengths, resigns_to_a_named_node,
-         resign_says_that_the_heir_did_not_take_it, resignations_in_a_row,
+         resign_says_that_the_heir_does_not_lead, resignations_in_a_row,
          status_history_and_watch, exit_statuses, a_period_is_run_once,
          a_job_whose_runner_is_killed_is_run_by_another,
-         a_job_that_fails_is_tried_again_by_whoever_leads,
+         a_failed_job_is_tried_again_by_the_next_leader,
          at_most_once_is_not_repeated_when_the_runner_died,
-         status_names_those_who_wait, an_absent_heir_disturbs_nobody, names_are_listed_and_forgotten,
+         status_names_the_waiting_contenders, an_absent_heir_disturbs_nobody, names_are_listed_and_forgotten,
          watch_says_first_that_nobody_leads, the_doctor_finds_nothing_wrong,
          the_doctor_names_other_versions, a_stopped_leader_ends_in_the_history_before_the_next,
-         a_runner_that_was_replaced_cannot_write_it_down, others_hear_that_the_command_ended,
+         a_runner_that_was_replaced_cannot_record_its_run, others_hear_that_the_command_ended,
          others_hear_that_the_command_ended_before_another_began, others_hear_that_the_leader_resigned,
          others_hear_that_the_work_of_the_leader_was_stuck,
          others_do_not_hear_more_of_a_killed_leader_than_is_known,
-         others_do_not_hear_more_of_a_stopped_leader_than_is_known, an_outage_is_not_told_as_something_else,
-         a_watcher_that_slept_does_not_tell_the_reason_of_another,
-         the_one_that_leads_is_not_asked_to_resign_to_itself, what_explain_promises_is_kept]
+         others_do_not_hear_more_of_a_stopped_leader_than_is_known, an_outage_is_not_reported_as_something_else,
+         a_watcher_that_slept_does_not_report_the_reason_of_another_leadership,
+         the_leader_is_not_asked_to_resign_in_favour_of_itself, the_promises_of_explain_are_kept]
 
 
-# Those that need neither a store nor contenders with names of their own: how many members they have, and a
-# lease in milliseconds, which is long where nobody else may lead for a while.
+# Tests that need neither a store nor contenders with names of their own: how many members they have, and a lease in
+# milliseconds, which is long where no other may lead for a while.
 AMONG_PEERS = {test: (3, 600) for test in TESTS[:TESTS.index(leases_of_different_lengths)]}
 AMONG_PEERS.update({exclusive_among_twenty: (20, 3000), resigns_to_a_named_node: (4, 2000),
                     superseded_by_a_lower_id_that_comes_back: (3, 1500, "local")})
@@ -1008,9 +1008,9 @@ def main():
     failed = number = 0
     for test in TESTS if sys.argv[2] != "peers" else AMONG_PEERS:
         if only not in test.__name__ or (test is resignations_in_a_row and sys.argv[2] == "pooler"):
-            continue  # through a pooler nobody is notified: contenders ask a few times per lease only
-        if test is what_explain_promises_is_kept and sys.argv[2] in ("sqlite", "pooler"):
-            continue  # there are no servers to be cut off from, or they are PostgreSQL again
+            continue  # there are no notifications through a pooler: contenders ask only a few times per lease
+        if test is the_promises_of_explain_are_kept and sys.argv[2] in ("sqlite", "pooler"):
+            continue  # there are no servers to cut off, or they are PostgreSQL again
         number += 1
         name = test.__name__.replace("_", " ")
         try:

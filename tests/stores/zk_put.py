@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""zk_put.py HOST:PORT PATH... - makes plain, persistent nodes in ZooKeeper, as a copy of a tree has
-them. Speaks as much of the protocol as that takes: a connection, and create."""
+"""zk_put.py HOST:PORT PATH... - creates plain, persistent nodes in ZooKeeper, like those in a copy of a tree. Speaks
+only the part of the protocol that this needs: connecting, and create."""
 
 import socket
 import struct
@@ -26,7 +26,7 @@ def main(where, *paths):
             answer = say(connection, struct.pack(">ii", number, 1) + text(path.encode()) + text(b"x")
                          + anyone + struct.pack(">i", 0))
             error = struct.unpack(">iqi", answer[:16])[2]
-            if error not in (0, -110):  # it may be there
+            if error not in (0, -110):  # the node may exist
                 sys.exit(f"cannot make {path}: error {error}")
 
 

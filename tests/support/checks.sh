@@ -1,9 +1,11 @@
-# tests/support/checks.sh - what the tests in shell share, to be read by `.`: checks that are counted, and the program.
+# tests/support/checks.sh - shared by tests in shell, which read it by `.`: counted checks, and
+# running the program.
 #
-# Needs CONCLAVE. Works in the present folder, in the files out and err. Every check is made; the failed ones are named.
+# Needs CONCLAVE. Works in the present folder, in the files out and err. Every check runs; failed
+# ones are named.
 checks=0
 failures=0
-limit_s=${limit_s:-30} # of a run
+limit_s=${limit_s:-30} # the longest that a run may take
 
 fail() {
     failures=$((failures + 1))
@@ -29,10 +31,11 @@ run() {
     [ "$status" -eq "$wanted" ] || fail "conclave $*: exit status $status, not $wanted"
 }
 
-# one_line WHAT PATTERN: the last run said that, in one line, and printed nothing.
+# one_line WHAT PATTERN: the last run printed one line on stderr, which matches, and nothing on
+# stdout.
 one_line() {
-    [ ! -s out ] || fail "$1: prints something though it failed"
+    [ ! -s out ] || fail "$1: prints something on stdout though it failed"
     [ "$(wc -l <err)" -eq 1 ] || fail "$1: says $(wc -l <err) lines, not one"
-    grep -q '^conclave.*: ' err || fail "$1: does not say who speaks"
+    grep -q '^conclave.*: ' err || fail "$1: the line does not begin with 'conclave'"
     grep -q -e "$2" err || fail "$1: does not say '$2'"
 }

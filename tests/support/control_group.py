@@ -23,7 +23,7 @@ def _folder():
 
 
 def _remove(group):
-    """Those who were killed in it may need a moment to be gone."""
+    """Killed processes in it may need a moment to be gone."""
     end = time.monotonic() + 5
     while os.path.exists(group) and time.monotonic() < end:
         for below, _, _ in os.walk(group, topdown=False):
@@ -34,7 +34,7 @@ def _remove(group):
 
 @contextlib.contextmanager
 def own_group():
-    """In the body this process is in a group of its own; yields whether that could be done."""
+    """Within the body this process is in a group of its own; yields whether that was possible."""
     before = _folder()
     group = f"{before}/conclave-test.{os.getpid()}" if before else None
     try:

@@ -1,8 +1,8 @@
 """tests/support/peer_cluster.py - members of a cluster as real processes, for tests.
 
 Used by programs that are called as PROGRAM CONCLAVE PEERS_CLAIMS [TEST...]. A test waits for conditions,
-not for times, and ends only what it started; run() prints TAP. Between the members is a proxy where a
-test needs one: it loses and cuts."""
+not for fixed times, and ends only processes that it started; run() prints TAP. Where a test needs it, a proxy
+between the members loses messages and cuts links."""
 
 import concurrent.futures
 import contextlib
@@ -22,10 +22,10 @@ import time
 from points import Skipped, await_value
 
 CONCLAVE, CLAIMS = sys.argv[1:3]
-PATIENCE_S = int(os.environ.get("CV_TEST_PATIENCE_S", 90))  # nothing takes so long, unless it never happens
-# Slow enough for a machine that is busy with other things; what is promised does not depend on it.
+PATIENCE_S = int(os.environ.get("CV_TEST_PATIENCE_S", 90))  # only a failure takes so long
+# Slow enough for a busy machine; the promises do not depend on it.
 PACE = "heartbeat = 30ms\ntimeout = 200ms\nround = 30ms\nlease = 300ms\ndelta = 5ms\nsigma = 5ms\n"
-# The same, where a test waits for leases again and again; and where a leader must not change.
+# The same for tests that wait for leases again and again; and for tests in which the leader must not change.
 QUICK = "heartbeat = 20ms\ntimeout = 100ms\nround = 20ms\nlease = 120ms\ndelta = 4ms\nsigma = 4ms\n"
 STEADY = "heartbeat = 200ms\ntimeout = 2s\nround = 60ms\nlease = 3s\ndelta = 10ms\nsigma = 10ms\n"
 
@@ -45,19 +45,19 @@ def check(what, condition):
 
 
 def until(what, condition):
-    """Waits until the condition is true, and returns its value. `what` may be a function: what is so in the end."""
+    """Waits until the condition is true, and returns its value. `what` may be a function, called after a failure."""
     value = await_value(condition, PATIENCE_S)
     if value is None:
         raise Failed(f"never happened: {what() if callable(what) else what}")
     return value
 
 
-first_port = 15000 + os.getpid() % 250 * 64  # programs that run at the same time have neighbouring numbers
+first_port = 15000 + os.getpid() % 250 * 64  # programs that run at the same time have neighbouring process ids
 candidates = itertools.chain(range(first_port, first_port + 64), iter(lambda: random.randrange(15000, 31000), 0))
 
 
 def free_ports(count):
-    """Below those that the kernel gives to others who ask for any, and apart from other tests."""
+    """Ports below those that the kernel hands out, and apart from those of other tests."""
     ports = []
     while len(ports) < count:
         port = next(candidates)
@@ -74,7 +74,7 @@ def ask(*arguments, status=0):
 
 
 class Proxy(threading.Thread):
-    """Between each two members. Member i knows j by a port of the proxy, and the other way round."""
+    """Between each two members: member i reaches j at a port of the proxy, and the other way round."""
 
     def __init__(self, members):
         super().__init__(daemon=True)
@@ -87,16 +87,16 @@ class Proxy(threading.Thread):
                     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
                     s.bind(("127.0.0.1", 0))
                     s.setblocking(False)
-                    self.sockets[i, j] = s  # what i takes for j
+                    self.sockets[i, j] = s  # to i, this is j
         self.pairs = list(self.sockets)
         self.start()
 
     def address(self, i, j):
-        """Of j, as i knows it."""
+        """The address at which i reaches j."""
         return f"127.0.0.1:{self.members[j] if i == j else self.sockets[i, j].getsockname()[1]}"
 
     def inside(self, name):  # pylint: disable=unused-argument
-        """What a command of that member begins with."""
+        """The words that a command of that member begins with."""
         return []
 
     def close(self):
@@ -113,12 +113,12 @@ class Proxy(threading.Thread):
                     if (i, j) not in self.cuts and self.chance.random() >= self.loss:
                         self.sockets[j, i].sendto(data, ("127.0.0.1", self.members[j]))
                 except OSError:
-                    pass  # the late answer to an earlier datagram, whose receiver is gone
+                    pass  # a late error about an earlier datagram, whose receiver is gone
 
 
 
 class Version6:
-    """Members that know each other by addresses of IPv6. To a test it is like a Proxy that does nothing."""
+    """Members with addresses of IPv6. To a test it is like a Proxy that does nothing."""
 
     def __init__(self, members):
         self.members = members
@@ -134,7 +134,7 @@ class Version6:
 
 
 class Wan:
-    """A namespace for each member, and the switch of src/lab/wan.c between them: delays, loses and cuts. To a
+    """A namespace for each member, and the switch of src/lab/wan.c between them, which delays, loses and cuts. To a
     test it is like a Proxy."""
 
     def __init__(self, members):
@@ -198,7 +198,7 @@ class Cluster:
             self.write(name, more=more)
 
     def write(self, name, options=None, protocol=None, more="", generation=1, key="key"):
-        """The file of one member: its own, because the proxy gives the others other ports."""
+        """The cluster file of one member. Each has its own, because the proxy has other ports for each."""
         options = self.options if options is None else options
         protocol = protocol or self.protocol
         text = (f"[cluster]\nname = test\ngeneration = {generation}\nkey = {key}\nprotocol = {protocol}\n"
@@ -234,11 +234,11 @@ class Cluster:
         process.send_signal(how)
         process.wait()
         running.remove(process)
-        with open(self.log(name), "a") as log:  # who is dead does not act by its lease any more
+        with open(self.log(name), "a") as log:  # a dead process does not act by its lease any more
             log.write(f"end {process.pid} {now_ns}\n")
 
     def sees(self, name):
-        """What the present process of a member said last: token, leader, trouble."""
+        """What the present process of a member wrote last: token, leader, trouble."""
         if not self.log(name).exists() or name not in self.processes:
             return 0, "-", ""
         pid = str(self.processes[name].pid)
@@ -256,7 +256,7 @@ class Cluster:
         return (leader, token) if leader != "-" and token > above else None
 
     def replace_key(self, key, token):
-        """In three rounds, member by member: the new key is accepted, used, and the only one."""
+        """In three rounds, member by member: accept the new key, use it, drop the old one."""
         for used, more in (("key", f"next-key = {key}\n"), (key, "next-key = key\n"), (key, "")):
             for name in self.names:
                 self.end(name)
@@ -271,8 +271,8 @@ class Cluster:
                      lambda: self.agreed(names, above))
 
     def settle(self):
-        """All agree, and go on to do so for several times as long as it takes to suspect a leader that is not heard."""
-        since = {}  # which leadership, from when on
+        """Waits until all agree, for several times as long as it takes to suspect a silent leader."""
+        since = {}  # leadership: since when all agree on it
 
         def steady():
             found, now = self.agreed(), time.monotonic()
@@ -285,7 +285,7 @@ class Cluster:
         return [n for n in self.names if n != name]
 
     def cut(self, is_cut):
-        """Cuts the directions (from, to) for which that is true, and no others."""
+        """Cuts the directions (from, to) for which `is_cut` is true, and no others."""
         self.proxy.cuts = {(i, j) for i, j in self.proxy.pairs if is_cut(i, j)}
 
     def heal(self):
@@ -295,7 +295,7 @@ class Cluster:
         return (self.folder / f"state-{name}" / f"test.{name}@{self.election}.state").exists()
 
     def wipe(self, name):
-        """The member loses its state; it does not run."""
+        """The member, which does not run, loses its state."""
         for path in (self.folder / f"state-{name}").iterdir():
             path.unlink()
 
@@ -319,7 +319,7 @@ def random_faults(cluster, seconds, seed):
     counts = {}
     while time.monotonic() < end:
         name, other = chance.sample(cluster.names, 2)
-        leader = cluster.sees(name)[1]  # as somebody sees it; looking again may find none
+        leader = cluster.sees(name)[1]  # as one member sees it; looking again may find none
         if chance.random() < 0.5 and leader in cluster.names:
             name = leader
         action = chance.choice(["kill", "stop", "isolate", "deaf", "mute", "cut", "lose", "wipe"])
@@ -355,7 +355,7 @@ def random_faults(cluster, seconds, seed):
 
 
 def attempt(test):
-    """What went wrong, or None; how long it took; what cannot be done here."""
+    """Returns what went wrong, or None, and a remark: why the test was skipped, or how long it took."""
     began = time.monotonic()
     wrong, skipped = None, ""
     try:
@@ -368,7 +368,7 @@ def attempt(test):
 
 
 def run(all_tests, at_once=1):
-    """Runs those that the command line or CV_TEST_ONLY names, or all, so many at the same time; returns the exit status."""
+    """Runs the tests that the command line or CV_TEST_ONLY names, or all, `at_once` at a time; returns the exit status."""
     wanted = sys.argv[3:] or os.environ.get("CV_TEST_ONLY", "").split()
     tests = [test for test in all_tests if not wanted or test.__name__ in wanted]
     is_fine = True

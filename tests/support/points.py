@@ -1,4 +1,4 @@
-"""tests/support/points.py - what the tests in Python share: waiting for a condition, points in TAP, what a host can do."""
+"""tests/support/points.py - shared by tests in Python: waiting for a condition, points in TAP, abilities of the host."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ class Skipped(Exception):
 
 
 def await_value(condition, seconds, pause=0.01):
-    """What the condition returns as soon as that is true; None: it never was."""
+    """The value of the condition as soon as it is true; None: it never was."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         value = condition()

@@ -1,10 +1,9 @@
-"""tests/support/supervised.py - one supervisor with its command, for tests of what outlives whom.
+"""tests/support/supervised.py - one supervisor with its command, for tests of which processes outlive which.
 
-Real processes, real signals, a pretended election (supervise.c). Waits for conditions, never for time;
-the limit of a wait is only there so that a failure ends. What must not happen after the deadline is
-judged by what the command itself wrote: the time of each of its steps, from /proc/uptime, which is
-CLOCK_BOOTTIME in hundredths of a second. A test that uses this is called with the paths of supervise,
-phoenix and conclave, and prints TAP."""
+Real processes, real signals, a pretended election (supervise.c). Waits for conditions, never for a fixed time;
+the limit of a wait only makes a failing test end. The command itself writes the time of each of its steps, from
+/proc/uptime, which is CLOCK_BOOTTIME in hundredths of a second: no step may come after the deadline. A test that
+uses this is called with the paths of supervise, phoenix and conclave, and prints TAP."""
 
 import fcntl
 import mmap
@@ -24,7 +23,7 @@ SUPERVISE, PHOENIX, CONCLAVE = sys.argv[1:4]
 WAIT_S = 30
 WORK = tempfile.mkdtemp(prefix="conclave-test-")
 os.environ["XDG_RUNTIME_DIR"] = WORK
-# What nohup or a shell's background starts ignores some of these, and a supervisor leaves an ignored signal ignored.
+# Under nohup, or in a shell's background, some of these are ignored, and a supervisor leaves an ignored signal ignored.
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, signal.SIG_DFL)
@@ -66,7 +65,7 @@ def lines_of(path):
 
 
 class Run:
-    """One supervise, and all that we know of it."""
+    """One process of supervise.c, its output and its events."""
 
     count = 0
     all = []
@@ -103,7 +102,7 @@ class Run:
         return line.decode().split()
 
     def event(self, kind):
-        """Skips others: the next one of that kind."""
+        """The next event of that kind; others are skipped."""
         while True:
             words = self.line()
             assert words, f"it ended without '{kind}'"
@@ -122,7 +121,7 @@ class Run:
                           [int(pid) for pid in lines_of(self.pid_file)])
 
     def stepping(self, count):
-        """The processes of TREE, when each of them has done something."""
+        """The processes of TREE, when each of them has made a step."""
         pids = self.pids(count)
         for pid in pids:
             wait_until("a step", lambda: lines_of(f"{self.pid_file}.step.{pid}"))
@@ -157,7 +156,7 @@ class Run:
     def all_gone(self, pids):
         wait_until("the last copy of the lock is closed", self.lock_is_free)
         for pid in pids:
-            assert not is_alive(pid), f"{pid} lives though nobody has the lock"
+            assert not is_alive(pid), f"process {pid} is alive though no process has the lock"
         wait_until("the guard's end", lambda: not is_alive(self.guard))
         wait_until("no lease file", lambda: not [
             name for name in os.listdir(os.path.join(WORK, "conclave"))
@@ -194,7 +193,7 @@ def tree(depth, *options, **more):
 
 
 def run_all(tests):
-    """Runs (name, function) one after the other; the exit status. Words after the paths choose some."""
+    """Runs (name, function) one after the other; returns the exit status. Words after the paths choose tests."""
     with open(os.path.join(WORK, "tree"), "w", encoding="utf-8") as file:
         file.write(TREE)
     os.chmod(os.path.join(WORK, "tree"), 0o755)

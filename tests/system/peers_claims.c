@@ -67,7 +67,7 @@ static void write_end(void)
     write_line(line);
 }
 
-/* Whom it follows, and why it does not take part: for those who wait for that. */
+/* Writes whom it follows, and why it does not take part: the test waits for these lines. */
 static void look_at_others(struct cv_election *e)
 {
     static char shown[CV_ERRTEXT_BYTES + 256];
@@ -100,7 +100,7 @@ static struct answer ask(struct cv_election *e)
 }
 
 static struct cv_election *woken_election;
-static struct answer woken; /* what was answered in the handler; for the loop to write */
+static struct answer woken; /* the answer that the handler got; the loop writes it */
 static volatile sig_atomic_t has_woken;
 
 static void on_continue(int unused)
@@ -112,8 +112,8 @@ static void on_continue(int unused)
     }
 }
 
-/* Until when it may act, by an answer. It counts from the question: the process may have been
- * stopped since. Who is told that it leads acts at that instant at least, whatever is left. */
+/* Until when it may act after an answer. That counts from the question, since the process may have
+ * been stopped meanwhile. A process that is told that it leads acts at that instant at least. */
 static int64_t end_of(const struct answer *a)
 {
     if (a->left_ns >= INT64_MAX / 2) { /* a leadership without an end of its own */
@@ -265,7 +265,7 @@ static int judge(uint32_t node_count, char **path)
 
 int main(int argc, char **argv)
 {
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nothing is left of a test that is killed */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a killed test leaves no process behind */
     const bool allows_two = argc == 7 && strcmp(argv[6], "allows-two") == 0;
     if ((argc == 6 || allows_two) && strcmp(argv[1], "member") == 0) {
         return member(argv + 2, allows_two);

@@ -1,13 +1,13 @@
 /* tests/system/peers_fenced.c - a member that writes to a fenced resource while it leads.
  *
- *   peers_fenced ELECTION FILE NODE INDEX RESOURCE
+ *     peers_fenced ELECTION FILE NODE INDEX RESOURCE
  *
- * The resource is a file that all members map: the largest token that it was given, and counts.
- * It takes a write with that token or a larger one, and refuses a smaller one. Each member asks
- * again and again whether it leads, and looks at the largest token *before* it asks. If it is told
- * that it leads, with a token that is smaller, then somebody else leads or has led since: that
- * answer came too late. Besides, a member tries to write with its old token even when it knows
- * better, as a thread would that was stopped between asking and writing. */
+ * The resource is a file that all members map: the largest token that it was given, and counts. It
+ * accepts a write with that token or a larger one, and refuses a smaller one. Each member asks
+ * again and again whether it leads, and reads the largest token *before* it asks. If it is told
+ * that it leads, with a smaller token, then another leads or has led since: that answer came too
+ * late. Besides, a member also writes with its old token when it no longer leads, like a thread
+ * that was stopped between asking and writing. */
 #include <conclave/conclave.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -24,12 +24,12 @@
 
 /* test_peers.py knows the order. */
 struct resource {
-    _Atomic uint64_t token; /* the largest */
+    _Atomic uint64_t token; /* the largest so far */
     _Atomic uint64_t accepted, refused;
-    _Atomic uint64_t too_late; /* answers: see above */
+    _Atomic uint64_t too_late; /* answers that came too late: see above */
     struct member {
-        _Atomic uint64_t asked; /* so many times */
-        _Atomic uint64_t token; /* the latest that was accepted from it */
+        _Atomic uint64_t asked; /* how often it asked */
+        _Atomic uint64_t token; /* the latest token that was accepted from it */
     } member[MEMBERS_MAX];
 };
 
@@ -46,7 +46,7 @@ static void write_to(struct resource *r, struct member *member, uint64_t token)
     atomic_store(&member->token, token);
 }
 
-/* Whatever answers that it leads must not do so with a token below `largest`. */
+/* No answer that it leads may have a token below `largest`. */
 static bool is_too_late(struct cv_election *e, uint64_t largest, uint64_t *ret_token)
 {
     const bool is_leader = cv_is_leader(e);
@@ -82,7 +82,7 @@ int main(int argc, char **argv)
     struct cv_errtext why;
     struct cv_election_options options = CV_ELECTION_OPTIONS_INIT;
     char address[4096];
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nothing is left of a test that is killed */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a killed test leaves no process behind */
     if (argc != 6 || atoi(argv[4]) < 0 || atoi(argv[4]) >= MEMBERS_MAX) {
         return 2;
     }

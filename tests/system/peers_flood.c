@@ -35,7 +35,7 @@ static const char *const kind_names[KIND_COUNT] = {
     "version", "key", "cluster", "generation", "replayed", "truncated", "oversized", "address",
 };
 
-/* One end of a cluster as this program pretends it to be; its frames are caught, not sent. */
+/* One end of a cluster that this program pretends to be; its frames are kept, not sent. */
 struct end {
     struct cv_peers *peers;
     uint8_t bytes[CV_PEERS_FRAME_BYTES_MAX];
@@ -45,9 +45,9 @@ struct end {
 struct flood {
     struct cv_udp_address address[CV_CLUSTER_MEMBERS_MAX];
     cv_id as, target;
-    int fd, strange_fd; /* of member AS; of nobody */
+    int fd, strange_fd; /* the socket of member AS; a socket of no member */
     struct end ours, key, cluster, generation;
-    struct end repeated; /* with one frame, which is sent again and again */
+    struct end repeated; /* always the same frame */
     uint64_t sent[KIND_COUNT];
 };
 
@@ -68,7 +68,7 @@ static void caught(void *user, const struct cv_udp_address *to, const uint8_t *b
 
 static void take(void *user, const struct cv_peers_item *item)
 {
-    (void)user; /* it listens to nobody */
+    (void)user; /* it ignores all that it receives */
     (void)item;
 }
 
@@ -130,7 +130,7 @@ static cv_id member_of(const struct cv_cluster *cluster, const char *name)
     return m->id;
 }
 
-/* The witness of a dead member has its address for some milliseconds. */
+/* The witness of a dead member still has its address for some milliseconds. */
 static int open_as(struct flood *f, struct cv_errtext *reterr)
 {
     const int64_t until_ns = cv__clock_now_ns() + PORT_NS_MAX;

@@ -1,10 +1,10 @@
-/* tests/system/phoenix.c - a process that is never there any more when somebody comes to kill it.
+/* tests/system/phoenix.c - processes that are always gone when somebody comes to kill them.
  *
- * usage: phoenix COUNT SECONDS. COUNT lines of processes: each forks its successor, into a session
- * of its own, and ends after half a millisecond. A list of them is out of date before it is
- * complete, and those who collect the dead still keep up, so that process numbers do not run out on
- * a busy machine. After so many seconds the lines end by themselves. The first process says "ready"
- * and waits for ever. */
+ * usage: phoenix COUNT SECONDS. COUNT chains of processes: each process forks its successor, into a
+ * session of its own, and ends after half a millisecond. A list of them is out of date before it is
+ * complete, but the dead are still reaped fast enough that process ids do not run out on a busy
+ * machine. After SECONDS the chains end by themselves. The first process says "ready" and waits for
+ * ever. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The command line from outside: help, exit statuses, bad input, JSON, traces, seeds and shrinking.
 #
-# Needs CONCLAVE and SOURCE_ROOT. Every check is made; the failed ones are named at the end.
+# Needs CONCLAVE and SOURCE_ROOT. Every check runs; failed ones are named at the end.
 set -u
 
 limit_s=300
@@ -42,7 +42,7 @@ run 3s
 expect leader 4 by 2s
 SCENARIO
 sed 's/leader 4/leader 3/' good.scn >wrong.scn
-# More than is promised: fails for most seeds.
+# Expects more than is promised: fails for most seeds.
 cat >hunt.scn <<'SCENARIO'
 protocol bully
 nodes 5
@@ -122,11 +122,11 @@ says 'node 1 LEADS with token 2 (elected)'
 run 0 sim -q two.scn
 check 'explore --trace writes what sim reads' grep -q '"event": "broken", "property": "at-most-one-leader"' two.trace
 run 1 explore ring --budget late --property at-most-one-leader --scenario late.scn
-check 'what needs it is told by hand' grep -q '^manual$' late.scn
+check 'a scenario with late messages is manual' grep -q '^manual$' late.scn
 run 0 sim late.scn
 says '^by hand: [0-9]* steps$'
 run 2 explore bully --budget partition --property at-most-one-leader --scenario no/such/folder.scn
-check 'explore says what it cannot write' grep -q 'cannot write .no/such/folder.scn.' err
+check 'explore reports a file that it cannot write' grep -q 'cannot write .no/such/folder.scn.' err
 refuses "unknown protocol 'poel'; did you mean 'pole'?" explore poel
 refuses "explore takes one protocol; 'ring' is one too many" explore bully ring
 refuses "which protocol?" explore
@@ -223,7 +223,7 @@ refuses "option 'R' is given twice" elect e --via "$group?R=1&R=2"
 refuses 'elect takes the name of one election' elect --via "$group"
 run 0 elect e --via "$group?$loop&ttl=0&insecure&sequencer=file:n&eta=5ms&eps=20ms&R=1" --changes 1 --json
 check 'elect --json' is_json out 'r["election"] == "e" and r["role"] in ("leader", "waiting") and r["self"]'
-check 'alone it leads itself' grep -q '"role": "leader"' out
+check 'a single participant leads' grep -q '"role": "leader"' out
 
 # ---- exit statuses of sim -------------------------------------------------------------------------
 
@@ -237,7 +237,7 @@ says '^good.scn: ok$'
 run 1 sim --quiet wrong.scn
 says '^wrong.scn:5: expect leader 3 by 2s: NO: node 1 follows 4 (seed 1)$'
 run 1 sim -q good.scn wrong.scn good.scn
-check 'the worst of several files counts' [ "$(wc -l <out)" -eq 4 ]
+check 'the exit status is that of the worst file' [ "$(wc -l <out)" -eq 4 ]
 run 2 sim -q wrong.scn no-such.scn good.scn
 says '^good.scn: ok$'
 
@@ -314,7 +314,7 @@ check 'wall_s is null' is_json out 'r["wall_s"] is None'
 run 0 sim --json --timing good.scn
 check '--timing measures' is_json out 'r["wall_s"] > 0'
 run 1 sim --json wrong.scn
-check 'a failure is told in JSON too' is_json out 'not r["ok"] and not r["expects"][0]["ok"]'
+check 'JSON shows a failure, too' is_json out 'not r["ok"] and not r["expects"][0]["ok"]'
 run 1 sim --json --runs 5 hunt.scn
 check 'one line for each run' [ "$(wc -l <out)" -eq 5 ]
 check 'in the order of seeds' is_json out '1 <= r["seed"] <= 5 and r["scenario"] == "hunt.scn"'
@@ -346,7 +346,7 @@ check 'a trace is JSON lines' is_json good.trace '"conclave_trace" in r or r["t_
 check 'a trace begins with the run' sh -c 'head -n 1 good.trace | grep -q "\"conclave_trace\": 1"'
 check 'a trace has the crash' grep -q '"event": "crash", "node": 5' good.trace
 run 2 sim --trace no/such/folder/x good.scn
-check 'says that it cannot write' grep -q "cannot write 'no/such/folder/x': No such file" err
+check 'sim reports a trace that it cannot write' grep -q "cannot write 'no/such/folder/x': No such file" err
 
 # ---- many seeds, replay, shrinking ----------------------------------------------------------------
 
@@ -360,11 +360,11 @@ seed=${replay##* }
 check 'a replay command is given' [ -n "$replay" ]
 run 1 $replay
 says 'NO: '
-run 0 sim --runs "$((seed - 1))" hunt.scn # it was the first
+run 0 sim --runs "$((seed - 1))" hunt.scn # it was the first failure
 run 1 sim --runs 20 --shrink hunt.scn
 cp out small.scn
 check 'shrunk to few actions' [ "$(grep -c '^at ' small.scn)" -le 4 ]
-check 'shrunk without chance' sh -c '! grep -q "^random" small.scn'
+check 'the shrunk scenario has no random faults' sh -c '! grep -q "^random" small.scn'
 check 'shrunk from the first failing seed' grep -q "^seed $seed\$" small.scn
 run 1 sim small.scn
 says 'expect property token-monotonic: NO: '
@@ -377,13 +377,13 @@ at 3s crash 5
 run 5s
 SCENARIO
 run 0 sim --json overlap.scn
-check 'leaderships are told in the order of their start' is_json out 'len(r["leaderships"]) >= 3 and
+check 'leaderships are listed in the order of their start' is_json out 'len(r["leaderships"]) >= 3 and
     [s["from_s"] for s in r["leaderships"]] == sorted(s["from_s"] for s in r["leaderships"])'
 run 2 sim --shrink good.scn
 check 'a run that does not fail is not shrunk' [ ! -s out ]
-check 'and that is said' grep -q 'good.scn does not fail with seed 1: nothing to shrink' err
+check 'and the reason is printed' grep -q 'good.scn does not fail with seed 1: nothing to shrink' err
 run 0 sim --shrink --runs 3 good.scn
-check 'nor are several' [ ! -s out ]
+check 'nor are several runs' [ ! -s out ]
 printf 'protocol bully\nnodes 1\nrandom faults rate 1/s kinds crash,link until 2s\nrun 3s\n' >idle.scn
 run 1 sim --runs 5 idle.scn
 says "idle.scn:3: the fault 'link' never happened in these runs"
@@ -398,10 +398,10 @@ if [ -c /dev/full ]; then
         "$CONCLAVE" $arguments >/dev/full 2>err || status=$?
         checks=$((checks + 1))
         [ "$status" -eq 2 ] || fail "conclave $arguments >/dev/full: exit status $status, not 2"
-        grep -q 'cannot write' err || fail "conclave $arguments >/dev/full: says nothing about it"
+        grep -q 'cannot write' err || fail "conclave $arguments >/dev/full: does not report it"
     done
     run 2 sim --trace /dev/full good.scn
-    check 'a trace that cannot be written is told' grep -q "cannot write '/dev/full'" err
+    check 'a trace that cannot be written is reported' grep -q "cannot write '/dev/full'" err
 fi
 
 # ---- colours and bars are for terminals ------------------------------------------------------------
@@ -411,8 +411,8 @@ for arguments in 'sim good.scn' 'sim wrong.scn' 'sim --timeline good.scn' 'sim -
     'protocols' 'lab'; do
     "$CONCLAVE" $arguments >out 2>err
     checks=$((checks + 1))
-    ! grep -q "$escape" out err || fail "conclave $arguments: colours though nobody sees them"
-    [ ! -s err ] || fail "conclave $arguments: a progress bar though nobody sees it"
+    ! grep -q "$escape" out err || fail "conclave $arguments: colours, though stdout is not a terminal"
+    [ ! -s err ] || fail "conclave $arguments: a progress bar, though stderr is not a terminal"
 done
 run 0 sim --timeline "$SOURCE_ROOT/tests/scenario/demo.scn"
 check 'COLUMNS is obeyed' sh -c 'COLUMNS=40 "$1" sim --timeline "$2" | grep "^node [0-9]* " |
@@ -429,7 +429,7 @@ if command -v script >/dev/null; then
     TERM=xterm script -qec "'$CONCLAVE' sim --runs 50 good.scn" /dev/null >out 2>err </dev/null
     check 'a terminal sees progress' grep -q ' of 50 runs' out
     TERM=dumb script -qec "'$CONCLAVE' sim --runs 50 good.scn" /dev/null >out 2>err </dev/null
-    check 'a terminal that cannot go back sees none' sh -c '! grep -q " of 50 runs" out'
+    check 'a dumb terminal shows no progress' sh -c '! grep -q " of 50 runs" out'
     TERM=xterm script -qec "'$CONCLAVE' lab classic" /dev/null >out 2>err </dev/null
     check 'an experiment shows progress' grep -q ' runs, ' out
     NO_COLOR=1 script -qec "stty cols 38; '$CONCLAVE' sim --timeline $SOURCE_ROOT/tests/scenario/demo.scn" \
@@ -440,7 +440,7 @@ fi
 
 # ---- narrow screens --------------------------------------------------------------------------------
 
-# fits COLUMNS FILE: no line is longer, but for words that are by themselves, such as a path.
+# fits COLUMNS FILE: no line is longer, except for a single long word such as a path.
 fits() {
     python3 - "$@" <<'PYTHON'
 import sys
@@ -464,7 +464,7 @@ for columns in 40 80; do
         check "conclave $arguments: prints something" [ -s out ]
     done
     COLUMNS=$columns "$CONCLAVE" history a-job-with-a-long-name >out
-    check 'all of it is told' sh -c "tr -s '\n ' ' ' <out | grep -q 'token 1, led for [0-9.]* s, finished .*status 0, token 1'"
+    check 'nothing is left out' sh -c "tr -s '\n ' ' ' <out | grep -q 'token 1, led for [0-9.]* s, finished .*status 0, token 1'"
     COLUMNS=$columns "$CONCLAVE" history --json a-job-with-a-long-name >out
     check 'JSON is not folded' is_json out 'len(r) == 3'
 done
@@ -477,7 +477,7 @@ if command -v script >/dev/null; then
     done
 fi
 run 0 history a-job-with-a-long-name
-check 'a file gets the table' grep -q '^from  .* leader$' out
+check 'output to a file is a table' grep -q '^from  .* leader$' out
 unset CONCLAVE_STATE
 
 # ---- lab ------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The Debian packages build, install in a Debian with nothing else in it, and work there.
+# The Debian packages build, install in a minimal Debian, and work there.
 #
 # Needs SOURCE_ROOT. Skipped (77) where packages or a fresh Debian cannot be made: without
 # dpkg-buildpackage, debhelper or debootstrap, or without root. `make deb-test` installs these.
@@ -30,7 +30,7 @@ mkdir "$work/source"
 tar -C "$SOURCE_ROOT" -c --exclude='./build*' --exclude=./.git . | tar -x -C "$work/source"
 "$work/source/tools/make-deb" >"$work/made" 2>&1 || { cat "$work/made" >&2; fail "make deb"; }
 debootstrap --variant=minbase "$release" "$root" "$mirror" >"$work/debootstrap.log" 2>&1 ||
-    { tail -5 "$work/debootstrap.log" >&2; skip "debootstrap failed: no fresh Debian to be had"; }
+    { tail -5 "$work/debootstrap.log" >&2; skip "debootstrap failed: cannot make a fresh Debian"; }
 mkdir "$root/packages"
 cp "$work"/source/build-deb/*.deb "$root/packages"
 rm "$root"/packages/*-dbgsym_*.deb
@@ -49,7 +49,7 @@ inside mount -t proc proc /proc 2>/dev/null && trap 'umount "$root/proc"; rm -rf
 inside conclave status hello >/dev/null || true
 inside conclave run x --via postgres://nowhere/x -n -- true >"$work/out" 2>&1 &&
     fail "a postgres address works without its module"
-grep -q postgres "$work/out" || fail "no word about the missing module: $(cat "$work/out")"
+grep -q postgres "$work/out" || fail "nothing about the missing module: $(cat "$work/out")"
 
 inside sh -c 'apt-get -qq install -y --no-install-recommends /packages/*.deb' >"$work/apt.log" 2>&1 ||
     { tail -20 "$work/apt.log" >&2; fail "installing everything"; }

@@ -3,7 +3,7 @@
 the sequencer, and in network namespaces where those may be made.
 
 Needs CONCLAVE and SOURCE_ROOT. Run without arguments it starts itself again beside an SNMP agent
-(tools/with-snmpd). It waits for conditions, not for times; ends only what it started, and prints TAP."""
+(tools/with-snmpd). Waits for conditions, not for fixed times; ends only processes that it started; prints TAP."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from points import await_value, why_no_namespaces  # pylint: disable=wrong-impor
 CONCLAVE = os.environ["CONCLAVE"]
 WITH_SNMPD = os.path.join(os.environ["SOURCE_ROOT"], "tools", "with-snmpd")
 GROUP = "239.255.67.86"
-PATIENCE_S = 60  # nothing takes so long, unless it never happens
+PATIENCE_S = 60  # only a failure takes so long
 PACE = "eta=60ms&eps=300ms"  # slow enough for a machine that is busy with other things
 
 points = []
@@ -57,7 +57,7 @@ def check(what, condition):
 
 
 class Member:
-    """A participant; what it prints goes to files."""
+    """A participant; its output goes to files."""
 
     def __init__(self, via, name="test", prefix=()):
         stem = work / f"member{len(list(work.glob('*.out')))}"
@@ -97,7 +97,7 @@ class Member:
 
 
 def agreement(group, above=0):
-    """The leader that all of them agree on, if there is one and its token is above that."""
+    """The leader that all of them agree on, if there is one and its token is larger than `above`."""
     now = [member.now() for member in group]
     if not all(now) or len({(n["leader"], n["token"]) for n in now}) != 1:
         return None
@@ -120,7 +120,7 @@ def end_all():
 
 
 def no_order_broken(group):
-    """leader-order: in each life tokens only grow."""
+    """leader-order: tokens only grow within each life."""
     for member in group:
         tokens = [line["token"] for line in member.lines() if line["leader"] is not None]
         check(f"tokens of {member.out.name} grow: {tokens}", tokens == sorted(tokens))
@@ -138,7 +138,7 @@ def snmp():
 
 
 def survives_kills(group, count):
-    """So many leaders are killed, one after the other, and each time another one leads."""
+    """Kills `count` leaders, one after the other; each time another one leads."""
     token = 0
     for _ in range(count):
         leader = agree(group, token)
@@ -156,7 +156,7 @@ def ten_processes_with_a_key_elect_and_survive_kills():
     survives_kills([Member(address) for _ in range(10)], 4)
 
 
-def a_restarted_agent_goes_on_above():
+def numbers_grow_after_the_agent_restarts():
     address = via(snmp())
     group = [Member(address) for _ in range(4)]
     token = agree(group).now()["token"]
@@ -164,7 +164,7 @@ def a_restarted_agent_goes_on_above():
         subprocess.run(os.environ["SNMP_STOP"], shell=True, check=True)
         subprocess.run(os.environ["SNMP_START"], shell=True, check=True)
         generation = token >> 40
-        for _ in range(4): # the first may still lead with a number from before
+        for _ in range(4): # the first may still lead with a number from before the restart
             leader = agree(group)
             leader.kill()
             group.remove(leader)
@@ -178,7 +178,7 @@ def a_restarted_agent_goes_on_above():
     no_order_broken(group)
 
 
-def an_agent_that_is_down_disturbs_nobody_and_is_told():
+def an_agent_that_is_down_disturbs_nobody_and_is_reported():
     address = via(snmp())
     group = [Member(address) for _ in range(3)]
     leader = agree(group)
@@ -191,7 +191,7 @@ def an_agent_that_is_down_disturbs_nobody_and_is_told():
         token = leader.now()["token"]
         leader.kill()
         group.remove(leader)
-        until("somebody says that the agent does not answer",
+        until("a member reports that the agent does not answer",
               lambda: any("does not answer" in m.said() for m in group))
         check("nobody leads without a number",
               not any(n["role"] == "leader" and n["token"] > token for m in group for n in m.lines()))
@@ -255,12 +255,12 @@ def garbage_and_strangers_change_nothing():
     check("and counts", "damaged" in member.said().splitlines()[-1])
 
 
-def a_counter_in_a_file_will_do():
+def a_counter_in_a_file_can_replace_the_agent():
     address = via(f"file:{work}/numbers")
     survives_kills([Member(address) for _ in range(5)], 2)
 
 
-def what_was_seen_is_kept_across_restarts():
+def the_largest_token_is_kept_across_restarts():
     address = via(f"file:{work}/kept-numbers", f"insecure&persist=yes&state={work}/state")
     member = Member(address)
     until("it leads alone", lambda: member.now() and member.now()["role"] == "leader")
@@ -319,7 +319,7 @@ def namespaces_joined_by_a_bridge_elect():
             group.remove(leader)
         leader = agree(group, token)
         token = leader.now()["token"]
-        # The leader's cable is pulled: the others go on, and it follows when it is back.
+        # The leader loses its link: the others go on, and it follows when it is back.
         lost = hosts.index(leader.process.args[3])
         ip("link", "set", f"v{lost}", "down", at=hub)
         rest = [m for m in group if m is not leader]
@@ -365,13 +365,13 @@ def the_agents_numbers_are_all_different_and_grow():
 TESTS = [
     the_agents_numbers_are_all_different_and_grow,
     ten_processes_with_a_key_elect_and_survive_kills,
-    a_restarted_agent_goes_on_above,
-    an_agent_that_is_down_disturbs_nobody_and_is_told,
+    numbers_grow_after_the_agent_restarts,
+    an_agent_that_is_down_disturbs_nobody_and_is_reported,
     another_community_never_leads,
     resigning_hands_over,
     garbage_and_strangers_change_nothing,
-    a_counter_in_a_file_will_do,
-    what_was_seen_is_kept_across_restarts,
+    a_counter_in_a_file_can_replace_the_agent,
+    the_largest_token_is_kept_across_restarts,
     namespaces_joined_by_a_bridge_elect,
 ]
 
@@ -381,7 +381,7 @@ def why_skipped(test):
 
 
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is cleaned up
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the clean-up runs
     if "SNMP_ADDRESS" not in os.environ:
         tried = subprocess.run([CONCLAVE, "sequencer", "snmp:127.0.0.1:no"], capture_output=True,
                                text=True, check=False)

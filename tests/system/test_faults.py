@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """tests/system/test_faults.py CONCLAVE WORKER STALL SCARCE - `conclave run` when the machine misbehaves.
 
-A disk stalls, a wall clock is set, and a machine stops just between the question "do I lead?" and the
-action: traps.md T7, T4 and T2. No process, thread or descriptor is left. STALL and SCARCE (tests/chaos/stall.c,
+A disk stalls, the wall clock is set, a machine stops just between the question "do I lead?" and the action
+(traps.md T7, T4 and T2), and no process, thread or descriptor is available. STALL and SCARCE (tests/chaos/stall.c,
 scarce.c) are preloaded, WORKER (tests/chaos/worker.c) notes the time every millisecond. Speaks TAP. Waits for
 conditions with generous limits and judges no speed."""
 
@@ -26,7 +26,7 @@ LIMIT = 60   # seconds; only a failure takes so long
 LEASE_S = 1.0
 NOTE = struct.Struct("=Q7q")
 CONCLAVE, WORKER, STALL, SCARCE = sys.argv[1:5]
-SCARCITY = struct.Struct("=3q")  # until (ns), which one fails, how many there were
+SCARCITY = struct.Struct("=3q")  # until when (ns), which start fails, how many starts there were
 
 
 class Failure(Exception):
@@ -131,7 +131,7 @@ def a_leader_whose_disk_stalls_stops_in_time(stage):  # T7
     token = stage.await_token()
     waiting = stage.start("b")
     begin_ns = leader.stall_disk(3 * LEASE_S)
-    # What it holds was asked for before the disk stalled: no process of its command may run longer.
+    # Its lease was requested before the disk stalled: no process of its command may run beyond it.
     deadline_ns = begin_ns + int(LEASE_S * 1e9)
     await_that(lambda: boot_ns() > deadline_ns + 300_000_000, "the end of the lease")
     last_ns = stage.leaderships()[token][1]
@@ -172,8 +172,8 @@ def a_wall_clock_that_is_set_changes_nothing(stage):  # T4
         raise Failure("the leadership has changed")
 
 
-# A worker that looks at its lease, and then says what it is about to do. It does nothing more: its action is
-# on the way.
+# A worker that checks its lease, and then writes down what it is about to do. It does nothing more: its action is
+# under way.
 ASKS = """
 "$CONCLAVE" check-lease && echo "$CONCLAVE_TOKEN" >>"$1"
 while :; do sleep 1; done
@@ -181,7 +181,7 @@ while :; do sleep 1; done
 
 
 class Resource:
-    """Something that leaders write to; whether it looks at the token is what this is about."""
+    """A resource that leaders write to; a fenced one compares tokens."""
 
     def __init__(self, path, is_fenced):
         self.db = sqlite3.connect(path)
@@ -214,8 +214,8 @@ def a_pause_between_question_and_action_is_fenced(stage):  # T2
 
     old = stage.start("a", *command)
     first = await_that(tokens, "the question")[0]
-    # Right behind the question the whole machine stops: supervisor, guard and command. What the command
-    # was about to do is on its way already. (On this store the next one waits until they are gone.)
+    # Right after the check the whole machine stops: supervisor, guard and command. The action of the command
+    # is under way already. (On this store the next contender waits until they are gone.)
     for pid in list(tree_of(old.process.pid)):
         with contextlib.suppress(ProcessLookupError):  # a short-lived child of the command's
             os.kill(pid, signal.SIGKILL)
@@ -228,15 +228,15 @@ def a_pause_between_question_and_action_is_fenced(stage):  # T2
     for resource in (fenced, open_to_all):
         if not resource.write(second, "new"):
             raise Failure("the leader was refused")
-    # The action of the first one was on the way all the time, and arrives now.
+    # The action of the first leader was under way all the time, and arrives now.
     if fenced.write(first, "old") or fenced.value() != "new":
-        raise Failure("an action of a past leadership was accepted")
+        raise Failure("an action of an earlier leadership was accepted")
     if not open_to_all.write(first, "old") or open_to_all.value() != "old":
-        raise Failure("this test could not have failed")
+        raise Failure("the unfenced resource refused the old action: this test proves nothing")
 
 
 def check_outcome(command, env, what, **more):
-    """It works, or says in one line why not; it is not killed by a signal, nor silent. True: it works."""
+    """The command works, or says in one line why not; it is neither killed by a signal nor silent. True: it works."""
     done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=LIMIT, check=False, **more)
     said = done.stdout.splitlines()
@@ -264,14 +264,14 @@ def a_start_without_processes_or_threads_says_so(stage):
             switch.write_bytes(SCARCITY.pack(0, fail_at, 0))
             failures += not check_outcome(command, env, f"{command[1]}, beginning {fail_at} fails")
             if SCARCITY.unpack(switch.read_bytes())[2] < fail_at:
-                break  # there are no more
+                break  # there are no more starts
             fail_at += 1
         if failures == 0:
-            raise Failure(f"{command[1]}: it never mattered")
+            raise Failure(f"{command[1]}: no lack of processes made it fail")
 
 
 def a_start_without_descriptors_says_so(stage):
-    for command in commands(stage)[::2]:  # run, and what a command without an engine needs
+    for command in commands(stage)[::2]:  # run, and a command without an engine
         works = [check_outcome(command, stage.env, f"{command[1]}, {limit} descriptors",
                                preexec_fn=lambda n=limit: resource.setrlimit(resource.RLIMIT_NOFILE, (n, n)))
                  for limit in range(5, 31)]
@@ -281,7 +281,7 @@ def a_start_without_descriptors_says_so(stage):
 
 def contenders_live_through_a_lack_of_processes(stage):
     led = stage.work / "led"
-    # It begins nothing itself: that would fail, and be its own end.
+    # The command starts no process itself: that would fail and end the command.
     contenders = [stage.start(name, "sh", "-c", 'echo "$CONCLAVE_TOKEN" >>"$1"; exec sleep 1000', "-", str(led))
                   for name in "ab"]
 
@@ -294,7 +294,7 @@ def contenders_live_through_a_lack_of_processes(stage):
         return b"waiting: " in status.stdout
 
     await_that(tokens, "a leader")
-    await_that(is_waiting, "the other one")  # it has begun, too
+    await_that(is_waiting, "the other one")  # it has started, too
     for contender in contenders:
         contender.run_out_of_processes(2 * LEASE_S)
     resigned = subprocess.run([CONCLAVE, "resign", "job", "--via", f"sqlite:{stage.work}/e.db"], env=stage.env,

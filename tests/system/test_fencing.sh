@@ -1,8 +1,9 @@
 #!/bin/sh
-# The scripts of examples/fencing: tokens in order are taken, those of the past refused, many at once.
+# The scripts of examples/fencing: growing tokens are accepted, old ones refused, with many writers
+# at once.
 #
-# Needs CONCLAVE and SOURCE_ROOT. With CV_TEST_POSTGRES_ADMIN (tools/with-servers postgres) the
-# row is one of PostgreSQL, otherwise of SQLite, if sqlite3 is installed.
+# Needs CONCLAVE and SOURCE_ROOT. With CV_TEST_POSTGRES_ADMIN (tools/with-servers postgres) the row
+# is in PostgreSQL, otherwise in SQLite, if sqlite3 is installed.
 set -eu
 
 work=$(mktemp -d)
@@ -42,7 +43,7 @@ with 7 0 "$here/script.sh" fence sh -c 'echo $CONCLAVE_TOKEN >>log'
 with 6 75 "$here/script.sh" fence sh -c 'echo $CONCLAVE_TOKEN >>log'
 with 7 3 "$here/script.sh" fence sh -c 'exit 3'
 many "$here/script.sh" fence sh -c 'echo $CONCLAVE_TOKEN >>log'
-sort -cn log || fail "a script of the past was run: $(tr '\n' ' ' <log)"
+sort -cn log || fail "a script with an old token was run: $(tr '\n' ' ' <log)"
 [ "$(tail -n 1 log) $(cat fence)" = "119 119" ] || fail "the last one was not run"
 "$CONCLAVE" run fenced -- "$here/script.sh" own sh -c 'echo ran' >out
 [ "$(cat out) $(cat own)" = "ran 1" ] || fail "conclave run gives no token"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""tests/system/test_hostile.py CONCLAVE - what strangers can do to the commands, and cannot.
+"""tests/system/test_hostile.py CONCLAVE - attacks of other users on the commands fail.
 
-Names in a store that speak to a terminal, secrets in the environment, a pipe in the place of a key, a folder
-in /tmp that somebody else has made, children of a program that becomes `conclave run`. Waits for conditions.
+Names in a store with control sequences for a terminal, secrets in the environment, a pipe in place of a key, a folder
+in /tmp that another user has made, children of a program that becomes `conclave run`. Waits for conditions.
 Prints TAP."""
 
 import contextlib
@@ -58,12 +58,12 @@ def names_from_a_store_do_not_reach_the_terminal_raw():
     with subprocess.Popen([CONCLAVE, "watch", "job", "--via", via], stdout=subprocess.PIPE) as watch:
         said = watch.stdout.readline()
         while seen not in said:
-            assert b" leads" not in said and said, said  # nobody is known to lead, at first
+            assert b" leads" not in said and said, said  # at first no leader is known
             said = watch.stdout.readline()
         watch.kill()
 
 
-def watch_and_elect_give_up_new_rights():
+def watch_and_elect_set_no_new_privileges():
     for verb in ("watch", "elect"):
         with subprocess.Popen([CONCLAVE, verb, "job", "--via", f"sqlite:{WORK}/rights.db"],
                               stdout=subprocess.DEVNULL) as process:
@@ -109,7 +109,7 @@ def a_pipe_in_the_place_of_a_key_or_password_is_refused_at_once():
         assert said.returncode == 2 and b"is not a regular file" in said.stderr, said
 
 
-def somebody_elses_folder_in_tmp_does_not_stop_us():
+def a_folder_of_another_user_in_tmp_does_not_stop_us():
     if os.geteuid() != 0:
         raise Skipped("only root can be two users")
     squatted = f"/tmp/conclave-{STRANGER}"
@@ -119,7 +119,7 @@ def somebody_elses_folder_in_tmp_does_not_stop_us():
     os.mkdir(home)
     os.chown(home, STRANGER, STRANGER)
     os.chmod(WORK, 0o755)
-    os.mkdir(squatted, 0o755)  # root's, not the stranger's
+    os.mkdir(squatted, 0o755)  # it belongs to root, not to the stranger
     try:
         said = conclave("run", "job", "--", "sh", "-c", "echo $CONCLAVE_LEASE_FILE",
                         env={"HOME": home, "PATH": os.environ["PATH"]}, user=STRANGER, group=STRANGER,
@@ -161,7 +161,7 @@ class Users:
 
 
 def file_of_a_user_with_another_umask_is_repaired():
-    """As docs/run.md says it; until then the file that is in the way is named."""
+    """As docs/run.md describes; until then the error names the file that is in the way."""
     users = Users(2)
     path = users.folder("umask", 0o2770)
     job = ["run", "job", "-n", "--via", "sqlite:" + path, "--", "true"]
@@ -177,12 +177,12 @@ def file_of_a_user_with_another_umask_is_repaired():
 
 def two_users_of_a_group_share_a_file():
     users = Users(3)
-    # As docs/run.md says it; the third user may only read.
+    # As docs/run.md describes; the third user may only read.
     for mode, reads in ((0o2770, False), (0o2775, True)):
         umask = 0o007
         path = users.folder(f"jobs{mode:o}", mode)
         via = "sqlite:" + path
-        if reads:  # made by the first of them, and opened to all
+        if reads:  # created by the first user, and opened to all
             made = conclave("run", "other", "--via", via, "--", "true", **users.setting(0, umask))
             assert made.returncode == 0, made
             for end in ("", "-wal", "-shm"):
@@ -211,8 +211,8 @@ def two_users_of_a_group_share_a_file():
                 run.communicate()
 
 
-def children_that_we_had_before_outlive_the_guard():
-    """However many: a shell started them, and became `conclave run` by exec."""
+def children_from_before_the_start_outlive_the_guard():
+    """A shell started many of them, and became `conclave run` by exec."""
     script = f'for i in $(seq 80); do sleep 1000 </dev/null >/dev/null 2>&1 & echo $! >>{WORK}/sleeps; done; ' \
              f'exec "{CONCLAVE}" run many --via sqlite:{WORK}/many.db -- sh -c "echo \\$PPID >{WORK}/guard; read x"'
     with subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as run:

@@ -1,7 +1,7 @@
 #!/bin/sh
-# A program that knows nothing but pkg-config builds against an installed conclave, in C and in C++.
+# A program that uses only pkg-config builds against an installed conclave, in C and in C++.
 #
-# Needs SOURCE_ROOT. Builds and installs as a user would, with make, in folders of its own: the
+# Needs SOURCE_ROOT. Builds and installs with make, as a user would, in folders of its own: the
 # prefix is compiled into what is installed, and the build tree under test must not change.
 set -eu
 
@@ -22,7 +22,7 @@ make_install() {
 # The playground is left out: compiling the simulator twice would take longer than all the rest.
 (cd "$SOURCE_ROOT" && tools/configure "$work/build" -Dweb=disabled)
 
-# First as packagers do, below DESTDIR: if the prefix were not respected, nothing bad has happened.
+# First below DESTDIR, as packagers do: if the prefix were ignored, nothing would be overwritten.
 make_install DESTDIR="$work/stage"
 [ -x "$work/stage$prefix/bin/conclave" ] || fail "DESTDIR and PREFIX are not respected"
 [ ! -e "$prefix" ] || fail "DESTDIR was given, but something is installed outside"
@@ -50,7 +50,7 @@ for name in $(sed -n 's/^ *\(cv_[a-z0-9_]*\);$/\1/p' "$SOURCE_ROOT/conclave.map"
     [ -n "$(find "$prefix/share/man/man3" -name "$name.3*")" ] || fail "no man page of $name"
 done
 
-# The shared library shows cv_* and nothing else: not cv__*, and nobody's ring_init.
+# The shared library exports cv_* and nothing else: neither cv__* nor a name like ring_init.
 shown=$(nm -D --defined-only --format=posix "$lib/libconclave.so.0" |
     awk '$2 != "A" { sub(/@.*/, "", $1); print $1 }')
 echo "$shown" | grep -qx cv_core_step || fail "cv_core_step is not exported"
@@ -88,7 +88,7 @@ int main(void)
 PROGRAM
 cp "$work/embed.c" "$work/embed.cc"
 flags="-Wall -Wextra -Werror -pedantic"
-# Word splitting is what pkg-config's output is made for.
+# The output of pkg-config is meant to be split into words.
 gcc -std=c11 $flags "$work/embed.c" -o "$work/embed-c" $(pkg-config --cflags --libs conclave)
 g++ -std=c++11 $flags "$work/embed.cc" -o "$work/embed-cc" $(pkg-config --cflags --libs conclave)
 gcc -std=c11 $flags "$work/embed.c" -o "$work/embed-static" \
@@ -113,7 +113,7 @@ gcc -std=gnu11 $flags "$examples/leader_epoll.c" -o "$work/leader-epoll" \
 g++ -std=c++17 $flags "$examples/leader.cpp" -o "$work/leader-cc" \
     $(pkg-config --cflags --libs conclave)
 export LD_LIBRARY_PATH="$lib"
-! "$work/leader-c" x nonsense:y 2>"$work/error" || fail "an address that is none is accepted"
+! "$work/leader-c" x nonsense:y 2>"$work/error" || fail "a malformed address is accepted"
 grep -q "leader: unknown store 'nonsense'" "$work/error" || fail "$(cat "$work/error")"
 
 pids=
@@ -123,7 +123,7 @@ for program in leader-c leader-epoll leader-cc; do
     pids="$pids $!"
     eval "pid_$(echo $program | tr - _)=$!"
 done
-# Waits until one of the programs that are left ticks, with a larger token than the one before.
+# Waits until one of the remaining programs ticks, with a larger token than before.
 token=0
 await_tick() {
     tries=0
@@ -139,7 +139,7 @@ await_tick() {
         tries=$((tries + 1))
         sleep 0.05
     done
-    fail "nobody ticks of: $*"
+    fail "none of these ticks: $*"
 }
 left="leader-c leader-epoll leader-cc"
 while [ -n "$left" ]; do

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The experiments run, say the same each time, and their verdicts are those of the papers.
+# The experiments run, give the same results each time, and their verdicts are those of the papers.
 #
 # Needs CONCLAVE.
 set -eu
@@ -36,7 +36,7 @@ for number in 1 2 3 4; do
     grep -q "^$number\. " "$work/local" || fail "lab local: no table $number"
 done
 "$CONCLAVE" lab local --tiny >"$work/again"
-cmp -s "$work/local" "$work/again" || fail "lab local says something else the second time"
+cmp -s "$work/local" "$work/again" || fail "lab local gives another result the second time"
 
 "$CONCLAVE" lab local --tiny --json >"$work/json" || fail "lab local --json: exit status $?"
 python3 - "$work/json" <<'PYTHON' || fail "lab local --json"
@@ -64,7 +64,7 @@ for number in 1 2 3 4 5 6 7; do
     grep -q "^$number\. " "$work/pole" || fail "lab pole: no table $number"
 done
 "$CONCLAVE" lab pole --tiny >"$work/again"
-cmp -s "$work/pole" "$work/again" || fail "lab pole says something else the second time"
+cmp -s "$work/pole" "$work/again" || fail "lab pole gives another result the second time"
 "$CONCLAVE" lab pole --tiny --json >"$work/json" || fail "lab pole --json: exit status $?"
 "$CONCLAVE" lab pole --random 20 --json >"$work/random" || fail "lab pole --random: $?"
 python3 - "$work/json" "$work/random" <<'PYTHON' || fail "lab pole --json"
@@ -85,7 +85,7 @@ PYTHON
 "$CONCLAVE" lab auto --tiny >"$work/auto" || { cat "$work/auto"; fail "lab auto: $?"; }
 [ "$(grep -c '^agrees' "$work/auto")" -eq 3 ] || fail "lab auto: not three claims are judged of few networks"
 "$CONCLAVE" lab auto --tiny >"$work/again"
-cmp -s "$work/auto" "$work/again" || fail "lab auto says something else the second time"
+cmp -s "$work/auto" "$work/again" || fail "lab auto gives another result the second time"
 "$CONCLAVE" lab auto --random 2 --seed 3 --runs 2 --json >"$work/json" || fail "lab auto --json: exit status $?"
 python3 - "$work/json" <<'PYTHON' || fail "lab auto --json"
 import json, sys

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Real members of a cluster on loopback: they elect, are killed, stopped, restarted with and without
-their state, cut off and flooded; every claim that one of them ever made is recorded and judged.
+their state, cut off and flooded; every claim of a member is recorded and judged.
 
 test_peers.py CONCLAVE PEERS_CLAIMS [TEST...]; see peer_cluster.py."""
 
@@ -36,17 +36,17 @@ def members_elect_and_survive_kills_and_restarts():
         leader, token = cluster.agree(above=token - 1)
     for name in cluster.names:
         cluster.end(name)
-    cluster.start()  # nobody is left who could tell the others what they forgot
+    cluster.start()  # no member is left that could tell the others what they forgot
     cluster.agree(above=token)
     cluster.close()
 
 
 def stopped_leader_does_not_lead_when_it_wakes_up():
-    """It is asked at the first instant after the stop (see peers_claims.c), when another leads already."""
+    """It is asked at the first instant after the stop (see peers_claims.c), when another member leads already."""
     cluster = Cluster(3, options=QUICK)
     cluster.start()
     leader, token = cluster.agree()
-    for _ in range(8):  # its own threads may be the first to run, and hide that the clock is not looked at
+    for _ in range(8):  # its own threads may run first, and would hide a missing check of the clock
         stopped = cluster.processes[leader]
         stopped.send_signal(signal.SIGSTOP)
         old, old_token = leader, token
@@ -78,15 +78,15 @@ class Fenced:
         return self.words[len(self.WORDS) + 2 * self.processes.index(process)]
 
     def leader(self, above):
-        """Who wrote with the largest token, and that token."""
+        """The member that wrote with the largest token, and that token."""
         def latest():
             tokens = [self.words[len(self.WORDS) + 2 * i + 1] for i in range(len(self.processes))]
             return (self.processes[tokens.index(max(tokens))], max(tokens)) if max(tokens) > above else None
-        return until(f"somebody leads with a token above {above}", latest)
+        return until(f"there is a leader with a token above {above}", latest)
 
 
 def woken_leader_neither_leads_nor_writes():
-    """Longer, and with short leases: see make peers-soak."""
+    """`make peers-soak` runs this for longer, with short leases."""
     stops = int(os.environ.get("STOPS", 20))
     cluster = Cluster(3, options=os.environ.get("STOPS_OPTIONS", QUICK).replace(",", "\n") + "\n")
     fenced = Fenced(cluster)
@@ -107,13 +107,13 @@ def woken_leader_neither_leads_nor_writes():
 
 
 def claims(cluster, name, pid):
-    """Of one process of a member: from, token, until."""
+    """The claims of one process of a member: from, token, until."""
     lines = [line.split() for line in cluster.log(name).read_text().splitlines()]
     return [tuple(map(int, words[2:5])) for words in lines if words[:2] == ["claim", str(pid)] and len(words) == 5]
 
 
 def killed_leader_is_replaced_before_its_lease_is_over():
-    """By its witness: without one, a claim never begins before the one before it has ended."""
+    """Its witness makes that possible: without one, no claim begins before the previous one has ended."""
     cluster = Cluster(3, options=STEADY.replace("timeout = 2s", "timeout = 1500ms")
                       .replace("lease = 3s", "lease = 1600ms"))
     cluster.start()
@@ -136,7 +136,7 @@ def member_without_its_state_joins_anew_above_all_tokens():
     cluster.start("a")
     table = until("one answers", lambda: (lambda t: t if "joining" in t else None)(
         subprocess.run([CONCLAVE, "members", str(cluster.file("a")), "e"], capture_output=True, text=True).stdout))
-    check(f"what is not known is not told as 0: {table}", re.search(r"0/2 +0/2 +- +- +0.00% +- ", table))
+    check(f"unknown values are not shown as 0: {table}", re.search(r"0/2 +0/2 +- +- +0.00% +- ", table))
     cluster.start("b")
     until("both wait for c", lambda: all("no answer yet from c" in cluster.sees(n)[2] for n in "ab"))
     check("no state, no leader", cluster.agreed() is None and not any(map(cluster.has_state, "ab")))
@@ -148,7 +148,7 @@ def member_without_its_state_joins_anew_above_all_tokens():
         _, token = cluster.agree(cluster.others(wiped), 0)
         cluster.start(wiped)
         _, token = cluster.agree(above=token - 1)
-    # A majority without state: the third is not enough, whatever they do.
+    # A majority without state: the third member is not enough.
     first, second = "a", "b"
     cluster.end(first)
     cluster.end(second)
@@ -179,12 +179,12 @@ def first_record(cluster, name):
 
 
 def member_without_its_state_begins_above_what_the_others_remember():
-    """It would learn of their tokens by following a leader, too; but that may be too late, so its record is looked at."""
+    """It would also learn of their tokens by following a leader, but that may be too late: so this looks at its record."""
     cluster = Cluster(3)
     cluster.start()
     leader, token = cluster.agree()
     wiped, _ = cluster.others(leader)
-    check("the first of all begins with nothing", first_record(cluster, wiped) in (None, (0, 0, 0, 0)))
+    check("the first members begin with an empty record", first_record(cluster, wiped) in (None, (0, 0, 0, 0)))
     cluster.end(wiped)
     cluster.wipe(wiped)
     cluster.start(wiped)
@@ -195,7 +195,7 @@ def member_without_its_state_begins_above_what_the_others_remember():
 
 
 def member_without_its_state_forgets_no_promise():
-    """A leader has a majority by a member that loses its state; with it and the third another could lead at once."""
+    """A leader has its majority by a member that then loses its state; together with the third it could elect another."""
     cluster = Cluster(3, Proxy, options=PACE.replace("300ms", "900ms"))
     cluster.start()
     leader, token = cluster.agree()
@@ -214,7 +214,7 @@ def member_without_its_state_forgets_no_promise():
 
 
 def member_without_its_state_waits_for_the_end_of_its_promise():
-    """A leader leads by the promise of one member; that one forgets it, and both others answer what they remember. If
+    """A leader leads by the promise of one member, which then forgets it; both others tell what they remember. If
     it took part at once, it and the third would elect another while the leader's lease lasts."""
     cluster = Cluster(3, Proxy, options=STEADY.replace("timeout = 2s", "timeout = 700ms").replace("lease = 3s", "lease = 1s"))
     cluster.start()
@@ -240,7 +240,7 @@ def refuse_to_start(cluster, name, part, election="e"):
           result.stderr.count("\n") == 1)
 
 
-def what_could_make_two_leaders_does_not_start():
+def a_member_that_could_cause_two_leaders_does_not_start():
     cluster = Cluster(3)
     cluster.start()
     leader, token = cluster.agree()
@@ -285,7 +285,7 @@ def what_could_make_two_leaders_does_not_start():
     os.chmod(cluster.folder / "key2", 0o600)
     cluster.write(down, key="key2")
     cluster.start(down)
-    until("another key is told, and whose it may be", lambda: all(
+    until("another key is reported, with the member it may belong to", lambda: all(
         re.search(f"do not authenticate.*; the first from the address of member '[{whose}]'", cluster.said(by))
         for whose, by in ((down, leader), ("".join(cluster.others(down)), down))))
     check("it leads nobody", not cluster.has_state(down))
@@ -358,13 +358,13 @@ def five_members_lose_messages_and_each_other():
         leader, token = cluster.agree(cluster.others(old), token)
         cluster.heal()
         leader, token = cluster.agree(above=token - 1)
-        # One way only: the leader is not heard, but hears.
+        # One way only: the leader hears the others, which do not hear it.
         old = leader
         cluster.cut(lambda i, j: i == leader)
         leader, token = cluster.agree(cluster.others(old), token)
         cluster.heal()
         leader, token = cluster.agree(above=token - 1)
-    # Three of the five are all that are needed, and each message of each of them is: one that is lost must be repeated.
+    # Exactly a majority is left, three of five, so each message of each of them is needed: a lost one must be repeated.
     cluster.proxy.loss = 0.3
     for name in cluster.others(leader)[:2]:
         cluster.end(name)
@@ -383,7 +383,7 @@ def random_faults_never_make_two_leaders(seconds=3.0, seed=1):
     cluster.close()
 
 
-def flood_moves_no_leader():
+def flood_does_not_change_the_leader():
     """100,000 datagrams a second, or as many as the machine manages, to the leader and to a follower at once, from
     the address of the third member and with the cluster's key: each is dropped and counted by its reason."""
     cluster = Cluster(3, options=STEADY)
@@ -402,7 +402,7 @@ def flood_moves_no_leader():
         check("the leader never paused", len({number for _, number, _ in claims(
             cluster, leader, cluster.processes[leader].pid)}) == 1)
         cluster.sent = sent
-    cluster.start(absent)  # it is heard after that, too
+    cluster.start(absent)  # it is heard afterwards
     check("the same leader for all", cluster.agree(above=token - 1) == (leader, token))
     for target in (follower, leader):
         cluster.end(target, signal.SIGTERM)
@@ -410,7 +410,7 @@ def flood_moves_no_leader():
         line = next(line for line in said.splitlines() if ": dropped " in line).split(": dropped ")[1].split()
         counted = dict(zip(line[1::2], map(int, line[::2])))
         print(f"# {target} dropped {counted}")
-        # What finds the socket's queue full is dropped by the kernel, and not counted here.
+        # Datagrams that find the socket's queue full are dropped by the kernel, and not counted here.
         for kind, reason in (("version", "version"), ("key", "damaged"), ("cluster", "foreign"), ("replayed", "replayed"),
                              ("generation", "generation"), ("truncated", "truncated"), ("oversized", "oversized"),
                              ("address", "address")):
@@ -449,7 +449,7 @@ def new_version_is_installed_member_by_member():
     cluster.close()
 
 
-def guests_see_who_leads_and_ask_it_to_resign():
+def guests_see_the_leader_and_ask_it_to_resign():
     cluster = Cluster(3)
     via = f"peers:{cluster.file('a')}"
     check("nobody runs", "none of the 3 members of 'test' answers" in ask("status", "e", "--via", via, status=2))
@@ -500,7 +500,7 @@ def guests_see_who_leads_and_ask_it_to_resign():
 
 
 def resign_says_whether_the_heir_leads():
-    """One that began a moment ago may be passed over, since it is bound by what it promised before."""
+    """A member that started a moment ago may be passed over, since an earlier promise may still bind it."""
     cluster = Cluster(3, options=STEADY)
     via = f"peers:{cluster.file('a')}"
     cluster.start()
@@ -510,7 +510,7 @@ def resign_says_whether_the_heir_leads():
     for options in ([], ["--wait", "0.3s"]):
         said = ask("resign", "e", "--to", young, "--via", via, *options, status=1)
         check(f"absent: {said}", f"{young} is not waiting, so the leader was not asked to resign; waiting: {other}" in said)
-    check("nobody was disturbed", cluster.agree([leader, other])[1] == token)
+    check("the leadership goes on", cluster.agree([leader, other])[1] == token)
     cluster.start(young)
     seen = until("it takes part", lambda: (lambda s: s if len(s["waiting"]) == 2 else None)(
         json.loads(ask("status", "e", "--via", via, "--json"))))
@@ -529,7 +529,7 @@ def lease_floor_depends_on_real_time_scheduling():
     via = f"peers:{cluster.file('a')}"
     floor = lambda: json.loads(ask("explain", via, "--json"))["lease_floor_s"]
     may = subprocess.run(["chrt", "-f", "10", "true"], stderr=subprocess.DEVNULL).returncode == 0
-    check("as this user may", floor() == (0.015 if may else 0.1))
+    check("the floor follows from the rights of this user", floor() == (0.015 if may else 0.1))
     file = pathlib.Path(cluster.file("a"))
     file.write_text(file.read_text().replace("[cluster]\n", "[cluster]\nrealtime = no\n"))
     check("not asked for", floor() == 0.1 and "100ms: realtime = no" in ask("explain", via))
@@ -541,7 +541,7 @@ def lease_floor_depends_on_real_time_scheduling():
     cluster.close()
 
 
-def history_tells_what_the_members_saw():
+def history_shows_what_the_members_saw():
     cluster = Cluster(3)
     cluster.start()
     leader, token = cluster.agree()
@@ -595,16 +595,16 @@ def history_tells_what_the_members_saw():
     check(f"{at}", [p["token"] for p in at] == [token2])
     cluster.end(other)
     trail.write_bytes(trail.read_bytes().replace(b"begin", b"beGin", 1))
-    check("damage is said", "is damaged: 1 of its lines are left out" in ask("history", "e", "--via", via))
-    cluster.start(other)  # and stops nobody
-    until("damage is said", lambda: "is damaged: 1 of its lines" in cluster.said(other))
+    check("history reports the damage", "is damaged: 1 of its lines are left out" in ask("history", "e", "--via", via))
+    cluster.start(other)  # the damage does not stop it
+    until("the member reports the damage", lambda: "is damaged: 1 of its lines" in cluster.said(other))
     cluster.agree()
     check(f"{third} saw it, too", f" {token} " in ask("history", "e", "--via", f"peers:{cluster.file(third)}"))
     cluster.close()
 
 
-def killed_leader_is_said_to_have_died():
-    """By those whom its witness told; of one that is stopped nobody knows more than that it is silent."""
+def killed_leader_is_reported_as_died():
+    """Members that its witness told say so; of a stopped leader they only know that it is silent."""
     cluster = Cluster(3)
     cluster.start("a", "b")
     path = cluster.folder / "elect"
@@ -660,14 +660,14 @@ def requests_of_a_site_decide_who_leads_next():
     check("unknown", "no member of 'test' has site = east" in report("east", "5", status=2))
     check("alone", "--site must be used with --request-rate" in
           ask("report", "e", "--via", via, "--site", "north", "--load", "5", status=2))
-    busy = site[leader]  # its other member is the one with most requests
+    busy = site[leader]  # the other member of that site has the most requests
     calm = "south" if busy == "north" else "north"
     report(busy, "901")
     report(calm, "300")
     cluster.end(leader)
     heir, token = cluster.agree(cluster.others(leader), token)
     check(f"{heir} is at {busy}", site[heir] == busy)
-    report(busy, "100")  # all of it is the heir's now, and less than half of the others'
+    report(busy, "100")  # all of them are the heir's now, and fewer than half of the others'
     cluster.start(leader)
     cluster.agree(above=token - 1)
     report(calm, "900")
@@ -727,19 +727,19 @@ TESTS = [
     member_without_its_state_begins_above_what_the_others_remember,
     member_without_its_state_forgets_no_promise,
     member_without_its_state_waits_for_the_end_of_its_promise,
-    what_could_make_two_leaders_does_not_start,
+    a_member_that_could_cause_two_leaders_does_not_start,
     elections_of_the_same_members_have_a_file_each,
     members_have_addresses_of_ipv6,
     five_members_lose_messages_and_each_other,
     random_faults_never_make_two_leaders,
-    flood_moves_no_leader,
+    flood_does_not_change_the_leader,
     key_is_replaced_member_by_member,
     new_version_is_installed_member_by_member,
-    guests_see_who_leads_and_ask_it_to_resign,
+    guests_see_the_leader_and_ask_it_to_resign,
     resign_says_whether_the_heir_leads,
     lease_floor_depends_on_real_time_scheduling,
-    history_tells_what_the_members_saw,
-    killed_leader_is_said_to_have_died,
+    history_shows_what_the_members_saw,
+    killed_leader_is_reported_as_died,
     reported_history_decides_who_leads_next,
     requests_of_a_site_decide_who_leads_next,
     run_moves_the_command_to_another_member,

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Every protocol among real members: three on loopback elect, and again after a leader was killed, stopped and
-continued, restarted, and after members lost their states; five and seven do after it was killed. In network
-namespaces, where these can be made, three, five and seven do after it was cut off. So do three that lose every third
-message. In the end they stay with one.
+"""Every protocol among real members. Three on loopback elect a leader, and again after it was killed, stopped and
+continued, or restarted, and after members lost their states; five and seven elect again after it was killed. In
+network namespaces, where these can be made, three, five and seven elect again after it was cut off. So do three that
+lose every third message. In the end each cluster keeps one leader.
 
-test_peers_protocols.py CONCLAVE PEERS_CLAIMS [TEST...]; see peer_cluster.py. What promises at most one
-leader is judged by it; the others are refused by `conclave run` and by cv_open(), unless that was allowed."""
+test_peers_protocols.py CONCLAVE PEERS_CLAIMS [TEST...]; see peer_cluster.py. Protocols that promise at most one
+leader are judged by it; `conclave run` and cv_open() refuse the others, unless two leaders were accepted."""
 
 import pathlib
 import signal
@@ -15,13 +15,13 @@ import sys
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 from peer_cluster import CLAIMS, QUICK, Cluster, Proxy, Wan, ask, check, run, until  # pylint: disable=wrong-import-position
 
-# Short, because they wait for leases again and again; what is judged does not depend on it.
+# Short leases, because the tests wait for them again and again; the verdict does not depend on their length.
 LOCAL = "delta = 10ms\nsigma = 10ms\nep = 15ms\nexpires = 180ms\n"
 CLASSIC = "heartbeat = 30ms\ntimeout = 120ms\ndelta = 15ms\n"
 
 
 def refuse(cluster):
-    """What may have two leaders is for those who say that they accept it."""
+    """A protocol that may have two leaders is refused, unless the caller accepts that."""
     name = cluster.names[0]
     part = "does not promise at-most-one-leader"
     said = ask("run", "e", "--via", f"peers:{cluster.file(name)}", "--node", name, "--", "true", status=2)
@@ -43,7 +43,7 @@ def agree_without(cluster, leader):
 
 
 def settle(cluster, protocol):
-    """With all of them there; returns the token. What promises a rightful leader has it in the end."""
+    """With all members running; returns the token. A protocol that promises a rightful leader has it in the end."""
     rightful = {"bully": -1, "bully-modified": -1, "local": 0}
     found = until(lambda: f"the rightful one leads: {[cluster.sees(n) for n in cluster.names]}", lambda: (
         lambda settled: settled if protocol not in rightful or settled[0] == cluster.names[rightful[protocol]] else None)(
@@ -73,7 +73,7 @@ def story(protocol, options, allows_two):
         cluster.start(name)
         cluster.agree()
     token = settle(cluster, protocol)
-    for name in cluster.names:  # all at once, with their states: what is forgotten now, nobody knows
+    for name in cluster.names:  # all at once, with their states: what they forget now, no member knows
         cluster.end(name)
     cluster.start()
     check("tokens grow", settle(cluster, protocol) > token)
@@ -115,7 +115,7 @@ def on_loopback(count, protocol, options, allows_two):
 
 
 def with_losses(protocol, options, allows_two):
-    """Each message of an election may be the one that is lost: whoever waits for it must not wait for ever."""
+    """Any message of an election may be lost: a member that waits for it must not wait for ever."""
     cluster = Cluster(3, Proxy, protocol=protocol, options=options, allows_two=allows_two)
     cluster.proxy.loss = 0.3
     cluster.start()
@@ -130,7 +130,7 @@ def with_losses(protocol, options, allows_two):
 
 
 def tests_of(function, suffix, *count):
-    """One for each protocol, with its name."""
+    """One test for each protocol, named after it."""
     def make(name, kind):
         def test():
             function(*count, *kind)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Real members of a cluster in network namespaces of their own: cut off from each other in every way, with
-losses and delays, restarted one after the other, with a new key. All that they claim is judged.
+losses and delays, restarted one after the other, with a new key. All their claims are judged.
 
 test_peers_wan.py CONCLAVE PEERS_CLAIMS [TEST...]; see peer_cluster.py. Skipped where namespaces cannot be
 made. `make peers-soak` runs the random faults for longer: CHAOS_SECONDS, CHAOS_SEED."""
@@ -18,8 +18,8 @@ LOCAL = "majority = yes\ndelta = 20ms\nsigma = 10ms\nep = 20ms\nexpires = 280ms\
 SECONDS, SEED = float(os.environ.get("CHAOS_SECONDS", 2)), int(os.environ.get("CHAOS_SEED", 1))
 
 
-def elect_in_spite_of_cuts(cluster):
-    """The leader cut off wholly, not heard, not hearing: the others elect another."""
+def elect_despite_cuts(cluster):
+    """The leader is cut off both ways, then not heard, then does not hear: each time the others elect another."""
     cluster.start()
     leader, token = cluster.agree()
     for is_cut in (lambda i, j: leader in (i, j), lambda i, j: i == leader, lambda i, j: j == leader):
@@ -32,7 +32,7 @@ def elect_in_spite_of_cuts(cluster):
 
 def three_members_whose_leader_is_cut_off():
     cluster = Cluster(3, Wan, options=QUICK)
-    elect_in_spite_of_cuts(cluster)
+    elect_despite_cuts(cluster)
     cluster.close()
 
 
@@ -43,14 +43,14 @@ def five_members_in_a_star_and_in_a_chain():
     for _ in range(2):
         hub = cluster.others(leader)[0]
         cluster.cut(lambda i, j: hub not in (i, j))
-        leader, token = cluster.agree([hub], token)  # only the hub hears a majority, and is heard by it
+        leader, token = cluster.agree([hub], token)  # only the hub is connected to a majority
         cluster.heal()
         leader, token = cluster.agree(above=token - 1)
         cluster.cut(lambda i, j: abs(ord(i) - ord(j)) > 1)
         leader, token = cluster.agree(["c"], token - 1)  # in the middle
         cluster.heal()
         leader, token = cluster.agree(above=token - 1)
-        pair = {leader, cluster.others(leader)[0]}  # one too few to lead: the three do, and no others
+        pair = {leader, cluster.others(leader)[0]}  # two are too few to lead: the other three elect
         cluster.cut(lambda i, j: (i in pair) != (j in pair))
         leader, token = cluster.agree([n for n in cluster.names if n not in pair], token)
         cluster.heal()
@@ -74,7 +74,7 @@ def seven_members_lose_a_tenth_and_restart_one_by_one():
 
 def local_majority_whose_leader_is_cut_off():
     cluster = Cluster(3, Wan, options=LOCAL, protocol="local")
-    elect_in_spite_of_cuts(cluster)
+    elect_despite_cuts(cluster)
     cluster.close()
 
 

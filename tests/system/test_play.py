@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`conclave play`: what it serves, to whom, and how it ends.
+"""`conclave play`: which files it serves, to which clients, and how it ends.
 
 Needs CONCLAVE. The page is a folder of two files here; tests/web looks at the real one."""
 
@@ -92,7 +92,7 @@ class Play(unittest.TestCase):
         self.assertEqual(self.ask("/")[0], 200)
         idle.close()
 
-    def test_what_cannot_be_shown_is_said(self):
+    def test_a_file_that_cannot_be_shown_is_reported(self):
         def fails(*args, **env):
             done = subprocess.run([CONCLAVE, "play", *args], env={**self.env, **env}, capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, 2, done.stderr)

@@ -1,9 +1,9 @@
 #!/bin/sh
-# `conclave run` and the commands around it, given what they should not be given: each of them ends
-# soon, with the documented status, one line on stderr, nothing on stdout, and nothing lost.
+# `conclave run` and related commands with wrong arguments: each ends soon, with the documented
+# status, one line on stderr, nothing on stdout, and nothing lost.
 #
 # Needs CONCLAVE. Uses the embedded store, and ports where nobody listens; no server, no network.
-# Every check is made; the failed ones are named at the end.
+# Every check runs; failed ones are named at the end.
 set -u
 
 . "$(dirname "$0")/../support/checks.sh"
@@ -19,7 +19,7 @@ trap clean_up EXIT
 cd "$work" || exit 1
 export CONCLAVE_STATE="$work/state"
 
-# await_leader ELECTION: until somebody leads, as the file out says.
+# await_leader ELECTION: waits until `status`, in the file out, shows a leader.
 await_leader() {
     tries=0
     until "$CONCLAVE" status "$1" >out 2>err || [ $tries -ge 100 ]; do
@@ -36,13 +36,13 @@ fails() {
     one_line "conclave $*" "$pattern"
 }
 
-# runs TEXT ARGUMENT...: the command was run, and printed that; nothing was said.
+# runs TEXT ARGUMENT...: the command was run and printed that; nothing on stderr.
 runs() {
     text=$1
     shift
     run 0 "$@"
     [ "$(cat out)" = "$text" ] || fail "conclave $*: prints '$(cat out)', not '$text'"
-    [ ! -s err ] || fail "conclave $*: says something though all is well"
+    [ ! -s err ] || fail "conclave $*: prints something on stderr though it succeeded"
 }
 
 repeated() { # repeated CHARACTER COUNT
@@ -110,7 +110,7 @@ if has_store zookeeper; then # a grant is good for half of the lease there
     fails 2 '--grace 2 s is too long' run x --grace 2s --via zookeeper://127.0.0.1:1/x -- true
 fi
 
-# The name may stand anywhere before the command; what is behind the command's name is its own.
+# The name may stand anywhere before the command; words after the command's name are its own.
 runs 'hi -n' run x echo hi -n
 runs 'x -- y' run x -- echo x -- y
 runs '-- y' run x echo -- y
@@ -119,7 +119,7 @@ runs hi run --lease=2000ms x echo hi
 runs --help run x sh -c 'echo "$1"' sh --help
 runs -h run x -n -- echo -h
 run 0 run x --help
-check 'help before the command is ours' grep -q '^usage: conclave run' out
+check '--help before the command is for conclave' grep -q '^usage: conclave run' out
 
 # ---- names ----------------------------------------------------------------------------------------
 
@@ -174,10 +174,10 @@ for verb in status history resign; do
 done
 fails 2 "'$group' has no lease" elect x --via "$group?insecure" --lease 2s
 
-# Nobody listens on port 1. Bounded: -n needs an answer, -w that long and a second.
+# Nobody listens on port 1. The time is bounded: -n needs an answer, -w that long and a second.
 for store in postgres etcd zookeeper; do
     address=$store://127.0.0.1:1/x
-    refused='onnect' # each client has its own words for it
+    refused='onnect' # each client has its own error text
     has_store $store || refused='not installed'
     begin=$(date +%s)
     fails 125 "$refused" run x -n --via $address -- true
@@ -228,7 +228,7 @@ export CONCLAVE_STATE=
 failures=$?
 export CONCLAVE_STATE="$work/state"
 
-# A folder that is not ours. Root may write anywhere, so it becomes somebody else.
+# A folder of another user. Root may write anywhere, so it becomes another user.
 mkdir -m 555 locked
 chmod 755 .
 as_nobody='env'
@@ -249,7 +249,7 @@ else
     echo 'skipped: a folder without permission' # the build tree is not open to others
 fi
 
-# Files that are none of SQLite's, or were: refused, and left as they are.
+# Files that are not SQLite databases, or are damaged: refused, and left as they are.
 head -c 9000 "$CONCLAVE" >foreign.db
 printf 'SQLite format 3\0' >short.db
 run 0 run x --via sqlite:damaged.db -- true
@@ -258,7 +258,7 @@ import sqlite3
 db = sqlite3.connect("damaged.db")
 db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 db.close()
-with open("damaged.db", "r+b") as file:  # the pages behind the first, which has the schema
+with open("damaged.db", "r+b") as file:  # the pages after the first, which has the schema
     file.seek(0, 2)
     size = file.tell()
     file.seek(4096)
@@ -274,7 +274,7 @@ done
 (umask 077 && : >empty.db)
 runs fine run x --via sqlite:empty.db -- echo fine
 
-# A disk that is full: what was there before is there afterwards.
+# A full disk: what was there before is there afterwards.
 full="cannot .* '.*x.db': .*\(disk is full\|disk I/O error\)"
 mkdir limited
 (
@@ -361,12 +361,12 @@ run 143 run x -- sh -c 'kill $$'
 holder=$!
 await_leader held
 check 'somebody leads' grep -q '^held: first leads, token [0-9]*, since 20.* left of a lease of 5s$' out
-quietly() { # quietly STATUS ARGUMENT...: an answer, not a failure: nothing is said
+quietly() { # quietly STATUS ARGUMENT...: an answer, not a failure: nothing on stderr
     run "$@"
     [ ! -s out ] && [ ! -s err ] || fail "conclave $*: not silent"
 }
 run 0 resign held --to first
-check 'who leads already is left alone' [ "$(cat out)" = 'held: first leads already' ]
+check 'a node that leads already is left alone' [ "$(cat out)" = 'held: first leads already' ]
 check 'and is not asked to resign' sh -c '! "$CONCLAVE" status held | grep -q asked'
 fails 2 '-n and -w cannot be combined' run held -n -w 1s -- echo no
 quietly 1 run held -n -- echo no
@@ -380,7 +380,7 @@ quietly 42 run held -w 100ms --conflict-exit-code 42 -- echo no
 run 1 run held -n --verbose -- echo no
 one_line 'run -n --verbose' 'held: first leads'
 run 0 history held --at @"$(date +%s).999"
-check 'who leads now' grep -q '(still leads) .* first$' out
+check 'the history shows the present leader' grep -q '(still leads) .* first$' out
 fails 1 'held: first still leads' resign held --wait 0s
 run 1 run held -w 300ms --verbose -- echo no
 check 'run --verbose says what it waits for' grep -q 'held: waiting: first leads, token ' err
@@ -389,17 +389,17 @@ wait "$holder"
 check 'SIGTERM is passed on' [ $? -eq 143 ]
 holder=
 
-# Handed over: with --once that is the end.
+# Handed over: with --once the program ends.
 "$CONCLAVE" run once --once -- sleep 60 >once.out 2>once.err &
 holder=$!
 await_leader once
 run 0 resign once --wait 200ms
 wait "$holder"
 check 'lost with --once: 124' [ $? -eq 124 ]
-check 'and nothing is said' [ ! -s once.err ]
+check 'and prints no error' [ ! -s once.err ]
 holder=
 
-# A hook has its own words, and still finds the elections.
+# A hook has variables of its own, and still finds the elections.
 run 0 run hooked --on-elected 'echo "$CONCLAVE_ROLE $CONCLAVE_REASON $CONCLAVE_STATE" >hook' -- sleep 0.1
 check 'the environment of a hook' [ "$(cat hook)" = "MASTER elected $CONCLAVE_STATE" ]
 
@@ -473,7 +473,7 @@ run 1 status elsewhere
 check 'CONCLAVE_VIA stands for --via' grep -q 'last token 1' out
 run 0 run elsewhere -- true
 run 0 history elsewhere
-check 'also for run and history' [ "$(wc -l <out)" -eq 3 ]
+check 'and for run and history' [ "$(wc -l <out)" -eq 3 ]
 fails 1 'x: no leadership is recorded' history x
 export CONCLAVE_VIA=
 run 0 history x
@@ -489,7 +489,7 @@ print(e["run_outage_tolerated_s"], e["run_pause_tolerated_s"], e["run_grace_s"])
 read -r outage pause grace <promised
 "$CONCLAVE" run kept --lease 2 --verbose -- sleep 60 >kept.out 2>kept.err &
 holder=$!
-told_lock() { # told_lock SECONDS: nobody else may use the file for so long
+told_lock() { # told_lock SECONDS: locks the file against all others for so long
     python3 -c 'import sqlite3, sys, time
 db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=10)
 db.execute("BEGIN IMMEDIATE")
@@ -500,7 +500,7 @@ until grep -q 'runs as process' kept.err || [ $tries -ge 200 ]; do
     tries=$((tries + 1))
     sleep 0.05
 done
-renewed() { # what was suffered is over
+renewed() { # waits until the lease was renewed after the fault
     tries=0
     until "$CONCLAVE" status kept --json | grep -q '"remaining_s": 1.[5-9]' || [ $tries -ge 200 ]; do
         tries=$((tries + 1))
@@ -514,14 +514,14 @@ for turn in 1 2 3; do
     sleep "$(python3 -c "print($pause * 0.7)")"
     kill -CONT "$holder"
 done
-check 'what explain promises is survived' sh -c '! grep -q stopping kept.err'
+check 'an outage that explain promises to survive is survived' sh -c '! grep -q stopping kept.err'
 told_lock 2.5
 tries=0
 until grep -q 'leadership lost' kept.err || [ $tries -ge 200 ]; do
     tries=$((tries + 1))
     sleep 0.05
 done
-check 'an outage is told as one' grep -q 'leadership lost (store-unreachable)' kept.err
+check 'an outage is reported as one' grep -q 'leadership lost (store-unreachable)' kept.err
 kill "$holder"
 wait "$holder" 2>/dev/null
 holder=
@@ -530,7 +530,7 @@ check 'and the trail does not call it a resignation' [ "$(sed -n '2s/.* s  *[0-9
 
 # ---- why it ended ---------------------------------------------------------------------------------
 
-# leads NAME NODE: waits until it does.
+# leads NAME NODE: waits until that node leads.
 leads() {
     tries=0
     until "$CONCLAVE" status "$1" 2>err | grep -q "$2 leads" || [ $tries -ge 200 ]; do
@@ -539,7 +539,7 @@ leads() {
     done
     check "$2 leads $1" [ $tries -lt 200 ]
 }
-# told FILE TEXT: waits for a line of another program.
+# told FILE TEXT: waits until another program has printed this line.
 told() {
     tries=0
     until grep -q "$2" "$1" || [ $tries -ge 200 ]; do
@@ -572,13 +572,13 @@ run 0 history why
 run 1 status why
 check 'status says why nobody leads' grep -q '^why: nobody leads (last token [0-9]*, resigned)$' out
 run 1 status why --json
-check 'also for programs' grep -q '"ended": "resigned"' out
+check 'and in JSON' grep -q '"ended": "resigned"' out
 run 0 history why
-check 'why each ended' [ "$(sed 's/.* s  *[0-9]*  //; s/ .*//; 1d' out | tr '\n' ' ')" = 'finished died resigned ' ]
+check 'the history says why each leadership ended' [ "$(sed 's/.* s  *[0-9]*  //; s/ .*//; 1d' out | tr '\n' ' ')" = 'finished died resigned ' ]
 check 'a dead leader was last known alive then' grep -q ' died  *b  (last renewed [0-9.]* s before its end)' out
 check 'after a death a bound is known' grep -q ' resigned  *c  (nobody for at most [0-9.]* s before)$' out
 run 0 history why --json
-check 'the same for programs' python3 -c 'import json
+check 'the history as JSON' python3 -c 'import json
 a, b, c = json.load(open("out"))
 assert a["last_renewed_unix_s"] is None and a["why"] == "finished"
 assert b["from_unix_s"] <= b["last_renewed_unix_s"] <= b["to_unix_s"]
@@ -590,7 +590,7 @@ kill "$holder"
 wait "$holder"
 holder=
 run 0 history told-to-end
-check 'a command that was told to end did not finish by itself' \
+check 'a command that was stopped is not reported as finished' \
     [ "$(sed 's/.* s  *[0-9]*  //; s/ .*//' out | tail -n 1)" = resigned ]
 
 # Hooks get the same reasons.
@@ -610,7 +610,7 @@ run 0 resign hooked --wait 0.2s
 wait "$holder"
 holder=
 told hooked 'BACKUP resigned'
-check 'hooks are told why' [ "$(tr '\n' ' ' <hooked)" = \
+check 'hooks get the reasons' [ "$(tr '\n' ' ' <hooked)" = \
     'MASTER elected STOP finished MASTER elected STOP resigned MASTER elected BACKUP resigned ' ]
 
 # ---- names with a slip of the finger, and what is not there -----------------------------------------
@@ -626,7 +626,7 @@ run 0 forget something-else
 check 'nothing is similar' [ ! -s err ]
 for question in status 'status x' 'history x' 'resign x' 'forget x'; do
     "$CONCLAVE" $question --via "sqlite:$PWD/fresh.db" >out 2>err
-    check "conclave $question: a question makes no file" [ ! -e fresh.db ]
+    check "conclave $question: creates no file" [ ! -e fresh.db ]
 done
 run 0 status --via "sqlite:$PWD/fresh.db"
 one_line 'a file that is not there' "no elections: the file '.*/fresh.db' does not exist yet"
@@ -651,13 +651,13 @@ locker=$!
 exec 8>end-of-lock
 until [ -s locker ]; do sleep 0.02; done
 run 1 doctor --via "sqlite:$PWD/doctored.db"
-check 'whose lock it is' grep -q "^WRONG *lock .*locked by process $locker" out
-check 'a lock is no matter of rights' sh -c 'grep -q "to do: let that process finish" out && ! grep -q "owner, group" out'
+check 'the doctor names the process that has the lock' grep -q "^WRONG *lock .*locked by process $locker" out
+check 'a lock is not reported as a problem of permissions' sh -c 'grep -q "to do: let that process finish" out && ! grep -q "owner, group" out'
 exec 8>&-
 wait "$locker"
 ln doctored.db doctored-too.db
 run 1 doctor --via "sqlite:$PWD/doctored.db"
-check 'what says itself what to do' sh -c 'grep -q "several names" out && ! grep -q "owner, group" out'
+check 'an error that says itself what to do gets no other advice' sh -c 'grep -q "several names" out && ! grep -q "owner, group" out'
 run 1 doctor --via "sqlite:$PWD/not/there.db"
 check 'a folder that is not there' grep -q 'to do: check the path, and the owner' out
 : >plain
@@ -667,9 +667,9 @@ check 'the doctor tells what is wrong with the folder' \
     sh -c "[ $status -eq 1 ] && grep -q '^WRONG  *folder' out && grep -q 'to do: set CONCLAVE_STATE' out"
 status=0
 CONCLAVE_STATE="$PWD/plain/below" "$CONCLAVE" doctor --json >out 2>err || status=$?
-check 'and so for programs' sh -c "[ $status -eq 1 ] && python3 -m json.tool out >/dev/null"
+check 'and as JSON' sh -c "[ $status -eq 1 ] && python3 -m json.tool out >/dev/null"
 
-for reason in finished stopped expired; do # what a cleanup is told
+for reason in finished stopped expired; do # the reasons that a cleanup gets
     run 0 explain $reason
 done
 run 0 explain died

@@ -17,7 +17,7 @@ find "$SOURCE_ROOT/tests/scenario" -name '*.scn' | sort >"$work/scenarios"
 
 while read -r scenario; do
     for seed in 1 7 4711; do
-        # A story may fail on a seed it was not written for, which is an answer to compare too.
+        # A scenario may fail with a seed it was not written for; then the failures are compared.
         status_gcc=0
         status_clang=0
         "$CONCLAVE" sim --json --seed "$seed" "$scenario" >"$work/gcc" 2>&1 || status_gcc=$?

@@ -1,10 +1,11 @@
 #!/bin/sh
-# tools/setup, with an archive that is made up: what is installed is neither removed nor, if that can be avoided,
-# upgraded.
+# tools/setup with a made-up archive: installed packages are never removed, and upgraded only if
+# that cannot be avoided.
 #
-# Needs SOURCE_ROOT. apt-get, dpkg-query and id are scripts of ours: curl and libcurl4 are installed in version 14,
-# libudev1 in version 38; the archive has 15, and 38 and 39. libcurl4-openssl-dev needs libcurl4 of its own version,
-# libudev-dev likewise; curl needs libcurl4 of its own version.
+# Needs SOURCE_ROOT. apt-get, dpkg-query and id are scripts of this test: curl and libcurl4 are
+# installed in version 14, libudev1 in version 38; the archive has 15, and 38 and 39.
+# libcurl4-openssl-dev needs libcurl4 of its own version, and likewise libudev-dev; curl needs
+# libcurl4 of its own version.
 set -eu
 
 work=$(mktemp -d)
@@ -36,7 +37,8 @@ done
 END
 cat >bin/apt-get <<'END'
 #!/bin/sh
-# Resolves like apt: a pinned package stays, what depends on another version of it is removed.
+# Resolves like apt: a pinned package stays, and packages that depend on another version of it are
+# removed.
 pins=/dev/null simulates=no removes=yes
 for word in "$@"; do
     case $word in
@@ -70,6 +72,6 @@ fail() {
 }
 grep -q -- '--no-remove' installed || fail 'something may be removed'
 ! grep -q '^Remv' out err || fail 'something is removed'
-grep -q 'packages of curl must be upgraded' err || fail 'it is not said what is upgraded'
-grep -q '^Package: src:systemd$' pins || fail 'what could stay is not pinned'
+grep -q 'packages of curl must be upgraded' err || fail 'the upgraded packages are not named'
+grep -q '^Package: src:systemd$' pins || fail 'a package that could stay is not pinned'
 ! grep -q 'curl' pins || fail 'a pin that is in the way is kept'

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tests/system/test_supervisor.py SUPERVISE PHOENIX CONCLAVE - nothing of a command outlives the leadership.
+"""tests/system/test_supervisor.py SUPERVISE PHOENIX CONCLAVE - no process of a command outlives the leadership.
 
 What the tests share is in tests/support/supervised.py; those in a terminal are in test_supervisor_terminal.py."""
 
@@ -39,7 +39,7 @@ def a_command_that_cannot_be_started_is_127_or_126():
         assert run.status() == status, command
         with open(run.name + ".err", encoding="utf-8") as file:
             assert file.read().count("\n") == 1
-    os.chmod(plain, 0o755)  # without #!, as shells do it
+    os.chmod(plain, 0o755)  # without #!, as a shell would run it
     assert Run(plain).status() == 5
 
 
@@ -115,7 +115,7 @@ def the_command_gets_signals_as_they_were():
     run = Run("grep", "-E", "^Sig(Blk|Ign|Cgt)", "/proc/self/status", preexec_fn=ignore_hup)
     assert run.status() == 0
     masks = {line.split(":")[0]: int(line.split()[1], 16) for line in run.output().splitlines()}
-    # Others may have been ignored before we came: whoever runs the tests has its own ways.
+    # The program that runs the tests may ignore other signals, too.
     ours = pathlib.Path("/proc/self/status").read_text()
     ignored = int(next(line.split()[1] for line in ours.splitlines() if "SigIgn" in line), 16)
     dropped = 1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1)
@@ -147,7 +147,7 @@ def signals_are_passed_on():
 # ---- somebody is killed ---------------------------------------------------------------------------
 
 def nothing_lives_when_the_supervisor_is_killed(*options):
-    """At once: neither the end of the lease nor that of the grace period is waited for."""
+    """At once: neither the lease nor the grace period has to end first."""
     run, pids = tree(3, "--lease", "1000s", "--grace", "500s", *options)
     assert not run.lock_is_free()
     run.process.kill()
@@ -185,7 +185,7 @@ def the_command_lives_on_when_a_grandchild_is_killed(*options):
 def the_lock_is_held_when_supervisor_and_guard_are_killed():
     run, pids = tree(2)
     lose_both(run, pids)
-    assert not run.lock_is_free(), "it lives, so nobody may believe it dead"
+    assert not run.lock_is_free(), "the lock is free though the grandchild lives"
     os.kill(pids[1], signal.SIGKILL)
     wait_until("the lock is free", run.lock_is_free)
 
@@ -197,17 +197,17 @@ def lose_both(run, pids):
     wait_until("the kernel kills the command", lambda: not is_alive(pids[0]))
     run.process.kill()
     run.status()
-    assert is_alive(pids[1]), "nobody was left to kill the grandchild"
+    assert is_alive(pids[1]), "the grandchild was killed though supervisor and guard are dead"
 
 
-def the_next_guard_kills_what_two_killed_processes_have_left():
+def the_next_guard_kills_what_a_killed_supervisor_and_guard_have_left():
     if not has_group:
         raise Skipped("no control group can be made here")
     run, pids = tree(2)
     lose_both(run, pids)
     living, others = tree(2)
-    assert not is_alive(pids[1]), "the next command began while it lived"
-    again = Run("true")  # and leaves those alone whose guard lives
+    assert not is_alive(pids[1]), "the next command began while the grandchild lived"
+    again = Run("true")  # which leaves the processes of a living guard alone
     assert again.status() == 0
     assert all(is_alive(pid) for pid in others)
     living.say("kill")
@@ -247,7 +247,7 @@ class Pair:
                               capture_output=True, text=True, check=False).stdout
 
     def waits_for_the_grandchild(self):
-        """The lease runs out, and the second does not lead before the grandchild is gone."""
+        """The lease runs out, but the second does not lead before the grandchild is gone."""
         wait_until("the lease is over", lambda: "has expired" in self.status())
         assert is_alive(self.grandchild) and not lines_of(self.name + ".next")
         os.kill(self.grandchild, signal.SIGKILL)
@@ -255,7 +255,7 @@ class Pair:
 
     def clean(self):
         for process in self.processes:
-            process.kill()  # its guard is continued by the kernel then
+            process.kill()  # then the kernel continues its guard
             process.wait(WAIT_S)
         for pid in lines_of(self.name + ".pids"):
             try:
@@ -286,7 +286,7 @@ def nobody_leads_while_a_grandchild_of_a_stopped_pair_lives():
     os.kill(pair.guard, signal.SIGSTOP)
     wait_until("the lease is over", lambda: "has expired" in pair.status())
     assert all(is_alive(pid) for pid in pair.tree) and not lines_of(pair.name + ".next")
-    os.kill(pair.guard, signal.SIGCONT)  # which finds that the deadline has passed
+    os.kill(pair.guard, signal.SIGCONT)  # it finds that the deadline has passed
     wait_until("the second leads", lambda: lines_of(pair.name + ".next"))
     assert not any(is_alive(pid) for pid in pair.tree)
 
@@ -300,7 +300,7 @@ def a_stopped_supervisor_alone_does_not_hold_up_the_others():
 
 # ---- somebody is stopped --------------------------------------------------------------------------
 
-def nobody_steps_after_the_deadline(run, pids, deadline):
+def no_process_runs_after_the_deadline(run, pids, deadline):
     for pid in pids:
         wait_until(f"the end of {pid}", lambda: not is_alive(pid))
     last = run.last_step(pids)
@@ -312,7 +312,7 @@ def a_stopped_supervisor_does_not_prolong_the_command(*options):
     run.process.send_signal(signal.SIGSTOP)
     wait_until("it is stopped", lambda: state(run.process.pid) == "T")
     deadline = run.lease()[2]
-    nobody_steps_after_the_deadline(run, pids, deadline)
+    no_process_runs_after_the_deadline(run, pids, deadline)
     run.process.send_signal(signal.SIGCONT)
     assert run.event("gone")[1:4] == ["deadline", "137", "killed"]
     assert run.status() == 137
@@ -338,7 +338,7 @@ def the_supervisor_keeps_the_deadline_when_the_guard_does_not_run():
             break
         except AssertionError:
             break
-    nobody_steps_after_the_deadline(run, pids, deadline)
+    no_process_runs_after_the_deadline(run, pids, deadline)
     assert run.event("gone")[1] in ("guard-died", "deadline")
     run.status()
     run.all_gone(pids)
@@ -365,7 +365,7 @@ def a_stopped_command_is_ended_too():
 
 # ---- the cleanup ------------------------------------------------------------------------------------
 
-# Says who of the command still lives, and whether the lock is still held.
+# Prints which processes of the command still live, and whether the lock is still held.
 CLEANUP = '''for pid in $(cat PIDS); do ! kill -0 $pid 2>/dev/null || echo alive; done
 lock=$(echo PIDS | sed 's/pids$/lock/')
 flock -n "$lock" echo free
@@ -388,7 +388,7 @@ def the_cleanup_follows_the_tree_when_the_guard_is_killed(*options):
     os.kill(run.guard, signal.SIGKILL)
     words = run.event("gone")
     assert words[1:4] + words[5:] == ["guard-died", "137", "killed", "0"], words
-    # The lock is the caller's again when its guard is dead; the caller still has it.
+    # When the guard is dead, only the caller still holds the lock.
     assert run.output() == "clean died 1 nightly\n", run.output()
     run.status()
     run.all_gone(pids)
@@ -429,7 +429,7 @@ def the_cleanup_is_over_before_the_deadline_of_a_stopped_supervisor():
     run.all_gone(pids)
 
 
-def what_a_cleanup_leaves_behind_is_killed():
+def processes_that_a_cleanup_leaves_behind_are_killed():
     run = Run("true", options=["--cleanup", "sleep 99 & echo $! >PIDS", "--cleanup-time", "10s",
                                "--lease", "20s"])
     assert run.event("gone")[5] == "0"
@@ -466,14 +466,14 @@ def a_deadline_that_is_not_extended_ends_the_command():
     assert run.output() == "bye\n" and run.status() == 9
 
 
-def who_ignores_sigterm_is_killed_before_the_deadline(*options):
+def a_command_that_ignores_sigterm_is_killed_before_the_deadline(*options):
     run, pids = tree(3, "--renew", "0s", *options)
     deadline = run.lease()[2]
     assert run.event("gone")[1:4] == ["deadline", "137", "killed"]
-    nobody_steps_after_the_deadline(run, pids, deadline)
+    no_process_runs_after_the_deadline(run, pids, deadline)
 
 
-def a_deadline_that_is_extended_does_not_matter():
+def a_deadline_that_is_extended_does_not_end_the_command():
     run, pids = tree(1, "--lease", "700ms", "--renew", "50ms", "--grace", "100ms")
     first = run.lease()[2]
     wait_until("two leases", lambda: run.last_step(pids) > first + 0.7)
@@ -488,7 +488,7 @@ def a_deadline_that_comes_nearer_counts():
     run.all_gone(pids)
 
 
-def nothing_starts_so_near_to_the_deadline():
+def no_command_starts_too_near_to_the_deadline():
     run = Run("sh", "-c", "echo started", options=["--lease", "150ms", "--grace", "200ms"])
     assert run.event("gone")[1] == "too-late"
     assert run.output() == ""
@@ -496,7 +496,7 @@ def nothing_starts_so_near_to_the_deadline():
 
 # ---- stopping ---------------------------------------------------------------------------------------
 
-def stop_is_mild_where_it_can_be():
+def stop_lets_the_command_end_by_itself():
     run = Run("sh", "-c", "trap 'exit 4' TERM; echo ready; while :; do sleep 0.01; done",
               options=["--grace", "20s", "--lease", "60s"])
     wait_until("ready", lambda: "ready" in run.output())
@@ -504,7 +504,7 @@ def stop_is_mild_where_it_can_be():
     assert run.event("gone")[1:4] == ["stopped", "4", "mildly"]
 
 
-def stop_reaches_those_who_left_the_group(*options):
+def stop_reaches_processes_that_left_the_group(*options):
     run = Run("sh", "-c", "trap 'exit 0' TERM; setsid sh -c 'trap \"echo daemon; exit\" TERM; echo ready; "
               "while :; do sleep 0.01; done' & while :; do sleep 0.01; done",
               options=["--grace", "20s", "--lease", "60s", *options])
@@ -514,14 +514,14 @@ def stop_reaches_those_who_left_the_group(*options):
     assert run.output().split() == ["ready", "daemon"]
 
 
-def stop_kills_who_does_not_listen(*options):
+def stop_kills_a_command_that_ignores_sigterm(*options):
     run, pids = tree(3, *options)
     run.say("stop")
     assert run.event("gone")[1:4] == ["stopped", "137", "killed"]
     run.all_gone(pids)
 
 
-def what_the_command_leaves_behind_is_ended():
+def processes_that_the_command_leaves_behind_are_ended():
     run = Run("sh", "-c", "setsid sh -c 'trap \"echo daemon; exit\" TERM; echo $$ >PIDS; "
               "while :; do sleep 0.01; done' & while [ ! -e PIDS ]; do sleep 0.01; done; exit 6",
               options=["--grace", "20s", "--lease", "60s"])
@@ -530,7 +530,7 @@ def what_the_command_leaves_behind_is_ended():
     assert run.output().split() == ["daemon"]
 
 
-def those_who_fork_and_end_all_the_time_are_killed(*options):
+def processes_that_fork_and_end_all_the_time_are_killed(*options):
     run = Run(PHOENIX, "6", "60", options=options)
     pid = int(run.event("started")[1])
     wait_until("ready", lambda: "ready" in run.output())
@@ -538,15 +538,15 @@ def those_who_fork_and_end_all_the_time_are_killed(*options):
     run.all_gone([pid])
 
 
-def gone_is_not_said_too_early_when_the_guard_is_killed():
-    """A list of processes that fork and end all the time may be empty though some live."""
+def the_end_is_not_reported_too_early_when_the_guard_is_killed():
+    """A list of processes that fork and end all the time may be empty although some are alive."""
     for _ in range(5):
         run = Run(PHOENIX, "12", "60", options=["--no-cgroup"])
         run.event("started")
         wait_until("ready", lambda: "ready" in run.output())
         os.kill(run.guard, signal.SIGKILL)
         assert run.event("gone")[1] == "guard-died"
-        run.status()  # it ends at once, and has the last copy of the lock
+        run.status()  # it ends at once, with the last copy of the lock
         assert run.lock_is_free(), "somebody lives"
 
 
@@ -559,7 +559,7 @@ def the_command_may_run_again():
         if second and second[0] == "guard":
             assert int(second[1]) == run.guard, "the same guard"
             words.append(run.event("gone")[2])
-    assert words in (["1"], ["1", "2"]), words  # the first may be over before we said `again`
+    assert words in (["1"], ["1", "2"]), words  # the first may be over before `again` was sent
 
 
 def the_command_may_run_again_after_a_kill(*options):
@@ -577,7 +577,7 @@ def a_new_guard_is_made_when_the_old_one_was_killed():
     run, pids = tree(2)
     run.say("again")
     before = run.lease()[2]
-    wait_until("it has read that", lambda: run.lease()[2] > before)
+    wait_until("the new deadline is in the lease file", lambda: run.lease()[2] > before)
     os.kill(run.guard, signal.SIGKILL)
     run.event("gone")
     assert int(run.event("guard")[1]) != run.guard
@@ -593,13 +593,13 @@ def a_new_guard_is_made_when_the_old_one_was_killed():
 # ---- the next command's process ---------------------------------------------------------------------
 
 def contender(*command):
-    """A `conclave run` of an election that is this test's own, by its file."""
+    """A `conclave run` of an election in a file of this test's own."""
     return subprocess.Popen([CONCLAVE, "run", "next", "--via", f"sqlite:{WORK}/next.{Run.count}", "--",
                              *command], stdin=subprocess.DEVNULL)
 
 
 def child_of(pid, name):
-    """Its child that is called so."""
+    """The child of a process with this name."""
     def find():
         for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text("utf-8").split():
             try:
@@ -612,7 +612,7 @@ def child_of(pid, name):
 
 
 def leader_and_waiting():
-    """A contender that leads, and one that waits: its process for the next command."""
+    """A contender that leads, and one that waits; returns the prepared process of the waiting one, too."""
     Run.count += 1
     done = os.path.join(WORK, f"done{Run.count}")
     leader = contender("sleep", "600")
@@ -622,10 +622,10 @@ def leader_and_waiting():
     return leader, waiting, prepared, done
 
 
-def a_process_for_the_next_command_waits_and_is_executed():
+def the_process_for_the_next_command_is_prepared_and_executes_it():
     leader, waiting, prepared, done = leader_and_waiting()
     wait_until("it has closed the guard's descriptors",
-               lambda: len(os.listdir(f"/proc/{prepared}/fd")) == 4)  # the three, and one to the guard
+               lambda: len(os.listdir(f"/proc/{prepared}/fd")) == 4)  # three standard descriptors, and one to the guard
     assert not os.path.exists(done)
     leader.terminate()
     leader.wait()
@@ -633,7 +633,7 @@ def a_process_for_the_next_command_waits_and_is_executed():
     assert lines_of(done) == ["2"]
 
 
-def another_is_made_when_that_process_is_killed():
+def a_killed_prepared_process_is_replaced():
     leader, waiting, prepared, done = leader_and_waiting()
     os.kill(prepared, signal.SIGKILL)
     wait_until("it is reaped", lambda: not os.path.exists(f"/proc/{prepared}"))
@@ -643,7 +643,7 @@ def another_is_made_when_that_process_is_killed():
     assert lines_of(done) == ["2"]
 
 
-def that_process_dies_with_its_supervisor_and_with_its_guard():
+def the_prepared_process_dies_with_its_supervisor_and_with_its_guard():
     leader, waiting, prepared, done = leader_and_waiting()
     guard = parent(prepared)
     os.kill(guard, signal.SIGKILL)
@@ -671,8 +671,8 @@ def tests():
             the_cleanup_follows_the_tree_when_the_guard_is_killed,
             the_cleanup_follows_the_tree_when_it_is_stopped,
             the_command_may_run_again_after_a_kill,
-            who_ignores_sigterm_is_killed_before_the_deadline, stop_kills_who_does_not_listen,
-            stop_reaches_those_who_left_the_group, those_who_fork_and_end_all_the_time_are_killed)
+            a_command_that_ignores_sigterm_is_killed_before_the_deadline, stop_kills_a_command_that_ignores_sigterm,
+            stop_reaches_processes_that_left_the_group, processes_that_fork_and_end_all_the_time_are_killed)
     for name, function in list(globals().items()):
         if function in both:
             yield name, function

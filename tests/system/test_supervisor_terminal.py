@@ -21,7 +21,7 @@ from supervised import (  # pylint: disable=wrong-import-position
 
 
 def in_terminal(run_in_child):
-    """A shell's place: session leader of a new terminal, which starts jobs."""
+    """Plays the shell: the session leader of a new terminal, which starts jobs."""
     try:
         pid, master = pty.fork()
     except OSError as error:  # a chroot without /dev/pts
@@ -37,7 +37,7 @@ def in_terminal(run_in_child):
 
 
 def start_job(*command, options=()):
-    """In the child of in_terminal(): as a shell with job control does it."""
+    """In the child of in_terminal(): starts a job as a shell with job control does."""
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     pid = os.fork()
     if pid == 0:
@@ -48,7 +48,7 @@ def start_job(*command, options=()):
     try:
         os.setpgid(pid, pid)
     except PermissionError:
-        pass  # it has executed already, so it has done it itself
+        pass  # it has executed already, and has done this itself
     return pid
 
 
@@ -100,7 +100,7 @@ def suspend_stops_both_and_fg_continues_both():
         _, status = os.waitpid(job, os.WUNTRACED)
         if not os.WIFSTOPPED(status):
             return 50
-        if os.tcgetpgrp(0) != job:  # a shell takes it from there
+        if os.tcgetpgrp(0) != job:  # the shell takes the terminal back
             return 51
         os.tcsetpgrp(0, os.getpgrp())
         print("shell-again", flush=True)
@@ -123,7 +123,7 @@ def suspend_stops_both_and_fg_continues_both():
 
 
 def foreground_reads(master):
-    """The foreground group of the terminal is one of a shell that reads."""
+    """Does a shell of the terminal's foreground group read?"""
     group = struct.unpack("i", fcntl.ioctl(master, termios.TIOCGPGRP, b"\0\0\0\0"))[0]
     try:
         with open(f"/proc/{group}/comm", encoding="utf-8") as file:
@@ -150,7 +150,7 @@ def the_deadline_holds_while_both_are_suspended():
     assert finish(pid, master) == 128 + signal.SIGTERM
 
 
-def suspending_does_nothing_where_nobody_could_continue():
+def suspending_does_nothing_where_no_shell_could_continue_it():
     def shell():
         os.execv(SUPERVISE, [SUPERVISE, "--", "sh", "-c", "echo ready; read -r x; echo read-$x"])
     pid, master = in_terminal(shell)
@@ -165,7 +165,7 @@ TESTS = (the_terminals_interrupt_reaches_the_command_only,
          the_command_reads_the_terminal,
          suspend_stops_both_and_fg_continues_both,
          the_deadline_holds_while_both_are_suspended,
-         suspending_does_nothing_where_nobody_could_continue)
+         suspending_does_nothing_where_no_shell_could_continue_it)
 
 if __name__ == "__main__":
     with own_group():

@@ -1,5 +1,6 @@
 #!/bin/sh
-# The units under a real systemd: it is booted in namespaces, on a copy-on-write view of this machine.
+# The units under a real systemd, which is booted in namespaces, on a copy-on-write view of this
+# machine.
 #
 # Needs CONCLAVE and SOURCE_ROOT. Skipped (77) where that cannot be done: without root, without systemd, or
 # where namespaces, overlays or control groups of its own are not permitted.
@@ -32,7 +33,7 @@ if [ "${1:-}" = boot ]; then
     done
     cp "$SOURCE_ROOT/packaging/conclave-job@.timer" "$root/etc/systemd/system/"
     cp "$SOURCE_ROOT/examples/virtual-ip/virtual-ip" "$root/usr/local/sbin/"
-    # Nothing of this machine is started: only what basic.target needs, and no devices.
+    # No service of this machine is started: only what basic.target needs, and no devices.
     for unit in systemd-udevd.service systemd-udev-trigger.service systemd-logind.service getty.target \
         systemd-udevd-control.socket systemd-udevd-kernel.socket; do
         ln -s /dev/null "$root/etc/systemd/system/$unit"
@@ -70,7 +71,7 @@ if [ "${1:-}" = inside ]; then
         tries=0
         until "$@" >/dev/null 2>&1; do
             tries=$((tries + 1))
-            [ "$tries" -lt 600 ] || fail "waited in vain: $what"
+            [ "$tries" -lt 600 ] || fail "timed out waiting for: $what"
             sleep 0.05
         done
     }
@@ -78,7 +79,8 @@ if [ "${1:-}" = inside ]; then
         systemctl show -p "$2" --value "$1"
     }
 
-    # A service: the unit tells who leads, and stops with everything that the command has started.
+    # A service: the unit's status shows the leader, and stopping it ends everything that the
+    # command has started.
     cat >/usr/local/bin/server <<'SERVER'
 #!/bin/sh
 echo "start $CONCLAVE_TOKEN $1" >>/run/share/server
@@ -96,30 +98,30 @@ SERVER
         '[ "$(systemctl show -p StatusText --value conclave-run@server)" = "leading, token 1" ]'
     systemctl stop conclave-run@server || fail "stop of a service"
     grep -q '^term$' "$share/server" || fail "the server got no SIGTERM"
-    ! kill -0 "$(cat "$share/child")" 2>/dev/null || fail "something that the server has started lives on"
+    ! kill -0 "$(cat "$share/child")" 2>/dev/null || fail "a process that the server has started is still alive"
     conclave history server | grep -q ' resigned ' || fail "the trail: $(conclave history server)"
 
-    # kill -9 of `conclave run`: nothing is left, and it takes part again.
+    # After kill -9 of `conclave run` no process is left, and it takes part again.
     rm "$share/child"
     systemctl start conclave-run@server
     await "the server again" test -s "$share/child"
     child=$(cat "$share/child")
     kill -9 "$(property conclave-run@server MainPID)"
-    await "the end of what the server has started" sh -c "! kill -0 $child"
+    await "the end of the server's child" sh -c "! kill -0 $child"
     await "the next start" grep -q '^start 3 ' "$share/server"
     systemctl stop conclave-run@server
 
-    # The command's own exit status 2 is not a wrong line: it is started again.
+    # The command's own exit status 2 does not mean a wrong command line: it is started again.
     printf 'COMMAND=/bin/sh -c "echo x >>/run/share/two; exit 2"\nOPTIONS=\n' >/etc/conclave/run/two.conf
     systemctl start conclave-run@two
     await "a server that ends with 2 is started again" sh -c '[ "$(wc -l </run/share/two)" -ge 3 ]'
     systemctl stop conclave-run@two
-    # A wrong line is: the start fails, and systemd gives up.
+    # A wrong command line: the start fails, and systemd gives up.
     printf 'COMMAND=/bin/true\nOPTIONS=--lease never\n' >/etc/conclave/run/wrong.conf
     ! systemctl start conclave-run@wrong 2>/dev/null || fail "a wrong line is accepted"
     await "systemd gives up" systemctl is-failed conclave-run@wrong
 
-    # A job: once in a period, however often the timer fires. One that fails is a failed unit.
+    # A job runs once in a period, however often the timer fires. One that fails is a failed unit.
     printf 'COMMAND=/bin/sh -c "echo ran >>/run/share/job"\nOPTIONS=--every 1d\n' >/etc/conclave/job/nightly.conf
     systemctl start conclave-job@nightly.timer || fail "the timer"
     systemctl list-timers --all | grep -q 'conclave-job@nightly.service' || fail "no timer is listed"
@@ -127,7 +129,7 @@ SERVER
     systemctl start conclave-job@nightly || fail "the job, once more"
     [ "$(wc -l <"$share/job")" -eq 1 ] || fail "the job ran $(wc -l <"$share/job") times"
     printf 'COMMAND=/bin/false\nOPTIONS=--every 1d --retry 0\n' >/etc/conclave/job/bad.conf
-    ! systemctl start conclave-job@bad 2>/dev/null || fail "a job that fails is fine"
+    ! systemctl start conclave-job@bad 2>/dev/null || fail "a job that fails is accepted"
 
     # examples/virtual-ip, with the file and the drop-in of its README.
     has_address() { ip -o address show dev v0 | grep -q 192.0.2.10; }

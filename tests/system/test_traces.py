@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Traces of real members of a cluster: the lines of the simulator's, and the beliefs that the members print.
+"""Traces of real members of a cluster: the same kinds of lines as in the simulator, and the beliefs that members print.
 
 test_traces.py CONCLAVE PEERS_CLAIMS [TEST...]; see peer_cluster.py. Where there is node, the page's own code
-puts the traces together: JOIN names the program that does. Where there is spin, its model of pole must be able to do
-what the members did: VALIDATE names the program that finds out."""
+joins the traces, by the program that JOIN names. Where there is spin, its model of pole must be able to follow the
+traces: VALIDATE names the program that checks that."""
 
 import json
 import os
@@ -20,7 +20,7 @@ REQUIRED = {"send", "deliver", "timer", "start", "persist", "belief", "renew"}
 
 
 def lines(path):
-    """Whole lines only: a killed process may leave a part of one."""
+    """Whole lines only: a killed process may leave a partial line."""
     return [json.loads(line) for line in path.read_text().split("\n")[:-1]]
 
 
@@ -40,7 +40,7 @@ def schema():
 
 
 class Members:
-    """Each runs `conclave elect` and writes a trace; stdout is one object for each change."""
+    """Each member runs `conclave elect` and writes a trace; stdout has one object for each change."""
 
     def __init__(self):
         self.cluster = Cluster()
@@ -64,7 +64,7 @@ class Members:
         return self.traces[name]
 
     def shown(self, name):
-        """What it printed: leader and token of each change."""
+        """Leader and token of each change that it printed."""
         number = {None: 0, **{n: i + 1 for i, n in enumerate(self.cluster.names)}}
         return [(number[one["leader"]], one["token"]) for one in lines(self.shown_path(name))]
 
@@ -75,7 +75,7 @@ class Members:
         return self.cluster.names[until(f"{names} agree", agreed) - 1]
 
     def last_s(self, name):
-        """When something happened there last, by the machine's clock."""
+        """The time of its last event, by the machine's clock."""
         header, *records = lines(self.trace_path(name))
         return header["began_s"] + records[-1]["t_s"]
 
@@ -100,40 +100,40 @@ def check_lines(header, records, known):
         check(f"{event} is one of the simulator's", event in fields)
         check(f"{record} has the fields of the simulator's", fields[event] - optional <= record.keys() <= fields[event] | optional)
         if event in ("send", "deliver") and record["type"] in types:
-            check(f"{record} says what its type says", record["fields"].keys() == types[record["type"]])
+            check(f"{record} has the fields of its type", record["fields"].keys() == types[record["type"]])
         check("time goes on", 0 <= last_s <= record["t_s"])
         last_s = record["t_s"]
     return seen
 
 
-def three_members_write_what_they_do():
+def traces_of_three_members_are_complete():
     known = schema()
     members = Members()
     leader = members.agree(members.cluster.names)
     members.end(leader, signal.SIGKILL)
     others = members.cluster.others(leader)
     until("another leads", lambda: members.agree(others) != leader)
-    until("that is long enough for the page to see who has ended",
+    until("enough time has passed for the page to see which member has ended",
           lambda: min(map(members.last_s, others)) > members.last_s(leader) + 1.1)
     for name in others:
         check("it ends well", members.end(name, signal.SIGTERM) == 0)
     seen = set()
     for i, name in enumerate(members.cluster.names):
         header, *records = lines(members.trace_path(name))
-        check("who it is", (header["self"], header["nodes"], header["protocol"]) == (i + 1, 3, "pole"))
+        check("the header names the member", (header["self"], header["nodes"], header["protocol"]) == (i + 1, 3, "pole"))
         seen |= check_lines(header, records, known)
         beliefs = [(one["leader"], one["token"]) for one in records if one["event"] == "belief"]
         shown = [pair for pair in members.shown(name) if pair[0] != 0]
         check(f"{name} believed what it printed: {shown} of {beliefs}", shown and set(shown) <= set(beliefs))
-    check(f"all that a core does is told: {REQUIRED - seen} is not", REQUIRED <= seen)
+    check(f"every kind of event is in the trace, but not {REQUIRED - seen}", REQUIRED <= seen)
     join(members, members.cluster.names.index(leader) + 1)
 
 
 def join(members, first_leader):
-    """The page shows one trace of all three, in which messages have found their senders."""
+    """The page shows one trace of all three, in which deliveries are matched with sends."""
     node = shutil.which("node")
     if node is None or "JOIN" not in os.environ:
-        print("# node is missing: the page's reader is not tried")
+        print("# node is missing: the page's reader is not tested")
         return
     paths = [str(members.trace_path(name)) for name in members.cluster.names]
     result = subprocess.run([node, os.environ["JOIN"], *paths], capture_output=True, text=True, timeout=PATIENCE_S)
@@ -142,10 +142,10 @@ def join(members, first_leader):
     check(f"{told}: both leaders", {first_leader} < set(told["leaders"]))
     check(f"{told}: messages have their senders", told["matched"] > 0.9 * told["delivered"] > 0)
     check(f"{told}: one node ended", told["crashed"] == [first_leader])
-    check(f"{told}: a change of mind leads back to another node's message", told["deepest"] >= 3)
+    check(f"{told}: a change of belief leads back to another node's message", told["deepest"] >= 3)
 
 
-def the_model_can_do_what_they_did():
+def the_model_can_follow_the_traces_of_members():
     if shutil.which("spin") is None or "VALIDATE" not in os.environ:
         raise Skipped("spin is missing")
     members = Members()
@@ -169,4 +169,4 @@ def the_model_can_do_what_they_did():
     check(result.stdout + result.stderr, result.returncode == 0)
 
 
-sys.exit(run([three_members_write_what_they_do, the_model_can_do_what_they_did]))
+sys.exit(run([traces_of_three_members_are_complete, the_model_can_follow_the_traces_of_members]))

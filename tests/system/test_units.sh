@@ -1,6 +1,6 @@
 #!/bin/sh
-# The units for systemd: systemd itself finds nothing wrong with them, and the line that they run is
-# one that the program accepts.
+# The units for systemd: systemd-analyze finds nothing wrong with them, and the program accepts the
+# command lines in them.
 #
 # Needs CONCLAVE and SOURCE_ROOT. Skipped where there is no systemd-analyze.
 set -eu
@@ -23,19 +23,19 @@ cp "$SOURCE_ROOT/packaging/conclave-job@.timer" "$work/"
 for unit in conclave-run@server.service conclave-job@nightly.service conclave-job@nightly.timer; do
     SYSTEMD_UNIT_PATH="$work:" systemd-analyze verify --man=no "$work/$unit" >"$work/out" 2>&1 ||
         { cat "$work/out" >&2; fail "systemd-analyze verify $unit"; }
-    if grep "$work" "$work/out" >&2; then # it warns of some mistakes and is content
+    if grep "$work" "$work/out" >&2; then # it exits with 0 after some warnings
         fail "systemd-analyze has a warning about $unit"
     fi
 done
 
-# line UNIT KEY OPTIONS COMMAND: what systemd would run, with %i as `name`.
+# line UNIT KEY OPTIONS COMMAND: runs the line of the unit as systemd would, with %i as `name`.
 line() {
     OPTIONS=$3 COMMAND=$4 sh -c "set -- $(sed -n "s|^$2=||p" "$work/$1" | sed 's|%i|name|g');"' "$@"'
 }
-line conclave-run@.service ExecStartPre '--lease 10s' true || fail "the check refuses a right line"
+line conclave-run@.service ExecStartPre '--lease 10s' true || fail "the check refuses a correct command line"
 status=0
 line conclave-run@.service ExecStartPre '--lease never' true 2>"$work/err" || status=$?
-[ "$status" -eq 2 ] || fail "the check accepts a wrong line, with $status"
+[ "$status" -eq 2 ] || fail "the check accepts a wrong command line: status $status"
 export CONCLAVE_STATE="$work/state"
 status=0
 line conclave-run@.service ExecStart '--lease 10s' 'ls /no/such/file' 2>"$work/err" || status=$?

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""tests/system/test_virtual_ip.py CONCLAVE SCRIPT - examples/virtual-ip: the address is never on two.
+"""tests/system/test_virtual_ip.py CONCLAVE SCRIPT - examples/virtual-ip: the address is never on two machines.
 
 Two machines are network namespaces, joined by a bridge in a third one. Without CV_TEST_ETCD the election
 is a file, as if they shared one; with it (tools/with-servers etcd) it is held by etcd, which the two
-reach through a relay on the bridge, so that a machine can be cut off. While somebody is killed, stopped,
-cut off or asked to resign, a thread looks all the time on which of the two the address is. Prints TAP."""
+reach through a relay on the bridge, so that a machine can be cut off. While processes are killed, stopped,
+cut off or asked to resign, a thread checks all the time which of the two has the address. Prints TAP."""
 
 import ctypes
 import os
@@ -45,7 +45,7 @@ def ip(*words, at=None):
 
 
 class Namespaces:
-    """Which namespace a thread is in is its own matter; a socket belongs to the one it was made in."""
+    """Each thread has a namespace of its own; a socket belongs to the one in which it was created."""
 
     def __init__(self):
         self.fds = {name: os.open(f"/run/netns/{name}", os.O_RDONLY) for name in [HUB, *HOSTS]}
@@ -66,7 +66,7 @@ class Namespaces:
 
 
 class Watcher(threading.Thread):
-    """Looks all the time. Two have it if one had it before and after the other was seen to have it."""
+    """Checks all the time. Both have it if one had it before and after the other was seen to have it."""
 
     def __init__(self, namespaces):
         super().__init__(daemon=True)
@@ -88,7 +88,7 @@ class Watcher(threading.Thread):
 
 
 class Relay(threading.Thread):
-    """On the bridge of the hub: passes connections on to a port of this machine's loopback."""
+    """On the bridge of the hub: forwards connections to a port of this machine's loopback."""
 
     def __init__(self, namespaces, port):
         super().__init__(daemon=True)
@@ -162,12 +162,12 @@ class World:
         self.machines = [Machine(i, via, lease) for i in range(2)]
 
     def holder(self):
-        """Its number, when exactly one has it."""
+        """The number of the machine with the address, when exactly one has it."""
         seen = self.watcher.seen
         return None if seen[0] == seen[1] else seen.index(True)
 
     def settled(self, number=None):
-        """Somebody (this one) has it; the hub, a neighbour, knows the way to it."""
+        """Waits until one machine (this one) has the address, and the hub, a neighbour, knows the way to it."""
         until("one has the address",
               lambda: self.holder() is not None and (number is None or self.holder() == number))
         number = self.holder() if number is None else number
@@ -176,7 +176,7 @@ class World:
         return number
 
     def passes_on(self, number):
-        """From this one to the other; then this one takes part again."""
+        """The address moves from this machine to the other; then this one takes part again."""
         self.settled(1 - number)
         self.machines[number].end()
         self.machines[number] = Machine(number, self.via, self.lease)
@@ -221,7 +221,7 @@ def after_a_kill_of_both(world):
     machine = world.machines[number]
     both = (machine.guard(), machine.process.pid)
     for pid in both:
-        os.kill(pid, signal.SIGSTOP)  # so that neither can do anything for the other
+        os.kill(pid, signal.SIGSTOP)  # so that neither can react to the death of the other
     for pid in both:
         os.kill(pid, signal.SIGKILL)
     world.passes_on(number)
@@ -234,7 +234,7 @@ def make_network():
     ip("link", "add", "bridge", "type", "bridge", at=HUB)
     ip("link", "set", "bridge", "up", at=HUB)
     ip("addr", "add", "10.78.0.254/24", "dev", "bridge", at=HUB)
-    # A neighbour takes an announcement at once, also if it has just changed its mind, or never asked.
+    # A neighbour accepts every announcement at once, even an unsolicited one, or one right after another.
     subprocess.run(["ip", "netns", "exec", HUB, "sh", "-c",
                     "echo 0 >/proc/sys/net/ipv4/neigh/bridge/locktime;"
                     "echo 1 >/proc/sys/net/ipv4/conf/bridge/arp_accept"], check=True)
@@ -250,7 +250,7 @@ def main():
     if skipped:
         print(f"1..0 # SKIP {skipped}")
         return 0
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is cleaned up
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the clean-up runs
     os.environ["PATH"] = os.path.dirname(CONCLAVE) + ":" + os.environ["PATH"]
     os.environ["CONCLAVE_STATE"] = os.environ["XDG_RUNTIME_DIR"] = WORK
     etcd = os.environ.get("CV_TEST_ETCD")
@@ -270,7 +270,7 @@ def main():
         for number, test in enumerate(tests, 1):
             try:
                 test(world)
-                assert world.watcher.on_two == 0, f"{world.watcher.on_two} times on two"
+                assert world.watcher.on_two == 0, f"{world.watcher.on_two} times on two machines"
                 print(f"ok {number} - {test.__name__} # {world.watcher.looks} looks", flush=True)
             except Exception:  # pylint: disable=broad-except
                 failed += 1

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What the program offers is what its manual and its completions say: the same commands and options.
+"""Help, manual and completions have the same commands and options.
 
-Needs CONCLAVE and SOURCE_ROOT. One point for each command and each page; bash is asked for what it
-completes; zsh too, where it is installed."""
+Needs CONCLAVE and SOURCE_ROOT. One point for each command and each page. The completions of bash are run; those of
+zsh too, where it is installed."""
 
 import importlib.machinery
 import importlib.util
@@ -82,7 +82,7 @@ def check_verb(verb):
     said = part.group(1).replace("$via", "--via").replace("$lease", "--lease") if part else ""
     said = said.replace("$json", "--json")
     missing += [f"zsh does not offer {option}" for option in wanted if option not in said]
-    # And nothing that is not there.
+    # And no option that the program does not have.
     for option in sorted(set(offered) | set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", said))):
         tried = subprocess.run([program, verb, option], capture_output=True, text=True)
         if "unknown option" in tried.stderr:
@@ -120,7 +120,7 @@ def check_zsh():
 
 
 def check_pages():
-    """Every page that another one names is there, and the build installs all of them."""
+    """Every page that another one names exists, and the build installs all of them."""
     pages = {path.name for path in manual.glob("*.[0-9]")}
     named = set()
     for path in sorted(manual.glob("*.[0-9]")):
@@ -134,11 +134,11 @@ def check_pages():
         for name in sorted(pages - {"conclave-store.1"}):
             wrong += subprocess.run(["groff", "-man", "-ww", "-z", "-Tutf8", manual / name],
                                     capture_output=True, text=True).stderr
-        point("groff has nothing to say about them", " ".join(wrong.split()))
+        point("groff has no warnings about them", " ".join(wrong.split()))
 
 
 def check_table():
-    """docs/architecture.md says who may include whom; the build asks tools/check-includes."""
+    """docs/architecture.md has the same table of includes as tools/check-includes, which the build runs."""
     path = str(root / "tools" / "check-includes")
     loader = importlib.machinery.SourceFileLoader("check_includes", path)
     spec = importlib.util.spec_from_loader("check_includes", loader)
@@ -157,7 +157,7 @@ def check_table():
 
 
 def check_reasons():
-    """conclave-explain(1) says of each reason what the program says."""
+    """conclave-explain(1) has the same text about each reason as the program."""
     text = page_text(manual / "conclave-explain.1")
     table = " ".join(text.split(".SH REASONS")[1].split(".SH")[0].split())
     header = (root / "include" / "conclave" / "core.h").read_text(encoding="utf-8")
@@ -168,7 +168,7 @@ def check_reasons():
 
 
 def check_traps():
-    """docs/traps.md has a row for each of the thirty, and the tests that it names are there."""
+    """docs/traps.md has a row for each of the thirty traps, and the tests that it names exist."""
     text = (root / "docs" / "traps.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| T(\d+) \|", text, re.M)
     point("docs/traps.md has thirty traps", sorted(int(row) for row in rows) != list(range(1, 31)))
@@ -180,7 +180,7 @@ def check_traps():
         source = (root / path).read_text(encoding="utf-8")
         missing += [name for name in re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", names)
                     if name not in source and name != "store_pooler"]
-    point("and names tests that are there", missing)
+    point("and names tests that exist", missing)
 
 
 def main():

@@ -34,7 +34,7 @@ static bool do_line(struct cv_wan *wan, uint32_t node_count, const char *line)
 
 int main(int argc, char **argv)
 {
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nothing is left of a test that is killed */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a killed test leaves no process behind */
     const long count = argc == 2 ? strtol(argv[1], NULL, 10) : 0;
     struct cv_wan *wan;
     struct cv_errtext why;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tests/tools/test_tools.py ROOT - the checks of the build have teeth: each catches what it is for.
+"""tests/tools/test_tools.py ROOT - the checks of the build work: each finds the mistakes that it is for.
 
 Prints TAP, one point per test."""
 
@@ -132,7 +132,7 @@ class CheckNames(InTemporaryFolder):
     def test_a_prefix_of_one_folder_is_fine(self):
         self.write("src/core/options.c", "int cv__option_format(int a,\n                     int b)\n{\n}\n")
         self.write("src/core/text.c", "const char *cv__option_name(int a)\n{\n}\n")
-        self.write("src/base/command.c", "int cv__option_json(void);\n")  # which only declares it
+        self.write("src/base/command.c", "int cv__option_json(void);\n")  # which only declares the name
         self.assertEqual(self.verdict().returncode, 0, self.verdict().stdout)
 
     def test_a_prefix_of_two_folders_is_seen(self):
@@ -236,7 +236,7 @@ class Plant(InTemporaryFolder):
 
 class PlantedRun(InTemporaryFolder):
     def verdict(self, real, planted):
-        """The TAP of run.py for two programs that are given as shell commands."""
+        """The TAP output of run.py for two programs that are given as shell commands."""
         plant = self.write("a.plant", Plant.HEAD + "--- old\na\n+++ new\nb\n")
         programs = []
         for name, body in (("real", real), ("planted", planted)):
@@ -248,17 +248,17 @@ class PlantedRun(InTemporaryFolder):
 
     CAUGHT = "echo 'property agreement: BROKEN at 3.2s in seed 17: two leaders'; exit 1"
 
-    def test_a_bug_that_is_caught_is_fine(self):
+    def test_a_bug_that_is_caught_passes(self):
         self.assertEqual(self.verdict("exit 0", self.CAUGHT), [True, True])
 
-    def test_a_bug_that_nobody_notices_is_not(self):
+    def test_a_bug_that_is_not_noticed_fails(self):
         self.assertEqual(self.verdict("exit 0", "exit 0"), [True, False])
 
-    def test_a_bug_that_breaks_something_else_is_not(self):
+    def test_a_bug_that_breaks_something_else_fails(self):
         broken = self.CAUGHT.replace("agreement", "validity")
         self.assertEqual(self.verdict("exit 0", broken), [True, False])
 
-    def test_a_crash_is_not_a_catch(self):
+    def test_a_crash_does_not_count_as_caught(self):
         self.assertEqual(self.verdict("exit 0", self.CAUGHT.replace("exit 1", "kill -SEGV $$")),
                          [True, False])
 
@@ -275,7 +275,7 @@ class ScenarioRun(InTemporaryFolder):
         self.assertEqual(done.returncode, 1 if any(p.startswith("not") for p in points) else 0)
         return [point.startswith("ok") for point in points]
 
-    def test_expects_success_except_of_stories_that_must_fail(self):
+    def test_expects_success_except_of_scenarios_that_must_fail(self):
         self.write("a.scn", "")
         self.write("deep/b.fails.scn", "")
         self.assertEqual(self.verdict('case "$2" in *.fails.scn) exit 1;; *) exit 0;; esac'),
@@ -316,7 +316,7 @@ class CountTests(unittest.TestCase):
 
 
 class Setup(InTemporaryFolder):
-    """tools/setup, with an apt-get and a dpkg-query of ours: curl and udev would be upgraded."""
+    """tools/setup, with an apt-get and a dpkg-query of this test: curl and udev would be upgraded."""
 
     APT = """#!/bin/sh
 echo "$@" >>"$LOG"
@@ -360,7 +360,7 @@ done
         self.assertIn("Package: src:udev\nPin: version 1.0\n", pins)
         self.assertNotIn("must be upgraded", said)
 
-    def test_only_what_is_needed_is_upgraded_and_that_is_said(self):
+    def test_only_what_is_needed_is_upgraded_and_named(self):
         pins, said = self.pinned(needed="curl")
         self.assertNotIn("Package: src:curl", pins)
         self.assertIn("Package: src:udev", pins)

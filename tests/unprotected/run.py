@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""tests/unprotected/run.py BUILD [NAME...] - take a protection out, and see that its test fails.
+"""tests/unprotected/run.py BUILD [NAME...] - removes one protection after the other, and checks that its test fails.
 
 tests/planted does this for the cores, in every `make test`. These are the protections outside of them: in the
-stores, the supervisor, the commands. Each edit is made in a copy of the sources below BUILD, what its test needs is
-built there, the test is run, and the point that is named has to fail. Takes minutes: `make unprotected`.
+stores, the supervisor, the commands. Each edit is made in a copy of the sources below BUILD; the program of its test is
+built and run there, and the named point must fail. Takes minutes: `make unprotected`.
 Without NAME, all of them. Exit status: 0 all tests failed as they should, 1 one did not."""
 
 import collections
@@ -210,7 +210,7 @@ EDITS = [
     Edit("reason-of-another-leadership", "src/runtime/leasing.c",
          [("    return record != NULL && record->token == b->told_token ? record->ended : CV_REASON_STARTED;",
            "    return record != NULL && b->told_token != 0 ? record->ended : CV_REASON_STARTED;")],
-         "run_sqlite", "a_watcher_that_slept_does_not_tell_the_reason_of_another"),
+         "run_sqlite", "a_watcher_that_slept_does_not_report_the_reason_of_another_leadership"),
     Edit("zookeeper-proof-counts-from-now", "src/stores/zk_grant.c",
          [("    const int64_t proved_ns = proved_left_ns(store->user.client, one->asked_ns);",
            "    const int64_t proved_ns = store->is_taken ? store->user.client->timeout_ns\n"
@@ -262,7 +262,7 @@ EDITS = [
     Edit("postgres-torn-address", "src/stores/pg_link.c",
          [("    if (is_torn(address)) {", "    if (is_torn(\"\") && is_torn(address)) {")],
          "test_hostile", "a_mistyped_address_is_not_repeated_with_its_password"),
-    # ---- postgres: whoever is next
+    # ---- postgres: the next contender
     Edit("postgres-given-counts-anew", PG_NEXT,
          [("cv__remote_left_ns(next->asked_ns, next->sure_ns, one->asked_ns);", "next->sure_ns - 1;")],
          "store_postgres", "a_given_row_counts_from_the_registration"),
@@ -325,7 +325,7 @@ EDITS = [
          "test_supervisor", "a_stopped_supervisor_does_not_prolong_the_command"),
     Edit("those-who-left-the-group", GUARD,
          [("    cv__tree_collect(&g->tree, g->pid, NULL);\n    cv__tree_signal(&g->tree, signo, g->command);", "    (void)signo;")],
-         "test_supervisor", "stop_reaches_those_who_left_the_group"),
+         "test_supervisor", "stop_reaches_processes_that_left_the_group"),
     Edit("stopped-command", GUARD,
          [("    signal_all(g, SIGCONT); /* a stopped process would not notice */", "")],
          "test_supervisor", "a_stopped_command_is_ended_too"),
@@ -411,7 +411,7 @@ EDITS = [
            "    const int64_t until_ns = asked->at_ns + cv__lease_sure_ns(duration_ns, l->drift_ppb) + 10 * NS_PER_S;")],
          "test_faults", "a_leader_whose_disk_stalls_stops_in_time"),
     Edit("wall-clock", "src/os/clock.c",
-         [("    return read_ns(CLOCK_BOOTTIME);",  # it begins like that one, and follows the wall clock
+         [("    return read_ns(CLOCK_BOOTTIME);",  # starts at the same value, but follows the wall clock
            "    static int64_t begin_ns;\n"
            "    const int64_t wall_ns = read_ns(CLOCK_REALTIME);\n"
            "    begin_ns = begin_ns == 0 ? wall_ns - read_ns(CLOCK_BOOTTIME) : begin_ns;\n"
@@ -433,7 +433,7 @@ def call(words, folder, **more):
 
 
 def prepare(build):
-    """The copy, configured; what is in it from the last time is brought up to date."""
+    """A configured copy of the sources; an existing one is brought up to date."""
     copy = build / "unprotected"
     copy.mkdir(exist_ok=True)
     files = call(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], ROOT).stdout.split("\0")
@@ -450,7 +450,7 @@ def prepare(build):
 
 
 def verdict(copy, edit):
-    """None: the point failed, as it should; otherwise what happened instead."""
+    """None: the point failed, as it should. Otherwise, what happened instead."""
     done = call(["ninja", "-C", "build", *NEEDS.get(edit.test, [f"tests/{edit.test}"])], copy)
     if done.returncode != 0:
         return "it does not build: " + "\n".join(done.stdout.splitlines()[-12:])
@@ -458,7 +458,7 @@ def verdict(copy, edit):
     log.unlink(missing_ok=True)
     suite = ["--suite", "system"] if edit.test in SYSTEM else []
     call(["meson", "test", "-C", "build", "--no-rebuild", "--quiet", *suite, edit.test], copy, timeout=3 * SECONDS,
-         env=dict(os.environ, CV_TEST_ONLY=edit.point, CV_TEST_PATIENCE_S="30"))  # where the program knows it, the others take seconds
+         env=dict(os.environ, CV_TEST_ONLY=edit.point, CV_TEST_PATIENCE_S="30"))  # some programs ignore CV_TEST_ONLY
     for line in log.read_text(encoding="utf-8").splitlines():
         said = json.loads(line)
         text = said.get("stdout") or ""
@@ -466,7 +466,7 @@ def verdict(copy, edit):
         if point:
             return None if point[1] else "the point passed"
         if said["result"] != "OK":
-            return None  # it hung, or ended the program: that is a failure, too
+            return None  # it hung, or the program ended: that is a failure, too
     return "the point was not run"
 
 

@@ -1,5 +1,5 @@
-// tests/web/join.mjs TRACE... - puts traces of processes together as the page does, and tells as JSON
-// what became of it; see tests/system/test_traces.py.
+// tests/web/join.mjs TRACE... - joins traces of processes as the page does, and prints the result
+// as JSON; see tests/system/test_traces.py.
 import { readFileSync } from "node:fs";
 import { join } from "../../web/page/join.js";
 import { Moment } from "../../web/page/moment.js";

@@ -1,8 +1,8 @@
 // tests/web/same_bytes.mjs CONCLAVE WASM FOLDER... - the page's simulator and the program agree.
 //
 // One TAP point per *.scn file: the report of the WebAssembly module, which is stepped in slices as
-// the page does it, is byte for byte that of `conclave sim --json`; and of every few, which
-// CV_TEST_SCALE=600 makes all, so is the trace.
+// on the page, has the same bytes as that of `conclave sim --json`. For some scenarios, with
+// CV_TEST_SCALE=600 for all, the trace has the same bytes, too.
 import { execFile } from "node:child_process";
 import { mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
@@ -18,7 +18,7 @@ function scenarios(folder) {
         .map((name) => join(folder, name));
 }
 
-// Both name the scenario in their first line; the page's has no file.
+// Both name the scenario in their first line; on the page it has no file.
 const renamed = (text, path) => text.replace(`"scenario": "${path}"`, '"scenario": "scenario"');
 
 function native(path, trace) {
@@ -52,7 +52,7 @@ const engine = await Engine.load(readFileSync(wasm));
 const files = folders.flatMap(scenarios);
 const scratch = mkdtempSync(join(tmpdir(), "conclave-web-"));
 const queue = files.entries();
-const results = []; // by file: what the point says; TAP wants them in order
+const results = []; // one for each file, since TAP wants the points in order
 async function work() {
     for (const [index, path] of queue) {
         const hasTrace = index % TRACED_EVERY === 0;

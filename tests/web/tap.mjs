@@ -1,4 +1,4 @@
-// Points of a TAP test: each is a function that throws when it fails.
+// tests/web/tap.mjs - the points of a TAP test: each is a function that throws when it fails.
 export async function run(points) {
     let failed = 0;
     console.log(`1..${points.length}`);

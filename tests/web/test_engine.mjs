@@ -1,6 +1,7 @@
-// tests/web/test_engine.mjs WASM PLANTED FOLDER - what the page may ask of the simulator.
+// tests/web/test_engine.mjs WASM PLANTED FOLDER - the simulator's functions that the page calls.
 //
-// PLANTED is a module whose bully core fails an assertion; FOLDER has scenarios to spoil.
+// PLANTED is a module whose bully core fails an assertion; the scenarios in FOLDER are damaged at
+// random.
 import assert from "node:assert";
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -19,7 +20,7 @@ function records(run) {
     return engine.trace(run, 0).trimEnd().split("\n").map((line) => JSON.parse(line));
 }
 
-// The same numbers each time: a failure can be repeated.
+// The same numbers each time, so that a failure can be repeated.
 function* chance(seed) {
     for (let state = seed;;) {
         state = (state * 1103515245 + 12345) % 2147483648;
@@ -132,7 +133,7 @@ const points = [
     ["what ends the simulator is told, and the next run gets a new one", async () => {
         const fresh = await Engine.load(readFileSync(wasm));
         const run = fresh.open(TEXT);
-        const nowhere = { ...run, pointer: 0xfffffff0 }; // a pointer gone wrong: the module traps
+        const nowhere = { ...run, pointer: 0xfffffff0 }; // a wrong pointer: the module traps
         assert.throws(() => fresh.runTo(nowhere, 1 * S), /memory access out of bounds/);
         await fresh.restarted;
         assert.throws(() => fresh.runTo(run, 1 * S), /this run is gone/);

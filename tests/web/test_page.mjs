@@ -1,7 +1,7 @@
 // tests/web/test_page.mjs CONCLAVE - the playground in a real browser, served by `conclave play`.
 //
-// Skipped with a notice where there is no browser. What a viewer can see or a screen reader would
-// say is all that is looked at.
+// Skipped with a notice where there is no browser. The tests look only at what a viewer can see or
+// a screen reader would read out.
 import assert from "node:assert";
 import { execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -22,7 +22,7 @@ const scratch = mkdtempSync(join(tmpdir(), "conclave-page-"));
 const ended = [];
 let browser;
 
-// Ends with the test, whatever happens.
+// Ends with the test in every case.
 async function serve(...args) {
     const server = spawn(conclave, ["play", ...args], { stdio: ["ignore", "pipe", "ignore"] });
     ended.push(server);
@@ -33,10 +33,10 @@ async function serve(...args) {
     return line.trim();
 }
 
-// A page on which every complaint, and every request to elsewhere, fails the point.
+// A page on which every error, and every request to another host, fails the point.
 async function open(address, options = {}) {
     const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
-    context.setDefaultTimeout(60000); // on a busy machine; usually it is milliseconds
+    context.setDefaultTimeout(60000); // for a busy machine; usually it takes milliseconds
     const page = await context.newPage();
     page.wrong = [];
     page.on("console", (message) => ["error", "warning"].includes(message.type()) && page.wrong.push(message.text()));
@@ -54,7 +54,7 @@ async function end(page) {
 const node = (page, id, view = 0) => page.locator(`[data-view="${view}"] [data-node="${id}"]`);
 const says = (page, id, text, view = 0) => page.locator(`[data-view="${view}"] [data-node="${id}"][aria-label*="${text}"]`).waitFor({ timeout: 60000 });
 
-// How many lead, as the nodes say.
+// How many nodes are shown as leading.
 async function leaders(page) {
     const labels = await page.locator('[data-view="0"] .node').evaluateAll((list) => list.map((one) => one.getAttribute("aria-label")));
     return labels.filter((label) => label.includes("leads")).length;
@@ -67,7 +67,7 @@ async function scrubTo(page, share) {
     }, Math.round(10000 * share));
 }
 
-// The whole run is known.
+// Waits until the whole run is loaded.
 const complete = (page) => page.locator('#properties li').first().waitFor({ timeout: 60000 });
 
 async function story(page, name) {
@@ -78,7 +78,7 @@ async function story(page, name) {
 async function type(page, text) {
     await page.locator("#show-editor").click();
     await page.locator("textarea").fill(text);
-    await page.waitForTimeout(400); // the editor waits so long for the next letter
+    await page.waitForTimeout(400); // the editor waits so long for another key
 }
 
 // A picture that is one colour shows nothing.
