@@ -1,10 +1,11 @@
 /* bench/bare_beats.c HEARTBEAT_MS SECONDS - what idle members cost the kernel, without Conclave.
  *
- * Three processes on loopback: one sends a datagram to each other every HEARTBEAT_MS, and they
- * answer. They use the same system calls as members of a cluster with `pole` (epoll, a timerfd that
- * a follower sets anew by every other heartbeat, recvmmsg, sendto), datagrams of that length, and
- * real-time scheduling where it is permitted; but neither encryption nor a protocol nor libuv.
- * Prints the processor that all three used, in per cent of one: less than that is not to be had. */
+ * Three processes on loopback: one sends a datagram to each of the others every HEARTBEAT_MS, and
+ * they answer. They use the same system calls as members of a cluster with `pole` (epoll, a timerfd
+ * that a follower sets again with every second heartbeat, recvmmsg, sendto), datagrams of the same
+ * length, and real-time scheduling where it is permitted; but neither encryption nor a protocol nor
+ * libuv. Prints the processor time that all three used, in per cent of one processor: a lower bound
+ * for any implementation. */
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
@@ -49,7 +50,7 @@ static void set_timer(int timer_fd, int64_t due_ns)
 static void send_to(int self, int to, size_t byte_count)
 {
     (void)sendto(socket_fd[self], buffer, byte_count, MSG_DONTWAIT, (struct sockaddr *)&address[to],
-                 sizeof address[to]); /* a failure is a loss */
+                 sizeof address[to]); /* a failure counts as a loss */
 }
 
 static bool receive(int self)
@@ -62,7 +63,7 @@ static bool receive(int self)
     return recvmmsg(socket_fd[self], &message, 1, MSG_DONTWAIT, NULL) == 1;
 }
 
-/* The first leads. */
+/* Process 0 leads. */
 static _Noreturn void live(int self, int64_t heartbeat_ns)
 {
     const struct sched_param first = {.sched_priority = PRIORITY};
@@ -89,7 +90,7 @@ static _Noreturn void live(int self, int64_t heartbeat_ns)
                     send_to(self, to, HEARTBEAT_BYTES);
                 }
             } else if (receive(self) && self != 0) {
-                if (++heard % 2 == 0) { /* far away: it never goes off */
+                if (++heard % 2 == 0) { /* far away: it never fires */
                     set_timer(timer_fd, now_ns(CLOCK_BOOTTIME) + NS_PER_S);
                 }
                 send_to(self, 0, ANSWER_BYTES);
@@ -130,7 +131,7 @@ int main(int argc, char *argv[])
             live(i, (int64_t)(heartbeat_ms * 1e6));
         }
     }
-    (void)usleep((useconds_t)(seconds * 1e6)); /* a little more or less is counted */
+    (void)usleep((useconds_t)(seconds * 1e6)); /* the exact time is measured */
     for (int i = 0; i < MEMBERS; i++) {
         if (member[i] < 0 || kill(member[i], SIGKILL) != 0 || waitpid(member[i], NULL, 0) < 0) {
             perror("bare_beats");

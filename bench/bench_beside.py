@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""bench/bench_beside.py CONCLAVE PEERS_CLAIMS [--tiny] - how long until another leads: ours beside others.
+"""bench/bench_beside.py CONCLAVE PEERS_CLAIMS [--tiny] - time until the next leader, compared with other systems.
 
 Three members of each on this machine, one system at a time, all in one run:
   conclave    `pole`, profile lan, and loopback with a lease of 15 ms; until cv_leads() is true in another process
   etcd        heartbeat 10 ms, election timeout 50 ms; until a survivor names another leader
   zookeeper   tick 20 ms; until a survivor says that it is the leader
   keepalived  VRRP version 3, adverts each 10 ms, in network namespaces; until another has become master
-Of those that are installed. The leader gets SIGKILL, or SIGSTOP. `times_ours` compares with the faster of our
-two. Tiny: the same in miniature, to see that it still works; its figures mean nothing."""
+Only those that are installed. The leader gets SIGKILL, or SIGSTOP. `times_ours` compares with the faster of our
+two. Tiny: the same in miniature, to check that it still works; its figures mean nothing."""
 
 import http.client
 import json
@@ -29,7 +29,7 @@ from namespaces import Network  # pylint: disable=wrong-import-position
 from ports import free_ports  # pylint: disable=wrong-import-position
 
 RUNS = 1 if TINY else 20
-SLOWER = 10 if TINY else 1  # among the tests the machine may be too busy for times as short as these
+SLOWER = 10 if TINY else 1  # among the tests the machine may be too busy for such short times
 FAULTS = [("kill", signal.SIGKILL), ("stop", signal.SIGSTOP)]
 
 
@@ -40,11 +40,11 @@ def wait_for(what, condition):
         if value is not None and value is not False:
             return value
         time.sleep(0.0005)
-    raise SystemExit(f"waited {LIMIT_S} s in vain: {what}")
+    raise SystemExit(f"timed out after {LIMIT_S} s waiting for: {what}")
 
 
 class Servers:
-    """Three processes of a system; each kind says how they are started, and asks one whether it leads."""
+    """Three processes of a system; each subclass starts them, and asks one whether it leads."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=folder))
@@ -61,7 +61,7 @@ class Servers:
         return [self.processes[i].pid]
 
     def settled(self):
-        """All are well; returns who leads."""
+        """Waits until all agree on a leader, and returns it."""
         return wait_for(f"{self.name} has a leader", lambda: self.leader(range(3)))
 
     def take_over(self, how):
@@ -215,12 +215,12 @@ class Keepalived(Servers):
         return [int(child) for child in children] + [pid]
 
     def leader(self, who):
-        """The first has the largest priority, and leads whenever it runs."""
+        """The first process has the highest priority, and leads whenever it runs."""
         has = [self.address in subprocess.run(["ip", "-n", self.network.spaces[i], "addr"], capture_output=True,
                                               text=True).stdout for i in who]
         if has != [True, False, False] or len(self.all_of(0)) < 2:
             return None
-        time.sleep(0.3 * SLOWER)  # until everybody has heard it
+        time.sleep(0.3 * SLOWER)  # until all have heard it
         for pipe in self.pipes:
             while select.select([pipe], [], [], 0)[0]:
                 os.read(pipe, 4096)
@@ -264,7 +264,7 @@ def main():
         ours = measure_ours(folder)
         for kind in (Etcd, ZooKeeper, Keepalived):
             if not kind.is_there() or (kind is Keepalived and os.geteuid() != 0):
-                print(f"# {kind.name}: left out, it is not installed, or needs root", flush=True)
+                print(f"# {kind.name}: left out: not installed, or needs root", flush=True)
                 continue
             servers = kind(folder)
             try:

@@ -3,13 +3,13 @@
 
 Members are tests/system/peers_claims.c: they write the instant from which cv_leads() is true, so a
 take-over is measured from the signal to the next claim, all on CLOCK_BOOTTIME.
-  stop    the leader gets SIGSTOP: nobody tells the others
-  cut     the leader's cable is pulled out: members in network namespaces behind a bridge; as root
+  stop    the leader gets SIGSTOP: no witness tells the others
+  cut     the leader's link to the bridge goes down: members in network namespaces; as root
   kill    the leader gets SIGKILL
   resign  `conclave resign`, from the old leader's last instant to the next one's first
   idle    processor and memory of all three together while nothing happens
   bare    processor of three bare processes with the same heartbeats: see bare_beats.c
-Tiny: the same in miniature, to see that it still works; its figures mean nothing."""
+Tiny: the same in miniature, to check that it still works; its figures mean nothing."""
 
 import os
 import pathlib
@@ -29,8 +29,8 @@ CONCLAVE, CLAIMS = sys.argv[1:3]
 TINY = "--tiny" in sys.argv
 LIMIT_S = 60  # only a failure takes so long
 NAMES = ["a", "b", "c"]
-AGE_S = 0.02 if "--tiny" in sys.argv else 0.3  # a witness speaks for certain once its member is older than a lease
-# What is asked of each, in milliseconds: median and maximum.
+AGE_S = 0.02 if "--tiny" in sys.argv else 0.3  # a witness gives certain hints once its member is older than a lease
+# The required median and maximum of each, in milliseconds.
 ASKED = {("pole", "loopback", "stop"): (15, 20), ("pole", "lan", "stop"): (50, 60),
          ("pole", "loopback", "cut"): (15, 20), ("pole", "lan", "cut"): (50, 60),
          ("local", "loopback", "stop"): (12, 30), ("pole", "loopback", "resign"): (1, None)}
@@ -46,7 +46,7 @@ def now_ns():
 class Cluster:
     def __init__(self, folder, protocol, options, is_plain=False, network=None):
         self.network = network  # None: all are on loopback
-        self.is_plain = is_plain  # `conclave elect`, which does not look at the clock all the time
+        self.is_plain = is_plain  # `conclave elect`, which does not read the clock all the time
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=folder))
         subprocess.run([CONCLAVE, "keygen", str(self.folder / "key")], check=True)
         self.file = self.folder / "cluster.ini"
@@ -69,7 +69,7 @@ class Cluster:
                                                 stderr=subprocess.DEVNULL)
 
     def claims(self):
-        """(token, first instant, member, process id) of each, the latest last."""
+        """(token, first instant, member, process id) of each claim, the latest last."""
         found = {}
         for name in NAMES:
             path = self.folder / f"{name}.log"
@@ -84,17 +84,17 @@ class Cluster:
         return [int(line.split()[2]) for line in lines if line.startswith("end ")]
 
     def next(self, above):
-        """The claim with the first token above that."""
+        """The claim with the first token larger than `above`."""
         end = time.monotonic() + LIMIT_S
         while time.monotonic() < end:
             found = [claim for claim in self.claims() if claim[0] > above]
             if found:
                 return found[0]
             time.sleep(0.002)
-        raise SystemExit(f"waited {LIMIT_S} s in vain for a token above {above}")
+        raise SystemExit(f"timed out after {LIMIT_S} s waiting for a token above {above}")
 
     def settled(self, token):
-        """Everybody follows the leader with that token or a later one; returns the latest claim."""
+        """Waits until all follow the leader with that token or a later one; returns the latest claim."""
         end = time.monotonic() + LIMIT_S
         while time.monotonic() < end:
             latest = self.claims()[-1]
@@ -106,7 +106,7 @@ class Cluster:
             if latest[0] >= token and all(s == [str(latest[0]), latest[2]] for s in seen):
                 return latest
             time.sleep(0.005)
-        raise SystemExit(f"waited {LIMIT_S} s in vain for agreement on {token}")
+        raise SystemExit(f"timed out after {LIMIT_S} s waiting for agreement on {token}")
 
     def close(self):
         for process in self.processes.values():
@@ -120,7 +120,7 @@ def take_over(cluster, how, runs):
     latest = cluster.settled(cluster.next(0)[0])
     for _ in range(runs):
         time.sleep(max(0, max(cluster.started.values()) + AGE_S - time.monotonic()))
-        latest = cluster.settled(latest[0])  # with `local` a lower id that is back leads again
+        latest = cluster.settled(latest[0])  # with `local` a lower id that comes back leads again
         process = cluster.processes[latest[2]]
         began = now_ns()
         if how == "cut":
@@ -152,7 +152,7 @@ def resign(cluster, runs):
         following = cluster.next(latest[0])
         times.append((following[1] - cluster.ends(latest[2])[-1]) / 1e6)
         latest = cluster.settled(following[0])
-        time.sleep(0 if TINY else 0.5)  # one that has just resigned stands back for a while
+        time.sleep(0 if TINY else 0.5)  # a leader that has just resigned stands back for a while
     return times
 
 
@@ -178,7 +178,7 @@ def idle(cluster, seconds):
 
 
 def bare(profile, seconds):
-    """What the kernel needs for heartbeats as often as that."""
+    """The processor time of the kernel alone with the same heartbeats."""
     program = pathlib.Path(CONCLAVE).resolve().parent / "bench" / "bare_beats"
     said = subprocess.run([program, {"lan": "10", "loopback": "3"}[profile], str(seconds)], capture_output=True,
                           text=True, check=True).stdout
@@ -196,7 +196,7 @@ def cut(folder, protocol, profile, options, runs):
     try:
         network = Network(len(NAMES))
     except (subprocess.CalledProcessError, OSError) as why:
-        print(f"# cut: left out, no network namespaces here: {why}", flush=True)
+        print(f"# cut: left out: no network namespaces here: {why}", flush=True)
         return
     try:
         cluster = Cluster(folder, protocol, options, network=network)

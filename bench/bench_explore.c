@@ -1,8 +1,10 @@
-/* bench/bench_explore.c - how fast `conclave explore` goes through worlds, on one core.
+/* bench/bench_explore.c - how many transitions per second `conclave explore` makes, on one
+ * processor.
  *
- * Usage: bench_explore [--tiny]. Each case is exhausted some times; the figure is the median of the
- * transitions in a second, with the least and the most beside it, and how many bytes the set of the
- * visited worlds has for each. Tiny: fewer faults, once, to see that it still works. */
+ * Usage: bench_explore [--tiny]. Each case is searched completely several times. The figure is the
+ * median of the transitions per second, with minimum and maximum beside it, and the bytes that the
+ * set of visited worlds takes for each world. Tiny: fewer faults, once, to check that it still
+ * works. */
 #include "explore/search.h"
 #include "figures.h"
 

@@ -1,20 +1,22 @@
-/* bench/bench_handover.c - how soon the next one leads: after a resignation, and after a death.
+/* bench/bench_handover.c - how soon the next contender leads: after a resignation, and after a
+ * death.
  *
- * Usage: bench_handover [--tiny] [--store SCHEME] (or, by itself, --lead ADDRESS). With a store:
- * only its hand-overs on this machine, to compare two versions in turn. Tiny: the same in
- * miniature, to see that it still works; its figures mean nothing.
+ * Usage: bench_handover [--tiny] [--store SCHEME] (it starts itself with --lead ADDRESS). With a
+ * store: only its hand-overs on this machine, to compare two versions in turn. Tiny: the same in
+ * miniature, to check that it still works; its figures mean nothing.
  *
  * Two contenders in one process; the leader calls cv_resign(), and the time counts until
  * cv_is_leader() of the other is true. The unit is one round trip to the same store in the same run
- * (round_trip.h): the record changes twice in a hand-over, so that two writes, and the notification
- * between them, are the least there can be, unless the second is made in advance. `rested` is that
- * write after a pause as long as the one before each hand-over: what has slept takes longer.
- * `told` is the floor: after such a pause one bare client writes, until the store has told another;
- * `told_and_written`: and that one has written, too.
- * Servers are asked twice: on the loopback interface, where nothing but their own work takes time,
- * and behind a network (a proxy) on which answers take NETWORK_MS, as a round trip there does. On
- * SQLite besides: a leader in a process of its own is killed with -9, until the other one leads.
- * The servers are those of tools/with-servers; without it, SQLite only. */
+ * (round_trip.h). The record changes twice in a hand-over, so two writes, and the notification
+ * between them, are the minimum, unless the second one is made in advance. `rested` is a write
+ * after a pause as long as the one before each hand-over, since idle programs take longer. `told`
+ * is the lower bound: after such a pause one bare client writes, until the store has notified
+ * another; `told_and_written`: until that one has written, too.
+ *
+ * Servers are measured twice: on the loopback interface, where only their own work takes time, and
+ * behind a network (a proxy) on which answers take NETWORK_MS, the time of a round trip. SQLite
+ * also has a take-over: a leader in a process of its own is killed with -9, until the other one
+ * leads. The servers are those of tools/with-servers; without it, SQLite only. */
 #include "figures.h"
 #include "round_trip.h"
 #include "stores/proxy.h"
@@ -32,13 +34,13 @@
 #define ROUNDS_MAX 200
 #define NETWORK_MS 10
 #define LEASE_NS (2 * NS_PER_S)
-#define CLIENTS 3 /* a round trip depends on the server that is asked, where there are several */
+#define CLIENTS 3 /* where there are several servers, a round trip depends on the server */
 
 static int handovers = 20, takeovers = 40, trips = 40;
 static char folder[] = "/tmp/conclave-bench-XXXXXX";
 static char own_path[4096];
 
-/* Of bench/stamps.c, if that is preloaded. */
+/* From bench/stamps.c, if that is preloaded. */
 __attribute__((weak)) void bench_stamp(const char *what);
 
 static void stamp(const char *what)
@@ -69,7 +71,7 @@ static struct cv_election *contender(const char *address, const char *node)
     return election;
 }
 
-/* Returns once it leads, at the instant that was. */
+/* Waits until it leads, and returns that instant. */
 static int64_t await_leading(struct cv_election *election)
 {
     struct cv_election_status status = CV_ELECTION_STATUS_INIT;
@@ -88,14 +90,15 @@ static int64_t await_leading(struct cv_election *election)
     return figures_now_ns();
 }
 
-/* Between two hand-overs everything rests, and what rests has to wake up and find its memory again:
- * the same for one write by the store's own client. */
+/* Between two hand-overs everything is idle. An idle process has to wake up and load its memory
+ * into the caches again; the single write of the store's own client is measured under the same
+ * conditions. */
 static void rest(bool is_tiny)
 {
     (void)usleep(is_tiny ? 50000 : 200000);
 }
 
-/* Until it knows who leads, and has settled down behind. */
+/* Waits until it knows the leader, and is idle. */
 static void await_following(struct cv_election *election, bool is_tiny)
 {
     struct cv_election_status status = CV_ELECTION_STATUS_INIT;
@@ -111,13 +114,14 @@ static void await_following(struct cv_election *election, bool is_tiny)
         struct pollfd wait = {.fd = cv_fd(election), .events = POLLIN};
         (void)poll(&wait, 1, 1000);
     }
-    /* Leaderships change seldom; a contender that is notified all the time asks less often. */
+    /* Leaderships change rarely; a contender that is notified all the time asks less often. */
     rest(is_tiny);
 }
 
 /* ---- Round trips ----------------------------------------------------------------------------- */
 
-/* Its second client writes without waiting for the disk; elsewhere it is a stream by then. */
+/* On SQLite the second client writes without waiting for the disk; on others it is a stream by
+ * then. */
 static bool is_sqlite(const char *address)
 {
     return strncmp(address, "sqlite:", strlen("sqlite:")) == 0;
@@ -130,7 +134,7 @@ static double rested_ms(const struct round_trip *kind, const char *address, bool
     if (client == NULL) {
         die(address, "cannot be reached");
     }
-    for (int i = -1; i < handovers; i++) { /* one to warm up */
+    for (int i = -1; i < handovers; i++) { /* one run to warm up */
         rest(is_tiny);
         const int64_t begin_ns = figures_now_ns();
         if (!kind->ask(client, /* is_write= */ true)) {
@@ -142,8 +146,8 @@ static double rested_ms(const struct round_trip *kind, const char *address, bool
     return figures_median(ms, (size_t)handovers);
 }
 
-/* The least that a hand-over takes: one client changes a record and another is told, all by the
- * store's own client, after a rest; and where the other one then has to write, too. */
+/* The lower bound of a hand-over, with the store's own client after a rest: one client changes a
+ * record and another is notified. The second figure includes a write of the other one. */
 static void floor_ms(const struct round_trip *kind, const char *address, bool is_tiny,
                      double *ret_told_ms, double *ret_both_ms)
 {
@@ -154,7 +158,7 @@ static void floor_ms(const struct round_trip *kind, const char *address, bool is
     if (from == NULL || to == NULL || writer == NULL || !kind->get_ready(from, to)) {
         die(address, "cannot be reached");
     }
-    for (int i = -1; i < handovers; i++) { /* one to warm up */
+    for (int i = -1; i < handovers; i++) { /* one run to warm up */
         rest(is_tiny);
         const int64_t told_ns = kind->tell(from, to);
         const int64_t begin_ns = figures_now_ns();
@@ -181,7 +185,7 @@ static double trip_ms(const struct round_trip *kind, const char *address, bool i
         if (client == NULL) {
             die(address, "cannot be reached");
         }
-        for (int i = -3; i < trips; i++) { /* some to warm up */
+        for (int i = -3; i < trips; i++) { /* some runs to warm up */
             const int64_t begin_ns = figures_now_ns();
             if (!kind->ask(client, is_write)) {
                 die(address, "a plain question failed");
@@ -217,7 +221,7 @@ static void bench_handover(const char *scheme, const char *address, int network_
         leader = cv_is_leader(one[0]) ? 0 : cv_is_leader(one[1]) ? 1 : -1;
         (void)usleep(1000);
     }
-    for (int i = -1; i < handovers; i++) { /* one to warm up */
+    for (int i = -1; i < handovers; i++) { /* one run to warm up */
         await_following(one[1 - leader], is_tiny);
         const int64_t begin_ns = figures_now_ns();
         stamp("resign");
@@ -229,7 +233,8 @@ static void bench_handover(const char *scheme, const char *address, int network_
     }
     cv_close(one[0]);
     cv_close(one[1]);
-    const double later_ms = trip_ms(trip, address, true); /* before and after: a noisy machine */
+    /* Measured before and after, since the machine may be noisy. */
+    const double later_ms = trip_ms(trip, address, true);
     const double read_ms = trip_ms(trip, address, false);
     const double cold_ms = rested_ms(trip, address, is_tiny);
     double told_ms, both_ms;
@@ -257,7 +262,7 @@ struct network {
 static void network_run(void *data)
 {
     struct network *network = data;
-    (void)uv_run(&network->loop, UV_RUN_DEFAULT); /* until the proxy is gone */
+    (void)uv_run(&network->loop, UV_RUN_DEFAULT); /* ends when the proxy is closed */
 }
 
 static void on_stop(uv_async_t *stop)
@@ -268,7 +273,7 @@ static void on_stop(uv_async_t *stop)
     uv_close((uv_handle_t *)stop, NULL);
 }
 
-/* Between us and the first server of this address; writes the address to use instead. */
+/* A proxy in front of the first server of this address; writes the address to use instead. */
 static void network_open(struct network *network, const char *address, char ret_address[512])
 {
     const char *host = strstr(address, "//") + 2;
@@ -309,7 +314,7 @@ static void bench_server(const char *scheme, const char *address, bool is_tiny)
 
 /* ---- Take-over ------------------------------------------------------------------------------- */
 
-/* A leader in a process of its own; says so by closing its output. */
+/* A leader in a process of its own; it closes its output when it leads. */
 static void lead(const char *address)
 {
     struct cv_election *election = contender(address, "victim");

@@ -1,10 +1,10 @@
-/* bench/bench_is_leader.c - what it costs to ask, before each action, whether one leads.
+/* bench/bench_is_leader.c - the cost of asking, before each action, whether this process leads.
  *
- * Usage: bench_is_leader [--tiny]. A leader on a SQLite file of its own asks cv_is_leader() and
- * cv_leads(), and beside them reads the bare clock that both have to read. Each round takes all
- * three after each other, so that a machine that slows down slows all of them; the ratio is that of
- * a round, and the figure is the median of all rounds. Linked with the shared library, as an
- * application is. Tiny: the same in miniature, to see that it still works; its figures mean
+ * Usage: bench_is_leader [--tiny]. A leader on a SQLite file of its own calls cv_is_leader() and
+ * cv_leads(), and reads the bare clock, which both have to read. Each round measures all three
+ * after each other, so that a slower machine slows all of them. The ratio is computed in each
+ * round, and the figure is the median of all rounds. Linked with the shared library, like an
+ * application. Tiny: the same in miniature, to check that it still works; its figures mean
  * nothing. */
 #include "figures.h"
 
@@ -22,7 +22,7 @@ enum subject { CLOCK, IS_LEADER, LEAD, SUBJECTS };
 
 static const char *const names[SUBJECTS] = {"clock_gettime", "cv_is_leader", "cv_leads"};
 
-static uint64_t asked_count, yes_count; /* every answer is looked at */
+static uint64_t asked_count, yes_count; /* every answer is counted */
 
 /* Nanoseconds for one call. */
 static double measure(enum subject subject, const struct cv_election *election, int calls)
@@ -63,7 +63,7 @@ static bool await_leading(struct cv_election *election)
 static void bench(struct cv_election *election, int rounds, int calls)
 {
     static double ns[SUBJECTS][ROUNDS_MAX], ratio[SUBJECTS][ROUNDS_MAX];
-    for (int round = -1; round < rounds; round++) { /* one to warm up */
+    for (int round = -1; round < rounds; round++) { /* one round to warm up */
         const size_t at = round < 0 ? 0 : (size_t)round;
         for (int subject = 0; subject < SUBJECTS; subject++) {
             ns[subject][at] = measure((enum subject)subject, election, calls);

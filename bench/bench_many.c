@@ -1,13 +1,13 @@
-/* bench/bench_many.c - many elections in one process, in one engine: how soon all lead, and at what
- * cost.
+/* bench/bench_many.c - many elections in one process and one engine: how soon it leads all of them,
+ * and at what cost.
  *
- * Usage: bench_many [--tiny] [COUNT] (or, by itself, --one SCHEME ADDRESS COUNT). For each store
- * one process opens COUNT elections, waits until this process leads all of them, and then reads
- * from /proc/self what it needs: resident memory, descriptors and threads. Each store has a process
- * of its own, so that one does not pay for the libraries of another; what this process had before
- * the first election is printed beside. The servers are those of tools/with-servers; without it,
- * SQLite only. Times are printed; threads, descriptors and memory are judged, as they do not depend
- * on how busy the machine is. Tiny: the same with few elections; its times mean nothing. */
+ * Usage: bench_many [--tiny] [COUNT] (it starts itself with --one SCHEME ADDRESS COUNT). For each
+ * store one process opens COUNT elections, waits until it leads all of them, and then reads its
+ * cost from /proc/self: resident memory, descriptors and threads. Each store has a process of its
+ * own, so that one does not pay for the libraries of another; the cost before the first election is
+ * printed beside. The servers are those of tools/with-servers; without it, SQLite only. Times are
+ * only printed; threads, descriptors and memory have limits, as they do not depend on how busy the
+ * machine is. Tiny: the same with few elections; its times mean nothing. */
 #include "figures.h"
 #include "stores/store.h"
 
@@ -23,7 +23,7 @@
 #define COUNT_MAX 10000
 #define THREADS_MAX 8 /* main, loop, callbacks, four of libuv's pool, one of a client library */
 #define DESCRIPTORS_MAX 64 /* whatever the number of elections */
-#define RESIDENT_MB_MAX 40 /* of COUNT_DEFAULT elections or fewer */
+#define RESIDENT_MB_MAX 40 /* with COUNT_DEFAULT elections or fewer */
 #define LEAD_NS_MAX (60 * NS_PER_S)
 
 struct cost {
@@ -53,7 +53,8 @@ static int entries(const char *folder)
 
 static struct cost cost_now(void)
 {
-    struct cost cost = {.descriptors = entries("/proc/self/fd") - 1, /* the folder itself */
+    /* Without that of the folder itself. */
+    struct cost cost = {.descriptors = entries("/proc/self/fd") - 1,
                         .threads = entries("/proc/self/task")};
     char line[256];
     FILE *file = fopen("/proc/self/status", "re");
@@ -115,7 +116,7 @@ static void await_all(struct cv_election **elections, int count)
     }
 }
 
-/* 0: threads, descriptors and memory are within their bounds. */
+/* Returns 0 if threads, descriptors and memory are within their limits. */
 static int bench_one(const char *scheme, const char *address, int count)
 {
     static struct cv_election *elections[COUNT_MAX];
@@ -152,7 +153,7 @@ static int bench_one(const char *scheme, const char *address, int count)
     return is_fine ? 0 : 1;
 }
 
-/* In a process of its own; its exit status. */
+/* Runs bench_one() in a process of its own; returns its exit status. */
 static int bench_apart(const char *scheme, const char *address, int count)
 {
     char path[4096], number[16];

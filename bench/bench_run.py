@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""bench/bench_run.py CONCLAVE STAMP host|servers [--tiny] - `conclave run` from outside, beside its peers.
+"""bench/bench_run.py CONCLAVE STAMP host|servers [--tiny] - `conclave run` compared with similar commands.
 
-STAMP is the command that is run everywhere (bench/stamp.c): it tells the instant of its first action, so
-that a take-over is measured from kill(2) to the next command's first action, and a start from spawning to
-that action. All times are of CLOCK_MONOTONIC.
+STAMP is the command that all of them run (bench/stamp.c): it writes the instant of its first action. A take-over
+is measured from kill(2) to the next command's first action, and a start from spawning to that action. All times
+are of CLOCK_MONOTONIC.
   host     on one machine, with sqlite: what a start costs, a take-over after kill -9 of the supervisor,
            an idle contender; beside it flock(1)
   servers  within tools/with-servers: hand-over and take-over on postgres and etcd; beside them psql with
            an advisory lock, and `etcdctl lock`
-Peers that are not installed are left out, and that is said. Tiny: the same in miniature, to see that it
+Commands that are not installed are left out with a message. Tiny: the same in miniature, to check that it
 still works; its figures mean nothing."""
 
 import os
@@ -33,7 +33,7 @@ def await_that(condition, what):
     deadline = time.monotonic() + LIMIT
     while not condition():
         if time.monotonic() > deadline:
-            raise Failure(f"waited {LIMIT} s in vain: {what}")
+            raise Failure(f"timed out after {LIMIT} s waiting for: {what}")
         time.sleep(0.002)
 
 
@@ -63,7 +63,7 @@ class Stamps:
     def __init__(self, folder):
         self.path = tempfile.mktemp(dir=folder, prefix="stamps-")
         os.mkfifo(self.path)
-        self.fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)  # never at its end
+        self.fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)  # for writing, too, so that reading never meets its end
         self.text = b""
         self.pids = set()
 
@@ -86,7 +86,7 @@ class Stamps:
 
 
 class Disk:
-    """What a grant waits for, once, without any code of ours: 28 KiB of a log, written and flushed."""
+    """The disk alone, without our code: writes and flushes 28 KiB, as much as one grant writes to the log."""
 
     BYTES = 28672
 
@@ -102,7 +102,7 @@ class Disk:
 
 
 class Contest:
-    """Some contenders, each of which runs the command as soon as it may."""
+    """Contenders that run the command as soon as they may."""
 
     def __init__(self, folder, command, count=3, is_ready=None, is_loud=True):
         self.stamps = Stamps(folder)
@@ -119,7 +119,7 @@ class Contest:
         for pid in self.pids:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-        for pid in self.stamps.pids:  # commands that outlived their wrapper: some peers allow that
+        for pid in self.stamps.pids:  # commands that outlived their wrapper: some of the other programs allow that
             try:
                 if "stamp" in pathlib.Path(f"/proc/{pid}/comm").read_text():
                     os.kill(pid, signal.SIGKILL)
@@ -127,13 +127,13 @@ class Contest:
                 pass
 
     def fill(self):
-        """New ones for those that are gone."""
+        """Replaces contenders that are gone."""
         while len(self.pids) < self.count:
             self.pids.append(os.posix_spawn(self.command[0], self.command, os.environ,
                                             file_actions=self.files))
 
     def settle(self, leader, pause_s):
-        """Returns when all others wait."""
+        """Waits until all others wait."""
         if self.is_ready is not None:
             await_that(lambda: all(self.is_ready(pid) for pid in self.pids if pid != leader),
                        "contenders to wait")
@@ -152,7 +152,7 @@ class Contest:
         self.pids.remove(pid)
 
     def measure(self, runs, kills_command, pause_s, after=None):
-        """From the signal until the next command begins, in ms, again and again. `after`: done once after each."""
+        """The times from the signal until the next command begins, in ms. `after` is called after each."""
         times = []
         self.fill()
         _, command = self.stamps.expect()
@@ -191,7 +191,7 @@ class Bench:
     # ---- one host --------------------------------------------------------------------------------
 
     def start(self):
-        """All of them in turn, so that a machine that slows down slows all of them."""
+        """All kinds in turn, so that a slower machine slows all of them."""
         stamps = Stamps(self.folder)
         command = [self.stamp, stamps.path]
         subjects = {"direct": command}
@@ -221,7 +221,7 @@ class Bench:
 
     @staticmethod
     def listens(pid):
-        """Does this contender hear the leader's lifeline?"""
+        """Does this contender listen to the leader's lifeline?"""
         try:
             return any(".alive/" in os.readlink(entry)
                        for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir())
@@ -230,11 +230,11 @@ class Bench:
 
     def takeover(self):
         runs = self.scaled(60)
-        # Leaders die seldom: contenders that are notified all the time look less often, and a leader that
-        # has renewed its lease keeps the log short. With a short lease that needs less time.
+        # Leaders die rarely. Contenders that are notified all the time look less often, and a leader that has
+        # renewed its lease keeps the log short: a short lease makes these pauses short.
         with Contest(self.folder, self.run("takeover", f"sqlite:{self.folder}/takeover", "--lease", "1s"),
                      is_ready=self.listens) as contest:
-            disk = Disk(self.folder)  # in between, so that a disk that stalls now and then stalls both
+            disk = Disk(self.folder)  # measured in between, so that a stalling disk affects both
             times = contest.measure(runs, kills_command=False, pause_s=0.5, after=disk.flush)
         say(f"takeover by=conclave store=sqlite kill=supervisor contenders=3 {spread(times)} "
             "asked_p50_ms=4 asked_max_ms=20")

@@ -1,9 +1,9 @@
-/* bench/bench_sim.c - how fast the simulator runs, all properties watched, on one core.
+/* bench/bench_sim.c - how fast the simulator runs, with all properties checked, on one processor.
  *
- * Usage: bench_sim [--tiny]. Each case runs in a process of its own, so that its memory can be told
- * apart; the figure is the median of some runs, with the least and the most beside it, and the hash
- * of everything that happened, which is the same on every machine. Tiny: the same in miniature, to
- * see that it still works; its figures mean nothing. */
+ * Usage: bench_sim [--tiny]. Each case runs in a process of its own, so that its memory can be
+ * measured. The figure is the median of several runs, with minimum and maximum beside it, and a
+ * hash of everything that happened, which is the same on every machine. Tiny: the same in
+ * miniature, to check that it still works; its figures mean nothing. */
 #include "report/report.h"
 
 #include <conclave/conclave.h>
@@ -21,10 +21,10 @@ struct bench_case {
     const char *name;
     const char *protocol;
     uint32_t nodes;
-    const char *rest; /* of the scenario */
+    const char *rest; /* the remaining lines of the scenario */
     const char *run, *tiny_run;
     int repeats;
-    bool is_huge; /* tiny: fewer nodes */
+    bool is_huge; /* fewer nodes if tiny */
 };
 
 static const char quiet[] = "link * delay 1ms jitter 10%\n";
@@ -89,7 +89,7 @@ static int compare_doubles(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Did everybody that is up end with the same leader? The bench is of elections that succeed. */
+/* Do all nodes that are up end with the same leader? Only elections that succeed are measured. */
 static bool is_elected(const struct sim_world *world)
 {
     cv_id leader = CV_ID_NONE;

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """bench/bench_steady.py CONCLAVE [--tiny] [--seconds N] - leader changes without a fault on a busy machine.
 
-Three members of a cluster whose file says no times (profile auto), without real-time scheduling, beside a busy
-loop on each processor. Counted are the tokens that any of them tells of after the first one. Tiny: the same in
-miniature, to see that it still works; its figure means nothing."""
+Three members of a cluster whose file sets no times (profile auto), without real-time scheduling, beside a busy
+loop on each processor. Counts the tokens that any of them reports after the first one. Tiny: the same in
+miniature, to check that it still works; its figure means nothing."""
 
 import os
 import pathlib

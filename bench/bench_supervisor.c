@@ -1,15 +1,15 @@
-/* bench/bench_supervisor.c - what the guard costs, and how soon nothing is left.
+/* bench/bench_supervisor.c - the cost of the guard, and how soon no process of a command is left.
  *
  * Usage: bench_supervisor [--tiny]. Lines:
- *   memory   of an idle guard, and of a supervisor that does nothing else: resident, and private of
- *            it
- *   open     making guard, lease file and descriptors
+ *   memory   of an idle guard, and of a supervisor that does nothing else: resident
+ *            size, and the private part of it
+ *   open     creating guard, lease file and descriptors
  *   start    from start() until exec succeeded, and until the whole command (`true`) is gone:
- *            after=start at once after the command before, after=rest a while later, as a contender
- *            that has waited does; beside it the same command by posix_spawn() and waitpid()
+ *            after=start right after the previous command, after=rest a while later, like a
+ *            contender that has waited; beside it the same command by posix_spawn() and waitpid()
  *   release  from kill -9 of the supervisor until the descriptor that all of them inherited is
- *            closed for the last time (a waiting flock() returns): what a take-over waits for
- * Tiny: the same in miniature, to see that it still works; its figures mean nothing. */
+ *            closed for the last time (a waiting flock() returns): a take-over waits for that
+ * Tiny: the same in miniature, to check that it still works; its figures mean nothing. */
 #include "os/clock.h"
 #include "supervisor/supervisor.h"
 
@@ -145,7 +145,7 @@ static int64_t release_once(char *const *argv, bool without_cgroup)
         told.kind != CV_SUPERVISOR_STARTED) {
         die("the command did not start");
     }
-    (void)usleep(3000); /* for the shell, to start its children; figures do not depend on it */
+    (void)usleep(3000); /* lets the shell start its children; the figures do not depend on it */
     const int rival_fd = open(lock_path, O_RDWR | O_CLOEXEC);
     const int64_t begin_ns = cv__clock_now_ns();
     (void)kill(pid, SIGKILL);

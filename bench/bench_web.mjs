@@ -1,13 +1,13 @@
 #!/usr/bin/env node
 // bench/bench_web.mjs CONCLAVE DIST [--tiny] - the playground: speed, size, and how soon it runs.
 //
-//   engine  events a second of the WebAssembly module beside the program, same scenario, same result
-//   bundle  bytes of all files, as gzip -9 makes them
-//   frames  pictures a second while nine nodes have some 500 messages in flight, and the longest gap
-//   start   from the first paint to the first picture of a run, in Chromium; left out where there is none
-// Speed is counted in processor time, so that other work on the machine does not matter; frames and start are
-// of the clock, and mean something on an idle machine only: the load is printed with them.
-// Tiny: the same in miniature, to see that it still works; its figures mean nothing.
+//   engine  events per second of the WebAssembly module and of the program, same scenario, same result
+//   bundle  bytes of all files, compressed by gzip -9
+//   frames  frames per second while nine nodes have some 500 messages in flight, and the longest gap
+//   start   from the first paint to the first frame of a run, in Chromium; left out without a browser
+// Speed is measured in processor time, so that other work on the machine does not matter. Frames and start are
+// measured by the clock, and mean something only on an idle machine: the load is printed with them.
+// Tiny: the same in miniature, to check that it still works; its figures mean nothing.
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { loadavg, tmpdir } from "node:os";
@@ -48,7 +48,7 @@ async function benchEngine(scratch) {
         const path = join(scratch, "bench.scn");
         writeFileSync(path, text);
         const native = median(Array.from({ length: REPEATS }, () => nativeRate(path)));
-        webRate(engine, text, runS * 1e9); // the compiler of the browser works while the first one runs
+        webRate(engine, text, runS * 1e9); // to warm up: the browser's compiler works during the first run
         const web = median(Array.from({ length: REPEATS }, () => webRate(engine, text, runS * 1e9)));
         console.log(`engine protocol=${protocol} n=5 native_events_per_s=${Math.round(native)} wasm_events_per_s=${Math.round(web)} share=${(web / native).toFixed(2)} asked=0.33`);
     }

@@ -1,4 +1,4 @@
-/* bench/figures.h - what the benches of elections share: a clock, and the spread of some times. */
+/* bench/figures.h - shared by the benches of elections: a clock, and the median of some times. */
 #ifndef CV_BENCH_FIGURES_H
 #define CV_BENCH_FIGURES_H
 
@@ -20,7 +20,7 @@ static inline int figures_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts, and returns the one in the middle. */
+/* Sorts, and returns the middle one. */
 static inline double figures_median(double *value, size_t count)
 {
     qsort(value, count, sizeof *value, figures_compare);

@@ -18,7 +18,7 @@ def ip(*words, check=True):
 
 
 def socket_in(space):
-    """A socket of that namespace, for this process."""
+    """A socket in that namespace, for this process."""
     libc = ctypes.CDLL(None, use_errno=True)
     with open("/proc/self/ns/net") as here, open(f"/run/netns/{space}") as there:
         if libc.setns(there.fileno(), CLONE_NEWNET) != 0:
@@ -47,7 +47,7 @@ class Network:
                 ip("-n", self.hub, "link", "set", f"p{i}", "master", "br0", "up")
                 ip("-n", space, "addr", "add", f"{self.address(i)}/24", "dev", "eth0")
                 ip("-n", space, "link", "set", "eth0", "address", self.station(i), "up")
-            for i, space in enumerate(self.spaces):  # asking for stations takes a second after each cut
+            for i, space in enumerate(self.spaces):  # fixed neighbours: finding them again would take a second after each cut
                 for j in range(count):
                     if i != j:
                         ip("-n", space, "neigh", "replace", self.address(j), "lladdr", self.station(j), "dev", "eth0",
@@ -66,11 +66,11 @@ class Network:
         return f"02:00:00:00:00:{i + 1:02x}"
 
     def inside(self, i):
-        """What a command of that host begins with."""
+        """The words that a command on that host begins with."""
         return ["ip", "netns", "exec", self.spaces[i]]
 
     def plug(self, i, is_in):
-        """Pulls the cable out of the bridge, or puts it back: one system call, in microseconds."""
+        """Takes the host's port of the bridge down, or up again: one system call, in microseconds."""
         name = f"p{i}".encode()
         flags = struct.unpack("16xH", fcntl.ioctl(self.socket, SIOCGIFFLAGS, struct.pack("16sH22x", name, 0))[:18])[0]
         flags = flags | IFF_UP if is_in else flags & ~IFF_UP

@@ -4,7 +4,7 @@ import socket
 
 
 def free_ports(count, kind=socket.SOCK_DGRAM):
-    """Ports that nobody uses; all are taken before the first is given back, so that they differ."""
+    """Unused ports; all are opened before the first is closed, so that they differ."""
     sockets = [socket.socket(socket.AF_INET, kind) for _ in range(count)]
     for s in sockets:
         s.bind(("127.0.0.1", 0))

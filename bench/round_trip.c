@@ -31,7 +31,7 @@ static bool await_input(int fd)
 struct lite {
     sqlite3 *db;
     char path[4096];
-    int watch; /* of the file; -1: none */
+    int watch; /* inotify of the file; -1: none */
 };
 
 static bool lite_exec(struct lite *lite, const char *sql)
@@ -219,7 +219,7 @@ static bool etcd_send(int fd, const char *path, const char *body)
     return write(fd, text, (size_t)length) == length;
 }
 
-/* The answer says how long it is, or comes in chunks. */
+/* The answer has a length, or comes in chunks. */
 static bool etcd_answer(int fd)
 {
     char text[4096];
@@ -261,7 +261,7 @@ static void etcd_close(void *client)
     free(client);
 }
 
-/* Reads a stream until a word has come; each chunk has one message. */
+/* Reads a stream until this word has come; each chunk has one message. */
 static bool etcd_await(int fd, const char *word)
 {
     char text[4096];
@@ -277,7 +277,7 @@ static bool etcd_await(int fd, const char *word)
     }
 }
 
-/* From now on that connection is a watch, of a key that nobody else writes. */
+/* From now on that connection is a watch of a key that no other client writes. */
 static bool etcd_get_ready(void *from, void *to)
 {
     (void)from;
@@ -319,7 +319,8 @@ static bool zk_turn(struct zk *zk)
     int fd = -1;
     int interest = 0;
     struct timeval wait = {.tv_sec = 0};
-    (void)zookeeper_interest(zk->handle, &fd, &interest, &wait); /* it says again in process() */
+    /* Process() reports a failure again. */
+    (void)zookeeper_interest(zk->handle, &fd, &interest, &wait);
     struct pollfd ready = {.fd = fd,
                            .events = (short)(((interest & ZOOKEEPER_READ) != 0 ? POLLIN : 0) |
                                              ((interest & ZOOKEEPER_WRITE) != 0 ? POLLOUT : 0))};
@@ -373,24 +374,24 @@ static void *zk_open(const char *address, unsigned turn)
         free(zk);
         return NULL;
     }
-    zoo_set_debug_level((ZooLogLevel)0); /* what matters is told by results */
+    zoo_set_debug_level((ZooLogLevel)0); /* the results say all that matters */
     (void)snprintf(both, sizeof both, "%s:%s", host, port);
     (void)snprintf(zk->path, sizeof zk->path, "/conclave-bench-%ld-%u", (long)getpid(), turn);
     zk->handle = zookeeper_init(both, zk_on_session, 10000, NULL, NULL, 0);
     /* A server that has just joined may refuse at first; the client tries again by itself. */
     const int64_t give_up_ns = figures_now_ns() + INT64_C(10000000000);
     while (zk->handle != NULL && !zk->is_ok && figures_now_ns() < give_up_ns) {
-        (void)zk_turn(zk); /* the state tells */
+        (void)zk_turn(zk); /* zoo_state() tells the result */
         if (zoo_state(zk->handle) == ZOO_CONNECTED_STATE) {
             zk->is_answered = false;
             (void)(zoo_acreate(zk->handle, zk->path, "0", 1, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL,
                                zk_on_text, zk) == ZOK &&
-                   zk_await(zk)); /* is_ok tells */
+                   zk_await(zk)); /* is_ok tells the result */
         }
     }
     if (!zk->is_ok) {
         if (zk->handle != NULL) {
-            (void)zookeeper_close(zk->handle); /* nothing was done */
+            (void)zookeeper_close(zk->handle); /* it has no operation under way */
         }
         free(zk);
         return NULL;
@@ -414,7 +415,7 @@ static void zk_on_change(zhandle_t *handle, int type, int state, const char *pat
     zk->is_told = zk->is_told || type == ZOO_CHANGED_EVENT;
 }
 
-/* `to` looks at the other one's node, and will be told of its next change. */
+/* `to` reads the node of `from`, and will be notified of its next change. */
 static bool zk_get_ready(void *from, void *to)
 {
     struct zk *zk = to;
@@ -444,7 +445,7 @@ static int64_t zk_tell(void *from, void *to)
 static void zk_close(void *client)
 {
     struct zk *zk = client;
-    (void)zookeeper_close(zk->handle); /* the node goes with the session */
+    (void)zookeeper_close(zk->handle); /* the node is removed with the session */
     free(zk);
 }
 #endif

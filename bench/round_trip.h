@@ -1,8 +1,8 @@
-/* bench/round_trip.h - the unit of hand-overs: one question to a store, and its answer.
+/* bench/round_trip.h - the unit of hand-overs: one request to a store, and its answer.
  *
- * Asked of the store itself, with its own client and without any code of an election, on a
- * connection that is open already: a write is one small record changed and acknowledged as
- * durable, a read one that sees the latest write. */
+ * The request goes to the store itself, with its own client and without any code of an election, on
+ * a connection that is already open: a write changes one small record and is acknowledged as
+ * durable, a read sees the latest write. */
 #ifndef CV_BENCH_ROUND_TRIP_H
 #define CV_BENCH_ROUND_TRIP_H
 
@@ -10,14 +10,14 @@
 #include <stdint.h>
 
 struct round_trip {
-    const char *scheme, *write, *read; /* what is asked */
-    /* `turn` chooses a server where there are several. NULL: it cannot be reached. */
+    const char *scheme, *write, *read; /* scheme of the address, and the requests */
+    /* `turn` chooses a server where there are several. NULL: the server cannot be reached. */
     void *(*open)(const char *address, unsigned turn);
     bool (*ask)(void *client, bool is_write);
     void (*close)(void *client);
-    /* What a hand-over cannot do without: one client changes a record, and another is told by the
-     * store that it has changed. Two clients get ready; then, again and again, the time from the
-     * asking until the other one knows, in ns; less than 0: it failed. */
+    /* The steps that every hand-over needs: one client changes a record, and the store notifies
+     * another. get_ready() prepares two clients; then each tell() returns the time from the request
+     * until the other one knows, in ns; less than 0: it failed. */
     bool (*get_ready)(void *from, void *to);
     int64_t (*tell)(void *from, void *to);
 };

@@ -1,8 +1,8 @@
-/* bench/stamp.c - the command that benches of `conclave run` run: it tells when it began.
+/* bench/stamp.c - the command in the benches of `conclave run`: it writes down when it began.
  *
- * Usage: stamp FILE [SECONDS]. Its first action is to read the clock; then it appends one line, the
- * time on CLOCK_MONOTONIC in ns, its process id and its token, and stays for so long: 0 or nothing
- * for not at all. As little as possible, so that the start of the command itself hides nothing. */
+ * Usage: stamp FILE [SECONDS]. It first reads the clock; then it appends one line, the time on
+ * CLOCK_MONOTONIC in ns, its process id and its token, and waits for SECONDS; 0 or nothing: it does
+ * not wait. It does as little as possible, so that its own start adds little to the measurement. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* bench/stamps.c - a library to be preloaded: notes when each thread of a program calls the system,
- * and when what it waited for has come. trace_handover.py makes a table of the notes.
+/* bench/stamps.c - a library to be preloaded: notes when each thread of a program makes a system
+ * call, and when what it waited for has come. trace_handover.py makes a table of the notes.
  *
- * A note costs a reading of the clock and no system call, so that the times are those of the
- * program and not of the tracing. What bench_stamp() says goes in between; at the end everything is
- * written to the file $STAMPS. */
+ * A note costs one reading of the clock and no system call, so that tracing hardly changes the
+ * times. Notes of bench_stamp() come in between; at the end all notes are written to the file
+ * $STAMPS. */
 #include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
@@ -63,8 +63,7 @@ __attribute__((destructor)) static void notes_write(void)
     }
 }
 
-/* What is sent is noted before the call, what is waited for when it has come; both where it is the
- * time in between that matters. */
+/* Sends are noted before the call, waits when they end; both where the time in between matters. */
 #define BEFORE(type, name, params, args)               \
     type name params                                   \
     {                                                  \

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """bench/trace_handover.py BUILD STORE [--tiny] - where the microseconds of a hand-over go.
 
-Runs bench_handover --store STORE with the library stamps preloaded and prints, for the hand-overs that went the
-most common way, the median time between two notes. On sqlite: everything that was done, by which thread (in the order in which
-they first appear: 1 is the caller). For a store with servers only the steps on the way, as far as our own processes show them: tools/with-servers KIND
--- bench/trace_handover.py BUILD KIND. What is between `sent` and `hears` is the network's and the server's."""
+Runs bench_handover --store STORE with the library stamps preloaded. Prints the median time between two notes, for
+the hand-overs with the most common sequence of steps. On sqlite: all steps, with their threads (numbered in the order
+in which they first appear: 1 is the caller). For a store with servers: only the steps of our own processes between
+resignation and next leader: tools/with-servers KIND -- bench/trace_handover.py BUILD KIND. The time between `sent`
+and `hears` is spent in the network and the server."""
 
 import collections
 import os
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-SILENT = {"epoll_wait", "epoll_pwait", "poll"}  # only worth a line if something has come
+SILENT = {"epoll_wait", "epoll_pwait", "poll"}  # shown only if something has come
 
 
 def handovers(path):
@@ -33,7 +34,7 @@ def handovers(path):
 
 
 def squeeze(one):
-    """Writes of pages follow each other: only the first and the last of them count."""
+    """Writes of pages follow each other: keeps only the first and the last of them."""
     kept = []
     for at, thread, what in one:
         if what.startswith("pwrite64") and kept and kept[-1][1:] == (thread, "pages written"):
@@ -43,11 +44,11 @@ def squeeze(one):
     return [step for step in kept if step[2] != "pwrite64("]
 
 
-SENDS = {"send", "sendto", "sendmsg", "writev"}  # to a server; what a loop publishes is a write
+SENDS = {"send", "sendto", "sendmsg", "writev"}  # to a server; a loop publishes by write
 
 
 def bursts(one, thread):
-    """What a thread did each time it woke up: [(woke up at, [(at, what)])]; without those times when it did nothing."""
+    """What a thread did each time it woke up: [(woke up at, [(at, what)])]; wake-ups without an action are left out."""
     times = []
     for at, who, what in one:
         if who == thread and what in SILENT:
@@ -58,7 +59,7 @@ def bursts(one, thread):
 
 
 def steps(one):
-    """The steps on the way from the resignation to the next leader, for a store with servers; None: not understood."""
+    """The steps from the resignation to the next leader, for a store with servers; None: not recognised."""
     caller = one[0][1]
     loops = [who for _, who, what in one if who != caller and what in SILENT]
     heirs = [who for _, who, what in one if loops and who not in (caller, loops[0]) and what == "write"]
@@ -69,7 +70,7 @@ def steps(one):
     for at, done in bursts(one, giver):
         way.append((at, "the leader's loop", "wakes up" if len(way) == 1 else "hears"))
         sent = [when for when, what in done if what in SENDS]
-        if sent:  # the first request is the release; what comes later is on nobody's way
+        if sent:  # the first request is the release; later ones do not matter
             way.append((sent[-1], "the leader's loop", "has sent its release"))
             break
     for at, done in bursts(one, heir):
@@ -102,9 +103,9 @@ def main():
             if one is not None:
                 ways[tuple(step[1:] for step in one)].append([step[0] for step in one])
     if not ways:
-        sys.exit("no hand-over was understood")
+        sys.exit("no hand-over was recognised")
     way, times = max(ways.items(), key=lambda item: len(item[1]))
-    print(f"# {len(times)} of {total} hand-overs went this way; medians in us")
+    print(f"# {len(times)} of {total} hand-overs had these steps; medians in us")
     print(f"{'after':>8} {'at':>8}  {'thread' if store == 'sqlite' else 'who':20} what")
     for i, (thread, what) in enumerate(way):
         after = statistics.median((t[i] - t[max(i - 1, 0)]) / 1000 for t in times)

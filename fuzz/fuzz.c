@@ -49,7 +49,8 @@ uint64_t fuzz_number(struct fuzz_input *in, uint32_t byte_count)
 
 static char *take(struct fuzz_input *in, size_t byte_count)
 {
-    char *text = fuzz_must(malloc(byte_count + 1)); /* exact, so that the sanitizer sees its end */
+    /* Exactly this size, so that the sanitizer sees a read past its end. */
+    char *text = fuzz_must(malloc(byte_count + 1));
     memcpy(text, in->at, byte_count);
     text[byte_count] = '\0';
     in->at += byte_count;
@@ -91,8 +92,8 @@ void fuzz_clock_stop(void)
     is_virtual = false;
 }
 
-/* Instead of the C library's, for ourselves and for libuv. The wall clock, by which nothing is
- * decided, is left to libFuzzer and its alarm. */
+/* Replaces the C library's function, also for libuv. The wall clock, which decides nothing, is left
+ * to libFuzzer and its alarm. */
 int clock_gettime(clockid_t clock, struct timespec *ret_time)
 {
     if (!is_virtual || clock == CLOCK_REALTIME) {
@@ -112,7 +113,7 @@ static void folder_remove(void)
     char command[128];
     (void)snprintf(command, sizeof command, "rm -rf '%s'", folder);
     if (system(command) != 0) {
-        (void)fprintf(stderr, "%s is left behind\n", folder);
+        (void)fprintf(stderr, "cannot remove %s\n", folder);
     }
 }
 

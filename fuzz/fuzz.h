@@ -1,10 +1,10 @@
-/* fuzz/fuzz.h - what the fuzz targets share: an input of lines, a clock of their own, a store that
- * is asked what the input says and whose answers are checked.
+/* fuzz/fuzz.h - shared by the fuzz targets: an input of lines, a clock of their own, and a store
+ * that gets the requests of the input and whose answers are checked.
  *
- * Inputs of targets that tell a story are text, one step in each line: a person can read a finding,
- * and the fuzzer's dictionaries fit. While fuzz_clock_start() is in force, every clock of the
- * process but that on the wall shows the target's own time, so that an hour passes in no time and a
- * run repeats. */
+ * Inputs of targets that run step by step are text, one step in each line: a person can read a
+ * finding, and the fuzzer's dictionaries fit. Between fuzz_clock_start() and fuzz_clock_stop()
+ * every clock of the process, except the wall clock, shows the target's own time, so that an hour
+ * passes in no time and a run can be repeated. */
 #ifndef CV_FUZZ_FUZZ_H
 #define CV_FUZZ_FUZZ_H
 
@@ -12,9 +12,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Memory, or the end of the target. */
+/* Ends the target if there is no memory. */
 void *fuzz_must(void *memory);
-/* The target has found something. */
+/* Reports a finding and ends the target. */
 _Noreturn void fuzz_found(const char *what);
 
 struct fuzz_input {
@@ -24,18 +24,18 @@ struct fuzz_input {
 uint8_t fuzz_byte(struct fuzz_input *in);                         /* 0: nothing is left */
 uint64_t fuzz_number(struct fuzz_input *in, uint32_t byte_count); /* little endian */
 char *fuzz_line(struct fuzz_input *in);                           /* NULL: nothing is left */
-char *fuzz_rest(struct fuzz_input *in);                           /* as a text */
+char *fuzz_rest(struct fuzz_input *in);                           /* as a string */
 
 void fuzz_clock_start(void);
 void fuzz_clock_pass_ms(int64_t ms);
 void fuzz_clock_stop(void);
 
-/* A file of that content, at a path of this process; the path is the same each time. */
+/* A file with that content; the path is the same each time. */
 const char *fuzz_file(const char *name, const void *bytes, size_t byte_count);
 
 /* ---- A store ------------------------------------------------------------------------------- */
 
-/* The module's table, which the target is linked with. */
+/* The table of the module that the target is linked with. */
 const void *cv_module_table(void);
 
 /* Two elections of one loop. Steps, by the first letter of a line:
@@ -46,10 +46,10 @@ const void *cv_module_table(void);
 struct fuzz_story {
     const struct cv_store_kind *kind;
     const char *address;
-    void (*step)(const char *line); /* of the target; the text may be kept until the next */
-    int64_t turn_ms;                /* passes with each turn of the loop */
+    void (*step)(const char *line); /* of the target; it may keep the text until the next step */
+    int64_t turn_ms;                /* that pass with each run of the loop */
 };
-/* For a store's history and names: nothing without an end, nor nothing at all. */
+/* For a store's history and names: checks that each text ends and is not empty. */
 void fuzz_on_past(void *user, const struct cv_store_past *past);
 void fuzz_on_name(void *user, const char *name);
 void fuzz_story_tell(const struct fuzz_story *story, const uint8_t *data, size_t size);

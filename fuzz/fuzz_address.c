@@ -1,7 +1,8 @@
-/* fuzz/fuzz_address.c - the address of an election, as given to --via: it is taken apart, and
- * opened by whatever serves it, without a server.
+/* fuzz/fuzz_address.c - the address of an election, as given to --via: it is split into its parts,
+ * and opened by the store that serves it, without a server.
  *
- * Names of hosts are not looked up, and sqlite: is only taken apart: it would make files. */
+ * Host names are not looked up, and addresses of sqlite: are only split: opening them would create
+ * files. */
 #include "fuzz.h"
 
 #include "core/address.h"
@@ -15,7 +16,7 @@ static struct cv_shared_list shared;
 static uv_loop_t loop;
 static bool is_closed;
 
-/* Instead of the C library's: nobody is asked. */
+/* Replaces the C library's function: no name server is asked. */
 int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
                 struct addrinfo **ret_found)
 {

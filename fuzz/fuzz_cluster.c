@@ -1,5 +1,5 @@
-/* fuzz/fuzz_cluster.c - whatever the file of a cluster contains, it is read or refused with lines;
- * what is accepted has the promised form. */
+/* fuzz/fuzz_cluster.c - any cluster file is read, or refused with lines; an accepted one has the
+ * promised form. */
 #include "net/cluster.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static void say(void *user, uint32_t line, const char *text)
     uint32_t *count = user;
     (void)line;
     if (strchr(text, '\n') != NULL) {
-        abort(); /* one line for each */
+        abort(); /* one line for each mistake */
     }
     ++*count;
 }

@@ -1,8 +1,8 @@
-/* fuzz/fuzz_codec.c - whatever arrives, the codec answers; what decodes has one encoding.
+/* fuzz/fuzz_codec.c - the codec accepts or refuses any bytes; what decodes has one encoding.
  *
  * Input: one byte for the protocol, two for the member count (little endian), the rest is what a
- * peer sent. Buffers are exactly as large as the header asks for, so that the sanitizer sees every
- * byte read or written outside them. */
+ * peer sent. Buffers have exactly the size that the header asks for, so that the sanitizer sees
+ * every access outside them. */
 #include <conclave/core.h>
 
 #include <stdlib.h>

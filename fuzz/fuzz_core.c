@@ -1,8 +1,8 @@
-/* fuzz/fuzz_core.c - a core that finds anything in its saved record, and hears anything that the
- * codec lets through, trips no assertion.
+/* fuzz/fuzz_core.c - a core trips no assertion, whatever its saved record and whatever messages the
+ * codec lets through.
  *
- * Input: one byte for the protocol, one for the number of words that were saved, the words; then
- * steps: a byte says which, and a message has two bytes more, sender and length, and its bytes. */
+ * Input: one byte for the protocol, one for the number of saved words, the words; then steps: one
+ * byte says which, and a message has two more bytes, sender and length, and its bytes. */
 #include "core/core.h"
 #include "fuzz.h"
 
@@ -35,7 +35,7 @@ static void carry_out(void)
     }
 }
 
-/* The timer that is due first fires; false: none is armed. */
+/* Fires the timer that is due first; false: none is armed. */
 static bool fire(struct cv_event *event)
 {
     uint32_t next = CV_TIMERS_MAX;

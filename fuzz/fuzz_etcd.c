@@ -1,11 +1,11 @@
-/* fuzz/fuzz_etcd.c - whatever an etcd answers, or somebody who took its place, the store has an
+/* fuzz/fuzz_etcd.c - whatever an etcd, or an attacker in its place, answers, the store gives an
  * answer of its own.
  *
- * HTTP is done here (stores/http.h): steps answer the oldest call that waits.
+ * HTTP (stores/http.h) is replaced here: steps answer the oldest waiting call.
  *   > STATUS BODY   an answer; status 0: the connection failed, and the body says why
  *   < LINE          a line of the latest stream
  *   = STATUS BODY   the stream ends
- * An input that begins with @ is about a user with a password. */
+ * An input that begins with @ uses a user with a password. */
 #include "fuzz.h"
 
 #include "stores/http.h"

@@ -1,8 +1,8 @@
-/* fuzz/fuzz_files.c - whatever a file holds, its reader answers: a durable record, a lease file, a
- * key, a secret, the counter of a sequencer.
+/* fuzz/fuzz_files.c - the reader of a file accepts or refuses any content: a durable record, a
+ * lease file, a key, a secret, the counter of a sequencer.
  *
- * Input: one byte for the kind, then the content. Where a check sum or this boot's name would keep
- * the fuzzer out, a bit of that byte has it made right. */
+ * Input: one byte for the kind, then the content. Where a check sum or the id of this boot would
+ * keep the fuzzer out, a bit of that byte makes it right. */
 #include "fuzz.h"
 
 #include "net/key.h"
@@ -63,7 +63,7 @@ static void lease_file(uint8_t *bytes, size_t byte_count, bool is_made_right)
         }
         memcpy(page, ours.page, sizeof page);
         cv__lease_file_remove(&ours);
-        const size_t from = 56; /* behind the boot's name */
+        const size_t from = 56; /* after the id of the boot */
         memcpy(page + from, bytes,
                byte_count < sizeof page - from ? byte_count : sizeof page - from);
         path = fuzz_file("lease", page, sizeof page);

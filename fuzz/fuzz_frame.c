@@ -1,8 +1,7 @@
-/* fuzz/fuzz_frame.c - whatever arrives, the parser of frames answers; and what it accepts it
- * accepts once.
+/* fuzz/fuzz_frame.c - the parser of frames accepts or refuses any bytes, and accepts a frame once.
  *
- * Input: one byte, then what arrived. Bit 0: with a key. Bit 1: what arrived is made a payload and
- * sealed first, so that the fuzzer reaches what only members can. Bit 2: the insecure tag is made
+ * Input: one byte, then what arrived. Bit 0: with a key. Bit 1: what arrived is first sealed as a
+ * payload, so that the fuzzer reaches what only members can send. Bit 2: the insecure tag is made
  * right, for the same reason; bits 3..7 pick a byte of the frame to damage. */
 #include "net/frame.h"
 

@@ -1,13 +1,12 @@
-/* fuzz/fuzz_postgres.c - whatever a server answers that speaks PostgreSQL's language, store and
- * commands have an answer of their own.
+/* fuzz/fuzz_postgres.c - whatever a PostgreSQL server answers, store and commands give an answer of
+ * their own.
  *
- * The connection of libpq is done here, its results are libpq's own:
+ * The connection of libpq is replaced here, its results are libpq's own:
  *   P N           how connecting goes on: 0 failed, 1 reading, 2 writing, 3 there
  *   R NAME=VALUE|NAME=VALUE...   a row comes    Z NAME|NAME...  a result without rows
  *   E STATE TEXT  an error comes                .  the message has been answered
  *   B             the connection breaks         N CHANNEL TEXT  a notification
- *   H, M, I       the history is read, the names are, the tables are made: from the results there
- * are */
+ *   H, M, I       reads the history, reads the names, creates the tables: from these results */
 #include "fuzz.h"
 
 #include <libpq-fe.h>
@@ -20,9 +19,9 @@
 #define RESULTS_MAX 32u
 #define FIELDS_MAX 16
 
-/* libpq's results begin with numbers of their own; an error's words are kept beside. */
+/* A PGresult made here has no error fields, so the SQLSTATE is kept beside it. */
 struct queued {
-    PGresult *result; /* NULL: the message has been answered */
+    PGresult *result; /* NULL: the answer to the message is complete */
     char state[8];
 };
 
@@ -45,7 +44,7 @@ PGconn *PQconnectStartParams(const char *const *keywords, const char *const *val
     (void)values;
     (void)expand;
     struct pg_conn *pg = fuzz_must(calloc(1, sizeof *pg));
-    pg->fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK); /* can be read and written */
+    pg->fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK); /* always readable and writable */
     is_broken = false;
     return (PGconn *)pg;
 }

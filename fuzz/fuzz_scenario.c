@@ -1,9 +1,9 @@
-/* fuzz/fuzz_scenario.c - whatever a file holds, the parser answers with a scenario or with one
- * line; and a scenario that was accepted runs without tripping an assertion.
+/* fuzz/fuzz_scenario.c - the parser answers any text with a scenario or with one line; and an
+ * accepted scenario runs without tripping an assertion.
  *
- * The text is copied into a block of its own length, without a NUL behind it, so that the sanitizer
- * sees every byte read past its end. Only small and short scenarios are run, in slices, until they
- * have had their share of events: a fuzzer finds heartbeats of a nanosecond soon enough. */
+ * The text is copied into a block of its own length, without a NUL after it, so that the sanitizer
+ * sees every read past its end. Only small and short scenarios are run, in slices, up to a number
+ * of events: a fuzzer soon finds heartbeats of a nanosecond. */
 #include "sim/world.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Small, short, and without a storm of random faults, which are drawn before the run begins. */
+/* Small, short, and without too many random faults, which are drawn before the run begins. */
 static bool is_modest(const struct sim_scenario *scenario)
 {
     for (uint32_t i = 0; i < scenario->random_count; i++) {
@@ -31,7 +31,7 @@ static bool is_modest(const struct sim_scenario *scenario)
 
 static void run_shortly(const struct sim_scenario *scenario)
 {
-    static FILE *nowhere; /* opened once: the writing of traces is fuzzed too */
+    static FILE *nowhere; /* opened once: writing traces is fuzzed too */
     if (nowhere == NULL) {
         nowhere = fopen("/dev/null", "w");
     }

@@ -1,8 +1,7 @@
-/* fuzz/fuzz_snmp.c - whatever an SNMP agent answers, the sequencer says a number or none.
+/* fuzz/fuzz_snmp.c - the sequencer answers any packet of an SNMP agent with a number or with none.
  *
  * Input: eight bytes for the number that is known, then answers: two bytes for the length, and the
- * packet without its version and community, which net-snmp's own parser takes apart. Nothing is
- * sent. */
+ * packet without its version and community, which net-snmp's own parser reads. Nothing is sent. */
 #include "fuzz.h"
 
 #include "sequencers/sequencer.h"
@@ -23,7 +22,7 @@ static struct {
 static uint64_t reference;
 static bool is_answered, is_closed;
 
-/* ---- Instead of the library's ---------------------------------------------------------------- */
+/* ---- Replacements of library functions ------------------------------------------------------- */
 
 static netsnmp_transport transport;
 
@@ -118,7 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         answer(in.at, bytes);
         in.at += bytes;
         in.bytes -= bytes;
-        if (!is_answered) { /* it did not parse: the library waits for another */
+        if (!is_answered) { /* it did not parse: the library waits for another answer */
             (void)asked.callback(NETSNMP_CALLBACK_OP_TIMED_OUT, NULL, 1, NULL, asked.magic);
         }
     }

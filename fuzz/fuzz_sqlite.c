@@ -1,11 +1,11 @@
 /* fuzz/fuzz_sqlite.c - whatever another process wrote into the tables of a shared file, the store
- * has an answer of its own.
+ * gives an answer of its own.
  *
  * Steps: a n r f g q u w as in fuzz.h; then
  *   e, h, j COLUMN TVALUE   set a column of the record, the history, the runs; T is i, r, t, b or
  *                  0: integer, real, text, blob, NULL
  *   + ELECTION     a row of the history          t MS  time passes
- *   H, M           the history is read, the names are */
+ *   H, M           reads the history, reads the names */
 #include "fuzz.h"
 
 #include "stores/sqlite_record.h"

@@ -1,4 +1,4 @@
-/* fuzz/fuzz_value.c - what somebody wrote into a key or a node of a tree is read, or is not. */
+/* fuzz/fuzz_value.c - any value of a key or node that somebody wrote is read or ignored. */
 #include "fuzz.h"
 
 #include "stores/value.h"

@@ -1,4 +1,4 @@
-/* fuzz/fuzz_words.c - words of a command line: times, numbers, names, options, what was meant.
+/* fuzz/fuzz_words.c - words of a command line: times, numbers, names, options, suggestions.
  *
  * Input: a byte that says what the word is meant to be, then the word. */
 #include "fuzz.h"
@@ -55,12 +55,12 @@ static void option_word(uint8_t number, char *word)
         for (uint32_t i = 0; protocol->options[i].name != NULL; i++) {
             (void)cv__config_format(&config, &protocol->options[i], i, &text);
         }
-    } else if (err.text[0] == '\0') { /* what was written is repeated; printing makes it one line */
+    } else if (err.text[0] == '\0') { /* the error repeats the word; printing makes it one line */
         fuzz_found("a failure without a reason");
     }
 }
 
-/* Nothing that a terminal would obey is printed. */
+/* No control sequence for a terminal is printed. */
 static void print_word(const char *word)
 {
     static char printed[8192];

@@ -1,14 +1,14 @@
 /* fuzz/fuzz_zookeeper.c - whatever ZooKeeper answers, and whatever others put into its tree, the
- * store has an answer of its own.
+ * store gives an answer of its own.
  *
- * The client library is done here, as far as stores/zk_client.c calls it: what it reads from the
- * wire is the library's business, what it hands on is anything. Several handles share all state.
- *   C TIMEOUT ID   the session is there       D  the connection is lost
+ * The client library is replaced here, as far as stores/zk_client.c calls it: its parser is not
+ * tested, and its results may be anything. Several handles share all state.
+ *   C TIMEOUT ID   the session is established D  the connection is lost
  *   X  the session has expired                A  the credentials are refused
- *   I RC           what the library says next of its connection
+ *   I RC           the next result of zookeeper_interest()
  *   W PATH         something that is watched has changed
  *   > RC [o=OWNER] [z=CZXID] [v=VERSION] [p=PATH] [n=NAME,NAME...] [d=VALUE]
- *                  the oldest operation that waits is answered */
+ *                  the oldest waiting operation is answered */
 #include "fuzz.h"
 
 #include <stdio.h>
@@ -28,19 +28,19 @@ struct op {
     string_stat_completion_t on_made;
     strings_completion_t on_names;
     strings_stat_completion_t on_names_stat;
-    char path[2048]; /* that was asked for */
+    char path[2048]; /* of the request */
 };
 
 struct _zhandle {
     struct _zhandle *next;
     watcher_fn watcher;
     void *context;
-    watcher_fn node_watcher; /* one is enough: it looks at the path */
+    watcher_fn node_watcher; /* one is enough: it compares the path */
     void *node_context;
     int state;
-    int event; /* to be told; 0: none */
+    int event; /* to be delivered; 0: none */
     struct op *ops, **ops_end;
-    char *answer; /* to be told */
+    char *answer; /* to be delivered */
     char *watch;
 };
 
@@ -162,7 +162,7 @@ static int op_add(zhandle_t *zk, const char *path, const struct op *what)
 {
     if (path[0] != '/' || strstr(path, "//") != NULL || path[strlen(path) - 1] == '/') {
         if (strcmp(path, "/") != 0) {
-            return ZBADARGUMENTS; /* as the library */
+            return ZBADARGUMENTS; /* as in the library */
         }
     }
     struct op *op = fuzz_must(malloc(sizeof *op));
@@ -188,7 +188,8 @@ int zoo_acreate2(zhandle_t *zk, const char *path, const char *value, int valuele
     (void)valuelen;
     (void)acl;
     (void)mode;
-    /* The name of a sequential node ends with a dash that is completed: any path will do. */
+    /* The name of a sequential node ends with a dash, which the server completes: any path is
+     * possible. */
     return op_add(zk, path, &(struct op){.on_made = completion, .data = data});
 }
 
@@ -270,7 +271,7 @@ static void names_read(char *list, struct String_vector *ret_names, char *names[
     }
 }
 
-/* The answer stands in a line, which is taken apart. */
+/* Parses the answer in a line, which is changed. */
 static void op_answer(const struct op *op, char *line)
 {
     struct Stat stat = {0};
@@ -303,7 +304,7 @@ static void op_answer(const struct op *op, char *line)
         if (had == '\0') {
             break;
         }
-        at = end + 1; /* where the next field begins; its space is gone */
+        at = end + 1; /* where the next field begins; its space was overwritten */
         at--;
         *at = ' ';
     }

@@ -1,4 +1,4 @@
-/* fuzz/story.c - see fuzz.h: a store that is asked what the input says. */
+/* fuzz/story.c - see fuzz.h: a store that gets the requests of the input. */
 #include "fuzz.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static uv_loop_t loop;
 static struct cv_shared_list shared;
 static struct election elections[ELECTIONS];
 static uint32_t now;
-static bool is_open_request[REQUESTS_MAX]; /* asked, and not answered yet */
+static bool is_open_request[REQUESTS_MAX]; /* sent, and not answered yet */
 static uint32_t request_count;
 static uint32_t closing_count;
 

@@ -1,8 +1,8 @@
 /* verify/local.pml - requests, locks and leases of `local`, as a model for spin.
  *
- * Written from [Fetzer99] and the rules that our design adds to it, not from the code. Who is thought to be alive
- * decides only who stands and whom a free process supports; here anybody stands at any time, and supports
- * whom it likes, which allows more than any alive set does. The rules have names, L1 to L7.
+ * Written from [Fetzer99] and the rules that our design adds to it, not from the code. Alive sets decide only
+ * which processes ask for support, and which one a free process supports; here any process asks at any time,
+ * and a free process supports any other, which allows more than any alive set does. The rules are L1 to L7.
  *
  *   L1  a process that is locked to one process supports no other
  *   L2  a lock lasts lockTime from the receipt of the request
@@ -13,11 +13,11 @@
  *   L7  a lock that a later life of the same process takes over is not freed before the first one would have ended
  *
  * Judged: support-one (no process supports two that lead at once), and with MAJORITY at-most-one-leader.
- * Time is one clock that goes on at any moment; messages take any time, are lost, come in any order.
- * Not modelled: drift, alive sets, tokens, the tree, rotation. Switched off by a macro, each rule but L4 leads to an
- * error with two processes, which `make verify` checks; L4 needs three, which was not tried to the end.
+ * Time is one clock that may advance at any moment; messages take any time, are lost, come in any order.
+ * Not modelled: drift, alive sets, tokens, the tree, rotation. A macro switches each rule off: without it spin finds an
+ * error with two processes, except for L4, and `make verify` checks that. L4 needs three; that search was not completed.
  *
- * With TRACE the rules are followed along a trace of the program instead: see local_trace.pml. */
+ * With TRACE the model follows a trace of the program instead: see local_trace.pml. */
 
 #ifndef N
 #define N 3
@@ -27,13 +27,13 @@
 #define JUDGE(x) assert(x)
 #else
 #define NUMBER int           /* nanoseconds */
-#define JUDGE(x) (x)         /* no run goes on from here */
+#define JUDGE(x) (x)         /* a run that breaks it ends here */
 #endif
 #ifndef LOCK
 #define LOCK 2
 #endif
 #ifndef REQUESTS
-#define REQUESTS 2 /* of each process; a run that needs more ends there */
+#define REQUESTS 2 /* per process; a run that needs more ends there */
 #endif
 #ifndef CRASHES
 #define CRASHES 1
@@ -44,15 +44,15 @@ typedef flags { bool at[N] };
 
 NUMBER request[N];          /* number of the latest request; 0: none */
 NUMBER request_left[N];     /* time left of lockTime since it was sent */
-flags reply[N];             /* who supports it */
+flags reply[N];             /* the processes that support it */
 NUMBER lead_left[N];        /* time left of a leadership; 0: none */
-NUMBER left[N];             /* of one that a crash left behind: its work may still run */
-flags support[N];           /* who supports that leadership */
-byte locked_to[N];          /* N: nobody */
+NUMBER left[N];             /* time left of a leadership that a crash left behind: its work may still run */
+flags support[N];           /* the processes that support that leadership */
+byte locked_to[N];          /* N: none */
 NUMBER locked_request[N];
 byte locked_life[N];        /* of the process that it is locked to */
 NUMBER locked_left[N];
-NUMBER earlier_left[N];     /* an earlier life of that process may lead by this lock so long */
+NUMBER earlier_left[N];     /* how long an earlier life of that process may still lead by this lock */
 NUMBER quarantine[N];
 bool has_supported[N];      /* durable */
 byte life[N];
@@ -199,7 +199,8 @@ inline lead(p)
     od
 }
 
-/* Nothing rests on its own lock to itself, and answers to what it asked for do not count any more. */
+/* Nothing depends on its lock to itself, and answers to its earlier requests do not count any
+ * more. */
 inline give_up(p)
 {
     if
@@ -242,7 +243,7 @@ inline take_reply(from, p, number)
     fi
 }
 
-/* What it leads by goes on without it: its work may still run. */
+/* Its leadership goes on without it: its work may still run. */
 inline crash(p)
 {
     crashes++;

@@ -1,11 +1,11 @@
-/* verify/local_trace.pml - can the model of `local` do what a trace says? As pole_trace.pml. */
+/* verify/local_trace.pml - can the model of `local` follow a trace? See pole_trace.pml. */
 #define TRACE
 #define LOCK lease
 int lease;
 #include "local.pml"
 #include "steps.pml"
 
-/* What the trace does not show: a process that does not lead may forget what it asked for. */
+/* Not in the trace: a process that does not lead may forget its request. */
 inline unseen(p)
 {
     if
@@ -30,7 +30,7 @@ active proctype follower()
             if :: x == request[a] + 1 -> ask(a) :: x == request[a] fi;
             if :: true :: MAY_SUPPORT(a, a) -> support_self(a) fi
         :: op == SUPPORT && MAY_SUPPORT(a, b) -> lock(a, b, x, y) /* request x of life y of b is supported */
-        :: op == TRY -> /* the same, if it is to be done at this moment */
+        :: op == TRY -> /* the same, if it happens at this moment */
             if
             :: true
             :: !is_decided[d] && MAY_SUPPORT(a, b) -> lock(a, b, x, y); is_decided[d] = true
@@ -44,7 +44,7 @@ active proctype follower()
             :: MAY_LEAD(a) -> lead(a); lead_left[a] >= y
             fi
         :: op == LOST && is_up[a] -> lead_left[a] = 0; end_leadership(a)
-        :: op == HEARD && is_up[a] && locked_to[a] == b && locked_left[a] > 0 /* it follows whom it supports */
+        :: op == HEARD && is_up[a] && locked_to[a] == b && locked_left[a] > 0 /* it follows the process that it supports */
         :: op == RELEASE && MAY_RELEASE(a) && x <= request[a] -> give_up(a)
         :: op == FREED && is_up[a] -> hear_release(b, a, x, y)
         :: op == CRASH && is_up[a] -> crash(a)

@@ -1,26 +1,26 @@
 /* verify/pole.pml - claims, promises and leases of `pole`, as a model for spin.
  *
- * Written from [Becker11, sec. 3.1] and the rules that our design adds to it, not from the code. Who is chosen by
- * its score decides only who claims; here anybody claims at any time, which allows more than any selection does.
- * The rules have names, P1 to P9.
+ * Written from [Becker11, sec. 3.1] and the rules that our design adds to it, not from the code. The choice by
+ * score decides only which process claims; here any process claims at any time, which allows more than any
+ * selection does. The rules are P1 to P9.
  *
  *   P1  a process never follows a smaller epoch than one it followed, nor an equal one of another leader
  *   P2  the pair (epoch, leader) survives a crash
  *   P3  a FOLLOW is a promise to follow nobody else for a lease; following oneself is one, too
  *   P4  a process that restarts follows nobody for a lease, unless it never promised
- *   P5  a leader counts a lease from the moment at which it sent what was answered
+ *   P5  a leader counts a lease from the moment at which it sent the answered heartbeat
  *   P6  a leader needs a majority, itself included, at its epoch
- *   P7  when the time is over, it is over: answers that come later do not revive it
- *   P8  RELEASE frees promises: only of one who does not lead, and not within a lease of its start
+ *   P7  a leadership ends with its time: answers that come later do not revive it
+ *   P8  RELEASE frees promises: sent only by a process that does not lead, and not within a lease of its start
  *   P9  a claim may be raised to a larger epoch; a leader keeps its token, others begin again to count answers
  *
- * Time is one clock that goes on at any moment: messages take any time, are lost, and come in any order.
+ * Time is one clock that may advance at any moment: messages take any time, are lost, and come in any order.
  * Not modelled: drift, scores and selection, reserved epochs.
  *
- * Switched off by a macro, P1 to P5 lead to an error; `make verify` checks that as well. P8 can be switched off without an
- * error for two processes; without P6 no search has ended yet; P7 has no switch.
+ * Macros switch rules off: without one of P1 to P5 spin finds an error, and `make verify` checks that as well. Without P8
+ * two processes show no error; without P6 no search has ended yet; P7 has no switch.
  *
- * With TRACE the rules are followed along a trace of the program instead: see pole_trace.pml. */
+ * With TRACE the model follows a trace of the program instead: see pole_trace.pml. */
 
 #ifndef N
 #define N 3
@@ -31,7 +31,7 @@
 #define JUDGE(x) assert(x)
 #else
 #define NUMBER int           /* nanoseconds */
-#define JUDGE(x) (x)         /* no run goes on from here */
+#define JUDGE(x) (x)         /* a run that breaks it ends here */
 #endif
 #ifndef LEASE
 #define LEASE 2
@@ -53,10 +53,10 @@ NUMBER followed_epoch[N];        /* durable, with ... */
 byte followed_leader[N];         /* N: none */
 NUMBER promise[N];               /* time left of the promise to followed_leader */
 NUMBER quarantine[N];
-NUMBER claim[N];                 /* epoch that is claimed; 0: none */
-NUMBER claimed[N];               /* the largest of this life */
+NUMBER claim[N];                 /* the claimed epoch; 0: none */
+NUMBER claimed[N];               /* the largest epoch that this life claimed */
 row answered[N];                 /* time left of a lease that began when the answered heartbeat was sent */
-NUMBER valid[N];                 /* of the majority with the most time left: follows from `answered` */
+NUMBER valid[N];                 /* time left of the majority with the most time left: follows from `answered` */
 row beat_epoch[N], beat_left[N]; /* heartbeat from [i] to .at[j]: epoch 0: none; left of a lease since it was sent */
 row follow_epoch[N], follow_left[N]; /* answer from [i] to .at[j] */
 row release_epoch[N];            /* RELEASE from [i] to .at[j] under way */
@@ -127,7 +127,7 @@ inline raise(who, e)
     fi
 }
 
-/* Its own promise must be free, and is made to itself. */
+/* Its own promise must be free; it then promises itself. */
 inline follow_self(who)
 {
     followed_epoch[who] = claim[who];
@@ -137,7 +137,7 @@ inline follow_self(who)
 #endif
 }
 
-/* Nothing rests on the promise to itself of one that does not lead. */
+/* Nothing depends on the promise to itself of a process that does not lead. */
 inline give_up(who)
 {
     stop_claim(who);
@@ -158,7 +158,8 @@ inline lead(who)
 
 #define SHORTER(x, dt) x = ((x) > (dt) -> (x) - (dt) : 0)
 
-/* Time goes on; what lasts is shorter. A leader always keeps its promise to itself. */
+/* Time passes, and all that is left becomes shorter. A leader always renews its promise to
+ * itself. */
 inline pass(dt)
 {
     i = 0;
@@ -188,7 +189,7 @@ inline pass(dt)
     od
 }
 
-/* A heartbeat of one reaches another, which follows it if it may. */
+/* A heartbeat reaches another process, which follows it if it may. */
 #define MAY_FOLLOW(from, who) (IS_NEWER(beat_epoch[from].at[who], from, who) && IS_FREE(from, who) && \
                                quarantine[who] == 0 && beat_epoch[from].at[who] > released[who].at[from])
 
@@ -251,7 +252,8 @@ inline take_answer(from, who)
     follow_left[from].at[who] = 0
 }
 
-/* Answers to what an earlier life has sent do not count: heartbeats name the life that they come from. */
+/* Answers to heartbeats of an earlier life do not count: a heartbeat names the life of its
+ * sender. */
 inline crash(who)
 {
     crashes++;
@@ -286,7 +288,7 @@ inline recover(who)
 #endif
 }
 
-/* It leads no longer, if it did, before this leaves. */
+/* If it led, it stops leading before this leaves. */
 inline send_releases(who)
 {
     releases++;
@@ -351,7 +353,7 @@ active proctype world()
         :: a == b && MAY_GIVE_UP(a) -> give_up(a)
 #endif
         :: a == b && MAY_LEAD(a) -> lead(a)
-        :: a != b && is_up[a] && claim[a] > 0 -> /* sends, before or after what is under way, or that is lost */
+        :: a != b && is_up[a] && claim[a] > 0 -> /* sends it before or after the one under way, or that one is lost */
             beat_epoch[a].at[b] = claim[a];
             beat_left[a].at[b] = LEASE
         :: a != b && is_up[b] && beat_epoch[a].at[b] > 0 -> hear(a, b)

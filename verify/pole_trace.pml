@@ -1,8 +1,8 @@
-/* verify/pole_trace.pml - can the model of `pole` do what a trace says?
+/* verify/pole_trace.pml - can the model of `pole` follow a trace?
  *
- * tools/validate-trace turns a trace into steps: what a process was seen to send, to tell or to suffer, and how much time
- * went by. Here each is allowed only if the rules of pole.pml allow it; what a trace does not show (a process follows
- * itself, gives up a claim, ...) may happen before it. spin looks for a run that reaches the end. */
+ * tools/validate-trace turns a trace into steps: what a process sent, what it told its application, which faults hit it,
+ * and how much time passed. Each step is possible only if the rules of pole.pml allow it; events that a trace does not
+ * show (a process follows itself, gives up a claim, ...) may happen before it. spin looks for a run to the end. */
 #define TRACE
 #define LEASE lease
 int lease;
@@ -34,7 +34,7 @@ inline pass_flights(dt)
     od
 }
 
-/* What the trace does not show. */
+/* Events that the trace does not show. */
 inline unseen(who)
 {
     if
@@ -83,7 +83,7 @@ active proctype follower()
             MAY_FOLLOW(b, a) && beat_epoch[b].at[a] == x;
             hear(b, a);
             store_follow(b, a, d)
-        :: op == TRY && is_up[a] -> /* the same, if it is to be done at this moment */
+        :: op == TRY && is_up[a] -> /* the same, if it happens at this moment */
             load_beat(b, a, c);
             if
             :: !is_decided[d] && MAY_FOLLOW(b, a) -> hear(b, a); store_follow(b, a, d); is_decided[d] = true
@@ -107,7 +107,7 @@ active proctype follower()
             MAY_RELEASE(a);
             give_up(a)
         :: op == FREED && is_up[a] -> release_epoch[b].at[a] = x; hear_release(b, a)
-        :: op == FAREWELL && !is_up[a] -> left[a] = 0 /* a witness saw that nothing of it is left */
+        :: op == FAREWELL && !is_up[a] -> left[a] = 0 /* a witness saw that no process of it is left */
         :: op == CRASH && is_up[a] -> crash(a)
         :: op == START && !is_up[a] -> recover(a)
         fi;

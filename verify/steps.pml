@@ -1,6 +1,7 @@
-/* verify/steps.pml - the steps of a trace, read from the file that STEPS names; see tools/validate-trace.
+/* verify/steps.pml - the steps of a trace, read from the file that STEPS names; see
+ * tools/validate-trace.
  *
- * The first line has the lease, in nanoseconds; each other one an operation and its operands. */
+ * The first line has the lease, in nanoseconds; each other line an operation and its operands. */
 #ifndef FLIGHTS
 #define FLIGHTS 64
 #endif
@@ -44,7 +45,7 @@ c_decl {
     }
 };
 
-int at; /* steps that were done */
+int at; /* number of completed steps */
 byte op, a, b, c, d;
 int x, y;
 bool is_decided[FLIGHTS]; /* answers that wait for a disk: see TRY */

@@ -11,7 +11,7 @@ def main():
     dist = pathlib.Path(stamp).parent / "dist"
     shutil.rmtree(dist, ignore_errors=True)
     dist.mkdir()
-    # A module that is not announced is loaded only when another one asks for it: the page starts later.
+    # A module without a modulepreload is loaded only when another one imports it: the page would start later.
     page = next(pathlib.Path(file) for file in files if file.endswith("index.html")).read_text(encoding="utf-8")
     for name in sorted(pathlib.Path(file).name for file in files if file.endswith(".js")):
         if f'"{name}"' not in page and name not in ("engine.js", "worker.js"):

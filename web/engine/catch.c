@@ -1,7 +1,7 @@
-/* web/engine/catch.c - base/catch.h where there is no longjmp: the page unwinds.
+/* web/engine/catch.c - base/catch.h where there is no longjmp: JavaScript unwinds the stack.
  *
- * The work is called by way of JavaScript (web_try), which catches what web_throw throws. That
- * leaves the frames of the work behind, as longjmp would. */
+ * The work is called through JavaScript (web_try), which catches what web_throw throws. That drops
+ * the stack frames of the work, as longjmp would. */
 #include "base/catch.h"
 
 #include "core/assert.h"
@@ -9,13 +9,13 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Calls web_call(work, context). 1: it came to its end, 0: web_throw() was called meanwhile; the
- * stack pointer is then again what it was before. */
+/* Calls web_call(work, context). 1: it returned, 0: web_throw() was called meanwhile; then the
+ * stack pointer is restored. */
 __attribute__((import_module("page"), import_name("try"))) extern int web_try(
     void (*work)(void *context), void *context);
 __attribute__((import_module("page"), import_name("throw"))) extern _Noreturn void web_throw(void);
 
-/* A function of this module can be called from outside by its pointer only through another. */
+/* JavaScript can call a function pointer of this module only through an exported function. */
 __attribute__((export_name("web_call"))) void web_call(void (*work)(void *context), void *context);
 void web_call(void (*work)(void *context), void *context)
 {

@@ -1,12 +1,12 @@
-/* web/engine/engine.c - the simulator as a module of a page: what JavaScript may call.
+/* web/engine/engine.c - the simulator as a module of a page: the functions that JavaScript calls.
  *
- * A run is made from the text of a scenario. It is stepped to an instant, and everything that
- * happened is its trace, the same lines that `conclave sim --trace` writes: the page shows traces
- * and nothing else. Any number of runs may live at a time. An action that is injected becomes a
- * line of the text of another run, from the beginning: what the page shows is always what its text
- * gives with `conclave sim`, on any machine.
+ * A run is made from the text of a scenario. It is stepped to an instant, and its trace has
+ * everything that happened, in the same lines that `conclave sim --trace` writes: the page shows
+ * only traces. Any number of runs may exist at a time. An injected action becomes a line in the
+ * text of another run, which starts from the beginning: the page always shows what `conclave sim`
+ * gives for its text, on any machine.
  *
- * Texts go in through web_input(), and come out as a pointer whose web_length() bytes are good
+ * Texts go in through web_input(), and come out as a pointer whose web_length() bytes are valid
  * until the next call. Calls that fail return 0, and web_error() says why. A failed assertion
  * within a run is a broken property; one elsewhere makes the call fail. */
 #include "base/catch.h"
@@ -22,11 +22,11 @@
 
 #define WEB_EXPORT(name) __attribute__((export_name(#name))) name
 
-/* A page that kept more than this would be killed with all that it shows. */
+/* The browser would kill a page that kept more than this. */
 #define TRACE_BYTES_MAX (256u << 20)
 
 struct web_run {
-    char *text; /* the scenario, with what was injected */
+    char *text; /* the scenario, with the injected actions */
     size_t text_length;
     bool has_seed, has_trace;
     uint64_t seed;
@@ -37,7 +37,7 @@ struct web_run {
     size_t trace_length;
 };
 
-/* What goes in and out. The module has one thread, and a call at a time. */
+/* Input and output. The module has one thread, and one call at a time. */
 static char *input;
 static char *output;
 static size_t output_length;
@@ -113,7 +113,7 @@ static void run_flush(struct web_run *run)
     }
 }
 
-/* From its text, seed and nothing else. */
+/* Begins from its text and seed, and nothing else. */
 static bool run_begin(struct web_run *run)
 {
     if (memchr(run->text, '\0', run->text_length) != NULL) {
@@ -143,7 +143,7 @@ static void begin(void *context)
     beginning->is_done = run_begin(beginning->run);
 }
 
-/* What an assertion that failed outside of a run leaves behind is not freed: nothing of it can be
+/* Memory that an assertion outside a run leaves behind is not freed: its contents cannot be
  * trusted. */
 static bool is_guarded(void (*work)(void *context), void *context)
 {
@@ -156,7 +156,7 @@ static bool is_guarded(void (*work)(void *context), void *context)
     return false;
 }
 
-/* Takes the text. */
+/* Takes over the text. */
 static struct web_run *run_make(struct web_run as)
 {
     struct web_run *run = cv__allocate(1, sizeof *run);
@@ -172,8 +172,8 @@ static struct web_run *run_make(struct web_run as)
     return run;
 }
 
-/* From the input. Without a seed of its own the scenario's counts. A run without a trace is for
- * those who want its report only. */
+/* Makes a run of the input. Without a seed, that of the scenario counts. Without a trace the run is
+ * only for its report. */
 struct web_run *WEB_EXPORT(web_run_new)(size_t length, int has_seed, double seed, int has_trace)
 {
     return run_make((struct web_run){.text = cv__copy_text(input, length),
@@ -211,7 +211,7 @@ int WEB_EXPORT(web_run_to)(struct web_run *run, double until_ns)
     return is_guarded(advance, &stretch);
 }
 
-/* The text of the run with one more line: ACTION, the input, at that instant. */
+/* The text of the run with one more line: the action in the input, at that instant. */
 static char *text_with(const struct web_run *run, int64_t at_ns, size_t length, size_t *ret_length)
 {
     char when[CV_DURATION_TEXT_BYTES];
@@ -226,8 +226,8 @@ static char *text_with(const struct web_run *run, int64_t at_ns, size_t length, 
     return text;
 }
 
-/* A run from the beginning with one action more: ACTION, the input, at that instant. What is before
- * it will be the same as in `run`, byte for byte. */
+/* A run from the beginning with one more action, which is the input, at that instant. All before it
+ * will be the same as in `run`, byte for byte. */
 struct web_run *WEB_EXPORT(web_run_inject)(struct web_run *run, double at_ns, size_t length)
 {
     if (at_ns < 0 || at_ns > (double)run->scenario->run_ns || memchr(input, '\n', length) != NULL) {
@@ -240,7 +240,7 @@ struct web_run *WEB_EXPORT(web_run_inject)(struct web_run *run, double at_ns, si
     return run_make(branch);
 }
 
-/* ---- What a run tells ------------------------------------------------------------------------ */
+/* ---- What can be read from a run ------------------------------------------------------------- */
 
 const char *WEB_EXPORT(web_run_trace)(struct web_run *run, size_t from)
 {
@@ -254,7 +254,7 @@ const char *WEB_EXPORT(web_run_text)(struct web_run *run)
     return lend(run->text, run->text_length);
 }
 
-/* As `conclave sim --json` prints it. */
+/* The report as `conclave sim --json` prints it. */
 const char *WEB_EXPORT(web_run_report)(struct web_run *run)
 {
     FILE *out = output_open();
@@ -295,7 +295,7 @@ static void json_timers(struct cv_json *json, const struct sim_node *n)
     cv__json_close(json, ']');
 }
 
-/* What the node is at the instant that the run has come to. */
+/* The state of the node at the present instant of the run. */
 const char *WEB_EXPORT(web_run_node)(struct web_run *run, uint32_t id)
 {
     const struct sim_world *w = run->world;

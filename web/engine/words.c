@@ -6,7 +6,7 @@
 
 #include <conclave/oracle.h>
 
-/* Options that are derived depend on the number of members; this many are assumed. */
+/* Derived options depend on the number of members; this number is assumed. */
 #define MEMBERS_SHOWN 5u
 
 static void write_options(struct cv_json *json, const struct cv_protocol *protocol)

@@ -1,4 +1,4 @@
-/* web/engine/words.h - what the editor of scenarios completes: names that the program knows. */
+/* web/engine/words.h - the names that the editor of scenarios completes. */
 #ifndef CV_WEB_ENGINE_WORDS_H
 #define CV_WEB_ENGINE_WORDS_H
 

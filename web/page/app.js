@@ -1,4 +1,4 @@
-// The page as a whole: what the viewer asks for goes from here to the parts that do it.
+// The page as a whole: passes the viewer's requests to the parts that handle them.
 import { variant } from "./compare.js";
 import { Editor } from "./editor.js";
 import { instant, scenarioTime, seconds } from "./format.js";
@@ -14,7 +14,7 @@ import { beliefBefore, describe } from "./why.js";
 
 const byId = (id) => document.getElementById(id);
 const views = [];
-let branches = []; // { text, seed, name }: what can be gone back to
+let branches = []; // { text, seed, name }: earlier versions that the viewer can go back to
 
 const player = new Player(() => views[0].trace.nowS, () => views[0].trace.isComplete, show);
 
@@ -111,8 +111,8 @@ async function showInside(view, id) {
     byId("inside").hidden = false;
 }
 
-// An action at the instant that is shown: a branch that differs from here on. What was injected
-// later on the way here belongs to the branch that is left.
+// An action at the shown instant: a branch that differs from here on. Actions that were injected
+// later on the present branch stay there.
 function act(action) {
     const at = scenarioTime(player.atS);
     branches.push({ text: views[0].text, seed: views[0].seed, name: `before ${action} at ${at}` });
@@ -124,7 +124,8 @@ function act(action) {
     player.play();
 }
 
-// Lines that this page has added stand at the end, below the mark; those after an instant go.
+// Lines that this page has added are at the end, below the mark; those after the instant are
+// removed.
 const MARK = "# from here on: done in the playground";
 function withoutLater(text, atS) {
     const at = text.indexOf(MARK);
@@ -258,7 +259,7 @@ async function share() {
         await navigator.clipboard.writeText(location.href);
         copied = "The link is in the clipboard.";
     } catch {
-        // a page may not write there unless it is allowed to
+        // a page may write to the clipboard only with permission
     }
     notice(`${copied} It has the scenario and the seed in it; nothing was sent anywhere.`);
 }
@@ -272,7 +273,7 @@ function showTab(name) {
     }
 }
 
-// To the next instants at which something happened, or back to the former ones.
+// To the next instants with an event, or back to the previous ones.
 function step(count) {
     const { trace } = views[0];
     let { atS } = player;
@@ -315,7 +316,7 @@ function listen() {
         compare(byId("compare-protocol").value.trim());
     });
     byId("scrub").addEventListener("input", (event) => {
-        const share = event.target.value / 10000; // before a picture is drawn, which sets it
+        const share = event.target.value / 10000; // before a frame is drawn, which changes the value
         player.pause();
         player.seek(views[0].trace.durationS * share);
     });
@@ -369,7 +370,7 @@ showGallery(byId("gallery"), list, (story) => {
     byId("story").scrollIntoView({ block: "nearest" }); // on a phone it is above the list
 });
 const asked = new URLSearchParams(location.search).getAll("file");
-if (asked.length > 0) { // of `conclave play FILE...`
+if (asked.length > 0) { // the files of `conclave play FILE...`
     openTexts(await Promise.all(asked.map(async (name, i) => {
         const response = await fetch(new URL(i === 0 ? "./file" : `./file-${i + 1}`, import.meta.url));
         return [await response.text(), name];

@@ -1,4 +1,4 @@
-// The editor: a text field over its own highlighted copy, completion, and the error in its place.
+// The editor: a text field over its own highlighted copy, with completion and error marks.
 import { complete, highlight } from "./language.js";
 
 export class Editor {
@@ -30,7 +30,7 @@ export class Editor {
         this.#paint();
     }
 
-    // null: there is none.
+    // null: there is no error.
     showError(error) {
         this.error = error;
         this.said.textContent = error ? (error.line ? `line ${error.line}, column ${error.column}: ${error.message}` : error.message) : "";

@@ -1,10 +1,10 @@
-// The simulator as a module of WebAssembly: loads it and turns its calls into plain functions.
+// The simulator as a module of WebAssembly: loads it and wraps its calls as plain functions.
 //
-// The module needs few functions of its surroundings. What it prints is an error and is kept;
-// what would end a process (no memory left, a trap) is an exception here, and the instance is
-// thrown away: the next call gets a new one. A failed assertion is no trap: web/engine/catch.c.
+// The module needs few functions of its environment. Its output is an error text and is kept. What
+// would end a process (no memory left, a trap) is an exception here, and the instance is thrown
+// away: the next call gets a new one. A failed assertion is not a trap: web/engine/catch.c.
 
-class Unwind extends Error {} // a failed assertion on its way to the guard
+class Unwind extends Error {} // a failed assertion on its way to the handler
 
 const EBADF = 8;
 
@@ -53,7 +53,7 @@ function surroundings(state) {
     };
 }
 
-// What went wrong in a scenario, and where: lines and columns count from 1.
+// What is wrong in a scenario, and where: lines and columns count from 1.
 export class ScenarioError extends Error {
     constructor(text) {
         const place = /^scenario:(\d+):(\d+): (.*)$/s.exec(text);
@@ -67,7 +67,7 @@ export class Engine {
     #module;
     #state;
 
-    // From the bytes of the module, or compiled already.
+    // Made from the bytes of the module, or from a compiled module.
     static async load(source) {
         const engine = new Engine();
         engine.#module = source instanceof WebAssembly.Module ? source : await WebAssembly.compile(source);
@@ -82,7 +82,7 @@ export class Engine {
         this.#state = state;
     }
 
-    // Calls an export. A trap leaves the instance in no state to go on with.
+    // Calls an export. After a trap the instance cannot be used any more.
     #call(name, ...args) {
         if (!this.#state) {
             throw new Error("the simulator is being started again");
@@ -117,7 +117,7 @@ export class Engine {
         return bytes.length;
     }
 
-    // A run is known by its address in the instance that made it; with that one it is gone.
+    // A run is known by its address in its instance; without that instance the run is gone.
     #made(pointer) {
         if (pointer === 0) {
             throw this.#error();
@@ -138,7 +138,7 @@ export class Engine {
         return this.#made(this.#call("web_run_new", length, seed === undefined ? 0 : 1, seed ?? 0, hasTrace ? 1 : 0));
     }
 
-    // Another run: the same with one action more.
+    // Another run: the same with one more action.
     inject(run, atNs, action) {
         const length = this.#input(action);
         return this.#made(this.#call("web_run_inject", this.#pointer(run), atNs, length));

@@ -1,4 +1,4 @@
-// The gallery: stories of docs/gallery, each a scenario whose first comment tells it.
+// The gallery: stories of docs/gallery, each a scenario whose first comment is its story.
 export async function stories() {
     const response = await fetch(new URL("./stories.json", import.meta.url));
     return response.json();

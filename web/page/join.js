@@ -1,10 +1,10 @@
-// Traces of single processes (`conclave elect --trace`) as the one trace of all that the page shows.
+// Joins traces of single processes (`conclave elect --trace`) into one trace, which the page shows.
 //
-// Each process wrote what it saw, by the clock of its machine, which began_s tells: files of one
-// machine fit together. It numbered what it sent, not what it received: here a message that was
-// received finds the latest one that was sent with the same words.
+// Each process wrote what it saw, by the clock of its machine, of which began_s is the offset:
+// files of one machine fit together. It numbered the messages it sent, not those it received: so a
+// received message is matched with the latest sent one that has the same content.
 
-const SILENT_S = 1; // who says nothing for so long, while others do, has ended: they have timers
+const SILENT_S = 1; // a process without a record for so long, while others have some, has ended: running ones have timers
 
 function read(text) {
     const lines = text.split("\n").filter((line) => line !== "");
@@ -27,7 +27,8 @@ function check(parts) {
     }
 }
 
-// Where processes have no ids, each label gets one: first those whose traces these are.
+// Where processes have no ids, each label gets one: first the labels of the processes that wrote
+// these traces.
 function numberByLabel(parts) {
     const ids = new Map(parts.map(({ header }, i) => [header.label, i + 1]));
     for (const { header, records } of parts) {
@@ -40,7 +41,7 @@ function numberByLabel(parts) {
                 record.leader = ids.get(record.label);
             }
             for (const field of ["node", "from", "to"]) {
-                record[field] &&= self; // 0 stays: the group, or somebody
+                record[field] &&= self; // 0 stays: the group, or an unknown process
             }
         }
         header.self = self;
@@ -50,11 +51,12 @@ function numberByLabel(parts) {
 
 const sameWords = (record, to) => `${to} ${record.type} ${JSON.stringify(record.fields ?? {})}`;
 
-// Gives each message its number. What was sent to all becomes a message for each that could hear it.
+// Gives each message its number. A message to all becomes one message for each process that could
+// hear it.
 class Messages {
     count = 0;
     out = [];
-    #waiting = new Map(); // words -> sends that nobody has received yet
+    #waiting = new Map(); // content -> sends that no process has received yet
 
     constructor(traced) {
         this.traced = traced; // node -> [first, last] instant of its trace
@@ -79,7 +81,7 @@ class Messages {
         this.out.push(record);
     }
 
-    // The sender's trace may be missing: then this is all that is known of the message.
+    // The sender's trace may be missing: then nothing else is known of the message.
     #deliver({ fields, ...record }) {
         const words = sameWords({ ...record, fields }, record.to);
         const sends = this.#waiting.get(words) ?? [];
@@ -91,13 +93,13 @@ class Messages {
         }
         const send = { ...record, event: "send", message: ++this.count, fields };
         delete send.delay_max_s;
-        if (record.from !== record.to) { // what a node says to itself is not sent
+        if (record.from !== record.to) { // a message of a node to itself is not sent
             this.out.push(send);
         }
         this.out.push({ ...record, message: send.message });
     }
 
-    // What a receiver that was there never got.
+    // Messages that a running receiver never got.
     lost() {
         for (const send of [...this.#waiting.values()].flat()) {
             const [first, last] = this.traced.get(send.to) ?? [Infinity, 0];
@@ -109,7 +111,8 @@ class Messages {
     }
 }
 
-// The text of one trace from those of several processes, or of one. A trace of all nodes is as it is.
+// The text of one trace from those of one or several processes. A trace of all nodes stays as it
+// is.
 export function join(texts) {
     const parts = texts.map(read);
     if (parts.length === 1 && parts[0].header.self === undefined) {

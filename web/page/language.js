@@ -34,7 +34,7 @@ export function highlight(line) {
     return comment === "" ? html : `${html}<i class="c">${escape(comment)}</i>`;
 }
 
-// What may come at the end of `before`, the line up to the caret: { word, candidates }.
+// Completions at the end of `before`, the line up to the caret: { word, candidates }.
 export function complete(before, words) {
     const word = /[^\s,]*$/.exec(before)[0];
     const said = before.slice(0, before.length - word.length).trim().split(/\s+/).filter(Boolean);

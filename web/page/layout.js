@@ -1,6 +1,6 @@
-// Where nodes stand: on a circle, or around their site when the scenario has sites.
+// The places of nodes: on a circle, or around their site when the scenario has sites.
 //
-// Everything is within a unit square, so that a stage of any size can use it.
+// All coordinates are within a unit square, for a stage of any size.
 const TURN = 2 * Math.PI;
 
 function onCircle(count, radius, centre) {
@@ -21,7 +21,7 @@ export function layout(header) {
     const homeless = Array.from({ length: header.nodes }, (_, i) => i + 1).filter((id) => !sites.some((site) => site.nodes.includes(id)));
     const places = homeless.length === 0 ? sites : [...sites, { name: "elsewhere", nodes: homeless }];
     const centres = onCircle(places.length, places.length === 1 ? 0 : 0.28, centre);
-    const room = places.length === 1 ? 0.16 : Math.min(0.16, 0.28 * Math.sin(TURN / 2 / places.length)); // they do not overlap
+    const room = places.length === 1 ? 0.16 : Math.min(0.16, 0.28 * Math.sin(TURN / 2 / places.length)); // so that they do not overlap
     const nodes = [];
     places.forEach((site, i) => {
         const around = onCircle(site.nodes.length, site.nodes.length === 1 ? 0 : Math.max(0.06, room - 0.06), centres[i]);

@@ -68,7 +68,8 @@ function reportForm(id, act) {
     return form;
 }
 
-// `act` does an action, `why` and `inside` tell about the node; the last is null for a mere trace.
+// `act` does an action, `why` and `inside` show details of the node; `inside` is null for a
+// recorded trace.
 export function nodeMenu(node, nodeCount, button, { act, why, inside, onLink }) {
     const { id } = node;
     const box = button.getBoundingClientRect();

@@ -1,7 +1,7 @@
-// What is the case at an instant: found by going through the records of a trace up to there.
+// The state at an instant, found by going through the records of a trace up to there.
 //
-// Forwards that is a few records for each picture; backwards it begins again, which even for long
-// traces takes less than a picture lasts.
+// Forwards these are a few records per frame; backwards it begins again, which takes less than a
+// frame even for long traces.
 import { seconds } from "./format.js";
 import { promiseOf } from "./promises.js";
 
@@ -9,7 +9,7 @@ function freshNode(id) {
     return { id, isUp: false, isPaused: false, hasStarted: false, leader: 0, token: 0, promise: null };
 }
 
-// "1-3", "2>4", "*": which directed pairs a link statement means.
+// "1-3", "2>4", "*": the directed pairs that a link statement means.
 function* pairs(links, nodeCount) {
     const match = /^(\*|\d+)(?:([->])(\*|\d+))?$/.exec(links);
     if (!match) {
@@ -36,17 +36,17 @@ export class Moment {
     }
 
     #begin() {
-        this.next = 0; // the first record that is not yet counted
+        this.next = 0; // the first record that has not been applied yet
         this.atS = 0;
         this.nodes = Array.from({ length: this.trace.nodeCount }, (_, i) => freshNode(i + 1));
         this.groups = null; // by node, while there is a partition
         this.partEndsS = null; // when it ends by itself
         this.cuts = new Set(); // "1>2"
-        this.weak = new Map(); // "1>2" -> what was said about the link
+        this.weak = new Map(); // "1>2" -> attributes of the link
         this.store = { isUp: true };
     }
 
-    // Everything up to and including that instant has happened.
+    // Applies everything up to and including that instant.
     seek(atS) {
         if (atS < this.atS || this.nodes.length !== this.trace.nodeCount) {
             this.#begin();
@@ -87,7 +87,7 @@ export class Moment {
         }
     }
 
-    // A partition that was made for a time ends by a heal, too, but links that were cut stay so.
+    // A partition that was made for a time ends by a heal, too, but cut links stay cut.
     #heal(atS) {
         const isItsEnd = this.groups !== null && this.partEndsS !== null && Math.abs(atS - this.partEndsS) < 1e-6;
         this.groups = null;

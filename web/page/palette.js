@@ -1,16 +1,16 @@
-// Colours that people with any kind of colour vision can tell apart [Okabe and Ito, 2008]. What a
-// colour says is also said by a shape or a word. The plots of docs/lab have
-// the same colours (src/lab/lab.c).
+// Colours that people with any kind of colour vision can tell apart [Okabe and Ito, 2008]. A shape
+// or a word always has the same meaning as the colour. The plots of docs/lab have the same colours
+// (src/lab/lab.c).
 export const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d1f", "#5a5a9c"];
 
-// A leader's colour, and that of those who follow it.
+// The colour of a leader and its followers.
 export const ofNode = (id) => COLOURS[(id - 1) % COLOURS.length];
-// What is readable on it.
+// A colour that is readable on it.
 const LIGHT = new Set(["#e69f00", "#56b4e9", "#cc79a7"]);
 export const inkOn = (colour) => LIGHT.has(colour) ? "#111" : "#fff";
 export const ofType = (number) => COLOURS[number % COLOURS.length];
 
-// What the style sheet says for the theme in use. Asked for with every picture, so it is kept.
+// The colours of the style sheet for the present theme. Every frame needs them, so they are kept.
 let kept = null;
 export function theme() {
     const { theme: name } = document.documentElement.dataset;

@@ -1,4 +1,4 @@
-// What stands beside the stage: properties, reasons, the colours of messages.
+// The panels beside the stage: properties, reasons, the colours of messages.
 import { ofType } from "./palette.js";
 import { shape } from "./stage.js";
 import { chain, when } from "./why.js";
@@ -10,7 +10,8 @@ function make(tag, text = "", className = "") {
     return element;
 }
 
-// Held, not tested yet, or broken, as of that instant; a broken one jumps to where it broke.
+// Held, not tested yet, or broken, as of that instant; a broken one jumps to the instant at which
+// it broke.
 export function showProperties(list, view, atS, seek) {
     const broken = new Map(view.trace.broken.filter((one) => one.t_s <= atS).map((one) => [one.property, one]));
     const known = view.propertiesAt(atS) ?? [...broken.keys()].map((name) => ({ name, promised: true, judged: 1 }));

@@ -1,11 +1,11 @@
-// The time of the page: plays, pauses, steps, jumps. Everything else shows the instant it says.
+// The time of the page: plays, pauses, steps, jumps. All other parts show its instant.
 export class Player {
     atS = 0;
-    speed = 0.05; // seconds of the run for each of the viewer's
+    speed = 0.05; // seconds of the run per second of the viewer
     isPlaying = false;
     #last = 0;
 
-    // `endS()` is how far there is something to show, `isOver()`: there will be no more; `show(atS)`
+    // `endS()` is the end of what can be shown, `isOver()`: there will be no more; `show(atS)`
     // draws.
     constructor(endS, isOver, show) {
         this.endS = endS;
@@ -40,7 +40,7 @@ export class Player {
             return;
         }
         const end = this.endS();
-        if (this.atS < end) { // a run that was begun anew may not have come as far yet
+        if (this.atS < end) { // a run that was restarted may not have come as far yet
             this.atS = Math.min(end, this.atS + Math.max(0, now - this.#last) / 1e3 * this.speed);
         }
         this.#last = now;

@@ -1,7 +1,7 @@
-// What a node has promised to another, and until when: read from the messages that promise it.
+// A node's promise to another, and until when: read from the messages that make it.
 //
-// `local` locks itself to whom it supports, `pole` follows one leader for the time of its lease.
-// Cores do not tell their state to a trace; what they say to each other does.
+// A process of `local` is locked to the one it supports; one of `pole` follows one leader for its
+// lease. A trace does not contain the states of cores, but it has their messages.
 import { seconds } from "./format.js";
 
 const RULES = {
@@ -9,7 +9,8 @@ const RULES = {
     pole: { type: "FOLLOW", says: () => true, option: "lease", word: "promised to", release: "RELEASE" },
 };
 
-// Counts a record of a message: its sender may promise, its receiver may be released.
+// Applies a record of a message: its sender may make a promise, its receiver may be released from
+// one.
 export function promiseOf(moment, record) {
     const rule = RULES[moment.trace.header.protocol];
     if (!rule) {

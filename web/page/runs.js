@@ -1,10 +1,10 @@
-// Asks the worker for runs and tells who asked what comes back.
+// Sends requests for runs to the worker, and passes its answers to the caller.
 const worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
-// Compiled while the worker is still being loaded.
+// Compiled while the worker is still loading.
 WebAssembly.compileStreaming(fetch(new URL("./conclave.wasm", import.meta.url))).then(
     (module) => worker.postMessage({ module }),
     (error) => worker.onerror({ message: `the simulator could not be loaded: ${error.message}` }));
-const waiting = new Map(); // request -> what to call
+const waiting = new Map(); // request -> function to call
 let last = 0;
 
 worker.onmessage = ({ data }) => waiting.get(data.id)?.(data);

@@ -9,7 +9,7 @@ export async function toFragment(text, seed) {
     return `#scn=${toText(packed)}${seed === undefined ? "" : `&seed=${seed}`}`;
 }
 
-// { text, seed } or { story }; null: the fragment says nothing of that kind.
+// { text, seed } or { story }; null: the fragment has neither.
 export async function fromFragment(fragment) {
     const fields = new URLSearchParams(fragment.replace(/^#/, ""));
     if (fields.has("story")) {

@@ -1,17 +1,17 @@
-// The stage: nodes, who follows whom, messages in flight, leases, promises, partitions and cuts.
+// The stage: nodes and their leaders, messages in flight, leases, promises, partitions and cuts.
 //
-// Lines and messages are drawn on a canvas, sixty times a second while time goes on. Nodes are
+// Lines and messages are drawn on a canvas, sixty times a second while the run plays. Nodes are
 // buttons above it, so that keyboards and screen readers reach them.
 import { layout } from "./layout.js";
 import { inkOn, ofNode, ofType, theme } from "./palette.js";
 import { isValid, validUntil } from "./trace.js";
 
 const FLIGHTS_MAX = 600; // drawn at a time
-const SEEN_S = 0.3; // a message that flies for less, as the viewer sees it, is drawn for so long
-const LINK_NEAR_PX = 9; // a click this near to a link means it
+const SEEN_S = 0.3; // a message whose flight looks shorter to the viewer is drawn for so long
+const LINK_NEAR_PX = 9; // a click this near to a link selects it
 
 export class Stage {
-    // `on` has node(id, button), link(a, b, x, y), partition(parts): what the viewer asks for.
+    // `on` has node(id, button), link(a, b, x, y), partition(parts): the viewer's requests.
     constructor(element, on) {
         this.on = on;
         this.element = element;
@@ -68,7 +68,7 @@ export class Stage {
     }
 
     #at(id) {
-        if (id === 0) { // what the nodes ask
+        if (id === 0) { // the store or the sequencer
             return { x: this.left + this.side / 2, y: this.top + this.side / 2 };
         }
         const { x, y } = this.layout.nodes[id - 1];
@@ -79,7 +79,7 @@ export class Stage {
         return Math.max(13, this.layout.size * this.side);
     }
 
-    // The picture of an instant. `speed`: seconds of the run for each of the viewer's.
+    // Draws an instant. `speed`: seconds of the run per second of the viewer.
     draw(atS, speed) {
         if (!this.moment || this.moment.nodes.length === 0) {
             return;
@@ -116,16 +116,16 @@ export class Stage {
         }
     }
 
-    // After links and messages, with a border of the ground's colour: nothing runs through a name.
+    // After links and messages, with a border in the background colour: no line crosses a name.
     #nameSites(pen, look) {
         pen.font = "12px system-ui, sans-serif";
         for (const site of this.layout.sites) {
             const [x, y, r] = [this.left + site.x * this.side, this.top + site.y * this.side, site.r * this.side];
-            this.#label(pen, look, site.name, x, y - r - 6); // below are the words of nodes
+            this.#label(pen, look, site.name, x, y - r - 6); // the labels of nodes are below
         }
     }
 
-    // A word as near to that place as the canvas has room for it.
+    // A label as near to that place as the canvas has room for it.
     #label(pen, look, text, x, y) {
         const [width, height] = [this.canvas.width / this.scale, this.canvas.height / this.scale];
         const half = pen.measureText(text).width / 2 + 3;
@@ -156,7 +156,7 @@ export class Stage {
         });
     }
 
-    // Drawn apart and laid over, so that border and inside do not add up.
+    // Drawn on another canvas and laid over, so that border and inside do not add up.
     #shade(pen, hull, colour) {
         this.apart ??= document.createElement("canvas");
         Object.assign(this.apart, { width: this.canvas.width, height: this.canvas.height });
@@ -194,7 +194,7 @@ export class Stage {
         pen.stroke();
         pen.setLineDash([]);
         pen.globalAlpha = 1;
-        if (there || back) { // a cross nearer to the end that nothing leaves
+        if (there || back) { // a cross nearer to the end that cannot send
             const share = there && back ? 0.5 : there ? 0.3 : 0.7;
             cross(pen, a.x + (b.x - a.x) * share, a.y + (b.y - a.y) * share, 5, look.bad);
         }
@@ -234,7 +234,8 @@ export class Stage {
         }
     }
 
-    // What is left of a leader's time: a ring that shrinks. One that has no end of its own is whole.
+    // The time left of a leader: a ring that shrinks. It stays whole for a leadership without an
+    // end of its own.
     #drawLeases(pen, atS) {
         for (const lead of this.leads) {
             const { x, y } = this.#at(lead.node);
@@ -272,9 +273,9 @@ export class Stage {
         if (share > 1 || flight.from === flight.to) {
             return 0;
         }
-        const reach = arrives ? share : Math.min(share, 0.55); // what is lost comes half of the way
+        const reach = arrives ? share : Math.min(share, 0.55); // a lost message gets half of the way
         const [a, b] = [this.#at(flight.from), this.#at(flight.to)];
-        const side = 4 / (Math.hypot(b.x - a.x, b.y - a.y) || 1); // there and back do not meet
+        const side = 4 / (Math.hypot(b.x - a.x, b.y - a.y) || 1); // so that both directions do not overlap
         const x = a.x + (b.x - a.x) * reach + (b.y - a.y) * side;
         const y = a.y + (b.y - a.y) * reach - (b.x - a.x) * side;
         const number = types.get(flight.type);
@@ -338,7 +339,7 @@ export class Stage {
         }
     }
 
-    // On which side of the line each node is.
+    // The side of the line on which each node is.
     #sides({ x, y, toX, toY }) {
         const parts = [[], []];
         this.moment.nodes.forEach((node) => {
@@ -374,7 +375,7 @@ export class Stage {
     }
 }
 
-// ---- Shapes: a type of message has one of its own, besides its colour ----
+// ---- Shapes: each type of message has its own, besides its colour ----
 
 export function shape(pen, x, y, r, number) {
     const corners = [0, 4, 3, 5, 6][number % 5];

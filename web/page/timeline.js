@@ -1,5 +1,5 @@
-// The timeline: a lane for each node, with who leads and whom it follows, when it was down or
-// paused, faults as lines through all lanes, and a mark for each change of mind.
+// The timeline: a lane for each node shows when it led, which leader it followed, and when it was
+// down or paused. Faults are lines through all lanes, and each change of belief has a mark.
 //
 // A pointer on it moves the playhead; a click on a mark asks for the reasons.
 import { ofNode, theme } from "./palette.js";
@@ -14,7 +14,7 @@ export class Timeline {
     constructor(canvas, on) {
         this.canvas = canvas;
         this.on = on;
-        this.from = 0; // the part that is shown
+        this.from = 0; // the shown part
         this.to = 1;
         this.playhead = 0;
         canvas.addEventListener("pointerdown", (event) => this.#press(event));
@@ -31,7 +31,7 @@ export class Timeline {
         this.#resize();
     }
 
-    // Around the playhead: 2 shows half as much.
+    // Zooms around the playhead: 2 shows half as much.
     zoom(factor, around = this.playhead) {
         const whole = this.trace.durationS || 1;
         const length = Math.min(whole, Math.max(1e-4, (this.to - this.from) / factor));
@@ -71,7 +71,7 @@ export class Timeline {
 
     moveTo(atS) {
         this.playhead = atS;
-        if (atS > this.to || atS < this.from) { // the part that is shown goes with it
+        if (atS > this.to || atS < this.from) { // the shown part follows it
             const length = this.to - this.from;
             this.from = Math.max(0, Math.min(this.trace.durationS - length, atS - length / 10));
             this.to = this.from + length;
@@ -93,8 +93,8 @@ export class Timeline {
         this.#drawPlayhead(pen, look);
     }
 
-    // Kept as a picture, and drawn anew only when something of it has changed: the playhead moves
-    // sixty times a second, the rest stays.
+    // Kept as an image, and drawn again only when it has changed: the playhead moves sixty times a
+    // second, the rest stays.
     #drawAllButPlayhead(look) {
         const key = [this.from, this.to, this.canvas.width, this.canvas.height, this.trace.records.length, this.trace.nowS, look.ink].join();
         if (this.drawnKey === key && this.drawnTrace === this.trace) {
@@ -171,7 +171,8 @@ export class Timeline {
         return this.lives;
     }
 
-    // Whom each follows: a thin line in that leader's colour, and a mark where it changed.
+    // The leader that each node follows: a thin line in that leader's colour, and a mark where it
+    // changed.
     #drawBeliefs(pen, look) {
         const last = new Map();
         const line = (record, to) => {
@@ -196,7 +197,7 @@ export class Timeline {
         }
     }
 
-    // A bar while it leads; beyond the end of what it was sure of, the bar is hollow.
+    // A bar while it leads; the bar is hollow after the leader's own valid-until.
     #drawLeaderships(pen) {
         for (const lead of this.trace.leaderships) {
             const to = lead.to ?? this.trace.nowS;

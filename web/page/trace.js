@@ -1,13 +1,13 @@
 // A trace as the page shows it: the records in their order, and what follows from them.
 //
 // docs/scenarios.md describes the format. A trace comes from the simulator in this page, from
-// `conclave sim --trace`, from real processes (join.js) or from anything else that writes these lines;
-// it may still be growing.
+// `conclave sim --trace`, from real processes (join.js) or from any other program that writes these
+// lines; it may still be growing.
 
 const ENDS_FLIGHT = new Set(["deliver", "lost", "unreachable", "dropped"]);
 const SILENT = new Set(["send", "deliver", "lost", "unreachable", "dropped", "timer", "persist", "renew"]);
 
-// Who leads from when to when. `untils` has every valid-until that was given: [since, until].
+// A leadership from when to when. `untils` has every valid-until that was given: [since, until].
 function leadership(record) {
     return { node: record.node, token: record.token, from: record.t_s, to: null, untils: [[record.t_s, record.valid_until_s]] };
 }
@@ -18,10 +18,10 @@ export class Trace {
     flights = []; // { from, to, type, number, sent, ends, fate, record }
     leaderships = [];
     beliefs = []; // indices of records
-    faults = []; // the same: actions after the beginning
+    faults = []; // the same for actions after the beginning
     broken = [];
     types = new Map(); // of messages: type -> its number, in the order of appearance
-    nowS = 0; // everything up to here is known
+    nowS = 0; // all events up to here are known
     isComplete = false;
     asked = ""; // "store" or "sequencer", if the nodes ask one
     #rest = "";
@@ -29,7 +29,7 @@ export class Trace {
     #leads = new Map(); // node -> its open leadership
     #asks = new Map(); // node -> its latest question
 
-    // More of the text. Throws if it is no trace.
+    // Adds more of the text. Throws if it is not a trace.
     add(text) {
         const lines = (this.#rest + text).split("\n");
         this.#rest = lines.pop();
@@ -79,7 +79,7 @@ export class Trace {
         }
     }
 
-    // Questions and answers fly to and from node 0, the middle of the stage. A trace does not tell
+    // Questions and answers fly to and from node 0, the middle of the stage. A trace does not say
     // when a question arrived: half of the time is a guess.
     #ask(record) {
         this.asked = record.event === "ask" ? "sequencer" : "store";
@@ -101,7 +101,7 @@ export class Trace {
         this.#name(type);
         let at = this.flights.length;
         while (at > 0 && this.flights[at - 1].sent > middle) {
-            at--; // they stay in the order of sending
+            at--; // flights stay in the order of sending
         }
         this.flights.splice(at, 0, { from: 0, to: record.node, type, sent: middle, ends: record.t_s, fate: "deliver", record });
     }
@@ -110,13 +110,13 @@ export class Trace {
         this.#name(record.type);
         const flight = { from: record.from, to: record.to, type: record.type, sent: record.t_s, ends: null, fate: "", record };
         if (this.header.traced?.includes(record.to) === false) {
-            Object.assign(flight, { ends: record.t_s, fate: "deliver" }); // nobody knows: drawn as if
+            Object.assign(flight, { ends: record.t_s, fate: "deliver" }); // its end is unknown: drawn as if it arrived
         }
         this.flights.push(flight);
         this.#byNumber.set(record.message, flight);
     }
 
-    // The second copy of a message that was duplicated is a flight of its own.
+    // The second copy of a duplicated message is a flight of its own.
     #arrive(record) {
         let flight = this.#byNumber.get(record.message);
         if (!flight) {
@@ -163,7 +163,7 @@ export class Trace {
         return this.#byNumber.get(number)?.record;
     }
 
-    // The first record after that instant, or at it; records.length: there is none.
+    // The first record at or after that instant; records.length: there is none.
     indexAfter(atS) {
         return firstThat(this.records, (record) => record.t_s > atS);
     }
@@ -173,7 +173,8 @@ export class Trace {
     }
 }
 
-// In a list of which the first part is not so and the rest is: where the rest begins.
+// For a list that begins with elements for which isSo() is false, followed by others: the first of
+// the others.
 function firstThat(list, isSo) {
     let [low, high] = [0, list.length];
     while (low < high) {
@@ -194,7 +195,7 @@ export function validUntil(leadership, atS) {
     return { since, until };
 }
 
-// Does it lead at that instant, as its application would be told?
+// Does it lead at that instant, as its application would see it?
 export function isValid(leadership, atS) {
     if (atS < leadership.from || (leadership.to !== null && atS >= leadership.to)) {
         return false;

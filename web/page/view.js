@@ -1,4 +1,4 @@
-// One run on the screen: its stage and timeline, fed by the simulator or by a trace that was opened.
+// One run on the screen: its stage and timeline, from the simulator or from an opened trace.
 import { Moment } from "./moment.js";
 import { run } from "./runs.js";
 import { Stage } from "./stage.js";
@@ -22,7 +22,7 @@ export class View {
         });
         this.trace = new Trace();
         this.raw = ""; // the trace as text, for export
-        this.samples = []; // what is known of the properties, from when on
+        this.samples = []; // what is known of the properties, and since when
     }
 
     #begin(trace) {
@@ -32,7 +32,7 @@ export class View {
         this.report = null;
     }
 
-    // Runs a scenario. What was shown stays until the first piece of the new run is there.
+    // Runs a scenario. The present run is shown until the first piece of the new one is there.
     start({ text, seed, inject }) {
         const trace = new Trace();
         this.stop?.();
@@ -75,7 +75,7 @@ export class View {
         this.element.querySelector("h2").textContent = `${this.trace.header.protocol}, ${this.trace.nodeCount} nodes, seed ${this.trace.header.seed}`;
     }
 
-    // A trace that was recorded elsewhere: nothing in it can be changed.
+    // A trace that was recorded elsewhere: it cannot be changed.
     open(text) {
         const trace = new Trace();
         trace.add(text.endsWith("\n") ? text : `${text}\n`);
@@ -93,13 +93,13 @@ export class View {
     }
 
     draw(atS, speed) {
-        if (this.trace.nowS >= atS || this.trace.isComplete) { // otherwise the former picture stays
+        if (this.trace.nowS >= atS || this.trace.isComplete) { // otherwise the previous frame stays
             this.stage.draw(Math.min(atS, this.trace.nowS), speed);
         }
         this.timeline.moveTo(atS);
     }
 
-    // How often each property had been looked at by then; null: nobody knows.
+    // How often each property had been judged by then; null: unknown.
     propertiesAt(atS) {
         let found = this.samples[0] ?? null;
         for (const sample of this.samples) {

@@ -1,9 +1,9 @@
-// Why a node believes what it does: from the belief back over the message or timer that caused it,
-// to the message's sender, and on, up to a fault or the start.
+// Why a node believes what it does: from the belief back to the message or timer that caused it, to
+// the sender of the message, and so on, up to a fault or the start.
 //
-// A core changes its mind in a step, and what it was given in that step stands right before in the
-// trace. A timer that is due has no message as its cause but the lack of some: there the latest
-// fault is named, if one happened since the node last changed its mind.
+// A core changes its belief in a step, and the event of that step is the record right before it in
+// the trace. A timer fires because messages did not come: for a timer, the latest fault is named,
+// if there was one since the node last changed its belief.
 import { instant, span } from "./format.js";
 
 const STEPS_MAX = 40;
@@ -29,7 +29,7 @@ function triggerBefore(trace, index, node) {
     return null;
 }
 
-// What the core said about itself in the step that this record belongs to.
+// The core's own notes in the step that this record belongs to.
 function notesAround(trace, index, node) {
     const { records } = trace;
     const notes = [];
@@ -167,7 +167,7 @@ function findBack(trace, index, isIt) {
     return null;
 }
 
-// The latest change of mind of a node at or before an instant; -1: there was none.
+// The latest change of belief of a node at or before an instant; -1: there was none.
 export function beliefBefore(trace, node, atS) {
     for (let i = trace.beliefs.length - 1; i >= 0; i--) {
         const record = trace.records[trace.beliefs[i]];

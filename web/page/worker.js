@@ -1,14 +1,14 @@
-// Runs scenarios apart from the page, so that a long one never stops a picture.
+// Runs scenarios outside the page's thread, so that a long one never stops the drawing.
 //
 // A request { id, text, seed, inject } is answered by { id, text } once the scenario was accepted,
-// then by pieces of the trace { id, chunk, nowS, properties }, and at the end by { id, report };
-// { id, error } if something is wrong. { id, stop } ends a run. { id, look } asks for the inside of a
-// node at an instant.
+// then by pieces of the trace { id, chunk, nowS, properties }, and at the end by { id, report }; by
+// { id, error } if something is wrong. { id, stop } ends a run. { id, look } asks for the state of
+// a node at an instant.
 import { Engine, ScenarioError } from "./engine.js";
 
-const SLICES = 60; // of a run: after each the page gets what has happened
+const SLICES = 60; // of a run: after each one the page gets the new events
 
-let load; // is called with the module, which the page compiles
+let load; // called with the module, which the page compiles
 const ready = new Promise((resolve) => load = resolve).then((module) => Engine.load(module));
 const stopped = new Set();
 
