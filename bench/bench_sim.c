@@ -4,6 +4,7 @@
  * measured. The figure is the median of several runs, with minimum and maximum beside it, and a
  * hash of everything that happened, which is the same on every machine. Tiny: the same in
  * miniature, to check that it still works; its figures mean nothing. */
+#include "figures.h"
 #include "report/report.h"
 
 #include <conclave/conclave.h>
@@ -82,13 +83,6 @@ static double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Do all nodes that are up end with the same leader? Only elections that succeed are measured. */
 static bool is_elected(const struct sim_world *world)
 {
@@ -141,16 +135,16 @@ static int run_case(const struct bench_case *c, bool is_tiny)
         sim_world_free(world);
     }
     sim_scenario_free(scenario);
-    qsort(rate, (size_t)repeats, sizeof rate[0], compare_doubles);
+    const double median = figures_median(rate, (size_t)repeats);
     struct rusage usage;
     (void)getrusage(RUSAGE_SELF, &usage);
     (void)printf("sim case=%s protocol=%s n=%u events=%llu messages=%llu in_flight_max=%u runs=%d "
                  "wall_s=%.2f mevents_per_s_p50=%.2f min=%.2f max=%.2f peak_mb=%.1f "
                  "hash=%016llx ok=%s\n",
                  c->name, c->protocol, nodes, (unsigned long long)events,
-                 (unsigned long long)messages, in_flight, repeats, wall_s, rate[repeats / 2],
-                 rate[0], rate[repeats - 1], (double)usage.ru_maxrss / 1024,
-                 (unsigned long long)hash, is_ok ? "yes" : "NO");
+                 (unsigned long long)messages, in_flight, repeats, wall_s, median, rate[0],
+                 rate[repeats - 1], (double)usage.ru_maxrss / 1024, (unsigned long long)hash,
+                 is_ok ? "yes" : "NO");
     return is_ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

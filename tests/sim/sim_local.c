@@ -195,9 +195,8 @@ static void usual_scale_is_more_than_twenty_thousand_runs(void **unused)
 
 /* ---- Beyond the assumptions ------------------------------------------------------------------ */
 
-static struct sim_runner_result run_text(const char *text, uint32_t runs)
+static struct sim_runner_result run_and_free(struct sim_scenario *scenario, uint32_t runs)
 {
-    struct sim_scenario *scenario = scenario_read("%s", text);
     const struct sim_runner_result r = seeds_run(scenario, runs);
     sim_scenario_free(scenario);
     return r;
@@ -205,14 +204,13 @@ static struct sim_runner_result run_text(const char *text, uint32_t runs)
 
 static struct sim_runner_result run_cut_off(uint32_t drift_ppm, uint32_t runs)
 {
-    char text[400];
-    (void)snprintf(text, sizeof text,
-                   "protocol local majority=yes lock=100s\nnodes 3\n"
-                   "link * delay 1ms jitter 50%%\n"
-                   "clock 1 drift -%uppm\nclock 2 drift %uppm\nclock 3 drift %uppm\n"
-                   "at 5s partition 1 | 2 3\nrun 115s\n",
-                   drift_ppm, drift_ppm, drift_ppm);
-    return run_text(text, runs);
+    return run_and_free(
+        scenario_read("protocol local majority=yes lock=100s\nnodes 3\n"
+                      "link * delay 1ms jitter 50%%\n"
+                      "clock 1 drift -%uppm\nclock 2 drift %uppm\nclock 3 drift %uppm\n"
+                      "at 5s partition 1 | 2 3\nrun 115s\n",
+                      drift_ppm, drift_ppm, drift_ppm),
+        runs);
 }
 
 /* [T5; Fetzer99, sec. IX.A] The leader is cut off, its clock is slow and its supporters' clocks are
@@ -238,14 +236,13 @@ static void two_lead_when_clocks_drift_twice_the_bound(void **unused)
 
 static struct sim_runner_result run_by_chance(uint32_t drift_ppm, uint32_t runs)
 {
-    char text[400];
-    (void)snprintf(text, sizeof text,
-                   "protocol local lock=10s\nnodes 5\nlink * delay 1ms jitter 50%%\n"
-                   "clock * drift random %uppm\n"
-                   "random faults rate 0.5/s kinds partition,pause,oneway,link "
-                   "until 80s lasting 2s..30s\nrun 90s\n",
-                   drift_ppm);
-    return run_text(text, runs);
+    return run_and_free(
+        scenario_read("protocol local lock=10s\nnodes 5\nlink * delay 1ms jitter 50%%\n"
+                      "clock * drift random %uppm\n"
+                      "random faults rate 0.5/s kinds partition,pause,oneway,link "
+                      "until 80s lasting 2s..30s\nrun 90s\n",
+                      drift_ppm),
+        runs);
 }
 
 /* The same with random faults, and clocks that drift by up to ten times the bound. */

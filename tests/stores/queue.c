@@ -164,6 +164,27 @@ static bool is_repeated(void *proxy)
     return proxy_repeated(proxy) > 0;
 }
 
+/* Sends the copied request to the server once more, and waits for its answer. */
+static void repeat_late(struct field *field, struct proxy *proxy)
+{
+    assert_true(proxy_repeat_request(proxy));
+    run_until(field, is_repeated, proxy, "the answer to the late copy");
+}
+
+/* Renews until the key of c has another lease than `old`; a late copy of an earlier put does not
+ * change that lease. */
+static void assert_late_put_changes_nothing(struct contender *c, struct proxy *proxy, int64_t old)
+{
+    for (uint32_t i = 0; i < 20 && etcd_lease_of(c) == old; i++) { /* a lease serves for a moment */
+        run_for(c->field, lease_long_ns / 20);
+        assert_int_equal(ask(c, CV_STORE_RENEW, 1, lease_long_ns)->verdict, CV_STORE_GRANTED);
+    }
+    const int64_t newest = etcd_lease_of(c);
+    assert_int_not_equal(newest, old);
+    repeat_late(c->field, proxy);
+    assert_int_equal(etcd_lease_of(c), newest);
+}
+
 /* A member of the cluster that was stopped carries out an old renewal after newer ones have been
  * granted: the key stays under the lease of the newest. */
 void a_late_renewal_changes_nothing(void **unused)
@@ -176,16 +197,7 @@ void a_late_renewal_changes_nothing(void **unused)
     (void)acquire(a, 1, lease_long_ns);
     proxy_copy_request(proxy, "\"lease\":\""); /* the put of a key, not of a note */
     assert_int_equal(ask(a, CV_STORE_RENEW, 1, lease_long_ns)->verdict, CV_STORE_GRANTED);
-    const int64_t old = etcd_lease_of(a);
-    for (uint32_t i = 0; i < 20 && etcd_lease_of(a) == old; i++) { /* a lease serves for a moment */
-        run_for(field, lease_long_ns / 20);
-        assert_int_equal(ask(a, CV_STORE_RENEW, 1, lease_long_ns)->verdict, CV_STORE_GRANTED);
-    }
-    const int64_t newest = etcd_lease_of(a);
-    assert_int_not_equal(newest, old);
-    assert_true(proxy_repeat_request(proxy));
-    run_until(field, is_repeated, proxy, "the answer to the late copy");
-    assert_int_equal(etcd_lease_of(a), newest);
+    assert_late_put_changes_nothing(a, proxy, etcd_lease_of(a));
     proxy_free(proxy);
     field_free(field);
 }
@@ -204,15 +216,7 @@ void a_late_put_that_made_a_key_ready_changes_nothing(void **unused)
     const int64_t old = etcd_lease_of(b);
     (void)ask(a, CV_STORE_RELEASE, 1, 0);
     (void)acquire(b, 1, lease_long_ns);
-    for (uint32_t i = 0; i < 20 && etcd_lease_of(b) == old; i++) {
-        run_for(field, lease_long_ns / 20);
-        assert_int_equal(ask(b, CV_STORE_RENEW, 1, lease_long_ns)->verdict, CV_STORE_GRANTED);
-    }
-    const int64_t newest = etcd_lease_of(b);
-    assert_int_not_equal(newest, old);
-    assert_true(proxy_repeat_request(proxy));
-    run_until(field, is_repeated, proxy, "the answer to the late copy");
-    assert_int_equal(etcd_lease_of(b), newest);
+    assert_late_put_changes_nothing(b, proxy, old);
     proxy_free(proxy);
     field_free(field);
 }
@@ -251,8 +255,7 @@ void a_late_release_does_not_note_an_end(void **unused)
     assert_true(note_is_of(a, token));
     (void)acquire(b, 1, lease_long_ns);
     run_until(field, has_note, b, "the note of the next one");
-    assert_true(proxy_repeat_request(proxy));
-    run_until(field, is_repeated, proxy, "the answer to the late copy");
+    repeat_late(field, proxy);
     assert_true(has_note(b));
     proxy_free(proxy);
     field_free(field);
