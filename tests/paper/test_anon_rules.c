@@ -41,7 +41,7 @@ static uint64_t asked(const struct solo *s)
     return 0;
 }
 
-static void ring(struct solo *s, uint32_t timer)
+static void fire(struct solo *s, uint32_t timer)
 {
     assert_int_not_equal(s->timer_ns[timer], 0);
     s->now_ns = s->timer_ns[timer];
@@ -58,7 +58,7 @@ static void answer(struct solo *s, uint64_t request, uint64_t number)
 /* It suspects the leader, and proposes that number. */
 static void propose(struct solo *s, uint64_t number)
 {
-    ring(s, ANON_TIMER_SUSPECT);
+    fire(s, ANON_TIMER_SUSPECT);
     assert_int_not_equal(asked(s), 0);
     answer(s, asked(s), number);
 }
@@ -89,10 +89,10 @@ static void a_resignation_is_not_repeated_once_another_leads(void **unused)
     hear(s, "TOKEN", 15, 1, 15); /* 10 leads */
     assert_int_equal(s->leader, CV_ID_ANONYMOUS);
     assert_int_equal(s->timer_ns[ANON_TIMER_HEARTBEAT], 0);
-    ring(s, ANON_TIMER_SUSPECT);
+    fire(s, ANON_TIMER_SUSPECT);
     s->now_ns = rest_ns;
     propose(s, 16);
-    ring(s, ANON_TIMER_HEARTBEAT);
+    fire(s, ANON_TIMER_HEARTBEAT);
     assert_null(solo_said(s, "GONE"));
     assert_int_equal(solo_field(s, solo_said(s, "TOKEN"), "number"), 16);
     solo_free(s);
@@ -106,7 +106,7 @@ static void a_proposal_is_repeated_to_a_leader_that_does_not_know_that_it_leads(
     propose(s, 12);
     hear(s, "TOKEN", 9, 1, 9);
     assert_int_equal(s->leader, CV_ID_ANONYMOUS);
-    ring(s, ANON_TIMER_HEARTBEAT);
+    fire(s, ANON_TIMER_HEARTBEAT);
     assert_int_equal(solo_field(s, solo_said(s, "TOKEN"), "number"), 12);
     hear(s, "TOKEN", 9, 2, 12); /* now its owner knows */
     assert_int_equal(s->timer_ns[ANON_TIMER_HEARTBEAT], 0);
@@ -121,7 +121,7 @@ static void a_leader_that_withdraws_says_three_times_that_it_is_gone(void **unus
     assert_non_null(solo_said(s, "GONE"));
     for (uint32_t i = 0; i < 2; i++) {
         assert_int_equal(s->timer_ns[ANON_TIMER_HEARTBEAT], s->now_ns + ETA_NS);
-        ring(s, ANON_TIMER_HEARTBEAT);
+        fire(s, ANON_TIMER_HEARTBEAT);
         assert_int_equal(solo_field(s, solo_said(s, "GONE"), "number"), 9);
     }
     solo_free(s);
@@ -155,7 +155,7 @@ static void the_first_number_that_no_sequencer_gives_is_refused(void **unused)
     assert_int_equal(s->leader, CV_ID_ANONYMOUS);
     solo_free(s);
     s = process();
-    ring(s, ANON_TIMER_SUSPECT);
+    fire(s, ANON_TIMER_SUSPECT);
     answer(s, 1, CV_SEQUENCE_END);
     assert_null(solo_said(s, "TOKEN"));
     solo_free(s);
@@ -193,7 +193,7 @@ static void a_process_that_cannot_save_takes_no_further_part(void **unused)
     (void)unused;
     struct solo *s = solo_new("anon", 1, 1, "R=5 eta=50ms eps=150ms persist=yes");
     hear(s, "TOKEN", 8, 1, 11);
-    ring(s, ANON_TIMER_SUSPECT); /* asks for a number */
+    fire(s, ANON_TIMER_SUSPECT); /* asks for a number */
     assert_int_not_equal(asked(s), 0);
     hear(s, "TOKEN", 3, 1, 3); /* stale: it must be answered */
     assert_int_not_equal(s->timer_ns[ANON_TIMER_TELL], 0);

@@ -127,7 +127,7 @@ static void without_the_heir_the_plain_bully_runs_after_t(void **unused)
 /* [NITR, Improved Bully Algorithm] "Overcomes the disadvantages of the original bully": however
  * many processes notice, N-2 messages in one transmission time, where the bully needs the order of
  * N^2. */
-static void election_costs_n_minus_2_messages_whoever_notices(void **unused)
+static void election_costs_n_minus_2_messages_whichever_processes_notice(void **unused)
 {
     (void)unused;
     const uint32_t sizes[] = {4, 8, 16, 32};
@@ -195,7 +195,7 @@ int main(void)
         cmocka_unit_test(heir_that_notices_announces_itself_at_once),
         cmocka_unit_test(others_that_notice_wait_for_the_heir),
         cmocka_unit_test(without_the_heir_the_plain_bully_runs_after_t),
-        cmocka_unit_test(election_costs_n_minus_2_messages_whoever_notices),
+        cmocka_unit_test(election_costs_n_minus_2_messages_whichever_processes_notice),
         cmocka_unit_test(database_is_kept_up_to_date_all_the_time),
         cmocka_unit_test(database_grows_with_the_number_of_processes),
         CLAIMS_TESTS};

@@ -108,7 +108,7 @@ static uint32_t next_timer(const struct solo *s, int64_t until_ns)
     return next;
 }
 
-static void ring(struct solo *s, uint32_t timer)
+static void fire(struct solo *s, uint32_t timer)
 {
     s->now_ns = cv__max64(s->now_ns, s->timer_ns[timer]);
     s->timer_ns[timer] = 0;
@@ -118,7 +118,7 @@ static void ring(struct solo *s, uint32_t timer)
 void solo_wait_until(struct solo *s, int64_t until_ns)
 {
     for (uint32_t t; (t = next_timer(s, until_ns)) != CV_TIMERS_MAX;) {
-        ring(s, t);
+        fire(s, t);
     }
     s->now_ns = cv__max64(s->now_ns, until_ns);
 }
@@ -132,7 +132,7 @@ const struct cv_message *solo_await(struct solo *s, const char *type, int64_t li
 {
     const int64_t end_ns = s->now_ns + limit_ns;
     for (uint32_t t; (t = next_timer(s, end_ns)) != CV_TIMERS_MAX;) {
-        ring(s, t);
+        fire(s, t);
         if (solo_said(s, type) != NULL) {
             return solo_said(s, type);
         }

@@ -84,7 +84,7 @@ static void is_unknown_for_stamps_that_contradict_each_other(void **unused)
 }
 
 /* The clock begins anew at each boot: an instant of an earlier boot says nothing about this one. */
-static void is_unknown_for_what_our_clock_showed_before_we_booted(void **unused)
+static void is_unknown_for_stamps_from_before_our_boot(void **unused)
 {
     (void)unused;
     const struct cv_stamp stamp = stamp_make(1000, 77, 127);
@@ -170,7 +170,7 @@ int main(void)
         cmocka_unit_test(rounds_up_because_a_smaller_bound_would_be_a_lie),
         cmocka_unit_test(is_never_negative),
         cmocka_unit_test(is_unknown_for_stamps_that_contradict_each_other),
-        cmocka_unit_test(is_unknown_for_what_our_clock_showed_before_we_booted),
+        cmocka_unit_test(is_unknown_for_stamps_from_before_our_boot),
         cmocka_unit_test(forgets_a_peer_that_has_booted_since),
         cmocka_unit_test(survives_any_stamps_that_a_peer_can_write),
         cmocka_unit_test(remembers_the_first_frame),

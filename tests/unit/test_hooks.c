@@ -237,7 +237,7 @@ static void systemd_is_told(const char *name)
     cv__notify_close(&notify);
 }
 
-static void systemd_is_told_by_a_path_or_an_abstract_name(void **unused)
+static void systemd_is_notified_by_a_path_or_an_abstract_name(void **unused)
 {
     (void)unused;
     char name[96];
@@ -246,7 +246,7 @@ static void systemd_is_told_by_a_path_or_an_abstract_name(void **unused)
     systemd_is_told(name);
 }
 
-static void without_systemd_nothing_is_told(void **unused)
+static void nothing_is_sent_without_systemd(void **unused)
 {
     (void)unused;
     struct cv_notify notify;
@@ -275,9 +275,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_fifo_speaks_as_keepalived_does, setup, teardown),
         cmocka_unit_test_setup_teardown(a_full_fifo_never_blocks_and_ends_with_the_latest_state,
                                         setup, teardown),
-        cmocka_unit_test_setup_teardown(systemd_is_told_by_a_path_or_an_abstract_name, setup,
+        cmocka_unit_test_setup_teardown(systemd_is_notified_by_a_path_or_an_abstract_name, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(without_systemd_nothing_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(nothing_is_sent_without_systemd, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,7 +101,7 @@ static void rejoins_above_all_that_the_others_remember(void **unused)
 /* Tries all majorities that this member can have been in, and all sets of members that answer.
  * Whenever it rejoins, a member that answered was in that majority, so the floor is not below the
  * token. */
-static void no_token_is_repeated_whoever_answers(void **unused)
+static void no_token_is_repeated_whichever_members_answer(void **unused)
 {
     (void)unused;
     for (uint32_t n = 2; n <= 7; n++) {
@@ -134,7 +134,7 @@ int main(void)
         cmocka_unit_test(a_ready_member_begins_after_another_has),
         cmocka_unit_test(one_member_that_remembers_stops_founding),
         cmocka_unit_test(rejoins_above_all_that_the_others_remember),
-        cmocka_unit_test(no_token_is_repeated_whoever_answers),
+        cmocka_unit_test(no_token_is_repeated_whichever_members_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,7 +94,7 @@ static void another_process_reads_it_by_its_path(void **state)
     cv__lease_file_close(page);
 }
 
-static void refuses_what_is_no_lease_file_of_this_boot(void **state)
+static void refuses_files_that_are_not_lease_files_of_this_boot(void **state)
 {
     struct fixture *f = *state;
     const struct cv_lease_page *page;
@@ -207,7 +207,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(is_valid_until_its_time_and_not_after_its_end, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(another_process_reads_it_by_its_path, setup, teardown),
-        cmocka_unit_test_setup_teardown(refuses_what_is_no_lease_file_of_this_boot, setup,
+        cmocka_unit_test_setup_teardown(refuses_files_that_are_not_lease_files_of_this_boot, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_reader_never_sees_half_of_a_change, setup, teardown),
         cmocka_unit_test_setup_teardown(takes_the_next_folder_if_one_is_not_usable, setup,

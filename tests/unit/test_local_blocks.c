@@ -149,7 +149,7 @@ static void death_is_not_believed_for_longer_than_the_lock(void **unused)
     solo_free(c);
 }
 
-static void one_that_is_back_and_refuses_is_missed(void **unused)
+static void first_request_fails_if_the_dead_process_is_back_and_refuses(void **unused)
 {
     (void)unused;
     struct solo *c = local_process(2, 3, "");
@@ -211,7 +211,7 @@ int main(void)
         cmocka_unit_test(first_request_after_a_death_succeeds_with_everybody_left),
         cmocka_unit_test(first_request_after_a_death_fails_without_somebody),
         cmocka_unit_test(death_is_not_believed_for_longer_than_the_lock),
-        cmocka_unit_test(one_that_is_back_and_refuses_is_missed),
+        cmocka_unit_test(first_request_fails_if_the_dead_process_is_back_and_refuses),
         cmocka_unit_test(hint_excuses_nobody),
         cmocka_unit_test(record_of_an_older_version_is_read),
     };

@@ -86,7 +86,7 @@ static void former_candidate_waits_for_its_place_in_the_succession(void **unused
     solo_free(c);
 }
 
-static void new_token_of_the_same_leader_is_told(void **unused)
+static void new_token_of_the_same_leader_is_reported(void **unused)
 {
     (void)unused;
     struct solo *c = local_process(3, 3, "");
@@ -126,7 +126,7 @@ static void lock_that_a_release_shortens_ends_at_the_earlier_time(void **unused)
     solo_free(c);
 }
 
-static void one_that_resigned_in_vain_stands_up_after_twice_expires(void **unused)
+static void process_that_resigned_in_vain_stands_up_after_twice_expires(void **unused)
 {
     (void)unused;
     struct solo *c = local_process(1, 1, "");
@@ -140,7 +140,7 @@ static void one_that_resigned_in_vain_stands_up_after_twice_expires(void **unuse
 
 /* It is waited for no sooner, although the timer of its own lock, which it released, fires
  * before. */
-static void one_that_resigned_is_passive_though_its_old_lock_ends(void **unused)
+static void process_that_resigned_is_passive_though_its_old_lock_ends(void **unused)
 {
     (void)unused;
     struct solo *c = local_process(1, 2, "");
@@ -155,7 +155,7 @@ static void one_that_resigned_is_passive_though_its_old_lock_ends(void **unused)
     solo_free(c);
 }
 
-static void one_that_stands_aside_asks_the_first_in_its_way(void **unused)
+static void process_that_stands_aside_asks_the_first_in_its_way(void **unused)
 {
     (void)unused;
     struct solo *c = local_process(3, 3, "");
@@ -373,11 +373,11 @@ int main(void)
         cmocka_unit_test(candidate_gives_up_its_request_when_it_hears_one_before_it),
         cmocka_unit_test(request_after_a_release_waits_for_answers_again),
         cmocka_unit_test(former_candidate_waits_for_its_place_in_the_succession),
-        cmocka_unit_test(new_token_of_the_same_leader_is_told),
+        cmocka_unit_test(new_token_of_the_same_leader_is_reported),
         cmocka_unit_test(lock_that_a_release_shortens_ends_at_the_earlier_time),
-        cmocka_unit_test(one_that_resigned_in_vain_stands_up_after_twice_expires),
-        cmocka_unit_test(one_that_resigned_is_passive_though_its_old_lock_ends),
-        cmocka_unit_test(one_that_stands_aside_asks_the_first_in_its_way),
+        cmocka_unit_test(process_that_resigned_in_vain_stands_up_after_twice_expires),
+        cmocka_unit_test(process_that_resigned_is_passive_though_its_old_lock_ends),
+        cmocka_unit_test(process_that_stands_aside_asks_the_first_in_its_way),
         cmocka_unit_test(certain_hint_of_its_own_death_ends_no_leadership),
         cmocka_unit_test(hint_does_not_change_when_a_leader_asks),
         cmocka_unit_test(candidate_that_returns_in_the_same_instant_asks_in_the_next),

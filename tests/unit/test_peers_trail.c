@@ -126,7 +126,7 @@ static const char *file_of(const char *end_of_name)
     return path;
 }
 
-static void what_was_noted_is_read_back(void **unused)
+static void noted_leaderships_are_read_back(void **unused)
 {
     (void)unused;
     struct cv_peers_trail *trail = open_of(1);
@@ -323,7 +323,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(what_was_noted_is_read_back),
+        TEST(noted_leaderships_are_read_back),
         TEST(missing_trail_is_reported),
         TEST(leader_knows_best_how_it_ended),
         TEST(leadership_ends_with_its_lease),

@@ -210,7 +210,7 @@ static void the_first_that_registered_keeps_its_place(void **unused)
     assert_int_equal(ask(f, c, CV_STORE_ACQUIRE, 1, 0), CV_STORE_HELD);
     cv__sqlite_prepare(&c->file, token, &c->is);
     assert_false(c->is.is_next_durable);
-    assert_true(c->file.reserved_token > token); /* it has a token reserved all the same */
+    assert_true(c->file.reserved_token > token); /* it has a token reserved anyway */
     assert_int_equal(close(f->b.file.pipe_fd), 0);
     f->b.file.pipe_fd = -1;
     cv__sqlite_prepare(&c->file, token, &c->is);

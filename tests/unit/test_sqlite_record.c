@@ -581,7 +581,7 @@ static void file_of_another_program_is_refused(void **unused)
 }
 
 /* An earlier version has made the file, and its holder still leads. */
-static void version_of_the_holder_is_told_if_it_is_known(void **unused)
+static void version_of_the_holder_is_shown_if_it_is_known(void **unused)
 {
     (void)unused;
     struct fixture *f = fixture_new();
@@ -664,7 +664,7 @@ int main(void)
         cmocka_unit_test(resign_request_stays_with_the_holder_until_the_next_one),
         cmocka_unit_test(every_leadership_is_in_the_history),
         cmocka_unit_test(file_of_another_program_is_refused),
-        cmocka_unit_test(version_of_the_holder_is_told_if_it_is_known),
+        cmocka_unit_test(version_of_the_holder_is_shown_if_it_is_known),
         cmocka_unit_test(elections_of_one_file_are_independent),
         cmocka_unit_test(names_may_contain_any_text),
     };
