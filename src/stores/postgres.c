@@ -39,6 +39,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #define MESSAGE_BYTES (16 * CV_PG_SCRIPT_BYTES) /* of typical requests it takes CV_PG_RESULTS_MAX */
 #define CHANNEL_BYTES 32
@@ -56,7 +57,7 @@ struct cv_store {
     struct server *server;
     struct cv_store *next; /* of the server's stores */
     bool is_queued;
-    struct cv_store *queue_next;
+    TAILQ_ENTRY(cv_store) in_queue;
     int slot;
     bool is_suspect;   /* its last message failed: it is asked by itself */
     bool is_listening; /* on this connection */
@@ -75,7 +76,7 @@ struct server {
     struct cv_shared_list *list;
     struct cv_pg_link link;
     struct cv_store *stores;
-    struct cv_store *queue, **queue_end;
+    TAILQ_HEAD(queue, cv_store) queue; /* stores with a request to send */
     bool was_alone; /* the last message was that of a suspect: the others are next */
 
     struct cv_store *asked[CV_PG_RESULTS_MAX]; /* by the message at the server; NULL: given up */
@@ -94,29 +95,17 @@ static void server_work(struct server *server);
 
 static void queue_add(struct cv_store *store)
 {
-    struct server *server = store->server;
     CV_ASSERT(!store->is_queued);
     store->is_queued = true;
-    store->queue_next = NULL;
-    *server->queue_end = store;
-    server->queue_end = &store->queue_next;
+    TAILQ_INSERT_TAIL(&store->server->queue, store, in_queue);
 }
 
 static void queue_remove(struct cv_store *store)
 {
-    struct server *server = store->server;
-    if (!store->is_queued) {
-        return;
+    if (store->is_queued) {
+        store->is_queued = false;
+        TAILQ_REMOVE(&store->server->queue, store, in_queue);
     }
-    struct cv_store **at = &server->queue;
-    while (*at != store) {
-        at = &(*at)->queue_next;
-    }
-    *at = store->queue_next;
-    if (server->queue_end == &store->queue_next) {
-        server->queue_end = at;
-    }
-    store->is_queued = false;
 }
 
 /* Its answer is not waited for any more; the others of the message go on. */
@@ -215,7 +204,8 @@ static uint32_t choose(struct server *server, struct cv_store *ret_chosen[CV_PG_
 {
     uint32_t count = 0;
     struct cv_store *suspect = NULL;
-    for (struct cv_store *store = server->queue; store != NULL; store = store->queue_next) {
+    for (struct cv_store *store = TAILQ_FIRST(&server->queue); store != NULL;
+         store = TAILQ_NEXT(store, in_queue)) {
         if (store->is_suspect) {
             suspect = suspect != NULL ? suspect : store;
         } else if (count < CV_PG_RESULTS_MAX) {
@@ -282,7 +272,7 @@ static void message_send(struct server *server)
 /* Sends what waits, if the connection is there and free. */
 static void server_work(struct server *server)
 {
-    if (server->queue == NULL) {
+    if (TAILQ_EMPTY(&server->queue)) {
         return;
     }
     cv__pg_connect(&server->link);
@@ -743,7 +733,7 @@ static int server_open(struct server **ret_server, const struct cv_store_setting
     (void)snprintf(server->link.version, sizeof server->link.version, "%s",
                    setting->version != NULL ? setting->version : "");
     server->list = setting->shared;
-    server->queue_end = &server->queue;
+    TAILQ_INIT(&server->queue);
     const int code = cv__pg_init(&server->link, setting->loop, setting->address, &user, reterr);
     if (code != CV_OK) {
         free(server);

@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 /* One of each verb, a resign request, one about runs, a list and forgetting: a later one replaces
@@ -67,7 +68,7 @@ struct cv_store {
     struct waiting waiting[WAITING_MAX];
     uint32_t waiting_count;
     bool is_queued;
-    struct cv_store *queue_next;
+    TAILQ_ENTRY(cv_store) in_queue;
 
     bool wants_next; /* to be registered as the next one, when nothing is urgent */
     /* What it is registered with as the next one, which is on the disk; token 0: it is not. */
@@ -97,8 +98,8 @@ struct file {
     struct cv_worker *worker;
     struct cv_work work;
     bool is_busy;
-    struct cv_sqlite_job *jobs; /* at work, or not answered yet */
-    struct cv_store *queue, **queue_end;
+    struct cv_sqlite_job *jobs;        /* at work, or not answered yet */
+    TAILQ_HEAD(queue, cv_store) queue; /* stores with a request, or a job to tidy up */
     struct cv_store *stores;
     struct line *lines;
     uv_fs_event_t folder;
@@ -274,32 +275,19 @@ static void close_end(struct cv_store *store);
 
 static void queue_add(struct cv_store *store)
 {
-    struct file *file = store->file;
     const bool has_work = store->waiting_count > 0 || store->must_tidy;
-    if (store->is_queued || store->is_at_work || !has_work) {
-        return;
+    if (!store->is_queued && !store->is_at_work && has_work) {
+        store->is_queued = true;
+        TAILQ_INSERT_TAIL(&store->file->queue, store, in_queue);
     }
-    store->is_queued = true;
-    store->queue_next = NULL;
-    *file->queue_end = store;
-    file->queue_end = &store->queue_next;
 }
 
 static void queue_remove(struct cv_store *store)
 {
-    struct file *file = store->file;
-    if (!store->is_queued) {
-        return;
+    if (store->is_queued) {
+        store->is_queued = false;
+        TAILQ_REMOVE(&store->file->queue, store, in_queue);
     }
-    struct cv_store **at = &file->queue;
-    while (*at != store) {
-        at = &(*at)->queue_next;
-    }
-    *at = store->queue_next;
-    if (file->queue_end == &store->queue_next) {
-        file->queue_end = at;
-    }
-    store->is_queued = false;
 }
 
 /* A notification may be lost, or there is no watch: how long a waiting contender may sleep. */
@@ -476,7 +464,7 @@ static void file_work(struct file *file)
     if (file->is_busy) {
         return;
     }
-    if (file->queue == NULL && file->must_prepare) {
+    if (TAILQ_EMPTY(&file->queue) && file->must_prepare) {
         file->is_busy = true;
         file->must_prepare = false;
         file->registering = next_to_register(file);
@@ -488,13 +476,13 @@ static void file_work(struct file *file)
         file->work = (struct cv_work){.run = prepare_do, .done = prepare_done, .data = file};
         cv__worker_do(file->worker, &file->work);
     }
-    if (file->queue == NULL) {
+    if (TAILQ_EMPTY(&file->queue)) {
         return;
     }
     struct cv_sqlite_job **end = &file->jobs;
-    const bool must_tidy = file->queue->must_tidy;
-    for (uint32_t count = 0; count < JOBS_MAX && file->queue != NULL; count++) {
-        struct cv_store *store = file->queue;
+    const bool must_tidy = TAILQ_FIRST(&file->queue)->must_tidy;
+    for (uint32_t count = 0; count < JOBS_MAX && !TAILQ_EMPTY(&file->queue); count++) {
+        struct cv_store *store = TAILQ_FIRST(&file->queue);
         if (store->must_tidy != must_tidy) {
             break;
         }
@@ -703,7 +691,7 @@ static void on_mail_closed(uv_handle_t *handle)
 static void file_close(struct file *file)
 {
     CV_ASSERT(file->jobs == NULL);
-    CV_ASSERT(file->lines == NULL && file->queue == NULL);
+    CV_ASSERT(file->lines == NULL && TAILQ_EMPTY(&file->queue));
     file->must_close = true;
     if (file->is_busy) {
         return; /* file_go_on() comes back here */
@@ -727,7 +715,7 @@ static int file_open(struct file **ret_file, const char *path,
     }
     file->list = setting->shared;
     file->loop = setting->loop;
-    file->queue_end = &file->queue;
+    TAILQ_INIT(&file->queue);
     file->mail_fd = -1;
     int code = cv__sqlite_open(&file->sqlite, path, reterr);
     if (code == CV_OK) {
