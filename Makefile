@@ -37,7 +37,8 @@ soak:
 	@CV_TEST_SCALE=100 meson test -C $(BUILD) --no-rebuild --suite sim --timeout-multiplier 10
 
 # Kills, stops, stalls and cuts, one after the other; a failure names the command that ran when it must not.
-# STORE: sqlite, postgres, etcd or zookeeper. CHAOS: further options of tests/chaos/chaos.py.
+# STORE: sqlite, postgres, etcd or zookeeper. CHAOS: options, such as '--seed 7'; with --library first, programs that
+# embed the library and resign run instead of `conclave run`.
 MINUTES = 5
 STORE   = sqlite
 chaos:
@@ -181,7 +182,8 @@ help:
 	@echo 'make demo       three contenders, one command: killed, asked to resign, stopped'
 	@echo 'make test       every test, also with sanitizers and valgrind'
 	@echo 'make soak       the random fault runs in full: some minutes'
-	@echo 'make chaos      MINUTES=5 STORE=sqlite: processes killed and stopped at random, one leader'
+	@echo 'make chaos      MINUTES=5 STORE=sqlite: processes killed and stopped at random, one leader;'
+	@echo '                CHAOS=--library: programs that embed the library'
 	@echo 'make stalled    the tests of stores and processes on a disk that stalls again and again; minutes'
 	@echo 'make peers-soak MINUTES=5 SEED=1: clusters in network namespaces, with random faults; as root'
 	@echo 'make fuzz       SECONDS=60: search for inputs that break a parser; minutes'

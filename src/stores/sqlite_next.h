@@ -32,9 +32,11 @@
  * - The attempt. One that is over asks for RELEASE, which takes back the registration, or the
  *   record if that was given meanwhile.
  *
- * Only contenders without descendants register: the others have a pipe for each leadership, which
- * their commands inherit. Contenders of earlier versions neither register nor give, and do not know
- * the table: to them the record is free or held, as ever. */
+ * Only contenders without descendants register. The others (`conclave run`) have a pipe for each
+ * leadership, which their commands inherit; and no command is started when less than its grace is
+ * left, which is longer than the short time: `run` would wait for the renewal, and gain nothing. It
+ * does give. Contenders of earlier versions neither register nor give, and do not know the table:
+ * to them the record is free or held, as ever. */
 #ifndef CV_STORES_SQLITE_NEXT_H
 #define CV_STORES_SQLITE_NEXT_H
 

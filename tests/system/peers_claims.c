@@ -3,13 +3,17 @@
  *
  *   peers_claims member ELECTION FILE NODE LOG [allows-two]
  *                                takes part until it is killed; SIGTERM: closes the election
+ *   peers_claims contender ELECTION ADDRESS NODE LOG LEASE_MS
+ *                                the same for any address. SIGUSR1: resigns if it leads; SIGUSR2:
+ *                                is no candidate for a moment
  *   peers_claims judge LOG...    one log for each member, in the order of their ids
  *
  * The member asks cv_leads() again and again, as an application would, and writes one line for each
  * change: "claim PID T TOKEN UNTIL" (from T on it may act, until UNTIL at least), "end PID T". It
  * also asks in the handler of SIGCONT: at the first instant after a stop, when the library's own
  * threads may not have noticed the time yet. All processes are on one host, so the instants
- * (CLOCK_BOOTTIME) are of one clock. The judge joins the claims of one process with one token, and
+ * (CLOCK_BOOTTIME) are of one clock. Whoever kills a member that may lead adds its "end" line, if the
+ * others need not wait for its lease. The judge joins the claims of one process with one token, and
  * has src/properties look at them in the order in which they began: at-most-one-leader and
  * token-monotonic. Exit status 1: one of them is broken. */
 #include "core/types.h"
@@ -28,11 +32,13 @@
 #include <unistd.h>
 
 #define LOOK_MS 2
+#define GIVEN_UP_NS (50 * NS_PER_MS)
 #define CLAIMS_MAX 65536u
 
 /* ---- A member -------------------------------------------------------------------------------- */
 
-static volatile sig_atomic_t is_over;
+static volatile sig_atomic_t is_over, must_resign, must_give_up;
+static int64_t candidate_ns; /* it is no candidate until then; 0: it is one */
 static int log_fd;
 static uint64_t claimed; /* the token of the claim that was written last; 0: it has ended */
 static int64_t until_ns;
@@ -41,6 +47,15 @@ static void on_terminate(int unused)
 {
     (void)unused;
     is_over = 1;
+}
+
+static void on_request(int signo)
+{
+    if (signo == SIGUSR1) {
+        must_resign = 1;
+    } else {
+        must_give_up = 1;
+    }
 }
 
 static void write_line(const char *line)
@@ -83,6 +98,26 @@ static void look_at_others(struct cv_election *e)
     if (status.is_resign_requested && claimed != 0) {
         write_end();                     /* an application stops its work first */
         (void)cv_resign(e, status.heir); /* it has no work to stop */
+    }
+}
+
+/* What the signals have asked for. */
+static void obey(struct cv_election *e)
+{
+    const bool gives_up = must_give_up, resigns = must_resign || gives_up;
+    if (resigns) {
+        must_resign = must_give_up = 0; /* not otherwise: a signal may come just now */
+    }
+    if (resigns && claimed != 0) {
+        write_end(); /* an application stops its work first */
+        (void)cv_resign(e, NULL);
+    }
+    if (gives_up) {
+        candidate_ns = cv__clock_now_ns() + GIVEN_UP_NS;
+        (void)cv_campaign(e, /* is_candidate= */ false);
+    } else if (candidate_ns != 0 && cv__clock_now_ns() >= candidate_ns) {
+        candidate_ns = 0;
+        (void)cv_campaign(e, /* is_candidate= */ true);
     }
 }
 
@@ -140,18 +175,15 @@ static void record(const struct answer *a)
     }
 }
 
-static int member(char **argument, bool allows_two)
+static int take_part(const char *election, const char *address,
+                     const struct cv_election_options *options, const char *log)
 {
     struct cv_election *e;
     struct cv_errtext why;
-    struct cv_election_options options = CV_ELECTION_OPTIONS_INIT;
-    char address[4096];
-    options.node = argument[2];
-    options.log = log_trouble;
-    options.accepts_two_leaders = allows_two;
-    log_fd = open(argument[3], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    (void)snprintf(address, sizeof address, "peers:%s", argument[1]);
-    if (log_fd < 0 || cv_open(&e, argument[0], address, &options, &why) != CV_OK) {
+    (void)signal(SIGUSR1, on_request);
+    (void)signal(SIGUSR2, on_request);
+    log_fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (log_fd < 0 || cv_open(&e, election, address, options, &why) != CV_OK) {
         (void)fprintf(stderr, "%s\n", log_fd < 0 ? "no log" : why.text);
         return 2;
     }
@@ -166,6 +198,7 @@ static int member(char **argument, bool allows_two)
         const struct answer now = ask(e);
         record(&now);
         look_at_others(e);
+        obey(e);
         struct pollfd wait = {.fd = cv_fd(e), .events = POLLIN};
         (void)poll(&wait, 1, LOOK_MS);
     }
@@ -175,6 +208,26 @@ static int member(char **argument, bool allows_two)
     (void)signal(SIGCONT, SIG_DFL);
     cv_close(e);
     return 0;
+}
+
+static int member(char **argument, bool allows_two)
+{
+    struct cv_election_options options = CV_ELECTION_OPTIONS_INIT;
+    char address[4096];
+    options.node = argument[2];
+    options.log = log_trouble;
+    options.accepts_two_leaders = allows_two;
+    (void)snprintf(address, sizeof address, "peers:%s", argument[1]);
+    return take_part(argument[0], address, &options, argument[3]);
+}
+
+static int contender(char **argument)
+{
+    struct cv_election_options options = CV_ELECTION_OPTIONS_INIT;
+    options.node = argument[2];
+    options.log = log_trouble;
+    options.lease_ns = strtoll(argument[4], NULL, 10) * NS_PER_MS;
+    return take_part(argument[0], argument[1], &options, argument[3]);
 }
 
 /* ---- The judge ------------------------------------------------------------------------------- */
@@ -199,6 +252,9 @@ static void read_claim(cv_id node, const char *line)
             last->until_ns = cv__max64(last->until_ns, c.until_ns);
         } else if (claim_count < CLAIMS_MAX) {
             claims[claim_count++] = c;
+        } else {
+            (void)printf("more than %u claims\n", CLAIMS_MAX);
+            exit(2);
         }
     } else if (sscanf(line, "end %ld %" SCNd64, &c.pid, &c.until_ns) == 2 && claim_count > 0) {
         struct claim *last = &claims[claim_count - 1];
@@ -269,6 +325,9 @@ int main(int argc, char **argv)
     const bool allows_two = argc == 7 && strcmp(argv[6], "allows-two") == 0;
     if ((argc == 6 || allows_two) && strcmp(argv[1], "member") == 0) {
         return member(argv + 2, allows_two);
+    }
+    if (argc == 7 && strcmp(argv[1], "contender") == 0) {
+        return contender(argv + 2);
     }
     if (argc > 2 && strcmp(argv[1], "judge") == 0) {
         return judge((uint32_t)argc - 2, argv + 2);

@@ -26,6 +26,7 @@ NEEDS = {
     "test_hostile": ["conclave", *MODULES],
     "test_supervisor": ["tests/supervise", "tests/phoenix", "conclave"],
     "test_faults": ["conclave", "tests/chaos_worker", "tests/libchaos_stall.so", "tests/libchaos_scarce.so"],
+    "test_chaos_library": ["conclave", "tests/peers_claims", "tests/libchaos_stall.so"],
     "store_etcd": ["tests/test_store", *MODULES],
     "store_zookeeper": ["tests/test_store", *MODULES],
     "store_postgres": ["tests/test_store", *MODULES],
@@ -36,7 +37,7 @@ NEEDS = {
     "test_peers_wan": ["peers-parts"],
 }
 # A unit test may have the same name.
-SYSTEM = ["test_hostile", "test_supervisor", "test_faults", "test_peers", "test_peers_protocols", "test_peers_wan"]
+SYSTEM = ["test_hostile", "test_supervisor", "test_faults", "test_chaos_library", "test_peers", "test_peers_protocols", "test_peers_wan"]
 
 SQLITE_FILE = "src/stores/sqlite_file.c"
 SQLITE_NEXT = "src/stores/sqlite_next.c"
@@ -136,6 +137,20 @@ EDITS = [
     Edit("sqlite-mail-once", "src/stores/sqlite.c",
          [("    store->place.token = 0; /* a registration is used once */\n", "")],
          "test_sqlite_next", "a_message_to_an_earlier_attempt_is_ignored"),
+    Edit("sqlite-next-short-time", "src/stores/sqlite_next.h",
+         [("(500 * INT64_C(1000000))", "(5000 * INT64_C(1000000))")],
+         "test_sqlite_next", "release_gives_the_record_to_the_next_one"),
+    Edit("sqlite-next-dead", SQLITE_NEXT,
+         [("    const int fd = open(path, O_WRONLY |", "    const int fd = open(path, O_RDWR |")],
+         "test_sqlite_next", "a_dead_one_is_not_given_it"),
+    Edit("sqlite-release-of-anybody", "src/stores/sqlite_record.c",
+         [("    if (code == CV_OK && is_mine(job, row)) {\n        const enum cv_reason reason",
+           "    if (code == CV_OK && row->shown.node[0] != '\\0') {\n        const enum cv_reason reason")],
+         "test_chaos_library", "programs_that_embed_the_library"),
+    Edit("sqlite-mail-counts-from-reading", "src/stores/sqlite.c",
+         [("    const int64_t left_ns = mail->expires_ns - cv__clock_now_ns();",
+           "    const int64_t left_ns = mail->expires_ns > 0 ? CV_SQLITE_GIVEN_NS_MAX : 0;")],
+         "test_chaos_library", "programs_that_embed_the_library"),
     # ---- every store
     Edit("stuck-gives-back-while-it-leads", "src/runtime/leasing.c",
          [("    if (!may_hold(b, effect->verb)) {\n",
