@@ -72,6 +72,19 @@ static bool may_hold(struct cv_backend *b, enum cv_store_verb verb)
     return has_progress;
 }
 
+/* The first renewal that a stuck leader leaves out is made in the store, and there only: neither
+ * core nor application hear of it, so the leadership ends when it would have ended. The record
+ * lasts longer, so that the reason is in it before its end comes: see give_back_stuck(). */
+static void prolong_record(struct cv_backend *b, const struct cv_effect *effect)
+{
+    CV_ASSERT(b->is_stuck && effect->verb == CV_STORE_RENEW);
+    b->kind->ask(b->store, &(struct cv_store_request){.verb = CV_STORE_RENEW,
+                                                      .request = UINT64_MAX - b->own_asked++,
+                                                      .attempt = effect->attempt,
+                                                      .token = effect->token,
+                                                      .lease_ns = effect->lease_ns});
+}
+
 static void ask(void *self, const struct cv_effect *effect)
 {
     struct cv_backend *b = self;
@@ -82,7 +95,11 @@ static void ask(void *self, const struct cv_effect *effect)
     if (effect->verb == CV_STORE_RENEW) {
         b->held_attempt = effect->attempt;
     }
+    const bool was_stuck = b->is_stuck;
     if (!may_hold(b, effect->verb)) {
+        if (!was_stuck) {
+            prolong_record(b, effect);
+        }
         cv__host_store(b->host,
                        &(struct cv_event){.request = effect->request, .verdict = CV_STORE_FAILED});
         return;
@@ -207,7 +224,7 @@ static void note(struct cv_backend *b, const struct cv_leadership *leadership, c
 }
 
 /* Tells the others why the leadership of a stuck leader ended: releases the record with the reason.
- * Only when its lease is over: before that, another could begin while cv_leads() still says yes.
+ * Only when its leadership is over: before that, another could begin while cv_leads() still says yes.
  * The store releases only if the record is still of this attempt. If the request is lost, the lease
  * runs out as before. */
 static void give_back_stuck(struct cv_backend *b)

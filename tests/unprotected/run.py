@@ -158,6 +158,14 @@ EDITS = [
            "        b->kind->ask(b->store, &(struct cv_store_request){.verb = CV_STORE_RELEASE,\n"
            "            .request = UINT64_MAX - b->own_asked++, .attempt = effect->attempt, .token = effect->token});\n")],
          "test_election", "stuck_leader_does_not_release_while_it_leads"),
+    Edit("stuck-record-not-prolonged", "src/runtime/leasing.c",
+         [("        if (!was_stuck) {\n", "        if (!was_stuck && b->kind == NULL) {\n")],
+         "test_leasing", "stuck_leader_on_a_busy_machine_leaves_the_reason"),
+    Edit("stuck-renewal-is-believed", "src/runtime/leasing.c",
+         [("            prolong_record(b, effect);\n        }\n", "            prolong_record(b, effect);\n            return;\n        }\n"),
+          (".request = UINT64_MAX - b->own_asked++,\n                                                      .attempt = effect->attempt,",
+           ".request = effect->request,\n                                                      .attempt = effect->attempt,")],
+         "test_leasing", "stuck_leader_leads_no_longer_than_it_was_told"),
     # ---- remote stores
     Edit("full-queue", "src/stores/remote.c",
          [("    if (remote->replaced_count < room) {\n", "    CV_ASSERT(remote->replaced_count < CV_REMOTE_WAITING_MAX);\n"
